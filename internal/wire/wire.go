@@ -1,0 +1,55 @@
+// Package wire turns encoded objects into typed ones, storing what is equal only once.
+//
+// The decoders are in its two sub-packages: proto for the Kubernetes protobuf encoding and json for
+// unstructured JSON. This package says what they have in common.
+package wire
+
+// Decoder decodes objects of one type. It keeps tables of what it has seen, so that equal parts of several objects
+// share memory: what it returns is read-only. A Decoder is used by one goroutine at a time; Stats may be called
+// from any.
+type Decoder[T any] interface {
+	// Decode decodes one object from data. It keeps no reference to data.
+	// Broken data give an error, never a panic; the object is then the zero T.
+	Decode(data []byte) (T, error)
+	// Peek finds the identity of the object in data without decoding it. The slices of the result point into
+	// data. Where it cannot find the identity cheaply it returns ok false, which is no error.
+	Peek(data []byte) (meta Meta, ok bool)
+	// Stats returns what the decoder has done so far.
+	Stats() Stats
+}
+
+// Options says how to decode. The zero value shares everything and trims nothing.
+type Options struct {
+	// Trim lists fields to skip in the bytes; see object.Trim for the notation.
+	Trim []string
+	// NoSharing makes every decoded object stand alone, so that its owner may write to it.
+	NoSharing bool
+	// MaxTableBytes bounds the memory of the tables; 0 means a default that suits a collection of any size.
+	MaxTableBytes int
+	// Seed makes sharing decisions repeatable where they are random; 0 takes a random one. The hash that finds
+	// equal parts is always seeded unguessably.
+	Seed uint64
+}
+
+// Meta is the identity of an object.
+type Meta struct {
+	Namespace, Name, UID, ResourceVersion []byte
+}
+
+// Stats counts what a decoder did. All but TableBytes and TableEntries only grow.
+type Stats struct {
+	Objects      uint64 // objects decoded
+	Bytes        uint64 // encoded bytes of them
+	Lookups      uint64 // parts looked up in the tables
+	Hits         uint64 // of these, found and shared
+	SharedBytes  uint64 // encoded bytes that were not decoded because of hits
+	TableBytes   uint64 // memory of the tables now
+	TableEntries uint64
+	// Fields tells for each looked-up field, by its dotted name, how often it was found. It may be nil.
+	Fields map[string]FieldStats
+}
+
+// FieldStats is the sharing rate of one field.
+type FieldStats struct {
+	Lookups, Hits, Bytes, SharedBytes uint64
+}

@@ -1,0 +1,42 @@
+package object
+
+import "fmt"
+
+// DeltaType says what happened to an object.
+type DeltaType uint8
+
+// The delta types. The first three come from single events, Replaced comes from a relist, Sync from a
+// resync timer, and Bookmark carries no object, only progress.
+const (
+	Added DeltaType = iota + 1
+	Updated
+	Deleted
+	Replaced
+	Sync
+	Bookmark
+)
+
+var deltaTypeNames = [...]string{Added: "Added", Updated: "Updated", Deleted: "Deleted", Replaced: "Replaced", Sync: "Sync", Bookmark: "Bookmark"}
+
+// String returns the type's name, as client-go spells it.
+func (t DeltaType) String() string {
+	if int(t) < len(deltaTypeNames) && deltaTypeNames[t] != "" {
+		return deltaTypeNames[t]
+	}
+	return fmt.Sprintf("DeltaType(%d)", uint8(t))
+}
+
+// Delta is one change to one object. Deltas are values; the objects they point to are shared and read-only.
+type Delta[T Object] struct {
+	Key Key
+	// Object is the state after the change; for Deleted, the last state that is known.
+	Object T
+	// Old is the state before the change where there was one (Updated, Sync), else the zero T.
+	Old  T
+	Type DeltaType
+	// Initial is set on an Added that belongs to an initial list.
+	Initial bool
+	// Missed is set on a Deleted whose event was not seen, because the watch was down: Object is then
+	// the state before the deletion, which may not be the final one.
+	Missed bool
+}

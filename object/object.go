@@ -1,0 +1,63 @@
+// Package object is the vocabulary that every other package of Tidings shares: what an object is,
+// how it is named (Key), how two of its versions compare, and what a change to it looks like (Delta).
+//
+// It holds data types only: it starts no goroutines, and everything in it is safe to use from several
+// goroutines as long as nobody writes to a shared value.
+package object
+
+import (
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// Object is what the stack carries: a pointer to an API type, such as *corev1.Pod,
+// *unstructured.Unstructured, *metav1.PartialObjectMetadata, or the type of a custom resource.
+//
+// An Object that came out of a store is shared by all its readers and is read-only. Call DeepCopyObject
+// before writing to it.
+type Object interface {
+	metav1.Object
+	runtime.Object
+}
+
+// Key names one object of one resource. Namespace is empty for cluster-scoped resources.
+type Key struct {
+	Namespace, Name string
+}
+
+// KeyOf returns the key of o.
+func KeyOf(o metav1.Object) Key {
+	return Key{Namespace: o.GetNamespace(), Name: o.GetName()}
+}
+
+// String returns "namespace/name", or "name" for a cluster-scoped object: the form that client-go uses.
+func (k Key) String() string {
+	if k.Namespace == "" {
+		return k.Name
+	}
+	return k.Namespace + "/" + k.Name
+}
+
+// Compare orders keys by namespace, then by name. It returns a negative number when k sorts before other,
+// zero when they are equal, and a positive number otherwise.
+func (k Key) Compare(other Key) int {
+	if c := strings.Compare(k.Namespace, other.Namespace); c != 0 {
+		return c
+	}
+	return strings.Compare(k.Name, other.Name)
+}
+
+// ParseKey reads what Key.String writes: "name" or "namespace/name".
+func ParseKey(s string) (Key, error) {
+	namespace, name, found := strings.Cut(s, "/")
+	if !found {
+		namespace, name = "", s
+	}
+	if name == "" || strings.Contains(name, "/") || (found && namespace == "") {
+		return Key{}, fmt.Errorf("key %q: want name or namespace/name", s)
+	}
+	return Key{Namespace: namespace, Name: name}, nil
+}

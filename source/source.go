@@ -1,0 +1,115 @@
+// Package source gets objects from an API server: it lists them and watches them change.
+//
+// A ListerWatcher is where the way of one change begins. The ones here speak HTTP with streaming readers for
+// protobuf and JSON (NewHTTP), wrap plain functions (Funcs), or sit on any client-go client (FromClient).
+// A source does what it is asked, once: retrying, resuming and falling back is the reflector's work.
+package source
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/tidings/tidings/object"
+)
+
+// ListerWatcher lists the objects of one collection and watches them change. Its methods may be called from
+// several goroutines.
+type ListerWatcher[T object.Object] interface {
+	// List reads one page of the collection and calls each for every object in it, in the server's order,
+	// as the object arrives. An error that each returns ends the list and is returned as it is.
+	// An error of the server is an apierrors.APIStatus that errors.As finds.
+	List(ctx context.Context, opts ListOptions[T], each func(T) error) (ListResult, error)
+
+	// Watch starts a watch. The caller closes the stream it gets; canceling ctx ends it as well.
+	Watch(ctx context.Context, opts WatchOptions[T]) (Stream[T], error)
+}
+
+// Known finds the object that the caller already holds under this key if it is exactly this version of it
+// (same uid, same resource version). A source may then hand out the known object and skip decoding.
+// The byte slices belong to the source and must not be kept.
+type Known[T object.Object] func(namespace, name, uid, resourceVersion []byte) (T, bool)
+
+// ListOptions says what to list. Its fields mean what they mean in metav1.ListOptions.
+type ListOptions[T object.Object] struct {
+	ResourceVersion      string
+	ResourceVersionMatch string
+	Continue             string
+	// Limit is the most objects a page may hold; 0 leaves it to the server.
+	Limit int64
+	// Known may be nil.
+	Known Known[T]
+}
+
+// ListResult is what a list says about the collection as a whole.
+type ListResult struct {
+	// ResourceVersion is the version of the collection that the list shows.
+	ResourceVersion string
+	// Continue is the token for the next page, empty after the last one.
+	Continue string
+}
+
+// WatchOptions says where a watch starts. Bookmarks are always asked for.
+type WatchOptions[T object.Object] struct {
+	ResourceVersion string
+	// SendInitialEvents asks for the current objects as Added events, ended by a Bookmark with
+	// InitialEventsEnd set (a "WatchList").
+	SendInitialEvents bool
+	// Timeout is how long the server shall keep the stream open, rounded up to seconds; 0 leaves it to the server.
+	Timeout time.Duration
+	// Known may be nil. It is asked only during the initial events.
+	Known Known[T]
+}
+
+// EventType says what an event means.
+type EventType uint8
+
+// The event types of the watch protocol. An ERROR event is not among them: it ends the stream, and Next returns
+// it as an error. Invalid stands for one event that could not be understood, while the stream goes on.
+const (
+	Added EventType = iota + 1
+	Modified
+	Deleted
+	Bookmark
+	Invalid
+)
+
+var eventTypeNames = [...]string{Added: "ADDED", Modified: "MODIFIED", Deleted: "DELETED", Bookmark: "BOOKMARK", Invalid: "INVALID"}
+
+// String returns the type as the protocol spells it.
+func (t EventType) String() string {
+	if int(t) < len(eventTypeNames) && eventTypeNames[t] != "" {
+		return eventTypeNames[t]
+	}
+	return fmt.Sprintf("EventType(%d)", uint8(t))
+}
+
+// Event is one event of a watch.
+type Event[T object.Object] struct {
+	// Object is set for Added, Modified and Deleted.
+	Object T
+	// ResourceVersion is the version that the event brings the watch to.
+	ResourceVersion string
+	// Err says why an Invalid event could not be understood.
+	Err  error
+	Type EventType
+	// InitialEventsEnd marks the Bookmark behind the last initial event.
+	InitialEventsEnd bool
+}
+
+// Stream is a running watch. Next and Close may be called from different goroutines, Next from one at a time.
+type Stream[T object.Object] interface {
+	// Next waits until at least one event is there, appends it and what else has arrived with it to buf
+	// (at most some hundred events), and returns the result. io.EOF is a clean end by the server.
+	// Events can come together with an error; they are valid and come before it.
+	Next(buf []Event[T]) ([]Event[T], error)
+	// Close ends the watch and releases its connection. It makes a waiting Next return. It is idempotent.
+	Close() error
+}
+
+// Stats is what a source has done since it was made. All counts only grow.
+type Stats struct {
+	Bytes   uint64 // bytes of list and watch bodies read
+	Objects uint64 // objects decoded
+	Reused  uint64 // objects taken from Known instead of being decoded
+}
