@@ -1,0 +1,224 @@
+package diff
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// mergeKeys are the fields that tell the elements of a list apart, the most telling ones first. They are the
+// merge keys of the built-in types, which custom resources follow by habit. A key is used for a list only
+// if every element has it and no two are alike.
+var mergeKeys = [...][]string{
+	{"uid"},
+	{"containerPort", "protocol"},
+	{"port", "protocol"},
+	{"mountPath"},
+	{"devicePath"},
+	{"topologyKey", "whenUnsatisfiable"},
+	{"name"},
+	{"ip"},
+	{"type"},
+	{"key", "effect"},
+	{"key"},
+	{"topologyKey"},
+	{"port"},
+	{"containerPort"},
+}
+
+func (d *differ) lists(before, after []any) {
+	if key := commonKey(before, after); key != nil {
+		d.keyed(before, after, key)
+		return
+	}
+	d.positional(before, after)
+}
+
+// commonKey returns the merge key that fits both lists, nil if none does.
+func commonKey(before, after []any) []string {
+	if len(before)+len(after) == 0 {
+		return nil
+	}
+	for _, key := range mergeKeys {
+		if isKeyOf(key, before) && isKeyOf(key, after) {
+			return key
+		}
+	}
+	return nil
+}
+
+func isKeyOf(key []string, list []any) bool {
+	seen := make(map[string]bool, len(list))
+	for _, element := range list {
+		id, ok := identify(element, key)
+		if !ok || seen[id] {
+			return false
+		}
+		seen[id] = true
+	}
+	return true
+}
+
+// identify returns text that is the same for two elements exactly if the key's fields have the same values in
+// both. ok is false if element is not a map or lacks one of the fields.
+func identify(element any, key []string) (id string, ok bool) {
+	fields, ok := element.(map[string]any)
+	if !ok {
+		return "", false
+	}
+	for _, name := range key {
+		if !isScalar(fields[name]) {
+			return "", false
+		}
+	}
+	return elementStep(element, key).text(), true
+}
+
+func (s Step) text() string {
+	var b strings.Builder
+	for _, kv := range s.Keys {
+		if _, isString := kv.Value.(string); isString {
+			b.WriteByte('\'') // keeps the string "1" apart from the number 1
+		}
+		b.WriteString(scalarText(kv.Value))
+		b.WriteByte(',')
+	}
+	return b.String()
+}
+
+func elementStep(element any, key []string) Step {
+	fields := element.(map[string]any)
+	step := Step{InList: true, Keys: make([]KeyValue, len(key))}
+	for i, name := range key {
+		step.Keys[i] = KeyValue{Key: name, Value: fields[name]}
+	}
+	return step
+}
+
+func isScalar(v any) bool {
+	switch v.(type) {
+	case string, bool, int64, float64:
+		return true
+	}
+	return false
+}
+
+// keyed compares lists whose elements have a merge key: first what changed or went, in the old order, then what
+// came, in the new order, then whether what stayed moved.
+func (d *differ) keyed(before, after []any, key []string) {
+	old, new := newIndex(before, key), newIndex(after, key)
+	for i, element := range before {
+		d.step(elementStep(element, key), func() {
+			if at, stays := new.at[old.ids[i]]; stays {
+				d.values(element, after[at])
+			} else {
+				d.report(Removed, element, nil, 0)
+			}
+		})
+	}
+	for i, element := range after {
+		if _, was := old.at[new.ids[i]]; !was {
+			d.step(elementStep(element, key), func() { d.report(Added, nil, element, i) })
+		}
+	}
+	if was, is := old.both(new), new.both(old); !slices.Equal(was, is) {
+		d.report(Reordered, old.keyValues(was, before, key), new.keyValues(is, after, key), 0)
+	}
+}
+
+// index finds the elements of a keyed list by their identity.
+type index struct {
+	ids []string
+	at  map[string]int
+}
+
+func newIndex(list []any, key []string) index {
+	x := index{ids: make([]string, len(list)), at: make(map[string]int, len(list))}
+	for i, element := range list {
+		id, _ := identify(element, key)
+		x.ids[i], x.at[id] = id, i
+	}
+	return x
+}
+
+// both returns the identities that other has too, in the order of x.
+func (x index) both(other index) []string {
+	var ids []string
+	for _, id := range x.ids {
+		if _, ok := other.at[id]; ok {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// keyValues returns the key of each element: its value if the key is one field, else a list of its values.
+func (x index) keyValues(ids []string, list []any, key []string) []any {
+	result := make([]any, len(ids))
+	for i, id := range ids {
+		fields := list[x.at[id]].(map[string]any)
+		if len(key) == 1 {
+			result[i] = fields[key[0]]
+			continue
+		}
+		values := make([]any, len(key))
+		for k, name := range key {
+			values[k] = fields[name]
+		}
+		result[i] = values
+	}
+	return result
+}
+
+// positional compares lists whose elements are known only by their position. What the lists have in common at
+// both ends is left alone, so inserting or removing a run of elements shows as just that. An added element's
+// position is that in the new list, any other's that in the old list.
+func (d *differ) positional(before, after []any) {
+	start := 0
+	for start < min(len(before), len(after)) && equal(before[start], after[start]) {
+		start++
+	}
+	endB, endA := len(before), len(after)
+	for endB > start && endA > start && equal(before[endB-1], after[endA-1]) {
+		endB, endA = endB-1, endA-1
+	}
+	both := min(endB, endA)
+	for i := start; i < max(endB, endA); i++ {
+		d.step(Step{InList: true, Index: i}, func() {
+			switch {
+			case i < both:
+				d.values(before[i], after[i])
+			case i < endB:
+				d.report(Removed, before[i], nil, 0)
+			default:
+				d.report(Added, nil, after[i], i)
+			}
+		})
+	}
+}
+
+// equal compares two trees. Unlike reflect.DeepEqual it takes the short way for what JSON has.
+func equal(a, b any) bool {
+	switch a := a.(type) {
+	case map[string]any:
+		b, ok := b.(map[string]any)
+		return ok && len(a) == len(b) && (a == nil) == (b == nil) && equalMaps(a, b)
+	case []any:
+		b, ok := b.([]any)
+		return ok && (a == nil) == (b == nil) && slices.EqualFunc(a, b, equal)
+	case string:
+		b, ok := b.(string)
+		return ok && a == b
+	}
+	return reflect.DeepEqual(a, b)
+}
+
+func equalMaps(a, b map[string]any) bool {
+	for name, value := range a {
+		other, ok := b[name]
+		if !ok || !equal(value, other) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,133 @@
+package diff
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+)
+
+// managed writes an object with the given spec and managed fields entries.
+func managed(t *testing.T, body string, entries ...string) map[string]any {
+	t.Helper()
+	return parse(t, fmt.Sprintf(`{"metadata":{"name":"web","creationTimestamp":"2026-01-01T00:00:00Z","managedFields":[%s]},%s}`, strings.Join(entries, ","), body))
+}
+
+func by(name, operation, subresource, time, fields string) string {
+	return fmt.Sprintf(`{"manager":%q,"operation":%q,"subresource":%q,"apiVersion":"v1","time":%q,"fieldsType":"FieldsV1","fieldsV1":%s}`, name, operation, subresource, time, fields)
+}
+
+const (
+	t0 = "2026-01-01T00:00:00Z"
+	t1 = "2026-01-01T00:01:00Z"
+)
+
+func TestAttribution(t *testing.T) {
+	edit, kubelet := Manager{Name: "edit", Operation: "Update"}, Manager{Name: "kubelet", Operation: "Update", Subresource: "status"}
+	create := by("create", "Update", "", t0, `{"f:spec":{"f:replicas":{},"f:image":{}}}`)
+	tests := map[string]struct {
+		before, after map[string]any
+		want          map[string]Manager
+	}{
+		"new owner of a value": {
+			managed(t, `"spec":{"replicas":1,"image":"a"}`, create),
+			managed(t, `"spec":{"replicas":2,"image":"a"}`, by("create", "Update", "", t0, `{"f:spec":{"f:image":{}}}`), by("edit", "Update", "", t1, `{"f:spec":{"f:replicas":{}}}`)),
+			map[string]Manager{"spec.replicas": edit},
+		},
+		"owner writes again within a second": {
+			managed(t, `"spec":{"replicas":1}`, by("edit", "Update", "", t0, `{"f:spec":{"f:replicas":{}}}`)),
+			managed(t, `"spec":{"replicas":2}`, by("edit", "Update", "", t0, `{"f:spec":{"f:replicas":{}}}`)),
+			map[string]Manager{"spec.replicas": edit},
+		},
+		"two managers at once, one through a subresource": {
+			managed(t, `"spec":{"image":"a"},"status":{"conditions":[{"type":"Ready","status":"False"}]}`, create),
+			managed(t, `"spec":{"image":"b"},"status":{"conditions":[{"type":"Ready","status":"True"}]}`,
+				by("edit", "Update", "", t1, `{"f:spec":{"f:image":{}}}`),
+				by("kubelet", "Update", "status", t1, `{"f:status":{"f:conditions":{"k:{\"type\":\"Ready\"}":{".":{},"f:status":{}}}}}`)),
+			map[string]Manager{"spec.image": edit, "status.conditions[type=Ready].status": kubelet},
+		},
+		"atomic list above the change": {
+			managed(t, `"spec":{"args":["a","b"]}`, create),
+			managed(t, `"spec":{"args":["a","c"]}`, by("edit", "Update", "", t1, `{"f:spec":{"f:args":{}}}`)),
+			map[string]Manager{"spec.args[#1]": edit},
+		},
+		"whole subtree added": {
+			managed(t, `"spec":{}`),
+			managed(t, `"spec":{"template":{"a":1}}`, by("edit", "Update", "", t1, `{"f:spec":{"f:template":{"f:a":{}}}}`)),
+			map[string]Manager{"spec.template": edit},
+		},
+		"set element": {
+			managed(t, `"spec":{"finalizers":["x"]}`),
+			managed(t, `"spec":{"finalizers":["x","y"]}`, by("create", "Update", "", t1, `{"f:spec":{"f:finalizers":{"v:\"x\"":{}}}}`), by("edit", "Update", "", t1, `{"f:spec":{"f:finalizers":{".":{},"v:\"y\"":{}}}}`)),
+			map[string]Manager{"spec.finalizers[#1]": edit},
+		},
+		"removal by the only writer": {
+			managed(t, `"spec":{"replicas":1,"image":"a"}`, create),
+			managed(t, `"spec":{"replicas":2}`, by("edit", "Update", "", t1, `{"f:spec":{"f:replicas":{}}}`)),
+			map[string]Manager{"spec.image": edit, "spec.replicas": edit},
+		},
+		"bare removal is not recorded": {
+			managed(t, `"spec":{"replicas":1,"image":"a"}`, create),
+			managed(t, `"spec":{"replicas":1}`, by("create", "Update", "", t0, `{"f:spec":{"f:replicas":{}}}`)),
+			map[string]Manager{"spec.image": {}},
+		},
+		"appliers of one value at one time": {
+			managed(t, `"spec":{"replicas":1}`),
+			managed(t, `"spec":{"replicas":2}`, by("a", "Apply", "", t1, `{"f:spec":{"f:replicas":{}}}`), by("b", "Apply", "", t1, `{"f:spec":{"f:replicas":{}}}`)),
+			map[string]Manager{"spec.replicas": {}},
+		},
+		"nothing recorded": {
+			managed(t, `"spec":{"replicas":1}`), managed(t, `"spec":{"replicas":2}`),
+			map[string]Manager{"spec.replicas": {}},
+		},
+		"malformed entries": {
+			managed(t, `"spec":{"replicas":1}`, `7`, `{"manager":3}`), managed(t, `"spec":{"replicas":2}`, `{"manager":"x","fieldsV1":[]}`, `null`),
+			map[string]Manager{"spec.replicas": {}},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			got := map[string]Manager{}
+			for _, c := range Objects(test.before, test.after, Options{}).Changes {
+				got[c.Path.String()] = c.By
+			}
+			if fmt.Sprint(got) != fmt.Sprint(test.want) {
+				t.Errorf("got %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+func TestCreator(t *testing.T) {
+	edit := Manager{Name: "edit", Operation: "Update"}
+	first, later := by("edit", "Update", "", t0, `{}`), by("kubelet", "Update", "status", t0, `{}`)
+	if got := Creator(managed(t, `"a":1`, first)); got != edit {
+		t.Errorf("only manager: %v", got)
+	}
+	if got := Creator(managed(t, `"a":1`, first, later, by("other", "Update", "", t1, `{}`))); got != edit {
+		t.Errorf("manager at creation: %v", got)
+	}
+	if got := Creator(managed(t, `"a":1`, first, by("other", "Update", "", t0, `{}`))); got != (Manager{}) {
+		t.Errorf("two at creation: %v", got)
+	}
+	if got := Creator(map[string]any{}); got != (Manager{}) {
+		t.Errorf("nothing: %v", got)
+	}
+}
+
+// FuzzAttribution: whatever stands in managed fields, there is an answer.
+func FuzzAttribution(f *testing.F) {
+	f.Add(`{"f:spec":{"f:list":{"k:{\"name\":\"a\"}":{".":{}}}}}`, `k:{`)
+	f.Add(`{"f:spec":{"i:0":{}}}`, `v:`)
+	f.Fuzz(func(t *testing.T, fields, entry string) {
+		before := map[string]any{"spec": map[string]any{"list": []any{map[string]any{"name": "a", "v": "1"}}}}
+		after := clone(before).(map[string]any)
+		after["spec"].(map[string]any)["list"].([]any)[0].(map[string]any)["v"] = "2"
+		m := map[string]any{}
+		_ = utiljson.Unmarshal([]byte(fields), &m)
+		m[entry] = map[string]any{}
+		after["metadata"] = map[string]any{"managedFields": []any{map[string]any{"manager": "x", "fieldsV1": m}}}
+		Objects(before, after, Options{})
+	})
+}
