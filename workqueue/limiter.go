@@ -1,0 +1,188 @@
+package workqueue
+
+import (
+	"math"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// RateLimiter decides how long an item has to wait before it is tried again. Its methods are called from
+// several goroutines.
+type RateLimiter[T comparable] interface {
+	// When counts a failure of the item and returns how long it has to wait.
+	When(item T) time.Duration
+	// Forget says that the item is through with failing, or with being tried.
+	Forget(item T)
+	// NumRequeues returns the number of failures since the item was last forgotten.
+	NumRequeues(item T) int
+}
+
+// DefaultRateLimiter returns the limiter that client-go's controllers use: a wait that doubles with each failure
+// of an item, from 5 ms to 1,000 s, and over all items 10 retries a second after a burst of 100. Here it has a
+// jitter of a tenth besides, which keeps items that failed together from coming back together.
+func DefaultRateLimiter[T comparable]() RateLimiter[T] {
+	return MaxOf[T]{&Exponential[T]{Jitter: 0.1}, NewTokenBucket[T](10, 100)}
+}
+
+// The waits of an Exponential whose fields are zero.
+const (
+	defaultBase = 5 * time.Millisecond
+	defaultMax  = 1000 * time.Second
+)
+
+// Exponential waits for each item on its own: Base after its first failure, twice that after the second, and so
+// on up to Max. The zero value works. The fields must not change once it is in use.
+//
+// An item that has not failed for twice Max after its last wait may be forgotten, so that items which nobody
+// ever calls Forget for do not pile up.
+type Exponential[T comparable] struct {
+	// Base is the first wait; zero means 5 ms. Max is the longest; zero means 1,000 s, or Base if that is longer.
+	Base, Max time.Duration
+	// Jitter is the part of each wait, from 0 to 1, that is left to chance: with 0.1 a wait of 1 s becomes one
+	// between 0.9 s and 1 s.
+	Jitter float64
+	// Rand returns random numbers in [0,1); nil means the ones of math/rand/v2. It is called with a lock held.
+	Rand func() float64
+
+	mu       sync.Mutex
+	failures map[T]failure
+	// sweepAt is the size of failures at which those that are long over are looked for.
+	sweepAt int
+}
+
+// failure is what an Exponential remembers about an item.
+type failure struct {
+	count int
+	// until is when it may be forgotten.
+	until time.Time
+}
+
+// minSweep is the least number of items that a limiter looks through for old ones.
+const minSweep = 256
+
+// When counts a failure of the item and returns its wait.
+func (l *Exponential[T]) When(item T) time.Duration {
+	now := time.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.sweep(now)
+	f := l.failures[item]
+	wait, longest := l.wait(f.count)
+	f.count++
+	f.until = now.Add(wait).Add(min(longest, math.MaxInt64/4) * 2)
+	l.failures[item] = f
+	return wait
+}
+
+// wait returns how long to wait after the given number of earlier failures, and the longest wait there is.
+func (l *Exponential[T]) wait(failures int) (wait, longest time.Duration) {
+	base, longest := l.Base, l.Max
+	if base <= 0 {
+		base = defaultBase
+	}
+	if longest <= 0 {
+		longest = defaultMax
+	}
+	longest = max(longest, base)
+	wait = longest
+	if failures < 62 && base <= longest>>failures {
+		wait = base << failures
+	}
+	if l.Jitter > 0 {
+		wait -= time.Duration(float64(wait) * min(l.Jitter, 1) * l.random())
+	}
+	return wait, longest
+}
+
+func (l *Exponential[T]) random() float64 {
+	if l.Rand != nil {
+		return l.Rand()
+	}
+	return rand.Float64()
+}
+
+// sweep makes room for one more item: each time their number has doubled, those that are long over go.
+func (l *Exponential[T]) sweep(now time.Time) {
+	if l.failures != nil && len(l.failures) < l.sweepAt {
+		return
+	}
+	kept := make(map[T]failure)
+	for item, f := range l.failures {
+		if f.until.After(now) {
+			kept[item] = f
+		}
+	}
+	l.failures = kept
+	l.sweepAt = max(minSweep, 2*len(kept))
+}
+
+// Forget resets the item's failures.
+func (l *Exponential[T]) Forget(item T) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.failures, item)
+}
+
+// NumRequeues returns the number of the item's failures.
+func (l *Exponential[T]) NumRequeues(item T) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.failures[item].count
+}
+
+// TokenBucket limits the rate over all items together. It remembers nothing about single items.
+type TokenBucket[T comparable] struct {
+	limiter *rate.Limiter
+}
+
+// NewTokenBucket returns a limiter that lets burst items go at once, at least one, and perSecond more each
+// second. A perSecond of zero or less means no limit.
+func NewTokenBucket[T comparable](perSecond float64, burst int) *TokenBucket[T] {
+	limit := rate.Limit(perSecond)
+	if !(perSecond > 0) {
+		limit = rate.Inf
+	}
+	return &TokenBucket[T]{limiter: rate.NewLimiter(limit, max(burst, 1))}
+}
+
+// When takes a token and returns the time until it is there.
+func (l *TokenBucket[T]) When(T) time.Duration {
+	return l.limiter.Reserve().Delay()
+}
+
+// Forget does nothing: a token that was taken is gone.
+func (*TokenBucket[T]) Forget(T) {}
+
+// NumRequeues returns 0.
+func (*TokenBucket[T]) NumRequeues(T) int { return 0 }
+
+// MaxOf asks each of its limiters and takes the longest wait. Without any it never makes an item wait.
+type MaxOf[T comparable] []RateLimiter[T]
+
+// When tells all limiters of the failure and returns the longest of their waits.
+func (m MaxOf[T]) When(item T) time.Duration {
+	var longest time.Duration
+	for _, l := range m {
+		longest = max(longest, l.When(item))
+	}
+	return longest
+}
+
+// Forget tells all limiters.
+func (m MaxOf[T]) Forget(item T) {
+	for _, l := range m {
+		l.Forget(item)
+	}
+}
+
+// NumRequeues returns the greatest number that one of the limiters knows of.
+func (m MaxOf[T]) NumRequeues(item T) int {
+	most := 0
+	for _, l := range m {
+		most = max(most, l.NumRequeues(item))
+	}
+	return most
+}

@@ -1,0 +1,100 @@
+package workqueue
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestExponential(t *testing.T) {
+	l := &Exponential[string]{Base: time.Second, Max: 5 * time.Second}
+	for i, want := range []time.Duration{1, 2, 4, 5, 5} {
+		if got := l.When("a"); got != want*time.Second {
+			t.Errorf("failure %d: %v", i, got)
+		}
+	}
+	if l.NumRequeues("a") != 5 || l.NumRequeues("b") != 0 {
+		t.Errorf("requeues: %d, %d", l.NumRequeues("a"), l.NumRequeues("b"))
+	}
+	l.Forget("a")
+	if got := l.When("a"); got != time.Second {
+		t.Errorf("after Forget: %v", got)
+	}
+}
+
+func TestExponentialStaysInBounds(t *testing.T) {
+	for _, l := range []*Exponential[int]{
+		{}, {Base: time.Nanosecond, Max: 1<<63 - 1}, {Base: time.Hour, Max: time.Second}, {Base: -1, Max: -1},
+		{Jitter: 1}, {Jitter: 7, Rand: func() float64 { return 0.999 }},
+	} {
+		for range 200 {
+			if wait, longest := l.wait(l.NumRequeues(0)); wait < 0 || wait > longest {
+				t.Fatalf("%v after %d failures", wait, l.NumRequeues(0))
+			}
+			l.When(0)
+		}
+	}
+}
+
+func TestExponentialJitter(t *testing.T) {
+	l := &Exponential[int]{Base: time.Second, Jitter: 0.5, Rand: func() float64 { return 0.5 }}
+	if got := l.When(0); got != 750*time.Millisecond {
+		t.Error(got)
+	}
+}
+
+func TestExponentialForgetsWhatIsLongOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &Exponential[int]{Max: time.Second}
+		for i := range 10_000 {
+			l.When(i)
+			time.Sleep(100 * time.Millisecond)
+		}
+		if n := len(l.failures); n > 2*minSweep {
+			t.Errorf("%d items remembered", n)
+		}
+		if l.NumRequeues(9_999) != 1 {
+			t.Error("the last item was forgotten")
+		}
+	})
+}
+
+func TestTokenBucket(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewTokenBucket[int](10, 2)
+		for i, want := range []time.Duration{0, 0, 100, 200} {
+			if got := l.When(i); got != want*time.Millisecond {
+				t.Errorf("item %d: %v", i, got)
+			}
+		}
+		time.Sleep(time.Minute)
+		if got := l.When(0); got != 0 {
+			t.Errorf("after a minute: %v", got)
+		}
+		l.Forget(0)
+		if l.NumRequeues(0) != 0 {
+			t.Error("a bucket remembers no items")
+		}
+		if got := NewTokenBucket[int](0, 0).When(0); got != 0 {
+			t.Errorf("without a limit: %v", got)
+		}
+	})
+}
+
+func TestMaxOf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := MaxOf[int]{&Exponential[int]{Base: time.Second}, NewTokenBucket[int](0.1, 1)}
+		for i, want := range []time.Duration{1, 10, 20} {
+			if got := l.When(0); got != want*time.Second {
+				t.Errorf("failure %d: %v", i, got)
+			}
+		}
+		if l.NumRequeues(0) != 3 {
+			t.Error(l.NumRequeues(0))
+		}
+		l.Forget(0)
+		if l.NumRequeues(0) != 0 || (MaxOf[int]{}).When(0) != 0 {
+			t.Error("Forget does not reach the limiters, or none of them waits")
+		}
+	})
+}

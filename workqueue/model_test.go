@@ -1,0 +1,297 @@
+package workqueue
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// model is a queue that is too simple to be wrong: slices that are searched, and rules applied as they read.
+type model struct {
+	waiting []modelItem // in the order in which they came to their priority
+	turns   [levels][]string
+	passed  [levels]int
+	working map[string]bool
+	dirty   map[string]Priority
+	delayed map[string]modelDelay
+	adds    uint64
+}
+
+type modelItem struct {
+	item     string
+	priority Priority
+}
+
+type modelDelay struct {
+	due      time.Time
+	priority Priority
+}
+
+func newModel() *model {
+	return &model{working: map[string]bool{}, dirty: map[string]Priority{}, delayed: map[string]modelDelay{}}
+}
+
+func flowOf(item string) string { return item[:1] }
+
+func (m *model) add(item string, p Priority) {
+	at := slices.IndexFunc(m.waiting, func(w modelItem) bool { return w.item == item })
+	old, isDirty := m.dirty[item]
+	switch {
+	case at >= 0 && m.waiting[at].priority >= p:
+	case at >= 0:
+		m.waiting = slices.Delete(m.waiting, at, at+1)
+		m.wait(item, p)
+	case isDirty:
+		m.dirty[item] = max(old, p)
+	case m.working[item]:
+		m.dirty[item] = p
+		m.adds++
+	default:
+		m.wait(item, p)
+		m.adds++
+	}
+}
+
+func (m *model) wait(item string, p Priority) {
+	m.waiting = append(m.waiting, modelItem{item, p})
+	turns := &m.turns[p.level()]
+	if !slices.Contains(*turns, flowOf(item)) {
+		*turns = append(*turns, flowOf(item))
+	}
+}
+
+func (m *model) addAfter(item string, p Priority, d time.Duration) {
+	due := time.Now().Add(d)
+	if old, ok := m.delayed[item]; ok {
+		p = max(p, old.priority)
+		if old.due.Before(due) {
+			due = old.due
+		}
+	}
+	m.delayed[item] = modelDelay{due, p}
+}
+
+// tick adds all that is due, the earliest first.
+func (m *model) tick() {
+	items := slices.SortedFunc(maps.Keys(m.delayed), func(a, b string) int {
+		return m.delayed[a].due.Compare(m.delayed[b].due)
+	})
+	for _, item := range items {
+		if d := m.delayed[item]; !d.due.After(time.Now()) {
+			delete(m.delayed, item)
+			m.add(item, d.priority)
+		}
+	}
+}
+
+// get returns the item that goes next.
+func (m *model) get() string {
+	at := -1
+	for i := range levels {
+		if m.count(i) > 0 && (at < 0 || m.passed[at] < patience) {
+			at = i
+		}
+	}
+	m.passed[at] = 0
+	for i := range at {
+		if m.count(i) > 0 {
+			m.passed[i]++
+		}
+	}
+	for {
+		name := m.turns[at][0]
+		m.turns[at] = m.turns[at][1:]
+		i := slices.IndexFunc(m.waiting, func(w modelItem) bool {
+			return w.priority.level() == level(at) && flowOf(w.item) == name
+		})
+		if i < 0 {
+			continue
+		}
+		item := m.waiting[i].item
+		m.waiting = slices.Delete(m.waiting, i, i+1)
+		if slices.ContainsFunc(m.waiting, func(w modelItem) bool {
+			return w.priority.level() == level(at) && flowOf(w.item) == name
+		}) {
+			m.turns[at] = append(m.turns[at], name)
+		}
+		m.working[item] = true
+		return item
+	}
+}
+
+func (m *model) count(at int) int {
+	n := 0
+	for _, w := range m.waiting {
+		if w.priority.level() == level(at) {
+			n++
+		}
+	}
+	return n
+}
+
+func (m *model) done(item string) {
+	delete(m.working, item)
+	if p, ok := m.dirty[item]; ok {
+		delete(m.dirty, item)
+		m.wait(item, p)
+	}
+}
+
+// TestModel runs random operations on a queue and on the model, and compares all that can be seen.
+func TestModel(t *testing.T) {
+	for range 60 {
+		seed := rand.Uint64()
+		synctest.Test(t, func(t *testing.T) {
+			defer func() {
+				if t.Failed() {
+					t.Logf("seed %d", seed)
+				}
+			}()
+			compareWithModel(t, rand.New(rand.NewPCG(seed, 0)))
+		})
+	}
+}
+
+func compareWithModel(t *testing.T, random *rand.Rand) {
+	q := New(Options[string]{Flow: flowOf})
+	m := newModel()
+	for range 600 {
+		item := fmt.Sprintf("%c%d", 'a'+rune(random.IntN(4)), random.IntN(5))
+		p := Priority(random.IntN(levels) - 1)
+		switch random.IntN(10) {
+		case 0, 1, 2, 3:
+			q.AddWith(item, AddOptions{Priority: p})
+			m.add(item, p)
+		case 4:
+			// To the nanosecond, so that no two items are due in the same moment, when any order is right.
+			d := time.Duration(1 + random.Int64N(int64(time.Minute)))
+			q.AddWith(item, AddOptions{Priority: p, Delay: d})
+			m.addAfter(item, p, d)
+		case 5:
+			time.Sleep(time.Duration(random.Int64N(int64(10 * time.Second))))
+			synctest.Wait()
+			m.tick()
+		case 6, 7:
+			if len(m.waiting) == 0 {
+				continue
+			}
+			want := m.get()
+			if got, err := q.Get(t.Context()); got != want || err != nil {
+				t.Fatalf("Get: %q, %v; want %q", got, err, want)
+			}
+		default:
+			q.Done(item) // for one that nobody has it does nothing
+			if m.working[item] {
+				m.done(item)
+			}
+		}
+		compareStats(t, q, m)
+		checkInvariants(t, q)
+	}
+	for item := range m.working {
+		q.Done(item)
+	}
+	if err := q.ShutDown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	checkInvariants(t, q)
+}
+
+func compareStats(t *testing.T, q *Queue[string], m *model) {
+	t.Helper()
+	want := Stats{
+		Depth: len(m.waiting), DepthLow: m.count(0), DepthHigh: m.count(2),
+		Delayed: len(m.delayed), Working: len(m.working), Adds: m.adds,
+	}
+	got := q.Stats()
+	got.Retries = 0
+	if got != want {
+		t.Fatalf("stats:\n got %+v\nwant %+v", got, want)
+	}
+}
+
+// checkInvariants checks what the comments on Queue's fields say.
+func checkInvariants[T comparable](t *testing.T, q *Queue[T]) {
+	t.Helper()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	idle, waiting, working, delayed := 0, 0, 0, 0
+	ofFlow := map[*flow[T]]int{}
+	for item, e := range q.entries {
+		ofFlow[e.flow]++
+		if e.item != item || q.flows[e.flow.name] != e.flow {
+			t.Fatalf("%v: entry of %v in flow %q", item, e.item, e.flow.name)
+		}
+		if e.waiting && e.working || e.dirty && !e.working {
+			t.Fatalf("%v: waiting %v, working %v, dirty %v", item, e.waiting, e.working, e.dirty)
+		}
+		idle += count(e.idle())
+		waiting += count(e.waiting)
+		working += count(e.working)
+		delayed += count(e.heapAt > 0)
+		if e.waiting && !e.flow.levels[e.level].queued {
+			t.Fatalf("%v waits in a flow that is not in line", item)
+		}
+		if e.heapAt > 0 && q.delayed[e.heapAt-1] != e {
+			t.Fatalf("%v is not where it should be in the heap", item)
+		}
+	}
+	if idle != q.idle || waiting != q.schedule.len() || working != q.working.len || delayed != len(q.delayed) {
+		t.Fatalf("counts are wrong: idle %d=%d waiting %d=%d working %d=%d delayed %d=%d", idle, q.idle,
+			waiting, q.schedule.len(), working, q.working.len, delayed, len(q.delayed))
+	}
+	if q.idle > max(keepIdle, len(q.entries)-q.idle) || q.spares > keepIdle {
+		t.Fatalf("%d idle entries and %d spares beside %d in use", q.idle, q.spares, len(q.entries)-q.idle)
+	}
+	if len(q.getters) > 0 && waiting > 0 {
+		t.Fatalf("%d getters wait beside %d items", len(q.getters), waiting)
+	}
+	if delayed > 0 && (q.timer.at == 0 || q.timer.at > q.delayed[0].due) {
+		t.Fatalf("the timer is set to %v, the first item is due at %v", q.timer.at, q.delayed[0].due)
+	}
+	for name, f := range q.flows {
+		if f.entries == 0 || f.entries != ofFlow[f] {
+			t.Fatalf("flow %q counts %d entries and has %d", name, f.entries, ofFlow[f])
+		}
+	}
+}
+
+func count(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// TestShrinks fills a queue, empties it, and looks at what is left.
+func TestShrinks(t *testing.T) {
+	q := New(Options[int]{Flow: func(i int) string { return fmt.Sprint(i % 5000) }})
+	const burst = 50_000
+	for i := range burst {
+		q.Add(i)
+		q.AddAfter(i, time.Hour)
+	}
+	for range burst {
+		item, err := q.Get(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.Done(item)
+	}
+	if len(q.entries) != burst {
+		t.Errorf("%d entries for %d delayed items", len(q.entries), burst)
+	}
+	if err := q.ShutDown(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	checkInvariants(t, q)
+	if len(q.entries) > keepIdle || len(q.flows) > keepIdle || q.spares > keepIdle || cap(q.delayed) > keepIdle {
+		t.Errorf("left: %d entries, %d flows, %d spares, room for %d delays",
+			len(q.entries), len(q.flows), q.spares, cap(q.delayed))
+	}
+}

@@ -1,0 +1,170 @@
+package workqueue
+
+// Priority says which items go first. The zero value is Normal.
+type Priority int8
+
+// The priorities. Values outside of them count as the nearest one.
+const (
+	// Low is for work that nobody waits for: initial lists, resyncs.
+	Low Priority = -1
+	// Normal is for changes as they come.
+	Normal Priority = 0
+	// High is for what must not queue behind a burst of changes.
+	High Priority = 1
+)
+
+// level is a priority as an index, the lowest first.
+type level int8
+
+const levels = 3
+
+func (p Priority) level() level {
+	return level(min(max(p, Low), High) - Low)
+}
+
+// patience is how many items of higher priority may be handed out in a row while one of a lower priority waits.
+const patience = 15
+
+// flow is the items that share a turn, in first-come order for each level.
+type flow[T comparable] struct {
+	name string
+	// entries counts the entries that point here, so that a flow without any can go.
+	entries int
+	levels  [levels]flowLevel[T]
+}
+
+type flowLevel[T comparable] struct {
+	waiting list[T]
+	// queued is set while the flow is in the level's line of flows, and next is then the flow behind it.
+	queued bool
+	next   *flow[T]
+}
+
+// line is the flows of one level, the one whose turn it is in front. Invariant: each flow with an entry that
+// waits at the level is in it. A flow whose last entry was raised away may also be in it, until its turn.
+type line[T comparable] struct {
+	first, last *flow[T]
+	waiting     int // entries, over all flows
+	// passed counts the items of higher levels handed out since this level, with something waiting, was served.
+	passed int
+}
+
+// schedule decides which of the waiting entries goes next. The zero value is empty.
+type schedule[T comparable] struct {
+	lines [levels]line[T]
+}
+
+func (s *schedule[T]) len() int {
+	n := 0
+	for i := range s.lines {
+		n += s.lines[i].waiting
+	}
+	return n
+}
+
+// push puts the entry at the end of its flow at the level.
+func (s *schedule[T]) push(e *entry[T], at level) {
+	e.level, e.waiting = at, true
+	l, f := &s.lines[at], e.flow
+	f.levels[at].waiting.pushBack(e)
+	l.waiting++
+	if !f.levels[at].queued {
+		l.append(f, at)
+	}
+}
+
+// raise moves a waiting entry to a higher level, where it goes to the end of its flow.
+func (s *schedule[T]) raise(e *entry[T], to level) {
+	s.lines[e.level].waiting--
+	e.flow.levels[e.level].waiting.remove(e)
+	s.push(e, to)
+}
+
+// pop takes the entry that goes next, or returns nil if none waits.
+func (s *schedule[T]) pop() *entry[T] {
+	at, ok := s.choose()
+	if !ok {
+		return nil
+	}
+	l := &s.lines[at]
+	for {
+		f := l.first
+		waiting := &f.levels[at].waiting
+		e := waiting.first
+		if e != nil {
+			waiting.remove(e)
+			e.waiting = false
+			l.waiting--
+		}
+		if waiting.first == nil || f != l.last {
+			l.endTurn(at)
+		}
+		if e != nil {
+			return e
+		}
+	}
+}
+
+// choose returns the highest level that has something waiting, or a lower one whose patience is at an end.
+// Of two that are out of patience it is the lower one, as it has less other chances.
+func (s *schedule[T]) choose() (level, bool) {
+	chosen := -1
+	for i := range s.lines {
+		if s.lines[i].waiting > 0 && (chosen < 0 || s.lines[chosen].passed < patience) {
+			chosen = i
+		}
+	}
+	if chosen < 0 {
+		return 0, false
+	}
+	s.lines[chosen].passed = 0
+	for i := range chosen {
+		if s.lines[i].waiting > 0 {
+			s.lines[i].passed++
+		}
+	}
+	return level(chosen), true
+}
+
+func (l *line[T]) append(f *flow[T], at level) {
+	f.levels[at].queued = true
+	if l.last == nil {
+		l.first = f
+	} else {
+		l.last.levels[at].next = f
+	}
+	l.last = f
+}
+
+// endTurn takes the first flow out of the line and puts it at the end if it has more.
+func (l *line[T]) endTurn(at level) {
+	f := l.first
+	fl := &f.levels[at]
+	l.first = fl.next
+	if l.first == nil {
+		l.last = nil
+	}
+	fl.next, fl.queued = nil, false
+	if fl.waiting.first != nil {
+		l.append(f, at)
+	}
+}
+
+// flow returns the flow with the name, making one if needed.
+func (q *Queue[T]) flow(name string) *flow[T] {
+	f := q.flows[name]
+	if f == nil {
+		f = &flow[T]{name: name}
+		q.flows[name] = f
+	}
+	return f
+}
+
+// leaveFlow notes that one entry less points to the flow, and drops it after the last. Such a flow may still be
+// queued in a line: it stays valid there until its turn, and a new flow of that name takes its own place.
+func (q *Queue[T]) leaveFlow(f *flow[T]) {
+	f.entries--
+	if f.entries == 0 {
+		delete(q.flows, f.name)
+	}
+}
