@@ -1,0 +1,185 @@
+package redact
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/tidings/tidings/cmd/tidings/internal/diff"
+)
+
+const password = "hunter2-correct-horse"
+
+func encoded(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
+
+// secretWith is a Secret that holds the value everywhere a real one does.
+func secretWith(value string) map[string]any {
+	return map[string]any{
+		"apiVersion": "v1", "kind": "Secret", "type": "Opaque",
+		"metadata": map[string]any{
+			"name": "db", "namespace": "shop",
+			"annotations": map[string]any{
+				"kubectl.kubernetes.io/last-applied-configuration": `{"kind":"Secret","stringData":{"password":"` + value + `"}}`,
+				"backup.example.com/plain":                         "password is " + value,
+				"backup.example.com/encoded":                       encoded(value),
+				"team":                                             "shop",
+			},
+			"managedFields": []any{map[string]any{"manager": "kubectl", "fieldsV1": map[string]any{"f:data": map[string]any{"f:password": map[string]any{}}}}},
+		},
+		"data":       map[string]any{"password": encoded(value), "user": encoded("admin")},
+		"stringData": map[string]any{"password": value},
+	}
+}
+
+func refuse(t *testing.T, what string, v any, values ...string) {
+	t.Helper()
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, value := range values {
+		if strings.Contains(string(text), value) || strings.Contains(string(text), encoded(value)) {
+			t.Errorf("%s shows %q:\n%s", what, value, text)
+		}
+	}
+}
+
+func TestSecretsAreFoundWhereverTheyAre(t *testing.T) {
+	bare := secretWith(password)
+	delete(bare, "kind")
+	objects := map[string]struct {
+		resource schema.GroupResource
+		object   map[string]any
+	}{
+		"secret":              {secrets, secretWith(password)},
+		"kind missing":        {secrets, bare},
+		"another resource":    {schema.GroupResource{Resource: "things"}, secretWith(password)},
+		"list":                {schema.GroupResource{}, map[string]any{"kind": "List", "items": []any{secretWith(password)}}},
+		"list without kinds":  {schema.GroupResource{}, map[string]any{"kind": "SecretList", "items": []any{bare}}},
+		"list of lists":       {schema.GroupResource{}, map[string]any{"kind": "List", "items": []any{map[string]any{"kind": "List", "items": []any{secretWith(password)}}}}},
+		"template":            {schema.GroupResource{Group: "x.io", Resource: "bundles"}, map[string]any{"spec": map[string]any{"objects": []any{[]any{secretWith(password)}}}}},
+		"data is a string":    {secrets, map[string]any{"kind": "Secret", "data": password, "stringData": []any{password}}},
+		"value is not a text": {secrets, map[string]any{"kind": "Secret", "data": map[string]any{"a": []any{password}, "b": map[string]any{"c": password}}}},
+		"unknown field":       {secrets, map[string]any{"kind": "Secret", "data": map[string]any{"a": encoded(password)}, "copy": map[string]any{"l": []any{password, encoded(password)}}}},
+	}
+	for name, test := range objects {
+		t.Run(name, func(t *testing.T) {
+			before, err := json.Marshal(test.object)
+			if err != nil {
+				t.Fatal(err)
+			}
+			refuse(t, name, Object(test.resource, test.object), password)
+			if after, _ := json.Marshal(test.object); string(before) != string(after) {
+				t.Error("the input was written to")
+			}
+		})
+	}
+}
+
+func TestWhatIsLeft(t *testing.T) {
+	clean := Object(secrets, secretWith(password))
+	data := clean["data"].(map[string]any)
+	if data["password"] != "[redacted, 21 bytes]" || data["user"] != "[redacted, 5 bytes]" {
+		t.Errorf("data %v", data)
+	}
+	metadata := clean["metadata"].(map[string]any)
+	if metadata["name"] != "db" || metadata["annotations"].(map[string]any)["team"] != "shop" {
+		t.Errorf("metadata %v", metadata)
+	}
+	if !reflect.DeepEqual(metadata["managedFields"], secretWith(password)["metadata"].(map[string]any)["managedFields"]) {
+		t.Error("managed fields changed, and with them who made a change")
+	}
+	if Object(secrets, nil) != nil {
+		t.Error("no object gave an object")
+	}
+}
+
+func TestOtherObjectsStayAsTheyAre(t *testing.T) {
+	object := map[string]any{"kind": "ConfigMap", "data": map[string]any{"a": "b"}, "l": []any{map[string]any{"kind": "Pod"}}}
+	clean := Object(schema.GroupResource{Resource: "configmaps"}, object)
+	if reflect.ValueOf(clean).Pointer() != reflect.ValueOf(object).Pointer() {
+		t.Error("an object without secrets was copied")
+	}
+}
+
+func TestChangesAreMarked(t *testing.T) {
+	before, after := secretWith(password), secretWith("hunter3-correct-horse")
+	after["data"].(map[string]any)["new"] = encoded("fresh value")
+	delete(after["data"].(map[string]any), "user")
+	changes := diff.Trees(Pair(secrets, before, after))
+	refuse(t, "difference", changes, password, "hunter3-correct-horse", "fresh value", "admin")
+	got := map[string]string{}
+	for _, c := range changes {
+		got[c.Path.String()] = fmt.Sprint(c.Old, " -> ", c.New)
+	}
+	want := map[string]string{
+		"data.password":       "[redacted, 21 bytes] -> [redacted, 21 bytes, changed]",
+		"data.new":            "<nil> -> [redacted, 11 bytes]",
+		"data.user":           "[redacted, 5 bytes] -> <nil>",
+		"stringData.password": "[redacted, 21 bytes] -> [redacted, 21 bytes, changed]",
+		"metadata.annotations[backup.example.com/encoded]":                       "[redacted, 28 bytes] -> [redacted, 28 bytes, changed]",
+		"metadata.annotations[backup.example.com/plain]":                         "[redacted, 33 bytes] -> [redacted, 33 bytes, changed]",
+		"metadata.annotations[kubectl.kubernetes.io/last-applied-configuration]": "[redacted, 67 bytes] -> [redacted, 67 bytes, changed]",
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("got\n%v\nwant\n%v", got, want)
+	}
+}
+
+// TestListItemsAreComparedByName: an item that only moved in a list did not change.
+func TestListItemsAreComparedByName(t *testing.T) {
+	other := secretWith("another value")
+	other["metadata"].(map[string]any)["name"] = "other"
+	list := func(items ...any) map[string]any { return map[string]any{"kind": "List", "items": items} }
+	_, after := Pair(schema.GroupResource{}, list(secretWith(password), other), list(other, secretWith(password)))
+	if text := fmt.Sprint(after); strings.Contains(text, "changed") {
+		t.Errorf("marked as changed: %s", text)
+	}
+}
+
+// TestEveryPositionOfAValue puts the value in random places of random trees that hold Secrets.
+func TestEveryPositionOfAValue(t *testing.T) {
+	for seed := range uint64(500) {
+		r := rand.New(rand.NewPCG(seed, 3))
+		before, after := nest(r, secretWith(password), 4), nest(r, secretWith(password+"!"), 4)
+		cleanBefore, cleanAfter := Pair(schema.GroupResource{Resource: "things"}, before, after)
+		refuse(t, fmt.Sprintf("seed %d", seed), []any{cleanBefore, cleanAfter, diff.Trees(cleanBefore, cleanAfter)}, password)
+	}
+}
+
+func nest(r *rand.Rand, inner map[string]any, depth int) map[string]any {
+	for range r.IntN(depth) {
+		switch r.IntN(3) {
+		case 0:
+			inner = map[string]any{"spec": inner}
+		case 1:
+			inner = map[string]any{"kind": "List", "items": []any{"x", inner}}
+		case 2:
+			inner = map[string]any{"kind": "Bundle", "template": map[string]any{"list": []any{[]any{inner}}}}
+		}
+	}
+	return inner
+}
+
+func TestError(t *testing.T) {
+	broken := fmt.Errorf("decode: invalid character in %q", password)
+	if text := Error(secrets, broken); strings.Contains(text, password) || !strings.Contains(text, "withheld") {
+		t.Errorf("broken secret: %s", text)
+	}
+	if text := Error(schema.GroupResource{Resource: "pods"}, broken); text != broken.Error() {
+		t.Errorf("broken pod: %s", text)
+	}
+	forbidden := apierrors.NewForbidden(secrets, "", errors.New("no"))
+	if text := Error(secrets, fmt.Errorf("secrets: %w", forbidden)); !strings.Contains(text, "forbidden") {
+		t.Errorf("forbidden: %s", text)
+	}
+}
