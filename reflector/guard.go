@@ -1,0 +1,44 @@
+package reflector
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// stalledError is the cause with which a guard ends a request.
+type stalledError struct{ after time.Duration }
+
+func (e stalledError) Error() string {
+	return fmt.Sprintf("nothing came for %v and the request was given up", e.after)
+}
+
+// guard ends a request that has brought nothing for too long.
+type guard struct {
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	timer  *time.Timer
+}
+
+// newGuard returns a guard whose ctx ends when ctx does, and after the given time. Its owner calls stop.
+func newGuard(ctx context.Context, after time.Duration) *guard {
+	ctx, cancel := context.WithCancelCause(ctx)
+	return &guard{ctx: ctx, cancel: cancel, timer: time.AfterFunc(after, func() { cancel(stalledError{after}) })}
+}
+
+// extend gives the request that much time from now on.
+func (g *guard) extend(after time.Duration) { g.timer.Reset(after) }
+
+// stop releases the guard and ends its ctx.
+func (g *guard) stop() {
+	g.timer.Stop()
+	g.cancel(nil)
+}
+
+// explain returns the stall that led to err, if one did, else err.
+func (g *guard) explain(err error) error {
+	if stalled, ok := context.Cause(g.ctx).(stalledError); ok {
+		return stalled
+	}
+	return err
+}

@@ -1,0 +1,133 @@
+package reflector
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/tidings/tidings/object"
+	"github.com/tidings/tidings/source"
+)
+
+// Sink receives what the reflector finds out. Events and Replace are called on the goroutine that runs the
+// reflector, one at a time. Blocking in them is the way to slow the server down. A panic in them is not recovered.
+type Sink[T object.Object] interface {
+	// Known returns the object that the sink holds under this key, if it is exactly this version of it. The
+	// source may call it from a goroutine of its own during a list, and does not keep the slices.
+	Known(namespace, name, uid, resourceVersion []byte) (T, bool)
+	// Events brings changes in order: Added, Modified, Deleted and Bookmark only. After a reconnect it can bring
+	// some that are older than what the sink holds, which the sink drops. The slice is reused after the return.
+	Events(batch []source.Event[T])
+	// Replace says that at this version the collection is exactly items, in no particular order. Where the
+	// server names an object twice, the later one counts. The slice is the sink's from then on.
+	Replace(items []T, resourceVersion string)
+}
+
+// Options says what to reflect and how. All fields but Source and Sink may be left zero.
+type Options[T object.Object] struct {
+	Source source.ListerWatcher[T]
+	Sink   Sink[T]
+
+	// Resource is what Source serves. It is used for messages only.
+	Resource schema.GroupVersionResource
+	// Name begins every message; default: the resource and its group, such as "widgets.example.com".
+	Name string
+	// Logger gets one line for each failure and each relist; default: none.
+	Logger *slog.Logger
+	// OnError is told of every failure and every invalid event, on the goroutine that runs the reflector.
+	OnError func(*Error)
+
+	// ResourceVersion is the version that the sink's contents are current to, if it has any: the reflector then
+	// begins with a watch from there. "" and "0" begin with a list.
+	ResourceVersion string
+	// DisableWatchList gets every collection by paged lists.
+	DisableWatchList bool
+	// PageSize is the number of objects that a page of a list may have; default 500.
+	PageSize int64
+	// WatchTimeout is the least time that the server is asked to keep a watch open; each watch asks for a random
+	// time between it and its double, so that watches do not end together. Default 5 minutes.
+	WatchTimeout time.Duration
+	// StallTimeout is how long a list may bring nothing, and how much longer than its timeout a watch may stay
+	// open, before it is given up. Default 90 seconds, since an API server gives up on a list after 60.
+	StallTimeout time.Duration
+	// Backoff spaces out the requests that follow failures.
+	Backoff Backoff
+	// Seed makes the random choices (backoff, watch timeouts) repeatable; 0 takes a random seed.
+	Seed uint64
+}
+
+// Backoff says how long to wait after failures: Min after the first, Factor times longer after each further one,
+// up to Max; and each wait is stretched by a random part of up to Jitter of it. The defaults are those of client-go:
+// 800 ms, 2, 30 s, 1.
+type Backoff struct {
+	Min, Max time.Duration
+	Factor   float64
+	// Jitter of 1 stretches a wait to at most its double. Negative means none.
+	Jitter float64
+	// ResetAfter is how long it has to go well for the waits to begin at Min again; default 2 minutes.
+	ResetAfter time.Duration
+}
+
+const (
+	defaultPageSize     = 500
+	defaultWatchTimeout = 5 * time.Minute
+	defaultStallTimeout = 90 * time.Second
+)
+
+// withDefaults returns the options with every zero field filled in, or says which one is wrong.
+func (o Options[T]) withDefaults() (Options[T], error) {
+	switch {
+	case o.Source == nil:
+		return o, errors.New("reflector: Options.Source is missing")
+	case o.Sink == nil:
+		return o, errors.New("reflector: Options.Sink is missing")
+	case o.PageSize < 0 || o.WatchTimeout < 0 || o.StallTimeout < 0:
+		return o, fmt.Errorf("reflector: PageSize %d, WatchTimeout %v, StallTimeout %v: none may be negative",
+			o.PageSize, o.WatchTimeout, o.StallTimeout)
+	}
+	if o.Name == "" {
+		o.Name = o.Resource.GroupResource().String()
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.OnError == nil {
+		o.OnError = func(*Error) {}
+	}
+	if o.ResourceVersion == "0" {
+		o.ResourceVersion = ""
+	}
+	orDefault(&o.PageSize, defaultPageSize)
+	orDefault(&o.WatchTimeout, defaultWatchTimeout)
+	orDefault(&o.StallTimeout, defaultStallTimeout)
+	for o.Seed == 0 {
+		o.Seed = rand.Uint64()
+	}
+	var err error
+	o.Backoff, err = o.Backoff.withDefaults()
+	return o, err
+}
+
+func (b Backoff) withDefaults() (Backoff, error) {
+	orDefault(&b.Min, 800*time.Millisecond)
+	orDefault(&b.Max, max(30*time.Second, b.Min))
+	orDefault(&b.Factor, 2)
+	orDefault(&b.Jitter, 1)
+	orDefault(&b.ResetAfter, 2*time.Minute)
+	if b.Min < 0 || b.Max < b.Min || !(b.Factor >= 1) || b.ResetAfter < 0 {
+		return b, fmt.Errorf("reflector: Backoff needs 0 < Min ≤ Max, Factor ≥ 1 and ResetAfter > 0, got %+v", b)
+	}
+	b.Jitter = max(b.Jitter, 0)
+	return b, nil
+}
+
+func orDefault[V comparable](field *V, value V) {
+	var zero V
+	if *field == zero {
+		*field = value
+	}
+}

@@ -1,0 +1,228 @@
+package reflector_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/tidings/tidings/reflector"
+	"github.com/tidings/tidings/source"
+)
+
+type (
+	thing  = *metav1.PartialObjectMetadata
+	event  = source.Event[thing]
+	events = []event
+)
+
+// obj reads "name@version".
+func obj(s string) thing {
+	name, version, _ := strings.Cut(s, "@")
+	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: version}}
+}
+
+func ev(t source.EventType, s string) event {
+	o := obj(s)
+	return event{Type: t, Object: o, ResourceVersion: o.ResourceVersion}
+}
+
+func added(s string) event    { return ev(source.Added, s) }
+func modified(s string) event { return ev(source.Modified, s) }
+func deleted(s string) event  { return ev(source.Deleted, s) }
+func bookmark(version string) event {
+	return event{Type: source.Bookmark, ResourceVersion: version}
+}
+func initialEnd(version string) event {
+	return event{Type: source.Bookmark, ResourceVersion: version, InitialEventsEnd: true}
+}
+
+// read is one answer of a stream: events, an error, or both, after some time.
+type read struct {
+	after  time.Duration
+	events events
+	err    error
+}
+
+// answer is what a script gives to one request. For a list, each item comes after pause.
+type answer struct {
+	err   error
+	items []string
+	pause time.Duration
+	list  source.ListResult
+	reads []read
+	hang  bool
+}
+
+func page(version, token string, items ...string) answer {
+	return answer{items: items, list: source.ListResult{ResourceVersion: version, Continue: token}}
+}
+func stream(reads ...read) answer { return answer{reads: reads} }
+func failed(err error) answer     { return answer{err: err} }
+func got(e ...event) read         { return read{events: e} }
+func end(err error) read          { return read{err: err} }
+
+// script is a source that answers requests one after the other. When it has come to its end it hangs. It writes
+// down all requests, and, as the sink, all that it is told.
+type script struct {
+	answers []answer
+	start   time.Time
+
+	mu    sync.Mutex
+	lines []string
+	errs  []*reflector.Error
+}
+
+func (s *script) note(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := time.Since(s.start).Round(time.Millisecond)
+	s.lines = append(s.lines, fmt.Sprintf("%v ", at)+fmt.Sprintf(format, args...))
+}
+
+func (s *script) next() answer {
+	if len(s.answers) == 0 {
+		return answer{hang: true}
+	}
+	a := s.answers[0]
+	s.answers = s.answers[1:]
+	return a
+}
+
+func (s *script) List(ctx context.Context, opts source.ListOptions[thing], each func(thing) error) (source.ListResult, error) {
+	s.note("list %q %s limit=%d token=%q", opts.ResourceVersion, opts.ResourceVersionMatch, opts.Limit, opts.Continue)
+	a := s.next()
+	for _, item := range a.items {
+		if err := sleep(ctx, a.pause); err != nil {
+			return source.ListResult{}, err
+		}
+		if err := each(obj(item)); err != nil {
+			return source.ListResult{}, err
+		}
+	}
+	if a.hang {
+		<-ctx.Done()
+		return source.ListResult{}, ctx.Err()
+	}
+	return a.list, a.err
+}
+
+func (s *script) Watch(ctx context.Context, opts source.WatchOptions[thing]) (source.Stream[thing], error) {
+	kind := "watch"
+	if opts.SendInitialEvents {
+		kind = "watchlist"
+	}
+	s.note("%s %q", kind, opts.ResourceVersion)
+	a := s.next()
+	if a.err != nil {
+		return nil, a.err
+	}
+	return &scriptStream{ctx: ctx, reads: a.reads}, nil
+}
+
+func (s *script) Known(_, _, _, _ []byte) (thing, bool) { return nil, false }
+
+func (s *script) Replace(items []thing, version string) {
+	var names []string
+	for _, o := range items {
+		names = append(names, o.Name+"@"+o.ResourceVersion)
+	}
+	slices.Sort(names)
+	s.note("replace %v @%s", names, version)
+}
+
+func (s *script) Events(batch events) {
+	var parts []string
+	for _, e := range batch {
+		if e.Type == source.Bookmark {
+			parts = append(parts, "BOOKMARK@"+e.ResourceVersion)
+			continue
+		}
+		parts = append(parts, fmt.Sprintf("%v %s@%s", e.Type, e.Object.Name, e.Object.ResourceVersion))
+	}
+	s.note("events %s", strings.Join(parts, ", "))
+}
+
+func (s *script) onError(e *reflector.Error) {
+	s.errs = append(s.errs, e)
+	s.note("error %s in %v, attempt %d", e.Reason, e.Phase, e.Attempt)
+}
+
+type scriptStream struct {
+	ctx   context.Context
+	reads []read
+}
+
+func (s *scriptStream) Next(buf events) (events, error) {
+	if len(s.reads) == 0 {
+		<-s.ctx.Done()
+		return buf, s.ctx.Err()
+	}
+	next := s.reads[0]
+	s.reads = s.reads[1:]
+	if err := sleep(s.ctx, next.after); err != nil {
+		return buf, err
+	}
+	return append(buf, next.events...), next.err
+}
+
+func (s *scriptStream) Close() error { return nil }
+
+func sleep(ctx context.Context, d time.Duration) error {
+	if d == 0 {
+		return ctx.Err()
+	}
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// play runs a reflector on a script for some virtual time. It returns once nothing of it is left: a bubble does not
+// end before its goroutines do.
+func play(t *testing.T, s *script, opts reflector.Options[thing], duration time.Duration) reflector.Status {
+	t.Helper()
+	var status reflector.Status
+	synctest.Test(t, func(t *testing.T) {
+		s.start = time.Now()
+		opts.Source, opts.Sink, opts.OnError = s, s, s.onError
+		opts.Resource = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "things"}
+		if opts.Backoff == (reflector.Backoff{}) {
+			opts.Backoff.Jitter = -1
+		}
+		r, err := reflector.New(opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cause := errors.New("enough")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(duration, func() {
+			status = r.Status()
+			cancel(cause)
+		})
+		if err := r.Run(ctx); err != cause {
+			t.Errorf("Run returned %v, want the cause", err)
+		}
+		if err := r.Step(ctx); !errors.Is(err, reflector.ErrStopped) {
+			t.Errorf("Step after the end returned %v", err)
+		}
+		if got := r.Status().Phase; got != reflector.Stopped {
+			t.Errorf("phase after the end: %v", got)
+		}
+	})
+	return status
+}
+
+// clean is a clean end after d.
+func clean(d time.Duration) read { return read{after: d, err: io.EOF} }
