@@ -1,0 +1,151 @@
+package store
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tidings/tidings/object"
+)
+
+type thing = metav1.PartialObjectMetadata
+
+func newThing(namespace, name string, labels map[string]string) *thing {
+	return &thing{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels}}
+}
+
+func byLabel(label string) func(*thing) []string {
+	return func(o *thing) []string {
+		if v, ok := o.Labels[label]; ok {
+			return []string{v}
+		}
+		return nil
+	}
+}
+
+// byAllLabels gives as many values as an object has labels, some of them twice.
+func byAllLabels(o *thing) []string {
+	return slices.AppendSeq(slices.Sorted(maps.Values(o.Labels)), maps.Values(o.Labels))
+}
+
+// check fails the test if any invariant of the snapshot is broken: the shape of all trees, and that each index
+// holds exactly what its function says of the objects.
+func check(t testing.TB, s *Snapshot[*thing]) {
+	t.Helper()
+	if err := checkTree(s.objects); err != nil {
+		t.Fatalf("objects: %v", err)
+	}
+	for _, x := range s.indexes {
+		if err := checkTree(x.root); err != nil {
+			t.Fatalf("index %s: %v", x.index.name, err)
+		}
+		want := map[key]*thing{}
+		for k, o := range s.All() {
+			values, _ := x.index.values(o)
+			for _, v := range values {
+				want[key{v, k}] = o
+			}
+		}
+		got := map[key]*thing{}
+		x.root.scan(span{}, func(it *item[*thing]) bool { got[it.key] = it.object; return true })
+		if !maps.Equal(want, got) {
+			t.Fatalf("index %s holds %v, want %v", x.index.name, got, want)
+		}
+	}
+}
+
+func checkTree(root *node[*thing]) error {
+	if root == nil {
+		return nil
+	}
+	depth, first := 0, root
+	for ; !first.leaf(); depth++ {
+		first = first.children[0].node
+	}
+	if !root.leaf() && len(root.children) < 2 {
+		return fmt.Errorf("a root of one child")
+	}
+	c := shape{depth: depth}
+	return c.check(root, 0, nil, nil, true)
+}
+
+// shape checks the shape of one tree.
+type shape struct {
+	depth int
+	last  *key
+}
+
+func (s *shape) check(n *node[*thing], depth int, low, high *key, edge bool) error {
+	if n.fill() > maxFill || n.fill() < 1 || (n.fill() < minFill && !edge) {
+		return fmt.Errorf("node of %d entries, edge %v", n.fill(), edge)
+	}
+	if n.leaf() {
+		return s.checkLeaf(n, depth, low, high)
+	}
+	size := 0
+	for i := range n.children {
+		l, h := low, high
+		if i > 0 {
+			l = &n.children[i].low
+		}
+		if i+1 < len(n.children) {
+			h = &n.children[i+1].low
+		}
+		if err := s.check(n.children[i].node, depth+1, l, h, edge && i+1 == len(n.children)); err != nil {
+			return err
+		}
+		size += n.children[i].node.size
+	}
+	if size != n.size {
+		return fmt.Errorf("branch says %d items, has %d", n.size, size)
+	}
+	return nil
+}
+
+func (s *shape) checkLeaf(n *node[*thing], depth int, low, high *key) error {
+	if depth != s.depth {
+		return fmt.Errorf("leaf at depth %d, want %d", depth, s.depth)
+	}
+	if n.size != len(n.items) {
+		return fmt.Errorf("leaf says %d items, has %d", n.size, len(n.items))
+	}
+	for i := range n.items {
+		it := &n.items[i]
+		switch {
+		case it.object == nil || object.KeyOf(it.object) != it.Key:
+			return fmt.Errorf("%v holds another object", it.key)
+		case s.last != nil && s.last.compare(&it.key) >= 0:
+			return fmt.Errorf("%v comes after %v", it.key, *s.last)
+		case low != nil && low.compare(&it.key) > 0:
+			return fmt.Errorf("%v is below its bound %v", it.key, *low)
+		case high != nil && high.compare(&it.key) <= 0:
+			return fmt.Errorf("%v is not below the bound %v", it.key, *high)
+		}
+		s.last = &it.key
+	}
+	return nil
+}
+
+// model is a store without any cleverness.
+type model map[object.Key]*thing
+
+func (m model) sorted() []*thing {
+	return slices.SortedFunc(maps.Values(m), func(a, b *thing) int { return object.KeyOf(a).Compare(object.KeyOf(b)) })
+}
+
+// where returns the objects that pass, sorted by key.
+func (m model) where(pass func(*thing) bool) []*thing {
+	return slices.DeleteFunc(m.sorted(), func(o *thing) bool { return !pass(o) })
+}
+
+// objects drops the keys of a sequence.
+func objects(seq func(func(object.Key, *thing) bool)) []*thing {
+	var all []*thing
+	for _, o := range seq {
+		all = append(all, o)
+	}
+	return all
+}

@@ -1,0 +1,180 @@
+package store
+
+// cursor is a position between two items of a tree. The zero cursor is at the end of an empty tree.
+//
+// Invariant: path[:depth] leads from the root to a leaf, and the position in the leaf is one of its items; or
+// depth is 0, and the cursor is at the end.
+type cursor[T any] struct {
+	root  *node[T]
+	path  [maxDepth]step[T]
+	depth int
+}
+
+type step[T any] struct {
+	node *node[T]
+	i    int
+}
+
+// seek moves the cursor to the first item at or behind k.
+func (c *cursor[T]) seek(k *key) {
+	c.depth = 0
+	n := c.root
+	if n == nil {
+		return
+	}
+	for !n.leaf() {
+		i := n.route(k)
+		c.push(n, i)
+		n = n.children[i].node
+	}
+	i, _ := n.find(k)
+	c.push(n, i)
+	if i == len(n.items) {
+		c.nextLeaf()
+	}
+}
+
+// advance moves the cursor forward to the first item at or behind k; it never moves back. It is quick when k is
+// near.
+func (c *cursor[T]) advance(k *key) {
+	if c.depth == 0 {
+		return
+	}
+	at := &c.path[c.depth-1]
+	items := at.node.items
+	if items[at.i].compare(k) >= 0 {
+		return
+	}
+	if items[len(items)-1].compare(k) < 0 {
+		c.seek(k)
+		return
+	}
+	at.i, _ = at.node.find(k)
+}
+
+// item returns the item that the cursor is at, nil at the end.
+func (c *cursor[T]) item() *item[T] {
+	if c.depth == 0 {
+		return nil
+	}
+	at := &c.path[c.depth-1]
+	return &at.node.items[at.i]
+}
+
+// rest returns the items of the current leaf from the cursor on; none at the end.
+func (c *cursor[T]) rest() []item[T] {
+	if c.depth == 0 {
+		return nil
+	}
+	at := &c.path[c.depth-1]
+	return at.node.items[at.i:]
+}
+
+// next moves the cursor to the next item.
+func (c *cursor[T]) next() {
+	at := &c.path[c.depth-1]
+	at.i++
+	if at.i == len(at.node.items) {
+		c.nextLeaf()
+	}
+}
+
+// nextLeaf moves the cursor to the first item of the next leaf.
+func (c *cursor[T]) nextLeaf() {
+	c.depth--
+	for c.depth > 0 {
+		at := &c.path[c.depth-1]
+		at.i++
+		if at.i < len(at.node.children) {
+			c.descend(at.node.children[at.i].node)
+			return
+		}
+		c.depth--
+	}
+}
+
+// descend goes down from n to the first item of its first leaf.
+func (c *cursor[T]) descend(n *node[T]) {
+	for !n.leaf() {
+		c.push(n, 0)
+		n = n.children[0].node
+	}
+	c.push(n, 0)
+}
+
+func (c *cursor[T]) push(n *node[T], i int) {
+	c.path[c.depth] = step[T]{n, i}
+	c.depth++
+}
+
+// scan calls yield for each item of s in the tree under n, in order, until it returns false. n may be nil.
+func (n *node[T]) scan(s span, yield func(*item[T]) bool) {
+	for run := range n.runs(s) {
+		for i := range run {
+			if !yield(&run[i]) {
+				return
+			}
+		}
+	}
+}
+
+// runs yields the items of s leaf by leaf. The end of s is looked for only in the leaf that holds it, so that
+// an item in the middle costs no comparison.
+func (n *node[T]) runs(s span) func(yield func([]item[T]) bool) {
+	return func(yield func([]item[T]) bool) {
+		start := s.start()
+		c := cursor[T]{root: n}
+		for c.seek(&start); c.depth > 0; c.nextLeaf() {
+			run := c.rest()
+			whole := s.has(&run[len(run)-1].key)
+			if !whole {
+				run = run[:s.end(len(run), func(i int) *key { return &run[i].key })]
+			}
+			if len(run) > 0 && !yield(run) || !whole {
+				return
+			}
+		}
+	}
+}
+
+// end returns how many of n sorted keys, all at or behind the start of s, are in s.
+func (s *span) end(n int, at func(int) *key) int {
+	low, high := 0, n
+	for low < high {
+		middle := int(uint(low+high) / 2)
+		if s.has(at(middle)) {
+			low = middle + 1
+		} else {
+			high = middle
+		}
+	}
+	return low
+}
+
+// count returns the number of items of s in the tree under n, which may be nil. It goes down only along the two
+// ends of s.
+func (n *node[T]) count(s span) int {
+	if n == nil {
+		return 0
+	}
+	start := s.start()
+	if n.leaf() {
+		i, _ := n.find(&start)
+		rest := n.items[i:]
+		return s.end(len(rest), func(i int) *key { return &rest[i].key })
+	}
+	total := 0
+	first := n.route(&start)
+	for i := first; i < len(n.children); i++ {
+		c := &n.children[i]
+		if i > first && !s.has(&c.low) {
+			break
+		}
+		if i > first && i+1 < len(n.children) && s.has(&n.children[i+1].low) {
+			total += c.node.size // both its bounds are in s
+			continue
+		}
+		total += c.node.count(s)
+	}
+	return total
+}

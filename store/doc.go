@@ -1,0 +1,35 @@
+// Package store holds the objects of one collection, indexed, and hands out immutable snapshots of them.
+//
+// A Writer changes the collection in transactions. A Store is the read side: it holds the newest Snapshot, and
+// a Snapshot answers every read.
+//
+//	Writer ── Begin ──► Txn ── Set, Delete, Load ── Commit ──┐ one atomic store
+//	                                                         ▼
+//	Store ── Snapshot() ───────────────────────────────► Snapshot ── resource version
+//	          one atomic load                             │   │
+//	                                               objects    indexes, one tree each
+//	                                     (namespace, name)    (value, namespace, name)
+//
+// Objects and indexes are the same structure, a B-tree whose nodes are never changed once they are published. A
+// transaction copies the nodes on the path to what it changes, once, and edits its copies in place; all other
+// nodes are shared between the snapshots before and after it. A larger batch thus costs less for each write.
+//
+// # Guarantees
+//
+//  1. A snapshot never changes. It holds the objects, all indexes and the resource version of one moment.
+//  2. Taking a snapshot costs one atomic load. Reading one takes no lock: readers never wait for the writer,
+//     the writer never waits for readers, and readers do not wait for each other.
+//  3. A transaction becomes visible as a whole at Commit, or not at all.
+//  4. The resource version of a store never goes back.
+//  5. Iteration is sorted by namespace, then name. It allocates nothing for an item, and it may be broken off.
+//  6. What no snapshot in use refers to is garbage: the store keeps nothing of a replaced or deleted object.
+//  7. An index agrees with the objects of its snapshot. An index that a snapshot does not have is answered by
+//     looking at every object of that snapshot: slower, never wrong.
+//  8. An index function that panics costs its object the values in that index, nothing else.
+//
+// Put plainly: take a snapshot, and everything you ask it fits together for as long as you hold it. Holding one
+// for long costs the memory of what has changed since.
+//
+// The package starts no goroutines. That nodes carry the number of the transaction that may edit them is an idea
+// of Clojure's transients; cilium/statedb uses it the same way.
+package store

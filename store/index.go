@@ -1,0 +1,134 @@
+package store
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+
+	"github.com/tidings/tidings/object"
+)
+
+// Index finds objects by values that a function computes from them. Writer.AddIndex makes one. An Index may be
+// used by any goroutine.
+type Index[T object.Object] struct {
+	name    string
+	compute func(T) []string
+	store   *Store[T]
+}
+
+// Name returns the name that the index was added with. It is for messages: two indexes may have the same.
+func (ix *Index[T]) Name() string { return ix.name }
+
+// All iterates over the objects that have the value, sorted by key, in the snapshot that is the newest when the
+// iteration starts. See Snapshot.ByIndex.
+func (ix *Index[T]) All(value string) iter.Seq[T] {
+	return func(yield func(T) bool) {
+		ix.store.Snapshot().byIndex(ix, value, yield)
+	}
+}
+
+// values returns what the index function returns for o. If the function panics, it returns no values and the
+// reason.
+func (ix *Index[T]) values(o T) (values []string, reason any) {
+	defer func() {
+		if r := recover(); r != nil {
+			values, reason = nil, r
+		}
+	}()
+	return ix.compute(o), nil
+}
+
+// has reports whether o has the value.
+func (ix *Index[T]) has(o T, value string) bool {
+	values, _ := ix.values(o)
+	return slices.Contains(values, value)
+}
+
+// indexTree is the state of an index in a snapshot or a transaction.
+type indexTree[T object.Object] struct {
+	index *Index[T]
+	root  *node[T]
+}
+
+// change is what a transaction does to one object: from is set if had, to is set if has.
+type change[T object.Object] struct {
+	key      object.Key
+	from, to T
+	had, has bool
+}
+
+// apply brings the index up to a change, for the transaction txn. An unchanged value costs a new pointer in its
+// leaf. It returns the reason if the index function panics for the new object.
+func (x *indexTree[T]) apply(txn uint64, c *change[T]) (reason any) {
+	var before, after []string
+	if c.had {
+		// A panic was reported when the object came, and left no values then.
+		before, _ = x.index.values(c.from)
+	}
+	if c.has {
+		after, reason = x.index.values(c.to)
+	}
+	for _, v := range after {
+		p := put[T]{txn: txn, item: item[T]{key{v, c.key}, c.to}}
+		x.root = p.root(x.root)
+	}
+	if slices.Equal(before, after) {
+		return reason
+	}
+	for _, v := range missing(before, after) {
+		r := cut[T]{txn: txn, key: key{v, c.key}}
+		x.root = r.root(x.root)
+	}
+	return reason
+}
+
+// manyValues is the number of values from which looking them up in a map beats looking through them.
+const manyValues = 32
+
+// missing returns the values that are in before but not in after.
+func missing(before, after []string) []string {
+	var gone []string
+	if len(after) < manyValues {
+		for _, v := range before {
+			if !slices.Contains(after, v) {
+				gone = append(gone, v)
+			}
+		}
+		return gone
+	}
+	kept := make(map[string]struct{}, len(after))
+	for _, v := range after {
+		kept[v] = struct{}{}
+	}
+	for _, v := range before {
+		if _, ok := kept[v]; !ok {
+			gone = append(gone, v)
+		}
+	}
+	return gone
+}
+
+// fill replaces the tree of the index by one of all objects in the tree under objects. It calls report for each
+// object whose index function panics.
+func (x *indexTree[T]) fill(txn uint64, objects *node[T], report func(*Index[T], object.Key, any)) {
+	var items []item[T]
+	objects.scan(span{}, func(it *item[T]) bool {
+		values, reason := x.index.values(it.object)
+		if reason != nil {
+			report(x.index, it.Key, reason)
+		}
+		for _, v := range values {
+			items = append(items, item[T]{key{v, it.Key}, it.object})
+		}
+		return true
+	})
+	// The items are sorted by key already, so a stable sort by value will do. It is kind to repeated values.
+	slices.SortStableFunc(items, func(a, b item[T]) int { return cmp.Compare(a.value, b.value) })
+	b := builder[T]{txn: txn}
+	for i := range items {
+		if i == 0 || items[i].compare(&items[i-1].key) != 0 {
+			b.add(items[i])
+		}
+	}
+	x.root = b.root()
+}

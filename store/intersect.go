@@ -1,0 +1,108 @@
+package store
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+
+	"github.com/tidings/tidings/object"
+)
+
+// Match asks for the objects that have the value in the index.
+type Match[T object.Object] struct {
+	Index *Index[T]
+	Value string
+}
+
+// Intersect iterates over the objects that fulfill all matches, sorted by key; with no match, over all objects.
+//
+// The sorted lists of the matches are walked together, each leaping to where the others are, so that the cost
+// follows the shortest list and not the longest. Matches whose index the snapshot does not have are tested on
+// what the others leave over.
+func (s *Snapshot[T]) Intersect(matches ...Match[T]) iter.Seq[T] {
+	return func(yield func(T) bool) {
+		var lists []list[T]
+		var tests []Match[T]
+		for _, m := range matches {
+			if root, ok := s.index(m.Index); ok {
+				lists = append(lists, newList(root, m.Value))
+			} else {
+				tests = append(tests, m)
+			}
+		}
+		tested := func(o T) bool {
+			failed := func(m Match[T]) bool { return !m.Index.has(o, m.Value) }
+			return slices.ContainsFunc(tests, failed) || yield(o)
+		}
+		if len(lists) == 0 {
+			s.objects.scan(span{}, func(it *item[T]) bool { return tested(it.object) })
+			return
+		}
+		leapfrog(lists, tested)
+	}
+}
+
+// list is a walk along the objects of one value of an index.
+type list[T object.Object] struct {
+	cursor cursor[T]
+	value  string
+	size   int
+}
+
+func newList[T object.Object](root *node[T], value string) list[T] {
+	size := root.count(span{value: value, fields: 1})
+	return list[T]{cursor: cursor[T]{root: root}, value: value, size: size}
+}
+
+// item returns the item that the walk is at, nil at its end.
+func (l *list[T]) item() *item[T] {
+	it := l.cursor.item()
+	if it == nil || it.value != l.value {
+		return nil
+	}
+	return it
+}
+
+// advance moves forward to the first item at or behind k.
+func (l *list[T]) advance(k object.Key) *item[T] {
+	l.cursor.advance(&key{l.value, k})
+	return l.item()
+}
+
+// leapfrog calls yield for each object that is in all lists, until it returns false. There is at least one list.
+func leapfrog[T object.Object](lists []list[T], yield func(T) bool) {
+	slices.SortFunc(lists, func(a, b list[T]) int { return cmp.Compare(a.size, b.size) })
+	for i := range lists {
+		lists[i].cursor.seek(&key{value: lists[i].value})
+	}
+	shortest := &lists[0]
+	for it := shortest.item(); it != nil; {
+		behind, ended := ahead(lists[1:], it.Key)
+		switch {
+		case ended:
+			return
+		case behind != it.Key:
+			it = shortest.advance(behind)
+		case !yield(it.object):
+			return
+		default:
+			shortest.cursor.next()
+			it = shortest.item()
+		}
+	}
+}
+
+// ahead moves all lists to k or behind it. It returns k if all of them have k, else the key of one that does
+// not, or that one has ended.
+func ahead[T object.Object](lists []list[T], k object.Key) (at object.Key, ended bool) {
+	for i := range lists {
+		it := lists[i].advance(k)
+		if it == nil {
+			return k, true
+		}
+		if it.Key != k {
+			return it.Key, false
+		}
+	}
+	return k, false
+}

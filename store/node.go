@@ -1,0 +1,148 @@
+package store
+
+import "slices"
+
+// Sizes of nodes. They were chosen by measurement: larger nodes make scans and large batches cheaper, smaller
+// ones make single writes cheaper. The least fill is a quarter, not a half, so that a node that was just split
+// or joined is far from the next split or join.
+const (
+	maxFill = 32
+	minFill = maxFill / 4
+	// maxDepth is more levels than any tree can have: a level multiplies its size by minFill at least.
+	maxDepth = 12
+)
+
+// node is a node of a B-tree whose items are all in the leaves. A leaf has items, a branch has children.
+//
+// Invariants, for nodes below the root:
+//   - A node holds minFill to maxFill entries. Only on the right edge of the tree it may hold fewer (at least
+//     one), because appending leaves full nodes behind.
+//   - All leaves have the same depth.
+//   - txn is the transaction that made the node, and the only one that may change it. Numbers are never used
+//     again, so that a published node never changes.
+type node[T any] struct {
+	txn      uint64
+	size     int // items in the leaves at or below
+	items    []item[T]
+	children []child[T]
+}
+
+// item is an entry of a leaf.
+type item[T any] struct {
+	key
+	object T
+}
+
+// child is an entry of a branch. All keys below node are at or above low and below the low of the next child.
+// The low of the first child of a branch means nothing. It is a key of its own memory.
+type child[T any] struct {
+	low  key
+	node *node[T]
+}
+
+func (n *node[T]) leaf() bool { return n.children == nil }
+
+// fill returns the number of entries of n itself.
+func (n *node[T]) fill() int { return len(n.items) + len(n.children) }
+
+// find returns the position of k in the leaf n, or where it would be inserted.
+func (n *node[T]) find(k *key) (int, bool) {
+	low, high := 0, len(n.items)
+	for low < high {
+		middle := int(uint(low+high) / 2)
+		c := n.items[middle].compare(k)
+		if c == 0 {
+			return middle, true
+		}
+		if c < 0 {
+			low = middle + 1
+		} else {
+			high = middle
+		}
+	}
+	return low, false
+}
+
+// route returns the position of the child of the branch n whose keys include k.
+func (n *node[T]) route(k *key) int {
+	low, high := 1, len(n.children)
+	for low < high {
+		middle := int(uint(low+high) / 2)
+		if n.children[middle].low.compare(k) <= 0 {
+			low = middle + 1
+		} else {
+			high = middle
+		}
+	}
+	return low - 1
+}
+
+// get finds the object under k. n may be nil.
+func (n *node[T]) get(k *key) (object T, found bool) {
+	if n == nil {
+		return object, false
+	}
+	for !n.leaf() {
+		n = n.children[n.route(k)].node
+	}
+	i, found := n.find(k)
+	if found {
+		object = n.items[i].object
+	}
+	return object, found
+}
+
+// editable returns n if txn may change it, else a copy that txn may change.
+func (n *node[T]) editable(txn uint64) *node[T] {
+	if n.txn == txn {
+		return n
+	}
+	return &node[T]{txn: txn, size: n.size, items: grown(n.items, 1), children: grown(n.children, 1)}
+}
+
+// grown returns a copy of s with room for at least n more entries. Unlike append, which doubles, it leaves
+// little room unused. A nil s stays nil.
+func grown[E any](s []E, n int) []E {
+	if s == nil {
+		return nil
+	}
+	return append(slices.Grow([]E(nil), len(s)+n), s...)
+}
+
+// inserted inserts e into s at i, in place if there is room.
+func inserted[E any](s []E, i int, e E) []E {
+	if len(s) == cap(s) {
+		s = grown(s, 1+maxFill/8)
+	}
+	return slices.Insert(s, i, e)
+}
+
+// split inserts e at i into s and returns the two halves as new slices.
+func split[E any](s []E, i int, e E) (left, right []E) {
+	middle := len(s) / 2
+	left, right = grown(s[:middle], 1), grown(s[middle:], 1)
+	if i <= middle {
+		return slices.Insert(left, i, e), right
+	}
+	return left, slices.Insert(right, i-middle, e)
+}
+
+func newLeaf[T any](txn uint64, items []item[T]) *node[T] {
+	return &node[T]{txn: txn, size: len(items), items: items}
+}
+
+func newBranch[T any](txn uint64, children []child[T]) *node[T] {
+	size := 0
+	for i := range children {
+		size += children[i].node.size
+	}
+	return &node[T]{txn: txn, size: size, children: children}
+}
+
+// low returns a key that bounds n from below and belongs to nobody else.
+func (n *node[T]) low() key {
+	if n.leaf() {
+		return n.items[0].clone()
+	}
+	return n.children[0].low
+}

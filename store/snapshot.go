@@ -1,0 +1,143 @@
+package store
+
+import (
+	"iter"
+	"maps"
+	"slices"
+
+	"github.com/tidings/tidings/object"
+)
+
+// Snapshot is the state of a store at one moment. It never changes, and any number of goroutines may read it.
+// The objects it hands out are shared and read-only.
+//
+//  1. Get, Len, All, Namespace, Keys: the objects, by key.
+//  2. ByIndex, Count, Values, Intersect: the objects, by the values of indexes.
+//  3. ResourceVersion: what it is current to.
+type Snapshot[T object.Object] struct {
+	objects *node[T]
+	indexes []indexTree[T]
+	version string
+}
+
+// ResourceVersion returns the resource version that the snapshot is current to, "" before the first is known.
+func (s *Snapshot[T]) ResourceVersion() string { return s.version }
+
+// Get returns the object with the key, or false if there is none.
+func (s *Snapshot[T]) Get(k object.Key) (T, bool) {
+	return s.objects.get(&key{Key: k})
+}
+
+// Len returns the number of objects.
+func (s *Snapshot[T]) Len() int {
+	if s.objects == nil {
+		return 0
+	}
+	return s.objects.size
+}
+
+// All iterates over all objects, sorted by key.
+func (s *Snapshot[T]) All() iter.Seq2[object.Key, T] { return pairs(s.objects, span{}) }
+
+// Namespace iterates over the objects of one namespace, sorted by name; "" holds the cluster-scoped ones.
+func (s *Snapshot[T]) Namespace(namespace string) iter.Seq2[object.Key, T] {
+	return pairs(s.objects, span{namespace: namespace, fields: 2})
+}
+
+// pairs iterates over the items of r in the tree under n.
+func pairs[T object.Object](n *node[T], r span) iter.Seq2[object.Key, T] {
+	return func(yield func(object.Key, T) bool) {
+		n.scan(r, func(it *item[T]) bool { return yield(it.Key, it.object) })
+	}
+}
+
+// Keys iterates over the keys of all objects, in order.
+func (s *Snapshot[T]) Keys() iter.Seq[object.Key] {
+	return func(yield func(object.Key) bool) {
+		s.objects.scan(span{}, func(it *item[T]) bool { return yield(it.Key) })
+	}
+}
+
+// ByIndex iterates over the objects that have the value in the index, sorted by key. For an index that the
+// snapshot does not have, because it was added later or is removed, the index function is called for each
+// object.
+func (s *Snapshot[T]) ByIndex(ix *Index[T], value string) iter.Seq[T] {
+	return func(yield func(T) bool) { s.byIndex(ix, value, yield) }
+}
+
+func (s *Snapshot[T]) byIndex(ix *Index[T], value string, yield func(T) bool) {
+	root, ok := s.index(ix)
+	if !ok {
+		s.objects.scan(span{}, func(it *item[T]) bool {
+			return !ix.has(it.object, value) || yield(it.object)
+		})
+		return
+	}
+	for run := range root.runs(span{value: value, fields: 1}) {
+		for i := range run {
+			if !yield(run[i].object) {
+				return
+			}
+		}
+	}
+}
+
+// Count returns the number of objects that have the value in the index. It looks at none of them, unless the
+// snapshot does not have the index.
+func (s *Snapshot[T]) Count(ix *Index[T], value string) int {
+	if root, ok := s.index(ix); ok {
+		return root.count(span{value: value, fields: 1})
+	}
+	n := 0
+	for range s.ByIndex(ix, value) {
+		n++
+	}
+	return n
+}
+
+// Values iterates over the values that some object has in the index, sorted and each once.
+func (s *Snapshot[T]) Values(ix *Index[T]) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		root, ok := s.index(ix)
+		if !ok {
+			s.computeValues(ix, yield)
+			return
+		}
+		c := cursor[T]{root: root}
+		var from key
+		for c.seek(&from); c.depth > 0; c.advance(&from) {
+			value := c.item().value
+			if !yield(value) {
+				return
+			}
+			from.value = value + "\x00" // the smallest string behind value
+		}
+	}
+}
+
+// computeValues is Values for an index that the snapshot does not have.
+func (s *Snapshot[T]) computeValues(ix *Index[T], yield func(string) bool) {
+	set := make(map[string]struct{})
+	s.objects.scan(span{}, func(it *item[T]) bool {
+		values, _ := ix.values(it.object)
+		for _, v := range values {
+			set[v] = struct{}{}
+		}
+		return true
+	})
+	for _, v := range slices.Sorted(maps.Keys(set)) {
+		if !yield(v) {
+			return
+		}
+	}
+}
+
+// index returns the root of the tree of ix, and false if the snapshot does not have that index.
+func (s *Snapshot[T]) index(ix *Index[T]) (*node[T], bool) {
+	for i := range s.indexes {
+		if s.indexes[i].index == ix {
+			return s.indexes[i].root, true
+		}
+	}
+	return nil, false
+}

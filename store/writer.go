@@ -1,0 +1,94 @@
+package store
+
+import (
+	"slices"
+
+	"github.com/tidings/tidings/object"
+)
+
+// Options configures a Writer. Its zero value works.
+type Options struct {
+	// OnIndexPanic is called when the function of an index panics for an object that is being written, or that
+	// a new index is filled from. The object is then in the store, but has no values in that index. It is
+	// called on the goroutine that writes, before the change is published, and must not call the Writer. It
+	// may be nil.
+	OnIndexPanic func(index string, key object.Key, reason any)
+}
+
+// Writer is the write side of a store. It is used by one goroutine at a time.
+//
+//  1. Begin starts a transaction; Txn.Commit publishes it.
+//  2. AddIndex and RemoveIndex change the set of indexes between transactions.
+//  3. Store returns the read side.
+type Writer[T object.Object] struct {
+	store   *Store[T]
+	options Options
+	// last is the number of the latest transaction. Numbers only grow, so that no transaction may ever edit
+	// the nodes of another.
+	last uint64
+	// open is the transaction that was begun and not finished, else nil.
+	open *Txn[T]
+}
+
+// NewWriter returns a Writer of a new, empty store.
+func NewWriter[T object.Object](options Options) *Writer[T] {
+	w := &Writer[T]{store: &Store[T]{}, options: options}
+	w.store.current.Store(&Snapshot[T]{})
+	return w
+}
+
+// Store returns the read side. It is always the same one.
+func (w *Writer[T]) Store() *Store[T] { return w.store }
+
+// Begin starts a transaction on the newest state. It panics if the one before is neither committed nor aborted:
+// that one's changes would be lost.
+func (w *Writer[T]) Begin() *Txn[T] {
+	w.mustBeIdle("Begin")
+	now := w.store.Snapshot()
+	next := &Snapshot[T]{objects: now.objects, indexes: slices.Clone(now.indexes), version: now.version}
+	w.open = &Txn[T]{writer: w, next: next, id: w.nextID()}
+	return w.open
+}
+
+// AddIndex adds an index, fills it from the current objects, and publishes the result. The function gets an
+// object and returns its values, any number of them and in any order; a value that comes twice counts once.
+// What it returns may depend on nothing but the object, it must not write to it, and any goroutine may call it.
+// AddIndex panics inside a transaction.
+func (w *Writer[T]) AddIndex(name string, values func(T) []string) *Index[T] {
+	w.mustBeIdle("AddIndex")
+	now := w.store.Snapshot()
+	x := indexTree[T]{index: &Index[T]{name: name, compute: values, store: w.store}}
+	x.fill(w.nextID(), now.objects, w.report)
+	w.store.publish(&Snapshot[T]{objects: now.objects, indexes: append(slices.Clip(now.indexes), x), version: now.version})
+	return x.index
+}
+
+// RemoveIndex removes an index and publishes the result. It does nothing if the store does not have the index.
+// It panics inside a transaction.
+func (w *Writer[T]) RemoveIndex(ix *Index[T]) {
+	w.mustBeIdle("RemoveIndex")
+	now := w.store.Snapshot()
+	if _, ok := now.index(ix); !ok {
+		return
+	}
+	left := slices.DeleteFunc(slices.Clone(now.indexes), func(x indexTree[T]) bool { return x.index == ix })
+	w.store.publish(&Snapshot[T]{objects: now.objects, indexes: left, version: now.version})
+}
+
+func (w *Writer[T]) mustBeIdle(call string) {
+	if w.open != nil {
+		panic("store: " + call + " inside a transaction; Commit or Abort it first")
+	}
+}
+
+func (w *Writer[T]) nextID() uint64 {
+	w.last++
+	return w.last
+}
+
+// report tells of an index function that panicked.
+func (w *Writer[T]) report(ix *Index[T], k object.Key, reason any) {
+	if w.options.OnIndexPanic != nil {
+		w.options.OnIndexPanic(ix.name, k, reason)
+	}
+}
