@@ -1,0 +1,217 @@
+package tidingstest
+
+import (
+	"context"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// pipeBytes is what one direction of an in-memory connection holds before its writer waits, about what a
+// kernel's socket buffer does.
+const pipeBytes = 64 << 10
+
+// pipe is one direction of an in-memory connection: a bounded buffer between one writer and one reader.
+// Everything blocks on a sync.Cond, so a synctest bubble sees a waiting end as idle.
+type pipe struct {
+	mu    sync.Mutex
+	moved sync.Cond // signals every change of the fields below
+
+	data []byte
+	// err is what the reader gets once data is empty, and the writer at once. It is set once.
+	err error
+
+	read, write deadline
+}
+
+func newPipe() *pipe {
+	p := &pipe{}
+	p.moved.L = &p.mu
+	return p
+}
+
+// close ends the pipe with err. With drop, what the reader has not read yet is lost.
+func (p *pipe) close(err error, drop bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.err == nil {
+		p.err = err
+	}
+	if drop {
+		p.data = nil
+	}
+	p.read.stop()
+	p.write.stop()
+	p.moved.Broadcast()
+}
+
+func (p *pipe) Read(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for len(p.data) == 0 {
+		switch {
+		case p.err != nil:
+			return 0, p.err
+		case p.read.passed():
+			return 0, os.ErrDeadlineExceeded
+		}
+		p.moved.Wait()
+	}
+	n := copy(b, p.data)
+	p.data = p.data[n:]
+	if len(p.data) == 0 {
+		p.data = nil
+	}
+	p.moved.Broadcast()
+	return n, nil
+}
+
+func (p *pipe) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	written := 0
+	for written < len(b) {
+		switch {
+		case p.err == io.EOF:
+			return written, io.ErrClosedPipe
+		case p.err != nil:
+			return written, p.err
+		case p.write.passed():
+			return written, os.ErrDeadlineExceeded
+		case len(p.data) >= pipeBytes:
+			p.moved.Wait()
+			continue
+		}
+		n := min(len(b)-written, pipeBytes-len(p.data))
+		p.data = append(p.data, b[written:written+n]...)
+		written += n
+		p.moved.Broadcast()
+	}
+	return written, nil
+}
+
+func (p *pipe) setDeadline(d *deadline, t time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	d.stop()
+	d.at = t
+	if wait := time.Until(t); !t.IsZero() && wait > 0 {
+		d.timer = time.AfterFunc(wait, func() {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.moved.Broadcast()
+		})
+	}
+	p.moved.Broadcast()
+}
+
+// deadline is guarded by its pipe's lock.
+type deadline struct {
+	at    time.Time
+	timer *time.Timer
+}
+
+func (d *deadline) passed() bool { return !d.at.IsZero() && !time.Now().Before(d.at) }
+
+func (d *deadline) stop() {
+	if d.timer != nil {
+		d.timer.Stop()
+		d.timer = nil
+	}
+}
+
+// conn is one end of an in-memory connection.
+type conn struct {
+	in, out *pipe
+	closed  sync.Once
+}
+
+// newConns returns the two ends of a connection.
+func newConns() (client, server *conn) {
+	up, down := newPipe(), newPipe()
+	return &conn{in: down, out: up}, &conn{in: up, out: down}
+}
+
+func (c *conn) Read(b []byte) (int, error)  { return c.in.Read(b) }
+func (c *conn) Write(b []byte) (int, error) { return c.out.Write(b) }
+func (c *conn) LocalAddr() net.Addr         { return memoryAddr{} }
+func (c *conn) RemoteAddr() net.Addr        { return memoryAddr{} }
+
+// Close lets the peer read what has been written, then shows it the end.
+func (c *conn) Close() error {
+	c.closed.Do(func() {
+		c.out.close(io.EOF, false)
+		c.in.close(net.ErrClosed, true)
+	})
+	return nil
+}
+
+// reset breaks the connection at once: what is on the way is lost, and both ends get an error.
+func (c *conn) reset() {
+	c.out.close(syscall.ECONNRESET, true)
+	c.in.close(syscall.ECONNRESET, true)
+}
+
+func (c *conn) SetReadDeadline(t time.Time) error {
+	c.in.setDeadline(&c.in.read, t)
+	return nil
+}
+
+func (c *conn) SetWriteDeadline(t time.Time) error {
+	c.out.setDeadline(&c.out.write, t)
+	return nil
+}
+
+func (c *conn) SetDeadline(t time.Time) error {
+	c.in.setDeadline(&c.in.read, t)
+	c.out.setDeadline(&c.out.write, t)
+	return nil
+}
+
+type memoryAddr struct{}
+
+func (memoryAddr) Network() string { return "memory" }
+func (memoryAddr) String() string  { return "memory" }
+
+// memoryListener is a net.Listener whose connections never leave the process.
+type memoryListener struct {
+	accept chan net.Conn
+	done   chan struct{}
+	once   sync.Once
+}
+
+func newMemoryListener() *memoryListener {
+	return &memoryListener{accept: make(chan net.Conn), done: make(chan struct{})}
+}
+
+func (l *memoryListener) Addr() net.Addr { return memoryAddr{} }
+
+func (l *memoryListener) Close() error {
+	l.once.Do(func() { close(l.done) })
+	return nil
+}
+
+func (l *memoryListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.accept:
+		return c, nil
+	case <-l.done:
+		return nil, net.ErrClosed
+	}
+}
+
+// dial connects to the listener; once it is closed, the connection is refused.
+func (l *memoryListener) dial(ctx context.Context) (net.Conn, error) {
+	client, server := newConns()
+	select {
+	case l.accept <- server:
+		return client, nil
+	case <-l.done:
+		return nil, &net.OpError{Op: "dial", Net: "memory", Addr: memoryAddr{}, Err: syscall.ECONNREFUSED}
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
