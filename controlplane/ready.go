@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+const (
+	// readyTimeout is many times what a start takes on a busy machine.
+	readyTimeout = 2 * time.Minute
+	// readyInterval is how often the server is asked. It offers no event to wait
+	// for.
+	readyInterval = 20 * time.Millisecond
+	// maxAnswer bounds what is read of one answer; a real one has a few kilobytes.
+	maxAnswer = 64 << 10
+)
+
+// waitReady returns when the server that kubeconfig names says on /readyz that
+// it is ready: the watch caches are filled, and the RBAC roles are there. The
+// error of a timeout carries the server's last answer.
+func waitReady(ctx context.Context, kubeconfig []byte) error {
+	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
+	if err != nil {
+		return err
+	}
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return err
+	}
+	defer client.CloseIdleConnections()
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	ticker := time.NewTicker(readyInterval)
+	defer ticker.Stop()
+	for {
+		err := askReady(ctx, client, config.Host)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return fmt.Errorf("the API server is not ready after %v: %w; see the log", readyTimeout, err)
+		}
+	}
+}
+
+// askReady asks once. The error of a server that answers names the checks that
+// fail.
+func askReady(ctx context.Context, client *http.Client, server string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, server+"/readyz?verbose", nil)
+	if err != nil {
+		return err
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	if response.StatusCode == http.StatusOK || err != nil {
+		return err
+	}
+	return fmt.Errorf("%s: %s", response.Status, failedChecks(string(body)))
+}
+
+// failedChecks picks the lines of the checks that fail out of a verbose answer.
+func failedChecks(answer string) string {
+	var failed []string
+	for line := range strings.Lines(answer) {
+		if strings.HasPrefix(line, "[-]") {
+			failed = append(failed, strings.TrimSpace(line))
+		}
+	}
+	if len(failed) == 0 {
+		return strings.TrimSpace(answer)
+	}
+	return strings.Join(failed, "; ")
+}
