@@ -1,0 +1,174 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+func TestExitCodes(t *testing.T) {
+	tests := map[string]struct {
+		err         error
+		interrupted bool
+		want        int
+		text        string
+	}{
+		"well":               {nil, false, ExitOK, ""},
+		"output closed":      {fmt.Errorf("tail: %w", ErrOutputClosed), false, ExitOK, ""},
+		"interrupted":        {context.Canceled, true, ExitOK, ""},
+		"canceled otherwise": {context.Canceled, false, ExitFailure, "error: context canceled\n"},
+		"failure":            {errors.New("no \x1b[31mway"), false, ExitFailure, "error: no \\x1b[31mway\n"},
+		"usage":              {Usage(errors.New("what?")), false, ExitUsage, "error: what?\nsee tidings x --help\n"},
+	}
+	for name, test := range tests {
+		var stderr bytes.Buffer
+		if got := report(&stderr, "tidings x", test.err, test.interrupted); got != test.want || stderr.String() != test.text {
+			t.Errorf("%s: code %d, text %q", name, got, &stderr)
+		}
+	}
+	if Usage(nil) != nil {
+		t.Error("Usage(nil) is an error")
+	}
+}
+
+func TestMainTellsUsageFromFailure(t *testing.T) {
+	for args, want := range map[string]int{"": ExitFailure, "--nonsense": ExitUsage, "extra": ExitUsage, "--help": ExitOK} {
+		root := &cobra.Command{Use: "tidings", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error { return errors.New("failed") }}
+		root.SetOut(io.Discard)
+		root.SetErr(io.Discard)
+		if got := Main(root, strings.Fields(args)); got != want {
+			t.Errorf("%q: %d, want %d", args, got, want)
+		}
+	}
+}
+
+func TestScreenKeepsTheOrder(t *testing.T) {
+	var both bytes.Buffer
+	s := NewScreen(&both, &both)
+	var want strings.Builder
+	for i := range 1000 {
+		text := fmt.Appendf(nil, "line %d\n", i)
+		want.Write(text)
+		write := s.Out
+		if i%7 == 0 {
+			write = s.Err
+		}
+		if err := write(t.Context(), text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Close(time.Minute)
+	if both.String() != want.String() {
+		t.Error("lines are missing or out of order")
+	}
+	if err := s.Out(t.Context(), nil); !errors.Is(err, ErrOutputClosed) {
+		t.Errorf("a closed screen says %v", err)
+	}
+}
+
+func TestScreenProgress(t *testing.T) {
+	var stdout, stderr bytes.Buffer
+	s := NewScreen(&stdout, &stderr)
+	s.Progress("not a terminal")
+	s.live = true
+	s.Progress("one")
+	s.Progress("two")
+	s.Progress("two")
+	if err := s.Err(t.Context(), []byte("done\n")); err != nil {
+		t.Fatal(err)
+	}
+	s.Progress("three")
+	s.Close(time.Minute)
+	if want := "\r\x1b[Kone\r\x1b[Ktwo\r\x1b[Kdone\n\r\x1b[Kthree\r\x1b[K"; stderr.String() != want {
+		t.Errorf("got %q, want %q", &stderr, want)
+	}
+}
+
+func TestScreenSaysThatTheOutputIsClosed(t *testing.T) {
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer writer.Close()
+	reader.Close()
+	var stderr bytes.Buffer
+	s := NewScreen(writer, &stderr)
+	if err := s.Out(t.Context(), []byte("nobody hears this\n")); err != nil {
+		t.Fatal(err)
+	}
+	<-s.Failed()
+	if err := s.Out(t.Context(), []byte("nor this\n")); !errors.Is(err, ErrOutputClosed) {
+		t.Errorf("got %v", err)
+	}
+	if err := s.Err(t.Context(), []byte("but this\n")); err != nil {
+		t.Error(err)
+	}
+	s.Close(time.Minute)
+	if stderr.String() != "but this\n" {
+		t.Errorf("stderr %q", &stderr)
+	}
+}
+
+// stalled is a stream whose reader does nothing until it is released.
+type stalled struct{ release chan struct{} }
+
+func (w stalled) Write(p []byte) (int, error) {
+	<-w.release
+	return len(p), nil
+}
+
+func TestStalledReaderCannotHoldTheProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reader := stalled{make(chan struct{})}
+		s := NewScreen(reader, io.Discard)
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Hour, io.ErrNoProgress)
+		defer cancel()
+		var err error
+		for range 3 * queued {
+			if err = s.Out(ctx, []byte("x\n")); err != nil {
+				break
+			}
+		}
+		if !errors.Is(err, io.ErrNoProgress) {
+			t.Errorf("waiting ended with %v", err)
+		}
+		began := time.Now()
+		s.Close(time.Second)
+		if waited := time.Since(began); waited != time.Second {
+			t.Errorf("Close waited %v", waited)
+		}
+		close(reader.release)
+	})
+}
+
+func TestPrintable(t *testing.T) {
+	for s, want := range map[string]string{"plain é\n": "plain é\n", "\x1b]0;x\a": `\x1b]0;x\a`, "a\rb\u202ec\u009b": `a\rb\u202ec\u009b`, "\xff": "\ufffd"} {
+		if got := Printable(s); got != want {
+			t.Errorf("%q: got %q, want %q", s, got, want)
+		}
+	}
+}
+
+func TestLogger(t *testing.T) {
+	var quiet, loud bytes.Buffer
+	NewLogger(&quiet, false).Info("detail")
+	NewLogger(&loud, true).Info("detail")
+	if quiet.Len() != 0 || !strings.Contains(loud.String(), "detail") {
+		t.Errorf("quiet %q, loud %q", &quiet, &loud)
+	}
+}
+
+func TestColorsNeedATerminal(t *testing.T) {
+	if Colors(new(bytes.Buffer)) || IsTerminal(new(bytes.Buffer)) {
+		t.Error("a buffer is no terminal")
+	}
+}

@@ -1,0 +1,71 @@
+// Package cli is what every command shares: exit codes, signals, logging, and a screen on which results, messages and
+// a progress line get along.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// The exit codes of every command.
+const (
+	ExitOK      = 0 // done, or ended by the user: interrupted, or nobody reads the output any more
+	ExitFailure = 1 // something went wrong
+	ExitUsage   = 2 // the command line makes no sense
+)
+
+// ErrOutputClosed says that nobody reads the standard output any more. It ends a command well.
+var ErrOutputClosed = errors.New("the output has been closed")
+
+// usageError marks an error as a mistake in the command line.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// Usage marks err as a mistake in the command line, which exits with ExitUsage. Usage(nil) is nil.
+func Usage(err error) error {
+	if err == nil {
+		return nil
+	}
+	return usageError{err}
+}
+
+// Main runs the command that args name and returns the exit code. SIGINT and SIGTERM cancel the command's context;
+// a second one ends the process at once. An error is written to the command's standard error. All that fails before
+// the command itself runs, such as an unknown flag, counts as a mistake in the command line.
+func Main(root *cobra.Command, args []string) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+	signal.Ignore(syscall.SIGPIPE) // a closed output is an error of the write, not the end of the process
+
+	started := false
+	root.PersistentPreRun = func(*cobra.Command, []string) { started = true }
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.SetArgs(args)
+	command, err := root.ExecuteContextC(ctx)
+	if err != nil && !started {
+		err = Usage(err)
+	}
+	return report(command.ErrOrStderr(), command.CommandPath(), err, ctx.Err() != nil)
+}
+
+// report tells the user of err and returns the exit code.
+func report(stderr io.Writer, path string, err error, interrupted bool) int {
+	if err == nil || errors.Is(err, ErrOutputClosed) || interrupted && errors.Is(err, context.Canceled) {
+		return ExitOK
+	}
+	fmt.Fprintf(stderr, "error: %s\n", Printable(err.Error()))
+	if _, ok := errors.AsType[usageError](err); ok {
+		fmt.Fprintf(stderr, "see %s --help\n", path)
+		return ExitUsage
+	}
+	return ExitFailure
+}

@@ -1,0 +1,54 @@
+package cli
+
+import (
+	"io"
+	"log/slog"
+	"os"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"golang.org/x/term"
+)
+
+// IsTerminal reports whether w is a terminal.
+func IsTerminal(w io.Writer) bool {
+	file, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
+}
+
+// Colors reports whether to write colors to w: only to a terminal, and not where NO_COLOR is set to anything
+// (https://no-color.org) or the terminal is dumb.
+func Colors(w io.Writer) bool {
+	return IsTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+}
+
+// Printable returns s with what a terminal would obey instead of show, such as escape sequences, written as Go
+// escapes. Line feeds stay.
+func Printable(s string) string {
+	fine := func(r rune) bool { return unicode.IsPrint(r) || r == '\n' }
+	s = strings.ToValidUTF8(s, "\ufffd")
+	if strings.IndexFunc(s, func(r rune) bool { return !fine(r) }) < 0 {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if fine(r) {
+			b.WriteRune(r)
+			continue
+		}
+		quoted := strconv.QuoteRune(r)
+		b.WriteString(quoted[1 : len(quoted)-1])
+	}
+	return b.String()
+}
+
+// NewLogger returns a logger that writes warnings and errors to w, and everything if verbose. It keeps to what it
+// is given: nothing goes to slog's default logger.
+func NewLogger(w io.Writer, verbose bool) *slog.Logger {
+	level := slog.LevelWarn
+	if verbose {
+		level = slog.LevelDebug
+	}
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level}))
+}
