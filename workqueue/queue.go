@@ -12,7 +12,7 @@ var ErrShutDown = errors.New("work queue is shut down")
 
 // Options configure a Queue. The zero value works.
 type Options[T comparable] struct {
-	// Name is the queue's name in metrics. The queue itself does not use it.
+	// Name is the queue's name in its Stats, for the label of metrics.
 	Name string
 	// RateLimiter decides how long AddRateLimited waits. Nil means DefaultRateLimiter.
 	RateLimiter RateLimiter[T]
@@ -46,6 +46,7 @@ type AddOptions struct {
 // be worked on. ③ takes from the flow whose turn it is at the priority whose turn it is. After ④ an entry is kept
 // for the item's next round until there are too many idle ones.
 type Queue[T comparable] struct {
+	name    string
 	limiter RateLimiter[T]
 	flowOf  func(T) string
 	metrics Metrics
@@ -88,6 +89,7 @@ func New[T comparable](o Options[T]) *Queue[T] {
 		o.RateLimiter = DefaultRateLimiter[T]()
 	}
 	return &Queue[T]{
+		name:    o.Name,
 		limiter: o.RateLimiter,
 		flowOf:  o.Flow,
 		metrics: o.Metrics,

@@ -14,6 +14,8 @@ type Metrics interface {
 
 // Stats is the state of a queue at one moment.
 type Stats struct {
+	// Name is the one in the queue's Options.
+	Name string
 	// Depth is the number of items that wait: workqueue_depth. DepthLow and DepthHigh are those of it that
 	// wait at other priorities than Normal.
 	Depth, DepthLow, DepthHigh int
@@ -39,6 +41,7 @@ func (q *Queue[T]) Stats() Stats {
 	defer q.mu.Unlock()
 	lines := &q.schedule.lines
 	s := Stats{
+		Name:      q.name,
 		Depth:     q.schedule.len(),
 		DepthLow:  lines[Low.level()].waiting,
 		DepthHigh: lines[High.level()].waiting,

@@ -17,7 +17,7 @@ func (r *recorder) ObserveWorkDuration(d time.Duration)  { r.worked = append(r.w
 func TestStats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r recorder
-		q := workqueue.New(workqueue.Options[string]{Metrics: &r})
+		q := workqueue.New(workqueue.Options[string]{Name: "test", Metrics: &r})
 		q.Add("a")
 		time.Sleep(time.Second)
 		q.AddWith("b", workqueue.AddOptions{Priority: workqueue.Low})
@@ -30,7 +30,7 @@ func TestStats(t *testing.T) {
 		q.AddAfter("d", time.Minute)
 
 		want := workqueue.Stats{
-			Depth: 1, DepthHigh: 1, Delayed: 1, Working: 2, Adds: 4, Retries: 1,
+			Name: "test", Depth: 1, DepthHigh: 1, Delayed: 1, Working: 2, Adds: 4, Retries: 1,
 			UnfinishedWork: 8 * time.Second, LongestRunning: 5 * time.Second,
 		}
 		if got := q.Stats(); got != want {
