@@ -1,0 +1,330 @@
+package json
+
+import (
+	"fmt"
+	"math/bits"
+	"strconv"
+	"strings"
+	"unsafe"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// builder makes values from the nodes of one document after the other.
+//
+// A value whose field repeats is looked up by its text; if it is new, it is built and put into the table. The strings
+// that are this object's alone would cost two small allocations each, so they are gathered while the object is built
+// and get their memory at the end, all in one piece.
+type builder struct {
+	tape   tape
+	data   []byte
+	fields *fields
+	table  *table
+	shared bool // maps and slices may be shared
+
+	own     []ownString // strings of this object alone, still without memory
+	text    []byte      // their content
+	fixed   int         // above 0, strings get memory of their own: what is built goes into the table, or is built twice
+	fresh   int         // bytes allocated that no entry of the table accounts for
+	budget  int         // bytes of maps and slices that may still be hashed in this document
+	twice   bool        // an object had a name twice
+	empty   any         // the shared {}
+	none    any         // the shared []
+	lookups uint64
+	hits    uint64
+	saved   uint64 // bytes of text that hits stand for
+	err     error  // the first number that does not fit
+}
+
+// ownString is where a string of the object's own goes: into m[key], or into list[index].
+type ownString struct {
+	m        map[string]any
+	key      string
+	list     []any
+	index    int
+	from, to int // in text
+}
+
+const (
+	// maxOwnString bounds the strings that are gathered, so that small ones do not keep a big one alive.
+	maxOwnString = 1024
+	// maxHashed bounds how often each byte is hashed as part of one more map or slice around it, so that deep nesting
+	// cannot take quadratic time. Real objects stay below it.
+	maxHashed = 32
+)
+
+func newBuilder(trim *trimNode, maxTableBytes int, shared bool) builder {
+	return builder{
+		fields: newFields(trim), table: newTable(maxTableBytes), shared: shared,
+		empty: map[string]any{}, none: []any{},
+	}
+}
+
+// build returns the object at the root of the parsed document.
+func (b *builder) build(data []byte) (map[string]any, error) {
+	b.data, b.err, b.twice, b.budget = data, nil, false, maxHashed*len(data)
+	object := b.root(0)
+	if b.twice {
+		// A string that is set later could overwrite the member that came last: start again without those.
+		object = b.root(1)
+	}
+	b.settle()
+	b.data = nil
+	if b.err != nil {
+		return nil, b.err
+	}
+	return object, nil
+}
+
+func (b *builder) root(fixed int) map[string]any {
+	b.own, b.text, b.fixed, b.fresh = b.own[:0], b.text[:0], fixed, 0
+	return b.object(0, b.fields.root)
+}
+
+// value returns the value of node i. If it is a string that settle shall set later, own is true and its text the
+// last piece of b.text, from from on.
+func (b *builder) value(i int32, f *field) (v any, own bool) {
+	n := &b.tape.nodes[i]
+	switch n.kind {
+	case jsontext.KindNull:
+		return nil, false
+	case jsontext.KindTrue:
+		return true, false
+	case jsontext.KindFalse:
+		return false, false
+	case jsontext.KindNumber:
+		return b.number(b.data[n.start:n.end], f), false
+	case jsontext.KindString:
+		return b.string(b.data[n.start:n.end], f)
+	default:
+		return b.container(i, f), false
+	}
+}
+
+// container returns the map or slice of node i, shared if its text was seen before.
+func (b *builder) container(i int32, f *field) any {
+	n := &b.tape.nodes[i]
+	raw := b.data[n.start:n.end]
+	switch {
+	case !b.shared:
+		return b.fill(i, f)
+	case n.size == 0 && n.kind == jsontext.KindBeginObject:
+		return b.empty
+	case n.size == 0:
+		return b.none
+	case b.budget < len(raw) || !f.rate.wanted(raw):
+		return b.fill(i, f)
+	}
+	b.budget -= len(raw)
+	key := b.table.hash.sum(raw, f.trim.saltOf())
+	if v, ok := b.find(key, raw, f); ok {
+		return v
+	}
+	before := b.fresh
+	b.fixed++
+	v := b.fill(i, f)
+	b.fixed--
+	b.remember(key, v, before)
+	return v
+}
+
+// fill builds the map or slice of node i.
+func (b *builder) fill(i int32, f *field) any {
+	if b.tape.nodes[i].kind == jsontext.KindBeginObject {
+		return b.object(i, f)
+	}
+	return b.array(i, f)
+}
+
+// object builds the map of node i. Of members with the same name the last one wins.
+func (b *builder) object(i int32, f *field) map[string]any {
+	size := b.kept(i, f)
+	m := make(map[string]any, size)
+	b.fresh += mapBytes(size)
+	var member *field
+	for at, end := i+1, b.tape.nodes[i].next; at < end; at = b.tape.nodes[at+1].next {
+		raw := b.name(at)
+		member = b.fields.member(f, member, raw)
+		if member.trim.trims() {
+			continue
+		}
+		name := member.name
+		if member.raw == "" {
+			name = b.rareName(raw, member)
+		}
+		from := len(b.text)
+		v, own := b.value(at+1, member)
+		if own {
+			b.own = append(b.own, ownString{m: m, key: name, from: from, to: len(b.text)})
+		}
+		m[name] = v
+	}
+	b.twice = b.twice || len(m) != size
+	return m
+}
+
+// kept returns how many members of the object at node i are not trimmed.
+func (b *builder) kept(i int32, f *field) int {
+	size := int(b.tape.nodes[i].size)
+	if f.trim == nil {
+		return size
+	}
+	var member *field
+	for at, end := i+1, b.tape.nodes[i].next; at < end; at = b.tape.nodes[at+1].next {
+		if member = b.fields.member(f, member, b.name(at)); member.trim.trims() {
+			size--
+		}
+	}
+	return size
+}
+
+// name returns the text of the name at node i.
+func (b *builder) name(i int32) []byte {
+	n := &b.tape.nodes[i]
+	return b.data[n.start:n.end]
+}
+
+// rareName returns the decoded name of a member that has no field of its own.
+func (b *builder) rareName(raw []byte, f *field) string {
+	fixed := b.fixed
+	b.fixed = 1
+	v, _ := b.string(raw, f)
+	b.fixed = fixed
+	return v.(string)
+}
+
+// array builds the slice of node i.
+func (b *builder) array(i int32, f *field) []any {
+	list := make([]any, b.tape.nodes[i].size)
+	b.fresh += 24 + 16*len(list)
+	at := i + 1
+	for k := range list {
+		from := len(b.text)
+		v, own := b.value(at, f)
+		if own {
+			b.own = append(b.own, ownString{list: list, index: k, from: from, to: len(b.text)})
+		}
+		list[k] = v
+		at = b.tape.nodes[at].next
+	}
+	return list
+}
+
+// string returns the string raw, or appends it to b.text and reports that it is the object's own.
+func (b *builder) string(raw []byte, f *field) (v any, own bool) {
+	if len(raw) == len(`""`) {
+		return "", false
+	}
+	if !f.rate.wanted(raw) {
+		if b.fixed == 0 && len(raw) <= maxOwnString {
+			b.text = appendUnquoted(b.text, raw)
+			return nil, true
+		}
+		return b.fixedString(raw), false
+	}
+	key := b.table.hash.sum(raw, 0)
+	if v, ok := b.find(key, raw, f); ok {
+		return v, false
+	}
+	before := b.fresh
+	v = b.fixedString(raw)
+	b.remember(key, v, before)
+	return v, false
+}
+
+func (b *builder) fixedString(raw []byte) any {
+	b.fresh += 16 + len(raw)
+	return unquote(raw)
+}
+
+// number returns the number raw: an int64 if it is a whole number without point or exponent that fits, else a
+// float64. As with strings, big ones are looked up; small ones cost nothing in Go.
+func (b *builder) number(raw []byte, f *field) any {
+	if len(raw) <= len("99") || !f.rate.wanted(raw) {
+		return b.newNumber(raw)
+	}
+	key := b.table.hash.sum(raw, 0)
+	if v, ok := b.find(key, raw, f); ok {
+		return v
+	}
+	before := b.fresh
+	v := b.newNumber(raw)
+	b.remember(key, v, before)
+	return v
+}
+
+func (b *builder) newNumber(raw []byte) any {
+	b.fresh += 8
+	s := string(raw)
+	if !strings.Contains(s, ".") {
+		if whole, err := strconv.ParseInt(s, 10, 64); err == nil {
+			return whole
+		}
+	}
+	float, err := strconv.ParseFloat(s, 64)
+	if err != nil && b.err == nil {
+		b.err = fmt.Errorf("number %s does not fit into a float64", s)
+	}
+	return float
+}
+
+// find looks a value up and counts the outcome.
+func (b *builder) find(key sum, raw []byte, f *field) (any, bool) {
+	v, ok := b.table.get(key)
+	b.lookups++
+	f.stats.Lookups++
+	f.stats.Bytes += uint64(len(raw))
+	if ok {
+		b.hits++
+		b.saved += uint64(len(raw))
+		f.stats.Hits++
+		f.stats.SharedBytes += uint64(len(raw))
+	}
+	f.rate.count(ok)
+	return v, ok
+}
+
+// remember puts a new value into the table. It accounts for what was allocated since fresh was before.
+func (b *builder) remember(key sum, v any, before int) {
+	if b.err == nil {
+		b.table.put(key, entry{value: v, size: uint32(b.fresh - before)})
+	}
+	b.fresh = before
+}
+
+// settle gives the object's own strings their memory.
+func (b *builder) settle() {
+	if len(b.own) == 0 {
+		return
+	}
+	text := string(b.text)
+	strs := make([]string, len(b.own))
+	for i, o := range b.own {
+		strs[i] = text[o.from:o.to]
+		if v := boxed(&strs[i]); o.m != nil {
+			o.m[o.key] = v
+		} else {
+			o.list[o.index] = v
+		}
+	}
+	clear(b.own)
+}
+
+// boxed returns *s as an interface value that points to *s itself, where a conversion would allocate a copy. Nobody
+// may write to *s afterwards. It relies on an interface being a pair of type and pointer to the value.
+func boxed(s *string) any {
+	v := any("")
+	(*[2]unsafe.Pointer)(unsafe.Pointer(&v))[1] = unsafe.Pointer(s)
+	return v
+}
+
+// mapBytes is about what a map[string]any with size entries takes: a header and groups of eight slots, of which
+// a big map keeps an eighth free.
+func mapBytes(size int) int {
+	const header, group = 48, 288
+	if size <= 8 {
+		return header + group
+	}
+	slots := 1 << bits.Len(uint(size*8/7))
+	return 2*header + slots/8*group
+}

@@ -1,0 +1,159 @@
+package json
+
+import (
+	"bytes"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/tidings/tidings/internal/wire"
+)
+
+// field is one place in the documents: all values that have the same names around them, whatever list they are in.
+// A field knows the fields below it, so that their names are decoded only once, and whether it is worth looking its
+// values up.
+type field struct {
+	name  string // decoded
+	raw   string // as in the text, with quotes
+	path  string // the names from the top, joined by dots
+	trim  *trimNode
+	under map[string]*field // by raw name
+	first *field            // the first member last time
+	after *field            // the member that came behind this one last time
+	other *field            // stands for the members that found no room; its name is empty
+	stats wire.FieldStats
+	rate  rate
+}
+
+const (
+	// Documents may use data as names. Members beyond these bounds share one field.
+	maxFieldsUnder = 128
+	maxFields      = 8192
+	maxPath        = 512
+	// fieldBytes is about what a field needs besides its names.
+	fieldBytes = 256
+)
+
+// fields is the tree of all fields of a decoder.
+type fields struct {
+	root  *field
+	count int
+	bytes int
+}
+
+func newFields(trim *trimNode) *fields {
+	return &fields{root: &field{trim: trim}}
+}
+
+// member returns the field of the member called raw in objects at f. The member before it in the document is
+// before, or nil: members mostly come in the same order as last time, which saves the search.
+func (fs *fields) member(f, before *field, raw []byte) *field {
+	guess := &f.first
+	if before != nil {
+		guess = &before.after
+	}
+	if g := *guess; g != nil && g.raw == string(raw) {
+		return g
+	}
+	m, ok := f.under[string(raw)]
+	if !ok {
+		m = fs.add(f, raw)
+	}
+	*guess = m
+	return m
+}
+
+// add makes the field for a member that was not seen before. A member with something to trim always finds room.
+func (fs *fields) add(f *field, raw []byte) *field {
+	name := unquote(raw)
+	trim := f.trim.member(name)
+	path := name
+	if f.path != "" {
+		path = f.path + "." + name
+	}
+	full := len(f.under) >= maxFieldsUnder || fs.count >= maxFields || len(path) > maxPath
+	if trim == nil && (full || f.other == f) {
+		return f.rest()
+	}
+	m := &field{name: name, raw: string(raw), path: path, trim: trim}
+	if f.under == nil {
+		f.under = map[string]*field{}
+	}
+	f.under[m.raw] = m
+	fs.count++
+	fs.bytes += fieldBytes + 2*len(name) + len(path)
+	return m
+}
+
+// rest returns the field for the members of f that found no room. All that is below it is the same field.
+func (f *field) rest() *field {
+	if f.other == nil {
+		f.other = &field{path: f.path + ".*"}
+		f.other.other = f.other
+	}
+	return f.other
+}
+
+// unquote decodes a string that the tokenizer has validated.
+func unquote(raw []byte) string {
+	if isPlain(raw) {
+		return string(raw[1 : len(raw)-1])
+	}
+	return string(appendUnquoted(nil, raw))
+}
+
+// appendUnquoted appends the decoded string to dst. What is not UTF-8 becomes U+FFFD.
+func appendUnquoted(dst, raw []byte) []byte {
+	if isPlain(raw) {
+		return append(dst, raw[1:len(raw)-1]...)
+	}
+	// The only error it can have is that of invalid UTF-8, which is replaced.
+	dst, _ = jsontext.AppendUnquote(dst, raw)
+	return dst
+}
+
+// isPlain reports whether a string is ASCII without escapes, so that it stands for itself.
+func isPlain(raw []byte) bool {
+	return bytes.IndexByte(raw, '\\') < 0 && isASCII(raw)
+}
+
+func isASCII(text []byte) bool {
+	for _, c := range text {
+		if c >= 0x80 {
+			return false
+		}
+	}
+	return true
+}
+
+// rate decides whether the values of a field repeat often enough to look them up. It counts a window of lookups at
+// a time. A field whose values did not repeat goes on with a sample: one value in sixteen, and always all that are
+// equal, so that the rate within the sample is the rate of the whole and the field is taken up again when it rises.
+type rate struct {
+	lookups, hits uint16
+	sampling      bool
+}
+
+const (
+	window        = 256
+	windowSampled = 64
+	// minHitShare is the part of lookups that must hit, as its inverse: an entry costs about a tenth of what
+	// decoding its value again does.
+	minHitShare = 8
+)
+
+// wanted reports whether text shall be looked up.
+func (r *rate) wanted(text []byte) bool {
+	return !r.sampling || sampled(text)
+}
+
+// count takes the outcome of a lookup.
+func (r *rate) count(hit bool) {
+	r.lookups++
+	if hit {
+		r.hits++
+	}
+	if r.lookups == window || r.sampling && r.lookups == windowSampled {
+		r.sampling = r.hits < r.lookups/minHitShare
+		r.lookups, r.hits = 0, 0
+	}
+}

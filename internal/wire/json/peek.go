@@ -1,0 +1,42 @@
+package json
+
+import "github.com/tidings/tidings/internal/wire"
+
+// peek finds the identity of the object in data. It reads no further than the first metadata, so it says nothing about
+// what follows, and it allocates nothing. It gives up on strings that are not plain ASCII.
+func peek(data []byte) (wire.Meta, bool) {
+	for m := walk(data); m.next(); {
+		if string(m.name) == `"metadata"` {
+			return peekMetadata(m.value)
+		}
+	}
+	return wire.Meta{}, false
+}
+
+func peekMetadata(text []byte) (meta wire.Meta, ok bool) {
+	m := walk(text)
+	for left := 4; left > 0 && m.next(); {
+		var to *[]byte
+		switch string(m.name) {
+		case `"namespace"`:
+			to = &meta.Namespace
+		case `"name"`:
+			to = &meta.Name
+		case `"uid"`:
+			to = &meta.UID
+		case `"resourceVersion"`:
+			to = &meta.ResourceVersion
+		default:
+			continue
+		}
+		if *to != nil || m.value[0] != '"' || !isPlain(m.value) {
+			return wire.Meta{}, false
+		}
+		*to = m.value[1 : len(m.value)-1]
+		left--
+	}
+	if m.err != nil || len(meta.Name) == 0 {
+		return wire.Meta{}, false
+	}
+	return meta, true
+}

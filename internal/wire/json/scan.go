@@ -1,0 +1,155 @@
+package json
+
+import (
+	"bytes"
+	"errors"
+)
+
+// extent finds the end of a value by its brackets and quotes alone, without validating what is between them. It can
+// be resumed when more text has come, and looks at each byte once. Of a valid value it finds the exact end.
+type extent struct {
+	at       int // the next byte to look at, from the start of the value
+	depth    int // open brackets
+	inString bool
+}
+
+// find looks for the end in text, which starts with the value and may have grown since the last call. It returns the
+// position behind the value, or false if the text ends before that is known.
+func (e *extent) find(text []byte) (end int, ok bool) {
+	for e.at < len(text) {
+		if e.inString {
+			if !e.closeString(text) {
+				return 0, false
+			}
+			if e.depth == 0 {
+				return e.at, true
+			}
+			continue
+		}
+		switch text[e.at] {
+		case '"':
+			if e.depth == 0 && e.at > 0 { // behind a scalar
+				return e.at, true
+			}
+			e.inString = true
+		case '{', '[':
+			if e.depth == 0 && e.at > 0 {
+				return e.at, true
+			}
+			e.depth++
+		case '}', ']':
+			if e.depth == 0 {
+				return e.at, true
+			}
+			if e.depth--; e.depth == 0 {
+				return e.at + 1, true
+			}
+		case ',', ':', ' ', '\t', '\r', '\n':
+			if e.depth == 0 {
+				return e.at, true
+			}
+		}
+		e.at++
+	}
+	return 0, false
+}
+
+// closeString moves behind the quote that ends the string it is in.
+func (e *extent) closeString(text []byte) bool {
+	for {
+		quote := bytes.IndexByte(text[e.at:], '"')
+		if quote < 0 {
+			e.at = len(text)
+			return false
+		}
+		e.at += quote + 1
+		escapes := 0
+		for text[e.at-2-escapes] == '\\' {
+			escapes++
+		}
+		if escapes%2 == 0 {
+			e.inString = false
+			return true
+		}
+	}
+}
+
+// members walks over the members of an object in memory. The names and values are not validated.
+type members struct {
+	name, value []byte // the current member; the name with its quotes
+
+	text  []byte
+	at    int
+	begun bool
+	err   error
+}
+
+var errNotObject = errors.New("malformed JSON object")
+
+// walk returns the members of the object that is text.
+func walk(text []byte) members {
+	m := members{text: text}
+	m.expect('{')
+	return m
+}
+
+// next moves to the next member. It is false behind the last one, and when the object is malformed: then err is set.
+func (m *members) next() bool {
+	if m.err != nil || m.at > 0 && m.take('}') {
+		return false
+	}
+	if m.begun {
+		m.expect(',')
+	}
+	m.begun = true
+	m.name = m.read()
+	m.expect(':')
+	m.value = m.read()
+	if m.err == nil && (m.name[0] != '"' || len(m.value) == 0) {
+		m.err = errNotObject
+	}
+	return m.err == nil
+}
+
+// done reports whether the object was well-formed and nothing follows it. It is asked when next has returned false.
+func (m *members) done() bool {
+	m.space()
+	return m.err == nil && m.at == len(m.text)
+}
+
+// read returns the value at hand, which is empty only together with an error.
+func (m *members) read() []byte {
+	m.space()
+	var e extent
+	end, ok := e.find(m.text[m.at:])
+	if !ok || end == 0 {
+		m.err = errNotObject
+		return nil
+	}
+	m.at += end
+	return m.text[m.at-end : m.at]
+}
+
+func (m *members) expect(c byte) {
+	if !m.take(c) {
+		m.err = errNotObject
+	}
+}
+
+// take moves over c if it comes next.
+func (m *members) take(c byte) bool {
+	m.space()
+	if m.at < len(m.text) && m.text[m.at] == c {
+		m.at++
+		return true
+	}
+	return false
+}
+
+func (m *members) space() {
+	for m.at < len(m.text) && isSpace(m.text[m.at]) {
+		m.at++
+	}
+}
+
+func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }

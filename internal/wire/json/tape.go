@@ -1,0 +1,108 @@
+package json
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// node is one value of a document, or the name of a member of an object. The nodes of a document lie in the order
+// of its text: behind the node of an object come name, value, name, value; behind that of an array its elements.
+type node struct {
+	start, end int32 // where it is in the text; strings with their quotes
+	next       int32 // the node behind it and all that is in it
+	size       int32 // members of an object, elements of an array
+	kind       jsontext.Kind
+}
+
+// tape is a validated document taken apart in one pass. Every value's extent is known from then on, so that later
+// passes can skip or look up a whole sub-tree without reading it again.
+type tape struct {
+	dec   jsontext.Decoder
+	buf   bytes.Buffer
+	nodes []node
+	open  []int32 // the objects and arrays around the current token
+}
+
+var errTrailing = errors.New("there is more data behind the value")
+
+// parse validates data and fills the tape with its nodes. The tape keeps no reference to data.
+func (t *tape) parse(data []byte) error {
+	if len(data) > math.MaxInt32 {
+		return fmt.Errorf("document of %d bytes is larger than 2 GiB", len(data))
+	}
+	t.nodes, t.open = t.nodes[:0], t.open[:0]
+	t.reset(data)
+	defer t.reset(nil)
+	for {
+		tok, err := t.dec.ReadToken()
+		if err != nil {
+			return t.finish(err)
+		}
+		if len(t.open) == 0 && len(t.nodes) > 0 {
+			return errTrailing
+		}
+		t.add(data, tok.Kind(), int32(t.dec.InputOffset()))
+	}
+}
+
+// reset points the tokenizer at data. It is made to take what Kubernetes takes: names given twice, and text that is
+// not UTF-8.
+func (t *tape) reset(data []byte) {
+	t.buf = *bytes.NewBuffer(data)
+	t.dec.Reset(&t.buf, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+}
+
+// add appends the token that ends at end.
+func (t *tape) add(data []byte, kind jsontext.Kind, end int32) {
+	switch kind {
+	case jsontext.KindEndObject, jsontext.KindEndArray:
+		last := len(t.open) - 1
+		n := &t.nodes[t.open[last]]
+		n.end, n.next = end, int32(len(t.nodes))
+		if kind == jsontext.KindEndObject {
+			n.size /= 2
+		}
+		t.open = t.open[:last]
+		return
+	}
+	if len(t.open) > 0 {
+		t.nodes[t.open[len(t.open)-1]].size++
+	}
+	self := int32(len(t.nodes))
+	t.nodes = append(t.nodes, node{start: t.tokenStart(data), end: end, next: self + 1, kind: kind})
+	if kind == jsontext.KindBeginObject || kind == jsontext.KindBeginArray {
+		t.open = append(t.open, self)
+	}
+}
+
+// tokenStart returns where the token behind the last node starts: only space and separators lie between them.
+func (t *tape) tokenStart(data []byte) int32 {
+	at := int32(0)
+	if len(t.nodes) > 0 {
+		at = t.nodes[len(t.nodes)-1].end
+	}
+	for {
+		switch data[at] {
+		case ' ', '\t', '\r', '\n', ',', ':', ']', '}':
+			at++
+		default:
+			return at
+		}
+	}
+}
+
+// finish says whether a tape that ended with err holds one complete value.
+func (t *tape) finish(err error) error {
+	switch {
+	case err != io.EOF:
+		return err
+	case len(t.nodes) == 0:
+		return io.ErrUnexpectedEOF
+	}
+	return nil
+}

@@ -1,0 +1,141 @@
+package json
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"reflect"
+	"sync"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"k8s.io/apimachinery/pkg/runtime"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/tidings/tidings/internal/wire"
+)
+
+// Typed is a wire.Decoder for Go structs: a user's types for custom resources, metav1.PartialObjectMetadata, or built-in
+// types where a server answers in JSON. Make one with NewTyped. It shares nothing, so its objects may be written to.
+type Typed[T runtime.Object] struct {
+	mu    sync.Mutex // guards what follows; only Stats ever waits for it
+	elem  reflect.Type
+	cut   cutter
+	stats wire.Stats
+}
+
+// NewTyped returns a decoder for T, which must be a pointer to a struct. The error says what is wrong with T or which
+// path of opts.Trim is wrong. The options about sharing have no effect.
+func NewTyped[T runtime.Object](opts wire.Options) (*Typed[T], error) {
+	pointer := reflect.TypeFor[T]()
+	if pointer.Kind() != reflect.Pointer || pointer.Elem().Kind() != reflect.Struct {
+		return nil, fmt.Errorf("cannot decode JSON into %s: want a pointer to a struct", pointer)
+	}
+	trim, err := newTrim(opts.Trim)
+	if err != nil {
+		return nil, err
+	}
+	return &Typed[T]{elem: pointer.Elem(), cut: cutter{trim: trim}}, nil
+}
+
+var errNoObject = errors.New("got another value instead of an object")
+
+// Decode decodes one object as sigs.k8s.io/json does: names are case-sensitive, unknown ones are skipped, and of those
+// that come twice the last one wins. The kind is not checked. Anything but a JSON object is an error, null too.
+func (d *Typed[T]) Decode(data []byte) (T, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var zero T
+	object := reflect.New(d.elem).Interface().(T)
+	text, err := d.cut.trimmed(data)
+	if err == nil && !bytes.HasPrefix(bytes.TrimLeft(text, " \t\r\n"), []byte("{")) {
+		err = errNoObject
+	}
+	if err == nil {
+		err = kjson.UnmarshalCaseSensitivePreserveInts(text, object)
+	}
+	if err != nil {
+		return zero, fmt.Errorf("decode JSON object into %s: %w", d.elem, err)
+	}
+	d.stats.Objects++
+	d.stats.Bytes += uint64(len(data))
+	return object, nil
+}
+
+// Peek implements wire.Decoder.
+func (d *Typed[T]) Peek(data []byte) (wire.Meta, bool) { return peek(data) }
+
+// Stats implements wire.Decoder. Only Objects and Bytes are counted.
+func (d *Typed[T]) Stats() wire.Stats {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.stats
+}
+
+// cutter removes trimmed fields from a document before it is decoded.
+type cutter struct {
+	trim *trimNode
+	tape tape
+	data []byte
+	out  []byte
+}
+
+// maxScratch bounds the buffer that is kept from one document to the next.
+const maxScratch = 1 << 20
+
+// trimmed returns data without the trimmed fields. The result is valid until the next call.
+func (c *cutter) trimmed(data []byte) ([]byte, error) {
+	if c.trim == nil {
+		return data, nil
+	}
+	if err := c.tape.parse(data); err != nil {
+		return nil, err
+	}
+	if cap(c.out) > maxScratch {
+		c.out = nil
+	}
+	c.data, c.out = data, c.out[:0]
+	c.value(0, c.trim)
+	c.data = nil
+	return c.out, nil
+}
+
+func (c *cutter) value(i int32, trim *trimNode) {
+	n := &c.tape.nodes[i]
+	switch {
+	case trim != nil && n.kind == jsontext.KindBeginObject:
+		c.object(i, trim)
+	case trim != nil && n.kind == jsontext.KindBeginArray:
+		c.array(i, trim)
+	default:
+		c.out = append(c.out, c.data[n.start:n.end]...)
+	}
+}
+
+func (c *cutter) object(i int32, trim *trimNode) {
+	c.out = append(c.out, '{')
+	first := len(c.out)
+	for at := i + 1; at < c.tape.nodes[i].next; at = c.tape.nodes[at+1].next {
+		name := c.data[c.tape.nodes[at].start:c.tape.nodes[at].end]
+		member := trim.member(unquote(name))
+		if member.trims() {
+			continue
+		}
+		if len(c.out) > first {
+			c.out = append(c.out, ',')
+		}
+		c.out = append(append(c.out, name...), ':')
+		c.value(at+1, member)
+	}
+	c.out = append(c.out, '}')
+}
+
+func (c *cutter) array(i int32, trim *trimNode) {
+	c.out = append(c.out, '[')
+	for at, first := i+1, true; at < c.tape.nodes[i].next; at, first = c.tape.nodes[at].next, false {
+		if !first {
+			c.out = append(c.out, ',')
+		}
+		c.value(at, trim)
+	}
+	c.out = append(c.out, ']')
+}

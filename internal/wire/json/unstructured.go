@@ -1,0 +1,122 @@
+// Package json decodes Kubernetes objects from JSON: unstructured ones while sharing what is equal, and typed ones.
+// It also reads the streams that lists and watches are.
+//
+//   - Unstructured decodes into *unstructured.Unstructured. Equal names, strings, numbers, maps and lists of all the
+//     objects of one decoder are stored once.
+//   - Typed decodes into Go structs.
+//   - EventReader and ListReader take watches and lists apart into the texts of single objects.
+//
+// The grammar is validated by jsontext. What a valid document means is what sigs.k8s.io/json says it means.
+package json
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/tidings/tidings/internal/wire"
+)
+
+// Unstructured is a wire.Decoder for objects without a Go type. Make one with NewUnstructured.
+//
+// The maps and slices of what it returns are shared with other objects, of the past and of the future. Go cannot
+// protect a map: whoever wants to write to an object must take a DeepCopy first, or decode with NoSharing.
+//
+// The strings that only one object has share one block of memory. Who keeps one of them for longer than its object
+// should clone it.
+type Unstructured struct {
+	mu               sync.Mutex // guards what follows; only Stats ever waits for it
+	build            builder
+	apiVersion, kind string
+	objects, bytes   uint64
+}
+
+var _ wire.Decoder[*unstructured.Unstructured] = (*Unstructured)(nil)
+
+// NewUnstructured returns a decoder. The error says which path of opts.Trim is wrong. Options.NoSharing makes maps and
+// slices the object's own; equal strings are shared all the same, nobody can write to a string.
+// Options.Seed is not used: nothing here is random but the secret of the hash.
+func NewUnstructured(opts wire.Options) (*Unstructured, error) {
+	trim, err := newTrim(opts.Trim)
+	if err != nil {
+		return nil, err
+	}
+	return &Unstructured{build: newBuilder(trim, opts.MaxTableBytes, !opts.NoSharing)}, nil
+}
+
+// SetDefaultKind sets the kind of objects that come without kind and apiVersion, as the items of lists of built-in
+// types do. Two empty strings, as at first, make such objects errors.
+func (d *Unstructured) SetDefaultKind(apiVersion, kind string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.apiVersion, d.kind = apiVersion, kind
+}
+
+// Decode decodes one object. Its value is the one that unstructured.UnstructuredJSONScheme decodes into an
+// *unstructured.Unstructured, less what is trimmed, and so is the verdict.
+func (d *Unstructured) Decode(data []byte) (*unstructured.Unstructured, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.build.tape.parse(data); err != nil {
+		return nil, fmt.Errorf("decode JSON object: %w", err)
+	}
+	if kind := d.build.tape.nodes[0].kind; kind != jsontext.KindBeginObject {
+		return nil, fmt.Errorf("decode JSON object: got %s instead of an object", kind)
+	}
+	content, err := d.build.build(data)
+	if err != nil {
+		return nil, fmt.Errorf("decode JSON object: %w", err)
+	}
+	object := &unstructured.Unstructured{Object: content}
+	if err := d.ensureKind(object); err != nil {
+		return nil, err
+	}
+	d.objects++
+	d.bytes += uint64(len(data))
+	return object, nil
+}
+
+var errNoKind = errors.New("decode JSON object: it has no kind, or its apiVersion is malformed")
+
+func (d *Unstructured) ensureKind(object *unstructured.Unstructured) error {
+	if object.GetKind() == "" && object.GetAPIVersion() == "" && d.kind != "" {
+		object.Object["kind"], object.Object["apiVersion"] = d.kind, d.apiVersion
+	}
+	if object.GroupVersionKind().Kind == "" { // so too when apiVersion is no group and version
+		return errNoKind
+	}
+	return nil
+}
+
+// Peek implements wire.Decoder.
+func (d *Unstructured) Peek(data []byte) (wire.Meta, bool) { return peek(data) }
+
+// Stats implements wire.Decoder. Fields names those whose values were looked up at least once.
+func (d *Unstructured) Stats() wire.Stats {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	b := &d.build
+	stats := wire.Stats{
+		Objects: d.objects, Bytes: d.bytes, Lookups: b.lookups, Hits: b.hits, SharedBytes: b.saved,
+		TableBytes: uint64(b.table.bytes() + b.fields.bytes), TableEntries: uint64(b.table.entries()),
+		Fields: make(map[string]wire.FieldStats),
+	}
+	b.fields.root.report(stats.Fields)
+	return stats
+}
+
+// report adds the rates of the field and of all below it.
+func (f *field) report(to map[string]wire.FieldStats) {
+	if f.stats.Lookups > 0 && f.path != "" {
+		to[f.path] = f.stats
+	}
+	for _, m := range f.under {
+		m.report(to)
+	}
+	if f.other != nil && f.other != f {
+		f.other.report(to)
+	}
+}
