@@ -1,0 +1,246 @@
+package tidingstest
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/rogpeppe/go-internal/lockedfile"
+)
+
+const (
+	// binaryVariable names a ready control plane program, which is then used as it is.
+	binaryVariable = "TIDINGS_CONTROLPLANE"
+
+	rootModule         = "github.com/tidings/tidings"
+	controlPlaneModule = rootModule + "/controlplane"
+
+	// binaryPrefix begins the names of programs in the cache.
+	binaryPrefix = "controlplane-"
+	// keepBinary is how long a program stays in the cache after its last use.
+	keepBinary = 14 * 24 * time.Hour
+)
+
+// controlPlaneBinary returns the path of a program that belongs to the sources at hand, building it if the cache
+// has none.
+func controlPlaneBinary(ctx context.Context, logger *slog.Logger) (string, error) {
+	if path := os.Getenv(binaryVariable); path != "" {
+		if _, err := os.Stat(path); err != nil {
+			return "", fmt.Errorf("the program that %s names: %w; build it there, or unset the variable", binaryVariable, err)
+		}
+		return filepath.Abs(path)
+	}
+	source, err := controlPlaneSource(ctx)
+	if err != nil {
+		return "", err
+	}
+	cache, err := binaryCache()
+	if err != nil {
+		return "", fmt.Errorf("cache folder: %w; set %s to a ready program to do without", err, binaryVariable)
+	}
+	hash, err := sourceHash(ctx, source)
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(cache, binaryPrefix+hash+exeSuffix())
+	if useBinary(path) {
+		return path, nil
+	}
+	unlock, err := lock(ctx, filepath.Join(cache, "lock"))
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	// Another process may have built it while this one waited for the lock.
+	if useBinary(path) {
+		return path, nil
+	}
+	logger.InfoContext(ctx, "building the control plane; the first time takes minutes", "source", source, "binary", path)
+	if err := build(ctx, source, path); err != nil {
+		return "", fmt.Errorf("building %s: %w", source, err)
+	}
+	return path, removeOld(cache, time.Now().Add(-keepBinary))
+}
+
+func binaryCache() (string, error) {
+	user, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	cache := filepath.Join(user, "tidings")
+	return cache, os.MkdirAll(cache, 0o755)
+}
+
+func exeSuffix() string {
+	if runtime.GOOS == "windows" {
+		return ".exe"
+	}
+	return ""
+}
+
+// useBinary says whether there is a program at path, and notes that it was used.
+func useBinary(path string) bool {
+	now := time.Now()
+	return os.Chtimes(path, now, now) == nil
+}
+
+// module is what the go command says about a module.
+type module struct {
+	Version string
+	Dir     string
+	Error   string
+}
+
+// controlPlaneSource returns the folder of the control plane's module. In a checkout that is the one beside the
+// tidings module; programs that depend on tidings get the module of the same version.
+func controlPlaneSource(ctx context.Context) (string, error) {
+	var root, own module
+	const wayOut = "run inside a module that requires %s, or set %s to a ready program"
+	if err := goJSON(ctx, &root, "list", "-mod=readonly", "-m", "-json", rootModule); err != nil {
+		return "", fmt.Errorf("finding the sources: %w; "+wayOut, err, rootModule, binaryVariable)
+	}
+	beside := filepath.Join(root.Dir, "controlplane")
+	if _, err := os.Stat(filepath.Join(beside, "go.mod")); root.Dir != "" && err == nil {
+		return beside, nil
+	}
+	if root.Version == "" {
+		return "", fmt.Errorf("no sources in %s; "+wayOut, beside, rootModule, binaryVariable)
+	}
+	if err := goJSON(ctx, &own, "mod", "download", "-json", controlPlaneModule+"@"+root.Version); err != nil {
+		return "", fmt.Errorf("downloading the sources: %w %s; set %s to a ready program", err, own.Error, binaryVariable)
+	}
+	return own.Dir, nil
+}
+
+// goJSON runs the go command and decodes what it prints, even of a command that failed.
+func goJSON(ctx context.Context, into *module, args ...string) error {
+	out, err := output(exec.CommandContext(ctx, "go", args...))
+	if len(out) > 0 {
+		err = errors.Join(err, json.Unmarshal(out, into))
+	}
+	return err
+}
+
+// sourceHash names what a build depends on: the Go version, the system, and the module's own files, which fix
+// all others.
+func sourceHash(ctx context.Context, source string) (string, error) {
+	toolchain, err := output(exec.CommandContext(ctx, "go", "env", "-C", source, "GOVERSION", "GOOS", "GOARCH"))
+	if err != nil {
+		return "", err
+	}
+	hash := sha256.New()
+	fmt.Fprintf(hash, "%s\n", toolchain)
+	err = filepath.WalkDir(source, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !isSource(entry) {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		name, _ := filepath.Rel(source, path)
+		fmt.Fprintf(hash, "%s %d\n%s", filepath.ToSlash(name), len(data), data)
+		return err
+	})
+	return hex.EncodeToString(hash.Sum(nil)[:12]), err
+}
+
+func isSource(entry fs.DirEntry) bool {
+	name := entry.Name()
+	if entry.IsDir() || strings.HasSuffix(name, "_test.go") {
+		return false
+	}
+	return strings.HasSuffix(name, ".go") || name == "go.mod" || name == "go.sum"
+}
+
+// build builds the module in source and puts the program at path, in one step.
+func build(ctx context.Context, source, path string) error {
+	stamp, err := versionFlags(ctx, source)
+	if err != nil {
+		return err
+	}
+	tmp, err := os.MkdirTemp(filepath.Dir(path), "build-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(tmp) }()
+	program := filepath.Join(tmp, filepath.Base(path))
+	if _, err := output(goIn(ctx, source, "build", "-ldflags", stamp, "-o", program, ".")); err != nil {
+		return err
+	}
+	return os.Rename(program, path)
+}
+
+// versionFlags makes the server report the Kubernetes version it is built from. Without, clients are told a
+// placeholder that they cannot parse.
+func versionFlags(ctx context.Context, source string) (string, error) {
+	out, err := output(goIn(ctx, source, "list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes"))
+	if err != nil {
+		return "", err
+	}
+	version := strings.TrimSpace(string(out))
+	major, rest, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
+	minor, _, _ := strings.Cut(rest, ".")
+	const variable = "-X k8s.io/component-base/version."
+	return variable + "gitVersion=" + version + " " + variable + "gitMajor=" + major + " " + variable + "gitMinor=" + minor, nil
+}
+
+// goIn returns a go command in another module, free of settings that are meant for this one.
+func goIn(ctx context.Context, folder string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = folder
+	cmd.Env = append(os.Environ(), "PWD="+folder, "GOFLAGS=-mod=readonly", "GOWORK=off")
+	return cmd
+}
+
+// lock waits for a lock between processes, at most until ctx ends. A wait for a file lock cannot be interrupted,
+// so its goroutine stays behind then, until the other process is done; it gives the lock back.
+func lock(ctx context.Context, path string) (unlock func(), err error) {
+	type result struct {
+		unlock func()
+		err    error
+	}
+	results := make(chan result)
+	go func() {
+		unlock, err := lockedfile.MutexAt(path).Lock()
+		select {
+		case results <- result{unlock, err}:
+		case <-ctx.Done():
+			if err == nil {
+				unlock()
+			}
+		}
+	}()
+	select {
+	case r := <-results:
+		return r.unlock, r.err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("waiting for another process that builds the control plane: %w", context.Cause(ctx))
+	}
+}
+
+// removeOld removes programs that nobody has used since the given time.
+func removeOld(cache string, since time.Time) error {
+	entries, err := os.ReadDir(cache)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		info, err := entry.Info()
+		if err != nil || !strings.HasPrefix(entry.Name(), binaryPrefix) || info.ModTime().After(since) {
+			continue
+		}
+		if err := os.Remove(filepath.Join(cache, entry.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
