@@ -1,0 +1,119 @@
+package tidings_test
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+
+	"github.com/tidings/tidings"
+)
+
+func newFactory(t *testing.T, host string) *tidings.Factory {
+	t.Helper()
+	f, err := tidings.NewFactory(&rest.Config{Host: host}, tidings.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := f.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+	return f
+}
+
+func TestFactorySharesWhatIsTheSame(t *testing.T) {
+	f := newFactory(t, "http://127.0.0.1:1")
+	scopes := []tidings.Scope{
+		{Namespaces: []string{"b", "a", "a"}, Labels: "x=1,y=2"},
+		{Namespaces: []string{"a", "b"}, Labels: "y=2,x=1"}, // the same in other words
+		{Namespaces: []string{"a"}, Labels: "x=1,y=2"},
+		{Namespaces: []string{"a", "b"}, Labels: "x=1"},
+		{Namespaces: []string{"a", "b"}, Labels: "x=1,y=2", Trim: tidings.Trim{tidings.ManagedFields}},
+		{Namespaces: []string{"a", "b"}, Labels: "x=1,y=2", Fields: "spec.nodeName=n"},
+	}
+	for _, scope := range scopes {
+		if _, err := tidings.Informer[*corev1.Pod](f, scope); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(f.Status()); n != 5 {
+		t.Errorf("%d informers, want 5: the first two scopes are the same", n)
+	}
+}
+
+func TestFactoryCountsUsers(t *testing.T) {
+	f := newFactory(t, "http://127.0.0.1:1")
+	one, err := tidings.Informer[*corev1.Pod](f, tidings.Scope{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	two, err := tidings.Informer[*corev1.Pod](f, tidings.Scope{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the second stop of one must not take two's hold
+		if err := one.Stop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(f.Status()); n != 1 {
+		t.Fatalf("%d informers after one of two users has stopped, want 1", n)
+	}
+	if err := two.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(f.Status()); n != 0 {
+		t.Errorf("%d informers after the last user has stopped, want 0", n)
+	}
+}
+
+func TestBadScopes(t *testing.T) {
+	f := newFactory(t, "http://127.0.0.1:1")
+	pods := func(scope tidings.Scope) error {
+		_, err := tidings.Informer[*corev1.Pod](f, scope)
+		return err
+	}
+	untyped := func(scope tidings.Scope) error {
+		_, err := tidings.Informer[*unstructured.Unstructured](f, scope)
+		return err
+	}
+	metadata := func(scope tidings.Scope) error {
+		_, err := tidings.Informer[*metav1.PartialObjectMetadata](f, scope)
+		return err
+	}
+	for name, c := range map[string]struct {
+		ask   func(tidings.Scope) error
+		scope tidings.Scope
+		want  string
+	}{
+		"label selector":      {pods, tidings.Scope{Labels: "a in (b"}, `pods: label selector "a in (b"`},
+		"field selector":      {pods, tidings.Scope{Fields: "a"}, `pods: field selector "a"`},
+		"trim of identity":    {pods, tidings.Scope{Trim: tidings.Trim{"metadata.name"}}, "metadata.name"},
+		"trim of nothing":     {pods, tidings.Scope{Trim: tidings.Trim{"spec.colour"}}, "spec.colour"},
+		"untyped":             {untyped, tidings.Scope{}, "Scope.Resource"},
+		"metadata":            {metadata, tidings.Scope{}, "Scope.Resource"},
+		"half a resource":     {untyped, tidings.Scope{Resource: schema.GroupVersionResource{Resource: "pods"}}, "version"},
+		"namespace with dots": {pods, tidings.Scope{Namespaces: []string{"../x"}}, "../x"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := c.ask(c.scope); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want one with %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestNilConfig(t *testing.T) {
+	if _, err := tidings.NewFactory(nil, tidings.Options{}); err == nil {
+		t.Error("a nil config was taken")
+	}
+}

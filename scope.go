@@ -1,0 +1,104 @@
+package tidings
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Scope says which objects an informer holds, and how much of each. The zero value holds all objects of the type, whole.
+type Scope struct {
+	// Resource is what the API server calls the collection. It may be left out for Go types that the scheme
+	// knows, and must be given for unstructured and metadata-only objects.
+	Resource schema.GroupVersionResource
+	// Namespaces limits the scope to these; empty means all. The informer lists and watches each on its own.
+	Namespaces []string
+	// Labels and Fields are selectors in kubectl's notation. The server applies them.
+	Labels, Fields string
+	// Trim lists fields that nobody needs, such as ManagedFields. They are not kept in memory.
+	Trim Trim
+}
+
+// target is a checked scope in its canonical form: equal targets hold the same objects in the same shape.
+type target struct {
+	resource   schema.GroupVersionResource
+	namespaces []string
+	labels     labels.Selector
+	fields     fields.Selector
+	trim       Trim
+}
+
+// resolve checks the scope for objects of type t.
+func (s Scope) resolve(scheme *runtime.Scheme, t reflect.Type) (target, error) {
+	resource, err := resourceFor(scheme, t, s.Resource)
+	if err != nil {
+		return target{}, err
+	}
+	name := resourceName(resource)
+	labelSelector, err := labels.Parse(s.Labels)
+	if err != nil {
+		return target{}, fmt.Errorf("%s: label selector %q: %w", name, s.Labels, err)
+	}
+	fieldSelector, err := fields.ParseSelector(s.Fields)
+	if err != nil {
+		return target{}, fmt.Errorf("%s: field selector %q: %w", name, s.Fields, err)
+	}
+	return target{
+		resource: resource, namespaces: canonicalNamespaces(s.Namespaces),
+		labels: labelSelector, fields: fieldSelector, trim: Trim(sortedSet(s.Trim)),
+	}, nil
+}
+
+// id is the same for equal targets and no others.
+func (t target) id() string {
+	return strings.Join([]string{
+		t.resource.String(), strings.Join(t.namespaces, ","), t.labels.String(), t.fields.String(), strings.Join(t.trim, "\n"),
+	}, "\x00")
+}
+
+func canonicalNamespaces(namespaces []string) []string {
+	if len(namespaces) == 0 || slices.Contains(namespaces, All) {
+		return []string{All}
+	}
+	return sortedSet(namespaces)
+}
+
+func sortedSet(s []string) []string { return slices.Compact(slices.Sorted(slices.Values(s))) }
+
+// resourceFor finds the resource of a Go type, unless the user named it.
+func resourceFor(scheme *runtime.Scheme, t reflect.Type, named schema.GroupVersionResource) (schema.GroupVersionResource, error) {
+	switch {
+	case named.Resource != "" && named.Version != "":
+		return named, nil
+	case !named.Empty():
+		return named, fmt.Errorf("scope of %s: the resource needs a version and a plural name, got %q", t, named.String())
+	}
+	if t == reflect.TypeFor[*unstructured.Unstructured]() || t == reflect.TypeFor[*metav1.PartialObjectMetadata]() {
+		return named, fmt.Errorf("scope of %s: set Scope.Resource, because the type does not tell which resource is meant", t)
+	}
+	if t.Kind() != reflect.Pointer {
+		return named, fmt.Errorf("scope of %s: the type is not a pointer to an API type", t)
+	}
+	obj, ok := reflect.New(t.Elem()).Interface().(runtime.Object)
+	if !ok {
+		return named, fmt.Errorf("scope of %s: the type is not an API object", t)
+	}
+	kinds, _, err := scheme.ObjectKinds(obj)
+	if err != nil {
+		return named, fmt.Errorf("scope of %s: the scheme does not know the type; add it to Options.Scheme or set Scope.Resource: %w", t, err)
+	}
+	resource, _ := meta.UnsafeGuessKindToResource(kinds[0])
+	return resource, nil
+}
+
+// resourceName is how messages call a resource: "pods", "replicasets.apps".
+func resourceName(r schema.GroupVersionResource) string { return r.GroupResource().String() }

@@ -1,0 +1,122 @@
+package tidings_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tidings/tidings"
+)
+
+func TestWaitForSyncSaysWhatIsWrong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		c.fail(forbidden())
+		inf := start(t, c, tidings.InformerOptions[pod]{})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+
+		began := time.Now()
+		err := inf.WaitForSyncFailFast(ctx)
+		var syncErr *tidings.SyncError
+		if !errors.As(err, &syncErr) || !syncErr.Permanent() || time.Since(began) > time.Second {
+			t.Errorf("fail fast: %v after %v, want a permanent SyncError at once", err, time.Since(began))
+		}
+		err = inf.WaitForSync(ctx)
+		if !errors.Is(err, context.DeadlineExceeded) || !strings.HasPrefix(err.Error(), "pods: forbidden: ") ||
+			!strings.Contains(err.Error(), "grant list and watch") {
+			t.Errorf("at the deadline: %v", err)
+		}
+		if err := inf.Fresh(); err == nil {
+			t.Error("an informer that has not synced is called fresh")
+		}
+
+		c.fail(nil) // the grant comes
+		if err := inf.WaitForSync(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if err := inf.Fresh(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestWaitDoesNotHangOnAnInformerThatDoesNotRun(t *testing.T) {
+	inf, err := tidings.NewInformer[pod](newCluster(), tidings.InformerOptions[pod]{Name: "pods"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reg := mustAdd(t, inf, &told{}, tidings.Subscription{})
+	waits := map[string]func(context.Context) error{
+		"WaitForSync":              inf.WaitForSync,
+		"WaitForSyncFailFast":      inf.WaitForSyncFailFast,
+		"Registration.WaitForSync": reg.WaitForSync,
+		"WaitFor":                  func(ctx context.Context) error { return inf.WaitFor(ctx, "1") },
+	}
+	for name, wait := range waits {
+		if err := wait(t.Context()); !errors.Is(err, tidings.ErrNotStarted) {
+			t.Errorf("%s before the start: %v", name, err)
+		}
+	}
+	if err := inf.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for name, wait := range waits {
+		if err := wait(t.Context()); !errors.Is(err, tidings.ErrStopped) {
+			t.Errorf("%s after the stop: %v", name, err)
+		}
+	}
+	if err := inf.Start(t.Context()); !errors.Is(err, tidings.ErrStopped) {
+		t.Errorf("Start after the stop: %v", err)
+	}
+	if _, err := inf.AddHandler(&told{}, tidings.Subscription{}); !errors.Is(err, tidings.ErrStopped) {
+		t.Errorf("AddHandler after the stop: %v", err)
+	}
+}
+
+func TestWaitsEndWhenTheInformerStops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		c.fail(errors.New("down"))
+		inf := start(t, c, tidings.InformerOptions[pod]{})
+		synced, current := make(chan error, 1), make(chan error, 1)
+		go func() { synced <- inf.WaitForSync(context.Background()) }()
+		go func() { current <- inf.WaitFor(context.Background(), "7") }()
+		synctest.Wait()
+		if err := inf.Stop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-synced; !errors.Is(err, tidings.ErrStopped) {
+			t.Errorf("WaitForSync: %v", err)
+		}
+		if err := <-current; !errors.Is(err, tidings.ErrStopped) {
+			t.Errorf("WaitFor: %v", err)
+		}
+	})
+}
+
+func TestSilentServerMakesTheInformerStale(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		inf := start(t, c, tidings.InformerOptions[pod]{Options: tidings.Options{StaleAfter: time.Minute}})
+		synctest.Wait()
+		if st := inf.Status(); st.Stale || !st.Synced {
+			t.Fatalf("status %+v, want synced and fresh", st)
+		}
+		time.Sleep(2 * time.Minute)
+		if st := inf.Status(); !st.Stale || st.Age < time.Minute {
+			t.Errorf("status %+v, want stale", st)
+		}
+		if err := inf.Fresh(); err == nil || !strings.Contains(err.Error(), "stale") {
+			t.Errorf("Fresh: %v", err)
+		}
+		c.write(newPod("a", "x"))
+		synctest.Wait()
+		if err := inf.Fresh(); err != nil {
+			t.Error(err)
+		}
+	})
+}
