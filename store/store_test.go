@@ -1,0 +1,436 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tidings/tidings/object"
+)
+
+// filled returns a writer with n things in order, name000000 and on, and an index by label "app" of 10 values.
+func filled(n int) (*Writer[*thing], *Index[*thing]) {
+	w := NewWriter[*thing](Options{})
+	ix := w.AddIndex("app", byLabel("app"))
+	txn := w.Begin()
+	txn.Load(things(n))
+	txn.Commit("1")
+	return w, ix
+}
+
+func things(n int) []*thing {
+	all := make([]*thing, n)
+	for i := range all {
+		all[i] = newThing("ns", fmt.Sprintf("name%06d", i), map[string]string{"app": fmt.Sprint("app", i%10)})
+	}
+	return all
+}
+
+// leaves returns the number of leaves below n.
+func leaves(n *node[*thing]) int {
+	if n.leaf() {
+		return 1
+	}
+	count := 0
+	for _, c := range n.children {
+		count += leaves(c.node)
+	}
+	return count
+}
+
+func TestLoadAndAppendFillLeaves(t *testing.T) {
+	const full = 100
+	loaded, _ := filled(full * maxFill)
+	appended := NewWriter[*thing](Options{})
+	txn := appended.Begin()
+	for _, o := range things(full * maxFill) {
+		txn.Set(object.KeyOf(o), o)
+	}
+	for name, s := range map[string]*Snapshot[*thing]{"Load": loaded.Store().Snapshot(), "Set": txn.Commit("")} {
+		check(t, s)
+		if got := leaves(s.objects); got != full {
+			t.Errorf("%s made %d leaves, want %d full ones", name, got, full)
+		}
+	}
+}
+
+func TestLoadIsSet(t *testing.T) {
+	unsorted := things(100)
+	rand.Shuffle(len(unsorted), func(i, j int) { unsorted[i], unsorted[j] = unsorted[j], unsorted[i] })
+	twice := append(things(50), things(1)...)
+	for name, load := range map[string][]*thing{"nothing": nil, "sorted": things(500), "unsorted": unsorted, "twice": twice} {
+		for _, present := range []int{0, 70} {
+			w, _ := filled(present)
+			m := model{}
+			for _, o := range objects(w.Store().Snapshot().All()) {
+				m[object.KeyOf(o)] = o
+			}
+			for _, o := range load {
+				m[object.KeyOf(o)] = o
+			}
+			txn := w.Begin()
+			txn.Load(load)
+			s := txn.Commit("")
+			check(t, s)
+			if !slices.Equal(objects(s.All()), m.sorted()) {
+				t.Errorf("%s on %d objects: the store differs from the model", name, present)
+			}
+		}
+	}
+}
+
+// TestNamesThatArePrefixes has names and values that are prefixes of each other, or empty.
+func TestNamesThatArePrefixes(t *testing.T) {
+	w := NewWriter[*thing](Options{})
+	ix := w.AddIndex("app", byLabel("app"))
+	names := []string{"", "a", "a\x00", "a-b", "ab", "b"}
+	txn := w.Begin()
+	m := model{}
+	for _, space := range names {
+		for _, name := range names {
+			for _, app := range names {
+				o := newThing(space, name+app, map[string]string{"app": app})
+				m[object.KeyOf(o)] = o
+				txn.Set(object.KeyOf(o), o)
+			}
+		}
+	}
+	s := txn.Commit("")
+	check(t, s)
+	for _, v := range names {
+		if want := m.where(func(o *thing) bool { return o.Namespace == v }); !slices.Equal(objects(s.Namespace(v)), want) {
+			t.Errorf("Namespace(%q) differs from the model", v)
+		}
+		if want := m.where(func(o *thing) bool { return o.Labels["app"] == v }); !slices.Equal(slices.Collect(ix.All(v)), want) {
+			t.Errorf("All(%q) differs from the model", v)
+		}
+	}
+}
+
+func TestIndexFunctionPanics(t *testing.T) {
+	var reports []string
+	w := NewWriter[*thing](Options{OnIndexPanic: func(index string, k object.Key, reason any) {
+		reports = append(reports, fmt.Sprint(index, " ", k, " ", reason))
+	}})
+	bad := func(o *thing) []string {
+		if o.Name == "bad" {
+			panic("boom")
+		}
+		return []string{"v"}
+	}
+	first := w.AddIndex("first", bad)
+	txn := w.Begin()
+	for _, name := range []string{"bad", "good"} {
+		txn.Set(object.Key{Name: name}, newThing("", name, nil))
+	}
+	txn.Commit("")
+	second := w.AddIndex("second", bad)
+	txn = w.Begin()
+	txn.Delete(object.Key{Name: "bad"})
+	txn.Set(object.Key{Name: "bad"}, newThing("", "bad", nil))
+	s := txn.Commit("")
+	check(t, s)
+	for _, ix := range []*Index[*thing]{first, second} {
+		if got := s.Count(ix, "v"); got != 1 {
+			t.Errorf("index %s has %d objects, want 1", ix.Name(), got)
+		}
+	}
+	want := []string{"first bad boom", "second bad boom", "first bad boom", "second bad boom"}
+	if s.Len() != 2 || !slices.Equal(reports, want) {
+		t.Errorf("%d objects, reports %q, want %q", s.Len(), reports, want)
+	}
+}
+
+func TestManyValuesMove(t *testing.T) {
+	w := NewWriter[*thing](Options{})
+	ix := w.AddIndex("all", byAllLabels)
+	k := object.Key{Name: "x"}
+	for round := range 5 {
+		labels := map[string]string{}
+		for i := range 100 {
+			labels[fmt.Sprint(i)] = fmt.Sprint(i + 30*round)
+		}
+		txn := w.Begin()
+		txn.Set(k, newThing("", "x", labels))
+		s := txn.Commit("")
+		check(t, s)
+		if n := len(slices.Collect(s.Values(ix))); n != 100 {
+			t.Fatalf("%d values, want 100", n)
+		}
+	}
+}
+
+func TestFinishedTransactionChangesNothing(t *testing.T) {
+	w, _ := filled(100)
+	txn := w.Begin()
+	txn.Delete(object.Key{Namespace: "ns", Name: "name000001"})
+	s := txn.Commit("2")
+	for name, call := range map[string]func(){
+		"Set":    func() { txn.Set(object.Key{Name: "x"}, newThing("", "x", nil)) },
+		"Delete": func() { txn.Delete(object.Key{Namespace: "ns", Name: "name000002"}) },
+		"Load":   func() { txn.Load(things(1)) },
+		"Commit": func() { txn.Commit("") },
+	} {
+		if !panics(call) {
+			t.Errorf("%s after Commit does not panic", name)
+		}
+	}
+	txn.Abort()
+	if txn.Len() != 0 || s.Len() != 99 || w.Store().Snapshot() != s {
+		t.Error("a finished transaction has an effect")
+	}
+	check(t, s)
+}
+
+func TestOneTransactionAtATime(t *testing.T) {
+	w, ix := filled(1)
+	txn := w.Begin()
+	for name, call := range map[string]func(){
+		"Begin":       func() { w.Begin() },
+		"AddIndex":    func() { w.AddIndex("x", byAllLabels) },
+		"RemoveIndex": func() { w.RemoveIndex(ix) },
+	} {
+		if !panics(call) {
+			t.Errorf("%s inside a transaction does not panic", name)
+		}
+	}
+	txn.Abort()
+	w.Begin().Abort()
+}
+
+func panics(f func()) (did bool) {
+	defer func() { did = recover() != nil }()
+	f()
+	return false
+}
+
+func TestResourceVersionNeverGoesBack(t *testing.T) {
+	w := NewWriter[*thing](Options{})
+	for _, step := range [][2]string{{"", ""}, {"9", "9"}, {"", "9"}, {"10", "10"}, {"9", "10"}, {"007", "10"}} {
+		if got := w.Begin().Commit(step[0]).ResourceVersion(); got != step[1] {
+			t.Errorf("Commit(%q) leads to %q, want %q", step[0], got, step[1])
+		}
+	}
+}
+
+func TestWaitFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := NewWriter[*thing](Options{})
+		s := w.Store()
+		results := make(chan string, 10)
+		for _, version := range []string{"", "5", "10", "11"} {
+			go func() {
+				if err := s.WaitFor(t.Context(), version); err != nil {
+					t.Error(err)
+				}
+				if c, err := object.CompareResourceVersions(s.Snapshot().ResourceVersion(), version); err != nil || c < 0 {
+					t.Errorf("woken for %s at %s", version, s.Snapshot().ResourceVersion())
+				}
+				results <- version
+			}()
+		}
+		for _, step := range []struct {
+			commit string
+			want   []string
+		}{{"", []string{""}}, {"4", nil}, {"10", []string{"10", "5"}}, {"12", []string{"11"}}} {
+			w.Begin().Commit(step.commit)
+			synctest.Wait()
+			var got []string
+			for len(results) > 0 {
+				got = append(got, <-results)
+			}
+			if slices.Sort(got); !slices.Equal(got, step.want) {
+				t.Errorf("Commit(%s) woke %q, want %q", step.commit, got, step.want)
+			}
+		}
+		if s.waiters != nil {
+			t.Error("waiters are left")
+		}
+	})
+}
+
+func TestWaitForEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := NewWriter[*thing](Options{})
+		w.Begin().Commit("3")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		err := w.Store().WaitFor(ctx, "7")
+		wait, ok := errors.AsType[*WaitError](err)
+		if !ok || wait.Want != "7" || wait.Have != "3" || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v", err)
+		}
+		want := "waiting for resource version 7: the store is at resource version 3: context deadline exceeded"
+		if err.Error() != want {
+			t.Errorf("got  %s\nwant %s", err, want)
+		}
+		if err := w.Store().WaitFor(t.Context(), "abc"); err == nil || !strings.Contains(err.Error(), `"abc" is not a decimal number`) {
+			t.Errorf("got %v", err)
+		}
+		if w.Store().waiters != nil {
+			t.Error("waiters are left")
+		}
+	})
+}
+
+func TestWaitForStoreWithoutOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := NewWriter[*thing](Options{})
+		errs := make(chan error, 1)
+		go func() { errs <- w.Store().WaitFor(t.Context(), "7") }()
+		synctest.Wait()
+		w.Begin().Commit("opaque")
+		if err := <-errs; err == nil {
+			t.Error("waited for a version that cannot be compared")
+		}
+	})
+}
+
+// TestReadersSeeWholeTransactions moves objects between two values in every transaction; each snapshot must
+// have them all, in one place.
+func TestReadersSeeWholeTransactions(t *testing.T) {
+	const n = 500
+	w, ix := filled(0)
+	put := func(round int) {
+		txn := w.Begin()
+		for i := range n {
+			k := object.Key{Namespace: "ns", Name: fmt.Sprint(i)}
+			txn.Set(k, newThing(k.Namespace, k.Name, map[string]string{"app": fmt.Sprint(round % 2), "round": fmt.Sprint(round)}))
+		}
+		txn.Commit(fmt.Sprint(round + 1))
+	}
+	put(0)
+	stop := make(chan struct{})
+	var readers sync.WaitGroup
+	for range 4 {
+		readers.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					checkWhole(t, w.Store().Snapshot(), ix, n)
+				}
+			}
+		})
+	}
+	for round := range 60 {
+		put(round + 1)
+	}
+	close(stop)
+	readers.Wait()
+}
+
+func checkWhole(t *testing.T, s *Snapshot[*thing], ix *Index[*thing], n int) {
+	rounds := map[string]int{}
+	for _, o := range s.All() {
+		rounds[o.Labels["round"]]++
+	}
+	if counts := []int{s.Count(ix, "0"), s.Count(ix, "1")}; len(rounds) != 1 || max(counts[0], counts[1]) != n || min(counts[0], counts[1]) != 0 {
+		t.Errorf("one snapshot has rounds %v and index counts %v", rounds, counts)
+	}
+}
+
+// TestForgetsWhatIsGone checks that a store keeps nothing of replaced and deleted objects alive.
+func TestForgetsWhatIsGone(t *testing.T) {
+	const n = 1000
+	w, _ := filled(0)
+	var mu sync.Mutex
+	freed := 0
+	set := func(txn *Txn[*thing], i int) {
+		// Names of their own, as a decoder makes them, show whether keys are kept.
+		o := newThing("ns", strings.Clone(fmt.Sprintf("name%06d", i)), map[string]string{"app": "x"})
+		runtime.AddCleanup(o, func(int) { mu.Lock(); freed++; mu.Unlock() }, 0)
+		txn.Set(object.KeyOf(o), o)
+	}
+	for range 2 {
+		txn := w.Begin()
+		for i := range n {
+			set(txn, i)
+		}
+		txn.Commit("")
+	}
+	txn := w.Begin()
+	for i := range n / 2 {
+		txn.Delete(object.Key{Namespace: "ns", Name: fmt.Sprintf("name%06d", i*2)})
+	}
+	txn.Commit("")
+	all := func() bool { mu.Lock(); defer mu.Unlock(); return freed == n+n/2 }
+	for deadline := time.Now().Add(10 * time.Second); !all() && time.Now().Before(deadline); {
+		runtime.GC()
+	}
+	if !all() {
+		t.Errorf("%d objects were freed, want %d", freed, n+n/2)
+	}
+	check(t, w.Store().Snapshot())
+}
+
+func TestReadsDoNotAllocate(t *testing.T) {
+	w, ix := filled(5000)
+	s := w.Store().Snapshot()
+	k := object.Key{Namespace: "ns", Name: "name004711"}
+	n := 0
+	for name, c := range map[string]struct {
+		read func()
+		most float64
+	}{
+		"Get": {func() { s.Get(k) }, 0},
+		"All": {func() {
+			for range s.All() {
+				n++
+			}
+		}, 2},
+		"Namespace": {func() {
+			for range s.Namespace("ns") {
+				n++
+			}
+		}, 2},
+		"Index": {func() {
+			for range ix.All("app7") {
+				n++
+			}
+		}, 2},
+		"Count": {func() { s.Count(ix, "app7") }, 0},
+		"absent": {func() {
+			for range s.ByIndex(ix, "none") {
+				n++
+			}
+		}, 2},
+	} {
+		if got := testing.AllocsPerRun(20, c.read); got > c.most {
+			t.Errorf("%s allocates %v times, want at most %v", name, got, c.most)
+		}
+	}
+}
+
+func TestBreakingOff(t *testing.T) {
+	w, ix := filled(3 * maxFill)
+	s := w.Store().Snapshot()
+	other := w.AddIndex("later", byLabel("app"))
+	count := func(seq func(func(*thing) bool)) (n int) {
+		seq(func(*thing) bool { n++; return n < 3 })
+		return n
+	}
+	values := 0
+	for range s.Values(other) {
+		values++
+		break
+	}
+	for range s.Keys() {
+		values++
+		break
+	}
+	both := []Match[*thing]{{ix, "app3"}, {other, "app3"}}
+	got := []int{values, count(s.ByIndex(ix, "app3")), count(s.ByIndex(other, "app3")), count(s.Intersect(both...)), count(s.Intersect(both[1]))}
+	if want := []int{2, 3, 3, 3, 3}; !slices.Equal(got, want) {
+		t.Errorf("got %v items, want %v", got, want)
+	}
+}
