@@ -10,12 +10,21 @@ import (
 type extent struct {
 	at       int // the next byte to look at, from the start of the value
 	depth    int // open brackets
+	end      int // once it is known
 	inString bool
 }
 
 // find looks for the end in text, which starts with the value and may have grown since the last call. It returns the
-// position behind the value, or false if the text ends before that is known.
+// position behind the value, which is 0 where no value can start, or false if the text ends before that is known.
 func (e *extent) find(text []byte) (end int, ok bool) {
+	if e.end > 0 {
+		return e.end, true
+	}
+	e.end, ok = e.search(text)
+	return e.end, ok
+}
+
+func (e *extent) search(text []byte) (end int, ok bool) {
 	for e.at < len(text) {
 		if e.inString {
 			if !e.closeString(text) {

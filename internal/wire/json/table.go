@@ -42,7 +42,9 @@ func newGeneration() generation { return generation{values: map[sum]entry{}} }
 
 // get returns the value that was put under key.
 func (t *table) get(key sum) (any, bool) {
-	t.lookups++
+	if t.lookups++; t.lookups > minLookups+lookupsPerEntry*t.entries() {
+		t.turn()
+	}
 	if e, ok := t.young.values[key]; ok {
 		return e.value, true
 	}
@@ -59,12 +61,15 @@ func (t *table) put(key sum, e entry) {
 	if size > t.limit {
 		return
 	}
-	if t.young.bytes+size > t.limit || t.lookups > minLookups+lookupsPerEntry*t.entries() {
-		t.old, t.young, t.lookups = t.young, newGeneration(), 0
+	if t.young.bytes+size > t.limit {
+		t.turn()
 	}
 	t.young.values[key] = e
 	t.young.bytes += size
 }
+
+// turn begins a new generation.
+func (t *table) turn() { t.old, t.young, t.lookups = t.young, newGeneration(), 0 }
 
 func (t *table) entries() int { return len(t.young.values) + len(t.old.values) }
 

@@ -1,7 +1,10 @@
 package json
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"reflect"
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -28,20 +31,213 @@ func newDecoder(t testing.TB, opts wire.Options) *Unstructured {
 	return d
 }
 
-func TestCustomResourcesEqualUpstream(t *testing.T) {
+// compare decodes data with d and as upstream does, and fails unless values and verdicts are the same.
+func compare(t *testing.T, d *Unstructured, data []byte) *unstructured.Unstructured {
+	t.Helper()
+	want, wantErr := upstream(data)
+	got, err := d.Decode(data)
+	if (err == nil) != (wantErr == nil) {
+		t.Fatalf("decode %.2000q: error is %v, upstream says %v", data, err, wantErr)
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Fatalf("decode %.2000q:\ngot  %v\nwant %v", data, got, want)
+	}
+	return got
+}
+
+func TestDecodeEqualsUpstream(t *testing.T) {
+	for name, opts := range map[string]wire.Options{
+		"sharing": {}, "tiny table": {MaxTableBytes: 20_000}, "no sharing": {NoSharing: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			seed := rand.Uint64()
+			t.Logf("seed %d", seed)
+			d, docs := newDecoder(t, opts), newDocuments(seed)
+			for range 700 {
+				compare(t, d, docs.next())
+			}
+		})
+	}
+}
+
+func TestDecodeRealisticEqualsUpstream(t *testing.T) {
 	d := newDecoder(t, wire.Options{})
-	for _, data := range wiretest.CustomResources(500, 1) {
-		want, err := upstream(data)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := d.Decode(data)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !reflect.DeepEqual(got, want) {
-			t.Fatalf("got  %v\nwant %v", got, want)
+	for _, data := range append(wiretest.CustomResources(150, 1), podDocs(t, 150)...) {
+		compare(t, d, data)
+	}
+}
+
+// What one object gives away to another must never change: every object is compared again after all were decoded.
+func TestDecodedObjectsStayAsTheyAre(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	d, docs := newDecoder(t, wire.Options{MaxTableBytes: 100_000}), newDocuments(seed)
+	got, want := map[int]*unstructured.Unstructured{}, map[int]*unstructured.Unstructured{}
+	for i := range 700 {
+		data := docs.next()
+		object := compare(t, d, data)
+		clear(data) // the decoder must keep nothing of it
+		if object != nil {
+			got[i], want[i] = object, object.DeepCopy()
 		}
 	}
-	t.Logf("%+v", d.Stats())
+	for i := range got {
+		if !reflect.DeepEqual(got[i], want[i]) {
+			t.Fatalf("object %d changed:\ngot  %v\nwant %v", i, got[i], want[i])
+		}
+	}
+}
+
+func TestDecodeEdges(t *testing.T) {
+	deep := func(n int) string {
+		return `{"kind":"K","a":` + strings.Repeat("[", n) + strings.Repeat("]", n) + "}"
+	}
+	wide := func(n int) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, `,"n%d":{"n%d":%d}`, i, i, i)
+		}
+		return `{"kind":"K"` + b.String() + "}"
+	}
+	for name, text := range map[string]string{
+		"empty": "", "space": " \n", "null": "null", "array": "[]", "string": `"a"`, "no kind": "{}", "kind is a number": `{"kind":1}`,
+		"malformed version": `{"kind":"K","apiVersion":"a/b/c"}`, "two values": `{"kind":"K"}{}`, "junk behind": `{"kind":"K"}x`,
+		"space around": " {\"kind\":\"K\"}\n", "byte order mark": "\ufeff{\"kind\":\"K\"}", "items": `{"kind":"K","items":[{"a":1}]}`,
+		"two names": `{"kind":"K","a":{"x":"unique"},"a":"last"}`, "two spellings": `{"kind":"K","a":"first","\u0061":2}`,
+		"deepest": deep(9999), "too deep": deep(10000), "more names than fields": wide(9000), "huge number": `{"kind":"K","a":1e999}`,
+		"huge number twice": `{"kind":"K","a":[{"b":1e999}],"b":[{"b":1e999}]}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDecoder(t, wire.Options{})
+			compare(t, d, []byte(text))
+			compare(t, d, []byte(text))
+		})
+	}
+}
+
+// Nesting with a name twice at each level, or with a long text in the middle, must not take quadratic time.
+func TestDecodeHostileNesting(t *testing.T) {
+	const depth = 9000
+	long := strings.Repeat("x", 1<<20)
+	twice := `{"kind":"K","a":` + strings.Repeat(`{"a":0,"a":`, depth) + "0" + strings.Repeat("}", depth+1)
+	around := `{"kind":"K","a":` + strings.Repeat(`{"a":`, depth) + `"` + long + `"` + strings.Repeat("}", depth+1)
+	d := newDecoder(t, wire.Options{})
+	for range 3 {
+		compare(t, d, []byte(twice))
+		compare(t, d, []byte(around))
+	}
+	if fields := d.build.fields; fields.count > maxFields || fields.bytes > 16<<20 {
+		t.Errorf("%d fields take %d bytes", fields.count, fields.bytes)
+	}
+}
+
+func TestDecodeSharesEqualParts(t *testing.T) {
+	d := newDecoder(t, wire.Options{})
+	first := compare(t, d, []byte(`{"kind":"K","metadata":{"name":"a"},"spec":{"list":[1,2,{"x":"y"}]}}`))
+	second := compare(t, d, []byte(`{"kind":"K","metadata":{"name":"b"},"spec":{"list":[1,2,{"x":"y"}]}}`))
+	if reflect.ValueOf(first.Object["spec"]).Pointer() != reflect.ValueOf(second.Object["spec"]).Pointer() {
+		t.Error("equal specs are stored twice")
+	}
+	stats := d.Stats()
+	if stats.Objects != 2 || stats.Hits == 0 || stats.SharedBytes == 0 || stats.TableEntries == 0 || stats.TableBytes == 0 {
+		t.Errorf("stats are %+v", stats)
+	}
+	if got := stats.Fields["spec"]; got.Lookups != 2 || got.Hits != 1 {
+		t.Errorf("stats of spec are %+v", got)
+	}
+}
+
+func TestNoSharingObjectsMayBeWritten(t *testing.T) {
+	text := []byte(`{"kind":"K","metadata":{"name":"a","labels":{}},"spec":{"list":[1,{"x":"y"}],"none":[]}}`)
+	d := newDecoder(t, wire.Options{NoSharing: true})
+	object := compare(t, d, text)
+	object.SetLabels(map[string]string{"changed": "yes"})
+	object.Object["spec"].(map[string]any)["list"].([]any)[1].(map[string]any)["x"] = "changed"
+	object.Object["spec"].(map[string]any)["list"].([]any)[0] = "changed"
+	compare(t, d, text)
+}
+
+func TestDefaultKind(t *testing.T) {
+	d := newDecoder(t, wire.Options{})
+	d.SetDefaultKind("v1", "Pod")
+	for text, want := range map[string]string{
+		`{"metadata":{"name":"a"}}`:                      "/v1, Kind=Pod",
+		`{"kind":"Node","apiVersion":"v2","spec":{}}`:    "/v2, Kind=Node",
+		`{"kind":"Node","metadata":{"name":"a"}}`:        "/, Kind=Node",
+		`{"a":1,"b":2,"c":3,"d":4,"e":5,"f":6,"g":true}`: "/v1, Kind=Pod",
+	} {
+		object, err := d.Decode([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := object.GroupVersionKind().String(); got != want {
+			t.Errorf("decode %s: kind is %s, want %s", text, got, want)
+		}
+	}
+	if _, err := d.Decode([]byte(`{"apiVersion":"v1"}`)); err == nil {
+		t.Error("an object with apiVersion and no kind was taken")
+	}
+}
+
+// Objects that never repeat must not make the tables grow without bound, and what they held must go again.
+func TestTablesStayBounded(t *testing.T) {
+	const limit = 1 << 20
+	d := newDecoder(t, wire.Options{MaxTableBytes: limit})
+	peak := uint64(0)
+	for i := range 30_000 {
+		text := fmt.Sprintf(`{"kind":"K","metadata":{"name":"n%d","labels":{"l%d":"v%d"}},"spec":{"a":["%d","%d"],"b":{"c":%d}}}`, i, i%9000, i/3, i/2, i, i)
+		if _, err := d.Decode([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		peak = max(peak, uint64(d.build.table.bytes()))
+	}
+	if peak > limit {
+		t.Errorf("the table grew to %d bytes, the limit is %d", peak, limit)
+	}
+	if stats := d.Stats(); stats.TableBytes > limit+maxFields*2*fieldBytes {
+		t.Errorf("the tables and fields take %d bytes", stats.TableBytes)
+	}
+	if rate := d.build.fields.root.under[`"metadata"`].under[`"name"`].rate; !rate.sampling {
+		t.Error("names never repeat and are still looked up")
+	}
+}
+
+// A field that was given up because nothing repeated is taken up again when it does.
+func TestFieldIsTakenUpAgain(t *testing.T) {
+	d := newDecoder(t, wire.Options{})
+	decode := func(value string) *rate {
+		if _, err := d.Decode([]byte(`{"kind":"K","spec":{"value":"` + value + `"}}`)); err != nil {
+			t.Fatal(err)
+		}
+		return &d.build.fields.root.under[`"spec"`].rate
+	}
+	for i := range 2 * window {
+		decode(fmt.Sprint("unique", i))
+	}
+	if !decode("unique").sampling {
+		t.Fatal("a field that never repeated is still looked up")
+	}
+	for i := range 5000 {
+		if !decode(fmt.Sprint("one of forty, ", i%40)).sampling {
+			return
+		}
+	}
+	t.Error("a field that repeats is not looked up again")
+}
+
+// The parts of objects that are gone leave the table when others are in use.
+func TestTableForgets(t *testing.T) {
+	table := newTable(0)
+	key := table.hash.sum([]byte("once"), 0)
+	table.put(key, entry{value: "once"})
+	often := table.hash.sum([]byte("often"), 0)
+	table.put(often, entry{value: "often"})
+	for range 3 * (minLookups + 2*lookupsPerEntry) {
+		if _, ok := table.get(often); !ok {
+			table.put(often, entry{value: "often"})
+		}
+	}
+	if _, ok := table.get(key); ok || table.entries() > 2 {
+		t.Errorf("an entry that nobody looks up is kept; the table has %d entries", table.entries())
+	}
 }
