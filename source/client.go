@@ -1,0 +1,92 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+)
+
+// Client is a connection pool to one API server, to be shared by all sources of that server. It may be used by
+// several goroutines.
+type Client struct {
+	http *http.Client
+	base *url.URL
+	// timeout is rest.Config.Timeout: how long an answer may take. Running watches are not ended by it.
+	timeout time.Duration
+}
+
+// NewClient makes a client from config. Authentication, TLS, exec plugins, proxies, impersonation, warnings and
+// the connection's Dial, Transport and WrapTransport work as in client-go, because client-go's rest does that
+// part. A config without a user agent gets client-go's. Of the other fields, Timeout bounds a list as a whole and
+// the time until a watch starts; APIPath, content types and rate limits are not used. Config is not changed.
+func NewClient(config *rest.Config) (*Client, error) {
+	if config == nil {
+		return nil, errors.New("source: no configuration to reach an API server")
+	}
+	c := rest.CopyConfig(config)
+	if c.UserAgent == "" {
+		c.UserAgent = rest.DefaultKubernetesUserAgent()
+	}
+	timeout := c.Timeout
+	c.Timeout, c.APIPath, c.GroupVersion = 0, "", nil
+	base, _, err := rest.DefaultServerUrlFor(c)
+	if err != nil {
+		return nil, fmt.Errorf("source: server address: %w", err)
+	}
+	client, err := rest.HTTPClientFor(c)
+	if err != nil {
+		return nil, fmt.Errorf("source: connection to %s: %w", base.Redacted(), err)
+	}
+	return &Client{http: client, base: base, timeout: timeout}, nil
+}
+
+// CloseIdleConnections closes the connections that no list or watch uses at the moment.
+func (c *Client) CloseIdleConnections() { c.http.CloseIdleConnections() }
+
+// collectionURL returns the address of a collection: /api/v1/… for the core group, /apis/group/version/… for others.
+func (c *Client) collectionURL(resource schema.GroupVersionResource, namespace string) *url.URL {
+	path := []string{"apis", resource.Group, resource.Version}
+	if resource.Group == "" {
+		path = []string{"api", resource.Version}
+	}
+	if namespace != "" {
+		path = append(path, "namespaces", namespace)
+	}
+	return c.base.JoinPath(append(path, resource.Resource)...)
+}
+
+// errTimeout is the cause of a request's end that rest.Config.Timeout brought about.
+var errTimeout = errors.New("no complete answer within the client's timeout (rest.Config.Timeout)")
+
+// get sends a GET request and returns the answer if its status is 200 OK; any other status is an error.
+func (c *Client) get(ctx context.Context, u url.URL, query url.Values, accept string) (*http.Response, error) {
+	u.RawQuery = query.Encode()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Accept", accept)
+	response, err := c.http.Do(request)
+	if err != nil {
+		return nil, withCause(ctx, err)
+	}
+	if response.StatusCode != http.StatusOK {
+		defer response.Body.Close()
+		return nil, responseError(response)
+	}
+	return response, nil
+}
+
+// withCause adds why ctx ended to an error that its end has led to.
+func withCause(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
+		return fmt.Errorf("%w: %w", cause, err)
+	}
+	return err
+}

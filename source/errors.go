@@ -1,0 +1,182 @@
+package source
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tidings/tidings/internal/wire/json"
+	"github.com/tidings/tidings/object"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	kjson "sigs.k8s.io/json"
+)
+
+// ErrClosed is what Next returns once the stream's Close was called.
+var ErrClosed = errors.New("watch: the stream was closed")
+
+// TooLargeError ends a list or watch in which an object is larger than Target.MaxObjectBytes, or in which broken
+// bytes claim so.
+type TooLargeError struct {
+	// Size is how large the object says it is, in bytes; -1 if that is not known.
+	Size int64
+	// Limit is Target.MaxObjectBytes.
+	Limit int
+	// Key names the object where that could still be read.
+	Key object.Key
+}
+
+func (e *TooLargeError) Error() string {
+	what, size := "an object", "is"
+	if e.Key.Name != "" {
+		what = "object " + e.Key.String()
+	}
+	if e.Size >= 0 {
+		size = fmt.Sprintf("has %d bytes, which is", e.Size)
+	}
+	return fmt.Sprintf("%s %s more than the limit of %d bytes; raise Target.MaxObjectBytes if it really is that large", what, size, e.Limit)
+}
+
+// ContentTypeError says that an answer is in no encoding that a source reads, as when a proxy or a login page
+// answers in the API server's place.
+type ContentTypeError struct {
+	ContentType string
+	// Start is how the body starts, if it is text.
+	Start string
+}
+
+func (e *ContentTypeError) Error() string {
+	s := fmt.Sprintf("the answer is %q, which is neither JSON nor Kubernetes protobuf; does the address really lead to an API server?", e.ContentType)
+	if e.Start != "" {
+		s += fmt.Sprintf(" It starts with %q", e.Start)
+	}
+	return s
+}
+
+// bodyError makes an error in reading a body say what it means for the user.
+func bodyError(err error, target Target) error {
+	if limit, ok := errors.AsType[*json.LimitError](err); ok {
+		return fmt.Errorf("%w (%s)", &TooLargeError{Size: -1, Limit: limit.Limit}, limit.What)
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("%v: the connection broke in the middle: %w", target, err)
+	}
+	return fmt.Errorf("%v: %w", target, err)
+}
+
+// The most that is read of an answer that is an error, and the most text of it that goes into a message.
+const (
+	maxErrorBody = 1 << 20
+	maxErrorText = 512
+)
+
+// newContentTypeError reads the start of the body for the error.
+func newContentTypeError(response *http.Response) error {
+	e := &ContentTypeError{ContentType: response.Header.Get("Content-Type")}
+	if isText(e.ContentType) {
+		start, _ := io.ReadAll(io.LimitReader(response.Body, maxErrorText)) // what can be read will do
+		e.Start = strings.ToValidUTF8(string(start), "?")
+	}
+	return e
+}
+
+// responseError makes the error for an answer that is not 200 OK: from the Status in its body if there is one,
+// else from the status code.
+func responseError(response *http.Response) error {
+	body, _ := io.ReadAll(io.LimitReader(response.Body, maxErrorBody)) // what can be read will do
+	after := retryAfter(response.Header.Get("Retry-After"))
+	contentType := response.Header.Get("Content-Type")
+	if status, ok := readStatus(contentType, body); ok {
+		if status.Code == 0 {
+			status.Code = int32(response.StatusCode)
+		}
+		return statusError(status, after)
+	}
+	text := ""
+	if isText(contentType) {
+		text = strings.ToValidUTF8(strings.TrimSpace(string(body[:min(len(body), maxErrorText)])), "?")
+	}
+	err := apierrors.NewGenericServerResponse(response.StatusCode, http.MethodGet, schema.GroupResource{}, "", text, after, true)
+	if err.ErrStatus.Message == "" {
+		err.ErrStatus.Message = fmt.Sprintf("the server answered %s without saying more", response.Status)
+	}
+	return err
+}
+
+// readStatus decodes a Status, in protobuf or JSON. A body that is something else is not ok.
+func readStatus(contentType string, body []byte) (metav1.Status, bool) {
+	media, _, _ := mime.ParseMediaType(contentType) // a broken one is no media type that is looked for
+	var status metav1.Status
+	var err error
+	switch media {
+	case jsonType:
+		status, err = jsonStatus(body)
+	case protobufType:
+		status, err = protobufStatus(body)
+	}
+	if err != nil {
+		return status, false
+	}
+	return status, status.Status == metav1.StatusFailure || status.Code >= http.StatusBadRequest
+}
+
+var errNoStatus = errors.New("want a Status")
+
+func jsonStatus(data []byte) (status metav1.Status, err error) {
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, &status); err != nil {
+		return status, err
+	}
+	if status.Kind != "Status" {
+		return status, errNoStatus
+	}
+	return status, nil
+}
+
+func protobufStatus(data []byte) (status metav1.Status, err error) {
+	e, err := openEnvelope(data)
+	if err != nil {
+		return status, err
+	}
+	if string(e.kind) != "Status" {
+		return status, errNoStatus
+	}
+	return status, status.Unmarshal(e.raw)
+}
+
+// statusError wraps a Status. The header's Retry-After, in seconds, is kept where the body names none.
+func statusError(status metav1.Status, retryAfter int) error {
+	if retryAfter > 0 {
+		if status.Details == nil {
+			status.Details = &metav1.StatusDetails{}
+		}
+		if status.Details.RetryAfterSeconds == 0 {
+			status.Details.RetryAfterSeconds = int32(retryAfter)
+		}
+	}
+	if status.Message == "" {
+		status.Message = strings.TrimSpace(fmt.Sprintf("the server answered %d %s without saying more", status.Code, status.Reason))
+	}
+	return &apierrors.StatusError{ErrStatus: status}
+}
+
+// retryAfter reads the header's value, seconds or a date, as seconds from now; 0 if there is none.
+func retryAfter(header string) int {
+	if seconds, err := strconv.ParseInt(header, 10, 32); err == nil {
+		return max(0, int(seconds))
+	}
+	if at, err := http.ParseTime(header); err == nil {
+		return int(max(0, wholeSeconds(time.Until(at))))
+	}
+	return 0
+}
+
+func isText(contentType string) bool {
+	media, _, err := mime.ParseMediaType(contentType)
+	return contentType == "" || err == nil && strings.HasPrefix(media, "text/")
+}

@@ -1,0 +1,251 @@
+package source_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/tidings/tidings/object"
+	"github.com/tidings/tidings/source"
+	"github.com/tidings/tidings/tidingstest"
+)
+
+// testForm lists and watches one kind of T over both versions of HTTP.
+func testForm[T object.Object](t *testing.T, target source.Target, accept string, make func(namespace, name string) object.Object, check func(t *testing.T, o T)) {
+	for _, http2 := range []bool{false, true} {
+		bubble(t, tidingstest.ServerOptions{HTTP2: http2}, func(t *testing.T, s *tidingstest.Server) {
+			s.Create(make("a", "x"))
+			rv := s.Create(make("b", "y"))
+			from := newHTTP[T](t, s, target)
+
+			objects, result := mustList(t, from, source.ListOptions[T]{})
+			if got := names(objects); !slices.Equal(got, []string{"x", "y"}) || result.ResourceVersion != s.ResourceVersion() || result.Continue != "" {
+				t.Fatalf("list: %v, %+v", got, result)
+			}
+			check(t, objects[0])
+			if got := objects[1].GetResourceVersion(); got != rv {
+				t.Errorf("resource version %q, want %q", got, rv)
+			}
+
+			stream := mustWatch(t, from, source.WatchOptions[T]{SendInitialEvents: true, Timeout: 1500 * time.Millisecond})
+			events := read(t, stream, 3)
+			if want := []source.EventType{source.Added, source.Added, source.Bookmark}; !slices.Equal(types(events), want) {
+				t.Fatalf("initial events: %v", types(events))
+			}
+			check(t, events[0].Object)
+			if e := events[2]; !e.InitialEventsEnd || e.ResourceVersion != result.ResourceVersion {
+				t.Errorf("bookmark: %+v", e)
+			}
+			rv = s.Update(make("a", "x"))
+			if e := read(t, stream, 1)[0]; e.Type != source.Modified || e.ResourceVersion != rv {
+				t.Errorf("update: %+v", e)
+			} else {
+				check(t, e.Object)
+			}
+			rv = s.Delete(make("a", "x"))
+			if e := read(t, stream, 1)[0]; e.Type != source.Deleted || e.ResourceVersion != rv || e.Object.GetName() != "x" {
+				t.Errorf("delete: %+v", e)
+			}
+			// The server ends the watch at its timeout, rounded up.
+			read(t, stream, 1)
+			if _, err := stream.Next(nil); err != io.EOF {
+				t.Errorf("at the timeout: %v", err)
+			}
+			for _, r := range s.Requests(tidingstest.Any) {
+				if got := r.Header.Get("Accept"); got != accept {
+					t.Errorf("Accept: %s, want %s", got, accept)
+				}
+			}
+			if stats := from.Stats(); stats.Objects != 6 || stats.Bytes == 0 || from.WireStats().Objects != 6 {
+				t.Errorf("stats: %+v, %+v", stats, from.WireStats())
+			}
+		})
+	}
+}
+
+func TestHTTPProtobuf(t *testing.T) {
+	testForm(t, source.Target{Resource: pods}, "application/vnd.kubernetes.protobuf,application/json",
+		func(namespace, name string) object.Object { return pod(namespace, name) },
+		func(t *testing.T, o *corev1.Pod) {
+			if o.Kind != "" || o.APIVersion != "" || o.Spec.Containers[1].Image != "j" {
+				t.Errorf("got %+v", o)
+			}
+		})
+}
+
+func TestHTTPUnstructured(t *testing.T) {
+	check := func(kind schema.GroupVersionKind) func(t *testing.T, o *unstructured.Unstructured) {
+		return func(t *testing.T, o *unstructured.Unstructured) {
+			if o.GroupVersionKind() != kind {
+				t.Errorf("kind %v, want %v", o.GroupVersionKind(), kind)
+			}
+		}
+	}
+	t.Run("custom", func(t *testing.T) {
+		testForm(t, source.Target{Resource: widgets}, "application/json",
+			func(namespace, name string) object.Object { return widget(namespace, name) },
+			check(widgets.GroupVersion().WithKind("Widget")))
+	})
+	t.Run("built-in", func(t *testing.T) {
+		testForm(t, source.Target{Resource: pods, Kind: pods.GroupVersion().WithKind("Pod")}, "application/json",
+			func(namespace, name string) object.Object { return pod(namespace, name) },
+			check(pods.GroupVersion().WithKind("Pod")))
+	})
+}
+
+func TestHTTPMetadata(t *testing.T) {
+	const accept = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1," +
+		"application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+	for _, kind := range []schema.GroupVersionKind{{}, pods.GroupVersion().WithKind("Pod")} {
+		want := kind
+		if kind.Empty() {
+			want = metav1.SchemeGroupVersion.WithKind("PartialObjectMetadata")
+		}
+		testForm(t, source.Target{Resource: pods, Kind: kind}, accept,
+			func(namespace, name string) object.Object { return pod(namespace, name) },
+			func(t *testing.T, o *metav1.PartialObjectMetadata) {
+				if o.GroupVersionKind() != want || o.Labels["app"] != o.Name {
+					t.Errorf("got %+v", o)
+				}
+			})
+	}
+}
+
+func TestHTTPCustomType(t *testing.T) {
+	testForm(t, source.Target{Resource: widgets}, "application/json",
+		func(namespace, name string) object.Object { return widget(namespace, name) },
+		func(t *testing.T, o *Widget) {
+			if o.Kind != "" || o.Spec.Size != 3 || !slices.Equal(o.Spec.Parts, []string{"a", "b"}) {
+				t.Errorf("got %+v", o)
+			}
+		})
+}
+
+func TestHTTPQueries(t *testing.T) {
+	bubble(t, tidingstest.ServerOptions{}, func(t *testing.T, s *tidingstest.Server) {
+		for i := range 3 {
+			s.Create(pod("a", fmt.Sprint("p", i)))
+		}
+		s.Create(pod("b", "p1"))
+		from := newHTTP[*corev1.Pod](t, s, source.Target{Resource: pods, Namespace: "a", Labels: "app in (p0,p1,p2)", Fields: "metadata.name!=p0"})
+		objects, result := mustList(t, from, source.ListOptions[*corev1.Pod]{Limit: 1, ResourceVersion: "0"})
+		if got := names(objects); !slices.Equal(got, []string{"p1"}) || result.Continue == "" {
+			t.Fatalf("first page: %v, %+v", got, result)
+		}
+		objects, result = mustList(t, from, source.ListOptions[*corev1.Pod]{Limit: 1, Continue: result.Continue})
+		if got := names(objects); !slices.Equal(got, []string{"p2"}) || result.Continue != "" {
+			t.Fatalf("second page: %v, %+v", got, result)
+		}
+		mustWatch(t, from, source.WatchOptions[*corev1.Pod]{ResourceVersion: result.ResourceVersion, Timeout: 1001 * time.Millisecond})
+		mustWatch(t, from, source.WatchOptions[*corev1.Pod]{SendInitialEvents: true})
+
+		both := "fieldSelector=metadata.name%21%3Dp0&labelSelector=app+in+%28p0%2Cp1%2Cp2%29"
+		want := []string{
+			both + "&limit=1&resourceVersion=0",
+			"continue=TOKEN&" + both + "&limit=1",
+			"allowWatchBookmarks=true&" + both + "&resourceVersion=" + result.ResourceVersion + "&timeoutSeconds=2&watch=1",
+			"allowWatchBookmarks=true&" + both + "&resourceVersionMatch=NotOlderThan&sendInitialEvents=true&watch=1",
+		}
+		for i, r := range s.Requests(tidingstest.Any) {
+			if r.Query.Has("continue") {
+				r.Query.Set("continue", "TOKEN")
+			}
+			if got := r.Query.Encode(); got != want[i] || r.Namespace != "a" {
+				t.Errorf("request %d: namespace %s, %s\nwant %s", i, r.Namespace, got, want[i])
+			}
+		}
+	})
+}
+
+func TestHTTPEachEndsList(t *testing.T) {
+	bubble(t, tidingstest.ServerOptions{}, func(t *testing.T, s *tidingstest.Server) {
+		s.Create(pod("a", "x"))
+		s.Create(pod("a", "y"))
+		enough, calls := errors.New("enough"), 0
+		_, err := newHTTP[*corev1.Pod](t, s, source.Target{Resource: pods}).List(t.Context(), source.ListOptions[*corev1.Pod]{},
+			func(*corev1.Pod) error { calls++; return enough })
+		if err != enough || calls != 1 {
+			t.Errorf("%d calls, %v", calls, err)
+		}
+	})
+}
+
+func TestHTTPKnown(t *testing.T) {
+	bubble(t, tidingstest.ServerOptions{}, func(t *testing.T, s *tidingstest.Server) {
+		s.Create(widget("a", "x"))
+		s.Create(widget("a", "y"))
+		from := newHTTP[*unstructured.Unstructured](t, s, source.Target{Resource: widgets})
+		objects, _ := mustList(t, from, source.ListOptions[*unstructured.Unstructured]{})
+		s.Update(widget("a", "y"))
+		known := func(namespace, name, uid, resourceVersion []byte) (*unstructured.Unstructured, bool) {
+			i := slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool {
+				return o.GetNamespace() == string(namespace) && o.GetName() == string(name) && string(o.GetUID()) == string(uid) &&
+					o.GetResourceVersion() == string(resourceVersion)
+			})
+			if i < 0 {
+				return nil, false
+			}
+			return objects[i], true
+		}
+		again, _ := mustList(t, from, source.ListOptions[*unstructured.Unstructured]{Known: known})
+		if again[0] != objects[0] || again[1] == objects[1] {
+			t.Error("the list does not reuse exactly what is known")
+		}
+		stream := mustWatch(t, from, source.WatchOptions[*unstructured.Unstructured]{SendInitialEvents: true, Known: known})
+		if events := read(t, stream, 3); events[0].Object != objects[0] || events[1].Object == objects[1] {
+			t.Error("the watch does not reuse exactly what is known")
+		}
+		if got := from.Stats(); got.Reused != 2 || got.Objects != 4 {
+			t.Errorf("stats: %+v", got)
+		}
+	})
+}
+
+func TestHTTPTrim(t *testing.T) {
+	trim := object.Trim{"metadata.managedFields", "metadata.annotations[note]", "spec.containers.image"}
+	bubble(t, tidingstest.ServerOptions{}, func(t *testing.T, s *tidingstest.Server) {
+		s.Create(pod("a", "x"))
+		objects, _ := mustList(t, newHTTP[*unstructured.Unstructured](t, s, source.Target{Resource: pods, Trim: trim}), source.ListOptions[*unstructured.Unstructured]{})
+		o := objects[0]
+		if o.GetManagedFields() != nil || !maps.Equal(o.GetAnnotations(), map[string]string{"other": "o"}) || strings.Contains(fmt.Sprint(o.Object), "image") {
+			t.Errorf("got %v", o.Object)
+		}
+		// A trimmed annotation must not hide the end of the initial events.
+		stream := mustWatch(t, newHTTP[*unstructured.Unstructured](t, s, source.Target{Resource: pods, Trim: object.Trim{"metadata.annotations"}}),
+			source.WatchOptions[*unstructured.Unstructured]{SendInitialEvents: true})
+		if events := read(t, stream, 2); !events[1].InitialEventsEnd {
+			t.Errorf("got %+v", events)
+		}
+	})
+}
+
+func TestHTTPBatches(t *testing.T) {
+	bubble(t, tidingstest.ServerOptions{}, func(t *testing.T, s *tidingstest.Server) {
+		for i := range 700 {
+			s.Create(pod("a", fmt.Sprintf("p%03d", i)))
+		}
+		stream := mustWatch(t, newHTTP[*corev1.Pod](t, s, source.Target{Resource: pods}), source.WatchOptions[*corev1.Pod]{SendInitialEvents: true})
+		largest, total := 0, 0
+		for end := false; !end; {
+			batch, err := stream.Next(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			largest, total = max(largest, len(batch)), total+len(batch)
+			end = batch[len(batch)-1].InitialEventsEnd
+		}
+		if total != 701 || largest < 10 || largest > 512 {
+			t.Errorf("%d events, the largest batch has %d", total, largest)
+		}
+	})
+}

@@ -1,0 +1,194 @@
+package source
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/tidings/tidings/object"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// trimmer removes fields from objects that are decoded already. The zero value removes nothing.
+type trimmer struct {
+	paths [][]string // each split into its names
+}
+
+// kept are the fields that the stack cannot do without.
+var kept = [...]string{
+	"apiVersion", "kind", "metadata.name", "metadata.namespace", "metadata.uid", "metadata.resourceVersion", "metadata.deletionTimestamp",
+}
+
+func newTrimmer(trim object.Trim) (trimmer, error) {
+	var t trimmer
+	for _, path := range trim {
+		names, err := splitPath(path)
+		if err != nil {
+			return trimmer{}, err
+		}
+		dotted := strings.Join(names, ".")
+		for _, field := range kept {
+			if strings.HasPrefix(field+".", dotted+".") {
+				return trimmer{}, fmt.Errorf("source: trim %q: %s cannot be trimmed, because the stack needs it", path, field)
+			}
+		}
+		t.paths = append(t.paths, names)
+	}
+	return t, nil
+}
+
+// splitPath splits "metadata.annotations[a.b/c]" into its names.
+func splitPath(path string) ([]string, error) {
+	var names []string
+	for rest := path + "."; rest != ""; {
+		var name, entry string
+		ok := true
+		if at := strings.IndexAny(rest, ".["); rest[at] == '[' {
+			name, rest = rest[:at], rest[at+1:]
+			entry, rest, ok = strings.Cut(rest, "].")
+			ok = ok && entry != ""
+		} else {
+			name, rest = rest[:at], rest[at+1:]
+		}
+		if name == "" || !ok {
+			return nil, fmt.Errorf("source: trim %q: want names joined by dots, one map entry in brackets, such as metadata.annotations[example.com/note]", path)
+		}
+		names = append(names, name)
+		if entry != "" {
+			names = append(names, entry)
+		}
+	}
+	return names, nil
+}
+
+// apply returns o without the trimmed fields. It does not write to o: what changes is copied on the way down to
+// it, everything else is shared with o.
+func (t trimmer) apply(o object.Object) object.Object {
+	for _, names := range t.paths {
+		o = trimObject(o, names)
+	}
+	return o
+}
+
+func trimObject(o object.Object, names []string) object.Object {
+	if u, ok := o.(*unstructured.Unstructured); ok {
+		content, changed := without(reflect.ValueOf(u.Object), names)
+		if !changed {
+			return o
+		}
+		return &unstructured.Unstructured{Object: content.Interface().(map[string]any)}
+	}
+	trimmed, changed := without(reflect.ValueOf(o), names)
+	if !changed {
+		return o
+	}
+	return trimmed.Interface().(object.Object)
+}
+
+// without returns v without the field that names lead to, and whether it had one.
+func without(v reflect.Value, names []string) (reflect.Value, bool) {
+	switch v.Kind() {
+	case reflect.Interface:
+		if v.IsNil() {
+			return v, false
+		}
+		return without(v.Elem(), names)
+	case reflect.Pointer:
+		if v.IsNil() {
+			return v, false
+		}
+		elem, changed := without(v.Elem(), names)
+		if !changed {
+			return v, false
+		}
+		p := reflect.New(elem.Type())
+		p.Elem().Set(elem)
+		return p, true
+	case reflect.Struct:
+		return structWithout(v, names)
+	case reflect.Map:
+		return mapWithout(v, names)
+	case reflect.Slice:
+		return sliceWithout(v, names)
+	default:
+		return v, false
+	}
+}
+
+func structWithout(v reflect.Value, names []string) (reflect.Value, bool) {
+	index := fieldByJSONName(v.Type(), names[0])
+	if index == nil {
+		return v, false
+	}
+	field := v.FieldByIndex(index)
+	changed := !field.IsZero()
+	if len(names) == 1 {
+		field = reflect.Zero(field.Type())
+	} else {
+		field, changed = without(field, names[1:])
+	}
+	if !changed {
+		return v, false
+	}
+	c := reflect.New(v.Type()).Elem()
+	c.Set(v)
+	c.FieldByIndex(index).Set(field)
+	return c, true
+}
+
+// fieldByJSONName finds the exported field that has this name in JSON, looking into structs that are inlined. The
+// result is an index for FieldByIndex, or nil.
+func fieldByJSONName(t reflect.Type, name string) []int {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		tag, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case f.IsExported() && (tag == name || tag == "" && !f.Anonymous && f.Name == name):
+			return []int{i}
+		case f.Anonymous && tag == "" && f.Type.Kind() == reflect.Struct:
+			if index := fieldByJSONName(f.Type, name); index != nil {
+				return append([]int{i}, index...)
+			}
+		}
+	}
+	return nil
+}
+
+func mapWithout(v reflect.Value, names []string) (reflect.Value, bool) {
+	if v.Type().Key().Kind() != reflect.String {
+		return v, false
+	}
+	key := reflect.ValueOf(names[0]).Convert(v.Type().Key())
+	entry := v.MapIndex(key)
+	changed := entry.IsValid()
+	if changed && len(names) > 1 {
+		entry, changed = without(entry, names[1:])
+	} else {
+		entry = reflect.Value{} // SetMapIndex deletes
+	}
+	if !changed {
+		return v, false
+	}
+	c := reflect.MakeMapWithSize(v.Type(), v.Len())
+	for entries := v.MapRange(); entries.Next(); {
+		c.SetMapIndex(entries.Key(), entries.Value())
+	}
+	c.SetMapIndex(key, entry)
+	return c, true
+}
+
+func sliceWithout(v reflect.Value, names []string) (reflect.Value, bool) {
+	c, changed := v, false
+	for i := range v.Len() {
+		elem, elemChanged := without(v.Index(i), names)
+		if !elemChanged {
+			continue
+		}
+		if !changed {
+			c, changed = reflect.MakeSlice(v.Type(), v.Len(), v.Len()), true
+			reflect.Copy(c, v)
+		}
+		c.Index(i).Set(elem)
+	}
+	return c, changed
+}

@@ -1,0 +1,120 @@
+package source
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/tidings/tidings/object"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// NewStream makes a Stream of a running client-go watch. The stream stops the watch when it is closed or when ctx
+// ends; it starts no goroutine.
+func NewStream[T object.Object](ctx context.Context, w watch.Interface) Stream[T] {
+	return newWatchStream[T](ctx, w, trimmer{})
+}
+
+// watchStream reads a watch.Interface.
+type watchStream[T object.Object] struct {
+	ctx    context.Context
+	watch  watch.Interface
+	trim   trimmer
+	closed chan struct{} // closed by the first Close
+	once   sync.Once
+	err    error // what ended the stream; used by Next only
+}
+
+func newWatchStream[T object.Object](ctx context.Context, w watch.Interface, trim trimmer) *watchStream[T] {
+	return &watchStream[T]{ctx: ctx, watch: w, trim: trim, closed: make(chan struct{})}
+}
+
+// Next returns what the watch's channel holds.
+func (s *watchStream[T]) Next(buf []Event[T]) ([]Event[T], error) {
+	if s.err != nil {
+		return buf, s.err
+	}
+	var e watch.Event
+	var ok bool
+	select {
+	case <-s.closed:
+		return buf, s.end(ErrClosed)
+	case <-s.ctx.Done():
+		return buf, s.end(context.Cause(s.ctx))
+	case e, ok = <-s.watch.ResultChan():
+	}
+	for n := 1; ; n++ {
+		if !ok {
+			return buf, s.end(io.EOF)
+		}
+		if e.Type == watch.Error {
+			return buf, s.end(apierrors.FromObject(e.Object))
+		}
+		buf = append(buf, s.event(e))
+		if n == maxBatch {
+			return buf, nil
+		}
+		select {
+		case e, ok = <-s.watch.ResultChan():
+		default:
+			return buf, nil
+		}
+	}
+}
+
+func (s *watchStream[T]) end(err error) error {
+	// A closed or canceled watch closes its channel; that is not a clean end by the server.
+	select {
+	case <-s.closed:
+		err = ErrClosed
+	default:
+		if err == io.EOF && s.ctx.Err() != nil {
+			err = context.Cause(s.ctx)
+		}
+	}
+	s.watch.Stop()
+	s.err = err
+	return err
+}
+
+// event translates an event that is not an error.
+func (s *watchStream[T]) event(e watch.Event) Event[T] {
+	t := parseEventType(string(e.Type))
+	switch t {
+	case Invalid:
+		return invalid[T](unknownType(string(e.Type)))
+	case Bookmark:
+		m, err := meta.Accessor(e.Object)
+		if err != nil {
+			return invalid[T](fmt.Errorf("%s: %w", e.Type, err))
+		}
+		return bookmarkEvent[T](m)
+	}
+	o, err := own[T](e.Object)
+	if err != nil {
+		return invalid[T](fmt.Errorf("%s: %w", e.Type, err))
+	}
+	return Event[T]{Type: t, Object: s.trim.apply(o).(T), ResourceVersion: o.GetResourceVersion()}
+}
+
+// Close stops the watch.
+func (s *watchStream[T]) Close() error {
+	s.once.Do(func() {
+		close(s.closed)
+		s.watch.Stop()
+	})
+	return nil
+}
+
+// bookmarkEvent reads a bookmark's metadata.
+func bookmarkEvent[T object.Object](m metav1.Object) Event[T] {
+	return Event[T]{
+		Type:             Bookmark,
+		ResourceVersion:  m.GetResourceVersion(),
+		InitialEventsEnd: m.GetAnnotations()[metav1.InitialEventsAnnotationKey] == "true",
+	}
+}
