@@ -1,0 +1,30 @@
+package controller
+
+import (
+	"context"
+
+	"github.com/tidings/tidings/object"
+)
+
+// Cache is what a controller needs from an informer; *tidings.SharedInformer[T] is one. All its methods are safe
+// for use from several goroutines.
+type Cache[T object.Object] interface {
+	// Name names the resource in messages: "pods", "replicasets.apps".
+	Name() string
+	// HandleDeltas calls fn for each change, one at a time and in order for each object, after the store holds
+	// it. The name is the handler's in messages. What is there already comes as Added with Initial set; a
+	// resync comes with type Sync. The function returned ends it, and waits for a call that is running.
+	HandleDeltas(name string, fn func(object.Delta[T])) (remove func(), err error)
+	// WaitForSync waits until the cache holds the whole collection. Its error explains why it does not.
+	WaitForSync(ctx context.Context) error
+	// Get returns the object of the newest snapshot.
+	Get(key object.Key) (T, bool)
+	// ResourceVersionIn returns the version that the cache is current to in the namespace; "" is all of them.
+	// It never goes back.
+	ResourceVersionIn(namespace string) string
+	// Covers reports whether the object is one that the cache would hold: its scope may leave out namespaces
+	// or labels.
+	Covers(obj T) bool
+	// Fresh returns nil, or why the cache is not in sync or stale.
+	Fresh() error
+}

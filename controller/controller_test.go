@@ -1,0 +1,400 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/tidings/tidings/object"
+	"github.com/tidings/tidings/workqueue"
+)
+
+// calls records the keys a reconciler was called with.
+type calls struct {
+	mu   sync.Mutex
+	keys []string
+	at   []time.Duration
+	zero time.Time
+}
+
+func newCalls() *calls { return &calls{zero: time.Now()} }
+
+func (c *calls) add(key object.Key) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.keys = append(c.keys, key.Name)
+	c.at = append(c.at, time.Since(c.zero))
+	return len(c.keys)
+}
+
+func (c *calls) take() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	keys := c.keys
+	c.keys = nil
+	return keys
+}
+
+// times returns when the calls were made, counted from the start.
+func (c *calls) times() []time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.at)
+}
+
+func TestChangesAreReconciled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		cache := newPodCache(s)
+		s.put(pod("a", ""))
+		cache.advance(-1)
+		seen := newCalls()
+		c := New("test", func(_ context.Context, key object.Key) (Result, error) {
+			seen.add(key)
+			return Result{}, nil
+		}, Options{})
+		Watch(c, cache, Self[*corev1.Pod])
+		stop := running(t, c)
+		synctest.Wait()
+		s.put(pod("b", ""))
+		s.put(pod("a", ""))
+		cache.advance(-1)
+		synctest.Wait()
+		if got, want := seen.take(), []string{"a", "b", "a"}; !slices.Equal(got, want) {
+			t.Errorf("reconciled %v, want %v", got, want)
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		s.put(pod("a", ""))
+		cache.advance(-1)
+		if err := c.Run(t.Context()); !errors.Is(err, ErrStarted) {
+			t.Errorf("second Run: %v", err)
+		}
+		if len(cache.handlers) != 0 || len(seen.take()) != 0 {
+			t.Error("the controller goes on after Run has returned")
+		}
+	})
+}
+
+func TestChangesGoBeforeTheInitialList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		cache := newPodCache(s)
+		for _, name := range []string{"a", "b", "c"} {
+			s.put(pod(name, ""))
+		}
+		cache.advance(-1)
+		seen := newCalls()
+		c := New("test", func(_ context.Context, key object.Key) (Result, error) {
+			time.Sleep(time.Second)
+			seen.add(key)
+			return Result{}, nil
+		}, Options{})
+		Watch(c, cache, Self[*corev1.Pod])
+		running(t, c)
+		synctest.Wait()
+		s.put(pod("new", ""))
+		cache.advance(-1)
+		time.Sleep(time.Minute)
+		if got := seen.take(); len(got) != 4 || got[1] != "new" {
+			t.Errorf("reconciled %v", got)
+		}
+	})
+}
+
+// TestOneReconcileForOneUpdate uses a worker that waits: it must not get the key once for each state of the object.
+func TestOneReconcileForOneUpdate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		cache := newPodCache(s)
+		seen := newCalls()
+		c := New("test", func(_ context.Context, key object.Key) (Result, error) {
+			seen.add(key)
+			return Result{}, nil
+		}, Options{Workers: 2})
+		Watch(c, cache, Owner[*corev1.Pod](cache, kindReplicaSet))
+		running(t, c)
+		synctest.Wait()
+		for range 20 {
+			s.put(pod("a", "web"))
+			cache.advance(-1)
+			synctest.Wait()
+		}
+		if got := seen.take(); len(got) != 20 {
+			t.Errorf("%d reconciles for 20 changes", len(got))
+		}
+		s.put(pod("a", "other"))
+		cache.advance(-1)
+		synctest.Wait()
+		got := seen.take()
+		slices.Sort(got)
+		if want := []string{"other", "web"}; !slices.Equal(got, want) {
+			t.Errorf("a new owner: reconciled %v, want %v", got, want)
+		}
+	})
+}
+
+func TestErrorsBackOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		seen := newCalls()
+		c := New("test", func(_ context.Context, key object.Key) (Result, error) {
+			if seen.add(key) < 4 {
+				return Result{}, errBroken
+			}
+			return Result{RequeueAfter: time.Minute}, nil
+		}, Options{RateLimiter: &workqueue.Exponential[object.Key]{Base: time.Second}})
+		stop := running(t, c)
+		c.Enqueue(key("a"))
+		time.Sleep(2 * time.Minute)
+		want := []time.Duration{0, time.Second, 3 * time.Second, 7 * time.Second, 67 * time.Second}
+		if !slices.Equal(seen.times(), want) {
+			t.Errorf("reconciled at %v, want %v", seen.times(), want)
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		if st := c.Stats(); st.Reconciles != 5 || st.Errors != 3 || st.Queue.Retries != 5 || st.Workers != 1 {
+			t.Errorf("%+v", st)
+		}
+	})
+}
+
+func TestServerSaysWhenToRetry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		seen := newCalls()
+		c := New("test", func(_ context.Context, key object.Key) (Result, error) {
+			if seen.add(key) == 1 {
+				return Result{}, apierrors.NewTooManyRequests("slow down", 30)
+			}
+			return Result{}, nil
+		}, Options{})
+		running(t, c)
+		c.Enqueue(key("a"))
+		time.Sleep(time.Minute)
+		if want := []time.Duration{0, 30 * time.Second}; !slices.Equal(seen.times(), want) {
+			t.Errorf("reconciled at %v, want %v", seen.times(), want)
+		}
+	})
+}
+
+func TestTerminalErrorsAndPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		seen := newCalls()
+		c := New("test", func(_ context.Context, key object.Key) (Result, error) {
+			switch n := seen.add(key); {
+			case key.Name == "terminal":
+				return Result{}, Terminal(errBroken)
+			case n < 3:
+				panic(errBroken)
+			}
+			return Result{}, nil
+		}, Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
+		stop := running(t, c)
+		c.Enqueue(key("terminal"))
+		c.Enqueue(key("panics"))
+		time.Sleep(time.Hour)
+		if got, want := seen.take(), []string{"terminal", "panics", "panics"}; !slices.Equal(got, want) {
+			t.Errorf("reconciled %v, want %v", got, want)
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		if st := c.Stats(); st.TerminalErrors != 1 || st.Panics != 1 || st.Reconciles != 3 {
+			t.Errorf("%+v", st)
+		}
+		for _, want := range []string{"failed for good", "panic: broken", "controller_test.go", "key=shop/panics"} {
+			if !strings.Contains(log.String(), want) {
+				t.Errorf("%q is not in the log:\n%s", want, log.String())
+			}
+		}
+	})
+}
+
+func TestErrorsKeepWhatTheyWrap(t *testing.T) {
+	if Terminal(nil) != nil || !errors.Is(Terminal(errBroken), errBroken) {
+		t.Error("Terminal")
+	}
+	if err := (&PanicError{Value: errBroken}); !errors.Is(err, errBroken) {
+		t.Error("PanicError")
+	}
+	if err := (&PanicError{Value: "text"}); err.Unwrap() != nil || err.Error() != "panic: text" {
+		t.Error(err)
+	}
+}
+
+func TestTimeoutHasACause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var cause error
+		c := New("test", func(ctx context.Context, _ object.Key) (Result, error) {
+			if cause == nil {
+				<-ctx.Done()
+				cause = context.Cause(ctx)
+				return Result{}, ctx.Err()
+			}
+			return Result{}, nil
+		}, Options{Timeout: time.Minute})
+		stop := running(t, c)
+		c.Enqueue(key("a"))
+		time.Sleep(time.Hour)
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		timeout, ok := errors.AsType[*TimeoutError](cause)
+		if !ok || timeout.Key != key("a") || !errors.Is(cause, context.DeadlineExceeded) {
+			t.Errorf("cause: %v", cause)
+		}
+		if st := c.Stats(); st.Timeouts != 1 || st.Errors != 1 || st.Reconciles != 2 {
+			t.Errorf("%+v", st)
+		}
+	})
+}
+
+func TestWorkersAreParallelButNotOnOneKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var busy, most atomic.Int64
+		c := New("test", func(context.Context, object.Key) (Result, error) {
+			most.Store(max(most.Load(), busy.Add(1)))
+			time.Sleep(time.Second)
+			busy.Add(-1)
+			return Result{}, nil
+		}, Options{Workers: 3})
+		running(t, c)
+		for range 10 {
+			c.Enqueue(key("same"))
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(time.Minute)
+		if most.Load() != 1 {
+			t.Errorf("one key was with %d workers", most.Load())
+		}
+		for _, name := range []string{"a", "b", "c", "d", "e"} {
+			c.Enqueue(key(name))
+		}
+		time.Sleep(time.Minute)
+		if most.Load() != 3 {
+			t.Errorf("%d of 3 workers were busy", most.Load())
+		}
+	})
+}
+
+func TestRunSaysWhichCacheIsMissing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ready, missing := newPodCache(newServer()), newPodCache(newServer())
+		missing.synced = make(chan struct{})
+		c := New("test", func(context.Context, object.Key) (Result, error) {
+			t.Error("reconciled without a cache")
+			return Result{}, nil
+		}, Options{SyncTimeout: time.Minute})
+		Watch(c, ready, Self[*corev1.Pod])
+		Use(c, missing)
+		c.Enqueue(key("a"))
+		err := c.Run(t.Context())
+		want := "controller test: pods: forbidden: grant list and watch: not in sync after 1m0s"
+		if err == nil || err.Error() != want {
+			t.Errorf("got  %v\nwant %s", err, want)
+		}
+		if len(ready.handlers)+len(missing.handlers) != 0 {
+			t.Error("handlers are left")
+		}
+	})
+}
+
+func TestStopDuringSyncIsNoError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		missing := newPodCache(newServer())
+		missing.synced = make(chan struct{})
+		c := New("test", nil, Options{})
+		Use(c, missing)
+		stop := running(t, c)
+		synctest.Wait()
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestRunNamesTheWorkerThatDoesNotStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		c := New("test", func(context.Context, object.Key) (Result, error) {
+			<-release
+			return Result{}, nil
+		}, Options{StopTimeout: time.Minute, Timeout: time.Hour})
+		stop := running(t, c)
+		c.Enqueue(key("a"))
+		synctest.Wait()
+		if err := c.Healthy(); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(2 * time.Hour)
+		if err := c.Healthy(); err == nil || !strings.Contains(err.Error(), "shop/a has been running for 2h0m0s") {
+			t.Errorf("healthy: %v", err)
+		}
+		err := stop()
+		if err == nil || !strings.Contains(err.Error(), "1m0s after their context has ended: [shop/a]") {
+			t.Errorf("%v", err)
+		}
+		close(release)
+	})
+}
+
+type recorded struct {
+	mu       sync.Mutex
+	outcomes []Outcome
+}
+
+func (r *recorded) ObserveQueueDuration(time.Duration) {}
+func (r *recorded) ObserveWorkDuration(time.Duration)  {}
+func (r *recorded) ObserveReconcile(o Outcome, d time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.outcomes = append(r.outcomes, o)
+}
+
+func TestMetrics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var m recorded
+		seen := newCalls()
+		c := New("test", func(_ context.Context, key object.Key) (Result, error) {
+			time.Sleep(time.Second)
+			switch seen.add(key) {
+			case 1:
+				return Result{}, errBroken
+			case 2:
+				panic("no")
+			case 3:
+				return Result{RequeueAfter: time.Second}, nil
+			case 4:
+				return Result{}, nil
+			}
+			return Result{}, Terminal(errBroken)
+		}, Options{Metrics: &m})
+		stop := running(t, c)
+		c.Enqueue(key("a"))
+		time.Sleep(time.Hour)
+		c.Enqueue(key("a"))
+		time.Sleep(time.Hour)
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		want := []Outcome{Failed, Panicked, Requeued, Succeeded, GaveUp}
+		if !slices.Equal(m.outcomes, want) {
+			t.Errorf("outcomes %v, want %v", m.outcomes, want)
+		}
+		if st := c.Stats(); st.ReconcileTime != 5*time.Second {
+			t.Errorf("%+v", st)
+		}
+	})
+}

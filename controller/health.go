@@ -1,0 +1,92 @@
+package controller
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+)
+
+// staleLimit is how long a cache may be stale before the process counts as not healthy. It is long, because a
+// restart does not help against an API server that cannot be reached.
+const staleLimit = 10 * time.Minute
+
+// Ready returns nil, or which of the controller's caches is not in sync or stale, and why.
+func (c *Controller) Ready() error {
+	var errs []error
+	for _, s := range c.sources {
+		errs = append(errs, s.ready())
+	}
+	return c.wrap(errs)
+}
+
+// Healthy returns nil, or why a restart of the process seems called for: a cache has been stale for 10 minutes, as
+// seen by the calls of Healthy, or a reconcile goes on although its context ended StopTimeout ago.
+func (c *Controller) Healthy() error {
+	var errs []error
+	for _, s := range c.sources {
+		errs = append(errs, s.healthy(staleLimit))
+	}
+	errs = append(errs, c.stuck())
+	return c.wrap(errs)
+}
+
+func (c *Controller) wrap(errs []error) error {
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("controller %s: %w", c.name, err)
+	}
+	return nil
+}
+
+// stuck returns an error if a reconcile does not heed its context.
+func (c *Controller) stuck() error {
+	if c.options.Timeout < 0 {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for key, start := range c.busy {
+		if took := time.Since(start); took > c.options.Timeout+c.options.StopTimeout {
+			return fmt.Errorf("reconcile of %s has been running for %v, and its context ended after %v",
+				key, took.Round(time.Second), c.options.Timeout)
+		}
+	}
+	return nil
+}
+
+// Healthz returns nil, or why a restart of the process seems called for: see Controller.Healthy.
+func (m *Manager) Healthz() error {
+	var errs []error
+	for _, c := range m.controllers {
+		errs = append(errs, c.Healthy())
+	}
+	return errors.Join(errs...)
+}
+
+// Readyz returns nil, or which caches of which controllers are not in sync or stale. A manager that waits to be
+// elected is ready when its caches are.
+func (m *Manager) Readyz() error {
+	var errs []error
+	for _, c := range m.controllers {
+		errs = append(errs, c.Ready())
+	}
+	return errors.Join(errs...)
+}
+
+// Handler serves the two checks at /healthz and /readyz: 200 and "ok", or 503 and the reasons in plain text.
+func (m *Manager) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", serveCheck(m.Healthz))
+	mux.HandleFunc("GET /readyz", serveCheck(m.Readyz))
+	return mux
+}
+
+func serveCheck(check func() error) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		if err := check(); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "ok")
+	}
+}
