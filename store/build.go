@@ -1,6 +1,10 @@
 package store
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/tidings/tidings/object"
+)
 
 // builder makes a tree of full nodes from items that come in ascending order.
 type builder[T any] struct {
@@ -44,4 +48,30 @@ func (b *builder[T]) root() *node[T] {
 		level = above
 	}
 	return level[0].node
+}
+
+// fill replaces the tree of the index by one of all objects in the tree under objects. It calls report for each
+// object whose index function panics.
+func (x *indexTree[T]) fill(txn uint64, objects *node[T], report func(*Index[T], object.Key, any)) {
+	var g groups[T]
+	objects.scan(span{}, func(it *item[T]) bool {
+		values, reason := x.index.values(it.object)
+		if reason != nil {
+			report(x.index, it.Key, reason)
+		}
+		for _, v := range values {
+			g.add(v, it)
+		}
+		return true
+	})
+	b := builder[T]{txn: txn}
+	var last *item[T]
+	var under string
+	g.each(func(value string, it *item[T]) {
+		if it != last || value != under { // else the object has the value twice
+			b.add(item[T]{key{value, it.Key}, it.object})
+		}
+		last, under = it, value
+	})
+	x.root = b.root()
 }

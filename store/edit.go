@@ -31,7 +31,7 @@ func (p *put[T]) into(n *node[T], edge bool) (left, right *node[T]) {
 	}
 	i := n.route(&p.item.key)
 	l, r := p.into(n.children[i].node, edge && i == len(n.children)-1)
-	n = n.editable(p.txn)
+	n = n.editable(p.txn, 0)
 	n.children[i].node = l
 	if !p.existed {
 		n.size++
@@ -61,13 +61,13 @@ func (p *put[T]) intoLeaf(n *node[T], edge bool) (left, right *node[T]) {
 	i, found := n.find(&p.item.key)
 	switch {
 	case found:
-		n = n.editable(p.txn)
+		n = n.editable(p.txn, 0)
 		p.old, p.existed = n.items[i].object, true
 		// The key is replaced as well: its strings are the new object's.
 		n.items[i] = p.item
 		return n, nil
 	case n.fill() < maxFill:
-		n = n.editable(p.txn)
+		n = n.editable(p.txn, 1)
 		n.items = inserted(n.items, i, p.item)
 		n.size++
 		return n, nil
@@ -113,7 +113,7 @@ func (c *cut[T]) from(n *node[T]) *node[T] {
 	if !c.existed {
 		return n
 	}
-	n = n.editable(c.txn)
+	n = n.editable(c.txn, 0)
 	n.children[i].node = replaced
 	n.size--
 	n.rebalance(c.txn, i)
@@ -125,7 +125,7 @@ func (c *cut[T]) fromLeaf(n *node[T]) *node[T] {
 	if !found {
 		return n
 	}
-	n = n.editable(c.txn)
+	n = n.editable(c.txn, 0)
 	c.old, c.existed = n.items[i].object, true
 	n.items = slices.Delete(n.items, i, i+1)
 	n.size--

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"iter"
 	"slices"
 
@@ -106,29 +105,4 @@ func missing(before, after []string) []string {
 		}
 	}
 	return gone
-}
-
-// fill replaces the tree of the index by one of all objects in the tree under objects. It calls report for each
-// object whose index function panics.
-func (x *indexTree[T]) fill(txn uint64, objects *node[T], report func(*Index[T], object.Key, any)) {
-	var items []item[T]
-	objects.scan(span{}, func(it *item[T]) bool {
-		values, reason := x.index.values(it.object)
-		if reason != nil {
-			report(x.index, it.Key, reason)
-		}
-		for _, v := range values {
-			items = append(items, item[T]{key{v, it.Key}, it.object})
-		}
-		return true
-	})
-	// The items are sorted by key already, so a stable sort by value will do. It is kind to repeated values.
-	slices.SortStableFunc(items, func(a, b item[T]) int { return cmp.Compare(a.value, b.value) })
-	b := builder[T]{txn: txn}
-	for i := range items {
-		if i == 0 || items[i].compare(&items[i-1].key) != 0 {
-			b.add(items[i])
-		}
-	}
-	x.root = b.root()
 }
