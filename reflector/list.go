@@ -34,8 +34,8 @@ type list[T object.Object] struct {
 	token string
 	// whole is set once the continue token has expired, to ask for everything at once.
 	whole bool
-	// empty counts empty pages in a row.
-	empty int
+	// empty counts empty pages in a row, tries the failures of the page that token asks for.
+	empty, tries int
 	// at finds the items by key. It is made when the first event comes that is not an Added.
 	at map[object.Key]int
 	// hint is how many objects the last whole list had.
@@ -117,7 +117,7 @@ func (l *list[T]) turn(n int, result source.ListResult) error {
 	if result.Continue != "" && (result.Continue == l.token || l.empty > mostEmptyPages) {
 		return errNoProgress
 	}
-	l.token = result.Continue
+	l.token, l.tries = result.Continue, 0
 	return nil
 }
 
@@ -144,8 +144,6 @@ func (r *Reflector[T]) listPage(ctx context.Context) {
 		r.pageFailed(g.explain(err), opts)
 	case r.list.token == "":
 		r.replace(r.list.version)
-	default:
-		r.succeeded()
 	}
 }
 
@@ -177,7 +175,8 @@ func (r *Reflector[T]) pageFailed(err error, opts source.ListOptions[T]) {
 		r.list.whole = true
 	case r.askForMostRecent(reason):
 		r.list.restart()
-	case opts.Continue != "" && reason.transient() && r.status.failures.Load() < triesInPlace:
+	case opts.Continue != "" && reason.transient() && r.list.tries < triesInPlace:
+		r.list.tries++
 		r.fail(err, Listing) // this page again
 	default:
 		r.mostRecent = r.mostRecent || apierrors.IsTimeout(err) // it may have waited for the version

@@ -20,7 +20,8 @@ type Sink[T object.Object] interface {
 	// source may call it from a goroutine of its own during a list, and does not keep the slices.
 	Known(namespace, name, uid, resourceVersion []byte) (T, bool)
 	// Events brings changes in order: Added, Modified, Deleted and Bookmark only. After a reconnect it can bring
-	// some that are older than what the sink holds, which the sink drops. The slice is reused after the return.
+	// some that are older than the object that the sink holds, or, where it holds none, than the last Replace: the
+	// sink drops these. The slice is reused after the return.
 	Events(batch []source.Event[T])
 	// Replace says that at this version the collection is exactly items, in no particular order. Where the
 	// server names an object twice, the later one counts. The slice is the sink's from then on.
