@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"strings"
 	"testing"
@@ -27,11 +28,19 @@ func TestExitCodes(t *testing.T) {
 		"interrupted":        {context.Canceled, true, ExitOK, ""},
 		"canceled otherwise": {context.Canceled, false, ExitFailure, "error: context canceled\n"},
 		"failure":            {errors.New("no \x1b[31mway"), false, ExitFailure, "error: no \\x1b[31mway\n"},
-		"usage":              {Usage(errors.New("what?")), false, ExitUsage, "error: what?\nsee tidings x --help\n"},
+		"usage":              {Usage(errors.New("what?")), false, ExitUsage, "error: what?\nsee tidings --help\n"},
 	}
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
 	for name, test := range tests {
+		ctx := t.Context()
+		if test.interrupted {
+			ctx = canceled
+		}
 		var stderr bytes.Buffer
-		if got := report(&stderr, "tidings x", test.err, test.interrupted); got != test.want || stderr.String() != test.text {
+		command := &cobra.Command{Use: "tidings"}
+		command.SetErr(&stderr)
+		if got := report(ctx, command, test.err); got != test.want || stderr.String() != test.text {
 			t.Errorf("%s: code %d, text %q", name, got, &stderr)
 		}
 	}
@@ -160,8 +169,8 @@ func TestPrintable(t *testing.T) {
 
 func TestLogger(t *testing.T) {
 	var quiet, loud bytes.Buffer
-	NewLogger(&quiet, false).Info("detail")
-	NewLogger(&loud, true).Info("detail")
+	NewLogger(&quiet, slog.LevelWarn).Info("detail")
+	NewLogger(&loud, slog.LevelDebug).Info("detail")
 	if quiet.Len() != 0 || !strings.Contains(loud.String(), "detail") {
 		t.Errorf("quiet %q, loud %q", &quiet, &loud)
 	}

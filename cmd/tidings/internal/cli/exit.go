@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -54,17 +53,18 @@ func Main(root *cobra.Command, args []string) int {
 	if err != nil && !started {
 		err = Usage(err)
 	}
-	return report(command.ErrOrStderr(), command.CommandPath(), err, ctx.Err() != nil)
+	return report(ctx, command, err)
 }
 
 // report tells the user of err and returns the exit code.
-func report(stderr io.Writer, path string, err error, interrupted bool) int {
-	if err == nil || errors.Is(err, ErrOutputClosed) || interrupted && errors.Is(err, context.Canceled) {
+func report(ctx context.Context, command *cobra.Command, err error) int {
+	if err == nil || errors.Is(err, ErrOutputClosed) || ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))) {
 		return ExitOK
 	}
+	stderr := command.ErrOrStderr()
 	fmt.Fprintf(stderr, "error: %s\n", Printable(err.Error()))
 	if _, ok := errors.AsType[usageError](err); ok {
-		fmt.Fprintf(stderr, "see %s --help\n", path)
+		fmt.Fprintf(stderr, "see %s --help\n", command.CommandPath())
 		return ExitUsage
 	}
 	return ExitFailure

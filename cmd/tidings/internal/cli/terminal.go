@@ -43,12 +43,7 @@ func Printable(s string) string {
 	return b.String()
 }
 
-// NewLogger returns a logger that writes warnings and errors to w, and everything if verbose. It keeps to what it
-// is given: nothing goes to slog's default logger.
-func NewLogger(w io.Writer, verbose bool) *slog.Logger {
-	level := slog.LevelWarn
-	if verbose {
-		level = slog.LevelDebug
-	}
+// NewLogger returns a logger that writes to w what is at least as grave as level.
+func NewLogger(w io.Writer, level slog.Level) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level}))
 }

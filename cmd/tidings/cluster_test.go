@@ -1,0 +1,188 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
+
+	"github.com/tidings/tidings/tidingstest"
+)
+
+// waitAtMost bounds every wait of a script for the server.
+const waitAtMost = 30 * time.Second
+
+// cluster is a scripted API server behind a front that answers discovery.
+type cluster struct {
+	server *tidingstest.Server
+	front  *httptest.Server
+}
+
+func newCluster(t *testing.T) *cluster {
+	c := &cluster{server: tidingstest.NewServer(t, tidingstest.ServerOptions{Loopback: true})}
+	c.server.AddResource(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}, "Widget")
+	target, err := url.Parse(c.server.Config().Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	forward := httputil.NewSingleHostReverseProxy(target)
+	forward.FlushInterval = -1
+	forward.ErrorHandler = func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) }
+	mux := http.NewServeMux()
+	for path, answer := range discoveryAnswers() {
+		mux.HandleFunc(path+"/{$}", answerWith(answer))
+		mux.HandleFunc(path, answerWith(answer))
+	}
+	mux.HandleFunc("/apis/metrics.k8s.io/v1beta1", func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "service unavailable", http.StatusServiceUnavailable)
+	})
+	mux.Handle("/", forward)
+	c.front = httptest.NewServer(mux)
+	t.Cleanup(func() {
+		c.front.CloseClientConnections()
+		c.front.Close()
+	})
+	return c
+}
+
+func answerWith(answer any) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(answer) // the client sees what is missing
+	}
+}
+
+// discoveryAnswers is what the front says the server offers, by path.
+func discoveryAnswers() map[string]any {
+	group := func(name, version string) metav1.APIGroup {
+		v := metav1.GroupVersionForDiscovery{GroupVersion: name + "/" + version, Version: version}
+		return metav1.APIGroup{Name: name, Versions: []metav1.GroupVersionForDiscovery{v}, PreferredVersion: v}
+	}
+	resource := func(name, singular, kind string, namespaced bool, short ...string) metav1.APIResource {
+		return metav1.APIResource{Name: name, SingularName: singular, Kind: kind, Namespaced: namespaced, ShortNames: short, Verbs: metav1.Verbs{"get", "list", "watch"}}
+	}
+	list := func(groupVersion string, resources ...metav1.APIResource) metav1.APIResourceList {
+		return metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: groupVersion, APIResources: resources}
+	}
+	bindings := resource("bindings", "binding", "Binding", true)
+	bindings.Verbs = metav1.Verbs{"create"}
+	return map[string]any{
+		"/api": metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"}},
+		"/apis": metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"},
+			Groups: []metav1.APIGroup{group("apps", "v1"), group("example.com", "v1"), group("metrics.k8s.io", "v1beta1")}},
+		"/api/v1": list("v1", bindings, resource("configmaps", "configmap", "ConfigMap", true, "cm"), resource("nodes", "node", "Node", false, "no"),
+			resource("pods", "pod", "Pod", true, "po"), resource("secrets", "secret", "Secret", true)),
+		"/apis/apps/v1":        list("apps/v1", resource("deployments", "deployment", "Deployment", true, "deploy")),
+		"/apis/example.com/v1": list("example.com/v1", resource("widgets", "widget", "Widget", true, "wd")),
+	}
+}
+
+// setup gives a script the kubeconfig of its server, and nothing of the machine's.
+func (c *cluster) setup(env *testscript.Env) error {
+	content := fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: test,
+clusters: [{name: test, cluster: {server: %q}}], contexts: [{name: test, context: {cluster: test, namespace: shop}}]}`, c.front.URL)
+	path := filepath.Join(env.WorkDir, "kubeconfig")
+	env.Setenv("KUBECONFIG", path)
+	env.Setenv("TZ", "UTC")
+	return os.WriteFile(path, []byte(content), 0o600)
+}
+
+// script is the command "server", by which a script acts on the server:
+//
+//	server create|update|delete FILE...   the objects in the files
+//	server watches N                      wait until N watches are open
+//	server requests N                     wait until N lists and watches were asked for
+//	server forbid RESOURCE                refuse every list and watch of it
+//	server cut                            break all connections
+//	server compact                        forget the history, so that no watch can be resumed
+//	server stop|start
+func (c *cluster) script(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: server COMMAND [ARGUMENT...]")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), waitAtMost)
+	defer cancel()
+	switch command, args := args[0], args[1:]; command {
+	case "create", "update", "delete":
+		act := map[string]func(*unstructured.Unstructured){
+			"create": func(o *unstructured.Unstructured) { c.server.Create(o) },
+			"update": func(o *unstructured.Unstructured) { c.server.Update(o) },
+			"delete": func(o *unstructured.Unstructured) { c.server.Delete(o) },
+		}[command]
+		for _, file := range args {
+			act(readObject(ts, file))
+		}
+	case "watches":
+		ts.Check(c.server.WaitWatches(ctx, number(ts, args)))
+	case "requests":
+		ts.Check(c.server.WaitRequests(ctx, tidingstest.Any, number(ts, args)))
+	case "forbid":
+		forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: args[0]}, "", fmt.Errorf("User %q cannot list resource %q", "eve", args[0]))
+		c.server.InjectAlways(tidingstest.Any, tidingstest.Fault{Resource: args[0], Err: forbidden})
+	case "cut":
+		c.server.BreakConnections()
+	case "compact":
+		c.server.Compact()
+	case "stop":
+		c.server.Stop()
+	case "start":
+		c.server.Start()
+	default:
+		ts.Fatalf("unknown: server %s", command)
+	}
+}
+
+func number(ts *testscript.TestScript, args []string) int {
+	n, err := strconv.Atoi(strings.Join(args, " "))
+	ts.Check(err)
+	return n
+}
+
+func readObject(ts *testscript.TestScript, file string) *unstructured.Unstructured {
+	text, err := yaml.YAMLToJSON([]byte(ts.ReadFile(file)))
+	ts.Check(err)
+	o := &unstructured.Unstructured{}
+	ts.Check(o.UnmarshalJSON(text))
+	return o
+}
+
+// What differs from run to run.
+var (
+	clocks = regexp.MustCompile(`\b\d\d:\d\d:\d\d\.\d{3}\b`)
+	stamps = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
+	uids   = regexp.MustCompile(`"uid":"[^"]+"`)
+	delays = regexp.MustCompile(`next try in [0-9.ms]+`)
+	ports  = regexp.MustCompile(`127\.0\.0\.1:\d+`)
+)
+
+// normal is the command "normal FILE": it prints the file, such as stdout, without what differs from run to run.
+func normal(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: normal FILE")
+	}
+	text := ts.ReadFile(args[0])
+	text = clocks.ReplaceAllString(text, "TIME")
+	text = stamps.ReplaceAllString(text, "STAMP")
+	text = uids.ReplaceAllString(text, `"uid":"UID"`)
+	text = delays.ReplaceAllString(text, "next try in DELAY")
+	text = ports.ReplaceAllString(text, "ADDRESS")
+	_, err := fmt.Fprint(ts.Stdout(), text)
+	ts.Check(err)
+}

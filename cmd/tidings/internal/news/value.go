@@ -1,0 +1,44 @@
+package news
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// encode returns v as compact JSON, without the HTML escapes that encoding/json adds.
+func encode(v any) []byte {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(v); err != nil {
+		return fmt.Appendf(nil, "%q", "cannot be shown: "+err.Error())
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}
+
+// shorten cuts text to at most limit bytes, between two characters. 0 means no limit.
+func shorten(text string, limit int) (short string, cut bool) {
+	if limit <= 0 || len(text) <= limit {
+		return text, false
+	}
+	for limit > 0 && !utf8.RuneStart(text[limit]) {
+		limit--
+	}
+	return text[:limit], true
+}
+
+// thousands writes n with commas: 1,234,567.
+func thousands(n int) string {
+	text := fmt.Sprint(n)
+	var b strings.Builder
+	for i, digit := range text {
+		if i > 0 && (len(text)-i)%3 == 0 && text[i-1] != '-' {
+			b.WriteByte(',')
+		}
+		b.WriteRune(digit)
+	}
+	return b.String()
+}

@@ -1,0 +1,30 @@
+// Command tidings brings the news of a Kubernetes cluster.
+package main
+
+import (
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tidings/tidings/cmd/tidings/internal/cli"
+)
+
+func main() {
+	os.Exit(cli.Main(newRoot(), os.Args[1:]))
+}
+
+// newRoot returns the command line with all its commands.
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "tidings",
+		Short: "The news of a Kubernetes cluster",
+		Long: `tidings brings the news of a Kubernetes cluster.
+
+Every command exits with 0 when it is done or was interrupted, with 1 when something went wrong, and with 2 when
+the command line makes no sense.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.AddCommand(newTail())
+	return root
+}

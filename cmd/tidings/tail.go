@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/discovery"
+
+	"github.com/tidings/tidings/cmd/tidings/internal/cli"
+	"github.com/tidings/tidings/cmd/tidings/internal/kube"
+	"github.com/tidings/tidings/cmd/tidings/internal/news"
+	"github.com/tidings/tidings/cmd/tidings/internal/resources"
+	"github.com/tidings/tidings/cmd/tidings/internal/tail"
+)
+
+// closeGrace is how long a stalled reader of the output may keep the command from ending.
+const closeGrace = 2 * time.Second
+
+// tailFlags are the flags of "tidings tail".
+type tailFlags struct {
+	cluster     kube.Flags
+	namespaces  kube.Namespaces
+	output      string
+	noColor     bool
+	maxChanges  int
+	maxValue    int
+	withManaged bool
+	options     tail.Options
+}
+
+const tailExamples = `  # every change of pods and ReplicaSets in all namespaces
+  tidings tail pods,replicasets.apps -A
+
+  # deployments of one application in two namespaces, as JSON lines
+  tidings tail deploy -n shop,billing -l app=web -o json
+
+  # what a rollout changes: ends when nothing has changed for ten seconds
+  tidings tail deploy,rs,pods --until-idle 10s`
+
+func newTail() *cobra.Command {
+	var f tailFlags
+	cmd := &cobra.Command{
+		Use:   "tail RESOURCE[,RESOURCE...]",
+		Short: "Show every change of the objects of some resources, field by field",
+		Long: `tail shows every change of the objects of some resources: when, what happened to which object, which fields changed
+from what to what, and which field manager changed them.
+
+Resources are named as kubectl takes them: plural, singular, short name or kind, with ".group" or ".version.group"
+behind it, several joined by commas, and categories such as "all". Any resource that the server lets be listed and
+watched can be followed, custom resources included.
+
+The values of Secrets are never shown, only their length and that they changed.
+
+Changes go to the standard output. News about the connection (synced, reconnected, relisted) is no change: as text it
+goes to the standard error, in JSON it is a line of kind "status".`,
+		Example: tailExamples,
+		Args:    cobra.MinimumNArgs(1),
+		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
+	}
+	f.bind(cmd)
+	return cmd
+}
+
+func (f *tailFlags) bind(cmd *cobra.Command) {
+	set := cmd.Flags()
+	set.SortFlags = false
+	f.namespaces.Bind(set)
+	set.StringVarP(&f.options.Labels, "selector", "l", "", "label selector, such as app=web,tier!=test")
+	set.StringVar(&f.options.Fields, "field-selector", "", "field selector, such as spec.nodeName=node-1")
+	set.StringVarP(&f.output, "output", "o", "text", "text or json (one object a line; see docs/tail.md)")
+	set.BoolVar(&f.options.Initial, "show-initial", false, "also show the objects that are there at the start")
+	set.BoolVar(&f.withManaged, "show-managed-fields", false, "also show changes of metadata.managedFields")
+	set.IntVar(&f.maxChanges, "max-changes", 30, "changed fields shown of one change; the others are counted (0 = all)")
+	set.IntVar(&f.maxValue, "max-value", 200, "bytes shown of one value; its length is told (0 = all)")
+	set.BoolVar(&f.noColor, "no-color", false, "no colors, as outside of a terminal or with NO_COLOR set")
+	set.IntVar(&f.options.Count, "count", 0, "end after so many changes")
+	set.DurationVar(&f.options.Idle, "until-idle", 0, "end when there was no change for this long")
+	set.DurationVar(&f.options.Timeout, "timeout", 0, "end after this long; a failure if --count has not been reached or not everything has synced")
+	set.BoolVar(&f.options.ExitAfterSync, "exit-after-sync", false, "end when the present objects are known; with --show-initial, a list")
+	f.cluster.Bind(set)
+}
+
+// run follows the resources that args name.
+func (f *tailFlags) run(cmd *cobra.Command, args []string) error {
+	opts, err := f.complete(cmd.OutOrStdout())
+	if err != nil {
+		return cli.Usage(err)
+	}
+	screen := cli.NewScreen(cmd.OutOrStdout(), cmd.ErrOrStderr())
+	defer screen.Close(closeGrace)
+	ctx := cmd.Context()
+	logger := cli.NewLogger(screen.ErrWriter(ctx), slog.LevelWarn)
+	config, err := f.cluster.RESTConfig(logger)
+	if err != nil {
+		return err
+	}
+	if opts.Namespaces, err = f.namespaces.List(&f.cluster); err != nil {
+		return cli.Usage(err)
+	}
+	client, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return fmt.Errorf("cannot use the kubeconfig: %w", err)
+	}
+	if opts.Resources, err = find(ctx, client, args, logger); err != nil {
+		return err
+	}
+	return tail.Run(ctx, config, screen, opts)
+}
+
+// complete checks the flags and returns the options that they mean, but for what only the
+// cluster can tell.
+func (f *tailFlags) complete(stdout io.Writer) (tail.Options, error) {
+	opts := f.options
+	if opts.Count < 0 || opts.Idle < 0 || opts.Timeout < 0 || f.maxChanges < 0 || f.maxValue < 0 {
+		return opts, errors.New("numbers and times must not be negative")
+	}
+	if _, err := labels.Parse(opts.Labels); err != nil {
+		return opts, fmt.Errorf("--selector %q: %w", opts.Labels, err)
+	}
+	if _, err := fields.ParseSelector(opts.Fields); err != nil {
+		return opts, fmt.Errorf("--field-selector %q: %w", opts.Fields, err)
+	}
+	opts.Diff.ManagedFields = f.withManaged
+	limits := news.Limits{Changes: f.maxChanges, Value: f.maxValue}
+	switch f.output {
+	case "text":
+		opts.Printer = news.Text{Limits: limits, Colors: !f.noColor && cli.Colors(stdout)}
+	case "json":
+		opts.Printer, opts.StatusOut = news.JSON{Limits: limits}, true
+	default:
+		return opts, fmt.Errorf("--output %q: want text or json", f.output)
+	}
+	return opts, nil
+}
+
+// find asks the server what it offers and finds the resources among that.
+func find(ctx context.Context, client discovery.ServerResourcesInterfaceWithContext, args []string, logger *slog.Logger) ([]resources.Resource, error) {
+	catalog, err := resources.Discover(ctx, client, logger)
+	if err != nil {
+		return nil, err
+	}
+	found, err := catalog.Resolve(args...)
+	return found, cli.Usage(err)
+}
