@@ -23,8 +23,9 @@ const triesInPlace = 3
 // Run and Step belong to one goroutine. Status may be called from any. The fields below are the machine's state;
 // what other goroutines may see of it is copied to status.
 type Reflector[T object.Object] struct {
-	opts    Options[T] // complete
-	known   source.Known[T]
+	opts    Options[T]                 // complete
+	known   source.Known[T]            // Sink.Known
+	drop    func(source.Event[T]) bool // unusable; kept because making it allocates
 	log     *slog.Logger
 	rand    *rand.Rand
 	backoff backoff
@@ -67,6 +68,7 @@ func New[T object.Object](opts Options[T]) (*Reflector[T], error) {
 		backoff: backoff{Backoff: opts.Backoff, rand: random},
 		last:    opts.ResourceVersion, resume: opts.ResourceVersion != "",
 	}
+	r.drop = r.unusable
 	r.status.paged.Store(opts.DisableWatchList)
 	r.status.version.store(r.last)
 	return r, nil

@@ -110,7 +110,7 @@ func (r *Reflector[T]) deliver(batch []source.Event[T]) {
 		return
 	}
 	r.heard()
-	batch = slices.DeleteFunc(batch, r.unusable)
+	batch = slices.DeleteFunc(batch, r.drop)
 	if len(batch) == 0 {
 		return
 	}

@@ -1,0 +1,298 @@
+package reflector_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tidings/tidings/reflector"
+	"github.com/tidings/tidings/source"
+)
+
+func TestNewChecksOptions(t *testing.T) {
+	s := &script{}
+	wrong := []reflector.Options[thing]{
+		{Sink: s},
+		{Source: s},
+		{Source: s, Sink: s, PageSize: -1},
+		{Source: s, Sink: s, WatchTimeout: -1},
+		{Source: s, Sink: s, StallTimeout: -1},
+		{Source: s, Sink: s, Backoff: reflector.Backoff{Min: -1}},
+		{Source: s, Sink: s, Backoff: reflector.Backoff{Min: time.Minute, Max: time.Second}},
+		{Source: s, Sink: s, Backoff: reflector.Backoff{Factor: 0.5}},
+		{Source: s, Sink: s, Backoff: reflector.Backoff{Factor: math.NaN()}},
+		{Source: s, Sink: s, Backoff: reflector.Backoff{ResetAfter: -1}},
+	}
+	for _, opts := range wrong {
+		if r, err := reflector.New(opts); err == nil || r != nil {
+			t.Errorf("accepted %+v", opts)
+		}
+	}
+	if _, err := reflector.New(reflector.Options[thing]{Source: s, Sink: s, Backoff: reflector.Backoff{Min: time.Hour}}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestBackoff(t *testing.T) {
+	retries := func(opts reflector.Options[thing]) (waits []time.Duration) {
+		s := &script{answers: slices.Repeat([]answer{failed(syscall.ECONNREFUSED)}, 9)}
+		play(t, s, opts, 20*time.Minute)
+		for _, e := range s.errs {
+			waits = append(waits, e.RetryAt.Sub(e.When))
+		}
+		return waits
+	}
+	plain := retries(reflector.Options[thing]{Backoff: reflector.Backoff{Min: time.Second, Factor: 3, Max: 40 * time.Second, Jitter: -1}})
+	for i, want := range []time.Duration{1, 3, 9, 27, 40, 40} {
+		if plain[i] != want*time.Second {
+			t.Errorf("wait %d is %v, want %vs", i, plain[i], int(want))
+		}
+	}
+	jittered := retries(reflector.Options[thing]{Seed: 7})
+	for i, d := range jittered {
+		low := min(30*time.Second, 800*time.Millisecond<<i)
+		if d < low || d > 2*low {
+			t.Errorf("wait %d is %v, want between %v and its double", i, d, low)
+		}
+	}
+	if again := retries(reflector.Options[thing]{Seed: 7}); !slices.Equal(again, jittered) {
+		t.Errorf("the same seed gave %v and %v", jittered, again)
+	}
+}
+
+func TestBackoffResets(t *testing.T) {
+	s := &script{answers: []answer{failed(syscall.ECONNREFUSED), failed(syscall.ECONNREFUSED),
+		stream(got(initialEnd("5")), read{after: 3 * time.Minute, err: syscall.ECONNRESET}), stream()}}
+	play(t, s, reflector.Options[thing]{}, 4*time.Minute)
+	if last := s.errs[2]; last.RetryAt.Sub(last.When) != 800*time.Millisecond || last.Attempt != 1 {
+		t.Errorf("after three good minutes: attempt %d, wait %v", last.Attempt, last.RetryAt.Sub(last.When))
+	}
+}
+
+// A watch that the server does not close in time is closed, and taken up again.
+func TestStalledWatch(t *testing.T) {
+	s := &script{answers: []answer{stream(got(initialEnd("5")))}}
+	play(t, s, reflector.Options[thing]{WatchTimeout: time.Minute, StallTimeout: 10 * time.Second}, 2*time.Minute+11*time.Second)
+	if len(s.errs) != 1 || s.errs[0].Reason != reflector.Timeout || s.errs[0].Phase != reflector.Watching {
+		t.Fatalf("errors: %v", s.errs)
+	}
+	if at := s.errs[0].When.Sub(s.start); at < 70*time.Second || at > 130*time.Second {
+		t.Errorf("given up after %v", at)
+	}
+	if last := s.lines[len(s.lines)-1]; !strings.HasSuffix(last, `watch "5"`) {
+		t.Errorf("went on with %s", last)
+	}
+}
+
+// A server without WatchList is asked for one again at the first relist after an hour.
+func TestWatchListAgain(t *testing.T) {
+	quiet := read{after: 40 * time.Minute, err: errExpired}
+	opts := reflector.Options[thing]{WatchTimeout: time.Hour}
+	s := &script{answers: []answer{failed(errInvalid), page("5", ""), stream(quiet), page("6", ""), stream(quiet), stream(got(initialEnd("7")))}}
+	status := play(t, s, opts, 90*time.Minute)
+	if last := s.lines[len(s.lines)-2]; !strings.HasSuffix(last, `watchlist "6"`) {
+		t.Errorf("got %s", strings.Join(s.lines, "\n"))
+	}
+	if !status.WatchList || status.Lists != 3 || status.Relists != 2 {
+		t.Errorf("status %+v", status)
+	}
+}
+
+func TestStatus(t *testing.T) {
+	s := &script{answers: []answer{failed(syscall.ECONNREFUSED), stream(got(added("a@1"), initialEnd("5")),
+		read{after: time.Second, events: events{added("b@6"), deleted("b@7"), {Type: source.Invalid}, bookmark("9")}},
+		read{after: time.Second, err: errBusy})}}
+	status := play(t, s, reflector.Options[thing]{}, 5*time.Second)
+	last := status.LastError
+	if last == nil || last.Reason != reflector.TooManyRequests || !status.NextRetry.Equal(last.RetryAt) {
+		t.Errorf("last error %v, next retry %v", last, status.NextRetry)
+	}
+	if got := status.LastContact.Sub(s.start); got != 1800*time.Millisecond {
+		t.Errorf("last contact after %v", got)
+	}
+	if got := status.SyncedSince.Sub(s.start); got != 800*time.Millisecond {
+		t.Errorf("synced after %v", got)
+	}
+	status.LastError, status.LastContact, status.SyncedSince, status.NextRetry = nil, time.Time{}, time.Time{}, time.Time{}
+	want := reflector.Status{Phase: reflector.BackingOff, WatchList: true, ResourceVersion: "9", Gathered: 1, Lists: 1, Watches: 1,
+		Events: 2, Bookmarks: 1, Invalid: 1, Errors: 2, Failures: 1}
+	if status != want {
+		t.Errorf("got  %+v\nwant %+v", status, want)
+	}
+}
+
+func TestStatusVersions(t *testing.T) {
+	for _, version := range []string{"1", "007", "abc", "+5", "18446744073709551615", "18446744073709551616", ""} {
+		s := &script{}
+		r, err := reflector.New(reflector.Options[thing]{Source: s, Sink: s, ResourceVersion: version})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := r.Status().ResourceVersion; got != version {
+			t.Errorf("stored %q, got %q", version, got)
+		}
+	}
+}
+
+// Status is read while the reflector runs; the race detector watches.
+func TestStatusFromOtherGoroutines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := newModel(rand.New(rand.NewPCG(1, 1)))
+		r, err := reflector.New(reflector.Options[thing]{Source: server, Sink: &replica{t: t, held: map[string]string{}, gone: map[string]string{}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer cancel()
+		go r.Run(ctx)
+		for range 1000 {
+			server.write()
+			time.Sleep(500 * time.Millisecond)
+			if st := r.Status(); st.Phase > reflector.Stopped {
+				t.Errorf("phase %v", st.Phase)
+			}
+		}
+	})
+}
+
+// A panic in a sink comes out of Run, and the stream is closed all the same.
+func TestSinkPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &panicking{script: &script{answers: []answer{stream(got(initialEnd("5")))}}}
+		r, err := reflector.New(reflector.Options[thing]{Source: s, Sink: s})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if got := recover(); got != "sink" {
+				t.Errorf("recovered %v", got)
+			}
+			if r.Status().Phase != reflector.Stopped || s.ctx.Err() == nil {
+				t.Error("the stream is still open")
+			}
+		}()
+		r.Run(t.Context())
+	})
+}
+
+type panicking struct {
+	*script
+	ctx context.Context
+}
+
+func (p *panicking) Replace([]thing, string) { panic("sink") }
+
+func (p *panicking) Watch(ctx context.Context, opts source.WatchOptions[thing]) (source.Stream[thing], error) {
+	p.ctx = ctx
+	return p.script.Watch(ctx, opts)
+}
+
+// Stopping interrupts every phase, and is no failure.
+func TestStopInEveryPhase(t *testing.T) {
+	tests := map[reflector.Phase][]answer{
+		reflector.WatchListing: {stream(got(added("a@1")))},
+		reflector.Listing:      {failed(errInvalid), {items: []string{"a@1"}, hang: true}},
+		reflector.Watching:     {stream(got(initialEnd("5")))},
+		reflector.BackingOff:   {failed(errMissing)},
+	}
+	for phase, answers := range tests {
+		t.Run(phase.String(), func(t *testing.T) {
+			s := &script{answers: answers}
+			status := play(t, s, reflector.Options[thing]{}, 500*time.Millisecond)
+			if status.Phase != phase {
+				t.Errorf("was %v", status.Phase)
+			}
+			if len(s.errs) > 0 && phase != reflector.BackingOff {
+				t.Errorf("reported %v", s.errs)
+			}
+		})
+	}
+}
+
+// A flood of invalid events fills no log.
+func TestInvalidEventsAreLoggedRarely(t *testing.T) {
+	var log strings.Builder
+	invalid := read{after: time.Second, events: slices.Repeat(events{{Type: source.Invalid, Err: errors.New("not a thing")}}, 100)}
+	s := &script{answers: []answer{stream(append([]read{got(initialEnd("5"))}, slices.Repeat([]read{invalid}, 60)...)...)}}
+	status := play(t, s, reflector.Options[thing]{Logger: slog.New(slog.NewTextHandler(&log, nil))}, 59*time.Second+500*time.Millisecond)
+	if n := strings.Count(log.String(), "invalid event"); n != 6 || status.Invalid != 5900 || status.ResourceVersion != "5" {
+		t.Errorf("%d lines for %d invalid events:\n%s", n, status.Invalid, log.String())
+	}
+	if len(s.errs) != 5900 || s.errs[0].Error() != "things.example.com: invalid event: an event was skipped: not a thing" {
+		t.Errorf("%d errors, the first one %v", len(s.errs), s.errs[0])
+	}
+}
+
+// steady is a source whose one watch never ends, and a sink that counts.
+type steady struct {
+	versions []string
+	batch    events
+	n        int
+	seen     int
+}
+
+func (s *steady) List(context.Context, source.ListOptions[thing], func(thing) error) (source.ListResult, error) {
+	return source.ListResult{}, errors.ErrUnsupported
+}
+func (s *steady) Watch(context.Context, source.WatchOptions[thing]) (source.Stream[thing], error) {
+	return s, nil
+}
+func (s *steady) Next(buf events) (events, error) {
+	s.n++
+	for i := range s.batch {
+		s.batch[i].ResourceVersion = s.versions[s.n%len(s.versions)]
+	}
+	return append(buf, s.batch...), nil
+}
+func (s *steady) Close() error                          { return nil }
+func (s *steady) Known(_, _, _, _ []byte) (thing, bool) { return nil, false }
+func (s *steady) Events(batch events)                   { s.seen += len(batch) }
+func (s *steady) Replace(items []thing, _ string)       { s.seen += len(items) }
+
+func newSteady(tb testing.TB, batch int) (*steady, *reflector.Reflector[thing]) {
+	s := &steady{batch: slices.Repeat(events{modified("a@1")}, batch)}
+	for i := range 1 << 16 {
+		s.versions = append(s.versions, strconv.Itoa(1000+i))
+	}
+	r, err := reflector.New(reflector.Options[thing]{Source: s, Sink: s, ResourceVersion: "1"})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for range 3 { // starting, opening the watch, growing the buffer
+		r.Step(tb.Context())
+	}
+	return s, r
+}
+
+func TestBatchesDoNotAllocate(t *testing.T) {
+	s, r := newSteady(t, 10)
+	ctx := t.Context()
+	if n := testing.AllocsPerRun(1000, func() { r.Step(ctx) }); n != 0 {
+		t.Errorf("%v allocations a batch", n)
+	}
+	if s.seen != 10*1002 {
+		t.Errorf("the sink saw %d events", s.seen)
+	}
+}
+
+func BenchmarkBatch(b *testing.B) {
+	for _, size := range []int{1, 100} {
+		b.Run(strconv.Itoa(size), func(b *testing.B) {
+			_, r := newSteady(b, size)
+			ctx := b.Context()
+			b.ReportAllocs()
+			for b.Loop() {
+				r.Step(ctx)
+			}
+		})
+	}
+}
