@@ -1,0 +1,113 @@
+package replicaset
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tidings/tidings/controller"
+)
+
+// claim returns those of the pods that the owner owns in the end: it adopts orphans that match its selector and
+// releases pods that no longer do. candidates are the owner's pods and the orphans of its namespace.
+func (e *engine[O]) claim(ctx context.Context, owner O, want spec, candidates []*corev1.Pod) ([]*corev1.Pod, error) {
+	var claimed []*corev1.Pod
+	var errs []error
+	alive := e.onceAlive(ctx, owner)
+	leaving := owner.GetDeletionTimestamp() != nil
+	for _, p := range candidates {
+		matches := want.selector.Matches(labels.Set(p.Labels))
+		owned := metav1.IsControlledBy(p, owner)
+		switch {
+		case owned && matches:
+			claimed = append(claimed, p)
+		case leaving || ended(p) || p.DeletionTimestamp != nil:
+			// what is going away anyway is neither adopted nor released
+		case owned:
+			errs = append(errs, e.release(ctx, owner, p))
+		case matches:
+			adopted, err := e.adopt(ctx, owner, p, alive)
+			if adopted != nil {
+				claimed = append(claimed, adopted)
+			}
+			errs = append(errs, err)
+		}
+	}
+	return claimed, errors.Join(errs...)
+}
+
+// onceAlive returns a function that reads the owner uncached, the first time it is called, and returns an error unless it is the
+// same object and not being deleted. An owner that the garbage collector is orphaning must not take its pods back.
+func (e *engine[O]) onceAlive(ctx context.Context, owner O) func() error {
+	var checked bool
+	var result error
+	return func() error {
+		if !checked {
+			checked, result = true, e.alive(ctx, owner)
+		}
+		return result
+	}
+}
+
+func (e *engine[O]) alive(ctx context.Context, owner O) error {
+	fresh, err := e.kind.get(ctx, owner.GetNamespace(), owner.GetName())
+	switch {
+	case err != nil:
+		return err
+	case fresh.GetUID() != owner.GetUID():
+		return fmt.Errorf("%s %s/%s was deleted and created again", e.kind.Kind, owner.GetNamespace(), owner.GetName())
+	case fresh.GetDeletionTimestamp() != nil:
+		return fmt.Errorf("%s %s/%s is being deleted", e.kind.Kind, owner.GetNamespace(), owner.GetName())
+	default:
+		return nil
+	}
+}
+
+// adopt makes the owner the pod's controller. A pod that is gone is no error, and no pod.
+func (e *engine[O]) adopt(ctx context.Context, owner O, p *corev1.Pod, alive func() error) (*corev1.Pod, error) {
+	if err := alive(); err != nil {
+		return nil, fmt.Errorf("cannot adopt pod %s: %w", p.Name, err)
+	}
+	ref := metav1.NewControllerRef(owner, e.kind.GroupVersionKind)
+	adopted, err := e.patchOwners(ctx, p, []any{ref})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot adopt pod %s: %w", p.Name, err)
+	}
+	return adopted, nil
+}
+
+// release takes the owner's reference off the pod.
+func (e *engine[O]) release(ctx context.Context, owner O, p *corev1.Pod) error {
+	_, err := e.patchOwners(ctx, p, []any{map[string]any{"$patch": "delete", "uid": owner.GetUID()}})
+	if apierrors.IsNotFound(err) || apierrors.IsInvalid(err) {
+		return nil // it is gone, or another pod has its name by now
+	}
+	if err != nil {
+		return fmt.Errorf("cannot release pod %s: %w", p.Name, err)
+	}
+	return nil
+}
+
+// patchOwners merges references into the pod's, provided that the pod is the one we know.
+func (e *engine[O]) patchOwners(ctx context.Context, p *corev1.Pod, references []any) (*corev1.Pod, error) {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": p.UID, "ownerReferences": references}})
+	if err != nil {
+		return nil, err
+	}
+	patched, err := e.client.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+	if err != nil {
+		return nil, err
+	}
+	controller.Wrote(ctx, e.pods, patched)
+	return patched, nil
+}

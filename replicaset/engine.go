@@ -1,0 +1,223 @@
+package replicaset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/record"
+
+	"github.com/tidings/tidings"
+	"github.com/tidings/tidings/controller"
+	"github.com/tidings/tidings/object"
+)
+
+// engine reconciles owners of type O with their pods. It is safe for use by several workers.
+type engine[O object.Object] struct {
+	kind   kind[O]
+	client kubernetes.Interface
+	events record.EventRecorder // may be nil
+	burst  int
+
+	owners *tidings.SharedInformer[O]
+	pods   *tidings.SharedInformer[*corev1.Pod]
+	// byOwner finds pods by the uid of their controller, and orphans by orphansOf their namespace.
+	byOwner *tidings.Index[*corev1.Pod]
+	// siblings finds owners by the uid of their own controller: the ReplicaSets of one Deployment.
+	siblings *tidings.Index[O]
+
+	expectations *expectations
+	doubt        doubt
+	// noTerminating is set once the server has been seen to drop terminatingReplicas, as older ones do.
+	noTerminating atomic.Bool
+}
+
+func newEngine[O object.Object](k kind[O], owners *tidings.SharedInformer[O], pods *tidings.SharedInformer[*corev1.Pod], opts Options) *engine[O] {
+	e := &engine[O]{
+		kind: k, client: opts.Client, events: opts.Events, burst: opts.Burst,
+		owners: owners, pods: pods, expectations: newExpectations(),
+	}
+	if e.burst == 0 {
+		e.burst = defaultBurst
+	}
+	e.byOwner = tidings.AddIndex(pods, "owner", func(p *corev1.Pod) []string {
+		if ref := metav1.GetControllerOfNoCopy(p); ref != nil {
+			return []string{string(ref.UID)}
+		}
+		return []string{orphansOf(p.Namespace)}
+	})
+	e.siblings = tidings.AddIndex(owners, "controller", func(o O) []string {
+		if ref := metav1.GetControllerOfNoCopy(o); ref != nil {
+			return []string{string(ref.UID)}
+		}
+		return nil
+	})
+	return e
+}
+
+// orphansOf is the value under which the index has a namespace's orphans. No uid begins with a slash.
+func orphansOf(namespace string) string { return "/" + namespace }
+
+// concerned maps a pod to its owner, and an orphan to every owner that could adopt it.
+func (e *engine[O]) concerned(p *corev1.Pod, enqueue func(object.Key)) {
+	if ref := metav1.GetControllerOfNoCopy(p); ref != nil {
+		if owner, ok := e.ownerOf(p, ref); ok {
+			enqueue(object.KeyOf(owner))
+		}
+		return
+	}
+	for key, owner := range e.owners.Snapshot().Namespace(p.Namespace) {
+		if want, err := e.kind.spec(owner); err == nil && want.selector.Matches(labels.Set(p.Labels)) {
+			enqueue(key)
+		}
+	}
+}
+
+// ownerOf finds the owner that a pod's controller reference names, if it is one of ours and still the same object.
+func (e *engine[O]) ownerOf(p *corev1.Pod, ref *metav1.OwnerReference) (O, bool) {
+	owner, ok := e.owners.Get(object.Key{Namespace: p.Namespace, Name: ref.Name})
+	return owner, ok && ref.Kind == e.kind.Kind && owner.GetUID() == ref.UID
+}
+
+// observe notes in the expectations what a change shows, before the change's owner is enqueued, which is why it is a
+// predicate. A resync shows nothing and does not pass: owners are resynced themselves.
+func (e *engine[O]) observe(d object.Delta[*corev1.Pod]) bool {
+	if d.Type == object.Sync {
+		return false
+	}
+	if ref := metav1.GetControllerOfNoCopy(d.Object); ref != nil {
+		owner := object.Key{Namespace: d.Key.Namespace, Name: ref.Name}
+		switch {
+		case d.Type == object.Deleted, d.Object.DeletionTimestamp != nil:
+			e.expectations.deleted(owner, ref.UID, d.Object.UID)
+		case d.Type == object.Added:
+			e.expectations.created(owner, ref.UID, 1)
+		}
+	}
+	return true
+}
+
+// reconcile brings one owner's pods and status in line with its spec.
+func (e *engine[O]) reconcile(ctx context.Context, key object.Key) (controller.Result, error) {
+	owner, ok := e.owners.Get(key)
+	if !ok {
+		e.expectations.forget(key)
+		e.doubt.forget(key)
+		return controller.Result{}, nil
+	}
+	want, err := e.kind.spec(owner)
+	if err != nil {
+		return controller.Result{}, controller.Terminal(fmt.Errorf("%s %s: %w", e.kind.Kind, key, err))
+	}
+	if e.doubt.has(key) {
+		clear, err := e.clearDoubt(ctx, owner, want)
+		if err != nil || !clear {
+			return controller.Result{RequeueAfter: time.Millisecond}, err // the gate holds it until the cache has caught up
+		}
+	}
+	// The expectations are asked before the pods are read: what fulfils them later is in the pods already.
+	mayScale, wait := e.expectations.fulfilled(key, owner.GetUID())
+	pods, err := e.claimFrom(ctx, owner, want)
+	if err != nil {
+		return controller.Result{}, err
+	}
+	return e.settle(ctx, owner, want, pods, mayScale && owner.GetDeletionTimestamp() == nil, wait)
+}
+
+// claimFrom returns the owner's pods, adopted ones included and released ones left out.
+func (e *engine[O]) claimFrom(ctx context.Context, owner O, want spec) ([]*corev1.Pod, error) {
+	snap := e.pods.Snapshot()
+	candidates := slices.Collect(snap.ByIndex(e.byOwner, string(owner.GetUID())))
+	candidates = slices.AppendSeq(candidates, snap.ByIndex(e.byOwner, orphansOf(owner.GetNamespace())))
+	return e.claim(ctx, owner, want, candidates)
+}
+
+// settle scales if it may, writes the status, and says when to look again.
+func (e *engine[O]) settle(ctx context.Context, owner O, want spec, pods []*corev1.Pod, mayScale bool, wait time.Duration) (controller.Result, error) {
+	now := scaled{active: filter(pods, active)}
+	if mayScale {
+		now = e.scale(ctx, owner, want, now.active)
+	}
+	leaving := len(filter(pods, terminating)) + now.leaving
+	checked := time.Now()
+	if err := e.writeStatus(ctx, owner, want, now, leaving, checked); err != nil {
+		return controller.Result{}, errors.Join(now.err, err)
+	}
+	if now.err != nil {
+		return controller.Result{}, now.err
+	}
+	if !mayScale {
+		return controller.Result{RequeueAfter: wait}, nil
+	}
+	return controller.Result{RequeueAfter: nextAvailable(now.active, want.minReadySeconds, checked)}, nil
+}
+
+func filter(pods []*corev1.Pod, keep func(*corev1.Pod) bool) []*corev1.Pod {
+	var kept []*corev1.Pod
+	for _, p := range pods {
+		if keep(p) {
+			kept = append(kept, p)
+		}
+	}
+	return kept
+}
+
+// nextAvailable is how long it takes until another pod becomes available; 0 if none is on the way.
+func nextAvailable(pods []*corev1.Pod, minReadySeconds int32, now time.Time) time.Duration {
+	var next time.Duration
+	for _, p := range pods {
+		if wait, known := availableIn(p, minReadySeconds, now); known && wait > 0 && (next == 0 || wait < next) {
+			next = wait
+		}
+	}
+	return next
+}
+
+// writeStatus writes the owner's status if it differs from the one in the cache.
+func (e *engine[O]) writeStatus(ctx context.Context, owner O, want spec, is scaled, leaving int, now time.Time) error {
+	before := e.kind.status(owner)
+	after := before
+	if after.terminating = nil; e.kind.countsTerminating && !e.noTerminating.Load() {
+		after.terminating = new(int32)
+	}
+	after.count(want, is.active, leaving, now)
+	after.failure(is.err, is.reason, now)
+	after.observedGeneration = owner.GetGeneration()
+	if after.equal(before) {
+		return nil
+	}
+	written, err := e.kind.updateStatus(ctx, owner, after)
+	if apierrors.IsNotFound(err) {
+		return nil // it was deleted, and the cache will tell
+	}
+	if err != nil {
+		return fmt.Errorf("%s %s: the status cannot be written: %w", e.kind.Kind, object.KeyOf(owner), err)
+	}
+	if after.terminating != nil && e.kind.status(written).terminating == nil {
+		e.noTerminating.Store(true)
+	}
+	controller.Wrote(ctx, e.owners, written)
+	return nil
+}
+
+// related are the pods of all owners that have the same controller, by which crowded nodes are told. Without a
+// controller they are the owner's own.
+func (e *engine[O]) related(owner O, own []*corev1.Pod) []*corev1.Pod {
+	ref := metav1.GetControllerOfNoCopy(owner)
+	if ref == nil {
+		return own
+	}
+	var pods []*corev1.Pod
+	for sibling := range e.siblings.All(string(ref.UID)) {
+		pods = slices.AppendSeq(pods, e.byOwner.All(string(sibling.GetUID())))
+	}
+	return pods
+}

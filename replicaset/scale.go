@@ -1,0 +1,194 @@
+package replicaset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/tidings/tidings/controller"
+	"github.com/tidings/tidings/object"
+)
+
+// The reasons of events and of the failure condition.
+const (
+	reasonCreated      = "SuccessfulCreate"
+	reasonCreateFailed = "FailedCreate"
+	reasonDeleted      = "SuccessfulDelete"
+	reasonDeleteFailed = "FailedDelete"
+)
+
+// scaled is what a scaling led to.
+type scaled struct {
+	active  []*corev1.Pod // the replicas there are now
+	leaving int           // how many of those before were deleted and take their time to end
+	reason  string        // what err is about
+	err     error
+}
+
+// scale creates or deletes pods until there are as many as wanted.
+func (e *engine[O]) scale(ctx context.Context, owner O, want spec, active []*corev1.Pod) scaled {
+	switch missing := want.replicas - len(active); {
+	case missing > 0:
+		return e.scaleUp(ctx, owner, want, active, min(missing, e.burst))
+	case missing < 0:
+		return e.scaleDown(ctx, owner, active, min(-missing, e.burst))
+	default:
+		return scaled{active: active}
+	}
+}
+
+func (e *engine[O]) scaleUp(ctx context.Context, owner O, want spec, active []*corev1.Pod, n int) scaled {
+	key, uid := object.KeyOf(owner), owner.GetUID()
+	pod := e.podFor(owner, want.template)
+	e.expectations.expectCreates(key, uid, n)
+	var mu sync.Mutex
+	var created []*corev1.Pod
+	err := slowStart(n, func() error {
+		p, err := e.create(ctx, owner, pod)
+		if err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		created = append(created, p)
+		return nil
+	})
+	e.expectations.created(key, uid, n-len(created)) // nobody will see those
+	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		err = nil // nothing can be created any more, and the owner will be deleted
+	}
+	return scaled{active: slices.Concat(active, created), reason: reasonCreateFailed, err: err}
+}
+
+// slowStart calls fn n times, in batches of 1, 2, 4 … whose calls run side by side. It ends after a batch in
+// which a call failed, with that call's error: what refuses one pod will likely refuse hundreds.
+func slowStart(n int, fn func() error) error {
+	for batch := 1; n > 0; batch *= 2 {
+		size := min(batch, n)
+		if err := sideBySide(size, func(int) error { return fn() }); err != nil {
+			return err
+		}
+		n -= size
+	}
+	return nil
+}
+
+// sideBySide calls fn for 0 … n-1 at once, waits for all and returns the first error.
+func sideBySide(n int, fn func(i int) error) error {
+	errs := make([]error, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() { errs[i] = fn(i) })
+	}
+	wg.Wait()
+	if i := slices.IndexFunc(errs, func(err error) bool { return err != nil }); i >= 0 {
+		return errs[i]
+	}
+	return nil
+}
+
+// podFor makes a new pod from the template.
+func (e *engine[O]) podFor(owner O, template *corev1.PodTemplateSpec) *corev1.Pod {
+	t := template.DeepCopy()
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			GenerateName: namePrefix(owner.GetName()), Namespace: owner.GetNamespace(),
+			Labels: t.Labels, Annotations: t.Annotations, Finalizers: t.Finalizers,
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(owner, e.kind.GroupVersionKind)},
+		},
+		Spec: t.Spec,
+	}
+}
+
+// namePrefix is what the names of an owner's pods begin with: its own, with a dash where that makes a valid name.
+func namePrefix(owner string) string {
+	if prefix := owner + "-"; len(validation.IsDNS1123Subdomain(prefix+"x")) == 0 {
+		return prefix
+	}
+	return owner
+}
+
+func (e *engine[O]) create(ctx context.Context, owner O, pod *corev1.Pod) (*corev1.Pod, error) {
+	created, err := e.client.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
+	if err != nil {
+		e.doubt.note(object.KeyOf(owner), err)
+		if !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+			e.event(owner, corev1.EventTypeWarning, reasonCreateFailed, "Error creating: %v", err)
+		}
+		return nil, err
+	}
+	controller.Wrote(ctx, e.pods, created)
+	e.event(owner, corev1.EventTypeNormal, reasonCreated, "Created pod: %s", created.Name)
+	return created, nil
+}
+
+func (e *engine[O]) scaleDown(ctx context.Context, owner O, active []*corev1.Pod, n int) scaled {
+	key, uid := object.KeyOf(owner), owner.GetUID()
+	chosen := victims(active, e.related(owner, active), n, time.Now())
+	uids := make([]types.UID, 0, len(chosen))
+	for _, p := range chosen {
+		uids = append(uids, p.UID)
+	}
+	e.expectations.expectDeletes(key, uid, uids)
+	gone := make([]bool, len(chosen))
+	err := sideBySide(len(chosen), func(i int) error {
+		err := e.delete(ctx, owner, chosen[i])
+		if err == nil {
+			gone[i] = true
+			return nil
+		}
+		e.expectations.deleted(key, uid, chosen[i].UID) // nobody will see it
+		if errors.Is(err, errGone) {
+			gone[i] = true
+			return nil
+		}
+		return err
+	})
+	var result scaled
+	for _, p := range active {
+		if i := slices.Index(chosen, p); i < 0 || !gone[i] {
+			result.active = append(result.active, p)
+		} else if p.Spec.NodeName != "" { // a pod that no kubelet has is gone at once
+			result.leaving++
+		}
+	}
+	result.reason, result.err = reasonDeleteFailed, err
+	return result
+}
+
+// errGone says that a pod to delete was not there any more.
+var errGone = errors.New("the pod is gone")
+
+// delete deletes the pod, provided that it is the one we know.
+func (e *engine[O]) delete(ctx context.Context, owner O, p *corev1.Pod) error {
+	err := e.client.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(p.UID))})
+	switch {
+	case err == nil:
+		controller.Deleted(ctx, e.pods, p)
+		e.event(owner, corev1.EventTypeNormal, reasonDeleted, "Deleted pod: %s", p.Name)
+		return nil
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err): // gone, or its name is another pod's
+		controller.Deleted(ctx, e.pods, p)
+		return errGone
+	default:
+		e.doubt.note(object.KeyOf(owner), err)
+		e.event(owner, corev1.EventTypeWarning, reasonDeleteFailed, "Error deleting: %v", err)
+		return fmt.Errorf("cannot delete pod %s: %w", p.Name, err)
+	}
+}
+
+// event records what happened to the owner, where somebody wants to know.
+func (e *engine[O]) event(owner O, eventType, reason, format string, args ...any) {
+	if e.events != nil {
+		e.events.Eventf(owner, eventType, reason, format, args...)
+	}
+}
