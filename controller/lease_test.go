@@ -1,0 +1,435 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// leaseServer is an API server that has room for one lease.
+type leaseServer struct {
+	mu      sync.Mutex
+	lease   *coordinationv1.Lease
+	version int
+	updates int
+}
+
+var leases = schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
+
+// edit changes the lease behind everyone's back; nil deletes it.
+func (s *leaseServer) edit(change func(*coordinationv1.Lease)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if change == nil {
+		s.lease = nil
+		return
+	}
+	lease := s.lease.DeepCopy()
+	change(lease)
+	s.store(lease)
+}
+
+func (s *leaseServer) store(lease *coordinationv1.Lease) *coordinationv1.Lease {
+	s.version++
+	s.updates++
+	s.lease = lease.DeepCopy()
+	s.lease.ResourceVersion = strconv.Itoa(s.version)
+	return s.lease.DeepCopy()
+}
+
+// leaseClient is one process's way to a leaseServer.
+type leaseClient struct {
+	server *leaseServer
+	// delay is how long a call may take, half of it on each way. Nil means no time.
+	delay func() time.Duration
+	// fails is asked on each way whether the call breaks. Nil means never.
+	fails func() bool
+	cut   atomic.Bool // calls go nowhere
+}
+
+// leg is one way of a call.
+func (c *leaseClient) leg(ctx context.Context) error {
+	if c.cut.Load() {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	if c.delay != nil {
+		select {
+		case <-time.After(c.delay() / 2):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	if c.fails != nil && c.fails() {
+		return errBroken
+	}
+	return nil
+}
+
+// call makes a call: what comes back may get lost after it was done.
+func (c *leaseClient) call(ctx context.Context, do func(s *leaseServer) (*coordinationv1.Lease, error)) (*coordinationv1.Lease, error) {
+	if err := c.leg(ctx); err != nil {
+		return nil, err
+	}
+	c.server.mu.Lock()
+	lease, err := do(c.server)
+	c.server.mu.Unlock()
+	if err := c.leg(ctx); err != nil {
+		return nil, err
+	}
+	return lease, err
+}
+
+func (c *leaseClient) Get(ctx context.Context, name string, _ metav1.GetOptions) (*coordinationv1.Lease, error) {
+	return c.call(ctx, func(s *leaseServer) (*coordinationv1.Lease, error) {
+		if s.lease == nil {
+			return nil, apierrors.NewNotFound(leases, name)
+		}
+		return s.lease.DeepCopy(), nil
+	})
+}
+
+func (c *leaseClient) Create(ctx context.Context, lease *coordinationv1.Lease, _ metav1.CreateOptions) (*coordinationv1.Lease, error) {
+	return c.call(ctx, func(s *leaseServer) (*coordinationv1.Lease, error) {
+		if s.lease != nil {
+			return nil, apierrors.NewAlreadyExists(leases, lease.Name)
+		}
+		return s.store(lease), nil
+	})
+}
+
+func (c *leaseClient) Update(ctx context.Context, lease *coordinationv1.Lease, _ metav1.UpdateOptions) (*coordinationv1.Lease, error) {
+	return c.call(ctx, func(s *leaseServer) (*coordinationv1.Lease, error) {
+		if s.lease == nil {
+			return nil, apierrors.NewNotFound(leases, lease.Name)
+		}
+		if s.lease.ResourceVersion != lease.ResourceVersion {
+			return nil, apierrors.NewConflict(leases, lease.Name, errors.New("it was changed"))
+		}
+		return s.store(lease), nil
+	})
+}
+
+// candidate is a process that wants to lead.
+type candidate struct {
+	elector *LeaseElector
+	client  *leaseClient
+	leads   atomic.Bool
+	cause   error // why its turn ended
+	stop    context.CancelFunc
+	done    chan error
+}
+
+func newCandidate(s *leaseServer, identity string) *candidate {
+	client := &leaseClient{server: s}
+	return &candidate{
+		client:  client,
+		elector: &LeaseElector{Client: client, Name: "demo", Identity: identity},
+		done:    make(chan error, 1),
+	}
+}
+
+func (c *candidate) start() *candidate {
+	ctx, cancel := context.WithCancel(context.Background())
+	c.stop = cancel
+	go func() {
+		c.done <- c.elector.Lead(ctx, func(ctx context.Context) error {
+			c.leads.Store(true)
+			<-ctx.Done()
+			c.cause = context.Cause(ctx)
+			c.leads.Store(false)
+			return nil
+		})
+	}()
+	return c
+}
+
+func TestLeaseIsHandedOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &leaseServer{}
+		a := newCandidate(s, "a").start()
+		synctest.Wait()
+		b := newCandidate(s, "b").start()
+		time.Sleep(time.Hour)
+		if !a.leads.Load() || b.leads.Load() || b.elector.Leader() != "a" {
+			t.Fatalf("a leads: %v, b leads: %v, b knows %q", a.leads.Load(), b.leads.Load(), b.elector.Leader())
+		}
+		a.stop()
+		if err := <-a.done; err != nil {
+			t.Error(err)
+		}
+		time.Sleep(3 * time.Second) // the retry period and a bit
+		if !b.leads.Load() {
+			t.Error("b does not lead soon after a gave the lease back")
+		}
+		b.stop()
+		if err := <-b.done; err != nil {
+			t.Error(err)
+		}
+		if n := *s.lease.Spec.LeaseTransitions; n != 1 {
+			t.Errorf("%d transitions", n)
+		}
+		if holder(s.lease) != "" {
+			t.Errorf("the lease is still held by %q", holder(s.lease))
+		}
+	})
+}
+
+func TestKilledLeaderIsReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &leaseServer{}
+		a := newCandidate(s, "a").start()
+		synctest.Wait()
+		b := newCandidate(s, "b").start()
+		time.Sleep(time.Minute)
+		a.client.cut.Store(true)
+		a.stop()
+		<-a.done
+		time.Sleep(4 * time.Second)
+		if b.leads.Load() {
+			t.Error("b leads before the lease is over")
+		}
+		time.Sleep(14 * time.Second)
+		if !b.leads.Load() {
+			t.Error("b does not lead")
+		}
+		b.stop()
+		<-b.done
+	})
+}
+
+func TestLeaderStopsWhenItCannotRenew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &leaseServer{}
+		a := newCandidate(s, "a").start()
+		time.Sleep(time.Minute)
+		a.client.cut.Store(true)
+		time.Sleep(7 * time.Second)
+		if !a.leads.Load() {
+			t.Error("a gave up too early")
+		}
+		time.Sleep(3 * time.Second)
+		if a.leads.Load() {
+			t.Error("a leads after its deadline")
+		}
+		if err := <-a.done; !errors.Is(err, ErrLeaseLost) || !errors.Is(a.cause, ErrLeaseLost) {
+			t.Errorf("err %v, cause %v", err, a.cause)
+		}
+	})
+}
+
+func TestLeaderStopsWhenTheLeaseIsNotItsOwn(t *testing.T) {
+	other := "other"
+	for name, change := range map[string]func(*coordinationv1.Lease){
+		"taken":   func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = &other },
+		"freed":   func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = nil },
+		"deleted": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &leaseServer{}
+				a := newCandidate(s, "a").start()
+				time.Sleep(time.Minute)
+				s.edit(change)
+				time.Sleep(3 * time.Second)
+				select {
+				case err := <-a.done:
+					if !errors.Is(err, ErrLeaseLost) {
+						t.Error(err)
+					}
+				default:
+					t.Error("a still leads")
+				}
+			})
+		})
+	}
+}
+
+func TestLeaderGoesOnWhenOnlyALabelChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &leaseServer{}
+		a := newCandidate(s, "a").start()
+		for range 5 {
+			time.Sleep(time.Minute)
+			s.edit(func(l *coordinationv1.Lease) { l.Labels = map[string]string{"edited": "yes"} })
+		}
+		time.Sleep(time.Minute)
+		if !a.leads.Load() {
+			t.Error("a does not lead")
+		}
+		a.stop()
+		<-a.done
+	})
+}
+
+// TestClocksDoNotMatter finds a lease whose times are from another age.
+func TestClocksDoNotMatter(t *testing.T) {
+	for _, skew := range []time.Duration{-1000 * time.Hour, 1000 * time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &leaseServer{lease: &coordinationv1.Lease{}}
+			renewed, other, seconds := metav1.NewMicroTime(time.Now().Add(skew)), "other", int32(60)
+			s.edit(func(l *coordinationv1.Lease) {
+				l.Spec = coordinationv1.LeaseSpec{HolderIdentity: &other, RenewTime: &renewed, LeaseDurationSeconds: &seconds}
+			})
+			a := newCandidate(s, "a").start()
+			time.Sleep(59 * time.Second)
+			if a.leads.Load() {
+				t.Error("a leads before the time that the holder was promised")
+			}
+			time.Sleep(5 * time.Second)
+			if !a.leads.Load() {
+				t.Error("a does not lead")
+			}
+			a.stop()
+			<-a.done
+		})
+	}
+}
+
+func TestRenewalIsOneCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &leaseServer{}
+		a := newCandidate(s, "a")
+		var calls atomic.Int64
+		a.client.delay = func() time.Duration { calls.Add(1); return 0 }
+		a.start()
+		time.Sleep(time.Hour)
+		a.stop()
+		<-a.done
+		if legs := int(calls.Load()); legs != 2*(s.updates+1) {
+			t.Errorf("%d calls for %d writes", legs/2, s.updates)
+		}
+	})
+}
+
+func TestLeadReturnsTheErrorOfRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &leaseServer{}
+		err := newCandidate(s, "a").elector.Lead(t.Context(), func(context.Context) error { return errBroken })
+		if err != errBroken || holder(s.lease) != "" {
+			t.Errorf("%v, held by %q", err, holder(s.lease))
+		}
+	})
+}
+
+func TestLeaseElectorChecksItsFields(t *testing.T) {
+	client := &leaseClient{server: &leaseServer{}}
+	for want, e := range map[string]*LeaseElector{
+		"have to be set":        {Client: client, Name: "demo"},
+		"want whole seconds":    {Client: client, Name: "demo", Identity: "a", Duration: time.Millisecond},
+		"15s < 15s":             {Client: client, Name: "demo", Identity: "a", RenewDeadline: 15 * time.Second, RetryPeriod: 15 * time.Second},
+		"2s < 20s < 15s":        {Client: client, Name: "demo", Identity: "a", RenewDeadline: 20 * time.Second, RetryPeriod: 2 * time.Second},
+		"have -1s < 10s < 15s":  {Client: client, Name: "demo", Identity: "a", RetryPeriod: -time.Second},
+		"have 9s < 10s < 15s":   {Client: client, Name: "demo", Identity: "a", RetryPeriod: 9 * time.Second},
+		"Duration is -1s, want": {Client: client, Name: "demo", Identity: "a", Duration: -time.Second},
+	} {
+		if err := e.Lead(t.Context(), nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not say %q", err, want)
+		}
+	}
+}
+
+// TestNeverTwoLeaders lets three candidates fight over a lease with calls that are slow, fail, or work without
+// telling, and with leaders that are cut off or stopped. There must never be two, and in the end there must be one.
+func TestNeverTwoLeaders(t *testing.T) {
+	for range 20 {
+		seed := rand.Uint64()
+		synctest.Test(t, func(t *testing.T) {
+			defer func() {
+				if t.Failed() {
+					t.Logf("seed %d", seed)
+				}
+			}()
+			fightForLease(t, rand.New(rand.NewPCG(seed, 0)))
+		})
+	}
+}
+
+func fightForLease(t *testing.T, random *rand.Rand) {
+	s := &leaseServer{}
+	var mu sync.Mutex // for random
+	number := func(n int) int {
+		mu.Lock()
+		defer mu.Unlock()
+		return random.IntN(n)
+	}
+	var calm atomic.Bool
+	candidates := make([]*candidate, 3)
+	turns := 0
+	renew := func(i int) {
+		c := newCandidate(s, fmt.Sprint("candidate-", i, "-", turns))
+		turns++
+		c.client.delay = func() time.Duration {
+			if calm.Load() {
+				return 0
+			}
+			return time.Duration(number(4000)) * time.Millisecond * time.Duration(1+number(2)*number(4))
+		}
+		c.client.fails = func() bool { return !calm.Load() && number(8) == 0 }
+		candidates[i] = c.start()
+	}
+	for i := range candidates {
+		renew(i)
+	}
+	check := func() (leaders int) {
+		for _, c := range candidates {
+			if c.leads.Load() {
+				leaders++
+			}
+		}
+		if leaders > 1 {
+			t.Errorf("%d leaders", leaders)
+		}
+		return leaders
+	}
+	for range 2000 {
+		time.Sleep(time.Duration(number(1000)) * time.Millisecond)
+		i := number(len(candidates))
+		switch c := candidates[i]; {
+		case number(60) == 0:
+			c.client.cut.Store(true)
+		case number(60) == 0:
+			c.stop()
+		}
+		for i, c := range candidates {
+			select {
+			case <-c.done:
+				renew(i)
+			default:
+			}
+		}
+		check()
+	}
+	calm.Store(true)
+	for _, c := range candidates {
+		c.client.cut.Store(false)
+	}
+	for i, c := range candidates {
+		select {
+		case <-c.done:
+			renew(i)
+		default:
+		}
+	}
+	time.Sleep(time.Minute)
+	if check() != 1 {
+		t.Error("nobody leads although all is calm")
+	}
+	for _, c := range candidates {
+		c.stop()
+		<-c.done
+	}
+}
