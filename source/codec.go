@@ -1,6 +1,7 @@
 package source
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/tidings/tidings/internal/wire"
 	"github.com/tidings/tidings/internal/wire/json"
+	"github.com/tidings/tidings/internal/wire/proto"
 	"github.com/tidings/tidings/object"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -92,14 +94,14 @@ func (c *codec[T]) item(data []byte, known Known[T]) (T, error) { return c.objec
 func (c *codec[T]) event(data []byte, known Known[T]) (T, error) {
 	if c.protobuf {
 		e, err := openEnvelope(data)
-		if err == nil && !c.wanted.Empty() && (string(e.kind) != c.wanted.Kind || string(e.apiVersion) != c.apiVersion) {
-			err = c.wrongKind(schema.FromAPIVersionAndKind(string(e.apiVersion), string(e.kind)))
+		if err == nil && !c.wanted.Empty() && (string(e.Kind) != c.wanted.Kind || string(e.APIVersion) != c.apiVersion) {
+			err = c.wrongKind(schema.FromAPIVersionAndKind(string(e.APIVersion), string(e.Kind)))
 		}
 		if err != nil {
 			var zero T
 			return zero, err
 		}
-		data = e.raw
+		data = e.Raw
 	}
 	return c.object(data, known)
 }
@@ -162,20 +164,35 @@ func (c *codec[T]) setKind(o T) {
 	}
 }
 
-// learn checks what a list says it holds, and remembers it for items that do not say so themselves.
-func (c *codec[T]) learn(head listHead) error {
+// learn checks what a list says it holds, and remembers it for items that do not say so themselves. complete is set
+// when the whole list was read.
+func (c *codec[T]) learn(head listHead, complete bool) error {
 	if head.kind == "" {
+		if complete {
+			return fmt.Errorf("list %v: %w", c.target, errNoList)
+		}
 		return nil
 	}
 	if got := schema.FromAPIVersionAndKind(head.apiVersion, head.kind); !c.wanted.Empty() &&
 		got != c.wanted.GroupVersion().WithKind(c.wanted.Kind+"List") {
-		return fmt.Errorf("%v: the list's %w", c.target, c.wrongKind(got))
+		return fmt.Errorf("list %v: the list's %w", c.target, c.wrongKind(got))
 	}
 	if d, ok := c.decoder.(interface{ SetDefaultKind(apiVersion, kind string) }); ok {
 		h := json.ListHead{TypeMeta: metav1.TypeMeta{APIVersion: head.apiVersion, Kind: head.kind}}
 		d.SetDefaultKind(h.ItemKind())
 	}
 	return nil
+}
+
+var errNoList = errors.New("the answer has no kind, so it is not a list")
+
+// openEnvelope takes the envelope off an object in protobuf.
+func openEnvelope(data []byte) (proto.Envelope, error) {
+	e, err := proto.ParseEnvelope(data)
+	if err == nil && len(e.ContentEncoding) > 0 {
+		err = fmt.Errorf("unknown content encoding %.64q", e.ContentEncoding)
+	}
+	return e, err
 }
 
 // bookmark reads the metadata of a bookmark. It does not use the decoder, which may trim the annotation that matters.
@@ -187,7 +204,7 @@ func (c *codec[T]) bookmark(data []byte) (metav1.Object, error) {
 	}
 	e, err := openEnvelope(data)
 	if err == nil {
-		err = m.Unmarshal(e.raw)
+		err = m.Unmarshal(e.Raw)
 	}
 	return &m, err
 }

@@ -2,11 +2,11 @@ package source
 
 import (
 	"maps"
-	"reflect"
 	"strings"
 
 	"github.com/tidings/tidings/internal/wire"
 	"github.com/tidings/tidings/internal/wire/json"
+	"github.com/tidings/tidings/internal/wire/proto"
 	"github.com/tidings/tidings/object"
 )
 
@@ -27,11 +27,10 @@ func jsonDecoder[T object.Object](f form, options wire.Options) (wire.Decoder[T]
 
 // protobufDecoder makes the protobuf decoder for T, nil if T has no protobuf encoding.
 func protobufDecoder[T object.Object](options wire.Options) (wire.Decoder[T], error) {
-	var zero T
-	if _, ok := any(zero).(interface{ Unmarshal([]byte) error }); !ok {
+	if !proto.Supports[T]() {
 		return nil, nil
 	}
-	return generated[T]{reflect.TypeFor[T]().Elem()}, nil
+	return proto.New[T](options)
 }
 
 // accept returns the Accept header for what can be read.

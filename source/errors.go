@@ -143,10 +143,10 @@ func protobufStatus(data []byte) (status metav1.Status, err error) {
 	if err != nil {
 		return status, err
 	}
-	if string(e.kind) != "Status" {
+	if string(e.Kind) != "Status" {
 		return status, errNoStatus
 	}
-	return status, status.Unmarshal(e.raw)
+	return status, status.Unmarshal(e.Raw)
 }
 
 // statusError wraps a Status. The header's Retry-After, in seconds, is kept where the body names none.

@@ -1,103 +1,146 @@
 package source
 
 import (
+	"bufio"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 
+	"github.com/tidings/tidings/internal/wire/proto"
+	"github.com/tidings/tidings/object"
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
+// frameBuffer is how much of a protobuf body is read ahead, and so how many events can come as one batch.
+const frameBuffer = 32 << 10
+
 // frameReader reads the events of a watch in protobuf: frames of a length, four bytes in big-endian order, and a
 // metav1.WatchEvent.
-type frameReader struct{ in *window }
+type frameReader struct {
+	in    *bufio.Reader
+	limit int
+	used  int    // bytes at the front of in that the last frame still occupies
+	large []byte // holds a frame that is larger than in's buffer
+}
 
-func newFrameReader(body io.Reader, limit int) frameReader {
-	return frameReader{newWindow(body, limit)}
+func newFrameReader(body io.Reader, limit int) *frameReader {
+	return &frameReader{in: bufio.NewReaderSize(body, frameBuffer), limit: limit}
 }
 
 // Buffered reports whether the next event has arrived in full, so that Next does not wait.
-func (r frameReader) Buffered() bool {
-	ahead := r.in.ahead()
+func (r *frameReader) Buffered() bool {
+	ahead, _ := r.in.Peek(r.in.Buffered()) // cannot fail, the bytes are buffered
+	ahead = ahead[r.used:]
 	return len(ahead) >= 4 && uint64(len(ahead)-4) >= uint64(binary.BigEndian.Uint32(ahead))
 }
 
+// errEvent marks the error for one event that cannot be understood, while the stream around it goes on.
+var errEvent = errors.New("malformed event")
+
 // Next returns the type and the encoded object of the next event. The bytes are valid until the next call.
 // io.EOF is the end between two events, io.ErrUnexpectedEOF the end within one.
-func (r frameReader) Next() (string, []byte, error) {
-	head, err := r.in.take(4)
+func (r *frameReader) Next() (string, []byte, error) {
+	frame, err := r.frame()
 	if err != nil {
 		return "", nil, err
 	}
-	frame, err := r.in.object(uint64(binary.BigEndian.Uint32(head)), eventMetadata)
-	if err != nil {
-		return "", nil, unexpected(err)
-	}
-	return splitEvent(frame)
-}
-
-// eventMetadata finds the start of an object's metadata in the start of a frame.
-func eventMetadata(frame []byte) []byte {
-	object := startOf(frame, 2, 1)                                       // WatchEvent.object.raw
-	return startOf(object[min(len(object), len(protobufPrefix)):], 2, 1) // Unknown.raw.metadata
-}
-
-// startOf descends into the fields with these numbers and returns as much of the last one as data holds.
-func startOf(data []byte, path ...protowire.Number) []byte {
-	for _, number := range path {
-		found := false
-		for !found && len(data) > 0 {
-			n, wireType, size := protowire.ConsumeTag(data)
-			if size < 0 {
-				return nil
-			}
-			data = data[size:]
-			if n == number && wireType == protowire.BytesType {
-				length, size := protowire.ConsumeVarint(data)
-				if size < 0 {
-					return nil
-				}
-				data, found = data[size:], true
-				data = data[:min(uint64(len(data)), length)]
-				continue
-			}
-			size = protowire.ConsumeFieldValue(n, wireType, data)
-			if size < 0 {
-				return nil
-			}
-			data = data[size:]
-		}
-		if !found {
-			return nil
-		}
-	}
-	return data
-}
-
-// errEvent marks the error for one event that cannot be understood, while the stream around it goes on.
-var errEvent = errors.New("malformed watch event")
-
-// splitEvent takes a metav1.WatchEvent apart.
-func splitEvent(frame []byte) (eventType string, object []byte, err error) {
-	err = eachBytesField(frame, func(n protowire.Number, value []byte) error {
-		switch n {
-		case 1:
-			eventType = typeName(value)
-		case 2:
-			return eachBytesField(value, func(n protowire.Number, value []byte) error {
-				if n == 1 {
-					object = value
-				}
-				return nil
-			})
-		}
-		return nil
-	})
+	event, err := proto.ParseWatchEvent(frame)
 	if err != nil {
 		return "", nil, fmt.Errorf("%w: %w", errEvent, err)
 	}
-	return eventType, object, nil
+	return typeName(event.Type), event.Object, nil
+}
+
+func (r *frameReader) frame() ([]byte, error) {
+	_, _ = r.in.Discard(r.used) // cannot fail, the bytes are buffered
+	r.used = 0
+	head, err := r.in.Peek(4)
+	if err != nil {
+		if len(head) > 0 {
+			err = unexpected(err)
+		}
+		return nil, err
+	}
+	size := binary.BigEndian.Uint32(head)
+	if uint64(size) > uint64(r.limit) {
+		return nil, &TooLargeError{Size: int64(size), Limit: r.limit, Key: r.keyAhead()}
+	}
+	if int(size)+4 > r.in.Size() {
+		return r.largeFrame(int(size))
+	}
+	data, err := r.in.Peek(4 + int(size))
+	if err != nil {
+		return nil, unexpected(err)
+	}
+	r.used = len(data)
+	return data[4:], nil
+}
+
+// largeFrame copies a frame out of the buffer. Memory grows with the bytes that really come.
+func (r *frameReader) largeFrame(size int) ([]byte, error) {
+	_, _ = r.in.Discard(4) // cannot fail, the bytes are buffered
+	if cap(r.large) > 8*size {
+		r.large = nil // left over from a far larger frame
+	}
+	r.large = r.large[:0]
+	for len(r.large) < size {
+		part, err := r.in.Peek(min(size-len(r.large), r.in.Size()))
+		r.large = append(r.large, part...)
+		if err != nil {
+			return nil, unexpected(err)
+		}
+		_, _ = r.in.Discard(len(part)) // cannot fail, the bytes are buffered
+	}
+	return r.large, nil
+}
+
+// unexpected makes the end of a body the error that it is in the middle of something.
+func unexpected(err error) error {
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// keyAhead finds the name of the object in a frame that is too large, in the part of it that has arrived.
+func (r *frameReader) keyAhead() object.Key {
+	const prefix = len("k8s\x00")
+	ahead, _ := r.in.Peek(r.in.Buffered()) // cannot fail, the bytes are buffered
+	o := startOf(ahead[4:], 2, 1)          // WatchEvent.object.raw
+	if len(o) < prefix {
+		return object.Key{}
+	}
+	metadata := startOf(o[prefix:], 2, 1) // Unknown.raw.metadata
+	return object.Key{Namespace: string(startOf(metadata, 3)), Name: string(startOf(metadata, 1))}
+}
+
+// startOf descends into the fields with these numbers and returns as much of the last one as message holds. It is nil
+// if message ends before it.
+func startOf(message []byte, path ...protowire.Number) []byte {
+	for _, number := range path {
+		for {
+			n, wireType, size := protowire.ConsumeTag(message)
+			if size < 0 {
+				return nil
+			}
+			message = message[size:]
+			if n == number && wireType == protowire.BytesType {
+				break
+			}
+			if size = protowire.ConsumeFieldValue(n, wireType, message); size < 0 {
+				return nil
+			}
+			message = message[size:]
+		}
+		length, size := protowire.ConsumeVarint(message)
+		if size < 0 {
+			return nil
+		}
+		message = message[size:]
+		message = message[:min(uint64(len(message)), length)]
+	}
+	return message
 }
 
 // typeName makes the type of an event a string; the usual ones need no memory.
@@ -110,71 +153,14 @@ func typeName(raw []byte) string {
 	return string(raw[:min(len(raw), 64)])
 }
 
-// protobufPrefix starts every object in the Kubernetes protobuf encoding.
-const protobufPrefix = "k8s\x00"
+// protobufList reads a list in protobuf.
+type protobufList struct{ *proto.ListReader }
 
-// envelope is what surrounds an object in the Kubernetes protobuf encoding: a runtime.Unknown.
-type envelope struct {
-	apiVersion, kind, raw []byte
+func newProtobufList(body io.Reader, limit int) protobufList {
+	return protobufList{proto.NewListReader(bufio.NewReaderSize(body, frameBuffer), limit)}
 }
 
-// openEnvelope takes the envelope off. The result points into data.
-func openEnvelope(data []byte) (e envelope, err error) {
-	if len(data) < len(protobufPrefix) || string(data[:len(protobufPrefix)]) != protobufPrefix {
-		return e, fmt.Errorf("not in the Kubernetes protobuf encoding: it starts with %.8q", data)
-	}
-	err = eachBytesField(data[len(protobufPrefix):], func(n protowire.Number, value []byte) error {
-		switch n {
-		case 1:
-			return e.readTypeMeta(value)
-		case 2:
-			e.raw = value
-		case 3:
-			if len(value) > 0 {
-				return fmt.Errorf("unknown content encoding %.32q", value)
-			}
-		}
-		return nil
-	})
-	return e, err
-}
-
-func (e *envelope) readTypeMeta(data []byte) error {
-	return eachBytesField(data, func(n protowire.Number, value []byte) error {
-		switch n {
-		case 1:
-			e.apiVersion = value
-		case 2:
-			e.kind = value
-		}
-		return nil
-	})
-}
-
-// eachBytesField calls f for every length-delimited field of a message and skips the others.
-func eachBytesField(message []byte, f func(protowire.Number, []byte) error) error {
-	for len(message) > 0 {
-		n, wireType, size := protowire.ConsumeTag(message)
-		if size < 0 {
-			return protowire.ParseError(size)
-		}
-		message = message[size:]
-		if wireType != protowire.BytesType {
-			size = protowire.ConsumeFieldValue(n, wireType, message)
-			if size < 0 {
-				return protowire.ParseError(size)
-			}
-			message = message[size:]
-			continue
-		}
-		value, size := protowire.ConsumeBytes(message)
-		if size < 0 {
-			return protowire.ParseError(size)
-		}
-		if err := f(n, value); err != nil {
-			return err
-		}
-		message = message[size:]
-	}
-	return nil
+func (l protobufList) head() listHead {
+	t, m := l.TypeMeta(), l.Meta()
+	return listHead{apiVersion: t.APIVersion, kind: t.Kind, resourceVersion: m.ResourceVersion, nextPage: m.Continue}
 }

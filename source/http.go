@@ -124,7 +124,7 @@ func (h *HTTP[T]) List(ctx context.Context, opts ListOptions[T], each func(T) er
 		}
 		head := items.head()
 		if first || err == io.EOF {
-			if err := c.learn(head); err != nil {
+			if err := c.learn(head, err == io.EOF); err != nil {
 				return ListResult{}, err
 			}
 		}
