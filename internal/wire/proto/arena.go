@@ -1,0 +1,96 @@
+package proto
+
+import (
+	"time"
+	"unsafe"
+)
+
+// maxTimes is the number of times of one object that share an array.
+const maxTimes = 64
+
+// arena gathers what is put off to the end of an object: its own strings and byte slices, and the times it points
+// to. Then each of the two gets one allocation of the exact size.
+//
+// Until then the strings are empty and the times are in the arena, so nothing may copy a value that has pending
+// parts. That holds because values that go into the table are decoded without the arena, and because
+// no slice or struct of an object moves while it is decoded.
+type arena struct {
+	bytes   []byte
+	pending []pending
+	times   [maxTimes]time.Time
+	holders [maxTimes]*unsafe.Pointer
+	timed   int
+}
+
+// pending is a string or byte slice that waits for its place in the block. One of the two pointers is set.
+type pending struct {
+	text     *string
+	raw      *[]byte
+	from, to int
+}
+
+// text puts off *s = string(b).
+func (a *arena) text(s *string, b []byte) {
+	from := len(a.bytes)
+	a.bytes = append(a.bytes, b...)
+	a.pending = append(a.pending, pending{text: s, from: from, to: len(a.bytes)})
+}
+
+// raw puts off *s = clone of b.
+func (a *arena) raw(s *[]byte, b []byte) {
+	from := len(a.bytes)
+	a.bytes = append(a.bytes, b...)
+	a.pending = append(a.pending, pending{raw: s, from: from, to: len(a.bytes)})
+}
+
+// time makes *holder point to a zero time and returns that. It is nil when there is no place left.
+func (a *arena) time(holder *unsafe.Pointer) unsafe.Pointer {
+	if a.timed == maxTimes {
+		return nil
+	}
+	t := &a.times[a.timed]
+	*t = time.Time{}
+	a.holders[a.timed] = holder
+	a.timed++
+	*holder = unsafe.Pointer(t)
+	return unsafe.Pointer(t)
+}
+
+// settle gives everything its final place and empties the arena.
+func (a *arena) settle() {
+	if len(a.pending) > 0 {
+		block := make([]byte, len(a.bytes))
+		copy(block, a.bytes)
+		for _, p := range a.pending {
+			part := block[p.from:p.to:p.to]
+			if p.raw != nil {
+				*p.raw = part
+			} else {
+				// Safe because no byte of the block that belongs to a string is ever written again: byte slices of the
+				// same block cannot reach beyond their capacity.
+				*p.text = unsafe.String(unsafe.SliceData(part), len(part))
+			}
+		}
+	}
+	if a.timed > 0 {
+		times := make([]time.Time, a.timed)
+		copy(times, a.times[:a.timed])
+		for i := range times {
+			*a.holders[i] = unsafe.Pointer(&times[i])
+		}
+	}
+	a.reset()
+}
+
+// keptBytes is the size above which the arena's buffers are not kept from object to object.
+const keptBytes = 1 << 20
+
+// reset forgets everything that is put off.
+func (a *arena) reset() {
+	if cap(a.bytes) > keptBytes || cap(a.pending) > keptBytes/32 {
+		a.bytes, a.pending = nil, nil
+	}
+	clear(a.pending)
+	clear(a.holders[:a.timed])
+	a.bytes, a.pending, a.timed = a.bytes[:0], a.pending[:0], 0
+}

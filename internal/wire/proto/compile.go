@@ -1,0 +1,346 @@
+package proto
+
+import (
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+	"unsafe"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// kind is how one value is encoded and stored.
+type kind uint8
+
+const (
+	stringKind kind = iota
+	bytesKind
+	boolKind
+	int32Kind // and uint32
+	int64Kind // and uint64
+	messageKind
+	timeKind
+	microTimeKind
+	quantityKind
+	foreignKind // decoded by its own Unmarshal
+)
+
+// form is how many values a field has and how it holds them.
+type form uint8
+
+const (
+	single form = iota
+	pointer
+	list
+	mapping
+)
+
+// unmarshaler is what the generated code gives every message.
+type unmarshaler interface{ Unmarshal([]byte) error }
+
+var (
+	unmarshalerType = reflect.TypeFor[unmarshaler]()
+	timeType        = reflect.TypeFor[metav1.Time]()
+	microTimeType   = reflect.TypeFor[metav1.MicroTime]()
+	quantityType    = reflect.TypeFor[resource.Quantity]()
+	typeMetaType    = reflect.TypeFor[metav1.TypeMeta]()
+	objectMetaType  = reflect.TypeFor[metav1.ObjectMeta]()
+)
+
+// maxFields is the number of fields that the set of seen fields has bits for.
+const maxFields = 64
+
+// message is the plan for one message type on one path.
+type message struct {
+	typ    reflect.Type
+	fields []*field // by field number; nil where there is none
+}
+
+// field is the plan for one field of a message, and what is known of its values on this path.
+type field struct {
+	path   string
+	num    int32
+	index  uint8 // position in the message, below maxFields
+	form   form
+	kind   kind
+	offset uintptr
+	size   uintptr // of one value
+	typ    reflect.Type
+	// whole is the type of the field itself.
+	whole reflect.Type
+	// arrays holds the types of short arrays of typ, made as they are needed.
+	arrays [17]reflect.Type
+	// shapes say which table entries fit: for one value, and for the whole of a list or map.
+	shape, wholeShape uint32
+	// site is that of the whole field, element that of one element of a list or map.
+	site, element *site
+	// sub is the plan of the message, made when it is first needed.
+	sub *message
+	// trim is set on a field that is skipped; below holds the trims inside of it; entries the keys of a map.
+	trim    bool
+	below   *trimTree
+	entries map[string]bool
+	// timeShaped says that the value is one time and nothing else.
+	timeShaped bool
+	// items is set for a slice type that is a message with one repeated string.
+	items bool
+}
+
+// compiler makes plans for one decoder.
+type compiler struct {
+	shapes map[shapeKey]uint32
+	next   uint32
+	sites  []*site
+}
+
+// shapeKey names a shape: a Go type and how it is held. Values of one shape may be exchanged for one another.
+type shapeKey struct {
+	typ  reflect.Type
+	form form
+	// path is set where trimming makes the values of this path special.
+	path string
+}
+
+func newCompiler() *compiler {
+	return &compiler{shapes: map[shapeKey]uint32{}, next: stringShape + 1}
+}
+
+func (c *compiler) shape(typ reflect.Type, form form, path string, trims *trimTree, entries map[string]bool) uint32 {
+	key := shapeKey{typ: typ, form: form}
+	if trims != nil || entries != nil {
+		key.path = path
+	}
+	if s, ok := c.shapes[key]; ok {
+		return s
+	}
+	c.shapes[key] = c.next
+	c.next++
+	return c.next - 1
+}
+
+func (c *compiler) site(path string) *site {
+	s := newSite(path)
+	c.sites = append(c.sites, s)
+	return s
+}
+
+// message compiles the struct type typ, which checkMessage has accepted.
+func (c *compiler) message(typ reflect.Type, path string, trims *trimTree) *message {
+	m := &message{typ: typ}
+	for i := range typ.NumField() {
+		sf := typ.Field(i)
+		num, _ := fieldNumber(sf)
+		if num == 0 {
+			continue
+		}
+		f := &field{path: path, num: num, index: uint8(i), offset: sf.Offset}
+		if name, inline := jsonName(sf); inline {
+			f.below = trims
+		} else {
+			f.path = join(path, name)
+			f.trim, f.below, f.entries = trims.at(name)
+		}
+		c.classify(f, sf.Type)
+		for int(num) >= len(m.fields) {
+			m.fields = append(m.fields, nil)
+		}
+		m.fields[num] = f
+	}
+	return m
+}
+
+// checkMessage says why typ cannot be compiled; such a type is left to its own Unmarshal.
+func checkMessage(typ reflect.Type) error {
+	switch {
+	case typ.Kind() != reflect.Struct:
+		return fmt.Errorf("%s is not a struct", typ)
+	case !reflect.PointerTo(typ).Implements(unmarshalerType):
+		return fmt.Errorf("%s has no Unmarshal method: it is not a protobuf message", typ)
+	case typ.NumField() > maxFields:
+		return fmt.Errorf("%s has more than %d fields", typ, maxFields)
+	}
+	for sf := range typ.Fields() {
+		num, err := fieldNumber(sf)
+		if err == nil && num != 0 {
+			_, _, err = formOf(sf.Type)
+		}
+		if err != nil {
+			return fmt.Errorf("%s.%s: %w", typ, sf.Name, err)
+		}
+	}
+	return nil
+}
+
+// fieldNumber reads the protobuf tag of a struct field. The number is 0 for a field that is not encoded.
+func fieldNumber(sf reflect.StructField) (int32, error) {
+	tag, ok := sf.Tag.Lookup("protobuf")
+	if !ok {
+		if sf.Type == typeMetaType || sf.Tag.Get("json") == "-" && sf.IsExported() {
+			return 0, nil
+		}
+		return 0, fmt.Errorf("has no protobuf tag")
+	}
+	if tag == "-" {
+		return 0, nil
+	}
+	parts := strings.Split(tag, ",")
+	if len(parts) < 2 {
+		return 0, fmt.Errorf("protobuf tag %q: want a type and a number", tag)
+	}
+	n, err := strconv.Atoi(parts[1])
+	if err != nil || n < 1 || n > 1000 {
+		return 0, fmt.Errorf("protobuf tag %q: want a number from 1 to 1000", tag)
+	}
+	return int32(n), nil
+}
+
+// jsonName returns the name of a field in JSON, and whether its fields appear among those of its parent.
+func jsonName(sf reflect.StructField) (name string, inline bool) {
+	name, opts, _ := strings.Cut(sf.Tag.Get("json"), ",")
+	if name == "" && (opts == "inline" || sf.Anonymous) {
+		return "", true
+	}
+	if name == "" || name == "-" {
+		name = strings.ToLower(sf.Name[:1]) + sf.Name[1:]
+	}
+	return name, false
+}
+
+// formOf says how a field of type t holds its values, and of which type these are.
+func formOf(t reflect.Type) (form form, elem reflect.Type, err error) {
+	form, elem = single, t
+	switch {
+	case isMessage(t): // a slice type that is a message counts as one value
+	case t.Kind() == reflect.Pointer:
+		form, elem = pointer, t.Elem()
+	case t.Kind() == reflect.Slice && t.Elem().Kind() != reflect.Uint8:
+		form, elem = list, t.Elem()
+	case t.Kind() == reflect.Map:
+		if t.Key().Kind() != reflect.String {
+			return 0, nil, fmt.Errorf("maps from %s are not supported", t.Key())
+		}
+		form, elem = mapping, t.Elem()
+	}
+	if isMessage(elem) {
+		return form, elem, nil
+	}
+	k, ok := scalarKind(elem)
+	if !ok {
+		return 0, nil, fmt.Errorf("values of %s are not supported", elem)
+	}
+	if form == mapping && k != stringKind && k != bytesKind || form != single && form != mapping && k == bytesKind {
+		return 0, nil, fmt.Errorf("%s is not supported", t)
+	}
+	return form, elem, nil
+}
+
+// classify fills in how f's values are held and encoded.
+func (c *compiler) classify(f *field, t reflect.Type) {
+	form, elem, _ := formOf(t)
+	k := kindOf(elem)
+	f.form, f.whole, f.typ, f.size = form, t, elem, elem.Size()
+	f.kind = k
+	f.items = k == messageKind && elem.Kind() == reflect.Slice
+	f.timeShaped = f.form == pointer && isTimeShaped(elem)
+	f.site = c.site(f.path)
+	f.element = f.site
+	f.shape = c.shape(elem, single, f.path, f.below, nil)
+	if k == stringKind {
+		f.shape = stringShape
+	}
+	f.wholeShape = f.shape
+	if f.form == pointer && k == stringKind {
+		f.wholeShape = c.shape(elem, pointer, f.path, nil, nil)
+	}
+	if f.form == list || f.form == mapping {
+		f.element = c.site(f.path + "[]")
+		f.wholeShape = c.shape(t, f.form, f.path, f.below, f.entries)
+	}
+}
+
+func isMessage(t reflect.Type) bool { return reflect.PointerTo(t).Implements(unmarshalerType) }
+
+func kindOf(t reflect.Type) kind {
+	switch {
+	case t == timeType:
+		return timeKind
+	case t == microTimeType:
+		return microTimeKind
+	case t == quantityType:
+		return quantityKind
+	case !isMessage(t):
+		k, _ := scalarKind(t)
+		return k
+	case isItems(t) || checkMessage(t) == nil:
+		return messageKind
+	}
+	return foreignKind
+}
+
+// isItems reports whether t is a list of strings that is a message of its own.
+func isItems(t reflect.Type) bool {
+	return t.Kind() == reflect.Slice && t.Elem() == reflect.TypeFor[string]()
+}
+
+// scalarKind returns the kind of a type that is not a message.
+func scalarKind(t reflect.Type) (kind, bool) {
+	switch t.Kind() {
+	case reflect.String:
+		return stringKind, true
+	case reflect.Bool:
+		return boolKind, true
+	case reflect.Int32, reflect.Uint32:
+		return int32Kind, true
+	case reflect.Int64, reflect.Uint64:
+		return int64Kind, true
+	case reflect.Slice:
+		return bytesKind, t.Elem().Kind() == reflect.Uint8
+	}
+	return 0, false
+}
+
+// isTimeShaped reports whether t is a struct around one time.Time, at whatever depth.
+func isTimeShaped(t reflect.Type) bool {
+	for t.Kind() == reflect.Struct && t.NumField() == 1 {
+		t = t.Field(0).Type
+	}
+	return t == reflect.TypeFor[time.Time]()
+}
+
+// plan returns the plan of f's messages. Their type was checked when f was compiled.
+func (c *compiler) plan(f *field) *message {
+	if f.sub == nil {
+		if f.items {
+			f.sub = c.itemsMessage(f)
+		} else {
+			f.sub = c.message(f.typ, f.path, f.below)
+		}
+	}
+	return f.sub
+}
+
+// itemsMessage is the plan of a slice type that is a message of its own: field 1, repeated, is the slice.
+func (c *compiler) itemsMessage(f *field) *message {
+	elem := f.typ.Elem()
+	item := &field{
+		path: f.path, num: 1, form: list, kind: stringKind, typ: elem, size: elem.Size(),
+		shape: stringShape, wholeShape: c.shape(f.typ, list, f.path, nil, nil),
+		site: c.site(f.path + "[]"), element: c.site(f.path + "[][]"),
+	}
+	return &message{typ: f.typ, fields: []*field{nil, item}}
+}
+
+// at returns where f is in the struct at p.
+//
+// Safe because p points to a value of the message type that f was compiled from.
+func (f *field) at(p unsafe.Pointer) unsafe.Pointer { return unsafe.Add(p, f.offset) }
+
+func join(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}

@@ -1,0 +1,28 @@
+// Package proto decodes the Kubernetes protobuf encoding of built-in types, storing equal parts once.
+//
+// A Decoder follows a plan that it compiles from the protobuf tags of the Go type, part by part, as the parts are
+// first seen. While it walks through the bytes of an object it looks repeated parts up by their encoded bytes:
+// strings, messages, runs of one repeated field, maps. A part that is in the table is not decoded again; its Go value
+// is shared. Which fields are looked up at all is decided by how often they were found (see site).
+//
+// The result is what the generated Unmarshal gives, and so is the verdict on broken data. "The same" means that
+// apiequality.Semantic.DeepEqual holds and that Marshal gives the same bytes; the one difference that
+// reflect.DeepEqual sees is that a Quantity already holds its string, so that String never writes to a shared value.
+//
+// # How an object is laid out
+//
+//	      ┌──────────────┐      ┌─ slices of what is this object's own
+//	T ──► │ the struct   │ ───► ├─ one block with all its own strings and byte slices
+//	      └──────────────┘      ├─ one array with all times it points to
+//	             │              └─ whatever else no other object has
+//	             └────────────► values in the table, shared with other objects
+//
+// An object never refers to the memory of another one, except through the table. Values in the table never refer to
+// an object's own block. So dropping an object frees all that was its own.
+//
+// # What the generated decoder does with odd input
+//
+// An API server writes each singular field once and each repeated field in one run. Where the bytes say otherwise, which
+// protobuf allows, the object is decoded a second time in plain mode: nothing is looked up, nothing is put
+// off, and fields are merged in place as the generated code does.
+package proto

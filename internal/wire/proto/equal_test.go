@@ -1,0 +1,91 @@
+package proto
+
+import (
+	"bytes"
+	"flag"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/tidings/tidings/internal/wire"
+)
+
+// objects makes the comparison more thorough: go test -run TestEveryType -objects 50.
+var objects = flag.Int("objects", 2, "random objects of each type")
+
+// TestEveryType compares with the generated decoder for random objects of all types: sound ones and broken ones, with
+// sharing from object to object and without. In the end all objects must still be what they were.
+func TestEveryType(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	for i, typ := range registered() {
+		t.Run(typ.String(), func(t *testing.T) {
+			t.Parallel()
+			rng := rand.New(rand.NewPCG(seed, uint64(i)))
+			for _, opts := range []wire.Options{{}, {NoSharing: true}, {MaxTableBytes: 4096}} {
+				d, err := newUntyped(typ, opts)
+				if err != nil {
+					t.Fatal(err)
+				}
+				inputs := encodings(t, newFiller(int64(seed)+int64(i)), typ, *objects)
+				var kept, want []generated
+				for range 2 {
+					for _, data := range inputs {
+						input := bytes.Clone(data)
+						got, err := decodeAny(d, input)
+						if err != nil {
+							t.Fatalf("seed %d: %v", seed, err)
+						}
+						clear(input) // whoever refers to the input shows now
+						w, err := oracle(typ, data)
+						if err != nil {
+							t.Fatal(err)
+						}
+						kept, want = append(kept, got), append(want, w)
+						for range 5 {
+							if err := sameVerdict(d, typ, mutate(rng, data, inputs)); err != nil {
+								t.Fatalf("seed %d, %+v: %v", seed, opts, err)
+							}
+						}
+					}
+				}
+				for k := range kept {
+					if err := same(kept[k], want[k]); err != nil {
+						t.Fatalf("seed %d, %+v: object %d: %v", seed, opts, k, err)
+					}
+				}
+			}
+		})
+	}
+}
+
+// mutate breaks data in one of several ways; some of them keep it sound.
+func mutate(rng *rand.Rand, data []byte, others [][]byte) []byte {
+	out := bytes.Clone(data)
+	if len(out) == 0 {
+		return []byte{byte(rng.UintN(256))}
+	}
+	at := rng.IntN(len(out))
+	switch rng.IntN(7) {
+	case 0: // one bit
+		out[at] ^= 1 << rng.UintN(8)
+	case 1: // cut off
+		out = out[:at]
+	case 2: // a part twice
+		to := at + rng.IntN(len(out)-at+1)
+		out = append(out[:to:to], out[at:]...)
+	case 3: // a part missing
+		to := at + rng.IntN(len(out)-at+1)
+		out = append(out[:at:at], out[to:]...)
+	case 4: // two objects after one another: protobuf merges them
+		out = append(out, others[rng.IntN(len(others))]...)
+	case 5: // a part of another
+		other := others[rng.IntN(len(others))]
+		out = append(out[:at:at], other[min(at, len(other)):]...)
+	case 6: // some random bytes
+		for range 1 + rng.IntN(4) {
+			out[rng.IntN(len(out))] = byte(rng.UintN(256))
+		}
+	}
+	return out
+}

@@ -1,0 +1,169 @@
+package proto
+
+import (
+	"bytes"
+	"reflect"
+	"unsafe"
+)
+
+// header is the memory of a slice.
+type header struct {
+	data     unsafe.Pointer
+	len, cap int
+}
+
+// list decodes the run of elements that begins with the tag at b[start:]. p points to the slice.
+func (d *decoder) list(f *field, p unsafe.Pointer, b []byte, start, i, wire int) (int, error) {
+	if f.isVarint() {
+		return d.numbers(f, p, b, start, i, wire)
+	}
+	if wire != bytesWire {
+		return 0, wrongWire(f, wire)
+	}
+	n, end, err := run(b, start, i)
+	if err != nil {
+		return 0, err
+	}
+	slice, encoded := (*header)(p), b[start:end]
+	if !d.shares() || !f.site.wants(encoded) {
+		return end, d.elements(f, slice, b, start, i, n)
+	}
+	e, hash, verdict := d.table.find(f.site, f.wholeShape, encoded)
+	if e != nil {
+		*slice = header{e.value, e.n, e.n}
+		return end, nil
+	}
+	if verdict == keep {
+		return end, d.elements(f, slice, b, start, i, n)
+	}
+	outer := d.open()
+	if err := d.elements(f, slice, b, start, i, n); err != nil {
+		return 0, err
+	}
+	d.close(outer, hash, f.wholeShape, encoded, slice.data, n)
+	return end, nil
+}
+
+// makeEmpty makes a nil slice an empty one.
+func makeEmpty(slice *header) {
+	if slice.data == nil {
+		slice.data = unsafe.Pointer(new(struct{}))
+	}
+}
+
+// elements decodes n elements and appends them to the slice.
+func (d *decoder) elements(f *field, slice *header, b []byte, start, i, n int) error {
+	first, width := slice.len, i-start
+	d.extend(f, slice, n)
+	for k := range n {
+		from, to, err := prefixed(b, i)
+		if err != nil {
+			return err
+		}
+		// Safe because extend made room for the elements from first to first+n.
+		at := unsafe.Add(slice.data, uintptr(first+k)*f.size)
+		if err := d.value(f, f.element, at, b[from:to]); err != nil {
+			return err
+		}
+		i = to + width
+	}
+	return nil
+}
+
+// extend makes the slice longer by n zero elements. A new slice gets the exact capacity. One that has elements, which
+// happens only in plain mode, grows by at least its size, so that many short runs take no quadratic time.
+func (d *decoder) extend(f *field, slice *header, n int) {
+	need := slice.len + n
+	if need <= slice.cap {
+		slice.len = need
+		return
+	}
+	old := *slice
+	*slice = d.makeSlice(f, max(need, 2*old.len))
+	slice.len = need
+	if old.len > 0 {
+		sliceType := reflect.SliceOf(f.typ)
+		reflect.Copy(reflect.NewAt(sliceType, unsafe.Pointer(slice)).Elem(), reflect.NewAt(sliceType, unsafe.Pointer(&old)).Elem())
+	}
+}
+
+// makeSlice allocates n zero elements. For a few it makes an array, which saves the allocation of a slice header.
+func (d *decoder) makeSlice(f *field, n int) header {
+	d.cost += n * int(f.size)
+	if n >= len(f.arrays) {
+		return header{reflect.MakeSlice(reflect.SliceOf(f.typ), n, n).UnsafePointer(), n, n}
+	}
+	if f.arrays[n] == nil {
+		f.arrays[n] = reflect.ArrayOf(n, f.typ)
+	}
+	return header{reflect.New(f.arrays[n]).UnsafePointer(), n, n}
+}
+
+// numbers decodes a run of repeated varints, or one packed field of them.
+func (d *decoder) numbers(f *field, p unsafe.Pointer, b []byte, start, i, wire int) (int, error) {
+	slice := (*header)(p)
+	switch wire {
+	case bytesWire:
+		from, to, err := prefixed(b, i)
+		if err != nil {
+			return 0, err
+		}
+		return d.packed(f, slice, b, from, to)
+	case varintWire:
+		return d.varints(f, slice, b, start, i)
+	}
+	return 0, wrongWire(f, wire)
+}
+
+// packed appends the varints of b[from:to]. As in the generated code the last one may reach beyond to; what follows is
+// then read from behind it.
+func (d *decoder) packed(f *field, slice *header, b []byte, from, to int) (int, error) {
+	n := 0
+	for _, c := range b[from:to] {
+		if c < 0x80 {
+			n++
+		}
+	}
+	if to > from && b[to-1] >= 0x80 {
+		n++
+	}
+	first := slice.len
+	if n > 0 {
+		d.extend(f, slice, n)
+	}
+	k := first
+	for from < to {
+		v, next, err := uvarint(b, from)
+		if err != nil {
+			return 0, err
+		}
+		setVarint(f.kind, unsafe.Add(slice.data, uintptr(k)*f.size), v)
+		k, from = k+1, next
+	}
+	return from, nil
+}
+
+// varints appends the run of single varints that begins with the tag at b[start:].
+func (d *decoder) varints(f *field, slice *header, b []byte, start, i int) (int, error) {
+	tag := b[start:i]
+	n, end := 0, i
+	for at := i; ; {
+		_, next, err := uvarint(b, at)
+		if err != nil {
+			return 0, err
+		}
+		n, end = n+1, next
+		if !bytes.HasPrefix(b[end:], tag) {
+			break
+		}
+		at = end + len(tag)
+	}
+	first := slice.len
+	d.extend(f, slice, n)
+	for k := range n {
+		v, next, _ := uvarint(b, i)
+		setVarint(f.kind, unsafe.Add(slice.data, uintptr(first+k)*f.size), v)
+		i = next + len(tag)
+	}
+	return end, nil
+}

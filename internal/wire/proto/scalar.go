@@ -1,0 +1,107 @@
+package proto
+
+import (
+	"bytes"
+	"reflect"
+	"unsafe"
+)
+
+func (f *field) isVarint() bool {
+	return f.kind == boolKind || f.kind == int32Kind || f.kind == int64Kind
+}
+
+// setVarint stores v at p, truncated as the generated code does.
+func setVarint(k kind, p unsafe.Pointer, v uint64) {
+	switch k {
+	case boolKind:
+		*(*bool)(p) = v != 0
+	case int32Kind:
+		*(*int32)(p) = int32(v)
+	default:
+		*(*int64)(p) = int64(v)
+	}
+}
+
+// smallValues are the targets of pointers to common numbers, made when they are first needed. They are shared.
+type smallValues struct {
+	bools [2]*bool
+	int32 [1024]*int32
+	int64 [1024]*int64
+}
+
+// newVarint returns a pointer to v.
+func (d *decoder) newVarint(f *field, v uint64) unsafe.Pointer {
+	if !d.shares() || v >= uint64(len(d.small.int64)) {
+		p := d.alloc(f.typ, f.size)
+		setVarint(f.kind, p, v)
+		return p
+	}
+	switch f.kind {
+	case boolKind:
+		return unsafe.Pointer(remember(&d.small.bools[min(v, 1)], v != 0))
+	case int32Kind:
+		return unsafe.Pointer(remember(&d.small.int32[v], int32(v)))
+	}
+	return unsafe.Pointer(remember(&d.small.int64[v], int64(v)))
+}
+
+func remember[E any](slot **E, v E) *E {
+	if *slot == nil {
+		*slot = &v
+	}
+	return *slot
+}
+
+// string sets *p to b, shared with what is equal if that pays.
+func (d *decoder) string(s *site, p *string, b []byte) {
+	switch {
+	case len(b) == 0:
+		*p = ""
+	case d.shares() && s.wants(b):
+		e, hash, verdict := d.table.find(s, stringShape, b)
+		if e != nil {
+			// Safe because an entry of this shape holds a string of e.n bytes, which nobody writes to.
+			*p = unsafe.String((*byte)(e.value), e.n)
+		} else if verdict == store {
+			*p = string(b)
+			d.table.add(hash, stringShape, b, unsafe.Pointer(unsafe.StringData(*p)), len(b), len(b))
+		} else {
+			d.ownString(p, b)
+		}
+	default:
+		d.ownString(p, b)
+	}
+}
+
+func (d *decoder) ownString(p *string, b []byte) {
+	if d.putsOff() {
+		d.arena.text(p, b)
+		return
+	}
+	d.cost += len(b)
+	*p = string(b)
+}
+
+// bytes sets *p to a copy of b that is never nil.
+func (d *decoder) bytes(p *[]byte, b []byte) {
+	switch {
+	case len(b) == 0:
+		*p = []byte{}
+	case d.putsOff():
+		d.arena.raw(p, b)
+	default:
+		d.cost += len(b)
+		*p = bytes.Clone(b)[:len(b):len(b)]
+	}
+}
+
+// alloc returns a new zero value of typ.
+func (d *decoder) alloc(typ reflect.Type, size uintptr) unsafe.Pointer {
+	d.cost += int(size)
+	return reflect.New(typ).UnsafePointer()
+}
+
+// copyValue copies the value of type typ at from to to.
+func copyValue(typ reflect.Type, to, from unsafe.Pointer) {
+	reflect.NewAt(typ, to).Elem().Set(reflect.NewAt(typ, from).Elem())
+}

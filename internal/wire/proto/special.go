@@ -1,0 +1,127 @@
+package proto
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+	"unsafe"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// setTime stores a metav1.Time or metav1.MicroTime. Like their own Unmarshal it takes empty bytes for the zero time
+// and drops fractions: those of a second for Time, those of a microsecond for MicroTime.
+func setTime(k kind, p unsafe.Pointer, b []byte) error {
+	var t time.Time
+	if len(b) > 0 {
+		seconds, nanos, err := timestamp(b)
+		if err != nil {
+			return err
+		}
+		if k == timeKind {
+			nanos = 0
+		}
+		t = time.Unix(seconds, int64(time.Duration(nanos).Truncate(time.Microsecond)))
+	}
+	if k == timeKind {
+		(*metav1.Time)(p).Time = t
+	} else {
+		(*metav1.MicroTime)(p).Time = t
+	}
+	return nil
+}
+
+// timestamp reads the two fields of a metav1.Timestamp.
+func timestamp(b []byte) (seconds int64, nanos int32, err error) {
+	for i := 0; i < len(b); {
+		num, wire, next, err := tag(b, i)
+		if err != nil {
+			return 0, 0, err
+		}
+		if num > 2 {
+			if i, err = skip(b, i); err != nil {
+				return 0, 0, err
+			}
+			continue
+		}
+		if wire != varintWire {
+			return 0, 0, fmt.Errorf("protobuf: wire type %d does not fit a time", wire)
+		}
+		v, next, err := uvarint(b, next)
+		if err != nil {
+			return 0, 0, err
+		}
+		if num == 1 {
+			seconds = int64(v)
+		} else {
+			nanos = int32(v)
+		}
+		i = next
+	}
+	return seconds, nanos, nil
+}
+
+// quantity decodes a resource.Quantity, a message with one string. Where values are shared it gets its string cached, so
+// that its String method, which readers may call on shared values at the same time, never writes.
+func (d *decoder) quantity(p unsafe.Pointer, b []byte) error {
+	for i := 0; i < len(b); {
+		num, wire, next, err := tag(b, i)
+		if err != nil {
+			return err
+		}
+		if num != 1 {
+			if i, err = skip(b, i); err != nil {
+				return err
+			}
+			continue
+		}
+		if wire != bytesWire {
+			return fmt.Errorf("protobuf: wire type %d does not fit a quantity", wire)
+		}
+		from, to, err := prefixed(b, next)
+		if err != nil {
+			return err
+		}
+		q, err := parseQuantity(string(b[from:to]))
+		if err != nil {
+			return err
+		}
+		if d.shares() {
+			_ = q.String()
+		}
+		*(*resource.Quantity)(p) = q
+		i = to
+	}
+	return nil
+}
+
+// maxExponent bounds the decimal exponent of a quantity. resource.ParseQuantity computes the power, which takes minutes
+// for what fits in a few bytes. It rounds what is below 1n and caps what is above 2^63, so no quantity that means
+// something is lost.
+const maxExponent = 1000
+
+var errExponent = errors.New("the exponent of a quantity is out of range")
+
+func parseQuantity(s string) (resource.Quantity, error) {
+	if i := strings.LastIndexAny(s, "eE"); i >= 0 {
+		if n, err := strconv.ParseInt(s[i+1:], 10, 64); err == nil && (n > maxExponent || n < -maxExponent) {
+			return resource.Quantity{}, fmt.Errorf("%q: %w", s, errExponent)
+		}
+	}
+	return resource.ParseQuantity(s)
+}
+
+// foreign lets the type's own Unmarshal decode b. Should that panic, the bytes are at fault.
+func (d *decoder) foreign(typ reflect.Type, p unsafe.Pointer, b []byte) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("protobuf: %s: %v", typ, r)
+		}
+	}()
+	d.cost += len(b)
+	return reflect.NewAt(typ, p).Interface().(unmarshaler).Unmarshal(b)
+}

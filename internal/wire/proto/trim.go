@@ -1,0 +1,168 @@
+package proto
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// needed are the fields that the stack cannot do without.
+var needed = [...]string{"metadata.name", "metadata.namespace", "metadata.uid", "metadata.resourceVersion", "metadata.deletionTimestamp"}
+
+// trimTree is the set of trims below one field. A nil tree trims nothing.
+type trimTree struct {
+	whole   bool
+	fields  map[string]*trimTree
+	entries map[string]bool // keys of a map
+}
+
+// at returns what is trimmed of the field name: all of it, parts of it, or entries of the map that it is.
+func (t *trimTree) at(name string) (whole bool, below *trimTree, entries map[string]bool) {
+	if t == nil || t.fields[name] == nil {
+		return false, nil, nil
+	}
+	f := t.fields[name]
+	if f.fields != nil {
+		below = f
+	}
+	return f.whole, below, f.entries
+}
+
+func (t *trimTree) child(name string) *trimTree {
+	if t.fields == nil {
+		t.fields = map[string]*trimTree{}
+	}
+	if t.fields[name] == nil {
+		t.fields[name] = &trimTree{}
+	}
+	return t.fields[name]
+}
+
+// parseTrims checks the trims against the type and arranges them as a tree.
+func parseTrims(typ reflect.Type, trims []string) (*trimTree, error) {
+	if len(trims) == 0 {
+		return nil, nil
+	}
+	root := &trimTree{}
+	for _, trim := range trims {
+		if err := addTrim(root, typ, trim); err != nil {
+			return nil, err
+		}
+	}
+	return root, nil
+}
+
+func addTrim(root *trimTree, typ reflect.Type, trim string) error {
+	path, key, bracketed := strings.Cut(trim, "[")
+	if bracketed && !strings.HasSuffix(key, "]") {
+		return fmt.Errorf("trim %q: the bracket is not closed", trim)
+	}
+	for _, n := range needed {
+		if path == n || strings.HasPrefix(n, path+".") && !bracketed {
+			return fmt.Errorf("trim %q: %s is needed and cannot be trimmed", trim, n)
+		}
+	}
+	at, known := root, ""
+	for name := range strings.SplitSeq(path, ".") {
+		next, ok := fieldType(typ, name)
+		if !ok {
+			return fmt.Errorf("trim %q: there is no field %q%s", trim, name, nearest(typ, known, name))
+		}
+		typ, at, known = next, at.child(name), join(known, name)
+	}
+	if !bracketed {
+		at.whole = true
+		return nil
+	}
+	if typ.Kind() != reflect.Map {
+		return fmt.Errorf("trim %q: %s is not a map", trim, path)
+	}
+	if at.entries == nil {
+		at.entries = map[string]bool{}
+	}
+	at.entries[strings.TrimSuffix(key, "]")] = true
+	return nil
+}
+
+// messageOf takes pointers and lists off t, so that what is left may be a message.
+func messageOf(t reflect.Type) reflect.Type {
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
+		t = t.Elem()
+	}
+	return t
+}
+
+// fieldType returns the type of the field that has this name in JSON; its kind is Map for a map.
+func fieldType(t reflect.Type, name string) (reflect.Type, bool) {
+	t = messageOf(t)
+	if t.Kind() != reflect.Struct || checkMessage(t) != nil {
+		return nil, false
+	}
+	for i := range t.NumField() {
+		sf := t.Field(i)
+		if num, err := fieldNumber(sf); err != nil || num == 0 {
+			continue
+		}
+		found, inline := jsonName(sf)
+		if inline {
+			if ft, ok := fieldType(sf.Type, name); ok {
+				return ft, true
+			}
+		} else if found == name {
+			return sf.Type, true
+		}
+	}
+	return nil, false
+}
+
+// fieldNames lists the names that fieldType knows.
+func fieldNames(t reflect.Type) (names []string) {
+	t = messageOf(t)
+	if t.Kind() != reflect.Struct || checkMessage(t) != nil {
+		return nil
+	}
+	for i := range t.NumField() {
+		sf := t.Field(i)
+		if num, err := fieldNumber(sf); err != nil || num == 0 {
+			continue
+		}
+		if name, inline := jsonName(sf); inline {
+			names = append(names, fieldNames(sf.Type)...)
+		} else {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// nearest says which field was probably meant.
+func nearest(t reflect.Type, path, name string) string {
+	names := fieldNames(t)
+	if len(names) == 0 {
+		return fmt.Sprintf(": %s has no fields that can be trimmed one by one", path)
+	}
+	best := slices.MinFunc(names, func(a, b string) int { return distance(a, name) - distance(b, name) })
+	return fmt.Sprintf("; did you mean %q?", join(path, best))
+}
+
+// distance is the number of insertions, deletions and substitutions between a and b, capitals not counting.
+func distance(a, b string) int {
+	a, b = strings.ToLower(a), strings.ToLower(b)
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost = 1 + min(diagonal, row[j], row[j+1])
+			}
+			diagonal, row[j+1] = row[j+1], cost
+		}
+	}
+	return row[len(b)]
+}
