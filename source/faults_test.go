@@ -1,0 +1,456 @@
+package source_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/tidings/tidings/object"
+	"github.com/tidings/tidings/source"
+	"github.com/tidings/tidings/tidingstest"
+)
+
+// bothEncodings runs a test for the same pods in protobuf and in JSON.
+func bothEncodings(t *testing.T, options tidingstest.ServerOptions, test func(t *testing.T, s *tidingstest.Server, from anySource)) {
+	t.Run("protobuf", func(t *testing.T) {
+		bubble(t, options, func(t *testing.T, s *tidingstest.Server) {
+			test(t, s, erase(newHTTP[*corev1.Pod](t, s, podTarget)))
+		})
+	})
+	t.Run("JSON", func(t *testing.T) {
+		bubble(t, options, func(t *testing.T, s *tidingstest.Server) {
+			test(t, s, erase(newHTTP[*unstructured.Unstructured](t, s, podTarget)))
+		})
+	})
+}
+
+var podTarget = source.Target{Resource: pods, Namespace: "a", Kind: pods.GroupVersion().WithKind("Pod"), MaxObjectBytes: 100_000}
+
+// anySource is a source without its type.
+type anySource struct {
+	list  func(ctx context.Context) ([]object.Object, error)
+	watch func(ctx context.Context, initial bool) (anyStream, error)
+}
+
+type anyStream struct {
+	next  func() ([]source.Event[object.Object], error)
+	close func() error
+}
+
+// all reads to the end of the stream.
+func (s anyStream) all() (events []source.Event[object.Object], err error) {
+	for err == nil {
+		var more []source.Event[object.Object]
+		more, err = s.next()
+		events = append(events, more...)
+	}
+	return events, err
+}
+
+func erase[T object.Object](from source.ListerWatcher[T]) anySource {
+	return anySource{
+		list: func(ctx context.Context) ([]object.Object, error) {
+			var all []object.Object
+			_, err := from.List(ctx, source.ListOptions[T]{}, func(o T) error {
+				all = append(all, o)
+				return nil
+			})
+			return all, err
+		},
+		watch: func(ctx context.Context, initial bool) (anyStream, error) {
+			s, err := from.Watch(ctx, source.WatchOptions[T]{SendInitialEvents: initial, ResourceVersion: "1", Timeout: time.Second})
+			if err != nil {
+				return anyStream{}, err
+			}
+			next := func() ([]source.Event[object.Object], error) {
+				events, err := s.Next(nil)
+				var erased []source.Event[object.Object]
+				for _, e := range events {
+					erased = append(erased, source.Event[object.Object]{
+						Type: e.Type, Object: e.Object, ResourceVersion: e.ResourceVersion, Err: e.Err, InitialEventsEnd: e.InitialEventsEnd,
+					})
+				}
+				return erased, err
+			}
+			return anyStream{next, s.Close}, nil
+		},
+	}
+}
+
+// answers are complete answers that are errors, with what the error must be.
+var answers = []struct {
+	name  string
+	fault tidingstest.Fault
+	is    func(error) bool
+	text  string
+}{
+	{"forbidden", tidingstest.Fault{Err: apierrors.NewForbidden(pods.GroupResource(), "", errors.New("no list for you"))}, apierrors.IsForbidden, "no list for you"},
+	{"unauthorized", tidingstest.Fault{Err: apierrors.NewUnauthorized("who are you")}, apierrors.IsUnauthorized, "who are you"},
+	{"gone", tidingstest.Fault{Err: apierrors.NewResourceExpired("too old")}, apierrors.IsResourceExpired, "too old"},
+	{"too many", tidingstest.Fault{Err: apierrors.NewTooManyRequests("slow down", 7)}, func(err error) bool {
+		seconds, ok := apierrors.SuggestsClientDelay(err)
+		return apierrors.IsTooManyRequests(err) && ok && seconds == 7
+	}, "slow down"},
+	{"internal", tidingstest.Fault{Err: apierrors.NewInternalError(errors.New("broken"))}, apierrors.IsInternalError, "broken"},
+	{"plain text", answer(503, "text/plain", "etcd is down"), apierrors.IsServiceUnavailable, "unable to handle"},
+	{"HTML error", answer(502, "text/html", "<html>bad gateway</html>"), apierrors.IsInternalError, "bad gateway"},
+	{"no body", answer(403, "", ""), apierrors.IsForbidden, "403"},
+	{"broken Status", answer(409, "application/json", `{"kind":`), apierrors.IsConflict, "conflict"},
+	{"broken protobuf Status", answer(404, "application/vnd.kubernetes.protobuf", "k8s\x00\xff"), apierrors.IsNotFound, "could not find"},
+	{"endless error", answer(500, "text/plain", strings.Repeat("x", 4<<20)), apierrors.IsInternalError, "xxx"},
+	{"redirect to nowhere", answer(304, "", ""), func(err error) bool { return apierrors.ReasonForError(err) == metav1.StatusReasonUnknown }, "304"},
+	{"login page", answer(200, "text/html; charset=utf-8", "<html>please log in</html>"), isContentType, "please log in"},
+	{"unknown type", answer(200, "application/cbor", "\xd9\xd9\xf7"), isContentType, "application/cbor"},
+	{"no type", answer(200, ";;", "hello"), isContentType, "neither JSON nor"},
+	{"hang up", tidingstest.Fault{HangUp: true}, func(err error) bool { return errors.Is(err, io.EOF) }, "EOF"},
+}
+
+func answer(code int, contentType, body string) tidingstest.Fault {
+	return tidingstest.Fault{Answer: &tidingstest.Answer{Code: code, ContentType: contentType, Body: []byte(body)}}
+}
+
+func isContentType(err error) bool {
+	_, ok := errors.AsType[*source.ContentTypeError](err)
+	return ok
+}
+
+func TestErrorAnswers(t *testing.T) {
+	for _, test := range answers {
+		t.Run(test.name, func(t *testing.T) {
+			bothEncodings(t, tidingstest.ServerOptions{}, func(t *testing.T, s *tidingstest.Server, from anySource) {
+				s.InjectAlways(tidingstest.Any, test.fault)
+				_, listErr := from.list(t.Context())
+				_, watchErr := from.watch(t.Context(), true)
+				for _, err := range []error{listErr, watchErr} {
+					if err == nil || !test.is(err) || !strings.Contains(err.Error(), test.text) || len(err.Error()) > 2000 {
+						t.Errorf("got %T %.300v", err, err)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestUnknownResourceAndOldServer(t *testing.T) {
+	bothEncodings(t, tidingstest.ServerOptions{NoWatchList: true}, func(t *testing.T, s *tidingstest.Server, from anySource) {
+		if _, err := from.watch(t.Context(), true); !apierrors.IsInvalid(err) {
+			t.Errorf("sendInitialEvents to an old server: %v", err)
+		}
+		s.RemoveResource(pods)
+		if _, err := from.list(t.Context()); !apierrors.IsNotFound(err) {
+			t.Errorf("unknown resource: %v", err)
+		}
+		s.Stop()
+		if _, err := from.list(t.Context()); err == nil || !strings.Contains(err.Error(), "refused") {
+			t.Errorf("stopped server: %v", err)
+		}
+	})
+}
+
+func TestListFaults(t *testing.T) {
+	nameless, elsewhere := pod("a", ""), pod("other", "x")
+	huge := pod("a", "huge")
+	huge.Annotations["big"] = strings.Repeat("x", 200_000)
+	tests := []struct {
+		name  string
+		fault tidingstest.Fault
+		is    error
+		text  string
+	}{
+		{"cut", tidingstest.Fault{CutAfterBytes: 100}, io.ErrUnexpectedEOF, "broke"},
+		{"nameless", tidingstest.Fault{Items: []runtime.Object{nameless}}, nil, "without a name"},
+		{"other namespace", tidingstest.Fault{Items: []runtime.Object{elsewhere}}, nil, `other/x is not in namespace "a"`},
+		{"huge", tidingstest.Fault{Items: []runtime.Object{huge}}, nil, "100000"},
+		{"garbage JSON", answer(200, "application/json", "\x00\x01garbage"), nil, "malformed"},
+		{"garbage protobuf", answer(200, "application/vnd.kubernetes.protobuf", "\x00\x01garbage"), nil, "pods"},
+		{"other list", answer(200, "application/json", `{"kind":"NodeList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[]}`), nil, "NodeList"},
+		{"no list", answer(200, "application/json", `{"items":[]}`), nil, "not a list"},
+		{"empty protobuf", answer(200, "application/vnd.kubernetes.protobuf", "k8s\x00"), nil, "pods"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			bothEncodings(t, tidingstest.ServerOptions{}, func(t *testing.T, s *tidingstest.Server, from anySource) {
+				s.Create(pod("a", "x"))
+				if test.name == "empty protobuf" || test.name == "garbage protobuf" {
+					if from, err := from.list(t.Context()); err != nil || len(from) != 1 {
+						t.Fatal(err)
+					}
+				}
+				s.Inject(tidingstest.List, test.fault)
+				_, err := from.list(t.Context())
+				if err == nil || !strings.Contains(err.Error(), test.text) || test.is != nil && !errors.Is(err, test.is) {
+					if !isContentType(err) { // unstructured has no protobuf
+						t.Errorf("got %v, want %q", err, test.text)
+					}
+				}
+				if objects, err := from.list(t.Context()); err != nil || len(objects) != 1 {
+					t.Errorf("the next list: %v", err)
+				}
+			})
+		})
+	}
+}
+
+func TestInvalidEvents(t *testing.T) {
+	elsewhere := pod("other", "x")
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", ResourceVersion: "5", Namespace: "a"}}
+	tests := []struct {
+		name  string
+		event tidingstest.RawEvent
+		text  string
+	}{
+		{"nameless", tidingstest.RawEvent{Type: watch.Added, Object: pod("a", "")}, "without a name"},
+		{"wrong kind", tidingstest.RawEvent{Type: watch.Added, Object: node}, "Kind=Node where /v1, Kind=Pod is wanted"},
+		{"other namespace", tidingstest.RawEvent{Type: watch.Modified, Object: elsewhere}, `not in namespace "a"`},
+		{"unknown type", tidingstest.RawEvent{Type: "RENAMED", Object: elsewhere}, `"RENAMED"`},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			bothEncodings(t, tidingstest.ServerOptions{}, func(t *testing.T, s *tidingstest.Server, from anySource) {
+				s.Create(pod("a", "x"))
+				s.Create(pod("a", "y"))
+				s.Inject(tidingstest.Any, tidingstest.Fault{After: 1, Events: []tidingstest.RawEvent{test.event}})
+				stream, err := from.watch(t.Context(), false)
+				if err != nil {
+					t.Fatal(err)
+				}
+				events, err := stream.all()
+				want := []source.EventType{source.Added, source.Invalid, source.Added, source.Bookmark}
+				if got := types(events); !slices.Equal(got, want) || err != io.EOF {
+					t.Fatalf("got %v, %v", got, err)
+				}
+				if err := events[1].Err; !strings.Contains(err.Error(), test.text) {
+					t.Errorf("got %v, want %q", err, test.text)
+				}
+			})
+		})
+	}
+}
+
+func TestWatchEndings(t *testing.T) {
+	huge := pod("a", "huge")
+	huge.Annotations["big"] = strings.Repeat("x", 200_000)
+	expired := apierrors.NewResourceExpired("too old")
+	raw := func(b string) []tidingstest.RawEvent { return []tidingstest.RawEvent{{Raw: []byte(b)}} }
+	tests := []struct {
+		name  string
+		fault tidingstest.Fault
+		is    func(error) bool
+	}{
+		{"clean", tidingstest.Fault{After: 1, End: tidingstest.Close}, func(err error) bool { return err == io.EOF }},
+		{"cut between events", tidingstest.Fault{After: 1, End: tidingstest.Cut}, func(err error) bool { return errors.Is(err, io.ErrUnexpectedEOF) }},
+		{"clean end within an event", tidingstest.Fault{After: 1, Events: raw("\x00\x00\x00\x09{"), End: tidingstest.Close}, func(err error) bool { return err != io.EOF }},
+		{"410", tidingstest.Fault{After: 1, Events: []tidingstest.RawEvent{tidingstest.ErrorEvent(expired)}}, apierrors.IsResourceExpired},
+		{"429", tidingstest.Fault{After: 1, Events: []tidingstest.RawEvent{tidingstest.ErrorEvent(apierrors.NewTooManyRequests("", 3))}}, func(err error) bool {
+			seconds, ok := apierrors.SuggestsClientDelay(err)
+			return ok && seconds == 3
+		}},
+		{"ERROR with a pod", tidingstest.Fault{After: 1, Events: []tidingstest.RawEvent{{Type: watch.Error, Object: pod("a", "x")}}},
+			func(err error) bool { return strings.Contains(err.Error(), "Status") }},
+		{"garbage", tidingstest.Fault{After: 1, Events: raw("<html>this is not the stream you look for")}, func(err error) bool { return !errors.Is(err, io.EOF) }},
+		{"huge", tidingstest.Fault{After: 1, Events: []tidingstest.RawEvent{{Type: watch.Added, Object: huge}}}, func(err error) bool {
+			e, ok := errors.AsType[*source.TooLargeError](err)
+			return ok && e.Limit == 100_000 && strings.Contains(err.Error(), "Target.MaxObjectBytes")
+		}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			bothEncodings(t, tidingstest.ServerOptions{}, func(t *testing.T, s *tidingstest.Server, from anySource) {
+				s.Create(pod("a", "x"))
+				s.Inject(tidingstest.Any, test.fault)
+				stream, err := from.watch(t.Context(), false)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer stream.close()
+				events, err := stream.all()
+				if len(events) != 1 || events[0].Type != source.Added {
+					t.Errorf("events %v", types(events))
+				}
+				if !test.is(err) {
+					t.Errorf("got %T %v", err, err)
+				}
+				if _, again := stream.next(); again == nil || again.Error() != err.Error() {
+					t.Errorf("Next again: %v, want %v", again, err)
+				}
+			})
+		})
+	}
+}
+
+func TestTooLargeNamesObject(t *testing.T) {
+	bubble(t, tidingstest.ServerOptions{}, func(t *testing.T, s *tidingstest.Server) {
+		s.Create(pod("a", "x"))
+		target := podTarget
+		target.MaxObjectBytes = 100
+		stream := mustWatch(t, newHTTP[*corev1.Pod](t, s, target), source.WatchOptions[*corev1.Pod]{})
+		_, err := stream.Next(nil)
+		if e, ok := errors.AsType[*source.TooLargeError](err); !ok || e.Key != (object.Key{Namespace: "a", Name: "x"}) || e.Size <= 100 {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+func TestLargeObjects(t *testing.T) {
+	bothEncodings(t, tidingstest.ServerOptions{}, func(t *testing.T, s *tidingstest.Server, from anySource) {
+		for i, size := range []int{90_000, 10, 40_000, 32<<10 - 700, 10} {
+			p := pod("a", fmt.Sprint("p", i))
+			p.Annotations["big"] = strings.Repeat("x", size)
+			s.Create(p)
+		}
+		stream, err := from.watch(t.Context(), true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		events, err := stream.all()
+		if err != io.EOF || len(events) != 7 {
+			t.Fatalf("%d events, %v", len(events), err)
+		}
+		objects, err := from.list(t.Context())
+		if err != nil || len(objects) != 5 || len(objects[0].GetAnnotations()["big"]) != 90_000 {
+			t.Errorf("%d objects, %v", len(objects), err)
+		}
+	})
+}
+
+func TestGzip(t *testing.T) {
+	bothEncodings(t, tidingstest.ServerOptions{}, func(t *testing.T, s *tidingstest.Server, from anySource) {
+		s.Create(pod("a", "x"))
+		s.Create(pod("a", "y"))
+		s.InjectAlways(tidingstest.Any, tidingstest.Fault{Gzip: true})
+		if objects, err := from.list(t.Context()); err != nil || len(objects) != 2 {
+			t.Errorf("list: %d objects, %v", len(objects), err)
+		}
+		stream, err := from.watch(t.Context(), true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if events, err := stream.all(); err != io.EOF || len(events) != 4 || !events[2].InitialEventsEnd {
+			t.Errorf("watch: %v, %v", types(events), err)
+		}
+	})
+}
+
+func TestCloseAndCancel(t *testing.T) {
+	bothEncodings(t, tidingstest.ServerOptions{}, func(t *testing.T, s *tidingstest.Server, from anySource) {
+		s.InjectAlways(tidingstest.Any, tidingstest.Fault{End: tidingstest.Stall})
+		cause := errors.New("enough")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		for _, end := range []struct {
+			do   func(anyStream)
+			want error
+		}{
+			{func(s anyStream) { s.close(); s.close() }, source.ErrClosed},
+			{func(anyStream) { cancel(cause) }, cause},
+		} {
+			stream, err := from.watch(ctx, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ended := make(chan error)
+			go func() {
+				_, err := stream.next()
+				ended <- err
+			}()
+			synctest.Wait()
+			end.do(stream)
+			if err := <-ended; !errors.Is(err, end.want) {
+				t.Errorf("got %v, want %v", err, end.want)
+			}
+			stream.close()
+		}
+		if _, err := from.watch(ctx, false); !errors.Is(err, cause) {
+			t.Errorf("watch with a context that has ended: %v", err)
+		}
+		if _, err := from.list(ctx); !errors.Is(err, cause) {
+			t.Errorf("list with a context that has ended: %v", err)
+		}
+	})
+}
+
+func TestTimeout(t *testing.T) {
+	bubble(t, tidingstest.ServerOptions{}, func(t *testing.T, s *tidingstest.Server) {
+		config := s.Config()
+		config.Timeout = 10 * time.Second
+		client, err := source.NewClient(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		from, err := source.NewHTTP[*corev1.Pod](client, podTarget)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.InjectAlways(tidingstest.Any, tidingstest.Fault{Delay: time.Minute})
+		start := time.Now()
+		_, _, err = list(t.Context(), from, source.ListOptions[*corev1.Pod]{})
+		if err == nil || !strings.Contains(err.Error(), "rest.Config.Timeout") || time.Since(start) != 10*time.Second {
+			t.Errorf("list: %v after %v", err, time.Since(start))
+		}
+		if _, err := from.Watch(t.Context(), source.WatchOptions[*corev1.Pod]{}); err == nil || !strings.Contains(err.Error(), "rest.Config.Timeout") {
+			t.Errorf("watch: %v", err)
+		}
+		s.ClearFaults()
+		stream := mustWatch(t, from, source.WatchOptions[*corev1.Pod]{})
+		time.AfterFunc(time.Minute/2, func() { s.Create(pod("a", "x")) })
+		read(t, stream, 1) // a running watch outlives the timeout
+	})
+}
+
+// TestBrokenBodies flips bytes in real bodies and cuts them: there may be errors, but neither panics nor hangs.
+func TestBrokenBodies(t *testing.T) {
+	bothEncodings(t, tidingstest.ServerOptions{}, func(t *testing.T, s *tidingstest.Server, from anySource) {
+		s.Create(pod("a", "x"))
+		for _, query := range []string{"", "?watch=1&resourceVersion=1&timeoutSeconds=1"} {
+			for _, accept := range []string{"application/json", "application/vnd.kubernetes.protobuf"} {
+				contentType, body := fetch(t, s, query, accept)
+				for i := 0; i < len(body); i += 3 {
+					broken := bytes.Clone(body)
+					broken[i] ^= 0x15
+					for _, b := range [][]byte{broken, body[:i]} {
+						s.Inject(tidingstest.Any, answer(200, contentType, string(b)))
+						if query == "" {
+							_, _ = from.list(t.Context())
+						} else if stream, err := from.watch(t.Context(), true); err == nil {
+							_, _ = stream.all()
+							stream.close()
+						}
+					}
+				}
+			}
+		}
+	})
+}
+
+func fetch(t *testing.T, s *tidingstest.Server, query, accept string) (contentType string, body []byte) {
+	t.Helper()
+	request, err := http.NewRequest(http.MethodGet, s.Config().Host+"/api/v1/pods"+query, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Accept", accept)
+	response, err := s.Config().Transport.RoundTrip(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err = io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.Header.Get("Content-Type"), body
+}
