@@ -1,0 +1,235 @@
+package source_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+
+	"github.com/tidings/tidings/object"
+	"github.com/tidings/tidings/source"
+	"github.com/tidings/tidings/tidingstest"
+)
+
+var clientTrim = object.Trim{"metadata.managedFields", "metadata.annotations[note]", "spec.containers.image", "status"}
+
+// testClient lists and watches pods with a client-go client, and checks that trims leave other copies alone.
+func testClient[T object.Object, L runtime.Object](t *testing.T, client func(s *tidingstest.Server) source.ClientGo[L]) {
+	bubble(t, tidingstest.ServerOptions{}, func(t *testing.T, s *tidingstest.Server) {
+		s.Create(pod("a", "x"))
+		s.Create(pod("a", "y"))
+		s.Create(pod("a", "z"))
+		from, err := source.FromClient[T](client(s), source.Selection{Labels: "app in (x,y)", Trim: clientTrim})
+		if err != nil {
+			t.Fatal(err)
+		}
+		objects, result := mustList(t, from, source.ListOptions[T]{Limit: 1})
+		if !slices.Equal(names(objects), []string{"x"}) || result.Continue == "" || result.ResourceVersion != s.ResourceVersion() {
+			t.Fatalf("first page: %v, %+v", names(objects), result)
+		}
+		more, result := mustList(t, from, source.ListOptions[T]{Continue: result.Continue})
+		if !slices.Equal(names(more), []string{"y"}) || result.Continue != "" {
+			t.Fatalf("second page: %v, %+v", names(more), result)
+		}
+		stream := mustWatch(t, from, source.WatchOptions[T]{SendInitialEvents: true, Timeout: 1})
+		events := read(t, stream, 3)
+		if want := []source.EventType{source.Added, source.Added, source.Bookmark}; !slices.Equal(types(events), want) || !events[2].InitialEventsEnd {
+			t.Fatalf("initial events: %v", types(events))
+		}
+		for _, o := range append(objects, events[0].Object) {
+			if o.GetManagedFields() != nil || !maps.Equal(o.GetAnnotations(), map[string]string{"other": "o"}) || o.GetLabels()["app"] != "x" {
+				t.Errorf("trimmed: %+v", o)
+			}
+		}
+		rv := s.Delete(pod("a", "x"))
+		if e := read(t, stream, 1)[0]; e.Type != source.Deleted || e.ResourceVersion != rv {
+			t.Errorf("delete: %+v", e)
+		}
+		read(t, stream, 1) // the last bookmark
+		if _, err := stream.Next(nil); err != io.EOF {
+			t.Errorf("end: %v", err)
+		}
+	})
+}
+
+func TestFromTypedClient(t *testing.T) {
+	testClient[*corev1.Pod](t, func(s *tidingstest.Server) source.ClientGo[*corev1.PodList] {
+		return kubernetes.NewForConfigOrDie(s.Config()).CoreV1().Pods("a")
+	})
+}
+
+func TestFromDynamicClient(t *testing.T) {
+	testClient[*unstructured.Unstructured](t, func(s *tidingstest.Server) source.ClientGo[*unstructured.UnstructuredList] {
+		return dynamic.NewForConfigOrDie(s.Config()).Resource(pods)
+	})
+}
+
+func TestFromMetadataClient(t *testing.T) {
+	testClient[*metav1.PartialObjectMetadata](t, func(s *tidingstest.Server) source.ClientGo[*metav1.PartialObjectMetadataList] {
+		return metadata.NewForConfigOrDie(s.Config()).Resource(pods)
+	})
+}
+
+func TestTrimCopies(t *testing.T) {
+	for _, o := range []object.Object{pod("a", "x"), &unstructured.Unstructured{Object: map[string]any{
+		"metadata": map[string]any{"name": "x", "managedFields": []any{}, "annotations": map[string]any{"note": "n", "other": "o"}},
+		"spec":     map[string]any{"containers": []any{map[string]any{"name": "c", "image": "i"}, "odd", nil}, "nodeName": "n"},
+		"status":   map[string]any{"phase": "Running"},
+	}}} {
+		before := o.DeepCopyObject()
+		got := throughWatch(t, o, clientTrim)
+		if !reflect.DeepEqual(o, before) {
+			t.Errorf("the caller's %T was written to", o)
+		}
+		if got == o || got.GetManagedFields() != nil || len(got.GetAnnotations()) != 1 {
+			t.Errorf("not trimmed: %+v", got)
+		}
+		if again := throughWatch(t, got, clientTrim); again != got {
+			t.Errorf("a %T with nothing to trim was copied", o)
+		}
+	}
+	got := throughWatch[object.Object](t, pod("a", "x"), clientTrim).(*corev1.Pod)
+	if got.Spec.NodeName != "node" || got.Spec.Containers[1].Name != "d" || got.Spec.Containers[1].Image != "" {
+		t.Errorf("trimmed: %+v", got.Spec)
+	}
+}
+
+// fixed is a client with one watch.
+type fixed struct{ watch.Interface }
+
+func (f fixed) Watch(_ context.Context, _ metav1.ListOptions) (watch.Interface, error) {
+	return f.Interface, nil
+}
+func (f fixed) List(context.Context, metav1.ListOptions) (*corev1.NodeList, error) {
+	return &corev1.NodeList{Items: []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n"}}}}, nil
+}
+
+func throughWatch[T object.Object](t *testing.T, o T, trim object.Trim) T {
+	t.Helper()
+	w := watch.NewFakeWithChanSize(1, false)
+	w.Add(o)
+	from, err := source.FromClient[T](fixed{w}, source.Selection{Trim: trim})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return read(t, mustWatch(t, from, source.WatchOptions[T]{}), 1)[0].Object
+}
+
+func TestWatchStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := watch.NewFakeWithChanSize(2000, false)
+		stream := source.NewStream[*corev1.Pod](t.Context(), w)
+		for range 600 {
+			w.Add(pod("a", "x"))
+		}
+		if batch, err := stream.Next(nil); err != nil || len(batch) != 512 {
+			t.Fatalf("%d events, %v", len(batch), err)
+		}
+		w.Add(&corev1.Node{})
+		w.Modify(pod("a", ""))
+		w.Action("RENAMED", pod("a", "x"))
+		w.Action(watch.Bookmark, &metav1.Status{})
+		w.Error(&apierrors.NewResourceExpired("too old").ErrStatus)
+		batch, err := stream.Next(nil)
+		if len(batch) != 92 || !apierrors.IsResourceExpired(err) {
+			t.Fatalf("%d events, %v", len(batch), err)
+		}
+		for i, want := range []string{"*v1.Node where *v1.Pod is wanted", "without a name", "RENAMED", "bookmark"} {
+			if e := batch[88+i]; e.Type != source.Invalid || !strings.Contains(strings.ToLower(e.Err.Error()), strings.ToLower(want)) {
+				t.Errorf("got %+v, want %s", e, want)
+			}
+		}
+		if !w.IsStopped() {
+			t.Error("the watch runs on behind its end")
+		}
+		if _, err := stream.Next(nil); !apierrors.IsResourceExpired(err) {
+			t.Errorf("Next again: %v", err)
+		}
+	})
+}
+
+func TestWatchStreamClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := watch.NewFake()
+		stream := source.NewStream[*corev1.Pod](t.Context(), w)
+		ended := make(chan error)
+		go func() {
+			_, err := stream.Next(nil)
+			ended <- err
+		}()
+		synctest.Wait()
+		stream.Close()
+		stream.Close()
+		if err := <-ended; !errors.Is(err, source.ErrClosed) || !w.IsStopped() {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+func TestFromClientErrors(t *testing.T) {
+	for want, selection := range map[string]source.Selection{
+		"label selector": {Labels: "a in"},
+		"field selector": {Fields: "a"},
+		"joined by dots": {Trim: object.Trim{"metadata..x"}},
+		"one map entry":  {Trim: object.Trim{"metadata.annotations[x"}},
+		"needs it":       {Trim: object.Trim{"metadata"}},
+	} {
+		if _, err := source.FromClient[*corev1.Pod](fixed{}, selection); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+	from, err := source.FromClient[*corev1.Pod](fixed{}, source.Selection{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := list(t.Context(), from, source.ListOptions[*corev1.Pod]{}); err == nil || !strings.Contains(err.Error(), "*v1.Node where *v1.Pod is wanted") {
+		t.Errorf("a list of something else: %v", err)
+	}
+	var none source.Funcs[*corev1.Pod]
+	if _, _, err := list(t.Context(), none, source.ListOptions[*corev1.Pod]{}); err == nil {
+		t.Error("a list without a function")
+	}
+	if _, err := none.Watch(t.Context(), source.WatchOptions[*corev1.Pod]{}); err == nil {
+		t.Error("a watch without a function")
+	}
+}
+
+func TestTargetErrors(t *testing.T) {
+	client, err := source.NewClient(tidingstest.NewServer(t, tidingstest.ServerOptions{}).Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, target := range map[string]source.Target{
+		"needs a resource": {},
+		"label selector":   {Resource: pods, Labels: "a in"},
+		"field selector":   {Resource: pods, Fields: "a"},
+		"cannot be part":   {Resource: pods, Namespace: "../kube-system"},
+		"negative":         {Resource: pods, MaxObjectBytes: -1},
+		"trim":             {Resource: pods, Trim: object.Trim{"metadata.name"}},
+	} {
+		if _, err := source.NewHTTP[*corev1.Pod](client, target); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+	if _, err := source.NewHTTP[object.Object](client, source.Target{Resource: pods}); err == nil || !strings.Contains(err.Error(), "pointer to a struct") {
+		t.Errorf("an interface as T: %v", err)
+	}
+	if _, err := source.NewClient(nil); err == nil {
+		t.Error("a client without a configuration")
+	}
+}
