@@ -1,7 +1,6 @@
 package reflector
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -57,6 +56,9 @@ func (e *Error) Permanent() bool {
 
 // cause is what happened, without what the line says anyway.
 func (e *Error) cause() string {
+	if e.Err == nil {
+		return "failed while " + e.Phase.String()
+	}
 	text := innermost(e.Err).Error()
 	switch e.Reason {
 	case Forbidden:
@@ -123,6 +125,3 @@ func (e invalidEventError) Error() string {
 }
 
 func (e invalidEventError) Unwrap() error { return e.err }
-
-// errNil stands in where a source failed without saying how.
-var errNil = errors.New("unknown error")

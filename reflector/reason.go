@@ -207,14 +207,14 @@ func certificateWayOut(err error) string {
 
 // innermost returns the part of err that says what happened, without the wrapping that says to whom.
 func innermost(err error) error {
-	if err == nil {
-		return errNil
-	}
 	if e := certificateError(err); e != nil {
 		return e
 	}
 	if e, ok := errors.AsType[*net.OpError](err); ok {
 		return e
+	}
+	if status := apierrors.APIStatus(nil); errors.As(err, &status) && status.Status().Message != "" {
+		return errors.New(status.Status().Message)
 	}
 	return err
 }
