@@ -72,6 +72,7 @@ func defaultAPIServerOptions(l layout) *options.ServerRunOptions {
 	// there is no other.
 	opts.EndpointReconcilerType = "none"
 	opts.GenericServerRunOptions.AdvertiseAddress = net.IPv4(127, 0, 0, 1)
+	opts.GenericServerRunOptions.ExternalHost = "127.0.0.1"
 	opts.GenericServerRunOptions.ShutdownWatchTerminationGracePeriod = watchGrace
 	opts.SecureServing.ServerCert.CertKey.CertFile = l.servingCert()
 	opts.SecureServing.ServerCert.CertKey.KeyFile = l.servingKey()

@@ -48,7 +48,6 @@ func newCommand() *cobra.Command {
 	flags.StringVar(&opts.featureGates, "feature-gates", "", "kube-apiserver feature gates, as Name=true,Other=false")
 	flags.BoolVar(&opts.unsafeNoFsync, "unsafe-no-fsync", false, "do not wait for the disk: faster, and data may be lost when the machine (not the process) dies")
 	flags.BoolVar(&exitWithStdin, "exit-with-stdin", false, "end cleanly when standard input is closed, as it is when the parent process dies")
-	// Not marked by cobra, whose message does not say what the folder is for.
 	cmd.AddCommand(newUserCommand())
 	return cmd
 }

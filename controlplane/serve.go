@@ -54,7 +54,7 @@ func serve(ctx context.Context, opts serveOptions) error {
 	if err != nil {
 		return err
 	}
-	// The API server closes it too, if it comes that far.
+	// The API server closes it itself, if it comes that far.
 	defer func() { _ = listener.Close() }()
 	kubeconfig, err := newKubeconfig(ca, "https://"+listener.Addr().String(), adminUser, []string{adminGroup})
 	if err != nil {
@@ -64,12 +64,9 @@ func serve(ctx context.Context, opts serveOptions) error {
 		return publish(opts, l, kubeconfig, listener.Addr())
 	}}
 
-	etcdServers, etcd := opts.etcdServers, (*embed.Config)(nil)
-	if len(etcdServers) == 0 {
-		if etcd, err = etcdConfig(l, opts.unsafeNoFsync); err != nil {
-			return err
-		}
-		etcdServers = []string{etcd.ListenClientUrls[0].String()}
+	etcd, etcdServers, err := chooseEtcd(l, opts)
+	if err != nil {
+		return err
 	}
 	if run.apiserver, err = completeAPIServerOptions(ctx, apiserver, listener, etcdServers); err != nil {
 		return err
@@ -81,6 +78,19 @@ func serve(ctx context.Context, opts serveOptions) error {
 		return fmt.Errorf("with the etcd servers %s: %w; check that --etcd-servers can be reached", strings.Join(etcdServers, ","), err)
 	}
 	return nil
+}
+
+// chooseEtcd returns where the API server finds etcd, and the member to start
+// for it, which is nil when the user has a cluster.
+func chooseEtcd(l layout, opts serveOptions) (member *embed.Config, servers []string, err error) {
+	if len(opts.etcdServers) > 0 {
+		return nil, opts.etcdServers, nil
+	}
+	member, err = etcdConfig(l, opts.unsafeNoFsync)
+	if err != nil {
+		return nil, nil, err
+	}
+	return member, []string{member.ListenClientUrls[0].String()}, nil
 }
 
 // openPKI makes sure that the folder holds every key and certificate, and
@@ -162,8 +172,8 @@ func watchEtcd(ctx context.Context, etcd *embed.Etcd, cancel context.CancelCause
 	}
 }
 
-// serve runs the API server until ctx ends. It returns nil when ctx was
-// cancelled without a cause of its own.
+// serve runs the API server until ctx ends, and returns the reason if that is
+// not the user's wish.
 func (c controlPlane) serve(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
