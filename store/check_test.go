@@ -89,10 +89,12 @@ func (s *shape) check(n *node[*thing], depth int, low, high *key, edge bool) err
 	for i := range n.children {
 		l, h := low, high
 		if i > 0 {
-			l = &n.children[i].low
+			k := n.children[i].low.key()
+			l = &k
 		}
 		if i+1 < len(n.children) {
-			h = &n.children[i+1].low
+			k := n.children[i+1].low.key()
+			h = &k
 		}
 		if err := s.check(n.children[i].node, depth+1, l, h, edge && i+1 == len(n.children)); err != nil {
 			return err

@@ -165,16 +165,21 @@ func (n *node[T]) count(s span) int {
 	}
 	total := 0
 	first := n.route(&start)
-	for i := first; i < len(n.children); i++ {
-		c := &n.children[i]
-		if i > first && !s.has(&c.low) {
-			break
+	for i := first; i < len(n.children) && (i == first || n.lowIn(i, s)); i++ {
+		if i > first && n.lowIn(i+1, s) {
+			total += n.children[i].node.size // both its bounds are in s
+		} else {
+			total += n.children[i].node.count(s)
 		}
-		if i > first && i+1 < len(n.children) && s.has(&n.children[i+1].low) {
-			total += c.node.size // both its bounds are in s
-			continue
-		}
-		total += c.node.count(s)
 	}
 	return total
+}
+
+// lowIn reports whether there is a child at i and its bound is in s.
+func (n *node[T]) lowIn(i int, s span) bool {
+	if i >= len(n.children) {
+		return false
+	}
+	low := n.children[i].low.key()
+	return s.has(&low)
 }

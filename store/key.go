@@ -25,11 +25,29 @@ func (k *key) compare(other *key) int {
 	return strings.Compare(k.Name, other.Name)
 }
 
-// clone copies the strings of k into memory of their own, so that k keeps no object alive.
-func (k *key) clone() key {
-	s := k.value + k.Namespace + k.Name
-	v, n := len(k.value), len(k.value)+len(k.Namespace)
-	return key{value: s[:v], Key: object.Key{Namespace: s[v:n], Name: s[n:]}}
+// bound is a key in memory of its own, so that it keeps no object alive. It takes less room than a key: its
+// strings are the parts of one.
+type bound struct {
+	text string
+	// value and namespace are where these two end in text; the name is the rest.
+	value, namespace uint32
+}
+
+// bound returns a copy of k as a bound.
+func (k *key) bound() bound {
+	return bound{
+		text:      k.value + k.Namespace + k.Name,
+		value:     uint32(len(k.value)),
+		namespace: uint32(len(k.value) + len(k.Namespace)),
+	}
+}
+
+// key returns b as a key, whose strings are those of b.
+func (b *bound) key() key {
+	return key{
+		value: b.text[:b.value],
+		Key:   object.Key{Namespace: b.text[b.value:b.namespace], Name: b.text[b.namespace:]},
+	}
 }
 
 // span is a range of neighboring keys: those that agree with it in its first fields.

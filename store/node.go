@@ -34,9 +34,9 @@ type item[T any] struct {
 }
 
 // child is an entry of a branch. All keys below node are at or above low and below the low of the next child.
-// The low of the first child of a branch means nothing. It is a key of its own memory.
+// The low of the first child of a branch means nothing.
 type child[T any] struct {
-	low  key
+	low  bound
 	node *node[T]
 }
 
@@ -68,7 +68,7 @@ func (n *node[T]) route(k *key) int {
 	low, high := 1, len(n.children)
 	for low < high {
 		middle := int(uint(low+high) / 2)
-		if n.children[middle].low.compare(k) <= 0 {
+		if at := n.children[middle].low.key(); at.compare(k) <= 0 {
 			low = middle + 1
 		} else {
 			high = middle
@@ -139,10 +139,10 @@ func newBranch[T any](txn uint64, children []child[T]) *node[T] {
 	return &node[T]{txn: txn, size: size, children: children}
 }
 
-// low returns a key that bounds n from below and belongs to nobody else.
-func (n *node[T]) low() key {
+// low returns a key that bounds n from below.
+func (n *node[T]) low() bound {
 	if n.leaf() {
-		return n.items[0].clone()
+		return n.items[0].bound()
 	}
 	return n.children[0].low
 }

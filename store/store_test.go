@@ -13,6 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"github.com/tidings/tidings/object"
 )
 
@@ -297,7 +299,7 @@ func TestWaitForStoreWithoutOrder(t *testing.T) {
 // TestReadersSeeWholeTransactions moves objects between two values in every transaction; each snapshot must
 // have them all, in one place.
 func TestReadersSeeWholeTransactions(t *testing.T) {
-	const n = 500
+	const n = 300
 	w, ix := filled(0)
 	put := func(round int) {
 		txn := w.Begin()
@@ -310,7 +312,7 @@ func TestReadersSeeWholeTransactions(t *testing.T) {
 	put(0)
 	stop := make(chan struct{})
 	var readers sync.WaitGroup
-	for range 4 {
+	for range 3 {
 		readers.Go(func() {
 			for {
 				select {
@@ -322,7 +324,7 @@ func TestReadersSeeWholeTransactions(t *testing.T) {
 			}
 		})
 	}
-	for round := range 60 {
+	for round := range 25 {
 		put(round + 1)
 	}
 	close(stop)
@@ -432,5 +434,22 @@ func TestBreakingOff(t *testing.T) {
 	got := []int{values, count(s.ByIndex(ix, "app3")), count(s.ByIndex(other, "app3")), count(s.Intersect(both...)), count(s.Intersect(both[1]))}
 	if want := []int{2, 3, 3, 3, 3}; !slices.Equal(got, want) {
 		t.Errorf("got %v items, want %v", got, want)
+	}
+}
+
+// TestInterfaceType stores objects of several Go types in one store.
+func TestInterfaceType(t *testing.T) {
+	w := NewWriter[object.Object](Options{})
+	ix := w.AddIndex("type", func(o object.Object) []string { return []string{fmt.Sprintf("%T", o)} })
+	txn := w.Begin()
+	for _, o := range []object.Object{newThing("ns", "a", nil), &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "b"}}}} {
+		txn.Set(object.KeyOf(o), o)
+	}
+	s := txn.Commit("")
+	if got := slices.Collect(s.Values(ix)); len(got) != 2 || s.Len() != 2 {
+		t.Errorf("%d objects under %q", s.Len(), got)
+	}
+	if _, ok := s.Get(object.Key{Name: "b"}); !ok {
+		t.Error("an object is missing")
 	}
 }
