@@ -156,6 +156,10 @@ func TestServerWatches(t *testing.T) {
 }
 
 func TestServerPages(t *testing.T) {
+	synctest.Test(t, testServerPages) // client-go waits between its attempts
+}
+
+func testServerPages(t *testing.T) {
 	s := NewServer(t, ServerOptions{})
 	for i := range 5 {
 		s.Create(pod("a", fmt.Sprint("p", i)))

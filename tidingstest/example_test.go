@@ -1,0 +1,57 @@
+package tidingstest_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/tidings/tidings/object"
+	"github.com/tidings/tidings/tidingstest"
+)
+
+// A test gets a server, fills it, lets it misbehave, and looks at what was asked of it.
+func ExampleServer() {
+	test := func(t *testing.T) {
+		server := tidingstest.NewServer(t, tidingstest.ServerOptions{})
+		server.Create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
+		server.Inject(tidingstest.List,
+			tidingstest.Fault{Err: apierrors.NewUnauthorized("the first list fails")},
+			tidingstest.Fault{}, // the second goes well
+		)
+		nodes := kubernetes.NewForConfigOrDie(server.Config()).CoreV1().Nodes()
+		for range 2 {
+			list, err := nodes.List(t.Context(), metav1.ListOptions{})
+			fmt.Println(len(list.Items), err)
+		}
+		fmt.Println(server.Count(tidingstest.List), "lists")
+	}
+	run(test)
+	// Output:
+	// 0 the first list fails
+	// 1 <nil>
+	// 2 lists
+}
+
+// A recorder replays the state and checks the order of what it is told.
+func ExampleRecorder() {
+	var recorder tidingstest.Recorder[*corev1.Node]
+	n1 := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", ResourceVersion: "7"}}
+	recorder.Delta(object.Delta[*corev1.Node]{Type: object.Added, Key: object.KeyOf(n1), Object: n1})
+	fmt.Println(recorder.WaitVersions(context.Background(), map[object.Key]string{{Name: "n1"}: "7"}))
+
+	recorder.Delta(object.Delta[*corev1.Node]{Type: object.Added, Key: object.KeyOf(n1), Object: n1})
+	fmt.Println(recorder.Err())
+	// Output:
+	// <nil>
+	// delta 1: Added n1: it was added before, and not deleted since
+}
+
+// run stands for "go test" in the examples.
+func run(test func(t *testing.T)) {
+	testing.RunTests(func(string, string) (bool, error) { return true, nil }, []testing.InternalTest{{Name: "Example", F: test}})
+}
