@@ -268,7 +268,8 @@ func (c *ControlPlane) Kill() {
 }
 
 // Restart starts the control plane again, with the same data on the same port, and returns when it is ready. If
-// it is running it is stopped first. ctx bounds both.
+// it is running it is stopped first, and what Stop would complain about is returned instead of a restart. ctx
+// bounds both.
 func (c *ControlPlane) Restart(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

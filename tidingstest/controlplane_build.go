@@ -161,22 +161,21 @@ func isSource(entry fs.DirEntry) bool {
 	return strings.HasSuffix(name, ".go") || name == "go.mod" || name == "go.sum"
 }
 
-// build builds the module in source and puts the program at path, in one step.
+// build builds the module in source and puts the program at path, in one step. The caller holds the lock.
 func build(ctx context.Context, source, path string) error {
 	stamp, err := versionFlags(ctx, source)
 	if err != nil {
 		return err
 	}
-	tmp, err := os.MkdirTemp(filepath.Dir(path), "build-")
-	if err != nil {
+	// The go command does not replace what a killed build may have left.
+	unfinished := path + ".new"
+	if err := os.RemoveAll(unfinished); err != nil {
 		return err
 	}
-	defer func() { _ = os.RemoveAll(tmp) }()
-	program := filepath.Join(tmp, filepath.Base(path))
-	if _, err := output(goIn(ctx, source, "build", "-ldflags", stamp, "-o", program, ".")); err != nil {
+	if _, err := output(goIn(ctx, source, "build", "-ldflags", stamp, "-o", unfinished, ".")); err != nil {
 		return err
 	}
-	return os.Rename(program, path)
+	return os.Rename(unfinished, path)
 }
 
 // versionFlags makes the server report the Kubernetes version it is built from. Without, clients are told a
