@@ -3,6 +3,7 @@ package tidingstest_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,21 +17,20 @@ import (
 
 // A test gets a server, fills it, lets it misbehave, and looks at what was asked of it.
 func ExampleServer() {
-	test := func(t *testing.T) {
-		server := tidingstest.NewServer(t, tidingstest.ServerOptions{})
-		server.Create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
-		server.Inject(tidingstest.List,
-			tidingstest.Fault{Err: apierrors.NewUnauthorized("the first list fails")},
-			tidingstest.Fault{}, // the second goes well
-		)
-		nodes := kubernetes.NewForConfigOrDie(server.Config()).CoreV1().Nodes()
-		for range 2 {
-			list, err := nodes.List(t.Context(), metav1.ListOptions{})
-			fmt.Println(len(list.Items), err)
-		}
-		fmt.Println(server.Count(tidingstest.List), "lists")
+	t := &exampleT{} // in a test, its *testing.T
+	defer t.end()
+	server := tidingstest.NewServer(t, tidingstest.ServerOptions{})
+	server.Create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
+	server.Inject(tidingstest.List,
+		tidingstest.Fault{Err: apierrors.NewUnauthorized("the first list fails")},
+		tidingstest.Fault{}, // the second goes well
+	)
+	nodes := kubernetes.NewForConfigOrDie(server.Config()).CoreV1().Nodes()
+	for range 2 {
+		list, err := nodes.List(context.Background(), metav1.ListOptions{})
+		fmt.Println(len(list.Items), err)
 	}
-	run(test)
+	fmt.Println(server.Count(tidingstest.List), "lists")
 	// Output:
 	// 0 the first list fails
 	// 1 <nil>
@@ -51,7 +51,17 @@ func ExampleRecorder() {
 	// delta 1: Added n1: it was added before, and not deleted since
 }
 
-// run stands for "go test" in the examples.
-func run(test func(t *testing.T)) {
-	testing.RunTests(func(string, string) (bool, error) { return true, nil }, []testing.InternalTest{{Name: "Example", F: test}})
+// exampleT stands for the *testing.T that an example does not have.
+type exampleT struct {
+	testing.TB
+	cleanups []func()
+}
+
+func (t *exampleT) Helper()                           {}
+func (t *exampleT) Cleanup(f func())                  { t.cleanups = append(t.cleanups, f) }
+func (t *exampleT) Errorf(format string, args ...any) { fmt.Printf(format+"\n", args...) }
+func (t *exampleT) end() {
+	for _, f := range slices.Backward(t.cleanups) {
+		f()
+	}
 }
