@@ -61,16 +61,13 @@ func (c *cursor[T]) item() *item[T] {
 	return &at.node.items[at.i]
 }
 
-// rest returns the items of the current leaf from the cursor on; none at the end.
+// rest returns the items of the current leaf from the cursor on. The cursor is not at the end.
 func (c *cursor[T]) rest() []item[T] {
-	if c.depth == 0 {
-		return nil
-	}
 	at := &c.path[c.depth-1]
 	return at.node.items[at.i:]
 }
 
-// next moves the cursor to the next item.
+// next moves the cursor to the next item. It is not at the end.
 func (c *cursor[T]) next() {
 	at := &c.path[c.depth-1]
 	at.i++
@@ -79,7 +76,7 @@ func (c *cursor[T]) next() {
 	}
 }
 
-// nextLeaf moves the cursor to the first item of the next leaf.
+// nextLeaf moves the cursor to the first item of the next leaf. It is not at the end.
 func (c *cursor[T]) nextLeaf() {
 	c.depth--
 	for c.depth > 0 {

@@ -1,8 +1,6 @@
 package store
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -10,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -214,88 +211,6 @@ func panics(f func()) (did bool) {
 	return false
 }
 
-func TestResourceVersionNeverGoesBack(t *testing.T) {
-	w := NewWriter[*thing](Options{})
-	for _, step := range [][2]string{{"", ""}, {"9", "9"}, {"", "9"}, {"10", "10"}, {"9", "10"}, {"007", "10"}} {
-		if got := w.Begin().Commit(step[0]).ResourceVersion(); got != step[1] {
-			t.Errorf("Commit(%q) leads to %q, want %q", step[0], got, step[1])
-		}
-	}
-}
-
-func TestWaitFor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := NewWriter[*thing](Options{})
-		s := w.Store()
-		results := make(chan string, 10)
-		for _, version := range []string{"", "5", "10", "11"} {
-			go func() {
-				if err := s.WaitFor(t.Context(), version); err != nil {
-					t.Error(err)
-				}
-				if c, err := object.CompareResourceVersions(s.Snapshot().ResourceVersion(), version); err != nil || c < 0 {
-					t.Errorf("woken for %s at %s", version, s.Snapshot().ResourceVersion())
-				}
-				results <- version
-			}()
-		}
-		for _, step := range []struct {
-			commit string
-			want   []string
-		}{{"", []string{""}}, {"4", nil}, {"10", []string{"10", "5"}}, {"12", []string{"11"}}} {
-			w.Begin().Commit(step.commit)
-			synctest.Wait()
-			var got []string
-			for len(results) > 0 {
-				got = append(got, <-results)
-			}
-			if slices.Sort(got); !slices.Equal(got, step.want) {
-				t.Errorf("Commit(%s) woke %q, want %q", step.commit, got, step.want)
-			}
-		}
-		if s.waiters != nil {
-			t.Error("waiters are left")
-		}
-	})
-}
-
-func TestWaitForEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := NewWriter[*thing](Options{})
-		w.Begin().Commit("3")
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		err := w.Store().WaitFor(ctx, "7")
-		wait, ok := errors.AsType[*WaitError](err)
-		if !ok || wait.Want != "7" || wait.Have != "3" || !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("got %v", err)
-		}
-		want := "waiting for resource version 7: the store is at resource version 3: context deadline exceeded"
-		if err.Error() != want {
-			t.Errorf("got  %s\nwant %s", err, want)
-		}
-		if err := w.Store().WaitFor(t.Context(), "abc"); err == nil || !strings.Contains(err.Error(), `"abc" is not a decimal number`) {
-			t.Errorf("got %v", err)
-		}
-		if w.Store().waiters != nil {
-			t.Error("waiters are left")
-		}
-	})
-}
-
-func TestWaitForStoreWithoutOrder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := NewWriter[*thing](Options{})
-		errs := make(chan error, 1)
-		go func() { errs <- w.Store().WaitFor(t.Context(), "7") }()
-		synctest.Wait()
-		w.Begin().Commit("opaque")
-		if err := <-errs; err == nil {
-			t.Error("waited for a version that cannot be compared")
-		}
-	})
-}
-
 // TestReadersSeeWholeTransactions moves objects between two values in every transaction; each snapshot must
 // have them all, in one place.
 func TestReadersSeeWholeTransactions(t *testing.T) {
@@ -451,5 +366,49 @@ func TestInterfaceType(t *testing.T) {
 	}
 	if _, ok := s.Get(object.Key{Name: "b"}); !ok {
 		t.Error("an object is missing")
+	}
+}
+
+// TestRightEdge shrinks and grows a tree at its right edge, where nodes may be almost empty.
+func TestRightEdge(t *testing.T) {
+	all := things(maxFill*maxFill + 3)
+	w := NewWriter[*thing](Options{})
+	for _, n := range []int{len(all), len(all) - 2, len(all), maxFill * maxFill, maxFill*maxFill + 1, 1, 0} {
+		txn := w.Begin()
+		for i := txn.Len(); i < n; i++ {
+			txn.Set(object.KeyOf(all[i]), all[i])
+		}
+		for i := txn.Len(); i > n; i-- {
+			txn.Delete(object.KeyOf(all[i-1]))
+		}
+		s := txn.Commit("")
+		check(t, s)
+		if !slices.Equal(objects(s.All()), all[:n]) {
+			t.Errorf("%d objects differ from the model", n)
+		}
+	}
+}
+
+func TestIntersectBeyondTheEnd(t *testing.T) {
+	w, ix := filled(100)
+	s := w.Store().Snapshot()
+	for _, other := range []string{"app0", "app9", "absent", "zzz"} {
+		matches := []Match[*thing]{{ix, "app3"}, {ix, other}, {w.AddIndex("empty", func(*thing) []string { return nil }), "x"}}
+		if got := slices.Collect(s.Intersect(matches[:2]...)); len(got) != 0 {
+			t.Errorf("app3 and %s have %d objects in common", other, len(got))
+		}
+		if got := slices.Collect(w.Store().Snapshot().Intersect(matches...)); len(got) != 0 {
+			t.Errorf("%d objects match an empty index", len(got))
+		}
+	}
+}
+
+func TestRemoveIndexTwice(t *testing.T) {
+	w, ix := filled(10)
+	w.RemoveIndex(ix)
+	s := w.Store().Snapshot()
+	w.RemoveIndex(ix)
+	if w.Store().Snapshot() != s || len(s.indexes) != 0 {
+		t.Error("removing an index twice publishes twice")
 	}
 }
