@@ -161,6 +161,9 @@ func TestErrorsBackOff(t *testing.T) {
 		if !slices.Equal(seen.times(), want) {
 			t.Errorf("reconciled at %v, want %v", seen.times(), want)
 		}
+		if n := c.queue.NumRequeues(key("a")); n != 0 {
+			t.Errorf("%d failures are remembered after a success", n)
+		}
 		if err := stop(); err != nil {
 			t.Error(err)
 		}

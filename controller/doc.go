@@ -14,6 +14,7 @@
 //  3. Read your writes: a key is not reconciled while a cache lacks a write that an earlier reconcile of the key
 //     made and reported with [Wrote] or [Deleted]. This never holds a key up for longer than
 //     [Options].MaxGateWait.
+//     It knows the writes of this process only: the last ones of a leader before it may be missing at the start.
 //  4. A change goes before what is only there to be looked at again: the initial list and resyncs have low
 //     priority. Namespaces take turns.
 //  5. An error is tried again, later each time; a [Terminal] one is not, until the object changes. A panic is an

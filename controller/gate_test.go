@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -43,6 +42,7 @@ func newGateTest(t *testing.T, o Options, act func(ctx context.Context, g *gateT
 	g.server.put(pod("old", ""))
 	g.cache.advance(-1)
 	running(t, g.c)
+	time.Sleep(time.Hour) // the gate has come to rest
 	g.c.Enqueue(key("a"))
 	synctest.Wait()
 	g.c.Enqueue(key("a"))
@@ -195,6 +195,9 @@ func TestGateCanBeSwitchedOff(t *testing.T) {
 			Wrote(ctx, g.cache, g.server.put(pod("b", "")))
 		})
 		g.expect(t, 2, "without a gate")
+		if st := g.c.Stats(); st.GateWaits+st.GateTimeouts != 0 {
+			t.Errorf("%+v", st)
+		}
 	})
 }
 
@@ -362,8 +365,5 @@ func TestWritesAreDroppedOnceSeen(t *testing.T) {
 	}
 	if removed := (removal[*corev1.Pod]{cache: cache, key: key("a")}); removed.String() != "pods: removal of shop/a" {
 		t.Error(removed)
-	}
-	if !slices.Equal(w.passing, nil) {
-		t.Error("nothing passing was added")
 	}
 }

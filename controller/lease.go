@@ -51,6 +51,8 @@ type LeaseElector struct {
 	// RetryPeriod is the time between two calls to the API server, plus up to a fifth of it by chance. Zero
 	// means a fifth of RenewDeadline.
 	RetryPeriod time.Duration
+	// Rand returns random numbers in [0,1); nil means the ones of math/rand/v2.
+	Rand func() float64
 	// Log receives who leads, and why a call failed. Nil means nothing is logged.
 	Log *slog.Logger
 
@@ -89,6 +91,9 @@ func (e *LeaseElector) term() (*term, error) {
 	t := &term{LeaseElector: e, duration: cmp.Or(e.Duration, 15*time.Second)}
 	t.deadline = cmp.Or(e.RenewDeadline, t.duration*2/3)
 	t.retry = cmp.Or(e.RetryPeriod, t.deadline/5)
+	if t.random = e.Rand; t.random == nil {
+		t.random = rand.Float64
+	}
 	t.log = cmp.Or(e.Log, slog.New(slog.DiscardHandler)).With("lease", e.Name, "identity", e.Identity)
 	switch {
 	case e.Client == nil || e.Name == "" || e.Identity == "":
@@ -106,6 +111,7 @@ func (e *LeaseElector) term() (*term, error) {
 type term struct {
 	*LeaseElector
 	duration, deadline, retry time.Duration
+	random                    func() float64
 	log                       *slog.Logger
 }
 
@@ -174,7 +180,7 @@ func (t *term) renew(ctx context.Context, fence *time.Timer, cancel context.Canc
 
 // pause waits for the retry period and a bit. It returns false if ctx ends first.
 func (t *term) pause(ctx context.Context) bool {
-	timer := time.NewTimer(t.retry + rand.N(t.retry/5+1))
+	timer := time.NewTimer(t.retry + time.Duration(t.random()*float64(t.retry)/5))
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():

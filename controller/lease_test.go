@@ -231,6 +231,44 @@ func TestLeaderStopsWhenItCannotRenew(t *testing.T) {
 	})
 }
 
+// TestSlowCallsCountAgainstTheLeader: what others see is when a claim was written, and that may be long before its
+// answer came.
+func TestSlowCallsCountAgainstTheLeader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newCandidate(&leaseServer{}, "a")
+		a.client.delay = func() time.Duration { return 4 * time.Second }
+		a.start()
+		time.Sleep(9 * time.Second)
+		if !a.leads.Load() {
+			t.Error("a does not lead after two calls")
+		}
+		time.Sleep(1001 * time.Millisecond)
+		if a.leads.Load() {
+			t.Error("a leads 10 s after it began to ask")
+		}
+		<-a.done
+	})
+	synctest.Test(t, func(t *testing.T) {
+		a := newCandidate(&leaseServer{}, "a")
+		var delay atomic.Int64
+		a.client.delay = func() time.Duration { return time.Duration(delay.Load()) }
+		a.start()
+		synctest.Wait()
+		delay.Store(int64(6 * time.Second))
+		time.Sleep(8500 * time.Millisecond) // a renewal took from second 2 to 8
+		a.client.cut.Store(true)
+		time.Sleep(3400 * time.Millisecond)
+		if !a.leads.Load() {
+			t.Error("the renewal does not count")
+		}
+		time.Sleep(600 * time.Millisecond)
+		if a.leads.Load() {
+			t.Error("a leads 10 s after it began to renew")
+		}
+		<-a.done
+	})
+}
+
 func TestLeaderStopsWhenTheLeaseIsNotItsOwn(t *testing.T) {
 	other := "other"
 	for name, change := range map[string]func(*coordinationv1.Lease){

@@ -6,6 +6,9 @@ import "time"
 // no allocation.
 const keepIdle = 1024
 
+// firstEntries is how many entries a queue is made with, as one piece: most queues never need more at a time.
+const firstEntries = 128
+
 // entry is the state of one item. An entry in no list, neither dirty nor delayed, is idle.
 type entry[T comparable] struct {
 	item T
@@ -78,6 +81,15 @@ func (q *Queue[T]) entry(item T, flowName string) *entry[T] {
 	e.flow.entries++
 	q.entries[item] = e
 	return e
+}
+
+// makeEntries makes the first entries and their map.
+func (q *Queue[T]) makeEntries() {
+	q.entries = make(map[T]*entry[T], firstEntries)
+	first := make([]entry[T], firstEntries)
+	for i := range first {
+		q.recycle(&first[i])
+	}
 }
 
 func (q *Queue[T]) newEntry() *entry[T] {

@@ -65,22 +65,33 @@ func TestGetEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// TestCancelledGetLosesNothing lets contexts end and items arrive in the same moment.
+// TestCancelledGetLosesNothing lets a context end and an item arrive in the same moment.
 func TestCancelledGetLosesNothing(t *testing.T) {
-	q := workqueue.New(workqueue.Options[int]{})
-	for i := range 2000 {
-		ctx, cancel := context.WithCancel(t.Context())
-		var wg sync.WaitGroup
-		var err error
-		wg.Go(func() { _, err = q.Get(ctx) })
-		wg.Go(cancel)
-		wg.Go(func() { q.Add(i) })
-		wg.Wait()
-		if err != nil {
-			mustGet(t, q)
+	synctest.Test(t, func(t *testing.T) {
+		q := workqueue.New(workqueue.Options[int]{})
+		for i := range 1000 {
+			ctx, cancel := context.WithCancel(t.Context())
+			var waiting sync.WaitGroup
+			var err error
+			waiting.Go(func() { _, err = q.Get(ctx) })
+			synctest.Wait()
+			if i%2 == 0 {
+				q.Add(i)
+				cancel()
+			} else {
+				cancel()
+				q.Add(i)
+			}
+			waiting.Wait()
+			if err != nil && err != context.Canceled {
+				t.Fatal(err)
+			}
+			if err != nil {
+				mustGet(t, q)
+			}
+			q.Done(i)
 		}
-		q.Done(i)
-	}
+	})
 }
 
 func TestEarliestDelayWins(t *testing.T) {

@@ -12,9 +12,12 @@ func (q *Queue[T]) ShutDown(ctx context.Context) error {
 }
 
 // ShutDownWithDrain ends the queue in peace: no item is accepted any more and what is delayed is dropped, but
-// workers still get what waits, which includes items that were added while in work. It waits until all of it
-// is done, or until the context ends; then it returns the context's cause, and the draining goes on. It may be
-// called several times; after a ShutDown there is nothing left to drain.
+// workers still get what waits. It waits until all of it is done, or until the context ends; then it returns the
+// context's cause, and the draining goes on. It may be called several times; after a ShutDown there is nothing
+// left to drain.
+//
+// Workers have to go on until Get returns ErrShutDown: an item that was added while in work waits again after
+// its Done, when the other workers may have gone.
 //
 // A worker that calls it between Get and Done waits for itself.
 func (q *Queue[T]) ShutDownWithDrain(ctx context.Context) error {

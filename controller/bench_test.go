@@ -1,0 +1,40 @@
+package controller
+
+import (
+	"context"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/tidings/tidings/object"
+)
+
+// BenchmarkDelta measures what a change costs in a handler, up to the queue.
+func BenchmarkDelta(b *testing.B) {
+	cache := newPodCache(newServer())
+	c := New("bench", succeed, Options{})
+	w := &watch[*corev1.Pod]{cache: cache, mapper: Owner[*corev1.Pod](cache, kindReplicaSet)}
+	handle := w.handler(c)
+	d := object.Delta[*corev1.Pod]{Type: object.Updated, Key: key("a"), Old: pod("a", "web"), Object: pod("a", "web")}
+	b.ReportAllocs()
+	for b.Loop() {
+		handle(d)
+	}
+}
+
+// BenchmarkReconcile measures what the controller adds to a reconcile that does nothing.
+func BenchmarkReconcile(b *testing.B) {
+	c := New("bench", succeed, Options{})
+	ctx, k := context.Background(), key("a")
+	b.ReportAllocs()
+	for b.Loop() {
+		c.Enqueue(k)
+		got, err := c.queue.Get(ctx)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if !c.gate.blocks(got) {
+			c.process(ctx, got)
+		}
+	}
+}
