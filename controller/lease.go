@@ -276,16 +276,33 @@ func (t *term) release(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.deadline)
 	defer cancel()
+	err := t.free(ctx, lease)
+	if apierrors.IsConflict(err) { // such as with a renewal that was cut off, and was made nevertheless
+		if lease, err = t.Client.Get(ctx, t.Name, metav1.GetOptions{}); err == nil {
+			err = t.free(ctx, lease)
+		}
+	}
+	if err != nil {
+		t.log.Warn("cannot give the lease back; another has to wait for its end", "error", err)
+	}
+}
+
+// free writes the lease without a holder, unless it is not ours.
+func (t *term) free(ctx context.Context, lease *coordinationv1.Lease) error {
+	t.observe(lease)
+	if holder(lease) != t.Identity {
+		return nil
+	}
 	free := lease.DeepCopy()
 	none, second, now := "", int32(1), metav1.NewMicroTime(time.Now())
 	free.Spec.HolderIdentity, free.Spec.LeaseDurationSeconds, free.Spec.RenewTime = &none, &second, &now
 	written, err := t.Client.Update(ctx, free, metav1.UpdateOptions{})
 	if err != nil {
-		t.log.Warn("cannot give the lease back; another has to wait for its end", "error", err)
-		return
+		return err
 	}
 	t.observe(written)
 	t.log.Info("gave the lease back")
+	return nil
 }
 
 // observe remembers the lease, and returns for how long another holder still has it.
