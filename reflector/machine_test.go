@@ -353,13 +353,14 @@ func TestMachine(t *testing.T) {
 			1m0s watch "x2"`,
 	}, {
 		name:    "older events are passed on but do not turn the watch back",
-		answers: []answer{stream(got(initialEnd("5")), got(added("a@8")), got(added("b@6"), bookmark("7")), clean(time.Minute))},
+		answers: []answer{stream(got(initialEnd("5")), got(added("a@8")), got(added("b@6"), bookmark("7")), got(added("c@12"), added("d@10")), clean(time.Minute))},
 		want: `
 			0s watchlist ""
 			0s replace [] @5
 			0s events ADDED a@8
 			0s events ADDED b@6, BOOKMARK@7
-			1m0s watch "8"`,
+			0s events ADDED c@12, ADDED d@10
+			1m0s watch "12"`,
 	}, {
 		name:    "a warm start watches from its version",
 		opts:    reflector.Options[thing]{ResourceVersion: "40"},

@@ -45,6 +45,7 @@ func newModel(random *rand.Rand) *model {
 	case 1:
 		m.neverEnds = true
 	}
+	m.write() // no server is ever at version 0
 	return m
 }
 
@@ -108,7 +109,7 @@ func (m *model) List(ctx context.Context, opts source.ListOptions[thing], each f
 			return source.ListResult{}, errExpired
 		}
 	} else if m.odds(6) {
-		version = m.rand.IntN(version + 1) // a stale server
+		version = 1 + m.rand.IntN(version) // a stale server
 	}
 	limit := len(m.changes)
 	if opts.Limit > 0 {
@@ -150,7 +151,7 @@ func (m *model) Watch(ctx context.Context, opts source.WatchOptions[thing]) (sou
 	case opts.SendInitialEvents:
 		s.at = len(m.changes)
 		if m.odds(6) {
-			s.at = m.rand.IntN(s.at + 1) // a stale server
+			s.at = 1 + m.rand.IntN(s.at) // a stale server
 		}
 		for name, v := range m.state(s.at) {
 			s.initial = append(s.initial, added(name+"@"+v))

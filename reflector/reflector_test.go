@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	"github.com/tidings/tidings/reflector"
 	"github.com/tidings/tidings/source"
@@ -282,6 +284,23 @@ func TestBatchesDoNotAllocate(t *testing.T) {
 	if s.seen != 10*1002 {
 		t.Errorf("the sink saw %d events", s.seen)
 	}
+}
+
+// The buffer for events keeps no object alive.
+func TestBatchesAreReleased(t *testing.T) {
+	s, r := newSteady(t, 0)
+	s.batch = events{added("a@1")}
+	object := weak.Make(s.batch[0].Object)
+	r.Step(t.Context())
+	s.batch = nil
+	runtime.GC()
+	if object.Value() != nil {
+		t.Error("an object that was handed on is still held")
+	}
+	if s.seen == 0 {
+		t.Error("nothing was handed on")
+	}
+	runtime.KeepAlive(r)
 }
 
 func BenchmarkBatch(b *testing.B) {
