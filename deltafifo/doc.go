@@ -16,7 +16,8 @@
 //  4. No difference takes an object back in time: what a list shows older than it is known is left out, and an
 //     object that is known newer than the whole list is not missing from it.
 //  5. Up to Options.Limit pending changes of a part come out one by one. Beyond that, changes to one object are
-//     merged: a part then holds at most two for each distinct key.
+//     merged: a part then holds at most two for each key. Objects that come and go in the meantime do not
+//     add up.
 //  6. Memory that a burst needed is given back once it is over.
 //
 // In other words: who reads the queue in time sees every change; who is late sees every object's latest state,

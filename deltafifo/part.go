@@ -24,15 +24,9 @@ type part[T object.Object] struct {
 	// places is nil while changes are kept one by one. Once there are too many, it leads from each key to its
 	// entries in deltas, and changes are merged. An entry of Type 0 is empty.
 	places map[object.Key]place
-	merged int
-}
-
-// place says where the entries of a key are in part.deltas: the last, and one before it or none.
-//
-// Invariant: an entry before the last one is a Deleted.
-type place struct {
-	last   int
-	second bool // there is another one, and last is the second of the two
+	// purgeAt is the number of changes from which it pays to look for those that can go.
+	purgeAt int
+	merged  int
 }
 
 func (p *part[T]) length() int {
@@ -50,71 +44,12 @@ func (p *part[T]) add(d *object.Delta[T], limit int) {
 			p.deltas = append(p.deltas, *d)
 			return
 		}
-		p.coalesce()
+		p.coalesce(limit)
+	}
+	if len(p.deltas) >= p.purgeAt {
+		p.purge(limit)
 	}
 	p.merge(d)
-}
-
-// coalesce merges what has been kept one by one so far.
-func (p *part[T]) coalesce() {
-	singles := p.deltas
-	p.places = make(map[object.Key]place, len(singles))
-	p.deltas = singles[:0] // merge never appends more than it has read
-	for i := range singles {
-		d := singles[i]
-		p.merge(&d)
-	}
-	clear(singles[len(p.deltas):])
-}
-
-// merge brings a change together with what is pending for its key.
-func (p *part[T]) merge(d *object.Delta[T]) {
-	at, ok := p.places[d.Key]
-	if !ok {
-		p.places[d.Key] = place{last: len(p.deltas)}
-		p.deltas = append(p.deltas, *d)
-		return
-	}
-	last := &p.deltas[at.last]
-	switch {
-	case last.Type == object.Deleted && d.Type != object.Deleted && d.Type != object.Sync && anotherObject(last.Object, d.Object):
-		// The end of one object, the beginning of another: both are kept.
-		p.places[d.Key] = place{last: len(p.deltas), second: true}
-		p.deltas = append(p.deltas, *d)
-		return
-	case at.second && last.Type == 0:
-		if d.Type != object.Deleted && d.Type != object.Sync {
-			*last = *d
-			return
-		}
-	case at.second && d.Type == object.Deleted:
-		// It came and went behind a deletion: the consumer never had it.
-		*last = object.Delta[T]{Key: d.Key}
-	default:
-		mergeInto(last, d)
-	}
-	p.merged++
-}
-
-// mergeInto merges d into the pending change last of the same key.
-func mergeInto[T object.Object](last, d *object.Delta[T]) {
-	switch {
-	case last.Type == object.Sync || d.Type == object.Deleted:
-		*last = *d
-	case d.Type == object.Sync:
-		// The pending change says more, and what a resync sees is no newer.
-	case last.Type == object.Deleted:
-		// The same object is back: it had left the selection only.
-		*last = *d
-		last.Type = object.Updated
-	case !object.OlderResourceVersion(d.Object.GetResourceVersion(), last.Object.GetResourceVersion()):
-		last.Object = d.Object
-	}
-}
-
-// anotherObject reports whether a and b, of one key, are known to be two objects and not versions of one.
-func anotherObject[T object.Object](a, b T) bool {
-	return a.GetUID() != b.GetUID() && a.GetUID() != "" && b.GetUID() != ""
 }
 
 // takeMerged returns how many changes have been merged since it was last called.

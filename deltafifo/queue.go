@@ -58,8 +58,8 @@ func New[T object.Object](options Options) *Queue[T] {
 }
 
 // Add queues a run of changes to the objects of a part, which brings the part to the resource version. The
-// deltas are copied. Their Type is Added, Updated, Deleted or Sync, and their Old is not needed: the consumer
-// knows better. A Bookmark is no change and takes no room: only its resource version counts, so that a run
+// deltas are copied. Their Type is Added (the object was not there before), Updated, Deleted or Sync, and their
+// Old is not needed: the consumer knows better. A Bookmark is no change and takes no room: only its resource version counts, so that a run
 // without changes is a bookmark too. An empty version leaves the part where it is.
 func (q *Queue[T]) Add(p Part, deltas []object.Delta[T], resourceVersion string) {
 	q.mu.Lock()

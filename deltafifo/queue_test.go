@@ -297,6 +297,25 @@ func TestProducersAndConsumer(t *testing.T) {
 	}
 }
 
+// TestStuckConsumer has many objects of ever new names come and go while nobody pops.
+func TestStuckConsumer(t *testing.T) {
+	q := New[*thing](Options{Limit: 100})
+	q.Add(0, []delta{change(object.Updated, newThing("known", 1, 1))}, "1")
+	for i := range 20_000 {
+		// Every third name comes back once, for another object.
+		o := newThing(fmt.Sprint(i-i%3/2), i, i+2)
+		q.Add(0, []delta{change(object.Added, o), change(object.Deleted, o)}, "")
+		if n := q.Stats().Length; n > 300 {
+			t.Fatalf("%d changes are pending", n)
+		}
+	}
+	q.Add(0, []delta{change(object.Deleted, newThing("known", 1, 30_000))}, "")
+	last := pop(t, q, nil).Deltas
+	if got := text(last[:1]); got != "Deleted:known/u1/30000" {
+		t.Errorf("got %s", got)
+	}
+}
+
 func TestQueueGivesMemoryBack(t *testing.T) {
 	q := New[*thing](Options{Limit: 10})
 	for i := range 10_000 {
