@@ -2,18 +2,14 @@ package reflector
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"time"
 )
 
-// stalledError is the cause with which a guard ends a request.
-type stalledError struct{ after time.Duration }
+// errStalled is the cause with which a guard ends a request.
+var errStalled = errors.New("the server went silent, or left the request open for longer than it was asked to; it is given up")
 
-func (e stalledError) Error() string {
-	return fmt.Sprintf("nothing came for %v and the request was given up", e.after)
-}
-
-// guard ends a request that has brought nothing for too long.
+// guard ends a request that takes too long.
 type guard struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -23,7 +19,7 @@ type guard struct {
 // newGuard returns a guard whose ctx ends when ctx does, and after the given time. Its owner calls stop.
 func newGuard(ctx context.Context, after time.Duration) *guard {
 	ctx, cancel := context.WithCancelCause(ctx)
-	return &guard{ctx: ctx, cancel: cancel, timer: time.AfterFunc(after, func() { cancel(stalledError{after}) })}
+	return &guard{ctx: ctx, cancel: cancel, timer: time.AfterFunc(after, func() { cancel(errStalled) })}
 }
 
 // extend gives the request that much time from now on.
@@ -37,8 +33,8 @@ func (g *guard) stop() {
 
 // explain returns the stall that led to err, if one did, else err.
 func (g *guard) explain(err error) error {
-	if stalled, ok := context.Cause(g.ctx).(stalledError); ok {
-		return stalled
+	if context.Cause(g.ctx) == errStalled {
+		return errStalled
 	}
 	return err
 }

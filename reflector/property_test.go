@@ -75,7 +75,7 @@ const mostRequests = 120
 
 // TestConvergence lets a server misbehave at random while its objects change, then lets it recover.
 func TestConvergence(t *testing.T) {
-	for range 40 {
+	for range 25 {
 		seed := rand.Uint64()
 		synctest.Test(t, func(t *testing.T) {
 			defer func() {

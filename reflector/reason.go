@@ -92,10 +92,9 @@ func ownReason(err error) Reason {
 	if _, ok := errors.AsType[behindError](err); ok {
 		return Behind
 	}
-	if _, ok := errors.AsType[stalledError](err); ok {
-		return Timeout
-	}
 	switch err {
+	case errStalled:
+		return Timeout
 	case errShortWatch, errUnfinished:
 		return Closed
 	case errNoProgress, errUnversioned:
