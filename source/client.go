@@ -19,6 +19,8 @@ type Client struct {
 	base *url.URL
 	// timeout is rest.Config.Timeout: how long an answer may take. Running watches are not ended by it.
 	timeout time.Duration
+	// compress is set unless rest.Config.DisableCompression is.
+	compress bool
 }
 
 // NewClient makes a client from config. Authentication, TLS, exec plugins, proxies, impersonation, warnings and
@@ -43,7 +45,7 @@ func NewClient(config *rest.Config) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("source: connection to %s: %w", base.Redacted(), err)
 	}
-	return &Client{http: client, base: base, timeout: timeout}, nil
+	return &Client{http: client, base: base, timeout: timeout, compress: !c.DisableCompression}, nil
 }
 
 // CloseIdleConnections closes the connections that no list or watch uses at the moment.
@@ -72,10 +74,14 @@ func (c *Client) get(ctx context.Context, u url.URL, query url.Values, accept st
 		return nil, err
 	}
 	request.Header.Set("Accept", accept)
+	if c.compress {
+		acceptGzip(request)
+	}
 	response, err := c.http.Do(request)
 	if err != nil {
 		return nil, withCause(ctx, err)
 	}
+	unpack(response)
 	if response.StatusCode != http.StatusOK {
 		defer response.Body.Close()
 		return nil, responseError(response)

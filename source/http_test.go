@@ -220,6 +220,10 @@ func TestHTTPTrim(t *testing.T) {
 		if o.GetManagedFields() != nil || !maps.Equal(o.GetAnnotations(), map[string]string{"other": "o"}) || strings.Contains(fmt.Sprint(o.Object), "image") {
 			t.Errorf("got %v", o.Object)
 		}
+		typed, _ := mustList(t, newHTTP[*corev1.Pod](t, s, source.Target{Resource: pods, Trim: trim}), source.ListOptions[*corev1.Pod]{})
+		if p := typed[0]; p.ManagedFields != nil || !maps.Equal(p.Annotations, map[string]string{"other": "o"}) || p.Spec.Containers[1].Image != "" || p.Spec.Containers[1].Name != "d" {
+			t.Errorf("got %+v", p)
+		}
 		// A trimmed annotation must not hide the end of the initial events.
 		stream := mustWatch(t, newHTTP[*unstructured.Unstructured](t, s, source.Target{Resource: pods, Trim: object.Trim{"metadata.annotations"}}),
 			source.WatchOptions[*unstructured.Unstructured]{SendInitialEvents: true})
