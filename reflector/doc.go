@@ -32,8 +32,8 @@
 // # How it asks
 //
 // The first choice is a WatchList: one watch that begins with the current objects. A server that does not offer
-// it (it answers 400, 405, 422, or ends three such streams in a row before they are complete) is asked for paged
-// lists instead. It gets another chance at the first relist after an hour, since servers are upgraded.
+// it (it answers 400, 405, 422, goes silent, or ends three such streams in a row before they are complete) is asked
+// for paged lists instead. It gets another chance at the first relist after an hour, since servers are upgraded.
 //
 // The first list asks for the most recent state (resourceVersion ""), not for any cached one ("0"): a cache may be
 // behind what this program saw before it was restarted, and the picture would go back in time. A relist asks for a state not older than the newest version

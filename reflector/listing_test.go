@@ -73,10 +73,10 @@ func TestListing(t *testing.T) {
 		want: `
 			0s watchlist ""
 			2m30s error timeout in watch-listing, attempt 1
-			2m30.8s watchlist ""
-			4m0.8s error timeout in watch-listing, attempt 2
-			4m2.4s watchlist ""
-			5m32.4s error timeout in watch-listing, attempt 3
+			2m30.8s list ""  limit=500 token=""
+			4m0.8s error timeout in listing, attempt 2
+			4m2.4s list ""  limit=500 token=""
+			5m32.4s error timeout in listing, attempt 3
 			5m35.6s list ""  limit=500 token=""`,
 	}, {
 		name:    "initial events without a version",

@@ -274,7 +274,8 @@ func (r *Reflector[T]) watchListFailed(err error, begun bool) {
 		r.enter(Starting)
 		return
 	case begun, reason == Server, reason == Timeout, reason == Protocol:
-		if r.unfinished++; r.unfinished >= triesInPlace {
+		// A silent one has cost enough time: fakes and old proxies take the request and send no initial events.
+		if r.unfinished++; r.unfinished >= triesInPlace || err == errStalled {
 			r.fallBack()
 		}
 	}
