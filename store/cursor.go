@@ -18,10 +18,13 @@ type step[T any] struct {
 // seek moves the cursor to the first item at or behind k.
 func (c *cursor[T]) seek(k *key) {
 	c.depth = 0
-	n := c.root
-	if n == nil {
-		return
+	if c.root != nil {
+		c.seekBelow(c.root, k)
 	}
+}
+
+// seekBelow is seek from n on, which is the root, or the child that the path leads to and whose keys include k.
+func (c *cursor[T]) seekBelow(n *node[T], k *key) {
 	for !n.leaf() {
 		i := n.route(k)
 		c.push(n, i)
@@ -34,22 +37,30 @@ func (c *cursor[T]) seek(k *key) {
 	}
 }
 
-// advance moves the cursor forward to the first item at or behind k; it never moves back. It is quick when k is
-// near.
+// advance moves the cursor forward to the first item at or behind k; it never moves back. The nearer k, the
+// quicker.
 func (c *cursor[T]) advance(k *key) {
-	if c.depth == 0 {
+	if c.depth == 0 || c.item().compare(k) >= 0 {
 		return
 	}
-	at := &c.path[c.depth-1]
-	items := at.node.items
-	if items[at.i].compare(k) >= 0 {
-		return
+	n := c.root
+	for c.depth--; c.depth > 0; c.depth-- {
+		if at := &c.path[c.depth-1]; at.includes(k) {
+			n = at.node.children[at.i].node
+			break
+		}
 	}
-	if items[len(items)-1].compare(k) < 0 {
-		c.seek(k)
-		return
+	c.seekBelow(n, k)
+}
+
+// includes reports whether k, which is behind the cursor, belongs to the child that the step goes to. It may say
+// no for the last child.
+func (s *step[T]) includes(k *key) bool {
+	if s.i+1 == len(s.node.children) {
+		return false
 	}
-	at.i, _ = at.node.find(k)
+	next := s.node.children[s.i+1].low.key()
+	return next.compare(k) > 0
 }
 
 // item returns the item that the cursor is at, nil at the end.

@@ -44,10 +44,17 @@ func (s *Snapshot[T]) Namespace(namespace string) iter.Seq2[object.Key, T] {
 	return pairs(s.objects, span{namespace: namespace, fields: 2})
 }
 
-// pairs iterates over the items of r in the tree under n.
+// pairs iterates over the items of r in the tree under n. Like byIndex it does without scan, which would cost
+// another call for each item.
 func pairs[T object.Object](n *node[T], r span) iter.Seq2[object.Key, T] {
 	return func(yield func(object.Key, T) bool) {
-		n.scan(r, func(it *item[T]) bool { return yield(it.Key, it.object) })
+		for run := range n.runs(r) {
+			for i := range run {
+				if !yield(run[i].Key, run[i].object) {
+					return
+				}
+			}
+		}
 	}
 }
 
