@@ -5,7 +5,6 @@ import (
 	"math/bits"
 	"strconv"
 	"strings"
-	"unsafe"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -13,8 +12,8 @@ import (
 // builder makes values from the nodes of one document after the other.
 //
 // A value whose field repeats is looked up by its text; if it is new, it is built and put into the table. The strings
-// that are this object's alone would cost two small allocations each, so they are gathered while the object is built
-// and get their memory at the end, all in one piece.
+// and slices that are this object's alone would cost two small allocations each, so they are gathered while the object
+// is built and get their memory at the end, all in one piece; see settle.
 type builder struct {
 	tape   tape
 	data   []byte
@@ -22,27 +21,17 @@ type builder struct {
 	table  *table
 	shared bool // maps and slices may be shared
 
-	own     []ownString // strings of this object alone, still without memory
-	text    []byte      // their content
-	fixed   int         // above 0, strings get memory of their own: what is built goes into the table, or is built twice
-	fresh   int         // bytes allocated that no entry of the table accounts for
-	budget  int         // bytes of maps and slices that may still be hashed in this document
-	twice   bool        // an object had a name twice
-	empty   any         // the shared {}
-	none    any         // the shared []
+	own     own
+	fixed   int  // above 0, strings and slices get memory of their own: what is built goes into the table, or is built twice
+	fresh   int  // bytes allocated that no entry of the table accounts for
+	budget  int  // bytes of maps and slices that may still be hashed in this document
+	twice   bool // an object had a name twice
+	empty   any  // the shared {}
+	none    any  // the shared []
 	lookups uint64
 	hits    uint64
 	saved   uint64 // bytes of text that hits stand for
 	err     error  // the first number that does not fit
-}
-
-// ownString is where a string of the object's own goes: into m[key], or into list[index].
-type ownString struct {
-	m        map[string]any
-	key      string
-	list     []any
-	index    int
-	from, to int // in text
 }
 
 const (
@@ -65,10 +54,10 @@ func (b *builder) build(data []byte) (map[string]any, error) {
 	b.data, b.err, b.twice, b.budget = data, nil, false, maxHashed*len(data)
 	object := b.root(0)
 	if b.twice {
-		// A string that is set later could overwrite the member that came last: start again without those.
+		// What is set later could overwrite the member that came last: start again without those.
 		object = b.root(1)
 	}
-	b.settle()
+	b.own.settle()
 	b.data = nil
 	if b.err != nil {
 		return nil, b.err
@@ -77,63 +66,74 @@ func (b *builder) build(data []byte) (map[string]any, error) {
 }
 
 func (b *builder) root(fixed int) map[string]any {
-	b.own, b.text, b.fixed, b.fresh = b.own[:0], b.text[:0], fixed, 0
+	b.own.reset()
+	b.fixed, b.fresh = fixed, 0
 	return b.object(0, b.fields.root)
 }
 
-// value returns the value of node i. If it is a string that settle shall set later, own is true and its text the
-// last piece of b.text, from from on.
-func (b *builder) value(i int32, f *field) (v any, own bool) {
+// value returns the value of node i, which goes to place. A string or slice of the object's own is nil for now: it is
+// put there by settle.
+func (b *builder) value(i int32, f *field, to place) any {
 	n := &b.tape.nodes[i]
 	switch n.kind {
 	case jsontext.KindNull:
-		return nil, false
+		return nil
 	case jsontext.KindTrue:
-		return true, false
+		return true
 	case jsontext.KindFalse:
-		return false, false
+		return false
 	case jsontext.KindNumber:
-		return b.number(b.data[n.start:n.end], f), false
+		return b.number(b.data[n.start:n.end], f)
 	case jsontext.KindString:
-		return b.string(b.data[n.start:n.end], f)
+		return b.string(b.data[n.start:n.end], f, to)
 	default:
-		return b.container(i, f), false
+		return b.container(i, f, to)
 	}
 }
 
 // container returns the map or slice of node i, shared if its text was seen before.
-func (b *builder) container(i int32, f *field) any {
+func (b *builder) container(i int32, f *field, to place) any {
 	n := &b.tape.nodes[i]
 	raw := b.data[n.start:n.end]
 	switch {
 	case !b.shared:
-		return b.fill(i, f)
+		return b.fill(i, f, to)
 	case n.size == 0 && n.kind == jsontext.KindBeginObject:
 		return b.empty
 	case n.size == 0:
 		return b.none
-	case b.budget < len(raw) || !f.rate.wanted(raw):
-		return b.fill(i, f)
+	case b.budget < len(raw) || !f.rate.wanted(raw, minHits):
+		return b.fill(i, f, to)
 	}
 	b.budget -= len(raw)
 	key := b.table.hash.sum(raw, f.trim.saltOf())
-	if v, ok := b.find(key, raw, f); ok {
+	v, found := b.find(key, raw, f, &f.rate)
+	switch {
+	case v != nil:
 		return v
+	case !found && f.rate.sampling:
+		b.table.put(key, entry{})
+		return b.fill(i, f, to)
 	}
 	before := b.fresh
 	b.fixed++
-	v := b.fill(i, f)
+	v = b.fill(i, f, to)
 	b.fixed--
 	b.remember(key, v, before)
 	return v
 }
 
 // fill builds the map or slice of node i.
-func (b *builder) fill(i int32, f *field) any {
-	if b.tape.nodes[i].kind == jsontext.KindBeginObject {
+func (b *builder) fill(i int32, f *field, to place) any {
+	switch {
+	case b.tape.nodes[i].kind == jsontext.KindBeginObject:
 		return b.object(i, f)
+	case b.fixed == 0:
+		b.ownArray(i, f, to)
+		return nil
+	default:
+		return b.array(i, f)
 	}
-	return b.array(i, f)
 }
 
 // object builds the map of node i. Of members with the same name the last one wins.
@@ -152,12 +152,7 @@ func (b *builder) object(i int32, f *field) map[string]any {
 		if member.raw == "" {
 			name = b.rareName(raw, member)
 		}
-		from := len(b.text)
-		v, own := b.value(at+1, member)
-		if own {
-			b.own = append(b.own, ownString{m: m, key: name, from: from, to: len(b.text)})
-		}
-		m[name] = v
+		m[name] = b.value(at+1, member, place{m: m, key: name})
 	}
 	b.twice = b.twice || len(m) != size
 	return m
@@ -186,11 +181,10 @@ func (b *builder) name(i int32) []byte {
 
 // rareName returns the decoded name of a member that has no field of its own.
 func (b *builder) rareName(raw []byte, f *field) string {
-	fixed := b.fixed
-	b.fixed = 1
-	v, _ := b.string(raw, f)
-	b.fixed = fixed
-	return v.(string)
+	if len(raw) == len(`""`) || !f.names.wanted(raw, minScalarHits) {
+		return unquote(raw)
+	}
+	return b.sharedString(raw, f, &f.names).(string)
 }
 
 // array builds the slice of node i.
@@ -199,40 +193,50 @@ func (b *builder) array(i int32, f *field) []any {
 	b.fresh += 24 + 16*len(list)
 	at := i + 1
 	for k := range list {
-		from := len(b.text)
-		v, own := b.value(at, f)
-		if own {
-			b.own = append(b.own, ownString{list: list, index: k, from: from, to: len(b.text)})
-		}
-		list[k] = v
+		list[k] = b.value(at, f, place{})
 		at = b.tape.nodes[at].next
 	}
 	return list
 }
 
-// string returns the string raw, or appends it to b.text and reports that it is the object's own.
-func (b *builder) string(raw []byte, f *field) (v any, own bool) {
-	if len(raw) == len(`""`) {
-		return "", false
+// ownArray builds the slice of node i among the object's own.
+func (b *builder) ownArray(i int32, f *field, to place) {
+	from := b.own.addList(int(b.tape.nodes[i].size), to)
+	for at := i + 1; at < b.tape.nodes[i].next; at = b.tape.nodes[at].next {
+		v := b.value(at, f, place{element: from})
+		b.own.elements[from] = v
+		from++
 	}
-	if !f.rate.wanted(raw) {
-		if b.fixed == 0 && len(raw) <= maxOwnString {
-			b.text = appendUnquoted(b.text, raw)
-			return nil, true
-		}
-		return b.fixedString(raw), false
-	}
-	key := b.table.hash.sum(raw, 0)
-	if v, ok := b.find(key, raw, f); ok {
-		return v, false
-	}
-	before := b.fresh
-	v = b.fixedString(raw)
-	b.remember(key, v, before)
-	return v, false
 }
 
-func (b *builder) fixedString(raw []byte) any {
+// string returns the string raw.
+func (b *builder) string(raw []byte, f *field, to place) any {
+	switch {
+	case len(raw) == len(`""`):
+		return ""
+	case f.rate.wanted(raw, minScalarHits):
+		return b.sharedString(raw, f, &f.rate)
+	case b.fixed == 0 && len(raw) <= maxOwnString:
+		b.own.addString(raw, to)
+		return nil
+	default:
+		return b.newString(raw)
+	}
+}
+
+// sharedString looks the string raw up. It is a value or a name, of which r is the rate.
+func (b *builder) sharedString(raw []byte, f *field, r *rate) any {
+	key := b.table.hash.sum(raw, 0)
+	v, _ := b.find(key, raw, f, r)
+	if v == nil {
+		before := b.fresh
+		v = b.newString(raw)
+		b.remember(key, v, before)
+	}
+	return v
+}
+
+func (b *builder) newString(raw []byte) any {
 	b.fresh += 16 + len(raw)
 	return unquote(raw)
 }
@@ -240,16 +244,16 @@ func (b *builder) fixedString(raw []byte) any {
 // number returns the number raw: an int64 if it is a whole number without point or exponent that fits, else a
 // float64. As with strings, big ones are looked up; small ones cost nothing in Go.
 func (b *builder) number(raw []byte, f *field) any {
-	if len(raw) <= len("99") || !f.rate.wanted(raw) {
+	if len(raw) <= len("99") || !f.rate.wanted(raw, minScalarHits) {
 		return b.newNumber(raw)
 	}
 	key := b.table.hash.sum(raw, 0)
-	if v, ok := b.find(key, raw, f); ok {
-		return v
+	v, _ := b.find(key, raw, f, &f.rate)
+	if v == nil {
+		before := b.fresh
+		v = b.newNumber(raw)
+		b.remember(key, v, before)
 	}
-	before := b.fresh
-	v := b.newNumber(raw)
-	b.remember(key, v, before)
 	return v
 }
 
@@ -268,20 +272,20 @@ func (b *builder) newNumber(raw []byte) any {
 	return float
 }
 
-// find looks a value up and counts the outcome.
-func (b *builder) find(key sum, raw []byte, f *field) (any, bool) {
-	v, ok := b.table.get(key)
+// find looks a value up and counts the outcome. If it was seen but not kept, v is nil and found true.
+func (b *builder) find(key sum, raw []byte, f *field, r *rate) (v any, found bool) {
+	v, found = b.table.get(key)
+	r.count(found)
 	b.lookups++
 	f.stats.Lookups++
 	f.stats.Bytes += uint64(len(raw))
-	if ok {
+	if v != nil {
 		b.hits++
 		b.saved += uint64(len(raw))
 		f.stats.Hits++
 		f.stats.SharedBytes += uint64(len(raw))
 	}
-	f.rate.count(ok)
-	return v, ok
+	return v, found
 }
 
 // remember puts a new value into the table. It accounts for what was allocated since fresh was before.
@@ -290,32 +294,6 @@ func (b *builder) remember(key sum, v any, before int) {
 		b.table.put(key, entry{value: v, size: uint32(b.fresh - before)})
 	}
 	b.fresh = before
-}
-
-// settle gives the object's own strings their memory.
-func (b *builder) settle() {
-	if len(b.own) == 0 {
-		return
-	}
-	text := string(b.text)
-	strs := make([]string, len(b.own))
-	for i, o := range b.own {
-		strs[i] = text[o.from:o.to]
-		if v := boxed(&strs[i]); o.m != nil {
-			o.m[o.key] = v
-		} else {
-			o.list[o.index] = v
-		}
-	}
-	clear(b.own)
-}
-
-// boxed returns *s as an interface value that points to *s itself, where a conversion would allocate a copy. Nobody
-// may write to *s afterwards. It relies on an interface being a pair of type and pointer to the value.
-func boxed(s *string) any {
-	v := any("")
-	(*[2]unsafe.Pointer)(unsafe.Pointer(&v))[1] = unsafe.Pointer(s)
-	return v
 }
 
 // mapBytes is about what a map[string]any with size entries takes: a header and groups of eight slots, of which

@@ -21,7 +21,8 @@ type field struct {
 	after *field            // the member that came behind this one last time
 	other *field            // stands for the members that found no room; its name is empty
 	stats wire.FieldStats
-	rate  rate
+	rate  rate // of its values
+	names rate // of the names that it stands for
 }
 
 const (
@@ -126,24 +127,49 @@ func isASCII(text []byte) bool {
 }
 
 // rate decides whether the values of a field repeat often enough to look them up. It counts a window of lookups at
-// a time. A field whose values did not repeat goes on with a sample: one value in sixteen, and always all that are
-// equal, so that the rate within the sample is the rate of the whole and the field is taken up again when it rises.
+// a time. A field whose values did not repeat goes on with a sample: one value in thirty-two, and of equal values all
+// or none, so that the rate within the sample is that of the whole, and the field is taken up again when it rises.
+// From time to time other values are the sample, lest a field with few values has none of them in it.
 type rate struct {
 	lookups, hits uint16
 	sampling      bool
+	class         uint8  // of the values in the sample
+	passed        uint32 // values since this class is the sample
+	period        uint32 // after how many it changes
 }
 
 const (
 	window        = 256
 	windowSampled = 64
-	// minHitShare is the part of lookups that must hit, as its inverse: an entry costs about a tenth of what
-	// decoding its value again does.
-	minHitShare = 8
+	firstPeriod   = 1 << 10
+	lastPeriod    = 1 << 15
 )
 
-// wanted reports whether text shall be looked up.
-func (r *rate) wanted(text []byte) bool {
-	return !r.sampling || sampled(text)
+// share is the part of lookups that must hit, in quarters. What is looked up in vain costs an entry of the table, and
+// memory of its own for the strings in it.
+type share uint16
+
+const (
+	minHits       share = 1 // of maps and slices, which are dear
+	minScalarHits share = 3
+)
+
+// wanted reports whether text shall be looked up, if at least that share of the lookups hit.
+func (r *rate) wanted(text []byte, least share) bool {
+	if r.lookups >= window || r.sampling && r.lookups >= windowSampled {
+		few := r.hits*4 < r.lookups*uint16(least)
+		if few && !r.sampling {
+			r.passed, r.period = 0, firstPeriod
+		}
+		r.sampling, r.lookups, r.hits = few, 0, 0
+	}
+	if !r.sampling {
+		return true
+	}
+	if r.passed++; r.passed > r.period {
+		r.class, r.passed, r.period = (r.class+1)%classes, 0, min(2*r.period, lastPeriod)
+	}
+	return classOf(text) == r.class
 }
 
 // count takes the outcome of a lookup.
@@ -151,9 +177,5 @@ func (r *rate) count(hit bool) {
 	r.lookups++
 	if hit {
 		r.hits++
-	}
-	if r.lookups == window || r.sampling && r.lookups == windowSampled {
-		r.sampling = r.hits < r.lookups/minHitShare
-		r.lookups, r.hits = 0, 0
 	}
 }

@@ -6,8 +6,6 @@ import (
 	"testing"
 	"testing/iotest"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/tidings/tidings/internal/wire"
 )
 
@@ -32,15 +30,17 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// FuzzExtent compares the end of a value with the one that the tokenizer finds in a valid document.
+// FuzzExtent looks for the end of a document that the tokenizer says is valid.
 func FuzzExtent(f *testing.F) {
 	corpus(f)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		value, err := jsontext.NewDecoder(bytes.NewReader(data), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)).ReadValue()
-		s := newStream(iotest.HalfReader(bytes.NewReader(append(data, ' '))), 0)
-		got, readErr := s.read()
-		if err == nil && (readErr != nil || !bytes.Equal(got, value)) {
-			t.Fatalf("in %q the first value is %q, %v; want %q", data, got, readErr, value)
+		if !isValid(data) {
+			return
+		}
+		s := newStream(iotest.HalfReader(bytes.NewReader(append(data, " 0"...))), 0)
+		got, err := s.read()
+		if want := bytes.Trim(data, " \t\r\n"); err != nil || !bytes.Equal(got, want) {
+			t.Fatalf("in %q the first value is %q, %v; want %q", data, got, err, want)
 		}
 	})
 }

@@ -16,7 +16,7 @@ type generation struct {
 }
 
 type entry struct {
-	value any
+	value any    // nil if all that is known is that it was seen
 	size  uint32 // bytes that value holds on its own, entries of its parts excluded
 }
 
@@ -40,7 +40,7 @@ func newTable(maxBytes int) *table {
 
 func newGeneration() generation { return generation{values: map[sum]entry{}} }
 
-// get returns the value that was put under key.
+// get returns the value that was put under key, or nil and true if only the key was put.
 func (t *table) get(key sum) (any, bool) {
 	if t.lookups++; t.lookups > minLookups+lookupsPerEntry*t.entries() {
 		t.turn()
@@ -60,6 +60,9 @@ func (t *table) put(key sum, e entry) {
 	size := entryBytes + int(e.size)
 	if size > t.limit {
 		return
+	}
+	if before, ok := t.young.values[key]; ok {
+		t.young.bytes -= entryBytes + int(before.size)
 	}
 	if t.young.bytes+size > t.limit {
 		t.turn()

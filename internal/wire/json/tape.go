@@ -74,26 +74,37 @@ func (t *tape) add(data []byte, kind jsontext.Kind, end int32) {
 		t.nodes[t.open[len(t.open)-1]].size++
 	}
 	self := int32(len(t.nodes))
-	t.nodes = append(t.nodes, node{start: t.tokenStart(data), end: end, next: self + 1, kind: kind})
+	t.nodes = append(t.nodes, node{start: t.tokenStart(data, kind, end), end: end, next: self + 1, kind: kind})
 	if kind == jsontext.KindBeginObject || kind == jsontext.KindBeginArray {
 		t.open = append(t.open, self)
 	}
 }
 
-// tokenStart returns where the token behind the last node starts: only space and separators lie between them.
-func (t *tape) tokenStart(data []byte) int32 {
+// tokenStart returns where the token that ends at end starts.
+func (t *tape) tokenStart(data []byte, kind jsontext.Kind, end int32) int32 {
+	switch kind {
+	case jsontext.KindBeginObject, jsontext.KindBeginArray:
+		return end - 1
+	case jsontext.KindNull, jsontext.KindTrue:
+		return end - 4
+	case jsontext.KindFalse:
+		return end - 5
+	}
+	// Only space and separators lie between the last token and a string or number.
 	at := int32(0)
 	if len(t.nodes) > 0 {
 		at = t.nodes[len(t.nodes)-1].end
 	}
-	for {
-		switch data[at] {
-		case ' ', '\t', '\r', '\n', ',', ':', ']', '}':
+	if kind == jsontext.KindString {
+		for data[at] != '"' {
 			at++
-		default:
-			return at
 		}
+		return at
 	}
+	for data[at] != '-' && (data[at] < '0' || data[at] > '9') {
+		at++
+	}
+	return at
 }
 
 // finish says whether a tape that ended with err holds one complete value.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -81,6 +82,7 @@ func TestDecodedObjectsStayAsTheyAre(t *testing.T) {
 			got[i], want[i] = object, object.DeepCopy()
 		}
 	}
+	runtime.GC() // what the objects point to must be reachable for the collector
 	for i := range got {
 		if !reflect.DeepEqual(got[i], want[i]) {
 			t.Fatalf("object %d changed:\ngot  %v\nwant %v", i, got[i], want[i])

@@ -1,0 +1,110 @@
+package json
+
+import "unsafe"
+
+// place is where a value goes: m[key], or if m is nil an element among the object's own.
+type place struct {
+	m       map[string]any
+	key     string
+	element int
+}
+
+// own gathers the strings and slices that only one object has.
+type own struct {
+	text     []byte // all strings, one behind the other
+	strings  []span // in text
+	elements []any  // of all slices
+	lists    []span // in elements
+	pending  []pending
+}
+
+type span struct{ from, to int }
+
+// pending is a string or slice that is still to be put to its place.
+type pending struct {
+	place
+	index int // in strings or lists
+	list  bool
+}
+
+// maxCompared is how many of the last strings are compared with a new one. Times come several times in an object.
+const maxCompared = 32
+
+func (o *own) reset() {
+	o.text, o.strings, o.lists = o.text[:0], o.strings[:0], o.lists[:0]
+	clear(o.elements)
+	o.elements = o.elements[:0]
+	clear(o.pending)
+	o.pending = o.pending[:0]
+}
+
+// addString adds the string raw, which stands with its quotes.
+func (o *own) addString(raw []byte, to place) {
+	from := len(o.text)
+	o.text = appendUnquoted(o.text, raw)
+	index := o.indexOf(o.text[from:])
+	if index < len(o.strings) {
+		o.text = o.text[:from]
+	} else {
+		o.strings = append(o.strings, span{from, len(o.text)})
+	}
+	o.pending = append(o.pending, pending{place: to, index: index})
+}
+
+// indexOf returns where text is among the last strings, or their number.
+func (o *own) indexOf(text []byte) int {
+	for i := len(o.strings) - 1; i >= max(0, len(o.strings)-maxCompared); i-- {
+		if s := o.strings[i]; s.to-s.from == len(text) && string(o.text[s.from:s.to]) == string(text) {
+			return i
+		}
+	}
+	return len(o.strings)
+}
+
+// addList adds a slice of size elements, which are nil at first, and returns where they begin.
+func (o *own) addList(size int, to place) int {
+	from := len(o.elements)
+	o.elements = append(o.elements, make([]any, size)...)
+	o.pending = append(o.pending, pending{place: to, index: len(o.lists), list: true})
+	o.lists = append(o.lists, span{from, from + size})
+	return from
+}
+
+// settle gives what was gathered its memory, five pieces at most, and puts it to its places.
+func (o *own) settle() {
+	text, elements := string(o.text), make([]any, len(o.elements))
+	copy(elements, o.elements)
+	strings, lists := make([]string, len(o.strings)), make([][]any, len(o.lists))
+	for i, s := range o.strings {
+		strings[i] = text[s.from:s.to]
+	}
+	for i, s := range o.lists {
+		lists[i] = elements[s.from:s.to:s.to]
+	}
+	for _, p := range o.pending {
+		var v any
+		if p.list {
+			v = boxedList(&lists[p.index])
+		} else {
+			v = boxedString(&strings[p.index])
+		}
+		if p.m != nil {
+			p.m[p.key] = v
+		} else {
+			elements[p.element] = v
+		}
+	}
+	o.reset()
+}
+
+// boxedString returns *s as an interface value that points to *s itself, where a conversion would allocate a copy of
+// the string's header. Nobody may write to *s afterwards. It relies on an interface being a pair of type and pointer.
+func boxedString(s *string) any { return withPointer("", unsafe.Pointer(s)) }
+
+// boxedList is boxedString for slices.
+func boxedList(s *[]any) any { return withPointer([]any(nil), unsafe.Pointer(s)) }
+
+func withPointer(v any, p unsafe.Pointer) any {
+	(*[2]unsafe.Pointer)(unsafe.Pointer(&v))[1] = p
+	return v
+}
