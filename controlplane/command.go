@@ -37,7 +37,11 @@ func newCommand() *cobra.Command {
 			}
 			opts.apiserverArgs = args
 			opts.out = cmd.OutOrStdout()
-			return serve(ctx, opts)
+			err := serve(ctx, opts)
+			if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+				return nil // asked to end before there was anything to end
+			}
+			return err
 		},
 	}
 	flags := cmd.Flags()

@@ -174,29 +174,51 @@ func watchEtcd(ctx context.Context, etcd *embed.Etcd, cancel context.CancelCause
 
 // serve runs the API server until ctx ends, and returns the reason if that is
 // not the user's wish.
+//
+// A start is not interrupted: the server's own start-up work takes a cancelled
+// context for a fatal error, and ends the process before etcd is closed.
 func (c controlPlane) serve(ctx context.Context) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
+	running, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	ended := make(chan error, 1)
 	go func() {
-		err := runAPIServer(ctx, c.apiserver)
-		if err == nil && ctx.Err() == nil {
+		err := runAPIServer(running, c.apiserver)
+		if err == nil && running.Err() == nil {
 			err = errors.New("the API server ended by itself, see the log")
 		}
-		// Nobody needs to wait for readiness any more.
-		cancel(err)
+		// Nobody needs to wait for anything any more.
+		stop(err)
 		ended <- err
 	}()
-	err := waitReady(ctx, c.kubeconfig)
-	if err == nil {
-		err = c.publish()
-	}
-	if err != nil {
-		cancel(err)
-	}
-	err = <-ended
-	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
-		return cause
+	err := c.untilEnd(ctx, running)
+	stop(err)
+	if endErr := <-ended; err == nil {
+		err = endErr
 	}
 	return err
+}
+
+// untilEnd publishes the kubeconfig once the server is ready, and returns when
+// ctx ends or the running server does. The error is nil if that is what the user
+// wants.
+func (c controlPlane) untilEnd(ctx, running context.Context) error {
+	err := waitReady(running, c.kubeconfig)
+	if err == nil && ctx.Err() == nil {
+		err = c.publish()
+	}
+	if err == nil {
+		select {
+		case <-ctx.Done():
+		case <-running.Done():
+		}
+	}
+	switch {
+	case running.Err() != nil:
+		return context.Cause(running)
+	case err != nil:
+		return err
+	case errors.Is(context.Cause(ctx), context.Canceled):
+		return nil
+	default:
+		return context.Cause(ctx)
+	}
 }
