@@ -169,6 +169,13 @@ func (c *podCache) advance(n int) {
 	}
 }
 
+// caughtUp reports whether the server has no events that the cache lacks.
+func (c *podCache) caughtUp() bool {
+	c.delivery.Lock()
+	defer c.delivery.Unlock()
+	return len(c.server.since(c.next)) == 0
+}
+
 func (c *podCache) apply(ev event) {
 	c.mu.Lock()
 	if ev.pod == nil || !c.Covers(ev.pod) && c.pods[object.KeyOf(ev.pod)] == nil {

@@ -297,6 +297,13 @@ func checkGate(t *testing.T, random *rand.Rand) {
 			s.bookmark()
 		case 2:
 			c.Enqueue(key(string(rune('a' + number(5)))))
+		case 3:
+			cache.advance(-1)
+			synctest.Wait()
+			// No time has passed: it is the changes that must have woken the keys.
+			if n := c.Stats().GateWaiting; n > 0 && cache.caughtUp() {
+				t.Errorf("%d keys wait although the cache has seen all there is", n)
+			}
 		default:
 			cache.advance(number(4))
 		}

@@ -2,12 +2,14 @@ package controller
 
 import (
 	"slices"
+	"strconv"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/tidings/tidings/object"
+	"github.com/tidings/tidings/workqueue"
 )
 
 var kindReplicaSet = schema.GroupKind{Group: "apps", Kind: "ReplicaSet"}
@@ -92,5 +94,35 @@ func TestTriggers(t *testing.T) {
 	matters = false
 	if w.triggers(d) {
 		t.Error("one predicate does not hold")
+	}
+}
+
+func TestPriorityOf(t *testing.T) {
+	for _, test := range []struct {
+		t       object.DeltaType
+		initial bool
+		want    workqueue.Priority
+	}{
+		{object.Added, true, workqueue.Low}, {object.Sync, false, workqueue.Low},
+		{object.Added, false, workqueue.Normal}, {object.Deleted, false, workqueue.Normal},
+	} {
+		if got := priorityOf(test.t, test.initial); got != test.want {
+			t.Errorf("%v, initial %v: %d", test.t, test.initial, got)
+		}
+	}
+}
+
+// TestManyKeysOfOneChange maps a change to keys that repeat.
+func TestManyKeysOfOneChange(t *testing.T) {
+	c := New("test", succeed, Options{})
+	w := &watch[*corev1.Pod]{mapper: func(p *corev1.Pod, enqueue func(object.Key)) {
+		for i := range 3 * maxKeptKeys {
+			enqueue(key(strconv.Itoa(i % 2000)))
+		}
+	}}
+	handle := w.handler(c)
+	handle(object.Delta[*corev1.Pod]{Type: object.Updated, Old: pod("a", ""), Object: pod("a", "")})
+	if st := c.Stats().Queue; st.Depth != 2000 || st.Adds != 2000 {
+		t.Errorf("%+v", st)
 	}
 }
