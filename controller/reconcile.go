@@ -92,7 +92,7 @@ func (c *Controller) process(ctx context.Context, key object.Key) {
 		c.queue.AddAfter(key, result.RequeueAfter)
 	case GaveUp:
 		c.queue.Forget(key)
-		c.log.Error("reconcile failed for good", "key", key, "error", err)
+		c.log.Error("reconcile failed for good", "key", key.String(), "error", err)
 	default:
 		c.retry(ctx, key, err)
 	}
@@ -106,7 +106,7 @@ func (c *Controller) retry(ctx context.Context, key object.Key, err error) {
 	if ctx.Err() != nil {
 		return
 	}
-	attrs := []any{"key", key, "error", err, "failures", c.queue.NumRequeues(key)}
+	attrs := []any{"key", key.String(), "error", err, "failures", c.queue.NumRequeues(key)}
 	if p, ok := errors.AsType[*PanicError](err); ok {
 		attrs = append(attrs, "stack", string(p.Stack))
 	}
@@ -182,6 +182,6 @@ func (c *Controller) busyKeys() []object.Key {
 }
 
 func (c *Controller) logMiss(m miss) {
-	c.log.Warn("reconciling although a cache has not seen an own write", "key", m.key, "write", m.write.String(),
+	c.log.Warn("reconciling although a cache has not seen an own write", "key", m.key.String(), "write", m.write.String(),
 		"waited", c.options.MaxGateWait)
 }
