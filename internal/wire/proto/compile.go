@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unsafe"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -59,34 +58,71 @@ type message struct {
 	fields []*field // by field number; nil where there is none
 }
 
-// field is the plan for one field of a message, and what is known of its values on this path.
+// field is the plan for one field of a message, and what is known of its values on this path. What every value needs
+// comes first.
 type field struct {
-	path   string
-	num    int32
-	index  uint8 // position in the message, below maxFields
-	form   form
+	op     op
 	kind   kind
+	form   form
+	bit    uint64 // its bit in the set of fields that were seen
 	offset uintptr
 	size   uintptr // of one value
-	typ    reflect.Type
-	// whole is the type of the field itself.
-	whole reflect.Type
-	// arrays holds the types of short arrays of typ, made as they are needed.
-	arrays [17]reflect.Type
-	// shapes say which table entries fit: for one value, and for the whole of a list or map.
-	shape, wholeShape uint32
 	// site is that of the whole field, element that of one element of a list or map.
 	site, element *site
 	// sub is the plan of the message, made when it is first needed.
 	sub *message
-	// trim is set on a field that is skipped; below holds the trims inside of it; entries the keys of a map.
-	trim    bool
+	// shapes say which table entries fit: for one value, and for the whole of a list or map.
+	shape, wholeShape uint32
+	typ               reflect.Type
+	whole             reflect.Type // of the field itself
+	// arrays holds the types of short arrays of typ, made as they are needed.
+	arrays [8]reflect.Type
+	path   string
+	// below holds the trims inside of the field, entries the trimmed keys of a map.
 	below   *trimTree
 	entries map[string]bool
 	// timeShaped says that the value is one time and nothing else.
 	timeShaped bool
 	// items is set for a slice type that is a message with one repeated string.
 	items bool
+}
+
+// op is what the decoder does with a field: a digest of form, kind and trims.
+type op uint8
+
+const (
+	skipOp op = iota
+	stringOp
+	timeOp
+	valueOp // a single value of another kind that is encoded as bytes
+	varintOp
+	varintPointerOp
+	pointerOp
+	listOp
+	numbersOp
+	mapOp
+)
+
+func (f *field) chooseOp() op {
+	switch {
+	case f.form == list && f.isVarint():
+		return numbersOp
+	case f.form == list:
+		return listOp
+	case f.form == mapping:
+		return mapOp
+	case f.form == pointer && f.isVarint():
+		return varintPointerOp
+	case f.form == pointer:
+		return pointerOp
+	case f.isVarint():
+		return varintOp
+	case f.kind == stringKind:
+		return stringOp
+	case f.kind == timeKind:
+		return timeOp
+	}
+	return valueOp
 }
 
 // compiler makes plans for one decoder.
@@ -122,9 +158,13 @@ func (c *compiler) shape(typ reflect.Type, form form, path string, trims *trimTr
 }
 
 func (c *compiler) site(path string) *site {
-	s := newSite(path)
-	c.sites = append(c.sites, s)
-	return s
+	c.sites = append(c.sites, newSite(path))
+	return c.sites[len(c.sites)-1]
+}
+
+func (c *compiler) copySite(path string) *site {
+	c.sites = append(c.sites, newCopySite(path))
+	return c.sites[len(c.sites)-1]
 }
 
 // message compiles the struct type typ, which checkMessage has accepted.
@@ -136,14 +176,18 @@ func (c *compiler) message(typ reflect.Type, path string, trims *trimTree) *mess
 		if num == 0 {
 			continue
 		}
-		f := &field{path: path, num: num, index: uint8(i), offset: sf.Offset}
+		f := &field{path: path, bit: 1 << i, offset: sf.Offset}
+		trimmed := false
 		if name, inline := jsonName(sf); inline {
 			f.below = trims
 		} else {
 			f.path = join(path, name)
-			f.trim, f.below, f.entries = trims.at(name)
+			trimmed, f.below, f.entries = trims.at(name)
 		}
-		c.classify(f, sf.Type)
+		if !trimmed {
+			c.classify(f, sf.Type)
+			f.op = f.chooseOp()
+		}
 		for int(num) >= len(m.fields) {
 			m.fields = append(m.fields, nil)
 		}
@@ -246,6 +290,9 @@ func (c *compiler) classify(f *field, t reflect.Type) {
 	f.items = k == messageKind && elem.Kind() == reflect.Slice
 	f.timeShaped = f.form == pointer && isTimeShaped(elem)
 	f.site = c.site(f.path)
+	if f.form == single && (k == messageKind || k == quantityKind) {
+		f.site = c.copySite(f.path)
+	}
 	f.element = f.site
 	f.shape = c.shape(elem, single, f.path, f.below, nil)
 	if k == stringKind {
@@ -257,6 +304,9 @@ func (c *compiler) classify(f *field, t reflect.Type) {
 	}
 	if f.form == list || f.form == mapping {
 		f.element = c.site(f.path + "[]")
+		if k == messageKind {
+			f.element = c.copySite(f.path + "[]")
+		}
 		f.wholeShape = c.shape(t, f.form, f.path, f.below, f.entries)
 	}
 }
@@ -326,17 +376,12 @@ func (c *compiler) plan(f *field) *message {
 func (c *compiler) itemsMessage(f *field) *message {
 	elem := f.typ.Elem()
 	item := &field{
-		path: f.path, num: 1, form: list, kind: stringKind, typ: elem, size: elem.Size(),
+		op: listOp, path: f.path, bit: 1, form: list, kind: stringKind, typ: elem, size: elem.Size(),
 		shape: stringShape, wholeShape: c.shape(f.typ, list, f.path, nil, nil),
 		site: c.site(f.path + "[]"), element: c.site(f.path + "[][]"),
 	}
 	return &message{typ: f.typ, fields: []*field{nil, item}}
 }
-
-// at returns where f is in the struct at p.
-//
-// Safe because p points to a value of the message type that f was compiled from.
-func (f *field) at(p unsafe.Pointer) unsafe.Pointer { return unsafe.Add(p, f.offset) }
 
 func join(path, name string) string {
 	if path == "" {

@@ -19,29 +19,43 @@ func (m *message) field(num int32) *field {
 // All the writing through unsafe pointers happens below here. It is safe because p always comes from an allocation of
 // m.typ, or of a type that holds one at this place, and the offsets and types of the fields come from reflection
 // on the same m.typ.
-func (d *decoder) message(m *message, p unsafe.Pointer, b []byte) error {
+func (d *decoder) message(m *message, p unsafe.Pointer, b []byte) (err error) {
 	if d.depth++; d.depth > maxDepth {
 		return errDepth
 	}
 	var seen uint64
 	for i := 0; i < len(b); {
-		num, wire, next, err := tag(b, i)
-		if err != nil {
+		start, num, wire := i, int32(b[i]>>3), int(b[i]&7)
+		if b[i] >= 8 && b[i] < 0x80 && wire != endGroupWire {
+			i++
+		} else if num, wire, i, err = tag(b, i); err != nil {
 			return err
 		}
 		f := m.field(num)
-		if f == nil || f.trim {
-			if i, err = skip(b, i); err != nil {
+		if f == nil || f.op == skipOp {
+			if i, err = skip(b, start); err != nil {
 				return err
 			}
 			continue
 		}
-		if bit := uint64(1) << f.index; seen&bit != 0 && !d.plain {
+		if seen&f.bit != 0 && !d.plain {
 			return errIrregular
-		} else {
-			seen |= bit
 		}
-		if i, err = d.field(f, f.at(p), b, i, next, wire); err != nil {
+		seen |= f.bit
+		at := unsafe.Add(p, f.offset)
+		switch f.op {
+		case listOp:
+			i, err = d.list(f, at, b, start, i, wire)
+		case mapOp:
+			i, err = d.mapping(f, at, b, start, i, wire)
+		case numbersOp:
+			i, err = d.numbers(f, at, b, start, i, wire)
+		case varintOp, varintPointerOp:
+			i, err = d.varint(f, at, b, i, wire)
+		default:
+			i, err = d.field(f, at, b, i, wire)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -49,41 +63,47 @@ func (d *decoder) message(m *message, p unsafe.Pointer, b []byte) error {
 	return nil
 }
 
-// field decodes the field whose tag is at b[start:] and whose value is at b[i:] into p. It returns the index behind
-// it, or behind the run of repeated ones that it begins.
-func (d *decoder) field(f *field, p unsafe.Pointer, b []byte, start, i, wire int) (int, error) {
-	switch f.form {
-	case list:
-		return d.list(f, p, b, start, i, wire)
-	case mapping:
-		return d.mapping(f, p, b, start, i, wire)
-	}
-	if f.isVarint() {
-		if wire != varintWire {
-			return 0, wrongWire(f, wire)
-		}
-		v, next, err := uvarint(b, i)
-		if err != nil {
-			return 0, err
-		}
-		if f.form == pointer {
-			*(*unsafe.Pointer)(p) = d.newVarint(f, v)
-		} else {
-			setVarint(f.kind, p, v)
-		}
-		return next, nil
-	}
+// field decodes the value at b[i:], which is encoded as bytes, into p, and returns the index behind it.
+func (d *decoder) field(f *field, p unsafe.Pointer, b []byte, i, wire int) (end int, err error) {
 	if wire != bytesWire {
 		return 0, wrongWire(f, wire)
 	}
-	from, to, err := prefixed(b, i)
-	if err != nil {
+	from := i + 1
+	if i < len(b) && b[i] < 0x80 && int(b[i]) <= len(b)-from {
+		end = from + int(b[i])
+	} else if from, end, err = prefixed(b, i); err != nil {
 		return 0, err
 	}
-	if f.form == pointer {
-		return to, d.pointer(f, (*unsafe.Pointer)(p), b[from:to])
+	switch f.op {
+	case stringOp:
+		d.string(f.site, (*string)(p), b[from:end])
+	case timeOp:
+		err = setTime(timeKind, p, b[from:end])
+	case pointerOp:
+		err = d.pointer(f, (*unsafe.Pointer)(p), b[from:end])
+	default:
+		err = d.value(f, f.site, p, b[from:end])
 	}
-	return to, d.value(f, f.site, p, b[from:to])
+	return end, err
+}
+
+// varint decodes the varint at b[i:] into p, which is the number or a pointer to one.
+func (d *decoder) varint(f *field, p unsafe.Pointer, b []byte, i, wire int) (end int, err error) {
+	if wire != varintWire {
+		return 0, wrongWire(f, wire)
+	}
+	var v uint64
+	if i < len(b) && b[i] < 0x80 {
+		v, end = uint64(b[i]), i+1
+	} else if v, end, err = uvarint(b, i); err != nil {
+		return 0, err
+	}
+	if f.op == varintPointerOp {
+		*(*unsafe.Pointer)(p) = d.newVarint(f, v)
+	} else {
+		setVarint(f.kind, p, v)
+	}
+	return end, nil
 }
 
 // value decodes one value that is encoded as bytes into p. Its field is looked up under site.
@@ -112,9 +132,9 @@ func (d *decoder) part(f *field, s *site, p unsafe.Pointer, b []byte) error {
 	if !d.shares() || len(b) < minPart && f.kind != quantityKind || !s.wants(b) {
 		return d.build(f, p, b)
 	}
-	e, hash, verdict := d.table.find(s, f.shape, b)
-	if e != nil {
-		copyValue(f.typ, p, e.value)
+	found, hash, verdict := d.table.find(s, f.shape, b)
+	if found.value != nil {
+		copyValue(f.typ, p, found.value)
 		return nil
 	}
 	if verdict == keep {
@@ -138,7 +158,11 @@ func (d *decoder) build(f *field, p unsafe.Pointer, b []byte) error {
 	if f.items {
 		makeEmpty((*header)(p))
 	}
-	return d.message(d.compiler.plan(f), p, b)
+	m := f.sub
+	if m == nil {
+		m = d.compiler.plan(f)
+	}
+	return d.message(m, p, b)
 }
 
 // pointer decodes a value that *holder points to.
@@ -155,9 +179,9 @@ func (d *decoder) pointer(f *field, holder *unsafe.Pointer, b []byte) error {
 		*holder = d.alloc(f.typ, f.size)
 		return d.target(f, *holder, b)
 	}
-	e, hash, verdict := d.table.find(f.site, f.wholeShape, b)
-	if e != nil {
-		*holder = e.value
+	found, hash, verdict := d.table.find(f.site, f.wholeShape, b)
+	if found.value != nil {
+		*holder = found.value
 		return nil
 	}
 	if verdict == keep {

@@ -34,7 +34,7 @@ type decoder struct {
 	typ      reflect.Type
 	compiler *compiler
 	root     *message // nil for a type that is decoded by its own Unmarshal
-	table    *table // nil when nothing is shared
+	table    *table   // nil when nothing is shared
 	arena    arena
 	stats    wire.Stats
 	small    smallValues

@@ -21,10 +21,10 @@ func (d *decoder) mapping(f *field, p unsafe.Pointer, b []byte, start, i, wire i
 	if !d.shares() || !f.site.wants(encoded) {
 		return end, d.mapEntries(f, p, b, start, i, n)
 	}
-	e, hash, verdict := d.table.find(f.site, f.wholeShape, encoded)
-	if e != nil {
+	found, hash, verdict := d.table.find(f.site, f.wholeShape, encoded)
+	if found.value != nil {
 		// Safe because a map is one pointer, and the entry's shape names the type of this map.
-		*(*unsafe.Pointer)(p) = e.value
+		*(*unsafe.Pointer)(p) = found.value
 		return end, nil
 	}
 	if verdict == keep {

@@ -14,9 +14,6 @@ type header struct {
 
 // list decodes the run of elements that begins with the tag at b[start:]. p points to the slice.
 func (d *decoder) list(f *field, p unsafe.Pointer, b []byte, start, i, wire int) (int, error) {
-	if f.isVarint() {
-		return d.numbers(f, p, b, start, i, wire)
-	}
 	if wire != bytesWire {
 		return 0, wrongWire(f, wire)
 	}
@@ -28,9 +25,9 @@ func (d *decoder) list(f *field, p unsafe.Pointer, b []byte, start, i, wire int)
 	if !d.shares() || !f.site.wants(encoded) {
 		return end, d.elements(f, slice, b, start, i, n)
 	}
-	e, hash, verdict := d.table.find(f.site, f.wholeShape, encoded)
-	if e != nil {
-		*slice = header{e.value, e.n, e.n}
+	found, hash, verdict := d.table.find(f.site, f.wholeShape, encoded)
+	if found.value != nil {
+		*slice = header{found.value, found.n, found.n}
 		return end, nil
 	}
 	if verdict == keep {
@@ -90,6 +87,9 @@ func (d *decoder) extend(f *field, slice *header, n int) {
 // makeSlice allocates n zero elements. For a few it makes an array, which saves the allocation of a slice header.
 func (d *decoder) makeSlice(f *field, n int) header {
 	d.cost += n * int(f.size)
+	if n == 1 {
+		return header{reflect.New(f.typ).UnsafePointer(), 1, 1}
+	}
 	if n >= len(f.arrays) {
 		return header{reflect.MakeSlice(reflect.SliceOf(f.typ), n, n).UnsafePointer(), n, n}
 	}

@@ -58,14 +58,14 @@ func (d *decoder) string(s *site, p *string, b []byte) {
 	case len(b) == 0:
 		*p = ""
 	case d.shares() && s.wants(b):
-		e, hash, verdict := d.table.find(s, stringShape, b)
-		if e != nil {
-			// Safe because an entry of this shape holds a string of e.n bytes, which nobody writes to.
-			*p = unsafe.String((*byte)(e.value), e.n)
-		} else if verdict == store {
+		text, hash, verdict := d.table.findString(s, b)
+		switch {
+		case text != "":
+			*p = text
+		case verdict == store:
 			*p = string(b)
 			d.table.add(hash, stringShape, b, unsafe.Pointer(unsafe.StringData(*p)), len(b), len(b))
-		} else {
+		default:
 			d.ownString(p, b)
 		}
 	default:

@@ -1,6 +1,11 @@
 package proto
 
-import "github.com/tidings/tidings/internal/wire"
+import (
+	"encoding/binary"
+	"unsafe"
+
+	"github.com/tidings/tidings/internal/wire"
+)
 
 // mode says what is done with the values of one field.
 type mode uint8
@@ -18,7 +23,6 @@ const (
 	firstWindow   = 64  // lookups before a field is judged for the first time
 	window        = 512 // lookups between two judgements
 	sampledWindow = 32  // the same in mode off
-	sampleOneIn   = 64
 )
 
 // site is one field on one path from the object's root. It counts how often its values are found and chooses the
@@ -29,9 +33,69 @@ type site struct {
 	mode  mode
 	// tried and found count the lookups since the last judgement; left counts down to the next one.
 	tried, found, left uint32
+	// copied is set where the table holds a copy of the value besides those in the objects, so that a lookup saves time
+	// but no memory: such values are never stored at first sight.
+	copied bool
+	// generation is that of the table in which last and recent were set; from another one they are void.
+	generation uint32
+	last       lastValue
+	recent     *[recentStrings]string
+}
+
+// recentStrings is the number of strings that a site remembers.
+const recentStrings = 8
+
+// lastBytes is the size of the largest part that a site remembers.
+const lastBytes = 2 << 10
+
+// lastValue is the last value of a site that came from the table. In a list the pods of one owner follow one another, so
+// that often it is the next one too, and comparing is cheaper than hashing.
+type lastValue struct {
+	encoded []byte
+	value   unsafe.Pointer
+	n       int
+	shape   uint32
 }
 
 func newSite(path string) *site { return &site{path: path, left: firstWindow} }
+
+// newCopySite is a site for values that are held in place.
+func newCopySite(path string) *site {
+	return &site{path: path, left: firstWindow, copied: true, mode: second}
+}
+
+// is reports whether l is what b encodes.
+func (l *lastValue) is(shape uint32, b []byte) bool {
+	return l.shape == shape && l.value != nil && string(l.encoded) == string(b)
+}
+
+// renew drops what the site remembers if the table has begun another generation.
+func (s *site) renew(generation uint32) {
+	if s.generation == generation {
+		return
+	}
+	s.generation = generation
+	s.last.value = nil
+	if s.recent != nil {
+		clear(s.recent[:])
+	}
+}
+
+// remember makes the value the last one.
+func (s *site) remember(shape uint32, b []byte, value unsafe.Pointer, n int) {
+	if len(b) > lastBytes {
+		return
+	}
+	s.last = lastValue{append(s.last.encoded[:0], b...), value, n, shape}
+}
+
+// slot is where the string that b encodes is remembered. b is not empty.
+func (s *site) slot(b []byte) *string {
+	if s.recent == nil {
+		s.recent = new([recentStrings]string)
+	}
+	return &s.recent[(len(b)+int(b[len(b)-1]))%recentStrings]
+}
 
 // wants reports whether this value shall be looked up.
 func (s *site) wants(b []byte) bool {
@@ -40,11 +104,13 @@ func (s *site) wants(b []byte) bool {
 
 // sampled chooses values by a cheap mix of their length and last bytes: equal values are chosen alike.
 func sampled(b []byte) bool {
-	h := uint64(len(b)) * 0x9e3779b97f4a7c15
-	for _, c := range b[max(0, len(b)-8):] {
-		h = (h ^ uint64(c)) * 0x100000001b3
+	h := uint64(len(b))
+	if len(b) >= 8 {
+		h ^= binary.LittleEndian.Uint64(b[len(b)-8:])
+	} else if len(b) > 0 {
+		h ^= uint64(b[0])<<8 | uint64(b[len(b)-1])<<16
 	}
-	return h>>32%sampleOneIn == 0
+	return h*0x9e3779b97f4a7c15>>58 == 0
 }
 
 // note records a lookup of n bytes. repeated means that the value was seen before, hit that it was in the table.
@@ -66,7 +132,7 @@ func (s *site) note(n int, repeated, hit bool) {
 
 func (s *site) judge() {
 	switch {
-	case s.found*2 >= s.tried:
+	case s.found*2 >= s.tried && !s.copied:
 		s.mode = direct
 	case s.found*16 >= s.tried:
 		s.mode = second

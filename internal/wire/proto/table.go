@@ -72,28 +72,71 @@ func newTable(maxBytes int) *table {
 // bytes is the memory that the table takes or keeps alive.
 func (t *table) bytes() uint64 { return t.old + t.young + uint64(len(t.door))*4 }
 
-// find looks up b for site s. Where it is not there, hash is to be given to add if the verdict is store.
-func (t *table) find(s *site, shape uint32, b []byte) (e *entry, hash uint64, v verdict) {
-	hash = maphash.Bytes(t.seed1, b) ^ uint64(shape)*0x9e3779b97f4a7c15
-	if e := t.probe(hash, shape, b); e != nil {
+// found is a value from the table; see entry for what value and n mean.
+type found struct {
+	value unsafe.Pointer
+	n     int
+}
+
+// find looks up b for site s. Where it is not there, the found value is nil, and hash is to be given to add if the
+// verdict is store.
+func (t *table) find(s *site, shape uint32, b []byte) (f found, hash uint64, v verdict) {
+	if s.renew(t.generation); s.last.is(shape, b) {
 		s.note(len(b), true, true)
-		if e.generation != t.generation {
-			e.generation = t.generation
-			t.old -= uint64(e.cost)
-			t.young += uint64(e.cost)
-		}
-		return e, hash, keep
+		return found{s.last.value, s.last.n}, 0, keep
 	}
+	hash = maphash.Bytes(t.seed1, b) ^ uint64(shape)*0x9e3779b97f4a7c15
+	e := t.probe(hash, shape, b)
+	if e == nil {
+		return found{}, hash, t.miss(s, hash, b)
+	}
+	t.touch(e)
+	s.note(len(b), true, true)
+	s.remember(shape, b, e.value, e.n)
+	return found{e.value, e.n}, hash, keep
+}
+
+// findString is find for strings that are not empty.
+func (t *table) findString(s *site, b []byte) (text string, hash uint64, v verdict) {
+	s.renew(t.generation)
+	slot := s.slot(b)
+	if *slot == string(b) {
+		s.note(len(b), true, true)
+		return *slot, 0, keep
+	}
+	hash = maphash.Bytes(t.seed1, b)
+	e := t.probe(hash, stringShape, b)
+	if e == nil {
+		return "", hash, t.miss(s, hash, b)
+	}
+	t.touch(e)
+	s.note(len(b), true, true)
+	// Safe because an entry of this shape holds a string of e.n bytes, which nobody writes to.
+	*slot = unsafe.String((*byte)(e.value), e.n)
+	return *slot, hash, keep
+}
+
+// miss says what to do with a value that is not in the table.
+func (t *table) miss(s *site, hash uint64, b []byte) verdict {
 	if s.mode == direct {
 		s.note(len(b), false, false)
-		return nil, hash, store
+		return store
 	}
 	known := t.knock(hash)
 	s.note(len(b), known, false)
 	if known {
-		return nil, hash, store
+		return store
 	}
-	return nil, hash, keep
+	return keep
+}
+
+// touch brings e into the current generation.
+func (t *table) touch(e *entry) {
+	if e.generation != t.generation {
+		e.generation = t.generation
+		t.old -= uint64(e.cost)
+		t.young += uint64(e.cost)
+	}
 }
 
 func (t *table) probe(hash uint64, shape uint32, b []byte) *entry {

@@ -122,9 +122,7 @@ func skip(b []byte, i int) (int, error) {
 // at i. It returns how many there are and the index behind the last. A run ends before a field that is broken;
 // where that is the first one, run returns the error.
 func run(b []byte, start, i int) (n, end int, err error) {
-	tag := string(b[start:i]) // compiled without a copy as long as it is only compared
-	width := i - start
-	for {
+	for width := i - start; ; i = end + width {
 		_, next, err := prefixed(b, i)
 		if err != nil {
 			if n == 0 {
@@ -133,10 +131,9 @@ func run(b []byte, start, i int) (n, end int, err error) {
 			return n, end, nil
 		}
 		n, end = n+1, next
-		if len(b)-end < width || string(b[end:end+width]) != tag {
+		if len(b)-end < width || b[end] != b[start] || string(b[end:end+width]) != string(b[start:start+width]) {
 			return n, end, nil
 		}
-		i = end + width
 	}
 }
 
