@@ -42,9 +42,13 @@ func (c *core[T]) applyNext() bool {
 		return false
 	}
 	p := c.parts[b.Part]
+	seen := p.version()
+	if b.Replaced {
+		seen = "" // what a list shows is there, however old its state
+	}
 	told := make([]object.Delta[T], 0, len(b.Deltas))
 	for _, d := range b.Deltas {
-		told = applyDelta(txn, d, told)
+		told = applyDelta(txn, d, seen, told)
 	}
 	p.advance(b.ResourceVersion)
 	snap := txn.Commit(c.currentTo())
@@ -64,8 +68,9 @@ func (c *core[T]) known(txn *store.Txn[T], part deltafifo.Part) iter.Seq2[Key, T
 }
 
 // applyDelta writes d to the store and appends what its subscribers shall be told. A state that is older than
-// the one in the store changes nothing, and neither does the same one again.
-func applyDelta[T Object](txn *store.Txn[T], d object.Delta[T], told []object.Delta[T]) []object.Delta[T] {
+// the one in the store changes nothing, and neither does the same one again. An object that the store does not hold
+// was deleted if its state is older than seen, the version that the store is current to.
+func applyDelta[T Object](txn *store.Txn[T], d object.Delta[T], seen string, told []object.Delta[T]) []object.Delta[T] {
 	switch d.Type {
 	case object.Bookmark:
 		return told
@@ -74,6 +79,9 @@ func applyDelta[T Object](txn *store.Txn[T], d object.Delta[T], told []object.De
 	}
 	known, exists := txn.Get(d.Key)
 	if !exists {
+		if object.OlderResourceVersion(d.Object.GetResourceVersion(), seen) {
+			return told
+		}
 		txn.Set(d.Key, d.Object)
 		return append(told, object.Delta[T]{Type: object.Added, Key: d.Key, Object: d.Object})
 	}

@@ -1,6 +1,7 @@
 package tidings_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -20,7 +21,7 @@ func newFactory(t *testing.T, host string) *tidings.Factory {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := f.Shutdown(t.Context()); err != nil {
+		if err := f.Shutdown(context.Background()); err != nil {
 			t.Error(err)
 		}
 	})

@@ -15,12 +15,16 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/tidings/tidings"
+	"github.com/tidings/tidings/reflector"
 	"github.com/tidings/tidings/tidingstest"
 )
 
 // patience is how long a test waits for something that should happen at once. It is long, because the machine
 // may be busy; nothing is measured by it.
 const patience = 90 * time.Second
+
+// quick makes informers find a control plane that is back soon after. A long outage would make them wait longer.
+var quick = reflector.Backoff{Max: time.Second}
 
 // shared is the control plane of all tests that do not kill theirs. It starts with the first of them.
 var shared struct {

@@ -77,7 +77,7 @@ func newWorld(t *testing.T, cp *tidingstest.ControlPlane) *world {
 	t.Helper()
 	w := &world{t: t, client: clientFor(t, cp.Config()), calls: &callCounter{calls: map[string]int{}}}
 	w.namespace = newNamespace(t, w.client)
-	seen := startFactory(t, cp.Config(), tidings.Options{})
+	seen := startFactory(t, cp.Config(), tidings.Options{Backoff: quick})
 	scope := tidings.Scope{Namespaces: []string{w.namespace}}
 	w.pods = informer[*corev1.Pod](t, seen, scope)
 	w.sets = informer[*appsv1.ReplicaSet](t, seen, scope)
@@ -99,7 +99,7 @@ func runControllers(t *testing.T, config *rest.Config, namespace string, elector
 	t.Helper()
 	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	client := clientFor(t, config)
-	factory, err := tidings.NewFactory(config, tidings.Options{Logger: log})
+	factory, err := tidings.NewFactory(config, tidings.Options{Logger: log, Backoff: quick})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -562,7 +562,7 @@ func TestManagersTakeTurns(t *testing.T) {
 	client := clientFor(t, cp.Config())
 	namespace := newNamespace(t, client)
 	w := &world{t: t, client: client, namespace: namespace}
-	seen := startFactory(t, cp.Config(), tidings.Options{})
+	seen := startFactory(t, cp.Config(), tidings.Options{Backoff: quick})
 	w.pods = informer[*corev1.Pod](t, seen, tidings.Scope{Namespaces: []string{namespace}})
 	w.sets = informer[*appsv1.ReplicaSet](t, seen, tidings.Scope{Namespaces: []string{namespace}})
 	most := w.watchMost("web")
