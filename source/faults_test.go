@@ -359,7 +359,13 @@ func TestGzip(t *testing.T) {
 }
 
 func TestCloseAndCancel(t *testing.T) {
-	bothEncodings(t, tidingstest.ServerOptions{}, func(t *testing.T, s *tidingstest.Server, from anySource) {
+	for _, http2 := range []bool{false, true} {
+		testCloseAndCancel(t, tidingstest.ServerOptions{HTTP2: http2})
+	}
+}
+
+func testCloseAndCancel(t *testing.T, options tidingstest.ServerOptions) {
+	bothEncodings(t, options, func(t *testing.T, s *tidingstest.Server, from anySource) {
 		s.InjectAlways(tidingstest.Any, tidingstest.Fault{End: tidingstest.Stall})
 		cause := errors.New("enough")
 		ctx, cancel := context.WithCancelCause(t.Context())

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -250,6 +251,38 @@ func TestHTTPBatches(t *testing.T) {
 		}
 		if total != 701 || largest < 10 || largest > 512 {
 			t.Errorf("%d events, the largest batch has %d", total, largest)
+		}
+	})
+}
+
+// TestHTTPConcurrently lets lists and watches share the source's decoders.
+func TestHTTPConcurrently(t *testing.T) {
+	bubble(t, tidingstest.ServerOptions{}, func(t *testing.T, s *tidingstest.Server) {
+		for i := range 100 {
+			s.Create(pod("a", fmt.Sprint("p", i)))
+		}
+		from := newHTTP[*corev1.Pod](t, s, source.Target{Resource: pods})
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() {
+				if objects, _, err := list(t.Context(), from, source.ListOptions[*corev1.Pod]{}); err != nil || len(objects) != 100 {
+					t.Errorf("%d objects, %v", len(objects), err)
+				}
+			})
+			stream := mustWatch(t, from, source.WatchOptions[*corev1.Pod]{SendInitialEvents: true})
+			all.Go(func() {
+				var events []source.Event[*corev1.Pod]
+				for err := error(nil); len(events) < 101 && err == nil; {
+					events, err = stream.Next(events)
+				}
+				if len(events) != 101 || !events[100].InitialEventsEnd {
+					t.Errorf("%d events", len(events))
+				}
+			})
+		}
+		all.Wait()
+		if got := from.Stats().Objects; got != 800 {
+			t.Errorf("%d objects", got)
 		}
 	})
 }
