@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"os/signal"
 
 	"github.com/spf13/cobra"
 )
@@ -33,6 +35,8 @@ func newCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
 			if exitWithStdin {
+				// A terminal sends the interrupt to the parent too, and the parent decides.
+				signal.Ignore(os.Interrupt)
 				ctx = endWith(ctx, cmd.InOrStdin())
 			}
 			opts.apiserverArgs = args
@@ -51,7 +55,7 @@ func newCommand() *cobra.Command {
 	flags.StringSliceVar(&opts.etcdServers, "etcd-servers", nil, "use this etcd cluster (comma-separated URLs) instead of the embedded one")
 	flags.StringVar(&opts.featureGates, "feature-gates", "", "kube-apiserver feature gates, as Name=true,Other=false")
 	flags.BoolVar(&opts.unsafeNoFsync, "unsafe-no-fsync", false, "do not wait for the disk: faster, and data may be lost when the machine (not the process) dies")
-	flags.BoolVar(&exitWithStdin, "exit-with-stdin", false, "end cleanly when standard input is closed, as it is when the parent process dies")
+	flags.BoolVar(&exitWithStdin, "exit-with-stdin", false, "end cleanly when standard input is closed, as it is when the parent process dies, and ignore SIGINT")
 	cmd.AddCommand(newUserCommand())
 	return cmd
 }

@@ -47,7 +47,7 @@ type ControlPlaneOptions struct {
 // are no controllers, no scheduler and no nodes: what is written stays as it was written.
 //
 // Its methods may be called from any goroutine; Stop, Kill, Restart and Close wait for each other. The process
-// ends when its parent does, however that ends.
+// ends when its parent does, however that ends; an interrupt from the terminal does not end it before.
 type ControlPlane struct {
 	binary    string
 	options   ControlPlaneOptions

@@ -28,6 +28,7 @@ func TestControlPlane(t *testing.T) {
 	t.Run("restricted user", func(t *testing.T) { checkRestricted(t, first) })
 	t.Run("folder in use", func(t *testing.T) { checkFolderInUse(t, first) })
 	t.Run("kill and restart", func(t *testing.T) { checkKill(t, first) })
+	t.Run("interrupt", func(t *testing.T) { checkInterrupt(t, first) })
 	t.Run("clean stop under a watch", func(t *testing.T) { checkStop(t, first) })
 	t.Run("dead by itself", func(t *testing.T) { checkDead(t, second) })
 	t.Run("closed standard input", func(t *testing.T) { checkOrphan(t, second) })
@@ -162,6 +163,19 @@ func checkKill(t *testing.T, c *ControlPlane) {
 	}
 	if err := getConfigMap(t, before, "kept"); err != nil {
 		t.Errorf("after kill and restart, with the configuration from before: %v", err)
+	}
+}
+
+// checkInterrupt does what Ctrl-C in a terminal does: it reaches the child too, which leaves the decision to the
+// parent.
+func checkInterrupt(t *testing.T, c *ControlPlane) {
+	if err := c.process.cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Skip("no interrupts on this system: ", err)
+	}
+	for range 20 {
+		if err := getConfigMap(t, c.Config(), "kept"); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
