@@ -3,12 +3,14 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -27,7 +29,7 @@ import (
 )
 
 // waitAtMost bounds every wait of a script for the server.
-const waitAtMost = 30 * time.Second
+const waitAtMost = 20 * time.Second
 
 // cluster is a scripted API server behind a front that answers discovery.
 type cluster struct {
@@ -101,6 +103,7 @@ clusters: [{name: test, cluster: {server: %q}}], contexts: [{name: test, context
 	path := filepath.Join(env.WorkDir, "kubeconfig")
 	env.Setenv("KUBECONFIG", path)
 	env.Setenv("TZ", "UTC")
+	env.Setenv("GORACE", "atexit_sleep_ms=0") // else every program of a race build lingers for a second
 	return os.WriteFile(path, []byte(content), 0o600)
 }
 
@@ -108,8 +111,8 @@ clusters: [{name: test, cluster: {server: %q}}], contexts: [{name: test, context
 //
 //	server create|update|delete FILE...   the objects in the files
 //	server watches N                      wait until N watches are open
-//	server requests N                     wait until N lists and watches were asked for
 //	server forbid RESOURCE                refuse every list and watch of it
+//	server garble RESOURCE TEXT           answer every list and watch of it with this text
 //	server cut                            break all connections
 //	server compact                        forget the history, so that no watch can be resumed
 //	server stop|start
@@ -131,11 +134,12 @@ func (c *cluster) script(ts *testscript.TestScript, neg bool, args []string) {
 		}
 	case "watches":
 		ts.Check(c.server.WaitWatches(ctx, number(ts, args)))
-	case "requests":
-		ts.Check(c.server.WaitRequests(ctx, tidingstest.Any, number(ts, args)))
 	case "forbid":
 		forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: args[0]}, "", fmt.Errorf("User %q cannot list resource %q", "eve", args[0]))
 		c.server.InjectAlways(tidingstest.Any, tidingstest.Fault{Resource: args[0], Err: forbidden})
+	case "garble":
+		body := fmt.Appendf(nil, `{"kind":"List","items":[{"data":{"a":%q`, args[1])
+		c.server.InjectAlways(tidingstest.Any, tidingstest.Fault{Resource: args[0], Answer: &tidingstest.Answer{Code: http.StatusOK, ContentType: "application/json", Body: body}})
 	case "cut":
 		c.server.BreakConnections()
 	case "compact":
@@ -161,6 +165,42 @@ func readObject(ts *testscript.TestScript, file string) *unstructured.Unstructur
 	o := &unstructured.Unstructured{}
 	ts.Check(o.UnmarshalJSON(text))
 	return o
+}
+
+// exits is the command "exits CODE PROGRAM [ARGUMENT...]": it runs the program and wants this exit code.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE PROGRAM [ARGUMENT...]")
+	}
+	err := ts.Exec(args[1], args[2:]...)
+	code := 0
+	if failed, ok := errors.AsType[*exec.ExitError](err); ok {
+		code = failed.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if want := number(ts, args[:1]); code != want {
+		ts.Fatalf("exit code %d, want %d", code, want)
+	}
+}
+
+// await is the command "await FILE REGEXP": it waits until the file has a match. It looks again and again, because
+// what a program in the background has printed can be seen only in a file.
+func await(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: await FILE REGEXP")
+	}
+	want, err := regexp.Compile(args[1])
+	ts.Check(err)
+	for deadline := time.Now().Add(waitAtMost); ; time.Sleep(10 * time.Millisecond) {
+		text, err := os.ReadFile(ts.MkAbs(args[0]))
+		if err == nil && want.Match(text) {
+			return
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("%s has no match for %q:\n%s", args[0], args[1], text)
+		}
+	}
 }
 
 // What differs from run to run.

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -24,10 +25,11 @@ func TestScripts(t *testing.T) {
 	}
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			t.Parallel()
 			cluster := newCluster(t)
 			testscript.Run(t, testscript.Params{
-				Files: []string{file}, UpdateScripts: *update, RequireUniqueNames: true, Setup: cluster.setup,
-				Cmds: map[string]func(*testscript.TestScript, bool, []string){"server": cluster.script, "normal": normal},
+				Files: []string{file}, Deadline: time.Now().Add(2 * waitAtMost), UpdateScripts: *update, RequireUniqueNames: true, Setup: cluster.setup,
+				Cmds: map[string]func(*testscript.TestScript, bool, []string){"server": cluster.script, "normal": normal, "exits": exits, "await": await},
 			})
 		})
 	}

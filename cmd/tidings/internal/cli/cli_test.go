@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -56,6 +57,21 @@ func TestMainTellsUsageFromFailure(t *testing.T) {
 		root.SetErr(io.Discard)
 		if got := Main(root, strings.Fields(args)); got != want {
 			t.Errorf("%q: %d, want %d", args, got, want)
+		}
+	}
+}
+
+func TestMainEndsWellWhenTerminated(t *testing.T) {
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		root := &cobra.Command{Use: "tidings", RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := syscall.Kill(os.Getpid(), sig); err != nil {
+				return err
+			}
+			<-cmd.Context().Done()
+			return fmt.Errorf("waiting: %w", context.Cause(cmd.Context()))
+		}}
+		if code := Main(root, nil); code != ExitOK {
+			t.Errorf("%v: exit code %d", sig, code)
 		}
 	}
 }
@@ -108,9 +124,15 @@ func TestScreenSaysThatTheOutputIsClosed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer writer.Close()
-	reader.Close()
 	var stderr bytes.Buffer
 	s := NewScreen(writer, &stderr)
+	if s.ReaderGone() {
+		t.Error("the reader is still there")
+	}
+	reader.Close()
+	if !s.ReaderGone() {
+		t.Error("the reader has gone")
+	}
 	if err := s.Out(t.Context(), []byte("nobody hears this\n")); err != nil {
 		t.Fatal(err)
 	}

@@ -110,6 +110,10 @@ func (s *Screen) give(ctx context.Context, l line) error {
 // Failed is closed when the standard output cannot be written to any more.
 func (s *Screen) Failed() <-chan struct{} { return s.failed }
 
+// ReaderGone reports whether nobody reads the standard output any more, where that shows without a write. It costs a
+// system call.
+func (s *Screen) ReaderGone() bool { return readerGone(s.stdout) }
+
 // Close writes what was given before it and ends the screen. It waits for that at most as long as grace: a reader
 // that has stalled leaves a goroutine behind, in a write that nothing can end but the process.
 func (s *Screen) Close(grace time.Duration) {

@@ -48,8 +48,8 @@ type Options struct {
 type Result struct {
 	// Changes are the differences, in the order of the fields' names and of the list elements.
 	Changes []Change
-	// Hidden names the metadata fields that differ but are not among the changes: managedFields,
-	// resourceVersion and generation, which change along with something else.
+	// Hidden names the metadata fields that differ but are not among the changes: managedFields and
+	// generation, which change along with something else. resourceVersion is not named, since it always differs.
 	Hidden []string
 }
 
@@ -112,7 +112,7 @@ func (d *differ) maps(before, after map[string]any) {
 		b, had := before[name]
 		a, has := after[name]
 		if inMetadata && d.hide[name] {
-			if had != has || !equal(b, a) {
+			if name != "resourceVersion" && (had != has || !equal(b, a)) {
 				d.hidden = append(d.hidden, "metadata."+name)
 			}
 			continue

@@ -42,7 +42,7 @@ type Options struct {
 
 	// Count ends it after so many changes; 0 means never.
 	Count int
-	// Idle ends it when everything has synced and no change came for this long; 0 means never.
+	// Idle ends it when everything has synced, all watches are open, and no change came for this long; 0 means never.
 	Idle time.Duration
 	// Timeout ends it after this long; 0 means never. It is an error if not everything has synced by then, or Count
 	// changes have not come.
@@ -180,10 +180,10 @@ func (t *tail) next(poll <-chan time.Time) error {
 		return t.onSynced(result)
 	case err := <-t.errors:
 		return t.showError(err)
-	case now := <-poll:
-		return t.look(now)
+	case <-poll:
+		return t.look()
 	case <-t.idle.C:
-		return errDone
+		return t.rested()
 	case <-t.screen.Failed():
 		return cli.ErrOutputClosed
 	case <-t.ctx.Done():
@@ -214,6 +214,17 @@ func (t *tail) rest() {
 	if t.opts.Idle > 0 && t.unsynced == 0 {
 		t.idle.Reset(t.opts.Idle)
 	}
+}
+
+// rested ends the run, unless changes may be missing because the server is out of reach.
+func (t *tail) rested() error {
+	for _, f := range t.follows {
+		if !f.connected() {
+			t.rest()
+			return nil
+		}
+	}
+	return errDone
 }
 
 func (t *tail) onSynced(result syncResult) error {

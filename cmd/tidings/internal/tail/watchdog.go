@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tidings/tidings"
+	"github.com/tidings/tidings/cmd/tidings/internal/cli"
 	"github.com/tidings/tidings/cmd/tidings/internal/news"
 	"github.com/tidings/tidings/cmd/tidings/internal/redact"
 	"github.com/tidings/tidings/reflector"
@@ -29,8 +30,11 @@ func firstSight(parts []tidings.PartStatus) []partSeen {
 	return seen
 }
 
-// look asks every informer how it is, and shows what is new about it and how far the others have come.
-func (t *tail) look(now time.Time) error {
+// look asks every informer and the output how they are, and shows what is new about it and how far the others have come.
+func (t *tail) look() error {
+	if t.screen.ReaderGone() {
+		return cli.ErrOutputClosed
+	}
 	if t.unsynced > 0 {
 		t.screen.Progress(t.progress())
 	}
@@ -38,14 +42,14 @@ func (t *tail) look(now time.Time) error {
 		if !f.synced {
 			continue
 		}
-		if err := f.look(t, now); err != nil {
+		if err := f.look(t); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (f *follow) look(t *tail, now time.Time) error {
+func (f *follow) look(t *tail) error {
 	st := f.informer.Status()
 	for _, h := range st.Handlers {
 		if h.Panics > 0 {
@@ -74,18 +78,31 @@ func (f *follow) look(t *tail, now time.Time) error {
 func (f *follow) lookAtPart(t *tail, st tidings.Status, part tidings.PartStatus, seen *partSeen) error {
 	r := part.Reflector
 	s := f.status(st, news.Reconnected)
-	s.Namespace, s.ResourceVersion = part.Namespace, r.ResourceVersion
+	s.ResourceVersion = r.ResourceVersion
+	if len(st.Parts) > 1 {
+		s.Namespace = part.Namespace
+	}
 	switch {
 	case r.Relists > seen.relists:
 		s.Kind = news.Relisted
 		s.Message = fmt.Sprintf("listed again at resource version %s, because the watch could not be resumed; changes that were missed have been shown", r.ResourceVersion)
-	case r.Watches > seen.watches:
-		s.Message = fmt.Sprintf("watching again from resource version %s; nothing was missed", r.ResourceVersion)
+	case r.Watches > seen.watches && r.Phase == reflector.Watching: // else the server may yet refuse to resume
+		s.Message = fmt.Sprintf("watching again from resource version %s", r.ResourceVersion)
 	default:
 		return nil
 	}
 	*seen = partSeen{r.Relists, max(seen.watches, r.Watches)}
 	return t.status(s)
+}
+
+// connected reports whether every list and watch is open.
+func (f *follow) connected() bool {
+	for _, part := range f.informer.Status().Parts {
+		if part.Reflector.Phase != reflector.Watching {
+			return false
+		}
+	}
+	return true
 }
 
 // showError shows an error that an informer met and outlives. One that ends the wait for sync is told at the end.
