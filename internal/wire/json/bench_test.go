@@ -3,6 +3,8 @@
 package json
 
 import (
+	"bytes"
+	"fmt"
 	"runtime"
 	"syscall"
 	"testing"
@@ -81,4 +83,31 @@ func cpu(b *testing.B) time.Duration {
 		b.Fatal(err)
 	}
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+// BenchmarkEvents reads the events of a watch without decoding their objects.
+func BenchmarkEvents(b *testing.B) {
+	var text bytes.Buffer
+	docs := podDocs(b, 200)
+	for _, data := range docs {
+		fmt.Fprintf(&text, `{"type":"ADDED","object":%s}`, data)
+	}
+	b.SetBytes(int64(text.Len() / len(docs)))
+	b.ReportAllocs()
+	r := NewEventReader(bytes.NewReader(nil), 0)
+	for b.Loop() {
+		_, _, err := r.Next()
+		if err != nil {
+			r = NewEventReader(bytes.NewReader(text.Bytes()), 0)
+		}
+	}
+}
+
+// BenchmarkPeek finds the identity of an object.
+func BenchmarkPeek(b *testing.B) {
+	d, data := newDecoder(b, wire.Options{}), podDocs(b, 1)[0]
+	b.ReportAllocs()
+	for b.Loop() {
+		d.Peek(data)
+	}
 }

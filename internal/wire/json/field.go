@@ -19,7 +19,7 @@ type field struct {
 	under map[string]*field // by raw name
 	first *field            // the first member last time
 	after *field            // the member that came behind this one last time
-	other *field            // stands for the members that found no room; its name is empty
+	other *field            // stands for the members that found no room; it has neither name nor raw, and is its own other
 	stats wire.FieldStats
 	rate  rate // of its values
 	names rate // of the names that it stands for
@@ -57,13 +57,14 @@ func (fs *fields) member(f, before *field, raw []byte) *field {
 	}
 	m, ok := f.under[string(raw)]
 	if !ok {
-		m = fs.add(f, raw)
+		return fs.add(f, raw)
 	}
 	*guess = m
 	return m
 }
 
-// add makes the field for a member that was not seen before. A member with something to trim always finds room.
+// add makes the field for a member that was not seen before. Where there is no room, it returns one that stands for all
+// such members, or if there is something to trim, one that is used only this time.
 func (fs *fields) add(f *field, raw []byte) *field {
 	name := unquote(raw)
 	trim := f.trim.member(name)
@@ -71,9 +72,13 @@ func (fs *fields) add(f *field, raw []byte) *field {
 	if f.path != "" {
 		path = f.path + "." + name
 	}
-	full := len(f.under) >= maxFieldsUnder || fs.count >= maxFields || len(path) > maxPath
-	if trim == nil && (full || f.other == f) {
-		return f.rest()
+	if f.other == f || len(f.under) >= maxFieldsUnder || fs.count >= maxFields || len(path) > maxPath {
+		if trim == nil {
+			return f.rest()
+		}
+		m := &field{path: path, trim: trim}
+		m.other = m
+		return m
 	}
 	m := &field{name: name, raw: string(raw), path: path, trim: trim}
 	if f.under == nil {

@@ -30,7 +30,11 @@ type pending struct {
 // maxCompared is how many of the last strings are compared with a new one. Times come several times in an object.
 const maxCompared = 32
 
+// reset forgets everything, and gives the memory of an unusually large object back.
 func (o *own) reset() {
+	if cap(o.text) > maxScratch || cap(o.pending) > maxKeptNodes || cap(o.elements) > maxKeptNodes {
+		*o = own{}
+	}
 	o.text, o.strings, o.lists = o.text[:0], o.strings[:0], o.lists[:0]
 	clear(o.elements)
 	o.elements = o.elements[:0]

@@ -25,62 +25,65 @@ func (e *extent) find(text []byte) (end int, ok bool) {
 }
 
 func (e *extent) search(text []byte) (end int, ok bool) {
-	for e.at < len(text) {
+	if len(text) > 0 && text[0] != '{' && text[0] != '[' && text[0] != '"' {
+		return e.searchScalar(text)
+	}
+	at, depth := e.at, e.depth
+	for at < len(text) {
 		if e.inString {
-			if !e.closeString(text) {
-				return 0, false
+			if at, ok = stringEnd(text, at); !ok {
+				break
 			}
-			if e.depth == 0 {
-				return e.at, true
+			if e.inString = false; depth == 0 {
+				return at, true
 			}
 			continue
 		}
-		switch text[e.at] {
+		c := text[at]
+		at++
+		switch c {
 		case '"':
-			if e.depth == 0 && e.at > 0 { // behind a scalar
-				return e.at, true
-			}
 			e.inString = true
 		case '{', '[':
-			if e.depth == 0 && e.at > 0 {
-				return e.at, true
-			}
-			e.depth++
+			depth++
 		case '}', ']':
-			if e.depth == 0 {
-				return e.at, true
-			}
-			if e.depth--; e.depth == 0 {
-				return e.at + 1, true
-			}
-		case ',', ':', ' ', '\t', '\r', '\n':
-			if e.depth == 0 {
-				return e.at, true
+			if depth--; depth == 0 {
+				return at, true
 			}
 		}
-		e.at++
 	}
+	e.at, e.depth = at, depth
 	return 0, false
 }
 
-// closeString moves behind the quote that ends the string it is in.
-func (e *extent) closeString(text []byte) bool {
+// stringEnd returns the position behind the quote that ends the string text[at:] is in, or len(text) and false.
+func stringEnd(text []byte, at int) (end int, ok bool) {
 	for {
-		quote := bytes.IndexByte(text[e.at:], '"')
+		quote := bytes.IndexByte(text[at:], '"')
 		if quote < 0 {
-			e.at = len(text)
-			return false
+			return len(text), false
 		}
-		e.at += quote + 1
-		escapes := 0
-		for text[e.at-2-escapes] == '\\' {
+		at += quote + 1
+		if text[at-2] != '\\' {
+			return at, true
+		}
+		escapes := 1
+		for text[at-2-escapes] == '\\' {
 			escapes++
 		}
 		if escapes%2 == 0 {
-			e.inString = false
-			return true
+			return at, true
 		}
 	}
+}
+
+// searchScalar finds the end of a number or literal, for which it must see what follows.
+func (e *extent) searchScalar(text []byte) (end int, ok bool) {
+	if i := bytes.IndexAny(text[e.at:], "{}[]\",: \t\r\n"); i >= 0 {
+		return e.at + i, true
+	}
+	e.at = len(text)
+	return 0, false
 }
 
 // members walks over the members of an object in memory. The names and values are not validated.

@@ -107,6 +107,16 @@ func (t *tape) tokenStart(data []byte, kind jsontext.Kind, end int32) int32 {
 	return at
 }
 
+// maxKeptNodes is how many nodes there is room for between documents, a megabyte.
+const maxKeptNodes = 50_000
+
+// release gives the memory of an unusually large document back.
+func (t *tape) release() {
+	if cap(t.nodes) > maxKeptNodes {
+		t.nodes = nil
+	}
+}
+
 // finish says whether a tape that ended with err holds one complete value.
 func (t *tape) finish(err error) error {
 	switch {

@@ -87,6 +87,7 @@ func (c *cutter) trimmed(data []byte) ([]byte, error) {
 	if c.trim == nil {
 		return data, nil
 	}
+	defer c.tape.release()
 	if err := c.tape.parse(data); err != nil {
 		return nil, err
 	}

@@ -60,6 +60,7 @@ func (d *Unstructured) SetDefaultKind(apiVersion, kind string) {
 func (d *Unstructured) Decode(data []byte) (*unstructured.Unstructured, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	defer d.build.tape.release()
 	if err := d.build.tape.parse(data); err != nil {
 		return nil, fmt.Errorf("decode JSON object: %w", err)
 	}

@@ -243,3 +243,32 @@ func TestTableForgets(t *testing.T) {
 		t.Errorf("an entry that nobody looks up is kept; the table has %d entries", table.entries())
 	}
 }
+
+// A huge document, or names that are spelled in ever new ways, must not be held on to.
+func TestScratchIsGivenBack(t *testing.T) {
+	d := newDecoder(t, wire.Options{Trim: []string{"trimmed"}})
+	huge := `{"kind":"K","a":[` + strings.Repeat(`"x",`, 200_000) + `"x"],"b":"` + strings.Repeat("y", 1<<21) + `"}`
+	for range 2 {
+		if _, err := d.Decode([]byte(huge)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 3 * maxFields {
+		name := ""
+		for at, letter := range "trimmed" {
+			if i>>at&1 == 1 {
+				name += fmt.Sprintf(`\u%04x`, letter)
+			} else {
+				name += string(letter)
+			}
+		}
+		object, err := d.Decode([]byte(fmt.Sprintf(`{"kind":"K",%q:1,"%s":{"a":1}}`, fmt.Sprint("n", i), name)))
+		if err != nil || len(object.Object) != 2 {
+			t.Fatalf("name %s is not trimmed: %v, %v", name, object, err)
+		}
+	}
+	b := &d.build
+	if cap(b.tape.nodes) > maxKeptNodes || cap(b.own.text) > maxScratch || cap(b.own.pending) > maxKeptNodes || b.fields.count > maxFields {
+		t.Errorf("kept %d nodes, %d bytes of text, %d places, %d fields", cap(b.tape.nodes), cap(b.own.text), cap(b.own.pending), b.fields.count)
+	}
+}
