@@ -1,0 +1,190 @@
+package proto
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/tidings/tidings/internal/wire"
+	"github.com/tidings/tidings/internal/wire/wiretest"
+)
+
+// enveloped encodes obj as an API server does.
+func enveloped(t testing.TB, obj runtime.Object, kind string) []byte {
+	t.Helper()
+	obj.GetObjectKind().SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind))
+	var buf bytes.Buffer
+	if err := protobuf.NewSerializer(scheme.Scheme, scheme.Scheme).Encode(obj, &buf); err != nil {
+		t.Fatal(err)
+	}
+	return buf.Bytes()
+}
+
+func TestEnvelope(t *testing.T) {
+	pod := wiretest.Pods(1, 1)[0]
+	raw, err := pod.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := enveloped(t, pod, "Pod")
+	e, err := ParseEnvelope(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(e.APIVersion) != "v1" || string(e.Kind) != "Pod" || !bytes.Equal(e.Raw, raw) || len(e.ContentEncoding)+len(e.ContentType) != 0 {
+		t.Errorf("got %s %s %q %q", e.APIVersion, e.Kind, e.ContentEncoding, e.ContentType)
+	}
+	if _, err := ParseEnvelope([]byte(`{"kind":"Pod"}`)); !errors.Is(err, ErrNoMagic) {
+		t.Errorf("JSON: got %v", err)
+	}
+	if _, err := ParseEnvelope(data[:len(data)/2]); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("half of an envelope: got %v", err)
+	}
+}
+
+func TestWatchEvent(t *testing.T) {
+	object := enveloped(t, wiretest.Pods(1, 1)[0], "Pod")
+	frame, err := (&metav1.WatchEvent{Type: "MODIFIED", Object: runtime.RawExtension{Raw: object}}).Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := ParseWatchEvent(frame)
+	if err != nil || string(e.Type) != "MODIFIED" || !bytes.Equal(e.Object, object) {
+		t.Errorf("got %s, %d bytes, %v", e.Type, len(e.Object), err)
+	}
+	if _, err := ParseWatchEvent(frame[:20]); err == nil {
+		t.Error("a cut frame was accepted")
+	}
+}
+
+func TestPeek(t *testing.T) {
+	d, err := New[*corev1.Pod](wire.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pod := range wiretest.Pods(50, 5) {
+		data, err := pod.Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		meta, ok := d.Peek(data)
+		if got := fmt.Sprintf("%s %s %s %s", meta.Namespace, meta.Name, meta.UID, meta.ResourceVersion); !ok ||
+			got != fmt.Sprintf("%s %s %s %s", pod.Namespace, pod.Name, pod.UID, pod.ResourceVersion) {
+			t.Fatalf("got %s, %v", got, ok)
+		}
+		if n := testing.AllocsPerRun(10, func() { d.Peek(data) }); n > 0 {
+			t.Fatalf("Peek allocates %v times", n)
+		}
+		if _, ok := d.Peek(data[:len(data)-1]); ok {
+			t.Fatal("Peek accepts a cut object")
+		}
+	}
+	status, err := New[*metav1.Status](wire.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := status.Peek([]byte{10, 2, 10, 0}); ok {
+		t.Error("Peek finds the identity of a type that has none")
+	}
+}
+
+// readList reads a whole list and decodes its items.
+func readList(r *ListReader, d *Decoder[*corev1.Pod]) (*corev1.PodList, error) {
+	list := &corev1.PodList{}
+	for {
+		item, err := r.Next()
+		if err != nil {
+			list.ListMeta, list.TypeMeta = r.Meta(), r.TypeMeta()
+			if err == io.EOF {
+				err = nil
+			}
+			return list, err
+		}
+		pod, err := d.Decode(item)
+		if err != nil {
+			return nil, err
+		}
+		list.Items = append(list.Items, *pod)
+	}
+}
+
+func testList(t testing.TB, n int) (*corev1.PodList, []byte) {
+	list := &corev1.PodList{ListMeta: metav1.ListMeta{
+		ResourceVersion: "12345", Continue: "more", RemainingItemCount: new(int64(3)), ShardInfo: &metav1.ShardInfo{Selector: "shard"},
+	}}
+	for i, pod := range wiretest.Pods(n, 6) {
+		if i%7 == 3 { // larger than the reader's buffer
+			pod.Annotations = map[string]string{"big": strings.Repeat("x", 100_000)}
+		}
+		list.Items = append(list.Items, *pod)
+	}
+	return list, enveloped(t, list, "PodList")
+}
+
+func TestListReader(t *testing.T) {
+	want, data := testList(t, 20)
+	readers := map[string]io.Reader{
+		"whole":        bytes.NewReader(data),
+		"byte by byte": iotest.OneByteReader(bytes.NewReader(data)),
+		"halves":       iotest.HalfReader(bytes.NewReader(data)),
+		"early EOF":    iotest.DataErrReader(bytes.NewReader(data)),
+	}
+	for name, r := range readers {
+		d, err := New[*corev1.Pod](wire.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := readList(NewListReader(bufio.NewReader(r), 0), d)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if got.Kind != "PodList" || got.APIVersion != "v1" {
+			t.Errorf("%s: got %+v", name, got.TypeMeta)
+		}
+		if err := same(got, want); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestListReaderErrors(t *testing.T) {
+	_, data := testList(t, 4)
+	d, err := New[*corev1.Pod](wire.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The envelope ends with two empty fields of two bytes each, which a list can do without.
+	for n := 0; n < len(data)-4; n += 1 + n/50 {
+		r := NewListReader(bufio.NewReader(bytes.NewReader(data[:n])), 0)
+		_, err := readList(r, d)
+		if !errors.Is(err, io.ErrUnexpectedEOF) && n > 4+2+len("v1PodList")+6 {
+			t.Fatalf("cut at %d of %d: got %v", n, len(data), err)
+		}
+		if _, again := r.Next(); err != nil && again.Error() != err.Error() {
+			t.Fatalf("cut at %d: got %v, then %v", n, err, again)
+		}
+	}
+	_, err = readList(NewListReader(bufio.NewReader(bytes.NewReader(data)), 50_000), d)
+	if err == nil || !strings.Contains(err.Error(), "item 3:") || !strings.Contains(err.Error(), "more than the 50000 allowed") {
+		t.Errorf("large item: got %v", err)
+	}
+	if _, err := readList(NewListReader(bufio.NewReader(strings.NewReader(`{"kind"`)), 0), d); !errors.Is(err, ErrNoMagic) {
+		t.Errorf("JSON: got %v", err)
+	}
+	broken := errors.New("connection reset")
+	r := NewListReader(bufio.NewReader(io.MultiReader(bytes.NewReader(data[:500]), iotest.ErrReader(broken))), 0)
+	if _, err := readList(r, d); !errors.Is(err, broken) {
+		t.Errorf("broken connection: got %v", err)
+	}
+}

@@ -1,0 +1,229 @@
+package proto
+
+import (
+	"fmt"
+	"reflect"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+	"unsafe"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tidings/tidings/internal/wire"
+	"github.com/tidings/tidings/internal/wire/wiretest"
+)
+
+// TestTableIsBounded decodes objects that have little in common, and then ones that have everything.
+func TestTableIsBounded(t *testing.T) {
+	const limit = 1 << 20
+	d, err := New[*corev1.Pod](wire.Options{MaxTableBytes: limit})
+	if err != nil {
+		t.Fatal(err)
+	}
+	highest := uint64(0)
+	for i := range 10_000 {
+		unique := fmt.Sprintf("unique-%d", i/2) // twice, so that it is stored
+		pod := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: unique, Labels: map[string]string{"l": unique}, Annotations: map[string]string{unique: unique}},
+			Spec:       corev1.PodSpec{NodeName: unique, Containers: []corev1.Container{{Name: unique, Args: []string{unique, "b"}}}},
+		}
+		decodeOne(t, d, pod)
+		s := d.Stats()
+		highest = max(highest, s.TableBytes)
+	}
+	if highest > limit+maxDoor*4 || highest < limit/4 {
+		t.Errorf("the table took up to %d bytes of %d", highest, limit)
+	}
+	same := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "same", Labels: map[string]string{"a": "b"}}}
+	d.d.table.objects = sweepEvery - 10 // as if that many had come by
+	for range 20 {
+		decodeOne(t, d, same)
+	}
+	d.d.table.objects = sweepEvery - 10
+	for range 20 {
+		decodeOne(t, d, same)
+	}
+	if s := d.Stats(); s.TableEntries > 20 || s.TableBytes > 20*200+maxDoor*4 {
+		t.Errorf("after a long time without them, the table still holds %d entries, %d bytes", s.TableEntries, s.TableBytes)
+	}
+}
+
+func decodeOne(t *testing.T, d *Decoder[*corev1.Pod], pod *corev1.Pod) *corev1.Pod {
+	t.Helper()
+	data, err := pod.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := d.Decode(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// TestTableAgainstModel compares find and add with a Go map.
+func TestTableAgainstModel(t *testing.T) {
+	table, s := newTable(1<<20), newSite("x")
+	model := map[string]unsafe.Pointer{}
+	for i := range 50_000 {
+		s.mode = mode(i % 2)
+		b := []byte(fmt.Sprint(i * 7919 % 5000))
+		shape := uint32(1 + i%3)
+		key := fmt.Sprint(shape, string(b))
+		found, hash, verdict := table.find(s, shape, b)
+		if found.value != nil && found.value != model[key] {
+			t.Fatalf("%s: found something else", key)
+		}
+		if found.value == nil && verdict == store {
+			model[key] = unsafe.Pointer(new(int64))
+			table.add(hash, shape, b, model[key], 1, 8)
+		}
+	}
+	if s.stats.Hits == 0 || table.bytes() > table.max+maxDoor*4 {
+		t.Errorf("%d hits, %d bytes", s.stats.Hits, table.bytes())
+	}
+}
+
+// TestSharing checks what is shared and what is not, and that nobody can append into shared memory.
+func TestSharing(t *testing.T) {
+	pods := wiretest.Pods(2, 9)
+	for _, alone := range []bool{false, true} {
+		d, err := New[*corev1.Pod](wire.Options{NoSharing: alone})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, b := decodeOne(t, d, pods[0]), decodeOne(t, d, pods[0])
+		if unsafe.SliceData(a.Spec.Tolerations) == unsafe.SliceData(b.Spec.Tolerations) == alone {
+			t.Errorf("alone %v: tolerations", alone)
+		}
+		if reflect.ValueOf(a.Labels).Pointer() == reflect.ValueOf(b.Labels).Pointer() == alone {
+			t.Errorf("alone %v: labels", alone)
+		}
+		if (a.Spec.SecurityContext == b.Spec.SecurityContext) == alone {
+			t.Errorf("alone %v: securityContext", alone)
+		}
+		if (a.Spec.EnableServiceLinks == b.Spec.EnableServiceLinks) == alone {
+			t.Errorf("alone %v: enableServiceLinks", alone)
+		}
+		checkCaps(t, reflect.ValueOf(a).Elem(), "pod")
+	}
+}
+
+func TestAloneIsOwned(t *testing.T) {
+	d, err := New[*corev1.Pod](wire.Options{NoSharing: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pod := range wiretest.Pods(100, 10) {
+		a, b := decodeOne(t, d, pod), decodeOne(t, d, pod)
+		seen := map[unsafe.Pointer]bool{}
+		targets(reflect.ValueOf(a), seen)
+		other := map[unsafe.Pointer]bool{}
+		targets(reflect.ValueOf(b), other)
+		for p := range seen {
+			if other[p] {
+				t.Fatal("two objects share memory that can be written to")
+			}
+		}
+	}
+}
+
+// targets collects what can be written to through v. Strings cannot; the location of a time is a constant.
+func targets(v reflect.Value, seen map[unsafe.Pointer]bool) {
+	if v.Type() == reflect.TypeFor[time.Time]() {
+		return
+	}
+	switch v.Kind() {
+	case reflect.Pointer, reflect.Map, reflect.Slice:
+		if v.IsNil() || v.Kind() == reflect.Slice && v.Len() == 0 {
+			return
+		}
+		seen[v.UnsafePointer()] = true
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		targets(v.Elem(), seen)
+	case reflect.Map:
+		for _, e := range v.Seq2() {
+			targets(e, seen)
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			targets(v.Index(i), seen)
+		}
+	case reflect.Struct:
+		for _, f := range v.Fields() {
+			targets(f, seen)
+		}
+	}
+}
+
+func checkCaps(t *testing.T, v reflect.Value, path string) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			checkCaps(t, v.Elem(), path)
+		}
+	case reflect.Slice:
+		if v.Len() != v.Cap() {
+			t.Errorf("%s: length %d, capacity %d", path, v.Len(), v.Cap())
+		}
+		for i := range v.Len() {
+			checkCaps(t, v.Index(i), path+"[]")
+		}
+	case reflect.Struct:
+		for sf, f := range v.Fields() {
+			checkCaps(t, f, path+"."+sf.Name)
+		}
+	}
+}
+
+// TestStats checks the counts, and that they may be read while objects are decoded.
+func TestStats(t *testing.T) {
+	d, err := New[*corev1.Pod](wire.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	inputs := encodedPods(t, 500, 11)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range 50 {
+			d.Stats()
+			runtime.Gosched()
+		}
+	}()
+	size := 0
+	for _, data := range inputs {
+		if _, err := d.Decode(data); err != nil {
+			t.Fatal(err)
+		}
+		size += len(data)
+	}
+	<-done
+	if _, err := d.Decode([]byte{0xff}); err == nil || !strings.Contains(err.Error(), "decoding v1.Pod") {
+		t.Errorf("broken data: got %v", err)
+	}
+	s := d.Stats()
+	if s.Objects != 500 || s.Bytes != uint64(size) || s.Hits == 0 || s.Hits > s.Lookups || s.SharedBytes == 0 {
+		t.Errorf("got %d objects, %d bytes, %d of %d found", s.Objects, s.Bytes, s.Hits, s.Lookups)
+	}
+	if f := s.Fields["spec.tolerations"]; f.Hits < 400 || f.SharedBytes == 0 {
+		t.Errorf("spec.tolerations: %+v", f)
+	}
+}
+
+// TestLight holds the decoder to what it is for: see the benchmarks for the figures.
+func TestLight(t *testing.T) {
+	inputs := encodedPods(t, 3000, 12)
+	bytes, objects, allocs := liveHeap(t, decodings[1], inputs)
+	wantBytes, wantObjects, wantAllocs := liveHeap(t, decodings[0], inputs)
+	t.Logf("a pod takes %.0f bytes, %.1f objects, %.1f allocations; with the generated decoder %.0f, %.1f, %.1f",
+		bytes, objects, allocs, wantBytes, wantObjects, wantAllocs)
+	if bytes > 0.5*wantBytes || objects > 0.15*wantObjects || allocs > 0.2*wantAllocs {
+		t.Error("that is too much")
+	}
+}
