@@ -4,13 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/source"
@@ -204,201 +200,6 @@ func TestListFaults(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestInvalidEvents(t *testing.T) {
-	elsewhere := pod("other", "x")
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", ResourceVersion: "5", Namespace: "a"}}
-	tests := []struct {
-		name  string
-		event tidingstest.RawEvent
-		text  string
-	}{
-		{"nameless", tidingstest.RawEvent{Type: watch.Added, Object: pod("a", "")}, "without a name"},
-		{"wrong kind", tidingstest.RawEvent{Type: watch.Added, Object: node}, "Kind=Node where /v1, Kind=Pod is wanted"},
-		{"other namespace", tidingstest.RawEvent{Type: watch.Modified, Object: elsewhere}, `not in namespace "a"`},
-		{"unknown type", tidingstest.RawEvent{Type: "RENAMED", Object: elsewhere}, `"RENAMED"`},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			bothEncodings(t, tidingstest.ServerOptions{}, func(t *testing.T, s *tidingstest.Server, from anySource) {
-				s.Create(pod("a", "x"))
-				s.Create(pod("a", "y"))
-				s.Inject(tidingstest.Any, tidingstest.Fault{After: 1, Events: []tidingstest.RawEvent{test.event}})
-				stream, err := from.watch(t.Context(), false)
-				if err != nil {
-					t.Fatal(err)
-				}
-				events, err := stream.all()
-				want := []source.EventType{source.Added, source.Invalid, source.Added, source.Bookmark}
-				if got := types(events); !slices.Equal(got, want) || err != io.EOF {
-					t.Fatalf("got %v, %v", got, err)
-				}
-				if err := events[1].Err; !strings.Contains(err.Error(), test.text) {
-					t.Errorf("got %v, want %q", err, test.text)
-				}
-			})
-		})
-	}
-}
-
-func TestWatchEndings(t *testing.T) {
-	huge := pod("a", "huge")
-	huge.Annotations["big"] = strings.Repeat("x", 200_000)
-	expired := apierrors.NewResourceExpired("too old")
-	raw := func(b string) []tidingstest.RawEvent { return []tidingstest.RawEvent{{Raw: []byte(b)}} }
-	tests := []struct {
-		name  string
-		fault tidingstest.Fault
-		is    func(error) bool
-	}{
-		{"clean", tidingstest.Fault{After: 1, End: tidingstest.Close}, func(err error) bool { return err == io.EOF }},
-		{"cut between events", tidingstest.Fault{After: 1, End: tidingstest.Cut}, func(err error) bool { return errors.Is(err, io.ErrUnexpectedEOF) }},
-		{"clean end within an event", tidingstest.Fault{After: 1, Events: raw("\x00\x00\x00\x09{"), End: tidingstest.Close}, func(err error) bool { return err != io.EOF }},
-		{"410", tidingstest.Fault{After: 1, Events: []tidingstest.RawEvent{tidingstest.ErrorEvent(expired)}}, apierrors.IsResourceExpired},
-		{"429", tidingstest.Fault{After: 1, Events: []tidingstest.RawEvent{tidingstest.ErrorEvent(apierrors.NewTooManyRequests("", 3))}}, func(err error) bool {
-			seconds, ok := apierrors.SuggestsClientDelay(err)
-			return ok && seconds == 3
-		}},
-		{"ERROR with a pod", tidingstest.Fault{After: 1, Events: []tidingstest.RawEvent{{Type: watch.Error, Object: pod("a", "x")}}},
-			func(err error) bool { return strings.Contains(err.Error(), "Status") }},
-		{"garbage", tidingstest.Fault{After: 1, Events: raw("<html>this is not the stream you look for")}, func(err error) bool { return !errors.Is(err, io.EOF) }},
-		{"huge", tidingstest.Fault{After: 1, Events: []tidingstest.RawEvent{{Type: watch.Added, Object: huge}}}, func(err error) bool {
-			e, ok := errors.AsType[*source.TooLargeError](err)
-			return ok && e.Limit == 100_000 && strings.Contains(err.Error(), "Target.MaxObjectBytes")
-		}},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			bothEncodings(t, tidingstest.ServerOptions{}, func(t *testing.T, s *tidingstest.Server, from anySource) {
-				s.Create(pod("a", "x"))
-				s.Inject(tidingstest.Any, test.fault)
-				stream, err := from.watch(t.Context(), false)
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer stream.close()
-				events, err := stream.all()
-				if len(events) != 1 || events[0].Type != source.Added {
-					t.Errorf("events %v", types(events))
-				}
-				if !test.is(err) {
-					t.Errorf("got %T %v", err, err)
-				}
-				if _, again := stream.next(); again == nil || again.Error() != err.Error() {
-					t.Errorf("Next again: %v, want %v", again, err)
-				}
-			})
-		})
-	}
-}
-
-func TestTooLargeNamesObject(t *testing.T) {
-	bubble(t, tidingstest.ServerOptions{}, func(t *testing.T, s *tidingstest.Server) {
-		s.Create(pod("a", "x"))
-		target := podTarget
-		target.MaxObjectBytes = 100
-		stream := mustWatch(t, newHTTP[*corev1.Pod](t, s, target), source.WatchOptions[*corev1.Pod]{})
-		_, err := stream.Next(nil)
-		if e, ok := errors.AsType[*source.TooLargeError](err); !ok || e.Key != (object.Key{Namespace: "a", Name: "x"}) || e.Size <= 100 {
-			t.Errorf("got %v", err)
-		}
-	})
-}
-
-func TestLargeObjects(t *testing.T) {
-	bothEncodings(t, tidingstest.ServerOptions{}, func(t *testing.T, s *tidingstest.Server, from anySource) {
-		for i, size := range []int{90_000, 10, 40_000, 32<<10 - 700, 10} {
-			p := pod("a", fmt.Sprint("p", i))
-			p.Annotations["big"] = strings.Repeat("x", size)
-			s.Create(p)
-		}
-		stream, err := from.watch(t.Context(), true)
-		if err != nil {
-			t.Fatal(err)
-		}
-		events, err := stream.all()
-		if err != io.EOF || len(events) != 7 {
-			t.Fatalf("%d events, %v", len(events), err)
-		}
-		objects, err := from.list(t.Context())
-		if err != nil || len(objects) != 5 || len(objects[0].GetAnnotations()["big"]) != 90_000 {
-			t.Errorf("%d objects, %v", len(objects), err)
-		}
-	})
-}
-
-func TestGzip(t *testing.T) {
-	bothEncodings(t, tidingstest.ServerOptions{}, func(t *testing.T, s *tidingstest.Server, from anySource) {
-		s.Create(pod("a", "x"))
-		s.Create(pod("a", "y"))
-		s.InjectAlways(tidingstest.Any, tidingstest.Fault{Gzip: true})
-		if objects, err := from.list(t.Context()); err != nil || len(objects) != 2 {
-			t.Errorf("list: %d objects, %v", len(objects), err)
-		}
-		stream, err := from.watch(t.Context(), true)
-		if err != nil {
-			t.Fatal(err)
-		}
-		start := time.Now()
-		var events []source.Event[object.Object]
-		for len(events) < 3 {
-			more, err := stream.next()
-			if err != nil {
-				t.Fatal(err)
-			}
-			events = append(events, more...)
-		}
-		if !events[2].InitialEventsEnd || time.Since(start) != 0 {
-			t.Errorf("watch: %v after %v", types(events), time.Since(start))
-		}
-		if events, err := stream.all(); err != io.EOF || len(events) != 1 {
-			t.Errorf("end of the watch: %v, %v", types(events), err)
-		}
-	})
-}
-
-func TestCloseAndCancel(t *testing.T) {
-	for _, http2 := range []bool{false, true} {
-		testCloseAndCancel(t, tidingstest.ServerOptions{HTTP2: http2})
-	}
-}
-
-func testCloseAndCancel(t *testing.T, options tidingstest.ServerOptions) {
-	bothEncodings(t, options, func(t *testing.T, s *tidingstest.Server, from anySource) {
-		s.InjectAlways(tidingstest.Any, tidingstest.Fault{End: tidingstest.Stall})
-		cause := errors.New("enough")
-		ctx, cancel := context.WithCancelCause(t.Context())
-		for _, end := range []struct {
-			do   func(anyStream)
-			want error
-		}{
-			{func(s anyStream) { s.close(); s.close() }, source.ErrClosed},
-			{func(anyStream) { cancel(cause) }, cause},
-		} {
-			stream, err := from.watch(ctx, false)
-			if err != nil {
-				t.Fatal(err)
-			}
-			ended := make(chan error)
-			go func() {
-				_, err := stream.next()
-				ended <- err
-			}()
-			synctest.Wait()
-			end.do(stream)
-			if err := <-ended; !errors.Is(err, end.want) {
-				t.Errorf("got %v, want %v", err, end.want)
-			}
-			stream.close()
-		}
-		if _, err := from.watch(ctx, false); !errors.Is(err, cause) {
-			t.Errorf("watch with a context that has ended: %v", err)
-		}
-		if _, err := from.list(ctx); !errors.Is(err, cause) {
-			t.Errorf("list with a context that has ended: %v", err)
-		}
-	})
 }
 
 func TestTimeout(t *testing.T) {

@@ -28,10 +28,10 @@ const (
 // Objects of a Go struct type have no apiVersion and kind, as with client-go's typed clients; unstructured objects
 // and PartialObjectMetadata have them, also where a list leaves them out of its items.
 //
-// An answer that is not 200 OK is a *apierrors.StatusError, with the server's Retry-After if it sent one. A body
+// An answer that is not 200 OK is an *apierrors.StatusError, with the server's Retry-After if it sent one. A body
 // of another type is a *ContentTypeError, an object beyond the limit a *TooLargeError, and a body that breaks off is
-// the connection's error or wraps io.ErrUnexpectedEOF. In a list, an object that cannot be understood, has no name, or belongs elsewhere ends the
-// list with an error; in a watch it is an Invalid event.
+// the connection's error or wraps io.ErrUnexpectedEOF. An object that cannot be understood, has no name or belongs
+// elsewhere ends a list with an error; in a watch it is an Invalid event.
 type HTTP[T object.Object] struct {
 	client   *Client
 	target   Target
