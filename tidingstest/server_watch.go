@@ -25,6 +25,7 @@ type watcher struct {
 
 	collection *collection
 	position   uint64 // version up to which everything has been sent
+	expired    bool   // the version to start from has been compacted
 	bookmarks  int    // of collection.bookmarks, those answered
 	sent       int    // regular events sent
 	ended      <-chan struct{}
@@ -98,6 +99,7 @@ func (w *watcher) begin() ([]object.Object, error) {
 		return nil, errCut // it was removed in between
 	}
 	w.collection, w.bookmarks, w.position = v.collection, v.collection.bookmarks, v.version
+	w.expired = w.request.Kind == Watch && version != 0 && version < v.collection.compacted
 	switch {
 	case w.request.Kind == WatchList && version > v.version:
 		return nil, tooLarge(version, v.version)
@@ -110,7 +112,7 @@ func (w *watcher) begin() ([]object.Object, error) {
 }
 
 func (w *watcher) run(initial []object.Object) error {
-	if w.position < w.collectionCompacted() {
+	if w.expired {
 		return w.expire()
 	}
 	if err := w.misbehave(); err != nil {
@@ -258,12 +260,6 @@ func (w *watcher) expire() error {
 		return err
 	}
 	return errStop
-}
-
-func (w *watcher) collectionCompacted() uint64 {
-	w.server.store.mu.Lock()
-	defer w.server.store.mu.Unlock()
-	return w.collection.compacted
 }
 
 func (w *watcher) timeout() time.Duration {
