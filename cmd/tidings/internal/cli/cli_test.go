@@ -29,6 +29,7 @@ func TestExitCodes(t *testing.T) {
 		"interrupted":        {context.Canceled, true, ExitOK, ""},
 		"canceled otherwise": {context.Canceled, false, ExitFailure, "error: context canceled\n"},
 		"failure":            {errors.New("no \x1b[31mway"), false, ExitFailure, "error: no \\x1b[31mway\n"},
+		"several":            {errors.Join(errors.New("one"), errors.New("two")), false, ExitFailure, "error: one\nerror: two\n"},
 		"usage":              {Usage(errors.New("what?")), false, ExitUsage, "error: what?\nsee tidings --help\n"},
 	}
 	canceled, cancel := context.WithCancel(t.Context())
@@ -182,7 +183,7 @@ func TestStalledReaderCannotHoldTheProcess(t *testing.T) {
 }
 
 func TestPrintable(t *testing.T) {
-	for s, want := range map[string]string{"plain é\n": "plain é\n", "\x1b]0;x\a": `\x1b]0;x\a`, "a\rb\u202ec\u009b": `a\rb\u202ec\u009b`, "\xff": "\ufffd"} {
+	for s, want := range map[string]string{"plain é\n": `plain é\n`, "\x1b]0;x\a": `\x1b]0;x\a`, "a\rb\u202ec\u009b": `a\rb\u202ec\u009b`, "\xff": "\ufffd"} {
 		if got := Printable(s); got != want {
 			t.Errorf("%q: got %q, want %q", s, got, want)
 		}

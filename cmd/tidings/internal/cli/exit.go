@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -62,7 +63,9 @@ func report(ctx context.Context, command *cobra.Command, err error) int {
 		return ExitOK
 	}
 	stderr := command.ErrOrStderr()
-	fmt.Fprintf(stderr, "error: %s\n", Printable(err.Error()))
+	for line := range strings.SplitSeq(err.Error(), "\n") { // joined errors have a line each
+		fmt.Fprintf(stderr, "error: %s\n", Printable(line))
+	}
 	if _, ok := errors.AsType[usageError](err); ok {
 		fmt.Fprintf(stderr, "see %s --help\n", command.CommandPath())
 		return ExitUsage

@@ -23,17 +23,16 @@ func Colors(w io.Writer) bool {
 	return IsTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
 
-// Printable returns s with what a terminal would obey instead of show, such as escape sequences, written as Go
-// escapes. Line feeds stay.
+// Printable returns s with what a terminal would obey instead of show, such as escape sequences and line feeds, written
+// as Go escapes.
 func Printable(s string) string {
-	fine := func(r rune) bool { return unicode.IsPrint(r) || r == '\n' }
 	s = strings.ToValidUTF8(s, "\ufffd")
-	if strings.IndexFunc(s, func(r rune) bool { return !fine(r) }) < 0 {
+	if strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) < 0 {
 		return s
 	}
 	var b strings.Builder
 	for _, r := range s {
-		if fine(r) {
+		if unicode.IsPrint(r) {
 			b.WriteRune(r)
 			continue
 		}

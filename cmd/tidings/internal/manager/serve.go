@@ -1,0 +1,60 @@
+package manager
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/tidings/tidings/cmd/tidings/internal/metrics"
+)
+
+// serve answers /healthz, /readyz and /metrics, and /debug/pprof if asked to, until the function that it returns is called.
+func (p *process) serve(listener net.Listener) (stop func()) {
+	server := &http.Server{Handler: p.handler(), ReadHeaderTimeout: 10 * time.Second}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = server.Serve(listener) // ends with Shutdown or Close
+	}()
+	return func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if server.Shutdown(ctx) != nil {
+			_ = server.Close()
+		}
+		<-done
+	}
+}
+
+func (p *process) handler() http.Handler {
+	mux := http.NewServeMux()
+	health := p.manager.Handler()
+	mux.Handle("/healthz", health)
+	mux.Handle("/readyz", health)
+	mux.Handle("/metrics", promhttp.HandlerFor(p.registry(), promhttp.HandlerOpts{}))
+	if p.opts.Profiling {
+		mux.HandleFunc("/debug/pprof/", pprof.Index)
+		mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+		mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+		mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	}
+	return mux
+}
+
+func (p *process) registry() *prometheus.Registry {
+	sources := metrics.Sources{Informers: p.factory.Status, Controllers: p.manager.Stats}
+	if p.elector != nil {
+		sources.Leading = p.leading
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(metrics.NewCollector(sources), p.histograms, collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return registry
+}
