@@ -40,6 +40,7 @@ const (
 type core[T Object] struct {
 	name       string
 	resource   schema.GroupVersionResource // zero where the source is the user's
+	scope      string                      // in words, for status
 	namespaces []string
 	selector   labels.Selector // nil when there is none
 	newSource  func(namespace string, noSharing bool) (source.ListerWatcher[T], error)
@@ -75,6 +76,7 @@ type core[T Object] struct {
 type coreConfig[T Object] struct {
 	name       string
 	resource   schema.GroupVersionResource
+	scope      string
 	namespaces []string
 	selector   labels.Selector
 	newSource  func(namespace string, noSharing bool) (source.ListerWatcher[T], error)
@@ -88,7 +90,7 @@ func newCore[T Object](cfg coreConfig[T]) *core[T] {
 		cfg.namespaces = []string{All}
 	}
 	c := &core[T]{
-		name: cfg.name, resource: cfg.resource, namespaces: cfg.namespaces, selector: cfg.selector, newSource: cfg.newSource, transform: cfg.transform,
+		name: cfg.name, resource: cfg.resource, scope: cfg.scope, namespaces: cfg.namespaces, selector: cfg.selector, newSource: cfg.newSource, transform: cfg.transform,
 		opts: opts, logger: opts.Logger.With("resource", cfg.name),
 		queue:  deltafifo.New[T](deltafifo.Options{}),
 		synced: make(chan struct{}), done: make(chan struct{}), news: make(chan struct{}),

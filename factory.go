@@ -101,7 +101,9 @@ func newFactoryCore[T Object](f *Factory, t target) (*core[T], error) {
 	if _, err := newSource(t.namespaces[0], false); err != nil { // what is wrong with the scope shows now, not at the start
 		return nil, fmt.Errorf("%s: %w", resourceName(t.resource), err)
 	}
-	cfg := coreConfig[T]{name: resourceName(t.resource), resource: t.resource, namespaces: t.namespaces, newSource: newSource, opts: f.opts}
+	cfg := coreConfig[T]{
+		name: resourceName(t.resource), resource: t.resource, scope: t.String(), namespaces: t.namespaces, newSource: newSource, opts: f.opts,
+	}
 	if !t.labels.Empty() {
 		cfg.selector = t.labels
 	}

@@ -65,6 +65,21 @@ func (t target) id() string {
 	}, "\x00")
 }
 
+// String says in words how the target is narrower than the whole resource; empty if it is not.
+func (t target) String() string {
+	var words []string
+	say := func(what, value string) {
+		if value != "" {
+			words = append(words, what+"="+value)
+		}
+	}
+	say("namespaces", strings.Join(t.namespaces, ","))
+	say("labels", t.labels.String())
+	say("fields", t.fields.String())
+	say("trim", strings.Join(t.trim, ","))
+	return strings.Join(words, " ")
+}
+
 func canonicalNamespaces(namespaces []string) []string {
 	if len(namespaces) == 0 || slices.Contains(namespaces, All) {
 		return []string{All}

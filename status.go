@@ -12,6 +12,9 @@ import (
 type Status struct {
 	// Resource is the informer's name, such as "pods" or "widgets.example.com".
 	Resource string
+	// Scope tells informers of one resource apart, such as "namespaces=a,b labels=app=web"; empty for the whole
+	// resource.
+	Scope string
 	// Started and Synced say how far the informer has come. Synced stays true once the initial list is in.
 	Started, Synced bool
 	// Stale is set when the server has not been heard of for longer than Options.StaleAfter, or the
@@ -62,7 +65,7 @@ type HandlerStatus struct {
 func (c *core[T]) status(now time.Time) Status {
 	snap := c.store.Snapshot()
 	st := Status{
-		Resource: c.name, ResourceVersion: snap.ResourceVersion(), Objects: snap.Len(), Queue: c.queue.Stats(),
+		Resource: c.name, Scope: c.scope, ResourceVersion: snap.ResourceVersion(), Objects: snap.Len(), Queue: c.queue.Stats(),
 		Mutations: c.guard.found.Load(), IndexPanics: c.indexPanics.Load(), TransformErrors: c.transformErrors.Load(),
 	}
 	c.mu.Lock()
