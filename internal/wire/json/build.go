@@ -13,7 +13,7 @@ import (
 //
 // A value whose field repeats is looked up by its text; if it is new, it is built and put into the table. The strings
 // and slices that are this object's alone would cost two small allocations each, so they are gathered while the object
-// is built and get their memory at the end, all in one piece; see settle.
+// is built and get their memory at the end, all together; see own.
 type builder struct {
 	tape   tape
 	data   []byte

@@ -66,27 +66,28 @@ func (fs *fields) member(f, before *field, raw []byte) *field {
 // add makes the field for a member that was not seen before. Where there is no room, it returns one that stands for all
 // such members, or if there is something to trim, one that is used only this time.
 func (fs *fields) add(f *field, raw []byte) *field {
-	name := unquote(raw)
-	trim := f.trim.member(name)
-	path := name
-	if f.path != "" {
-		path = f.path + "." + name
+	full := f.other == f || len(f.under) >= maxFieldsUnder || fs.count >= maxFields || len(f.path)+len(raw) > maxPath
+	if full && f.trim == nil {
+		return f.rest()
 	}
-	if f.other == f || len(f.under) >= maxFieldsUnder || fs.count >= maxFields || len(path) > maxPath {
-		if trim == nil {
-			return f.rest()
-		}
-		m := &field{path: path, trim: trim}
-		m.other = m
+	name := unquote(raw)
+	m := &field{name: name, raw: string(raw), path: name, trim: f.trim.member(name)}
+	if full && m.trim == nil {
+		return f.rest()
+	}
+	if f.path != "" {
+		m.path = f.path + "." + name
+	}
+	if full {
+		m.name, m.raw, m.other = "", "", m
 		return m
 	}
-	m := &field{name: name, raw: string(raw), path: path, trim: trim}
 	if f.under == nil {
 		f.under = map[string]*field{}
 	}
 	f.under[m.raw] = m
 	fs.count++
-	fs.bytes += fieldBytes + 2*len(name) + len(path)
+	fs.bytes += fieldBytes + len(m.name) + len(m.raw) + len(m.path)
 	return m
 }
 

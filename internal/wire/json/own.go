@@ -74,7 +74,7 @@ func (o *own) addList(size int, to place) int {
 	return from
 }
 
-// settle gives what was gathered its memory, five pieces at most, and puts it to its places.
+// settle gives what was gathered its memory, four pieces at most, and puts it to its places.
 func (o *own) settle() {
 	text, elements := string(o.text), make([]any, len(o.elements))
 	copy(elements, o.elements)

@@ -38,7 +38,7 @@ func TestTrimEqualsRemoval(t *testing.T) {
 	paths := []string{"a", "metadata.labels", "spec[a.b]", "metadata.managedFields", "items.a.b", "b.b", "status.conditions.message", "é"}
 	plain := newDecoder(t, wire.Options{NoSharing: true})
 	d := newDecoder(t, wire.Options{Trim: paths})
-	for range 1500 {
+	for range 700 {
 		data := docs.next()
 		want, wantErr := plain.Decode(data)
 		if wantErr == nil {
@@ -118,7 +118,7 @@ func TestTypedEqualsUpstream(t *testing.T) {
 	t.Logf("seed %d", seed)
 	docs := newDocuments(seed)
 	docs.seeds = podDocs(t, 10)
-	for range 1000 {
+	for range 400 {
 		data := docs.next()
 		var want corev1.Pod
 		wantErr := kjson.UnmarshalCaseSensitivePreserveInts(data, &want)
@@ -188,7 +188,7 @@ func TestPeekFindsWhatDecodeFinds(t *testing.T) {
 	docs, d := newDocuments(seed), newDecoder(t, wire.Options{})
 	docs.seeds = append(docs.seeds, podDocs(t, 20)...)
 	found := 0
-	for range 2000 {
+	for range 1000 {
 		data := docs.next()
 		meta, ok := d.Peek(data)
 		object, err := upstream(data)
@@ -201,8 +201,8 @@ func TestPeekFindsWhatDecodeFinds(t *testing.T) {
 			t.Fatalf("peek %q: got %s", data, meta)
 		}
 	}
-	if found < 300 {
-		t.Errorf("only %d of 2000 documents had an identity", found)
+	if found < 150 {
+		t.Errorf("only %d of 1000 documents had an identity", found)
 	}
 }
 
