@@ -9,6 +9,7 @@ import (
 	"testing/iotest"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 
@@ -104,8 +105,13 @@ func kindOfEnd(err error) string {
 func addSeeds(f *testing.F) {
 	f.Helper()
 	s := tidingstest.NewServer(f, tidingstest.ServerOptions{})
-	s.Create(pod("a", "x"))
-	s.Create(pod("a", "y"))
+	for _, name := range []string{"x", "y"} { // small, because large inputs take long to minimize
+		s.Create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name, UID: "u", CreationTimestamp: metav1.Unix(1, 0)}})
+	}
+	for _, small := range []string{"k8s\x00", "\x00\x00\x00\x00", "{}", `{"type":"ADDED","object":{"kind":"Pod","apiVersion":"v1"}}`} {
+		f.Add([]byte(small), small[0] != '{', true)
+		f.Add([]byte(small), small[0] != '{', false)
+	}
 	for _, query := range []string{"", "?watch=1&resourceVersion=1"} {
 		for _, accept := range []string{"application/json", "application/vnd.kubernetes.protobuf"} {
 			s.Inject(tidingstest.Watch, tidingstest.Fault{After: 2, End: tidingstest.Close})

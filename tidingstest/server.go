@@ -41,16 +41,16 @@ type Server struct {
 	faults faultQueue
 	log    requestLog
 
-	http      *http.Server
 	transport *http.Transport
-	address   string // host:port for Loopback, chosen by the first Start
+	handlers  sync.WaitGroup // requests being answered; added to under mu, while listener is not nil
 
-	mu       sync.Mutex
+	mu       sync.Mutex // guards what follows
+	http     *http.Server
+	address  string            // host:port for Loopback, chosen by the first Start
 	listener net.Listener      // nil while stopped
 	conns    map[net.Conn]bool // the server's ends that are open
 	serving  chan struct{}     // closed when Serve has returned
 	quit     chan struct{}     // closed to end the requests of this run
-	handlers sync.WaitGroup    // requests being answered
 	memory   *memoryListener   // set with listener unless Loopback
 }
 
@@ -82,6 +82,8 @@ func NewServer(t testing.TB, options ServerOptions) *Server {
 // Config returns what a client needs to reach the server. All clients made from it share one connection pool,
 // which ends with the server.
 func (s *Server) Config() *rest.Config {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	host := "http://server.test"
 	if s.options.Loopback {
 		host = "http://" + s.address

@@ -2,6 +2,7 @@ package tidingstest
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"time"
 
@@ -33,11 +34,7 @@ type watcher struct {
 }
 
 // errStop ends a watch cleanly.
-var errStop = errorString("stop")
-
-type errorString string
-
-func (e errorString) Error() string { return string(e) }
+var errStop = errors.New("stop")
 
 func (s *Server) serveWatch(ctx context.Context, body *body, request Request, e encoder, fault Fault) error {
 	selected, err := request.selection()
