@@ -42,21 +42,36 @@ func attribute(changes []Change, before, after map[string]any) {
 	if len(is) == 0 {
 		return
 	}
-	wrote := filter(is, func(e entry) bool { return e.wroteSince(was) })
-	touched := filter(is, func(e entry) bool { return e.touchedSince(was) })
+	wrote, _ := only(filter(is, func(e entry) bool { return e.wroteSince(was) }))
 	for i := range changes {
 		change := &changes[i]
 		if change.Op == Removed {
-			change.By, _ = only(wrote)
+			change.By = wrote
 			continue
 		}
-		owns := func(e entry) bool { return owns(e.fields, after, change.Path) }
-		owners := filter(touched, owns)
-		if len(owners) == 0 {
-			owners = filter(is, owns)
+		owners := closest(is, after, change.Path)
+		if touched := filter(owners, func(e entry) bool { return e.touchedSince(was) }); len(touched) > 0 {
+			owners = touched
 		}
 		change.By = latest(owners)
 	}
+}
+
+// closest returns the entries that own the value at path most closely: itself or something below it, or else the
+// nearest value above it.
+func closest(entries []entry, tree any, path Path) []entry {
+	var found []entry
+	best := 0
+	for _, e := range entries {
+		switch depth, ok := owns(e.fields, tree, path); {
+		case !ok || depth < best:
+		case depth > best:
+			found, best = []entry{e}, depth
+		default:
+			found = append(found, e)
+		}
+	}
+	return found
 }
 
 // entry is one entry of metadata.managedFields.
@@ -139,20 +154,21 @@ func latest(entries []entry) Manager {
 	return by
 }
 
-// owns reports whether a field set in the FieldsV1 notation has the value at path, something below it, or a value
-// above it that is owned as one piece. tree is what the path leads through.
-func owns(fields map[string]any, tree any, path Path) bool {
+// owns reports whether a field set in the FieldsV1 notation has the value at path, something below it, or as a leaf a
+// value above it. Depth is how far down the path that is. A leaf may stand for a value that is owned as one piece, or just
+// for a map whose entries others own, so who owns more of the path knows better. tree is what the path leads through.
+func owns(fields map[string]any, tree any, path Path) (depth int, ok bool) {
 	if fields == nil {
-		return false
+		return 0, false
 	}
-	for _, step := range path {
+	for i, step := range path {
 		child, below := descend(fields, tree, step)
 		if child == nil {
-			return len(fields) == 0
+			return i, i > 0 && len(fields) == 0
 		}
 		fields, tree = child, below
 	}
-	return true
+	return len(path), true
 }
 
 // descend follows one step in a field set and in the tree beside it. The result is nil if the set does not have it.

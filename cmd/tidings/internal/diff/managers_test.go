@@ -57,6 +57,11 @@ func TestAttribution(t *testing.T) {
 			managed(t, `"spec":{"template":{"a":1}}`, by("edit", "Update", "", t1, `{"f:spec":{"f:template":{"f:a":{}}}}`)),
 			map[string]Manager{"spec.template": edit},
 		},
+		"a map that is left behind by its entries": {
+			managed(t, `"spec":{"replicas":1}`, by("create", "Update", "", t0, `{"f:spec":{".":{},"f:replicas":{}}}`)),
+			managed(t, `"spec":{"replicas":2}`, by("create", "Update", "", t0, `{"f:spec":{}}`), by("edit", "Update", "", t0, `{"f:spec":{"f:replicas":{}}}`)),
+			map[string]Manager{"spec.replicas": edit},
+		},
 		"set element": {
 			managed(t, `"spec":{"finalizers":["x"]}`),
 			managed(t, `"spec":{"finalizers":["x","y"]}`, by("create", "Update", "", t1, `{"f:spec":{"f:finalizers":{"v:\"x\"":{}}}}`), by("edit", "Update", "", t1, `{"f:spec":{"f:finalizers":{".":{},"v:\"y\"":{}}}}`)),
