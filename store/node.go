@@ -3,10 +3,10 @@ package store
 import "slices"
 
 // Sizes of nodes. Larger nodes make scans and large batches cheaper, smaller ones single writes; of the sizes
-// that measured alike, this one fills an allocation of 2 KiB when T is a pointer. The least fill is a quarter,
+// that measured alike, this one fills an allocation of 1,408 B when T is a pointer. The least fill is a quarter,
 // not a half, so that a node that was just split or joined is far from the next split or join.
 const (
-	maxFill = 36
+	maxFill = 25
 	minFill = maxFill / 4
 	// maxDepth is more levels than any tree can have: a level multiplies its size by minFill at least.
 	maxDepth = 12
