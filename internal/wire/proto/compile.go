@@ -61,12 +61,14 @@ type message struct {
 // field is the plan for one field of a message, and what is known of its values on this path. What every value needs
 // comes first.
 type field struct {
-	op     op
-	kind   kind
-	form   form
-	bit    uint64 // its bit in the set of fields that were seen
-	offset uintptr
-	size   uintptr // of one value
+	op   op
+	kind kind
+	form form
+	// zeroWire is the wire type with which a single zero byte stands for the zero value, or noWire.
+	zeroWire uint8
+	bit      uint64 // its bit in the set of fields that were seen
+	offset   uintptr
+	size     uintptr // of one value
 	// site is that of the whole field, element that of one element of a list or map.
 	site, element *site
 	// sub is the plan of the message, made when it is first needed.
@@ -102,6 +104,19 @@ const (
 	numbersOp
 	mapOp
 )
+
+// noWire is no wire type.
+const noWire = 0xff
+
+func (f *field) chooseZeroWire() uint8 {
+	switch {
+	case f.op == varintOp:
+		return varintWire
+	case f.op == stringOp || f.op == timeOp || f.op == valueOp && !f.items && f.kind != bytesKind && f.kind != foreignKind:
+		return bytesWire
+	}
+	return noWire
+}
 
 func (f *field) chooseOp() op {
 	switch {
@@ -187,6 +202,7 @@ func (c *compiler) message(typ reflect.Type, path string, trims *trimTree) *mess
 		if !trimmed {
 			c.classify(f, sf.Type)
 			f.op = f.chooseOp()
+			f.zeroWire = f.chooseZeroWire()
 		}
 		for int(num) >= len(m.fields) {
 			m.fields = append(m.fields, nil)
@@ -376,7 +392,7 @@ func (c *compiler) plan(f *field) *message {
 func (c *compiler) itemsMessage(f *field) *message {
 	elem := f.typ.Elem()
 	item := &field{
-		op: listOp, path: f.path, bit: 1, form: list, kind: stringKind, typ: elem, size: elem.Size(),
+		op: listOp, zeroWire: noWire, path: f.path, bit: 1, form: list, kind: stringKind, typ: elem, size: elem.Size(),
 		shape: stringShape, wholeShape: c.shape(f.typ, list, f.path, nil, nil),
 		site: c.site(f.path + "[]"), element: c.site(f.path + "[][]"),
 	}

@@ -42,6 +42,10 @@ func (d *decoder) message(m *message, p unsafe.Pointer, b []byte) (err error) {
 			return errIrregular
 		}
 		seen |= f.bit
+		if i < len(b) && b[i] == 0 && wire == int(f.zeroWire) && !d.plain {
+			i++ // the zero value, which is there already: servers write many of them
+			continue
+		}
 		at := unsafe.Add(p, f.offset)
 		switch f.op {
 		case listOp:
