@@ -110,3 +110,17 @@ func clone(v any) any {
 	}
 	return v
 }
+
+// find returns the position of the element that the step leads to, -1 if there is none.
+func (s Step) find(list []any) int {
+	if len(s.Keys) == 0 {
+		if s.Index < len(list) {
+			return s.Index
+		}
+		return -1
+	}
+	return slices.IndexFunc(list, func(element any) bool {
+		fields, ok := element.(map[string]any)
+		return ok && !slices.ContainsFunc(s.Keys, func(kv KeyValue) bool { return !equal(fields[kv.Key], kv.Value) })
+	})
+}

@@ -36,6 +36,8 @@ type Change struct {
 
 	// at is the position of an added element in the new list.
 	at int
+	// trail holds for each step of Path the value that it leads to: the new one, or the old one where it is gone.
+	trail []any
 }
 
 // Options says what to compare. The zero value hides what changes with every write.
@@ -58,7 +60,7 @@ type Result struct {
 func Objects(before, after map[string]any, opts Options) Result {
 	d := differ{hide: map[string]bool{"managedFields": !opts.ManagedFields, "resourceVersion": true, "generation": true}}
 	d.maps(before, after)
-	attribute(d.changes, before, after)
+	attribute(d.changes, managedFields(before), managedFields(after))
 	return Result{Changes: d.changes, Hidden: d.hidden}
 }
 
@@ -72,20 +74,21 @@ func Trees(before, after map[string]any) []Change {
 // differ collects the changes below path, which it moves along as it descends.
 type differ struct {
 	path    Path
+	trail   []any // the value at each step of path
 	changes []Change
 	hide    map[string]bool // entries of metadata to leave out
 	hidden  []string
 }
 
 func (d *differ) report(op Op, before, after any, at int) {
-	d.changes = append(d.changes, Change{Path: slices.Clone(d.path), Op: op, Old: before, New: after, at: at})
+	d.changes = append(d.changes, Change{Path: slices.Clone(d.path), Op: op, Old: before, New: after, at: at, trail: slices.Clone(d.trail)})
 }
 
-// step runs visit one step further down.
-func (d *differ) step(s Step, visit func()) {
-	d.path = append(d.path, s)
+// step runs visit one step further down, where value is.
+func (d *differ) step(s Step, value any, visit func()) {
+	d.path, d.trail = append(d.path, s), append(d.trail, value)
 	visit()
-	d.path = d.path[:len(d.path)-1]
+	d.path, d.trail = d.path[:len(d.path)-1], d.trail[:len(d.trail)-1]
 }
 
 func (d *differ) values(before, after any) {
@@ -117,7 +120,7 @@ func (d *differ) maps(before, after map[string]any) {
 			}
 			continue
 		}
-		d.step(Step{Field: name}, func() {
+		d.step(Step{Field: name}, present(a, has, b), func() {
 			switch {
 			case !had:
 				d.report(Added, nil, a, 0)
@@ -128,6 +131,14 @@ func (d *differ) maps(before, after map[string]any) {
 			}
 		})
 	}
+}
+
+// present returns a if it is there, else b.
+func present(a any, has bool, b any) any {
+	if has {
+		return a
+	}
+	return b
 }
 
 // fieldNames returns the names in either map, sorted.

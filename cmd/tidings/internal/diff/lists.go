@@ -27,6 +27,9 @@ var mergeKeys = [...][]string{
 }
 
 func (d *differ) lists(before, after []any) {
+	if equal(before, after) {
+		return // most lists of most changes: finding their merge key would cost more than all else
+	}
 	if key := commonKey(before, after); key != nil {
 		d.keyed(before, after, key)
 		return
@@ -108,17 +111,16 @@ func isScalar(v any) bool {
 func (d *differ) keyed(before, after []any, key []string) {
 	old, new := newIndex(before, key), newIndex(after, key)
 	for i, element := range before {
-		d.step(elementStep(element, key), func() {
-			if at, stays := new.at[old.ids[i]]; stays {
-				d.values(element, after[at])
-			} else {
-				d.report(Removed, element, nil, 0)
-			}
-		})
+		at, stays := new.at[old.ids[i]]
+		if !stays {
+			d.step(elementStep(element, key), element, func() { d.report(Removed, element, nil, 0) })
+			continue
+		}
+		d.step(elementStep(element, key), after[at], func() { d.values(element, after[at]) })
 	}
 	for i, element := range after {
 		if _, was := old.at[new.ids[i]]; !was {
-			d.step(elementStep(element, key), func() { d.report(Added, nil, element, i) })
+			d.step(elementStep(element, key), element, func() { d.report(Added, nil, element, i) })
 		}
 	}
 	if was, is := old.both(new), new.both(old); !slices.Equal(was, is) {
@@ -184,16 +186,15 @@ func (d *differ) positional(before, after []any) {
 	}
 	both := min(endB, endA)
 	for i := start; i < max(endB, endA); i++ {
-		d.step(Step{InList: true, Index: i}, func() {
-			switch {
-			case i < both:
-				d.values(before[i], after[i])
-			case i < endB:
-				d.report(Removed, before[i], nil, 0)
-			default:
-				d.report(Added, nil, after[i], i)
-			}
-		})
+		step := Step{InList: true, Index: i}
+		switch {
+		case i < both:
+			d.step(step, after[i], func() { d.values(before[i], after[i]) })
+		case i < endB:
+			d.step(step, before[i], func() { d.report(Removed, before[i], nil, 0) })
+		default:
+			d.step(step, after[i], func() { d.report(Added, nil, after[i], i) })
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
@@ -136,3 +137,50 @@ func FuzzAttribution(f *testing.F) {
 		Objects(before, after, Options{})
 	})
 }
+
+// TestLongListsAreCheap: a list of thousands of elements that all changed must not take time by its square.
+func TestLongListsAreCheap(t *testing.T) {
+	const n = 20_000
+	before, after, owned := make([]any, n), make([]any, n), map[string]any{}
+	for i := range n {
+		name := fmt.Sprint("element-", i)
+		before[i], after[n-1-i] = map[string]any{"name": name, "v": int64(1)}, map[string]any{"name": name, "v": int64(2)}
+		owned[fmt.Sprintf("k:{\"name\":%q}", name)] = map[string]any{"f:v": map[string]any{}}
+	}
+	object := func(list []any, manager string) map[string]any {
+		fields := map[string]any{"f:list": owned}
+		return map[string]any{"list": list, "metadata": map[string]any{"managedFields": []any{map[string]any{"manager": manager, "fieldsV1": fields}}}}
+	}
+	began := time.Now()
+	changes := Objects(object(before, "a"), object(after, "b"), Options{}).Changes
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("it took %s", took)
+	}
+	for _, c := range changes {
+		if c.By.Name != "b" {
+			t.Fatalf("%s by %q", c.Path, c.By.Name)
+		}
+	}
+	if len(changes) != n+1 {
+		t.Errorf("%d changes", len(changes))
+	}
+}
+
+func BenchmarkObjects(b *testing.B) {
+	before := parse(b, podText)
+	after := clone(before).(map[string]any)
+	after["status"].(map[string]any)["phase"] = "Running"
+	for b.Loop() {
+		if len(Objects(before, after, Options{}).Changes) != 1 {
+			b.Fatal("not one change")
+		}
+	}
+}
+
+// podText is a pod as small clusters have them.
+const podText = `{"metadata":{"name":"web","labels":{"app":"web","tier":"front"},"ownerReferences":[{"uid":"1","kind":"ReplicaSet","name":"web"}],
+"managedFields":[{"manager":"kube-controller-manager","operation":"Update","time":"2026-01-01T00:00:00Z","fieldsV1":{"f:spec":{"f:containers":{"k:{\"name\":\"web\"}":{".":{},"f:image":{},"f:env":{"k:{\"name\":\"A\"}":{},"k:{\"name\":\"B\"}":{}}}}}}},
+{"manager":"kubelet","operation":"Update","subresource":"status","time":"2026-01-01T00:00:01Z","fieldsV1":{"f:status":{"f:phase":{},"f:conditions":{"k:{\"type\":\"Ready\"}":{".":{},"f:status":{}}}}}}]},
+"spec":{"containers":[{"name":"web","image":"web:1","env":[{"name":"A","value":"1"},{"name":"B","value":"2"}],"volumeMounts":[{"mountPath":"/data","name":"data"}],"ports":[{"containerPort":80,"protocol":"TCP"}]},{"name":"log","image":"log:1"}],
+"tolerations":[{"key":"a","effect":"NoExecute"},{"key":"b","effect":"NoExecute"}],"volumes":[{"name":"data"},{"name":"token"}]},
+"status":{"phase":"Pending","conditions":[{"type":"Ready","status":"False"},{"type":"Initialized","status":"True"}],"podIPs":[{"ip":"10.0.0.1"}]}}`
