@@ -112,9 +112,9 @@ func TestScreenProgress(t *testing.T) {
 	if err := s.Err(t.Context(), []byte("done\n")); err != nil {
 		t.Fatal(err)
 	}
-	s.Progress("three")
+	s.Progress("three\x1b" + strings.Repeat("é", 100))
 	s.Close(time.Minute)
-	if want := "\r\x1b[Kone\r\x1b[Ktwo\r\x1b[Kdone\n\r\x1b[Kthree\r\x1b[K"; stderr.String() != want {
+	if want := "\r\x1b[Kone\r\x1b[Ktwo\r\x1b[Kdone\n\r\x1b[Kthree\\x1b" + strings.Repeat("é", 70) + "\r\x1b[K"; stderr.String() != want {
 		t.Errorf("got %q, want %q", &stderr, want)
 	}
 }

@@ -73,14 +73,14 @@ func (s *Screen) Err(ctx context.Context, text []byte) error {
 	return s.give(ctx, line{text, toStderr})
 }
 
-// Progress shows text, without a line feed, in place of the progress text before; "" takes it away. It does nothing
-// if the standard error is not a terminal, and drops the text when there is more important work.
+// Progress shows text, cut to one line of the terminal, in place of the progress text before; "" takes it away. It does
+// nothing if the standard error is not a terminal, and drops the text when there is more important work.
 func (s *Screen) Progress(text string) {
 	if !s.live {
 		return
 	}
 	select {
-	case s.lines <- line{[]byte(text), toProgress}:
+	case s.lines <- line{[]byte(firstRunes(Printable(text), width(s.stderr)-1)), toProgress}:
 	default:
 	}
 }

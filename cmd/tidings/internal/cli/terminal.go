@@ -17,6 +17,22 @@ func IsTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
+// width returns how many characters a line of the terminal has, 80 if it does not say.
+func width(w io.Writer) int {
+	if file, ok := w.(*os.File); ok {
+		if columns, _, err := term.GetSize(int(file.Fd())); err == nil && columns > 0 {
+			return columns
+		}
+	}
+	return 80
+}
+
+// firstRunes returns at most n characters of s.
+func firstRunes(s string, n int) string {
+	runes := []rune(s)
+	return string(runes[:min(len(runes), n)])
+}
+
 // Colors reports whether to write colors to w: only to a terminal, and not where NO_COLOR is set to anything
 // (https://no-color.org) or the terminal is dumb.
 func Colors(w io.Writer) bool {

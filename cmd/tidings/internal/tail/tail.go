@@ -21,6 +21,7 @@ import (
 	"github.com/tidings/tidings/cmd/tidings/internal/news"
 	"github.com/tidings/tidings/cmd/tidings/internal/redact"
 	"github.com/tidings/tidings/cmd/tidings/internal/resources"
+	"github.com/tidings/tidings/reflector"
 )
 
 // Options say what to follow, how to show it, and when to end.
@@ -77,7 +78,7 @@ func Run(ctx context.Context, config *rest.Config, screen *cli.Screen, opts Opti
 	run, cancel := context.WithCancel(ctx)
 	t := &tail{
 		opts: opts, screen: screen, ctx: run,
-		events: make(chan change), synced: make(chan syncResult), errors: make(chan error, 16),
+		events: make(chan change), synced: make(chan syncResult), failures: make(chan *reflector.Error, 16),
 	}
 	factory, err := tidings.NewFactory(config, tidings.Options{OnError: t.onError})
 	if err != nil {
@@ -104,9 +105,8 @@ func (t *tail) verdict(ctx context.Context, err error) error {
 		return nil // interrupted
 	}
 	for _, f := range t.follows {
-		if !f.synced { // the wait is over, so this only asks what is in the way
-			why := redact.Error(f.resource.GroupResource(), f.informer.WaitForSync(ctx))
-			return fmt.Errorf("%w after %s: %s", errTimeout, t.opts.Timeout, why)
+		if why := f.informer.WaitForSync(ctx); why != nil { // the wait is over, so this only asks what is in the way
+			return fmt.Errorf("%w after %s: %s", errTimeout, t.opts.Timeout, redact.Error(f.resource.GroupResource(), why))
 		}
 	}
 	if t.opts.Count > 0 {
@@ -124,7 +124,8 @@ type tail struct {
 
 	events chan change
 	synced chan syncResult
-	errors chan error // what the informers meet and outlive; more than fit are dropped
+	// failures are what the informers meet and outlive; more than fit are dropped.
+	failures chan *reflector.Error
 
 	follows  []*follow
 	unsynced int // follows that have not synced
@@ -144,11 +145,15 @@ type syncResult struct {
 	err    error
 }
 
-// onError takes what an informer reports. It must not wait: what the loop cannot take is dropped, and
-// shows in the informer's status all the same.
+// onError takes what an informer reports: failed lists and watches, since nothing else that is reported can fail here. It
+// must not wait, so what the loop cannot take is dropped; as long as things fail there will be more.
 func (t *tail) onError(err error) {
+	failure, ok := errors.AsType[*reflector.Error](err)
+	if !ok {
+		return
+	}
 	select {
-	case t.errors <- err:
+	case t.failures <- failure:
 	default:
 	}
 }
@@ -178,8 +183,8 @@ func (t *tail) next(poll <-chan time.Time) error {
 		return t.show(c)
 	case result := <-t.synced:
 		return t.onSynced(result)
-	case err := <-t.errors:
-		return t.showError(err)
+	case failure := <-t.failures:
+		return t.showError(failure)
 	case <-poll:
 		return t.look()
 	case <-t.idle.C:

@@ -1,7 +1,6 @@
 package tail
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -105,12 +104,8 @@ func (f *follow) connected() bool {
 	return true
 }
 
-// showError shows an error that an informer met and outlives. One that ends the wait for sync is told at the end.
-func (t *tail) showError(err error) error {
-	failure, ok := errors.AsType[*reflector.Error](err)
-	if !ok {
-		return t.status(news.Status{Time: time.Now(), Kind: news.Failing, Resource: t.opts.Resources[0], Message: redact.Error(t.opts.Resources[0].GroupResource(), err)})
-	}
+// showError shows a failure that an informer outlives. One that ends the wait for sync is told at the end.
+func (t *tail) showError(failure *reflector.Error) error {
 	for _, f := range t.follows {
 		if f.resource.GroupVersionResource != failure.Resource || !f.synced && failure.Permanent() {
 			continue
