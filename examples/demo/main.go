@@ -1,0 +1,137 @@
+// Command demo shows what Tidings does, on a control plane of its own that leaves nothing behind.
+//
+// It starts a real kube-apiserver with etcd, follows it with "tidings tail" while objects are created, changed and
+// deleted, runs two controller managers and kills the one that leads, and at the end compares the caches of
+// informers that watched all the time with what the server lists. It exits with 0 if everything was as it should
+// be, and with 1 and the reason if not.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"time"
+
+	"github.com/tidings/tidings/tidingstest"
+)
+
+const (
+	// launchTime bounds the start with both builds, of which the first one of the control plane takes minutes.
+	launchTime = 20 * time.Minute
+	// showTime bounds all that follows, which takes half a minute.
+	showTime = 3 * time.Minute
+	// closeTime bounds the end.
+	closeTime = 30 * time.Second
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx); err != nil {
+		if ctx.Err() != nil {
+			err = errors.New("interrupted; everything that was started has been ended")
+		}
+		fmt.Fprintln(os.Stderr, "\ndemo:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context) (err error) {
+	began := time.Now()
+	out := &narrator{w: os.Stdout}
+	out.say("Tidings brings the news of a Kubernetes cluster. This shows it on a real API server, which is gone afterwards.")
+	launch, cancel := context.WithTimeout(ctx, launchTime)
+	defer cancel()
+
+	out.step("Start a control plane: kube-apiserver and etcd in one process")
+	program, remove, err := buildTidings(launch)
+	if err != nil {
+		return err
+	}
+	defer remove()
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	started := time.Now()
+	plane, err := tidingstest.LaunchControlPlane(launch, tidingstest.ControlPlaneOptions{Logger: log})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+		defer cancel()
+		err = errors.Join(err, plane.Close(ctx))
+	}()
+	out.say("   process %d serves %s, ready after %v", plane.PID(), plane.Config().Host, time.Since(started).Round(100*time.Millisecond))
+
+	ctx, cancel = context.WithTimeout(ctx, showTime)
+	defer cancel()
+	if err := show(ctx, out, program, plane); err != nil {
+		return err
+	}
+	out.say("\nAll of it worked, in %v. To look around yourself: make up", time.Since(began).Round(time.Second))
+	return nil
+}
+
+// show is the demo on a control plane that runs.
+func show(ctx context.Context, out *narrator, program string, plane *tidingstest.ControlPlane) error {
+	c, err := newCluster(plane.Config())
+	if err != nil {
+		return err
+	}
+	if err := c.prepare(ctx); err != nil {
+		return err
+	}
+	mirrors, closeMirrors, err := c.watch(ctx)
+	if err != nil {
+		return err
+	}
+	defer closeMirrors()
+
+	out.step("Follow the news")
+	tail, err := startTail(ctx, out, program, plane.Kubeconfig())
+	if err != nil {
+		return err
+	}
+	defer tail.kill()
+	if err := showNews(ctx, out, c, tail); err != nil {
+		return err
+	}
+	managers := &managers{out: out, program: program, kubeconfig: plane.Kubeconfig()}
+	defer managers.kill()
+	if err := showControllers(ctx, out, c, tail, managers); err != nil {
+		return err
+	}
+	if err := managers.stop(ctx); err != nil {
+		return err
+	}
+	out.step("Compare the caches with the server")
+	if err := c.compare(ctx, out, mirrors); err != nil {
+		return err
+	}
+	return tail.stop(ctx)
+}
+
+// buildTidings builds the command line into a temporary folder, which remove takes away.
+func buildTidings(ctx context.Context) (path string, remove func(), err error) {
+	dir, err := os.MkdirTemp("", "tidings-demo-")
+	if err != nil {
+		return "", nil, err
+	}
+	remove = func() { _ = os.RemoveAll(dir) } // a temporary folder: what cannot be removed does no harm
+	path = filepath.Join(dir, "tidings")
+	if runtime.GOOS == "windows" {
+		path += ".exe"
+	}
+	build := exec.CommandContext(ctx, "go", "build", "-o", path, "github.com/tidings/tidings/cmd/tidings")
+	if text, err := build.CombinedOutput(); err != nil {
+		remove()
+		return "", nil, fmt.Errorf("building the command line: %w\n%s", err, text)
+	}
+	return path, remove, nil
+}

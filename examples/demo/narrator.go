@@ -1,0 +1,39 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+)
+
+// narrator prints what happens, from any goroutine.
+type narrator struct {
+	mu    sync.Mutex
+	w     io.Writer
+	steps int
+}
+
+// step begins the next numbered step.
+func (n *narrator) step(title string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.steps++
+	fmt.Fprintf(n.w, "\n%d. %s\n", n.steps, title)
+}
+
+// say prints a line of explanation.
+func (n *narrator) say(format string, args ...any) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	fmt.Fprintf(n.w, format+"\n", args...)
+}
+
+// quote prints what a program said, line by line behind its name.
+func (n *narrator) quote(who string, lines []string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	fmt.Fprintf(n.w, "%s%s\n", quoteMark(who), strings.Join(lines, "\n"+quoteMark(who)))
+}
+
+func quoteMark(who string) string { return fmt.Sprintf("   %-4s │ ", who) }
