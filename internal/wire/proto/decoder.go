@@ -64,7 +64,7 @@ func supported(typ reflect.Type) error {
 
 // New returns a decoder for T, a pointer to a struct type such as *corev1.Pod. A type that has an Unmarshal method but
 // not the tags that a plan needs is decoded by that method. The error says what is wrong with opts.Trim, or
-// wraps ErrNotSupported.
+// wraps ErrNotSupported. opts.Seed has no effect: which values are looked up depends on the objects alone.
 func New[T any](opts wire.Options) (*Decoder[T], error) {
 	d, err := newDecoder(reflect.TypeFor[T](), opts)
 	if err != nil {

@@ -12,7 +12,7 @@
 // # How an object is laid out
 //
 //	      ┌──────────────┐      ┌─ slices of what is this object's own
-//	T ──► │ the struct   │ ───► ├─ one block with all its own strings and byte slices
+//	T ──► │ the struct   │ ───► ├─ one block with its own strings and byte slices
 //	      └──────────────┘      ├─ one array with all times it points to
 //	             │              └─ whatever else no other object has
 //	             └────────────► values in the table, shared with other objects

@@ -73,8 +73,12 @@ func (d *decoder) string(s *site, p *string, b []byte) {
 	}
 }
 
+// maxPutOff is the size from which a string or byte slice gets an allocation of its own: a block shall not be so large
+// that it matters when a reader keeps one of its strings longer than the object.
+const maxPutOff = 2 << 10
+
 func (d *decoder) ownString(p *string, b []byte) {
-	if d.putsOff() {
+	if d.putsOff() && len(b) < maxPutOff {
 		d.arena.text(p, b)
 		return
 	}
@@ -87,7 +91,7 @@ func (d *decoder) bytes(p *[]byte, b []byte) {
 	switch {
 	case len(b) == 0:
 		*p = []byte{}
-	case d.putsOff():
+	case d.putsOff() && len(b) < maxPutOff:
 		d.arena.raw(p, b)
 	default:
 		d.cost += len(b)
