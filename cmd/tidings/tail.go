@@ -89,7 +89,7 @@ func (f *tailFlags) bind(cmd *cobra.Command) {
 
 // run follows the resources that args name.
 func (f *tailFlags) run(cmd *cobra.Command, args []string) error {
-	opts, err := f.complete(cmd.OutOrStdout())
+	opts, err := f.complete(cmd.OutOrStdout(), cmd.ErrOrStderr())
 	if err != nil {
 		return cli.Usage(err)
 	}
@@ -116,7 +116,7 @@ func (f *tailFlags) run(cmd *cobra.Command, args []string) error {
 
 // complete checks the flags and returns the options that they mean, but for what only the
 // cluster can tell.
-func (f *tailFlags) complete(stdout io.Writer) (tail.Options, error) {
+func (f *tailFlags) complete(stdout, stderr io.Writer) (tail.Options, error) {
 	opts := f.options
 	if opts.Count < 0 || opts.Idle < 0 || opts.Timeout < 0 || f.maxChanges < 0 || f.maxValue < 0 {
 		return opts, errors.New("numbers and times must not be negative")
@@ -131,7 +131,7 @@ func (f *tailFlags) complete(stdout io.Writer) (tail.Options, error) {
 	limits := news.Limits{Changes: f.maxChanges, Value: f.maxValue}
 	switch f.output {
 	case "text":
-		opts.Printer = news.Text{Limits: limits, Colors: !f.noColor && cli.Colors(stdout)}
+		opts.Printer = news.Text{Limits: limits, Colors: !f.noColor && cli.Colors(stdout), StatusColors: !f.noColor && cli.Colors(stderr)}
 	case "json":
 		opts.Printer, opts.StatusOut = news.JSON{Limits: limits}, true
 	default:

@@ -19,7 +19,8 @@ type Limits struct {
 // Text writes events and status for people. Its methods return whole lines and may be called from several goroutines.
 type Text struct {
 	Limits Limits
-	Colors bool
+	// Colors is for events and StatusColors for status, which may go to different places.
+	Colors, StatusColors bool
 }
 
 // The colors, as terminals number them.
@@ -123,11 +124,15 @@ func (t Text) Status(s Status) []byte {
 		where += " in " + s.Namespace
 	}
 	line := fmt.Sprintf("%s -- %s: %s", s.Time.Format(clock), cli.Printable(where), cli.Printable(strings.ReplaceAll(s.Message, "\n", " ")))
-	return []byte(t.paint(dim, line) + "\n")
+	return []byte(paint(t.StatusColors, dim, line) + "\n")
 }
 
 func (t Text) paint(color, text string) string {
-	if !t.Colors || text == "" {
+	return paint(t.Colors, color, text)
+}
+
+func paint(colors bool, color, text string) string {
+	if !colors || text == "" {
 		return text
 	}
 	return "\x1b[" + color + "m" + text + "\x1b[0m"
