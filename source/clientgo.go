@@ -2,6 +2,7 @@ package source
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/tidings/tidings/object"
@@ -80,17 +81,17 @@ func (s *clientSource[T, L]) List(ctx context.Context, opts ListOptions[T], each
 	})
 }
 
+// Watch offers no initial events: a fake client ignores that they are asked for and would let the caller wait
+// for their end, and a real one would save nothing, because lists come in pages.
 func (s *clientSource[T, L]) Watch(ctx context.Context, opts WatchOptions[T]) (Stream[T], error) {
+	if opts.SendInitialEvents {
+		return nil, fmt.Errorf("watch: initial events through a client: %w", errors.ErrUnsupported)
+	}
 	options := metav1.ListOptions{
 		LabelSelector:       s.selection.Labels,
 		FieldSelector:       s.selection.Fields,
 		ResourceVersion:     opts.ResourceVersion,
 		AllowWatchBookmarks: true,
-	}
-	if opts.SendInitialEvents {
-		yes := true
-		options.SendInitialEvents = &yes
-		options.ResourceVersionMatch = metav1.ResourceVersionMatchNotOlderThan
 	}
 	if seconds := wholeSeconds(opts.Timeout); seconds > 0 {
 		options.TimeoutSeconds = &seconds

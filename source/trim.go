@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"strings"
 
+	"github.com/tidings/tidings/internal/wire"
 	"github.com/tidings/tidings/object"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
@@ -14,51 +15,16 @@ type trimmer struct {
 	paths [][]string // each split into its names
 }
 
-// kept are the fields that the stack cannot do without.
-var kept = [...]string{
-	"apiVersion", "kind", "metadata.name", "metadata.namespace", "metadata.uid", "metadata.resourceVersion", "metadata.deletionTimestamp",
-}
-
 func newTrimmer(trim object.Trim) (trimmer, error) {
 	var t trimmer
 	for _, path := range trim {
-		names, err := splitPath(path)
+		p, err := wire.ParseTrim(path)
 		if err != nil {
-			return trimmer{}, err
+			return trimmer{}, fmt.Errorf("source: %w", err)
 		}
-		dotted := strings.Join(names, ".")
-		for _, field := range kept {
-			if strings.HasPrefix(field+".", dotted+".") {
-				return trimmer{}, fmt.Errorf("source: trim %q: %s cannot be trimmed, because the stack needs it", path, field)
-			}
-		}
-		t.paths = append(t.paths, names)
+		t.paths = append(t.paths, p.Names)
 	}
 	return t, nil
-}
-
-// splitPath splits "metadata.annotations[a.b/c]" into its names.
-func splitPath(path string) ([]string, error) {
-	var names []string
-	for rest := path + "."; rest != ""; {
-		var name, entry string
-		ok := true
-		if at := strings.IndexAny(rest, ".["); rest[at] == '[' {
-			name, rest = rest[:at], rest[at+1:]
-			entry, rest, ok = strings.Cut(rest, "].")
-			ok = ok && entry != ""
-		} else {
-			name, rest = rest[:at], rest[at+1:]
-		}
-		if name == "" || !ok {
-			return nil, fmt.Errorf("source: trim %q: want names joined by dots, one map entry in brackets, such as metadata.annotations[example.com/note]", path)
-		}
-		names = append(names, name)
-		if entry != "" {
-			names = append(names, entry)
-		}
-	}
-	return names, nil
 }
 
 // apply returns o without the trimmed fields. It does not write to o: what changes is copied on the way down to

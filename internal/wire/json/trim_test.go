@@ -43,11 +43,11 @@ func TestTrimEqualsRemoval(t *testing.T) {
 		want, wantErr := plain.Decode(data)
 		if wantErr == nil {
 			for _, path := range paths {
-				names, err := splitPath(path)
+				trim, err := wire.ParseTrim(path)
 				if err != nil {
 					t.Fatal(err)
 				}
-				remove(want.Object, names...)
+				remove(want.Object, trim.Names...)
 			}
 		}
 		got, err := d.Decode(data)
