@@ -145,7 +145,8 @@ func (d *decoder) putsOff() bool { return d.storing == 0 && !d.plain }
 // shares reports whether values are looked up.
 func (d *decoder) shares() bool { return d.table != nil && !d.plain }
 
-// Stats implements wire.Decoder. It waits for a Decode that is running.
+// Stats implements wire.Decoder. It waits for a Decode that is running. In Fields, "spec.containers" counts whole lists
+// and "spec.containers[]" single elements; a part is looked up only where the one that holds it was not found.
 func (dec *Decoder[T]) Stats() wire.Stats {
 	dec.mu.Lock()
 	defer dec.mu.Unlock()
@@ -160,6 +161,7 @@ func (d *decoder) snapshot() wire.Stats {
 	stats.TableBytes, stats.TableEntries = d.table.bytes(), uint64(len(d.table.entries))
 	stats.Fields = map[string]wire.FieldStats{}
 	for _, s := range d.compiler.sites {
+		stats.TableBytes += s.bytes()
 		if s.stats.Lookups == 0 {
 			continue
 		}

@@ -13,7 +13,8 @@ type mode uint8
 const (
 	// direct looks a value up and stores it at first sight: at least half of the values are repeated.
 	direct mode = iota
-	// second looks a value up and stores it when it is seen for the second time.
+	// second looks a value up and stores it when it is seen for the second time: at least a quarter is repeated. With
+	// less, the entries of the table cost more than they save.
 	second
 	// off looks up one in 64 values, chosen by their content, so that it shows when they begin to repeat.
 	off
@@ -89,6 +90,15 @@ func (s *site) remember(shape uint32, b []byte, value unsafe.Pointer, n int) {
 	s.last = lastValue{append(s.last.encoded[:0], b...), value, n, shape}
 }
 
+// bytes is the memory of what the site remembers.
+func (s *site) bytes() uint64 {
+	n := cap(s.last.encoded)
+	if s.recent != nil {
+		n += int(unsafe.Sizeof(*s.recent))
+	}
+	return uint64(n)
+}
+
 // slot is where the string that b encodes is remembered. b is not empty.
 func (s *site) slot(b []byte) *string {
 	if s.recent == nil {
@@ -134,7 +144,7 @@ func (s *site) judge() {
 	switch {
 	case s.found*2 >= s.tried && !s.copied:
 		s.mode = direct
-	case s.found*16 >= s.tried:
+	case s.found*4 >= s.tried:
 		s.mode = second
 	default:
 		s.mode = off
