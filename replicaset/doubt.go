@@ -2,9 +2,11 @@ package replicaset
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -52,32 +54,65 @@ func (d *doubt) forget(owner object.Key) {
 // outcomeUnknown reports whether a write that failed with err may have happened all the same. An answer of the server below
 // 500 says that it has not.
 func outcomeUnknown(err error) bool {
-	status, ok := err.(apierrors.APIStatus)
-	return !ok || status.Status().Code >= http.StatusInternalServerError || status.Status().Code == 0
+	var answer apierrors.APIStatus
+	if !errors.As(err, &answer) {
+		return true
+	}
+	code := answer.Status().Code
+	return code >= http.StatusInternalServerError || code == 0
 }
 
-// clearDoubt reads the owner's pods from the server and reports the versions that the cache lacks as writes, which keeps the
-// owner from being reconciled before the cache has them. It returns whether the cache has them already.
-func (e *engine[O]) clearDoubt(ctx context.Context, owner O, want spec) (clear bool, err error) {
+// unanswered reports whether the server has said nothing at all.
+func unanswered(err error) bool {
+	var answer apierrors.APIStatus
+	return !errors.As(err, &answer)
+}
+
+const (
+	// soon reconciles an owner again at once: the gate holds it until the cache has caught up.
+	soon = time.Millisecond
+	// unansweredRetry is how often a server that does not answer is asked about an owner in doubt. It is steady, so
+	// that a long outage is not followed by a long wait.
+	unansweredRetry = time.Second
+)
+
+// clearDoubt reads the owner's pods from the server and reports what the cache lacks as writes, which keeps the
+// owner from being reconciled and scaled before the cache has them. It returns when to reconcile the owner again: 0 if the
+// cache has them already, and the owner need not wait.
+func (e *engine[O]) clearDoubt(ctx context.Context, owner O, want spec) (wait time.Duration, err error) {
 	list, err := e.client.CoreV1().Pods(owner.GetNamespace()).List(ctx, metav1.ListOptions{LabelSelector: want.selector.String()})
-	if err != nil {
-		return false, fmt.Errorf("the outcome of an earlier write is unknown, and the pods cannot be read: %w", err)
+	switch {
+	case err != nil && unanswered(err) && ctx.Err() == nil:
+		return unansweredRetry, nil // the write that failed was reported, and the informers report the outage
+	case err != nil:
+		return 0, fmt.Errorf("the outcome of an earlier write is unknown, and the pods cannot be read: %w", err)
 	}
-	clear = true
 	for i := range list.Items {
 		if p := &list.Items[i]; metav1.IsControlledBy(p, owner) && !e.cached(p) {
-			controller.Wrote(ctx, e.pods, p)
-			clear = false
+			e.wrote(ctx, owner, p)
+			wait = soon
 		}
 	}
 	for p := range e.byOwner.All(string(owner.GetUID())) {
 		if want.selector.Matches(labels.Set(p.Labels)) && !listed(list, p) {
-			controller.Deleted(ctx, e.pods, p)
-			clear = false
+			e.deleted(ctx, owner, p)
+			wait = soon
 		}
 	}
 	e.doubt.forget(object.KeyOf(owner))
-	return clear, nil
+	return wait, nil
+}
+
+// wrote notes a state of a pod, one that the server has, and that the owner waits for the cache to show.
+func (e *engine[O]) wrote(ctx context.Context, owner O, p *corev1.Pod) {
+	e.expectations.created(object.KeyOf(owner), owner.GetUID(), p)
+	controller.Wrote(ctx, e.pods, p)
+}
+
+// deleted notes that the server has a pod no more, or as being deleted, and that the owner waits for the cache to show it.
+func (e *engine[O]) deleted(ctx context.Context, owner O, p *corev1.Pod) {
+	e.expectations.deleted(object.KeyOf(owner), owner.GetUID(), p)
+	controller.Deleted(ctx, e.pods, p)
 }
 
 // cached reports whether the cache holds this version of the pod or a newer one.

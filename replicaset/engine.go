@@ -43,7 +43,7 @@ type engine[O object.Object] struct {
 func newEngine[O object.Object](k kind[O], owners *tidings.SharedInformer[O], pods *tidings.SharedInformer[*corev1.Pod], opts Options) *engine[O] {
 	e := &engine[O]{
 		kind: k, client: opts.Client, events: opts.Events, burst: opts.Burst,
-		owners: owners, pods: pods, expectations: newExpectations(),
+		owners: owners, pods: pods, expectations: newExpectations(pods),
 	}
 	if e.burst == 0 {
 		e.burst = defaultBurst
@@ -87,23 +87,8 @@ func (e *engine[O]) ownerOf(p *corev1.Pod, ref *metav1.OwnerReference) (O, bool)
 	return owner, ok && ref.Kind == e.kind.Kind && owner.GetUID() == ref.UID
 }
 
-// observe notes in the expectations what a change shows, before the change's owner is enqueued, which is why it is a
-// predicate. A resync shows nothing and does not pass: owners are resynced themselves.
-func (e *engine[O]) observe(d object.Delta[*corev1.Pod]) bool {
-	if d.Type == object.Sync {
-		return false
-	}
-	if ref := metav1.GetControllerOfNoCopy(d.Object); ref != nil {
-		owner := object.Key{Namespace: d.Key.Namespace, Name: ref.Name}
-		switch {
-		case d.Type == object.Deleted, d.Object.DeletionTimestamp != nil:
-			e.expectations.deleted(owner, ref.UID, d.Object.UID)
-		case d.Type == object.Added:
-			e.expectations.created(owner, ref.UID, 1)
-		}
-	}
-	return true
-}
+// changed is the predicate that keeps out resyncs of pods: owners are resynced themselves.
+func changed(d object.Delta[*corev1.Pod]) bool { return d.Type != object.Sync }
 
 // reconcile brings one owner's pods and status in line with its spec.
 func (e *engine[O]) reconcile(ctx context.Context, key object.Key) (controller.Result, error) {
@@ -118,12 +103,12 @@ func (e *engine[O]) reconcile(ctx context.Context, key object.Key) (controller.R
 		return controller.Result{}, controller.Terminal(fmt.Errorf("%s %s: %w", e.kind.Kind, key, err))
 	}
 	if e.doubt.has(key) {
-		clear, err := e.clearDoubt(ctx, owner, want)
-		if err != nil || !clear {
-			return controller.Result{RequeueAfter: time.Millisecond}, err // the gate holds it until the cache has caught up
+		wait, err := e.clearDoubt(ctx, owner, want)
+		if err != nil || wait > 0 {
+			return controller.Result{RequeueAfter: wait}, err
 		}
 	}
-	// The expectations are asked before the pods are read: what fulfils them later is in the pods already.
+	// The expectations are asked before the pods are read: what fulfilled them is in the pods then.
 	mayScale, wait := e.expectations.fulfilled(key, owner.GetUID())
 	pods, err := e.claimFrom(ctx, owner, want)
 	if err != nil {
@@ -145,20 +130,26 @@ func (e *engine[O]) settle(ctx context.Context, owner O, want spec, pods []*core
 	now := scaled{active: filter(pods, active)}
 	if mayScale {
 		now = e.scale(ctx, owner, want, now.active)
+		now.tried = true
 	}
 	leaving := len(filter(pods, terminating)) + now.leaving
 	checked := time.Now()
-	if err := e.writeStatus(ctx, owner, want, now, leaving, checked); err != nil {
+	err := e.writeStatus(ctx, owner, want, now, leaving, checked)
+	switch {
+	case now.err == nil && apierrors.IsConflict(err):
+		return controller.Result{RequeueAfter: conflictRetry}, nil
+	case now.err != nil || err != nil:
 		return controller.Result{}, errors.Join(now.err, err)
-	}
-	if now.err != nil {
-		return controller.Result{}, now.err
-	}
-	if !mayScale {
+	case wait > 0:
 		return controller.Result{RequeueAfter: wait}, nil
+	default:
+		return controller.Result{RequeueAfter: nextAvailable(now.active, want.minReadySeconds, checked)}, nil
 	}
-	return controller.Result{RequeueAfter: nextAvailable(now.active, want.minReadySeconds, checked)}, nil
 }
+
+// conflictRetry is when an owner whose status could not be written, since it was changed in the meantime, is reconciled at
+// the latest. The change itself reconciles it as soon as the cache has it; before that, another try would fail as well.
+const conflictRetry = 5 * time.Second
 
 func filter(pods []*corev1.Pod, keep func(*corev1.Pod) bool) []*corev1.Pod {
 	var kept []*corev1.Pod
@@ -189,7 +180,9 @@ func (e *engine[O]) writeStatus(ctx context.Context, owner O, want spec, is scal
 		after.terminating = new(int32)
 	}
 	after.count(want, is.active, leaving, now)
-	after.failure(is.err, is.reason, now)
+	if is.tried { // else what was the matter may still be
+		after.failure(is.err, is.reason, now)
+	}
 	after.observedGeneration = owner.GetGeneration()
 	if after.equal(before) {
 		return nil
@@ -216,8 +209,9 @@ func (e *engine[O]) related(owner O, own []*corev1.Pod) []*corev1.Pod {
 		return own
 	}
 	var pods []*corev1.Pod
+	snap := e.pods.Snapshot()
 	for sibling := range e.siblings.All(string(ref.UID)) {
-		pods = slices.AppendSeq(pods, e.byOwner.All(string(sibling.GetUID())))
+		pods = slices.AppendSeq(pods, snap.ByIndex(e.byOwner, string(sibling.GetUID())))
 	}
 	return pods
 }

@@ -2,7 +2,7 @@ package replicaset
 
 import (
 	"cmp"
-	"math"
+	"math/bits"
 	"slices"
 	"strconv"
 	"time"
@@ -27,7 +27,7 @@ func victims(pods, related []*corev1.Pod, n int, now time.Time) []*corev1.Pod {
 	for _, p := range pods {
 		candidates = append(candidates, newCandidate(p, crowd[p.Spec.NodeName], now))
 	}
-	slices.SortStableFunc(candidates, candidate.compare)
+	slices.SortFunc(candidates, candidate.compare)
 	chosen := make([]*corev1.Pod, 0, n)
 	for _, c := range candidates[:n] {
 		chosen = append(chosen, c.pod)
@@ -37,34 +37,35 @@ func victims(pods, related []*corev1.Pod, n int, now time.Time) []*corev1.Pod {
 
 // candidate is a pod with all that its rank depends on, computed once.
 type candidate struct {
-	pod            *corev1.Pod
-	assigned       bool
-	phase          int
-	ready          bool
-	cost           int
-	neighbours     int // active related pods on its node, itself included
-	readyAge       int
-	restarts       int // of the container that restarted most
-	sidecars       int // the same for restartable init containers
-	creationAge    int
-	readyAt, since metav1.Time
+	pod        *corev1.Pod
+	assigned   bool
+	phase      int
+	ready      bool
+	cost       int
+	neighbours int // active related pods on its node, itself included
+	readyAge   int // see magnitude; 0 if it is not ready
+	restarts   int // of the container that restarted most
+	sidecars   int // the same for restartable init containers
+	age        int
 }
 
 func newCandidate(p *corev1.Pod, neighbours int, now time.Time) candidate {
 	c := candidate{
 		pod: p, assigned: p.Spec.NodeName != "", phase: phaseOrder(p.Status.Phase), ready: ready(p), cost: deletionCost(p),
-		neighbours: neighbours, since: p.CreationTimestamp,
+		neighbours: neighbours, age: magnitude(p.CreationTimestamp, now),
 	}
 	if c.ready {
-		c.readyAt = condition(p, corev1.PodReady).LastTransitionTime
+		c.readyAge = magnitude(condition(p, corev1.PodReady).LastTransitionTime, now)
 	}
-	c.readyAge, c.creationAge = ageBucket(c.readyAt, now), ageBucket(c.since, now)
 	c.restarts, c.sidecars = restarts(p)
 	return c
 }
 
 // compare orders candidates by the rules of the ReplicaSet controller: each decides if the ones before it do not.
 // Negative means that c is deleted rather than d.
+//
+// It is a total order. Upstream's is not: it lets the uid decide between two ready times of one power of two but not
+// between equal ones, so that three pods can each go before the next. Here the uid comes last.
 func (c candidate) compare(d candidate) int {
 	return cmp.Or(
 		falseFirst(c.assigned, d.assigned),
@@ -72,40 +73,26 @@ func (c candidate) compare(d candidate) int {
 		falseFirst(c.ready, d.ready),
 		cmp.Compare(c.cost, d.cost),
 		-cmp.Compare(c.neighbours, d.neighbours),
-		c.compareReadyTime(d),
+		cmp.Compare(c.readyAge, d.readyAge),
 		-cmp.Compare(c.restarts, d.restarts),
 		-cmp.Compare(c.sidecars, d.sidecars),
-		compareAge(c.since, d.since, c.creationAge, d.creationAge, c, d),
+		cmp.Compare(c.age, d.age),
+		cmp.Compare(c.pod.UID, d.pod.UID),
 	)
 }
 
-func (c candidate) compareReadyTime(d candidate) int {
-	if !c.ready {
-		return 0 // then neither is
-	}
-	return compareAge(c.readyAt, d.readyAt, c.readyAge, d.readyAge, c, d)
-}
-
-// compareAge puts the younger first. Ages of one power of two count as the same, and the uid decides between them, so
-// that pods which were made together are not deleted in the order of their making.
-func compareAge(a, b metav1.Time, aBucket, bBucket int, c, d candidate) int {
-	switch {
-	case a.Equal(&b):
-		return 0
-	case a.IsZero() || b.IsZero():
-		return falseFirst(!a.IsZero(), !b.IsZero())
-	default:
-		return cmp.Or(cmp.Compare(aBucket, bBucket), cmp.Compare(c.pod.UID, d.pod.UID))
-	}
-}
-
-// ageBucket is the base-2 logarithm of an age.
-func ageBucket(t metav1.Time, now time.Time) int {
+// magnitude is the base-2 logarithm of the time since t: ages of one power of two count as the same, so that pods which
+// were made together are not deleted in the order of their making. A time that is not known is the youngest.
+func magnitude(t metav1.Time, now time.Time) int {
 	age := now.Sub(t.Time)
-	if age <= 0 {
+	switch {
+	case t.IsZero():
+		return -2
+	case age <= 0:
 		return -1
+	default:
+		return bits.Len64(uint64(age)) - 1
 	}
-	return int(math.Log2(float64(age)))
 }
 
 func falseFirst(a, b bool) int {

@@ -2,7 +2,6 @@ package replicaset
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -14,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/tidings/tidings/controller"
 	"github.com/tidings/tidings/object"
 )
 
@@ -30,6 +28,7 @@ const (
 type scaled struct {
 	active  []*corev1.Pod // the replicas there are now
 	leaving int           // how many of those before were deleted and take their time to end
+	tried   bool          // whether the number was looked at: else there is no saying that it is right
 	reason  string        // what err is about
 	err     error
 }
@@ -47,9 +46,7 @@ func (e *engine[O]) scale(ctx context.Context, owner O, want spec, active []*cor
 }
 
 func (e *engine[O]) scaleUp(ctx context.Context, owner O, want spec, active []*corev1.Pod, n int) scaled {
-	key, uid := object.KeyOf(owner), owner.GetUID()
 	pod := e.podFor(owner, want.template)
-	e.expectations.expectCreates(key, uid, n)
 	var mu sync.Mutex
 	var created []*corev1.Pod
 	err := slowStart(n, func() error {
@@ -62,7 +59,6 @@ func (e *engine[O]) scaleUp(ctx context.Context, owner O, want spec, active []*c
 		created = append(created, p)
 		return nil
 	})
-	e.expectations.created(key, uid, n-len(created)) // nobody will see those
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		err = nil // nothing can be created any more, and the owner will be deleted
 	}
@@ -126,59 +122,47 @@ func (e *engine[O]) create(ctx context.Context, owner O, pod *corev1.Pod) (*core
 		}
 		return nil, err
 	}
-	controller.Wrote(ctx, e.pods, created)
+	e.wrote(ctx, owner, created)
 	e.event(owner, corev1.EventTypeNormal, reasonCreated, "Created pod: %s", created.Name)
 	return created, nil
 }
 
 func (e *engine[O]) scaleDown(ctx context.Context, owner O, active []*corev1.Pod, n int) scaled {
-	key, uid := object.KeyOf(owner), owner.GetUID()
 	chosen := victims(active, e.related(owner, active), n, time.Now())
-	uids := make([]types.UID, 0, len(chosen))
-	for _, p := range chosen {
-		uids = append(uids, p.UID)
-	}
-	e.expectations.expectDeletes(key, uid, uids)
-	gone := make([]bool, len(chosen))
+	var mu sync.Mutex
+	gone := make(map[types.UID]bool, len(chosen))
 	err := sideBySide(len(chosen), func(i int) error {
-		err := e.delete(ctx, owner, chosen[i])
-		if err == nil {
-			gone[i] = true
-			return nil
+		if err := e.delete(ctx, owner, chosen[i]); err != nil {
+			return err
 		}
-		e.expectations.deleted(key, uid, chosen[i].UID) // nobody will see it
-		if errors.Is(err, errGone) {
-			gone[i] = true
-			return nil
-		}
-		return err
+		mu.Lock()
+		defer mu.Unlock()
+		gone[chosen[i].UID] = true
+		return nil
 	})
-	var result scaled
+	result := scaled{reason: reasonDeleteFailed, err: err}
 	for _, p := range active {
-		if i := slices.Index(chosen, p); i < 0 || !gone[i] {
+		switch {
+		case !gone[p.UID]:
 			result.active = append(result.active, p)
-		} else if p.Spec.NodeName != "" { // a pod that no kubelet has is gone at once
+		case p.Spec.NodeName != "": // a pod that no kubelet has is gone at once
 			result.leaving++
 		}
 	}
-	result.reason, result.err = reasonDeleteFailed, err
 	return result
 }
 
-// errGone says that a pod to delete was not there any more.
-var errGone = errors.New("the pod is gone")
-
-// delete deletes the pod, provided that it is the one we know.
+// delete deletes the pod, provided that it is the one we know. That it is gone already is as good.
 func (e *engine[O]) delete(ctx context.Context, owner O, p *corev1.Pod) error {
 	err := e.client.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(p.UID))})
 	switch {
 	case err == nil:
-		controller.Deleted(ctx, e.pods, p)
+		e.deleted(ctx, owner, p)
 		e.event(owner, corev1.EventTypeNormal, reasonDeleted, "Deleted pod: %s", p.Name)
 		return nil
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err): // gone, or its name is another pod's
-		controller.Deleted(ctx, e.pods, p)
-		return errGone
+		e.deleted(ctx, owner, p)
+		return nil
 	default:
 		e.doubt.note(object.KeyOf(owner), err)
 		e.event(owner, corev1.EventTypeWarning, reasonDeleteFailed, "Error deleting: %v", err)
