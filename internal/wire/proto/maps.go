@@ -46,7 +46,6 @@ func (d *decoder) mapEntries(f *field, p unsafe.Pointer, b []byte, start, i, n i
 		d.cost += 48 + n*(int(f.size)+16+1)
 	}
 	d.storing++
-	defer func() { d.storing-- }()
 	width := i - start
 	for range n {
 		from, to, err := prefixed(b, i)
@@ -61,6 +60,7 @@ func (d *decoder) mapEntries(f *field, p unsafe.Pointer, b []byte, start, i, n i
 	if m.Len() == 0 {
 		m.SetZero() // all entries are trimmed
 	}
+	d.storing--
 	return nil
 }
 

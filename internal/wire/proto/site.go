@@ -13,8 +13,8 @@ type mode uint8
 const (
 	// direct looks a value up and stores it at first sight: at least half of the values are repeated.
 	direct mode = iota
-	// second looks a value up and stores it when it is seen for the second time: at least a quarter is repeated. With
-	// less, the entries of the table cost more than they save.
+	// second looks a value up and stores it when it is seen for the second time: at least one in eight is repeated, or
+	// one in four where the table would hold a copy. With less, the entries cost more than they save.
 	second
 	// off looks up one in 64 values, chosen by their content, so that it shows when they begin to repeat.
 	off
@@ -144,7 +144,7 @@ func (s *site) judge() {
 	switch {
 	case s.found*2 >= s.tried && !s.copied:
 		s.mode = direct
-	case s.found*4 >= s.tried:
+	case s.found*8 >= s.tried && !s.copied, s.found*4 >= s.tried:
 		s.mode = second
 	default:
 		s.mode = off
