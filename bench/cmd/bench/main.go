@@ -1,0 +1,63 @@
+// Command bench compares Tidings with client-go and writes RESULTS.md.
+//
+//	bench          measures everything
+//	bench churn    lets Tidings go through two million events of which none is like one before
+//
+// With -quick everything is small, to see that it works; the figures mean nothing then.
+//
+// Each measurement is a process of its own, and so is the server: the commands "serve" and "measure" are for those.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx, os.Args[1:])
+	stop()
+	if errors.Is(err, flag.ErrHelp) {
+		os.Exit(2)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	if len(args) == 2 && args[0] == "serve" {
+		return serve(args[1])
+	}
+	if len(args) == 2 && args[0] == "measure" {
+		return measureOne(ctx, args[1])
+	}
+	command := ""
+	if len(args) > 0 && args[0] == "churn" {
+		command, args = args[0], args[1:]
+	}
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	quick := flags.Bool("quick", false, "measure small things, once")
+	only := flags.String("only", "", "measure only what has this in its name")
+	out := flags.String("o", "RESULTS.md", "where the results go")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if flags.NArg() > 0 {
+		return fmt.Errorf("%q is no command; there is only churn", flags.Arg(0))
+	}
+	size := full
+	if *quick {
+		size = small
+	}
+	s := &session{size: size, only: *only, log: os.Stderr}
+	if command == "churn" {
+		return s.printChurn(ctx, os.Stdout)
+	}
+	return s.writeResults(ctx, *out)
+}

@@ -1,0 +1,78 @@
+package engine
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+
+	"github.com/tidings/tidings/bench/internal/server"
+)
+
+// reader is the floor: it reads frames of a protobuf watch.
+type reader struct {
+	body    io.ReadCloser
+	kept    [][]byte
+	running sync.WaitGroup
+}
+
+func startBytes(ctx context.Context, c Config, o *Observer) (Engine, error) {
+	if c.Encoding != server.Protobuf {
+		return nil, fmt.Errorf("reading without decoding knows the frames of protobuf only, not of %s", c.Encoding)
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.Host+"/api/v1/pods?watch=1&sendInitialEvents=true", nil)
+	if err != nil {
+		return nil, fmt.Errorf("start reading: %w", err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("start reading: %w", err)
+	}
+	r := &reader{body: response.Body}
+	r.running.Go(func() { r.read(o) })
+	return r, nil
+}
+
+// read ends when the body is closed.
+func (r *reader) read(o *Observer) {
+	in := bufio.NewReaderSize(r.body, 64<<10)
+	var frame []byte
+	for {
+		var head [4]byte
+		if _, err := io.ReadFull(in, head[:]); err != nil {
+			return
+		}
+		frame = append(frame[:0], make([]byte, binary.BigEndian.Uint32(head[:]))...)
+		if _, err := io.ReadFull(in, frame); err != nil {
+			return
+		}
+		if o.Seen() < o.initial {
+			r.kept = append(r.kept, bytes.Clone(frame))
+		}
+		o.seeBytes(frame)
+	}
+}
+
+// seeBytes is See for an object that is still encoded.
+func (o *Observer) seeBytes(frame []byte) {
+	if a := o.awaited.Load(); a != nil && bytes.Contains(frame, []byte(a.version)) {
+		o.See(a.version)
+		return
+	}
+	o.See("")
+}
+
+func (r *reader) AddHandlers(context.Context, int) error {
+	return errors.New("reading without decoding has no handlers")
+}
+
+func (r *reader) Stop() error {
+	err := r.body.Close()
+	r.running.Wait()
+	return err
+}

@@ -1,0 +1,90 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+	"time"
+)
+
+// Observer is what the handler under measurement tells. It does as little as it can. Its methods may be called from
+// several goroutines, Await and Record by one at a time.
+type Observer struct {
+	initial int64 // how many objects make up the initial list
+	synced  chan struct{}
+	seen    atomic.Int64
+	awaited atomic.Pointer[awaited]
+	record  atomic.Pointer[recording]
+}
+
+type awaited struct {
+	version string
+	done    chan struct{}
+}
+
+// recording keeps when each version from first on arrived.
+type recording struct {
+	first uint64
+	at    []int64
+}
+
+// NewObserver returns an observer of an initial list of so many objects.
+func NewObserver(initial int) *Observer {
+	return &Observer{initial: int64(initial), synced: make(chan struct{})}
+}
+
+// See notes one notification, of an object with this resource version.
+func (o *Observer) See(version string) {
+	if r := o.record.Load(); r != nil {
+		r.note(version)
+	}
+	if o.seen.Add(1) == o.initial {
+		close(o.synced)
+	}
+	if a := o.awaited.Load(); a != nil && a.version == version && o.awaited.CompareAndSwap(a, nil) {
+		close(a.done)
+	}
+}
+
+// Seen returns the number of notifications so far.
+func (o *Observer) Seen() int64 { return o.seen.Load() }
+
+// WaitInitial waits until there have been as many notifications as the initial list has objects.
+func (o *Observer) WaitInitial(ctx context.Context) error {
+	return o.wait(ctx, o.synced, "the initial list")
+}
+
+// Expect makes the observer look out for a version. The function it returns waits for it.
+func (o *Observer) Expect(version uint64) (wait func(context.Context) error) {
+	a := &awaited{version: strconv.FormatUint(version, 10), done: make(chan struct{})}
+	o.awaited.Store(a)
+	return func(ctx context.Context) error { return o.wait(ctx, a.done, "version "+a.version) }
+}
+
+func (o *Observer) wait(ctx context.Context, done <-chan struct{}, what string) error {
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("waiting for %s, after %d notifications: %w", what, o.Seen(), context.Cause(ctx))
+	}
+}
+
+// Record keeps the arrival times of n versions, beginning with first, until the function it returns is called. That
+// returns them as Unix times in nanoseconds, 0 for versions that did not arrive.
+func (o *Observer) Record(first uint64, n int) (stop func() []int64) {
+	r := &recording{first: first, at: make([]int64, n)}
+	o.record.Store(r)
+	return func() []int64 {
+		o.record.Store(nil)
+		return r.at
+	}
+}
+
+func (r *recording) note(version string) {
+	now := time.Now().UnixNano()
+	if v, err := strconv.ParseUint(version, 10, 64); err == nil && v >= r.first && v-r.first < uint64(len(r.at)) {
+		r.at[v-r.first] = now
+	}
+}

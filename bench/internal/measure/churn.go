@@ -1,0 +1,38 @@
+package measure
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/tidings/tidings/bench/internal/server"
+)
+
+const (
+	churnSamples = 10
+	churnPoll    = 10 * time.Millisecond
+)
+
+// churn takes the size of the heap ten times while the events come, which must not grow from one to the next: as many
+// pods are alive each time.
+func (r *run) churn(ctx context.Context) error {
+	ticks := time.NewTicker(churnPoll)
+	defer ticks.Stop()
+	done := make(chan error, 1)
+	go func() { // ends with the phase
+		_, err := r.play(ctx, server.Churn)
+		done <- err
+	}()
+	events := int64(r.plan.Last[server.Churn] - r.plan.Last[server.Relist])
+	for step, next := events/churnSamples, int64(1); ; {
+		select {
+		case err := <-done:
+			return err
+		case <-ticks.C:
+			if r.observer.Seen() >= next*step {
+				r.out[fmt.Sprintf("heap at %03d%%", next*100/churnSamples)] = float64(heap().HeapAlloc - r.base.HeapAlloc)
+				next++
+			}
+		}
+	}
+}

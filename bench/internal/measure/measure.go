@@ -1,0 +1,56 @@
+// Package measure takes figures of one engine in one process. A process that has measured something else before
+// would count that as well, so each measurement gets a new one.
+package measure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Metrics are the figures of one measurement, by name.
+//
+// CPU times are in microseconds for each event or object unless the name says otherwise, sizes in bytes.
+type Metrics map[string]float64
+
+// String returns the metrics in one line, sorted by name.
+func (m Metrics) String() string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		parts = append(parts, fmt.Sprintf("%s %.4g", name, m[name]))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Spec says what to measure: the one field that is set. It is passed to the process that measures.
+type Spec struct {
+	Stack    *Stack    `json:",omitempty"`
+	Writes   *Writes   `json:",omitempty"`
+	Batches  *Batches  `json:",omitempty"`
+	Delivery *Delivery `json:",omitempty"`
+	Index    *Index    `json:",omitempty"`
+	Queue    *Queue    `json:",omitempty"`
+}
+
+// Run measures. It gives up when ctx ends.
+func (s Spec) Run(ctx context.Context) (Metrics, error) {
+	switch {
+	case s.Stack != nil:
+		return s.Stack.Run(ctx)
+	case s.Writes != nil:
+		return s.Writes.Run(ctx)
+	case s.Batches != nil:
+		return s.Batches.Run(ctx)
+	case s.Delivery != nil:
+		return s.Delivery.Run(ctx)
+	case s.Index != nil:
+		return s.Index.Run(ctx)
+	case s.Queue != nil:
+		return s.Queue.Run(ctx)
+	default:
+		return nil, errors.New("there is nothing to measure")
+	}
+}

@@ -1,0 +1,92 @@
+package server
+
+import (
+	"fmt"
+	"iter"
+	"math/rand/v2"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/tidings/tidings/internal/wire/wiretest"
+)
+
+const (
+	generationSize = 5000 // pods that come together: a cluster's worth of new workloads, nodes and images
+	generations    = 4    // that live at the same time
+	eventsPerPod   = 4    // created, changed twice, deleted
+)
+
+// churn returns n events, or some more to end with a whole generation. Generation after generation of pods comes, is
+// changed twice and goes when newer ones are there. No two generations have a value in common that a cluster makes up.
+func churn(e Encoding, n int) (events iter.Seq[[]byte], last uint64) {
+	count := (n + generationSize*eventsPerPod - 1) / (generationSize * eventsPerPod)
+	last = firstVersion + uint64(count+generations)*generationSize*eventsPerPod
+	return func(yield func([]byte) bool) {
+		c := &churner{encoding: e, yield: yield, writer: podWriter{rng: rand.New(rand.NewPCG(3, 3)), version: firstVersion}}
+		var alive [][]*corev1.Pod
+		for g := range count {
+			pods := wiretest.Pods(generationSize, uint64(1000+g))
+			if alive = append(alive, pods); !c.live(pods) {
+				return
+			}
+			if len(alive) > generations {
+				if !c.send(watch.Deleted, alive[0]) {
+					return
+				}
+				alive = alive[1:]
+			}
+		}
+		c.finish(alive, last)
+	}, last
+}
+
+// churner writes the events of a churn.
+type churner struct {
+	encoding Encoding
+	writer   podWriter
+	yield    func([]byte) bool
+	stopped  bool
+}
+
+// live creates the pods and changes each of them twice.
+func (c *churner) live(pods []*corev1.Pod) bool {
+	for _, pod := range pods {
+		pod.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
+	}
+	return c.send(watch.Added, pods) && c.send(watch.Modified, pods) && c.send(watch.Modified, pods)
+}
+
+// finish deletes all pods but one, which brings the version that the client waits for.
+func (c *churner) finish(alive [][]*corev1.Pod, last uint64) {
+	marker := alive[len(alive)-1][0]
+	for _, pods := range alive {
+		for _, pod := range pods {
+			if pod != marker && !c.send(watch.Deleted, []*corev1.Pod{pod}) {
+				return
+			}
+		}
+	}
+	c.writer.version = last - 1
+	c.send(watch.Modified, []*corev1.Pod{marker})
+}
+
+// send sends one event for each of the pods. It returns false when nobody wants more.
+func (c *churner) send(kind watch.EventType, pods []*corev1.Pod) bool {
+	for _, pod := range pods {
+		c.writer.version++
+		if kind == watch.Modified {
+			c.writer.touch(pod)
+		}
+		pod.ResourceVersion = fmt.Sprint(c.writer.version)
+		frame, err := c.encoding.encode(kind, pod)
+		if err != nil {
+			panic(err) // pods always encode
+		}
+		if !c.yield(frame) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,80 @@
+package server
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"iter"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// Encoding is how a server writes objects.
+type Encoding string
+
+// The two encodings of a watch. Protobuf is what typed clients ask for, JSON what clients of unstructured objects do.
+const (
+	Protobuf Encoding = "protobuf"
+	JSON     Encoding = "json"
+)
+
+// contentType is the media type of a watch in this encoding.
+func (e Encoding) contentType() string {
+	if e == Protobuf {
+		return "application/vnd.kubernetes.protobuf;stream=watch"
+	}
+	return "application/json"
+}
+
+// frames are the events of a watch as the bytes that go over the wire, one after the other.
+type frames struct {
+	data []byte
+	ends []int // where each frame ends in data
+}
+
+// all iterates over the bytes of the events.
+func (f *frames) all() iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		start := 0
+		for _, end := range f.ends {
+			if !yield(f.data[start:end]) {
+				return
+			}
+			start = end
+		}
+	}
+}
+
+func (f *frames) append(frame []byte) {
+	f.data = append(f.data, frame...)
+	f.ends = append(f.ends, len(f.data))
+}
+
+// encode returns one event as an API server writes it. obj must have its kind set.
+func (e Encoding) encode(kind watch.EventType, obj runtime.Object) ([]byte, error) {
+	if e == Protobuf {
+		return encodeProtobuf(kind, obj)
+	}
+	raw, err := json.Marshal(obj)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s event: %w", kind, err)
+	}
+	line, err := json.Marshal(metav1.WatchEvent{Type: string(kind), Object: runtime.RawExtension{Raw: raw}})
+	return append(line, '\n'), err
+}
+
+func encodeProtobuf(kind watch.EventType, obj runtime.Object) ([]byte, error) {
+	var raw bytes.Buffer
+	if err := protobuf.NewSerializer(nil, nil).Encode(obj, &raw); err != nil {
+		return nil, fmt.Errorf("encode %s event: %w", kind, err)
+	}
+	event, err := (&metav1.WatchEvent{Type: string(kind), Object: runtime.RawExtension{Raw: raw.Bytes()}}).Marshal()
+	if err != nil {
+		return nil, fmt.Errorf("encode %s event: %w", kind, err)
+	}
+	return append(binary.BigEndian.AppendUint32(nil, uint32(len(event))), event...), nil
+}
