@@ -150,6 +150,7 @@ func (c *core[T]) halt(cause error) {
 	c.end(errors.Join(ErrStopped, cause))
 	go func() { // ends with the goroutines it waits for
 		c.wg.Wait()
+		c.guard.end()
 		close(c.done)
 	}()
 }

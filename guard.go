@@ -88,15 +88,14 @@ func (g *guard) remember(obj Object, n int) {
 	g.next = (g.next + 1) % guardSamples
 }
 
-// checkAll compares every remembered object now and returns how many mutations were found so far.
-func (g *guard) checkAll() uint64 {
+// end compares every remembered object for the last time.
+func (g *guard) end() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, s := range g.samples {
 		g.check(s)
 	}
 	g.samples, g.next = nil, 0
-	return g.found.Load()
 }
 
 func (g *guard) check(s sample) {
