@@ -1,0 +1,125 @@
+package replicaset
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// trouble is a lab in which much goes wrong.
+type trouble struct {
+	*lab
+	r *rand.Rand // the test's
+
+	// guarded by the lab's lock
+	faults        *rand.Rand
+	down          bool
+	want, ceiling int // what is asked for, and the most that the cache may still ask for
+}
+
+// TestRandomTroublesConverge scales up and down at random while writes fail, answers get lost, pods are deleted and die, and
+// the server goes away. No creation may go over what was asked for lately, and in the end the number is right.
+func TestRandomTroublesConverge(t *testing.T) {
+	for range 10 {
+		synctest.Test(t, func(t *testing.T) {
+			r := seeded(t)
+			x := &trouble{lab: newLab(t, Options{Burst: 1 + r.IntN(20)}), r: r, faults: rand.New(rand.NewPCG(r.Uint64(), 0))}
+			x.createSet(web(0))
+			x.onCreate = x.check
+			x.setFault(x.randomFault)
+			for range 40 {
+				pick(r, x.rescale, x.rescale, x.dropSome, x.runSome, x.outage, x.pass)()
+				if r.IntN(3) == 0 {
+					x.rest(time.Duration(r.IntN(int(30 * time.Second))))
+				}
+			}
+			x.setFault(nil)
+			x.settle(30 * time.Minute)
+			x.expect(x.want)
+		})
+	}
+}
+
+func (x *trouble) check() {
+	if n := len(x.ownedLocked()); n > x.ceiling {
+		x.t.Errorf("%d replicas, and at most %d were asked for", n, x.ceiling)
+	}
+}
+
+func (x *trouble) randomFault(string) error {
+	switch {
+	case x.down:
+		return errBroken
+	case x.faults.IntN(12) > 0:
+		return nil
+	default:
+		return pick[error](x.faults, errBroken, lostAnswer{errBroken}, apierrors.NewInternalError(errors.New("boom")),
+			lostAnswer{apierrors.NewTimeoutError("slow", 0)}, apierrors.NewTooManyRequests("busy", 1))
+	}
+}
+
+func (x *trouble) rescale() {
+	n := x.r.IntN(40)
+	x.mu.Lock()
+	x.want, x.ceiling = n, max(x.ceiling, n)
+	x.mu.Unlock()
+	x.scale(n)
+}
+
+// rest lets time pass. After 10 seconds even a watch that broke is back, and no older wish is in the cache.
+func (x *trouble) rest(d time.Duration) {
+	x.settle(d)
+	if d > 10*time.Second {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		x.ceiling = x.want
+	}
+}
+
+// dropSome deletes pods, as a user does.
+func (x *trouble) dropSome() {
+	for _, p := range x.some() {
+		x.mu.Lock()
+		if held := x.pods[p.Name]; held != nil {
+			x.dropPod(held)
+		}
+		x.mu.Unlock()
+	}
+}
+
+// runSome has kubelets run pods, some of which fail.
+func (x *trouble) runSome() {
+	for _, p := range x.some() {
+		x.changePod(p.Name, func(p *corev1.Pod) {
+			p.Spec.NodeName = fmt.Sprint("node-", x.r.IntN(3))
+			p.Status.Phase = pick(x.r, corev1.PodRunning, corev1.PodRunning, corev1.PodFailed)
+		})
+	}
+}
+
+func (x *trouble) some() []*corev1.Pod {
+	pods := x.owned()
+	return pods[:x.r.IntN(len(pods)+1)]
+}
+
+func (x *trouble) outage() {
+	x.setDown(true)
+	x.server.Stop()
+	x.settle(time.Duration(x.r.IntN(20)) * time.Second)
+	x.server.Start()
+	x.setDown(false)
+}
+
+func (x *trouble) setDown(down bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.down = down
+}
+
+func (x *trouble) pass() {}
