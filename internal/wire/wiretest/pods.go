@@ -41,6 +41,7 @@ type cluster struct {
 	now        time.Time
 	version    uint64
 	workloads  int
+	daemons    int
 	ip         uint32
 }
 

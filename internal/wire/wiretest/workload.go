@@ -36,6 +36,9 @@ type workload struct {
 	spec      corev1.PodSpec
 }
 
+// maxDaemons is the number of DaemonSets: a node runs some 60 pods, of which one in six belongs to one.
+const maxDaemons = 10
+
 // workload makes the next owner: three of five are ReplicaSets.
 func (c *cluster) workload() *workload {
 	c.workloads++
@@ -44,6 +47,11 @@ func (c *cluster) workload() *workload {
 		namespace: pick(c.rng, c.namespaces),
 		hash:      c.suffix(10),
 		replicas:  10 + c.rng.IntN(41),
+	}
+	if w.kind == daemonSet {
+		if c.daemons++; c.daemons > maxDaemons {
+			w.kind = replicaSet
+		}
 	}
 	app := fmt.Sprintf("%s-%d", pick(c.rng, apps), c.workloads)
 	w.name = app
