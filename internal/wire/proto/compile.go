@@ -34,6 +34,8 @@ const maxFields = 64
 // message is the plan for one message type on one path.
 type message struct {
 	typ    reflect.Type
+	parent *message // the plan of the message that this one is in
+	trims  *trimTree
 	fields []*field // by field number; nil where there is none
 }
 
@@ -50,8 +52,8 @@ type field struct {
 	size     uintptr // of one value
 	// site is that of the whole field, element that of one element of a list or map.
 	site, element *site
-	// sub is the plan of the message, made when it is first needed.
-	sub *message
+	// parent is the plan that the field belongs to, sub that of the messages it holds, made when it is first needed.
+	parent, sub *message
 	// shapes say which table entries fit: for one value, and for the whole of a list or map.
 	shape, wholeShape uint32
 	typ               reflect.Type
@@ -162,15 +164,15 @@ func (c *compiler) copySite(path string) *site {
 }
 
 // message compiles the struct type typ, which checkMessage has accepted.
-func (c *compiler) message(typ reflect.Type, path string, trims *trimTree) *message {
-	m := &message{typ: typ}
+func (c *compiler) message(typ reflect.Type, parent *message, path string, trims *trimTree) *message {
+	m := &message{typ: typ, parent: parent, trims: trims}
 	for i := range typ.NumField() {
 		sf := typ.Field(i)
 		num, _ := fieldNumber(sf)
 		if num == 0 {
 			continue
 		}
-		f := &field{path: path, bit: 1 << i, offset: sf.Offset}
+		f := &field{parent: m, path: path, bit: 1 << i, offset: sf.Offset}
 		trimmed := false
 		if name, inline := jsonName(sf); inline {
 			f.below = trims
@@ -221,16 +223,29 @@ func (c *compiler) classify(f *field, t reflect.Type) {
 	}
 }
 
-// plan returns the plan of f's messages. Their type was checked when f was compiled.
+// plan returns the plan of f's messages. Their type was checked when f was compiled. A type that contains itself gets
+// one plan for all depths, so that the number of plans depends on the types and not on the data.
 func (c *compiler) plan(f *field) *message {
-	if f.sub == nil {
-		if f.items {
-			f.sub = c.itemsMessage(f)
-		} else {
-			f.sub = c.message(f.typ, f.path, f.below)
+	switch {
+	case f.sub != nil:
+	case f.items:
+		f.sub = c.itemsMessage(f)
+	default:
+		if f.sub = f.enclosing(); f.sub == nil {
+			f.sub = c.message(f.typ, f.parent, f.path, f.below)
 		}
 	}
 	return f.sub
+}
+
+// enclosing returns the plan of a message of f's type that encloses f and is trimmed like f's, which is not at all.
+func (f *field) enclosing() *message {
+	for m := f.parent; m != nil && f.below == nil; m = m.parent {
+		if m.typ == f.typ && m.trims == nil {
+			return m
+		}
+	}
+	return nil
 }
 
 // itemsMessage is the plan of a slice type that is a message of its own: field 1, repeated, is the slice.

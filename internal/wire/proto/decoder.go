@@ -83,7 +83,7 @@ func newDecoder(pointer reflect.Type, opts wire.Options) (*decoder, error) {
 		return nil, err
 	}
 	if checkMessage(d.typ) == nil {
-		d.root = d.compiler.message(d.typ, "", trims)
+		d.root = d.compiler.message(d.typ, nil, "", trims)
 		meta := d.root.field(1)
 		d.identified = meta != nil && meta.typ == objectMetaType
 	}
