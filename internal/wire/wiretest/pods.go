@@ -3,6 +3,7 @@ package wiretest
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"time"
 
@@ -88,13 +89,10 @@ func (c *cluster) pod(w *workload, i int) *corev1.Pod {
 			Generation:        1,
 			CreationTimestamp: metav1.NewTime(started),
 			Labels:            w.podLabels(i),
-			Annotations:       w.podAnnotations(),
+			Annotations:       maps.Clone(w.notes),
 			OwnerReferences:   []metav1.OwnerReference{w.owner},
 		},
 		Spec: *w.spec.DeepCopy(),
-	}
-	if pod.GenerateName != "" && w.kind == statefulSet {
-		pod.GenerateName = w.name + "-"
 	}
 	pod.Spec.NodeName = on.name
 	if w.kind == statefulSet {

@@ -2,6 +2,7 @@ package wiretest
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -98,10 +99,7 @@ func (w *workload) podName(c *cluster, i int) string {
 
 // podLabels adds to the template's labels what the controller of w adds.
 func (w *workload) podLabels(i int) map[string]string {
-	labels := make(map[string]string, len(w.labels)+3)
-	for k, v := range w.labels {
-		labels[k] = v
-	}
+	labels := maps.Clone(w.labels)
 	switch w.kind {
 	case replicaSet:
 		labels["pod-template-hash"] = w.hash
@@ -118,8 +116,6 @@ func (w *workload) podLabels(i int) map[string]string {
 	}
 	return labels
 }
-
-func (w *workload) podAnnotations() map[string]string { return w.notes }
 
 func (c *cluster) podSpec(w *workload, app string) corev1.PodSpec {
 	spec := corev1.PodSpec{
