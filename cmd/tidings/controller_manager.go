@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/tidings/tidings/cmd/tidings/internal/cli"
 	"github.com/tidings/tidings/cmd/tidings/internal/kube"
@@ -114,23 +117,65 @@ func (f *managerFlags) complete(stderr io.Writer) (manager.Options, error) {
 	if opts.Logger, err = newLogger(stderr, f.logFormat, f.logLevel); err != nil {
 		return opts, err
 	}
+	return opts, errors.Join(f.checkWorkers(), f.checkLimits(), f.checkElection(), f.checkPlaces())
+}
+
+func (f *managerFlags) checkWorkers() error {
 	for name, n := range f.workers {
-		if _, err := manager.Select([]string{name}); err != nil || n < 1 {
-			return opts, fmt.Errorf("--workers %s=%d: want a controller's name and a number from 1 on", name, n)
+		if !slices.Contains(manager.Names(), name) || n < 1 {
+			return fmt.Errorf("--workers %s=%d: want a controller's name and a number from 1 on", name, n)
 		}
 	}
+	return nil
+}
+
+func (f *managerFlags) checkLimits() error {
 	switch {
+	case math.IsNaN(float64(f.qps)) || math.IsInf(float64(f.qps), 0):
+		return fmt.Errorf("--qps %v: want a number", f.qps)
 	case f.qps < 0 || f.burst < 0:
-		return opts, errors.New("--qps and --burst must not be negative")
+		return errors.New("--qps and --burst must not be negative")
 	case f.qps == 0 && f.burst > 0:
-		return opts, errors.New("--burst without --qps limits nothing; set both")
-	case f.elect && f.election.Duration < time.Second:
-		return opts, fmt.Errorf("--leader-elect-lease-duration %v: want a second or more", f.election.Duration)
+		return errors.New("--burst without --qps limits nothing; set both")
+	default:
+		return nil
+	}
+}
+
+func (f *managerFlags) checkElection() error {
+	if !f.elect {
+		return nil
+	}
+	if d := f.election.Duration; d < time.Second || d%time.Second != 0 {
+		return fmt.Errorf("--leader-elect-lease-duration %v: want whole seconds, one or more", d)
+	}
+	if reasons := validation.IsDNS1123Subdomain(f.election.Name); len(reasons) > 0 {
+		return fmt.Errorf("--leader-elect-name: %q cannot be a Lease's name: %s", f.election.Name, reasons[0])
+	}
+	if ns := f.election.Namespace; ns != "" {
+		return checkNamespace("--leader-elect-namespace", ns)
+	}
+	return nil
+}
+
+// checkPlaces checks where the controllers act and where their state is served.
+func (f *managerFlags) checkPlaces() error {
+	for _, ns := range f.namespaces {
+		if err := checkNamespace("--namespaces", ns); err != nil {
+			return err
+		}
 	}
 	if _, _, err := net.SplitHostPort(f.bindAddress); err != nil {
-		return opts, fmt.Errorf("--bind-address %q: want host:port, such as 127.0.0.1:9440", f.bindAddress)
+		return fmt.Errorf("--bind-address %q: want host:port, such as 127.0.0.1:9440", f.bindAddress)
 	}
-	return opts, nil
+	return nil
+}
+
+func checkNamespace(flag, name string) error {
+	if reasons := validation.IsDNS1123Label(name); len(reasons) > 0 {
+		return fmt.Errorf("%s: %q cannot be a namespace: %s", flag, name, reasons[0])
+	}
+	return nil
 }
 
 // ownNamespace is the namespace that this process is in, or the context's.

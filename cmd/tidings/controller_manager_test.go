@@ -1,0 +1,71 @@
+package main
+
+import (
+	"bytes"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/tidings/tidings/cmd/tidings/internal/cli"
+)
+
+// TestControllerManagerRefuses runs the command with what it cannot work with. Nothing gets as far as to ask the cluster.
+func TestControllerManagerRefuses(t *testing.T) {
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	content := `{apiVersion: v1, kind: Config, current-context: test,
+clusters: [{name: test, cluster: {server: "http://127.0.0.1:1"}}], contexts: [{name: test, context: {cluster: test, namespace: shop}}]}`
+	if err := os.WriteFile(kubeconfig, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("KUBECONFIG", kubeconfig)
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	for _, tt := range []struct {
+		args string
+		code int
+		says string
+	}{
+		{"--controllers replicaset,deployment", 2, `--controllers: there is no controller "deployment"; there are: replicaset, replicationcontroller`},
+		{"--controllers *,-deployment", 2, `there is no controller "deployment"`},
+		{"--controllers -replicaset", 2, "no controller is left to run"},
+		{"--workers replicaset=0", 2, "--workers replicaset=0: want a controller's name and a number from 1 on"},
+		{"--workers nonsense=3", 2, "--workers nonsense=3: want"},
+		{"--workers *=3", 2, `--workers \*=3: want`},
+		{"--qps -1", 2, "--qps and --burst must not be negative"},
+		{"--qps NaN", 2, "--qps NaN: want a number"},
+		{"--burst -1", 2, "must not be negative"},
+		{"--burst 10", 2, "--burst without --qps limits nothing"},
+		{"--leader-elect-lease-duration 100ms", 2, "want whole seconds"},
+		{"--leader-elect-lease-duration 1500ms", 2, "want whole seconds"},
+		{"--leader-elect-name Upper_Case", 2, `--leader-elect-name: "Upper_Case" cannot be a Lease's name`},
+		{"--leader-elect-namespace A.B", 2, `--leader-elect-namespace: "A.B" cannot be a namespace`},
+		{"--namespaces shop,UPPER", 2, `--namespaces: "UPPER" cannot be a namespace`},
+		{"--bind-address 9440", 2, `--bind-address "9440": want host:port`},
+		{"--bind-address 127.0.0.1:http:80", 2, "want host:port"},
+		{"--log-level loud", 2, `--log-level "loud": want debug, info, warn or error`},
+		{"--log-format xml", 2, `--log-format "xml": want text or json`},
+		{"--nonsense", 2, "unknown flag: --nonsense"},
+		{"web", 2, `unknown command "web"`},
+		{"--bind-address 127.0.0.1:70000", 1, "cannot serve health and metrics: .*; choose another --bind-address"},
+		{"--bind-address " + taken.Addr().String(), 1, "address already in use; choose another --bind-address"},
+		{"--context prod", 1, `there is no context "prod" in .*kubeconfig; it has: test`},
+		{"--kubeconfig missing", 1, "missing: no such file"},
+	} {
+		var stderr bytes.Buffer
+		root := newRoot()
+		root.SetErr(&stderr)
+		code := cli.Main(root, append([]string{"controller-manager"}, strings.Fields(tt.args)...))
+		if code != tt.code || !regexp.MustCompile("(?m)^error: .*"+tt.says).Match(stderr.Bytes()) {
+			t.Errorf("%s: exit code %d, want %d with %q; it said:\n%s", tt.args, code, tt.code, tt.says, stderr.String())
+		}
+		if hint := strings.Contains(stderr.String(), "see tidings controller-manager --help"); hint != (code == 2) {
+			t.Errorf("%s: the hint at --help is there: %v", tt.args, hint)
+		}
+	}
+}
