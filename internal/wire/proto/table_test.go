@@ -218,7 +218,7 @@ func TestStats(t *testing.T) {
 
 // TestLight holds the decoder to what it is for: see the benchmarks for the figures.
 func TestLight(t *testing.T) {
-	inputs := encodedPods(t, 3000, 12)
+	inputs := encodedPods(t, 2000, 12)
 	bytes, objects, allocs := liveHeap(t, decodings[1], inputs)
 	wantBytes, wantObjects, wantAllocs := liveHeap(t, decodings[0], inputs)
 	t.Logf("a pod takes %.0f bytes, %.1f objects, %.1f allocations; with the generated decoder %.0f, %.1f, %.1f",

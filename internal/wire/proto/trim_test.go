@@ -55,7 +55,7 @@ func TestTrim(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, want := range wiretest.Pods(60, 3) {
+			for _, want := range wiretest.Pods(40, 3) {
 				data, err := want.Marshal()
 				if err != nil {
 					t.Fatal(err)
