@@ -25,6 +25,6 @@ the command line makes no sense.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.AddCommand(newTail(), newControllerManager())
+	root.AddCommand(newTail(), newMeasure(), newControllerManager())
 	return root
 }

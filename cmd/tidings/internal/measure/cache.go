@@ -1,0 +1,88 @@
+package measure
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/tidings/tidings/internal/wire"
+	"github.com/tidings/tidings/object"
+	"github.com/tidings/tidings/store"
+)
+
+// cache decodes the objects of one collection and holds them. Its objects are first in a list, which has room for all of
+// them from the beginning, and then in a store.
+type cache interface {
+	// decode decodes one object and keeps it.
+	decode(data []byte) error
+	// publish moves the objects into the store. The list keeps its memory, so that it weighs the same throughout.
+	publish()
+	// stats tells what the decoder shared; nothing for one that shares nothing.
+	stats() wire.Stats
+}
+
+// clientGoCache holds objects in what client-go's store is made of: a map by key, and the index by namespace that
+// every informer has. A key is a string of its own, which map and index have in common.
+type clientGoCache[T object.Object] struct {
+	read       func([]byte) (T, error)
+	list       []T
+	objects    map[string]any
+	namespaces map[string]sets.Set[string]
+}
+
+func newClientGoCache[T object.Object](n int, read func([]byte) (T, error)) *clientGoCache[T] {
+	return &clientGoCache[T]{read: read, list: make([]T, 0, n)}
+}
+
+func (c *clientGoCache[T]) decode(data []byte) error {
+	o, err := c.read(data)
+	if err == nil {
+		c.list = append(c.list, o)
+	}
+	return err
+}
+
+func (c *clientGoCache[T]) publish() {
+	c.objects, c.namespaces = make(map[string]any, len(c.list)), map[string]sets.Set[string]{}
+	for _, o := range c.list {
+		key, namespace := object.KeyOf(o).String(), o.GetNamespace()
+		c.objects[key] = o
+		if c.namespaces[namespace] == nil {
+			c.namespaces[namespace] = sets.Set[string]{}
+		}
+		c.namespaces[namespace].Insert(key)
+	}
+	clear(c.list)
+}
+
+func (c *clientGoCache[T]) stats() wire.Stats { return wire.Stats{} }
+
+// tidingsCache holds objects in a store of ours.
+type tidingsCache[T object.Object] struct {
+	decoder wire.Decoder[T]
+	list    []T
+	writer  *store.Writer[T]
+}
+
+func newTidingsCache[T object.Object](n int, decoder wire.Decoder[T]) *tidingsCache[T] {
+	return &tidingsCache[T]{decoder: decoder, list: make([]T, 0, n), writer: store.NewWriter[T](store.Options{})}
+}
+
+func (c *tidingsCache[T]) decode(data []byte) error {
+	o, err := c.decoder.Decode(data)
+	if err == nil {
+		c.list = append(c.list, o)
+	}
+	return err
+}
+
+// publish sorts first: the server's order is by name as a path, which is not quite that of keys.
+func (c *tidingsCache[T]) publish() {
+	slices.SortFunc(c.list, func(a, b T) int { return object.KeyOf(a).Compare(object.KeyOf(b)) })
+	txn := c.writer.Begin()
+	txn.Load(c.list)
+	txn.Commit("")
+	clear(c.list)
+}
+
+func (c *tidingsCache[T]) stats() wire.Stats { return c.decoder.Stats() }

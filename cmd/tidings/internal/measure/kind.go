@@ -1,0 +1,97 @@
+package measure
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/tidings/tidings/internal/wire"
+	"github.com/tidings/tidings/internal/wire/json"
+	"github.com/tidings/tidings/internal/wire/proto"
+	"github.com/tidings/tidings/object"
+)
+
+// managedFields is what "trimmed" figures are without.
+const managedFields = "metadata.managedFields"
+
+// kind makes the caches for the objects of one kind.
+type kind struct {
+	encoding Encoding
+	// Each of them makes an empty cache with room for n objects.
+	clientGo, tidings func(n int, trim bool) (cache, error)
+}
+
+// message is a Go type with generated code for protobuf.
+type message[S any] interface {
+	*S
+	object.Object
+	Unmarshal(data []byte) error
+}
+
+// typedKind compares the generated decoder with ours.
+func typedKind[S any, T message[S]]() kind {
+	generated := func(data []byte) (T, error) {
+		o := T(new(S))
+		return o, o.Unmarshal(data)
+	}
+	return kind{
+		encoding: Protobuf,
+		clientGo: func(n int, trim bool) (cache, error) { return newClientGoCache(n, trimmed(generated, trim)), nil },
+		tidings: func(n int, trim bool) (cache, error) {
+			decoder, err := proto.New[T](options(trim))
+			if err != nil {
+				return nil, err
+			}
+			return newTidingsCache(n, decoder), nil
+		},
+	}
+}
+
+// unstructuredKind compares upstream's unstructured objects with ours. The type is that of objects that do not
+// name one, as the items of lists of built-in kinds.
+func unstructuredKind(apiVersion, kindName string) kind {
+	upstream := func(data []byte) (*unstructured.Unstructured, error) {
+		o := &unstructured.Unstructured{}
+		if err := utiljson.Unmarshal(data, &o.Object); err != nil {
+			return nil, err
+		}
+		if o.GetKind() == "" {
+			o.SetAPIVersion(apiVersion)
+			o.SetKind(kindName)
+		}
+		return o, nil
+	}
+	return kind{
+		encoding: JSON,
+		clientGo: func(n int, trim bool) (cache, error) { return newClientGoCache(n, trimmed(upstream, trim)), nil },
+		tidings: func(n int, trim bool) (cache, error) {
+			decoder, err := json.NewUnstructured(options(trim))
+			if err != nil {
+				return nil, err
+			}
+			decoder.SetDefaultKind(apiVersion, kindName)
+			return newTidingsCache(n, decoder), nil
+		},
+	}
+}
+
+// trimmed does what a transform of client-go does to save memory: it drops the fields that have just been decoded.
+func trimmed[T metav1.Object](decode func([]byte) (T, error), trim bool) func([]byte) (T, error) {
+	if !trim {
+		return decode
+	}
+	return func(data []byte) (T, error) {
+		o, err := decode(data)
+		if err == nil {
+			o.SetManagedFields(nil)
+		}
+		return o, err
+	}
+}
+
+func options(trim bool) wire.Options {
+	if !trim {
+		return wire.Options{}
+	}
+	return wire.Options{Trim: []string{managedFields}}
+}

@@ -1,0 +1,156 @@
+package measure
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/tidings/tidings/internal/wire"
+)
+
+// Encoding is how objects come over the wire.
+type Encoding string
+
+// The encodings. Built-in kinds of stable versions are compared as Go types from protobuf, all others as unstructured
+// objects from JSON.
+const (
+	Protobuf Encoding = "protobuf"
+	JSON     Encoding = "json"
+)
+
+// Report is what was measured. Its JSON form is documented in docs/measure.md.
+type Report struct {
+	// Resources are those that were measured, in the order in which they were asked for.
+	Resources []Result `json:"resources"`
+	// Failures are those that were not.
+	Failures []Failure `json:"failures"`
+	Total    Total     `json:"total"`
+}
+
+// Result is what was measured of one resource. Where only a sample of it was decoded, all sizes and times are
+// extrapolated from that in proportion to the number of objects; Sharing is of the sample alone.
+type Result struct {
+	Resource string   `json:"resource"` // with its group, such as "replicasets.apps"
+	Version  string   `json:"version"`
+	Encoding Encoding `json:"encoding"`
+
+	Objects      int64   `json:"objects"`
+	Sampled      int64   `json:"sampled"`      // objects that were decoded
+	Extrapolated bool    `json:"extrapolated"` // Sampled is less than Objects
+	WireBytes    int64   `json:"wireBytes"`    // encoded objects, before compression
+	FetchSeconds float64 `json:"fetchSeconds"` // to read all pages of the list, without decoding
+
+	ClientGo Weight `json:"clientGo"`
+	Tidings  Weight `json:"tidings"`
+	// The same without metadata.managedFields, if that was asked for.
+	ClientGoTrimmed *Weight `json:"clientGoTrimmed,omitempty"`
+	TidingsTrimmed  *Weight `json:"tidingsTrimmed,omitempty"`
+
+	Sharing Sharing `json:"sharing"`
+}
+
+// Weight is what the objects of a resource take when one of the libraries holds them. Of the memory, what the
+// decoder keeps for later is part.
+type Weight struct {
+	HeapBytes     uint64  `json:"heapBytes"`    // the decoded objects
+	HeapObjects   uint64  `json:"heapObjects"`  // separate pieces of memory, which the garbage collector has to visit
+	CacheBytes    uint64  `json:"cacheBytes"`   // HeapBytes and the store around them
+	CacheObjects  uint64  `json:"cacheObjects"` // HeapObjects and those of the store
+	DecodeSeconds float64 `json:"decodeSeconds"`
+	SyncSeconds   float64 `json:"syncSeconds"` // FetchSeconds and DecodeSeconds: an estimate, because they may overlap
+}
+
+// Sharing tells which parts of the objects were found to be equal and stored once.
+type Sharing struct {
+	Bytes       uint64 `json:"bytes"`       // encoded bytes of the sample
+	SharedBytes uint64 `json:"sharedBytes"` // of these, parts that were there before
+	Lookups     uint64 `json:"lookups"`
+	Hits        uint64 `json:"hits"`
+	TableBytes  uint64 `json:"tableBytes"` // memory of the tables; it is part of the Weight
+	// Fields are the fields that were looked up, those that saved most first.
+	Fields []FieldSharing `json:"fields"`
+}
+
+// FieldSharing is the part of one field in Sharing. A field within a part that was found is not looked up.
+type FieldSharing struct {
+	Field       string `json:"field"` // such as "spec.containers.env"
+	Lookups     uint64 `json:"lookups"`
+	Hits        uint64 `json:"hits"`
+	Bytes       uint64 `json:"bytes"`
+	SharedBytes uint64 `json:"sharedBytes"`
+}
+
+// Failure says why a resource was not measured.
+type Failure struct {
+	Resource string `json:"resource"`
+	// Forbidden is set if the user may not list the resource.
+	Forbidden bool   `json:"forbidden"`
+	Message   string `json:"message"`
+}
+
+// Total adds up what was measured.
+type Total struct {
+	Objects         int64   `json:"objects"`
+	Extrapolated    bool    `json:"extrapolated"` // a part of the sum is
+	WireBytes       int64   `json:"wireBytes"`
+	FetchSeconds    float64 `json:"fetchSeconds"`
+	ClientGo        Weight  `json:"clientGo"`
+	Tidings         Weight  `json:"tidings"`
+	ClientGoTrimmed *Weight `json:"clientGoTrimmed,omitempty"`
+	TidingsTrimmed  *Weight `json:"tidingsTrimmed,omitempty"`
+	// Ratio is Tidings.CacheBytes by ClientGo.CacheBytes; 0 if there is nothing to compare.
+	Ratio float64 `json:"ratio"`
+}
+
+// add counts the result in.
+func (t *Total) add(r Result) {
+	t.Objects += r.Objects
+	t.Extrapolated = t.Extrapolated || r.Extrapolated
+	t.WireBytes += r.WireBytes
+	t.FetchSeconds += r.FetchSeconds
+	t.ClientGo = t.ClientGo.plus(&r.ClientGo)
+	t.Tidings = t.Tidings.plus(&r.Tidings)
+	if r.ClientGoTrimmed != nil {
+		t.ClientGoTrimmed = new(r.ClientGoTrimmed.plus(t.ClientGoTrimmed))
+		t.TidingsTrimmed = new(r.TidingsTrimmed.plus(t.TidingsTrimmed))
+	}
+	t.Ratio = ratio(t.Tidings.CacheBytes, t.ClientGo.CacheBytes)
+}
+
+// plus returns the sum; nil weighs nothing.
+func (w Weight) plus(o *Weight) Weight {
+	if o == nil {
+		return w
+	}
+	return Weight{
+		w.HeapBytes + o.HeapBytes, w.HeapObjects + o.HeapObjects, w.CacheBytes + o.CacheBytes, w.CacheObjects + o.CacheObjects,
+		w.DecodeSeconds + o.DecodeSeconds, w.SyncSeconds + o.SyncSeconds,
+	}
+}
+
+// times returns the weight of so many times as many objects.
+func (w Weight) times(factor float64) Weight {
+	scale := func(n uint64) uint64 { return uint64(float64(n) * factor) }
+	return Weight{
+		scale(w.HeapBytes), scale(w.HeapObjects), scale(w.CacheBytes), scale(w.CacheObjects),
+		w.DecodeSeconds * factor, w.SyncSeconds * factor,
+	}
+}
+
+// ratio returns a by b, and 0 where b is.
+func ratio[N uint64 | float64](a, b N) float64 {
+	if b == 0 {
+		return 0
+	}
+	return float64(a) / float64(b)
+}
+
+func sharing(stats wire.Stats) Sharing {
+	s := Sharing{Bytes: stats.Bytes, SharedBytes: stats.SharedBytes, Lookups: stats.Lookups, Hits: stats.Hits, TableBytes: stats.TableBytes, Fields: []FieldSharing{}}
+	for _, field := range slices.Sorted(maps.Keys(stats.Fields)) {
+		f := stats.Fields[field]
+		s.Fields = append(s.Fields, FieldSharing{field, f.Lookups, f.Hits, f.Bytes, f.SharedBytes})
+	}
+	slices.SortStableFunc(s.Fields, func(a, b FieldSharing) int { return cmp.Compare(b.SharedBytes, a.SharedBytes) })
+	return s
+}

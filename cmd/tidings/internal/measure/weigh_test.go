@@ -1,0 +1,82 @@
+package measure
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/tidings/tidings/internal/wire"
+)
+
+// copies is a cache of plain copies, so that it is known what it weighs. Publishing takes as much again.
+type copies struct {
+	list, published [][]byte
+	fail            error
+}
+
+func (c *copies) decode(data []byte) error {
+	c.list = append(c.list, bytes.Clone(data))
+	return c.fail
+}
+
+func (c *copies) publish() {
+	for _, data := range c.list {
+		c.published = append(c.published, bytes.Clone(data))
+	}
+}
+
+func (c *copies) stats() wire.Stats { return wire.Stats{Bytes: uint64(len(c.list))} }
+
+// blocks returns n blocks of a size for which the allocator has a class.
+func blocks(n int) [][]byte {
+	raw := make([][]byte, n)
+	for i := range raw {
+		raw[i] = bytes.Repeat([]byte{byte(i)}, 1024)
+	}
+	return raw
+}
+
+// TestWeigh: the figures are those of the cache alone, although the encoded objects are not used any more after it.
+func TestWeigh(t *testing.T) {
+	const n = 4000
+	got, stats, err := weigh(t.Context(), blocks(n), func() (cache, error) { return &copies{list: make([][]byte, 0, n)}, nil })
+	if err != nil || stats.Bytes != n {
+		t.Fatal(stats.Bytes, err)
+	}
+	headers := uint64(2 * pointerSize * n) // a slice takes three words, and one of them is taken for the list's
+	near := func(what string, got, want uint64) {
+		if got < want || got > want+want/50 {
+			t.Errorf("%s: %d, want %d or up to 2%% more", what, got, want)
+		}
+	}
+	near("heap bytes", got.HeapBytes, n*1024+headers)
+	near("heap objects", got.HeapObjects, n)
+	if got.CacheBytes < 2*n*1024 || got.CacheObjects < 2*n {
+		t.Errorf("what was published is missing: %+v", got)
+	}
+	if got.DecodeSeconds <= 0 {
+		t.Error("no time has passed")
+	}
+}
+
+func TestWeighEndsEarly(t *testing.T) {
+	broken := errors.New("broken")
+	if _, _, err := weigh(t.Context(), blocks(1), func() (cache, error) { return &copies{fail: broken}, nil }); !errors.Is(err, broken) || err.Error() != "object 1 of the list: broken" {
+		t.Error(err)
+	}
+	if _, _, err := weigh(t.Context(), nil, func() (cache, error) { return nil, broken }); err != broken {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(broken)
+	if _, _, err := weigh(ctx, blocks(1), func() (cache, error) { return &copies{}, nil }); err != broken {
+		t.Error(err)
+	}
+}
+
+func TestHeapStopsAtZero(t *testing.T) {
+	if got := (heap{5, 1}).minus(heap{3, 3}, heap{3, 3}); got != (heap{}) {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/discovery"
+
+	"github.com/tidings/tidings/cmd/tidings/internal/cli"
+	"github.com/tidings/tidings/cmd/tidings/internal/kube"
+	"github.com/tidings/tidings/cmd/tidings/internal/measure"
+	"github.com/tidings/tidings/cmd/tidings/internal/resources"
+)
+
+// measureFlags are the flags of "tidings measure".
+type measureFlags struct {
+	cluster    kube.Flags
+	namespaces kube.Namespaces
+	output     string
+	fields     int
+	maxMB      int64
+	options    measure.Options
+}
+
+// measuredUnasked are the resources that most controllers cache, and those that there are most of.
+var measuredUnasked = []string{
+	"pods", "nodes", "namespaces", "services", "endpointslices.discovery.k8s.io", "configmaps", "secrets", "serviceaccounts", "events",
+	"deployments.apps", "replicasets.apps", "statefulsets.apps", "daemonsets.apps", "jobs.batch", "leases.coordination.k8s.io",
+}
+
+const measureExamples = `  # what would I save, with the resources that most controllers cache
+  tidings measure
+
+  # pods and a custom resource, with and without managedFields
+  tidings measure pods,databases.example.com --trim
+
+  # a large cluster: look at 5000 objects of each, and show which fields are alike
+  tidings measure --sample 5000 --fields 10`
+
+func newMeasure() *cobra.Command {
+	var f measureFlags
+	cmd := &cobra.Command{
+		Use:   "measure [RESOURCE[,RESOURCE...]]",
+		Short: "Show what caching some resources takes with client-go, and with Tidings",
+		Long: `measure answers the question "what would I save?" for your own cluster. It lists each resource once, decodes the same bytes
+with client-go's decoder and with the one of Tidings, and measures the memory of both.
+
+Resources are named as kubectl takes them: plural, singular, short name or kind, with ".group" or ".version.group"
+behind it, several joined by commas, and categories such as "all". Without a name, those are measured that most
+controllers cache. Resources that you may not list are reported, and the others measured.
+
+Nothing is written to the cluster: the only verbs are get, for what the server offers, and list. Of the objects, only
+sizes and names of fields are shown, never a value.`,
+		Example: measureExamples,
+		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
+	}
+	f.bind(cmd)
+	return cmd
+}
+
+func (f *measureFlags) bind(cmd *cobra.Command) {
+	set := cmd.Flags()
+	set.SortFlags = false
+	f.namespaces.Bind(set)
+	set.Lookup("namespace").Usage = "namespaces, repeated or joined by commas (default all)"
+	set.StringVarP(&f.output, "output", "o", "text", "text or json (see docs/measure.md)")
+	set.IntVar(&f.fields, "fields", 0, "also show so many fields of each resource, those that share most")
+	set.BoolVar(&f.options.Trim, "trim", false, "also measure without metadata.managedFields")
+	set.IntVar(&f.options.Sample, "sample", 0, "decode at most so many objects of each resource, and extrapolate (0 = no limit)")
+	set.Int64Var(&f.maxMB, "max-mb", measure.DefaultMaxBytes>>20, "decode at most so many MiB of each resource, and extrapolate; the command needs 4 to 8 times that")
+	f.cluster.Bind(set)
+}
+
+// run measures the resources that args name.
+func (f *measureFlags) run(cmd *cobra.Command, args []string) error {
+	if err := f.check(); err != nil {
+		return cli.Usage(err)
+	}
+	screen := cli.NewScreen(cmd.OutOrStdout(), cmd.ErrOrStderr())
+	defer screen.Close(closeGrace)
+	ctx := cmd.Context()
+	logger := cli.NewLogger(screen.ErrWriter(ctx), slog.LevelWarn)
+	config, err := f.cluster.RESTConfig(logger)
+	if err != nil {
+		return err
+	}
+	opts := f.options
+	opts.MaxBytes, opts.Progress = f.maxMB<<20, screen.Progress
+	if set := cmd.Flags(); set.Changed("namespace") || set.Changed("all-namespaces") {
+		if opts.Namespaces, err = f.namespaces.List(&f.cluster); err != nil {
+			return cli.Usage(err)
+		}
+	}
+	client, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return fmt.Errorf("cannot use the kubeconfig: %w", err)
+	}
+	if opts.Resources, err = findMeasured(ctx, client, args, logger); err != nil {
+		return err
+	}
+	report, err := measure.Run(ctx, config, opts)
+	if err != nil {
+		return err
+	}
+	text, err := f.print(report)
+	if err != nil {
+		return err
+	}
+	return errors.Join(screen.Out(ctx, text), report.Err())
+}
+
+// check finds the mistakes that can be seen without a cluster.
+func (f *measureFlags) check() error {
+	switch {
+	case f.output != "text" && f.output != "json":
+		return fmt.Errorf("--output %q: want text or json", f.output)
+	case f.fields < 0 || f.options.Sample < 0:
+		return errors.New("numbers must not be negative")
+	case f.maxMB < 1 || f.maxMB > 1<<20:
+		return fmt.Errorf("--max-mb %d: want 1 to %d", f.maxMB, 1<<20)
+	}
+	return nil
+}
+
+// print returns the report as the user wants it.
+func (f *measureFlags) print(report measure.Report) ([]byte, error) {
+	if f.output == "text" {
+		return []byte(report.Text(f.fields)), nil
+	}
+	text, err := json.MarshalIndent(report, "", "  ")
+	return append(text, '\n'), err
+}
+
+// findMeasured is find, but without arguments it takes the usual resources, as far as the server has them.
+func findMeasured(ctx context.Context, client discovery.ServerResourcesInterfaceWithContext, args []string, logger *slog.Logger) ([]resources.Resource, error) {
+	if len(args) > 0 {
+		return find(ctx, client, args, logger)
+	}
+	catalog, err := resources.Discover(ctx, client, logger)
+	if err != nil {
+		return nil, err
+	}
+	var found []resources.Resource
+	for _, name := range measuredUnasked {
+		if some, err := catalog.Resolve(name); err == nil {
+			found = append(found, some...)
+		}
+	}
+	if len(found) == 0 {
+		return nil, errors.New("the server has none of the resources that are measured unless others are named; name some")
+	}
+	return found, nil
+}
