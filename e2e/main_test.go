@@ -47,7 +47,7 @@ func TestMain(m *testing.M) {
 }
 
 // plane returns the shared control plane.
-func plane(t *testing.T) *tidingstest.ControlPlane {
+func plane(t testing.TB) *tidingstest.ControlPlane {
 	t.Helper()
 	shared.once.Do(func() {
 		shared.plane, shared.err = tidingstest.LaunchControlPlane(context.Background(), tidingstest.ControlPlaneOptions{UnsafeNoFsync: true})
@@ -59,12 +59,12 @@ func plane(t *testing.T) *tidingstest.ControlPlane {
 }
 
 // ownPlane returns a control plane that the test may kill.
-func ownPlane(t *testing.T) *tidingstest.ControlPlane {
+func ownPlane(t testing.TB) *tidingstest.ControlPlane {
 	t.Helper()
 	return tidingstest.StartControlPlane(t, tidingstest.ControlPlaneOptions{})
 }
 
-func clientFor(t *testing.T, config *rest.Config) *kubernetes.Clientset {
+func clientFor(t testing.TB, config *rest.Config) *kubernetes.Clientset {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -74,7 +74,7 @@ func clientFor(t *testing.T, config *rest.Config) *kubernetes.Clientset {
 }
 
 // newNamespace makes a namespace for the test.
-func newNamespace(t *testing.T, client kubernetes.Interface) string {
+func newNamespace(t testing.TB, client kubernetes.Interface) string {
 	t.Helper()
 	ns, err := client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "e2e-"}}, metav1.CreateOptions{})
 	if err != nil {
@@ -84,7 +84,7 @@ func newNamespace(t *testing.T, client kubernetes.Interface) string {
 }
 
 // startFactory returns a factory that is shut down with the test. The test starts it.
-func startFactory(t *testing.T, config *rest.Config, opts tidings.Options) *tidings.Factory {
+func startFactory(t testing.TB, config *rest.Config, opts tidings.Options) *tidings.Factory {
 	t.Helper()
 	f, err := tidings.NewFactory(config, opts)
 	if err != nil {
@@ -101,7 +101,7 @@ func startFactory(t *testing.T, config *rest.Config, opts tidings.Options) *tidi
 }
 
 // informer returns a started informer of the factory.
-func informer[T tidings.Object](t *testing.T, f *tidings.Factory, scope tidings.Scope) *tidings.SharedInformer[T] {
+func informer[T tidings.Object](t testing.TB, f *tidings.Factory, scope tidings.Scope) *tidings.SharedInformer[T] {
 	t.Helper()
 	inf, err := tidings.Informer[T](f, scope)
 	if err != nil {
@@ -114,7 +114,7 @@ func informer[T tidings.Object](t *testing.T, f *tidings.Factory, scope tidings.
 }
 
 // await returns when cond holds for the informer's newest snapshot. It looks again after each change.
-func await[T tidings.Object](t *testing.T, inf *tidings.SharedInformer[T], what string, cond func(*tidings.Snapshot[T]) bool) {
+func await[T tidings.Object](t testing.TB, inf *tidings.SharedInformer[T], what string, cond func(*tidings.Snapshot[T]) bool) {
 	t.Helper()
 	changed := make(chan struct{}, 1)
 	remove, err := inf.HandleDeltas("await", func(tidings.Delta[T]) {

@@ -95,7 +95,7 @@ func newWorld(t *testing.T, cp *tidingstest.ControlPlane) *world {
 }
 
 // runControllers runs both controllers in a namespace; the function that it returns ends them.
-func runControllers(t *testing.T, config *rest.Config, namespace string, elector controller.Elector) (stop func() error) {
+func runControllers(t testing.TB, config *rest.Config, namespace string, elector controller.Elector) (stop func() error) {
 	t.Helper()
 	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	client := clientFor(t, config)
