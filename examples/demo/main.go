@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -34,7 +35,7 @@ const (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx); err != nil {
+	if err := run(ctx, os.Stdout); err != nil {
 		if ctx.Err() != nil {
 			err = errors.New("interrupted; everything that was started has been ended")
 		}
@@ -43,9 +44,9 @@ func main() {
 	}
 }
 
-func run(ctx context.Context) (err error) {
+func run(ctx context.Context, w io.Writer) (err error) {
 	began := time.Now()
-	out := &narrator{w: os.Stdout}
+	out := &narrator{w: w}
 	out.say("Tidings brings the news of a Kubernetes cluster. This shows it on a real API server, which is gone afterwards.")
 	launch, cancel := context.WithTimeout(ctx, launchTime)
 	defer cancel()

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/tidings/tidings/tidingstest"
+)
+
+// interrupt is a writer that interrupts what writes to it once it says how it is ended.
+type interrupt struct {
+	bytes.Buffer
+	cancel context.CancelFunc
+}
+
+func (i *interrupt) Write(p []byte) (int, error) {
+	defer func() {
+		if strings.Contains(i.String(), "Ctrl-C") {
+			i.cancel()
+		}
+	}()
+	return i.Buffer.Write(p)
+}
+
+// TestUp starts it twice on one folder.
+func TestUp(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a control plane")
+	}
+	tidingstest.CheckLeaks(t)
+	dir := t.TempDir()
+	for range 2 {
+		ctx, cancel := context.WithCancel(t.Context())
+		out := &interrupt{cancel: cancel}
+		if err := run(ctx, out, tidingstest.ControlPlaneOptions{DataDir: dir}); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(out.String(), "export KUBECONFIG="+dir) || !strings.Contains(out.String(), "Stopping") {
+			t.Errorf("it printed:\n%s", out.String())
+		}
+	}
+}
