@@ -49,6 +49,7 @@ func builtinKinds() map[schema.GroupVersionKind]kind {
 	add[coordinationv1.Lease](m, coordinationv1.SchemeGroupVersion)
 	add[corev1.ComponentStatus](m, corev1.SchemeGroupVersion)
 	add[corev1.ConfigMap](m, corev1.SchemeGroupVersion)
+	//lint:ignore SA1019 clusters have them, and controllers cache them
 	add[corev1.Endpoints](m, corev1.SchemeGroupVersion)
 	add[corev1.Event](m, corev1.SchemeGroupVersion)
 	add[corev1.LimitRange](m, corev1.SchemeGroupVersion)

@@ -27,17 +27,17 @@ var (
 )
 
 // podCount is more than a page.
-const podCount = 700
+const podCount = 600
 
-// newServer returns a server with pods and custom resources, and the bytes that these have.
-func newServer(t *testing.T) (*tidingstest.Server, int64) {
+// newServer returns a server with so many pods and custom resources, and the bytes that the latter have.
+func newServer(t *testing.T, pods, custom int) (*tidingstest.Server, int64) {
 	server := tidingstest.NewServer(t, tidingstest.ServerOptions{})
-	for _, pod := range wiretest.Pods(podCount, 1) {
+	for _, pod := range wiretest.Pods(pods, 1) {
 		server.Create(pod)
 	}
 	server.AddResource(databases.GroupVersionResource, databases.Kind)
 	var size int64
-	for _, data := range wiretest.CustomResources(300, 1) {
+	for _, data := range wiretest.CustomResources(custom, 1) {
 		o := &unstructured.Unstructured{}
 		if err := o.UnmarshalJSON(data); err != nil {
 			t.Fatal(err)
@@ -60,7 +60,7 @@ func run(t *testing.T, server *tidingstest.Server, opts Options) Report {
 }
 
 func TestRun(t *testing.T) {
-	server, size := newServer(t)
+	server, size := newServer(t, podCount, 300)
 	report := run(t, server, Options{Resources: []resources.Resource{pods, databases, nodes}, Trim: true})
 	if err := report.Err(); err != nil || len(report.Resources) != 3 {
 		t.Fatal(report.Failures, err)
@@ -113,11 +113,11 @@ func checkWeights(t *testing.T, r Result) {
 
 // TestSample: what is extrapolated is near to what is measured, and the server is not asked for the rest.
 func TestSample(t *testing.T) {
-	server, _ := newServer(t)
+	server, _ := newServer(t, podCount, 0)
 	all := run(t, server, Options{Resources: []resources.Resource{pods}}).Resources[0]
 	before := server.Count(tidingstest.List)
-	some := run(t, server, Options{Resources: []resources.Resource{pods}, Sample: 350}).Resources[0]
-	if some.Objects != podCount || some.Sampled != 350 || !some.Extrapolated {
+	some := run(t, server, Options{Resources: []resources.Resource{pods}, Sample: podCount / 2}).Resources[0]
+	if some.Objects != podCount || some.Sampled != podCount/2 || !some.Extrapolated {
 		t.Errorf("%d objects, %d sampled", some.Objects, some.Sampled)
 	}
 	if n := server.Count(tidingstest.List) - before; n != 1 {
@@ -138,9 +138,9 @@ func TestSample(t *testing.T) {
 }
 
 func TestNamespaces(t *testing.T) {
-	server, _ := newServer(t)
+	server, _ := newServer(t, 50, 0)
 	count := map[string]int64{}
-	for _, pod := range wiretest.Pods(podCount, 1) {
+	for _, pod := range wiretest.Pods(50, 1) {
 		count[pod.Namespace]++
 	}
 	for namespace, want := range count {
@@ -148,12 +148,11 @@ func TestNamespaces(t *testing.T) {
 		if got.Total.Objects != want || got.Err() != nil {
 			t.Errorf("%s: %d pods, want %d: %v", namespace, got.Total.Objects, want, got.Failures)
 		}
-		break
 	}
 }
 
 func TestFailures(t *testing.T) {
-	server, _ := newServer(t)
+	server, _ := newServer(t, 0, 20)
 	resource := schema.GroupResource{Resource: "secrets"}
 	tests := map[string]struct {
 		fault     tidingstest.Fault
@@ -205,7 +204,7 @@ func TestSecretsStayInside(t *testing.T) {
 }
 
 func TestCanceled(t *testing.T) {
-	server, _ := newServer(t)
+	server, _ := newServer(t, 10, 0)
 	reason := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	progress := func(text string) {

@@ -41,6 +41,9 @@ func (r Report) table(b *strings.Builder) {
 			result.Objects, result.Extrapolated, result.WireBytes, result.FetchSeconds, result.ClientGo, result.Tidings, result.ClientGoTrimmed, result.TidingsTrimmed,
 			ratio(result.Tidings.CacheBytes, result.ClientGo.CacheBytes),
 		}
+		if result.Objects == 0 {
+			row.Ratio = 0 // nothing to compare
+		}
 		rows = append(rows, row.cells(result.Resource, percent(result.Sharing.SharedBytes, result.Sharing.Bytes)))
 	}
 	if len(r.Resources) > 1 {
@@ -117,6 +120,9 @@ func (r Report) notes() string {
 		"SYNC is estimated: reading the list once, and decoding it. Handlers, queues and buffers come on top of both.\n"
 	if r.Total.Extrapolated {
 		s += "~ is extrapolated from the first objects of the list; the more objects, the more Tidings shares.\n"
+	}
+	if r.Total.Ratio > 1 {
+		s += "There are too few objects to save anything: nearly all of what Tidings holds is the decoders' fixed part, some ten kB for each resource.\n"
 	}
 	return s
 }

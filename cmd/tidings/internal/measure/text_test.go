@@ -1,0 +1,96 @@
+package measure
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+// example is a report with a bit of everything.
+func example(trim bool) Report {
+	podResult := Result{
+		Resource: "pods", Version: "v1", Encoding: Protobuf, Objects: 10_000, Sampled: 5000, Extrapolated: true, WireBytes: 42_000_000, FetchSeconds: 1,
+		ClientGo: Weight{107_000_000, 1_250_000, 110_000_000, 1_260_000, 0.5, 1.5},
+		Tidings:  Weight{26_000_000, 130_000, 27_500_000, 131_000, 0.25, 1.25},
+		Sharing: Sharing{Bytes: 21_000_000, SharedBytes: 16_800_000, Lookups: 90, Hits: 80, Fields: []FieldSharing{
+			{"spec.containers.env", 50, 45, 9_000_000, 8_000_000}, {"metadata.\x1blabels", 40, 35, 2000, 1000},
+		}},
+	}
+	widgets := Result{
+		Resource: "widgets.example.com", Version: "v1", Encoding: JSON, Objects: 3, Sampled: 3, WireBytes: 999, FetchSeconds: 0.0123,
+		ClientGo: Weight{3000, 60, 3500, 66, 0.001, 0.0133}, Tidings: Weight{2000, 30, 3500, 33, 0.001, 0.0133},
+	}
+	if trim {
+		podResult.ClientGoTrimmed, podResult.TidingsTrimmed = &Weight{CacheBytes: 80_000_000}, &Weight{CacheBytes: 20_000_000}
+		widgets.ClientGoTrimmed, widgets.TidingsTrimmed = &Weight{CacheBytes: 2000}, &Weight{CacheBytes: 1500}
+	}
+	report := Report{Resources: []Result{podResult, widgets}, Failures: []Failure{{"secrets", true, "secrets is \x1bforbidden"}}}
+	report.Total.add(podResult)
+	report.Total.add(widgets)
+	return report
+}
+
+const exampleText = `
+RESOURCE             OBJECTS     WIRE  CLIENT-GO   TIDINGS  RATIO  SHARED  HEAP OBJECTS EACH             SYNC
+pods                   10000  42.0 MB  ~110.0 MB  ~27.5 MB  0.25×     80%       126.0 → 13.1     1.5s → 1.25s
+widgets.example.com        3    999 B     3.5 kB    3.5 kB  1.00×       -        22.0 → 11.0  13.3ms → 13.3ms
+total                  10003  42.0 MB  ~110.0 MB  ~27.5 MB  0.25×               126.0 → 13.1    1.51s → 1.26s
+
+A client-go cache of these 10003 objects holds about 110.0 MB, Tidings about 27.5 MB (0.25×).
+Memory is measured: the live heap after decoding the same bytes, and putting the objects into a store.
+SYNC is estimated: reading the list once, and decoding it. Handlers, queues and buffers come on top of both.
+~ is extrapolated from the first objects of the list; the more objects, the more Tidings shares.
+
+pods BY FIELD        LOOKED UP  FOUND   BYTES  SHARED
+spec.containers.env         50    90%  9.0 MB  8.0 MB
+metadata.\x1blabels         40    88%  2.0 kB  1.0 kB
+
+Not measured:
+  secrets: secrets is \x1bforbidden
+`
+
+func TestText(t *testing.T) {
+	if got := "\n" + example(false).Text(5); got != exampleText {
+		t.Errorf("got %s\nwant %s", got, exampleText)
+	}
+	if strings.Contains(example(false).Text(1), "labels") || strings.Contains(example(false).Text(0), "BY FIELD") {
+		t.Error("more fields than asked for")
+	}
+	trimmed := example(true).Text(0)
+	for _, want := range []string{"TRIMMED:  CLIENT-GO", "~80.0 MB  ~20.0 MB  0.25×", "Without managedFields it is about 80.0 MB and 20.0 MB (0.25×)."} {
+		if !strings.Contains(trimmed, want) {
+			t.Errorf("%q is missing in %s", want, trimmed)
+		}
+	}
+	if got := (Report{Failures: []Failure{{"pods", false, "gone"}}}).Text(0); got != "\nNot measured:\n  pods: gone\n" {
+		t.Errorf("%q", got)
+	}
+	few := Report{Resources: []Result{{Resource: "pods"}}, Total: Total{Ratio: 20}}
+	if got := few.Text(0); !strings.Contains(got, "too few objects") {
+		t.Error(got)
+	}
+}
+
+// TestJSON: the names are those of docs/measure.md, and an empty list is a list.
+func TestJSON(t *testing.T) {
+	text, err := json.Marshal(Report{Resources: []Result{{}}, Failures: []Failure{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"failures":[]`, `"wireBytes":0`, `"clientGo":{"heapBytes":0,"heapObjects":0,"cacheBytes":0,"cacheObjects":0,"decodeSeconds":0,"syncSeconds":0}`} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("%s is missing in %s", want, text)
+		}
+	}
+	if strings.Contains(string(text), "Trimmed") {
+		t.Error("what was not asked for is there")
+	}
+}
+
+func TestSizes(t *testing.T) {
+	for bytes, want := range map[uint64]string{0: "0 B", 999: "999 B", 1000: "1.0 kB", 999_949: "999.9 kB", 999_950: "1.0 MB", 42_000_000: "42.0 MB", 1 << 63: "9.2 EB"} {
+		if got := size(bytes); got != want {
+			t.Errorf("%d: %s, want %s", bytes, got, want)
+		}
+	}
+}
