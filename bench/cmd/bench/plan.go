@@ -11,25 +11,25 @@ import (
 
 // size is how much is measured.
 type size struct {
-	rounds  int // of what is quick or noisy
-	fewer   int // rounds of what takes long
-	pods    int
+	rounds  int
+	pods    int // half of them as JSON
 	burst   int
 	rate    int
-	objects int // of the small objects that writes and lookups are measured with
-	events  int // for a delivery
-	churn   int
+	objects int           // of the small objects that writes and lookups are measured with
+	events  int           // for a delivery
+	churn   int           // events
+	alive   int           // pods that come together in the churn
 	each    time.Duration // for one figure of a loop
 }
 
 var (
 	full = size{
-		rounds: 5, fewer: 3, pods: 50_000, burst: 50_000, rate: 8_000, objects: 10_000, events: 200_000,
-		churn: 2_000_000, each: time.Second,
+		rounds: 3, pods: 50_000, burst: 50_000, rate: 5_000, objects: 10_000, events: 200_000,
+		churn: 2_000_000, alive: 5_000, each: time.Second,
 	}
 	small = size{
-		rounds: 1, fewer: 1, pods: 2_000, burst: 2_000, rate: 200, objects: 10_000, events: 10_000,
-		churn: 100_000, each: 50 * time.Millisecond,
+		rounds: 1, pods: 2_000, burst: 2_000, rate: 200, objects: 10_000, events: 10_000,
+		churn: 20_000, alive: 500, each: 50 * time.Millisecond,
 	}
 )
 
@@ -43,7 +43,7 @@ type job struct {
 
 var (
 	both        = []engine.Name{engine.ClientGo, engine.Tidings}
-	batchSizes  = []int{1, 10, 100, 1000}
+	batches     = map[engine.Name][]int{engine.ClientGo: {1}, engine.Tidings: {1, 10, 100, 1000}} // client-go's store has none
 	noWatchList = []string{"KUBE_FEATURE_WatchListClient=false"}
 	detector    = []string{"KUBE_CACHE_MUTATION_DETECTOR=true"}
 )
@@ -111,7 +111,7 @@ func (s size) loopJobs() []job {
 			job{engine: name, spec: measure.Spec{Index: &measure.Index{Engine: name, Objects: 10 * s.objects, Values: 100, Duration: s.each}}},
 			job{engine: name, spec: measure.Spec{Queue: &measure.Queue{Engine: name, Duration: s.each}}})
 		for _, readers := range []int{0, 10} {
-			for _, batch := range batchSizes {
+			for _, batch := range batches[name] {
 				spec := measure.Spec{Batches: &measure.Batches{Engine: name, Objects: s.objects, Batch: batch, Readers: readers, Duration: s.each / 2}}
 				jobs = append(jobs, job{engine: name, spec: spec})
 			}

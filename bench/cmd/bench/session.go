@@ -37,7 +37,7 @@ func (s *session) writeResults(ctx context.Context, path string) error {
 	}
 	page := report.Page{
 		Samples: &s.samples, Profiles: s.profiles, Churn: s.churn, ChurnEvents: s.size.churn,
-		Pods: s.size.pods, Rounds: s.size.rounds, Fewer: s.size.fewer, Took: time.Since(start),
+		Pods: s.size.pods, Rounds: s.size.rounds, Took: time.Since(start),
 	}
 	text, err := page.Markdown()
 	if err != nil {
@@ -106,20 +106,20 @@ func (s *session) measurePods(ctx context.Context) error {
 		if err := s.rounds(ctx, s.size.rounds, s.size.stackJobs(host)); err != nil {
 			return err
 		}
-		if err := s.rounds(ctx, s.size.fewer, s.size.guardJobs(host)); err != nil {
+		if err := s.rounds(ctx, s.size.rounds, s.size.guardJobs(host)); err != nil {
 			return err
 		}
-		return s.profile(ctx, host, server.Protobuf, "typed pods from protobuf: initial sync, then a burst of events")
+		return s.profile(ctx, host, server.Protobuf, "typed pods from protobuf")
 	})
 }
 
 func (s *session) measureJSON(ctx context.Context) error {
 	config := server.Config{Encoding: server.JSON, Pods: s.size.pods / 2, Burst: s.size.burst / 5}
 	return s.withServer(ctx, config, func(host string) error {
-		if err := s.rounds(ctx, s.size.fewer, s.size.jsonJobs(host)); err != nil {
+		if err := s.rounds(ctx, s.size.rounds, s.size.jsonJobs(host)); err != nil {
 			return err
 		}
-		return s.profile(ctx, host, server.JSON, "unstructured pods from JSON: initial sync, then a burst of events")
+		return s.profile(ctx, host, server.JSON, "unstructured pods from JSON")
 	})
 }
 
@@ -137,22 +137,27 @@ func (s *session) profile(ctx context.Context, host string, encoding server.Enco
 		return fmt.Errorf("profile: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	file := filepath.Join(dir, "cpu.pprof")
+	files := map[server.Phase]string{measure.Sync: filepath.Join(dir, "sync"), server.Burst: filepath.Join(dir, "burst")}
 	config := engine.Config{Host: host, Encoding: encoding}
-	spec := measure.Spec{Stack: &measure.Stack{Engine: engine.Tidings, Config: config, Phases: []server.Phase{server.Burst}, Profile: file}}
-	if _, err := runMeasurement(ctx, spec, nil); err != nil {
+	stack := &measure.Stack{Engine: engine.Tidings, Config: config, Phases: []server.Phase{server.Burst}, Profiles: files}
+	if _, err := runMeasurement(ctx, measure.Spec{Stack: stack}, nil); err != nil {
 		return fmt.Errorf("profile: %w", err)
 	}
-	p, err := report.ReadProfile(file, title)
-	s.profiles = append(s.profiles, p)
-	return err
+	for _, phase := range []server.Phase{measure.Sync, server.Burst} {
+		p, err := report.ReadProfile(files[phase], fmt.Sprintf("%s, %s", title, phase))
+		if err != nil {
+			return err
+		}
+		s.profiles = append(s.profiles, p)
+	}
+	return nil
 }
 
 func (s *session) measureChurn(ctx context.Context) error {
 	if !strings.Contains("churn", s.only) {
 		return nil
 	}
-	config := server.Config{Encoding: server.Protobuf, Pods: 1000, Churn: s.size.churn}
+	config := server.Config{Encoding: server.Protobuf, Pods: 1000, Churn: s.size.churn, Generation: s.size.alive}
 	return s.withServer(ctx, config, func(host string) (err error) {
 		stack := &measure.Stack{
 			Engine: engine.Tidings, Phases: []server.Phase{server.Churn},

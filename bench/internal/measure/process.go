@@ -2,9 +2,11 @@ package measure
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
+	"runtime/pprof"
 	"strconv"
 	"strings"
 	"syscall"
@@ -77,3 +79,20 @@ func spend(f func() error) (cost, error) {
 
 // per is a duration in microseconds for each of n.
 func per(d time.Duration, n int) float64 { return float64(d.Nanoseconds()) / 1000 / float64(n) }
+
+// profiled calls f and writes a CPU profile of it to the file, unless path is empty.
+func profiled(path string, f func() error) error {
+	if path == "" {
+		return f()
+	}
+	out, err := os.Create(path)
+	if err != nil {
+		return fmt.Errorf("profile: %w", err)
+	}
+	if err := pprof.StartCPUProfile(out); err != nil {
+		return errors.Join(fmt.Errorf("profile: %w", err), out.Close())
+	}
+	err = f()
+	pprof.StopCPUProfile()
+	return errors.Join(err, out.Close())
+}

@@ -2,10 +2,9 @@ package measure
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"os"
 	"runtime"
-	"runtime/pprof"
 	"slices"
 
 	"github.com/tidings/tidings/bench/internal/engine"
@@ -20,9 +19,12 @@ type Stack struct {
 	Engine engine.Name
 	Config engine.Config
 	Phases []server.Phase
-	// Profile is a file that gets the CPU profile of everything; empty for none.
-	Profile string
+	// Profiles are files that get the CPU profiles of phases, or of Sync.
+	Profiles map[server.Phase]string `json:",omitempty"`
 }
+
+// Sync is what a Stack does before its first phase: the initial list.
+const Sync server.Phase = "sync"
 
 // run is a Stack while it is measured.
 type run struct {
@@ -35,41 +37,26 @@ type run struct {
 }
 
 // Run syncs the informer and goes through the phases one after the other.
-func (s Stack) Run(ctx context.Context) (Metrics, error) {
+func (s Stack) Run(ctx context.Context) (metrics Metrics, err error) {
 	r := &run{Stack: s, out: Metrics{}}
 	if err := s.get(ctx, "/bench/plan", &r.plan); err != nil {
 		return nil, err
 	}
-	stop, err := profile(s.Profile)
-	if err != nil {
-		return nil, err
+	err = profiled(s.Profiles[Sync], func() error { return r.sync(ctx) })
+	if r.running != nil {
+		defer func() { err = errors.Join(err, r.running.Stop()) }()
 	}
-	if err := r.sync(ctx); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	last := r.plan.Last[server.Relist]
 	for _, phase := range s.Phases {
-		if err := r.phase(ctx, phase, last); err != nil {
+		if err := profiled(s.Profiles[phase], func() error { return r.phase(ctx, phase, last) }); err != nil {
 			return nil, fmt.Errorf("%s: %w", phase, err)
 		}
 		last = max(last, r.plan.Last[phase])
 	}
-	if err := stop(); err != nil {
-		return nil, err
-	}
-	return r.out, r.running.Stop()
-}
-
-// profile starts a CPU profile.
-func profile(path string) (stop func() error, err error) {
-	if path == "" {
-		return func() error { return nil }, nil
-	}
-	f, err := os.Create(path)
-	if err != nil {
-		return nil, fmt.Errorf("profile: %w", err)
-	}
-	return func() error { pprof.StopCPUProfile(); return f.Close() }, pprof.StartCPUProfile(f)
+	return r.out, nil
 }
 
 // sync measures the way to the handler's last initial object, and what is then in memory.
@@ -101,6 +88,9 @@ func (r *run) sync(ctx context.Context) error {
 
 // phase lets the server go through one phase, the versions of which begin behind last.
 func (r *run) phase(ctx context.Context, phase server.Phase, last uint64) error {
+	if _, ok := r.plan.Last[phase]; !ok {
+		return errors.New("the server has no such phase")
+	}
 	events := int(r.plan.Last[phase] - last)
 	switch phase {
 	case server.Relist:

@@ -92,7 +92,7 @@ func (r Row) cell(f Figure, have bool) string {
 }
 
 func (r Row) ratio(v float64) string {
-	if math.IsNaN(v) {
+	if math.IsNaN(v) || v < 0 { // a difference of two measurements can be negative
 		return "–"
 	}
 	if v >= 10 {
@@ -138,11 +138,11 @@ func (r Row) met(ratio float64, ours Figure, have bool) string {
 
 // number prints three significant digits, and all of a larger integer part with commas.
 func number(v float64) string {
+	if v < 0.005 && v > -0.005 {
+		return "0"
+	}
 	if v < 0 {
 		return "−" + number(-v)
-	}
-	if v < 0.005 {
-		return "0"
 	}
 	if v < 1000 {
 		digits := 2

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 	"math/rand/v2"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,21 +14,20 @@ import (
 )
 
 const (
-	generationSize = 5000 // pods that come together: a cluster's worth of new workloads, nodes and images
-	generations    = 4    // that live at the same time
-	eventsPerPod   = 4    // created, changed twice, deleted
+	generations  = 4 // that live at the same time, with one more while it comes
+	eventsPerPod = 4 // created, changed twice, deleted
 )
 
-// churn returns n events, or some more to end with a whole generation. Generation after generation of pods comes, is
+// churn returns about n events, in whole generations. Generation after generation of pods comes, is
 // changed twice and goes when newer ones are there. No two generations have a value in common that a cluster makes up.
-func churn(e Encoding, n int) (events iter.Seq[[]byte], last uint64) {
+func churn(e Encoding, n, generationSize int) (events iter.Seq[[]byte], last uint64) {
 	count := (n + generationSize*eventsPerPod - 1) / (generationSize * eventsPerPod)
-	last = firstVersion + uint64(count+generations)*generationSize*eventsPerPod
+	last = firstVersion + uint64((count+generations)*generationSize*eventsPerPod)
 	return func(yield func([]byte) bool) {
 		c := &churner{encoding: e, yield: yield, writer: podWriter{rng: rand.New(rand.NewPCG(3, 3)), version: firstVersion}}
 		var alive [][]*corev1.Pod
 		for g := range count {
-			pods := wiretest.Pods(generationSize, uint64(1000+g))
+			pods := newGeneration(generationSize, g)
 			if alive = append(alive, pods); !c.live(pods) {
 				return
 			}
@@ -40,6 +40,13 @@ func churn(e Encoding, n int) (events iter.Seq[[]byte], last uint64) {
 		}
 		c.finish(alive, last)
 	}, last
+}
+
+// newGeneration returns pods of which no two have one name, which random names do not promise.
+func newGeneration(size, number int) []*corev1.Pod {
+	return slices.CompactFunc(wiretest.Pods(size, uint64(1000+number)), func(a, b *corev1.Pod) bool {
+		return a.Namespace == b.Namespace && a.Name == b.Name
+	})
 }
 
 // churner writes the events of a churn.

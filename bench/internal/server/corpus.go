@@ -45,7 +45,7 @@ func newCorpus(c Config) (*corpus, error) {
 		return nil, err
 	}
 	if c.Churn > 0 {
-		out.phases[Churn], out.plan.Last[Churn] = churn(c.Encoding, c.Churn)
+		out.phases[Churn], out.plan.Last[Churn] = churn(c.Encoding, c.Churn, c.Generation)
 	}
 	return out, nil
 }

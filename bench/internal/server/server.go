@@ -34,13 +34,16 @@ const (
 // pause is the time between two events of Rate.
 const pause = time.Millisecond
 
-// Config says how much a server has to send. All of it is counted in pods or events.
+// Config says how much a server has to send, in pods or events.
 type Config struct {
 	Encoding Encoding
 	Pods     int // of the initial list
 	Burst    int // at most Pods
 	Rate     int // at most Pods
-	Churn    int
+	Churn    int // about
+	// Generation is how many pods come together in Churn, with workloads, nodes and images of their own. Five times
+	// as many are alive at most.
+	Generation int
 }
 
 // Plan is what a client has to expect.

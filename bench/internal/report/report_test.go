@@ -1,0 +1,132 @@
+package report
+
+import (
+	"os"
+	"path/filepath"
+	"runtime/pprof"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidings/tidings/bench/internal/engine"
+	"github.com/tidings/tidings/bench/internal/measure"
+)
+
+func TestSamples(t *testing.T) {
+	var s Samples
+	if _, ok := s.Get(engine.Tidings, "x"); ok {
+		t.Error("a figure of nothing")
+	}
+	for _, v := range []float64{10, 30, 20} {
+		s.Add(engine.Tidings, "a ", measure.Metrics{"x": v})
+	}
+	if f, ok := s.Get(engine.Tidings, "a x"); !ok || f.Median != 20 || f.Spread != 0.5 {
+		t.Errorf("got %+v, want a median of 20 with a spread of 0.5", f)
+	}
+	s.Add(engine.Tidings, "a ", measure.Metrics{"x": 40})
+	if f, _ := s.Get(engine.Tidings, "a x"); f.Median != 25 {
+		t.Errorf("the median of 10, 20, 30, 40 is %v, want 25", f.Median)
+	}
+}
+
+func TestLine(t *testing.T) {
+	for _, test := range []struct {
+		row          Row
+		theirs, ours float64
+		want         string
+	}{
+		{Row{What: "w", Metric: "m", Unit: "µs", Target: 0.22}, 50, 10, "w | 50.0 µs | 10.0 µs | 0.20× | ≤ 0.22× | yes"},
+		{Row{What: "w", Metric: "m", Unit: "µs", Target: 0.22}, 50, 12, "w | 50.0 µs | 12.0 µs | 0.24× | ≤ 0.22× | **no**"},
+		{Row{What: "w", Metric: "m", Target: 100, AtLeast: true}, 100, 12345, "w | 100 | 12,345 | 123× | ≥ 100× | yes"},
+		{Row{What: "w", Metric: "m", Target: 100, AtLeast: true}, 200, 12345, "w | 200 | 12,345 | 61.7× | ≥ 100× | **no**"},
+		{Row{What: "w", Metric: "m", Unit: "µs", Target: 0.3, Absolute: true}, 0.5, 0.2, "w | 0.50 µs | 0.20 µs | 0.40× | ≤ 0.3 µs | yes"},
+		{Row{What: "w", Metric: "m", Target: 0.5, Absolute: true, Zero: true}, 6, 0, "w | 6.00 | 0 | 0.00× | 0 | yes"},
+		{Row{What: "w", Metric: "m", Scale: 1e6, Unit: "MB"}, 8e8, 2e8, "w | 800 MB | 200 MB | 0.25× |  | "},
+	} {
+		var s Samples
+		s.Add(engine.ClientGo, "", measure.Metrics{"m": test.theirs})
+		s.Add(engine.Tidings, "", measure.Metrics{"m": test.ours})
+		if got := strings.Join(test.row.line(&s), " | "); got != test.want {
+			t.Errorf("got  %s\nwant %s", got, test.want)
+		}
+	}
+}
+
+func TestLineWithoutFigures(t *testing.T) {
+	got := strings.Join(Row{What: "w", Metric: "m", Target: 1}.line(&Samples{}), " | ")
+	if want := "w | – | – | – | ≤ 1× | not measured"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// TestRowsDiffer finds rows that were copied and not changed.
+func TestRowsDiffer(t *testing.T) {
+	seen := map[string]bool{}
+	for _, r := range append(rows, moreRows...) {
+		if seen[r.What] {
+			t.Errorf("two rows say %q", r.What)
+		}
+		seen[r.What] = true
+	}
+}
+
+func TestArea(t *testing.T) {
+	for want, stack := range map[string][]string{
+		"decoding protobuf":                           {"memeqbody", "github.com/tidings/tidings/internal/wire/proto.(*table).get", "github.com/tidings/tidings/source.next"},
+		"allocation, with the collector's assistance": {"runtime.scanObject", "runtime.mallocgc", "github.com/tidings/tidings/store.(*node).clone"},
+		"informer, mutation guard and delivery":       {"github.com/tidings/tidings.(*core).publish"},
+		"everything else":                             {"main.main"},
+	} {
+		if got := area(stack); got != want {
+			t.Errorf("%v is %q, want %q", stack, got, want)
+		}
+	}
+}
+
+func TestPage(t *testing.T) {
+	page := Page{
+		Samples: &Samples{}, Pods: 50_000, Rounds: 5, ChurnEvents: 2_000_000,
+		Churn:    measure.Metrics{"heap at 010%": 50e6, "heap at 020%": 51e6, "heap": 1},
+		Profiles: []Profile{readOwnProfile(t)},
+	}
+	text, err := page.Markdown()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"50,000 made-up pods", "| 200,000 | 50.0 MB |\n| 400,000 | 51.0 MB |", "### Profile: spinning", "## How to repeat"} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("%q is missing in\n%s", want, text)
+		}
+	}
+}
+
+// readOwnProfile profiles this test while it does nothing useful.
+func readOwnProfile(t *testing.T) Profile {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "cpu.pprof")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := pprof.StartCPUProfile(f); err != nil {
+		t.Fatal(err)
+	}
+	for start := time.Now(); time.Since(start) < 50*time.Millisecond; {
+	}
+	pprof.StopCPUProfile()
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	p, err := ReadProfile(path, "spinning")
+	if err != nil {
+		t.Fatal(err)
+	}
+	total := 0.0
+	for _, s := range p.Areas {
+		total += s.Part
+	}
+	if len(p.Areas) > 0 && (total < 0.999 || total > 1.001) {
+		t.Errorf("the areas make %v, want 1", total)
+	}
+	return p
+}
