@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"mime"
 	"net/http"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tidings/tidings/internal/wire/json"
+	"github.com/tidings/tidings/internal/wire/proto"
 	"github.com/tidings/tidings/object"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -63,6 +65,12 @@ func (e *ContentTypeError) Error() string {
 func bodyError(err error, target Target) error {
 	if limit, ok := errors.AsType[*json.LimitError](err); ok {
 		return fmt.Errorf("%w (%s)", &TooLargeError{Size: -1, Limit: limit.Limit}, limit.What)
+	}
+	if limit, ok := errors.AsType[*proto.LimitError](err); ok {
+		metadata := startOf(limit.Start, 1)
+		key := object.Key{Namespace: string(startOf(metadata, 3)), Name: string(startOf(metadata, 1))}
+		size := int64(min(limit.Size, math.MaxInt64))
+		return fmt.Errorf("%v: %w", target, &TooLargeError{Size: size, Limit: limit.Limit, Key: key})
 	}
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf("%v: the connection broke in the middle: %w", target, err)

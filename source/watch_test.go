@@ -115,8 +115,11 @@ func TestTooLargeNamesObject(t *testing.T) {
 		target.MaxObjectBytes = 100
 		stream := mustWatch(t, newHTTP[*corev1.Pod](t, s, target), source.WatchOptions[*corev1.Pod]{})
 		_, err := stream.Next(nil)
-		if e, ok := errors.AsType[*source.TooLargeError](err); !ok || e.Key != (object.Key{Namespace: "a", Name: "x"}) || e.Size <= 100 {
-			t.Errorf("got %v", err)
+		_, _, listErr := list(t.Context(), newHTTP[*corev1.Pod](t, s, target), source.ListOptions[*corev1.Pod]{})
+		for _, err := range []error{err, listErr} {
+			if e, ok := errors.AsType[*source.TooLargeError](err); !ok || e.Key != (object.Key{Namespace: "a", Name: "x"}) || e.Size <= 100 {
+				t.Errorf("got %v", err)
+			}
 		}
 	})
 }

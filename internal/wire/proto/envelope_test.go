@@ -176,7 +176,7 @@ func TestListReaderErrors(t *testing.T) {
 		}
 	}
 	_, err = readList(NewListReader(bufio.NewReader(bytes.NewReader(data)), 50_000), d)
-	if err == nil || !strings.Contains(err.Error(), "item 3:") || !strings.Contains(err.Error(), "more than the 50000 allowed") {
+	if e, ok := errors.AsType[*LimitError](err); !ok || e.Limit != 50_000 || e.Size <= 50_000 || !strings.Contains(err.Error(), "item 3:") {
 		t.Errorf("large item: got %v", err)
 	}
 	if _, err := readList(NewListReader(bufio.NewReader(strings.NewReader(`{"kind"`)), 0), d); !errors.Is(err, ErrNoMagic) {

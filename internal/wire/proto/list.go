@@ -13,6 +13,18 @@ import (
 // DefaultMaxItem is the size in bytes that a ListReader allows one item; etcd accepts about a tenth of that.
 const DefaultMaxItem = 16 << 20
 
+// LimitError says that an item of a list is larger than its reader allows.
+type LimitError struct {
+	Size  uint64 // of the item, in bytes, as the list says
+	Limit int    // in bytes
+	Start []byte // how the item starts, as far as that has arrived already
+}
+
+// Error implements error.
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("%d bytes are more than the %d allowed for one item", e.Size, e.Limit)
+}
+
 // The numbers of the fields of every list type.
 const (
 	listMeta  = 1
@@ -43,8 +55,8 @@ const (
 	inRaw                // among the fields of the list, of which l.raw bytes are left
 )
 
-// NewListReader returns a reader for the list that begins at r. No item may be larger than maxItem bytes; 0 means
-// DefaultMaxItem.
+// NewListReader returns a reader for the list that begins at r. An item that is larger than maxItem bytes is a
+// *LimitError; 0 means DefaultMaxItem.
 func NewListReader(r *bufio.Reader, maxItem int) *ListReader {
 	if maxItem <= 0 {
 		maxItem = DefaultMaxItem
@@ -174,7 +186,8 @@ func (l *ListReader) listField() ([]byte, error) {
 // take returns the next size bytes, valid until release. It grows its memory only as the bytes arrive.
 func (l *ListReader) take(size uint64) ([]byte, error) {
 	if size > uint64(l.maxItem) {
-		return nil, fmt.Errorf("%d bytes are more than the %d allowed for one item", size, l.maxItem)
+		start, _ := l.r.Peek(l.r.Buffered()) // cannot fail, the bytes are buffered
+		return nil, &LimitError{Size: size, Limit: l.maxItem, Start: bytes.Clone(start)}
 	}
 	n := int(size)
 	if n <= l.r.Size() {

@@ -5,10 +5,9 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-)
 
-// needed are the fields that the stack cannot do without.
-var needed = [...]string{"metadata.name", "metadata.namespace", "metadata.uid", "metadata.resourceVersion", "metadata.deletionTimestamp"}
+	"github.com/tidings/tidings/internal/wire"
+)
 
 // trimTree is the set of trims below one field. A nil tree trims nothing.
 type trimTree struct {
@@ -54,34 +53,37 @@ func parseTrims(typ reflect.Type, trims []string) (*trimTree, error) {
 }
 
 func addTrim(root *trimTree, typ reflect.Type, trim string) error {
-	path, key, bracketed := strings.Cut(trim, "[")
-	if bracketed && !strings.HasSuffix(key, "]") {
-		return fmt.Errorf("trim %q: the bracket is not closed", trim)
+	path, err := wire.ParseTrim(trim)
+	if err != nil {
+		return err
 	}
-	for _, n := range needed {
-		if path == n || strings.HasPrefix(n, path+".") && !bracketed {
-			return fmt.Errorf("trim %q: %s is needed and cannot be trimmed", trim, n)
+	at, known, last := root, "", len(path.Names)-1
+	for i, name := range path.Names {
+		if path.Entry[i] {
+			if i < last {
+				return fmt.Errorf("trim %q: parts of a map's entry cannot be trimmed; name the whole entry", trim)
+			}
+			return at.addEntry(typ, trim, known, name)
 		}
-	}
-	at, known := root, ""
-	for name := range strings.SplitSeq(path, ".") {
 		next, ok := fieldType(typ, name)
 		if !ok {
 			return fmt.Errorf("trim %q: there is no field %q%s", trim, name, nearest(typ, known, name))
 		}
 		typ, at, known = next, at.child(name), join(known, name)
 	}
-	if !bracketed {
-		at.whole = true
-		return nil
-	}
+	at.whole = true
+	return nil
+}
+
+// addEntry trims one entry of the map of type typ at path.
+func (t *trimTree) addEntry(typ reflect.Type, trim, path, key string) error {
 	if typ.Kind() != reflect.Map {
 		return fmt.Errorf("trim %q: %s is not a map", trim, path)
 	}
-	if at.entries == nil {
-		at.entries = map[string]bool{}
+	if t.entries == nil {
+		t.entries = map[string]bool{}
 	}
-	at.entries[strings.TrimSuffix(key, "]")] = true
+	t.entries[key] = true
 	return nil
 }
 

@@ -104,16 +104,17 @@ func TestTrimDoesNotLeak(t *testing.T) {
 
 func TestTrimErrors(t *testing.T) {
 	for trim, want := range map[string]string{
-		"metadata.name":                      "metadata.name is needed and cannot be trimmed",
-		"metadata":                           "metadata.name is needed",
-		"metadata.uid":                       "metadata.uid is needed",
-		"metadata.managedfields":             `did you mean "metadata.managedFields"?`,
-		"spec.container.env":                 `did you mean "spec.containers"?`,
-		"stats":                              `did you mean "status"?`,
-		"spec.containers[0]":                 "spec.containers is not a map",
-		"metadata.labels[app":                "the bracket is not closed",
-		"metadata.creationTimestamp.seconds": "metadata.creationTimestamp has no fields that can be trimmed one by one",
-		"":                                   `there is no field ""`,
+		"metadata.name":          "metadata.name cannot be trimmed",
+		"metadata":               "metadata.name cannot be trimmed",
+		"metadata.uid":           "metadata.uid cannot be trimmed",
+		"metadata.managedfields": `did you mean "metadata.managedFields"?`,
+		"spec.container.env":     `did you mean "spec.containers"?`,
+		"stats":                  `did you mean "status"?`,
+		"spec.containers[0]":     "spec.containers is not a map",
+		"metadata.labels[app":    "want one map entry in brackets",
+		"spec.containers.resources.requests[cpu].format": "name the whole entry",
+		"metadata.creationTimestamp.seconds":             "metadata.creationTimestamp has no fields that can be trimmed one by one",
+		"":                                               "a field name is missing",
 	} {
 		_, err := New[*corev1.Pod](wire.Options{Trim: []string{trim}})
 		if err == nil || !strings.Contains(err.Error(), want) {
