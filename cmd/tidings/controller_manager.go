@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/tidings/tidings/cmd/tidings/internal/cli"
@@ -92,6 +93,7 @@ func (f *managerFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeProtobuf, runtime.ContentTypeProtobuf+","+runtime.ContentTypeJSON
 	config.QPS, config.Burst = f.qps, cmp.Or(f.burst, int(2*f.qps))
 	if f.qps == 0 {
 		config.QPS = -1
