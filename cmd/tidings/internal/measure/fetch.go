@@ -30,6 +30,8 @@ const (
 
 var errPageTimeout = errors.New("the server took more than " + pageTimeout.String() + " for one page of the list; is it overloaded?")
 
+var errEmptyPage = errors.New("the server sent an empty page of the list and says that more follow")
+
 // accepts is what is asked for in each encoding. There is no second choice: the two would not compare.
 var accepts = map[Encoding]string{Protobuf: "application/vnd.kubernetes.protobuf", JSON: "application/json"}
 
@@ -97,12 +99,16 @@ func address(r schema.GroupVersionResource, namespace string) string {
 
 func (f *fetcher) list(ctx context.Context, address string, encoding Encoding, c *collection) error {
 	for token := ""; ; {
+		before := c.read
 		meta, err := f.page(ctx, address, token, encoding, c)
 		if err != nil {
 			return err
 		}
 		if token = meta.Continue; token == "" {
 			return nil
+		}
+		if c.read == before {
+			return errEmptyPage // the next one may be no better, without an end
 		}
 		if f.full(c) && meta.RemainingItemCount != nil {
 			c.unread += *meta.RemainingItemCount

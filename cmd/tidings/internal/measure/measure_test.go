@@ -203,6 +203,17 @@ func TestSecretsStayInside(t *testing.T) {
 	}
 }
 
+// TestEmptyPages: a server that never comes to an end is not followed there.
+func TestEmptyPages(t *testing.T) {
+	server, _ := newServer(t, 0, 1)
+	body := []byte(`{"kind":"DatabaseList","apiVersion":"db.example.com/v1","metadata":{"continue":"more"},"items":[]}`)
+	server.InjectAlways(tidingstest.Any, tidingstest.Fault{Answer: &tidingstest.Answer{Code: http.StatusOK, ContentType: "application/json", Body: body}})
+	report := run(t, server, Options{Resources: []resources.Resource{databases}})
+	if len(report.Failures) != 1 || report.Failures[0].Message != errEmptyPage.Error() {
+		t.Errorf("%+v", report)
+	}
+}
+
 func TestCanceled(t *testing.T) {
 	server, _ := newServer(t, 10, 0)
 	reason := errors.New("enough")
