@@ -50,7 +50,7 @@ func (e *engine[O]) scaleUp(ctx context.Context, owner O, want spec, active []*c
 	var mu sync.Mutex
 	var created []*corev1.Pod
 	err := slowStart(n, func() error {
-		p, err := e.create(ctx, owner, pod)
+		p, err := e.create(ctx, owner, *pod)
 		if err != nil {
 			return err
 		}
@@ -113,8 +113,9 @@ func namePrefix(owner string) string {
 	return owner
 }
 
-func (e *engine[O]) create(ctx context.Context, owner O, pod *corev1.Pod) (*corev1.Pod, error) {
-	created, err := e.client.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
+// create creates the pod, which is a copy since clients write to the type of what they encode, and several share the rest.
+func (e *engine[O]) create(ctx context.Context, owner O, pod corev1.Pod) (*corev1.Pod, error) {
+	created, err := e.client.CoreV1().Pods(pod.Namespace).Create(ctx, &pod, metav1.CreateOptions{})
 	if err != nil {
 		e.doubt.note(object.KeyOf(owner), err)
 		if !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
