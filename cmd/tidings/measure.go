@@ -71,7 +71,7 @@ func (f *measureFlags) bind(cmd *cobra.Command) {
 	set.IntVar(&f.fields, "fields", 0, "also show so many fields of each resource, those that share most")
 	set.BoolVar(&f.options.Trim, "trim", false, "also measure without metadata.managedFields")
 	set.IntVar(&f.options.Sample, "sample", 0, "decode at most so many objects of each resource, and extrapolate (0 = no limit)")
-	set.Int64Var(&f.maxMB, "max-mb", measure.DefaultMaxBytes>>20, "decode at most so many MiB of each resource, and extrapolate; the command needs 4 to 8 times that")
+	set.Int64Var(&f.maxMB, "max-mb", measure.DefaultMaxBytes>>20, "decode at most so many MiB of each resource, and extrapolate; the command needs 5 to 10 times that")
 	f.cluster.Bind(set)
 }
 

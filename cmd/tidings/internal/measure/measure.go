@@ -32,7 +32,7 @@ type Options struct {
 	// Sample is how many objects of each resource are decoded; 0 means all that MaxBytes lets in.
 	Sample int
 	// MaxBytes is how many encoded bytes of each resource are decoded; 0 means DefaultMaxBytes. The process needs
-	// about four times as much memory, with unstructured objects eight times.
+	// about five times as much memory, with unstructured objects ten times.
 	MaxBytes int64
 	// Trim measures without metadata.managedFields too.
 	Trim bool

@@ -25,7 +25,10 @@ func (r Report) Text(fields int) string {
 		}
 	}
 	if len(r.Failures) > 0 {
-		b.WriteString("\nNot measured:\n")
+		if b.Len() > 0 {
+			b.WriteByte('\n')
+		}
+		b.WriteString("Not measured:\n")
 		for _, f := range r.Failures {
 			fmt.Fprintf(&b, "  %s: %s\n", f.Resource, cli.Printable(f.Message))
 		}

@@ -62,7 +62,7 @@ func TestText(t *testing.T) {
 			t.Errorf("%q is missing in %s", want, trimmed)
 		}
 	}
-	if got := (Report{Failures: []Failure{{"pods", false, "gone"}}}).Text(0); got != "\nNot measured:\n  pods: gone\n" {
+	if got := (Report{Failures: []Failure{{"pods", false, "gone"}}}).Text(0); got != "Not measured:\n  pods: gone\n" {
 		t.Errorf("%q", got)
 	}
 	few := Report{Resources: []Result{{Resource: "pods"}}, Total: Total{Ratio: 20}}
