@@ -9,6 +9,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -43,6 +44,8 @@ func run(ctx context.Context, args []string) error {
 	}
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	quick := flags.Bool("quick", false, "measure small things, once")
+	rounds := flags.Int("rounds", 0, "how often to measure everything; 0 means 3, and 1 with -quick")
+	events := flags.Int("churn", 0, "how many events the churn has; 0 means two million, and few with -quick")
 	only := flags.String("only", "", "measure only what has this in its name")
 	out := flags.String("o", "RESULTS.md", "where the results go")
 	if err := flags.Parse(args); err != nil {
@@ -55,6 +58,7 @@ func run(ctx context.Context, args []string) error {
 	if *quick {
 		size = small
 	}
+	size.rounds, size.churn = cmp.Or(*rounds, size.rounds), cmp.Or(*events, size.churn)
 	s := &session{size: size, only: *only, log: os.Stderr}
 	if command == "churn" {
 		return s.printChurn(ctx, os.Stdout)

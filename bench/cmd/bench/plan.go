@@ -12,7 +12,7 @@ import (
 // size is how much is measured.
 type size struct {
 	rounds  int
-	pods    int // half of them as JSON
+	pods    int // a fifth of them as JSON
 	burst   int
 	rate    int
 	objects int           // of the small objects that writes and lookups are measured with

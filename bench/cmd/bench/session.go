@@ -106,7 +106,7 @@ func (s *session) measurePods(ctx context.Context) error {
 		if err := s.rounds(ctx, s.size.rounds, s.size.stackJobs(host)); err != nil {
 			return err
 		}
-		if err := s.rounds(ctx, s.size.rounds, s.size.guardJobs(host)); err != nil {
+		if err := s.rounds(ctx, 1, s.size.guardJobs(host)); err != nil {
 			return err
 		}
 		return s.profile(ctx, host, server.Protobuf, "typed pods from protobuf")
@@ -114,7 +114,7 @@ func (s *session) measurePods(ctx context.Context) error {
 }
 
 func (s *session) measureJSON(ctx context.Context) error {
-	config := server.Config{Encoding: server.JSON, Pods: s.size.pods / 2, Burst: s.size.burst / 5}
+	config := server.Config{Encoding: server.JSON, Pods: s.size.pods / 5, Burst: s.size.burst / 5}
 	return s.withServer(ctx, config, func(host string) error {
 		if err := s.rounds(ctx, s.size.rounds, s.size.jsonJobs(host)); err != nil {
 			return err

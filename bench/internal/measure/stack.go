@@ -115,6 +115,7 @@ func (r *run) phase(ctx context.Context, phase server.Phase, last uint64) error 
 	}
 	r.out[string(phase)+" CPU"] = per(c.cpu, events)
 	r.out[string(phase)+" allocations"] = float64(c.mallocs) / float64(events)
+	r.out[string(phase)+" bytes"] = float64(c.bytes) / float64(events)
 	if before, ok := r.out["burst CPU"]; ok && phase == server.BurstAgain {
 		r.out["CPU a handler more"] = (r.out["burst-again CPU"] - before) / extraHandlers
 	}

@@ -22,7 +22,7 @@ type Row struct {
 	Zero     bool // the target is to be 0
 }
 
-// Rows are the lines that have targets.
+// rows are the lines of the comparison with the targets.
 var rows = []Row{
 	{What: "CPU for one watch event, decode to handler, 1 index, 1 handler", Metric: "burst CPU", Unit: "µs", Target: 0.22},
 	{What: "what each of 9 more handlers adds to it", Metric: "CPU a handler more", Unit: "µs", Target: 0.3, Absolute: true},
@@ -53,6 +53,7 @@ var moreRows = []Row{
 	{What: "CPU for one watch event at 1,000 events/s", Metric: "rate CPU", Unit: "µs"},
 	{What: "delivery latency at 1,000 events/s, p50", Metric: "latency p50", Unit: "µs"},
 	{What: "allocations for one watch event", Metric: "burst allocations"},
+	{What: "bytes allocated for one watch event", Metric: "burst bytes", Unit: "kB", Scale: 1e3},
 	{What: "CPU for one watch event, unstructured from JSON", Metric: "json: burst CPU", Unit: "µs"},
 	{What: "unstructured from JSON: peak RSS of the sync", Metric: "json: sync RSS", Unit: "MB", Scale: 1e6},
 	{What: "relist of an unchanged collection: CPU for each object", Metric: "relist CPU each", Unit: "µs"},

@@ -54,7 +54,6 @@ type churner struct {
 	encoding Encoding
 	writer   podWriter
 	yield    func([]byte) bool
-	stopped  bool
 }
 
 // live creates the pods and changes each of them twice.
