@@ -138,13 +138,17 @@ func (c *core[T]) start(ctx context.Context) error {
 // halt ends every goroutine, for the given reason, without waiting for them.
 func (c *core[T]) halt(cause error) {
 	c.mu.Lock()
-	before, unlink := c.phase, c.unlink
+	before, unlink, subs := c.phase, c.unlink, c.subs
 	c.phase = stopping
 	c.mu.Unlock()
-	if before == stopping {
+	switch before {
+	case stopping:
 		return
-	}
-	if unlink != nil {
+	case notStarted:
+		for _, s := range subs {
+			s.end() // it never ran
+		}
+	case running:
 		unlink()
 	}
 	c.end(errors.Join(ErrStopped, cause))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -116,5 +117,25 @@ func TestBadScopes(t *testing.T) {
 func TestNilConfig(t *testing.T) {
 	if _, err := tidings.NewFactory(nil, tidings.Options{}); err == nil {
 		t.Error("a nil config was taken")
+	}
+}
+
+func TestHandlerOfAnInformerThatNeverRanCanBeRemoved(t *testing.T) {
+	f := newFactory(t, "http://127.0.0.1:1")
+	inf, err := tidings.Informer[*corev1.Pod](f, tidings.Scope{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reg, err := inf.AddHandler(tidings.HandlerFuncs[*corev1.Pod]{}, tidings.Subscription{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := reg.Remove(ctx); err != nil {
+		t.Error(err)
 	}
 }

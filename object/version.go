@@ -7,7 +7,7 @@ import (
 
 // CompareResourceVersions orders two resource versions of one resource. They compare as unsigned decimal
 // numbers of any length (KEP-5504). The result is negative when a is older than b, zero when they are the
-// same, positive when a is newer. An empty version is older than any other. A version that is not a decimal
+// same, positive when a is newer. An empty version counts as 0. A version that is not a decimal
 // number is an error: such a server's versions cannot be ordered.
 func CompareResourceVersions(a, b string) (int, error) {
 	if err := checkResourceVersion(a); err != nil {
