@@ -56,7 +56,7 @@ func (s size) stackJobs(host string) []job {
 	}
 	var jobs []job
 	for _, name := range both {
-		jobs = append(jobs, job{engine: name, spec: stack(name, false, server.Relist, server.Burst, server.Rate, server.BurstAgain)})
+		jobs = append(jobs, job{engine: name, spec: stack(name, false, server.Relist, server.Burst, server.BurstSorted, server.Rate, server.BurstAgain)})
 	}
 	return append(jobs, job{engine: engine.Bytes, spec: stack(engine.Bytes, false, server.Burst)})
 }

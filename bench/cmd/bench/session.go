@@ -86,8 +86,13 @@ func (s *session) rounds(ctx context.Context, n int, jobs []job) error {
 	return nil
 }
 
+// wants reports whether any of the jobs is to be run.
+func (s *session) wants(jobs []job) bool {
+	return slices.ContainsFunc(jobs, func(j job) bool { return strings.Contains(describe(j), s.only) })
+}
+
 func (s *session) run(ctx context.Context, j job, round int) error {
-	if !strings.Contains(describe(j), s.only) {
+	if !s.wants([]job{j}) {
 		return nil
 	}
 	start := time.Now()
@@ -101,6 +106,9 @@ func (s *session) run(ctx context.Context, j job, round int) error {
 }
 
 func (s *session) measurePods(ctx context.Context) error {
+	if !s.wants(append(s.size.stackJobs(""), s.size.guardJobs("")...)) {
+		return nil
+	}
 	config := server.Config{Encoding: server.Protobuf, Pods: s.size.pods, Burst: s.size.burst, Rate: s.size.rate}
 	return s.withServer(ctx, config, func(host string) error {
 		if err := s.rounds(ctx, s.size.rounds, s.size.stackJobs(host)); err != nil {
@@ -114,6 +122,9 @@ func (s *session) measurePods(ctx context.Context) error {
 }
 
 func (s *session) measureJSON(ctx context.Context) error {
+	if !s.wants(s.size.jsonJobs("")) {
+		return nil
+	}
 	config := server.Config{Encoding: server.JSON, Pods: s.size.pods / 5, Burst: s.size.burst / 5}
 	return s.withServer(ctx, config, func(host string) error {
 		if err := s.rounds(ctx, s.size.rounds, s.size.jsonJobs(host)); err != nil {

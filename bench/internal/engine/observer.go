@@ -25,8 +25,9 @@ type awaited struct {
 
 // recording keeps when each version from first on arrived.
 type recording struct {
-	first uint64
-	at    []int64
+	first  uint64
+	at     []int64
+	newest atomic.Uint64 // the version that has come last
 }
 
 // NewObserver returns an observer of an initial list of so many objects.
@@ -82,9 +83,22 @@ func (o *Observer) Record(first uint64, n int) (stop func() []int64) {
 	}
 }
 
+// Newest returns the version that has come last since Record was called, 0 for none.
+func (o *Observer) Newest() uint64 {
+	if r := o.record.Load(); r != nil {
+		return r.newest.Load()
+	}
+	return 0
+}
+
 func (r *recording) note(version string) {
 	now := time.Now().UnixNano()
-	if v, err := strconv.ParseUint(version, 10, 64); err == nil && v >= r.first && v-r.first < uint64(len(r.at)) {
+	v, err := strconv.ParseUint(version, 10, 64)
+	if err != nil {
+		return
+	}
+	r.newest.Store(v)
+	if v >= r.first && v-r.first < uint64(len(r.at)) {
 		r.at[v-r.first] = now
 	}
 }

@@ -18,18 +18,20 @@ const (
 func (r *run) churn(ctx context.Context) error {
 	ticks := time.NewTicker(churnPoll)
 	defer ticks.Stop()
+	stop := r.observer.Record(0, 0)
+	defer stop()
 	done := make(chan error, 1)
 	go func() { // ends with the phase
 		_, err := r.play(ctx, server.Churn)
 		done <- err
 	}()
-	events := int64(r.plan.Last[server.Churn] - r.plan.Last[server.Relist])
-	for step, next := events/churnSamples, int64(1); ; {
+	first := r.plan.Last[server.Relist]
+	for step, next := (r.plan.Last[server.Churn]-first)/churnSamples, uint64(1); ; {
 		select {
 		case err := <-done:
 			return err
 		case <-ticks.C:
-			if r.observer.Seen() >= next*step {
+			if r.observer.Newest() >= first+next*step {
 				r.out[fmt.Sprintf("heap at %03d%%", next*100/churnSamples)] = float64(heap().HeapAlloc - r.base.HeapAlloc)
 				next++
 			}

@@ -49,7 +49,7 @@ func run(t *testing.T, spec measure.Spec, positive ...string) measure.Metrics {
 }
 
 func TestStack(t *testing.T) {
-	phases := []server.Phase{server.Relist, server.Burst, server.Rate, server.BurstAgain}
+	phases := []server.Phase{server.Relist, server.Burst, server.BurstSorted, server.Rate, server.BurstAgain}
 	for _, encoding := range []server.Encoding{server.Protobuf, server.JSON} {
 		for _, name := range []engine.Name{engine.ClientGo, engine.Tidings} {
 			t.Run(string(encoding)+"/"+string(name), func(t *testing.T) {

@@ -39,8 +39,8 @@ func TestLine(t *testing.T) {
 		{Row{What: "w", Metric: "m", Unit: "µs", Target: 0.22}, 50, 12, "w | 50.0 µs | 12.0 µs | 0.24× | ≤ 0.22× | **no**"},
 		{Row{What: "w", Metric: "m", Target: 100, AtLeast: true}, 100, 12345, "w | 100 | 12,345 | 123× | ≥ 100× | yes"},
 		{Row{What: "w", Metric: "m", Target: 100, AtLeast: true}, 200, 12345, "w | 200 | 12,345 | 61.7× | ≥ 100× | **no**"},
-		{Row{What: "w", Metric: "m", Unit: "µs", Target: 0.3, Absolute: true}, 0.5, 0.2, "w | 0.50 µs | 0.20 µs | 0.40× | ≤ 0.3 µs | yes"},
-		{Row{What: "w", Metric: "m", Target: 0.5, Absolute: true, Zero: true}, 6, 0, "w | 6.00 | 0 | 0.00× | 0 | yes"},
+		{Row{What: "w", Metric: "m", Unit: "µs", Target: 0.3, Absolute: true}, 0.5, 0.2, "w | 0.50 µs | 0.20 µs | – | ≤ 0.3 µs | yes"},
+		{Row{What: "w", Metric: "m", Target: 0.5, Absolute: true, Zero: true}, 6, 0, "w | 6.00 | 0 | – | 0 | yes"},
 		{Row{What: "w", Metric: "m", Scale: 1e6, Unit: "MB"}, 8e8, 2e8, "w | 800 MB | 200 MB | 0.25× |  | "},
 	} {
 		var s Samples

@@ -52,6 +52,7 @@ var moreRows = []Row{
 	{What: "bytes of a pod on the wire, JSON", Metric: "json: wire bytes", Unit: "kB", Scale: 1e3},
 	{What: "CPU for one watch event at 1,000 events/s", Metric: "rate CPU", Unit: "µs"},
 	{What: "delivery latency at 1,000 events/s, p50", Metric: "latency p50", Unit: "µs"},
+	{What: "CPU for one watch event, events in the order of the list", Metric: "burst-sorted CPU", Unit: "µs"},
 	{What: "allocations for one watch event", Metric: "burst allocations"},
 	{What: "bytes allocated for one watch event", Metric: "burst bytes", Unit: "kB", Scale: 1e3},
 	{What: "CPU for one watch event, unstructured from JSON", Metric: "json: burst CPU", Unit: "µs"},
@@ -72,7 +73,7 @@ func (r Row) line(s *Samples) []string {
 	theirs, haveTheirs := s.Get(engine.ClientGo, r.Metric)
 	ours, haveOurs := s.Get(engine.Tidings, cmp.Or(r.Ours, r.Metric))
 	ratio := math.NaN()
-	if haveTheirs && haveOurs && theirs.Median != 0 {
+	if haveTheirs && haveOurs && theirs.Median != 0 && !r.Absolute {
 		ratio = ours.Median / theirs.Median
 	}
 	return []string{r.What, r.cell(theirs, haveTheirs), r.cell(ours, haveOurs), r.ratio(ratio), r.target(), r.met(ratio, ours, haveOurs)}

@@ -22,7 +22,7 @@ const (
 // changed twice and goes when newer ones are there. No two generations have a value in common that a cluster makes up.
 func churn(e Encoding, n, generationSize int) (events iter.Seq[[]byte], last uint64) {
 	count := (n + generationSize*eventsPerPod - 1) / (generationSize * eventsPerPod)
-	last = firstVersion + uint64((count+generations)*generationSize*eventsPerPod)
+	last = firstVersion + uint64(count*generationSize*eventsPerPod)
 	return func(yield func([]byte) bool) {
 		c := &churner{encoding: e, yield: yield, writer: podWriter{rng: rand.New(rand.NewPCG(3, 3)), version: firstVersion}}
 		var alive [][]*corev1.Pod

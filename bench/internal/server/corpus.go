@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -56,11 +57,11 @@ func (c *corpus) addBursts(pods []*corev1.Pod, size Config) error {
 	for _, p := range []struct {
 		phase  Phase
 		events int
-	}{{Burst, size.Burst}, {Rate, size.Rate}, {BurstAgain, size.Burst}} {
+	}{{Burst, size.Burst}, {BurstSorted, size.Burst}, {Rate, size.Rate}, {BurstAgain, size.Burst}} {
 		if p.events == 0 {
 			continue
 		}
-		events, err := writer.change(c.encoding, pods, p.events)
+		events, err := writer.change(c.encoding, pods, p.events, p.phase == BurstSorted)
 		if err != nil {
 			return err
 		}
@@ -111,10 +112,15 @@ type podWriter struct {
 	version uint64
 }
 
-// change returns events for n different pods, in random order, each of which has become ready or unready.
-func (w *podWriter) change(e Encoding, pods []*corev1.Pod, n int) (*frames, error) {
+// change returns events for n different pods, in random order or that of the list, each of which has become ready or
+// unready.
+func (w *podWriter) change(e Encoding, pods []*corev1.Pod, n int, sorted bool) (*frames, error) {
 	out := &frames{}
-	for _, i := range w.rng.Perm(len(pods))[:min(n, len(pods))] {
+	order := w.rng.Perm(len(pods))[:min(n, len(pods))]
+	if sorted {
+		slices.Sort(order)
+	}
+	for _, i := range order {
 		w.version++
 		w.touch(pods[i])
 		if err := out.add(e, watch.Modified, pods[i]); err != nil {

@@ -21,9 +21,11 @@ const (
 	// Relist ends the watch because its version has expired. The client starts anew and gets the same pods; after
 	// them comes one event.
 	Relist Phase = "relist"
-	// Burst sends events as fast as the client takes them, each for another pod.
+	// Burst sends events as fast as the client takes them, each for another pod, in random order.
 	Burst Phase = "burst"
-	// BurstAgain does so a second time, with newer events.
+	// BurstSorted does so in the order of the list, in which the pods of a workload follow each other.
+	BurstSorted Phase = "burst-sorted"
+	// BurstAgain does what Burst does, with newer events.
 	BurstAgain Phase = "burst-again"
 	// Rate sends 1,000 events a second, each on its own.
 	Rate Phase = "rate"

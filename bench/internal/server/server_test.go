@@ -68,7 +68,7 @@ func TestBurst(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, phase := range []Phase{Burst, Rate, BurstAgain} {
+	for _, phase := range []Phase{Burst, BurstSorted, Rate, BurstAgain} {
 		seen, last := map[string]bool{}, ""
 		for frame := range corpus.phases[phase] {
 			kind, pod := decode(t, Protobuf, frame)
@@ -77,7 +77,7 @@ func TestBurst(t *testing.T) {
 			}
 			seen[pod.Namespace+"/"+pod.Name], last = true, pod.ResourceVersion
 		}
-		if want := map[Phase]int{Burst: 25, Rate: 5, BurstAgain: 25}[phase]; len(seen) != want {
+		if want := map[Phase]int{Burst: 25, BurstSorted: 25, Rate: 5, BurstAgain: 25}[phase]; len(seen) != want {
 			t.Errorf("%s: %d events, want %d", phase, len(seen), want)
 		}
 	}
