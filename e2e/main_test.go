@@ -35,6 +35,9 @@ var shared struct {
 
 func TestMain(m *testing.M) {
 	code := m.Run()
+	if programDir != "" {
+		_ = os.RemoveAll(programDir)
+	}
 	if shared.plane != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()

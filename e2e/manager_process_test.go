@@ -16,12 +16,16 @@ import (
 	"time"
 )
 
+// programDir is where the tidings command was built; TestMain removes it.
+var programDir string
+
 // program is the tidings command, built once.
 var program = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "tidings-e2e-")
 	if err != nil {
 		return "", err
 	}
+	programDir = dir
 	path := filepath.Join(dir, "tidings")
 	if out, err := exec.Command("go", "build", "-o", path, "../cmd/tidings").CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build: %w\n%s", err, out)

@@ -340,6 +340,21 @@ func (l *lab) failOnce(call string, n int, err error) {
 	})
 }
 
+// breakAt carries out the n-th call of this kind, from now on, but its answer is lost and watches end, until the server starts.
+func (l *lab) breakAt(call string, n int) {
+	l.setFault(func(c string) error {
+		if c != call {
+			return nil
+		}
+		n--
+		if n != 0 {
+			return nil
+		}
+		l.server.Stop()
+		return lostAnswer{errBroken}
+	})
+}
+
 // reasons counts the events by their reason, and forgets them.
 func (l *lab) reasons() map[string]int {
 	counts := map[string]int{}
