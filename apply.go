@@ -77,20 +77,21 @@ func applyDelta[T Object](txn *store.Txn[T], d object.Delta[T], seen string, tol
 	case object.Deleted:
 		return applyDelete(txn, d, told)
 	}
-	known, exists := txn.Get(d.Key)
+	// Written first and taken back if it should not have been, which is rare: the tree is searched once.
+	known, exists := txn.Set(d.Key, d.Object)
+	got := d.Object.GetResourceVersion()
 	if !exists {
-		if object.OlderResourceVersion(d.Object.GetResourceVersion(), seen) {
+		if object.OlderResourceVersion(got, seen) {
+			txn.Delete(d.Key)
 			return told
 		}
-		txn.Set(d.Key, d.Object)
 		return append(told, object.Delta[T]{Type: object.Added, Key: d.Key, Object: d.Object})
 	}
-	have, got := known.GetResourceVersion(), d.Object.GetResourceVersion()
-	recreated := known.GetUID() != d.Object.GetUID()
+	have, recreated := known.GetResourceVersion(), known.GetUID() != d.Object.GetUID()
 	if object.OlderResourceVersion(got, have) || (got == have && got != "" && !recreated) {
+		txn.Set(object.KeyOf(known), known)
 		return told
 	}
-	txn.Set(d.Key, d.Object)
 	if recreated {
 		return append(told,
 			object.Delta[T]{Type: object.Deleted, Key: d.Key, Object: known, Missed: true},

@@ -12,8 +12,12 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// frameBuffer is how much of a protobuf body is read ahead, and so how many events can come as one batch.
-const frameBuffer = 32 << 10
+// How much of a protobuf body is read ahead, and so how many events can come as one batch. A watch that has once filled the
+// smaller buffer gets the larger one: most are quiet, and those that are not gain from larger batches.
+const (
+	frameBuffer = 32 << 10
+	busyBuffer  = 256 << 10
+)
 
 // frameReader reads the events of a watch in protobuf: frames of a length, four bytes in big-endian order, and a
 // metav1.WatchEvent.
@@ -22,6 +26,7 @@ type frameReader struct {
 	limit int
 	used  int    // bytes at the front of in that the last frame still occupies
 	large []byte // holds a frame that is larger than in's buffer
+	busy  bool   // in's buffer has been full
 }
 
 func newFrameReader(body io.Reader, limit int) *frameReader {
@@ -55,6 +60,9 @@ func (r *frameReader) Next() (string, []byte, error) {
 func (r *frameReader) frame() ([]byte, error) {
 	_, _ = r.in.Discard(r.used) // cannot fail, the bytes are buffered
 	r.used = 0
+	if r.busy && r.in.Size() < busyBuffer {
+		r.in = bufio.NewReaderSize(r.in, busyBuffer) // what the smaller one holds comes first
+	}
 	head, err := r.in.Peek(4)
 	if err != nil {
 		if len(head) > 0 {
@@ -74,6 +82,7 @@ func (r *frameReader) frame() ([]byte, error) {
 		return nil, unexpected(err)
 	}
 	r.used = len(data)
+	r.busy = r.busy || r.in.Buffered() == r.in.Size()
 	return data[4:], nil
 }
 

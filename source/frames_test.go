@@ -1,0 +1,63 @@
+package source
+
+import (
+	"bytes"
+	"encoding/binary"
+	"io"
+	"math/rand/v2"
+	"testing"
+	"testing/iotest"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// frames encodes events of random sizes, some larger than the larger buffer, and returns their objects as well.
+func frames(t *testing.T, rnd *rand.Rand, n int) (stream []byte, objects [][]byte) {
+	t.Helper()
+	for i := range n {
+		size := rnd.IntN(8 << 10)
+		if i%50 == 49 {
+			size = rnd.IntN(2 * busyBuffer)
+		}
+		object := make([]byte, size+1)
+		for j := range object {
+			object[j] = byte(rnd.Uint32())
+		}
+		event := metav1.WatchEvent{Type: "MODIFIED", Object: runtime.RawExtension{Raw: object}}
+		data, err := event.Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		stream = append(binary.BigEndian.AppendUint32(stream, uint32(len(data))), data...)
+		objects = append(objects, object)
+	}
+	return stream, objects
+}
+
+// TestFramesThroughBothBuffers reads a stream that fills the buffer, so that it grows on the way, and one that comes in pieces.
+func TestFramesThroughBothBuffers(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	stream, objects := frames(t, rand.New(rand.NewPCG(seed, 0)), 300)
+	for name, body := range map[string]io.Reader{
+		"at once":   bytes.NewReader(stream),
+		"in halves": iotest.HalfReader(bytes.NewReader(stream)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newFrameReader(body, DefaultMaxObjectBytes)
+			for i, want := range objects {
+				eventType, got, err := r.Next()
+				if err != nil || eventType != "MODIFIED" || !bytes.Equal(got, want) {
+					t.Fatalf("event %d: type %q, %d bytes, error %v; want %d bytes", i, eventType, len(got), err, len(want))
+				}
+			}
+			if _, _, err := r.Next(); err != io.EOF {
+				t.Errorf("the end: %v", err)
+			}
+			if name == "at once" && r.in.Size() != busyBuffer {
+				t.Errorf("the buffer has %d bytes after a busy stream, want %d", r.in.Size(), busyBuffer)
+			}
+		})
+	}
+}
