@@ -56,7 +56,7 @@ func (p Page) Markdown() ([]byte, error) {
 func (p Page) intro() string {
 	return fmt.Sprintf(`Tidings beside client-go with its default gates, in one run, over the same bytes from the same server on
 loopback: %s made-up pods that vary as those of a cluster do (many owners, several containers, managedFields), a fifth of them as
-JSON. Every figure is the median of %d rounds, each in a process of its own, with half the distance from the lowest to the
+JSON. Rounds: %d. Every figure is the median over the rounds, each in a process of its own, with half the distance from the lowest to the
 highest; those of mutation guards are of one round. The engines take turns. The events are for pods in random order. CPU is user and kernel time of the process. `+"`make bench`"+` wrote this page on %s, in %s.
 `, number(float64(p.Pods)), p.Rounds, time.Now().UTC().Format("2006-01-02"), p.Took.Round(time.Second))
 }
