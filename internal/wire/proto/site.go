@@ -37,21 +37,25 @@ type site struct {
 	// copied is set where the table holds a copy of the value besides those in the objects, so that a lookup saves time
 	// but no memory: such values are never stored at first sight.
 	copied bool
-	// generation is that of the table in which last and recent were set; from another one they are void.
+	// generation is that of the table in which recent and strings were set; from another one they are void.
 	generation uint32
-	last       lastValue
-	recent     *[recentStrings]string
+	recent     *[recentValues]recentValue
+	strings    *[recentStrings]string
 }
 
-// recentStrings is the number of strings that a site remembers.
-const recentStrings = 8
+// recentValues and recentStrings are the numbers of values and strings that a site remembers. There are few, so that they
+// stay in the processor's cache, which the table does not: a lookup there costs several misses.
+const (
+	recentValues  = 4
+	recentStrings = 16
+)
 
-// lastBytes is the size of the largest part that a site remembers.
-const lastBytes = 2 << 10
+// recentBytes is the size of the largest part that a site remembers.
+const recentBytes = 2 << 10
 
-// lastValue is the last value of a site that came from the table. In a list the pods of one owner follow one another, so
-// that often it is the next one too, and comparing is cheaper than hashing.
-type lastValue struct {
+// recentValue is a value that came from the table. In a list the pods of one owner follow one another, so that often it
+// is the next one too, or that of the same container in the next pod.
+type recentValue struct {
 	encoded []byte
 	value   unsafe.Pointer
 	n       int
@@ -65,9 +69,9 @@ func newCopySite(path string) *site {
 	return &site{path: path, left: firstWindow, copied: true, mode: second}
 }
 
-// is reports whether l is what b encodes.
-func (l *lastValue) is(shape uint32, b []byte) bool {
-	return l.shape == shape && l.value != nil && string(l.encoded) == string(b)
+// is reports whether r is what b encodes.
+func (r *recentValue) is(shape uint32, b []byte) bool {
+	return r.shape == shape && r.value != nil && string(r.encoded) == string(b)
 }
 
 // renew drops what the site remembers if the table has begun another generation.
@@ -76,36 +80,57 @@ func (s *site) renew(generation uint32) {
 		return
 	}
 	s.generation = generation
-	s.last.value = nil
 	if s.recent != nil {
-		clear(s.recent[:])
+		for i := range s.recent {
+			s.recent[i].value = nil
+		}
+	}
+	if s.strings != nil {
+		clear(s.strings[:])
 	}
 }
 
-// remember makes the value the last one.
-func (s *site) remember(shape uint32, b []byte, value unsafe.Pointer, n int) {
-	if len(b) > lastBytes {
-		return
+// value is where the value that b encodes is remembered, or nil for one that is empty or too large.
+func (s *site) value(b []byte) *recentValue {
+	if len(b) == 0 || len(b) > recentBytes {
+		return nil
 	}
-	s.last = lastValue{append(s.last.encoded[:0], b...), value, n, shape}
+	if s.recent == nil {
+		s.recent = new([recentValues]recentValue)
+	}
+	return &s.recent[place(b)%recentValues]
+}
+
+// set makes r what b encodes.
+func (r *recentValue) set(shape uint32, b []byte, value unsafe.Pointer, n int) {
+	*r = recentValue{append(r.encoded[:0], b...), value, n, shape}
 }
 
 // bytes is the memory of what the site remembers.
 func (s *site) bytes() uint64 {
-	n := cap(s.last.encoded)
+	n := 0
 	if s.recent != nil {
 		n += int(unsafe.Sizeof(*s.recent))
+		for i := range s.recent {
+			n += cap(s.recent[i].encoded)
+		}
+	}
+	if s.strings != nil {
+		n += int(unsafe.Sizeof(*s.strings))
 	}
 	return uint64(n)
 }
 
 // slot is where the string that b encodes is remembered. b is not empty.
 func (s *site) slot(b []byte) *string {
-	if s.recent == nil {
-		s.recent = new([recentStrings]string)
+	if s.strings == nil {
+		s.strings = new([recentStrings]string)
 	}
-	return &s.recent[(len(b)+int(b[len(b)-1]))%recentStrings]
+	return &s.strings[place(b)%recentStrings]
 }
+
+// place spreads values by what differs in most neighbours: their length and last byte. b is not empty.
+func place(b []byte) int { return len(b) + int(b[len(b)-1]) }
 
 // wants reports whether this value shall be looked up.
 func (s *site) wants(b []byte) bool {
