@@ -100,13 +100,20 @@ func (n *node[T]) editable(txn uint64, more int) *node[T] {
 	return &node[T]{txn: txn, size: n.size, items: grown(n.items, more), children: grown(n.children, more)}
 }
 
-// grown returns a copy of s with room for at least n more entries. Unlike append, which doubles, it leaves
-// little room unused. A nil s stays nil.
+// grown returns a copy of s with room for n more entries, and no more. A nil s stays nil.
 func grown[E any](s []E, n int) []E {
-	if s == nil {
+	switch {
+	case s == nil:
 		return nil
+	case n == 0: // the compiler makes one step of this, which does not clear what it is about to fill
+		c := make([]E, len(s))
+		copy(c, s)
+		return c
+	default:
+		c := make([]E, len(s), len(s)+n)
+		copy(c, s)
+		return c
 	}
-	return append(slices.Grow([]E(nil), len(s)+n), s...)
 }
 
 // inserted inserts e into s at i, in place if there is room.
