@@ -11,9 +11,9 @@ import (
 type mode uint8
 
 const (
-	// direct looks a value up and stores it at first sight: at least half of the values are repeated.
+	// direct looks a value up and stores it at first sight: at least half of the values are found.
 	direct mode = iota
-	// second looks a value up and stores it when it is seen for the second time: at least one in eight is repeated, or
+	// second looks a value up and stores it when it is seen for the second time: at least one in eight is found, or
 	// one in four where the table would hold a copy. With less, the entries cost more than they save.
 	second
 	// off looks up one in 64 values, chosen by their content, so that it shows when they begin to repeat.
@@ -32,7 +32,8 @@ type site struct {
 	path  string
 	stats wire.FieldStats
 	mode  mode
-	// tried and found count the lookups since the last judgement; left counts down to the next one.
+	// tried counts the lookups since the last judgement, found those of them that speak for looking up; left counts
+	// down to the next one.
 	tried, found, left uint32
 	// copied is set where the table holds a copy of the value besides those in the objects, so that a lookup saves time
 	// but no memory: such values are never stored at first sight.
@@ -148,7 +149,9 @@ func sampled(b []byte) bool {
 	return h*0x9e3779b97f4a7c15>>58 == 0
 }
 
-// note records a lookup of n bytes. repeated means that the value was seen before, hit that it was in the table.
+// note records a lookup of n bytes. repeated means that the value was seen before, hit that it was in the table. To come
+// twice speaks for a value only in mode off, where none is stored: elsewhere one that comes twice, as a name that two
+// containers of the same pod have, and never again, has cost an entry and saved nothing.
 func (s *site) note(n int, repeated, hit bool) {
 	s.stats.Lookups++
 	s.stats.Bytes += uint64(n)
@@ -157,7 +160,7 @@ func (s *site) note(n int, repeated, hit bool) {
 		s.stats.SharedBytes += uint64(n)
 	}
 	s.tried++
-	if repeated {
+	if hit || repeated && s.mode == off {
 		s.found++
 	}
 	if s.left--; s.left == 0 {
