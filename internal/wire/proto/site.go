@@ -11,9 +11,9 @@ import (
 type mode uint8
 
 const (
-	// direct looks a value up and stores it at first sight: at least half of the values are found.
+	// direct looks a value up and stores it at first sight: at least half of the values are repeated.
 	direct mode = iota
-	// second looks a value up and stores it when it is seen for the second time: at least one in eight is found, or
+	// second looks a value up and stores it when it is seen for the second time: at least one in eight is repeated, or
 	// one in four where the table would hold a copy. With less, the entries cost more than they save.
 	second
 	// off looks up one in 64 values, chosen by their content, so that it shows when they begin to repeat.
@@ -32,31 +32,26 @@ type site struct {
 	path  string
 	stats wire.FieldStats
 	mode  mode
-	// tried counts the lookups since the last judgement, found those of them that speak for looking up; left counts
-	// down to the next one.
+	// tried and found count the lookups since the last judgement; left counts down to the next one.
 	tried, found, left uint32
 	// copied is set where the table holds a copy of the value besides those in the objects, so that a lookup saves time
 	// but no memory: such values are never stored at first sight.
 	copied bool
-	// generation is that of the table in which recent and strings were set; from another one they are void.
+	// generation is that of the table in which last and recent were set; from another one they are void.
 	generation uint32
-	recent     *[recentValues]recentValue
-	strings    *[recentStrings]string
+	last       lastValue
+	recent     *[recentStrings]string
 }
 
-// recentValues and recentStrings are the numbers of values and strings that a site remembers. There are few, so that they
-// stay in the processor's cache, which the table does not: a lookup there costs several misses.
-const (
-	recentValues  = 4
-	recentStrings = 16
-)
+// recentStrings is the number of strings that a site remembers.
+const recentStrings = 8
 
-// recentBytes is the size of the largest part that a site remembers.
-const recentBytes = 2 << 10
+// lastBytes is the size of the largest part that a site remembers.
+const lastBytes = 2 << 10
 
-// recentValue is a value that came from the table. In a list the pods of one owner follow one another, so that often it
-// is the next one too, or that of the same container in the next pod.
-type recentValue struct {
+// lastValue is the last value of a site that came from the table. In a list the pods of one owner follow one another, so
+// that often it is the next one too, and comparing is cheaper than hashing.
+type lastValue struct {
 	encoded []byte
 	value   unsafe.Pointer
 	n       int
@@ -70,9 +65,9 @@ func newCopySite(path string) *site {
 	return &site{path: path, left: firstWindow, copied: true, mode: second}
 }
 
-// is reports whether r is what b encodes.
-func (r *recentValue) is(shape uint32, b []byte) bool {
-	return r.shape == shape && r.value != nil && string(r.encoded) == string(b)
+// is reports whether l is what b encodes.
+func (l *lastValue) is(shape uint32, b []byte) bool {
+	return l.shape == shape && l.value != nil && string(l.encoded) == string(b)
 }
 
 // renew drops what the site remembers if the table has begun another generation.
@@ -81,57 +76,36 @@ func (s *site) renew(generation uint32) {
 		return
 	}
 	s.generation = generation
+	s.last.value = nil
 	if s.recent != nil {
-		for i := range s.recent {
-			s.recent[i].value = nil
-		}
-	}
-	if s.strings != nil {
-		clear(s.strings[:])
+		clear(s.recent[:])
 	}
 }
 
-// value is where the value that b encodes is remembered, or nil for one that is empty or too large.
-func (s *site) value(b []byte) *recentValue {
-	if len(b) == 0 || len(b) > recentBytes {
-		return nil
+// remember makes the value the last one.
+func (s *site) remember(shape uint32, b []byte, value unsafe.Pointer, n int) {
+	if len(b) > lastBytes {
+		return
 	}
-	if s.recent == nil {
-		s.recent = new([recentValues]recentValue)
-	}
-	return &s.recent[place(b)%recentValues]
-}
-
-// set makes r what b encodes.
-func (r *recentValue) set(shape uint32, b []byte, value unsafe.Pointer, n int) {
-	*r = recentValue{append(r.encoded[:0], b...), value, n, shape}
+	s.last = lastValue{append(s.last.encoded[:0], b...), value, n, shape}
 }
 
 // bytes is the memory of what the site remembers.
 func (s *site) bytes() uint64 {
-	n := 0
+	n := cap(s.last.encoded)
 	if s.recent != nil {
 		n += int(unsafe.Sizeof(*s.recent))
-		for i := range s.recent {
-			n += cap(s.recent[i].encoded)
-		}
-	}
-	if s.strings != nil {
-		n += int(unsafe.Sizeof(*s.strings))
 	}
 	return uint64(n)
 }
 
 // slot is where the string that b encodes is remembered. b is not empty.
 func (s *site) slot(b []byte) *string {
-	if s.strings == nil {
-		s.strings = new([recentStrings]string)
+	if s.recent == nil {
+		s.recent = new([recentStrings]string)
 	}
-	return &s.strings[place(b)%recentStrings]
+	return &s.recent[(len(b)+int(b[len(b)-1]))%recentStrings]
 }
-
-// place spreads values by what differs in most neighbours: their length and last byte. b is not empty.
-func place(b []byte) int { return len(b) + int(b[len(b)-1]) }
 
 // wants reports whether this value shall be looked up.
 func (s *site) wants(b []byte) bool {
@@ -149,9 +123,7 @@ func sampled(b []byte) bool {
 	return h*0x9e3779b97f4a7c15>>58 == 0
 }
 
-// note records a lookup of n bytes. repeated means that the value was seen before, hit that it was in the table. To come
-// twice speaks for a value only in mode off, where none is stored: elsewhere one that comes twice, as a name that two
-// containers of the same pod have, and never again, has cost an entry and saved nothing.
+// note records a lookup of n bytes. repeated means that the value was seen before, hit that it was in the table.
 func (s *site) note(n int, repeated, hit bool) {
 	s.stats.Lookups++
 	s.stats.Bytes += uint64(n)
@@ -160,7 +132,7 @@ func (s *site) note(n int, repeated, hit bool) {
 		s.stats.SharedBytes += uint64(n)
 	}
 	s.tried++
-	if hit || repeated && s.mode == off {
+	if repeated {
 		s.found++
 	}
 	if s.left--; s.left == 0 {

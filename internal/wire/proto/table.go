@@ -81,11 +81,9 @@ type found struct {
 // find looks up b for site s. Where it is not there, the found value is nil, and hash is to be given to add if the
 // verdict is store.
 func (t *table) find(s *site, shape uint32, b []byte) (f found, hash uint64, v verdict) {
-	s.renew(t.generation)
-	recent := s.value(b)
-	if recent != nil && recent.is(shape, b) {
+	if s.renew(t.generation); s.last.is(shape, b) {
 		s.note(len(b), true, true)
-		return found{recent.value, recent.n}, 0, keep
+		return found{s.last.value, s.last.n}, 0, keep
 	}
 	hash = maphash.Bytes(t.seed1, b) ^ uint64(shape)*0x9e3779b97f4a7c15
 	e := t.probe(hash, shape, b)
@@ -94,9 +92,7 @@ func (t *table) find(s *site, shape uint32, b []byte) (f found, hash uint64, v v
 	}
 	t.touch(e)
 	s.note(len(b), true, true)
-	if recent != nil {
-		recent.set(shape, b, e.value, e.n)
-	}
+	s.remember(shape, b, e.value, e.n)
 	return found{e.value, e.n}, hash, keep
 }
 
