@@ -48,7 +48,7 @@ func run(ctx context.Context, args []string) error {
 	rounds := flags.Int("rounds", 0, "how often to measure everything; 0 means 3, and 1 with -quick")
 	events := flags.Int("churn", 0, "how many events the churn has; 0 means two million, and few with -quick")
 	only := flags.String("only", "", "measure only what has this in its name")
-	out := flags.String("o", "RESULTS.md", "where the results go")
+	out := flags.String("o", "", "file for the results (default RESULTS.md; with -only they are printed)")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -63,6 +63,9 @@ func run(ctx context.Context, args []string) error {
 	s := &session{size: size, only: *only, log: os.Stderr}
 	if command == "churn" {
 		return s.printChurn(ctx, os.Stdout)
+	}
+	if *only == "" {
+		*out = cmp.Or(*out, "RESULTS.md")
 	}
 	return s.writeResults(ctx, *out)
 }

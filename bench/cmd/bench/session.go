@@ -22,12 +22,13 @@ type session struct {
 	only string
 	log  io.Writer
 
+	measured bool // something was
 	samples  report.Samples
 	profiles []report.Profile
 	churn    measure.Metrics
 }
 
-// writeResults measures everything and writes the page.
+// writeResults measures everything and writes the page, to the standard output without a path.
 func (s *session) writeResults(ctx context.Context, path string) error {
 	start := time.Now()
 	for _, step := range []func(context.Context) error{s.measurePods, s.measureJSON, s.measureLoops, s.measureChurn} {
@@ -35,12 +36,19 @@ func (s *session) writeResults(ctx context.Context, path string) error {
 			return err
 		}
 	}
+	if !s.measured {
+		return fmt.Errorf("no measurement has %q in its name; names have: stack, json, guard, writes, batches, delivery, index, queue, churn, client-go, tidings", s.only)
+	}
 	page := report.Page{
 		Samples: &s.samples, Profiles: s.profiles, Churn: s.churn, ChurnEvents: s.size.churn,
 		Pods: s.size.pods, Rounds: s.size.rounds, Took: time.Since(start),
 	}
 	text, err := page.Markdown()
 	if err != nil {
+		return err
+	}
+	if path == "" {
+		_, err := os.Stdout.Write(text)
 		return err
 	}
 	if err := os.WriteFile(path, text, 0o644); err != nil {
@@ -100,6 +108,7 @@ func (s *session) run(ctx context.Context, j job, round int) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", describe(j), err)
 	}
+	s.measured = true
 	s.samples.Add(j.engine, j.prefix, metrics)
 	fmt.Fprintf(s.log, "round %d, %s, %s: %s\n", round+1, describe(j), time.Since(start).Round(time.Millisecond), metrics)
 	return nil
@@ -174,6 +183,7 @@ func (s *session) measureChurn(ctx context.Context) error {
 			Engine: engine.Tidings, Phases: []server.Phase{server.Churn},
 			Config: engine.Config{Host: host, Encoding: server.Protobuf},
 		}
+		s.measured = true
 		s.churn, err = runMeasurement(ctx, measure.Spec{Stack: stack}, nil)
 		return err
 	})
