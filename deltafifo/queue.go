@@ -30,12 +30,9 @@ type Known[T object.Object] func(Part) iter.Seq2[object.Key, T]
 //
 //  1. Add, Replace: any goroutine.
 //  2. Pop: one goroutine at a time, the consumer.
-//  3. Ready, Stats: any goroutine; Stats takes no lock.
+//  3. Stats: any goroutine; it takes no lock.
 type Queue[T object.Object] struct {
 	limit int
-	// ready has room for one token. It holds one whenever something was added since the consumer took the
-	// last.
-	ready chan struct{}
 
 	mu    sync.Mutex // guards all below but for the atomics
 	parts map[Part]*part[T]
@@ -54,7 +51,7 @@ func New[T object.Object](options Options) *Queue[T] {
 	if limit <= 0 {
 		limit = DefaultLimit
 	}
-	return &Queue[T]{limit: limit, ready: make(chan struct{}, 1), parts: make(map[Part]*part[T])}
+	return &Queue[T]{limit: limit, parts: make(map[Part]*part[T])}
 }
 
 // Add queues a run of changes to the objects of a part, which brings the part to the resource version. The
@@ -74,7 +71,6 @@ func (q *Queue[T]) Add(p Part, deltas []object.Delta[T], resourceVersion string)
 	q.coalesced.Add(uint64(at.takeMerged()))
 	q.enter(at, at.length()-before)
 	q.mu.Unlock()
-	q.wake()
 }
 
 // Replace says that at the resource version the part consists of exactly these items. Whatever the part has
@@ -88,7 +84,6 @@ func (q *Queue[T]) Replace(p Part, items []T, resourceVersion string) {
 	at.replace = &replacement[T]{items: items, version: resourceVersion}
 	q.enter(at, at.length()-before)
 	q.mu.Unlock()
-	q.wake()
 }
 
 // part returns the state of a part. The lock is held.
@@ -124,17 +119,6 @@ func (q *Queue[T]) publishOldest() {
 	}
 	q.oldest.Store(oldest)
 }
-
-func (q *Queue[T]) wake() {
-	select {
-	case q.ready <- struct{}{}:
-	default: // the consumer has not taken the last token: it will see this as well
-	}
-}
-
-// Ready returns a channel that receives after something was added: the consumer then calls Pop until it reports
-// false. It is always the same channel, for one consumer, and is never closed.
-func (q *Queue[T]) Ready() <-chan struct{} { return q.ready }
 
 // Stats is the state of a queue.
 type Stats struct {

@@ -5,6 +5,7 @@ import (
 	"iter"
 	"maps"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -258,7 +259,7 @@ func TestStats(t *testing.T) {
 	})
 }
 
-// TestProducersAndConsumer runs several producers against a consumer that sleeps between two batches.
+// TestProducersAndConsumer runs several producers against a consumer.
 func TestProducersAndConsumer(t *testing.T) {
 	q := New[*thing](Options{Limit: 8})
 	servers := make([]*server, 3)
@@ -278,9 +279,10 @@ func TestProducersAndConsumer(t *testing.T) {
 	states := []model{{}, {}, {}}
 	for running := true; running; {
 		select {
-		case <-q.Ready():
 		case <-done:
 			running = false
+		default:
+			runtime.Gosched()
 		}
 		for {
 			b, ok := q.Pop(func(p Part) iter.Seq2[object.Key, *thing] { return states[p].all() })
