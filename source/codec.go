@@ -131,6 +131,26 @@ func (c *codec[T]) object(data []byte, known Known[T]) (T, error) {
 	return o, nil
 }
 
+// keeper is a decoder that keeps the last value of each object, to take over from it what has not changed.
+type keeper interface {
+	Forget(uid string)
+	ForgetAll()
+}
+
+// forget tells the decoder that an object is gone.
+func (c *codec[T]) forget(o T) {
+	if k, ok := c.decoder.(keeper); ok {
+		k.Forget(string(o.GetUID()))
+	}
+}
+
+// begin tells the decoder that all objects will be told again. Those that are not are gone.
+func (c *codec[T]) begin() {
+	if k, ok := c.decoder.(keeper); ok {
+		k.ForgetAll()
+	}
+}
+
 // check refuses an object that does not belong to the collection.
 func (c *codec[T]) check(o T) error {
 	if err := checkName(o); err != nil {

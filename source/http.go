@@ -116,6 +116,9 @@ func (h *HTTP[T]) List(ctx context.Context, opts ListOptions[T], each func(T) er
 	if err != nil {
 		return ListResult{}, err
 	}
+	if opts.Continue == "" {
+		c.begin()
+	}
 	items := c.list(countingReader{response.Body, &h.stats.bytes})
 	for first := true; ; first = false {
 		data, err := items.Next()
@@ -165,6 +168,7 @@ func (h *HTTP[T]) Watch(ctx context.Context, opts WatchOptions[T]) (Stream[T], e
 	s.events = c.events(countingReader{response.Body, &h.stats.bytes})
 	if opts.SendInitialEvents {
 		s.known = opts.Known
+		c.begin()
 	}
 	return s, nil
 }

@@ -108,6 +108,9 @@ func (s *stream[T]) event(name string, data []byte) Event[T] {
 	if err != nil {
 		return invalid[T](fmt.Errorf("%s: %w", name, err))
 	}
+	if t == Deleted {
+		s.codec.forget(o)
+	}
 	return Event[T]{Type: t, Object: o, ResourceVersion: o.GetResourceVersion()}
 }
 

@@ -133,6 +133,10 @@ const minPart = 24
 // part decodes a message or Quantity into p, where there is nothing yet unless in plain mode. Where an equal one is
 // known, it is copied.
 func (d *decoder) part(f *field, s *site, p unsafe.Pointer, b []byte) error {
+	if f == d.spec && d.given != nil {
+		copyValue(f.typ, p, d.given)
+		return nil
+	}
 	if !d.shares() || len(b) < minPart && f.kind != quantityKind || !s.wants(b) {
 		return d.build(f, p, b)
 	}

@@ -47,6 +47,11 @@ type decoder struct {
 	depth int
 	// identified says that field 1 of T is the ObjectMeta.
 	identified bool
+	// latest and spec are nil when nothing is shared, or objects of the type have no uid or no spec.
+	latest *latest
+	spec   *field
+	// given is a spec to take over instead of decoding it, set while an object is decoded that has one.
+	given unsafe.Pointer
 }
 
 // Supports reports whether T, a pointer to a struct, has a protobuf encoding that New can decode.
@@ -89,6 +94,12 @@ func newDecoder(pointer reflect.Type, opts wire.Options) (*decoder, error) {
 	}
 	if !opts.NoSharing {
 		d.table = newTable(opts.MaxTableBytes)
+		if d.identified {
+			d.spec = specOf(d.root)
+		}
+		if d.spec != nil {
+			d.latest = newLatest()
+		}
 	}
 	return d, nil
 }
@@ -108,7 +119,9 @@ func (dec *Decoder[T]) Decode(data []byte) (T, error) {
 
 // decode returns a pointer to a new value of the root type.
 func (d *decoder) decode(data []byte) (unsafe.Pointer, error) {
+	hash, remember := d.takeSpec(data)
 	p, err := d.attempt(data, false)
+	d.given = nil
 	if err == errIrregular {
 		p, err = d.attempt(data, true)
 	}
@@ -117,6 +130,9 @@ func (d *decoder) decode(data []byte) (unsafe.Pointer, error) {
 		return nil, err
 	}
 	d.arena.settle()
+	if remember && !d.plain {
+		d.remember(p, hash)
+	}
 	d.stats.Objects++
 	d.stats.Bytes += uint64(len(data))
 	if d.table != nil {
@@ -159,6 +175,9 @@ func (d *decoder) snapshot() wire.Stats {
 		return stats
 	}
 	stats.TableBytes, stats.TableEntries = d.table.bytes(), uint64(len(d.table.entries))
+	if d.latest != nil {
+		stats.TableBytes += uint64(len(d.latest.objects)) * versionBytes
+	}
 	stats.Fields = map[string]wire.FieldStats{}
 	for _, s := range d.compiler.sites {
 		stats.TableBytes += s.bytes()

@@ -12,8 +12,10 @@ const (
 
 // Peek implements wire.Decoder. It allocates nothing and looks at no more than the top level of the object and its
 // metadata, so that data it accepts may still be broken. It may be called while Decode runs.
-func (dec *Decoder[T]) Peek(data []byte) (meta wire.Meta, ok bool) {
-	if !dec.d.identified {
+func (dec *Decoder[T]) Peek(data []byte) (wire.Meta, bool) { return dec.d.peek(data) }
+
+func (d *decoder) peek(data []byte) (meta wire.Meta, ok bool) {
+	if !d.identified {
 		return wire.Meta{}, false
 	}
 	raw, ok := only(data, 1)

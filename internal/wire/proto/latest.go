@@ -1,0 +1,106 @@
+package proto
+
+import (
+	"hash/maphash"
+	"unsafe"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// specField is the number of the spec in nearly all types that have one.
+const specField = 2
+
+// latest remembers what was decoded last of each object, by uid. Most changes of an object leave its spec as it was; the new
+// value then takes the spec over from the old one, and nothing of it is decoded or allocated.
+//
+// It keeps the last value of an object alive, which is the one that a cache holds, until forget or forgetAll. A value
+// that took over a spec keeps the strings of the one that it comes from alive, about a kilobyte.
+type latest struct {
+	seed1, seed2 maphash.Seed
+	objects      map[string]version // by uid
+}
+
+// version is the last value of an object.
+type version struct {
+	spec specHash
+	// object points to a value of the root type, which nobody writes to.
+	object unsafe.Pointer
+}
+
+// specHash stands for the bytes of a spec: two independently and unguessably seeded hashes.
+type specHash struct{ hash1, hash2 uint64 }
+
+// versionBytes is roughly what an entry of the map takes.
+const versionBytes = 64
+
+func newLatest() *latest {
+	return &latest{seed1: maphash.MakeSeed(), seed2: maphash.MakeSeed(), objects: map[string]version{}}
+}
+
+// specOf returns the plan of the spec of root, nil if root has none that is a message held by value.
+func specOf(root *message) *field {
+	if f := root.field(specField); f != nil && f.op == valueOp && f.kind == messageKind && !f.items {
+		return f
+	}
+	return nil
+}
+
+// look finds the spec in data and returns its hash, and the value to take it over from if that has the same. ok is false if
+// data has no single spec.
+func (l *latest) look(uid, data []byte) (hash specHash, from unsafe.Pointer, size int, ok bool) {
+	spec, ok := only(data, specField)
+	if !ok || len(uid) == 0 {
+		return hash, nil, 0, false
+	}
+	hash = specHash{maphash.Bytes(l.seed1, spec), maphash.Bytes(l.seed2, spec)}
+	if last, known := l.objects[string(uid)]; known && last.spec == hash {
+		from = last.object
+	}
+	return hash, from, len(spec), true
+}
+
+// takeSpec looks for a value from which the spec can be taken over, and makes the decoder do so.
+func (d *decoder) takeSpec(data []byte) (hash specHash, ok bool) {
+	if d.latest == nil {
+		return hash, false
+	}
+	meta, _ := d.peek(data)
+	hash, from, size, ok := d.latest.look(meta.UID, data)
+	if !ok {
+		return hash, false
+	}
+	d.stats.Lookups++
+	if from != nil {
+		d.stats.Hits++
+		d.stats.SharedBytes += uint64(size)
+		d.given = unsafe.Add(from, d.spec.offset)
+	}
+	return hash, true
+}
+
+// remember makes the value at p the last one of its object.
+func (d *decoder) remember(p unsafe.Pointer, hash specHash) {
+	// Safe because identified says that field 1 of the root type is an ObjectMeta.
+	meta := (*metav1.ObjectMeta)(unsafe.Add(p, d.root.field(1).offset))
+	if meta.UID != "" {
+		d.latest.objects[string(meta.UID)] = version{hash, p}
+	}
+}
+
+// Forget drops what is kept of an object that is gone. It may be called from any goroutine.
+func (dec *Decoder[T]) Forget(uid string) {
+	dec.mu.Lock()
+	defer dec.mu.Unlock()
+	if l := dec.d.latest; l != nil {
+		delete(l.objects, uid)
+	}
+}
+
+// ForgetAll drops what is kept of all objects, for a new list that tells which there are.
+func (dec *Decoder[T]) ForgetAll() {
+	dec.mu.Lock()
+	defer dec.mu.Unlock()
+	if l := dec.d.latest; l != nil {
+		l.objects = map[string]version{}
+	}
+}
