@@ -60,14 +60,17 @@ type codec[T object.Object] struct {
 
 	mu      sync.Mutex // held to decode
 	decoder wire.Decoder[T]
+	keeper  keeper // the decoder, if it is one; else nil
 
 	stats *counters
 }
 
 func newCodec[T object.Object](target Target, f form, wanted schema.GroupVersionKind, decoder wire.Decoder[T], stats *counters) *codec[T] {
-	return &codec[T]{
+	c := &codec[T]{
 		target: target, form: f, wanted: wanted, apiVersion: wanted.GroupVersion().String(), decoder: decoder, stats: stats,
 	}
+	c.keeper, _ = decoder.(keeper)
+	return c
 }
 
 // counters are a source's Stats as they grow.
@@ -112,6 +115,9 @@ func (c *codec[T]) object(data []byte, known Known[T]) (T, error) {
 		if m, ok := c.decoder.Peek(data); ok {
 			if o, ok := known(m.Namespace, m.Name, m.UID, m.ResourceVersion); ok {
 				c.stats.reused.Add(1)
+				if c.keeper != nil {
+					c.keeper.Keep(m.UID)
+				}
 				return o, nil
 			}
 		}
@@ -134,20 +140,28 @@ func (c *codec[T]) object(data []byte, known Known[T]) (T, error) {
 // keeper is a decoder that keeps the last value of each object, to take over from it what has not changed.
 type keeper interface {
 	Forget(uid string)
-	ForgetAll()
+	BeginList()
+	Keep(uid []byte)
+	EndList()
 }
 
 // forget tells the decoder that an object is gone.
 func (c *codec[T]) forget(o T) {
-	if k, ok := c.decoder.(keeper); ok {
-		k.Forget(string(o.GetUID()))
+	if c.keeper != nil {
+		c.keeper.Forget(string(o.GetUID()))
 	}
 }
 
-// begin tells the decoder that all objects will be told again. Those that are not are gone.
+// begin tells the decoder that all objects will be told of again, end that they have been.
 func (c *codec[T]) begin() {
-	if k, ok := c.decoder.(keeper); ok {
-		k.ForgetAll()
+	if c.keeper != nil {
+		c.keeper.BeginList()
+	}
+}
+
+func (c *codec[T]) end() {
+	if c.keeper != nil {
+		c.keeper.EndList()
 	}
 }
 

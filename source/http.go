@@ -132,6 +132,9 @@ func (h *HTTP[T]) List(ctx context.Context, opts ListOptions[T], each func(T) er
 			}
 		}
 		if err == io.EOF {
+			if head.nextPage == "" {
+				c.end()
+			}
 			return ListResult{ResourceVersion: head.resourceVersion, Continue: head.nextPage}, nil
 		}
 		o, err := c.item(data, opts.Known)

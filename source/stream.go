@@ -87,6 +87,7 @@ func (s *stream[T]) next() (Event[T], error) {
 	e := s.event(name, data)
 	if e.InitialEventsEnd {
 		s.known = nil
+		s.codec.end()
 	}
 	return e, nil
 }

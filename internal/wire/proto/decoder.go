@@ -176,7 +176,7 @@ func (d *decoder) snapshot() wire.Stats {
 	}
 	stats.TableBytes, stats.TableEntries = d.table.bytes(), uint64(len(d.table.entries))
 	if d.latest != nil {
-		stats.TableBytes += uint64(len(d.latest.objects)) * versionBytes
+		stats.TableBytes += uint64(len(d.latest.objects)+len(d.latest.before)) * versionBytes
 	}
 	stats.Fields = map[string]wire.FieldStats{}
 	for _, s := range d.compiler.sites {

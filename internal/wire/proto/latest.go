@@ -2,6 +2,7 @@ package proto
 
 import (
 	"hash/maphash"
+	"maps"
 	"unsafe"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,11 +14,14 @@ const specField = 2
 // latest remembers what was decoded last of each object, by uid. Most changes of an object leave its spec as it was; the new
 // value then takes the spec over from the old one, and nothing of it is decoded or allocated.
 //
-// It keeps the last value of an object alive, which is the one that a cache holds, until forget or forgetAll. A value
-// that took over a spec keeps the strings of the one that it comes from alive, about a kilobyte.
+// It keeps the last value of an object alive, which is the one that a cache holds, until the object is gone: by Forget, or by
+// a list that does not have it. A value that took over a spec keeps the strings of the one that it comes from alive, about
+// a kilobyte.
 type latest struct {
 	seed1, seed2 maphash.Seed
 	objects      map[string]version // by uid
+	// before has the objects that the running list has not told of yet; nil when no list is running.
+	before map[string]version
 }
 
 // version is the last value of an object.
@@ -53,7 +57,11 @@ func (l *latest) look(uid, data []byte) (hash specHash, from unsafe.Pointer, siz
 		return hash, nil, 0, false
 	}
 	hash = specHash{maphash.Bytes(l.seed1, spec), maphash.Bytes(l.seed2, spec)}
-	if last, known := l.objects[string(uid)]; known && last.spec == hash {
+	last, known := l.objects[string(uid)]
+	if !known {
+		last, known = l.before[string(uid)]
+	}
+	if known && last.spec == hash {
 		from = last.object
 	}
 	return hash, from, len(spec), true
@@ -87,20 +95,41 @@ func (d *decoder) remember(p unsafe.Pointer, hash specHash) {
 	}
 }
 
-// Forget drops what is kept of an object that is gone. It may be called from any goroutine.
+// Forget drops what is kept of an object that is gone. Like the methods below, it may be called from any goroutine.
 func (dec *Decoder[T]) Forget(uid string) {
-	dec.mu.Lock()
-	defer dec.mu.Unlock()
-	if l := dec.d.latest; l != nil {
+	dec.withLatest(func(l *latest) {
 		delete(l.objects, uid)
-	}
+		delete(l.before, uid)
+	})
 }
 
-// ForgetAll drops what is kept of all objects, for a new list that tells which there are.
-func (dec *Decoder[T]) ForgetAll() {
+// BeginList says that a list is about to tell of all objects again: by decoding them, or by Keep. EndList ends it.
+func (dec *Decoder[T]) BeginList() {
+	dec.withLatest(func(l *latest) {
+		if l.before == nil {
+			l.before = map[string]version{}
+		}
+		maps.Copy(l.before, l.objects) // what a list that was broken off had not told of is there still
+		l.objects = map[string]version{}
+	})
+}
+
+// Keep says that a running list has an object that needed no decoding.
+func (dec *Decoder[T]) Keep(uid []byte) {
+	dec.withLatest(func(l *latest) {
+		if v, ok := l.before[string(uid)]; ok {
+			l.objects[string(uid)] = v
+		}
+	})
+}
+
+// EndList drops what is kept of the objects that the list has not told of.
+func (dec *Decoder[T]) EndList() { dec.withLatest(func(l *latest) { l.before = nil }) }
+
+func (dec *Decoder[T]) withLatest(f func(*latest)) {
 	dec.mu.Lock()
 	defer dec.mu.Unlock()
-	if l := dec.d.latest; l != nil {
-		l.objects = map[string]version{}
+	if dec.d.latest != nil {
+		f(dec.d.latest)
 	}
 }
