@@ -29,13 +29,14 @@ type version struct {
 	spec specHash
 	// object points to a value of the root type, which nobody writes to.
 	object unsafe.Pointer
+	uid    string // of the object, in its memory
 }
 
 // specHash stands for the bytes of a spec: two independently and unguessably seeded hashes.
 type specHash struct{ hash1, hash2 uint64 }
 
 // versionBytes is roughly what an entry of the map takes.
-const versionBytes = 64
+const versionBytes = 80
 
 func newLatest() *latest {
 	return &latest{seed1: maphash.MakeSeed(), seed2: maphash.MakeSeed(), objects: map[string]version{}}
@@ -90,8 +91,8 @@ func (d *decoder) takeSpec(data []byte) (hash specHash, ok bool) {
 func (d *decoder) remember(p unsafe.Pointer, hash specHash) {
 	// Safe because identified says that field 1 of the root type is an ObjectMeta.
 	meta := (*metav1.ObjectMeta)(unsafe.Add(p, d.root.field(1).offset))
-	if meta.UID != "" {
-		d.latest.objects[string(meta.UID)] = version{hash, p}
+	if uid := string(meta.UID); uid != "" {
+		d.latest.objects[uid] = version{hash, p, uid}
 	}
 }
 
@@ -107,10 +108,11 @@ func (dec *Decoder[T]) Forget(uid string) {
 func (dec *Decoder[T]) BeginList() {
 	dec.withLatest(func(l *latest) {
 		if l.before == nil {
-			l.before = map[string]version{}
+			l.before = l.objects
+		} else {
+			maps.Copy(l.before, l.objects) // what a list that was broken off had not told of is there still
 		}
-		maps.Copy(l.before, l.objects) // what a list that was broken off had not told of is there still
-		l.objects = map[string]version{}
+		l.objects = make(map[string]version, len(l.before))
 	})
 }
 
@@ -118,7 +120,7 @@ func (dec *Decoder[T]) BeginList() {
 func (dec *Decoder[T]) Keep(uid []byte) {
 	dec.withLatest(func(l *latest) {
 		if v, ok := l.before[string(uid)]; ok {
-			l.objects[string(uid)] = v
+			l.objects[v.uid] = v
 		}
 	})
 }
