@@ -65,10 +65,10 @@ func (s Step) write(b *strings.Builder, first bool) {
 }
 
 // scalarText writes a merge key's value. Numbers and booleans stand bare, so a string that reads like one of
-// them is quoted only where it holds a character that the brackets need.
+// them is quoted: elements named "1" and 1 are two.
 func scalarText(v any) string {
 	if s, ok := v.(string); ok {
-		return quoteUnless(s, isUnambiguous)
+		return quoteUnless(s, func(s string) bool { return isUnambiguous(s) && !json.Valid([]byte(s)) })
 	}
 	text, err := json.Marshal(v)
 	if err != nil {
