@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -153,8 +155,9 @@ func (m *model) Watch(ctx context.Context, opts source.WatchOptions[thing]) (sou
 		if m.odds(6) {
 			s.at = 1 + m.rand.IntN(s.at) // a stale server
 		}
-		for name, v := range m.state(s.at) {
-			s.initial = append(s.initial, added(name+"@"+v))
+		held := m.state(s.at)
+		for _, name := range slices.Sorted(maps.Keys(held)) { // sorted, so that a seed says all
+			s.initial = append(s.initial, added(name+"@"+held[name]))
 		}
 		s.initial = append(s.initial, initialEnd(strconv.Itoa(s.at)))
 		if m.neverEnds {
