@@ -7,16 +7,16 @@ import (
 )
 
 // builder makes a tree of full nodes from items that come in ascending order.
-type builder[T any] struct {
+type builder struct {
 	txn    uint64
-	open   []item[T]  // the leaf that is being filled
-	leaves []child[T] // the full ones
+	open   []item  // the leaf that is being filled
+	leaves []child // the full ones
 }
 
 // add appends an item, which must sort behind all before it.
-func (b *builder[T]) add(it item[T]) {
+func (b *builder) add(it item) {
 	if b.open == nil {
-		b.open = make([]item[T], 0, maxFill)
+		b.open = make([]item, 0, maxFill)
 	}
 	b.open = append(b.open, it)
 	if len(b.open) == maxFill {
@@ -24,14 +24,14 @@ func (b *builder[T]) add(it item[T]) {
 	}
 }
 
-func (b *builder[T]) close() {
+func (b *builder) close() {
 	leaf := newLeaf(b.txn, b.open)
-	b.leaves = append(b.leaves, child[T]{low: leaf.low(), node: leaf})
+	b.leaves = append(b.leaves, child{low: leaf.low(), node: leaf})
 	b.open = nil
 }
 
 // root returns the root of the tree, nil if it is empty. The builder is then used up.
-func (b *builder[T]) root() *node[T] {
+func (b *builder) root() *node {
 	if len(b.open) > 0 {
 		b.open = slices.Clip(slices.Clone(b.open))
 		b.close()
@@ -41,21 +41,21 @@ func (b *builder[T]) root() *node[T] {
 		return nil
 	}
 	for len(level) > 1 {
-		var above []child[T]
+		var above []child
 		for part := range slices.Chunk(level, maxFill) {
-			above = append(above, child[T]{low: part[0].low, node: newBranch(b.txn, slices.Clone(part))})
+			above = append(above, child{low: part[0].low, node: newBranch(b.txn, slices.Clone(part))})
 		}
 		level = above
 	}
 	return level[0].node
 }
 
-// fill replaces the tree of the index by one of all objects in the tree under objects. It calls report for each
-// object whose index function panics.
-func (x *indexTree[T]) fill(txn uint64, objects *node[T], report func(*Index[T], object.Key, any)) {
-	var g groups[T]
-	objects.scan(span{}, func(it *item[T]) bool {
-		values, reason := x.index.values(it.object)
+// fill replaces the tree of the index by one of all objects of s. It calls report for each object whose index
+// function panics.
+func (x *indexTree[T]) fill(txn uint64, s *Snapshot[T], names *names, report func(*Index[T], object.Key, any)) {
+	g := groups{names: names}
+	s.keys.scan(span{}, func(it *item) bool {
+		values, reason := x.index.values(s.objects.get(it.slot))
 		if reason != nil {
 			report(x.index, it.Key, reason)
 		}
@@ -64,12 +64,12 @@ func (x *indexTree[T]) fill(txn uint64, objects *node[T], report func(*Index[T],
 		}
 		return true
 	})
-	b := builder[T]{txn: txn}
-	var last *item[T]
+	b := builder{txn: txn}
+	var last *item
 	var under string
-	g.each(func(value string, it *item[T]) {
+	g.each(func(value string, it *item) {
 		if it != last || value != under { // else the object has the value twice
-			b.add(item[T]{key{value, it.Key}, it.object})
+			b.add(item{key{value, it.Key}, it.slot})
 		}
 		last, under = it, value
 	})

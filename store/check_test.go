@@ -35,9 +35,10 @@ func byAllLabels(o *thing) []string {
 // holds exactly what its function says of the objects.
 func check(t testing.TB, s *Snapshot[*thing]) {
 	t.Helper()
-	if err := checkTree(s.objects); err != nil {
-		t.Fatalf("objects: %v", err)
+	if err := checkTree(s.keys); err != nil {
+		t.Fatalf("keys: %v", err)
 	}
+	checkSlots(t, s)
 	for _, x := range s.indexes {
 		if err := checkTree(x.root); err != nil {
 			t.Fatalf("index %s: %v", x.index.name, err)
@@ -50,14 +51,53 @@ func check(t testing.TB, s *Snapshot[*thing]) {
 			}
 		}
 		got := map[key]*thing{}
-		x.root.scan(span{}, func(it *item[*thing]) bool { got[it.key] = it.object; return true })
+		x.root.scan(span{}, func(it *item) bool { got[it.key] = s.objects.get(it.slot); return true })
 		if !maps.Equal(want, got) {
 			t.Fatalf("index %s holds %v, want %v", x.index.name, got, want)
 		}
 	}
 }
 
-func checkTree(root *node[*thing]) error {
+// checkSlots fails the test if an object is not in the slot of its key, or a slot that no key has holds one.
+func checkSlots(t testing.TB, s *Snapshot[*thing]) {
+	t.Helper()
+	held := 0
+	for _, b := range s.objects.branches {
+		for _, page := range b.pages {
+			for i := 0; page != nil && i < len(page); i++ {
+				if page[i] != nil {
+					held++
+				}
+			}
+		}
+	}
+	if held != s.Len() {
+		t.Fatalf("slots hold %d objects, there are %d keys", held, s.Len())
+	}
+	s.keys.scan(span{}, func(it *item) bool {
+		if o := s.objects.get(it.slot); o == nil || object.KeyOf(o) != it.Key {
+			t.Fatalf("the slot of %v holds %v", it.Key, o)
+		}
+		return true
+	})
+}
+
+// checkFree fails the test unless each slot ever used is either that of one key or free. No transaction is open.
+func checkFree(t testing.TB, w *Writer[*thing]) {
+	t.Helper()
+	seen := make([]int, w.used)
+	w.store.Snapshot().keys.scan(span{}, func(it *item) bool { seen[it.slot]++; return true })
+	for _, n := range w.free {
+		seen[n]++
+	}
+	for n, times := range seen {
+		if times != 1 {
+			t.Fatalf("slot %d of %d is held or free %d times", n, w.used, times)
+		}
+	}
+}
+
+func checkTree(root *node) error {
 	if root == nil {
 		return nil
 	}
@@ -78,7 +118,7 @@ type shape struct {
 	last  *key
 }
 
-func (s *shape) check(n *node[*thing], depth int, low, high *key, edge bool) error {
+func (s *shape) check(n *node, depth int, low, high *key, edge bool) error {
 	if n.fill() > maxFill || n.fill() < 1 || (n.fill() < minFill && !edge) {
 		return fmt.Errorf("node of %d entries, edge %v", n.fill(), edge)
 	}
@@ -107,7 +147,7 @@ func (s *shape) check(n *node[*thing], depth int, low, high *key, edge bool) err
 	return nil
 }
 
-func (s *shape) checkLeaf(n *node[*thing], depth int, low, high *key) error {
+func (s *shape) checkLeaf(n *node, depth int, low, high *key) error {
 	if depth != s.depth {
 		return fmt.Errorf("leaf at depth %d, want %d", depth, s.depth)
 	}
@@ -117,8 +157,6 @@ func (s *shape) checkLeaf(n *node[*thing], depth int, low, high *key) error {
 	for i := range n.items {
 		it := &n.items[i]
 		switch {
-		case it.object == nil || object.KeyOf(it.object) != it.Key:
-			return fmt.Errorf("%v holds another object", it.key)
 		case s.last != nil && s.last.compare(&it.key) >= 0:
 			return fmt.Errorf("%v comes after %v", it.key, *s.last)
 		case low != nil && low.compare(&it.key) > 0:

@@ -4,19 +4,19 @@ package store
 //
 // Invariant: path[:depth] leads from the root to a leaf, and the position in the leaf is one of its items; or
 // depth is 0, and the cursor is at the end.
-type cursor[T any] struct {
-	root  *node[T]
-	path  [maxDepth]step[T]
+type cursor struct {
+	root  *node
+	path  [maxDepth]step
 	depth int
 }
 
-type step[T any] struct {
-	node *node[T]
+type step struct {
+	node *node
 	i    int
 }
 
 // seek moves the cursor to the first item at or behind k.
-func (c *cursor[T]) seek(k *key) {
+func (c *cursor) seek(k *key) {
 	c.depth = 0
 	if c.root != nil {
 		c.seekBelow(c.root, k)
@@ -24,7 +24,7 @@ func (c *cursor[T]) seek(k *key) {
 }
 
 // seekBelow is seek from n on, which is the root, or the child that the path leads to and whose keys include k.
-func (c *cursor[T]) seekBelow(n *node[T], k *key) {
+func (c *cursor) seekBelow(n *node, k *key) {
 	for !n.leaf() {
 		i := n.route(k)
 		c.push(n, i)
@@ -39,7 +39,7 @@ func (c *cursor[T]) seekBelow(n *node[T], k *key) {
 
 // advance moves the cursor forward to the first item at or behind k; it never moves back. The nearer k, the
 // quicker.
-func (c *cursor[T]) advance(k *key) {
+func (c *cursor) advance(k *key) {
 	if c.depth == 0 || c.item().compare(k) >= 0 {
 		return
 	}
@@ -55,7 +55,7 @@ func (c *cursor[T]) advance(k *key) {
 
 // includes reports whether k, which is behind the cursor, belongs to the child that the step goes to. It may say
 // no for the last child.
-func (s *step[T]) includes(k *key) bool {
+func (s *step) includes(k *key) bool {
 	if s.i+1 == len(s.node.children) {
 		return false
 	}
@@ -64,7 +64,7 @@ func (s *step[T]) includes(k *key) bool {
 }
 
 // item returns the item that the cursor is at, nil at the end.
-func (c *cursor[T]) item() *item[T] {
+func (c *cursor) item() *item {
 	if c.depth == 0 {
 		return nil
 	}
@@ -73,13 +73,13 @@ func (c *cursor[T]) item() *item[T] {
 }
 
 // rest returns the items of the current leaf from the cursor on. The cursor is not at the end.
-func (c *cursor[T]) rest() []item[T] {
+func (c *cursor) rest() []item {
 	at := &c.path[c.depth-1]
 	return at.node.items[at.i:]
 }
 
 // next moves the cursor to the next item. It is not at the end.
-func (c *cursor[T]) next() {
+func (c *cursor) next() {
 	at := &c.path[c.depth-1]
 	at.i++
 	if at.i == len(at.node.items) {
@@ -88,7 +88,7 @@ func (c *cursor[T]) next() {
 }
 
 // nextLeaf moves the cursor to the first item of the next leaf. It is not at the end.
-func (c *cursor[T]) nextLeaf() {
+func (c *cursor) nextLeaf() {
 	c.depth--
 	for c.depth > 0 {
 		at := &c.path[c.depth-1]
@@ -102,7 +102,7 @@ func (c *cursor[T]) nextLeaf() {
 }
 
 // descend goes down from n to the first item of its first leaf.
-func (c *cursor[T]) descend(n *node[T]) {
+func (c *cursor) descend(n *node) {
 	for !n.leaf() {
 		c.push(n, 0)
 		n = n.children[0].node
@@ -110,13 +110,13 @@ func (c *cursor[T]) descend(n *node[T]) {
 	c.push(n, 0)
 }
 
-func (c *cursor[T]) push(n *node[T], i int) {
-	c.path[c.depth] = step[T]{n, i}
+func (c *cursor) push(n *node, i int) {
+	c.path[c.depth] = step{n, i}
 	c.depth++
 }
 
 // scan calls yield for each item of s in the tree under n, in order, until it returns false. n may be nil.
-func (n *node[T]) scan(s span, yield func(*item[T]) bool) {
+func (n *node) scan(s span, yield func(*item) bool) {
 	for run := range n.runs(s) {
 		for i := range run {
 			if !yield(&run[i]) {
@@ -128,10 +128,10 @@ func (n *node[T]) scan(s span, yield func(*item[T]) bool) {
 
 // runs yields the items of s leaf by leaf. The end of s is looked for only in the leaf that holds it, so that
 // an item in the middle costs no comparison.
-func (n *node[T]) runs(s span) func(yield func([]item[T]) bool) {
-	return func(yield func([]item[T]) bool) {
+func (n *node) runs(s span) func(yield func([]item) bool) {
+	return func(yield func([]item) bool) {
 		start := s.start()
-		c := cursor[T]{root: n}
+		c := cursor{root: n}
 		for c.seek(&start); c.depth > 0; c.nextLeaf() {
 			run := c.rest()
 			whole := s.has(&run[len(run)-1].key)
@@ -161,7 +161,7 @@ func (s *span) end(n int, at func(int) *key) int {
 
 // count returns the number of items of s in the tree under n, which may be nil. It goes down only along the two
 // ends of s.
-func (n *node[T]) count(s span) int {
+func (n *node) count(s span) int {
 	if n == nil {
 		return 0
 	}
@@ -184,7 +184,7 @@ func (n *node[T]) count(s span) int {
 }
 
 // lowIn reports whether there is a child at i and its bound is in s.
-func (n *node[T]) lowIn(i int, s span) bool {
+func (n *node) lowIn(i int, s span) bool {
 	if i >= len(n.children) {
 		return false
 	}

@@ -7,12 +7,16 @@
 //	                                                         ▼
 //	Store ── Snapshot() ───────────────────────────────► Snapshot ── resource version
 //	          one atomic load                             │   │
-//	                                               objects    indexes, one tree each
-//	                                     (namespace, name)    (value, namespace, name)
+//	                                                   keys    indexes, one tree each
+//	                                      (namespace, name)    (value, namespace, name)
+//	                                                      └─┬─┘
+//	                                                      slots ──► objects
 //
-// Objects and indexes are the same structure, a B-tree whose nodes are never changed once they are published. A
-// transaction copies the nodes on the path to what it changes, once, and edits its copies in place; all other
-// nodes are shared between the snapshots before and after it. A larger batch thus costs less for each write.
+// An object has a slot, a number, for as long as its key is in the store. Keys and indexes are the same structure, a
+// B-tree from sorted keys to slots; the slots are an array in pages. A new state of an object changes its slot and
+// nothing else, unless it moves in an index. No page or node is changed once it is published: a transaction copies those on
+// the path to what it changes, once, and edits its copies in place; all others are shared between the snapshots
+// before and after it. A larger batch thus costs less for each write.
 //
 // # Guarantees
 //

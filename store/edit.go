@@ -2,30 +2,27 @@ package store
 
 import "slices"
 
-// put sets one item in a tree, for one transaction.
-type put[T any] struct {
+// put inserts one item that is not there yet into a tree, for one transaction.
+type put struct {
 	txn  uint64
-	item item[T]
-	// old is the object that was there before, if existed.
-	old     T
-	existed bool
+	item item
 }
 
 // root puts the item into the tree under n, which may be nil, and returns the new root.
-func (p *put[T]) root(n *node[T]) *node[T] {
+func (p *put) root(n *node) *node {
 	if n == nil {
-		return newLeaf(p.txn, []item[T]{p.item})
+		return newLeaf(p.txn, []item{p.item})
 	}
 	left, right := p.into(n, true)
 	if right == nil {
 		return left
 	}
-	return newBranch(p.txn, []child[T]{{node: left}, {low: right.low(), node: right}})
+	return newBranch(p.txn, []child{{node: left}, {low: right.low(), node: right}})
 }
 
 // into puts the item below n. It returns the node in n's place and, if that had to be split, the one to its
 // right. edge says that n is on the right edge of the tree: keys that arrive in order leave full nodes there.
-func (p *put[T]) into(n *node[T], edge bool) (left, right *node[T]) {
+func (p *put) into(n *node, edge bool) (left, right *node) {
 	if n.leaf() {
 		return p.intoLeaf(n, edge)
 	}
@@ -33,46 +30,38 @@ func (p *put[T]) into(n *node[T], edge bool) (left, right *node[T]) {
 	l, r := p.into(n.children[i].node, edge && i == len(n.children)-1)
 	n = n.editable(p.txn, 0)
 	n.children[i].node = l
-	if !p.existed {
-		n.size++
-	}
+	n.size++
 	if r == nil {
 		return n, nil
 	}
-	return p.widen(n, i+1, child[T]{low: r.low(), node: r}, edge)
+	return p.widen(n, i+1, child{low: r.low(), node: r}, edge)
 }
 
 // widen adds the child c to n, which belongs to the transaction, at i.
-func (p *put[T]) widen(n *node[T], i int, c child[T], edge bool) (left, right *node[T]) {
+func (p *put) widen(n *node, i int, c child, edge bool) (left, right *node) {
 	switch {
 	case n.fill() < maxFill:
 		n.children = inserted(n.children, i, c)
 		return n, nil
 	case edge && i == n.fill():
 		n.size -= c.node.size
-		return n, newBranch(p.txn, []child[T]{c})
+		return n, newBranch(p.txn, []child{c})
 	default:
 		ls, rs := split(n.children, i, c)
 		return newBranch(p.txn, ls), newBranch(p.txn, rs)
 	}
 }
 
-func (p *put[T]) intoLeaf(n *node[T], edge bool) (left, right *node[T]) {
-	i, found := n.find(&p.item.key)
+func (p *put) intoLeaf(n *node, edge bool) (left, right *node) {
+	i, _ := n.find(&p.item.key)
 	switch {
-	case found:
-		n = n.editable(p.txn, 0)
-		p.old, p.existed = n.items[i].object, true
-		// The key is replaced as well: its strings are the new object's.
-		n.items[i] = p.item
-		return n, nil
 	case n.fill() < maxFill:
 		n = n.editable(p.txn, 1)
 		n.items = inserted(n.items, i, p.item)
 		n.size++
 		return n, nil
 	case edge && i == n.fill():
-		return n, newLeaf(p.txn, []item[T]{p.item})
+		return n, newLeaf(p.txn, []item{p.item})
 	default:
 		ls, rs := split(n.items, i, p.item)
 		return newLeaf(p.txn, ls), newLeaf(p.txn, rs)
@@ -80,16 +69,15 @@ func (p *put[T]) intoLeaf(n *node[T], edge bool) (left, right *node[T]) {
 }
 
 // cut removes one item from a tree, for one transaction.
-type cut[T any] struct {
+type cut struct {
 	txn uint64
 	key key
-	// old is the object that was removed, if existed.
-	old     T
+	// existed says whether the item was there.
 	existed bool
 }
 
 // root removes the item from the tree under n, which may be nil, and returns the new root.
-func (c *cut[T]) root(n *node[T]) *node[T] {
+func (c *cut) root(n *node) *node {
 	if n == nil {
 		return nil
 	}
@@ -104,7 +92,7 @@ func (c *cut[T]) root(n *node[T]) *node[T] {
 }
 
 // from removes the item below n and returns the node in n's place, which may have become too small.
-func (c *cut[T]) from(n *node[T]) *node[T] {
+func (c *cut) from(n *node) *node {
 	if n.leaf() {
 		return c.fromLeaf(n)
 	}
@@ -120,13 +108,13 @@ func (c *cut[T]) from(n *node[T]) *node[T] {
 	return n
 }
 
-func (c *cut[T]) fromLeaf(n *node[T]) *node[T] {
+func (c *cut) fromLeaf(n *node) *node {
 	i, found := n.find(&c.key)
 	if !found {
 		return n
 	}
 	n = n.editable(c.txn, 0)
-	c.old, c.existed = n.items[i].object, true
+	c.existed = true
 	n.items = slices.Delete(n.items, i, i+1)
 	n.size--
 	return n
@@ -134,7 +122,7 @@ func (c *cut[T]) fromLeaf(n *node[T]) *node[T] {
 
 // rebalance brings the child at i, which has just lost an entry, back to its least fill with the help of a
 // neighbor. n belongs to txn.
-func (n *node[T]) rebalance(txn uint64, i int) {
+func (n *node) rebalance(txn uint64, i int) {
 	switch fill := n.children[i].node.fill(); {
 	case fill >= minFill:
 		return
@@ -158,13 +146,13 @@ func (n *node[T]) rebalance(txn uint64, i int) {
 }
 
 // replacePair puts left and right in the places i-1 and i, or left alone if nothing is in right.
-func (n *node[T]) replacePair(i int, left, right *node[T]) {
+func (n *node) replacePair(i int, left, right *node) {
 	n.children[i-1].node = left
 	if right.fill() == 0 {
 		n.children = slices.Delete(n.children, i, i+1)
 		return
 	}
-	n.children[i] = child[T]{low: right.low(), node: right}
+	n.children[i] = child{low: right.low(), node: right}
 }
 
 // joined returns the entries of two neighbors as one slice if they fit into one node, else evenly as two.

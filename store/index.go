@@ -46,19 +46,21 @@ func (ix *Index[T]) has(o T, value string) bool {
 // indexTree is the state of an index in a snapshot or a transaction.
 type indexTree[T object.Object] struct {
 	index *Index[T]
-	root  *node[T]
+	root  *node
 }
 
-// change is what a transaction does to one object: from is set if had, to is set if has.
+// change is what a transaction does to one object: from is set if had, to is set if has. The key is that of the tree of
+// all keys.
 type change[T object.Object] struct {
 	key      object.Key
+	slot     slot
 	from, to T
 	had, has bool
 }
 
-// apply brings the index up to a change, for the transaction txn. An unchanged value costs a new pointer in its
-// leaf. It returns the reason if the index function panics for the new object.
-func (x *indexTree[T]) apply(txn uint64, c *change[T]) (reason any) {
+// apply brings the index up to a change, for the transaction txn. Where the values are the same as before there is nothing
+// to do: the tree leads to the object's slot. It returns the reason if the index function panics for the new object.
+func (x *indexTree[T]) apply(txn uint64, names *names, c *change[T]) (reason any) {
 	var before, after []string
 	if c.had {
 		// A panic was reported when the object came, and left no values then.
@@ -67,18 +69,30 @@ func (x *indexTree[T]) apply(txn uint64, c *change[T]) (reason any) {
 	if c.has {
 		after, reason = x.index.values(c.to)
 	}
-	for _, v := range after {
-		p := put[T]{txn: txn, item: item[T]{key{v, c.key}, c.to}}
-		x.root = p.root(x.root)
-	}
 	if slices.Equal(before, after) {
 		return reason
 	}
+	for _, v := range after {
+		x.add(txn, names, item{key{v, c.key}, c.slot})
+	}
 	for _, v := range missing(before, after) {
-		r := cut[T]{txn: txn, key: key{v, c.key}}
+		r := cut{txn: txn, key: key{v, c.key}}
 		x.root = r.root(x.root)
 	}
 	return reason
+}
+
+// add puts an item into the tree, if it is not there.
+func (x *indexTree[T]) add(txn uint64, names *names, it item) {
+	var near string
+	if next, found := x.root.near(&it.key); found {
+		return
+	} else if next != nil {
+		near = next.value
+	}
+	it.value = names.like(it.value, near)
+	p := put{txn: txn, item: it}
+	x.root = p.root(x.root)
 }
 
 // manyValues is the number of values from which looking them up in a map beats looking through them.

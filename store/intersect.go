@@ -21,7 +21,7 @@ type Match[T object.Object] struct {
 // what the others leave over.
 func (s *Snapshot[T]) Intersect(matches ...Match[T]) iter.Seq[T] {
 	return func(yield func(T) bool) {
-		var lists []list[T]
+		var lists []list
 		var tests []Match[T]
 		for _, m := range matches {
 			if root, ok := s.index(m.Index); ok {
@@ -35,27 +35,27 @@ func (s *Snapshot[T]) Intersect(matches ...Match[T]) iter.Seq[T] {
 			return slices.ContainsFunc(tests, failed) || yield(o)
 		}
 		if len(lists) == 0 {
-			s.objects.scan(span{}, func(it *item[T]) bool { return tested(it.object) })
+			s.keys.scan(span{}, func(it *item) bool { return tested(s.objects.get(it.slot)) })
 			return
 		}
-		leapfrog(lists, tested)
+		leapfrog(lists, func(it *item) bool { return tested(s.objects.get(it.slot)) })
 	}
 }
 
 // list is a walk along the objects of one value of an index.
-type list[T object.Object] struct {
-	cursor cursor[T]
+type list struct {
+	cursor cursor
 	value  string
 	size   int
 }
 
-func newList[T object.Object](root *node[T], value string) list[T] {
+func newList(root *node, value string) list {
 	size := root.count(span{value: value, fields: 1})
-	return list[T]{cursor: cursor[T]{root: root}, value: value, size: size}
+	return list{cursor: cursor{root: root}, value: value, size: size}
 }
 
 // item returns the item that the walk is at, nil at its end.
-func (l *list[T]) item() *item[T] {
+func (l *list) item() *item {
 	it := l.cursor.item()
 	if it == nil || it.value != l.value {
 		return nil
@@ -64,14 +64,14 @@ func (l *list[T]) item() *item[T] {
 }
 
 // advance moves forward to the first item at or behind k.
-func (l *list[T]) advance(k object.Key) *item[T] {
+func (l *list) advance(k object.Key) *item {
 	l.cursor.advance(&key{l.value, k})
 	return l.item()
 }
 
-// leapfrog calls yield for each object that is in all lists, until it returns false. There is at least one list.
-func leapfrog[T object.Object](lists []list[T], yield func(T) bool) {
-	slices.SortFunc(lists, func(a, b list[T]) int { return cmp.Compare(a.size, b.size) })
+// leapfrog calls yield for each item whose key is in all lists, until it returns false. There is at least one list.
+func leapfrog(lists []list, yield func(*item) bool) {
+	slices.SortFunc(lists, func(a, b list) int { return cmp.Compare(a.size, b.size) })
 	for i := range lists {
 		lists[i].cursor.seek(&key{value: lists[i].value})
 	}
@@ -83,7 +83,7 @@ func leapfrog[T object.Object](lists []list[T], yield func(T) bool) {
 			return
 		case behind != it.Key:
 			it = shortest.advance(behind)
-		case !yield(it.object):
+		case !yield(it):
 			return
 		default:
 			shortest.cursor.next()
@@ -94,7 +94,7 @@ func leapfrog[T object.Object](lists []list[T], yield func(T) bool) {
 
 // ahead moves all lists to k or behind it. It returns k if all of them have k, else the key of one that does
 // not, or that one has ended.
-func ahead[T object.Object](lists []list[T], k object.Key) (at object.Key, ended bool) {
+func ahead(lists []list, k object.Key) (at object.Key, ended bool) {
 	for i := range lists {
 		it := lists[i].advance(k)
 		if it == nil {

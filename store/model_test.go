@@ -224,6 +224,7 @@ func TestRandomOperations(t *testing.T) {
 					w.batch()
 				}
 				w.verify(w.writer.Store().Snapshot(), w.model)
+				checkFree(t, w.writer)
 			}
 			w.verifyKept()
 		})
@@ -251,6 +252,7 @@ func TestDeepTree(t *testing.T) {
 			}
 		}
 		check(t, txn.Commit(""))
+		checkFree(t, w)
 		check(t, before)
 		if !slices.Equal(objects(before.All()), were) {
 			t.Fatal("an old snapshot changed")

@@ -3,8 +3,8 @@ package store
 import "slices"
 
 // Sizes of nodes. Larger nodes make scans and large batches cheaper, smaller ones single writes; of the sizes
-// that measured alike, this one fills an allocation of 1,408 B when T is a pointer. The least fill is a quarter,
-// not a half, so that a node that was just split or joined is far from the next split or join.
+// that measured alike, this one fills an allocation of 1,408 B. The least fill is a quarter, not a half, so that a
+// node that was just split or joined is far from the next split or join.
 const (
 	maxFill = 25
 	minFill = maxFill / 4
@@ -20,33 +20,34 @@ const (
 //   - All leaves have the same depth.
 //   - txn is the transaction that made the node, and the only one that may change it. Numbers are never used
 //     again, so that a published node never changes.
-type node[T any] struct {
+type node struct {
 	txn      uint64
 	size     int // items in the leaves at or below
-	items    []item[T]
-	children []child[T]
+	items    []item
+	children []child
 }
 
-// item is an entry of a leaf.
-type item[T any] struct {
+// item is an entry of a leaf: a key and the slot of its object. Its strings are copies that the trees share, so that it
+// keeps no object alive.
+type item struct {
 	key
-	object T
+	slot slot
 }
 
 // child is an entry of a branch. All keys below node are at or above low and below the low of the next child.
 // The low of the first child of a branch means nothing.
-type child[T any] struct {
+type child struct {
 	low  bound
-	node *node[T]
+	node *node
 }
 
-func (n *node[T]) leaf() bool { return n.children == nil }
+func (n *node) leaf() bool { return n.children == nil }
 
 // fill returns the number of entries of n itself.
-func (n *node[T]) fill() int { return len(n.items) + len(n.children) }
+func (n *node) fill() int { return len(n.items) + len(n.children) }
 
 // find returns the position of k in the leaf n, or where it would be inserted.
-func (n *node[T]) find(k *key) (int, bool) {
+func (n *node) find(k *key) (int, bool) {
 	low, high := 0, len(n.items)
 	for low < high {
 		middle := int(uint(low+high) / 2)
@@ -64,7 +65,7 @@ func (n *node[T]) find(k *key) (int, bool) {
 }
 
 // route returns the position of the child of the branch n whose keys include k.
-func (n *node[T]) route(k *key) int {
+func (n *node) route(k *key) int {
 	low, high := 1, len(n.children)
 	for low < high {
 		middle := int(uint(low+high) / 2)
@@ -77,27 +78,27 @@ func (n *node[T]) route(k *key) int {
 	return low - 1
 }
 
-// get finds the object under k. n may be nil.
-func (n *node[T]) get(k *key) (object T, found bool) {
+// near returns the item of k and true, or else one of the items next to its place, nil in an empty tree. n may be nil.
+func (n *node) near(k *key) (it *item, found bool) {
 	if n == nil {
-		return object, false
+		return nil, false
 	}
 	for !n.leaf() {
 		n = n.children[n.route(k)].node
 	}
 	i, found := n.find(k)
-	if found {
-		object = n.items[i].object
+	if !found {
+		i = max(i-1, 0)
 	}
-	return object, found
+	return &n.items[i], found
 }
 
 // editable returns n if txn may change it, else a copy that txn may change, with room for so many more entries.
-func (n *node[T]) editable(txn uint64, more int) *node[T] {
+func (n *node) editable(txn uint64, more int) *node {
 	if n.txn == txn {
 		return n
 	}
-	return &node[T]{txn: txn, size: n.size, items: grown(n.items, more), children: grown(n.children, more)}
+	return &node{txn: txn, size: n.size, items: grown(n.items, more), children: grown(n.children, more)}
 }
 
 // grown returns a copy of s with room for n more entries, and no more. A nil s stays nil.
@@ -134,20 +135,20 @@ func split[E any](s []E, i int, e E) (left, right []E) {
 	return left, slices.Insert(right, i-middle, e)
 }
 
-func newLeaf[T any](txn uint64, items []item[T]) *node[T] {
-	return &node[T]{txn: txn, size: len(items), items: items}
+func newLeaf(txn uint64, items []item) *node {
+	return &node{txn: txn, size: len(items), items: items}
 }
 
-func newBranch[T any](txn uint64, children []child[T]) *node[T] {
+func newBranch(txn uint64, children []child) *node {
 	size := 0
 	for i := range children {
 		size += children[i].node.size
 	}
-	return &node[T]{txn: txn, size: size, children: children}
+	return &node{txn: txn, size: size, children: children}
 }
 
 // low returns a key that bounds n from below.
-func (n *node[T]) low() bound {
+func (n *node) low() bound {
 	if n.leaf() {
 		return n.items[0].bound()
 	}

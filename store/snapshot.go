@@ -15,7 +15,8 @@ import (
 //  2. ByIndex, Count, Values, Intersect: the objects, by the values of indexes.
 //  3. ResourceVersion: what it is current to.
 type Snapshot[T object.Object] struct {
-	objects *node[T]
+	keys    *node // leads to the slots of the objects
+	objects slots[T]
 	indexes []indexTree[T]
 	version string
 }
@@ -25,32 +26,37 @@ func (s *Snapshot[T]) ResourceVersion() string { return s.version }
 
 // Get returns the object with the key, or false if there is none.
 func (s *Snapshot[T]) Get(k object.Key) (T, bool) {
-	return s.objects.get(&key{Key: k})
+	it, found := s.keys.near(&key{Key: k})
+	if !found {
+		var none T
+		return none, false
+	}
+	return s.objects.get(it.slot), true
 }
 
 // Len returns the number of objects.
 func (s *Snapshot[T]) Len() int {
-	if s.objects == nil {
+	if s.keys == nil {
 		return 0
 	}
-	return s.objects.size
+	return s.keys.size
 }
 
 // All iterates over all objects, sorted by key.
-func (s *Snapshot[T]) All() iter.Seq2[object.Key, T] { return pairs(s.objects, span{}) }
+func (s *Snapshot[T]) All() iter.Seq2[object.Key, T] { return s.pairs(span{}) }
 
 // Namespace iterates over the objects of one namespace, sorted by name; "" holds the cluster-scoped ones.
 func (s *Snapshot[T]) Namespace(namespace string) iter.Seq2[object.Key, T] {
-	return pairs(s.objects, span{namespace: namespace, fields: 2})
+	return s.pairs(span{namespace: namespace, fields: 2})
 }
 
-// pairs iterates over the items of r in the tree under n. Like byIndex it does without scan, which would cost
+// pairs iterates over the objects whose keys are in r. Like byIndex it does without scan, which would cost
 // another call for each item.
-func pairs[T object.Object](n *node[T], r span) iter.Seq2[object.Key, T] {
+func (s *Snapshot[T]) pairs(r span) iter.Seq2[object.Key, T] {
 	return func(yield func(object.Key, T) bool) {
-		for run := range n.runs(r) {
+		for run := range s.keys.runs(r) {
 			for i := range run {
-				if !yield(run[i].Key, run[i].object) {
+				if !yield(run[i].Key, s.objects.get(run[i].slot)) {
 					return
 				}
 			}
@@ -61,7 +67,7 @@ func pairs[T object.Object](n *node[T], r span) iter.Seq2[object.Key, T] {
 // Keys iterates over the keys of all objects, in order.
 func (s *Snapshot[T]) Keys() iter.Seq[object.Key] {
 	return func(yield func(object.Key) bool) {
-		s.objects.scan(span{}, func(it *item[T]) bool { return yield(it.Key) })
+		s.keys.scan(span{}, func(it *item) bool { return yield(it.Key) })
 	}
 }
 
@@ -75,14 +81,15 @@ func (s *Snapshot[T]) ByIndex(ix *Index[T], value string) iter.Seq[T] {
 func (s *Snapshot[T]) byIndex(ix *Index[T], value string, yield func(T) bool) {
 	root, ok := s.index(ix)
 	if !ok {
-		s.objects.scan(span{}, func(it *item[T]) bool {
-			return !ix.has(it.object, value) || yield(it.object)
+		s.keys.scan(span{}, func(it *item) bool {
+			o := s.objects.get(it.slot)
+			return !ix.has(o, value) || yield(o)
 		})
 		return
 	}
 	for run := range root.runs(span{value: value, fields: 1}) {
 		for i := range run {
-			if !yield(run[i].object) {
+			if !yield(s.objects.get(run[i].slot)) {
 				return
 			}
 		}
@@ -110,7 +117,7 @@ func (s *Snapshot[T]) Values(ix *Index[T]) iter.Seq[string] {
 			s.computeValues(ix, yield)
 			return
 		}
-		c := cursor[T]{root: root}
+		c := cursor{root: root}
 		var from key
 		for c.seek(&from); c.depth > 0; c.advance(&from) {
 			value := c.item().value
@@ -125,8 +132,8 @@ func (s *Snapshot[T]) Values(ix *Index[T]) iter.Seq[string] {
 // computeValues is Values for an index that the snapshot does not have.
 func (s *Snapshot[T]) computeValues(ix *Index[T], yield func(string) bool) {
 	set := make(map[string]struct{})
-	s.objects.scan(span{}, func(it *item[T]) bool {
-		values, _ := ix.values(it.object)
+	s.keys.scan(span{}, func(it *item) bool {
+		values, _ := ix.values(s.objects.get(it.slot))
 		for _, v := range values {
 			set[v] = struct{}{}
 		}
@@ -140,7 +147,7 @@ func (s *Snapshot[T]) computeValues(ix *Index[T], yield func(string) bool) {
 }
 
 // index returns the root of the tree of ix, and false if the snapshot does not have that index.
-func (s *Snapshot[T]) index(ix *Index[T]) (*node[T], bool) {
+func (s *Snapshot[T]) index(ix *Index[T]) (*node, bool) {
 	for i := range s.indexes {
 		if s.indexes[i].index == ix {
 			return s.indexes[i].root, true

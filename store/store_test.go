@@ -34,7 +34,7 @@ func things(n int) []*thing {
 }
 
 // leaves returns the number of leaves below n.
-func leaves(n *node[*thing]) int {
+func leaves(n *node) int {
 	if n.leaf() {
 		return 1
 	}
@@ -55,7 +55,7 @@ func TestLoadAndAppendFillLeaves(t *testing.T) {
 	}
 	for name, s := range map[string]*Snapshot[*thing]{"Load": loaded.Store().Snapshot(), "Set": txn.Commit("")} {
 		check(t, s)
-		if got := leaves(s.objects); got != full {
+		if got := leaves(s.keys); got != full {
 			t.Errorf("%s made %d leaves, want %d full ones", name, got, full)
 		}
 	}

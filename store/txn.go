@@ -14,6 +14,8 @@ type Txn[T object.Object] struct {
 	// next is the state to be published. Its nodes that carry id belong to this transaction alone.
 	next *Snapshot[T]
 	id   uint64
+	// moved says that slots were taken or freed.
+	moved bool
 }
 
 // Get returns the object with the key, or false if there is none.
@@ -24,73 +26,111 @@ func (t *Txn[T]) Len() int { return t.next.Len() }
 
 // All iterates over all objects, sorted by key, as they are when All is called. The transaction may go on
 // writing meanwhile.
-func (t *Txn[T]) All() iter.Seq2[object.Key, T] {
-	t.freeze()
-	return t.next.All()
-}
+func (t *Txn[T]) All() iter.Seq2[object.Key, T] { return t.frozen().All() }
 
 // Namespace iterates over the objects of one namespace, sorted by name, as they are when Namespace is called.
 // The transaction may go on writing meanwhile.
 func (t *Txn[T]) Namespace(namespace string) iter.Seq2[object.Key, T] {
-	t.freeze()
-	return t.next.Namespace(namespace)
+	return t.frozen().Namespace(namespace)
 }
 
-// freeze takes a new number, so that what the transaction has made so far is never changed again.
-func (t *Txn[T]) freeze() {
+// frozen returns what the transaction has made so far. Then it takes a new number, so that this is never changed again.
+func (t *Txn[T]) frozen() *Snapshot[T] {
 	if t.writer != nil {
 		t.id = t.writer.nextID()
 	}
+	now := *t.next
+	return &now
 }
 
 // Set puts the object under the key and into all indexes. It returns the object that was there before, if one
-// was. The key should be made of the object's own strings: the store keeps it.
+// was. The store keeps a copy of the key.
 func (t *Txn[T]) Set(k object.Key, o T) (old T, existed bool) {
 	t.mustBeOpen("Set")
-	p := put[T]{txn: t.id, item: item[T]{key{Key: k}, o}}
-	t.next.objects = p.root(t.next.objects)
-	t.reindex(&change[T]{key: k, from: p.old, had: p.existed, to: o, has: true})
-	return p.old, p.existed
+	it, existed := t.next.keys.near(&key{Key: k})
+	if existed {
+		old = t.next.objects.get(it.slot)
+	} else {
+		it = t.insert(k, it)
+	}
+	t.next.objects.set(t.id, it.slot, o)
+	t.reindex(&change[T]{key: it.Key, slot: it.slot, from: old, had: existed, to: o, has: true})
+	return old, existed
+}
+
+// insert gives a key that is not there a slot. near is an item next to its place, nil if there is none.
+func (t *Txn[T]) insert(k object.Key, near *item) *item {
+	var neighbor object.Key
+	if near != nil {
+		neighbor = near.Key
+	}
+	p := put{txn: t.id, item: item{key{Key: t.writer.names.key(neighbor, k)}, t.writer.take()}}
+	t.next.keys = p.root(t.next.keys)
+	t.moved = true
+	return &p.item
 }
 
 // Delete removes the object under the key from the store and all indexes. It returns the object, if there was
 // one.
 func (t *Txn[T]) Delete(k object.Key) (old T, existed bool) {
 	t.mustBeOpen("Delete")
-	c := cut[T]{txn: t.id, key: key{Key: k}}
-	t.next.objects = c.root(t.next.objects)
-	if c.existed {
-		t.reindex(&change[T]{key: k, from: c.old, had: true})
+	it, existed := t.next.keys.near(&key{Key: k})
+	if !existed {
+		return old, false
 	}
-	return c.old, c.existed
+	n, zero := it.slot, old
+	old = t.next.objects.get(n)
+	c := cut{txn: t.id, key: key{Key: k}}
+	t.next.keys = c.root(t.next.keys)
+	t.reindex(&change[T]{key: k, slot: n, from: old, had: true})
+	t.next.objects.set(t.id, n, zero)
+	t.writer.free = append(t.writer.free, n)
+	t.moved = true
+	return old, true
 }
 
 // Load puts all objects under their own keys. It does what Set does for each of them, but makes the trees in
 // one go, several times faster, when the store is empty and the objects are sorted by key, none twice.
 func (t *Txn[T]) Load(objects []T) {
 	t.mustBeOpen("Load")
-	if t.Len() > 0 || !t.build(objects) {
+	if t.Len() > 0 || !t.build(keyed(objects), t.writer.report) {
 		for _, o := range objects {
 			t.Set(object.KeyOf(o), o)
 		}
 	}
 }
 
-// build makes the trees from the objects alone. It reports false, and does nothing, if they are not sorted.
-func (t *Txn[T]) build(objects []T) bool {
-	b := builder[T]{txn: t.id}
-	var last key
-	for i, o := range objects {
-		k := key{Key: object.KeyOf(o)}
-		if i > 0 && last.compare(&k) >= 0 {
+// keyed iterates over the objects with their own keys.
+func keyed[T object.Object](objects []T) iter.Seq2[object.Key, T] {
+	return func(yield func(object.Key, T) bool) {
+		for _, o := range objects {
+			if !yield(object.KeyOf(o), o) {
+				return
+			}
+		}
+	}
+}
+
+// build makes the state anew from the objects alone, which get slots in their order. It reports false, and does nothing,
+// if they are not sorted by key.
+func (t *Txn[T]) build(objects iter.Seq2[object.Key, T], report func(*Index[T], object.Key, any)) bool {
+	b := builder{txn: t.id}
+	var places slots[T]
+	var last object.Key
+	var used slot
+	for k, o := range objects {
+		if used > 0 && last.Compare(k) >= 0 {
 			return false
 		}
-		b.add(item[T]{k, o})
-		last = k
+		last = t.writer.names.key(last, k)
+		b.add(item{key{Key: last}, used})
+		places.set(t.id, used, o)
+		used++
 	}
-	t.next.objects = b.root()
+	t.next.keys, t.next.objects = b.root(), places
+	t.writer.used, t.writer.free, t.moved = used, nil, true
 	for i := range t.next.indexes {
-		t.next.indexes[i].fill(t.id, t.next.objects, t.writer.report)
+		t.next.indexes[i].fill(t.id, t.next, &t.writer.names, report)
 	}
 	return true
 }
@@ -99,7 +139,7 @@ func (t *Txn[T]) build(objects []T) bool {
 func (t *Txn[T]) reindex(c *change[T]) {
 	for i := range t.next.indexes {
 		x := &t.next.indexes[i]
-		if reason := x.apply(t.id, c); reason != nil {
+		if reason := x.apply(t.id, &t.writer.names, c); reason != nil {
 			t.writer.report(x.index, c.key, reason)
 		}
 	}
@@ -109,7 +149,11 @@ func (t *Txn[T]) reindex(c *change[T]) {
 // version, or to its present one if that is newer or resourceVersion is empty.
 func (t *Txn[T]) Commit(resourceVersion string) *Snapshot[T] {
 	t.mustBeOpen("Commit")
+	if t.sparse() {
+		t.repack()
+	}
 	s, w := t.next, t.writer
+	t.moved = false
 	s.version = object.MaxResourceVersion(s.version, resourceVersion)
 	t.finish()
 	w.store.publish(s)
@@ -123,9 +167,27 @@ func (t *Txn[T]) Abort() {
 	}
 }
 
-// finish gives up the number and all nodes, so that nothing can be changed through t any more.
+// manySlots is the number of slots from which they are given back when most are free.
+const manySlots = 4096
+
+// sparse reports whether three of four slots are free.
+func (t *Txn[T]) sparse() bool {
+	return t.moved && t.writer.used > manySlots && t.Len() < int(t.writer.used/4)
+}
+
+// repack gives the objects new slots, the first ones there are.
+func (t *Txn[T]) repack() {
+	toldBefore := func(*Index[T], object.Key, any) {}
+	t.build(t.frozen().All(), toldBefore)
+}
+
+// finish gives up the number and all nodes, so that nothing can be changed through t any more, and the slots that were
+// taken or freed for what is not published.
 func (t *Txn[T]) finish() {
-	t.writer.open = nil
+	w := t.writer
+	if w.open = nil; t.moved {
+		w.recount()
+	}
 	*t = Txn[T]{next: &Snapshot[T]{}}
 }
 

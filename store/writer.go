@@ -28,6 +28,11 @@ type Writer[T object.Object] struct {
 	last uint64
 	// open is the transaction that was begun and not finished, else nil.
 	open *Txn[T]
+	// names makes the strings of the trees.
+	names names
+	// used is the number of slots that were ever used; free are those of them that hold no object now.
+	used slot
+	free []slot
 }
 
 // NewWriter returns a Writer of a new, empty store.
@@ -45,7 +50,7 @@ func (w *Writer[T]) Store() *Store[T] { return w.store }
 func (w *Writer[T]) Begin() *Txn[T] {
 	w.mustBeIdle("Begin")
 	now := w.store.Snapshot()
-	next := &Snapshot[T]{objects: now.objects, indexes: slices.Clone(now.indexes), version: now.version}
+	next := &Snapshot[T]{keys: now.keys, objects: now.objects, indexes: slices.Clone(now.indexes), version: now.version}
 	w.open = &Txn[T]{writer: w, next: next, id: w.nextID()}
 	return w.open
 }
@@ -59,8 +64,8 @@ func (w *Writer[T]) AddIndex(name string, values func(T) []string) *Index[T] {
 	w.mustBeIdle("AddIndex")
 	now := w.store.Snapshot()
 	x := indexTree[T]{index: &Index[T]{name: name, compute: values, store: w.store}}
-	x.fill(w.nextID(), now.objects, w.report)
-	w.store.publish(&Snapshot[T]{objects: now.objects, indexes: append(slices.Clip(now.indexes), x), version: now.version})
+	x.fill(w.nextID(), now, &w.names, w.report)
+	w.publish(now, append(slices.Clip(now.indexes), x))
 	return x.index
 }
 
@@ -73,7 +78,37 @@ func (w *Writer[T]) RemoveIndex(ix *Index[T]) {
 		return
 	}
 	left := slices.DeleteFunc(slices.Clone(now.indexes), func(x indexTree[T]) bool { return x.index == ix })
-	w.store.publish(&Snapshot[T]{objects: now.objects, indexes: left, version: now.version})
+	w.publish(now, left)
+}
+
+// publish makes a snapshot the newest that differs from now in its indexes.
+func (w *Writer[T]) publish(now *Snapshot[T], indexes []indexTree[T]) {
+	w.store.publish(&Snapshot[T]{keys: now.keys, objects: now.objects, indexes: indexes, version: now.version})
+}
+
+// take returns a slot that holds no object.
+func (w *Writer[T]) take() slot {
+	if last := len(w.free) - 1; last >= 0 {
+		n := w.free[last]
+		w.free = w.free[:last]
+		return n
+	}
+	w.used++
+	return w.used - 1
+}
+
+// recount finds the free slots anew, after a transaction that took or freed some was aborted.
+func (w *Writer[T]) recount() {
+	keys := w.store.Snapshot().keys
+	w.used, w.free = 0, nil
+	keys.scan(span{}, func(it *item) bool { w.used = max(w.used, it.slot+1); return true })
+	taken := make([]bool, w.used)
+	keys.scan(span{}, func(it *item) bool { taken[it.slot] = true; return true })
+	for n := range w.used {
+		if !taken[n] {
+			w.free = append(w.free, n)
+		}
+	}
 }
 
 func (w *Writer[T]) mustBeIdle(call string) {

@@ -1,0 +1,117 @@
+package store
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"unsafe"
+
+	"github.com/tidings/tidings/object"
+)
+
+// TestSlotsAreGivenBack empties a large store almost: what is left must not need the room of all there was.
+func TestSlotsAreGivenBack(t *testing.T) {
+	w, ix := filled(3 * manySlots)
+	full := w.Store().Snapshot()
+	were := objects(full.All())
+	left := 0
+	for _, keep := range []int{5, 50, 5000} { // one in so many
+		txn := w.Begin()
+		left = 0
+		for i, o := range were {
+			if i%keep != 0 {
+				txn.Delete(object.KeyOf(o))
+			} else {
+				left++
+			}
+		}
+		s := txn.Commit("")
+		check(t, s)
+		checkFree(t, w)
+		if s.Len() != left || s.Count(ix, "app0") == 0 {
+			t.Fatalf("%d objects are left, want %d", s.Len(), left)
+		}
+	}
+	if most := slot(manySlots); w.used > most {
+		t.Errorf("%d slots for %d objects, want at most %d", w.used, left, most)
+	}
+	check(t, full)
+	if !slices.Equal(objects(full.All()), were) {
+		t.Error("an old snapshot changed")
+	}
+}
+
+// TestAbortGivesSlotsBack aborts transactions that took, freed and renumbered slots.
+func TestAbortGivesSlotsBack(t *testing.T) {
+	w, _ := filled(100)
+	s := w.Store().Snapshot()
+	for name, change := range map[string]func(*Txn[*thing]){
+		"set":    func(txn *Txn[*thing]) { txn.Set(object.Key{Name: "x"}, newThing("", "x", nil)) },
+		"delete": func(txn *Txn[*thing]) { txn.Delete(object.KeyOf(things(1)[0])) },
+		"load": func(txn *Txn[*thing]) {
+			for _, o := range things(100) {
+				txn.Delete(object.KeyOf(o))
+			}
+			txn.Load(things(3))
+		},
+	} {
+		txn := w.Begin()
+		change(txn)
+		txn.Abort()
+		checkFree(t, w)
+		check(t, w.Store().Snapshot())
+		if w.Store().Snapshot() != s {
+			t.Fatalf("%s: an aborted transaction was published", name)
+		}
+	}
+	txn := w.Begin()
+	for i := range 50 {
+		txn.Set(object.Key{Name: fmt.Sprint(i)}, newThing("", fmt.Sprint(i), nil))
+	}
+	check(t, txn.Commit(""))
+	checkFree(t, w)
+}
+
+// TestKeysKeepNoObjectAlive looks at the memory of all strings in the trees: none may be an object's.
+func TestKeysKeepNoObjectAlive(t *testing.T) {
+	loaded, _ := filled(500)
+	set := NewWriter[*thing](Options{})
+	set.AddIndex("app", byLabel("app"))
+	txn := set.Begin()
+	for _, o := range things(500) {
+		txn.Set(object.KeyOf(o), o)
+	}
+	txn.Commit("")
+	for name, w := range map[string]*Writer[*thing]{"Load": loaded, "Set": set} {
+		s := w.Store().Snapshot()
+		owned := map[*byte]bool{}
+		for _, o := range s.All() {
+			for _, text := range []string{o.Namespace, o.Name, o.Labels["app"]} {
+				owned[unsafe.StringData(text)] = true
+			}
+		}
+		kept := func(it *item) bool {
+			return owned[unsafe.StringData(it.Name)] || owned[unsafe.StringData(it.Namespace)] || it.value != "" && owned[unsafe.StringData(it.value)]
+		}
+		for _, root := range []*node{s.keys, s.indexes[0].root} {
+			root.scan(span{}, func(it *item) bool {
+				if kept(it) {
+					t.Fatalf("%s: %v has a string of an object", name, it.key)
+				}
+				return true
+			})
+		}
+	}
+}
+
+func TestNames(t *testing.T) {
+	var n names
+	var got, want []string
+	for i := range 300 {
+		s := fmt.Sprintf("%0*d", i, i)
+		got, want = append(got, n.copy(s)), append(want, s)
+	}
+	if !slices.Equal(got, want) {
+		t.Error("copies differ from what was copied")
+	}
+}
