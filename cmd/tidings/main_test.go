@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -28,7 +27,7 @@ func TestScripts(t *testing.T) {
 			t.Parallel()
 			cluster := newCluster(t)
 			testscript.Run(t, testscript.Params{
-				Files: []string{file}, Deadline: time.Now().Add(2 * waitAtMost), UpdateScripts: *update, RequireUniqueNames: true, Setup: cluster.setup,
+				Files: []string{file}, UpdateScripts: *update, RequireUniqueNames: true, Setup: cluster.setup,
 				Cmds: map[string]func(*testscript.TestScript, bool, []string){"server": cluster.script, "normal": normal, "exits": exits, "await": await},
 			})
 		})

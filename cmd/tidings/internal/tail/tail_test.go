@@ -208,6 +208,25 @@ func TestEndings(t *testing.T) {
 	}
 }
 
+// TestIdleWaitsForTheServer: as long as the server is away nobody knows that nothing changes.
+func TestIdleWaitsForTheServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := tidingstest.NewServer(t, tidingstest.ServerOptions{})
+		screen := cli.NewScreen(io.Discard, io.Discard)
+		defer screen.Close(time.Second)
+		const away = 10 * time.Minute
+		time.AfterFunc(time.Second, server.Stop)
+		time.AfterFunc(time.Second+away, server.Start)
+		began := time.Now()
+		err := Run(t.Context(), server.Config(), screen, Options{
+			Resources: []resources.Resource{configMaps}, Namespaces: []string{metav1.NamespaceAll}, Printer: newLedger(), Idle: time.Minute,
+		})
+		if took := time.Since(began); err != nil || took < away {
+			t.Errorf("it took %s: %v", took, err)
+		}
+	})
+}
+
 func TestOutputClosedEndsIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := tidingstest.NewServer(t, tidingstest.ServerOptions{})
