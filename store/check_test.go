@@ -39,6 +39,7 @@ func check(t testing.TB, s *Snapshot[*thing]) {
 		t.Fatalf("keys: %v", err)
 	}
 	checkSlots(t, s)
+	checkLookup(t, s)
 	for _, x := range s.indexes {
 		if err := checkTree(x.root); err != nil {
 			t.Fatalf("index %s: %v", x.index.name, err)
@@ -77,6 +78,26 @@ func checkSlots(t testing.TB, s *Snapshot[*thing]) {
 	s.keys.scan(span{}, func(it *item) bool {
 		if o := s.objects.get(it.slot); o == nil || object.KeyOf(o) != it.Key {
 			t.Fatalf("the slot of %v holds %v", it.Key, o)
+		}
+		return true
+	})
+}
+
+// checkLookup fails the test unless the lookup finds every key, and holds nothing else.
+func checkLookup(t testing.TB, s *Snapshot[*thing]) {
+	t.Helper()
+	entries := 0
+	for i := range s.lookup.size {
+		if s.lookup.table.get(slot(i)) != 0 {
+			entries++
+		}
+	}
+	if entries != s.Len() || entries*4 > int(s.lookup.size)*3 {
+		t.Fatalf("the lookup has %d entries in %d places for %d keys", entries, s.lookup.size, s.Len())
+	}
+	s.keys.scan(span{}, func(it *item) bool {
+		if n, ok := s.quick(it.Key); !ok || n != it.slot {
+			t.Fatalf("the lookup does not find %v", it.Key)
 		}
 		return true
 	})

@@ -14,7 +14,8 @@
 //
 // An object has a slot, a number, for as long as its key is in the store. Keys and indexes are the same structure, a
 // B-tree from sorted keys to slots; the slots are an array in pages. A new state of an object changes its slot and
-// nothing else, unless it moves in an index. No page or node is changed once it is published: a transaction copies those on
+// nothing else, unless it moves in an index. A hash table in pages of the same kind finds the slot of a single key
+// quicker than the tree. No page or node is changed once it is published: a transaction copies those on
 // the path to what it changes, once, and edits its copies in place; all others are shared between the snapshots
 // before and after it. A larger batch thus costs less for each write.
 //

@@ -49,19 +49,16 @@ type indexTree[T object.Object] struct {
 	root  *node
 }
 
-// change is what a transaction does to one object: from is set if had, to is set if has. The key is that of the tree of
-// all keys.
+// change is what a transaction does to one object: from is set if had, to is set if has.
 type change[T object.Object] struct {
 	key      object.Key
-	slot     slot
 	from, to T
 	had, has bool
 }
 
-// apply brings the index up to a change, for the transaction txn. Where the values are the same as before there is nothing
-// to do: the tree leads to the object's slot. It returns the reason if the index function panics for the new object.
-func (x *indexTree[T]) apply(txn uint64, names *names, c *change[T]) (reason any) {
-	var before, after []string
+// values returns the values of the object before and after a change, and the reason if the index function panics for
+// the new object.
+func (x *indexTree[T]) values(c *change[T]) (before, after []string, reason any) {
 	if c.had {
 		// A panic was reported when the object came, and left no values then.
 		before, _ = x.index.values(c.from)
@@ -69,17 +66,18 @@ func (x *indexTree[T]) apply(txn uint64, names *names, c *change[T]) (reason any
 	if c.has {
 		after, reason = x.index.values(c.to)
 	}
-	if slices.Equal(before, after) {
-		return reason
-	}
+	return before, after, reason
+}
+
+// move takes an item from some values to others, for the transaction txn.
+func (x *indexTree[T]) move(txn uint64, names *names, it *item, before, after []string) {
 	for _, v := range after {
-		x.add(txn, names, item{key{v, c.key}, c.slot})
+		x.add(txn, names, item{key{v, it.Key}, it.slot})
 	}
 	for _, v := range missing(before, after) {
-		r := cut{txn: txn, key: key{v, c.key}}
+		r := cut{txn: txn, key: key{v, it.Key}}
 		x.root = r.root(x.root)
 	}
-	return reason
 }
 
 // add puts an item into the tree, if it is not there.

@@ -115,3 +115,63 @@ func TestNames(t *testing.T) {
 		t.Error("copies differ from what was copied")
 	}
 }
+
+// TestRenamedObject writes to an object in the store, which nobody may: the store must still know it by its key.
+func TestRenamedObject(t *testing.T) {
+	w, _ := filled(100)
+	o := things(100)[42]
+	k := object.KeyOf(o)
+	held, _ := w.Store().Snapshot().Get(k)
+	held.Name = "renamed"
+	if got, ok := w.Store().Snapshot().Get(k); !ok || got != held {
+		t.Error("the object is not found by its key")
+	}
+	txn := w.Begin()
+	if old, existed := txn.Set(k, o); !existed || old != held || txn.Len() != 100 {
+		t.Error("the object is not replaced")
+	}
+	held.Name = o.Name
+	check(t, txn.Commit(""))
+	o.Name = "renamed"
+	txn = w.Begin()
+	if old, existed := txn.Delete(k); !existed || old != o {
+		t.Error("the object is not deleted")
+	}
+	check(t, txn.Commit(""))
+	checkFree(t, w)
+}
+
+// TestLookupWrapsAround fills a table whose entries all begin near its end, and removes them in all orders.
+func TestLookupWrapsAround(t *testing.T) {
+	const n = 6
+	for order := range 720 {
+		l := lookup{size: minLookup}
+		l.table.set(1, minLookup-1, 0)
+		for i := range uint32(n) {
+			l.put(1, minLookup-3+i/2, slot(i))
+		}
+		left := []slot{0, 1, 2, 3, 4, 5}
+		for code := order; len(left) > 0; code /= len(left) + 1 {
+			at := code % len(left)
+			l.removeAt(1, minLookup-3+uint32(left[at])/2, left[at])
+			left = slices.Delete(left, at, at+1)
+			for _, want := range left {
+				if !l.has(minLookup-3+uint32(want)/2, want) {
+					t.Fatalf("order %d: %d is lost", order, want)
+				}
+			}
+		}
+	}
+}
+
+// has reports whether a search finds the slot under the hash.
+func (l *lookup) has(hash uint32, n slot) bool {
+	for i := hash & (l.size - 1); ; i = l.next(i) {
+		switch e := l.table.get(slot(i)); {
+		case e == 0:
+			return false
+		case slot(e)-1 == n:
+			return true
+		}
+	}
+}

@@ -15,7 +15,8 @@ import (
 //  2. ByIndex, Count, Values, Intersect: the objects, by the values of indexes.
 //  3. ResourceVersion: what it is current to.
 type Snapshot[T object.Object] struct {
-	keys    *node // leads to the slots of the objects
+	keys    *node  // leads to the slots of the objects
+	lookup  lookup // a short way to most of them
 	objects slots[T]
 	indexes []indexTree[T]
 	version string
@@ -26,12 +27,21 @@ func (s *Snapshot[T]) ResourceVersion() string { return s.version }
 
 // Get returns the object with the key, or false if there is none.
 func (s *Snapshot[T]) Get(k object.Key) (T, bool) {
-	it, found := s.keys.near(&key{Key: k})
-	if !found {
-		var none T
-		return none, false
+	n, ok := s.quick(k)
+	if !ok {
+		it, found := s.keys.near(&key{Key: k})
+		if !found {
+			var none T
+			return none, false
+		}
+		n = it.slot
 	}
-	return s.objects.get(it.slot), true
+	return s.objects.get(n), true
+}
+
+// quick returns the slot of k by the lookup. It may miss a key whose object somebody wrote to.
+func (s *Snapshot[T]) quick(k object.Key) (slot, bool) {
+	return s.lookup.find(k, func(n slot) bool { return object.KeyOf(s.objects.get(n)) == k })
 }
 
 // Len returns the number of objects.

@@ -2,6 +2,7 @@ package store
 
 import (
 	"iter"
+	"slices"
 
 	"github.com/tidings/tidings/object"
 )
@@ -43,31 +44,35 @@ func (t *Txn[T]) frozen() *Snapshot[T] {
 	return &now
 }
 
-// Set puts the object under the key and into all indexes. It returns the object that was there before, if one
-// was. The store keeps a copy of the key.
+// Set puts the object under the key, which is its own, and into all indexes. It returns the object that was there before,
+// if one was.
 func (t *Txn[T]) Set(k object.Key, o T) (old T, existed bool) {
 	t.mustBeOpen("Set")
-	it, existed := t.next.keys.near(&key{Key: k})
-	if existed {
-		old = t.next.objects.get(it.slot)
-	} else {
-		it = t.insert(k, it)
+	n, existed := t.next.quick(k)
+	if !existed {
+		n, existed = t.place(k)
 	}
-	t.next.objects.set(t.id, it.slot, o)
-	t.reindex(&change[T]{key: it.Key, slot: it.slot, from: old, had: existed, to: o, has: true})
+	if existed {
+		old = t.next.objects.get(n)
+	}
+	t.next.objects.set(t.id, n, o)
+	t.reindex(&change[T]{key: k, from: old, had: existed, to: o, has: true})
 	return old, existed
 }
 
-// insert gives a key that is not there a slot. near is an item next to its place, nil if there is none.
-func (t *Txn[T]) insert(k object.Key, near *item) *item {
+// place finds the slot of k in the tree of keys, and gives it one if it is not there.
+func (t *Txn[T]) place(k object.Key) (n slot, existed bool) {
 	var neighbor object.Key
-	if near != nil {
-		neighbor = near.Key
+	if it, found := t.next.keys.near(&key{Key: k}); found {
+		return it.slot, true
+	} else if it != nil {
+		neighbor = it.Key
 	}
+	t.moved = true
 	p := put{txn: t.id, item: item{key{Key: t.writer.names.key(neighbor, k)}, t.writer.take()}}
 	t.next.keys = p.root(t.next.keys)
-	t.moved = true
-	return &p.item
+	t.next.lookup.add(t.id, k, p.item.slot, t.next.keys)
+	return p.item.slot, false
 }
 
 // Delete removes the object under the key from the store and all indexes. It returns the object, if there was
@@ -80,9 +85,10 @@ func (t *Txn[T]) Delete(k object.Key) (old T, existed bool) {
 	}
 	n, zero := it.slot, old
 	old = t.next.objects.get(n)
+	t.reindex(&change[T]{key: k, from: old, had: true})
 	c := cut{txn: t.id, key: key{Key: k}}
 	t.next.keys = c.root(t.next.keys)
-	t.reindex(&change[T]{key: k, slot: n, from: old, had: true})
+	t.next.lookup.remove(t.id, k, n)
 	t.next.objects.set(t.id, n, zero)
 	t.writer.free = append(t.writer.free, n)
 	t.moved = true
@@ -128,6 +134,7 @@ func (t *Txn[T]) build(objects iter.Seq2[object.Key, T], report func(*Index[T], 
 		used++
 	}
 	t.next.keys, t.next.objects = b.root(), places
+	t.next.lookup.fill(t.id, t.next.keys)
 	t.writer.used, t.writer.free, t.moved = used, nil, true
 	for i := range t.next.indexes {
 		t.next.indexes[i].fill(t.id, t.next, &t.writer.names, report)
@@ -135,13 +142,19 @@ func (t *Txn[T]) build(objects iter.Seq2[object.Key, T], report func(*Index[T], 
 	return true
 }
 
-// reindex brings all indexes up to a change.
+// reindex brings all indexes up to a change. The key of the change is in the tree of keys.
 func (t *Txn[T]) reindex(c *change[T]) {
 	for i := range t.next.indexes {
 		x := &t.next.indexes[i]
-		if reason := x.apply(t.id, &t.writer.names, c); reason != nil {
+		before, after, reason := x.values(c)
+		if reason != nil {
 			t.writer.report(x.index, c.key, reason)
 		}
+		if slices.Equal(before, after) {
+			continue // the tree leads to the object's slot
+		}
+		it, _ := t.next.keys.near(&key{Key: c.key})
+		x.move(t.id, &t.writer.names, it, before, after)
 	}
 }
 

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"hash/maphash"
 	"slices"
 
 	"github.com/tidings/tidings/object"
@@ -38,7 +39,7 @@ type Writer[T object.Object] struct {
 // NewWriter returns a Writer of a new, empty store.
 func NewWriter[T object.Object](options Options) *Writer[T] {
 	w := &Writer[T]{store: &Store[T]{}, options: options}
-	w.store.current.Store(&Snapshot[T]{})
+	w.store.current.Store(&Snapshot[T]{lookup: lookup{seed: maphash.MakeSeed()}})
 	return w
 }
 
@@ -50,8 +51,9 @@ func (w *Writer[T]) Store() *Store[T] { return w.store }
 func (w *Writer[T]) Begin() *Txn[T] {
 	w.mustBeIdle("Begin")
 	now := w.store.Snapshot()
-	next := &Snapshot[T]{keys: now.keys, objects: now.objects, indexes: slices.Clone(now.indexes), version: now.version}
-	w.open = &Txn[T]{writer: w, next: next, id: w.nextID()}
+	next := *now
+	next.indexes = slices.Clone(now.indexes)
+	w.open = &Txn[T]{writer: w, next: &next, id: w.nextID()}
 	return w.open
 }
 
@@ -83,7 +85,9 @@ func (w *Writer[T]) RemoveIndex(ix *Index[T]) {
 
 // publish makes a snapshot the newest that differs from now in its indexes.
 func (w *Writer[T]) publish(now *Snapshot[T], indexes []indexTree[T]) {
-	w.store.publish(&Snapshot[T]{keys: now.keys, objects: now.objects, indexes: indexes, version: now.version})
+	next := *now
+	next.indexes = indexes
+	w.store.publish(&next)
 }
 
 // take returns a slot that holds no object.
