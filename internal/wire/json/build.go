@@ -22,12 +22,13 @@ type builder struct {
 	shared bool // maps and slices may be shared
 
 	own     own
-	fixed   int  // above 0, strings and slices get memory of their own: what is built goes into the table, or is built twice
-	fresh   int  // bytes allocated that no entry of the table accounts for
-	budget  int  // bytes of maps and slices that may still be hashed in this document
-	twice   bool // an object had a name twice
-	empty   any  // the shared {}
-	none    any  // the shared []
+	fixed   int    // above 0, strings and slices get memory of their own: what is built goes into the table, or is built twice
+	doc     uint32 // counts the documents; it may wrap
+	fresh   int    // bytes allocated that no entry of the table accounts for
+	budget  int    // bytes of maps and slices that may still be hashed in this document
+	twice   bool   // an object had a name twice
+	empty   any    // the shared {}
+	none    any    // the shared []
 	lookups uint64
 	hits    uint64
 	saved   uint64 // bytes of text that hits stand for
@@ -35,8 +36,9 @@ type builder struct {
 }
 
 const (
-	// maxOwnString bounds the strings that are gathered, so that small ones do not keep a big one alive.
-	maxOwnString = 1024
+	// maxOwn bounds the strings that are gathered, so that small ones do not keep a big one alive, and the texts of
+	// the maps that are compared, so that deep nesting cannot take quadratic time.
+	maxOwn = 1024
 	// maxHashed bounds how often each byte is hashed as part of one more map or slice around it, so that deep nesting
 	// cannot take quadratic time. Real objects stay below it.
 	maxHashed = 32
@@ -52,6 +54,7 @@ func newBuilder(trim *trimNode, maxTableBytes int, shared bool) builder {
 // build returns the object at the root of the parsed document.
 func (b *builder) build(data []byte) (map[string]any, error) {
 	b.data, b.err, b.twice, b.budget = data, nil, false, maxHashed*len(data)
+	b.doc++
 	object := b.root(0)
 	if b.twice {
 		// What is set later could overwrite the member that came last: start again without those.
@@ -91,28 +94,47 @@ func (b *builder) value(i int32, f *field, to place) any {
 	}
 }
 
-// container returns the map or slice of node i, shared if its text was seen before.
+// container returns the map or slice of node i, shared if this or another object had it.
 func (b *builder) container(i int32, f *field, to place) any {
 	n := &b.tape.nodes[i]
-	raw := b.data[n.start:n.end]
+	isMap := n.kind == jsontext.KindBeginObject
 	switch {
 	case !b.shared:
 		return b.fill(i, f, to)
-	case n.size == 0 && n.kind == jsontext.KindBeginObject:
+	case n.size == 0 && isMap:
 		return b.empty
 	case n.size == 0:
 		return b.none
-	case b.budget < len(raw) || !f.rate.wanted(raw, minHits):
+	case !isMap || b.fixed > 0 || n.end-n.start > maxOwn:
+		return b.sharedContainer(i, f, to)
+	}
+	// Containers started together say so with equal maps, and mount the same volume.
+	m := ownMap{text: b.data[n.start:n.end], trim: f.trim}
+	if m.value = b.own.mapLike(m); m.value == nil {
+		m.value = b.sharedContainer(i, f, to)
+		b.own.addMap(m)
+	}
+	return m.value
+}
+
+// sharedContainer returns the map or slice of node i, shared if another object had it.
+func (b *builder) sharedContainer(i int32, f *field, to place) any {
+	n := &b.tape.nodes[i]
+	raw := b.data[n.start:n.end]
+	if b.budget < len(raw) {
 		return b.fill(i, f, to)
 	}
 	b.budget -= len(raw)
+	if !f.rate.wanted(&b.table.hash, raw, minHits) {
+		return b.fill(i, f, to)
+	}
 	key := b.table.hash.sum(raw, f.trim.saltOf())
-	v, found := b.find(key, raw, f, &f.rate)
+	v, seen := b.find(key, raw, f, &f.rate)
 	switch {
 	case v != nil:
 		return v
-	case !found && f.rate.sampling:
-		b.table.put(key, entry{})
+	case !seen && f.rate.sampling:
+		b.remember(key, nil, b.fresh)
 		return b.fill(i, f, to)
 	}
 	before := b.fresh
@@ -181,10 +203,10 @@ func (b *builder) name(i int32) []byte {
 
 // rareName returns the decoded name of a member that has no field of its own.
 func (b *builder) rareName(raw []byte, f *field) string {
-	if len(raw) == len(`""`) || !f.names.wanted(raw, minScalarHits) {
-		return unquote(raw)
+	if v := b.sharedScalar(raw, f, &f.names, b.newString); v != nil {
+		return v.(string)
 	}
-	return b.sharedString(raw, f, &f.names).(string)
+	return unquote(raw)
 }
 
 // array builds the slice of node i.
@@ -211,50 +233,54 @@ func (b *builder) ownArray(i int32, f *field, to place) {
 
 // string returns the string raw.
 func (b *builder) string(raw []byte, f *field, to place) any {
-	switch {
-	case len(raw) == len(`""`):
+	if len(raw) == len(`""`) {
 		return ""
-	case f.rate.wanted(raw, minScalarHits):
-		return b.sharedString(raw, f, &f.rate)
-	case b.fixed == 0 && len(raw) <= maxOwnString:
+	}
+	if v := b.sharedScalar(raw, f, &f.rate, b.newString); v != nil {
+		return v
+	}
+	if b.fixed == 0 && len(raw) <= maxOwn {
 		b.own.addString(raw, to)
 		return nil
-	default:
-		return b.newString(raw)
 	}
+	return b.newString(raw)
 }
 
-// sharedString looks the string raw up. It is a value or a name, of which r is the rate.
-func (b *builder) sharedString(raw []byte, f *field, r *rate) any {
-	key := b.table.hash.sum(raw, 0)
-	v, _ := b.find(key, raw, f, r)
-	if v == nil {
-		before := b.fresh
-		v = b.newString(raw)
-		b.remember(key, v, before)
+// sharedScalar looks the string or number raw up, and if it is new, decodes it for the table. It is a value or a name,
+// of which r is the rate. The result is nil if it is not wanted, or new and only part of a sample.
+func (b *builder) sharedScalar(raw []byte, f *field, r *rate, decode func(raw []byte) any) any {
+	if !r.wanted(&b.table.hash, raw, minScalarHits) {
+		return nil
 	}
+	key := b.table.hash.sum(raw, 0)
+	v, seen := b.find(key, raw, f, r)
+	switch {
+	case v != nil:
+		return v
+	case !seen && r.sampling:
+		b.remember(key, nil, b.fresh)
+		return nil
+	}
+	before := b.fresh
+	v = decode(raw)
+	b.remember(key, v, before)
 	return v
 }
 
 func (b *builder) newString(raw []byte) any {
 	b.fresh += 16 + len(raw)
-	return unquote(raw)
+	return boxed(raw)
 }
 
 // number returns the number raw: an int64 if it is a whole number without point or exponent that fits, else a
 // float64. As with strings, big ones are looked up; small ones cost nothing in Go.
 func (b *builder) number(raw []byte, f *field) any {
-	if len(raw) <= len("99") || !f.rate.wanted(raw, minScalarHits) {
-		return b.newNumber(raw)
+	if len(raw) > len("99") {
+		if v := b.sharedScalar(raw, f, &f.rate, b.newNumber); v != nil {
+			return v
+		}
 	}
-	key := b.table.hash.sum(raw, 0)
-	v, _ := b.find(key, raw, f, &f.rate)
-	if v == nil {
-		before := b.fresh
-		v = b.newNumber(raw)
-		b.remember(key, v, before)
-	}
-	return v
+	return b.newNumber(raw)
 }
 
 func (b *builder) newNumber(raw []byte) any {
@@ -272,26 +298,31 @@ func (b *builder) newNumber(raw []byte) any {
 	return float
 }
 
-// find looks a value up and counts the outcome. If it was seen but not kept, v is nil and found true.
-func (b *builder) find(key sum, raw []byte, f *field, r *rate) (v any, found bool) {
-	v, found = b.table.get(key)
-	r.count(found)
+// find looks a value up and counts the outcome. If another object had it but it was not kept, v is nil and seen true.
+// What only this object had before is returned too, but says nothing about whether objects have it in common.
+func (b *builder) find(key sum, raw []byte, f *field, r *rate) (v any, seen bool) {
+	e, found := b.table.get(key)
+	seen = found && e.doc != b.doc
+	if seen || !found {
+		r.count(seen)
+	}
 	b.lookups++
 	f.stats.Lookups++
 	f.stats.Bytes += uint64(len(raw))
-	if v != nil {
+	if e.value != nil {
 		b.hits++
 		b.saved += uint64(len(raw))
 		f.stats.Hits++
 		f.stats.SharedBytes += uint64(len(raw))
 	}
-	return v, found
+	return e.value, seen
 }
 
-// remember puts a new value into the table. It accounts for what was allocated since fresh was before.
+// remember puts a new value into the table, or nil for one that was only seen. It accounts for what was allocated
+// since fresh was before.
 func (b *builder) remember(key sum, v any, before int) {
 	if b.err == nil {
-		b.table.put(key, entry{value: v, size: uint32(b.fresh - before)})
+		b.table.put(key, entry{value: v, size: uint32(b.fresh - before), doc: b.doc})
 	}
 	b.fresh = before
 }

@@ -160,8 +160,8 @@ const (
 	minScalarHits share = 3
 )
 
-// wanted reports whether text shall be looked up, if at least that share of the lookups hit.
-func (r *rate) wanted(text []byte, least share) bool {
+// wanted reports whether text shall be looked up, if at least that share of the lookups hit. The classes are those of h.
+func (r *rate) wanted(h *hasher, text []byte, least share) bool {
 	if r.lookups >= window || r.sampling && r.lookups >= windowSampled {
 		few := r.hits*4 < r.lookups*uint16(least)
 		if few && !r.sampling {
@@ -175,7 +175,7 @@ func (r *rate) wanted(text []byte, least share) bool {
 	if r.passed++; r.passed > r.period {
 		r.class, r.passed, r.period = (r.class+1)%classes, 0, min(2*r.period, lastPeriod)
 	}
-	return classOf(text) == r.class
+	return h.class(text) == r.class
 }
 
 // count takes the outcome of a lookup.

@@ -3,6 +3,7 @@ package json
 import (
 	"crypto/rand"
 	"encoding/binary"
+	"hash/maphash"
 	"math/bits"
 )
 
@@ -13,12 +14,15 @@ type sum struct{ a, b uint64 }
 // secret point. Two different texts of n bytes get the same sum with a probability of at most (n/7+2)²/2¹²², which
 // is 2⁻⁸⁷ for a mebibyte, whoever chose them: a sum never leaves the process, so nobody can learn the points.
 // That is why a sum can stand for the text without comparing it.
-type hasher struct{ a, b uint64 }
+type hasher struct {
+	a, b uint64
+	seed maphash.Seed // of the classes
+}
 
 const prime = 1<<61 - 1
 
 func newHasher() hasher {
-	return hasher{a: randomPoint(), b: randomPoint()}
+	return hasher{a: randomPoint(), b: randomPoint(), seed: maphash.MakeSeed()}
 }
 
 func randomPoint() uint64 {
@@ -54,19 +58,8 @@ func times(x, y uint64) uint64 {
 // classes is the number of classes of texts.
 const classes = 32
 
-// classOf puts texts into classes, equal ones into the same. It is much cheaper than a sum, and looks only at parts
-// of a long text.
-func classOf(text []byte) uint8 {
-	const mix = 0x9e3779b97f4a7c15
-	h := uint64(len(text)) * mix
-	if len(text) < 8 {
-		for _, c := range text {
-			h = (h ^ uint64(c)) * mix
-		}
-		return uint8(h >> 59)
-	}
-	for _, at := range [...]int{0, len(text)/2 - 4, len(text) - 8} {
-		h = (h ^ h>>32 ^ binary.LittleEndian.Uint64(text[at:])) * mix
-	}
-	return uint8(h >> 59)
+// class puts text into one of the classes, equal texts into the same. It is much cheaper than a sum, but must look at
+// all of the text too: times and addresses differ in a few bytes amid a long one.
+func (h hasher) class(text []byte) uint8 {
+	return uint8(maphash.Bytes(h.seed, text) % classes)
 }

@@ -1,7 +1,5 @@
 package json
 
-import "unsafe"
-
 // place is where a value goes: m[key], or if m is nil an element among the object's own.
 type place struct {
 	m       map[string]any
@@ -16,6 +14,15 @@ type own struct {
 	elements []any  // of all slices
 	lists    []span // in elements
 	pending  []pending
+	maps     [maxCompared]ownMap // the last ones
+	nextMap  int                 // where the next one goes
+}
+
+// ownMap is a map that an object has, with the text it was built from and what was trimmed from it.
+type ownMap struct {
+	value any
+	text  []byte
+	trim  *trimNode
 }
 
 type span struct{ from, to int }
@@ -27,7 +34,8 @@ type pending struct {
 	list  bool
 }
 
-// maxCompared is how many of the last strings are compared with a new one. Times come several times in an object.
+// maxCompared is how many of the last strings or maps are compared with a new one. Times come several times in an
+// object.
 const maxCompared = 32
 
 // reset forgets everything, and gives the memory of an unusually large object back.
@@ -40,6 +48,8 @@ func (o *own) reset() {
 	o.elements = o.elements[:0]
 	clear(o.pending)
 	o.pending = o.pending[:0]
+	clear(o.maps[:])
+	o.nextMap = 0
 }
 
 // addString adds the string raw, which stands with its quotes.
@@ -63,6 +73,22 @@ func (o *own) indexOf(text []byte) int {
 		}
 	}
 	return len(o.strings)
+}
+
+// addMap keeps m to be compared with those that follow.
+func (o *own) addMap(m ownMap) {
+	o.maps[o.nextMap] = m
+	o.nextMap = (o.nextMap + 1) % maxCompared
+}
+
+// mapLike returns the map among the last ones that was built as m is to be, or nil.
+func (o *own) mapLike(m ownMap) any {
+	for i := range o.maps {
+		if seen := &o.maps[i]; seen.trim == m.trim && len(seen.text) == len(m.text) && string(seen.text) == string(m.text) {
+			return seen.value
+		}
+	}
+	return nil
 }
 
 // addList adds a slice of size elements, which are nil at first, and returns where they begin.
@@ -99,16 +125,4 @@ func (o *own) settle() {
 		}
 	}
 	o.reset()
-}
-
-// boxedString returns *s as an interface value that points to *s itself, where a conversion would allocate a copy of
-// the string's header. Nobody may write to *s afterwards. It relies on an interface being a pair of type and pointer.
-func boxedString(s *string) any { return withPointer("", unsafe.Pointer(s)) }
-
-// boxedList is boxedString for slices.
-func boxedList(s *[]any) any { return withPointer([]any(nil), unsafe.Pointer(s)) }
-
-func withPointer(v any, p unsafe.Pointer) any {
-	(*[2]unsafe.Pointer)(unsafe.Pointer(&v))[1] = p
-	return v
 }

@@ -18,6 +18,7 @@ type generation struct {
 type entry struct {
 	value any    // nil if all that is known is that it was seen
 	size  uint32 // bytes that value holds on its own, entries of its parts excluded
+	doc   uint32 // the document that it was first seen in
 }
 
 const (
@@ -40,19 +41,19 @@ func newTable(maxBytes int) *table {
 
 func newGeneration() generation { return generation{values: map[sum]entry{}} }
 
-// get returns the value that was put under key, or nil and true if only the key was put.
-func (t *table) get(key sum) (any, bool) {
+// get returns the entry that was put under key.
+func (t *table) get(key sum) (entry, bool) {
 	if t.lookups++; t.lookups > minLookups+lookupsPerEntry*t.entries() {
 		t.turn()
 	}
 	if e, ok := t.young.values[key]; ok {
-		return e.value, true
+		return e, true
 	}
 	e, ok := t.old.values[key]
 	if ok {
 		t.put(key, e)
 	}
-	return e.value, ok
+	return e, ok
 }
 
 // put stores e under key in the young generation.

@@ -149,6 +149,36 @@ func TestDecodeSharesEqualParts(t *testing.T) {
 	}
 }
 
+// What an object says twice it has once, also where its field was given up because nothing repeats between objects. An
+// object that may be written to has it twice.
+func TestDecodeSharesWithinAnObject(t *testing.T) {
+	for _, noSharing := range []bool{false, true} {
+		d := newDecoder(t, wire.Options{NoSharing: noSharing})
+		for i := range 4 * window {
+			object := compare(t, d, fmt.Appendf(nil, `{"kind":"K","a":{"t":%d},"b":{"t":%d}}`, i, i)).Object
+			if same := reflect.ValueOf(object["a"]).Pointer() == reflect.ValueOf(object["b"]).Pointer(); same == noSharing {
+				t.Fatalf("NoSharing is %t; that two maps of object %d are the same is %t", noSharing, i, same)
+			}
+		}
+		if rate := d.build.fields.root.under[`"a"`].rate; !noSharing && !rate.sampling {
+			t.Error("nothing repeats between objects and is still looked up")
+		}
+	}
+}
+
+// Equal texts are different values where something else is trimmed from them.
+func TestDecodeSharesOnlyWhatIsTrimmedAlike(t *testing.T) {
+	d := newDecoder(t, wire.Options{Trim: []string{"b.t"}})
+	object, err := d.Decode([]byte(`{"kind":"K","a":{"t":1,"u":2},"b":{"t":1,"u":2}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := map[string]any{"t": int64(1), "u": int64(2)}, map[string]any{"u": int64(2)}
+	if want := (map[string]any{"kind": "K", "a": a, "b": b}); !reflect.DeepEqual(object.Object, want) {
+		t.Errorf("got %v, want %v", object.Object, want)
+	}
+}
+
 func TestNoSharingObjectsMayBeWritten(t *testing.T) {
 	text := []byte(`{"kind":"K","metadata":{"name":"a","labels":{}},"spec":{"list":[1,{"x":"y"}],"none":[]}}`)
 	d := newDecoder(t, wire.Options{NoSharing: true})
@@ -219,12 +249,28 @@ func TestFieldIsTakenUpAgain(t *testing.T) {
 	if !decode("unique").sampling {
 		t.Fatal("a field that never repeated is still looked up")
 	}
-	for i := range 5000 {
-		if !decode(fmt.Sprint("one of forty, ", i%40)).sampling {
+	for i := range 10_000 {
+		if !decode(fmt.Sprint("one of many, ", i%200)).sampling {
 			return
 		}
 	}
 	t.Error("a field that repeats is not looked up again")
+}
+
+// A field with more values than a window has lookups repeats too. That the values differ in a few bytes amid long texts
+// must not matter.
+func TestFieldWithManyValues(t *testing.T) {
+	const values = 250
+	d := newDecoder(t, wire.Options{})
+	text := func(i int) []byte {
+		return fmt.Appendf(nil, `{"kind":"K","node":"a long prefix of a name, %03d, and a long suffix of it"}`, i%values)
+	}
+	for i := range 200 * windowSampled {
+		compare(t, d, text(i))
+	}
+	if d.build.fields.root.under[`"node"`].rate.sampling {
+		t.Error("a field that repeats is not looked up")
+	}
 }
 
 // The parts of objects that are gone leave the table when others are in use.

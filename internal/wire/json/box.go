@@ -1,0 +1,51 @@
+package json
+
+import "unsafe"
+
+// boxedString returns *s as an interface value that points to *s itself, where a conversion would allocate a copy of
+// the string's header. Nobody may write to *s afterwards. It relies on an interface being a pair of type and pointer.
+func boxedString(s *string) any { return withPointer("", unsafe.Pointer(s)) }
+
+// boxedList is boxedString for slices.
+func boxedList(s *[]any) any { return withPointer([]any(nil), unsafe.Pointer(s)) }
+
+func withPointer(v any, p unsafe.Pointer) any {
+	(*[2]unsafe.Pointer)(unsafe.Pointer(&v))[1] = p
+	return v
+}
+
+// box is a string's header with its bytes behind it.
+type box[Bytes any] struct {
+	header string
+	bytes  Bytes
+}
+
+// boxed returns the decoded string raw as an interface value. Where raw is short and plain, this is one allocation
+// instead of two.
+func boxed(raw []byte) any {
+	if !isPlain(raw) {
+		return unquote(raw)
+	}
+	text := raw[1 : len(raw)-1]
+	switch n := len(text); {
+	case n == 0 || n > 48:
+		return string(text)
+	case n <= 8:
+		return newBox[[8]byte](text)
+	case n <= 16:
+		return newBox[[16]byte](text)
+	case n <= 32:
+		return newBox[[32]byte](text)
+	default:
+		return newBox[[48]byte](text)
+	}
+}
+
+// newBox puts text, which must fit into Bytes, into a box and returns its header as an interface value.
+func newBox[Bytes any](text []byte) any {
+	b := new(box[Bytes])
+	bytes := unsafe.Slice((*byte)(unsafe.Pointer(&b.bytes)), len(text))
+	copy(bytes, text)
+	b.header = unsafe.String(&bytes[0], len(text))
+	return boxedString(&b.header)
+}
