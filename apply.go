@@ -47,8 +47,12 @@ func (c *core[T]) applyNext() bool {
 		seen = "" // what a list shows is there, however old its state
 	}
 	told := make([]object.Delta[T], 0, len(b.Deltas))
-	for _, d := range b.Deltas {
-		told = applyDelta(txn, d, seen, told)
+	if b.Replaced && txn.Len() == 0 {
+		told = load(txn, b.Deltas, told)
+	} else {
+		for _, d := range b.Deltas {
+			told = applyDelta(txn, d, seen, told)
+		}
 	}
 	p.advance(b.ResourceVersion)
 	snap := txn.Commit(c.currentTo())
@@ -65,6 +69,18 @@ func (c *core[T]) known(txn *store.Txn[T], part deltafifo.Part) iter.Seq2[Key, T
 		return txn.Namespace(namespace)
 	}
 	return txn.All()
+}
+
+// load fills an empty store with the deltas of a list, which are all Added and sorted by key, and appends them to told. It
+// makes the trees in one go.
+func load[T Object](txn *store.Txn[T], deltas, told []object.Delta[T]) []object.Delta[T] {
+	objects := make([]T, len(deltas))
+	for i, d := range deltas {
+		objects[i] = d.Object
+		told = append(told, object.Delta[T]{Type: object.Added, Key: d.Key, Object: d.Object})
+	}
+	txn.Load(objects)
+	return told
 }
 
 // applyDelta writes d to the store and appends what its subscribers shall be told. A state that is older than

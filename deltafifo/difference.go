@@ -35,6 +35,7 @@ func (r *replacement[T]) difference(deltas []object.Delta[T], known iter.Seq2[ob
 		deltas = changed(deltas, k, old, items[0])
 		items = items[1:]
 	}
+	deltas = slices.Grow(deltas, len(items))
 	for _, o := range items {
 		added(o)
 	}
