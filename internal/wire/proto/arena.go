@@ -56,8 +56,9 @@ func (a *arena) time(holder *unsafe.Pointer) unsafe.Pointer {
 	return unsafe.Pointer(t)
 }
 
-// settle gives everything its final place and empties the arena.
-func (a *arena) settle() {
+// settle gives everything its final place and empties the arena. It returns the bytes of memory that this took.
+func (a *arena) settle() (size int) {
+	size = len(a.bytes) + a.timed*int(unsafe.Sizeof(time.Time{}))
 	if len(a.pending) > 0 {
 		block := make([]byte, len(a.bytes))
 		copy(block, a.bytes)
@@ -80,6 +81,7 @@ func (a *arena) settle() {
 		}
 	}
 	a.reset()
+	return size
 }
 
 // keptBytes is the size above which the arena's buffers are not kept from object to object.

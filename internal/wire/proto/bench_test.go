@@ -2,8 +2,10 @@ package proto
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"runtime"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -44,8 +46,13 @@ var decodings = []decoding{
 
 func encodedPods(t testing.TB, n int, seed uint64) [][]byte {
 	t.Helper()
+	return marshalAll(t, wiretest.Pods(n, seed))
+}
+
+func marshalAll(t testing.TB, pods []*corev1.Pod) [][]byte {
+	t.Helper()
 	var out [][]byte
-	for _, pod := range wiretest.Pods(n, seed) {
+	for _, pod := range pods {
 		data, err := pod.Marshal()
 		if err != nil {
 			t.Fatal(err)
@@ -89,6 +96,83 @@ func BenchmarkUpdate(b *testing.B) {
 			decodeAll(b, way, inputs, "event")
 		})
 	}
+}
+
+// BenchmarkEvent decodes 20,000 pods and then, in random order, an event of each, in which it has become ready or
+// unready. It reports what an event takes, while the last value of each pod is held as a cache does.
+func BenchmarkEvent(b *testing.B) {
+	pods := wiretest.Pods(20_000, 3)
+	inputs := marshalAll(b, pods)
+	order := rand.New(rand.NewPCG(3, 3)).Perm(len(pods))
+	events := make([][]byte, len(pods))
+	for n, i := range order {
+		touch(pods[i], n)
+		data, err := pods[i].Marshal()
+		if err != nil {
+			b.Fatal(err)
+		}
+		events[n] = data
+	}
+	clear(pods)
+	for _, way := range decodings {
+		b.Run(way.name, func(b *testing.B) {
+			for b.Loop() {
+				decodeEvents(b, way, inputs, events, order)
+			}
+		})
+	}
+}
+
+// touch writes what a kubelet writes when the readiness of a container changes, as the n-th write of all.
+func touch(pod *corev1.Pod, n int) {
+	now := metav1.Unix(int64(1_770_000_000+n), 0)
+	pod.ResourceVersion = fmt.Sprint(100_000_000 + n)
+	ready := !pod.Status.ContainerStatuses[0].Ready
+	pod.Status.ContainerStatuses[0].Ready = ready
+	for i := range pod.Status.Conditions {
+		c := &pod.Status.Conditions[i]
+		if c.Type != corev1.PodReady && c.Type != corev1.ContainersReady {
+			continue
+		}
+		c.Status, c.Reason, c.Message, c.LastTransitionTime = corev1.ConditionTrue, "", "", now
+		if !ready {
+			c.Status, c.Reason = corev1.ConditionFalse, "ContainersNotReady"
+			c.Message = fmt.Sprintf("containers with unready status: [%s]", pod.Spec.Containers[0].Name)
+		}
+	}
+	pod.ManagedFields[len(pod.ManagedFields)-1].Time = &now
+}
+
+// decodeEvents decodes the inputs with a new decoder, and then the events, of which the n-th belongs to input order[n].
+// It reports what an event takes.
+func decodeEvents(b *testing.B, way decoding, inputs, events [][]byte, order []int) {
+	decode := way.make(b)
+	pods := make([]*corev1.Pod, len(inputs))
+	set := func(i int, data []byte) {
+		pod, err := decode(data)
+		if err != nil {
+			b.Fatal(err)
+		}
+		pods[i] = pod
+	}
+	for i, data := range inputs {
+		set(i, data)
+	}
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	start, cpu := time.Now(), processTime()
+	for n, data := range events {
+		set(order[n], data)
+	}
+	took, used := time.Since(start), processTime()-cpu
+	runtime.ReadMemStats(&after)
+	n := float64(len(events))
+	b.ReportMetric(float64(took.Nanoseconds())/n, "ns/event")
+	b.ReportMetric(float64(used.Nanoseconds())/n, "cpu-ns/event")
+	b.ReportMetric(float64(after.TotalAlloc-before.TotalAlloc)/n, "B/event")
+	b.ReportMetric(float64(after.Mallocs-before.Mallocs)/n, "allocs/event")
+	runtime.KeepAlive(pods)
 }
 
 // decodeAll decodes the inputs in a loop, with a new decoder each time round, and reports what one takes: by the

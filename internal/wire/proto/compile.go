@@ -37,6 +37,7 @@ type message struct {
 	parent *message // the plan of the message that this one is in
 	trims  *trimTree
 	fields []*field // by field number; nil where there is none
+	places []place  // of all fields of the struct, in the order of their bits
 }
 
 // field is the plan for one field of a message, and what is known of its values on this path. What every value needs
@@ -168,6 +169,7 @@ func (c *compiler) message(typ reflect.Type, parent *message, path string, trims
 	m := &message{typ: typ, parent: parent, trims: trims}
 	for i := range typ.NumField() {
 		sf := typ.Field(i)
+		m.places = append(m.places, place{sf.Offset, sf.Type.Size()})
 		num, _ := fieldNumber(sf)
 		if num == 0 {
 			continue

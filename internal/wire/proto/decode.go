@@ -15,11 +15,13 @@ func (m *message) field(num int32) *field {
 }
 
 // message decodes b into the value at p, of type m.typ. In plain mode the value may already hold something.
+// Here and below, old is what the version before has at the same place, from which is taken over what b has too. It
+// is nil where there is none: in plain mode, and in values that go into the table, which must not refer to an object.
 //
 // All the writing through unsafe pointers happens below here. It is safe because p always comes from an allocation of
 // m.typ, or of a type that holds one at this place, and the offsets and types of the fields come from reflection
 // on the same m.typ.
-func (d *decoder) message(m *message, p unsafe.Pointer, b []byte) (err error) {
+func (d *decoder) message(m *message, p, old unsafe.Pointer, b []byte) (err error) {
 	if d.depth++; d.depth > maxDepth {
 		return errDepth
 	}
@@ -46,18 +48,21 @@ func (d *decoder) message(m *message, p unsafe.Pointer, b []byte) (err error) {
 			i++ // the zero value, which is there already: servers write many of them
 			continue
 		}
-		at := unsafe.Add(p, f.offset)
+		at, before := unsafe.Add(p, f.offset), old
+		if old != nil {
+			before = unsafe.Add(old, f.offset)
+		}
 		switch f.op {
 		case listOp:
-			i, err = d.list(f, at, b, start, i, wire)
+			i, err = d.list(f, at, before, b, start, i, wire)
 		case mapOp:
-			i, err = d.mapping(f, at, b, start, i, wire)
+			i, err = d.mapping(f, at, before, b, start, i, wire)
 		case numbersOp:
 			i, err = d.numbers(f, at, b, start, i, wire)
 		case varintOp, varintPointerOp:
 			i, err = d.varint(f, at, b, i, wire)
 		default:
-			i, err = d.field(f, at, b, i, wire)
+			i, err = d.field(f, at, before, b, i, wire)
 		}
 		if err != nil {
 			return err
@@ -68,7 +73,7 @@ func (d *decoder) message(m *message, p unsafe.Pointer, b []byte) (err error) {
 }
 
 // field decodes the value at b[i:], which is encoded as bytes, into p, and returns the index behind it.
-func (d *decoder) field(f *field, p unsafe.Pointer, b []byte, i, wire int) (end int, err error) {
+func (d *decoder) field(f *field, p, old unsafe.Pointer, b []byte, i, wire int) (end int, err error) {
 	if wire != bytesWire {
 		return 0, wrongWire(f, wire)
 	}
@@ -80,13 +85,13 @@ func (d *decoder) field(f *field, p unsafe.Pointer, b []byte, i, wire int) (end 
 	}
 	switch f.op {
 	case stringOp:
-		d.string(f.site, (*string)(p), b[from:end])
+		d.string(f.site, (*string)(p), (*string)(old), b[from:end])
 	case timeOp:
 		err = setTime(timeKind, p, b[from:end])
 	case pointerOp:
-		err = d.pointer(f, (*unsafe.Pointer)(p), b[from:end])
+		err = d.pointer(f, (*unsafe.Pointer)(p), (*unsafe.Pointer)(old), b[from:end])
 	default:
-		err = d.value(f, f.site, p, b[from:end])
+		err = d.value(f, f.site, p, old, b[from:end])
 	}
 	return end, err
 }
@@ -111,34 +116,37 @@ func (d *decoder) varint(f *field, p unsafe.Pointer, b []byte, i, wire int) (end
 }
 
 // value decodes one value that is encoded as bytes into p. Its field is looked up under site.
-func (d *decoder) value(f *field, s *site, p unsafe.Pointer, b []byte) error {
+func (d *decoder) value(f *field, s *site, p, old unsafe.Pointer, b []byte) error {
 	switch f.kind {
 	case stringKind:
-		d.string(s, (*string)(p), b)
+		d.string(s, (*string)(p), (*string)(old), b)
 		return nil
 	case bytesKind:
-		d.bytes((*[]byte)(p), b)
+		d.bytes((*[]byte)(p), (*[]byte)(old), b)
 		return nil
 	case timeKind, microTimeKind:
 		return setTime(f.kind, p, b)
 	case foreignKind:
 		return d.foreign(f.typ, p, b)
 	}
-	return d.part(f, s, p, b)
+	return d.part(f, s, p, old, b)
 }
 
 // minPart is the smallest message that is worth a lookup when it is held by value.
 const minPart = 24
 
 // part decodes a message or Quantity into p, where there is nothing yet unless in plain mode. Where an equal one is
-// known, it is copied.
-func (d *decoder) part(f *field, s *site, p unsafe.Pointer, b []byte) error {
-	if f == d.spec && d.given != nil {
-		copyValue(f.typ, p, d.given)
+// known, it is copied. With a version before, what is in the message is taken over one by one.
+func (d *decoder) part(f *field, s *site, p, old unsafe.Pointer, b []byte) error {
+	if f == d.spec && d.sameSpec {
+		copyValue(f.typ, p, old)
 		return nil
 	}
+	if old != nil && f.kind == messageKind {
+		return d.build(f, p, old, b)
+	}
 	if !d.shares() || len(b) < minPart && f.kind != quantityKind || !s.wants(b) {
-		return d.build(f, p, b)
+		return d.build(f, p, nil, b)
 	}
 	found, hash, verdict := d.table.find(s, f.shape, b)
 	if found.value != nil {
@@ -146,10 +154,10 @@ func (d *decoder) part(f *field, s *site, p unsafe.Pointer, b []byte) error {
 		return nil
 	}
 	if verdict == keep {
-		return d.build(f, p, b)
+		return d.build(f, p, nil, b)
 	}
 	outer := d.open()
-	if err := d.build(f, p, b); err != nil {
+	if err := d.build(f, p, nil, b); err != nil {
 		return err
 	}
 	stored := d.alloc(f.typ, f.size)
@@ -159,33 +167,44 @@ func (d *decoder) part(f *field, s *site, p unsafe.Pointer, b []byte) error {
 }
 
 // build decodes a message or Quantity into p without looking it up.
-func (d *decoder) build(f *field, p unsafe.Pointer, b []byte) error {
+func (d *decoder) build(f *field, p, old unsafe.Pointer, b []byte) error {
 	if f.kind == quantityKind {
 		return d.quantity(p, b)
 	}
 	if f.items {
 		makeEmpty((*header)(p))
 	}
-	m := f.sub
-	if m == nil {
-		m = d.compiler.plan(f)
+	return d.message(d.plan(f), p, old, b)
+}
+
+// plan returns the plan of f's messages.
+func (d *decoder) plan(f *field) *message {
+	if f.sub == nil {
+		return d.compiler.plan(f)
 	}
-	return d.message(m, p, b)
+	return f.sub
 }
 
 // pointer decodes a value that *holder points to.
-func (d *decoder) pointer(f *field, holder *unsafe.Pointer, b []byte) error {
+func (d *decoder) pointer(f *field, holder, oldHolder *unsafe.Pointer, b []byte) error {
 	if *holder != nil && f.kind != stringKind {
-		return d.value(f, f.site, *holder, b) // only in plain mode: messages merge
+		return d.value(f, f.site, *holder, nil, b) // only in plain mode: messages merge
+	}
+	var old unsafe.Pointer
+	if oldHolder != nil && *oldHolder != nil {
+		if old = *oldHolder; d.matchValue(f, old, b, 0) {
+			*holder = old
+			return nil
+		}
 	}
 	if f.timeShaped && d.putsOff() {
 		if p := d.arena.time(holder); p != nil {
-			return d.value(f, f.site, p, b)
+			return d.value(f, f.site, p, nil, b)
 		}
 	}
 	if !d.shares() || !f.site.wants(b) {
 		*holder = d.alloc(f.typ, f.size)
-		return d.target(f, *holder, b)
+		return d.target(f, *holder, old, b)
 	}
 	found, hash, verdict := d.table.find(f.site, f.wholeShape, b)
 	if found.value != nil {
@@ -194,11 +213,11 @@ func (d *decoder) pointer(f *field, holder *unsafe.Pointer, b []byte) error {
 	}
 	if verdict == keep {
 		*holder = d.alloc(f.typ, f.size)
-		return d.target(f, *holder, b)
+		return d.target(f, *holder, old, b)
 	}
 	outer := d.open()
 	p := d.alloc(f.typ, f.size)
-	if err := d.target(f, p, b); err != nil {
+	if err := d.target(f, p, nil, b); err != nil {
 		return err
 	}
 	*holder = p
@@ -207,15 +226,15 @@ func (d *decoder) pointer(f *field, holder *unsafe.Pointer, b []byte) error {
 }
 
 // target decodes the value of a pointer, which was looked up already.
-func (d *decoder) target(f *field, p unsafe.Pointer, b []byte) error {
+func (d *decoder) target(f *field, p, old unsafe.Pointer, b []byte) error {
 	switch f.kind {
 	case stringKind:
-		d.string(f.site, (*string)(p), b)
+		d.string(f.site, (*string)(p), nil, b)
 		return nil
 	case messageKind, quantityKind:
-		return d.build(f, p, b)
+		return d.build(f, p, old, b)
 	}
-	return d.value(f, f.site, p, b)
+	return d.value(f, f.site, p, nil, b)
 }
 
 // open begins a value that goes into the table. What it returns is to be given to close.

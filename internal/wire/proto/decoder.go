@@ -47,11 +47,11 @@ type decoder struct {
 	depth int
 	// identified says that field 1 of T is the ObjectMeta.
 	identified bool
-	// latest and spec are nil when nothing is shared, or objects of the type have no uid or no spec.
+	// latest is nil when nothing is shared or objects of the type have no uid; spec also when they have none.
 	latest *latest
 	spec   *field
-	// given is a spec to take over instead of decoding it, set while an object is decoded that has one.
-	given unsafe.Pointer
+	// sameSpec says that the object that is being decoded has the spec of the version before.
+	sameSpec bool
 }
 
 // Supports reports whether T, a pointer to a struct, has a protobuf encoding that New can decode.
@@ -95,10 +95,7 @@ func newDecoder(pointer reflect.Type, opts wire.Options) (*decoder, error) {
 	if !opts.NoSharing {
 		d.table = newTable(opts.MaxTableBytes)
 		if d.identified {
-			d.spec = specOf(d.root)
-		}
-		if d.spec != nil {
-			d.latest = newLatest()
+			d.latest, d.spec = newLatest(), specOf(d.root)
 		}
 	}
 	return d, nil
@@ -119,35 +116,36 @@ func (dec *Decoder[T]) Decode(data []byte) (T, error) {
 
 // decode returns a pointer to a new value of the root type.
 func (d *decoder) decode(data []byte) (unsafe.Pointer, error) {
-	hash, remember := d.takeSpec(data)
-	p, err := d.attempt(data, false)
-	d.given = nil
+	last, spec := d.versionBefore(data)
+	p, err := d.attempt(data, last.value(), false)
+	d.sameSpec = false
 	if err == errIrregular {
-		p, err = d.attempt(data, true)
+		p, err = d.attempt(data, nil, true)
 	}
 	if err != nil {
 		d.arena.reset()
 		return nil, err
 	}
-	d.arena.settle()
-	if remember && !d.plain {
-		d.remember(p, hash)
+	own := d.arena.settle()
+	if d.latest != nil && !d.plain {
+		d.remember(p, last, spec, own)
 	}
 	d.stats.Objects++
 	d.stats.Bytes += uint64(len(data))
-	if d.table != nil {
-		d.table.decoded()
+	if d.table != nil && last == nil {
+		d.table.decoded() // other objects look up too little to say what is still in use
 	}
 	return p, nil
 }
 
-func (d *decoder) attempt(data []byte, plain bool) (unsafe.Pointer, error) {
+// attempt decodes data. old is the version before, nil if there is none to take over from.
+func (d *decoder) attempt(data []byte, old unsafe.Pointer, plain bool) (unsafe.Pointer, error) {
 	d.begin(plain)
 	p := reflect.New(d.typ).UnsafePointer()
 	if d.root == nil {
 		return p, d.foreign(d.typ, p, data)
 	}
-	return p, d.message(d.root, p, data)
+	return p, d.message(d.root, p, old, data)
 }
 
 func (d *decoder) begin(plain bool) {

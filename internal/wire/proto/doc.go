@@ -9,6 +9,11 @@
 // apiequality.Semantic.DeepEqual holds and that Marshal gives the same bytes; the one difference that
 // reflect.DeepEqual sees is that a Quantity already holds its string, so that String never writes to a shared value.
 //
+// Of an object that was decoded before, the new version takes over what is equal: the spec by a hash of its bytes (see latest),
+// the rest by comparing what it decodes with what the version before has at the same place. Whole lists, maps and what
+// pointers refer to are compared before anything is allocated for them (see decoder.matches), and strings
+// before they are looked up.
+//
 // # How an object is laid out
 //
 //	      ┌──────────────┐      ┌─ slices of what is this object's own
@@ -17,8 +22,9 @@
 //	             │              └─ whatever else no other object has
 //	             └────────────► values in the table, shared with other objects
 //
-// An object never refers to the memory of another one, except through the table. Values in the table never refer to
-// an object's own block. So dropping an object frees all that was its own.
+// An object refers to the memory of others only through the table, and to that of earlier versions of itself, of which
+// it keeps a bounded part alive (see maxHeld). Values in the table never refer to an object's own block. So dropping an
+// object frees all that was its own.
 //
 // # What the generated decoder does with odd input
 //

@@ -87,7 +87,7 @@ func sameVerdict(d *decoder, typ reflect.Type, data []byte) error {
 }
 
 func same(got, want generated) error {
-	if !apiequality.Semantic.DeepEqual(got, want) {
+	if !apiequality.Semantic.DeepEqualWithNilDifferentFromEmpty(got, want) {
 		return fmt.Errorf("%T: values differ:\ngot  %+v\nwant %+v", got, got, want)
 	}
 	a, errA := got.Marshal()

@@ -11,35 +11,46 @@ import (
 // specField is the number of the spec in nearly all types that have one.
 const specField = 2
 
-// latest remembers what was decoded last of each object, by uid. Most changes of an object leave its spec as it was; the new
-// value then takes the spec over from the old one, and nothing of it is decoded or allocated.
+// latest remembers the last value of each object, by uid. Most changes of an object leave most of it as it was; the new value
+// then takes that over from the old one, and nothing of it is decoded or allocated. Whether the spec is the same, which is
+// the largest part and the one that changes least, a hash of its bytes tells. The rest is compared as it is decoded,
+// so that a part that somebody wrote to is decoded anew.
 //
 // It keeps the last value of an object alive, which is the one that a cache holds, until the object is gone: by Forget, or by
-// a list that does not have it. A value that took over a spec keeps the strings of the one that it comes from alive, about
-// a kilobyte.
+// a list that does not have it. How much a value keeps alive of the ones before it is bounded, see maxHeld.
 type latest struct {
 	seed1, seed2 maphash.Seed
-	objects      map[string]version // by uid
+	objects      map[string]*version // by uid
 	// before has the objects that the running list has not told of yet; nil when no list is running.
-	before map[string]version
+	before map[string]*version
 }
 
 // version is the last value of an object.
 type version struct {
-	spec specHash
 	// object points to a value of the root type, which nobody writes to.
 	object unsafe.Pointer
 	uid    string // of the object, in its memory
+	spec   specHash
+	// held is the memory of blocks of strings, and of arrays of times, that object may keep alive, in bytes.
+	held int
 }
 
-// specHash stands for the bytes of a spec: two independently and unguessably seeded hashes.
+// maxHeld bounds what the versions of an object keep alive of one another, in units of the size of its encoding.
+//
+// A string that is taken over keeps the whole block alive that it is in, though the rest of that may have been replaced
+// since. Every version adds a block with what is new in it, so in the worst case all of them stay. When
+// they reach the bound, one version is decoded without taking anything over, and they all go. For pods that is
+// about every hundredth version, depending on how much changes.
+const maxHeld = 2
+
+// specHash stands for the bytes of a spec: two independently and unguessably seeded hashes. It is zero without a spec.
 type specHash struct{ hash1, hash2 uint64 }
 
-// versionBytes is roughly what an entry of the map takes.
-const versionBytes = 80
+// versionBytes is roughly what a version takes, with its entry in the map.
+const versionBytes = 112
 
 func newLatest() *latest {
-	return &latest{seed1: maphash.MakeSeed(), seed2: maphash.MakeSeed(), objects: map[string]version{}}
+	return &latest{seed1: maphash.MakeSeed(), seed2: maphash.MakeSeed(), objects: map[string]*version{}}
 }
 
 // specOf returns the plan of the spec of root, nil if root has none that is a message held by value.
@@ -50,49 +61,69 @@ func specOf(root *message) *field {
 	return nil
 }
 
-// look finds the spec in data and returns its hash, and the value to take it over from if that has the same. ok is false if
-// data has no single spec.
-func (l *latest) look(uid, data []byte) (hash specHash, from unsafe.Pointer, size int, ok bool) {
-	spec, ok := only(data, specField)
-	if !ok || len(uid) == 0 {
-		return hash, nil, 0, false
+// value returns the object of a version, nil for none.
+func (v *version) value() unsafe.Pointer {
+	if v == nil {
+		return nil
 	}
-	hash = specHash{maphash.Bytes(l.seed1, spec), maphash.Bytes(l.seed2, spec)}
-	last, known := l.objects[string(uid)]
-	if !known {
-		last, known = l.before[string(uid)]
-	}
-	if known && last.spec == hash {
-		from = last.object
-	}
-	return hash, from, len(spec), true
+	return v.object
 }
 
-// takeSpec looks for a value from which the spec can be taken over, and makes the decoder do so.
-func (d *decoder) takeSpec(data []byte) (hash specHash, ok bool) {
+// of returns the last version of an object, nil if there is none.
+func (l *latest) of(uid []byte) *version {
+	if v := l.objects[string(uid)]; v != nil {
+		return v
+	}
+	return l.before[string(uid)]
+}
+
+// set makes v the last version of its object.
+func (l *latest) set(v *version) { l.objects[v.uid] = v }
+
+func (l *latest) hash(spec []byte) specHash {
+	return specHash{maphash.Bytes(l.seed1, spec), maphash.Bytes(l.seed2, spec)}
+}
+
+// versionBefore returns the version from which the object in data can take over what it has too, nil if there is none, and
+// the hash of the object's spec. It notes whether the two have the same spec. What the version says is compared,
+// so that it does no harm should it be that of another object.
+func (d *decoder) versionBefore(data []byte) (last *version, hash specHash) {
 	if d.latest == nil {
-		return hash, false
+		return nil, hash
 	}
 	meta, _ := d.peek(data)
-	hash, from, size, ok := d.latest.look(meta.UID, data)
-	if !ok {
-		return hash, false
+	if last = d.latest.of(meta.UID); last != nil && last.held > maxHeld*len(data) {
+		last = nil
 	}
+	spec, ok := only(data, specField)
+	if !ok || d.spec == nil {
+		return last, hash
+	}
+	hash = d.latest.hash(spec)
 	d.stats.Lookups++
-	if from != nil {
+	if last != nil && last.spec == hash {
+		d.sameSpec = true
 		d.stats.Hits++
-		d.stats.SharedBytes += uint64(size)
-		d.given = unsafe.Add(from, d.spec.offset)
+		d.stats.SharedBytes += uint64(len(spec))
 	}
-	return hash, true
+	return last, hash
 }
 
-// remember makes the value at p the last one of its object.
-func (d *decoder) remember(p unsafe.Pointer, hash specHash) {
+// remember makes the value at p the last one of its object. last is the one it was decoded from, or nil; own is the memory
+// of p's own block and times.
+func (d *decoder) remember(p unsafe.Pointer, last *version, spec specHash, own int) {
 	// Safe because identified says that field 1 of the root type is an ObjectMeta.
 	meta := (*metav1.ObjectMeta)(unsafe.Add(p, d.root.field(1).offset))
-	if uid := string(meta.UID); uid != "" {
-		d.latest.objects[uid] = version{hash, p, uid}
+	uid := string(meta.UID)
+	switch {
+	case uid == "":
+	case last == nil || last.uid != uid:
+		d.latest.set(&version{object: p, uid: uid, spec: spec, held: own})
+	default:
+		*last = version{object: p, uid: uid, spec: spec, held: last.held + own}
+		if d.latest.before != nil {
+			d.latest.set(last)
+		}
 	}
 }
 
@@ -112,7 +143,7 @@ func (dec *Decoder[T]) BeginList() {
 		} else {
 			maps.Copy(l.before, l.objects) // what a list that was broken off had not told of is there still
 		}
-		l.objects = make(map[string]version, len(l.before))
+		l.objects = make(map[string]*version, len(l.before))
 	})
 }
 
@@ -120,7 +151,7 @@ func (dec *Decoder[T]) BeginList() {
 func (dec *Decoder[T]) Keep(uid []byte) {
 	dec.withLatest(func(l *latest) {
 		if v, ok := l.before[string(uid)]; ok {
-			l.objects[v.uid] = v
+			l.set(v)
 		}
 	})
 }

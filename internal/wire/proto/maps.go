@@ -9,9 +9,15 @@ import (
 const maxHint = 1024
 
 // mapping decodes the run of map entries that begins with the tag at b[start:]. p points to the map.
-func (d *decoder) mapping(f *field, p unsafe.Pointer, b []byte, start, i, wire int) (int, error) {
+func (d *decoder) mapping(f *field, p, old unsafe.Pointer, b []byte, start, i, wire int) (int, error) {
 	if wire != bytesWire {
 		return 0, wrongWire(f, wire)
+	}
+	if old != nil {
+		if end := matchMap(f, old, b, start, i); end != noMatch {
+			*(*unsafe.Pointer)(p) = *(*unsafe.Pointer)(old) // a map is one pointer
+			return end, nil
+		}
 	}
 	n, end, err := run(b, start, i)
 	if err != nil {
@@ -90,7 +96,7 @@ func (d *decoder) mapEntry(f *field, m reflect.Value, b []byte, i, end int) erro
 			if value, i = b[from:to], to; f.kind != stringKind && f.kind != bytesKind {
 				// Each value is decoded even if another one follows: it may be broken.
 				decoded = reflect.New(f.typ)
-				if err := d.value(f, f.element, decoded.UnsafePointer(), value); err != nil {
+				if err := d.value(f, f.element, decoded.UnsafePointer(), nil, value); err != nil {
 					return err
 				}
 			}
@@ -113,10 +119,10 @@ func (d *decoder) mapEntry(f *field, m reflect.Value, b []byte, i, end int) erro
 // insert adds an entry to m. decoded holds the value where it is a message.
 func (d *decoder) insert(f *field, m reflect.Value, key, value []byte, decoded reflect.Value) {
 	var k string
-	d.string(f.element, &k, key)
+	d.string(f.element, &k, nil, key)
 	if f.whole == stringMapType {
 		var v string
-		d.string(f.element, &v, value)
+		d.string(f.element, &v, nil, value)
 		// Safe because m is addressable and of exactly this type.
 		(*(*map[string]string)(m.Addr().UnsafePointer()))[k] = v
 		return
@@ -132,9 +138,9 @@ func (d *decoder) insert(f *field, m reflect.Value, key, value []byte, decoded r
 func (d *decoder) missing(f *field, p unsafe.Pointer, b []byte) {
 	switch {
 	case f.kind == stringKind:
-		d.string(f.element, (*string)(p), b)
+		d.string(f.element, (*string)(p), nil, b)
 	case f.kind == bytesKind:
-		d.bytes((*[]byte)(p), b)
+		d.bytes((*[]byte)(p), nil, b)
 	case f.items:
 		makeEmpty((*header)(p))
 	}

@@ -13,17 +13,24 @@ type header struct {
 }
 
 // list decodes the run of elements that begins with the tag at b[start:]. p points to the slice.
-func (d *decoder) list(f *field, p unsafe.Pointer, b []byte, start, i, wire int) (int, error) {
+func (d *decoder) list(f *field, p, old unsafe.Pointer, b []byte, start, i, wire int) (int, error) {
 	if wire != bytesWire {
 		return 0, wrongWire(f, wire)
+	}
+	slice, before := (*header)(p), (*header)(old)
+	if before != nil {
+		if end := d.matchList(f, before, b, start, i, 0); end != noMatch {
+			*slice = *before
+			return end, nil
+		}
 	}
 	n, end, err := run(b, start, i)
 	if err != nil {
 		return 0, err
 	}
-	slice, encoded := (*header)(p), b[start:end]
+	encoded := b[start:end]
 	if !d.shares() || !f.site.wants(encoded) {
-		return end, d.elements(f, slice, b, start, i, n)
+		return end, d.elements(f, slice, before, b, start, i, n)
 	}
 	found, hash, verdict := d.table.find(f.site, f.wholeShape, encoded)
 	if found.value != nil {
@@ -31,10 +38,10 @@ func (d *decoder) list(f *field, p unsafe.Pointer, b []byte, start, i, wire int)
 		return end, nil
 	}
 	if verdict == keep {
-		return end, d.elements(f, slice, b, start, i, n)
+		return end, d.elements(f, slice, before, b, start, i, n)
 	}
 	outer := d.open()
-	if err := d.elements(f, slice, b, start, i, n); err != nil {
+	if err := d.elements(f, slice, nil, b, start, i, n); err != nil {
 		return 0, err
 	}
 	d.close(outer, hash, f.wholeShape, encoded, slice.data, n)
@@ -48,8 +55,9 @@ func makeEmpty(slice *header) {
 	}
 }
 
-// elements decodes n elements and appends them to the slice.
-func (d *decoder) elements(f *field, slice *header, b []byte, start, i, n int) error {
+// elements decodes n elements and appends them to the slice. What the elements of the old one have is taken over by
+// their place in the list: servers change elements far more often than they move them.
+func (d *decoder) elements(f *field, slice, old *header, b []byte, start, i, n int) error {
 	first, width := slice.len, i-start
 	d.extend(f, slice, n)
 	for k := range n {
@@ -59,7 +67,11 @@ func (d *decoder) elements(f *field, slice *header, b []byte, start, i, n int) e
 		}
 		// Safe because extend made room for the elements from first to first+n.
 		at := unsafe.Add(slice.data, uintptr(first+k)*f.size)
-		if err := d.value(f, f.element, at, b[from:to]); err != nil {
+		var before unsafe.Pointer
+		if old != nil && k < old.len {
+			before = unsafe.Add(old.data, uintptr(k)*f.size)
+		}
+		if err := d.value(f, f.element, at, before, b[from:to]); err != nil {
 			return err
 		}
 		i = to + width

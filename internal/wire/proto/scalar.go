@@ -52,11 +52,13 @@ func remember[E any](slot **E, v E) *E {
 	return *slot
 }
 
-// string sets *p to b, shared with what is equal if that pays.
-func (d *decoder) string(s *site, p *string, b []byte) {
+// string sets *p to b, shared with what is equal if that pays. The old string, if there is one, is asked first.
+func (d *decoder) string(s *site, p, old *string, b []byte) {
 	switch {
 	case len(b) == 0:
 		*p = ""
+	case old != nil && *old == string(b):
+		*p = *old
 	case d.shares() && s.wants(b):
 		text, hash, verdict := d.table.findString(s, b)
 		switch {
@@ -86,11 +88,13 @@ func (d *decoder) ownString(p *string, b []byte) {
 	*p = string(b)
 }
 
-// bytes sets *p to a copy of b that is never nil.
-func (d *decoder) bytes(p *[]byte, b []byte) {
+// bytes sets *p to a copy of b that is never nil, or to the old one if that is equal.
+func (d *decoder) bytes(p, old *[]byte, b []byte) {
 	switch {
 	case len(b) == 0:
 		*p = []byte{}
+	case old != nil && sameBytes(*old, b):
+		*p = *old
 	case d.putsOff() && len(b) < maxPutOff:
 		d.arena.raw(p, b)
 	default:

@@ -13,22 +13,29 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// setTime stores a metav1.Time or metav1.MicroTime. Like their own Unmarshal it takes empty bytes for the zero time
+// parseTime reads a metav1.Time or metav1.MicroTime. Like their own Unmarshal it takes empty bytes for the zero time
 // and drops fractions: those of a second for Time, those of a microsecond for MicroTime.
+func parseTime(k kind, b []byte) (t time.Time, err error) {
+	if len(b) == 0 {
+		return t, nil
+	}
+	seconds, nanos, ok := commonTimestamp(b)
+	if !ok {
+		if seconds, nanos, err = timestamp(b); err != nil {
+			return t, err
+		}
+	}
+	if k == timeKind {
+		nanos = 0
+	}
+	return time.Unix(seconds, int64(time.Duration(nanos).Truncate(time.Microsecond))), nil
+}
+
+// setTime stores a metav1.Time or metav1.MicroTime.
 func setTime(k kind, p unsafe.Pointer, b []byte) error {
-	var t time.Time
-	if len(b) > 0 {
-		seconds, nanos, ok := commonTimestamp(b)
-		if !ok {
-			var err error
-			if seconds, nanos, err = timestamp(b); err != nil {
-				return err
-			}
-		}
-		if k == timeKind {
-			nanos = 0
-		}
-		t = time.Unix(seconds, int64(time.Duration(nanos).Truncate(time.Microsecond)))
+	t, err := parseTime(k, b)
+	if err != nil {
+		return err
 	}
 	if k == timeKind {
 		(*metav1.Time)(p).Time = t

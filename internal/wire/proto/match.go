@@ -1,0 +1,226 @@
+package proto
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/bits"
+	"time"
+	"unsafe"
+)
+
+// maxMatch bounds how deeply messages may nest in a part that is compared. A part that differs only far below is compared
+// once more for each part around it that differs too, so that without a bound the time could be quadratic.
+const maxMatch = 16
+
+// place is where a field of a struct is.
+type place struct{ offset, size uintptr }
+
+// matches reports whether decoding b, regularly, gives exactly the message at p, down to what is nil and what is empty. Then
+// the message may be taken over. False may also mean that it would take too long to find out: so it is for
+// quantities, for types with an Unmarshal of their own, and for whatever no server writes. It reads only.
+//
+// As in decoder.message, p is a value of m.typ.
+func (d *decoder) matches(m *message, p unsafe.Pointer, b []byte, depth int) bool {
+	if depth > maxMatch {
+		return false
+	}
+	var seen, set uint64
+	for i := 0; i < len(b); {
+		start := i
+		num, wire, next, err := tag(b, i)
+		if err != nil {
+			return false
+		}
+		f := m.field(num)
+		if f == nil || f.op == skipOp {
+			if i, err = skip(b, start); err != nil {
+				return false
+			}
+			continue
+		}
+		if seen&f.bit != 0 {
+			return false
+		}
+		seen |= f.bit
+		if next < len(b) && b[next] == 0 && wire == int(f.zeroWire) {
+			i = next + 1 // the zero value, as if the field were absent
+			continue
+		}
+		set |= f.bit
+		if i = d.matchField(f, unsafe.Add(p, f.offset), b, start, next, wire, depth); i < 0 {
+			return false
+		}
+	}
+	return m.isZeroBut(set, p)
+}
+
+// noMatch is what the functions below return, which otherwise return the index behind the field.
+const noMatch = -1
+
+// matchField compares the field whose tag is b[start:i] with what is at p.
+func (d *decoder) matchField(f *field, p unsafe.Pointer, b []byte, start, i, wire, depth int) (end int) {
+	switch {
+	case f.op == varintOp && wire == varintWire:
+		return matchVarint(f, p, b, i)
+	case f.op == varintPointerOp && wire == varintWire:
+		return matchVarint(f, *(*unsafe.Pointer)(p), b, i)
+	case f.op == numbersOp || wire != bytesWire:
+		return noMatch
+	case f.op == listOp:
+		return d.matchList(f, (*header)(p), b, start, i, depth)
+	case f.op == mapOp:
+		return matchMap(f, p, b, start, i)
+	case f.op == pointerOp:
+		p = *(*unsafe.Pointer)(p)
+	}
+	from, end, err := prefixed(b, i)
+	if err != nil || p == nil || !d.matchValue(f, p, b[from:end], depth) {
+		return noMatch
+	}
+	return end
+}
+
+// matchValue compares one value that is encoded as bytes.
+func (d *decoder) matchValue(f *field, p unsafe.Pointer, b []byte, depth int) bool {
+	switch f.kind {
+	case stringKind:
+		return *(*string)(p) == string(b)
+	case bytesKind:
+		return sameBytes(*(*[]byte)(p), b)
+	case timeKind, microTimeKind:
+		return matchTime(f.kind, p, b)
+	case messageKind:
+		return !f.items && d.matches(d.plan(f), p, b, depth+1)
+	}
+	return false
+}
+
+// sameBytes reports whether decoding b gives old.
+func sameBytes(old, b []byte) bool {
+	return old != nil && len(old) == cap(old) && string(old) == string(b)
+}
+
+// matchTime compares a time. It is at p whatever it is wrapped in.
+func matchTime(k kind, p unsafe.Pointer, b []byte) bool {
+	t, err := parseTime(k, b)
+	return err == nil && t == *(*time.Time)(p)
+}
+
+// matchVarint compares a number, at p if that is not nil.
+func matchVarint(f *field, p unsafe.Pointer, b []byte, i int) (end int) {
+	v, end, err := uvarint(b, i)
+	if err != nil || p == nil {
+		return noMatch
+	}
+	same := false
+	switch f.kind {
+	case boolKind:
+		same = *(*bool)(p) == (v != 0)
+	case int32Kind:
+		same = *(*int32)(p) == int32(v)
+	default:
+		same = *(*int64)(p) == int64(v)
+	}
+	if !same {
+		return noMatch
+	}
+	return end
+}
+
+// matchList compares the run of elements whose first tag is b[start:i]. Should there be another run, the message that has
+// the list is irregular.
+func (d *decoder) matchList(f *field, slice *header, b []byte, start, i, depth int) (end int) {
+	tag := b[start:i]
+	if slice.len == 0 || slice.cap != slice.len {
+		return noMatch
+	}
+	for k := range slice.len {
+		if k > 0 {
+			if !bytes.HasPrefix(b[i:], tag) {
+				return noMatch
+			}
+			i += len(tag)
+		}
+		from, to, err := prefixed(b, i)
+		if err != nil || !d.matchValue(f, unsafe.Add(slice.data, uintptr(k)*f.size), b[from:to], depth) {
+			return noMatch
+		}
+		i = to
+	}
+	if bytes.HasPrefix(b[i:], tag) {
+		return noMatch // there are more
+	}
+	return i
+}
+
+// matchMap compares the run of entries whose first tag is b[start:i] with the map at p. Only maps of strings are
+// compared, whose entries are sorted by key, as servers write them: then equally many entries are the same ones.
+func matchMap(f *field, p unsafe.Pointer, b []byte, start, i int) (end int) {
+	if f.whole != stringMapType || f.entries != nil {
+		return noMatch
+	}
+	m, tag, last := *(*map[string]string)(p), b[start:i], []byte(nil)
+	for n := 1; ; n++ {
+		from, to, err := prefixed(b, i)
+		if err != nil {
+			return noMatch
+		}
+		key, value, ok := simpleEntry(b[from:to])
+		if !ok || n > 1 && bytes.Compare(last, key) >= 0 {
+			return noMatch
+		}
+		if old, known := m[string(key)]; !known || old != string(value) {
+			return noMatch
+		}
+		if !bytes.HasPrefix(b[to:], tag) {
+			if n != len(m) {
+				return noMatch
+			}
+			return to
+		}
+		last, i = key, to+len(tag)
+	}
+}
+
+// simpleEntry takes a map entry apart that is a key and a value and nothing else.
+func simpleEntry(b []byte) (key, value []byte, ok bool) {
+	if len(b) == 0 || b[0] != 1<<3|bytesWire {
+		return nil, nil, false
+	}
+	from, to, err := prefixed(b, 1)
+	if err != nil || to == len(b) || b[to] != 2<<3|bytesWire {
+		return nil, nil, false
+	}
+	key = b[from:to]
+	from, to, err = prefixed(b, to+1)
+	if err != nil || to != len(b) {
+		return nil, nil, false
+	}
+	return key, b[from:to], true
+}
+
+// isZeroBut reports whether all fields of the message at p are zero but those in set. That goes for fields that are trimmed
+// or have no encoding too.
+func (m *message) isZeroBut(set uint64, p unsafe.Pointer) bool {
+	for rest := (uint64(1)<<len(m.places) - 1) &^ set; rest != 0; rest &= rest - 1 {
+		at := m.places[bits.TrailingZeros64(rest)]
+		if !isZero(unsafe.Slice((*byte)(unsafe.Add(p, at.offset)), at.size)) {
+			return false
+		}
+	}
+	return true
+}
+
+func isZero(b []byte) bool {
+	for ; len(b) >= 8; b = b[8:] {
+		if binary.LittleEndian.Uint64(b) != 0 {
+			return false
+		}
+	}
+	for _, c := range b {
+		if c != 0 {
+			return false
+		}
+	}
+	return true
+}

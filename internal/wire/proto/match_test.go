@@ -1,0 +1,251 @@
+package proto
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tidings/tidings/internal/wire"
+	"github.com/tidings/tidings/internal/wire/wiretest"
+)
+
+// TestEveryTypeInVersions decodes version after version of an object of each type, sound ones and broken ones. Each must be
+// what the generated decoder makes of it, and must still be that when all later ones were decoded.
+func TestEveryTypeInVersions(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	for i, typ := range registered() {
+		if _, ok := newGenerated(typ).(metav1.Object); !ok {
+			continue
+		}
+		t.Run(typ.String(), func(t *testing.T) {
+			t.Parallel()
+			rng := rand.New(rand.NewPCG(seed, uint64(i)))
+			filler := newFiller(int64(seed>>1) + int64(i))
+			for _, opts := range []wire.Options{{}, {NoSharing: true}, {Trim: []string{"metadata.annotations[a]", "metadata.generateName"}}} {
+				for range max(1, *objects/2) {
+					obj := newGenerated(typ)
+					filler.Fill(obj)
+					if err := inVersions(rng, obj, opts); err != nil {
+						t.Fatalf("seed %d, %+v: %v", seed, opts, err)
+					}
+				}
+			}
+		})
+	}
+}
+
+// inVersions changes obj again and again and decodes it each time.
+func inVersions(rng *rand.Rand, obj generated, opts wire.Options) error {
+	typ := reflect.TypeOf(obj)
+	d, err := newUntyped(typ, opts)
+	if err != nil {
+		return err
+	}
+	var got, want []generated
+	var encoded [][]byte
+	for range 10 {
+		obj.(metav1.Object).SetUID("one")
+		data, err := obj.Marshal()
+		if err != nil {
+			return err
+		}
+		encoded = append(encoded, data)
+		o, err := decodeAny(d, bytes.Clone(data))
+		if err != nil {
+			return err
+		}
+		w, err := oracle(typ, data)
+		if err != nil {
+			return err
+		}
+		trimLike(w.(metav1.Object), opts)
+		if err := same(o, w); err != nil {
+			return fmt.Errorf("version %d: %w", len(got), err)
+		}
+		got, want = append(got, o), append(want, w)
+		if broken := mutate(rng, data, encoded); opts.Trim == nil {
+			if err := sameVerdict(d, typ, broken); err != nil {
+				return fmt.Errorf("broken version %d: %w", len(got), err)
+			}
+		}
+		for range rng.IntN(6) {
+			vary(rng, reflect.ValueOf(obj).Elem())
+		}
+	}
+	for i := range got {
+		if err := same(got[i], want[i]); err != nil {
+			return fmt.Errorf("version %d in the end: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// trimLike does to o what the trims of TestEveryTypeInVersions do.
+func trimLike(o metav1.Object, opts wire.Options) {
+	if opts.Trim == nil {
+		return
+	}
+	o.SetGenerateName("")
+	if a := o.GetAnnotations(); a != nil {
+		if delete(a, "a"); len(a) == 0 {
+			o.SetAnnotations(nil)
+		}
+	}
+}
+
+// FuzzVersions decodes two versions after one another, of an object of the type that which chooses.
+func FuzzVersions(f *testing.F) {
+	types := registered()
+	filler := newFiller(1)
+	rng := rand.New(rand.NewPCG(1, 1))
+	for i, typ := range types {
+		o, ok := newGenerated(typ).(metav1.Object)
+		if !ok {
+			continue
+		}
+		filler.Fill(o)
+		o.SetUID("one")
+		before, err := o.(generated).Marshal()
+		if err != nil {
+			f.Fatal(err)
+		}
+		vary(rng, reflect.ValueOf(o).Elem())
+		o.SetUID("one")
+		after, err := o.(generated).Marshal()
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(uint16(i), before, after)
+	}
+	decoders := map[reflect.Type]*decoder{}
+	f.Fuzz(func(t *testing.T, which uint16, before, after []byte) {
+		typ := types[int(which)%len(types)]
+		if decoders[typ] == nil {
+			decoders[typ] = fuzzDecoders(t, typ)[0]
+		}
+		for _, data := range [][]byte{before, after, before} {
+			if err := sameVerdict(decoders[typ], typ, data); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// TestUnchangedPartsAreTakenOver looks at what two versions share.
+func TestUnchangedPartsAreTakenOver(t *testing.T) {
+	d, err := New[*corev1.Pod](wire.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := wiretest.Pods(1, 1)[0]
+	a := decodePod(t, d, pod)
+	touch(pod, 1)
+	b := decodePod(t, d, pod)
+	if err := same(b, pod); err != nil {
+		t.Fatal(err)
+	}
+	if &a.OwnerReferences[0] != &b.OwnerReferences[0] || reflect.ValueOf(a.Labels).Pointer() != reflect.ValueOf(b.Labels).Pointer() {
+		t.Error("owners or labels were decoded again")
+	}
+	if a.Status.StartTime != b.Status.StartTime || a.Status.ContainerStatuses[0].State.Running != b.Status.ContainerStatuses[0].State.Running {
+		t.Error("a time or state was decoded again")
+	}
+	if a.ManagedFields[1].FieldsV1 != b.ManagedFields[1].FieldsV1 || a.ManagedFields[1].Time == b.ManagedFields[1].Time {
+		t.Error("of the changed entry, only the time shall be decoded again")
+	}
+	if &a.Status.Conditions[0] == &b.Status.Conditions[0] {
+		t.Error("the conditions were taken over, though they changed")
+	}
+}
+
+// TestNothingTakenOverThatSomebodyChanged has someone write to an object, which is not allowed. What the decoder
+// compares must not spread it.
+func TestNothingTakenOverThatSomebodyChanged(t *testing.T) {
+	d, err := New[*corev1.Pod](wire.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := wiretest.Pods(1, 1)[0]
+	now := metav1.Now()
+	for i, spoil := range []func(*corev1.Pod){
+		func(p *corev1.Pod) { p.Name, p.Status.PodIP = "spoilt", "spoilt" },
+		func(p *corev1.Pod) { p.Labels = map[string]string{"spoilt": ""} },
+		func(p *corev1.Pod) { p.Labels, p.OwnerReferences = nil, nil },
+		func(p *corev1.Pod) { p.DeletionTimestamp, p.Status.StartTime = &now, &now },
+		func(p *corev1.Pod) { p.Finalizers, p.Annotations = []string{"spoilt"}, map[string]string{} },
+		func(p *corev1.Pod) { p.Status.Conditions = p.DeepCopy().Status.Conditions[1:] },
+		func(p *corev1.Pod) { p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{}) },
+		func(p *corev1.Pod) {
+			p.Status.ContainerStatuses = p.DeepCopy().Status.ContainerStatuses
+			p.Status.ContainerStatuses[0].LastTerminationState.Running = &corev1.ContainerStateRunning{}
+		},
+		func(p *corev1.Pod) { p.ManagedFields = make([]metav1.ManagedFieldsEntry, len(p.ManagedFields)) },
+		func(p *corev1.Pod) { p.UID = types.UID("spoilt") },
+	} {
+		spoil(decodePod(t, d, pod))
+		if err := same(decodePod(t, d, pod), pod); err != nil {
+			t.Errorf("%d: %v", i, err)
+		}
+	}
+}
+
+// TestMatchesIsExact compares messages with encodings that are nearly theirs.
+func TestMatchesIsExact(t *testing.T) {
+	d, err := New[*corev1.Pod](wire.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	entry := func(key, value string) string { // of labels, field 11
+		e := fmt.Sprintf("\x0a%c%s\x12%c%s", len(key), key, len(value), value)
+		return fmt.Sprintf("\x5a%c%s", len(e), e)
+	}
+	a, b := entry("a", "1"), entry("b", "2")
+	for _, c := range []struct {
+		meta metav1.ObjectMeta
+		data string
+		want bool
+	}{
+		{metav1.ObjectMeta{}, "", true},
+		{metav1.ObjectMeta{}, "\x0a\x00", true},      // an empty name
+		{metav1.ObjectMeta{}, "\xfa\x3f\x01x", true}, // a field that no one knows
+		{metav1.ObjectMeta{}, "\x0a", false},         // cut off
+		{metav1.ObjectMeta{Name: "x"}, "", false},    // one is missing
+		{metav1.ObjectMeta{Name: "x"}, "\x0a\x00", false},
+		{metav1.ObjectMeta{Name: "x"}, "\x0a\x01x", true},
+		{metav1.ObjectMeta{Name: "x"}, "\x0a\x01x\x0a\x01x", false}, // twice
+		{metav1.ObjectMeta{Name: "x"}, "\x08\x01", false},           // another wire type
+		{metav1.ObjectMeta{Generation: 1}, "\x38\x01", true},
+		{metav1.ObjectMeta{Generation: 1}, "\x38\x02", false},
+		{metav1.ObjectMeta{Labels: map[string]string{"a": "1"}}, a, true},
+		{metav1.ObjectMeta{Labels: map[string]string{"a": "1"}}, "", false},
+		{metav1.ObjectMeta{Labels: map[string]string{}}, "", false},
+		{metav1.ObjectMeta{Labels: map[string]string{"a": "1", "b": "2"}}, a, false},
+		{metav1.ObjectMeta{Labels: map[string]string{"a": "1", "b": "2"}}, a + b, true},
+		{metav1.ObjectMeta{Labels: map[string]string{"a": "1", "b": "2"}}, a + a, false},
+		{metav1.ObjectMeta{Labels: map[string]string{"a": "1", "b": "2"}}, b + a, false}, // right, but no server writes it
+		{metav1.ObjectMeta{Labels: map[string]string{"a": "1", "": ""}}, "\x5a\x00" + a, false},
+		{metav1.ObjectMeta{Finalizers: []string{"f"}}, "\x72\x01f", true},
+		{metav1.ObjectMeta{Finalizers: []string{"f"}}, "\x72\x01f\x72\x01f", false},
+		{metav1.ObjectMeta{Finalizers: []string{"f", "f"}}, "\x72\x01f", false},
+		{metav1.ObjectMeta{Finalizers: []string{""}}, "\x72\x00", true},
+		{metav1.ObjectMeta{Finalizers: []string{}}, "", false},
+		{metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{}}, "\x4a\x00", true},
+		{metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{}}, "", false},
+		{metav1.ObjectMeta{}, "\x4a\x00", false},
+		{metav1.ObjectMeta{DeletionGracePeriodSeconds: new(int64)}, "\x50\x00", true},
+		{metav1.ObjectMeta{}, "\x50\x00", false},
+	} {
+		pod := corev1.Pod{ObjectMeta: c.meta}
+		field := d.d.root.field(1)
+		if got := d.d.matchValue(field, reflect.ValueOf(&pod.ObjectMeta).UnsafePointer(), []byte(c.data), 0); got != c.want {
+			t.Errorf("%+v, %q: got %v", c.meta, c.data, got)
+		}
+	}
+}
