@@ -28,7 +28,7 @@ func boxed(raw []byte) any {
 	}
 	text := raw[1 : len(raw)-1]
 	switch n := len(text); {
-	case n == 0 || n > 48:
+	case n == 0 || n > 80:
 		return string(text)
 	case n <= 8:
 		return newBox[[8]byte](text)
@@ -36,8 +36,12 @@ func boxed(raw []byte) any {
 		return newBox[[16]byte](text)
 	case n <= 32:
 		return newBox[[32]byte](text)
-	default:
+	case n <= 48:
 		return newBox[[48]byte](text)
+	case n <= 64:
+		return newBox[[64]byte](text)
+	default:
+		return newBox[[80]byte](text)
 	}
 }
 
@@ -48,4 +52,31 @@ func newBox[Bytes any](text []byte) any {
 	copy(bytes, text)
 	b.header = unsafe.String(&bytes[0], len(text))
 	return boxedString(&b.header)
+}
+
+// listBox is a slice's header with its elements behind it.
+type listBox[Elements any] struct {
+	header   []any
+	elements Elements
+}
+
+// newList returns a slice of size elements that boxedList takes. If it is short, this is one allocation instead of two.
+func newList(size int) *[]any {
+	switch size {
+	case 1:
+		return newListBox[[1]any](size)
+	case 2:
+		return newListBox[[2]any](size)
+	case 3:
+		return newListBox[[3]any](size)
+	}
+	list := make([]any, size)
+	return &list
+}
+
+// newListBox makes a box for a slice of size elements, which must be what Elements holds.
+func newListBox[Elements any](size int) *[]any {
+	b := new(listBox[Elements])
+	b.header = unsafe.Slice((*any)(unsafe.Pointer(&b.elements)), size)
+	return &b.header
 }

@@ -10,7 +10,7 @@ import (
 func TestBoxedEqualsUnquoted(t *testing.T) {
 	var got []any
 	var want []string
-	for n := range 70 {
+	for n := range 90 {
 		for _, letter := range []string{"x", "é", "\n"} {
 			raw := []byte(strconv.Quote(strings.Repeat(letter, n)))
 			got, want = append(got, boxed(raw)), append(want, unquote(raw))

@@ -125,15 +125,19 @@ func (b *builder) sharedContainer(i int32, f *field, to place) any {
 		return b.fill(i, f, to)
 	}
 	b.budget -= len(raw)
-	if !f.rate.wanted(&b.table.hash, raw, minHits) {
+	r := &f.rate
+	if n.kind == jsontext.KindBeginObject {
+		r = &b.fields.member(f, nil, b.name(i+1)).maps
+	}
+	if !r.wanted(&b.table.hash, raw, minHits) {
 		return b.fill(i, f, to)
 	}
 	key := b.table.hash.sum(raw, f.trim.saltOf())
-	v, seen := b.find(key, raw, f, &f.rate)
+	v, seen := b.find(key, raw, f, r)
 	switch {
 	case v != nil:
 		return v
-	case !seen && f.rate.sampling:
+	case !seen && r.sampling:
 		b.remember(key, nil, b.fresh)
 		return b.fill(i, f, to)
 	}
@@ -210,15 +214,15 @@ func (b *builder) rareName(raw []byte, f *field) string {
 }
 
 // array builds the slice of node i.
-func (b *builder) array(i int32, f *field) []any {
-	list := make([]any, b.tape.nodes[i].size)
-	b.fresh += 24 + 16*len(list)
+func (b *builder) array(i int32, f *field) any {
+	list := newList(int(b.tape.nodes[i].size))
+	b.fresh += 24 + 16*len(*list)
 	at := i + 1
-	for k := range list {
-		list[k] = b.value(at, f, place{})
+	for k := range *list {
+		(*list)[k] = b.value(at, f, place{})
 		at = b.tape.nodes[at].next
 	}
-	return list
+	return boxedList(list)
 }
 
 // ownArray builds the slice of node i among the object's own.
@@ -334,6 +338,6 @@ func mapBytes(size int) int {
 	if size <= 8 {
 		return header + group
 	}
-	slots := 1 << bits.Len(uint(size*8/7))
+	slots := 1 << bits.Len(uint(size*8/7-1))
 	return 2*header + slots/8*group
 }

@@ -14,14 +14,15 @@ import (
 type field struct {
 	name  string // decoded
 	raw   string // as in the text, with quotes
-	path  string // the names from the top, joined by dots
+	path  int    // bytes of the names from the top
 	trim  *trimNode
 	under map[string]*field // by raw name
 	first *field            // the first member last time
 	after *field            // the member that came behind this one last time
 	other *field            // stands for the members that found no room; it has neither name nor raw, and is its own other
 	stats wire.FieldStats
-	rate  rate // of its values
+	rate  rate // of its values but maps
+	maps  rate // of the maps that begin with it: a list may have maps of several kinds, of which some repeat
 	names rate // of the names that it stands for
 }
 
@@ -66,17 +67,18 @@ func (fs *fields) member(f, before *field, raw []byte) *field {
 // add makes the field for a member that was not seen before. Where there is no room, it returns one that stands for all
 // such members, or if there is something to trim, one that is used only this time.
 func (fs *fields) add(f *field, raw []byte) *field {
-	full := f.other == f || len(f.under) >= maxFieldsUnder || fs.count >= maxFields || len(f.path)+len(raw) > maxPath
+	full := f.other == f || len(f.under) >= maxFieldsUnder || fs.count >= maxFields || f.path+len(raw) > maxPath
 	if full && f.trim == nil {
 		return f.rest()
 	}
-	name := unquote(raw)
-	m := &field{name: name, raw: string(raw), path: name, trim: f.trim.member(name)}
+	m := &field{raw: string(raw), path: f.path + len(raw)}
+	m.name = m.raw[1 : len(raw)-1]
+	if !isPlain(raw) {
+		m.name = unquote(raw)
+	}
+	m.trim = f.trim.member(m.name)
 	if full && m.trim == nil {
 		return f.rest()
-	}
-	if f.path != "" {
-		m.path = f.path + "." + name
 	}
 	if full {
 		m.name, m.raw, m.other = "", "", m
@@ -87,14 +89,14 @@ func (fs *fields) add(f *field, raw []byte) *field {
 	}
 	f.under[m.raw] = m
 	fs.count++
-	fs.bytes += fieldBytes + len(m.name) + len(m.raw) + len(m.path)
+	fs.bytes += fieldBytes + len(m.raw)
 	return m
 }
 
 // rest returns the field for the members of f that found no room. All that is below it is the same field.
 func (f *field) rest() *field {
 	if f.other == nil {
-		f.other = &field{path: f.path + ".*"}
+		f.other = &field{}
 		f.other.other = f.other
 	}
 	return f.other

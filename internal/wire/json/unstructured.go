@@ -105,19 +105,23 @@ func (d *Unstructured) Stats() wire.Stats {
 		TableBytes: uint64(b.table.bytes() + b.fields.bytes), TableEntries: uint64(b.table.entries()),
 		Fields: make(map[string]wire.FieldStats),
 	}
-	b.fields.root.report(stats.Fields)
+	b.fields.root.report("", stats.Fields)
 	return stats
 }
 
-// report adds the rates of the field and of all below it.
-func (f *field) report(to map[string]wire.FieldStats) {
-	if f.stats.Lookups > 0 && f.path != "" {
-		to[f.path] = f.stats
+// report adds the rates of the field and of all below it. Its path is the names from the top, joined by dots.
+func (f *field) report(path string, to map[string]wire.FieldStats) {
+	if f.stats.Lookups > 0 && path != "" {
+		to[path] = f.stats
+	}
+	prefix := path + "."
+	if path == "" {
+		prefix = ""
 	}
 	for _, m := range f.under {
-		m.report(to)
+		m.report(prefix+m.name, to)
 	}
 	if f.other != nil && f.other != f {
-		f.other.report(to)
+		f.other.report(prefix+"*", to)
 	}
 }

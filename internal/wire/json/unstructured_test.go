@@ -160,7 +160,7 @@ func TestDecodeSharesWithinAnObject(t *testing.T) {
 				t.Fatalf("NoSharing is %t; that two maps of object %d are the same is %t", noSharing, i, same)
 			}
 		}
-		if rate := d.build.fields.root.under[`"a"`].rate; !noSharing && !rate.sampling {
+		if rate := d.build.fields.root.under[`"a"`].under[`"t"`].maps; !noSharing && !rate.sampling {
 			t.Error("nothing repeats between objects and is still looked up")
 		}
 	}
@@ -241,7 +241,7 @@ func TestFieldIsTakenUpAgain(t *testing.T) {
 		if _, err := d.Decode([]byte(`{"kind":"K","spec":{"value":"` + value + `"}}`)); err != nil {
 			t.Fatal(err)
 		}
-		return &d.build.fields.root.under[`"spec"`].rate
+		return &d.build.fields.root.under[`"spec"`].under[`"value"`].maps
 	}
 	for i := range 2 * window {
 		decode(fmt.Sprint("unique", i))
