@@ -23,7 +23,7 @@
 //	             └────────────► values in the table, shared with other objects
 //
 // An object refers to the memory of others only through the table, and to that of earlier versions of itself, of which
-// it keeps a bounded part alive (see maxHeld). Values in the table never refer to an object's own block. So dropping an
+// it keeps a bounded part alive (see version.held). Values in the table never refer to an object's own block. So dropping an
 // object frees all that was its own.
 //
 // # What the generated decoder does with odd input

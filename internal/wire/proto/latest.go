@@ -17,7 +17,7 @@ const specField = 2
 // so that a part that somebody wrote to is decoded anew.
 //
 // It keeps the last value of an object alive, which is the one that a cache holds, until the object is gone: by Forget, or by
-// a list that does not have it. How much a value keeps alive of the ones before it is bounded, see maxHeld.
+// a list that does not have it. How much a value keeps alive of the ones before it is bounded, see version.held.
 type latest struct {
 	seed1, seed2 maphash.Seed
 	objects      map[string]*version // by uid
@@ -31,17 +31,14 @@ type version struct {
 	object unsafe.Pointer
 	uid    string // of the object, in its memory
 	spec   specHash
-	// held is the memory of blocks of strings, and of arrays of times, that object may keep alive, in bytes.
+	// held is the memory in bytes of all blocks of strings and arrays of times that object may refer to.
+	//
+	// A string that is taken over keeps the whole block alive that it is in, though the rest of that may have been
+	// replaced since. Every version adds a block with what is new in it, and in the worst case all of them stay.
+	// When they are larger than the encoded object, a version is decoded without taking anything over, and they
+	// all go. For a pod that becomes ready and unready, that is about every fiftieth version.
 	held int
 }
-
-// maxHeld bounds what the versions of an object keep alive of one another, in units of the size of its encoding.
-//
-// A string that is taken over keeps the whole block alive that it is in, though the rest of that may have been replaced
-// since. Every version adds a block with what is new in it, so in the worst case all of them stay. When
-// they reach the bound, one version is decoded without taking anything over, and they all go. For pods that is
-// about every hundredth version, depending on how much changes.
-const maxHeld = 2
 
 // specHash stands for the bytes of a spec: two independently and unguessably seeded hashes. It is zero without a spec.
 type specHash struct{ hash1, hash2 uint64 }
@@ -92,7 +89,7 @@ func (d *decoder) versionBefore(data []byte) (last *version, hash specHash) {
 		return nil, hash
 	}
 	meta, _ := d.peek(data)
-	if last = d.latest.of(meta.UID); last != nil && last.held > maxHeld*len(data) {
+	if last = d.latest.of(meta.UID); last != nil && last.held > len(data) {
 		last = nil
 	}
 	spec, ok := only(data, specField)
