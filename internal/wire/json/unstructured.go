@@ -22,8 +22,9 @@ import (
 
 // Unstructured is a wire.Decoder for objects without a Go type. Make one with NewUnstructured.
 //
-// The maps and slices of what it returns are shared with other objects, of the past and of the future. Go cannot
-// protect a map: whoever wants to write to an object must take a DeepCopy first, or decode with NoSharing.
+// The maps and slices of what it returns are shared with other objects, of the past and of the future, and equal maps of
+// one object may be one. Go cannot protect a map: whoever wants to write to an object must take a DeepCopy first, or
+// decode with NoSharing.
 //
 // The strings that only one object has share one block of memory. Who keeps one of them for longer than its object
 // should clone it.
