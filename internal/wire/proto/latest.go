@@ -88,8 +88,7 @@ func (d *decoder) versionBefore(data []byte) (last *version, hash specHash) {
 	if d.latest == nil {
 		return nil, hash
 	}
-	meta, _ := d.peek(data)
-	if last = d.latest.of(meta.UID); last != nil && last.held > len(data) {
+	if last = d.latest.of(firstUID(data)); last != nil && last.held > len(data) {
 		last = nil
 	}
 	spec, ok := only(data, specField)

@@ -26,14 +26,13 @@ func (d *decoder) matches(m *message, p unsafe.Pointer, b []byte, depth int) boo
 	}
 	var seen, set uint64
 	for i := 0; i < len(b); {
-		start := i
 		num, wire, next, err := tag(b, i)
 		if err != nil {
 			return false
 		}
 		f := m.field(num)
 		if f == nil || f.op == skipOp {
-			if i, err = skip(b, start); err != nil {
+			if i, err = skip(b, i); err != nil {
 				return false
 			}
 			continue
@@ -47,7 +46,7 @@ func (d *decoder) matches(m *message, p unsafe.Pointer, b []byte, depth int) boo
 			continue
 		}
 		set |= f.bit
-		if i = d.matchField(f, unsafe.Add(p, f.offset), b, start, next, wire, depth); i < 0 {
+		if i = d.matchField(f, unsafe.Add(p, f.offset), b, i, next, wire, depth); i == noMatch {
 			return false
 		}
 	}
@@ -59,18 +58,23 @@ const noMatch = -1
 
 // matchField compares the field whose tag is b[start:i] with what is at p.
 func (d *decoder) matchField(f *field, p unsafe.Pointer, b []byte, start, i, wire, depth int) (end int) {
-	switch {
-	case f.op == varintOp && wire == varintWire:
-		return matchVarint(f, p, b, i)
-	case f.op == varintPointerOp && wire == varintWire:
-		return matchVarint(f, *(*unsafe.Pointer)(p), b, i)
-	case f.op == numbersOp || wire != bytesWire:
+	switch f.op {
+	case varintOp:
+		return matchVarint(f, p, b, i, wire)
+	case varintPointerOp:
+		return matchVarint(f, *(*unsafe.Pointer)(p), b, i, wire)
+	case numbersOp:
 		return noMatch
-	case f.op == listOp:
+	}
+	if wire != bytesWire {
+		return noMatch
+	}
+	switch f.op {
+	case listOp:
 		return d.matchList(f, (*header)(p), b, start, i, depth)
-	case f.op == mapOp:
+	case mapOp:
 		return matchMap(f, p, b, start, i)
-	case f.op == pointerOp:
+	case pointerOp:
 		p = *(*unsafe.Pointer)(p)
 	}
 	from, end, err := prefixed(b, i)
@@ -107,9 +111,9 @@ func matchTime(k kind, p unsafe.Pointer, b []byte) bool {
 }
 
 // matchVarint compares a number, at p if that is not nil.
-func matchVarint(f *field, p unsafe.Pointer, b []byte, i int) (end int) {
+func matchVarint(f *field, p unsafe.Pointer, b []byte, i, wire int) (end int) {
 	v, end, err := uvarint(b, i)
-	if err != nil || p == nil {
+	if err != nil || p == nil || wire != varintWire {
 		return noMatch
 	}
 	same := false

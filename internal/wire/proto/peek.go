@@ -43,6 +43,25 @@ func (d *decoder) peek(data []byte) (meta wire.Meta, ok bool) {
 	return meta, len(meta.Name) > 0
 }
 
+// firstUID returns the uid of the object in data, as far as that can be told without reading on behind it; else nothing.
+func firstUID(data []byte) []byte {
+	meta, _ := only(data, 1)
+	for i := 0; i < len(meta); {
+		num, kind, next, err := tag(meta, i)
+		if err != nil {
+			return nil
+		}
+		if num == metaUID && kind == bytesWire {
+			from, to, _ := prefixed(meta, next)
+			return meta[from:to]
+		}
+		if i, err = skip(meta, i); err != nil {
+			return nil
+		}
+	}
+	return nil
+}
+
 func metaField(meta *wire.Meta, num int32) *[]byte {
 	switch num {
 	case metaName:
