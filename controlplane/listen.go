@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"strconv"
 	"syscall"
@@ -18,12 +19,42 @@ const (
 	listenInterval = 50 * time.Millisecond
 )
 
+// Systems hand out ports from 32768 or higher to outgoing connections, and to
+// listeners that take any. A port below that is likely still free when the
+// control plane is started again and needs it back.
+const (
+	firstFreePort = 20000
+	freePorts     = 10000
+	freePortTries = 100
+)
+
 // listen opens the port on the loopback address, or a free one for 0. The open
 // listener is handed to the API server, so nobody can take the port in between.
 func listen(ctx context.Context, port int) (net.Listener, error) {
-	if port < 0 || port > 65535 {
+	switch {
+	case port < 0 || port > 65535:
 		return nil, fmt.Errorf("--port %d: ports are 0 (a free one) to 65535", port)
+	case port == 0:
+		return listenAnywhere(ctx)
+	default:
+		return listenAt(ctx, port)
 	}
+}
+
+// listenAnywhere opens a free port.
+func listenAnywhere(ctx context.Context) (listener net.Listener, err error) {
+	for range freePortTries {
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(firstFreePort+rand.IntN(freePorts)))
+		listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			break
+		}
+	}
+	return listener, err
+}
+
+// listenAt opens the port as soon as it is free.
+func listenAt(ctx context.Context, port int) (net.Listener, error) {
 	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	deadline := time.Now().Add(listenPatience)
 	for {

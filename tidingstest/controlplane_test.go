@@ -132,7 +132,7 @@ func checkRestricted(t *testing.T, c *ControlPlane) {
 		t.Fatal(err)
 	}
 	// The server learns of the role by a watch of its own.
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(stopPatience)
 	for err = getConfigMap(t, config, "apart"); err != nil && time.Now().Before(deadline); err = getConfigMap(t, config, "apart") {
 		time.Sleep(20 * time.Millisecond)
 	}

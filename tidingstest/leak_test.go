@@ -24,7 +24,7 @@ func (q *quiet) Error(args ...any) {
 
 func TestCheckLeaks(t *testing.T) {
 	q := &quiet{TB: t}
-	CheckLeaks(q)
+	checkLeaks(q, 0)
 	stop := make(chan struct{})
 	go func() { <-stop }()
 	q.cleanup()

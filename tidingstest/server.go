@@ -2,6 +2,8 @@ package tidingstest
 
 import (
 	"context"
+	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"sync"
@@ -63,7 +65,7 @@ func NewServer(t testing.TB, options ServerOptions) *Server {
 	if options.WatchTimeout == 0 {
 		options.WatchTimeout = 30 * time.Minute
 	}
-	s := &Server{t: t, options: options, address: "127.0.0.1:0"}
+	s := &Server{t: t, options: options}
 	s.store.init()
 	s.log.init()
 	s.transport = &http.Transport{DialContext: s.dial}
@@ -133,12 +135,27 @@ func (s *Server) listen() error {
 		s.listener = s.memory
 		return nil
 	}
-	l, err := net.Listen("tcp", s.address)
+	l, err := listenLoopback(s.address)
 	if err != nil {
 		return err
 	}
 	s.listener, s.address = l, l.Addr().String()
 	return nil
+}
+
+// listenLoopback listens at the address, or at a new one if it is empty. That one's port is not of those that systems
+// hand out to connections and to listeners without a wish, so that it is still free when a stopped server wants it back.
+func listenLoopback(address string) (l net.Listener, err error) {
+	if address != "" {
+		return net.Listen("tcp", address)
+	}
+	for range 100 {
+		l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 20000+rand.IntN(10000)))
+		if err == nil {
+			return l, nil
+		}
+	}
+	return nil, err
 }
 
 // Stop breaks all connections and refuses new ones, as a crashed server does. It waits until every request
