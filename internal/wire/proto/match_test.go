@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"testing"
+	"unsafe"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -165,6 +166,46 @@ func TestUnchangedPartsAreTakenOver(t *testing.T) {
 	}
 }
 
+// TestTableTakesNothingOver has a list and what a pointer refers to go into the table, while a version before has the
+// same strings in its own block: other objects must not keep that alive.
+func TestTableTakesNothingOver(t *testing.T) {
+	d := newPodDecoder(t)
+	pod := wiretest.Pods(1, 1)[0]
+	pod.Finalizers = []string{"example.com/first", "example.com/second"}
+	ended := &corev1.ContainerStateTerminated{ContainerID: "containerd://1", Message: "first"}
+	pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: ended}
+	version := func(mode mode) *corev1.Pod {
+		for _, s := range d.d.compiler.sites {
+			if s.mode = off; s.path == "metadata.finalizers" || s.path == "status.containerStatuses.state.terminated" {
+				s.mode = mode
+			}
+		}
+		return decodePod(t, d, pod)
+	}
+	version(off)
+	pod.UID = "another"
+	a := version(off)
+	pod.Finalizers[1], ended.Message = "example.com/third", "second"
+	b := version(direct)
+	if d.d.table.count(d.d.table.generation) == 0 {
+		t.Fatal("nothing went into the table")
+	}
+	if unsafe.StringData(a.Finalizers[0]) == unsafe.StringData(b.Finalizers[0]) {
+		t.Error("a list in the table has a string of an object")
+	}
+	id := func(p *corev1.Pod) *byte {
+		return unsafe.StringData(p.Status.ContainerStatuses[0].State.Terminated.ContainerID)
+	}
+	if id(a) == id(b) {
+		t.Error("a message in the table has a string of an object")
+	}
+	pod.UID = "third"
+	c := version(direct)
+	if &b.Finalizers[0] != &c.Finalizers[0] || b.Status.ContainerStatuses[0].State.Terminated != c.Status.ContainerStatuses[0].State.Terminated {
+		t.Error("the two did not come from the table")
+	}
+}
+
 // TestNothingTakenOverThatSomebodyChanged has someone write to an object, which is not allowed. What the decoder
 // compares must not spread it.
 func TestNothingTakenOverThatSomebodyChanged(t *testing.T) {
@@ -236,6 +277,7 @@ func TestMatchesIsExact(t *testing.T) {
 		{metav1.ObjectMeta{Finalizers: []string{"f", "f"}}, "\x72\x01f", false},
 		{metav1.ObjectMeta{Finalizers: []string{""}}, "\x72\x00", true},
 		{metav1.ObjectMeta{Finalizers: []string{}}, "", false},
+		{metav1.ObjectMeta{Finalizers: make([]string, 1, 2)}, "\x72\x00", false}, // someone could append to it
 		{metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{}}, "\x4a\x00", true},
 		{metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{}}, "", false},
 		{metav1.ObjectMeta{}, "\x4a\x00", false},
@@ -246,6 +288,23 @@ func TestMatchesIsExact(t *testing.T) {
 		field := d.d.root.field(1)
 		if got := d.d.matchValue(field, reflect.ValueOf(&pod.ObjectMeta).UnsafePointer(), []byte(c.data), 0); got != c.want {
 			t.Errorf("%+v, %q: got %v", c.meta, c.data, got)
+		}
+	}
+}
+
+func TestSameBytes(t *testing.T) {
+	for _, c := range []struct {
+		old, b []byte
+		want   bool
+	}{
+		{nil, nil, false}, // the decoder makes it empty, not nil
+		{[]byte{}, nil, true},
+		{[]byte{1}, []byte{1}, true},
+		{[]byte{1}, []byte{2}, false},
+		{make([]byte, 1, 2), []byte{0}, false},
+	} {
+		if got := sameBytes(c.old, c.b); got != c.want {
+			t.Errorf("%v, %v: got %v", c.old, c.b, got)
 		}
 	}
 }
