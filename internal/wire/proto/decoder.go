@@ -52,6 +52,9 @@ type decoder struct {
 	spec   *field
 	// sameSpec says that the object that is being decoded has the spec of the version before.
 	sameSpec bool
+	// warmed are the lists that warm reads, warmth what it reads.
+	warmed []warmList
+	warmth byte
 }
 
 // Supports reports whether T, a pointer to a struct, has a protobuf encoding that New can decode.
@@ -96,6 +99,7 @@ func newDecoder(pointer reflect.Type, opts wire.Options) (*decoder, error) {
 		d.table = newTable(opts.MaxTableBytes)
 		if d.identified {
 			d.latest, d.spec = newLatest(), specOf(d.root)
+			d.warmed = d.warmLists(d.root)
 		}
 	}
 	return d, nil

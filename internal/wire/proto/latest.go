@@ -88,8 +88,9 @@ func (d *decoder) versionBefore(data []byte) (last *version, hash specHash) {
 	if d.latest == nil {
 		return nil, hash
 	}
-	if last = d.latest.of(firstUID(data)); last != nil && last.held > len(data) {
-		last = nil
+	if v := d.latest.of(firstUID(data)); v != nil && v.held <= len(data) {
+		last = v
+		d.warm(last.object)
 	}
 	spec, ok := only(data, specField)
 	if !ok || d.spec == nil {
