@@ -63,8 +63,9 @@ func TestOneInformerStopsAlone(t *testing.T) {
 func TestOneBadInformerAmongGood(t *testing.T) {
 	cp := plane(t)
 	client := clientFor(t, cp.Config())
-	grant(t, client, "trent")
-	f := startFactory(t, userConfig(t, cp, "trent"), tidings.Options{Backoff: quick})
+	trent := newUser("trent")
+	grant(t, client, trent)
+	f := startFactory(t, userConfig(t, cp, trent), tidings.Options{Backoff: quick})
 	pods := informer[*corev1.Pod](t, f, tidings.Scope{})
 	informer[*corev1.Secret](t, f, tidings.Scope{})
 	err := f.WaitForSyncFailFast(t.Context())

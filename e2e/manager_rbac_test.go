@@ -151,6 +151,11 @@ func TestManagerNeedsExactlyItsManifest(t *testing.T) {
 	cp := plane(t)
 	w := newQuietWorld(t, cp)
 	f, rules, namespace := asDeployed(t, cp)
+	// The lease has to be made, which it is only if no test before has left it.
+	err := w.client.CoordinationV1().Leases(namespace).Delete(t.Context(), "tidings-controller-manager", metav1.DeleteOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		t.Fatal(err)
+	}
 	p := startManager(t, f.URL, "--leader-elect-namespace", namespace, "--namespaces", w.namespace)
 
 	w.createOrphan("web")

@@ -148,7 +148,7 @@ func TestManagerTakesOverFromAKilledLeader(t *testing.T) {
 	w := newQuietWorld(t, cp)
 	most := w.watchMost("web")
 	start := func() *managerProcess {
-		return startManager(t, newFront(t, cp.Config()).URL, "--leader-elect-namespace", w.namespace, "--leader-elect-lease-duration", "3s", "--namespaces", w.namespace)
+		return startManager(t, newFront(t, cp.Config()).URL, "--leader-elect-namespace", w.namespace, "--leader-elect-lease-duration", leaseDuration.String(), "--namespaces", w.namespace)
 	}
 	first := start()
 	w.createSet("web", 10, nil)

@@ -5,6 +5,8 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http/httptest"
 	"strings"
@@ -41,7 +43,10 @@ func userConfig(t *testing.T, cp *tidingstest.ControlPlane, name string) *rest.C
 	return config
 }
 
-// grant lets a user list and watch pods everywhere, until the test ends.
+// newUser returns a name that nobody has been granted anything by.
+func newUser(name string) string { return fmt.Sprintf("%s-%x", name, rand.Uint64()) }
+
+// grant lets a new user list and watch pods everywhere.
 func grant(t *testing.T, client kubernetes.Interface, user string) {
 	t.Helper()
 	rbac := client.RbacV1()
@@ -65,9 +70,10 @@ func grant(t *testing.T, client kubernetes.Interface, user string) {
 // TestForbidden waits at a user's informer that may not see anything, in both ways, until somebody grants it.
 func TestForbidden(t *testing.T) {
 	cp := plane(t)
-	pods := informer[*corev1.Pod](t, startFactory(t, userConfig(t, cp, "eve"), tidings.Options{Backoff: quick}), tidings.Scope{})
+	eve := newUser("eve")
+	pods := informer[*corev1.Pod](t, startFactory(t, userConfig(t, cp, eve), tidings.Options{Backoff: quick}), tidings.Scope{})
 	// The informer asks for the objects by way of a watch that begins with them, so that is what the server refuses.
-	const cannot = `pods: forbidden: User "eve" cannot watch resource "pods" in API group "" at the cluster scope; grant list and watch`
+	cannot := `pods: forbidden: User "` + eve + `" cannot watch resource "pods" in API group "" at the cluster scope; grant list and watch`
 
 	failure := checkReason(t, pods.WaitForSyncFailFast(t.Context()), reflector.Forbidden)
 	if failure.Error() != cannot || failure.Wait != nil {
@@ -84,7 +90,7 @@ func TestForbidden(t *testing.T) {
 		t.Errorf("the status says all is well: %+v", pods.Status())
 	}
 
-	grant(t, clientFor(t, cp.Config()), "eve")
+	grant(t, clientFor(t, cp.Config()), eve)
 	ctx, cancel = context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if err := pods.WaitForSync(ctx); err != nil {

@@ -62,8 +62,9 @@ const (
 	slowness = 60 * time.Millisecond
 	// smallBuffer is what the Block handlers let pend.
 	smallBuffer = 16
-	// oneBatch is more than ever arrives together: the changes that one read of a connection holds, or a relist brings.
-	oneBatch = 256
+	// oneBatch is the most that arrives together: so many events a source hands on at once, if it was kept from reading for
+	// a while. A relist brings fewer.
+	oneBatch = 512
 )
 
 // newWitness adds handlers of all policies and an index to a new informer of the factory.
