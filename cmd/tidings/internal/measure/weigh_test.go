@@ -39,21 +39,23 @@ func blocks(n int) [][]byte {
 
 // TestWeigh: the figures are those of the cache alone, although the encoded objects are not used any more after it.
 func TestWeigh(t *testing.T) {
-	const n = 4000
+	const n = 20_000
 	got, stats, err := weigh(t.Context(), blocks(n), func() (cache, error) { return &copies{list: make([][]byte, 0, n)}, nil })
 	if err != nil || stats.Bytes != n {
 		t.Fatal(stats.Bytes, err)
 	}
 	headers := uint64(2 * pointerSize * n) // a slice takes three words, and one of them is taken for the list's
 	near := func(what string, got, want uint64) {
-		if got < want || got > want+want/50 {
-			t.Errorf("%s: %d, want %d or up to 2%% more", what, got, want)
+		// A collection may free some dozens of objects that the runtime kept for itself before.
+		if got < want-want/100 || got > want+want/100 {
+			t.Errorf("%s: %d, want %d or up to 1%% more or less", what, got, want)
 		}
 	}
 	near("heap bytes", got.HeapBytes, n*1024+headers)
 	near("heap objects", got.HeapObjects, n)
-	if got.CacheBytes < 2*n*1024 || got.CacheObjects < 2*n {
-		t.Errorf("what was published is missing: %+v", got)
+	near("objects with what was published", got.CacheObjects, 2*n)
+	if most := uint64(2*n*1024 + 4*headers); got.CacheBytes < 2*n*1024 || got.CacheBytes > most {
+		t.Errorf("%d bytes with what was published, want %d to %d", got.CacheBytes, 2*n*1024, most)
 	}
 	if got.DecodeSeconds <= 0 {
 		t.Error("no time has passed")
