@@ -121,7 +121,7 @@ func (dec *Decoder[T]) Decode(data []byte) (T, error) {
 // decode returns a pointer to a new value of the root type.
 func (d *decoder) decode(data []byte) (unsafe.Pointer, error) {
 	last, spec := d.versionBefore(data)
-	p, err := d.attempt(data, last.value(), false)
+	p, err := d.attempt(data, last.object, false)
 	d.sameSpec = false
 	if err == errIrregular {
 		p, err = d.attempt(data, nil, true)
@@ -132,11 +132,11 @@ func (d *decoder) decode(data []byte) (unsafe.Pointer, error) {
 	}
 	own := d.arena.settle()
 	if d.latest != nil && !d.plain {
-		d.remember(p, last, spec, own)
+		d.remember(p, spec, last.held+own)
 	}
 	d.stats.Objects++
 	d.stats.Bytes += uint64(len(data))
-	if d.table != nil && last == nil {
+	if d.table != nil && last.object == nil {
 		d.table.decoded() // other objects look up too little to say what is still in use
 	}
 	return p, nil
@@ -176,7 +176,7 @@ func (d *decoder) snapshot() wire.Stats {
 	if d.table == nil {
 		return stats
 	}
-	stats.TableBytes, stats.TableEntries = d.table.bytes(), uint64(len(d.table.entries))
+	stats.TableBytes, stats.TableEntries = d.table.bytes(), uint64(d.table.entries.n)
 	if d.latest != nil {
 		stats.TableBytes += uint64(len(d.latest.objects)+len(d.latest.before)) * versionBytes
 	}

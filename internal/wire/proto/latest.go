@@ -20,16 +20,15 @@ const specField = 2
 // a list that does not have it. How much a value keeps alive of the ones before it is bounded, see version.held.
 type latest struct {
 	seed1, seed2 maphash.Seed
-	objects      map[string]*version // by uid
+	objects      map[string]version // by uid, in the memory of the object
 	// before has the objects that the running list has not told of yet; nil when no list is running.
-	before map[string]*version
+	before map[string]version
 }
 
 // version is the last value of an object.
 type version struct {
 	// object points to a value of the root type, which nobody writes to.
 	object unsafe.Pointer
-	uid    string // of the object, in its memory
 	spec   specHash
 	// held is the memory in bytes of all blocks of strings and arrays of times that object may refer to.
 	//
@@ -44,10 +43,10 @@ type version struct {
 type specHash struct{ hash1, hash2 uint64 }
 
 // versionBytes is roughly what a version takes, with its entry in the map.
-const versionBytes = 112
+const versionBytes = 80
 
 func newLatest() *latest {
-	return &latest{seed1: maphash.MakeSeed(), seed2: maphash.MakeSeed(), objects: map[string]*version{}}
+	return &latest{seed1: maphash.MakeSeed(), seed2: maphash.MakeSeed(), objects: map[string]version{}}
 }
 
 // specOf returns the plan of the spec of root, nil if root has none that is a message held by value.
@@ -58,37 +57,26 @@ func specOf(root *message) *field {
 	return nil
 }
 
-// value returns the object of a version, nil for none.
-func (v *version) value() unsafe.Pointer {
-	if v == nil {
-		return nil
-	}
-	return v.object
-}
-
-// of returns the last version of an object, nil if there is none.
-func (l *latest) of(uid []byte) *version {
-	if v := l.objects[string(uid)]; v != nil {
+// of returns the last version of an object, the zero version if there is none.
+func (l *latest) of(uid []byte) version {
+	if v, ok := l.objects[string(uid)]; ok {
 		return v
 	}
 	return l.before[string(uid)]
 }
 
-// set makes v the last version of its object.
-func (l *latest) set(v *version) { l.objects[v.uid] = v }
-
 func (l *latest) hash(spec []byte) specHash {
 	return specHash{maphash.Bytes(l.seed1, spec), maphash.Bytes(l.seed2, spec)}
 }
 
-// versionBefore returns the version from which the object in data can take over what it has too, nil if there is none, and
-// the hash of the object's spec. It notes whether the two have the same spec. What the version says is compared,
+// versionBefore returns the version from which the object in data can take over what it has too, the zero version if there is
+// none, and the hash of the object's spec. It notes whether the two have the same spec. What the version says is compared,
 // so that it does no harm should it be that of another object.
-func (d *decoder) versionBefore(data []byte) (last *version, hash specHash) {
+func (d *decoder) versionBefore(data []byte) (last version, hash specHash) {
 	if d.latest == nil {
-		return nil, hash
+		return last, hash
 	}
-	if v := d.latest.of(firstUID(data)); v != nil && v.held <= len(data) {
+	if v := d.latest.of(firstUID(data)); v.object != nil && v.held <= len(data) {
 		last = v
 		d.warm(last.object)
 	}
@@ -98,7 +86,7 @@ func (d *decoder) versionBefore(data []byte) (last *version, hash specHash) {
 	}
 	hash = d.latest.hash(spec)
 	d.stats.Lookups++
-	if last != nil && last.spec == hash {
+	if last.object != nil && last.spec == hash {
 		d.sameSpec = true
 		d.stats.Hits++
 		d.stats.SharedBytes += uint64(len(spec))
@@ -106,22 +94,17 @@ func (d *decoder) versionBefore(data []byte) (last *version, hash specHash) {
 	return last, hash
 }
 
-// remember makes the value at p the last one of its object. last is the one it was decoded from, or nil; own is the memory
-// of p's own block and times.
-func (d *decoder) remember(p unsafe.Pointer, last *version, spec specHash, own int) {
-	// Safe because identified says that field 1 of the root type is an ObjectMeta.
-	meta := (*metav1.ObjectMeta)(unsafe.Add(p, d.root.field(1).offset))
-	uid := string(meta.UID)
-	switch {
-	case uid == "":
-	case last == nil || last.uid != uid:
-		d.latest.set(&version{object: p, uid: uid, spec: spec, held: own})
-	default:
-		*last = version{object: p, uid: uid, spec: spec, held: last.held + own}
-		if d.latest.before != nil {
-			d.latest.set(last)
-		}
+// remember makes the value at p the last one of its object. held is the memory of the blocks and times that it may refer to.
+func (d *decoder) remember(p unsafe.Pointer, spec specHash, held int) {
+	if uid := d.uidOf(p); uid != "" {
+		d.latest.objects[uid] = version{object: p, spec: spec, held: held} // the key is replaced as well
 	}
+}
+
+// uidOf returns the uid of the value at p, in its memory.
+func (d *decoder) uidOf(p unsafe.Pointer) string {
+	// Safe because identified says that field 1 of the root type is an ObjectMeta.
+	return string((*metav1.ObjectMeta)(unsafe.Add(p, d.root.field(1).offset)).UID)
 }
 
 // Forget drops what is kept of an object that is gone. Like the methods below, it may be called from any goroutine.
@@ -140,7 +123,7 @@ func (dec *Decoder[T]) BeginList() {
 		} else {
 			maps.Copy(l.before, l.objects) // what a list that was broken off had not told of is there still
 		}
-		l.objects = make(map[string]*version, len(l.before))
+		l.objects = make(map[string]version, len(l.before))
 	})
 }
 
@@ -148,7 +131,7 @@ func (dec *Decoder[T]) BeginList() {
 func (dec *Decoder[T]) Keep(uid []byte) {
 	dec.withLatest(func(l *latest) {
 		if v, ok := l.before[string(uid)]; ok {
-			l.set(v)
+			l.objects[dec.d.uidOf(v.object)] = v
 		}
 	})
 }

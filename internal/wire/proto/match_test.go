@@ -187,7 +187,7 @@ func TestTableTakesNothingOver(t *testing.T) {
 	a := version(off)
 	pod.Finalizers[1], ended.Message = "example.com/third", "second"
 	b := version(direct)
-	if d.d.table.count(d.d.table.generation) == 0 {
+	if count(d.d.table, d.d.table.generation) == 0 {
 		t.Fatal("nothing went into the table")
 	}
 	if unsafe.StringData(a.Finalizers[0]) == unsafe.StringData(b.Finalizers[0]) {
@@ -307,4 +307,14 @@ func TestSameBytes(t *testing.T) {
 			t.Errorf("%v, %v: got %v", c.old, c.b, got)
 		}
 	}
+}
+
+// count returns how many entries of a generation the table has.
+func count(t *table, generation uint32) (n int) {
+	for i := range t.entries.n {
+		if t.entries.at(i).generation == generation {
+			n++
+		}
+	}
+	return n
 }

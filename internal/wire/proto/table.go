@@ -21,7 +21,7 @@ const (
 // table finds decoded values by their encoded bytes.
 //
 //	index    open addressing; a slot holds 32 bits of the hash and the number of an entry
-//	entries  the values, densely, in order of arrival
+//	entries  the values, densely, in order of arrival, in pages, so that growing copies nothing
 //	door     fingerprints of values seen once, direct mapped; what is seen for the second time is let in
 //
 // Two values are taken for equal when their shape and their bytes are. For strings the bytes are compared. For
@@ -33,7 +33,7 @@ const (
 type table struct {
 	seed1, seed2 maphash.Seed
 	index        []uint64
-	entries      []entry
+	entries      entries
 	door         []uint32
 	max          uint64 // bytes allowed
 	old, young   uint64 // bytes of the entries of earlier generations, and of the current one
@@ -146,7 +146,7 @@ func (t *table) probe(hash uint64, shape uint32, b []byte) *entry {
 		if slot>>32 != hash>>32 {
 			continue
 		}
-		e := &t.entries[uint32(slot)-1]
+		e := t.entries.at(int(uint32(slot) - 1))
 		if e.hash1 != hash || e.shape != shape {
 			continue
 		}
@@ -190,18 +190,18 @@ func (t *table) add(hash uint64, shape uint32, b []byte, value unsafe.Pointer, n
 	if shape != stringShape {
 		e.hash2 = maphash.Bytes(t.seed2, b)
 	}
-	t.entries = append(t.entries, e)
+	t.entries.add(e)
 	t.young += uint64(cost)
-	if len(t.entries)*4 > len(t.index)*3 {
+	if t.entries.n*4 > len(t.index)*3 {
 		t.reindex()
 		return
 	}
-	t.link(len(t.entries) - 1)
+	t.link(t.entries.n - 1)
 }
 
 // link puts entry n into the index.
 func (t *table) link(n int) {
-	hash, mask := t.entries[n].hash1, uint64(len(t.index)-1)
+	hash, mask := t.entries.at(n).hash1, uint64(len(t.index)-1)
 	i := hash & mask
 	for t.index[i] != 0 {
 		i = (i + 1) & mask
@@ -211,8 +211,8 @@ func (t *table) link(n int) {
 
 // reindex makes the index fit the entries.
 func (t *table) reindex() {
-	t.index = make([]uint64, max(64, 1<<bits.Len(uint(len(t.entries)*3/2))))
-	for n := range t.entries {
+	t.index = make([]uint64, max(64, 1<<bits.Len(uint(t.entries.n*3/2))))
+	for n := range t.entries.n {
 		t.link(n)
 	}
 }
@@ -226,13 +226,10 @@ func (t *table) decoded() {
 
 // sweep drops the entries of earlier generations and begins a new one.
 func (t *table) sweep() {
-	var kept []entry
-	if n := t.count(t.generation); n > 0 {
-		kept = make([]entry, 0, n+n/4)
-	}
-	for i := range t.entries {
-		if t.entries[i].generation == t.generation {
-			kept = append(kept, t.entries[i])
+	var kept entries
+	for i := range t.entries.n {
+		if e := t.entries.at(i); e.generation == t.generation {
+			kept.add(*e)
 		}
 	}
 	t.entries = kept
@@ -242,11 +239,21 @@ func (t *table) sweep() {
 	t.reindex()
 }
 
-func (t *table) count(generation uint32) (n int) {
-	for i := range t.entries {
-		if t.entries[i].generation == generation {
-			n++
-		}
+// entries is a growing array in pages.
+type entries struct {
+	pages [][]entry
+	n     int
+}
+
+// pageEntries is the number of entries of a page, which makes it 12 KiB.
+const pageEntries = 256
+
+func (e *entries) at(i int) *entry { return &e.pages[i/pageEntries][i%pageEntries] }
+
+func (e *entries) add(one entry) {
+	if e.n == len(e.pages)*pageEntries {
+		e.pages = append(e.pages, make([]entry, pageEntries))
 	}
-	return n
+	*e.at(e.n) = one
+	e.n++
 }
