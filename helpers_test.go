@@ -134,6 +134,9 @@ func (c *cluster) Watch(ctx context.Context, opts source.WatchOptions[pod]) (sou
 		return nil, invalid("sendInitialEvents: forbidden")
 	}
 	after, _ := strconv.Atoi(opts.ResourceVersion)
+	if after < c.version-len(c.history) { // what follows was forgotten while nobody watched
+		return nil, expired()
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	return &clusterWatch{cluster: c, ctx: ctx, cancel: cancel, after: after, broken: c.broken}, nil
 }
