@@ -41,11 +41,29 @@ func NewClient(config *rest.Config) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("source: server address: %w", err)
 	}
+	if base.Scheme == "http" && c.Transport == nil && c.Dial == nil && c.Proxy == nil && !rest.IsConfigTransportTLS(*c) {
+		c.Transport = plainTransport()
+	}
 	client, err := rest.HTTPClientFor(c)
 	if err != nil {
 		return nil, fmt.Errorf("source: connection to %s: %w", base.Redacted(), err)
 	}
 	return &Client{http: client, base: base, timeout: timeout, compress: !c.DisableCompression}, nil
+}
+
+// plainBuffer is the size of the buffer of a connection without encryption.
+const plainBuffer = 128 << 10
+
+// plainTransport returns what client-go uses for connections without encryption, with a larger buffer. HTTP/1.1 hands out
+// at once only the chunks that this holds, so that with the usual 4 KiB each event of a busy watch would come alone.
+func plainTransport() http.RoundTripper {
+	usual, ok := http.DefaultTransport.(*http.Transport)
+	if !ok {
+		return http.DefaultTransport // somebody has replaced it
+	}
+	transport := usual.Clone()
+	transport.ReadBufferSize = plainBuffer
+	return transport
 }
 
 // CloseIdleConnections closes the connections that no list or watch uses at the moment.
