@@ -58,7 +58,7 @@ type codec[T object.Object] struct {
 	wanted     schema.GroupVersionKind
 	apiVersion string // of wanted
 
-	mu      sync.Mutex // held to decode
+	mu      sync.Mutex // held until a decoded object is complete
 	decoder wire.Decoder[T]
 	keeper  keeper // the decoder, if it is one; else nil
 
@@ -122,19 +122,28 @@ func (c *codec[T]) object(data []byte, known Known[T]) (T, error) {
 			}
 		}
 	}
-	c.mu.Lock()
-	o, err := c.decoder.Decode(data)
-	c.mu.Unlock()
-	if err == nil {
-		err = c.check(o)
-	}
+	o, err := c.decode(data)
 	if err != nil {
 		var zero T
 		return zero, err
 	}
-	c.setKind(o)
 	c.stats.objects.Add(1)
 	return o, nil
+}
+
+// decode decodes an object, checks it and sets its kind. All of that is done before another goroutine may decode the next
+// version, for which the decoder looks at this one.
+func (c *codec[T]) decode(data []byte) (T, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	o, err := c.decoder.Decode(data)
+	if err == nil {
+		err = c.check(o)
+	}
+	if err == nil {
+		c.setKind(o)
+	}
+	return o, err
 }
 
 // keeper is a decoder that keeps the last value of each object, to take over from it what has not changed.
