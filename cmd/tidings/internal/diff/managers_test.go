@@ -2,6 +2,7 @@ package diff
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -126,15 +127,26 @@ func TestCreator(t *testing.T) {
 func FuzzAttribution(f *testing.F) {
 	f.Add(`{"f:spec":{"f:list":{"k:{\"name\":\"a\"}":{".":{}}}}}`, `k:{`)
 	f.Add(`{"f:spec":{"i:0":{}}}`, `v:`)
+	f.Add(`null`, `f:`)
 	f.Fuzz(func(t *testing.T, fields, entry string) {
 		before := map[string]any{"spec": map[string]any{"list": []any{map[string]any{"name": "a", "v": "1"}}}}
 		after := clone(before).(map[string]any)
 		after["spec"].(map[string]any)["list"].([]any)[0].(map[string]any)["v"] = "2"
 		m := map[string]any{}
-		_ = utiljson.Unmarshal([]byte(fields), &m)
+		if utiljson.Unmarshal([]byte(fields), &m) != nil || m == nil {
+			m = map[string]any{}
+		}
 		m[entry] = map[string]any{}
 		after["metadata"] = map[string]any{"managedFields": []any{map[string]any{"manager": "x", "fieldsV1": m}}}
-		Objects(before, after, Options{})
+		changes := Objects(before, after, Options{}).Changes
+		if !slices.ContainsFunc(changes, func(c Change) bool { return c.Path.String() == "spec.list[name=a].v" }) {
+			t.Fatalf("what changed is missing: %s", show(changes))
+		}
+		for _, c := range changes {
+			if c.By.Name != "" && c.By.Name != "x" {
+				t.Fatalf("%s by %q, who is not among the managers", c.Path, c.By.Name)
+			}
+		}
 	})
 }
 
