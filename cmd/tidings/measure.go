@@ -84,7 +84,7 @@ func (f *measureFlags) run(cmd *cobra.Command, args []string) error {
 	defer screen.Close(closeGrace)
 	ctx := cmd.Context()
 	logger := cli.NewLogger(screen.ErrWriter(ctx), slog.LevelWarn)
-	config, err := f.cluster.RESTConfig(logger)
+	config, client, err := connect(&f.cluster, logger)
 	if err != nil {
 		return err
 	}
@@ -94,10 +94,6 @@ func (f *measureFlags) run(cmd *cobra.Command, args []string) error {
 		if opts.Namespaces, err = f.namespaces.List(&f.cluster); err != nil {
 			return cli.Usage(err)
 		}
-	}
-	client, err := discovery.NewDiscoveryClientForConfig(config)
-	if err != nil {
-		return fmt.Errorf("cannot use the kubeconfig: %w", err)
 	}
 	if opts.Resources, err = findMeasured(ctx, client, args, logger); err != nil {
 		return err

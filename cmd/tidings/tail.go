@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,12 +10,10 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/client-go/discovery"
 
 	"github.com/tidings/tidings/cmd/tidings/internal/cli"
 	"github.com/tidings/tidings/cmd/tidings/internal/kube"
 	"github.com/tidings/tidings/cmd/tidings/internal/news"
-	"github.com/tidings/tidings/cmd/tidings/internal/resources"
 	"github.com/tidings/tidings/cmd/tidings/internal/tail"
 )
 
@@ -97,16 +94,12 @@ func (f *tailFlags) run(cmd *cobra.Command, args []string) error {
 	defer screen.Close(closeGrace)
 	ctx := cmd.Context()
 	logger := cli.NewLogger(screen.ErrWriter(ctx), slog.LevelWarn)
-	config, err := f.cluster.RESTConfig(logger)
+	config, client, err := connect(&f.cluster, logger)
 	if err != nil {
 		return err
 	}
 	if opts.Namespaces, err = f.namespaces.List(&f.cluster); err != nil {
 		return cli.Usage(err)
-	}
-	client, err := discovery.NewDiscoveryClientForConfig(config)
-	if err != nil {
-		return fmt.Errorf("cannot use the kubeconfig: %w", err)
 	}
 	if opts.Resources, err = find(ctx, client, args, logger); err != nil {
 		return err
@@ -138,14 +131,4 @@ func (f *tailFlags) complete(stdout, stderr io.Writer) (tail.Options, error) {
 		return opts, fmt.Errorf("--output %q: want text or json", f.output)
 	}
 	return opts, nil
-}
-
-// find asks the server what it offers and finds the resources among that.
-func find(ctx context.Context, client discovery.ServerResourcesInterfaceWithContext, args []string, logger *slog.Logger) ([]resources.Resource, error) {
-	catalog, err := resources.Discover(ctx, client, logger)
-	if err != nil {
-		return nil, err
-	}
-	found, err := catalog.Resolve(args...)
-	return found, cli.Usage(err)
 }
