@@ -3,6 +3,7 @@ package proto
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"io"
 	"reflect"
 	"testing"
@@ -92,6 +93,8 @@ func FuzzListReader(f *testing.F) {
 	_, data := testList(f, 3)
 	f.Add(data)
 	f.Add(data[:len(data)-4])
+	f.Add([]byte("k8s\x14\x12\x12\x12\x10\x95 \x88\x95\x95\x95 \x88\x95\x95\x95XX\xff\xffX")) // a message, but for the magic
+	f.Add([]byte{unknownRaw<<3 | bytesWire, 0})
 	for _, odd := range oddInputs {
 		f.Add(append([]byte(magic), odd...))
 	}
@@ -102,9 +105,16 @@ func FuzzListReader(f *testing.F) {
 		for ; err == nil; item, err = r.Next() {
 			got = append(got, bytes.Clone(item))
 		}
-		raw, once := only(bytes.TrimPrefix(data, []byte(magic)), unknownRaw)
+		envelope, whole := bytes.CutPrefix(data, []byte(magic))
+		if !whole {
+			if !errors.Is(err, ErrNoMagic) && !errors.Is(err, io.ErrUnexpectedEOF) {
+				t.Fatalf("the magic is missing, got %v", err)
+			}
+			return
+		}
+		raw, once := only(envelope, unknownRaw)
 		var list metav1.List // whose items are messages with bytes
-		if !once || (&runtime.Unknown{}).Unmarshal(data[len(magic):]) != nil || (&corev1.PodList{}).Unmarshal(raw) != nil {
+		if !once || (&runtime.Unknown{}).Unmarshal(envelope) != nil || (&corev1.PodList{}).Unmarshal(raw) != nil {
 			return
 		}
 		if err != io.EOF {
