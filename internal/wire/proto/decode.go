@@ -56,7 +56,7 @@ func (d *decoder) message(m *message, p, old unsafe.Pointer, b []byte) (err erro
 		case listOp:
 			i, err = d.list(f, at, before, b, start, i, wire)
 		case mapOp:
-			i, err = d.mapping(f, at, before, b, start, i, wire)
+			i, err = d.mapping(f, at, b, start, i, wire)
 		case numbersOp:
 			i, err = d.numbers(f, at, b, start, i, wire)
 		case varintOp, varintPointerOp:

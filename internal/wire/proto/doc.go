@@ -10,8 +10,8 @@
 // reflect.DeepEqual sees is that a Quantity already holds its string, so that String never writes to a shared value.
 //
 // Of an object that was decoded before, the new version takes over what is equal: the spec by a hash of its bytes (see latest),
-// the rest by comparing what it decodes with what the version before has at the same place. Whole lists, maps and what
-// pointers refer to are compared before anything is allocated for them (see decoder.matches), and strings
+// the rest, but for maps, by comparing what it decodes with what the version before has at the same place. Whole lists and
+// what pointers refer to are compared before anything is allocated for them (see decoder.matches), and strings
 // before they are looked up.
 //
 // # How an object is laid out

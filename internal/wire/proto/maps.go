@@ -9,15 +9,9 @@ import (
 const maxHint = 1024
 
 // mapping decodes the run of map entries that begins with the tag at b[start:]. p points to the map.
-func (d *decoder) mapping(f *field, p, old unsafe.Pointer, b []byte, start, i, wire int) (int, error) {
+func (d *decoder) mapping(f *field, p unsafe.Pointer, b []byte, start, i, wire int) (int, error) {
 	if wire != bytesWire {
 		return 0, wrongWire(f, wire)
-	}
-	if old != nil {
-		if end := matchMap(f, old, b, start, i); end != noMatch {
-			*(*unsafe.Pointer)(p) = *(*unsafe.Pointer)(old) // a map is one pointer
-			return end, nil
-		}
 	}
 	n, end, err := run(b, start, i)
 	if err != nil {

@@ -19,6 +19,9 @@ type place struct{ offset, size uintptr }
 // the message may be taken over. False may also mean that it would take too long to find out: so it is for
 // quantities, for types with an Unmarshal of their own, and for whatever no server writes. It reads only.
 //
+// It reads no maps either: should somebody write to an object that is to be read only, Go ends the program where a map
+// is read and written at once. Maps are looked up in the table, which costs no more.
+//
 // As in decoder.message, p is a value of m.typ.
 func (d *decoder) matches(m *message, p unsafe.Pointer, b []byte, depth int) bool {
 	if depth > maxMatch {
@@ -63,7 +66,7 @@ func (d *decoder) matchField(f *field, p unsafe.Pointer, b []byte, start, i, wir
 		return matchVarint(f, p, b, i, wire)
 	case varintPointerOp:
 		return matchVarint(f, *(*unsafe.Pointer)(p), b, i, wire)
-	case numbersOp:
+	case numbersOp, mapOp:
 		return noMatch
 	}
 	if wire != bytesWire {
@@ -72,8 +75,6 @@ func (d *decoder) matchField(f *field, p unsafe.Pointer, b []byte, start, i, wir
 	switch f.op {
 	case listOp:
 		return d.matchList(f, (*header)(p), b, start, i, depth)
-	case mapOp:
-		return matchMap(f, p, b, start, i)
 	case pointerOp:
 		p = *(*unsafe.Pointer)(p)
 	}
@@ -155,52 +156,6 @@ func (d *decoder) matchList(f *field, slice *header, b []byte, start, i, depth i
 		return noMatch // there are more
 	}
 	return i
-}
-
-// matchMap compares the run of entries whose first tag is b[start:i] with the map at p. Only maps of strings are
-// compared, whose entries are sorted by key, as servers write them: then equally many entries are the same ones.
-func matchMap(f *field, p unsafe.Pointer, b []byte, start, i int) (end int) {
-	if f.whole != stringMapType || f.entries != nil {
-		return noMatch
-	}
-	m, tag, last := *(*map[string]string)(p), b[start:i], []byte(nil)
-	for n := 1; ; n++ {
-		from, to, err := prefixed(b, i)
-		if err != nil {
-			return noMatch
-		}
-		key, value, ok := simpleEntry(b[from:to])
-		if !ok || n > 1 && bytes.Compare(last, key) >= 0 {
-			return noMatch
-		}
-		if old, known := m[string(key)]; !known || old != string(value) {
-			return noMatch
-		}
-		if !bytes.HasPrefix(b[to:], tag) {
-			if n != len(m) {
-				return noMatch
-			}
-			return to
-		}
-		last, i = key, to+len(tag)
-	}
-}
-
-// simpleEntry takes a map entry apart that is a key and a value and nothing else.
-func simpleEntry(b []byte) (key, value []byte, ok bool) {
-	if len(b) == 0 || b[0] != 1<<3|bytesWire {
-		return nil, nil, false
-	}
-	from, to, err := prefixed(b, 1)
-	if err != nil || to == len(b) || b[to] != 2<<3|bytesWire {
-		return nil, nil, false
-	}
-	key = b[from:to]
-	from, to, err = prefixed(b, to+1)
-	if err != nil || to != len(b) {
-		return nil, nil, false
-	}
-	return key, b[from:to], true
 }
 
 // isZeroBut reports whether all fields of the message at p are zero but those in set. That goes for fields that are trimmed
