@@ -93,7 +93,7 @@ func applyDelta[T Object](txn *store.Txn[T], d object.Delta[T], seen string, tol
 	case object.Deleted:
 		return applyDelete(txn, d, told)
 	}
-	// Written first and taken back if it should not have been, which is rare: the tree is searched once.
+	// Written first and taken back if it should not have been, which is rare: the key is looked up once.
 	known, exists := txn.Set(d.Key, d.Object)
 	got := d.Object.GetResourceVersion()
 	if !exists {

@@ -60,8 +60,9 @@ func (w *Writer[T]) Begin() *Txn[T] {
 // AddIndex adds an index, fills it from the current objects, and publishes the result. The function gets an
 // object and returns its values, any number of them and in any order; a value that comes twice counts once.
 // What it returns may depend on nothing but the object, it must not write to it, and any goroutine may call it.
-// It is asked again when an object leaves the store, to find its entries: if it then answers otherwise, because
-// somebody wrote to the object, the entries under the old values stay. AddIndex panics inside a transaction.
+// It is asked again when an object is replaced or leaves the store, to find its entries: if it then answers otherwise,
+// because somebody wrote to the object, the entries under the old values stay, and may later lead to another object or
+// to the zero value. AddIndex panics inside a transaction.
 func (w *Writer[T]) AddIndex(name string, values func(T) []string) *Index[T] {
 	w.mustBeIdle("AddIndex")
 	now := w.store.Snapshot()
