@@ -110,7 +110,7 @@ func applyDelta[T Object](txn *store.Txn[T], d object.Delta[T], seen string, tol
 	}
 	if recreated {
 		return append(told,
-			object.Delta[T]{Type: object.Deleted, Key: d.Key, Object: known, Missed: true},
+			object.Delta[T]{Type: object.Deleted, Key: d.Key, Object: known, FinalStateUnknown: true},
 			object.Delta[T]{Type: object.Added, Key: d.Key, Object: d.Object})
 	}
 	return append(told, object.Delta[T]{Type: object.Updated, Key: d.Key, Object: d.Object, Old: known})
@@ -122,7 +122,7 @@ func applyDelete[T Object](txn *store.Txn[T], d object.Delta[T], told []object.D
 		return told
 	}
 	txn.Delete(d.Key)
-	return append(told, object.Delta[T]{Type: object.Deleted, Key: d.Key, Object: d.Object, Missed: d.Missed})
+	return append(told, object.Delta[T]{Type: object.Deleted, Key: d.Key, Object: d.Object, FinalStateUnknown: d.FinalStateUnknown})
 }
 
 // currentTo is the version that every part has reached. apply is held.

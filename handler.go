@@ -102,7 +102,7 @@ func deliverTo[T Object](h Handler[T]) func(object.Delta[T]) {
 		case object.Added:
 			h.OnAdd(d.Object, d.Initial)
 		case object.Deleted:
-			h.OnDelete(Tombstone[T]{Key: d.Key, Object: d.Object, FinalStateUnknown: d.Missed})
+			h.OnDelete(Tombstone[T]{Key: d.Key, Object: d.Object, FinalStateUnknown: d.FinalStateUnknown})
 		default:
 			h.OnUpdate(d.Old, d.Object)
 		}

@@ -12,17 +12,19 @@ const module = "github.com/tidings/tidings"
 // mayImport is the import table of docs/architecture.md: which packages of this module each one may import,
 // by the folder below the module. Imports run strictly downward, and siblings do not import each other.
 var mayImport = map[string][]string{
-	"object":        {},
-	"internal/wire": {},
-	"source":        {"object", "internal/wire"},
-	"reflector":     {"object", "source"},
-	"deltafifo":     {"object"},
-	"store":         {"object"},
-	"workqueue":     {},
-	"controller":    {"object", "workqueue"},
-	".":             {"object", "source", "reflector", "deltafifo", "store"},
-	"replicaset":    {".", "object", "store", "workqueue", "controller"},
-	"tidingstest":   {".", "object", "source", "store"},
+	"object":                   {},
+	"internal/wire":            {},
+	"source":                   {"object", "internal/wire"},
+	"reflector":                {"object", "source"},
+	"deltafifo":                {"object"},
+	"store":                    {"object"},
+	"workqueue":                {},
+	"controller":               {"object", "workqueue"},
+	".":                        {"object", "source", "reflector", "deltafifo", "store"},
+	"replicaset":               {".", "object", "store", "workqueue", "controller"},
+	"tidingstest":              {".", "object", "source", "store"},
+	"tidingstest/controlplane": {},
+	"tidingstest/recorder":     {"object"},
 }
 
 // replaced are the packages of client-go that the project replaces. The core never imports them, and does not get

@@ -47,7 +47,7 @@ func (r *replacement[T]) missing(deltas []object.Delta[T], k object.Key, old T) 
 	if object.OlderResourceVersion(r.version, old.GetResourceVersion()) {
 		return deltas // the list was made before this state of the object, and says nothing about it
 	}
-	return append(deltas, object.Delta[T]{Key: k, Object: old, Type: object.Deleted, Missed: true})
+	return append(deltas, object.Delta[T]{Key: k, Object: old, Type: object.Deleted, FinalStateUnknown: true})
 }
 
 // changed appends what leads from old to o, which have the same key.
@@ -57,7 +57,7 @@ func changed[T object.Object](deltas []object.Delta[T], k object.Key, old, o T) 
 		return deltas
 	case anotherObject(old, o):
 		return append(deltas,
-			object.Delta[T]{Key: k, Object: old, Type: object.Deleted, Missed: true},
+			object.Delta[T]{Key: k, Object: old, Type: object.Deleted, FinalStateUnknown: true},
 			object.Delta[T]{Key: k, Object: o, Type: object.Added})
 	default:
 		return append(deltas, object.Delta[T]{Key: k, Object: o, Old: old, Type: object.Replaced})

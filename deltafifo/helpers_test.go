@@ -79,7 +79,7 @@ func text(deltas []delta) string {
 		if d.Initial {
 			s += "+initial"
 		}
-		if d.Missed {
+		if d.FinalStateUnknown {
 			s += "+missed"
 		}
 	}

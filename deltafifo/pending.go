@@ -68,7 +68,7 @@ func (e *entry[T]) merge(d *object.Delta[T]) {
 	case e.Type == object.Sync:
 		e.Delta = *d
 	case e.Type == object.Deleted:
-		e.gone, e.goneMissed, e.recreated = e.Object, e.Missed, true
+		e.gone, e.goneMissed, e.recreated = e.Object, e.FinalStateUnknown, true
 		e.Delta = object.Delta[T]{Key: d.Key, Object: d.Object, Type: object.Added, Initial: d.Initial}
 	default: // Added, Updated, Replaced: what it was before stays
 		e.Object = d.Object
@@ -78,7 +78,7 @@ func (e *entry[T]) merge(d *object.Delta[T]) {
 func (e *entry[T]) mergeDeleted(d *object.Delta[T]) {
 	switch {
 	case e.recreated:
-		e.Delta = object.Delta[T]{Key: d.Key, Object: e.gone, Type: object.Deleted, Missed: e.goneMissed}
+		e.Delta = object.Delta[T]{Key: d.Key, Object: e.gone, Type: object.Deleted, FinalStateUnknown: e.goneMissed}
 		var none T
 		e.gone, e.goneMissed, e.recreated = none, false, false
 	case e.Type == object.Added:
@@ -118,7 +118,7 @@ func (p *Pending[T]) settle() {
 
 func (e *entry[T]) appendTo(buf []object.Delta[T]) []object.Delta[T] {
 	if e.recreated {
-		buf = append(buf, object.Delta[T]{Key: e.Key, Object: e.gone, Type: object.Deleted, Missed: e.goneMissed})
+		buf = append(buf, object.Delta[T]{Key: e.Key, Object: e.gone, Type: object.Deleted, FinalStateUnknown: e.goneMissed})
 	}
 	return append(buf, e.Delta)
 }

@@ -16,7 +16,7 @@ func TestPendingMerges(t *testing.T) {
 	initial := change(object.Added, a1)
 	initial.Initial = true
 	missed := change(object.Deleted, a2)
-	missed.Missed = true
+	missed.FinalStateUnknown = true
 	resync := delta{Key: object.KeyOf(a1), Object: a1, Old: a1, Type: object.Sync}
 	relisted := update(a1, a2)
 	relisted.Type = object.Replaced

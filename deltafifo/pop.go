@@ -17,7 +17,7 @@ type Batch[T object.Object] struct {
 	// Part is what all of it belongs to.
 	Part Part
 	// Replaced says that the batch is the difference that a Replace makes. It may have no Deltas. Types are then
-	// Added, Replaced (with Old) and Deleted (with Missed); Added is Initial in the first Replace of a part.
+	// Added, Replaced (with Old) and Deleted (with FinalStateUnknown); Added is Initial in the first Replace of a part.
 	Replaced bool
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/tidings/tidings"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/tidingstest"
+	"github.com/tidings/tidings/tidingstest/controlplane"
 )
 
 const (
@@ -48,7 +49,7 @@ func TestChaos(t *testing.T) {
 	t.Logf("seed %d", seed)
 	began := time.Now()
 	// A kill ends the process, not the system, which still holds what was written: waiting for the disk proves nothing.
-	cp := tidingstest.StartControlPlane(t, tidingstest.ControlPlaneOptions{UnsafeNoFsync: true})
+	cp := controlplane.Start(t, controlplane.Options{UnsafeNoFsync: true})
 	server := newServer(t, cp, seed)
 
 	cut := &cutter{rand: rand.New(rand.NewPCG(seed, writers))}
@@ -126,7 +127,7 @@ func readOwnWrite(ctx context.Context, inf *tidings.SharedInformer[*corev1.Pod],
 
 // apiServer is the control plane as the writers see it.
 type apiServer struct {
-	plane      *tidingstest.ControlPlane
+	plane      *controlplane.ControlPlane
 	client     dynamic.Interface
 	seed       uint64
 	namespaces []string
@@ -139,7 +140,7 @@ type apiServer struct {
 	up chan struct{} // closed while the control plane runs
 }
 
-func newServer(t *testing.T, cp *tidingstest.ControlPlane, seed uint64) *apiServer {
+func newServer(t *testing.T, cp *controlplane.ControlPlane, seed uint64) *apiServer {
 	t.Helper()
 	s := &apiServer{plane: cp, client: dynamicFor(t, cp.Config()), seed: seed, milestone: make(chan struct{}, kills), up: make(chan struct{})}
 	close(s.up)

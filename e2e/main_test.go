@@ -16,7 +16,7 @@ import (
 
 	"github.com/tidings/tidings"
 	"github.com/tidings/tidings/reflector"
-	"github.com/tidings/tidings/tidingstest"
+	"github.com/tidings/tidings/tidingstest/controlplane"
 )
 
 // patience is how long a test waits for something that should happen at once. It is long, because the machine
@@ -29,7 +29,7 @@ var quick = reflector.Backoff{Max: time.Second}
 // shared is the control plane of all tests that do not kill theirs. It starts with the first of them.
 var shared struct {
 	once  sync.Once
-	plane *tidingstest.ControlPlane
+	plane *controlplane.ControlPlane
 	err   error
 }
 
@@ -50,10 +50,10 @@ func TestMain(m *testing.M) {
 }
 
 // plane returns the shared control plane.
-func plane(t testing.TB) *tidingstest.ControlPlane {
+func plane(t testing.TB) *controlplane.ControlPlane {
 	t.Helper()
 	shared.once.Do(func() {
-		shared.plane, shared.err = tidingstest.LaunchControlPlane(context.Background(), tidingstest.ControlPlaneOptions{UnsafeNoFsync: true})
+		shared.plane, shared.err = controlplane.Launch(context.Background(), controlplane.Options{UnsafeNoFsync: true})
 	})
 	if shared.err != nil {
 		t.Fatal(shared.err)
@@ -62,9 +62,9 @@ func plane(t testing.TB) *tidingstest.ControlPlane {
 }
 
 // ownPlane returns a control plane that the test may kill.
-func ownPlane(t testing.TB) *tidingstest.ControlPlane {
+func ownPlane(t testing.TB) *controlplane.ControlPlane {
 	t.Helper()
-	return tidingstest.StartControlPlane(t, tidingstest.ControlPlaneOptions{})
+	return controlplane.Start(t, controlplane.Options{})
 }
 
 func clientFor(t testing.TB, config *rest.Config) *kubernetes.Clientset {

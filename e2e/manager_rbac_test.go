@@ -26,7 +26,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/tidings/tidings"
-	"github.com/tidings/tidings/tidingstest"
+	"github.com/tidings/tidings/tidingstest/controlplane"
 )
 
 // front lets a process in as a certain user, and writes down what it asks for.
@@ -135,7 +135,7 @@ func applyManifest(t *testing.T, client kubernetes.Interface) (rules []rbacv1.Po
 }
 
 // asDeployed returns a front for the account of the manifests.
-func asDeployed(t *testing.T, cp *tidingstest.ControlPlane) (f *front, rules []rbacv1.PolicyRule, namespace string) {
+func asDeployed(t *testing.T, cp *controlplane.ControlPlane) (f *front, rules []rbacv1.PolicyRule, namespace string) {
 	t.Helper()
 	rules, user, namespace := applyManifest(t, clientFor(t, cp.Config()))
 	config, err := cp.User(user, "system:serviceaccounts", "system:serviceaccounts:"+namespace)

@@ -15,11 +15,11 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/tidings/tidings"
-	"github.com/tidings/tidings/tidingstest"
+	"github.com/tidings/tidings/tidingstest/controlplane"
 )
 
 // newQuietWorld is a world in which no controllers run.
-func newQuietWorld(t *testing.T, cp *tidingstest.ControlPlane) *world {
+func newQuietWorld(t *testing.T, cp *controlplane.ControlPlane) *world {
 	t.Helper()
 	w := &world{t: t, client: clientFor(t, cp.Config())}
 	w.namespace = newNamespace(t, w.client)

@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/tidings/tidings"
-	"github.com/tidings/tidings/tidingstest"
+	"github.com/tidings/tidings/tidingstest/controlplane"
 )
 
 const (
@@ -32,7 +32,7 @@ const (
 //
 // TIDINGS_PEER may name the program made of controlplane/internal/peer: then Kubernetes' own controller gets the same load.
 func BenchmarkReplicaSetLoad(b *testing.B) {
-	cp := tidingstest.StartControlPlane(b, tidingstest.ControlPlaneOptions{UnsafeNoFsync: true})
+	cp := controlplane.Start(b, controlplane.Options{UnsafeNoFsync: true})
 	b.Run("tidings", func(b *testing.B) {
 		benchmarkLoad(b, cp, func(namespace string) (stop func() usage) { return startOurs(b, cp, namespace) })
 	})
@@ -50,7 +50,7 @@ type usage struct {
 }
 
 // benchmarkLoad measures the load with the controller that start starts.
-func benchmarkLoad(b *testing.B, cp *tidingstest.ControlPlane, start func(namespace string) (stop func() usage)) {
+func benchmarkLoad(b *testing.B, cp *controlplane.ControlPlane, start func(namespace string) (stop func() usage)) {
 	client := clientFor(b, cp.Config())
 	total := usage{Calls: map[string]int{}}
 	for b.Loop() {
@@ -90,7 +90,7 @@ func benchmarkLoad(b *testing.B, cp *tidingstest.ControlPlane, start func(namesp
 }
 
 // startOurs runs the controllers in this process.
-func startOurs(b *testing.B, cp *tidingstest.ControlPlane, namespace string) (stop func() usage) {
+func startOurs(b *testing.B, cp *controlplane.ControlPlane, namespace string) (stop func() usage) {
 	b.Helper()
 	calls := &callCounter{calls: map[string]int{}}
 	config := cp.Config()

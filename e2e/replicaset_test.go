@@ -28,7 +28,7 @@ import (
 	"github.com/tidings/tidings"
 	"github.com/tidings/tidings/controller"
 	"github.com/tidings/tidings/replicaset"
-	"github.com/tidings/tidings/tidingstest"
+	"github.com/tidings/tidings/tidingstest/controlplane"
 )
 
 // world is one namespace with both controllers running in it, and informers to see what they do.
@@ -73,7 +73,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // newWorld runs both controllers in a new namespace of the control plane until the test ends.
-func newWorld(t *testing.T, cp *tidingstest.ControlPlane) *world {
+func newWorld(t *testing.T, cp *controlplane.ControlPlane) *world {
 	t.Helper()
 	w := &world{t: t, client: clientFor(t, cp.Config()), calls: &callCounter{calls: map[string]int{}}}
 	w.namespace = newNamespace(t, w.client)

@@ -21,7 +21,7 @@ import (
 
 	"github.com/tidings/tidings"
 	"github.com/tidings/tidings/reflector"
-	"github.com/tidings/tidings/tidingstest"
+	"github.com/tidings/tidings/tidingstest/controlplane"
 )
 
 // waitForSync waits until the factory's informers have synced.
@@ -34,7 +34,7 @@ func waitForSync(t *testing.T, f *tidings.Factory) {
 	}
 }
 
-func userConfig(t *testing.T, cp *tidingstest.ControlPlane, name string) *rest.Config {
+func userConfig(t *testing.T, cp *controlplane.ControlPlane, name string) *rest.Config {
 	t.Helper()
 	config, err := cp.User(name)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/tidings/tidings"
 	"github.com/tidings/tidings/object"
-	"github.com/tidings/tidings/tidingstest"
+	"github.com/tidings/tidings/tidingstest/recorder"
 )
 
 // witness is an informer with everything that listens to it.
@@ -31,7 +31,7 @@ type witness[T tidings.Object] struct {
 
 // listener is a handler with a recorder.
 type listener[T tidings.Object] struct {
-	tidingstest.Recorder[T]
+	recorder.Recorder[T]
 	name  string
 	pause time.Duration // that each call takes
 }
@@ -49,7 +49,7 @@ func (l *listener[T]) OnUpdate(old, new T) {
 }
 
 func (l *listener[T]) OnDelete(gone tidings.Tombstone[T]) {
-	l.take(tidings.Delta[T]{Type: object.Deleted, Key: gone.Key, Object: gone.Object, Missed: gone.FinalStateUnknown})
+	l.take(tidings.Delta[T]{Type: object.Deleted, Key: gone.Key, Object: gone.Object, FinalStateUnknown: gone.FinalStateUnknown})
 }
 
 func (l *listener[T]) take(d tidings.Delta[T]) {
@@ -240,7 +240,7 @@ func (w *witness[T]) checkSameNews(t *testing.T) {
 	t.Helper()
 	a, b := w.listeners[0].Deltas(), w.listeners[1].Deltas()
 	same := slices.EqualFunc(a, b, func(x, y tidings.Delta[T]) bool {
-		return x.Type == y.Type && x.Key == y.Key && any(x.Object) == any(y.Object) && any(x.Old) == any(y.Old) && x.Missed == y.Missed
+		return x.Type == y.Type && x.Key == y.Key && any(x.Object) == any(y.Object) && any(x.Old) == any(y.Old) && x.FinalStateUnknown == y.FinalStateUnknown
 	})
 	if !same {
 		t.Errorf("%s: Unbounded and Block handlers were told different things: %d and %d deltas", w.inf.Name(), len(a), len(b))

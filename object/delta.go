@@ -36,7 +36,7 @@ type Delta[T Object] struct {
 	Type DeltaType
 	// Initial is set on an Added that belongs to an initial list.
 	Initial bool
-	// Missed is set on a Deleted whose event was not seen, because the watch was down: Object is then
+	// FinalStateUnknown is set on a Deleted whose event was not seen, because the watch was down: Object is then
 	// the state before the deletion, which may not be the final one.
-	Missed bool
+	FinalStateUnknown bool
 }

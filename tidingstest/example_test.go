@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/tidingstest"
 )
 
@@ -38,19 +37,6 @@ func ExampleServer() {
 }
 
 // A recorder replays the state and checks the order of what it is told.
-func ExampleRecorder() {
-	var recorder tidingstest.Recorder[*corev1.Node]
-	n1 := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", ResourceVersion: "7"}}
-	recorder.Delta(object.Delta[*corev1.Node]{Type: object.Added, Key: object.KeyOf(n1), Object: n1})
-	fmt.Println(recorder.WaitVersions(context.Background(), map[object.Key]string{{Name: "n1"}: "7"}))
-
-	recorder.Delta(object.Delta[*corev1.Node]{Type: object.Added, Key: object.KeyOf(n1), Object: n1})
-	fmt.Println(recorder.Err())
-	// Output:
-	// <nil>
-	// delta 1: Added n1: it was added before, and not deleted since
-}
-
 // exampleT stands for the *testing.T that an example does not have.
 type exampleT struct {
 	testing.TB

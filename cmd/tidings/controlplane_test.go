@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/tidings/tidings/cmd/tidings/internal/resources"
-	"github.com/tidings/tidings/tidingstest"
+	"github.com/tidings/tidings/tidingstest/controlplane"
 )
 
 // TestControlPlaneScripts runs the scripts of testdata/controlplane with a real API server.
@@ -21,7 +21,7 @@ func TestControlPlaneScripts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds and starts a control plane")
 	}
-	plane := tidingstest.StartControlPlane(t, tidingstest.ControlPlaneOptions{UnsafeNoFsync: true})
+	plane := controlplane.Start(t, controlplane.Options{UnsafeNoFsync: true})
 	client, err := dynamic.NewForConfig(plane.Config())
 	if err != nil {
 		t.Fatal(err)

@@ -20,7 +20,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/tidings/tidings/tidingstest"
+	"github.com/tidings/tidings/tidingstest/controlplane"
 )
 
 const (
@@ -59,7 +59,7 @@ func run(ctx context.Context, w io.Writer) (err error) {
 	defer remove()
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	started := time.Now()
-	plane, err := tidingstest.LaunchControlPlane(launch, tidingstest.ControlPlaneOptions{Logger: log})
+	plane, err := controlplane.Launch(launch, controlplane.Options{Logger: log})
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func run(ctx context.Context, w io.Writer) (err error) {
 }
 
 // show is the demo on a control plane that runs.
-func show(ctx context.Context, out *narrator, program string, plane *tidingstest.ControlPlane) error {
+func show(ctx context.Context, out *narrator, program string, plane *controlplane.ControlPlane) error {
 	c, err := newCluster(plane.Config())
 	if err != nil {
 		return err

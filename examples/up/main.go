@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/tidings/tidings/tidingstest"
+	"github.com/tidings/tidings/tidingstest/controlplane"
 )
 
 // closeTime bounds the end, which takes a second or two.
@@ -27,16 +27,16 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	options := tidingstest.ControlPlaneOptions{DataDir: *dir, Port: *port, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))}
+	options := controlplane.Options{DataDir: *dir, Port: *port, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))}
 	if err := run(ctx, os.Stdout, options); err != nil {
 		fmt.Fprintln(os.Stderr, "up:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, out io.Writer, options tidingstest.ControlPlaneOptions) error {
+func run(ctx context.Context, out io.Writer, options controlplane.Options) error {
 	fmt.Fprintln(out, "Starting a control plane ...")
-	plane, err := tidingstest.LaunchControlPlane(ctx, options)
+	plane, err := controlplane.Launch(ctx, options)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil // Ctrl-C while it started
@@ -53,7 +53,7 @@ func run(ctx context.Context, out io.Writer, options tidingstest.ControlPlaneOpt
 }
 
 // explain prints how to use the control plane.
-func explain(out io.Writer, plane *tidingstest.ControlPlane, kubectl bool) {
+func explain(out io.Writer, plane *controlplane.ControlPlane, kubectl bool) {
 	fmt.Fprintf(out, `
 The API server is ready on %s (process %d, log in %s).
 In another terminal:

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/tidings/tidings/tidingstest"
+	"github.com/tidings/tidings/tidingstest/controlplane"
 )
 
 // interrupt is a writer that interrupts what writes to it once it says how it is ended.
@@ -34,7 +35,7 @@ func TestUp(t *testing.T) {
 	for range 2 {
 		ctx, cancel := context.WithCancel(t.Context())
 		out := &interrupt{cancel: cancel}
-		if err := run(ctx, out, tidingstest.ControlPlaneOptions{DataDir: dir}); err != nil {
+		if err := run(ctx, out, controlplane.Options{DataDir: dir}); err != nil {
 			t.Fatal(err)
 		}
 		if !strings.Contains(out.String(), "export KUBECONFIG="+dir) || !strings.Contains(out.String(), "Stopping") {

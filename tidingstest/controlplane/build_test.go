@@ -1,4 +1,4 @@
-package tidingstest
+package controlplane
 
 import (
 	"context"
@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/tidings/tidings/tidingstest"
 )
 
 func writeTestFile(t *testing.T, path, text string) {
@@ -26,7 +28,7 @@ func writeTestFile(t *testing.T, path, text string) {
 func TestBinaryFromEnvironment(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "controlplane")
 	t.Setenv(binaryVariable, path)
-	_, err := LaunchControlPlane(t.Context(), ControlPlaneOptions{})
+	_, err := Launch(t.Context(), Options{})
 	if err == nil || !strings.Contains(err.Error(), binaryVariable) || !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a missing program: %v", err)
 	}
@@ -36,7 +38,7 @@ func TestBinaryFromEnvironment(t *testing.T) {
 		t.Errorf("got %s, %v", found, err)
 	}
 	// It is no program, so it cannot be started.
-	if _, err := LaunchControlPlane(t.Context(), ControlPlaneOptions{}); !errors.Is(err, os.ErrPermission) {
+	if _, err := Launch(t.Context(), Options{}); !errors.Is(err, os.ErrPermission) {
 		t.Errorf("no program: %v", err)
 	}
 }
@@ -102,7 +104,7 @@ func TestBuildSaysWhatIsWrong(t *testing.T) {
 }
 
 func TestLock(t *testing.T) {
-	CheckLeaks(t)
+	tidingstest.CheckLeaks(t)
 	path := filepath.Join(t.TempDir(), "lock")
 	unlock, err := lock(t.Context(), path)
 	if err != nil {

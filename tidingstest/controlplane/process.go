@@ -1,4 +1,4 @@
-package tidingstest
+package controlplane
 
 import (
 	"bytes"

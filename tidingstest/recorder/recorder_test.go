@@ -1,4 +1,4 @@
-package tidingstest
+package recorder
 
 import (
 	"context"
@@ -46,7 +46,7 @@ func TestRecorderNotesBrokenPromises(t *testing.T) {
 		{"back in time to version 6", []delta{added, deleted, {Type: object.Added, Key: key, Object: at("6")}}},
 		{"its object is a/x", []delta{{Type: object.Added, Key: object.Key{Name: "y"}, Object: at("5")}}},
 		{"can be initial", []delta{added, {Type: object.Updated, Key: key, Object: at("6"), Old: at("5"), Initial: true}}},
-		{"can be missed", []delta{{Type: object.Added, Key: key, Object: at("6"), Missed: true}}},
+		{"can be missed", []delta{{Type: object.Added, Key: key, Object: at("6"), FinalStateUnknown: true}}},
 		{"unknown type", []delta{{Key: key, Object: at("6")}}},
 	}
 	for _, test := range tests {
@@ -93,4 +93,10 @@ func TestRecorderWaits(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
+}
+
+func pod(namespace, name string) *corev1.Pod {
+	p := &corev1.Pod{}
+	p.Namespace, p.Name, p.Labels = namespace, name, map[string]string{"app": name}
+	return p
 }

@@ -1,4 +1,4 @@
-package tidingstest_test
+package controlplane_test
 
 import (
 	"context"
@@ -9,15 +9,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/tidings/tidings/tidingstest"
+	"github.com/tidings/tidings/tidingstest/controlplane"
 )
 
 // A program starts a control plane of its own, uses it, and leaves nothing behind. A test calls
-// StartControlPlane instead, which needs no error handling and no Close.
-func ExampleLaunchControlPlane() {
+// Start instead, which needs no error handling and no Close.
+func ExampleLaunch() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
-	plane, err := tidingstest.LaunchControlPlane(ctx, tidingstest.ControlPlaneOptions{})
+	plane, err := controlplane.Launch(ctx, controlplane.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}

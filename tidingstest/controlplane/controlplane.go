@@ -1,4 +1,5 @@
-package tidingstest
+// Package controlplane launches a real kube-apiserver with etcd in a child process, to be killed and restarted by tests.
+package controlplane
 
 import (
 	"context"
@@ -19,12 +20,12 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// stopPatience is how long the cleanup of StartControlPlane waits for a clean end, which takes a second or two.
+// stopPatience is how long the cleanup of Start waits for a clean end, which takes a second or two.
 const stopPatience = time.Minute
 
-// ControlPlaneOptions says how a control plane is started. The zero value is one with a temporary folder, on a
+// Options says how a control plane is started. The zero value is one with a temporary folder, on a
 // free port, that waits for the disk as a real one does.
-type ControlPlaneOptions struct {
+type Options struct {
 	// DataDir keeps all that a restart needs; one control plane at a time may use it. It may already hold the
 	// data of an earlier one. Empty means a temporary folder that Close removes.
 	DataDir string
@@ -50,7 +51,7 @@ type ControlPlaneOptions struct {
 // ends when its parent does, however that ends; an interrupt from the terminal does not end it before.
 type ControlPlane struct {
 	binary    string
-	options   ControlPlaneOptions
+	options   Options
 	dir       string
 	temporary bool // dir was made here, and Close removes it
 
@@ -61,14 +62,14 @@ type ControlPlane struct {
 	process *process // nil when stopped or killed on purpose
 }
 
-// StartControlPlane starts a control plane for a test and returns when it is ready. The test's cleanup stops it,
+// Start starts a control plane for a test and returns when it is ready. The test's cleanup stops it,
 // and fails the test if it had ended by itself or does not end cleanly.
 //
 // The first use on a machine builds the program, which takes minutes; it is kept in the user's cache folder
 // until its sources or the Go version change. TIDINGS_CONTROLPLANE can name a ready one.
-func StartControlPlane(t testing.TB, options ControlPlaneOptions) *ControlPlane {
+func Start(t testing.TB, options Options) *ControlPlane {
 	t.Helper()
-	c, err := LaunchControlPlane(t.Context(), options)
+	c, err := Launch(t.Context(), options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,9 +83,9 @@ func StartControlPlane(t testing.TB, options ControlPlaneOptions) *ControlPlane 
 	return c
 }
 
-// LaunchControlPlane is StartControlPlane for use outside of tests. ctx bounds the build and the start, not the
+// Launch is Start for use outside of tests. ctx bounds the build and the start, not the
 // life of the control plane: Close ends that.
-func LaunchControlPlane(ctx context.Context, options ControlPlaneOptions) (*ControlPlane, error) {
+func Launch(ctx context.Context, options Options) (*ControlPlane, error) {
 	if options.Logger == nil {
 		options.Logger = slog.New(slog.DiscardHandler)
 	}

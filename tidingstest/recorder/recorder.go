@@ -1,4 +1,5 @@
-package tidingstest
+// Package recorder has a handler for tests that keeps what it is told and notes every broken promise.
+package recorder
 
 import (
 	"context"
@@ -83,7 +84,7 @@ func (r *Recorder[T]) check(d object.Delta[T]) error {
 		return fmt.Errorf("its object is %v", object.KeyOf(d.Object))
 	case d.Initial && d.Type != object.Added:
 		return errors.New("only an Added can be initial")
-	case d.Missed && d.Type != object.Deleted:
+	case d.FinalStateUnknown && d.Type != object.Deleted:
 		return errors.New("only a Deleted can be missed")
 	case known && object.OlderResourceVersion(version, last.GetResourceVersion()):
 		return fmt.Errorf("back in time from version %s to %s", last.GetResourceVersion(), version)

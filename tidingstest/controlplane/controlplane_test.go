@@ -1,4 +1,4 @@
-package tidingstest
+package controlplane
 
 import (
 	"context"
@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/tidings/tidings/tidingstest"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -22,7 +24,7 @@ func TestControlPlane(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts real API servers")
 	}
-	CheckLeaks(t)
+	tidingstest.CheckLeaks(t)
 	first, second := startTwo(t)
 	t.Run("side by side", func(t *testing.T) { checkApart(t, first, second) })
 	t.Run("restricted user", func(t *testing.T) { checkRestricted(t, first) })
@@ -36,9 +38,9 @@ func TestControlPlane(t *testing.T) {
 
 func startTwo(t *testing.T) (first, second *ControlPlane) {
 	var starts sync.WaitGroup
-	starts.Go(func() { first = launch(t, ControlPlaneOptions{}) })
+	starts.Go(func() { first = launch(t, Options{}) })
 	starts.Go(func() {
-		second = launch(t, ControlPlaneOptions{
+		second = launch(t, Options{
 			DataDir: t.TempDir(), UnsafeNoFsync: true, FeatureGates: map[string]bool{"WatchList": true}, Args: []string{"--v=1"},
 		})
 	})
@@ -49,9 +51,9 @@ func startTwo(t *testing.T) (first, second *ControlPlane) {
 	return first, second
 }
 
-// launch is StartControlPlane for goroutines of a test, which may not end it.
-func launch(t *testing.T, options ControlPlaneOptions) *ControlPlane {
-	c, err := LaunchControlPlane(t.Context(), options)
+// launch is Start for goroutines of a test, which may not end it.
+func launch(t *testing.T, options Options) *ControlPlane {
+	c, err := Launch(t.Context(), options)
 	if err != nil {
 		t.Error(err)
 		return nil
@@ -142,7 +144,7 @@ func checkRestricted(t *testing.T, c *ControlPlane) {
 }
 
 func checkFolderInUse(t *testing.T, c *ControlPlane) {
-	_, err := LaunchControlPlane(t.Context(), ControlPlaneOptions{DataDir: c.dir})
+	_, err := Launch(t.Context(), Options{DataDir: c.dir})
 	if err == nil || !strings.Contains(err.Error(), "in use by another control plane") {
 		t.Errorf("second control plane in the same folder: %v", err)
 	}
@@ -230,24 +232,24 @@ func TestControlPlaneThatCannotStart(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds a real API server")
 	}
-	CheckLeaks(t)
+	tidingstest.CheckLeaks(t)
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for name, test := range map[string]struct {
-		options ControlPlaneOptions
+		options Options
 		want    string
 	}{
-		"flag":    {ControlPlaneOptions{Args: []string{"--no-such-flag"}}, "unknown flag: --no-such-flag"},
-		"gate":    {ControlPlaneOptions{FeatureGates: map[string]bool{"NoSuchGate": true}}, "unrecognized feature gate: NoSuchGate"},
-		"port":    {ControlPlaneOptions{Port: 70000}, "--port 70000: ports are 0"},
-		"folder":  {ControlPlaneOptions{DataDir: file}, "not a directory"},
-		"socket":  {ControlPlaneOptions{DataDir: filepath.Join(t.TempDir(), strings.Repeat("x", 100))}, "choose a --data-dir with a shorter name"},
-		"ownflag": {ControlPlaneOptions{Args: []string{"--secure-port=1"}}, "use --port"},
+		"flag":    {Options{Args: []string{"--no-such-flag"}}, "unknown flag: --no-such-flag"},
+		"gate":    {Options{FeatureGates: map[string]bool{"NoSuchGate": true}}, "unrecognized feature gate: NoSuchGate"},
+		"port":    {Options{Port: 70000}, "--port 70000: ports are 0"},
+		"folder":  {Options{DataDir: file}, "not a directory"},
+		"socket":  {Options{DataDir: filepath.Join(t.TempDir(), strings.Repeat("x", 100))}, "choose a --data-dir with a shorter name"},
+		"ownflag": {Options{Args: []string{"--secure-port=1"}}, "use --port"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := LaunchControlPlane(t.Context(), test.options)
+			_, err := Launch(t.Context(), test.options)
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want an error with %q", err, test.want)
 			}
