@@ -67,7 +67,7 @@ func controlPlaneBinary(ctx context.Context, logger *slog.Logger) (string, error
 		return path, nil
 	}
 	logger.InfoContext(ctx, "building the control plane; the first time takes minutes", "source", source, "binary", path)
-	if err := build(ctx, source, path); err != nil {
+	if err := build(ctx, logger, source, path); err != nil {
 		return "", fmt.Errorf("building %s: %w", source, err)
 	}
 	return path, removeOld(cache, time.Now().Add(-keepBinary))
@@ -162,9 +162,15 @@ func isSource(entry fs.DirEntry) bool {
 }
 
 // build builds the module in source and puts the program at path, in one step. The caller holds the lock.
-func build(ctx context.Context, source, path string) error {
+func build(ctx context.Context, logger *slog.Logger, source, path string) error {
 	stamp, err := versionFlags(ctx, source)
 	if err != nil {
+		return err
+	}
+	progress := &buildProgress{}
+	stop := progress.watch(ctx, logger)
+	defer stop()
+	if err := progress.count(ctx, source); err != nil {
 		return err
 	}
 	// The go command does not replace what a killed build may have left.
@@ -172,8 +178,10 @@ func build(ctx context.Context, source, path string) error {
 	if err := os.RemoveAll(unfinished); err != nil {
 		return err
 	}
-	if _, err := output(goIn(ctx, source, "build", "-ldflags", stamp, "-o", unfinished, ".")); err != nil {
-		return err
+	cmd := goIn(ctx, source, "build", "-v", "-ldflags", stamp, "-o", unfinished, ".")
+	cmd.Stderr = progress
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%w: %s", err, progress.complaint())
 	}
 	return os.Rename(unfinished, path)
 }

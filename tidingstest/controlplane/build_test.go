@@ -44,6 +44,9 @@ func TestBinaryFromEnvironment(t *testing.T) {
 }
 
 func TestControlPlaneSource(t *testing.T) {
+	if testing.Short() {
+		t.Skip("asks the go command for the modules of the control plane, which it may have to download")
+	}
 	source, err := controlPlaneSource(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +100,7 @@ func TestSourceHash(t *testing.T) {
 func TestBuildSaysWhatIsWrong(t *testing.T) {
 	dir := t.TempDir()
 	writeTestFile(t, filepath.Join(dir, "go.mod"), "module example.com/m\n\ngo 1.26.0\n")
-	err := build(t.Context(), dir, filepath.Join(dir, "program"))
+	err := build(t.Context(), slog.New(slog.DiscardHandler), dir, filepath.Join(dir, "program"))
 	if err == nil || !strings.Contains(err.Error(), "k8s.io/kubernetes") {
 		t.Errorf("got %v", err)
 	}

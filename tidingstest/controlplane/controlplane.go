@@ -40,7 +40,7 @@ type Options struct {
 	FeatureGates map[string]bool
 	// Args are further flags for kube-apiserver, such as "--v=2". They win over the defaults.
 	Args []string
-	// Logger hears of slow steps, such as building the program. Nil is silent.
+	// Logger hears of slow steps, and every ten seconds of how far the build of the program is. Nil is silent.
 	Logger *slog.Logger
 }
 
@@ -66,9 +66,13 @@ type ControlPlane struct {
 // and fails the test if it had ended by itself or does not end cleanly.
 //
 // The first use on a machine builds the program, which takes minutes; it is kept in the user's cache folder
-// until its sources or the Go version change. TIDINGS_CONTROLPLANE can name a ready one.
+// until its sources or the Go version change. TIDINGS_CONTROLPLANE can name a ready one. With -short the test is
+// skipped.
 func Start(t testing.TB, options Options) *ControlPlane {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("needs a control plane, which -short does without")
+	}
 	c, err := Launch(t.Context(), options)
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,55 @@
+// Package testseed gives property tests their seeds: random ones, or the one that is to be repeated.
+package testseed
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+)
+
+// Variable is the environment variable that fixes the seed: a decimal number, or a hexadecimal one after 0x.
+const Variable = "TIDINGS_SEED"
+
+// Seed returns the seed of a property test and logs how to repeat it. Without Variable it is a new one at each call.
+// A Variable that is not a number fails the test.
+func Seed(t testing.TB) uint64 {
+	t.Helper()
+	seed, fixed, err := fromEnvironment()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !fixed {
+		seed = rand.Uint64()
+	}
+	t.Logf("seed %d; repeat with %s=%d", seed, Variable, seed)
+	return seed
+}
+
+// Each runs n subtests, each with a seed of its own. With Variable set it runs one, with that seed.
+func Each(t *testing.T, n int, test func(t *testing.T, seed uint64)) {
+	t.Helper()
+	_, fixed, err := fromEnvironment()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if fixed {
+		n = 1
+	}
+	for i := range n {
+		t.Run(fmt.Sprint("run=", i), func(t *testing.T) { test(t, Seed(t)) })
+	}
+}
+
+func fromEnvironment() (seed uint64, fixed bool, err error) {
+	text, fixed := os.LookupEnv(Variable)
+	if !fixed || text == "" {
+		return 0, false, nil
+	}
+	seed, err = strconv.ParseUint(text, 0, 64)
+	if err != nil {
+		return 0, true, fmt.Errorf("%s: %w", Variable, err)
+	}
+	return seed, true, nil
+}
