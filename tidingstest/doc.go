@@ -1,10 +1,14 @@
-// Package tidingstest is a scripted API server for tests, with a leak check.
+// Package tidingstest is an API server for tests that misbehaves on request, with a leak check.
 //
-//   - Server (NewServer) is a real http.Server that holds objects and behaves like a Kubernetes API server, over
-//     in-memory connections or loopback, and misbehaves on request: Inject schedules a Fault for a request.
-//     It works inside a testing/synctest bubble, where its timeouts and delays take no real time.
+//   - Server (NewServer) is a real http.Server that answers like a Kubernetes API server, over in-memory connections or
+//     loopback. It starts in less than a millisecond and works inside a testing/synctest bubble, where its timeouts and
+//     delays take no real time. Any client can read, watch and write: create, update, delete, patch and apply, with
+//     versions and conflicts, finalizers and grace periods, subresources, generations and managed fields, custom resources,
+//     discovery and OpenAPI. The test itself can write past all checks (Create, Update, Delete).
+//   - Inject, InjectAlways and InjectFor give requests a Fault; InjectRandom chooses faults by a seed, and Disturb lets
+//     something happen to the whole server now and then (Chaos).
 //   - CheckLeaks fails a test that leaves goroutines behind.
 //
-// Its sub-packages hold what needs no scripted server: controlplane launches a real kube-apiserver with etcd in a
-// child process, and recorder has a handler that notes every broken promise.
+// Its sub-packages: conformance compares the server with a real one, and says where it deliberately differs; controlplane
+// launches a real kube-apiserver with etcd in a child process; recorder has a handler that notes every broken promise.
 package tidingstest

@@ -5,37 +5,45 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"mime"
+	"net/http"
+	"reflect"
 	"strings"
 
 	"github.com/tidings/tidings/object"
+	"github.com/tidings/tidings/tidingstest/internal/api"
+	"github.com/tidings/tidings/tidingstest/internal/rest"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/yaml"
 )
 
 const (
 	jsonType     = "application/json"
+	yamlType     = "application/yaml"
 	protobufType = "application/vnd.kubernetes.protobuf"
+
+	mediaTypes = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
 )
 
-// encoder writes objects the way one client asked for.
+// encoder writes objects the way one client asked for. The zero value writes JSON.
 type encoder struct {
-	protobuf bool
-	partial  bool // as PartialObjectMetadata
-	kind     schema.GroupVersionKind
-	builtIn  bool
+	media    string // "" is JSON
+	partial  bool   // as PartialObjectMetadata
+	resource *api.Resource
 }
 
-// negotiate picks the first media type of an Accept header that the server can write.
-func negotiate(accept string, v view) (encoder, error) {
-	e := encoder{kind: v.kind, builtIn: v.collection.builtIn}
+// negotiate picks the first media type of an Accept header that the server can write. Objects of custom resources are not
+// written in protobuf, streams not in YAML, and nothing as a Table or in CBOR.
+func negotiate(accept string, r *api.Resource, stream bool) (encoder, error) {
+	e := encoder{resource: r}
 	if accept == "" {
 		return e, nil
 	}
@@ -48,23 +56,45 @@ func negotiate(accept string, v view) (encoder, error) {
 		if params["as"] != "" && (!e.partial || params["g"] != metav1.GroupName || params["v"] != "v1") {
 			continue
 		}
-		e.protobuf = media == protobufType
-		if e.protobuf && (e.builtIn || e.partial) || media == jsonType || media == "*/*" || media == "application/*" {
+		switch media {
+		case jsonType, "*/*", "application/*":
+			e.media = ""
 			return e, nil
+		case yamlType:
+			e.media = yamlType
+			if !stream {
+				return e, nil
+			}
+		case protobufType:
+			e.media = protobufType
+			if r == nil || r.BuiltIn || e.partial {
+				return e, nil
+			}
 		}
 	}
-	return encoder{}, &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status: metav1.StatusFailure, Code: 406, Reason: metav1.StatusReasonNotAcceptable,
-		Message: "only the following media types are accepted: application/json, application/vnd.kubernetes.protobuf",
-	}}
+	return encoder{media: e.media}, notAcceptable(r == nil || r.BuiltIn)
+}
+
+// notAcceptable is the error for a client that accepts nothing that the server can write. Built-in resources are served by
+// another library than custom ones, with other texts.
+func notAcceptable(builtIn bool) error {
+	status := metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusNotAcceptable, Reason: metav1.StatusReasonNotAcceptable,
+		Message: "only the following media types are accepted: " + mediaTypes,
+	}
+	if builtIn {
+		status.Message = "406: Not Acceptable\n\nAvailable representations: " + mediaTypes
+		status.Details = &metav1.StatusDetails{}
+	}
+	return &apierrors.StatusError{ErrStatus: status}
 }
 
 func (e encoder) contentType(isWatch bool) string {
 	switch {
-	case e.protobuf && isWatch:
+	case e.media == protobufType && isWatch:
 		return protobufType + ";stream=watch"
-	case e.protobuf:
-		return protobufType
+	case e.media != "":
+		return e.media
 	default:
 		return jsonType
 	}
@@ -72,68 +102,93 @@ func (e encoder) contentType(isWatch bool) string {
 
 // object gives o the type and the kind that the client is to see. It does not change o.
 func (e encoder) object(o runtime.Object) runtime.Object {
-	switch o := o.(type) {
-	case *metav1.Status:
-		return o
-	case object.Object:
-		if e.partial {
-			partial := meta.AsPartialObjectMetadata(o)
-			partial.SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind("PartialObjectMetadata"))
-			return partial
-		}
-		if kinds, _, err := scheme.Scheme.ObjectKinds(o); err == nil && o.GetObjectKind().GroupVersionKind().Empty() {
-			o = copyOf(o)
-			o.GetObjectKind().SetGroupVersionKind(kinds[0])
-		}
-		return o
-	default:
+	m, ok := o.(object.Object)
+	if !ok || e.resource == nil {
 		return o
 	}
+	if e.partial {
+		partial := meta.AsPartialObjectMetadata(m)
+		partial.SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind("PartialObjectMetadata"))
+		return partial
+	}
+	kind := o.GetObjectKind().GroupVersionKind()
+	if _, custom := o.(*unstructured.Unstructured); custom && kind == e.resource.StorageKind() {
+		kind = e.resource.GroupVersionKind()
+	} else if kind.Empty() {
+		if kinds, _, err := scheme.Scheme.ObjectKinds(o); err == nil {
+			kind = kinds[0]
+		}
+	}
+	if kind == o.GetObjectKind().GroupVersionKind() {
+		return o
+	}
+	o = shallowCopy(m)
+	o.GetObjectKind().SetGroupVersionKind(kind)
+	return o
+}
+
+// shallowCopy returns an object whose kind can be set without changing that of o.
+func shallowCopy(o object.Object) runtime.Object {
+	if u, ok := o.(*unstructured.Unstructured); ok {
+		return &unstructured.Unstructured{Object: maps.Clone(u.Object)}
+	}
+	c := reflect.New(reflect.TypeOf(o).Elem())
+	c.Elem().Set(reflect.ValueOf(o).Elem())
+	return c.Interface().(runtime.Object)
 }
 
 // list builds the list object. Items of built-in types carry no kind, as in a real server's answer.
-func (e encoder) list(items []runtime.Object, version, token string, remaining int) (runtime.Object, error) {
-	var list runtime.Object
-	listKind := e.kind.GroupVersion().WithKind(e.kind.Kind + "List")
-	switch {
-	case e.partial:
-		list, listKind = &metav1.PartialObjectMetadataList{}, metav1.SchemeGroupVersion.WithKind("PartialObjectMetadataList")
-		for i, item := range items {
+func (e encoder) list(items []runtime.Object, version, token string, remaining *int64) (runtime.Object, error) {
+	list, err := e.emptyList()
+	if err != nil {
+		return nil, err
+	}
+	for i, item := range items {
+		if e.partial || !e.resource.BuiltIn {
 			items[i] = e.object(item)
 		}
-	case e.builtIn:
-		var err error
-		if list, err = scheme.Scheme.New(listKind); err != nil {
-			return nil, err
-		}
-	default:
-		list = &unstructured.UnstructuredList{Object: map[string]any{}}
 	}
 	if err := meta.SetList(list, items); err != nil {
 		return nil, err
 	}
-	list.GetObjectKind().SetGroupVersionKind(listKind)
 	accessor, err := meta.ListAccessor(list)
 	if err != nil {
 		return nil, err
 	}
 	accessor.SetResourceVersion(version)
 	accessor.SetContinue(token)
-	if remaining > 0 {
-		n := int64(remaining)
-		accessor.SetRemainingItemCount(&n)
-	}
+	accessor.SetRemainingItemCount(remaining)
 	return list, nil
+}
+
+func (e encoder) emptyList() (list runtime.Object, err error) {
+	kind := e.resource.GroupVersion().WithKind(e.resource.Kind + "List")
+	switch {
+	case e.partial:
+		list, kind = &metav1.PartialObjectMetadataList{}, metav1.SchemeGroupVersion.WithKind("PartialObjectMetadataList")
+	case e.resource.BuiltIn:
+		list, err = scheme.Scheme.New(kind)
+	default:
+		list = &unstructured.UnstructuredList{Object: map[string]any{}}
+	}
+	if err == nil {
+		list.GetObjectKind().SetGroupVersionKind(kind)
+	}
+	return list, err
 }
 
 // encode writes one object.
 func (e encoder) encode(o runtime.Object) ([]byte, error) {
-	if !e.protobuf {
+	switch e.media {
+	case protobufType:
+		var b bytes.Buffer
+		err := protobuf.NewSerializer(scheme.Scheme, scheme.Scheme).Encode(o, &b)
+		return b.Bytes(), err
+	case yamlType:
+		return yaml.Marshal(o)
+	default:
 		return json.Marshal(o)
 	}
-	var b bytes.Buffer
-	err := protobuf.NewSerializer(scheme.Scheme, scheme.Scheme).Encode(o, &b)
-	return b.Bytes(), err
 }
 
 // event writes one watch event in its frame.
@@ -143,7 +198,7 @@ func (e encoder) event(t watch.EventType, o runtime.Object) ([]byte, error) {
 		return nil, err
 	}
 	event := &metav1.WatchEvent{Type: string(t), Object: runtime.RawExtension{Raw: data}}
-	if !e.protobuf {
+	if e.media != protobufType {
 		data, err = json.Marshal(event)
 		return append(data, '\n'), err
 	}
@@ -153,17 +208,11 @@ func (e encoder) event(t watch.EventType, o runtime.Object) ([]byte, error) {
 
 // bookmark builds the object of a BOOKMARK event.
 func (e encoder) bookmark(version string, initialEventsEnd bool) (runtime.Object, error) {
-	var o runtime.Object = &unstructured.Unstructured{Object: map[string]any{}}
-	if e.builtIn {
-		var err error
-		if o, err = scheme.Scheme.New(e.kind); err != nil {
-			return nil, err
-		}
-	}
-	o.GetObjectKind().SetGroupVersionKind(e.kind)
+	o := rest.NewObject(e.resource)
+	o.GetObjectKind().SetGroupVersionKind(e.resource.GroupVersionKind())
 	m, ok := o.(metav1.Object)
 	if !ok {
-		return nil, fmt.Errorf("%v has no metadata", e.kind)
+		return nil, fmt.Errorf("%v has no metadata", e.resource.Kind)
 	}
 	m.SetResourceVersion(version)
 	if initialEventsEnd {

@@ -1,21 +1,16 @@
 package tidingstest
 
 import (
-	"compress/gzip"
 	"context"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
-	"github.com/tidings/tidings/object"
+	"github.com/tidings/tidings/tidingstest/internal/api"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // errCut ends a request by breaking its connection.
@@ -40,14 +35,18 @@ func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 
 // serve answers one request. An error means that the connection is to be broken.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) error {
-	request, ok := parseRequest(r)
-	if !ok {
-		http.NotFound(w, r)
-		return nil
-	}
+	request := parseRequest(r)
 	s.log.add(request)
 	fault, _ := s.faults.take(request)
-	if !s.sleep(r.Context(), fault.Delay) || fault.HangUp {
+	if !s.sleep(r.Context(), fault.Delay) {
+		return errCut
+	}
+	if fault.Applied && request.Kind.writes() {
+		if err := s.answer(newDiscarder(), r, request, Fault{}); err != nil {
+			return err
+		}
+	}
+	if fault.HangUp {
 		return errCut
 	}
 	if a := fault.Answer; a != nil {
@@ -56,39 +55,126 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) error {
 		_, err := w.Write(a.Body)
 		return err
 	}
+	return s.answer(w, r, request, fault)
+}
 
-	s.store.mu.Lock()
-	v, ok := s.store.view(request.Resource)
-	s.store.mu.Unlock()
-	if !ok && fault.Err == nil {
-		http.NotFound(w, r)
-		return nil
+// answer answers a request, or says what the fault says instead.
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, request Request, fault Fault) error {
+	if err := s.authenticate(r); err != nil {
+		return writeError(w, encoder{}, err)
 	}
-	e := encoder{}
-	if ok {
-		var err error
-		if e, err = negotiate(r.Header.Get("Accept"), v); err != nil {
-			return writeError(w, e, err)
+	if request.Kind == Discovery {
+		if fault.Err != nil {
+			return writeError(w, encoder{}, statusError(fault.Err))
 		}
+		return s.serveDiscovery(w, r, request)
 	}
-	if fault.Err != nil {
-		return writeError(w, e, &apierrors.StatusError{ErrStatus: fault.Err.Status()})
+	resource := s.catalog.Get(request.Resource)
+	if resource == nil && fault.Err == nil {
+		return s.serveUnknown(w, r, request)
 	}
-	body := newBody(w, r, fault)
-	var err error
-	switch request.Kind {
-	case Get:
-		err = s.serveGet(body, request, e)
-	case List:
-		err = s.serveList(body, request, e, fault)
-	default:
-		err = s.serveWatch(r.Context(), body, request, e, fault)
+	e, err := negotiate(r.Header.Get("Accept"), resource, request.Kind.watches())
+	switch {
+	case resource != nil && err != nil:
+		return writeError(w, e, err)
+	case fault.Err != nil:
+		return writeError(w, e, statusError(fault.Err))
 	}
+	body := newBody(w, r, fault, s.ended())
+	x := &exchange{server: s, w: w, r: r, request: request, resource: resource, encoder: e, fault: fault, body: body}
+	err = x.serve()
 	if err != nil && !body.started {
 		return writeError(w, e, err)
 	}
 	return err
 }
+
+// serveUnknown answers a request for a resource that does not exist.
+func (s *Server) serveUnknown(w http.ResponseWriter, r *http.Request, request Request) error {
+	if s.catalog.HasGroup(request.Resource.Group) {
+		return writeError(w, encoder{}, errNoPath)
+	}
+	http.NotFound(w, r)
+	return nil
+}
+
+func statusError(err apierrors.APIStatus) error {
+	return &apierrors.StatusError{ErrStatus: err.Status()}
+}
+
+// exchange is one request for a resource and its answer.
+type exchange struct {
+	server   *Server
+	w        http.ResponseWriter
+	r        *http.Request
+	request  Request
+	resource *api.Resource
+	encoder  encoder
+	fault    Fault
+	body     *body
+}
+
+func (x *exchange) serve() error {
+	if err := x.checkScope(); err != nil {
+		return err
+	}
+	switch x.request.Kind {
+	case Get:
+		return x.get()
+	case List:
+		return x.list()
+	case Create:
+		return x.create()
+	case Update:
+		return x.update()
+	case Patch:
+		return x.patch()
+	case Delete:
+		return x.delete()
+	case DeleteCollection:
+		return x.deleteCollection()
+	default:
+		return x.watch()
+	}
+}
+
+// checkScope refuses paths that a real server does not have.
+func (x *exchange) checkScope() error {
+	request := x.request
+	switch {
+	case !x.resource.Namespaced && request.Namespace != "",
+		x.resource.Namespaced && request.Namespace == "" && request.Name != "",
+		request.Subresource != "" && !x.hasSubresource():
+		return errNoPath
+	case request.Kind == noMethod,
+		x.resource.Namespaced && request.Namespace == "" && (request.Kind == Create || request.Kind == DeleteCollection):
+		return errNoMethod
+	default:
+		return nil
+	}
+}
+
+func (x *exchange) hasSubresource() bool {
+	switch name := x.request.Subresource; name {
+	case "status":
+		return x.resource.Status && x.request.Kind != Create
+	case "scale":
+		return x.resource.Scale && x.request.Kind != Create
+	default:
+		for _, s := range x.resource.Subresources {
+			if s == name {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+// Paths and methods that no resource has.
+var (
+	errNoPath   = apierrors.NewGenericServerResponse(http.StatusNotFound, "", schema.GroupResource{}, "", "", 0, false)
+	errNoMethod = apierrors.NewGenericServerResponse(http.StatusMethodNotAllowed, "", schema.GroupResource{}, "", "", 0, false)
+)
 
 // sleep reports whether the time passed before the client or the server went.
 func (s *Server) sleep(ctx context.Context, d time.Duration) bool {
@@ -106,13 +192,17 @@ func (s *Server) sleep(ctx context.Context, d time.Duration) bool {
 	return false
 }
 
-// writeError answers with the Status that err carries. Another error, such as errCut, is returned.
+// writeError answers with the Status that err carries, or with an internal error that only has its text. errCut is
+// returned.
 func writeError(w http.ResponseWriter, e encoder, err error) error {
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) {
+	if errors.Is(err, errCut) {
 		return err
 	}
-	answer := status.Status()
+	answer := metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: err.Error()}
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		answer = status.Status()
+	}
 	answer.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
 	data, err := e.encode(&answer)
 	if err != nil {
@@ -127,185 +217,19 @@ func writeError(w http.ResponseWriter, e encoder, err error) error {
 	return err
 }
 
-func (s *Server) serveGet(body *body, request Request, e encoder) error {
-	s.store.mu.Lock()
-	var o object.Object
-	if v, ok := s.store.view(request.Resource); ok {
-		o = v.collection.objects[object.Key{Namespace: request.Namespace, Name: request.Name}]
+// authenticate checks the bearer token, if the server wants one.
+func (s *Server) authenticate(r *http.Request) error {
+	if want := s.token.Load(); want != nil && r.Header.Get("Authorization") != "Bearer "+*want {
+		return apierrors.NewUnauthorized("Unauthorized")
 	}
-	s.store.mu.Unlock()
-	if o == nil {
-		return apierrors.NewNotFound(request.Resource.GroupResource(), request.Name)
-	}
-	return body.writeObject(e, e.object(o))
+	return nil
 }
 
-// token is what a continue token holds.
-type token struct {
-	Version uint64
-	Next    int // index of the next item among the selected ones
-}
+// discarder takes an answer that nobody is to see.
+type discarder struct{ header http.Header }
 
-func (s *Server) serveList(body *body, request Request, e encoder, fault Fault) error {
-	selected, err := request.selection()
-	if err != nil {
-		return err
-	}
-	limit, err := request.number("limit")
-	if err != nil {
-		return err
-	}
-	at, objects, err := s.listAt(request)
-	if err != nil {
-		return err
-	}
-	var items []runtime.Object
-	for _, o := range objects {
-		if selected(o) {
-			items = append(items, o)
-		}
-	}
-	items = items[min(at.Next, len(items)):]
-	next, remaining := "", 0
-	if limit > 0 && uint64(len(items)) > limit {
-		remaining = len(items) - int(limit)
-		next = encodeToken(token{at.Version, at.Next + int(limit)})
-		items = items[:limit]
-	}
-	list, err := e.list(append(items, fault.Items...), strconv.FormatUint(at.Version, 10), next, remaining)
-	if err != nil {
-		return apierrors.NewInternalError(err)
-	}
-	return body.writeObject(e, list)
-}
-
-// listAt returns the state that a list request asks for, and where in it the page starts.
-func (s *Server) listAt(request Request) (token, []object.Object, error) {
-	version, err := request.number("resourceVersion")
-	if err != nil {
-		return token{}, nil, err
-	}
-	s.store.mu.Lock()
-	defer s.store.mu.Unlock()
-	v, ok := s.store.view(request.Resource)
-	if !ok {
-		return token{}, nil, errCut // it was removed in between
-	}
-	at := token{Version: v.version}
-	switch match := request.Query.Get("resourceVersionMatch"); {
-	case request.Query.Get("continue") != "":
-		if version != 0 || match != "" {
-			return token{}, nil, apierrors.NewBadRequest("resourceVersion and resourceVersionMatch are forbidden with continue")
-		}
-		if at, err = decodeToken(request.Query.Get("continue")); err != nil {
-			return token{}, nil, apierrors.NewBadRequest("continue key is not valid: " + err.Error())
-		}
-	case version > v.version:
-		return token{}, nil, tooLarge(version, v.version)
-	case match == string(metav1.ResourceVersionMatchExact):
-		at.Version = version
-	}
-	if at.Version < v.collection.compacted {
-		return token{}, nil, apierrors.NewResourceExpired("The provided continue parameter or resource version is too old.")
-	}
-	return at, v.collection.at(at.Version), nil
-}
-
-func tooLarge(version, current uint64) error {
-	err := apierrors.NewTimeoutError(fmt.Sprintf("Too large resource version: %d, current: %d", version, current), 1)
-	err.ErrStatus.Details.Causes = []metav1.StatusCause{{
-		Type:    metav1.CauseTypeResourceVersionTooLarge,
-		Message: "Too large resource version",
-	}}
-	return err
-}
-
-func encodeToken(t token) string {
-	data, _ := json.Marshal(t) // two numbers cannot fail
-	return base64.RawURLEncoding.EncodeToString(data)
-}
-
-func decodeToken(s string) (t token, err error) {
-	data, err := base64.RawURLEncoding.DecodeString(s)
-	if err == nil {
-		err = json.Unmarshal(data, &t)
-	}
-	if t.Next < 0 {
-		err = errors.New("negative index")
-	}
-	return t, err
-}
-
-// body is the body of one answer, written through the request's fault.
-type body struct {
-	w       http.ResponseWriter
-	zip     *gzip.Writer // nil without compression
-	started bool
-	left    int // bytes until the cut, if cut is set
-	cut     bool
-}
-
-func newBody(w http.ResponseWriter, r *http.Request, fault Fault) *body {
-	b := &body{w: w, left: fault.CutAfterBytes, cut: fault.CutAfterBytes > 0}
-	if fault.Gzip && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
-		b.zip = gzip.NewWriter(writerFunc(b.writePlain))
-	}
-	return b
-}
-
-// start sends the header.
-func (b *body) start(contentType string) error {
-	b.started = true
-	b.w.Header().Set("Content-Type", contentType)
-	if b.zip != nil {
-		b.w.Header().Set("Content-Encoding", "gzip")
-	}
-	b.w.WriteHeader(http.StatusOK)
-	return http.NewResponseController(b.w).Flush()
-}
-
-// write sends data at once, with compression as a gzip member of its own.
-func (b *body) write(data []byte) error {
-	if b.zip == nil {
-		if _, err := b.writePlain(data); err != nil {
-			return err
-		}
-		return http.NewResponseController(b.w).Flush()
-	}
-	if _, err := b.zip.Write(data); err != nil {
-		return err
-	}
-	if err := b.zip.Close(); err != nil {
-		return err
-	}
-	b.zip.Reset(writerFunc(b.writePlain))
-	return http.NewResponseController(b.w).Flush()
-}
-
-func (b *body) writePlain(data []byte) (int, error) {
-	if !b.cut || len(data) < b.left {
-		b.left -= len(data)
-		return b.w.Write(data)
-	}
-	n, err := b.w.Write(data[:b.left])
-	if err == nil {
-		err = errors.Join(errCut, http.NewResponseController(b.w).Flush())
-	}
-	b.left = 0
-	return n, err
-}
-
-func (b *body) writeObject(e encoder, o runtime.Object) error {
-	data, err := e.encode(o)
-	if err != nil {
-		return apierrors.NewInternalError(err)
-	}
-	if err := b.start(e.contentType(false)); err != nil {
-		return err
-	}
-	return b.write(data)
-}
-
-type writerFunc func([]byte) (int, error)
-
-func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+func newDiscarder() discarder                    { return discarder{http.Header{}} }
+func (d discarder) Header() http.Header          { return d.header }
+func (discarder) Write(data []byte) (int, error) { return len(data), nil }
+func (discarder) WriteHeader(int)                {}
+func (discarder) FlushError() error              { return nil }

@@ -2,102 +2,100 @@ package tidingstest
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
-	"time"
 
 	"github.com/tidings/tidings/object"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"github.com/tidings/tidings/tidingstest/internal/fields"
+	"github.com/tidings/tidings/tidingstest/internal/rest"
+	"github.com/tidings/tidings/tidingstest/internal/storage"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
 // Create adds an object and returns its resource version. The server keeps a copy, with a uid and a creation
-// time where they are missing. The object may be of a built-in type, unstructured, or the Go type of a custom
-// resource with apiVersion and kind set. A second object under one key fails the test.
+// time where they are missing; nothing else is checked, completed or cleared, and nobody is asked. The object may be of a
+// built-in type, unstructured, or the Go type of a custom resource with apiVersion and kind set. A second object under one
+// key fails the test.
 func (s *Server) Create(o object.Object) string {
 	s.t.Helper()
-	return s.write(o, func(stored, old object.Object) (object.Object, error) {
-		if old != nil {
-			return nil, fmt.Errorf("%s exists already", object.KeyOf(o))
-		}
-		if stored.GetUID() == "" {
-			s.store.uids++
-			stored.SetUID(types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", s.store.uids)))
-		}
-		if created := stored.GetCreationTimestamp(); created.IsZero() {
-			stored.SetCreationTimestamp(metav1.NewTime(time.Now().Truncate(time.Second)))
-		}
-		return stored, nil
-	})
+	return s.write(o, s.registry.Insert)
 }
 
 // Update replaces an object and returns the new resource version. The uid and creation time stay. The resource
-// version in o is not compared. An object that does not exist fails the test.
+// version in o is not compared, and a status is replaced too. An object that does not exist fails the test.
 func (s *Server) Update(o object.Object) string {
 	s.t.Helper()
-	return s.write(o, func(stored, old object.Object) (object.Object, error) {
-		if old == nil {
-			return nil, fmt.Errorf("%s does not exist", object.KeyOf(o))
-		}
-		stored.SetUID(old.GetUID())
-		stored.SetCreationTimestamp(old.GetCreationTimestamp())
-		return stored, nil
-	})
+	return s.write(o, s.registry.Put)
 }
 
-// Delete removes the object with o's kind and key and returns the resource version of the deletion. An object
-// that does not exist fails the test.
+// Delete removes the object with o's kind and key at once, whatever its finalizers, and returns the resource version of the
+// deletion. An object that does not exist fails the test.
 func (s *Server) Delete(o object.Object) string {
 	s.t.Helper()
-	return s.write(o, func(_, old object.Object) (object.Object, error) {
-		if old == nil {
-			return nil, fmt.Errorf("%s does not exist", object.KeyOf(o))
-		}
-		return nil, nil
-	})
+	return s.write(o, func(request rest.Request, _ object.Object) (object.Object, error) { return s.registry.Drop(request) })
 }
 
-func (s *Server) write(o object.Object, edit func(stored, old object.Object) (object.Object, error)) string {
+// Load creates all the objects.
+func (s *Server) Load(objects ...object.Object) {
 	s.t.Helper()
-	stored, kind, err := toStored(o)
+	for _, o := range objects {
+		s.Create(o)
+	}
+}
+
+func (s *Server) write(o object.Object, do func(rest.Request, object.Object) (object.Object, error)) string {
+	s.t.Helper()
+	stored, kind, err := s.toStored(o)
 	if err != nil {
 		s.t.Errorf("tidingstest: %v", err)
 		return ""
 	}
-	version, err := s.store.write(kind, object.KeyOf(o), func(old object.Object) (object.Object, error) { return edit(stored, old) })
+	resource := s.catalog.OfKind(kind)
+	if resource == nil {
+		s.t.Errorf("tidingstest: the server knows no resource of kind %v; declare it with AddResource", kind)
+		return ""
+	}
+	if !resource.BuiltIn {
+		stored.GetObjectKind().SetGroupVersionKind(resource.StorageKind())
+	}
+	stored, err = do(rest.Request{Resource: resource, Namespace: o.GetNamespace(), Name: o.GetName()}, stored)
 	if err != nil {
 		s.t.Errorf("tidingstest: %v", err)
 		return ""
 	}
-	return strconv.FormatUint(version, 10)
+	return stored.GetResourceVersion()
 }
 
 // toStored copies o into the form that the server keeps: the Go type for built-in kinds, unstructured for others.
-func toStored(o object.Object) (object.Object, schema.GroupVersionKind, error) {
-	kinds, _, err := scheme.Scheme.ObjectKinds(o)
-	if _, is := o.(*unstructured.Unstructured); err == nil && !is {
-		return copyOf(o), kinds[0], nil
+func (s *Server) toStored(o object.Object) (object.Object, schema.GroupVersionKind, error) {
+	_, isUnstructured := o.(*unstructured.Unstructured)
+	if kinds, _, err := scheme.Scheme.ObjectKinds(o); err == nil && !isUnstructured {
+		stored := storage.Copy(o)
+		stored.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
+		return stored, kinds[0], nil
 	}
 	kind := o.GetObjectKind().GroupVersionKind()
+	if kind.Empty() && s.options.Scheme != nil {
+		if kinds, _, err := s.options.Scheme.ObjectKinds(o); err == nil {
+			kind = kinds[0]
+		}
+	}
 	if kind.Empty() {
 		return nil, kind, fmt.Errorf("%T %s: set apiVersion and kind, so that the server knows what it is", o, object.KeyOf(o))
 	}
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(copyOf(o))
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o.DeepCopyObject())
 	if err != nil {
 		return nil, kind, err
 	}
+	u := &unstructured.Unstructured{Object: content}
+	u.SetGroupVersionKind(kind)
 	if !scheme.Scheme.Recognizes(kind) {
-		return &unstructured.Unstructured{Object: content}, kind, nil
+		return u, kind, nil
 	}
-	typed, err := scheme.Scheme.New(kind)
+	typed, err := fields.Typed(u, kind)
 	if err != nil {
-		return nil, kind, err
-	}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, typed); err != nil {
 		return nil, kind, err
 	}
 	typed.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
@@ -106,41 +104,52 @@ func toStored(o object.Object) (object.Object, schema.GroupVersionKind, error) {
 
 // Versions returns the resource version of every object of a resource: the truth that a cache must come to equal.
 func (s *Server) Versions(resource schema.GroupVersionResource) map[object.Key]string {
-	s.store.mu.Lock()
-	defer s.store.mu.Unlock()
 	versions := map[object.Key]string{}
-	if c := s.store.resources[resource]; c != nil {
-		for key, o := range c.objects {
-			versions[key] = o.GetResourceVersion()
-		}
+	for _, o := range s.Objects(resource) {
+		versions[object.KeyOf(o)] = o.GetResourceVersion()
 	}
 	return versions
 }
 
+// Objects returns the objects of a resource, ordered as in a list. They must not be changed.
+func (s *Server) Objects(resource schema.GroupVersionResource) []object.Object {
+	r := s.catalog.Get(resource)
+	if r == nil {
+		return nil
+	}
+	list, err := s.store.Collection(r.Storage).List(s.store.Version())
+	if err != nil {
+		return nil
+	}
+	objects := make([]object.Object, len(list.Entries))
+	for i, e := range list.Entries {
+		objects[i] = e.Object
+	}
+	return objects
+}
+
 // ResourceVersion returns the version of the newest change to any resource.
 func (s *Server) ResourceVersion() string {
-	s.store.mu.Lock()
-	defer s.store.mu.Unlock()
-	return strconv.FormatUint(s.store.version, 10)
+	return strconv.FormatUint(s.store.Version(), 10)
 }
 
 // Compact forgets the history up to now: a list or watch from an older version gets 410 Gone, and so does a
 // continue token. What running watches have not been sent yet stays until the next Compact.
-func (s *Server) Compact() {
-	s.store.mu.Lock()
-	defer s.store.mu.Unlock()
-	for _, c := range s.store.resources {
-		c.history = slices.Clone(c.since(c.compacted))
-		c.dropped, c.compacted = c.compacted, s.store.version
-	}
-}
+func (s *Server) Compact() { s.store.Compact() }
 
 // SendBookmarks makes every running watch of a resource send a bookmark now.
 func (s *Server) SendBookmarks(resource schema.GroupVersionResource) {
-	s.store.mu.Lock()
-	defer s.store.mu.Unlock()
-	if c := s.store.resources[resource]; c != nil {
-		c.bookmarks++
-		s.store.wake()
+	if r := s.catalog.Get(resource); r != nil {
+		s.store.Collection(r.Storage).RequestBookmarks()
 	}
 }
+
+// Snapshot is the state of a server at one moment.
+type Snapshot struct{ backup *storage.Backup }
+
+// Snapshot returns the present state: all objects and the resource version, but not the history.
+func (s *Server) Snapshot() Snapshot { return Snapshot{s.store.Backup()} }
+
+// Restore takes the server back to an earlier state, as restoring etcd from a backup does: resource versions that were given
+// out since will be given out again, for other changes. Running watches end.
+func (s *Server) Restore(snapshot Snapshot) { s.store.Restore(snapshot.backup) }

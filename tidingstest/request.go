@@ -1,50 +1,80 @@
 package tidingstest
 
 import (
-	"context"
 	"net/http"
 	"net/url"
-	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/tidings/tidings/object"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // RequestKind says what a request asks for.
 type RequestKind string
 
-// The kinds of requests. A watch that asks for initial events is a WatchList and not a Watch.
+// The kinds of requests. A watch that asks for initial events is a WatchList and not a Watch; an apply is a Patch.
 const (
-	List      RequestKind = "list"
-	Watch     RequestKind = "watch"
-	WatchList RequestKind = "watchlist"
-	Get       RequestKind = "get"
-	// Any stands for all of them where requests are selected.
+	List             RequestKind = "list"
+	Watch            RequestKind = "watch"
+	WatchList        RequestKind = "watchlist"
+	Get              RequestKind = "get"
+	Create           RequestKind = "create"
+	Update           RequestKind = "update"
+	Patch            RequestKind = "patch"
+	Delete           RequestKind = "delete"
+	DeleteCollection RequestKind = "deletecollection"
+	// Any stands for all of the above where requests are selected.
 	Any RequestKind = ""
+	// Write stands for those that change something.
+	Write RequestKind = "write"
+	// Discovery is every request that is not for a resource: API groups, OpenAPI, the version, health. Any does not
+	// include it.
+	Discovery RequestKind = "discovery"
 )
+
+// includes reports whether requests of kind other are selected by k.
+func (k RequestKind) includes(other RequestKind) bool {
+	switch k {
+	case Any:
+		return other != Discovery
+	case Write:
+		return other.writes()
+	default:
+		return k == other
+	}
+}
+
+func (k RequestKind) writes() bool {
+	switch k {
+	case Create, Update, Patch, Delete, DeleteCollection:
+		return true
+	default:
+		return false
+	}
+}
+
+func (k RequestKind) watches() bool { return k == Watch || k == WatchList }
 
 // Request is one request as the server got it.
 type Request struct {
-	Kind      RequestKind
-	Resource  schema.GroupVersionResource
-	Namespace string
-	Name      string // of a Get
-	Query     url.Values
-	Header    http.Header
+	Kind        RequestKind
+	Resource    schema.GroupVersionResource
+	Subresource string // such as "status"
+	Namespace   string
+	Name        string // empty for collections
+	Path        string // as in the URL
+	Query       url.Values
+	Header      http.Header
 	// Received is when it came, by the clock of the bubble if there is one.
 	Received time.Time
 }
 
-// parseRequest reads /api/v1/… and /apis/group/version/… paths; ok is false for others.
-func parseRequest(r *http.Request) (Request, bool) {
-	request := Request{Query: r.URL.Query(), Header: r.Header, Received: time.Now()}
+// noMethod is the kind of a request with a method that its path does not have.
+const noMethod RequestKind = "none"
+
+// parseRequest reads /api/v1/… and /apis/group/version/… paths. Other requests are Discovery.
+func parseRequest(r *http.Request) Request {
+	request := Request{Kind: Discovery, Path: r.URL.Path, Query: r.URL.Query(), Header: r.Header, Received: time.Now()}
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	switch {
 	case len(parts) >= 3 && parts[0] == "api":
@@ -54,21 +84,48 @@ func parseRequest(r *http.Request) (Request, bool) {
 		request.Resource.Group, request.Resource.Version = parts[1], parts[2]
 		parts = parts[3:]
 	default:
-		return request, false
+		return request
 	}
-	if len(parts) >= 3 && parts[0] == "namespaces" {
+	if len(parts) >= 3 && parts[0] == "namespaces" && !namespaceSubresource(parts[2]) {
 		request.Namespace = parts[1]
 		parts = parts[2:]
 	}
 	request.Resource.Resource = parts[0]
-	request.Kind = kindOf(request.Query)
-	if len(parts) == 2 {
-		request.Kind, request.Name = Get, parts[1]
+	if len(parts) > 1 {
+		request.Name = parts[1]
 	}
-	return request, len(parts) <= 2 && r.Method == http.MethodGet
+	if len(parts) > 2 {
+		request.Subresource = strings.Join(parts[2:], "/")
+	}
+	request.Kind = kindOf(r.Method, request)
+	return request
 }
 
-func kindOf(query url.Values) RequestKind {
+func namespaceSubresource(name string) bool { return name == "status" || name == "finalize" }
+
+func kindOf(method string, r Request) RequestKind {
+	single := r.Name != ""
+	switch {
+	case method == http.MethodGet && single && !isTrue(r.Query.Get("watch")):
+		return Get
+	case method == http.MethodGet:
+		return readKind(r.Query)
+	case method == http.MethodPost && (!single || r.Subresource != ""):
+		return Create
+	case method == http.MethodPut && single:
+		return Update
+	case method == http.MethodPatch && single:
+		return Patch
+	case method == http.MethodDelete && single:
+		return Delete
+	case method == http.MethodDelete:
+		return DeleteCollection
+	default:
+		return noMethod
+	}
+}
+
+func readKind(query url.Values) RequestKind {
 	switch {
 	case !isTrue(query.Get("watch")):
 		return List
@@ -80,109 +137,3 @@ func kindOf(query url.Values) RequestKind {
 }
 
 func isTrue(s string) bool { return s == "1" || s == "true" }
-
-// number reads a query parameter that is an unsigned number, 0 if it is missing.
-func (r Request) number(name string) (uint64, error) {
-	s := r.Query.Get(name)
-	if s == "" {
-		return 0, nil
-	}
-	n, err := strconv.ParseUint(s, 10, 63)
-	if err != nil {
-		return 0, apierrors.NewBadRequest(name + ": " + err.Error())
-	}
-	return n, nil
-}
-
-// selection returns what decides whether an object belongs to the request's namespace and selectors.
-func (r Request) selection() (func(object.Object) bool, error) {
-	byLabel, err := labels.Parse(r.Query.Get("labelSelector"))
-	if err != nil {
-		return nil, apierrors.NewBadRequest(err.Error())
-	}
-	byField, err := fields.ParseSelector(r.Query.Get("fieldSelector"))
-	if err != nil {
-		return nil, apierrors.NewBadRequest(err.Error())
-	}
-	for _, requirement := range byField.Requirements() {
-		if f := requirement.Field; f != "metadata.name" && f != "metadata.namespace" {
-			return nil, apierrors.NewBadRequest("field label not supported: " + f)
-		}
-	}
-	return func(o object.Object) bool {
-		return (r.Namespace == "" || r.Namespace == o.GetNamespace()) &&
-			byLabel.Matches(labels.Set(o.GetLabels())) &&
-			byField.Matches(fields.Set{"metadata.name": o.GetName(), "metadata.namespace": o.GetNamespace()})
-	}, nil
-}
-
-// requestLog remembers the requests, and how many watches are open.
-type requestLog struct {
-	mu       sync.Mutex
-	changed  chan struct{} // closed and replaced at every change
-	requests []Request
-	watches  int
-}
-
-func (l *requestLog) init() { l.changed = make(chan struct{}) }
-
-func (l *requestLog) update(f func()) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	f()
-	close(l.changed)
-	l.changed = make(chan struct{})
-}
-
-func (l *requestLog) add(r Request)  { l.update(func() { l.requests = append(l.requests, r) }) }
-func (l *requestLog) watching(n int) { l.update(func() { l.watches += n }) }
-func (l *requestLog) count(kind RequestKind) int {
-	n := 0
-	for _, r := range l.requests {
-		if kind == Any || r.Kind == kind {
-			n++
-		}
-	}
-	return n
-}
-
-// wait waits until the condition, which is called with the lock held, is true.
-func (l *requestLog) wait(ctx context.Context, condition func() bool) error {
-	for {
-		l.mu.Lock()
-		done, changed := condition(), l.changed
-		l.mu.Unlock()
-		if done {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-}
-
-// Requests returns the requests of this kind so far, in the order they came; Any returns all.
-func (s *Server) Requests(kind RequestKind) []Request {
-	s.log.mu.Lock()
-	defer s.log.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(s.log.requests), func(r Request) bool { return kind != Any && r.Kind != kind })
-}
-
-// Count returns how many requests of this kind there were; Any counts all.
-func (s *Server) Count(kind RequestKind) int {
-	s.log.mu.Lock()
-	defer s.log.mu.Unlock()
-	return s.log.count(kind)
-}
-
-// WaitRequests waits until there were at least n requests of this kind since the server was made.
-func (s *Server) WaitRequests(ctx context.Context, kind RequestKind, n int) error {
-	return s.log.wait(ctx, func() bool { return s.log.count(kind) >= n })
-}
-
-// WaitWatches waits until exactly n watches are open. A watch counts once its answer's header is sent.
-func (s *Server) WaitWatches(ctx context.Context, n int) error {
-	return s.log.wait(ctx, func() bool { return s.log.watches == n })
-}

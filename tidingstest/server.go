@@ -7,41 +7,33 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/rest"
+	"github.com/tidings/tidings/tidingstest/internal/api"
+	"github.com/tidings/tidings/tidingstest/internal/crd"
+	"github.com/tidings/tidings/tidingstest/internal/rest"
+	"github.com/tidings/tidings/tidingstest/internal/storage"
+	clientrest "k8s.io/client-go/rest"
 )
 
-// ServerOptions says how a Server works. The zero value is a current server over in-memory connections.
-type ServerOptions struct {
-	// Loopback serves on a TCP port of 127.0.0.1. Without it the connections stay in memory, which also works
-	// inside a synctest bubble.
-	Loopback bool
-	// HTTP2 speaks HTTP/2 without TLS instead of HTTP/1.1.
-	HTTP2 bool
-	// NoWatchList answers 422 to a watch that asks for initial events, as servers did before they knew it.
-	NoWatchList bool
-	// BookmarkInterval is how often a watch gets a bookmark; 0 means every minute.
-	BookmarkInterval time.Duration
-	// WatchTimeout ends a watch that named no timeout; 0 means 30 minutes.
-	WatchTimeout time.Duration
-}
-
-// Server is an API server for tests: a real http.Server that holds objects, answers lists and watches over them
-// as a Kubernetes API server does, and can be told to misbehave (Inject).
+// Server is an API server for tests: a real http.Server that holds objects, answers reads, watches and writes as a
+// Kubernetes API server does, and can be told to misbehave (Inject).
 //
-// It knows every built-in resource of client-go's scheme, answers for them in protobuf or JSON as the client
-// asks, and any custom resource that AddResource declares, in JSON. Its methods may be called from any goroutine.
+// It knows every built-in resource of client-go's clientset, and custom resources that AddResource, ServerOptions.Scheme or
+// a client that creates CustomResourceDefinitions declare. No controllers run, but ServerOptions.GarbageCollector stands in
+// for two of them. Its methods may be called from any goroutine.
 type Server struct {
 	t       testing.TB
 	options ServerOptions
 
-	store  store
-	faults faultQueue
-	log    requestLog
+	catalog  *api.Catalog
+	store    *storage.Store
+	registry *rest.Registry
+	faults   faultQueue
+	log      requestLog
+	token    atomic.Pointer[string] // that requests must carry; nil wants none
 
 	transport *http.Transport
 	handlers  sync.WaitGroup // requests being answered; added to under mu, while listener is not nil
@@ -59,15 +51,11 @@ type Server struct {
 // NewServer starts a server that the test's cleanup stops. The cleanup waits for everything the server started.
 func NewServer(t testing.TB, options ServerOptions) *Server {
 	t.Helper()
-	if options.BookmarkInterval == 0 {
-		options.BookmarkInterval = time.Minute
-	}
-	if options.WatchTimeout == 0 {
-		options.WatchTimeout = 30 * time.Minute
-	}
-	s := &Server{t: t, options: options}
-	s.store.init()
+	options = options.withDefaults()
+	s := &Server{t: t, options: options, catalog: api.NewCatalog(crd.Definitions), store: storage.New(options.History)}
+	s.registry = newRegistry(s)
 	s.log.init()
+	s.addScheme(options.Scheme)
 	s.transport = &http.Transport{DialContext: s.dial}
 	if options.HTTP2 {
 		s.transport.Protocols = new(http.Protocols)
@@ -83,25 +71,14 @@ func NewServer(t testing.TB, options ServerOptions) *Server {
 
 // Config returns what a client needs to reach the server. All clients made from it share one connection pool,
 // which ends with the server.
-func (s *Server) Config() *rest.Config {
+func (s *Server) Config() *clientrest.Config {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	host := "http://server.test"
 	if s.options.Loopback {
 		host = "http://" + s.address
 	}
-	return &rest.Config{Host: host, Transport: s.transport, QPS: -1}
-}
-
-// AddResource makes the server know a custom resource, such as a CRD that gets installed.
-func (s *Server) AddResource(resource schema.GroupVersionResource, kind string) {
-	s.store.addResource(resource, kind)
-}
-
-// RemoveResource makes the server forget a resource, as when its CRD is deleted: its objects are gone, its
-// watches end, and requests get 404. It works for built-in resources too.
-func (s *Server) RemoveResource(resource schema.GroupVersionResource) {
-	s.store.removeResource(resource)
+	return &clientrest.Config{Host: host, Transport: s.transport, QPS: -1}
 }
 
 // Start makes a stopped server accept connections again, with the objects it had.

@@ -191,8 +191,15 @@ func testServerPages(t *testing.T) {
 // get reads a whole answer and reports how it ended.
 func get(t *testing.T, s *Server, path string) (*http.Response, string, error) {
 	t.Helper()
+	return getAs(t, s, path, "")
+}
+
+func getAs(t *testing.T, s *Server, path, accept string) (*http.Response, string, error) {
+	t.Helper()
 	client := must(rest.HTTPClientFor(s.Config()))(t)
-	response, err := client.Get(s.Config().Host + path)
+	request := must(http.NewRequestWithContext(t.Context(), http.MethodGet, s.Config().Host+path, nil))(t)
+	request.Header.Set("Accept", accept)
+	response, err := client.Do(request)
 	if err != nil {
 		return nil, "", err
 	}

@@ -1,125 +1,105 @@
 package tidingstest
 
 import (
-	"context"
+	"cmp"
 	"errors"
+	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/tidings/tidings/object"
+	"github.com/tidings/tidings/tidingstest/internal/storage"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apimachinery/pkg/watch"
 )
 
 // watcher answers one watch.
 type watcher struct {
-	server   *Server
-	body     *body
-	encoder  encoder
-	fault    Fault
-	selected func(object.Object) bool
-	request  Request
+	*exchange
+	sender     sender
+	selected   func(object.Object) bool
+	bookmarked bool // the client takes bookmarks
+	timeout    time.Duration
 
-	collection *collection
+	collection *storage.Collection
 	position   uint64 // version up to which everything has been sent
 	expired    bool   // the version to start from has been compacted
-	bookmarks  int    // of collection.bookmarks, those answered
-	sent       int    // regular events sent
-	ended      <-chan struct{}
-	gone       <-chan struct{}
+	bookmarks  int    // of Tail.Bookmarks, those answered
 }
 
 // errStop ends a watch cleanly.
 var errStop = errors.New("stop")
 
-func (s *Server) serveWatch(ctx context.Context, body *body, request Request, e encoder, fault Fault) error {
-	selected, err := request.selection()
+func (x *exchange) watch() error {
+	options, err := x.listOptions()
 	if err != nil {
-		return err
-	}
-	if err := s.checkWatchList(request); err != nil {
 		return err
 	}
 	w := &watcher{
-		server: s, body: body, encoder: e, fault: fault, selected: selected, request: request,
-		ended: s.ended(), gone: ctx.Done(),
+		exchange: x, selected: x.selection(options), bookmarked: options.AllowWatchBookmarks && !x.fault.NoBookmarks,
+		timeout: x.server.options.WatchTimeout,
 	}
-	initial, err := w.begin()
+	w.sender = sender{exchange: x}
+	if seconds := options.TimeoutSeconds; seconds != nil && *seconds > 0 {
+		w.timeout = time.Duration(*seconds) * time.Second
+	}
+	initial, err := w.begin(options)
 	if err != nil {
 		return err
 	}
-	if err := body.start(e.contentType(true)); err != nil {
+	if err := x.body.start(200, x.encoder.contentType(true)); err != nil {
 		return err
 	}
-	s.log.watching(1)
-	defer s.log.watching(-1)
-	err = w.run(initial)
-	if err == errStop {
-		return nil
+	x.server.log.watching(1)
+	defer x.server.log.watching(-1)
+	if err := w.run(initial); err != errStop {
+		return err
 	}
-	return err
-}
-
-// checkWatchList refuses a watch with initial events as real servers do.
-func (s *Server) checkWatchList(r Request) error {
-	path := field.NewPath("sendInitialEvents")
-	var problem *field.Error
-	switch {
-	case r.Kind != WatchList:
-		return nil
-	case s.options.NoWatchList:
-		problem = field.Forbidden(path, "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled")
-	case r.Query.Get("resourceVersionMatch") != string(metav1.ResourceVersionMatchNotOlderThan):
-		problem = field.Forbidden(path, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
-	default:
-		return nil
-	}
-	return apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "", field.ErrorList{problem})
+	return nil
 }
 
 // begin finds where the watch starts, and the objects to send as its initial events. They are nil for a watch
 // that starts from a version.
-func (w *watcher) begin() ([]object.Object, error) {
-	version, err := w.request.number("resourceVersion")
+func (w *watcher) begin(options *internalversion.ListOptions) ([]storage.Entry, error) {
+	version, err := parseVersion(options.ResourceVersion)
 	if err != nil {
 		return nil, err
 	}
-	store := &w.server.store
-	store.mu.Lock()
-	defer store.mu.Unlock()
-	v, ok := store.view(w.request.Resource)
-	if !ok {
-		return nil, errCut // it was removed in between
-	}
-	w.collection, w.bookmarks, w.position = v.collection, v.collection.bookmarks, v.version
-	w.expired = w.request.Kind == Watch && version != 0 && version < v.collection.compacted
-	switch {
-	case w.request.Kind == WatchList && version > v.version:
-		return nil, tooLarge(version, v.version)
-	case w.request.Kind == WatchList || version == 0:
-		return v.collection.at(v.version), nil
-	default:
-		w.position = version
+	w.collection = w.exchange.collection()
+	all := w.request.Kind == WatchList || version == 0 && options.SendInitialEvents == nil
+	if !all {
+		w.position = cmp.Or(version, w.now())
+		w.expired = w.collection.Compacted(w.position)
+		w.bookmarks = w.collection.After(w.position).Bookmarks
 		return nil, nil
 	}
+	if err := w.waitUntilFresh(version); err != nil {
+		return nil, err
+	}
+	w.position = w.now()
+	list, err := w.collection.List(w.position)
+	if err != nil {
+		return nil, errCut // it was removed in between
+	}
+	w.bookmarks = w.collection.After(w.position).Bookmarks
+	return list.Entries, nil
 }
 
-func (w *watcher) run(initial []object.Object) error {
+func (w *watcher) run(initial []storage.Entry) error {
 	if w.expired {
 		return w.expire()
 	}
-	if err := w.misbehave(); err != nil {
+	if err := w.sender.misbehave(); err != nil {
 		return err
 	}
-	for _, o := range initial {
-		if !w.selected(o) {
+	for _, e := range initial {
+		if !w.selected(e.Object) {
 			continue
 		}
-		if err := w.send(watch.Added, o); err != nil {
+		if err := w.sender.send(watch.Added, e.Object); err != nil {
 			return err
 		}
 	}
@@ -133,10 +113,11 @@ func (w *watcher) run(initial []object.Object) error {
 
 // follow sends changes as they come, and bookmarks, until the watch ends.
 func (w *watcher) follow() error {
-	timeout := time.NewTimer(w.timeout())
+	timeout := time.NewTimer(w.timeout)
 	defer timeout.Stop()
 	bookmark := time.NewTicker(w.server.options.BookmarkInterval)
 	defer bookmark.Stop()
+	ended := w.server.ended()
 	for {
 		changed, err := w.catchUp()
 		if err != nil {
@@ -145,12 +126,14 @@ func (w *watcher) follow() error {
 		select {
 		case <-changed:
 		case <-bookmark.C:
-			err = w.sendBookmark(false)
+			if _, err = w.catchUp(); err == nil {
+				err = w.sendBookmark(false)
+			}
 		case <-timeout.C:
-			return w.sendBookmark(false)
-		case <-w.gone:
+			return errors.Join(w.sendBookmark(false), w.sender.flush())
+		case <-w.r.Context().Done():
 			return errCut
-		case <-w.ended:
+		case <-ended:
 			return errCut
 		}
 		if err != nil {
@@ -161,89 +144,165 @@ func (w *watcher) follow() error {
 
 // catchUp sends what has changed since the last call. The channel is closed at the next change.
 func (w *watcher) catchUp() (<-chan struct{}, error) {
-	store := &w.server.store
-	store.mu.Lock()
-	changed, version := store.changed, store.version
-	changes, compacted := w.collection.since(w.position), w.position < w.collection.dropped
-	removed, bookmarks := w.collection.removed, w.collection.bookmarks
-	store.mu.Unlock()
-
-	if compacted {
+	tail := w.collection.After(w.position)
+	if tail.Lost {
 		return nil, w.expire()
 	}
-	for _, c := range changes {
-		t, o := c.event(w.selected)
-		w.position = c.version
+	shown := tail.Version - min(uint64(w.fault.Lag), tail.Version-w.position)
+	for _, c := range tail.Changes {
+		if c.Version > shown {
+			break
+		}
+		w.position = c.Version
+		t, o := event(c, w.selected)
 		if o == nil {
 			continue
 		}
-		if err := w.send(t, o); err != nil {
+		if err := w.sender.send(t, o); err != nil {
 			return nil, err
 		}
 	}
-	w.position = version
-	if bookmarks != w.bookmarks {
-		w.bookmarks = bookmarks
+	w.position = max(w.position, shown)
+	if tail.Bookmarks != w.bookmarks {
+		w.bookmarks = tail.Bookmarks
 		if err := w.sendBookmark(false); err != nil {
 			return nil, err
 		}
 	}
-	if removed {
+	if tail.Closed {
 		return nil, errStop
 	}
-	return changed, nil
+	return tail.Changed, nil
 }
 
-func (w *watcher) send(t watch.EventType, o runtime.Object) error {
-	if err := w.sendRaw(RawEvent{Type: t, Object: o}); err != nil {
-		return err
+// event turns a change into what a watch with this selection sees of it, which may be nothing.
+func event(c storage.Change, selected func(object.Object) bool) (watch.EventType, object.Object) {
+	was := c.Before != nil && selected(c.Before)
+	is := c.After != nil && selected(c.After)
+	switch {
+	case is && was:
+		return watch.Modified, c.After
+	case is:
+		return watch.Added, c.After
+	case was && c.After == nil:
+		return watch.Deleted, c.Final
+	case was:
+		return watch.Deleted, storage.At(c.Before, c.Version)
+	default:
+		return "", nil
 	}
-	w.sent++
-	return w.misbehave()
-}
-
-func (w *watcher) sendRaw(e RawEvent) error {
-	data := e.Raw
-	if data == nil {
-		var err error
-		if data, err = w.encoder.event(e.Type, e.Object); err != nil {
-			w.server.t.Errorf("tidingstest: cannot encode event: %v", err)
-			return errCut
-		}
-	}
-	return w.body.write(data)
 }
 
 func (w *watcher) sendBookmark(initialEventsEnd bool) error {
-	if !isTrue(w.request.Query.Get("allowWatchBookmarks")) {
+	if !w.bookmarked {
 		return nil
 	}
 	o, err := w.encoder.bookmark(strconv.FormatUint(w.position, 10), initialEventsEnd)
 	if err != nil {
 		return err
 	}
-	return w.send(watch.Bookmark, o)
+	return w.sender.send(watch.Bookmark, o)
 }
 
-// misbehave does what the fault says for the present number of sent events.
-func (w *watcher) misbehave() error {
-	if w.sent != w.fault.After {
+// expire ends the watch as a real server does when the version to start from is too old.
+func (w *watcher) expire() error {
+	text := fmt.Sprintf("too old resource version: %d (%d)", w.position, w.collection.Oldest())
+	if err := w.sender.sendRaw(ErrorEvent(apierrors.NewResourceExpired(text))); err != nil {
+		return err
+	}
+	return errStop
+}
+
+// sender sends the events of a watch, and does to them what the fault says.
+type sender struct {
+	*exchange
+	sent int // regular events
+	held []RawEvent
+}
+
+func (s *sender) send(t watch.EventType, o runtime.Object) error {
+	event := RawEvent{Type: t, Object: o}
+	if s.fault.Reorder && t != watch.Bookmark && len(s.held) == 0 {
+		s.held = append(s.held, event)
 		return nil
 	}
-	for _, e := range w.fault.Events {
-		if err := w.sendRaw(e); err != nil {
+	events := append([]RawEvent{event}, s.held...)
+	if t == watch.Bookmark {
+		slices.Reverse(events) // a bookmark stays behind what it covers
+	}
+	s.held = nil
+	for _, e := range events {
+		if err := s.sendOne(e); err != nil {
 			return err
 		}
 	}
-	switch w.fault.End {
+	return nil
+}
+
+// flush sends an event that was held back.
+func (s *sender) flush() error {
+	held := s.held
+	s.held = nil
+	for _, e := range held {
+		if err := s.sendOne(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *sender) sendOne(e RawEvent) error {
+	if s.sent == s.fault.After {
+		if err := s.breakOff(e); err != nil {
+			return err
+		}
+	}
+	if err := s.sendRaw(e); err != nil {
+		return err
+	}
+	if s.fault.Duplicate {
+		if err := s.sendRaw(e); err != nil {
+			return err
+		}
+	}
+	s.sent++
+	return s.misbehave()
+}
+
+func (s *sender) sendRaw(e RawEvent) error {
+	if e.Giant > 0 {
+		return s.sendGiant(e.Giant)
+	}
+	data := e.Raw
+	if data == nil {
+		var err error
+		if data, err = s.encoder.event(e.Type, e.Object); err != nil {
+			s.server.t.Errorf("tidingstest: cannot encode event: %v", err)
+			return errCut
+		}
+	}
+	return s.body.write(data)
+}
+
+// misbehave does what the fault says for the present number of sent events.
+func (s *sender) misbehave() error {
+	if s.sent != s.fault.After {
+		return nil
+	}
+	for _, e := range s.fault.Events {
+		if err := s.sendRaw(e); err != nil {
+			return err
+		}
+	}
+	switch s.fault.End {
 	case Close:
 		return errStop
 	case Cut:
 		return errCut
 	case Stall:
 		select {
-		case <-w.gone:
-		case <-w.ended:
+		case <-s.r.Context().Done():
+		case <-s.server.ended():
 		}
 		return errCut
 	default:
@@ -251,18 +310,20 @@ func (w *watcher) misbehave() error {
 	}
 }
 
-// expire ends the watch as a real server does when the version to start from is too old.
-func (w *watcher) expire() error {
-	if err := w.sendRaw(ErrorEvent(apierrors.NewResourceExpired("too old resource version: " + strconv.FormatUint(w.position, 10)))); err != nil {
+// breakOff sends the first half of an event if the fault ends the watch inside of it.
+func (s *sender) breakOff(e RawEvent) error {
+	if s.fault.End != CutInside && s.fault.End != Truncate {
+		return nil
+	}
+	data, err := s.encoder.event(e.Type, e.Object)
+	if err != nil {
+		return errCut
+	}
+	if err := s.body.write(data[:len(data)/2]); err != nil {
 		return err
 	}
-	return errStop
-}
-
-func (w *watcher) timeout() time.Duration {
-	seconds, err := w.request.number("timeoutSeconds")
-	if err != nil || seconds == 0 {
-		return w.server.options.WatchTimeout
+	if s.fault.End == Truncate {
+		return errStop
 	}
-	return time.Duration(seconds) * time.Second
+	return errCut
 }

@@ -30,9 +30,9 @@ func TestRecorderNotesBrokenPromises(t *testing.T) {
 		want   string // empty if all is well
 		deltas []delta
 	}{
-		{"", []delta{{Type: object.Bookmark}, added, {Type: object.Updated, Key: key, Object: at("6"), Old: at("5")},
+		{"", []delta{added, {Type: object.Updated, Key: key, Object: at("6"), Old: at("5")},
 			{Type: object.Sync, Key: key, Object: at("6"), Old: at("6")}, deleted, {Type: object.Added, Key: key, Object: at("8")},
-			{Type: object.Replaced, Key: key, Object: at("9")}}},
+			{Type: object.Replaced, Key: key, Object: at("9"), Old: at("8")}}},
 		{"added before", []delta{added, added}},
 		{"never added", []delta{{Type: object.Updated, Key: key, Object: at("6"), Old: at("5")}}},
 		{"never added", []delta{deleted}},
@@ -67,7 +67,7 @@ func TestRecorderNotesBrokenPromises(t *testing.T) {
 func TestRecorderNotesOverlap(t *testing.T) {
 	var r Recorder[*corev1.Pod]
 	r.inside.Store(true) // another Delta is running
-	r.Delta(delta{Type: object.Bookmark})
+	r.Delta(delta{Type: object.Added, Key: key, Object: at("5")})
 	if err := r.Err(); err == nil || !strings.Contains(err.Error(), "while another") {
 		t.Errorf("got %v", err)
 	}

@@ -1,0 +1,130 @@
+package tidingstest
+
+import (
+	"compress/gzip"
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// dripBytes is how much of an answer is sent at a time when it drips.
+const dripBytes = 16
+
+// body is the body of one answer, written through the request's fault.
+type body struct {
+	w       http.ResponseWriter
+	ctx     context.Context
+	ended   <-chan struct{} // of the server
+	zip     *gzip.Writer    // nil without compression
+	started bool
+	drip    time.Duration
+	left    int // bytes until the cut, if cut is set
+	cut     bool
+}
+
+func newBody(w http.ResponseWriter, r *http.Request, fault Fault, ended <-chan struct{}) *body {
+	b := &body{w: w, ctx: r.Context(), ended: ended, drip: fault.Drip, left: fault.CutAfterBytes, cut: fault.CutAfterBytes > 0}
+	if fault.Gzip && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		b.zip = gzip.NewWriter(writerFunc(b.writePlain))
+	}
+	return b
+}
+
+// start sends the header.
+func (b *body) start(code int, contentType string) error {
+	b.started = true
+	b.w.Header().Set("Content-Type", contentType)
+	if b.zip != nil {
+		b.w.Header().Set("Content-Encoding", "gzip")
+	}
+	b.w.WriteHeader(code)
+	return b.flush()
+}
+
+func (b *body) flush() error { return http.NewResponseController(b.w).Flush() }
+
+// write sends data at once, with compression as a gzip member of its own.
+func (b *body) write(data []byte) error {
+	if b.zip == nil {
+		if _, err := b.writePlain(data); err != nil {
+			return err
+		}
+		return b.flush()
+	}
+	if _, err := b.zip.Write(data); err != nil {
+		return err
+	}
+	if err := b.zip.Close(); err != nil {
+		return err
+	}
+	b.zip.Reset(writerFunc(b.writePlain))
+	return b.flush()
+}
+
+func (b *body) writePlain(data []byte) (int, error) {
+	if b.drip == 0 {
+		return b.writeUntilCut(data)
+	}
+	written := 0
+	for written < len(data) {
+		if !b.pause() {
+			return written, errCut
+		}
+		n, err := b.writeUntilCut(data[written:min(written+dripBytes, len(data))])
+		written += n
+		if err == nil {
+			err = b.flush()
+		}
+		if err != nil {
+			return written, err
+		}
+	}
+	return written, nil
+}
+
+// pause waits for the next drop.
+func (b *body) pause() bool {
+	timer := time.NewTimer(b.drip)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-b.ctx.Done():
+	case <-b.ended:
+	}
+	return false
+}
+
+func (b *body) writeUntilCut(data []byte) (int, error) {
+	if !b.cut || len(data) < b.left {
+		b.left -= len(data)
+		return b.w.Write(data)
+	}
+	n, err := b.w.Write(data[:b.left])
+	if err == nil {
+		err = errors.Join(errCut, b.flush())
+	}
+	b.left = 0
+	return n, err
+}
+
+// writeObject answers with one object.
+func (b *body) writeObject(e encoder, code int, o runtime.Object) error {
+	data, err := e.encode(o)
+	if err != nil {
+		return apierrors.NewInternalError(err)
+	}
+	if err := b.start(code, e.contentType(false)); err != nil {
+		return err
+	}
+	return b.write(data)
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }

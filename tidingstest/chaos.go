@@ -1,0 +1,239 @@
+package tidingstest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Chaos chooses faults by a seed. What a request gets depends on nothing but the seed, the kind of the request, its resource,
+// and how many of that kind and resource came before, so that a run can be repeated.
+type Chaos struct {
+	Seed uint64
+	// Share is the share of requests that get a fault, between 0 and 1; 0 means 0.1.
+	Share float64
+	// MaxDelay bounds how long a fault delays an answer, and how long an incident of Disturb takes; 0 means 2 seconds.
+	MaxDelay time.Duration
+	// Interval is how far apart the incidents of Disturb are on average; 0 means 10 seconds.
+	Interval time.Duration
+	// Hostile adds what no correct server does: silence without end, garbage, giant frames, and events that come twice or in
+	// the wrong order.
+	Hostile bool
+}
+
+const (
+	defaultShare    = 0.1
+	defaultMaxDelay = 2 * time.Second
+	defaultInterval = 10 * time.Second
+)
+
+func (c Chaos) withDefaults() Chaos {
+	if c.Share == 0 {
+		c.Share = defaultShare
+	}
+	if c.MaxDelay == 0 {
+		c.MaxDelay = defaultMaxDelay
+	}
+	if c.Interval == 0 {
+		c.Interval = defaultInterval
+	}
+	return c
+}
+
+// Fault returns the fault for the n-th request, counted from 0, of a kind and resource. ok is false if it goes well.
+func (c Chaos) Fault(kind RequestKind, resource schema.GroupVersionResource, n int) (fault Fault, ok bool) {
+	c = c.withDefaults()
+	hash := fnv.New64a()
+	fmt.Fprintln(hash, kind, resource, n)
+	random := rand.New(rand.NewPCG(c.Seed, hash.Sum64()))
+	if random.Float64() >= c.Share {
+		return Fault{}, false
+	}
+	choices := append([]choice{}, anyFaults...)
+	switch {
+	case kind.writes():
+		choices = append(choices, writeFaults...)
+	case kind.watches():
+		choices = append(choices, watchFaults...)
+	default:
+		choices = append(choices, readFaults...)
+	}
+	if c.Hostile && kind.watches() {
+		choices = append(choices, hostileFaults...)
+	}
+	return choices[random.IntN(len(choices))](random, c), true
+}
+
+// choice makes one sort of fault.
+type choice func(*rand.Rand, Chaos) Fault
+
+func delay(r *rand.Rand, c Chaos) time.Duration { return time.Duration(r.Int64N(int64(c.MaxDelay))) }
+
+var errChaos = errors.New("chaos")
+
+func randomError(r *rand.Rand) apierrors.APIStatus {
+	resource := schema.GroupResource{Resource: "chaos"}
+	switch r.IntN(6) {
+	case 0:
+		return apierrors.NewTooManyRequests("chaos", 1+r.IntN(2))
+	case 1:
+		return apierrors.NewInternalError(errChaos)
+	case 2:
+		return apierrors.NewServiceUnavailable("chaos")
+	case 3:
+		return apierrors.NewUnauthorized("chaos")
+	case 4:
+		return apierrors.NewForbidden(resource, "", errChaos)
+	default:
+		return apierrors.NewServerTimeout(resource, "chaos", 1)
+	}
+}
+
+var anyFaults = []choice{
+	func(r *rand.Rand, c Chaos) Fault { return Fault{Delay: delay(r, c)} },
+	func(r *rand.Rand, c Chaos) Fault { return Fault{Delay: delay(r, c), HangUp: true} },
+	func(r *rand.Rand, _ Chaos) Fault { return Fault{Err: randomError(r)} },
+	func(r *rand.Rand, _ Chaos) Fault { return Fault{Err: randomError(r)} },
+	func(r *rand.Rand, _ Chaos) Fault { return Fault{CutAfterBytes: 1 + r.IntN(2000)} },
+	func(*rand.Rand, Chaos) Fault {
+		return Fault{Answer: &Answer{Code: 502, ContentType: "text/html", Body: []byte("<html>bad gateway</html>")}}
+	},
+}
+
+var writeFaults = []choice{
+	func(*rand.Rand, Chaos) Fault { return Fault{HangUp: true, Applied: true} },
+	func(r *rand.Rand, _ Chaos) Fault { return Fault{Err: randomError(r), Applied: true} },
+	func(*rand.Rand, Chaos) Fault {
+		return Fault{Err: apierrors.NewConflict(schema.GroupResource{Resource: "chaos"}, "", errChaos)}
+	},
+}
+
+// Answers are compressed for reads only: real servers do not compress watches, and stopping one that is would block many
+// clients (see Fault.Gzip).
+var readFaults = []choice{
+	func(*rand.Rand, Chaos) Fault { return Fault{Gzip: true} },
+	func(r *rand.Rand, _ Chaos) Fault { return Fault{Gzip: true, CutAfterBytes: 1 + r.IntN(300)} },
+	func(r *rand.Rand, _ Chaos) Fault { return Fault{Lag: 1 + r.IntN(20)} },
+	func(r *rand.Rand, _ Chaos) Fault {
+		return Fault{Drip: time.Millisecond, CutAfterBytes: 1 + r.IntN(5000)}
+	},
+	func(*rand.Rand, Chaos) Fault { return Fault{Err: apierrors.NewResourceExpired("chaos")} },
+}
+
+var watchFaults = []choice{
+	func(r *rand.Rand, _ Chaos) Fault { return Fault{After: r.IntN(20), End: Close} },
+	func(r *rand.Rand, _ Chaos) Fault { return Fault{After: r.IntN(20), End: Cut} },
+	func(r *rand.Rand, _ Chaos) Fault { return Fault{After: r.IntN(20), End: CutInside} },
+	func(r *rand.Rand, _ Chaos) Fault { return Fault{After: r.IntN(20), End: Truncate} },
+	func(r *rand.Rand, _ Chaos) Fault {
+		return Fault{After: r.IntN(20), Events: []RawEvent{ErrorEvent(randomError(r))}, End: Close}
+	},
+	func(r *rand.Rand, _ Chaos) Fault {
+		return Fault{After: r.IntN(20), Events: []RawEvent{ErrorEvent(apierrors.NewResourceExpired("chaos"))}, End: Close}
+	},
+	func(r *rand.Rand, _ Chaos) Fault { return Fault{NoBookmarks: true, After: 1 + r.IntN(20), End: Close} },
+	func(r *rand.Rand, _ Chaos) Fault {
+		return Fault{NoInitialEventsEnd: true, After: 1 + r.IntN(20), End: Close}
+	},
+	func(r *rand.Rand, _ Chaos) Fault { return Fault{Lag: 1 + r.IntN(20), After: r.IntN(20), End: Cut} },
+}
+
+var hostileFaults = []choice{
+	func(r *rand.Rand, _ Chaos) Fault { return Fault{After: r.IntN(20), End: Stall} },
+	func(*rand.Rand, Chaos) Fault { return Fault{Duplicate: true} },
+	func(*rand.Rand, Chaos) Fault { return Fault{Reorder: true} },
+	func(r *rand.Rand, _ Chaos) Fault {
+		return Fault{After: r.IntN(20), Events: []RawEvent{{Raw: []byte("\x00\x00\x00\x05garbage{]\n")}}, End: Close}
+	},
+	func(r *rand.Rand, _ Chaos) Fault {
+		return Fault{After: r.IntN(20), Events: []RawEvent{{Giant: 17 << 20}}, End: Close}
+	},
+}
+
+// randomFaults hands out the faults of a Chaos to the requests of a server.
+type randomFaults struct {
+	chaos Chaos
+	kind  RequestKind
+	seen  map[seenKey]int
+}
+
+type seenKey struct {
+	kind     RequestKind
+	resource schema.GroupVersionResource
+}
+
+func (f *randomFaults) take(r Request) (Fault, bool) {
+	if !f.kind.includes(r.Kind) {
+		return Fault{}, false
+	}
+	key := seenKey{r.Kind, r.Resource}
+	n := f.seen[key]
+	f.seen[key]++
+	return f.chaos.Fault(r.Kind, r.Resource, n)
+}
+
+// InjectRandom gives requests of this kind random faults, after those of Inject and InjectAlways, until ClearFaults.
+func (s *Server) InjectRandom(kind RequestKind, chaos Chaos) {
+	s.faults.update(func() {
+		s.faults.random = append(s.faults.random, &randomFaults{chaos: chaos, kind: kind, seen: map[seenKey]int{}})
+	})
+}
+
+// Disturb lets something happen to the whole server now and then, until ctx ends, and returns what it was: connections break,
+// the server restarts, forgets its history, refuses everything for a while, or shows old data. In the end the server is well.
+func (s *Server) Disturb(ctx context.Context, chaos Chaos) (incidents []string) {
+	chaos = chaos.withDefaults()
+	random := rand.New(rand.NewPCG(chaos.Seed, 0))
+	for wait(ctx, time.Duration(random.Int64N(2*int64(chaos.Interval)))) {
+		incidents = append(incidents, s.incident(ctx, random, delay(random, chaos)))
+	}
+	return incidents
+}
+
+func (s *Server) incident(ctx context.Context, random *rand.Rand, d time.Duration) string {
+	switch random.IntN(7) {
+	case 0:
+		s.BreakConnections()
+		return "broke connections"
+	case 1:
+		s.Stop()
+		wait(ctx, d)
+		s.Start()
+		return fmt.Sprintf("down for %v", d)
+	case 2:
+		s.Compact()
+		return "compacted"
+	case 3:
+		s.Compact()
+		s.BreakConnections()
+		return "compacted and broke connections"
+	case 4:
+		s.InjectFor(d, Any, Fault{Err: apierrors.NewServiceUnavailable("chaos")})
+		return fmt.Sprintf("unavailable for %v", d)
+	case 5:
+		s.InjectFor(d, Any, Fault{Err: apierrors.NewForbidden(schema.GroupResource{Resource: "chaos"}, "", errChaos)})
+		return fmt.Sprintf("forbidden for %v", d)
+	default:
+		lag := 1 + random.IntN(20)
+		s.InjectFor(d, List, Fault{Lag: lag})
+		return fmt.Sprintf("lists lag by %d changes for %v", lag, d)
+	}
+}
+
+// wait reports whether the time passed before ctx ended.
+func wait(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

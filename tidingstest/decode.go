@@ -1,0 +1,276 @@
+package tidingstest
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+
+	"github.com/tidings/tidings/object"
+	"github.com/tidings/tidings/tidingstest/internal/rest"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metascheme "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	kubejson "k8s.io/apimachinery/pkg/runtime/serializer/json"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+	"k8s.io/client-go/kubernetes/scheme"
+	kjson "sigs.k8s.io/json"
+	"sigs.k8s.io/yaml"
+)
+
+// maxRequestBytes limits the body of a request, as in a real server.
+const maxRequestBytes = 3 << 20
+
+// readBody reads the body of a request.
+func (x *exchange) readBody() ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(x.r.Body, maxRequestBytes+1))
+	switch {
+	case err != nil:
+		return nil, errCut
+	case len(data) > maxRequestBytes:
+		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", maxRequestBytes))
+	}
+	return data, nil
+}
+
+// bodyType returns the media type of the body, JSON if there is none. protobuf says whether that is possible here.
+func (x *exchange) bodyType(protobuf bool) (string, error) {
+	media := x.r.Header.Get("Content-Type")
+	if media == "" {
+		return jsonType, nil
+	}
+	media, _, err := mime.ParseMediaType(media)
+	if err == nil && (media == jsonType || media == yamlType || media == protobufType && protobuf) {
+		return media, nil
+	}
+	return "", unsupportedMedia(mediaTypes)
+}
+
+func unsupportedMedia(accepted string) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusUnsupportedMediaType, Reason: metav1.StatusReasonUnsupportedMediaType,
+		Message: "the body of the request was in an unknown format - accepted media types include: " + accepted,
+	}}
+}
+
+// validation is what a client wants of fields that the server does not know.
+type validation string
+
+func (v validation) strict() bool { return v == metav1.FieldValidationStrict }
+func (v validation) ignore() bool { return v == metav1.FieldValidationIgnore }
+
+// problems warns of unknown and duplicate fields, or ignores them. With strict validation it returns false.
+func (x *exchange) problems(v validation, problems []error) bool {
+	if len(problems) > 0 && v.strict() {
+		return false
+	}
+	if !v.ignore() {
+		for _, p := range problems {
+			x.warn(p.Error())
+		}
+	}
+	return true
+}
+
+// warn adds a warning to the answer, if that has not begun.
+func (x *exchange) warn(text string) {
+	x.w.Header().Add("Warning", fmt.Sprintf("299 - %q", text))
+}
+
+// decodeObject reads the object in the body, which must be of the resource's kind.
+func (x *exchange) decodeObject(v validation) (object.Object, error) {
+	kind := x.resource.GroupVersionKind()
+	media, err := x.bodyType(x.resource.BuiltIn)
+	if err != nil {
+		return nil, err
+	}
+	data, err := x.readBody()
+	if err != nil {
+		return nil, err
+	}
+	if !x.resource.BuiltIn {
+		return x.decodeCustom(data, media, v)
+	}
+	o, err := x.decodeBuiltIn(data, media, kind, rest.NewObject(x.resource), v)
+	if err != nil {
+		return nil, err
+	}
+	o.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
+	return o.(object.Object), nil
+}
+
+// decodeBuiltIn reads an object of a kind of client-go's scheme.
+func (x *exchange) decodeBuiltIn(data []byte, media string, kind schema.GroupVersionKind, into runtime.Object, v validation) (runtime.Object, error) {
+	o, got, err := serializer(media).Decode(data, &kind, into)
+	if strict, ok := runtime.AsStrictDecodingError(err); ok && o != nil {
+		if x.problems(v, strict.Errors()) {
+			err = nil
+		}
+	}
+	switch {
+	case err != nil && got != nil && got.Kind != "":
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", got.Kind, got.Version, kind.Kind, err))
+	case err != nil:
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("the object provided is unrecognized (must be of type %s): %v (%s)", kind.Kind, err, summary(data)))
+	case got.Kind != kind.Kind:
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: converting (%s.%s) to (%s.%s): unknown conversion",
+			got.Kind, got.Version, kind.Kind, got.Version, got.Kind, kind.Group, kind.Kind))
+	case got.GroupVersion() != kind.GroupVersion():
+		return nil, wrongVersion(got.GroupVersion(), kind.GroupVersion())
+	}
+	return o, nil
+}
+
+func wrongVersion(got, want schema.GroupVersion) error {
+	return apierrors.NewBadRequest(fmt.Sprintf("the API version in the data (%s) does not match the expected API version (%s)", got, want))
+}
+
+func serializer(media string) runtime.Decoder {
+	if media == protobufType {
+		return protobuf.NewSerializer(scheme.Scheme, scheme.Scheme)
+	}
+	return kubejson.NewSerializerWithOptions(kubejson.DefaultMetaFactory, scheme.Scheme, scheme.Scheme,
+		kubejson.SerializerOptions{Yaml: media == yamlType, Strict: true})
+}
+
+func summary(data []byte) string {
+	const length = 30
+	switch short := data[:min(len(data), length)]; {
+	case len(data) == 0:
+		return "<empty>"
+	case data[0] != '{':
+		return hex.EncodeToString(short) + ending(len(data) > length)
+	default:
+		return string(short) + ending(len(data) > length)
+	}
+}
+
+func ending(cut bool) string {
+	if cut {
+		return " ..."
+	}
+	return ""
+}
+
+// decodeCustom reads an object of a custom resource.
+func (x *exchange) decodeCustom(data []byte, media string, v validation) (object.Object, error) {
+	var err error
+	if media == yamlType {
+		if data, err = yaml.YAMLToJSON(data); err != nil {
+			return nil, apierrors.NewBadRequest("error decoding YAML: " + err.Error())
+		}
+	}
+	var content map[string]any
+	duplicates, err := kjson.UnmarshalStrict(data, &content)
+	if err != nil {
+		return nil, x.unrecognized(err, data)
+	}
+	if !x.problems(v, duplicates) {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v",
+			x.resource.Kind, x.resource.Version, x.resource.Kind, runtime.NewStrictDecodingError(duplicates)))
+	}
+	u := &unstructured.Unstructured{Object: content}
+	if u.GetKind() == "" {
+		return nil, x.unrecognized(runtime.NewMissingKindErr(string(data)), data)
+	}
+	if err := x.checkCustom(u); err != nil {
+		return nil, err
+	}
+	return u, x.fit(u, v)
+}
+
+func (x *exchange) unrecognized(err error, data []byte) error {
+	return apierrors.NewBadRequest(fmt.Sprintf("the object provided is unrecognized (must be of type %s): %v (%s)", x.resource.Kind, err, summary(data)))
+}
+
+// fit drops what the schema of a custom object does not have, and sets what it has defaults for.
+func (x *exchange) fit(u *unstructured.Unstructured, v validation) error {
+	if x.resource.Structure == nil {
+		return nil
+	}
+	var problems []error
+	for _, path := range x.resource.Structure.Prune(u.Object) {
+		problems = append(problems, fmt.Errorf("unknown field %q", path))
+	}
+	if !x.problems(v, problems) {
+		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v",
+			x.resource.Kind, x.resource.Version, x.resource.Kind, runtime.NewStrictDecodingError(problems)))
+	}
+	x.resource.Structure.Default(u.Object)
+	return nil
+}
+
+// checkCustom checks the parts of a custom object that all objects have.
+func (x *exchange) checkCustom(u *unstructured.Unstructured) error {
+	if u.Object == nil || u.GetKind() == "" {
+		return apierrors.NewBadRequest(runtime.NewMissingKindErr("the object").Error())
+	}
+	want := x.resource.GroupVersionKind()
+	switch got := u.GroupVersionKind(); {
+	case got.GroupVersion() != want.GroupVersion():
+		return wrongVersion(got.GroupVersion(), want.GroupVersion())
+	case got.Kind != want.Kind:
+		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s", got.Kind, got.Version, want.Kind))
+	}
+	if err := cleanMetadata(u); err != nil {
+		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", want.Kind, want.Version, want.Kind, err))
+	}
+	return nil
+}
+
+// cleanMetadata refuses metadata of the wrong types, and drops fields that metadata does not have.
+func cleanMetadata(u *unstructured.Unstructured) error {
+	data, err := json.Marshal(u.Object["metadata"])
+	if err != nil {
+		return err
+	}
+	var clean metav1.ObjectMeta
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, &clean); err != nil {
+		return err
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&clean)
+	if err != nil {
+		return err
+	}
+	if content["creationTimestamp"] == nil {
+		delete(content, "creationTimestamp")
+	}
+	u.Object["metadata"] = content
+	return nil
+}
+
+// deleteOptions reads the options of a deletion from the body or, if there is none, from the URL.
+func (x *exchange) deleteOptions() (*metav1.DeleteOptions, error) {
+	options := &metav1.DeleteOptions{}
+	data, err := x.readBody()
+	if err != nil {
+		return nil, err
+	}
+	if len(data) == 0 {
+		err := x.decodeQuery(options)
+		return options, err
+	}
+	media, err := x.bodyType(true)
+	if err != nil {
+		return nil, err
+	}
+	info, ok := runtime.SerializerInfoForMediaType(metascheme.Codecs.SupportedMediaTypes(), media)
+	if !ok {
+		return nil, apierrors.NewInternalError(errors.New("no serializer for " + media))
+	}
+	kind := metav1.SchemeGroupVersion.WithKind("DeleteOptions")
+	o, _, err := metascheme.Codecs.DecoderToVersion(info.Serializer, kind.GroupVersion()).Decode(data, &kind, options)
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	if o != runtime.Object(options) {
+		return nil, apierrors.NewBadRequest("decoded object cannot be converted to DeleteOptions")
+	}
+	return options, nil
+}

@@ -1,0 +1,100 @@
+// Package api knows which resources the test server serves, and what distinguishes one from another: its scope, its
+// subresources, and the rules for writing to it.
+package api
+
+import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Resource describes one served resource. It is not changed after it has been added to a Catalog.
+type Resource struct {
+	schema.GroupVersionResource
+
+	Kind       string
+	Singular   string
+	ShortNames []string
+	Categories []string
+	Namespaced bool
+	// BuiltIn resources have a Go type in client-go's scheme and are served in protobuf too.
+	BuiltIn bool
+	// Status and Scale say which of the common subresources exist. ScalePaths are the fields behind Scale.
+	Status, Scale bool
+	ScalePaths    ScalePaths
+	// Subresources are the others, such as "binding".
+	Subresources []string
+	// Storage is the version in which the objects are stored. Resources with the same Storage share their objects.
+	Storage schema.GroupVersionResource
+	// SelectableFields are the paths of a custom resource's fields that field selectors may use.
+	SelectableFields []string
+	// Schema is the OpenAPI schema of a custom resource; nil allows everything.
+	Schema map[string]any
+	// Structure applies the schema to objects; nil leaves them as they are.
+	Structure Structure
+	// Hidden resources are served, but discovery does not list them.
+	Hidden bool
+
+	Rules Rules
+}
+
+// Structure applies the schema of a custom resource to the content of objects.
+type Structure interface {
+	// Prune drops unknown fields and returns their paths.
+	Prune(content map[string]any) (unknown []string)
+	// Default sets missing fields that have a default.
+	Default(content map[string]any)
+	// Validate checks the content.
+	Validate(content map[string]any) field.ErrorList
+}
+
+// ScalePaths are the paths, such as ".spec.replicas", that the scale subresource reads and writes.
+type ScalePaths struct {
+	Replicas, StatusReplicas, Selector string
+}
+
+// Rules are the ways in which writing to one resource differs from writing to another.
+type Rules struct {
+	// Generation says that metadata.generation counts the changes of the specification.
+	Generation bool
+	// CreateOnUpdate lets an update of a missing object create it.
+	CreateOnUpdate bool
+	// NeedsVersion refuses updates that name no resource version.
+	NeedsVersion bool
+	// ReturnsDeleted answers a deletion with the object instead of a Status.
+	ReturnsDeleted bool
+	// Orphans is set where deleting without a propagation policy leaves the dependents alone.
+	Orphans bool
+	// NoGarbageCollection is set where the propagation policy has no meaning.
+	NoGarbageCollection bool
+	// StatusKeepsLabels says that a write to the status subresource cannot change labels.
+	StatusKeepsLabels bool
+}
+
+// GroupVersionKind returns the kind of the resource's objects.
+func (r *Resource) GroupVersionKind() schema.GroupVersionKind {
+	return r.GroupVersion().WithKind(r.Kind)
+}
+
+// StorageKind returns the kind in which the objects are stored.
+func (r *Resource) StorageKind() schema.GroupVersionKind {
+	return r.Storage.GroupVersion().WithKind(r.Kind)
+}
+
+// Custom returns the description of a custom resource with the defaults of a simple CRD: namespaced, with a
+// generation and a status subresource.
+func Custom(resource schema.GroupVersionResource, kind string) *Resource {
+	return &Resource{
+		GroupVersionResource: resource,
+		Kind:                 kind,
+		Singular:             strings.ToLower(kind),
+		Namespaced:           true,
+		Status:               true,
+		Storage:              resource,
+		Rules:                Rules{Generation: true, NeedsVersion: true},
+	}
+}
+
+// pathSteps splits a path such as ".spec.color".
+func pathSteps(path string) []string { return strings.Split(strings.TrimPrefix(path, "."), ".") }

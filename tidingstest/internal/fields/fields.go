@@ -1,0 +1,189 @@
+// Package fields keeps track of which client manages which field of an object, and merges what server-side apply sends.
+// The work is done by apimachinery's library; this package supplies it with the types of the objects.
+package fields
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"sync"
+
+	"github.com/tidings/tidings/tidingstest/internal/api"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/client-go/applyconfigurations"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+)
+
+// builtInTypes parses the schema of all built-in types, which takes a tenth of a second or two.
+var builtInTypes = sync.OnceValue(func() managedfields.TypeConverter {
+	return applyconfigurations.NewTypeConverter(scheme.Scheme)
+})
+
+// Managers makes the field managers of resources and keeps them. The zero value is ready for use from any goroutine.
+type Managers struct {
+	managers sync.Map // of *managedfields.FieldManager by managerKey
+}
+
+type managerKey struct {
+	resource    *api.Resource
+	subresource string
+}
+
+// For returns the field manager for writes to a resource or, unless it is empty, to a subresource.
+func (m *Managers) For(r *api.Resource, subresource string) (*managedfields.FieldManager, error) {
+	key := managerKey{r, subresource}
+	if found, ok := m.managers.Load(key); ok {
+		return found.(*managedfields.FieldManager), nil
+	}
+	made, err := newManager(r, subresource)
+	if err != nil {
+		return nil, fmt.Errorf("field manager of %v: %w", r.GroupVersionResource, err)
+	}
+	found, _ := m.managers.LoadOrStore(key, made)
+	return found.(*managedfields.FieldManager), nil
+}
+
+func newManager(r *api.Resource, subresource string) (*managedfields.FieldManager, error) {
+	c := converter{r}
+	reset := resetFields(r, subresource)
+	if r.BuiltIn {
+		return managedfields.NewDefaultFieldManager(builtInTypes(), c, c, scheme.Scheme, r.GroupVersionKind(), r.GroupVersion(), subresource, reset)
+	}
+	types, err := customTypes(r)
+	if err != nil {
+		return nil, err
+	}
+	return managedfields.NewDefaultCRDFieldManager(types, c, c, c, r.GroupVersionKind(), r.Storage.GroupVersion(), subresource, reset)
+}
+
+// customTypes returns the types of a custom resource: those of its schema, or what its objects look like.
+func customTypes(r *api.Resource) (managedfields.TypeConverter, error) {
+	if r.Schema == nil {
+		return managedfields.NewDeducedTypeConverter(), nil
+	}
+	content := maps.Clone(r.Schema)
+	properties := map[string]any{}
+	if given, ok := content["properties"].(map[string]any); ok {
+		maps.Copy(properties, given)
+	}
+	properties["apiVersion"], properties["kind"], properties["metadata"] = map[string]any{"type": "string"}, map[string]any{"type": "string"}, metadataSchema
+	content["properties"] = properties
+	content["x-kubernetes-group-version-kind"] = []any{map[string]any{"group": r.Group, "version": r.Version, "kind": r.Kind}}
+	data, err := json.Marshal(content)
+	if err != nil {
+		return nil, err
+	}
+	parsed := &spec.Schema{}
+	if err := json.Unmarshal(data, parsed); err != nil {
+		return nil, err
+	}
+	preserve, _ := r.Schema["x-kubernetes-preserve-unknown-fields"].(bool)
+	return managedfields.NewTypeConverter(map[string]*spec.Schema{r.Kind: parsed}, preserve)
+}
+
+// metadataSchema says how the lists and maps in metadata are merged.
+var metadataSchema = map[string]any{
+	"type":                                 "object",
+	"x-kubernetes-preserve-unknown-fields": true,
+	"properties": map[string]any{
+		"labels":      textMap,
+		"annotations": textMap,
+		"finalizers": map[string]any{
+			"type": "array", "items": map[string]any{"type": "string"}, "x-kubernetes-list-type": "set",
+		},
+		"ownerReferences": map[string]any{
+			"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": []any{"uid"},
+			"items": map[string]any{
+				"type": "object", "x-kubernetes-map-type": "atomic",
+				"properties": map[string]any{
+					"apiVersion": map[string]any{"type": "string"}, "kind": map[string]any{"type": "string"},
+					"name": map[string]any{"type": "string"}, "uid": map[string]any{"type": "string"},
+					"controller": map[string]any{"type": "boolean"}, "blockOwnerDeletion": map[string]any{"type": "boolean"},
+				},
+			},
+		},
+	},
+}
+
+var textMap = map[string]any{"type": "object", "additionalProperties": map[string]any{"type": "string"}}
+
+// resetFields returns what a write to the resource or subresource cannot change and therefore does not come to manage.
+func resetFields(r *api.Resource, subresource string) map[fieldpath.APIVersion]fieldpath.Filter {
+	var filter fieldpath.Filter
+	switch {
+	case subresource == "" && r.Status:
+		filter = fieldpath.NewExcludeSetFilter(fieldpath.NewSet(fieldpath.MakePathOrDie("status")))
+	case subresource == "status" && r.BuiltIn:
+		reset := fieldpath.NewSet(
+			fieldpath.MakePathOrDie("spec"),
+			fieldpath.MakePathOrDie("metadata", "deletionTimestamp"),
+			fieldpath.MakePathOrDie("metadata", "ownerReferences"),
+		)
+		if r.Rules.StatusKeepsLabels {
+			reset.Insert(fieldpath.MakePathOrDie("metadata", "labels"))
+		}
+		filter = fieldpath.NewExcludeSetFilter(reset)
+	case subresource == "status":
+		filter = fieldpath.NewIncludeMatcherFilter(fieldpath.MakePrefixMatcherOrDie("status"))
+	case subresource == "scale":
+		filter = fieldpath.NewIncludeMatcherFilter(fieldpath.MakePrefixMatcherOrDie("spec", "replicas"))
+	default:
+		return nil
+	}
+	return map[fieldpath.APIVersion]fieldpath.Filter{fieldpath.APIVersion(r.GroupVersion().String()): filter}
+}
+
+// converter gives objects the version of a resource. All versions of a resource have the same fields. It also sets no
+// defaults and makes empty custom objects.
+type converter struct{ resource *api.Resource }
+
+func (c converter) Default(runtime.Object) {}
+
+func (c converter) New(kind schema.GroupVersionKind) (runtime.Object, error) {
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(kind)
+	return u, nil
+}
+
+func (c converter) Convert(in, out, context any) error {
+	return fmt.Errorf("converting %T to %T is not supported", in, out)
+}
+
+func (c converter) ConvertFieldLabel(_ schema.GroupVersionKind, label, value string) (string, string, error) {
+	return label, value, nil
+}
+
+func (c converter) ConvertToVersion(in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error) {
+	kind, ok := target.KindForGroupVersionKinds([]schema.GroupVersionKind{c.resource.GroupVersionKind()})
+	if !ok || c.resource.BuiltIn && kind != c.resource.GroupVersionKind() {
+		return nil, runtime.NewNotRegisteredErrForTarget(scheme.Scheme.Name(), nil, target)
+	}
+	u, isUnstructured := in.(*unstructured.Unstructured)
+	if isUnstructured && c.resource.BuiltIn {
+		return Typed(u, kind)
+	}
+	if in.GetObjectKind().GroupVersionKind() == kind {
+		return in, nil
+	}
+	out := in.DeepCopyObject()
+	out.GetObjectKind().SetGroupVersionKind(kind)
+	return out, nil
+}
+
+// Typed returns the Go object of a built-in kind with the content of u, apiVersion and kind included.
+func Typed(u *unstructured.Unstructured, kind schema.GroupVersionKind) (runtime.Object, error) {
+	typed, err := scheme.Scheme.New(kind)
+	if err != nil {
+		return nil, err
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, typed); err != nil {
+		return nil, err
+	}
+	typed.GetObjectKind().SetGroupVersionKind(kind)
+	return typed, nil
+}

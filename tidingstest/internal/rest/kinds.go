@@ -1,0 +1,166 @@
+package rest
+
+import (
+	"github.com/tidings/tidings/object"
+	"github.com/tidings/tidings/tidingstest/internal/api"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/kubernetes/scheme"
+)
+
+// NewObject returns an empty object of a resource's kind.
+func NewObject(r *api.Resource) object.Object {
+	if r.BuiltIn {
+		if made, err := scheme.Scheme.New(r.GroupVersionKind()); err == nil {
+			return made.(object.Object)
+		}
+	}
+	u := &unstructured.Unstructured{Object: map[string]any{}}
+	u.SetGroupVersionKind(r.GroupVersionKind())
+	return u
+}
+
+// toStorage gives a custom object the version in which it is stored.
+func toStorage(r *api.Resource, o object.Object) {
+	if !r.BuiltIn {
+		o.GetObjectKind().SetGroupVersionKind(r.StorageKind())
+	}
+}
+
+// prepareCreate sets what clients cannot set on creation.
+func prepareCreate(r *api.Resource, o object.Object) {
+	toStorage(r, o)
+	if r.Status {
+		clearStatus(o)
+	}
+	if r.Rules.Generation {
+		o.SetGeneration(1)
+	}
+	switch o := o.(type) {
+	case *corev1.Pod:
+		o.Status = corev1.PodStatus{Phase: corev1.PodPending, QOSClass: qosClass(o)}
+	case *corev1.Namespace:
+		prepareNamespace(o)
+	case *corev1.PersistentVolume:
+		o.Status.Phase = corev1.VolumePending
+	case *corev1.PersistentVolumeClaim:
+		o.Status.Phase = corev1.ClaimPending
+	}
+}
+
+func prepareNamespace(o *corev1.Namespace) {
+	o.Status.Phase = corev1.NamespaceActive
+	hasKubernetes := false
+	for _, f := range o.Spec.Finalizers {
+		hasKubernetes = hasKubernetes || f == corev1.FinalizerKubernetes
+	}
+	if !hasKubernetes {
+		o.Spec.Finalizers = append(o.Spec.Finalizers, corev1.FinalizerKubernetes)
+	}
+	setNameLabel(o)
+}
+
+func setNameLabel(o *corev1.Namespace) {
+	if o.Labels == nil {
+		o.Labels = map[string]string{}
+	}
+	o.Labels[corev1.LabelMetadataName] = o.Name
+}
+
+// prepareUpdate keeps from the present object what a write to the resource or subresource cannot change.
+func prepareUpdate(request Request, o, old object.Object) {
+	r := request.Resource
+	toStorage(r, o)
+	o.SetGeneration(old.GetGeneration())
+	switch request.Subresource {
+	case "":
+		if r.Status {
+			setStatus(o, old)
+		}
+		if namespace, ok := o.(*corev1.Namespace); ok {
+			namespace.Spec.Finalizers = old.(*corev1.Namespace).Spec.Finalizers
+		}
+	case "status", "approval":
+		prepareStatusUpdate(r, o, old)
+	case "finalize", "ephemeralcontainers", "resize":
+		setStatus(o, old)
+	}
+	if namespace, ok := o.(*corev1.Namespace); ok {
+		setNameLabel(namespace)
+	}
+	if r.Rules.Generation && request.Subresource != "binding" && !sameSpecification(o, old, r.Status) {
+		o.SetGeneration(old.GetGeneration() + 1)
+	}
+}
+
+func prepareStatusUpdate(r *api.Resource, o, old object.Object) {
+	setSpecification(o, old)
+	if !r.BuiltIn {
+		o.SetDeletionTimestamp(old.GetDeletionTimestamp())
+		o.SetLabels(old.GetLabels())
+		o.SetAnnotations(old.GetAnnotations())
+		o.SetFinalizers(old.GetFinalizers())
+		o.SetOwnerReferences(old.GetOwnerReferences())
+		return
+	}
+	if r.Rules.StatusKeepsLabels {
+		o.SetLabels(old.GetLabels())
+	}
+	if pod, ok := o.(*corev1.Pod); ok {
+		pod.OwnerReferences = old.GetOwnerReferences()
+		pod.DeletionTimestamp = nil
+		if pod.Status.QOSClass == "" {
+			pod.Status.QOSClass = old.(*corev1.Pod).Status.QOSClass
+		}
+	}
+}
+
+// gracePeriod returns how long a deletion lets an object live; graceful is false for those that are deleted at once.
+func gracePeriod(o object.Object, options *metav1.DeleteOptions) (seconds int64, graceful bool) {
+	pod, ok := o.(*corev1.Pod)
+	if !ok {
+		return 0, false
+	}
+	switch {
+	case pod.Spec.NodeName == "" || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded:
+		return 0, true
+	case options.GracePeriodSeconds != nil:
+		seconds = *options.GracePeriodSeconds
+	case pod.Spec.TerminationGracePeriodSeconds != nil:
+		seconds = *pod.Spec.TerminationGracePeriodSeconds
+	default:
+		seconds = corev1.DefaultTerminationGracePeriodSeconds
+	}
+	if seconds < 0 {
+		seconds = 1
+	}
+	return seconds, true
+}
+
+// qosClass derives a pod's quality of service from its containers' resources.
+func qosClass(pod *corev1.Pod) corev1.PodQOSClass {
+	guaranteed, any := true, false
+	for _, c := range append(pod.Spec.InitContainers[:len(pod.Spec.InitContainers):len(pod.Spec.InitContainers)], pod.Spec.Containers...) {
+		for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+			limit, hasLimit := positive(c.Resources.Limits, name)
+			request, hasRequest := positive(c.Resources.Requests, name)
+			any = any || hasLimit || hasRequest
+			guaranteed = guaranteed && hasLimit && (!hasRequest || limit.Cmp(request) == 0)
+		}
+	}
+	switch {
+	case !any:
+		return corev1.PodQOSBestEffort
+	case guaranteed:
+		return corev1.PodQOSGuaranteed
+	default:
+		return corev1.PodQOSBurstable
+	}
+}
+
+func positive(list corev1.ResourceList, name corev1.ResourceName) (resource.Quantity, bool) {
+	q, ok := list[name]
+	return q, ok && q.Sign() > 0
+}

@@ -1,0 +1,227 @@
+package rest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"strconv"
+
+	"github.com/tidings/tidings/object"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// errModified is the reason that a conflict of versions gives.
+var errModified = errors.New("the object has been modified; please apply your changes to the latest version and try again")
+
+// Edit makes the new state of an object from the present one, which it must not change and which is nil if there is none.
+// It is called again when another write came in between. The new state is the registry's from then on.
+type Edit func(old object.Object) (object.Object, error)
+
+// Update changes an object and returns the stored one, and whether it was created. An object that does not exist is created
+// if its kind allows that or create says so.
+func (r *Registry) Update(ctx context.Context, request Request, create bool, edit Edit) (o object.Object, created bool, err error) {
+	for ctx.Err() == nil {
+		old := r.collection(request.Resource).Get(request.key())
+		if old == nil {
+			if o, err = r.createByUpdate(ctx, request, create, edit); apierrors.IsAlreadyExists(err) {
+				continue // it was created in between
+			}
+			return o, true, err
+		}
+		o, done, err := r.updateOnce(ctx, request, old, edit)
+		if done || err != nil {
+			return o, false, err
+		}
+	}
+	return nil, false, ctx.Err()
+}
+
+func (r *Registry) createByUpdate(ctx context.Context, request Request, create bool, edit Edit) (object.Object, error) {
+	if request.Subresource != "" || !create && !request.Resource.Rules.CreateOnUpdate {
+		return nil, request.notFound()
+	}
+	o, err := edit(nil)
+	if err != nil {
+		return nil, err
+	}
+	o.SetResourceVersion("")
+	if uid := o.GetUID(); uid != "" {
+		return nil, apierrors.NewConflict(request.groupResource(), request.Name,
+			fmt.Errorf("uid mismatch: the provided object specified uid %s, and no existing object was found", uid))
+	}
+	if err := checkNamespace(request, o); err != nil {
+		return nil, err
+	}
+	if err := r.admit(ctx, request, Create, o, nil); err != nil {
+		return nil, err
+	}
+	return r.insert(request, o)
+}
+
+// updateOnce tries an update. It is not done if the object was changed in between.
+func (r *Registry) updateOnce(ctx context.Context, request Request, old object.Object, edit Edit) (o object.Object, done bool, err error) {
+	o, err = edit(old)
+	if err != nil {
+		return nil, false, err
+	}
+	if err := r.admit(ctx, request, Update, o, old); err != nil {
+		return nil, false, err
+	}
+	dedupOwners(request, o, duplicateOwnersAfterAdmission)
+	if err := checkVersion(request, o, old); err != nil {
+		return nil, false, err
+	}
+	if err := prepareAndCheckUpdate(request, o, old); err != nil {
+		return nil, false, err
+	}
+	if err := checkDefinition(request, o); err != nil {
+		return nil, false, err
+	}
+	keepTimes(o, old)
+	switch {
+	case shouldDelete(o, old):
+		if request.DryRun {
+			return o, true, nil
+		}
+		_, done = r.remove(request, old)
+		return o, done, nil
+	case sameObject(o, old):
+		return old, true, nil
+	case request.DryRun:
+		return o, true, nil
+	}
+	if _, done = r.collection(request.Resource).Replace(request.key(), old, o); done {
+		r.install(request, o, old)
+		r.collectAfterUpdate(request, o)
+	}
+	return o, done, nil
+}
+
+// checkVersion refuses an update that was made from another state than the present one.
+func checkVersion(request Request, o, old object.Object) error {
+	version := o.GetResourceVersion()
+	if _, err := strconv.ParseUint(version, 10, 64); err != nil && version != "" {
+		return err
+	}
+	switch {
+	case version == old.GetResourceVersion():
+		return nil
+	case version != "" && version != "0":
+		return apierrors.NewConflict(request.groupResource(), request.Name, errModified)
+	case request.Resource.Rules.NeedsVersion && request.Subresource == "":
+		kind := schema.GroupKind{Group: request.Resource.Group, Kind: request.Resource.Resource}
+		return apierrors.NewInvalid(kind, request.Name, field.ErrorList{
+			field.Invalid(field.NewPath("metadata", "resourceVersion"), 0, "must be specified for an update"),
+		})
+	}
+	o.SetResourceVersion(old.GetResourceVersion())
+	return nil
+}
+
+func prepareAndCheckUpdate(request Request, o, old object.Object) error {
+	if err := checkNamespace(request, o); err != nil {
+		return err
+	}
+	prepareUpdate(request, o, old)
+	if o.GetUID() == "" {
+		o.SetUID(old.GetUID())
+	}
+	o.SetCreationTimestamp(old.GetCreationTimestamp())
+	if deleted := old.GetDeletionTimestamp(); deleted != nil {
+		o.SetDeletionTimestamp(deleted)
+	}
+	if old.GetDeletionGracePeriodSeconds() != nil && o.GetDeletionGracePeriodSeconds() == nil {
+		o.SetDeletionGracePeriodSeconds(old.GetDeletionGracePeriodSeconds())
+	}
+	metadata := field.NewPath("metadata")
+	errs := validation.ValidateObjectMetaAccessor(o, request.Resource.Namespaced, nameRule(request.groupResource()), metadata)
+	changes := validation.ValidateObjectMetaAccessorUpdate(o, old, metadata)
+	errs = append(errs, changes...)
+	if request.Resource.BuiltIn { // which a real server checks twice
+		errs = append(errs, changes...)
+	}
+	errs = append(errs, checkFinalizers(request, o)...)
+	return invalid(request, o.GetName(), append(errs, structureErrors(request, o)...))
+}
+
+// keepTimes takes over the times of managed fields that did not change otherwise, so that a write that changes nothing
+// is seen as such.
+func keepTimes(o, old object.Object) {
+	entries, before := o.GetManagedFields(), old.GetManagedFields()
+	if len(entries) == 0 || len(entries) != len(before) {
+		return
+	}
+	for i, e := range entries {
+		e.Time = before[i].Time
+		if !reflect.DeepEqual(e, before[i]) {
+			return
+		}
+	}
+	times := entries
+	o.SetManagedFields(before)
+	if !sameObject(o, old) {
+		o.SetManagedFields(times)
+	}
+}
+
+func sameObject(a, b object.Object) bool {
+	kind := a.GetObjectKind().GroupVersionKind()
+	a.GetObjectKind().SetGroupVersionKind(b.GetObjectKind().GroupVersionKind())
+	defer a.GetObjectKind().SetGroupVersionKind(kind)
+	return apiequality.Semantic.DeepEqual(a, b)
+}
+
+// shouldDelete reports whether an update takes away the last thing that kept a deleted object alive.
+func shouldDelete(o, old object.Object) bool {
+	if old.GetDeletionTimestamp() == nil || len(o.GetFinalizers()) > 0 || !namespaceIsFinalized(o) {
+		return false
+	}
+	grace := old.GetDeletionGracePeriodSeconds()
+	return grace == nil || *grace == 0
+}
+
+// Managed returns an Edit that puts o in place of the present state, under the request's manager.
+func (r *Registry) Managed(request Request, o object.Object) Edit {
+	return func(old object.Object) (object.Object, error) {
+		next := o.DeepCopyObject().(object.Object)
+		dedupOwners(request, next, duplicateOwners)
+		if old == nil {
+			wipeSystemFields(next)
+			old = r.empty(request)
+		} else if err := checkUID(request, next, old); err != nil {
+			return nil, err
+		}
+		return r.Manage(request, old, next)
+	}
+}
+
+// checkUID refuses to replace another object than the one with the uid in o.
+func checkUID(request Request, o, old object.Object) error {
+	uid := o.GetUID()
+	if uid == "" || uid == old.GetUID() {
+		return nil
+	}
+	key := "/registry/" + request.Resource.Resource + "/" + request.key().String()
+	if !request.Resource.BuiltIn {
+		key = "/registry/" + request.Resource.Group + "/" + request.Resource.Resource + "/" + request.key().String()
+	}
+	return apierrors.NewConflict(request.groupResource(), request.Name, fmt.Errorf(
+		"StorageError: invalid object, Code: 4, Key: %s, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: %v, UID in object meta: %v",
+		key, uid, old.GetUID()))
+}
+
+// managedMeta is what a subresource of another kind passes on to the object behind it.
+func managedMeta(o metav1.Object, old metav1.Object) {
+	if version := o.GetResourceVersion(); version != "" {
+		old.SetResourceVersion(version)
+	}
+	if uid := o.GetUID(); uid != "" {
+		old.SetUID(uid)
+	}
+}

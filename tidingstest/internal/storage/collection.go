@@ -1,0 +1,266 @@
+package storage
+
+import (
+	"cmp"
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tidings/tidings/object"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Errors of reading an earlier or later state.
+var (
+	ErrCompacted = errors.New("the version is too old")
+	ErrTooNew    = errors.New("the version does not exist yet")
+	ErrClosed    = errors.New("the collection is gone")
+)
+
+// Collection holds the objects of one resource. Its objects are ordered by their path, as in etcd. All its fields are
+// guarded by the store's lock.
+type Collection struct {
+	ID    schema.GroupVersionResource // fixed
+	store *Store                      // fixed
+
+	objects map[string]object.Object // by path
+	paths   []string                 // of objects, sorted
+	// history holds the changes after dropped, oldest first.
+	history []Change
+	// dropped is the version up to which the history is gone; compacted, not less, is where new readers may start.
+	dropped, compacted uint64
+	// lists holds the last lists that were asked for.
+	lists [2]List
+	// changed is closed and replaced at every change, bookmark request and end.
+	changed   chan struct{}
+	bookmarks int // requested so far
+	closed    bool
+}
+
+// Change is one entry of a collection's history. Before or After is nil for a creation or a deletion.
+type Change struct {
+	Version       uint64
+	Before, After object.Object
+	// Final is the object of a DELETED event: the last state, at the version of the deletion.
+	Final object.Object
+}
+
+// List is the state of a collection at a version, which is that of the store or an older one. It is not written to.
+type List struct {
+	Entries []Entry
+	// changed is the version of the last change that the list includes.
+	changed uint64
+}
+
+// Entry is an object with its path.
+type Entry struct {
+	Path   string
+	Object object.Object
+}
+
+// Path returns the name of an object in its collection: "namespace/name", or "name" without a namespace.
+func Path(key object.Key) string { return key.String() }
+
+func newCollection(s *Store, id schema.GroupVersionResource) *Collection {
+	since := max(s.compacted, s.removed[id])
+	return &Collection{
+		ID: id, store: s,
+		objects: make(map[string]object.Object),
+		dropped: since, compacted: since,
+		changed: make(chan struct{}),
+	}
+}
+
+func (c *Collection) load(objects map[string]object.Object) {
+	c.objects = maps.Clone(objects)
+	c.paths = slices.Sorted(maps.Keys(objects))
+}
+
+func (c *Collection) copyObjects() map[string]object.Object { return maps.Clone(c.objects) }
+
+func (c *Collection) wake() {
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+func (c *Collection) close() {
+	c.closed = true
+	c.wake()
+}
+
+func (c *Collection) compact() {
+	c.history = slices.Clone(c.after(c.compacted))
+	c.dropped, c.compacted = c.compacted, c.store.version
+}
+
+// Get returns the object with this key, or nil.
+func (c *Collection) Get(key object.Key) object.Object {
+	c.store.mu.Lock()
+	defer c.store.mu.Unlock()
+	return c.objects[Path(key)]
+}
+
+// HasNamespace reports whether there are objects in a namespace.
+func (c *Collection) HasNamespace(namespace string) bool {
+	c.store.mu.Lock()
+	defer c.store.mu.Unlock()
+	prefix := namespace + "/"
+	i, _ := slices.BinarySearch(c.paths, prefix)
+	return i < len(c.paths) && strings.HasPrefix(c.paths[i], prefix)
+}
+
+// Replace stores next under a key if the present object is still the one in old; nil stands for none in both. It gives
+// next its resource version and returns that version. It returns false, and changes nothing, if the object is another one
+// or the collection is closed.
+func (c *Collection) Replace(key object.Key, old, next object.Object) (version uint64, ok bool) {
+	c.store.mu.Lock()
+	defer c.store.mu.Unlock()
+	path := Path(key)
+	if c.closed || c.objects[path] != old || old == nil && next == nil {
+		return 0, false
+	}
+	c.store.version++
+	change := Change{Version: c.store.version, Before: old, After: next}
+	if next == nil {
+		change.Final = At(old, change.Version)
+		delete(c.objects, path)
+		i, _ := slices.BinarySearch(c.paths, path)
+		c.paths = slices.Delete(c.paths, i, i+1)
+	} else {
+		next.SetResourceVersion(strconv.FormatUint(change.Version, 10))
+		c.objects[path] = next
+		if old == nil {
+			i, _ := slices.BinarySearch(c.paths, path)
+			c.paths = slices.Insert(c.paths, i, path)
+		}
+	}
+	c.remember(change)
+	c.wake()
+	c.store.wake()
+	return change.Version, true
+}
+
+// remember appends to the history. It drops the oldest changes in bulk, so that each costs little.
+func (c *Collection) remember(change Change) {
+	c.history = append(c.history, change)
+	if extra := len(c.history) - c.store.limit; extra > c.store.limit/8 {
+		c.dropped = c.history[extra-1].Version
+		c.compacted = max(c.compacted, c.dropped)
+		c.history = slices.Clone(c.history[extra:])
+	}
+}
+
+// after returns the changes after a version.
+func (c *Collection) after(version uint64) []Change {
+	i, _ := slices.BinarySearchFunc(c.history, version+1, func(e Change, v uint64) int { return cmp.Compare(e.Version, v) })
+	return c.history[i:]
+}
+
+// List returns the state at a version.
+func (c *Collection) List(version uint64) (List, error) {
+	c.store.mu.Lock()
+	defer c.store.mu.Unlock()
+	switch {
+	case c.closed:
+		return List{}, ErrClosed
+	case version > c.store.version:
+		return List{}, ErrTooNew
+	case version < c.compacted:
+		return List{}, ErrCompacted
+	}
+	return c.list(version), nil
+}
+
+func (c *Collection) list(version uint64) List {
+	later := c.after(version)
+	changed := c.dropped
+	if n := len(c.history) - len(later); n > 0 {
+		changed = c.history[n-1].Version
+	}
+	for i := range c.lists {
+		if c.lists[i].changed == changed {
+			return c.lists[i]
+		}
+	}
+	list := List{changed: changed}
+	if len(later) == 0 {
+		list.Entries = entries(c.paths, c.objects)
+	} else {
+		objects := rollBack(maps.Clone(c.objects), later)
+		list.Entries = entries(slices.Sorted(maps.Keys(objects)), objects)
+	}
+	c.lists[1], c.lists[0] = c.lists[0], list
+	return list
+}
+
+func entries(paths []string, objects map[string]object.Object) []Entry {
+	all := make([]Entry, len(paths))
+	for i, path := range paths {
+		all[i] = Entry{path, objects[path]}
+	}
+	return all
+}
+
+func rollBack(objects map[string]object.Object, changes []Change) map[string]object.Object {
+	for _, change := range slices.Backward(changes) {
+		if change.Before == nil {
+			delete(objects, Path(object.KeyOf(change.After)))
+		} else {
+			objects[Path(object.KeyOf(change.Before))] = change.Before
+		}
+	}
+	return objects
+}
+
+// From returns the entries at or after a path.
+func (l List) From(path string) []Entry {
+	i, _ := slices.BinarySearchFunc(l.Entries, path, func(e Entry, path string) int { return cmp.Compare(e.Path, path) })
+	return l.Entries[i:]
+}
+
+// Tail is what a reader that follows a collection has not seen yet.
+type Tail struct {
+	Changes []Change
+	// Version is the store's: with Changes the reader has seen everything up to it.
+	Version uint64
+	// Changed is closed at the next change.
+	Changed <-chan struct{}
+	// Bookmarks counts the calls of RequestBookmarks.
+	Bookmarks int
+	// Lost says that changes the reader has not seen are forgotten; Closed that the collection has ended.
+	Lost, Closed bool
+}
+
+// After returns the changes after a version. They are not written to.
+func (c *Collection) After(version uint64) Tail {
+	c.store.mu.Lock()
+	defer c.store.mu.Unlock()
+	return Tail{
+		Changes: c.after(version), Version: c.store.version, Changed: c.changed,
+		Bookmarks: c.bookmarks, Lost: version < c.dropped, Closed: c.closed,
+	}
+}
+
+// Oldest returns the oldest version that a new reader may start from.
+func (c *Collection) Oldest() uint64 {
+	c.store.mu.Lock()
+	defer c.store.mu.Unlock()
+	return c.compacted
+}
+
+// Compacted reports whether a version is too old for a new reader to start from.
+func (c *Collection) Compacted(version uint64) bool {
+	c.store.mu.Lock()
+	defer c.store.mu.Unlock()
+	return version < c.compacted
+}
+
+// RequestBookmarks asks those that follow the collection for a bookmark.
+func (c *Collection) RequestBookmarks() {
+	c.store.mu.Lock()
+	defer c.store.mu.Unlock()
+	c.bookmarks++
+	c.wake()
+}
