@@ -1,0 +1,112 @@
+package file
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+)
+
+// abandoned is the age from which a temporary file belongs to no living process.
+const abandoned = time.Hour
+
+// WriteFile writes a file at path that has the records that write writes. A file that is there is replaced when all is
+// written, and is left alone if there is an error, which is that of write if it is its. The directory must exist. If
+// several processes write the same file, the last one wins.
+func WriteFile(path string, header Header, opts Options, write func(*Writer) error) error {
+	removeAbandoned(path)
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*"+tempSuffix) // mode 0600
+	if err != nil {
+		return err
+	}
+	err = writeAll(f, header, opts, write)
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// writeAll writes a file, and waits until the disk has it.
+func writeAll(f *os.File, header Header, opts Options, write func(*Writer) error) error {
+	w, err := NewWriter(f, header, opts)
+	if err != nil {
+		return err
+	}
+	if err := write(w); err != nil {
+		return err
+	}
+	if err := w.Close(); err != nil {
+		return err
+	}
+	return f.Sync()
+}
+
+// ReadFile opens the file at path, and calls read with a reader of it. It returns the error of opening it, which
+// wraps fs.ErrNotExist if there is none, or that of read. All errors name the path.
+func ReadFile(path string, opts Options, read func(*Reader) error) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() { // opening a pipe would wait for its other end
+		return fmt.Errorf("read %s: %w: it is no regular file", path, ErrBroken)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	r, err := NewReader(f, opts)
+	if err == nil {
+		err = read(r)
+	}
+	if err != nil {
+		return fmt.Errorf("read %s: %w", path, err)
+	}
+	return nil
+}
+
+// A temporary file has the name of the file, a random number, and this.
+const tempSuffix = ".tmp"
+
+// removeAbandoned removes temporary files that processes left behind which were killed while they wrote the file.
+func removeAbandoned(path string) {
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if err != nil {
+		return // creating a file there will say why
+	}
+	for _, entry := range entries {
+		ours := strings.HasPrefix(entry.Name(), filepath.Base(path)+".") && strings.HasSuffix(entry.Name(), tempSuffix)
+		if ours && isAbandoned(entry) {
+			os.Remove(filepath.Join(filepath.Dir(path), entry.Name()))
+		}
+	}
+}
+
+func isAbandoned(entry fs.DirEntry) bool {
+	info, err := entry.Info()
+	return err == nil && info.Mode().IsRegular() && time.Since(info.ModTime()) > abandoned
+}
+
+// syncDir waits until the disk knows of the names in the directory.
+func syncDir(path string) error {
+	if runtime.GOOS == "windows" {
+		return nil // directories cannot be synced there
+	}
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}

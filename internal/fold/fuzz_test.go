@@ -1,0 +1,56 @@
+package fold
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+)
+
+// FuzzOpen opens anything with any dictionary. What opens must pack and open again.
+func FuzzOpen(f *testing.F) {
+	objects := corpora[0].make(f, 200, 1)
+	_, packed := trained(f, objects)
+	f.Add(packed[3].Dictionary().AppendTo(nil), packed[3].Bytes())
+	f.Add([]byte(nil), new(Packer).Pack(objects[0], nil).Bytes())
+	f.Add([]byte(nil), new(Packer).Pack([]byte("short"), nil).Bytes())
+	f.Fuzz(func(t *testing.T, dictionary, data []byte) {
+		dict, err := ParseDictionary(dictionary)
+		if err != nil {
+			dict = nil
+		}
+		object, err := FromBytes(dict, data)
+		if err != nil {
+			mustBeCorrupt(t, err)
+			return
+		}
+		// The checksum stops nearly everything; without it, the decoder sees what it must survive.
+		_ = object.decode(make([]byte, object.Len()))
+		opened, err := object.Open(nil)
+		if err != nil {
+			mustBeCorrupt(t, err)
+			return
+		}
+		mustOpen(t, new(Packer).Pack(opened, nil), opened)
+	})
+}
+
+func mustBeCorrupt(t *testing.T, err error) {
+	t.Helper()
+	if !errors.Is(err, ErrCorrupt) {
+		t.Fatalf("%v is no ErrCorrupt", err)
+	}
+}
+
+// FuzzPack packs anything with a dictionary of anything.
+func FuzzPack(f *testing.F) {
+	objects := corpora[0].make(f, 50, 1)
+	f.Add(bytes.Join(objects[:10], nil), uint16(0), objects[20])
+	f.Add([]byte("0123456789abcdef0123456789abcdef"), uint16(9), bytes.Repeat([]byte("0123456789abcdef"), 5000))
+	f.Fuzz(func(t *testing.T, samples []byte, start uint16, data []byte) {
+		var u *usage
+		if d := newDictionary(samples, int(start)); d != nil {
+			u = &usage{dict: d}
+		}
+		mustOpen(t, u.pack(data), data)
+	})
+}

@@ -1,0 +1,167 @@
+package fold
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"unsafe"
+
+	"github.com/klauspost/compress/s2"
+)
+
+// MaxOpened is how many bytes a compressed object may open to. Larger objects are packed as they are, so that bytes of
+// unknown origin cannot ask for more memory than this.
+const MaxOpened = 32 << 20
+
+// ErrCorrupt is wrapped by every error of bytes that do not open to what was packed.
+var ErrCorrupt = errors.New("corrupt packed object")
+
+// The bytes of a Packed begin with its form and the checksum of the opened bytes.
+const headerSize = 1 + 4
+
+const (
+	formRaw            = 1 + iota // the bytes as they are: without a dictionary, they did not become smaller
+	formAlone                     // an s2 block
+	formDictionary                // an s2 block that refers to a dictionary
+	formIncompressible            // the bytes as they are: too few, too many, or no smaller with a dictionary
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Packed is one packed object. It is a small immutable value that may be copied; any goroutine may use it. The zero value
+// holds no object.
+type Packed struct {
+	dict *Dictionary // nil unless the form is formDictionary
+	data string
+}
+
+// FromBytes returns the packed object with these bytes, which Bytes returned, and the dictionary that it was packed
+// with, or nil if Dictionary returned nil. It keeps no reference to data. It checks what can be checked without opening:
+// bytes that are not of a packed object may pass, and then give an error when they are opened.
+func FromBytes(dict *Dictionary, data []byte) (Packed, error) {
+	p := Packed{dict: dict, data: string(data)}
+	if _, err := p.opened(); err != nil {
+		return Packed{}, err
+	}
+	return p, nil
+}
+
+// Bytes returns the packed bytes, to be written somewhere with those of Dictionary. The caller must not change them.
+func (p Packed) Bytes() []byte { return unsafe.Slice(unsafe.StringData(p.data), len(p.data)) }
+
+// Dictionary returns the dictionary without which the object cannot be opened, nil if it needs none.
+func (p Packed) Dictionary() *Dictionary { return p.dict }
+
+// IsZero reports whether this is the zero value, which holds no object.
+func (p Packed) IsZero() bool { return p.data == "" }
+
+// Size returns the number of packed bytes. The Packed itself, 24 bytes, and the dictionary are not counted.
+func (p Packed) Size() int { return len(p.data) }
+
+// Len returns the number of bytes that the object opens to, 0 if it cannot be opened.
+func (p Packed) Len() int {
+	n, err := p.opened()
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// opened checks the header and returns the number of bytes that the object opens to.
+func (p Packed) opened() (int, error) {
+	if len(p.data) < headerSize {
+		return 0, fmt.Errorf("%w: %d bytes are less than a header", ErrCorrupt, len(p.data))
+	}
+	form := p.data[0]
+	if (form == formDictionary) != (p.dict != nil) {
+		return 0, fmt.Errorf("%w: its form is %d, and that it has a dictionary is %t", ErrCorrupt, form, p.dict != nil)
+	}
+	switch form {
+	case formRaw, formIncompressible:
+		return len(p.data) - headerSize, nil
+	case formAlone, formDictionary:
+		return blockLen(p.Bytes()[headerSize:])
+	default:
+		return 0, fmt.Errorf("%w: unknown form %d", ErrCorrupt, form)
+	}
+}
+
+// blockLen returns the length that an s2 block claims to have when it is decoded.
+func blockLen(block []byte) (int, error) {
+	n, err := s2.DecodedLen(block)
+	if err != nil {
+		return 0, fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	if n > MaxOpened {
+		return 0, fmt.Errorf("%w: it claims to open to %d bytes, over the limit of %d", ErrCorrupt, n, MaxOpened)
+	}
+	return n, nil
+}
+
+// Open appends the object's bytes to dst and returns the extended slice. An error wraps ErrCorrupt, and the slice is
+// then dst; what is behind its end may have been written to.
+func (p Packed) Open(dst []byte) ([]byte, error) {
+	n, err := p.opened()
+	if err != nil {
+		return dst, err
+	}
+	out := grow(dst, n)
+	body := out[len(dst):]
+	if err := p.decode(body); err != nil {
+		return dst, err
+	}
+	if sum := crc32.Checksum(body, castagnoli); sum != p.checksum() {
+		return dst, fmt.Errorf("%w: its checksum is %08x, not %08x", ErrCorrupt, sum, p.checksum())
+	}
+	return out, nil
+}
+
+// decode writes the object's bytes to body, which has exactly their length.
+func (p Packed) decode(body []byte) error {
+	packed := p.Bytes()[headerSize:]
+	var got []byte
+	var err error
+	switch p.data[0] {
+	case formRaw, formIncompressible:
+		copy(body, packed)
+		return nil
+	case formAlone:
+		got, err = s2.Decode(body, packed)
+	default:
+		got, err = p.dict.decoder.Decode(body, packed)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	if len(got) != len(body) {
+		return fmt.Errorf("%w: it opens to %d bytes, not %d", ErrCorrupt, len(got), len(body))
+	}
+	return nil
+}
+
+func (p Packed) checksum() uint32 { return binary.LittleEndian.Uint32(p.Bytes()[1:]) }
+
+// View opens the object into a buffer of a pool and calls read with it. The bytes are valid only until read returns.
+// It returns what read returned, or an error that wraps ErrCorrupt without having called it.
+func (p Packed) View(read func(data []byte) error) error {
+	buf := getBuffer(p.Len())
+	defer putBuffer(buf)
+	data, err := p.Open((*buf)[:0])
+	if err != nil {
+		return err
+	}
+	return read(data)
+}
+
+// is reports whether the object has this form.
+func (p Packed) is(form byte) bool { return len(p.data) > 0 && p.data[0] == form }
+
+// seal returns a packed object of these parts, with the checksum of what it opens to.
+func seal(form byte, dict *Dictionary, body, opened []byte) Packed {
+	data := make([]byte, headerSize+len(body))
+	data[0] = form
+	binary.LittleEndian.PutUint32(data[1:], crc32.Checksum(opened, castagnoli))
+	copy(data[headerSize:], body)
+	return Packed{dict: dict, data: unsafe.String(&data[0], len(data))} // nothing else refers to data
+}

@@ -1,0 +1,275 @@
+package fold
+
+import (
+	"math/rand/v2"
+	"sync"
+
+	"github.com/klauspost/compress/s2"
+)
+
+// minPackable is the length below which objects are kept as they are: s2 does not compress less than 32 bytes.
+const minPackable = 32
+
+// Packer packs the objects of one collection. The zero value is ready for use. Any goroutine may call any method; they
+// take turns.
+//
+//  1. Pack packs an object, which then counts as one of the collection. PackAll packs neighbors together, better.
+//  2. Release says that an object has left the collection. Adopt says that one packed elsewhere has come.
+//  3. Stale tells whether packing an object again saves memory.
+//  4. Stats tells what the collection takes.
+type Packer struct {
+	mu sync.Mutex
+
+	// current is the dictionary for objects that are not known to resemble others. It is nil at first, and as long as
+	// none is worth its memory.
+	current *usage
+	// usages are the dictionaries that objects of the collection need, and the current one. If there are any, one of
+	// them is the current one.
+	usages   map[*Dictionary]*usage
+	training training
+	rng      rand.PCG
+	count    Stats // without what Stats adds up when it is asked
+}
+
+// usage is what one Packer does with one dictionary.
+type usage struct {
+	dict    *Dictionary
+	encoder *s2.Dict // the dictionary with the tables for packing; nil if it was not packed with lately
+	used    bool     // packed with since the last training
+	objects int      // in the collection
+	opened  int64    // bytes of these before packing
+	ratio   float64  // of packed to opened bytes that held-out samples had; 0 if not known
+}
+
+// Stats is what the objects of a Packer take and took.
+type Stats struct {
+	Objects int // packed and not released
+	Raw     int // of these, kept as they are, because packing does not make them smaller
+	Stale   int // of these, worth packing again (see Packer.Stale)
+
+	OpenedBytes int64 // what the objects would take encoded
+	PackedBytes int64 // what they take; Go's allocator rounds each up, by 6% on average
+
+	Dictionaries    int   // that objects of the collection need, the current one included
+	DictionaryBytes int64 // what they take
+	EncoderBytes    int64 // what the tables for packing with them take
+	SampleBytes     int64 // packed objects kept for training; most are in the collection anyway
+	Trainings       int   // dictionaries trained and taken into use since the start
+
+	incompressible, alone int // objects of these forms
+}
+
+// Bytes returns what all of it takes: the objects, the dictionaries, the tables and the samples.
+func (s Stats) Bytes() int64 {
+	return s.PackedBytes + s.DictionaryBytes + s.EncoderBytes + s.SampleBytes
+}
+
+// Pack packs an encoded object and counts it as one of the collection. It keeps no reference to data.
+//
+// If like is not nil, it is the dictionary of an object that this one resembles, such as its earlier version or its
+// neighbor in the order of keys, and is used if it serves this one well.
+func (p *Packer) Pack(data []byte, like *Dictionary) Packed {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out := p.packLike(data, p.usages[like])
+	p.enter(out, +1)
+	p.training.observe(p, out)
+	return out
+}
+
+// packLike packs with the dictionary of like, or with the current one if like is stale or serves the object badly.
+func (p *Packer) packLike(data []byte, like *usage) Packed {
+	if like == nil || like == p.current || p.stale(like) {
+		return p.current.pack(data)
+	}
+	out := like.pack(data)
+	if float64(out.Size()) <= serveBadly*min(like.expected(), p.current.expected())*float64(len(data)) {
+		return out
+	}
+	if other := p.current.pack(data); other.Size() < out.Size() {
+		return other
+	}
+	return out
+}
+
+// expected is the ratio that objects should have, 1 if it is not known.
+func (u *usage) expected() float64 {
+	if u.ratio == 0 {
+		return 1
+	}
+	return u.ratio
+}
+
+// PackAll packs neighbors: objects that have more in common than any two of the collection, such as those that follow each
+// other in the order of keys. If they pay for a dictionary of their own, they get one. About 500 objects or
+// 2 MiB are a good batch.
+func (p *Packer) PackAll(objects [][]byte) []Packed {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	with := p.current
+	if own := p.trainFor(objects); own != nil {
+		with = own
+	}
+	out := make([]Packed, len(objects))
+	for i, data := range objects {
+		out[i] = with.pack(data)
+		p.enter(out[i], +1)
+	}
+	if with != nil && with != p.current {
+		with.encoder = nil // until one of them changes
+	}
+	for _, packed := range out {
+		p.training.observe(p, packed)
+	}
+	return out
+}
+
+// Release says that an object that Pack returned or Adopt got is no longer in the collection. Whoever still holds it
+// can go on opening it.
+func (p *Packer) Release(old Packed) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.enter(old, -1)
+}
+
+// Adopt counts an object that was not packed here, such as one read from a file, as one of the collection. If the
+// packer has no dictionary yet, it goes on with that of the object.
+func (p *Packer) Adopt(from Packed) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if from.dict != nil && p.usages[from.dict] == nil {
+		u := p.add(&usage{dict: from.dict})
+		if p.current == nil {
+			p.use(u)
+		}
+	}
+	p.enter(from, +1)
+}
+
+// Stale reports whether packing the object again saves memory: it was packed before there was a dictionary, or with
+// one that too few objects need.
+func (p *Packer) Stale(object Packed) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if object.dict != nil {
+		u := p.usages[object.dict]
+		return u == nil || p.stale(u)
+	}
+	return p.current != nil && !object.is(formIncompressible)
+}
+
+// stale reports whether the objects of a dictionary are so few that it takes more memory than it saves.
+func (p *Packer) stale(u *usage) bool { return u != p.current && u.opened < staleBelow }
+
+// Stats returns what the collection takes.
+func (p *Packer) Stats() Stats {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.count
+	s.SampleBytes = p.training.samples.size()
+	s.Dictionaries = len(p.usages)
+	if p.current != nil {
+		s.Stale = s.alone
+	}
+	for _, u := range p.usages {
+		s.DictionaryBytes += int64(u.dict.Size())
+		if u.encoder != nil {
+			s.EncoderBytes += encoderBytes
+		}
+		if p.stale(u) {
+			s.Stale += u.objects
+		}
+	}
+	return s
+}
+
+// enter counts an object that comes (+1) or goes (-1).
+func (p *Packer) enter(object Packed, n int) {
+	opened := int64(n * object.Len())
+	p.count.Objects += n
+	p.count.OpenedBytes += opened
+	p.count.PackedBytes += int64(n * object.Size())
+	switch {
+	case object.is(formIncompressible):
+		p.count.Raw += n
+		p.count.incompressible += n
+	case object.is(formRaw):
+		p.count.Raw += n
+		p.count.alone += n
+	case object.dict == nil:
+		p.count.alone += n
+	default:
+		p.enterUsage(p.usages[object.dict], n, opened)
+	}
+}
+
+// enterUsage counts objects and bytes at a dictionary, and forgets it when no object is left.
+func (p *Packer) enterUsage(u *usage, objects int, opened int64) {
+	if u == nil {
+		return // released more often than packed
+	}
+	u.objects += objects
+	u.opened += opened
+	if u.objects <= 0 && u != p.current {
+		delete(p.usages, u.dict)
+	}
+}
+
+// add makes a dictionary known, and returns u.
+func (p *Packer) add(u *usage) *usage {
+	if p.usages == nil {
+		p.usages = make(map[*Dictionary]*usage)
+	}
+	p.usages[u.dict] = u
+	return u
+}
+
+// use makes a known dictionary the current one.
+func (p *Packer) use(u *usage) {
+	if old := p.current; old != nil && old.objects <= 0 {
+		delete(p.usages, old.dict)
+	}
+	p.current = u
+}
+
+// dropEncoders frees the tables of dictionaries that were not packed with since it was called last.
+func (p *Packer) dropEncoders() {
+	for _, u := range p.usages {
+		if !u.used {
+			u.encoder = nil
+		}
+		u.used = false
+	}
+}
+
+// pack packs data with the dictionary, or without one if u is nil.
+func (u *usage) pack(data []byte) Packed {
+	if len(data) < minPackable || len(data) > MaxOpened {
+		return seal(formIncompressible, nil, data, data)
+	}
+	buf := getBuffer(s2.MaxEncodedLen(len(data)))
+	defer putBuffer(buf)
+	block := u.encode(*buf, data)
+	switch worthwhile := len(block) <= len(data)-len(data)/16; {
+	case worthwhile && u != nil:
+		return seal(formDictionary, u.dict, block, data)
+	case worthwhile:
+		return seal(formAlone, nil, block, data)
+	case u != nil:
+		return seal(formIncompressible, nil, data, data)
+	default:
+		return seal(formRaw, nil, data, data)
+	}
+}
+
+// encode compresses data into buf, which is large enough.
+func (u *usage) encode(buf, data []byte) []byte {
+	if u == nil {
+		return s2.Encode(buf, data)
+	}
+	if u.encoder == nil {
+		u.encoder = u.dict.s2()
+	}
+	u.used = true
+	return u.encoder.Encode(buf, data)
+}

@@ -1,0 +1,97 @@
+package fold
+
+import "math/rand/v2"
+
+const (
+	// sampleTarget is how many bytes the samples shall open to: two dictionaries, as half of them are held back.
+	sampleTarget = 2 * MaxDictionary
+	minSamples   = 16
+	maxSamples   = 512
+	// maxSample is the size up to which an encoded object is a sample; of larger ones, a dictionary would have only a part.
+	maxSample = 256 << 10
+	// heldOut is how many objects are asked what a dictionary for a batch is worth.
+	heldOut = 16
+)
+
+// reservoir holds a random choice of what was packed since it was empty. Samples are kept packed: as long as they
+// are in the collection as well, they take nothing.
+type reservoir struct {
+	kept   []Packed
+	opened int // bytes that the kept ones open to
+	seen   int
+}
+
+// add may take the object as a sample.
+func (r *reservoir) add(rng rand.Source, object Packed) {
+	if object.Len() > maxSample || object.Len() < minPackable {
+		return
+	}
+	r.seen++
+	if len(r.kept) < minSamples || len(r.kept) < maxSamples && r.opened < sampleTarget {
+		r.kept = append(r.kept, object)
+		r.opened += object.Len()
+		return
+	}
+	if i := int(rng.Uint64() % uint64(r.seen)); i < len(r.kept) {
+		r.opened += object.Len() - r.kept[i].Len()
+		r.kept[i] = object
+	}
+}
+
+// split returns the samples in two halves.
+func (r *reservoir) split() (a, b []Packed) {
+	for i, sample := range r.kept {
+		if i%2 == 0 {
+			a = append(a, sample)
+		} else {
+			b = append(b, sample)
+		}
+	}
+	return a, b
+}
+
+// chooseSamples chooses objects of a batch to make a dictionary of, in random order, and others, spread over the batch,
+// that are asked what it is worth.
+func chooseSamples(rng rand.Source, batch [][]byte) (made, held [][]byte) {
+	step := max(2, len(batch)/heldOut)
+	bytes := 0
+	for _, i := range rand.New(rng).Perm(len(batch)) {
+		switch {
+		case len(batch[i]) > maxSample:
+		case i%step == step/2:
+			held = append(held, batch[i])
+		case bytes < MaxDictionary:
+			made = append(made, batch[i])
+			bytes += len(batch[i])
+		}
+	}
+	return made, held
+}
+
+// size returns how many bytes the samples have, packed.
+func (r *reservoir) size() int64 {
+	n := int64(0)
+	for _, sample := range r.kept {
+		n += int64(sample.Size())
+	}
+	return n
+}
+
+// openAll opens packed objects. One that does not open is left out: it is not the packer that reports it.
+func openAll(objects []Packed) [][]byte {
+	var out [][]byte
+	for _, object := range objects {
+		if data, err := object.Open(nil); err == nil {
+			out = append(out, data)
+		}
+	}
+	return out
+}
+
+func totalLen(objects [][]byte) int {
+	n := 0
+	for _, object := range objects {
+		n += len(object)
+	}
+	return n
+}

@@ -1,0 +1,173 @@
+package fold
+
+import (
+	"bytes"
+
+	"github.com/klauspost/compress/s2"
+)
+
+const (
+	// trainFrom is how many bytes a collection has, before packing, when its first dictionary is trained. A dictionary
+	// and its tables take up to 64 KiB then, and save about a fifth of the collection's bytes.
+	trainFrom = 256 << 10
+	// sampleFrom is from how many bytes on samples are kept for that.
+	sampleFrom = trainFrom / 4
+	// dictionaryShare is which part of the collection's bytes a dictionary may have: one in so many.
+	dictionaryShare = 8
+	// maxPatience is for how many times the collection's bytes the next attempt waits after some that found nothing.
+	maxPatience = 8
+
+	// ratioWindow is over how many bytes the ratio is averaged, and how many are sampled once it has risen.
+	ratioWindow = 4 << 20
+	// worse is by how much the ratio may rise above what the dictionary promised.
+	worse = 1.2
+	// better is what the packed size must shrink to for another dictionary to be taken.
+	better = 0.98
+	// serveBadly is how many times worse than samples an object may pack with the dictionary of one that it resembles
+	// before the current one is tried as well.
+	serveBadly = 1.5
+
+	// freeDictionaries may be in use at any size of the collection. More of them may have one in maxShare of its bytes.
+	freeDictionaries = 3
+	maxShare         = 16
+	// staleBelow is how many bytes of objects a dictionary must serve, or be the current one, to be worth its memory.
+	staleBelow = 256 << 10
+)
+
+// training decides when to look for a better current dictionary: when as much was packed as there was, because the
+// collection has grown or its objects have changed; and when objects pack worse than they did.
+type training struct {
+	samples reservoir // of what was packed since the last attempt
+	since   int64     // bytes packed since then
+	next    int64     // how many there shall be at the next one; 0 is as soon as the collection is large enough
+	// patience is for how many times the collection's bytes the next attempt waits: 1 after one that found a better
+	// dictionary, twice as much after each other one.
+	patience int64
+	urgent   bool  // objects pack worse than they did: the next attempt waits only for samples of them
+	ratio    ratio // of what was packed with the current dictionary lately
+}
+
+// observe takes note of an object that was packed for p, and trains a dictionary if it is time to.
+func (t *training) observe(p *Packer, packed Packed) {
+	t.since += int64(packed.Len())
+	if p.count.OpenedBytes < sampleFrom {
+		t.samples = reservoir{}
+		return
+	}
+	t.samples.add(&p.rng, packed)
+	if p.current != nil && packed.dict == p.current.dict {
+		t.ratio.add(packed)
+		t.checkRatio(p)
+	}
+	if p.count.OpenedBytes >= trainFrom && t.since >= t.next {
+		t.train(p)
+	}
+}
+
+// checkRatio begins to sample anew when objects pack worse than the current dictionary promised.
+func (t *training) checkRatio(p *Packer) {
+	if t.urgent || p.current.ratio == 0 || t.ratio.value() <= worse*p.current.ratio {
+		return
+	}
+	t.samples = reservoir{}
+	t.urgent, t.since, t.next = true, 0, min(ratioWindow, p.count.OpenedBytes)
+}
+
+// train makes a dictionary of half the samples, and asks the others whether it pays. If it does not, what
+// they have now is what can be had, and so is what is expected from now on.
+func (t *training) train(p *Packer) {
+	made, held := t.samples.split()
+	objects := openAll(held)
+	*t = training{patience: min(max(1, t.patience)*2, maxPatience)}
+	if next := p.trial(openAll(made), objects, p.count.OpenedBytes); next != nil {
+		p.use(next)
+		t.patience = 1
+	} else if p.current != nil {
+		p.current.ratio = p.current.ratioOf(objects)
+	}
+	t.next = t.patience * p.count.OpenedBytes
+	p.dropEncoders()
+}
+
+// trainFor returns a dictionary for a batch of objects, or nil if they do not pay for one. If it is the first, it
+// becomes the current one.
+func (p *Packer) trainFor(batch [][]byte) *usage {
+	made, held := chooseSamples(&p.rng, batch)
+	own := p.trial(made, held, int64(totalLen(batch)))
+	if own != nil && p.current == nil {
+		p.use(own)
+	}
+	return own
+}
+
+// trial makes a dictionary of made and returns it, known to p, if it pays to use it for so many bytes of objects like
+// those held out. Else it returns nil.
+func (p *Packer) trial(made, held [][]byte, bytes int64) *usage {
+	if len(held) == 0 || bytes < trainFrom || !p.mayGrow(bytes) {
+		return nil
+	}
+	d := concatenate(made, int(min(MaxDictionary, bytes/dictionaryShare)))
+	if d == nil {
+		return nil
+	}
+	now, next := p.current.ratioOf(held), &usage{dict: d}
+	next.ratio = next.ratioOf(held)
+	saved := (now - next.ratio) * float64(bytes)
+	if saved <= float64(d.Size()+encoderBytes) || next.ratio > better*now {
+		return nil
+	}
+	p.count.Trainings++
+	return p.add(next)
+}
+
+// mayGrow reports whether the collection, with so many bytes more, is large enough for one more dictionary.
+func (p *Packer) mayGrow(bytes int64) bool {
+	n := int64(len(p.usages))
+	return n < freeDictionaries || (n+1)*MaxDictionary <= (p.count.OpenedBytes+bytes)/maxShare
+}
+
+// ratioOf returns the ratio of packed to opened bytes that the objects have with the dictionary.
+func (u *usage) ratioOf(objects [][]byte) float64 {
+	packed := 0
+	for _, object := range objects {
+		buf := getBuffer(s2.MaxEncodedLen(len(object)))
+		packed += headerSize + min(len(u.encode(*buf, object)), len(object))
+		putBuffer(buf)
+	}
+	return float64(packed) / float64(max(1, totalLen(objects)))
+}
+
+// concatenate makes a dictionary of objects, one behind the other, of at most size bytes. No object gets more than a
+// quarter of it. It returns nil if there is nothing to make one of.
+func concatenate(objects [][]byte, size int) *Dictionary {
+	var samples []byte
+	start := 0
+	for _, object := range objects {
+		object = object[:min(len(object), size/4)]
+		if len(samples)+len(object) > size || bytes.Contains(samples, object) {
+			continue
+		}
+		start = len(samples)
+		samples = append(samples, object...)
+	}
+	return newDictionary(samples, start)
+}
+
+// ratio is the ratio of packed to opened bytes, in which older objects count less and less.
+type ratio struct{ packed, opened int64 }
+
+func (r *ratio) add(object Packed) {
+	if r.opened >= ratioWindow {
+		r.packed, r.opened = r.packed/2, r.opened/2
+	}
+	r.packed += int64(object.Size())
+	r.opened += int64(object.Len())
+}
+
+// value is 0 until it rests on half a window.
+func (r *ratio) value() float64 {
+	if r.opened < ratioWindow/2 {
+		return 0
+	}
+	return float64(r.packed) / float64(r.opened)
+}
