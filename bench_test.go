@@ -60,13 +60,13 @@ func benchmarkEvents(b *testing.B, size, handlers int) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	tidings.AddIndex(inf, "node", func(p pod) []string { return []string{p.Spec.NodeName} })
+	inf.AddIndex("node", func(p pod) []string { return []string{p.Spec.NodeName} })
 	var delivered atomic.Int64
 	for range handlers {
 		if _, err := inf.AddHandler(tidings.HandlerFuncs[pod]{
 			Add:    func(pod, bool) { delivered.Add(1) },
 			Update: func(_, _ pod) { delivered.Add(1) },
-		}, tidings.Subscription{Policy: tidings.Block, Buffer: 10_000}); err != nil {
+		}, tidings.HandlerOptions{Policy: tidings.Block, Buffer: 10_000}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -97,7 +97,7 @@ func benchmarkEvents(b *testing.B, size, handlers int) {
 	for _, batch := range batches {
 		f.batches <- batch
 	}
-	if err := inf.WaitFor(b.Context(), strconv.Itoa(version)); err != nil {
+	if err := inf.WaitForVersion(b.Context(), tidings.All, strconv.Itoa(version)); err != nil {
 		b.Fatal(err)
 	}
 	b.StopTimer()

@@ -1,55 +1,90 @@
 package tidings
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
+	"github.com/tidings/tidings/internal/engine"
 	"github.com/tidings/tidings/reflector"
 )
 
 // Errors that callers test for with errors.Is.
 var (
 	// ErrNotStarted is returned by a wait on an informer that nobody has started, instead of hanging.
-	ErrNotStarted = errors.New("the informer has not been started; call Start on it or on its factory")
+	ErrNotStarted = engine.ErrNotStarted
 	// ErrStopped is returned by calls on an informer or factory that has been stopped, and by waits that
 	// it ended.
-	ErrStopped = errors.New("the informer has been stopped")
+	ErrStopped = engine.ErrStopped
 	// ErrStarted is returned by calls that come too late because the informer runs already.
-	ErrStarted = errors.New("the informer has already been started")
+	ErrStarted = engine.ErrStarted
 	// ErrTransform is wrapped by the error that a wrong transform causes.
-	ErrTransform = errors.New("transform")
+	ErrTransform = engine.ErrTransform
+	// ErrSkipped is wrapped by the error of a wait for sync that ended without some objects, because they cannot be decoded.
+	ErrSkipped = errors.New("objects that cannot be decoded were left out")
+	// ErrOutOfScope is returned by a wait for an object or a namespace that the informer does not hold, or gives up.
+	ErrOutOfScope = engine.ErrOutOfScope
 )
 
 // SyncError says why an informer has not synced. It wraps what the server or the network said last, and the
 // error of the context that ended the wait.
 type SyncError struct {
-	// Resource is the informer's name, such as "pods" or "widgets.example.com".
+	// Resource names the informer: "pods", or "pods (labels app=web)" where the resource alone does not tell.
 	Resource string
 	// Namespace is the namespace that cannot be synced, where the informer has several.
 	Namespace string
-	// Cause is the last error of the reflector; nil if nothing has failed and the wait was only too short.
+	// Cause is what is wrong now; nil if nothing has failed and the wait was only too short.
 	Cause *reflector.Error
-	// Wait is what ended the wait; nil if the wait ended because Cause cannot heal by itself.
+	// Skipped names objects that cannot be decoded: the informer has synced, but without these, or with an older state of
+	// them. SkippedCount is their number; Skipped has the first of them.
+	Skipped      []SkippedObject
+	SkippedCount int
+	// Wait is what ended the wait; nil if the wait ended because Cause cannot heal by itself, or because of Skipped.
 	Wait error
 	// Progress tells how far the informer has come, such as "listing, 1,500 objects so far".
 	Progress string
 }
 
+// SkippedObject is an object that cannot be decoded. The informer keeps what it knows of it, if anything.
+type SkippedObject struct {
+	Key Key
+	// Err says what is wrong with it.
+	Err error
+	// Since is when it was first skipped.
+	Since time.Time
+}
+
 // Error returns one line in the user's words, with the way out where there is one.
 func (e *SyncError) Error() string {
 	switch {
+	case e.SkippedCount > 0:
+		return fmt.Sprintf("%s: synced without %s", e.Resource, skippedText(e.Skipped, e.SkippedCount))
 	case e.Cause != nil && e.Namespace != "":
 		return fmt.Sprintf("%s (namespace %q)", e.Cause, e.Namespace)
 	case e.Cause != nil:
 		return e.Cause.Error()
-	default:
+	case e.Wait != nil:
 		return fmt.Sprintf("%s: not synced yet (%s): %v", e.Resource, e.Progress, e.Wait)
+	default:
+		return fmt.Sprintf("%s: not synced yet (%s)", e.Resource, e.Progress)
 	}
 }
 
-// Unwrap returns the reflector's error and the one that ended the wait.
+// skippedText names the first skipped objects.
+func skippedText(skipped []SkippedObject, count int) string {
+	const most = 3
+	var names []string
+	for _, s := range skipped[:min(most, len(skipped))] {
+		names = append(names, fmt.Sprintf("%s (%v)", s.Key, s.Err))
+	}
+	if more := count - len(names); more > 0 {
+		names = append(names, fmt.Sprintf("and %d more", more))
+	}
+	return fmt.Sprintf("%d objects that cannot be decoded: %s", count, strings.Join(names, ", "))
+}
+
+// Unwrap returns the reflector's error, the one that ended the wait, and ErrSkipped if objects were left out.
 func (e *SyncError) Unwrap() []error {
 	var errs []error
 	if e.Cause != nil {
@@ -58,11 +93,33 @@ func (e *SyncError) Unwrap() []error {
 	if e.Wait != nil {
 		errs = append(errs, e.Wait)
 	}
+	if e.SkippedCount > 0 {
+		errs = append(errs, ErrSkipped)
+	}
 	return errs
 }
 
 // Permanent reports whether waiting longer cannot help: a permission, a resource or a certificate is missing.
 func (e *SyncError) Permanent() bool { return e.Cause != nil && e.Cause.Permanent() }
+
+// syncError makes the public error of an obstacle; nil if there is none.
+func syncError(resource string, o *engine.Obstacle) error {
+	if o == nil {
+		return nil
+	}
+	return &SyncError{
+		Resource: resource, Namespace: o.Namespace, Cause: o.Problem, Wait: o.Wait, Progress: o.Progress,
+		Skipped: skippedObjects(o.Skipped), SkippedCount: o.SkippedCount,
+	}
+}
+
+func skippedObjects(skipped []reflector.Skipped) []SkippedObject {
+	var out []SkippedObject
+	for _, s := range skipped {
+		out = append(out, SkippedObject{Key: s.Key, Err: s.Err, Since: s.Since})
+	}
+	return out
+}
 
 // StopError is returned by Stop, Remove and Shutdown when their context ends before all handlers have returned.
 type StopError struct {
@@ -73,22 +130,15 @@ type StopError struct {
 }
 
 // Error names the handlers that are still running.
-func (e *StopError) Error() string {
-	if len(e.Handlers) == 0 {
-		return fmt.Sprintf("%s: still stopping: %v", e.Resource, e.Err)
-	}
-	return fmt.Sprintf("%s: still stopping: %v; running handlers: %s", e.Resource, e.Err, strings.Join(e.Handlers, ", "))
-}
+func (e *StopError) Error() string { return (*engine.StopError)(e).Error() }
 
 // Unwrap returns the context's error.
 func (e *StopError) Unwrap() error { return e.Err }
 
-// withStop returns a context that also ends, with ErrStopped as its cause, when done does.
-func withStop(ctx context.Context, done context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	release := context.AfterFunc(done, func() { cancel(ErrStopped) })
-	return ctx, func() {
-		release()
-		cancel(nil)
+// stopError makes an engine's StopError the public one.
+func stopError(err error) error {
+	if e, ok := errors.AsType[*engine.StopError](err); ok {
+		return (*StopError)(e)
 	}
+	return err
 }

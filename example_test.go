@@ -36,14 +36,14 @@ func Example() {
 		log.Print(err)
 		return
 	}
-	byNode := tidings.AddIndex(pods, "node", func(p *corev1.Pod) []string { return []string{p.Spec.NodeName} })
+	byNode := pods.AddIndex("node", func(p *corev1.Pod) []string { return []string{p.Spec.NodeName} })
 	_, err = pods.AddHandler(tidings.HandlerFuncs[*corev1.Pod]{
 		Add: func(p *corev1.Pod, initial bool) { fmt.Println("added", p.Name) },
 		Update: func(old, new *corev1.Pod) {
 			fmt.Println("changed", new.Name, old.Status.Phase, "→", new.Status.Phase)
 		},
 		Delete: func(gone tidings.Tombstone[*corev1.Pod]) { fmt.Println("deleted", gone.Key.Name) },
-	}, tidings.Subscription{})
+	}, tidings.HandlerOptions{})
 	if err != nil {
 		log.Print(err)
 		return

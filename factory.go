@@ -5,24 +5,31 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"sync"
-	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
+	"github.com/tidings/tidings/internal/engine"
+	"github.com/tidings/tidings/reflector"
 	"github.com/tidings/tidings/source"
 )
 
 // Factory makes informers of one API server and shares them: asking twice for the same type and scope gives the same
 // informer. It owns every goroutine of its informers. Its methods may be called from any goroutine.
 type Factory struct {
-	client *source.Client
+	client *source.Client // nil if all sources are given
+	peers  *reflector.Peers
 	opts   Options
 
-	mu        sync.Mutex
-	informers map[informerKey]*sharedCore // those with users
-	order     []*sharedCore               // the same, oldest first
-	stopped   bool
+	mu      sync.Mutex
+	sources map[reflect.Type]any // a SourceFunc[T] by T
+	shared  map[informerKey]*sharedInformer
+	all     []*sharedInformer // those that have not ended, shared or not, oldest first
+	stopped bool
 }
 
 // informerKey is what two users must agree on to share an informer.
@@ -31,21 +38,27 @@ type informerKey struct {
 	target string
 }
 
-// sharedCore is a core with the count of its users.
-type sharedCore struct {
+// sharedInformer is an engine with the count of its users.
+type sharedInformer struct {
 	key   informerKey
+	about about
 	core  lifecycle
 	users int // guarded by Factory.mu
 }
 
-// lifecycle is a core of any type.
+// lifecycle is an engine.Informer of any type.
 type lifecycle interface {
-	start(ctx context.Context) error
-	halt(cause error)
-	stop(ctx context.Context) error
-	waitForSync(ctx context.Context, failFast bool) error
-	status(now time.Time) Status
+	reporting
+	Start(ctx context.Context) error
+	Halt(cause error)
+	Stop(ctx context.Context) error
+	CheckRunning() error
+	WaitForSync(ctx context.Context, failFast bool) (*engine.Obstacle, error)
 }
+
+// SourceFunc makes the source of one namespace of a scope; All is all of them. The scope's Resource is set. It must not call the
+// factory or its informers.
+type SourceFunc[T Object] func(scope Scope, namespace string) (source.ListerWatcher[T], error)
 
 // NewFactory returns a factory for the API server of config. It does not connect yet. config is copied; its rate
 // limits do not apply, because an informer sends one request at a time.
@@ -57,7 +70,26 @@ func NewFactory(config *rest.Config, opts Options) (*Factory, error) {
 	if err != nil {
 		return nil, fmt.Errorf("new factory: %w", err)
 	}
-	return &Factory{client: client, opts: opts.withDefaults(), informers: map[informerKey]*sharedCore{}}, nil
+	f := NewSourceFactory(opts)
+	f.client = client
+	return f, nil
+}
+
+// NewSourceFactory returns a factory without an API server: every type needs a source, see SetSource. With a fake clientset it
+// serves the tests of programs that take a factory.
+func NewSourceFactory(opts Options) *Factory {
+	return &Factory{
+		opts: opts.withDefaults(), peers: new(reflector.Peers),
+		sources: map[reflect.Type]any{}, shared: map[informerKey]*sharedInformer{},
+	}
+}
+
+// SetSource makes f take the objects of type T from the sources that fn makes, rather than from its API server. It concerns the
+// informers that are asked for later.
+func SetSource[T Object](f *Factory, fn SourceFunc[T]) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.sources[reflect.TypeFor[T]()] = fn
 }
 
 // Informer returns a hold on the factory's informer for type T and scope, which is made if it is not there yet. It
@@ -74,143 +106,212 @@ func Informer[T Object](f *Factory, scope Scope) (*SharedInformer[T], error) {
 	if f.stopped {
 		return nil, fmt.Errorf("%s: the factory has been shut down: %w", resourceName(target.resource), ErrStopped)
 	}
-	shared := f.informers[key]
-	if shared == nil {
-		c, err := newFactoryCore[T](f, target)
-		if err != nil {
+	shared := f.shared[key]
+	if shared == nil || errors.Is(shared.core.CheckRunning(), ErrStopped) { // it may take long to end
+		if shared, err = newShared[T](f, key, target); err != nil {
 			return nil, err
 		}
-		shared = &sharedCore{key: key, core: c}
-		f.informers[key] = shared
-		f.order = append(f.order, shared)
+		f.shared[key] = shared
+		f.all = append(f.all, shared)
 	}
 	shared.users++
-	return &SharedInformer[T]{
-		core:    shared.core.(*core[T]), // the key holds the type
-		release: func(ctx context.Context) error { return f.release(ctx, shared) },
-	}, nil
+	inf := &SharedInformer[T]{
+		core:    shared.core.(*engine.Informer[T]), // the key holds the type
+		about:   shared.about,
+		release: f.releaser(shared),
+		alone:   func() error { return f.unshare(shared) },
+	}
+	if !target.labels.Empty() {
+		inf.selected.labels = target.labels
+	}
+	if !target.fields.Empty() {
+		inf.selected.fields = target.fields
+	}
+	return inf, nil
 }
 
-func newFactoryCore[T Object](f *Factory, t target) (*core[T], error) {
-	newSource := func(namespace string, noSharing bool) (source.ListerWatcher[T], error) {
-		return source.NewHTTP[T](f.client, source.Target{
-			Resource: t.resource, Namespace: namespace, Labels: t.labels.String(), Fields: t.fields.String(),
-			Trim: t.trim, NoSharing: noSharing, MaxObjectBytes: f.opts.MaxObjectBytes,
-		})
-	}
-	if _, err := newSource(t.namespaces[0], false); err != nil { // what is wrong with the scope shows now, not at the start
+// newShared makes an informer. The lock is held.
+func newShared[T Object](f *Factory, key informerKey, t target) (*sharedInformer, error) {
+	newSource := sourceFor[T](f, t)
+	if _, err := newSource(t.namespaces[0]); err != nil { // what is wrong with the scope shows now, not at the start
 		return nil, fmt.Errorf("%s: %w", resourceName(t.resource), err)
 	}
-	cfg := coreConfig[T]{
-		name: resourceName(t.resource), resource: t.resource, scope: t.String(), namespaces: t.namespaces, newSource: newSource, opts: f.opts,
-	}
-	if !t.labels.Empty() {
-		cfg.selector = t.labels
-	}
-	return newCore(cfg), nil
+	shared := &sharedInformer{key: key, about: about{
+		resource: resourceName(t.resource), title: t.title(key.goType), goType: key.goType.String(), scope: t, staleAfter: f.opts.StaleAfter,
+	}}
+	shared.core = engine.New(engine.Config[T]{
+		Options: f.opts.engine(f.peers), Name: shared.about.title, Resource: t.resource, Namespaces: t.namespaces,
+		NewSource: newSource, OnEnd: func() { f.remove(shared) },
+	})
+	return shared, nil
 }
 
-// release takes one user from shared, and stops it with the last one.
-func (f *Factory) release(ctx context.Context, shared *sharedCore) error {
-	f.mu.Lock()
-	shared.users--
-	last := shared.users == 0
-	if last {
-		delete(f.informers, shared.key)
-		for i, s := range f.order {
-			if s == shared {
-				f.order = append(f.order[:i:i], f.order[i+1:]...)
-				break
-			}
+// sourceFor returns what makes the sources of a target. The lock is held.
+func sourceFor[T Object](f *Factory, t target) func(namespace string) (source.ListerWatcher[T], error) {
+	scope, client := t.scope(), f.client
+	given, ok := f.sources[reflect.TypeFor[T]()].(SourceFunc[T])
+	return func(namespace string) (source.ListerWatcher[T], error) {
+		switch {
+		case ok:
+			return given(scope, namespace)
+		case client == nil:
+			return nil, fmt.Errorf("the factory has no API server and no source for %s; call SetSource", reflect.TypeFor[T]())
 		}
+		of := scope.Source(namespace)
+		of.MaxObjectBytes = f.opts.MaxObjectBytes
+		return source.NewHTTP[T](client, of)
 	}
-	f.mu.Unlock()
-	if !last {
-		return nil
-	}
-	return shared.core.stop(ctx)
 }
 
-// all returns the informers, oldest first.
-func (f *Factory) all() []*sharedCore {
+// title names an informer in messages: its resource, with what tells it apart from others of that resource.
+func (t target) title(goType reflect.Type) string {
+	words := ""
+	switch goType {
+	case reflect.TypeFor[*unstructured.Unstructured]():
+		words = " unstructured"
+	case reflect.TypeFor[*metav1.PartialObjectMetadata]():
+		words = " metadata only"
+	}
+	if text := t.labels.String(); text != "" {
+		words += " labels " + text
+	}
+	if text := t.fields.String(); text != "" {
+		words += " fields " + text
+	}
+	if words == "" {
+		return resourceName(t.resource)
+	}
+	return fmt.Sprintf("%s (%s)", resourceName(t.resource), words[1:])
+}
+
+// ResourceAppeared tells informers that wait for a resource which the server did not have to try again at once: for programs that
+// learn of new CRDs in their own way. Informers of the same resource tell each other.
+func (f *Factory) ResourceAppeared(resource schema.GroupVersionResource) {
+	f.peers.ResourceAppeared(resource)
+}
+
+// releaser returns a function that takes one user from shared, the first time, and reports whether that was the last, every time.
+func (f *Factory) releaser(shared *sharedInformer) (release func() (last bool)) {
+	return sync.OnceValue(func() bool { return f.dropUser(shared) })
+}
+
+// dropUser takes one user from shared, which is not shared any more after the last.
+func (f *Factory) dropUser(shared *sharedInformer) (last bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.order[:len(f.order):len(f.order)]
+	shared.users--
+	if shared.users > 0 {
+		return false
+	}
+	f.stopSharing(shared)
+	return true
+}
+
+// unshare makes sure that shared has one user only, now and later.
+func (f *Factory) unshare(shared *sharedInformer) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if shared.users > 1 {
+		return fmt.Errorf("%s: %d users share the informer; the change would reach them all", shared.about.title, shared.users)
+	}
+	f.stopSharing(shared)
+	return nil
+}
+
+// stopSharing makes sure that nobody else is handed shared. The lock is held.
+func (f *Factory) stopSharing(shared *sharedInformer) {
+	if f.shared[shared.key] == shared {
+		delete(f.shared, shared.key)
+	}
+}
+
+// remove drops an informer that has ended, however that came.
+func (f *Factory) remove(shared *sharedInformer) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.stopSharing(shared)
+	f.all = slices.DeleteFunc(slices.Clone(f.all), func(s *sharedInformer) bool { return s == shared })
+}
+
+// informers returns those that have not ended, oldest first.
+func (f *Factory) informers() []*sharedInformer {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.all[:len(f.all):len(f.all)]
 }
 
 // Start starts every informer that has not been started. They run until ctx ends or they are stopped. Call it
 // again after asking for more informers.
 func (f *Factory) Start(ctx context.Context) error {
+	f.mu.Lock()
+	stopped := f.stopped
+	f.mu.Unlock()
+	if stopped {
+		return fmt.Errorf("start: the factory has been shut down: %w", ErrStopped)
+	}
 	var errs []error
-	for _, s := range f.all() {
-		errs = append(errs, s.core.start(ctx))
+	for _, s := range f.informers() {
+		if err := s.core.Start(ctx); !errors.Is(err, ErrStopped) { // one that is about to leave is no one's concern
+			errs = append(errs, err)
+		}
 	}
 	return errors.Join(errs...)
 }
 
 // WaitForSync returns when every informer has its initial list. If ctx ends first, the error has one *SyncError for each
-// informer that has not, which says what is in the way.
+// informer that has not, which says what is in the way. See SharedInformer.WaitForSync.
 func (f *Factory) WaitForSync(ctx context.Context) error { return f.waitForSync(ctx, false) }
 
 // WaitForSyncFailFast is WaitForSync that returns at once when something is in the way that cannot heal by itself: a
-// missing permission, resource or certificate.
+// missing permission, resource or certificate, a wrong address.
 func (f *Factory) WaitForSyncFailFast(ctx context.Context) error { return f.waitForSync(ctx, true) }
 
+// errGivenUp ends the waits for other informers once one has failed for good.
+var errGivenUp = errors.New("another informer cannot sync")
+
 func (f *Factory) waitForSync(ctx context.Context, failFast bool) error {
-	all := f.all()
+	all := f.informers()
 	errs := make([]error, len(all))
-	wait, cancel := context.WithCancel(ctx)
-	defer cancel()
+	wait, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	var wg sync.WaitGroup
 	for i, s := range all {
 		wg.Go(func() {
-			errs[i] = s.core.waitForSync(wait, failFast)
-			if errs[i] != nil && failFast {
-				cancel() // the others need not wait any longer
+			obstacle, err := s.core.WaitForSync(wait, failFast)
+			if err == nil {
+				err = syncError(s.about.title, obstacle)
+			}
+			if errs[i] = err; err != nil && failFast {
+				cancel(errGivenUp)
 			}
 		})
 	}
 	wg.Wait()
-	if failFast && ctx.Err() == nil {
-		errs = withoutCanceled(errs)
-	}
-	return errors.Join(errs...)
-}
-
-// withoutCanceled drops the errors of waits that were given up because another one had failed.
-func withoutCanceled(errs []error) []error {
-	var kept []error
-	for _, err := range errs {
-		if !errors.Is(err, context.Canceled) {
-			kept = append(kept, err)
-		}
-	}
-	return kept
+	return errors.Join(slices.DeleteFunc(errs, func(err error) bool { return errors.Is(err, errGivenUp) })...)
 }
 
 // Status reports on every informer, oldest first.
 func (f *Factory) Status() []Status {
-	now := time.Now()
 	var all []Status
-	for _, s := range f.all() {
-		all = append(all, s.core.status(now))
+	for _, s := range f.informers() {
+		all = append(all, s.about.status(s.core))
 	}
 	return all
 }
 
-// Shutdown stops every informer, whoever holds it, and waits for them until ctx ends. The factory cannot be used
-// afterwards. It is idempotent.
+// Shutdown stops every informer, whoever holds it, and waits for them until ctx ends; called again, it waits again. The
+// factory cannot be used afterwards.
 func (f *Factory) Shutdown(ctx context.Context) error {
 	f.mu.Lock()
 	f.stopped = true
-	all := f.order[:len(f.order):len(f.order)]
+	all := f.all[:len(f.all):len(f.all)]
 	f.mu.Unlock()
 	for _, s := range all {
-		s.core.halt(nil)
+		s.core.Halt(nil)
 	}
 	var errs []error
 	for _, s := range all {
-		errs = append(errs, s.core.stop(ctx))
+		errs = append(errs, stopError(s.core.Stop(ctx)))
 	}
 	return errors.Join(errs...)
 }

@@ -126,7 +126,7 @@ func TestHandlerOfAnInformerThatNeverRanCanBeRemoved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	reg, err := inf.AddHandler(tidings.HandlerFuncs[*corev1.Pod]{}, tidings.Subscription{})
+	reg, err := inf.AddHandler(tidings.HandlerFuncs[*corev1.Pod]{}, tidings.HandlerOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

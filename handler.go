@@ -1,13 +1,16 @@
 package tidings
 
 import (
+	"reflect"
 	"time"
 
+	"github.com/tidings/tidings/deltafifo"
 	"github.com/tidings/tidings/object"
 )
 
-// Handler is told of every change. Its methods are called one at a time, from a goroutine of its own, after the
-// store holds the change. The objects are shared and read-only.
+// Handler is notified of every change. Its methods are called one at a time, from a goroutine of its own, after the
+// store holds the change. The objects are shared and read-only. HandlerFuncs and DeltaFunc are Handlers made of functions;
+// FilterHandler narrows one to the objects that matter.
 type Handler[T Object] interface {
 	// OnAdd is called for an object that the handler has not seen. initial is set for the objects that
 	// were there when the handler was added or the informer synced.
@@ -57,32 +60,59 @@ func (h HandlerFuncs[T]) OnDelete(gone Tombstone[T]) {
 	}
 }
 
-// Policy says what happens to changes that arrive while a handler is busy.
-type Policy uint8
+// DeltaFunc is a Handler of one function that gets every change as it is: with its key, and with its type, which tells a resync
+// and a relist from an update.
+type DeltaFunc[T Object] func(Delta[T])
 
-const (
-	// Coalesce keeps at most one pending delta for each key and merges newer ones into it: a handler that
-	// falls behind skips states in between, and never has to catch up on more than there are objects.
-	Coalesce Policy = iota
-	// Block delivers every change and lets the informer wait once Subscription.Buffer deltas are pending. That
-	// delays every handler of the informer, and a server that is kept waiting for long ends the watch.
-	Block
-	// Unbounded delivers every change and keeps as many pending as there are, in memory.
-	Unbounded
-)
-
-var policyNames = [...]string{Coalesce: "coalesce", Block: "block", Unbounded: "unbounded"}
-
-// String returns the policy's name in lower case.
-func (p Policy) String() string {
-	if int(p) < len(policyNames) {
-		return policyNames[p]
-	}
-	return "unknown"
+// OnAdd calls f with an Added.
+func (f DeltaFunc[T]) OnAdd(obj T, initial bool) {
+	f(Delta[T]{Type: object.Added, Key: object.KeyOf(obj), Object: obj, Initial: initial})
 }
 
-// Subscription says how a handler wants to be told. The zero value coalesces and never resyncs.
-type Subscription struct {
+// OnUpdate calls f with an Updated.
+func (f DeltaFunc[T]) OnUpdate(old, new T) {
+	f(Delta[T]{Type: object.Updated, Key: object.KeyOf(new), Object: new, Old: old})
+}
+
+// OnDelete calls f with a Deleted.
+func (f DeltaFunc[T]) OnDelete(gone Tombstone[T]) {
+	f(Delta[T]{Type: object.Deleted, Key: gone.Key, Object: gone.Object, FinalStateUnknown: gone.FinalStateUnknown})
+}
+
+// FilterHandler returns a handler that passes on to h what concerns the objects that keep keeps. An object that begins to be
+// kept is added for h, and one that is not kept any more is deleted, with its new state as the last. keep must be pure: it is
+// asked again about the state before a change.
+func FilterHandler[T Object](keep func(T) bool, h Handler[T]) Handler[T] {
+	deliver := deliverTo(h)
+	return DeltaFunc[T](func(d Delta[T]) {
+		switch before, after := kept(keep, d); {
+		case before == after:
+			if !after {
+				return
+			}
+		case after:
+			d.Type, d.Old = object.Added, *new(T)
+		case d.Type != object.Deleted:
+			d.Type = object.Deleted
+		}
+		deliver(d)
+	})
+}
+
+// kept reports whether the states before and after a change are kept.
+func kept[T Object](keep func(T) bool, d Delta[T]) (before, after bool) {
+	before = !object.IsNil(d.Old) && keep(d.Old)
+	if d.Type != object.Deleted {
+		return before, keep(d.Object)
+	}
+	if object.IsNil(d.Old) {
+		before = keep(d.Object) // all that is known of it
+	}
+	return before, false
+}
+
+// HandlerOptions say how a handler wants to be notified. The zero value coalesces and never resyncs.
+type HandlerOptions struct {
 	// Name stands for the handler in status, logs and metrics. Empty means the handler's Go type.
 	Name string
 	// Policy says what happens when the handler falls behind.
@@ -90,13 +120,37 @@ type Subscription struct {
 	// Buffer is how many deltas may be pending before Block makes the informer wait; 0 means 1,024. What
 	// arrived together is not split, so a little more can be pending.
 	Buffer int
-	// Resync is how often the handler is told of every object again, as an update with old and new the
-	// same; 0 means never.
+	// Resync is how often the handler is notified of every object again, as an update with old and new the
+	// same; 0 means never. A handler that has fallen behind is spared.
 	Resync time.Duration
+	// OnSynced is called once, like the handler's methods and after they have seen every object of the initial list. It may
+	// be nil.
+	OnSynced func()
 }
+
+// Policy says what happens to changes that arrive while a handler is busy.
+type Policy uint8
+
+const (
+	// Coalesce keeps at most one pending delta for each key and merges newer ones into it: a handler that
+	// falls behind skips states in between, and never has to catch up on more than there are objects.
+	Coalesce = Policy(deltafifo.Coalesce)
+	// Block delivers every change and lets the informer wait once HandlerOptions.Buffer deltas are pending. That
+	// delays every handler of the informer, and a server that is kept waiting for long ends the watch. While somebody waits
+	// for a version (WaitFor, WaitForVersion), which may be the handler itself, the informer does not wait.
+	Block = Policy(deltafifo.Block)
+	// Unbounded delivers every change and keeps as many pending as there are, in memory.
+	Unbounded = Policy(deltafifo.Unbounded)
+)
+
+// String returns the policy's name in lower case.
+func (p Policy) String() string { return deltafifo.Policy(p).String() }
 
 // deliverTo returns the function that hands one delta to h.
 func deliverTo[T Object](h Handler[T]) func(object.Delta[T]) {
+	if f, ok := h.(DeltaFunc[T]); ok {
+		return f
+	}
 	return func(d object.Delta[T]) {
 		switch d.Type {
 		case object.Added:
@@ -107,4 +161,13 @@ func deliverTo[T Object](h Handler[T]) func(object.Delta[T]) {
 			h.OnUpdate(d.Old, d.Object)
 		}
 	}
+}
+
+// missing reports whether h is nil or holds a nil pointer or function.
+func missing[T Object](h Handler[T]) bool {
+	if h == nil {
+		return true
+	}
+	v := reflect.ValueOf(h)
+	return (v.Kind() == reflect.Pointer || v.Kind() == reflect.Func) && v.IsNil()
 }

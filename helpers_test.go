@@ -2,8 +2,10 @@ package tidings_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"slices"
 	"strconv"
 	"sync"
@@ -21,6 +23,9 @@ import (
 
 type pod = *corev1.Pod
 
+// What informers log by default is in the way of what tests say.
+func init() { slog.SetDefault(slog.New(slog.DiscardHandler)) }
+
 // cluster is a source of pods that a test writes to. It lists and watches what has been written, in order, and
 // knows nothing of HTTP: the tests of the source package do.
 type cluster struct {
@@ -30,8 +35,11 @@ type cluster struct {
 	history []source.Event[pod]
 	changed chan struct{} // closed and replaced by every write
 	lists   int
-	failure error // what lists and watches answer while it is set
-	broken  int   // grows when running watches are to end
+	sent    []source.Event[pod] // to be sent as they are
+	failure error               // what lists and watches answer while it is set
+	// broken objects are those that cannot be decoded: the cluster tells of them as a source does.
+	undecodable map[object.Key]bool
+	broken      int // grows when running watches are to end
 }
 
 func newCluster() *cluster {
@@ -74,14 +82,55 @@ func (c *cluster) record(kind source.EventType, p pod) pod {
 	if kind == source.Deleted {
 		delete(c.pods, object.KeyOf(p))
 	}
-	c.history = append(c.history, source.Event[pod]{Type: kind, Object: p, ResourceVersion: p.ResourceVersion})
+	event := source.Event[pod]{Type: kind, Object: p, ResourceVersion: p.ResourceVersion}
+	if c.undecodable[object.KeyOf(p)] {
+		event = source.Event[pod]{Type: source.Invalid, ResourceVersion: p.ResourceVersion, Err: c.objectError(p, kind)}
+	}
+	c.history = append(c.history, event)
 	c.wake()
 	return p
+}
+
+func (c *cluster) objectError(p pod, event source.EventType) *source.ObjectError {
+	return &source.ObjectError{
+		Key: object.KeyOf(p), UID: string(p.UID), ResourceVersion: p.ResourceVersion, Event: event, Err: errors.New("cannot be decoded"),
+	}
+}
+
+// spoil makes a pod one that cannot be decoded, or not any more.
+func (c *cluster) spoil(key object.Key, spoilt bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.undecodable == nil {
+		c.undecodable = map[object.Key]bool{}
+	}
+	c.undecodable[key] = spoilt
+}
+
+// restore goes back to an earlier state of the cluster, as a restore from a backup does. Running watches end.
+func (c *cluster) restore(version int, pods ...pod) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.version, c.history, c.pods = version, nil, map[object.Key]pod{}
+	for _, p := range pods {
+		c.pods[object.KeyOf(p)] = p
+	}
+	c.broken++
+	c.wake()
 }
 
 func (c *cluster) wake() {
 	close(c.changed)
 	c.changed = make(chan struct{})
+}
+
+// send makes an event part of the history as it is.
+func (c *cluster) send(event source.Event[pod]) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.version++
+	c.sent = append(c.sent, event)
+	c.wake()
 }
 
 // forget drops the history, so that older watches cannot be resumed, and ends the running ones.
@@ -108,14 +157,18 @@ func (c *cluster) listed() int {
 }
 
 // List lists all pods in no particular order.
-func (c *cluster) List(_ context.Context, _ source.ListOptions[pod], each func(pod) error) (source.ListResult, error) {
+func (c *cluster) List(_ context.Context, opts source.ListOptions[pod], each func(pod) error) (source.ListResult, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.failure != nil {
 		return source.ListResult{}, c.failure
 	}
 	c.lists++
-	for _, p := range c.pods {
+	for key, p := range c.pods {
+		if c.undecodable[key] {
+			opts.Skip(c.objectError(p, 0))
+			continue
+		}
 		if err := each(p); err != nil {
 			return source.ListResult{}, err
 		}
@@ -134,6 +187,9 @@ func (c *cluster) Watch(ctx context.Context, opts source.WatchOptions[pod]) (sou
 		return nil, invalid("sendInitialEvents: forbidden")
 	}
 	after, _ := strconv.Atoi(opts.ResourceVersion)
+	if after > c.version {
+		return nil, tooLarge()
+	}
 	if after < c.version-len(c.history) { // what follows was forgotten while nobody watched
 		return nil, expired()
 	}
@@ -173,6 +229,10 @@ func (w *clusterWatch) pending() ([]source.Event[pod], <-chan struct{}, error) {
 		}
 		return nil, nil, io.EOF
 	}
+	if sent := c.sent; len(sent) > 0 {
+		c.sent, w.after = nil, c.version
+		return sent, nil, nil
+	}
 	i := slices.IndexFunc(c.history, func(e source.Event[pod]) bool {
 		v, _ := strconv.Atoi(e.ResourceVersion)
 		return v > w.after
@@ -210,9 +270,9 @@ func start(t *testing.T, c *cluster, opts tidings.InformerOptions[pod]) *tidings
 	return inf
 }
 
-func mustAdd(t *testing.T, inf *tidings.SharedInformer[pod], h tidings.Handler[pod], sub tidings.Subscription) *tidings.Registration {
+func mustAdd(t *testing.T, inf *tidings.SharedInformer[pod], h tidings.Handler[pod], opts tidings.HandlerOptions) *tidings.Registration {
 	t.Helper()
-	reg, err := inf.AddHandler(h, sub)
+	reg, err := inf.AddHandler(h, opts)
 	if err != nil {
 		t.Fatal(err)
 	}

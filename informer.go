@@ -4,34 +4,37 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"reflect"
+	"slices"
 	"sync"
-	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/tidings/tidings/object"
+	"github.com/tidings/tidings/deltafifo"
+	"github.com/tidings/tidings/internal/engine"
+	"github.com/tidings/tidings/reflector"
 	"github.com/tidings/tidings/source"
 	"github.com/tidings/tidings/store"
 )
 
-// SharedInformer keeps an exact, indexed, current copy of a collection and tells handlers of every change.
+// SharedInformer keeps an exact, indexed, current copy of a collection and notifies handlers of every change.
 //
 // It is one user's hold on an informer that others may share: Stop gives up the hold with the handlers and
 // indexes added through it, and the informer ends with its last user. Its methods may be called from any goroutine.
 type SharedInformer[T Object] struct {
-	core    *core[T]
-	release func(context.Context) error // stops the core if this was its last user
+	core     *engine.Informer[T]
+	about    about
+	selected selection
+	// release gives up the hold, once, and reports on every call whether it was the last one.
+	release func() (last bool)
+	// alone makes the informer its user's own, for changes that others must not see.
+	alone func() error
 
 	mu       sync.Mutex
 	released bool
 	regs     []*Registration
-	indexes  []*Index[T]
+	indexes  []*store.Index[T]
 }
-
-// Index finds objects by values that a function takes from them; see AddIndex.
-type Index[T Object] = store.Index[T]
 
 // InformerOptions are the options of an informer that stands alone.
 type InformerOptions[T Object] struct {
@@ -50,167 +53,121 @@ func NewInformer[T Object](src source.ListerWatcher[T], opts InformerOptions[T])
 	if src == nil {
 		return nil, errors.New("new informer: the source is nil")
 	}
+	goType := reflect.TypeFor[T]().String()
 	if opts.Name == "" {
-		opts.Name = reflect.TypeFor[T]().String()
+		opts.Name = goType
 	}
-	c := newCore(coreConfig[T]{
-		name: opts.Name, opts: opts.Options, transform: opts.Transform, selector: opts.Labels,
-		newSource: func(string, bool) (source.ListerWatcher[T], error) { return src, nil },
+	shared := opts.Options.withDefaults()
+	core := engine.New(engine.Config[T]{
+		Options: shared.engine(new(reflector.Peers)), Name: opts.Name, Namespaces: []string{All}, Transform: opts.Transform,
+		NewSource: func(string) (source.ListerWatcher[T], error) { return src, nil },
 	})
-	return &SharedInformer[T]{core: c, release: c.stop}, nil
+	return &SharedInformer[T]{
+		core: core, about: about{resource: opts.Name, title: opts.Name, goType: goType, staleAfter: shared.StaleAfter}, selected: selection{labels: opts.Labels},
+		release: func() bool { return true },
+		alone: func() error {
+			return fmt.Errorf("%s: the informer has one source, which does not know namespaces; take one from a factory", opts.Name)
+		},
+	}, nil
 }
 
 // Name returns the informer's name, such as "pods" or "widgets.example.com".
-func (inf *SharedInformer[T]) Name() string { return inf.core.name }
+func (inf *SharedInformer[T]) Name() string { return inf.about.resource }
 
 // Start lets the informer list and watch until ctx ends or it is stopped. Starting again does nothing.
 // It does not wait; see WaitForSync.
-func (inf *SharedInformer[T]) Start(ctx context.Context) error { return inf.core.start(ctx) }
+func (inf *SharedInformer[T]) Start(ctx context.Context) error { return inf.core.Start(ctx) }
 
 // Stop gives up this hold on the informer: it removes the handlers and indexes that were added through it and, if
-// nobody else holds the informer, ends the informer. It waits for what it ends, until ctx does. It is idempotent.
+// nobody else holds the informer, ends the informer. It waits for what it ends, until ctx does; called again, it waits again.
+// Called from a handler, or another function that an informer calls, it waits for everything but that call, which is the last, and
+// but for calls that wait in a stop as well.
 func (inf *SharedInformer[T]) Stop(ctx context.Context) error {
 	inf.mu.Lock()
-	regs, indexes, released := inf.regs, inf.indexes, inf.released
-	inf.regs, inf.indexes, inf.released = nil, nil, true
+	regs, indexes := slices.Clone(inf.regs), inf.indexes
+	inf.indexes, inf.released = nil, true
 	inf.mu.Unlock()
-	if released {
-		return nil
+	last := inf.release()
+	if last {
+		inf.core.Halt(nil) // first, since it ends what handlers may wait for
 	}
 	var errs []error
 	for _, r := range regs {
-		errs = append(errs, r.Remove(ctx))
+		errs = append(errs, r.Remove(ctx)) // one that returns an error stays, for the next call
 	}
-	inf.core.removeIndexes(indexes)
-	return errors.Join(append(errs, inf.release(ctx))...)
+	inf.core.RemoveIndexes(indexes)
+	if last {
+		errs = append(errs, stopError(inf.core.Stop(ctx)))
+	}
+	return errors.Join(errs...)
 }
 
 // SetTransform sets the function that every object passes before it is stored; see InformerOptions.Transform. All
 // users of a shared informer share the transform, and a second one is an error, as is one for a started informer.
 func (inf *SharedInformer[T]) SetTransform(transform func(T) (T, error)) error {
-	c := inf.core
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.phase != notStarted {
-		return fmt.Errorf("%s: set transform: %w", c.name, ErrStarted)
-	}
-	if c.transform != nil {
-		return fmt.Errorf("%s: set transform: the informer has one already; ask the factory for another scope to have your own", c.name)
-	}
-	c.transform = transform
-	return nil
+	return inf.core.SetTransform(transform)
 }
 
+// SetNamespaces changes which namespaces the informer holds, at any time; none, or All among them, means all. Those that are new are
+// listed on their own, and their objects are added for the handlers; the objects of those that are gone are deleted for the
+// handlers; the rest goes on untouched. It returns when what is gone is, or ctx ends.
+//
+// An informer that others share is an error. Afterwards nobody shares it: asking the factory for the scope that it had, or
+// has, gives another informer.
+func (inf *SharedInformer[T]) SetNamespaces(ctx context.Context, namespaces ...string) error {
+	if err := inf.alone(); err != nil {
+		return err
+	}
+	return stopError(inf.core.SetNamespaces(ctx, canonicalNamespaces(namespaces)))
+}
+
+// Namespaces returns the namespaces that the informer holds; All means all of them.
+func (inf *SharedInformer[T]) Namespaces() []string { return slices.Clone(inf.core.Namespaces()) }
+
 // Snapshot returns the newest immutable picture of the collection. It costs one atomic load.
-func (inf *SharedInformer[T]) Snapshot() *Snapshot[T] { return inf.core.store.Snapshot() }
+func (inf *SharedInformer[T]) Snapshot() Snapshot[T] { return Snapshot[T]{inf.core.Store().Snapshot()} }
 
 // Get returns the object under key from the newest snapshot.
 func (inf *SharedInformer[T]) Get(key Key) (T, bool) { return inf.Snapshot().Get(key) }
 
 // Lister returns a lister, which answers every call from the newest snapshot.
-func (inf *SharedInformer[T]) Lister() Lister[T] { return Lister[T]{store: inf.core.store} }
+func (inf *SharedInformer[T]) Lister() Lister[T] { return Lister[T]{store: inf.core.Store()} }
 
-// WaitFor returns when the store is current to resourceVersion, so that a program reads its own writes. It returns
-// an error that says what it has and wants when ctx ends or the informer stops first, and at once for a
-// version that is not a number.
-func (inf *SharedInformer[T]) WaitFor(ctx context.Context, resourceVersion string) error {
-	if err := inf.core.checkRunning(); err != nil {
-		return err
-	}
-	ctx, cancel := withStop(ctx, inf.core.life)
-	defer cancel()
-	if err := inf.core.store.WaitFor(ctx, resourceVersion); err != nil {
-		return fmt.Errorf("%s: %w", inf.core.name, err)
-	}
-	return nil
-}
-
-// ResourceVersionIn returns the version that the store is current to in one namespace, which may be newer than the
-// snapshot's where the informer watches several.
+// ResourceVersionIn returns the version that the newest snapshot is current to in one namespace; All is the whole scope.
 func (inf *SharedInformer[T]) ResourceVersionIn(namespace string) string {
-	c := inf.core
-	c.mu.Lock()
-	parts := c.parts
-	c.mu.Unlock()
-	for _, p := range parts {
-		if p.namespace == namespace {
-			return p.version()
-		}
-	}
-	return inf.Snapshot().ResourceVersion()
+	return inf.Snapshot().ResourceVersionIn(namespace)
 }
 
-// Covers reports whether an object such as obj belongs to what the informer holds, by its namespace and labels. Field
-// selectors are not looked at.
+// Covers reports whether an object such as obj belongs to what the informer holds, by its namespace, labels and fields. It is
+// false where a field selector names a field that the object does not have, since only the server knows what that means.
 func (inf *SharedInformer[T]) Covers(obj T) bool {
-	c := inf.core
-	if c.selector != nil && !c.selector.Matches(labels.Set(obj.GetLabels())) {
-		return false
-	}
-	for _, namespace := range c.namespaces {
-		if namespace == All || namespace == obj.GetNamespace() {
-			return true
-		}
-	}
-	return false
+	return inf.hasNamespace(obj.GetNamespace()) && inf.selected.covers(obj)
 }
 
-// Status reports on the informer.
-func (inf *SharedInformer[T]) Status() Status { return inf.core.status(time.Now()) }
-
-// Fresh returns nil while the informer is synced and hears from the server, and else an error that says why not.
-func (inf *SharedInformer[T]) Fresh() error {
-	st := inf.Status()
-	switch {
-	case !st.Started:
-		return fmt.Errorf("%s: %w", inf.core.name, ErrNotStarted)
-	case !st.Synced:
-		return inf.core.syncError(nil)
-	case st.Stale:
-		return fmt.Errorf("%s: stale: nothing was heard from the server for %s: %w", inf.core.name, st.Age.Round(time.Second), inf.core.syncError(nil))
-	default:
-		return nil
-	}
+func (inf *SharedInformer[T]) hasNamespace(namespace string) bool {
+	held := inf.core.Namespaces()
+	return slices.Contains(held, All) || slices.Contains(held, namespace)
 }
 
-// AddIndex adds an index to inf, at any time: fn returns the values under which an object shall be found. The index is
+// AddIndex adds an index, at any time: fn returns the values under which an object shall be found. The index is
 // ready when AddIndex returns. fn is called once for each object and change, must be pure, and must not write to the object; if
 // it panics the object has no values in this index, which is logged and counted. The name is for messages, and need not
-// be unique.
-func AddIndex[T Object](inf *SharedInformer[T], name string, fn func(T) []string) *Index[T] {
+// be unique. A nil fn panics.
+func (inf *SharedInformer[T]) AddIndex(name string, fn func(T) []string) *Index[T] {
 	if fn == nil {
 		panic(fmt.Sprintf("tidings: AddIndex(%q): the function is nil", name))
 	}
-	ix := inf.core.addIndex(name, fn)
+	ix := inf.core.AddIndex(name, fn)
 	inf.mu.Lock()
 	defer inf.mu.Unlock()
 	inf.indexes = append(inf.indexes, ix)
-	return ix
+	return &Index[T]{ix}
 }
 
-func (c *core[T]) addIndex(name string, fn func(T) []string) *Index[T] {
-	c.apply.Lock()
-	defer c.apply.Unlock()
-	return c.writer.AddIndex(name, fn)
-}
-
-func (c *core[T]) removeIndexes(indexes []*Index[T]) {
-	c.apply.Lock()
-	defer c.apply.Unlock()
-	for _, ix := range indexes {
-		c.writer.RemoveIndex(ix)
+// engineHandlerOptions translates options for the engine.
+func engineHandlerOptions(name string, opts HandlerOptions) engine.HandlerOptions {
+	return engine.HandlerOptions{
+		Name: name, Queue: deltafifo.Options{Policy: deltafifo.Policy(opts.Policy), Limit: opts.Buffer},
+		Resync: opts.Resync, OnSynced: opts.OnSynced,
 	}
-}
-
-func (c *core[T]) report(err error) {
-	if c.opts.OnError != nil {
-		c.opts.OnError(err)
-	}
-	c.logger.Log(context.Background(), slog.LevelWarn, "informer error", "err", err)
-}
-
-// isNil reports whether a T is a nil pointer or a nil interface.
-func isNil[T object.Object](obj T) bool {
-	v := reflect.ValueOf(obj)
-	return !v.IsValid() || (v.Kind() == reflect.Pointer && v.IsNil())
 }

@@ -71,7 +71,7 @@ func TestHandlerIsToldOfEveryChange(t *testing.T) {
 		c.write(newPod("a", "x"))
 		inf := start(t, c, tidings.InformerOptions[pod]{})
 		var r told
-		mustAdd(t, inf, &r, tidings.Subscription{})
+		mustAdd(t, inf, &r, tidings.HandlerOptions{})
 		synctest.Wait()
 		r.want(t, "add a/x@1 initial")
 
@@ -97,7 +97,7 @@ func TestLateHandlerGetsTheInitialListFirst(t *testing.T) {
 		c.write(newPod("a", "y"))
 		synctest.Wait()
 		var r told
-		reg := mustAdd(t, inf, &r, tidings.Subscription{})
+		reg := mustAdd(t, inf, &r, tidings.HandlerOptions{})
 		if err := reg.WaitForSync(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -112,7 +112,7 @@ func TestMissedDeleteIsATombstone(t *testing.T) {
 		c.write(newPod("a", "y"))
 		inf := start(t, c, tidings.InformerOptions[pod]{})
 		var r told
-		mustAdd(t, inf, &r, tidings.Subscription{})
+		mustAdd(t, inf, &r, tidings.HandlerOptions{})
 		synctest.Wait()
 		r.take()
 
@@ -136,7 +136,7 @@ func TestRelistOfTheSameTellsNobody(t *testing.T) {
 		}
 		inf := start(t, c, tidings.InformerOptions[pod]{})
 		var r told
-		mustAdd(t, inf, &r, tidings.Subscription{})
+		mustAdd(t, inf, &r, tidings.HandlerOptions{})
 		synctest.Wait()
 		r.take()
 		before := c.listed()
@@ -161,8 +161,8 @@ func TestResync(t *testing.T) {
 		c.write(newPod("a", "x"))
 		inf := start(t, c, tidings.InformerOptions[pod]{})
 		var often, never told
-		mustAdd(t, inf, &often, tidings.Subscription{Resync: time.Minute})
-		mustAdd(t, inf, &never, tidings.Subscription{})
+		mustAdd(t, inf, &often, tidings.HandlerOptions{Resync: time.Minute})
+		mustAdd(t, inf, &never, tidings.HandlerOptions{})
 		time.Sleep(2*time.Minute + time.Second)
 		synctest.Wait()
 		often.want(t, "add a/x@1 initial", "update a/x 1→1", "update a/x 1→1")
@@ -181,7 +181,7 @@ func TestCoalesceMergesWhileTheHandlerIsBusy(t *testing.T) {
 			Add:    func(p pod, initial bool) { r.OnAdd(p, initial); <-resume },
 			Update: r.OnUpdate,
 			Delete: r.OnDelete,
-		}, tidings.Subscription{})
+		}, tidings.HandlerOptions{})
 		synctest.Wait()
 		for range 100 {
 			c.write(newPod("a", "x"))
@@ -211,7 +211,7 @@ func TestUnboundedAndBlockDeliverEverything(t *testing.T) {
 				mustAdd(t, inf, tidings.HandlerFuncs[pod]{
 					Add:    func(pod, bool) { time.Sleep(time.Second) },
 					Update: func(_, _ pod) { updates++; time.Sleep(time.Second) },
-				}, tidings.Subscription{Policy: policy, Buffer: 3})
+				}, tidings.HandlerOptions{Policy: policy, Buffer: 3})
 				synctest.Wait()
 				for range 20 {
 					c.write(newPod("a", "x"))
@@ -233,7 +233,7 @@ func TestBlockHoldsTheInformerAndNotItsUsers(t *testing.T) {
 		inf := start(t, c, tidings.InformerOptions[pod]{})
 		resume := make(chan struct{})
 		slow := mustAdd(t, inf, tidings.HandlerFuncs[pod]{Add: func(pod, bool) { <-resume }},
-			tidings.Subscription{Name: "slow", Policy: tidings.Block, Buffer: 2})
+			tidings.HandlerOptions{Name: "slow", Policy: tidings.Block, Buffer: 2})
 		synctest.Wait()
 		for i := range 50 {
 			c.write(newPod("a", fmt.Sprint(i)))
@@ -245,7 +245,7 @@ func TestBlockHoldsTheInformerAndNotItsUsers(t *testing.T) {
 		if st := slow.Status(); st.Pending > 5 {
 			t.Errorf("%d pending with a buffer of 2", st.Pending)
 		}
-		mustAdd(t, inf, &told{}, tidings.Subscription{}) // would hang if the informer held its lock
+		mustAdd(t, inf, &told{}, tidings.HandlerOptions{}) // would hang if the informer held its lock
 		close(resume)
 		synctest.Wait()
 		if n := inf.Snapshot().Len(); n != 50 {
@@ -262,7 +262,7 @@ func TestPanicInAHandlerStaysThere(t *testing.T) {
 		bad := mustAdd(t, inf, tidings.HandlerFuncs[pod]{Add: func(p pod, initial bool) {
 			r.OnAdd(p, initial)
 			panic("bad handler")
-		}}, tidings.Subscription{})
+		}}, tidings.HandlerOptions{})
 		synctest.Wait()
 		c.write(newPod("a", "x"))
 		c.write(newPod("a", "y"))
@@ -279,8 +279,8 @@ func TestRemovedHandlerIsNotCalledAgain(t *testing.T) {
 		c := newCluster()
 		inf := start(t, c, tidings.InformerOptions[pod]{})
 		var stays, goes told
-		mustAdd(t, inf, &stays, tidings.Subscription{})
-		reg := mustAdd(t, inf, &goes, tidings.Subscription{})
+		mustAdd(t, inf, &stays, tidings.HandlerOptions{})
+		reg := mustAdd(t, inf, &goes, tidings.HandlerOptions{})
 		synctest.Wait()
 		if err := reg.Remove(t.Context()); err != nil {
 			t.Fatal(err)
@@ -301,7 +301,7 @@ func TestRemoveNamesAHandlerThatDoesNotReturn(t *testing.T) {
 		inf := start(t, c, tidings.InformerOptions[pod]{})
 		resume := make(chan struct{})
 		defer close(resume)
-		reg := mustAdd(t, inf, tidings.HandlerFuncs[pod]{Add: func(pod, bool) { <-resume }}, tidings.Subscription{Name: "stuck"})
+		reg := mustAdd(t, inf, tidings.HandlerFuncs[pod]{Add: func(pod, bool) { <-resume }}, tidings.HandlerOptions{Name: "stuck"})
 		synctest.Wait()
 		c.write(newPod("a", "x"))
 		synctest.Wait()
@@ -318,7 +318,7 @@ func TestIndexesAndListers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
 		inf := start(t, c, tidings.InformerOptions[pod]{})
-		early := tidings.AddIndex(inf, "node", func(p pod) []string { return []string{p.Spec.NodeName} })
+		early := inf.AddIndex("node", func(p pod) []string { return []string{p.Spec.NodeName} })
 		synctest.Wait()
 		for i := range 10 {
 			p := newPod("a", fmt.Sprint(i))
@@ -328,7 +328,7 @@ func TestIndexesAndListers(t *testing.T) {
 		}
 		c.write(newPod("b", "0"))
 		synctest.Wait()
-		late := tidings.AddIndex(inf, "node", func(p pod) []string { return []string{p.Spec.NodeName} })
+		late := inf.AddIndex("node", func(p pod) []string { return []string{p.Spec.NodeName} })
 		for name, ix := range map[string]*tidings.Index[pod]{"early": early, "late": late} {
 			if got := names(slices.Collect(ix.All("node-1"))); got != "a/1 a/3 a/5 a/7 a/9" {
 				t.Errorf("%s index: %s", name, got)
@@ -363,7 +363,7 @@ func TestPanickingIndexLosesOnlyItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
 		inf := start(t, c, tidings.InformerOptions[pod]{})
-		ix := tidings.AddIndex(inf, "bad", func(p pod) []string {
+		ix := inf.AddIndex("bad", func(p pod) []string {
 			if p.Name == "x" {
 				panic("cannot index x")
 			}
@@ -388,7 +388,7 @@ func TestWaitFor(t *testing.T) {
 		inf := start(t, c, tidings.InformerOptions[pod]{})
 		synctest.Wait()
 		written := c.write(newPod("a", "x"))
-		if err := inf.WaitFor(t.Context(), written.ResourceVersion); err != nil {
+		if err := inf.WaitFor(t.Context(), written); err != nil {
 			t.Fatal(err)
 		}
 		if _, ok := inf.Get(object.KeyOf(written)); !ok {
@@ -396,11 +396,11 @@ func TestWaitFor(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		err := inf.WaitFor(ctx, "99")
+		err := inf.WaitForVersion(ctx, tidings.All, "99")
 		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "99") {
 			t.Errorf("WaitFor a version that does not come: %v", err)
 		}
-		if err := inf.WaitFor(t.Context(), "abc"); err == nil {
+		if err := inf.WaitForVersion(t.Context(), tidings.All, "abc"); err == nil {
 			t.Error("WaitFor took a version that is no number")
 		}
 	})
@@ -430,7 +430,7 @@ func TestTransform(t *testing.T) {
 			Options:   tidings.Options{OnError: func(err error) { failures = append(failures, err) }},
 		})
 		var r told
-		mustAdd(t, inf, &r, tidings.Subscription{})
+		mustAdd(t, inf, &r, tidings.HandlerOptions{})
 		synctest.Wait()
 		for _, name := range []string{"nil", "error", "panic", "clears"} {
 			c.write(newPod("a", name))
@@ -469,7 +469,7 @@ func TestReplayEqualsStore(t *testing.T) {
 			if _, err := inf.HandleDeltas("discard", func(tidings.Delta[pod]) {}); err != nil {
 				t.Fatal(err)
 			}
-			mustAdd(t, inf, r, tidings.Subscription{Policy: policy, Buffer: 10, Resync: time.Duration(i) * time.Second})
+			mustAdd(t, inf, r, tidings.HandlerOptions{Policy: policy, Buffer: 10, Resync: time.Duration(i) * time.Second})
 		}
 		for range 2000 {
 			key := object.Key{Namespace: fmt.Sprint(rnd.IntN(3)), Name: fmt.Sprint(rnd.IntN(20))}
@@ -537,7 +537,7 @@ func (r *replayed) OnDelete(gone tidings.Tombstone[pod]) {
 	delete(r.state, gone.Key)
 }
 
-func (r *replayed) mustEqual(snap *tidings.Snapshot[pod], who string) {
+func (r *replayed) mustEqual(snap tidings.Snapshot[pod], who string) {
 	r.t.Helper()
 	if len(r.state) != snap.Len() {
 		r.t.Errorf("%s was told of %d objects, the store has %d", who, len(r.state), snap.Len())

@@ -2,12 +2,12 @@ package tidings
 
 import (
 	"log/slog"
-	"math/rand/v2"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 
+	"github.com/tidings/tidings/internal/engine"
 	"github.com/tidings/tidings/reflector"
 )
 
@@ -17,15 +17,20 @@ const defaultStaleAfter = 3 * time.Minute
 type Options struct {
 	// Scheme tells the kind of a Go type. Nil means client-go's scheme, which has all built-in types.
 	Scheme *runtime.Scheme
-	// Logger gets warnings and errors. Nil means silence.
+	// Logger gets warnings and errors: the first of a kind at once, then at most one a minute. Nil means slog.Default();
+	// slog.New(slog.DiscardHandler) is silent.
 	Logger *slog.Logger
-	// OnError is called for every error that an informer meets and outlives: a failed list, a broken watch, a wrong
-	// transform. It must return quickly. Nil means that errors are only logged and shown in Status.
+	// OnError is called for every error that an informer meets and outlives: a failed list, a broken watch, an object that
+	// cannot be decoded, a wrong transform. Calls come one at a time, on a goroutine of their own. A function
+	// that is too slow misses some; Status counts them.
 	OnError func(error)
-	// OnMutation is called when the mutation guard catches somebody who writes to a cached object.
+	// OnMutation is called when the mutation guard catches somebody who writes to a cached object, like OnError.
 	OnMutation func(Mutation)
 	// NoMutationGuard turns the mutation guard off.
 	NoMutationGuard bool
+	// NoWatchList gets every collection by paged lists, instead of by a watch that begins with the current objects. It is
+	// for servers and proxies that say they can do the latter and cannot; one that says it cannot needs no help.
+	NoWatchList bool
 	// StaleAfter is how long the server may be silent before an informer counts as stale; 0 means 3 minutes. A
 	// server sends a bookmark about once a minute.
 	StaleAfter time.Duration
@@ -39,12 +44,26 @@ type Options struct {
 	Seed uint64
 }
 
+// Mutation is what the mutation guard reports: somebody wrote to an object that the cache shares.
+type Mutation struct {
+	// Resource is the informer's name.
+	Resource string
+	// Key is the object that was written to; empty if that is known only of a part that objects share.
+	Key Key
+	// Handler is the handler that was running while the object changed; empty when the object was changed at
+	// another time, for example by the user of a lister.
+	Handler string
+	// Field is the shared part, such as "metadata.labels", where the decoder noticed the write. No object that is decoded later
+	// has it.
+	Field string
+}
+
 func (o Options) withDefaults() Options {
 	if o.Scheme == nil {
 		o.Scheme = scheme.Scheme
 	}
 	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
+		o.Logger = slog.Default()
 	}
 	if o.StaleAfter <= 0 {
 		o.StaleAfter = defaultStaleAfter
@@ -52,10 +71,14 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// partSeed gives each part of an informer its own random numbers.
-func (o Options) partSeed(i int) uint64 {
-	if o.Seed == 0 {
-		return rand.Uint64() | 1
+// engine returns what the engine needs of the options.
+func (o Options) engine(peers *reflector.Peers) engine.Options {
+	opts := engine.Options{
+		Logger: o.Logger, OnError: o.OnError, NoMutationGuard: o.NoMutationGuard, NoWatchList: o.NoWatchList,
+		Backoff: o.Backoff, PageSize: o.PageSize, Seed: o.Seed, Peers: peers,
 	}
-	return o.Seed + uint64(i)
+	if report := o.OnMutation; report != nil {
+		opts.OnMutation = func(m engine.Mutation) { report(Mutation(m)) }
+	}
+	return opts
 }

@@ -3,77 +3,89 @@ package tidings
 import (
 	"context"
 	"fmt"
-	"reflect"
-	"time"
+	"slices"
+
+	"github.com/tidings/tidings/internal/engine"
 )
 
-// Registration is a handler that has been added to an informer.
+// Registration is a handler that has been added to an informer. Its methods may be called from any goroutine.
 type Registration struct {
 	name     string
 	resource string
-	synced   <-chan struct{}
-	done     <-chan struct{}
+	sub      subscription
 	running  func() error
-	remove   func(context.Context) error
-	status   func(time.Time) HandlerStatus
+	forget   func(*Registration)
 }
 
-// AddHandler adds a handler, at any time. A handler that comes late is told of the present objects first, with initial
+// subscription is an engine.Subscription of any type.
+type subscription interface {
+	Synced() <-chan struct{}
+	Done() <-chan struct{}
+	Status() engine.HandlerStatus
+	Remove(context.Context) error
+}
+
+// AddHandler adds a handler, at any time. A handler that comes late is notified of the present objects first, with initial
 // set, while the other handlers go on.
-func (inf *SharedInformer[T]) AddHandler(h Handler[T], sub Subscription) (*Registration, error) {
-	if h == nil || (reflect.ValueOf(h).Kind() == reflect.Pointer && reflect.ValueOf(h).IsNil()) {
-		return nil, fmt.Errorf("%s: add handler %q: the handler is nil", inf.core.name, sub.Name)
+func (inf *SharedInformer[T]) AddHandler(h Handler[T], opts HandlerOptions) (*Registration, error) {
+	name := opts.Name
+	if name == "" {
+		name = fmt.Sprintf("%T", h)
 	}
-	if sub.Name == "" {
-		sub.Name = reflect.TypeOf(h).String()
+	switch {
+	case missing(h):
+		return nil, fmt.Errorf("%s: add handler %q: the handler is nil", inf.Name(), name)
+	case opts.Policy > Unbounded || opts.Buffer < 0 || opts.Resync < 0:
+		return nil, fmt.Errorf("%s: add handler %q: bad options: policy %d, buffer %d, resync %v; want a known policy, and buffer and resync not negative",
+			inf.Name(), name, opts.Policy, opts.Buffer, opts.Resync)
 	}
-	return inf.add(deliverTo(h), sub)
+	inf.mu.Lock()
+	defer inf.mu.Unlock()
+	if inf.released {
+		return nil, fmt.Errorf("%s: add handler %q: %w", inf.Name(), name, ErrStopped)
+	}
+	sub, err := inf.core.Subscribe(deliverTo(h), engineHandlerOptions(name, opts))
+	if err != nil {
+		return nil, err
+	}
+	reg := &Registration{name: name, resource: inf.Name(), sub: sub, running: inf.core.CheckRunning, forget: inf.forget}
+	inf.regs = append(inf.regs, reg)
+	return reg, nil
 }
 
-// HandleDeltas adds a handler that is one function, with the default subscription. It is what the controller package
-// builds on. remove takes the handler away and waits for its running call; it must not be called from fn.
+// HandleDeltas adds a handler that is one function, with default options, for packages that know only the object package: it is
+// what the controller package builds on. Other programs use AddHandler with a DeltaFunc. remove takes the handler away and waits
+// for its running call, unless it is called from fn.
 func (inf *SharedInformer[T]) HandleDeltas(name string, fn func(Delta[T])) (remove func(), err error) {
-	reg, err := inf.add(fn, Subscription{Name: name})
+	reg, err := inf.AddHandler(DeltaFunc[T](fn), HandlerOptions{Name: name})
 	if err != nil {
 		return nil, err
 	}
 	return func() { _ = reg.Remove(context.Background()) }, nil // without an end, Remove has no error
 }
 
-func (inf *SharedInformer[T]) add(deliver func(Delta[T]), sub Subscription) (*Registration, error) {
-	if sub.Policy > Unbounded || sub.Buffer < 0 || sub.Resync < 0 {
-		return nil, fmt.Errorf("%s: add handler %q: bad subscription %+v: want a known policy, and buffer and resync not negative",
-			inf.core.name, sub.Name, sub)
-	}
-	s := newSubscription(deliver, sub, inf.core.logger, inf.core.guard)
+// forget drops a registration whose handler was removed.
+func (inf *SharedInformer[T]) forget(reg *Registration) {
 	inf.mu.Lock()
 	defer inf.mu.Unlock()
-	if inf.released {
-		return nil, fmt.Errorf("%s: add handler %q: %w", inf.core.name, sub.Name, ErrStopped)
-	}
-	if err := inf.core.subscribe(s); err != nil {
-		return nil, err
-	}
-	reg := &Registration{
-		name: sub.Name, resource: inf.core.name, synced: s.synced, done: s.done, running: inf.core.checkRunning,
-		remove: func(ctx context.Context) error { return inf.core.unsubscribe(ctx, s) },
-		status: s.status,
-	}
-	inf.regs = append(inf.regs, reg)
-	return reg, nil
+	inf.regs = slices.DeleteFunc(inf.regs, func(r *Registration) bool { return r == reg })
 }
 
-// HasSynced reports whether the handler has been told of every object of the initial list.
+// HasSynced reports whether the handler has been notified of every object of the initial list.
 func (r *Registration) HasSynced() bool {
 	select {
-	case <-r.synced:
+	case <-r.sub.Synced():
 		return true
 	default:
 		return false
 	}
 }
 
-// WaitForSync returns when the handler has been told of every object of the initial list.
+// Synced returns a channel that is closed when the handler has been notified of every object of the initial list.
+func (r *Registration) Synced() <-chan struct{} { return r.sub.Synced() }
+
+// WaitForSync returns when the handler has been notified of every object of the initial list. It returns an error when ctx
+// ends, or the handler does.
 func (r *Registration) WaitForSync(ctx context.Context) error {
 	if r.HasSynced() {
 		return nil
@@ -82,20 +94,27 @@ func (r *Registration) WaitForSync(ctx context.Context) error {
 		return fmt.Errorf("handler %q: %w", r.name, err)
 	}
 	select {
-	case <-r.synced:
+	case <-r.sub.Synced():
 		return nil
-	case <-r.done:
+	case <-r.sub.Done():
 		return fmt.Errorf("%s: handler %q: %w", r.resource, r.name, ErrStopped)
 	case <-ctx.Done():
-		st := r.status(time.Now())
+		st := r.Status()
 		return fmt.Errorf("%s: handler %q has not synced: %d deltas delivered, %d pending: %w",
 			r.resource, r.name, st.Delivered, st.Pending, context.Cause(ctx))
 	}
 }
 
 // Status reports on the handler.
-func (r *Registration) Status() HandlerStatus { return r.status(time.Now()) }
+func (r *Registration) Status() HandlerStatus { return handlerStatus(r.sub.Status()) }
 
 // Remove takes the handler away and waits, until ctx ends, for its running call: after a nil error the handler is never
-// called again. It is idempotent. Called from the handler itself it would wait for itself; use a goroutine there.
-func (r *Registration) Remove(ctx context.Context) error { return r.remove(ctx) }
+// called again. Called from the handler itself it does not wait, and that call is the last. It may be called again, and
+// then waits again.
+func (r *Registration) Remove(ctx context.Context) error {
+	if err := r.sub.Remove(ctx); err != nil {
+		return stopError(err)
+	}
+	r.forget(r)
+	return nil
+}

@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/tidings/tidings/source"
 )
 
 // Scope says which objects an informer holds, and how much of each. The zero value holds all objects of the type, whole.
@@ -20,7 +22,11 @@ type Scope struct {
 	// Resource is what the API server calls the collection. It may be left out for Go types that the scheme
 	// knows, and must be given for unstructured and metadata-only objects.
 	Resource schema.GroupVersionResource
-	// Namespaces limits the scope to these; empty means all. The informer lists and watches each on its own.
+	// Kind is what the objects are. It may be left out where the Go type is named after its kind, as all types of
+	// k8s.io/api are. Objects of another kind are an error of the sync.
+	Kind string
+	// Namespaces limits the scope to these; empty, or All among them, means all. The informer lists and watches each on
+	// its own; see SharedInformer.SetNamespaces.
 	Namespaces []string
 	// Labels and Fields are selectors in kubectl's notation. The server applies them.
 	Labels, Fields string
@@ -28,9 +34,19 @@ type Scope struct {
 	Trim Trim
 }
 
+// Source returns what a source in one namespace of the scope is to get, for source.FromClient and the like.
+func (s Scope) Source(namespace string) source.Scope {
+	of := source.Scope{Resource: s.Resource, Namespace: namespace, Labels: s.Labels, Fields: s.Fields, Trim: s.Trim}
+	if s.Kind != "" {
+		of.Kind = s.Resource.GroupVersion().WithKind(s.Kind)
+	}
+	return of
+}
+
 // target is a checked scope in its canonical form: equal targets hold the same objects in the same shape.
 type target struct {
 	resource   schema.GroupVersionResource
+	kind       string
 	namespaces []string
 	labels     labels.Selector
 	fields     fields.Selector
@@ -53,15 +69,20 @@ func (s Scope) resolve(scheme *runtime.Scheme, t reflect.Type) (target, error) {
 		return target{}, fmt.Errorf("%s: field selector %q: %w", name, s.Fields, err)
 	}
 	return target{
-		resource: resource, namespaces: canonicalNamespaces(s.Namespaces),
+		resource: resource, kind: s.Kind, namespaces: canonicalNamespaces(s.Namespaces),
 		labels: labelSelector, fields: fieldSelector, trim: Trim(sortedSet(s.Trim)),
 	}, nil
+}
+
+// scope returns the target as a scope again.
+func (t target) scope() Scope {
+	return Scope{Resource: t.resource, Kind: t.kind, Namespaces: t.namespaces, Labels: t.labels.String(), Fields: t.fields.String(), Trim: t.trim}
 }
 
 // id is the same for equal targets and no others.
 func (t target) id() string {
 	return strings.Join([]string{
-		t.resource.String(), strings.Join(t.namespaces, ","), t.labels.String(), t.fields.String(), strings.Join(t.trim, "\n"),
+		t.resource.String(), t.kind, strings.Join(t.namespaces, ","), t.labels.String(), t.fields.String(), strings.Join(t.trim, "\n"),
 	}, "\x00")
 }
 
@@ -73,11 +94,20 @@ func (t target) String() string {
 			words = append(words, what+"="+value)
 		}
 	}
+	say("kind", t.kind)
 	say("namespaces", strings.Join(t.namespaces, ","))
-	say("labels", t.labels.String())
-	say("fields", t.fields.String())
+	say("labels", text(t.labels))
+	say("fields", text(t.fields))
 	say("trim", strings.Join(t.trim, ","))
 	return strings.Join(words, " ")
+}
+
+// text returns a selector in kubectl's notation; "" for none.
+func text(selector fmt.Stringer) string {
+	if selector == nil {
+		return ""
+	}
+	return selector.String()
 }
 
 func canonicalNamespaces(namespaces []string) []string {

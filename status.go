@@ -1,9 +1,10 @@
 package tidings
 
 import (
+	"fmt"
 	"time"
 
-	"github.com/tidings/tidings/deltafifo"
+	"github.com/tidings/tidings/internal/engine"
 	"github.com/tidings/tidings/reflector"
 	"github.com/tidings/tidings/source"
 )
@@ -12,14 +13,14 @@ import (
 type Status struct {
 	// Resource is the informer's name, such as "pods" or "widgets.example.com".
 	Resource string
-	// Scope tells informers of one resource apart, such as "namespaces=a,b labels=app=web"; empty for the whole
-	// resource.
-	Scope string
-	// Started and Synced say how far the informer has come. Synced stays true once the initial list is in.
-	Started, Synced bool
-	// Stale is set when the server has not been heard of for longer than Options.StaleAfter, or the
-	// informer has not synced.
-	Stale bool
+	// Type is the Go type of its objects, and Scope tells informers of one resource and type apart, such as
+	// "namespaces=a,b labels=app=web"; empty for the whole resource.
+	Type, Scope string
+	// Started, Stopped and Synced say where the informer is in its life. Synced is set while the initial list of every
+	// namespace is in the store: adding a namespace takes it back until that has been listed.
+	Started, Stopped, Synced bool
+	// NotFresh says what is wrong now, as SharedInformer.Fresh does; nil while all is well.
+	NotFresh error
 	// Age is the time since the server was last heard of (an answer, an event or a bookmark), by the part of
 	// the informer that has waited longest.
 	Age time.Duration
@@ -27,22 +28,30 @@ type Status struct {
 	ResourceVersion string
 	// Objects is how many objects the store holds.
 	Objects int
+	// Skipped names objects that cannot be decoded, of which there are SkippedCount. Of these the store has no state, or an
+	// older one.
+	Skipped      []SkippedObject
+	SkippedCount int
 	// Parts has one entry for each namespace of the scope; a single one for all namespaces.
 	Parts []PartStatus
-	// Queue is what waits to be applied to the store.
-	Queue deltafifo.Stats
 	// Handlers has one entry for each handler, in the order in which they were added.
 	Handlers []HandlerStatus
 	// Mutations is how often the mutation guard has caught somebody writing to a cached object.
 	Mutations uint64
 	// IndexPanics and TransformErrors count what went wrong in the user's functions.
 	IndexPanics, TransformErrors uint64
+	// ReportsDropped counts the calls of OnError and OnMutation that were left out because earlier ones took too long.
+	ReportsDropped uint64
 }
 
 // PartStatus is the state of one list and watch.
 type PartStatus struct {
 	// Namespace is empty for all namespaces and for cluster-scoped resources.
 	Namespace string
+	// ResourceVersion is the version that the store is current to in the namespace.
+	ResourceVersion string
+	// Age is the time since the server was last heard of.
+	Age time.Duration
 	// Reflector tells what the list and watch is doing.
 	Reflector reflector.Status
 	// Source counts bytes and objects read; zero for sources that do not count.
@@ -53,34 +62,125 @@ type PartStatus struct {
 type HandlerStatus struct {
 	Name   string
 	Policy Policy
+	// Synced is set once the handler has been notified of every object of the initial list.
+	Synced bool
 	// Pending is how many deltas have arrived that the handler has not been called for.
 	Pending int
 	// Lag is how long the oldest of them has waited.
 	Lag time.Duration
-	// Delivered counts the calls, Panics those that panicked.
-	Delivered, Panics uint64
+	// Delivered counts the calls, Panics those that panicked, and Coalesced the deltas that were merged into others.
+	Delivered, Panics, Coalesced uint64
 }
 
-// Age and staleness are taken over all parts: the picture is as old as its oldest part.
-func (c *core[T]) status(now time.Time) Status {
-	snap := c.store.Snapshot()
+func handlerStatus(h engine.HandlerStatus) HandlerStatus {
+	return HandlerStatus{
+		Name: h.Name, Policy: Policy(h.Policy), Synced: h.Synced, Pending: h.Pending, Lag: h.Lag,
+		Delivered: h.Delivered, Panics: h.Panics, Coalesced: h.Coalesced,
+	}
+}
+
+// Status reports on the informer.
+func (inf *SharedInformer[T]) Status() Status { return inf.about.status(inf.core) }
+
+// Fresh returns nil while the store shows what the server has: the informer runs, has synced, watches every namespace of its scope,
+// has heard from the server lately, and could decode every object. Otherwise the error says which of these does not
+// hold now, and wraps what the server or the network said.
+func (inf *SharedInformer[T]) Fresh() error { return inf.about.fresh(inf.core.Status()) }
+
+// about is what the public API knows of an informer besides its engine.
+type about struct {
+	resource   string // "pods"
+	title      string // the same with what tells it apart from other informers of the resource, for messages
+	goType     string
+	scope      target // but for the namespaces, which can change
+	staleAfter time.Duration
+}
+
+// reporting is an engine's Informer of any type.
+type reporting interface {
+	Status() engine.Status
+	Namespaces() []string
+}
+
+func (a about) status(of reporting) Status {
+	raw := of.Status()
+	a.scope.namespaces = of.Namespaces()
 	st := Status{
-		Resource: c.name, Scope: c.scope, ResourceVersion: snap.ResourceVersion(), Objects: snap.Len(), Queue: c.queue.Stats(),
-		Mutations: c.guard.found.Load(), IndexPanics: c.indexPanics.Load(), TransformErrors: c.transformErrors.Load(),
+		Resource: a.resource, Type: a.goType, Scope: a.scope.String(), Started: raw.Started, Stopped: raw.Stopped, Synced: raw.Synced,
+		NotFresh: a.fresh(raw), ResourceVersion: raw.ResourceVersion, Objects: raw.Objects, Mutations: raw.Mutations,
+		IndexPanics: raw.IndexPanics, TransformErrors: raw.TransformErrors, ReportsDropped: raw.ReportsDropped,
 	}
-	c.mu.Lock()
-	st.Started = c.phase != notStarted
-	parts, subs := c.parts, c.subs
-	c.mu.Unlock()
-	st.Synced = c.hasSynced()
-	for _, p := range parts {
-		ps := p.status()
-		st.Parts = append(st.Parts, ps)
-		st.Age = max(st.Age, p.age(ps.Reflector, now))
+	for _, p := range raw.Parts {
+		st.Parts = append(st.Parts, PartStatus(p))
+		st.Age = max(st.Age, p.Age)
+		st.Skipped = append(st.Skipped, skippedObjects(p.Reflector.Skipped)...)
+		st.SkippedCount += p.Reflector.SkippedTotal
 	}
-	for _, s := range subs {
-		st.Handlers = append(st.Handlers, s.status(now))
+	for _, h := range raw.Handlers {
+		st.Handlers = append(st.Handlers, handlerStatus(h))
 	}
-	st.Stale = !st.Synced || st.Age > c.opts.StaleAfter
 	return st
+}
+
+// fresh says what keeps an informer in this state from being fresh, of the part that is worst off.
+func (a about) fresh(raw engine.Status) error {
+	switch {
+	case raw.Stopped:
+		return fmt.Errorf("%s: %w", a.title, ErrStopped)
+	case !raw.Started:
+		return fmt.Errorf("%s: %w", a.title, ErrNotStarted)
+	}
+	for _, p := range raw.Parts {
+		if err := a.partFresh(p, len(raw.Parts) > 1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a about) partFresh(p engine.PartStatus, several bool) error {
+	r, namespace := p.Reflector, ""
+	if several {
+		namespace = p.Namespace
+	}
+	switch {
+	case r.SyncedSince.IsZero():
+		return &SyncError{Resource: a.title, Namespace: namespace, Cause: r.Problem, Progress: fmt.Sprintf("%s, %d objects so far", r.Phase, r.Gathered)}
+	case r.Problem != nil || p.Age > a.staleAfter:
+		return &StaleError{Resource: a.title, Namespace: namespace, Age: p.Age, Cause: r.Problem}
+	case r.SkippedTotal > 0:
+		return &SyncError{Resource: a.title, Namespace: namespace, Skipped: skippedObjects(r.Skipped), SkippedCount: r.SkippedTotal, Progress: "synced"}
+	}
+	return nil
+}
+
+// StaleError says why an informer that has synced is not current any more.
+type StaleError struct {
+	// Resource names the informer, Namespace the namespace that is stale where it has several.
+	Resource, Namespace string
+	// Age is the time since the server was last heard of.
+	Age time.Duration
+	// Cause is what is wrong now; nil if the server is only silent.
+	Cause *reflector.Error
+}
+
+// Error returns one line.
+func (e *StaleError) Error() string {
+	where := e.Resource
+	if e.Namespace != "" {
+		where = fmt.Sprintf("%s (namespace %q)", e.Resource, e.Namespace)
+	}
+	age := e.Age.Round(100 * time.Millisecond)
+	if e.Cause == nil {
+		return fmt.Sprintf("%s: stale: nothing was heard from the server for %s", where, age)
+	}
+	return fmt.Sprintf("%s: stale: the server was last heard of %s ago: %v", where, age, e.Cause)
+}
+
+// Unwrap returns what is wrong.
+func (e *StaleError) Unwrap() error {
+	if e.Cause == nil {
+		return nil
+	}
+	return e.Cause
 }

@@ -49,12 +49,12 @@ func TestWaitDoesNotHangOnAnInformerThatDoesNotRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	reg := mustAdd(t, inf, &told{}, tidings.Subscription{})
+	reg := mustAdd(t, inf, &told{}, tidings.HandlerOptions{})
 	waits := map[string]func(context.Context) error{
 		"WaitForSync":              inf.WaitForSync,
 		"WaitForSyncFailFast":      inf.WaitForSyncFailFast,
 		"Registration.WaitForSync": reg.WaitForSync,
-		"WaitFor":                  func(ctx context.Context) error { return inf.WaitFor(ctx, "1") },
+		"WaitFor":                  func(ctx context.Context) error { return inf.WaitForVersion(ctx, tidings.All, "1") },
 	}
 	for name, wait := range waits {
 		if err := wait(t.Context()); !errors.Is(err, tidings.ErrNotStarted) {
@@ -72,7 +72,7 @@ func TestWaitDoesNotHangOnAnInformerThatDoesNotRun(t *testing.T) {
 	if err := inf.Start(t.Context()); !errors.Is(err, tidings.ErrStopped) {
 		t.Errorf("Start after the stop: %v", err)
 	}
-	if _, err := inf.AddHandler(&told{}, tidings.Subscription{}); !errors.Is(err, tidings.ErrStopped) {
+	if _, err := inf.AddHandler(&told{}, tidings.HandlerOptions{}); !errors.Is(err, tidings.ErrStopped) {
 		t.Errorf("AddHandler after the stop: %v", err)
 	}
 }
@@ -84,7 +84,7 @@ func TestWaitsEndWhenTheInformerStops(t *testing.T) {
 		inf := start(t, c, tidings.InformerOptions[pod]{})
 		synced, current := make(chan error, 1), make(chan error, 1)
 		go func() { synced <- inf.WaitForSync(context.Background()) }()
-		go func() { current <- inf.WaitFor(context.Background(), "7") }()
+		go func() { current <- inf.WaitForVersion(context.Background(), tidings.All, "7") }()
 		synctest.Wait()
 		if err := inf.Stop(t.Context()); err != nil {
 			t.Fatal(err)
@@ -103,11 +103,11 @@ func TestSilentServerMakesTheInformerStale(t *testing.T) {
 		c := newCluster()
 		inf := start(t, c, tidings.InformerOptions[pod]{Options: tidings.Options{StaleAfter: time.Minute}})
 		synctest.Wait()
-		if st := inf.Status(); st.Stale || !st.Synced {
+		if st := inf.Status(); st.NotFresh != nil || !st.Synced {
 			t.Fatalf("status %+v, want synced and fresh", st)
 		}
 		time.Sleep(2 * time.Minute)
-		if st := inf.Status(); !st.Stale || st.Age < time.Minute {
+		if st := inf.Status(); st.NotFresh == nil || st.Age < time.Minute {
 			t.Errorf("status %+v, want stale", st)
 		}
 		if err := inf.Fresh(); err == nil || !strings.Contains(err.Error(), "stale") {

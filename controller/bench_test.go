@@ -13,12 +13,11 @@ import (
 func BenchmarkDelta(b *testing.B) {
 	cache := newPodCache(newServer())
 	c := New("bench", succeed, Options{})
-	w := &watch[*corev1.Pod]{cache: cache, mapper: Owner[*corev1.Pod](cache, kindReplicaSet)}
-	handle := w.handler(c)
+	w := newWatch(cache, Owner[*corev1.Pod](cache, kindReplicaSet))
 	d := object.Delta[*corev1.Pod]{Type: object.Updated, Key: key("a"), Old: pod("a", "web"), Object: pod("a", "web")}
 	b.ReportAllocs()
 	for b.Loop() {
-		handle(d)
+		w.handle(c, d)
 	}
 }
 

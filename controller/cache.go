@@ -20,10 +20,10 @@ type Cache[T object.Object] interface {
 	// Get returns the object of the newest snapshot.
 	Get(key object.Key) (T, bool)
 	// ResourceVersionIn returns the version that the cache is current to in the namespace; "" is all of them.
-	// It never goes back.
+	// It goes back only when the server's history was rewritten, as by a restore from a backup.
 	ResourceVersionIn(namespace string) string
-	// Covers reports whether the object is one that the cache would hold: its scope may leave out namespaces
-	// or labels.
+	// Covers reports whether the object is one that the cache would hold: its scope may leave out namespaces,
+	// labels or fields. It is false as well where the cache cannot tell.
 	Covers(obj T) bool
 	// Fresh returns nil, or why the cache is not in sync or stale.
 	Fresh() error

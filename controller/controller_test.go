@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -81,7 +82,12 @@ func TestChangesAreReconciled(t *testing.T) {
 		if err := c.Run(t.Context()); !errors.Is(err, ErrStarted) {
 			t.Errorf("second Run: %v", err)
 		}
-		if len(cache.handlers) != 0 || len(seen.take()) != 0 {
+		for _, err := range []error{Watch(c, cache, Self[*corev1.Pod]), Use(c, cache)} {
+			if !errors.Is(err, ErrStarted) || err.Error() != "controller test: "+ErrStarted.Error() {
+				t.Error(err)
+			}
+		}
+		if cache.handlerCount() != 0 || len(seen.take()) != 0 {
 			t.Error("the controller goes on after Run has returned")
 		}
 	})
@@ -203,7 +209,7 @@ func TestTerminalErrorsAndPanics(t *testing.T) {
 				panic(errBroken)
 			}
 			return Result{}, nil
-		}, Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
+		}, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		stop := running(t, c)
 		c.Enqueue(key("terminal"))
 		c.Enqueue(key("panics"))
@@ -292,62 +298,106 @@ func TestWorkersAreParallelButNotOnOneKey(t *testing.T) {
 	})
 }
 
-func TestRunSaysWhichCacheIsMissing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ready, missing := newPodCache(newServer()), newPodCache(newServer())
-		missing.synced = make(chan struct{})
-		c := New("test", func(context.Context, object.Key) (Result, error) {
-			t.Error("reconciled without a cache")
-			return Result{}, nil
-		}, Options{SyncTimeout: time.Minute})
-		Watch(c, ready, Self[*corev1.Pod])
-		Use(c, missing)
-		c.Enqueue(key("a"))
-		err := c.Run(t.Context())
-		want := "controller test: pods: forbidden: grant list and watch: not in sync after 1m0s"
-		if err == nil || err.Error() != want {
-			t.Errorf("got  %v\nwant %s", err, want)
-		}
-		if len(ready.handlers)+len(missing.handlers) != 0 {
-			t.Error("handlers are left")
-		}
-	})
+// TestRequeuesDoNotStarveTheInitialList reconciles an initial list whose keys come back all the time.
+func TestRequeuesDoNotStarveTheInitialList(t *testing.T) {
+	for name, result := range map[string]struct {
+		result Result
+		err    error
+	}{"periodic": {result: Result{RequeueAfter: time.Second}}, "failing": {err: errBroken}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newServer()
+				cache := newPodCache(s)
+				const pods = 100
+				for i := range pods {
+					s.put(pod(strconv.Itoa(i), ""))
+				}
+				cache.advance(-1)
+				seen := newCalls()
+				c := New("test", func(_ context.Context, key object.Key) (Result, error) {
+					time.Sleep(100 * time.Millisecond)
+					seen.add(key)
+					return result.result, result.err
+				}, Options{Logger: slog.New(slog.DiscardHandler), RateLimiter: &workqueue.Exponential[object.Key]{Base: time.Second}})
+				Watch(c, cache, Self[*corev1.Pod])
+				stop := running(t, c)
+				time.Sleep(pods*100*time.Millisecond + time.Millisecond)
+				keys := seen.take()
+				slices.Sort(keys)
+				if n := len(slices.Compact(keys)); n != pods {
+					t.Errorf("%d of %d keys were reconciled", n, pods)
+				}
+				if err := stop(); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
 }
 
-func TestStopDuringSyncIsNoError(t *testing.T) {
+// TestHealthForgetsKeysThatAreDone has a reconcile that takes longer than it may and returns after all.
+func TestHealthForgetsKeysThatAreDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		missing := newPodCache(newServer())
-		missing.synced = make(chan struct{})
-		c := New("test", nil, Options{})
-		Use(c, missing)
+		release := make(chan struct{})
+		c := New("test", func(context.Context, object.Key) (Result, error) {
+			<-release
+			return Result{}, nil
+		}, Options{Workers: 2})
 		stop := running(t, c)
+		c.Enqueue(key("a"))
+		c.Enqueue(key("b"))
+		time.Sleep(time.Hour)
+		if err := c.Healthz(); err == nil || c.Stats().ActiveWorkers != 2 {
+			t.Errorf("%v, %d active workers", err, c.Stats().ActiveWorkers)
+		}
+		close(release)
 		synctest.Wait()
+		if err := c.Healthz(); err != nil || c.Stats().ActiveWorkers != 0 {
+			t.Errorf("%v, %d active workers", err, c.Stats().ActiveWorkers)
+		}
 		if err := stop(); err != nil {
 			t.Error(err)
 		}
 	})
 }
 
-func TestRunNamesTheWorkerThatDoesNotStop(t *testing.T) {
+// TestWrongSetup makes mistakes that neither panic nor go unnoticed: Run returns them if nobody looked before.
+func TestWrongSetup(t *testing.T) {
+	cache := newPodCache(newServer())
+	for want, setUp := range map[string]func(c *Controller) error{
+		"controller test: Watch needs a cache": func(c *Controller) error { return Watch(c, nil, Self[*corev1.Pod]) },
+		"controller test: Use needs a cache":   func(c *Controller) error { return Use[*corev1.Pod](c, nil) },
+		"controller test: Watch of pods: the mapper or a predicate is nil": func(c *Controller) error {
+			return Watch(c, cache, nil)
+		},
+	} {
+		c := New("test", succeed, Options{})
+		if err := setUp(c); err == nil || err.Error() != want {
+			t.Errorf("got  %v\nwant %s", err, want)
+		}
+		if err := c.Run(t.Context()); err == nil || err.Error() != want {
+			t.Errorf("Run: got  %v\nwant %s", err, want)
+		}
+	}
+	if err := New("", succeed, Options{}).Run(t.Context()); err == nil {
+		t.Error("a controller without a name runs")
+	}
+}
+
+// TestStopFromAReconcile ends a controller by a reconcile that waits for that.
+func TestStopFromAReconcile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		release := make(chan struct{})
+		ctx, cancel := context.WithCancel(t.Context())
+		done, release := make(chan error, 1), make(chan struct{})
 		c := New("test", func(context.Context, object.Key) (Result, error) {
+			cancel()
 			<-release
 			return Result{}, nil
-		}, Options{StopTimeout: time.Minute, Timeout: time.Hour})
-		stop := running(t, c)
+		}, Options{StopTimeout: time.Minute})
 		c.Enqueue(key("a"))
-		synctest.Wait()
-		if err := c.Healthy(); err != nil {
+		go func() { done <- c.Run(ctx) }()
+		if err := <-done; !errors.Is(err, ErrStillRunning) || !strings.Contains(err.Error(), "reconcile of shop/a") {
 			t.Error(err)
-		}
-		time.Sleep(2 * time.Hour)
-		if err := c.Healthy(); err == nil || !strings.Contains(err.Error(), "shop/a has been running for 2h0m0s") {
-			t.Errorf("healthy: %v", err)
-		}
-		err := stop()
-		if err == nil || !strings.Contains(err.Error(), "1m0s after their context has ended: [shop/a]") {
-			t.Errorf("%v", err)
 		}
 		close(release)
 	})

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 
 	"github.com/tidings/tidings/controller"
 	"github.com/tidings/tidings/object"
@@ -52,10 +53,9 @@ func Example() {
 	}
 
 	c := controller.New("printer", reconcile, controller.Options{Workers: 2})
-	controller.Watch(c, cache, controller.Self[*corev1.ConfigMap])
 	m := controller.NewManager(nil)
-	m.Add(c)
-	if err := m.Run(ctx); err != nil {
+	err := errors.Join(controller.Watch(c, cache, controller.Self[*corev1.ConfigMap]), m.Add(c), m.Run(ctx))
+	if err != nil {
 		fmt.Println(err)
 	}
 	// Output: shop/prices map[tea:3]
@@ -96,12 +96,17 @@ func ExampleWrote() {
 }
 
 // Of several processes with this manager, the one that holds the lease runs the controllers.
-func ExampleLeaseElector() {
-	// In a cluster: clientset.CoordinationV1().Leases("shop")
-	var leases controller.LeaseClient
-	elector := &controller.LeaseElector{Client: leases, Name: "printer", Identity: "printer-7f9c-x2b4k"}
-	m := controller.NewManager(elector)
-	if err := m.Run(context.Background()); errors.Is(err, controller.ErrLeaseLost) {
-		fmt.Println("exit, and start afresh")
+func ExampleNewLeaseElector() {
+	newManager := func(config *rest.Config, controllers ...*controller.Controller) (*controller.Manager, error) {
+		elector, err := controller.NewLeaseElector(config, "shop", "printer")
+		if err != nil {
+			return nil, err
+		}
+		m := controller.NewManager(elector)
+		return m, m.Add(controllers...)
 	}
+	m, err := newManager(&rest.Config{Host: "https://127.0.0.1:6443"})
+	fmt.Println(m.Readyz(), err)
+	// Then run it: when Run returns controller.ErrLeaseLost, the process does best to exit and start afresh.
+	// Output: <nil> <nil>
 }

@@ -45,6 +45,20 @@ func (s *leaseServer) store(lease *coordinationv1.Lease) *coordinationv1.Lease {
 	return s.lease.DeepCopy()
 }
 
+// holder returns the lease's holder, or "".
+func (s *leaseServer) holder() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return holder(s.lease)
+}
+
+// writes returns the number of writes so far.
+func (s *leaseServer) writes() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.updates
+}
+
 // leaseClient is one process's way to a leaseServer.
 type leaseClient struct {
 	server *leaseServer
@@ -123,7 +137,8 @@ type candidate struct {
 	elector *LeaseElector
 	client  *leaseClient
 	leads   atomic.Bool
-	cause   error // why its turn ended
+	cause   error         // why its turn ended
+	lingers time.Duration // how long its work takes to end
 	stop    context.CancelFunc
 	done    chan error
 }
@@ -145,6 +160,7 @@ func (c *candidate) start() *candidate {
 			c.leads.Store(true)
 			<-ctx.Done()
 			c.cause = context.Cause(ctx)
+			time.Sleep(c.lingers)
 			c.leads.Store(false)
 			return nil
 		})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 
@@ -77,7 +78,8 @@ func (s *server) since(n int) []event {
 // podCache is a Cache that follows a server when it is told to.
 type podCache struct {
 	server *server
-	covers func(*corev1.Pod) bool // nil: all
+	covers func(*corev1.Pod) bool // what it holds; nil: all
+	judges func(*corev1.Pod) bool // what it says that it covers; nil: what it holds
 
 	mu       sync.Mutex
 	pods     map[object.Key]*corev1.Pod
@@ -87,11 +89,11 @@ type podCache struct {
 	synced   chan struct{}
 	stale    error
 
-	delivery sync.Mutex // held while handlers are called
+	delivery semaphore // held while handlers are called
 }
 
 func newPodCache(s *server) *podCache {
-	c := &podCache{server: s, pods: map[object.Key]*corev1.Pod{}, synced: make(chan struct{})}
+	c := &podCache{server: s, pods: map[object.Key]*corev1.Pod{}, synced: make(chan struct{}), delivery: newSemaphore()}
 	c.handlers = map[string]func(object.Delta[*corev1.Pod]){}
 	close(c.synced)
 	return c
@@ -100,19 +102,19 @@ func newPodCache(s *server) *podCache {
 func (c *podCache) Name() string { return "pods" }
 
 func (c *podCache) HandleDeltas(name string, fn func(object.Delta[*corev1.Pod])) (func(), error) {
-	c.delivery.Lock()
-	defer c.delivery.Unlock()
+	c.delivery.acquire()
+	defer c.delivery.release()
 	c.mu.Lock()
 	held := maps.Clone(c.pods)
 	id := fmt.Sprint(name, len(c.handlers))
 	c.handlers[id] = fn
 	c.mu.Unlock()
 	for key, pod := range held {
-		fn(object.Delta[*corev1.Pod]{Key: key, Object: pod, Type: object.Added, Initial: true})
+		deliver(fn, object.Delta[*corev1.Pod]{Key: key, Object: pod, Type: object.Added, Initial: true})
 	}
 	return func() {
-		c.delivery.Lock()
-		defer c.delivery.Unlock()
+		c.delivery.acquire()
+		defer c.delivery.release()
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		delete(c.handlers, id)
@@ -141,12 +143,25 @@ func (c *podCache) ResourceVersionIn(string) string {
 	return strconv.Itoa(c.version)
 }
 
-func (c *podCache) Covers(pod *corev1.Pod) bool { return c.covers == nil || c.covers(pod) }
+func (c *podCache) Covers(pod *corev1.Pod) bool {
+	if c.judges != nil {
+		return c.judges(pod)
+	}
+	return c.holds(pod)
+}
+
+func (c *podCache) holds(pod *corev1.Pod) bool { return c.covers == nil || c.covers(pod) }
 
 func (c *podCache) Fresh() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.stale
+}
+
+func (c *podCache) handlerCount() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.handlers)
 }
 
 func (c *podCache) setStale(err error) {
@@ -157,8 +172,8 @@ func (c *podCache) setStale(err error) {
 
 // advance takes up to n events from the server; a negative n means all.
 func (c *podCache) advance(n int) {
-	c.delivery.Lock()
-	defer c.delivery.Unlock()
+	c.delivery.acquire()
+	defer c.delivery.release()
 	for _, ev := range c.server.since(c.next) {
 		if n == 0 {
 			return
@@ -171,14 +186,14 @@ func (c *podCache) advance(n int) {
 
 // caughtUp reports whether the server has no events that the cache lacks.
 func (c *podCache) caughtUp() bool {
-	c.delivery.Lock()
-	defer c.delivery.Unlock()
+	c.delivery.acquire()
+	defer c.delivery.release()
 	return len(c.server.since(c.next)) == 0
 }
 
 func (c *podCache) apply(ev event) {
 	c.mu.Lock()
-	if ev.pod == nil || !c.Covers(ev.pod) && c.pods[object.KeyOf(ev.pod)] == nil {
+	if ev.pod == nil || !c.holds(ev.pod) && c.pods[object.KeyOf(ev.pod)] == nil {
 		// A bookmark, or an event that the server's filter leaves out: no delta tells of it.
 		if ev.pod == nil {
 			c.version = ev.version
@@ -189,7 +204,7 @@ func (c *podCache) apply(ev event) {
 	c.version = ev.version
 	key := object.KeyOf(ev.pod)
 	d := object.Delta[*corev1.Pod]{Key: key, Object: ev.pod, Old: c.pods[key], Type: object.Updated}
-	if ev.deleted || !c.Covers(ev.pod) {
+	if ev.deleted || !c.holds(ev.pod) {
 		d.Type = object.Deleted
 		delete(c.pods, key)
 	} else {
@@ -201,8 +216,35 @@ func (c *podCache) apply(ev event) {
 	handlers := maps.Clone(c.handlers)
 	c.mu.Unlock()
 	for _, fn := range handlers {
-		fn(d)
+		deliver(fn, d)
 	}
+}
+
+// restore takes the cache back to a version of its server's past, as a relist after a restore does. What it holds stays.
+func (c *podCache) restore(version string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.version, _ = strconv.Atoi(version)
+}
+
+// resync tells the handlers of every object again.
+func (c *podCache) resync() {
+	c.delivery.acquire()
+	defer c.delivery.release()
+	c.mu.Lock()
+	held, handlers := maps.Clone(c.pods), maps.Clone(c.handlers)
+	c.mu.Unlock()
+	for key, pod := range held {
+		for _, fn := range handlers {
+			deliver(fn, object.Delta[*corev1.Pod]{Key: key, Object: pod, Old: pod, Type: object.Sync})
+		}
+	}
+}
+
+// deliver calls a handler as an informer does: a panic in it loses the delta.
+func deliver(fn func(object.Delta[*corev1.Pod]), d object.Delta[*corev1.Pod]) {
+	defer func() { _ = recover() }()
+	fn(d)
 }
 
 // pod returns a pod whose controller is the ReplicaSet named owner, if there is one.
@@ -232,3 +274,21 @@ func running(t *testing.T, c interface{ Run(context.Context) error }) (stop func
 }
 
 var errBroken = errors.New("broken")
+
+// logText is the text of a log that may still be written to.
+type logText struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *logText) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logText) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tidings/tidings/object"
+	"github.com/tidings/tidings/workqueue"
 )
 
 // gate keeps keys from being reconciled until the caches have seen the writes made for them.
@@ -18,7 +19,9 @@ import (
 // controller uses brings a change, and besides at a slow pace, as a bookmark or an unused cache brings none.
 type gate struct {
 	maxWait time.Duration
-	enqueue func(object.Key)
+	// priorityOf returns the priority with which a worker got the key; enqueue hands it back with that.
+	priorityOf func(object.Key) workqueue.Priority
+	enqueue    func(object.Key, workqueue.Priority)
 	// onMiss is told of each write that was waited for in vain.
 	onMiss func(miss)
 
@@ -27,8 +30,8 @@ type gate struct {
 	// maxWait, stay until someone asks or until there are sweepAt keys.
 	pending map[object.Key]*writes
 	sweepAt int
-	// blocked holds the keys that a worker was kept from.
-	blocked map[object.Key]struct{}
+	// blocked holds the keys that a worker was kept from, with the highest priority it got them with.
+	blocked map[object.Key]workqueue.Priority
 
 	// watched is at least the number of blocked keys. It is raised before a cache is asked whether it has seen
 	// a write: so a change is either seen then, or finds watched raised and makes run ask again.
@@ -51,15 +54,18 @@ const recheckEvery = 250 * time.Millisecond
 // minSweep is the least number of pending keys that are looked through for old ones.
 const minSweep = 256
 
-func newGate(maxWait time.Duration, enqueue func(object.Key), onMiss func(miss)) *gate {
+func newGate(maxWait time.Duration, priorityOf func(object.Key) workqueue.Priority,
+	enqueue func(object.Key, workqueue.Priority), onMiss func(miss),
+) *gate {
 	return &gate{
-		maxWait: maxWait,
-		enqueue: enqueue,
-		onMiss:  onMiss,
-		pending: make(map[object.Key]*writes),
-		sweepAt: minSweep,
-		blocked: make(map[object.Key]struct{}),
-		signal:  make(chan struct{}, 1),
+		maxWait:    maxWait,
+		priorityOf: priorityOf,
+		enqueue:    enqueue,
+		onMiss:     onMiss,
+		pending:    make(map[object.Key]*writes),
+		sweepAt:    minSweep,
+		blocked:    make(map[object.Key]workqueue.Priority),
+		signal:     make(chan struct{}, 1),
 	}
 }
 
@@ -115,11 +121,13 @@ func (g *gate) block(key object.Key) (blocked bool, missed []miss) {
 		g.unblock(key)
 		return false, missed
 	}
-	if _, again := g.blocked[key]; again {
+	priority := g.priorityOf(key)
+	if before, again := g.blocked[key]; again {
 		g.watched.Add(-1)
+		g.blocked[key] = max(before, priority)
 		return true, nil
 	}
-	g.blocked[key] = struct{}{}
+	g.blocked[key] = priority
 	g.waits.Add(1)
 	g.moved() // makes run set its timer
 	return true, nil
@@ -190,22 +198,23 @@ func (g *gate) run(ctx context.Context) {
 func (g *gate) recheck() int {
 	free, missed, left := g.takeOpen()
 	g.report(missed)
-	for _, key := range free {
-		g.enqueue(key)
+	for key, priority := range free {
+		g.enqueue(key, priority)
 	}
 	return left
 }
 
-func (g *gate) takeOpen() (free []object.Key, missed []miss, left int) {
+func (g *gate) takeOpen() (free map[object.Key]workqueue.Priority, missed []miss, left int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	free = make(map[object.Key]workqueue.Priority)
 	now := time.Now()
-	for key := range g.blocked {
+	for key, priority := range g.blocked {
 		if g.open(key, now, &missed) {
-			free = append(free, key)
+			free[key] = priority
 		}
 	}
-	for _, key := range free {
+	for key := range free {
 		g.unblock(key)
 	}
 	return free, missed, len(g.blocked)

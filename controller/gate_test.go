@@ -2,13 +2,10 @@ package controller
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tidings/tidings/object"
+	"github.com/tidings/tidings/workqueue"
 )
 
 // gateTest is a controller whose reconciles of the key "a" do one write, and whose cache moves by hand.
@@ -25,14 +23,14 @@ type gateTest struct {
 	cache  *podCache
 	seen   *calls
 	c      *Controller
-	log    strings.Builder
+	log    logText
 }
 
 // newGateTest starts a controller whose first reconcile calls act.
 func newGateTest(t *testing.T, o Options, act func(ctx context.Context, g *gateTest)) *gateTest {
 	g := &gateTest{server: newServer(), seen: newCalls()}
 	g.cache = newPodCache(g.server)
-	o.Log = slog.New(slog.NewTextHandler(&g.log, nil))
+	o.Logger = slog.New(slog.NewTextHandler(&g.log, nil))
 	g.c = New("test", func(ctx context.Context, key object.Key) (Result, error) {
 		if g.seen.add(key) == 1 {
 			act(ctx, g)
@@ -210,6 +208,181 @@ func TestWritesOutsideAReconcileAreIgnored(t *testing.T) {
 	Deleted(t.Context(), cache, p)
 }
 
+// TestGateWaitsForADeleteByName reports deletes without a uid.
+func TestGateWaitsForADeleteByName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGateTest(t, Options{}, func(ctx context.Context, g *gateTest) {
+			g.server.delete(key("old"))
+			Deleted(ctx, g.cache, pod("old", ""))
+		})
+		g.expect(t, 1, "before the cache has seen the delete")
+		g.cache.advance(-1)
+		g.expect(t, 2, "after")
+	})
+	synctest.Test(t, func(t *testing.T) {
+		g := newGateTest(t, Options{}, func(ctx context.Context, g *gateTest) {
+			g.server.delete(key("old"))
+			Deleted(ctx, g.cache, pod("old", ""))
+			g.server.put(pod("old", "")) // by somebody else
+		})
+		g.cache.advance(-1)
+		g.expect(t, 2, "the cache holds another object of that name")
+	})
+	synctest.Test(t, func(t *testing.T) {
+		g := newGateTest(t, Options{}, func(ctx context.Context, g *gateTest) {
+			Wrote(ctx, g.cache, g.server.put(pod("b", "")))
+			g.server.delete(key("b"))
+			Deleted(ctx, g.cache, pod("b", ""))
+		})
+		g.cache.advance(1)
+		g.expect(t, 1, "the cache holds what was deleted")
+		g.cache.advance(1)
+		g.expect(t, 2, "after")
+	})
+	synctest.Test(t, func(t *testing.T) {
+		g := newGateTest(t, Options{}, func(ctx context.Context, g *gateTest) {
+			Wrote(ctx, g.cache, g.server.put(pod("b", "")))
+			g.server.delete(key("b"))
+			Deleted(ctx, g.cache, pod("b", ""))
+			Wrote(ctx, g.cache, g.server.put(pod("b", "")))
+		})
+		g.cache.advance(2)
+		g.expect(t, 1, "before the cache has seen what was created again")
+		g.cache.advance(1)
+		g.expect(t, 2, "after")
+	})
+}
+
+// TestGateOpensForWritesThatTheCacheCannotJudge writes an object of which the cache cannot tell whether it covers it, such
+// as by a field selector.
+func TestGateOpensForWritesThatTheCacheCannotJudge(t *testing.T) {
+	for name, write := range map[string]*corev1.Pod{"new": pod("b", ""), "known": pod("old", "")} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := newGateTest(t, Options{}, func(ctx context.Context, g *gateTest) {
+					g.cache.judges = func(*corev1.Pod) bool { return false }
+					Wrote(ctx, g.cache, g.server.put(write))
+				})
+				g.cache.advance(-1)
+				g.expect(t, 2, "after the cache has seen the write")
+			})
+		})
+	}
+}
+
+// TestGateForgetsALostHistory restores the server from a backup while a key waits for writes made after it.
+func TestGateForgetsALostHistory(t *testing.T) {
+	for name, act := range map[string]func(ctx context.Context, g *gateTest){
+		"update": func(ctx context.Context, g *gateTest) { Wrote(ctx, g.cache, g.server.put(pod("b", ""))) },
+		"delete": func(ctx context.Context, g *gateTest) {
+			old, _ := g.cache.Get(key("old"))
+			g.server.delete(key("old"))
+			Deleted(ctx, g.cache, old)
+		},
+		"update out of scope": func(ctx context.Context, g *gateTest) {
+			g.cache.judges = func(*corev1.Pod) bool { return false }
+			Wrote(ctx, g.cache, g.server.put(pod("old", "")))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := newGateTest(t, Options{MaxGateWait: time.Hour}, func(ctx context.Context, g *gateTest) {
+					g.server.bookmark()
+					g.cache.advance(-1)
+					act(ctx, g)
+				})
+				time.Sleep(time.Minute)
+				g.expect(t, 1, "before the restore")
+				g.cache.restore("1")
+				time.Sleep(recheckEvery)
+				g.expect(t, 2, "after the restore")
+				if st := g.c.Stats(); st.GateTimeouts != 0 {
+					t.Errorf("%+v", st)
+				}
+			})
+		})
+	}
+}
+
+// TestGateKeepsThePriority has a key of low priority wait at the gate: it must not overtake others of its kind afterwards.
+func TestGateKeepsThePriority(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		cache := newPodCache(s)
+		seen := newCalls()
+		c := New("test", func(ctx context.Context, k object.Key) (Result, error) {
+			time.Sleep(time.Second)
+			if seen.add(k) == 1 {
+				Wrote(ctx, cache, s.put(pod("b", "")))
+				return Result{RequeueAfter: time.Second}, nil
+			}
+			return Result{}, nil
+		}, Options{})
+		Use(c, cache)
+		stop := running(t, c)
+		c.enqueue(key("waits"), workqueue.Low)
+		time.Sleep(5 * time.Second)
+		for _, name := range []string{"one", "two", "three"} {
+			c.enqueue(key(name), workqueue.Low)
+		}
+		synctest.Wait()
+		cache.advance(-1)
+		time.Sleep(time.Minute)
+		if got, want := seen.take(), []string{"waits", "one", "two", "three", "waits"}; !slices.Equal(got, want) {
+			t.Errorf("reconciled %v, want %v", got, want)
+		}
+		if st := c.Stats(); st.GateWaits != 1 {
+			t.Errorf("%+v", st)
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestGateRaisesThePriority has a key wait at the gate that changes meanwhile.
+func TestGateRaisesThePriority(t *testing.T) {
+	var opened bool
+	var got []workqueue.Priority
+	taken := workqueue.Low
+	g := newGate(time.Hour, func(object.Key) workqueue.Priority { return taken },
+		func(_ object.Key, p workqueue.Priority) { got = append(got, p) }, func(miss) {})
+	g.add(key("a"), fakeWrite{&opened})
+	for _, taken = range []workqueue.Priority{workqueue.Low, workqueue.Normal, workqueue.Low} {
+		if !g.blocks(key("a")) {
+			t.Error("the gate is open")
+		}
+	}
+	opened = true
+	if left := g.recheck(); left != 0 || !slices.Equal(got, []workqueue.Priority{workqueue.Normal}) {
+		t.Errorf("enqueued with priorities %v, %d left", got, left)
+	}
+}
+
+// fakeWrite is a write that is seen when it is told so.
+type fakeWrite struct{ done *bool }
+
+func (w fakeWrite) seen() bool        { return *w.done }
+func (w fakeWrite) lasting() bool     { return true }
+func (w fakeWrite) covers(write) bool { return false }
+func (w fakeWrite) String() string    { return "fake" }
+
+// TestLostHistoryStaysLost lets a restored server count on: the versions it gives anew are of other writes.
+func TestLostHistoryStaysLost(t *testing.T) {
+	cache := newPodCache(newServer())
+	cache.version = 100
+	w := &update[*corev1.Pod]{history: historyOf(cache, key("a")), version: "120"}
+	for _, step := range []struct {
+		version int
+		want    bool
+	}{{100, false}, {110, false}, {50, true}, {60, true}, {115, true}} {
+		cache.version = step.version
+		if w.seen() != step.want {
+			t.Errorf("at version %d: seen %v", step.version, !step.want)
+		}
+	}
+}
+
 // TestGateForgets writes for many keys that are never looked at again.
 func TestGateForgets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -227,170 +400,35 @@ func TestGateForgets(t *testing.T) {
 	})
 }
 
-// owned is the dumb model of what the gate must know: the writes made for each key.
-type owned struct {
-	mu       sync.Mutex
-	versions map[object.Key]int
-	// deleted are the pods that the cache has held all the time since they were deleted. One that has left it once may
-	// come back in an older state, if it had only left the cache's scope for a while.
-	deleted map[object.Key][]*corev1.Pod
-}
-
-// saw takes note of what leaves the cache.
-func (o *owned) saw(d object.Delta[*corev1.Pod]) {
-	if d.Type != object.Deleted {
-		return
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for k, pods := range o.deleted {
-		o.deleted[k] = slices.DeleteFunc(pods, func(p *corev1.Pod) bool { return object.KeyOf(p) == d.Key })
-	}
-}
-
-// missing returns a write for the key that the cache does not show.
-func (o *owned) missing(cache *podCache, key object.Key) string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if now, _ := strconv.Atoi(cache.ResourceVersionIn("")); now < o.versions[key] {
-		return fmt.Sprintf("cache is at %d, the last write at %d", now, o.versions[key])
-	}
-	for _, p := range o.deleted[key] {
-		if held, ok := cache.Get(object.KeyOf(p)); ok && held.UID == p.UID {
-			return fmt.Sprintf("cache holds %s, which was deleted", p.Name)
-		}
-	}
-	return ""
-}
-
-// TestGateProperty lets reconciles write at random to a server whose cache lags at random, and checks before each
-// reconcile that the cache shows all that was written for its key; and that each key is reconciled in the end.
-func TestGateProperty(t *testing.T) {
-	for range 20 {
-		seed := rand.Uint64()
-		synctest.Test(t, func(t *testing.T) {
-			defer func() {
-				if t.Failed() {
-					t.Logf("seed %d", seed)
-				}
-			}()
-			checkGate(t, seed)
-		})
-	}
-}
-
-func checkGate(t *testing.T, seed uint64) {
-	s := newServer()
-	cache := newPodCache(s)
-	cache.covers = func(p *corev1.Pod) bool { return p.Labels == nil }
-	o := &owned{versions: map[object.Key]int{}, deleted: map[object.Key][]*corev1.Pod{}}
-	remove, err := cache.HandleDeltas("model", o.saw)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer remove()
-	number := rand.New(rand.NewPCG(seed, 0)).IntN
-	ofKey := map[object.Key]func(int) int{} // streams of their own, so that a seed repeats a run as far as it can
-	for name := 'a'; name < 'f'; name++ {
-		ofKey[key(string(name))] = rand.New(rand.NewPCG(seed, uint64(name))).IntN
-	}
-	var last sync.Map // the time of each key's last reconcile
-	c := New("test", func(ctx context.Context, k object.Key) (Result, error) {
-		if missing := o.missing(cache, k); missing != "" {
-			t.Errorf("%s: %s", k, missing)
-		}
-		last.Store(k, time.Now())
-		number := ofKey[k] // which is with one worker at a time
-		for range number(3) {
-			time.Sleep(time.Duration(number(20)) * time.Millisecond)
-			o.act(ctx, cache, k, key(fmt.Sprint(k.Name, number(3))), number(4))
-		}
-		return Result{}, nil
-	}, Options{Workers: 3, MaxGateWait: 24 * time.Hour})
-	Watch(c, cache, func(p *corev1.Pod, enqueue func(object.Key)) { enqueue(key(p.Name[:1])) })
-	stop := running(t, c)
-	for range 500 {
-		switch number(6) {
-		case 0:
-			s.put(pod(fmt.Sprint(string(rune('a'+number(5))), number(3)), ""))
-		case 1:
-			s.bookmark()
-		case 2:
-			c.Enqueue(key(string(rune('a' + number(5)))))
-		case 3:
-			cache.advance(-1)
-			synctest.Wait()
-			// No time has passed: it is the changes that must have woken the keys.
-			if n := c.Stats().GateWaiting; n > 0 && cache.caughtUp() {
-				t.Errorf("%d keys wait although the cache has seen all there is", n)
-			}
-		default:
-			cache.advance(number(4))
-		}
-		time.Sleep(time.Duration(number(30)) * time.Millisecond)
-	}
-	end := time.Now()
-	for _, name := range []string{"a", "b", "c", "d", "e"} {
-		c.Enqueue(key(name))
-	}
-	for range 100 {
-		cache.advance(-1)
-		time.Sleep(time.Second)
-	}
-	for _, name := range []string{"a", "b", "c", "d", "e"} {
-		if at, ok := last.Load(key(name)); !ok || at.(time.Time).Before(end) {
-			t.Errorf("%s was not reconciled in the end", name)
-		}
-	}
-	if err := stop(); err != nil {
-		t.Error(err)
-	}
-	if st := c.Stats(); st.GateTimeouts != 0 || st.Reconciles == 0 {
-		t.Errorf("%+v", st)
-	}
-}
-
-// act makes one write for the key k to the pod p, and notes it in the model and in the gate.
-func (o *owned) act(ctx context.Context, cache *podCache, k, p object.Key, what int) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if what == 0 {
-		if held, ok := cache.Get(p); ok {
-			cache.server.delete(p)
-			o.deleted[k] = append(o.deleted[k], held)
-			Deleted(ctx, cache, held)
-		}
-		return
-	}
-	write := pod(p.Name, "")
-	if what == 1 {
-		write.Labels = map[string]string{"hidden": ""}
-	}
-	written := cache.server.put(write)
-	if what != 1 {
-		o.versions[k], _ = strconv.Atoi(written.ResourceVersion)
-	}
-	Wrote(ctx, cache, written)
-}
-
 func TestWritesAreDroppedOnceSeen(t *testing.T) {
 	cache := newPodCache(newServer())
+	other := newPodCache(newServer())
+	update := func(cache *podCache, namespace string, v int) write {
+		key := object.Key{Namespace: namespace, Name: "a"}
+		return &update[*corev1.Pod]{history: historyOf(cache, key), version: strconv.Itoa(v)}
+	}
 	var w writes
 	for i := range 10 {
-		w.add(version[*corev1.Pod]{cache, key("a"), strconv.Itoa(i)})
+		w.add(update(cache, "shop", i))
+		w.add(update(cache, "billing", i+1))
+		w.add(update(other, "shop", i+2))
 	}
-	cache.version = 4
-	if got := w.unseen(); got == nil || !strings.Contains(got.String(), "version 5") {
-		t.Errorf("unseen: %v", got)
-	}
-	if len(w.lasting) != 5 {
+	w.add(update(cache, "shop", 5))
+	if len(w.lasting) != 4 { // versions 9, 10, 11, and 5, which does not cover 9
 		t.Errorf("%d writes are kept", len(w.lasting))
 	}
 	cache.version = 9
+	if got := w.unseen(); got == nil || got.String() != "pods: version 10 of billing/a" {
+		t.Errorf("unseen: %v", got)
+	}
+	if len(w.lasting) != 2 {
+		t.Errorf("%d writes are kept", len(w.lasting))
+	}
+	cache.version, other.version = 10, 11
 	if got := w.unseen(); got != nil || len(w.lasting) != 0 {
 		t.Errorf("unseen: %v", got)
 	}
-	if removed := (removal[*corev1.Pod]{cache: cache, key: key("a")}); removed.String() != "pods: removal of shop/a" {
+	if removed := (&removal[*corev1.Pod]{history: historyOf(cache, key("a"))}); removed.String() != "pods: removal of shop/a" {
 		t.Error(removed)
 	}
 }

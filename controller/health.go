@@ -7,24 +7,31 @@ import (
 	"time"
 )
 
-// staleLimit is how long a cache may be stale before the process counts as not healthy. It is long, because a
-// restart does not help against an API server that cannot be reached.
-const staleLimit = 10 * time.Minute
+const (
+	// staleLimit is how long a cache may be stale, or a mapper may run, before the process counts as not healthy. It
+	// is long, because a restart does not help against an API server that cannot be reached.
+	staleLimit = 10 * time.Minute
+	// slowMapper is how long a mapper may run before the controller counts as not ready, as seen by the checks.
+	slowMapper = time.Minute
+)
 
-// Ready returns nil, or which of the controller's caches is not in sync or stale, and why.
-func (c *Controller) Ready() error {
+// Readyz returns nil, or what keeps the controller from seeing all changes: which of its caches is not in sync or stale,
+// and why, which mapper has been running for a minute, as seen by the calls of Readyz and Healthz, and for which objects a
+// mapper panics.
+func (c *Controller) Readyz() error {
 	var errs []error
-	for _, s := range c.sources {
+	for _, s := range c.sourceList() {
 		errs = append(errs, s.ready())
 	}
 	return c.wrap(errs)
 }
 
-// Healthy returns nil, or why a restart of the process seems called for: a cache has been stale for 10 minutes, as
-// seen by the calls of Healthy, or a reconcile goes on although its context ended StopTimeout ago.
-func (c *Controller) Healthy() error {
+// Healthz returns nil, or why a restart of the process seems called for: a cache has been stale or a mapper
+// has been running for 10 minutes, as seen by the calls of Healthz, or a reconcile goes on although its context ended
+// StopTimeout ago.
+func (c *Controller) Healthz() error {
 	var errs []error
-	for _, s := range c.sources {
+	for _, s := range c.sourceList() {
 		errs = append(errs, s.healthy(staleLimit))
 	}
 	errs = append(errs, c.stuck())
@@ -54,21 +61,21 @@ func (c *Controller) stuck() error {
 	return nil
 }
 
-// Healthz returns nil, or why a restart of the process seems called for: see Controller.Healthy.
+// Healthz returns nil, or why a restart of the process seems called for: see Controller.Healthz.
 func (m *Manager) Healthz() error {
 	var errs []error
-	for _, c := range m.controllers {
-		errs = append(errs, c.Healthy())
+	for _, c := range m.list() {
+		errs = append(errs, c.Healthz())
 	}
 	return errors.Join(errs...)
 }
 
-// Readyz returns nil, or which caches of which controllers are not in sync or stale. A manager that waits to be
-// elected is ready when its caches are.
+// Readyz returns nil, or what keeps which controllers from seeing all changes: see Controller.Readyz. A manager that
+// waits to be elected is ready when its caches are.
 func (m *Manager) Readyz() error {
 	var errs []error
-	for _, c := range m.controllers {
-		errs = append(errs, c.Ready())
+	for _, c := range m.list() {
+		errs = append(errs, c.Readyz())
 	}
 	return errors.Join(errs...)
 }

@@ -13,6 +13,8 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tidings/tidings/internal/testseed"
 )
 
 func TestLeaseIsHandedOver(t *testing.T) {
@@ -130,10 +132,10 @@ func TestSlowCallsCountAgainstTheLeader(t *testing.T) {
 		a.client.delay = func() time.Duration { return time.Duration(delay.Load()) }
 		a.start()
 		synctest.Wait()
-		delay.Store(int64(6 * time.Second))
-		time.Sleep(8500 * time.Millisecond) // a renewal took from second 2 to 8
+		delay.Store(int64(4500 * time.Millisecond))
+		time.Sleep(7 * time.Second) // a renewal took from second 2 to 6.5
 		a.client.cut.Store(true)
-		time.Sleep(3400 * time.Millisecond)
+		time.Sleep(4900 * time.Millisecond)
 		if !a.leads.Load() {
 			t.Error("the renewal does not count")
 		}
@@ -259,17 +261,9 @@ func TestLeaseElectorChecksItsFields(t *testing.T) {
 // TestNeverTwoLeaders lets three candidates fight over a lease with calls that are slow, fail, or work without
 // telling, and with leaders that are cut off or stopped. There must never be two, and in the end there must be one.
 func TestNeverTwoLeaders(t *testing.T) {
-	for range 20 {
-		seed := rand.Uint64()
-		synctest.Test(t, func(t *testing.T) {
-			defer func() {
-				if t.Failed() {
-					t.Logf("seed %d", seed)
-				}
-			}()
-			fightForLease(t, seed)
-		})
-	}
+	testseed.Each(t, 20, func(t *testing.T, seed uint64) {
+		synctest.Test(t, func(t *testing.T) { fightForLease(t, seed) })
+	})
 }
 
 func fightForLease(t *testing.T, seed uint64) {
@@ -280,15 +274,15 @@ func fightForLease(t *testing.T, seed uint64) {
 	start := func(i int) {
 		c := newCandidate(s, fmt.Sprint("candidate-", i, "-", turns))
 		turns++
-		random := rand.New(rand.NewPCG(seed, uint64(turns))) // its own, so that a seed repeats a run
-		c.elector.Rand = random.Float64
+		random := lockedRand(seed, uint64(turns)) // its own, so that a seed repeats a run
+		c.elector.Rand = func() float64 { return float64(random(1000)) / 1000 }
 		c.client.delay = func() time.Duration {
 			if calm.Load() {
 				return 0
 			}
-			return time.Duration(random.IntN(4000)) * time.Millisecond * time.Duration(1+random.IntN(2)*random.IntN(4))
+			return time.Duration(random(4000)) * time.Millisecond * time.Duration(1+random(2)*random(4))
 		}
-		c.client.fails = func() bool { return !calm.Load() && random.IntN(8) == 0 }
+		c.client.fails = func() bool { return !calm.Load() && random(8) == 0 }
 		candidates[i] = c.start()
 	}
 	for i := range candidates {

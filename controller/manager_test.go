@@ -47,6 +47,51 @@ func TestManagerStops(t *testing.T) {
 	})
 }
 
+func TestManagerSetup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := NewManager(nil)
+		if err := m.Add(New("one", succeed, Options{}), New("two", succeed, Options{})); err != nil {
+			t.Error(err)
+		}
+		stop := running(t, m)
+		synctest.Wait()
+		if err := m.Add(New("three", succeed, Options{})); !errors.Is(err, ErrStarted) {
+			t.Errorf("Add after Run: %v", err)
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		if err := m.Run(t.Context()); !errors.Is(err, ErrStarted) {
+			t.Errorf("second Run: %v", err)
+		}
+	})
+	one := New("one", succeed, Options{})
+	for want, controllers := range map[string][]*Controller{
+		`manager: there are two controllers with the name "one"`: {one, New("one", succeed, Options{})},
+		"manager: a controller is nil":                           {one, nil},
+	} {
+		m := NewManager(nil)
+		if err := m.Add(controllers...); err == nil || err.Error() != want {
+			t.Errorf("got  %v\nwant %s", err, want)
+		}
+		if err := m.Run(t.Context()); err == nil || err.Error() != want {
+			t.Errorf("Run: got  %v\nwant %s", err, want)
+		}
+	}
+}
+
+// TestManagerWithoutControllers waits for its end like any other.
+func TestManagerWithoutControllers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		start := time.Now()
+		if err := NewManager(nil).Run(ctx); err != nil || time.Since(start) != time.Hour {
+			t.Errorf("%v after %v", err, time.Since(start))
+		}
+	})
+}
+
 // TestManagerRunsWhileItLeads takes the lease away from a manager whose controller is at work.
 func TestManagerRunsWhileItLeads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -8,8 +8,8 @@ import (
 )
 
 // Mapper says which keys a change of an object concerns, by calling enqueue for each of them. It is asked about
-// the state after a change and about the one before it, so that a former owner learns of its loss. It must not
-// keep enqueue.
+// the state after a change and about the one before it, so that a former owner learns of its loss. It is never called
+// by two goroutines at a time, should be quick, and must not keep enqueue. See Watch for what happens when it panics.
 type Mapper[T object.Object] func(obj T, enqueue func(object.Key))
 
 // Self maps each object to its own key.

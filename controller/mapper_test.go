@@ -78,22 +78,24 @@ func TestGenerationChanged(t *testing.T) {
 	}
 }
 
-func TestTriggers(t *testing.T) {
+func TestPredicates(t *testing.T) {
 	matters := true
-	w := &watch[*corev1.Pod]{mapper: Self[*corev1.Pod], predicates: []Predicate[*corev1.Pod]{
+	c := New("test", succeed, Options{})
+	w := newWatch(newPodCache(newServer()), Self[*corev1.Pod],
 		func(object.Delta[*corev1.Pod]) bool { return true },
-		func(object.Delta[*corev1.Pod]) bool { return matters },
-	}}
-	d := object.Delta[*corev1.Pod]{Type: object.Added, Object: pod("a", "")}
-	if !w.triggers(d) {
-		t.Error("all predicates hold")
-	}
-	if w.triggers(object.Delta[*corev1.Pod]{Type: object.Bookmark}) {
-		t.Error("a bookmark triggers")
-	}
-	matters = false
-	if w.triggers(d) {
-		t.Error("one predicate does not hold")
+		func(object.Delta[*corev1.Pod]) bool { return matters })
+	for _, test := range []struct {
+		matters bool
+		obj     *corev1.Pod
+		want    int
+	}{
+		{true, pod("a", ""), 1}, {true, nil, 1}, {false, pod("b", ""), 1}, {true, pod("c", ""), 2},
+	} {
+		matters = test.matters
+		w.handle(c, object.Delta[*corev1.Pod]{Type: object.Added, Object: test.obj})
+		if got := c.Stats().Queue.Depth; got != test.want {
+			t.Errorf("%+v: %d keys wait", test, got)
+		}
 	}
 }
 
@@ -115,13 +117,12 @@ func TestPriorityOf(t *testing.T) {
 // TestManyKeysOfOneChange maps a change to keys that repeat.
 func TestManyKeysOfOneChange(t *testing.T) {
 	c := New("test", succeed, Options{})
-	w := &watch[*corev1.Pod]{mapper: func(p *corev1.Pod, enqueue func(object.Key)) {
+	w := newWatch(newPodCache(newServer()), func(p *corev1.Pod, enqueue func(object.Key)) {
 		for i := range 3 * maxKeptKeys {
 			enqueue(key(strconv.Itoa(i % 2000)))
 		}
-	}}
-	handle := w.handler(c)
-	handle(object.Delta[*corev1.Pod]{Type: object.Updated, Old: pod("a", ""), Object: pod("a", "")})
+	})
+	w.handle(c, object.Delta[*corev1.Pod]{Type: object.Updated, Old: pod("a", ""), Object: pod("a", "")})
 	if st := c.Stats().Queue; st.Depth != 2000 || st.Adds != 2000 {
 		t.Errorf("%+v", st)
 	}

@@ -77,13 +77,21 @@ func (c *Controller) work(ctx context.Context) {
 	}
 }
 
-// process reconciles the key and does with it what the outcome asks for.
+// errGoexit is what a reconcile gets that ended its goroutine, as testing.T.Fatal does.
+var errGoexit error = &PanicError{Value: "runtime.Goexit was called"}
+
+// process reconciles the key, and does with it what the outcome asks for.
 func (c *Controller) process(ctx context.Context, key object.Key) {
-	defer c.queue.Done(key)
 	start := c.begin(key)
-	result, err := c.call(ctx, key)
+	result, err := Result{}, errGoexit
+	defer func() { c.finish(ctx, key, result, err, time.Since(start)) }()
+	result, err = c.call(ctx, key)
+}
+
+func (c *Controller) finish(ctx context.Context, key object.Key, result Result, err error, took time.Duration) {
+	defer c.queue.Done(key)
 	outcome := outcomeOf(result, err)
-	c.end(key, outcome, time.Since(start))
+	defer c.end(key, outcome, took)
 	switch outcome {
 	case Succeeded:
 		c.queue.Forget(key)
@@ -102,7 +110,8 @@ func (c *Controller) process(ctx context.Context, key object.Key) {
 // because the controller is to end is not worth a word.
 func (c *Controller) retry(ctx context.Context, key object.Key, err error) {
 	seconds, _ := apierrors.SuggestsClientDelay(err)
-	c.queue.AddWith(key, workqueue.AddOptions{RateLimited: true, Delay: time.Duration(seconds) * time.Second})
+	delay := time.Duration(seconds) * time.Second
+	c.queue.AddWith(key, workqueue.AddOptions{RateLimited: true, Delay: delay, KeepPriority: true})
 	if ctx.Err() != nil {
 		return
 	}
@@ -162,14 +171,11 @@ func (c *Controller) begin(key object.Key) time.Time {
 
 // end notes that the key's reconcile has ended, and how.
 func (c *Controller) end(key object.Key, outcome Outcome, took time.Duration) {
-	c.mu.Lock()
-	delete(c.busy, key)
-	c.mu.Unlock()
 	c.counters.outcomes[outcome].Add(1)
-	c.counters.nanoseconds.Add(int64(took))
-	if m := c.options.Metrics; m != nil {
-		m.ObserveReconcile(outcome, took)
-	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.busy, key)
+	c.reconcileTime.Observe(took)
 }
 
 // busyKeys returns the keys that are being reconciled, the longest running first.

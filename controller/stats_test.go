@@ -2,8 +2,7 @@ package controller
 
 import (
 	"context"
-	"slices"
-	"sync"
+	"maps"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,22 +10,8 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-type recorded struct {
-	mu       sync.Mutex
-	outcomes []Outcome
-}
-
-func (r *recorded) ObserveQueueDuration(time.Duration) {}
-func (r *recorded) ObserveWorkDuration(time.Duration)  {}
-func (r *recorded) ObserveReconcile(o Outcome, d time.Duration) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.outcomes = append(r.outcomes, o)
-}
-
-func TestMetrics(t *testing.T) {
+func TestStatsCountOutcomes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var m recorded
 		seen := newCalls()
 		c := New("test", func(_ context.Context, key object.Key) (Result, error) {
 			time.Sleep(time.Second)
@@ -41,21 +26,29 @@ func TestMetrics(t *testing.T) {
 				return Result{}, nil
 			}
 			return Result{}, Terminal(errBroken)
-		}, Options{Metrics: &m})
+		}, Options{Workers: 3})
 		stop := running(t, c)
 		c.Enqueue(key("a"))
 		time.Sleep(time.Hour)
 		c.Enqueue(key("a"))
+		time.Sleep(500 * time.Millisecond)
+		if st := c.Stats(); st.ActiveWorkers != 1 || st.Workers != 3 || st.Queue.LongestRunning != 500*time.Millisecond {
+			t.Errorf("%+v", st)
+		}
 		time.Sleep(time.Hour)
 		if err := stop(); err != nil {
 			t.Error(err)
 		}
-		want := []Outcome{Failed, Panicked, Requeued, Succeeded, GaveUp}
-		if !slices.Equal(m.outcomes, want) {
-			t.Errorf("outcomes %v, want %v", m.outcomes, want)
+		st := c.Stats()
+		want := map[Outcome]uint64{Failed: 1, Panicked: 1, Requeued: 1, Succeeded: 1, GaveUp: 1}
+		if got := st.Outcomes(); !maps.Equal(got, want) {
+			t.Errorf("outcomes %v, want %v", got, want)
 		}
-		if st := c.Stats(); st.ReconcileTime != 5*time.Second {
+		if st.Reconciles != 5 || st.ReconcileTime.Count != 5 || st.ReconcileTime.Sum != 5*time.Second || st.ActiveWorkers != 0 {
 			t.Errorf("%+v", st)
+		}
+		if st.Queue.WorkDuration != st.ReconcileTime || st.Queue.QueueDuration.Count != 5 {
+			t.Errorf("%+v", st.Queue)
 		}
 	})
 }

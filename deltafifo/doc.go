@@ -1,35 +1,25 @@
-// Package deltafifo holds changes to objects on their way: Queue those that wait to be stored, Pending those that
-// wait for one subscriber.
+// Package deltafifo holds the changes of a collection until one consumer takes them: a handler of an informer, or a
+// program that stores what a reflector brings.
 //
-//	producers ── Add, Replace ──► Queue ── Pop ──► store ──► Pending ── Take ──► one subscriber
-//	(one a part)                                             (one each)
+//	producer ── Add, Replace, Sync, Mark ──► Queue ── Pop ──► consumer
 //
-// Both are plain data structures: they start no goroutines, and nothing in them waits.
+// A Queue is a data structure: it starts no goroutine. Only Pop and WaitForRoom wait, and they hold no lock while they do.
 //
-// # Guarantees of Queue
+// # Guarantees
 //
-//  1. The changes of one part come out in the order in which they went in. The parts share no objects, so that
-//     there is no order between them.
-//  2. A batch holds the changes of one part, and the resource version that it brings the part to.
-//  3. Replace supersedes what its part has pending. It comes out as the difference to what is known when it
-//     comes out, sorted by key.
-//  4. No difference takes an object back in time: what a list shows older than it is known is left out, and an
-//     object that is known newer than the whole list is not missing from it.
-//  5. Up to Options.Limit pending changes of a part come out one by one. Beyond that, changes to one object are
-//     merged: a part then holds at most two for each key. Objects that come and go in the meantime do not
-//     add up.
-//  6. Memory that a burst needed is given back once it is over.
+//  1. Adding never waits. A Block queue that is full tells its producers so through WaitForRoom.
+//  2. Batches come out in the order in which they went in. Deltas of one object come out in order.
+//  3. A consumer that keeps up gets the very slices that were added. Nothing is copied, so that any number of queues
+//     can share a slice.
+//  4. Under Coalesce, what is added while the consumer is behind is merged by key. The consumer has, once the queue is
+//     empty, the state that every single delta would have led to; Old is always the state that it saw last. At most one
+//     entry is pending for each key behind each pending collection.
+//  5. Under Coalesce, an object that came and went before the consumer looked is not mentioned. One that was deleted and
+//     created again gives both deltas, next to each other.
+//  6. Under Block and Unbounded, every delta comes out as it went in.
+//  7. Replace supersedes all that is pending. A mark is never lost.
+//  8. Memory that a burst needed is given back once the queue is empty. A closed queue holds nothing.
 //
-// In other words: who reads the queue in time sees every change; who is late sees every object's latest state,
-// and every deletion in between that made room for another object of that name.
-//
-// # Guarantees of Pending
-//
-//  1. It holds at most one entry for each key.
-//  2. Who applies what Take returns has, once it is empty, the state of who applied every change.
-//  3. The changes of one key come out in order. An entry keeps the place of the first change that it merges.
-//  4. A subscriber is told of no object that came and went before it looked; and when an object has been
-//     replaced by another of the same name, it is told of both the end and the beginning.
-//  5. Push costs the same however much is pending, and allocates nothing once warm. Memory that a burst needed is
-//     given back once it is over.
+// In other words: a handler that is quick enough sees every change; a slow one sees the latest state of every object, and
+// each deletion that made room for another object of the same name. Neither makes the others wait, unless it asked to.
 package deltafifo

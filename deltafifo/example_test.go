@@ -1,16 +1,15 @@
 package deltafifo_test
 
 import (
+	"context"
 	"fmt"
-	"iter"
-	"maps"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tidings/tidings/deltafifo"
 	"github.com/tidings/tidings/object"
+	"github.com/tidings/tidings/store"
 )
 
 type thing = metav1.PartialObjectMetadata
@@ -19,36 +18,90 @@ func newThing(name, uid, version string) *thing {
 	return &thing{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(uid), ResourceVersion: version}}
 }
 
-// A relist comes out as the difference to what is known.
-func ExampleQueue() {
-	q := deltafifo.New[*thing](deltafifo.Options{})
-	q.Replace(0, []*thing{newThing("new", "u2", "9"), newThing("stays", "u1", "5")}, "10")
-
-	known := map[object.Key]*thing{{Name: "stays"}: newThing("stays", "u1", "5")}
-	batch, _ := q.Pop(func(deltafifo.Part) iter.Seq2[object.Key, *thing] { return maps.All(known) })
-	for _, d := range batch.Deltas {
-		fmt.Println(d.Type, d.Key)
-	}
-	fmt.Println("current to", batch.ResourceVersion)
-	// Output:
-	// Added new
-	// current to 10
+func delta(t object.DeltaType, o *thing) object.Delta[*thing] {
+	return object.Delta[*thing]{Type: t, Key: object.KeyOf(o), Object: o}
 }
 
-// A subscriber who is late is told of the latest state only, and of an object that made room for another.
-func ExamplePending() {
-	v1, v2, other := newThing("web", "u1", "1"), newThing("web", "u1", "2"), newThing("web", "u2", "4")
-	key := object.KeyOf(v1)
-	var p deltafifo.Pending[*thing]
-	now := time.Now()
-	p.Push(object.Delta[*thing]{Type: object.Updated, Key: key, Old: v1, Object: v2}, now)
-	p.Push(object.Delta[*thing]{Type: object.Deleted, Key: key, Object: v2}, now)
-	p.Push(object.Delta[*thing]{Type: object.Added, Key: key, Object: other}, now)
+// A program of one's own puts a queue between a reflector, whose sink it is, and a store.
+func Example() {
+	queue := deltafifo.New[*thing](deltafifo.Options{})
+	// reflector.Options{Sink: queue, ...} would make these calls.
+	queue.Replace(object.Items[*thing]{newThing("web", "u1", "7"), newThing("db", "u2", "9")}, "10")
+	queue.Add([]object.Delta[*thing]{delta(object.Updated, newThing("web", "u1", "11")), delta(object.Deleted, newThing("db", "u2", "12"))}, "12")
+	queue.Add(nil, "15") // a bookmark
 
-	for _, d := range p.Take(nil, 0) {
-		fmt.Println(d.Type, d.Key, d.Object.UID)
+	writer := store.NewWriter[*thing](store.Options{})
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	for {
+		batch, err := queue.Pop(ctx)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		snapshot := apply(writer, batch)
+		fmt.Println(snapshot.Len(), "objects at version", snapshot.ResourceVersion())
+		if snapshot.ResourceVersion() == "15" {
+			cancel()
+		}
 	}
 	// Output:
-	// Deleted web u1
-	// Added web u2
+	// Added db
+	// Added web
+	// 2 objects at version 10
+	// Updated web
+	// Deleted db
+	// 1 objects at version 15
+	// context canceled
+}
+
+// apply takes a batch through a transaction of the store.
+func apply(writer *store.Writer[*thing], batch deltafifo.Batch[*thing]) *store.Snapshot[*thing] {
+	txn := writer.Begin()
+	if batch.Type == deltafifo.Replace {
+		// A list that is older than what was known already tells of a server that was restored from a backup.
+		rewritten := object.OlderResourceVersion(batch.ResourceVersion, writer.Store().Snapshot().ResourceVersion())
+		for _, d := range txn.Replace("", batch.Objects, batch.ResourceVersion, rewritten) {
+			fmt.Println(d.Type, d.Key)
+		}
+	}
+	for _, d := range batch.Deltas {
+		fmt.Println(d.Type, d.Key)
+		if d.Type == object.Deleted {
+			txn.Delete(d.Key)
+		} else {
+			txn.Set(d.Key, d.Object)
+		}
+	}
+	txn.Advance("", batch.ResourceVersion)
+	return txn.Commit()
+}
+
+// A handler that is behind is told of the latest state only, and of an object that made room for another.
+func ExampleQueue() {
+	v1, v2, v3, other := newThing("web", "u1", "1"), newThing("web", "u1", "2"), newThing("web", "u1", "3"), newThing("web", "u2", "5")
+	queue := deltafifo.New[*thing](deltafifo.Options{Policy: deltafifo.Coalesce})
+	queue.Sync(object.Items[*thing]{v1}, true) // the initial list
+	queue.Mark()
+	update := delta(object.Updated, v2)
+	update.Old = v1
+	queue.Add([]object.Delta[*thing]{update}, "2")
+	queue.Add([]object.Delta[*thing]{delta(object.Deleted, v3), delta(object.Added, other)}, "5")
+	queue.Add(nil, "6")
+
+	for queue.Stats().Pending > 0 {
+		batch, _ := queue.Pop(context.Background())
+		if batch.Type == deltafifo.Synced {
+			fmt.Println("that was the initial list")
+		}
+		for d := range batch.All() {
+			fmt.Println(d.Type, d.Key, d.Object.UID, d.Object.ResourceVersion)
+			queue.Done(1)
+		}
+	}
+	// Output:
+	// Added web u1 1
+	// that was the initial list
+	// Deleted web u1 3
+	// Added web u2 5
 }

@@ -2,10 +2,10 @@ package deltafifo
 
 import (
 	"fmt"
-	"iter"
 	"maps"
 	"slices"
 	"strconv"
+	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -16,6 +16,7 @@ import (
 type (
 	thing = metav1.PartialObjectMetadata
 	delta = object.Delta[*thing]
+	items = object.Items[*thing]
 )
 
 func newThing(name string, uid, version int) *thing {
@@ -30,37 +31,57 @@ func update(from, to *thing) delta {
 	return delta{Key: object.KeyOf(to), Object: to, Old: from, Type: object.Updated}
 }
 
+// added returns n deltas of different objects.
+func added(n int) []delta {
+	run := make([]delta, n)
+	for i := range run {
+		run[i] = change(object.Added, newThing(fmt.Sprintf("n%06d", i), i, i+1))
+	}
+	return run
+}
+
+// pop returns the next batch, and fails if there is none.
+func pop(t testing.TB, q *Queue[*thing]) Batch[*thing] {
+	t.Helper()
+	if idle(q) {
+		t.Fatal("nothing is pending")
+	}
+	b, err := q.Pop(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// idle reports whether Pop would wait.
+func idle(q *Queue[*thing]) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return !slices.ContainsFunc(q.entries.items[q.entries.head:], func(e entry[*thing]) bool {
+		return e.merged == nil || e.merged.len() > 0 || e.ResourceVersion != ""
+	})
+}
+
 // model is what is known, by key.
 type model map[object.Key]*thing
 
-// all iterates over the model like a store does.
-func (m model) all() iter.Seq2[object.Key, *thing] {
-	return func(yield func(object.Key, *thing) bool) {
-		for _, k := range slices.SortedFunc(maps.Keys(m), object.Key.Compare) {
-			if !yield(k, m[k]) {
-				return
-			}
+// picture returns the model's objects that pass, sorted by key.
+func (m model) picture(pass func(object.Key) bool) items {
+	var all items
+	for _, k := range slices.SortedFunc(maps.Keys(m), object.Key.Compare) {
+		if pass(k) {
+			all = append(all, m[k])
 		}
 	}
+	return all
 }
 
-func (m model) known(Part) iter.Seq2[object.Key, *thing] { return m.all() }
+func (m model) String() string { return m.text(func(object.Key) bool { return true }) }
 
-// apply does what a consumer of the queue does.
-func (m model) apply(deltas []delta) {
-	for _, d := range deltas {
-		if d.Type == object.Deleted {
-			delete(m, d.Key)
-		} else if d.Type != object.Sync {
-			m[d.Key] = d.Object
-		}
-	}
-}
-
-func (m model) String() string {
+func (m model) text(pass func(object.Key) bool) string {
 	s := ""
-	for k, o := range m.all() {
-		s += fmt.Sprintf("%s=%s/%s ", k, o.UID, o.ResourceVersion)
+	for _, o := range m.picture(pass) {
+		s += fmt.Sprintf("%s=%s/%s ", object.KeyOf(o), o.UID, o.ResourceVersion)
 	}
 	return s
 }
@@ -84,4 +105,42 @@ func text(deltas []delta) string {
 		}
 	}
 	return s
+}
+
+// consumer applies what it is told, and fails if that does not fit what it was told before.
+type consumer struct {
+	t     testing.TB
+	state model
+}
+
+func (c *consumer) apply(b *Batch[*thing]) {
+	c.t.Helper()
+	if b.Type == Replace {
+		c.state = model{}
+	}
+	for d := range b.All() {
+		c.tell(d)
+	}
+}
+
+func (c *consumer) tell(d delta) {
+	c.t.Helper()
+	have := c.state[d.Key]
+	fits := false
+	switch d.Type {
+	case object.Added:
+		fits = have == nil
+	case object.Replaced:
+		fits = d.Old == have
+	case object.Updated, object.Deleted:
+		fits = have != nil && d.Old == have
+	case object.Sync:
+		fits = have == d.Object && have != nil
+	}
+	if !fits {
+		c.t.Fatalf("told %s while knowing %v", text([]delta{d}), c.state)
+	}
+	if c.state[d.Key] = d.Object; d.Type == object.Deleted {
+		delete(c.state, d.Key)
+	}
 }

@@ -1,7 +1,8 @@
 package deltafifo
 
 import (
-	"iter"
+	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -9,132 +10,365 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// DefaultLimit is the Limit of the zero Options.
-const DefaultLimit = 4096
+// ErrClosed is what Pop returns after Close.
+var ErrClosed = errors.New("the delta queue is closed")
 
-// Options configures a Queue. Its zero value works.
-type Options struct {
-	// Limit is how many changes of a part may be pending before changes to one object are merged; 0 means
-	// DefaultLimit.
-	Limit int
+// takeAtOnce bounds how many merged entries leave the queue together, so that newer deltas still merge into the
+// ones that stay.
+const takeAtOnce = 256
+
+// Queue is a queue of deltas in front of one consumer. It is a reflector.Sink as well.
+//
+//  1. Add, Replace, Sync, Mark: any goroutine; none of them waits.
+//  2. Pop, Done: the consumer, one goroutine at a time.
+//  3. Full, WaitForRoom, Close, Stats: any goroutine.
+type Queue[T object.Object] struct {
+	options Options
+	wake    chan struct{} // holds a token when there may be something to pop
+	closed  chan struct{} // closed by Close
+
+	// inFlight is the number of deltas and objects that the consumer has popped and not yet reported done.
+	inFlight atomic.Int64
+
+	mu sync.Mutex // guards what follows; never held while waiting
+	// entries are pending, in order. No two neighbors hold merged deltas.
+	entries list[entry[T]]
+	// deltas counts the deltas in entries, objects those of pending collections.
+	deltas, objects int
+	coalesced       uint64
+	// since is when the batch in flight was added, its oldest delta if they are several.
+	since time.Time
+	// buffer holds the deltas in flight if they were merged. Its room is used again.
+	buffer []object.Delta[T]
+	// spare is an empty merged whose room is used again, or nil.
+	spare *merged[T]
+	// room is closed when a full queue has room again; nil if nobody waits for that.
+	room chan struct{}
 }
 
-// Part numbers the parts of a collection that are listed and watched apart from each other, such as namespaces.
-// The parts hold different objects. The user of the queue says what the numbers mean.
-type Part int
-
-// Known returns what is known of a part, each key once and sorted. The queue calls it during Pop only.
-type Known[T object.Object] func(Part) iter.Seq2[object.Key, T]
-
-// Queue holds what producers have seen until the consumer stores it.
-//
-//  1. Add, Replace: any goroutine.
-//  2. Pop: one goroutine at a time, the consumer.
-//  3. Stats: any goroutine; it takes no lock.
-type Queue[T object.Object] struct {
-	limit int
-
-	mu    sync.Mutex // guards all below but for the atomics
-	parts map[Part]*part[T]
-	// waiting holds the parts that have something pending, each once, in the order in which they began to.
-	waiting []*part[T]
-	buffers buffers[T]
-
-	// Stats reads these without the lock; they are written under it.
-	length, oldest atomic.Int64
-	coalesced      atomic.Uint64
+// entry is something pending: a batch as it was added, or, if merged is set, the deltas there.
+type entry[T object.Object] struct {
+	Batch[T]
+	merged *merged[T]
 }
 
 // New returns an empty queue.
 func New[T object.Object](options Options) *Queue[T] {
-	limit := options.Limit
-	if limit <= 0 {
-		limit = DefaultLimit
+	if options.Limit <= 0 {
+		options.Limit = DefaultLimit
 	}
-	return &Queue[T]{limit: limit, parts: make(map[Part]*part[T])}
+	return &Queue[T]{options: options, wake: make(chan struct{}, 1), closed: make(chan struct{})}
 }
 
-// Add queues a run of changes to the objects of a part, which brings the part to the resource version. The
-// deltas are copied. Their Type is Added (the object was not there before), Updated, Deleted or Sync, and their
-// Old is not needed: the consumer knows better. A Bookmark is no change and takes no room: only its resource version counts, so that a run
-// without changes is a bookmark too. An empty version leaves the part where it is.
-func (q *Queue[T]) Add(p Part, deltas []object.Delta[T], resourceVersion string) {
-	q.mu.Lock()
-	at := q.part(p)
-	before := at.length()
-	for i := range deltas {
-		if d := &deltas[i]; d.Type != object.Bookmark {
-			at.add(d, q.limit)
-		}
-	}
-	at.version = object.MaxResourceVersion(at.version, resourceVersion)
-	q.coalesced.Add(uint64(at.takeMerged()))
-	q.enter(at, at.length()-before)
-	q.mu.Unlock()
-}
-
-// Replace says that at the resource version the part consists of exactly these items. Whatever the part has
-// pending is superseded. The items belong to the queue from now on; it may sort them. Of items with one key the
-// newest counts.
-func (q *Queue[T]) Replace(p Part, items []T, resourceVersion string) {
-	q.mu.Lock()
-	at := q.part(p)
-	before := at.length()
-	q.buffers.put(at.reset())
-	at.replace = &replacement[T]{items: items, version: resourceVersion}
-	q.enter(at, at.length()-before)
-	q.mu.Unlock()
-}
-
-// part returns the state of a part. The lock is held.
-func (q *Queue[T]) part(p Part) *part[T] {
-	at := q.parts[p]
-	if at == nil {
-		at = &part[T]{part: p}
-		q.parts[p] = at
-	}
-	if at.deltas == nil {
-		at.deltas = q.buffers.get()
-	}
-	return at
-}
-
-// enter makes a part wait for the consumer, if it does not yet, and counts what it has more than before. The lock
-// is held.
-func (q *Queue[T]) enter(at *part[T], more int) {
-	q.length.Add(int64(more))
-	if at.waits {
+// Add adds deltas, which bring the collection to the resource version. Nobody may write to the slice afterwards, since other
+// queues and the consumer may share it. An empty version says nothing about the collection; a version without deltas is a
+// bookmark.
+//
+// Coalescing expects deltas that follow from each other: an Added means that the consumer has nothing under the key, and
+// Old, where it is set, is the object of the delta before. An update that is older than a pending one of the same object is
+// ignored, unless it is Replaced.
+func (q *Queue[T]) Add(deltas []object.Delta[T], resourceVersion string) {
+	if len(deltas) == 0 && resourceVersion == "" {
 		return
 	}
-	at.waits, at.since = true, time.Now()
-	q.waiting = append(q.waiting, at)
-	q.publishOldest()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.isClosed() {
+		return
+	}
+	last := q.entries.last()
+	switch {
+	case len(deltas) == 0 && last != nil && last.Type == Changes:
+		last.advance(resourceVersion)
+	case q.options.Policy == Coalesce && q.behind():
+		q.merge(deltas, resourceVersion)
+	default:
+		q.push(entry[T]{Batch: Batch[T]{Type: Changes, Deltas: deltas, ResourceVersion: resourceVersion, Since: time.Now()}})
+	}
 }
 
-// publishOldest tells Stats since when the first part waits. The lock is held.
-func (q *Queue[T]) publishOldest() {
-	var oldest int64
-	if len(q.waiting) > 0 {
-		oldest = q.waiting[0].since.UnixNano()
+// Replace says that at the resource version the collection is exactly these objects. It supersedes everything that is
+// pending, except a mark, which then comes after it. The objects belong to the consumer from then on.
+func (q *Queue[T]) Replace(objects object.Collection[T], resourceVersion string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.isClosed() {
+		return
 	}
-	q.oldest.Store(oldest)
+	marked := false
+	for q.entries.len() > 0 {
+		e := q.entries.pop()
+		marked = marked || e.Type == Synced
+	}
+	q.deltas, q.objects = 0, 0
+	q.push(entry[T]{Batch: Batch[T]{Type: Replace, Objects: objects, ResourceVersion: resourceVersion, Since: time.Now()}})
+	if marked {
+		q.push(entry[T]{Batch: Batch[T]{Type: Synced, Since: time.Now()}})
+	}
+	q.freeRoom()
+}
+
+// Sync tells the consumer of every object in the collection, in order with the deltas: as an initial list, or else as a
+// resync. Several initial lists may be pending, such as one a namespace. A resync is skipped while anything is pending; Sync
+// then returns false, as it does on a closed queue. A pending collection does not count toward the limit of a Block queue.
+func (q *Queue[T]) Sync(objects object.Collection[T], initial bool) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	b := Batch[T]{Type: Resync, Objects: objects, Since: time.Now()}
+	if initial {
+		b.Type = Initial
+	} else if q.entries.len() > 0 {
+		return false
+	}
+	if q.isClosed() {
+		return false
+	}
+	q.push(entry[T]{Batch: b})
+	return true
+}
+
+// Mark adds a mark: a Synced batch, which comes out behind everything that was added before. It says that the initial list
+// is complete.
+func (q *Queue[T]) Mark() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.isClosed() {
+		q.push(entry[T]{Batch: Batch[T]{Type: Synced, Since: time.Now()}})
+	}
+}
+
+// push appends an entry and wakes the consumer. The lock is held.
+func (q *Queue[T]) push(e entry[T]) {
+	q.deltas += len(e.Deltas)
+	q.objects += e.objects()
+	q.entries.push(e)
+	q.signal()
+}
+
+// signal leaves a token for the consumer, unless there is one.
+func (q *Queue[T]) signal() {
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
+// behind reports whether the consumer has something left to do. The lock is held.
+func (q *Queue[T]) behind() bool { return q.entries.len() > 0 || q.inFlight.Load() > 0 }
+
+// merge adds deltas to the merged ones at the end of the queue. The lock is held.
+func (q *Queue[T]) merge(deltas []object.Delta[T], resourceVersion string) {
+	now := time.Now()
+	last := q.entries.last()
+	if last == nil || last.merged == nil {
+		m := q.spare
+		if q.spare = nil; m == nil {
+			m = &merged[T]{}
+		}
+		q.push(entry[T]{Batch: Batch[T]{Type: Changes, Since: now}, merged: m})
+		last = q.entries.last()
+	}
+	before := last.merged.len()
+	for i := range deltas {
+		if last.merged.add(&deltas[i], now) {
+			q.coalesced++
+		}
+	}
+	q.deltas += last.merged.len() - before
+	last.advance(resourceVersion)
+	if last.merged.len() == 0 && last.ResourceVersion == "" && q.entries.len() == 1 {
+		q.spare = q.entries.pop().merged // all of it has come and gone
+	}
+}
+
+// advance brings an entry to a version.
+func (e *entry[T]) advance(resourceVersion string) {
+	e.ResourceVersion = object.MaxResourceVersion(e.ResourceVersion, resourceVersion)
+}
+
+// Pop waits until something is pending and returns the next batch. It ends the batch before: that counts as done, and its
+// Deltas are no longer valid. It returns ErrClosed once the queue is closed, and the cause of ctx once that has ended.
+func (q *Queue[T]) Pop(ctx context.Context) (Batch[T], error) {
+	q.inFlight.Store(0)
+	for {
+		if ctx.Err() != nil {
+			return Batch[T]{}, context.Cause(ctx)
+		}
+		b, ok, err := q.take()
+		if ok || err != nil {
+			return b, err
+		}
+		select {
+		case <-q.wake:
+		case <-q.closed:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// Done reports that the consumer is done with n more of the deltas or objects of the batch that it popped last. It costs one
+// atomic addition. Calling it is optional: it keeps Stats up to date during a batch, and Pop reports the rest.
+func (q *Queue[T]) Done(n int) { q.inFlight.Add(-int64(n)) }
+
+// take moves the next batch out of the queue, and reports false if nothing is pending.
+func (q *Queue[T]) take() (b Batch[T], ok bool, err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	clear(q.buffer) // or it would keep objects alive
+	if q.isClosed() {
+		q.buffer = nil
+		return b, false, ErrClosed
+	}
+	for !ok && q.entries.len() > 0 {
+		b, ok = q.takeFirst()
+	}
+	if !ok {
+		q.shrink()
+		return b, false, nil
+	}
+	q.since = b.Since
+	q.inFlight.Store(int64(b.Len()))
+	q.freeRoom()
+	return b, true, nil
+}
+
+// takeFirst moves a batch out of the first entry, and reports false if that has become empty. The lock is held.
+func (q *Queue[T]) takeFirst() (Batch[T], bool) {
+	e := q.entries.first()
+	if m := e.merged; m != nil {
+		return q.takeMerged(e, m)
+	}
+	b := q.entries.pop().Batch
+	q.deltas -= len(b.Deltas)
+	q.objects -= b.objects()
+	return b, true
+}
+
+// takeMerged moves the first deltas out of m, those of the first entry. What the collection is current to, only the last
+// of them says. The lock is held.
+func (q *Queue[T]) takeMerged(e *entry[T], m *merged[T]) (Batch[T], bool) {
+	b := Batch[T]{Type: Changes, Since: e.oldest()}
+	before := m.len()
+	q.buffer = m.take(q.buffer[:0], takeAtOnce)
+	b.Deltas = q.buffer
+	q.deltas -= before - m.len()
+	if m.len() == 0 {
+		b.ResourceVersion = q.entries.pop().ResourceVersion
+		q.spare = m
+	}
+	return b, len(b.Deltas) > 0 || b.ResourceVersion != ""
+}
+
+// oldest is when the oldest delta of the entry was added.
+func (e *entry[T]) oldest() time.Time {
+	if e.merged != nil && e.merged.len() > 0 {
+		return e.merged.oldest()
+	}
+	return e.Since
+}
+
+// shrink gives memory back that a burst needed. The queue is empty, and the lock is held.
+func (q *Queue[T]) shrink() {
+	if cap(q.buffer) > smallBuffer {
+		q.buffer = nil
+	}
+	if q.spare != nil && q.spare.room() > smallBuffer {
+		q.spare = nil
+	}
+}
+
+// Close ends the queue: it forgets what is pending, makes Pop return ErrClosed and WaitForRoom return. Whatever is added
+// later is forgotten as well. Closing again does nothing.
+func (q *Queue[T]) Close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.isClosed() {
+		return
+	}
+	close(q.closed)
+	q.entries, q.spare = list[entry[T]]{}, nil
+	q.deltas, q.objects = 0, 0
+	q.inFlight.Store(0)
+	q.freeRoom()
+}
+
+func (q *Queue[T]) isClosed() bool {
+	select {
+	case <-q.closed:
+		return true
+	default:
+		return false
+	}
+}
+
+// WaitForRoom waits while a Block queue is full, and wakes every waiter once it is not. It returns at once for other
+// policies, and when the queue is closed. If ctx ends first, it returns the cause.
+func (q *Queue[T]) WaitForRoom(ctx context.Context) error {
+	for {
+		room := q.waitingRoom()
+		if room == nil {
+			return nil
+		}
+		select {
+		case <-room:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// Full reports whether WaitForRoom would wait.
+func (q *Queue[T]) Full() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.full()
+}
+
+// waitingRoom returns a channel that is closed when there is room, nil if there is room now.
+func (q *Queue[T]) waitingRoom() <-chan struct{} {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.full() {
+		return nil
+	}
+	if q.room == nil {
+		q.room = make(chan struct{})
+	}
+	return q.room
+}
+
+func (q *Queue[T]) full() bool { return q.options.Policy == Block && q.deltas >= q.options.Limit }
+
+// freeRoom wakes all waiting producers if there is room. The lock is held.
+func (q *Queue[T]) freeRoom() {
+	if q.room != nil && !q.full() {
+		close(q.room)
+		q.room = nil
+	}
 }
 
 // Stats is the state of a queue.
 type Stats struct {
-	// Length counts the pending changes; an item of a pending Replace counts as one.
-	Length int
-	// Oldest is for how long the first of them has been waiting, 0 if there is none.
+	// Pending counts the deltas that the consumer has not reported done: those in the queue and those in flight. Each object
+	// of a collection counts as one.
+	Pending int
+	// Oldest is for how long the first of them has been waiting; 0 if there is none.
 	Oldest time.Duration
-	// Coalesced counts the changes that were merged into others since the queue was made.
+	// Coalesced counts the deltas that were merged into others since the queue was made.
 	Coalesced uint64
 }
 
-// Stats returns the state of the queue. The figures are each right, but may be of slightly different moments.
+// Stats returns the state of the queue.
 func (q *Queue[T]) Stats() Stats {
-	s := Stats{Length: int(q.length.Load()), Coalesced: q.coalesced.Load()}
-	if at := q.oldest.Load(); at != 0 {
-		s.Oldest = max(0, time.Since(time.Unix(0, at)))
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	inFlight := max(0, int(q.inFlight.Load()))
+	s := Stats{Pending: inFlight + q.deltas + q.objects, Coalesced: q.coalesced}
+	switch first := q.entries.first(); {
+	case inFlight > 0:
+		s.Oldest = time.Since(q.since)
+	case s.Pending > 0:
+		s.Oldest = time.Since(first.oldest())
 	}
 	return s
 }

@@ -1,15 +1,10 @@
 package deltafifo
 
 import (
+	"errors"
 	"fmt"
-	"iter"
-	"maps"
-	"math/rand/v2"
 	"runtime"
-	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,334 +12,306 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-func pop(t *testing.T, q *Queue[*thing], m model) Batch[*thing] {
+var policies = []Policy{Coalesce, Block, Unbounded}
+
+// describe writes a batch for comparison.
+func describe(b Batch[*thing]) string {
+	var deltas []delta
+	for d := range b.All() {
+		deltas = append(deltas, d)
+	}
+	return strings.TrimSpace(fmt.Sprintf("%s@%s %s", b.Type, b.ResourceVersion, text(deltas)))
+}
+
+// drain pops and describes all that is pending.
+func drain(t *testing.T, q *Queue[*thing]) (all []string) {
 	t.Helper()
-	b, ok := q.Pop(m.known)
-	if !ok {
-		t.Fatal("nothing is pending")
+	for !idle(q) {
+		all = append(all, describe(pop(t, q)))
 	}
-	return b
+	return all
 }
 
-func TestChangesComeOutInOrder(t *testing.T) {
-	q := New[*thing](Options{})
-	q.Add(1, []delta{change(object.Added, newThing("a", 1, 1)), change(object.Updated, newThing("a", 1, 2))}, "2")
-	q.Add(2, []delta{change(object.Added, newThing("z", 9, 3))}, "3")
-	q.Add(1, []delta{change(object.Bookmark, nothing), change(object.Deleted, newThing("a", 1, 4))}, "5")
-	q.Add(1, nil, "6")
-	if n := q.Stats().Length; n != 4 {
-		t.Errorf("length %d, want 4", n)
-	}
-	b := pop(t, q, nil)
-	if got := text(b.Deltas); got != "Added:a/u1/1 Updated:a/u1/2 Deleted:a/u1/4" || b.Part != 1 || b.ResourceVersion != "6" || b.Replaced {
-		t.Errorf("got %s, %+v", got, b)
-	}
-	if b = pop(t, q, nil); text(b.Deltas) != "Added:z/u9/3" || b.Part != 2 || b.ResourceVersion != "3" {
-		t.Errorf("got %+v", b)
-	}
-	if _, ok := q.Pop(nil); ok || q.Stats() != (Stats{}) {
-		t.Errorf("something is left: %+v", q.Stats())
+func expect(t *testing.T, got []string, want ...string) {
+	t.Helper()
+	if g, w := strings.Join(got, "\n"), strings.Join(want, "\n"); g != w {
+		t.Errorf("got\n%s\nwant\n%s", g, w)
 	}
 }
 
-// nothing is an object for a bookmark, which has none.
-var nothing = newThing("", 0, 0)
-
-func TestBookmarkAlone(t *testing.T) {
-	q := New[*thing](Options{})
-	q.Add(0, nil, "7")
-	if b := pop(t, q, nil); len(b.Deltas) != 0 || b.ResourceVersion != "7" {
-		t.Errorf("got %+v", b)
+// TestSharedSlice gives one slice to several queues, whose consumers keep up.
+func TestSharedSlice(t *testing.T) {
+	for _, policy := range policies {
+		q := New[*thing](Options{Policy: policy})
+		for range 3 {
+			run := added(5)
+			q.Add(run, "5")
+			b := pop(t, q)
+			if &b.Deltas[0] != &run[0] || len(b.Deltas) != 5 {
+				t.Errorf("%s: the deltas were copied", policy)
+			}
+			q.Done(2)
+			q.Done(3)
+			q.Add(run, "6") // done, though not back in Pop: that keeps up as well
+			if b = pop(t, q); &b.Deltas[0] != &run[0] {
+				t.Errorf("%s: the deltas were copied after Done", policy)
+			}
+			q.Done(5)
+		}
 	}
 }
 
-func TestReplaceIsTheDifference(t *testing.T) {
-	known := model{}
-	for _, o := range []*thing{
-		newThing("changed", 1, 10), newThing("gone", 2, 11), newThing("newer", 3, 90), newThing("older", 4, 13),
-		newThing("other", 5, 14), newThing("same", 6, 15), newThing("young", 7, 99),
-	} {
-		known[object.KeyOf(o)] = o
-	}
-	items := []*thing{
-		newThing("same", 6, 15), newThing("added", 8, 20), newThing("changed", 1, 21), newThing("newer", 3, 12),
-		newThing("older", 4, 20), newThing("older", 4, 22), newThing("older", 4, 21), newThing("other", 9, 23), newThing("zz", 10, 24),
-	}
-	q := New[*thing](Options{})
-	q.Add(0, []delta{change(object.Added, newThing("superseded", 1, 5))}, "5")
-	q.Replace(0, slices.Clone(items), "30")
-	q.Add(0, []delta{change(object.Updated, newThing("zz", 10, 31))}, "31")
-	b := pop(t, q, known)
-	want := strings.Join([]string{
-		"Added:added/u8/20+initial", "Replaced:changed/u1/21<10", "Deleted:gone/u2/11+missed", "Replaced:older/u4/22<13",
-		"Deleted:other/u5/14+missed", "Added:other/u9/23", "Added:zz/u10/24+initial",
-	}, " ")
-	if got := text(b.Deltas); got != want || b.ResourceVersion != "30" || !b.Replaced {
-		t.Errorf("got  %s\nwant %s\nin %+v", got, want, b)
-	}
-	if b = pop(t, q, known); text(b.Deltas) != "Updated:zz/u10/31" || b.ResourceVersion != "31" || b.Replaced {
-		t.Errorf("got %+v", b)
-	}
-	q.Replace(0, []*thing{newThing("later", 20, 40)}, "0")
-	if got := text(pop(t, q, model{}).Deltas); got != "Added:later/u20/40" {
-		t.Errorf("the second Replace gives %s", got)
-	}
-}
-
-func TestUnchangedReplaceAllocatesLittle(t *testing.T) {
-	known := model{}
-	for i := range 1000 {
-		o := newThing(fmt.Sprintf("n%04d", i), i, i+1)
-		known[object.KeyOf(o)] = o
-	}
-	items := make([]*thing, 0, len(known))
-	for _, o := range known.all() {
-		items = append(items, o.DeepCopy())
-	}
-	sorted := known.all()
-	r := replacement[*thing]{items: items, version: "2000"}
-	n := 0
-	allocs := testing.AllocsPerRun(10, func() { n += len(r.difference(nil, sorted, false)) })
-	model := testing.AllocsPerRun(10, func() { sorted(func(object.Key, *thing) bool { return true }) })
-	if n != 0 || allocs > model+8 {
-		t.Errorf("%d changes, %v allocations besides the %v of the model", n, allocs-model, model)
-	}
-}
-
-// TestCoalescing has one row for each way in which changes of one key merge. Limit is 1, so that all do.
-func TestCoalescing(t *testing.T) {
+func TestBehind(t *testing.T) {
 	a1, a2, a3 := newThing("a", 1, 1), newThing("a", 1, 2), newThing("a", 1, 3)
-	b4, b5, b6, c7 := newThing("a", 2, 4), newThing("a", 2, 5), newThing("a", 2, 6), newThing("a", 3, 7)
-	x := change(object.Added, newThing("x", 9, 9))
-	for _, c := range []struct {
-		in   []delta
-		want string
-	}{
-		{[]delta{change(object.Added, a1), x, change(object.Updated, a2)}, "Added:a/u1/2 Added:x/u9/9"},
-		{[]delta{change(object.Updated, a1), x, change(object.Updated, a2), change(object.Updated, a3)}, "Updated:a/u1/3 Added:x/u9/9"},
-		{[]delta{change(object.Updated, a2), change(object.Updated, a1)}, "Updated:a/u1/2"},
-		{[]delta{change(object.Added, a1), change(object.Deleted, a2)}, "Deleted:a/u1/2"},
-		{[]delta{change(object.Updated, a1), change(object.Deleted, a2)}, "Deleted:a/u1/2"},
-		{[]delta{change(object.Deleted, a1), change(object.Added, a2)}, "Updated:a/u1/2"},
-		{[]delta{change(object.Deleted, a1), x, change(object.Added, b4)}, "Deleted:a/u1/1 Added:x/u9/9 Added:a/u2/4"},
-		{[]delta{change(object.Deleted, a1), change(object.Added, b4), change(object.Updated, b5)}, "Deleted:a/u1/1 Added:a/u2/5"},
-		{[]delta{change(object.Deleted, a1), change(object.Added, b4), change(object.Deleted, b5)}, "Deleted:a/u1/1"},
-		{[]delta{change(object.Deleted, a1), change(object.Added, b4), change(object.Deleted, b5), change(object.Deleted, b6), change(object.Sync, b6)}, "Deleted:a/u1/1"},
-		{[]delta{change(object.Deleted, a1), change(object.Added, b4), change(object.Deleted, b5), change(object.Added, c7)}, "Deleted:a/u1/1 Added:a/u3/7"},
-		{[]delta{change(object.Sync, a1), change(object.Updated, a2)}, "Updated:a/u1/2"},
-		{[]delta{change(object.Updated, a2), change(object.Sync, a1)}, "Updated:a/u1/2"},
-		{[]delta{change(object.Deleted, a1), change(object.Sync, a1)}, "Deleted:a/u1/1"},
-		{[]delta{change(object.Sync, a1), change(object.Sync, a2)}, "Sync:a/u1/2"},
-		{[]delta{change(object.Sync, a1), change(object.Deleted, a2)}, "Deleted:a/u1/2"},
-	} {
-		q := New[*thing](Options{Limit: 1})
-		q.Add(0, c.in, "9")
-		if got := text(pop(t, q, nil).Deltas); got != c.want {
-			t.Errorf("%s\n got %s\nwant %s", text(c.in), got, c.want)
+	fill := func(q *Queue[*thing]) {
+		q.Add([]delta{change(object.Added, a1)}, "1")
+		pop(t, q)
+		q.Add([]delta{update(a1, a2)}, "2")
+		q.Add([]delta{change(object.Added, newThing("b", 2, 2))}, "")
+		q.Add([]delta{update(a2, a3)}, "3")
+		q.Add(nil, "4")
+		q.Add(nil, "")
+	}
+	q := New[*thing](Options{})
+	fill(q)
+	expect(t, drain(t, q), "Changes@4 Updated:a/u1/3<1 Added:b/u2/2")
+	if n := q.Stats().Coalesced; n != 1 {
+		t.Errorf("%d coalesced, want 1", n)
+	}
+	for _, policy := range []Policy{Block, Unbounded} {
+		q := New[*thing](Options{Policy: policy})
+		fill(q)
+		expect(t, drain(t, q), "Changes@2 Updated:a/u1/2<1", "Changes@ Added:b/u2/2", "Changes@4 Updated:a/u1/3<2")
+	}
+}
+
+func TestBookmarks(t *testing.T) {
+	q := New[*thing](Options{})
+	q.Add(nil, "7")
+	q.Add(nil, "9")
+	q.Add(nil, "8")
+	expect(t, drain(t, q), "Changes@9")
+	q.Mark()
+	q.Add(nil, "10")
+	expect(t, drain(t, q), "Synced@", "Changes@10")
+}
+
+// TestVersionOfMergedDeltas pops more merged deltas than leave at once: only the last batch has the version.
+func TestVersionOfMergedDeltas(t *testing.T) {
+	q := New[*thing](Options{})
+	q.Add(added(1), "1")
+	pop(t, q)
+	q.Add(added(2*takeAtOnce+10), "700")
+	for _, want := range []string{"256 ", "256 ", "10 700"} {
+		b := pop(t, q)
+		if got := fmt.Sprint(len(b.Deltas), " ", b.ResourceVersion); got != want {
+			t.Errorf("got a batch of %s, want %s", got, want)
 		}
 	}
 }
 
-// server makes a random but possible history of one part, some names only, and remembers the present state.
-type server struct {
-	rand    *rand.Rand
-	version int
-	state   model
+// TestLateDeltasMergeIntoThoseThatStay pops the first merged deltas, and changes one of the rest.
+func TestLateDeltasMergeIntoThoseThatStay(t *testing.T) {
+	q := New[*thing](Options{})
+	q.Add(added(1), "")
+	pop(t, q)
+	run := added(takeAtOnce + 1)
+	q.Add(run, "")
+	pop(t, q)
+	last := run[takeAtOnce].Object
+	q.Add([]delta{update(run[0].Object, newThing("n000000", 0, 900)), update(last, newThing(last.Name, takeAtOnce, 901))}, "901")
+	expect(t, drain(t, q), "Changes@901 Added:n000256/u256/901 Updated:n000000/u0/900<1")
 }
 
-func (s *server) step() delta {
-	s.version++
-	k := object.Key{Name: fmt.Sprint("n", s.rand.IntN(12))}
-	old, ok := s.state[k]
-	switch {
-	case !ok:
-		s.state[k] = newThing(k.Name, s.version, s.version)
-		return change(object.Added, s.state[k])
-	case s.rand.IntN(3) == 0:
-		delete(s.state, k)
-		final := old.DeepCopy()
-		final.ResourceVersion = strconv.Itoa(s.version)
-		return change(object.Deleted, final)
-	default:
-		next := old.DeepCopy()
-		next.ResourceVersion = strconv.Itoa(s.version)
-		s.state[k] = next
-		return update(old, next)
-	}
-}
-
-// TestRandomHistory checks that the state behind the queue follows the server, whatever is merged or replaced.
-func TestRandomHistory(t *testing.T) {
-	for range 40 {
-		seed := rand.Uint64()
-		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
-			r := rand.New(rand.NewPCG(seed, 0))
-			s := &server{rand: r, state: model{}}
-			q := New[*thing](Options{Limit: 1 + r.IntN(30)})
-			behind := model{}
-			for range 200 {
-				if r.IntN(15) == 0 {
-					for range r.IntN(10) { // not seen
-						s.step()
-					}
-					items := slices.Collect(maps.Values(s.state))
-					q.Replace(0, items, strconv.Itoa(s.version))
-				} else {
-					run := make([]delta, r.IntN(20))
-					for i := range run {
-						run[i] = s.step()
-					}
-					q.Add(0, run, strconv.Itoa(s.version))
-				}
-				checkBound(t, q)
-				if r.IntN(4) == 0 {
-					drain(t, q, behind)
-					if behind.String() != s.state.String() {
-						t.Fatalf("behind the queue is %s\nthe server has    %s", behind, s.state)
-					}
-				}
-			}
-		})
-	}
-}
-
-func checkBound(t *testing.T, q *Queue[*thing]) {
-	t.Helper()
-	singles, keys := len(q.parts[0].deltas), map[object.Key]bool{}
-	for _, d := range q.parts[0].deltas {
-		keys[d.Key] = true
-	}
-	if singles > max(q.limit, 2*len(keys)) {
-		t.Fatalf("%d pending changes of %d keys, limit %d", singles, len(keys), q.limit)
-	}
-	if got, want := q.Stats().Length, q.parts[0].length(); got != want {
-		t.Fatalf("Stats says %d, want %d", got, want)
-	}
-}
-
-// drain applies all that is pending, and checks that no object goes back in time.
-func drain(t *testing.T, q *Queue[*thing], m model) {
-	t.Helper()
-	for {
-		b, ok := q.Pop(m.known)
-		if !ok {
-			return
+func TestCollectionsComeInOrder(t *testing.T) {
+	a1, a2, b1, c1 := newThing("a", 1, 1), newThing("a", 1, 5), newThing("b", 2, 2), newThing("c", 3, 3)
+	for _, policy := range policies {
+		q := New[*thing](Options{Policy: policy})
+		q.Sync(items{a1}, true)
+		q.Add([]delta{update(a1, a2)}, "5")
+		q.Sync(items{b1}, true)
+		q.Sync(items{}, true)
+		q.Mark()
+		q.Add([]delta{change(object.Added, c1)}, "6")
+		if q.Sync(items{a2, b1, c1}, false) {
+			t.Errorf("%s: a resync was not skipped", policy)
 		}
-		for _, d := range b.Deltas {
-			if old := m[d.Key]; old != nil && object.OlderResourceVersion(d.Object.ResourceVersion, old.ResourceVersion) {
-				t.Fatalf("%v goes back from %s to %s", d.Key, old.ResourceVersion, d.Object.ResourceVersion)
-			}
-			m.apply([]delta{d})
+		if n := q.Stats().Pending; n != 4 {
+			t.Errorf("%s: %d pending, want 4", policy, n)
 		}
+		expect(t, drain(t, q), "Initial@ Added:a/u1/1+initial", "Changes@5 Updated:a/u1/5<1", "Initial@ Added:b/u2/2+initial", "Initial@", "Synced@",
+			"Changes@6 Added:c/u3/3")
+		if !q.Sync(items{a2}, false) || q.Sync(items{a2}, false) {
+			t.Errorf("%s: want one resync", policy)
+		}
+		expect(t, drain(t, q), "Resync@ Sync:a/u1/5<5")
+	}
+}
+
+// TestDeltasMergeBehindACollection has deltas of one key before, between and behind collections.
+func TestDeltasMergeBehindACollection(t *testing.T) {
+	a1, a2, a3, a4 := newThing("a", 1, 1), newThing("a", 1, 2), newThing("a", 1, 3), newThing("a", 1, 4)
+	q := New[*thing](Options{})
+	q.Sync(items{a1}, true)
+	q.Add([]delta{update(a1, a2), update(a2, a3)}, "3")
+	q.Sync(items{a3}, true)
+	q.Add([]delta{update(a3, a4)}, "4")
+	gone := change(object.Deleted, a4)
+	gone.Old = a4
+	q.Add([]delta{gone}, "5")
+	expect(t, drain(t, q), "Initial@ Added:a/u1/1+initial", "Changes@3 Updated:a/u1/3<1", "Initial@ Added:a/u1/3+initial", "Changes@5 Deleted:a/u1/4<3")
+}
+
+func TestReplaceSupersedes(t *testing.T) {
+	for _, policy := range policies {
+		q := New[*thing](Options{Policy: policy})
+		q.Add(added(1), "1")
+		q.Add(added(3), "3")
+		q.Sync(items{newThing("x", 7, 7)}, true)
+		q.Mark()
+		q.Replace(items{newThing("b", 2, 5)}, "6")
+		q.Add([]delta{change(object.Added, newThing("c", 3, 7))}, "7")
+		if got, want := q.Stats().Pending, 2; got != want {
+			t.Errorf("%s: %d pending, want %d", policy, got, want)
+		}
+		expect(t, drain(t, q), "Replace@6 Replaced:b/u2/5", "Synced@", "Changes@7 Added:c/u3/7")
+	}
+}
+
+// TestWhatCameAndWentIsNothing leaves nothing behind that a resync would wait for.
+func TestWhatCameAndWentIsNothing(t *testing.T) {
+	q := New[*thing](Options{})
+	o := newThing("a", 1, 1)
+	q.Add(added(1), "")
+	pop(t, q)
+	q.Add([]delta{change(object.Added, o), change(object.Deleted, o)}, "")
+	if s := q.Stats(); s.Pending != 1 || s.Coalesced != 1 || !idle(q) {
+		t.Errorf("%+v", s)
+	}
+	if !q.Sync(items{o}, false) {
+		t.Error("the resync was skipped")
 	}
 }
 
 func TestStats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := New[*thing](Options{Limit: 2})
-		q.Add(0, []delta{change(object.Added, newThing("a", 1, 1))}, "1")
+		q := New[*thing](Options{})
+		expectStats := func(want Stats) {
+			t.Helper()
+			if got := q.Stats(); got != want {
+				t.Errorf("got %+v, want %+v", got, want)
+			}
+		}
+		q.Mark()
+		expectStats(Stats{})
+		pop(t, q)
+		q.Add(added(3), "")
 		time.Sleep(time.Second)
-		q.Add(1, []delta{change(object.Added, newThing("b", 2, 2))}, "2")
+		q.Add(added(2), "")
+		expectStats(Stats{Pending: 5, Oldest: time.Second})
+		pop(t, q)
 		time.Sleep(time.Second)
-		for i := range 5 {
-			q.Add(0, []delta{change(object.Updated, newThing("a", 1, 3+i))}, "")
+		q.Add(added(1), "")
+		expectStats(Stats{Pending: 5, Oldest: 2 * time.Second, Coalesced: 1})
+		q.Done(1)
+		expectStats(Stats{Pending: 4, Oldest: 2 * time.Second, Coalesced: 1})
+		q.Done(2)
+		expectStats(Stats{Pending: 2, Oldest: time.Second, Coalesced: 1})
+		if b := pop(t, q); time.Since(b.Since) != time.Second {
+			t.Errorf("the batch is %v old", time.Since(b.Since))
 		}
-		if got, want := q.Stats(), (Stats{Length: 2, Oldest: 2 * time.Second, Coalesced: 5}); got != want {
-			t.Errorf("got %+v, want %+v", got, want)
-		}
-		b := pop(t, q, nil)
-		if got := q.Stats(); got.Oldest != time.Second || time.Since(b.Since) != 2*time.Second {
-			t.Errorf("got %+v, batch of %v", got, b.Since)
-		}
+		q.Sync(items{newThing("a", 1, 1), newThing("b", 1, 1)}, true)
+		expectStats(Stats{Pending: 4, Oldest: time.Second, Coalesced: 1})
+		pop(t, q)
+		time.Sleep(time.Minute)
+		expectStats(Stats{Pending: 2, Oldest: time.Minute, Coalesced: 1})
+		q.Done(2)
+		expectStats(Stats{Coalesced: 1})
 	})
 }
 
-// TestProducersAndConsumer runs several producers against a consumer.
-func TestProducersAndConsumer(t *testing.T) {
-	q := New[*thing](Options{Limit: 8})
-	servers := make([]*server, 3)
-	done := make(chan struct{})
-	var producers sync.WaitGroup
-	for p := range servers {
-		s := &server{rand: rand.New(rand.NewPCG(uint64(p), 0)), state: model{}}
-		servers[p] = s
-		producers.Go(func() {
-			for range 500 {
-				q.Add(Part(p), []delta{s.step(), s.step()}, strconv.Itoa(s.version))
-			}
-			q.Replace(Part(p), slices.Collect(maps.Values(s.state)), strconv.Itoa(s.version))
-		})
-	}
-	go func() { producers.Wait(); close(done) }()
-	states := []model{{}, {}, {}}
-	for running := true; running; {
-		select {
-		case <-done:
-			running = false
-		default:
-			runtime.Gosched()
+func TestClosedQueueHoldsNothing(t *testing.T) {
+	for _, policy := range policies {
+		q := New[*thing](Options{Policy: policy})
+		freed := make(chan struct{}, 2)
+		for i := range 2 {
+			o := newThing(fmt.Sprint(i), i, i)
+			runtime.AddCleanup(o, func(int) { freed <- struct{}{} }, 0)
+			q.Add([]delta{change(object.Added, o)}, "1")
 		}
-		for {
-			b, ok := q.Pop(func(p Part) iter.Seq2[object.Key, *thing] { return states[p].all() })
-			if !ok {
-				break
-			}
-			states[b.Part].apply(b.Deltas)
+		q.Close()
+		q.Close()
+		q.Add(added(1), "1")
+		q.Replace(items{newThing("a", 1, 1)}, "1")
+		q.Mark()
+		if q.Sync(items{}, true) || q.Stats() != (Stats{}) {
+			t.Errorf("%s: a closed queue takes something: %+v", policy, q.Stats())
 		}
-	}
-	for p, s := range servers {
-		if states[p].String() != s.state.String() {
-			t.Errorf("part %d is %s\nwant %s", p, states[p], s.state)
+		if _, err := q.Pop(t.Context()); !errors.Is(err, ErrClosed) {
+			t.Errorf("%s: got %v", policy, err)
 		}
-	}
-}
-
-// TestStuckConsumer has many objects of ever new names come and go while nobody pops.
-func TestStuckConsumer(t *testing.T) {
-	q := New[*thing](Options{Limit: 100})
-	q.Add(0, []delta{change(object.Updated, newThing("known", 1, 1))}, "1")
-	for i := range 20_000 {
-		// Every third name comes back once, for another object.
-		o := newThing(fmt.Sprint(i-i%3/2), i, i+2)
-		q.Add(0, []delta{change(object.Added, o), change(object.Deleted, o)}, "")
-		if n := q.Stats().Length; n > 300 {
-			t.Fatalf("%d changes are pending", n)
+		for deadline := time.Now().Add(10 * time.Second); len(freed) < 2 && time.Now().Before(deadline); {
+			runtime.GC()
 		}
-	}
-	q.Add(0, []delta{change(object.Deleted, newThing("known", 1, 30_000))}, "")
-	last := pop(t, q, nil).Deltas
-	if got := text(last[:1]); got != "Deleted:known/u1/30000" {
-		t.Errorf("got %s", got)
+		if len(freed) < 2 {
+			t.Errorf("%s: %d of 2 objects are freed", policy, len(freed))
+		}
+		runtime.KeepAlive(q)
 	}
 }
 
 func TestQueueGivesMemoryBack(t *testing.T) {
-	q := New[*thing](Options{Limit: 10})
-	for i := range 10_000 {
-		q.Add(0, []delta{change(object.Added, newThing(fmt.Sprint(i), i, i+1))}, "")
+	for _, policy := range policies {
+		q := New[*thing](Options{Policy: policy})
+		q.Add(added(1), "")
+		pop(t, q)
+		for _, d := range added(10_000) {
+			q.Add([]delta{d}, "")
+		}
+		for !idle(q) {
+			pop(t, q)
+		}
+		popNothing(t, q)
+		if cap(q.entries.items) > smallBuffer || cap(q.buffer) > smallBuffer || q.spare != nil && q.spare.room() > smallBuffer {
+			t.Errorf("%s: room for %d entries and %d deltas is left", policy, cap(q.entries.items), cap(q.buffer))
+		}
 	}
-	if n := len(pop(t, q, nil).Deltas); n != 10_000 {
-		t.Fatalf("%d changes", n)
-	}
-	for range 3 {
-		q.Add(0, []delta{change(object.Added, newThing("a", 1, 1))}, "")
-		pop(t, q, nil)
-		q.Pop(nil)
-	}
-	if room := cap(q.buffers.spare); room > smallBuffer || q.parts[0].places != nil || q.parts[0].deltas != nil {
-		t.Errorf("room for %d changes is left", room)
+}
+
+// popNothing does what Pop does before it waits.
+func popNothing(t *testing.T, q *Queue[*thing]) {
+	t.Helper()
+	if _, ok, err := q.take(); ok || err != nil {
+		t.Fatalf("something is pending, %v", err)
 	}
 }
 
 func TestWarmQueueDoesNotAllocate(t *testing.T) {
-	q := New[*thing](Options{})
-	run := []delta{change(object.Added, newThing("a", 1, 1)), change(object.Updated, newThing("a", 1, 2))}
-	allocs := testing.AllocsPerRun(100, func() {
-		q.Add(0, run, "2")
-		q.Pop(nil)
-		q.Pop(nil)
-	})
-	if allocs > 0 {
-		t.Errorf("%v allocations for a run", allocs)
+	a, b := newThing("a", 1, 1), newThing("a", 1, 2)
+	run := []delta{update(a, b), change(object.Sync, newThing("b", 1, 2))}
+	for _, policy := range policies {
+		q := New[*thing](Options{Policy: policy})
+		ctx := t.Context()
+		allocs := testing.AllocsPerRun(100, func() {
+			for range 3 {
+				q.Add(run, "2")
+			}
+			for q.Stats().Pending > len(run) {
+				if _, err := q.Pop(ctx); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+		if allocs > 0 {
+			t.Errorf("%s: %v allocations for a run", policy, allocs)
+		}
+	}
+}
+
+// TestNames covers the texts.
+func TestNames(t *testing.T) {
+	got := fmt.Sprint(Coalesce, Block, Unbounded, Policy(9), " ", Changes, Replace, Initial, Resync, Synced, BatchType(0))
+	if want := "Coalesce Block Unbounded unknown Changes Replace Initial Resync Synced BatchType(0)"; strings.Join(strings.Fields(got), " ") != want {
+		t.Errorf("got %s", got)
 	}
 }

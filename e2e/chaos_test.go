@@ -115,7 +115,7 @@ func TestChaos(t *testing.T) {
 
 // readOwnWrite waits until the informer is as new as what was written, and looks for it.
 func readOwnWrite(ctx context.Context, inf *tidings.SharedInformer[*corev1.Pod], written *unstructured.Unstructured) error {
-	if err := inf.WaitFor(ctx, written.GetResourceVersion()); err != nil {
+	if err := inf.WaitForVersion(ctx, written.GetNamespace(), written.GetResourceVersion()); err != nil {
 		return err
 	}
 	pod, ok := inf.Get(object.KeyOf(written)) // another writer may have deleted it

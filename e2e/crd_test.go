@@ -115,20 +115,23 @@ func TestCRDComesAndGoes(t *testing.T) {
 		t.Fatal(err)
 	}
 	key := tidings.Key{Namespace: namespace, Name: "one"}
-	await(t, typed, "a typed widget", func(s *tidings.Snapshot[*Widget]) bool {
+	await(t, typed, "a typed widget", func(s tidings.Snapshot[*Widget]) bool {
 		w, ok := s.Get(key)
 		return ok && w.Spec.Size == 3
 	})
-	await(t, loose, "an unstructured widget", func(s *tidings.Snapshot[*unstructured.Unstructured]) bool {
+	await(t, loose, "an unstructured widget", func(s tidings.Snapshot[*unstructured.Unstructured]) bool {
 		w, ok := s.Get(key)
+		if !ok {
+			return false
+		}
 		size, _, err := unstructured.NestedInt64(w.UnstructuredContent(), "spec", "size")
-		return ok && err == nil && size == 3
+		return err == nil && size == 3
 	})
 
 	if err := client.Resource(definitions).Delete(t.Context(), "widgets."+group, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	await(t, typed, "the end of the widgets", func(s *tidings.Snapshot[*Widget]) bool { return s.Len() == 0 })
+	await(t, typed, "the end of the widgets", func(s tidings.Snapshot[*Widget]) bool { return s.Len() == 0 })
 	awaitFailure(t, typed, failures, missing)
 }
 

@@ -31,7 +31,7 @@ func TestOneInformerStopsAlone(t *testing.T) {
 	if err := errors.Join(secrets.Stop(t.Context()), shared.Stop(t.Context())); err != nil {
 		t.Fatal(err)
 	}
-	if err := secrets.WaitFor(t.Context(), "1"); !errors.Is(err, tidings.ErrStopped) {
+	if err := secrets.WaitForVersion(t.Context(), tidings.All, "1"); !errors.Is(err, tidings.ErrStopped) {
 		t.Errorf("waiting for a stopped informer: %v", err)
 	}
 	if n := len(f.Status()); n != 1 {
@@ -43,7 +43,7 @@ func TestOneInformerStopsAlone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := kept.WaitFor(t.Context(), created.ResourceVersion); err != nil {
+		if err := kept.WaitFor(t.Context(), created); err != nil {
 			t.Fatal(err)
 		}
 		if _, ok := kept.Lister().Namespace(namespace).Get(created.Name); !ok {

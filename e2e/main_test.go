@@ -4,6 +4,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"sync"
 	"testing"
@@ -34,6 +35,7 @@ var shared struct {
 }
 
 func TestMain(m *testing.M) {
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // what informers log is in the way of what tests say
 	code := m.Run()
 	if programDir != "" {
 		_ = os.RemoveAll(programDir)
@@ -49,9 +51,12 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// plane returns the shared control plane.
+// plane returns the shared control plane. With -short it skips the test.
 func plane(t testing.TB) *controlplane.ControlPlane {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("needs a control plane, which -short does without")
+	}
 	shared.once.Do(func() {
 		shared.plane, shared.err = controlplane.Launch(context.Background(), controlplane.Options{UnsafeNoFsync: true})
 	})
@@ -117,7 +122,7 @@ func informer[T tidings.Object](t testing.TB, f *tidings.Factory, scope tidings.
 }
 
 // await returns when cond holds for the informer's newest snapshot. It looks again after each change.
-func await[T tidings.Object](t testing.TB, inf *tidings.SharedInformer[T], what string, cond func(*tidings.Snapshot[T]) bool) {
+func await[T tidings.Object](t testing.TB, inf *tidings.SharedInformer[T], what string, cond func(tidings.Snapshot[T]) bool) {
 	t.Helper()
 	changed := make(chan struct{}, 1)
 	remove, err := inf.HandleDeltas("await", func(tidings.Delta[T]) {

@@ -162,7 +162,7 @@ func TestManagerNeedsExactlyItsManifest(t *testing.T) {
 	w.createSet("web", 20, nil) // so many that their events are merged, which is done by patches
 	w.settled("web", 20)
 	w.release("orphan-web")
-	await(t, w.pods, "another in its place", func(s *tidings.Snapshot[*corev1.Pod]) bool { return s.Len() == 21 })
+	await(t, w.pods, "another in its place", func(s tidings.Snapshot[*corev1.Pod]) bool { return s.Len() == 21 })
 	w.settled("web", 20)
 	w.scale("web", 1)
 	w.settled("web", 1)
@@ -224,7 +224,7 @@ func TestManagerSaysWhatIsNotGranted(t *testing.T) {
 	_ = p.signal(syscall.SIGTERM)
 
 	p = startManager(t, f.URL, "--leader-elect-namespace", "default")
-	p.awaitLine(`nobody-in-particular.* cannot get resource .*leases`)
+	p.awaitLine(`pods: forbidden: .*nobody-in-particular`) // it does not compete for the lease before its caches have synced
 	if err := p.signal(syscall.SIGTERM); err != nil {
 		t.Errorf("it ended with %v", err)
 	}
@@ -238,7 +238,7 @@ func (w *world) createOrphan(app string) {
 	if _, err := w.client.CoreV1().Pods(w.namespace).Create(w.t.Context(), pod, metav1.CreateOptions{}); err != nil {
 		w.t.Fatal(err)
 	}
-	await(w.t, w.pods, "the orphan", func(s *tidings.Snapshot[*corev1.Pod]) bool {
+	await(w.t, w.pods, "the orphan", func(s tidings.Snapshot[*corev1.Pod]) bool {
 		_, ok := s.Get(tidings.Key{Namespace: w.namespace, Name: pod.Name})
 		return ok
 	})
@@ -251,7 +251,7 @@ func (w *world) release(name string) {
 	if _, err := w.client.CoreV1().Pods(w.namespace).Patch(w.t.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		w.t.Fatal(err)
 	}
-	await(w.t, w.pods, "the release of "+name, func(s *tidings.Snapshot[*corev1.Pod]) bool {
+	await(w.t, w.pods, "the release of "+name, func(s tidings.Snapshot[*corev1.Pod]) bool {
 		p, ok := s.Get(tidings.Key{Namespace: w.namespace, Name: name})
 		return ok && p.Labels["app"] == "debug" && metav1.GetControllerOf(p) == nil
 	})
@@ -267,7 +267,7 @@ func (w *world) createController(name string, n int32) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	await(w.t, w.rcs, fmt.Sprintf("%d replicas of %s", n, name), func(s *tidings.Snapshot[*corev1.ReplicationController]) bool {
+	await(w.t, w.rcs, fmt.Sprintf("%d replicas of %s", n, name), func(s tidings.Snapshot[*corev1.ReplicationController]) bool {
 		rc, ok := s.Get(tidings.Key{Namespace: w.namespace, Name: name})
 		return ok && rc.Status.Replicas == n && rc.Status.ObservedGeneration == rc.Generation
 	})
@@ -278,7 +278,7 @@ func (w *world) repeatedEvent(about string) {
 	w.t.Helper()
 	f := startFactory(w.t, plane(w.t).Config(), tidings.Options{})
 	events := informer[*corev1.Event](w.t, f, tidings.Scope{Namespaces: []string{w.namespace}})
-	await(w.t, events, "a repeated event about "+about, func(s *tidings.Snapshot[*corev1.Event]) bool {
+	await(w.t, events, "a repeated event about "+about, func(s tidings.Snapshot[*corev1.Event]) bool {
 		for _, e := range s.All() {
 			if e.InvolvedObject.Name == about && e.Count > 1 {
 				return true

@@ -82,19 +82,19 @@ func TestManagerServesHealthAndMetrics(t *testing.T) {
 		{`workqueue_longest_running_processor_seconds{name="replicaset"}`, 0, 60},
 		{`workqueue_queue_duration_seconds_count{name="replicaset"}`, 1, 100},
 		{`workqueue_work_duration_seconds_count{name="replicaset"}`, 1, 100},
-		{`tidings_reconcile_total{controller="replicaset"}`, 1, 100},
-		{`tidings_reconcile_total{controller="replicationcontroller"}`, 0, 0},
-		{`tidings_reconcile_errors_total{controller="replicaset",kind="panic"}`, 0, 0},
-		{`tidings_reconcile_errors_total{controller="replicaset",kind="error"}`, 0, 5},
+		{`tidings_reconcile_total{controller="replicaset",outcome="success"}`, 1, 100},
+		{`tidings_reconcile_total{controller="replicationcontroller",outcome="success"}`, 0, 0},
+		{`tidings_reconcile_total{controller="replicaset",outcome="panic"}`, 0, 0},
+		{`tidings_reconcile_total{controller="replicaset",outcome="error"}`, 0, 5},
 		{`tidings_controller_workers{controller="replicaset"}`, 5, 5},
 		{`tidings_controller_gate_timeouts_total{controller="replicaset"}`, 0, 0},
 		{`tidings_informer_objects{resource="pods",scope="` + w.scopeLabel(page) + `"}`, 7, 7},
 		{`tidings_informer_synced{resource="pods",scope="` + w.scopeLabel(page) + `"}`, 1, 1},
-		{`tidings_informer_stale{resource="pods",scope="` + w.scopeLabel(page) + `"}`, 0, 0},
+		{`tidings_informer_fresh{resource="pods",scope="` + w.scopeLabel(page) + `"}`, 1, 1},
 		{`tidings_informer_events_total{namespace="` + w.namespace + `",resource="pods",scope="` + w.scopeLabel(page) + `"}`, 7, 100},
 		{`tidings_informer_bytes_total{namespace="` + w.namespace + `",resource="pods",scope="` + w.scopeLabel(page) + `"}`, 500, 1e6},
 		{`tidings_informer_relists_total{namespace="` + w.namespace + `",resource="pods",scope="` + w.scopeLabel(page) + `"}`, 0, 1},
-		{`leader_election_master_status`, 1, 1},
+		{`leader_election_master_status{name="tidings-controller-manager"}`, 1, 1},
 		{`go_goroutines`, 1, 500},
 	} {
 		if v := metric(t, page, m.name); v < m.min || v > m.max {
@@ -155,7 +155,7 @@ func TestManagerTakesOverFromAKilledLeader(t *testing.T) {
 	w.settled("web", 10)
 	leader := holder(t, w.client, w.namespace)
 	second := start()
-	if _, page := second.get("/metrics"); metric(t, page, "leader_election_master_status") != 0 {
+	if _, page := second.get("/metrics"); metric(t, page, `leader_election_master_status{name="tidings-controller-manager"}`) != 0 {
 		t.Error("two lead at a time")
 	}
 	_ = first.signal(syscall.SIGKILL)

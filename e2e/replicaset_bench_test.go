@@ -172,7 +172,7 @@ func createSets(b *testing.B, client kubernetes.Interface, namespace string) {
 	creators.Wait()
 }
 
-func converged(s *tidings.Snapshot[*appsv1.ReplicaSet]) bool {
+func converged(s tidings.Snapshot[*appsv1.ReplicaSet]) bool {
 	if s.Len() < loadSets {
 		return false
 	}

@@ -108,7 +108,7 @@ func runControllers(t testing.TB, config *rest.Config, namespace string, elector
 	opts := replicaset.Options{
 		Client: client, Namespaces: []string{namespace},
 		Events:     broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "tidings"}),
-		Controller: controller.Options{Workers: 5, Log: log},
+		Controller: controller.Options{Workers: 5, Logger: log},
 	}
 	sets, err := replicaset.NewReplicaSet(factory, opts)
 	if err != nil {
@@ -169,7 +169,7 @@ func (w *world) scale(name string, replicas int32) {
 func (w *world) settled(name string, n int32) *appsv1.ReplicaSet {
 	w.t.Helper()
 	var rs *appsv1.ReplicaSet
-	await(w.t, w.sets, fmt.Sprintf("%d replicas of %s", n, name), func(s *tidings.Snapshot[*appsv1.ReplicaSet]) bool {
+	await(w.t, w.sets, fmt.Sprintf("%d replicas of %s", n, name), func(s tidings.Snapshot[*appsv1.ReplicaSet]) bool {
 		var ok bool
 		rs, ok = s.Get(tidings.Key{Namespace: w.namespace, Name: name})
 		return ok && rs.Status.Replicas == n && rs.Status.ObservedGeneration == rs.Generation && *rs.Spec.Replicas == n
@@ -202,7 +202,7 @@ func (w *world) watchMost(name string) (most func() int) {
 		Add:    func(p *corev1.Pod, _ bool) { count(active, p, name, &max) },
 		Update: func(_, p *corev1.Pod) { count(active, p, name, &max) },
 		Delete: func(gone tidings.Tombstone[*corev1.Pod]) { delete(active, gone.Key) },
-	}, tidings.Subscription{Policy: tidings.Unbounded})
+	}, tidings.HandlerOptions{Policy: tidings.Unbounded})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -246,7 +246,7 @@ func (w *world) awaitEvent(about, reason string) {
 	w.t.Helper()
 	f := startFactory(w.t, plane(w.t).Config(), tidings.Options{})
 	events := informer[*corev1.Event](w.t, f, tidings.Scope{Namespaces: []string{w.namespace}})
-	await(w.t, events, fmt.Sprintf("event %s about %s", reason, about), func(s *tidings.Snapshot[*corev1.Event]) bool {
+	await(w.t, events, fmt.Sprintf("event %s about %s", reason, about), func(s tidings.Snapshot[*corev1.Event]) bool {
 		for _, e := range s.All() {
 			if e.InvolvedObject.Name == about && e.Reason == reason {
 				return true
@@ -292,7 +292,7 @@ func TestReplicaSetReplacesADeletedPod(t *testing.T) {
 	if err := w.client.CoreV1().Pods(w.namespace).Delete(t.Context(), victim.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	await(t, w.pods, "another pod", func(s *tidings.Snapshot[*corev1.Pod]) bool {
+	await(t, w.pods, "another pod", func(s tidings.Snapshot[*corev1.Pod]) bool {
 		_, there := s.Get(tidings.Key{Namespace: w.namespace, Name: victim.Name})
 		return !there && s.Len() == 3
 	})
@@ -320,7 +320,7 @@ func TestReplicaSetAdoptsAndReleases(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	await(t, w.pods, "three pods", func(s *tidings.Snapshot[*corev1.Pod]) bool { return s.Len() == 3 })
+	await(t, w.pods, "three pods", func(s tidings.Snapshot[*corev1.Pod]) bool { return s.Len() == 3 })
 
 	w.createSet("web", 3, nil)
 	w.settled("web", 3)
@@ -333,7 +333,7 @@ func TestReplicaSetAdoptsAndReleases(t *testing.T) {
 	if _, err := w.client.CoreV1().Pods(w.namespace).Patch(t.Context(), "orphan-0", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	await(t, w.pods, "the release of orphan-0", func(s *tidings.Snapshot[*corev1.Pod]) bool {
+	await(t, w.pods, "the release of orphan-0", func(s tidings.Snapshot[*corev1.Pod]) bool {
 		p, ok := s.Get(tidings.Key{Namespace: w.namespace, Name: "orphan-0"})
 		return ok && metav1.GetControllerOf(p) == nil && s.Len() == 5
 	})
@@ -367,7 +367,7 @@ func (w *world) orphan(name string) {
 	if _, err := sets.Patch(w.t.Context(), name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
 		w.t.Fatal(err)
 	}
-	await(w.t, w.sets, "the end of "+name, func(s *tidings.Snapshot[*appsv1.ReplicaSet]) bool {
+	await(w.t, w.sets, "the end of "+name, func(s tidings.Snapshot[*appsv1.ReplicaSet]) bool {
 		_, ok := s.Get(tidings.Key{Namespace: w.namespace, Name: name})
 		return !ok
 	})
@@ -387,7 +387,7 @@ func TestQuotaRefusesPods(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.createSet("web", 500, nil)
-	await(t, w.sets, "the condition ReplicaFailure", func(s *tidings.Snapshot[*appsv1.ReplicaSet]) bool {
+	await(t, w.sets, "the condition ReplicaFailure", func(s tidings.Snapshot[*appsv1.ReplicaSet]) bool {
 		rs, ok := s.Get(tidings.Key{Namespace: w.namespace, Name: "web"})
 		if !ok || len(rs.Status.Conditions) == 0 || rs.Status.Replicas != 3 {
 			return false
@@ -419,8 +419,8 @@ func TestMinReadySeconds(t *testing.T) {
 	ready := time.Now()
 	w.run(&pods[0], "node-a", ready.Add(-time.Hour))
 	w.run(&pods[1], "node-a", ready)
-	has := func(ready, available int32) func(*tidings.Snapshot[*appsv1.ReplicaSet]) bool {
-		return func(s *tidings.Snapshot[*appsv1.ReplicaSet]) bool {
+	has := func(ready, available int32) func(tidings.Snapshot[*appsv1.ReplicaSet]) bool {
+		return func(s tidings.Snapshot[*appsv1.ReplicaSet]) bool {
 			rs, ok := s.Get(tidings.Key{Namespace: w.namespace, Name: "web"})
 			return ok && rs.Status.ReadyReplicas == ready && rs.Status.AvailableReplicas == available
 		}
@@ -447,7 +447,7 @@ func TestDeletionRanking(t *testing.T) {
 		t.Fatal(err)
 	}
 	// pods[4] is on no node
-	await(t, w.sets, "four ready replicas", func(s *tidings.Snapshot[*appsv1.ReplicaSet]) bool {
+	await(t, w.sets, "four ready replicas", func(s tidings.Snapshot[*appsv1.ReplicaSet]) bool {
 		rs, _ := s.Get(tidings.Key{Namespace: w.namespace, Name: "web"})
 		return rs.Status.ReadyReplicas == 4
 	})
@@ -487,7 +487,7 @@ func TestReplicationController(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	await(t, w.rcs, "four replicas", func(s *tidings.Snapshot[*corev1.ReplicationController]) bool {
+	await(t, w.rcs, "four replicas", func(s tidings.Snapshot[*corev1.ReplicationController]) bool {
 		rc, ok := s.Get(tidings.Key{Namespace: w.namespace, Name: "old"})
 		return ok && rc.Status.Replicas == 4 && rc.Status.FullyLabeledReplicas == 4 && rc.Status.ObservedGeneration == rc.Generation
 	})
@@ -505,7 +505,7 @@ func TestTerminatingNamespaceStopsCreation(t *testing.T) {
 	}
 	before := w.calls.count("POST pods")
 	w.scale("web", 50)
-	await(t, w.sets, "the new generation to be observed", func(s *tidings.Snapshot[*appsv1.ReplicaSet]) bool {
+	await(t, w.sets, "the new generation to be observed", func(s tidings.Snapshot[*appsv1.ReplicaSet]) bool {
 		rs, ok := s.Get(tidings.Key{Namespace: w.namespace, Name: "web"})
 		return ok && rs.Status.ObservedGeneration == rs.Generation && *rs.Spec.Replicas == 50
 	})

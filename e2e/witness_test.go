@@ -72,20 +72,20 @@ func newWitness[T tidings.Object](t *testing.T, f *tidings.Factory, resource sch
 	t.Helper()
 	scope.Resource = resource
 	w := &witness[T]{inf: informer[T](t, f, scope), scope: scope, keys: keys, most: map[string]int{}}
-	w.byColor = tidings.AddIndex(w.inf, "color", colors[T])
-	w.listen(t, "unbounded", 0, tidings.Subscription{Policy: tidings.Unbounded})
-	w.listen(t, "block", 0, tidings.Subscription{Policy: tidings.Block, Buffer: smallBuffer})
-	w.listen(t, "coalesce", 0, tidings.Subscription{})
-	w.listen(t, "slow", slowness, tidings.Subscription{})
-	w.listen(t, "resync", 0, tidings.Subscription{Resync: 2 * time.Second})
+	w.byColor = w.inf.AddIndex("color", colors[T])
+	w.listen(t, "unbounded", 0, tidings.HandlerOptions{Policy: tidings.Unbounded})
+	w.listen(t, "block", 0, tidings.HandlerOptions{Policy: tidings.Block, Buffer: smallBuffer})
+	w.listen(t, "coalesce", 0, tidings.HandlerOptions{})
+	w.listen(t, "slow", slowness, tidings.HandlerOptions{})
+	w.listen(t, "resync", 0, tidings.HandlerOptions{Resync: 2 * time.Second})
 	return w
 }
 
-func (w *witness[T]) listen(t *testing.T, name string, pause time.Duration, sub tidings.Subscription) {
+func (w *witness[T]) listen(t *testing.T, name string, pause time.Duration, opts tidings.HandlerOptions) {
 	t.Helper()
 	l := &listener[T]{name: name, pause: pause}
-	sub.Name = name
-	if _, err := w.inf.AddHandler(l, sub); err != nil {
+	opts.Name = name
+	if _, err := w.inf.AddHandler(l, opts); err != nil {
 		t.Fatal(err)
 	}
 	w.listeners = append(w.listeners, l)
@@ -95,7 +95,7 @@ func (w *witness[T]) listen(t *testing.T, name string, pause time.Duration, sub 
 func (w *witness[T]) listenLate(t *testing.T) {
 	t.Helper()
 	for _, p := range []tidings.Policy{tidings.Coalesce, tidings.Block, tidings.Unbounded} {
-		w.listen(t, "late "+p.String(), 0, tidings.Subscription{Policy: p, Buffer: smallBuffer})
+		w.listen(t, "late "+p.String(), 0, tidings.HandlerOptions{Policy: p, Buffer: smallBuffer})
 	}
 }
 
@@ -142,7 +142,7 @@ func (w *witness[T]) limit(p tidings.Policy) (limit int, bounded bool) {
 }
 
 // checkIndex compares the index with a walk over all objects.
-func (w *witness[T]) checkIndex(t *testing.T, snap *tidings.Snapshot[T]) {
+func (w *witness[T]) checkIndex(t *testing.T, snap tidings.Snapshot[T]) {
 	t.Helper()
 	want := map[string][]T{}
 	for _, o := range snap.All() {
@@ -172,7 +172,7 @@ func (w *witness[T]) settle(t *testing.T, server *apiServer) {
 	for key, o := range want {
 		versions[key] = o.GetResourceVersion()
 	}
-	await(t, w.inf, "the server's objects", func(s *tidings.Snapshot[T]) bool { return maps.Equal(versionsOf(s), versions) })
+	await(t, w.inf, "the server's objects", func(s tidings.Snapshot[T]) bool { return maps.Equal(versionsOf(s), versions) })
 	w.examine(t)
 	w.checkContents(t, want)
 	for _, l := range w.listeners {
@@ -189,7 +189,7 @@ func (w *witness[T]) settle(t *testing.T, server *apiServer) {
 	w.checkStatus(t)
 }
 
-func versionsOf[T tidings.Object](s *tidings.Snapshot[T]) map[tidings.Key]string {
+func versionsOf[T tidings.Object](s tidings.Snapshot[T]) map[tidings.Key]string {
 	versions := map[tidings.Key]string{}
 	for key, o := range s.All() {
 		versions[key] = o.GetResourceVersion()
@@ -250,7 +250,7 @@ func (w *witness[T]) checkSameNews(t *testing.T) {
 func (w *witness[T]) checkStatus(t *testing.T) {
 	t.Helper()
 	st := w.inf.Status()
-	if !st.Synced || st.Stale || st.Mutations > 0 || st.IndexPanics > 0 || st.Queue.Length > 0 {
+	if !st.Synced || st.NotFresh != nil || st.Mutations > 0 || st.IndexPanics > 0 {
 		t.Errorf("the status is not that of a healthy informer: %+v", st)
 	}
 	var relists, watches, failures uint64

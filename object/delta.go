@@ -5,18 +5,17 @@ import "fmt"
 // DeltaType says what happened to an object.
 type DeltaType uint8
 
-// The delta types. The first three come from single events, Replaced comes from a relist, Sync from a
-// resync timer, and Bookmark carries no object, only progress.
+// The delta types. The first three come from single events, Replaced comes from a relist that found another state of an
+// object than the one that was known, and Sync from a resync timer.
 const (
 	Added DeltaType = iota + 1
 	Updated
 	Deleted
 	Replaced
 	Sync
-	Bookmark
 )
 
-var deltaTypeNames = [...]string{Added: "Added", Updated: "Updated", Deleted: "Deleted", Replaced: "Replaced", Sync: "Sync", Bookmark: "Bookmark"}
+var deltaTypeNames = [...]string{Added: "Added", Updated: "Updated", Deleted: "Deleted", Replaced: "Replaced", Sync: "Sync"}
 
 // String returns the type's name, as client-go spells it.
 func (t DeltaType) String() string {
@@ -31,7 +30,8 @@ type Delta[T Object] struct {
 	Key Key
 	// Object is the state after the change; for Deleted, the last state that is known.
 	Object T
-	// Old is the state before the change where there was one (Updated, Sync), else the zero T.
+	// Old is the state before the change, for Updated, Replaced, Sync and Deleted; the zero T for Added, and where it is not
+	// known. A handler gets the state that it saw last.
 	Old  T
 	Type DeltaType
 	// Initial is set on an Added that belongs to an initial list.

@@ -7,6 +7,7 @@ package object
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -60,4 +61,13 @@ func ParseKey(s string) (Key, error) {
 		return Key{}, fmt.Errorf("key %q: want name or namespace/name", s)
 	}
 	return Key{Namespace: namespace, Name: name}, nil
+}
+
+// IsNil reports whether o is nil, or holds a nil pointer.
+func IsNil(o Object) bool {
+	if o == nil {
+		return true
+	}
+	v := reflect.ValueOf(o)
+	return v.Kind() == reflect.Pointer && v.IsNil()
 }

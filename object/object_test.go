@@ -88,7 +88,7 @@ func number(s string) (*big.Int, bool) {
 }
 
 func TestDeltaTypeNames(t *testing.T) {
-	for typ, want := range map[object.DeltaType]string{object.Added: "Added", object.Bookmark: "Bookmark", 0: "DeltaType(0)", 77: "DeltaType(77)"} {
+	for typ, want := range map[object.DeltaType]string{object.Added: "Added", object.Sync: "Sync", 0: "DeltaType(0)", 77: "DeltaType(77)"} {
 		if got := typ.String(); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}

@@ -1,15 +1,16 @@
 package reflector
 
 import (
+	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Error is one failure of a reflector: a request or a stream that failed, or an event that was skipped.
+// Error is one failure of a reflector: a request or a stream that failed, or something that was skipped.
 type Error struct {
 	// Name is Options.Name.
 	Name string
@@ -21,9 +22,12 @@ type Error struct {
 	Reason Reason
 	// Err is what the source returned.
 	Err error
-	// Attempt counts the failures since things last went well, beginning with 1. It is 0 for an invalid event.
-	Attempt int
-	// When it happened, and RetryAt when the next request follows; zero for an invalid event.
+	// Attempt counts the failures since things last went well, beginning with 1, and InRow those of them that came last
+	// and have the same Reason. Both are 0 for what was skipped.
+	Attempt, InRow int
+	// NeverReached says that no API server had answered until then, neither the reflector nor one of its peers.
+	NeverReached bool
+	// When it happened, and RetryAt when the next request follows; RetryAt is zero for what was skipped.
 	When, RetryAt time.Time
 }
 
@@ -43,15 +47,37 @@ func (e *Error) Error() string {
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Permanent reports whether the failure cannot heal by itself: somebody has to grant, install or correct something.
-// The reflector goes on trying all the same, since somebody may.
+// Permanent reports whether the failure will not heal by itself: somebody has to grant, install or correct something. The
+// reflector goes on trying all the same, since somebody may. These are permanent:
+//
+//   - Forbidden, NotFound, Certificate, NotAcceptable, BadRequest and WrongKind.
+//   - Unauthorized, from the second time in a row: after the first one, client-go gets new credentials from a plugin or
+//     file where it can.
+//   - Credentials, if a plugin is not installed.
+//   - Until an API server has answered for the first time: Refused, WrongAddress, a Timeout without an answer, and DNS if
+//     the name does not exist. The address is then probably wrong. Later these are outages, which end.
 func (e *Error) Permanent() bool {
 	switch e.Reason {
-	case Forbidden, Unauthorized, NotFound, Certificate, NotAcceptable, BadRequest:
+	case Forbidden, NotFound, Certificate, NotAcceptable, BadRequest, WrongKind:
 		return true
+	case Unauthorized:
+		return e.InRow > 1
+	case Credentials:
+		return missingPlugin(e.Err)
+	case Refused, WrongAddress:
+		return e.NeverReached
+	case Timeout:
+		return e.mute()
+	case DNS:
+		return e.NeverReached && unknownHost(e.Err)
 	default:
 		return false
 	}
+}
+
+// mute tells whether nobody has ever answered.
+func (e *Error) mute() bool {
+	return e.Reason == Timeout && e.NeverReached && unanswered(e.Err, e.Reason)
 }
 
 // cause is what happened, without what the line says anyway.
@@ -62,6 +88,9 @@ func (e *Error) cause() string {
 	text := innermost(e.Err).Error()
 	switch e.Reason {
 	case Forbidden:
+		if anonymous(e.Err) {
+			return "no credentials were sent, and anonymous users may not list and watch this"
+		}
 		// The API server begins with `pods is forbidden: `.
 		if _, rest, found := strings.Cut(text, " is forbidden: "); found {
 			return rest
@@ -73,14 +102,45 @@ func (e *Error) cause() string {
 		}
 	case Unauthorized:
 		return "the server does not accept the credentials"
+	case Credentials:
+		return credentialsError(e.Err)
+	case WrongAddress:
+		return wrongAddress(e.Err, text)
+	case Timeout:
+		if e.mute() && e.Err == errStalled {
+			return "no answer yet"
+		}
+		if e.mute() {
+			return "no answer yet: " + text
+		}
 	}
 	return text
+}
+
+// wrongAddress says what is wrong about an address.
+func wrongAddress(err error, text string) string {
+	switch {
+	case plainOnTLS(err):
+		return "the port expects HTTPS, but was spoken to in HTTP"
+	case errors.Is(err, http.ErrSchemeMismatch):
+		return "the port speaks HTTP, but was spoken to in HTTPS"
+	case foreign(err):
+		return fmt.Sprintf("there is no API server at this path, which answers 404 with %.60q", foreignText(err))
+	default:
+		return text
+	}
 }
 
 // wayOut is what the user can do.
 func (e *Error) wayOut() string {
 	switch e.Reason {
 	case Forbidden:
+		switch {
+		case anonymous(e.Err):
+			return "check that the kubeconfig names a user with a token, a certificate or a plugin"
+		case foreign(e.Err):
+			return "this is not an API server's answer: check the address, and the proxies on the way"
+		}
 		return "grant list and watch"
 	case Unauthorized:
 		return "check the user in the kubeconfig, or log in again"
@@ -88,40 +148,55 @@ func (e *Error) wayOut() string {
 		return "install its CRD or check the version"
 	case Certificate:
 		return certificateWayOut(e.Err)
+	case Credentials:
+		if missingPlugin(e.Err) {
+			return "install the plugin, or correct exec in the kubeconfig"
+		}
+		return "check the user in the kubeconfig, or log in again"
 	case Refused:
 		return "check that the API server is running and the address"
 	case DNS:
 		return "check the host name in the kubeconfig"
+	case WrongAddress:
+		return e.rightAddress()
+	case Timeout:
+		if e.mute() {
+			return "check the address and port, and the firewalls and proxies on the way"
+		}
 	case NotAcceptable:
 		return "ask for an encoding that the server offers, such as JSON"
 	case BadRequest:
 		return "check the selectors, and that the resource can be watched"
 	case Behind:
-		return "wait for the server to catch up; if its data were restored from a backup, restart this program"
+		return "wait for the server to catch up"
 	case Closed:
 		return "check what is between this program and the API server"
+	}
+	return ""
+}
+
+func (e *Error) rightAddress() string {
+	switch {
+	case plainOnTLS(e.Err):
+		return "use https:// in the server's address"
+	case errors.Is(e.Err, http.ErrSchemeMismatch):
+		return "use http:// in the server's address"
 	default:
-		return ""
+		return "check the server's address and its path in the kubeconfig"
 	}
 }
 
-// retryAfter is how long the server asks to be left alone; 0 if it does not.
-func retryAfter(err error) time.Duration {
-	seconds, ok := apierrors.SuggestsClientDelay(err)
-	if !ok {
-		return 0
-	}
-	return time.Duration(min(seconds, int(longestRetryAfter/time.Second))) * time.Second
-}
+// invalidError marks what was skipped because it could not be understood.
+type invalidError struct{ err error }
 
-// invalidEventError marks what made one event of a stream unusable.
-type invalidEventError struct{ err error }
-
-func (e invalidEventError) Error() string {
+func (e invalidError) Error() string {
 	if e.err == nil {
 		return "an event of unknown type was skipped"
+	}
+	if _, keyed := objectError(e.err); keyed {
+		return e.err.Error() + "; what was known of it is kept"
 	}
 	return "an event was skipped: " + e.err.Error()
 }
 
-func (e invalidEventError) Unwrap() error { return e.err }
+func (e invalidError) Unwrap() error { return e.err }

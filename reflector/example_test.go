@@ -9,22 +9,20 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/reflector"
-	"github.com/tidings/tidings/source"
 )
 
 // printer is a sink that prints what it is told.
 type printer struct{ done func() }
 
-func (printer) Known(_, _, _, _ []byte) (thing, bool) { return nil, false }
-
-func (printer) Replace(items []thing, resourceVersion string) {
-	fmt.Println(len(items), "things at version", resourceVersion)
+func (printer) Replace(objects object.Collection[thing], resourceVersion string) {
+	fmt.Println(objects.Len(), "things at version", resourceVersion)
 }
 
-func (p printer) Events(batch []source.Event[thing]) {
-	for _, e := range batch {
-		fmt.Println(e.Type, e.Object.Name)
+func (p printer) Add(deltas []object.Delta[thing], _ string) {
+	for _, d := range deltas {
+		fmt.Println(d.Type, d.Object.Name)
 	}
 	p.done()
 }
@@ -52,7 +50,7 @@ func Example() {
 	// Output:
 	// things.example.com: connection refused: connection refused; check that the API server is running and the address
 	// 2 things at version 2
-	// ADDED c
+	// Added c
 	// stopped: seen enough
 	// stopped at version 3
 }

@@ -31,22 +31,19 @@ func pod(name string) *corev1.Pod {
 // podSink holds the version of every pod.
 type podSink struct{ held map[object.Key]string }
 
-func (s *podSink) Known(_, _, _, _ []byte) (*corev1.Pod, bool) { return nil, false }
-
-func (s *podSink) Replace(items []*corev1.Pod, _ string) {
+func (s *podSink) Replace(objects object.Collection[*corev1.Pod], _ string) {
 	clear(s.held)
-	for _, p := range items {
-		s.held[object.KeyOf(p)] = p.ResourceVersion
+	for key, p := range objects.All() {
+		s.held[key] = p.ResourceVersion
 	}
 }
 
-func (s *podSink) Events(batch []source.Event[*corev1.Pod]) {
-	for _, e := range batch {
-		switch e.Type {
-		case source.Deleted:
-			delete(s.held, object.KeyOf(e.Object))
-		case source.Added, source.Modified:
-			s.held[object.KeyOf(e.Object)] = e.Object.ResourceVersion
+func (s *podSink) Add(deltas []object.Delta[*corev1.Pod], _ string) {
+	for _, d := range deltas {
+		if d.Type == object.Deleted {
+			delete(s.held, d.Key)
+		} else {
+			s.held[d.Key] = d.Object.ResourceVersion
 		}
 	}
 }
@@ -73,10 +70,10 @@ func TestOverHTTP(t *testing.T) {
 			reasons: []reflector.Reason{reflector.Closed, reflector.Closed, reflector.Closed}},
 		{name: "a WatchList that hangs", faults: faults{tidingstest.WatchList: {end(tidingstest.Stall)}}, reasons: []reflector.Reason{reflector.Timeout}},
 		{name: "a list that breaks off", server: tidingstest.ServerOptions{NoWatchList: true},
-			faults: faults{tidingstest.List: {{CutAfterBytes: 100}, {HangUp: true}}}, reasons: []reflector.Reason{reflector.Network, reflector.Network}},
+			faults: faults{tidingstest.List: {{CutAfterBytes: 100}, {HangUp: true}}}, reasons: []reflector.Reason{reflector.Network}},
 		{name: "an answer of somebody else", faults: faults{tidingstest.WatchList: {{Answer: &tidingstest.Answer{Code: http.StatusOK, ContentType: "text/html", Body: []byte("<html>")}}}},
-			reasons: []reflector.Reason{reflector.Protocol}},
-		{name: "forbidden for a while", faults: faults{tidingstest.WatchList: {status(apierrors.NewForbidden(podResource.GroupResource(), "", errors.New(`User "x" cannot watch resource "pods"`)))}},
+			reasons: []reflector.Reason{reflector.WrongAddress}},
+		{name: "forbidden for a while", faults: faults{tidingstest.Any: slices.Repeat([]tidingstest.Fault{status(apierrors.NewForbidden(podResource.GroupResource(), "", errors.New(`User "x" cannot watch resource "pods"`)))}, 2)},
 			reasons: []reflector.Reason{reflector.Forbidden}},
 		{name: "busy", faults: faults{tidingstest.WatchList: {status(apierrors.NewTooManyRequests("busy", 5))}}, reasons: []reflector.Reason{reflector.TooManyRequests}},
 		{name: "an expired watch", faults: faults{tidingstest.Watch: {event(errExpired)}},
@@ -129,7 +126,7 @@ func podReflector(t *testing.T, server *tidingstest.Server, sink *podSink) (*ref
 	if err != nil {
 		t.Fatal(err)
 	}
-	pods, err := source.NewHTTP[*corev1.Pod](client, source.Target{Resource: podResource})
+	pods, err := source.NewHTTP[*corev1.Pod](client, source.Scope{Resource: podResource})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,9 +1,10 @@
 package reflector
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
+	"hash/maphash"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,34 +17,41 @@ import (
 // mostEmptyPages is how many pages in a row may be empty although others are to follow.
 const mostEmptyPages = 16
 
-var errNoProgress = errors.New("the list does not come to an end: the server keeps sending empty pages or the same continue token")
+// richPage is the part of its limit that a page has to bring for the next one not to count as another request.
+const richPage = 10
 
-// behindError says that a list is older than what the sink holds.
-type behindError struct{ got, seen string }
-
-func (e behindError) Error() string {
-	return fmt.Sprintf("the server's collection is at resource version %s, but %s has already been seen", e.got, e.seen)
-}
+var errNoProgress = errors.New("the list does not come to an end: the server keeps sending empty pages or repeats its continue tokens")
 
 // list is a collection that is being gathered, from pages or from the initial events of a watch.
 type list[T object.Object] struct {
 	items []T
 	// version is that of the first page: a watch from there misses nothing.
 	version string
-	// token asks for the next page.
-	token string
+	// recent says that the most recent state was asked for.
+	recent bool
+	// token asks for the next page, tokens has the hashes of all so far.
+	token  string
+	tokens map[uint64]struct{}
 	// whole is set once the continue token has expired, to ask for everything at once.
 	whole bool
-	// empty counts empty pages in a row, tries the failures of the page that token asks for.
-	empty, tries int
-	// at finds the items by key. It is made when the first event comes that is not an Added.
+	// rich says that the last page brought a fair part of what it might, so that the next one is worth a request.
+	rich bool
+	// pages counts the pages, empty the empty ones in a row, tries the failures of the page that token asks for.
+	pages, empty, tries int
+	// at finds the items by key. It is made when it is first needed.
 	at map[object.Key]int
-	// hint is how many objects the last whole list had.
-	hint int
+	// skipped are the objects that could not be decoded, with the reason. Their last known states are kept.
+	skipped map[object.Key]error
+	// err is why the list cannot be used, found out while it was read.
+	err error
+
+	// hint is how many objects the last whole list had, furthest the most pages that one has brought since there
+	// was progress. Both stay when the list is restarted.
+	hint, furthest int
 }
 
-// restart forgets everything but the hint.
-func (l *list[T]) restart() { *l = list[T]{hint: l.hint} }
+// restart forgets everything but what stays.
+func (l *list[T]) restart() { *l = list[T]{hint: l.hint, furthest: l.furthest} }
 
 // add appends an item. The first one makes room for all that are expected.
 func (l *list[T]) add(item T) {
@@ -51,6 +59,23 @@ func (l *list[T]) add(item T) {
 		l.items = make([]T, 0, l.hint+l.hint/16+16)
 	}
 	l.items = append(l.items, item)
+	if len(l.skipped) > 0 {
+		delete(l.skipped, object.KeyOf(item))
+	}
+}
+
+// skip notes that an object cannot be decoded. What was gathered of it before is kept. It is false for an object of the
+// wrong kind, which says that the whole list is of something else.
+func (l *list[T]) skip(e *source.ObjectError) bool {
+	if _, wrong := errors.AsType[*source.KindError](e); wrong {
+		l.err = cmp.Or[error](l.err, e)
+		return false
+	}
+	if l.skipped == nil {
+		l.skipped = map[object.Key]error{}
+	}
+	l.skipped[e.Key] = e
+	return true
 }
 
 // take hands over the items; the list is empty then.
@@ -61,6 +86,17 @@ func (l *list[T]) take() []T {
 	return items
 }
 
+// index makes at.
+func (l *list[T]) index() {
+	if l.at != nil {
+		return
+	}
+	l.at = make(map[object.Key]int, len(l.items))
+	for i, item := range l.items {
+		l.at[object.KeyOf(item)] = i
+	}
+}
+
 // apply applies one initial event. Nearly all of them are Added and name each object once; but objects may
 // change and go while they are being sent.
 func (l *list[T]) apply(ev *source.Event[T]) {
@@ -68,28 +104,29 @@ func (l *list[T]) apply(ev *source.Event[T]) {
 		l.add(ev.Object)
 		return
 	}
-	if l.at == nil {
-		l.at = make(map[object.Key]int, len(l.items))
-		for i, item := range l.items {
-			l.at[object.KeyOf(item)] = i
-		}
-	}
+	l.index()
 	key := object.KeyOf(ev.Object)
 	i, held := l.at[key]
 	switch {
-	case ev.Type == source.Deleted && held:
-		l.remove(key, i)
 	case ev.Type == source.Deleted:
+		l.remove(key)
 	case held:
 		l.items[i] = ev.Object
+		delete(l.skipped, key)
 	default:
 		l.at[key] = len(l.items)
 		l.add(ev.Object)
 	}
 }
 
-// remove fills the gap with the last item.
-func (l *list[T]) remove(key object.Key, i int) {
+// remove drops what is known of a key, and fills the gap with the last item.
+func (l *list[T]) remove(key object.Key) {
+	l.index()
+	delete(l.skipped, key)
+	i, held := l.at[key]
+	if !held {
+		return
+	}
 	end := len(l.items) - 1
 	last := l.items[end]
 	l.items[i] = last
@@ -104,53 +141,88 @@ func (l *list[T]) truncate(n int) {
 	l.items = l.items[:n]
 }
 
-// turn notes the answer to the request for one page that had brought n items.
-func (l *list[T]) turn(n int, result source.ListResult) error {
-	if l.version == "" {
+var tokenSeed = maphash.MakeSeed()
+
+// turn notes the answer to the request for one page that had brought n items of at most limit.
+func (l *list[T]) turn(n int, limit int64, result source.ListResult) error {
+	if l.err != nil {
+		return l.err
+	}
+	if l.pages == 0 {
 		l.version = result.ResourceVersion
 	}
+	l.pages++
+	l.empty++
 	if n > 0 {
 		l.empty = 0
-	} else {
-		l.empty++
 	}
-	if result.Continue != "" && (result.Continue == l.token || l.empty > mostEmptyPages) {
+	l.token, l.tries, l.rich = result.Continue, 0, n > 0 && int64(n) >= limit/richPage
+	if l.token == "" {
+		return nil
+	}
+	sum := maphash.String(tokenSeed, l.token)
+	if _, again := l.tokens[sum]; again || l.empty > mostEmptyPages {
 		return errNoProgress
 	}
-	l.token, l.tries = result.Continue, 0
+	if l.tokens == nil {
+		l.tokens = map[uint64]struct{}{}
+	}
+	l.tokens[sum] = struct{}{}
 	return nil
 }
 
 // listPage reads one page, which is the whole list where no limit is asked for.
 func (r *Reflector[T]) listPage(ctx context.Context) {
+	if !r.list.rich && !r.admitted() {
+		return
+	}
 	opts := r.listOptions()
+	if opts.Continue == "" {
+		r.list.recent = opts.ResourceVersion == ""
+	}
 	g := newGuard(ctx, r.opts.StallTimeout)
 	defer g.stop()
 	before := len(r.list.items)
-	result, err := r.opts.Source.List(g.ctx, opts, func(item T) error {
+	result, err := r.callList(g.ctx, opts, func(item T) error {
 		g.extend(r.opts.StallTimeout)
+		r.status.asked.clear()
 		r.list.add(item)
 		r.status.gathered.Store(int64(len(r.list.items)))
 		return nil
 	})
+	if ctx.Err() != nil {
+		return
+	}
+	r.answered(err)
 	if err == nil {
-		r.heard()
-		err = r.list.turn(len(r.list.items)-before, result)
+		err = r.list.turn(len(r.list.items)-before, opts.Limit, result)
 	}
 	switch {
-	case ctx.Err() != nil:
 	case err != nil:
 		r.list.truncate(before)
 		r.pageFailed(g.explain(err), opts)
+	case r.behind(r.list.version):
+		r.foundBehind(r.list.version, r.list.recent)
 	case r.list.token == "":
 		r.replace(r.list.version)
+	case r.list.pages > r.list.furthest:
+		r.list.furthest = r.list.pages
+		r.retry.progressed()
 	}
+}
+
+// callList is Source.List, but a panic in it is an error.
+func (r *Reflector[T]) callList(ctx context.Context, opts source.ListOptions[T], each func(T) error) (result source.ListResult, err error) {
+	defer r.status.caught(&err)
+	return r.opts.Source.List(ctx, opts, each)
 }
 
 // listOptions asks for the next page. A list that names a version has no limit: servers answer that from their
 // cache, and a limit would send them to the database.
 func (r *Reflector[T]) listOptions() source.ListOptions[T] {
-	opts := source.ListOptions[T]{Known: r.known, Continue: r.list.token, Limit: r.opts.PageSize}
+	opts := source.ListOptions[T]{
+		Previous: r.previous(), NoSharing: r.opts.NoSharing, Continue: r.list.token, Limit: r.opts.PageSize, Skip: r.skipItem,
+	}
 	if opts.Continue == "" && r.knowsVersion() {
 		opts.ResourceVersion, opts.ResourceVersionMatch = r.last, string(metav1.ResourceVersionMatchNotOlderThan)
 		opts.Limit = 0
@@ -180,6 +252,7 @@ func (r *Reflector[T]) pageFailed(err error, opts source.ListOptions[T]) {
 		r.fail(err, Listing) // this page again
 	default:
 		r.mostRecent = r.mostRecent || apierrors.IsTimeout(err) // it may have waited for the version
+		r.method.tryLists = false
 		r.fail(err, Starting)
 	}
 }
@@ -194,34 +267,31 @@ func (r *Reflector[T]) askForMostRecent(reason Reason) bool {
 	return true
 }
 
-// replace hands the gathered collection to the sink and goes on with watching. It refuses to go back in time,
-// and is false then.
-func (r *Reflector[T]) replace(version string) bool {
-	if object.OlderResourceVersion(version, r.last) {
-		r.mostRecent = true
-		r.closeStream()
-		r.fail(behindError{version, r.last}, Starting)
-		return false
-	}
+// replace hands the gathered collection to the sink and goes on with watching.
+func (r *Reflector[T]) replace(version string) {
+	gathered := len(r.list.items)
+	r.keepSkipped()
 	items := r.list.take()
-	count := len(items)
-	r.mostRecent, r.unfinished = false, 0
-	r.opts.Sink.Replace(items, version)
+	if r.method.tryLists {
+		r.fallBack()
+	}
+	r.mostRecent, r.method.unfinished, r.history = false, 0, history{}
+	r.opts.Sink.Replace(object.Items[T](items), version)
 	r.advance(version)
-	r.succeeded()
+	r.lostEvents(false)
+	r.listed()
 	r.synced()
-	r.status.gathered.Store(int64(count))
+	r.status.gathered.Store(int64(gathered))
 	if r.status.lists.Add(1) > 1 {
 		r.status.relists.Add(1)
-		r.log.Info("relisted", "objects", count, "resource_version", version)
+		r.logRarely(slogInfo, "relisted", "objects", len(items), "resource_version", version)
 	}
 	r.enter(Watching)
-	return true
 }
 
 // synced notes that the sink holds a whole collection.
 func (r *Reflector[T]) synced() {
-	if r.status.synced.nanos.Load() == 0 {
-		r.status.synced.store(time.Now())
+	if !r.status.synced.isSet() {
+		r.status.set(&r.status.synced, time.Now())
 	}
 }

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -20,8 +18,8 @@ func TestListing(t *testing.T) {
 		want: `
 			0s watchlist ""
 			0s replace [a@1 b@2 c@3] @5
-			0s events MODIFIED a@6
-			0s events BOOKMARK@9
+			0s add Updated a@6 @6
+			0s add nothing @9
 			1m0s watch "9"`,
 	}, {
 		name: "objects change and go while they are being sent",
@@ -44,7 +42,7 @@ func TestListing(t *testing.T) {
 			0s list ""  limit=500 token=""
 			0s replace [a@1] @5
 			0s watch "5"
-			0s events ADDED b@6`,
+			0s add Added b@6 @6`,
 	}, {
 		name:    "a source without WatchList",
 		answers: []answer{failed(fmt.Errorf("a fake: %w", errors.ErrUnsupported)), page("5", "")},
@@ -64,9 +62,9 @@ func TestListing(t *testing.T) {
 			800ms error watch closed in watch-listing, attempt 2
 			2.4s watchlist ""
 			2.4s error network in watch-listing, attempt 3
-			5.6s list ""  limit=500 token=""
-			5.6s replace [a@1] @5
-			5.6s watch "5"`,
+			3.2s list ""  limit=500 token=""
+			3.2s replace [a@1] @5
+			3.2s watch "5"`,
 	}, {
 		name:    "the initial events stall",
 		answers: []answer{stream(got(added("a@1")), read{after: time.Minute, events: events{added("b@2")}})},
@@ -98,9 +96,9 @@ func TestListing(t *testing.T) {
 			0s replace [a@1 b@2 c@3 d@4 e@5] @5
 			0s watch "5"
 			1m0s error expired in watching, attempt 1
-			1m0.8s list "5" NotOlderThan limit=0 token=""
-			1m0.8s replace [a@1] @9
-			1m0.8s watch "9"`,
+			1m0s list "5" NotOlderThan limit=0 token=""
+			1m0s replace [a@1] @9
+			1m0s watch "9"`,
 	}, {
 		name:    "an expired continue token leads to one whole list",
 		opts:    reflector.Options[thing]{DisableWatchList: true},
@@ -130,27 +128,61 @@ func TestListing(t *testing.T) {
 			28s replace [b@2] @6
 			28s watch "6"`,
 	}, {
-		name:    "a list without an end",
+		name:    "continue tokens that repeat",
 		opts:    reflector.Options[thing]{DisableWatchList: true},
-		answers: append(slices.Repeat([]answer{page("5", "p2"), page("5", "p3")}, 20), page("5", "")),
+		answers: []answer{page("5", "p2"), page("5", "p3", "a@1"), page("5", "p2", "a@1"), page("5", "", "a@1")},
 		want: `
-			0s list "" limit=500 token=""` + strings.Repeat(`
+			0s list "" limit=500 token=""
 			0s list "" limit=500 token="p2"
-			0s list "" limit=500 token="p3"`, 8) + `
+			0s list "" limit=500 token="p3"
 			0s error protocol in listing, attempt 1
-			800ms list "" limit=500 token=""` + strings.Repeat(`
-			800ms list "" limit=500 token="p3"
-			800ms list "" limit=500 token="p2"`, 8) + `
-			800ms error protocol in listing, attempt 2
-			2.4s list "" limit=500 token=""
-			2.4s list "" limit=500 token="p2"
-			2.4s list "" limit=500 token="p3"
-			2.4s list "" limit=500 token="p2"
-			2.4s list "" limit=500 token="p3"
-			2.4s list "" limit=500 token="p2"
-			2.4s list "" limit=500 token="p3"
-			2.4s replace [] @5
-			2.4s watch "5"`,
+			800ms list "" limit=500 token=""
+			800ms replace [a@1] @5
+			800ms watch "5"`,
+	}, {
+		name:    "a list that goes on with empty pages",
+		opts:    reflector.Options[thing]{DisableWatchList: true},
+		answers: append(emptyPages(20), page("5", "")),
+		want: `
+			0s list "" limit=500 token=""
+			0s list "" limit=500 token="p1"
+			0s list "" limit=500 token="p2"
+			0s list "" limit=500 token="p3"
+			0s list "" limit=500 token="p4"
+			1s list "" limit=500 token="p5"
+			2s list "" limit=500 token="p6"
+			3s list "" limit=500 token="p7"
+			4s list "" limit=500 token="p8"
+			5s list "" limit=500 token="p9"
+			6s list "" limit=500 token="p10"
+			7s list "" limit=500 token="p11"
+			8s list "" limit=500 token="p12"
+			9s list "" limit=500 token="p13"
+			10s list "" limit=500 token="p14"
+			11s list "" limit=500 token="p15"
+			12s list "" limit=500 token="p16"
+			12s error protocol in listing, attempt 1
+			13s list "" limit=500 token=""
+			14s list "" limit=500 token="p18"
+			15s list "" limit=500 token="p19"
+			16s list "" limit=500 token="p20"
+			16s replace [] @5
+			17s watch "5"`,
+	}, {
+		name: "pages that bring objects follow each other freely",
+		opts: reflector.Options[thing]{DisableWatchList: true, PageSize: 1},
+		answers: []answer{page("5", "p1", "a@1"), page("5", "p2", "b@1"), page("5", "p3", "c@1"), page("5", "p4", "d@1"), page("5", "p5", "e@1"),
+			page("5", "p6", "f@1"), page("5", "", "g@1")},
+		want: `
+			0s list "" limit=1 token=""
+			0s list "" limit=1 token="p1"
+			0s list "" limit=1 token="p2"
+			0s list "" limit=1 token="p3"
+			0s list "" limit=1 token="p4"
+			0s list "" limit=1 token="p5"
+			0s list "" limit=1 token="p6"
+			0s replace [a@1 b@1 c@1 d@1 e@1 f@1 g@1] @5
+			0s watch "5"`,
 	}, {
 		name:    "the same continue token twice",
 		opts:    reflector.Options[thing]{DisableWatchList: true},
@@ -175,4 +207,12 @@ func TestListing(t *testing.T) {
 			37.8s replace [a@1 b@1 c@1 e@1] @3
 			37.8s watch "3"`,
 	}})
+}
+
+// emptyPages returns n pages without items, each of which leads to another.
+func emptyPages(n int) (pages []answer) {
+	for i := range n {
+		pages = append(pages, page("5", fmt.Sprint("p", i+1)))
+	}
+	return pages
 }

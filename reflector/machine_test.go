@@ -15,12 +15,13 @@ import (
 )
 
 var (
-	errInvalid  = apierrors.NewInvalid(schema.GroupKind{Kind: "ListOptions"}, "", nil)
-	errExpired  = apierrors.NewResourceExpired("too old resource version: 5 (9)")
-	errInternal = apierrors.NewInternalError(errors.New("etcd is away"))
-	errBusy     = apierrors.NewTooManyRequests("busy", 7)
-	errMissing  = apierrors.NewNotFound(schema.GroupResource{Group: "example.com", Resource: "things"}, "")
-	errTooLarge = &apierrors.StatusError{ErrStatus: metav1.Status{
+	errInvalid   = apierrors.NewInvalid(schema.GroupKind{Kind: "ListOptions"}, "", nil)
+	errExpired   = apierrors.NewResourceExpired("too old resource version: 5 (9)")
+	errInternal  = apierrors.NewInternalError(errors.New("etcd is away"))
+	errBusy      = apierrors.NewTooManyRequests("busy", 7)
+	errMissing   = apierrors.NewNotFound(schema.GroupResource{Group: "example.com", Resource: "things"}, "")
+	errForbidden = apierrors.NewForbidden(schema.GroupResource{Group: "example.com", Resource: "things"}, "", errors.New(`user "x" cannot watch resource "things"`))
+	errTooLarge  = &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: 504, Reason: metav1.StatusReasonTimeout,
 		Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge}}},
 	}}

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/source"
 )
 
@@ -21,7 +22,11 @@ type change struct {
 	kind    source.EventType
 	name    string
 	version int
+	history int // how often the server had been restored before
 }
+
+// state is what the change leaves behind, as obj reads it.
+func (c change) state() string { return fmt.Sprintf("%d/%d", c.version, c.history) }
 
 // model is an API server with one collection, whose every answer may go wrong as long as trouble lasts. It keeps
 // all history, but serves watches only from compacted on. Version n is the state after changes[:n].
@@ -36,11 +41,19 @@ type model struct {
 	// every WatchList before its last bookmark.
 	noWatchList error
 	neverEnds   bool
-	requests    []time.Time
+	requests    []time.Time // all but those for further pages
+
+	// mute says that a watch that starts in the future brings nothing until it is there, as at a real API server;
+	// otherwise it is refused.
+	mute    bool
+	history int       // how often the server was restored
+	down    time.Time // until when it can not be reached
+	stale   bool      // a most recent list was not
 }
 
 func newModel(random *rand.Rand) *model {
 	m := &model{rand: random, changed: make(chan struct{}), trouble: true}
+	m.mute = random.IntN(2) == 0
 	switch random.IntN(4) {
 	case 0:
 		m.noWatchList = errInvalid
@@ -58,7 +71,7 @@ func (m *model) state(version int) map[string]string {
 		if c.kind == source.Deleted {
 			delete(held, c.name)
 		} else {
-			held[c.name] = strconv.Itoa(c.version)
+			held[c.name] = c.state()
 		}
 	}
 	return held
@@ -69,7 +82,7 @@ func (m *model) write() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	name := fmt.Sprint("o", m.rand.IntN(12))
-	c := change{kind: source.Added, name: name, version: len(m.changes) + 1}
+	c := change{kind: source.Added, name: name, version: len(m.changes) + 1, history: m.history}
 	if _, held := m.state(len(m.changes))[name]; held {
 		c.kind = source.Modified
 		if m.rand.IntN(3) == 0 {
@@ -77,9 +90,21 @@ func (m *model) write() {
 		}
 	}
 	m.changes = append(m.changes, c)
-	if m.rand.IntN(20) == 0 {
+	if m.trouble && m.rand.IntN(20) == 0 {
 		m.compacted = len(m.changes)
 	}
+	close(m.changed)
+	m.changed = make(chan struct{})
+}
+
+// restore puts the server back to half of its history, and keeps it down for a while.
+func (m *model) restore(down time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	half := len(m.changes) / 2
+	m.changes, m.compacted = m.changes[:half:half], min(m.compacted, half)
+	m.history++
+	m.down = time.Now().Add(down)
 	close(m.changed)
 	m.changed = make(chan struct{})
 }
@@ -89,7 +114,9 @@ func (m *model) odds(n int) bool { return m.trouble && m.rand.IntN(n) == 0 }
 
 // refuse is what may go wrong with any request.
 func (m *model) refuse() error {
-	m.requests = append(m.requests, time.Now())
+	if time.Now().Before(m.down) {
+		return syscall.ECONNREFUSED
+	}
 	if !m.odds(3) {
 		return nil
 	}
@@ -101,6 +128,9 @@ func (m *model) refuse() error {
 func (m *model) List(ctx context.Context, opts source.ListOptions[thing], each func(thing) error) (source.ListResult, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if opts.Continue == "" {
+		m.requests = append(m.requests, time.Now())
+	}
 	if err := m.refuse(); err != nil {
 		return source.ListResult{}, err
 	}
@@ -110,8 +140,11 @@ func (m *model) List(ctx context.Context, opts source.ListOptions[thing], each f
 		if version < m.compacted {
 			return source.ListResult{}, errExpired
 		}
-	} else if m.odds(6) {
-		version = 1 + m.rand.IntN(version) // a stale server
+	} else {
+		if number(opts.ResourceVersion) > version && m.mute {
+			return source.ListResult{}, errTooLarge
+		}
+		version = m.behind(opts.ResourceVersion)
 	}
 	limit := len(m.changes)
 	if opts.Limit > 0 {
@@ -131,33 +164,55 @@ func (m *model) List(ctx context.Context, opts source.ListOptions[thing], each f
 			return source.ListResult{}, io.ErrUnexpectedEOF
 		}
 		n++
-		if err := each(obj(name + "@" + v)); err != nil {
+		if err := each(reuse(opts.Previous, obj(name+"@"+v))); err != nil {
 			return source.ListResult{}, err
 		}
 	}
 	return source.ListResult{ResourceVersion: strconv.Itoa(version)}, nil
 }
 
+// behind is the version of an answer: now and then a stale replica answers. A most recent state is stale only once.
+func (m *model) behind(wanted string) int {
+	version := len(m.changes)
+	if wanted == "" && m.stale || !m.odds(6) {
+		return version
+	}
+	m.stale = m.stale || wanted == ""
+	return 1 + m.rand.IntN(version)
+}
+
+// reuse does what a source does with an object that the caller holds in the same version.
+func reuse(previous source.Previous[thing], o thing) thing {
+	if previous == nil {
+		return o
+	}
+	if held, ok := previous(object.Key{Name: o.Name}); ok && held.ResourceVersion == o.ResourceVersion {
+		return held
+	}
+	return o
+}
+
 // Watch serves from any version that is not compacted.
 func (m *model) Watch(ctx context.Context, opts source.WatchOptions[thing]) (source.Stream[thing], error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.requests = append(m.requests, time.Now())
 	if err := m.refuse(); err != nil {
 		return nil, err
 	}
-	s := &modelStream{model: m, ctx: ctx, end: time.Now().Add(opts.Timeout)}
+	s := &modelStream{model: m, ctx: ctx, end: time.Now().Add(opts.Timeout), history: m.history}
 	s.at, _ = strconv.Atoi(opts.ResourceVersion)
 	switch {
 	case opts.SendInitialEvents && m.noWatchList != nil:
 		return nil, m.noWatchList
+	case opts.SendInitialEvents && s.at > len(m.changes) && m.mute:
+		return nil, errTooLarge
 	case opts.SendInitialEvents:
-		s.at = len(m.changes)
-		if m.odds(6) {
-			s.at = 1 + m.rand.IntN(s.at) // a stale server
-		}
+		s.at = m.behind(opts.ResourceVersion)
 		held := m.state(s.at)
 		for _, name := range slices.Sorted(maps.Keys(held)) { // sorted, so that a seed says all
-			s.initial = append(s.initial, added(name+"@"+held[name]))
+			o := reuse(opts.Previous, obj(name+"@"+held[name]))
+			s.initial = append(s.initial, event{Type: source.Added, Object: o, ResourceVersion: o.ResourceVersion})
 		}
 		s.initial = append(s.initial, initialEnd(strconv.Itoa(s.at)))
 		if m.neverEnds {
@@ -165,7 +220,7 @@ func (m *model) Watch(ctx context.Context, opts source.WatchOptions[thing]) (sou
 		}
 	case s.at < m.compacted:
 		return nil, errExpired
-	case s.at > len(m.changes):
+	case s.at > len(m.changes) && !m.mute:
 		return nil, errTooLarge
 	}
 	s.silent = m.odds(10)
@@ -179,6 +234,7 @@ type modelStream struct {
 	at      int
 	end     time.Time
 	silent  bool // stalls for ever
+	history int
 }
 
 func (s *modelStream) Close() error { return nil }
@@ -202,28 +258,37 @@ func (s *modelStream) Next(buf events) (events, error) {
 			return buf, s.ctx.Err()
 		case <-changed:
 		case <-time.After(min(time.Minute, time.Until(s.end))):
-			if time.Now().Before(s.end) {
+			if s.at <= s.model.version() && time.Now().Before(s.end) {
 				return append(buf, bookmark(strconv.Itoa(s.at))), nil
 			}
 		}
 	}
 }
 
+// version is how far the server has come.
+func (m *model) version() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.changes)
+}
+
 // poll takes what is there, with what may go wrong in a stream.
 func (s *modelStream) poll(buf events) (events, error) {
 	m := s.model
 	switch {
+	case s.history != m.history:
+		return buf, io.ErrUnexpectedEOF
 	case s.silent:
 		return buf, nil
 	case m.odds(8):
 		return buf, []error{io.EOF, io.ErrUnexpectedEOF, errExpired, errBusy, errInternal, errors.New("garbage")}[m.rand.IntN(6)]
-	case m.odds(8):
+	case m.odds(200):
 		return append(buf, event{Type: source.Invalid, Err: errors.New("garbage")}), nil
 	case len(s.initial) > 0:
 		n := min(len(s.initial), 1+m.rand.IntN(3))
 		buf, s.initial = append(buf, s.initial[:n]...), s.initial[n:]
 		return buf, nil
-	case s.at > 0 && m.odds(8):
+	case s.at > 0 && s.at <= len(m.changes) && m.odds(8):
 		return append(buf, s.event(1+m.rand.IntN(s.at))), nil // once more
 	}
 	for range 1 + m.rand.IntN(3) {
@@ -240,5 +305,5 @@ func (s *modelStream) poll(buf events) (events, error) {
 
 func (s *modelStream) event(version int) event {
 	c := s.model.changes[version-1]
-	return ev(c.kind, fmt.Sprintf("%s@%d", c.name, c.version))
+	return ev(c.kind, c.name+"@"+c.state())
 }

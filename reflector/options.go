@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"time"
 
@@ -13,34 +14,42 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// Sink receives what the reflector finds out. Events and Replace are called on the goroutine that runs the
-// reflector, one at a time. Blocking in them is the way to slow the server down. A panic in them is not recovered.
+// Sink receives what the reflector finds out. Its methods are called on the goroutine that runs the reflector, one at a
+// time. Blocking in them is the way to slow the server down. A panic in them is recovered by Run, reported, and followed by
+// a relist. A deltafifo.Queue is a Sink.
 type Sink[T object.Object] interface {
-	// Known returns the object that the sink holds under this key, if it is exactly this version of it. The
-	// source may call it from a goroutine of its own during a list, and does not keep the slices.
-	Known(namespace, name, uid, resourceVersion []byte) (T, bool)
-	// Events brings changes in order: Added, Modified, Deleted and Bookmark only. After a reconnect it can bring
-	// some that are older than the object that the sink holds, or, where it holds none, than the last Replace: the
-	// sink drops these. The slice is reused after the return.
-	Events(batch []source.Event[T])
-	// Replace says that at this version the collection is exactly items, in no particular order. Where the
-	// server names an object twice, the later one counts. The slice is the sink's from then on.
-	Replace(items []T, resourceVersion string)
+	// Add brings changes in order, of type Added, Updated or Deleted, and the version that they bring the collection to;
+	// without changes it is a bookmark. After a reconnect some may be older than what the sink holds: the sink drops
+	// these. The slice is the sink's from then on.
+	Add(deltas []object.Delta[T], resourceVersion string)
+	// Replace says that at this version the collection is exactly these objects, in no particular order. Where a key comes
+	// twice, the later one counts. A version older than one that was brought before says that the server's history was
+	// rewritten: then every object counts as it is, however old its version. (Status.Rewrites has grown by then, also
+	// where the new history has meanwhile overtaken the old one.) The objects are the sink's from then on.
+	Replace(objects object.Collection[T], resourceVersion string)
 }
 
 // Options says what to reflect and how. All fields but Source and Sink may be left zero.
 type Options[T object.Object] struct {
 	Source source.ListerWatcher[T]
 	Sink   Sink[T]
+	// Previous returns the object that the sink holds under a key; see source.Previous. It may be nil: then nothing is
+	// reused, and nothing is known of objects that cannot be decoded.
+	Previous source.Previous[T]
+	// NoSharing says that the sink writes to the objects it gets; see source.ListOptions.
+	NoSharing bool
 
 	// Resource is what Source serves. It is used for messages only.
 	Resource schema.GroupVersionResource
 	// Name begins every message; default: the resource and its group, such as "widgets.example.com".
 	Name string
-	// Logger gets one line for each failure and each relist; default: none.
+	// Logger gets the first failure, the first one for another reason, then one line a minute with the number of failures
+	// since, and a line when it has recovered. A watch that is taken up again at once is logged at Debug only. Default: none.
 	Logger *slog.Logger
-	// OnError is told of every failure and every invalid event, on the goroutine that runs the reflector.
+	// OnError is told of every failure and everything that is skipped, on the goroutine that runs the reflector.
 	OnError func(*Error)
+	// Peers are shared with the other reflectors of the same server; nil if there are none.
+	Peers *Peers
 
 	// ResourceVersion is the version that the sink's contents are current to, if it has any: the reflector then
 	// begins with a watch from there. "" and "0" begin with a list.
@@ -61,16 +70,15 @@ type Options[T object.Object] struct {
 	Seed uint64
 }
 
-// Backoff says how long to wait after failures: Min after the first, Factor times longer after each further one,
-// up to Max; and each wait is stretched by a random part of up to Jitter of it. The defaults are those of client-go:
-// 800 ms, 2, 30 s, 1.
+// Backoff says how long to wait after failures: Min after the first, Factor times longer after each further one without
+// progress in between, and each wait is stretched by a random part of up to Jitter of it. No wait is longer than Max. A
+// server that does not answer and one that answers with errors have waits of their own. The defaults are those of
+// client-go: 800 ms, 2, 30 s, 1.
 type Backoff struct {
 	Min, Max time.Duration
 	Factor   float64
-	// Jitter of 1 stretches a wait to at most its double. Negative means none.
+	// Jitter of 1 stretches a wait to at most its double. Negative means none, also where requests are made at once.
 	Jitter float64
-	// ResetAfter is how long it has to go well for the waits to begin at Min again; default 2 minutes.
-	ResetAfter time.Duration
 }
 
 const (
@@ -118,9 +126,8 @@ func (b Backoff) withDefaults() (Backoff, error) {
 	orDefault(&b.Max, max(30*time.Second, b.Min))
 	orDefault(&b.Factor, 2)
 	orDefault(&b.Jitter, 1)
-	orDefault(&b.ResetAfter, 2*time.Minute)
-	if b.Min < 0 || b.Max < b.Min || !(b.Factor >= 1) || b.ResetAfter < 0 {
-		return b, fmt.Errorf("reflector: Backoff needs 0 < Min ≤ Max, Factor ≥ 1 and ResetAfter > 0, got %+v", b)
+	if b.Min < 0 || b.Max < b.Min || !(b.Factor >= 1) || math.IsNaN(b.Jitter) {
+		return b, fmt.Errorf("reflector: Backoff needs 0 < Min ≤ Max and Factor ≥ 1, got %+v", b)
 	}
 	b.Jitter = max(b.Jitter, 0)
 	return b, nil

@@ -2,24 +2,36 @@ package reflector_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"strconv"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/reflector"
 	"github.com/tidings/tidings/source"
 )
 
-// replica is a sink that replays what it is told, and complains about whatever takes it back in time.
+// replica is a sink that replays what it is told, and complains about whatever takes it back in time, unless it was told
+// that history was rewritten.
 type replica struct {
 	t       *testing.T
-	held    map[string]string
+	held    map[string]thing
 	gone    map[string]string // versions of deletions
 	base    string            // the version of the last Replace
 	version string
+	rewound bool // the next Replace may be older
+}
+
+func newReplica(t *testing.T) *replica {
+	return &replica{t: t, held: map[string]thing{}, gone: map[string]string{}}
 }
 
 func number(version string) int {
@@ -27,44 +39,79 @@ func number(version string) int {
 	return n
 }
 
-func (r *replica) Known(_, _, _, _ []byte) (thing, bool) { return nil, false }
+// states are the objects as model.state shows them.
+func (r *replica) states() map[string]string {
+	states := map[string]string{}
+	for name, o := range r.held {
+		states[name] = fmt.Sprintf("%s/%d", o.ResourceVersion, o.Generation)
+	}
+	return states
+}
 
-func (r *replica) Replace(items []thing, version string) {
+func (r *replica) at(name string) int {
+	if o, ok := r.held[name]; ok {
+		return number(o.ResourceVersion)
+	}
+	return number(r.gone[name])
+}
+
+func (r *replica) previous(key object.Key) (thing, bool) {
+	o, ok := r.held[key.Name]
+	return o, ok
+}
+
+func (r *replica) onError(e *reflector.Error) {
+	r.rewound = r.rewound || e.Reason == reflector.Rewritten
+}
+
+func (r *replica) Replace(objects object.Collection[thing], version string) {
+	if r.rewound {
+		r.rewound = false
+		r.held, r.gone, r.version = map[string]thing{}, map[string]string{}, ""
+	}
 	if number(version) < number(r.version) {
 		r.t.Errorf("replaced at version %s after %s", version, r.version)
 	}
-	held := map[string]string{}
-	for _, o := range items {
+	held := map[string]thing{}
+	for _, o := range objects.All() {
 		if _, twice := held[o.Name]; twice {
 			r.t.Errorf("replaced with %s twice", o.Name)
 		}
-		held[o.Name] = o.ResourceVersion
-	}
-	for name, v := range held {
-		if number(v) > number(version) {
-			r.t.Errorf("replaced at version %s with %s@%s", version, name, v)
+		held[o.Name] = o
+		if number(o.ResourceVersion) > number(version) {
+			r.t.Errorf("replaced at version %s with %s@%s", version, o.Name, o.ResourceVersion)
 		}
-		if old := max(number(r.held[name]), number(r.gone[name])); number(v) < old {
-			r.t.Errorf("replaced with %s@%s, which was at %d", name, v, old)
+		if number(o.ResourceVersion) < r.at(o.Name) {
+			r.t.Errorf("replaced with %s@%s, which was at %d", o.Name, o.ResourceVersion, r.at(o.Name))
 		}
 	}
 	r.held, r.base, r.version = held, version, version
 }
 
-func (r *replica) Events(batch events) {
-	for _, e := range batch {
-		r.version = strconv.Itoa(max(number(r.version), number(e.ResourceVersion)))
+func (r *replica) Add(deltas []object.Delta[thing], version string) {
+	if number(version) < number(r.version) {
+		r.t.Errorf("added up to version %s after %s", version, r.version)
+	}
+	r.version = version
+	for _, d := range deltas {
+		name, v := d.Key.Name, d.Object.ResourceVersion
+		known := number(v) <= max(number(r.base), r.at(name))
 		switch {
-		case e.Type == source.Bookmark:
-		case e.Type < source.Added || e.Type > source.Bookmark:
-			r.t.Errorf("event of type %v", e.Type)
-		case number(e.ResourceVersion) <= max(number(r.base), number(r.held[e.Object.Name]), number(r.gone[e.Object.Name])):
-			// known already, or older
-		case e.Type == source.Deleted:
-			delete(r.held, e.Object.Name)
-			r.gone[e.Object.Name] = e.ResourceVersion
+		case number(v) > number(version):
+			r.t.Errorf("%v of %s@%s brings the sink to %s only", d.Type, name, v, version)
+		case d.FinalStateUnknown:
+			if held, ok := r.held[name]; !ok || held != d.Object {
+				r.t.Errorf("%s@%s is deleted, but %v is held", name, v, held)
+			}
+			delete(r.held, name)
+		case known:
+		case d.Type == object.Deleted:
+			delete(r.held, name)
+			r.gone[name] = v
+		case d.Type == object.Added || d.Type == object.Updated:
+			r.held[name] = d.Object
 		default:
-			r.held[e.Object.Name] = e.ResourceVersion
+			r.t.Errorf("delta of type %v", d.Type)
 		}
 	}
 }
@@ -73,39 +120,58 @@ func (r *replica) Events(batch events) {
 // second, and a few lists of a handful of pages.
 const mostRequests = 120
 
-// TestConvergence lets a server misbehave at random while its objects change, then lets it recover.
-func TestConvergence(t *testing.T) {
-	for range 25 {
+// seeds runs a test with n random seeds, or with the one in TIDINGS_SEED.
+func seeds(t *testing.T, n int, test func(t *testing.T, seed uint64)) {
+	given, err := strconv.ParseUint(os.Getenv("TIDINGS_SEED"), 10, 64)
+	switch {
+	case err == nil:
+		n = 1
+	case testing.Short():
+		n = min(n, 5)
+	}
+	for range n {
 		seed := rand.Uint64()
+		if err == nil {
+			seed = given
+		}
 		synctest.Test(t, func(t *testing.T) {
 			defer func() {
 				if t.Failed() {
-					t.Logf("seed %d", seed)
+					t.Logf("TIDINGS_SEED=%d", seed)
 				}
 			}()
-			converge(t, seed)
+			test(t, seed)
 		})
+		if t.Failed() {
+			return
+		}
 	}
 }
+
+func seeded(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 1)) }
+
+// TestConvergence lets a server misbehave at random while its objects change, and perhaps restores it from a backup; then
+// it lets it recover.
+func TestConvergence(t *testing.T) { seeds(t, 25, converge) }
 
 func converge(t *testing.T, seed uint64) {
 	random := rand.New(rand.NewPCG(seed, 1))
 	server := newModel(random)
-	sink := &replica{t: t, held: map[string]string{}, gone: map[string]string{}}
-	r, err := reflector.New(reflector.Options[thing]{Source: server, Sink: sink, Seed: seed, PageSize: 3})
+	sink := newReplica(t)
+	r, err := reflector.New(reflector.Options[thing]{Source: server, Sink: sink, Previous: sink.previous, OnError: sink.onError, Seed: seed, PageSize: 3})
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		r.Run(ctx)
-	}()
+	stop := run(t, r)
 	pace := rand.New(rand.NewPCG(seed, 2))
+	restored := pace.IntN(2) == 0
 	for start := time.Now(); time.Since(start) < time.Hour; {
 		time.Sleep(time.Duration(pace.ExpFloat64() * float64(5*time.Second)))
 		server.write()
+		if restored && time.Since(start) > 30*time.Minute {
+			restored = false
+			server.restore(time.Duration(pace.Int64N(int64(2 * time.Minute))))
+		}
 	}
 	server.mu.Lock()
 	server.trouble = false
@@ -113,23 +179,47 @@ func converge(t *testing.T, seed uint64) {
 	// The longest way back: a stalled watch, then a backoff, then three WatchLists that do not end.
 	time.Sleep(15 * time.Minute)
 	synctest.Wait()
-	cancel()
-	<-done
+	stop()
 
-	if want := server.state(len(server.changes)); !maps.Equal(sink.held, want) {
-		t.Errorf("sink holds %v, server %v", sink.held, want)
+	if want, got := server.state(len(server.changes)), sink.states(); !maps.Equal(got, want) {
+		t.Errorf("sink holds %v, server %v", got, want)
 	}
 	status := r.Status()
 	if status.ResourceVersion != sink.version || number(sink.version) != len(server.changes) {
 		t.Errorf("status at %s, sink at %s, server at %d", status.ResourceVersion, sink.version, len(server.changes))
 	}
-	for i := mostRequests; i < len(server.requests); i++ {
-		if within := server.requests[i].Sub(server.requests[i-mostRequests]); within < time.Minute {
-			t.Fatalf("%d requests within %v", mostRequests+1, within)
-		}
+	if status.Problem != nil || status.SkippedTotal != 0 {
+		t.Errorf("problem %v, %d objects skipped", status.Problem, status.SkippedTotal)
 	}
+	checkRate(t, server.requests)
 	if status.Watches == 0 || status.Lists == 0 || status.Errors == 0 {
 		t.Errorf("nothing happened: %+v", status)
+	}
+}
+
+// run runs a reflector until the returned function is called, which waits for its end.
+func run(t *testing.T, r *reflector.Reflector[thing]) (stop func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r.Run(ctx)
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+// checkRate checks that there are never more than a few requests within a second, and within a minute.
+func checkRate(t *testing.T, requests []time.Time) {
+	t.Helper()
+	for most, span := range map[int]time.Duration{6: time.Second, mostRequests: time.Minute} {
+		for i := most; i < len(requests); i++ {
+			if within := requests[i].Sub(requests[i-most]); within < span {
+				t.Fatalf("%d requests within %v", most+1, within)
+			}
+		}
 	}
 }
 
@@ -142,41 +232,84 @@ func TestRequestsAreBounded(t *testing.T) {
 		"every answer is 500":           {failed(errInternal)},
 		"every answer is 422":           {failed(errInvalid)},
 		"every answer is too large":     {failed(errTooLarge)},
+		"every answer is 403":           {failed(errForbidden)},
 		"watches end at once":           {stream(got(initialEnd("5")), clean(0)), stream(got(initialEnd("5")), clean(0))},
 		"bookmarks, then closes":        {stream(got(initialEnd("5"), bookmark("6")), clean(0))},
 		"expires all it has sent":       {stream(got(initialEnd("5")), end(errExpired))},
+		"sends what nobody can tell":    {stream(got(initialEnd("5")), got(event{Type: source.Invalid}))},
+		"goes back and forth":           {stream(got(initialEnd("5")), end(errExpired)), stream(got(initialEnd("3")), end(errExpired))},
 	}
 	for name, answers := range tests {
 		t.Run(name, func(t *testing.T) {
-			s := &endlessSource{script: &script{}, answers: answers}
 			synctest.Test(t, func(t *testing.T) {
-				s.start = time.Now()
-				r, err := reflector.New(reflector.Options[thing]{Source: s, Sink: s, Seed: 1})
-				if err != nil {
-					t.Fatal(err)
+				requests := endless(t, 1, func(n int) answer { return answers[n%len(answers)] })
+				if len(requests) < 30 {
+					t.Errorf("only %d requests in an hour", len(requests))
 				}
-				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-				defer cancel()
-				r.Run(ctx)
 			})
-			if s.requests > 61*60 || s.requests < 30 {
-				t.Errorf("%d requests in an hour", s.requests)
-			}
-			t.Logf("%d requests in an hour", s.requests)
 		})
 	}
 }
 
-// endlessSource gives its answers in turn, forever.
+// TestRequestsAreBoundedAtRandom has servers that give all kinds of answers in any order, news among them. None gets more
+// than one request a second in the long run.
+func TestRequestsAreBoundedAtRandom(t *testing.T) {
+	errs := []error{errExpired, errInternal, errBusy, errInvalid, errTooLarge, errForbidden, errMissing, syscall.ECONNREFUSED, io.ErrUnexpectedEOF,
+		io.EOF, errors.New("garbage")}
+	seeds(t, 50, func(t *testing.T, seed uint64) {
+		random := rand.New(rand.NewPCG(seed, 3))
+		kinds := random.Perm(len(errs))[:1+random.IntN(3)] // most of what goes wrong goes wrong in few ways
+		version := 100
+		reads := func() (reads []read) {
+			for range random.IntN(4) {
+				version += random.IntN(3)
+				v := strconv.Itoa(version - random.IntN(2)*random.IntN(100))
+				e := []event{added("a@" + v), modified("b@" + v), deleted("c@" + v), bookmark(v), initialEnd(v), {Type: source.Invalid}, invalid(source.Modified, "d@"+v)}
+				reads = append(reads, got(e[random.IntN(len(e))]))
+			}
+			return append(reads, end(errs[kinds[random.IntN(len(kinds))]]))
+		}
+		requests := endless(t, seed, func(int) answer {
+			switch random.IntN(3) {
+			case 0:
+				return failed(errs[kinds[random.IntN(len(kinds))]])
+			case 1:
+				return page(strconv.Itoa(version), "", "a@1")
+			default:
+				return stream(reads()...)
+			}
+		})
+		if len(requests) > 61*60 {
+			t.Errorf("%d requests in an hour", len(requests))
+		}
+	})
+}
+
+// endless runs a reflector for an hour on a source that always has an answer, and checks how often it is asked.
+func endless(t *testing.T, seed uint64, next func(n int) answer) (requests []time.Time) {
+	t.Helper()
+	s := &endlessSource{script: &script{start: time.Now()}, next: next}
+	r, err := reflector.New(reflector.Options[thing]{Source: s, Sink: s, Seed: seed})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	defer cancel()
+	r.Run(ctx)
+	checkRate(t, s.requests)
+	return s.requests
+}
+
+// endlessSource gives an answer to every request.
 type endlessSource struct {
 	*script
-	answers  []answer
-	requests int
+	next     func(n int) answer
+	requests []time.Time
 }
 
 func (s *endlessSource) turn() {
-	s.script.answers = []answer{s.answers[s.requests%len(s.answers)]}
-	s.requests++
+	s.script.answers = []answer{s.next(len(s.requests))}
+	s.requests = append(s.requests, time.Now())
 	s.lines = nil
 }
 

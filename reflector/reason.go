@@ -15,6 +15,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tidings/tidings/source"
 )
 
 // Reason is the kind of a failure, in the words that messages use. It suits as the label of a metric.
@@ -54,8 +56,21 @@ const (
 	Closed Reason = "watch closed"
 	// Behind: the server has not come as far as another one that was asked before.
 	Behind Reason = "server is behind"
-	// InvalidEvent: one event could not be understood and was skipped; the watch goes on.
+	// InvalidEvent: an event could be of any object. It is skipped, and leads to a relist.
 	InvalidEvent Reason = "invalid event"
+	// InvalidObject: an object could not be decoded and was skipped; everything else goes on.
+	InvalidObject Reason = "invalid object"
+	// WrongKind: the server's objects are of another kind than the one wanted.
+	WrongKind Reason = "wrong kind"
+	// WrongAddress: what answers is no API server, or is spoken to in the wrong way.
+	WrongAddress Reason = "wrong address"
+	// Credentials: the credentials could not be obtained, from a plugin or a file.
+	Credentials Reason = "credentials"
+	// Rewritten: the server's history is another one than before, as after a restore from a backup. Everything is
+	// listed anew.
+	Rewritten Reason = "history rewritten"
+	// Panicked: the sink, or another function that the reflector was given, panicked.
+	Panicked Reason = "panic"
 )
 
 // transient tells whether the same request may well succeed a little later.
@@ -74,6 +89,9 @@ func reasonOf(err error) Reason {
 	if r := ownReason(err); r != "" {
 		return r
 	}
+	if plainOnTLS(err) || errors.Is(err, http.ErrSchemeMismatch) {
+		return WrongAddress
+	}
 	var status apierrors.APIStatus // not an error type, so not for AsType
 	if errors.As(err, &status) {
 		return statusReason(err, status.Status().Code)
@@ -84,24 +102,86 @@ func reasonOf(err error) Reason {
 	return networkReason(err)
 }
 
-// ownReason is the reason of an error that this package made.
+// ownReason is the reason of an error of this module.
 func ownReason(err error) Reason {
-	if _, ok := errors.AsType[invalidEventError](err); ok {
-		return InvalidEvent
-	}
-	if _, ok := errors.AsType[behindError](err); ok {
-		return Behind
-	}
 	switch err {
 	case errStalled:
 		return Timeout
 	case errShortWatch, errUnfinished:
 		return Closed
-	case errNoProgress, errUnversioned:
+	case errNoProgress, errUnversioned, errEndless:
 		return Protocol
-	default:
-		return ""
 	}
+	switch e := err.(type) {
+	case behindError:
+		return Behind
+	case rewrittenError:
+		return Rewritten
+	case *panicError:
+		if e.source {
+			return Protocol
+		}
+		return Panicked
+	}
+	if _, ok := errors.AsType[*source.KindError](err); ok {
+		return WrongKind
+	}
+	if _, ok := errors.AsType[invalidError](err); ok {
+		if _, keyed := objectError(err); keyed {
+			return InvalidObject
+		}
+		return InvalidEvent
+	}
+	if _, ok := errors.AsType[*source.ContentTypeError](err); ok {
+		return WrongAddress
+	}
+	return ""
+}
+
+// reasonFor is reasonOf, but where an answer 404 is not an API server's, it tells a missing resource from a wrong
+// address: an API server gives Go's plain answer for the groups that it does not have, and always has the core group.
+func reasonFor(err error, group string) Reason {
+	reason := reasonOf(err)
+	if reason == NotFound && (group == "" || foreignText(err) != "404 page not found") && foreign(err) {
+		return WrongAddress
+	}
+	return reason
+}
+
+// foreign tells whether err is an answer without the Status that an API server sends.
+func foreign(err error) bool {
+	return apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+}
+
+// foreignText is the text of such an answer.
+func foreignText(err error) string {
+	cause, _ := apierrors.StatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+	return strings.TrimSpace(cause.Message)
+}
+
+// fromServer tells whether err is the word of an API server.
+func fromServer(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && !foreign(err)
+}
+
+// unanswered tells whether a failure is one of the way to the server, so that nobody has answered.
+func unanswered(err error, reason Reason) bool {
+	switch reason {
+	case Refused, DNS, Network, Certificate, Credentials:
+		return true
+	case Timeout:
+		var status apierrors.APIStatus
+		return !errors.As(err, &status)
+	default:
+		return false
+	}
+}
+
+// isPanic tells whether err is a recovered panic.
+func isPanic(err error) bool {
+	_, ok := err.(*panicError)
+	return ok
 }
 
 func statusReason(err error, code int32) Reason {
@@ -120,8 +200,10 @@ func statusReason(err error, code int32) Reason {
 		return NotAcceptable
 	case apierrors.IsTooManyRequests(err):
 		return TooManyRequests
-	case apierrors.IsTimeout(err), apierrors.IsServerTimeout(err):
+	case apierrors.IsTimeout(err), apierrors.IsServerTimeout(err), code == http.StatusRequestTimeout:
 		return Timeout
+	case code == http.StatusMisdirectedRequest, code == http.StatusTooEarly:
+		return Server // another try, or another connection, may do
 	case code >= http.StatusBadRequest && code < http.StatusInternalServerError:
 		return BadRequest
 	default:
@@ -132,6 +214,9 @@ func statusReason(err error, code int32) Reason {
 func networkReason(err error) Reason {
 	if certificateError(err) != nil {
 		return Certificate
+	}
+	if credentialsError(err) != "" {
+		return Credentials
 	}
 	if _, ok := errors.AsType[*net.DNSError](err); ok {
 		return DNS
@@ -218,8 +303,40 @@ func innermost(err error) error {
 	return err
 }
 
-// notOffered tells whether a server turned a WatchList down because it does not know what that is.
-func notOffered(err error) bool {
-	return errors.Is(err, errors.ErrUnsupported) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) ||
-		apierrors.IsMethodNotSupported(err)
+// unknownHost tells whether the server's name does not exist, as opposed to a resolver that does not answer.
+func unknownHost(err error) bool {
+	e, ok := errors.AsType[*net.DNSError](err)
+	return ok && e.IsNotFound
+}
+
+// credentialsError returns what client-go says about credentials that it could not obtain, in one line; "" if it does
+// not. These errors have no types.
+func credentialsError(err error) string {
+	text := err.Error()
+	for _, mark := range []string{"getting credentials: ", "failed to read token file "} {
+		if i := strings.Index(text, mark); i >= 0 {
+			line, _, _ := strings.Cut(strings.TrimPrefix(text[i:], "getting credentials: "), "\n")
+			return line
+		}
+	}
+	return ""
+}
+
+// missingPlugin tells whether a credentials plugin is not installed.
+func missingPlugin(err error) bool {
+	text := credentialsError(err)
+	return strings.HasPrefix(text, "exec: executable ") && strings.HasSuffix(text, " not found")
+}
+
+// plainOnTLS tells whether a port that expects TLS was spoken to without.
+func plainOnTLS(err error) bool {
+	text := foreignText(err)
+	return strings.Contains(text, "HTTP request to an HTTPS server") || // net/http
+		strings.Contains(text, "plain HTTP request was sent to HTTPS port") || // nginx
+		strings.Contains(err.Error(), `malformed HTTP response "\x15\x03`) // a TLS alert
+}
+
+// anonymous tells whether the server took the request for one without credentials.
+func anonymous(err error) bool {
+	return strings.Contains(err.Error(), `User "system:anonymous"`)
 }

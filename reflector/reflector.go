@@ -3,6 +3,7 @@ package reflector
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"time"
@@ -18,42 +19,82 @@ var ErrStopped = errors.New("the reflector has stopped")
 // lists, a watch before a relist, a page before the whole list.
 const triesInPlace = 3
 
+// Phase is a state of the machine.
+type Phase uint8
+
+// The phases.
+const (
+	// Starting picks how to get the collection, and forgets a list that was left unfinished.
+	Starting Phase = iota
+	// WatchListing reads the current objects from the head of a watch.
+	WatchListing
+	// Listing reads the current objects page by page.
+	Listing
+	// Checking asks, before a watch is resumed after an outage, whether the server still has the history that the
+	// sink was brought from.
+	Checking
+	// Watching reads changes.
+	Watching
+	// BackingOff waits before the next request.
+	BackingOff
+	// Stopped is the end: the context has ended.
+	Stopped
+)
+
+var phaseNames = [...]string{
+	Starting: "starting", WatchListing: "watch-listing", Listing: "listing", Checking: "checking", Watching: "watching",
+	BackingOff: "backing off", Stopped: "stopped",
+}
+
+// String returns the phase in lower case, as it stands in messages.
+func (p Phase) String() string {
+	if int(p) < len(phaseNames) {
+		return phaseNames[p]
+	}
+	return fmt.Sprintf("Phase(%d)", uint8(p))
+}
+
 // Reflector keeps its sink equal to one collection.
 //
 // Run and Step belong to one goroutine. Status may be called from any. The fields below are the machine's state;
 // what other goroutines may see of it is copied to status.
 type Reflector[T object.Object] struct {
-	opts    Options[T]                 // complete
-	known   source.Known[T]            // Sink.Known
-	drop    func(source.Event[T]) bool // unusable; kept because making it allocates
-	log     *slog.Logger
-	rand    *rand.Rand
-	backoff backoff
-	status  counters
+	opts   Options[T] // complete
+	log    *slog.Logger
+	status counters
+	retry  retry   // how long to wait before a request
+	spoken journal // what was logged, and when
 
 	phase Phase
 	// resume makes Starting go on from last.
 	resume bool
-	// BackingOff ends at until, and leads to next.
-	next  Phase
-	until time.Time
+	pause  pause
 
-	// last is the newest version seen; it never goes back. Where versions cannot be compared, the last one seen.
+	// last is the newest version seen. It goes back only when the server's history was rewritten. Where versions
+	// cannot be compared, it is the last one seen.
 	last string
 	// mostRecent makes the next list ask for the most recent state because the server cannot tell whether it
 	// has last. It holds until a list succeeds.
 	mostRecent bool
-	// noWatchListUntil is when WatchList gets another chance after it was found missing.
-	noWatchListUntil time.Time
-	// unfinished counts WatchList streams in a row that ended before they were complete, stuck counts watches in
-	// a row that failed without bringing anything new.
-	unfinished, stuck int
-	// invalidLogged is when an invalid event was last logged.
-	invalidLogged time.Time
+	history    history
+	method     method
 
-	list   list[T]      // what is gathered while WatchListing or Listing
-	stream *watching[T] // open while WatchListing or Watching; nil if it is still to be opened
-	buf    []source.Event[T]
+	// stuck counts the watches in a row that were refused or failed without bringing anything new.
+	stuck int
+	// expired is set once last has expired, until there is progress.
+	expired bool
+
+	skipped skipped[T]
+	list    list[T]      // what is gathered while WatchListing or Listing
+	stream  *watching[T] // open while WatchListing or Watching; nil if it is still to be opened
+	buf     []source.Event[T]
+}
+
+// pause is what BackingOff waits for.
+type pause struct {
+	until time.Time
+	next  Phase  // the phase that follows
+	after Reason // what made it necessary; empty if nothing has failed
 }
 
 // New returns a reflector that has not begun. The error says which option is wrong.
@@ -62,31 +103,46 @@ func New[T object.Object](opts Options[T]) (*Reflector[T], error) {
 	if err != nil {
 		return nil, err
 	}
-	random := rand.New(rand.NewPCG(opts.Seed, 0))
 	r := &Reflector[T]{
-		opts: opts, known: opts.Sink.Known, log: opts.Logger.With("resource", opts.Name), rand: random,
-		backoff: backoff{Backoff: opts.Backoff, rand: random},
-		last:    opts.ResourceVersion, resume: opts.ResourceVersion != "",
+		opts: opts, log: opts.Logger.With("resource", opts.Name),
+		retry: newRetry(opts.Backoff, rand.New(rand.NewPCG(opts.Seed, 0))),
+		last:  opts.ResourceVersion, resume: opts.ResourceVersion != "",
 	}
-	r.drop = r.unusable
+	r.status.epoch = time.Now()
 	r.status.paged.Store(opts.DisableWatchList)
 	r.status.version.store(r.last)
 	return r, nil
 }
 
-// Run reflects until ctx ends, and returns the cause of that. No failure of the server or the network ends it.
-// When it returns, nothing that it started is left.
+// Run reflects until ctx ends, and returns the cause of that. Neither a failure of the server or the network ends it, nor
+// a panic in what it calls, which is reported as an Error and followed by a relist. When it returns, nothing that it
+// started is left.
 func (r *Reflector[T]) Run(ctx context.Context) error {
-	defer r.stop() // for the panics of a sink
+	defer r.stop()
 	for {
-		if err := r.Step(ctx); err != nil {
+		if err := r.guardedStep(ctx); err != nil {
 			return err
 		}
 	}
 }
 
+// guardedStep is Step, but a panic in it is a failure.
+func (r *Reflector[T]) guardedStep(ctx context.Context) error {
+	defer func() {
+		if reason := recover(); reason != nil {
+			r.status.panics.Add(1)
+			r.closeStream()
+			r.list.restart()
+			r.release()
+			r.fail(newPanicError(reason), Starting)
+		}
+	}()
+	return r.Step(ctx)
+}
+
 // Step does the work of the current phase, which is at most one request, one read or one wait, and picks the
-// next phase. It returns nil until ctx ends, then the cause of that. All steps need the same ctx.
+// next phase. It returns nil until ctx ends, then the cause of that. All steps need the same ctx. A panic of the sink comes
+// out of it.
 func (r *Reflector[T]) Step(ctx context.Context) error {
 	if r.phase != Stopped && ctx.Err() != nil {
 		r.stop()
@@ -99,6 +155,8 @@ func (r *Reflector[T]) Step(ctx context.Context) error {
 		r.watchList(ctx)
 	case Listing:
 		r.listPage(ctx)
+	case Checking:
+		r.check(ctx)
 	case Watching:
 		r.watch(ctx)
 	case BackingOff:
@@ -111,14 +169,20 @@ func (r *Reflector[T]) Step(ctx context.Context) error {
 
 // start picks how to get the collection.
 func (r *Reflector[T]) start() {
-	paged := r.opts.DisableWatchList || time.Now().Before(r.noWatchListUntil)
+	if r.status.lists.Load() > 0 && !r.method.tryLists {
+		if wait := r.retry.relists.take(time.Now()); wait > 0 {
+			r.backOff(wait, Starting, "")
+			return
+		}
+	}
+	paged := r.opts.DisableWatchList || r.method.paged(time.Now())
 	r.status.paged.Store(paged)
 	r.list.restart()
 	r.status.gathered.Store(0)
 	switch {
 	case r.resume:
 		r.resume = false
-		r.enter(Watching)
+		r.enter(Checking)
 	case paged:
 		r.enter(Listing)
 	default:
@@ -135,54 +199,65 @@ func (r *Reflector[T]) enter(p Phase) {
 func (r *Reflector[T]) stop() {
 	r.closeStream()
 	r.list = list[T]{}
+	r.status.asked.clear()
 	r.enter(Stopped)
 }
 
-// pause makes the machine go on with next at the given time.
-func (r *Reflector[T]) pause(until time.Time, next Phase) {
-	r.next, r.until = next, until
-	r.status.retry.store(until)
+// backOff makes the machine go on with next after a wait.
+func (r *Reflector[T]) backOff(wait time.Duration, next Phase, after Reason) {
+	r.pause = pause{until: time.Now().Add(wait), next: next, after: after}
+	r.status.set(&r.status.retryAt, r.pause.until)
 	r.enter(BackingOff)
 }
 
+// waitOut waits for the end of the pause, or for a peer that has found out that there is no need to wait any longer.
 func (r *Reflector[T]) waitOut(ctx context.Context) {
-	timer := time.NewTimer(time.Until(r.until))
+	timer := time.NewTimer(time.Until(r.pause.until))
 	defer timer.Stop()
+	peers := r.opts.Peers.await(r.opts.Resource, r.retry.awaits(r.pause.after))
+	defer peers.leave()
 	select {
 	case <-timer.C:
-		r.status.retry.clear()
-		r.enter(r.next)
+		r.retry.waited(r.pause.after)
+		r.status.retryAt.clear()
+		r.enter(r.pause.next)
+	case spread := <-peers.wake:
+		r.retry.woken(r.pause.after)
+		r.backOff(r.retry.spread(spread), r.pause.next, "")
 	case <-ctx.Done():
 	}
 }
 
-// fail reports a failure of the current phase, and makes the machine go on with next after a wait.
-func (r *Reflector[T]) fail(err error, next Phase) {
+// admitted tells whether a request may be sent now. If not, there is a wait until it may.
+func (r *Reflector[T]) admitted() bool {
 	now := time.Now()
-	r.status.errors.Add(1)
-	e := r.newError(err, int(r.status.failures.Add(1)), now)
-	e.RetryAt = now.Add(r.backoff.next(now, retryAfter(err)))
-	r.status.lastError.Store(e)
-	r.log.Warn(e.Error(), "phase", e.Phase, "attempt", e.Attempt, "retry_in", e.RetryAt.Sub(now))
-	r.opts.OnError(e)
-	r.pause(e.RetryAt, next)
+	if wait := r.retry.requests.take(now); wait > 0 {
+		r.backOff(wait, r.phase, "")
+		return false
+	}
+	r.retry.seen = r.opts.Peers.soFar()
+	r.status.set(&r.status.asked, now)
+	return true
 }
 
-func (r *Reflector[T]) newError(err error, attempt int, now time.Time) *Error {
-	return &Error{
-		Name: r.opts.Name, Resource: r.opts.Resource, Phase: r.phase, Reason: reasonOf(err), Err: err,
-		Attempt: attempt, When: now,
+// answered notes that the server has answered a request, with an error if err is not nil.
+func (r *Reflector[T]) answered(err error) {
+	r.status.asked.clear()
+	switch {
+	case err == nil:
+		r.heard()
+		r.opts.Peers.served(r.opts.Resource, r.status.failures.Load() > 0)
+	case fromServer(err):
+		r.status.reached.Store(true)
+		r.opts.Peers.answered()
 	}
 }
 
 // heard notes that the server is there.
-func (r *Reflector[T]) heard() { r.status.contact.store(time.Now()) }
-
-// succeeded notes that things go well.
-func (r *Reflector[T]) succeeded() {
-	r.stuck = 0
-	if r.status.failures.Load() != 0 {
-		r.status.failures.Store(0)
+func (r *Reflector[T]) heard() {
+	r.status.set(&r.status.contact, time.Now())
+	if !r.status.reached.Load() {
+		r.status.reached.Store(true)
 	}
 }
 
@@ -193,4 +268,10 @@ func (r *Reflector[T]) advance(version string) {
 	}
 	r.last = object.MaxResourceVersion(r.last, version)
 	r.status.version.store(r.last)
+}
+
+// progressed forgets what has failed: something new has come, or a watch has lived.
+func (r *Reflector[T]) progressed() {
+	r.stuck, r.expired, r.list.furthest = 0, false, 0
+	r.retry.progressed()
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/reflector"
 	"github.com/tidings/tidings/source"
 )
@@ -25,10 +27,12 @@ type (
 	events = []event
 )
 
-// obj reads "name@version".
+// obj reads "name@version" or "name@version/generation".
 func obj(s string) thing {
-	name, version, _ := strings.Cut(s, "@")
-	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: version}}
+	name, rest, _ := strings.Cut(s, "@")
+	version, generation, _ := strings.Cut(rest, "/")
+	n, _ := strconv.ParseInt(generation, 10, 64) // none is 0
+	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: version, Generation: n}}
 }
 
 func ev(t source.EventType, s string) event {
@@ -46,6 +50,16 @@ func initialEnd(version string) event {
 	return event{Type: source.Bookmark, ResourceVersion: version, InitialEventsEnd: true}
 }
 
+// invalid is an event of an object that cannot be decoded.
+func invalid(t source.EventType, s string) event {
+	return event{Type: source.Invalid, Err: undecodable(t, s)}
+}
+
+func undecodable(t source.EventType, s string) *source.ObjectError {
+	o := obj(s)
+	return &source.ObjectError{Key: object.KeyOf(o), ResourceVersion: o.ResourceVersion, Event: t, Err: errors.New("not a thing")}
+}
+
 // read is one answer of a stream: events, an error, or both, after some time.
 type read struct {
 	after  time.Duration
@@ -56,7 +70,7 @@ type read struct {
 // answer is what a script gives to one request. For a list, each item comes after pause.
 type answer struct {
 	err   error
-	items []string
+	items []string // those that begin with "!" cannot be decoded
 	pause time.Duration
 	list  source.ListResult
 	reads []read
@@ -76,10 +90,12 @@ func end(err error) read          { return read{err: err} }
 type script struct {
 	answers []answer
 	start   time.Time
+	held    map[object.Key]thing
 
-	mu    sync.Mutex
-	lines []string
-	errs  []*reflector.Error
+	mu     sync.Mutex
+	lines  []string
+	reused []string // which requests might reuse objects
+	errs   []*reflector.Error
 }
 
 func (s *script) note(format string, args ...any) {
@@ -87,6 +103,13 @@ func (s *script) note(format string, args ...any) {
 	defer s.mu.Unlock()
 	at := time.Since(s.start).Round(time.Millisecond)
 	s.lines = append(s.lines, fmt.Sprintf("%v ", at)+fmt.Sprintf(format, args...))
+}
+
+func orEmpty(held map[object.Key]thing) map[object.Key]thing {
+	if held == nil {
+		return map[object.Key]thing{}
+	}
+	return held
 }
 
 func (s *script) next() answer {
@@ -99,11 +122,16 @@ func (s *script) next() answer {
 }
 
 func (s *script) List(ctx context.Context, opts source.ListOptions[thing], each func(thing) error) (source.ListResult, error) {
+	s.reused = append(s.reused, fmt.Sprintf("list:%t", opts.Previous != nil))
 	s.note("list %q %s limit=%d token=%q", opts.ResourceVersion, opts.ResourceVersionMatch, opts.Limit, opts.Continue)
 	a := s.next()
 	for _, item := range a.items {
 		if err := sleep(ctx, a.pause); err != nil {
 			return source.ListResult{}, err
+		}
+		if bad, ok := strings.CutPrefix(item, "!"); ok {
+			opts.Skip(undecodable(0, bad))
+			continue
 		}
 		if err := each(obj(item)); err != nil {
 			return source.ListResult{}, err
@@ -121,35 +149,49 @@ func (s *script) Watch(ctx context.Context, opts source.WatchOptions[thing]) (so
 	if opts.SendInitialEvents {
 		kind = "watchlist"
 	}
+	s.reused = append(s.reused, fmt.Sprintf("watch:%t", opts.Previous != nil))
 	s.note("%s %q", kind, opts.ResourceVersion)
 	a := s.next()
 	if a.err != nil {
 		return nil, a.err
 	}
+	s.held = orEmpty(s.held)
 	return &scriptStream{ctx: ctx, reads: a.reads}, nil
 }
 
-func (s *script) Known(_, _, _, _ []byte) (thing, bool) { return nil, false }
-
-func (s *script) Replace(items []thing, version string) {
+// A script is a sink that holds what it was told last.
+func (s *script) Replace(objects object.Collection[thing], version string) {
 	var names []string
-	for _, o := range items {
-		names = append(names, o.Name+"@"+o.ResourceVersion)
+	s.held = map[object.Key]thing{}
+	for key, o := range objects.All() {
+		s.held[key] = o
+		names = append(names, key.Name+"@"+o.ResourceVersion)
 	}
 	slices.Sort(names)
 	s.note("replace %v @%s", names, version)
 }
 
-func (s *script) Events(batch events) {
+func (s *script) previous(key object.Key) (thing, bool) {
+	o, ok := s.held[key]
+	return o, ok
+}
+
+func (s *script) Add(deltas []object.Delta[thing], version string) {
 	var parts []string
-	for _, e := range batch {
-		if e.Type == source.Bookmark {
-			parts = append(parts, "BOOKMARK@"+e.ResourceVersion)
-			continue
+	for _, d := range deltas {
+		if s.held[d.Key] = d.Object; d.Type == object.Deleted {
+			delete(s.held, d.Key)
 		}
-		parts = append(parts, fmt.Sprintf("%v %s@%s", e.Type, e.Object.Name, e.Object.ResourceVersion))
+		part := fmt.Sprintf("%v %s@%s", d.Type, d.Object.Name, d.Object.ResourceVersion)
+		if d.FinalStateUnknown {
+			part += " unknown"
+		}
+		parts = append(parts, part)
 	}
-	s.note("events %s", strings.Join(parts, ", "))
+	if len(parts) == 0 {
+		parts = []string{"nothing"}
+	}
+	s.note("add %s @%s", strings.Join(parts, ", "), version)
 }
 
 func (s *script) onError(e *reflector.Error) {
@@ -194,33 +236,37 @@ func sleep(ctx context.Context, d time.Duration) error {
 func play(t *testing.T, s *script, opts reflector.Options[thing], duration time.Duration) reflector.Status {
 	t.Helper()
 	var status reflector.Status
-	synctest.Test(t, func(t *testing.T) {
-		s.start = time.Now()
-		opts.Source, opts.Sink, opts.OnError = s, s, s.onError
-		opts.Resource = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "things"}
-		if opts.Backoff == (reflector.Backoff{}) {
-			opts.Backoff.Jitter = -1
-		}
-		r, err := reflector.New(opts)
-		if err != nil {
-			t.Fatal(err)
-		}
-		cause := errors.New("enough")
-		ctx, cancel := context.WithCancelCause(t.Context())
-		time.AfterFunc(duration, func() {
-			status = r.Status()
-			cancel(cause)
-		})
-		if err := r.Run(ctx); err != cause {
-			t.Errorf("Run returned %v, want the cause", err)
-		}
-		if err := r.Step(ctx); !errors.Is(err, reflector.ErrStopped) {
-			t.Errorf("Step after the end returned %v", err)
-		}
-		if got := r.Status().Phase; got != reflector.Stopped {
-			t.Errorf("phase after the end: %v", got)
-		}
+	synctest.Test(t, func(t *testing.T) { status = playInBubble(t, s, opts, duration) })
+	return status
+}
+
+func playInBubble(t *testing.T, s *script, opts reflector.Options[thing], duration time.Duration) (status reflector.Status) {
+	t.Helper()
+	s.start = time.Now()
+	opts.Source, opts.Sink, opts.Previous, opts.OnError = s, s, s.previous, s.onError
+	opts.Resource = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "things"}
+	if opts.Backoff == (reflector.Backoff{}) {
+		opts.Backoff.Jitter = -1
+	}
+	r, err := reflector.New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cause := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	time.AfterFunc(duration, func() {
+		status = r.Status()
+		cancel(cause)
 	})
+	if err := r.Run(ctx); err != cause {
+		t.Errorf("Run returned %v, want the cause", err)
+	}
+	if err := r.Step(ctx); !errors.Is(err, reflector.ErrStopped) {
+		t.Errorf("Step after the end returned %v", err)
+	}
+	if got := r.Status().Phase; got != reflector.Stopped {
+		t.Errorf("phase after the end: %v", got)
+	}
 	return status
 }
 

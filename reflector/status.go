@@ -7,7 +7,8 @@ import (
 )
 
 // Status is what a reflector is doing at one moment. The counts only grow. The fields are read one after the other,
-// so they need not be of exactly the same moment.
+// so they need not be of exactly the same moment. Times carry a monotonic clock reading: changes of the wall clock do not
+// affect how long ago they were.
 type Status struct {
 	Phase Phase
 	// WatchList tells that the collection is got by WatchList, not by paged lists.
@@ -17,21 +18,32 @@ type Status struct {
 	// Gathered is the number of objects that the running list has brought so far, or that the last one had.
 	Gathered int
 
-	// Lists counts collections handed to the sink, Relists those of them that followed an earlier one.
-	Lists, Relists uint64
+	// Lists counts collections handed to the sink, Relists those of them that followed an earlier one. Rewrites counts how
+	// often the server's history was found to be rewritten; it is increased before the sink gets the collection.
+	Lists, Relists, Rewrites uint64
 	// Watches counts the watches that the server has opened.
 	Watches uint64
-	// Events counts the changes handed to the sink, Bookmarks the bookmarks, Invalid the events that could
+	// Events counts the changes handed to the sink, Bookmarks the bookmarks, Invalid the events and items that could
 	// not be understood.
 	Events, Bookmarks, Invalid uint64
+	// Panics counts the panics that were recovered in what the reflector calls.
+	Panics uint64
 	// Errors counts failed requests and streams, Failures those since it last went well.
 	Errors   uint64
 	Failures int
-	// LastError is the last of them, or nil; it stays when things go well again.
+	// Problem is what is wrong now: the last failure, until a request of the same kind succeeds; nil when all is well.
+	Problem *Error
+	// LastError is the last failure, or nil; it stays when things go well again.
 	LastError *Error
+	// Skipped names the first of the objects, by key, whose present state could not be decoded, and SkippedTotal counts
+	// all of them. The sink holds their last known states.
+	Skipped      []Skipped
+	SkippedTotal int
 
-	// LastContact is when the server was last heard of: an answer, an event, a bookmark or a clean close.
+	// LastContact is when the server was last heard of: an answer that is no error, an event, a bookmark or a clean close.
 	LastContact time.Time
+	// AskedAt is when the request was sent that the server has not answered; zero if there is none.
+	AskedAt time.Time
 	// SyncedSince is when the sink first held a whole collection; zero before.
 	SyncedSince time.Time
 	// NextRetry is when the machine goes on; zero unless it is backing off.
@@ -41,43 +53,66 @@ type Status struct {
 // Status tells what the reflector is doing. It may be called from any goroutine and takes no lock.
 func (r *Reflector[T]) Status() Status {
 	s := &r.status
-	return Status{
+	st := Status{
 		Phase: Phase(s.phase.Load()), WatchList: !s.paged.Load(), ResourceVersion: s.version.load(), Gathered: int(s.gathered.Load()),
-		Lists: s.lists.Load(), Relists: s.relists.Load(), Watches: s.watches.Load(),
-		Events: s.events.Load(), Bookmarks: s.bookmarks.Load(), Invalid: s.invalid.Load(),
-		Errors: s.errors.Load(), Failures: int(s.failures.Load()), LastError: s.lastError.Load(),
-		LastContact: s.contact.load(), SyncedSince: s.synced.load(), NextRetry: s.retry.load(),
+		Lists: s.lists.Load(), Relists: s.relists.Load(), Rewrites: s.rewrites.Load(), Watches: s.watches.Load(),
+		Events: s.events.Load(), Bookmarks: s.bookmarks.Load(), Invalid: s.invalid.Load(), Panics: s.panics.Load(),
+		Errors: s.errors.Load(), Failures: int(s.failures.Load()), Problem: s.problem.Load(), LastError: s.lastError.Load(),
+		LastContact: s.get(&s.contact), AskedAt: s.get(&s.asked), SyncedSince: s.get(&s.synced), NextRetry: s.get(&s.retryAt),
 	}
+	if skipped := s.skipped.Load(); skipped != nil {
+		st.Skipped, st.SkippedTotal = skipped.named, skipped.total
+	}
+	if at := s.get(&s.proves); !at.IsZero() && !time.Now().Before(at) {
+		st.Problem, st.Failures = nil, 0
+	}
+	return st
 }
 
 // counters is the state behind Status. Only the reflector's goroutine writes to it.
 type counters struct {
+	epoch time.Time // moments count from here
+
 	phase                      atomic.Uint32
 	paged                      atomic.Bool
 	version                    version
 	gathered                   atomic.Int64
-	lists, relists, watches    atomic.Uint64
+	lists, relists, rewrites   atomic.Uint64
+	watches                    atomic.Uint64
 	events, bookmarks, invalid atomic.Uint64
-	errors                     atomic.Uint64
+	panics, errors             atomic.Uint64
 	failures                   atomic.Int64
-	lastError                  atomic.Pointer[Error]
-	contact, synced, retry     moment
+	problem, lastError         atomic.Pointer[Error]
+	skipped                    atomic.Pointer[skippedStatus]
+	reached                    atomic.Bool // an API server has answered once
+
+	contact, asked, synced, retryAt moment
+	// proves is when the open watch will have shown that it works, where those before it did not.
+	proves moment
 }
 
-// moment is a time.Time that can be stored without allocating. 0 is the zero time.
+type skippedStatus struct {
+	named []Skipped
+	total int
+}
+
+// moment is a time that can be stored without allocating: the nanoseconds after the epoch by the monotonic clock, and one
+// more. 0 is the zero time.
 type moment struct{ nanos atomic.Int64 }
 
-func (m *moment) store(t time.Time) { m.nanos.Store(t.UnixNano()) }
+func (c *counters) set(m *moment, t time.Time) { m.nanos.Store(int64(t.Sub(c.epoch)) + 1) }
 
-func (m *moment) clear() { m.nanos.Store(0) }
-
-func (m *moment) load() time.Time {
+func (c *counters) get(m *moment) time.Time {
 	nanos := m.nanos.Load()
 	if nanos == 0 {
 		return time.Time{}
 	}
-	return time.Unix(0, nanos)
+	return c.epoch.Add(time.Duration(nanos - 1))
 }
+
+func (m *moment) clear() { m.nanos.Store(0) }
+
+func (m *moment) isSet() bool { return m.nanos.Load() != 0 }
 
 // version is a resource version that can be stored without allocating as long as it is a number, which those
 // of nearly all servers are.

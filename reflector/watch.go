@@ -4,77 +4,90 @@ import (
 	"context"
 	"errors"
 	"io"
-	"slices"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/source"
 )
 
 const (
-	// shortWatch is the life under which a watch that ended cleanly is not followed by another at once.
+	// shortWatch is the life after which a watch counts as one that works, and its end as a matter of course.
 	shortWatch = time.Second
-	// watchListAgain is how long a server without WatchList is left in peace. Relists are rare, so asking again
-	// costs next to nothing, and an upgraded server is found out.
-	watchListAgain = time.Hour
-	// invalidLogEvery is how often invalid events are logged.
-	invalidLogEvery = 10 * time.Second
+	// triesBehind is how often in a row a server may say that it has not come as far as the watch's version, before it
+	// is asked for its most recent state. It has usually waited for the version, so this takes seconds.
+	triesBehind = 2
 )
 
-var (
-	errShortWatch  = errors.New("the server closed the watch within a second and without anything new")
-	errUnfinished  = errors.New("the server closed the watch before it had sent all current objects")
-	errUnversioned = errors.New("the server ended the current objects without saying which resource version they are at")
-)
+var errShortWatch = errors.New("the server closed the watch within a second and without anything new")
 
 // watching is an open watch.
 type watching[T object.Object] struct {
 	source.Stream[T]
 	*guard
 	opened  time.Time     // when it was asked for: some proxies answer only with the first event
+	since   time.Time     // when changes could be expected: opened, or the end of the initial events
 	timeout time.Duration // that the server was asked for
 	// synthetic is set while all events may be a picture of the current state, in no order: a watch that began
 	// at no particular version. Their versions say nothing about how far the watch has come.
 	synthetic bool
 	// news is set once the watch has brought the sink to a newer version.
 	news bool
+	// gatherBy is when the initial events have to be complete. live is set once there was something else.
+	gatherBy time.Time
+	live     bool
 }
+
+// proven tells whether the watch works: it has brought something new, or has lived.
+func (w *watching[T]) proven(now time.Time) bool { return w.news || now.Sub(w.since) >= shortWatch }
 
 // openStream asks for a watch that starts at last, or for a WatchList.
 func (r *Reflector[T]) openStream(ctx context.Context, opts source.WatchOptions[T]) error {
-	low := r.opts.WatchTimeout
-	opts.Timeout = low + time.Duration(r.rand.Float64()*float64(low))
-	patience := opts.Timeout + r.opts.StallTimeout
-	if opts.SendInitialEvents {
-		patience = r.opts.StallTimeout
-	}
-	w := &watching[T]{guard: newGuard(ctx, patience), opened: time.Now(), timeout: opts.Timeout}
+	now, low := time.Now(), r.opts.WatchTimeout
+	opts.Timeout = low + time.Duration(r.retry.rand.Float64()*float64(low))
+	opts.Previous, opts.NoSharing = r.previous(), r.opts.NoSharing
+	w := &watching[T]{guard: newGuard(ctx, r.opts.StallTimeout), opened: now, since: now, timeout: opts.Timeout}
+	w.gatherBy = now.Add(longestInitialEvents * r.opts.StallTimeout)
 	w.synthetic = !opts.SendInitialEvents && unset(opts.ResourceVersion)
 	var err error
-	if w.Stream, err = r.opts.Source.Watch(w.ctx, opts); err != nil {
+	if w.Stream, err = r.callWatch(w.ctx, opts); err != nil {
 		err = w.explain(err)
 		w.guard.stop()
+		r.answered(err)
 		return err
 	}
 	r.stream = w
+	r.answered(nil)
 	r.status.watches.Add(1)
-	r.heard()
+	if !opts.SendInitialEvents {
+		w.extend(r.patience(opts.Timeout + r.opts.StallTimeout))
+	}
 	return nil
+}
+
+// callWatch is Source.Watch, but a panic in it is an error.
+func (r *Reflector[T]) callWatch(ctx context.Context, opts source.WatchOptions[T]) (stream source.Stream[T], err error) {
+	defer r.status.caught(&err)
+	return r.opts.Source.Watch(ctx, opts)
 }
 
 // closeStream closes the stream, if there is one.
 func (r *Reflector[T]) closeStream() {
-	if r.stream == nil {
+	w := r.stream
+	if w == nil {
 		return
 	}
-	r.stream.guard.stop()
-	r.stream.Close() // what it says of a stream that is given up anyway helps nobody
 	r.stream = nil
+	r.status.proves.clear()
+	w.guard.stop()
+	defer r.status.contain()
+	w.Close() // what it says of a stream that is given up anyway helps nobody
 }
 
-// read waits for the next events. They are valid until release.
-func (r *Reflector[T]) read() ([]source.Event[T], error) {
-	var err error
+// read waits for the next events. They are valid until release. A panic in the source is an error.
+func (r *Reflector[T]) read() (batch []source.Event[T], err error) {
+	defer r.status.caught(&err)
 	r.buf, err = r.stream.Next(r.buf[:0])
 	if err != nil {
 		err = r.stream.explain(err)
@@ -88,19 +101,31 @@ func (r *Reflector[T]) release() { clear(r.buf) }
 // watch opens a watch, or hands what it brings to the sink.
 func (r *Reflector[T]) watch(ctx context.Context) {
 	if r.stream == nil {
-		err := r.openStream(ctx, source.WatchOptions[T]{ResourceVersion: r.last})
-		if err != nil {
-			r.watchEnded(ctx, err)
-			return
-		}
-		r.synced()
+		r.openWatch(ctx)
 		return
 	}
 	batch, err := r.read()
 	r.deliver(batch)
 	r.release()
-	if err != nil {
+	if err != nil && r.phase == Watching {
 		r.watchEnded(ctx, err)
+	}
+}
+
+func (r *Reflector[T]) openWatch(ctx context.Context) {
+	if !r.admitted() {
+		return
+	}
+	if err := r.openStream(ctx, source.WatchOptions[T]{ResourceVersion: r.last}); err != nil {
+		r.watchEnded(ctx, err)
+		return
+	}
+	r.synced()
+	switch {
+	case r.stuck == 0:
+		r.well()
+	case r.skipped.relistAt.IsZero(): // watches have failed after they were opened
+		r.status.set(&r.status.proves, r.stream.opened.Add(shortWatch))
 	}
 }
 
@@ -110,181 +135,138 @@ func (r *Reflector[T]) deliver(batch []source.Event[T]) {
 		return
 	}
 	r.heard()
-	batch = slices.DeleteFunc(batch, r.drop)
-	if len(batch) == 0 {
-		return
-	}
-	version, bookmarks := r.last, 0
+	b := changes[T]{version: r.last}
 	for i := range batch {
-		ev := &batch[i]
-		if ev.Type == source.Bookmark {
-			bookmarks++
-		}
-		r.stream.synthetic = r.stream.synthetic && ev.Type == source.Added
-		if !r.stream.synthetic {
-			version = object.MaxResourceVersion(version, ev.ResourceVersion)
-		}
+		r.translate(&b, &batch[i], len(batch)-i)
 	}
-	r.opts.Sink.Events(batch)
-	r.status.events.Add(uint64(len(batch) - bookmarks))
-	r.status.bookmarks.Add(uint64(bookmarks))
-	if version != r.last {
-		r.advance(version)
+	if len(b.deltas) > 0 || b.bookmarks > 0 {
+		r.opts.Sink.Add(b.deltas, b.version)
+	}
+	r.status.events.Add(uint64(len(b.deltas)))
+	r.status.bookmarks.Add(uint64(b.bookmarks))
+	r.publishSkipped()
+	if b.version != r.last {
+		r.advance(b.version)
 		r.stream.news = true
-		r.succeeded()
+		r.progressed()
+		r.well()
+	}
+	if b.lost {
+		r.lostEvents(true)
 	}
 }
 
-// unusable tells whether the sink is spared an event, and reports it then.
-func (r *Reflector[T]) unusable(ev source.Event[T]) bool {
-	if ev.Type >= source.Added && ev.Type <= source.Bookmark {
-		return false
+// changes is a batch as the sink gets it.
+type changes[T object.Object] struct {
+	deltas    []object.Delta[T]
+	version   string
+	bookmarks int
+	lost      bool // there was an event that could be of any object
+}
+
+// translate adds an event to a batch; left is how many are still to come, with this one.
+func (r *Reflector[T]) translate(b *changes[T], ev *source.Event[T], left int) {
+	switch ev.Type {
+	case source.Added:
+		r.change(b, object.Added, ev.Object, left)
+	case source.Modified:
+		r.change(b, object.Updated, ev.Object, left)
+	case source.Deleted:
+		r.change(b, object.Deleted, ev.Object, left)
+	case source.Bookmark:
+		b.bookmarks++
+	default:
+		r.skipEvent(b, *ev, left)
+		return // its version is no better known than its object
 	}
-	now := time.Now()
-	err := invalidEventError{ev.Err}
-	e := r.newError(err, 0, now)
-	r.status.invalid.Add(1)
-	if now.Sub(r.invalidLogged) >= invalidLogEvery {
-		r.invalidLogged = now
-		r.log.Warn(e.Error(), "invalid_so_far", r.status.invalid.Load())
+	w := r.stream
+	if w.synthetic = w.synthetic && ev.Type == source.Added; !w.synthetic {
+		b.version = object.MaxResourceVersion(b.version, ev.ResourceVersion)
 	}
-	r.opts.OnError(e)
-	return true
+}
+
+// change adds a delta to a batch. The first one makes room for all that are still to come.
+func (r *Reflector[T]) change(b *changes[T], t object.DeltaType, obj T, left int) {
+	key := object.KeyOf(obj)
+	r.skipped.clear(key)
+	b.add(object.Delta[T]{Key: key, Object: obj, Type: t}, left)
+}
+
+func (b *changes[T]) add(d object.Delta[T], left int) {
+	if b.deltas == nil {
+		b.deltas = make([]object.Delta[T], 0, left)
+	}
+	b.deltas = append(b.deltas, d)
 }
 
 // watchEnded picks what follows a watch that could not be opened, or has ended.
 func (r *Reflector[T]) watchEnded(ctx context.Context, err error) {
 	w := r.stream
 	r.closeStream()
+	if ctx.Err() != nil {
+		return
+	}
+	now := time.Now()
+	proven, silent := w != nil && w.proven(now), now.Sub(r.status.get(&r.status.contact)) >= checkAfter
+	if proven {
+		r.progressed()
+		r.well()
+	}
 	switch {
-	case ctx.Err() != nil:
-	case w != nil && errors.Is(err, io.EOF):
+	case w != nil && r.relistDue():
+		r.backOff(r.retry.spread(shortSpread), Starting, "")
+	case w != nil && errors.Is(err, io.EOF) && proven:
 		r.heard()
-		r.watchClosed(w.opened, w.news)
-	default:
-		r.watchFailed(err)
-	}
-}
-
-// watchClosed follows a watch that the server ended cleanly, as it does with every watch now and then. The next
-// one is asked for at once; but so that no server can keep us asking, a second lies between two of them.
-func (r *Reflector[T]) watchClosed(opened time.Time, news bool) {
-	switch {
-	case time.Since(opened) >= shortWatch:
-		r.succeeded()
-	case news:
-		r.pause(opened.Add(shortWatch), Watching)
-	default:
-		r.watchFailed(errShortWatch)
-	}
-}
-
-// watchFailed picks between the same watch again, as long as its version is good, and a relist.
-func (r *Reflector[T]) watchFailed(err error) {
-	next := Watching
-	switch reason := reasonOf(err); reason {
-	case Expired, NotFound:
-		next = Starting // and the relist is not older than last, even where the resource was gone meanwhile
-	case BadRequest:
-		r.mostRecent = true // the version itself is what the server does not like
-		next = Starting
-	case Server, Protocol, Closed, Behind:
-		if r.stuck++; r.stuck >= triesInPlace {
-			r.stuck = 0
-			r.mostRecent = r.mostRecent || reason == Behind
-			next = Starting
+		next := Watching
+		if silent {
+			next = Checking
 		}
+		r.backOff(r.retry.spread(shortSpread), next, "")
+	case w != nil && errors.Is(err, io.EOF):
+		r.watchFailed(errShortWatch, false, false)
+	default:
+		r.watchFailed(err, w == nil || silent, proven)
+	}
+}
+
+// watchFailed picks between the same watch again, as long as its version is good, and a relist. What follows a watch
+// that was proven, or the first word that its version has expired, follows at once. After an outage, or a long silence,
+// the server is checked before.
+func (r *Reflector[T]) watchFailed(err error, outage, proven bool) {
+	reason := reasonOf(err)
+	next := r.afterWatch(err, reason)
+	atOnce := proven && reason != TooManyRequests && !isPanic(err) || reason == Expired && !r.expired
+	r.expired = r.expired || reason == Expired
+	if next == Watching && (reason == Behind || outage && (reason.transient() || reason == Unauthorized)) {
+		next = Checking
+	}
+	if atOnce {
+		r.failAtOnce(err, next)
+		return
 	}
 	r.fail(err, next)
 }
 
-// watchList opens a watch that begins with the current objects, or gathers these.
-func (r *Reflector[T]) watchList(ctx context.Context) {
-	if r.stream == nil {
-		opts := source.WatchOptions[T]{SendInitialEvents: true, Known: r.known}
-		if r.knowsVersion() {
-			opts.ResourceVersion = r.last
-		}
-		if err := r.openStream(ctx, opts); err != nil && ctx.Err() == nil {
-			r.watchListFailed(err, false)
-		}
-		return
-	}
-	batch, err := r.read()
-	r.gather(batch)
-	r.release()
+func (r *Reflector[T]) afterWatch(err error, reason Reason) Phase {
 	switch {
-	case err == nil, r.phase == BackingOff: // gather may have failed on its own
-	case r.phase == Watching:
-		r.watchEnded(ctx, err)
-	case ctx.Err() == nil:
-		r.closeStream()
-		r.watchListFailed(err, true)
-	}
-}
-
-// gather applies initial events up to the bookmark that ends them, and then hands the collection to the sink;
-// what follows in the batch are changes.
-func (r *Reflector[T]) gather(batch []source.Event[T]) {
-	if len(batch) == 0 {
-		return
-	}
-	r.heard()
-	r.stream.extend(r.opts.StallTimeout)
-	for i := range batch {
-		ev := &batch[i]
-		switch {
-		case ev.Type == source.Bookmark && ev.InitialEventsEnd:
-			r.initialEventsEnd(ev.ResourceVersion, batch[i+1:])
-			return
-		case ev.Type != source.Bookmark && !r.unusable(*ev):
-			r.list.apply(ev)
+	case reason == Expired, reason == NotFound, reason == WrongKind:
+		return Starting // and the relist is not older than last, even where the resource was gone meanwhile
+	case reason == BadRequest && r.stuck == 0:
+		r.stuck++
+		r.mostRecent = true // it may be the version that the server does not like
+		return Starting
+	case reason == Behind, apierrors.IsTimeout(err): // the server may have waited for the version
+		if r.stuck++; r.stuck < triesBehind {
+			return Watching
 		}
-	}
-	r.status.gathered.Store(int64(len(r.list.items)))
-}
-
-// initialEventsEnd completes a WatchList: its stream goes on as an ordinary watch.
-func (r *Reflector[T]) initialEventsEnd(version string, rest []source.Event[T]) {
-	if unset(version) {
-		r.closeStream()
-		r.watchListFailed(errUnversioned, true)
-		return
-	}
-	if !r.replace(version) {
-		return
-	}
-	r.stream.news = true
-	r.stream.extend(time.Until(r.stream.opened.Add(r.stream.timeout + r.opts.StallTimeout)))
-	r.deliver(rest)
-}
-
-// watchListFailed picks what follows a WatchList that failed; begun tells whether the server had accepted it.
-func (r *Reflector[T]) watchListFailed(err error, begun bool) {
-	if errors.Is(err, io.EOF) {
-		err = errUnfinished
-	}
-	reason := reasonOf(err)
-	switch {
-	case !begun && notOffered(err):
-		r.fallBack()
-		r.enter(Starting)
-		return
-	case r.askForMostRecent(reason):
-		r.enter(Starting)
-		return
-	case begun, reason == Server, reason == Timeout, reason == Protocol:
-		// A silent one has cost enough time: fakes and old proxies take the request and send no initial events.
-		if r.unfinished++; r.unfinished >= triesInPlace || err == errStalled {
-			r.fallBack()
+		r.mostRecent = true
+	case !unanswered(err, reason) && reason != TooManyRequests && reason != Unauthorized:
+		if r.stuck++; r.stuck < triesInPlace {
+			return Watching
 		}
+	default:
+		return Watching
 	}
-	r.fail(err, Starting)
-}
-
-// fallBack makes the next lists paged ones.
-func (r *Reflector[T]) fallBack() {
-	r.unfinished = 0
-	r.noWatchListUntil = time.Now().Add(watchListAgain)
-	r.log.Info("the server offers no WatchList; listing page by page")
+	r.stuck = 0
+	return Starting
 }

@@ -1,7 +1,6 @@
 package reflector_test
 
 import (
-	"errors"
 	"io"
 	"syscall"
 	"testing"
@@ -14,7 +13,7 @@ import (
 
 func TestWatching(t *testing.T) {
 	runScripts(t, []scripted{{
-		name: "clean ends are followed at once, short ones after a second, empty short ones are failures",
+		name: "ends of watches that brought something are followed at once, empty short ones are failures",
 		answers: []answer{stream(got(initialEnd("5")), clean(time.Minute)), stream(got(added("a@6")), clean(300*time.Millisecond)),
 			stream(got(added("a@6")), clean(300*time.Millisecond)), stream(clean(0)), stream(clean(0)),
 			stream(got(initialEnd("8")))},
@@ -22,26 +21,27 @@ func TestWatching(t *testing.T) {
 			0s watchlist ""
 			0s replace [] @5
 			1m0s watch "5"
-			1m0s events ADDED a@6
-			1m1s watch "6"
-			1m1s events ADDED a@6
-			1m1.3s error watch closed in watching, attempt 1
-			1m2.1s watch "6"
-			1m2.1s error watch closed in watching, attempt 2
-			1m3.7s watch "6"
-			1m3.7s error watch closed in watching, attempt 3
-			1m6.9s watchlist "6"
-			1m6.9s replace [] @8`,
+			1m0s add Added a@6 @6
+			1m0.3s watch "6"
+			1m0.3s add Added a@6 @6
+			1m0.6s error watch closed in watching, attempt 1
+			1m1.4s watch "6"
+			1m1.4s error watch closed in watching, attempt 2
+			1m3s watch "6"
+			1m3s error watch closed in watching, attempt 3
+			1m6.2s watchlist "6"
+			1m6.2s replace [] @8`,
 	}, {
-		name:    "initial events are news enough for a short watch",
+		name:    "initial events are no news: the watch that follows them has to live",
 		answers: []answer{stream(got(initialEnd("5")), clean(300*time.Millisecond))},
 		want: `
 			0s watchlist ""
 			0s replace [] @5
-			1s watch "5"`,
+			300ms error watch closed in watching, attempt 1
+			1.1s watch "5"`,
 	}, {
 		name: "500 on a watch: the same watch, then a relist",
-		answers: []answer{stream(got(initialEnd("5")), end(errInternal)), failed(errInternal), failed(errInternal),
+		answers: []answer{stream(got(initialEnd("5")), end(errInternal)), failed(errInternal), page("5", ""), failed(errInternal),
 			stream(got(initialEnd("9")))},
 		want: `
 			0s watchlist ""
@@ -49,30 +49,65 @@ func TestWatching(t *testing.T) {
 			0s error server error in watching, attempt 1
 			800ms watch "5"
 			800ms error server error in watching, attempt 2
+			2.4s list "" limit=1 token=""
 			2.4s watch "5"
 			2.4s error server error in watching, attempt 3
 			5.6s watchlist "5"
 			5.6s replace [] @9`,
 	}, {
-		name: "refused and broken connections: on from the last version",
-		answers: []answer{failed(syscall.ECONNREFUSED), stream(got(initialEnd("5")), end(io.ErrUnexpectedEOF)), failed(syscall.ECONNREFUSED),
-			failed(syscall.ECONNREFUSED), failed(syscall.ECONNREFUSED), failed(syscall.ECONNREFUSED), stream(got(added("a@6")))},
+		name: "refused and broken connections: on from the last version, if the server still has it",
+		answers: []answer{failed(syscall.ECONNREFUSED), stream(got(initialEnd("5")), read{after: time.Minute, err: io.ErrUnexpectedEOF}), failed(syscall.ECONNREFUSED),
+			failed(syscall.ECONNREFUSED), failed(syscall.ECONNREFUSED), page("5", "p2", "a@1"), stream(got(added("a@6")))},
 		want: `
 			0s watchlist ""
 			0s error connection refused in watch-listing, attempt 1
 			800ms watchlist ""
 			800ms replace [] @5
-			800ms error network in watching, attempt 1
-			2.4s watch "5"
-			2.4s error connection refused in watching, attempt 2
-			5.6s watch "5"
-			5.6s error connection refused in watching, attempt 3
-			12s watch "5"
-			12s error connection refused in watching, attempt 4
-			24.8s watch "5"
-			24.8s error connection refused in watching, attempt 5
-			50.4s watch "5"
-			50.4s events ADDED a@6`,
+			1m0.8s error network in watching, attempt 1
+			1m0.8s watch "5"
+			1m0.8s error connection refused in watching, attempt 2
+			1m1.6s list "" limit=1 token=""
+			1m1.6s error connection refused in checking, attempt 3
+			1m3.2s list "" limit=1 token=""
+			1m3.2s error connection refused in checking, attempt 4
+			1m6.4s list "" limit=1 token=""
+			1m6.4s watch "5"
+			1m6.4s add Added a@6 @6`,
+	}, {
+		name: "what a living server answers does not take as long as an outage",
+		answers: []answer{failed(syscall.ECONNREFUSED), failed(syscall.ECONNREFUSED), failed(syscall.ECONNREFUSED), failed(syscall.ECONNREFUSED),
+			failed(errInternal), failed(errInternal), failed(syscall.ECONNREFUSED), stream(got(initialEnd("5")))},
+		want: `
+			0s watchlist ""
+			0s error connection refused in watch-listing, attempt 1
+			800ms watchlist ""
+			800ms error connection refused in watch-listing, attempt 2
+			2.4s watchlist ""
+			2.4s error connection refused in watch-listing, attempt 3
+			5.6s watchlist ""
+			5.6s error connection refused in watch-listing, attempt 4
+			12s watchlist ""
+			12s error server error in watch-listing, attempt 5
+			12.8s watchlist ""
+			12.8s error server error in watch-listing, attempt 6
+			14.4s watchlist ""
+			14.4s error connection refused in watch-listing, attempt 7
+			27.2s watchlist ""
+			27.2s replace [] @5`,
+	}, {
+		name:    "Retry-After is obeyed and does not make later waits longer",
+		answers: []answer{failed(errBusy), failed(errBusy), failed(errBusy), failed(errInternal), stream(got(initialEnd("5")))},
+		want: `
+			0s watchlist ""
+			0s error too many requests in watch-listing, attempt 1
+			7s watchlist ""
+			7s error too many requests in watch-listing, attempt 2
+			14s watchlist ""
+			14s error too many requests in watch-listing, attempt 3
+			21s watchlist ""
+			21s error server error in watch-listing, attempt 4
+			21.8s watchlist ""
+			21.8s replace [] @5`,
 	}, {
 		name: "429 on a watch",
 		answers: []answer{stream(got(initialEnd("5")), end(errBusy)), stream(got(added("a@6"))),
@@ -82,7 +117,7 @@ func TestWatching(t *testing.T) {
 			0s replace [] @5
 			0s error too many requests in watching, attempt 1
 			7s watch "5"
-			7s events ADDED a@6`,
+			7s add Added a@6 @6`,
 	}, {
 		name:    "no server can send us away for long",
 		answers: []answer{failed(apierrors.NewTooManyRequests("never", 1<<30))},
@@ -91,43 +126,46 @@ func TestWatching(t *testing.T) {
 			0s error too many requests in watch-listing, attempt 1
 			5m0s watchlist ""`,
 	}, {
-		name: "a relist that has expired itself asks for the most recent state",
+		name: "an expired version is relisted at once, and again only if the watch has worked meanwhile",
 		answers: []answer{stream(got(initialEnd("5")), end(errExpired)), failed(errExpired), stream(got(initialEnd("9")), end(errExpired)),
-			stream(got(initialEnd("10")))},
+			stream(got(initialEnd("10")), got(bookmark("11")), end(errExpired)), stream(got(initialEnd("12")))},
 		want: `
 			0s watchlist ""
 			0s replace [] @5
 			0s error expired in watching, attempt 1
-			800ms watchlist "5"
-			800ms watchlist ""
-			800ms replace [] @9
+			0s watchlist "5"
+			0s watchlist ""
+			0s replace [] @9
+			0s error expired in watching, attempt 1
+			800ms watchlist "9"
+			800ms replace [] @10
+			800ms add nothing @11
 			800ms error expired in watching, attempt 1
-			2.4s watchlist "9"
-			2.4s replace [] @10`,
+			800ms watchlist "11"
+			800ms replace [] @12`,
 	}, {
 		name: "a server that has not come that far",
 		opts: reflector.Options[thing]{DisableWatchList: true},
 		answers: []answer{page("5", ""), stream(end(errExpired)), failed(errTooLarge), page("4", "", "old@4"), page("6", "", "new@6"),
-			failed(errTooLarge), failed(errTooLarge), failed(errTooLarge), page("6", "")},
+			failed(errTooLarge), page("6", ""), failed(errTooLarge), page("6", "")},
 		want: `
 			0s list ""  limit=500 token=""
 			0s replace [] @5
 			0s watch "5"
 			0s error expired in watching, attempt 1
-			800ms list "5" NotOlderThan limit=0 token=""
-			800ms list ""  limit=500 token=""
-			800ms error server is behind in listing, attempt 2
-			2.4s list ""  limit=500 token=""
-			2.4s replace [new@6] @6
-			2.4s watch "6"
-			2.4s error server is behind in watching, attempt 1
-			5.6s watch "6"
-			5.6s error server is behind in watching, attempt 2
-			12s watch "6"
-			12s error server is behind in watching, attempt 3
-			24.8s list ""  limit=500 token=""
-			24.8s replace [] @6
-			24.8s watch "6"`,
+			0s list "5" NotOlderThan limit=0 token=""
+			0s list ""  limit=500 token=""
+			0s error server is behind in listing, attempt 2
+			5s list ""  limit=500 token=""
+			5s replace [new@6] @6
+			5s watch "6"
+			5s error server is behind in watching, attempt 1
+			5.8s list "" limit=1 token=""
+			5.8s watch "6"
+			5.8s error server is behind in watching, attempt 2
+			7.4s list ""  limit=500 token=""
+			7.4s replace [] @6
+			7.4s watch "6"`,
 	}, {
 		name: "a WatchList that is behind",
 		answers: []answer{stream(got(initialEnd("5")), end(errExpired)), stream(got(added("old@3"), initialEnd("4"), added("x@9")), end(io.EOF)),
@@ -136,21 +174,24 @@ func TestWatching(t *testing.T) {
 			0s watchlist ""
 			0s replace [] @5
 			0s error expired in watching, attempt 1
-			800ms watchlist "5"
-			800ms error server is behind in watch-listing, attempt 2
-			2.4s watchlist ""
-			2.4s replace [] @5`,
+			0s watchlist "5"
+			0s error server is behind in watch-listing, attempt 2
+			800ms watchlist ""
+			800ms replace [] @5`,
 	}, {
-		name:    "a resource that goes and comes back",
-		answers: []answer{failed(errMissing), stream(got(initialEnd("5")), end(errMissing)), failed(errMissing), stream(got(initialEnd("7")))},
+		name: "a resource that goes and comes back",
+		answers: []answer{failed(errMissing), failed(errMissing), stream(got(initialEnd("5")), end(errMissing)), failed(errMissing), failed(errMissing),
+			stream(got(initialEnd("7")))},
 		want: `
 			0s watchlist ""
-			0s error not found in watch-listing, attempt 1
+			0s list "" limit=500 token=""
+			0s error not found in listing, attempt 1
 			800ms watchlist ""
 			800ms replace [] @5
 			800ms error not found in watching, attempt 1
 			2.4s watchlist "5"
-			2.4s error not found in watch-listing, attempt 2
+			2.4s list "5" NotOlderThan limit=0 token=""
+			2.4s error not found in listing, attempt 2
 			5.6s watchlist "5"
 			5.6s replace [] @7`,
 	}, {
@@ -162,10 +203,10 @@ func TestWatching(t *testing.T) {
 			0s list ""  limit=500 token=""
 			0s replace [a@7] @
 			0s watch ""
-			0s events ADDED a@7, ADDED b@3
+			0s add Added a@7, Added b@3 @
 			1m0s watch ""
-			1m0s events ADDED a@7, ADDED b@3
-			1m0s events MODIFIED b@8, ADDED c@9
+			1m0s add Added a@7, Added b@3 @
+			1m0s add Updated b@8, Added c@9 @9
 			2m0s watch "9"`,
 	}, {
 		name:    "versions that cannot be compared: the last one counts",
@@ -173,7 +214,7 @@ func TestWatching(t *testing.T) {
 		want: `
 			0s watchlist ""
 			0s replace [] @zz
-			0s events ADDED a@x9, ADDED b@x2
+			0s add Added a@x9, Added b@x2 @x2
 			1m0s watch "x2"`,
 	}, {
 		name:    "older events are passed on but do not turn the watch back",
@@ -181,28 +222,30 @@ func TestWatching(t *testing.T) {
 		want: `
 			0s watchlist ""
 			0s replace [] @5
-			0s events ADDED a@8
-			0s events ADDED b@6, BOOKMARK@7
-			0s events ADDED c@12, ADDED d@10
+			0s add Added a@8 @8
+			0s add Added b@6 @8
+			0s add Added c@12, Added d@10 @12
 			1m0s watch "12"`,
 	}, {
-		name:    "a warm start watches from its version",
+		name:    "a warm start watches from its version, if the server has it",
 		opts:    reflector.Options[thing]{ResourceVersion: "40"},
-		answers: []answer{failed(syscall.ECONNREFUSED), stream(got(added("a@41"))), stream()},
+		answers: []answer{failed(syscall.ECONNREFUSED), page("40", ""), stream(got(added("a@41"))), stream()},
 		want: `
-			0s watch "40"
-			0s error connection refused in watching, attempt 1
+			0s list "" limit=1 token=""
+			0s error connection refused in checking, attempt 1
+			800ms list "" limit=1 token=""
 			800ms watch "40"
-			800ms events ADDED a@41`,
+			800ms add Added a@41 @41`,
 	}, {
 		name:    "a warm start from a version that is too old",
 		opts:    reflector.Options[thing]{ResourceVersion: "40"},
-		answers: []answer{failed(errExpired), stream(got(added("a@1"), initialEnd("50")))},
+		answers: []answer{page("50", ""), failed(errExpired), stream(got(added("a@1"), initialEnd("50")))},
 		want: `
+			0s list "" limit=1 token=""
 			0s watch "40"
 			0s error expired in watching, attempt 1
-			800ms watchlist "40"
-			800ms replace [a@1] @50`,
+			0s watchlist "40"
+			0s replace [a@1] @50`,
 	}, {
 		name:    "a warm start from nonsense",
 		opts:    reflector.Options[thing]{ResourceVersion: "nonsense"},
@@ -218,20 +261,9 @@ func TestWatching(t *testing.T) {
 		want: `
 			0s watchlist ""
 			0s replace [a@1] @5
-			0s events ADDED b@6
+			0s add Added b@6 @6
 			0s error expired in watching, attempt 1
-			800ms watchlist "6"
-			800ms replace [] @7`,
-	}, {
-		name: "invalid events are skipped",
-		answers: []answer{stream(got(added("a@1"), event{Type: 5, Err: errors.New("not a thing")}, initialEnd("5")),
-			got(event{Type: 5, Err: errors.New("not a thing")}), got(added("b@6"), event{Type: 77}, added("c@7")))},
-		want: `
-			0s watchlist ""
-			0s error invalid event in watch-listing, attempt 0
-			0s replace [a@1] @5
-			0s error invalid event in watching, attempt 0
-			0s error invalid event in watching, attempt 0
-			0s events ADDED b@6, ADDED c@7`,
+			0s watchlist "6"
+			0s replace [] @7`,
 	}})
 }

@@ -77,7 +77,7 @@ func (e *engine[O]) adopt(ctx context.Context, owner O, p *corev1.Pod, alive fun
 	}
 	ref := metav1.NewControllerRef(owner, e.kind.GroupVersionKind)
 	adopted, err := e.patchOwners(ctx, p, []any{ref})
-	if apierrors.IsNotFound(err) {
+	if apierrors.IsNotFound(err) || mayBeAnothers(err) && e.isGone(ctx, p) {
 		return nil, nil
 	}
 	if err != nil {
@@ -89,14 +89,21 @@ func (e *engine[O]) adopt(ctx context.Context, owner O, p *corev1.Pod, alive fun
 // release takes the owner's reference off the pod.
 func (e *engine[O]) release(ctx context.Context, owner O, p *corev1.Pod) error {
 	_, err := e.patchOwners(ctx, p, []any{map[string]any{"$patch": "delete", "uid": owner.GetUID()}})
-	if apierrors.IsNotFound(err) || apierrors.IsInvalid(err) {
-		return nil // it is gone, or another pod has its name by now
+	if err == nil || apierrors.IsNotFound(err) || mayBeAnothers(err) && e.isReleased(ctx, owner, p) {
+		return nil
 	}
-	if err != nil {
-		return fmt.Errorf("cannot release pod %s: %w", p.Name, err)
-	}
-	return nil
+	return fmt.Errorf("cannot release pod %s: %w", p.Name, err)
 }
+
+// isReleased reports whether the owner does not control the pod any more.
+func (e *engine[O]) isReleased(ctx context.Context, owner O, p *corev1.Pod) bool {
+	found, err := e.lookUp(ctx, p)
+	return err == nil && (found == nil || !metav1.IsControlledBy(found, owner))
+}
+
+// mayBeAnothers reports whether a patch was refused in a way in which one of another pod's uid is: the uid cannot be changed.
+// Other changes are refused in the same way.
+func mayBeAnothers(err error) bool { return apierrors.IsInvalid(err) || apierrors.IsConflict(err) }
 
 // patchOwners merges references into the pod's, provided that the pod is the one we know.
 func (e *engine[O]) patchOwners(ctx context.Context, p *corev1.Pod, references []any) (*corev1.Pod, error) {

@@ -80,27 +80,69 @@ const (
 // owner from being reconciled and scaled before the cache has them. It returns when to reconcile the owner again: 0 if the
 // cache has them already, and the owner need not wait.
 func (e *engine[O]) clearDoubt(ctx context.Context, owner O, want spec) (wait time.Duration, err error) {
-	list, err := e.client.CoreV1().Pods(owner.GetNamespace()).List(ctx, metav1.ListOptions{LabelSelector: want.selector.String()})
+	listed, err := e.listed(ctx, owner, want)
+	if err == nil {
+		err = e.explainMissing(ctx, owner, want, listed)
+	}
 	switch {
 	case err != nil && unanswered(err) && ctx.Err() == nil:
 		return unansweredRetry, nil // the write that failed was reported, and the informers report the outage
 	case err != nil:
 		return 0, fmt.Errorf("the outcome of an earlier write is unknown, and the pods cannot be read: %w", err)
 	}
-	for i := range list.Items {
-		if p := &list.Items[i]; metav1.IsControlledBy(p, owner) && !e.cached(p) {
-			e.wrote(ctx, owner, p)
-			wait = soon
-		}
-	}
-	for p := range e.byOwner.All(string(owner.GetUID())) {
-		if want.selector.Matches(labels.Set(p.Labels)) && !listed(list, p) {
-			e.deleted(ctx, owner, p)
-			wait = soon
-		}
+	for _, p := range listed {
+		e.wroteUncached(ctx, owner, p)
 	}
 	e.doubt.forget(object.KeyOf(owner))
-	return wait, nil
+	if ok, _ := e.expectations.fulfilled(object.KeyOf(owner), owner.GetUID()); !ok {
+		return soon, nil
+	}
+	return 0, nil
+}
+
+// listed reads from the server the pods that match the selector.
+func (e *engine[O]) listed(ctx context.Context, owner O, want spec) (map[object.Key]*corev1.Pod, error) {
+	list, err := e.client.CoreV1().Pods(owner.GetNamespace()).List(ctx, metav1.ListOptions{LabelSelector: want.selector.String()})
+	if err != nil {
+		return nil, err
+	}
+	pods := make(map[object.Key]*corev1.Pod, len(list.Items))
+	for i := range list.Items {
+		pods[object.KeyOf(&list.Items[i])] = &list.Items[i]
+	}
+	return pods, nil
+}
+
+// explainMissing finds out what became of the pods that the cache has and the list has not: they are gone, or no longer match the
+// selector, in which case the cache has yet to show their new labels.
+func (e *engine[O]) explainMissing(ctx context.Context, owner O, want spec, listed map[object.Key]*corev1.Pod) error {
+	var missing []*corev1.Pod
+	for p := range e.byOwner.All(string(owner.GetUID())) {
+		if found := listed[object.KeyOf(p)]; want.selector.Matches(labels.Set(p.Labels)) && (found == nil || found.UID != p.UID) {
+			missing = append(missing, p)
+		}
+	}
+	return sideBySide(len(missing), func(i int) error {
+		switch found, err := e.lookUp(ctx, missing[i]); {
+		case err != nil:
+			return err
+		case found == nil || found.DeletionTimestamp != nil:
+			e.deleted(ctx, owner, missing[i])
+		default:
+			e.wroteUncached(ctx, owner, found)
+		}
+		return nil
+	})
+}
+
+// wroteUncached notes the state of a pod that is or was the owner's, unless the cache has it.
+func (e *engine[O]) wroteUncached(ctx context.Context, owner O, p *corev1.Pod) {
+	held, ok := e.pods.Get(object.KeyOf(p))
+	switch {
+	case ok && held.UID == p.UID && !object.OlderResourceVersion(held.ResourceVersion, p.ResourceVersion):
+	case metav1.IsControlledBy(p, owner), ok && metav1.IsControlledBy(held, owner):
+		e.wrote(ctx, owner, p)
+	}
 }
 
 // wrote notes a state of a pod, one that the server has, and that the owner waits for the cache to show.
@@ -113,19 +155,4 @@ func (e *engine[O]) wrote(ctx context.Context, owner O, p *corev1.Pod) {
 func (e *engine[O]) deleted(ctx context.Context, owner O, p *corev1.Pod) {
 	e.expectations.deleted(object.KeyOf(owner), owner.GetUID(), p)
 	controller.Deleted(ctx, e.pods, p)
-}
-
-// cached reports whether the cache holds this version of the pod or a newer one.
-func (e *engine[O]) cached(p *corev1.Pod) bool {
-	held, ok := e.pods.Get(object.KeyOf(p))
-	return ok && held.UID == p.UID && !object.OlderResourceVersion(held.ResourceVersion, p.ResourceVersion)
-}
-
-func listed(list *corev1.PodList, p *corev1.Pod) bool {
-	for i := range list.Items {
-		if list.Items[i].UID == p.UID {
-			return true
-		}
-	}
-	return false
 }

@@ -48,13 +48,13 @@ func newEngine[O object.Object](k kind[O], owners *tidings.SharedInformer[O], po
 	if e.burst == 0 {
 		e.burst = defaultBurst
 	}
-	e.byOwner = tidings.AddIndex(pods, "owner", func(p *corev1.Pod) []string {
+	e.byOwner = pods.AddIndex("owner", func(p *corev1.Pod) []string {
 		if ref := metav1.GetControllerOfNoCopy(p); ref != nil {
 			return []string{string(ref.UID)}
 		}
 		return []string{orphansOf(p.Namespace)}
 	})
-	e.siblings = tidings.AddIndex(owners, "controller", func(o O) []string {
+	e.siblings = owners.AddIndex("controller", func(o O) []string {
 		if ref := metav1.GetControllerOfNoCopy(o); ref != nil {
 			return []string{string(ref.UID)}
 		}

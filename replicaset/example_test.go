@@ -36,7 +36,7 @@ func run(config *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	opts := replicaset.Options{Client: client, Controller: controller.Options{Workers: 5, Log: slog.Default()}}
+	opts := replicaset.Options{Client: client, Controller: controller.Options{Workers: 5, Logger: slog.Default()}}
 	sets, err := replicaset.NewReplicaSet(factory, opts)
 	if err != nil {
 		return err

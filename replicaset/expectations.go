@@ -42,7 +42,7 @@ type expectations struct {
 type expected struct {
 	uid     types.UID
 	version string                   // the newest of the pods created; "" if none was
-	deletes map[types.UID]object.Key // pods deleted that the cache still showed as alive when it was last asked
+	deletes map[object.Key]types.UID // pods deleted that the cache still showed as alive when it was last asked
 	since   time.Time                // the last write
 }
 
@@ -64,14 +64,14 @@ func (e *expectations) created(owner object.Key, uid types.UID, pod *corev1.Pod)
 func (e *expectations) deleted(owner object.Key, uid types.UID, pod *corev1.Pod) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.expect(owner, uid).deletes[pod.UID] = object.KeyOf(pod)
+	e.expect(owner, uid).deletes[object.KeyOf(pod)] = pod.UID
 }
 
 // expect returns what the owner waits for, to add to it. The lock is held.
 func (e *expectations) expect(owner object.Key, uid types.UID) *expected {
 	x := e.owners[owner]
 	if x == nil || x.uid != uid {
-		x = &expected{uid: uid, deletes: map[types.UID]object.Key{}}
+		x = &expected{uid: uid, deletes: map[object.Key]types.UID{}}
 		e.owners[owner] = x
 	}
 	x.since = time.Now()
@@ -100,9 +100,9 @@ func (e *expectations) shown(namespace string, x *expected) bool {
 	if x.version != "" && object.OlderResourceVersion(e.pods.ResourceVersionIn(namespace), x.version) {
 		return false
 	}
-	for uid, key := range x.deletes {
+	for key, uid := range x.deletes {
 		if p, ok := e.pods.Get(key); !ok || p.UID != uid || p.DeletionTimestamp != nil {
-			delete(x.deletes, uid)
+			delete(x.deletes, key)
 		}
 	}
 	return len(x.deletes) == 0

@@ -39,6 +39,8 @@ type lab struct {
 	server *tidingstest.Server
 	events chan string
 
+	failures failureLog
+
 	mu    sync.Mutex
 	pods  map[string]*corev1.Pod // by name, as the server has them
 	sets  map[string]*appsv1.ReplicaSet
@@ -70,13 +72,13 @@ func newLab(t *testing.T, opts Options) *lab {
 	}
 	recorder := record.NewFakeRecorder(10_000)
 	l.events = recorder.Events
-	log := slog.New(slog.NewTextHandler(t.Output(), nil))
+	l.failures.Handler = slog.NewTextHandler(t.Output(), nil)
 	factory, err := tidings.NewFactory(l.server.Config(), tidings.Options{Backoff: reflector.Backoff{Max: time.Second}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	opts.Client, opts.Events = client, recorder
-	opts.Controller = controller.Options{Workers: 2, Log: log}
+	opts.Controller = controller.Options{Workers: 2, Logger: slog.New(&l.failures)}
 	c, err := NewReplicaSet(factory, opts)
 	if err != nil {
 		t.Fatal(err)
@@ -154,7 +156,7 @@ func (l *lab) remove(a clienttesting.Action) (runtime.Object, error) {
 	if p == nil {
 		return nil, notFound("pods", d.Name)
 	}
-	if uid := d.DeleteOptions.Preconditions.UID; *uid != p.UID {
+	if c := d.DeleteOptions.Preconditions; c != nil && *c.UID != p.UID {
 		return nil, apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, d.Name, errors.New("another uid"))
 	}
 	l.dropPod(p)
@@ -193,6 +195,12 @@ func (l *lab) patch(a clienttesting.Action) (runtime.Object, error) {
 
 func (l *lab) get(a clienttesting.Action) (runtime.Object, error) {
 	name := a.(clienttesting.GetAction).GetName()
+	if a.GetResource().Resource == "pods" {
+		if p := l.pods[name]; p != nil {
+			return p.DeepCopy(), nil
+		}
+		return nil, notFound("pods", name)
+	}
 	if rs := l.sets[name]; rs != nil {
 		return rs.DeepCopy(), nil
 	}

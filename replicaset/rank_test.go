@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -13,13 +15,19 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// seeded returns random numbers from a seed that a failure shows.
+// seeded returns random numbers from a seed that a failure shows. $TIDINGS_TEST_SEED repeats one.
 func seeded(t *testing.T) *rand.Rand {
 	t.Helper()
 	seed := rand.Uint64()
+	if given := os.Getenv("TIDINGS_TEST_SEED"); given != "" {
+		var err error
+		if seed, err = strconv.ParseUint(given, 10, 64); err != nil {
+			t.Fatalf("TIDINGS_TEST_SEED: %v", err)
+		}
+	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("seed %d", seed)
+			t.Logf("repeat this with TIDINGS_TEST_SEED=%d", seed)
 		}
 	})
 	return rand.New(rand.NewPCG(seed, 0))

@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/tidings/tidings/object"
@@ -131,20 +130,20 @@ func (e *engine[O]) create(ctx context.Context, owner O, pod corev1.Pod) (*corev
 func (e *engine[O]) scaleDown(ctx context.Context, owner O, active []*corev1.Pod, n int) scaled {
 	chosen := victims(active, e.related(owner, active), n, time.Now())
 	var mu sync.Mutex
-	gone := make(map[types.UID]bool, len(chosen))
+	gone := make(map[*corev1.Pod]bool, len(chosen))
 	err := sideBySide(len(chosen), func(i int) error {
 		if err := e.delete(ctx, owner, chosen[i]); err != nil {
 			return err
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		gone[chosen[i].UID] = true
+		gone[chosen[i]] = true
 		return nil
 	})
 	result := scaled{reason: reasonDeleteFailed, err: err}
 	for _, p := range active {
 		switch {
-		case !gone[p.UID]:
+		case !gone[p]:
 			result.active = append(result.active, p)
 		case p.Spec.NodeName != "": // a pod that no kubelet has is gone at once
 			result.leaving++
@@ -153,15 +152,16 @@ func (e *engine[O]) scaleDown(ctx context.Context, owner O, active []*corev1.Pod
 	return result
 }
 
-// delete deletes the pod, provided that it is the one we know. That it is gone already is as good.
+// delete deletes the pod, provided that it is the one we know. That it is gone already is as good. A conflict can mean that
+// its name is another pod's by now, but also that the pod is there and changed while it was to be deleted.
 func (e *engine[O]) delete(ctx context.Context, owner O, p *corev1.Pod) error {
-	err := e.client.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(p.UID))})
+	err := e.client.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, metav1.DeleteOptions{Preconditions: onlyThis(p)})
 	switch {
 	case err == nil:
 		e.deleted(ctx, owner, p)
 		e.event(owner, corev1.EventTypeNormal, reasonDeleted, "Deleted pod: %s", p.Name)
 		return nil
-	case apierrors.IsNotFound(err), apierrors.IsConflict(err): // gone, or its name is another pod's
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err) && e.isLeaving(ctx, p):
 		e.deleted(ctx, owner, p)
 		return nil
 	default:
@@ -169,6 +169,14 @@ func (e *engine[O]) delete(ctx context.Context, owner O, p *corev1.Pod) error {
 		e.event(owner, corev1.EventTypeWarning, reasonDeleteFailed, "Error deleting: %v", err)
 		return fmt.Errorf("cannot delete pod %s: %w", p.Name, err)
 	}
+}
+
+// onlyThis keeps a call from another pod of the same name. The pods of fake clients have no uid to tell them by.
+func onlyThis(p *corev1.Pod) *metav1.Preconditions {
+	if p.UID == "" {
+		return nil
+	}
+	return &metav1.Preconditions{UID: &p.UID}
 }
 
 // event records what happened to the owner, where somebody wants to know.

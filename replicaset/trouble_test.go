@@ -23,8 +23,8 @@ type trouble struct {
 	want, ceiling int // what is asked for, and the most that the cache may still ask for
 }
 
-// TestRandomTroublesConverge scales up and down at random while writes fail, answers get lost, pods are deleted and die, and
-// the server goes away. No creation may go over what was asked for lately, and in the end the number is right.
+// TestRandomTroublesConverge scales up and down at random while writes fail, answers get lost, pods are deleted, relabelled and
+// die, and the server goes away. No creation may go over what was asked for lately, and in the end the number is right.
 func TestRandomTroublesConverge(t *testing.T) {
 	for range 10 {
 		synctest.Test(t, func(t *testing.T) {
@@ -34,7 +34,7 @@ func TestRandomTroublesConverge(t *testing.T) {
 			x.onCreate = x.check
 			x.setFault(x.randomFault)
 			for range 40 {
-				pick(r, x.rescale, x.rescale, x.dropSome, x.runSome, x.outage, x.pass)()
+				pick(r, x.rescale, x.rescale, x.dropSome, x.runSome, x.relabelSome, x.outage, x.pass)()
 				if r.IntN(3) == 0 {
 					x.rest(time.Duration(r.IntN(int(30 * time.Second))))
 				}
@@ -59,7 +59,7 @@ func (x *trouble) randomFault(string) error {
 	case x.faults.IntN(12) > 0:
 		return nil
 	default:
-		return pick[error](x.faults, errBroken, lostAnswer{errBroken}, apierrors.NewInternalError(errors.New("boom")),
+		return pick[error](x.faults, errBroken, lostAnswer{errBroken}, conflict("web"), apierrors.NewInternalError(errors.New("boom")),
 			lostAnswer{apierrors.NewTimeoutError("slow", 0)}, apierrors.NewTooManyRequests("busy", 1))
 	}
 }
@@ -100,6 +100,14 @@ func (x *trouble) runSome() {
 			p.Spec.NodeName = fmt.Sprint("node-", x.r.IntN(3))
 			p.Status.Phase = pick(x.r, corev1.PodRunning, corev1.PodRunning, corev1.PodFailed)
 		})
+	}
+}
+
+// relabelSome takes pods out of the selector, as somebody does who wants to look at them in peace.
+func (x *trouble) relabelSome() {
+	pods := x.some()
+	for _, p := range pods[:min(2, len(pods))] {
+		x.changePod(p.Name, func(p *corev1.Pod) { p.Labels = map[string]string{"app": "debug"} })
 	}
 }
 

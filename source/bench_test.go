@@ -45,7 +45,7 @@ func benchmarkWatch[T object.Object](b *testing.B, c canned, body []byte, events
 	if err != nil {
 		b.Fatal(err)
 	}
-	from, err := source.NewHTTP[T](client, source.Target{Resource: pods})
+	from, err := source.NewHTTP[T](client, source.Scope{Resource: pods})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -19,6 +19,8 @@ type Client struct {
 	base *url.URL
 	// timeout is rest.Config.Timeout: how long an answer may take. Running watches are not ended by it.
 	timeout time.Duration
+	// warnings is told of the warnings that the server sends with an answer; nil is the default handler.
+	warnings rest.WarningHandlerWithContext
 	// compress is set unless rest.Config.DisableCompression is.
 	compress bool
 }
@@ -48,7 +50,7 @@ func NewClient(config *rest.Config) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("source: connection to %s: %w", base.Redacted(), err)
 	}
-	return &Client{http: client, base: base, timeout: timeout, compress: !c.DisableCompression}, nil
+	return &Client{http: client, base: base, timeout: timeout, warnings: warningHandler(c), compress: !c.DisableCompression}, nil
 }
 
 // plainBuffer is the size of the buffer of a connection without encryption.
@@ -99,6 +101,7 @@ func (c *Client) get(ctx context.Context, u url.URL, query url.Values, accept st
 	if err != nil {
 		return nil, withCause(ctx, err)
 	}
+	c.warn(ctx, response.Header)
 	unpack(response)
 	if response.StatusCode != http.StatusOK {
 		defer response.Body.Close()

@@ -8,8 +8,6 @@ import (
 	"github.com/tidings/tidings/object"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 )
@@ -22,42 +20,31 @@ type ClientGo[L runtime.Object] interface {
 	Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error)
 }
 
-// Selection narrows what FromClient gets. The zero value takes everything as it is.
-type Selection struct {
-	// Labels and Fields are selectors as kubectl takes them.
-	Labels, Fields string
-	// Trim lists fields to remove; see object.Trim for the notation. The client's own objects are never
-	// written to: what changes is copied first.
-	Trim object.Trim
-}
-
-// FromClient makes a source of a client-go client. The client decodes every object by itself and holds each page
-// of a list in memory at once, so NewHTTP is several times lighter where it can be used. Known objects are not
-// looked up, because nothing would be saved. A selector or trim that cannot be read is an error.
-func FromClient[T object.Object, L runtime.Object](client ClientGo[L], selection Selection) (ListerWatcher[T], error) {
-	if _, err := labels.Parse(selection.Labels); err != nil {
-		return nil, fmt.Errorf("source: label selector %q: %w", selection.Labels, err)
+// FromClient makes a source of a client-go client. Of the scope, its selectors and Trim count: the client knows the resource and
+// the namespace. The client decodes every object by itself and holds each page of a list in memory at once, so NewHTTP is
+// several times lighter where it can be used. The client's own objects are never written to: what Trim changes is copied first, and
+// for callers that write to objects (NoSharing) all of it. A selector or trim that cannot be read is an error.
+func FromClient[T object.Object, L runtime.Object](client ClientGo[L], scope Scope) (ListerWatcher[T], error) {
+	if err := scope.checkSelectors(); err != nil {
+		return nil, fmt.Errorf("source: %w", err)
 	}
-	if _, err := fields.ParseSelector(selection.Fields); err != nil {
-		return nil, fmt.Errorf("source: field selector %q: %w", selection.Fields, err)
-	}
-	trim, err := newTrimmer(selection.Trim)
+	trim, err := newTrimmer(scope.Trim)
 	if err != nil {
 		return nil, err
 	}
-	return &clientSource[T, L]{client: client, selection: selection, trim: trim}, nil
+	return &clientSource[T, L]{client: client, scope: scope, trim: trim}, nil
 }
 
 type clientSource[T object.Object, L runtime.Object] struct {
-	client    ClientGo[L]
-	selection Selection
-	trim      trimmer
+	client ClientGo[L]
+	scope  Scope
+	trim   trimmer
 }
 
 func (s *clientSource[T, L]) List(ctx context.Context, opts ListOptions[T], each func(T) error) (ListResult, error) {
 	list, err := s.client.List(ctx, metav1.ListOptions{
-		LabelSelector:        s.selection.Labels,
-		FieldSelector:        s.selection.Fields,
+		LabelSelector:        s.scope.Labels,
+		FieldSelector:        s.scope.Fields,
 		ResourceVersion:      opts.ResourceVersion,
 		ResourceVersionMatch: metav1.ResourceVersionMatch(opts.ResourceVersionMatch),
 		Continue:             opts.Continue,
@@ -73,11 +60,15 @@ func (s *clientSource[T, L]) List(ctx context.Context, opts ListOptions[T], each
 	result := ListResult{ResourceVersion: of.GetResourceVersion(), Continue: of.GetContinue()}
 	// With an own allocation for each item, one that is kept does not keep the whole page.
 	return result, meta.EachListItemWithAlloc(list, func(item runtime.Object) error {
-		o, err := own[T](item)
+		o, err := own[T](item, 0)
+		if bad, ok := errors.AsType[*ObjectError](err); ok && opts.Skip != nil {
+			opts.Skip(bad)
+			return nil
+		}
 		if err != nil {
 			return fmt.Errorf("list: %w", err)
 		}
-		return each(s.trim.apply(o).(T))
+		return each(handOut(o, s.trim, opts.NoSharing))
 	})
 }
 
@@ -88,8 +79,8 @@ func (s *clientSource[T, L]) Watch(ctx context.Context, opts WatchOptions[T]) (S
 		return nil, fmt.Errorf("watch: initial events through a client: %w", errors.ErrUnsupported)
 	}
 	options := metav1.ListOptions{
-		LabelSelector:       s.selection.Labels,
-		FieldSelector:       s.selection.Fields,
+		LabelSelector:       s.scope.Labels,
+		FieldSelector:       s.scope.Fields,
 		ResourceVersion:     opts.ResourceVersion,
 		AllowWatchBookmarks: true,
 	}
@@ -100,14 +91,27 @@ func (s *clientSource[T, L]) Watch(ctx context.Context, opts WatchOptions[T]) (S
 	if err != nil {
 		return nil, err
 	}
-	return newWatchStream[T](ctx, w, s.trim), nil
+	return newWatchStream[T](ctx, w, s.trim, opts.NoSharing), nil
 }
 
-// own asserts that o is a T with a name.
-func own[T object.Object](o runtime.Object) (T, error) {
-	t, ok := o.(T)
-	if !ok {
-		return t, fmt.Errorf("got an object of type %T where %T is wanted", o, t)
+// own asserts that o is a T with a name. t is what happened to it, 0 in a list.
+func own[T object.Object](o runtime.Object, t EventType) (T, error) {
+	mine, ok := o.(T)
+	if ok {
+		return mine, checkName(mine)
 	}
-	return t, checkName(t)
+	err := fmt.Errorf("got an object of type %T where %T is wanted", o, mine)
+	if m, e := meta.Accessor(o); e == nil && m.GetName() != "" {
+		return mine, &ObjectError{Key: object.KeyOf(m), UID: string(m.GetUID()), ResourceVersion: m.GetResourceVersion(), Event: t, Err: err}
+	}
+	return mine, err
+}
+
+// handOut prepares a client's object for the caller.
+func handOut[T object.Object](o T, trim trimmer, noSharing bool) T {
+	trimmed := trim.apply(o)
+	if noSharing {
+		return trimmed.DeepCopyObject().(T)
+	}
+	return trimmed.(T)
 }

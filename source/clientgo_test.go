@@ -34,7 +34,7 @@ func testClient[T object.Object, L runtime.Object](t *testing.T, client func(s *
 		s.Create(pod("a", "x"))
 		s.Create(pod("a", "y"))
 		s.Create(pod("a", "z"))
-		from, err := source.FromClient[T](client(s), source.Selection{Labels: "app in (x,y)", Trim: clientTrim})
+		from, err := source.FromClient[T](client(s), source.Scope{Labels: "app in (x,y)", Trim: clientTrim})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -122,7 +122,7 @@ func throughWatch[T object.Object](t *testing.T, o T, trim object.Trim) T {
 	t.Helper()
 	w := watch.NewFakeWithChanSize(1, false)
 	w.Add(o)
-	from, err := source.FromClient[T](fixed{w}, source.Selection{Trim: trim})
+	from, err := source.FromClient[T](fixed{w}, source.Scope{Trim: trim})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +181,7 @@ func TestWatchStreamClose(t *testing.T) {
 }
 
 func TestFromClientErrors(t *testing.T) {
-	for want, selection := range map[string]source.Selection{
+	for want, selection := range map[string]source.Scope{
 		"label selector": {Labels: "a in"},
 		"field selector": {Fields: "a"},
 		"joined by dots": {Trim: object.Trim{"metadata..x"}},
@@ -192,7 +192,7 @@ func TestFromClientErrors(t *testing.T) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
-	from, err := source.FromClient[*corev1.Pod](fixed{}, source.Selection{})
+	from, err := source.FromClient[*corev1.Pod](fixed{}, source.Scope{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,12 +208,12 @@ func TestFromClientErrors(t *testing.T) {
 	}
 }
 
-func TestTargetErrors(t *testing.T) {
+func TestScopeErrors(t *testing.T) {
 	client, err := source.NewClient(tidingstest.NewServer(t, tidingstest.ServerOptions{}).Config())
 	if err != nil {
 		t.Fatal(err)
 	}
-	for want, target := range map[string]source.Target{
+	for want, scope := range map[string]source.Scope{
 		"needs a resource": {},
 		"label selector":   {Resource: pods, Labels: "a in"},
 		"field selector":   {Resource: pods, Fields: "a"},
@@ -221,11 +221,11 @@ func TestTargetErrors(t *testing.T) {
 		"negative":         {Resource: pods, MaxObjectBytes: -1},
 		"trim":             {Resource: pods, Trim: object.Trim{"metadata.name"}},
 	} {
-		if _, err := source.NewHTTP[*corev1.Pod](client, target); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := source.NewHTTP[*corev1.Pod](client, scope); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
-	if _, err := source.NewHTTP[object.Object](client, source.Target{Resource: pods}); err == nil || !strings.Contains(err.Error(), "pointer to a struct") {
+	if _, err := source.NewHTTP[object.Object](client, source.Scope{Resource: pods}); err == nil || !strings.Contains(err.Error(), "pointer to a struct") {
 		t.Errorf("an interface as T: %v", err)
 	}
 	if _, err := source.NewClient(nil); err == nil {

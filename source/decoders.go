@@ -50,7 +50,7 @@ func addStats(a, b wire.Stats) wire.Stats {
 	sum := wire.Stats{
 		Objects: a.Objects + b.Objects, Bytes: a.Bytes + b.Bytes,
 		Lookups: a.Lookups + b.Lookups, Hits: a.Hits + b.Hits, SharedBytes: a.SharedBytes + b.SharedBytes,
-		TableBytes: a.TableBytes + b.TableBytes, TableEntries: a.TableEntries + b.TableEntries,
+		Corrupted: a.Corrupted + b.Corrupted, TableBytes: a.TableBytes + b.TableBytes, TableEntries: a.TableEntries + b.TableEntries,
 		Fields: maps.Clone(a.Fields),
 	}
 	if sum.Fields == nil {

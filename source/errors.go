@@ -23,12 +23,37 @@ import (
 // ErrClosed is what Next returns once the stream's Close was called.
 var ErrClosed = errors.New("watch: the stream was closed")
 
-// TooLargeError ends a list or watch in which an object is larger than Target.MaxObjectBytes, or in which broken
+// ObjectError says that one object cannot be decoded or does not belong to the collection, while its key could be read.
+type ObjectError struct {
+	Key object.Key
+	// UID and ResourceVersion are empty where they could not be read.
+	UID, ResourceVersion string
+	// Event is what the watch says happened to the object; 0 for an item of a list.
+	Event EventType
+	Err   error
+}
+
+// Error names the object and says what is wrong with it.
+func (e *ObjectError) Error() string { return fmt.Sprintf("object %s: %v", e.Key, e.Err) }
+
+// Unwrap returns Err.
+func (e *ObjectError) Unwrap() error { return e.Err }
+
+// KindError says that the server's objects are of another kind than the one wanted. A list of another kind ends with it, and
+// so does a watch whose initial events or bookmarks are of another kind.
+type KindError struct{ Got, Want schema.GroupVersionKind }
+
+// Error names both kinds.
+func (e *KindError) Error() string {
+	return fmt.Sprintf("kind is %v where %v is wanted; if the server is right, set Scope.Kind", e.Got, e.Want)
+}
+
+// TooLargeError ends a list or watch in which an object is larger than Scope.MaxObjectBytes, or in which broken
 // bytes claim so.
 type TooLargeError struct {
 	// Size is how large the object says it is, in bytes; -1 if that is not known.
 	Size int64
-	// Limit is Target.MaxObjectBytes.
+	// Limit is Scope.MaxObjectBytes.
 	Limit int
 	// Key names the object where that could still be read.
 	Key object.Key
@@ -42,7 +67,7 @@ func (e *TooLargeError) Error() string {
 	if e.Size >= 0 {
 		size = fmt.Sprintf("has %d bytes, which is", e.Size)
 	}
-	return fmt.Sprintf("%s %s more than the limit of %d bytes; raise Target.MaxObjectBytes if it really is that large", what, size, e.Limit)
+	return fmt.Sprintf("%s %s more than the limit of %d bytes; raise Scope.MaxObjectBytes if it really is that large", what, size, e.Limit)
 }
 
 // ContentTypeError says that an answer is in no encoding that a source reads, as when a proxy or a login page
@@ -62,7 +87,7 @@ func (e *ContentTypeError) Error() string {
 }
 
 // bodyError makes an error in reading a body say what it means for the user.
-func bodyError(err error, target Target) error {
+func bodyError(err error, scope Scope) error {
 	if limit, ok := errors.AsType[*json.LimitError](err); ok {
 		return fmt.Errorf("%w (%s)", &TooLargeError{Size: -1, Limit: limit.Limit}, limit.What)
 	}
@@ -70,12 +95,12 @@ func bodyError(err error, target Target) error {
 		metadata := startOf(limit.Start, 1)
 		key := object.Key{Namespace: string(startOf(metadata, 3)), Name: string(startOf(metadata, 1))}
 		size := int64(min(limit.Size, math.MaxInt64))
-		return fmt.Errorf("%v: %w", target, &TooLargeError{Size: size, Limit: limit.Limit, Key: key})
+		return fmt.Errorf("%v: %w", scope, &TooLargeError{Size: size, Limit: limit.Limit, Key: key})
 	}
 	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return fmt.Errorf("%v: the connection broke in the middle: %w", target, err)
+		return fmt.Errorf("%v: the connection broke in the middle: %w", scope, err)
 	}
-	return fmt.Errorf("%v: %w", target, err)
+	return fmt.Errorf("%v: %w", scope, err)
 }
 
 // The most that is read of an answer that is an error, and the most text of it that goes into a message.

@@ -24,7 +24,7 @@ func ExampleNewHTTP() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	pods, err := source.NewHTTP[*corev1.Pod](client, source.Target{
+	pods, err := source.NewHTTP[*corev1.Pod](client, source.Scope{
 		Resource:  corev1.SchemeGroupVersion.WithResource("pods"),
 		Namespace: "shop",
 		Labels:    "app=web",
@@ -65,7 +65,7 @@ func ExampleNewHTTP() {
 // Any client of client-go is a source too, such as a fake in a test.
 func ExampleFromClient() {
 	clientset := fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
-	nodes, err := source.FromClient[*corev1.Node](clientset.CoreV1().Nodes(), source.Selection{})
+	nodes, err := source.FromClient[*corev1.Node](clientset.CoreV1().Nodes(), source.Scope{})
 	if err != nil {
 		log.Fatal(err)
 	}

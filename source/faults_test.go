@@ -25,17 +25,17 @@ import (
 func bothEncodings(t *testing.T, options tidingstest.ServerOptions, test func(t *testing.T, s *tidingstest.Server, from anySource)) {
 	t.Run("protobuf", func(t *testing.T) {
 		bubble(t, options, func(t *testing.T, s *tidingstest.Server) {
-			test(t, s, erase(newHTTP[*corev1.Pod](t, s, podTarget)))
+			test(t, s, erase(newHTTP[*corev1.Pod](t, s, podScope)))
 		})
 	})
 	t.Run("JSON", func(t *testing.T) {
 		bubble(t, options, func(t *testing.T, s *tidingstest.Server) {
-			test(t, s, erase(newHTTP[*unstructured.Unstructured](t, s, podTarget)))
+			test(t, s, erase(newHTTP[*unstructured.Unstructured](t, s, podScope)))
 		})
 	})
 }
 
-var podTarget = source.Target{Resource: pods, Namespace: "a", Kind: pods.GroupVersion().WithKind("Pod"), MaxObjectBytes: 100_000}
+var podScope = source.Scope{Resource: pods, Namespace: "a", Kind: pods.GroupVersion().WithKind("Pod"), MaxObjectBytes: 100_000}
 
 // anySource is a source without its type.
 type anySource struct {
@@ -170,7 +170,7 @@ func TestListFaults(t *testing.T) {
 	}{
 		{"cut", tidingstest.Fault{CutAfterBytes: 100}, io.ErrUnexpectedEOF, "broke"},
 		{"nameless", tidingstest.Fault{Items: []runtime.Object{nameless}}, nil, "without a name"},
-		{"other namespace", tidingstest.Fault{Items: []runtime.Object{elsewhere}}, nil, `other/x is not in namespace "a"`},
+		{"other namespace", tidingstest.Fault{Items: []runtime.Object{elsewhere}}, nil, `other/x: it is not in namespace "a"`},
 		{"huge", tidingstest.Fault{Items: []runtime.Object{huge}}, nil, "100000"},
 		{"garbage JSON", answer(200, "application/json", "\x00\x01garbage"), nil, "malformed"},
 		{"garbage protobuf", answer(200, "application/vnd.kubernetes.protobuf", "\x00\x01garbage"), nil, "pods"},
@@ -210,7 +210,7 @@ func TestTimeout(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		from, err := source.NewHTTP[*corev1.Pod](client, podTarget)
+		from, err := source.NewHTTP[*corev1.Pod](client, podScope)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -57,9 +57,9 @@ func outcome[T object.Object](t *testing.T, c canned, isWatch bool) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	target := podTarget
-	target.MaxObjectBytes = 1 << 16
-	from, err := source.NewHTTP[T](client, target)
+	scope := podScope
+	scope.MaxObjectBytes = 1 << 16
+	from, err := source.NewHTTP[T](client, scope)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -68,13 +68,13 @@ func bubble(t *testing.T, options tidingstest.ServerOptions, test func(t *testin
 	})
 }
 
-func newHTTP[T object.Object](t testing.TB, s *tidingstest.Server, target source.Target) *source.HTTP[T] {
+func newHTTP[T object.Object](t testing.TB, s *tidingstest.Server, scope source.Scope) *source.HTTP[T] {
 	t.Helper()
 	client, err := source.NewClient(s.Config())
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := source.NewHTTP[T](client, target)
+	h, err := source.NewHTTP[T](client, scope)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,10 +25,12 @@ type ListerWatcher[T object.Object] interface {
 	Watch(ctx context.Context, opts WatchOptions[T]) (Stream[T], error)
 }
 
-// Known finds the object that the caller already holds under this key if it is exactly this version of it
-// (same uid, same resource version). A source may then hand out the known object and skip decoding.
-// The byte slices belong to the source and must not be kept.
-type Known[T object.Object] func(namespace, name, uid, resourceVersion []byte) (T, bool)
+// Previous returns the object that the caller holds under the key, in whatever version, and false if there is none. What
+// it returns is shared and read-only. A source compares the object that arrives with it: an object that has not changed
+// is handed out again instead of being decoded, and a new version takes over the parts that are equal.
+//
+// The strings of the key are valid during the call only. A source calls it while List or Next runs.
+type Previous[T object.Object] func(key object.Key) (T, bool)
 
 // ListOptions says what to list. Its fields mean what they mean in metav1.ListOptions.
 type ListOptions[T object.Object] struct {
@@ -37,8 +39,14 @@ type ListOptions[T object.Object] struct {
 	Continue             string
 	// Limit is the most objects a page may hold; 0 leaves it to the server.
 	Limit int64
-	// Known may be nil.
-	Known Known[T]
+	// Previous may be nil.
+	Previous Previous[T]
+	// NoSharing says that the caller will write to the objects, so that nothing in them may be shared with others,
+	// unless it is an unchanged object that Previous returned.
+	NoSharing bool
+	// Skip is called, in the place of each, for an item that cannot be decoded or does not belong to the collection,
+	// if its key can be read. Without it such an item ends the list with the error, as one without a key always does.
+	Skip func(*ObjectError)
 }
 
 // ListResult is what a list says about the collection as a whole.
@@ -57,8 +65,10 @@ type WatchOptions[T object.Object] struct {
 	SendInitialEvents bool
 	// Timeout is how long the server shall keep the stream open, rounded up to seconds; 0 leaves it to the server.
 	Timeout time.Duration
-	// Known may be nil. It is asked only during the initial events.
-	Known Known[T]
+	// Previous may be nil.
+	Previous Previous[T]
+	// NoSharing says that the caller will write to the objects, as in ListOptions.
+	NoSharing bool
 }
 
 // EventType says what an event means.
@@ -90,7 +100,7 @@ type Event[T object.Object] struct {
 	Object T
 	// ResourceVersion is the version that the event brings the watch to.
 	ResourceVersion string
-	// Err says why an Invalid event could not be understood.
+	// Err says why an Invalid event could not be understood. It is an *ObjectError if the key could be read.
 	Err  error
 	Type EventType
 	// InitialEventsEnd marks the Bookmark behind the last initial event.
@@ -111,5 +121,7 @@ type Stream[T object.Object] interface {
 type Stats struct {
 	Bytes   uint64 // bytes of list and watch bodies read
 	Objects uint64 // objects decoded
-	Reused  uint64 // objects taken from Known instead of being decoded
+	Reused  uint64 // objects taken from Previous instead of being decoded
+	// Corrupted counts parts of objects, shared with others, that somebody was found to have written to.
+	Corrupted uint64
 }

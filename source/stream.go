@@ -47,19 +47,21 @@ func unknownType(name string) error { return fmt.Errorf("unknown event type %.64
 // stream is a watch over HTTP.
 //
 // Next works in these steps: (1) the event reader cuts the next event out of the body, waiting for bytes if it has
-// to; (2) an event of an object is decoded, or taken from what the caller knows; (3) this goes on while the
+// to; (2) an event of an object is decoded, or the object taken from what the caller has; (3) this goes on while the
 // reader's buffer holds complete events. There is no goroutine here: net/http's own wakes the reader.
 type stream[T object.Object] struct {
-	ctx    context.Context // ends with the request
-	cancel context.CancelCauseFunc
-	body   io.Closer
-	events eventReader
-	codec  *codec[T]
-	known  Known[T] // nil once the initial events are over
-	err    error    // what ended the stream; used by Next only
+	ctx      context.Context // ends with the request
+	cancel   context.CancelCauseFunc
+	body     io.Closer
+	events   eventReader
+	codec    *codec[T]
+	previous Previous[T]
+	initial  bool  // the initial events are not over; used by Next only
+	err      error // what ended the stream; used by Next only
 }
 
 func (s *stream[T]) Next(buf []Event[T]) ([]Event[T], error) {
+	s.codec.decoder.Recheck() // the objects of the batch before are in other hands
 	for n := 0; n == 0 || n < maxBatch && s.events.Buffered(); n++ {
 		if s.err != nil {
 			return buf, s.err
@@ -84,35 +86,43 @@ func (s *stream[T]) next() (Event[T], error) {
 	case name == "ERROR":
 		return Event[T]{}, s.codec.statusError(data)
 	}
-	e := s.event(name, data)
-	if e.InitialEventsEnd {
-		s.known = nil
-		s.codec.end()
+	return s.event(name, data)
+}
+
+// event translates an event that is not an error. An error of the whole collection ends the stream.
+func (s *stream[T]) event(name string, data []byte) (Event[T], error) {
+	t := parseEventType(name)
+	switch t {
+	case Invalid:
+		return invalid[T](unknownType(name)), nil
+	case Bookmark:
+		return s.bookmark(data)
+	}
+	o, err := s.codec.event(data, s.previous, t)
+	if err == nil {
+		return Event[T]{Type: t, Object: o, ResourceVersion: o.GetResourceVersion()}, nil
+	}
+	if wrong, ok := errors.AsType[*KindError](err); ok && s.initial {
+		return Event[T]{}, wrong
+	}
+	e := invalid[T](fmt.Errorf("%s: %w", name, err))
+	if bad, ok := errors.AsType[*ObjectError](err); ok {
+		e.Err, e.ResourceVersion = bad, bad.ResourceVersion
 	}
 	return e, nil
 }
 
-// event translates an event that is not an error.
-func (s *stream[T]) event(name string, data []byte) Event[T] {
-	t := parseEventType(name)
-	switch t {
-	case Invalid:
-		return invalid[T](unknownType(name))
-	case Bookmark:
-		m, err := s.codec.bookmark(data)
-		if err != nil {
-			return invalid[T](fmt.Errorf("%s: %w", name, err))
-		}
-		return bookmarkEvent[T](m)
+func (s *stream[T]) bookmark(data []byte) (Event[T], error) {
+	m, err := s.codec.bookmark(data)
+	if wrong, ok := errors.AsType[*KindError](err); ok {
+		return Event[T]{}, wrong
 	}
-	o, err := s.codec.event(data, s.known)
 	if err != nil {
-		return invalid[T](fmt.Errorf("%s: %w", name, err))
+		return invalid[T](fmt.Errorf("%v: %w", Bookmark, err)), nil
 	}
-	if t == Deleted {
-		s.codec.forget(o)
-	}
-	return Event[T]{Type: t, Object: o, ResourceVersion: o.GetResourceVersion()}
+	e := bookmarkEvent[T](m)
+	s.initial = s.initial && !e.InitialEventsEnd
+	return e, nil
 }
 
 // explain makes the error that ends the stream say whose wish that was.
@@ -126,7 +136,7 @@ func (s *stream[T]) explain(err error) error {
 	case cause != nil:
 		return withCause(s.ctx, fmt.Errorf("watch: %w", err))
 	default:
-		return fmt.Errorf("watch: %w", bodyError(err, s.codec.target))
+		return fmt.Errorf("watch: %w", bodyError(err, s.codec.scope))
 	}
 }
 

@@ -80,7 +80,7 @@ func TestWatchEndings(t *testing.T) {
 		{"garbage", tidingstest.Fault{After: 1, Events: raw("<html>this is not the stream you look for")}, func(err error) bool { return !errors.Is(err, io.EOF) }},
 		{"huge", tidingstest.Fault{After: 1, Events: []tidingstest.RawEvent{{Type: watch.Added, Object: huge}}}, func(err error) bool {
 			e, ok := errors.AsType[*source.TooLargeError](err)
-			return ok && e.Limit == 100_000 && strings.Contains(err.Error(), "Target.MaxObjectBytes")
+			return ok && e.Limit == 100_000 && strings.Contains(err.Error(), "Scope.MaxObjectBytes")
 		}},
 	}
 	for _, test := range tests {
@@ -111,11 +111,11 @@ func TestWatchEndings(t *testing.T) {
 func TestTooLargeNamesObject(t *testing.T) {
 	bubble(t, tidingstest.ServerOptions{}, func(t *testing.T, s *tidingstest.Server) {
 		s.Create(pod("a", "x"))
-		target := podTarget
-		target.MaxObjectBytes = 100
-		stream := mustWatch(t, newHTTP[*corev1.Pod](t, s, target), source.WatchOptions[*corev1.Pod]{})
+		scope := podScope
+		scope.MaxObjectBytes = 100
+		stream := mustWatch(t, newHTTP[*corev1.Pod](t, s, scope), source.WatchOptions[*corev1.Pod]{})
 		_, err := stream.Next(nil)
-		_, _, listErr := list(t.Context(), newHTTP[*corev1.Pod](t, s, target), source.ListOptions[*corev1.Pod]{})
+		_, _, listErr := list(t.Context(), newHTTP[*corev1.Pod](t, s, scope), source.ListOptions[*corev1.Pod]{})
 		for _, err := range []error{err, listErr} {
 			if e, ok := errors.AsType[*source.TooLargeError](err); !ok || e.Key != (object.Key{Namespace: "a", Name: "x"}) || e.Size <= 100 {
 				t.Errorf("got %v", err)

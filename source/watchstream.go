@@ -2,6 +2,7 @@ package source
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -16,21 +17,23 @@ import (
 // NewStream makes a Stream of a running client-go watch. The stream stops the watch when it is closed or when ctx
 // ends; it starts no goroutine.
 func NewStream[T object.Object](ctx context.Context, w watch.Interface) Stream[T] {
-	return newWatchStream[T](ctx, w, trimmer{})
+	return newWatchStream[T](ctx, w, trimmer{}, false)
 }
 
 // watchStream reads a watch.Interface.
 type watchStream[T object.Object] struct {
-	ctx    context.Context
-	watch  watch.Interface
-	trim   trimmer
-	closed chan struct{} // closed by the first Close
-	once   sync.Once
-	err    error // what ended the stream; used by Next only
+	ctx   context.Context
+	watch watch.Interface
+	trim  trimmer
+	// noSharing says that the caller writes to what it gets.
+	noSharing bool
+	closed    chan struct{} // closed by the first Close
+	once      sync.Once
+	err       error // what ended the stream; used by Next only
 }
 
-func newWatchStream[T object.Object](ctx context.Context, w watch.Interface, trim trimmer) *watchStream[T] {
-	return &watchStream[T]{ctx: ctx, watch: w, trim: trim, closed: make(chan struct{})}
+func newWatchStream[T object.Object](ctx context.Context, w watch.Interface, trim trimmer, noSharing bool) *watchStream[T] {
+	return &watchStream[T]{ctx: ctx, watch: w, trim: trim, noSharing: noSharing, closed: make(chan struct{})}
 }
 
 // Next returns what the watch's channel holds.
@@ -94,11 +97,14 @@ func (s *watchStream[T]) event(e watch.Event) Event[T] {
 		}
 		return bookmarkEvent[T](m)
 	}
-	o, err := own[T](e.Object)
+	o, err := own[T](e.Object, t)
+	if bad, ok := errors.AsType[*ObjectError](err); ok {
+		return Event[T]{Type: Invalid, Err: bad, ResourceVersion: bad.ResourceVersion}
+	}
 	if err != nil {
 		return invalid[T](fmt.Errorf("%s: %w", e.Type, err))
 	}
-	return Event[T]{Type: t, Object: s.trim.apply(o).(T), ResourceVersion: o.GetResourceVersion()}
+	return Event[T]{Type: t, Object: handOut(o, s.trim, s.noSharing), ResourceVersion: o.GetResourceVersion()}
 }
 
 // Close stops the watch.

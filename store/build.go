@@ -54,11 +54,13 @@ func (b *builder) root() *node {
 // function panics.
 func (x *indexTree[T]) fill(txn uint64, s *Snapshot[T], names *names, report func(*Index[T], object.Key, any)) {
 	g := groups{names: names}
+	x.digests, x.stale = slots[uint64]{}, false
 	s.keys.scan(span{}, func(it *item) bool {
 		values, reason := x.index.values(s.objects.get(it.slot))
 		if reason != nil {
 			report(x.index, it.Key, reason)
 		}
+		x.digests.set(txn, it.slot, x.index.digest(values))
 		for _, v := range values {
 			g.add(v, it)
 		}

@@ -17,6 +17,12 @@ func newThing(namespace, name string, labels map[string]string) *thing {
 	return &thing{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels}}
 }
 
+// commit commits a transaction that brings the store to a version.
+func commit(txn *Txn[*thing], version string) *Snapshot[*thing] {
+	txn.Advance("", version)
+	return txn.Commit()
+}
+
 func byLabel(label string) func(*thing) []string {
 	return func(o *thing) []string {
 		if v, ok := o.Labels[label]; ok {
@@ -56,7 +62,20 @@ func check(t testing.TB, s *Snapshot[*thing]) {
 		if !maps.Equal(want, got) {
 			t.Fatalf("index %s holds %v, want %v", x.index.name, got, want)
 		}
+		checkDigests(t, s, &x)
 	}
+}
+
+// checkDigests fails the test unless the index has the digest of each object's values.
+func checkDigests(t testing.TB, s *Snapshot[*thing], x *indexTree[*thing]) {
+	t.Helper()
+	s.keys.scan(span{}, func(it *item) bool {
+		values, _ := x.index.values(s.objects.get(it.slot))
+		if x.digests.get(it.slot) != x.index.digest(values) || x.stale {
+			t.Fatalf("index %s has a wrong digest for %v", x.index.name, it.Key)
+		}
+		return true
+	})
 }
 
 // checkSlots fails the test if an object is not in the slot of its key, or a slot that no key has holds one.

@@ -3,9 +3,9 @@
 // A Writer changes the collection in transactions. A Store is the read side: it holds the newest Snapshot, and
 // a Snapshot answers every read.
 //
-//	Writer ── Begin ──► Txn ── Set, Delete, Load ── Commit ──┐ one atomic store
+//	Writer ── Begin ──► Txn ── Set, Delete, Replace ─ Commit ┐ one atomic store
 //	                                                         ▼
-//	Store ── Snapshot() ───────────────────────────────► Snapshot ── resource version
+//	Store ── Snapshot() ───────────────────────────────► Snapshot ── resource versions
 //	          one atomic load                             │   │
 //	                                                   keys    indexes, one tree each
 //	                                      (namespace, name)    (value, namespace, name)
@@ -21,16 +21,21 @@
 //
 // # Guarantees
 //
-//  1. A snapshot never changes. It holds the objects, all indexes and the resource version of one moment.
+//  1. A snapshot never changes. It holds the objects, all indexes and the resource versions of one moment: nobody sees a
+//     version before the objects that it stands for.
 //  2. Taking a snapshot costs one atomic load. Reading one takes no lock: readers never wait for the writer,
 //     the writer never waits for readers, and readers do not wait for each other.
 //  3. A transaction becomes visible as a whole at Commit, or not at all.
-//  4. The resource version of a store never goes back.
+//  4. A resource version goes back in one case only: Replace says that the server's history was rewritten. Waits for
+//     a newer one then end with ErrRewritten.
 //  5. Iteration is sorted by namespace, then name. It allocates nothing for an item, and it may be broken off.
 //  6. What no snapshot in use refers to is garbage: the store keeps nothing of a replaced or deleted object.
 //  7. An index agrees with the objects of its snapshot. An index that a snapshot does not have is answered by
 //     looking at every object of that snapshot: slower, never wrong.
 //  8. An index function that panics costs its object the values in that index, nothing else.
+//  9. A write to a cached object, which nobody may do, never makes an index lead to another object or to none. Where it changed
+//     an indexed value, the index is made anew when the object is replaced or deleted, and that is reported.
+//  10. Replace takes no object back in time, unless history was rewritten, and tells of every change that it makes.
 //
 // Put plainly: take a snapshot, and everything you ask it fits together for as long as you hold it. Holding one
 // for long costs the memory of what has changed since.

@@ -1,12 +1,25 @@
 package store
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
 
-// WaitError is returned by Store.WaitFor when its context ends before the store has caught up.
+	"github.com/tidings/tidings/object"
+)
+
+// ErrRewritten ends a wait for a resource version that no longer exists, because the server's history was rewritten: it was
+// restored from a backup, and lists an older collection than before.
+var ErrRewritten = errors.New("the server's history was rewritten, and this version may no longer exist")
+
+// WaitError is returned by Store.WaitFor and its relatives when they end before the store has caught up.
 type WaitError struct {
-	// Want is the resource version that was waited for, Have the one that the store was current to.
+	// Namespace and Key are what was waited for: the object under Key if that is set, else the namespace, or all if that is
+	// empty.
+	Namespace string
+	Key       object.Key
+	// Want is the resource version that was waited for, Have the one that the namespace was current to, "" for none.
 	Want, Have string
-	// Err is the cause of the context's end.
+	// Err is the reason: the cause of the context's end, ErrRewritten, or that versions cannot be compared.
 	Err error
 }
 
@@ -16,8 +29,15 @@ func (e *WaitError) Error() string {
 	if e.Have != "" {
 		have = "resource version " + e.Have
 	}
-	return fmt.Sprintf("waiting for resource version %s: the store is at %s: %v", e.Want, have, e.Err)
+	what, where := "", "the store is"
+	switch {
+	case e.Key != object.Key{}:
+		what = " of " + e.Key.String()
+	case e.Namespace != "":
+		what, where = " of namespace "+e.Namespace, "it is"
+	}
+	return fmt.Sprintf("waiting for resource version %s%s: %s at %s: %v", e.Want, what, where, have, e.Err)
 }
 
-// Unwrap returns the cause of the context's end.
+// Unwrap returns the reason.
 func (e *WaitError) Unwrap() error { return e.Err }

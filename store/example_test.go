@@ -25,11 +25,13 @@ func Example() {
 	for _, o := range []*thing{newThing("a", "web"), newThing("b", "db"), newThing("c", "web")} {
 		txn.Set(object.KeyOf(o), o)
 	}
-	before := txn.Commit("100")
+	txn.Advance("", "100")
+	before := txn.Commit()
 
 	txn = w.Begin()
 	txn.Delete(object.Key{Namespace: "shop", Name: "a"})
-	txn.Commit("101")
+	txn.Advance("", "101")
+	txn.Commit()
 
 	for o := range byApp.All("web") {
 		fmt.Println("now:", o.Name)
@@ -50,7 +52,7 @@ func ExampleSnapshot_Intersect() {
 
 	txn := w.Begin()
 	txn.Load([]*thing{newThing("alpha", "web"), newThing("anna", "db"), newThing("beta", "web")})
-	s := txn.Commit("")
+	s := txn.Commit()
 
 	matches := []store.Match[*thing]{{Index: byApp, Value: "web"}, {Index: byInitial, Value: "a"}}
 	for o := range s.Intersect(matches...) {
@@ -61,7 +63,9 @@ func ExampleSnapshot_Intersect() {
 
 func ExampleStore_WaitFor() {
 	w := store.NewWriter[*thing](store.Options{})
-	w.Begin().Commit("41")
+	txn := w.Begin()
+	txn.Advance("", "41")
+	txn.Commit()
 
 	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 	defer cancel()

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"hash/maphash"
 	"iter"
 	"slices"
 
@@ -13,6 +14,7 @@ type Index[T object.Object] struct {
 	name    string
 	compute func(T) []string
 	store   *Store[T]
+	seed    maphash.Seed // for digests
 }
 
 // Name returns the name that the index was added with. It is for messages: two indexes may have the same.
@@ -37,6 +39,21 @@ func (ix *Index[T]) values(o T) (values []string, reason any) {
 	return ix.compute(o), nil
 }
 
+// digest returns a number that tells sets of values apart: two have the same with odds of one in 2^64. Without values it
+// is 0.
+func (ix *Index[T]) digest(values []string) uint64 {
+	if len(values) >= manyValues {
+		values = slices.Compact(slices.Sorted(slices.Values(values)))
+	}
+	sum := uint64(0)
+	for i, v := range values {
+		if len(values) >= manyValues || !slices.Contains(values[:i], v) {
+			sum += maphash.String(ix.seed, v)
+		}
+	}
+	return sum
+}
+
 // has reports whether o has the value.
 func (ix *Index[T]) has(o T, value string) bool {
 	values, _ := ix.values(o)
@@ -47,26 +64,38 @@ func (ix *Index[T]) has(o T, value string) bool {
 type indexTree[T object.Object] struct {
 	index *Index[T]
 	root  *node
+	// digests holds the digest of the values under which the tree has each object, by slot. They say whether a change of the
+	// object is one of its values, and whether somebody wrote to it.
+	digests slots[uint64]
+	// stale says that the tree has entries that nobody knows the values of, and is made anew before it is published.
+	stale bool
 }
 
 // change is what a transaction does to one object: from is set if had, to is set if has.
 type change[T object.Object] struct {
 	key      object.Key
+	slot     slot
 	from, to T
 	had, has bool
 }
 
-// values returns the values of the object before and after a change, and the reason if the index function panics for
-// the new object.
-func (x *indexTree[T]) values(c *change[T]) (before, after []string, reason any) {
-	if c.had {
-		// A panic was reported when the object came, and left no values then.
-		before, _ = x.index.values(c.from)
+// valuesAfter returns the values of the object after a change, none if it is gone, and the reason if the index function
+// panics.
+func (x *indexTree[T]) valuesAfter(c *change[T]) (values []string, reason any) {
+	if !c.has {
+		return nil, nil
 	}
-	if c.has {
-		after, reason = x.index.values(c.to)
+	return x.index.values(c.to)
+}
+
+// valuesBefore returns the values under which the tree has the object before a change, none if it was not there. It returns
+// false if these are not known, because somebody wrote to the object.
+func (x *indexTree[T]) valuesBefore(c *change[T]) (values []string, ok bool) {
+	if !c.had {
+		return nil, true
 	}
-	return before, after, reason
+	values, _ = x.index.values(c.from) // a panic was reported when the object came, and left no values then
+	return values, x.digests.get(c.slot) == x.index.digest(values)
 }
 
 // move takes an item from some values to others, for the transaction txn.

@@ -58,6 +58,14 @@ type span struct {
 	fields int
 }
 
+// within returns the span of a namespace in the tree of keys, "" for all.
+func within(namespace string) span {
+	if namespace == "" {
+		return span{}
+	}
+	return span{namespace: namespace, fields: 2}
+}
+
 // start returns the smallest key that may be in s.
 func (s *span) start() key {
 	return key{value: s.value, Key: object.Key{Namespace: s.namespace}}

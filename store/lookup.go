@@ -11,7 +11,7 @@ import (
 const minLookup = pageSize
 
 // lookup finds the slot of a key in a snapshot by a hash, which touches a fraction of the memory that the way down the
-// tree of keys does. It only proposes: who asks compares the key of the object there.
+// tree of keys does. It only proposes: the caller compares the key of the object there.
 //
 // Its table has open addressing with linear probing and no marks for what was deleted. At most three of four entries
 // are used.

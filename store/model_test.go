@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/tidings/tidings/internal/testseed"
 	"github.com/tidings/tidings/object"
 )
 
@@ -81,7 +82,7 @@ func (w *world) batch() {
 		w.model = before
 		return
 	}
-	w.keep(w.txn.Commit(""))
+	w.keep(w.txn.Commit())
 }
 
 func (w *world) step(deletes int) {
@@ -146,6 +147,12 @@ func (w *world) verify(s *Snapshot[*thing], m model) {
 	if !slices.Equal(objects(s.Namespace(space)), m.where(func(o *thing) bool { return o.Namespace == space })) {
 		w.t.Fatalf("Namespace(%s) differs from the model", space)
 	}
+	if in := s.In(space); in.Len() != len(objects(s.Namespace(space))) || !slices.Equal(objects(in.All()), objects(s.Namespace(space))) {
+		w.t.Fatalf("In(%s) differs from Namespace", space)
+	}
+	if in := s.In(""); in.Len() != len(all) || !slices.Equal(objects(in.All()), all) || !slices.Equal(objects(s.Namespace("")), all) {
+		w.t.Fatal("no namespace is not all of them")
+	}
 	k := w.key()
 	if got, ok := s.Get(k); got != m[k] || ok != (m[k] != nil) {
 		w.t.Fatalf("Get(%v) = %v, want %v", k, got, m[k])
@@ -209,33 +216,29 @@ func (w *world) verifyKept() {
 }
 
 func TestRandomOperations(t *testing.T) {
-	for range 6 {
-		seed := rand.Uint64()
-		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t, seed)
-			for range 30 {
-				switch w.rand.IntN(12) {
-				case 0:
-					w.addIndex()
-				case 1:
-					w.removeIndex()
-				default:
-					w.batch()
-				}
-				w.verify(w.writer.Store().Snapshot(), w.model)
-				checkFree(t, w.writer)
+	testseed.Each(t, 6, func(t *testing.T, seed uint64) {
+		t.Parallel()
+		w := newWorld(t, seed)
+		for range 30 {
+			switch w.rand.IntN(12) {
+			case 0:
+				w.addIndex()
+			case 1:
+				w.removeIndex()
+			default:
+				w.batch()
 			}
-			w.verifyKept()
-		})
-	}
+			w.verify(w.writer.Store().Snapshot(), w.model)
+			checkFree(t, w.writer)
+		}
+		w.verifyKept()
+	})
 }
 
 // TestDeepTree grows and shrinks a tree of several levels, and checks its shape and that of an old snapshot.
 func TestDeepTree(t *testing.T) {
 	const names = 4 * maxFill * maxFill
-	seed := rand.Uint64()
-	t.Log("seed", seed)
+	seed := testseed.Seed(t)
 	r := rand.New(rand.NewPCG(seed, 0))
 	w := NewWriter[*thing](Options{})
 	w.AddIndex("app", byLabel("app"))
@@ -251,7 +254,7 @@ func TestDeepTree(t *testing.T) {
 				txn.Delete(k)
 			}
 		}
-		check(t, txn.Commit(""))
+		check(t, txn.Commit())
 		checkFree(t, w)
 		check(t, before)
 		if !slices.Equal(objects(before.All()), were) {
@@ -285,13 +288,13 @@ func FuzzOperations(f *testing.F) {
 				m[k] = o
 			}
 			if op&0x80 != 0 {
-				if s := txn.Commit(""); i%2 == 0 {
+				if s := txn.Commit(); i%2 == 0 {
 					old, was = s, maps.Clone(m)
 				}
 				txn = w.Begin()
 			}
 		}
-		now := txn.Commit("")
+		now := txn.Commit()
 		check(t, now)
 		check(t, old)
 		if !slices.Equal(objects(now.All()), m.sorted()) || !slices.Equal(objects(old.All()), was.sorted()) {

@@ -25,7 +25,7 @@ func TestSlotsAreGivenBack(t *testing.T) {
 				left++
 			}
 		}
-		s := txn.Commit("")
+		s := txn.Commit()
 		check(t, s)
 		checkFree(t, w)
 		if s.Len() != left || s.Count(ix, "app0") == 0 {
@@ -68,7 +68,7 @@ func TestAbortGivesSlotsBack(t *testing.T) {
 	for i := range 50 {
 		txn.Set(object.Key{Name: fmt.Sprint(i)}, newThing("", fmt.Sprint(i), nil))
 	}
-	check(t, txn.Commit(""))
+	check(t, txn.Commit())
 	checkFree(t, w)
 }
 
@@ -81,7 +81,7 @@ func TestKeysKeepNoObjectAlive(t *testing.T) {
 	for _, o := range things(500) {
 		txn.Set(object.KeyOf(o), o)
 	}
-	txn.Commit("")
+	txn.Commit()
 	for name, w := range map[string]*Writer[*thing]{"Load": loaded, "Set": set} {
 		s := w.Store().Snapshot()
 		owned := map[*byte]bool{}
@@ -131,13 +131,13 @@ func TestRenamedObject(t *testing.T) {
 		t.Error("the object is not replaced")
 	}
 	held.Name = o.Name
-	check(t, txn.Commit(""))
+	check(t, txn.Commit())
 	o.Name = "renamed"
 	txn = w.Begin()
 	if old, existed := txn.Delete(k); !existed || old != o {
 		t.Error("the object is not deleted")
 	}
-	check(t, txn.Commit(""))
+	check(t, txn.Commit())
 	checkFree(t, w)
 }
 

@@ -11,19 +11,25 @@ import (
 // Snapshot is the state of a store at one moment. It never changes, and any number of goroutines may read it.
 // The objects it hands out are shared and read-only.
 //
-//  1. Get, Len, All, Namespace, Keys: the objects, by key.
+//  1. Get, Len, All, Namespace, In, Keys: the objects, by key.
 //  2. ByIndex, Count, Values, Intersect: the objects, by the values of indexes.
-//  3. ResourceVersion: what it is current to.
+//  3. ResourceVersion, ResourceVersionIn: what it is current to.
+//
+// An empty namespace stands for all of them.
 type Snapshot[T object.Object] struct {
-	keys    *node  // leads to the slots of the objects
-	lookup  lookup // a short way to most of them
-	objects slots[T]
-	indexes []indexTree[T]
-	version string
+	keys     *node  // leads to the slots of the objects
+	lookup   lookup // a short way to most of them
+	objects  slots[T]
+	indexes  []indexTree[T]
+	versions versions
 }
 
-// ResourceVersion returns the resource version that the snapshot is current to, "" before the first is known.
-func (s *Snapshot[T]) ResourceVersion() string { return s.version }
+// ResourceVersion returns the resource version that the snapshot is current to, "" before that is known. Where namespaces are
+// listed and watched apart from each other it is the lowest of theirs.
+func (s *Snapshot[T]) ResourceVersion() string { return s.versions.lowest }
+
+// ResourceVersionIn returns the resource version that the snapshot is current to in a namespace, "" if that is not known.
+func (s *Snapshot[T]) ResourceVersionIn(namespace string) string { return s.versions.in(namespace) }
 
 // Get returns the object with the key, or false if there is none.
 func (s *Snapshot[T]) Get(k object.Key) (T, bool) {
@@ -55,10 +61,29 @@ func (s *Snapshot[T]) Len() int {
 // All iterates over all objects, sorted by key.
 func (s *Snapshot[T]) All() iter.Seq2[object.Key, T] { return s.pairs(span{}) }
 
-// Namespace iterates over the objects of one namespace, sorted by name; "" holds the cluster-scoped ones.
+// Namespace iterates over the objects of one namespace, sorted by name; "" is All.
 func (s *Snapshot[T]) Namespace(namespace string) iter.Seq2[object.Key, T] {
-	return s.pairs(span{namespace: namespace, fields: 2})
+	return s.pairs(within(namespace))
 }
+
+// In returns the objects of one namespace as a collection, which can be counted cheaply and kept; "" returns the snapshot
+// itself. Nothing is copied: the collection keeps the snapshot alive.
+func (s *Snapshot[T]) In(namespace string) object.Collection[T] {
+	if namespace == "" {
+		return s
+	}
+	return namespaced[T]{s, namespace}
+}
+
+// namespaced is a snapshot that shows one namespace.
+type namespaced[T object.Object] struct {
+	snapshot  *Snapshot[T]
+	namespace string
+}
+
+func (n namespaced[T]) Len() int { return n.snapshot.keys.count(within(n.namespace)) }
+
+func (n namespaced[T]) All() iter.Seq2[object.Key, T] { return n.snapshot.Namespace(n.namespace) }
 
 // pairs iterates over the objects whose keys are in r. Like byIndex it does without scan, which would cost
 // another call for each item.

@@ -21,7 +21,7 @@ func filled(n int) (*Writer[*thing], *Index[*thing]) {
 	ix := w.AddIndex("app", byLabel("app"))
 	txn := w.Begin()
 	txn.Load(things(n))
-	txn.Commit("1")
+	commit(txn, "1")
 	return w, ix
 }
 
@@ -53,7 +53,7 @@ func TestLoadAndAppendFillLeaves(t *testing.T) {
 	for _, o := range things(full * maxFill) {
 		txn.Set(object.KeyOf(o), o)
 	}
-	for name, s := range map[string]*Snapshot[*thing]{"Load": loaded.Store().Snapshot(), "Set": txn.Commit("")} {
+	for name, s := range map[string]*Snapshot[*thing]{"Load": loaded.Store().Snapshot(), "Set": txn.Commit()} {
 		check(t, s)
 		if got := leaves(s.keys); got != full {
 			t.Errorf("%s made %d leaves, want %d full ones", name, got, full)
@@ -77,7 +77,7 @@ func TestLoadIsSet(t *testing.T) {
 			}
 			txn := w.Begin()
 			txn.Load(load)
-			s := txn.Commit("")
+			s := txn.Commit()
 			check(t, s)
 			if !slices.Equal(objects(s.All()), m.sorted()) {
 				t.Errorf("%s on %d objects: the store differs from the model", name, present)
@@ -102,10 +102,10 @@ func TestNamesThatArePrefixes(t *testing.T) {
 			}
 		}
 	}
-	s := txn.Commit("")
+	s := txn.Commit()
 	check(t, s)
 	for _, v := range names {
-		if want := m.where(func(o *thing) bool { return o.Namespace == v }); !slices.Equal(objects(s.Namespace(v)), want) {
+		if want := m.where(func(o *thing) bool { return v == "" || o.Namespace == v }); !slices.Equal(objects(s.Namespace(v)), want) {
 			t.Errorf("Namespace(%q) differs from the model", v)
 		}
 		if want := m.where(func(o *thing) bool { return o.Labels["app"] == v }); !slices.Equal(slices.Collect(ix.All(v)), want) {
@@ -130,12 +130,12 @@ func TestIndexFunctionPanics(t *testing.T) {
 	for _, name := range []string{"bad", "good"} {
 		txn.Set(object.Key{Name: name}, newThing("", name, nil))
 	}
-	txn.Commit("")
+	txn.Commit()
 	second := w.AddIndex("second", bad)
 	txn = w.Begin()
 	txn.Delete(object.Key{Name: "bad"})
 	txn.Set(object.Key{Name: "bad"}, newThing("", "bad", nil))
-	s := txn.Commit("")
+	s := txn.Commit()
 	check(t, s)
 	for _, ix := range []*Index[*thing]{first, second} {
 		if got := s.Count(ix, "v"); got != 1 {
@@ -159,7 +159,7 @@ func TestManyValuesMove(t *testing.T) {
 		}
 		txn := w.Begin()
 		txn.Set(k, newThing("", "x", labels))
-		s := txn.Commit("")
+		s := txn.Commit()
 		check(t, s)
 		if n := len(slices.Collect(s.Values(ix))); n != 100 {
 			t.Fatalf("%d values, want 100", n)
@@ -171,12 +171,12 @@ func TestFinishedTransactionChangesNothing(t *testing.T) {
 	w, _ := filled(100)
 	txn := w.Begin()
 	txn.Delete(object.Key{Namespace: "ns", Name: "name000001"})
-	s := txn.Commit("2")
+	s := commit(txn, "2")
 	for name, call := range map[string]func(){
 		"Set":    func() { txn.Set(object.Key{Name: "x"}, newThing("", "x", nil)) },
 		"Delete": func() { txn.Delete(object.Key{Namespace: "ns", Name: "name000002"}) },
 		"Load":   func() { txn.Load(things(1)) },
-		"Commit": func() { txn.Commit("") },
+		"Commit": func() { txn.Commit() },
 	} {
 		if !panics(call) {
 			t.Errorf("%s after Commit does not panic", name)
@@ -222,7 +222,7 @@ func TestReadersSeeWholeTransactions(t *testing.T) {
 			k := object.Key{Namespace: "ns", Name: fmt.Sprint(i)}
 			txn.Set(k, newThing(k.Namespace, k.Name, map[string]string{"app": fmt.Sprint(round % 2), "round": fmt.Sprint(round)}))
 		}
-		txn.Commit(fmt.Sprint(round + 1))
+		commit(txn, fmt.Sprint(round+1))
 	}
 	put(0)
 	stop := make(chan struct{})
@@ -273,13 +273,13 @@ func TestForgetsWhatIsGone(t *testing.T) {
 		for i := range n {
 			set(txn, i)
 		}
-		txn.Commit("")
+		txn.Commit()
 	}
 	txn := w.Begin()
 	for i := range n / 2 {
 		txn.Delete(object.Key{Namespace: "ns", Name: fmt.Sprintf("name%06d", i*2)})
 	}
-	txn.Commit("")
+	txn.Commit()
 	all := func() bool { mu.Lock(); defer mu.Unlock(); return freed == n+n/2 }
 	for deadline := time.Now().Add(10 * time.Second); !all() && time.Now().Before(deadline); {
 		runtime.GC()
@@ -360,7 +360,7 @@ func TestInterfaceType(t *testing.T) {
 	for _, o := range []object.Object{newThing("ns", "a", nil), &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "b"}}}} {
 		txn.Set(object.KeyOf(o), o)
 	}
-	s := txn.Commit("")
+	s := txn.Commit()
 	if got := slices.Collect(s.Values(ix)); len(got) != 2 || s.Len() != 2 {
 		t.Errorf("%d objects under %q", s.Len(), got)
 	}
@@ -381,7 +381,7 @@ func TestRightEdge(t *testing.T) {
 		for i := txn.Len(); i > n; i-- {
 			txn.Delete(object.KeyOf(all[i-1]))
 		}
-		s := txn.Commit("")
+		s := txn.Commit()
 		check(t, s)
 		if !slices.Equal(objects(s.All()), all[:n]) {
 			t.Errorf("%d objects differ from the model", n)

@@ -2,13 +2,18 @@ package store
 
 import (
 	"iter"
-	"slices"
 
 	"github.com/tidings/tidings/object"
 )
 
 // Txn is a transaction of a Writer: changes that become visible together. Its reads see its own writes. It is
-// used by one goroutine at a time, and not after Commit or Abort; Set, Delete, Load and Commit panic then.
+// used by one goroutine at a time, and not after Commit or Abort: what writes panics then.
+//
+//  1. Get, Len, All, Namespace read.
+//  2. Set, Delete, Load write single objects.
+//  3. Replace makes a list the content of a namespace, and says what that changes. Drop removes a namespace.
+//  4. Track, Advance, Replace, Drop set the resource versions.
+//  5. Commit or Abort ends it.
 type Txn[T object.Object] struct {
 	// writer is nil once the transaction is finished.
 	writer *Writer[T]
@@ -29,7 +34,7 @@ func (t *Txn[T]) Len() int { return t.next.Len() }
 // writing meanwhile.
 func (t *Txn[T]) All() iter.Seq2[object.Key, T] { return t.frozen().All() }
 
-// Namespace iterates over the objects of one namespace, sorted by name, as they are when Namespace is called.
+// Namespace iterates over the objects of one namespace, "" for all, sorted by name, as they are when Namespace is called.
 // The transaction may go on writing meanwhile.
 func (t *Txn[T]) Namespace(namespace string) iter.Seq2[object.Key, T] {
 	return t.frozen().Namespace(namespace)
@@ -56,7 +61,7 @@ func (t *Txn[T]) Set(k object.Key, o T) (old T, existed bool) {
 		old = t.next.objects.get(n)
 	}
 	t.next.objects.set(t.id, n, o)
-	t.reindex(&change[T]{key: k, from: old, had: existed, to: o, has: true})
+	t.reindex(&change[T]{key: k, slot: n, from: old, had: existed, to: o, has: true})
 	return old, existed
 }
 
@@ -85,7 +90,7 @@ func (t *Txn[T]) Delete(k object.Key) (old T, existed bool) {
 	}
 	n, zero := it.slot, old
 	old = t.next.objects.get(n)
-	t.reindex(&change[T]{key: k, from: old, had: true})
+	t.reindex(&change[T]{key: k, slot: n, from: old, had: true})
 	c := cut{txn: t.id, key: key{Key: k}}
 	t.next.keys = c.root(t.next.keys)
 	t.next.lookup.remove(t.id, k, n)
@@ -146,30 +151,52 @@ func (t *Txn[T]) build(objects iter.Seq2[object.Key, T], report func(*Index[T], 
 func (t *Txn[T]) reindex(c *change[T]) {
 	for i := range t.next.indexes {
 		x := &t.next.indexes[i]
-		before, after, reason := x.values(c)
+		after, reason := x.valuesAfter(c)
 		if reason != nil {
 			t.writer.report(x.index, c.key, reason)
 		}
-		if slices.Equal(before, after) {
-			continue // the tree leads to the object's slot
+		digest := x.index.digest(after)
+		if x.stale || c.had && x.digests.get(c.slot) == digest {
+			continue // Commit fills it anew; or the tree has the object under these values
 		}
-		it, _ := t.next.keys.near(&key{Key: c.key})
-		x.move(t.id, &t.writer.names, it, before, after)
+		before, ok := x.valuesBefore(c)
+		if !ok {
+			x.stale = true
+			t.writer.reportWritten(x.index, c.key)
+			continue
+		}
+		x.digests.set(t.id, c.slot, digest)
+		if len(before) > 0 || len(after) > 0 {
+			it, _ := t.next.keys.near(&key{Key: c.key})
+			x.move(t.id, &t.writer.names, it, before, after)
+		}
 	}
 }
 
-// Commit publishes the changes as the newest snapshot and returns it. The store is then current to the resource
-// version, or to its present one if that is newer or resourceVersion is empty.
-func (t *Txn[T]) Commit(resourceVersion string) *Snapshot[T] {
+// refill fills the indexes anew that lead to where they should not.
+func (t *Txn[T]) refill() {
+	for i := range t.next.indexes {
+		if x := &t.next.indexes[i]; x.stale {
+			x.fill(t.id, t.next, &t.writer.names, reportedBefore)
+		}
+	}
+}
+
+// reportedBefore is told of index functions that panic again for an object that is in the store.
+func reportedBefore[T object.Object](*Index[T], object.Key, any) {}
+
+// Commit publishes the changes as the newest snapshot and returns it. Objects and resource versions become visible
+// together.
+func (t *Txn[T]) Commit() *Snapshot[T] {
 	t.mustBeOpen("Commit")
+	t.refill()
 	if t.sparse() {
 		t.repack()
 	}
-	s, w := t.next, t.writer
+	s, w, rewound := t.next, t.writer, t.writer.rewound
 	t.moved = false
-	s.version = object.MaxResourceVersion(s.version, resourceVersion)
 	t.finish()
-	w.store.publish(s)
+	w.store.publish(s, rewound)
 	return s
 }
 
@@ -190,15 +217,15 @@ func (t *Txn[T]) sparse() bool {
 
 // repack gives the objects new slots, the first ones there are.
 func (t *Txn[T]) repack() {
-	toldBefore := func(*Index[T], object.Key, any) {}
-	t.build(t.frozen().All(), toldBefore)
+	t.build(t.frozen().All(), reportedBefore)
 }
 
 // finish gives up the number and all nodes, so that nothing can be changed through t any more, and the slots that were
 // taken or freed for what is not published.
 func (t *Txn[T]) finish() {
 	w := t.writer
-	if w.open = nil; t.moved {
+	w.open, w.rewound = nil, nil
+	if t.moved {
 		w.recount()
 	}
 	*t = Txn[T]{next: &Snapshot[T]{}}

@@ -14,6 +14,10 @@ type Options struct {
 	// called on the goroutine that writes, before the change is published, and must not call the Writer. It
 	// may be nil.
 	OnIndexPanic func(index string, key object.Key, reason any)
+	// OnStrayWrite is called when an object that is being replaced or deleted does not have the values any more under which
+	// the index has it: somebody wrote to it. The whole index is then made anew before the change is published.
+	// It is called like OnIndexPanic, and may be nil.
+	OnStrayWrite func(index string, key object.Key)
 }
 
 // Writer is the write side of a store. It is used by one goroutine at a time.
@@ -29,6 +33,8 @@ type Writer[T object.Object] struct {
 	last uint64
 	// open is the transaction that was begun and not finished, else nil.
 	open *Txn[T]
+	// rewound are the parts that the open transaction took back, and the versions that they went to.
+	rewound []part
 	// names makes the strings of the trees.
 	names names
 	// used is the number of slots that were ever used; free are those of them that hold no object now.
@@ -60,13 +66,13 @@ func (w *Writer[T]) Begin() *Txn[T] {
 // AddIndex adds an index, fills it from the current objects, and publishes the result. The function gets an
 // object and returns its values, any number of them and in any order; a value that comes twice counts once.
 // What it returns may depend on nothing but the object, it must not write to it, and any goroutine may call it.
-// It is asked again when an object is replaced or leaves the store, to find its entries: if it then answers otherwise,
-// because somebody wrote to the object, the entries under the old values stay, and may later lead to another object or
-// to the zero value. AddIndex panics inside a transaction.
+// It is asked again when an object is replaced or leaves the store, to find its entries. If somebody wrote to the object,
+// so that it then answers otherwise, the index is made anew: it may lead to an object under a value that it no longer
+// has, until the object changes, but never to another object. AddIndex panics inside a transaction.
 func (w *Writer[T]) AddIndex(name string, values func(T) []string) *Index[T] {
 	w.mustBeIdle("AddIndex")
 	now := w.store.Snapshot()
-	x := indexTree[T]{index: &Index[T]{name: name, compute: values, store: w.store}}
+	x := indexTree[T]{index: &Index[T]{name: name, compute: values, store: w.store, seed: now.lookup.seed}}
 	x.fill(w.nextID(), now, &w.names, w.report)
 	w.publish(now, append(slices.Clip(now.indexes), x))
 	return x.index
@@ -88,7 +94,7 @@ func (w *Writer[T]) RemoveIndex(ix *Index[T]) {
 func (w *Writer[T]) publish(now *Snapshot[T], indexes []indexTree[T]) {
 	next := *now
 	next.indexes = indexes
-	w.store.publish(&next)
+	w.store.publish(&next, nil)
 }
 
 // take returns a slot that holds no object.
@@ -131,5 +137,12 @@ func (w *Writer[T]) nextID() uint64 {
 func (w *Writer[T]) report(ix *Index[T], k object.Key, reason any) {
 	if w.options.OnIndexPanic != nil {
 		w.options.OnIndexPanic(ix.name, k, reason)
+	}
+}
+
+// reportWritten tells of an object that somebody wrote to.
+func (w *Writer[T]) reportWritten(ix *Index[T], k object.Key) {
+	if w.options.OnStrayWrite != nil {
+		w.options.OnStrayWrite(ix.name, k)
 	}
 }

@@ -23,9 +23,9 @@ func benchKeys() []string {
 func BenchmarkCycle(b *testing.B) {
 	namespace := func(key string) string { return key[:1] }
 	for name, o := range map[string]workqueue.Options[string]{
-		"plain":   {},
-		"flows":   {Flow: namespace},
-		"metrics": {Metrics: noMetrics{}},
+		"plain": {},
+		"flows": {Flow: namespace},
+		"named": {Name: "bench"},
 	} {
 		b.Run(name, func(b *testing.B) {
 			q, keys, ctx := workqueue.New(o), benchKeys(), b.Context()
@@ -115,8 +115,3 @@ func BenchmarkWorkers(b *testing.B) {
 	}
 	workers.Wait()
 }
-
-type noMetrics struct{}
-
-func (noMetrics) ObserveQueueDuration(time.Duration) {}
-func (noMetrics) ObserveWorkDuration(time.Duration)  {}

@@ -2,84 +2,77 @@ package workqueue
 
 import (
 	"container/heap"
-	"math"
 	"slices"
 	"time"
 )
 
-// alarm is the one timer of a queue.
-type alarm struct {
+// delays holds the entries that are to be added later, and the one timer for all of them.
+type delays[T comparable] struct {
+	heap  delayHeap[T]
 	timer *time.Timer
-	// at is when it goes off, on the queue's clock; zero while it is not set.
+	// at is when the timer goes off, on the queue's clock; zero while it is not set.
 	at time.Duration
-	// pending counts the calls of ring that the timer has started or is going to start.
+	// pending counts the calls that the timer has started or is going to start.
 	pending int
 }
 
-// delay makes the entry's item be added at the level after the duration. Of two delays of an entry the earlier
-// time counts, and the higher level.
-func (q *Queue[T]) delay(e *entry[T], at level, d time.Duration) {
-	due := q.now() + d
-	if due < d { // overflow: as late as the clock can tell
-		due = math.MaxInt64
-	}
+// add makes the entry due. Of two delays of an entry the earlier time counts, and the higher level.
+func (d *delays[T]) add(e *entry[T], at level, due time.Duration) {
 	switch {
 	case e.heapAt == 0:
 		e.due, e.dueLevel = due, at
-		heap.Push(&q.delayed, e)
+		heap.Push(&d.heap, e)
 	case due < e.due:
 		e.due, e.dueLevel = due, max(e.dueLevel, at)
-		heap.Fix(&q.delayed, e.heapAt-1)
+		heap.Fix(&d.heap, e.heapAt-1)
 	default:
 		e.dueLevel = max(e.dueLevel, at)
 	}
-	q.setAlarm()
 }
 
-// setAlarm makes the timer go off when the first delayed entry is due. A timer that goes off earlier is left
-// alone: it will be set again then.
-func (q *Queue[T]) setAlarm() {
-	if len(q.delayed) == 0 {
+// pop takes an entry that is due, or returns nil if none is.
+func (d *delays[T]) pop(now time.Duration) *entry[T] {
+	if len(d.heap) == 0 || d.heap[0].due > now {
+		return nil
+	}
+	return heap.Pop(&d.heap).(*entry[T])
+}
+
+// setTimer makes the timer call ring when the first entry is due. A timer that goes off earlier is left alone: it
+// is set again then.
+func (d *delays[T]) setTimer(now time.Duration, ring func()) {
+	if len(d.heap) == 0 {
 		return
 	}
-	at := q.delayed[0].due
-	if q.timer.at != 0 && q.timer.at <= at {
+	at := d.heap[0].due
+	if d.at != 0 && d.at <= at {
 		return
 	}
-	q.timer.at = at
-	wait := at - q.now()
+	d.at = at
 	switch {
-	case q.timer.timer == nil:
-		q.timer.timer = time.AfterFunc(wait, q.ring)
-		q.timer.pending++
-	case !q.timer.timer.Reset(wait):
-		q.timer.pending++
+	case d.timer == nil:
+		d.timer = time.AfterFunc(at-now, ring)
+		d.pending++
+	case !d.timer.Reset(at - now):
+		d.pending++
 	}
 }
 
-// ring is what the timer calls: it adds all items that are due.
-func (q *Queue[T]) ring() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.timer.pending--
-	q.timer.at = 0
-	for now := q.now(); len(q.delayed) > 0 && q.delayed[0].due <= now; {
-		e := heap.Pop(&q.delayed).(*entry[T])
-		q.enqueue(e, e.dueLevel)
-	}
-	q.setAlarm()
-	q.checkDrained()
+// rang notes that the timer has made its call.
+func (d *delays[T]) rang() {
+	d.pending--
+	d.at = 0
 }
 
-// dropDelayed forgets all delayed items and stops the timer.
-func (q *Queue[T]) dropDelayed() {
-	for _, e := range q.delayed {
+// drop forgets all delays and stops the timer. It calls dropped with each entry that was delayed.
+func (d *delays[T]) drop(dropped func(*entry[T])) {
+	for _, e := range d.heap {
 		e.heapAt = 0
-		q.rest(e)
+		dropped(e)
 	}
-	q.delayed = nil
-	if q.timer.timer != nil && q.timer.timer.Stop() {
-		q.timer.pending--
+	d.heap = nil
+	if d.timer != nil && d.timer.Stop() {
+		d.pending--
 	}
 }
 

@@ -8,7 +8,9 @@
 //  2. One worker. Between Get and Done nobody else gets the item.
 //  3. Order. Among items of one flow and one [Priority] it is first come, first served. Flows of one priority
 //     take turns, item by item. A higher priority goes first, but never for ever: of any 20 items that are
-//     handed out while an item of a lower priority waits, at least one is of that lower priority.
+//     handed out while an item of a lower priority waits, at least one is of that lower priority. A worker that
+//     adds its item again with AddAfter or AddRateLimited keeps the priority that the item was taken with: what
+//     comes back every minute does not overtake what has not had its first turn.
 //  4. Time. A delayed item is not handed out before its time, and of several delays of one item the earliest
 //     wins. A delay never holds back an Add of the same item that asked for none.
 //  5. Bounds. The queue holds one entry for each distinct item, whatever number of times it is added. Its

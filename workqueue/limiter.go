@@ -20,11 +20,15 @@ type RateLimiter[T comparable] interface {
 	NumRequeues(item T) int
 }
 
-// DefaultRateLimiter returns the limiter that client-go's controllers use: a wait that doubles with each failure
-// of an item, from 5 ms to 1,000 s, and over all items 10 retries a second after a burst of 100. Here it has a
-// jitter of a tenth besides, which keeps items that failed together from coming back together.
+// DefaultRateLimiter returns a limiter under which each item waits for its own failures only: a wait that doubles
+// with each failure of the item, from 5 ms to 1,000 s. It has a jitter of a tenth, which keeps items that failed
+// together from coming back together.
+//
+// Unlike the default of client-go it has no limit over all items. Such a limit makes an item's first retry wait behind
+// the retries of all others: 2,000 failing items delay it by more than three minutes. To protect something that all
+// items use, combine the two: MaxOf[T]{DefaultRateLimiter[T](), NewTokenBucket[T](10, 100)}.
 func DefaultRateLimiter[T comparable]() RateLimiter[T] {
-	return MaxOf[T]{&Exponential[T]{Jitter: 0.1}, NewTokenBucket[T](10, 100)}
+	return &Exponential[T]{Jitter: 0.1}
 }
 
 // The waits of an Exponential whose fields are zero.

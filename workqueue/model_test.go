@@ -6,9 +6,12 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tidings/tidings/internal/testseed"
 )
 
 // model is a queue that is too simple to be wrong: slices that are searched, and rules applied as they read.
@@ -16,7 +19,7 @@ type model struct {
 	waiting []modelItem // in the order in which they came to their priority
 	turns   [levels][]string
 	passed  [levels]int
-	working map[string]bool
+	working map[string]Priority // with the priority they were taken with
 	dirty   map[string]Priority
 	delayed map[string]modelDelay
 	adds    uint64
@@ -33,7 +36,7 @@ type modelDelay struct {
 }
 
 func newModel() *model {
-	return &model{working: map[string]bool{}, dirty: map[string]Priority{}, delayed: map[string]modelDelay{}}
+	return &model{working: map[string]Priority{}, dirty: map[string]Priority{}, delayed: map[string]modelDelay{}}
 }
 
 func flowOf(item string) string { return item[:1] }
@@ -41,6 +44,7 @@ func flowOf(item string) string { return item[:1] }
 func (m *model) add(item string, p Priority) {
 	at := slices.IndexFunc(m.waiting, func(w modelItem) bool { return w.item == item })
 	old, isDirty := m.dirty[item]
+	_, isWorking := m.working[item]
 	switch {
 	case at >= 0 && m.waiting[at].priority >= p:
 	case at >= 0:
@@ -48,7 +52,7 @@ func (m *model) add(item string, p Priority) {
 		m.wait(item, p)
 	case isDirty:
 		m.dirty[item] = max(old, p)
-	case m.working[item]:
+	case isWorking:
 		m.dirty[item] = p
 		m.adds++
 	default:
@@ -63,6 +67,14 @@ func (m *model) wait(item string, p Priority) {
 	if !slices.Contains(*turns, flowOf(item)) {
 		*turns = append(*turns, flowOf(item))
 	}
+}
+
+// kept is the priority of an add that keeps it.
+func (m *model) kept(item string, p Priority) Priority {
+	if taken, ok := m.working[item]; ok {
+		return taken
+	}
+	return p
 }
 
 func (m *model) addAfter(item string, p Priority, d time.Duration) {
@@ -112,14 +124,14 @@ func (m *model) get() string {
 		if i < 0 {
 			continue
 		}
-		item := m.waiting[i].item
+		item, p := m.waiting[i].item, m.waiting[i].priority
 		m.waiting = slices.Delete(m.waiting, i, i+1)
 		if slices.ContainsFunc(m.waiting, func(w modelItem) bool {
 			return w.priority.level() == level(at) && flowOf(w.item) == name
 		}) {
 			m.turns[at] = append(m.turns[at], name)
 		}
-		m.working[item] = true
+		m.working[item] = p
 		return item
 	}
 }
@@ -144,17 +156,11 @@ func (m *model) done(item string) {
 
 // TestModel runs random operations on a queue and on the model, and compares all that can be seen.
 func TestModel(t *testing.T) {
-	for range 60 {
-		seed := rand.Uint64()
+	testseed.Each(t, 60, func(t *testing.T, seed uint64) {
 		synctest.Test(t, func(t *testing.T) {
-			defer func() {
-				if t.Failed() {
-					t.Logf("seed %d", seed)
-				}
-			}()
 			compareWithModel(t, rand.New(rand.NewPCG(seed, 0)))
 		})
-	}
+	})
 }
 
 func compareWithModel(t *testing.T, random *rand.Rand) {
@@ -163,14 +169,21 @@ func compareWithModel(t *testing.T, random *rand.Rand) {
 	for range 600 {
 		item := fmt.Sprintf("%c%d", 'a'+rune(random.IntN(4)), random.IntN(5))
 		p := Priority(random.IntN(levels) - 1)
+		keep := random.IntN(3) == 0
 		switch random.IntN(10) {
 		case 0, 1, 2, 3:
-			q.AddWith(item, AddOptions{Priority: p})
+			q.AddWith(item, AddOptions{Priority: p, KeepPriority: keep})
+			if keep {
+				p = m.kept(item, p)
+			}
 			m.add(item, p)
 		case 4:
 			// To the nanosecond, so that no two items are due in the same moment, when any order is right.
 			d := time.Duration(1 + random.Int64N(int64(time.Minute)))
-			q.AddWith(item, AddOptions{Priority: p, Delay: d})
+			q.AddWith(item, AddOptions{Priority: p, Delay: d, KeepPriority: keep})
+			if keep {
+				p = m.kept(item, p)
+			}
 			m.addAfter(item, p, d)
 		case 5:
 			time.Sleep(time.Duration(random.Int64N(int64(10 * time.Second))))
@@ -186,9 +199,12 @@ func compareWithModel(t *testing.T, random *rand.Rand) {
 			}
 		default:
 			q.Done(item) // for one that nobody has it does nothing
-			if m.working[item] {
+			if _, ok := m.working[item]; ok {
 				m.done(item)
 			}
+		}
+		if got, want := q.PriorityOf(item), m.kept(item, Normal); got != want {
+			t.Fatalf("PriorityOf(%q): %d, want %d", item, got, want)
 		}
 		compareStats(t, q, m)
 		checkInvariants(t, q)
@@ -222,9 +238,9 @@ func checkInvariants[T comparable](t *testing.T, q *Queue[T]) {
 	defer q.mu.Unlock()
 	idle, waiting, working, delayed := 0, 0, 0, 0
 	ofFlow := map[*flow[T]]int{}
-	for item, e := range q.entries {
+	for item, e := range q.table.entries {
 		ofFlow[e.flow]++
-		if e.item != item || q.flows[e.flow.name] != e.flow {
+		if e.item != item || q.table.flows[e.flow.name] != e.flow {
 			t.Fatalf("%v: entry of %v in flow %q", item, e.item, e.flow.name)
 		}
 		if e.waiting && e.working || e.dirty && !e.working {
@@ -237,24 +253,24 @@ func checkInvariants[T comparable](t *testing.T, q *Queue[T]) {
 		if e.waiting && !e.flow.levels[e.level].queued {
 			t.Fatalf("%v waits in a flow that is not in line", item)
 		}
-		if e.heapAt > 0 && q.delayed[e.heapAt-1] != e {
+		if e.heapAt > 0 && q.delays.heap[e.heapAt-1] != e {
 			t.Fatalf("%v is not where it should be in the heap", item)
 		}
 	}
-	if idle != q.idle || waiting != q.schedule.len() || working != q.working.len || delayed != len(q.delayed) {
-		t.Fatalf("counts are wrong: idle %d=%d waiting %d=%d working %d=%d delayed %d=%d", idle, q.idle,
-			waiting, q.schedule.len(), working, q.working.len, delayed, len(q.delayed))
+	if idle != q.table.idle || waiting != q.schedule.len() || working != q.working.len || delayed != len(q.delays.heap) {
+		t.Fatalf("counts are wrong: idle %d=%d waiting %d=%d working %d=%d delayed %d=%d", idle, q.table.idle,
+			waiting, q.schedule.len(), working, q.working.len, delayed, len(q.delays.heap))
 	}
-	if q.idle > max(keepIdle, len(q.entries)-q.idle) || q.spares > keepIdle {
-		t.Fatalf("%d idle entries and %d spares beside %d in use", q.idle, q.spares, len(q.entries)-q.idle)
+	if q.table.idle > max(keepIdle, len(q.table.entries)-q.table.idle) || q.table.spares > keepIdle {
+		t.Fatalf("%d idle entries and %d spares beside %d in use", q.table.idle, q.table.spares, len(q.table.entries)-q.table.idle)
 	}
-	if len(q.getters) > 0 && waiting > 0 {
-		t.Fatalf("%d getters wait beside %d items", len(q.getters), waiting)
+	if len(q.getters.waiting) > 0 && waiting > 0 {
+		t.Fatalf("%d getters wait beside %d items", len(q.getters.waiting), waiting)
 	}
-	if delayed > 0 && (q.timer.at == 0 || q.timer.at > q.delayed[0].due) {
-		t.Fatalf("the timer is set to %v, the first item is due at %v", q.timer.at, q.delayed[0].due)
+	if delayed > 0 && (q.delays.at == 0 || q.delays.at > q.delays.heap[0].due) {
+		t.Fatalf("the timer is set to %v, the first item is due at %v", q.delays.at, q.delays.heap[0].due)
 	}
-	for name, f := range q.flows {
+	for name, f := range q.table.flows {
 		if f.entries == 0 || f.entries != ofFlow[f] {
 			t.Fatalf("flow %q counts %d entries and has %d", name, f.entries, ofFlow[f])
 		}
@@ -283,15 +299,37 @@ func TestShrinks(t *testing.T) {
 		}
 		q.Done(item)
 	}
-	if len(q.entries) != burst {
-		t.Errorf("%d entries for %d delayed items", len(q.entries), burst)
+	if len(q.table.entries) != burst {
+		t.Errorf("%d entries for %d delayed items", len(q.table.entries), burst)
 	}
 	if err := q.ShutDown(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	checkInvariants(t, q)
-	if len(q.entries) > keepIdle || len(q.flows) > keepIdle || q.spares > keepIdle || cap(q.delayed) > keepIdle {
+	if len(q.table.entries) > keepIdle || len(q.table.flows) > keepIdle || q.table.spares > keepIdle || cap(q.delays.heap) > keepIdle {
 		t.Errorf("left: %d entries, %d flows, %d spares, room for %d delays",
-			len(q.entries), len(q.flows), q.spares, cap(q.delayed))
+			len(q.table.entries), len(q.table.flows), q.table.spares, cap(q.delays.heap))
 	}
+}
+
+// TestGettersAreForgotten lets many Gets wait at a time.
+func TestGettersAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := New(Options[int]{})
+		ctx, cancel := context.WithCancel(t.Context())
+		var waiting sync.WaitGroup
+		for range 10 * keepGetters {
+			waiting.Go(func() {
+				if _, err := q.Get(ctx); err != context.Canceled {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		cancel()
+		waiting.Wait()
+		if n := len(q.getters.spare); n > keepGetters || len(q.getters.waiting) != 0 {
+			t.Errorf("%d getters are kept, %d wait", n, len(q.getters.waiting))
+		}
+	})
 }

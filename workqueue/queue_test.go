@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tidings/tidings/internal/testseed"
 	"github.com/tidings/tidings/workqueue"
 )
 
@@ -63,6 +64,79 @@ func TestGetEndsWithItsContext(t *testing.T) {
 		}
 		mustGet(t, q)
 	})
+}
+
+// TestCancelledGetLeavesTheOthers cancels Gets out of the middle of those that wait.
+func TestCancelledGetLeavesTheOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := workqueue.New(workqueue.Options[int]{})
+		const getters = 5
+		var cancels [getters]context.CancelFunc
+		results := make(chan error, getters)
+		var items atomic.Int64
+		for i := range getters {
+			ctx, cancel := context.WithCancel(t.Context())
+			cancels[i] = cancel
+			go func() {
+				item, err := q.Get(ctx)
+				items.Add(int64(item))
+				results <- err
+			}()
+			synctest.Wait() // so that they wait in this order
+		}
+		for _, i := range []int{2, 4} {
+			cancels[i]()
+			if err := <-results; err != context.Canceled {
+				t.Errorf("cancelled Get: %v", err)
+			}
+		}
+		for _, item := range []int{1, 10, 100, 1000} {
+			q.Add(item)
+		}
+		for range getters - 2 {
+			if err := <-results; err != nil {
+				t.Error(err)
+			}
+		}
+		if items.Load() != 111 || q.Len() != 1 {
+			t.Errorf("handed out %d in all, %d wait", items.Load(), q.Len())
+		}
+	})
+}
+
+// TestDoneOfItemsThatAreNotInWork calls Done while many workers are busy: for items that wait, are delayed, were done
+// or were never added it changes nothing.
+func TestDoneOfItemsThatAreNotInWork(t *testing.T) {
+	q := workqueue.New(workqueue.Options[int]{})
+	const busy = 8
+	for i := range busy {
+		q.Add(i)
+		mustGet(t, q)
+	}
+	q.Add(100) // waits
+	q.Add(1)   // is dirty
+	q.AddAfter(101, time.Hour)
+	q.Done(6)
+	for _, item := range []int{6, 6, 100, 101, 102} {
+		q.Done(item)
+	}
+	if s := q.Stats(); s.Working != busy-1 || s.Depth != 1 || s.Delayed != 1 {
+		t.Errorf("%+v", s)
+	}
+	for _, item := range []int{7, 5, 4, 3, 2, 1, 0} {
+		q.Done(item)
+	}
+	if s := q.Stats(); s.Working != 0 || s.Depth != 2 {
+		t.Errorf("%+v", s)
+	}
+	if a, b := mustGet(t, q), mustGet(t, q); a != 100 || b != 1 {
+		t.Errorf("got %d and %d", a, b)
+	}
+	q.Done(100)
+	q.Done(1)
+	if err := q.ShutDown(t.Context()); err != nil {
+		t.Error(err)
+	}
 }
 
 // TestCancelledGetLosesNothing lets a context end and an item arrive in the same moment.
@@ -233,7 +307,7 @@ func TestManyWorkers(t *testing.T) {
 			}
 		})
 	}
-	seed := rand.Uint64()
+	seed := testseed.Seed(t)
 	for p := range 3 {
 		producers.Go(func() {
 			random := rand.New(rand.NewPCG(seed, uint64(p)))
@@ -251,7 +325,7 @@ func TestManyWorkers(t *testing.T) {
 	workers.Wait()
 	for i := range items {
 		if added[i].Load() != seen[i].Load() {
-			t.Errorf("seed %d: item %d was added %d times, its last Get saw %d", seed, i, added[i].Load(), seen[i].Load())
+			t.Errorf("item %d was added %d times, its last Get saw %d", i, added[i].Load(), seen[i].Load())
 		}
 	}
 }

@@ -22,6 +22,10 @@ func (p Priority) level() level {
 	return level(min(max(p, Low), High) - Low)
 }
 
+func (l level) priority() Priority {
+	return Priority(l) + Low
+}
+
 // patience is how many items of higher priority may be handed out in a row while one of a lower priority waits.
 const patience = 15
 
@@ -38,6 +42,38 @@ type flowLevel[T comparable] struct {
 	// queued is set while the flow is in the level's line of flows, and next is then the flow behind it.
 	queued bool
 	next   *flow[T]
+}
+
+// list is a doubly linked list of entries. The zero value is an empty list.
+type list[T comparable] struct {
+	first, last *entry[T]
+	len         int
+}
+
+func (l *list[T]) pushBack(e *entry[T]) {
+	e.prev, e.next = l.last, nil
+	if l.last == nil {
+		l.first = e
+	} else {
+		l.last.next = e
+	}
+	l.last = e
+	l.len++
+}
+
+func (l *list[T]) remove(e *entry[T]) {
+	if e.prev == nil {
+		l.first = e.next
+	} else {
+		e.prev.next = e.next
+	}
+	if e.next == nil {
+		l.last = e.prev
+	} else {
+		e.next.prev = e.prev
+	}
+	e.prev, e.next = nil, nil
+	l.len--
 }
 
 // line is the flows of one level, the one whose turn it is in front. Invariant: each flow with an entry that
@@ -147,24 +183,5 @@ func (l *line[T]) endTurn(at level) {
 	fl.next, fl.queued = nil, false
 	if fl.waiting.first != nil {
 		l.append(f, at)
-	}
-}
-
-// flow returns the flow with the name, making one if needed.
-func (q *Queue[T]) flow(name string) *flow[T] {
-	f := q.flows[name]
-	if f == nil {
-		f = &flow[T]{name: name}
-		q.flows[name] = f
-	}
-	return f
-}
-
-// leaveFlow notes that one entry less points to the flow, and drops it after the last. Such a flow may still be
-// queued in a line: it stays valid there until its turn, and a new flow of that name takes its own place.
-func (q *Queue[T]) leaveFlow(f *flow[T]) {
-	f.entries--
-	if f.entries == 0 {
-		delete(q.flows, f.name)
 	}
 }

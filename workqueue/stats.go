@@ -2,17 +2,8 @@ package workqueue
 
 import "time"
 
-// Metrics receives what a histogram needs; all else is in Stats. Its methods are called without a lock held,
-// from the goroutines that use the queue, and should be quick.
-type Metrics interface {
-	// ObserveQueueDuration is told how long an item waited from the add that made it due until a worker got
-	// it: workqueue_queue_duration_seconds.
-	ObserveQueueDuration(d time.Duration)
-	// ObserveWorkDuration is told how long a worker had an item: workqueue_work_duration_seconds.
-	ObserveWorkDuration(d time.Duration)
-}
-
-// Stats is the state of a queue at one moment.
+// Stats is the state of a queue at one moment. The names in the comments are those of the metrics that every Kubernetes
+// component has.
 type Stats struct {
 	// Name is the one in the queue's Options.
 	Name string
@@ -28,8 +19,16 @@ type Stats struct {
 	Adds uint64
 	// Retries counts the adds that asked for a delay or a rate limit: workqueue_retries_total.
 	Retries uint64
-	// UnfinishedWork is the sum of the times that the items in work have been so:
-	// workqueue_unfinished_work_seconds. It is zero in a queue without Metrics.
+
+	// What follows stays zero in a queue without a name.
+
+	// QueueDuration has how long items waited from the add that made them due until a worker got them:
+	// workqueue_queue_duration_seconds.
+	QueueDuration Histogram
+	// WorkDuration has how long workers had items that are done: workqueue_work_duration_seconds.
+	WorkDuration Histogram
+	// UnfinishedWork is the sum of the times that workers have had the items they still have:
+	// workqueue_unfinished_work_seconds.
 	UnfinishedWork time.Duration
 	// LongestRunning is the greatest of these times: workqueue_longest_running_processor_seconds.
 	LongestRunning time.Duration
@@ -41,16 +40,18 @@ func (q *Queue[T]) Stats() Stats {
 	defer q.mu.Unlock()
 	lines := &q.schedule.lines
 	s := Stats{
-		Name:      q.name,
-		Depth:     q.schedule.len(),
-		DepthLow:  lines[Low.level()].waiting,
-		DepthHigh: lines[High.level()].waiting,
-		Delayed:   len(q.delayed),
-		Working:   q.working.len,
-		Adds:      q.adds,
-		Retries:   q.retries,
+		Name:          q.name,
+		Depth:         q.schedule.len(),
+		DepthLow:      lines[Low.level()].waiting,
+		DepthHigh:     lines[High.level()].waiting,
+		Delayed:       len(q.delays.heap),
+		Working:       q.working.len,
+		Adds:          q.adds,
+		Retries:       q.retries,
+		QueueDuration: q.queueDuration,
+		WorkDuration:  q.workDuration,
 	}
-	if first := q.working.first; first != nil && q.metrics != nil {
+	if first := q.working.first; first != nil && q.name != "" {
 		now := q.now()
 		s.UnfinishedWork = time.Duration(s.Working)*now - q.startedSum
 		s.LongestRunning = now - first.started

@@ -1,7 +1,6 @@
 package workqueue_test
 
 import (
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,15 +8,18 @@ import (
 	"github.com/tidings/tidings/workqueue"
 )
 
-type recorder struct{ queued, worked []time.Duration }
-
-func (r *recorder) ObserveQueueDuration(d time.Duration) { r.queued = append(r.queued, d) }
-func (r *recorder) ObserveWorkDuration(d time.Duration)  { r.worked = append(r.worked, d) }
+// histogram is the Histogram of the durations.
+func histogram(durations ...time.Duration) workqueue.Histogram {
+	var h workqueue.Histogram
+	for _, d := range durations {
+		h.Observe(d)
+	}
+	return h
+}
 
 func TestStats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var r recorder
-		q := workqueue.New(workqueue.Options[string]{Name: "test", Metrics: &r})
+		q := workqueue.New(workqueue.Options[string]{Name: "test"})
 		q.Add("a")
 		time.Sleep(time.Second)
 		q.AddWith("b", workqueue.AddOptions{Priority: workqueue.Low})
@@ -32,27 +34,76 @@ func TestStats(t *testing.T) {
 		want := workqueue.Stats{
 			Name: "test", Depth: 1, DepthHigh: 1, Delayed: 1, Working: 2, Adds: 4, Retries: 1,
 			UnfinishedWork: 8 * time.Second, LongestRunning: 5 * time.Second,
+			QueueDuration: histogram(time.Second, 2*time.Second),
 		}
 		if got := q.Stats(); got != want {
 			t.Errorf("\n got %+v\nwant %+v", got, want)
 		}
 		q.Done("a")
-		mustGet(t, q)
-		mustGet(t, q)
-		if want := []time.Duration{time.Second, 2 * time.Second, 0, 3 * time.Second}; !slices.Equal(r.queued, want) {
-			t.Errorf("queued for %v, want %v", r.queued, want)
+		if got := q.Stats(); got.UnfinishedWork != 3*time.Second || got.LongestRunning != 3*time.Second {
+			t.Errorf("b has been in work for 3 s: %+v", got)
 		}
+		mustGet(t, q)
+		mustGet(t, q)
 		for _, item := range []string{"a", "b", "c"} {
 			q.Done(item)
 		}
-		if want := []time.Duration{5 * time.Second, 0, 3 * time.Second, 0}; !slices.Equal(r.worked, want) {
-			t.Errorf("worked for %v, want %v", r.worked, want)
+		want = workqueue.Stats{
+			Name: "test", Delayed: 1, Adds: 4, Retries: 1,
+			QueueDuration: histogram(time.Second, 2*time.Second, 0, 3*time.Second),
+			WorkDuration:  histogram(5*time.Second, 0, 3*time.Second, 0),
 		}
-		if got := q.Stats(); got.UnfinishedWork != 0 || got.LongestRunning != 0 {
-			t.Errorf("%+v", got)
+		if got := q.Stats(); got != want {
+			t.Errorf("\n got %+v\nwant %+v", got, want)
 		}
 		if err := q.ShutDown(t.Context()); err != nil {
 			t.Error(err)
 		}
 	})
+}
+
+// TestWaitingGetIsMeasured hands an item straight to a Get that waits.
+func TestWaitingGetIsMeasured(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := workqueue.New(workqueue.Options[string]{Name: "test"})
+		q.AddAfter("a", time.Second)
+		if _, err := q.Get(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		q.Done("a")
+		if s := q.Stats(); s.QueueDuration != histogram(0) || s.WorkDuration != histogram(time.Minute) {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+func TestQueueWithoutANameMeasuresNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := workqueue.New(workqueue.Options[string]{})
+		q.Add("a")
+		time.Sleep(time.Second)
+		mustGet(t, q)
+		time.Sleep(time.Second)
+		want := workqueue.Stats{Working: 1, Adds: 1}
+		if got := q.Stats(); got != want {
+			t.Errorf("\n got %+v\nwant %+v", got, want)
+		}
+	})
+}
+
+func TestHistogramBuckets(t *testing.T) {
+	h := histogram(0, 10*time.Microsecond, 11*time.Microsecond, time.Second, 5*time.Minute, time.Hour, -time.Second)
+	if h.Count != 7 || h.Sum != time.Hour+5*time.Minute+21*time.Microsecond {
+		t.Errorf("%d durations, %v", h.Count, h.Sum)
+	}
+	buckets := h.Buckets()
+	for bound, want := range map[float64]uint64{0.00001: 3, 0.0001: 4, 0.5: 4, 1: 5, 60: 5, 300: 6} {
+		if got, ok := buckets[bound]; got != want || !ok {
+			t.Errorf("at most %v s: %d, want %d", bound, got, want)
+		}
+	}
+	if n := testing.AllocsPerRun(100, func() { h.Observe(time.Second) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 
@@ -16,6 +17,9 @@ import (
 // connect returns the configuration that the flags name, and a client that asks the cluster what it offers. It sends
 // nothing yet.
 func connect(cluster *kube.Flags, logger *slog.Logger) (*rest.Config, discovery.ServerResourcesInterfaceWithContext, error) {
+	if err := cluster.CheckFlags(); err != nil {
+		return nil, nil, cli.Usage(err)
+	}
 	config, err := cluster.RESTConfig(logger)
 	if err != nil {
 		return nil, nil, err
@@ -29,10 +33,41 @@ func connect(cluster *kube.Flags, logger *slog.Logger) (*rest.Config, discovery.
 
 // find asks the server what it offers and finds the resources among that.
 func find(ctx context.Context, client discovery.ServerResourcesInterfaceWithContext, args []string, logger *slog.Logger) ([]resources.Resource, error) {
-	catalog, err := resources.Discover(ctx, client, logger)
+	catalog, err := discover(ctx, client, logger)
 	if err != nil {
 		return nil, err
 	}
 	found, err := catalog.Resolve(args...)
 	return found, cli.Usage(err)
+}
+
+// discover is resources.Discover that ends with ctx, whatever holds the request up: a program that gets credentials, which the
+// kubeconfig can name, does not know of ctx.
+func discover(ctx context.Context, client discovery.ServerResourcesInterfaceWithContext, logger *slog.Logger) (*resources.Catalog, error) {
+	type answer struct {
+		catalog *resources.Catalog
+		err     error
+	}
+	answered := make(chan answer, 1)
+	go func() {
+		catalog, err := resources.Discover(ctx, client, logger)
+		answered <- answer{catalog, err}
+	}()
+	select {
+	case a := <-answered:
+		if a.err != nil && ctx.Err() != nil {
+			return nil, interrupted(ctx)
+		}
+		return a.catalog, a.err
+	case <-ctx.Done():
+		return nil, interrupted(ctx)
+	}
+}
+
+// errNoDiscovery says what was waited for.
+var errNoDiscovery = errors.New("the server has not said what it offers")
+
+// interrupted says that ctx ended before the server had said what it offers.
+func interrupted(ctx context.Context) error {
+	return fmt.Errorf("%w: %w", context.Cause(ctx), errNoDiscovery)
 }

@@ -11,10 +11,12 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -35,6 +37,10 @@ const waitAtMost = 20 * time.Second
 type cluster struct {
 	server *tidingstest.Server
 	front  *httptest.Server
+
+	mu       sync.Mutex
+	closed   string        // a namespace in which everything is forbidden
+	stalling chan struct{} // not nil while discovery does not answer; closed when it does
 }
 
 func newCluster(t *testing.T) *cluster {
@@ -49,19 +55,53 @@ func newCluster(t *testing.T) *cluster {
 	forward.ErrorHandler = func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) }
 	mux := http.NewServeMux()
 	for path, answer := range discoveryAnswers() {
-		mux.HandleFunc(path+"/{$}", answerWith(answer))
-		mux.HandleFunc(path, answerWith(answer))
+		mux.Handle(path+"/{$}", c.stall(answerWith(answer)))
+		mux.Handle(path, c.stall(answerWith(answer)))
 	}
 	mux.HandleFunc("/apis/metrics.k8s.io/v1beta1", func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "service unavailable", http.StatusServiceUnavailable)
 	})
-	mux.Handle("/", forward)
+	mux.Handle("/", c.guard(forward))
 	c.front = httptest.NewServer(mux)
 	t.Cleanup(func() {
 		c.front.CloseClientConnections()
 		c.front.Close()
 	})
 	return c
+}
+
+// guard refuses what is forbidden in one namespace.
+func (c *cluster) guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c.mu.Lock()
+		closed := c.closed
+		c.mu.Unlock()
+		if closed == "" || !strings.Contains(r.URL.Path, "/namespaces/"+closed+"/") {
+			next.ServeHTTP(w, r)
+			return
+		}
+		status := apierrors.NewForbidden(schema.GroupResource{Resource: path.Base(r.URL.Path)}, "", fmt.Errorf("User %q cannot list in namespace %q", "eve", closed)).Status()
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusForbidden)
+		_ = json.NewEncoder(w).Encode(status)
+	})
+}
+
+// stall holds up the answers about what the server offers.
+func (c *cluster) stall(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c.mu.Lock()
+		stalling := c.stalling
+		c.mu.Unlock()
+		if stalling != nil {
+			select {
+			case <-stalling:
+			case <-r.Context().Done():
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 func answerWith(answer any) http.HandlerFunc {
@@ -90,7 +130,8 @@ func discoveryAnswers() map[string]any {
 		"/apis": metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"},
 			Groups: []metav1.APIGroup{group("apps", "v1"), group("example.com", "v1"), group("metrics.k8s.io", "v1beta1")}},
 		"/api/v1": list("v1", bindings, resource("configmaps", "configmap", "ConfigMap", true, "cm"), resource("nodes", "node", "Node", false, "no"),
-			resource("pods", "pod", "Pod", true, "po"), resource("secrets", "secret", "Secret", true)),
+			resource("namespaces", "namespace", "Namespace", false, "ns"),
+			resource("pods", "pod", "Pod", true, "po"), resource("events", "event", "Event", true, "ev"), resource("secrets", "secret", "Secret", true)),
 		"/apis/apps/v1":        list("apps/v1", resource("deployments", "deployment", "Deployment", true, "deploy")),
 		"/apis/example.com/v1": list("example.com/v1", resource("widgets", "widget", "Widget", true, "wd")),
 	}
@@ -100,11 +141,11 @@ func discoveryAnswers() map[string]any {
 func (c *cluster) setup(env *testscript.Env) error {
 	content := fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: test,
 clusters: [{name: test, cluster: {server: %q}}], contexts: [{name: test, context: {cluster: test, namespace: shop}}]}`, c.front.URL)
-	path := filepath.Join(env.WorkDir, "kubeconfig")
-	env.Setenv("KUBECONFIG", path)
+	file := filepath.Join(env.WorkDir, "kubeconfig")
+	env.Setenv("KUBECONFIG", file)
 	env.Setenv("TZ", "UTC")
 	env.Setenv("GORACE", "atexit_sleep_ms=0") // else every program of a race build lingers for a second
-	return os.WriteFile(path, []byte(content), 0o600)
+	return os.WriteFile(file, []byte(content), 0o600)
 }
 
 // script is the command "server", by which a script acts on the server:
@@ -112,6 +153,8 @@ clusters: [{name: test, cluster: {server: %q}}], contexts: [{name: test, context
 //	server create|update|delete FILE...   the objects in the files
 //	server watches N                      wait until N watches are open
 //	server forbid RESOURCE                refuse every list and watch of it
+//	server forbid-in NAMESPACE            refuse everything in this namespace
+//	server stall                          answer no more what the server offers
 //	server garble RESOURCE TEXT           answer every list and watch of it with this text
 //	server cut                            break all connections
 //	server compact                        forget the history, so that no watch can be resumed
@@ -137,6 +180,14 @@ func (c *cluster) script(ts *testscript.TestScript, neg bool, args []string) {
 	case "forbid":
 		forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: args[0]}, "", fmt.Errorf("User %q cannot list resource %q", "eve", args[0]))
 		c.server.InjectAlways(tidingstest.Any, tidingstest.Fault{Resource: args[0], Err: forbidden})
+	case "forbid-in":
+		c.mu.Lock()
+		c.closed = args[0]
+		c.mu.Unlock()
+	case "stall":
+		c.mu.Lock()
+		c.stalling = make(chan struct{})
+		c.mu.Unlock()
 	case "garble":
 		body := fmt.Appendf(nil, `{"kind":"List","items":[{"data":{"a":%q`, args[1])
 		c.server.InjectAlways(tidingstest.Any, tidingstest.Fault{Resource: args[0], Answer: &tidingstest.Answer{Code: http.StatusOK, ContentType: "application/json", Body: body}})

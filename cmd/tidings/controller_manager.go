@@ -62,7 +62,18 @@ back. When it loses the lease it exits with 1, so that it is started afresh.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	f.bind(cmd)
+	f.complete(cmd)
 	return cmd
+}
+
+// complete completes the values of flags.
+func (f *managerFlags) complete(cmd *cobra.Command) {
+	complete(cmd, "controllers", fixed(append([]string{"*"}, manager.Names()...)...))
+	complete(cmd, "namespaces", namespaceNames(&f.cluster))
+	complete(cmd, "leader-elect-namespace", namespaceNames(&f.cluster))
+	complete(cmd, "log-format", fixed("text", "json"))
+	complete(cmd, "log-level", fixed("debug", "info", "warn", "error"))
+	completeCluster(cmd, &f.cluster)
 }
 
 func (f *managerFlags) bind(cmd *cobra.Command) {
@@ -85,7 +96,7 @@ func (f *managerFlags) bind(cmd *cobra.Command) {
 }
 
 func (f *managerFlags) run(cmd *cobra.Command) error {
-	opts, err := f.complete(cmd.ErrOrStderr())
+	opts, err := f.options(cmd.ErrOrStderr())
 	if err != nil {
 		return cli.Usage(err)
 	}
@@ -106,8 +117,8 @@ func (f *managerFlags) run(cmd *cobra.Command) error {
 	return manager.Run(cmd.Context(), config, opts)
 }
 
-// complete checks the flags and returns the options that they mean, but for what only the cluster can tell.
-func (f *managerFlags) complete(stderr io.Writer) (manager.Options, error) {
+// options checks the flags and returns the options that they mean, but for what only the cluster can tell.
+func (f *managerFlags) options(stderr io.Writer) (manager.Options, error) {
 	opts := manager.Options{Namespaces: f.namespaces, Workers: f.workers, BindAddress: f.bindAddress, Profiling: f.profiling}
 	if f.elect {
 		opts.Election = &f.election
@@ -119,7 +130,7 @@ func (f *managerFlags) complete(stderr io.Writer) (manager.Options, error) {
 	if opts.Logger, err = newLogger(stderr, f.logFormat, f.logLevel); err != nil {
 		return opts, err
 	}
-	return opts, errors.Join(f.checkWorkers(), f.checkLimits(), f.checkElection(), f.checkPlaces())
+	return opts, errors.Join(f.checkWorkers(), f.checkLimits(), f.checkElection(), f.checkPlaces(), f.cluster.CheckFlags())
 }
 
 func (f *managerFlags) checkWorkers() error {

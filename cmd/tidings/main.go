@@ -23,8 +23,14 @@ func newRoot() *cobra.Command {
 Every command exits with 0 when it is done or was interrupted, with 1 when something went wrong, and with 2 when
 the command line makes no sense.`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.AddCommand(newTail(), newMeasure(), newControllerManager())
+	showVersion := root.Flags().Bool("version", false, "show the version of this program")
+	root.RunE = func(cmd *cobra.Command, _ []string) error {
+		if *showVersion {
+			return writeVersion(cmd)
+		}
+		return cmd.Help()
+	}
+	root.AddCommand(newTail(), newMeasure(), newControllerManager(), newVersion())
 	return root
 }

@@ -59,6 +59,10 @@ sizes and names of fields are shown, never a value.`,
 		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
 	f.bind(cmd)
+	cmd.ValidArgsFunction = completeResources(&f.cluster)
+	complete(cmd, "namespace", namespaceNames(&f.cluster))
+	complete(cmd, "output", fixed("text", "json"))
+	completeCluster(cmd, &f.cluster)
 	return cmd
 }
 
@@ -81,7 +85,10 @@ func (f *measureFlags) run(cmd *cobra.Command, args []string) error {
 		return cli.Usage(err)
 	}
 	screen := cli.NewScreen(cmd.OutOrStdout(), cmd.ErrOrStderr())
-	defer screen.Close(closeGrace)
+	return screen.End(f.measure(cmd, screen, args), closeGrace)
+}
+
+func (f *measureFlags) measure(cmd *cobra.Command, screen *cli.Screen, args []string) error {
 	ctx := cmd.Context()
 	logger := cli.NewLogger(screen.ErrWriter(ctx), slog.LevelWarn)
 	config, client, err := connect(&f.cluster, logger)
@@ -102,7 +109,7 @@ func (f *measureFlags) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	text, err := f.print(report)
+	text, err := f.print(report, cli.Width(cmd.OutOrStdout()))
 	if err != nil {
 		return err
 	}
@@ -122,13 +129,13 @@ func (f *measureFlags) check() error {
 	return nil
 }
 
-// print returns the report as the user wants it.
-func (f *measureFlags) print(report measure.Report) ([]byte, error) {
+// print returns the report as the user wants it, as text for a terminal of this width; 0 means that it is none.
+func (f *measureFlags) print(report measure.Report, width int) ([]byte, error) {
 	if f.output == "text" {
-		return []byte(report.Text(f.fields)), nil
+		return []byte(report.Text(f.fields, width)), nil
 	}
 	text, err := json.MarshalIndent(report, "", "  ")
-	return append(text, '\n'), err
+	return append(cli.PrintableJSON(text), '\n'), err
 }
 
 // findMeasured is find, but without arguments it takes the usual resources, as far as the server has them.
@@ -136,7 +143,7 @@ func findMeasured(ctx context.Context, client discovery.ServerResourcesInterface
 	if len(args) > 0 {
 		return find(ctx, client, args, logger)
 	}
-	catalog, err := resources.Discover(ctx, client, logger)
+	catalog, err := discover(ctx, client, logger)
 	if err != nil {
 		return nil, err
 	}

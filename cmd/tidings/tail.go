@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/tidings/tidings/cmd/tidings/internal/cli"
+	"github.com/tidings/tidings/cmd/tidings/internal/diff"
 	"github.com/tidings/tidings/cmd/tidings/internal/kube"
 	"github.com/tidings/tidings/cmd/tidings/internal/news"
 	"github.com/tidings/tidings/cmd/tidings/internal/tail"
@@ -29,6 +31,8 @@ type tailFlags struct {
 	maxChanges  int
 	maxValue    int
 	withManaged bool
+	withApplied bool
+	withObjects bool
 	options     tail.Options
 }
 
@@ -55,14 +59,28 @@ watched can be followed, custom resources included.
 
 The values of Secrets are never shown, only their length and that they changed.
 
-Changes go to the standard output. News about the connection (synced, reconnected, relisted) is no change: as text it
-goes to the standard error, in JSON it is a line of kind "status".`,
+A resource or namespace that may not be followed does not end the others: it is told at once, and the exit code is 1 in
+the end.
+
+Changes go to the standard output. News about the connection (synced, lost, back) is no change: as text it goes to the
+standard error, in JSON it is a line of kind "status".`,
 		Example: tailExamples,
-		Args:    cobra.MinimumNArgs(1),
+		Args:    atLeastOneResource,
 		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
 	f.bind(cmd)
+	cmd.ValidArgsFunction = completeResources(&f.cluster)
+	complete(cmd, "namespace", namespaceNames(&f.cluster))
+	complete(cmd, "output", fixed("text", "json"))
+	completeCluster(cmd, &f.cluster)
 	return cmd
+}
+
+func atLeastOneResource(_ *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return errors.New("name one or several resources, such as pods,deployments.apps")
+	}
+	return nil
 }
 
 func (f *tailFlags) bind(cmd *cobra.Command) {
@@ -74,6 +92,8 @@ func (f *tailFlags) bind(cmd *cobra.Command) {
 	set.StringVarP(&f.output, "output", "o", "text", "text or json (one object a line; see docs/tail.md)")
 	set.BoolVar(&f.options.Initial, "show-initial", false, "also show the objects that are there at the start")
 	set.BoolVar(&f.withManaged, "show-managed-fields", false, "also show changes of metadata.managedFields")
+	set.BoolVar(&f.withApplied, "show-last-applied", false, "also show changes of the annotation in which kubectl keeps what was last applied")
+	set.BoolVar(&f.withObjects, "show-objects", false, "with -o json, also the whole object in each line")
 	set.IntVar(&f.maxChanges, "max-changes", 30, "changed fields shown of one change; the others are counted (0 = all)")
 	set.IntVar(&f.maxValue, "max-value", 200, "bytes shown of one value; its length is told (0 = all)")
 	set.BoolVar(&f.noColor, "no-color", false, "no colors, as outside of a terminal or with NO_COLOR set")
@@ -90,9 +110,17 @@ func (f *tailFlags) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return cli.Usage(err)
 	}
-	screen := cli.NewScreen(cmd.OutOrStdout(), cmd.ErrOrStderr())
-	defer screen.Close(closeGrace)
 	ctx := cmd.Context()
+	if opts.Timeout > 0 {
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeoutCause(ctx, opts.Timeout, tail.ErrTimeout)
+		defer stop()
+	}
+	screen := cli.NewScreen(cmd.OutOrStdout(), cmd.ErrOrStderr())
+	return screen.End(f.follow(ctx, screen, opts, args), closeGrace)
+}
+
+func (f *tailFlags) follow(ctx context.Context, screen *cli.Screen, opts tail.Options, args []string) error {
 	logger := cli.NewLogger(screen.ErrWriter(ctx), slog.LevelWarn)
 	config, client, err := connect(&f.cluster, logger)
 	if err != nil {
@@ -101,7 +129,9 @@ func (f *tailFlags) run(cmd *cobra.Command, args []string) error {
 	if opts.Namespaces, err = f.namespaces.List(&f.cluster); err != nil {
 		return cli.Usage(err)
 	}
-	if opts.Resources, err = find(ctx, client, args, logger); err != nil {
+	if opts.Resources, err = find(ctx, client, args, logger); errors.Is(err, tail.ErrTimeout) {
+		return fmt.Errorf("%w after %s: %w", tail.ErrTimeout, opts.Timeout, errNoDiscovery)
+	} else if err != nil {
 		return err
 	}
 	return tail.Run(ctx, config, screen, opts)
@@ -120,7 +150,10 @@ func (f *tailFlags) complete(stdout, stderr io.Writer) (tail.Options, error) {
 	if _, err := fields.ParseSelector(opts.Fields); err != nil {
 		return opts, fmt.Errorf("--field-selector %q: %w", opts.Fields, err)
 	}
-	opts.Diff.ManagedFields = f.withManaged
+	if f.withObjects && f.output != "json" {
+		return opts, errors.New("--show-objects is for -o json")
+	}
+	opts.News = news.Options{Diff: diff.Options{ManagedFields: f.withManaged, LastApplied: f.withApplied}, Objects: f.withObjects}
 	limits := news.Limits{Changes: f.maxChanges, Value: f.maxValue}
 	switch f.output {
 	case "text":

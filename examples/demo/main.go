@@ -52,6 +52,7 @@ func run(ctx context.Context, w io.Writer) (err error) {
 	defer cancel()
 
 	out.step("Start a control plane: kube-apiserver and etcd in one process")
+	out.say("   compiling; on a new machine this takes some minutes the first time, and says how far it is")
 	program, remove, err := buildTidings(launch)
 	if err != nil {
 		return err

@@ -8,9 +8,15 @@ package wire
 // share memory: what it returns is read-only. A Decoder is used by one goroutine at a time; Stats may be called
 // from any.
 type Decoder[T any] interface {
-	// Decode decodes one object from data. It keeps no reference to data.
+	// Decode decodes one object from data, to which it keeps no reference. Previous is an earlier version of the object, or
+	// the zero T. It is only read; parts of it that equal what is in data may become parts of the result, after they were
+	// compared, so that it does no harm if somebody has written to it or if it is not an earlier version.
 	// Broken data give an error, never a panic; the object is then the zero T.
-	Decode(data []byte) (T, error)
+	Decode(data []byte, previous T) (T, error)
+	// Recheck makes the decoder check shared parts anew before further objects get them. It is to be called before the
+	// objects of a batch are decoded, when those of the last batch may have come into other hands. A part is checked once
+	// a batch: who writes to it later than that, against the rules, writes to what the objects of the batch share.
+	Recheck()
 	// Peek finds the identity of the object in data without decoding it. The slices of the result point into
 	// data. Where it cannot find the identity cheaply it returns ok false, which is no error.
 	Peek(data []byte) (meta Meta, ok bool)
@@ -18,12 +24,19 @@ type Decoder[T any] interface {
 	Stats() Stats
 }
 
+// RecheckEvery is the number of objects after which a decoder rechecks by itself.
+const RecheckEvery = 1024
+
 // Options says how to decode. The zero value shares everything and trims nothing.
 type Options struct {
 	// Trim lists fields to skip in the bytes; see object.Trim for the notation.
 	Trim []string
 	// NoSharing makes every decoded object stand alone, so that its owner may write to it.
 	NoSharing bool
+	// OnCorrupt is called after an object was decoded, for each shared part that turned out to have been written to. Field is
+	// the dotted name of where it came up. Such a part is given to no further object. It is called on the goroutine
+	// that decodes, and may be nil.
+	OnCorrupt func(field string)
 	// MaxTableBytes bounds the memory of the tables; 0 means a default that suits a collection of any size.
 	MaxTableBytes int
 	// Seed makes sharing decisions repeatable where they are random; 0 takes a random one. The hash that finds
@@ -43,6 +56,7 @@ type Stats struct {
 	Lookups      uint64 // parts looked up in the tables
 	Hits         uint64 // of these, found and shared
 	SharedBytes  uint64 // encoded bytes that were not decoded because of hits
+	Corrupted    uint64 // shared parts that were found to be written to
 	TableBytes   uint64 // memory of the tables now
 	TableEntries uint64
 	// Fields tells for each looked-up field, by its dotted name, how often it was found. It may be nil.

@@ -76,7 +76,7 @@ func runScript(t *testing.T, config *rest.Config, s *script) {
 	for _, st := range s.steps {
 		observed := r.step(st)
 		st.observed = observed
-		if observed != st.want && (st.differs == "" || observed != st.alternative) {
+		if !alike(observed, st.want) && (st.differs == "" || !alike(observed, st.alternative)) {
 			t.Errorf("%s: %s\n%s %s\nobserved:\n%s\nexpected:\n%s", s.name, st.title, st.verb, st.target, observed, st.want)
 		}
 	}

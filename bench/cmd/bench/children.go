@@ -1,18 +1,18 @@
 package main
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
 	"os"
 	"os/exec"
-	"strings"
+	"runtime/debug"
+	"testing"
 	"time"
 
+	"github.com/tidings/tidings/bench/internal/engine"
 	"github.com/tidings/tidings/bench/internal/measure"
 	"github.com/tidings/tidings/bench/internal/server"
 )
@@ -20,7 +20,7 @@ import (
 // patience is how long one measurement may take.
 const patience = 10 * time.Minute
 
-// serve is a server's process. It tells its address on standard output and ends with its standard input.
+// serve is a server's process. It tells its address on standard output, in JSON, and ends with its standard input.
 func serve(config string) error {
 	var c server.Config
 	if err := json.Unmarshal([]byte(config), &c); err != nil {
@@ -30,16 +30,16 @@ func serve(config string) error {
 	if err != nil {
 		return fmt.Errorf("serve: %w", err)
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	debug.FreeOSMemory() // what the contents were made from; the measurements shall not be disturbed by its collection
+	running, err := server.Listen(handler)
 	if err != nil {
 		return fmt.Errorf("serve: %w", err)
 	}
-	fmt.Println(listener.Addr())
-	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		os.Exit(0)
-	}()
-	return http.Serve(listener, handler)
+	if err := json.NewEncoder(os.Stdout).Encode(running.Address); err != nil {
+		return fmt.Errorf("serve: %w", err)
+	}
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	return running.Close()
 }
 
 // measureOne is a measurement's process. It writes the metrics to standard output.
@@ -47,6 +47,9 @@ func measureOne(ctx context.Context, spec string) error {
 	var s measure.Spec
 	if err := json.Unmarshal([]byte(spec), &s); err != nil {
 		return fmt.Errorf("measure: %w", err)
+	}
+	if s.Deaf != nil {
+		measureAsTest(*s.Deaf)
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -57,29 +60,44 @@ func measureOne(ctx context.Context, spec string) error {
 	return json.NewEncoder(os.Stdout).Encode(metrics)
 }
 
+// measureAsTest measures deafness in a test, because virtual time is for tests only, and ends the process. The metrics are the
+// first of what it writes to standard output.
+func measureAsTest(d measure.Deaf) {
+	all := func(string, string) (bool, error) { return true, nil }
+	testing.Main(all, []testing.InternalTest{{Name: "deaf", F: func(t *testing.T) {
+		metrics, err := d.Run(t)
+		if err == nil {
+			err = json.NewEncoder(os.Stdout).Encode(metrics)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "measure:", err)
+			t.Fail()
+		}
+	}}}, nil, nil)
+}
+
 // startServer starts a server's process and waits until it listens. The function it returns ends the process.
-func startServer(ctx context.Context, c server.Config) (host string, stop func() error, err error) {
+func startServer(ctx context.Context, c server.Config) (address server.Address, stop func() error, err error) {
 	cmd, err := command(ctx, "serve", c)
 	if err != nil {
-		return "", nil, err
+		return address, nil, err
 	}
 	input, err := cmd.StdinPipe()
 	if err != nil {
-		return "", nil, fmt.Errorf("start a server: %w", err)
+		return address, nil, fmt.Errorf("start a server: %w", err)
 	}
 	output, err := cmd.StdoutPipe()
 	if err != nil {
-		return "", nil, fmt.Errorf("start a server: %w", err)
+		return address, nil, fmt.Errorf("start a server: %w", err)
 	}
 	if err := cmd.Start(); err != nil {
-		return "", nil, fmt.Errorf("start a server: %w", err)
+		return address, nil, fmt.Errorf("start a server: %w", err)
 	}
 	stop = func() error { _ = input.Close(); return cmd.Wait() }
-	address, err := bufio.NewReader(output).ReadString('\n')
-	if err != nil {
-		return "", nil, fmt.Errorf("start a server: it ended before it listened: %w", stop())
+	if err := json.NewDecoder(output).Decode(&address); err != nil {
+		return address, nil, fmt.Errorf("start a server: it ended before it listened: %w", stop())
 	}
-	return "http://" + strings.TrimSpace(address), stop, nil
+	return address, stop, nil
 }
 
 // runMeasurement runs a measurement's process to its end.
@@ -94,7 +112,7 @@ func runMeasurement(ctx context.Context, spec measure.Spec, env []string) (measu
 		return nil, fmt.Errorf("run a measurement: %w", err)
 	}
 	var metrics measure.Metrics
-	if err := json.Unmarshal(output, &metrics); err != nil {
+	if err := json.NewDecoder(bytes.NewReader(output)).Decode(&metrics); err != nil {
 		return nil, fmt.Errorf("run a measurement: %w", err)
 	}
 	return metrics, nil
@@ -113,4 +131,14 @@ func command(ctx context.Context, role string, config any) (*exec.Cmd, error) {
 	cmd := exec.CommandContext(ctx, self, role, string(argument))
 	cmd.Stderr = os.Stderr
 	return cmd, nil
+}
+
+// buildProgram builds the small program of an engine.
+func buildProgram(ctx context.Context, e engine.Name, path string) error {
+	const folder = "github.com/tidings/tidings/bench/cmd/small-"
+	out, err := exec.CommandContext(ctx, "go", "build", "-o", path, folder+string(e)).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("build the program of %s (run this in the folder bench): %w\n%s", e, err, out)
+	}
+	return nil
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tidings/tidings/bench/internal/corpus"
 )
 
 // TestMain lets the test's program be a server or a measurement, as bench itself is.
@@ -22,22 +24,47 @@ func TestMain(m *testing.M) {
 }
 
 var tiny = size{
-	rounds: 1, pods: 100, burst: 50, rate: 20, objects: 200, events: 500, churn: 800, alive: 20, each: 2 * time.Millisecond,
+	rounds: 1, latencyRounds: 1, json: 60, burst: 50, rate: 100, informers: 100, objects: 200, events: 500, churn: 800, alive: 20,
+	each: 2 * time.Millisecond, idle: time.Millisecond, deaf: 5 * time.Minute, counts: map[corpus.Name]int{},
+}
+
+func init() {
+	for _, name := range corpus.All {
+		tiny.counts[name] = 60
+	}
 }
 
 // TestResults measures everything with tiny sizes.
 func TestResults(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "RESULTS.md")
+	if testing.Short() {
+		t.Skip("runs more than a hundred measurements")
+	}
+	dir := t.TempDir()
 	s := &session{size: tiny, log: io.Discard}
-	if err := s.writeResults(t.Context(), path); err != nil {
+	if err := s.writeResults(t.Context(), filepath.Join(dir, "RESULTS.md")); err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(path)
+	text, err := os.ReadFile(filepath.Join(dir, "RESULTS.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if strings.Contains(string(text), "not measured") {
-		t.Errorf("not all was measured:\n%s", text)
+	for line := range strings.Lines(string(text)) {
+		if strings.Contains(line, "not measured") || strings.HasPrefix(line, "|") && strings.Contains(line, "| – | –") {
+			t.Errorf("not all was measured: %s", line)
+		}
+	}
+	for _, file := range []string{"memory-light.svg", "cpu-dark.svg", "deaf-light.svg"} {
+		picture, err := os.ReadFile(filepath.Join(dir, "pictures", file))
+		if err != nil || strings.Count(string(picture), "<rect") < 4 {
+			t.Errorf("%s: %v\n%s", file, err, picture)
+		}
+	}
+}
+
+func TestNothingHasThatName(t *testing.T) {
+	s := &session{size: tiny, only: "no such thing", log: io.Discard}
+	if err := s.writeResults(t.Context(), ""); err == nil || !strings.Contains(err.Error(), "few-replicas") {
+		t.Errorf("got %v, want an error that lists the names", err)
 	}
 }
 

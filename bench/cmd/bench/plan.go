@@ -2,8 +2,10 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/tidings/tidings/bench/internal/corpus"
 	"github.com/tidings/tidings/bench/internal/engine"
 	"github.com/tidings/tidings/bench/internal/measure"
 	"github.com/tidings/tidings/bench/internal/server"
@@ -11,129 +13,197 @@ import (
 
 // size is how much is measured.
 type size struct {
-	rounds  int
-	pods    int // a fifth of them as JSON
-	burst   int
-	rate    int
-	objects int           // of the small objects that writes and lookups are measured with
-	events  int           // for a delivery
-	churn   int           // events
-	alive   int           // pods that come together in the churn
-	each    time.Duration // for one figure of a loop
+	rounds        int
+	latencyRounds int
+	counts        map[corpus.Name]int // of objects
+	json          int                 // unstructured pods
+	burst         int                 // events, of each kind
+	rate          int                 // events for latency, at 1,000 a second
+	informers     int                 // objects of the ten informers together
+	objects       int                 // of the small objects that writes and reads are measured with
+	events        int                 // for a delivery
+	churn         int                 // events
+	alive         int                 // pods that come together in the churn
+	each          time.Duration       // for one figure of a loop
+	idle          time.Duration
+	deaf          time.Duration // virtual
 }
 
 var (
 	full = size{
-		rounds: 3, pods: 50_000, burst: 50_000, rate: 5_000, objects: 10_000, events: 200_000,
-		churn: 2_000_000, alive: 5_000, each: time.Second,
+		rounds: 3, latencyRounds: 2, json: 10_000, burst: 20_000, rate: 66_000, informers: 50_000, objects: 10_000, events: 200_000,
+		churn: 2_000_000, alive: 5_000, each: time.Second, idle: 5 * time.Second, deaf: 2 * time.Hour,
+		counts: map[corpus.Name]int{
+			corpus.Pods: 50_000, corpus.FewReplicas: 50_000, corpus.Shuffled: 50_000, corpus.Sidecars: 50_000,
+			corpus.ConfigMaps: 20_000, corpus.Events: 50_000, corpus.Leases: 20_000, corpus.Nodes: 5_000,
+		},
 	}
 	small = size{
-		rounds: 1, pods: 2_000, burst: 2_000, rate: 200, objects: 10_000, events: 10_000,
-		churn: 20_000, alive: 500, each: 50 * time.Millisecond,
+		rounds: 1, latencyRounds: 1, json: 500, burst: 1_000, rate: 1_000, informers: 2_000, objects: 10_000, events: 10_000,
+		churn: 20_000, alive: 500, each: 50 * time.Millisecond, idle: time.Second, deaf: 20 * time.Minute,
+		counts: map[corpus.Name]int{
+			corpus.Pods: 2_000, corpus.FewReplicas: 1_000, corpus.Shuffled: 1_000, corpus.Sidecars: 1_000,
+			corpus.ConfigMaps: 1_000, corpus.Events: 1_000, corpus.Leases: 1_000, corpus.Nodes: 500,
+		},
 	}
 )
 
-// job is one measurement of one engine.
+// job is one measurement of one engine, in a process of its own.
 type job struct {
+	name   string // for people and for -only
 	engine engine.Name
 	prefix string // of its metrics
 	env    []string
 	spec   measure.Spec
+	// rounds is how often the job is repeated, if that is less often than the stage; 0 is as often.
+	rounds int
+}
+
+func (j job) String() string { return j.name + ", " + string(j.engine) }
+
+// stage is a number of jobs that are repeated together.
+type stage struct {
+	rounds int
+	// server is what the jobs need; nil is no server.
+	server *server.Config
+	jobs   func(server.Address) []job
+	// profile is the title of a profile that is made of Tidings at the end; empty is none.
+	profile string
 }
 
 var (
-	both        = []engine.Name{engine.ClientGo, engine.Tidings}
-	batches     = map[engine.Name][]int{engine.ClientGo: {1}, engine.Tidings: {1, 10, 100, 1000}} // client-go's store has none
 	noWatchList = []string{"KUBE_FEATURE_WatchListClient=false"}
 	detector    = []string{"KUBE_CACHE_MUTATION_DETECTOR=true"}
 )
 
-// stackJobs measure whole informers of pods over HTTP.
-func (s size) stackJobs(host string) []job {
-	stack := func(name engine.Name, noGuard bool, phases ...server.Phase) measure.Spec {
-		config := engine.Config{Host: host, Encoding: server.Protobuf, NoGuard: noGuard}
-		return measure.Spec{Stack: &measure.Stack{Engine: name, Config: config, Phases: phases}}
+// smallCaches are those that an ordinary program has many of.
+var smallCaches = []int{10, 100, 1000}
+
+// stages are all that is measured, but for the programs and the churn.
+func (s size) stages() []stage {
+	pods := &server.Config{Encoding: server.Protobuf, Corpus: corpus.Pods, Objects: s.counts[corpus.Pods], Burst: s.burst, Rate: s.rate}
+	out := []stage{
+		{rounds: max(s.rounds, s.latencyRounds), server: pods, jobs: s.podJobs, profile: "typed pods from protobuf"},
 	}
-	var jobs []job
-	for _, name := range both {
-		jobs = append(jobs, job{engine: name, spec: stack(name, false, server.Relist, server.Burst, server.BurstSorted, server.Rate, server.BurstAgain)})
+	for _, name := range corpus.All[1:] {
+		config := &server.Config{Encoding: server.Protobuf, Corpus: name, Objects: s.counts[name], Burst: s.burst}
+		out = append(out, stage{rounds: s.rounds, server: config, jobs: func(a server.Address) []job {
+			return both(string(name), string(name)+": ", stackOn(config, a), server.Burst, server.Edits, measure.Settle)
+		}})
 	}
-	return append(jobs, job{engine: engine.Bytes, spec: stack(engine.Bytes, false, server.Burst)})
+	for _, n := range smallCaches {
+		config := &server.Config{Encoding: server.Protobuf, Corpus: corpus.Pods, Objects: n, Burst: n}
+		out = append(out, stage{rounds: s.rounds, server: config, jobs: func(a server.Address) []job {
+			name := fmt.Sprintf("%d pods", n)
+			return both(name, name+": ", stackOn(config, a), server.Burst, measure.Settle)
+		}})
+	}
+	for _, p := range []struct {
+		name           string
+		objects, parts int
+	}{{"ten informers", s.informers, 10}, {"fifty informers", 500, 50}} {
+		config := &server.Config{Encoding: server.Protobuf, Corpus: corpus.Pods, Objects: p.objects, Parts: p.parts}
+		out = append(out, stage{rounds: s.rounds, server: config, jobs: func(a server.Address) []job {
+			return both(p.name, p.name+": ", s.idling(stackOn(config, a)), measure.Idle, measure.Settle)
+		}})
+	}
+	unstructured := &server.Config{Encoding: server.JSON, Corpus: corpus.Pods, Objects: s.json, Burst: s.json}
+	return append(out,
+		stage{rounds: s.rounds, server: unstructured, profile: "unstructured pods from JSON", jobs: func(a server.Address) []job {
+			return both("json", "json: ", stackOn(unstructured, a), server.Burst, server.Edits, measure.Settle)
+		}},
+		stage{rounds: s.rounds, jobs: s.loopJobs},
+	)
 }
 
-// guardJobs measure the mutation guards: ours off, because it is on by default, and client-go's on.
-func (s size) guardJobs(host string) []job {
-	stack := func(name engine.Name) measure.Spec {
-		config := engine.Config{Host: host, Encoding: server.Protobuf, NoGuard: true}
-		return measure.Spec{Stack: &measure.Stack{Engine: name, Config: config, Phases: []server.Phase{server.Burst}}}
-	}
-	return []job{
-		{engine: engine.ClientGo, prefix: "guard on: ", env: detector, spec: stack(engine.ClientGo)},
-		{engine: engine.Tidings, prefix: "guard off: ", spec: stack(engine.Tidings)},
-	}
+// stackOn returns the informers over a server.
+func stackOn(c *server.Config, a server.Address) measure.Stack {
+	return measure.Stack{Config: engine.Config{Server: a, Corpus: c.Corpus, Encoding: c.Encoding, Parts: c.Parts}}
 }
 
-// jsonJobs measure whole informers of unstructured pods.
-func (s size) jsonJobs(host string) []job {
+func (s size) idling(stack measure.Stack) measure.Stack {
+	stack.IdleFor = s.idle
+	return stack
+}
+
+// both returns the jobs of both engines.
+func both(name, prefix string, stack measure.Stack, phases ...server.Phase) []job {
 	var jobs []job
-	for _, name := range both {
-		config := engine.Config{Host: host, Encoding: server.JSON}
-		spec := measure.Spec{Stack: &measure.Stack{Engine: name, Config: config, Phases: []server.Phase{server.Burst}}}
-		jobs = append(jobs, job{engine: name, prefix: "json: ", spec: spec})
+	stack.Phases = phases
+	for _, e := range engine.Both {
+		stack.Engine = e
+		jobs = append(jobs, job{name: name, engine: e, prefix: prefix, spec: measure.Spec{Stack: new(stack)}})
 	}
 	return jobs
 }
 
-// writeJobs measure informers without a server.
-func (s size) writeJobs() []job {
+// podJobs measure whole informers of pods.
+func (s size) podJobs(a server.Address) []job {
+	stack := s.idling(stackOn(&server.Config{Encoding: server.Protobuf, Corpus: corpus.Pods}, a))
+	plain, unguarded, floor := stack, stack, stack
+	plain.Config.Plain = true
+	unguarded.Config.NoGuard = true
+	floor.Engine, floor.Phases = engine.Bytes, []server.Phase{server.Burst}
+	// The mutation guards: ours off, because it is on by default, and client-go's detector on.
+	guards := both("guard", "guard: ", unguarded, server.Burst)
+	guards[0].env = detector
+	return slices.Concat(
+		repeated(s.rounds, both("pods", "", stack, measure.Idle, server.Relist, server.Burst, server.BurstSorted, server.Edits, server.BurstAgain, measure.Settle)),
+		repeated(s.rounds, both("pods without TLS", "plain: ", plain, server.Burst)),
+		repeated(s.rounds, []job{{name: "pods", engine: engine.Bytes, spec: measure.Spec{Stack: &floor}}}),
+		repeated(1, guards),
+		repeated(s.latencyRounds, both("latency", "at a rate: ", stack, server.Rate)),
+	)
+}
+
+func repeated(rounds int, jobs []job) []job {
+	for i := range jobs {
+		jobs[i].rounds = rounds
+	}
+	return jobs
+}
+
+// writeLoads are how the informers without a server are read while they are written to.
+var writeLoads = []struct {
+	prefix                      string
+	readers, perSecond, flights int
+}{
+	{"0 readers: ", 0, 0, 10}, {"1 reader: ", 1, 0, 10}, {"10 readers: ", 10, 0, 10}, {"10 lists a second: ", 1, 10, 10}, {"batched: ", 0, 0, 1000},
+}
+
+// loopJobs measure what needs no server: informers over a function, single data structures, and deafness.
+func (s size) loopJobs(server.Address) []job {
 	var jobs []job
-	for _, w := range []struct {
-		prefix            string
-		readers, inFlight int
-	}{{"0 readers: ", 0, 10}, {"1 reader: ", 1, 10}, {"10 readers: ", 10, 10}, {"batched: ", 0, 1000}} {
-		for _, name := range both {
-			spec := measure.Spec{Writes: &measure.Writes{Engine: name, Objects: s.objects, Readers: w.readers, InFlight: w.inFlight, Duration: 2 * s.each}}
-			jobs = append(jobs, job{engine: name, prefix: w.prefix, env: noWatchList, spec: spec})
+	for _, e := range engine.Both {
+		add := func(name, prefix string, env []string, spec measure.Spec) {
+			jobs = append(jobs, job{name: name, engine: e, prefix: prefix, env: env, spec: spec})
 		}
-	}
-	for _, name := range both {
-		spec := measure.Spec{Delivery: &measure.Delivery{Engine: name, Events: s.events}}
-		jobs = append(jobs, job{engine: name, env: noWatchList, spec: spec})
-	}
-	return jobs
-}
-
-// loopJobs measure single data structures.
-func (s size) loopJobs() []job {
-	var jobs []job
-	for _, name := range both {
-		jobs = append(jobs,
-			job{engine: name, spec: measure.Spec{Index: &measure.Index{Engine: name, Objects: 10 * s.objects, Values: 100, Duration: s.each}}},
-			job{engine: name, spec: measure.Spec{Queue: &measure.Queue{Engine: name, Duration: s.each}}})
+		for _, w := range writeLoads {
+			add("writes, "+w.prefix, w.prefix, noWatchList, measure.Spec{Writes: &measure.Writes{
+				Engine: e, Objects: s.objects, Readers: w.readers, ListsPerSecond: w.perSecond, InFlight: w.flights, Duration: 2 * s.each,
+			}})
+		}
+		add("delivery", "", noWatchList, measure.Spec{Delivery: &measure.Delivery{Engine: e, Events: s.events}})
+		add("reads", "", nil, measure.Spec{Reads: &measure.Reads{Engine: e, Objects: 10 * s.objects, Nodes: 100, Duration: s.each}})
+		add("queue", "", nil, measure.Spec{Queue: &measure.Queue{Engine: e, Duration: s.each}})
 		for _, readers := range []int{0, 10} {
-			for _, batch := range batches[name] {
-				spec := measure.Spec{Batches: &measure.Batches{Engine: name, Objects: s.objects, Batch: batch, Readers: readers, Duration: s.each / 2}}
-				jobs = append(jobs, job{engine: name, spec: spec})
+			for _, batch := range []int{1, 10, 100, 1000} {
+				add(fmt.Sprintf("batches of %d, %d readers", batch, readers), "", nil, measure.Spec{Batches: &measure.Batches{
+					Engine: e, Objects: s.objects, Batch: batch, Readers: readers, Duration: s.each / 2,
+				}})
 			}
 		}
+		add("deaf", "", nil, measure.Spec{Deaf: &measure.Deaf{Engine: e, Lasts: s.deaf}})
 	}
 	return jobs
 }
 
-// describe names a job in the log.
-func describe(j job) string {
-	kind := "stack"
-	switch {
-	case j.spec.Writes != nil:
-		kind = "writes"
-	case j.spec.Batches != nil:
-		kind = fmt.Sprintf("batches of %d, %d readers", j.spec.Batches.Batch, j.spec.Batches.Readers)
-	case j.spec.Delivery != nil:
-		kind = "delivery"
-	case j.spec.Index != nil:
-		kind = "index"
-	case j.spec.Queue != nil:
-		kind = "queue"
+// forRound is the job as it is run in a round: each has faults of its own, the same for both engines.
+func (j job) forRound(round int) job {
+	if j.spec.Deaf != nil {
+		deaf := *j.spec.Deaf
+		deaf.Seed = uint64(round + 1)
+		j.spec.Deaf = &deaf
 	}
-	return fmt.Sprintf("%s%s, %s", j.prefix, kind, j.engine)
+	return j
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tidings/tidings/bench/internal/corpus"
 	"github.com/tidings/tidings/bench/internal/engine"
 	"github.com/tidings/tidings/bench/internal/measure"
 	"github.com/tidings/tidings/bench/internal/report"
@@ -28,20 +29,27 @@ type session struct {
 	churn    measure.Metrics
 }
 
-// writeResults measures everything and writes the page, to the standard output without a path.
+// writeResults measures everything and writes the page with its pictures, to the standard output without a path.
 func (s *session) writeResults(ctx context.Context, path string) error {
 	start := time.Now()
-	for _, step := range []func(context.Context) error{s.measurePods, s.measureJSON, s.measureLoops, s.measureChurn} {
-		if err := step(ctx); err != nil {
+	for _, stage := range s.size.stages() {
+		if err := s.run(ctx, stage); err != nil {
 			return err
 		}
 	}
+	if err := s.measurePrograms(ctx); err != nil {
+		return err
+	}
+	if err := s.measureChurn(ctx); err != nil {
+		return err
+	}
 	if !s.measured {
-		return fmt.Errorf("no measurement has %q in its name; names have: stack, json, guard, writes, batches, delivery, index, queue, churn, client-go, tidings", s.only)
+		return fmt.Errorf("no measurement has %q in its name; names are: %s", s.only, strings.Join(s.names(), "; "))
 	}
 	page := report.Page{
 		Samples: &s.samples, Profiles: s.profiles, Churn: s.churn, ChurnEvents: s.size.churn,
-		Pods: s.size.pods, Rounds: s.size.rounds, Took: time.Since(start),
+		Counts: s.size.counts, Unstructured: s.size.json, Informers: s.size.informers, Deaf: s.size.deaf,
+		Rounds: s.size.rounds, LatencyRounds: s.size.latencyRounds, Took: time.Since(start),
 	}
 	text, err := page.Markdown()
 	if err != nil {
@@ -54,8 +62,23 @@ func (s *session) writeResults(ctx context.Context, path string) error {
 	if err := os.WriteFile(path, text, 0o644); err != nil {
 		return fmt.Errorf("write the results: %w", err)
 	}
+	if err := page.WritePictures(filepath.Join(filepath.Dir(path), report.PictureFolder)); err != nil {
+		return err
+	}
 	fmt.Fprintf(s.log, "wrote %s after %s\n", path, time.Since(start).Round(time.Second))
 	return nil
+}
+
+// names are those of all measurements.
+func (s *session) names() []string {
+	out := []string{"churn", "programs"}
+	for _, stage := range s.size.stages() {
+		for _, j := range stage.jobs(server.Address{}) {
+			out = append(out, j.name)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // printChurn measures the churn alone.
@@ -67,89 +90,61 @@ func (s *session) printChurn(ctx context.Context, w io.Writer) error {
 	return err
 }
 
-// withServer starts a server for f.
-func (s *session) withServer(ctx context.Context, c server.Config, f func(host string) error) error {
-	host, stop, err := startServer(ctx, c)
+// run runs the jobs of a stage again and again, in turn, so that what disturbs the machine disturbs all. Every other
+// round is in reverse.
+func (s *session) run(ctx context.Context, st stage) error {
+	wanted := func(j job) bool { return strings.Contains(j.String(), s.only) }
+	if !slices.ContainsFunc(st.jobs(server.Address{}), wanted) {
+		return nil
+	}
+	return s.withServer(ctx, st.server, func(address server.Address) error {
+		jobs := st.jobs(address)
+		for round := range st.rounds {
+			for _, j := range jobs {
+				if !wanted(j) || j.rounds > 0 && round >= j.rounds {
+					continue
+				}
+				if err := s.measure(ctx, j.forRound(round), round); err != nil {
+					return err
+				}
+			}
+			slices.Reverse(jobs)
+		}
+		return s.profile(ctx, st, address)
+	})
+}
+
+func (s *session) measure(ctx context.Context, j job, round int) error {
+	start := time.Now()
+	metrics, err := runMeasurement(ctx, j.spec, j.env)
+	if err != nil {
+		return fmt.Errorf("%s: %w", j, err)
+	}
+	s.measured = true
+	s.samples.Add(j.engine, j.prefix, metrics)
+	fmt.Fprintf(s.log, "round %d, %s, %s: %s\n", round+1, j, time.Since(start).Round(time.Millisecond), metrics)
+	return nil
+}
+
+// withServer starts a server for f, if one is needed.
+func (s *session) withServer(ctx context.Context, c *server.Config, f func(server.Address) error) error {
+	if c == nil {
+		return f(server.Address{})
+	}
+	address, stop, err := startServer(ctx, *c)
 	if err != nil {
 		return err
 	}
-	if err := f(host); err != nil {
+	if err := f(address); err != nil {
 		_ = stop() // the first error says more
 		return err
 	}
 	return stop()
 }
 
-// rounds runs the jobs again and again, in turn, so that what disturbs the machine disturbs all. Every other
-// round is in reverse.
-func (s *session) rounds(ctx context.Context, n int, jobs []job) error {
-	for round := range n {
-		for _, j := range jobs {
-			if err := s.run(ctx, j, round); err != nil {
-				return err
-			}
-		}
-		slices.Reverse(jobs)
-	}
-	return nil
-}
-
-// wants reports whether any of the jobs is to be run.
-func (s *session) wants(jobs []job) bool {
-	return slices.ContainsFunc(jobs, func(j job) bool { return strings.Contains(describe(j), s.only) })
-}
-
-func (s *session) run(ctx context.Context, j job, round int) error {
-	if !s.wants([]job{j}) {
-		return nil
-	}
-	start := time.Now()
-	metrics, err := runMeasurement(ctx, j.spec, j.env)
-	if err != nil {
-		return fmt.Errorf("%s: %w", describe(j), err)
-	}
-	s.measured = true
-	s.samples.Add(j.engine, j.prefix, metrics)
-	fmt.Fprintf(s.log, "round %d, %s, %s: %s\n", round+1, describe(j), time.Since(start).Round(time.Millisecond), metrics)
-	return nil
-}
-
-func (s *session) measurePods(ctx context.Context) error {
-	if !s.wants(append(s.size.stackJobs(""), s.size.guardJobs("")...)) {
-		return nil
-	}
-	config := server.Config{Encoding: server.Protobuf, Pods: s.size.pods, Burst: s.size.burst, Rate: s.size.rate}
-	return s.withServer(ctx, config, func(host string) error {
-		if err := s.rounds(ctx, s.size.rounds, s.size.stackJobs(host)); err != nil {
-			return err
-		}
-		if err := s.rounds(ctx, 1, s.size.guardJobs(host)); err != nil {
-			return err
-		}
-		return s.profile(ctx, host, server.Protobuf, "typed pods from protobuf")
-	})
-}
-
-func (s *session) measureJSON(ctx context.Context) error {
-	if !s.wants(s.size.jsonJobs("")) {
-		return nil
-	}
-	config := server.Config{Encoding: server.JSON, Pods: s.size.pods / 5, Burst: s.size.burst / 5}
-	return s.withServer(ctx, config, func(host string) error {
-		if err := s.rounds(ctx, s.size.rounds, s.size.jsonJobs(host)); err != nil {
-			return err
-		}
-		return s.profile(ctx, host, server.JSON, "unstructured pods from JSON")
-	})
-}
-
-func (s *session) measureLoops(ctx context.Context) error {
-	return s.rounds(ctx, s.size.rounds, append(s.size.writeJobs(), s.size.loopJobs()...))
-}
-
 // profile lets Tidings sync and take events once more, and looks where the time goes.
-func (s *session) profile(ctx context.Context, host string, encoding server.Encoding, title string) error {
-	if s.only != "" {
+func (s *session) profile(ctx context.Context, st stage, address server.Address) error {
+	if s.only != "" || st.profile == "" {
 		return nil
 	}
 	dir, err := os.MkdirTemp("", "bench")
@@ -157,14 +152,14 @@ func (s *session) profile(ctx context.Context, host string, encoding server.Enco
 		return fmt.Errorf("profile: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	files := map[server.Phase]string{measure.Sync: filepath.Join(dir, "sync"), server.Burst: filepath.Join(dir, "burst")}
-	config := engine.Config{Host: host, Encoding: encoding}
-	stack := &measure.Stack{Engine: engine.Tidings, Config: config, Phases: []server.Phase{server.Burst}, Profiles: files}
-	if _, err := runMeasurement(ctx, measure.Spec{Stack: stack}, nil); err != nil {
+	stack := stackOn(st.server, address)
+	stack.Engine, stack.Phases = engine.Tidings, []server.Phase{server.Burst}
+	stack.Profiles = map[server.Phase]string{measure.Sync: filepath.Join(dir, "sync"), server.Burst: filepath.Join(dir, "burst")}
+	if _, err := runMeasurement(ctx, measure.Spec{Stack: &stack}, nil); err != nil {
 		return fmt.Errorf("profile: %w", err)
 	}
 	for _, phase := range []server.Phase{measure.Sync, server.Burst} {
-		p, err := report.ReadProfile(files[phase], fmt.Sprintf("%s, %s", title, phase))
+		p, err := report.ReadProfile(stack.Profiles[phase], fmt.Sprintf("%s, %s", st.profile, phase))
 		if err != nil {
 			return err
 		}
@@ -173,18 +168,45 @@ func (s *session) profile(ctx context.Context, host string, encoding server.Enco
 	return nil
 }
 
+// measurePrograms builds a small program with each engine, and starts them.
+func (s *session) measurePrograms(ctx context.Context) error {
+	if !strings.Contains("programs", s.only) {
+		return nil
+	}
+	dir, err := os.MkdirTemp("", "bench")
+	if err != nil {
+		return fmt.Errorf("programs: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	for _, e := range engine.Both {
+		if err := buildProgram(ctx, e, filepath.Join(dir, string(e))); err != nil {
+			return err
+		}
+	}
+	pods := &server.Config{Encoding: server.Protobuf, Corpus: corpus.Pods, Objects: 10}
+	return s.withServer(ctx, pods, func(address server.Address) error {
+		for round := range s.size.rounds {
+			for _, e := range engine.Both {
+				spec := measure.Spec{Program: &measure.Program{Path: filepath.Join(dir, string(e)), Server: address}}
+				if err := s.measure(ctx, job{name: "programs", engine: e, spec: spec}, round); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+}
+
 func (s *session) measureChurn(ctx context.Context) error {
 	if !strings.Contains("churn", s.only) {
 		return nil
 	}
-	config := server.Config{Encoding: server.Protobuf, Pods: 1000, Churn: s.size.churn, Generation: s.size.alive}
-	return s.withServer(ctx, config, func(host string) (err error) {
-		stack := &measure.Stack{
-			Engine: engine.Tidings, Phases: []server.Phase{server.Churn},
-			Config: engine.Config{Host: host, Encoding: server.Protobuf},
-		}
+	config := &server.Config{Encoding: server.Protobuf, Corpus: corpus.Pods, Objects: 1000, Churn: s.size.churn, Generation: s.size.alive}
+	return s.withServer(ctx, config, func(address server.Address) (err error) {
+		stack := stackOn(config, address)
+		stack.Engine, stack.Phases = engine.Tidings, []server.Phase{server.Churn}
 		s.measured = true
-		s.churn, err = runMeasurement(ctx, measure.Spec{Stack: stack}, nil)
+		s.churn, err = runMeasurement(ctx, measure.Spec{Stack: &stack}, nil)
 		return err
 	})
 }

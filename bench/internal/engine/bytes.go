@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"sync"
 
+	"k8s.io/client-go/rest"
+
 	"github.com/tidings/tidings/bench/internal/server"
 )
 
@@ -21,21 +23,38 @@ type reader struct {
 	running sync.WaitGroup
 }
 
-func startBytes(ctx context.Context, c Config, o *Observer) (Engine, error) {
+// StartBytes starts the reader of bytes, which tells the observer of each frame.
+func StartBytes(ctx context.Context, c Config, o *Observer) (Engine, error) {
 	if c.Encoding != server.Protobuf {
 		return nil, fmt.Errorf("reading without decoding knows the frames of protobuf only, not of %s", c.Encoding)
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.Host+"/api/v1/pods?watch=1&sendInitialEvents=true", nil)
+	client, err := c.http()
 	if err != nil {
 		return nil, fmt.Errorf("start reading: %w", err)
 	}
-	response, err := http.DefaultClient.Do(request)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, client.host+c.Corpus.Kind().Path("")+"?watch=1&sendInitialEvents=true", nil)
+	if err != nil {
+		return nil, fmt.Errorf("start reading: %w", err)
+	}
+	response, err := client.http.Do(request)
 	if err != nil {
 		return nil, fmt.Errorf("start reading: %w", err)
 	}
 	r := &reader{body: response.Body}
 	r.running.Go(func() { r.read(o) })
 	return r, nil
+}
+
+// httpClient is a client of the server alone.
+type httpClient struct {
+	http *http.Client
+	host string
+}
+
+func (c Config) http() (httpClient, error) {
+	config := c.rest()
+	client, err := rest.HTTPClientFor(config)
+	return httpClient{client, config.Host}, err
 }
 
 // read ends when the body is closed.

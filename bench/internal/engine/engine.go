@@ -1,13 +1,18 @@
-// Package engine runs the informers that are compared, each over the same server: client-go's, Tidings', and a reader
-// of the bytes that decodes nothing, as the floor that neither can go below.
-//
-// Each of them holds all pods, with one index by node and a handler that tells an Observer.
+// Package engine runs what is compared: the informers, stores and queues of client-go and of Tidings, and a reader of
+// bytes that decodes nothing, as the floor that neither can go below. What a measurement asks of them is the same.
 package engine
 
 import (
 	"context"
 	"fmt"
+	"net"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+
+	"github.com/tidings/tidings/bench/internal/corpus"
 	"github.com/tidings/tidings/bench/internal/server"
 )
 
@@ -22,37 +27,124 @@ const (
 	Bytes Name = "bytes"
 )
 
+// Both are the engines that are compared.
+var Both = []Name{ClientGo, Tidings}
+
 // Config says what an engine runs on.
 type Config struct {
-	Host string // the server, as in rest.Config
-	// Encoding decides the Go type: typed pods for Protobuf, unstructured ones for JSON.
+	Server server.Address
+	// Plain takes the server's port without TLS.
+	Plain  bool
+	Corpus corpus.Name
+	// Encoding decides the Go type: typed objects for Protobuf, unstructured ones for JSON.
 	Encoding server.Encoding
+	// Parts is how many informers there are, each of one part of the corpus; 0 is one informer of all.
+	Parts int
 	// NoGuard turns Tidings' mutation guard off. client-go's is off unless the process was started with
 	// KUBE_CACHE_MUTATION_DETECTOR=true.
 	NoGuard bool
+	// Dial makes the connections, if it is set.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error) `json:"-"`
 }
 
-// Engine is a running informer. Its methods are called from one goroutine.
+// rest is how both engines connect. There is no rate limit, so that many informers do not wait for each other.
+func (c Config) rest() *rest.Config {
+	out := &rest.Config{Host: c.Server.Host, Dial: c.Dial, QPS: -1}
+	out.TLSClientConfig.CAData = c.Server.CA
+	if c.Plain {
+		out.Host, out.TLSClientConfig.CAData = c.Server.Plain, nil
+	}
+	return out
+}
+
+// namespaces are those of the informers.
+func (c Config) namespaces() []string {
+	if c.Parts == 0 {
+		return []string{metav1.NamespaceAll}
+	}
+	out := make([]string, c.Parts)
+	for i := range out {
+		out[i] = corpus.Part(i)
+	}
+	return out
+}
+
+// Engine is a running set of informers. Its methods are called from one goroutine.
 type Engine interface {
-	// AddHandlers adds n handlers that do next to nothing, and returns when they have been told of all pods.
+	// AddHandlers adds n handlers that do next to nothing to the first informer, and returns when they have been told
+	// of all objects.
 	AddHandlers(ctx context.Context, n int) error
-	// Stop ends the informer and waits for it.
+	// Stop ends the informers and waits for them.
 	Stop() error
 }
 
-// Start starts the engine. It does not wait for the initial list; the observer does.
-func Start(ctx context.Context, name Name, c Config, o *Observer) (Engine, error) {
+// Start starts informers, each with one index. They call see with the resource version of every object that a handler is
+// told of, each informer from one goroutine. Start does not wait for the initial list.
+func Start(ctx context.Context, name Name, c Config, see func(version string)) (Engine, error) {
 	switch name {
 	case ClientGo:
-		return startClientGo(ctx, c, o)
+		return startClientGo(ctx, c, see)
 	case Tidings:
-		if c.Encoding == server.JSON {
-			return startTidings(ctx, c, o, unstructuredNode)
-		}
-		return startTidings(ctx, c, o, podNode)
-	case Bytes:
-		return startBytes(ctx, c, o)
+		return startTidings(ctx, c, see)
 	default:
-		return nil, fmt.Errorf("there is no engine %q", name)
+		return nil, fmt.Errorf("there are no informers of %q", name)
 	}
 }
+
+// Client is what an informer of pods is given when there is no server.
+type Client interface {
+	List(context.Context, metav1.ListOptions) (*corev1.PodList, error)
+	Watch(context.Context, metav1.ListOptions) (watch.Interface, error)
+}
+
+// Cache is an informer of pods over a Client, with an index by namespace.
+type Cache interface {
+	// Start starts the informer with a handler that calls update for every change, and waits until it has synced.
+	Start(ctx context.Context, update func()) error
+	// List visits every pod of the namespace and reads a field. It returns how many have one.
+	List() int
+	// AddHandlers adds n handlers that do next to nothing, and waits until they have synced.
+	AddHandlers(ctx context.Context, n int) error
+	Stop()
+}
+
+// NewCache returns a cache that has not been started.
+func NewCache(name Name, client Client, namespace string) (Cache, error) {
+	if name == Tidings {
+		return newTidingsCache(client, namespace)
+	}
+	return newClientGoCache(client, namespace), nil
+}
+
+// Store is a bare store of pods with two indexes, by namespace and by node.
+type Store interface {
+	// Write takes the pods in one transaction.
+	Write(pods []*corev1.Pod)
+	// Get returns the pod of that name, as a lister does.
+	Get(namespace, name string) (*corev1.Pod, bool)
+	// ListNamespace, List and ByNode visit pods and read a field of each. They return how many have one.
+	ListNamespace(namespace string) int
+	List() int
+	ByNode(node string) int
+}
+
+// NewStore returns a store that holds the pods.
+func NewStore(name Name, pods []corev1.Pod) Store {
+	if name == Tidings {
+		return newTidingsStore(pods)
+	}
+	return newClientGoStore(pods)
+}
+
+// NewQueue returns a function that puts an item into a work queue, takes it out again and is done with it.
+func NewQueue(ctx context.Context, name Name) func(item string) {
+	if name == Tidings {
+		return newTidingsQueue(ctx)
+	}
+	return newClientGoQueue()
+}
+
+// named reports whether the field that readers read is set.
+func named(pod *corev1.Pod) bool { return pod.Name != "" }
+
+func podNode(pod *corev1.Pod) []string { return []string{pod.Spec.NodeName} }

@@ -2,16 +2,29 @@ package measure
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
 )
 
+// newClient returns a client that trusts the authority. It has connections of its own, so that the engine's are not
+// open already.
+func newClient(ca []byte) (*http.Client, error) {
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(ca) {
+		return nil, errors.New("ask the server: there is no certificate of its authority")
+	}
+	return &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}}, nil
+}
+
 // get asks the server for what is at path.
-func (s Stack) get(ctx context.Context, path string, into any) error {
-	body, err := s.request(ctx, http.MethodGet, path)
+func (r *run) get(ctx context.Context, path string, into any) error {
+	body, err := r.request(ctx, http.MethodGet, path)
 	if err != nil {
 		return err
 	}
@@ -19,17 +32,17 @@ func (s Stack) get(ctx context.Context, path string, into any) error {
 }
 
 // post makes the server do what path says.
-func (s Stack) post(ctx context.Context, path string) error {
-	_, err := s.request(ctx, http.MethodPost, path)
+func (r *run) post(ctx context.Context, path string) error {
+	_, err := r.request(ctx, http.MethodPost, path)
 	return err
 }
 
-func (s Stack) request(ctx context.Context, method, path string) ([]byte, error) {
-	request, err := http.NewRequestWithContext(ctx, method, s.Config.Host+path, nil)
+func (r *run) request(ctx context.Context, method, path string) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, method, r.Config.Server.Host+path, nil)
 	if err != nil {
 		return nil, fmt.Errorf("ask the server: %w", err)
 	}
-	response, err := http.DefaultClient.Do(request)
+	response, err := r.client.Do(request)
 	if err != nil {
 		return nil, fmt.Errorf("ask the server: %w", err)
 	}

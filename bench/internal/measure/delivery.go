@@ -21,19 +21,19 @@ func (d Delivery) Run(ctx context.Context) (Metrics, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer driver.informer.stop()
+	defer driver.cache.Stop()
 	write := func() error { return driver.writeN(ctx, d.Events) }
 	if err := write(); err != nil { // what grows at first has grown then
 		return nil, err
 	}
-	one, err := spend(write)
+	one, err := spend("", write)
 	if err != nil {
 		return nil, err
 	}
-	if err := driver.informer.addHandlers(ctx, deliveryHandlers); err != nil {
+	if err := driver.cache.AddHandlers(ctx, deliveryHandlers); err != nil {
 		return nil, fmt.Errorf("delivery: %w", err)
 	}
-	many, err := spend(write)
+	many, err := spend("", write)
 	if err != nil {
 		return nil, err
 	}

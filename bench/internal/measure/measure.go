@@ -31,8 +31,10 @@ type Spec struct {
 	Writes   *Writes   `json:",omitempty"`
 	Batches  *Batches  `json:",omitempty"`
 	Delivery *Delivery `json:",omitempty"`
-	Index    *Index    `json:",omitempty"`
+	Reads    *Reads    `json:",omitempty"`
 	Queue    *Queue    `json:",omitempty"`
+	Program  *Program  `json:",omitempty"`
+	Deaf     *Deaf     `json:",omitempty"` // not for Run
 }
 
 // Run measures. It gives up when ctx ends.
@@ -46,10 +48,12 @@ func (s Spec) Run(ctx context.Context) (Metrics, error) {
 		return s.Batches.Run(ctx)
 	case s.Delivery != nil:
 		return s.Delivery.Run(ctx)
-	case s.Index != nil:
-		return s.Index.Run(ctx)
+	case s.Reads != nil:
+		return s.Reads.Run(ctx)
 	case s.Queue != nil:
 		return s.Queue.Run(ctx)
+	case s.Program != nil:
+		return s.Program.Run(ctx)
 	default:
 		return nil, errors.New("there is nothing to measure")
 	}

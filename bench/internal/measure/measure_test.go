@@ -2,33 +2,38 @@ package measure_test
 
 import (
 	"context"
-	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/tidings/tidings/bench/internal/corpus"
 	"github.com/tidings/tidings/bench/internal/engine"
 	"github.com/tidings/tidings/bench/internal/measure"
 	"github.com/tidings/tidings/bench/internal/server"
 )
 
-const (
-	pods  = 60
-	burst = 50
-	rate  = 20
-	each  = 5 * time.Millisecond
-)
+const each = 5 * time.Millisecond
 
 // newServer returns the address of a small server that ends with the test.
-func newServer(t *testing.T, c server.Config) string {
+func newServer(t *testing.T, c server.Config) server.Address {
 	t.Helper()
 	handler, err := server.New(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := httptest.NewServer(handler)
-	t.Cleanup(s.Close)
-	return s.URL
+	running, err := server.Listen(handler)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := running.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return running.Address
 }
 
 // run measures and checks that the metrics are there and within reason.
@@ -49,16 +54,22 @@ func run(t *testing.T, spec measure.Spec, positive ...string) measure.Metrics {
 }
 
 func TestStack(t *testing.T) {
-	phases := []server.Phase{server.Relist, server.Burst, server.BurstSorted, server.Rate, server.BurstAgain}
+	phases := []server.Phase{measure.Idle, server.Relist, server.Burst, server.BurstSorted, server.Edits, server.BurstAgain, server.Rate, measure.Settle}
 	for _, encoding := range []server.Encoding{server.Protobuf, server.JSON} {
-		for _, name := range []engine.Name{engine.ClientGo, engine.Tidings} {
+		address := newServer(t, server.Config{Encoding: encoding, Corpus: corpus.Pods, Objects: 60, Burst: 50, Rate: 100})
+		for _, name := range engine.Both {
 			t.Run(string(encoding)+"/"+string(name), func(t *testing.T) {
-				host := newServer(t, server.Config{Encoding: encoding, Pods: pods, Burst: burst, Rate: rate})
+				dir := t.TempDir()
+				profile := filepath.Join(dir, "burst")
 				metrics := run(t, measure.Spec{Stack: &measure.Stack{
-					Engine: name, Phases: phases, Config: engine.Config{Host: host, Encoding: encoding},
-				}}, "sync CPU", "sync RSS", "sync allocations", "heap", "heap objects", "burst CPU", "burst-again CPU", "rate CPU", "relist CPU each")
-				if p50, p99 := metrics["latency p50"], metrics["latency p99"]; p50 <= 0 || p99 < p50 {
-					t.Errorf("latency: median %v µs, 99th percentile %v µs", p50, p99)
+					Engine: name, Phases: phases, IdleFor: each, Profiles: map[server.Phase]string{server.Burst: profile},
+					Config: engine.Config{Server: address, Corpus: corpus.Pods, Encoding: encoding},
+				}}, "sync CPU", "sync RSS", "sync allocations", "heap", "heap objects", "goroutines", "burst CPU", "edits CPU",
+					"burst-again CPU", "rate CPU", "relist CPU each", "settled heap", "settled RSS")
+				for _, less := range [][2]string{{"latency p50", "latency p99"}, {"latency p99", "latency p99.9"}, {"latency p99.9", "latency max"}} {
+					if metrics[less[0]] <= 0 || metrics[less[0]] > metrics[less[1]] {
+						t.Errorf("%s is %v µs, %s is %v µs", less[0], metrics[less[0]], less[1], metrics[less[1]])
+					}
 				}
 				if size := metrics["wire bytes"]; size < 3000 || size > 10_000 {
 					t.Errorf("a pod is %v bytes on the wire", size)
@@ -67,40 +78,100 @@ func TestStack(t *testing.T) {
 				if got := metrics["relist notifications"]; got != want {
 					t.Errorf("a relist gave %v notifications for each object, want %v", got, want)
 				}
+				if info, err := os.Stat(profile); err != nil || info.Size() == 0 {
+					t.Errorf("no profile: %v", err)
+				}
 			})
 		}
 	}
 }
 
+// TestCorpora lets both engines hold every corpus, with TLS and without, whole and in parts.
+func TestCorpora(t *testing.T) {
+	for _, name := range corpus.All {
+		address := newServer(t, server.Config{Encoding: server.Protobuf, Corpus: name, Objects: 40, Burst: 30})
+		for _, which := range engine.Both {
+			for _, plain := range []bool{false, true} {
+				run(t, measure.Spec{Stack: &measure.Stack{
+					Engine: which, Phases: []server.Phase{server.Burst, server.Edits},
+					Config: engine.Config{Server: address, Corpus: name, Encoding: server.Protobuf, Plain: plain},
+				}}, "heap", "burst CPU", "edits CPU")
+			}
+		}
+	}
+}
+
+func TestParts(t *testing.T) {
+	address := newServer(t, server.Config{Encoding: server.Protobuf, Corpus: corpus.Pods, Objects: 40, Parts: 10})
+	for _, which := range engine.Both {
+		run(t, measure.Spec{Stack: &measure.Stack{
+			Engine: which, Phases: []server.Phase{measure.Idle, measure.Settle}, IdleFor: each,
+			Config: engine.Config{Server: address, Corpus: corpus.Pods, Encoding: server.Protobuf, Parts: 10},
+		}}, "heap total", "goroutines")
+	}
+}
+
 func TestBytes(t *testing.T) {
-	host := newServer(t, server.Config{Encoding: server.Protobuf, Pods: pods, Burst: burst})
+	address := newServer(t, server.Config{Encoding: server.Protobuf, Corpus: corpus.Pods, Objects: 60, Burst: 50})
 	run(t, measure.Spec{Stack: &measure.Stack{
-		Engine: engine.Bytes, Phases: []server.Phase{server.Burst}, Config: engine.Config{Host: host, Encoding: server.Protobuf},
+		Engine: engine.Bytes, Phases: []server.Phase{server.Burst},
+		Config: engine.Config{Server: address, Corpus: corpus.Pods, Encoding: server.Protobuf},
 	}}, "sync CPU", "burst CPU", "heap")
 }
 
 func TestChurn(t *testing.T) {
-	host := newServer(t, server.Config{Encoding: server.Protobuf, Pods: pods, Churn: 4000, Generation: 100})
+	address := newServer(t, server.Config{Encoding: server.Protobuf, Corpus: corpus.Pods, Objects: 60, Churn: 4000, Generation: 100})
 	run(t, measure.Spec{Stack: &measure.Stack{
-		Engine: engine.Tidings, Phases: []server.Phase{server.Churn}, Config: engine.Config{Host: host, Encoding: server.Protobuf},
+		Engine: engine.Tidings, Phases: []server.Phase{server.Churn},
+		Config: engine.Config{Server: address, Corpus: corpus.Pods, Encoding: server.Protobuf},
 	}}, "heap at 010%")
 }
 
 func TestLoops(t *testing.T) {
 	t.Setenv("KUBE_FEATURE_WatchListClient", "false")
-	for _, name := range []engine.Name{engine.ClientGo, engine.Tidings} {
+	for _, name := range engine.Both {
 		t.Run(string(name), func(t *testing.T) {
 			run(t, measure.Spec{Writes: &measure.Writes{Engine: name, Objects: 100, InFlight: 10, Duration: each}}, "writes/s", "write CPU")
-			run(t, measure.Spec{Writes: &measure.Writes{Engine: name, Objects: 100, InFlight: 100, Readers: 2, Duration: each}}, "writes/s")
+			run(t, measure.Spec{Writes: &measure.Writes{Engine: name, Objects: 100, InFlight: 100, Readers: 2, Duration: 10 * each}}, "writes/s", "lists/s")
+			paced := run(t, measure.Spec{Writes: &measure.Writes{Engine: name, Objects: 100, InFlight: 10, Readers: 1, ListsPerSecond: 100, Duration: 40 * each}}, "writes/s", "lists/s")
+			if got := paced["lists/s"]; got > 110 {
+				t.Errorf("%v lists a second, want at most 100", got)
+			}
 			run(t, measure.Spec{Delivery: &measure.Delivery{Engine: name, Events: 2000}})
-			run(t, measure.Spec{Batches: &measure.Batches{Engine: name, Objects: 100, Batch: 10, Duration: each}}, "store writes/s, batch 10, readers 0")
+			run(t, measure.Spec{Batches: &measure.Batches{Engine: name, Objects: 100, Batch: 1, Duration: each}}, "store writes/s, batch 1, readers 0")
 			run(t, measure.Spec{Batches: &measure.Batches{Engine: name, Objects: 100, Batch: 10, Readers: 2, Duration: each}}, "store writes/s, batch 10, readers 2")
-			run(t, measure.Spec{Index: &measure.Index{Engine: name, Objects: 1000, Values: 10, Duration: each}}, "index")
+			run(t, measure.Spec{Reads: &measure.Reads{Engine: name, Objects: 1000, Nodes: 10, Duration: each}}, "get", "list", "index")
 			queue := run(t, measure.Spec{Queue: &measure.Queue{Engine: name, Duration: each}}, "queue")
 			if name == engine.Tidings && queue["queue allocations"] != 0 {
 				t.Errorf("a warm queue allocates %v times in 100 cycles, want never", queue["queue allocations"])
 			}
 		})
+	}
+}
+
+func TestDeaf(t *testing.T) {
+	for _, name := range engine.Both {
+		metrics, err := measure.Deaf{Engine: name, Lasts: 10 * time.Minute, Seed: 1}.Run(t)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if part := metrics["cut: deaf"]; part < 0 || part > 100 || metrics["cut: came back"] < 1 || metrics["faults: happened"] < 1 {
+			t.Errorf("got %v", metrics)
+		}
+	}
+}
+
+func TestProgram(t *testing.T) {
+	if testing.Short() {
+		t.Skip("links two programs")
+	}
+	address := newServer(t, server.Config{Encoding: server.Protobuf, Corpus: corpus.Pods, Objects: 10})
+	program := filepath.Join(t.TempDir(), "program")
+	for _, name := range []string{"small-tidings", "small-client-go"} {
+		if out, err := exec.Command("go", "build", "-o", program, "github.com/tidings/tidings/bench/cmd/"+name).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		run(t, measure.Spec{Program: &measure.Program{Path: program, Server: address}}, "binary", "start time", "start CPU", "start RSS")
 	}
 }
 
@@ -111,11 +182,12 @@ func TestNothingToMeasure(t *testing.T) {
 }
 
 func TestGivesUp(t *testing.T) {
-	host := newServer(t, server.Config{Encoding: server.Protobuf, Pods: pods, Burst: burst})
+	address := newServer(t, server.Config{Encoding: server.Protobuf, Corpus: corpus.Pods, Objects: 60, Rate: 10_000})
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	_, err := measure.Stack{
-		Engine: engine.Tidings, Phases: []server.Phase{server.Rate}, Config: engine.Config{Host: host, Encoding: server.Protobuf},
+		Engine: engine.Tidings, Phases: []server.Phase{server.Rate},
+		Config: engine.Config{Server: address, Corpus: corpus.Pods, Encoding: server.Protobuf},
 	}.Run(ctx)
 	if err == nil || !strings.Contains(err.Error(), "rate") && !strings.Contains(err.Error(), "sync") {
 		t.Errorf("got %v, want an error that names the step", err)

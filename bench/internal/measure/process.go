@@ -4,8 +4,10 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"runtime"
+	"runtime/metrics"
 	"runtime/pprof"
 	"strconv"
 	"strings"
@@ -19,23 +21,30 @@ func cpuTime() (time.Duration, error) {
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
 		return 0, fmt.Errorf("read CPU time: %w", err)
 	}
-	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano()), nil
+	return used(usage), nil
 }
 
-// peakMemory is the largest resident size that the process has had, in bytes.
-func peakMemory() (float64, error) {
+func used(usage syscall.Rusage) time.Duration {
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+// peakMemory is the largest resident size that the process has had, in bytes; residentMemory is what it has now.
+func peakMemory() (float64, error)     { return memoryStatus("VmHWM:") }
+func residentMemory() (float64, error) { return memoryStatus("VmRSS:") }
+
+func memoryStatus(field string) (float64, error) {
 	f, err := os.Open("/proc/self/status")
 	if err != nil {
-		return 0, fmt.Errorf("read peak memory: %w", err)
+		return 0, fmt.Errorf("read memory: %w", err)
 	}
 	defer f.Close()
 	for lines := bufio.NewScanner(f); lines.Scan(); {
-		if value, ok := strings.CutPrefix(lines.Text(), "VmHWM:"); ok {
+		if value, ok := strings.CutPrefix(lines.Text(), field); ok {
 			kilobytes, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(value, "kB")), 64)
 			return kilobytes * 1024, err
 		}
 	}
-	return 0, fmt.Errorf("read peak memory: %s has no VmHWM", f.Name())
+	return 0, fmt.Errorf("read memory: %s has no %s", f.Name(), field)
 }
 
 // heap is the state of the heap after collections that leave nothing to collect: the second one takes what the
@@ -54,45 +63,87 @@ type cost struct {
 	wall    time.Duration
 	mallocs uint64
 	bytes   uint64 // allocated
+	gc      collections
 }
 
-// spend measures f.
-func spend(f func() error) (cost, error) {
+// collections are what the garbage collector did.
+type collections struct {
+	cycles  uint64
+	cpu     time.Duration // up to the end of the last cycle
+	longest time.Duration // pause; the upper bound of the bucket that it is in
+	pauses  *metrics.Float64Histogram
+}
+
+const (
+	gcCycles = "/gc/cycles/total:gc-cycles"
+	gcCPU    = "/cpu/classes/gc/total:cpu-seconds"
+	gcPauses = "/sched/pauses/total/gc:seconds"
+)
+
+// readCollections returns all since the process began, without the longest pause.
+func readCollections() collections {
+	samples := []metrics.Sample{{Name: gcCycles}, {Name: gcCPU}, {Name: gcPauses}}
+	metrics.Read(samples)
+	return collections{
+		cycles: samples[0].Value.Uint64(), cpu: time.Duration(samples[1].Value.Float64() * float64(time.Second)),
+		pauses: samples[2].Value.Float64Histogram(),
+	}
+}
+
+// since returns what has come since before.
+func (c collections) since(before collections) collections {
+	out := collections{cycles: c.cycles - before.cycles, cpu: c.cpu - before.cpu}
+	for i, count := range c.pauses.Counts {
+		if count > before.pauses.Counts[i] && !math.IsInf(c.pauses.Buckets[i+1], 1) {
+			out.longest = time.Duration(c.pauses.Buckets[i+1] * float64(time.Second))
+		}
+	}
+	return out
+}
+
+// spend measures f. With a path it also writes a CPU profile of f there, which costs something.
+func spend(profile string, f func() error) (out cost, err error) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	cpu, err := cpuTime()
+	collected := readCollections()
+	stop, err := startProfile(profile)
 	if err != nil {
 		return cost{}, err
 	}
+	cpu, err := cpuTime()
 	start := time.Now()
-	if err := f(); err != nil {
-		return cost{}, err
+	if err == nil {
+		err = f()
 	}
 	wall := time.Since(start)
-	end, err := cpuTime()
+	end, cpuErr := cpuTime()
+	if err := errors.Join(err, cpuErr, stop()); err != nil {
+		return cost{}, err
+	}
 	runtime.ReadMemStats(&after)
 	return cost{
 		cpu: end - cpu, wall: wall,
 		mallocs: after.Mallocs - before.Mallocs, bytes: after.TotalAlloc - before.TotalAlloc,
-	}, err
+		gc: readCollections().since(collected),
+	}, nil
+}
+
+// startProfile starts a CPU profile that the function it returns ends. Without a path there is none.
+func startProfile(path string) (stop func() error, err error) {
+	if path == "" {
+		return func() error { return nil }, nil
+	}
+	out, err := os.Create(path)
+	if err != nil {
+		return nil, fmt.Errorf("profile: %w", err)
+	}
+	if err := pprof.StartCPUProfile(out); err != nil {
+		return nil, errors.Join(fmt.Errorf("profile: %w", err), out.Close())
+	}
+	return func() error { pprof.StopCPUProfile(); return out.Close() }, nil
 }
 
 // per is a duration in microseconds for each of n.
 func per(d time.Duration, n int) float64 { return float64(d.Nanoseconds()) / 1000 / float64(n) }
 
-// profiled calls f and writes a CPU profile of it to the file, unless path is empty.
-func profiled(path string, f func() error) error {
-	if path == "" {
-		return f()
-	}
-	out, err := os.Create(path)
-	if err != nil {
-		return fmt.Errorf("profile: %w", err)
-	}
-	if err := pprof.StartCPUProfile(out); err != nil {
-		return errors.Join(fmt.Errorf("profile: %w", err), out.Close())
-	}
-	err = f()
-	pprof.StopCPUProfile()
-	return errors.Join(err, out.Close())
-}
+func micros(d time.Duration) float64 { return per(d, 1) }

@@ -4,106 +4,152 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"runtime"
 	"slices"
+	"time"
 
 	"github.com/tidings/tidings/bench/internal/engine"
 	"github.com/tidings/tidings/bench/internal/server"
 )
 
-// extraHandlers is how many handlers BurstAgain has more than Burst.
-const extraHandlers = 9
+const (
+	// extraHandlers is how many handlers BurstAgain has more than Burst.
+	extraHandlers = 9
+	// settle is how often the heap is collected, and how long apart, before it counts as steady.
+	settleCollections, settlePause = 5, 100 * time.Millisecond
+)
 
-// Stack is a whole informer over HTTP, from its start on through the given phases.
+// Stack is a whole program: informers over HTTP, from their start on through the given phases.
 type Stack struct {
 	Engine engine.Name
 	Config engine.Config
 	Phases []server.Phase
+	// IdleFor is how long the phase Idle takes.
+	IdleFor time.Duration
 	// Profiles are files that get the CPU profiles of phases, or of Sync.
 	Profiles map[server.Phase]string `json:",omitempty"`
 }
 
-// Sync is what a Stack does before its first phase: the initial list.
-const Sync server.Phase = "sync"
+// What a Stack does without asking the server for it.
+const (
+	// Sync is the initial list. It comes first.
+	Sync server.Phase = "sync"
+	// Idle waits. The server sends a bookmark a second.
+	Idle server.Phase = "idle"
+	// Settle looks at what stays in memory after several collections.
+	Settle server.Phase = "settle"
+)
 
 // run is a Stack while it is measured.
 type run struct {
 	Stack
+	client   *http.Client
 	plan     server.Plan
 	observer *engine.Observer
 	running  engine.Engine
 	base     runtime.MemStats
+	routines int // before the start
 	out      Metrics
 }
 
-// Run syncs the informer and goes through the phases one after the other.
+// Run syncs the informers and goes through the phases one after the other.
 func (s Stack) Run(ctx context.Context) (metrics Metrics, err error) {
 	r := &run{Stack: s, out: Metrics{}}
-	if err := s.get(ctx, "/bench/plan", &r.plan); err != nil {
+	if r.client, err = newClient(s.Config.Server.CA); err != nil {
 		return nil, err
 	}
-	err = profiled(s.Profiles[Sync], func() error { return r.sync(ctx) })
+	if err := r.get(ctx, "/bench/plan", &r.plan); err != nil {
+		return nil, err
+	}
+	err = r.sync(ctx)
 	if r.running != nil {
 		defer func() { err = errors.Join(err, r.running.Stop()) }()
 	}
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("sync: %w", err)
 	}
-	last := r.plan.Last[server.Relist]
 	for _, phase := range s.Phases {
-		if err := profiled(s.Profiles[phase], func() error { return r.phase(ctx, phase, last) }); err != nil {
+		if err := r.phase(ctx, phase); err != nil {
 			return nil, fmt.Errorf("%s: %w", phase, err)
 		}
-		last = max(last, r.plan.Last[phase])
 	}
 	return r.out, nil
 }
 
-// sync measures the way to the handler's last initial object, and what is then in memory.
+// sync measures the way to the handlers' last initial object, and what is then in memory.
 func (r *run) sync(ctx context.Context) error {
-	r.base = heap()
-	r.observer = engine.NewObserver(r.plan.Pods)
-	c, err := spend(func() (err error) {
-		if r.running, err = engine.Start(ctx, r.Engine, r.Config, r.observer); err != nil {
+	r.base, r.routines = heap(), runtime.NumGoroutine()
+	r.observer = engine.NewObserver(r.plan.Objects)
+	c, err := spend(r.Profiles[Sync], func() (err error) {
+		if r.running, err = r.start(ctx); err != nil {
 			return err
 		}
 		return r.observer.WaitInitial(ctx)
 	})
 	if err != nil {
-		return fmt.Errorf("sync: %w", err)
+		return err
 	}
 	if r.out["sync RSS"], err = peakMemory(); err != nil {
 		return err
 	}
-	pods := float64(r.plan.Pods)
+	n := float64(r.plan.Objects)
 	r.out["sync CPU"] = c.cpu.Seconds()
-	r.out["sync CPU each"] = per(c.cpu, r.plan.Pods)
-	r.out["sync allocations"] = float64(c.mallocs) / pods
+	r.out["sync CPU each"] = per(c.cpu, r.plan.Objects)
+	r.out["sync time"] = c.wall.Seconds()
+	r.out["sync allocations"] = float64(c.mallocs) / n
+	r.note("sync", c)
 	now := heap()
-	r.out["heap"] = float64(now.HeapAlloc-r.base.HeapAlloc) / pods
-	r.out["heap objects"] = float64(now.HeapObjects-r.base.HeapObjects) / pods
-	r.out["wire bytes"] = float64(r.plan.PodBytes) / pods
+	r.out["heap total"] = float64(now.HeapAlloc) - float64(r.base.HeapAlloc)
+	r.out["heap"] = r.out["heap total"] / n
+	r.out["heap objects"] = (float64(now.HeapObjects) - float64(r.base.HeapObjects)) / n
+	r.out["goroutines"] = float64(runtime.NumGoroutine() - r.routines)
+	r.out["wire bytes"] = float64(r.plan.Bytes) / n
 	return nil
 }
 
-// phase lets the server go through one phase, the versions of which begin behind last.
-func (r *run) phase(ctx context.Context, phase server.Phase, last uint64) error {
-	if _, ok := r.plan.Last[phase]; !ok {
-		return errors.New("the server has no such phase")
+func (r *run) start(ctx context.Context) (engine.Engine, error) {
+	if r.Engine == engine.Bytes {
+		return engine.StartBytes(ctx, r.Config, r.observer)
 	}
-	events := int(r.plan.Last[phase] - last)
+	return engine.Start(ctx, r.Engine, r.Config, r.observer.See)
+}
+
+// note takes down what the garbage collector did in a phase.
+func (r *run) note(phase server.Phase, c cost) {
+	r.out[string(phase)+" GC share"] = 100 * c.gc.cpu.Seconds() / c.cpu.Seconds()
+	r.out[string(phase)+" GC pause"] = micros(c.gc.longest)
+}
+
+func (r *run) phase(ctx context.Context, phase server.Phase) error {
 	switch phase {
-	case server.Relist:
-		return r.relist(ctx)
-	case server.Rate:
-		return r.rate(ctx, last+1, events)
-	case server.Churn:
-		return r.churn(ctx)
+	case Idle:
+		return r.idle(ctx)
+	case Settle:
+		return r.settle(ctx)
 	case server.BurstAgain:
 		if err := r.running.AddHandlers(ctx, extraHandlers); err != nil {
 			return err
 		}
 	}
+	if _, ok := r.plan.Last[phase]; !ok {
+		return errors.New("the server has no such phase")
+	}
+	switch phase {
+	case server.Relist:
+		return r.relist(ctx)
+	case server.Rate:
+		return r.rate(ctx)
+	case server.Churn:
+		return r.churn(ctx)
+	default:
+		return r.burst(ctx, phase)
+	}
+}
+
+// burst measures events that come as fast as they are taken.
+func (r *run) burst(ctx context.Context, phase server.Phase) error {
+	events := r.plan.Events[phase]
 	runtime.GC()
 	seen := r.observer.Seen()
 	c, err := r.play(ctx, phase)
@@ -116,6 +162,7 @@ func (r *run) phase(ctx context.Context, phase server.Phase, last uint64) error 
 	r.out[string(phase)+" CPU"] = per(c.cpu, events)
 	r.out[string(phase)+" allocations"] = float64(c.mallocs) / float64(events)
 	r.out[string(phase)+" bytes"] = float64(c.bytes) / float64(events)
+	r.note(phase, c)
 	if before, ok := r.out["burst CPU"]; ok && phase == server.BurstAgain {
 		r.out["CPU a handler more"] = (r.out["burst-again CPU"] - before) / extraHandlers
 	}
@@ -125,7 +172,7 @@ func (r *run) phase(ctx context.Context, phase server.Phase, last uint64) error 
 // play starts a phase and waits until its last event has come to the handler.
 func (r *run) play(ctx context.Context, phase server.Phase) (cost, error) {
 	wait := r.observer.Expect(r.plan.Last[phase])
-	return spend(func() error {
+	return spend(r.Profiles[phase], func() error {
 		if err := r.post(ctx, "/bench/phase/"+string(phase)); err != nil {
 			return err
 		}
@@ -139,15 +186,52 @@ func (r *run) relist(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.out["relist CPU each"] = per(c.cpu, r.plan.Pods)
-	r.out["relist allocations"] = float64(c.mallocs) / float64(r.plan.Pods)
-	r.out["relist bytes"] = float64(c.bytes) / float64(r.plan.Pods)
-	r.out["relist notifications"] = float64(r.observer.Seen()-seen-1) / float64(r.plan.Pods)
+	r.out["relist CPU each"] = per(c.cpu, r.plan.Objects)
+	r.out["relist allocations"] = float64(c.mallocs) / float64(r.plan.Objects)
+	r.out["relist bytes"] = float64(c.bytes) / float64(r.plan.Objects)
+	r.out["relist notifications"] = float64(r.observer.Seen()-seen-1) / float64(r.plan.Objects)
 	return nil
 }
 
-func (r *run) rate(ctx context.Context, first uint64, events int) error {
-	stop := r.observer.Record(first, events)
+// idle measures what is used while nothing happens, in milliseconds of CPU a second.
+func (r *run) idle(ctx context.Context) error {
+	runtime.GC()
+	c, err := spend(r.Profiles[Idle], func() error {
+		select {
+		case <-time.After(r.IdleFor):
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	r.out["idle CPU"] = 1000 * c.cpu.Seconds() / c.wall.Seconds()
+	return nil
+}
+
+// settle measures what stays once the collector has had several turns.
+func (r *run) settle(ctx context.Context) (err error) {
+	for range settleCollections {
+		runtime.GC()
+		select {
+		case <-time.After(settlePause):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	r.out["settled heap"] = (float64(heap().HeapAlloc) - float64(r.base.HeapAlloc)) / float64(r.plan.Objects)
+	r.out["settled RSS"], err = residentMemory()
+	return err
+}
+
+// rate measures latency. The first tenth of the events is not counted: both engines start with a heap that has just
+// been collected, and the first events find everything cold.
+func (r *run) rate(ctx context.Context) error {
+	events := r.plan.Events[server.Rate]
+	runtime.GC()
+	stop := r.observer.Record(r.plan.Last[server.Rate]-uint64(events)+1, events)
 	c, err := r.play(ctx, server.Rate)
 	if err != nil {
 		return err
@@ -160,13 +244,26 @@ func (r *run) rate(ctx context.Context, first uint64, events int) error {
 	if len(sent) != len(arrived) {
 		return fmt.Errorf("the server has sent %d events, expected %d", len(sent), len(arrived))
 	}
-	latency := make([]float64, len(sent))
-	for i := range sent {
-		latency[i] = float64(arrived[i]-sent[i]) / 1000
-	}
+	latency := latencies(sent, arrived)[events/10:]
 	slices.Sort(latency)
+	at := func(part float64) float64 { return latency[int(float64(len(latency)-1)*part)] }
 	r.out["rate CPU"] = per(c.cpu, events)
-	r.out["latency p50"] = latency[len(latency)/2]
-	r.out["latency p99"] = latency[len(latency)*99/100]
+	r.out["latency p50"], r.out["latency p99"], r.out["latency p99.9"], r.out["latency max"] = at(0.5), at(0.99), at(0.999), at(1)
+	r.out["latency GC cycles"] = float64(c.gc.cycles)
+	r.note(server.Rate, c)
 	return nil
+}
+
+// latencies returns the time from sending to arrival of each event, in microseconds. A version that a handler was not told
+// of, because a newer one of the same object had come, arrived with the next that it was told of.
+func latencies(sent, arrived []int64) []float64 {
+	out := make([]float64, len(sent))
+	next := int64(0)
+	for i, at := range slices.Backward(arrived) {
+		if at != 0 {
+			next = at
+		}
+		out[i] = float64(next-sent[i]) / 1000
+	}
+	return out
 }

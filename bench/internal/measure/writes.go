@@ -20,26 +20,17 @@ import (
 // benchNamespace is the one that all pods of Writes are in.
 const benchNamespace = "default"
 
-// Writes measures how many changes an informer takes from a watch to a handler while goroutines list everything in a
-// loop. It has the shape of client-go's BenchmarkSharedIndexInformer: small pods, one namespace, nothing encoded, and
-// a writer that is at most InFlight changes ahead of the handler.
+// Writes measures how many changes an informer takes from a watch to a handler while goroutines list everything and read
+// a field of each object. It has the shape of client-go's BenchmarkSharedIndexInformer: small pods, one namespace,
+// nothing encoded, and a writer that is at most InFlight changes ahead of the handler.
 type Writes struct {
 	Engine   engine.Name
 	Objects  int
 	Readers  int
 	InFlight int
 	Duration time.Duration
-}
-
-// writable is an informer as Writes sees it.
-type writable interface {
-	// start starts the informer with a handler that calls update for every change.
-	start(ctx context.Context, update func()) error
-	// list visits every object.
-	list() error
-	// addHandlers adds n handlers that do next to nothing.
-	addHandlers(ctx context.Context, n int) error
-	stop()
+	// ListsPerSecond is how often each reader lists; 0 is without a pause.
+	ListsPerSecond int
 }
 
 // Run measures writes and lists a second, and what a write costs.
@@ -48,10 +39,10 @@ func (w Writes) Run(ctx context.Context) (Metrics, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer d.informer.stop()
-	lists, stopReaders := d.read(w.Readers)
+	defer d.cache.Stop()
+	lists, stopReaders := w.read(d.cache)
 	written := 0
-	c, err := spend(func() (err error) {
+	c, err := spend("", func() (err error) {
 		written, err = d.writeFor(ctx, w.Duration)
 		return err
 	})
@@ -68,13 +59,50 @@ func (w Writes) Run(ctx context.Context) (Metrics, error) {
 	}, nil
 }
 
+// read starts the readers.
+func (w Writes) read(cache engine.Cache) (lists func() int64, stop func()) {
+	var count atomic.Int64
+	stopped := make(chan struct{})
+	var wg sync.WaitGroup
+	for range w.Readers {
+		wg.Go(func() {
+			wait := func() {}
+			if w.ListsPerSecond > 0 {
+				ticks := time.NewTicker(time.Second / time.Duration(w.ListsPerSecond))
+				defer ticks.Stop()
+				wait = func() {
+					select {
+					case <-ticks.C:
+					case <-stopped:
+					}
+				}
+			}
+			for wait(); !closed(stopped); wait() {
+				if cache.List() == w.Objects {
+					count.Add(1)
+				}
+			}
+		})
+	}
+	return count.Load, func() { close(stopped); wg.Wait() }
+}
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
 // driver writes to a watch.
 type driver struct {
-	watcher  *watch.FakeWatcher
-	informer writable
-	pods     []corev1.Pod
-	room     chan struct{}
-	version  int
+	watcher *watch.FakeWatcher
+	cache   engine.Cache
+	pods    []corev1.Pod
+	room    chan struct{}
+	version int
 }
 
 // start returns a driver of an informer that holds all objects.
@@ -85,16 +113,11 @@ func (w Writes) start(ctx context.Context) (*driver, error) {
 		room:    make(chan struct{}, w.InFlight),
 		version: 1,
 	}
-	if w.Engine == engine.ClientGo {
-		d.informer = newClientGoWrites(d)
-	} else {
-		informer, err := newTidingsWrites(d)
-		if err != nil {
-			return nil, err
-		}
-		d.informer = informer
+	var err error
+	if d.cache, err = engine.NewCache(w.Engine, d, benchNamespace); err != nil {
+		return nil, err
 	}
-	return d, d.informer.start(ctx, func() { <-d.room })
+	return d, d.cache.Start(ctx, func() { <-d.room })
 }
 
 func smallPods(n int) []corev1.Pod {
@@ -153,23 +176,6 @@ func (d *driver) drain(ctx context.Context) error {
 		<-d.room
 	}
 	return nil
-}
-
-// read starts goroutines that list in a loop.
-func (d *driver) read(readers int) (lists func() int64, stop func()) {
-	var count atomic.Int64
-	var stopped atomic.Bool
-	var wg sync.WaitGroup
-	for range readers {
-		wg.Go(func() {
-			for !stopped.Load() {
-				if d.informer.list() == nil {
-					count.Add(1)
-				}
-			}
-		})
-	}
-	return count.Load, func() { stopped.Store(true); wg.Wait() }
 }
 
 // List and Watch make the driver a client of the pods. It knows no initial events, as the API servers that client-go's

@@ -40,9 +40,10 @@ var areas = []struct {
 	{"frames and streams", []string{"github.com/tidings/tidings/source"}},
 	{"store and index", []string{"github.com/tidings/tidings/store"}},
 	{"delta queue", []string{"github.com/tidings/tidings/deltafifo"}},
-	{"informer, mutation guard and delivery", []string{"github.com/tidings/tidings."}},
+	{"informer, mutation guard and delivery", []string{"github.com/tidings/tidings.", "github.com/tidings/tidings/internal/engine"}},
 	{"list and watch machine", []string{"github.com/tidings/tidings/reflector"}},
-	{"HTTP", []string{"net/http", "net.", "bufio."}},
+	{"TLS", []string{"crypto/"}},
+	{"HTTP", []string{"net/http", "golang.org/x/net/http2", "net.", "bufio."}},
 }
 
 // ReadProfile reads a CPU profile of the pprof format.

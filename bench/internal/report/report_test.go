@@ -1,6 +1,7 @@
 package report
 
 import (
+	"encoding/xml"
 	"os"
 	"path/filepath"
 	"runtime/pprof"
@@ -8,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tidings/tidings/bench/internal/corpus"
 	"github.com/tidings/tidings/bench/internal/engine"
 	"github.com/tidings/tidings/bench/internal/measure"
 )
@@ -41,6 +43,8 @@ func TestLine(t *testing.T) {
 		{Row{What: "w", Metric: "m", Target: 100, AtLeast: true}, 200, 12345, "w | 200 | 12,345 | 61.7× | ≥ 100× | **no**"},
 		{Row{What: "w", Metric: "m", Unit: "µs", Target: 0.3, Absolute: true}, 0.5, 0.2, "w | 0.50 µs | 0.20 µs | – | ≤ 0.3 µs | yes"},
 		{Row{What: "w", Metric: "m", Target: 0.5, Absolute: true, Zero: true}, 6, 0, "w | 6.00 | 0 | – | 0 | yes"},
+		{Row{What: "w", Metric: "m", Unit: "µs", NoRatio: true}, 50, 10, "w | 50.0 µs | 10.0 µs | – |  | "},
+		{Row{What: "w", Metric: "m", Target: 0.5}, 5, -1, "w | 5.00 | −1.00 | not resolved | ≤ 0.5× | not resolved"},
 		{Row{What: "w", Metric: "m", Scale: 1e6, Unit: "MB"}, 8e8, 2e8, "w | 800 MB | 200 MB | 0.25× |  | "},
 	} {
 		var s Samples
@@ -49,6 +53,55 @@ func TestLine(t *testing.T) {
 		if got := strings.Join(test.row.line(&s), " | "); got != test.want {
 			t.Errorf("got  %s\nwant %s", got, test.want)
 		}
+	}
+}
+
+// TestNotResolved has figures that spread over more than their value.
+func TestNotResolved(t *testing.T) {
+	for _, test := range []struct {
+		row          Row
+		theirs, ours []float64
+		want         string
+	}{
+		{Row{Target: 0.5}, []float64{10, 10, 10}, []float64{-3, 1, 3}, "not resolved | ≤ 0.5× | not resolved"},
+		{Row{Target: 0.5}, []float64{-30, 10, 30}, []float64{1, 1, 1}, "not resolved | ≤ 0.5× | not resolved"},
+		{Row{}, []float64{10, 10, 10}, []float64{-3, 1, 3}, "not resolved |  | "},
+		{Row{Target: 0.5}, []float64{10, 10, 10}, []float64{1, 1, 2}, "0.10× | ≤ 0.5× | yes"},
+		{Row{Target: 2, Absolute: true}, []float64{10, 10, 10}, []float64{-3, 1, 3}, "– | ≤ 2  | not resolved"},
+		{Row{Target: 5, Absolute: true}, []float64{10, 10, 10}, []float64{-3, 1, 3}, "– | ≤ 5  | yes"}, // every round says so
+	} {
+		var s Samples
+		for i := range test.ours {
+			s.Add(engine.ClientGo, "", measure.Metrics{"m": test.theirs[i]})
+			s.Add(engine.Tidings, "", measure.Metrics{"m": test.ours[i]})
+		}
+		test.row.Metric = "m"
+		if got := strings.Join(test.row.line(&s)[3:], " | "); got != test.want {
+			t.Errorf("%v and %v: got %q, want %q", test.theirs, test.ours, got, test.want)
+		}
+	}
+}
+
+// TestPicture draws one row and reads the lengths of its bars.
+func TestPicture(t *testing.T) {
+	var s Samples
+	s.Add(engine.ClientGo, "", measure.Metrics{"m": 2000, "other": 1})
+	s.Add(engine.Tidings, "", measure.Metrics{"m": 500})
+	svg := picture{"file", "A <title>", []Row{{What: "a & b", Metric: "m", Unit: "kB", Scale: 1e3}, {What: "half measured", Metric: "other"}}}.svg(&s, themes[0])
+	var document struct {
+		Rects []struct {
+			Width float64 `xml:"width,attr"`
+		} `xml:"rect"`
+		Description string `xml:"desc"`
+	}
+	if err := xml.Unmarshal([]byte(svg), &document); err != nil {
+		t.Fatalf("%v in\n%s", err, svg)
+	}
+	if want := "a & b: client-go 2.00 kB, Tidings 0.50 kB"; document.Description != want {
+		t.Errorf("it says %q, want %q", document.Description, want)
+	}
+	if len(document.Rects) != 4 || document.Rects[2].Width != barWidth || document.Rects[3].Width != barWidth/4.0 {
+		t.Errorf("rectangles %v, want two of the legend and two bars, the second a quarter as long", document.Rects)
 	}
 }
 
@@ -62,7 +115,7 @@ func TestLineWithoutFigures(t *testing.T) {
 // TestRowsDiffer finds rows that were copied and not changed.
 func TestRowsDiffer(t *testing.T) {
 	seen := map[string]bool{}
-	for _, r := range append(rows, moreRows...) {
+	for _, r := range allRows() {
 		if seen[r.What] {
 			t.Errorf("two rows say %q", r.What)
 		}
@@ -85,7 +138,7 @@ func TestArea(t *testing.T) {
 
 func TestPage(t *testing.T) {
 	page := Page{
-		Samples: &Samples{}, Pods: 50_000, Rounds: 5, ChurnEvents: 2_000_000,
+		Samples: &Samples{}, Counts: map[corpus.Name]int{corpus.Pods: 50_000, corpus.Leases: 20_000}, Rounds: 5, ChurnEvents: 2_000_000,
 		Churn:    measure.Metrics{"heap at 010%": 50e6, "heap at 020%": 51e6, "heap": 1},
 		Profiles: []Profile{readOwnProfile(t)},
 	}
@@ -93,7 +146,7 @@ func TestPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"50,000 made-up pods", "| 200,000 | 50.0 MB |\n| 400,000 | 51.0 MB |", "### Profile: spinning", "## How to repeat"} {
+	for _, want := range []string{"50,000 made-up pods", "Leases: 20,000", "| 200,000 | 50.0 MB |\n| 400,000 | 51.0 MB |", "### Profile: spinning", "## How to repeat"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("%q is missing in\n%s", want, text)
 		}

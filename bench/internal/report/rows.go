@@ -1,29 +1,14 @@
 package report
 
 import (
-	"cmp"
 	"fmt"
-	"math"
+	"slices"
 
-	"github.com/tidings/tidings/bench/internal/engine"
+	"github.com/tidings/tidings/bench/internal/corpus"
 )
 
-// Row is a line of the comparison: one metric of both engines, and what it is meant to be.
-type Row struct {
-	What   string
-	Metric string // of client-go, and of Tidings if Ours is empty
-	Ours   string
-	Unit   string
-	Scale  float64 // the unit in terms of the metric; 0 means 1
-	// Target bounds the ratio, or the figure itself where Absolute is set; 0 means there is no target.
-	Target   float64
-	Absolute bool
-	AtLeast  bool // Target is a lower bound
-	Zero     bool // the target is to be 0
-}
-
-// rows are the lines of the comparison with the targets.
-var rows = []Row{
+// targetRows are the lines of the comparison with the targets.
+var targetRows = []Row{
 	{What: "CPU for one watch event, decode to handler, 1 index, 1 handler", Metric: "burst CPU", Unit: "µs", Target: 0.22},
 	{What: "what each of 9 more handlers adds to it", Metric: "CPU a handler more", Unit: "µs", Target: 0.3, Absolute: true},
 	{What: "initial sync, CPU", Metric: "sync CPU", Unit: "s", Target: 0.30},
@@ -32,7 +17,8 @@ var rows = []Row{
 	{What: "heap objects a pod", Metric: "heap objects", Target: 0.12},
 	{What: "allocations a pod during sync", Metric: "sync allocations", Target: 0.15},
 	{What: "writes/s, 10 goroutines listing 10,000 objects in a loop", Metric: "10 readers: writes/s", Target: 100, AtLeast: true},
-	{What: "writes/s, 1 goroutine listing", Metric: "1 reader: writes/s"},
+	{What: "writes/s, 1 goroutine listing", Metric: "1 reader: writes/s", Target: 1, AtLeast: true},
+	{What: "writes/s, ten lists a second", Metric: "10 lists a second: writes/s"},
 	{What: "writes/s, no reader, at most 10 in flight", Metric: "0 readers: writes/s"},
 	{What: "writes/s, no reader, batched: at most 1,000 in flight", Metric: "batched: writes/s", Target: 1, AtLeast: true},
 	{What: "index lookup, 1,000 of 100,000 objects", Metric: "index", Unit: "µs", Target: 0.2},
@@ -43,19 +29,29 @@ var rows = []Row{
 	{What: "unstructured from JSON: heap each", Metric: "json: heap", Unit: "kB", Scale: 1e3, Target: 0.25},
 	{What: "unstructured from JSON: heap objects each", Metric: "json: heap objects", Target: 0.1},
 	{What: "unstructured from JSON: CPU of the sync, each", Metric: "json: sync CPU each", Unit: "µs", Target: 0.35},
-	{What: "delivery latency at 1,000 events/s, p99", Metric: "latency p99", Unit: "µs", Target: 1},
+	{What: "delivery latency at 1,000 events/s, p99", Metric: "at a rate: latency p99", Unit: "µs", Target: 1},
+	{What: "watches cut every minute: deaf, of two hours", Metric: "cut: deaf", Unit: "%", Target: 1, Absolute: true},
+	{What: "random faults: came back before the next", Metric: "faults: came back of", Unit: "%", Target: 1, AtLeast: true},
 }
 
-// moreRows are lines without a target that help to read the others.
+// moreRows are lines that help to read the others.
 var moreRows = []Row{
 	{What: "bytes of a pod on the wire, protobuf", Metric: "wire bytes", Unit: "kB", Scale: 1e3},
 	{What: "bytes of a pod on the wire, JSON", Metric: "json: wire bytes", Unit: "kB", Scale: 1e3},
-	{What: "CPU for one watch event at 1,000 events/s", Metric: "rate CPU", Unit: "µs"},
-	{What: "delivery latency at 1,000 events/s, p50", Metric: "latency p50", Unit: "µs"},
+	{What: "initial sync, time", Metric: "sync time", Unit: "s"},
 	{What: "CPU for one watch event, events in the order of the list", Metric: "burst-sorted CPU", Unit: "µs"},
+	{What: "CPU for one watch event that changes a label or the spec", Metric: "edits CPU", Unit: "µs"},
+	{What: "CPU for one watch event, plain HTTP/1.1", Metric: "plain: burst CPU", Unit: "µs"},
+	{What: "initial sync, CPU, plain HTTP/1.1", Metric: "plain: sync CPU", Unit: "s"},
+	{What: "CPU for one watch event at 1,000 events/s", Metric: "at a rate: rate CPU", Unit: "µs"},
 	{What: "allocations for one watch event", Metric: "burst allocations"},
 	{What: "bytes allocated for one watch event", Metric: "burst bytes", Unit: "kB", Scale: 1e3},
+	{What: "live heap a pod after all events, 10 handlers, several collections", Metric: "settled heap", Unit: "kB", Scale: 1e3},
+	{What: "RSS then", Metric: "settled RSS", Unit: "MB", Scale: 1e6},
+	{What: "idle, CPU a second", Metric: "idle CPU", Unit: "ms"},
+	{What: "goroutines of one informer with one handler", Metric: "goroutines"},
 	{What: "CPU for one watch event, unstructured from JSON", Metric: "json: burst CPU", Unit: "µs"},
+	{What: "CPU for one watch event that changes a label or the spec, unstructured", Metric: "json: edits CPU", Unit: "µs"},
 	{What: "unstructured from JSON: peak RSS of the sync", Metric: "json: sync RSS", Unit: "MB", Scale: 1e6},
 	{What: "relist of an unchanged collection: CPU for each object", Metric: "relist CPU each", Unit: "µs"},
 	{What: "relist of an unchanged collection: allocations for each object", Metric: "relist allocations"},
@@ -63,99 +59,135 @@ var moreRows = []Row{
 	{What: "relist of an unchanged collection: notifications for each object", Metric: "relist notifications"},
 	{What: "lists/s of 10 goroutines, beside the writes above", Metric: "10 readers: lists/s"},
 	{What: "allocations for one write, at most 10 in flight", Metric: "0 readers: write allocations"},
-	{What: "CPU for one watch event, mutation guard off", Metric: "burst CPU", Ours: "guard off: burst CPU", Unit: "µs"},
-	{What: "CPU for one watch event, mutation guard on", Metric: "guard on: burst CPU", Ours: "burst CPU", Unit: "µs"},
-	{What: "live heap a pod, mutation guard on", Metric: "guard on: heap", Ours: "heap", Unit: "kB", Scale: 1e3},
 }
 
-// line returns the row's cells: what, client-go, ours, ratio, target, met.
-func (r Row) line(s *Samples) []string {
-	theirs, haveTheirs := s.Get(engine.ClientGo, r.Metric)
-	ours, haveOurs := s.Get(engine.Tidings, cmp.Or(r.Ours, r.Metric))
-	ratio := math.NaN()
-	if haveTheirs && haveOurs && theirs.Median != 0 && !r.Absolute {
-		ratio = ours.Median / theirs.Median
-	}
-	return []string{r.What, r.cell(theirs, haveTheirs), r.cell(ours, haveOurs), r.ratio(ratio), r.target(), r.met(ratio, ours, haveOurs)}
+// latencyRows are those of delivery at 1,000 events a second.
+var latencyRows = []Row{
+	{What: "p50", Metric: "at a rate: latency p50", Unit: "µs"},
+	{What: "p99", Metric: "at a rate: latency p99", Unit: "µs"},
+	{What: "p99.9", Metric: "at a rate: latency p99.9", Unit: "µs"},
+	{What: "the slowest", Metric: "at a rate: latency max", Unit: "µs"},
+	{What: "collections meanwhile", Metric: "at a rate: latency GC cycles"},
+	{What: "longest pause of the collector", Metric: "at a rate: rate GC pause", Unit: "µs"},
+	{What: "collector's share of the CPU", Metric: "at a rate: rate GC share", Unit: "%"},
 }
 
-func (r Row) cell(f Figure, have bool) string {
-	if !have {
-		return "–"
-	}
-	text := number(f.Median / cmp.Or(r.Scale, 1))
-	if r.Unit != "" {
-		text += " " + r.Unit
-	}
-	if percent := math.Round(100 * f.Spread); percent > 0 && f.Median != 0 && percent < 1000 {
-		text += fmt.Sprintf(" ± %.0f%%", percent)
-	}
-	return text
+// collectorRows are what the garbage collector does elsewhere.
+var collectorRows = []Row{
+	{What: "share of the CPU, initial sync", Metric: "sync GC share", Unit: "%"},
+	{What: "share of the CPU, burst of events", Metric: "burst GC share", Unit: "%"},
+	{What: "longest pause, initial sync", Metric: "sync GC pause", Unit: "µs"},
+	{What: "longest pause, burst of events", Metric: "burst GC pause", Unit: "µs"},
 }
 
-func (r Row) ratio(v float64) string {
-	if math.IsNaN(v) || v < 0 { // a difference of two measurements can be negative
-		return "–"
-	}
-	if v >= 10 {
-		return number(v) + "×"
-	}
-	return fmt.Sprintf("%.2f×", v)
+// readRows are reads from one goroutine, of a store of 100,000 small objects.
+var readRows = []Row{
+	{What: "Get", Metric: "get", Unit: "ns", Scale: 1e-3},
+	{What: "Get, allocations", Metric: "get allocations"},
+	{What: "List of 100,000, each read", Metric: "list", Unit: "µs"},
+	{What: "List, allocations", Metric: "list allocations"},
+	{What: "ByIndex, 1,000 of 100,000, each read", Metric: "index", Unit: "µs"},
+	{What: "ByIndex, allocations", Metric: "index allocations"},
 }
 
-func (r Row) target() string {
-	sign := "≤"
-	if r.AtLeast {
-		sign = "≥"
-	}
-	switch {
-	case r.Target == 0:
-		return ""
-	case r.Zero:
-		return "0"
-	case r.Absolute:
-		return fmt.Sprintf("%s %v %s", sign, r.Target, r.Unit)
-	default:
-		return fmt.Sprintf("%s %v×", sign, r.Target)
-	}
+// programRows are those of a program that lists ten pods and ends.
+var programRows = []Row{
+	{What: "size of the program", Metric: "binary", Unit: "MB", Scale: 1e6},
+	{What: "time from its start to its end", Metric: "start time", Unit: "ms"},
+	{What: "CPU", Metric: "start CPU", Unit: "ms"},
+	{What: "peak RSS", Metric: "start RSS", Unit: "MB", Scale: 1e6},
 }
 
-// met compares the figures as measured, not as printed.
-func (r Row) met(ratio float64, ours Figure, have bool) string {
-	value := ratio
-	if r.Absolute {
-		value = ours.Median
-	}
-	switch {
-	case r.Target == 0:
-		return ""
-	case !have || math.IsNaN(value):
-		return "not measured"
-	case r.AtLeast == (value >= r.Target) || value == r.Target:
-		return "yes"
-	default:
-		return "**no**"
-	}
+// guardRows have no ratio: one guard looks at a sample and stays on, the other compares everything and is for tests.
+var guardRows = []Row{
+	{What: "CPU for one watch event, Tidings' guard on and client-go's detector off (the defaults)", Metric: "burst CPU", Unit: "µs", NoRatio: true},
+	{What: "CPU for one watch event, Tidings' guard off and client-go's detector on", Metric: "guard: burst CPU", Unit: "µs", NoRatio: true},
+	{What: "live heap a pod, Tidings' guard off and client-go's detector on", Metric: "guard: heap", Unit: "kB", Scale: 1e3, NoRatio: true},
 }
 
-// number prints three significant digits, and all of a larger integer part with commas.
-func number(v float64) string {
-	if v < 0.005 && v > -0.005 {
-		return "0"
+// deafRows are those of the two schedules of faults.
+var deafRows = []Row{
+	{What: "cut every minute: deaf", Metric: "cut: deaf", Unit: "%"},
+	{What: "cut every minute: longest time deaf", Metric: "cut: longest deaf", Unit: "s"},
+	{What: "cut every minute: watches that were cut", Metric: "cut: happened", NoRatio: true},
+	{What: "cut every minute: came back", Metric: "cut: came back", NoRatio: true},
+	{What: "random faults: deaf while the server could be reached", Metric: "faults: deaf", Unit: "%"},
+	{What: "random faults: longest time deaf", Metric: "faults: longest deaf", Unit: "s"},
+	{What: "random faults", Metric: "faults: happened", NoRatio: true},
+	{What: "random faults: came back", Metric: "faults: came back"},
+}
+
+// noWorse is the target of every corpus, and smallNoWorse that of small caches.
+const noWorse, smallNoWorse = 1.02, 1.2
+
+// corpora are the objects other than the pods of the targets, as rows call them.
+var corpora = []struct {
+	name  corpus.Name
+	title string
+}{
+	{corpus.FewReplicas, "pods, owners of 1 to 5 replicas"},
+	{corpus.Shuffled, "the same, shuffled"},
+	{corpus.Sidecars, "the same, with sidecars and network annotations"},
+	{corpus.ConfigMaps, "ConfigMaps of 2 kB random data"},
+	{corpus.Events, "Events"},
+	{corpus.Leases, "Leases"},
+	{corpus.Nodes, "Nodes"},
+}
+
+// corpusRows are the rows of each corpus.
+func corpusRows() []Row {
+	var out []Row
+	for _, c := range corpora {
+		prefix := string(c.name) + ": "
+		out = append(out,
+			Row{What: c.title + ": live heap each", Metric: prefix + "heap", Unit: "kB", Scale: 1e3, Target: noWorse},
+			Row{What: c.title + ": live heap each, after the events", Metric: prefix + "settled heap", Unit: "kB", Scale: 1e3, Target: noWorse},
+			Row{What: c.title + ": CPU of the sync, each", Metric: prefix + "sync CPU each", Unit: "µs", Target: noWorse},
+			Row{What: c.title + ": CPU for one watch event", Metric: prefix + "burst CPU", Unit: "µs", Target: noWorse},
+			Row{What: c.title + ": CPU for one that changes a label or the spec", Metric: prefix + "edits CPU", Unit: "µs", Target: noWorse},
+		)
 	}
-	if v < 0 {
-		return "−" + number(-v)
+	return out
+}
+
+// cacheRows are those of small caches, and of many informers at once.
+func cacheRows() []Row {
+	var out []Row
+	for _, n := range []string{"10", "100", "1000"} {
+		out = append(out,
+			Row{What: n + " pods: live heap", Metric: n + " pods: heap total", Unit: "kB", Scale: 1e3, Target: smallNoWorse},
+			Row{What: n + " pods: live heap after the events", Metric: n + " pods: settled heap", Unit: "kB a pod", Scale: 1e3, Target: smallNoWorse},
+		)
 	}
-	if v < 1000 {
-		digits := 2
-		for limit := 10.0; digits > 0 && v >= limit; limit *= 10 {
-			digits--
+	for _, name := range []string{"ten informers", "fifty informers"} {
+		title := map[string]string{"ten informers": "ten large informers at once", "fifty informers": "fifty informers of ten pods"}[name]
+		out = append(out,
+			Row{What: title + ": live heap", Metric: name + ": heap total", Unit: "kB", Scale: 1e3, Target: smallNoWorse},
+			Row{What: title + ": peak RSS", Metric: name + ": sync RSS", Unit: "MB", Scale: 1e6},
+			Row{What: title + ": CPU of the sync", Metric: name + ": sync CPU", Unit: "ms", Scale: 1e-3, Target: smallNoWorse},
+			Row{What: title + ": time to sync", Metric: name + ": sync time", Unit: "ms", Scale: 1e-3},
+			Row{What: title + ": goroutines", Metric: name + ": goroutines"},
+			Row{What: title + ": idle, CPU a second", Metric: name + ": idle CPU", Unit: "ms"},
+		)
+	}
+	return out
+}
+
+// batchRows are writes to the bare stores.
+func batchRows() []Row {
+	var out []Row
+	for _, readers := range []int{0, 10} {
+		for _, batch := range []int{1, 10, 100, 1000} {
+			out = append(out, Row{
+				What:   fmt.Sprintf("%s in a transaction, %d readers", number(float64(batch)), readers),
+				Metric: fmt.Sprintf("store writes/s, batch %d, readers %d", batch, readers),
+			})
 		}
-		return fmt.Sprintf("%.*f", digits, v)
 	}
-	whole := fmt.Sprintf("%.0f", v)
-	for i := len(whole) - 3; i > 0; i -= 3 {
-		whole = whole[:i] + "," + whole[i:]
-	}
-	return whole
+	return out
+}
+
+// allRows are the rows of all tables.
+func allRows() []Row {
+	return slices.Concat(targetRows, moreRows, latencyRows, collectorRows, readRows, programRows, guardRows, deafRows, corpusRows(), cacheRows(), batchRows())
 }

@@ -35,8 +35,12 @@ func (s *Samples) Add(name engine.Name, prefix string, m measure.Metrics) {
 type Figure struct {
 	Median float64
 	// Spread is half the distance from the lowest to the highest figure, as a part of the median.
-	Spread float64
+	Spread    float64
+	Low, High float64
 }
+
+// resolved reports whether the figure says anything: one that is smaller than its spread does not.
+func (f Figure) resolved() bool { return f.Spread <= 1 }
 
 // Get returns a metric, or false if it was not measured.
 func (s *Samples) Get(name engine.Name, metric string) (Figure, bool) {
@@ -46,5 +50,6 @@ func (s *Samples) Get(name engine.Name, metric string) (Figure, bool) {
 		return Figure{}, false
 	}
 	median := (values[(n-1)/2] + values[n/2]) / 2
-	return Figure{Median: median, Spread: math.Abs((values[n-1] - values[0]) / 2 / cmp.Or(median, 1))}, true
+	low, high := values[0], values[n-1]
+	return Figure{Median: median, Spread: math.Abs((high - low) / 2 / cmp.Or(median, 1)), Low: low, High: high}, true
 }

@@ -3,13 +3,13 @@ package server
 import (
 	"fmt"
 	"iter"
-	"math/rand/v2"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/tidings/tidings/bench/internal/corpus"
 	"github.com/tidings/tidings/internal/wire/wiretest"
 )
 
@@ -22,9 +22,9 @@ const (
 // changed twice and goes when newer ones are there. No two generations have a value in common that a cluster makes up.
 func churn(e Encoding, n, generationSize int) (events iter.Seq[[]byte], last uint64) {
 	count := (n + generationSize*eventsPerPod - 1) / (generationSize * eventsPerPod)
-	last = firstVersion + uint64(count*generationSize*eventsPerPod)
+	last = firstVersion + 1 + uint64(count*generationSize*eventsPerPod)
 	return func(yield func([]byte) bool) {
-		c := &churner{encoding: e, yield: yield, writer: podWriter{rng: rand.New(rand.NewPCG(3, 3)), version: firstVersion}}
+		c := &churner{encoding: e, yield: yield, writer: corpus.NewWriter(firstVersion + 1)}
 		var alive [][]*corev1.Pod
 		for g := range count {
 			pods := newGeneration(generationSize, g)
@@ -52,7 +52,7 @@ func newGeneration(size, number int) []*corev1.Pod {
 // churner writes the events of a churn.
 type churner struct {
 	encoding Encoding
-	writer   podWriter
+	writer   *corpus.Writer
 	yield    func([]byte) bool
 }
 
@@ -74,19 +74,22 @@ func (c *churner) finish(alive [][]*corev1.Pod, last uint64) {
 			}
 		}
 	}
-	c.writer.version = last - 1
+	for c.writer.Version() < last-1 {
+		c.writer.Skip()
+	}
 	c.send(watch.Modified, []*corev1.Pod{marker})
 }
 
 // send sends one event for each of the pods. It returns false when nobody wants more.
 func (c *churner) send(kind watch.EventType, pods []*corev1.Pod) bool {
 	for _, pod := range pods {
-		c.writer.version++
 		if kind == watch.Modified {
-			c.writer.touch(pod)
+			c.writer.Status(pod)
+		} else {
+			c.writer.Skip()
+			pod.ResourceVersion = fmt.Sprint(c.writer.Version())
 		}
-		pod.ResourceVersion = fmt.Sprint(c.writer.version)
-		frame, err := c.encoding.encode(kind, pod)
+		frame, err := c.encoding.Encode(kind, pod)
 		if err != nil {
 			panic(err) // pods always encode
 		}

@@ -22,8 +22,8 @@ const (
 	JSON     Encoding = "json"
 )
 
-// contentType is the media type of a watch in this encoding.
-func (e Encoding) contentType() string {
+// ContentType is the media type of a watch in this encoding.
+func (e Encoding) ContentType() string {
 	if e == Protobuf {
 		return "application/vnd.kubernetes.protobuf;stream=watch"
 	}
@@ -54,8 +54,8 @@ func (f *frames) append(frame []byte) {
 	f.ends = append(f.ends, len(f.data))
 }
 
-// encode returns one event as an API server writes it. obj must have its kind set.
-func (e Encoding) encode(kind watch.EventType, obj runtime.Object) ([]byte, error) {
+// Encode returns one event as an API server writes it. obj must have its kind set.
+func (e Encoding) Encode(kind watch.EventType, obj runtime.Object) ([]byte, error) {
 	if e == Protobuf {
 		return encodeProtobuf(kind, obj)
 	}

@@ -1,7 +1,8 @@
-// Package server is an API server of one collection of pods that has encoded all it will ever send before the first
+// Package server is an API server of one collection that has encoded all it will ever send before the first
 // request comes, so that what a benchmark measures is the client.
 //
 // It answers a watch with initial events, as API servers do by default, and then sends what it is told to: see Phase.
+// A watch that has nothing to send gets a bookmark every second.
 package server
 
 import (
@@ -12,6 +13,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/tidings/tidings/bench/internal/corpus"
 )
 
 // Phase is something that a server does on its watch when it is asked to.
@@ -21,10 +24,13 @@ const (
 	// Relist ends the watch because its version has expired. The client starts anew and gets the same pods; after
 	// them comes one event.
 	Relist Phase = "relist"
-	// Burst sends events as fast as the client takes them, each for another pod, in random order.
+	// Burst sends events as fast as the client takes them, each for another object, in random order. What changes is
+	// the status, or what else is written most often.
 	Burst Phase = "burst"
 	// BurstSorted does so in the order of the list, in which the pods of a workload follow each other.
 	BurstSorted Phase = "burst-sorted"
+	// Edits is a burst of changes of labels and of specs.
+	Edits Phase = "edits"
 	// BurstAgain does what Burst does, with newer events.
 	BurstAgain Phase = "burst-again"
 	// Rate sends 1,000 events a second, each on its own.
@@ -33,16 +39,24 @@ const (
 	Churn Phase = "churn"
 )
 
-// pause is the time between two events of Rate.
-const pause = time.Millisecond
+const (
+	// pause is the time between two events of Rate.
+	pause = time.Millisecond
+	// bookmarkEvery is how often an idle watch gets a bookmark: sixty times as often as from an API server.
+	bookmarkEvery = time.Second
+)
 
-// Config says how much a server has to send, in pods or events.
+// Config says what a server has to send, and how much of it in objects or events.
 type Config struct {
 	Encoding Encoding
-	Pods     int // of the initial list
-	Burst    int // at most Pods
-	Rate     int // at most Pods
-	Churn    int // about
+	Corpus   corpus.Name
+	Objects  int // of the initial list
+	// Parts divides the objects over so many namespaces, each of which is listed and watched alone. There are no
+	// phases then. 0 makes one collection of all.
+	Parts int
+	Burst int // at most Objects
+	Rate  int
+	Churn int // about; for pods only
 	// Generation is how many pods come together in Churn, with workloads, nodes and images of their own. Five times
 	// as many are alive at most.
 	Generation int
@@ -50,18 +64,21 @@ type Config struct {
 
 // Plan is what a client has to expect.
 type Plan struct {
-	Pods int // of the initial list
-	// PodBytes is the size of all their events.
-	PodBytes int
-	// Last is the resource version of the last event of each phase.
-	Last map[Phase]uint64
+	Objects int // of the initial list
+	Parts   int
+	// Bytes is the size of all their events.
+	Bytes int
+	// Last is the resource version of the last event of each phase, and Events how many there are with the versions
+	// up to it. Phases come in the order of their versions, and may be left out.
+	Last   map[Phase]uint64
+	Events map[Phase]int
 }
 
-// Server is an http.Handler with three resources besides the pods: /bench/plan gives the Plan, a POST to
+// Server is an http.Handler with three resources besides the objects: /bench/plan gives the Plan, a POST to
 // /bench/phase/{phase} starts a phase on every open watch, and /bench/sent tells when each event of Rate was sent.
 type Server struct {
-	corpus *corpus
-	mux    *http.ServeMux
+	content *content
+	mux     *http.ServeMux
 
 	mu        sync.Mutex
 	watches   map[chan Phase]bool
@@ -69,15 +86,17 @@ type Server struct {
 	sent      []int64 // Unix times in nanoseconds; written by the watch that runs Rate
 }
 
-// New returns a server. It takes some seconds for each 100,000 pods and events.
+// New returns a server. It takes some seconds for each 100,000 objects and events.
 func New(c Config) (*Server, error) {
-	corpus, err := newCorpus(c)
+	content, err := newContent(c)
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{corpus: corpus, mux: http.NewServeMux(), watches: map[chan Phase]bool{}}
-	s.mux.HandleFunc("GET /api/v1/pods", s.serveWatch)
-	s.mux.HandleFunc("GET /bench/plan", func(w http.ResponseWriter, _ *http.Request) { reply(w, corpus.plan) })
+	s := &Server{content: content, mux: http.NewServeMux(), watches: map[chan Phase]bool{}}
+	for namespace := range content.initial {
+		s.mux.HandleFunc("GET "+c.Corpus.Kind().Path(namespace), func(w http.ResponseWriter, r *http.Request) { s.serveWatch(w, r, namespace) })
+	}
+	s.mux.HandleFunc("GET /bench/plan", func(w http.ResponseWriter, _ *http.Request) { reply(w, content.plan) })
 	s.mux.HandleFunc("GET /bench/sent", s.serveSent)
 	s.mux.HandleFunc("POST /bench/phase/{phase}", s.servePhase)
 	return s, nil
@@ -98,7 +117,7 @@ func (s *Server) serveSent(w http.ResponseWriter, _ *http.Request) {
 
 func (s *Server) servePhase(w http.ResponseWriter, r *http.Request) {
 	phase := Phase(r.PathValue("phase"))
-	if _, ok := s.corpus.plan.Last[phase]; !ok {
+	if _, ok := s.content.plan.Last[phase]; !ok {
 		http.Error(w, fmt.Sprintf("there is no phase %q", phase), http.StatusNotFound)
 		return
 	}
@@ -115,42 +134,58 @@ func (s *Server) servePhase(w http.ResponseWriter, r *http.Request) {
 }
 
 // serveWatch sends the initial events if the client wants them, then one phase after the other.
-func (s *Server) serveWatch(w http.ResponseWriter, r *http.Request) {
+func (s *Server) serveWatch(w http.ResponseWriter, r *http.Request, namespace string) {
 	if query := r.URL.Query(); query.Get("watch") != "1" && query.Get("watch") != "true" {
 		http.Error(w, "this server has no lists, only watches with initial events", http.StatusNotImplemented)
 		return
 	}
 	phases := s.register()
 	defer s.unregister(phases)
-	w.Header().Set("Content-Type", s.corpus.encoding.contentType())
+	w.Header().Set("Content-Type", s.content.encoding.ContentType())
 	out := &stream{w: bufio.NewWriterSize(w, 64<<10), flush: http.NewResponseController(w).Flush}
+	version := uint64(firstVersion)
 	if r.URL.Query().Get("sendInitialEvents") == "true" {
-		out.send(s.corpus.initial.all())
+		out.send(s.content.initial[namespace].all())
 		if s.takeRelisting() {
-			out.send(s.corpus.marker.all())
+			out.send(s.content.marker.all())
+			version = s.content.plan.Last[Relist]
 		}
 	}
 	out.end()
+	idle := time.NewTicker(bookmarkEvery)
+	defer idle.Stop()
 	for out.err == nil {
 		select {
 		case phase := <-phases:
 			if s.run(out, phase); phase == Relist {
 				return
 			}
+			version = max(version, s.content.plan.Last[phase])
+		case <-idle.C:
+			s.sendBookmark(out, version)
 		case <-r.Context().Done():
 			return
 		}
 	}
 }
 
+func (s *Server) sendBookmark(out *stream, version uint64) {
+	frame, err := s.content.bookmark(version)
+	if err != nil {
+		panic(err) // an empty object always encodes
+	}
+	out.write(frame)
+	out.end()
+}
+
 func (s *Server) run(out *stream, phase Phase) {
 	switch phase {
 	case Relist:
-		out.write(s.corpus.expired)
+		out.write(s.content.expired)
 	case Rate:
-		s.sendSlowly(out, s.corpus.phases[Rate])
+		s.sendSlowly(out, s.content.phases[Rate])
 	default:
-		out.send(s.corpus.phases[phase])
+		out.send(s.content.phases[phase])
 	}
 	out.end()
 }

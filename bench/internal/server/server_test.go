@@ -2,8 +2,11 @@ package server
 
 import (
 	"bytes"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/binary"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -13,17 +16,19 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/tidings/tidings/bench/internal/corpus"
 )
 
 // TestFrames checks the encoding against the generated decoder and the standard library.
 func TestFrames(t *testing.T) {
 	for _, e := range []Encoding{Protobuf, JSON} {
-		corpus, err := newCorpus(Config{Encoding: e, Pods: 20, Burst: 10})
+		content, err := newContent(Config{Encoding: e, Corpus: corpus.Pods, Objects: 20, Burst: 10})
 		if err != nil {
 			t.Fatal(err)
 		}
 		events := 0
-		for frame := range corpus.initial.all() {
+		for frame := range content.initial[""].all() {
 			kind, pod := decode(t, e, frame)
 			want := "ADDED"
 			if events == 20 {
@@ -64,21 +69,24 @@ func decode(t *testing.T, e Encoding, frame []byte) (string, *corev1.Pod) {
 
 // TestBurst checks that a phase changes each pod once and ends with the version that the plan says.
 func TestBurst(t *testing.T) {
-	corpus, err := newCorpus(Config{Encoding: Protobuf, Pods: 30, Burst: 25, Rate: 5})
+	content, err := newContent(Config{Encoding: Protobuf, Corpus: corpus.Pods, Objects: 30, Burst: 25, Rate: 40})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, phase := range []Phase{Burst, BurstSorted, Rate, BurstAgain} {
-		seen, last := map[string]bool{}, ""
-		for frame := range corpus.phases[phase] {
+	last := ""
+	for _, phase := range []Phase{Burst, BurstSorted, Edits, BurstAgain, Rate} {
+		seen, events := map[string]int{}, 0
+		for frame := range content.phases[phase] {
 			kind, pod := decode(t, Protobuf, frame)
-			if kind != "MODIFIED" || seen[pod.Namespace+"/"+pod.Name] || pod.ResourceVersion <= last {
-				t.Fatalf("%s: %s of %s/%s at %s, after %s", phase, kind, pod.Namespace, pod.Name, pod.ResourceVersion, last)
+			key := pod.Namespace + "/" + pod.Name
+			if seen[key]++; kind != "MODIFIED" || seen[key] > 1+events/30 || pod.ResourceVersion <= last {
+				t.Fatalf("%s: %s of %s at %s for the %d. time, after %s", phase, kind, key, pod.ResourceVersion, seen[key], last)
 			}
-			seen[pod.Namespace+"/"+pod.Name], last = true, pod.ResourceVersion
+			last = pod.ResourceVersion
+			events++
 		}
-		if want := map[Phase]int{Burst: 25, BurstSorted: 25, Rate: 5, BurstAgain: 25}[phase]; len(seen) != want {
-			t.Errorf("%s: %d events, want %d", phase, len(seen), want)
+		if want := map[Phase]int{Rate: 40}[phase]; events != max(want, 25) || last != fmt.Sprint(content.plan.Last[phase]) {
+			t.Errorf("%s: %d events up to version %s, want %d up to %d", phase, events, last, max(want, 25), content.plan.Last[phase])
 		}
 	}
 }
@@ -114,7 +122,7 @@ func mustVersion(t *testing.T, pod *corev1.Pod) (version uint64) {
 }
 
 func TestRefusals(t *testing.T) {
-	handler, err := New(Config{Encoding: Protobuf, Pods: 5, Burst: 5})
+	handler, err := New(Config{Encoding: Protobuf, Corpus: corpus.Pods, Objects: 5, Burst: 5})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,5 +148,63 @@ func TestRefusals(t *testing.T) {
 	body, err := io.ReadAll(response.Body)
 	if err != nil || response.StatusCode != http.StatusNotImplemented || !strings.Contains(string(bytes.TrimSpace(body)), "no lists") {
 		t.Errorf("a list: %s %s %v", response.Status, body, err)
+	}
+}
+
+// TestListen asks for the plan on both ports: with TLS, which comes with HTTP/2, and without.
+func TestListen(t *testing.T) {
+	handler, err := New(Config{Encoding: Protobuf, Corpus: corpus.Leases, Objects: 6, Parts: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	running, err := Listen(handler)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(running.Address.CA) {
+		t.Fatal("the authority's certificate is not in PEM")
+	}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true}
+	for host, major := range map[string]int{running.Address.Host: 2, running.Address.Plain: 1} {
+		response, err := (&http.Client{Transport: transport}).Get(host + "/bench/plan")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var plan Plan
+		err = json.NewDecoder(response.Body).Decode(&plan)
+		if _ = response.Body.Close(); err != nil || plan.Objects != 6 || plan.Parts != 3 || response.ProtoMajor != major {
+			t.Errorf("%s: %s gave %+v, %v", host, response.Proto, plan, err)
+		}
+	}
+	transport.CloseIdleConnections()
+	if err := running.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestIdleWatchGetsBookmarks reads a part of a divided corpus to the first bookmark behind its initial events.
+func TestIdleWatchGetsBookmarks(t *testing.T) {
+	handler, err := New(Config{Encoding: JSON, Corpus: corpus.Leases, Objects: 6, Parts: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewServer(handler)
+	defer s.Close()
+	response, err := http.Get(s.URL + corpus.Leases.Kind().Path(corpus.Part(1)) + "?watch=1&sendInitialEvents=true")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	var types []string
+	for lines := json.NewDecoder(response.Body); len(types) < 4; {
+		var event metav1.WatchEvent
+		if err := lines.Decode(&event); err != nil {
+			t.Fatal(err)
+		}
+		types = append(types, event.Type)
+	}
+	if got := strings.Join(types, " "); got != "ADDED ADDED BOOKMARK BOOKMARK" {
+		t.Errorf("got %s", got)
 	}
 }

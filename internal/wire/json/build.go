@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/tidings/tidings/internal/wire"
 )
 
 // builder makes values from the nodes of one document after the other.
@@ -25,14 +27,18 @@ type builder struct {
 	fixed   int    // above 0, strings and slices get memory of their own: what is built goes into the table, or is built twice
 	doc     uint32 // counts the documents; it may wrap
 	fresh   int    // bytes allocated that no entry of the table accounts for
+	allowed int    // bytes that may still be allocated for this document
 	budget  int    // bytes of maps and slices that may still be hashed in this document
 	twice   bool   // an object had a name twice
 	empty   any    // the shared {}
 	none    any    // the shared []
+	sum     uint64 // while fixed is above 0, the checksum of the map or slice that was made or found last
 	lookups uint64
 	hits    uint64
 	saved   uint64 // bytes of text that hits stand for
-	err     error  // the first number that does not fit
+	err     error  // the first number that does not fit, or that it takes too much memory
+	// corrupted are the names of the fields at which a shared value came up that somebody has written to.
+	corrupted []string
 }
 
 const (
@@ -56,21 +62,22 @@ func (b *builder) build(data []byte) (map[string]any, error) {
 	b.data, b.err, b.twice, b.budget = data, nil, false, maxHashed*len(data)
 	b.doc++
 	object := b.root(0)
-	if b.twice {
+	if b.twice && b.err == nil {
 		// What is set later could overwrite the member that came last: start again without those.
 		object = b.root(1)
 	}
-	b.own.settle()
-	b.data = nil
 	if b.err != nil {
+		b.own.reset()
 		return nil, b.err
 	}
+	b.own.settle()
+	b.data = nil
 	return object, nil
 }
 
 func (b *builder) root(fixed int) map[string]any {
 	b.own.reset()
-	b.fixed, b.fresh = fixed, 0
+	b.fixed, b.fresh, b.allowed = fixed, 0, wire.Allowance(len(b.data))
 	return b.object(0, b.fields.root)
 }
 
@@ -102,8 +109,10 @@ func (b *builder) container(i int32, f *field, to place) any {
 	case !b.shared:
 		return b.fill(i, f, to)
 	case n.size == 0 && isMap:
-		return b.empty
+		b.sum = 0
+		return b.emptyMap(f)
 	case n.size == 0:
+		b.sum = 0
 		return b.none
 	case !isMap || b.fixed > 0 || n.end-n.start > maxOwn:
 		return b.sharedContainer(i, f, to)
@@ -115,6 +124,15 @@ func (b *builder) container(i int32, f *field, to place) any {
 		b.own.addMap(m)
 	}
 	return m.value
+}
+
+// emptyMap returns the shared {}, or a new one if somebody has written to it.
+func (b *builder) emptyMap(f *field) any {
+	if len(b.empty.(map[string]any)) > 0 {
+		b.corrupted = append(b.corrupted, b.fields.nameOf(f))
+		b.empty = map[string]any{}
+	}
+	return b.empty
 }
 
 // sharedContainer returns the map or slice of node i, shared if another object had it.
@@ -165,8 +183,11 @@ func (b *builder) fill(i int32, f *field, to place) any {
 // object builds the map of node i. Of members with the same name the last one wins.
 func (b *builder) object(i int32, f *field) map[string]any {
 	size := b.kept(i, f)
+	if b.spend(mapBytes(size)); b.err != nil {
+		return nil
+	}
 	m := make(map[string]any, size)
-	b.fresh += mapBytes(size)
+	sum := uint64(size)
 	var member *field
 	for at, end := i+1, b.tape.nodes[i].next; at < end; at = b.tape.nodes[at+1].next {
 		raw := b.name(at)
@@ -178,10 +199,24 @@ func (b *builder) object(i int32, f *field) map[string]any {
 		if member.raw == "" {
 			name = b.rareName(raw, member)
 		}
-		m[name] = b.value(at+1, member, place{m: m, key: name})
+		v := b.value(at+1, member, place{m: m, key: name})
+		m[name] = v
+		if b.fixed > 0 {
+			sum += b.memberSum(name, b.partSum(v))
+		}
 	}
-	b.twice = b.twice || len(m) != size
+	if b.sum = sum; len(m) != size {
+		b.twice, b.sum = true, b.checksum(m)
+	}
 	return m
+}
+
+// spend notes memory that is about to be allocated, and fails if that is too much.
+func (b *builder) spend(bytes int) {
+	b.fresh += bytes
+	if b.allowed -= bytes; b.allowed < 0 && b.err == nil {
+		b.err = &wire.ExpansionError{Size: len(b.data)}
+	}
 }
 
 // kept returns how many members of the object at node i are not trimmed.
@@ -215,19 +250,30 @@ func (b *builder) rareName(raw []byte, f *field) string {
 
 // array builds the slice of node i.
 func (b *builder) array(i int32, f *field) any {
-	list := newList(int(b.tape.nodes[i].size))
-	b.fresh += 24 + 16*len(*list)
+	size := int(b.tape.nodes[i].size)
+	if b.spend(24 + 16*size); b.err != nil {
+		return nil
+	}
+	list := newList(size)
+	sum := uint64(len(*list))
 	at := i + 1
 	for k := range *list {
-		(*list)[k] = b.value(at, f, place{})
+		v := b.value(at, f, place{})
+		(*list)[k] = v
+		sum = b.elementSum(sum, b.partSum(v))
 		at = b.tape.nodes[at].next
 	}
+	b.sum = sum
 	return boxedList(list)
 }
 
 // ownArray builds the slice of node i among the object's own.
 func (b *builder) ownArray(i int32, f *field, to place) {
-	from := b.own.addList(int(b.tape.nodes[i].size), to)
+	size := int(b.tape.nodes[i].size)
+	if b.spend(24 + 16*size); b.err != nil {
+		return
+	}
+	from := b.own.addList(size, to)
 	for at := i + 1; at < b.tape.nodes[i].next; at = b.tape.nodes[at].next {
 		v := b.value(at, f, place{element: from})
 		b.own.elements[from] = v
@@ -272,7 +318,7 @@ func (b *builder) sharedScalar(raw []byte, f *field, r *rate, decode func(raw []
 }
 
 func (b *builder) newString(raw []byte) any {
-	b.fresh += 16 + len(raw)
+	b.spend(16 + len(raw))
 	return boxed(raw)
 }
 
@@ -288,7 +334,7 @@ func (b *builder) number(raw []byte, f *field) any {
 }
 
 func (b *builder) newNumber(raw []byte) any {
-	b.fresh += 8
+	b.spend(8)
 	s := string(raw)
 	if !strings.Contains(s, ".") {
 		if whole, err := strconv.ParseInt(s, 10, 64); err == nil {
@@ -305,28 +351,30 @@ func (b *builder) newNumber(raw []byte) any {
 // find looks a value up and counts the outcome. If another object had it but it was not kept, v is nil and seen true.
 // What only this object had before is returned too, but says nothing about whether objects have it in common.
 func (b *builder) find(key sum, raw []byte, f *field, r *rate) (v any, seen bool) {
-	e, found := b.table.get(key)
-	seen = found && e.doc != b.doc
-	if seen || !found {
+	e := b.table.get(key)
+	seen = e != nil && e.Value.doc != b.doc
+	if seen || e == nil {
 		r.count(seen)
 	}
 	b.lookups++
 	f.stats.Lookups++
 	f.stats.Bytes += uint64(len(raw))
-	if e.value != nil {
-		b.hits++
-		b.saved += uint64(len(raw))
-		f.stats.Hits++
-		f.stats.SharedBytes += uint64(len(raw))
+	if e == nil || e.Value.value == nil || !b.isSound(e, f) {
+		return nil, seen
 	}
-	return e.value, seen
+	b.sum = e.Memory
+	b.hits++
+	b.saved += uint64(len(raw))
+	f.stats.Hits++
+	f.stats.SharedBytes += uint64(len(raw))
+	return e.Value.value, seen
 }
 
 // remember puts a new value into the table, or nil for one that was only seen. It accounts for what was allocated
 // since fresh was before.
 func (b *builder) remember(key sum, v any, before int) {
 	if b.err == nil {
-		b.table.put(key, entry{value: v, size: uint32(b.fresh - before), doc: b.doc})
+		b.table.put(key, entry{v, b.doc}, b.fresh-before, b.sum) // which says nothing of scalars, and need not
 	}
 	b.fresh = before
 }
@@ -335,6 +383,9 @@ func (b *builder) remember(key sum, v any, before int) {
 // a big map keeps an eighth free.
 func mapBytes(size int) int {
 	const header, group = 48, 288
+	if size == 0 {
+		return header
+	}
 	if size <= 8 {
 		return header + group
 	}

@@ -93,6 +93,27 @@ func (fs *fields) add(f *field, raw []byte) *field {
 	return m
 }
 
+// nameOf returns the dotted name of f.
+func (fs *fields) nameOf(f *field) string {
+	if name, ok := fs.root.find(f); ok {
+		return name
+	}
+	return "*"
+}
+
+// find returns the name of the field to, as it is below f.
+func (f *field) find(to *field) (name string, ok bool) {
+	for _, m := range f.under {
+		if m == to {
+			return m.name, true
+		}
+		if below, ok := m.find(to); ok {
+			return m.name + "." + below, true
+		}
+	}
+	return "", false
+}
+
 // rest returns the field for the members of f that found no room. All that is below it is the same field.
 func (f *field) rest() *field {
 	if f.other == nil {
@@ -153,17 +174,17 @@ const (
 	lastPeriod    = 1 << 15
 )
 
-// share is the part of lookups that must hit, in quarters. What is looked up in vain costs an entry of the table, and
+// quarters is the part of lookups that must hit. What is looked up in vain costs an entry of the table, and
 // memory of its own for the strings in it.
-type share uint16
+type quarters uint16
 
 const (
-	minHits       share = 1 // of maps and slices, which are dear
-	minScalarHits share = 3
+	minHits       quarters = 1 // of maps and slices, which are dear
+	minScalarHits quarters = 3
 )
 
 // wanted reports whether text shall be looked up, if at least that share of the lookups hit. The classes are those of h.
-func (r *rate) wanted(h *hasher, text []byte, least share) bool {
+func (r *rate) wanted(h *hasher, text []byte, least quarters) bool {
 	if r.lookups >= window || r.sampling && r.lookups >= windowSampled {
 		few := r.hits*4 < r.lookups*uint16(least)
 		if few && !r.sampling {

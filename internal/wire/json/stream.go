@@ -18,7 +18,7 @@ type LimitError struct {
 
 // Error implements error.
 func (e *LimitError) Error() string {
-	return fmt.Sprintf("%s is larger than the limit of %d bytes; raise MaxObjectBytes of the source's Target if it really is that large", e.What, e.Limit)
+	return fmt.Sprintf("%s is larger than the limit of %d bytes; raise Scope.MaxObjectBytes if it really is that large", e.What, e.Limit)
 }
 
 // stream takes the values of a stream apart. It holds one value and what has arrived behind it.

@@ -40,7 +40,7 @@ func TestTrimEqualsRemoval(t *testing.T) {
 	d := newDecoder(t, wire.Options{Trim: paths})
 	for range 700 {
 		data := docs.next()
-		want, wantErr := plain.Decode(data)
+		want, wantErr := plain.Decode(data, nil)
 		if wantErr == nil {
 			for _, path := range paths {
 				trim, err := wire.ParseTrim(path)
@@ -50,7 +50,7 @@ func TestTrimEqualsRemoval(t *testing.T) {
 				remove(want.Object, trim.Names...)
 			}
 		}
-		got, err := d.Decode(data)
+		got, err := d.Decode(data, nil)
 		if wantErr == nil && err != nil {
 			t.Fatalf("decode %q: %v", data, err)
 		}
@@ -64,7 +64,7 @@ func TestTrimEqualsRemoval(t *testing.T) {
 func TestTrimTellsEqualPartsApart(t *testing.T) {
 	d := newDecoder(t, wire.Options{Trim: []string{"spec.part.secret"}})
 	for range 3 {
-		object, err := d.Decode([]byte(`{"kind":"K","status":{"part":{"secret":1,"x":2}},"spec":{"part":{"secret":1,"x":2}}}`))
+		object, err := d.Decode([]byte(`{"kind":"K","status":{"part":{"secret":1,"x":2}},"spec":{"part":{"secret":1,"x":2}}}`), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -125,7 +125,7 @@ func TestTypedEqualsUpstream(t *testing.T) {
 		if string(data) == "null" {
 			continue
 		}
-		got, err := d.Decode(data)
+		got, err := d.Decode(data, nil)
 		if (err == nil) != (wantErr == nil) || err == nil && !reflect.DeepEqual(got, &want) || err != nil && got != nil {
 			t.Fatalf("decode %q: got %v, %v, want %v, %v", data, got, err, want, wantErr)
 		}
@@ -144,7 +144,7 @@ func TestTypedTrim(t *testing.T) {
 			t.Fatal(err)
 		}
 		bytes += uint64(len(data))
-		got, err := d.Decode(data)
+		got, err := d.Decode(data, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -176,7 +176,7 @@ func TestTypedErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, text := range []string{"", "null", "[]", `{"a":}`, `{"metadata":5}`, `{"a":1}{}`, `"{"`} {
-		if object, err := d.Decode([]byte(text)); err == nil || object != nil {
+		if object, err := d.Decode([]byte(text), nil); err == nil || object != nil {
 			t.Errorf("decode %q: got %v, %v", text, object, err)
 		}
 	}

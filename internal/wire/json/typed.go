@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"runtime/debug"
 	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -17,8 +18,11 @@ import (
 // Typed is a wire.Decoder for Go structs: a user's types for custom resources, metav1.PartialObjectMetadata, or built-in
 // types where a server answers in JSON. Make one with NewTyped. It shares nothing, so its objects may be written to.
 type Typed[T runtime.Object] struct {
+	elem reflect.Type
+	// largest is the size of the largest struct of which an object may have any number.
+	largest int
+
 	mu    sync.Mutex // guards what follows; only Stats ever waits for it
-	elem  reflect.Type
 	cut   cutter
 	stats wire.Stats
 }
@@ -34,32 +38,92 @@ func NewTyped[T runtime.Object](opts wire.Options) (*Typed[T], error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Typed[T]{elem: pointer.Elem(), cut: cutter{trim: trim}}, nil
+	return &Typed[T]{elem: pointer.Elem(), largest: largestPart(pointer.Elem(), map[reflect.Type]bool{}), cut: cutter{trim: trim}}, nil
+}
+
+// largestPart returns the size of the largest struct in slices and maps and behind pointers of t.
+func largestPart(t reflect.Type, seen map[reflect.Type]bool) (size int) {
+	if seen[t] {
+		return 0
+	}
+	seen[t] = true
+	switch t.Kind() {
+	case reflect.Struct:
+		for f := range t.Fields() {
+			size = max(size, largestPart(f.Type, seen))
+		}
+	case reflect.Array:
+		size = largestPart(t.Elem(), seen)
+	case reflect.Slice, reflect.Map, reflect.Pointer:
+		size = max(int(t.Elem().Size()), largestPart(t.Elem(), seen))
+	}
+	return size
 }
 
 var errNoObject = errors.New("got another value instead of an object")
 
 // Decode decodes one object as sigs.k8s.io/json does: names are case-sensitive, unknown ones are skipped, and of those
 // that come twice the last one wins. The kind is not checked. Anything but a JSON object is an error, null too.
-func (d *Typed[T]) Decode(data []byte) (T, error) {
+// The previous version is not used.
+func (d *Typed[T]) Decode(data []byte, _ T) (object T, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	var zero T
-	object := reflect.New(d.elem).Interface().(T)
-	text, err := d.cut.trimmed(data)
-	if err == nil && !bytes.HasPrefix(bytes.TrimLeft(text, " \t\r\n"), []byte("{")) {
-		err = errNoObject
-	}
-	if err == nil {
-		err = kjson.UnmarshalCaseSensitivePreserveInts(text, object)
-	}
+	object, err = d.decode(data)
 	if err != nil {
+		var zero T
 		return zero, fmt.Errorf("decode JSON object into %s: %w", d.elem, err)
 	}
 	d.stats.Objects++
 	d.stats.Bytes += uint64(len(data))
 	return object, nil
 }
+
+// decode makes a panic an error, as a type's own UnmarshalJSON may have one.
+func (d *Typed[T]) decode(data []byte) (object T, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = &wire.PanicError{Value: r, Stack: debug.Stack()}
+			d.cut = cutter{trim: d.cut.trim}
+		}
+	}()
+	text, err := d.cut.trimmed(data)
+	if err != nil {
+		return object, err
+	}
+	if !bytes.HasPrefix(bytes.TrimLeft(text, " \t\r\n"), []byte("{")) {
+		return object, errNoObject
+	}
+	if err := d.checkExpansion(text); err != nil {
+		return object, err
+	}
+	object = reflect.New(d.elem).Interface().(T)
+	return object, kjson.UnmarshalCaseSensitivePreserveInts(text, object)
+}
+
+// checkExpansion refuses a document that could take far more memory than its text: that of many empty structs.
+func (d *Typed[T]) checkExpansion(text []byte) error {
+	allowed := wire.Allowance(len(text))
+	if (bytes.Count(text, []byte("{"))+bytes.Count(text, []byte("null")))*d.largest <= allowed {
+		return nil
+	}
+	defer d.cut.tape.release()
+	if err := d.cut.tape.parse(text); err != nil { // which tells strings that look like structs
+		return err
+	}
+	structs := 0
+	for _, n := range d.cut.tape.nodes {
+		if n.kind == jsontext.KindBeginObject || n.kind == jsontext.KindNull {
+			structs++
+		}
+	}
+	if structs*d.largest > allowed {
+		return &wire.ExpansionError{Size: len(text)}
+	}
+	return nil
+}
+
+// Recheck implements wire.Decoder. There is nothing to check.
+func (d *Typed[T]) Recheck() {}
 
 // Peek implements wire.Decoder.
 func (d *Typed[T]) Peek(data []byte) (wire.Meta, bool) { return peek(data) }

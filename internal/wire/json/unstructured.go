@@ -12,6 +12,7 @@ package json
 import (
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -29,10 +30,15 @@ import (
 // The strings that only one object has share one block of memory. Who keeps one of them for longer than its object
 // should clone it.
 type Unstructured struct {
+	opts wire.Options
+	trim *trimNode
+
 	mu               sync.Mutex // guards what follows; only Stats ever waits for it
 	build            builder
 	apiVersion, kind string
 	objects, bytes   uint64
+	corrupted        uint64
+	unchecked        int // objects decoded since the last recheck
 }
 
 var _ wire.Decoder[*unstructured.Unstructured] = (*Unstructured)(nil)
@@ -45,7 +51,7 @@ func NewUnstructured(opts wire.Options) (*Unstructured, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Unstructured{build: newBuilder(trim, opts.MaxTableBytes, !opts.NoSharing)}, nil
+	return &Unstructured{opts: opts, trim: trim, build: newBuilder(trim, opts.MaxTableBytes, !opts.NoSharing)}, nil
 }
 
 // SetDefaultKind sets the kind of objects that come without kind and apiVersion, as the items of lists of built-in
@@ -57,31 +63,74 @@ func (d *Unstructured) SetDefaultKind(apiVersion, kind string) {
 }
 
 // Decode decodes one object. Its value is the one that unstructured.UnstructuredJSONScheme decodes into an
-// *unstructured.Unstructured, less what is trimmed, and so is the verdict.
-func (d *Unstructured) Decode(data []byte) (*unstructured.Unstructured, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	defer d.build.tape.release()
-	if err := d.build.tape.parse(data); err != nil {
-		return nil, fmt.Errorf("decode JSON object: %w", err)
+// *unstructured.Unstructured, less what is trimmed, and so is the verdict. The previous version is
+// not used.
+func (d *Unstructured) Decode(data []byte, _ *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	object, corrupted, err := d.decode(data)
+	if d.opts.OnCorrupt != nil {
+		for _, field := range corrupted {
+			d.opts.OnCorrupt(field)
+		}
 	}
-	if kind := d.build.tape.nodes[0].kind; kind != jsontext.KindBeginObject {
-		return nil, fmt.Errorf("decode JSON object: got %s instead of an object", kind)
-	}
-	content, err := d.build.build(data)
 	if err != nil {
 		return nil, fmt.Errorf("decode JSON object: %w", err)
 	}
-	object := &unstructured.Unstructured{Object: content}
-	if err := d.ensureKind(object); err != nil {
-		return nil, err
-	}
-	d.objects++
-	d.bytes += uint64(len(data))
 	return object, nil
 }
 
-var errNoKind = errors.New("decode JSON object: it has no kind, or its apiVersion is malformed")
+// Recheck implements wire.Decoder.
+func (d *Unstructured) Recheck() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.recheck()
+}
+
+func (d *Unstructured) recheck() {
+	d.build.table.BeginBatch()
+	d.unchecked = 0
+}
+
+// decode makes a panic an error. What the decoder knows is forgotten then, because it may be incomplete.
+func (d *Unstructured) decode(data []byte) (object *unstructured.Unstructured, corrupted []string, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	defer func() {
+		if r := recover(); r != nil {
+			object, err = nil, &wire.PanicError{Value: r, Stack: debug.Stack()}
+			d.build = newBuilder(d.trim, d.opts.MaxTableBytes, !d.opts.NoSharing)
+		}
+	}()
+	if d.unchecked++; d.unchecked > wire.RecheckEvery {
+		d.recheck()
+	}
+	content, err := d.content(data)
+	corrupted, d.build.corrupted = d.build.corrupted, nil
+	d.corrupted += uint64(len(corrupted))
+	if err != nil {
+		return nil, corrupted, err
+	}
+	object = &unstructured.Unstructured{Object: content}
+	if err := d.ensureKind(object); err != nil {
+		return nil, corrupted, err
+	}
+	d.objects++
+	d.bytes += uint64(len(data))
+	d.build.table.Decoded()
+	return object, corrupted, nil
+}
+
+func (d *Unstructured) content(data []byte) (map[string]any, error) {
+	defer d.build.tape.release()
+	if err := d.build.tape.parse(data); err != nil {
+		return nil, err
+	}
+	if kind := d.build.tape.nodes[0].kind; kind != jsontext.KindBeginObject {
+		return nil, fmt.Errorf("got %s instead of an object", kind)
+	}
+	return d.build.build(data)
+}
+
+var errNoKind = errors.New("it has no kind, or its apiVersion is malformed")
 
 func (d *Unstructured) ensureKind(object *unstructured.Unstructured) error {
 	if object.GetKind() == "" && object.GetAPIVersion() == "" && d.kind != "" {
@@ -102,8 +151,8 @@ func (d *Unstructured) Stats() wire.Stats {
 	defer d.mu.Unlock()
 	b := &d.build
 	stats := wire.Stats{
-		Objects: d.objects, Bytes: d.bytes, Lookups: b.lookups, Hits: b.hits, SharedBytes: b.saved,
-		TableBytes: uint64(b.table.bytes() + b.fields.bytes), TableEntries: uint64(b.table.entries()),
+		Objects: d.objects, Bytes: d.bytes, Lookups: b.lookups, Hits: b.hits, SharedBytes: b.saved, Corrupted: d.corrupted,
+		TableBytes: b.table.Bytes() + uint64(b.fields.bytes), TableEntries: uint64(b.table.Len()),
 		Fields: make(map[string]wire.FieldStats),
 	}
 	b.fields.root.report("", stats.Fields)

@@ -59,6 +59,8 @@ type field struct {
 	shape, wholeShape uint32
 	typ               reflect.Type
 	whole             reflect.Type // of the field itself
+	// layout is that of one value, mapLayout that of the whole of a map.
+	layout, mapLayout *layout
 	// arrays holds the types of short arrays of typ, made as they are needed.
 	arrays [8]reflect.Type
 	path   string
@@ -124,9 +126,10 @@ func (f *field) chooseOp() op {
 
 // compiler makes plans for one decoder.
 type compiler struct {
-	shapes map[shapeKey]uint32
-	next   uint32
-	sites  []*site
+	shapes  map[shapeKey]uint32
+	next    uint32
+	sites   []*site
+	layouts layouts
 }
 
 // shapeKey names a shape: a Go type and how it is held. Values of one shape may be exchanged for one another.
@@ -138,7 +141,7 @@ type shapeKey struct {
 }
 
 func newCompiler() *compiler {
-	return &compiler{shapes: map[shapeKey]uint32{}, next: stringShape + 1}
+	return &compiler{shapes: map[shapeKey]uint32{}, next: stringShape + 1, layouts: layouts{}}
 }
 
 func (c *compiler) shape(typ reflect.Type, form form, path string, trims *trimTree, entries map[string]bool) uint32 {
@@ -203,6 +206,10 @@ func (c *compiler) classify(f *field, t reflect.Type) {
 	f.kind = k
 	f.items = k == messageKind && elem.Kind() == reflect.Slice
 	f.timeShaped = f.form == pointer && isTimeShaped(elem)
+	f.layout = c.layouts.of(elem)
+	if form == mapping {
+		f.mapLayout = c.layouts.of(t)
+	}
 	f.site = c.site(f.path)
 	if f.form == single && (k == messageKind || k == quantityKind) {
 		f.site = c.copySite(f.path)
@@ -255,7 +262,7 @@ func (c *compiler) itemsMessage(f *field) *message {
 	elem := f.typ.Elem()
 	item := &field{
 		op: listOp, zeroWire: noWire, path: f.path, bit: 1, form: list, kind: stringKind, typ: elem, size: elem.Size(),
-		shape: stringShape, wholeShape: c.shape(f.typ, list, f.path, nil, nil),
+		shape: stringShape, wholeShape: c.shape(f.typ, list, f.path, nil, nil), layout: c.layouts.of(elem),
 		site: c.site(f.path + "[]"), element: c.site(f.path + "[][]"),
 	}
 	return &message{typ: f.typ, fields: []*field{nil, item}}

@@ -4,7 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tidings/tidings/internal/wire"
 )
@@ -44,7 +48,7 @@ func TestRecursiveType(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 3 {
-			got, err := d.Decode(chain(300))
+			got, err := d.Decode(chain(300), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -63,9 +67,56 @@ func TestRecursiveType(t *testing.T) {
 		if n := len(d.d.compiler.sites); n > 50 {
 			t.Errorf("%+v: %d sites", opts, n)
 		}
-		if _, err := d.Decode(chain(maxDepth + 500)); !errors.Is(err, errDepth) {
+		if _, err := d.Decode(chain(maxDepth+500), nil); !errors.Is(err, errDepth) {
 			t.Errorf("deep nesting: got %v", err)
 		}
+	}
+}
+
+// family is an object that contains objects of its own type.
+type family struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata" protobuf:"bytes,1,opt,name=metadata"`
+	Spec              tree     `json:"spec" protobuf:"bytes,2,opt,name=spec"`
+	Children          []family `json:"children" protobuf:"bytes,3,rep,name=children"`
+}
+
+func (f *family) Unmarshal([]byte) error { return errors.New("not called") }
+
+// TestRecursiveTypeInVersions: the spec of a version may be taken over, but not for an object inside.
+func TestRecursiveTypeInVersions(t *testing.T) {
+	d, err := New[*family](wire.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	message := func(num byte, b []byte) []byte {
+		return slices.Concat(protowire.AppendVarint([]byte{num<<3 | bytesWire}, uint64(len(b))), b)
+	}
+	object := func(spec string, children ...[]byte) []byte {
+		b := append(message(1, message(metaUID, []byte("u"))), message(2, message(1, []byte(strings.Repeat(spec, minSpec))))...)
+		for _, c := range children {
+			b = append(b, message(3, c)...)
+		}
+		return b
+	}
+	var last *family
+	for i, children := range [][][]byte{nil, {object("b")}, {object("c"), object("d")}, {object("d")}} {
+		got, err := d.Decode(object("a", children...), last)
+		if err != nil {
+			t.Fatalf("version %d: %v", i, err)
+		}
+		if got.Spec.Name[0] != 'a' || len(got.Children) != len(children) {
+			t.Fatalf("version %d: got %+v", i, got)
+		}
+		for k, c := range got.Children {
+			if want := string("_bcd"[i+k]); i < 3 && c.Spec.Name != strings.Repeat(want, minSpec) {
+				t.Errorf("version %d: child %d has the spec %.3s, want %s", i, k, c.Spec.Name, want)
+			}
+		}
+		last = got
+	}
+	if d.Stats().Fields == nil || d.d.stats.Hits != 3 {
+		t.Errorf("the spec was taken over %d times, want 3", d.d.stats.Hits)
 	}
 }
 
@@ -76,7 +127,7 @@ func TestManyRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	const n = 100_000
-	got, err := d.Decode(bytes.Repeat([]byte{4 << 3, 7, 2<<3 | bytesWire, 0, 1<<3 | bytesWire, 1, 'y'}, n))
+	got, err := d.Decode(bytes.Repeat([]byte{4 << 3, 7, 2<<3 | bytesWire, 0, 1<<3 | bytesWire, 1, 'y'}, n), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

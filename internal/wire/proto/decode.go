@@ -56,9 +56,9 @@ func (d *decoder) message(m *message, p, old unsafe.Pointer, b []byte) (err erro
 		case listOp:
 			i, err = d.list(f, at, before, b, start, i, wire)
 		case mapOp:
-			i, err = d.mapping(f, at, b, start, i, wire)
+			i, err = d.mapping(f, at, before, b, start, i, wire)
 		case numbersOp:
-			i, err = d.numbers(f, at, b, start, i, wire)
+			i, err = d.numbers(f, at, before, b, start, i, wire)
 		case varintOp, varintPointerOp:
 			i, err = d.varint(f, at, b, i, wire)
 		default:
@@ -66,6 +66,9 @@ func (d *decoder) message(m *message, p, old unsafe.Pointer, b []byte) (err erro
 		}
 		if err != nil {
 			return err
+		}
+		if d.allowance < 0 {
+			return errAllowance
 		}
 	}
 	d.depth--
@@ -138,17 +141,20 @@ const minPart = 24
 // part decodes a message or Quantity into p, where there is nothing yet unless in plain mode. Where an equal one is
 // known, it is copied. With a version before, what is in the message is taken over one by one.
 func (d *decoder) part(f *field, s *site, p, old unsafe.Pointer, b []byte) error {
-	if f == d.spec && d.sameSpec {
+	if f.kind == quantityKind {
+		return d.quantity(p, b)
+	}
+	if f == d.spec && d.sameSpec && d.depth == 1 {
 		copyValue(f.typ, p, old)
 		return nil
 	}
-	if old != nil && f.kind == messageKind {
+	if old != nil {
 		return d.build(f, p, old, b)
 	}
-	if !d.shares() || len(b) < minPart && f.kind != quantityKind || !s.wants(b) {
+	if !d.shares() || len(b) < minPart || !s.wants(b) {
 		return d.build(f, p, nil, b)
 	}
-	found, hash, verdict := d.table.find(s, f.shape, b)
+	found, hash, verdict := d.table.find(s, f.shape, f.layout, b)
 	if found.value != nil {
 		copyValue(f.typ, p, found.value)
 		return nil
@@ -162,15 +168,12 @@ func (d *decoder) part(f *field, s *site, p, old unsafe.Pointer, b []byte) error
 	}
 	stored := d.alloc(f.typ, f.size)
 	copyValue(f.typ, stored, p)
-	d.close(outer, hash, f.shape, b, stored, 1)
+	d.close(outer, hash, f.shape, f.layout, b, stored, 1)
 	return nil
 }
 
-// build decodes a message or Quantity into p without looking it up.
+// build decodes a message into p without looking it up.
 func (d *decoder) build(f *field, p, old unsafe.Pointer, b []byte) error {
-	if f.kind == quantityKind {
-		return d.quantity(p, b)
-	}
 	if f.items {
 		makeEmpty((*header)(p))
 	}
@@ -192,7 +195,7 @@ func (d *decoder) pointer(f *field, holder, oldHolder *unsafe.Pointer, b []byte)
 	}
 	var old unsafe.Pointer
 	if oldHolder != nil && *oldHolder != nil {
-		if old = *oldHolder; d.matchValue(f, old, b, 0) {
+		if old = *oldHolder; d.matchValue(f, old, b, maxMatch) {
 			*holder = old
 			return nil
 		}
@@ -202,11 +205,11 @@ func (d *decoder) pointer(f *field, holder, oldHolder *unsafe.Pointer, b []byte)
 			return d.value(f, f.site, p, nil, b)
 		}
 	}
-	if !d.shares() || !f.site.wants(b) {
+	if !d.shares() || f.kind == foreignKind || !f.site.wants(b) {
 		*holder = d.alloc(f.typ, f.size)
 		return d.target(f, *holder, old, b)
 	}
-	found, hash, verdict := d.table.find(f.site, f.wholeShape, b)
+	found, hash, verdict := d.table.find(f.site, f.wholeShape, f.layout, b)
 	if found.value != nil {
 		*holder = found.value
 		return nil
@@ -221,7 +224,7 @@ func (d *decoder) pointer(f *field, holder, oldHolder *unsafe.Pointer, b []byte)
 		return err
 	}
 	*holder = p
-	d.close(outer, hash, f.wholeShape, b, p, 1)
+	d.close(outer, hash, f.wholeShape, f.layout, b, p, 1)
 	return nil
 }
 
@@ -231,7 +234,7 @@ func (d *decoder) target(f *field, p, old unsafe.Pointer, b []byte) error {
 	case stringKind:
 		d.string(f.site, (*string)(p), nil, b)
 		return nil
-	case messageKind, quantityKind:
+	case messageKind:
 		return d.build(f, p, old, b)
 	}
 	return d.value(f, f.site, p, nil, b)
@@ -245,8 +248,8 @@ func (d *decoder) open() (outer int) {
 }
 
 // close adds the value to the table.
-func (d *decoder) close(outer int, hash uint64, shape uint32, b []byte, value unsafe.Pointer, n int) {
-	d.table.add(hash, shape, b, value, n, d.cost)
+func (d *decoder) close(outer int, hash uint64, shape uint32, l *layout, b []byte, value unsafe.Pointer, n int) {
+	d.table.add(hash, shape, l, b, value, n, d.cost)
 	d.cost = outer
 	d.storing--
 }

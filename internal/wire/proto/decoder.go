@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"runtime/debug"
 	"sync"
 	"unsafe"
 
@@ -23,6 +24,10 @@ const maxDepth = 10_000
 
 // Decoder decodes objects of type T, a pointer to a struct. See wire.Decoder for what its methods promise.
 type Decoder[T any] struct {
+	opts wire.Options
+	// identified says that field 1 of T is the ObjectMeta.
+	identified bool
+
 	mu sync.Mutex // held while decoding; Stats takes it from other goroutines
 	d  *decoder
 }
@@ -43,15 +48,18 @@ type decoder struct {
 	// storing is above 0 while a value is decoded that goes into the table: then nothing may be put off.
 	storing int
 	// cost is the memory allocated for values since the innermost value that goes into the table was begun.
-	cost  int
-	depth int
-	// identified says that field 1 of T is the ObjectMeta.
-	identified bool
-	// latest is nil when nothing is shared or objects of the type have no uid; spec also when they have none.
-	latest *latest
-	spec   *field
-	// sameSpec says that the object that is being decoded has the spec of the version before.
-	sameSpec bool
+	cost int
+	// allowance is the memory that values of the object may still take.
+	allowance int
+	depth     int
+	unchecked int // objects decoded since the last recheck
+	// versions is nil if objects have no uid or nothing is shared.
+	versions *versions
+	// spec is nil if T has none that can be taken over as a whole.
+	spec       *field
+	specLayout *layout
+	sameSpec   bool // the object that is being decoded has the spec of the version before
+	quantities quantities
 	// warmed are the lists that warm reads, warmth what it reads.
 	warmed []warmList
 	warmth byte
@@ -72,13 +80,14 @@ func supported(typ reflect.Type) error {
 
 // New returns a decoder for T, a pointer to a struct type such as *corev1.Pod. A type that has an Unmarshal method but
 // not the tags that a plan needs is decoded by that method. The error says what is wrong with opts.Trim, or
-// wraps ErrNotSupported. opts.Seed has no effect: which values are looked up depends on the objects alone.
+// wraps ErrNotSupported. opts.Seed decides which versions take nothing over; which values are looked up depends on
+// the objects alone.
 func New[T any](opts wire.Options) (*Decoder[T], error) {
 	d, err := newDecoder(reflect.TypeFor[T](), opts)
 	if err != nil {
 		return nil, err
 	}
-	return &Decoder[T]{d: d}, nil
+	return &Decoder[T]{opts: opts, identified: d.identified(), d: d}, nil
 }
 
 func newDecoder(pointer reflect.Type, opts wire.Options) (*decoder, error) {
@@ -92,37 +101,87 @@ func newDecoder(pointer reflect.Type, opts wire.Options) (*decoder, error) {
 	}
 	if checkMessage(d.typ) == nil {
 		d.root = d.compiler.message(d.typ, nil, "", trims)
-		meta := d.root.field(1)
-		d.identified = meta != nil && meta.typ == objectMetaType
 	}
 	if !opts.NoSharing {
 		d.table = newTable(opts.MaxTableBytes)
-		if d.identified {
-			d.latest, d.spec = newLatest(), specOf(d.root)
-			d.warmed = d.warmLists(d.root)
-		}
+		d.rememberVersions()
 	}
 	return d, nil
 }
 
-// Decode implements wire.Decoder.
-func (dec *Decoder[T]) Decode(data []byte) (T, error) {
+// identified reports whether field 1 of T is the ObjectMeta.
+func (d *decoder) identified() bool {
+	if d.root == nil {
+		return false
+	}
+	meta := d.root.field(1)
+	return meta != nil && meta.typ == objectMetaType
+}
+
+// rememberVersions prepares for taking over from earlier versions.
+func (d *decoder) rememberVersions() {
+	if !d.identified() {
+		return
+	}
+	d.versions = newVersions()
+	if d.spec = specOf(d.root); d.spec != nil {
+		d.specLayout = d.compiler.layouts.of(d.spec.typ)
+	}
+	d.warmed = d.warmLists(d.root)
+}
+
+// Recheck implements wire.Decoder.
+func (dec *Decoder[T]) Recheck() {
 	dec.mu.Lock()
 	defer dec.mu.Unlock()
-	p, err := dec.d.decode(data)
+	dec.d.recheck()
+}
+
+func (d *decoder) recheck() {
+	if d.table != nil {
+		d.table.BeginBatch()
+	}
+	d.unchecked = 0
+}
+
+// Decode implements wire.Decoder.
+func (dec *Decoder[T]) Decode(data []byte, previous T) (T, error) {
+	// Safe because T is a pointer type, here and below.
+	p, corrupted, err := dec.decode(data, *(*unsafe.Pointer)(unsafe.Pointer(&previous)))
+	if dec.opts.OnCorrupt != nil {
+		for _, field := range corrupted {
+			dec.opts.OnCorrupt(field)
+		}
+	}
 	if err != nil {
 		var zero T
 		return zero, fmt.Errorf("decoding %s: %w", reflect.TypeFor[T]().Elem(), err)
 	}
-	// Safe because p is a value of the type that T points to.
 	return *(*T)(unsafe.Pointer(&p)), nil
 }
 
-// decode returns a pointer to a new value of the root type.
-func (d *decoder) decode(data []byte) (unsafe.Pointer, error) {
-	last, spec := d.versionBefore(data)
-	p, err := d.attempt(data, last.object, false)
-	d.sameSpec = false
+// decode makes a panic an error. What the decoder knows is forgotten then, because it may be incomplete.
+func (dec *Decoder[T]) decode(data []byte, old unsafe.Pointer) (p unsafe.Pointer, corrupted []string, err error) {
+	dec.mu.Lock()
+	defer dec.mu.Unlock()
+	defer func() {
+		if r := recover(); r != nil {
+			err = &wire.PanicError{Value: r, Stack: debug.Stack()}
+			d, _ := newDecoder(reflect.TypeFor[T](), dec.opts) // New has checked the arguments
+			d.stats, dec.d = dec.d.stats, d
+		}
+	}()
+	p, err = dec.d.decode(data, old)
+	return p, dec.d.takeCorrupted(), err
+}
+
+// decode returns a pointer to a new value of the root type. old is an earlier version, or nil.
+func (d *decoder) decode(data []byte, old unsafe.Pointer) (unsafe.Pointer, error) {
+	if d.unchecked++; d.unchecked > wire.RecheckEvery {
+		d.recheck()
+	}
+	old, next := d.compare(data, old)
+	p, err := d.attempt(data, old, false)
 	if err == errIrregular {
 		p, err = d.attempt(data, nil, true)
 	}
@@ -130,31 +189,55 @@ func (d *decoder) decode(data []byte) (unsafe.Pointer, error) {
 		d.arena.reset()
 		return nil, err
 	}
-	own := d.arena.settle()
-	if d.latest != nil && !d.plain {
-		d.remember(p, spec, last.held+own)
+	if own := d.arena.settle(); !d.plain {
+		d.remember(next, p, own)
 	}
 	d.stats.Objects++
 	d.stats.Bytes += uint64(len(data))
-	if d.table != nil && last.object == nil {
-		d.table.decoded() // other objects look up too little to say what is still in use
+	if d.table != nil && old == nil {
+		d.table.Decoded() // other objects look up too little to say what is still in use
 	}
 	return p, nil
 }
 
-// attempt decodes data. old is the version before, nil if there is none to take over from.
-func (d *decoder) attempt(data []byte, old unsafe.Pointer, plain bool) (unsafe.Pointer, error) {
-	d.begin(plain)
-	p := reflect.New(d.typ).UnsafePointer()
+// attempt decodes data. old is the version to take over from, or nil.
+func (d *decoder) attempt(data []byte, old unsafe.Pointer, plain bool) (p unsafe.Pointer, err error) {
+	d.arena.reset()
+	d.plain, d.storing, d.depth, d.cost = plain, 0, 0, 0
+	d.allowance = wire.Allowance(len(data))
+	d.sameSpec = d.sameSpec && !plain
+	p = reflect.New(d.typ).UnsafePointer()
 	if d.root == nil {
 		return p, d.foreign(d.typ, p, data)
 	}
-	return p, d.message(d.root, p, old, data)
+	err = d.message(d.root, p, old, data)
+	if err == nil && d.allowance < 0 {
+		err = errAllowance
+	}
+	if err == errAllowance {
+		err = &wire.ExpansionError{Size: len(data)}
+	}
+	return p, err
 }
 
-func (d *decoder) begin(plain bool) {
-	d.arena.reset()
-	d.plain, d.storing, d.depth, d.cost = plain, 0, 0, 0
+// errAllowance says that the values of an object take too much memory.
+var errAllowance = errors.New("too much memory")
+
+// spend notes memory that is allocated for values.
+func (d *decoder) spend(bytes int) {
+	d.cost += bytes
+	d.allowance -= bytes
+}
+
+// takeCorrupted returns the names of the shared parts that were found to be written to since the last call.
+func (d *decoder) takeCorrupted() []string {
+	if d.table == nil || len(d.table.corrupted) == 0 {
+		return nil
+	}
+	fields := d.table.corrupted
+	d.table.corrupted = nil
+	d.stats.Corrupted += uint64(len(fields))
+	return fields
 }
 
 // putsOff reports whether parts of the value that is being decoded may wait in the arena.
@@ -176,9 +259,9 @@ func (d *decoder) snapshot() wire.Stats {
 	if d.table == nil {
 		return stats
 	}
-	stats.TableBytes, stats.TableEntries = d.table.bytes(), uint64(d.table.entries.n)
-	if d.latest != nil {
-		stats.TableBytes += uint64(len(d.latest.objects)+len(d.latest.before)) * versionBytes
+	stats.TableBytes, stats.TableEntries = d.table.Bytes(), uint64(d.table.Len())
+	if d.versions != nil {
+		stats.TableBytes += uint64(d.versions.len()) * versionBytes
 	}
 	stats.Fields = map[string]wire.FieldStats{}
 	for _, s := range d.compiler.sites {

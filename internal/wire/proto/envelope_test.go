@@ -111,7 +111,7 @@ func readList(r *ListReader, d *Decoder[*corev1.Pod]) (*corev1.PodList, error) {
 			}
 			return list, err
 		}
-		pod, err := d.Decode(item)
+		pod, err := d.Decode(item, nil)
 		if err != nil {
 			return nil, err
 		}

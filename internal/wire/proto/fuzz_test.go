@@ -51,9 +51,9 @@ func FuzzDecodePod(f *testing.F) {
 	})
 }
 
-func fuzzDecoders(t testing.TB, typ reflect.Type) []*decoder {
+func fuzzDecoders(t testing.TB, typ reflect.Type) []*untyped {
 	t.Helper()
-	var out []*decoder
+	var out []*untyped
 	for _, opts := range []wire.Options{{}, {NoSharing: true}, {MaxTableBytes: 2048}} {
 		d, err := newUntyped(typ, opts)
 		if err != nil {
@@ -74,7 +74,7 @@ func FuzzDecodeAny(f *testing.F) {
 	for i, data := range oddInputs {
 		f.Add(uint16(i*31), data)
 	}
-	decoders := map[reflect.Type][]*decoder{}
+	decoders := map[reflect.Type][]*untyped{}
 	f.Fuzz(func(t *testing.T, which uint16, data []byte) {
 		typ := types[int(which)%len(types)]
 		if decoders[typ] == nil {

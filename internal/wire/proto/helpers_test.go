@@ -8,7 +8,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unsafe"
 
+	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 
 	"k8s.io/apimachinery/pkg/api/apitesting/fuzzer"
@@ -17,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/randfill"
 
@@ -44,17 +47,32 @@ func registered() []reflect.Type {
 	return types
 }
 
-// newUntyped is New for a type that is known only at run time.
-func newUntyped(typ reflect.Type, opts wire.Options) (*decoder, error) {
-	return newDecoder(typ, opts)
+// untyped is a decoder for a type that is known only at run time, with the last version of each object as a cache has them.
+type untyped struct {
+	*decoder
+	last map[string]unsafe.Pointer // by uid
+}
+
+func newUntyped(typ reflect.Type, opts wire.Options) (*untyped, error) {
+	d, err := newDecoder(typ, opts)
+	return &untyped{d, map[string]unsafe.Pointer{}}, err
 }
 
 func newGenerated(typ reflect.Type) generated { return reflect.New(typ.Elem()).Interface().(generated) }
 
-func decodeAny(d *decoder, data []byte) (generated, error) {
-	p, err := d.decode(data)
+func decodeAny(d *untyped, data []byte) (generated, error) {
+	var uid string
+	if d.identified() {
+		meta, _ := peek(data)
+		uid = string(meta.UID)
+	}
+	d.recheck()
+	p, err := d.decode(data, d.last[uid])
 	if err != nil {
 		return nil, err
+	}
+	if uid != "" {
+		d.last[uid] = p
 	}
 	return reflect.NewAt(d.typ, p).Interface().(generated), nil
 }
@@ -71,7 +89,7 @@ func oracle(typ reflect.Type, data []byte) (obj generated, err error) {
 }
 
 // sameVerdict decodes data with both decoders and says how they differ.
-func sameVerdict(d *decoder, typ reflect.Type, data []byte) error {
+func sameVerdict(d *untyped, typ reflect.Type, data []byte) error {
 	got, err := decodeAny(d, data)
 	if err != nil && strings.Contains(err.Error(), errExponent.Error()) {
 		return nil // the generated code would take forever
@@ -139,4 +157,45 @@ func encodings(t testing.TB, f *randfill.Filler, typ reflect.Type, n int) [][]by
 		out = append(out, data)
 	}
 	return out
+}
+
+// podCache is a decoder with the last version of each pod.
+type podCache struct {
+	*Decoder[*corev1.Pod]
+	last map[types.UID]*corev1.Pod
+}
+
+func newPodDecoder(t testing.TB) *podCache { return newPodDecoderWith(t, wire.Options{}) }
+
+func newPodDecoderWith(t testing.TB, opts wire.Options) *podCache {
+	t.Helper()
+	d, err := New[*corev1.Pod](opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &podCache{d, map[types.UID]*corev1.Pod{}}
+}
+
+// Decode decodes the next version of a pod.
+func (c *podCache) Decode(data []byte) (*corev1.Pod, error) {
+	meta, _ := c.Peek(data)
+	c.Recheck()
+	pod, err := c.Decoder.Decode(data, c.last[types.UID(meta.UID)])
+	if err == nil {
+		c.last[pod.UID] = pod
+	}
+	return pod, err
+}
+
+func decodePod(t testing.TB, c *podCache, p *corev1.Pod) *corev1.Pod {
+	t.Helper()
+	data, err := p.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := c.Decode(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
 }

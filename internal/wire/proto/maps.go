@@ -9,19 +9,25 @@ import (
 const maxHint = 1024
 
 // mapping decodes the run of map entries that begins with the tag at b[start:]. p points to the map.
-func (d *decoder) mapping(f *field, p unsafe.Pointer, b []byte, start, i, wire int) (int, error) {
+func (d *decoder) mapping(f *field, p, old unsafe.Pointer, b []byte, start, i, wire int) (int, error) {
 	if wire != bytesWire {
 		return 0, wrongWire(f, wire)
+	}
+	if old != nil {
+		if end := d.matchMap(f, old, b, start, i, maxMatch); end != noMatch {
+			*(*unsafe.Pointer)(p) = *(*unsafe.Pointer)(old)
+			return end, nil
+		}
 	}
 	n, end, err := run(b, start, i)
 	if err != nil {
 		return 0, err
 	}
 	encoded := b[start:end]
-	if !d.shares() || !f.site.wants(encoded) {
+	if !d.shares() || f.kind == foreignKind || !f.site.wants(encoded) {
 		return end, d.mapEntries(f, p, b, start, i, n)
 	}
-	found, hash, verdict := d.table.find(f.site, f.wholeShape, encoded)
+	found, hash, verdict := d.table.find(f.site, f.wholeShape, f.mapLayout, encoded)
 	if found.value != nil {
 		// Safe because a map is one pointer, and the entry's shape names the type of this map.
 		*(*unsafe.Pointer)(p) = found.value
@@ -34,16 +40,18 @@ func (d *decoder) mapping(f *field, p unsafe.Pointer, b []byte, start, i, wire i
 	if err := d.mapEntries(f, p, b, start, i, n); err != nil {
 		return 0, err
 	}
-	d.close(outer, hash, f.wholeShape, encoded, *(*unsafe.Pointer)(p), n)
+	d.close(outer, hash, f.wholeShape, f.mapLayout, encoded, *(*unsafe.Pointer)(p), n)
 	return end, nil
 }
 
 // mapEntries decodes n entries into the map. Keys and values are copied into the map, so nothing of them is put off.
 func (d *decoder) mapEntries(f *field, p unsafe.Pointer, b []byte, start, i, n int) error {
 	m := reflect.NewAt(f.whole, p).Elem()
+	if d.spend(48 + n*(int(f.size)+16+1)); d.allowance < 0 {
+		return errAllowance
+	}
 	if m.IsNil() {
 		m.Set(reflect.MakeMapWithSize(f.whole, min(n, maxHint)))
-		d.cost += 48 + n*(int(f.size)+16+1)
 	}
 	d.storing++
 	width := i - start
@@ -63,8 +71,6 @@ func (d *decoder) mapEntries(f *field, p unsafe.Pointer, b []byte, start, i, n i
 	d.storing--
 	return nil
 }
-
-var stringMapType = reflect.TypeFor[map[string]string]()
 
 // mapEntry decodes the entry b[i:end] into m. As in the generated code the wire types of key and value do not matter.
 // Where a key or value reaches beyond the entry, the message that holds the map decides; that is left to plain mode.

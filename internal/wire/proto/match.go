@@ -4,37 +4,42 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math/bits"
+	"reflect"
 	"time"
 	"unsafe"
+
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// maxMatch bounds how deeply messages may nest in a part that is compared. A part that differs only far below is compared
-// once more for each part around it that differs too, so that without a bound the time could be quadratic.
+// maxMatch bounds how deeply messages may nest in a part that is compared in order to be taken over. A part that differs only
+// far below is compared once more for each part around it that differs too, so that without a bound the time could be
+// quadratic.
 const maxMatch = 16
 
 // place is where a field of a struct is.
 type place struct{ offset, size uintptr }
 
 // matches reports whether decoding b, regularly, gives exactly the message at p, down to what is nil and what is empty. Then
-// the message may be taken over. False may also mean that it would take too long to find out: so it is for
-// quantities, for types with an Unmarshal of their own, and for whatever no server writes. It reads only.
-//
-// It reads no maps either: should somebody write to an object that is to be read only, Go ends the program where a map
-// is read and written at once. Maps are looked up in the table, which costs no more.
+// the message may be shared. False may also mean that it would take too long to find out: so it is for messages that
+// nest more than left deep, for types with an Unmarshal of their own, and for whatever no server writes. It reads only.
 //
 // As in decoder.message, p is a value of m.typ.
-func (d *decoder) matches(m *message, p unsafe.Pointer, b []byte, depth int) bool {
-	if depth > maxMatch {
+func (d *decoder) matches(m *message, p unsafe.Pointer, b []byte, left int) bool {
+	if left < 0 {
 		return false
 	}
 	var seen, set uint64
 	for i := 0; i < len(b); {
-		num, wire, next, err := tag(b, i)
-		if err != nil {
-			return false
+		num, wire, next := int32(b[i]>>3), int(b[i]&7), i+1
+		if b[i] < 8 || b[i] >= 0x80 || wire == endGroupWire {
+			var err error
+			if num, wire, next, err = tag(b, i); err != nil {
+				return false
+			}
 		}
 		f := m.field(num)
 		if f == nil || f.op == skipOp {
+			var err error
 			if i, err = skip(b, i); err != nil {
 				return false
 			}
@@ -49,7 +54,7 @@ func (d *decoder) matches(m *message, p unsafe.Pointer, b []byte, depth int) boo
 			continue
 		}
 		set |= f.bit
-		if i = d.matchField(f, unsafe.Add(p, f.offset), b, i, next, wire, depth); i == noMatch {
+		if i = d.matchField(f, unsafe.Add(p, f.offset), b, i, next, wire, left); i == noMatch {
 			return false
 		}
 	}
@@ -60,33 +65,35 @@ func (d *decoder) matches(m *message, p unsafe.Pointer, b []byte, depth int) boo
 const noMatch = -1
 
 // matchField compares the field whose tag is b[start:i] with what is at p.
-func (d *decoder) matchField(f *field, p unsafe.Pointer, b []byte, start, i, wire, depth int) (end int) {
+func (d *decoder) matchField(f *field, p unsafe.Pointer, b []byte, start, i, wire, left int) (end int) {
 	switch f.op {
 	case varintOp:
 		return matchVarint(f, p, b, i, wire)
 	case varintPointerOp:
 		return matchVarint(f, *(*unsafe.Pointer)(p), b, i, wire)
-	case numbersOp, mapOp:
-		return noMatch
+	case numbersOp:
+		return matchNumbers(f, (*header)(p), b, start, i, wire)
 	}
 	if wire != bytesWire {
 		return noMatch
 	}
 	switch f.op {
 	case listOp:
-		return d.matchList(f, (*header)(p), b, start, i, depth)
+		return d.matchList(f, (*header)(p), b, start, i, left)
+	case mapOp:
+		return d.matchMap(f, p, b, start, i, left)
 	case pointerOp:
 		p = *(*unsafe.Pointer)(p)
 	}
 	from, end, err := prefixed(b, i)
-	if err != nil || p == nil || !d.matchValue(f, p, b[from:end], depth) {
+	if err != nil || p == nil || !d.matchValue(f, p, b[from:end], left) {
 		return noMatch
 	}
 	return end
 }
 
 // matchValue compares one value that is encoded as bytes.
-func (d *decoder) matchValue(f *field, p unsafe.Pointer, b []byte, depth int) bool {
+func (d *decoder) matchValue(f *field, p unsafe.Pointer, b []byte, left int) bool {
 	switch f.kind {
 	case stringKind:
 		return *(*string)(p) == string(b)
@@ -94,8 +101,14 @@ func (d *decoder) matchValue(f *field, p unsafe.Pointer, b []byte, depth int) bo
 		return sameBytes(*(*[]byte)(p), b)
 	case timeKind, microTimeKind:
 		return matchTime(f.kind, p, b)
+	case quantityKind:
+		return d.matchQuantity((*resource.Quantity)(p), b)
 	case messageKind:
-		return !f.items && d.matches(d.plan(f), p, b, depth+1)
+		if f.items && len(b) == 0 {
+			slice := (*header)(p)
+			return slice.data != nil && slice.cap == 0
+		}
+		return d.matches(d.plan(f), p, b, left-1)
 	}
 	return false
 }
@@ -114,27 +127,46 @@ func matchTime(k kind, p unsafe.Pointer, b []byte) bool {
 // matchVarint compares a number, at p if that is not nil.
 func matchVarint(f *field, p unsafe.Pointer, b []byte, i, wire int) (end int) {
 	v, end, err := uvarint(b, i)
-	if err != nil || p == nil || wire != varintWire {
-		return noMatch
-	}
-	same := false
-	switch f.kind {
-	case boolKind:
-		same = *(*bool)(p) == (v != 0)
-	case int32Kind:
-		same = *(*int32)(p) == int32(v)
-	default:
-		same = *(*int64)(p) == int64(v)
-	}
-	if !same {
+	if err != nil || p == nil || wire != varintWire || !isVarintAt(f.kind, p, v) {
 		return noMatch
 	}
 	return end
 }
 
-// matchList compares the run of elements whose first tag is b[start:i]. Should there be another run, the message that has
-// the list is irregular.
-func (d *decoder) matchList(f *field, slice *header, b []byte, start, i, depth int) (end int) {
+// isVarintAt reports whether setVarint would change nothing.
+func isVarintAt(k kind, p unsafe.Pointer, v uint64) bool {
+	switch k {
+	case boolKind:
+		return *(*bool)(p) == (v != 0)
+	case int32Kind:
+		return *(*int32)(p) == int32(v)
+	default:
+		return *(*int64)(p) == int64(v)
+	}
+}
+
+// matchNumbers compares a run of single varints.
+func matchNumbers(f *field, slice *header, b []byte, start, i, wire int) (end int) {
+	tag := b[start:i]
+	if wire != varintWire || slice.len == 0 || slice.cap != slice.len {
+		return noMatch
+	}
+	for k := range slice.len {
+		if k > 0 {
+			if !bytes.HasPrefix(b[i:], tag) {
+				return noMatch
+			}
+			i += len(tag)
+		}
+		if i = matchVarint(f, unsafe.Add(slice.data, uintptr(k)*f.size), b, i, wire); i == noMatch {
+			return noMatch
+		}
+	}
+	return unlessMore(b, i, tag)
+}
+
+// matchList compares the run of elements whose first tag is b[start:i].
+func (d *decoder) matchList(f *field, slice *header, b []byte, start, i, left int) (end int) {
 	tag := b[start:i]
 	if slice.len == 0 || slice.cap != slice.len {
 		return noMatch
@@ -147,15 +179,95 @@ func (d *decoder) matchList(f *field, slice *header, b []byte, start, i, depth i
 			i += len(tag)
 		}
 		from, to, err := prefixed(b, i)
-		if err != nil || !d.matchValue(f, unsafe.Add(slice.data, uintptr(k)*f.size), b[from:to], depth) {
+		if err != nil || !d.matchValue(f, unsafe.Add(slice.data, uintptr(k)*f.size), b[from:to], left) {
 			return noMatch
 		}
 		i = to
 	}
+	return unlessMore(b, i, tag)
+}
+
+// unlessMore returns i, unless the run goes on there. Should there be another run, the message is irregular.
+func unlessMore(b []byte, i int, tag []byte) int {
 	if bytes.HasPrefix(b[i:], tag) {
-		return noMatch // there are more
+		return noMatch
 	}
 	return i
+}
+
+// matchMap compares the run of map entries whose first tag is b[start:i]. p points to the map. The entries must be written as
+// servers do it, in the order of their keys: so none comes twice.
+func (d *decoder) matchMap(f *field, p unsafe.Pointer, b []byte, start, i, left int) (end int) {
+	tag, n := b[start:i], 0
+	var last []byte
+	for first := true; first || bytes.HasPrefix(b[i:], tag); first = false {
+		if !first {
+			i += len(tag)
+		}
+		key, value, next := plainEntry(b, i)
+		if next == noMatch || !first && bytes.Compare(last, key) >= 0 {
+			return noMatch
+		}
+		last, i = key, next
+		if f.entries[string(key)] {
+			continue
+		}
+		if !d.matchEntry(f, p, key, value, left) {
+			return noMatch
+		}
+		n++
+	}
+	// Safe because the length of a map does not depend on its type. A map all of whose entries are trimmed is nil.
+	if n != len(*(*map[string]string)(p)) || n == 0 && *(*unsafe.Pointer)(p) != nil {
+		return noMatch
+	}
+	return i
+}
+
+// plainEntry reads the map entry at b[i:], which must have exactly a key and a value.
+func plainEntry(b []byte, i int) (key, value []byte, end int) {
+	from, end, err := prefixed(b, i)
+	if err != nil || from == end || b[from] != 1<<3|bytesWire {
+		return nil, nil, noMatch
+	}
+	keyFrom, keyTo, err := prefixed(b[:end], from+1)
+	if err != nil || keyTo == end || b[keyTo] != 2<<3|bytesWire {
+		return nil, nil, noMatch
+	}
+	valueFrom, valueTo, err := prefixed(b[:end], keyTo+1)
+	if err != nil || valueTo != end {
+		return nil, nil, noMatch
+	}
+	return b[keyFrom:keyTo], b[valueFrom:valueTo], end
+}
+
+var (
+	stringMapType = reflect.TypeFor[map[string]string]()
+	bytesMapType  = reflect.TypeFor[map[string][]byte]()
+)
+
+// matchEntry compares the value under key in the map that p points to.
+func (d *decoder) matchEntry(f *field, p unsafe.Pointer, key, value []byte, left int) bool {
+	switch {
+	case f.whole == stringMapType:
+		held, ok := (*(*map[string]string)(p))[string(key)]
+		return ok && held == string(value)
+	case f.whole == bytesMapType:
+		held, ok := (*(*map[string][]byte)(p))[string(key)]
+		return ok && sameBytes(held, value)
+	case f.kind == quantityKind:
+		// Safe because the keys of all maps are strings, of whatever name.
+		held, ok := (*(*map[string]resource.Quantity)(p))[string(key)]
+		return ok && d.matchQuantity(&held, value)
+	}
+	m := reflect.NewAt(f.whole, p).Elem()
+	held := m.MapIndex(reflect.ValueOf(string(key)).Convert(f.whole.Key()))
+	if !held.IsValid() {
+		return false
+	}
+	v := reflect.New(f.typ)
+	v.Elem().Set(held)
+	return d.matchValue(f, v.UnsafePointer(), value, left)
 }
 
 // isZeroBut reports whether all fields of the message at p are zero but those in set. That goes for fields that are trimmed

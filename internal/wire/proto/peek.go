@@ -12,12 +12,14 @@ const (
 
 // Peek implements wire.Decoder. It allocates nothing and looks at no more than the top level of the object and its
 // metadata, so that data it accepts may still be broken. It may be called while Decode runs.
-func (dec *Decoder[T]) Peek(data []byte) (wire.Meta, bool) { return dec.d.peek(data) }
-
-func (d *decoder) peek(data []byte) (meta wire.Meta, ok bool) {
-	if !d.identified {
+func (dec *Decoder[T]) Peek(data []byte) (wire.Meta, bool) {
+	if !dec.identified {
 		return wire.Meta{}, false
 	}
+	return peek(data)
+}
+
+func peek(data []byte) (meta wire.Meta, ok bool) {
 	raw, ok := only(data, 1)
 	if !ok {
 		return wire.Meta{}, false
@@ -29,6 +31,9 @@ func (d *decoder) peek(data []byte) (meta wire.Meta, ok bool) {
 		}
 		field := metaField(&meta, num)
 		if field == nil {
+			if num > metaResourceVersion && meta.ResourceVersion != nil {
+				break // servers write fields in order
+			}
 			if i, err = skip(raw, i); err != nil {
 				return wire.Meta{}, false
 			}

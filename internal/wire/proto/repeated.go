@@ -19,7 +19,7 @@ func (d *decoder) list(f *field, p, old unsafe.Pointer, b []byte, start, i, wire
 	}
 	slice, before := (*header)(p), (*header)(old)
 	if before != nil {
-		if end := d.matchList(f, before, b, start, i, 0); end != noMatch {
+		if end := d.matchList(f, before, b, start, i, maxMatch); end != noMatch {
 			*slice = *before
 			return end, nil
 		}
@@ -29,10 +29,10 @@ func (d *decoder) list(f *field, p, old unsafe.Pointer, b []byte, start, i, wire
 		return 0, err
 	}
 	encoded := b[start:end]
-	if !d.shares() || !f.site.wants(encoded) {
+	if !d.shares() || f.kind == foreignKind || !f.site.wants(encoded) {
 		return end, d.elements(f, slice, before, b, start, i, n)
 	}
-	found, hash, verdict := d.table.find(f.site, f.wholeShape, encoded)
+	found, hash, verdict := d.table.find(f.site, f.wholeShape, f.layout, encoded)
 	if found.value != nil {
 		*slice = header{found.value, found.n, found.n}
 		return end, nil
@@ -44,7 +44,7 @@ func (d *decoder) list(f *field, p, old unsafe.Pointer, b []byte, start, i, wire
 	if err := d.elements(f, slice, nil, b, start, i, n); err != nil {
 		return 0, err
 	}
-	d.close(outer, hash, f.wholeShape, encoded, slice.data, n)
+	d.close(outer, hash, f.wholeShape, f.layout, encoded, slice.data, n)
 	return end, nil
 }
 
@@ -59,7 +59,9 @@ func makeEmpty(slice *header) {
 // their place in the list: servers change elements far more often than they move them.
 func (d *decoder) elements(f *field, slice, old *header, b []byte, start, i, n int) error {
 	first, width := slice.len, i-start
-	d.extend(f, slice, n)
+	if err := d.extend(f, slice, n); err != nil {
+		return err
+	}
 	for k := range n {
 		from, to, err := prefixed(b, i)
 		if err != nil {
@@ -81,24 +83,28 @@ func (d *decoder) elements(f *field, slice, old *header, b []byte, start, i, n i
 
 // extend makes the slice longer by n zero elements. A new slice gets the exact capacity. One that has elements, which
 // happens only in plain mode, grows by at least its size, so that many short runs take no quadratic time.
-func (d *decoder) extend(f *field, slice *header, n int) {
+func (d *decoder) extend(f *field, slice *header, n int) error {
 	need := slice.len + n
 	if need <= slice.cap {
 		slice.len = need
-		return
+		return nil
 	}
 	old := *slice
+	if max(need, 2*old.len) > d.allowance/max(1, int(f.size)) {
+		return errAllowance
+	}
 	*slice = d.makeSlice(f, max(need, 2*old.len))
 	slice.len = need
 	if old.len > 0 {
 		sliceType := reflect.SliceOf(f.typ)
 		reflect.Copy(reflect.NewAt(sliceType, unsafe.Pointer(slice)).Elem(), reflect.NewAt(sliceType, unsafe.Pointer(&old)).Elem())
 	}
+	return nil
 }
 
 // makeSlice allocates n zero elements. For a few it makes an array, which saves the allocation of a slice header.
 func (d *decoder) makeSlice(f *field, n int) header {
-	d.cost += n * int(f.size)
+	d.spend(n * int(f.size))
 	if n == 1 {
 		return header{reflect.New(f.typ).UnsafePointer(), 1, 1}
 	}
@@ -112,8 +118,14 @@ func (d *decoder) makeSlice(f *field, n int) header {
 }
 
 // numbers decodes a run of repeated varints, or one packed field of them.
-func (d *decoder) numbers(f *field, p unsafe.Pointer, b []byte, start, i, wire int) (int, error) {
-	slice := (*header)(p)
+func (d *decoder) numbers(f *field, p, old unsafe.Pointer, b []byte, start, i, wire int) (int, error) {
+	slice, before := (*header)(p), (*header)(old)
+	if before != nil {
+		if end := matchNumbers(f, before, b, start, i, wire); end != noMatch {
+			*slice = *before
+			return end, nil
+		}
+	}
 	switch wire {
 	case bytesWire:
 		from, to, err := prefixed(b, i)
@@ -141,7 +153,9 @@ func (d *decoder) packed(f *field, slice *header, b []byte, from, to int) (int, 
 	}
 	first := slice.len
 	if n > 0 {
-		d.extend(f, slice, n)
+		if err := d.extend(f, slice, n); err != nil {
+			return 0, err
+		}
 	}
 	k := first
 	for from < to {
@@ -171,7 +185,9 @@ func (d *decoder) varints(f *field, slice *header, b []byte, start, i int) (int,
 		at = end + len(tag)
 	}
 	first := slice.len
-	d.extend(f, slice, n)
+	if err := d.extend(f, slice, n); err != nil {
+		return 0, err
+	}
 	for k := range n {
 		v, next, _ := uvarint(b, i)
 		setVarint(f.kind, unsafe.Add(slice.data, uintptr(first+k)*f.size), v)

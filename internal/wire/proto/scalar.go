@@ -38,15 +38,19 @@ func (d *decoder) newVarint(f *field, v uint64) unsafe.Pointer {
 	}
 	switch f.kind {
 	case boolKind:
-		return unsafe.Pointer(remember(&d.small.bools[min(v, 1)], v != 0))
+		return unsafe.Pointer(common(d.table, f, &d.small.bools[min(v, 1)], v != 0))
 	case int32Kind:
-		return unsafe.Pointer(remember(&d.small.int32[v], int32(v)))
+		return unsafe.Pointer(common(d.table, f, &d.small.int32[v], int32(v)))
 	}
-	return unsafe.Pointer(remember(&d.small.int64[v], int64(v)))
+	return unsafe.Pointer(common(d.table, f, &d.small.int64[v], int64(v)))
 }
 
-func remember[E any](slot **E, v E) *E {
-	if *slot == nil {
+// common returns the shared v in slot, which is replaced if somebody has written to it.
+func common[E comparable](t *table, f *field, slot **E, v E) *E {
+	if *slot == nil || **slot != v {
+		if *slot != nil {
+			t.corrupted = append(t.corrupted, f.path)
+		}
 		*slot = &v
 	}
 	return *slot
@@ -66,7 +70,7 @@ func (d *decoder) string(s *site, p, old *string, b []byte) {
 			*p = text
 		case verdict == store:
 			*p = string(b)
-			d.table.add(hash, stringShape, b, unsafe.Pointer(unsafe.StringData(*p)), len(b), len(b))
+			d.table.add(hash, stringShape, nil, b, unsafe.Pointer(unsafe.StringData(*p)), len(b), len(b))
 		default:
 			d.ownString(p, b)
 		}
@@ -84,7 +88,7 @@ func (d *decoder) ownString(p *string, b []byte) {
 		d.arena.text(p, b)
 		return
 	}
-	d.cost += len(b)
+	d.spend(len(b))
 	*p = string(b)
 }
 
@@ -98,14 +102,14 @@ func (d *decoder) bytes(p, old *[]byte, b []byte) {
 	case d.putsOff() && len(b) < maxPutOff:
 		d.arena.raw(p, b)
 	default:
-		d.cost += len(b)
+		d.spend(len(b))
 		*p = bytes.Clone(b)[:len(b):len(b)]
 	}
 }
 
 // alloc returns a new zero value of typ.
 func (d *decoder) alloc(typ reflect.Type, size uintptr) unsafe.Pointer {
-	d.cost += int(size)
+	d.spend(int(size))
 	return reflect.New(typ).UnsafePointer()
 }
 

@@ -37,10 +37,10 @@ type site struct {
 	// copied is set where the table holds a copy of the value besides those in the objects, so that a lookup saves time
 	// but no memory: such values are never stored at first sight.
 	copied bool
-	// generation is that of the table in which last and recent were set; from another one they are void.
-	generation uint32
-	last       lastValue
-	recent     *[recentStrings]string
+	// generation is that of the table in which last and recent were set, batch that in which last was; from others they are void.
+	generation, batch uint32
+	last              lastValue
+	recent            *[recentStrings]string
 }
 
 // recentStrings is the number of strings that a site remembers.
@@ -52,9 +52,8 @@ const lastBytes = 2 << 10
 // lastValue is the last value of a site that came from the table. In a list the pods of one owner follow one another, so
 // that often it is the next one too, and comparing is cheaper than hashing.
 type lastValue struct {
+	found
 	encoded []byte
-	value   unsafe.Pointer
-	n       int
 	shape   uint32
 }
 
@@ -70,24 +69,26 @@ func (l *lastValue) is(shape uint32, b []byte) bool {
 	return l.shape == shape && l.value != nil && string(l.encoded) == string(b)
 }
 
-// renew drops what the site remembers if the table has begun another generation.
-func (s *site) renew(generation uint32) {
+// renew drops what the site remembers if the table has begun another generation, or values have to be checked again.
+func (s *site) renew(generation, batch uint32) {
+	if s.batch != batch {
+		s.batch, s.last.value = batch, nil
+	}
 	if s.generation == generation {
 		return
 	}
-	s.generation = generation
-	s.last.value = nil
+	s.generation, s.last.value = generation, nil
 	if s.recent != nil {
 		clear(s.recent[:])
 	}
 }
 
 // remember makes the value the last one.
-func (s *site) remember(shape uint32, b []byte, value unsafe.Pointer, n int) {
+func (s *site) remember(shape uint32, b []byte, f found) {
 	if len(b) > lastBytes {
 		return
 	}
-	s.last = lastValue{append(s.last.encoded[:0], b...), value, n, shape}
+	s.last = lastValue{f, append(s.last.encoded[:0], b...), shape}
 }
 
 // bytes is the memory of what the site remembers.

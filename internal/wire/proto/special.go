@@ -86,8 +86,8 @@ func timestamp(b []byte) (seconds int64, nanos int32, err error) {
 	return seconds, nanos, nil
 }
 
-// quantity decodes a resource.Quantity, a message with one string. Where values are shared it gets its string cached, so
-// that its String method, which readers may call on shared values at the same time, never writes.
+// quantity decodes a resource.Quantity, a message with one string. It gets its string cached, so that its String method,
+// which readers may call on shared values at the same time, never writes.
 func (d *decoder) quantity(p unsafe.Pointer, b []byte) error {
 	for i := 0; i < len(b); {
 		num, wire, next, err := tag(b, i)
@@ -107,18 +107,59 @@ func (d *decoder) quantity(p unsafe.Pointer, b []byte) error {
 		if err != nil {
 			return err
 		}
-		q, err := parseQuantity(string(b[from:to]))
+		q, err := d.quantities.parse(b[from:to])
 		if err != nil {
 			return err
-		}
-		if d.shares() {
-			_ = q.String()
 		}
 		*(*resource.Quantity)(p) = q
 		i = to
 	}
 	return nil
 }
+
+// matchQuantity compares a quantity.
+func (d *decoder) matchQuantity(held *resource.Quantity, b []byte) bool {
+	if len(b) == 0 || b[0] != 1<<3|bytesWire {
+		return false
+	}
+	from, to, err := prefixed(b, 1)
+	if err != nil || to != len(b) {
+		return false
+	}
+	q, err := d.quantities.parse(b[from:to])
+	return err == nil && (*held == q || !isValue(q) && held.Format == q.Format && held.Cmp(q) == 0)
+}
+
+// quantities are quantities that were parsed, by their text. Most objects have the same few.
+type quantities map[string]resource.Quantity
+
+// The bounds of quantities: how many are kept, and how long their texts may be.
+const (
+	maxQuantities   = 1024
+	maxQuantityText = 32
+)
+
+// parse returns the quantity that text says, with its string cached.
+func (qs *quantities) parse(text []byte) (resource.Quantity, error) {
+	if q, ok := (*qs)[string(text)]; ok {
+		return q, nil
+	}
+	q, err := parseQuantity(string(text))
+	if err != nil {
+		return q, err
+	}
+	_ = q.String()
+	if len(text) <= maxQuantityText && isValue(q) {
+		if *qs == nil || len(*qs) >= maxQuantities {
+			*qs = quantities{}
+		}
+		(*qs)[string(text)] = q
+	}
+	return q, nil
+}
+
+// isValue reports whether q holds no pointer, so that a copy of it can be handed out.
+func isValue(q resource.Quantity) bool { return q == q.DeepCopy() }
 
 // maxExponent bounds the decimal exponent of a quantity. resource.ParseQuantity computes the power, which takes minutes
 // for what fits in a few bytes. It rounds what is below 1n and caps what is above 2^63, so no quantity that means
@@ -143,6 +184,6 @@ func (d *decoder) foreign(typ reflect.Type, p unsafe.Pointer, b []byte) (err err
 			err = fmt.Errorf("protobuf: %s: %v", typ, r)
 		}
 	}()
-	d.cost += len(b)
+	d.spend(len(b))
 	return reflect.NewAt(typ, p).Interface().(unmarshaler).Unmarshal(b)
 }

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tidings/tidings/internal/wire"
+	"github.com/tidings/tidings/internal/wire/share"
 	"github.com/tidings/tidings/internal/wire/wiretest"
 )
 
@@ -34,20 +35,27 @@ func TestTableIsBounded(t *testing.T) {
 		s := d.Stats()
 		highest = max(highest, s.TableBytes)
 	}
-	if highest > limit+maxDoor*4 || highest < limit/4 {
+	if highest > limit+share.MaxDoor*4 || highest < limit/4 {
 		t.Errorf("the table took up to %d bytes of %d", highest, limit)
 	}
 	same := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "same", Labels: map[string]string{"a": "b"}}}
-	d.d.table.objects = sweepEvery - 10 // as if that many had come by
+	nextGeneration(d.d.table)
 	for range 20 {
 		decodeOne(t, d, same)
 	}
-	d.d.table.objects = sweepEvery - 10
+	nextGeneration(d.d.table)
 	for range 20 {
 		decodeOne(t, d, same)
 	}
-	if s := d.Stats(); s.TableEntries > 20 || s.TableBytes > 20*200+maxDoor*4 {
+	if s := d.Stats(); s.TableEntries > 20 || s.TableBytes > 20*200+share.MaxDoor*4 {
 		t.Errorf("after a long time without them, the table still holds %d entries, %d bytes", s.TableEntries, s.TableBytes)
+	}
+}
+
+// nextGeneration makes the table sweep, as if many objects had come by.
+func nextGeneration(t *table) {
+	for before := t.Generation(); t.Generation() == before; {
+		t.Decoded()
 	}
 }
 
@@ -57,7 +65,7 @@ func decodeOne(t *testing.T, d *Decoder[*corev1.Pod], pod *corev1.Pod) *corev1.P
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := d.Decode(data)
+	got, err := d.Decode(data, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,23 +75,23 @@ func decodeOne(t *testing.T, d *Decoder[*corev1.Pod], pod *corev1.Pod) *corev1.P
 // TestTableAgainstModel compares find and add with a Go map.
 func TestTableAgainstModel(t *testing.T) {
 	table, s := newTable(1<<20), newSite("x")
-	model := map[string]unsafe.Pointer{}
+	model, numbers := map[string]unsafe.Pointer{}, layouts{}.of(reflect.TypeFor[int64]())
 	for i := range 50_000 {
 		s.mode = mode(i % 2)
 		b := []byte(fmt.Sprint(i * 7919 % 5000))
 		shape := uint32(1 + i%3)
 		key := fmt.Sprint(shape, string(b))
-		found, hash, verdict := table.find(s, shape, b)
+		found, hash, verdict := table.find(s, shape, numbers, b)
 		if found.value != nil && found.value != model[key] {
 			t.Fatalf("%s: found something else", key)
 		}
 		if found.value == nil && verdict == store {
 			model[key] = unsafe.Pointer(new(int64))
-			table.add(hash, shape, b, model[key], 1, 8)
+			table.add(hash, shape, numbers, b, model[key], 1, 8)
 		}
 	}
-	if s.stats.Hits == 0 || table.bytes() > table.max+maxDoor*4 {
-		t.Errorf("%d hits, %d bytes", s.stats.Hits, table.bytes())
+	if s.stats.Hits == 0 || table.Bytes() > 1<<20+share.MaxDoor*4 {
+		t.Errorf("%d hits, %d bytes", s.stats.Hits, table.Bytes())
 	}
 }
 
@@ -198,13 +206,13 @@ func TestStats(t *testing.T) {
 	}()
 	size := 0
 	for _, data := range inputs {
-		if _, err := d.Decode(data); err != nil {
+		if _, err := d.Decode(data, nil); err != nil {
 			t.Fatal(err)
 		}
 		size += len(data)
 	}
 	<-done
-	if _, err := d.Decode([]byte{0xff}); err == nil || !strings.Contains(err.Error(), "decoding v1.Pod") {
+	if _, err := d.Decode([]byte{0xff}, nil); err == nil || !strings.Contains(err.Error(), "decoding v1.Pod") {
 		t.Errorf("broken data: got %v", err)
 	}
 	s := d.Stats()

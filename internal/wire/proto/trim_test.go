@@ -60,7 +60,7 @@ func TestTrim(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				got, err := d.Decode(data)
+				got, err := d.Decode(data, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -86,7 +86,7 @@ func TestTrimDoesNotLeak(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 3 {
-			got, err := d.Decode(data)
+			got, err := d.Decode(data, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

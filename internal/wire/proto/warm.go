@@ -12,11 +12,14 @@ const (
 // warmList is where objects have a list, and the size of its elements.
 type warmList struct{ offset, size uintptr }
 
-// warmLists returns the lists of root and of the messages in it, but for those of the spec, which is not compared.
+// warmLists returns the lists of root and of the messages in it.
 func (d *decoder) warmLists(root *message) (lists []warmList) {
+	if root == nil {
+		return nil
+	}
 	for _, f := range root.fields {
 		switch {
-		case f == nil || f == d.spec:
+		case f == nil:
 		case f.op == listOp:
 			lists = append(lists, warmList{f.offset, f.size})
 		case f.op == valueOp && f.kind == messageKind && !f.items:

@@ -20,8 +20,16 @@ import (
 // mounts, and the pod's address in the fields that the kubelet manages. Fields that only some clusters write, such as the resources in
 // a container's status, are left out. The pods are in the order of a list:
 // by namespace, then by name. One pod is about 4.2 kB in protobuf.
-func Pods(n int, seed uint64) []*corev1.Pod {
+func Pods(n int, seed uint64) []*corev1.Pod { return newCluster(n, seed).pods(n) }
+
+// PodsOfSmallOwners is Pods of a cluster where no owner has more than the given number of replicas.
+func PodsOfSmallOwners(n, replicas int, seed uint64) []*corev1.Pod {
 	c := newCluster(n, seed)
+	c.maxReplicas = replicas
+	return c.pods(n)
+}
+
+func (c *cluster) pods(n int) []*corev1.Pod {
 	pods := make([]*corev1.Pod, 0, n)
 	for len(pods) < n {
 		w := c.workload()
@@ -44,6 +52,8 @@ type cluster struct {
 	workloads  int
 	daemons    int
 	ip         uint32
+	// maxReplicas bounds the replicas of an owner; 0 leaves them as they are in large clusters.
+	maxReplicas int
 }
 
 type node struct{ name, ip string }

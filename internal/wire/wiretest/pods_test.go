@@ -33,3 +33,17 @@ func TestPods(t *testing.T) {
 		t.Errorf("a pod is %d bytes, want about 4200", mean)
 	}
 }
+
+func TestPodsOfSmallOwners(t *testing.T) {
+	replicas := map[string]int{}
+	for _, pod := range PodsOfSmallOwners(2000, 5, 1) {
+		replicas[string(pod.OwnerReferences[0].UID)]++
+	}
+	most := 0
+	for _, n := range replicas {
+		most = max(most, n)
+	}
+	if most != 5 || len(replicas) < 500 || len(replicas) > 900 {
+		t.Errorf("%d owners with at most %d replicas, want about 667 with at most 5", len(replicas), most)
+	}
+}

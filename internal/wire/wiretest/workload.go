@@ -66,6 +66,9 @@ func (c *cluster) workload() *workload {
 	case job:
 		w.replicas = 1 + c.rng.IntN(12)
 	}
+	if c.maxReplicas > 0 {
+		w.replicas = 1 + c.rng.IntN(c.maxReplicas)
+	}
 	w.labels = map[string]string{
 		"app":       app,
 		"component": pick(c.rng, apps),

@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 )
@@ -150,6 +152,30 @@ func TestScreenSaysThatTheOutputIsClosed(t *testing.T) {
 	}
 }
 
+// TestScreenSaysWhyItFailed: a full disk is a failure, and told once.
+func TestScreenSaysWhyItFailed(t *testing.T) {
+	for name, given := range map[string]error{"well so far": nil, "knows": fmt.Errorf("cannot write the output: %w", errFull)} {
+		s := NewScreen(full{}, io.Discard)
+		if err := s.Out(t.Context(), []byte("x\n")); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.End(given, time.Minute); err == nil || err.Error() != "cannot write the output: no space left" || !errors.Is(err, errFull) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	s := NewScreen(full{}, io.Discard)
+	if err := s.End(nil, time.Minute); err != nil {
+		t.Errorf("nothing was written: %v", err)
+	}
+}
+
+var errFull = errors.New("no space left")
+
+// full is a stream to a disk without room.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errFull }
+
 // stalled is a stream whose reader does nothing until it is released.
 type stalled struct{ release chan struct{} }
 
@@ -190,12 +216,35 @@ func TestPrintable(t *testing.T) {
 	}
 }
 
+// TestPrintableJSON: the text means the same, and has nothing left that a terminal obeys.
+func TestPrintableJSON(t *testing.T) {
+	for _, s := range []string{"plain é\n", "\u009b31m", "\u202ereversed\u2066", "\x7f\x1b[2J", "\U000e0001tag", "🙂 e\u0301", "\u200b\u00ad\ufeff"} {
+		text, err := json.Marshal(map[string]string{s: s})
+		if err != nil {
+			t.Fatal(err)
+		}
+		clean := PrintableJSON(text)
+		var back map[string]string
+		if err := json.Unmarshal(clean, &back); err != nil || back[s] != s {
+			t.Errorf("%q became %q, %v", s, clean, err)
+		}
+		if strings.ContainsFunc(string(clean), func(r rune) bool { return !unicode.IsPrint(r) }) {
+			t.Errorf("%q is left in %q", s, clean)
+		}
+	}
+}
+
 func TestLogger(t *testing.T) {
 	var quiet, loud bytes.Buffer
 	NewLogger(&quiet, slog.LevelWarn).Info("detail")
 	NewLogger(&loud, slog.LevelDebug).Info("detail")
-	if quiet.Len() != 0 || !strings.Contains(loud.String(), "detail") {
+	if quiet.Len() != 0 || loud.String() != "debug: detail\n" && loud.String() != "info: detail\n" {
 		t.Errorf("quiet %q, loud %q", &quiet, &loud)
+	}
+	quiet.Reset()
+	NewLogger(&quiet, slog.LevelWarn).With("group", "x").WithGroup("answer").Warn("it said \x1b[2J", "error", errors.New("no\nway"))
+	if want := `warning: it said \x1b[2J (group: x, answer.error: no\nway)` + "\n"; quiet.String() != want {
+		t.Errorf("got %q, want %q", &quiet, want)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"strings"
@@ -50,16 +51,28 @@ func Main(root *cobra.Command, args []string) int {
 	root.PersistentPreRun = func(*cobra.Command, []string) { started = true }
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetArgs(args)
+	helpFailed := checkHelp(root)
 	command, err := root.ExecuteContextC(ctx)
 	if err != nil && !started {
 		err = Usage(err)
 	}
+	if failed := helpFailed(); err == nil && failed != nil {
+		err = outputError(failed)
+	}
 	return report(ctx, command, err)
+}
+
+// Write writes text to the standard output of a command that has no screen.
+func Write(w io.Writer, text []byte) error {
+	if _, err := w.Write(text); err != nil {
+		return outputError(err)
+	}
+	return nil
 }
 
 // report tells the user of err and returns the exit code.
 func report(ctx context.Context, command *cobra.Command, err error) int {
-	if err == nil || errors.Is(err, ErrOutputClosed) || ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))) {
+	if err == nil || errors.Is(err, ErrOutputClosed) || errors.Is(err, syscall.EPIPE) || ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))) {
 		return ExitOK
 	}
 	stderr := command.ErrOrStderr()

@@ -1,9 +1,14 @@
 package cli
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"io"
+	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -19,11 +24,13 @@ type Screen struct {
 	lines  chan line
 	closed chan struct{} // closed by Close: nothing more is taken
 	done   chan struct{} // closed when the goroutine has written everything
-	failed chan struct{} // closed when stdout cannot be written to any more
+	failed chan struct{} // closed when stdout cannot be written to any more; err says why
 	close  sync.Once
 
 	stdout, stderr io.Writer
-	live           bool // stderr is a terminal: the progress line can be replaced
+	live           bool  // stderr is a terminal: the progress line can be replaced
+	err            error // set before failed is closed
+
 	// The rest belongs to the goroutine.
 	pending  []byte // for stdout, not yet written
 	broken   bool   // failed is closed
@@ -57,13 +64,11 @@ func NewScreen(stdout, stderr io.Writer) *Screen {
 	return s
 }
 
-// Out writes text, whole lines, to the standard output. It returns ErrOutputClosed if nobody reads it any more
+// Out writes text, whole lines, to the standard output. It returns OutputError if that cannot be written to any more
 // and the context's error if that ends first; it does not wait for the text to be written.
 func (s *Screen) Out(ctx context.Context, text []byte) error {
-	select {
-	case <-s.failed:
-		return ErrOutputClosed
-	default:
+	if err := s.OutputError(); err != nil {
+		return err
 	}
 	return s.give(ctx, line{text, toStdout})
 }
@@ -80,7 +85,7 @@ func (s *Screen) Progress(text string) {
 		return
 	}
 	select {
-	case s.lines <- line{[]byte(firstRunes(Printable(text), width(s.stderr)-1)), toProgress}:
+	case s.lines <- line{[]byte(firstRunes(Printable(text), cmp.Or(Width(s.stderr), 80)-1)), toProgress}:
 	default:
 	}
 }
@@ -99,7 +104,7 @@ func (s *Screen) give(ctx context.Context, l line) error {
 	case s.lines <- l:
 		return nil
 	case <-failed:
-		return ErrOutputClosed
+		return s.OutputError()
 	case <-s.closed:
 		return ErrOutputClosed
 	case <-ctx.Done():
@@ -110,9 +115,36 @@ func (s *Screen) give(ctx context.Context, l line) error {
 // Failed is closed when the standard output cannot be written to any more.
 func (s *Screen) Failed() <-chan struct{} { return s.failed }
 
+// OutputError says why the standard output cannot be written to any more: ErrOutputClosed if nobody reads it, another error if,
+// say, the disk is full. It is nil as long as all goes well.
+func (s *Screen) OutputError() error {
+	select {
+	case <-s.failed:
+		return outputError(s.err)
+	default:
+		return nil
+	}
+}
+
+func outputError(err error) error {
+	if errors.Is(err, syscall.EPIPE) || errors.Is(err, io.ErrClosedPipe) {
+		return ErrOutputClosed
+	}
+	return fmt.Errorf("cannot write the output: %w", err)
+}
+
 // ReaderGone reports whether nobody reads the standard output any more, where that shows without a write. It costs a
 // system call.
 func (s *Screen) ReaderGone() bool { return readerGone(s.stdout) }
+
+// End closes the screen after a command that has returned err, and adds to that what went wrong with its output since.
+func (s *Screen) End(err error, grace time.Duration) error {
+	s.Close(grace)
+	if failed := s.OutputError(); failed != nil && failed != ErrOutputClosed && (err == nil || !strings.Contains(err.Error(), failed.Error())) {
+		return errors.Join(err, failed)
+	}
+	return err
+}
 
 // Close writes what was given before it and ends the screen. It waits for that at most as long as grace: a reader
 // that has stalled leaves a goroutine behind, in a write that nothing can end but the process.
@@ -187,7 +219,7 @@ func (s *Screen) flush() {
 	s.replaceProgress("")
 	if !s.broken {
 		if _, err := s.stdout.Write(s.pending); err != nil {
-			s.broken = true
+			s.broken, s.err = true, err
 			close(s.failed)
 		}
 	}

@@ -1,12 +1,14 @@
 package cli
 
 import (
+	"bytes"
+	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 
 	"golang.org/x/term"
 )
@@ -17,12 +19,13 @@ func IsTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// width returns how many characters a line of the terminal has, 80 if it does not say.
-func width(w io.Writer) int {
-	if file, ok := w.(*os.File); ok {
-		if columns, _, err := term.GetSize(int(file.Fd())); err == nil && columns > 0 {
-			return columns
-		}
+// Width returns how many characters a line of the terminal has, 80 if it does not say, and 0 if w is no terminal.
+func Width(w io.Writer) int {
+	if !IsTerminal(w) {
+		return 0
+	}
+	if columns, _, err := term.GetSize(int(w.(*os.File).Fd())); err == nil && columns > 0 {
+		return columns
 	}
 	return 80
 }
@@ -58,7 +61,23 @@ func Printable(s string) string {
 	return b.String()
 }
 
-// NewLogger returns a logger that writes to w what is at least as grave as level.
-func NewLogger(w io.Writer, level slog.Level) *slog.Logger {
-	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level}))
+// PrintableJSON returns the JSON text with what a terminal would obey instead of show, such as C1 controls and marks that change
+// the direction of text, written as JSON escapes. Line feeds stay, since in JSON they are only between values.
+func PrintableJSON(text []byte) []byte {
+	obeyed := func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }
+	if bytes.IndexFunc(text, obeyed) < 0 {
+		return text
+	}
+	var b bytes.Buffer
+	for _, r := range string(text) {
+		switch high, low := utf16.EncodeRune(r); {
+		case !obeyed(r):
+			b.WriteRune(r)
+		case r > 0xffff:
+			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return b.Bytes()
 }

@@ -44,24 +44,33 @@ type Change struct {
 type Options struct {
 	// ManagedFields shows changes of metadata.managedFields.
 	ManagedFields bool
+	// LastApplied shows changes of the annotation in which kubectl keeps a copy of what was last applied.
+	LastApplied bool
 }
 
 // Result is the difference between two states of an object.
 type Result struct {
 	// Changes are the differences, in the order of the fields' names and of the list elements.
 	Changes []Change
-	// Hidden names the metadata fields that differ but are not among the changes: managedFields and
-	// generation, which change along with something else. resourceVersion is not named, since it always differs.
+	// By is the field manager that wrote between the two states, zero if none or several are known to have.
+	By Manager
+	// Hidden names the metadata fields that differ but are not among the changes: managedFields, generation and kubectl's
+	// copy of what was last applied, which change along with something else. resourceVersion is not named, since it always
+	// differs.
 	Hidden []string
 }
 
-// Objects compares two states of one object. metadata.resourceVersion and metadata.generation are only
-// bookkeeping and never among the changes, metadata.managedFields is if the options ask for it.
+// Objects compares two states of one object. metadata.resourceVersion and metadata.generation are only bookkeeping and never
+// among the changes; metadata.managedFields and kubectl's copy of what was last applied are if the options ask for them.
 func Objects(before, after map[string]any, opts Options) Result {
 	d := differ{hide: map[string]bool{"managedFields": !opts.ManagedFields, "resourceVersion": true, "generation": true}}
+	was, is := managedFields(before), managedFields(after)
+	if !opts.LastApplied {
+		before, after = d.hideLastApplied(before, after)
+	}
 	d.maps(before, after)
-	attribute(d.changes, managedFields(before), managedFields(after))
-	return Result{Changes: d.changes, Hidden: d.hidden}
+	slices.Sort(d.hidden)
+	return Result{Changes: d.changes, By: attribute(d.changes, was, is), Hidden: d.hidden}
 }
 
 // Trees compares two trees and leaves nothing out. Applying the changes to before gives after.

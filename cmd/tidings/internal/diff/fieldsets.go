@@ -10,14 +10,12 @@ import (
 )
 
 // fieldSets looks values up in the field sets of managed fields, which are in the FieldsV1 notation. It remembers by
-// the identity of each set of list elements where they are, since their names are JSON and dear to read.
+// the identity of each set of list elements where they are, since parsing their names, which are JSON, is expensive.
 type fieldSets map[uintptr]elements
 
 // closest returns the entries that own the changed value most closely: itself or something below it, or else the nearest
-// value above it.
-func (s fieldSets) closest(entries []entry, c *Change) []entry {
-	var found []entry
-	best := 0
+// value above it; and how far down the path that is.
+func (s fieldSets) closest(entries []entry, c *Change) (found []entry, best int) {
 	for _, e := range entries {
 		switch depth, ok := s.owns(e.fields, c); {
 		case !ok || depth < best:
@@ -27,7 +25,7 @@ func (s fieldSets) closest(entries []entry, c *Change) []entry {
 			found = append(found, e)
 		}
 	}
-	return found
+	return found, best
 }
 
 // owns reports whether a field set has the changed value, something below it, or as a leaf a value above it. Depth

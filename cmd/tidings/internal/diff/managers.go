@@ -1,8 +1,8 @@
 package diff
 
 import (
-	"cmp"
 	"slices"
+	"time"
 )
 
 // Manager is who wrote a field, as metadata.managedFields has it.
@@ -15,43 +15,57 @@ type Manager struct {
 	Subresource string
 }
 
-// Creator returns the manager that created the object: the only one there is, or the only one that wrote when
-// the object was created. It is the zero Manager if the object does not tell.
+// Creator returns the manager that created the object: the only one that has written the object itself, and not only through a
+// subresource, unless it did so after the object was created. It is the zero Manager if the object does not tell.
 func Creator(object map[string]any) Manager {
-	entries := managedFields(object)
-	if by, ok := only(entries); ok {
-		return by
-	}
+	own := filter(managedFields(object), func(e entry) bool { return e.Subresource == "" })
 	metadata, _ := object["metadata"].(map[string]any)
-	created, _ := metadata["creationTimestamp"].(string)
-	by, _ := only(filter(entries, func(e entry) bool { return e.time == created && e.Subresource == "" }))
-	return by
+	if len(own) != 1 || own[0].isAfter(text(metadata, "creationTimestamp")) {
+		return Manager{}
+	}
+	return own[0].Manager
 }
 
-// attribute finds for each change who made it.
+// isAfter reports whether the manager last wrote after this time. A second may pass between two clocks that the server reads
+// for one request.
+func (e entry) isAfter(created string) bool {
+	wrote, err := time.Parse(time.RFC3339, e.time)
+	began, err2 := time.Parse(time.RFC3339, created)
+	return err == nil && err2 == nil && wrote.After(began.Add(time.Second))
+}
+
+// attribute finds for each change who made it, and returns the manager that wrote if there was only one.
 //
-// A manager that sets a field to a new value becomes its owner, and all others that owned it lose it, unless they
-// apply the same value. So the owner after the change is who made it; of several owners, the one whose entry the
-// change touched last. A field that is gone has no owner: it is laid to the only manager that wrote at that time.
-// The server does not record a write that only removes fields, unless it is an Apply: such a change has no manager.
-func attribute(changes []Change, was, is []entry) {
-	if len(is) == 0 {
-		return
-	}
+// A manager that sets a field to a new value becomes its owner, and all others that owned it lose it, unless they apply the
+// same value. So who made a change is among the owners after it, and has written in between: its entry is new, or has another
+// time, or has got fields. Times have only seconds, so a second write to the same field within one second leaves no trace; but
+// then the field has no other owner. What nobody owns by itself, such as the order of a list, or is gone, is laid to the only
+// manager that has written. The server does not record a write that only removes or moves something, unless it is an apply:
+// such a change has no manager.
+func attribute(changes []Change, was, is []entry) (writer Manager) {
+	wrote := func(e entry) bool { return e.wroteSince(was) }
+	writer, _ = only(filter(is, wrote))
 	sets := fieldSets{}
-	wrote, _ := only(filter(is, func(e entry) bool { return e.wroteSince(was) }))
 	for i := range changes {
-		change := &changes[i]
-		if change.Op == Removed {
-			change.By = wrote
-			continue
-		}
-		owners := sets.closest(is, change)
-		if touched := filter(owners, func(e entry) bool { return e.touchedSince(was) }); len(touched) > 0 {
-			owners = touched
-		}
-		change.By = latest(owners)
+		changes[i].By = sets.maker(&changes[i], is, wrote, writer)
 	}
+	return writer
+}
+
+// maker returns who made the change; writer is the only manager that wrote, if there is only one.
+func (s fieldSets) maker(c *Change, is []entry, wrote func(entry) bool, writer Manager) Manager {
+	if c.Op == Removed {
+		return writer
+	}
+	owners, depth := s.closest(is, c)
+	if among := filter(owners, wrote); len(among) > 0 {
+		by, _ := only(among)
+		return by
+	}
+	if by, alone := only(owners); alone && depth == len(c.Path) && c.Op != Reordered && !c.Path[depth-1].isPosition() {
+		return by
+	}
+	return writer
 }
 
 // entry is one entry of metadata.managedFields.
@@ -93,17 +107,32 @@ func (e entry) in(was []entry) (entry, bool) {
 	return was[i], true
 }
 
-// wroteSince reports whether the manager itself wrote: only then the server sets its time.
+// ancient is the manager in whose name the server merges the oldest entries when there are too many.
+const ancient = "ancient-changes"
+
+// wroteSince reports whether the manager itself wrote: only then the server sets its time, or gives it fields.
 func (e entry) wroteSince(was []entry) bool {
 	old, ok := e.in(was)
-	return !ok || old.time != e.time
+	if !ok {
+		return e.Name != ancient
+	}
+	return old.time != e.time || gained(old.fields, e.fields)
 }
 
-// touchedSince reports whether anything about the entry changed. Times have only seconds, so a second write
-// within one second may show only in the fields.
-func (e entry) touchedSince(was []entry) bool {
-	old, ok := e.in(was)
-	return !ok || old.time != e.time || !equalMaps(e.fields, old.fields) || len(e.fields) != len(old.fields)
+// gained reports whether a field set has fields that it had not before.
+func gained(was, is map[string]any) bool {
+	for name, child := range is {
+		old, had := was[name]
+		if !had {
+			return true
+		}
+		before, _ := old.(map[string]any)
+		after, _ := child.(map[string]any)
+		if gained(before, after) {
+			return true
+		}
+	}
+	return false
 }
 
 func filter(entries []entry, keep func(entry) bool) []entry {
@@ -122,14 +151,4 @@ func only(entries []entry) (Manager, bool) {
 		return Manager{}, false
 	}
 	return entries[0].Manager, true
-}
-
-// latest returns the manager that wrote last, if only one did at that time.
-func latest(entries []entry) Manager {
-	if len(entries) == 0 {
-		return Manager{}
-	}
-	last := slices.MaxFunc(entries, func(a, b entry) int { return cmp.Compare(a.time, b.time) }).time
-	by, _ := only(filter(entries, func(e entry) bool { return e.time == last }))
-	return by
 }

@@ -23,10 +23,12 @@ func by(name, operation, subresource, time, fields string) string {
 const (
 	t0 = "2026-01-01T00:00:00Z"
 	t1 = "2026-01-01T00:01:00Z"
+	t2 = "2026-01-01T00:02:00Z"
 )
 
 func TestAttribution(t *testing.T) {
 	edit, kubelet := Manager{Name: "edit", Operation: "Update"}, Manager{Name: "kubelet", Operation: "Update", Subresource: "status"}
+	applier := Manager{Name: "applier", Operation: "Apply"}
 	create := by("create", "Update", "", t0, `{"f:spec":{"f:replicas":{},"f:image":{}}}`)
 	tests := map[string]struct {
 		before, after map[string]any
@@ -84,13 +86,61 @@ func TestAttribution(t *testing.T) {
 			managed(t, `"spec":{"replicas":2}`, by("a", "Apply", "", t1, `{"f:spec":{"f:replicas":{}}}`), by("b", "Apply", "", t1, `{"f:spec":{"f:replicas":{}}}`)),
 			map[string]Manager{"spec.replicas": {}},
 		},
+		"an apply removes an element of a set, and the next one moves up": {
+			managed(t, `"spec":{"finalizers":["x","y","z"]}`, by("create", "Update", "", t0, `{"f:spec":{"f:finalizers":{".":{},"v:\"y\"":{}}}}`),
+				by("applier", "Apply", "", t0, `{"f:spec":{"f:finalizers":{"v:\"x\"":{},"v:\"z\"":{}}}}`)),
+			managed(t, `"spec":{"finalizers":["y"]}`, by("create", "Update", "", t0, `{"f:spec":{"f:finalizers":{".":{},"v:\"y\"":{}}}}`),
+				by("applier", "Apply", "", t1, `{"f:spec":{}}`)),
+			map[string]Manager{"spec.finalizers[#0]": applier, "spec.finalizers[#1]": applier, "spec.finalizers[#2]": applier},
+		},
+		"a removal that is not recorded moves an element up": {
+			managed(t, `"spec":{"finalizers":["x","y","z"]}`, by("create", "Update", "", t0, `{"f:spec":{"f:finalizers":{".":{},"v:\"x\"":{},"v:\"y\"":{},"v:\"z\"":{}}}}`)),
+			managed(t, `"spec":{"finalizers":["y"]}`, by("create", "Update", "", t0, `{"f:spec":{"f:finalizers":{".":{},"v:\"y\"":{}}}}`)),
+			map[string]Manager{"spec.finalizers[#0]": {}, "spec.finalizers[#1]": {}, "spec.finalizers[#2]": {}},
+		},
+		"an order that nobody owns": {
+			managed(t, `"spec":{"list":[{"name":"a"},{"name":"b"}]}`, by("create", "Update", "", t0, `{"f:spec":{"f:list":{".":{},"k:{\"name\":\"a\"}":{},"k:{\"name\":\"b\"}":{}}}}`)),
+			managed(t, `"spec":{"list":[{"name":"b"},{"name":"a"}]}`, by("create", "Update", "", t0, `{"f:spec":{"f:list":{".":{},"k:{\"name\":\"a\"}":{},"k:{\"name\":\"b\"}":{}}}}`)),
+			map[string]Manager{"spec.list": {}},
+		},
+		"an order that changed along with what an applier wrote": {
+			managed(t, `"spec":{"n":1,"list":[{"name":"a"},{"name":"b"}]}`, by("create", "Update", "", t0, `{"f:spec":{"f:n":{},"f:list":{".":{},"k:{\"name\":\"a\"}":{}}}}`)),
+			managed(t, `"spec":{"n":2,"list":[{"name":"b"},{"name":"a"}]}`, by("create", "Update", "", t0, `{"f:spec":{"f:list":{".":{},"k:{\"name\":\"a\"}":{}}}}`),
+				by("applier", "Apply", "", t1, `{"f:spec":{"f:n":{}}}`)),
+			map[string]Manager{"spec.list": applier, "spec.n": applier},
+		},
+		"an applier changes what a web hook or a default adds to": {
+			managed(t, `"spec":{"n":1,"derived":{"a":1}}`, by("create", "Update", "", t0, `{"f:spec":{"f:n":{},"f:derived":{}}}`)),
+			managed(t, `"spec":{"n":2,"derived":{"a":2}}`, by("create", "Update", "", t0, `{"f:spec":{"f:derived":{}}}`), by("applier", "Apply", "", t1, `{"f:spec":{"f:n":{}}}`)),
+			map[string]Manager{"spec.derived.a": applier, "spec.n": applier},
+		},
+		"an applier takes a field away from the first owner, within a second": {
+			managed(t, `"spec":{"n":1,"m":1}`, by("create", "Update", "", t0, `{"f:spec":{"f:n":{},"f:m":{}}}`)),
+			managed(t, `"spec":{"n":2,"m":1}`, by("create", "Update", "", t0, `{"f:spec":{"f:m":{}}}`), by("applier", "Apply", "", t0, `{"f:spec":{"f:n":{}}}`)),
+			map[string]Manager{"spec.n": applier},
+		},
+		"an applier that wrote long ago shares what another one sets": {
+			managed(t, `"spec":{"n":1}`, by("applier", "Apply", "", t0, `{"f:spec":{"f:n":{}}}`)),
+			managed(t, `"spec":{"n":2}`, by("edit", "Update", "", t1, `{"f:spec":{"f:n":{}}}`), by("applier", "Apply", "", t0, `{"f:spec":{"f:n":{}}}`)),
+			map[string]Manager{"spec.n": edit},
+		},
+		"two writers share what changed": {
+			managed(t, `"spec":{"n":1}`, by("applier", "Apply", "", t0, `{"f:spec":{"f:n":{}}}`)),
+			managed(t, `"spec":{"n":2}`, by("edit", "Update", "", t1, `{"f:spec":{"f:n":{}}}`), by("applier", "Apply", "", t2, `{"f:spec":{"f:n":{}}}`)),
+			map[string]Manager{"spec.n": {}},
+		},
+		"the oldest entries are merged": {
+			managed(t, `"spec":{"n":1,"m":1}`, by("old", "Update", "", t0, `{"f:spec":{"f:n":{}}}`)),
+			managed(t, `"spec":{"n":1}`, by("ancient-changes", "Update", "", t0, `{"f:spec":{"f:n":{}}}`)),
+			map[string]Manager{"spec.m": {}},
+		},
 		"nothing recorded": {
 			managed(t, `"spec":{"replicas":1}`), managed(t, `"spec":{"replicas":2}`),
 			map[string]Manager{"spec.replicas": {}},
 		},
 		"malformed entries": {
 			managed(t, `"spec":{"replicas":1}`, `7`, `{"manager":3}`), managed(t, `"spec":{"replicas":2}`, `{"manager":"x","fieldsV1":[]}`, `null`),
-			map[string]Manager{"spec.replicas": {}},
+			map[string]Manager{"spec.replicas": {Name: "x"}},
 		},
 	}
 	for name, test := range tests {
@@ -108,18 +158,36 @@ func TestAttribution(t *testing.T) {
 
 func TestCreator(t *testing.T) {
 	edit := Manager{Name: "edit", Operation: "Update"}
-	first, later := by("edit", "Update", "", t0, `{}`), by("kubelet", "Update", "status", t0, `{}`)
+	first, later := by("edit", "Update", "", t0, `{}`), by("kubelet", "Update", "status", t1, `{}`)
 	if got := Creator(managed(t, `"a":1`, first)); got != edit {
 		t.Errorf("only manager: %v", got)
 	}
-	if got := Creator(managed(t, `"a":1`, first, later, by("other", "Update", "", t1, `{}`))); got != edit {
-		t.Errorf("manager at creation: %v", got)
+	if got := Creator(managed(t, `"a":1`, first, later)); got != edit {
+		t.Errorf("only manager of the object itself: %v", got)
+	}
+	if got := Creator(managed(t, `"a":1`, first, by("other", "Apply", "", t1, `{}`))); got != (Manager{}) {
+		t.Errorf("the creator may be the one that wrote again later: %v", got)
+	}
+	if got := Creator(managed(t, `"a":1`, by("edit", "Update", "", t1, `{}`))); got != (Manager{}) {
+		t.Errorf("the only manager wrote later, and the creator's entry is gone: %v", got)
 	}
 	if got := Creator(managed(t, `"a":1`, first, by("other", "Update", "", t0, `{}`))); got != (Manager{}) {
 		t.Errorf("two at creation: %v", got)
 	}
 	if got := Creator(map[string]any{}); got != (Manager{}) {
 		t.Errorf("nothing: %v", got)
+	}
+}
+
+// TestWriter: who wrote an object shows even where no field of it did.
+func TestWriter(t *testing.T) {
+	was := managed(t, `"a":1`, by("create", "Update", "", t0, `{"f:a":{}}`))
+	is := managed(t, `"a":1`, by("create", "Update", "", t0, `{"f:a":{}}`), by("applier", "Apply", "", t1, `{"f:a":{}}`))
+	if got := Objects(was, is, Options{}).By; got.Name != "applier" {
+		t.Errorf("by %v", got)
+	}
+	if got := Objects(was, was, Options{}).By; got != (Manager{}) {
+		t.Errorf("nothing changed: by %v", got)
 	}
 }
 

@@ -22,6 +22,9 @@ type Step struct {
 	InList bool
 }
 
+// isPosition reports whether the step leads to a list element that is known by its position alone.
+func (s Step) isPosition() bool { return s.InList && len(s.Keys) == 0 }
+
 // KeyValue is one field of a merge key with the scalar that an element has there.
 type KeyValue struct {
 	Key   string

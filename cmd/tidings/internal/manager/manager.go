@@ -8,13 +8,11 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -22,7 +20,6 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"github.com/tidings/tidings"
-	"github.com/tidings/tidings/cmd/tidings/internal/metrics"
 	"github.com/tidings/tidings/controller"
 	"github.com/tidings/tidings/replicaset"
 )
@@ -105,7 +102,11 @@ func Run(ctx context.Context, config *rest.Config, opts Options) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, p.end()) }()
+	defer func() {
+		if !errors.Is(err, controller.ErrStillRunning) { // else another process may act soon, and this one has to be gone
+			err = errors.Join(err, p.end())
+		}
+	}()
 	stopServing := p.serve(listener)
 	defer stopServing()
 	if err := p.factory.Start(context.WithoutCancel(ctx)); err != nil { // end stops it, after the controllers
@@ -124,8 +125,6 @@ type process struct {
 	broadcaster record.EventBroadcaster
 	manager     *controller.Manager
 	elector     *controller.LeaseElector // nil without an election
-	identity    string
-	histograms  *metrics.Histograms
 }
 
 func newProcess(config *rest.Config, opts Options) (*process, error) {
@@ -133,40 +132,42 @@ func newProcess(config *rest.Config, opts Options) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &process{opts: opts, histograms: metrics.NewHistograms()}
+	p := &process{opts: opts}
 	if p.factory, err = tidings.NewFactory(config, tidings.Options{Logger: opts.Logger}); err != nil {
 		return nil, err
 	}
 	p.broadcaster = record.NewBroadcaster()
 	p.broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")})
-	if err := errors.Join(p.elect(client), p.addControllers(client)); err != nil {
+	if err := errors.Join(p.elect(config), p.addControllers(client)); err != nil {
 		return nil, errors.Join(err, p.end())
 	}
 	return p, nil
 }
 
-// elect makes the manager, with an elector if there is an election.
-func (p *process) elect(client kubernetes.Interface) error {
-	p.manager = controller.NewManager(nil)
-	election := p.opts.Election
-	if election == nil {
+// elect makes the manager, with an elector if there is an election. The elector has a client of its own, so that no limit and no
+// other call of the process can hold up the renewal of the lease.
+func (p *process) elect(config *rest.Config) (err error) {
+	if p.opts.Election == nil {
+		p.manager = controller.NewManager(nil)
 		return nil
 	}
-	host, err := os.Hostname()
+	election := p.opts.Election
+	p.elector, err = controller.NewLeaseElector(config, election.Namespace, election.Name)
 	if err != nil {
-		return fmt.Errorf("cannot name this process for the election: %w", err)
+		return err
 	}
-	p.identity = host + "_" + string(uuid.NewUUID())
-	p.elector = &controller.LeaseElector{
-		Client: client.CoordinationV1().Leases(election.Namespace), Name: election.Name, Identity: p.identity,
-		Duration: election.Duration, Log: p.opts.Logger,
-	}
+	p.elector.Duration, p.elector.Logger, p.elector.Events = election.Duration, p.opts.Logger, p.recorder()
 	p.manager = controller.NewManager(p.elector)
 	return nil
 }
 
+// recorder records events about what this process does.
+func (p *process) recorder() record.EventRecorder {
+	return p.broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "tidings-controller-manager"})
+}
+
 func (p *process) addControllers(client kubernetes.Interface) error {
-	events := p.broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "tidings-controller-manager"})
+	events := p.recorder()
 	for _, name := range p.opts.Controllers {
 		workers := p.opts.Workers[name]
 		if workers == 0 {
@@ -174,18 +175,17 @@ func (p *process) addControllers(client kubernetes.Interface) error {
 		}
 		c, err := constructors[name](p.factory, replicaset.Options{
 			Client: client, Events: events, Namespaces: p.opts.Namespaces,
-			Controller: controller.Options{Workers: workers, Metrics: p.histograms.For(name), Log: p.opts.Logger},
+			Controller: controller.Options{Workers: workers, Logger: p.opts.Logger},
 		})
 		if err != nil {
 			return err
 		}
-		p.manager.Add(c)
+		if err := p.manager.Add(c); err != nil {
+			return err
+		}
 	}
 	return nil
 }
-
-// leading tells whether this process acts.
-func (p *process) leading() bool { return p.elector == nil || p.elector.Leader() == p.identity }
 
 // end stops what the controllers stood on.
 func (p *process) end() error {

@@ -2,16 +2,19 @@ package manager
 
 import (
 	"context"
+	"io"
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"os"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/tidings/tidings/cmd/tidings/internal/metrics"
+	"github.com/tidings/tidings/controller"
+	"github.com/tidings/tidings/metrics"
 )
 
 // serve answers /healthz, /readyz and /metrics, and /debug/pprof if asked to, until the function that it returns is called.
@@ -40,7 +43,7 @@ func (p *process) handler() http.Handler {
 	mux.Handle("/metrics", promhttp.HandlerFor(p.registry(), promhttp.HandlerOpts{}))
 	if p.opts.Profiling {
 		mux.HandleFunc("/debug/pprof/", pprof.Index)
-		mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+		mux.HandleFunc("/debug/pprof/cmdline", programName)
 		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
 		mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 		mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
@@ -48,13 +51,21 @@ func (p *process) handler() http.Handler {
 	return mux
 }
 
+// programName takes the place of pprof's command line, of which it serves only the name of the program: the flags can hold
+// credentials.
+func programName(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_, _ = io.WriteString(w, os.Args[0]) // who asked has gone if this fails
+}
+
 func (p *process) registry() *prometheus.Registry {
 	sources := metrics.Sources{Informers: p.factory.Status, Controllers: p.manager.Stats}
 	if p.elector != nil {
-		sources.Leading = p.leading
+		sources.Elections = func() []controller.LeaseStats { return []controller.LeaseStats{p.elector.Stats()} }
 	}
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(metrics.NewCollector(sources), p.histograms, collectors.NewGoCollector(),
+	registry.MustRegister(metrics.NewCollector(sources), collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return registry
 }

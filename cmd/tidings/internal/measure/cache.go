@@ -69,7 +69,8 @@ func newTidingsCache[T object.Object](n int, decoder wire.Decoder[T]) *tidingsCa
 }
 
 func (c *tidingsCache[T]) decode(data []byte) error {
-	o, err := c.decoder.Decode(data)
+	var none T // each object is decoded once, so there is no earlier version
+	o, err := c.decoder.Decode(data, none)
 	if err == nil {
 		c.list = append(c.list, o)
 	}
@@ -81,7 +82,7 @@ func (c *tidingsCache[T]) publish() {
 	slices.SortFunc(c.list, func(a, b T) int { return object.KeyOf(a).Compare(object.KeyOf(b)) })
 	txn := c.writer.Begin()
 	txn.Load(c.list)
-	txn.Commit("")
+	txn.Commit()
 	clear(c.list)
 }
 

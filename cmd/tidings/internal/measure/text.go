@@ -5,23 +5,22 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/tidings/tidings/cmd/tidings/internal/cli"
 )
 
 // Text returns the report for people: a table, what it adds up to, and the fields of each resource that share most, so
-// many of them.
-func (r Report) Text(fields int) string {
+// many of them. Its lines are at most so many characters wide; 0 means any number.
+func (r Report) Text(fields, width int) string {
 	var b strings.Builder
 	if len(r.Resources) > 0 {
-		r.table(&b)
-		b.WriteString("\n" + r.sentence() + "\n")
-		b.WriteString(r.notes())
+		left := r.table(&b, width)
+		b.WriteString("\n" + wrap(r.sentence(), width) + "\n")
+		b.WriteString(wrap(r.notes(left), width))
 	}
 	if fields > 0 {
 		for _, result := range r.Resources {
-			result.fields(&b, fields)
+			result.fields(&b, fields, width)
 		}
 	}
 	if len(r.Failures) > 0 {
@@ -30,13 +29,14 @@ func (r Report) Text(fields int) string {
 		}
 		b.WriteString("Not measured:\n")
 		for _, f := range r.Failures {
-			fmt.Fprintf(&b, "  %s: %s\n", f.Resource, cli.Printable(f.Message))
+			fmt.Fprintf(&b, "  %s: %s\n", cli.Printable(f.Resource), cli.Printable(f.Message))
 		}
 	}
 	return b.String()
 }
 
-func (r Report) table(b *strings.Builder) {
+// table writes a row for each resource, and returns the names of the columns for which there was no room.
+func (r Report) table(b *strings.Builder, width int) (left []string) {
 	trimmed := r.Total.TidingsTrimmed != nil
 	rows := [][]string{header(trimmed)}
 	for _, result := range r.Resources {
@@ -47,12 +47,14 @@ func (r Report) table(b *strings.Builder) {
 		if result.Objects == 0 {
 			row.Ratio = 0 // nothing to compare
 		}
-		rows = append(rows, row.cells(result.Resource, percent(result.Sharing.SharedBytes, result.Sharing.Bytes)))
+		rows = append(rows, row.cells(cli.Printable(result.Resource), percent(result.Sharing.SharedBytes, result.Sharing.Bytes)))
 	}
 	if len(r.Resources) > 1 {
 		rows = append(rows, r.Total.cells("total", ""))
 	}
+	rows, left = fit(rows, width, "SYNC", "HEAP OBJECTS EACH", "SHARED", "WIRE", "OBJECTS")
 	align(b, rows)
+	return left
 }
 
 func header(trimmed bool) []string {
@@ -81,67 +83,19 @@ func (t Total) cells(name, shared string) []string {
 	return append(cells, shared, each(t.ClientGo)+" → "+each(t.Tidings), seconds(t.ClientGo.SyncSeconds)+" → "+seconds(t.Tidings.SyncSeconds))
 }
 
-// align writes rows of equally many cells: the first column to the left, all others to the right.
-func align(b *strings.Builder, rows [][]string) {
-	widths := make([]int, len(rows[0]))
-	for _, row := range rows {
-		for i, cell := range row {
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
-		}
-	}
-	for _, row := range rows {
-		for i, cell := range row {
-			if i == 0 {
-				b.WriteString(cell + pad(widths[i], cell))
-				continue
-			}
-			b.WriteString("  " + pad(widths[i], cell) + cell)
-		}
-		b.WriteByte('\n')
-	}
-}
-
-func pad(width int, cell string) string {
-	return strings.Repeat(" ", width-utf8.RuneCountInString(cell))
-}
-
-// sentence answers the question that the command was asked.
-func (r Report) sentence() string {
-	t := r.Total
-	s := fmt.Sprintf("A client-go cache of these %d objects holds about %s, Tidings about %s (%s).",
-		t.Objects, size(t.ClientGo.CacheBytes), size(t.Tidings.CacheBytes), times(t.Ratio))
-	if t.TidingsTrimmed != nil {
-		before, after := t.ClientGoTrimmed.CacheBytes, t.TidingsTrimmed.CacheBytes
-		s += fmt.Sprintf("\nWithout managedFields it is about %s and %s (%s).", size(before), size(after), times(ratio(after, before)))
-	}
-	return s
-}
-
-// notes say which figures are measured and which are not.
-func (r Report) notes() string {
-	s := "Memory is measured: the live heap after decoding the same bytes, and putting the objects into a store.\n" +
-		"SYNC is estimated: reading the list once, and decoding it. Handlers, queues and buffers come on top of both.\n"
-	if r.Total.Extrapolated {
-		s += "~ is extrapolated from the first objects of the list; the more objects, the more Tidings shares.\n"
-	}
-	if r.Total.Ratio > 1 {
-		s += "There are too few objects to save anything: nearly all of what Tidings holds is the decoders' fixed part, some ten kB for each resource.\n"
-	}
-	return s
-}
-
 // fields writes the table of the fields that share most.
-func (r Result) fields(b *strings.Builder, most int) {
+func (r Result) fields(b *strings.Builder, most, width int) {
 	if len(r.Sharing.Fields) == 0 {
 		return
 	}
-	rows := [][]string{{r.Resource + " BY FIELD", "LOOKED UP", "FOUND", "BYTES", "SHARED"}}
+	rows := [][]string{{cli.Printable(r.Resource) + " BY FIELD", "LOOKED UP", "FOUND", "BYTES", "SHARED"}}
 	for _, f := range r.Sharing.Fields[:min(most, len(r.Sharing.Fields))] {
 		rows = append(rows, []string{
 			cli.Printable(f.Field), strconv.FormatUint(f.Lookups, 10), percent(f.Hits, f.Lookups), size(f.Bytes), size(f.SharedBytes),
 		})
 	}
 	b.WriteByte('\n')
+	rows, _ = fit(rows, width, "LOOKED UP", "FOUND")
 	align(b, rows)
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 // example is a report with a bit of everything.
@@ -50,24 +51,81 @@ Not measured:
 `
 
 func TestText(t *testing.T) {
-	if got := "\n" + example(false).Text(5); got != exampleText {
+	if got := "\n" + example(false).Text(5, 0); got != exampleText {
 		t.Errorf("got %s\nwant %s", got, exampleText)
 	}
-	if strings.Contains(example(false).Text(1), "labels") || strings.Contains(example(false).Text(0), "BY FIELD") {
+	if strings.Contains(example(false).Text(1, 0), "labels") || strings.Contains(example(false).Text(0, 0), "BY FIELD") {
 		t.Error("more fields than asked for")
 	}
-	trimmed := example(true).Text(0)
+	trimmed := example(true).Text(0, 0)
 	for _, want := range []string{"TRIMMED:  CLIENT-GO", "~80.0 MB  ~20.0 MB  0.25×", "Without managedFields it is about 80.0 MB and 20.0 MB (0.25×)."} {
 		if !strings.Contains(trimmed, want) {
 			t.Errorf("%q is missing in %s", want, trimmed)
 		}
 	}
-	if got := (Report{Failures: []Failure{{"pods", false, "gone"}}}).Text(0); got != "Not measured:\n  pods: gone\n" {
+	if got := (Report{Failures: []Failure{{"pods", false, "gone"}}}).Text(0, 0); got != "Not measured:\n  pods: gone\n" {
 		t.Errorf("%q", got)
 	}
-	few := Report{Resources: []Result{{Resource: "pods"}}, Total: Total{Ratio: 20}}
-	if got := few.Text(0); !strings.Contains(got, "too few objects") {
-		t.Error(got)
+}
+
+// TestNotesAreTrue: they name the reason for which little is saved, and only if that is so.
+func TestNotesAreTrue(t *testing.T) {
+	report := func(objects int64, clientGo, tidings uint64, shared uint64) Report {
+		result := Result{Resource: "things", Objects: objects, Sampled: objects, ClientGo: Weight{CacheBytes: clientGo}, Tidings: Weight{CacheBytes: tidings},
+			Sharing: Sharing{Bytes: 1000, SharedBytes: shared}}
+		r := Report{Resources: []Result{result}}
+		r.Total.add(result)
+		return r
+	}
+	const few, heavy, none, measured = "too few objects", "little in common", "no objects of these resources", "Memory is measured"
+	for name, test := range map[string]struct {
+		report    Report
+		says      []string
+		saysNever []string
+	}{
+		"some":       {report(100, 100_000, 50_000, 600), []string{"these 100 objects", measured}, []string{few, heavy, none}},
+		"few":        {report(1, 2000, 52_000, 10), []string{"this one object", few, "about 50.0 kB for each resource", measured}, []string{heavy, none}},
+		"few, heavy": {report(3, 3_000_000, 3_050_000, 10), []string{heavy, "1% of their bytes", measured}, []string{few, none}},
+		"none":       {report(0, 0, 50_000, 0), []string{none}, []string{few, heavy, measured, "cache of", "×"}},
+	} {
+		text := test.report.Text(0, 0)
+		for _, want := range test.says {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s: %q is missing in\n%s", name, want, text)
+			}
+		}
+		for _, not := range test.saysNever {
+			if strings.Contains(text, not) {
+				t.Errorf("%s: %q is in\n%s", name, not, text)
+			}
+		}
+	}
+}
+
+// TestTextFitsTheTerminal at any width that a terminal has, and says what it leaves out.
+func TestTextFitsTheTerminal(t *testing.T) {
+	for _, trim := range []bool{false, true} {
+		for width := 40; width <= 200; width++ {
+			if trim && width < 78 {
+				continue // so many columns of figures need as much
+			}
+			text := example(trim).Text(5, width)
+			table, _, _ := strings.Cut(text, "\n\n")
+			notes, _, _ := strings.Cut(text, "Not measured")
+			for line := range strings.Lines(table + "\n" + notes) {
+				if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > width {
+					t.Fatalf("%d characters in a terminal of %d:\n%s", n, width, text)
+				}
+			}
+			if told := strings.Contains(strings.ReplaceAll(text, "\n", " "), "There was no room for"); told == strings.Contains(table, "SYNC") {
+				t.Fatalf("at %d it says what it leaves out: %t\n%s", width, told, text)
+			}
+			for _, column := range []string{"CLIENT-GO", "TIDINGS", "RATIO"} {
+				if !strings.Contains(table, column) {
+					t.Fatalf("at %d there is no %s:\n%s", width, column, text)
+				}
+			}
+		}
 	}
 }
 

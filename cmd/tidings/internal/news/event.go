@@ -2,6 +2,7 @@
 package news
 
 import (
+	"maps"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -40,39 +41,65 @@ type Event struct {
 	Initial bool
 	// FinalStateUnknown is set on a Deleted whose event was missed.
 	FinalStateUnknown bool
-	// By is the field manager that created the object, for Added.
+	// By is the field manager that created the object, for Added, and the only one that wrote it, for Modified. It is zero
+	// where the object does not tell.
 	By diff.Manager
+	// Summary tells the most telling fields of an object that came or went, in the order in which to show them.
+	Summary []Detail
 	// Changes are what changed, field by field, for Modified and Replaced.
 	Changes []diff.Change
 	// Hidden names bookkeeping fields that changed but are not among Changes.
 	Hidden []string
+	// Object is the whole object after the change, or its last known state, if that was asked for.
+	Object map[string]any
+}
+
+// Options say what events hold.
+type Options struct {
+	// Diff says what is compared, and which bookkeeping is left out of whole objects.
+	Diff diff.Options
+	// Objects adds the whole object to each event.
+	Objects bool
 }
 
 // NewAdded returns the event of an object that came, or with initial set, that was there already.
-func NewAdded(now time.Time, r resources.Resource, obj *unstructured.Unstructured, initial bool) Event {
+func NewAdded(now time.Time, r resources.Resource, obj *unstructured.Unstructured, initial bool, opts Options) Event {
 	e := newEvent(now, Added, r, obj)
 	e.Initial = initial
 	e.By = diff.Creator(obj.Object)
+	e.tell(redact.Object(r.GroupResource(), obj.Object), opts)
 	return e
 }
 
 // NewModified returns the event of an object that changed from before to after.
-func NewModified(now time.Time, r resources.Resource, before, after *unstructured.Unstructured, opts diff.Options) Event {
+func NewModified(now time.Time, r resources.Resource, before, after *unstructured.Unstructured, opts Options) Event {
 	e := newEvent(now, Modified, r, after)
-	if before.GetUID() != after.GetUID() {
-		e.Type = Replaced
-	}
 	e.OldResourceVersion = before.GetResourceVersion()
 	cleanBefore, cleanAfter := redact.Pair(r.GroupResource(), before.Object, after.Object)
-	result := diff.Objects(cleanBefore, cleanAfter, opts)
-	e.Changes, e.Hidden = result.Changes, result.Hidden
+	result := diff.Objects(cleanBefore, cleanAfter, opts.Diff)
+	e.Changes, e.Hidden, e.By = result.Changes, result.Hidden, result.By
+	if before.GetUID() != after.GetUID() {
+		e.replaced(after.Object)
+	}
+	if opts.Objects {
+		e.Object = whole(cleanAfter, opts.Diff)
+	}
 	return e
 }
 
+// replaced makes it the event of another object of the same name. Nobody changed its fields: somebody created it.
+func (e *Event) replaced(after map[string]any) {
+	e.Type, e.By = Replaced, diff.Creator(after)
+	for i := range e.Changes {
+		e.Changes[i].By = diff.Manager{}
+	}
+}
+
 // NewDeleted returns the event of an object that is gone. last is its last known state.
-func NewDeleted(now time.Time, r resources.Resource, last *unstructured.Unstructured, finalStateUnknown bool) Event {
+func NewDeleted(now time.Time, r resources.Resource, last *unstructured.Unstructured, finalStateUnknown bool, opts Options) Event {
 	e := newEvent(now, Deleted, r, last)
 	e.FinalStateUnknown = finalStateUnknown
+	e.tell(redact.Object(r.GroupResource(), last.Object), opts)
 	return e
 }
 
@@ -83,43 +110,39 @@ func newEvent(now time.Time, t Type, r resources.Resource, obj *unstructured.Uns
 	}
 }
 
-// managers returns the manager that made the whole event, if it was one alone. Otherwise mixed tells whether several
+// tell adds what is told of an object that came or went. The object has been redacted.
+func (e *Event) tell(object map[string]any, opts Options) {
+	e.Summary = summarize(e.Resource, object)
+	if opts.Objects {
+		e.Object = whole(object, opts.Diff)
+	}
+}
+
+// whole returns the object without the bookkeeping that is not wanted.
+func whole(object map[string]any, opts diff.Options) map[string]any {
+	if !opts.LastApplied {
+		object, _ = diff.WithoutLastApplied(object)
+	}
+	metadata, ok := object["metadata"].(map[string]any)
+	if !ok || opts.ManagedFields {
+		return object
+	}
+	object, metadata = maps.Clone(object), maps.Clone(metadata)
+	delete(metadata, "managedFields")
+	object["metadata"] = metadata
+	return object
+}
+
+// manager returns the manager that made the whole event, if it was one alone. Otherwise mixed tells whether several
 // are known, so that each change has to name its own.
 func (e Event) manager() (by diff.Manager, mixed bool) {
-	if len(e.Changes) == 0 {
-		return e.By, false
-	}
 	for _, c := range e.Changes {
 		if c.By != e.Changes[0].By {
 			return diff.Manager{}, true
 		}
 	}
-	return e.Changes[0].By, false
-}
-
-// StatusKind says what a Status tells.
-type StatusKind string
-
-// The kinds of status. None of them is a change to an object.
-const (
-	Synced      StatusKind = "synced"      // the state at the start is known; changes follow
-	Failing     StatusKind = "error"       // a list or watch failed and is tried again
-	Reconnected StatusKind = "reconnected" // the watch was opened again where it had ended
-	Relisted    StatusKind = "relisted"    // the watch could not be resumed, so everything was listed again
-	Stale       StatusKind = "stale"       // nothing has been heard from the server for long
-	Recovered   StatusKind = "recovered"   // the server is heard from again
-)
-
-// Status is news about the connection to the server.
-type Status struct {
-	Time     time.Time
-	Kind     StatusKind
-	Resource resources.Resource
-	// Namespace is set where the resource is followed in several namespaces, and the status is of one of them.
-	Namespace string
-	// Objects and ResourceVersion are how many objects are known and the version they are current to.
-	Objects         int
-	ResourceVersion string
-	// Message says it in words, in one line.
-	Message string
+	if len(e.Changes) > 0 && e.Changes[0].By != (diff.Manager{}) {
+		return e.Changes[0].By, false
+	}
+	return e.By, false
 }

@@ -40,28 +40,40 @@ type eventLine struct {
 	header
 	Type Type `json:"type"`
 	resourceFields
-	Namespace          string       `json:"namespace,omitempty"`
-	Name               string       `json:"name"`
-	UID                string       `json:"uid,omitempty"`
-	ResourceVersion    string       `json:"resourceVersion,omitempty"`
-	OldResourceVersion string       `json:"oldResourceVersion,omitempty"`
-	Generation         int64        `json:"generation,omitempty"`
-	Initial            bool         `json:"initial,omitempty"`
-	FinalStateUnknown  bool         `json:"finalStateUnknown,omitempty"`
-	Manager            *managerLine `json:"manager,omitempty"`
-	Changes            []changeLine `json:"changes,omitempty"`
-	OmittedChanges     int          `json:"omittedChanges,omitempty"`
-	Hidden             []string     `json:"hidden,omitempty"`
+	Namespace          string         `json:"namespace,omitempty"`
+	Name               string         `json:"name"`
+	UID                string         `json:"uid,omitempty"`
+	ResourceVersion    string         `json:"resourceVersion,omitempty"`
+	OldResourceVersion string         `json:"oldResourceVersion,omitempty"`
+	Generation         int64          `json:"generation,omitempty"`
+	Initial            bool           `json:"initial,omitempty"`
+	FinalStateUnknown  bool           `json:"finalStateUnknown,omitempty"`
+	Manager            *managerLine   `json:"manager,omitempty"`
+	Changes            []changeLine   `json:"changes,omitempty"`
+	OmittedChanges     int            `json:"omittedChanges,omitempty"`
+	Hidden             []string       `json:"hidden,omitempty"`
+	Summary            map[string]any `json:"summary,omitempty"`
+	Object             map[string]any `json:"object,omitempty"`
 }
 
 type changeLine struct {
-	Path      string          `json:"path"`
-	Op        diff.Op         `json:"op"`
-	Old       json.RawMessage `json:"old,omitempty"`
-	New       json.RawMessage `json:"new,omitempty"`
-	OldLength int             `json:"oldLength,omitempty"`
-	NewLength int             `json:"newLength,omitempty"`
-	Manager   *managerLine    `json:"manager,omitempty"`
+	Path         string          `json:"path"`
+	Op           diff.Op         `json:"op"`
+	Old          json.RawMessage `json:"old,omitempty"`
+	New          json.RawMessage `json:"new,omitempty"`
+	OldLength    int             `json:"oldLength,omitempty"`
+	NewLength    int             `json:"newLength,omitempty"`
+	Parts        []partLine      `json:"parts,omitempty"`
+	OmittedParts int             `json:"omittedParts,omitempty"`
+	Manager      *managerLine    `json:"manager,omitempty"`
+}
+
+type partLine struct {
+	OldLine int    `json:"oldLine,omitempty"`
+	NewLine int    `json:"newLine,omitempty"`
+	Offset  int    `json:"offset,omitempty"`
+	OldText string `json:"oldText"`
+	NewText string `json:"newText"`
 }
 
 type managerLine struct {
@@ -73,9 +85,9 @@ type managerLine struct {
 type statusLine struct {
 	header
 	Status StatusKind `json:"status"`
-	resourceFields
+	*resourceFields
 	Namespace       string `json:"namespace,omitempty"`
-	Objects         int    `json:"objects"`
+	Objects         *int   `json:"objects,omitempty"`
 	ResourceVersion string `json:"resourceVersion,omitempty"`
 	Message         string `json:"message"`
 }
@@ -87,6 +99,13 @@ func (j JSON) Event(e Event) []byte {
 		Namespace: e.Namespace, Name: e.Name, UID: e.UID,
 		ResourceVersion: e.ResourceVersion, OldResourceVersion: e.OldResourceVersion, Generation: e.Generation,
 		Initial: e.Initial, FinalStateUnknown: e.FinalStateUnknown, Manager: newManagerLine(e.By), Hidden: e.Hidden,
+		Object: e.Object,
+	}
+	for _, d := range e.Summary {
+		if line.Summary == nil {
+			line.Summary = map[string]any{}
+		}
+		line.Summary[d.Name] = d.Value
 	}
 	for i, change := range e.Changes {
 		if j.Limits.Changes > 0 && i == j.Limits.Changes {
@@ -117,6 +136,13 @@ func (j JSON) change(c diff.Change) changeLine {
 	if c.Op != diff.Removed {
 		line.New, line.NewLength = j.value(c.New)
 	}
+	for i, p := range partsOf(c, j.Limits.Value) {
+		if j.Limits.Changes > 0 && i >= j.Limits.Changes {
+			line.OmittedParts++
+			continue
+		}
+		line.Parts = append(line.Parts, partLine{p.oldLine, p.newLine, p.offset, p.old, p.new})
+	}
 	return line
 }
 
@@ -134,8 +160,10 @@ func (j JSON) value(v any) (value json.RawMessage, length int) {
 // Status writes a line of kind "status".
 func (j JSON) Status(s Status) []byte {
 	line := statusLine{
-		header: newHeader("status", s.Time), Status: s.Kind, resourceFields: fieldsOf(s.Resource),
-		Namespace: s.Namespace, Objects: s.Objects, ResourceVersion: s.ResourceVersion, Message: s.Message,
+		header: newHeader("status", s.Time), Status: s.Kind, Namespace: s.Namespace, ResourceVersion: s.ResourceVersion, Message: s.Message,
+	}
+	if s.Resource.Resource != "" {
+		line.resourceFields, line.Objects = new(fieldsOf(s.Resource)), &s.Objects
 	}
 	return append(encode(line), '\n')
 }

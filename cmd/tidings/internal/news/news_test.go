@@ -30,11 +30,11 @@ func pod(version, uid string, spec map[string]any) *unstructured.Unstructured {
 }
 
 func TestReplaced(t *testing.T) {
-	e := NewModified(noon, pods, pod("1", "a", nil), pod("2", "b", nil), diff.Options{})
+	e := NewModified(noon, pods, pod("1", "a", nil), pod("2", "b", nil), Options{})
 	if e.Type != Replaced || e.OldResourceVersion != "1" || e.ResourceVersion != "2" {
 		t.Errorf("%+v", e)
 	}
-	if e := NewModified(noon, pods, pod("1", "a", nil), pod("2", "a", nil), diff.Options{}); e.Type != Modified {
+	if e := NewModified(noon, pods, pod("1", "a", nil), pod("2", "a", nil), Options{}); e.Type != Modified {
 		t.Errorf("same uid: %s", e.Type)
 	}
 }
@@ -42,7 +42,7 @@ func TestReplaced(t *testing.T) {
 // TestObjectsWithoutAnything: an object that lacks all that it should have is shown as far as it goes.
 func TestObjectsWithoutAnything(t *testing.T) {
 	empty := &unstructured.Unstructured{}
-	for _, e := range []Event{NewAdded(noon, pods, empty, true), NewModified(noon, pods, empty, empty, diff.Options{}), NewDeleted(noon, pods, empty, true)} {
+	for _, e := range []Event{NewAdded(noon, pods, empty, true, Options{Objects: true}), NewModified(noon, pods, empty, empty, Options{}), NewDeleted(noon, pods, empty, true, Options{Objects: true})} {
 		if text := (Text{}).Event(e); !strings.HasPrefix(string(text), "12:00:00.000 "+string(e.Type)) {
 			t.Errorf("%q", text)
 		}
@@ -57,7 +57,7 @@ func TestLimits(t *testing.T) {
 	for i := range 50 {
 		before[fmt.Sprintf("f%02d", i)], after[fmt.Sprintf("f%02d", i)] = int64(i), strings.Repeat("é", 5000)
 	}
-	e := NewModified(noon, pods, pod("1", "a", before), pod("2", "a", after), diff.Options{})
+	e := NewModified(noon, pods, pod("1", "a", before), pod("2", "a", after), Options{})
 	limits := Limits{Changes: 10, Value: 100}
 	text := string(Text{Limits: limits}.Event(e))
 	if len(text) > 10*250 || strings.Count(text, "~") != 10 || !strings.Contains(text, "+40 more") || !strings.Contains(text, "… (10,002 bytes)") || !utf8.ValidString(text) {
@@ -86,7 +86,7 @@ func TestLimits(t *testing.T) {
 
 // TestNothingReachesTheTerminal: what a hostile object holds cannot move the cursor or fake a line.
 func TestNothingReachesTheTerminal(t *testing.T) {
-	evil := "x\x1b[2J\r\n\u009b31m\u202e"
+	evil := "x\x1b[2J\r\n\u009b31m\u202e\x7f\U000E0001\u200b"
 	before, after := pod("1", "a", map[string]any{evil: evil}), pod("2", "a", map[string]any{evil: evil + "2", "l": []any{map[string]any{"name": evil}}})
 	for _, o := range []*unstructured.Unstructured{before, after} {
 		o.SetName(evil)
@@ -95,23 +95,30 @@ func TestNothingReachesTheTerminal(t *testing.T) {
 	}
 	r := pods
 	r.Resource = evil
-	e := NewModified(noon, r, before, after, diff.Options{})
+	e := NewModified(noon, r, before, after, Options{})
 	text := string((Text{}).Event(e)) + string((Text{}).Status(Status{Time: noon, Resource: r, Namespace: evil, Message: evil}))
 	if strings.ContainsAny(text, "\x1b\r\u009b\u202e") {
 		t.Errorf("%q", text)
 	}
 	for line := range strings.Lines(text) {
-		if !regexp.MustCompile(`^(12:00:00\.000 |    [~+-] )`).MatchString(line) {
+		if !regexp.MustCompile(`^(12:00:00\.000 |    [~+-] |    phase=)`).MatchString(line) {
 			t.Errorf("a line of its own: %q", line)
 		}
 	}
-	if line := (JSON{}).Event(e); strings.Count(string(line), "\n") != 1 || !json.Valid(line) {
-		t.Errorf("%q", line)
+	lines := string((JSON{}).Event(e)) + string((JSON{}).Status(Status{Time: noon, Resource: r, Namespace: evil, Message: evil}))
+	if strings.Count(lines, "\n") != 2 || strings.ContainsAny(lines, "\x1b\r\u009b\u202e\x7f") {
+		t.Errorf("%q", lines)
+	}
+	for line := range strings.Lines(lines) {
+		var v struct{ Name, Message string }
+		if err := json.Unmarshal([]byte(line), &v); err != nil || v.Name+v.Message != evil {
+			t.Errorf("%q says %q, %v", line, v, err)
+		}
 	}
 }
 
 func TestColors(t *testing.T) {
-	e := NewDeleted(noon, pods, pod("1", "a", nil), true)
+	e := NewDeleted(noon, pods, pod("1", "a", nil), true, Options{})
 	plain, colored := string((Text{}).Event(e)), string(Text{Colors: true}.Event(e))
 	if strings.Contains(plain, "\x1b") || !strings.Contains(colored, "\x1b[31mDELETED \x1b[0m") {
 		t.Errorf("%q\n%q", plain, colored)
@@ -124,7 +131,7 @@ func TestColors(t *testing.T) {
 func TestHiddenIsTold(t *testing.T) {
 	before, after := pod("1", "a", nil), pod("2", "a", nil)
 	after.Object["metadata"].(map[string]any)["managedFields"] = []any{}
-	if text := string((Text{}).Event(NewModified(noon, pods, before, after, diff.Options{}))); !strings.Contains(text, "no change but in metadata.managedFields") {
+	if text := string((Text{}).Event(NewModified(noon, pods, before, after, Options{}))); !strings.Contains(text, "no change but in metadata.managedFields") {
 		t.Error(text)
 	}
 }
@@ -145,13 +152,20 @@ func TestSchemaIsDocumented(t *testing.T) {
 	}
 	full := Event{Time: noon, Type: Modified, Resource: pods, Namespace: "n", Name: "n", UID: "u", ResourceVersion: "2", OldResourceVersion: "1",
 		Generation: 1, Initial: true, FinalStateUnknown: true, By: diff.Manager{Name: "m", Operation: "Update", Subresource: "status"}, Hidden: []string{"x"},
-		Changes: []diff.Change{{Op: diff.Changed, Old: "long", New: "long"}, {}}}
+		Changes: []diff.Change{{Op: diff.Changed, Old: "same\nlong\nlong", New: "same\nwide\nlong\nmore"}, {}}, Object: map[string]any{"kind": "Pod"}}
+	var s summary
+	s.event(map[string]any{"type": "t", "reason": "r", "message": "m", "count": int64(2), "involvedObject": map[string]any{"kind": "k", "name": "n"}})
+	s.state(object(t, `{apiVersion: v1, kind: X, metadata: {name: x}, spec: {replicas: 1, type: x}, status: {phase: x, reason: x, conditions: [{type: Ready, status: "True"}]}}`).Object)
+	s.workload(object(t, `{apiVersion: v1, kind: X, metadata: {name: x}, spec: {containers: [{image: x}], image: x, nodeName: x, holderIdentity: x, schedule: x},
+status: {containerStatuses: [{restartCount: 1}]}}`).Object)
+	s.data(map[string]any{"data": map[string]any{"k": "v"}})
+	full.Summary = s.details
 	var fields []string
-	lines := append(JSON{Limits{Changes: 1, Value: 2}}.Event(full), (JSON{}).Status(Status{Namespace: "n", ResourceVersion: "1", Kind: Synced})...)
+	lines := append(JSON{Limits{Changes: 1, Value: 2}}.Event(full), (JSON{}).Status(Status{Namespace: "n", ResourceVersion: "1", Kind: Synced, Resource: pods})...)
 	for _, match := range regexp.MustCompile(`"(\w+)":`).FindAllSubmatch(lines, -1) {
 		fields = append(fields, string(match[1]))
 	}
-	for _, kind := range []StatusKind{Synced, Failing, Reconnected, Relisted, Stale, Recovered} {
+	for _, kind := range []StatusKind{Synced, Missing, Failing, Reconnected, Relisted, Outage, Stale, Recovered} {
 		fields = append(fields, string(kind))
 	}
 	for _, op := range []diff.Op{diff.Added, diff.Removed, diff.Changed, diff.Reordered} {

@@ -1,6 +1,7 @@
 package news
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -42,6 +43,7 @@ func (t Text) Event(e Event) []byte {
 	by, mixed := e.manager()
 	fmt.Fprintf(&b, "%s %s %s %s%s\n", t.paint(dim, e.Time.Format(clock)), t.paint(typeColors[e.Type], fmt.Sprintf("%-8s", e.Type)),
 		cli.Printable(e.Resource.Name()), cli.Printable(objectName(e)), t.paint(dim, remarks(e, by)))
+	t.summary(&b, e.Summary)
 	for i, change := range e.Changes {
 		if t.Limits.Changes > 0 && i == t.Limits.Changes {
 			fmt.Fprintf(&b, "    %s\n", t.paint(dim, fmt.Sprintf("+%s more", thousands(len(e.Changes)-i))))
@@ -53,6 +55,18 @@ func (t Text) Event(e Event) []byte {
 		fmt.Fprintf(&b, "    %s\n", t.paint(dim, "no change but in "+strings.Join(e.Hidden, ", ")))
 	}
 	return []byte(b.String())
+}
+
+// summary writes the details of an object that came or went in one line.
+func (t Text) summary(b *strings.Builder, details []Detail) {
+	if len(details) == 0 {
+		return
+	}
+	texts := make([]string, len(details))
+	for i, d := range details {
+		texts[i] = cli.Printable(d.text(t.Limits.Value))
+	}
+	fmt.Fprintf(b, "    %s\n", strings.Join(texts, " "))
 }
 
 func objectName(e Event) string {
@@ -90,21 +104,108 @@ func managerText(m diff.Manager) string {
 }
 
 func (t Text) change(b *strings.Builder, c diff.Change, name bool) {
-	path := c.Path.String()
-	switch c.Op {
-	case diff.Added:
-		fmt.Fprintf(b, "    %s %s: %s", t.paint(green, "+"), path, t.value(c.New))
-	case diff.Removed:
-		fmt.Fprintf(b, "    %s %s: %s", t.paint(red, "-"), path, t.value(c.Old))
-	case diff.Reordered:
-		fmt.Fprintf(b, "    %s %s: order %s → %s", t.paint(yellow, "~"), path, t.value(c.Old), t.value(c.New))
-	default:
-		fmt.Fprintf(b, "    %s %s: %s → %s", t.paint(yellow, "~"), path, t.value(c.Old), t.value(c.New))
-	}
+	parts := partsOf(c, t.Limits.Value)
+	fmt.Fprintf(b, "    %s %s: %s", t.sign(c.Op), c.Path, t.difference(c, parts))
 	if name && c.By.Name != "" {
 		b.WriteString(t.paint(dim, " by "+managerText(c.By)))
 	}
 	b.WriteByte('\n')
+	t.lines(b, parts)
+}
+
+func (t Text) sign(op diff.Op) string {
+	switch op {
+	case diff.Added:
+		return t.paint(green, "+")
+	case diff.Removed:
+		return t.paint(red, "-")
+	default:
+		return t.paint(yellow, "~")
+	}
+}
+
+// difference writes what changed in one line. For texts of many lines it only says how much; lines shows it.
+func (t Text) difference(c diff.Change, parts []part) string {
+	order := ""
+	if c.Op == diff.Reordered {
+		order = "order "
+	}
+	switch {
+	case c.Op == diff.Added:
+		return t.value(c.New)
+	case c.Op == diff.Removed:
+		return t.value(c.Old)
+	case len(parts) > 0 && parts[0].newLine > 0:
+		return t.paint(dim, fmt.Sprintf("text of %s bytes changed in %s", thousands(len(c.New.(string))), places(len(parts))))
+	case len(parts) > 0:
+		p := parts[0]
+		return fmt.Sprintf("%s%s → %s%s", order, p.quote(p.old, p.oldCut), p.quote(p.new, p.newCut),
+			t.paint(dim, fmt.Sprintf(" (from byte %s of %s)", thousands(p.offset), thousands(len(text(c.New))))))
+	default:
+		return fmt.Sprintf("%s%s → %s", order, t.value(c.Old), t.value(c.New))
+	}
+}
+
+// text is the value as partsOf compares it.
+func text(v any) string {
+	if s, ok := v.(string); ok {
+		return s
+	}
+	return string(encode(v))
+}
+
+func places(n int) string {
+	if n == 1 {
+		return "1 place"
+	}
+	return fmt.Sprintf("%s places", thousands(n))
+}
+
+// quote writes one side of a part, with marks for what is left out.
+func (p part) quote(side string, cut bool) string {
+	quoted := cli.Printable(side)
+	if !p.isJSON {
+		quoted = cli.Printable(string(encode(side)))
+	}
+	if p.offset > 0 {
+		quoted = "…" + quoted
+	}
+	if cut {
+		quoted += "…"
+	}
+	return quoted
+}
+
+// lines writes the parts of texts of many lines: the number of each line, what is gone and what has come.
+func (t Text) lines(b *strings.Builder, parts []part) {
+	if len(parts) == 0 || parts[0].newLine == 0 {
+		return
+	}
+	for i, p := range parts {
+		if t.Limits.Changes > 0 && i == t.Limits.Changes {
+			fmt.Fprintf(b, "        %s\n", t.paint(dim, fmt.Sprintf("+%s more", thousands(len(parts)-i))))
+			return
+		}
+		t.side(b, p.oldLine, t.paint(red, "-"), p.old, p.offset > 0, p.oldCut)
+		t.side(b, p.newLine, t.paint(green, "+"), p.new, p.offset > 0, p.newCut)
+	}
+}
+
+func (t Text) side(b *strings.Builder, number int, sign, side string, more, cut bool) {
+	if side == "" {
+		return
+	}
+	lines := strings.Split(strings.TrimSuffix(side, "\n"), "\n")
+	for i, line := range lines {
+		line = cli.Printable(line)
+		if i == 0 && more {
+			line = "…" + line
+		}
+		if i == len(lines)-1 && cut {
+			line += "…"
+		}
+		fmt.Fprintf(b, "        %d %s %s\n", number+i, sign, line)
+	}
 }
 
 // value writes a value as JSON, shortened to the limit.
@@ -119,7 +220,7 @@ func (t Text) value(v any) string {
 
 // Status writes the status as one line, which begins with "--" so that nobody takes it for a change.
 func (t Text) Status(s Status) []byte {
-	where := s.Resource.Name()
+	where := cmp.Or(s.Resource.Name(), "server")
 	if s.Namespace != "" {
 		where += " in " + s.Namespace
 	}

@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/tidings/tidings/cmd/tidings/internal/cli"
 )
 
-// encode returns v as compact JSON, without the HTML escapes that encoding/json adds.
+// encode returns v as compact JSON, without the HTML escapes that encoding/json adds, and with escapes for what a terminal would
+// obey instead of show.
 func encode(v any) []byte {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
@@ -16,7 +19,7 @@ func encode(v any) []byte {
 	if err := encoder.Encode(v); err != nil {
 		return fmt.Appendf(nil, "%q", "cannot be shown: "+err.Error())
 	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+	return cli.PrintableJSON(bytes.TrimSuffix(b.Bytes(), []byte("\n")))
 }
 
 // shorten cuts text to at most limit bytes, between two characters. 0 means no limit.

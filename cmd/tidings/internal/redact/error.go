@@ -5,20 +5,28 @@ import (
 	"errors"
 	"net"
 	"net/url"
+	"regexp"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Error returns the text of an error about the resource. Of Secrets, only errors that cannot quote an object are
-// told in full: what the server answered, what the network did, and what a context says. What remains are complaints
-// about bytes that could not be decoded, and those may show some of them.
+// Error returns the text of an error about the resource. What the server answered, what the network did, and what a context
+// says is told in full. What remains are complaints about bytes that could not be decoded, and those may quote some of them:
+// of Secrets they are withheld, and of all else, since any object may carry a Secret, the quoted parts.
 func Error(resource schema.GroupResource, err error) string {
-	if !IsSecret(resource) || isHarmless(err) {
+	switch {
+	case isHarmless(err):
 		return err.Error()
+	case IsSecret(resource):
+		return resource.String() + ": what the server sent could not be used; the details are withheld because they may quote a secret"
+	default:
+		return quoted.ReplaceAllString(err.Error(), `"…"`)
 	}
-	return resource.String() + ": what the server sent could not be used; the details are withheld because they may quote a secret"
 }
+
+// quoted is text of more than a character between quotes.
+var quoted = regexp.MustCompile("\"(?:[^\"\\\\]|\\\\.){2,}\"|`[^`]{2,}`")
 
 func isHarmless(err error) bool {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {

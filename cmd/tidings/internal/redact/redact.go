@@ -2,14 +2,12 @@
 //
 // What is left of a value is its length and, between two states, whether it changed. There is no hash: a hash of a
 // short password can be tried out. A Secret is found wherever it is: as the object itself, as an item of a list,
-// or inside another object that carries one as a template.
+// inside another object that carries one as a template, or as JSON or YAML in a string, such as the annotation in which
+// kubectl keeps what was last applied.
 package redact
 
 import (
-	"encoding/base64"
-	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -34,25 +32,37 @@ func Object(resource schema.GroupResource, object map[string]any) map[string]any
 // Pair returns two states of one object without the values of Secrets. Where a value differs between the two, the
 // later one is marked as changed, so that the states still differ there.
 func Pair(resource schema.GroupResource, before, after map[string]any) (cleanBefore, cleanAfter map[string]any) {
-	cleanBefore, _ = state{}.object(before, after, IsSecret(resource))
-	cleanAfter, _ = state{later: true}.object(after, before, IsSecret(resource))
-	return cleanBefore, cleanAfter
+	found := findings{budget: parseBudget, parsed: map[string][]any{}, cleaned: map[pair]any{}}
+	earlier, later := state{findings: &found}, state{findings: &found, later: true}
+	cleanBefore, _ = earlier.object(before, after, IsSecret(resource))
+	cleanAfter, _ = later.object(after, before, IsSecret(resource))
+	return earlier.annotations(cleanBefore, after), later.annotations(cleanAfter, before)
 }
 
 // state cleans one of two states of an object. Its methods take a part of the object and the same part of the
 // other state, and report whether there was anything to clean; if not, the result is the part itself.
 type state struct {
 	later bool // it is the later state, which marks what changed
+	*findings
+}
+
+// findings is what both states of an object have in common.
+type findings struct {
+	known  []string // the values of the Secrets that were found
+	budget int      // how many more bytes of strings may be parsed and written
+	// parsed and cleaned hold what came of strings, which can repeat.
+	parsed  map[string][]any
+	cleaned map[pair]any
 }
 
 func (s state) object(m, other map[string]any, isSecret bool) (clean map[string]any, changed bool) {
-	kind, _ := m["kind"].(string)
-	if m != nil && (isSecret || kind == "Secret") {
+	if m != nil && (isSecret || kindOf(m) == "Secret") {
 		return s.secret(m, other), true
 	}
 	clean = m
+	otherIsSecret := kindOf(other) == "Secret"
 	for name, v := range m {
-		c, different := s.value(v, other[name], kind == "SecretList" && name == "items")
+		c, different := s.field(name, v, other[name], otherIsSecret, kindOf(m) == "SecretList" && name == "items")
 		if !different {
 			continue
 		}
@@ -64,6 +74,28 @@ func (s state) object(m, other map[string]any, isSecret bool) (clean map[string]
 	return clean, changed
 }
 
+func kindOf(m map[string]any) string {
+	kind, _ := m["kind"].(string)
+	return kind
+}
+
+// field cleans one field of a map. What is called stringData holds values of Secrets even where no kind says so, as in
+// templates of custom resources; and so does the data of what is a Secret in the other state.
+func (s state) field(name string, v, other any, otherIsSecret, isSecret bool) (clean any, changed bool) {
+	if otherIsSecret && (name == "data" || name == "stringData") {
+		return s.entries(v, other, name == "data"), true
+	}
+	if m, ok := v.(map[string]any); ok && name == "stringData" && slices.ContainsFunc(slices.Collect(maps.Values(m)), isText) {
+		return s.entries(v, other, false), true
+	}
+	return s.value(v, other, isSecret)
+}
+
+func isText(v any) bool {
+	_, ok := v.(string)
+	return ok
+}
+
 func (s state) value(v, other any, isSecret bool) (clean any, changed bool) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -72,6 +104,9 @@ func (s state) value(v, other any, isSecret bool) (clean any, changed bool) {
 	case []any:
 		o, _ := other.([]any)
 		return s.list(v, o, isSecret)
+	case string:
+		o, _ := other.(string)
+		return s.text(v, o)
 	}
 	return v, false
 }
@@ -118,125 +153,32 @@ func identity(v any) string {
 	return namespace + "/" + name
 }
 
-// secret cleans one Secret: all values below data and stringData, and what else may repeat them.
-func (s state) secret(m, other map[string]any) map[string]any {
-	clean := maps.Clone(m)
-	known := append(values(m), values(other)...)
-	for name, v := range m {
-		switch name {
-		case "data", "stringData":
-			clean[name] = s.entries(v, other[name], name == "data")
-		case "metadata":
-			clean[name] = s.metadata(v, other[name], known)
-		case "apiVersion", "kind", "type":
-		default:
-			clean[name] = s.scrub(v, other[name], known)
-		}
-	}
-	return clean
-}
+// minTelling is how long a value has to be for other annotations to be searched for it. Shorter ones are found everywhere.
+const minTelling = 6
 
-// metadata cleans what users write in metadata: the annotations and labels.
-func (s state) metadata(v, other any, known []string) any {
-	m, ok := v.(map[string]any)
-	if !ok {
-		return v
-	}
-	o, _ := other.(map[string]any)
-	clean := maps.Clone(m)
-	for _, name := range []string{"annotations", "labels"} {
-		if v, ok := m[name]; ok {
-			clean[name] = s.scrub(v, o[name], known)
-		}
-	}
-	return clean
-}
-
-// entries replaces the values of data or stringData. Anything that is not the map it should be goes as a whole.
-func (s state) entries(v, other any, encoded bool) any {
-	m, ok := v.(map[string]any)
-	if !ok {
-		return s.placeholder(v, other, encoded)
-	}
-	o, _ := other.(map[string]any)
-	clean := make(map[string]any, len(m))
-	for name, v := range m {
-		clean[name] = s.placeholder(v, o[name], encoded)
-	}
-	return clean
-}
-
-// placeholder stands for a value: "[redacted, 12 bytes]", and "[redacted, 12 bytes, changed]" in the later state
-// if the earlier one had another value there.
-func (s state) placeholder(v, other any, encoded bool) any {
-	if v == nil {
-		return nil
-	}
-	size := ""
-	if text, ok := v.(string); ok {
-		size = fmt.Sprintf(", %d bytes", length(text, encoded))
-	}
-	if s.later && other != nil && !reflect.DeepEqual(v, other) {
-		return "[redacted" + size + ", changed]"
-	}
-	return "[redacted" + size + "]"
-}
-
-func length(text string, encoded bool) int {
-	if !encoded {
-		return len(text)
-	}
-	if raw, err := base64.StdEncoding.DecodeString(text); err == nil {
-		return len(raw)
-	}
-	return len(text)
-}
-
-// values returns what must not show up anywhere else in the Secret: each value as it is and decoded.
-func values(m map[string]any) []string {
-	var found []string
-	for _, field := range []string{"data", "stringData"} {
-		data, _ := m[field].(map[string]any)
-		for _, v := range data {
-			text, _ := v.(string)
-			found = append(found, text)
-			if raw, err := base64.StdEncoding.DecodeString(text); err == nil && field == "data" {
-				found = append(found, string(raw))
-			}
-		}
-	}
-	return slices.DeleteFunc(found, func(s string) bool { return s == "" })
-}
-
-// scrub cleans what surrounds the data of a Secret. A string goes if it holds one of the known values, or if it is
-// JSON, because that is how kubectl and others keep a copy of the whole object in an annotation.
-func (s state) scrub(v, other any, known []string) any {
-	switch v := v.(type) {
-	case string:
-		if leaks(v, known) {
-			return s.placeholder(v, other, false)
-		}
-	case map[string]any:
-		o, _ := other.(map[string]any)
-		clean := make(map[string]any, len(v))
-		for name, value := range v {
-			clean[name] = s.scrub(value, o[name], known)
-		}
-		return clean
-	case []any:
-		o, _ := other.([]any)
-		clean := make([]any, len(v))
-		for i, value := range v {
-			clean[i] = s.scrub(value, counterpart(value, i, o), known)
-		}
+// annotations cleans the annotations of an object that carries a Secret: those that repeat one of its values.
+func (s state) annotations(clean, other map[string]any) map[string]any {
+	known := slices.DeleteFunc(slices.Clone(s.known), func(value string) bool { return len(value) < minTelling })
+	metadata, _ := clean["metadata"].(map[string]any)
+	annotations, _ := metadata["annotations"].(map[string]any)
+	if len(known) == 0 || len(annotations) == 0 {
 		return clean
 	}
-	return v
+	otherMetadata, _ := other["metadata"].(map[string]any)
+	others, _ := otherMetadata["annotations"].(map[string]any)
+	scrubbed := maps.Clone(annotations)
+	for name, v := range annotations {
+		if text, ok := v.(string); ok && repeats(text, known) {
+			scrubbed[name] = s.placeholder(v, others[name], false)
+		}
+	}
+	metadata = maps.Clone(metadata)
+	metadata["annotations"] = scrubbed
+	clean = maps.Clone(clean)
+	clean["metadata"] = metadata
+	return clean
 }
 
-func leaks(text string, known []string) bool {
-	if trimmed := strings.TrimSpace(text); strings.HasPrefix(trimmed, "{") || strings.HasPrefix(trimmed, "[") {
-		return true
-	}
+func repeats(text string, known []string) bool {
 	return slices.ContainsFunc(known, func(value string) bool { return strings.Contains(text, value) })
 }

@@ -95,6 +95,26 @@ func (c *Catalog) best(name string, in func(Resource) bool) (best Resource, ok b
 	return best, score > 0
 }
 
+// Names returns the names under which what can be watched is found: the plural, with the group if another resource would be found
+// without it.
+func (c *Catalog) Names() []string {
+	var names []string
+	for _, r := range c.resources {
+		if !r.Watchable() {
+			continue
+		}
+		name := r.Name()
+		if found, ok := c.find(r.Resource); ok && found.GroupVersionResource == r.GroupVersionResource {
+			name = r.Resource
+		}
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
 // category returns what can be watched of a category, each resource in its preferred version.
 func (c *Catalog) category(name string) []Resource {
 	var found []Resource

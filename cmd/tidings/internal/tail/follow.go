@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -12,6 +13,7 @@ import (
 	"github.com/tidings/tidings/cmd/tidings/internal/news"
 	"github.com/tidings/tidings/cmd/tidings/internal/redact"
 	"github.com/tidings/tidings/cmd/tidings/internal/resources"
+	"github.com/tidings/tidings/reflector"
 )
 
 // Objects are followed as they come over the wire: any resource has them.
@@ -20,48 +22,67 @@ type (
 	informer = tidings.SharedInformer[object]
 )
 
-// follow is one resource that is followed.
+// follow is one resource that is followed, or one namespace of it.
 type follow struct {
-	resource resources.Resource
-	informer *informer
-	handler  *tidings.Registration
+	resource  resources.Resource
+	namespace string // set where there are several
+	informer  *informer
+	handler   *tidings.Registration
 	// The rest belongs to the loop.
-	synced bool
-	stale  bool
-	parts  []partSeen // what has been shown of each part
+	synced  bool
+	missing string           // why it cannot be followed; "" if it can
+	seen    sighting         // what has been shown of its list and watch
+	failing reflector.Reason // of a failure that has been shown and lasts
+	failed  time.Time        // when it was last seen
 }
 
-// start makes and starts an informer for each resource. Its handlers and waiters end with t.ctx.
+// where names what is followed.
+func (f *follow) where() string {
+	if f.namespace == "" {
+		return f.resource.Name()
+	}
+	return f.resource.Name() + " in " + f.namespace
+}
+
+// start makes and starts the informers. Their handlers and waiters end with t.ctx.
 func (t *tail) start(factory *tidings.Factory) error {
 	for _, r := range t.opts.Resources {
-		f, err := t.follow(factory, r)
-		if err != nil {
-			return err
+		namespaces := []string{""}
+		if r.Namespaced && len(t.opts.Namespaces) > 0 {
+			namespaces = t.opts.Namespaces
 		}
-		t.follows = append(t.follows, f)
+		for _, namespace := range namespaces {
+			f, err := t.follow(factory, r, namespace)
+			if err != nil {
+				return err
+			}
+			if len(namespaces) > 1 {
+				f.namespace = namespace
+			}
+			t.follows = append(t.follows, f)
+		}
 	}
-	t.unsynced = len(t.follows)
 	if err := factory.Start(t.ctx); err != nil {
 		return err
 	}
 	for _, f := range t.follows {
-		t.waiters.Go(func() { send(t.ctx, t.synced, syncResult{f, f.wait(t.ctx)}) })
+		t.waiters.Go(func() { send(t.ctx, t.synced, syncResult{f, f.wait(t.ctx, true)}) })
 	}
 	return nil
 }
 
 // follow makes an informer for the resource, with a handler that turns what it is told into news.
-func (t *tail) follow(factory *tidings.Factory, r resources.Resource) (*follow, error) {
+func (t *tail) follow(factory *tidings.Factory, r resources.Resource, namespace string) (*follow, error) {
 	scope := tidings.Scope{Resource: r.GroupVersionResource, Labels: t.opts.Labels, Fields: t.opts.Fields}
-	if r.Namespaced {
-		scope.Namespaces = t.opts.Namespaces
+	if namespace != "" {
+		scope.Namespaces = []string{namespace}
 	}
 	inf, err := tidings.Informer[object](factory, scope)
 	if err != nil {
 		return nil, err
 	}
 	f := &follow{resource: r, informer: inf}
-	f.handler, err = inf.AddHandler(t.handler(f), tidings.Subscription{Name: "tail", Policy: tidings.Block})
+	f.handler, err = inf.AddHandler(t.handler(f), tidings.HandlerOptions{Name: "tail", Policy: tidings.Block})
 	return f, err
 }
 
@@ -71,16 +92,16 @@ func (t *tail) handler(f *follow) tidings.HandlerFuncs[object] {
 	return tidings.HandlerFuncs[object]{
 		Add: func(obj object, initial bool) {
 			if !initial || t.opts.Initial {
-				tell(news.NewAdded(time.Now(), f.resource, obj, initial))
+				tell(news.NewAdded(time.Now(), f.resource, obj, initial, t.opts.News))
 			}
 		},
 		Update: func(before, after object) {
 			if before.GetResourceVersion() != after.GetResourceVersion() {
-				tell(news.NewModified(time.Now(), f.resource, before, after, t.opts.Diff))
+				tell(news.NewModified(time.Now(), f.resource, before, after, t.opts.News))
 			}
 		},
 		Delete: func(gone tidings.Tombstone[object]) {
-			tell(news.NewDeleted(time.Now(), f.resource, gone.Object, gone.FinalStateUnknown))
+			tell(news.NewDeleted(time.Now(), f.resource, gone.Object, gone.FinalStateUnknown, t.opts.News))
 		},
 	}
 }
@@ -93,21 +114,30 @@ func send[V any](ctx context.Context, to chan<- V, v V) {
 	}
 }
 
-// wait returns when the handler has been told of all initial objects. What cannot heal by itself is an error at once,
-// in words that hold no secret.
-func (f *follow) wait(ctx context.Context) error {
-	err := f.informer.WaitForSyncFailFast(ctx)
-	if err == nil {
-		err = f.handler.WaitForSync(ctx)
+// wait returns when the handler has been told of all initial objects. With failFast, what cannot heal by itself is an error at
+// once.
+func (f *follow) wait(ctx context.Context, failFast bool) error {
+	wait := f.informer.WaitForSync
+	if failFast {
+		wait = f.informer.WaitForSyncFailFast
 	}
-	if err != nil && ctx.Err() == nil {
-		return errors.New(redact.Error(f.resource.GroupResource(), err))
+	if err := wait(ctx); err != nil {
+		return err
 	}
-	return err
+	return f.handler.WaitForSync(ctx)
 }
 
-func (f *follow) status(st tidings.Status, kind news.StatusKind) news.Status {
-	return news.Status{Time: time.Now(), Kind: kind, Resource: f.resource, Objects: st.Objects, ResourceVersion: st.ResourceVersion}
+// explain says what is in the way, and of what, in words that hold no secret.
+func (f *follow) explain(err error) string {
+	text := redact.Error(f.resource.GroupResource(), err)
+	if failure, ok := errors.AsType[*reflector.Error](err); ok {
+		text = strings.TrimPrefix(text, failure.Name+": ")
+	}
+	return f.where() + ": " + strings.TrimPrefix(text, f.resource.Name()+": ")
+}
+
+func (f *follow) status(o observation, kind news.StatusKind) news.Status {
+	return news.Status{Time: time.Now(), Kind: kind, Resource: f.resource, Namespace: f.namespace, Objects: o.objects, ResourceVersion: o.version}
 }
 
 func objects(n int) string {

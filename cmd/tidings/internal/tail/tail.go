@@ -2,14 +2,18 @@
 //
 //	informer ──► handler (diff, redact) ──► news ──► Run's loop ──► screen
 //
-// Every resource has an informer with a blocking subscription, so that no change is skipped: a reader who stalls
-// makes the informers wait, and nothing piles up. One loop owns all that is counted and shown.
+// Every resource, and each namespace of it, has an informer with a blocking subscription, so that no change is skipped: a reader
+// who stalls makes the informers wait, and nothing piles up. What may not be listed keeps nobody else from being followed. One
+// loop owns all that is counted and shown.
 package tail
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -17,9 +21,7 @@ import (
 
 	"github.com/tidings/tidings"
 	"github.com/tidings/tidings/cmd/tidings/internal/cli"
-	"github.com/tidings/tidings/cmd/tidings/internal/diff"
 	"github.com/tidings/tidings/cmd/tidings/internal/news"
-	"github.com/tidings/tidings/cmd/tidings/internal/redact"
 	"github.com/tidings/tidings/cmd/tidings/internal/resources"
 	"github.com/tidings/tidings/reflector"
 )
@@ -38,8 +40,8 @@ type Options struct {
 	StatusOut bool
 	// Initial shows the objects that are there at the start too.
 	Initial bool
-	// Diff says what is compared.
-	Diff diff.Options
+	// News says what is compared and told.
+	News news.Options
 
 	// Count ends it after so many changes; 0 means never.
 	Count int
@@ -58,8 +60,8 @@ type Printer interface {
 	Status(news.Status) []byte
 }
 
-// errTimeout ends the context when Options.Timeout is over.
-var errTimeout = errors.New("the time is up")
+// ErrTimeout is the cause with which the context ends when Options.Timeout is over.
+var ErrTimeout = errors.New("the time is up")
 
 // pollEvery is how often the informers are asked how they are.
 const pollEvery = 250 * time.Millisecond
@@ -67,20 +69,17 @@ const pollEvery = 250 * time.Millisecond
 // shutdownGrace is how long the informers may take to end.
 const shutdownGrace = 5 * time.Second
 
-// Run follows the resources until ctx ends or the options say so. It returns nil for both, cli.ErrOutputClosed
-// if nobody reads the output any more, and an error if something is in the way that cannot heal by itself.
+// Run follows the resources until ctx ends or the options say so. It returns nil for both, the screen's error if its output
+// cannot be written to any more, and an error for each resource that could not be followed: it goes on as long as there is
+// another one. Options.Timeout is the caller's to keep, with ErrTimeout as the cause.
 func Run(ctx context.Context, config *rest.Config, screen *cli.Screen, opts Options) error {
-	if opts.Timeout > 0 {
-		var stop context.CancelFunc
-		ctx, stop = context.WithTimeoutCause(ctx, opts.Timeout, errTimeout)
-		defer stop()
-	}
 	run, cancel := context.WithCancel(ctx)
 	t := &tail{
 		opts: opts, screen: screen, ctx: run,
 		events: make(chan change), synced: make(chan syncResult), failures: make(chan *reflector.Error, 16),
 	}
-	factory, err := tidings.NewFactory(config, tidings.Options{OnError: t.onError})
+	quiet := slog.New(slog.DiscardHandler) // what an informer would log is told as status
+	factory, err := tidings.NewFactory(config, tidings.Options{OnError: t.onError, Logger: quiet})
 	if err != nil {
 		cancel()
 		return err
@@ -96,21 +95,38 @@ func Run(ctx context.Context, config *rest.Config, screen *cli.Screen, opts Opti
 	return errors.Join(t.verdict(ctx, err), factory.Shutdown(end))
 }
 
-// verdict is what the end of the loop means.
+// verdict is what the end of the loop means, and what was missing until then.
 func (t *tail) verdict(ctx context.Context, err error) error {
-	if err == nil || ctx.Err() == nil || !errors.Is(err, context.Cause(ctx)) {
-		return err
+	if err != nil && ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
+		err = nil // interrupted
+		if errors.Is(context.Cause(ctx), ErrTimeout) {
+			err = t.timedOut(ctx)
+		}
 	}
-	if !errors.Is(err, errTimeout) {
-		return nil // interrupted
+	if errors.Is(err, errNothingLeft) {
+		err = nil // what is missing says why
 	}
+	errs := []error{err}
 	for _, f := range t.follows {
+		if f.missing != "" {
+			errs = append(errs, errors.New(f.missing))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// timedOut returns an error unless all that was waited for has come in time.
+func (t *tail) timedOut(ctx context.Context) error {
+	for _, f := range t.follows {
+		if f.synced || f.missing != "" {
+			continue
+		}
 		if why := f.informer.WaitForSync(ctx); why != nil { // the wait is over, so this only asks what is in the way
-			return fmt.Errorf("%w after %s: %s", errTimeout, t.opts.Timeout, redact.Error(f.resource.GroupResource(), why))
+			return fmt.Errorf("%w after %s: %s", ErrTimeout, t.opts.Timeout, f.explain(why))
 		}
 	}
 	if t.opts.Count > 0 {
-		return fmt.Errorf("%w after %s: %d of %d changes seen", errTimeout, t.opts.Timeout, t.shown, t.opts.Count)
+		return fmt.Errorf("%w after %s: %d of %d changes seen", ErrTimeout, t.opts.Timeout, t.shown, t.opts.Count)
 	}
 	return nil
 }
@@ -124,13 +140,23 @@ type tail struct {
 
 	events chan change
 	synced chan syncResult
-	// failures are what the informers meet and outlive; more than fit are dropped.
+	// failures are objects that could not be read; more than fit are dropped.
 	failures chan *reflector.Error
 
-	follows  []*follow
-	unsynced int // follows that have not synced
-	shown    int // changes shown
-	idle     *time.Timer
+	follows []*follow
+	server  server
+	shown   int // changes shown
+	idle    *time.Timer
+}
+
+// pending is how many follows have yet to sync, of those of which it can be hoped.
+func (t *tail) pending() (n int) {
+	for _, f := range t.follows {
+		if !f.synced && f.missing == "" {
+			n++
+		}
+	}
+	return n
 }
 
 // change is an event and the follow that it comes from.
@@ -145,11 +171,11 @@ type syncResult struct {
 	err    error
 }
 
-// onError takes what an informer reports: failed lists and watches, since nothing else that is reported can fail here. It
-// must not wait, so what the loop cannot take is dropped; as long as things fail there will be more.
+// onError takes what an informer reports. What concerns a list or watch as a whole is seen when the loop looks; here it is the
+// objects that could not be read. It must not wait, so what the loop cannot take is dropped.
 func (t *tail) onError(err error) {
 	failure, ok := errors.AsType[*reflector.Error](err)
-	if !ok {
+	if !ok || failure.Reason != reflector.InvalidEvent && failure.Reason != reflector.InvalidObject {
 		return
 	}
 	select {
@@ -158,8 +184,12 @@ func (t *tail) onError(err error) {
 	}
 }
 
-// errDone ends the loop as the options ask for it.
-var errDone = errors.New("done")
+var (
+	// errDone ends the loop as the options ask for it.
+	errDone = errors.New("done")
+	// errNothingLeft ends the loop when none of the resources can be followed.
+	errNothingLeft = errors.New("nothing left to follow")
+)
 
 // loop takes what the handlers and informers tell until the run is over.
 func (t *tail) loop() error {
@@ -184,13 +214,13 @@ func (t *tail) next(poll <-chan time.Time) error {
 	case result := <-t.synced:
 		return t.onSynced(result)
 	case failure := <-t.failures:
-		return t.showError(failure)
+		return t.showInvalid(failure)
 	case <-poll:
 		return t.look()
 	case <-t.idle.C:
 		return t.rested()
 	case <-t.screen.Failed():
-		return cli.ErrOutputClosed
+		return t.screen.OutputError()
 	case <-t.ctx.Done():
 		return context.Cause(t.ctx)
 	}
@@ -216,7 +246,7 @@ func (t *tail) show(c change) error {
 
 // rest begins to count the time without changes.
 func (t *tail) rest() {
-	if t.opts.Idle > 0 && t.unsynced == 0 {
+	if t.opts.Idle > 0 && t.pending() == 0 {
 		t.idle.Reset(t.opts.Idle)
 	}
 }
@@ -224,7 +254,7 @@ func (t *tail) rest() {
 // rested ends the run, unless changes may be missing because the server is out of reach.
 func (t *tail) rested() error {
 	for _, f := range t.follows {
-		if !f.connected() {
+		if f.missing == "" && !f.observe().watching {
 			t.rest()
 			return nil
 		}
@@ -233,12 +263,25 @@ func (t *tail) rested() error {
 }
 
 func (t *tail) onSynced(result syncResult) error {
-	if result.err != nil {
-		return result.err
+	if result.err != nil && ofResource(result.err) {
+		return t.markMissing(result.follow, result.err)
 	}
-	if err := t.markSynced(result.follow); err != nil || t.unsynced > 0 {
+	if result.err != nil { // the server as a whole is told of as an outage
+		t.waitOn(result.follow)
+		return nil
+	}
+	if err := t.markSynced(result.follow); err != nil {
 		return err
 	}
+	return t.settled()
+}
+
+// settled does what is to be done once everything has synced that can.
+func (t *tail) settled() error {
+	if t.pending() > 0 {
+		return nil
+	}
+	t.screen.Progress("")
 	if t.opts.ExitAfterSync {
 		return errDone
 	}
@@ -251,16 +294,40 @@ func (t *tail) markSynced(f *follow) error {
 	if f.synced {
 		return nil
 	}
-	f.synced = true
-	t.unsynced--
-	if t.unsynced == 0 {
-		t.screen.Progress("")
-	}
-	st := f.informer.Status()
-	f.parts = firstSight(st.Parts)
-	s := f.status(st, news.Synced)
-	s.Message = fmt.Sprintf("up to date with %s at resource version %s", objects(st.Objects), st.ResourceVersion)
+	f.synced, f.missing = true, ""
+	o := f.observe()
+	f.seen = o.sighting
+	s := f.status(o, news.Synced)
+	s.Message = fmt.Sprintf("up to date with %s at resource version %s", objects(o.objects), o.version)
 	return t.status(s)
+}
+
+// markMissing says that a resource cannot be followed for a reason that cannot heal by itself. Its informer goes on trying, in
+// case somebody grants what is missing.
+func (t *tail) markMissing(f *follow, why error) error {
+	if f.synced || f.missing != "" || t.ctx.Err() != nil {
+		return context.Cause(t.ctx)
+	}
+	f.missing = f.explain(why)
+	if !slices.ContainsFunc(t.follows, func(f *follow) bool { return f.missing == "" }) {
+		return errNothingLeft
+	}
+	t.waitOn(f)
+	s := f.status(f.observe(), news.Missing)
+	s.Message = strings.TrimPrefix(f.missing, f.where()+": ") + "; going on without it"
+	if err := t.status(s); err != nil {
+		return err
+	}
+	return t.settled()
+}
+
+// waitOn waits for a follow however long it takes.
+func (t *tail) waitOn(f *follow) {
+	t.waiters.Go(func() {
+		if f.wait(t.ctx, false) == nil {
+			send(t.ctx, t.synced, syncResult{f, nil})
+		}
+	})
 }
 
 // status shows a status line.

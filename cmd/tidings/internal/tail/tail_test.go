@@ -37,6 +37,7 @@ type ledger struct {
 	versions map[string]string
 	wrong    []string
 	statuses map[news.StatusKind]int
+	messages []string // of the statuses, with the kind and what they are about
 }
 
 func newLedger() *ledger {
@@ -67,6 +68,7 @@ func (l *ledger) Status(s news.Status) []byte {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.statuses[s.Kind]++
+	l.messages = append(l.messages, fmt.Sprintf("%s %s/%s: %s", s.Kind, s.Resource.Name(), s.Namespace, s.Message))
 	return []byte(s.Message + "\n")
 }
 
@@ -100,7 +102,7 @@ func TestChangesAddUpToTheState(t *testing.T) {
 			if fmt.Sprint(printer.versions) != fmt.Sprint(want) {
 				t.Errorf("seed %d: shown %v\nserver %v", seed, printer.versions, want)
 			}
-			if printer.statuses[news.Synced] != 1 || printer.statuses[news.Failing] > 0 && printer.statuses[news.Reconnected]+printer.statuses[news.Relisted] == 0 {
+			if printer.statuses[news.Synced] != 1 || printer.statuses[news.Outage] != printer.statuses[news.Recovered] {
 				t.Errorf("seed %d: statuses %v", seed, printer.statuses)
 			}
 		})
@@ -196,7 +198,13 @@ func TestEndings(t *testing.T) {
 				defer screen.Close(time.Second)
 				test.opts.Resources, test.opts.Namespaces, test.opts.Printer = []resources.Resource{configMaps}, []string{metav1.NamespaceAll}, newLedger()
 				began := time.Now()
-				err := Run(t.Context(), server.Config(), screen, test.opts)
+				ctx := t.Context()
+				if test.opts.Timeout > 0 {
+					var stop context.CancelFunc
+					ctx, stop = context.WithTimeoutCause(ctx, test.opts.Timeout, ErrTimeout)
+					defer stop()
+				}
+				err := Run(ctx, server.Config(), screen, test.opts)
 				if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
 					t.Errorf("got %v, want %q", err, test.want)
 				}

@@ -5,117 +5,75 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tidings/tidings"
 	"github.com/tidings/tidings/cmd/tidings/internal/cli"
 	"github.com/tidings/tidings/cmd/tidings/internal/news"
-	"github.com/tidings/tidings/cmd/tidings/internal/redact"
 	"github.com/tidings/tidings/reflector"
 )
-
-// partSeen is how often a list and watch had begun anew when it was last looked at.
-type partSeen struct{ relists, watches uint64 }
-
-// firstSight takes the counts from which on every further watch is a reconnect. A part that got its objects by a
-// list has its first watch still to come, unless it watches already.
-func firstSight(parts []tidings.PartStatus) []partSeen {
-	seen := make([]partSeen, len(parts))
-	for i, part := range parts {
-		r := part.Reflector
-		seen[i] = partSeen{r.Relists, r.Watches}
-		if !r.WatchList && r.Phase != reflector.Watching {
-			seen[i].watches++
-		}
-	}
-	return seen
-}
 
 // look asks every informer and the output how they are, and shows what is new about it and how far the others have come.
 func (t *tail) look() error {
 	if t.screen.ReaderGone() {
 		return cli.ErrOutputClosed
 	}
-	if t.unsynced > 0 {
+	if t.pending() > 0 {
 		t.screen.Progress(t.progress())
 	}
-	for _, f := range t.follows {
-		if !f.synced {
-			continue
+	observations := make([]observation, len(t.follows))
+	for i, f := range t.follows {
+		observations[i] = f.observe()
+		if n := observations[i].panics; n > 0 {
+			return fmt.Errorf("%s: showing a change failed because of a mistake in this program; %d changes are missing", f.where(), n)
 		}
-		if err := f.look(t); err != nil {
+	}
+	if err := t.lookAtServer(observations); err != nil {
+		return err
+	}
+	for i, f := range t.follows {
+		if err := t.lookAt(f, observations[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (f *follow) look(t *tail) error {
-	st := f.informer.Status()
-	for _, h := range st.Handlers {
-		if h.Panics > 0 {
-			return fmt.Errorf("%s: showing a change failed because of a mistake in this program; %d changes are missing", f.resource.Name(), h.Panics)
-		}
-	}
-	for i, part := range st.Parts {
-		if err := f.lookAtPart(t, st, part, &f.parts[i]); err != nil {
-			return err
-		}
-	}
-	if st.Stale == f.stale {
+// lookAt shows what has happened to one list and watch alone: it fails for a reason of its own, and once, however often it is
+// tried; it goes on, or it has begun anew. What the whole server went through is told once for all.
+func (t *tail) lookAt(f *follow, o observation) error {
+	if !f.synced || t.server.outage != nil {
 		return nil
 	}
-	f.stale = st.Stale
-	s := f.status(st, news.Recovered)
-	s.Message = "the server is heard from again"
-	if st.Stale {
-		s.Kind = news.Stale
-		s.Message = fmt.Sprintf("nothing has been heard from the server for %s; what is shown may be out of date", st.Age.Round(time.Second))
-	}
-	return t.status(s)
-}
-
-// lookAtPart shows that a list and watch has begun anew.
-func (f *follow) lookAtPart(t *tail, st tidings.Status, part tidings.PartStatus, seen *partSeen) error {
-	r := part.Reflector
-	s := f.status(st, news.Reconnected)
-	s.ResourceVersion = r.ResourceVersion
-	if len(st.Parts) > 1 {
-		s.Namespace = part.Namespace
+	seen := f.seen
+	f.seen.errors = o.errors
+	s := f.status(o, news.Relisted)
+	if o.failure != nil {
+		f.failed = time.Now()
 	}
 	switch {
-	case r.Relists > seen.relists:
-		s.Kind = news.Relisted
-		s.Message = fmt.Sprintf("listed again at resource version %s, because the watch could not be resumed; changes that were missed have been shown", r.ResourceVersion)
-	case r.Watches > seen.watches && r.Phase == reflector.Watching: // else the server may yet refuse to resume
-		s.Message = fmt.Sprintf("watching again from resource version %s", r.ResourceVersion)
+	case o.failure != nil && o.failure.Reason != f.failing && o.failure.Reason != reflector.Expired:
+		f.failing = o.failure.Reason
+		s.Kind = news.Failing
+		s.Message = strings.TrimPrefix(f.explain(o.failure), f.where()+": ") + "; trying again"
+	case o.relists > seen.relists && o.failure == nil:
+		f.failing, f.seen.relists = "", o.relists
+		s.Message = fmt.Sprintf("listed again at resource version %s, because the watch could not be resumed; changes that were missed have been shown", o.version)
+	case f.failing != "" && o.watching && time.Since(f.failed) >= steady:
+		f.failing = ""
+		s.Kind = news.Reconnected
+		s.Message = fmt.Sprintf("watching again from resource version %s", o.version)
 	default:
 		return nil
 	}
-	*seen = partSeen{r.Relists, max(seen.watches, r.Watches)}
 	return t.status(s)
 }
 
-// connected reports whether every list and watch is open.
-func (f *follow) connected() bool {
-	for _, part := range f.informer.Status().Parts {
-		if part.Reflector.Phase != reflector.Watching {
-			return false
-		}
-	}
-	return true
-}
-
-// showError shows a failure that an informer outlives. One that ends the wait for sync is told at the end.
-func (t *tail) showError(failure *reflector.Error) error {
+// showInvalid shows that one object could not be read. The others go on.
+func (t *tail) showInvalid(failure *reflector.Error) error {
 	for _, f := range t.follows {
-		if f.resource.GroupVersionResource != failure.Resource || !f.synced && failure.Permanent() {
-			continue
+		if f.resource.GroupVersionResource == failure.Resource {
+			s := f.status(f.observe(), news.Failing)
+			s.Message = strings.TrimPrefix(f.explain(failure), f.where()+": ")
+			return t.status(s)
 		}
-		s := f.status(f.informer.Status(), news.Failing)
-		s.Message = strings.TrimPrefix(redact.Error(f.resource.GroupResource(), failure), failure.Name+": ")
-		if wait := time.Until(failure.RetryAt); wait > 0 {
-			s.Message += fmt.Sprintf("; next try in %s", wait.Round(100*time.Millisecond))
-		}
-		return t.status(s)
 	}
 	return nil
 }
@@ -124,12 +82,8 @@ func (t *tail) showError(failure *reflector.Error) error {
 func (t *tail) progress() string {
 	var parts []string
 	for _, f := range t.follows {
-		if !f.synced {
-			gathered := 0
-			for _, part := range f.informer.Status().Parts {
-				gathered += part.Reflector.Gathered
-			}
-			parts = append(parts, fmt.Sprintf("%s (%s so far)", f.resource.Name(), objects(gathered)))
+		if !f.synced && f.missing == "" {
+			parts = append(parts, fmt.Sprintf("%s (%s so far)", f.where(), objects(f.observe().gathered)))
 		}
 	}
 	return "syncing " + strings.Join(parts, ", ")

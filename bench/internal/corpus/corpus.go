@@ -1,0 +1,145 @@
+// Package corpus makes the objects that the engines list and watch, and the changes that they see.
+package corpus
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/tidings/tidings/internal/wire/wiretest"
+)
+
+// Object is an API object of any kind.
+type Object interface {
+	runtime.Object
+	metav1.Object
+}
+
+// Name names a corpus.
+type Name string
+
+// The corpora.
+const (
+	// Pods are those of a large cluster: about 24 replicas an owner, in the order of a list.
+	Pods Name = "pods"
+	// FewReplicas are pods of owners that have 1 to 5 of them.
+	FewReplicas Name = "few-replicas"
+	// Shuffled is FewReplicas in random order: neighbours belong to different owners.
+	Shuffled Name = "shuffled"
+	// Sidecars is FewReplicas with what a service mesh injects, and with the annotations of a network plugin.
+	Sidecars Name = "sidecars"
+	// ConfigMaps have 2 kB of random data each: nothing in one is in another.
+	ConfigMaps Name = "configmaps"
+	// Events are those that kubelets and controllers write about pods.
+	Events Name = "events"
+	// Leases are those of nodes.
+	Leases Name = "leases"
+	// Nodes have labels, conditions and the images that they hold.
+	Nodes Name = "nodes"
+)
+
+// All has every corpus.
+var All = []Name{Pods, FewReplicas, Shuffled, Sidecars, ConfigMaps, Events, Leases, Nodes}
+
+// Kind is what an API server calls the objects of a corpus.
+type Kind struct {
+	Kind       string
+	Resource   schema.GroupVersionResource
+	Namespaced bool
+}
+
+// Path is the path of the collection on an API server, of all namespaces if namespace is empty.
+func (k Kind) Path(namespace string) string {
+	path := "/api/" + k.Resource.Version
+	if k.Resource.Group != "" {
+		path = "/apis/" + k.Resource.Group + "/" + k.Resource.Version
+	}
+	if namespace != "" {
+		path += "/namespaces/" + namespace
+	}
+	return path + "/" + k.Resource.Resource
+}
+
+// Kind returns the kind of the corpus's objects.
+func (n Name) Kind() Kind {
+	core := func(kind, resource string, namespaced bool) Kind {
+		return Kind{Kind: kind, Resource: schema.GroupVersionResource{Version: "v1", Resource: resource}, Namespaced: namespaced}
+	}
+	switch n {
+	case ConfigMaps:
+		return core("ConfigMap", "configmaps", true)
+	case Events:
+		return core("Event", "events", true)
+	case Leases:
+		return Kind{"Lease", schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}, true}
+	case Nodes:
+		return core("Node", "nodes", false)
+	default:
+		return core("Pod", "pods", true)
+	}
+}
+
+// Make returns n objects of the corpus, each with its kind set. The same n gives the same objects.
+func (n Name) Make(count int) ([]Object, error) {
+	const seed = 1
+	rng := rand.New(rand.NewPCG(seed, 5))
+	var objects []Object
+	switch n {
+	case Pods:
+		objects = asObjects(wiretest.Pods(count, seed))
+	case FewReplicas, Shuffled, Sidecars:
+		objects = asObjects(wiretest.PodsOfSmallOwners(count, 5, seed))
+	case ConfigMaps, Events, Leases, Nodes:
+		g := &generator{rng: rng}
+		for i := range count {
+			objects = append(objects, g.make(n, i))
+		}
+	default:
+		return nil, fmt.Errorf("there is no corpus %q", n)
+	}
+	if n == Sidecars {
+		injectSidecars(rng, objects)
+	}
+	if n == Shuffled {
+		rng.Shuffle(len(objects), func(i, j int) { objects[i], objects[j] = objects[j], objects[i] })
+	}
+	gvk := n.Kind().Resource.GroupVersion().WithKind(n.Kind().Kind)
+	for _, obj := range objects {
+		obj.GetObjectKind().SetGroupVersionKind(gvk)
+	}
+	return objects, nil
+}
+
+// New returns an empty object of the corpus's kind, with its kind set.
+func (n Name) New() Object {
+	kind := n.Kind()
+	obj := newOfKind(kind.Kind)
+	obj.GetObjectKind().SetGroupVersionKind(kind.Resource.GroupVersion().WithKind(kind.Kind))
+	return obj
+}
+
+func asObjects[T Object](in []T) []Object {
+	out := make([]Object, len(in))
+	for i := range in {
+		out[i] = in[i]
+	}
+	return out
+}
+
+// Part returns the name of the namespace that the i-th part of a divided corpus is in.
+func Part(i int) string { return fmt.Sprintf("part-%03d", i) }
+
+// Divide puts the objects into so many parts of about equal size, each in a namespace of its own.
+func Divide(objects []Object, parts int) [][]Object {
+	out := slices.Collect(slices.Chunk(objects, (len(objects)+parts-1)/parts))
+	for i, part := range out {
+		for _, obj := range part {
+			obj.SetNamespace(Part(i))
+		}
+	}
+	return out
+}

@@ -1,0 +1,130 @@
+// Package deaf finds out how long an informer does not hear of changes, and how often it comes back, when its watches are
+// cut and its server has troubles. It runs the informers in virtual time: hours pass in seconds, and what is measured
+// is only what the informers wait, never how fast the machine is.
+package deaf
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/klog/v2"
+
+	"github.com/tidings/tidings/bench/internal/corpus"
+	"github.com/tidings/tidings/bench/internal/engine"
+	"github.com/tidings/tidings/bench/internal/server"
+)
+
+// Schedule says what happens to the informer's connection.
+type Schedule struct {
+	// Lasts is how long the informer is observed, from its sync on.
+	Lasts time.Duration
+	// CutAfter is how long a proxy lets each watch live; 0 is for ever.
+	CutAfter time.Duration
+	// Faults come one after the other, in the order of their beginnings.
+	Faults []Fault
+}
+
+// Fault is something that goes wrong. Every fault ends the watches that are open when it begins.
+type Fault struct {
+	At    time.Duration
+	Lasts time.Duration // 0 for one that is over at once
+	Kind  Kind
+}
+
+// Kind is how something goes wrong.
+type Kind string
+
+// The kinds of faults.
+const (
+	// Cut ends the body of the watch as a server does that is restarted in order; Broken breaks it off.
+	Cut, Broken Kind = "cut", "broken"
+	// Expired forgets all older versions, so that the watch cannot go on where it was.
+	Expired Kind = "expired"
+	// Refused takes no connections, and breaks those that are there.
+	Refused Kind = "refused"
+	// Unavailable, Internal and Throttled answer every request with 503, 500, or 429 and a second to wait.
+	Unavailable, Internal, Throttled Kind = "unavailable", "internal", "throttled"
+	// Short ends every watch as soon as it is open.
+	Short Kind = "short"
+)
+
+// momentary faults are over at once, lasting ones are not.
+var (
+	momentary = []Kind{Cut, Broken, Expired}
+	lasting   = []Kind{Refused, Unavailable, Internal, Throttled, Short}
+)
+
+const (
+	meanPause = 30 * time.Second
+	longest   = 10 * time.Second
+)
+
+// CutEvery is a schedule with a proxy that cuts each watch after so long.
+func CutEvery(after, lasts time.Duration) Schedule { return Schedule{Lasts: lasts, CutAfter: after} }
+
+// Random is a schedule of faults with pauses of half a minute on average. The same seed gives the same faults.
+func Random(seed uint64, lasts time.Duration) Schedule {
+	rng := rand.New(rand.NewPCG(seed, 8))
+	s := Schedule{Lasts: lasts}
+	for at := pause(rng); at < lasts-time.Minute; at += pause(rng) {
+		f := Fault{At: at, Kind: momentary[rng.IntN(len(momentary))]}
+		if rng.IntN(2) == 0 {
+			f.Kind, f.Lasts = lasting[rng.IntN(len(lasting))], time.Duration(rng.Int64N(int64(longest)))
+		}
+		s.Faults = append(s.Faults, f)
+		at += f.Lasts
+	}
+	return s
+}
+
+// pause is the time between two faults: half a second at least.
+func pause(rng *rand.Rand) time.Duration {
+	return time.Second/2 + time.Duration(rng.ExpFloat64()*float64(meanPause))
+}
+
+// Result is what became of an informer.
+type Result struct {
+	// Faults is how many there were, or how many watches the proxy cut; CameBack is after how many of them the
+	// informer had the server's state again before the next one.
+	Faults, CameBack int
+	// Up is how long the server could be reached, and Deaf how long of that the informer did not have its state.
+	Up, Deaf time.Duration
+	// Longest is the longest time without a break that was Deaf.
+	Longest time.Duration
+}
+
+// prepare makes client-go fit for a bubble. Its error handlers print, and one sleeps until a millisecond has passed since
+// the last error of the process, or since its start: in the time of a bubble that is in 26 years.
+var prepare = sync.OnceFunc(func() {
+	utilruntime.ErrorHandlers = nil
+	klog.SetLogger(klog.Logger{}) // the zero value drops everything
+})
+
+// Run runs an informer through a schedule. It must be called in a synctest bubble.
+func Run(ctx context.Context, name engine.Name, schedule Schedule) (Result, error) {
+	prepare()
+	w, err := newWorld(schedule)
+	if err != nil {
+		return Result{}, err
+	}
+	running, err := engine.Start(ctx, name, engine.Config{
+		Server: server.Address{Host: "https://" + hostName, CA: w.ca}, Corpus: corpus.ConfigMaps, Encoding: server.Protobuf, Dial: w.net.dial,
+	}, w.see)
+	if err != nil {
+		w.close()
+		return Result{}, err
+	}
+	if err := w.waitSynced(ctx); err != nil {
+		_ = running.Stop() // the first error says more
+		w.close()
+		return Result{}, fmt.Errorf("%s: %w", name, err)
+	}
+	w.play()
+	err = running.Stop()
+	w.close()
+	return w.result(), err
+}

@@ -1,0 +1,139 @@
+package report
+
+import (
+	"cmp"
+	"encoding/xml"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/tidings/tidings/bench/internal/engine"
+)
+
+// PictureFolder is where the pictures are, beside the page.
+const PictureFolder = "pictures"
+
+// picture is a chart with two bars a row. In each row the longer bar has the full length, so that rows of different
+// units can stand below each other.
+type picture struct {
+	file, title string
+	rows        []Row
+}
+
+var pictures = []picture{
+	{"memory", "Live heap of one cached object", []Row{
+		{What: "Pods, some 24 replicas an owner", Metric: "heap", Unit: "kB", Scale: 1e3},
+		{What: "Pods, 1 to 5 replicas an owner", Metric: "few-replicas: heap", Unit: "kB", Scale: 1e3},
+		{What: "Pods with sidecars", Metric: "sidecars: heap", Unit: "kB", Scale: 1e3},
+		{What: "Pods, unstructured", Metric: "json: heap", Unit: "kB", Scale: 1e3},
+		{What: "Nodes", Metric: "nodes: heap", Unit: "kB", Scale: 1e3},
+		{What: "Events", Metric: "events: heap", Unit: "kB", Scale: 1e3},
+		{What: "ConfigMaps, random data", Metric: "configmaps: heap", Unit: "kB", Scale: 1e3},
+		{What: "Leases", Metric: "leases: heap", Unit: "kB", Scale: 1e3},
+	}},
+	{"cpu", "CPU from the connection to the handler", []Row{
+		{What: "Initial list, a pod", Metric: "sync CPU each", Unit: "µs"},
+		{What: "Initial list, a pod of a small owner", Metric: "few-replicas: sync CPU each", Unit: "µs"},
+		{What: "Event: a pod's status", Metric: "burst CPU", Unit: "µs"},
+		{What: "Event: a label or the spec", Metric: "edits CPU", Unit: "µs"},
+		{What: "Event: an unstructured pod", Metric: "json: burst CPU", Unit: "µs"},
+		{What: "Event: a ConfigMap", Metric: "configmaps: burst CPU", Unit: "µs"},
+		{What: "Event: a Lease", Metric: "leases: burst CPU", Unit: "µs"},
+	}},
+	{"deaf", "Part of the time in which changes are not heard of", []Row{
+		{What: "Every watch is cut after a minute", Metric: "cut: deaf", Unit: "%"},
+		{What: "Random faults", Metric: "faults: deaf", Unit: "%"},
+		{What: "Random faults, longest time", Metric: "faults: longest deaf", Unit: "s"},
+	}},
+}
+
+// theme is a set of colours for a background that the page has.
+type theme struct{ name, text, theirs, ours string }
+
+var themes = []theme{{"light", "#1f2328", "#afb8c1", "#0969da"}, {"dark", "#e6edf3", "#6e7681", "#58a6ff"}}
+
+// WritePictures writes the pictures of what was measured into a folder, in every theme.
+func (p Page) WritePictures(folder string) error {
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return fmt.Errorf("write the pictures: %w", err)
+	}
+	for _, pic := range pictures {
+		for _, t := range themes {
+			path := filepath.Join(folder, pic.file+"-"+t.name+".svg")
+			if err := os.WriteFile(path, []byte(pic.svg(p.Samples, t)), 0o644); err != nil {
+				return fmt.Errorf("write the pictures: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+// The lengths of a picture, in its own units.
+const (
+	pictureWidth = 760
+	labelWidth   = 270
+	barWidth     = 370
+	barHeight    = 12
+	rowHeight    = 42
+	headHeight   = 56
+)
+
+// svg draws the rows that were measured.
+func (p picture) svg(s *Samples, t theme) string {
+	var body strings.Builder
+	y, told := headHeight, []string(nil)
+	for _, r := range p.rows {
+		theirs, haveTheirs := s.Get(engine.ClientGo, r.Metric)
+		ours, haveOurs := s.Get(engine.Tidings, r.Metric)
+		if !haveTheirs || !haveOurs {
+			continue
+		}
+		full := cmp.Or(max(theirs.Median, ours.Median), 1)
+		text(&body, 0, y+barHeight+5, t.text, "", r.What)
+		r.bar(&body, y, t.theirs, t.text, theirs.Median, full)
+		r.bar(&body, y+barHeight+2, t.ours, t.text, ours.Median, full)
+		told = append(told, fmt.Sprintf("%s: client-go %s, Tidings %s", r.What, r.figure(theirs.Median), r.figure(ours.Median)))
+		y += rowHeight
+	}
+	var out strings.Builder
+	fmt.Fprintf(&out, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img" font-family="system-ui, sans-serif" font-size="13">`+"\n",
+		pictureWidth, y, pictureWidth, y)
+	fmt.Fprintf(&out, "<title>%s</title>\n<desc>%s</desc>\n", escape(p.title), escape(strings.Join(told, "; ")))
+	text(&out, 0, 18, t.text, ` font-weight="600" font-size="15"`, p.title)
+	legend(&out, labelWidth, t.theirs, t.text, "client-go")
+	legend(&out, labelWidth+100, t.ours, t.text, "Tidings")
+	return out.String() + body.String() + "</svg>\n"
+}
+
+// bar draws one bar with its figure.
+func (r Row) bar(w *strings.Builder, y int, colour, textColour string, value, full float64) {
+	length := max(1, barWidth*max(0, value)/full)
+	fmt.Fprintf(w, `<rect x="%d" y="%d" width="%.1f" height="%d" rx="2" fill="%s"/>`+"\n", labelWidth, y, length, barHeight, colour)
+	text(w, labelWidth+int(length)+6, y+barHeight-2, textColour, ` font-size="11"`, r.figure(value))
+}
+
+func (r Row) figure(value float64) string {
+	return strings.TrimSpace(number(value/cmp.Or(r.Scale, 1)) + " " + r.Unit)
+}
+
+func legend(w *strings.Builder, x int, colour, textColour, name string) {
+	fmt.Fprintf(w, `<rect x="%d" y="32" width="%d" height="%d" rx="2" fill="%s"/>`+"\n", x, barHeight, barHeight, colour)
+	text(w, x+barHeight+6, 42, textColour, "", name)
+}
+
+func text(w *strings.Builder, x, y int, colour, attributes, words string) {
+	fmt.Fprintf(w, `<text x="%d" y="%d" fill="%s"%s>%s</text>`+"\n", x, y, colour, attributes, escape(words))
+}
+
+func escape(words string) string {
+	var out strings.Builder
+	_ = xml.EscapeText(&out, []byte(words)) // a builder takes everything
+	return out.String()
+}
+
+// markdown shows the picture in the page's theme.
+func (p picture) markdown() string {
+	return fmt.Sprintf(`<picture><source media="(prefers-color-scheme: dark)" srcset="%[1]s/%[2]s-dark.svg"><img alt="%[3]s" src="%[1]s/%[2]s-light.svg"></picture>`+"\n",
+		PictureFolder, p.file, escape(p.title))
+}

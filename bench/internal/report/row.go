@@ -1,0 +1,129 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+
+	"github.com/tidings/tidings/bench/internal/engine"
+)
+
+// Row is a line of a comparison: one metric of both engines, and what it is meant to be.
+type Row struct {
+	What   string
+	Metric string
+	Unit   string
+	Scale  float64 // the unit in terms of the metric; 0 means 1
+	// Target bounds the ratio, or the figure itself where Absolute is set; 0 means there is no target.
+	Target   float64
+	Absolute bool
+	AtLeast  bool // Target is a lower bound
+	Zero     bool // the target is to be 0
+	NoRatio  bool // the two figures are not of the same thing
+}
+
+const notResolved = "not resolved"
+
+// line returns the row's cells: what, client-go, ours, ratio, target, met.
+func (r Row) line(s *Samples) []string {
+	theirs, haveTheirs := s.Get(engine.ClientGo, r.Metric)
+	ours, haveOurs := s.Get(engine.Tidings, r.Metric)
+	ratio := math.NaN()
+	if haveTheirs && haveOurs && theirs.Median != 0 && !r.Absolute && !r.NoRatio {
+		ratio = ours.Median / theirs.Median
+	}
+	cells := []string{r.What, r.cell(theirs, haveTheirs), r.cell(ours, haveOurs), r.ratio(ratio), r.target(), r.met(ratio, ours, haveOurs)}
+	// A difference of two measurements can be negative, which no quantity is.
+	if !math.IsNaN(ratio) && (!theirs.resolved() || !ours.resolved() || ratio < 0) {
+		cells[3] = notResolved
+		if r.Target != 0 {
+			cells[5] = notResolved
+		}
+	}
+	return cells
+}
+
+func (r Row) cell(f Figure, have bool) string {
+	if !have {
+		return "–"
+	}
+	text := number(f.Median / cmp.Or(r.Scale, 1))
+	if r.Unit != "" {
+		text += " " + r.Unit
+	}
+	if percent := math.Round(100 * f.Spread); percent > 0 && f.Median != 0 && percent < 1000 {
+		text += fmt.Sprintf(" ± %.0f%%", percent)
+	}
+	return text
+}
+
+func (r Row) ratio(v float64) string {
+	if math.IsNaN(v) {
+		return "–"
+	}
+	if v >= 10 {
+		return number(v) + "×"
+	}
+	return fmt.Sprintf("%.2f×", v)
+}
+
+func (r Row) target() string {
+	sign := "≤"
+	if r.AtLeast {
+		sign = "≥"
+	}
+	switch {
+	case r.Target == 0:
+		return ""
+	case r.Zero:
+		return "0"
+	case r.Absolute:
+		return fmt.Sprintf("%s %v %s", sign, r.Target, r.Unit)
+	default:
+		return fmt.Sprintf("%s %v×", sign, r.Target)
+	}
+}
+
+// met compares the figures as measured, not as printed. An absolute target that some rounds meet and others do not is
+// not resolved.
+func (r Row) met(ratio float64, ours Figure, have bool) string {
+	value := ratio
+	if r.Absolute {
+		value = ours.Median
+	}
+	meets := func(v float64) bool { return r.AtLeast == (v >= r.Target) || v == r.Target }
+	switch {
+	case r.Target == 0:
+		return ""
+	case !have || math.IsNaN(value):
+		return "not measured"
+	case r.Absolute && !ours.resolved() && meets(ours.Low) != meets(ours.High):
+		return notResolved
+	case meets(value):
+		return "yes"
+	default:
+		return "**no**"
+	}
+}
+
+// number prints three significant digits, and all of a larger integer part with commas.
+func number(v float64) string {
+	if v < 0.005 && v > -0.005 {
+		return "0"
+	}
+	if v < 0 {
+		return "−" + number(-v)
+	}
+	if v < 1000 {
+		digits := 2
+		for limit := 10.0; digits > 0 && v >= limit; limit *= 10 {
+			digits--
+		}
+		return fmt.Sprintf("%.*f", digits, v)
+	}
+	whole := fmt.Sprintf("%.0f", v)
+	for i := len(whole) - 3; i > 0; i -= 3 {
+		whole = whole[:i] + "," + whole[i:]
+	}
+	return whole
+}

@@ -1,0 +1,142 @@
+package server
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/tidings/tidings/bench/internal/corpus"
+)
+
+// firstVersion is the resource version of the list; the objects' own are below it, those of the events above.
+const firstVersion = 100_000_000
+
+// content is all that a server sends, encoded before the first request comes.
+type content struct {
+	encoding Encoding
+	kind     corpus.Name
+	initial  map[string]*frames // by namespace: the objects, then the bookmark that ends them
+	marker   frames             // one event, sent behind the initial events of a relist
+	expired  []byte             // the error that makes a client list again
+	phases   map[Phase]iter.Seq[[]byte]
+	plan     Plan
+}
+
+// newContent makes the objects and the events of each phase. Every phase but Rate changes each object at most once, so
+// that a handler that merges changes of one object has nothing to merge.
+func newContent(c Config) (*content, error) {
+	objects, err := c.Corpus.Make(c.Objects)
+	if err != nil {
+		return nil, err
+	}
+	out := &content{
+		encoding: c.Encoding, kind: c.Corpus, initial: map[string]*frames{}, phases: map[Phase]iter.Seq[[]byte]{},
+		plan: Plan{Objects: len(objects), Parts: c.Parts, Last: map[Phase]uint64{}, Events: map[Phase]int{}},
+	}
+	if err := out.addInitial(objects, c.Parts); err != nil {
+		return nil, err
+	}
+	if err := out.addRelist(objects[0]); err != nil {
+		return nil, err
+	}
+	if err := out.addEvents(objects, c); err != nil {
+		return nil, err
+	}
+	if c.Churn > 0 {
+		out.phases[Churn], out.plan.Last[Churn] = churn(c.Encoding, c.Churn, c.Generation)
+	}
+	return out, nil
+}
+
+// addInitial makes the initial events, of all objects or of each part.
+func (c *content) addInitial(objects []corpus.Object, parts int) error {
+	byNamespace := map[string][]corpus.Object{"": objects}
+	if parts > 0 {
+		byNamespace = map[string][]corpus.Object{}
+		for i, part := range corpus.Divide(objects, parts) {
+			byNamespace[corpus.Part(i)] = part
+		}
+	}
+	for namespace, objects := range byNamespace {
+		f := &frames{}
+		for _, obj := range objects {
+			if err := f.add(c.encoding, watch.Added, obj); err != nil {
+				return err
+			}
+		}
+		c.plan.Bytes += len(f.data)
+		end := c.kind.New()
+		end.SetResourceVersion(fmt.Sprint(firstVersion))
+		end.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
+		if err := f.add(c.encoding, watch.Bookmark, end); err != nil {
+			return err
+		}
+		c.initial[namespace] = f
+	}
+	return nil
+}
+
+// addRelist makes what ends a watch, and the event that comes behind the list which follows.
+func (c *content) addRelist(marked corpus.Object) (err error) {
+	c.plan.Last[Relist] = firstVersion + 1
+	version := marked.GetResourceVersion()
+	marked.SetResourceVersion(fmt.Sprint(c.plan.Last[Relist]))
+	err = c.marker.add(c.encoding, watch.Modified, marked)
+	marked.SetResourceVersion(version)
+	if err != nil {
+		return err
+	}
+	c.expired, err = c.encoding.Encode(watch.Error, &metav1.Status{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
+		Status:   metav1.StatusFailure, Reason: metav1.StatusReasonExpired, Code: 410, Message: "too old resource version",
+	})
+	return err
+}
+
+// addEvents makes the events of the phases, in the order in which the phases are run.
+func (c *content) addEvents(objects []corpus.Object, size Config) error {
+	w := corpus.NewWriter(c.plan.Last[Relist])
+	for _, p := range []struct {
+		phase  Phase
+		events int
+		change func(corpus.Object)
+	}{
+		{Burst, min(size.Burst, len(objects)), w.Status}, {BurstSorted, min(size.Burst, len(objects)), w.Status},
+		{Edits, min(size.Burst, len(objects)), w.Edit}, {BurstAgain, min(size.Burst, len(objects)), w.Status}, {Rate, size.Rate, w.Status},
+	} {
+		if p.events == 0 {
+			continue
+		}
+		order := w.Order(p.events, len(objects))
+		if p.phase == BurstSorted {
+			slices.Sort(order)
+		}
+		events := &frames{}
+		for _, i := range order {
+			p.change(objects[i])
+			if err := events.add(c.encoding, watch.Modified, objects[i]); err != nil {
+				return err
+			}
+		}
+		c.phases[p.phase], c.plan.Last[p.phase], c.plan.Events[p.phase] = events.all(), w.Version(), p.events
+	}
+	return nil
+}
+
+// bookmark returns a bookmark of a version.
+func (c *content) bookmark(version uint64) ([]byte, error) {
+	obj := c.kind.New()
+	obj.SetResourceVersion(fmt.Sprint(version))
+	return c.encoding.Encode(watch.Bookmark, obj)
+}
+
+func (f *frames) add(e Encoding, kind watch.EventType, obj corpus.Object) error {
+	frame, err := e.Encode(kind, obj)
+	if err == nil {
+		f.append(frame)
+	}
+	return err
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+
+	"github.com/tidings/tidings/cmd/tidings/internal/cli"
+	"github.com/tidings/tidings/cmd/tidings/internal/kube"
+)
+
+// completionTimeout is how long somebody who has pressed the tab key may have to wait for the cluster.
+const completionTimeout = 2 * time.Second
+
+// completionPage is how many namespaces are looked at.
+const completionPage = 500
+
+// complete has the values of a flag completed by what values returns.
+func complete(cmd *cobra.Command, flag string, values func(ctx context.Context) []string) {
+	err := cmd.RegisterFlagCompletionFunc(flag, func(cmd *cobra.Command, _ []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return ofList(cmd, toComplete, values)
+	})
+	if err != nil {
+		panic(err) // there is no such flag: a mistake in this program
+	}
+}
+
+// ofList completes the last of several values that are joined by commas.
+func ofList(cmd *cobra.Command, toComplete string, values func(ctx context.Context) []string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	ctx := cmd.Context()
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
+	defer cancel()
+	given := toComplete[:strings.LastIndexByte(toComplete, ',')+1]
+	var found []cobra.Completion
+	for _, value := range values(ctx) {
+		if taken := slices.Contains(strings.Split(given, ","), value); !taken && strings.HasPrefix(value, toComplete[len(given):]) {
+			found = append(found, given+cli.Printable(value))
+		}
+	}
+	return found, cobra.ShellCompDirectiveNoFileComp
+}
+
+// fixed are values that do not depend on anything.
+func fixed(values ...string) func(context.Context) []string {
+	return func(context.Context) []string { return values }
+}
+
+// completeCluster completes the flags that choose the cluster.
+func completeCluster(cmd *cobra.Command, cluster *kube.Flags) {
+	complete(cmd, "context", func(context.Context) []string { return cluster.Contexts() })
+	complete(cmd, "cluster", func(context.Context) []string { return cluster.Clusters() })
+	complete(cmd, "user", func(context.Context) []string { return cluster.Users() })
+}
+
+// resourceNames returns what the cluster offers to be followed; nothing if it does not answer.
+func resourceNames(cluster *kube.Flags) func(context.Context) []string {
+	return func(ctx context.Context) []string {
+		quiet := slog.New(slog.DiscardHandler)
+		_, client, err := connect(cluster, quiet)
+		if err != nil {
+			return nil
+		}
+		catalog, err := discover(ctx, client, quiet)
+		if err != nil {
+			return nil
+		}
+		return catalog.Names()
+	}
+}
+
+// completeResources completes the arguments of commands that take resources.
+func completeResources(cluster *kube.Flags) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, _ []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return ofList(cmd, toComplete, resourceNames(cluster))
+	}
+}
+
+// namespaceNames returns the namespaces of the cluster; nothing if it does not answer or does not want to tell.
+func namespaceNames(cluster *kube.Flags) func(context.Context) []string {
+	return func(ctx context.Context) []string {
+		config, err := cluster.RESTConfig(slog.New(slog.DiscardHandler))
+		if err != nil {
+			return nil
+		}
+		answered := make(chan []string, 1)
+		go func() { answered <- listNamespaces(ctx, config) }() // what gets credentials may not know of ctx
+		select {
+		case names := <-answered:
+			return names
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func listNamespaces(ctx context.Context, config *rest.Config) []string {
+	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
+	client, err := rest.UnversionedRESTClientFor(config)
+	if err != nil {
+		return nil
+	}
+	request := client.Get().AbsPath("/api/v1/namespaces").VersionedParams(&metav1.ListOptions{Limit: completionPage}, metav1.ParameterCodec)
+	request.SetHeader("Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json")
+	data, err := request.Do(ctx).Raw()
+	var list metav1.PartialObjectMetadataList
+	if err != nil || json.Unmarshal(data, &list) != nil {
+		return nil
+	}
+	names := make([]string, 0, len(list.Items))
+	for i := range list.Items {
+		names = append(names, list.Items[i].Name)
+	}
+	return names
+}

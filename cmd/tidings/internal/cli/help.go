@@ -1,0 +1,66 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// checkHelp makes the help that root and its commands write an output like any other: failed returns the error of writing it. It
+// also makes it a mistake to ask for help on, or the completion of, what does not exist.
+func checkHelp(root *cobra.Command) (failed func() error) {
+	var err error
+	write := root.HelpFunc()
+	root.SetHelpFunc(func(command *cobra.Command, args []string) {
+		out := command.OutOrStdout()
+		var text bytes.Buffer
+		command.SetOut(&text)
+		write(command, args)
+		command.SetOut(out)
+		_, err = out.Write(text.Bytes())
+	})
+	root.SetHelpCommand(helpCommand())
+	root.InitDefaultCompletionCmd()
+	if completion, _, findErr := root.Find([]string{"completion"}); findErr == nil && completion != root {
+		completion.RunE = func(_ *cobra.Command, args []string) error {
+			return Usage(fmt.Errorf("name a shell: bash, fish, powershell or zsh%s", butNot(args)))
+		}
+		completion.Args = cobra.ArbitraryArgs
+	}
+	return func() error { return err }
+}
+
+func butNot(args []string) string {
+	if len(args) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", not %q", args[0])
+}
+
+func helpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:               "help [COMMAND]",
+		Short:             "Help about any command",
+		ValidArgsFunction: commandNames,
+		RunE: func(help *cobra.Command, args []string) error {
+			command, rest, err := help.Root().Find(args)
+			if err != nil || len(rest) > 0 {
+				return Usage(fmt.Errorf("there is no command %q", strings.Join(args, " ")))
+			}
+			command.InitDefaultHelpFlag()
+			return command.Help()
+		},
+	}
+}
+
+func commandNames(help *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	var names []cobra.Completion
+	for _, command := range help.Root().Commands() {
+		if len(args) == 0 && command.IsAvailableCommand() && strings.HasPrefix(command.Name(), toComplete) {
+			names = append(names, cobra.CompletionWithDesc(command.Name(), command.Short))
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}

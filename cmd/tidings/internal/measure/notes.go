@@ -1,0 +1,71 @@
+package measure
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// sentence answers the question that the command was asked.
+func (r Report) sentence() string {
+	t := r.Total
+	if t.Objects == 0 {
+		return "There are no objects of these resources, so there is nothing to compare."
+	}
+	s := fmt.Sprintf("A client-go cache of %s holds about %s, Tidings about %s (%s).",
+		theseObjects(t.Objects), size(t.ClientGo.CacheBytes), size(t.Tidings.CacheBytes), times(t.Ratio))
+	if t.TidingsTrimmed != nil {
+		before, after := t.ClientGoTrimmed.CacheBytes, t.TidingsTrimmed.CacheBytes
+		s += fmt.Sprintf("\nWithout managedFields it is about %s and %s (%s).", size(before), size(after), times(ratio(after, before)))
+	}
+	return s
+}
+
+func theseObjects(n int64) string {
+	if n == 1 {
+		return "this one object"
+	}
+	return fmt.Sprintf("these %d objects", n)
+}
+
+// notes say which figures are measured and which are not, and what is behind a ratio that disappoints. left are the columns for
+// which there was no room.
+func (r Report) notes(left []string) string {
+	s := ""
+	if len(left) > 0 {
+		s = "There was no room for " + strings.Join(left, ", ") + "; -o json has everything.\n"
+	}
+	if r.Total.Objects == 0 {
+		return s
+	}
+	s += "Memory is measured: the live heap after decoding the same bytes, and putting the objects into a store.\n"
+	if !slices.Contains(left, "SYNC") {
+		s += "SYNC is estimated: reading the list once, and decoding it. Handlers, queues and buffers come on top of both.\n"
+	}
+	if r.Total.Extrapolated {
+		s += "~ is extrapolated from the first objects of the list; the more objects, the more Tidings shares.\n"
+	}
+	return s + r.disappointment()
+}
+
+// littleSaved is the ratio from which on the report says why Tidings saves little or nothing.
+const littleSaved = 0.95
+
+// disappointment says why little is saved: because there is little to save on, or because the objects have little in common.
+func (r Report) disappointment() string {
+	t := r.Total
+	ours, theirs := t.Tidings.CacheBytes, t.ClientGo.CacheBytes
+	switch {
+	case t.Ratio < littleSaved:
+		return ""
+	case ours > 2*theirs:
+		each := (ours - theirs) / uint64(len(r.Resources))
+		return fmt.Sprintf("There are too few objects to save anything: most of what Tidings holds is the fixed part of its decoders, about %s for each resource.\n", size(each))
+	default:
+		var bytes, shared uint64
+		for _, result := range r.Resources {
+			bytes, shared = bytes+result.Sharing.Bytes, shared+result.Sharing.SharedBytes
+		}
+		return fmt.Sprintf("Tidings saves nothing on these objects, because they have little in common: %s of their bytes are in another one too.\n", percent(shared, bytes))
+	}
+}

@@ -1,0 +1,157 @@
+package redact
+
+import (
+	"encoding/base64"
+	"fmt"
+	"maps"
+	"reflect"
+	"strings"
+)
+
+// secret cleans one Secret: all values below data and stringData, at any depth, and what else may repeat them.
+func (s state) secret(m, other map[string]any) map[string]any {
+	clean := maps.Clone(m)
+	known := values(values(nil, m), other)
+	s.known = append(s.known, known...)
+	for name, v := range m {
+		switch name {
+		case "data", "stringData":
+			clean[name] = s.entries(v, other[name], name == "data")
+		case "metadata":
+			clean[name] = s.metadata(v, other[name], known)
+		case "apiVersion", "kind", "type":
+		default:
+			clean[name] = s.scrub(v, other[name], known)
+		}
+	}
+	return clean
+}
+
+// metadata cleans what users write in metadata: the annotations and labels.
+func (s state) metadata(v, other any, known []string) any {
+	m, ok := v.(map[string]any)
+	if !ok {
+		return v
+	}
+	o, _ := other.(map[string]any)
+	clean := maps.Clone(m)
+	for _, name := range []string{"annotations", "labels"} {
+		if v, ok := m[name]; ok {
+			clean[name] = s.scrub(v, o[name], known)
+		}
+	}
+	return clean
+}
+
+// entries replaces the values of data or stringData. Anything that is not the map it should be goes as a whole.
+func (s state) entries(v, other any, encoded bool) any {
+	m, ok := v.(map[string]any)
+	if !ok {
+		return s.placeholder(v, other, encoded)
+	}
+	o, _ := other.(map[string]any)
+	clean := make(map[string]any, len(m))
+	for name, v := range m {
+		clean[name] = s.placeholder(v, o[name], encoded)
+	}
+	return clean
+}
+
+// placeholder stands for a value: "[redacted, 12 bytes]", and "[redacted, 12 bytes, changed]" in the later state
+// if the earlier one had another value there.
+func (s state) placeholder(v, other any, encoded bool) any {
+	if v == nil {
+		return nil
+	}
+	size := ""
+	if text, ok := v.(string); ok {
+		size = fmt.Sprintf(", %d bytes", length(text, encoded))
+	}
+	if s.later && other != nil && !reflect.DeepEqual(v, other) {
+		return "[redacted" + size + ", changed]"
+	}
+	return "[redacted" + size + "]"
+}
+
+func length(text string, encoded bool) int {
+	if !encoded {
+		return len(text)
+	}
+	if raw, err := base64.StdEncoding.DecodeString(text); err == nil {
+		return len(raw)
+	}
+	return len(text)
+}
+
+// values adds to found what must not show up anywhere else in the Secret: each value as it is and decoded.
+func values(found []string, m map[string]any) []string {
+	for name, v := range m {
+		found = valuesOf(found, name, v)
+	}
+	return found
+}
+
+func valuesOf(found []string, name string, v any) []string {
+	switch v := v.(type) {
+	case map[string]any:
+		if name == "data" || name == "stringData" {
+			return entryValues(found, v, name == "data")
+		}
+		return values(found, v)
+	case []any:
+		for _, element := range v {
+			found = valuesOf(found, "", element)
+		}
+	}
+	return found
+}
+
+func entryValues(found []string, data map[string]any, encoded bool) []string {
+	for _, v := range data {
+		text, _ := v.(string)
+		if text == "" {
+			continue
+		}
+		found = append(found, text)
+		if raw, err := base64.StdEncoding.DecodeString(text); err == nil && encoded && len(raw) > 0 {
+			found = append(found, string(raw))
+		}
+	}
+	return found
+}
+
+// scrub cleans what surrounds the data of a Secret: more data, as templates have it further down, and every string that holds
+// one of the known values, or may hold a copy of the whole object.
+func (s state) scrub(v, other any, known []string) any {
+	switch v := v.(type) {
+	case string:
+		if repeats(v, known) || isDocument(v) || isPacked(v) || looksLikeSecret(v) {
+			return s.placeholder(v, other, false)
+		}
+		o, _ := other.(string)
+		clean, _ := s.text(v, o)
+		return clean
+	case map[string]any:
+		o, _ := other.(map[string]any)
+		clean := make(map[string]any, len(v))
+		for name, value := range v {
+			switch _, isMap := value.(map[string]any); {
+			case isMap && (name == "data" || name == "stringData"):
+				clean[name] = s.entries(value, o[name], name == "data")
+			case strings.Contains(name, "last-applied"):
+				clean[name] = s.placeholder(value, o[name], false)
+			default:
+				clean[name] = s.scrub(value, o[name], known)
+			}
+		}
+		return clean
+	case []any:
+		o, _ := other.([]any)
+		clean := make([]any, len(v))
+		for i, value := range v {
+			clean[i] = s.scrub(value, counterpart(value, i, o), known)
+		}
+		return clean
+	}
+	return v
+}

@@ -1,0 +1,149 @@
+package redact
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"sigs.k8s.io/yaml"
+)
+
+// parseBudget bounds how many bytes of the strings of one object are parsed and written. Strings hold strings, and YAML can repeat one without
+// repeating its bytes, so a small object can be made to take for ever.
+const parseBudget = 8 << 20
+
+// text cleans a string that holds objects as JSON or YAML. One that seems to hold a Secret, but cannot be read, goes as a whole;
+// so does one that is packed, since nobody can say what is in it.
+func (s state) text(text, other string) (clean any, changed bool) {
+	if isPacked(text) {
+		return s.placeholder(text, other, false), true
+	}
+	if !mayHoldSecret(text) {
+		return text, false
+	}
+	id := pair{text, other, s.later}
+	clean, known := s.cleaned[id]
+	if !known {
+		clean = s.clean(text, other)
+		s.cleaned[id] = clean
+	}
+	return clean, clean != text
+}
+
+// pair is a string in one of the states and its counterpart in the other.
+type pair struct {
+	text, other string
+	later       bool
+}
+
+func (s state) clean(text, other string) any {
+	documents := s.parse(text)
+	if documents == nil {
+		if looksLikeSecret(text) {
+			return s.placeholder(text, other, false)
+		}
+		return text
+	}
+	cleaned, changed := s.list(documents, s.parse(other), false)
+	if !changed || reflect.DeepEqual(cleaned, any(documents)) {
+		return text // a reference to a Secret has nothing to clean
+	}
+	written, err := format(cleaned.([]any), isDocument(text))
+	if s.budget -= len(written); err != nil || s.budget < 0 {
+		return s.placeholder(text, other, false)
+	}
+	return written
+}
+
+// parse reads the objects in a string: one of JSON, or any number of YAML. It returns nil for what is neither, as a plain text.
+func (s state) parse(text string) []any {
+	documents, known := s.parsed[text]
+	if known {
+		return documents
+	}
+	if s.budget -= len(text); s.budget >= 0 {
+		var err error
+		if documents, err = readDocuments(text); err != nil || !slices.ContainsFunc(documents, isTree) {
+			documents = nil
+		}
+	}
+	s.parsed[text] = documents
+	return documents
+}
+
+func isTree(v any) bool {
+	switch v.(type) {
+	case map[string]any, []any:
+		return true
+	}
+	return false
+}
+
+// mayHoldSecret tells cheaply whether a string is worth parsing. JSON can write any letter as an escape.
+func mayHoldSecret(text string) bool {
+	return strings.Contains(text, "Secret") || strings.Contains(text, "stringData") || isDocument(text) && strings.Contains(text, `\`)
+}
+
+// isDocument reports whether a string looks like JSON: an object or a list.
+func isDocument(text string) bool {
+	trimmed := strings.TrimSpace(text)
+	return strings.HasPrefix(trimmed, "{") || strings.HasPrefix(trimmed, "[")
+}
+
+// isPacked reports whether a string is base64 of gzip or zip. Some tools keep a copy of what was applied in this form.
+func isPacked(text string) bool {
+	return strings.HasPrefix(text, "H4sI") || strings.HasPrefix(text, "UEsDB")
+}
+
+var secretKind = regexp.MustCompile(`(?m)["']?kind["']?\s*:\s*["']?Secret|["']?stringData["']?\s*:`)
+
+// looksLikeSecret reports whether a string seems to have a Secret in it, however broken or templated the rest is.
+func looksLikeSecret(text string) bool {
+	return secretKind.MatchString(text) || secretKind.MatchString(strings.ReplaceAll(text, `\`, ""))
+}
+
+var documentEnd = regexp.MustCompile(`(?m)^---(?:[ \t].*)?\r?$`)
+
+// readDocuments reads one document of JSON, or any number of YAML.
+func readDocuments(text string) (documents []any, err error) {
+	if isDocument(text) {
+		var v any
+		if utiljson.Unmarshal([]byte(text), &v) == nil {
+			return []any{v}, nil
+		}
+	}
+	for _, part := range documentEnd.Split(text, -1) {
+		var v any
+		if err := yaml.Unmarshal([]byte(part), &v); err != nil {
+			return nil, err
+		}
+		documents = append(documents, v)
+	}
+	return documents, nil
+}
+
+// format writes what readDocuments read.
+func format(documents []any, asJSON bool) (string, error) {
+	var b bytes.Buffer
+	for i, v := range documents {
+		if asJSON && len(documents) == 1 {
+			encoder := json.NewEncoder(&b)
+			encoder.SetEscapeHTML(false)
+			err := encoder.Encode(v)
+			return strings.TrimSuffix(b.String(), "\n"), err
+		}
+		if i > 0 {
+			b.WriteString("---\n")
+		}
+		text, err := yaml.Marshal(v)
+		if err != nil {
+			return "", err
+		}
+		b.Write(text)
+	}
+	return b.String(), nil
+}

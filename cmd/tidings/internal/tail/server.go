@@ -1,0 +1,201 @@
+package tail
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/tidings/tidings/cmd/tidings/internal/news"
+	"github.com/tidings/tidings/cmd/tidings/internal/redact"
+	"github.com/tidings/tidings/reflector"
+)
+
+// server is what has been shown of the server as a whole.
+type server struct {
+	outage *outage // nil while it can be reached
+	stale  bool
+	// breaks counts the connections that broke and were made again at once since that was last told, which was at toldBreaks.
+	breaks     int
+	toldBreaks time.Time
+}
+
+// outage is a time in which the server cannot be reached, or answers nobody. It ends at wellSince if all goes well from there on;
+// zero while it does not.
+type outage struct{ since, wellSince time.Time }
+
+const (
+	// steady is how long all has to go well before that is told: a server that comes and goes is gone.
+	steady = 2 * time.Second
+	// breaksEvery is how often connections that broke and were made again at once are told of.
+	breaksEvery = time.Minute
+)
+
+// ofServer reports whether a failure for this reason is of the server as a whole, and not of one resource.
+func ofServer(r reflector.Reason) bool {
+	switch r {
+	case reflector.Refused, reflector.DNS, reflector.Network, reflector.Timeout, reflector.TooManyRequests, reflector.Server,
+		reflector.Certificate, reflector.Unauthorized:
+		return true
+	default:
+		return false
+	}
+}
+
+// ofResource reports whether what keeps a resource from being followed is of that resource, or is for the user to set right. A
+// server that cannot be reached may come back, and so may the resource.
+func ofResource(err error) bool {
+	failure, ok := errors.AsType[*reflector.Error](err)
+	if !ok {
+		return true
+	}
+	r := failure.Reason
+	return !ofServer(r) || r == reflector.Certificate || r == reflector.Unauthorized
+}
+
+// lookAtServer tells once when the server goes away, however many lists and watches fail and are tried again, and once when all
+// of them go on.
+func (t *tail) lookAtServer(observations []observation) error {
+	failing, well, broken := t.summarize(observations)
+	switch {
+	case t.server.outage != nil:
+		return t.lookAtOutage(observations, failing == nil && well)
+	case failing != nil:
+		t.server.outage, t.server.stale = &outage{since: failing.When}, false
+		return t.serverStatus(news.Outage, t.explainOutage(failing)+"; trying again")
+	case broken && well:
+		return t.lookAtBreak(observations)
+	default:
+		return t.lookAtAge(observations)
+	}
+}
+
+// lookAtOutage ends an outage when all has gone well for a while.
+func (t *tail) lookAtOutage(observations []observation, well bool) error {
+	out := t.server.outage
+	switch {
+	case !well:
+		out.wellSince = time.Time{}
+		return nil
+	case out.wellSince.IsZero():
+		out.wellSince = time.Now()
+	}
+	if time.Since(out.wellSince) < steady {
+		return nil
+	}
+	t.server.outage = nil
+	return t.serverStatus(news.Recovered, "the server answers again after "+roughly(out.wellSince.Sub(out.since))+t.takeUp(observations))
+}
+
+// lookAtBreak tells of connections that broke and were made again before anybody looked.
+func (t *tail) lookAtBreak(observations []observation) error {
+	t.takeUp(observations)
+	t.server.breaks++
+	if time.Since(t.server.toldBreaks) < breaksEvery {
+		return nil
+	}
+	message := "the connection broke and was made again at once"
+	if t.server.breaks > 1 {
+		message = fmt.Sprintf("the connection broke %d times and was made again at once", t.server.breaks)
+	}
+	t.server.breaks, t.server.toldBreaks = 0, time.Now()
+	return t.serverStatus(news.Reconnected, message)
+}
+
+// summarize returns a failure of the server that lasts, whether everything goes on that can, and whether a connection has broken
+// since it was last looked at.
+func (t *tail) summarize(observations []observation) (failing *reflector.Error, well, broken bool) {
+	well = true
+	for i, f := range t.follows {
+		o := observations[i]
+		if f.missing != "" {
+			continue
+		}
+		if o.failure != nil && ofServer(o.failure.Reason) && failing == nil {
+			failing = o.failure
+		}
+		if f.synced {
+			well = well && (o.watching || o.failure != nil && !ofServer(o.failure.Reason) && o.failure.Reason != reflector.Expired)
+			broken = broken || o.errors > f.seen.errors && f.failing == "" && o.failure == nil && o.relists == f.seen.relists
+		}
+	}
+	return failing, well, broken
+}
+
+// takeUp takes note of where the lists and watches are after an outage, and names those that had to begin anew.
+func (t *tail) takeUp(observations []observation) string {
+	var relisted []string
+	synced := 0
+	for i, f := range t.follows {
+		o := observations[i]
+		if !f.synced {
+			continue
+		}
+		synced++
+		if o.relists > f.seen.relists {
+			relisted = append(relisted, f.where())
+		}
+		f.seen = o.sighting
+	}
+	switch len(relisted) {
+	case 0:
+		return ""
+	case synced:
+		return "; everything was listed again, and changes that were missed have been shown"
+	default:
+		return "; changes that were missed have been shown, after listing again " + strings.Join(relisted, ", ")
+	}
+}
+
+// lookAtAge tells when nothing has been heard of the server for long although no connection has broken.
+func (t *tail) lookAtAge(observations []observation) error {
+	stale, age := false, time.Duration(0)
+	for i, f := range t.follows {
+		if f.synced && observations[i].stale && observations[i].failure == nil {
+			stale, age = true, max(age, observations[i].age)
+		}
+	}
+	if stale == t.server.stale {
+		return nil
+	}
+	t.server.stale = stale
+	if !stale {
+		return t.serverStatus(news.Recovered, "the server is heard from again")
+	}
+	return t.serverStatus(news.Stale, fmt.Sprintf("nothing has been heard from the server for %s; what is shown may be out of date", age.Round(time.Second)))
+}
+
+// explainOutage says what is wrong with the server. If it answers some requests, the resource matters.
+func (t *tail) explainOutage(failure *reflector.Error) string {
+	text := redact.Error(failure.Resource.GroupResource(), failure)
+	switch failure.Reason {
+	case reflector.TooManyRequests, reflector.Server, reflector.Timeout:
+		return text
+	case reflector.Network:
+		return "the connection broke: " + root(failure).Error()
+	default:
+		return strings.TrimPrefix(text, failure.Name+": ")
+	}
+}
+
+// root is the error at the bottom of the chain.
+func root(err error) error {
+	for {
+		below := errors.Unwrap(err)
+		if below == nil {
+			return err
+		}
+		err = below
+	}
+}
+
+func roughly(d time.Duration) string {
+	if d < 10*time.Second {
+		return d.Round(100 * time.Millisecond).String()
+	}
+	return d.Round(time.Second).String()
+}
+
+func (t *tail) serverStatus(kind news.StatusKind, message string) error {
+	return t.status(news.Status{Time: time.Now(), Kind: kind, Message: message})
+}

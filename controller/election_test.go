@@ -1,0 +1,445 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/tidings/tidings/object"
+)
+
+// TestLeaseIsRenewedWhileWorkEnds stops a leader whose work takes much longer than the lease to end.
+func TestLeaseIsRenewedWhileWorkEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &leaseServer{}
+		a := newCandidate(s, "a")
+		a.lingers = 2 * time.Minute
+		a.start()
+		synctest.Wait()
+		b := newCandidate(s, "b").start()
+		time.Sleep(time.Minute)
+		a.stop()
+		for range 119 {
+			time.Sleep(time.Second)
+			if b.leads.Load() || !a.elector.IsLeader() || b.elector.Leader() != "a" {
+				t.Fatalf("b leads: %v, a is leader: %v, b knows %q", b.leads.Load(), a.elector.IsLeader(), b.elector.Leader())
+			}
+		}
+		if err := <-a.done; err != nil {
+			t.Error(err)
+		}
+		time.Sleep(3 * time.Second)
+		if !b.leads.Load() || a.elector.IsLeader() {
+			t.Errorf("b leads: %v, a is leader: %v", b.leads.Load(), a.elector.IsLeader())
+		}
+		b.stop()
+		<-b.done
+	})
+}
+
+// TestLeaseIsNotGivenBackWhileWorkRuns has a reconcile that does not heed its context: the lease has to run out.
+func TestLeaseIsNotGivenBackWhileWorkRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &leaseServer{}
+		release := make(chan struct{})
+		defer close(release)
+		elector := newCandidate(s, "a").elector
+		stop := running(t, managerWith(elector, func(context.Context, object.Key) (Result, error) {
+			<-release
+			return Result{}, nil
+		}))
+		synctest.Wait()
+		b := newCandidate(s, "b").start()
+		time.Sleep(time.Minute)
+		if err := stop(); !errors.Is(err, ErrStillRunning) || errors.Is(err, ErrLeaseLost) {
+			t.Error(err)
+		}
+		if elector.IsLeader() || elector.Leader() != "" {
+			t.Errorf("after its end the leader is %q", elector.Leader())
+		}
+		time.Sleep(12 * time.Second)
+		if b.leads.Load() {
+			t.Error("b leads before the lease is over")
+		}
+		time.Sleep(6 * time.Second)
+		if !b.leads.Load() {
+			t.Error("b does not lead")
+		}
+		b.stop()
+		<-b.done
+	})
+}
+
+// managerWith returns a manager with one controller, which has one key to reconcile.
+func managerWith(e Elector, reconcile Reconciler) *Manager {
+	c := New("test", reconcile, Options{Logger: slog.New(slog.DiscardHandler)})
+	c.Enqueue(key("a"))
+	m := NewManager(e)
+	m.Add(c)
+	return m
+}
+
+// TestLoserStopsWithinItsLease cuts a leader off whose reconcile does not heed its context, before and after it was told
+// to stop: Run has to return before another may lead, so that the process can exit.
+func TestLoserStopsWithinItsLease(t *testing.T) {
+	for name, stopAfter := range map[string]time.Duration{"leading": time.Hour, "stopping": 5 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &leaseServer{}
+				release := make(chan struct{})
+				defer close(release)
+				a := newCandidate(s, "a")
+				m := managerWith(a.elector, func(context.Context, object.Key) (Result, error) {
+					<-release
+					return Result{}, nil
+				})
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				done := make(chan error, 1)
+				go func() { done <- m.Run(ctx) }()
+				time.Sleep(time.Minute)
+				b := newCandidate(s, "b").start()
+				a.client.cut.Store(true)
+				renewed := a.elector.Stats().LastRenewal
+				time.AfterFunc(stopAfter, cancel)
+				err := <-done
+				if took := time.Since(renewed); took < 13*time.Second || took > 14*time.Second {
+					t.Errorf("stopped %v after the last renewal", took)
+				}
+				if !errors.Is(err, ErrStillRunning) || !errors.Is(err, ErrLeaseLost) {
+					t.Error(err)
+				}
+				if b.leads.Load() {
+					t.Error("b leads already")
+				}
+				b.stop()
+				<-b.done
+			})
+		})
+	}
+}
+
+// TestRobbedLeaderStopsAtOnce gives the lease of a leader whose reconcile does not heed its context to another.
+func TestRobbedLeaderStopsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &leaseServer{}
+		release := make(chan struct{})
+		defer close(release)
+		m := managerWith(newCandidate(s, "a").elector, func(context.Context, object.Key) (Result, error) {
+			<-release
+			return Result{}, nil
+		})
+		done := make(chan error, 1)
+		go func() { done <- m.Run(t.Context()) }()
+		time.Sleep(time.Minute)
+		other := "other"
+		s.edit(func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = &other })
+		start := time.Now()
+		err := <-done
+		if took := time.Since(start); !errors.Is(err, ErrStillRunning) || !errors.Is(err, ErrLeaseLost) || took > 2400*time.Millisecond+takenGrace {
+			t.Errorf("after %v: %v", took, err)
+		}
+	})
+}
+
+// TestRobbedWhileStopping does so after the leader was told to stop.
+func TestRobbedWhileStopping(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &leaseServer{}
+		release := make(chan struct{})
+		defer close(release)
+		stop := running(t, managerWith(newCandidate(s, "a").elector, func(context.Context, object.Key) (Result, error) {
+			<-release
+			return Result{}, nil
+		}))
+		time.Sleep(time.Minute)
+		start, other := time.Now(), "other"
+		time.AfterFunc(time.Second, func() {
+			s.edit(func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = &other })
+		})
+		err := stop()
+		took := time.Since(start)
+		if !errors.Is(err, ErrStillRunning) || !errors.Is(err, ErrLeaseLost) || took > 3400*time.Millisecond+takenGrace {
+			t.Errorf("after %v: %v", took, err)
+		}
+	})
+}
+
+// TestFailedRenewalIsTriedAgainSoon refuses all calls of a leader at once.
+func TestFailedRenewalIsTriedAgainSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newCandidate(&leaseServer{}, "a")
+		var down atomic.Bool
+		a.client.fails = down.Load
+		a.start()
+		time.Sleep(time.Minute)
+		down.Store(true)
+		if err := <-a.done; !errors.Is(err, ErrLeaseLost) {
+			t.Error(err)
+		}
+		if n := a.elector.Stats().RenewFailures; n < 12 || n > 20 {
+			t.Errorf("%d attempts in about 8 s", n)
+		}
+	})
+}
+
+// TestLoserIsNoLeaderWhileItStops asks while the work of a leader that was cut off is ending.
+func TestLoserIsNoLeaderWhileItStops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newCandidate(&leaseServer{}, "a")
+		a.lingers = 3 * time.Second
+		a.start()
+		time.Sleep(time.Minute)
+		a.client.cut.Store(true)
+		time.Sleep(10 * time.Second)
+		if !a.leads.Load() || a.elector.IsLeader() || a.elector.Leader() != "" {
+			t.Errorf("works: %v, is leader: %v, knows %q", a.leads.Load(), a.elector.IsLeader(), a.elector.Leader())
+		}
+		<-a.done
+	})
+}
+
+// TestLeaderTellsTheTruth asks who leads after the leader was cut off, on both sides.
+func TestLeaderTellsTheTruth(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &leaseServer{}
+		a := newCandidate(s, "a").start()
+		synctest.Wait()
+		b := newCandidate(s, "b")
+		expect := func(when, aKnows, bKnows string, aLeads bool) {
+			t.Helper()
+			if a.elector.Leader() != aKnows || b.elector.Leader() != bKnows || a.elector.IsLeader() != aLeads {
+				t.Errorf("%s: a knows %q, b knows %q, a is leader: %v", when, a.elector.Leader(), b.elector.Leader(), a.elector.IsLeader())
+			}
+		}
+		expect("at the start", "a", "", true)
+		b.start()
+		time.Sleep(time.Minute)
+		expect("while a leads", "a", "a", true)
+		a.client.cut.Store(true)
+		b.client.cut.Store(true)
+		time.Sleep(11 * time.Second)
+		expect("after the loss", "", "a", false)
+		time.Sleep(6 * time.Second)
+		expect("after the lease", "", "", false)
+		if st := a.elector.Stats(); st.Terms != 1 || st.Losses != 1 || st.Leading || st.Leader != "" || st.Name != "demo" ||
+			st.Identity != "a" || st.Renewals < 20 || st.RenewFailures == 0 || st.LastRenewal.IsZero() {
+			t.Errorf("%+v", st)
+		}
+		if err := <-a.done; !errors.Is(err, ErrLeaseLost) {
+			t.Error(err)
+		}
+		b.stop()
+		<-b.done
+	})
+}
+
+// TestOneLostCallDoesNotLoseTheLease lets a call hang until it is given up, now before it is made and now after it.
+func TestOneLostCallDoesNotLoseTheLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &leaseServer{}
+		a := newCandidate(s, "a")
+		var calls atomic.Int64
+		a.client.delay = func() time.Duration {
+			if calls.Add(1)%9 == 0 {
+				return time.Hour
+			}
+			return 100 * time.Millisecond
+		}
+		a.start()
+		time.Sleep(time.Hour)
+		if !a.leads.Load() {
+			t.Errorf("a lost its lease: %v", <-a.done)
+		}
+		if a.elector.Stats().RenewFailures < 100 {
+			t.Errorf("%+v", a.elector.Stats())
+		}
+		a.stop()
+		<-a.done
+	})
+}
+
+// strangeClient is a LeaseClient that misbehaves in each call once it is told to.
+type strangeClient struct {
+	LeaseClient
+	strange atomic.Pointer[func()]
+}
+
+func (c *strangeClient) Update(ctx context.Context, lease *coordinationv1.Lease, o metav1.UpdateOptions) (*coordinationv1.Lease, error) {
+	if strange := c.strange.Load(); strange != nil {
+		(*strange)()
+		return nil, nil
+	}
+	return c.LeaseClient.Update(ctx, lease, o)
+}
+
+// TestClientThatMisbehaves uses clients that do not heed their context, panic, or return nothing: the leader has to stop
+// in time.
+func TestClientThatMisbehaves(t *testing.T) {
+	release := make(chan struct{})
+	for name, strange := range map[string]func(){
+		"hangs":           func() { <-release },
+		"panics":          func() { panic("no") },
+		"returns nothing": func() {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				release = make(chan struct{})
+				defer close(release)
+				a := newCandidate(&leaseServer{}, "a")
+				client := &strangeClient{LeaseClient: a.client}
+				a.elector.Client = client
+				a.start()
+				time.Sleep(time.Minute)
+				client.strange.Store(&strange)
+				start := time.Now()
+				err := <-a.done
+				if took := time.Since(start); !errors.Is(err, ErrLeaseLost) || took > 15*time.Second {
+					t.Errorf("after %v: %v", took, err)
+				}
+			})
+		})
+	}
+}
+
+// TestRunThatPanics leaves nothing behind that would renew the lease.
+func TestRunThatPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &leaseServer{}
+		a := newCandidate(s, "a")
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("the panic is gone")
+				}
+			}()
+			_ = a.elector.Lead(t.Context(), func(context.Context) error { panic(errBroken) })
+		}()
+		before := s.writes()
+		time.Sleep(time.Minute)
+		if s.writes() != before || a.elector.IsLeader() {
+			t.Errorf("%d renewals, is leader: %v", s.writes()-before, a.elector.IsLeader())
+		}
+	})
+}
+
+// events records what it is told, asks who leads, and panics then.
+type events struct {
+	elector *LeaseElector
+	got     []string
+}
+
+func (e *events) Eventf(obj runtime.Object, eventType, reason, format string, args ...any) {
+	lease := obj.(*coordinationv1.Lease)
+	e.got = append(e.got, strings.Join([]string{lease.Kind, lease.APIVersion, lease.Name, eventType, reason, fmt.Sprintf(format, args...)}, " "))
+	e.elector.Leader()
+	panic("no")
+}
+
+func TestElectionEventsAndLogs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &leaseServer{}
+		var e events
+		var logA, logB logText
+		a, b := newCandidate(s, "a"), newCandidate(s, "b")
+		e.elector = a.elector
+		a.elector.Events, a.elector.Logger = &e, slog.New(slog.NewTextHandler(&logA, nil))
+		b.elector.Logger = slog.New(slog.NewTextHandler(&logB, nil))
+		a.start()
+		synctest.Wait()
+		b.start()
+		time.Sleep(time.Minute)
+		a.stop()
+		<-a.done
+		b.stop()
+		<-b.done
+		want := []string{
+			"Lease coordination.k8s.io/v1 demo Normal LeaderElection a became leader",
+			"Lease coordination.k8s.io/v1 demo Normal LeaderElection a stopped leading",
+		}
+		if !slices.Equal(e.got, want) {
+			t.Errorf("events %q", e.got)
+		}
+		for _, want := range []string{"msg=leading", `msg="stopped leading"`, `msg="gave the lease back"`} {
+			if !strings.Contains(logA.String(), want) {
+				t.Errorf("%s is not in the leader's log:\n%s", want, logA.String())
+			}
+		}
+		if want := `msg="another leads" lease=demo identity=b leader=a`; strings.Count(logB.String(), want) != 1 {
+			t.Errorf("%s is not once in the candidate's log:\n%s", want, logB.String())
+		}
+	})
+}
+
+// TestUnsyncedManagerDoesNotCompete has a lease that is free, and a manager whose cache is not in sync.
+func TestUnsyncedManagerDoesNotCompete(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &leaseServer{}
+		cache := newPodCache(newServer())
+		cache.synced = make(chan struct{})
+		c := New("test", succeed, Options{SyncTimeout: time.Hour})
+		Watch(c, cache, Self[*corev1.Pod])
+		m := NewManager(newCandidate(s, "a").elector)
+		m.Add(c)
+		stop := running(t, m)
+		time.Sleep(30 * time.Minute)
+		if s.holder() != "" {
+			t.Errorf("the lease is held by %q", s.holder())
+		}
+		if err := Use(c, cache); !errors.Is(err, ErrStarted) {
+			t.Errorf("Use while the manager waits: %v", err)
+		}
+		close(cache.synced)
+		time.Sleep(time.Minute)
+		if s.holder() != "a" {
+			t.Error("the manager does not lead once its cache is in sync")
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		s := &leaseServer{}
+		cache := newPodCache(newServer())
+		cache.synced = make(chan struct{})
+		c := New("test", succeed, Options{})
+		Use(c, cache)
+		m := NewManager(newCandidate(s, "a").elector)
+		m.Add(c)
+		err := m.Run(t.Context())
+		want := "controller test: pods: forbidden: grant list and watch: not in sync after 2m0s"
+		if err == nil || err.Error() != want || s.holder() != "" {
+			t.Errorf("got  %v\nwant %s", err, want)
+		}
+	})
+}
+
+// TestClaimThatWasCutOffIsGivenBack stops a candidate while the answer to its claim is on its way.
+func TestClaimThatWasCutOffIsGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &leaseServer{}
+		a := newCandidate(s, "a")
+		a.client.delay = func() time.Duration { return 2 * time.Second }
+		a.start()
+		time.Sleep(3500 * time.Millisecond) // read in second 1, created in second 3
+		if s.holder() != "a" || a.leads.Load() {
+			t.Fatal("the claim is not under way")
+		}
+		a.stop()
+		if err := <-a.done; err != nil || s.holder() != "" {
+			t.Errorf("%v, held by %q", err, s.holder())
+		}
+	})
+}

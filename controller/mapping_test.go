@@ -1,0 +1,401 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/tidings/tidings/object"
+)
+
+// mappingTest is a controller whose mapper goes to the owner named in the label "owner", and panics for states that
+// panics names.
+type mappingTest struct {
+	server *server
+	cache  *podCache
+	seen   *calls
+	c      *Controller
+	log    *logText
+	panics func(p *corev1.Pod) bool
+	stop   func() error
+}
+
+func newMappingTest(t *testing.T, panics func(p *corev1.Pod) bool) *mappingTest {
+	m := &mappingTest{server: newServer(), seen: newCalls(), log: &logText{}, panics: panics}
+	m.cache = newPodCache(m.server)
+	m.c = New("test", func(_ context.Context, key object.Key) (Result, error) {
+		m.seen.add(key)
+		return Result{}, nil
+	}, Options{Logger: slog.New(slog.NewTextHandler(m.log, nil))})
+	Watch(m.c, m.cache, func(p *corev1.Pod, enqueue func(object.Key)) {
+		enqueue(key("before"))
+		if m.panics(p) {
+			panic(errBroken)
+		}
+		enqueue(key(p.Labels["owner"]))
+	})
+	m.stop = running(t, m.c)
+	synctest.Wait()
+	return m
+}
+
+// put writes a pod with an owner, which the cache sees.
+func (m *mappingTest) put(name, owner string) {
+	p := pod(name, "")
+	p.Labels = map[string]string{"owner": owner}
+	m.server.put(p)
+	m.cache.advance(-1)
+	synctest.Wait()
+}
+
+// expect fails unless these keys have been reconciled since the last call, in any order.
+func (m *mappingTest) expect(t *testing.T, when string, want ...string) {
+	t.Helper()
+	synctest.Wait()
+	got := m.seen.take()
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: reconciled %v, want %v", when, got, want)
+	}
+}
+
+func TestPanickingMapperLosesNoKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var broken atomic.Bool
+		broken.Store(true)
+		m := newMappingTest(t, func(*corev1.Pod) bool { return broken.Load() })
+		m.put("a", "web")
+		m.expect(t, "before the panic", "before")
+		st, err := m.c.Stats(), m.c.Readyz()
+		if st.MapperPanics != 1 || st.UnmappedObjects != 1 || err == nil || m.c.Healthz() != nil {
+			t.Errorf("%+v, %v", st, err)
+		}
+		want := "controller test: pods: the mapper panics for 1 objects, so it is not known whom they concern; for shop/a: panic: broken"
+		if err != nil && (err.Error() != want || !errors.Is(err, errBroken)) {
+			t.Errorf("got  %v\nwant %s", err, want)
+		}
+		for _, want := range []string{"mapper panicked", "object=shop/a", "mapping_test.go"} {
+			if !strings.Contains(m.log.String(), want) {
+				t.Errorf("%q is not in the log:\n%s", want, m.log)
+			}
+		}
+		time.Sleep(time.Second)
+		m.expect(t, "after a second", "before")
+		broken.Store(false)
+		time.Sleep(2 * time.Second)
+		m.expect(t, "after it is repaired", "before", "web")
+		if st, err := m.c.Stats(), m.c.Readyz(); st.UnmappedObjects != 0 || st.MapperPanics != 2 || err != nil {
+			t.Errorf("%+v, %v", st, err)
+		}
+		time.Sleep(time.Hour)
+		m.expect(t, "much later")
+	})
+}
+
+// TestFormerOwnerLearnsOfItsLoss has a mapper that cannot make sense of one state of a pod: whom the pod left in that
+// state is learned later.
+func TestFormerOwnerLearnsOfItsLoss(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var broken atomic.Bool
+		broken.Store(true)
+		m := newMappingTest(t, func(p *corev1.Pod) bool { return broken.Load() && p.Labels["owner"] == "two" })
+		m.put("a", "one")
+		m.expect(t, "first state", "before", "one")
+		m.put("a", "two")
+		m.expect(t, "second state", "before", "one")
+		m.put("a", "three")
+		m.expect(t, "third state", "before", "three")
+		if panics := m.c.Stats().MapperPanics; panics != 2 {
+			t.Errorf("the mapper was asked %d times about a state", panics)
+		}
+		broken.Store(false)
+		time.Sleep(time.Second)
+		m.expect(t, "after it is repaired", "before", "two")
+	})
+}
+
+func TestChangesAndResyncsMapAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var broken atomic.Bool
+		broken.Store(true)
+		m := newMappingTest(t, func(*corev1.Pod) bool { return broken.Load() })
+		m.put("a", "web")
+		time.Sleep(200 * time.Second) // the next attempt is minutes away
+		m.seen.take()
+		broken.Store(false)
+		m.cache.resync()
+		m.expect(t, "after a resync", "before", "web")
+
+		broken.Store(true)
+		m.put("b", "db")
+		time.Sleep(200 * time.Second)
+		m.seen.take()
+		broken.Store(false)
+		m.put("b", "api")
+		m.expect(t, "after a change", "before", "db", "api")
+		if st := m.c.Stats(); st.UnmappedObjects != 0 {
+			t.Errorf("%+v", st)
+		}
+	})
+}
+
+// TestMappingIsGivenUp has a mapper that always panics for one pod. It is asked about the pod's present state for ever,
+// and about that of a deleted pod for some time.
+func TestMappingIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMappingTest(t, func(p *corev1.Pod) bool { return p.Name == "bad" })
+		m.put("bad", "web")
+		time.Sleep(24 * time.Hour)
+		if st := m.c.Stats(); st.UnmappedObjects != 1 || st.MapperPanics < 280 || st.MapperPanics > 300 || st.MappingsDropped != 0 {
+			t.Errorf("%+v", st)
+		}
+		m.server.delete(key("bad"))
+		m.cache.advance(-1)
+		time.Sleep(time.Hour)
+		if st := m.c.Stats(); st.UnmappedObjects != 0 || st.MappingsDropped != 1 {
+			t.Errorf("%+v", st)
+		}
+		if err := m.c.Readyz(); err != nil {
+			t.Error(err)
+		}
+		if !strings.Contains(m.log.String(), "gave up") {
+			t.Error("giving up is not in the log")
+		}
+	})
+}
+
+func TestUnmappedStatesAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMappingTest(t, func(*corev1.Pod) bool { return true })
+		for i := range 10 {
+			m.put("a", strconv.Itoa(i))
+		}
+		if st := m.c.Stats(); st.UnmappedObjects != 1 || st.MappingsDropped != 10-maxStates {
+			t.Errorf("%+v", st)
+		}
+		for i := range maxUnmapped + 10 {
+			p := pod(strconv.Itoa(i), "")
+			p.ResourceVersion = "1"
+			m.c.sources[0].(*watch[*corev1.Pod]).handle(m.c, object.Delta[*corev1.Pod]{Key: object.KeyOf(p), Object: p, Type: object.Added})
+		}
+		if st := m.c.Stats(); st.UnmappedObjects != maxUnmapped || st.MappingsDropped != 10-maxStates+11 {
+			t.Errorf("%+v", st)
+		}
+		if lines := strings.Count(m.log.String(), "\n"); lines > 10 {
+			t.Errorf("%d lines were logged in a moment", lines)
+		}
+	})
+}
+
+func TestPanickingPredicateLetsTheChangePass(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		cache := newPodCache(s)
+		seen := newCalls()
+		c := New("test", func(_ context.Context, key object.Key) (Result, error) {
+			seen.add(key)
+			return Result{}, nil
+		}, Options{Logger: slog.New(slog.DiscardHandler)})
+		Watch(c, cache, Self[*corev1.Pod], func(d object.Delta[*corev1.Pod]) bool { panic("no") })
+		running(t, c)
+		synctest.Wait()
+		s.put(pod("a", ""))
+		cache.advance(-1)
+		synctest.Wait()
+		if got := seen.take(); !slices.Equal(got, []string{"a"}) || c.Stats().MapperPanics != 1 {
+			t.Errorf("reconciled %v, %+v", got, c.Stats())
+		}
+	})
+}
+
+// TestStuckMapperDoesNotKeepRunFromEnding has a mapper that never returns.
+func TestStuckMapperDoesNotKeepRunFromEnding(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		s := newServer()
+		cache := newPodCache(s)
+		c := New("test", succeed, Options{StopTimeout: time.Minute})
+		Watch(c, cache, func(*corev1.Pod, func(object.Key)) { <-release })
+		other := newPodCache(newServer())
+		Watch(c, other, Self[*corev1.Pod])
+		stop := running(t, c)
+		synctest.Wait()
+		s.put(pod("a", ""))
+		go cache.advance(-1)
+		synctest.Wait()
+		if err := c.Readyz(); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(time.Minute)
+		want := "controller test: pods: the mapper has been running for 1m0s for shop/a"
+		if err := c.Readyz(); err == nil || err.Error() != want {
+			t.Errorf("got  %v\nwant %s", err, want)
+		}
+		if err := c.Healthz(); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(9 * time.Minute)
+		if err := c.Healthz(); err == nil {
+			t.Error("healthy with a mapper that does not return")
+		}
+		start := time.Now()
+		err := stop()
+		want = "controller test: work is still running 1m0s after its context has ended: mapper of pods for shop/a"
+		if !errors.Is(err, ErrStillRunning) || err.Error() != want || time.Since(start) != time.Minute {
+			t.Errorf("after %v\ngot  %v\nwant %s", time.Since(start), err, want)
+		}
+		if other.handlerCount() != 0 {
+			t.Error("the stuck mapper keeps the handler of another cache")
+		}
+		close(release)
+	})
+}
+
+// TestCallTracker tells one long call from several short ones.
+func TestCallTracker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c callTracker
+		expect := func(when string, name string, age time.Duration) {
+			t.Helper()
+			k, got := c.age()
+			if _, ok := c.running(); k.Name != name || got != age || ok != (name != "") {
+				t.Errorf("%s: %v for %v, running: %v", when, k, got, ok)
+			}
+		}
+		expect("before any call", "", 0)
+		c.begin(key("a"))
+		time.Sleep(time.Minute)
+		expect("first seen", "a", 0)
+		time.Sleep(time.Minute)
+		expect("later", "a", time.Minute)
+		c.end()
+		expect("after the call", "", 0)
+		c.begin(key("a"))
+		expect("another call", "a", 0)
+		time.Sleep(time.Minute)
+		expect("another call, later", "a", time.Minute)
+	})
+}
+
+// TestMapperIsNeverCalledTwiceAtATime changes an object while the mapper is being asked again about it.
+func TestMapperIsNeverCalledTwiceAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var calls, most atomic.Int64
+		m := newMappingTest(t, func(*corev1.Pod) bool {
+			most.Store(max(most.Load(), calls.Add(1)))
+			time.Sleep(300 * time.Millisecond)
+			calls.Add(-1)
+			return true
+		})
+		for i := range 20 {
+			m.put("a", strconv.Itoa(i))
+			time.Sleep(500 * time.Millisecond)
+		}
+		if most.Load() != 1 {
+			t.Errorf("%d calls at a time", most.Load())
+		}
+		time.Sleep(time.Hour)
+	})
+}
+
+// TestMapperMayCallBack calls all that a stranger may think of from a mapper.
+func TestMapperMayCallBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		cache := newPodCache(s)
+		c := New("test", succeed, Options{})
+		ctx, cancel := context.WithCancel(t.Context())
+		Watch(c, cache, func(p *corev1.Pod, enqueue func(object.Key)) {
+			c.Enqueue(object.KeyOf(p))
+			c.Stats()
+			if c.Readyz() != nil || c.Healthz() != nil {
+				t.Error("not healthy")
+			}
+			if err := Watch(c, cache, Self[*corev1.Pod]); !errors.Is(err, ErrStarted) {
+				t.Errorf("Watch: %v", err)
+			}
+			cancel()
+		})
+		done := make(chan error)
+		go func() { done <- c.Run(ctx) }()
+		synctest.Wait()
+		s.put(pod("a", ""))
+		cache.advance(-1)
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// brokenLimiter panics in all its methods.
+type brokenLimiter struct{}
+
+func (brokenLimiter) When(object.Key) time.Duration { panic(errBroken) }
+func (brokenLimiter) Forget(object.Key)             { panic(errBroken) }
+func (brokenLimiter) NumRequeues(object.Key) int    { panic(errBroken) }
+
+func TestPanickingLimiter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		seen := newCalls()
+		c := New("test", func(_ context.Context, key object.Key) (Result, error) {
+			if seen.add(key) < 4 {
+				return Result{}, errBroken
+			}
+			return Result{}, nil
+		}, Options{RateLimiter: brokenLimiter{}, Logger: slog.New(slog.DiscardHandler)})
+		stop := running(t, c)
+		c.Enqueue(key("a"))
+		time.Sleep(time.Hour)
+		times := seen.times()
+		if len(times) != 4 || times[1] < 4*time.Millisecond || times[3]-times[2] < times[1] {
+			t.Errorf("reconciles at %v", times)
+		}
+		if n := c.queue.NumRequeues(key("a")); n != 0 {
+			t.Errorf("%d failures are remembered after a success", n)
+		}
+		if st := c.Stats(); st.LimiterPanics == 0 || st.Errors != 3 {
+			t.Errorf("%+v", st)
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestReconcileThatEndsItsGoroutine calls runtime.Goexit, as t.Fatal does, in the only worker.
+func TestReconcileThatEndsItsGoroutine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		seen := newCalls()
+		c := New("test", func(_ context.Context, key object.Key) (Result, error) {
+			if seen.add(key) < 3 {
+				runtime.Goexit()
+			}
+			return Result{}, nil
+		}, Options{Logger: slog.New(slog.DiscardHandler)})
+		stop := running(t, c)
+		c.Enqueue(key("a"))
+		time.Sleep(time.Hour)
+		c.Enqueue(key("b"))
+		synctest.Wait()
+		if got := seen.take(); !slices.Equal(got, []string{"a", "a", "a", "b"}) {
+			t.Errorf("reconciled %v", got)
+		}
+		if st := c.Stats(); st.Panics != 2 || st.ActiveWorkers != 0 {
+			t.Errorf("%+v", st)
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}

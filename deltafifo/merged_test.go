@@ -1,0 +1,157 @@
+package deltafifo
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/tidings/tidings/object"
+)
+
+func TestMerging(t *testing.T) {
+	a1, a2, a3 := newThing("a", 1, 1), newThing("a", 1, 2), newThing("a", 1, 3)
+	b4, b5, b6 := newThing("a", 2, 4), newThing("a", 2, 5), newThing("a", 2, 6)
+	x := change(object.Added, newThing("x", 9, 9))
+	initial := change(object.Added, a1)
+	initial.Initial = true
+	missed := change(object.Deleted, a2)
+	missed.FinalStateUnknown = true
+	resync := delta{Key: object.KeyOf(a1), Object: a1, Old: a1, Type: object.Sync}
+	relisted := update(a1, a2)
+	relisted.Type = object.Replaced
+	rewound := update(a2, a1)
+	rewound.Type = object.Replaced
+	deleted := change(object.Deleted, a3)
+	deleted.Old = a2
+	created, removed := change(object.Added, a1), change(object.Deleted, a2)
+	again, ended := change(object.Added, b4), change(object.Deleted, b6)
+	for _, c := range []struct {
+		in   []delta
+		want string
+	}{
+		{[]delta{created, x, update(a1, a2)}, "Added:a/u1/2 Added:x/u9/9"},
+		{[]delta{initial, update(a1, a2)}, "Added:a/u1/2+initial"},
+		{[]delta{created, removed}, ""},
+		{[]delta{created, x, removed}, "Added:x/u9/9"},
+		{[]delta{x, created, removed, again}, "Added:x/u9/9 Added:a/u2/4"},
+		{[]delta{created, x, removed, again}, "Added:x/u9/9 Added:a/u2/4"},
+		{[]delta{update(a1, a2), x, update(a2, a3)}, "Updated:a/u1/3<1 Added:x/u9/9"},
+		{[]delta{update(a1, a2), deleted}, "Deleted:a/u1/3<1"},
+		{[]delta{update(a1, a2), deleted, again}, "Deleted:a/u1/3<1 Added:a/u2/4"},
+		{[]delta{update(a1, a2), deleted, again, ended}, "Deleted:a/u1/3<1"},
+		{[]delta{relisted, update(a2, a3)}, "Replaced:a/u1/3<1"},
+		{[]delta{update(a1, a2), missed}, "Deleted:a/u1/2<1+missed"},
+		{[]delta{update(a1, a3), update(a1, a2)}, "Updated:a/u1/3<1"},
+		{[]delta{update(a1, a3), rewound}, "Updated:a/u1/1<1"},
+		{[]delta{resync, update(a1, a2)}, "Updated:a/u1/2<1"},
+		{[]delta{resync, removed}, "Deleted:a/u1/2<1"},
+		{[]delta{created, resync}, "Added:a/u1/1"},
+		{[]delta{missed, x, again}, "Deleted:a/u1/2+missed Added:a/u2/4 Added:x/u9/9"},
+		{[]delta{removed, again, update(b4, b5)}, "Deleted:a/u1/2 Added:a/u2/5"},
+		{[]delta{missed, again, ended}, "Deleted:a/u1/2+missed"},
+		{[]delta{removed, again, ended, again}, "Deleted:a/u1/2 Added:a/u2/4"},
+	} {
+		var m merged[*thing]
+		for i := range c.in {
+			m.add(&c.in[i], time.Time{})
+		}
+		checkMerged(t, &m)
+		if got := text(m.take(nil, 100)); got != c.want {
+			t.Errorf("%s\n got %s\nwant %s", text(c.in), got, c.want)
+		}
+		checkMerged(t, &m)
+	}
+}
+
+// checkMerged checks the invariants of m.
+func checkMerged(t testing.TB, m *merged[*thing]) {
+	t.Helper()
+	empty, live := 0, 0
+	for i, e := range m.entries[m.head:] {
+		switch {
+		case e.Type == 0:
+			empty++
+		case m.places[e.Key] != m.head+i:
+			t.Fatalf("%v is at %d, not at %d", e.Key, m.head+i, m.places[e.Key])
+		default:
+			live++
+		}
+	}
+	if empty != m.empty || live != len(m.places) || live != m.len() {
+		t.Fatalf("%d void and %d pending entries, but empty %d, %d places, len %d", empty, live, m.empty, len(m.places), m.len())
+	}
+	if live > 0 && m.entries[m.head].Type == 0 {
+		t.Fatal("the first entry is void")
+	}
+}
+
+func TestMergedOldest(t *testing.T) {
+	var m merged[*thing]
+	start := time.Now()
+	mergedInto := 0
+	for i, name := range []string{"a", "b", "a", "c"} {
+		d := change(object.Sync, newThing(name, 1, 1))
+		if m.add(&d, start.Add(time.Duration(i))) {
+			mergedInto++
+		}
+	}
+	if m.oldest() != start || m.len() != 3 || mergedInto != 1 {
+		t.Errorf("oldest %v, length %d, merged %d", m.oldest().Sub(start), m.len(), mergedInto)
+	}
+	m.take(nil, 1)
+	if m.oldest() != start.Add(1) {
+		t.Errorf("oldest %v", m.oldest().Sub(start))
+	}
+}
+
+// TestMergedForgetsWhatCameAndWent keeps one entry pending while many others come and go.
+func TestMergedForgetsWhatCameAndWent(t *testing.T) {
+	var m merged[*thing]
+	d := change(object.Added, newThing("stays", 1, 1))
+	m.add(&d, time.Time{})
+	for i := range 100_000 {
+		o := newThing(fmt.Sprint(i), i, i+1)
+		came, went := change(object.Added, o), change(object.Deleted, o)
+		m.add(&came, time.Time{})
+		m.add(&went, time.Time{})
+	}
+	if m.len() != 1 || m.room() > smallBuffer {
+		t.Errorf("%d entries in room for %d", m.len(), m.room())
+	}
+	checkMerged(t, &m)
+}
+
+func TestMergedGivesMemoryBack(t *testing.T) {
+	for name, rest := range map[string]int{"emptied": 0, "never empty": 1} {
+		var m merged[*thing]
+		for i, d := range added(30_000) {
+			m.add(&d, time.Time{})
+			if i >= 10_000 {
+				m.take(nil, max(0, m.len()-rest))
+			}
+			if i%1000 == 0 {
+				checkMerged(t, &m)
+			}
+		}
+		if m.room() > 2*smallBuffer {
+			t.Errorf("%s: room for %d entries is left", name, m.room())
+		}
+	}
+}
+
+func TestWarmMergedDoesNotAllocate(t *testing.T) {
+	var m merged[*thing]
+	a, b := newThing("a", 1, 1), newThing("a", 1, 2)
+	in := []delta{update(a, b), change(object.Sync, newThing("x", 2, 1)), update(a, b)}
+	buf := make([]delta, 0, 4)
+	allocs := testing.AllocsPerRun(1000, func() {
+		for i := range in {
+			m.add(&in[i], time.Time{})
+		}
+		buf = m.take(buf[:0], 1)
+		buf = m.take(buf[:0], 9)
+	})
+	if allocs > 0 {
+		t.Errorf("%v allocations", allocs)
+	}
+}

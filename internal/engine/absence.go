@@ -1,0 +1,48 @@
+package engine
+
+import "github.com/tidings/tidings/object"
+
+// rememberedDeletions is how many deletions a part remembers. What repeats or overtakes on its way is never far from its
+// place, so few are enough.
+const rememberedDeletions = 512
+
+// absence is what is known about objects that a part does not hold. An older state of such an object is news from before its
+// end and must not bring it back. Versions of other objects prove nothing: only a list that does not have the object,
+// or its own deletion.
+type absence struct {
+	listed  string                // the version of the last list
+	deleted map[object.Key]string // the versions of the latest deletions
+	order   []object.Key          // of deleted, as a ring
+	next    int                   // where the next one goes
+}
+
+// relisted starts over with a list of the given version.
+func (a *absence) relisted(version string) { *a = absence{listed: version} }
+
+// note remembers that the object under key was deleted at the version.
+func (a *absence) note(key object.Key, version string) {
+	if a.deleted == nil {
+		a.deleted = make(map[object.Key]string)
+	}
+	if _, again := a.deleted[key]; again {
+		a.deleted[key] = version
+		return
+	}
+	if len(a.order) < rememberedDeletions {
+		a.order = append(a.order, key)
+	} else {
+		delete(a.deleted, a.order[a.next])
+		a.order[a.next] = key
+		a.next = (a.next + 1) % rememberedDeletions
+	}
+	a.deleted[key] = version
+}
+
+// proves reports whether a state of that version is known to be from before the object's end.
+func (a *absence) proves(key object.Key, version string) bool {
+	if object.OlderResourceVersion(version, a.listed) {
+		return true
+	}
+	end, ok := a.deleted[key]
+	return ok && object.OlderResourceVersion(version, end)
+}

@@ -1,0 +1,179 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/tidings/tidings/deltafifo"
+	"github.com/tidings/tidings/object"
+	"github.com/tidings/tidings/store"
+)
+
+// waitForRoom lets Block handlers hold back the part. The apply lock is not held meanwhile, so handlers can be added and
+// removed. Nobody is held back while somebody waits for a version, since that may be such a handler.
+func (inf *Informer[T]) waitForRoom(ctx context.Context) {
+	for _, s := range inf.subscriptions() {
+		if s.opts.Queue.Policy != deltafifo.Block || !s.queue.Full() {
+			continue
+		}
+		wait, cancel := context.WithCancel(inf.wait.relaxed())
+		unlink := context.AfterFunc(ctx, cancel)
+		_ = s.queue.WaitForRoom(wait) // whatever ends the wait, the part goes on
+		unlink()
+		cancel()
+	}
+}
+
+// applyChanges takes changes through the store to the handlers' queues, and returns what the handlers are notified of.
+func (inf *Informer[T]) applyChanges(p *part[T], deltas []object.Delta[T], version string) []object.Delta[T] {
+	inf.apply.Lock()
+	defer inf.unlockApply()
+	if p.removed {
+		return nil
+	}
+	txn := inf.writer.Begin()
+	defer txn.Abort()
+	notes := applyDeltas(txn, deltas, &p.absent)
+	txn.Advance(p.namespace, version)
+	snap := txn.Commit()
+	inf.push(inf.subscriptions(), notes, snap.ResourceVersion())
+	return notes
+}
+
+// applyList makes the objects the whole content of the part.
+func (inf *Informer[T]) applyList(p *part[T], objects object.Collection[T], version string, rewritten bool) {
+	inf.apply.Lock()
+	defer inf.unlockApply()
+	if p.removed {
+		return
+	}
+	txn := inf.writer.Begin()
+	defer txn.Abort()
+	before := inf.store.Snapshot()
+	had := before.ResourceVersionIn(p.namespace)
+	if !p.listed.Load() {
+		had = p.inherited
+	}
+	notes := txn.Replace(p.namespace, objects, version, rewritten || object.OlderResourceVersion(version, had))
+	snap := txn.Commit()
+	p.absent.relisted(version)
+	p.noteOvercome()
+	if p.listed.Load() {
+		inf.push(inf.subscriptions(), notes, version)
+		return
+	}
+	p.listed.Store(true)
+	if before.In(p.namespace).Len() > 0 { // of which the handlers know
+		markInitial(notes)
+		inf.push(inf.subscriptions(), notes, version)
+	} else {
+		initial := snap.In(p.namespace)
+		for _, s := range inf.subscriptions() {
+			s.queue.Sync(initial, true)
+		}
+	}
+	inf.mu.Lock()
+	defer inf.mu.Unlock()
+	inf.checkSynced()
+}
+
+// markInitial says of what is added that it belongs to an initial list.
+func markInitial[T object.Object](notes []object.Delta[T]) {
+	for i := range notes {
+		notes[i].Initial = notes[i].Type == object.Added
+	}
+}
+
+// push adds notifications to the handlers' queues. apply is held.
+func (inf *Informer[T]) push(subs []*Subscription[T], notes []object.Delta[T], version string) {
+	if len(notes) == 0 {
+		return
+	}
+	for _, s := range subs {
+		s.queue.Add(notes, version)
+	}
+}
+
+// checkSynced closes synced, and tells the handlers, once every part has had its first list. apply and mu are held.
+func (inf *Informer[T]) checkSynced() {
+	if inf.everSynced() || !allListed(inf.parts) {
+		return
+	}
+	close(inf.synced)
+	for _, s := range inf.subs {
+		s.queue.Mark()
+	}
+}
+
+func allListed[T object.Object](parts []*part[T]) bool {
+	for _, p := range parts {
+		if !p.listed.Load() {
+			return false
+		}
+	}
+	return true
+}
+
+// applyDeltas writes deltas to the store and returns what handlers are notified of. It uses the slice for that as long as
+// there is room: a notification may only take the place of a delta that has been read.
+func applyDeltas[T object.Object](txn *store.Txn[T], deltas []object.Delta[T], absent *absence) []object.Delta[T] {
+	notes, moved := deltas[:0], false
+	for i := range deltas {
+		if !moved {
+			notes = deltas[: len(notes) : i+1] // appending more than fits moves them to memory of their own
+		}
+		notes = applyDelta(txn, deltas[i], absent, notes)
+		moved = moved || len(notes) > i+1
+	}
+	if !moved {
+		clear(deltas[len(notes):]) // or it would keep objects alive
+	}
+	return notes
+}
+
+// applyDelta writes d to the store and appends what follows from it to notes. A state that is older than the one in the store
+// changes nothing, neither does the same one again, and neither does one of an object that is known to be gone.
+func applyDelta[T object.Object](txn *store.Txn[T], d object.Delta[T], absent *absence, notes []object.Delta[T]) []object.Delta[T] {
+	if d.Type == object.Deleted {
+		return applyDelete(txn, d, absent, notes)
+	}
+	// Written first and taken back if it should not have been, which is rare: the key is looked up once.
+	held, exists := txn.Set(d.Key, d.Object)
+	version := d.Object.GetResourceVersion()
+	if !exists {
+		if absent.proves(d.Key, version) {
+			txn.Delete(d.Key)
+			return notes
+		}
+		return append(notes, object.Delta[T]{Type: object.Added, Key: d.Key, Object: d.Object})
+	}
+	have, recreated := held.GetResourceVersion(), anotherObject(held, d.Object)
+	if object.OlderResourceVersion(version, have) || (version == have && version != "" && !recreated) {
+		txn.Set(object.KeyOf(held), held)
+		return notes
+	}
+	if recreated {
+		return append(notes,
+			object.Delta[T]{Type: object.Deleted, Key: d.Key, Object: held, FinalStateUnknown: true},
+			object.Delta[T]{Type: object.Added, Key: d.Key, Object: d.Object})
+	}
+	return append(notes, object.Delta[T]{Type: object.Updated, Key: d.Key, Object: d.Object, Old: held})
+}
+
+func applyDelete[T object.Object](txn *store.Txn[T], d object.Delta[T], absent *absence, notes []object.Delta[T]) []object.Delta[T] {
+	version := d.Object.GetResourceVersion()
+	absent.note(d.Key, version)
+	held, exists := txn.Get(d.Key)
+	if !exists || object.OlderResourceVersion(version, held.GetResourceVersion()) {
+		return notes
+	}
+	txn.Delete(d.Key)
+	if uid := d.Object.GetUID(); uid != held.GetUID() && uid != "" { // held went before it, unseen
+		return append(notes, object.Delta[T]{Type: object.Deleted, Key: d.Key, Object: held, Old: held, FinalStateUnknown: true})
+	}
+	return append(notes, object.Delta[T]{Type: object.Deleted, Key: d.Key, Object: d.Object, Old: held, FinalStateUnknown: d.FinalStateUnknown})
+}
+
+// anotherObject reports whether a and b, of one key, are known to be two objects and not versions of one.
+func anotherObject[T object.Object](a, b T) bool {
+	return a.GetUID() != b.GetUID() && a.GetUID() != "" && b.GetUID() != ""
+}

@@ -1,0 +1,111 @@
+package engine
+
+import (
+	"hash/maphash"
+	"math"
+	"reflect"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// What a fingerprint looks at is bounded, should an object refer to itself, or be huge.
+const (
+	fingerprintDepth  = 64
+	fingerprintValues = 100_000
+)
+
+var fingerprintSeed = maphash.MakeSeed()
+
+// fingerprint is a hash of what an object says: its exported fields, all the way down. It calls no code of the object's type,
+// which could panic or encode the same object in several ways; the order of a map's entries does not matter. What
+// types cache in unexported fields does not count, and neither do changes there. An object with too many values has none: it is 0.
+func fingerprint(obj any) uint64 {
+	w := walk{left: fingerprintValues}
+	sum := w.value(reflect.ValueOf(obj), fingerprintDepth)
+	if w.left <= 0 { // how far it came may depend on the order of a map
+		return 0
+	}
+	return sum
+}
+
+// walk is one walk through an object.
+type walk struct{ left int } // how many values it may still look at
+
+func (w *walk) value(v reflect.Value, depth int) uint64 {
+	if w.left--; depth == 0 || w.left <= 0 {
+		return 0
+	}
+	switch v.Kind() {
+	case reflect.Pointer, reflect.Interface:
+		if v.IsNil() {
+			return 1
+		}
+		return mix(2, w.value(v.Elem(), depth-1))
+	case reflect.Struct:
+		return w.fields(v, depth)
+	case reflect.Map:
+		return w.entries(v, depth)
+	case reflect.Slice, reflect.Array:
+		return w.list(v, depth)
+	case reflect.String:
+		return maphash.String(fingerprintSeed, v.String())
+	case reflect.Bool:
+		if v.Bool() {
+			return 3
+		}
+		return 4
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return mix(5, uint64(v.Int()))
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
+		return mix(6, v.Uint())
+	case reflect.Float32, reflect.Float64:
+		return mix(7, math.Float64bits(v.Float()))
+	default: // functions, channels: no API object has any
+		return 0
+	}
+}
+
+func (w *walk) fields(v reflect.Value, depth int) uint64 {
+	// These two keep what they say in fields that are not exported.
+	switch v.Type() {
+	case reflect.TypeFor[time.Time]():
+		return mix(8, uint64(v.Interface().(time.Time).UnixNano()))
+	case reflect.TypeFor[resource.Quantity]():
+		q := v.Interface().(resource.Quantity)
+		return mix(12, math.Float64bits(q.AsApproximateFloat64()))
+	}
+	sum := uint64(9)
+	for i, typ := 0, v.Type(); i < typ.NumField(); i++ {
+		if typ.Field(i).IsExported() {
+			sum = mix(sum, w.value(v.Field(i), depth-1))
+		}
+	}
+	return sum
+}
+
+func (w *walk) entries(v reflect.Value, depth int) uint64 {
+	sum := mix(10, uint64(v.Len()))
+	for entries := v.MapRange(); entries.Next(); {
+		// Adding does not depend on the order.
+		sum += mix(w.value(entries.Key(), depth-1), w.value(entries.Value(), depth-1))
+	}
+	return sum
+}
+
+func (w *walk) list(v reflect.Value, depth int) uint64 {
+	if v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Uint8 {
+		return mix(13, maphash.Bytes(fingerprintSeed, v.Bytes()))
+	}
+	sum := mix(11, uint64(v.Len()))
+	for i := range v.Len() {
+		sum = mix(sum, w.value(v.Index(i), depth-1))
+	}
+	return sum
+}
+
+// mix combines two hashes, in this order.
+func mix(a, b uint64) uint64 {
+	h := (a ^ b>>32) * 0x9e3779b97f4a7c15
+	return (h ^ h>>29 ^ b) * 0xbf58476d1ce4e5b9
+}

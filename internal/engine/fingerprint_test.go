@@ -1,0 +1,123 @@
+package engine
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/tidings/tidings/object"
+)
+
+func samplePod() *corev1.Pod {
+	now := metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "x", Labels: map[string]string{"a": "1", "b": "2", "c": "3"}, DeletionTimestamp: &now},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Resources: corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")},
+		}}}},
+	}
+}
+
+func TestFingerprintSeesEveryWrite(t *testing.T) {
+	for name, write := range map[string]func(p *corev1.Pod){
+		"a string":        func(p *corev1.Pod) { p.Spec.NodeName = "n" },
+		"a map's value":   func(p *corev1.Pod) { p.Labels["a"] = "2" },
+		"a map's new key": func(p *corev1.Pod) { p.Labels["d"] = "" },
+		"values swapped":  func(p *corev1.Pod) { p.Labels["a"], p.Labels["b"] = "2", "1" },
+		"an element":      func(p *corev1.Pod) { p.Spec.Containers[0].Image = "i" },
+		"a longer list":   func(p *corev1.Pod) { p.Finalizers = []string{""} },
+		"a pointer":       func(p *corev1.Pod) { p.Spec.Priority = new(int32) },
+		"a time":          func(p *corev1.Pod) { p.DeletionTimestamp.Time = p.DeletionTimestamp.Add(time.Second) },
+		"a quantity": func(p *corev1.Pod) {
+			p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("200m")
+		},
+		"one field to other": func(p *corev1.Pod) { p.Name, p.GenerateName = "", "x" },
+	} {
+		p := samplePod()
+		before := fingerprint(p)
+		if write(p); fingerprint(p) == before {
+			t.Errorf("%s was written, and the fingerprint is the same", name)
+		}
+	}
+}
+
+func TestFingerprintOfTheSameIsTheSame(t *testing.T) {
+	p := samplePod()
+	before := fingerprint(p)
+	for range 20 {
+		if fingerprint(p) != before {
+			t.Fatal("an object that nobody wrote to has two fingerprints")
+		}
+	}
+	_ = p.Spec.Containers[0].Resources.Requests.Cpu().String() // caches its text
+	if fingerprint(p) != before || fingerprint(p.DeepCopy()) != before {
+		t.Error("what is the same for Kubernetes has another fingerprint")
+	}
+	u := &unstructured.Unstructured{Object: map[string]any{"kind": "Widget", "spec": map[string]any{"n": int64(1), "f": 1.5, "l": []any{"a", nil, true}}}}
+	was := fingerprint(u)
+	u.Object["spec"].(map[string]any)["l"].([]any)[2] = false
+	if fingerprint(u) == was {
+		t.Error("a write to an unstructured object was not seen")
+	}
+}
+
+func TestFingerprintOfWhatRefersToItself(t *testing.T) {
+	u := &unstructured.Unstructured{Object: map[string]any{}}
+	u.Object["self"] = u.Object
+	fingerprint(u) // returns
+}
+
+func TestAbsence(t *testing.T) {
+	var a absence
+	key := object.Key{Name: "x"}
+	a.relisted("10")
+	a.note(key, "20")
+	for version, want := range map[string]bool{"9": true, "10": true, "19": true, "20": false, "21": false, "": false, "opaque": false} {
+		if got := a.proves(key, version); got != want {
+			t.Errorf("version %q after the deletion at 20: %v, want %v", version, got, want)
+		}
+	}
+	other := object.Key{Name: "other"}
+	if a.proves(other, "10") || !a.proves(other, "9") {
+		t.Error("only what is older than the list is proven absent by it")
+	}
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for i := range 10 * rememberedDeletions {
+		a.note(object.Key{Name: string(rune('a' + rnd.IntN(26))), Namespace: string(rune(i))}, "30")
+	}
+	if len(a.deleted) > rememberedDeletions || len(a.order) > rememberedDeletions {
+		t.Errorf("%d deletions are remembered, want at most %d", len(a.deleted), rememberedDeletions)
+	}
+	a.relisted("40")
+	if a.proves(key, "41") || len(a.deleted) != 0 {
+		t.Error("a list does not start over")
+	}
+}
+
+// TestFingerprintIsBounded has an object that refers to itself in two ways, so that a walk would never end, and a large secret.
+func TestFingerprintIsBounded(t *testing.T) {
+	type node struct{ Left, Right *node }
+	n := &node{}
+	n.Left, n.Right = n, n
+	if sum := fingerprint(n); sum != 0 {
+		t.Errorf("the fingerprint of what has no end is %x, want none", sum)
+	}
+	secret := &corev1.Secret{Data: map[string][]byte{"a": make([]byte, 1<<20)}}
+	before := fingerprint(secret)
+	secret.Data["a"][1<<19] = 1
+	if fingerprint(secret) == before {
+		t.Error("a write to a large secret was not seen")
+	}
+}
+
+func BenchmarkFingerprint(b *testing.B) {
+	p := samplePod()
+	for b.Loop() {
+		fingerprint(p)
+	}
+}

@@ -1,0 +1,125 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"runtime"
+	"strconv"
+	"sync"
+)
+
+// caller is a goroutine that runs the user's code. Stops know it, so that one which that code asks for does not wait for itself.
+// Go has no other way to find that out: the user's functions get no context that could tell.
+type caller struct {
+	id uint64 // its goroutine's number; 0 if that could not be read
+
+	mu      sync.Mutex
+	waits   int
+	waiting chan struct{} // closed while waits > 0; nil until somebody asks
+}
+
+// callers are all goroutines that run users' code, of all informers, by number: two handlers of different informers may stop
+// each other's.
+var callers sync.Map
+
+// enter marks the calling goroutine as c; leave ends that.
+func (c *caller) enter() {
+	if c.id = goroutineID(); c.id != 0 {
+		callers.Store(c.id, c)
+	}
+}
+
+func (c *caller) leave() { callers.Delete(c.id) }
+
+// currentCaller returns the caller that the calling goroutine is; nil if it is none.
+func currentCaller() *caller {
+	c, _ := callers.Load(goroutineID())
+	current, _ := c.(*caller)
+	return current
+}
+
+// beginWait notes that c waits for other goroutines to end; endWait that it does no longer.
+func (c *caller) beginWait() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.waits++; c.waits == 1 && c.waiting != nil {
+		close(c.waiting)
+	}
+}
+
+func (c *caller) endWait() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.waits--; c.waits == 0 {
+		c.waiting = nil
+	}
+}
+
+// whenWaiting returns a channel that is closed when c begins to wait for other goroutines to end, or does so already.
+func (c *caller) whenWaiting() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.waiting == nil {
+		c.waiting = make(chan struct{})
+		if c.waits > 0 {
+			close(c.waiting)
+		}
+	}
+	return c.waiting
+}
+
+// ending is something that is about to end.
+type ending struct {
+	done <-chan struct{}
+	by   *caller
+}
+
+// await waits until everything has ended or ctx does, whose cause is then the error. A goroutine that runs the user's code does
+// not wait for itself, and for no other one that waits like it: they would wait for each other. all is false if there was one.
+func await(ctx context.Context, ends []ending) (all bool, err error) {
+	me := currentCaller()
+	if me != nil {
+		me.beginWait()
+		defer me.endWait()
+	}
+	all = true
+	for _, e := range ends {
+		var waiting <-chan struct{}
+		if me != nil {
+			waiting = e.by.whenWaiting() // of itself too, which waits now
+		}
+		select {
+		case <-e.done:
+		case <-waiting:
+			all = false
+		case <-ctx.Done():
+			if !closed(e.done) {
+				return false, context.Cause(ctx)
+			}
+		}
+	}
+	return all, nil
+}
+
+func closed(done <-chan struct{}) bool {
+	select {
+	case <-done:
+		return true
+	default:
+		return false
+	}
+}
+
+// goroutineID reads the number of the calling goroutine from the head of its stack trace, "goroutine 18 [running]:". It takes
+// about a microsecond and is used once in the life of a handler, and by stops. 0 means that it could not be read.
+func goroutineID() uint64 {
+	var buf [64]byte
+	line := buf[:runtime.Stack(buf[:], false)]
+	line = bytes.TrimPrefix(line, []byte("goroutine "))
+	digits, _, _ := bytes.Cut(line, []byte(" "))
+	id, err := strconv.ParseUint(string(digits), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return id
+}

@@ -1,0 +1,127 @@
+package engine
+
+import (
+	"log/slog"
+	"sync"
+	"sync/atomic"
+
+	"github.com/tidings/tidings/object"
+)
+
+// How often the guard looks. Both cost about one walk through an object each time.
+const (
+	guardEveryDelivery = 1024 // of a handler's deliveries, one in so many is checked before and after
+	guardEveryChange   = 512  // of an informer's changes, one in so many is remembered and checked later
+	guardSamples       = 16   // how many remembered objects there are at a time
+)
+
+// Mutation is what the mutation guard reports: somebody wrote to an object that the cache shares.
+type Mutation struct {
+	Resource string
+	Key      object.Key
+	// Handler is the handler that was running while the object changed; empty when it changed at another time.
+	Handler string
+	// Field is the shared part that was written to, where the decoder found that out; Key is then empty.
+	Field string
+}
+
+// guard catches who writes to cached objects, by sampling: it is cheap enough to stay on in production, and finds what
+// happens often. It runs on the goroutines of reflectors and handlers, never under the apply lock.
+type guard struct {
+	resource string
+	log      *throttled
+	report   func(Mutation) // may be nil
+	off      bool
+
+	found   atomic.Uint64
+	mu      sync.Mutex
+	changes uint64
+	samples []sample
+	next    int // the sample to check and replace next
+}
+
+// sample is a cached object as it was when it was remembered.
+type sample struct {
+	obj object.Object
+	sum uint64
+}
+
+// sampled reports whether the n-th delivery of a handler is one to check. The first one is.
+func (g *guard) sampled(n uint64) bool { return !g.off && n%guardEveryDelivery == 1 }
+
+// watch takes the fingerprint of obj. The function it returns compares and names the handler.
+func (g *guard) watch(obj object.Object, key object.Key) func(handler string) {
+	before := fingerprint(obj)
+	return func(handler string) {
+		if fingerprint(obj) != before {
+			g.tell(Mutation{Resource: g.resource, Key: key, Handler: handler})
+		}
+	}
+}
+
+// remember counts n changes, the last of which brought obj. Now and then it takes obj's fingerprint, to compare
+// it when its turn comes.
+func (g *guard) remember(obj object.Object, n int) {
+	if g.off || !g.due(n) {
+		return
+	}
+	before, ok := g.exchange(sample{obj: obj, sum: fingerprint(obj)})
+	if ok {
+		g.check(before)
+	}
+}
+
+// due counts n changes and reports whether one of them is to be remembered.
+func (g *guard) due(n int) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	before := g.changes / guardEveryChange
+	g.changes += uint64(n)
+	return g.changes/guardEveryChange != before
+}
+
+// exchange stores a sample, and returns the one whose place it takes, if there is one.
+func (g *guard) exchange(taken sample) (before sample, ok bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.samples) < guardSamples {
+		g.samples = append(g.samples, taken)
+		return before, false
+	}
+	before, g.samples[g.next] = g.samples[g.next], taken
+	g.next = (g.next + 1) % guardSamples
+	return before, true
+}
+
+// end compares every remembered object for the last time.
+func (g *guard) end() {
+	g.mu.Lock()
+	samples := g.samples
+	g.samples, g.next = nil, 0
+	g.mu.Unlock()
+	for _, s := range samples {
+		g.check(s)
+	}
+}
+
+func (g *guard) check(s sample) {
+	if fingerprint(s.obj) != s.sum {
+		g.tell(Mutation{Resource: g.resource, Key: object.KeyOf(s.obj)})
+	}
+}
+
+// corrupted notes that the decoder found a shared part that was written to.
+func (g *guard) corrupted(field string) {
+	if !g.off {
+		g.tell(Mutation{Resource: g.resource, Field: field})
+	}
+}
+
+func (g *guard) tell(m Mutation) {
+	g.found.Add(1)
+	g.log.log(slog.LevelError, "a cached object was written to; objects from informers are shared and read-only, call DeepCopyObject first",
+		"key", m.Key.String(), "handler", m.Handler, "field", m.Field)
+	if g.report != nil {
+		g.report(m)
+	}
+}

@@ -1,0 +1,367 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/tidings/tidings/object"
+	"github.com/tidings/tidings/reflector"
+	"github.com/tidings/tidings/source"
+	"github.com/tidings/tidings/store"
+)
+
+// Config is what an informer is made of. Name, Namespaces, NewSource and Options.Logger must be set.
+type Config[T object.Object] struct {
+	Options
+	// Name is the collection in messages: the resource, with what tells it apart from others of the same resource.
+	Name     string
+	Resource schema.GroupVersionResource // zero where the source is the user's
+	// Namespaces are listed and watched each on its own; "" is all of them.
+	Namespaces []string
+	NewSource  func(namespace string) (source.ListerWatcher[T], error)
+	Transform  func(T) (T, error)
+	// OnEnd is called once when the informer has ended, before Done is closed. It may be nil.
+	OnEnd func()
+}
+
+// Options are what the informers of one factory have in common.
+type Options struct {
+	Logger          *slog.Logger
+	OnError         func(error)    // may be nil
+	OnMutation      func(Mutation) // may be nil
+	NoMutationGuard bool
+	NoWatchList     bool
+	Backoff         reflector.Backoff
+	PageSize        int64
+	// Seed makes what is random repeatable; 0 takes random seeds.
+	Seed uint64
+	// Peers are the reflectors of the same server; may be nil.
+	Peers *reflector.Peers
+}
+
+// phase is where an informer is in its life. It only grows.
+type phase uint8
+
+const (
+	notStarted phase = iota
+	running
+	stopping // and stopped, once done is closed
+)
+
+// Informer keeps a store equal to a collection and tells handlers of every change. It is made once and started once. Its
+// methods may be called from any goroutine; see the package comment for how a change passes through it.
+type Informer[T object.Object] struct {
+	cfg     Config[T]
+	log     *throttled
+	guard   *guard
+	reports *reporter // nil if the user has no function to call
+
+	// apply is held while one transaction goes through the store to all queues. Nothing waits under it. It is given up by
+	// unlockApply.
+	apply  sync.Mutex
+	later  []func()         // what is to be done when apply is given up; guarded by apply
+	writer *store.Writer[T] // guarded by apply
+	store  *store.Store[T]
+
+	synced chan struct{} // closed under apply when each part has had its first list, for the first time
+	life   context.Context
+	end    context.CancelCauseFunc // ends life; the cause says why
+	done   chan struct{}           // closed when every goroutine has ended
+	wg     sync.WaitGroup
+	wait   pressure
+
+	mu        sync.Mutex // guards what follows; never held while calling out. apply is taken before it.
+	phase     phase
+	unlink    func() bool // lets go of the context that the informer was started with
+	transform func(T) (T, error)
+	parts     []*part[T]         // replaced, never changed in place; replaced only under apply
+	subs      []*Subscription[T] // likewise: those that are told of changes
+	alive     []*Subscription[T] // those whose goroutine has not ended, with those that were removed; replaced like parts
+	changed   chan struct{}      // closed and replaced when a part's state has changed
+	made      uint64             // parts made so far
+
+	indexPanics, transformErrors atomic.Uint64
+}
+
+// New returns an informer that has not been started.
+func New[T object.Object](cfg Config[T]) *Informer[T] {
+	inf := &Informer[T]{
+		cfg: cfg, log: newThrottled(cfg.Logger.With("resource", cfg.Name)), transform: cfg.Transform,
+		synced: make(chan struct{}), done: make(chan struct{}), changed: make(chan struct{}),
+	}
+	if cfg.OnError != nil || cfg.OnMutation != nil {
+		inf.reports = newReporter(inf.log)
+	}
+	inf.guard = &guard{resource: cfg.Name, log: inf.log, report: inf.reportMutation, off: cfg.NoMutationGuard}
+	inf.writer = store.NewWriter[T](store.Options{OnIndexPanic: inf.indexPanicked, OnStrayWrite: inf.indexOutdated})
+	inf.store = inf.writer.Store()
+	inf.life, inf.end = context.WithCancelCause(context.Background())
+	inf.wait.init(inf.life)
+	return inf
+}
+
+// Name returns the name in messages.
+func (inf *Informer[T]) Name() string { return inf.cfg.Name }
+
+// Store returns the read side of the store.
+func (inf *Informer[T]) Store() *store.Store[T] { return inf.store }
+
+// Start makes the parts and runs them until ctx ends or the informer is stopped. Starting again does nothing.
+func (inf *Informer[T]) Start(ctx context.Context) error {
+	inf.apply.Lock()
+	defer inf.unlockApply()
+	inf.mu.Lock()
+	defer inf.mu.Unlock()
+	switch inf.phase {
+	case running:
+		return nil
+	case stopping:
+		return fmt.Errorf("%s: %w", inf.cfg.Name, ErrStopped)
+	}
+	parts, err := inf.newParts(inf.cfg.Namespaces)
+	if err != nil {
+		return err
+	}
+	inf.phase = running
+	inf.unlink = context.AfterFunc(ctx, func() { inf.Halt(context.Cause(ctx)) })
+	if inf.reports != nil {
+		go inf.reports.run() // ended by Halt, after all that reports
+	}
+	for _, s := range inf.subs {
+		inf.wg.Go(func() { s.run(inf.life) })
+	}
+	inf.changeParts(parts, func(*part[T]) bool { return false })
+	return nil
+}
+
+// Halt ends every goroutine, for the given reason, without waiting for them. Later calls do nothing.
+func (inf *Informer[T]) Halt(cause error) {
+	inf.mu.Lock()
+	before, unlink, subs := inf.phase, inf.unlink, inf.subs
+	inf.phase = stopping
+	inf.mu.Unlock()
+	switch before {
+	case stopping:
+		return
+	case notStarted:
+		for _, s := range subs {
+			s.end() // it never ran
+		}
+	case running:
+		unlink()
+	}
+	inf.end(errors.Join(ErrStopped, cause))
+	go func() { // ends with the goroutines it waits for
+		inf.wg.Wait()
+		inf.guard.end()
+		if inf.reports != nil && before == running {
+			inf.reports.end()
+		}
+		if inf.cfg.OnEnd != nil {
+			inf.cfg.OnEnd()
+		}
+		close(inf.done)
+	}()
+}
+
+// Stop ends every goroutine and waits for them until ctx ends. It may be called again, and waits again. Called from a
+// function of the user's that the informer runs, or another one, it waits neither for that call nor for others that wait like it.
+func (inf *Informer[T]) Stop(ctx context.Context) error {
+	inf.Halt(nil)
+	if currentCaller() != nil {
+		if all, err := await(ctx, inf.endings()); err != nil || !all {
+			return inf.stopError(err)
+		}
+	}
+	select {
+	case <-inf.done:
+		return nil
+	case <-ctx.Done():
+		if closed(inf.done) {
+			return nil
+		}
+		return inf.stopError(context.Cause(ctx))
+	}
+}
+
+// Done is closed when every goroutine of the informer has ended.
+func (inf *Informer[T]) Done() <-chan struct{} { return inf.done }
+
+// endings are the goroutines that run the user's code. The last of them, which tells of errors, ends after all others: so it
+// counts as ended once it has told of what there is.
+func (inf *Informer[T]) endings() []ending {
+	var ends []ending
+	for _, s := range inf.living() {
+		ends = append(ends, ending{s.done, &s.caller})
+	}
+	parts := inf.currentParts()
+	for _, p := range parts {
+		ends = append(ends, ending{p.done, &p.caller})
+	}
+	if inf.reports != nil && len(parts) > 0 { // or it was never started
+		ends = append(ends, ending{inf.reports.flushed(), &inf.reports.caller})
+	}
+	return ends
+}
+
+// stopError says that a stop ended for that reason; nil if err is nil.
+func (inf *Informer[T]) stopError(err error) error {
+	if err == nil {
+		return nil
+	}
+	var names []string
+	for _, s := range inf.living() {
+		names = append(names, s.opts.Name)
+	}
+	return &StopError{Resource: inf.cfg.Name, Handlers: names, Err: err}
+}
+
+func (inf *Informer[T]) subscriptions() []*Subscription[T] {
+	inf.mu.Lock()
+	defer inf.mu.Unlock()
+	return inf.subs
+}
+
+func (inf *Informer[T]) living() []*Subscription[T] {
+	inf.mu.Lock()
+	defer inf.mu.Unlock()
+	return inf.alive
+}
+
+func (inf *Informer[T]) currentParts() []*part[T] {
+	inf.mu.Lock()
+	defer inf.mu.Unlock()
+	return inf.parts
+}
+
+// SetTransform sets the function that every object passes before it is stored.
+func (inf *Informer[T]) SetTransform(transform func(T) (T, error)) error {
+	inf.mu.Lock()
+	defer inf.mu.Unlock()
+	if inf.phase != notStarted {
+		return fmt.Errorf("%s: set transform: %w", inf.cfg.Name, ErrStarted)
+	}
+	if inf.transform != nil {
+		return fmt.Errorf("%s: set transform: the informer has one already; ask the factory for another scope to have your own", inf.cfg.Name)
+	}
+	inf.transform = transform
+	return nil
+}
+
+// AddIndex adds an index, which is ready on return.
+func (inf *Informer[T]) AddIndex(name string, fn func(T) []string) *store.Index[T] {
+	inf.apply.Lock()
+	defer inf.unlockApply()
+	return inf.writer.AddIndex(name, fn)
+}
+
+// RemoveIndexes removes indexes.
+func (inf *Informer[T]) RemoveIndexes(indexes []*store.Index[T]) {
+	inf.apply.Lock()
+	defer inf.unlockApply()
+	for _, ix := range indexes {
+		inf.writer.RemoveIndex(ix)
+	}
+}
+
+// unlockApply gives up the apply lock, and then does what must not be done under it: the user's logger may take its time.
+func (inf *Informer[T]) unlockApply() {
+	later := inf.later
+	inf.later = nil
+	inf.apply.Unlock()
+	for _, do := range later {
+		do()
+	}
+}
+
+// indexPanicked is told that an index function panicked. apply is held.
+func (inf *Informer[T]) indexPanicked(index string, key object.Key, reason any) {
+	inf.indexPanics.Add(1)
+	inf.later = append(inf.later, func() {
+		inf.log.log(slog.LevelError, "index function panicked; the object is stored but not in this index",
+			"index", index, "key", key.String(), "panic", fmt.Sprint(reason))
+	})
+}
+
+// indexOutdated is told that an object in an index was written to. apply is held.
+func (inf *Informer[T]) indexOutdated(index string, key object.Key) {
+	inf.later = append(inf.later, func() {
+		inf.guard.tell(Mutation{Resource: inf.cfg.Name, Key: key, Field: "index " + index})
+	})
+}
+
+// reportError hands an error to the user's OnError.
+func (inf *Informer[T]) reportError(err error) {
+	if inf.cfg.OnError != nil {
+		inf.reports.report(func() { inf.cfg.OnError(err) })
+	}
+}
+
+func (inf *Informer[T]) reportMutation(m Mutation) {
+	if inf.cfg.OnMutation != nil {
+		inf.reports.report(func() { inf.cfg.OnMutation(m) })
+	}
+}
+
+// notify wakes everybody who waits for a part's state to change.
+func (inf *Informer[T]) notify() {
+	inf.mu.Lock()
+	defer inf.mu.Unlock()
+	close(inf.changed)
+	inf.changed = make(chan struct{})
+}
+
+// pressure tells Block handlers that somebody waits for a version: while one does, they do not hold the informer back, since
+// the handler itself may be the one who waits.
+type pressure struct {
+	life context.Context
+
+	mu      sync.Mutex
+	waiting int
+	ctx     context.Context // ended while somebody waits
+	cancel  context.CancelFunc
+}
+
+func (p *pressure) init(life context.Context) {
+	p.life = life
+	p.ctx, p.cancel = context.WithCancel(life)
+}
+
+// enter says that somebody waits; the result ends that.
+func (p *pressure) enter() (leave func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.waiting++
+	p.cancel()
+	return p.leave
+}
+
+func (p *pressure) leave() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.waiting--; p.waiting == 0 {
+		p.ctx, p.cancel = context.WithCancel(p.life)
+	}
+}
+
+// relaxed returns a context that ends when somebody begins to wait; it has ended while somebody does.
+func (p *pressure) relaxed() context.Context {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.ctx
+}
+
+// partSeed gives each part its own random numbers.
+func (inf *Informer[T]) partSeed() uint64 {
+	inf.made++
+	if inf.cfg.Seed == 0 {
+		return 0
+	}
+	return inf.cfg.Seed + inf.made - 1
+}

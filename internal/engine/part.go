@@ -1,0 +1,276 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/tidings/tidings/object"
+	"github.com/tidings/tidings/reflector"
+	"github.com/tidings/tidings/source"
+)
+
+// part is one list and watch of an informer: a whole resource, or one namespace of it. It is the reflector's sink and
+// runs on the reflector's goroutine.
+type part[T object.Object] struct {
+	inf       *Informer[T]
+	namespace string
+	source    source.ListerWatcher[T]
+	reflector *reflector.Reflector[T]
+	transform func(T) (T, error)
+	made      time.Time
+
+	ctx    context.Context // the part's life, within the informer's
+	cancel context.CancelFunc
+	// rewrites is how many times the history was found to be rewritten before the last list; used by the reflector's goroutine.
+	rewrites uint64
+	done     chan struct{} // closed when the part's goroutine has ended
+	caller   caller
+
+	// What follows is guarded by Informer.apply.
+	removed bool    // the part's namespace was given up: nothing of it is applied any more
+	absent  absence // what is known not to exist
+	// inherited is the version of what the store held of the part's objects when it was made, from a part that was given up.
+	inherited string
+
+	listed atomic.Bool // the first list is in the store; written under apply
+	// overcome is the problem that the last list put an end to, which the reflector notes when it has handed the list over.
+	overcome atomic.Pointer[reflector.Error]
+}
+
+// newParts makes the parts of the namespaces, which do not run yet. inf.mu is held.
+func (inf *Informer[T]) newParts(namespaces []string) ([]*part[T], error) {
+	var parts []*part[T]
+	for _, namespace := range namespaces {
+		p, err := inf.newPart(namespace)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", inf.cfg.Name, err)
+		}
+		parts = append(parts, p)
+	}
+	return parts, nil
+}
+
+func (inf *Informer[T]) newPart(namespace string) (*part[T], error) {
+	src, err := inf.cfg.NewSource(namespace)
+	if err != nil {
+		return nil, err
+	}
+	if s, ok := src.(interface{ OnStrayWrite(func(field string)) }); ok {
+		s.OnStrayWrite(inf.guard.corrupted)
+	}
+	p := &part[T]{inf: inf, namespace: namespace, source: src, transform: inf.transform, made: time.Now(), done: make(chan struct{})}
+	p.ctx, p.cancel = context.WithCancel(inf.life)
+	name := inf.cfg.Name
+	if len(inf.cfg.Namespaces) > 1 {
+		name = fmt.Sprintf("%s in namespace %q", name, namespace)
+	}
+	p.reflector, err = reflector.New(reflector.Options[T]{
+		Name: name, Resource: inf.cfg.Resource, Source: src, Sink: p, Logger: inf.cfg.Logger, OnError: p.onError,
+		Previous: p.previous, NoSharing: p.transform != nil, DisableWatchList: inf.cfg.NoWatchList,
+		Backoff: inf.cfg.Backoff, PageSize: inf.cfg.PageSize, Seed: inf.partSeed(), Peers: inf.cfg.Peers,
+	})
+	return p, err
+}
+
+// SetNamespaces changes the namespaces of the informer. What is added is listed on its own, what is gone is told to the handlers as
+// deleted, and the rest goes on untouched, also where it is listed with a wider or narrower scope from now on. The namespaces are without repetition. It waits until ctx ends for the requests of
+// those that are gone.
+func (inf *Informer[T]) SetNamespaces(ctx context.Context, namespaces []string) error {
+	gone, err := inf.changeNamespaces(namespaces)
+	if err != nil {
+		return err
+	}
+	inf.notify()
+	var ends []ending
+	for _, p := range gone {
+		p.cancel()
+		ends = append(ends, ending{p.done, &p.caller})
+	}
+	if _, err := await(ctx, ends); err != nil {
+		return &StopError{Resource: inf.cfg.Name, Err: err}
+	}
+	return nil
+}
+
+func (inf *Informer[T]) changeNamespaces(namespaces []string) (gone []*part[T], err error) {
+	inf.apply.Lock()
+	defer inf.unlockApply()
+	inf.mu.Lock()
+	defer inf.mu.Unlock()
+	if inf.phase == stopping {
+		return nil, fmt.Errorf("%s: set namespaces: %w", inf.cfg.Name, ErrStopped)
+	}
+	before := inf.cfg.Namespaces
+	inf.cfg.Namespaces = namespaces
+	if inf.phase == notStarted {
+		return nil, nil
+	}
+	added := slices.DeleteFunc(slices.Clone(namespaces), func(ns string) bool { return slices.Contains(before, ns) })
+	parts, err := inf.newParts(added)
+	if err != nil {
+		inf.cfg.Namespaces = before
+		return nil, err
+	}
+	gone = inf.changeParts(parts, func(p *part[T]) bool { return !slices.Contains(namespaces, p.namespace) })
+	inf.checkSynced()
+	return gone, nil
+}
+
+// changeParts adds parts and runs them, gives others up, and tells the handlers of the objects that are gone. An object that
+// a part given up and one that was added have in common stays. apply and mu are held.
+func (inf *Informer[T]) changeParts(added []*part[T], drop func(*part[T]) bool) (gone []*part[T]) {
+	before := inf.store.Snapshot()
+	txn := inf.writer.Begin()
+	defer txn.Abort()
+	for _, p := range added {
+		p.inherited = before.ResourceVersionIn(p.namespace)
+		txn.Track(p.namespace)
+	}
+	var kept []*part[T]
+	var notes []object.Delta[T]
+	for _, p := range inf.parts {
+		if !drop(p) {
+			kept = append(kept, p)
+			continue
+		}
+		p.removed = true
+		gone = append(gone, p)
+		notes = append(notes, txn.Drop(p.namespace)...)
+	}
+	inf.parts = append(kept, added...)
+	inf.push(inf.subs, notes, txn.Commit().ResourceVersion())
+	for _, p := range added {
+		inf.wg.Go(p.run)
+	}
+	return gone
+}
+
+// Namespaces returns the namespaces of the informer; "" is all of them.
+func (inf *Informer[T]) Namespaces() []string {
+	inf.mu.Lock()
+	defer inf.mu.Unlock()
+	return inf.cfg.Namespaces
+}
+
+func (p *part[T]) run() {
+	defer close(p.done)
+	defer p.cancel()
+	p.caller.enter()
+	defer p.caller.leave()
+	_ = p.reflector.Run(p.ctx) // ends with ctx, whose cause is the informer's to tell
+}
+
+// previous finds the object that the store holds.
+func (p *part[T]) previous(key object.Key) (T, bool) { return p.inf.store.Snapshot().Get(key) }
+
+// Add takes changes through to the handlers. It implements reflector.Sink.
+func (p *part[T]) Add(deltas []object.Delta[T], resourceVersion string) {
+	if p.transform != nil {
+		p.transformChanges(deltas)
+	}
+	p.inf.waitForRoom(p.ctx)
+	notes := p.inf.applyChanges(p, deltas, resourceVersion)
+	if n := len(notes); n > 0 {
+		p.inf.guard.remember(notes[n-1].Object, n)
+	}
+}
+
+// Replace makes the objects the whole content of the part. It implements reflector.Sink.
+func (p *part[T]) Replace(objects object.Collection[T], resourceVersion string) {
+	if p.transform != nil {
+		objects = p.transformAll(objects)
+	}
+	p.inf.waitForRoom(p.ctx)
+	p.inf.applyList(p, objects, resourceVersion, p.historyRewritten())
+	p.inf.notify()
+}
+
+// historyRewritten reports whether the server's history was rewritten since the last list. The version need not tell: the new
+// history may have overtaken the old one.
+func (p *part[T]) historyRewritten() bool {
+	before := p.rewrites
+	p.rewrites = p.reflector.Status().Rewrites
+	return p.rewrites > before
+}
+
+// transformChanges transforms what the deltas bring. The source may bring the object that the store holds, which was transformed
+// before and is everybody's; and a deletion whose object cannot be decoded comes with the state before.
+func (p *part[T]) transformChanges(deltas []object.Delta[T]) {
+	snap := p.inf.store.Snapshot()
+	for i := range deltas {
+		d := &deltas[i]
+		if d.FinalStateUnknown {
+			for _, before := range slices.Backward(deltas[:i]) {
+				if before.Key == d.Key {
+					d.Object = before.Object
+					break
+				}
+			}
+			continue
+		}
+		if held, ok := snap.Get(d.Key); !ok || any(held) != any(d.Object) {
+			d.Object = p.transformed(d.Object)
+		}
+	}
+}
+
+func (p *part[T]) transformAll(objects object.Collection[T]) object.Items[T] {
+	snap := p.inf.store.Snapshot()
+	items := make(object.Items[T], 0, objects.Len())
+	for key, o := range objects.All() {
+		if held, ok := snap.Get(key); !ok || any(held) != any(o) { // else it did not change, and was transformed before
+			o = p.transformed(o)
+		}
+		items = append(items, o)
+	}
+	return items
+}
+
+// transformed runs the user's transform. What makes up an object's identity is put back if the transform took
+// it away. An object whose transform fails is kept as it came, so that nothing is lost.
+func (p *part[T]) transformed(obj T) T {
+	key, uid, version := object.KeyOf(obj), obj.GetUID(), obj.GetResourceVersion()
+	out, err := p.callTransform(obj)
+	if err == nil && object.IsNil(out) {
+		err = errors.New("it returned nil without an error")
+	}
+	if err != nil {
+		p.transformFailed(key, err)
+		return obj
+	}
+	if object.KeyOf(out) != key || out.GetUID() != uid || out.GetResourceVersion() != version {
+		p.transformFailed(key, errors.New("it changed the name, namespace, uid or resourceVersion; they were put back"))
+		out.SetNamespace(key.Namespace)
+		out.SetName(key.Name)
+		out.SetUID(uid)
+		out.SetResourceVersion(version)
+	}
+	return out
+}
+
+func (p *part[T]) callTransform(obj T) (out T, err error) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			err = fmt.Errorf("it panicked: %v", reason)
+		}
+	}()
+	return p.transform(obj)
+}
+
+func (p *part[T]) transformFailed(key object.Key, err error) {
+	p.inf.transformErrors.Add(1)
+	err = fmt.Errorf("%s %s: %w: %w", p.inf.cfg.Name, key, ErrTransform, err)
+	p.inf.log.log(slog.LevelError, "transform failed; the object is kept as it came", "key", key.String(), "err", err)
+	p.inf.reportError(err)
+}
+
+// onError is told by the reflector, which has logged it.
+func (p *part[T]) onError(err *reflector.Error) {
+	p.inf.reportError(err)
+	p.inf.notify()
+}

@@ -1,0 +1,112 @@
+package engine
+
+import (
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+)
+
+// maxReports is how many reports may wait for the user's function before further ones are dropped.
+const maxReports = 256
+
+// reporter calls the user's OnError and OnMutation, one at a time and in order, on a goroutine of its own: they may then do
+// anything with the informer.
+type reporter struct {
+	pending chan func()
+	log     *throttled
+	caller  caller
+	quit    chan struct{} // closed when nothing is reported any more
+	done    chan struct{} // closed when the goroutine has ended
+	dropped atomic.Uint64
+
+	mu      sync.Mutex
+	flushes []chan struct{} // closed when nothing is pending
+}
+
+func newReporter(log *throttled) *reporter {
+	return &reporter{pending: make(chan func(), maxReports), log: log, quit: make(chan struct{}), done: make(chan struct{})}
+}
+
+// report leaves a call to be made. It never waits: a function that is too slow misses reports, which are counted.
+func (r *reporter) report(call func()) {
+	select {
+	case r.pending <- call:
+	default:
+		r.dropped.Add(1)
+		r.log.log(slog.LevelWarn, "OnError or OnMutation is too slow; reports are dropped", "dropped", r.dropped.Load())
+	}
+}
+
+// run makes the calls until end, and then those that are left.
+func (r *reporter) run() {
+	defer r.flush()
+	defer close(r.done)
+	r.caller.enter()
+	defer r.caller.leave()
+	for {
+		select {
+		case call := <-r.pending:
+			r.call(call)
+			if len(r.pending) == 0 {
+				r.flush()
+			}
+		case <-r.quit:
+			r.drain()
+			return
+		}
+	}
+}
+
+// end waits until all calls have been made. Nothing is reported any more.
+func (r *reporter) end() {
+	close(r.quit)
+	<-r.done
+}
+
+func (r *reporter) drain() {
+	for {
+		select {
+		case call := <-r.pending:
+			r.call(call)
+		default:
+			return
+		}
+	}
+}
+
+// flushed returns a channel that is closed when everything that was reported so far has been told.
+func (r *reporter) flushed() <-chan struct{} {
+	told := make(chan struct{})
+	r.mu.Lock()
+	r.flushes = append(r.flushes, told)
+	r.mu.Unlock()
+	select {
+	case r.pending <- func() {}: // wakes the goroutine, should it have nothing to do
+	default:
+	}
+	if closed(r.done) {
+		return r.done
+	}
+	return told
+}
+
+// flush answers those who asked for it. Nothing is pending.
+func (r *reporter) flush() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, told := range r.flushes {
+		close(told)
+	}
+	r.flushes = nil
+}
+
+func (r *reporter) call(call func()) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			r.log.log(slog.LevelError, "OnError or OnMutation panicked", "panic", fmt.Sprint(reason), "stack", string(debug.Stack()))
+		}
+	}()
+	call()
+}

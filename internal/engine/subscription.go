@@ -1,0 +1,241 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/tidings/tidings/deltafifo"
+	"github.com/tidings/tidings/object"
+)
+
+// HandlerOptions say how a handler is notified.
+type HandlerOptions struct {
+	Name   string
+	Queue  deltafifo.Options
+	Resync time.Duration // 0 means never
+	// OnSynced is called on the handler's goroutine behind the last object of the initial list. It may be nil.
+	OnSynced func()
+}
+
+// Subscription is one handler with its queue and its goroutine.
+type Subscription[T object.Object] struct {
+	inf     *Informer[T]
+	opts    HandlerOptions
+	deliver func(object.Delta[T]) // nil once the goroutine has ended, so that a removed handler is freed
+	queue   *deltafifo.Queue[T]
+	caller  caller
+
+	synced chan struct{} // closed when the initial list has been delivered
+	done   chan struct{} // closed when the goroutine has ended
+
+	stop      atomic.Bool // ends the goroutine before its next delivery
+	delivered atomic.Uint64
+	panics    atomic.Uint64
+}
+
+// Subscribe adds a handler. It is told first of the objects that are there, while the others go on.
+func (inf *Informer[T]) Subscribe(deliver func(object.Delta[T]), opts HandlerOptions) (*Subscription[T], error) {
+	s := &Subscription[T]{
+		inf: inf, opts: opts, deliver: deliver, queue: deltafifo.New[T](opts.Queue),
+		synced: make(chan struct{}), done: make(chan struct{}),
+	}
+	inf.apply.Lock()
+	defer inf.unlockApply()
+	inf.mu.Lock()
+	defer inf.mu.Unlock()
+	if inf.phase == stopping {
+		return nil, fmt.Errorf("%s: add handler %q: %w", inf.cfg.Name, opts.Name, ErrStopped)
+	}
+	inf.subs = append(slices.Clip(inf.subs), s)
+	inf.alive = append(slices.Clip(inf.alive), s)
+	if snap := inf.store.Snapshot(); snap.Len() > 0 {
+		s.queue.Sync(snap, true)
+	}
+	if inf.everSynced() {
+		s.queue.Mark()
+	}
+	if inf.phase == running {
+		inf.wg.Go(func() { s.run(inf.life) })
+	}
+	return s, nil
+}
+
+// Remove takes the handler away and waits until ctx ends for its running call: after a nil error it is never called again.
+// Called from the handler itself, or one that waits to be removed by it, it does not wait. It may be called again, and waits again.
+func (s *Subscription[T]) Remove(ctx context.Context) error {
+	s.stop.Store(true)
+	s.queue.Close()
+	if neverRan := s.inf.unsubscribe(s); neverRan {
+		s.end()
+	}
+	if _, err := await(ctx, []ending{{s.done, &s.caller}}); err != nil {
+		return &StopError{Resource: s.inf.cfg.Name, Handlers: []string{s.opts.Name}, Err: err}
+	}
+	return nil
+}
+
+// unsubscribe takes s off the list, and reports whether it was there and its goroutine never ran.
+func (inf *Informer[T]) unsubscribe(s *Subscription[T]) (neverRan bool) {
+	inf.apply.Lock()
+	defer inf.unlockApply()
+	inf.mu.Lock()
+	defer inf.mu.Unlock()
+	i := slices.Index(inf.subs, s)
+	if i < 0 {
+		return false
+	}
+	inf.subs = slices.Delete(slices.Clone(inf.subs), i, i+1)
+	return inf.phase == notStarted
+}
+
+// Synced is closed when the initial list has been delivered.
+func (s *Subscription[T]) Synced() <-chan struct{} { return s.synced }
+
+// Done is closed when the handler is not called any more.
+func (s *Subscription[T]) Done() <-chan struct{} { return s.done }
+
+// run is the body of the subscription's goroutine.
+func (s *Subscription[T]) run(ctx context.Context) {
+	defer s.end()
+	s.caller.enter()
+	defer s.caller.leave()
+	if s.opts.Resync > 0 {
+		defer s.resyncEvery(s.opts.Resync)()
+	}
+	for !s.stop.Load() {
+		batch, err := s.queue.Pop(ctx)
+		if err != nil {
+			return
+		}
+		s.deliverBatch(ctx, batch)
+	}
+}
+
+// resyncEvery asks for a resync now and then; the result ends that and waits.
+func (s *Subscription[T]) resyncEvery(period time.Duration) (stop func()) {
+	end, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		ticker := time.NewTicker(period)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ticker.C:
+				s.inf.resync(s)
+			case <-end:
+				return
+			}
+		}
+	}()
+	return func() { close(end); <-ended }
+}
+
+// resync tells s of every object again, in its order among the changes.
+func (inf *Informer[T]) resync(s *Subscription[T]) {
+	inf.apply.Lock()
+	defer inf.unlockApply()
+	if inf.everSynced() {
+		s.queue.Sync(inf.store.Snapshot(), false)
+	}
+}
+
+// end marks the goroutine as gone and frees what was pending, and the handler.
+func (s *Subscription[T]) end() {
+	s.queue.Close()
+	s.deliver, s.opts.OnSynced = nil, nil
+	inf := s.inf
+	inf.mu.Lock()
+	inf.alive = slices.DeleteFunc(slices.Clone(inf.alive), func(other *Subscription[T]) bool { return other == s })
+	inf.mu.Unlock()
+	close(s.done)
+}
+
+// deliverBatch calls the handler for everything in a batch.
+func (s *Subscription[T]) deliverBatch(ctx context.Context, b deltafifo.Batch[T]) {
+	if b.Type == deltafifo.Synced {
+		s.finishSync()
+		return
+	}
+	if b.Objects != nil {
+		s.deliverObjects(ctx, &b)
+		return
+	}
+	for i := range b.Deltas { // not b.All: this is where nearly all changes pass through
+		if s.stop.Load() || ctx.Err() != nil {
+			return
+		}
+		s.notify(b.Deltas[i])
+		s.queue.Done(1)
+	}
+}
+
+// deliverObjects calls the handler for the initial list or a resync.
+func (s *Subscription[T]) deliverObjects(ctx context.Context, b *deltafifo.Batch[T]) {
+	for d := range b.All() {
+		if s.stop.Load() || ctx.Err() != nil {
+			return
+		}
+		s.notify(d)
+		s.queue.Done(1)
+	}
+}
+
+// finishSync says that the initial list has been delivered.
+func (s *Subscription[T]) finishSync() {
+	defer close(s.synced)
+	defer s.recover("synced", object.Key{})
+	if s.opts.OnSynced != nil {
+		s.opts.OnSynced()
+	}
+}
+
+// notify hands one delta to the handler.
+func (s *Subscription[T]) notify(d object.Delta[T]) {
+	defer s.recover(d.Type.String(), d.Key)
+	n := s.delivered.Add(1)
+	if s.inf.guard.sampled(n) {
+		check := s.inf.guard.watch(d.Object, d.Key)
+		defer check(s.opts.Name)
+	}
+	s.deliver(d)
+}
+
+// recover ends a panic of the handler: it is counted and logged, and the next delta is delivered. It is deferred.
+func (s *Subscription[T]) recover(what string, key object.Key) {
+	if reason := recover(); reason != nil {
+		s.panics.Add(1)
+		s.inf.log.log(slog.LevelError, "handler panicked", "handler", s.opts.Name, "key", key.String(), "delta", what,
+			"panic", fmt.Sprint(reason), "stack", string(debug.Stack()))
+	}
+}
+
+// HandlerStatus is the state of one handler.
+type HandlerStatus struct {
+	Name              string
+	Policy            deltafifo.Policy
+	Synced            bool
+	Pending           int
+	Lag               time.Duration
+	Delivered, Panics uint64
+	Coalesced         uint64
+}
+
+// Status reports on the handler. It holds only the queue's own lock, for a moment.
+func (s *Subscription[T]) Status() HandlerStatus {
+	q := s.queue.Stats()
+	st := HandlerStatus{
+		Name: s.opts.Name, Policy: s.opts.Queue.Policy, Pending: q.Pending, Lag: q.Oldest, Coalesced: q.Coalesced,
+		Delivered: s.delivered.Load(), Panics: s.panics.Load(),
+	}
+	select {
+	case <-s.synced:
+		st.Synced = true
+	default:
+	}
+	return st
+}

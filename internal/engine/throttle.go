@@ -1,0 +1,54 @@
+package engine
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// logEvery is how often one kind of trouble is logged.
+const logEvery = time.Minute
+
+// throttled logs the first of each kind of trouble at once, and then at most one a minute with the number of those in between.
+type throttled struct {
+	logger *slog.Logger
+
+	mu   sync.Mutex
+	last map[string]repeated // by kind
+}
+
+// repeated is a kind of trouble that was logged.
+type repeated struct {
+	at   time.Time
+	more int // since then
+}
+
+func newThrottled(logger *slog.Logger) *throttled {
+	return &throttled{logger: logger, last: map[string]repeated{}}
+}
+
+// log logs the message unless one of its kind was logged within a minute. The message is the kind.
+func (t *throttled) log(level slog.Level, message string, args ...any) {
+	t.mu.Lock()
+	now := time.Now()
+	before, again := t.last[message]
+	if again && now.Sub(before.at) < logEvery {
+		before.more++
+		t.last[message] = before
+		t.mu.Unlock()
+		return
+	}
+	t.last[message] = repeated{at: now}
+	t.mu.Unlock()
+	if before.more > 0 {
+		args = append(args, "more_since_last", before.more)
+	}
+	t.write(level, message, args...)
+}
+
+// write logs a message. The log handler is the user's: a panic in it has nowhere to be reported, and ends nothing.
+func (t *throttled) write(level slog.Level, message string, args ...any) {
+	defer func() { _ = recover() }()
+	t.logger.Log(context.Background(), level, message, args...)
+}

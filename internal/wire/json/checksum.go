@@ -1,0 +1,97 @@
+package json
+
+import (
+	"math"
+	"math/bits"
+	"unsafe"
+
+	"github.com/tidings/tidings/internal/wire/share"
+)
+
+// isSound checks an entry once a batch, and drops it if it was written to. Only maps and slices can be.
+func (b *builder) isSound(e *share.Entry[entry], f *field) bool {
+	switch {
+	case !isContainer(e.Value.value) || b.table.IsChecked(e):
+		return true
+	case e.Memory == b.checksum(e.Value.value):
+		b.table.Checked(e)
+		return true
+	}
+	b.table.Drop(e)
+	b.corrupted = append(b.corrupted, b.fields.nameOf(f))
+	return false
+}
+
+func isContainer(v any) bool {
+	switch v.(type) {
+	case map[string]any, []any:
+		return true
+	}
+	return false
+}
+
+// The checksum of a value changes if somebody writes to a map or slice in it; to nothing else can be written. Strings stand in
+// it for where they are.
+
+// checksum returns the checksum of v.
+func (b *builder) checksum(v any) uint64 {
+	switch v := v.(type) {
+	case map[string]any:
+		sum := uint64(len(v))
+		for name, member := range v {
+			sum += b.memberSum(name, b.checksum(member)) // in any order
+		}
+		return sum
+	case []any:
+		sum := uint64(len(v))
+		for _, element := range v {
+			sum = b.elementSum(sum, b.checksum(element))
+		}
+		return sum
+	}
+	return checksumScalar(v)
+}
+
+// partSum returns the checksum of a part of a map or slice, which was made or found just now.
+func (b *builder) partSum(v any) uint64 {
+	if isContainer(v) {
+		return b.sum
+	}
+	return checksumScalar(v)
+}
+
+func (b *builder) memberSum(name string, member uint64) uint64 {
+	return mix(checksumString(name), member^b.table.hash.a)
+}
+
+func (b *builder) elementSum(sum, element uint64) uint64 {
+	return mix(sum^b.table.hash.a, element)
+}
+
+func checksumScalar(v any) uint64 {
+	switch v := v.(type) {
+	case string:
+		return checksumString(v)
+	case int64:
+		return mix(uint64(v), 1)
+	case float64:
+		return mix(math.Float64bits(v), 2)
+	case bool:
+		if v {
+			return 3
+		}
+		return 4
+	case nil:
+		return 5
+	}
+	return 6 // nothing that this package decodes
+}
+
+func checksumString(s string) uint64 {
+	return mix(uint64(uintptr(unsafe.Pointer(unsafe.StringData(s)))), uint64(len(s)))
+}
+
+func mix(a, b uint64) uint64 {
+	hi, lo := bits.Mul64(a^0x9e3779b97f4a7c15, b^0xbf58476d1ce4e5b9)
+	return hi ^ lo
+}

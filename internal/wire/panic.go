@@ -1,0 +1,12 @@
+package wire
+
+import "fmt"
+
+// PanicError is the error for an object whose decoding panicked.
+type PanicError struct {
+	Value any    // of the panic
+	Stack []byte // as debug.Stack formats it
+}
+
+// Error names the value of the panic. The stack is left out.
+func (e *PanicError) Error() string { return fmt.Sprintf("the decoder panicked: %v", e.Value) }

@@ -1,0 +1,210 @@
+// Package share has what the decoders of all encodings need in order to store equal parts of objects once: the table of
+// the shared values, and the policy by which a decoder looks a field's values up at all.
+package share
+
+import (
+	"math/bits"
+)
+
+const (
+	defaultTableBytes = 64 << 20
+	// entryOverhead is what an entry costs besides its value: itself and its share of the index.
+	entryOverhead = 68
+	// SweepEvery is the number of objects after which what was not found again is dropped.
+	SweepEvery = 1 << 16
+	// MaxDoor is the number of fingerprints that the doorkeeper remembers at most.
+	MaxDoor = 1 << 16
+)
+
+// Table finds decoded values by the hashes of their encodings.
+//
+//	index    open addressing; a slot holds 32 bits of the hash and the number of an entry
+//	entries  the values, densely, in order of arrival, in pages, so that growing copies nothing
+//	door     fingerprints of values seen once, direct mapped
+//
+// Memory is bounded by generations: a hit brings its entry into the current generation. When that holds half of the
+// allowed bytes, or after SweepEvery objects, all entries of older generations are dropped and a new one begins.
+//
+// Whoever has an object with a value of the table could write to it, although nobody may. So an entry has a checksum of its
+// value's memory, and before a value is shared again, for the first time in a batch, its finder has to check it.
+type Table[V any] struct {
+	index      []uint64
+	entries    entries[V]
+	door       []uint32
+	max        uint64 // bytes allowed
+	old, young uint64 // bytes of the entries of earlier generations, and of the current one
+	generation uint32
+	objects    int    // decoded since the last sweep
+	doorUse    uint32 // fingerprints written since the door was last enlarged
+	batch      uint32 // counts the batches
+}
+
+// Entry is one value. Shape and Check tell it from others of the same hash; what they mean is the user's affair, but for
+// the highest shape, which is taken.
+type Entry[V any] struct {
+	Hash, Check uint64
+	Value       V
+	Memory      uint64 // checksum of the memory that can be written to through the value
+	Shape       uint32
+	Cost        uint32 // bytes of memory that the value keeps alive; in the table, with what the entry takes
+	generation  uint32
+	batch       uint32 // in which the value was checked
+}
+
+// dropped is the shape of entries that were dropped.
+const dropped = 1<<32 - 1
+
+// NewTable returns a table that may take maxBytes bytes, with the values. 0 means enough for the distinct parts of some
+// hundred thousand objects.
+func NewTable[V any](maxBytes int) *Table[V] {
+	if maxBytes <= 0 {
+		maxBytes = defaultTableBytes
+	}
+	return &Table[V]{max: uint64(maxBytes), index: make([]uint64, 64)}
+}
+
+// Bytes is the memory that the table takes or keeps alive.
+func (t *Table[V]) Bytes() uint64 { return t.old + t.young + uint64(len(t.door))*4 }
+
+// Len is the number of entries.
+func (t *Table[V]) Len() int { return t.entries.n }
+
+// Generation is the number of the current generation. Entries that Find has returned in another one are void.
+func (t *Table[V]) Generation() uint32 { return t.generation }
+
+// Batch is the number of the current batch.
+func (t *Table[V]) Batch() uint32 { return t.batch }
+
+// BeginBatch makes all values to be checked again.
+func (t *Table[V]) BeginBatch() { t.batch++ }
+
+// Find returns the entry with this hash and shape, or nil. It is valid until the next Add or Decoded.
+func (t *Table[V]) Find(hash uint64, shape uint32) *Entry[V] {
+	mask := uint64(len(t.index) - 1)
+	for i := hash & mask; t.index[i] != 0; i = (i + 1) & mask {
+		slot := t.index[i]
+		if slot>>32 != hash>>32 {
+			continue
+		}
+		if e := t.entries.at(int(uint32(slot) - 1)); e.Hash == hash && e.Shape == shape {
+			return e
+		}
+	}
+	return nil
+}
+
+// Use brings e into the current generation.
+func (t *Table[V]) Use(e *Entry[V]) {
+	if e.generation != t.generation {
+		e.generation = t.generation
+		t.old -= uint64(e.Cost)
+		t.young += uint64(e.Cost)
+	}
+}
+
+// IsChecked reports whether the value of e was checked in this batch.
+func (t *Table[V]) IsChecked(e *Entry[V]) bool { return e.batch == t.batch }
+
+// Checked says that the value of e was found to be sound.
+func (t *Table[V]) Checked(e *Entry[V]) { e.batch = t.batch }
+
+// Drop gives up a value, which has been written to. What is left of the entry goes with the next sweep.
+func (t *Table[V]) Drop(e *Entry[V]) {
+	var none V
+	e.Value, e.Shape = none, dropped
+}
+
+// SeenBefore reports whether it was called with this hash before, as far as it remembers, and remembers it.
+func (t *Table[V]) SeenBefore(hash uint64) bool {
+	if int(t.doorUse) >= len(t.door) && len(t.door) < MaxDoor {
+		t.door = make([]uint32, max(256, 4*len(t.door)))
+		t.doorUse = 0
+	}
+	print := uint32(hash>>32) | 1
+	slot := &t.door[hash&uint64(len(t.door)-1)]
+	if *slot == print {
+		return true
+	}
+	*slot = print
+	t.doorUse++
+	return false
+}
+
+// Add stores a value that Find has not found. Very large ones are left out.
+func (t *Table[V]) Add(e Entry[V]) {
+	cost := uint64(e.Cost) + entryOverhead
+	if cost > t.max/8 {
+		return
+	}
+	if t.young+cost > t.max/2 {
+		t.sweep()
+	}
+	e.Cost, e.generation, e.batch = uint32(cost), t.generation, t.batch
+	t.entries.add(e)
+	t.young += cost
+	if t.entries.n*4 > len(t.index)*3 {
+		t.reindex()
+		return
+	}
+	t.link(t.entries.n - 1)
+}
+
+// link puts entry n into the index.
+func (t *Table[V]) link(n int) {
+	hash, mask := t.entries.at(n).Hash, uint64(len(t.index)-1)
+	i := hash & mask
+	for t.index[i] != 0 {
+		i = (i + 1) & mask
+	}
+	t.index[i] = hash>>32<<32 | uint64(n+1)
+}
+
+// reindex makes the index fit the entries.
+func (t *Table[V]) reindex() {
+	t.index = make([]uint64, max(64, 1<<bits.Len(uint(t.entries.n*3/2))))
+	for n := range t.entries.n {
+		t.link(n)
+	}
+}
+
+// Decoded tells the table that another object was decoded.
+func (t *Table[V]) Decoded() {
+	if t.objects++; t.objects >= SweepEvery {
+		t.sweep()
+	}
+}
+
+// sweep drops the entries of earlier generations and begins a new one.
+func (t *Table[V]) sweep() {
+	var kept entries[V]
+	t.old = 0
+	for i := range t.entries.n {
+		if e := t.entries.at(i); e.generation == t.generation && e.Shape != dropped {
+			kept.add(*e)
+			t.old += uint64(e.Cost)
+		}
+	}
+	t.entries, t.young = kept, 0
+	t.generation++
+	t.objects = 0
+	t.reindex()
+}
+
+// entries is a growing array in pages.
+type entries[V any] struct {
+	pages [][]Entry[V]
+	n     int
+}
+
+// pageEntries is the number of entries of a page.
+const pageEntries = 256
+
+func (e *entries[V]) at(i int) *Entry[V] { return &e.pages[i/pageEntries][i%pageEntries] }
+
+func (e *entries[V]) add(one Entry[V]) {
+	if e.n == len(e.pages)*pageEntries {
+		e.pages = append(e.pages, make([]Entry[V], pageEntries))
+	}
+	*e.at(e.n) = one
+	e.n++
+}

@@ -1,0 +1,159 @@
+package metrics
+
+import (
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tidings/tidings"
+	"github.com/tidings/tidings/controller"
+	"github.com/tidings/tidings/workqueue"
+)
+
+// Sources is where the figures come from. Each may be nil. The functions are called at each scrape, from any goroutine.
+type Sources struct {
+	// Informers is usually Factory.Status.
+	Informers func() []tidings.Status
+	// Queues are queues that belong to no controller, with the names in their options.
+	Queues func() []workqueue.Stats
+	// Controllers is usually Manager.Stats.
+	Controllers func() []controller.Stats
+	// Elections has the state of leases.
+	Elections func() []controller.LeaseStats
+}
+
+// Collector is a prometheus.Collector. Its methods may be called from any goroutine.
+type Collector struct{ sources Sources }
+
+// NewCollector returns a collector of what the sources say.
+func NewCollector(sources Sources) *Collector { return &Collector{sources} }
+
+// Describe sends nothing: which metrics there are depends on the informers, so the collector is an unchecked one.
+func (c *Collector) Describe(chan<- *prometheus.Desc) {}
+
+// Collect sends the present figures.
+func (c *Collector) Collect(out chan<- prometheus.Metric) {
+	if c.sources.Informers != nil {
+		seen := map[[3]string]int{}
+		for _, st := range c.sources.Informers() {
+			collectInformer(out, st, distinct(seen, st))
+		}
+	}
+	if c.sources.Queues != nil {
+		for _, st := range c.sources.Queues() {
+			collectQueue(out, st.Name, st)
+		}
+	}
+	if c.sources.Controllers != nil {
+		for _, st := range c.sources.Controllers() {
+			collectQueue(out, st.Name, st.Queue)
+			collectController(out, st)
+		}
+	}
+	if c.sources.Elections != nil {
+		for _, st := range c.sources.Elections() {
+			leading.send(out, number(st.Leading), st.Name)
+		}
+	}
+}
+
+// metric is a metric's description with its kind.
+type metric struct {
+	desc *prometheus.Desc
+	kind prometheus.ValueType
+}
+
+func gauge(name, help string, labels ...string) metric {
+	return metric{prometheus.NewDesc(name, help, labels, nil), prometheus.GaugeValue}
+}
+
+func counter(name, help string, labels ...string) metric {
+	return metric{prometheus.NewDesc(name, help, labels, nil), prometheus.CounterValue}
+}
+
+func (m metric) send(out chan<- prometheus.Metric, value float64, labels ...string) {
+	out <- prometheus.MustNewConstMetric(m.desc, m.kind, value, labels...)
+}
+
+// sendHistogram sends a histogram of durations in seconds.
+func (m metric) sendHistogram(out chan<- prometheus.Metric, h workqueue.Histogram, labels ...string) {
+	out <- prometheus.MustNewConstHistogram(m.desc, h.Count, h.Sum.Seconds(), h.Buckets(), labels...)
+}
+
+func number(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// What a queue shows.
+var (
+	depth          = gauge("workqueue_depth", "Items that wait.", "name")
+	adds           = counter("workqueue_adds_total", "Items added.", "name")
+	retries        = counter("workqueue_retries_total", "Items added again with a delay.", "name")
+	queueDuration  = gauge("workqueue_queue_duration_seconds", "How long items wait for a worker.", "name")
+	workDuration   = gauge("workqueue_work_duration_seconds", "How long workers have items.", "name")
+	unfinished     = gauge("workqueue_unfinished_work_seconds", "Sum of the times that items in work have been so.", "name")
+	longestRunning = gauge("workqueue_longest_running_processor_seconds", "The greatest of these times.", "name")
+)
+
+func collectQueue(out chan<- prometheus.Metric, name string, st workqueue.Stats) {
+	depth.send(out, float64(st.Depth), name)
+	adds.send(out, float64(st.Adds), name)
+	retries.send(out, float64(st.Retries), name)
+	queueDuration.sendHistogram(out, st.QueueDuration, name)
+	workDuration.sendHistogram(out, st.WorkDuration, name)
+	unfinished.send(out, st.UnfinishedWork.Seconds(), name)
+	longestRunning.send(out, st.LongestRunning.Seconds(), name)
+}
+
+// What a controller shows besides its queue.
+var (
+	reconciles    = counter("tidings_reconcile_total", "Reconciles that have ended, by how.", "controller", "outcome")
+	reconcileTime = gauge("tidings_reconcile_duration_seconds", "How long reconciles take.", "controller")
+	timeouts      = counter("tidings_reconcile_timeouts_total", "Reconciles that failed because they took too long.", "controller")
+	workers       = gauge("tidings_controller_workers", "Workers.", "controller")
+	active        = gauge("tidings_controller_active_workers", "Workers that reconcile.", "controller")
+	mapperPanics  = counter("tidings_controller_mapper_panics_total", "Panics of mappers and predicates.", "controller")
+	unmapped      = gauge("tidings_controller_unmapped_objects", "Objects for which a mapper has panicked and is to be asked again.", "controller")
+	gateWaits     = counter("tidings_controller_gate_waits_total", "Times that a key waited for a cache to see the key's own writes.", "controller")
+	gateTimeouts  = counter("tidings_controller_gate_timeouts_total", "Times that it waited in vain.", "controller")
+	gateWaiting   = gauge("tidings_controller_gate_waiting", "Keys that wait so now.", "controller")
+
+	leading = gauge("leader_election_master_status", "1 while this process holds the lease.", "name")
+)
+
+func collectController(out chan<- prometheus.Metric, st controller.Stats) {
+	for outcome, n := range st.Outcomes() {
+		reconciles.send(out, float64(n), st.Name, outcome.String())
+	}
+	reconcileTime.sendHistogram(out, st.ReconcileTime, st.Name)
+	timeouts.send(out, float64(st.Timeouts), st.Name)
+	workers.send(out, float64(st.Workers), st.Name)
+	active.send(out, float64(st.ActiveWorkers), st.Name)
+	mapperPanics.send(out, float64(st.MapperPanics), st.Name)
+	unmapped.send(out, float64(st.UnmappedObjects), st.Name)
+	gateWaits.send(out, float64(st.GateWaits), st.Name)
+	gateTimeouts.send(out, float64(st.GateTimeouts), st.Name)
+	gateWaiting.send(out, float64(st.GateWaiting), st.Name)
+}
+
+// handlersByName adds up handlers of one name, because a metric must not appear twice.
+func handlersByName(handlers []tidings.HandlerStatus) []tidings.HandlerStatus {
+	var sums []tidings.HandlerStatus
+	for _, h := range handlers {
+		i := slices.IndexFunc(sums, func(s tidings.HandlerStatus) bool { return s.Name == h.Name })
+		if i < 0 {
+			sums = append(sums, h)
+			continue
+		}
+		s := &sums[i]
+		s.Pending += h.Pending
+		s.Lag = max(s.Lag, h.Lag)
+		s.Delivered += h.Delivered
+		s.Panics += h.Panics
+		s.Coalesced += h.Coalesced
+	}
+	return sums
+}

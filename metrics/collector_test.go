@@ -1,0 +1,101 @@
+package metrics_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/tidings/tidings"
+	"github.com/tidings/tidings/controller"
+	"github.com/tidings/tidings/metrics"
+	"github.com/tidings/tidings/reflector"
+	"github.com/tidings/tidings/workqueue"
+)
+
+// sources are those of a process with three informers for one resource, two of which nothing tells apart, and two handlers of
+// one name.
+func sources() metrics.Sources {
+	handlers := []tidings.HandlerStatus{
+		{Name: "web", Pending: 2, Lag: time.Second, Delivered: 10, Panics: 1}, {Name: "web", Pending: 3, Lag: 3 * time.Second, Delivered: 20},
+	}
+	var waited workqueue.Histogram
+	waited.Observe(20 * time.Millisecond)
+	return metrics.Sources{
+		Informers: func() []tidings.Status {
+			return []tidings.Status{
+				{Resource: "pods", Type: "*v1.Pod", Objects: 5, Synced: true, Age: 2 * time.Second, Handlers: handlers, Parts: []tidings.PartStatus{{ResourceVersion: "71"}}},
+				{Resource: "pods", Type: "*v1.Pod", Scope: "namespaces=a,b", NotFresh: errors.New("forbidden"), Parts: []tidings.PartStatus{
+					{Namespace: "a", Reflector: reflector.Status{Lists: 3}}, {Namespace: "b"},
+				}},
+				{Resource: "pods", Type: "*v1.Pod", Scope: "namespaces=a,b"},
+			}
+		},
+		Queues: func() []workqueue.Stats { return []workqueue.Stats{{Name: "mine", Depth: 4}} },
+		Controllers: func() []controller.Stats {
+			return []controller.Stats{{Name: "replicaset", Workers: 5, Reconciles: 7, Errors: 2, Queue: workqueue.Stats{Depth: 3, Adds: 11, QueueDuration: waited}}}
+		},
+		Elections: func() []controller.LeaseStats { return []controller.LeaseStats{{Name: "manager", Leading: true}} },
+	}
+}
+
+func TestCollector(t *testing.T) {
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(metrics.NewCollector(sources()))
+	want := `
+# HELP leader_election_master_status 1 while this process holds the lease.
+# TYPE leader_election_master_status gauge
+leader_election_master_status{name="manager"} 1
+# HELP reflector_last_resource_version The resource version that the store is current to.
+# TYPE reflector_last_resource_version gauge
+reflector_last_resource_version{namespace="",resource="pods",scope="",type="*v1.Pod"} 71
+# HELP reflector_lists_total Whole collections read.
+# TYPE reflector_lists_total counter
+reflector_lists_total{namespace="",resource="pods",scope="",type="*v1.Pod"} 0
+reflector_lists_total{namespace="a",resource="pods",scope="namespaces=a,b",type="*v1.Pod"} 3
+reflector_lists_total{namespace="b",resource="pods",scope="namespaces=a,b",type="*v1.Pod"} 0
+# HELP tidings_informer_fresh 1 while the store shows what the server has.
+# TYPE tidings_informer_fresh gauge
+tidings_informer_fresh{resource="pods",scope="",type="*v1.Pod"} 1
+tidings_informer_fresh{resource="pods",scope="namespaces=a,b",type="*v1.Pod"} 0
+tidings_informer_fresh{resource="pods",scope="namespaces=a,b (2)",type="*v1.Pod"} 1
+# HELP tidings_informer_handler_lag_seconds How long the oldest of them has waited.
+# TYPE tidings_informer_handler_lag_seconds gauge
+tidings_informer_handler_lag_seconds{handler="web",resource="pods",scope="",type="*v1.Pod"} 3
+# HELP tidings_informer_handler_pending Changes that a handler has not been notified of.
+# TYPE tidings_informer_handler_pending gauge
+tidings_informer_handler_pending{handler="web",resource="pods",scope="",type="*v1.Pod"} 5
+# HELP tidings_reconcile_total Reconciles that have ended, by how.
+# TYPE tidings_reconcile_total counter
+tidings_reconcile_total{controller="replicaset",outcome="error"} 2
+tidings_reconcile_total{controller="replicaset",outcome="panic"} 0
+tidings_reconcile_total{controller="replicaset",outcome="requeue_after"} 0
+tidings_reconcile_total{controller="replicaset",outcome="success"} 5
+tidings_reconcile_total{controller="replicaset",outcome="terminal_error"} 0
+# HELP workqueue_depth Items that wait.
+# TYPE workqueue_depth gauge
+workqueue_depth{name="mine"} 4
+workqueue_depth{name="replicaset"} 3
+`
+	var names []string
+	for line := range strings.Lines(want) {
+		if fields := strings.Fields(line); len(fields) > 2 && fields[1] == "TYPE" {
+			names = append(names, fields[2])
+		}
+	}
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), names...); err != nil {
+		t.Error(err)
+	}
+	if n, err := testutil.GatherAndCount(registry, "workqueue_queue_duration_seconds"); err != nil || n != 2 {
+		t.Errorf("%d histograms, %v; want one for each queue", n, err)
+	}
+}
+
+func TestNoSources(t *testing.T) {
+	if n := testutil.CollectAndCount(metrics.NewCollector(metrics.Sources{})); n != 0 {
+		t.Errorf("%d metrics of nothing", n)
+	}
+}

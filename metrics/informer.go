@@ -1,0 +1,106 @@
+package metrics
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tidings/tidings"
+)
+
+// identity is what tells informers apart: resource, Go type and scope.
+type identity [3]string
+
+// distinct returns the identity of an informer. Informers that nothing else tells apart, such as one whose namespaces were changed
+// and another that took its place, are numbered.
+func distinct(seen map[[3]string]int, st tidings.Status) identity {
+	id := identity{st.Resource, st.Type, st.Scope}
+	seen[id]++
+	if n := seen[id]; n > 1 {
+		id[2] = fmt.Sprintf("%s (%d)", id[2], n)
+	}
+	return id
+}
+
+func (id identity) with(more ...string) []string { return append(id[:len(id):len(id)], more...) }
+
+func ofInformer(more ...string) []string {
+	return append([]string{"resource", "type", "scope"}, more...)
+}
+
+// What an informer shows.
+var (
+	objects         = gauge("tidings_informer_objects", "Objects in the store.", ofInformer()...)
+	synced          = gauge("tidings_informer_synced", "1 once the initial list is in the store.", ofInformer()...)
+	fresh           = gauge("tidings_informer_fresh", "1 while the store shows what the server has.", ofInformer()...)
+	skipped         = gauge("tidings_informer_skipped_objects", "Objects that cannot be decoded.", ofInformer()...)
+	age             = gauge("tidings_informer_age_seconds", "Time since the server was last heard of.", ofInformer()...)
+	mutations       = counter("tidings_informer_mutations_total", "Times that somebody was caught writing to a cached object.", ofInformer()...)
+	indexPanics     = counter("tidings_informer_index_panics_total", "Panics of index functions.", ofInformer()...)
+	transformErrors = counter("tidings_informer_transform_errors_total", "Failures of transforms.", ofInformer()...)
+)
+
+// What one list and watch of it shows. The namespace is empty for all of them.
+var (
+	lists     = counter("reflector_lists_total", "Whole collections read.", ofInformer("namespace")...)
+	watches   = counter("reflector_watches_total", "Watches opened.", ofInformer("namespace")...)
+	version   = gauge("reflector_last_resource_version", "The resource version that the store is current to.", ofInformer("namespace")...)
+	relists   = counter("tidings_informer_relists_total", "Whole collections read again.", ofInformer("namespace")...)
+	events    = counter("tidings_informer_events_total", "Changes that watches brought.", ofInformer("namespace")...)
+	bookmarks = counter("tidings_informer_bookmarks_total", "Bookmarks that watches brought.", ofInformer("namespace")...)
+	invalid   = counter("tidings_informer_invalid_events_total", "Events that could not be understood.", ofInformer("namespace")...)
+	failures  = counter("tidings_informer_errors_total", "Requests and streams that failed.", ofInformer("namespace")...)
+	rewrites  = counter("tidings_informer_history_rewrites_total", "Times that the server went back in time.", ofInformer("namespace")...)
+	bytes     = counter("tidings_informer_bytes_total", "Bytes of list and watch bodies read.", ofInformer("namespace")...)
+	decoded   = counter("tidings_informer_decoded_objects_total", "Objects decoded.", ofInformer("namespace")...)
+)
+
+// What a handler shows.
+var (
+	pending   = gauge("tidings_informer_handler_pending", "Changes that a handler has not been notified of.", ofInformer("handler")...)
+	lag       = gauge("tidings_informer_handler_lag_seconds", "How long the oldest of them has waited.", ofInformer("handler")...)
+	delivered = counter("tidings_informer_handler_delivered_total", "Changes that a handler was notified of.", ofInformer("handler")...)
+	coalesced = counter("tidings_informer_handler_coalesced_total", "Changes that were merged into others.", ofInformer("handler")...)
+	panics    = counter("tidings_informer_handler_panics_total", "Calls of a handler that panicked.", ofInformer("handler")...)
+)
+
+func collectInformer(out chan<- prometheus.Metric, st tidings.Status, id identity) {
+	labels := id[:]
+	objects.send(out, float64(st.Objects), labels...)
+	synced.send(out, number(st.Synced), labels...)
+	fresh.send(out, number(st.NotFresh == nil), labels...)
+	skipped.send(out, float64(st.SkippedCount), labels...)
+	age.send(out, st.Age.Seconds(), labels...)
+	mutations.send(out, float64(st.Mutations), labels...)
+	indexPanics.send(out, float64(st.IndexPanics), labels...)
+	transformErrors.send(out, float64(st.TransformErrors), labels...)
+	for _, p := range st.Parts {
+		collectPart(out, p, id.with(p.Namespace))
+	}
+	for _, h := range handlersByName(st.Handlers) {
+		labels := id.with(h.Name)
+		pending.send(out, float64(h.Pending), labels...)
+		lag.send(out, h.Lag.Seconds(), labels...)
+		delivered.send(out, float64(h.Delivered), labels...)
+		coalesced.send(out, float64(h.Coalesced), labels...)
+		panics.send(out, float64(h.Panics), labels...)
+	}
+}
+
+func collectPart(out chan<- prometheus.Metric, p tidings.PartStatus, labels []string) {
+	r := p.Reflector
+	lists.send(out, float64(r.Lists), labels...)
+	watches.send(out, float64(r.Watches), labels...)
+	if v, err := strconv.ParseFloat(p.ResourceVersion, 64); err == nil {
+		version.send(out, v, labels...)
+	}
+	relists.send(out, float64(r.Relists), labels...)
+	events.send(out, float64(r.Events), labels...)
+	bookmarks.send(out, float64(r.Bookmarks), labels...)
+	invalid.send(out, float64(r.Invalid), labels...)
+	failures.send(out, float64(r.Errors), labels...)
+	rewrites.send(out, float64(r.Rewrites), labels...)
+	bytes.send(out, float64(p.Source.Bytes), labels...)
+	decoded.send(out, float64(p.Source.Objects), labels...)
+}

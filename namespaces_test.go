@@ -1,0 +1,326 @@
+package tidings_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tidings/tidings"
+	"github.com/tidings/tidings/object"
+	"github.com/tidings/tidings/source"
+)
+
+// clusters is a cluster for each namespace, so that a test can let one of them fail.
+type clusters map[string]*cluster
+
+// start runs an informer over the namespaces until the test ends.
+func (cs clusters) start(t *testing.T, opts tidings.Options, namespaces ...string) *tidings.SharedInformer[pod] {
+	t.Helper()
+	f := tidings.NewSourceFactory(opts)
+	tidings.SetSource(f, func(_ tidings.Scope, namespace string) (source.ListerWatcher[pod], error) {
+		if cs[namespace] == nil {
+			cs[namespace] = newCluster()
+		}
+		return cs[namespace], nil
+	})
+	inf, err := tidings.Informer[pod](f, tidings.Scope{Namespaces: namespaces})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := f.Shutdown(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return inf
+}
+
+func TestSetNamespaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cs := clusters{"a": newCluster(), "b": newCluster(), "c": newCluster()}
+		cs["a"].write(newPod("a", "x"))
+		cs["b"].write(newPod("b", "y"))
+		cs["c"].write(newPod("c", "z"))
+		inf := cs.start(t, tidings.Options{}, "a", "b")
+		var r told
+		mustAdd(t, inf, &r, tidings.HandlerOptions{})
+		synctest.Wait()
+		if got := r.take(); len(got) != 2 {
+			t.Fatalf("told of %v at first, want a/x and b/y", got)
+		}
+		lists := cs["b"].listed()
+
+		if err := inf.SetNamespaces(t.Context(), "c", "b"); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		r.want(t, "delete a/x@1?", "add c/z@1 initial")
+		if cs["b"].listed() != lists {
+			t.Error("a namespace that stayed was listed again")
+		}
+		cs["a"].write(newPod("a", "late"))
+		cs["b"].write(newPod("b", "y"))
+		synctest.Wait()
+		r.want(t, "update b/y 1→2")
+		if _, ok := inf.Get(object.Key{Namespace: "a", Name: "x"}); ok || inf.Snapshot().Len() != 2 {
+			t.Error("the store still holds what is out of scope")
+		}
+		if err := inf.Fresh(); err != nil {
+			t.Error(err)
+		}
+		if err := inf.WaitForVersion(t.Context(), "a", "1"); !errors.Is(err, tidings.ErrOutOfScope) {
+			t.Errorf("WaitForVersion in a namespace that is gone: %v", err)
+		}
+	})
+}
+
+func TestSetNamespacesOfASharedInformer(t *testing.T) {
+	f := tidings.NewSourceFactory(tidings.Options{})
+	tidings.SetSource(f, func(tidings.Scope, string) (source.ListerWatcher[pod], error) { return newCluster(), nil })
+	scope := tidings.Scope{Namespaces: []string{"a"}}
+	one, err := tidings.Informer[pod](f, scope)
+	if err != nil {
+		t.Fatal(err)
+	}
+	two, err := tidings.Informer[pod](f, scope)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := one.SetNamespaces(t.Context(), "b"); err == nil {
+		t.Error("the namespaces of an informer that is shared were changed")
+	}
+	if err := two.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := one.SetNamespaces(t.Context(), "b"); err != nil {
+		t.Error(err)
+	}
+	three, err := tidings.Informer[pod](f, scope)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := three.Namespaces(); len(got) != 1 || got[0] != "a" {
+		t.Errorf("a new informer of the scope holds %v", got)
+	}
+	if err := f.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestOneForbiddenNamespaceDoesNotSilenceTheOthers has a namespace that cannot be listed.
+func TestOneForbiddenNamespaceDoesNotSilenceTheOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cs := clusters{"a": newCluster(), "b": newCluster()}
+		cs["a"].write(newPod("a", "x"))
+		cs["b"].fail(forbidden())
+		inf := cs.start(t, tidings.Options{}, "a", "b")
+		var r told
+		reg := mustAdd(t, inf, &r, tidings.HandlerOptions{OnSynced: func() { r.say("synced") }})
+		synctest.Wait()
+		cs["a"].write(newPod("a", "x"))
+		synctest.Wait()
+		r.want(t, "add a/x@1 initial", "update a/x 1→2")
+		err := inf.Fresh()
+		var syncErr *tidings.SyncError
+		if !errors.As(err, &syncErr) || syncErr.Namespace != "b" || !strings.Contains(err.Error(), "forbidden") {
+			t.Errorf("Fresh: %v, want a SyncError that names the namespace and the reason", err)
+		}
+		if inf.HasSynced() || reg.HasSynced() {
+			t.Error("called synced although a namespace is missing")
+		}
+		cs["b"].write(newPod("b", "y"))
+		cs["b"].fail(nil)
+		if err := reg.WaitForSync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		r.want(t, "add b/y@1 initial", "synced")
+	})
+}
+
+// TestWaitForDoesNotWaitForOtherNamespaces has a namespace in which nothing happens.
+func TestWaitForDoesNotWaitForOtherNamespaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cs := clusters{"a": newCluster(), "quiet": newCluster()}
+		cs["a"].version, cs["quiet"].version = 5, 5 // a list at version 0 says nothing
+		inf := cs.start(t, tidings.Options{}, "a", "quiet")
+		if err := inf.WaitForSync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		written := cs["a"].write(newPod("a", "x"))
+		if err := inf.WaitFor(t.Context(), written); err != nil {
+			t.Fatal(err)
+		}
+		if err := inf.WaitForVersion(t.Context(), "a", written.ResourceVersion); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took > 0 {
+			t.Errorf("waited %v for what is there", took)
+		}
+		if _, ok := inf.Get(object.KeyOf(written)); !ok {
+			t.Error("the object that was waited for is not in the store")
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := inf.WaitForVersion(ctx, tidings.All, written.ResourceVersion); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the whole scope is called current to what one namespace has not reached: %v", err)
+		}
+		if err := inf.WaitFor(t.Context(), newPod("elsewhere", "x")); err == nil {
+			t.Error("waited for an object without a version")
+		}
+		elsewhere := newPod("elsewhere", "x")
+		elsewhere.ResourceVersion = "1"
+		if err := inf.WaitFor(t.Context(), elsewhere); !errors.Is(err, tidings.ErrOutOfScope) {
+			t.Errorf("WaitFor an object out of scope: %v", err)
+		}
+	})
+}
+
+// TestBlockWithSeveralNamespaces would hang the bubble if a part waited for a mutex while another waits for room.
+func TestBlockWithSeveralNamespaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cs := clusters{"a": newCluster(), "b": newCluster()}
+		inf := cs.start(t, tidings.Options{}, "a", "b")
+		seen := 0
+		reg := mustAdd(t, inf, tidings.HandlerFuncs[pod]{
+			Add:    func(pod, bool) { seen++; time.Sleep(time.Second) },
+			Update: func(_, _ pod) { seen++; time.Sleep(time.Second) },
+		}, tidings.HandlerOptions{Policy: tidings.Block, Buffer: 2})
+		if err := reg.WaitForSync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for range 20 {
+			cs["a"].write(newPod("a", "x"))
+			cs["b"].write(newPod("b", "x"))
+			synctest.Wait()
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if seen != 40 {
+			t.Errorf("%d changes delivered, want 40", seen)
+		}
+	})
+}
+
+// TestWaitEndsWithItsNamespace waits in a namespace that the informer gives up.
+func TestWaitEndsWithItsNamespace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cs := clusters{}
+		inf := cs.start(t, tidings.Options{}, "a", "b")
+		synctest.Wait()
+		waits := make(chan error, 2)
+		obj := newPod("a", "x")
+		obj.ResourceVersion = "7"
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		go func() { waits <- inf.WaitForVersion(ctx, "a", "7") }()
+		go func() { waits <- inf.WaitFor(ctx, obj) }()
+		synctest.Wait()
+		if err := inf.SetNamespaces(ctx, "b"); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if err := <-waits; !errors.Is(err, tidings.ErrOutOfScope) {
+				t.Errorf("the wait ended with %v, want ErrOutOfScope", err)
+			}
+		}
+	})
+}
+
+// TestWaitGoesOnInAWiderScope waits in a namespace that becomes part of a wider scope.
+func TestWaitGoesOnInAWiderScope(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cs := clusters{"a": newCluster(), tidings.All: newCluster()}
+		cs[tidings.All].write(newPod("b", "y"))
+		inf := cs.start(t, tidings.Options{}, "a")
+		synctest.Wait()
+		waited := make(chan error, 1)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		go func() { waited <- inf.WaitForVersion(ctx, "a", "2") }()
+		synctest.Wait()
+		if err := inf.SetNamespaces(ctx, tidings.All); err != nil {
+			t.Fatal(err)
+		}
+		cs[tidings.All].write(newPod("a", "x"))
+		if err := <-waited; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestSetNamespacesKeepsWhatStaysInScope widens the scope to all namespaces and narrows it again.
+func TestSetNamespacesKeepsWhatStaysInScope(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all, a := newCluster(), newCluster()
+		x := newPod("a", "x")
+		a.write(x)
+		all.write(x)
+		all.write(newPod("b", "y"))
+		cs := clusters{"a": a, tidings.All: all}
+		inf := cs.start(t, tidings.Options{}, "a")
+		var r told
+		mustAdd(t, inf, &r, tidings.HandlerOptions{})
+		synctest.Wait()
+		r.want(t, "add a/x@1 initial")
+		if err := inf.SetNamespaces(t.Context(), tidings.All); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		r.want(t, "add b/y@2 initial")
+		if err := inf.SetNamespaces(t.Context(), "a"); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		r.want(t, "delete b/y@2?")
+		if inf.Snapshot().Len() != 1 {
+			t.Errorf("%d objects", inf.Snapshot().Len())
+		}
+	})
+}
+
+// TestScopeOfStatusFollowsTheNamespaces changes the namespaces.
+func TestStatusTellsTheNamespacesThereAre(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inf := clusters{}.start(t, tidings.Options{}, "a")
+		synctest.Wait()
+		if err := inf.SetNamespaces(t.Context(), "b", "c"); err != nil {
+			t.Fatal(err)
+		}
+		if got := inf.Status().Scope; got != "namespaces=b,c" {
+			t.Errorf("scope %q, want namespaces=b,c", got)
+		}
+		if err := inf.SetNamespaces(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := inf.Status().Scope; got != "" {
+			t.Errorf("scope %q, want none", got)
+		}
+	})
+}
+
+// TestWaitForSyncLearnsOfNamespaces gives up the namespace that cannot be listed, with a context that has ended.
+func TestWaitForSyncLearnsOfNamespaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cs := clusters{"a": newCluster(), "b": newCluster()}
+		cs["b"].fail(forbidden())
+		inf := cs.start(t, tidings.Options{}, "a", "b")
+		waited := make(chan error, 1)
+		wait, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		go func() { waited <- inf.WaitForSync(wait) }()
+		synctest.Wait()
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		_ = inf.SetNamespaces(ctx, "a")
+		if err := <-waited; err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,196 @@
+package reflector_test
+
+import (
+	"io"
+	"log/slog"
+	"maps"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tidings/tidings/reflector"
+)
+
+func TestHistory(t *testing.T) {
+	outage := read{after: time.Minute, err: io.ErrUnexpectedEOF}
+	runScripts(t, []scripted{{
+		name: "a restored server: behind twice, then everything anew",
+		answers: []answer{stream(got(added("a@80"), initialEnd("90")), outage), failed(errInternal), page("50", ""), stream(got(added("a@30"), initialEnd("51"))),
+			stream(got(added("a@30"), initialEnd("52")), got(bookmark("53")))},
+		want: `
+			0s watchlist ""
+			0s replace [a@80] @90
+			1m0s error network in watching, attempt 1
+			1m0s watch "90"
+			1m0s error server error in watching, attempt 2
+			1m0.8s list "" limit=1 token=""
+			1m0.8s error server is behind in checking, attempt 3
+			1m5.8s watchlist ""
+			1m5.8s error history rewritten in watch-listing, attempt 4
+			1m5.8s watchlist ""
+			1m5.8s replace [a@30] @52
+			1m5.8s add nothing @53`,
+	}, {
+		name: "pages: the first one is enough",
+		opts: reflector.Options[thing]{DisableWatchList: true},
+		answers: []answer{page("90", "", "a@80"), stream(outage), failed(errInternal), page("50", ""), page("51", "p2", "a@30"), page("52", "p2", "a@30"),
+			page("52", "", "b@31"), stream()},
+		want: `
+			0s list "" limit=500 token=""
+			0s replace [a@80] @90
+			0s watch "90"
+			1m0s error network in watching, attempt 1
+			1m0s watch "90"
+			1m0s error server error in watching, attempt 2
+			1m0.8s list "" limit=1 token=""
+			1m0.8s error server is behind in checking, attempt 3
+			1m5.8s list "" limit=500 token=""
+			1m5.8s error history rewritten in listing, attempt 4
+			1m5.8s list "" limit=500 token=""
+			1m5.8s list "" limit=500 token="p2"
+			1m5.8s replace [a@30 b@31] @52
+			1m5.8s watch "52"`,
+	}, {
+		name: "a stale replica is refused once, and is no rewritten history",
+		answers: []answer{stream(got(added("a@80"), initialEnd("90")), outage), failed(errInternal), page("50", ""), stream(got(added("a@80"), initialEnd("91")), outage),
+			failed(errInternal), page("60", ""), stream(got(added("a@80"), initialEnd("92")))},
+		want: `
+			0s watchlist ""
+			0s replace [a@80] @90
+			1m0s error network in watching, attempt 1
+			1m0s watch "90"
+			1m0s error server error in watching, attempt 2
+			1m0.8s list "" limit=1 token=""
+			1m0.8s error server is behind in checking, attempt 3
+			1m5.8s watchlist ""
+			1m5.8s replace [a@80] @91
+			2m5.8s error network in watching, attempt 1
+			2m5.8s watch "91"
+			2m5.8s error server error in watching, attempt 2
+			2m6.6s list "" limit=1 token=""
+			2m6.6s error server is behind in checking, attempt 3
+			2m11.6s watchlist ""
+			2m11.6s replace [a@80] @92`,
+	}, {
+		name:    "the versions of a warm start are of another history",
+		opts:    reflector.Options[thing]{ResourceVersion: "90", DisableWatchList: true},
+		answers: []answer{page("50", ""), page("51", ""), page("51", ""), stream()},
+		want: `
+			0s list "" limit=1 token=""
+			0s error server is behind in checking, attempt 1
+			5s list "" limit=500 token=""
+			5s error history rewritten in listing, attempt 2
+			5s list "" limit=500 token=""
+			5s replace [] @51
+			5s watch "51"`,
+	}, {
+		name: "a check that is not answered is repeated, one that is refused is left out",
+		answers: []answer{stream(got(initialEnd("90")), outage), failed(io.ErrUnexpectedEOF), failed(io.ErrUnexpectedEOF), failed(errBusy), failed(errForbidden),
+			stream(got(bookmark("91")))},
+		want: `
+			0s watchlist ""
+			0s replace [] @90
+			1m0s error network in watching, attempt 1
+			1m0s watch "90"
+			1m0s error network in watching, attempt 2
+			1m0.8s list "" limit=1 token=""
+			1m0.8s error network in checking, attempt 3
+			1m2.4s list "" limit=1 token=""
+			1m2.4s error too many requests in checking, attempt 4
+			1m9.4s list "" limit=1 token=""
+			1m9.4s watch "90"
+			1m9.4s add nothing @91`,
+	}, {
+		name: "a server that fails all lists is not checked for ever",
+		answers: []answer{stream(got(initialEnd("90")), outage), failed(io.ErrUnexpectedEOF), failed(errInternal), failed(errInternal), failed(errInternal),
+			stream(got(bookmark("91")))},
+		want: `
+			0s watchlist ""
+			0s replace [] @90
+			1m0s error network in watching, attempt 1
+			1m0s watch "90"
+			1m0s error network in watching, attempt 2
+			1m0.8s list "" limit=1 token=""
+			1m0.8s error server error in checking, attempt 3
+			1m1.6s list "" limit=1 token=""
+			1m1.6s error server error in checking, attempt 4
+			1m3.2s list "" limit=1 token=""
+			1m3.2s watch "90"
+			1m3.2s add nothing @91`,
+	}, {
+		name: "a watch that was silent for long is followed by a check, also if the server closed it",
+		answers: []answer{stream(got(initialEnd("90")), clean(2*time.Minute)), page("95", ""), stream(read{after: time.Minute, events: events{bookmark("96")}}, clean(time.Minute)),
+			stream()},
+		want: `
+			0s watchlist ""
+			0s replace [] @90
+			2m0s list "" limit=1 token=""
+			2m0s watch "90"
+			3m0s add nothing @96
+			4m0s watch "96"`,
+	}, {
+		name:    "versions that cannot be compared are not checked",
+		answers: []answer{stream(got(initialEnd("zz")), outage), failed(errInternal), stream()},
+		want: `
+			0s watchlist ""
+			0s replace [] @zz
+			1m0s error network in watching, attempt 1
+			1m0s watch "zz"
+			1m0s error server error in watching, attempt 2
+			1m0.8s watch "zz"`,
+	}})
+}
+
+// Nothing of the history before is reused for the list that follows.
+func TestRewrittenHistoryReusesNothing(t *testing.T) {
+	var log strings.Builder
+	s := &script{answers: []answer{page("90", "", "a@80"), stream(read{after: time.Minute, err: io.ErrUnexpectedEOF}), failed(errInternal),
+		page("50", ""), page("51", "", "a@30"), page("52", "", "a@30"), stream()}}
+	opts := reflector.Options[thing]{DisableWatchList: true,
+		Logger: slog.New(slog.NewTextHandler(&log, nil))}
+	status := play(t, s, opts, 2*time.Minute)
+	if got := strings.Join(s.reused, " "); got != "list:true watch:true watch:true list:false list:true list:false watch:true" {
+		t.Errorf("asked to reuse objects: %s", got)
+	}
+	if status.Rewrites != 1 || status.ResourceVersion != "52" || status.Problem != nil || status.Lists != 2 {
+		t.Errorf("status %+v", status)
+	}
+	if !strings.Contains(log.String(), "level=ERROR") || !strings.Contains(log.String(), "probably restored from a backup") {
+		t.Errorf("the log does not say so:\n%s", log.String())
+	}
+}
+
+// TestRestoredServer restores a server from a backup, in every way in which it may answer then, and looks after a minute.
+func TestRestoredServer(t *testing.T) {
+	seeds(t, 50, func(t *testing.T, seed uint64) {
+		random := seeded(seed)
+		server := newModel(seeded(seed + 1))
+		server.trouble, server.neverEnds = false, false
+		sink := newReplica(t)
+		r, err := reflector.New(reflector.Options[thing]{Source: server, Sink: sink, Previous: sink.previous, OnError: sink.onError, Seed: seed, PageSize: 3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop := run(t, r)
+		for range 200 {
+			time.Sleep(5 * time.Second)
+			server.write()
+		}
+		down := time.Duration(random.Int64N(int64(5 * time.Minute)))
+		server.restore(down)
+		time.Sleep(down)
+		for range 12 {
+			server.write()
+			time.Sleep(5 * time.Second)
+		}
+		synctest.Wait()
+		stop()
+		if want, got := server.state(len(server.changes)), sink.states(); !maps.Equal(got, want) {
+			t.Errorf("a minute after an outage of %v, the sink holds %v, the server %v", down, got, want)
+		}
+		if st := r.Status(); st.Rewrites != 1 || st.Problem != nil {
+			t.Errorf("%d rewrites, problem %v", st.Rewrites, st.Problem)
+		}
+	})
+}

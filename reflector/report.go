@@ -1,0 +1,173 @@
+package reflector
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+)
+
+// logEvery is how often, at most, the same kind of message is logged.
+const logEvery = time.Minute
+
+const (
+	slogInfo = slog.LevelInfo
+	slogWarn = slog.LevelWarn
+)
+
+// journal remembers what was logged, so that lasting trouble fills no log.
+type journal struct {
+	lines map[string]line
+	// failing is set once a failure was logged, until the recovery is.
+	failing bool
+	// since is when the failures in a row began.
+	since time.Time
+}
+
+// line is a kind of message.
+type line struct {
+	at     time.Time // when it was last logged
+	silent int       // how often it was not logged since
+}
+
+// due tells whether a kind of message may be logged now, and how often it was not since the last time.
+func (j *journal) due(kind string, now time.Time) (silent int, ok bool) {
+	if j.lines == nil {
+		j.lines = map[string]line{}
+	}
+	last := j.lines[kind]
+	if !last.at.IsZero() && now.Sub(last.at) < logEvery {
+		j.lines[kind] = line{last.at, last.silent + 1}
+		return 0, false
+	}
+	j.lines[kind] = line{at: now}
+	return last.silent, true
+}
+
+// fail reports a failure of the current phase, and makes the machine go on with next after a wait that grows.
+func (r *Reflector[T]) fail(err error, next Phase) { r.failAfter(err, next, r.retry.after(err)) }
+
+// failAtOnce is fail for what is worth another try at once.
+func (r *Reflector[T]) failAtOnce(err error, next Phase) {
+	r.failing(err, next, r.retry.atOnce(err), slog.LevelDebug)
+}
+
+// failAfter is fail with a given wait.
+func (r *Reflector[T]) failAfter(err error, next Phase, wait time.Duration) {
+	r.failing(err, next, wait, slog.LevelWarn)
+}
+
+// failing changes the machine's state first: what follows calls the user's functions.
+func (r *Reflector[T]) failing(err error, next Phase, wait time.Duration, level slog.Level) {
+	now := time.Now()
+	e := r.newError(err, now)
+	e.RetryAt = now.Add(wait)
+	e.Attempt = int(r.status.failures.Add(1))
+	e.InRow = 1
+	if before := r.status.problem.Load(); before != nil && before.Reason == e.Reason {
+		e.InRow = before.InRow + 1
+	}
+	r.status.errors.Add(1)
+	r.status.asked.clear()
+	r.status.lastError.Store(e)
+	r.status.problem.Store(e)
+	r.backOff(wait, next, e.Reason)
+	if e.Reason == Rewritten {
+		level = slog.LevelError
+	}
+	r.logFailure(e, level)
+	r.tell(e)
+}
+
+func (r *Reflector[T]) newError(err error, now time.Time) *Error {
+	e := &Error{Name: r.opts.Name, Resource: r.opts.Resource, Phase: r.phase, Reason: reasonFor(err, r.opts.Resource.Group), Err: err, When: now}
+	e.NeverReached = !r.status.reached.Load() && !r.opts.Peers.everReached()
+	return e
+}
+
+// tell calls OnError.
+func (r *Reflector[T]) tell(e *Error) {
+	defer r.status.contain()
+	r.opts.OnError(e)
+}
+
+// logFailure logs the first failure, the first one for another reason, and then one a minute.
+func (r *Reflector[T]) logFailure(e *Error, level slog.Level) {
+	defer r.status.contain()
+	if r.spoken.since.IsZero() {
+		r.spoken.since = e.When
+	}
+	args := []any{"phase", e.Phase, "attempt", e.Attempt, "retry_in", e.RetryAt.Sub(e.When)}
+	if level == slog.LevelDebug {
+		r.write(level, e.Error(), args...)
+		return
+	}
+	silent, ok := r.spoken.due(string(e.Reason), e.When)
+	if !ok {
+		return
+	}
+	r.spoken.failing = true
+	if silent > 0 {
+		args = append(args, "failures_since", silent)
+	}
+	if p, ok := errors.AsType[*panicError](e.Err); ok {
+		args = append(args, "stack", string(p.stack))
+	}
+	r.write(level, e.Error(), args...)
+}
+
+// logRarely logs a message unless it has done so within the last minute.
+func (r *Reflector[T]) logRarely(level slog.Level, message string, args ...any) {
+	silent, ok := r.spoken.due(message, time.Now())
+	if !ok {
+		return
+	}
+	if silent > 0 {
+		args = append(args, "times_since", silent)
+	}
+	r.write(level, message, args...)
+}
+
+func (r *Reflector[T]) write(level slog.Level, message string, args ...any) {
+	defer r.status.contain()
+	r.log.Log(context.Background(), level, message, args...)
+}
+
+// well notes that nothing is wrong any more.
+func (r *Reflector[T]) well() {
+	failures := r.status.failures.Load()
+	if failures == 0 && r.status.problem.Load() == nil {
+		return
+	}
+	r.status.failures.Store(0)
+	if !r.skipped.relistAt.IsZero() {
+		return // the sink misses something
+	}
+	r.status.problem.Store(nil)
+	if r.spoken.failing {
+		r.write(slogInfo, "recovered", "failures", failures, "after", time.Since(r.spoken.since))
+	}
+	r.spoken.failing, r.spoken.since = false, time.Time{}
+}
+
+// listed notes that a list has succeeded. What is wrong with the watch still is.
+func (r *Reflector[T]) listed() {
+	if problem := r.status.problem.Load(); problem != nil && problem.Phase == Watching && r.stream == nil {
+		return
+	}
+	r.well()
+}
+
+// reportInvalid reports an object or event that is skipped; keyed says that the object is known.
+func (r *Reflector[T]) reportInvalid(err error, keyed bool) {
+	now := time.Now()
+	e := r.newError(invalidError{err}, now)
+	invalid := r.status.invalid.Add(1)
+	if !keyed {
+		r.status.problem.Store(e)
+	}
+	if _, ok := r.spoken.due(string(e.Reason), now); ok {
+		r.write(slogWarn, e.Error(), "invalid_so_far", invalid)
+	}
+	r.tell(e)
+}

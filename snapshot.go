@@ -1,0 +1,81 @@
+package tidings
+
+import (
+	"iter"
+
+	"github.com/tidings/tidings/store"
+)
+
+// Snapshot is an immutable picture of a collection with all its indexes at one resource version. It is a small value, to be
+// passed and copied as it is; holding one keeps its objects alive. Its methods may be called from any goroutine.
+type Snapshot[T Object] struct{ snap *store.Snapshot[T] }
+
+// ResourceVersion returns the version that the snapshot is current to. Where the informer watches several namespaces, that is
+// the lowest of theirs. It is empty before the first list.
+func (s Snapshot[T]) ResourceVersion() string { return s.snap.ResourceVersion() }
+
+// ResourceVersionIn returns the version that the snapshot is current to in one namespace; All is the whole scope.
+func (s Snapshot[T]) ResourceVersionIn(namespace string) string {
+	if namespace == All {
+		return s.snap.ResourceVersion()
+	}
+	return s.snap.ResourceVersionIn(namespace)
+}
+
+// Len returns the number of objects.
+func (s Snapshot[T]) Len() int { return s.snap.Len() }
+
+// Get returns the object under key, or false if there is none.
+func (s Snapshot[T]) Get(key Key) (T, bool) { return s.snap.Get(key) }
+
+// All iterates over all objects, sorted by namespace and name.
+func (s Snapshot[T]) All() iter.Seq2[Key, T] { return s.snap.All() }
+
+// Keys iterates over the keys of all objects, sorted.
+func (s Snapshot[T]) Keys() iter.Seq[Key] { return s.snap.Keys() }
+
+// Namespace iterates over the objects of one namespace, sorted by name; All is every namespace.
+func (s Snapshot[T]) Namespace(namespace string) iter.Seq2[Key, T] {
+	if namespace == All {
+		return s.snap.All()
+	}
+	return s.snap.Namespace(namespace)
+}
+
+// ByIndex iterates over the objects that have the value in the index, sorted by key.
+func (s Snapshot[T]) ByIndex(ix *Index[T], value string) iter.Seq[T] {
+	return s.snap.ByIndex(ix.index, value)
+}
+
+// Count returns how many objects have the value in the index.
+func (s Snapshot[T]) Count(ix *Index[T], value string) int { return s.snap.Count(ix.index, value) }
+
+// Values iterates over the values that the index has, sorted.
+func (s Snapshot[T]) Values(ix *Index[T]) iter.Seq[string] { return s.snap.Values(ix.index) }
+
+// Intersect iterates over the objects that fulfill all matches, sorted by key; with no match, over all objects. The cost
+// follows the smallest of the matches.
+func (s Snapshot[T]) Intersect(matches ...Match[T]) iter.Seq[T] {
+	inner := make([]store.Match[T], len(matches))
+	for i, m := range matches {
+		inner[i] = store.Match[T]{Index: m.Index.index, Value: m.Value}
+	}
+	return s.snap.Intersect(inner...)
+}
+
+// Match is one condition of Snapshot.Intersect: the object has the value in the index.
+type Match[T Object] struct {
+	Index *Index[T]
+	Value string
+}
+
+// Index finds objects by values that a function takes from them; see SharedInformer.AddIndex. Its methods may be called from
+// any goroutine.
+type Index[T Object] struct{ index *store.Index[T] }
+
+// Name returns the name that the index was given.
+func (ix *Index[T]) Name() string { return ix.index.Name() }
+
+// All iterates over the objects of the newest snapshot that have the value, sorted by key. To ask several questions of one
+// snapshot use Snapshot.ByIndex.
+func (ix *Index[T]) All(value string) iter.Seq[T] { return ix.index.All(value) }

@@ -1,0 +1,58 @@
+package source
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/rest"
+)
+
+// warningHandler returns the handler that config names, or nil.
+func warningHandler(config *rest.Config) rest.WarningHandlerWithContext {
+	switch {
+	case config.WarningHandlerWithContext != nil:
+		return config.WarningHandlerWithContext
+	case config.WarningHandler != nil:
+		return withoutContext{config.WarningHandler}
+	}
+	return nil
+}
+
+type withoutContext struct{ rest.WarningHandler }
+
+func (h withoutContext) HandleWarningHeaderWithContext(_ context.Context, code int, agent, text string) {
+	h.HandleWarningHeader(code, agent, text)
+}
+
+// warn hands the warnings in the header of an answer to the handler.
+func (c *Client) warn(ctx context.Context, header http.Header) {
+	if len(header["Warning"]) == 0 {
+		return
+	}
+	if c.warnings == nil {
+		warnByDefault(ctx, header)
+		return
+	}
+	found, _ := utilnet.ParseWarningHeaders(header["Warning"]) // what cannot be read is left out
+	for _, w := range found {
+		c.warnings.HandleWarningHeaderWithContext(ctx, w.Code, w.Agent, w.Text)
+	}
+}
+
+// warnByDefault hands the warnings to the default handler, which is the one that rest.SetDefaultWarningHandler has set. Only
+// requests of rest itself can reach it, so such a request gets the same header as its answer.
+func warnByDefault(ctx context.Context, header http.Header) {
+	answer := &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Warning": header["Warning"]}, Body: http.NoBody}
+	client := &http.Client{Transport: answering{answer}}
+	request := rest.NewRequestWithClient(&url.URL{Scheme: "http", Host: "localhost"}, "", rest.ClientContentConfig{}, client)
+	if body, err := request.Verb(http.MethodGet).Stream(ctx); err == nil {
+		body.Close()
+	}
+}
+
+// answering gives every request the same answer.
+type answering struct{ response *http.Response }
+
+func (a answering) RoundTrip(*http.Request) (*http.Response, error) { return a.response, nil }

@@ -1,0 +1,106 @@
+package store
+
+import (
+	"context"
+
+	"github.com/tidings/tidings/object"
+)
+
+// waiter is a wait for a resource version.
+type waiter struct {
+	namespace string
+	key       object.Key
+	byKey     bool // for the object under key, or else its namespace
+	version   string
+
+	done chan struct{} // closed when the wait has ended
+	err  error         // why, if the version was not reached; written before done is closed
+}
+
+// WaitFor waits until the newest snapshot is current to the resource version, all its parts, and returns at once if it is;
+// an empty version is always reached. Otherwise it returns a *WaitError: with the cause of ctx when that ends first, with
+// ErrRewritten when the store goes back to an older version, and at once when the version, here or of the store, is not a
+// decimal number.
+//
+// It is for reading one's own writes: wait for the version that the write returned, then read.
+func (s *Store[T]) WaitFor(ctx context.Context, resourceVersion string) error {
+	return s.wait(ctx, &waiter{version: resourceVersion})
+}
+
+// WaitIn is WaitFor for one namespace: it does not wait for those that are listed and watched apart from it. An empty
+// namespace stands for all.
+func (s *Store[T]) WaitIn(ctx context.Context, namespace, resourceVersion string) error {
+	return s.wait(ctx, &waiter{namespace: namespace, version: resourceVersion})
+}
+
+// WaitForKey is WaitFor for one object: it waits until the object under the key has the resource version or a newer one, or
+// its namespace is current to the version, so that an object that is not there is known not to be.
+func (s *Store[T]) WaitForKey(ctx context.Context, key object.Key, resourceVersion string) error {
+	return s.wait(ctx, &waiter{namespace: key.Namespace, key: key, byKey: true, version: resourceVersion})
+}
+
+func (s *Store[T]) wait(ctx context.Context, w *waiter) error {
+	if ended, err := s.Snapshot().ends(w, nil); ended {
+		return err
+	}
+	w.done = make(chan struct{})
+	s.enter(w)
+	defer s.leave(w)
+	// Again: what was published before enter did not see the waiter.
+	if ended, err := s.Snapshot().ends(w, nil); ended {
+		return err
+	}
+	select {
+	case <-w.done:
+		return w.err
+	case <-ctx.Done():
+		return s.Snapshot().waitError(w, context.Cause(ctx))
+	}
+}
+
+func (s *Store[T]) enter(w *waiter) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.waiters == nil {
+		s.waiters = make(map[*waiter]struct{})
+	}
+	s.waiters[w] = struct{}{}
+}
+
+func (s *Store[T]) leave(w *waiter) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.waiters, w)
+	if len(s.waiters) == 0 {
+		s.waiters = nil // a map keeps the room that it once needed
+	}
+}
+
+// ends reports whether the snapshot ends the wait, and with which error.
+func (s *Snapshot[T]) ends(w *waiter, rewound []part) (bool, error) {
+	if w.byKey {
+		if o, ok := s.Get(w.key); ok {
+			if c, err := object.CompareResourceVersions(o.GetResourceVersion(), w.version); err == nil && c >= 0 {
+				return true, nil
+			}
+		}
+	}
+	c, err := object.CompareResourceVersions(s.ResourceVersionIn(w.namespace), w.version)
+	switch {
+	case err != nil:
+		return true, s.waitError(w, err)
+	case c >= 0:
+		return true, nil
+	}
+	for _, p := range rewound {
+		concerned := w.namespace == "" || s.versions.covering(w.namespace) == p.namespace
+		if concerned && object.OlderResourceVersion(p.version, w.version) {
+			return true, s.waitError(w, ErrRewritten)
+		}
+	}
+	return false, nil
+}
+
+func (s *Snapshot[T]) waitError(w *waiter, reason error) error {
+	return &WaitError{Namespace: w.namespace, Key: w.key, Want: w.version, Have: s.ResourceVersionIn(w.namespace), Err: reason}
+}
