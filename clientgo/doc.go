@@ -1,0 +1,21 @@
+// Package clientgo is client-go's informer API over Tidings' engine. A program that is written against client-go's
+// informers changes one line and runs on:
+//
+//	factory := informers.NewSharedInformerFactory(clientset, 10*time.Minute)  // before
+//	factory := clientgo.NewSharedInformerFactory(config, 10*time.Minute)      // after
+//
+// The result is a client-go informers.SharedInformerFactory. Its accessors, informers, indexers and listers have client-go's types
+// and keep client-go's documented contract. What is different, or cannot be had, is said where it is declared and
+// in docs/migrating.md.
+//
+// # How it is made
+//
+// The type of an informer's objects is known at run time only, from the object that a generated accessor passes to
+// InformerFor. A generated table (types.go) has one row for each resource that client-go's factory knows, and a row holds the
+// source of its type, so objects are decoded as with Tidings' own API. Everything behind the source is instantiated once, for
+// tidings.Object.
+//
+// Native returns the Tidings factory behind a client-go one, for its status and metrics.
+package clientgo
+
+//go:generate go run gen_types.go

@@ -1,0 +1,84 @@
+package clientgo
+
+import (
+	"context"
+
+	"github.com/tidings/tidings"
+	"github.com/tidings/tidings/source"
+)
+
+// erased is a source of T's as one of Objects. So all informers here are of one Go type, and only the sources exist once for each of the
+// 147 built-in types: the whole engine for each of them would make a program 18 MB larger.
+type erased[T tidings.Object] struct{ typed source.ListerWatcher[T] }
+
+// previous finds T's among the objects that the caller holds.
+func previous[T tidings.Object](find source.Previous[tidings.Object]) source.Previous[T] {
+	if find == nil {
+		return nil
+	}
+	return func(key tidings.Key) (T, bool) {
+		obj, _ := find(key)
+		held, ok := obj.(T)
+		return held, ok
+	}
+}
+
+// List lists T's.
+func (e erased[T]) List(ctx context.Context, opts source.ListOptions[tidings.Object], each func(tidings.Object) error) (source.ListResult, error) {
+	return e.typed.List(ctx, source.ListOptions[T]{
+		ResourceVersion: opts.ResourceVersion, ResourceVersionMatch: opts.ResourceVersionMatch, Continue: opts.Continue, Limit: opts.Limit,
+		Previous: previous[T](opts.Previous), NoSharing: opts.NoSharing, Skip: opts.Skip,
+	}, func(obj T) error { return each(obj) })
+}
+
+// Watch watches T's.
+func (e erased[T]) Watch(ctx context.Context, opts source.WatchOptions[tidings.Object]) (source.Stream[tidings.Object], error) {
+	stream, err := e.typed.Watch(ctx, source.WatchOptions[T]{
+		ResourceVersion: opts.ResourceVersion, SendInitialEvents: opts.SendInitialEvents, Timeout: opts.Timeout,
+		Previous: previous[T](opts.Previous), NoSharing: opts.NoSharing,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &erasedStream[T]{typed: stream}, nil
+}
+
+// Stats returns what the source has done; zero if it does not count.
+func (e erased[T]) Stats() source.Stats {
+	if counting, ok := e.typed.(interface{ Stats() source.Stats }); ok {
+		return counting.Stats()
+	}
+	return source.Stats{}
+}
+
+// erasedStream is a stream of T's as one of Objects.
+type erasedStream[T tidings.Object] struct {
+	typed source.Stream[T]
+	buf   []source.Event[T] // reused by Next
+}
+
+// Next appends the events that have arrived to buf.
+func (s *erasedStream[T]) Next(buf []source.Event[tidings.Object]) ([]source.Event[tidings.Object], error) {
+	events, err := s.typed.Next(s.buf[:0])
+	for _, event := range events {
+		out := source.Event[tidings.Object]{
+			ResourceVersion: event.ResourceVersion, Err: event.Err, Type: event.Type, InitialEventsEnd: event.InitialEventsEnd,
+		}
+		if event.Type == source.Added || event.Type == source.Modified || event.Type == source.Deleted {
+			out.Object = event.Object // else it would be an interface that holds a nil pointer
+		}
+		buf = append(buf, out)
+	}
+	clear(events) // or it would keep objects alive
+	s.buf = events
+	if cap(s.buf) > maxErasedBuffer {
+		s.buf = nil
+	}
+	return buf, err
+}
+
+// maxErasedBuffer is how many events a stream keeps room for.
+const maxErasedBuffer = 1024
+
+// Close ends the watch.
+func (s *erasedStream[T]) Close() error { return s.typed.Close() }

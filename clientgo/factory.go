@@ -1,0 +1,277 @@
+package clientgo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/informers/internalinterfaces"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/tidings/tidings"
+	"github.com/tidings/tidings/reflector"
+	"github.com/tidings/tidings/source"
+)
+
+// factory is an informers.SharedInformerFactory. Its accessors are in groups.go.
+type factory struct {
+	native   *tidings.Factory
+	client   func() kubernetes.Interface
+	resync   time.Duration
+	opts     factoryOptions
+	selected metav1.ListOptions // the selectors
+
+	starter[reflect.Type]
+	failed map[schema.GroupVersionResource]func(error) // who is told of an informer's errors; guarded by starter.mu
+}
+
+// NewSharedInformerFactory returns a factory for the API server of config, in the place of client-go's factory for a clientset. It does
+// not connect yet. It panics if config cannot be used, like kubernetes.NewForConfigOrDie, and if a selector cannot be parsed.
+//
+// Informers from the accessors and from ForResource run on Tidings' engine. InformerFor with a function of the caller's own calls that function,
+// since it may choose other selectors or indexes, and the informer it returns runs on whatever engine it was made for: client-go's
+// if it was made by package cache, which is logged, or ours if by this package. The generated informers of a custom resource come with a
+// factory of their own; see NewSharedIndexInformer for those.
+func NewSharedInformerFactory(config *rest.Config, defaultResync time.Duration, options ...Option) informers.SharedInformerFactory {
+	return newHTTPFactory(config, defaultResync, options, func(client *source.Client, scope source.Scope) (source.ListerWatcher[tidings.Object], error) {
+		row, err := builtinRow(scope.Resource)
+		if err != nil {
+			return nil, err
+		}
+		return row.overHTTP(client, scope)
+	})
+}
+
+// newHTTPFactory makes a factory whose informers take their objects from what newSource makes.
+func newHTTPFactory(config *rest.Config, defaultResync time.Duration, options []Option,
+	newSource func(*source.Client, source.Scope) (source.ListerWatcher[tidings.Object], error),
+) *factory {
+	opts := newFactoryOptions(options)
+	f := &factory{client: sync.OnceValue(func() kubernetes.Interface { return kubernetes.NewForConfigOrDie(config) })}
+	opts.native.OnError = f.demultiplex(opts.native.OnError)
+	native, err := tidings.NewFactory(config, opts.native)
+	if err != nil {
+		panic(err)
+	}
+	client, err := source.NewClient(config)
+	if err != nil {
+		panic(err)
+	}
+	return f.init(native, defaultResync, opts, func(scope source.Scope) (source.ListerWatcher[tidings.Object], error) {
+		scope.MaxObjectBytes = opts.native.MaxObjectBytes
+		return newSource(client, scope)
+	})
+}
+
+// builtinRow finds the row of a resource.
+func builtinRow(resource schema.GroupVersionResource) (resourceType, error) {
+	row, ok := byResource()[resource]
+	if !ok {
+		return row, fmt.Errorf("%v is not a built-in resource; ask for it with its own type", resource)
+	}
+	return row, nil
+}
+
+// NewSharedInformerFactoryFromClient returns a factory that lists and watches through a clientset: for tests with a fake one. Where there is a rest.Config,
+// NewSharedInformerFactory is several times lighter, because it decodes objects itself.
+func NewSharedInformerFactoryFromClient(client kubernetes.Interface, defaultResync time.Duration, options ...Option) informers.SharedInformerFactory {
+	opts := newFactoryOptions(options)
+	f := &factory{client: func() kubernetes.Interface { return client }}
+	opts.native.OnError = f.demultiplex(opts.native.OnError)
+	return f.init(tidings.NewSourceFactory(opts.native), defaultResync, opts, func(scope source.Scope) (source.ListerWatcher[tidings.Object], error) {
+		row, err := builtinRow(scope.Resource)
+		if err != nil {
+			return nil, err
+		}
+		return row.overClient(client, scope.Namespace, opts.tweak)
+	})
+}
+
+// Native returns the Tidings factory behind one that this package made; false for others. It reports the status of all informers here, for
+// which package metrics has collectors. Their element type is tidings.Object, so typed informers that are taken from it have caches of their own.
+func Native(f informers.SharedInformerFactory) (*tidings.Factory, bool) {
+	ours, ok := f.(*factory)
+	if !ok {
+		return nil, false
+	}
+	return ours.native, true
+}
+
+// init finishes f, whose informers take their objects from what newSource makes.
+func (f *factory) init(native *tidings.Factory, resync time.Duration, opts factoryOptions,
+	newSource func(source.Scope) (source.ListerWatcher[tidings.Object], error),
+) *factory {
+	f.native, f.resync, f.opts = native, resync, opts
+	f.failed = map[schema.GroupVersionResource]func(error){}
+	tidings.SetSource(native, func(scope tidings.Scope, namespace string) (source.ListerWatcher[tidings.Object], error) {
+		return newSource(scope.Source(namespace))
+	})
+	opts.tweak(&f.selected)
+	rest := f.selected
+	rest.LabelSelector, rest.FieldSelector = "", ""
+	if rest != (metav1.ListOptions{}) {
+		klog.Background().Info("Warning: of the tweaked list options only the selectors are used", "ignored", rest.String())
+	}
+	return f
+}
+
+// demultiplex returns the native factory's OnError, which tells the informer that an error belongs to.
+func (f *factory) demultiplex(next func(error)) func(error) {
+	return func(err error) {
+		if next != nil {
+			next(err)
+		}
+		failure, ok := errors.AsType[*reflector.Error](err)
+		if !ok {
+			return
+		}
+		f.mu.Lock()
+		tell := f.failed[failure.Resource]
+		f.mu.Unlock()
+		if tell != nil {
+			tell(failure)
+		}
+	}
+}
+
+// notify lets fn hear of the errors of a resource's informer.
+func (f *factory) notify(resource schema.GroupVersionResource, fn func(error)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.failed[resource] = fn
+}
+
+// newInformer makes an informer for a row.
+func (f *factory) newInformer(row resourceType, resync time.Duration) (*informer, error) {
+	scope := tidings.Scope{Resource: row.resource, Labels: f.selected.LabelSelector, Fields: f.selected.FieldSelector}
+	if row.scope == namespaced {
+		scope.Namespaces = []string{f.opts.namespace}
+	}
+	native, err := tidings.Informer[tidings.Object](f.native, scope)
+	if err != nil {
+		return nil, err
+	}
+	inf := new(informer)
+	return inf, inf.init(native, row.goType.String(), resync, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+}
+
+// InformerFor returns the informer for the type of obj, which newFunc makes if there is none yet; see NewSharedInformerFactory.
+func (f *factory) InformerFor(obj runtime.Object, newFunc internalinterfaces.NewInformerFunc) cache.SharedIndexInformer {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.informerFor(reflect.TypeOf(obj), func(resync time.Duration) cache.SharedIndexInformer {
+		inf := newFunc(f.client(), resync)
+		if !isOurs(inf) {
+			klog.Background().Info("Warning: the informer runs on client-go's engine, because a function of the caller's made it; see clientgo.NewSharedIndexInformer",
+				"type", fmt.Sprintf("%T", obj))
+		}
+		return inf
+	})
+}
+
+// isOurs reports whether an informer runs on our engine.
+func isOurs(inf cache.SharedIndexInformer) bool {
+	_, ours := inf.(interface{ problem() error })
+	return ours
+}
+
+// informerFor returns the informer for a type, which make makes if there is none yet. The lock is held.
+func (f *factory) informerFor(t reflect.Type, make func(resync time.Duration) cache.SharedIndexInformer) cache.SharedIndexInformer {
+	return f.informer(t, func() cache.SharedIndexInformer {
+		resync, ok := f.opts.resync[t]
+		if !ok {
+			resync = f.resync
+		}
+		inf := make(resync)
+		if f.opts.transform != nil {
+			if err := inf.SetTransform(f.opts.transform); err != nil {
+				klog.Background().Error(err, "The factory's transform is not used", "type", t.String())
+			}
+		}
+		return inf
+	})
+}
+
+// builtinInformer returns the informer of a row.
+func (f *factory) builtinInformer(row resourceType) cache.SharedIndexInformer {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.informerFor(row.goType, func(resync time.Duration) cache.SharedIndexInformer {
+		inf, err := f.newInformer(row, resync)
+		if err != nil {
+			panic(fmt.Errorf("clientgo: informer for %v: %w", row.goType, err))
+		}
+		f.failed[row.resource] = inf.failed
+		f.opts.informerName.WithResource(row.resource)
+		return inf
+	})
+}
+
+// ForResource returns the informer of a built-in resource. Another one is an error.
+func (f *factory) ForResource(resource schema.GroupVersionResource) (informers.GenericInformer, error) {
+	row, ok := byResource()[resource]
+	if !ok {
+		return nil, fmt.Errorf("no informer found for %v", resource)
+	}
+	return genericInformer{f.builtinInformer(row), resource.GroupResource()}, nil
+}
+
+// genericInformer is an informers.GenericInformer.
+type genericInformer struct {
+	informer cache.SharedIndexInformer
+	resource schema.GroupResource
+}
+
+// Informer returns the informer.
+func (g genericInformer) Informer() cache.SharedIndexInformer { return g.informer }
+
+// Lister returns a lister of the informer's objects.
+func (g genericInformer) Lister() cache.GenericLister {
+	return cache.NewGenericLister(g.informer.GetIndexer(), g.resource)
+}
+
+// InformerName returns what WithInformerName gave.
+func (f *factory) InformerName() *cache.InformerName { return f.opts.informerName }
+
+// Shutdown waits for all informers, whose contexts have to be ended by the caller. Nothing can be started afterwards. It releases the
+// informer name.
+func (f *factory) Shutdown() {
+	f.starter.Shutdown()
+	f.opts.informerName.Release()
+}
+
+// WaitForCacheSync waits until every started informer has its initial list, or stopCh is closed.
+func (f *factory) WaitForCacheSync(stopCh <-chan struct{}) map[reflect.Type]bool {
+	return f.WaitForCacheSyncWithContext(wait.ContextForChannel(stopCh)).Synced
+}
+
+// WaitForCacheSyncWithContext waits until every started informer has its initial list, or ctx ends. Its error then says what is
+// in the way of each informer that has not.
+func (f *factory) WaitForCacheSyncWithContext(ctx context.Context) cache.SyncResult {
+	synced, err := f.waitForSync(ctx)
+	return cache.SyncResult{Synced: synced, Err: err}
+}
+
+// accessors is what the generated accessors know of a factory. That a request comes from them tells that newFunc is the
+// generated one, which need not be called: what it would list is in the row.
+type accessors struct{ *factory }
+
+// InformerFor returns the informer for the type of obj.
+func (a accessors) InformerFor(obj runtime.Object, newFunc internalinterfaces.NewInformerFunc) cache.SharedIndexInformer {
+	row, ok := byType()[reflect.TypeOf(obj)]
+	if !ok {
+		return a.factory.InformerFor(obj, newFunc)
+	}
+	return a.builtinInformer(row)
+}

@@ -1,0 +1,109 @@
+package clientgo
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/tidings/tidings"
+	"github.com/tidings/tidings/object"
+	"github.com/tidings/tidings/source"
+)
+
+// listWatch is a cache.ListerWatcher as a client of source.FromClient's.
+type listWatch struct{ cache.ListerWatcherWithContext }
+
+// List lists.
+func (lw listWatch) List(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
+	return lw.ListWithContext(ctx, opts)
+}
+
+// Watch watches.
+func (lw listWatch) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+	return lw.WatchWithContext(ctx, opts)
+}
+
+// newSource makes a source of a ListerWatcher, of objects that are like the example.
+func newSource(lw cache.ListerWatcher, example runtime.Object) (source.ListerWatcher[tidings.Object], error) {
+	if lw == nil {
+		return nil, fmt.Errorf("the ListerWatcher is nil")
+	}
+	src, err := source.FromClient[tidings.Object](listWatch{cache.ToListerWatcherWithContext(lw)}, source.Scope{})
+	if err != nil || example == nil {
+		return src, err
+	}
+	return checked{src, example}, nil
+}
+
+// checked is a source whose objects are like an example: of its Go type, and of its kind if that is a field of the type.
+type checked struct {
+	source.ListerWatcher[tidings.Object]
+	example runtime.Object
+}
+
+// check returns an error if obj is not like the example.
+func (c checked) check(obj tidings.Object) error {
+	if reflect.TypeOf(obj) != reflect.TypeOf(c.example) {
+		return fmt.Errorf("got a %T where a %T is expected", obj, c.example)
+	}
+	u, ok := c.example.(*unstructured.Unstructured)
+	if !ok || u.GroupVersionKind().Empty() {
+		return nil
+	}
+	if got, want := obj.GetObjectKind().GroupVersionKind(), u.GroupVersionKind(); got != want {
+		return &source.KindError{Got: got, Want: want}
+	}
+	return nil
+}
+
+// List ends with an error at an object that is not like the example.
+func (c checked) List(ctx context.Context, opts source.ListOptions[tidings.Object], each func(tidings.Object) error) (source.ListResult, error) {
+	return c.ListerWatcher.List(ctx, opts, func(obj tidings.Object) error {
+		if err := c.check(obj); err != nil {
+			return fmt.Errorf("list: %s: %w", object.KeyOf(obj), err)
+		}
+		return each(obj)
+	})
+}
+
+// Watch makes an invalid event of one with an object that is not like the example.
+func (c checked) Watch(ctx context.Context, opts source.WatchOptions[tidings.Object]) (source.Stream[tidings.Object], error) {
+	stream, err := c.ListerWatcher.Watch(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	return checkedStream{stream, c}, nil
+}
+
+type checkedStream struct {
+	source.Stream[tidings.Object]
+	checked checked
+}
+
+// Next checks what the stream's Next returns.
+func (s checkedStream) Next(buf []source.Event[tidings.Object]) ([]source.Event[tidings.Object], error) {
+	before := len(buf)
+	buf, err := s.Stream.Next(buf)
+	for i := before; i < len(buf); i++ {
+		s.checkEvent(&buf[i])
+	}
+	return buf, err
+}
+
+func (s checkedStream) checkEvent(event *source.Event[tidings.Object]) {
+	if event.Object == nil {
+		return
+	}
+	if err := s.checked.check(event.Object); err != nil {
+		event.Err = &source.ObjectError{
+			Key: object.KeyOf(event.Object), UID: string(event.Object.GetUID()), ResourceVersion: event.ResourceVersion, Event: event.Type, Err: err,
+		}
+		event.Type, event.Object = source.Invalid, nil
+	}
+}

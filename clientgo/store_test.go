@@ -1,0 +1,228 @@
+package clientgo_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/tidings/tidings/clientgo"
+)
+
+// byLabel indexes pods by each character of the label v.
+func byLabel(obj any) ([]string, error) {
+	var values []string
+	for _, c := range obj.(*corev1.Pod).Labels["v"] {
+		values = append(values, string(c))
+	}
+	return values, nil
+}
+
+// running returns a running, synced informer with three pods and the indexes by namespace and by label.
+func running(t *testing.T, e engine) cache.SharedIndexInformer {
+	t.Helper()
+	src := newPods(t)
+	for key, v := range map[string]string{"a/one": "xy", "a/two": "y", "b/one": ""} {
+		src.Add(labeled(key, v))
+	}
+	inf := e.informer(src, &corev1.Pod{}, 0, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc, "label": byLabel})
+	run(t, inf)
+	synctest.Wait()
+	return inf
+}
+
+// Reading a Store: List, ListKeys, Get, GetByKey.
+func TestStoreReads(t *testing.T) {
+	bothEngines(t, func(t *testing.T, e engine) {
+		store := running(t, e).GetStore()
+		if got := keysOf(t, store.List()); !slices.Equal(got, []string{"a/one", "a/two", "b/one"}) {
+			t.Errorf("List: %v", got)
+		}
+		keys := store.ListKeys()
+		slices.Sort(keys)
+		if !slices.Equal(keys, []string{"a/one", "a/two", "b/one"}) {
+			t.Errorf("ListKeys: %v", keys)
+		}
+		for key, want := range map[string]bool{"a/one": true, "a/three": false, "one": false, "a/b/c": false, "": false} {
+			if item, exists, err := store.GetByKey(key); exists != want || err != nil || (item != nil) != want {
+				t.Errorf("GetByKey(%q): %v, %v, %v", key, item, exists, err)
+			}
+		}
+		for _, obj := range []any{pod("b/one"), cache.ExplicitKey("b/one"), cache.DeletedFinalStateUnknown{Key: "b/one"}} {
+			if item, exists, err := store.Get(obj); !exists || err != nil || describe(item) != "b/one" {
+				t.Errorf("Get(%v): %v, %v, %v", obj, item, exists, err)
+			}
+		}
+		var keyError cache.KeyError
+		if _, _, err := store.Get("no object"); !errors.As(err, &keyError) {
+			t.Errorf("Get of no object: %v, want a KeyError", err)
+		}
+		if store.LastStoreSyncResourceVersion() != "3" {
+			t.Errorf("LastStoreSyncResourceVersion is %q", store.LastStoreSyncResourceVersion())
+		}
+	})
+}
+
+// Reading an Indexer: Index, ByIndex, IndexKeys, ListIndexFuncValues, GetIndexers.
+func TestIndexerReads(t *testing.T) {
+	bothEngines(t, func(t *testing.T, e engine) {
+		indexer := running(t, e).GetIndexer()
+		for _, test := range []struct {
+			index, value string
+			want         []string
+		}{
+			{"label", "x", []string{"a/one"}}, {"label", "y", []string{"a/one", "a/two"}}, {"label", "z", nil},
+			{"namespace", "a", []string{"a/one", "a/two"}}, {"namespace", "", nil}, {"namespace", "c", nil},
+		} {
+			items, err := indexer.ByIndex(test.index, test.value)
+			if got := keysOf(t, items); err != nil || !slices.Equal(got, test.want) {
+				t.Errorf("ByIndex(%q, %q): %v, %v", test.index, test.value, got, err)
+			}
+			keys, err := indexer.IndexKeys(test.index, test.value)
+			slices.Sort(keys)
+			if err != nil || !slices.Equal(keys, test.want) {
+				t.Errorf("IndexKeys(%q, %q): %v, %v", test.index, test.value, keys, err)
+			}
+		}
+		items, err := indexer.Index("label", labeled("c/other", "xyz"))
+		if got := keysOf(t, items); err != nil || !slices.Equal(got, []string{"a/one", "a/two"}) {
+			t.Errorf("Index: %v, %v: want each object once", got, err)
+		}
+		for index, want := range map[string][]string{"label": {"x", "y"}, "namespace": {"a", "b"}, "none": nil} {
+			values := indexer.ListIndexFuncValues(index)
+			slices.Sort(values)
+			if !slices.Equal(values, want) {
+				t.Errorf("ListIndexFuncValues(%q): %v", index, values)
+			}
+		}
+		if n := len(indexer.GetIndexers()); n != 2 {
+			t.Errorf("%d indexers", n)
+		}
+		_, err1 := indexer.ByIndex("none", "")
+		_, err2 := indexer.IndexKeys("none", "")
+		_, err3 := indexer.Index("none", pod("a/one"))
+		if err1 == nil || err2 == nil || err3 == nil {
+			t.Errorf("an index that does not exist: %v, %v, %v", err1, err2, err3)
+		}
+	})
+}
+
+// "AddIndexers adds more indexers to this store. This supports adding indexes after the store already has items." A name that is taken is an error.
+func TestAddIndexersLate(t *testing.T) {
+	bothEngines(t, func(t *testing.T, e engine) {
+		inf := running(t, e)
+		must(t, inf.AddIndexers(cache.Indexers{"again": byLabel}))
+		if items, err := inf.GetIndexer().ByIndex("again", "y"); err != nil || len(items) != 2 {
+			t.Errorf("the late index finds %v, %v", items, err)
+		}
+		if inf.AddIndexers(cache.Indexers{"again": byLabel}) == nil || inf.GetIndexer().AddIndexers(cache.Indexers{"label": byLabel}) == nil {
+			t.Error("a name was taken twice")
+		}
+	})
+}
+
+// "Every query against the local cache is answered entirely from one snapshot of the cache's state", and "client notifications happen after the corresponding
+// cache update and after the corresponding index updates".
+func TestNotifiedAfterStore(t *testing.T) {
+	bothEngines(t, func(t *testing.T, e engine) {
+		src := newPods(t)
+		inf := e.informer(src, &corev1.Pod{}, 0, cache.Indexers{"label": byLabel})
+		checked := 0
+		mustAdd(t, inf, cache.ResourceEventHandlerFuncs{
+			AddFunc: func(obj any) {
+				keys, err := inf.GetIndexer().IndexKeys("label", "x")
+				if err != nil || !slices.Contains(keys, "a/one") {
+					t.Errorf("the index has %v, %v when the handler is told", keys, err)
+				}
+				checked++
+			},
+			DeleteFunc: func(any) {
+				if keys, err := inf.GetIndexer().IndexKeys("label", "x"); err != nil || len(keys) != 0 {
+					t.Errorf("the index has %v, %v when the handler is told of the deletion", keys, err)
+				}
+				checked++
+			},
+		})
+		run(t, inf)
+		synctest.Wait()
+		src.Add(labeled("a/one", "x"))
+		synctest.Wait()
+		src.Delete(labeled("a/one", "x"))
+		synctest.Wait()
+		if checked != 2 {
+			t.Errorf("the handler was called %d times, want 2", checked)
+		}
+	})
+}
+
+// NewInformer and its relatives: a store, a controller, one handler that has seen everything when HasSynced says so.
+func TestController(t *testing.T) {
+	bothEngines(t, func(t *testing.T, e engine) {
+		src, h := newPods(t, "a/one"), &recorder{}
+		store, c := e.controller(cache.InformerOptions{
+			ListerWatcher: src, ObjectType: &corev1.Pod{}, Handler: h, ResyncPeriod: time.Minute,
+			Transform: func(obj any) (any, error) {
+				if p, ok := obj.(*corev1.Pod); ok {
+					p.Labels = map[string]string{"v": "seen"}
+				}
+				return obj, nil
+			},
+		})
+		if c.HasSynced() || c.LastSyncResourceVersion() != "" {
+			t.Error("synced before the start")
+		}
+		run(t, c)
+		<-c.HasSyncedChecker().Done()
+		h.expect(t, "start", "initial a/one=seen")
+		if _, exists, err := store.GetByKey("a/one"); !exists || err != nil || c.LastSyncResourceVersion() != "1" {
+			t.Errorf("the store is not filled: %v, %v, version %q", exists, err, c.LastSyncResourceVersion())
+		}
+		time.Sleep(61 * time.Second)
+		h.expect(t, "resync", "update a/one=seen to a/one=seen")
+		src.Delete(pod("a/one"))
+		h.take()
+		if len(store.List()) != 0 {
+			t.Error("the deleted object is still there")
+		}
+	})
+}
+
+func TestIndexerInformer(t *testing.T) {
+	bothEngines(t, func(t *testing.T, e engine) {
+		src := newPods(t)
+		src.Add(labeled("a/one", "x"))
+		indexer, c := e.indexer(src, &corev1.Pod{}, 0, &recorder{}, cache.Indexers{"label": byLabel})
+		run(t, c)
+		synctest.Wait()
+		if items, err := indexer.ByIndex("label", "x"); err != nil || len(items) != 1 {
+			t.Errorf("the index finds %v, %v", items, err)
+		}
+	})
+}
+
+// What client-go allows and cannot be honoured is an error, and changes nothing.
+func TestStoreIsReadOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := running(t, ours).GetStore()
+		for name, err := range map[string]error{
+			"Add": store.Add(pod("c/new")), "Update": store.Update(labeled("a/one", "z")), "Delete": store.Delete(pod("a/one")), "Replace": store.Replace(nil, "9"),
+		} {
+			if !errors.Is(err, clientgo.ErrReadOnly) {
+				t.Errorf("%s: %v, want ErrReadOnly", name, err)
+			}
+		}
+		defer func() {
+			if err, ok := recover().(error); !ok || !errors.Is(err, clientgo.ErrReadOnly) {
+				t.Errorf("Bookmark: %v, want a panic with ErrReadOnly", err)
+			}
+			if n := len(store.List()); n != 3 {
+				t.Errorf("the store has %d objects, want 3", n)
+			}
+		}()
+		store.Bookmark("9")
+	})
+}

@@ -1,0 +1,217 @@
+package clientgo_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	fcache "k8s.io/client-go/tools/cache/testing"
+	"k8s.io/klog/v2"
+
+	"github.com/tidings/tidings/clientgo"
+)
+
+func init() {
+	klog.LogToStderr(false)
+	klog.SetOutput(io.Discard)
+}
+
+// engine is one implementation of client-go's informers. The contract tests run against both, which shows that a test states
+// what client-go does, and that ours does it too.
+type engine struct {
+	name           string
+	informer       func(cache.ListerWatcher, runtime.Object, time.Duration, cache.Indexers) cache.SharedIndexInformer
+	controller     func(cache.InformerOptions) (cache.Store, cache.Controller)
+	indexer        func(cache.ListerWatcher, runtime.Object, time.Duration, cache.ResourceEventHandler, cache.Indexers) (cache.Indexer, cache.Controller)
+	factory        func(kubernetes.Interface, time.Duration, factoryOptions) informers.SharedInformerFactory
+	readOnlyStores bool
+}
+
+// factoryOptions are those that both engines take.
+type factoryOptions struct {
+	namespace string
+	tweak     func(*metav1.ListOptions)
+	transform cache.TransformFunc
+	resync    map[metav1.Object]time.Duration
+	name      *cache.InformerName
+}
+
+var upstream = engine{
+	name: "client-go", informer: cache.NewSharedIndexInformer, controller: cache.NewInformerWithOptions,
+	indexer: cache.NewIndexerInformer, //lint:ignore SA1019 what is deprecated has to work as well
+	factory: func(c kubernetes.Interface, resync time.Duration, o factoryOptions) informers.SharedInformerFactory {
+		return informers.NewSharedInformerFactoryWithOptions(c, resync, informers.WithNamespace(o.namespace), informers.WithTweakListOptions(o.tweak),
+			informers.WithTransform(o.transform), informers.WithCustomResyncConfig(o.resync), informers.WithInformerName(o.name))
+	},
+}
+
+var ours = engine{
+	name: "tidings", informer: clientgo.NewSharedIndexInformer, controller: clientgo.NewInformerWithOptions, indexer: clientgo.NewIndexerInformer,
+	factory: func(c kubernetes.Interface, resync time.Duration, o factoryOptions) informers.SharedInformerFactory {
+		return clientgo.NewSharedInformerFactoryFromClient(c, resync, ourOptions(o)...)
+	},
+	readOnlyStores: true,
+}
+
+func ourOptions(o factoryOptions) []clientgo.Option {
+	return []clientgo.Option{clientgo.WithNamespace(o.namespace), clientgo.WithTweakListOptions(o.tweak),
+		clientgo.WithTransform(o.transform), clientgo.WithCustomResyncConfig(o.resync), clientgo.WithInformerName(o.name)}
+}
+
+// bothEngines runs a contract test against both, in a bubble with a clock of its own.
+func bothEngines(t *testing.T, test func(t *testing.T, e engine)) {
+	for _, e := range []engine{upstream, ours} {
+		t.Run(e.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { test(t, e) })
+		})
+	}
+}
+
+// newPods returns a fake source of pods, each given as "namespace/name" or "name".
+func newPods(t *testing.T, keys ...string) *fcache.FakeControllerSource {
+	src := fcache.NewFakeControllerSource()
+	t.Cleanup(func() { src.Broadcaster.Shutdown() })
+	for _, key := range keys {
+		src.Add(pod(key))
+	}
+	return src
+}
+
+func pod(key string) *corev1.Pod {
+	namespace, name, err := cache.SplitMetaNamespaceKey(key)
+	if err != nil {
+		panic(err)
+	}
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+}
+
+// labeled returns a pod with the label v.
+func labeled(key, v string) *corev1.Pod {
+	p := pod(key)
+	p.Labels = map[string]string{"v": v}
+	return p
+}
+
+// run runs an informer until the returned function is called, which waits for Run to return. The end of the test calls it as well.
+func run(t *testing.T, inf interface{ RunWithContext(context.Context) }) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		inf.RunWithContext(ctx)
+	}()
+	stop = func() { cancel(); <-done }
+	t.Cleanup(stop)
+	return stop
+}
+
+// recorder is a handler that writes down what it is told.
+type recorder struct {
+	mu    sync.Mutex
+	notes []string
+	last  any           // what the last delete was given
+	block chan struct{} // if set, every call waits for it
+}
+
+func (r *recorder) note(format string, args ...any) {
+	if r.block != nil {
+		<-r.block
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.notes = append(r.notes, fmt.Sprintf(format, args...))
+}
+
+func describe(obj any) string {
+	p := obj.(*corev1.Pod)
+	if v := p.Labels["v"]; v != "" {
+		return p.Namespace + "/" + p.Name + "=" + v
+	}
+	return p.Namespace + "/" + p.Name
+}
+
+func (r *recorder) OnAdd(obj any, initial bool) {
+	if initial {
+		r.note("initial %s", describe(obj))
+		return
+	}
+	r.note("add %s", describe(obj))
+}
+
+func (r *recorder) OnUpdate(old, new any) { r.note("update %s to %s", describe(old), describe(new)) }
+
+func (r *recorder) OnDelete(obj any) {
+	r.mu.Lock()
+	r.last = obj
+	r.mu.Unlock()
+	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		r.note("tombstone %s of %s", gone.Key, describe(gone.Obj))
+		return
+	}
+	r.note("delete %s", describe(obj))
+}
+
+// take returns what was noted since the last take, once nothing moves any more.
+func (r *recorder) take() []string {
+	synctest.Wait()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	notes := r.notes
+	r.notes = nil
+	return notes
+}
+
+// expect takes, and compares in the order given.
+func (r *recorder) expect(t *testing.T, when string, want ...string) {
+	t.Helper()
+	if got := r.take(); !slices.Equal(got, want) {
+		t.Errorf("%s: handler was told %q, want %q", when, got, want)
+	}
+}
+
+// expectAnyOrder takes, and compares without regard to order, which is not promised between objects.
+func (r *recorder) expectAnyOrder(t *testing.T, when string, want ...string) {
+	t.Helper()
+	got := r.take()
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: handler was told %q, want %q", when, got, want)
+	}
+}
+
+func mustAdd(t *testing.T, inf cache.SharedInformer, h cache.ResourceEventHandler) cache.ResourceEventHandlerRegistration {
+	t.Helper()
+	r, err := inf.AddEventHandler(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// keysOf returns the sorted keys of objects.
+func keysOf(t *testing.T, objects []any) []string {
+	t.Helper()
+	var keys []string
+	for _, obj := range objects {
+		key, err := cache.MetaNamespaceKeyFunc(obj)
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}

@@ -1,0 +1,254 @@
+package clientgo
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"reflect"
+	"slices"
+	"sync"
+
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/tidings/tidings"
+	"github.com/tidings/tidings/object"
+)
+
+// ErrReadOnly is returned by every method of an informer's store that would write to it: only the informer does.
+var ErrReadOnly = errors.New("an informer's store is read-only; give the object to the API server, or to the fake client behind the informer")
+
+// view is a native informer's store as a cache.Indexer. Each call is answered from one snapshot.
+type view struct {
+	native *tidings.SharedInformer[tidings.Object]
+
+	mu       sync.RWMutex
+	indexers cache.Indexers
+	// indexes has an index for each indexer but those by namespace, which every snapshot can answer.
+	indexes map[string]*tidings.Index[tidings.Object]
+}
+
+func newView(native *tidings.SharedInformer[tidings.Object]) *view {
+	return &view{native: native, indexers: cache.Indexers{}, indexes: map[string]*tidings.Index[tidings.Object]{}}
+}
+
+// List returns all objects, sorted by key.
+func (v *view) List() []interface{} {
+	snap := v.native.Snapshot()
+	items := make([]interface{}, 0, snap.Len())
+	for _, obj := range snap.All() {
+		items = append(items, obj)
+	}
+	return items
+}
+
+// ListKeys returns all keys, sorted by namespace and name.
+func (v *view) ListKeys() []string {
+	snap := v.native.Snapshot()
+	keys := make([]string, 0, snap.Len())
+	for key := range snap.Keys() {
+		keys = append(keys, key.String())
+	}
+	return keys
+}
+
+// Get returns the object that has the key of obj.
+func (v *view) Get(obj interface{}) (item interface{}, exists bool, err error) {
+	key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj)
+	if err != nil {
+		return nil, false, cache.KeyError{Obj: obj, Err: err}
+	}
+	return v.GetByKey(key)
+}
+
+// GetByKey returns the object under a key such as "namespace/name". A key of another form has no object.
+func (v *view) GetByKey(key string) (item interface{}, exists bool, err error) {
+	parsed, err := object.ParseKey(key)
+	if err != nil {
+		return nil, false, nil
+	}
+	obj, ok := v.native.Get(parsed)
+	if !ok {
+		return nil, false, nil
+	}
+	return obj, true, nil
+}
+
+// LastStoreSyncResourceVersion returns the version that the store is current to.
+func (v *view) LastStoreSyncResourceVersion() string {
+	return v.native.Snapshot().ResourceVersion()
+}
+
+// Index returns the objects that have a value in common with obj.
+func (v *view) Index(indexName string, obj interface{}) ([]interface{}, error) {
+	fn, ix, err := v.index(indexName)
+	if err != nil {
+		return nil, err
+	}
+	values, err := fn(obj)
+	if err != nil {
+		return nil, err
+	}
+	snap := v.native.Snapshot()
+	if len(values) == 1 {
+		return collect(snap, ix, values[0]), nil
+	}
+	var items []interface{}
+	seen := sets.New[tidings.Key]()
+	for _, value := range values {
+		for obj := range having(snap, ix, value) {
+			if key := object.KeyOf(obj); !seen.Has(key) {
+				seen.Insert(key)
+				items = append(items, obj)
+			}
+		}
+	}
+	return items, nil
+}
+
+// ByIndex returns the objects that have a value.
+func (v *view) ByIndex(indexName, value string) ([]interface{}, error) {
+	_, ix, err := v.index(indexName)
+	if err != nil {
+		return nil, err
+	}
+	return collect(v.native.Snapshot(), ix, value), nil
+}
+
+// IndexKeys returns the keys of the objects that have a value.
+func (v *view) IndexKeys(indexName, value string) ([]string, error) {
+	_, ix, err := v.index(indexName)
+	if err != nil {
+		return nil, err
+	}
+	var keys []string
+	for obj := range having(v.native.Snapshot(), ix, value) {
+		keys = append(keys, object.KeyOf(obj).String())
+	}
+	return keys, nil
+}
+
+// ListIndexFuncValues returns the values of an index, sorted; none for an index that does not exist.
+func (v *view) ListIndexFuncValues(indexName string) []string {
+	_, ix, err := v.index(indexName)
+	switch {
+	case err != nil:
+		return nil
+	case ix != nil:
+		return slices.Collect(v.native.Snapshot().Values(ix))
+	}
+	var namespaces []string
+	for key := range v.native.Snapshot().Keys() {
+		if n := len(namespaces); n == 0 || namespaces[n-1] != key.Namespace {
+			namespaces = append(namespaces, key.Namespace)
+		}
+	}
+	return namespaces
+}
+
+// GetIndexers returns the index functions, in a map of the caller's own.
+func (v *view) GetIndexers() cache.Indexers {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return maps.Clone(v.indexers)
+}
+
+// AddIndexers adds indexes, all of them or none. A name that is taken is an error.
+func (v *view) AddIndexers(indexers cache.Indexers) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for name, fn := range indexers {
+		switch {
+		case v.indexers[name] != nil:
+			return fmt.Errorf("indexer conflict: %v", name)
+		case fn == nil:
+			return fmt.Errorf("indexer %v: the function is nil", name)
+		}
+	}
+	for name, fn := range indexers {
+		v.indexers[name] = fn
+		if !byNamespace(fn) {
+			v.indexes[name] = v.native.AddIndex(name, valuesOf(name, fn))
+		}
+	}
+	return nil
+}
+
+// valuesOf makes an native index function of one of client-go's. The engine recovers a panic and leaves the object out of the index.
+func valuesOf(name string, fn cache.IndexFunc) func(tidings.Object) []string {
+	return func(obj tidings.Object) []string {
+		values, err := fn(obj)
+		if err != nil {
+			panic(fmt.Errorf("unable to calculate an index entry for key %q on index %q: %w", object.KeyOf(obj), name, err))
+		}
+		return values
+	}
+}
+
+// index finds an index. It is nil for an index by namespace.
+func (v *view) index(name string) (cache.IndexFunc, *tidings.Index[tidings.Object], error) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	fn, ok := v.indexers[name]
+	if !ok {
+		return nil, nil, fmt.Errorf("Index with name %s does not exist", name) //nolint:staticcheck // client-go's words
+	}
+	return fn, v.indexes[name], nil
+}
+
+// byNamespace reports whether fn is client-go's index by namespace.
+func byNamespace(fn cache.IndexFunc) bool {
+	return reflect.ValueOf(fn).Pointer() == reflect.ValueOf(cache.MetaNamespaceIndexFunc).Pointer()
+}
+
+// having iterates over the objects that have a value in an index; nil is the one by namespace.
+func having(snap tidings.Snapshot[tidings.Object], ix *tidings.Index[tidings.Object], value string) iter.Seq[tidings.Object] {
+	if ix != nil {
+		return snap.ByIndex(ix, value)
+	}
+	return func(yield func(tidings.Object) bool) {
+		for key, obj := range snap.Namespace(value) {
+			if key.Namespace == value && !yield(obj) { // the empty namespace is not all of them here
+				return
+			}
+		}
+	}
+}
+
+func collect(snap tidings.Snapshot[tidings.Object], ix *tidings.Index[tidings.Object], value string) []interface{} {
+	var items []interface{}
+	if ix != nil {
+		items = make([]interface{}, 0, snap.Count(ix, value))
+	}
+	for obj := range having(snap, ix, value) {
+		items = append(items, obj)
+	}
+	return items
+}
+
+// refuse reports an attempt to write, since most callers ignore the error that they get.
+func (v *view) refuse(what string) error {
+	err := fmt.Errorf("%s: %s: %w", v.native.Name(), what, ErrReadOnly)
+	utilruntime.HandleError(err)
+	return err
+}
+
+// Add returns ErrReadOnly.
+func (v *view) Add(interface{}) error { return v.refuse("Add") }
+
+// Update returns ErrReadOnly.
+func (v *view) Update(interface{}) error { return v.refuse("Update") }
+
+// Delete returns ErrReadOnly.
+func (v *view) Delete(interface{}) error { return v.refuse("Delete") }
+
+// Replace returns ErrReadOnly.
+func (v *view) Replace([]interface{}, string) error { return v.refuse("Replace") }
+
+// Bookmark panics, having no error to return.
+func (v *view) Bookmark(string) { panic(v.refuse("Bookmark")) }
+
+// Resync does nothing, as for all of client-go's plain stores.
+func (v *view) Resync() error { return nil }
