@@ -19,8 +19,8 @@
 //
 //  1. The sink gets whole collections (Replace) and what happened to them since (Add), in the server's order.
 //  2. The collection does not go back in time: one that is older than what was already seen is refused. The exception is a
-//     server that was restored from a backup: if its most recent state is behind twice, five seconds apart, its history
-//     was rewritten. That is reported (Rewritten), and the sink gets the collection as it is now, listed without reusing
+//     server that was restored from a backup: if its most recent state is behind twice, five seconds apart, or behind
+//     once and then shows an object in an older state than before, its history was rewritten. That is reported (Rewritten), and the sink gets the collection as it is now, listed without reusing
 //     anything. Single events may repeat after a reconnect; the sink drops those it knows.
 //  3. A watch that brought something new, or lived a second, is taken up again at once, however it ended. So is a relist
 //     after the first word that a version has expired. Any other failure is followed by a wait, which grows with the

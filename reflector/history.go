@@ -3,6 +3,7 @@ package reflector
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tidings/tidings/object"
@@ -73,12 +74,29 @@ func (r *Reflector[T]) rewritten(version string) {
 	r.failAtOnce(err, Starting)
 }
 
+// suspected tells whether the server's most recent state has been behind since the last list, so that its history may be
+// another one by now, whatever its version.
+func (r *Reflector[T]) suspected() bool { return r.history.rewritten || !r.history.behindSince.IsZero() }
+
 // previous is Options.Previous, unless nothing of it may be reused.
 func (r *Reflector[T]) previous() source.Previous[T] {
-	if r.history.rewritten {
+	if r.suspected() {
 		return nil
 	}
 	return r.opts.Previous
+}
+
+// overtaken tells whether the gathered list shows that a history that was found to be behind is a rewritten one, which has
+// come past the old one meanwhile: an object is in an older state than what was already seen of it.
+func (r *Reflector[T]) overtaken() (older bool) {
+	defer r.status.contain()
+	if r.history.rewritten || !r.suspected() || r.opts.Previous == nil {
+		return false
+	}
+	return slices.ContainsFunc(r.list.items, func(item T) bool {
+		seen, held := r.opts.Previous(object.KeyOf(item))
+		return held && seen.GetUID() == item.GetUID() && object.OlderResourceVersion(item.GetResourceVersion(), seen.GetResourceVersion())
+	})
 }
 
 // check asks for the server's most recent version before a watch is resumed. A watch alone would not show that the server

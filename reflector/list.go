@@ -203,6 +203,8 @@ func (r *Reflector[T]) listPage(ctx context.Context) {
 		r.pageFailed(g.explain(err), opts)
 	case r.behind(r.list.version):
 		r.foundBehind(r.list.version, r.list.recent)
+	case r.list.token == "" && r.overtaken():
+		r.rewritten(r.list.version)
 	case r.list.token == "":
 		r.replace(r.list.version)
 	case r.list.pages > r.list.furthest:

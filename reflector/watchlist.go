@@ -136,6 +136,9 @@ func (r *Reflector[T]) initialEventsEnd(version string, rest []source.Event[T]) 
 	case r.behind(version):
 		r.closeStream()
 		r.foundBehind(version, r.list.recent)
+	case r.overtaken():
+		r.closeStream()
+		r.rewritten(version)
 	default:
 		r.replace(version)
 		r.stream.since = time.Now()
