@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/tidings/tidings"
+	"github.com/tidings/tidings/internal/testseed"
 	"github.com/tidings/tidings/object"
 )
 
@@ -456,8 +457,7 @@ func TestTransform(t *testing.T) {
 // TestReplayEqualsStore changes objects at random and breaks the watch at random; whatever the policy, what a
 // handler was told adds up to the store, and that equals the cluster.
 func TestReplayEqualsStore(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := testseed.Seed(t)
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/tidings/tidings"
+	"github.com/tidings/tidings/internal/testseed"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/tidingstest"
 	"github.com/tidings/tidings/tidingstest/controlplane"
@@ -45,8 +46,7 @@ var (
 // informers are cut. At the end everybody must have the truth, and have been told it in order.
 func TestChaos(t *testing.T) {
 	tidingstest.CheckLeaks(t)
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := testseed.Seed(t)
 	began := time.Now()
 	// A kill ends the process, not the system, which still holds what was written: waiting for the disk proves nothing.
 	cp := controlplane.Start(t, controlplane.Options{UnsafeNoFsync: true})

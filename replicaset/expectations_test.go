@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/tidings/tidings/internal/testseed"
 	"github.com/tidings/tidings/object"
 )
 
@@ -68,7 +69,7 @@ func (m *expectationModel) fulfilled(uid types.UID, cache *fakeCache) bool {
 
 func TestExpectationsEqualTheModel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := seeded(t)
+		r := testseed.Rand(t)
 		cache := &fakeCache{pods: map[object.Key]*corev1.Pod{}}
 		e := newExpectations(cache)
 		models := map[object.Key]*expectationModel{}

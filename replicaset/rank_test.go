@@ -4,34 +4,16 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-)
 
-// seeded returns random numbers from a seed that a failure shows. $TIDINGS_TEST_SEED repeats one.
-func seeded(t *testing.T) *rand.Rand {
-	t.Helper()
-	seed := rand.Uint64()
-	if given := os.Getenv("TIDINGS_TEST_SEED"); given != "" {
-		var err error
-		if seed, err = strconv.ParseUint(given, 10, 64); err != nil {
-			t.Fatalf("TIDINGS_TEST_SEED: %v", err)
-		}
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("repeat this with TIDINGS_TEST_SEED=%d", seed)
-		}
-	})
-	return rand.New(rand.NewPCG(seed, 0))
-}
+	"github.com/tidings/tidings/internal/testseed"
+)
 
 func pick[E any](r *rand.Rand, from ...E) E { return from[r.IntN(len(from))] }
 
@@ -121,7 +103,7 @@ func goesBefore(p, q *corev1.Pod, by []rule) bool {
 }
 
 func TestVictimsFollowTheRules(t *testing.T) {
-	r := seeded(t)
+	r := testseed.Rand(t)
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	for range 500 {
 		var pods, others []*corev1.Pod
@@ -162,7 +144,7 @@ func TestVictimsFollowTheRules(t *testing.T) {
 
 // TestRankIsATotalOrder compares all pairs and triples: else the outcome of a sort would hang on how the pods were listed.
 func TestRankIsATotalOrder(t *testing.T) {
-	r := seeded(t)
+	r := testseed.Rand(t)
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	var all []candidate
 	for i := range 60 {

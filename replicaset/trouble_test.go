@@ -10,6 +10,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/tidings/tidings/internal/testseed"
 )
 
 // trouble is a lab in which much goes wrong.
@@ -28,7 +30,7 @@ type trouble struct {
 func TestRandomTroublesConverge(t *testing.T) {
 	for range 10 {
 		synctest.Test(t, func(t *testing.T) {
-			r := seeded(t)
+			r := testseed.Rand(t)
 			x := &trouble{lab: newLab(t, Options{Burst: 1 + r.IntN(20)}), r: r, faults: rand.New(rand.NewPCG(r.Uint64(), 0))}
 			x.createSet(web(0))
 			x.onCreate = x.check

@@ -2,23 +2,9 @@ package fold
 
 import (
 	"bytes"
-	"flag"
 	"math/rand/v2"
 	"testing"
 )
-
-var seedFlag = flag.Uint64("seed", 0, "seed of the random tests; 0 takes another one each time")
-
-// newRand returns a source of random numbers, and prints its seed if the test fails.
-func newRand(t testing.TB) *rand.Rand {
-	t.Helper()
-	seed := *seedFlag
-	if seed == 0 {
-		seed = rand.Uint64()
-	}
-	t.Logf("-seed=%d", seed)
-	return rand.New(rand.NewPCG(seed, 0))
-}
 
 // mustOpen fails the test unless the object opens to want, with Open and with View.
 func mustOpen(t testing.TB, object Packed, want []byte) {

@@ -3,6 +3,8 @@ package fold
 import (
 	"math/rand/v2"
 	"testing"
+
+	"github.com/tidings/tidings/internal/testseed"
 )
 
 // collection is a Packer beside a plain copy of what it packed.
@@ -106,7 +108,7 @@ func (c *collection) checkDictionaries(got Stats) {
 
 // TestRandomOperations packs, releases and packs again objects of kinds that change all the time.
 func TestRandomOperations(t *testing.T) {
-	c := &collection{t: t, rand: newRand(t)}
+	c := &collection{t: t, rand: testseed.Rand(t)}
 	trainings := 0
 	for range 6 {
 		real := corpora[c.rand.IntN(len(corpora))].make(t, 300, c.rand.Uint64())

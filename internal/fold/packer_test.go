@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"sync"
 	"testing"
+
+	"github.com/tidings/tidings/internal/testseed"
 )
 
 // TestSmallCollections have nothing but their objects, no matter how often these change.
@@ -26,7 +28,7 @@ func TestSmallCollections(t *testing.T) {
 
 func TestIncompressibleCollection(t *testing.T) {
 	var p Packer
-	r := newRand(t)
+	r := testseed.Rand(t)
 	for range 5000 {
 		p.Pack(randomBytes(r, 1000), nil)
 	}

@@ -27,6 +27,12 @@ func Seed(t testing.TB) uint64 {
 	return seed
 }
 
+// Rand returns random numbers from a Seed.
+func Rand(t testing.TB) *rand.Rand {
+	t.Helper()
+	return rand.New(rand.NewPCG(Seed(t), 0))
+}
+
 // Each runs n subtests, each with a seed of its own. With Variable set it runs one, with that seed.
 func Each(t *testing.T, n int, test func(t *testing.T, seed uint64)) {
 	t.Helper()

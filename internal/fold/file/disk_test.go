@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tidings/tidings/internal/fold"
+	"github.com/tidings/tidings/internal/testseed"
 )
 
 func write(path string, entries []entry) error {
@@ -176,7 +177,7 @@ func writeForever(path string) error {
 // TestKilledWhileWriting kills a process that writes at random points. What it has said to be written is there, or what
 // came behind it, whole.
 func TestKilledWhileWriting(t *testing.T) {
-	r := newRand(t)
+	r := testseed.Rand(t)
 	for range 15 {
 		dir := t.TempDir()
 		last := killAfter(t, dir, 30+r.IntN(300))

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/tidings/tidings/internal/fold"
+	"github.com/tidings/tidings/internal/testseed"
 )
 
 func TestRoundTrip(t *testing.T) {
@@ -29,7 +30,7 @@ func TestRoundTrip(t *testing.T) {
 
 // TestRandomRecords writes records whose strings and objects are of any length.
 func TestRandomRecords(t *testing.T) {
-	r := newRand(t)
+	r := testseed.Rand(t)
 	text := func() string { return strings.Repeat(string(rune('a'+r.IntN(26))), r.IntN(1<<r.IntN(16))) }
 	for name, opts := range bothOptions {
 		var p fold.Packer

@@ -2,28 +2,14 @@ package file
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"testing"
 	"time"
 
 	"github.com/tidings/tidings/internal/fold"
 	"github.com/tidings/tidings/internal/wire/wiretest"
 )
-
-var seedFlag = flag.Uint64("seed", 0, "seed of the random tests; 0 takes another one each time")
-
-func newRand(t testing.TB) *rand.Rand {
-	t.Helper()
-	seed := *seedFlag
-	if seed == 0 {
-		seed = rand.Uint64()
-	}
-	t.Logf("-seed=%d", seed)
-	return rand.New(rand.NewPCG(seed, 0))
-}
 
 var (
 	testKey    = bytes.Repeat([]byte("key!"), 8)

@@ -2,22 +2,19 @@ package storage
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/tidings/tidings/object"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-)
 
-var seed = flag.Uint64("seed", uint64(time.Now().UnixNano()), "seed of the random operations")
+	"github.com/tidings/tidings/internal/testseed"
+	"github.com/tidings/tidings/object"
+)
 
 var pods = corev1.SchemeGroupVersion.WithResource("pods")
 
@@ -38,8 +35,7 @@ func describe(l List) state {
 
 // TestCollectionAgainstModel compares every version that is still known with a copy that was made when it was new.
 func TestCollectionAgainstModel(t *testing.T) {
-	t.Logf("-seed=%d", *seed)
-	random := rand.New(rand.NewPCG(*seed, 0))
+	random := testseed.Rand(t)
 	s := New(40)
 	c := s.Collection(pods)
 	versions := map[uint64]state{s.Version(): {}}

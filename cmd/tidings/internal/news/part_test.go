@@ -4,33 +4,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
 	"github.com/tidings/tidings/cmd/tidings/internal/diff"
+	"github.com/tidings/tidings/internal/testseed"
 )
-
-// seeded returns random numbers from a seed that a failure shows. $TIDINGS_TEST_SEED repeats one.
-func seeded(t *testing.T) *rand.Rand {
-	t.Helper()
-	seed := rand.Uint64()
-	if given := os.Getenv("TIDINGS_TEST_SEED"); given != "" {
-		var err error
-		if seed, err = strconv.ParseUint(given, 10, 64); err != nil {
-			t.Fatalf("TIDINGS_TEST_SEED: %v", err)
-		}
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("repeat this with TIDINGS_TEST_SEED=%d", seed)
-		}
-	})
-	return rand.New(rand.NewPCG(seed, 0))
-}
 
 func changed(before, after any) Event {
 	return Event{Time: noon, Type: Modified, Resource: pods, Name: "web", Changes: []diff.Change{{Path: diff.Path{{Field: "data"}}, Op: diff.Changed, Old: before, New: after}}}
@@ -102,7 +83,7 @@ func TestPartsInJSON(t *testing.T) {
 
 // TestPartsNeverLookEqual cuts random pairs of texts at random limits.
 func TestPartsNeverLookEqual(t *testing.T) {
-	r := seeded(t)
+	r := testseed.Rand(t)
 	for range 20_000 {
 		before, after := randomText(r), randomText(r)
 		if r.IntN(2) == 0 {
@@ -149,7 +130,7 @@ func change(r *rand.Rand, text string) string {
 
 // TestLinesAddUp puts the new lines in the place of the old ones, and counts what is left of them.
 func TestLinesAddUp(t *testing.T) {
-	r := seeded(t)
+	r := testseed.Rand(t)
 	for range 5000 {
 		before, after := strings.Split(randomText(r), ""), strings.Split(randomText(r), "")
 		hunks := compareLines(before, after)

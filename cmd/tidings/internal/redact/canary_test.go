@@ -7,8 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -16,27 +14,10 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/tidings/tidings/cmd/tidings/internal/diff"
+	"github.com/tidings/tidings/internal/testseed"
 )
 
 var bundles = schema.GroupResource{Group: "x.io", Resource: "bundles"}
-
-// seeded returns random numbers from a seed that a failure shows. $TIDINGS_TEST_SEED repeats one.
-func seeded(t *testing.T) *rand.Rand {
-	t.Helper()
-	seed := rand.Uint64()
-	if given := os.Getenv("TIDINGS_TEST_SEED"); given != "" {
-		var err error
-		if seed, err = strconv.ParseUint(given, 10, 64); err != nil {
-			t.Fatalf("TIDINGS_TEST_SEED: %v", err)
-		}
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("repeat this with TIDINGS_TEST_SEED=%d", seed)
-		}
-	})
-	return rand.New(rand.NewPCG(seed, 0))
-}
 
 func asJSON(v any) string {
 	text, err := json.Marshal(v)
@@ -132,7 +113,7 @@ func TestLastAppliedIsRedactedInside(t *testing.T) {
 
 // TestCanaries hides a Secret below random wrappings, as trees and as text, with another one before it.
 func TestCanaries(t *testing.T) {
-	r := seeded(t)
+	r := testseed.Rand(t)
 	for range 800 {
 		before, after := wrap(r, secretWith(password), 6), wrap(r, secretWith(password+"!"), 6)
 		if r.IntN(2) == 0 {
