@@ -1,30 +1,27 @@
 GO ?= go
-MODULES := . controlplane bench
-
-.PHONY: build test test-short lint licenses vuln demo up bench bench-quick fuzz clean
+.PHONY: build test test-short lint licenses vuln demo up bench bench-quick upstream fuzz clean
 
 build: ## compile every module
-	@for m in $(MODULES); do echo "build $$m"; (cd $$m && $(GO) build -o /dev/null ./...) || exit 1; done
+	@.ci/each all $(GO) build -o /dev/null ./...
 
 test: ## all tests, race detector on, end-to-end tests included; TIDINGS_SEED=N repeats property tests with that seed
 	$(GO) test -race -timeout 30m ./...
-	cd controlplane && $(GO) test ./...
-	cd bench && $(GO) test ./...
+	@.ci/each nested $(GO) test ./...
 
 test-short: ## the tests that need no control plane, without the race detector
 	$(GO) test -short ./...
-	cd bench && $(GO) test -short ./...
+	@.ci/each nested $(GO) test -short ./...
 
 lint: ## gofmt, vet and staticcheck (staticcheck.conf) for every module
 	@out=$$(gofmt -s -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "gofmt -s would change:"; echo "$$out"; exit 1; fi
-	@staticcheck=$$($(GO) tool -n staticcheck) || exit 1; \
-	for m in $(MODULES); do echo "lint $$m"; (cd $$m && $(GO) vet ./... && "$$staticcheck" ./...) || exit 1; done
+	@.ci/each all $(GO) vet ./...
+	@staticcheck=$$($(GO) tool -n staticcheck) && .ci/each all "$$staticcheck" ./...
 
 licenses: ## the licenses of all dependencies; fails on one that is unknown
-	@.ci/licenses $(MODULES)
+	@.ci/licenses
 
 vuln: ## known vulnerabilities in what is called; needs the vulnerability database, by network or VULNDB=file:///folder
-	@.ci/vuln $(MODULES)
+	@.ci/vuln
 
 demo: ## the main job on the embedded control plane; ends by itself
 	@echo "Compiling the demo; the first time that takes a minute or two."
@@ -39,6 +36,10 @@ bench: ## side-by-side benchmarks with client-go; writes bench/RESULTS.md and th
 
 bench-quick: ## the same with small numbers, into a temporary folder, to see that it works
 	cd bench && $(GO) run ./cmd/bench -quick -o $$(mktemp -d)/RESULTS.md
+
+UPSTREAM ?=
+upstream: ## controllers of Kubernetes itself on our informers and on client-go's; UPSTREAM has flags, such as "--rounds 4 --pause 5s"
+	cd upstream && $(GO) run -tags clientgo_0_36 . compare $(UPSTREAM)
 
 FUZZTIME ?= 30s
 fuzz: ## every fuzz target for FUZZTIME each

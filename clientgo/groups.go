@@ -13,7 +13,6 @@ import (
 	"k8s.io/client-go/informers/events"
 	"k8s.io/client-go/informers/extensions"
 	"k8s.io/client-go/informers/flowcontrol"
-	"k8s.io/client-go/informers/lifecycle"
 	"k8s.io/client-go/informers/networking"
 	"k8s.io/client-go/informers/node"
 	"k8s.io/client-go/informers/policy"
@@ -82,11 +81,6 @@ func (f *factory) Extensions() extensions.Interface {
 // Flowcontrol returns the accessors of the group.
 func (f *factory) Flowcontrol() flowcontrol.Interface {
 	return flowcontrol.New(accessors{f}, f.opts.namespace, f.opts.tweak)
-}
-
-// Lifecycle returns the accessors of the group.
-func (f *factory) Lifecycle() lifecycle.Interface {
-	return lifecycle.New(accessors{f}, f.opts.namespace, f.opts.tweak)
 }
 
 // Networking returns the accessors of the group.

@@ -3,6 +3,7 @@ package clientgo
 import (
 	"context"
 	"reflect"
+	"slices"
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -75,7 +76,7 @@ func (c tweakedClient[L]) Watch(ctx context.Context, opts metav1.ListOptions) (w
 var (
 	byType = sync.OnceValue(func() map[reflect.Type]resourceType {
 		rows := map[reflect.Type]resourceType{}
-		for _, row := range builtinTypes() {
+		for _, row := range slices.Concat(commonTypes(), newerTypes()) {
 			rows[row.goType] = row
 		}
 		return rows

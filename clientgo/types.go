@@ -32,7 +32,6 @@ import (
 	flowcontrolv1beta1 "k8s.io/api/flowcontrol/v1beta1"
 	flowcontrolv1beta2 "k8s.io/api/flowcontrol/v1beta2"
 	flowcontrolv1beta3 "k8s.io/api/flowcontrol/v1beta3"
-	lifecyclev1alpha1 "k8s.io/api/lifecycle/v1alpha1"
 	networkingv1 "k8s.io/api/networking/v1"
 	networkingv1beta1 "k8s.io/api/networking/v1beta1"
 	nodev1 "k8s.io/api/node/v1"
@@ -48,12 +47,10 @@ import (
 	resourcev1beta1 "k8s.io/api/resource/v1beta1"
 	resourcev1beta2 "k8s.io/api/resource/v1beta2"
 	schedulingv1 "k8s.io/api/scheduling/v1"
-	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	storagev1 "k8s.io/api/storage/v1"
 	storagev1alpha1 "k8s.io/api/storage/v1alpha1"
 	storagev1beta1 "k8s.io/api/storage/v1beta1"
-	storagemigrationv1 "k8s.io/api/storagemigration/v1"
 	storagemigrationv1beta1 "k8s.io/api/storagemigration/v1beta1"
 
 	"k8s.io/client-go/kubernetes"
@@ -61,8 +58,8 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// builtinTypes returns every resource that client-go's factory has an accessor for.
-func builtinTypes() []resourceType {
+// commonTypes returns the resources that every supported client-go's factory has an accessor for.
+func commonTypes() []resourceType {
 	return []resourceType{
 		builtin[*admissionregistrationv1.MutatingAdmissionPolicy](admissionregistrationv1.SchemeGroupVersion.WithResource("mutatingadmissionpolicies"), clusterScoped, func(c kubernetes.Interface, namespace string) source.ClientGo[*admissionregistrationv1.MutatingAdmissionPolicyList] {
 			return c.AdmissionregistrationV1().MutatingAdmissionPolicies()
@@ -168,12 +165,6 @@ func builtinTypes() []resourceType {
 		}),
 		builtin[*certificatesv1.CertificateSigningRequest](certificatesv1.SchemeGroupVersion.WithResource("certificatesigningrequests"), clusterScoped, func(c kubernetes.Interface, namespace string) source.ClientGo[*certificatesv1.CertificateSigningRequestList] {
 			return c.CertificatesV1().CertificateSigningRequests()
-		}),
-		builtin[*certificatesv1.ClusterTrustBundle](certificatesv1.SchemeGroupVersion.WithResource("clustertrustbundles"), clusterScoped, func(c kubernetes.Interface, namespace string) source.ClientGo[*certificatesv1.ClusterTrustBundleList] {
-			return c.CertificatesV1().ClusterTrustBundles()
-		}),
-		builtin[*certificatesv1.PodCertificateRequest](certificatesv1.SchemeGroupVersion.WithResource("podcertificaterequests"), namespaced, func(c kubernetes.Interface, namespace string) source.ClientGo[*certificatesv1.PodCertificateRequestList] {
-			return c.CertificatesV1().PodCertificateRequests(namespace)
 		}),
 		builtin[*certificatesv1alpha1.ClusterTrustBundle](certificatesv1alpha1.SchemeGroupVersion.WithResource("clustertrustbundles"), clusterScoped, func(c kubernetes.Interface, namespace string) source.ClientGo[*certificatesv1alpha1.ClusterTrustBundleList] {
 			return c.CertificatesV1alpha1().ClusterTrustBundles()
@@ -301,12 +292,6 @@ func builtinTypes() []resourceType {
 		builtin[*apiserverinternalv1alpha1.StorageVersion](apiserverinternalv1alpha1.SchemeGroupVersion.WithResource("storageversions"), clusterScoped, func(c kubernetes.Interface, namespace string) source.ClientGo[*apiserverinternalv1alpha1.StorageVersionList] {
 			return c.InternalV1alpha1().StorageVersions()
 		}),
-		builtin[*lifecyclev1alpha1.Eviction](lifecyclev1alpha1.SchemeGroupVersion.WithResource("evictions"), namespaced, func(c kubernetes.Interface, namespace string) source.ClientGo[*lifecyclev1alpha1.EvictionList] {
-			return c.LifecycleV1alpha1().Evictions(namespace)
-		}),
-		builtin[*lifecyclev1alpha1.EvictionRequest](lifecyclev1alpha1.SchemeGroupVersion.WithResource("evictionrequests"), namespaced, func(c kubernetes.Interface, namespace string) source.ClientGo[*lifecyclev1alpha1.EvictionRequestList] {
-			return c.LifecycleV1alpha1().EvictionRequests(namespace)
-		}),
 		builtin[*networkingv1.IPAddress](networkingv1.SchemeGroupVersion.WithResource("ipaddresses"), clusterScoped, func(c kubernetes.Interface, namespace string) source.ClientGo[*networkingv1.IPAddressList] {
 			return c.NetworkingV1().IPAddresses()
 		}),
@@ -388,9 +373,6 @@ func builtinTypes() []resourceType {
 		builtin[*resourcev1.DeviceClass](resourcev1.SchemeGroupVersion.WithResource("deviceclasses"), clusterScoped, func(c kubernetes.Interface, namespace string) source.ClientGo[*resourcev1.DeviceClassList] {
 			return c.ResourceV1().DeviceClasses()
 		}),
-		builtin[*resourcev1.DeviceTaintRule](resourcev1.SchemeGroupVersion.WithResource("devicetaintrules"), clusterScoped, func(c kubernetes.Interface, namespace string) source.ClientGo[*resourcev1.DeviceTaintRuleList] {
-			return c.ResourceV1().DeviceTaintRules()
-		}),
 		builtin[*resourcev1.ResourceClaim](resourcev1.SchemeGroupVersion.WithResource("resourceclaims"), namespaced, func(c kubernetes.Interface, namespace string) source.ClientGo[*resourcev1.ResourceClaimList] {
 			return c.ResourceV1().ResourceClaims(namespace)
 		}),
@@ -436,23 +418,8 @@ func builtinTypes() []resourceType {
 		builtin[*schedulingv1.PriorityClass](schedulingv1.SchemeGroupVersion.WithResource("priorityclasses"), clusterScoped, func(c kubernetes.Interface, namespace string) source.ClientGo[*schedulingv1.PriorityClassList] {
 			return c.SchedulingV1().PriorityClasses()
 		}),
-		builtin[*schedulingv1alpha3.CompositePodGroup](schedulingv1alpha3.SchemeGroupVersion.WithResource("compositepodgroups"), namespaced, func(c kubernetes.Interface, namespace string) source.ClientGo[*schedulingv1alpha3.CompositePodGroupList] {
-			return c.SchedulingV1alpha3().CompositePodGroups(namespace)
-		}),
-		builtin[*schedulingv1alpha3.PodGroup](schedulingv1alpha3.SchemeGroupVersion.WithResource("podgroups"), namespaced, func(c kubernetes.Interface, namespace string) source.ClientGo[*schedulingv1alpha3.PodGroupList] {
-			return c.SchedulingV1alpha3().PodGroups(namespace)
-		}),
-		builtin[*schedulingv1alpha3.Workload](schedulingv1alpha3.SchemeGroupVersion.WithResource("workloads"), namespaced, func(c kubernetes.Interface, namespace string) source.ClientGo[*schedulingv1alpha3.WorkloadList] {
-			return c.SchedulingV1alpha3().Workloads(namespace)
-		}),
-		builtin[*schedulingv1beta1.PodGroup](schedulingv1beta1.SchemeGroupVersion.WithResource("podgroups"), namespaced, func(c kubernetes.Interface, namespace string) source.ClientGo[*schedulingv1beta1.PodGroupList] {
-			return c.SchedulingV1beta1().PodGroups(namespace)
-		}),
 		builtin[*schedulingv1beta1.PriorityClass](schedulingv1beta1.SchemeGroupVersion.WithResource("priorityclasses"), clusterScoped, func(c kubernetes.Interface, namespace string) source.ClientGo[*schedulingv1beta1.PriorityClassList] {
 			return c.SchedulingV1beta1().PriorityClasses()
-		}),
-		builtin[*schedulingv1beta1.Workload](schedulingv1beta1.SchemeGroupVersion.WithResource("workloads"), namespaced, func(c kubernetes.Interface, namespace string) source.ClientGo[*schedulingv1beta1.WorkloadList] {
-			return c.SchedulingV1beta1().Workloads(namespace)
 		}),
 		builtin[*storagev1.CSIDriver](storagev1.SchemeGroupVersion.WithResource("csidrivers"), clusterScoped, func(c kubernetes.Interface, namespace string) source.ClientGo[*storagev1.CSIDriverList] {
 			return c.StorageV1().CSIDrivers()
@@ -498,9 +465,6 @@ func builtinTypes() []resourceType {
 		}),
 		builtin[*storagev1beta1.VolumeAttributesClass](storagev1beta1.SchemeGroupVersion.WithResource("volumeattributesclasses"), clusterScoped, func(c kubernetes.Interface, namespace string) source.ClientGo[*storagev1beta1.VolumeAttributesClassList] {
 			return c.StorageV1beta1().VolumeAttributesClasses()
-		}),
-		builtin[*storagemigrationv1.StorageVersionMigration](storagemigrationv1.SchemeGroupVersion.WithResource("storageversionmigrations"), clusterScoped, func(c kubernetes.Interface, namespace string) source.ClientGo[*storagemigrationv1.StorageVersionMigrationList] {
-			return c.StoragemigrationV1().StorageVersionMigrations()
 		}),
 		builtin[*storagemigrationv1beta1.StorageVersionMigration](storagemigrationv1beta1.SchemeGroupVersion.WithResource("storageversionmigrations"), clusterScoped, func(c kubernetes.Interface, namespace string) source.ClientGo[*storagemigrationv1beta1.StorageVersionMigrationList] {
 			return c.StoragemigrationV1beta1().StorageVersionMigrations()

@@ -76,7 +76,9 @@ func (r *Reflector[T]) rewritten(version string) {
 
 // suspected tells whether the server's most recent state has been behind since the last list, so that its history may be
 // another one by now, whatever its version.
-func (r *Reflector[T]) suspected() bool { return r.history.rewritten || !r.history.behindSince.IsZero() }
+func (r *Reflector[T]) suspected() bool {
+	return r.history.rewritten || !r.history.behindSince.IsZero()
+}
 
 // previous is Options.Previous, unless nothing of it may be reused.
 func (r *Reflector[T]) previous() source.Previous[T] {

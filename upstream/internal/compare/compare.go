@@ -1,0 +1,77 @@
+// Package compare runs controllers of Kubernetes on two engines, each against a control plane of its own, and compares what comes out.
+package compare
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/tidings/tidings/tidingstest/controlplane"
+	"github.com/tidings/tidings/upstream/internal/scenario"
+)
+
+// Options say what is run.
+type Options struct {
+	// Program is the path of this module's command, which is started for the controllers.
+	Program string
+	// Dir gets the controllers' logs.
+	Dir string
+	// Rounds and Pause are the scenario's. RestartEvery restarts the API server in every so many-th round; 0 never.
+	Rounds       int
+	Pause        time.Duration
+	RestartEvery int
+	Seed         uint64
+	Logger       *slog.Logger
+}
+
+// Result is what came out on one engine.
+type Result struct {
+	Engine string
+	State  scenario.State
+	Used   Usage
+	Took   time.Duration
+	// Restarts is how often the API server was killed and started again.
+	Restarts int
+}
+
+// Run runs the scenario on an engine. The error also says so when the controllers left something undone.
+func Run(ctx context.Context, engine string, opts Options) (Result, error) {
+	cp, err := controlplane.Launch(ctx, controlplane.Options{UnsafeNoFsync: true, Logger: opts.Logger})
+	if err != nil {
+		return Result{}, err
+	}
+	defer cp.Close(context.WithoutCancel(ctx))
+	client, err := kubernetes.NewForConfig(cp.Config())
+	if err != nil {
+		return Result{}, err
+	}
+	logFile := filepath.Join(opts.Dir, engine+".log")
+	controllers, err := startChild(opts.Program, engine, cp.Kubeconfig(), logFile)
+	if err != nil {
+		return Result{}, err
+	}
+	result := Result{Engine: engine}
+	begin, calls := time.Now(), 0
+	result.State, err = scenario.Play(ctx, client, scenario.Options{
+		Rounds: opts.Rounds, Pause: opts.Pause, Seed: opts.Seed, Logger: opts.Logger.With("engine", engine),
+		Disturb: func(ctx context.Context) error {
+			if calls++; opts.RestartEvery == 0 || calls%opts.RestartEvery != 0 {
+				return nil
+			}
+			result.Restarts++
+			cp.Kill()
+			return cp.Restart(ctx)
+		},
+	})
+	if err != nil {
+		controllers.kill()
+		return result, fmt.Errorf("on %s: %w; the controllers' log is %s", engine, err, logFile)
+	}
+	result.Took = time.Since(begin)
+	result.Used, err = controllers.stop()
+	return result, err
+}

@@ -1,0 +1,80 @@
+package compare
+
+import (
+	"net/http"
+	"runtime"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+// Usage is what a process has used since it started.
+type Usage struct {
+	CPU      time.Duration  // of all threads, in user and kernel mode
+	Heap     uint64         // bytes of live objects, after a collection
+	PeakRSS  uint64         // bytes
+	Requests map[string]int // by verb; gets and lists are one
+}
+
+// calls counts the requests that clients of a configuration send.
+type calls struct {
+	mu     sync.Mutex
+	byVerb map[string]int
+}
+
+// count makes the configuration's clients count their requests.
+func (c *calls) count(config *rest.Config) {
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			c.add(verb(r))
+			return next.RoundTrip(r)
+		})
+	})
+}
+
+func (c *calls) add(verb string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.byVerb == nil {
+		c.byVerb = map[string]int{}
+	}
+	c.byVerb[verb]++
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func verb(r *http.Request) string {
+	switch {
+	case r.Method == http.MethodGet && slices.Contains([]string{"true", "1"}, r.URL.Query().Get("watch")):
+		return "watch"
+	case r.Method == http.MethodGet:
+		return "get or list"
+	case r.Method == http.MethodPost:
+		return "create"
+	case r.Method == http.MethodPut:
+		return "update"
+	default:
+		return map[string]string{http.MethodPatch: "patch", http.MethodDelete: "delete"}[r.Method]
+	}
+}
+
+// usage measures this process.
+func (c *calls) usage() (Usage, error) {
+	var r syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
+		return Usage{}, err
+	}
+	runtime.GC()
+	runtime.GC() // what finalizers kept
+	var mem runtime.MemStats
+	runtime.ReadMemStats(&mem)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	cpu := time.Duration(r.Utime.Nano() + r.Stime.Nano())
+	return Usage{CPU: cpu, Heap: mem.HeapAlloc, PeakRSS: uint64(r.Maxrss) * 1024, Requests: c.byVerb}, nil
+}
