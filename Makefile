@@ -1,5 +1,5 @@
 GO ?= go
-.PHONY: build test test-short lint licenses vuln demo up bench bench-quick upstream fuzz clean
+.PHONY: build test test-short lint licenses vuln demo up bench bench-quick upstream mutants fuzz clean
 
 build: ## compile every module
 	@.ci/each all $(GO) build -o /dev/null ./...
@@ -40,6 +40,14 @@ bench-quick: ## the same with small numbers, into a temporary folder, to see tha
 UPSTREAM ?=
 upstream: ## controllers of Kubernetes itself on our informers and on client-go's; UPSTREAM has flags, such as "--rounds 4 --pause 5s"
 	cd upstream && $(GO) run -tags clientgo_0_36 . compare $(UPSTREAM)
+
+MUTANTS ?= 40
+mutants: ## breaks the core in MUTANTS small ways a package and fails if the tests notice less than 95% of them; takes an hour or so
+	@for pkg in deltafifo object reflector source store workqueue internal/wire/proto internal/wire/json; do \
+	  $(GO) run ./internal/mutants -n $(MUTANTS) ./$$pkg || failed=1; done; \
+	$(GO) run ./internal/mutants -n $(MUTANTS) -tests ". ./internal/engine" ./internal/engine || failed=1; \
+	$(GO) run ./internal/mutants -n $(MUTANTS) -tests ". ./internal/engine" . || failed=1; \
+	for pkg in controller replicaset; do $(GO) run ./internal/mutants -n $(MUTANTS) ./$$pkg || failed=1; done; exit $${failed:-0}
 
 FUZZTIME ?= 30s
 fuzz: ## every fuzz target for FUZZTIME each

@@ -1,0 +1,95 @@
+// Mutants breaks the code of a package in small ways, one at a time, and reports which breaks its tests do not notice.
+//
+//	go run ./internal/mutants -n 40 ./store            # 40 random mutants of store, against its own tests
+//	go run ./internal/mutants -tests . ./internal/engine
+//
+// Nothing in the source tree changes: a mutated file takes the place of the original by the go command's -overlay flag. Mutants that do
+// not compile do not count. Those that are known to change nothing but speed, or nothing at all, are listed in equivalent.txt.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"time"
+)
+
+// options say what is mutated and how much of it has to be found.
+type options struct {
+	pkg, tests string
+	n          int
+	seed       uint64
+	timeout    time.Duration
+	least      float64
+	workers    int
+}
+
+func main() {
+	var o options
+	flag.StringVar(&o.tests, "tests", "", "package patterns whose tests should notice, separated by spaces; empty means the package's own")
+	flag.IntVar(&o.n, "n", 40, "how many mutants to try; 0 tries all")
+	flag.Uint64Var(&o.seed, "seed", rand.Uint64(), "seed of the choice")
+	flag.DurationVar(&o.timeout, "timeout", 3*time.Minute, "how long the tests of one mutant may run; one that hangs is found")
+	flag.Float64Var(&o.least, "least", 0.95, "the part of the mutants that has to be found")
+	flag.IntVar(&o.workers, "workers", 2, "mutants that are tried at once")
+	flag.Usage = func() {
+		fmt.Fprintf(os.Stderr, "usage: mutants [flags] PACKAGE\n\nBreaks a package in small ways and reports what its tests do not notice.\n\n")
+		flag.PrintDefaults()
+	}
+	flag.Parse()
+	if flag.NArg() != 1 {
+		flag.Usage()
+		os.Exit(2)
+	}
+	o.pkg = flag.Arg(0)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, o); err != nil {
+		fmt.Fprintln(os.Stderr, "mutants:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, o options) error {
+	all, err := find(ctx, o.pkg)
+	if err != nil {
+		return err
+	}
+	known, err := readEquivalent()
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%s: %d places to break; seed %d\n", o.pkg, len(all), o.seed)
+	t := trial{options: o, equivalent: known}
+	if t.tests == "" {
+		t.tests = o.pkg
+	}
+	if err := t.checkTests(ctx); err != nil {
+		return err
+	}
+	result, err := t.run(ctx, choose(all, o.n, o.seed))
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%s: %d found, %d not, %d did not compile, %d equivalent: %.1f%%\n", o.pkg, result.found, len(result.alive), result.invalid, result.equivalent, 100*result.rate())
+	if result.rate() < o.least {
+		return fmt.Errorf("the tests find %.1f%% of the mutants of %s, and should find %.0f%%", 100*result.rate(), o.pkg, 100*o.least)
+	}
+	return nil
+}
+
+// choose picks n random mutants, or all.
+func choose(all []mutant, n int, seed uint64) []mutant {
+	random := rand.New(rand.NewPCG(seed, 0))
+	random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	if n > 0 {
+		all = all[:min(n, len(all))]
+	}
+	return all
+}
+
+var errTests = errors.New("the tests fail without any mutant")
