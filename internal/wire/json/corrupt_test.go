@@ -136,6 +136,26 @@ func TestCorruptPartIsReported(t *testing.T) {
 	}
 }
 
+// TestCircles has someone put maps into themselves.
+func TestCircles(t *testing.T) {
+	d := newDecoder(t, wire.Options{})
+	const text = `{"kind":"K","spec":{"a":{"b":{"c":1,"d":2}},"e":[{"f":1}]}}`
+	for range 20 {
+		d.Recheck()
+		o, err := d.Decode([]byte(text), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := upstream([]byte(text))
+		if err != nil || !reflect.DeepEqual(o.Object, want.Object) {
+			t.Fatalf("got %v", o.Object)
+		}
+		spec := o.Object["spec"].(map[string]any)
+		a, e := spec["a"].(map[string]any), spec["e"].([]any)
+		a["b"], a["c"], e[0] = a, a, e
+	}
+}
+
 // TestExpansionIsBounded decodes short texts that would become much memory.
 func TestExpansionIsBounded(t *testing.T) {
 	const n = 1 << 20

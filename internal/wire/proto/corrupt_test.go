@@ -292,3 +292,34 @@ func TestVersionsAreForgotten(t *testing.T) {
 		t.Error("one that is in use is gone")
 	}
 }
+
+// TestCircles has someone make messages refer to themselves.
+func TestCircles(t *testing.T) {
+	d, err := New[*tree](wire.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		d.Recheck()
+		got, err := d.Decode(chain(30), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at, depth := got, 0
+		for ; at.Name == "" && depth < 100; depth++ {
+			if at.Other != nil {
+				at = at.Other
+			} else {
+				at = &at.Children[0]
+			}
+		}
+		if depth != 30 {
+			t.Fatalf("depth %d", depth)
+		}
+		inner := got.Other
+		if inner == nil {
+			inner = got.Children[0].Other
+		}
+		inner.Other, inner.Children = inner, []tree{*inner, *inner}
+	}
+}

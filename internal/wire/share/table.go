@@ -9,9 +9,7 @@ import (
 const (
 	defaultTableBytes = 64 << 20
 	// entryOverhead is what an entry costs besides its value: itself and its share of the index.
-	entryOverhead = 68
-	// SweepEvery is the number of objects after which what was not found again is dropped.
-	SweepEvery = 1 << 16
+	entryOverhead = 72
 	// MaxDoor is the number of fingerprints that the doorkeeper remembers at most.
 	MaxDoor = 1 << 16
 )
@@ -23,7 +21,7 @@ const (
 //	door     fingerprints of values seen once, direct mapped
 //
 // Memory is bounded by generations: a hit brings its entry into the current generation. When that holds half of the
-// allowed bytes, or after SweepEvery objects, all entries of older generations are dropped and a new one begins.
+// allowed bytes, or after a number of objects, all entries of older generations are dropped and a new one begins.
 //
 // Whoever has an object with a value of the table could write to it, although nobody may. So an entry has a checksum of its
 // value's memory, and before a value is shared again, for the first time in a batch, its finder has to check it.
@@ -32,6 +30,7 @@ type Table[V any] struct {
 	entries    entries[V]
 	door       []uint32
 	max        uint64 // bytes allowed
+	sweepEvery int    // objects after which what was not found again is dropped
 	old, young uint64 // bytes of the entries of earlier generations, and of the current one
 	generation uint32
 	objects    int    // decoded since the last sweep
@@ -39,28 +38,26 @@ type Table[V any] struct {
 	batch      uint32 // counts the batches
 }
 
-// Entry is one value. Shape and Check tell it from others of the same hash; what they mean is the user's affair, but for
-// the highest shape, which is taken.
+// Entry is one value.
 type Entry[V any] struct {
+	// Hash and Check stand for the encoding and for what kind of value it is. The table finds by Hash; to compare Check is up
+	// to the finder.
 	Hash, Check uint64
 	Value       V
 	Memory      uint64 // checksum of the memory that can be written to through the value
-	Shape       uint32
 	Cost        uint32 // bytes of memory that the value keeps alive; in the table, with what the entry takes
+	Object      uint32 // number of the object that the value was first seen in, if that matters
 	generation  uint32
 	batch       uint32 // in which the value was checked
 }
 
-// dropped is the shape of entries that were dropped.
-const dropped = 1<<32 - 1
-
 // NewTable returns a table that may take maxBytes bytes, with the values. 0 means enough for the distinct parts of some
-// hundred thousand objects.
-func NewTable[V any](maxBytes int) *Table[V] {
+// hundred thousand objects. After sweepEvery objects it drops what was not found again.
+func NewTable[V any](maxBytes, sweepEvery int) *Table[V] {
 	if maxBytes <= 0 {
 		maxBytes = defaultTableBytes
 	}
-	return &Table[V]{max: uint64(maxBytes), index: make([]uint64, 64)}
+	return &Table[V]{max: uint64(maxBytes), sweepEvery: sweepEvery, index: make([]uint64, 64)}
 }
 
 // Bytes is the memory that the table takes or keeps alive.
@@ -78,15 +75,15 @@ func (t *Table[V]) Batch() uint32 { return t.batch }
 // BeginBatch makes all values to be checked again.
 func (t *Table[V]) BeginBatch() { t.batch++ }
 
-// Find returns the entry with this hash and shape, or nil. It is valid until the next Add or Decoded.
-func (t *Table[V]) Find(hash uint64, shape uint32) *Entry[V] {
+// Find returns the entry with this hash, or nil. It is valid until the next Add or Decoded.
+func (t *Table[V]) Find(hash uint64) *Entry[V] {
 	mask := uint64(len(t.index) - 1)
 	for i := hash & mask; t.index[i] != 0; i = (i + 1) & mask {
 		slot := t.index[i]
 		if slot>>32 != hash>>32 {
 			continue
 		}
-		if e := t.entries.at(int(uint32(slot) - 1)); e.Hash == hash && e.Shape == shape {
+		if e := t.entries.at(int(uint32(slot) - 1)); e.Hash == hash && e.Cost > 0 {
 			return e
 		}
 	}
@@ -110,8 +107,12 @@ func (t *Table[V]) Checked(e *Entry[V]) { e.batch = t.batch }
 
 // Drop gives up a value, which has been written to. What is left of the entry goes with the next sweep.
 func (t *Table[V]) Drop(e *Entry[V]) {
-	var none V
-	e.Value, e.Shape = none, dropped
+	if e.generation == t.generation {
+		t.young -= uint64(e.Cost)
+	} else {
+		t.old -= uint64(e.Cost)
+	}
+	*e = Entry[V]{generation: e.generation}
 }
 
 // SeenBefore reports whether it was called with this hash before, as far as it remembers, and remembers it.
@@ -169,7 +170,7 @@ func (t *Table[V]) reindex() {
 
 // Decoded tells the table that another object was decoded.
 func (t *Table[V]) Decoded() {
-	if t.objects++; t.objects >= SweepEvery {
+	if t.objects++; t.objects >= t.sweepEvery {
 		t.sweep()
 	}
 }
@@ -179,7 +180,7 @@ func (t *Table[V]) sweep() {
 	var kept entries[V]
 	t.old = 0
 	for i := range t.entries.n {
-		if e := t.entries.at(i); e.generation == t.generation && e.Shape != dropped {
+		if e := t.entries.at(i); e.generation == t.generation && e.Cost > 0 {
 			kept.add(*e)
 			t.old += uint64(e.Cost)
 		}
