@@ -161,15 +161,3 @@ func typeName(raw []byte) string {
 	}
 	return string(raw[:min(len(raw), 64)])
 }
-
-// protobufList reads a list in protobuf.
-type protobufList struct{ *proto.ListReader }
-
-func newProtobufList(body io.Reader, limit int) protobufList {
-	return protobufList{proto.NewListReader(bufio.NewReaderSize(body, frameBuffer), limit)}
-}
-
-func (l protobufList) head() listHead {
-	t, m := l.TypeMeta(), l.Meta()
-	return listHead{apiVersion: t.APIVersion, kind: t.Kind, resourceVersion: m.ResourceVersion, nextPage: m.Continue}
-}

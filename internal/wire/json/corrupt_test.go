@@ -25,7 +25,7 @@ func TestStrayWritesDoNotSpread(t *testing.T) {
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	corrupted := 0
-	d := newDecoder(t, wire.Options{OnCorrupt: func(field string) {
+	d := newDecoder(t, wire.Options{OnStrayWrite: func(field string) {
 		if corrupted++; field == "" {
 			t.Error("the name is empty")
 		}
@@ -104,7 +104,7 @@ func TestCorruptPartIsReported(t *testing.T) {
 	} {
 		t.Run(field, func(t *testing.T) {
 			var got []string
-			d := newDecoder(t, wire.Options{OnCorrupt: func(field string) { got = append(got, field) }})
+			d := newDecoder(t, wire.Options{OnStrayWrite: func(field string) { got = append(got, field) }})
 			n := 0
 			next := func() map[string]any {
 				n++

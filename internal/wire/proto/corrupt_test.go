@@ -118,7 +118,7 @@ func TestCorruptPartIsReported(t *testing.T) {
 	} {
 		t.Run(field, func(t *testing.T) {
 			var got []string
-			d := newPodDecoderWith(t, wire.Options{OnCorrupt: func(field string) { got = append(got, field) }})
+			d := newPodDecoderWith(t, wire.Options{OnStrayWrite: func(field string) { got = append(got, field) }})
 			p := sharedPod()
 			next := func(name string) *corev1.Pod {
 				p.UID, p.Name = types.UID(name), name

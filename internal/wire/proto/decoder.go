@@ -148,9 +148,9 @@ func (d *decoder) recheck() {
 func (dec *Decoder[T]) Decode(data []byte, previous T) (T, error) {
 	// Safe because T is a pointer type, here and below.
 	p, corrupted, err := dec.decode(data, *(*unsafe.Pointer)(unsafe.Pointer(&previous)))
-	if dec.opts.OnCorrupt != nil {
+	if dec.opts.OnStrayWrite != nil {
 		for _, field := range corrupted {
-			dec.opts.OnCorrupt(field)
+			dec.opts.OnStrayWrite(field)
 		}
 	}
 	if err != nil {
