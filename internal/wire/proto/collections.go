@@ -111,6 +111,9 @@ func (d *decoder) makeSlice(f *field, n int) header {
 	if n >= len(f.arrays) {
 		return header{reflect.MakeSlice(reflect.SliceOf(f.typ), n, n).UnsafePointer(), n, n}
 	}
+	if f.arrays == nil {
+		f.arrays = new([8]reflect.Type)
+	}
 	if f.arrays[n] == nil {
 		f.arrays[n] = reflect.ArrayOf(n, f.typ)
 	}

@@ -267,7 +267,7 @@ func TestMatchesIsExact(t *testing.T) {
 		{metav1.ObjectMeta{}, "\x50\x00", false},
 	} {
 		pod := corev1.Pod{ObjectMeta: c.meta}
-		field := d.d.root.field(1)
+		field := d.d.compiler.field(d.d.root, 1)
 		if got := d.d.matchValue(field, reflect.ValueOf(&pod.ObjectMeta).UnsafePointer(), []byte(c.data), maxMatch); got != c.want {
 			t.Errorf("%+v, %q: got %v", c.meta, c.data, got)
 		}

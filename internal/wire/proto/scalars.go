@@ -14,10 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func (f *field) isVarint() bool {
-	return f.kind == boolKind || f.kind == int32Kind || f.kind == int64Kind
-}
-
 // setVarint stores v at p, truncated as the generated code does.
 func setVarint(k kind, p unsafe.Pointer, v uint64) {
 	switch k {
@@ -33,13 +29,16 @@ func setVarint(k kind, p unsafe.Pointer, v uint64) {
 // smallValues are the targets of pointers to common numbers, made when they are first needed. They are shared.
 type smallValues struct {
 	bools [2]*bool
-	int32 [1024]*int32
-	int64 [1024]*int64
+	int32 []*int32 // as long as the largest has made it
+	int64 []*int64
 }
+
+// maxSmall is the end of the numbers that are shared.
+const maxSmall = 1024
 
 // newVarint returns a pointer to v.
 func (d *decoder) newVarint(f *field, v uint64) unsafe.Pointer {
-	if !d.shares() || v >= uint64(len(d.small.int64)) {
+	if !d.shares() || v >= maxSmall {
 		p := d.alloc(f.typ, f.size)
 		setVarint(f.kind, p, v)
 		return p
@@ -48,9 +47,17 @@ func (d *decoder) newVarint(f *field, v uint64) unsafe.Pointer {
 	case boolKind:
 		return unsafe.Pointer(common(d.table, f, &d.small.bools[min(v, 1)], v != 0))
 	case int32Kind:
-		return unsafe.Pointer(common(d.table, f, &d.small.int32[v], int32(v)))
+		return unsafe.Pointer(common(d.table, f, slot(&d.small.int32, v), int32(v)))
 	}
-	return unsafe.Pointer(common(d.table, f, &d.small.int64[v], int64(v)))
+	return unsafe.Pointer(common(d.table, f, slot(&d.small.int64, v), int64(v)))
+}
+
+// slot returns the place of v in a list that grows to have one.
+func slot[E any](list *[]*E, v uint64) **E {
+	if v >= uint64(len(*list)) {
+		*list = append(*list, make([]*E, v+1-uint64(len(*list)))...)
+	}
+	return &(*list)[v]
 }
 
 // common returns the shared v in slot, which is replaced if somebody has written to it.

@@ -70,8 +70,8 @@ func (vs *versions) put(key uint64, v version) {
 func (vs *versions) len() int { return len(vs.young) + len(vs.old) }
 
 // specOf returns the plan of the spec of root, nil if root has none that is a message held by value.
-func specOf(root *message) *field {
-	if f := root.field(specField); f != nil && f.op == valueOp && f.kind == messageKind && !f.items {
+func (d *decoder) specOf(root *message) *field {
+	if f := d.compiler.field(root, specField); f.op == valueOp && f.kind == messageKind && !f.items {
 		return f
 	}
 	return nil
@@ -154,18 +154,15 @@ const (
 // warmList is where objects have a list, and the size of its elements.
 type warmList struct{ offset, size uintptr }
 
-// warmLists returns the lists of root and of the messages in it.
-func (d *decoder) warmLists(root *message) (lists []warmList) {
-	if root == nil {
-		return nil
-	}
-	for _, f := range root.fields {
+// warmLists returns the lists of a type and of the messages in it.
+func warmLists(root *messageType) (lists []warmList) {
+	for _, f := range root.byNumber {
 		switch {
 		case f == nil:
 		case f.op == listOp:
 			lists = append(lists, warmList{f.offset, f.size})
 		case f.op == valueOp && f.kind == messageKind && !f.items:
-			for _, in := range d.plan(f).fields {
+			for _, in := range known.message(f.typ).byNumber {
 				if in != nil && in.op == listOp {
 					lists = append(lists, warmList{f.offset + in.offset, in.size})
 				}

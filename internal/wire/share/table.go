@@ -12,6 +12,8 @@ const (
 	entryOverhead = 72
 	// MaxDoor is the number of fingerprints that the doorkeeper remembers at most.
 	MaxDoor = 1 << 16
+	// firstIndex and firstDoor are the lengths of index and door of a table that has next to nothing.
+	firstIndex, firstDoor = 16, 64
 )
 
 // Table finds decoded values by the hashes of their encodings.
@@ -57,7 +59,7 @@ func NewTable[V any](maxBytes, sweepEvery int) *Table[V] {
 	if maxBytes <= 0 {
 		maxBytes = defaultTableBytes
 	}
-	return &Table[V]{max: uint64(maxBytes), sweepEvery: sweepEvery, index: make([]uint64, 64)}
+	return &Table[V]{max: uint64(maxBytes), sweepEvery: sweepEvery, index: make([]uint64, firstIndex)}
 }
 
 // Bytes is the memory that the table takes or keeps alive.
@@ -118,7 +120,7 @@ func (t *Table[V]) Drop(e *Entry[V]) {
 // SeenBefore reports whether it was called with this hash before, as far as it remembers, and remembers it.
 func (t *Table[V]) SeenBefore(hash uint64) bool {
 	if int(t.doorUse) >= len(t.door) && len(t.door) < MaxDoor {
-		t.door = make([]uint32, max(256, 4*len(t.door)))
+		t.door = make([]uint32, max(firstDoor, 4*len(t.door)))
 		t.doorUse = 0
 	}
 	print := uint32(hash>>32) | 1
@@ -162,7 +164,7 @@ func (t *Table[V]) link(n int) {
 
 // reindex makes the index fit the entries.
 func (t *Table[V]) reindex() {
-	t.index = make([]uint64, max(64, 1<<bits.Len(uint(t.entries.n*3/2))))
+	t.index = make([]uint64, max(firstIndex, 1<<bits.Len(uint(t.entries.n*3/2))))
 	for n := range t.entries.n {
 		t.link(n)
 	}
@@ -191,19 +193,27 @@ func (t *Table[V]) sweep() {
 	t.reindex()
 }
 
-// entries is a growing array in pages.
+// entries is a growing array in pages. The first page grows too, because most tables never fill it.
 type entries[V any] struct {
 	pages [][]Entry[V]
 	n     int
 }
 
-// pageEntries is the number of entries of a page.
-const pageEntries = 256
+// The numbers of entries of a page, and of the first page when it begins.
+const (
+	pageEntries  = 256
+	firstEntries = 4
+)
 
 func (e *entries[V]) at(i int) *Entry[V] { return &e.pages[i/pageEntries][i%pageEntries] }
 
 func (e *entries[V]) add(one Entry[V]) {
-	if e.n == len(e.pages)*pageEntries {
+	switch {
+	case e.n == 0:
+		e.pages = [][]Entry[V]{make([]Entry[V], firstEntries)}
+	case e.n < pageEntries && e.n == len(e.pages[0]):
+		e.pages[0] = append(make([]Entry[V], 0, 2*e.n), e.pages[0]...)[:2*e.n]
+	case e.n == len(e.pages)*pageEntries:
 		e.pages = append(e.pages, make([]Entry[V], pageEntries))
 	}
 	*e.at(e.n) = one
