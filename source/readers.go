@@ -17,6 +17,9 @@ type eventReader interface {
 	Buffered() bool
 }
 
+// listBuffer is how much of a list in protobuf is read ahead.
+const listBuffer = 32 << 10
+
 // listReader cuts the body of a list into items.
 type listReader interface {
 	// Next returns the next item, encoded; the bytes are valid until the next call. io.EOF comes after the last.
@@ -33,7 +36,7 @@ type listHead struct {
 
 func (c *codec[T]) list(body io.Reader) listReader {
 	if c.protobuf {
-		return protobufList{proto.NewListReader(bufio.NewReaderSize(body, frameBuffer), c.scope.MaxObjectBytes)}
+		return protobufList{proto.NewListReader(bufio.NewReaderSize(body, listBuffer), c.scope.MaxObjectBytes)}
 	}
 	return jsonList{json.NewListReader(body, c.scope.MaxObjectBytes)}
 }
