@@ -135,30 +135,50 @@ func (c *compiler) newField(m *message, t *fieldType) *field {
 // prepare fills in what looking up f's values takes.
 func (c *compiler) prepare(f *field) {
 	f.layout = known.layout(f.typ)
-	if f.form == mapping {
-		f.mapLayout = known.layout(f.whole)
-	}
-	if f.form == single && (f.kind == messageKind || f.kind == quantityKind) {
-		f.site = c.copySite(f.path)
-	} else {
-		f.site = c.site(f.path)
-	}
-	f.element = f.site
 	f.shape = known.shape(f.typ, single, f.path, f.below, nil)
 	if f.kind == stringKind {
 		f.shape = stringShape
 	}
 	f.wholeShape = f.shape
-	if f.form == pointer && f.kind == stringKind {
-		f.wholeShape = known.shape(f.typ, pointer, f.path, nil, nil)
-	}
-	if f.form == list || f.form == mapping {
-		if f.kind == messageKind {
-			f.element = c.copySite(f.path + "[]")
-		} else {
-			f.element = c.site(f.path + "[]")
+	switch f.form {
+	case single:
+		c.prepareSingle(f)
+	case pointer:
+		if f.op == varintPointerOp {
+			return
 		}
-		f.wholeShape = known.shape(f.whole, f.form, f.path, f.below, f.entries)
+		f.site = c.site(f.path)
+		if f.kind == stringKind {
+			f.wholeShape = known.shape(f.typ, pointer, f.path, nil, nil)
+		}
+	case mapping:
+		f.mapLayout = known.layout(f.whole)
+		c.prepareMany(f)
+	case list:
+		c.prepareMany(f)
+	}
+}
+
+// prepareSingle prepares what is looked up of single values: strings and messages.
+func (c *compiler) prepareSingle(f *field) {
+	switch f.kind {
+	case stringKind:
+		f.site = c.site(f.path)
+	case messageKind:
+		f.site = c.copySite(f.path)
+	}
+}
+
+func (c *compiler) prepareMany(f *field) {
+	if f.op == numbersOp {
+		return
+	}
+	f.wholeShape = known.shape(f.whole, f.form, f.path, f.below, f.entries)
+	f.site = c.site(f.path)
+	if f.kind == messageKind {
+		f.element = c.copySite(f.path + "[]")
+	} else {
+		f.element = c.site(f.path + "[]")
 	}
 }
 

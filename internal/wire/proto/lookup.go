@@ -51,7 +51,7 @@ func newTable(maxBytes int) *table {
 // hash is to be given to add if the verdict is store.
 func (t *table) find(s *site, shape uint32, l *layout, b []byte) (f found, hash uint64, v verdict) {
 	s.renew(t.Generation(), t.Batch())
-	if s.last.is(shape, b) {
+	if s.last != nil && s.last.is(shape, b) {
 		s.note(len(b), true, true)
 		return s.last.found, 0, keep
 	}
@@ -91,10 +91,9 @@ func (t *table) isSound(s *site, e *share.Entry[found], l *layout, size int) boo
 // findString is find for strings that are not empty.
 func (t *table) findString(s *site, b []byte) (text string, hash uint64, v verdict) {
 	s.renew(t.Generation(), t.Batch())
-	slot := s.slot(b)
-	if *slot == string(b) {
+	if text := s.recall(b); text != "" {
 		s.note(len(b), true, true)
-		return *slot, 0, keep
+		return text, 0, keep
 	}
 	hash = maphash.Bytes(t.seed1, b)
 	e := t.Find(hash)
@@ -104,8 +103,9 @@ func (t *table) findString(s *site, b []byte) (text string, hash uint64, v verdi
 	}
 	t.Use(e)
 	s.note(len(b), true, true)
-	*slot = unsafe.String((*byte)(e.Value.value), e.Value.n)
-	return *slot, hash, keep
+	text = unsafe.String((*byte)(e.Value.value), e.Value.n)
+	s.rememberString(text)
+	return text, hash, keep
 }
 
 // miss says what to do with a value that is not in the table.
@@ -147,7 +147,7 @@ type site struct {
 	policy *share.Policy
 	// generation is that of the table in which last and recent were set, batch that in which last was; from others they are void.
 	generation, batch uint32
-	last              lastValue
+	last              *lastValue // nil until there is one
 	recent            *[recentStrings]string
 }
 
@@ -165,7 +165,11 @@ type lastValue struct {
 	shape   uint32
 }
 
-func newSite(path string) *site { return &site{path: path, policy: &sharing} }
+// newSite is a site for values that objects refer to. At first they are stored when they are seen for the second time: if
+// there are few of them, what is seen once would take more in the table than sharing saves.
+func newSite(path string) *site {
+	return &site{path: path, policy: &sharing, rate: share.Rate{Mode: share.Second}}
+}
 
 // newCopySite is a site for values that are held in place.
 func newCopySite(path string) *site {
@@ -179,13 +183,14 @@ func (l *lastValue) is(shape uint32, b []byte) bool {
 
 // renew drops what the site remembers if the table has begun another generation, or values have to be checked again.
 func (s *site) renew(generation, batch uint32) {
-	if s.batch != batch {
-		s.batch, s.last.value = batch, nil
+	if s.last != nil && (s.batch != batch || s.generation != generation) {
+		s.last.value = nil
 	}
+	s.batch = batch
 	if s.generation == generation {
 		return
 	}
-	s.generation, s.last.value = generation, nil
+	s.generation = generation
 	if s.recent != nil {
 		clear(s.recent[:])
 	}
@@ -196,24 +201,51 @@ func (s *site) remember(shape uint32, b []byte, f found) {
 	if len(b) > lastBytes {
 		return
 	}
-	s.last = lastValue{f, append(s.last.encoded[:0], b...), shape}
+	if s.last == nil {
+		s.last = new(lastValue)
+	}
+	*s.last = lastValue{f, append(s.last.encoded[:0], b...), shape}
 }
 
-// bytes is the memory of what the site remembers.
+// bytes is the memory of the site and what it remembers.
 func (s *site) bytes() uint64 {
-	n := cap(s.last.encoded)
+	n := int(unsafe.Sizeof(*s))
+	if s.last != nil {
+		n += int(unsafe.Sizeof(*s.last)) + cap(s.last.encoded)
+	}
 	if s.recent != nil {
 		n += int(unsafe.Sizeof(*s.recent))
 	}
 	return uint64(n)
 }
 
-// slot is where the string that b encodes is remembered. b is not empty.
-func (s *site) slot(b []byte) *string {
+// recall returns the string that b encodes if the site remembers it. b is not empty.
+func (s *site) recall(b []byte) string {
 	if s.recent == nil {
+		return ""
+	}
+	if text := s.recent[recentSlot(b)]; text == string(b) {
+		return text
+	}
+	return ""
+}
+
+// rememberString makes text, which is not empty, one of the recent strings, unless there are so few that it does not matter.
+func (s *site) rememberString(text string) {
+	if s.recent == nil {
+		if s.stats.Lookups < fewLookups {
+			return
+		}
 		s.recent = new([recentStrings]string)
 	}
-	return &s.recent[(len(b)+int(b[len(b)-1]))%recentStrings]
+	s.recent[recentSlot(text)] = text
+}
+
+// fewLookups is the number of lookups up to which a site remembers no strings.
+const fewLookups = 64
+
+func recentSlot[S string | []byte](text S) int {
+	return (len(text) + int(text[len(text)-1])) % recentStrings
 }
 
 // wants reports whether this value shall be looked up.

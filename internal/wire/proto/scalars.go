@@ -29,12 +29,27 @@ func setVarint(k kind, p unsafe.Pointer, v uint64) {
 // smallValues are the targets of pointers to common numbers, made when they are first needed. They are shared.
 type smallValues struct {
 	bools [2]*bool
-	int32 []*int32 // as long as the largest has made it
-	int64 []*int64
+	int32 smallNumbers[int32]
+	int64 smallNumbers[int64]
 }
 
-// maxSmall is the end of the numbers that are shared.
-const maxSmall = 1024
+// smallNumbers are in pages, of which most objects need few.
+type smallNumbers[E any] [maxSmall / smallPage]*[smallPage]*E
+
+const (
+	// maxSmall is the end of the numbers that are shared.
+	maxSmall  = 1024
+	smallPage = 16
+)
+
+// slot returns the place of v.
+func (n *smallNumbers[E]) slot(v uint64) **E {
+	page := &n[v/smallPage]
+	if *page == nil {
+		*page = new([smallPage]*E)
+	}
+	return &(*page)[v%smallPage]
+}
 
 // newVarint returns a pointer to v.
 func (d *decoder) newVarint(f *field, v uint64) unsafe.Pointer {
@@ -47,17 +62,9 @@ func (d *decoder) newVarint(f *field, v uint64) unsafe.Pointer {
 	case boolKind:
 		return unsafe.Pointer(common(d.table, f, &d.small.bools[min(v, 1)], v != 0))
 	case int32Kind:
-		return unsafe.Pointer(common(d.table, f, slot(&d.small.int32, v), int32(v)))
+		return unsafe.Pointer(common(d.table, f, d.small.int32.slot(v), int32(v)))
 	}
-	return unsafe.Pointer(common(d.table, f, slot(&d.small.int64, v), int64(v)))
-}
-
-// slot returns the place of v in a list that grows to have one.
-func slot[E any](list *[]*E, v uint64) **E {
-	if v >= uint64(len(*list)) {
-		*list = append(*list, make([]*E, v+1-uint64(len(*list)))...)
-	}
-	return &(*list)[v]
+	return unsafe.Pointer(common(d.table, f, d.small.int64.slot(v), int64(v)))
 }
 
 // common returns the shared v in slot, which is replaced if somebody has written to it.

@@ -36,7 +36,7 @@ type Table[V any] struct {
 	old, young uint64 // bytes of the entries of earlier generations, and of the current one
 	generation uint32
 	objects    int    // decoded since the last sweep
-	doorUse    uint32 // fingerprints written since the door was last enlarged
+	doorUse    uint32 // fingerprints written, those that replaced others included
 	batch      uint32 // counts the batches
 }
 
@@ -120,17 +120,30 @@ func (t *Table[V]) Drop(e *Entry[V]) {
 // SeenBefore reports whether it was called with this hash before, as far as it remembers, and remembers it.
 func (t *Table[V]) SeenBefore(hash uint64) bool {
 	if int(t.doorUse) >= len(t.door) && len(t.door) < MaxDoor {
-		t.door = make([]uint32, max(firstDoor, 4*len(t.door)))
-		t.doorUse = 0
+		t.enlargeDoor()
 	}
 	print := uint32(hash>>32) | 1
-	slot := &t.door[hash&uint64(len(t.door)-1)]
+	slot := t.doorSlot(print)
 	if *slot == print {
 		return true
 	}
 	*slot = print
 	t.doorUse++
 	return false
+}
+
+// doorSlot is the place of a fingerprint.
+func (t *Table[V]) doorSlot(print uint32) *uint32 { return &t.door[int(print>>1)&(len(t.door)-1)] }
+
+func (t *Table[V]) enlargeDoor() {
+	before := t.door
+	t.door, t.doorUse = make([]uint32, max(firstDoor, 4*len(before))), 0
+	for _, print := range before {
+		if print != 0 {
+			*t.doorSlot(print) = print
+			t.doorUse++
+		}
+	}
 }
 
 // Add stores a value that Find has not found. Very large ones are left out.
