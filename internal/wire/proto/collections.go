@@ -313,7 +313,7 @@ func (d *decoder) mapEntry(f *field, m reflect.Value, b []byte, i, end int) erro
 // insert adds an entry to m. decoded holds the value where it is a message.
 func (d *decoder) insert(f *field, m reflect.Value, key, value []byte, decoded reflect.Value) {
 	var k string
-	d.string(f.element, &k, nil, key)
+	d.string(f.key, &k, nil, key)
 	if f.whole == stringMapType {
 		var v string
 		d.string(f.element, &v, nil, value)

@@ -44,8 +44,8 @@ type message struct {
 // value comes: of the many fields that types have, most objects set few.
 type field struct {
 	fieldType
-	// site is that of the whole field, element that of one element of a list or map.
-	site, element *site
+	// site is that of the whole field, element that of one element of a list or map, key that of a map's keys.
+	site, element, key *site
 	// parent is the plan that the field belongs to, sub that of the messages it holds, made when it is first needed.
 	parent, sub *message
 	// shapes say which table entries fit: for one value, and for the whole of a list or map.
@@ -154,6 +154,7 @@ func (c *compiler) prepare(f *field) {
 	case mapping:
 		f.mapLayout = known.layout(f.whole)
 		c.prepareMany(f)
+		f.key = c.site(f.path + "[]") // apart from the values, of which perhaps none is like another
 	case list:
 		c.prepareMany(f)
 	}

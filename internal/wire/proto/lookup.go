@@ -207,11 +207,11 @@ func (s *site) remember(shape uint32, b []byte, f found) {
 	*s.last = lastValue{f, append(s.last.encoded[:0], b...), shape}
 }
 
-// bytes is the memory of the site and what it remembers.
+// bytes is the memory of what the site remembers.
 func (s *site) bytes() uint64 {
-	n := int(unsafe.Sizeof(*s))
+	n := 0
 	if s.last != nil {
-		n += int(unsafe.Sizeof(*s.last)) + cap(s.last.encoded)
+		n = cap(s.last.encoded)
 	}
 	if s.recent != nil {
 		n += int(unsafe.Sizeof(*s.recent))

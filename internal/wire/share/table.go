@@ -20,7 +20,7 @@ const (
 //
 //	index    open addressing; a slot holds 32 bits of the hash and the number of an entry
 //	entries  the values, densely, in order of arrival, in pages, so that growing copies nothing
-//	door     fingerprints of values seen once, direct mapped
+//	door     fingerprints of values seen once, in sets of a few
 //
 // Memory is bounded by generations: a hit brings its entry into the current generation. When that holds half of the
 // allowed bytes, or after a number of objects, all entries of older generations are dropped and a new one begins.
@@ -119,29 +119,42 @@ func (t *Table[V]) Drop(e *Entry[V]) {
 
 // SeenBefore reports whether it was called with this hash before, as far as it remembers, and remembers it.
 func (t *Table[V]) SeenBefore(hash uint64) bool {
-	if int(t.doorUse) >= len(t.door) && len(t.door) < MaxDoor {
+	if int(t.doorUse)*2 >= len(t.door) && len(t.door) < MaxDoor {
 		t.enlargeDoor()
 	}
 	print := uint32(hash>>32) | 1
-	slot := t.doorSlot(print)
-	if *slot == print {
-		return true
+	for _, p := range t.doorSet(print) {
+		if p == print {
+			return true
+		}
 	}
-	*slot = print
-	t.doorUse++
+	t.remember(print)
 	return false
 }
 
-// doorSlot is the place of a fingerprint.
-func (t *Table[V]) doorSlot(print uint32) *uint32 { return &t.door[int(print>>1)&(len(t.door)-1)] }
+// doorWays is the number of places for a fingerprint. With one alone, two values that repeat could keep replacing each other.
+const doorWays = 4
+
+// doorSet returns the places of a fingerprint.
+func (t *Table[V]) doorSet(print uint32) []uint32 {
+	set := int(print>>1) & (len(t.door)/doorWays - 1)
+	return t.door[set*doorWays : (set+1)*doorWays]
+}
+
+// remember puts a fingerprint in the place of the oldest.
+func (t *Table[V]) remember(print uint32) {
+	set := t.doorSet(print)
+	copy(set[1:], set)
+	set[0] = print
+	t.doorUse++
+}
 
 func (t *Table[V]) enlargeDoor() {
 	before := t.door
 	t.door, t.doorUse = make([]uint32, max(firstDoor, 4*len(before))), 0
 	for _, print := range before {
 		if print != 0 {
-			*t.doorSlot(print) = print
-			t.doorUse++
+			t.remember(print)
 		}
 	}
 }
