@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"time"
@@ -19,10 +20,10 @@ type Client struct {
 	base *url.URL
 	// timeout is rest.Config.Timeout: how long an answer may take. Running watches are not ended by it.
 	timeout time.Duration
-	// warnings is told of the warnings that the server sends with an answer; nil is the default handler.
-	warnings rest.WarningHandlerWithContext
 	// compress is set unless rest.Config.DisableCompression is.
 	compress bool
+	// warnings handles the warnings of the server; nil stands for client-go's default handler.
+	warnings rest.WarningHandlerWithContext
 }
 
 // NewClient makes a client from config. Authentication, TLS, exec plugins, proxies, impersonation, warnings and
@@ -50,14 +51,23 @@ func NewClient(config *rest.Config) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("source: connection to %s: %w", base.Redacted(), err)
 	}
-	return &Client{http: client, base: base, timeout: timeout, warnings: warningHandler(c), compress: !c.DisableCompression}, nil
+	return &Client{http: client, base: base, timeout: timeout, compress: !c.DisableCompression, warnings: warningHandler(c)}, nil
 }
 
-// plainBuffer is the size of the buffer of a connection without encryption.
-const plainBuffer = 128 << 10
+const (
+	// plainBuffer is the size of the buffer of a connection without encryption.
+	plainBuffer = 128 << 10
+	// dialTimeout is how long client-go waits for a connection.
+	dialTimeout = 30 * time.Second
+)
 
-// plainTransport returns what client-go uses for connections without encryption, with a larger buffer. HTTP/1.1 hands out
-// at once only the chunks that this holds, so that with the usual 4 KiB each event of a busy watch would come alone.
+// plainKeepAlive finds out in 45 s, as HTTP/2 does over TLS, that the other end of a connection is gone. Nothing else would
+// end a quiet watch then.
+var plainKeepAlive = net.KeepAliveConfig{Enable: true, Idle: 30 * time.Second, Interval: 5 * time.Second, Count: 3}
+
+// plainTransport returns what client-go uses for connections without encryption, with a larger buffer and keep-alive
+// probes that are as frequent as the pings of HTTP/2. HTTP/1.1 hands out at once only the chunks that the buffer holds,
+// so that with the usual 4 KiB each event of a busy watch would come alone; HTTP/2 hands out all that has arrived.
 func plainTransport() http.RoundTripper {
 	usual, ok := http.DefaultTransport.(*http.Transport)
 	if !ok {
@@ -65,6 +75,7 @@ func plainTransport() http.RoundTripper {
 	}
 	transport := usual.Clone()
 	transport.ReadBufferSize = plainBuffer
+	transport.DialContext = (&net.Dialer{Timeout: dialTimeout, KeepAliveConfig: plainKeepAlive}).DialContext
 	return transport
 }
 

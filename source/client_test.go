@@ -5,12 +5,10 @@ import (
 	"crypto/tls"
 	"fmt"
 	"io"
-	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -212,19 +210,4 @@ func TestWarnings(t *testing.T) {
 			}
 		})
 	}
-}
-
-// scripted answers one request with each of the bodies.
-type scripted struct {
-	contentType string
-	header      http.Header
-	bodies      []string
-}
-
-func (a *scripted) RoundTrip(r *http.Request) (*http.Response, error) {
-	header := http.Header{"Content-Type": {a.contentType}}
-	maps.Copy(header, a.header)
-	body := a.bodies[0]
-	a.bodies = a.bodies[1:]
-	return &http.Response{StatusCode: http.StatusOK, Header: header, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
 }

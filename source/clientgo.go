@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 
 	"github.com/tidings/tidings/object"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -20,19 +21,47 @@ type ClientGo[L runtime.Object] interface {
 	Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error)
 }
 
-// FromClient makes a source of a client-go client. Of the scope, its selectors and Trim count: the client knows the resource and
-// the namespace. The client decodes every object by itself and holds each page of a list in memory at once, so NewHTTP is
-// several times lighter where it can be used. The client's own objects are never written to: what Trim changes is copied first, and
-// for callers that write to objects (NoSharing) all of it. A selector or trim that cannot be read is an error.
+// FromClient makes a source of a client-go client, such as one of a fake clientset. The scope may be empty: the client
+// knows its resource and namespace. The scope's selectors are sent with every request; its Trim removes fields from what
+// the client returns.
+//
+// The client decodes every object by itself and holds each page of a list in memory at once, so NewHTTP is several times
+// lighter where it can be used. Previous is not asked, because nothing would be saved. What the client returns is never
+// written to: where Trim changes an object, the changed parts are copied, and with NoSharing every object is a copy,
+// since fakes hand out the objects that they store.
+//
+// An error says what is wrong with the scope, or that the client lists other objects than T.
 func FromClient[T object.Object, L runtime.Object](client ClientGo[L], scope Scope) (ListerWatcher[T], error) {
-	if err := scope.checkSelectors(); err != nil {
-		return nil, fmt.Errorf("source: %w", err)
+	scope, err := scope.complete()
+	if err != nil {
+		return nil, err
 	}
 	trim, err := newTrimmer(scope.Trim)
 	if err != nil {
 		return nil, err
 	}
+	if got, want := itemOf[L](), reflect.TypeFor[T](); got != nil && !got.AssignableTo(want) {
+		return nil, fmt.Errorf("source: the client lists objects of type %v where %v is wanted", got, want)
+	}
 	return &clientSource[T, L]{client: client, scope: scope, trim: trim}, nil
+}
+
+// itemOf returns the type of the objects in lists of type L, nil if that does not tell.
+func itemOf[L runtime.Object]() reflect.Type {
+	t := reflect.TypeFor[L]()
+	if t.Kind() != reflect.Pointer || t.Elem().Kind() != reflect.Struct {
+		return nil
+	}
+	items, ok := t.Elem().FieldByName("Items")
+	switch {
+	case !ok || items.Type.Kind() != reflect.Slice:
+		return nil
+	case items.Type.Elem().Kind() == reflect.Struct:
+		return reflect.PointerTo(items.Type.Elem())
+	case items.Type.Elem().Kind() == reflect.Pointer:
+		return items.Type.Elem()
+	}
+	return nil
 }
 
 type clientSource[T object.Object, L runtime.Object] struct {
@@ -57,18 +86,19 @@ func (s *clientSource[T, L]) List(ctx context.Context, opts ListOptions[T], each
 	if err != nil {
 		return ListResult{}, fmt.Errorf("list: the client returned a %T: %w", list, err)
 	}
+	if got := list.GetObjectKind().GroupVersionKind(); !got.Empty() && !s.scope.Kind.Empty() && got.Kind != s.scope.Kind.Kind+"List" {
+		want := s.scope.Kind.GroupVersion().WithKind(s.scope.Kind.Kind + "List")
+		return ListResult{}, fmt.Errorf("list %v: %w", s.scope, &KindError{Got: got, Want: want})
+	}
 	result := ListResult{ResourceVersion: of.GetResourceVersion(), Continue: of.GetContinue()}
+	objects := s.objects(opts.NoSharing)
 	// With an own allocation for each item, one that is kept does not keep the whole page.
 	return result, meta.EachListItemWithAlloc(list, func(item runtime.Object) error {
-		o, err := own[T](item, 0)
-		if bad, ok := errors.AsType[*ObjectError](err); ok && opts.Skip != nil {
-			opts.Skip(bad)
-			return nil
-		}
+		o, err := objects.take(item, 0)
 		if err != nil {
-			return fmt.Errorf("list: %w", err)
+			return opts.skip(err, s.scope)
 		}
-		return each(handOut(o, s.trim, opts.NoSharing))
+		return each(o)
 	})
 }
 
@@ -91,27 +121,61 @@ func (s *clientSource[T, L]) Watch(ctx context.Context, opts WatchOptions[T]) (S
 	if err != nil {
 		return nil, err
 	}
-	return newWatchStream[T](ctx, w, s.trim, opts.NoSharing), nil
+	return newWatchStream(ctx, w, s.objects(opts.NoSharing)), nil
 }
 
-// own asserts that o is a T with a name. t is what happened to it, 0 in a list.
-func own[T object.Object](o runtime.Object, t EventType) (T, error) {
-	mine, ok := o.(T)
-	if ok {
-		return mine, checkName(mine)
-	}
-	err := fmt.Errorf("got an object of type %T where %T is wanted", o, mine)
-	if m, e := meta.Accessor(o); e == nil && m.GetName() != "" {
-		return mine, &ObjectError{Key: object.KeyOf(m), UID: string(m.GetUID()), ResourceVersion: m.GetResourceVersion(), Event: t, Err: err}
-	}
-	return mine, err
+func (s *clientSource[T, L]) objects(noSharing bool) clientObjects[T] {
+	return clientObjects[T]{scope: s.scope, trim: s.trim, copied: noSharing}
 }
 
-// handOut prepares a client's object for the caller.
-func handOut[T object.Object](o T, trim trimmer, noSharing bool) T {
-	trimmed := trim.apply(o)
-	if noSharing {
-		return trimmed.DeepCopyObject().(T)
+// clientObjects turns what a client returns into objects of a source.
+type clientObjects[T object.Object] struct {
+	scope  Scope
+	trim   trimmer
+	copied bool // every object is a copy
+}
+
+// take checks o, and trims and copies it where that is wanted. The error is an ObjectError if o has a key.
+func (c *clientObjects[T]) take(o runtime.Object, t EventType) (T, error) {
+	var zero T
+	m, err := meta.Accessor(o)
+	if err != nil {
+		return zero, fmt.Errorf("got an object of type %T: %w", o, err)
 	}
-	return trimmed.(T)
+	typed, err := c.check(o)
+	if err == nil {
+		if c.copied {
+			typed = typed.DeepCopyObject().(T)
+		}
+		return c.trim.apply(typed).(T), nil
+	}
+	if m.GetName() == "" {
+		return zero, err
+	}
+	return zero, newObjectError(m, t, err)
+}
+
+func newObjectError(m metav1.Object, t EventType, err error) *ObjectError {
+	return &ObjectError{Key: object.KeyOf(m), UID: string(m.GetUID()), ResourceVersion: m.GetResourceVersion(), Event: t, Err: err}
+}
+
+// check asserts that o is a T that belongs to the scope.
+func (c *clientObjects[T]) check(o runtime.Object) (T, error) {
+	t, ok := o.(T)
+	if !ok {
+		return t, fmt.Errorf("got an object of type %T where %T is wanted", o, t)
+	}
+	if err := c.checkKind(o); err != nil {
+		return t, err
+	}
+	return t, c.scope.check(t)
+}
+
+// checkKind refuses objects of another kind than the scope's. Typed clients leave the kind empty.
+func (c *clientObjects[T]) checkKind(o runtime.Object) error {
+	got, want := o.GetObjectKind().GroupVersionKind(), c.scope.Kind
+	if got.Empty() || want.Empty() || got == want || formOf[T]() == partialForm && got == partialKind {
+		return nil
+	}
+	return &KindError{Got: got, Want: want}
 }

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/metadata"
 
 	"github.com/tidings/tidings/object"
@@ -108,25 +109,114 @@ func TestTrimCopies(t *testing.T) {
 	}
 }
 
-// fixed is a client with one watch.
-type fixed struct{ watch.Interface }
+// fixed is a client with one watch and one list.
+type fixed[L runtime.Object] struct {
+	watch.Interface
+	list L
+}
 
-func (f fixed) Watch(_ context.Context, _ metav1.ListOptions) (watch.Interface, error) {
+func (f fixed[L]) Watch(_ context.Context, _ metav1.ListOptions) (watch.Interface, error) {
 	return f.Interface, nil
 }
-func (f fixed) List(context.Context, metav1.ListOptions) (*corev1.NodeList, error) {
-	return &corev1.NodeList{Items: []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n"}}}}, nil
-}
+func (f fixed[L]) List(context.Context, metav1.ListOptions) (L, error) { return f.list, nil }
 
 func throughWatch[T object.Object](t *testing.T, o T, trim object.Trim) T {
 	t.Helper()
 	w := watch.NewFakeWithChanSize(1, false)
 	w.Add(o)
-	from, err := source.FromClient[T](fixed{w}, source.Scope{Trim: trim})
+	from, err := source.FromClient[T](fixed[runtime.Object]{Interface: w}, source.Scope{Trim: trim})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return read(t, mustWatch(t, from, source.WatchOptions[T]{}), 1)[0].Object
+}
+
+// TestFromFakeClient: a fake clientset's objects have no kind, and it hands out those that it stores.
+func TestFromFakeClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clientset := fake.NewClientset(pod("a", "x"))
+		kind := pods.GroupVersion().WithKind("Pod")
+		from, err := source.FromClient[*corev1.Pod](clientset.CoreV1().Pods("a"), source.Scope{Resource: pods, Kind: kind, Namespace: "a"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		objects, result := mustList(t, from, source.ListOptions[*corev1.Pod]{NoSharing: true})
+		if !slices.Equal(names(objects), []string{"x"}) {
+			t.Fatalf("got %v", names(objects))
+		}
+		stream := mustWatch(t, from, source.WatchOptions[*corev1.Pod]{ResourceVersion: result.ResourceVersion, NoSharing: true})
+		made, err := clientset.CoreV1().Pods("a").Create(t.Context(), pod("a", "y"), metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := read(t, stream, 1)[0]
+		e.Object.Labels["app"] = "spoilt"
+		if e.Type != source.Added || made.Labels["app"] != "y" {
+			t.Errorf("got %+v", e)
+		}
+		stored, err := clientset.CoreV1().Pods("a").Get(t.Context(), "y", metav1.GetOptions{})
+		if err != nil || stored.Labels["app"] != "y" {
+			t.Errorf("the clientset has %v, %v", stored, err)
+		}
+	})
+}
+
+// TestClientObjectsOutOfScope: what a client returns and should not is skipped by name, and a collection of another kind ends it.
+func TestClientObjectsOutOfScope(t *testing.T) {
+	gadget := widget("a", "gadget")
+	gadget.SetKind("Gadget")
+	gadget.SetUID("u")
+	gadget.SetResourceVersion("7")
+	items := []unstructured.Unstructured{*widget("a", "x"), *gadget, *widget("b", "y")}
+	list := &unstructured.UnstructuredList{Items: items}
+	list.SetUnstructuredContent(map[string]any{"kind": "WidgetList", "apiVersion": "example.com/v1", "metadata": map[string]any{"resourceVersion": "9"}})
+	list.Items = items
+	scope := source.Scope{Kind: widgets.GroupVersion().WithKind("Widget"), Namespace: "a"}
+	w := watch.NewFakeWithChanSize(9, false)
+	w.Modify(gadget)
+	w.Action(watch.Bookmark, gadget)
+	from, err := source.FromClient[*unstructured.Unstructured](fixed[*unstructured.UnstructuredList]{w, list}, scope)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var skipped []*source.ObjectError
+	objects, _ := mustList(t, from, source.ListOptions[*unstructured.Unstructured]{Skip: func(e *source.ObjectError) { skipped = append(skipped, e) }})
+	if !slices.Equal(names(objects), []string{"x"}) || len(skipped) != 2 {
+		t.Fatalf("got %v, skipped %v", names(objects), skipped)
+	}
+	isGadget := func(err error, event source.EventType) {
+		t.Helper()
+		e, ok := errors.AsType[*source.ObjectError](err)
+		kind, isKind := errors.AsType[*source.KindError](err)
+		if !ok || e.Key != object.KeyOf(gadget) || e.UID != "u" || e.ResourceVersion != "7" || e.Event != event || !isKind || kind.Got.Kind != "Gadget" {
+			t.Errorf("got %v", err)
+		}
+	}
+	isGadget(skipped[0], 0)
+	if e := skipped[1]; e.Key.Name != "y" || !strings.Contains(e.Error(), `not in namespace "a"`) {
+		t.Errorf("got %v", e)
+	}
+	stream := mustWatch(t, from, source.WatchOptions[*unstructured.Unstructured]{})
+	events, err := stream.Next(nil)
+	if _, ok := errors.AsType[*source.KindError](err); !ok || len(events) != 1 {
+		t.Errorf("a bookmark of another kind: %v, %v", events, err)
+	}
+	isGadget(events[0].Err, source.Modified)
+
+	list.SetKind("GadgetList")
+	list.Items = nil
+	if _, _, err := listAll(t, from); !isKindError(err, "GadgetList", "WidgetList") {
+		t.Errorf("an empty list of another kind: %v", err)
+	}
+}
+
+func isKindError(err error, got, want string) bool {
+	e, ok := errors.AsType[*source.KindError](err)
+	return ok && e.Got.Kind == got && e.Want.Kind == want
+}
+
+func listAll[T object.Object](t *testing.T, from source.ListerWatcher[T]) ([]T, source.ListResult, error) {
+	return list(t.Context(), from, source.ListOptions[T]{})
 }
 
 func TestWatchStream(t *testing.T) {
@@ -181,23 +271,20 @@ func TestWatchStreamClose(t *testing.T) {
 }
 
 func TestFromClientErrors(t *testing.T) {
-	for want, selection := range map[string]source.Scope{
+	for want, scope := range map[string]source.Scope{
 		"label selector": {Labels: "a in"},
 		"field selector": {Fields: "a"},
 		"joined by dots": {Trim: object.Trim{"metadata..x"}},
 		"one map entry":  {Trim: object.Trim{"metadata.annotations[x"}},
 		"needs it":       {Trim: object.Trim{"metadata"}},
 	} {
-		if _, err := source.FromClient[*corev1.Pod](fixed{}, selection); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := source.FromClient[*corev1.Pod](fixed[*corev1.PodList]{}, scope); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
-	from, err := source.FromClient[*corev1.Pod](fixed{}, source.Scope{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := list(t.Context(), from, source.ListOptions[*corev1.Pod]{}); err == nil || !strings.Contains(err.Error(), "*v1.Node where *v1.Pod is wanted") {
-		t.Errorf("a list of something else: %v", err)
+	_, err := source.FromClient[*corev1.Pod](fixed[*corev1.NodeList]{}, source.Scope{})
+	if err == nil || !strings.Contains(err.Error(), "*v1.Node where *v1.Pod is wanted") {
+		t.Errorf("a client for something else: %v", err)
 	}
 	var none source.Funcs[*corev1.Pod]
 	if _, _, err := list(t.Context(), none, source.ListOptions[*corev1.Pod]{}); err == nil {

@@ -1,7 +1,6 @@
 package source
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -18,29 +17,6 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// eventReader cuts the body of a watch into events.
-type eventReader interface {
-	// Next returns the type of the next event and its object, encoded; the bytes are valid until the next call.
-	// io.EOF is a clean end. An error that wraps errEvent or json.ErrEvent is about this event only.
-	Next() (eventType string, object []byte, err error)
-	// Buffered reports whether the next event has arrived in full, so that Next does not wait.
-	Buffered() bool
-}
-
-// listReader cuts the body of a list into items.
-type listReader interface {
-	// Next returns the next item, encoded; the bytes are valid until the next call. io.EOF comes after the last.
-	Next() ([]byte, error)
-	// head returns what is known of the list itself: all of it after io.EOF.
-	head() listHead
-}
-
-// listHead is what a list says about itself.
-type listHead struct {
-	apiVersion, kind          string
-	resourceVersion, nextPage string
-}
-
 // form is what T is, as far as the kind of its objects goes.
 type form int
 
@@ -50,188 +26,193 @@ const (
 	partialForm                  // *metav1.PartialObjectMetadata, with the scope's kind or the one that the server sent
 )
 
-// codec reads one collection in one encoding. Its decoder lives as long as the source, so that the objects of
-// watches share memory with those of lists. It may be used by several goroutines, which then take turns.
+// partialKind is the kind under which servers send metadata only.
+var partialKind = metav1.SchemeGroupVersion.WithKind("PartialObjectMetadata")
+
+// codec reads one collection in one encoding. Its decoders live as long as the source, so that the objects of
+// watches share memory with those of lists. It may be used by several goroutines.
 type codec[T object.Object] struct {
 	scope    Scope
 	form     form
 	protobuf bool
 	// wanted is the kind that objects must be of; empty allows any.
-	wanted     schema.GroupVersionKind
-	apiVersion string // of wanted
-	noSharing  bool
+	wanted schema.GroupVersionKind
+	stats  *counters
+	// newDecoder cannot fail, since it was called before.
+	newDecoder func(noSharing bool) (wire.Decoder[T], error)
+	shared     wire.Decoder[T]
 
-	mu      sync.Mutex // held until a decoded object is complete
-	decoder wire.Decoder[T]
-
-	stats *counters
-}
-
-func (h *HTTP[T]) newCodec(decoder wire.Decoder[T], noSharing bool) *codec[T] {
-	return &codec[T]{
-		scope: h.scope, form: h.form, wanted: h.kind, apiVersion: h.kind.GroupVersion().String(), noSharing: noSharing, decoder: decoder, stats: &h.stats,
-	}
+	mu    sync.Mutex      // guards alone
+	alone wire.Decoder[T] // decodes objects that share nothing; made when it is first asked for
 }
 
 // counters are a source's Stats as they grow.
 type counters struct{ bytes, objects, reused, corrupted atomic.Uint64 }
 
-func (c *codec[T]) list(body io.Reader) listReader {
-	if c.protobuf {
-		return newProtobufList(body, c.scope.MaxObjectBytes)
+// decoder returns the decoder for objects that share parts, or for ones that do not.
+func (c *codec[T]) decoder(noSharing bool) wire.Decoder[T] {
+	if !noSharing {
+		return c.shared
 	}
-	return jsonList{json.NewListReader(body, c.scope.MaxObjectBytes)}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.alone == nil {
+		c.alone, _ = c.newDecoder(true)
+	}
+	return c.alone
 }
 
-func (c *codec[T]) events(body io.Reader) eventReader {
-	if c.protobuf {
-		return newFrameReader(body, c.scope.MaxObjectBytes)
+// wireStats adds what the codec's decoders have done to the sum.
+func (c *codec[T]) wireStats(sum wire.Stats) wire.Stats {
+	c.mu.Lock()
+	alone := c.alone
+	c.mu.Unlock()
+	sum = addStats(sum, c.shared.Stats())
+	if alone != nil {
+		sum = addStats(sum, alone.Stats())
 	}
-	return json.NewEventReader(body, c.scope.MaxObjectBytes)
+	return sum
 }
 
-// readList reads the body of a list.
-func (c *codec[T]) readList(ctx context.Context, body io.Reader, opts ListOptions[T], each func(T) error) (ListResult, error) {
-	items := c.list(body)
-	c.decoder.Recheck() // within the list the decoder sees to that by itself
-	for first := true; ; first = false {
-		data, err := items.Next()
-		if err != nil && err != io.EOF {
-			return ListResult{}, withCause(ctx, fmt.Errorf("list %w", bodyError(err, c.scope)))
-		}
-		head := items.head()
-		if first || err == io.EOF {
-			if err := c.learn(head, err == io.EOF); err != nil {
-				return ListResult{}, err
-			}
-		}
-		if err == io.EOF {
-			return ListResult{ResourceVersion: head.resourceVersion, Continue: head.nextPage}, nil
-		}
-		if err := c.readItem(data, opts, each); err != nil {
-			return ListResult{}, err
-		}
-	}
+// reading is what decodes the objects of one list or watch.
+type reading[T object.Object] struct {
+	*codec[T]
+	decoder   wire.Decoder[T]
+	previous  Previous[T]
+	noSharing bool
 }
 
-// readItem reads an item of a list.
-func (c *codec[T]) readItem(data []byte, opts ListOptions[T], each func(T) error) error {
-	o, err := c.object(data, opts.Previous, 0)
-	if err == nil {
-		return each(o)
-	}
-	if bad, ok := errors.AsType[*ObjectError](err); ok && opts.Skip != nil {
-		opts.Skip(bad)
-		return nil
-	}
-	return fmt.Errorf("list %v: %w", c.scope, err)
+func (c *codec[T]) reading(previous Previous[T], noSharing bool) reading[T] {
+	d := c.decoder(noSharing)
+	d.Recheck()
+	return reading[T]{c, d, previous, noSharing}
 }
 
-// event decodes the object of a watch event.
-func (c *codec[T]) event(data []byte, previous Previous[T], t EventType) (T, error) {
-	var zero T
-	if !c.protobuf {
-		return c.object(data, previous, t)
-	}
-	e, err := openEnvelope(data)
+// item decodes an item of a list, or takes the one that the caller holds.
+func (r *reading[T]) item(data []byte) (T, error) {
+	o, err := r.object(data)
 	if err != nil {
-		return zero, err
+		return o, r.objectError(data, 0, err)
 	}
-	if err := c.checkKind(schema.FromAPIVersionAndKind(string(e.APIVersion), string(e.Kind))); err != nil {
-		return zero, c.objectError(e.Raw, zero, t, err)
-	}
-	return c.object(e.Raw, previous, t)
-}
-
-// object decodes a bare object, or hands out the previous one if that is the same. An error is an *ObjectError where the key can
-// be read.
-func (c *codec[T]) object(data []byte, previous Previous[T], t EventType) (T, error) {
-	var old T
-	if previous != nil && (c.protobuf || !c.noSharing) {
-		var same bool
-		if old, same = c.previous(data, previous); same && c.protobuf {
-			c.stats.reused.Add(1)
-			return old, nil
-		}
-	}
-	if c.noSharing {
-		old = *new(T) // the decoder's result is the caller's to write to
-	}
-	o, err := c.decode(data, old)
-	if err != nil {
-		var zero T
-		return zero, c.objectError(data, o, t, err)
-	}
-	c.stats.objects.Add(1)
 	return o, nil
 }
 
-// previous finds an earlier version of the object in data, and reports whether it is the same version.
-func (c *codec[T]) previous(data []byte, previous Previous[T]) (old T, same bool) {
+// event decodes the object of a watch event, or takes the one that the caller holds.
+func (r *reading[T]) event(data []byte, t EventType) (T, error) {
+	raw, err := r.open(data)
+	if err == nil {
+		var o T
+		if o, err = r.object(raw); err == nil {
+			return o, nil
+		}
+	}
 	var zero T
-	m, ok := c.decoder.Peek(data)
-	if !ok {
-		return zero, false
-	}
-	// The key is only looked up with: the bytes are not kept, nor written to while it lives.
-	old, ok = previous(object.Key{Namespace: text(m.Namespace), Name: text(m.Name)})
-	if !ok || object.IsNil(old) || len(m.UID) == 0 || string(old.GetUID()) != string(m.UID) {
-		return zero, false
-	}
-	return old, len(m.ResourceVersion) > 0 && old.GetResourceVersion() == string(m.ResourceVersion)
+	return zero, r.objectError(raw, t, err)
 }
 
-// text returns b as a string that shares its memory.
-func text(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
-
-// decode decodes an object, checks it and sets its kind. All of that is done before another goroutine may decode the next
-// version, for which the decoder looks at this one. With an error it may return the object that was refused.
-func (c *codec[T]) decode(data []byte, old T) (T, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	o, err := c.decoder.Decode(data, old)
-	if err == nil {
-		err = c.check(o)
+// open takes the envelope off the object of an event, which has one in protobuf only, and checks the kind that it states.
+func (c *codec[T]) open(data []byte) ([]byte, error) {
+	if !c.protobuf {
+		return data, nil
 	}
-	if err == nil {
-		c.setKind(o)
+	e, err := openEnvelope(data)
+	if err != nil {
+		return nil, err
 	}
-	return o, err
+	if c.isWanted(string(e.APIVersion), string(e.Kind)) {
+		return e.Raw, nil
+	}
+	return e.Raw, c.checkKind(schema.FromAPIVersionAndKind(string(e.APIVersion), string(e.Kind)))
 }
 
-// objectError names the object that err is about: what was decoded, or else what can be read of the data. Without a name there is
-// no saying, and err is returned as it is.
-func (c *codec[T]) objectError(data []byte, o T, t EventType, err error) error {
-	bad := &ObjectError{Event: t, Err: err}
-	if m, ok := c.decoder.Peek(data); ok {
-		bad.Key = object.Key{Namespace: string(m.Namespace), Name: string(m.Name)}
-		bad.UID, bad.ResourceVersion = string(m.UID), string(m.ResourceVersion)
-	} else if !object.IsNil(o) {
-		bad.Key, bad.UID, bad.ResourceVersion = object.KeyOf(o), string(o.GetUID()), o.GetResourceVersion()
+// isWanted reports whether the kind is exactly the wanted one. It is cheaper than checkKind.
+func (c *codec[T]) isWanted(apiVersion, kind string) bool {
+	w := &c.wanted
+	if w.Group == "" {
+		return kind == w.Kind && apiVersion == w.Version
 	}
-	if bad.Key.Name == "" {
-		return err
-	}
-	return bad
+	n := len(w.Group)
+	return kind == w.Kind && len(apiVersion) == n+1+len(w.Version) && apiVersion[:n] == w.Group && apiVersion[n] == '/' && apiVersion[n+1:] == w.Version
 }
+
+// object decodes a bare object, or takes the one that the caller holds.
+func (r *reading[T]) object(data []byte) (T, error) {
+	var held T
+	if r.previous != nil {
+		if m, ok := r.decoder.Peek(data); ok {
+			o, ok := r.previous(object.Key{Namespace: view(m.Namespace), Name: view(m.Name)})
+			switch {
+			case !ok || string(o.GetUID()) != string(m.UID):
+			case r.unchanged(o, m):
+				r.stats.reused.Add(1)
+				return o, nil
+			case !r.noSharing:
+				held = o
+			}
+		}
+	}
+	o, err := r.decoder.Decode(data, held)
+	if err != nil {
+		err = r.otherKind(data, err)
+	} else {
+		err = r.check(o)
+	}
+	if err != nil {
+		var zero T
+		return zero, err
+	}
+	r.setKind(o)
+	r.stats.objects.Add(1)
+	return o, nil
+}
+
+// unchanged reports whether o, which has the uid of m, need not be decoded again. For typed objects in protobuf the
+// resource version says so: a server encodes what it stores under a version in one way only. Custom resources are
+// converted and defaulted when they are read, by rules that change without a new version, and so are their metadata.
+func (c *codec[T]) unchanged(o T, m wire.Meta) bool {
+	return c.protobuf && c.form == typedForm && len(m.ResourceVersion) > 0 && o.GetResourceVersion() == string(m.ResourceVersion)
+}
+
+// view returns b as a string, which is valid as long as b.
+func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 // check refuses an object that does not belong to the collection.
 func (c *codec[T]) check(o T) error {
-	if err := checkName(o); err != nil {
+	if err := c.scope.check(o); err != nil {
 		return err
-	}
-	if ns := c.scope.Namespace; ns != "" && o.GetNamespace() != ns {
-		return fmt.Errorf("it is not in namespace %q", ns)
 	}
 	return c.checkKind(o.GetObjectKind().GroupVersionKind())
 }
 
-// checkKind refuses what says it is of another kind.
+// checkKind refuses objects of another kind than the one wanted. An empty one says nothing.
 func (c *codec[T]) checkKind(got schema.GroupVersionKind) error {
-	if c.wanted.Empty() || got.Empty() || got == c.wanted {
+	if c.wanted.Empty() || got.Empty() || got == c.wanted || c.form == partialForm && got == partialKind {
 		return nil
 	}
 	return &KindError{Got: got, Want: c.wanted}
+}
+
+// otherKind returns a KindError in place of err if that is why the object could not be decoded.
+func (c *codec[T]) otherKind(data []byte, err error) error {
+	var t metav1.TypeMeta
+	if c.protobuf || kjson.UnmarshalCaseSensitivePreserveInts(data, &t) != nil {
+		return err
+	}
+	if kindErr := c.checkKind(t.GroupVersionKind()); kindErr != nil {
+		return kindErr
+	}
+	return err
+}
+
+// checkListKind is checkKind for the kind of a list.
+func (c *codec[T]) checkListKind(got schema.GroupVersionKind) error {
+	list := func(kind schema.GroupVersionKind) schema.GroupVersionKind {
+		return kind.GroupVersion().WithKind(kind.Kind + "List")
+	}
+	if c.wanted.Empty() || got == list(c.wanted) || c.form == partialForm && got == list(partialKind) {
+		return nil
+	}
+	return &KindError{Got: got, Want: list(c.wanted)}
 }
 
 // setKind makes apiVersion and kind what the codec's form promises.
@@ -242,24 +223,23 @@ func (c *codec[T]) setKind(o T) {
 	case c.form == partialForm && !c.scope.Kind.Empty():
 		kind.SetGroupVersionKind(c.scope.Kind)
 	case c.form == partialForm && kind.GroupVersionKind().Empty():
-		kind.SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind("PartialObjectMetadata"))
+		kind.SetGroupVersionKind(partialKind)
 	}
 }
 
 // learn checks what a list says it holds, and remembers it for items that do not say so themselves. complete is set
 // when the whole list was read.
-func (c *codec[T]) learn(head listHead, complete bool) error {
+func (r *reading[T]) learn(head listHead, complete bool) error {
 	if head.kind == "" {
 		if complete {
-			return fmt.Errorf("list %v: %w", c.scope, errNoList)
+			return errNoList
 		}
 		return nil
 	}
-	if got := schema.FromAPIVersionAndKind(head.apiVersion, head.kind); !c.wanted.Empty() &&
-		got != c.wanted.GroupVersion().WithKind(c.wanted.Kind+"List") {
-		return fmt.Errorf("list %v: the list's %w", c.scope, &KindError{Got: got, Want: c.wanted})
+	if err := r.checkListKind(schema.FromAPIVersionAndKind(head.apiVersion, head.kind)); err != nil {
+		return err
 	}
-	if d, ok := c.decoder.(interface{ SetDefaultKind(apiVersion, kind string) }); ok {
+	if d, ok := r.decoder.(interface{ SetDefaultKind(apiVersion, kind string) }); ok {
 		h := json.ListHead{TypeMeta: metav1.TypeMeta{APIVersion: head.apiVersion, Kind: head.kind}}
 		d.SetDefaultKind(h.ItemKind())
 	}
@@ -277,24 +257,51 @@ func openEnvelope(data []byte) (proto.Envelope, error) {
 	return e, err
 }
 
-// bookmark reads the metadata of a bookmark. It does not use the decoder, which may trim the annotation that matters. A bookmark
-// bears the kind of the collection, so it tells a wrong one even where there are no objects.
+// bookmark reads the metadata of a bookmark. It does not use the decoder, which may trim the annotation that matters.
 func (c *codec[T]) bookmark(data []byte) (metav1.Object, error) {
-	var m metav1.PartialObjectMetadata
-	if !c.protobuf {
-		if err := kjson.UnmarshalCaseSensitivePreserveInts(data, &m); err != nil {
-			return nil, err
-		}
-		return &m, c.checkKind(m.GroupVersionKind())
-	}
-	e, err := openEnvelope(data)
+	raw, err := c.open(data)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.checkKind(schema.FromAPIVersionAndKind(string(e.APIVersion), string(e.Kind))); err != nil {
+	var m metav1.PartialObjectMetadata
+	if c.protobuf {
+		return &m, m.Unmarshal(raw)
+	}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &m); err != nil {
 		return nil, err
 	}
-	return &m, m.Unmarshal(e.Raw)
+	return &m, c.checkKind(m.GroupVersionKind())
+}
+
+// objectError names the object in data, which cannot be used because of err, if it has a key that can be read.
+func (c *codec[T]) objectError(data []byte, t EventType, err error) error {
+	m := c.identify(data)
+	if len(m.Name) == 0 {
+		return err
+	}
+	return &ObjectError{
+		Key: object.Key{Namespace: string(m.Namespace), Name: string(m.Name)}, UID: string(m.UID),
+		ResourceVersion: string(m.ResourceVersion), Event: t, Err: err,
+	}
+}
+
+// identify finds the identity of an object that may be broken, as far as it can be read.
+func (c *codec[T]) identify(data []byte) wire.Meta {
+	if c.protobuf {
+		m := startOf(data, 1)
+		return wire.Meta{Name: startOf(m, 1), Namespace: startOf(m, 3), UID: startOf(m, 5), ResourceVersion: startOf(m, 6)}
+	}
+	if m, ok := c.shared.Peek(data); ok {
+		return m
+	}
+	var o struct {
+		Metadata struct{ Namespace, Name, UID, ResourceVersion string }
+	}
+	if kjson.UnmarshalCaseSensitivePreserveInts(data, &o) != nil {
+		return wire.Meta{}
+	}
+	m := o.Metadata
+	return wire.Meta{Namespace: []byte(m.Namespace), Name: []byte(m.Name), UID: []byte(m.UID), ResourceVersion: []byte(m.ResourceVersion)}
 }
 
 // statusError reads the object of an ERROR event.
@@ -308,14 +315,6 @@ func (c *codec[T]) statusError(data []byte) error {
 		return fmt.Errorf("ERROR event without a readable Status: %w", err)
 	}
 	return statusError(status, 0)
-}
-
-// jsonList reads a list in JSON.
-type jsonList struct{ *json.ListReader }
-
-func (l jsonList) head() listHead {
-	h := l.Head()
-	return listHead{apiVersion: h.APIVersion, kind: h.Kind, resourceVersion: h.ResourceVersion, nextPage: h.Continue}
 }
 
 // countingReader adds what is read to a counter.

@@ -5,33 +5,10 @@ import (
 	"strings"
 
 	"github.com/tidings/tidings/internal/wire"
-	"github.com/tidings/tidings/internal/wire/json"
-	"github.com/tidings/tidings/internal/wire/proto"
-	"github.com/tidings/tidings/object"
 )
 
 // partialAs asks for metadata only; a server that cannot give it sends whole objects, of which the metadata is read.
 const partialAs = ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
-
-// jsonDecoder makes the JSON decoder for T.
-func jsonDecoder[T object.Object](f form, options wire.Options) (wire.Decoder[T], error) {
-	if f != unstructuredForm {
-		return json.NewTyped[T](options)
-	}
-	d, err := json.NewUnstructured(options)
-	if err != nil {
-		return nil, err
-	}
-	return any(d).(wire.Decoder[T]), nil
-}
-
-// protobufDecoder makes the protobuf decoder for T, nil if T has no protobuf encoding.
-func protobufDecoder[T object.Object](options wire.Options) (wire.Decoder[T], error) {
-	if !proto.Supports[T]() {
-		return nil, nil
-	}
-	return proto.New[T](options)
-}
 
 // accept returns the Accept header for what can be read.
 func accept(f form, protobuf bool) string {
@@ -49,8 +26,8 @@ func accept(f form, protobuf bool) string {
 func addStats(a, b wire.Stats) wire.Stats {
 	sum := wire.Stats{
 		Objects: a.Objects + b.Objects, Bytes: a.Bytes + b.Bytes,
-		Lookups: a.Lookups + b.Lookups, Hits: a.Hits + b.Hits, SharedBytes: a.SharedBytes + b.SharedBytes,
-		Corrupted: a.Corrupted + b.Corrupted, TableBytes: a.TableBytes + b.TableBytes, TableEntries: a.TableEntries + b.TableEntries,
+		Lookups: a.Lookups + b.Lookups, Hits: a.Hits + b.Hits, SharedBytes: a.SharedBytes + b.SharedBytes, Corrupted: a.Corrupted + b.Corrupted,
+		TableBytes: a.TableBytes + b.TableBytes, TableEntries: a.TableEntries + b.TableEntries,
 		Fields: maps.Clone(a.Fields),
 	}
 	if sum.Fields == nil {

@@ -28,7 +28,8 @@ type ObjectError struct {
 	Key object.Key
 	// UID and ResourceVersion are empty where they could not be read.
 	UID, ResourceVersion string
-	// Event is what the watch says happened to the object; 0 for an item of a list.
+	// Event is what the watch says happened to the object, and Invalid if that is not a type of event; 0 for an item of
+	// a list.
 	Event EventType
 	Err   error
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// A source over HTTP needs a connection and a target. This one lists the web pods of a namespace page by page,
+// A source over HTTP needs a connection and a scope. This one lists the web pods of a namespace page by page,
 // without the fields that it never looks at, then watches them.
 func ExampleNewHTTP() {
 	ctx := context.Background()

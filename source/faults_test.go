@@ -4,17 +4,21 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/encoding/protowire"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
 
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/source"
@@ -170,7 +174,7 @@ func TestListFaults(t *testing.T) {
 	}{
 		{"cut", tidingstest.Fault{CutAfterBytes: 100}, io.ErrUnexpectedEOF, "broke"},
 		{"nameless", tidingstest.Fault{Items: []runtime.Object{nameless}}, nil, "without a name"},
-		{"other namespace", tidingstest.Fault{Items: []runtime.Object{elsewhere}}, nil, `other/x: it is not in namespace "a"`},
+		{"other namespace", tidingstest.Fault{Items: []runtime.Object{elsewhere}}, nil, `object other/x: it is not in namespace "a"`},
 		{"huge", tidingstest.Fault{Items: []runtime.Object{huge}}, nil, "100000"},
 		{"garbage JSON", answer(200, "application/json", "\x00\x01garbage"), nil, "malformed"},
 		{"garbage protobuf", answer(200, "application/vnd.kubernetes.protobuf", "\x00\x01garbage"), nil, "pods"},
@@ -272,4 +276,88 @@ func fetch(t testing.TB, s *tidingstest.Server, query, accept string) (contentTy
 		t.Fatal(err)
 	}
 	return response.Header.Get("Content-Type"), body
+}
+
+// TestListSkips: items that cannot be used are skipped if they have a key and the caller wants it; all others are there.
+func TestListSkips(t *testing.T) {
+	broken := func(name string) string {
+		return fmt.Sprintf(`{"metadata":{"namespace":"a","name":%q,"uid":"u","resourceVersion":"7"},"spec":{"nodeName":}}`, name)
+	}
+	page := func(items ...string) string {
+		return `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"9"},"items":[` + strings.Join(items, ",") + `]}`
+	}
+	sound := `{"metadata":{"namespace":"a","name":"sound"}}`
+	raw := func(p *corev1.Pod) []byte {
+		data, err := p.Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return data
+	}
+	bad := raw(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "bad", UID: "u", ResourceVersion: "7"}})
+	protobuf := "k8s\x00" + string(runtimeUnknown(t, "v1", "PodList",
+		protoList(t, "9", append(bad[:len(bad):len(bad)], 0x12, 0x7f), raw(pod("a", "sound")))))
+	for name, test := range map[string]struct {
+		contentType, body string
+		bad               string
+	}{
+		"JSON":              {"application/json", page(sound, broken("bad")), "bad"},
+		"JSON, other names": {"application/json", page(broken(`b"ä`), sound), ""},
+		"protobuf":          {"application/vnd.kubernetes.protobuf", protobuf, "bad"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, skips := range []bool{true, false} {
+				client, err := source.NewClient(&rest.Config{Host: "http://server.test", Transport: &scripted{contentType: test.contentType, bodies: []string{test.body}}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				from, err := source.NewHTTP[*corev1.Pod](client, podScope)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var opts source.ListOptions[*corev1.Pod]
+				var skipped []*source.ObjectError
+				if skips {
+					opts.Skip = func(e *source.ObjectError) { skipped = append(skipped, e) }
+				}
+				objects, result, err := list(t.Context(), from, opts)
+				if test.bad == "" || !skips {
+					if err == nil {
+						t.Error("the list does not fail")
+					}
+					continue
+				}
+				if err != nil || !slices.Equal(names(objects), []string{"sound"}) || result.ResourceVersion != "9" || len(skipped) != 1 {
+					t.Fatalf("got %v, %+v, %v; skipped %v", names(objects), result, err, skipped)
+				}
+				if e := skipped[0]; e.Key != (object.Key{Namespace: "a", Name: test.bad}) || e.UID != "u" || e.ResourceVersion != "7" || e.Event != 0 || e.Err == nil {
+					t.Errorf("got %+v", e)
+				}
+			}
+		})
+	}
+}
+
+// protoList encodes a list of encoded items.
+func protoList(t *testing.T, resourceVersion string, items ...[]byte) []byte {
+	t.Helper()
+	meta := &metav1.ListMeta{ResourceVersion: resourceVersion}
+	head, err := meta.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), head)
+	for _, item := range items {
+		out = protowire.AppendBytes(protowire.AppendTag(out, 2, protowire.BytesType), item)
+	}
+	return out
+}
+
+func runtimeUnknown(t *testing.T, apiVersion, kind string, raw []byte) []byte {
+	t.Helper()
+	data, err := (&runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: apiVersion, Kind: kind}, Raw: raw}).Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
 }

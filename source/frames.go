@@ -1,7 +1,6 @@
 package source
 
 import (
-	"bufio"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -12,32 +11,23 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// How much of a protobuf body is read ahead, and so how many events can come as one batch. A watch that has once filled the
-// smaller buffer gets the larger one: most are quiet, and those that are not gain from larger batches.
-const (
-	frameBuffer = 32 << 10
-	busyBuffer  = 256 << 10
-)
-
 // frameReader reads the events of a watch in protobuf: frames of a length, four bytes in big-endian order, and a
 // metav1.WatchEvent.
 type frameReader struct {
-	in    *bufio.Reader
+	in    *ahead
 	limit int
 	used  int    // bytes at the front of in that the last frame still occupies
-	large []byte // holds a frame that is larger than in's buffer
-	busy  bool   // in's buffer has been full
+	large []byte // holds a frame that is larger than in can hold
 }
 
 func newFrameReader(body io.Reader, limit int) *frameReader {
-	return &frameReader{in: bufio.NewReaderSize(body, frameBuffer), limit: limit}
+	return &frameReader{in: newAhead(body), limit: limit}
 }
 
 // Buffered reports whether the next event has arrived in full, so that Next does not wait.
 func (r *frameReader) Buffered() bool {
-	ahead, _ := r.in.Peek(r.in.Buffered()) // cannot fail, the bytes are buffered
-	ahead = ahead[r.used:]
-	return len(ahead) >= 4 && uint64(len(ahead)-4) >= uint64(binary.BigEndian.Uint32(ahead))
+	next := r.in.buffered()[r.used:]
+	return len(next) >= 4 && uint64(len(next)-4) >= uint64(binary.BigEndian.Uint32(next))
 }
 
 // errEvent marks the error for one event that cannot be understood, while the stream around it goes on.
@@ -58,12 +48,9 @@ func (r *frameReader) Next() (string, []byte, error) {
 }
 
 func (r *frameReader) frame() ([]byte, error) {
-	_, _ = r.in.Discard(r.used) // cannot fail, the bytes are buffered
-	r.used = 0
-	if r.busy && r.in.Size() < busyBuffer {
-		r.in = bufio.NewReaderSize(r.in, busyBuffer) // what the smaller one holds comes first
-	}
-	head, err := r.in.Peek(4)
+	r.in.discard(r.used)
+	r.used, r.large = 0, nil
+	head, err := r.in.peek(4)
 	if err != nil {
 		if len(head) > 0 {
 			err = unexpected(err)
@@ -74,32 +61,27 @@ func (r *frameReader) frame() ([]byte, error) {
 	if uint64(size) > uint64(r.limit) {
 		return nil, &TooLargeError{Size: int64(size), Limit: r.limit, Key: r.keyAhead()}
 	}
-	if int(size)+4 > r.in.Size() {
+	if int(size)+4 > largestAhead {
 		return r.largeFrame(int(size))
 	}
-	data, err := r.in.Peek(4 + int(size))
+	data, err := r.in.peek(4 + int(size))
 	if err != nil {
 		return nil, unexpected(err)
 	}
 	r.used = len(data)
-	r.busy = r.busy || r.in.Buffered() == r.in.Size()
 	return data[4:], nil
 }
 
 // largeFrame copies a frame out of the buffer. Memory grows with the bytes that really come.
 func (r *frameReader) largeFrame(size int) ([]byte, error) {
-	_, _ = r.in.Discard(4) // cannot fail, the bytes are buffered
-	if cap(r.large) > 8*size {
-		r.large = nil // left over from a far larger frame
-	}
-	r.large = r.large[:0]
+	r.in.discard(4)
 	for len(r.large) < size {
-		part, err := r.in.Peek(min(size-len(r.large), r.in.Size()))
+		part, err := r.in.peek(min(size-len(r.large), largestAhead))
 		r.large = append(r.large, part...)
 		if err != nil {
 			return nil, unexpected(err)
 		}
-		_, _ = r.in.Discard(len(part)) // cannot fail, the bytes are buffered
+		r.in.discard(len(part))
 	}
 	return r.large, nil
 }
@@ -115,8 +97,7 @@ func unexpected(err error) error {
 // keyAhead finds the name of the object in a frame that is too large, in the part of it that has arrived.
 func (r *frameReader) keyAhead() object.Key {
 	const prefix = len("k8s\x00")
-	ahead, _ := r.in.Peek(r.in.Buffered()) // cannot fail, the bytes are buffered
-	o := startOf(ahead[4:], 2, 1)          // WatchEvent.object.raw
+	o := startOf(r.in.buffered()[4:], 2, 1) // WatchEvent.object.raw
 	if len(o) < prefix {
 		return object.Key{}
 	}
@@ -160,16 +141,4 @@ func typeName(raw []byte) string {
 		}
 	}
 	return string(raw[:min(len(raw), 64)])
-}
-
-// protobufList reads a list in protobuf.
-type protobufList struct{ *proto.ListReader }
-
-func newProtobufList(body io.Reader, limit int) protobufList {
-	return protobufList{proto.NewListReader(bufio.NewReaderSize(body, frameBuffer), limit)}
-}
-
-func (l protobufList) head() listHead {
-	t, m := l.TypeMeta(), l.Meta()
-	return listHead{apiVersion: t.APIVersion, kind: t.Kind, resourceVersion: m.ResourceVersion, nextPage: m.Continue}
 }

@@ -30,7 +30,7 @@ func (c canned) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // FuzzBodies reads arbitrary bodies. Whatever they hold, reading ends, every object has a name and belongs to the
-// target, and it makes no difference in what portions the bytes arrive.
+// scope, and it makes no difference in what portions the bytes arrive.
 func FuzzBodies(f *testing.F) {
 	addSeeds(f)
 	f.Fuzz(func(t *testing.T, body []byte, protobuf, isWatch bool) {

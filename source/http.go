@@ -2,20 +2,22 @@ package source
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"mime"
 	"net/http"
 	"net/url"
 	"reflect"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/tidings/tidings/internal/wire"
+	"github.com/tidings/tidings/internal/wire/json"
+	"github.com/tidings/tidings/internal/wire/proto"
 	"github.com/tidings/tidings/object"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 const (
@@ -29,35 +31,29 @@ const (
 // Objects of a Go struct type have no apiVersion and kind, as with client-go's typed clients; unstructured objects
 // and PartialObjectMetadata have them, also where a list leaves them out of its items.
 //
-// An answer that is not 200 OK is an *apierrors.StatusError, with the server's Retry-After if it sent one. A body
-// of another type is a *ContentTypeError, an object beyond the limit a *TooLargeError, and a body that breaks off is
-// the connection's error or wraps io.ErrUnexpectedEOF. An object that cannot be understood or belongs elsewhere is an
-// *ObjectError: in a list it is skipped, see ListOptions.Skip, and in a watch it is an Invalid event. A collection of another
-// kind is a *KindError.
+// An object of a Go struct type that comes in protobuf with the uid and the resource version of the one that Previous
+// returned is that one. All others are decoded again, even if their resource version is the same: a server converts
+// and defaults custom resources when they are read, and a changed schema changes what it sends under an old version.
+// Whoever wants to know whether an object has changed has to compare it.
 //
-// Objects in protobuf, so of built-in types, that Previous returns with the same uid and resource version are handed out again.
-// Those in JSON are decoded in any case: the API server converts and defaults custom resources when it sends them, so their
-// contents can change without a new version.
+// Objects share their equal parts, unless NoSharing is set, so they are read-only. If someone writes to one all the same, and
+// so to what it shares with others, OnStrayWrite tells; no object that comes later has the part.
+//
+// An answer that is not 200 OK is an *apierrors.StatusError, with the server's Retry-After if it sent one. A body
+// of another type is a *ContentTypeError, an object beyond the limit a *TooLargeError, a collection of another kind a
+// *KindError, and a body that breaks off is the connection's error or wraps io.ErrUnexpectedEOF. An object that cannot be
+// understood, has no name or belongs elsewhere is skipped by a list if ListOptions.Skip is set, and ends it otherwise;
+// in a watch it is an Invalid event. Warnings of the server go to the handler of the client's rest.Config.
 type HTTP[T object.Object] struct {
-	client *Client
-	scope  Scope
-	base   *url.URL
-	accept string
-	form   form
-	kind   schema.GroupVersionKind // that objects must be of; empty allows any
-	shared *codecs[T]
-	stats  counters
-
-	onStrayWrite atomic.Pointer[func(field string)]
-
-	mu    sync.Mutex
-	alone *codecs[T] // for callers that write to the objects; made when it is asked for
-}
-
-// codecs are what reads the encodings of a server.
-type codecs[T object.Object] struct {
+	client   *Client
+	scope    Scope
+	base     *url.URL
+	accept   string
 	json     *codec[T]
 	protobuf *codec[T] // nil if T has no protobuf encoding
+	stats    counters
+
+	onStrayWrite atomic.Pointer[func(field string)]
 }
 
 // NewHTTP makes a source of the scope's objects. T decides the encoding: protobuf for types that have it and
@@ -69,76 +65,69 @@ func NewHTTP[T object.Object](client *Client, scope Scope) (*HTTP[T], error) {
 	if err != nil {
 		return nil, err
 	}
+	if scope.Resource.Resource == "" || scope.Resource.Version == "" {
+		return nil, errors.New("source: Scope.Resource needs a resource and a version, such as {apps, v1, deployments}")
+	}
 	h := &HTTP[T]{client: client, scope: scope, base: client.collectionURL(scope.Resource, scope.Namespace)}
-	if err := h.prepare(); err != nil {
+	if err := h.makeCodecs(); err != nil {
 		return nil, fmt.Errorf("source: %v: %w", scope, err)
 	}
 	return h, nil
 }
 
-// prepare finds out what T is and how it is read.
-func (h *HTTP[T]) prepare() (err error) {
+func (h *HTTP[T]) makeCodecs() (err error) {
 	t := reflect.TypeFor[T]()
 	if t.Kind() != reflect.Pointer || t.Elem().Kind() != reflect.Struct {
 		return fmt.Errorf("cannot decode into %v; want a pointer to a struct", t)
 	}
-	h.form, h.kind = formOf[T](), h.scope.Kind
-	switch {
-	case h.form == typedForm && h.kind.Empty():
-		h.kind = h.scope.Resource.GroupVersion().WithKind(t.Elem().Name())
-	case h.form == partialForm:
-		h.kind = schema.GroupVersionKind{} // the server may send either kind
+	form, kind := formOf[T](), h.scope.Kind
+	if form == typedForm && kind.Empty() {
+		kind = h.scope.Resource.GroupVersion().WithKind(t.Elem().Name())
 	}
-	if h.shared, err = h.newCodecs(false); err != nil {
+	h.json = &codec[T]{scope: h.scope, form: form, wanted: kind, stats: &h.stats, newDecoder: h.newJSON}
+	if h.json.shared, err = h.newJSON(false); err != nil {
 		return err
 	}
-	h.accept = accept(h.form, h.shared.protobuf != nil)
-	return nil
+	h.accept = accept(form, proto.Supports[T]())
+	if !proto.Supports[T]() {
+		return nil
+	}
+	h.protobuf = &codec[T]{scope: h.scope, form: form, wanted: kind, stats: &h.stats, newDecoder: h.newProtobuf, protobuf: true}
+	h.protobuf.shared, err = h.newProtobuf(false)
+	return err
 }
 
-func (h *HTTP[T]) newCodecs(noSharing bool) (*codecs[T], error) {
-	options := wire.Options{Trim: h.scope.Trim, NoSharing: noSharing, OnCorrupt: h.strayWrite}
-	fromJSON, err := jsonDecoder[T](h.form, options)
+func (h *HTTP[T]) newJSON(noSharing bool) (wire.Decoder[T], error) {
+	options := h.wireOptions(noSharing)
+	if formOf[T]() != unstructuredForm {
+		return json.NewTyped[T](options)
+	}
+	d, err := json.NewUnstructured(options)
 	if err != nil {
 		return nil, err
 	}
-	fromProtobuf, err := protobufDecoder[T](options)
-	if err != nil {
-		return nil, err
-	}
-	cs := &codecs[T]{json: h.newCodec(fromJSON, noSharing)}
-	if fromProtobuf != nil {
-		cs.protobuf = h.newCodec(fromProtobuf, noSharing)
-		cs.protobuf.protobuf = true
-	}
-	return cs, nil
+	return any(d).(wire.Decoder[T]), nil
 }
 
-// codecs returns what reads objects that the caller may write to, or others.
-func (h *HTTP[T]) codecs(noSharing bool) (*codecs[T], error) {
-	if !noSharing {
-		return h.shared, nil
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.alone != nil {
-		return h.alone, nil
-	}
-	var err error
-	h.alone, err = h.newCodecs(true)
-	return h.alone, err
+func (h *HTTP[T]) newProtobuf(noSharing bool) (wire.Decoder[T], error) {
+	return proto.New[T](h.wireOptions(noSharing))
 }
 
-// OnStrayWrite sets a function that is called when a part of objects, shared with others, turns out to have been written to. Field
-// is its dotted name. No object that is decoded later has that part. It is called on the goroutine that reads.
-func (h *HTTP[T]) OnStrayWrite(fn func(field string)) { h.onStrayWrite.Store(&fn) }
+func (h *HTTP[T]) wireOptions(noSharing bool) wire.Options {
+	return wire.Options{Trim: h.scope.Trim, NoSharing: noSharing, OnStrayWrite: h.strayWrite}
+}
 
 func (h *HTTP[T]) strayWrite(field string) {
 	h.stats.corrupted.Add(1)
-	if fn := h.onStrayWrite.Load(); fn != nil {
-		(*fn)(field)
+	if f := h.onStrayWrite.Load(); f != nil {
+		(*f)(field)
 	}
 }
+
+// OnStrayWrite sets the function that is called when a part that objects share turns out to have been written to by someone.
+// Field is where it came up, such as "metadata.labels". It is called while List or Next runs; it must not
+// block. Objects that had the part before still have it.
+func (h *HTTP[T]) OnStrayWrite(f func(field string)) { h.onStrayWrite.Store(&f) }
 
 func formOf[T object.Object]() form {
 	var zero T
@@ -164,11 +153,45 @@ func (h *HTTP[T]) List(ctx context.Context, opts ListOptions[T], each func(T) er
 		return ListResult{}, err
 	}
 	defer response.Body.Close()
-	c, err := h.codecFor(response, opts.NoSharing)
+	c, err := h.codecFor(response)
 	if err != nil {
 		return ListResult{}, err
 	}
-	return c.readList(ctx, countingReader{response.Body, &h.stats.bytes}, opts, each)
+	r := c.reading(opts.Previous, opts.NoSharing)
+	items := c.list(countingReader{response.Body, &h.stats.bytes})
+	for first := true; ; first = false {
+		data, err := items.Next()
+		if err != nil && err != io.EOF {
+			return ListResult{}, withCause(ctx, fmt.Errorf("list %w", bodyError(err, h.scope)))
+		}
+		head := items.head()
+		if first || err == io.EOF {
+			if err := r.learn(head, err == io.EOF); err != nil {
+				return ListResult{}, fmt.Errorf("list %v: %w", h.scope, err)
+			}
+		}
+		if err == io.EOF {
+			return ListResult{ResourceVersion: head.resourceVersion, Continue: head.nextPage}, nil
+		}
+		o, err := r.item(data)
+		if err == nil {
+			err = each(o)
+		} else {
+			err = opts.skip(err, h.scope)
+		}
+		if err != nil {
+			return ListResult{}, err
+		}
+	}
+}
+
+// skip skips the item with the error if that is wanted and possible. Otherwise it returns the error that ends the list.
+func (o *ListOptions[T]) skip(err error, scope Scope) error {
+	if e, ok := errors.AsType[*ObjectError](err); ok && o.Skip != nil {
+		o.Skip(e)
+		return nil
+	}
+	return fmt.Errorf("list %v: %w", scope, err)
 }
 
 // Watch implements ListerWatcher. Next returns ErrClosed after Close, and an error that wraps the cause of ctx's end
@@ -185,16 +208,15 @@ func (h *HTTP[T]) Watch(ctx context.Context, opts WatchOptions[T]) (Stream[T], e
 		cancel(err)
 		return nil, err
 	}
-	c, err := h.codecFor(response, opts.NoSharing)
+	c, err := h.codecFor(response)
 	if err != nil {
 		cancel(err)
 		response.Body.Close()
 		return nil, err
 	}
-	return &stream[T]{
-		ctx: ctx, cancel: cancel, body: response.Body, codec: c, previous: opts.Previous, initial: opts.SendInitialEvents,
-		events: c.events(countingReader{response.Body, &h.stats.bytes}),
-	}, nil
+	s := &stream[T]{ctx: ctx, cancel: cancel, body: response.Body, reading: c.reading(opts.Previous, opts.NoSharing)}
+	s.events, s.initial = c.events(countingReader{response.Body, &h.stats.bytes}), opts.SendInitialEvents
+	return s, nil
 }
 
 // limitStart cancels the request unless the result is called within the client's timeout. The result reports
@@ -207,17 +229,13 @@ func (h *HTTP[T]) limitStart(cancel context.CancelCauseFunc) (stop func() bool) 
 }
 
 // codecFor picks what reads the answer.
-func (h *HTTP[T]) codecFor(response *http.Response, noSharing bool) (*codec[T], error) {
-	cs, err := h.codecs(noSharing)
-	if err != nil {
-		return nil, err
-	}
+func (h *HTTP[T]) codecFor(response *http.Response) (*codec[T], error) {
 	media, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type")) // a broken one is no type that is known
 	switch {
 	case media == jsonType:
-		return cs.json, nil
-	case media == protobufType && cs.protobuf != nil:
-		return cs.protobuf, nil
+		return h.json, nil
+	case media == protobufType && h.protobuf != nil:
+		return h.protobuf, nil
 	}
 	return nil, fmt.Errorf("%v: %w", h.scope, newContentTypeError(response))
 }
@@ -229,11 +247,11 @@ func (h *HTTP[T]) Stats() Stats {
 	}
 }
 
-// WireStats returns what the decoders of both encodings have done so far, together.
+// WireStats returns what all decoders of the source have done so far, together.
 func (h *HTTP[T]) WireStats() wire.Stats {
-	stats := h.shared.json.decoder.Stats()
-	if h.shared.protobuf != nil {
-		stats = addStats(stats, h.shared.protobuf.decoder.Stats())
+	stats := h.json.wireStats(wire.Stats{})
+	if h.protobuf != nil {
+		stats = h.protobuf.wireStats(stats)
 	}
 	return stats
 }

@@ -1,6 +1,7 @@
 package source_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,9 +14,13 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
 
 	"github.com/tidings/tidings/object"
@@ -183,162 +188,181 @@ func TestHTTPEachEndsList(t *testing.T) {
 	})
 }
 
-// held makes a source.Previous of objects.
-func held[T object.Object](objects []T) source.Previous[T] {
-	return func(key object.Key) (none T, ok bool) {
-		for _, o := range objects {
-			if object.KeyOf(o) == key {
-				return o, true
-			}
+// holding is a Previous that knows these objects.
+func holding[T object.Object](objects ...T) source.Previous[T] {
+	return func(key object.Key) (T, bool) {
+		i := slices.IndexFunc(objects, func(o T) bool { return object.KeyOf(o) == key })
+		if i < 0 {
+			var zero T
+			return zero, false
 		}
-		return none, false
+		return objects[i], true
 	}
 }
 
-func TestHTTPHandsOutUnchangedObjectsAgain(t *testing.T) {
-	bubble(t, tidingstest.ServerOptions{}, func(t *testing.T, s *tidingstest.Server) {
-		s.Create(pod("a", "x"))
-		s.Create(pod("a", "y"))
-		from := newHTTP[*corev1.Pod](t, s, source.Scope{Resource: pods})
-		objects, _ := mustList(t, from, source.ListOptions[*corev1.Pod]{})
-		s.Update(pod("a", "y"))
-		again, _ := mustList(t, from, source.ListOptions[*corev1.Pod]{Previous: held(objects)})
-		if again[0] != objects[0] || again[1] == objects[1] {
-			t.Error("the list does not hand out exactly what has not changed")
-		}
-		stream := mustWatch(t, from, source.WatchOptions[*corev1.Pod]{SendInitialEvents: true, Previous: held(objects)})
-		if events := read(t, stream, 3); events[0].Object != objects[0] || events[1].Object == objects[1] {
-			t.Error("the watch does not hand out exactly what has not changed")
-		}
-		if got := from.Stats(); got.Reused != 2 || got.Objects != 4 {
-			t.Errorf("stats: %+v", got)
-		}
-	})
-}
-
-// TestHTTPDecodesCustomResourcesAgain has a resource whose contents change without a new version, as when its CRD gets a default.
-func TestHTTPDecodesCustomResourcesAgain(t *testing.T) {
-	bubble(t, tidingstest.ServerOptions{}, func(t *testing.T, s *tidingstest.Server) {
-		s.Create(widget("a", "x"))
-		from := newHTTP[*unstructured.Unstructured](t, s, source.Scope{Resource: widgets})
-		objects, _ := mustList(t, from, source.ListOptions[*unstructured.Unstructured]{})
-		again, _ := mustList(t, from, source.ListOptions[*unstructured.Unstructured]{Previous: held(objects)})
-		if again[0] == objects[0] {
-			t.Error("a custom resource was taken for unchanged by its version alone")
-		}
-		if got := from.Stats(); got.Reused != 0 {
-			t.Errorf("stats: %+v", got)
-		}
-	})
-}
-
-// TestHTTPNoSharing lets the caller write to every part of what it gets.
-func TestHTTPNoSharing(t *testing.T) {
-	bubble(t, tidingstest.ServerOptions{}, func(t *testing.T, s *tidingstest.Server) {
-		const n = 200
-		for i := range n {
-			p := pod("a", fmt.Sprintf("p%03d", i))
-			p.Labels = map[string]string{"app": "web"}
-			p.Spec.Containers = []corev1.Container{{Name: "c", Image: "i", Env: []corev1.EnvVar{{Name: "A", Value: "1"}}}}
-			s.Create(p)
-		}
-		from := newHTTP[*corev1.Pod](t, s, source.Scope{Resource: pods})
-		shared, _ := mustList(t, from, source.ListOptions[*corev1.Pod]{}) // fills the tables
-		objects, _ := mustList(t, from, source.ListOptions[*corev1.Pod]{NoSharing: true})
-		stream := mustWatch(t, from, source.WatchOptions[*corev1.Pod]{SendInitialEvents: true, NoSharing: true, Previous: held(shared[:0])})
-		for len(objects) < 2*n {
-			for _, e := range read(t, stream, 1) {
-				if e.Type == source.Added {
-					objects = append(objects, e.Object)
-				}
-			}
-		}
-		for i, p := range objects {
-			p.Labels["app"], p.Spec.Containers[0].Env[0].Value = fmt.Sprint(i), fmt.Sprint(i)
-		}
-		for i, p := range objects {
-			if want := fmt.Sprint(i); p.Labels["app"] != want || p.Spec.Containers[0].Env[0].Value != want {
-				t.Fatalf("what was written to object %d is %v %v: it is shared", i, p.Labels, p.Spec.Containers[0].Env)
-			}
-		}
-		for _, p := range shared {
-			if p.Labels["app"] != "web" || p.Spec.Containers[0].Env[0].Value != "1" {
-				t.Fatalf("an object of another caller was written to: %v", p.Labels)
-			}
-		}
-	})
-}
-
-// TestHTTPSkipsWhatItCannotDecode has objects of another namespace's or kind's looks among good ones.
-func TestHTTPSkipsWhatItCannotDecode(t *testing.T) {
-	const body = `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"7"},"items":[
-		{"metadata":{"namespace":"a","name":"good","uid":"1","resourceVersion":"3"}},
-		{"metadata":{"namespace":"a","name":"bad","uid":"2","resourceVersion":"4"},"spec":{"containers":"none"}},
-		{"metadata":{"namespace":"b","name":"elsewhere","uid":"3","resourceVersion":"5"}}]}`
-	from := cannedSource(t, "application/json", body)
-	var got, skipped []string
-	opts := source.ListOptions[*corev1.Pod]{Skip: func(e *source.ObjectError) {
-		skipped = append(skipped, fmt.Sprint(e.Key, " ", e.UID, " ", e.ResourceVersion))
-	}}
-	result, err := from.List(t.Context(), opts, func(p *corev1.Pod) error { got = append(got, p.Name); return nil })
-	if err != nil || result.ResourceVersion != "7" {
-		t.Fatalf("%+v, %v", result, err)
-	}
-	if !slices.Equal(got, []string{"good"}) || !slices.Equal(skipped, []string{"a/bad 2 4", "b/elsewhere 3 5"}) {
-		t.Errorf("got %v, skipped %v", got, skipped)
-	}
-	opts.Skip = nil
-	var bad *source.ObjectError
-	if _, err := from.List(t.Context(), opts, func(*corev1.Pod) error { return nil }); !errors.As(err, &bad) || bad.Key.Name != "bad" {
-		t.Errorf("without Skip: %v, want an ObjectError about a/bad", err)
-	}
-	nameless := cannedSource(t, "application/json", `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"7"},"items":[{"metadata":{"namespace":"a"}}]}`)
-	opts.Skip = func(e *source.ObjectError) { t.Errorf("skipped %v", e) }
-	if _, err := nameless.List(t.Context(), opts, func(*corev1.Pod) error { return nil }); err == nil {
-		t.Error("an item without a name was passed over")
-	}
-}
-
-// again answers every request with the same body.
-type again struct{ contentType, body string }
-
-func (a again) RoundTrip(r *http.Request) (*http.Response, error) {
-	return canned{a.contentType, strings.NewReader(a.body)}.RoundTrip(r)
-}
-
-func cannedSource(t *testing.T, contentType, body string) *source.HTTP[*corev1.Pod] {
-	t.Helper()
-	client, err := source.NewClient(&rest.Config{Host: "http://server.test", Transport: again{contentType, body}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	from, err := source.NewHTTP[*corev1.Pod](client, source.Scope{Resource: pods, Namespace: "a"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return from
-}
-
-// TestHTTPRefusesAnotherKind looks at collections of the wrong kind, with objects and without.
-func TestHTTPRefusesAnotherKind(t *testing.T) {
-	wrong := pods.GroupVersion().WithKind("Widget")
-	for _, filled := range []bool{false, true} {
+// TestHTTPPrevious: an unchanged object of a built-in type is handed out again, and a new version shares what is equal.
+func TestHTTPPrevious(t *testing.T) {
+	for _, noSharing := range []bool{false, true} {
 		bubble(t, tidingstest.ServerOptions{}, func(t *testing.T, s *tidingstest.Server) {
-			if filled {
-				s.Create(pod("a", "x"))
+			s.Create(pod("a", "x"))
+			s.Create(pod("a", "y"))
+			from := newHTTP[*corev1.Pod](t, s, source.Scope{Resource: pods})
+			objects, _ := mustList(t, from, source.ListOptions[*corev1.Pod]{NoSharing: noSharing})
+			previous := holding(objects...)
+			changed := pod("a", "y")
+			changed.Labels["more"] = "m"
+			s.Update(changed)
+			shares := func(o *corev1.Pod) bool { return &o.Spec.Containers[0] == &objects[1].Spec.Containers[0] }
+			again, _ := mustList(t, from, source.ListOptions[*corev1.Pod]{Previous: previous, NoSharing: noSharing})
+			if again[0] != objects[0] || again[1] == objects[1] || shares(again[1]) == noSharing {
+				t.Error("the list does not reuse exactly what has not changed")
 			}
-			from := newHTTP[*corev1.Pod](t, s, source.Scope{Resource: pods, Kind: wrong})
-			_, _, err := list(t.Context(), from, source.ListOptions[*corev1.Pod]{Skip: func(*source.ObjectError) {}})
-			var kind *source.KindError
-			if !errors.As(err, &kind) || kind.Want != wrong || kind.Got.Kind != "PodList" {
-				t.Errorf("list: %v, want a KindError", err)
+			stream := mustWatch(t, from, source.WatchOptions[*corev1.Pod]{SendInitialEvents: true, Previous: previous, NoSharing: noSharing})
+			if events := read(t, stream, 3); events[0].Object != objects[0] || events[1].Object == objects[1] || shares(events[1].Object) == noSharing {
+				t.Error("the initial events do not reuse exactly what has not changed")
 			}
-			stream := mustWatch(t, from, source.WatchOptions[*corev1.Pod]{SendInitialEvents: true})
-			if _, err := stream.Next(nil); !errors.As(err, &kind) || kind.Got.Kind != "Pod" {
-				t.Errorf("watch: %v, want a KindError", err)
+			if got := from.Stats(); got.Reused != 2 || got.Objects != 4 {
+				t.Errorf("stats: %+v", got)
+			}
+			changed.Labels["more"] = "n"
+			s.Update(changed)
+			if e := read(t, stream, 1)[0]; shares(e.Object) == noSharing || e.Object.Labels["more"] != "n" {
+				t.Error("an event behind the initial ones does not take over exactly what has not changed")
 			}
 		})
 	}
+}
+
+// TestNoSharing: what a caller does to objects that it asked for without sharing shows nowhere else, whatever others get
+// from the same source.
+func TestNoSharing(t *testing.T) {
+	bubble(t, tidingstest.ServerOptions{}, func(t *testing.T, s *tidingstest.Server) {
+		for i := range 50 {
+			p := pod("a", fmt.Sprint("p", i))
+			p.Labels = map[string]string{"app": "same"}
+			s.Create(p)
+			w := widget("a", fmt.Sprint("w", i))
+			s.Create(w)
+		}
+		testNoSharing(t, newHTTP[*corev1.Pod](t, s, source.Scope{Resource: pods}), func(p *corev1.Pod) { p.Labels["app"], p.Spec.Containers[0].Image = "spoilt", "spoilt" })
+		testNoSharing(t, newHTTP[*unstructured.Unstructured](t, s, source.Scope{Resource: widgets}), func(u *unstructured.Unstructured) {
+			u.Object["spec"].(map[string]any)["size"] = "spoilt"
+		})
+		testNoSharing(t, newHTTP[*Widget](t, s, source.Scope{Resource: widgets}), func(w *Widget) { w.Spec.Parts[0] = "spoilt" })
+		fromClient, err := source.FromClient[*corev1.Pod](fake.NewClientset(pod("a", "x"), pod("a", "y")).CoreV1().Pods("a"), source.Scope{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		testNoSharing(t, fromClient, func(p *corev1.Pod) { p.Labels["app"] = "spoilt" })
+		stored := []*corev1.Pod{pod("a", "x"), pod("a", "y")}
+		testNoSharing(t, source.Funcs[*corev1.Pod]{
+			ListFunc: func(_ context.Context, _ source.ListOptions[*corev1.Pod], each func(*corev1.Pod) error) (source.ListResult, error) {
+				return source.ListResult{ResourceVersion: "1"}, errors.Join(each(stored[0]), each(stored[1]))
+			},
+			WatchFunc: func(ctx context.Context, _ source.WatchOptions[*corev1.Pod]) (source.Stream[*corev1.Pod], error) {
+				w := watch.NewFakeWithChanSize(2, false)
+				w.Add(stored[0])
+				w.Add(stored[1])
+				return source.NewStream[*corev1.Pod](ctx, w), nil
+			},
+		}, func(p *corev1.Pod) { p.Labels["app"] = "spoilt" })
+	})
+}
+
+func testNoSharing[T object.Object](t *testing.T, from source.ListerWatcher[T], write func(T)) {
+	t.Helper()
+	for _, stream := range []bool{false, true} {
+		shared, result := mustList(t, from, source.ListOptions[T]{})
+		want := make([]runtime.Object, len(shared))
+		for i, o := range shared {
+			want[i] = o.DeepCopyObject()
+		}
+		owned, _ := mustList(t, from, source.ListOptions[T]{NoSharing: true, Previous: holding(shared[:0]...)})
+		if stream {
+			opts := source.WatchOptions[T]{NoSharing: true, SendInitialEvents: true, Previous: holding(shared[:0]...)}
+			w, err := from.Watch(t.Context(), opts)
+			if errors.Is(err, errors.ErrUnsupported) {
+				return // a client
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			owned = owned[:0]
+			for _, e := range read(t, w, len(shared))[:len(shared)] {
+				owned = append(owned, e.Object)
+			}
+			w.Close()
+		}
+		for i := range owned {
+			if i%2 == 0 {
+				write(owned[i])
+			}
+		}
+		again, _ := mustList(t, from, source.ListOptions[T]{ResourceVersion: result.ResourceVersion})
+		for i := range want {
+			if !apiequality.Semantic.DeepEqual(runtime.Object(shared[i]), want[i]) || !apiequality.Semantic.DeepEqual(runtime.Object(again[i]), want[i]) {
+				t.Fatalf("%T %d shows what was done to another one", from, i)
+			}
+			if i%2 == 1 && !apiequality.Semantic.DeepEqual(runtime.Object(owned[i]), want[i]) {
+				t.Fatalf("%T %d of the owned ones shows what was done to another one", from, i)
+			}
+		}
+	}
+}
+
+// TestNewDefaultsShow: a changed schema changes what a server sends of a custom resource, under an old version.
+func TestNewDefaultsShow(t *testing.T) {
+	list := func(size int) string {
+		return fmt.Sprintf(`{"kind":"WidgetList","apiVersion":"example.com/v1","metadata":{"resourceVersion":"9"},"items":[
+			{"kind":"Widget","apiVersion":"example.com/v1","metadata":{"namespace":"a","name":"x","uid":"u","resourceVersion":"5"},"spec":{"size":%d}}]}`, size)
+	}
+	for _, as := range []func(t *testing.T, client *source.Client) int64{
+		func(t *testing.T, client *source.Client) int64 {
+			o := relisted[*unstructured.Unstructured](t, client)
+			size, _, err := unstructured.NestedInt64(o.Object, "spec", "size")
+			if err != nil {
+				t.Error(err)
+			}
+			return size
+		},
+		func(t *testing.T, client *source.Client) int64 { return relisted[*Widget](t, client).Spec.Size },
+	} {
+		answers := &scripted{contentType: "application/json", bodies: []string{list(1), list(2)}}
+		client, err := source.NewClient(&rest.Config{Host: "http://server.test", Transport: answers})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := as(t, client); got != 2 {
+			t.Errorf("the size is %d after the default became 2", got)
+		}
+	}
+}
+
+// relisted lists widgets twice and returns the only one of the second list.
+func relisted[T object.Object](t *testing.T, client *source.Client) T {
+	t.Helper()
+	from, err := source.NewHTTP[T](client, source.Scope{Resource: widgets})
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects, _ := mustList(t, from, source.ListOptions[T]{})
+	objects, _ = mustList(t, from, source.ListOptions[T]{Previous: holding(objects...)})
+	return objects[0]
+}
+
+// scripted answers one request with each of the bodies.
+type scripted struct {
+	contentType string
+	header      http.Header
+	bodies      []string
+}
+
+func (a *scripted) RoundTrip(r *http.Request) (*http.Response, error) {
+	header := http.Header{"Content-Type": {a.contentType}}
+	maps.Copy(header, a.header)
+	body := a.bodies[0]
+	a.bodies = a.bodies[1:]
+	return &http.Response{StatusCode: http.StatusOK, Header: header, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
 }
 
 func TestHTTPTrim(t *testing.T) {

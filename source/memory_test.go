@@ -1,36 +1,79 @@
 package source_test
 
 import (
+	"fmt"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 	"weak"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/tidings/tidings/source"
 	"github.com/tidings/tidings/tidingstest"
 )
 
-// TestSourceKeepsNoObjects: what the caller does not hold any more is free, whatever the decoder knows.
+// TestSourceKeepsNoObjects: what nobody else has must not be kept alive by the source.
 func TestSourceKeepsNoObjects(t *testing.T) {
 	bubble(t, tidingstest.ServerOptions{}, func(t *testing.T, s *tidingstest.Server) {
 		s.Create(pod("a", "x"))
+		s.Create(pod("a", "y"))
 		from := newHTTP[*corev1.Pod](t, s, source.Scope{Resource: pods})
-		var seen []weak.Pointer[corev1.Pod]
-		look := func() {
-			objects, _ := mustList(t, from, source.ListOptions[*corev1.Pod]{})
-			stream := mustWatch(t, from, source.WatchOptions[*corev1.Pod]{SendInitialEvents: true, Timeout: time.Hour, Previous: held([]*corev1.Pod(nil))})
-			events := read(t, stream, 2)
-			seen = append(seen, weak.Make(objects[0]), weak.Make(events[0].Object))
+		objects, result := mustList(t, from, source.ListOptions[*corev1.Pod]{})
+		stream := mustWatch(t, from, source.WatchOptions[*corev1.Pod]{
+			ResourceVersion: result.ResourceVersion, Timeout: time.Hour, Previous: holding(objects...),
+		})
+		s.Update(pod("a", "x"))
+		s.Delete(pod("a", "y"))
+		var gone []weak.Pointer[corev1.Pod]
+		for _, e := range read(t, stream, 2) {
+			gone = append(gone, weak.Make(e.Object))
 		}
-		look()
 		runtime.GC()
-		for i, p := range seen {
-			if p.Value() != nil {
-				t.Errorf("object %d is kept alive", i)
-			}
+		if slices.ContainsFunc(gone, func(p weak.Pointer[corev1.Pod]) bool { return p.Value() != nil }) {
+			t.Error("an object that nobody else has is kept alive")
 		}
 		runtime.KeepAlive(from)
+	})
+}
+
+// TestStrayWrites has someone write to the labels that cached objects share. Objects that come later must not have them, and
+// it must be reported.
+func TestStrayWrites(t *testing.T) {
+	bubble(t, tidingstest.ServerOptions{}, func(t *testing.T, s *tidingstest.Server) {
+		for i := range 100 {
+			p := pod("a", fmt.Sprint("p", i))
+			p.Labels = map[string]string{"app": "same"}
+			s.Create(p)
+		}
+		typed := newHTTP[*corev1.Pod](t, s, source.Scope{Resource: pods})
+		var fields []string
+		typed.OnStrayWrite(func(field string) { fields = append(fields, field) })
+		objects, _ := mustList(t, typed, source.ListOptions[*corev1.Pod]{})
+		objects[50].Labels["app"] = "spoilt"
+		again, _ := mustList(t, typed, source.ListOptions[*corev1.Pod]{})
+		for _, o := range again {
+			if o.Labels["app"] != "same" {
+				t.Fatalf("%s has the labels %v", o.Name, o.Labels)
+			}
+		}
+		if !slices.Equal(fields, []string{"metadata.labels"}) || typed.Stats().Corrupted != 1 || typed.WireStats().Corrupted != 1 {
+			t.Errorf("reported were %q, %+v", fields, typed.Stats())
+		}
+
+		untyped := newHTTP[*unstructured.Unstructured](t, s, source.Scope{Resource: pods})
+		dynamic, _ := mustList(t, untyped, source.ListOptions[*unstructured.Unstructured]{})
+		dynamic[50].Object["metadata"].(map[string]any)["labels"].(map[string]any)["app"] = "spoilt"
+		dynamicAgain, _ := mustList(t, untyped, source.ListOptions[*unstructured.Unstructured]{})
+		for _, o := range dynamicAgain {
+			if o.GetLabels()["app"] != "same" {
+				t.Fatalf("%s has the labels %v", o.GetName(), o.GetLabels())
+			}
+		}
+		if untyped.Stats().Corrupted == 0 {
+			t.Error("nothing was reported")
+		}
 	})
 }

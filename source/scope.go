@@ -1,7 +1,6 @@
 package source
 
 import (
-	"errors"
 	"fmt"
 	"net/url"
 	"strconv"
@@ -19,16 +18,19 @@ import (
 // limit for a watch frame, and ten times what etcd stores for an object by default.
 const DefaultMaxObjectBytes = 16 << 20
 
-// Scope names the objects that a source gets, and how much of each.
+// Scope says which objects a source gets, and which of their fields. The zero value will do for FromClient, whose client
+// knows its resource.
 type Scope struct {
-	// Resource is the collection, such as {"apps", "v1", "deployments"}. NewHTTP needs it.
+	// Resource is the collection, such as {"apps", "v1", "deployments"}. NewHTTP needs it; FromClient only names it in
+	// messages.
 	Resource schema.GroupVersionResource
-	// Kind is what the collection's objects are. Events and lists with objects of another kind are refused.
-	// Without it, NewHTTP takes a Go struct type to bear the name of its kind, as all types of k8s.io/api do, and
+	// Kind is what the collection's objects are. A source of objects of another kind ends with a KindError.
+	// Without it, a Go struct type is taken to bear the name of its kind, as all types of k8s.io/api do, and
 	// unstructured objects may be of any kind.
 	Kind schema.GroupVersionKind
 
 	// Namespace limits the collection to one namespace; empty means all, or a resource without namespaces.
+	// A client that is given to FromClient must be one for that namespace.
 	Namespace string
 	// Labels and Fields are selectors as kubectl takes them, such as "app=web,tier!=cache".
 	Labels, Fields string
@@ -36,25 +38,30 @@ type Scope struct {
 	// Trim lists fields to leave out of the objects; see object.Trim for the notation.
 	Trim object.Trim
 	// MaxObjectBytes is how large one encoded object may be; 0 means DefaultMaxObjectBytes. A larger one ends
-	// the list or watch with a TooLargeError.
+	// the list or watch with a TooLargeError. It has no effect on FromClient.
 	MaxObjectBytes int
 }
 
 // String returns the resource as kubectl names it, such as "deployments.apps".
-func (s Scope) String() string { return s.Resource.GroupResource().String() }
-
-// complete checks the scope of an HTTP source and fills in what it leaves open.
-func (s Scope) complete() (Scope, error) {
-	if s.Resource.Resource == "" || s.Resource.Version == "" {
-		return s, errors.New("source: Scope.Resource needs a resource and a version, such as {apps, v1, deployments}")
+func (s Scope) String() string {
+	if s.Resource.Empty() {
+		return "objects"
 	}
+	return s.Resource.GroupResource().String()
+}
+
+// complete checks the scope and fills in what it leaves open.
+func (s Scope) complete() (Scope, error) {
 	for _, part := range []string{s.Resource.Group, s.Resource.Version, s.Resource.Resource, s.Namespace} {
 		if strings.ContainsAny(part, "/?#%") || part == "." || part == ".." {
 			return s, fmt.Errorf("source: %v: %q cannot be part of a resource's address", s, part)
 		}
 	}
-	if err := s.checkSelectors(); err != nil {
-		return s, fmt.Errorf("source: %v: %w", s, err)
+	if _, err := labels.Parse(s.Labels); err != nil {
+		return s, fmt.Errorf("source: %v: label selector %q: %w", s, s.Labels, err)
+	}
+	if _, err := fields.ParseSelector(s.Fields); err != nil {
+		return s, fmt.Errorf("source: %v: field selector %q: %w", s, s.Fields, err)
 	}
 	switch {
 	case s.MaxObjectBytes < 0:
@@ -65,12 +72,21 @@ func (s Scope) complete() (Scope, error) {
 	return s, nil
 }
 
-func (s Scope) checkSelectors() error {
-	if _, err := labels.Parse(s.Labels); err != nil {
-		return fmt.Errorf("label selector %q: %w", s.Labels, err)
+// check refuses an object that has no name or is in another namespace.
+func (s Scope) check(o object.Object) error {
+	if err := checkName(o); err != nil {
+		return err
 	}
-	if _, err := fields.ParseSelector(s.Fields); err != nil {
-		return fmt.Errorf("field selector %q: %w", s.Fields, err)
+	if s.Namespace != "" && o.GetNamespace() != s.Namespace {
+		return fmt.Errorf("it is not in namespace %q", s.Namespace)
+	}
+	return nil
+}
+
+// checkName refuses an object that cannot be stored because it has no name.
+func checkName(o object.Object) error {
+	if o.GetName() == "" {
+		return fmt.Errorf("an object without a name (namespace %q, uid %q)", o.GetNamespace(), o.GetUID())
 	}
 	return nil
 }

@@ -26,8 +26,9 @@ type ListerWatcher[T object.Object] interface {
 }
 
 // Previous returns the object that the caller holds under the key, in whatever version, and false if there is none. What
-// it returns is shared and read-only. A source compares the object that arrives with it: an object that has not changed
-// is handed out again instead of being decoded, and a new version takes over the parts that are equal.
+// it returns is shared and read-only. A source compares the object that arrives with it: a new version takes over the
+// parts that are equal, and an object that cannot have changed is handed out again instead of being decoded (see HTTP
+// for which these are). An object with another uid counts as another object.
 //
 // The strings of the key are valid during the call only. A source calls it while List or Next runs.
 type Previous[T object.Object] func(key object.Key) (T, bool)
@@ -122,6 +123,6 @@ type Stats struct {
 	Bytes   uint64 // bytes of list and watch bodies read
 	Objects uint64 // objects decoded
 	Reused  uint64 // objects taken from Previous instead of being decoded
-	// Corrupted counts parts of objects, shared with others, that somebody was found to have written to.
+	// Corrupted counts parts that objects share and that were found to be written to; see HTTP.OnStrayWrite.
 	Corrupted uint64
 }

@@ -29,16 +29,11 @@ func parseEventType(name string) EventType {
 	}
 }
 
-// checkName refuses an object that cannot be stored because it has no name.
-func checkName(o object.Object) error {
-	if o.GetName() == "" {
-		return fmt.Errorf("an object without a name (namespace %q, uid %q)", o.GetNamespace(), o.GetUID())
-	}
-	return nil
-}
-
 // invalid makes the event that stands for one that could not be understood.
 func invalid[T object.Object](err error) Event[T] {
+	if e, ok := errors.AsType[*ObjectError](err); ok {
+		return Event[T]{Type: Invalid, Err: e, ResourceVersion: e.ResourceVersion}
+	}
 	return Event[T]{Type: Invalid, Err: fmt.Errorf("watch event: %w", err)}
 }
 
@@ -47,21 +42,20 @@ func unknownType(name string) error { return fmt.Errorf("unknown event type %.64
 // stream is a watch over HTTP.
 //
 // Next works in these steps: (1) the event reader cuts the next event out of the body, waiting for bytes if it has
-// to; (2) an event of an object is decoded, or the object taken from what the caller has; (3) this goes on while the
+// to; (2) an event of an object is decoded, or taken from what the caller holds; (3) this goes on while the
 // reader's buffer holds complete events. There is no goroutine here: net/http's own wakes the reader.
 type stream[T object.Object] struct {
-	ctx      context.Context // ends with the request
-	cancel   context.CancelCauseFunc
-	body     io.Closer
-	events   eventReader
-	codec    *codec[T]
-	previous Previous[T]
-	initial  bool  // the initial events are not over; used by Next only
-	err      error // what ended the stream; used by Next only
+	reading[T]
+	ctx     context.Context // ends with the request
+	cancel  context.CancelCauseFunc
+	body    io.Closer
+	events  eventReader
+	initial bool  // the initial events are not over yet
+	err     error // what ended the stream; used by Next only
 }
 
 func (s *stream[T]) Next(buf []Event[T]) ([]Event[T], error) {
-	s.codec.decoder.Recheck() // the objects of the batch before are in other hands
+	s.decoder.Recheck()
 	for n := 0; n == 0 || n < maxBatch && s.events.Buffered(); n++ {
 		if s.err != nil {
 			return buf, s.err
@@ -84,38 +78,35 @@ func (s *stream[T]) next() (Event[T], error) {
 	case err != nil:
 		return Event[T]{}, err
 	case name == "ERROR":
-		return Event[T]{}, s.codec.statusError(data)
+		return Event[T]{}, s.statusError(data)
 	}
 	return s.event(name, data)
 }
 
-// event translates an event that is not an error. An error of the whole collection ends the stream.
+// event translates an event that is not an error. The error is one that ends the stream.
 func (s *stream[T]) event(name string, data []byte) (Event[T], error) {
 	t := parseEventType(name)
 	switch t {
 	case Invalid:
-		return invalid[T](unknownType(name)), nil
+		raw, _ := s.open(data)
+		return invalid[T](s.objectError(raw, Invalid, unknownType(name))), nil
 	case Bookmark:
-		return s.bookmark(data)
+		return s.bookmarkEvent(data)
 	}
-	o, err := s.codec.event(data, s.previous, t)
+	o, err := s.reading.event(data, t)
 	if err == nil {
 		return Event[T]{Type: t, Object: o, ResourceVersion: o.GetResourceVersion()}, nil
 	}
-	if wrong, ok := errors.AsType[*KindError](err); ok && s.initial {
-		return Event[T]{}, wrong
+	if kind, ok := errors.AsType[*KindError](err); ok && s.initial {
+		return Event[T]{}, kind
 	}
-	e := invalid[T](fmt.Errorf("%s: %w", name, err))
-	if bad, ok := errors.AsType[*ObjectError](err); ok {
-		e.Err, e.ResourceVersion = bad, bad.ResourceVersion
-	}
-	return e, nil
+	return invalid[T](fmt.Errorf("%s: %w", name, err)), nil
 }
 
-func (s *stream[T]) bookmark(data []byte) (Event[T], error) {
-	m, err := s.codec.bookmark(data)
-	if wrong, ok := errors.AsType[*KindError](err); ok {
-		return Event[T]{}, wrong
+func (s *stream[T]) bookmarkEvent(data []byte) (Event[T], error) {
+	m, err := s.bookmark(data)
+	if kind, ok := errors.AsType[*KindError](err); ok {
+		return Event[T]{}, kind
 	}
 	if err != nil {
 		return invalid[T](fmt.Errorf("%v: %w", Bookmark, err)), nil
@@ -136,7 +127,7 @@ func (s *stream[T]) explain(err error) error {
 	case cause != nil:
 		return withCause(s.ctx, fmt.Errorf("watch: %w", err))
 	default:
-		return fmt.Errorf("watch: %w", bodyError(err, s.codec.scope))
+		return fmt.Errorf("watch: %w", bodyError(err, s.scope))
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/tidings/tidings/object"
@@ -23,16 +24,21 @@ import (
 
 func TestInvalidEvents(t *testing.T) {
 	elsewhere := pod("other", "x")
+	elsewhere.UID = "u"
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", ResourceVersion: "5", Namespace: "a"}}
 	tests := []struct {
 		name  string
 		event tidingstest.RawEvent
 		text  string
+		names *source.ObjectError
 	}{
-		{"nameless", tidingstest.RawEvent{Type: watch.Added, Object: pod("a", "")}, "without a name"},
-		{"wrong kind", tidingstest.RawEvent{Type: watch.Added, Object: node}, "Kind=Node where /v1, Kind=Pod is wanted"},
-		{"other namespace", tidingstest.RawEvent{Type: watch.Modified, Object: elsewhere}, `not in namespace "a"`},
-		{"unknown type", tidingstest.RawEvent{Type: "RENAMED", Object: elsewhere}, `"RENAMED"`},
+		{"nameless", tidingstest.RawEvent{Type: watch.Added, Object: pod("a", "")}, "without a name", nil},
+		{"wrong kind", tidingstest.RawEvent{Type: watch.Added, Object: node}, "Kind=Node where /v1, Kind=Pod is wanted",
+			&source.ObjectError{Key: object.Key{Namespace: "a", Name: "n"}, ResourceVersion: "5", Event: source.Added}},
+		{"other namespace", tidingstest.RawEvent{Type: watch.Modified, Object: elsewhere}, `not in namespace "a"`,
+			&source.ObjectError{Key: object.Key{Namespace: "other", Name: "x"}, UID: "u", Event: source.Modified}},
+		{"unknown type", tidingstest.RawEvent{Type: "RENAMED", Object: elsewhere}, `"RENAMED"`,
+			&source.ObjectError{Key: object.Key{Namespace: "other", Name: "x"}, UID: "u", Event: source.Invalid}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -49,11 +55,51 @@ func TestInvalidEvents(t *testing.T) {
 				if got := types(events); !slices.Equal(got, want) || err != io.EOF {
 					t.Fatalf("got %v, %v", got, err)
 				}
-				if err := events[1].Err; !strings.Contains(err.Error(), test.text) {
+				err = events[1].Err
+				if !strings.Contains(err.Error(), test.text) {
 					t.Errorf("got %v, want %q", err, test.text)
+				}
+				e, ok := err.(*source.ObjectError)
+				if want := test.names; ok != (want != nil) || ok && (e.Key != want.Key || e.UID != want.UID || e.ResourceVersion != want.ResourceVersion || e.Event != want.Event) {
+					t.Errorf("got %#v, want %#v", err, want)
 				}
 			})
 		})
+	}
+}
+
+// TestWatchOfAnotherKind: initial events and bookmarks of another kind end a watch, also if the collection is empty.
+func TestWatchOfAnotherKind(t *testing.T) {
+	for _, objects := range []int{0, 1} {
+		for _, initial := range []bool{true, false} {
+			bubble(t, tidingstest.ServerOptions{}, func(t *testing.T, s *tidingstest.Server) {
+				for i := range objects {
+					s.Create(pod("a", fmt.Sprint("x", i)))
+				}
+				wrong := source.Scope{Resource: pods, Kind: pods.GroupVersion().WithKind("Service")}
+				for _, from := range []anySource{
+					erase(newHTTP[*corev1.Pod](t, s, wrong)), erase(newHTTP[*unstructured.Unstructured](t, s, wrong)),
+					erase(newHTTP[*corev1.Service](t, s, source.Scope{Resource: pods})),
+				} {
+					stream, err := from.watch(t.Context(), initial)
+					if err != nil {
+						t.Fatal(err)
+					}
+					events, err := stream.all()
+					if !isKindError(err, "Pod", "Service") {
+						t.Errorf("%d objects: got %v", objects, err)
+					}
+					for _, e := range events {
+						if e.Type != source.Invalid || initial {
+							t.Errorf("%d objects: got %+v", objects, e)
+						}
+					}
+					if _, err := from.list(t.Context()); !isKindError(err, "PodList", "ServiceList") {
+						t.Errorf("list of %d objects: got %v", objects, err)
+					}
+				}
+			})
+		}
 	}
 }
 

@@ -2,7 +2,6 @@ package source
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -11,29 +10,28 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 )
 
 // NewStream makes a Stream of a running client-go watch. The stream stops the watch when it is closed or when ctx
 // ends; it starts no goroutine.
 func NewStream[T object.Object](ctx context.Context, w watch.Interface) Stream[T] {
-	return newWatchStream[T](ctx, w, trimmer{}, false)
+	return newWatchStream(ctx, w, clientObjects[T]{})
 }
 
 // watchStream reads a watch.Interface.
 type watchStream[T object.Object] struct {
-	ctx   context.Context
-	watch watch.Interface
-	trim  trimmer
-	// noSharing says that the caller writes to what it gets.
-	noSharing bool
-	closed    chan struct{} // closed by the first Close
-	once      sync.Once
-	err       error // what ended the stream; used by Next only
+	ctx     context.Context
+	watch   watch.Interface
+	objects clientObjects[T]
+	closed  chan struct{} // closed by the first Close
+	once    sync.Once
+	err     error // what ended the stream; used by Next only
 }
 
-func newWatchStream[T object.Object](ctx context.Context, w watch.Interface, trim trimmer, noSharing bool) *watchStream[T] {
-	return &watchStream[T]{ctx: ctx, watch: w, trim: trim, noSharing: noSharing, closed: make(chan struct{})}
+func newWatchStream[T object.Object](ctx context.Context, w watch.Interface, objects clientObjects[T]) *watchStream[T] {
+	return &watchStream[T]{ctx: ctx, watch: w, objects: objects, closed: make(chan struct{})}
 }
 
 // Next returns what the watch's channel holds.
@@ -57,7 +55,11 @@ func (s *watchStream[T]) Next(buf []Event[T]) ([]Event[T], error) {
 		if e.Type == watch.Error {
 			return buf, s.end(apierrors.FromObject(e.Object))
 		}
-		buf = append(buf, s.event(e))
+		event, err := s.event(e)
+		if err != nil {
+			return buf, s.end(err)
+		}
+		buf = append(buf, event)
 		if n == maxBatch {
 			return buf, nil
 		}
@@ -84,27 +86,41 @@ func (s *watchStream[T]) end(err error) error {
 	return err
 }
 
-// event translates an event that is not an error.
-func (s *watchStream[T]) event(e watch.Event) Event[T] {
+// event translates an event that is not an error. The error is one that ends the stream.
+func (s *watchStream[T]) event(e watch.Event) (Event[T], error) {
 	t := parseEventType(string(e.Type))
-	switch t {
-	case Invalid:
-		return invalid[T](unknownType(string(e.Type)))
-	case Bookmark:
-		m, err := meta.Accessor(e.Object)
-		if err != nil {
-			return invalid[T](fmt.Errorf("%s: %w", e.Type, err))
-		}
-		return bookmarkEvent[T](m)
+	if t == Bookmark {
+		return s.bookmark(e.Object)
 	}
-	o, err := own[T](e.Object, t)
-	if bad, ok := errors.AsType[*ObjectError](err); ok {
-		return Event[T]{Type: Invalid, Err: bad, ResourceVersion: bad.ResourceVersion}
+	o, err := s.objects.take(e.Object, t)
+	if t == Invalid {
+		err = s.unknownType(e)
 	}
 	if err != nil {
-		return invalid[T](fmt.Errorf("%s: %w", e.Type, err))
+		return invalid[T](fmt.Errorf("%s: %w", e.Type, err)), nil
 	}
-	return Event[T]{Type: t, Object: handOut(o, s.trim, s.noSharing), ResourceVersion: o.GetResourceVersion()}
+	return Event[T]{Type: t, Object: o, ResourceVersion: o.GetResourceVersion()}, nil
+}
+
+func (s *watchStream[T]) bookmark(o runtime.Object) (Event[T], error) {
+	m, err := meta.Accessor(o)
+	if err != nil {
+		return invalid[T](fmt.Errorf("%v: %w", Bookmark, err)), nil
+	}
+	if err := s.objects.checkKind(o); err != nil {
+		return Event[T]{}, fmt.Errorf("watch %v: %w", s.objects.scope, err)
+	}
+	return bookmarkEvent[T](m), nil
+}
+
+// unknownType is the error for an event of no known type.
+func (s *watchStream[T]) unknownType(e watch.Event) error {
+	err := unknownType(string(e.Type))
+	m, metaErr := meta.Accessor(e.Object)
+	if metaErr != nil || m.GetName() == "" {
+		return err
+	}
+	return newObjectError(m, Invalid, err)
 }
 
 // Close stops the watch.

@@ -33,10 +33,10 @@ type Options struct {
 	Trim []string
 	// NoSharing makes every decoded object stand alone, so that its owner may write to it.
 	NoSharing bool
-	// OnCorrupt is called after an object was decoded, for each shared part that turned out to have been written to. Field is
+	// OnStrayWrite is called after an object was decoded, for each shared part that turned out to have been written to. Field is
 	// the dotted name of where it came up. Such a part is given to no further object. It is called on the goroutine
 	// that decodes, and may be nil.
-	OnCorrupt func(field string)
+	OnStrayWrite func(field string)
 	// MaxTableBytes bounds the memory of the tables; 0 means a default that suits a collection of any size.
 	MaxTableBytes int
 	// Seed makes sharing decisions repeatable where they are random; 0 takes a random one. The hash that finds

@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/tidings/tidings/internal/wire"
+	"github.com/tidings/tidings/internal/wire/share"
 )
 
 // builder makes values from the nodes of one document after the other.
@@ -39,6 +40,7 @@ type builder struct {
 	err     error  // the first number that does not fit, or that it takes too much memory
 	// corrupted are the names of the fields at which a shared value came up that somebody has written to.
 	corrupted []string
+	left      int // how many values a checksum may still go through
 }
 
 const (
@@ -147,15 +149,15 @@ func (b *builder) sharedContainer(i int32, f *field, to place) any {
 	if n.kind == jsontext.KindBeginObject {
 		r = &b.fields.member(f, nil, b.name(i+1)).maps
 	}
-	if !r.wanted(&b.table.hash, raw, minHits) {
+	if !b.wants(r, raw) {
 		return b.fill(i, f, to)
 	}
 	key := b.table.hash.sum(raw, f.trim.saltOf())
-	v, seen := b.find(key, raw, f, r)
+	v, seen := b.find(key, raw, f, r, &containers)
 	switch {
 	case v != nil:
 		return v
-	case !seen && r.sampling:
+	case !seen && r.Mode == share.Sampling:
 		b.remember(key, nil, b.fresh)
 		return b.fill(i, f, to)
 	}
@@ -206,7 +208,7 @@ func (b *builder) object(i int32, f *field) map[string]any {
 		}
 	}
 	if b.sum = sum; len(m) != size {
-		b.twice, b.sum = true, b.checksum(m)
+		b.twice, b.sum = true, b.checksumOf(m, len(b.data))
 	}
 	return m
 }
@@ -298,16 +300,16 @@ func (b *builder) string(raw []byte, f *field, to place) any {
 
 // sharedScalar looks the string or number raw up, and if it is new, decodes it for the table. It is a value or a name,
 // of which r is the rate. The result is nil if it is not wanted, or new and only part of a sample.
-func (b *builder) sharedScalar(raw []byte, f *field, r *rate, decode func(raw []byte) any) any {
-	if !r.wanted(&b.table.hash, raw, minScalarHits) {
+func (b *builder) sharedScalar(raw []byte, f *field, r *share.Rate, decode func(raw []byte) any) any {
+	if !b.wants(r, raw) {
 		return nil
 	}
 	key := b.table.hash.sum(raw, 0)
-	v, seen := b.find(key, raw, f, r)
+	v, seen := b.find(key, raw, f, r, &scalars)
 	switch {
 	case v != nil:
 		return v
-	case !seen && r.sampling:
+	case !seen && r.Mode == share.Sampling:
 		b.remember(key, nil, b.fresh)
 		return nil
 	}
@@ -350,16 +352,16 @@ func (b *builder) newNumber(raw []byte) any {
 
 // find looks a value up and counts the outcome. If another object had it but it was not kept, v is nil and seen true.
 // What only this object had before is returned too, but says nothing about whether objects have it in common.
-func (b *builder) find(key sum, raw []byte, f *field, r *rate) (v any, seen bool) {
+func (b *builder) find(key sum, raw []byte, f *field, r *share.Rate, p *share.Policy) (v any, seen bool) {
 	e := b.table.get(key)
-	seen = e != nil && e.Value.doc != b.doc
+	seen = e != nil && e.Object != b.doc
 	if seen || e == nil {
-		r.count(seen)
+		r.Note(p, seen)
 	}
 	b.lookups++
 	f.stats.Lookups++
 	f.stats.Bytes += uint64(len(raw))
-	if e == nil || e.Value.value == nil || !b.isSound(e, f) {
+	if e == nil || e.Value == nil || !b.isSound(e, f, len(raw)) {
 		return nil, seen
 	}
 	b.sum = e.Memory
@@ -367,14 +369,14 @@ func (b *builder) find(key sum, raw []byte, f *field, r *rate) (v any, seen bool
 	b.saved += uint64(len(raw))
 	f.stats.Hits++
 	f.stats.SharedBytes += uint64(len(raw))
-	return e.Value.value, seen
+	return e.Value, seen
 }
 
 // remember puts a new value into the table, or nil for one that was only seen. It accounts for what was allocated
 // since fresh was before.
 func (b *builder) remember(key sum, v any, before int) {
 	if b.err == nil {
-		b.table.put(key, entry{v, b.doc}, b.fresh-before, b.sum) // which says nothing of scalars, and need not
+		b.table.put(key, entry{Value: v, Object: b.doc, Cost: uint32(b.fresh - before), Memory: b.sum}) // of scalars the sum says nothing
 	}
 	b.fresh = before
 }

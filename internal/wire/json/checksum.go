@@ -4,16 +4,14 @@ import (
 	"math"
 	"math/bits"
 	"unsafe"
-
-	"github.com/tidings/tidings/internal/wire/share"
 )
 
 // isSound checks an entry once a batch, and drops it if it was written to. Only maps and slices can be.
-func (b *builder) isSound(e *share.Entry[entry], f *field) bool {
+func (b *builder) isSound(e *entry, f *field, size int) bool {
 	switch {
-	case !isContainer(e.Value.value) || b.table.IsChecked(e):
+	case !isContainer(e.Value) || b.table.IsChecked(e):
 		return true
-	case e.Memory == b.checksum(e.Value.value):
+	case e.Memory == b.checksumOf(e.Value, size):
 		b.table.Checked(e)
 		return true
 	}
@@ -33,8 +31,17 @@ func isContainer(v any) bool {
 // The checksum of a value changes if somebody writes to a map or slice in it; to nothing else can be written. Strings stand in
 // it for where they are.
 
-// checksum returns the checksum of v.
+// checksumOf returns the checksum of v, which was made from size bytes.
+func (b *builder) checksumOf(v any, size int) uint64 {
+	b.left = size
+	return b.checksum(v)
+}
+
+// checksum returns the checksum of v. It goes through no more than left values: someone may have put a map into itself.
 func (b *builder) checksum(v any) uint64 {
+	if b.left--; b.left < 0 {
+		return 0
+	}
 	switch v := v.(type) {
 	case map[string]any:
 		sum := uint64(len(v))

@@ -25,7 +25,7 @@ func TestStrayWritesDoNotSpread(t *testing.T) {
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	corrupted := 0
-	d := newDecoder(t, wire.Options{OnCorrupt: func(field string) {
+	d := newDecoder(t, wire.Options{OnStrayWrite: func(field string) {
 		if corrupted++; field == "" {
 			t.Error("the name is empty")
 		}
@@ -104,7 +104,7 @@ func TestCorruptPartIsReported(t *testing.T) {
 	} {
 		t.Run(field, func(t *testing.T) {
 			var got []string
-			d := newDecoder(t, wire.Options{OnCorrupt: func(field string) { got = append(got, field) }})
+			d := newDecoder(t, wire.Options{OnStrayWrite: func(field string) { got = append(got, field) }})
 			n := 0
 			next := func() map[string]any {
 				n++
@@ -133,6 +133,26 @@ func TestCorruptPartIsReported(t *testing.T) {
 				t.Errorf("reported were %q", got)
 			}
 		})
+	}
+}
+
+// TestCircles has someone put maps into themselves.
+func TestCircles(t *testing.T) {
+	d := newDecoder(t, wire.Options{})
+	const text = `{"kind":"K","spec":{"a":{"b":{"c":1,"d":2}},"e":[{"f":1}]}}`
+	for range 20 {
+		d.Recheck()
+		o, err := d.Decode([]byte(text), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := upstream([]byte(text))
+		if err != nil || !reflect.DeepEqual(o.Object, want.Object) {
+			t.Fatalf("got %v", o.Object)
+		}
+		spec := o.Object["spec"].(map[string]any)
+		a, e := spec["a"].(map[string]any), spec["e"].([]any)
+		a["b"], a["c"], e[0] = a, a, e
 	}
 }
 

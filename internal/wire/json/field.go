@@ -6,6 +6,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/tidings/tidings/internal/wire"
+	"github.com/tidings/tidings/internal/wire/share"
 )
 
 // field is one place in the documents: all values that have the same names around them, whatever list they are in.
@@ -21,9 +22,9 @@ type field struct {
 	after *field            // the member that came behind this one last time
 	other *field            // stands for the members that found no room; it has neither name nor raw, and is its own other
 	stats wire.FieldStats
-	rate  rate // of its values but maps
-	maps  rate // of the maps that begin with it: a list may have maps of several kinds, of which some repeat
-	names rate // of the names that it stands for
+	rate  share.Rate // of its values but maps
+	maps  share.Rate // of the maps that begin with it: a list may have maps of several kinds, of which some repeat
+	names share.Rate // of the names that it stands for
 }
 
 const (
@@ -155,56 +156,13 @@ func isASCII(text []byte) bool {
 	return true
 }
 
-// rate decides whether the values of a field repeat often enough to look them up. It counts a window of lookups at
-// a time. A field whose values did not repeat goes on with a sample: one value in thirty-two, and of equal values all
-// or none, so that the rate within the sample is that of the whole, and the field is taken up again when it rises.
-// From time to time other values are the sample, lest a field with few values has none of them in it.
-type rate struct {
-	lookups, hits uint16
-	sampling      bool
-	class         uint8  // of the values in the sample
-	passed        uint32 // values since this class is the sample
-	period        uint32 // after how many it changes
-}
-
-const (
-	window        = 256
-	windowSampled = 64
-	firstPeriod   = 1 << 10
-	lastPeriod    = 1 << 15
+// What is looked up in vain costs an entry of the table, and memory of its own for the strings in it.
+var (
+	containers = share.Policy{Direct: 2, Second: share.Never, First: 256, Window: 256, Sampled: 64} // maps and slices, which are dear
+	scalars    = share.Policy{Direct: 6, Second: share.Never, First: 256, Window: 256, Sampled: 64}
 )
 
-// quarters is the part of lookups that must hit. What is looked up in vain costs an entry of the table, and
-// memory of its own for the strings in it.
-type quarters uint16
-
-const (
-	minHits       quarters = 1 // of maps and slices, which are dear
-	minScalarHits quarters = 3
-)
-
-// wanted reports whether text shall be looked up, if at least that share of the lookups hit. The classes are those of h.
-func (r *rate) wanted(h *hasher, text []byte, least quarters) bool {
-	if r.lookups >= window || r.sampling && r.lookups >= windowSampled {
-		few := r.hits*4 < r.lookups*uint16(least)
-		if few && !r.sampling {
-			r.passed, r.period = 0, firstPeriod
-		}
-		r.sampling, r.lookups, r.hits = few, 0, 0
-	}
-	if !r.sampling {
-		return true
-	}
-	if r.passed++; r.passed > r.period {
-		r.class, r.passed, r.period = (r.class+1)%classes, 0, min(2*r.period, lastPeriod)
-	}
-	return h.class(text) == r.class
-}
-
-// count takes the outcome of a lookup.
-func (r *rate) count(hit bool) {
-	r.lookups++
-	if hit {
-		r.hits++
-	}
+// wants reports whether text shall be looked up.
+func (b *builder) wants(r *share.Rate, text []byte) bool {
+	return r.Mode != share.Sampling || r.Samples(b.table.hash.class(text))
 }

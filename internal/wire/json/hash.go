@@ -55,11 +55,6 @@ func times(x, y uint64) uint64 {
 	return s&prime + s>>61
 }
 
-// classes is the number of classes of texts.
-const classes = 32
-
-// class puts text into one of the classes, equal texts into the same. It is much cheaper than a sum, but must look at
-// all of the text too: times and addresses differ in a few bytes amid a long one.
-func (h hasher) class(text []byte) uint8 {
-	return uint8(maphash.Bytes(h.seed, text) % classes)
-}
+// class puts text into a class, equal texts into the same. It is much cheaper than a sum, but must look at all of the text
+// too: times and addresses differ in a few bytes amid a long one.
+func (h hasher) class(text []byte) uint64 { return maphash.Bytes(h.seed, text) }

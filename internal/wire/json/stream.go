@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 )
 
 // DefaultLimit is the largest value that a reader takes when it is given no limit: 16 MiB, several times the largest
@@ -27,13 +28,17 @@ type stream struct {
 	limit int
 	what  string // what is read, for errors
 	buf   []byte // buf[start:] is unread
+	quiet []byte // is buf while nothing is unread
 	start int
 	next  extent // of the value at start, as far as it has arrived
 	err   error  // of src, for when buf is used up
 }
 
 const (
-	firstBuffer = 32 << 10
+	// quietBuffer is the buffer of a stream that waits: most watches do, and a program has many. It is too small for any event.
+	quietBuffer = 64
+	// busyBuffer is the buffer that a stream borrows when something has come, until it has caught up.
+	busyBuffer = 64 << 10
 	// keepBuffer is the largest buffer that is kept when little is in it.
 	keepBuffer = 256 << 10
 	// maxEmptyReads is how often in a row a reader may return neither data nor an error.
@@ -141,25 +146,29 @@ func (s *stream) fill() error {
 	return s.err
 }
 
+// busyBuffers are those that no stream has borrowed.
+var busyBuffers = sync.Pool{New: func() any { return new([busyBuffer]byte) }}
+
 // makeRoom moves what is unread to the front and sees that there is room behind it. The buffer doubles for a value that
 // does not fit, and becomes small again once large values are gone.
 func (s *stream) makeRoom() {
-	unread := s.buf[s.start:]
-	size := cap(s.buf)
-	switch {
+	old, unread := s.buf, s.buf[s.start:]
+	switch size := cap(old); {
 	case size == 0:
-		size = firstBuffer
-	case len(unread) > size/2:
-		size *= 2
-	case size > keepBuffer && len(unread) < size/8:
-		size = max(keepBuffer, 2*len(unread))
+		s.quiet = make([]byte, 0, quietBuffer)
+		s.buf = s.quiet
+	case len(unread) == 0:
+		s.buf = s.quiet
+	case size == quietBuffer && len(old) == size || size > keepBuffer && len(unread) < size/8:
+		s.buf = busyBuffers.Get().(*[busyBuffer]byte)[:0]
+	case size > quietBuffer && len(unread) > size/2:
+		s.buf = make([]byte, 0, 2*size)
 	}
-	if size != cap(s.buf) {
-		s.buf = append(make([]byte, 0, size), unread...)
-	} else if s.start > 0 {
-		s.buf = s.buf[:copy(s.buf, unread)]
-	}
+	s.buf = append(s.buf[:0], unread...)
 	s.start = 0
+	if cap(old) == busyBuffer && cap(s.buf) != busyBuffer {
+		busyBuffers.Put((*[busyBuffer]byte)(old[:busyBuffer]))
+	}
 }
 
 // unexpected turns the clean end of a stream into the error that it is in the middle of a value.

@@ -2,22 +2,25 @@ package json
 
 import "github.com/tidings/tidings/internal/wire/share"
 
-// table finds decoded values by the text they were decoded from.
+// table finds decoded values by the text they were decoded from. The value is nil if all that is known is that it was seen.
 type table struct {
-	*share.Table[entry]
+	*share.Table[any]
 	hash hasher
 }
 
-type entry struct {
-	value any    // nil if all that is known is that it was seen
-	doc   uint32 // the document that it was first seen in
+// sweepEvery is the number of objects after which the table drops what was not found again. An object in JSON takes many
+// times as many entries as one in protobuf.
+const sweepEvery = 1 << 12
+
+type entry = share.Entry[any]
+
+func newTable(maxBytes int) *table {
+	return &table{share.NewTable[any](maxBytes, sweepEvery), newHasher()}
 }
 
-func newTable(maxBytes int) *table { return &table{share.NewTable[entry](maxBytes), newHasher()} }
-
 // get returns the entry that was put under key, or nil.
-func (t *table) get(key sum) *share.Entry[entry] {
-	e := t.Find(key.a, 0)
+func (t *table) get(key sum) *entry {
+	e := t.Find(key.a)
 	if e == nil || e.Check != key.b {
 		return nil
 	}
@@ -25,10 +28,11 @@ func (t *table) get(key sum) *share.Entry[entry] {
 	return e
 }
 
-// put stores a value under key. size is what it takes on its own, without the entries of its parts; memory is its checksum.
-func (t *table) put(key sum, value entry, size int, memory uint64) {
-	if e := t.get(key); e != nil {
-		t.Drop(e)
+// put stores an entry under key.
+func (t *table) put(key sum, e entry) {
+	if before := t.get(key); before != nil {
+		t.Drop(before)
 	}
-	t.Add(share.Entry[entry]{Hash: key.a, Check: key.b, Value: value, Cost: uint32(size), Memory: memory})
+	e.Hash, e.Check = key.a, key.b
+	t.Add(e)
 }

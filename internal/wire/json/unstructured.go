@@ -67,9 +67,9 @@ func (d *Unstructured) SetDefaultKind(apiVersion, kind string) {
 // not used.
 func (d *Unstructured) Decode(data []byte, _ *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	object, corrupted, err := d.decode(data)
-	if d.opts.OnCorrupt != nil {
+	if d.opts.OnStrayWrite != nil {
 		for _, field := range corrupted {
-			d.opts.OnCorrupt(field)
+			d.opts.OnStrayWrite(field)
 		}
 	}
 	if err != nil {

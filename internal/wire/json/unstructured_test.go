@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/tidings/tidings/internal/wire"
+	"github.com/tidings/tidings/internal/wire/share"
 	"github.com/tidings/tidings/internal/wire/wiretest"
 )
 
@@ -154,13 +155,13 @@ func TestDecodeSharesEqualParts(t *testing.T) {
 func TestDecodeSharesWithinAnObject(t *testing.T) {
 	for _, noSharing := range []bool{false, true} {
 		d := newDecoder(t, wire.Options{NoSharing: noSharing})
-		for i := range 4 * window {
+		for i := range 4 * int(containers.Window) {
 			object := compare(t, d, fmt.Appendf(nil, `{"kind":"K","a":{"t":%d},"b":{"t":%d}}`, i, i)).Object
 			if same := reflect.ValueOf(object["a"]).Pointer() == reflect.ValueOf(object["b"]).Pointer(); same == noSharing {
 				t.Fatalf("NoSharing is %t; that two maps of object %d are the same is %t", noSharing, i, same)
 			}
 		}
-		if rate := d.build.fields.root.under[`"a"`].under[`"t"`].maps; !noSharing && !rate.sampling {
+		if rate := d.build.fields.root.under[`"a"`].under[`"t"`].maps; !noSharing && rate.Mode != share.Sampling {
 			t.Error("nothing repeats between objects and is still looked up")
 		}
 	}
@@ -229,7 +230,7 @@ func TestTablesStayBounded(t *testing.T) {
 	if stats := d.Stats(); stats.TableBytes > limit+maxFields*2*fieldBytes {
 		t.Errorf("the tables and fields take %d bytes", stats.TableBytes)
 	}
-	if rate := d.build.fields.root.under[`"metadata"`].under[`"name"`].rate; !rate.sampling {
+	if rate := d.build.fields.root.under[`"metadata"`].under[`"name"`].rate; rate.Mode != share.Sampling {
 		t.Error("names never repeat and are still looked up")
 	}
 }
@@ -237,27 +238,27 @@ func TestTablesStayBounded(t *testing.T) {
 // A field that was given up because nothing repeated is taken up again when it does.
 func TestFieldIsTakenUpAgain(t *testing.T) {
 	d := newDecoder(t, wire.Options{})
-	decode := func(value string) *rate {
+	decode := func(value string) *share.Rate {
 		if _, err := d.Decode([]byte(`{"kind":"K","spec":{"value":"`+value+`"}}`), nil); err != nil {
 			t.Fatal(err)
 		}
 		return &d.build.fields.root.under[`"spec"`].under[`"value"`].maps
 	}
-	for i := range 2 * window {
+	for i := range 2 * int(containers.Window) {
 		decode(fmt.Sprint("unique", i))
 	}
-	if !decode("unique").sampling {
+	if decode("unique").Mode != share.Sampling {
 		t.Fatal("a field that never repeated is still looked up")
 	}
 	for i := range 10_000 {
-		if !decode(fmt.Sprint("one of many, ", i%200)).sampling {
+		if decode(fmt.Sprint("one of many, ", i%200)).Mode != share.Sampling {
 			return
 		}
 	}
 	t.Error("a field that repeats is not looked up again")
 }
 
-// A field with more values than a window has lookups repeats too. That the values differ in a few bytes amid long texts
+// A field with more values than a int(containers.Window) has lookups repeats too. That the values differ in a few bytes amid long texts
 // must not matter.
 func TestFieldWithManyValues(t *testing.T) {
 	const values = 250
@@ -265,10 +266,10 @@ func TestFieldWithManyValues(t *testing.T) {
 	text := func(i int) []byte {
 		return fmt.Appendf(nil, `{"kind":"K","node":"a long prefix of a name, %03d, and a long suffix of it"}`, i%values)
 	}
-	for i := range 200 * windowSampled {
+	for i := range int(200 * containers.Sampled) {
 		compare(t, d, text(i))
 	}
-	if d.build.fields.root.under[`"node"`].rate.sampling {
+	if d.build.fields.root.under[`"node"`].rate.Mode == share.Sampling {
 		t.Error("a field that repeats is not looked up")
 	}
 }

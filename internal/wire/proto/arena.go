@@ -1,6 +1,7 @@
 package proto
 
 import (
+	"sync"
 	"time"
 	"unsafe"
 )
@@ -29,6 +30,9 @@ type pending struct {
 	from, to int
 }
 
+// arenas are those that no decoder uses at the moment.
+var arenas = sync.Pool{New: func() any { return new(arena) }}
+
 // text puts off *s = string(b).
 func (a *arena) text(s *string, b []byte) {
 	from := len(a.bytes)
@@ -56,7 +60,7 @@ func (a *arena) time(holder *unsafe.Pointer) unsafe.Pointer {
 	return unsafe.Pointer(t)
 }
 
-// settle gives everything its final place and empties the arena. It returns the bytes of memory that this took.
+// settle gives everything its final place. It returns the bytes of memory that this took.
 func (a *arena) settle() (size int) {
 	size = len(a.bytes) + a.timed*int(unsafe.Sizeof(time.Time{}))
 	if len(a.pending) > 0 {
@@ -80,7 +84,6 @@ func (a *arena) settle() (size int) {
 			*a.holders[i] = unsafe.Pointer(&times[i])
 		}
 	}
-	a.reset()
 	return size
 }
 

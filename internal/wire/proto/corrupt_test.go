@@ -118,7 +118,7 @@ func TestCorruptPartIsReported(t *testing.T) {
 	} {
 		t.Run(field, func(t *testing.T) {
 			var got []string
-			d := newPodDecoderWith(t, wire.Options{OnCorrupt: func(field string) { got = append(got, field) }})
+			d := newPodDecoderWith(t, wire.Options{OnStrayWrite: func(field string) { got = append(got, field) }})
 			p := sharedPod()
 			next := func(name string) *corev1.Pod {
 				p.UID, p.Name = types.UID(name), name
@@ -250,7 +250,7 @@ func TestPanicIsAnError(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.d.root.fields[3].sub = &message{fields: []*field{1: nil, 2: {op: listOp, form: list}}} // no type
+	d.d.root.fields[3].sub = &message{messageType: new(messageType), fields: []*field{1: nil, 2: {fieldType: fieldType{op: listOp, form: list}}}} // no type
 	pod.UID = "another"
 	_, err = d.Decoder.Decode(data, nil)
 	if e, ok := errors.AsType[*wire.PanicError](err); !ok || !strings.Contains(string(e.Stack), "decoder") {
@@ -290,5 +290,36 @@ func TestVersionsAreForgotten(t *testing.T) {
 	}
 	if v, ok := vs.get(3); !ok || v.held != 1 {
 		t.Error("one that is in use is gone")
+	}
+}
+
+// TestCircles has someone make messages refer to themselves.
+func TestCircles(t *testing.T) {
+	d, err := New[*tree](wire.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		d.Recheck()
+		got, err := d.Decode(chain(30), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at, depth := got, 0
+		for ; at.Name == "" && depth < 100; depth++ {
+			if at.Other != nil {
+				at = at.Other
+			} else {
+				at = &at.Children[0]
+			}
+		}
+		if depth != 30 {
+			t.Fatalf("depth %d", depth)
+		}
+		inner := got.Other
+		if inner == nil {
+			inner = got.Children[0].Other
+		}
+		inner.Other, inner.Children = inner, []tree{*inner, *inner}
 	}
 }

@@ -7,11 +7,14 @@ import (
 
 var errDepth = errors.New("protobuf: messages are nested too deeply")
 
-func (m *message) field(num int32) *field {
+// fieldOf returns the plan for a field of m, whose op is skipOp if there is none.
+func (d *decoder) fieldOf(m *message, num int32) *field {
 	if int(num) < len(m.fields) {
-		return m.fields[num]
+		if f := m.fields[num]; f != nil {
+			return f
+		}
 	}
-	return nil
+	return d.compiler.field(m, num)
 }
 
 // message decodes b into the value at p, of type m.typ. In plain mode the value may already hold something.
@@ -33,8 +36,8 @@ func (d *decoder) message(m *message, p, old unsafe.Pointer, b []byte) (err erro
 		} else if num, wire, i, err = tag(b, i); err != nil {
 			return err
 		}
-		f := m.field(num)
-		if f == nil || f.op == skipOp {
+		f := d.fieldOf(m, num)
+		if f.op == skipOp {
 			if i, err = skip(b, start); err != nil {
 				return err
 			}

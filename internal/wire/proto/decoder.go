@@ -40,7 +40,7 @@ type decoder struct {
 	compiler *compiler
 	root     *message // nil for a type that is decoded by its own Unmarshal
 	table    *table   // nil when nothing is shared
-	arena    arena
+	arena    *arena   // while an object is decoded
 	stats    wire.Stats
 	small    smallValues
 	// plain is set while an irregular object is decoded.
@@ -94,7 +94,7 @@ func newDecoder(pointer reflect.Type, opts wire.Options) (*decoder, error) {
 	if err := supported(pointer); err != nil {
 		return nil, err
 	}
-	d := &decoder{typ: pointer.Elem(), compiler: newCompiler()}
+	d := &decoder{typ: pointer.Elem(), compiler: &compiler{}}
 	trims, err := parseTrims(d.typ, opts.Trim)
 	if err != nil {
 		return nil, err
@@ -114,8 +114,8 @@ func (d *decoder) identified() bool {
 	if d.root == nil {
 		return false
 	}
-	meta := d.root.field(1)
-	return meta != nil && meta.typ == objectMetaType
+	meta := d.compiler.field(d.root, 1)
+	return meta.op != skipOp && meta.typ == objectMetaType
 }
 
 // rememberVersions prepares for taking over from earlier versions.
@@ -124,10 +124,10 @@ func (d *decoder) rememberVersions() {
 		return
 	}
 	d.versions = newVersions()
-	if d.spec = specOf(d.root); d.spec != nil {
-		d.specLayout = d.compiler.layouts.of(d.spec.typ)
+	if d.spec = d.specOf(d.root); d.spec != nil {
+		d.specLayout = known.layout(d.spec.typ)
 	}
-	d.warmed = d.warmLists(d.root)
+	d.warmed = warmLists(known.message(d.typ))
 }
 
 // Recheck implements wire.Decoder.
@@ -148,9 +148,9 @@ func (d *decoder) recheck() {
 func (dec *Decoder[T]) Decode(data []byte, previous T) (T, error) {
 	// Safe because T is a pointer type, here and below.
 	p, corrupted, err := dec.decode(data, *(*unsafe.Pointer)(unsafe.Pointer(&previous)))
-	if dec.opts.OnCorrupt != nil {
+	if dec.opts.OnStrayWrite != nil {
 		for _, field := range corrupted {
-			dec.opts.OnCorrupt(field)
+			dec.opts.OnStrayWrite(field)
 		}
 	}
 	if err != nil {
@@ -180,13 +180,14 @@ func (d *decoder) decode(data []byte, old unsafe.Pointer) (unsafe.Pointer, error
 	if d.unchecked++; d.unchecked > wire.RecheckEvery {
 		d.recheck()
 	}
+	d.arena = arenas.Get().(*arena)
+	defer d.release()
 	old, next := d.compare(data, old)
 	p, err := d.attempt(data, old, false)
 	if err == errIrregular {
 		p, err = d.attempt(data, nil, true)
 	}
 	if err != nil {
-		d.arena.reset()
 		return nil, err
 	}
 	if own := d.arena.settle(); !d.plain {
@@ -198,6 +199,13 @@ func (d *decoder) decode(data []byte, old unsafe.Pointer) (unsafe.Pointer, error
 		d.table.Decoded() // other objects look up too little to say what is still in use
 	}
 	return p, nil
+}
+
+// release gives the arena back.
+func (d *decoder) release() {
+	d.arena.reset()
+	arenas.Put(d.arena)
+	d.arena = nil
 }
 
 // attempt decodes data. old is the version to take over from, or nil.

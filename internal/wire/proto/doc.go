@@ -3,16 +3,19 @@
 // A Decoder follows a plan that it compiles from the protobuf tags of the Go type, part by part, as the parts are
 // first seen. While it walks through the bytes of an object it looks repeated parts up by their encoded bytes:
 // strings, messages, runs of one repeated field, maps. A part that is in the table is not decoded again; its Go value
-// is shared. Which fields are looked up at all is decided by how often they were found (see site).
+// is shared. Which fields are looked up at all is decided by how often they were found (see share.Rate).
 //
 // The result is what the generated Unmarshal gives, and so is the verdict on broken data. "The same" means that
 // apiequality.Semantic.DeepEqual holds and that Marshal gives the same bytes; the one difference that
 // reflect.DeepEqual sees is that a Quantity already holds its string, so that String never writes to a shared value.
 //
-// Of an object that was decoded before, the new version takes over what is equal: the spec by a hash of its bytes (see latest),
-// the rest, but for maps, by comparing what it decodes with what the version before has at the same place. Whole lists and
+// The new version of an object takes over what is equal in the one before: the spec as a whole by hashes (see version), the
+// rest by comparing what is decoded with what the version before has at the same place. Whole lists and maps and
 // what pointers refer to are compared before anything is allocated for them (see decoder.matches), and strings
 // before they are looked up.
+//
+// Nothing is shared or taken over that somebody has written to: values of the table and specs have a checksum of their
+// memory (see summer), all else is compared with the bytes.
 //
 // # How an object is laid out
 //

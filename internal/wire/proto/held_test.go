@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/tidings/tidings/internal/wire/share"
 	"github.com/tidings/tidings/internal/wire/wiretest"
 )
 
@@ -130,7 +129,7 @@ func TestUpdatesKeepTheTable(t *testing.T) {
 		decodePod(t, d, pod)
 	}
 	before := d.Stats().TableEntries
-	for range share.SweepEvery - len(pods) - 10 { // as if that many had come by
+	for range sweepEvery - len(pods) - 10 { // as if that many had come by
 		d.d.table.Decoded()
 	}
 	for range 2 {

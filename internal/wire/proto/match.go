@@ -37,8 +37,8 @@ func (d *decoder) matches(m *message, p unsafe.Pointer, b []byte, left int) bool
 				return false
 			}
 		}
-		f := m.field(num)
-		if f == nil || f.op == skipOp {
+		f := d.fieldOf(m, num)
+		if f.op == skipOp {
 			var err error
 			if i, err = skip(b, i); err != nil {
 				return false

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tidings/tidings/internal/wire"
+	"github.com/tidings/tidings/internal/wire/share"
 	"github.com/tidings/tidings/internal/wire/wiretest"
 )
 
@@ -171,19 +172,19 @@ func TestTableTakesNothingOver(t *testing.T) {
 	pod.Finalizers = []string{"example.com/first", "example.com/second"}
 	ended := &corev1.ContainerStateTerminated{ContainerID: "containerd://1", Message: "first"}
 	pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: ended}
-	version := func(mode mode) *corev1.Pod {
+	version := func(mode share.Mode) *corev1.Pod {
 		for _, s := range d.d.compiler.sites {
-			if s.mode = off; s.path == "metadata.finalizers" || s.path == "status.containerStatuses.state.terminated" {
-				s.mode = mode
+			if s.rate.Mode = share.Sampling; s.path == "metadata.finalizers" || s.path == "status.containerStatuses.state.terminated" {
+				s.rate.Mode = mode
 			}
 		}
 		return decodePod(t, d, pod)
 	}
-	version(off)
+	version(share.Sampling)
 	pod.UID = "another"
-	a := version(off)
+	a := version(share.Sampling)
 	pod.Finalizers[1], ended.Message = "example.com/third", "second"
-	b := version(direct)
+	b := version(share.Direct)
 	if d.d.table.Len() == 0 {
 		t.Fatal("nothing went into the table")
 	}
@@ -197,7 +198,7 @@ func TestTableTakesNothingOver(t *testing.T) {
 		t.Error("a message in the table has a string of an object")
 	}
 	pod.UID = "third"
-	c := version(direct)
+	c := version(share.Direct)
 	if &b.Finalizers[0] != &c.Finalizers[0] || b.Status.ContainerStatuses[0].State.Terminated != c.Status.ContainerStatuses[0].State.Terminated {
 		t.Error("the two did not come from the table")
 	}
@@ -266,7 +267,7 @@ func TestMatchesIsExact(t *testing.T) {
 		{metav1.ObjectMeta{}, "\x50\x00", false},
 	} {
 		pod := corev1.Pod{ObjectMeta: c.meta}
-		field := d.d.root.field(1)
+		field := d.d.compiler.field(d.d.root, 1)
 		if got := d.d.matchValue(field, reflect.ValueOf(&pod.ObjectMeta).UnsafePointer(), []byte(c.data), maxMatch); got != c.want {
 			t.Errorf("%+v, %q: got %v", c.meta, c.data, got)
 		}

@@ -65,7 +65,7 @@ func addTrim(root *trimTree, typ reflect.Type, trim string) error {
 			}
 			return at.addEntry(typ, trim, known, name)
 		}
-		next, ok := fieldType(typ, name)
+		next, ok := typeOfField(typ, name)
 		if !ok {
 			return fmt.Errorf("trim %q: there is no field %q%s", trim, name, nearest(typ, known, name))
 		}
@@ -95,8 +95,8 @@ func messageOf(t reflect.Type) reflect.Type {
 	return t
 }
 
-// fieldType returns the type of the field that has this name in JSON; its kind is Map for a map.
-func fieldType(t reflect.Type, name string) (reflect.Type, bool) {
+// typeOfField returns the type of the field that has this name in JSON; its kind is Map for a map.
+func typeOfField(t reflect.Type, name string) (reflect.Type, bool) {
 	t = messageOf(t)
 	if t.Kind() != reflect.Struct || checkMessage(t) != nil {
 		return nil, false
@@ -108,7 +108,7 @@ func fieldType(t reflect.Type, name string) (reflect.Type, bool) {
 		}
 		found, inline := jsonName(sf)
 		if inline {
-			if ft, ok := fieldType(sf.Type, name); ok {
+			if ft, ok := typeOfField(sf.Type, name); ok {
 				return ft, true
 			}
 		} else if found == name {
@@ -118,7 +118,7 @@ func fieldType(t reflect.Type, name string) (reflect.Type, bool) {
 	return nil, false
 }
 
-// fieldNames lists the names that fieldType knows.
+// fieldNames lists the names that typeOfField knows.
 func fieldNames(t reflect.Type) (names []string) {
 	t = messageOf(t)
 	if t.Kind() != reflect.Struct || checkMessage(t) != nil {

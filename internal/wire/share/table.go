@@ -9,21 +9,21 @@ import (
 const (
 	defaultTableBytes = 64 << 20
 	// entryOverhead is what an entry costs besides its value: itself and its share of the index.
-	entryOverhead = 68
-	// SweepEvery is the number of objects after which what was not found again is dropped.
-	SweepEvery = 1 << 16
+	entryOverhead = 72
 	// MaxDoor is the number of fingerprints that the doorkeeper remembers at most.
 	MaxDoor = 1 << 16
+	// firstIndex and firstDoor are the lengths of index and door of a table that has next to nothing.
+	firstIndex, firstDoor = 16, 64
 )
 
 // Table finds decoded values by the hashes of their encodings.
 //
 //	index    open addressing; a slot holds 32 bits of the hash and the number of an entry
 //	entries  the values, densely, in order of arrival, in pages, so that growing copies nothing
-//	door     fingerprints of values seen once, direct mapped
+//	door     fingerprints of values seen once, in sets of a few
 //
 // Memory is bounded by generations: a hit brings its entry into the current generation. When that holds half of the
-// allowed bytes, or after SweepEvery objects, all entries of older generations are dropped and a new one begins.
+// allowed bytes, or after a number of objects, all entries of older generations are dropped and a new one begins.
 //
 // Whoever has an object with a value of the table could write to it, although nobody may. So an entry has a checksum of its
 // value's memory, and before a value is shared again, for the first time in a batch, its finder has to check it.
@@ -32,35 +32,34 @@ type Table[V any] struct {
 	entries    entries[V]
 	door       []uint32
 	max        uint64 // bytes allowed
+	sweepEvery int    // objects after which what was not found again is dropped
 	old, young uint64 // bytes of the entries of earlier generations, and of the current one
 	generation uint32
 	objects    int    // decoded since the last sweep
-	doorUse    uint32 // fingerprints written since the door was last enlarged
+	doorUse    uint32 // fingerprints written, those that replaced others included
 	batch      uint32 // counts the batches
 }
 
-// Entry is one value. Shape and Check tell it from others of the same hash; what they mean is the user's affair, but for
-// the highest shape, which is taken.
+// Entry is one value.
 type Entry[V any] struct {
+	// Hash and Check stand for the encoding and for what kind of value it is. The table finds by Hash; to compare Check is up
+	// to the finder.
 	Hash, Check uint64
 	Value       V
 	Memory      uint64 // checksum of the memory that can be written to through the value
-	Shape       uint32
 	Cost        uint32 // bytes of memory that the value keeps alive; in the table, with what the entry takes
+	Object      uint32 // number of the object that the value was first seen in, if that matters
 	generation  uint32
 	batch       uint32 // in which the value was checked
 }
 
-// dropped is the shape of entries that were dropped.
-const dropped = 1<<32 - 1
-
 // NewTable returns a table that may take maxBytes bytes, with the values. 0 means enough for the distinct parts of some
-// hundred thousand objects.
-func NewTable[V any](maxBytes int) *Table[V] {
+// hundred thousand objects. After sweepEvery objects it drops what was not found again.
+func NewTable[V any](maxBytes, sweepEvery int) *Table[V] {
 	if maxBytes <= 0 {
 		maxBytes = defaultTableBytes
 	}
-	return &Table[V]{max: uint64(maxBytes), index: make([]uint64, 64)}
+	return &Table[V]{max: uint64(maxBytes), sweepEvery: sweepEvery, index: make([]uint64, firstIndex)}
 }
 
 // Bytes is the memory that the table takes or keeps alive.
@@ -78,15 +77,15 @@ func (t *Table[V]) Batch() uint32 { return t.batch }
 // BeginBatch makes all values to be checked again.
 func (t *Table[V]) BeginBatch() { t.batch++ }
 
-// Find returns the entry with this hash and shape, or nil. It is valid until the next Add or Decoded.
-func (t *Table[V]) Find(hash uint64, shape uint32) *Entry[V] {
+// Find returns the entry with this hash, or nil. It is valid until the next Add or Decoded.
+func (t *Table[V]) Find(hash uint64) *Entry[V] {
 	mask := uint64(len(t.index) - 1)
 	for i := hash & mask; t.index[i] != 0; i = (i + 1) & mask {
 		slot := t.index[i]
 		if slot>>32 != hash>>32 {
 			continue
 		}
-		if e := t.entries.at(int(uint32(slot) - 1)); e.Hash == hash && e.Shape == shape {
+		if e := t.entries.at(int(uint32(slot) - 1)); e.Hash == hash && e.Cost > 0 {
 			return e
 		}
 	}
@@ -110,24 +109,54 @@ func (t *Table[V]) Checked(e *Entry[V]) { e.batch = t.batch }
 
 // Drop gives up a value, which has been written to. What is left of the entry goes with the next sweep.
 func (t *Table[V]) Drop(e *Entry[V]) {
-	var none V
-	e.Value, e.Shape = none, dropped
+	if e.generation == t.generation {
+		t.young -= uint64(e.Cost)
+	} else {
+		t.old -= uint64(e.Cost)
+	}
+	*e = Entry[V]{generation: e.generation}
 }
 
 // SeenBefore reports whether it was called with this hash before, as far as it remembers, and remembers it.
 func (t *Table[V]) SeenBefore(hash uint64) bool {
-	if int(t.doorUse) >= len(t.door) && len(t.door) < MaxDoor {
-		t.door = make([]uint32, max(256, 4*len(t.door)))
-		t.doorUse = 0
+	if int(t.doorUse)*2 >= len(t.door) && len(t.door) < MaxDoor {
+		t.enlargeDoor()
 	}
 	print := uint32(hash>>32) | 1
-	slot := &t.door[hash&uint64(len(t.door)-1)]
-	if *slot == print {
-		return true
+	for _, p := range t.doorSet(print) {
+		if p == print {
+			return true
+		}
 	}
-	*slot = print
-	t.doorUse++
+	t.remember(print)
 	return false
+}
+
+// doorWays is the number of places for a fingerprint. With one alone, two values that repeat could keep replacing each other.
+const doorWays = 4
+
+// doorSet returns the places of a fingerprint.
+func (t *Table[V]) doorSet(print uint32) []uint32 {
+	set := int(print>>1) & (len(t.door)/doorWays - 1)
+	return t.door[set*doorWays : (set+1)*doorWays]
+}
+
+// remember puts a fingerprint in the place of the oldest.
+func (t *Table[V]) remember(print uint32) {
+	set := t.doorSet(print)
+	copy(set[1:], set)
+	set[0] = print
+	t.doorUse++
+}
+
+func (t *Table[V]) enlargeDoor() {
+	before := t.door
+	t.door, t.doorUse = make([]uint32, max(firstDoor, 4*len(before))), 0
+	for _, print := range before {
+		if print != 0 {
+			t.remember(print)
+		}
+	}
 }
 
 // Add stores a value that Find has not found. Very large ones are left out.
@@ -161,7 +190,7 @@ func (t *Table[V]) link(n int) {
 
 // reindex makes the index fit the entries.
 func (t *Table[V]) reindex() {
-	t.index = make([]uint64, max(64, 1<<bits.Len(uint(t.entries.n*3/2))))
+	t.index = make([]uint64, max(firstIndex, 1<<bits.Len(uint(t.entries.n*3/2))))
 	for n := range t.entries.n {
 		t.link(n)
 	}
@@ -169,7 +198,7 @@ func (t *Table[V]) reindex() {
 
 // Decoded tells the table that another object was decoded.
 func (t *Table[V]) Decoded() {
-	if t.objects++; t.objects >= SweepEvery {
+	if t.objects++; t.objects >= t.sweepEvery {
 		t.sweep()
 	}
 }
@@ -179,7 +208,7 @@ func (t *Table[V]) sweep() {
 	var kept entries[V]
 	t.old = 0
 	for i := range t.entries.n {
-		if e := t.entries.at(i); e.generation == t.generation && e.Shape != dropped {
+		if e := t.entries.at(i); e.generation == t.generation && e.Cost > 0 {
 			kept.add(*e)
 			t.old += uint64(e.Cost)
 		}
@@ -190,19 +219,27 @@ func (t *Table[V]) sweep() {
 	t.reindex()
 }
 
-// entries is a growing array in pages.
+// entries is a growing array in pages. The first page grows too, because most tables never fill it.
 type entries[V any] struct {
 	pages [][]Entry[V]
 	n     int
 }
 
-// pageEntries is the number of entries of a page.
-const pageEntries = 256
+// The numbers of entries of a page, and of the first page when it begins.
+const (
+	pageEntries  = 256
+	firstEntries = 4
+)
 
 func (e *entries[V]) at(i int) *Entry[V] { return &e.pages[i/pageEntries][i%pageEntries] }
 
 func (e *entries[V]) add(one Entry[V]) {
-	if e.n == len(e.pages)*pageEntries {
+	switch {
+	case e.n == 0:
+		e.pages = [][]Entry[V]{make([]Entry[V], firstEntries)}
+	case e.n < pageEntries && e.n == len(e.pages[0]):
+		e.pages[0] = append(make([]Entry[V], 0, 2*e.n), e.pages[0]...)[:2*e.n]
+	case e.n == len(e.pages)*pageEntries:
 		e.pages = append(e.pages, make([]Entry[V], pageEntries))
 	}
 	*e.at(e.n) = one

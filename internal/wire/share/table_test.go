@@ -10,24 +10,20 @@ func TestTableAgainstModel(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
-	type key struct {
-		hash  uint64
-		shape uint32
-	}
 	const limit = 1 << 20
-	table, model := NewTable[uint64](limit), map[key]uint64{}
+	table, model := NewTable[uint64](limit, 1000), map[uint64]uint64{}
 	hits := 0
 	for range 200_000 {
-		k := key{rng.Uint64N(20_000) * mixer, uint32(rng.IntN(3))}
-		switch e := table.Find(k.hash, k.shape); {
+		k := rng.Uint64N(50_000) * mixer
+		switch e := table.Find(k); {
 		case e == nil:
 			model[k] = rng.Uint64()
-			table.Add(Entry[uint64]{Hash: k.hash, Shape: k.shape, Value: model[k], Cost: uint32(rng.IntN(200))})
+			table.Add(Entry[uint64]{Hash: k, Value: model[k], Cost: uint32(rng.IntN(200))})
 		case e.Value != model[k]:
 			t.Fatalf("seed %d: found %d, want %d", seed, e.Value, model[k])
 		case rng.IntN(10) == 0:
 			table.Drop(e)
-			if table.Find(k.hash, k.shape) != nil {
+			if table.Find(k) != nil {
 				t.Fatalf("seed %d: a dropped value was found", seed)
 			}
 		default:
@@ -47,25 +43,26 @@ const mixer = uint64(0x9e3779b97f4a7c15)
 
 // TestTableForgets: what is no longer used goes, and what is stays.
 func TestTableForgets(t *testing.T) {
-	i := uint64(7)
-	seven := i * mixer
-	table := NewTable[int](0)
-	for i := range 1000 {
-		table.Add(Entry[int]{Hash: uint64(i) * mixer, Value: i})
+	const sweepEvery = 100
+	seven := rand.Uint64()
+	table := NewTable[int](0, sweepEvery)
+	table.Add(Entry[int]{Hash: seven, Value: 7})
+	for range 1000 {
+		table.Add(Entry[int]{Hash: rand.Uint64()})
 	}
-	for range 2 * SweepEvery {
-		table.Use(table.Find(seven, 0))
+	for range 2 * sweepEvery {
+		table.Use(table.Find(seven))
 		table.Decoded()
 	}
-	if e := table.Find(seven, 0); table.Len() != 1 || e == nil || e.Value != 7 {
+	if e := table.Find(seven); table.Len() != 1 || e == nil || e.Value != 7 {
 		t.Errorf("%d entries are left, %v", table.Len(), e)
 	}
 }
 
 func TestTableChecksOncePerBatch(t *testing.T) {
-	table := NewTable[int](0)
+	table := NewTable[int](0, 100)
 	table.Add(Entry[int]{Hash: 1})
-	e := table.Find(1, 0)
+	e := table.Find(1)
 	if !table.IsChecked(e) {
 		t.Error("a new value is to be checked")
 	}
@@ -80,7 +77,7 @@ func TestTableChecksOncePerBatch(t *testing.T) {
 }
 
 func TestSeenBefore(t *testing.T) {
-	table := NewTable[int](0)
+	table := NewTable[int](0, 100)
 	seen := 0
 	for i := range uint64(1000) {
 		if table.SeenBefore(i * mixer) {

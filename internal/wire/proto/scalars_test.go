@@ -60,7 +60,7 @@ func TestDeepGroups(t *testing.T) {
 	if end, err := skip(deep, 0); err != nil || end != len(deep) {
 		t.Errorf("got %d, %v after %v", end, err, time.Since(start))
 	}
-	d := &decoder{compiler: newCompiler()}
+	d := &decoder{compiler: &compiler{}}
 	if err := d.quantity(unsafe.Pointer(new(resource.Quantity)), append([]byte{0x13}, append(deep, 0x14)...)); err != nil {
 		t.Errorf("in a quantity: %v", err)
 	}

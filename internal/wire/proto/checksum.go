@@ -106,11 +106,13 @@ func mapKindOf(t reflect.Type) mapKind {
 type summer struct {
 	seed  maphash.Seed
 	start uint64
+	// left bounds how many values a sum goes through. Someone may have made them refer to each other in a circle.
+	left int
 }
 
 func newSummer() summer {
 	seed := maphash.MakeSeed()
-	return summer{seed, maphash.String(seed, "start")}
+	return summer{seed: seed, start: maphash.String(seed, "start")}
 }
 
 // mixer is an odd number without a pattern.
@@ -140,8 +142,17 @@ func (s *summer) memory(p unsafe.Pointer, n uintptr) uint64 {
 	return h
 }
 
+// sum returns the checksum of what was decoded from size bytes: n values from p on, or the map that p is.
+func (s *summer) sum(l *layout, p unsafe.Pointer, n, size int) uint64 {
+	s.left = size + 1 // every reference takes more than a byte
+	return s.values(l, p, n)
+}
+
 // values returns the checksum of n values that lie one after the other from p on, or of the map that p is.
 func (s *summer) values(l *layout, p unsafe.Pointer, n int) uint64 {
+	if s.left--; s.left < 0 {
+		return 0
+	}
 	if l.kind != noMap {
 		return s.mapping(l, p)
 	}
@@ -161,9 +172,9 @@ func (s *summer) values(l *layout, p unsafe.Pointer, n int) uint64 {
 				}
 				continue
 			}
-			for k, to := range unsafe.Slice((*unsafe.Pointer)(at), len(r.to)) {
+			for m, to := range unsafe.Slice((*unsafe.Pointer)(at), len(r.to)) {
 				if to != nil {
-					h = mix(h, s.values(r.to[k], to, 1))
+					h = mix(h, s.values(r.to[m], to, 1))
 				}
 			}
 		}

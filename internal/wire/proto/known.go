@@ -1,0 +1,147 @@
+package proto
+
+import (
+	"reflect"
+	"sync"
+)
+
+// messageType is what is known of a struct type, whatever path it is on.
+type messageType struct {
+	typ      reflect.Type
+	byNumber []*fieldType // nil where the type has no field
+	places   []place      // of all fields of the struct, in the order of their bits
+}
+
+// fieldType is what is known of a field, whatever path its message is on. What every value needs comes first.
+type fieldType struct {
+	op   op
+	kind kind
+	form form
+	// zeroWire is the wire type with which a single zero byte stands for the zero value, or noWire.
+	zeroWire uint8
+	// timeShaped says that the value is one time and nothing else.
+	timeShaped bool
+	// items is set for a slice type that is a message with one repeated string.
+	items  bool
+	inline bool    // its fields appear among those of its message
+	bit    uint64  // its bit in the set of fields that were seen
+	offset uintptr // in the message
+	size   uintptr // of one value
+	typ    reflect.Type
+	whole  reflect.Type // of the field itself
+	name   string       // in JSON; empty if it is inline
+}
+
+func newMessageType(typ reflect.Type) *messageType {
+	m := &messageType{typ: typ, places: make([]place, 0, typ.NumField())}
+	for i := range typ.NumField() {
+		sf := typ.Field(i)
+		m.places = append(m.places, place{sf.Offset, sf.Type.Size()})
+		num, _ := fieldNumber(sf)
+		if num == 0 {
+			continue
+		}
+		for int(num) >= len(m.byNumber) {
+			m.byNumber = append(m.byNumber, nil)
+		}
+		m.byNumber[num] = newFieldType(sf, 1<<i)
+	}
+	return m
+}
+
+func newFieldType(sf reflect.StructField, bit uint64) *fieldType {
+	form, elem, _ := formOf(sf.Type)
+	f := &fieldType{bit: bit, offset: sf.Offset, form: form, kind: kindOf(elem), whole: sf.Type, typ: elem, size: elem.Size()}
+	f.name, f.inline = jsonName(sf)
+	f.items = f.kind == messageKind && elem.Kind() == reflect.Slice
+	f.timeShaped = f.form == pointer && isTimeShaped(elem)
+	f.op = f.chooseOp()
+	f.zeroWire = f.chooseZeroWire()
+	return f
+}
+
+func (f *fieldType) isVarint() bool {
+	return f.kind == boolKind || f.kind == int32Kind || f.kind == int64Kind
+}
+
+func (f *fieldType) chooseZeroWire() uint8 {
+	switch {
+	case f.op == varintOp:
+		return varintWire
+	case f.op == stringOp || f.op == timeOp || f.op == valueOp && !f.items && f.kind != bytesKind && f.kind != foreignKind:
+		return bytesWire
+	}
+	return noWire
+}
+
+func (f *fieldType) chooseOp() op {
+	switch {
+	case f.form == list && f.isVarint():
+		return numbersOp
+	case f.form == list:
+		return listOp
+	case f.form == mapping:
+		return mapOp
+	case f.form == pointer && f.isVarint():
+		return varintPointerOp
+	case f.form == pointer:
+		return pointerOp
+	case f.isVarint():
+		return varintOp
+	case f.kind == stringKind:
+		return stringOp
+	case f.kind == timeKind:
+		return timeOp
+	}
+	return valueOp
+}
+
+// known is what all decoders of the program know of Go types. It is asked when a decoder meets a field for the first time.
+var known = knowledge{messages: map[reflect.Type]*messageType{}, shapes: map[shapeKey]uint32{}, layouts: layouts{}}
+
+type knowledge struct {
+	mu       sync.Mutex
+	messages map[reflect.Type]*messageType
+	shapes   map[shapeKey]uint32
+	layouts  layouts
+}
+
+func (k *knowledge) message(typ reflect.Type) *messageType {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	m, ok := k.messages[typ]
+	if !ok {
+		m = newMessageType(typ)
+		k.messages[typ] = m
+	}
+	return m
+}
+
+func (k *knowledge) layout(typ reflect.Type) *layout {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.layouts.of(typ)
+}
+
+// shapeKey names a shape: a Go type and how it is held. Values of one shape may be exchanged for one another.
+type shapeKey struct {
+	typ  reflect.Type
+	form form
+	// path is set where trimming makes the values of this path special.
+	path string
+}
+
+func (k *knowledge) shape(typ reflect.Type, form form, path string, trims *trimTree, entries map[string]bool) uint32 {
+	key := shapeKey{typ: typ, form: form}
+	if trims != nil || entries != nil {
+		key.path = path
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	shape, ok := k.shapes[key]
+	if !ok {
+		shape = stringShape + 1 + uint32(len(k.shapes))
+		k.shapes[key] = shape
+	}
+	return shape
+}

@@ -1,0 +1,276 @@
+package proto
+
+import (
+	"encoding/binary"
+	"hash/maphash"
+	"unsafe"
+
+	"github.com/tidings/tidings/internal/wire"
+	"github.com/tidings/tidings/internal/wire/share"
+)
+
+const (
+	// stringShape is the shape of all strings.
+	stringShape = 0
+	// sweepEvery is the number of objects after which the table drops what was not found again.
+	sweepEvery = 1 << 16
+)
+
+// table finds decoded values by their encoded bytes.
+//
+// Two values are taken for equal when their shape and their bytes are. For strings the bytes are compared. For
+// everything else 128 bits of two independently and unguessably seeded hashes stand for them: finding two that
+// collide by trying takes 2^64 objects.
+type table struct {
+	*share.Table[found]
+	seed1, seed2 maphash.Seed
+	summer       summer
+	corrupted    []string // paths at which values came up that had been written to
+}
+
+// found is a value of the table. For a string, value points to its bytes and n is its length; for a list, value points to its
+// first element and n is its length; for a map, value is the map; for all others, value points to a copy of the value.
+type found struct {
+	value unsafe.Pointer
+	n     int
+}
+
+// verdict says what to do with a value that was not found.
+type verdict uint8
+
+const (
+	keep  verdict = iota // decode it for this object only
+	store                // decode it so that it can be shared, and add it
+)
+
+func newTable(maxBytes int) *table {
+	return &table{share.NewTable[found](maxBytes, sweepEvery), maphash.MakeSeed(), maphash.MakeSeed(), newSummer(), nil}
+}
+
+// find looks up b for site s; l is the layout of the values of the shape. Where it is not there, the found value is nil, and
+// hash is to be given to add if the verdict is store.
+func (t *table) find(s *site, shape uint32, l *layout, b []byte) (f found, hash uint64, v verdict) {
+	s.renew(t.Generation(), t.Batch())
+	if s.last != nil && s.last.is(shape, b) {
+		s.note(len(b), true, true)
+		return s.last.found, 0, keep
+	}
+	hash = maphash.Bytes(t.seed1, b) ^ uint64(shape)*mixer
+	e := t.Find(hash)
+	if e == nil || e.Check != t.check(shape, b) || !t.isSound(s, e, l, len(b)) {
+		return found{}, hash, t.miss(s, hash, b)
+	}
+	t.Use(e)
+	s.note(len(b), true, true)
+	s.remember(shape, b, e.Value)
+	return e.Value, hash, keep
+}
+
+// stringCheck is in the place of the second hash for strings, which are compared themselves.
+const stringCheck = 0
+
+// check returns the second hash of a value that is no string.
+func (t *table) check(shape uint32, b []byte) uint64 {
+	return (maphash.Bytes(t.seed2, b) + uint64(shape)*mixer) | 1
+}
+
+// isSound checks an entry once a batch, and drops it if it was written to.
+func (t *table) isSound(s *site, e *share.Entry[found], l *layout, size int) bool {
+	switch {
+	case t.IsChecked(e):
+		return true
+	case e.Memory == t.summer.sum(l, e.Value.value, e.Value.n, size):
+		t.Checked(e)
+		return true
+	}
+	t.Drop(e)
+	t.corrupted = append(t.corrupted, s.path)
+	return false
+}
+
+// findString is find for strings that are not empty.
+func (t *table) findString(s *site, b []byte) (text string, hash uint64, v verdict) {
+	s.renew(t.Generation(), t.Batch())
+	if text := s.recall(b); text != "" {
+		s.note(len(b), true, true)
+		return text, 0, keep
+	}
+	hash = maphash.Bytes(t.seed1, b)
+	e := t.Find(hash)
+	// Safe because such an entry holds a string of n bytes, which nobody writes to.
+	if e == nil || e.Check != stringCheck || unsafe.String((*byte)(e.Value.value), e.Value.n) != string(b) {
+		return "", hash, t.miss(s, hash, b)
+	}
+	t.Use(e)
+	s.note(len(b), true, true)
+	text = unsafe.String((*byte)(e.Value.value), e.Value.n)
+	s.rememberString(text)
+	return text, hash, keep
+}
+
+// miss says what to do with a value that is not in the table.
+func (t *table) miss(s *site, hash uint64, b []byte) verdict {
+	if s.rate.Mode == share.Direct {
+		s.note(len(b), false, false)
+		return store
+	}
+	known := t.SeenBefore(hash)
+	s.note(len(b), known, false)
+	if known {
+		return store
+	}
+	return keep
+}
+
+// add stores a value under the hash that find returned for b. cost is the memory that the value keeps alive.
+func (t *table) add(hash uint64, shape uint32, l *layout, b []byte, value unsafe.Pointer, n, cost int) {
+	e := share.Entry[found]{Hash: hash, Check: stringCheck, Value: found{value, n}, Cost: uint32(cost)}
+	if shape != stringShape {
+		e.Check, e.Memory = t.check(shape, b), t.summer.sum(l, value, n, len(b))
+	}
+	t.Add(e)
+}
+
+var (
+	// sharing is the policy for values that objects refer to.
+	sharing = share.Policy{Direct: 4, Second: 1, First: 64, Window: 512, Sampled: 32}
+	// copying is the policy for values that are held in place. The table has a copy of such a value besides those in the
+	// objects, so that a lookup saves time but no memory: it is never stored at first sight.
+	copying = share.Policy{Direct: share.Never, Second: 2, First: 64, Window: 512, Sampled: 32}
+)
+
+// site is one field on one path from the object's root. It counts how often its values are found.
+type site struct {
+	path   string
+	stats  wire.FieldStats
+	rate   share.Rate
+	policy *share.Policy
+	// generation is that of the table in which last and recent were set, batch that in which last was; from others they are void.
+	generation, batch uint32
+	last              *lastValue // nil until there is one
+	recent            *[recentStrings]string
+}
+
+// recentStrings is the number of strings that a site remembers.
+const recentStrings = 8
+
+// lastBytes is the size of the largest part that a site remembers.
+const lastBytes = 2 << 10
+
+// lastValue is the last value of a site that came from the table. In a list the pods of one owner follow one another, so
+// that often it is the next one too, and comparing is cheaper than hashing.
+type lastValue struct {
+	found
+	encoded []byte
+	shape   uint32
+}
+
+// newSite is a site for values that objects refer to. At first they are stored when they are seen for the second time: if
+// there are few of them, what is seen once would take more in the table than sharing saves.
+func newSite(path string) *site {
+	return &site{path: path, policy: &sharing, rate: share.Rate{Mode: share.Second}}
+}
+
+// newCopySite is a site for values that are held in place.
+func newCopySite(path string) *site {
+	return &site{path: path, policy: &copying, rate: share.Rate{Mode: share.Second}}
+}
+
+// is reports whether l is what b encodes.
+func (l *lastValue) is(shape uint32, b []byte) bool {
+	return l.shape == shape && l.value != nil && string(l.encoded) == string(b)
+}
+
+// renew drops what the site remembers if the table has begun another generation, or values have to be checked again.
+func (s *site) renew(generation, batch uint32) {
+	if s.last != nil && (s.batch != batch || s.generation != generation) {
+		s.last.value = nil
+	}
+	s.batch = batch
+	if s.generation == generation {
+		return
+	}
+	s.generation = generation
+	if s.recent != nil {
+		clear(s.recent[:])
+	}
+}
+
+// remember makes the value the last one.
+func (s *site) remember(shape uint32, b []byte, f found) {
+	if len(b) > lastBytes {
+		return
+	}
+	if s.last == nil {
+		s.last = new(lastValue)
+	}
+	*s.last = lastValue{f, append(s.last.encoded[:0], b...), shape}
+}
+
+// bytes is the memory of what the site remembers.
+func (s *site) bytes() uint64 {
+	n := 0
+	if s.last != nil {
+		n = cap(s.last.encoded)
+	}
+	if s.recent != nil {
+		n += int(unsafe.Sizeof(*s.recent))
+	}
+	return uint64(n)
+}
+
+// recall returns the string that b encodes if the site remembers it. b is not empty.
+func (s *site) recall(b []byte) string {
+	if s.recent == nil {
+		return ""
+	}
+	if text := s.recent[recentSlot(b)]; text == string(b) {
+		return text
+	}
+	return ""
+}
+
+// rememberString makes text, which is not empty, one of the recent strings, unless there are so few that it does not matter.
+func (s *site) rememberString(text string) {
+	if s.recent == nil {
+		if s.stats.Lookups < fewLookups {
+			return
+		}
+		s.recent = new([recentStrings]string)
+	}
+	s.recent[recentSlot(text)] = text
+}
+
+// fewLookups is the number of lookups up to which a site remembers no strings.
+const fewLookups = 64
+
+func recentSlot[S string | []byte](text S) int {
+	return (len(text) + int(text[len(text)-1])) % recentStrings
+}
+
+// wants reports whether this value shall be looked up.
+func (s *site) wants(b []byte) bool {
+	return s.rate.Mode != share.Sampling || s.rate.Samples(class(b))
+}
+
+// class mixes the length and the last bytes, which is cheap, and nearly always tells different values apart.
+func class(b []byte) uint64 {
+	h := uint64(len(b))
+	if len(b) >= 8 {
+		h ^= binary.LittleEndian.Uint64(b[len(b)-8:])
+	} else if len(b) > 0 {
+		h ^= uint64(b[0])<<8 | uint64(b[len(b)-1])<<16
+	}
+	return h * mixer >> 58
+}
+
+// note records a lookup of n bytes. repeated means that the value was seen before, hit that it was in the table.
+func (s *site) note(n int, repeated, hit bool) {
+	s.stats.Lookups++
+	s.stats.Bytes += uint64(n)
+	if hit {
+		s.stats.Hits++
+		s.stats.SharedBytes += uint64(n)
+	}
+	s.rate.Note(s.policy, repeated)
+}
