@@ -2,7 +2,10 @@ package source
 
 import (
 	"maps"
+	"reflect"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/tidings/tidings/internal/wire"
 	"github.com/tidings/tidings/internal/wire/json"
@@ -13,24 +16,46 @@ import (
 // partialAs asks for metadata only; a server that cannot give it sends whole objects, of which the metadata is read.
 const partialAs = ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
-// jsonDecoder makes the JSON decoder for T.
-func jsonDecoder[T object.Object](f form, options wire.Options) (wire.Decoder[T], error) {
-	if f != unstructuredForm {
-		return json.NewTyped[T](options)
+var unstructuredType = reflect.TypeFor[*unstructured.Unstructured]()
+
+// jsonDecoder makes the JSON decoder for a type, which is T or has it as an interface.
+func jsonDecoder[T object.Object](typ reflect.Type, options wire.Options) (wire.Decoder[T], error) {
+	if typ != unstructuredType {
+		return json.NewTypedAs[T](typ, options)
 	}
 	d, err := json.NewUnstructured(options)
 	if err != nil {
 		return nil, err
 	}
-	return any(d).(wire.Decoder[T]), nil
+	if same, ok := any(d).(wire.Decoder[T]); ok {
+		return same, nil
+	}
+	return any(unstructuredAsObject{d}).(wire.Decoder[T]), nil
 }
 
-// protobufDecoder makes the protobuf decoder for T, nil if T has no protobuf encoding.
-func protobufDecoder[T object.Object](options wire.Options) (wire.Decoder[T], error) {
-	if !proto.Supports[T]() {
-		return nil, nil
+// unstructuredAsObject is the decoder of unstructured objects for callers that know their type at run time only.
+type unstructuredAsObject struct{ *json.Unstructured }
+
+// Decode implements wire.Decoder.
+func (d unstructuredAsObject) Decode(data []byte, previous object.Object) (object.Object, error) {
+	old, _ := previous.(*unstructured.Unstructured)
+	u, err := d.Unstructured.Decode(data, old)
+	if err != nil {
+		return nil, err // and not an interface that holds a nil pointer
 	}
-	return proto.New[T](options)
+	return u, nil
+}
+
+// protobufDecoder makes the protobuf decoder for a type, which is T or has it as an interface; nil if the type has no protobuf encoding.
+func protobufDecoder[T object.Object](typ reflect.Type, options wire.Options) (wire.Decoder[T], error) {
+	switch {
+	case !proto.Supports(typ):
+		return nil, nil
+	case typ == reflect.TypeFor[T]():
+		return proto.New[T](options)
+	default:
+		return proto.NewAsInterface[T](typ, options)
+	}
 }
 
 // accept returns the Accept header for what can be read.

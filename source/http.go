@@ -14,7 +14,6 @@ import (
 	"github.com/tidings/tidings/internal/wire"
 	"github.com/tidings/tidings/object"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -39,6 +38,7 @@ const (
 // Those in JSON are decoded in any case: the API server converts and defaults custom resources when it sends them, so their
 // contents can change without a new version.
 type HTTP[T object.Object] struct {
+	typ    reflect.Type // of the objects
 	client *Client
 	scope  Scope
 	base   *url.URL
@@ -65,27 +65,39 @@ type codecs[T object.Object] struct {
 // every other Go struct. What the server answers with is read in any case. No request is made yet.
 // An error says what is wrong with the scope or with T.
 func NewHTTP[T object.Object](client *Client, scope Scope) (*HTTP[T], error) {
+	return newHTTP[T](client, scope, reflect.TypeFor[T]())
+}
+
+// NewHTTPLike is NewHTTP for a type that is known at run time only, that of the example.
+func NewHTTPLike(client *Client, scope Scope, example object.Object) (*HTTP[object.Object], error) {
+	if example == nil {
+		return nil, fmt.Errorf("source: %v: the example is nil", scope)
+	}
+	return newHTTP[object.Object](client, scope, reflect.TypeOf(example))
+}
+
+// newHTTP makes a source of objects of a type, which is T or has it as an interface.
+func newHTTP[T object.Object](client *Client, scope Scope, typ reflect.Type) (*HTTP[T], error) {
 	scope, err := scope.complete()
 	if err != nil {
 		return nil, err
 	}
-	h := &HTTP[T]{client: client, scope: scope, base: client.collectionURL(scope.Resource, scope.Namespace)}
+	h := &HTTP[T]{typ: typ, client: client, scope: scope, base: client.collectionURL(scope.Resource, scope.Namespace)}
 	if err := h.prepare(); err != nil {
 		return nil, fmt.Errorf("source: %v: %w", scope, err)
 	}
 	return h, nil
 }
 
-// prepare finds out what T is and how it is read.
+// prepare finds out what the type is and how it is read.
 func (h *HTTP[T]) prepare() (err error) {
-	t := reflect.TypeFor[T]()
-	if t.Kind() != reflect.Pointer || t.Elem().Kind() != reflect.Struct {
-		return fmt.Errorf("cannot decode into %v; want a pointer to a struct", t)
+	if h.typ.Kind() != reflect.Pointer || h.typ.Elem().Kind() != reflect.Struct {
+		return fmt.Errorf("cannot decode into %v; want a pointer to a struct", h.typ)
 	}
-	h.form, h.kind = formOf[T](), h.scope.Kind
+	h.form, h.kind = formOf(h.typ), h.scope.Kind
 	switch {
 	case h.form == typedForm && h.kind.Empty():
-		h.kind = h.scope.Resource.GroupVersion().WithKind(t.Elem().Name())
+		h.kind = h.scope.Resource.GroupVersion().WithKind(h.typ.Elem().Name())
 	case h.form == partialForm:
 		h.kind = schema.GroupVersionKind{} // the server may send either kind
 	}
@@ -98,11 +110,11 @@ func (h *HTTP[T]) prepare() (err error) {
 
 func (h *HTTP[T]) newCodecs(noSharing bool) (*codecs[T], error) {
 	options := wire.Options{Trim: h.scope.Trim, NoSharing: noSharing, OnCorrupt: h.strayWrite}
-	fromJSON, err := jsonDecoder[T](h.form, options)
+	fromJSON, err := jsonDecoder[T](h.typ, options)
 	if err != nil {
 		return nil, err
 	}
-	fromProtobuf, err := protobufDecoder[T](options)
+	fromProtobuf, err := protobufDecoder[T](h.typ, options)
 	if err != nil {
 		return nil, err
 	}
@@ -140,12 +152,11 @@ func (h *HTTP[T]) strayWrite(field string) {
 	}
 }
 
-func formOf[T object.Object]() form {
-	var zero T
-	switch any(zero).(type) {
-	case *unstructured.Unstructured:
+func formOf(typ reflect.Type) form {
+	switch typ {
+	case unstructuredType:
 		return unstructuredForm
-	case *metav1.PartialObjectMetadata:
+	case reflect.TypeFor[*metav1.PartialObjectMetadata]():
 		return partialForm
 	default:
 		return typedForm

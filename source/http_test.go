@@ -23,13 +23,24 @@ import (
 	"github.com/tidings/tidings/tidingstest"
 )
 
-// testForm lists and watches one kind of T over both versions of HTTP.
+// testForm lists and watches one kind of T over both versions of HTTP, from a source of T's and from one that learns of T at run time.
 func testForm[T object.Object](t *testing.T, scope source.Scope, accept string, make func(namespace, name string) object.Object, check func(t *testing.T, o T)) {
+	testSource(t, accept, make, check, func(t *testing.T, s *tidingstest.Server) *source.HTTP[T] { return newHTTP[T](t, s, scope) })
+	testSource(t, accept, make, func(t *testing.T, o object.Object) { check(t, o.(T)) },
+		func(t *testing.T, s *tidingstest.Server) *source.HTTP[object.Object] {
+			var example T
+			return newHTTPLike(t, s, scope, example)
+		})
+}
+
+func testSource[T object.Object](t *testing.T, accept string, make func(namespace, name string) object.Object, check func(t *testing.T, o T),
+	open func(*testing.T, *tidingstest.Server) *source.HTTP[T],
+) {
 	for _, http2 := range []bool{false, true} {
 		bubble(t, tidingstest.ServerOptions{HTTP2: http2}, func(t *testing.T, s *tidingstest.Server) {
 			s.Create(make("a", "x"))
 			rv := s.Create(make("b", "y"))
-			from := newHTTP[T](t, s, scope)
+			from := open(t, s)
 
 			objects, result := mustList(t, from, source.ListOptions[T]{})
 			if got := names(objects); !slices.Equal(got, []string{"x", "y"}) || result.ResourceVersion != s.ResourceVersion() || result.Continue != "" {
@@ -194,6 +205,49 @@ func held[T object.Object](objects []T) source.Previous[T] {
 		return none, false
 	}
 }
+
+// TestHTTPLikeTakesOver checks that a source which learns of its type at run time compares objects with those that the caller holds.
+func TestHTTPLikeTakesOver(t *testing.T) {
+	bubble(t, tidingstest.ServerOptions{}, func(t *testing.T, s *tidingstest.Server) {
+		s.Create(pod("a", "x"))
+		s.Create(pod("a", "y"))
+		from := newHTTPLike(t, s, source.Scope{Resource: pods}, &corev1.Pod{})
+		first, _ := mustList(t, from, source.ListOptions[object.Object]{})
+		changed := pod("a", "y")
+		changed.Status.Message = "changed"
+		s.Update(changed)
+		second, _ := mustList(t, from, source.ListOptions[object.Object]{Previous: held(first)})
+		if second[0] != first[0] || second[1] == first[1] {
+			t.Errorf("of an unchanged and a changed object, handed out again: %t, %t", second[0] == first[0], second[1] == first[1])
+		}
+		before, after := first[1].(*corev1.Pod), second[1].(*corev1.Pod)
+		if &before.Spec.Containers[0] != &after.Spec.Containers[0] || after.Status.Message != "changed" {
+			t.Error("the new version did not take over the equal spec of the one before")
+		}
+		other := func(key object.Key) (object.Object, bool) {
+			return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: key.Name, Namespace: key.Namespace, UID: after.UID}}, true
+		}
+		third, _ := mustList(t, from, source.ListOptions[object.Object]{Previous: other})
+		if got := third[1].(*corev1.Pod); got.Status.Message != "changed" {
+			t.Errorf("with a previous object of another type: %+v", got)
+		}
+	})
+}
+
+func TestHTTPLikeRefuses(t *testing.T) {
+	client, err := source.NewClient(&rest.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, example := range []object.Object{nil, byValue{}} {
+		if _, err := source.NewHTTPLike(client, source.Scope{Resource: pods}, example); err == nil {
+			t.Errorf("made a source of %T", example)
+		}
+	}
+}
+
+// byValue is an object that is no pointer.
+type byValue struct{ *corev1.Pod }
 
 func TestHTTPHandsOutUnchangedObjectsAgain(t *testing.T) {
 	bubble(t, tidingstest.ServerOptions{}, func(t *testing.T, s *tidingstest.Server) {
