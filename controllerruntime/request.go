@@ -56,10 +56,10 @@ func requestOf(lw toolscache.ListerWatcher) (*url.URL, error) {
 		return nil, err
 	}
 	defer watch.Stop()
-	for range watch.ResultChan() { //revive:disable-line:empty-block // until the watch's goroutine has ended
-	}
 	if record.Path == "" {
 		return nil, errors.New("the ListerWatcher sent no request")
+	}
+	for range watch.ResultChan() { // until the watch's goroutine has ended
 	}
 	return record, nil
 }

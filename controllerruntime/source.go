@@ -32,5 +32,26 @@ func (lw listWatch) List(ctx context.Context, opts metav1.ListOptions) (runtime.
 
 // Watch watches.
 func (lw listWatch) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
-	return lw.WatchWithContext(ctx, opts)
+	ctx, cancel := context.WithCancel(ctx)
+	w, err := lw.WatchWithContext(ctx, opts)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	return drained{w, cancel}, nil
+}
+
+// drained is a watch whose goroutines have ended when Stop returns. A watch of metadata has one that would wait for somebody to
+// take its last event.
+type drained struct {
+	watch.Interface
+	cancel context.CancelFunc
+}
+
+// Stop ends the watch.
+func (d drained) Stop() {
+	d.cancel()
+	d.Interface.Stop()
+	for range d.ResultChan() { // until it is closed
+	}
 }
