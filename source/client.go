@@ -54,6 +54,21 @@ func NewClient(config *rest.Config) (*Client, error) {
 	return &Client{http: client, base: base, timeout: timeout, compress: !c.DisableCompression, warnings: warningHandler(c)}, nil
 }
 
+// NewClientFor is NewClient with the caller's HTTP client, which has to authenticate by itself, as the one of rest.HTTPClientFor does. Its
+// Timeout is meant as Config's.
+func NewClientFor(config *rest.Config, client *http.Client) (*Client, error) {
+	if config == nil || client == nil {
+		return nil, errors.New("source: no configuration, or no HTTP client, to reach an API server")
+	}
+	base, _, err := rest.DefaultServerUrlFor(&rest.Config{Host: config.Host, TLSClientConfig: config.TLSClientConfig})
+	if err != nil {
+		return nil, fmt.Errorf("source: server address: %w", err)
+	}
+	timeout, untimed := client.Timeout, *client
+	untimed.Timeout = 0 // it would end watches
+	return &Client{http: &untimed, base: base, timeout: timeout, warnings: warningHandler(config), compress: !config.DisableCompression}, nil
+}
+
 const (
 	// plainBuffer is the size of the buffer of a connection without encryption.
 	plainBuffer = 128 << 10

@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"reflect"
 
-	"github.com/tidings/tidings/object"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/tidings/tidings/object"
 )
 
 // ClientGo is what every client of client-go for one resource can do: the typed ones such as
@@ -174,7 +175,7 @@ func (c *clientObjects[T]) check(o runtime.Object) (T, error) {
 // checkKind refuses objects of another kind than the scope's. Typed clients leave the kind empty.
 func (c *clientObjects[T]) checkKind(o runtime.Object) error {
 	got, want := o.GetObjectKind().GroupVersionKind(), c.scope.Kind
-	if got.Empty() || want.Empty() || got == want || formOf[T]() == partialForm && got == partialKind {
+	if got.Empty() || want.Empty() || got == want || formOf(reflect.TypeFor[T]()) == partialForm && got == partialKind {
 		return nil
 	}
 	return &KindError{Got: got, Want: want}

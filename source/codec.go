@@ -8,13 +8,14 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	kjson "sigs.k8s.io/json"
+
 	"github.com/tidings/tidings/internal/wire"
 	"github.com/tidings/tidings/internal/wire/json"
 	"github.com/tidings/tidings/internal/wire/proto"
 	"github.com/tidings/tidings/object"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	kjson "sigs.k8s.io/json"
 )
 
 // form is what T is, as far as the kind of its objects goes.

@@ -2,13 +2,57 @@ package source
 
 import (
 	"maps"
+	"reflect"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"github.com/tidings/tidings/internal/wire"
+	"github.com/tidings/tidings/internal/wire/json"
+	"github.com/tidings/tidings/internal/wire/proto"
+	"github.com/tidings/tidings/object"
 )
 
 // partialAs asks for metadata only; a server that cannot give it sends whole objects, of which the metadata is read.
 const partialAs = ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+
+var unstructuredType = reflect.TypeFor[*unstructured.Unstructured]()
+
+// jsonDecoder makes the JSON decoder for a type, which is T or has it as an interface.
+func jsonDecoder[T object.Object](typ reflect.Type, options wire.Options) (wire.Decoder[T], error) {
+	if typ != unstructuredType {
+		return json.NewTypedAs[T](typ, options)
+	}
+	d, err := json.NewUnstructured(options)
+	if err != nil {
+		return nil, err
+	}
+	if same, ok := any(d).(wire.Decoder[T]); ok {
+		return same, nil
+	}
+	return any(unstructuredAsObject{d}).(wire.Decoder[T]), nil
+}
+
+// unstructuredAsObject is the decoder of unstructured objects for callers that know their type at run time only.
+type unstructuredAsObject struct{ *json.Unstructured }
+
+// Decode implements wire.Decoder.
+func (d unstructuredAsObject) Decode(data []byte, previous object.Object) (object.Object, error) {
+	old, _ := previous.(*unstructured.Unstructured)
+	u, err := d.Unstructured.Decode(data, old)
+	if err != nil {
+		return nil, err // and not an interface that holds a nil pointer
+	}
+	return u, nil
+}
+
+// protobufDecoder makes the protobuf decoder for a type that has such an encoding, and is T or has it as an interface.
+func protobufDecoder[T object.Object](typ reflect.Type, options wire.Options) (wire.Decoder[T], error) {
+	if typ == reflect.TypeFor[T]() {
+		return proto.New[T](options)
+	}
+	return proto.NewAsInterface[T](typ, options)
+}
 
 // accept returns the Accept header for what can be read.
 func accept(f form, protobuf bool) string {
@@ -26,8 +70,8 @@ func accept(f form, protobuf bool) string {
 func addStats(a, b wire.Stats) wire.Stats {
 	sum := wire.Stats{
 		Objects: a.Objects + b.Objects, Bytes: a.Bytes + b.Bytes,
-		Lookups: a.Lookups + b.Lookups, Hits: a.Hits + b.Hits, SharedBytes: a.SharedBytes + b.SharedBytes, Corrupted: a.Corrupted + b.Corrupted,
-		TableBytes: a.TableBytes + b.TableBytes, TableEntries: a.TableEntries + b.TableEntries,
+		Lookups: a.Lookups + b.Lookups, Hits: a.Hits + b.Hits, SharedBytes: a.SharedBytes + b.SharedBytes,
+		Corrupted: a.Corrupted + b.Corrupted, TableBytes: a.TableBytes + b.TableBytes, TableEntries: a.TableEntries + b.TableEntries,
 		Fields: maps.Clone(a.Fields),
 	}
 	if sum.Fields == nil {

@@ -11,13 +11,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tidings/tidings/internal/wire/json"
-	"github.com/tidings/tidings/internal/wire/proto"
-	"github.com/tidings/tidings/object"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	kjson "sigs.k8s.io/json"
+
+	"github.com/tidings/tidings/internal/wire/json"
+	"github.com/tidings/tidings/internal/wire/proto"
+	"github.com/tidings/tidings/object"
 )
 
 // ErrClosed is what Next returns once the stream's Close was called.

@@ -207,10 +207,21 @@ func TestListFaults(t *testing.T) {
 }
 
 func TestTimeout(t *testing.T) {
+	testTimeout(t, source.NewClient)
+	testTimeout(t, func(config *rest.Config) (*source.Client, error) {
+		client, err := rest.HTTPClientFor(config)
+		if err != nil {
+			return nil, err
+		}
+		return source.NewClientFor(&rest.Config{Host: config.Host}, client)
+	})
+}
+
+func testTimeout(t *testing.T, newClient func(*rest.Config) (*source.Client, error)) {
 	bubble(t, tidingstest.ServerOptions{}, func(t *testing.T, s *tidingstest.Server) {
 		config := s.Config()
 		config.Timeout = 10 * time.Second
-		client, err := source.NewClient(config)
+		client, err := newClient(config)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,9 +6,10 @@ import (
 	"fmt"
 	"io"
 
+	"google.golang.org/protobuf/encoding/protowire"
+
 	"github.com/tidings/tidings/internal/wire/proto"
 	"github.com/tidings/tidings/object"
-	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // frameReader reads the events of a watch in protobuf: frames of a length, four bytes in big-endian order, and a

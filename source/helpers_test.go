@@ -81,6 +81,19 @@ func newHTTP[T object.Object](t testing.TB, s *tidingstest.Server, scope source.
 	return h
 }
 
+func newHTTPLike(t testing.TB, s *tidingstest.Server, scope source.Scope, example object.Object) *source.HTTP[object.Object] {
+	t.Helper()
+	client, err := source.NewClient(s.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := source.NewHTTPLike(client, scope, example)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
 // list collects a whole page.
 func list[T object.Object](ctx context.Context, from source.ListerWatcher[T], opts source.ListOptions[T]) ([]T, source.ListResult, error) {
 	var all []T

@@ -12,12 +12,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/tidings/tidings/internal/wire"
-	"github.com/tidings/tidings/internal/wire/json"
 	"github.com/tidings/tidings/internal/wire/proto"
 	"github.com/tidings/tidings/object"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 const (
@@ -45,6 +44,7 @@ const (
 // understood, has no name or belongs elsewhere is skipped by a list if ListOptions.Skip is set, and ends it otherwise;
 // in a watch it is an Invalid event. Warnings of the server go to the handler of the client's rest.Config.
 type HTTP[T object.Object] struct {
+	typ      reflect.Type // of the objects
 	client   *Client
 	scope    Scope
 	base     *url.URL
@@ -61,6 +61,19 @@ type HTTP[T object.Object] struct {
 // every other Go struct. What the server answers with is read in any case. No request is made yet.
 // An error says what is wrong with the scope or with T.
 func NewHTTP[T object.Object](client *Client, scope Scope) (*HTTP[T], error) {
+	return newHTTP[T](client, scope, reflect.TypeFor[T]())
+}
+
+// NewHTTPLike is NewHTTP for a type that is known at run time only, that of the example.
+func NewHTTPLike(client *Client, scope Scope, example object.Object) (*HTTP[object.Object], error) {
+	if example == nil {
+		return nil, fmt.Errorf("source: %v: the example is nil", scope)
+	}
+	return newHTTP[object.Object](client, scope, reflect.TypeOf(example))
+}
+
+// newHTTP makes a source of objects of a type, which is T or has it as an interface.
+func newHTTP[T object.Object](client *Client, scope Scope, typ reflect.Type) (*HTTP[T], error) {
 	scope, err := scope.complete()
 	if err != nil {
 		return nil, err
@@ -68,7 +81,7 @@ func NewHTTP[T object.Object](client *Client, scope Scope) (*HTTP[T], error) {
 	if scope.Resource.Resource == "" || scope.Resource.Version == "" {
 		return nil, errors.New("source: Scope.Resource needs a resource and a version, such as {apps, v1, deployments}")
 	}
-	h := &HTTP[T]{client: client, scope: scope, base: client.collectionURL(scope.Resource, scope.Namespace)}
+	h := &HTTP[T]{typ: typ, client: client, scope: scope, base: client.collectionURL(scope.Resource, scope.Namespace)}
 	if err := h.makeCodecs(); err != nil {
 		return nil, fmt.Errorf("source: %v: %w", scope, err)
 	}
@@ -76,20 +89,19 @@ func NewHTTP[T object.Object](client *Client, scope Scope) (*HTTP[T], error) {
 }
 
 func (h *HTTP[T]) makeCodecs() (err error) {
-	t := reflect.TypeFor[T]()
-	if t.Kind() != reflect.Pointer || t.Elem().Kind() != reflect.Struct {
-		return fmt.Errorf("cannot decode into %v; want a pointer to a struct", t)
+	if h.typ.Kind() != reflect.Pointer || h.typ.Elem().Kind() != reflect.Struct {
+		return fmt.Errorf("cannot decode into %v; want a pointer to a struct", h.typ)
 	}
-	form, kind := formOf[T](), h.scope.Kind
+	form, kind := formOf(h.typ), h.scope.Kind
 	if form == typedForm && kind.Empty() {
-		kind = h.scope.Resource.GroupVersion().WithKind(t.Elem().Name())
+		kind = h.scope.Resource.GroupVersion().WithKind(h.typ.Elem().Name())
 	}
 	h.json = &codec[T]{scope: h.scope, form: form, wanted: kind, stats: &h.stats, newDecoder: h.newJSON}
 	if h.json.shared, err = h.newJSON(false); err != nil {
 		return err
 	}
-	h.accept = accept(form, proto.Supports[T]())
-	if !proto.Supports[T]() {
+	h.accept = accept(form, proto.Supports(h.typ))
+	if !proto.Supports(h.typ) {
 		return nil
 	}
 	h.protobuf = &codec[T]{scope: h.scope, form: form, wanted: kind, stats: &h.stats, newDecoder: h.newProtobuf, protobuf: true}
@@ -98,19 +110,11 @@ func (h *HTTP[T]) makeCodecs() (err error) {
 }
 
 func (h *HTTP[T]) newJSON(noSharing bool) (wire.Decoder[T], error) {
-	options := h.wireOptions(noSharing)
-	if formOf[T]() != unstructuredForm {
-		return json.NewTyped[T](options)
-	}
-	d, err := json.NewUnstructured(options)
-	if err != nil {
-		return nil, err
-	}
-	return any(d).(wire.Decoder[T]), nil
+	return jsonDecoder[T](h.typ, h.wireOptions(noSharing))
 }
 
 func (h *HTTP[T]) newProtobuf(noSharing bool) (wire.Decoder[T], error) {
-	return proto.New[T](h.wireOptions(noSharing))
+	return protobufDecoder[T](h.typ, h.wireOptions(noSharing))
 }
 
 func (h *HTTP[T]) wireOptions(noSharing bool) wire.Options {
@@ -129,12 +133,11 @@ func (h *HTTP[T]) strayWrite(field string) {
 // block. Objects that had the part before still have it.
 func (h *HTTP[T]) OnStrayWrite(f func(field string)) { h.onStrayWrite.Store(&f) }
 
-func formOf[T object.Object]() form {
-	var zero T
-	switch any(zero).(type) {
-	case *unstructured.Unstructured:
+func formOf(typ reflect.Type) form {
+	switch typ {
+	case unstructuredType:
 		return unstructuredForm
-	case *metav1.PartialObjectMetadata:
+	case reflect.TypeFor[*metav1.PartialObjectMetadata]():
 		return partialForm
 	default:
 		return typedForm

@@ -28,13 +28,24 @@ import (
 	"github.com/tidings/tidings/tidingstest"
 )
 
-// testForm lists and watches one kind of T over both versions of HTTP.
+// testForm lists and watches one kind of T over both versions of HTTP, from a source of T's and from one that learns of T at run time.
 func testForm[T object.Object](t *testing.T, scope source.Scope, accept string, make func(namespace, name string) object.Object, check func(t *testing.T, o T)) {
+	testSource(t, accept, make, check, func(t *testing.T, s *tidingstest.Server) *source.HTTP[T] { return newHTTP[T](t, s, scope) })
+	testSource(t, accept, make, func(t *testing.T, o object.Object) { check(t, o.(T)) },
+		func(t *testing.T, s *tidingstest.Server) *source.HTTP[object.Object] {
+			var example T
+			return newHTTPLike(t, s, scope, example)
+		})
+}
+
+func testSource[T object.Object](t *testing.T, accept string, make func(namespace, name string) object.Object, check func(t *testing.T, o T),
+	open func(*testing.T, *tidingstest.Server) *source.HTTP[T],
+) {
 	for _, http2 := range []bool{false, true} {
 		bubble(t, tidingstest.ServerOptions{HTTP2: http2}, func(t *testing.T, s *tidingstest.Server) {
 			s.Create(make("a", "x"))
 			rv := s.Create(make("b", "y"))
-			from := newHTTP[T](t, s, scope)
+			from := open(t, s)
 
 			objects, result := mustList(t, from, source.ListOptions[T]{})
 			if got := names(objects); !slices.Equal(got, []string{"x", "y"}) || result.ResourceVersion != s.ResourceVersion() || result.Continue != "" {

@@ -7,11 +7,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tidings/tidings/object"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/tidings/tidings/object"
 )
 
 // DefaultMaxObjectBytes is how large an encoded object may be unless the scope says otherwise. It is client-go's

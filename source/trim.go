@@ -5,9 +5,10 @@ import (
 	"reflect"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"github.com/tidings/tidings/internal/wire"
 	"github.com/tidings/tidings/object"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // trimmer removes fields from objects that are decoded already. The zero value removes nothing.

@@ -6,12 +6,13 @@ import (
 	"io"
 	"sync"
 
-	"github.com/tidings/tidings/object"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/tidings/tidings/object"
 )
 
 // NewStream makes a Stream of a running client-go watch. The stream stops the watch when it is closed or when ctx

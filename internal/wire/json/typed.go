@@ -30,7 +30,11 @@ type Typed[T runtime.Object] struct {
 // NewTyped returns a decoder for T, which must be a pointer to a struct. The error says what is wrong with T or which
 // path of opts.Trim is wrong. The options about sharing have no effect.
 func NewTyped[T runtime.Object](opts wire.Options) (*Typed[T], error) {
-	pointer := reflect.TypeFor[T]()
+	return NewTypedAs[T](reflect.TypeFor[T](), opts)
+}
+
+// NewTypedAs is NewTyped for a type that is known at run time only, a pointer to a struct. T is an interface that it has.
+func NewTypedAs[T runtime.Object](pointer reflect.Type, opts wire.Options) (*Typed[T], error) {
 	if pointer.Kind() != reflect.Pointer || pointer.Elem().Kind() != reflect.Struct {
 		return nil, fmt.Errorf("cannot decode JSON into %s: want a pointer to a struct", pointer)
 	}

@@ -24,6 +24,7 @@ const maxDepth = 10_000
 
 // Decoder decodes objects of type T, a pointer to a struct. See wire.Decoder for what its methods promise.
 type Decoder[T any] struct {
+	typ  reflect.Type // of the objects
 	opts wire.Options
 	// identified says that field 1 of T is the ObjectMeta.
 	identified bool
@@ -65,8 +66,8 @@ type decoder struct {
 	warmth byte
 }
 
-// Supports reports whether T, a pointer to a struct, has a protobuf encoding that New can decode.
-func Supports[T any]() bool { return supported(reflect.TypeFor[T]()) == nil }
+// Supports reports whether typ, a pointer to a struct, has a protobuf encoding that can be decoded.
+func Supports(typ reflect.Type) bool { return supported(typ) == nil }
 
 func supported(typ reflect.Type) error {
 	if typ.Kind() != reflect.Pointer || typ.Elem().Kind() != reflect.Struct {
@@ -83,11 +84,16 @@ func supported(typ reflect.Type) error {
 // wraps ErrNotSupported. opts.Seed decides which versions take nothing over; which values are looked up depends on
 // the objects alone.
 func New[T any](opts wire.Options) (*Decoder[T], error) {
-	d, err := newDecoder(reflect.TypeFor[T](), opts)
+	return newOf[T](reflect.TypeFor[T](), opts)
+}
+
+// newOf returns a decoder for a type that T stands for.
+func newOf[T any](typ reflect.Type, opts wire.Options) (*Decoder[T], error) {
+	d, err := newDecoder(typ, opts)
 	if err != nil {
 		return nil, err
 	}
-	return &Decoder[T]{opts: opts, identified: d.identified(), d: d}, nil
+	return &Decoder[T]{typ: typ, opts: opts, identified: d.identified(), d: d}, nil
 }
 
 func newDecoder(pointer reflect.Type, opts wire.Options) (*decoder, error) {
@@ -155,7 +161,7 @@ func (dec *Decoder[T]) Decode(data []byte, previous T) (T, error) {
 	}
 	if err != nil {
 		var zero T
-		return zero, fmt.Errorf("decoding %s: %w", reflect.TypeFor[T]().Elem(), err)
+		return zero, fmt.Errorf("decoding %s: %w", dec.typ.Elem(), err)
 	}
 	return *(*T)(unsafe.Pointer(&p)), nil
 }
@@ -167,7 +173,7 @@ func (dec *Decoder[T]) decode(data []byte, old unsafe.Pointer) (p unsafe.Pointer
 	defer func() {
 		if r := recover(); r != nil {
 			err = &wire.PanicError{Value: r, Stack: debug.Stack()}
-			d, _ := newDecoder(reflect.TypeFor[T](), dec.opts) // New has checked the arguments
+			d, _ := newDecoder(dec.typ, dec.opts) // New has checked the arguments
 			d.stats, dec.d = dec.d.stats, d
 		}
 	}()

@@ -1,0 +1,219 @@
+package tidingsruntime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/tidings/tidings"
+	"github.com/tidings/tidings/source"
+)
+
+// NewCache makes a cache like controller-runtime's cache.New, whose informers run on Tidings' engine. It is a cache.NewCacheFunc, for the NewCache field
+// of manager.Options and cluster.Options.
+//
+// All options are honored but NewInformer, which is refused: it and NewCache both say how informers are made. Where a program turns watch bookmarks
+// off, objects are decoded by client-go, which costs more memory and CPU. docs/migrating.md in the project says what else differs.
+var NewCache cache.NewCacheFunc = WithOptions(tidings.Options{})
+
+// WithOptions is NewCache with options that controller-runtime has no place for. Without a logger, messages go to controller-runtime's; the scheme is
+// the cache's.
+func WithOptions(options tidings.Options) cache.NewCacheFunc {
+	return func(config *rest.Config, opts cache.Options) (cache.Cache, error) {
+		return newCache(config, opts, options)
+	}
+}
+
+func newCache(config *rest.Config, opts cache.Options, native tidings.Options) (cache.Cache, error) {
+	if opts.NewInformer != nil {
+		return nil, errors.New("tidings: cache.Options.NewInformer is set, but it is NewCache that says how informers are made; leave one of them out")
+	}
+	opts, err := withDefaults(config, opts)
+	if err != nil {
+		return nil, fmt.Errorf("tidings: %w", err)
+	}
+	sender, err := source.NewClientFor(config, opts.HTTPClient)
+	if err != nil {
+		return nil, fmt.Errorf("tidings: %w", err)
+	}
+	address, _, err := rest.DefaultServerUrlFor(&rest.Config{Host: config.Host, TLSClientConfig: config.TLSClientConfig})
+	if err != nil {
+		return nil, fmt.Errorf("tidings: server address: %w", err)
+	}
+	if native.Logger == nil {
+		native.Logger = slog.New(logr.ToSlogHandler(logger()))
+	}
+	made := &informers{client: sender, base: address.Path, scheme: opts.Scheme, mapper: opts.Mapper, native: native}
+	opts.HTTPClient, opts.NewInformer = recording(opts.HTTPClient), made.newInformer
+	upstream, err := cache.New(config, opts)
+	if err != nil {
+		return nil, err
+	}
+	return &runtimeCache{Cache: upstream, informers: made, started: make(chan struct{}), stopped: make(chan struct{})}, nil
+}
+
+// withDefaults sets what both caches, upstream's and this one, have to agree on.
+func withDefaults(config *rest.Config, opts cache.Options) (cache.Options, error) {
+	if config == nil {
+		return opts, errors.New("the config is nil")
+	}
+	config = rest.CopyConfig(config)
+	if config.UserAgent == "" {
+		config.UserAgent = rest.DefaultKubernetesUserAgent()
+	}
+	var err error
+	if opts.HTTPClient == nil {
+		if opts.HTTPClient, err = rest.HTTPClientFor(config); err != nil {
+			return opts, err
+		}
+	}
+	if opts.Scheme == nil {
+		opts.Scheme = scheme.Scheme
+	}
+	if opts.Mapper == nil {
+		opts.Mapper, err = apiutil.NewDynamicRESTMapper(config, opts.HTTPClient)
+	}
+	return opts, err
+}
+
+func logger() logr.Logger { return log.Log.WithName("controller-runtime").WithName("cache") }
+
+// Status reports on the informers of a cache that this package made, for example the one that manager.GetCache returns; false for other
+// caches. Package metrics of the project has collectors for it.
+func Status(c cache.Cache) ([]tidings.Status, bool) {
+	ours, ok := c.(*runtimeCache)
+	if !ok {
+		return nil, false
+	}
+	var all []tidings.Status
+	for _, inf := range ours.informers.all() {
+		all = append(all, inf.status())
+	}
+	return all, true
+}
+
+// runtimeCache is controller-runtime's cache, which waits for its informers without polling and says what is in the way.
+type runtimeCache struct {
+	cache.Cache
+	informers *informers
+	start     sync.Once
+	started   chan struct{} // closed by the first Start
+	stopped   chan struct{} // closed when its context has ended
+}
+
+// Start runs the informers until ctx ends. Starting again is an error.
+func (c *runtimeCache) Start(ctx context.Context) error {
+	c.start.Do(func() {
+		context.AfterFunc(ctx, func() { close(c.stopped) })
+		close(c.started)
+	})
+	return c.Cache.Start(ctx)
+}
+
+func (c *runtimeCache) hasStarted() bool {
+	select {
+	case <-c.started:
+		return true
+	default:
+		return false
+	}
+}
+
+// NeedLeaderElection says that the cache runs on every replica.
+func (c *runtimeCache) NeedLeaderElection() bool { return false }
+
+// WaitForCacheSync waits until the cache has been started and its informers have synced. If ctx ends first it returns false, and logs what is in the way.
+func (c *runtimeCache) WaitForCacheSync(ctx context.Context) bool {
+	for _, inf := range c.informers.all() {
+		if inf.waitForSync(ctx) != nil {
+			break
+		}
+	}
+	if c.Cache.WaitForCacheSync(ctx) {
+		return true
+	}
+	if err := c.unsynced(); err != nil {
+		logger().Error(err, "The cache has not synced")
+	}
+	return false
+}
+
+// unsynced says what is in the way of the informers that have not synced.
+func (c *runtimeCache) unsynced() error {
+	var errs []error
+	for _, inf := range c.informers.all() {
+		if st := inf.status(); !st.Synced {
+			errs = append(errs, st.NotFresh)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// GetInformer returns the informer for the kind of obj, which is made if there is none. Once the cache has been started it waits for the informer to
+// sync, unless told otherwise.
+func (c *runtimeCache) GetInformer(ctx context.Context, obj client.Object, opts ...cache.InformerGetOption) (cache.Informer, error) {
+	inf, err := c.Cache.GetInformer(ctx, obj, append(opts[:len(opts):len(opts)], cache.BlockUntilSynced(false))...)
+	if err != nil || !c.blocks(opts) {
+		return inf, err
+	}
+	return c.whenSynced(ctx, inf, fmt.Sprintf("%T", obj))
+}
+
+// GetInformerForKind is GetInformer for a kind that the scheme knows.
+func (c *runtimeCache) GetInformerForKind(ctx context.Context, kind schema.GroupVersionKind, opts ...cache.InformerGetOption) (cache.Informer, error) {
+	inf, err := c.Cache.GetInformerForKind(ctx, kind, append(opts[:len(opts):len(opts)], cache.BlockUntilSynced(false))...)
+	if err != nil || !c.blocks(opts) {
+		return inf, err
+	}
+	return c.whenSynced(ctx, inf, kind.Kind)
+}
+
+// blocks reports whether a request for an informer waits until it has synced.
+func (c *runtimeCache) blocks(opts []cache.InformerGetOption) bool {
+	var o cache.InformerGetOptions
+	for _, opt := range opts {
+		opt(&o)
+	}
+	return c.hasStarted() && (o.BlockUntilSynced == nil || *o.BlockUntilSynced)
+}
+
+func (c *runtimeCache) whenSynced(ctx context.Context, inf cache.Informer, what string) (cache.Informer, error) {
+	select {
+	case <-inf.HasSyncedChecker().Done():
+	case <-ctx.Done():
+	case <-c.stopped:
+	}
+	if inf.HasSynced() {
+		return inf, nil
+	}
+	why := ""
+	if err := c.unsynced(); err != nil {
+		why = ": " + err.Error()
+	}
+	return nil, apierrors.NewTimeoutError(fmt.Sprintf("failed waiting for %s Informer to sync%s", what, why), 0)
+}
+
+// RemoveInformer stops the informer for the kind of obj and forgets it.
+func (c *runtimeCache) RemoveInformer(ctx context.Context, obj client.Object) error {
+	if err := c.Cache.RemoveInformer(ctx, obj); err != nil {
+		return err
+	}
+	kind, err := apiutil.GVKForObject(obj, c.informers.scheme)
+	if err != nil {
+		return err
+	}
+	c.informers.remove(kind, formOf(obj))
+	return nil
+}

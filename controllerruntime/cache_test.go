@@ -1,0 +1,142 @@
+package tidingsruntime_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tidings/tidings"
+	tidingsruntime "github.com/tidings/tidings/controllerruntime"
+	"github.com/tidings/tidings/tidingstest"
+)
+
+// bubble runs a test of what our cache alone can.
+func bubble(t *testing.T, newCache cache.NewCacheFunc, test func(w *world)) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, tidingstest.ServerOptions{}, "tidings")
+		w.newCache = newCache
+		test(w)
+	})
+}
+
+func TestRefuses(t *testing.T) {
+	own := cache.Options{NewInformer: func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer {
+		return nil
+	}}
+	if _, err := tidingsruntime.NewCache(&rest.Config{}, own); err == nil || !strings.Contains(err.Error(), "NewInformer") {
+		t.Errorf("with a NewInformer: %v", err)
+	}
+	if _, err := tidingsruntime.NewCache(nil, cache.Options{}); err == nil {
+		t.Error("made a cache without a config")
+	}
+}
+
+func TestStatus(t *testing.T) {
+	bubble(t, tidingsruntime.NewCache, func(w *world) {
+		w.fill()
+		c := w.make(cache.Options{ByObject: map[client.Object]cache.ByObject{&corev1.Pod{}: {
+			Label: selector("app"), Namespaces: map[string]cache.Config{"a": {}},
+		}}})
+		pods := w.informer(c, &corev1.Pod{})
+		w.informer(c, asMetadata(widgetKind))
+		st, ok := tidingsruntime.Status(c)
+		if !ok || len(st) != 2 || !errors.Is(st[0].NotFresh, tidings.ErrNotStarted) {
+			w.Fatalf("before the start: %v, %v", st, ok)
+		}
+		w.run(c)
+		w.handle(pods, new(notes), toolscache.HandlerOptions{})
+		w.settle()
+		st, _ = tidingsruntime.Status(c)
+		if got := st[0]; got.Resource != "pods" || got.Type != "*v1.Pod" || got.Scope != "namespace=a labels=app" || got.Objects != 2 || got.NotFresh != nil || len(got.Handlers) != 1 {
+			w.Errorf("pods: %+v", got)
+		}
+		if got := st[1]; got.Resource != "widgets.example.com" || got.Type != "*v1.PartialObjectMetadata" || got.Scope != "" || got.Objects != 1 {
+			w.Errorf("widgets: %+v", got)
+		}
+		if err := c.RemoveInformer(w.ctx(), &corev1.Pod{}); err != nil {
+			w.Error(err)
+		}
+		if st, _ := tidingsruntime.Status(c); len(st) != 1 {
+			w.Errorf("after the removal: %+v", st)
+		}
+	})
+	if _, ok := tidingsruntime.Status(nil); ok {
+		t.Error("a cache of another kind has a status")
+	}
+}
+
+// TestSaysWhatIsInTheWay checks that a program which may not list pods is told so, by the log and by the error.
+func TestSaysWhatIsInTheWay(t *testing.T) {
+	var logged bytes.Buffer
+	options := tidings.Options{Logger: slog.New(slog.NewTextHandler(&logged, nil))}
+	bubble(t, tidingsruntime.WithOptions(options), func(w *world) {
+		w.InjectAlways(tidingstest.Any, tidingstest.Fault{Resource: "pods", Err: apierrors.NewForbidden(corev1.Resource("pods"), "", errors.New("no"))})
+		c := w.start(cache.Options{})
+		ctx, cancel := context.WithTimeout(w.ctx(), time.Minute)
+		defer cancel()
+		_, err := c.GetInformer(ctx, &corev1.Pod{})
+		if !apierrors.IsTimeout(err) || !strings.Contains(err.Error(), "pods: forbidden") || !strings.Contains(err.Error(), "grant list and watch") {
+			w.Errorf("got %v", err)
+		}
+	})
+	if !strings.Contains(logged.String(), "forbidden") {
+		t.Errorf("the log says %s", logged.String())
+	}
+}
+
+// TestWaitsWithoutPolling checks that a cache which can sync at once takes no time to.
+func TestWaitsWithoutPolling(t *testing.T) {
+	bubble(t, tidingsruntime.NewCache, func(w *world) {
+		w.fill()
+		start := time.Now()
+		c := w.make(cache.Options{})
+		w.informer(c, &corev1.Pod{})
+		w.run(c)
+		w.informer(c, &corev1.Node{})
+		if passed := time.Since(start); passed != 0 {
+			w.Errorf("it took %v", passed)
+		}
+	})
+}
+
+// TestEndsWaits checks that nobody waits for an informer of a cache that has ended.
+func TestEndsWaits(t *testing.T) {
+	bubble(t, tidingsruntime.NewCache, func(w *world) {
+		w.InjectAlways(tidingstest.Any, tidingstest.Fault{Resource: "pods", HangUp: true})
+		c := w.make(cache.Options{})
+		stop := w.run(c)
+		time.AfterFunc(time.Second, stop)
+		if _, err := c.GetInformer(context.Background(), &corev1.Pod{}); !apierrors.IsTimeout(err) {
+			w.Errorf("while the cache ends: %v", err)
+		}
+		if _, err := c.GetInformer(context.Background(), &corev1.Node{}); !apierrors.IsTimeout(err) {
+			w.Errorf("after it has ended: %v", err)
+		}
+	})
+}
+
+// TestOptionsReachTheInformers checks that an option of which controller-runtime knows nothing has its effect.
+func TestOptionsReachTheInformers(t *testing.T) {
+	failed := make(chan error, 10)
+	bubble(t, tidingsruntime.WithOptions(tidings.Options{NoWatchList: true, OnError: func(err error) { failed <- err }}), func(w *world) {
+		w.Inject(tidingstest.Any, tidingstest.Fault{Resource: "pods", Err: apierrors.NewInternalError(errors.New("once"))})
+		c := w.start(cache.Options{})
+		w.informer(c, &corev1.Pod{})
+		if w.Count(tidingstest.List) != 2 || len(failed) != 1 {
+			w.Errorf("%d lists, of which %d failed", w.Count(tidingstest.List), len(failed))
+		}
+	})
+}

@@ -1,0 +1,223 @@
+package tidingsruntime
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+
+	"github.com/tidings/tidings"
+	"github.com/tidings/tidings/clientgo"
+	"github.com/tidings/tidings/source"
+)
+
+// informers makes a cache's informers, and knows those that have not been removed.
+type informers struct {
+	client *source.Client
+	base   string // the path of the API server's address
+	scheme *runtime.Scheme
+	mapper meta.RESTMapper
+	native tidings.Options
+
+	mu   sync.Mutex
+	made []*informer
+}
+
+// informer is an informer on our engine.
+type informer struct {
+	// SharedIndexInformer is replaced by SetTransform only. controller-runtime calls that before it hands the informer to anybody.
+	toolscache.SharedIndexInformer
+	about        about
+	build        func(tidings.Trim) (toolscache.SharedIndexInformer, error)
+	onWatchError toolscache.WatchErrorHandlerWithContext
+
+	mu      sync.Mutex
+	current toolscache.SharedIndexInformer // what is embedded; guarded by mu, for those who may come earlier
+	removed chan struct{}                  // closed when the informer has been removed from the cache
+}
+
+// about tells what an informer holds.
+type about struct {
+	kind   schema.GroupVersionKind
+	form   form
+	goType string
+	scope  source.Scope
+}
+
+// newInformer is the NewInformer option of the cache.
+func (is *informers) newInformer(lw toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
+	inf, err := is.make(lw, example, resync, indexers)
+	if err != nil {
+		return failed{toolscache.NewSharedIndexInformer(lw, example, resync, indexers), fmt.Errorf("tidings: informer for %T: %w", example, err)}
+	}
+	is.mu.Lock()
+	defer is.mu.Unlock()
+	is.made = append(is.made, inf)
+	return inf
+}
+
+// failed stands for an informer that could not be made. NewInformer cannot return an error, and what is called next can.
+type failed struct {
+	toolscache.SharedIndexInformer
+	err error
+}
+
+// SetTransform returns why there is no informer.
+func (f failed) SetTransform(toolscache.TransformFunc) error { return f.err }
+
+// make makes an informer of what lw would list and watch.
+func (is *informers) make(lw toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers) (*informer, error) {
+	of, ok := example.(tidings.Object)
+	if !ok {
+		return nil, fmt.Errorf("it has no metadata")
+	}
+	kinds, err := kindsOf(example, is.scheme)
+	if err != nil {
+		return nil, err
+	}
+	address, err := requestOf(lw)
+	if err != nil {
+		return nil, err
+	}
+	request, err := readRequest(address, is.base, kinds, is.mapper)
+	if err != nil {
+		return nil, err
+	}
+	inf := &informer{
+		about:   about{kind: request.scope.Kind, form: formOf(example), goType: reflect.TypeOf(example).String(), scope: request.scope},
+		removed: make(chan struct{}),
+	}
+	inf.build = func(trim tidings.Trim) (toolscache.SharedIndexInformer, error) {
+		scope := request.scope
+		scope.Trim, scope.MaxObjectBytes = trim, is.native.MaxObjectBytes
+		src, err := is.source(lw, of, scope, request.noBookmarks)
+		if err != nil {
+			return nil, err
+		}
+		return clientgo.NewSharedIndexInformerFromSource(src, is.native, toolscache.SharedIndexInformerOptions{
+			ResyncPeriod: resync, Indexers: indexers, ObjectDescription: inf.about.title(),
+		})
+	}
+	return inf, inf.make(nil)
+}
+
+// source returns what lists and watches a scope. Our own sources always ask for bookmarks; lw does as it is told.
+func (is *informers) source(lw toolscache.ListerWatcher, example tidings.Object, scope source.Scope, noBookmarks bool) (source.ListerWatcher[tidings.Object], error) {
+	if noBookmarks {
+		return throughListWatch(lw, scope)
+	}
+	return source.NewHTTPLike(is.client, scope, example)
+}
+
+// make makes the informer itself, without the fields in trim.
+func (inf *informer) make(trim tidings.Trim) error {
+	made, err := inf.build(trim)
+	if err != nil {
+		return err
+	}
+	inf.mu.Lock()
+	defer inf.mu.Unlock()
+	inf.SharedIndexInformer, inf.current = made, made
+	return nil
+}
+
+// SetWatchErrorHandlerWithContext sets the function that is called when a list or watch fails.
+func (inf *informer) SetWatchErrorHandlerWithContext(h toolscache.WatchErrorHandlerWithContext) error {
+	inf.onWatchError = h
+	return inf.SharedIndexInformer.SetWatchErrorHandlerWithContext(h)
+}
+
+// SetTransform sets the function that every object passes before it is stored. In the place of the one that only strips managed
+// fields, these are skipped when objects are decoded: with a transform, objects could not share what is equal in them.
+func (inf *informer) SetTransform(transform toolscache.TransformFunc) error {
+	if !stripsManagedFields(transform) {
+		return inf.SharedIndexInformer.SetTransform(transform)
+	}
+	if err := inf.make(tidings.Trim{tidings.ManagedFields}); err != nil || inf.onWatchError == nil {
+		return err
+	}
+	return inf.SharedIndexInformer.SetWatchErrorHandlerWithContext(inf.onWatchError)
+}
+
+// stripsManagedFields reports whether a transform is controller-runtime's for that.
+func stripsManagedFields(transform toolscache.TransformFunc) bool {
+	return transform != nil && reflect.ValueOf(transform).Pointer() == reflect.ValueOf(cache.TransformStripManagedFields()).Pointer()
+}
+
+// synced waits until the informer has synced. It returns early, without an error, once the informer has been removed.
+func (inf *informer) waitForSync(ctx context.Context) error {
+	inf.mu.Lock()
+	current := inf.current
+	inf.mu.Unlock()
+	select {
+	case <-current.HasSyncedChecker().Done():
+		return nil
+	case <-inf.removed:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// status reports on the informer.
+func (inf *informer) status() tidings.Status {
+	inf.mu.Lock()
+	native, _ := clientgo.NativeInformer(inf.current) // all that are made here have one
+	inf.mu.Unlock()
+	st := native.Status()
+	st.Resource, st.Type, st.Scope = inf.about.scope.String(), inf.about.goType, inf.about.words()
+	return st
+}
+
+// title names the informer in messages: its resource, with what tells it apart from others of that resource.
+func (a about) title() string {
+	words := a.words()
+	if a.form != structured {
+		words = strings.TrimSpace(string(a.form) + " " + words)
+	}
+	if words == "" {
+		return a.scope.String()
+	}
+	return fmt.Sprintf("%s (%s)", a.scope, words)
+}
+
+// words says how the informer is narrower than the whole resource.
+func (a about) words() string {
+	var words []string
+	for _, part := range [][2]string{{"namespace", a.scope.Namespace}, {"labels", a.scope.Labels}, {"fields", a.scope.Fields}} {
+		if part[1] != "" {
+			words = append(words, part[0]+"="+part[1])
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// all returns the informers that have not been removed.
+func (is *informers) all() []*informer {
+	is.mu.Lock()
+	defer is.mu.Unlock()
+	return is.made[:len(is.made):len(is.made)]
+}
+
+// remove forgets the informers of a kind.
+func (is *informers) remove(kind schema.GroupVersionKind, as form) {
+	is.mu.Lock()
+	defer is.mu.Unlock()
+	var left []*informer
+	for _, inf := range is.made {
+		if inf.about.kind != kind || inf.about.form != as {
+			left = append(left, inf)
+			continue
+		}
+		close(inf.removed)
+	}
+	is.made = left
+}

@@ -1,0 +1,57 @@
+package tidingsruntime
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/tidings/tidings"
+	"github.com/tidings/tidings/source"
+)
+
+// listerWatcher is a ListerWatcher of an API server's objects, of whatever type.
+type listerWatcher = source.ListerWatcher[tidings.Object]
+
+// throughListWatch returns a source that sends its requests through lw, which decodes the objects.
+func throughListWatch(lw toolscache.ListerWatcher, scope source.Scope) (listerWatcher, error) {
+	return source.FromClient[tidings.Object](listWatch{toolscache.ToListerWatcherWithContext(lw)}, source.Scope{Trim: scope.Trim})
+}
+
+// listWatch is a ListerWatcher as a client of source.FromClient's.
+type listWatch struct {
+	toolscache.ListerWatcherWithContext
+}
+
+// List lists.
+func (lw listWatch) List(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
+	return lw.ListWithContext(ctx, opts)
+}
+
+// Watch watches.
+func (lw listWatch) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	w, err := lw.WatchWithContext(ctx, opts)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	return drained{w, cancel}, nil
+}
+
+// drained is a watch whose goroutines have ended when Stop returns. A watch of metadata has one that would wait for somebody to
+// take its last event.
+type drained struct {
+	watch.Interface
+	cancel context.CancelFunc
+}
+
+// Stop ends the watch.
+func (d drained) Stop() {
+	d.cancel()
+	d.Interface.Stop()
+	for range d.ResultChan() { // until it is closed
+	}
+}

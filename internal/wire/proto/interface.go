@@ -1,0 +1,31 @@
+package proto
+
+import (
+	"reflect"
+	"unsafe"
+
+	"github.com/tidings/tidings/internal/wire"
+)
+
+// AsInterface is a wire.Decoder of objects whose type is known at run time only. T is an interface that they have.
+type AsInterface[T any] struct{ *Decoder[unsafe.Pointer] }
+
+// NewAsInterface returns a decoder for typ, a pointer to a struct that has the methods of the interface T. See New.
+func NewAsInterface[T any](typ reflect.Type, opts wire.Options) (AsInterface[T], error) {
+	dec, err := newOf[unsafe.Pointer](typ, opts)
+	return AsInterface[T]{dec}, err
+}
+
+// Decode implements wire.Decoder. A previous object of another type is not used.
+func (dec AsInterface[T]) Decode(data []byte, previous T) (T, error) {
+	var old unsafe.Pointer
+	if v := reflect.ValueOf(previous); v.IsValid() && v.Type() == dec.typ {
+		old = v.UnsafePointer()
+	}
+	p, err := dec.Decoder.Decode(data, old)
+	if err != nil {
+		var none T
+		return none, err
+	}
+	return reflect.NewAt(dec.typ.Elem(), p).Interface().(T), nil
+}
