@@ -1,6 +1,9 @@
 package proto
 
-import "reflect"
+import (
+	"reflect"
+	"unsafe"
+)
 
 // kind is how one value is encoded and stored.
 type kind uint8
@@ -216,7 +219,8 @@ func (c *compiler) itemsMessage(f *field) *message {
 		path:      f.path, shape: stringShape, wholeShape: known.shape(f.typ, list, f.path, nil, nil), layout: known.layout(elem),
 		site: c.site(f.path + "[]"), element: c.site(f.path + "[][]"),
 	}
-	return &message{messageType: &messageType{typ: f.typ}, path: f.path, fields: []*field{noField, item}}
+	t := &messageType{typ: f.typ, places: []place{{0, unsafe.Sizeof(header{})}}}
+	return &message{messageType: t, path: f.path, fields: []*field{noField, item}}
 }
 
 func join(path, name string) string {

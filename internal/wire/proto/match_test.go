@@ -8,6 +8,7 @@ import (
 	"testing"
 	"unsafe"
 
+	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -270,6 +271,25 @@ func TestMatchesIsExact(t *testing.T) {
 		field := d.d.compiler.field(d.d.root, 1)
 		if got := d.d.matchValue(field, reflect.ValueOf(&pod.ObjectMeta).UnsafePointer(), []byte(c.data), maxMatch); got != c.want {
 			t.Errorf("%+v, %q: got %v", c.meta, c.data, got)
+		}
+	}
+}
+
+// TestListThatIsAMessage: a message that is a list, with a field that it does not know in place of its items.
+func TestListThatIsAMessage(t *testing.T) {
+	request := func(value string) []byte {
+		entry := "\x0a\x01k\x12" + string(rune(len(value))) + value
+		extra := "\x32" + string(rune(len(entry))) + entry
+		spec := "\x12\x01u" + extra
+		return []byte("\x0a\x05\x2a\x03uid\x12" + string(rune(len(spec))) + spec)
+	}
+	d, err := newUntyped(reflect.TypeFor[*certificatesv1.CertificateSigningRequest](), wire.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, value := range []string{"\x0a\x00", "\x52\x00", "", "\x0a\x01a", "\x52\x00\x0a\x01a", "\x52\x00"} {
+		if err := sameVerdict(d, reflect.TypeFor[*certificatesv1.CertificateSigningRequest](), request(value)); err != nil {
+			t.Errorf("%q: %v", value, err)
 		}
 	}
 }
