@@ -94,8 +94,8 @@ func newReflector(lw cache.ListerWatcher, expectedType interface{}, store cache.
 	}
 	r := &Reflector{
 		source: src, store: store, resync: options.ResyncPeriod, minWatchTimeout: options.MinWatchTimeout,
-		backoff:  nativeBackoff(options.Backoff),
-		upstream: cache.NewReflectorWithOptions(nil, expectedType, nil, cache.ReflectorOptions{Name: options.Name, TypeDescription: options.TypeDescription, Logger: options.Logger}),
+		backoff:      nativeBackoff(options.Backoff),
+		upstream:     cache.NewReflectorWithOptions(nil, expectedType, nil, cache.ReflectorOptions{Name: options.Name, TypeDescription: options.TypeDescription, Logger: options.Logger}),
 		onWatchError: cache.DefaultWatchErrorHandler,
 	}
 	_, err = r.native(newReflectorSink(r), nil)
