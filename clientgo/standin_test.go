@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -66,11 +67,17 @@ func TestMigratingTable(t *testing.T) {
 	}
 }
 
+// clientGo finds the folder of client-go's module.
+var clientGo = sync.OnceValues(func() (string, error) {
+	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/client-go").Output()
+	return strings.TrimSpace(string(dir)), err
+})
+
 func clientGoFolder(t *testing.T, path string) string {
 	t.Helper()
-	dir, err := exec.Command("go", "list", "-f", "{{.Dir}}", "k8s.io/client-go/"+path).Output()
+	dir, err := clientGo()
 	must(t, err)
-	return strings.TrimSpace(string(dir))
+	return filepath.Join(dir, path)
 }
 
 // exported returns the exported declarations of a folder: by name what they are, and of functions the types.
