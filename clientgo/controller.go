@@ -31,7 +31,7 @@ func NewTransformingIndexerInformer(lw cache.ListerWatcher, example runtime.Obje
 	return newController(cache.InformerOptions{ListerWatcher: lw, ObjectType: example, ResyncPeriod: resync, Handler: h, Indexers: indexers, Transform: transform})
 }
 
-// NewInformerWithOptions returns a store, which is read-only, and the controller that fills it and notifies one handler. The handler is
+// NewInformerWithOptions returns a store and the controller that fills it and notifies one handler. The handler is
 // notified after the store holds a change. In contrast to client-go it has a goroutine of its own, so the store can be ahead of it;
 // the controller's HasSynced is true when the handler has seen the initial list.
 //
@@ -64,7 +64,7 @@ func newController(opts cache.InformerOptions) (cache.Indexer, cache.Controller)
 	inf.transform = opts.Transform
 	r := newRegistration(opts.Handler, opts.ResyncPeriod)
 	inf.registrations = append(inf.registrations, r)
-	return inf.view, &controller{informer: inf, handler: r}
+	return inf.store, &controller{informer: inf, handler: r}
 }
 
 // Run runs the informer until stopCh is closed.

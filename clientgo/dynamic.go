@@ -1,16 +1,20 @@
 package clientgo
 
 import (
+	"context"
 	"fmt"
 	"reflect"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/informers"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -30,6 +34,66 @@ func NewDynamicSharedInformerFactory(config *rest.Config, defaultResync time.Dur
 // factory for a metadata client. Its options are those of NewDynamicSharedInformerFactory.
 func NewMetadataSharedInformerFactory(config *rest.Config, defaultResync time.Duration, options ...Option) metadatainformer.SharedInformerFactory {
 	return newResourceFactory[*metav1.PartialObjectMetadata](config, defaultResync, options)
+}
+
+// NewDynamicSharedInformerFactoryFromClient is NewDynamicSharedInformerFactory over a dynamic client, which lists, watches and decodes. With a
+// config the factory does that itself, several times lighter; a dynamic client does not tell which server it belongs to.
+func NewDynamicSharedInformerFactoryFromClient(client dynamic.Interface, defaultResync time.Duration, options ...Option) dynamicinformer.DynamicSharedInformerFactory {
+	return newResourceFactoryFromClient[*unstructured.Unstructured](defaultResync, options,
+		func(resource schema.GroupVersionResource, namespace string) source.ClientGo[*unstructured.UnstructuredList] {
+			return client.Resource(resource).Namespace(namespace)
+		})
+}
+
+// NewMetadataSharedInformerFactoryFromClient is NewMetadataSharedInformerFactory over a metadata client, which lists, watches and decodes.
+func NewMetadataSharedInformerFactoryFromClient(client metadata.Interface, defaultResync time.Duration, options ...Option) metadatainformer.SharedInformerFactory {
+	return newResourceFactoryFromClient[*metav1.PartialObjectMetadata](defaultResync, options,
+		func(resource schema.GroupVersionResource, namespace string) source.ClientGo[*metav1.PartialObjectMetadataList] {
+			return client.Resource(resource).Namespace(namespace)
+		})
+}
+
+// newResourceFactoryFromClient makes a factory whose objects are T's that come from clients for lists L.
+func newResourceFactoryFromClient[T tidings.Object, L runtime.Object](resync time.Duration, options []Option,
+	client func(resource schema.GroupVersionResource, namespace string) source.ClientGo[L],
+) *resourceFactory {
+	base := newClientFactory(resync, options, nil, func(scope source.Scope, tweak func(*metav1.ListOptions)) (source.ListerWatcher[tidings.Object], error) {
+		return erase[T](source.FromClient[T](tweakedClient[L]{client(scope.Resource, scope.Namespace), tweak}, source.Scope{}))
+	})
+	return &resourceFactory{base: base, row: resourceType{goType: reflect.TypeFor[T](), scope: namespaced}}
+}
+
+// NewFilteredDynamicInformer returns an informer of one resource of a dynamic client.
+func NewFilteredDynamicInformer(client dynamic.Interface, resource schema.GroupVersionResource, namespace string, resync time.Duration,
+	indexers cache.Indexers, tweak func(*metav1.ListOptions),
+) informers.GenericInformer {
+	of := client.Resource(resource).Namespace(namespace)
+	return newResourceInformer(of, new(unstructured.Unstructured), resource, resync, indexers, tweak)
+}
+
+// NewFilteredMetadataInformer returns an informer of one resource of a metadata client.
+func NewFilteredMetadataInformer(client metadata.Interface, resource schema.GroupVersionResource, namespace string, resync time.Duration,
+	indexers cache.Indexers, tweak func(*metav1.ListOptions),
+) informers.GenericInformer {
+	of := client.Resource(resource).Namespace(namespace)
+	return newResourceInformer(of, new(metav1.PartialObjectMetadata), resource, resync, indexers, tweak)
+}
+
+// newResourceInformer makes an informer of objects like the example that a client lists.
+func newResourceInformer[L runtime.Object](client source.ClientGo[L], example runtime.Object, resource schema.GroupVersionResource,
+	resync time.Duration, indexers cache.Indexers, tweak func(*metav1.ListOptions),
+) informers.GenericInformer {
+	tweaked := tweakedClient[L]{client, tweak}
+	if tweak == nil {
+		tweaked.tweak = func(*metav1.ListOptions) {}
+	}
+	lw := &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
+			return tweaked.List(ctx, opts)
+		},
+		WatchFuncWithContext: tweaked.Watch,
+	}
+	return genericInformer{NewSharedIndexInformer(lw, example, resync, indexers), resource.GroupResource()}
 }
 
 // resourceFactory makes informers for resources of any name, all of one Go type.

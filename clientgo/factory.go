@@ -44,6 +44,11 @@ type factory struct {
 // if it was made by package cache, which is logged, or ours if by this package. The generated informers of a custom resource come with a
 // factory of their own; see NewSharedIndexInformer for those.
 func NewSharedInformerFactory(config *rest.Config, defaultResync time.Duration, options ...Option) informers.SharedInformerFactory {
+	return newBuiltinFactory(config, defaultResync, options)
+}
+
+// newBuiltinFactory makes a factory of the built-in resources.
+func newBuiltinFactory(config *rest.Config, defaultResync time.Duration, options []Option) *factory {
 	return newHTTPFactory(config, defaultResync, options, func(client *source.Client, scope source.Scope) (source.ListerWatcher[tidings.Object], error) {
 		row, err := builtinRow(scope.Resource)
 		if err != nil {
@@ -64,14 +69,16 @@ func newHTTPFactory(config *rest.Config, defaultResync time.Duration, options []
 	if err != nil {
 		panic(err)
 	}
-	client, err := source.NewClient(config)
-	if err != nil {
-		panic(err)
-	}
-	return f.init(native, defaultResync, opts, func(scope source.Scope) (source.ListerWatcher[tidings.Object], error) {
+	f.init(native, defaultResync, opts, func(scope source.Scope) (source.ListerWatcher[tidings.Object], error) {
 		scope.MaxObjectBytes = opts.native.MaxObjectBytes
-		return newSource(client, scope)
+		return newSource(native.Client(), scope)
 	})
+	left := f.selected
+	left.LabelSelector, left.FieldSelector = "", ""
+	if left != (metav1.ListOptions{}) {
+		klog.Background().Info("Warning: of the tweaked list options only the selectors are used", "ignored", left.String())
+	}
+	return f
 }
 
 // builtinRow finds the row of a resource.
@@ -83,18 +90,34 @@ func builtinRow(resource schema.GroupVersionResource) (resourceType, error) {
 	return row, nil
 }
 
-// NewSharedInformerFactoryFromClient returns a factory that lists and watches through a clientset: for tests with a fake one. Where there is a rest.Config,
-// NewSharedInformerFactory is several times lighter, because it decodes objects itself.
+// NewSharedInformerFactoryFromClient returns a factory for a clientset, with the arguments of client-go's. Over a clientset that
+// kubernetes.NewForConfig made it uses the clientset's connections and is like NewSharedInformerFactory, except that the clientset's rate limit
+// and its handler of warnings do not apply. Every other one, a fake for instance, does the listing and watching itself. With a nil client nothing can be
+// listed, but the stores can be filled by hand.
 func NewSharedInformerFactoryFromClient(client kubernetes.Interface, defaultResync time.Duration, options ...Option) informers.SharedInformerFactory {
+	if config, ok := configOf(client); ok {
+		f := newBuiltinFactory(config, defaultResync, options)
+		f.client = func() kubernetes.Interface { return client }
+		return f
+	}
+	return newClientFactory(defaultResync, options, client, func(scope source.Scope, tweak func(*metav1.ListOptions)) (source.ListerWatcher[tidings.Object], error) {
+		row, err := builtinRow(scope.Resource)
+		if err != nil || client == nil {
+			return source.Funcs[tidings.Object]{}, err
+		}
+		return row.overClient(client, scope.Namespace, tweak)
+	})
+}
+
+// newClientFactory makes a factory whose informers take their objects from a client of client-go's.
+func newClientFactory(defaultResync time.Duration, options []Option, client kubernetes.Interface,
+	newSource func(scope source.Scope, tweak func(*metav1.ListOptions)) (source.ListerWatcher[tidings.Object], error),
+) *factory {
 	opts := newFactoryOptions(options)
 	f := &factory{client: func() kubernetes.Interface { return client }}
 	opts.native.OnError = f.demultiplex(opts.native.OnError)
 	return f.init(tidings.NewSourceFactory(opts.native), defaultResync, opts, func(scope source.Scope) (source.ListerWatcher[tidings.Object], error) {
-		row, err := builtinRow(scope.Resource)
-		if err != nil {
-			return nil, err
-		}
-		return row.overClient(client, scope.Namespace, opts.tweak)
+		return newSource(scope, opts.tweak)
 	})
 }
 
@@ -118,11 +141,6 @@ func (f *factory) init(native *tidings.Factory, resync time.Duration, opts facto
 		return newSource(scope.Source(namespace))
 	})
 	opts.tweak(&f.selected)
-	rest := f.selected
-	rest.LabelSelector, rest.FieldSelector = "", ""
-	if rest != (metav1.ListOptions{}) {
-		klog.Background().Info("Warning: of the tweaked list options only the selectors are used", "ignored", rest.String())
-	}
 	return f
 }
 

@@ -21,7 +21,7 @@ import (
 // decide on each one's.
 type informer struct {
 	native *tidings.SharedInformer[tidings.Object]
-	view   *view
+	store  *indexer
 	// reflector is what watch error handlers get. It never runs: its name and type are all that is in it.
 	reflector *cache.Reflector
 	what      string // the type of the objects
@@ -49,9 +49,9 @@ var errStarted = errors.New("informer has already started")
 
 func (inf *informer) init(native *tidings.SharedInformer[tidings.Object], what string, resync time.Duration, indexers cache.Indexers) error {
 	inf.native, inf.what, inf.resync = native, what, newResyncClock(resync)
-	inf.view = newView(native)
+	inf.store = &indexer{view: newView(native)}
 	inf.reflector = cache.NewReflectorWithOptions(nil, nil, nil, cache.ReflectorOptions{Name: native.Name(), TypeDescription: what})
-	return inf.view.AddIndexers(indexers)
+	return inf.store.AddIndexers(indexers)
 }
 
 // AddEventHandler adds a handler with the informer's resync period.
@@ -177,6 +177,7 @@ func (inf *informer) start(ctx context.Context) error {
 			return err
 		}
 	}
+	inf.store.start()
 	inf.phase, inf.ctx = running, ctx
 	return inf.native.Start(ctx)
 }
@@ -267,11 +268,11 @@ func (inf *informer) LastSyncResourceVersion() string {
 	return inf.native.Snapshot().ResourceVersion()
 }
 
-// GetStore returns the store. It is read-only: its writing methods return ErrReadOnly, and Bookmark panics.
-func (inf *informer) GetStore() cache.Store { return inf.view }
+// GetStore returns the store. It can be written to, of which the handlers are not notified.
+func (inf *informer) GetStore() cache.Store { return inf.store }
 
-// GetIndexer returns the store with its indexes. It is read-only, like GetStore.
-func (inf *informer) GetIndexer() cache.Indexer { return inf.view }
+// GetIndexer returns the store with its indexes.
+func (inf *informer) GetIndexer() cache.Indexer { return inf.store }
 
 // AddIndexers adds indexes, at any time before the informer has stopped. An index function that fails, or panics, leaves its object out of the
 // index, which is logged, where client-go panics.
@@ -279,7 +280,7 @@ func (inf *informer) AddIndexers(indexers cache.Indexers) error {
 	if inf.IsStopped() {
 		return errors.New("indexer was not added because it has stopped already")
 	}
-	return inf.view.AddIndexers(indexers)
+	return inf.store.AddIndexers(indexers)
 }
 
 // GetController returns a controller that answers questions about the informer. Running it does nothing, as in client-go.

@@ -9,8 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
-
-	"github.com/tidings/tidings/clientgo"
 )
 
 // byLabel indexes pods by each character of the label v.
@@ -201,28 +199,5 @@ func TestIndexerInformer(t *testing.T) {
 		if items, err := indexer.ByIndex("label", "x"); err != nil || len(items) != 1 {
 			t.Errorf("the index finds %v, %v", items, err)
 		}
-	})
-}
-
-// What client-go allows and cannot be honoured is an error, and changes nothing.
-func TestStoreIsReadOnly(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := running(t, ours).GetStore()
-		for name, err := range map[string]error{
-			"Add": store.Add(pod("c/new")), "Update": store.Update(labeled("a/one", "z")), "Delete": store.Delete(pod("a/one")), "Replace": store.Replace(nil, "9"),
-		} {
-			if !errors.Is(err, clientgo.ErrReadOnly) {
-				t.Errorf("%s: %v, want ErrReadOnly", name, err)
-			}
-		}
-		defer func() {
-			if err, ok := recover().(error); !ok || !errors.Is(err, clientgo.ErrReadOnly) {
-				t.Errorf("Bookmark: %v, want a panic with ErrReadOnly", err)
-			}
-			if n := len(store.List()); n != 3 {
-				t.Errorf("the store has %d objects, want 3", n)
-			}
-		}()
-		store.Bookmark("9")
 	})
 }

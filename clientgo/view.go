@@ -1,24 +1,20 @@
 package clientgo
 
 import (
-	"errors"
 	"fmt"
 	"iter"
 	"maps"
 	"reflect"
+	"runtime"
 	"slices"
 	"sync"
 
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/tidings/tidings"
 	"github.com/tidings/tidings/object"
 )
-
-// ErrReadOnly is returned by every method of an informer's store that would write to it: only the informer does.
-var ErrReadOnly = errors.New("an informer's store is read-only; give the object to the API server, or to the fake client behind the informer")
 
 // view is a native informer's store as a cache.Indexer. Each call is answered from one snapshot.
 type view struct {
@@ -56,11 +52,20 @@ func (v *view) ListKeys() []string {
 
 // Get returns the object that has the key of obj.
 func (v *view) Get(obj interface{}) (item interface{}, exists bool, err error) {
-	key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj)
+	key, err := keyOf(obj)
 	if err != nil {
-		return nil, false, cache.KeyError{Obj: obj, Err: err}
+		return nil, false, err
 	}
 	return v.GetByKey(key)
+}
+
+// keyOf returns the key of an object, or of what stands for one.
+func keyOf(obj interface{}) (string, error) {
+	key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj)
+	if err != nil {
+		return "", cache.KeyError{Obj: obj, Err: err}
+	}
+	return key, nil
 }
 
 // GetByKey returns the object under a key such as "namespace/name". A key of another form has no object.
@@ -198,9 +203,13 @@ func (v *view) index(name string) (cache.IndexFunc, *tidings.Index[tidings.Objec
 	return fn, v.indexes[name], nil
 }
 
-// byNamespace reports whether fn is client-go's index by namespace.
+// byNamespace reports whether fn is client-go's index by namespace, or that of the package that stands in for client-go's.
 func byNamespace(fn cache.IndexFunc) bool {
-	return reflect.ValueOf(fn).Pointer() == reflect.ValueOf(cache.MetaNamespaceIndexFunc).Pointer()
+	switch runtime.FuncForPC(reflect.ValueOf(fn).Pointer()).Name() {
+	case "k8s.io/client-go/tools/cache.MetaNamespaceIndexFunc", "github.com/tidings/tidings/clientgo/cache.MetaNamespaceIndexFunc":
+		return true
+	}
+	return false
 }
 
 // having iterates over the objects that have a value in an index; nil is the one by namespace.
@@ -227,28 +236,3 @@ func collect(snap tidings.Snapshot[tidings.Object], ix *tidings.Index[tidings.Ob
 	}
 	return items
 }
-
-// refuse reports an attempt to write, since most callers ignore the error that they get.
-func (v *view) refuse(what string) error {
-	err := fmt.Errorf("%s: %s: %w", v.native.Name(), what, ErrReadOnly)
-	utilruntime.HandleError(err)
-	return err
-}
-
-// Add returns ErrReadOnly.
-func (v *view) Add(interface{}) error { return v.refuse("Add") }
-
-// Update returns ErrReadOnly.
-func (v *view) Update(interface{}) error { return v.refuse("Update") }
-
-// Delete returns ErrReadOnly.
-func (v *view) Delete(interface{}) error { return v.refuse("Delete") }
-
-// Replace returns ErrReadOnly.
-func (v *view) Replace([]interface{}, string) error { return v.refuse("Replace") }
-
-// Bookmark panics, having no error to return.
-func (v *view) Bookmark(string) { panic(v.refuse("Bookmark")) }
-
-// Resync does nothing, as for all of client-go's plain stores.
-func (v *view) Resync() error { return nil }

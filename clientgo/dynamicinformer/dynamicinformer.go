@@ -1,0 +1,39 @@
+// Package dynamicinformer stands in for client-go's dynamic/dynamicinformer: it has every exported name of that package, so a program changes the
+// import path only. Where there is a rest.Config, clientgo.NewDynamicSharedInformerFactory is several times lighter.
+package dynamicinformer
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	upstream "k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/informers/internalinterfaces"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/tidings/tidings/clientgo"
+)
+
+// DynamicSharedInformerFactory is client-go's.
+type DynamicSharedInformerFactory = upstream.DynamicSharedInformerFactory
+
+// TweakListOptionsFunc is client-go's.
+type TweakListOptionsFunc = upstream.TweakListOptionsFunc
+
+// NewDynamicSharedInformerFactory returns a factory for all namespaces; see [clientgo.NewDynamicSharedInformerFactoryFromClient].
+func NewDynamicSharedInformerFactory(client dynamic.Interface, defaultResync time.Duration) DynamicSharedInformerFactory {
+	return NewFilteredDynamicSharedInformerFactory(client, defaultResync, metav1.NamespaceAll, nil)
+}
+
+// NewFilteredDynamicSharedInformerFactory returns a factory for one namespace whose lists tweakListOptions limits; it may be nil.
+func NewFilteredDynamicSharedInformerFactory(client dynamic.Interface, defaultResync time.Duration, namespace string, tweakListOptions TweakListOptionsFunc) DynamicSharedInformerFactory {
+	return clientgo.NewDynamicSharedInformerFactoryFromClient(client, defaultResync,
+		clientgo.WithNamespace(namespace), clientgo.WithTweakListOptions(internalinterfaces.TweakListOptionsFunc(tweakListOptions)))
+}
+
+// NewFilteredDynamicInformer is [clientgo.NewFilteredDynamicInformer].
+func NewFilteredDynamicInformer(client dynamic.Interface, gvr schema.GroupVersionResource, namespace string, resyncPeriod time.Duration, indexers cache.Indexers, tweakListOptions TweakListOptionsFunc) informers.GenericInformer {
+	return clientgo.NewFilteredDynamicInformer(client, gvr, namespace, resyncPeriod, indexers, tweakListOptions)
+}

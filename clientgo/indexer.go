@@ -1,0 +1,206 @@
+package clientgo
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/tidings/tidings"
+	"github.com/tidings/tidings/object"
+)
+
+// indexer is an informer's store, to read and to write. Most tests of controllers put objects into it before the informer runs, or
+// instead of running it; they are then in a plain store of client-go's, which takes anything. With the start they go over to the
+// native store, unseen by the handlers, so that the first list is compared with them.
+type indexer struct {
+	view *view
+
+	mu      sync.Mutex // held while something is written
+	started bool
+	byHand  atomic.Pointer[cache.Indexer] // nil without such objects
+}
+
+// current returns the store that is read.
+func (x *indexer) current() cache.Indexer {
+	if plain := x.byHand.Load(); plain != nil {
+		return *plain
+	}
+	return x.view
+}
+
+// write lets fn write to the store.
+func (x *indexer) write(fn func(cache.Indexer) error) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !x.started && x.byHand.Load() == nil {
+		plain := cache.NewIndexer(cache.DeletionHandlingMetaNamespaceKeyFunc, x.view.GetIndexers())
+		x.byHand.Store(&plain)
+	}
+	return fn(x.current())
+}
+
+// start hands the objects over to the native store.
+func (x *indexer) start() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.started = true
+	plain := x.byHand.Load()
+	if plain == nil {
+		return
+	}
+	var objects []tidings.Object
+	for _, item := range (*plain).List() {
+		obj, err := apiObject(item)
+		if err != nil {
+			utilruntime.HandleError(fmt.Errorf("%s: the informer starts without what was put into its store: %w", x.view.native.Name(), err))
+			continue
+		}
+		objects = append(objects, obj)
+	}
+	x.view.native.Edit(nil, objects)
+	x.byHand.Store(nil)
+}
+
+// Add adds an object. The handlers are not notified.
+func (x *indexer) Add(obj interface{}) error {
+	return x.write(func(s cache.Indexer) error { return s.Add(obj) })
+}
+
+// Update is Add.
+func (x *indexer) Update(obj interface{}) error {
+	return x.write(func(s cache.Indexer) error { return s.Update(obj) })
+}
+
+// Delete deletes the object that has the key of obj. The handlers are not notified.
+func (x *indexer) Delete(obj interface{}) error {
+	return x.write(func(s cache.Indexer) error { return s.Delete(obj) })
+}
+
+// Replace makes the objects the whole content. The handlers are not notified. Once the informer runs, the version of the store is the
+// informer's own all the same.
+func (x *indexer) Replace(objects []interface{}, resourceVersion string) error {
+	return x.write(func(s cache.Indexer) error { return s.Replace(objects, resourceVersion) })
+}
+
+// Bookmark sets the version of a store whose informer has not run. Afterwards it panics, because that version is the informer's own.
+func (x *indexer) Bookmark(resourceVersion string) {
+	_ = x.write(func(s cache.Indexer) error { s.Bookmark(resourceVersion); return nil })
+}
+
+// AddIndexers adds indexes, all of them or none. A name that is taken is an error.
+func (x *indexer) AddIndexers(indexers cache.Indexers) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	err := x.view.AddIndexers(indexers)
+	if plain := x.byHand.Load(); plain != nil && err == nil {
+		err = (*plain).AddIndexers(indexers)
+	}
+	return err
+}
+
+// Resync does nothing, as for all of client-go's plain stores.
+func (x *indexer) Resync() error { return nil }
+
+// List returns all objects: sorted by key, once the informer runs.
+func (x *indexer) List() []interface{} { return x.current().List() }
+
+// ListKeys returns all keys: sorted by namespace and name, once the informer runs.
+func (x *indexer) ListKeys() []string { return x.current().ListKeys() }
+
+// Get returns the object that has the key of obj.
+func (x *indexer) Get(obj interface{}) (item interface{}, exists bool, err error) {
+	return x.current().Get(obj)
+}
+
+// GetByKey returns the object under a key such as "namespace/name".
+func (x *indexer) GetByKey(key string) (item interface{}, exists bool, err error) {
+	return x.current().GetByKey(key)
+}
+
+// LastStoreSyncResourceVersion returns the version that the store is current to.
+func (x *indexer) LastStoreSyncResourceVersion() string {
+	return x.current().LastStoreSyncResourceVersion()
+}
+
+// Index returns the objects that have a value in common with obj.
+func (x *indexer) Index(indexName string, obj interface{}) ([]interface{}, error) {
+	return x.current().Index(indexName, obj)
+}
+
+// ByIndex returns the objects that have a value.
+func (x *indexer) ByIndex(indexName, value string) ([]interface{}, error) {
+	return x.current().ByIndex(indexName, value)
+}
+
+// IndexKeys returns the keys of the objects that have a value.
+func (x *indexer) IndexKeys(indexName, value string) ([]string, error) {
+	return x.current().IndexKeys(indexName, value)
+}
+
+// ListIndexFuncValues returns the values of an index; none for an index that does not exist.
+func (x *indexer) ListIndexFuncValues(indexName string) []string {
+	return x.current().ListIndexFuncValues(indexName)
+}
+
+// GetIndexers returns the index functions, in a map of the caller's own.
+func (x *indexer) GetIndexers() cache.Indexers { return x.view.GetIndexers() }
+
+// The methods below write to a native store.
+
+// apiObject asserts that item is an API object.
+func apiObject(item interface{}) (tidings.Object, error) {
+	if obj, ok := item.(tidings.Object); ok {
+		return obj, nil
+	}
+	return nil, cache.KeyError{Obj: item, Err: fmt.Errorf("a %T is no API object", item)}
+}
+
+// Add adds an object.
+func (v *view) Add(item interface{}) error {
+	obj, err := apiObject(item)
+	if err == nil {
+		v.native.Edit(nil, []tidings.Object{obj})
+	}
+	return err
+}
+
+// Update is Add.
+func (v *view) Update(item interface{}) error { return v.Add(item) }
+
+// Delete deletes the object that has the key of item.
+func (v *view) Delete(item interface{}) error {
+	key, err := keyOf(item)
+	if err != nil {
+		return err
+	}
+	if parsed, err := object.ParseKey(key); err == nil { // else no object has it
+		v.native.Edit([]tidings.Key{parsed}, nil)
+	}
+	return nil
+}
+
+// Replace makes the items the whole content.
+func (v *view) Replace(items []interface{}, _ string) error {
+	var put []tidings.Object
+	for _, item := range items {
+		obj, err := apiObject(item)
+		if err != nil {
+			return err
+		}
+		put = append(put, obj)
+	}
+	v.native.Edit(slices.Collect(v.native.Snapshot().Keys()), put)
+	return nil
+}
+
+// Bookmark panics.
+func (v *view) Bookmark(string) {
+	panic(fmt.Sprintf("clientgo: %s: the informer runs, so that the version of its store is its own", v.native.Name()))
+}
+
+// Resync does nothing.
+func (v *view) Resync() error { return nil }

@@ -1,0 +1,150 @@
+package clientgo_test
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/kubernetes"
+	listers "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/tidings/tidings/clientgo"
+)
+
+// filled returns an informer whose store was filled by hand with pods labelled by hand.
+func filled(t *testing.T, e engine, src cache.ListerWatcher, keys ...string) cache.SharedIndexInformer {
+	t.Helper()
+	inf := e.informer(src, &corev1.Pod{}, 0, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc, "label": byLabel})
+	for _, key := range keys {
+		must(t, inf.GetIndexer().Add(labeled(key, "h")))
+	}
+	return inf
+}
+
+// Tests of controllers fill the store by hand and do not run the informer.
+func TestStoreFilledByHand(t *testing.T) {
+	bothEngines(t, func(t *testing.T, e engine) {
+		inf := filled(t, e, newPods(t), "a/one", "b/two", "b/three")
+		indexer := inf.GetIndexer()
+		must(t, indexer.AddIndexers(cache.Indexers{"late": byLabel}))
+		must(t, indexer.Update(labeled("b/two", "xh")))
+		must(t, indexer.Delete(cache.DeletedFinalStateUnknown{Key: "b/three"}))
+		pods := listers.NewPodLister(indexer)
+		if p, err := pods.Pods("b").Get("two"); err != nil || describe(p) != "b/two=xh" {
+			t.Errorf("the lister finds %v, %v", p, err)
+		}
+		if all, err := pods.List(labels.Everything()); err != nil || len(all) != 2 {
+			t.Errorf("the lister lists %v, %v", all, err)
+		}
+		for index, want := range map[string][]string{"label": {"a/one", "b/two"}, "late": {"a/one", "b/two"}} {
+			items, err := indexer.ByIndex(index, "h")
+			if got := keysOf(t, items); err != nil || !slices.Equal(got, want) {
+				t.Errorf("index %s finds %v, %v", index, got, err)
+			}
+		}
+		must(t, inf.GetStore().Replace([]any{pod("c/four")}, "7"))
+		if got := keysOf(t, inf.GetStore().List()); !slices.Equal(got, []string{"c/four"}) {
+			t.Errorf("after Replace the store has %v", got)
+		}
+		if inf.HasSynced() || inf.LastSyncResourceVersion() != "" {
+			t.Error("the informer thinks that it has run")
+		}
+	})
+}
+
+// What was put into the store before the start counts as known to the handlers: they hear of what the first list changes.
+func TestStoreFilledBeforeRun(t *testing.T) {
+	bothEngines(t, func(t *testing.T, e engine) {
+		src, h := newPods(t, "a/changed", "a/new"), &recorder{}
+		inf := filled(t, e, src, "a/changed", "a/missing")
+		mustAdd(t, inf, h)
+		run(t, inf)
+		h.expectAnyOrder(t, "start", "update a/changed=h to a/changed", "initial a/new", "tombstone a/missing of a/missing=h")
+		if got := keysOf(t, inf.GetStore().List()); !slices.Equal(got, []string{"a/changed", "a/new"}) {
+			t.Errorf("the store has %v", got)
+		}
+		if items, err := inf.GetIndexer().ByIndex("label", "h"); err != nil || len(items) != 0 {
+			t.Errorf("the index still finds %v, %v", items, err)
+		}
+	})
+}
+
+// Writing to a running informer's store tells the handlers nothing. Later events count from what was written.
+func TestStoreWrittenWhileRunning(t *testing.T) {
+	bothEngines(t, func(t *testing.T, e engine) {
+		src, early, late := newPods(t, "a/one", "a/two"), &recorder{}, &recorder{}
+		inf := filled(t, e, src)
+		mustAdd(t, inf, early)
+		run(t, inf)
+		early.expectAnyOrder(t, "start", "initial a/one", "initial a/two")
+		store := inf.GetStore()
+		must(t, store.Add(labeled("a/hand", "h")))
+		must(t, store.Update(labeled("a/two", "h")))
+		must(t, store.Delete(pod("a/one")))
+		early.expect(t, "writing to the store")
+		if got := keysOf(t, store.List()); !slices.Equal(got, []string{"a/hand", "a/two"}) {
+			t.Errorf("the store has %v", got)
+		}
+		if items, err := inf.GetIndexer().ByIndex("label", "h"); err != nil || len(items) != 2 {
+			t.Errorf("the index finds %v, %v", items, err)
+		}
+		mustAdd(t, inf, late)
+		late.expectAnyOrder(t, "a late handler", "initial a/hand=h", "initial a/two=h")
+		src.Modify(labeled("a/two", "3"))
+		early.expect(t, "an event", "update a/two=h to a/two=3")
+		must(t, store.Replace([]any{labeled("a/two", "3")}, "9"))
+		if got := keysOf(t, store.List()); !slices.Equal(got, []string{"a/two"}) {
+			t.Errorf("after Replace the store has %v", got)
+		}
+	})
+}
+
+// What is no API object is an error, before and after the start.
+func TestStoreRefuses(t *testing.T) {
+	bothEngines(t, func(t *testing.T, e engine) {
+		inf := filled(t, e, newPods(t))
+		for _, when := range []string{"before", "after"} {
+			for what, err := range map[string]error{
+				"Add": inf.GetStore().Add("no object"), "Update": inf.GetStore().Update(1), "Delete": inf.GetStore().Delete(nil),
+				"Replace": inf.GetStore().Replace([]any{"no object"}, "1"),
+			} {
+				if err == nil {
+					t.Errorf("%s the start, %s has no error", when, what)
+				}
+			}
+			if when == "before" {
+				run(t, inf)
+				synctest.Wait()
+			}
+		}
+	})
+}
+
+// A factory without a client serves the tests that only fill stores.
+func TestFactoryWithoutClient(t *testing.T) {
+	for _, e := range []engine{upstream, ours} {
+		pods := e.factory(kubernetes.Interface(nil), 0, factoryOptions{}).Core().V1().Pods()
+		must(t, pods.Informer().GetIndexer().Add(pod("a/one")))
+		if _, err := pods.Lister().Pods("a").Get("one"); err != nil {
+			t.Errorf("%s: %v", e.name, err)
+		}
+	}
+}
+
+// The version of a running informer's store is its own.
+func TestBookmarkWhileRunning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inf := clientgo.NewSharedIndexInformer(newPods(t), &corev1.Pod{}, 0, nil)
+		run(t, inf)
+		synctest.Wait()
+		defer func() {
+			if recover() == nil {
+				t.Error("Bookmark did not panic")
+			}
+		}()
+		inf.GetStore().Bookmark("9")
+	})
+}

@@ -1,0 +1,13 @@
+package engine
+
+import "github.com/tidings/tidings/store"
+
+// Edit changes the store without notifying the handlers.
+func (inf *Informer[T]) Edit(change func(*store.Txn[T])) {
+	inf.apply.Lock()
+	defer inf.unlockApply()
+	txn := inf.writer.Begin()
+	defer txn.Abort()
+	change(txn)
+	txn.Commit()
+}
