@@ -5,7 +5,8 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/tools/cache"
+
+	"github.com/tidings/tidings/clientgo/cache"
 )
 
 func withClientGo() error {

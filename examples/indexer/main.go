@@ -36,4 +36,6 @@ func book(namespace, name, keywords string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Annotations: map[string]string{"keywords": keywords}}}
 }
 
-func keywords(book *corev1.ConfigMap) []string { return strings.Split(book.Annotations["keywords"], ",") }
+func keywords(book *corev1.ConfigMap) []string {
+	return strings.Split(book.Annotations["keywords"], ",")
+}

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -60,8 +61,14 @@ func NewNews() News { return make(News, 16) }
 func (n News) Say(format string, args ...any) { n <- fmt.Sprintf(format, args...) }
 
 // Print waits for the next line and prints it.
-func (n News) Print(ctx context.Context) error {
+func (n News) Print(ctx context.Context) error { return n.PrintUnless(ctx, nil) }
+
+// PrintUnless is Print that gives up when the program which writes the news has ended.
+func (n News) PrintUnless(ctx context.Context, ended chan error) error {
 	select {
+	case err := <-ended:
+		ended <- err // for the caller, who waits for it
+		return errors.New("the example ended too early")
 	case line := <-n:
 		fmt.Println(line)
 		return nil
