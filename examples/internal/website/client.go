@@ -63,6 +63,6 @@ func do(ctx context.Context, request *rest.Request) (*Website, error) {
 	if err := request.Do(ctx).Into(answer); err != nil {
 		return nil, err
 	}
-	answer.SetGroupVersionKind(GroupVersion.WithKind("Website"))
+	answer.SetGroupVersionKind(Kind)
 	return answer, nil
 }

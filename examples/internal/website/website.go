@@ -7,10 +7,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// GroupVersion is the group and version of Websites, and Resource is their resource.
+// GroupVersion is the group and version of Websites, Resource their resource and Kind their kind.
 var (
 	GroupVersion = schema.GroupVersion{Group: "example.com", Version: "v1"}
 	Resource     = GroupVersion.WithResource("websites")
+	Kind         = GroupVersion.WithKind("Website")
 )
 
 // Website is one object of the custom resource.
@@ -38,7 +39,7 @@ type Status struct {
 // New returns a Website.
 func New(name, host string) *Website {
 	w := &Website{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: Spec{Host: host}}
-	w.SetGroupVersionKind(GroupVersion.WithKind("Website"))
+	w.SetGroupVersionKind(Kind)
 	return w
 }
 
