@@ -2,11 +2,14 @@ package clientgo
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/features"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 )
@@ -81,3 +84,89 @@ func (c *controller) HasSyncedChecker() cache.DoneChecker { return c.handler.Has
 
 // LastSyncResourceVersion returns the version that the store is current to.
 func (c *controller) LastSyncResourceVersion() string { return c.informer.LastSyncResourceVersion() }
+
+// NewController returns the controller that client-go's New makes of a config: it runs a Reflector into the config's Queue, and pops the queue
+// into the config's Process, or ProcessBatch under client-go's conditions for it. It panics as NewReflectorWithOptions does when it is run.
+func NewController(config *cache.Config) cache.Controller {
+	return &queueController{config: *config}
+}
+
+// queueController is a cache.Controller over a queue of the caller's.
+type queueController struct {
+	config cache.Config
+
+	mu        sync.Mutex
+	reflector *Reflector
+}
+
+// Run runs the reflector and the processing until stopCh is closed.
+func (c *queueController) Run(stopCh <-chan struct{}) {
+	c.RunWithContext(wait.ContextForChannel(stopCh))
+}
+
+// RunWithContext runs the reflector and the processing until ctx ends, and closes the queue.
+func (c *queueController) RunWithContext(ctx context.Context) {
+	r := c.newReflector()
+	c.mu.Lock()
+	c.reflector = r
+	c.mu.Unlock()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() {
+		<-ctx.Done()
+		c.config.Queue.Close()
+	})
+	wg.Go(func() { r.RunWithContext(ctx) })
+	c.process(ctx)
+}
+
+func (c *queueController) newReflector() *Reflector {
+	r := NewReflectorWithOptions(c.config.ListerWatcher, c.config.ObjectType, c.config.Queue, cache.ReflectorOptions{
+		ResyncPeriod: c.config.FullResyncPeriod, MinWatchTimeout: c.config.MinWatchTimeout, TypeDescription: c.config.ObjectDescription,
+	})
+	r.ShouldResync, r.WatchListPageSize = c.config.ShouldResync, c.config.WatchListPageSize
+	switch {
+	case c.config.WatchErrorHandler != nil:
+		r.onWatchError = func(_ context.Context, r *cache.Reflector, err error) { c.config.WatchErrorHandler(r, err) }
+	case c.config.WatchErrorHandlerWithContext != nil:
+		r.onWatchError = c.config.WatchErrorHandlerWithContext
+	}
+	return r
+}
+
+// process pops until the queue is closed. What the config's functions return is their own affair, as with client-go.
+func (c *queueController) process(ctx context.Context) {
+	pop := func() error {
+		_, err := c.config.Queue.Pop(cache.PopProcessFunc(c.config.Process))
+		return err
+	}
+	batches, ok := c.config.Queue.(cache.QueueWithBatch)
+	if ok && c.config.ProcessBatch != nil && features.FeatureGates().Enabled(features.InOrderInformersBatchProcess) {
+		pop = func() error {
+			return batches.PopBatch(c.config.ProcessBatch, cache.PopProcessFunc(c.config.Process))
+		}
+	}
+	for ctx.Err() == nil {
+		if err := pop(); errors.Is(err, cache.ErrFIFOClosed) {
+			return
+		}
+	}
+}
+
+// HasSynced is the queue's.
+func (c *queueController) HasSynced() bool { return c.config.Queue.HasSynced() }
+
+// HasSyncedChecker is the queue's.
+func (c *queueController) HasSyncedChecker() cache.DoneChecker {
+	return c.config.Queue.HasSyncedChecker()
+}
+
+// LastSyncResourceVersion is the reflector's, and empty before the controller runs.
+func (c *queueController) LastSyncResourceVersion() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.reflector == nil {
+		return ""
+	}
+	return c.reflector.LastSyncResourceVersion()
+}

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
@@ -25,17 +26,30 @@ import (
 func init() {
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
+	utilruntime.ErrorHandlers = nil // one of them sleeps until the time that it was made, which a bubble's clock takes years to reach
 }
 
 // engine is one implementation of client-go's informers. The contract tests run against both, which shows that a test states
 // what client-go does, and that ours does it too.
 type engine struct {
-	name           string
-	informer       func(cache.ListerWatcher, runtime.Object, time.Duration, cache.Indexers) cache.SharedIndexInformer
-	controller     func(cache.InformerOptions) (cache.Store, cache.Controller)
-	indexer        func(cache.ListerWatcher, runtime.Object, time.Duration, cache.ResourceEventHandler, cache.Indexers) (cache.Indexer, cache.Controller)
-	factory        func(kubernetes.Interface, time.Duration, factoryOptions) informers.SharedInformerFactory
-	readOnlyStores bool
+	name       string
+	informer   func(cache.ListerWatcher, runtime.Object, time.Duration, cache.Indexers) cache.SharedIndexInformer
+	controller func(cache.InformerOptions) (cache.Store, cache.Controller)
+	indexer    func(cache.ListerWatcher, runtime.Object, time.Duration, cache.ResourceEventHandler, cache.Indexers) (cache.Indexer, cache.Controller)
+	factory    func(kubernetes.Interface, time.Duration, factoryOptions) informers.SharedInformerFactory
+	reflector  func(cache.ListerWatcher, any, cache.ReflectorStore, cache.ReflectorOptions) listAndWatcher
+	queued     func(*cache.Config) cache.Controller
+}
+
+// listAndWatcher is what both reflectors can do.
+type listAndWatcher interface {
+	Run(stopCh <-chan struct{})
+	RunWithContext(ctx context.Context)
+	ListAndWatch(stopCh <-chan struct{}) error
+	ListAndWatchWithContext(ctx context.Context) error
+	LastSyncResourceVersion() string
+	Name() string
+	TypeDescription() string
 }
 
 // factoryOptions are those that both engines take.
@@ -54,6 +68,10 @@ var upstream = engine{
 		return informers.NewSharedInformerFactoryWithOptions(c, resync, informers.WithNamespace(o.namespace), informers.WithTweakListOptions(o.tweak),
 			informers.WithTransform(o.transform), informers.WithCustomResyncConfig(o.resync), informers.WithInformerName(o.name))
 	},
+	reflector: func(lw cache.ListerWatcher, expected any, store cache.ReflectorStore, o cache.ReflectorOptions) listAndWatcher {
+		return cache.NewReflectorWithOptions(lw, expected, store, o)
+	},
+	queued: cache.New,
 }
 
 var ours = engine{
@@ -61,7 +79,10 @@ var ours = engine{
 	factory: func(c kubernetes.Interface, resync time.Duration, o factoryOptions) informers.SharedInformerFactory {
 		return clientgo.NewSharedInformerFactoryFromClient(c, resync, ourOptions(o)...)
 	},
-	readOnlyStores: true,
+	reflector: func(lw cache.ListerWatcher, expected any, store cache.ReflectorStore, o cache.ReflectorOptions) listAndWatcher {
+		return clientgo.NewReflectorWithOptions(lw, expected, store, o)
+	},
+	queued: clientgo.NewController,
 }
 
 func ourOptions(o factoryOptions) []clientgo.Option {

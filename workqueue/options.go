@@ -12,6 +12,8 @@ type Options[T comparable] struct {
 	// Flow returns the flow that an item belongs to, such as the namespace of a key: flows take turns. It has
 	// to give the same answer for the same item every time. Nil means that all items are one flow.
 	Flow func(item T) string
+	// Observer is told of every item, in a queue with a name. It may be nil; Stats has the sums.
+	Observer Observer
 }
 
 // AddOptions say how an item is added. The zero value adds like Add.

@@ -27,7 +27,9 @@ type Queue[T comparable] struct {
 	name    string
 	limiter RateLimiter[T]
 	flowOf  func(T) string
-	epoch   time.Time // the queue's clock counts from here
+	// observer is nil in a queue without a name.
+	observer Observer
+	epoch    time.Time // the queue's clock counts from here
 
 	mu sync.Mutex
 	// table has the entries of all items that are not idle, and of some that are.
@@ -57,7 +59,7 @@ func New[T comparable](o Options[T]) *Queue[T] {
 	if o.RateLimiter == nil {
 		o.RateLimiter = DefaultRateLimiter[T]()
 	}
-	return &Queue[T]{
+	q := &Queue[T]{
 		name:    o.Name,
 		limiter: o.RateLimiter,
 		flowOf:  o.Flow,
@@ -65,6 +67,10 @@ func New[T comparable](o Options[T]) *Queue[T] {
 		table:   newTable[T](),
 		drained: make(chan struct{}),
 	}
+	if o.Name != "" {
+		q.observer = o.Observer
+	}
+	return q
 }
 
 // Add adds the item with Normal priority. It never blocks. After a shutdown it does nothing.
@@ -305,12 +311,19 @@ func (q *Queue[T]) enqueue(e *entry[T], at level) {
 		e.level = max(e.level, at)
 	case e.working:
 		e.dirty, e.level = true, at
-		e.added = q.timestamp()
-		q.adds++
+		q.noteAdd(e)
 	default:
-		e.added = q.timestamp()
-		q.adds++
+		q.noteAdd(e)
 		q.handOut(e, at)
+	}
+}
+
+// noteAdd notes that the entry is due.
+func (q *Queue[T]) noteAdd(e *entry[T]) {
+	e.added = q.timestamp()
+	q.adds++
+	if q.observer != nil {
+		q.observer.Added()
 	}
 }
 
@@ -337,6 +350,9 @@ func (q *Queue[T]) start(e *entry[T]) {
 	e.started = q.now()
 	q.startedSum += e.started
 	q.queueDuration.Observe(e.started - e.added)
+	if q.observer != nil {
+		q.observer.Started(e.started - e.added)
+	}
 }
 
 // inWork returns the entry of an item that a worker has, or nil. As there are seldom more than a few workers,
@@ -361,8 +377,12 @@ func (q *Queue[T]) inWork(item T) *entry[T] {
 // finish notes that the entry's worker is done.
 func (q *Queue[T]) finish(e *entry[T]) {
 	if q.name != "" {
-		q.workDuration.Observe(q.now() - e.started)
+		worked := q.now() - e.started
+		q.workDuration.Observe(worked)
 		q.startedSum -= e.started
+		if q.observer != nil {
+			q.observer.Finished(worked)
+		}
 	}
 	q.working.remove(e)
 	e.working = false

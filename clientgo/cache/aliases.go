@@ -449,11 +449,6 @@ func NamespacedNameAsObjectName(nn types.NamespacedName) ObjectName {
 	return upstream.NamespacedNameAsObjectName(nn)
 }
 
-// New is client-go's.
-func New(c *Config) Controller {
-	return upstream.New(c)
-}
-
 // NewCacheMutationDetector is client-go's.
 func NewCacheMutationDetector(name string) MutationDetector {
 	return upstream.NewCacheMutationDetector(name)
@@ -545,16 +540,6 @@ func NewListWatchFromClient(c Getter, resource string, namespace string, fieldSe
 	return upstream.NewListWatchFromClient(c, resource, namespace, fieldSelector)
 }
 
-// NewNamedReflector is client-go's.
-func NewNamedReflector(name string, lw ListerWatcher, expectedType interface{}, store ReflectorStore, resyncPeriod time.Duration) *Reflector {
-	return upstream.NewNamedReflector(name, lw, expectedType, store, resyncPeriod)
-}
-
-// NewNamespaceKeyedIndexerAndReflector is client-go's.
-func NewNamespaceKeyedIndexerAndReflector(lw ListerWatcher, expectedType interface{}, resyncPeriod time.Duration) (Indexer, *Reflector) {
-	return upstream.NewNamespaceKeyedIndexerAndReflector(lw, expectedType, resyncPeriod)
-}
-
 // NewObjectName is client-go's.
 func NewObjectName(namespace string, name string) ObjectName {
 	return upstream.NewObjectName(namespace, name)
@@ -570,16 +555,6 @@ func NewRealFIFO(keyFunc KeyFunc, knownObjects KeyListerGetter, transformer Tran
 // NewRealFIFOWithOptions is client-go's.
 func NewRealFIFOWithOptions(opts RealFIFOOptions) *RealFIFO {
 	return upstream.NewRealFIFOWithOptions(opts)
-}
-
-// NewReflector is client-go's.
-func NewReflector(lw ListerWatcher, expectedType interface{}, store ReflectorStore, resyncPeriod time.Duration) *Reflector {
-	return upstream.NewReflector(lw, expectedType, store, resyncPeriod)
-}
-
-// NewReflectorWithOptions is client-go's.
-func NewReflectorWithOptions(lw ListerWatcher, expectedType interface{}, store ReflectorStore, options ReflectorOptions) *Reflector {
-	return upstream.NewReflectorWithOptions(lw, expectedType, store, options)
 }
 
 // NewRetryWithDeadline is client-go's.
