@@ -8,8 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
 
-	"github.com/tidings/tidings/clientgo/cache"
 	"github.com/tidings/tidings/clientgo/informers"
 	"github.com/tidings/tidings/examples/internal/cluster"
 )

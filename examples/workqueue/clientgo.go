@@ -7,10 +7,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/util/workqueue"
 
+	"github.com/tidings/tidings/clientgo/dynamicinformer"
+	"github.com/tidings/tidings/clientgo/workqueue"
 	"github.com/tidings/tidings/examples/internal/cluster"
 	"github.com/tidings/tidings/examples/internal/website"
 )
