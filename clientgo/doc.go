@@ -1,8 +1,8 @@
-// Package clientgo is client-go's informer API over Tidings' engine. A program that is written against client-go's
-// informers changes one line and runs on:
+// Package clientgo is client-go's informer API over Tidings' engine. A program that is written against client-go changes import paths: the
+// packages below this one (cache, informers, workqueue, dynamicinformer, metadatainformer) have every exported name of those that they stand in for. This
+// package has what they are made of, and factories for a rest.Config:
 //
-//	factory := informers.NewSharedInformerFactory(clientset, 10*time.Minute)  // before
-//	factory := clientgo.NewSharedInformerFactory(config, 10*time.Minute)      // after
+//	factory := clientgo.NewSharedInformerFactory(config, 10*time.Minute)
 //
 // The result is a client-go informers.SharedInformerFactory. Its accessors, informers, indexers and listers have client-go's types
 // and keep client-go's documented contract. What is different, or cannot be had, is said where it is declared and

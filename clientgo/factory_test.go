@@ -33,9 +33,11 @@ type served struct {
 	create, update, remove func(*corev1.Pod)
 }
 
-// everyWay runs a test against both engines, over HTTP and over a fake clientset.
+// everyWay runs a test against both engines: over HTTP, with a config and with a clientset, and over a fake clientset.
 func everyWay(t *testing.T, resync time.Duration, o factoryOptions, test func(t *testing.T, e engine, f served)) {
-	for way, factory := range map[string]func(*testing.T, engine, time.Duration, factoryOptions) served{"HTTP": overHTTP, "fake": overFake} {
+	for way, factory := range map[string]func(*testing.T, engine, time.Duration, factoryOptions) served{
+		"config": overHTTP, "clientset": overClientset, "fake": overFake,
+	} {
 		t.Run(way, func(t *testing.T) {
 			bothEngines(t, func(t *testing.T, e engine) { test(t, e, factory(t, e, resync, o)) })
 		})
@@ -43,16 +45,26 @@ func everyWay(t *testing.T, resync time.Duration, o factoryOptions, test func(t 
 }
 
 func overHTTP(t *testing.T, e engine, resync time.Duration, o factoryOptions) served {
+	return overServer(t, func(config *rest.Config) informers.SharedInformerFactory {
+		if e.name == ours.name {
+			return clientgo.NewSharedInformerFactory(config, resync, ourOptions(o)...)
+		}
+		return e.factory(kubernetes.NewForConfigOrDie(config), resync, o)
+	})
+}
+
+func overClientset(t *testing.T, e engine, resync time.Duration, o factoryOptions) served {
+	return overServer(t, func(config *rest.Config) informers.SharedInformerFactory {
+		return e.factory(kubernetes.NewForConfigOrDie(config), resync, o)
+	})
+}
+
+func overServer(t *testing.T, factory func(*rest.Config) informers.SharedInformerFactory) served {
 	server := tidingstest.NewServer(t, tidingstest.ServerOptions{})
-	f := served{
-		create: func(p *corev1.Pod) { server.Create(p) }, update: func(p *corev1.Pod) { server.Update(p) }, remove: func(p *corev1.Pod) { server.Delete(p) },
+	return served{
+		SharedInformerFactory: factory(server.Config()),
+		create:                func(p *corev1.Pod) { server.Create(p) }, update: func(p *corev1.Pod) { server.Update(p) }, remove: func(p *corev1.Pod) { server.Delete(p) },
 	}
-	if e.name == ours.name {
-		f.SharedInformerFactory = clientgo.NewSharedInformerFactory(server.Config(), resync, ourOptions(o)...)
-		return f
-	}
-	f.SharedInformerFactory = e.factory(kubernetes.NewForConfigOrDie(server.Config()), resync, o)
-	return f
 }
 
 func overFake(t *testing.T, e engine, resync time.Duration, o factoryOptions) served {
@@ -327,10 +339,16 @@ func TestInformerName(t *testing.T) {
 	})
 }
 
-// The native factory reports on the informers here, and gives typed ones.
+// The native factory reports on the informers here, and gives typed ones. Its own decoder was at work, over a clientset as well.
 func TestNative(t *testing.T) {
+	for name, over := range map[string]func(*testing.T, engine, time.Duration, factoryOptions) served{"config": overHTTP, "clientset": overClientset} {
+		t.Run(name, func(t *testing.T) { checkNative(t, over) })
+	}
+}
+
+func checkNative(t *testing.T, over func(*testing.T, engine, time.Duration, factoryOptions) served) {
 	synctest.Test(t, func(t *testing.T) {
-		f := overHTTP(t, ours, 0, factoryOptions{})
+		f := over(t, ours, 0, factoryOptions{})
 		f.create(pod("a/one"))
 		f.Core().V1().Pods().Informer()
 		native, _ := clientgo.Native(f.SharedInformerFactory)
