@@ -1,0 +1,121 @@
+package migrate
+
+import (
+	"go/ast"
+	"go/token"
+	"go/types"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const (
+	ours     = "github.com/tidings/tidings"
+	clientGo = "k8s.io/client-go/"
+)
+
+// replacement is a package that has every name of one of client-go's.
+type replacement struct {
+	path string
+	// changes reports whether a name does something else in the new package. A file that uses no such name gains nothing from it.
+	changes func(name string) bool
+}
+
+// replacements has the packages by the path of client-go's.
+var replacements = map[string]replacement{
+	clientGo + "informers":                 {ours + "/clientgo/informers", makesFactory},
+	clientGo + "tools/cache":               {ours + "/clientgo/cache", makesInformer},
+	clientGo + "util/workqueue":            {ours + "/clientgo/workqueue", makesQueue},
+	clientGo + "dynamic/dynamicinformer":   {ours + "/clientgo/dynamicinformer", makesFactory},
+	clientGo + "metadata/metadatainformer": {ours + "/clientgo/metadatainformer", makesFactory},
+}
+
+func replaceable(path string) bool { return replacements[path].path != "" }
+
+// makesFactory is about the packages with factories. Their options have a type of their own, so a file that names it goes along.
+func makesFactory(name string) bool {
+	return strings.HasPrefix(name, "New") || strings.HasPrefix(name, "With") || name == "SharedInformerOption"
+}
+
+// plain are constructors in tools/cache of what is the same in both packages.
+var plain = []string{
+	"NewListWatchFromClient", "NewFilteredListWatchFromClient", "NewObjectName", "NewInformerName", "NewGenericLister", "NewRetryWithDeadline",
+	"NewTypedSharedIndexInformer", "NewHeap", "NewUndeltaStore", "NewTTLStore", "NewExpirationStore", "NewFakeExpirationStore",
+	"NewCacheMutationDetector", "NewIntegerResourceVersionMutationCache", "NewIntegerResourceVersionMutationCacheWithOptions",
+}
+
+func makesInformer(name string) bool {
+	return name == "New" || strings.HasPrefix(name, "New") && !slices.Contains(plain, name)
+}
+
+func makesQueue(name string) bool {
+	return strings.HasPrefix(name, "New") && strings.Contains(name, "Queue") || name == "New" || name == "NewTyped"
+}
+
+// clientGo changes the import paths of packages whose constructors the file calls.
+func (f *file) clientGo() {
+	used := f.uses()
+	for _, spec := range f.syntax.Imports {
+		path, err := strconv.Unquote(spec.Path.Value)
+		if err != nil || spec.Name != nil && spec.Name.Name == "_" {
+			continue
+		}
+		to, ok := replacements[path]
+		if !ok || !slices.ContainsFunc(used[path], func(use use) bool { return to.changes(use.name) }) {
+			f.otherEngine(path, used[path])
+			continue
+		}
+		f.edits = append(f.edits, edit{from: spec.Path.Pos(), to: spec.Path.End(), text: strconv.Quote(to.path), about: path})
+		f.requires = append(f.requires, ours)
+	}
+}
+
+// use is one use of a name of an imported package.
+type use struct {
+	name string
+	at   token.Pos
+}
+
+// uses returns what the file uses of each package.
+func (f *file) uses() map[string][]use {
+	found := map[string][]use{}
+	ast.Inspect(f.syntax, func(n ast.Node) bool {
+		id, ok := n.(*ast.Ident)
+		if !ok {
+			return true
+		}
+		obj := f.pkg.TypesInfo.Uses[id]
+		if obj == nil || obj.Pkg() == nil || obj.Parent() != obj.Pkg().Scope() { // not a name of a package
+			return true
+		}
+		if _, isName := obj.(*types.PkgName); !isName {
+			found[obj.Pkg().Path()] = append(found[obj.Pkg().Path()], use{id.Name, id.Pos()})
+		}
+		return true
+	})
+	return found
+}
+
+// otherEngine notes informers that go on running on client-go's engine, because none of the replaced packages makes them.
+func (f *file) otherEngine(path string, used []use) {
+	switch {
+	case strings.HasPrefix(path, clientGo+"informers/"):
+		for _, u := range used {
+			if strings.HasPrefix(u.name, "New") && strings.HasSuffix(u.name, "Informer") {
+				f.note(u.at, "%s.%s runs on client-go's engine: take the informer from a factory", lastElement(path), u.name)
+			}
+		}
+	case strings.HasSuffix(path, "/informers/externalversions") && !ast.IsGenerated(f.syntax):
+		for _, u := range used {
+			if strings.HasPrefix(u.name, "New") && strings.Contains(u.name, "SharedInformerFactory") {
+				f.note(u.at, "%s is generated for a custom resource and runs on client-go's engine: see docs/migrating.md", u.name)
+			}
+		}
+	}
+}
+
+// lastElement is the last two parts of the path of a group's informers, such as "core/v1".
+func lastElement(path string) string {
+	parts := strings.Split(path, "/")
+	return strings.Join(parts[max(0, len(parts)-2):], "/")
+}

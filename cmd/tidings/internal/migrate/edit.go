@@ -1,0 +1,40 @@
+package migrate
+
+import (
+	"bytes"
+	"fmt"
+	"go/format"
+	"go/token"
+	"slices"
+)
+
+// edit puts text in place of what stands from one position to another.
+type edit struct {
+	from, to token.Pos
+	text     string
+	about    string // what is changed, for messages
+}
+
+// apply makes the edits. A file that was formatted as gofmt does it stays so.
+func apply(before []byte, edits []edit, fset *token.FileSet) ([]byte, error) {
+	slices.SortFunc(edits, func(a, b edit) int { return int(a.from - b.from) })
+	var after []byte
+	done := 0
+	for _, e := range edits {
+		from, to := fset.PositionFor(e.from, false).Offset, fset.PositionFor(e.to, false).Offset
+		if from < done || to < from || to > len(before) {
+			return nil, fmt.Errorf("the file has changed while it was read")
+		}
+		after = append(append(after, before[done:from]...), e.text...)
+		done = to
+	}
+	after = append(after, before[done:]...)
+	formatted, err := format.Source(after)
+	if err != nil {
+		return nil, fmt.Errorf("the change does not parse: %w", err)
+	}
+	if same, err := format.Source(before); err == nil && bytes.Equal(same, before) {
+		return formatted, nil
+	}
+	return after, nil
+}

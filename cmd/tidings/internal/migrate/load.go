@@ -1,0 +1,105 @@
+package migrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"go/parser"
+	"go/token"
+	"os/exec"
+	"strconv"
+	"strings"
+
+	"golang.org/x/tools/go/packages"
+)
+
+// load reads the packages and their tests with types.
+func load(ctx context.Context, opts Options) ([]*packages.Package, error) {
+	patterns := opts.Patterns
+	if len(patterns) == 0 {
+		patterns = []string{"./..."}
+	}
+	config := &packages.Config{
+		Context: ctx, Dir: opts.Dir, Overlay: opts.Overlay, Tests: true,
+		Mode: packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedImports |
+			packages.NeedTypes | packages.NeedTypesSizes | packages.NeedSyntax | packages.NeedTypesInfo | packages.NeedModule,
+	}
+	if _, err := exec.LookPath("go"); err != nil {
+		return nil, fmt.Errorf("there is no go command, which is needed to read Go packages: %w", err)
+	}
+	pkgs, err := packages.Load(config, patterns...)
+	switch {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case err != nil:
+		return nil, fmt.Errorf("cannot load %s: %w", strings.Join(patterns, " "), err)
+	}
+	var found []*packages.Package
+	for _, pkg := range pkgs {
+		if err := missing(pkg); err != nil {
+			return nil, err
+		}
+		if !strings.HasSuffix(pkg.ID, ".test") { // the main function of a test binary
+			found = append(found, pkg)
+		}
+	}
+	if len(found) == 0 {
+		return nil, fmt.Errorf("%s: no Go packages here", strings.Join(patterns, " "))
+	}
+	return found, nil
+}
+
+// missing returns an error for what stands for a pattern that names no package.
+func missing(pkg *packages.Package) error {
+	if len(pkg.Errors) == 0 || len(pkg.GoFiles)+len(pkg.IgnoredFiles) > 0 {
+		return nil
+	}
+	text := pkg.Errors[0].Msg
+	if strings.Contains(text, "does not contain main module") {
+		text += "; run this in the folder of the program, where its go.mod is"
+	}
+	return errors.New(text)
+}
+
+// reasons returns why a package does not build: the first errors that have a place in its files, since one leads to another.
+func reasons(pkg *packages.Package) []packages.Error {
+	var placed []packages.Error
+	for _, err := range pkg.Errors {
+		if err.Kind != packages.ListError && err.Kind != packages.UnknownError {
+			placed = append(placed, err)
+		}
+	}
+	if len(placed) == 0 {
+		placed = pkg.Errors
+	}
+	return placed[:min(len(placed), 3)]
+}
+
+// position reads a position as the go command prints it: "file:line:column", or "-".
+func position(text string) token.Position {
+	parts := strings.Split(text, ":")
+	n := len(parts)
+	if n < 3 {
+		return token.Position{}
+	}
+	line, err1 := strconv.Atoi(parts[n-2])
+	column, err2 := strconv.Atoi(parts[n-1])
+	if errors.Join(err1, err2) != nil {
+		return token.Position{}
+	}
+	return token.Position{Filename: strings.Join(parts[:n-2], ":"), Line: line, Column: column}
+}
+
+// importsOf returns the imports of a file that does not belong to the build; none if it cannot be read.
+func importsOf(path string) (paths []string) {
+	syntax, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+	if err != nil {
+		return nil
+	}
+	for _, spec := range syntax.Imports {
+		if path, err := strconv.Unquote(spec.Path.Value); err == nil {
+			paths = append(paths, path)
+		}
+	}
+	return paths
+}

@@ -1,0 +1,179 @@
+// Package migrate changes the source of a program so that its informers run on Tidings: the import paths of client-go's informer packages, and the
+// NewCache of controller-runtime's managers. It touches nothing else, and says what it leaves alone.
+//
+//	patterns ──load──► packages with types ──clientgo.go, runtime.go──► edits and notes ──edit.go──► files
+package migrate
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"go/ast"
+	"go/token"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/tools/go/packages"
+)
+
+// Options say which program to migrate.
+type Options struct {
+	// Dir is the folder in which Patterns have their meaning; empty means the current one.
+	Dir string
+	// Patterns name packages as for the go command. None means "./...".
+	Patterns []string
+	// Overlay replaces the contents of files, by absolute path.
+	Overlay map[string][]byte
+}
+
+// Result is what a migration would change, and what it would not.
+type Result struct {
+	// Files are those that change, sorted by path.
+	Files []File
+	// Notes say what is left alone, and why, sorted by position.
+	Notes []Note
+	// Broken is set if packages do not build, so that they could not be looked at. Notes name them.
+	Broken bool
+	// Requires are the modules that the changed files need.
+	Requires []string
+	// Vendored is set if the program keeps its dependencies in a vendor folder.
+	Vendored bool
+}
+
+// File is a file that changes.
+type File struct {
+	Path          string
+	Before, After []byte
+	// Changes is the number of places.
+	Changes int
+}
+
+// Note says why something was left alone.
+type Note struct {
+	Position token.Position // Filename is empty where it is not known
+	Text     string
+}
+
+// Run finds out what to change. It writes nothing. An error means that nothing could be looked at.
+func Run(ctx context.Context, opts Options) (*Result, error) {
+	pkgs, err := load(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	r := &Result{}
+	seen := map[string]bool{}
+	for _, pkg := range pkgs {
+		if len(pkg.Errors) > 0 {
+			r.broken(pkg)
+			continue
+		}
+		r.excluded(pkg, seen)
+		for _, syntax := range pkg.Syntax {
+			path := pkg.Fset.File(syntax.FileStart).Name()
+			if seen[path] {
+				continue // a package comes a second time with its tests
+			}
+			seen[path] = true
+			f := &file{pkg: pkg, syntax: syntax, path: path}
+			f.clientGo()
+			f.controllerRuntime()
+			if err := r.add(f, opts.Overlay); err != nil {
+				return nil, err
+			}
+		}
+	}
+	r.sort()
+	return r, nil
+}
+
+// add takes what was found in a file.
+func (r *Result) add(f *file, overlay map[string][]byte) error {
+	r.Notes = append(r.Notes, f.notes...)
+	if len(f.edits) == 0 {
+		return nil
+	}
+	if why := f.untouchable(); why != "" {
+		r.Notes = append(r.Notes, Note{f.pkg.Fset.Position(f.edits[0].from), why + "; it uses " + f.edits[0].about})
+		return nil
+	}
+	before, ok := overlay[f.path]
+	if !ok {
+		var err error
+		if before, err = os.ReadFile(f.path); err != nil {
+			return err
+		}
+	}
+	after, err := apply(before, f.edits, f.pkg.Fset)
+	if err != nil {
+		return fmt.Errorf("%s: %w", f.path, err)
+	}
+	r.Files = append(r.Files, File{Path: f.path, Before: before, After: after, Changes: len(f.edits)})
+	r.Requires = append(r.Requires, f.requires...)
+	if m := f.pkg.Module; m != nil {
+		_, err := os.Stat(filepath.Join(m.Dir, "vendor", "modules.txt"))
+		r.Vendored = r.Vendored || err == nil
+	}
+	return nil
+}
+
+// broken notes why a package cannot be looked at.
+func (r *Result) broken(pkg *packages.Package) {
+	r.Broken = true
+	for _, err := range reasons(pkg) {
+		r.Notes = append(r.Notes, Note{position(err.Pos), "package " + pkg.PkgPath + " does not build, and is left alone: " + err.Msg})
+	}
+}
+
+// excluded notes files that the build leaves out here, such as those for another system, if they would change.
+func (r *Result) excluded(pkg *packages.Package, seen map[string]bool) {
+	for _, path := range pkg.IgnoredFiles {
+		if imported := importsOf(path); !seen[path] && slices.ContainsFunc(imported, replaceable) {
+			i := slices.IndexFunc(imported, replaceable)
+			r.Notes = append(r.Notes, Note{token.Position{Filename: path}, "left out of this build; it imports " + imported[i] + ": run again with its GOOS, GOARCH or GOFLAGS=-tags=…"})
+		}
+		seen[path] = true
+	}
+}
+
+func (r *Result) sort() {
+	slices.SortFunc(r.Files, func(a, b File) int { return cmp.Compare(a.Path, b.Path) })
+	slices.SortFunc(r.Notes, func(a, b Note) int {
+		return cmp.Or(cmp.Compare(a.Position.Filename, b.Position.Filename), cmp.Compare(a.Position.Offset, b.Position.Offset), cmp.Compare(a.Text, b.Text))
+	})
+	r.Notes = slices.Compact(r.Notes) // a package with its tests has the errors of the package
+	slices.Sort(r.Requires)
+	r.Requires = slices.Compact(r.Requires)
+}
+
+// file is a file that is looked at.
+type file struct {
+	pkg    *packages.Package
+	syntax *ast.File
+	path   string
+
+	edits    []edit
+	requires []string
+	notes    []Note
+}
+
+// note says why something at a position is left alone.
+func (f *file) note(at token.Pos, format string, args ...any) {
+	f.notes = append(f.notes, Note{f.pkg.Fset.Position(at), fmt.Sprintf(format, args...)})
+}
+
+// untouchable says why the file cannot be changed; it is empty if it can.
+func (f *file) untouchable() string {
+	switch {
+	case ast.IsGenerated(f.syntax):
+		return "generated code: change what generates it"
+	case strings.Contains(filepath.ToSlash(f.path), "/vendor/"):
+		return "vendored code: change the original"
+	case f.pkg.Module != nil && !f.pkg.Module.Main:
+		return "code of another module, " + f.pkg.Module.Path
+	case !slices.Contains(f.pkg.GoFiles, f.path):
+		return "made by the go command, as for cgo: change the original by hand"
+	}
+	return ""
+}

@@ -1,0 +1,114 @@
+package migrate
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/diff"
+	"golang.org/x/tools/go/packages"
+)
+
+const root = "../../../.."
+
+// buildAsTest lets the go command use what it has compiled for this test.
+func buildAsTest(t *testing.T) {
+	if raceEnabled {
+		t.Setenv("GOFLAGS", "-race")
+	}
+}
+
+// TestExamples puts the examples back on client-go's packages, and wants the migration to make of them what they are.
+func TestExamples(t *testing.T) {
+	if testing.Short() {
+		t.Skip("loads client-go")
+	}
+	buildAsTest(t)
+	files, err := filepath.Glob(root + "/examples/*/clientgo.go")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no examples: %v", err)
+	}
+	var patterns []string
+	overlay, want := map[string][]byte{}, map[string][]byte{}
+	for _, file := range files {
+		path, err := filepath.Abs(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		patterns = append(patterns, filepath.Dir(path))
+		overlay[path], want[path] = text, text
+		for old, new := range replacements {
+			overlay[path] = bytes.ReplaceAll(overlay[path], []byte(new.path), []byte(old))
+		}
+	}
+	result, err := Run(t.Context(), Options{Dir: root, Patterns: patterns, Overlay: overlay})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range result.Notes {
+		t.Errorf("left alone: %v: %s", n.Position, n.Text)
+	}
+	after := map[string][]byte{}
+	for _, f := range result.Files {
+		after[f.Path] = f.After
+	}
+	for path, text := range want {
+		if got, changed := after[path]; !changed {
+			if filepath.Base(filepath.Dir(path)) != "listwatch" { // which lists and watches by hand: there is nothing to replace
+				t.Errorf("%s is not changed", path)
+			}
+		} else if normal(got) != normal(text) {
+			t.Errorf("%s becomes\n%s", path, diff.Diff("want", text, "got", got))
+		}
+	}
+}
+
+// normal is a file with its lines sorted, so that the order of imports does not matter: a changed import stays in its group.
+func normal(text []byte) string {
+	lines := slices.DeleteFunc(strings.Split(string(text), "\n"), func(line string) bool { return line == "" })
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}
+
+// TestReplacements holds the table to the real packages: what is imported instead has every name of what it replaces.
+func TestReplacements(t *testing.T) {
+	buildAsTest(t)
+	var paths []string
+	for old, new := range replacements {
+		paths = append(paths, old, new.path)
+	}
+	pkgs, err := packages.Load(&packages.Config{Dir: root, Mode: packages.NeedName | packages.NeedFiles | packages.NeedTypes | packages.NeedImports}, paths...)
+	if err != nil || len(pkgs) != len(paths) {
+		t.Fatalf("%d packages instead of %d: %v", len(pkgs), len(paths), err)
+	}
+	names := map[string][]string{}
+	for _, pkg := range pkgs {
+		if len(pkg.Errors) > 0 {
+			t.Fatalf("%s: %v", pkg.PkgPath, pkg.Errors)
+		}
+		scope := pkg.Types.Scope()
+		names[pkg.PkgPath] = slices.DeleteFunc(scope.Names(), func(name string) bool { return !scope.Lookup(name).Exported() })
+	}
+	for old, new := range replacements {
+		if !slices.ContainsFunc(names[old], new.changes) {
+			t.Errorf("nothing in %s is worth a change", old)
+		}
+		for _, name := range names[old] {
+			if !slices.Contains(names[new.path], name) {
+				t.Errorf("%s has no %s, which %s has", new.path, name, old)
+			}
+		}
+	}
+	for _, name := range plain {
+		if !slices.Contains(names[clientGo+"tools/cache"], name) {
+			t.Errorf("tools/cache has no %s", name)
+		}
+	}
+}

@@ -1,0 +1,203 @@
+package migrate
+
+import (
+	"fmt"
+	"go/ast"
+	"go/token"
+	"go/types"
+	"strconv"
+)
+
+const (
+	managerPackage = "sigs.k8s.io/controller-runtime/pkg/manager"
+	cachePackage   = "sigs.k8s.io/controller-runtime/pkg/cache"
+	clusterPackage = "sigs.k8s.io/controller-runtime/pkg/cluster"
+	oursRuntime    = ours + "/controllerruntime"
+	// runtimeName is what files call oursRuntime.
+	runtimeName = "tidingsruntime"
+)
+
+// controllerRuntime gives the options of managers a NewCache.
+func (f *file) controllerRuntime() {
+	changed := false
+	ast.Inspect(f.syntax, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.CompositeLit:
+			changed = f.managerOptions(n) || changed
+		case *ast.CallExpr:
+			f.runtimeCall(n)
+		}
+		return true
+	})
+	if changed {
+		f.importRuntime()
+	}
+}
+
+// managerOptions gives a literal of a manager's options a NewCache, unless it has one, and reports whether it did.
+func (f *file) managerOptions(lit *ast.CompositeLit) bool {
+	if !isNamed(f.pkg.TypesInfo.TypeOf(lit), managerPackage, "Options") {
+		return false
+	}
+	for _, elt := range lit.Elts {
+		pair, ok := elt.(*ast.KeyValueExpr)
+		if !ok {
+			f.note(lit.Pos(), "options without field names: set NewCache to %s.NewCache by hand", runtimeName)
+			return false
+		}
+		if key, ok := pair.Key.(*ast.Ident); ok && key.Name == "NewCache" {
+			if !f.isOurs(pair.Value) {
+				f.note(pair.Pos(), "NewCache is set already")
+			}
+			return false
+		}
+	}
+	f.edits = append(f.edits, f.insertField(lit))
+	f.requires = append(f.requires, oursRuntime)
+	return true
+}
+
+// insertField puts NewCache behind the last field of a literal.
+func (f *file) insertField(lit *ast.CompositeLit) edit {
+	field, at := "NewCache: "+f.runtimeName()+".NewCache", lit.Rbrace
+	line := func(pos token.Pos) int { return f.pkg.Fset.PositionFor(pos, false).Line }
+	if n := len(lit.Elts); n > 0 {
+		last := lit.Elts[n-1].End()
+		if line(last) == line(lit.Rbrace) {
+			field, at = ", "+field, last
+		} else {
+			field += ",\n" // behind the comma and the comments of the last field
+		}
+	}
+	return edit{from: at, to: at, text: field, about: managerPackage}
+}
+
+// isOurs reports whether an expression is a name of our package.
+func (f *file) isOurs(e ast.Expr) bool {
+	sel, ok := ast.Unparen(e).(*ast.SelectorExpr)
+	if !ok {
+		return false
+	}
+	obj := f.pkg.TypesInfo.Uses[sel.Sel]
+	return obj != nil && obj.Pkg() != nil && obj.Pkg().Path() == oursRuntime
+}
+
+// runtimeCall notes caches and managers whose options are not written where they can be changed.
+func (f *file) runtimeCall(call *ast.CallExpr) {
+	switch fn := f.callee(call); {
+	case fn == nil:
+	case isFunc(fn, cachePackage, "New"):
+		f.note(call.Pos(), "a cache of its own: call %s.NewCache, which takes the same", runtimeName)
+	case isFunc(fn, clusterPackage, "New"):
+		f.note(call.Pos(), "a cluster of its own: set NewCache of its options to %s.NewCache", runtimeName)
+	case len(call.Args) == 2 && (isFunc(fn, managerPackage, "New") || isFunc(fn, "sigs.k8s.io/controller-runtime", "NewManager")):
+		if !f.fromLiteral(call.Args[1]) {
+			f.note(call.Args[1].Pos(), "the manager's options are made elsewhere: their NewCache has to be %s.NewCache", runtimeName)
+		}
+	}
+}
+
+// callee is the function or the variable that a call calls; nil for others.
+func (f *file) callee(call *ast.CallExpr) types.Object {
+	switch fun := ast.Unparen(call.Fun).(type) {
+	case *ast.Ident:
+		return f.pkg.TypesInfo.Uses[fun]
+	case *ast.SelectorExpr:
+		return f.pkg.TypesInfo.Uses[fun.Sel]
+	}
+	return nil
+}
+
+// fromLiteral reports whether an expression is a literal, or a variable that this file sets to one.
+func (f *file) fromLiteral(e ast.Expr) bool {
+	id, ok := ast.Unparen(e).(*ast.Ident)
+	if !ok {
+		_, literal := ast.Unparen(e).(*ast.CompositeLit)
+		return literal
+	}
+	obj, found := f.pkg.TypesInfo.Uses[id], false
+	ast.Inspect(f.syntax, func(n ast.Node) bool {
+		var names, values []ast.Expr
+		switch n := n.(type) {
+		case *ast.AssignStmt:
+			names, values = n.Lhs, n.Rhs
+		case *ast.ValueSpec:
+			for _, name := range n.Names {
+				names = append(names, name)
+			}
+			values = n.Values
+		}
+		for i := range min(len(names), len(values)) {
+			name, isIdent := names[i].(*ast.Ident)
+			_, literal := ast.Unparen(values[i]).(*ast.CompositeLit)
+			found = found || isIdent && literal && f.pkg.TypesInfo.ObjectOf(name) == obj
+		}
+		return !found
+	})
+	return found
+}
+
+// runtimeName is what the file calls our package, or is to call it.
+func (f *file) runtimeName() string {
+	if spec := f.imported(oursRuntime); spec != nil {
+		if spec.Name != nil {
+			return spec.Name.Name
+		}
+		return runtimeName
+	}
+	name := runtimeName
+	for n := 2; f.taken(name); n++ {
+		name = runtimeName + strconv.Itoa(n)
+	}
+	return name
+}
+
+// taken reports whether a name means something anywhere in the file.
+func (f *file) taken(name string) bool {
+	found := f.pkg.Types.Scope().Lookup(name) != nil
+	ast.Inspect(f.syntax, func(n ast.Node) bool {
+		id, ok := n.(*ast.Ident)
+		found = found || ok && id.Name == name
+		return !found
+	})
+	return found
+}
+
+func (f *file) imported(path string) *ast.ImportSpec {
+	for _, spec := range f.syntax.Imports {
+		if spec.Path.Value == strconv.Quote(path) && (spec.Name == nil || spec.Name.Name != "_" && spec.Name.Name != ".") {
+			return spec
+		}
+	}
+	return nil
+}
+
+// importRuntime imports our package, unless the file does. It comes with a name, because that is not the last part of its path.
+func (f *file) importRuntime() {
+	if f.imported(oursRuntime) != nil {
+		return
+	}
+	spec := fmt.Sprintf("%s %q", f.runtimeName(), oursRuntime)
+	text, at := "\n\nimport "+spec, f.syntax.Name.End()
+	for _, decl := range f.syntax.Decls {
+		group, ok := decl.(*ast.GenDecl)
+		if !ok || group.Tok != token.IMPORT {
+			break
+		}
+		if group.Rparen.IsValid() {
+			text, at = "\n\t"+spec+"\n", group.Rparen
+			break
+		}
+		text, at = "\nimport "+spec, group.End()
+	}
+	f.edits = append(f.edits, edit{from: at, to: at, text: text, about: oursRuntime})
+}
+
+func isFunc(obj types.Object, path, name string) bool {
+	return obj.Pkg() != nil && obj.Pkg().Path() == path && obj.Name() == name
+}
+
+func isNamed(t types.Type, path, name string) bool {
+	named, ok := types.Unalias(t).(*types.Named)
+	return ok && named.Obj().Pkg() != nil && named.Obj().Pkg().Path() == path && named.Obj().Name() == name
+}

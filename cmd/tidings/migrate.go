@@ -1,0 +1,71 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tidings/tidings/cmd/tidings/internal/cli"
+	"github.com/tidings/tidings/cmd/tidings/internal/migrate"
+)
+
+const migrateExamples = `  # show what would change in the program of this folder
+  tidings migrate ./...
+
+  # change it
+  tidings migrate --write ./...`
+
+func newMigrate() *cobra.Command {
+	var write bool
+	cmd := &cobra.Command{
+		Use:   "migrate [PACKAGE...]",
+		Short: "Let a program's informers run on Tidings, by changing its imports",
+		Long: `migrate changes the Go source of a program that uses client-go's informers or controller-runtime so that its caches run on
+Tidings. It shows the changes as a diff, and makes them with --write. What it leaves alone it lists, with the reason.
+
+  - Imports of client-go's informers, tools/cache, util/workqueue, dynamicinformer and metadatainformer become those of the packages
+    under github.com/tidings/tidings/clientgo that have the same names. Files that use only types of these packages stay.
+  - The options of a controller-runtime manager get NewCache: tidingsruntime.NewCache.
+
+Packages are named as for the go command; without one it is ./... in this folder. The go command has to be there, and the
+program has to build.`,
+		Example: migrateExamples,
+		RunE:    func(cmd *cobra.Command, args []string) error { return runMigrate(cmd, args, write) },
+	}
+	cmd.Flags().BoolVarP(&write, "write", "w", false, "change the files (default: show a diff)")
+	return cmd
+}
+
+func runMigrate(cmd *cobra.Command, args []string, write bool) error {
+	for _, pattern := range args {
+		if strings.HasPrefix(pattern, "-") || strings.Contains(pattern, "=") {
+			return cli.Usage(fmt.Errorf("%q is no package", pattern))
+		}
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	result, err := migrate.Run(cmd.Context(), migrate.Options{Dir: dir, Patterns: args})
+	if err != nil {
+		return err
+	}
+	if write {
+		err = result.Write()
+	} else {
+		err = cli.Write(cmd.OutOrStdout(), result.Diff(dir))
+	}
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(result.Summary(dir, write)) {
+		fmt.Fprintln(cmd.ErrOrStderr(), cli.Printable(strings.TrimSuffix(line, "\n"))) // if that fails there is nobody left to tell
+	}
+	if result.Broken {
+		return errors.New("packages that do not build were left alone")
+	}
+	return nil
+}

@@ -1,0 +1,18 @@
+// Package cache has the shape of the real one, for tests of what is changed in a program.
+package cache
+
+type ResourceEventHandlerFuncs struct{ AddFunc func(any) }
+
+type Store interface{ List() []any }
+
+type Indexers map[string]func(any) ([]string, error)
+
+type SharedIndexInformer interface{ GetStore() Store }
+
+func NewSharedIndexInformer(lw, example any, resync int, indexers Indexers) SharedIndexInformer {
+	return nil
+}
+
+func NewListWatchFromClient(client any, resource string) any { return nil }
+
+func MetaNamespaceKeyFunc(any) (string, error) { return "", nil }

@@ -1,0 +1,3 @@
+module github.com/tidings/tidings/controllerruntime
+
+go 1.26

@@ -1,0 +1,3 @@
+module github.com/tidings/tidings
+
+go 1.26

@@ -1,0 +1,114 @@
+// Package cluster gives the examples a cluster: the one that -kubeconfig or -in-cluster names, or else an API server inside the
+// process, which holds objects and answers like a Kubernetes API server but runs nothing.
+package cluster
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+const (
+	// runTime bounds an example, which takes a second or two on a cluster far away. Without it a missing line would make it wait for ever.
+	runTime = 2 * time.Minute
+	// cleanTime bounds what follows.
+	cleanTime = 30 * time.Second
+)
+
+// Cluster is what an example runs against.
+type Cluster struct {
+	Config *rest.Config
+	// Namespace is the example's own; it is deleted in the end.
+	Namespace string
+
+	client kubernetes.Interface
+}
+
+// Example is the body of an example program. It returns when it is done, or with an error when ctx ends before.
+type Example func(ctx context.Context, c *Cluster) error
+
+// Main is an example's main function: it runs withTidings, or with the flag -clientgo the same program in client-go's words. The second
+// may be nil.
+func Main(withTidings, withClientGo Example) {
+	kubeconfig := flag.String("kubeconfig", "", "run against the cluster of this kubeconfig; the example makes a namespace and deletes it")
+	inCluster := flag.Bool("in-cluster", false, "run against the cluster that this program runs in")
+	useClientGo := false
+	if withClientGo != nil {
+		flag.BoolVar(&useClientGo, "clientgo", false, "run the program that is written with client-go's names")
+	}
+	flag.Parse()
+	example := withTidings
+	if useClientGo {
+		example = withClientGo
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	config, end, err := connect(*kubeconfig, *inCluster)
+	if err == nil {
+		err = errors.Join(run(ctx, config, example), end())
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1)
+	}
+}
+
+// connect returns the config of the cluster that the flags name, and what ends it.
+func connect(kubeconfig string, inCluster bool) (config *rest.Config, end func() error, err error) {
+	none := func() error { return nil }
+	switch {
+	case kubeconfig != "" && inCluster:
+		return nil, nil, errors.New("-kubeconfig and -in-cluster contradict each other")
+	case kubeconfig != "":
+		config, err = clientcmd.BuildConfigFromFlags("", kubeconfig)
+		return config, none, err
+	case inCluster:
+		config, err = rest.InClusterConfig()
+		return config, none, err
+	}
+	fmt.Fprintln(os.Stderr, "on an API server inside this process; -kubeconfig FILE runs it on a cluster")
+	config, end = embedded()
+	return config, end, nil
+}
+
+// Embedded runs an example against an API server inside the process, for a test of what the example prints. An error is printed too.
+func Embedded(example Example) {
+	config, end := embedded()
+	if err := errors.Join(run(context.Background(), config, example), end()); err != nil {
+		fmt.Println("error:", err)
+	}
+}
+
+// run gives an example a namespace with one object.
+func run(ctx context.Context, config *rest.Config, example Example) (err error) {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, runTime, fmt.Errorf("the example has not ended within %v", runTime))
+	defer cancel()
+	own := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "tidings-example-"}}
+	if own, err = client.CoreV1().Namespaces().Create(ctx, own, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.Background(), cleanTime)
+		defer cancel()
+		err = errors.Join(err, client.CoreV1().Namespaces().Delete(ctx, own.Name, metav1.DeleteOptions{}))
+	}()
+	c := &Cluster{Config: config, Namespace: own.Name, client: client}
+	if err := c.create(ctx, "web"); err != nil {
+		return err
+	}
+	return example(ctx, c)
+}

@@ -1,0 +1,102 @@
+package tidings_test
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestTranslation keeps README.zh-CN.md in step with README.md: sections, code but for comments, links, and
+// what is set as code in the text.
+func TestTranslation(t *testing.T) {
+	original, translation := readPage(t, "README.md"), readPage(t, "README.zh-CN.md")
+	for what, parts := range map[string]func(page) []string{
+		"sections": page.sections, "code": page.code, "links": page.links, "names in the text": page.quoted,
+	} {
+		want, got := parts(original), parts(translation)
+		for i := range max(len(want), len(got)) {
+			if i >= len(want) || i >= len(got) || want[i] != got[i] {
+				t.Errorf("%s differ at number %d:\nREADME.md       %q\nREADME.zh-CN.md %q", what, i+1, at(want, i), at(got, i))
+				break
+			}
+		}
+	}
+	for _, target := range original.links() {
+		if _, err := os.Stat(target); err != nil && !strings.Contains(target, "://") {
+			t.Errorf("a link leads nowhere: %v", err)
+		}
+	}
+	if len(original.sections()) < 5 || len(original.code()) < 5 || len(original.links()) < 5 || len(original.quoted()) < 5 {
+		t.Error("README.md was not read as it should be")
+	}
+}
+
+// page is a page in Markdown, as code blocks and the text around them.
+type page struct {
+	blocks []string
+	text   string
+}
+
+func readPage(t *testing.T, file string) (p page) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, part := range strings.Split("\n"+string(text), "\n```") {
+		if i%2 == 1 {
+			p.blocks = append(p.blocks, part)
+		} else {
+			p.text += part
+		}
+	}
+	return p
+}
+
+var (
+	heading = regexp.MustCompile(`(?m)^#+ `)
+	comment = regexp.MustCompile(`(?m)\s+(//|#) .*$`)
+	link    = regexp.MustCompile(`\]\(([^)]+)\)`)
+	quote   = regexp.MustCompile("`([^`]+)`")
+)
+
+// sections are the levels of the headings: the words are in another language.
+func (p page) sections() []string {
+	return heading.FindAllString(p.text, -1)
+}
+
+// code is every code block without comments.
+func (p page) code() (blocks []string) {
+	for _, block := range p.blocks {
+		blocks = append(blocks, comment.ReplaceAllString(block, ""))
+	}
+	return blocks
+}
+
+// links are the targets of links, in order, but for those between the two pages.
+func (p page) links() (targets []string) {
+	for _, m := range link.FindAllStringSubmatch(p.text, -1) {
+		if !strings.HasPrefix(m[1], "README") {
+			targets = append(targets, m[1])
+		}
+	}
+	return targets
+}
+
+// quoted are the words in the text that are set as code, sorted: sentences have another order in another language.
+func (p page) quoted() (words []string) {
+	for _, m := range quote.FindAllStringSubmatch(p.text, -1) {
+		words = append(words, m[1])
+	}
+	slices.Sort(words)
+	return words
+}
+
+func at(parts []string, i int) string {
+	if i < len(parts) {
+		return parts[i]
+	}
+	return "(nothing)"
+}
