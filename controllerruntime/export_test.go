@@ -20,3 +20,6 @@ func NewDrainedInformer(lw toolscache.ListerWatcher, example runtime.Object, res
 		},
 	}, example, resync, indexers)
 }
+
+// StripsManagedFields tells which transforms are replaced by a Trim.
+var StripsManagedFields = stripsManagedFields

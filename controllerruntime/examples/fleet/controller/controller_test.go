@@ -45,7 +45,7 @@ func TestFleet(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(newCaches)) {
 		t.Run(name, func(t *testing.T) {
 			server := tidingstest.NewServer(t, tidingstest.ServerOptions{RequireNamespaces: true})
-			testFleet(t, server.Config(), newCaches[name])
+			testFleet(t, server.Config(), "", newCaches[name])
 		})
 	}
 }
@@ -55,26 +55,27 @@ func TestFleetOnControlPlane(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs a control plane")
 	}
+	plane := controlplane.Start(t, controlplane.Options{})
 	for _, name := range slices.Sorted(maps.Keys(newCaches)) {
-		t.Run(name, func(t *testing.T) {
-			testFleet(t, controlplane.Start(t, controlplane.Options{}).Config(), newCaches[name])
-		})
+		t.Run(name, func(t *testing.T) { testFleet(t, plane.Config(), "-"+name, newCaches[name]) })
 	}
 }
 
 // harbor is a running operator.
 type harbor struct {
 	*testing.T
-	ctx  context.Context
-	kube client.WithWatch // without a cache
+	ctx         context.Context
+	kube        client.WithWatch // without a cache
+	office, sea string           // the namespaces
 
 	mu      sync.Mutex
 	changed chan struct{} // closed and replaced when something has changed
 }
 
-func testFleet(t *testing.T, config *rest.Config, newCache cache.NewCacheFunc) {
+// testFleet tests the operator in namespaces that end in suffix.
+func testFleet(t *testing.T, config *rest.Config, suffix string, newCache cache.NewCacheFunc) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-	h := &harbor{T: t, ctx: ctx, changed: make(chan struct{})}
+	h := &harbor{T: t, ctx: ctx, office: "office" + suffix, sea: "sea" + suffix, changed: make(chan struct{})}
 	var running sync.WaitGroup
 	t.Cleanup(running.Wait)
 	t.Cleanup(cancel)
@@ -91,7 +92,7 @@ func testFleet(t *testing.T, config *rest.Config, newCache cache.NewCacheFunc) {
 			}
 		})
 	}
-	mgr := newManager(t, config, newCache)
+	mgr := newManager(t, config, h.office, newCache)
 	running.Go(func() {
 		if err := mgr.Start(ctx); err != nil {
 			t.Errorf("the manager: %v", err)
@@ -113,14 +114,14 @@ func newScheme(t testing.TB) *runtime.Scheme {
 	return s
 }
 
-func newManager(t testing.TB, config *rest.Config, newCache cache.NewCacheFunc) ctrl.Manager {
+func newManager(t testing.TB, config *rest.Config, office string, newCache cache.NewCacheFunc) ctrl.Manager {
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme: newScheme(t), NewCache: newCache, Metrics: metricsserver.Options{BindAddress: "0"},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &controller.Reconciler{Client: mgr.GetClient(), Scheme: mgr.GetScheme(), RegisterNamespace: "office"}
+	r := &controller.Reconciler{Client: mgr.GetClient(), Scheme: mgr.GetScheme(), RegisterNamespace: office}
 	if err := r.SetupWithManager(t.Context(), mgr); err != nil {
 		t.Fatal(err)
 	}
@@ -138,10 +139,12 @@ func (h *harbor) install(config *rest.Config) {
 	if err := yaml.Unmarshal(api.CRD, &crd.Object); err != nil {
 		h.Fatal(err)
 	}
-	h.create(crd)
-	h.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "office"}})
-	h.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "sea"}})
-	h.create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "office", Name: controller.Register}})
+	if err := h.kube.Create(h.ctx, crd); err != nil && !apierrors.IsAlreadyExists(err) {
+		h.Fatal(err)
+	}
+	h.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: h.office}})
+	h.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: h.sea}})
+	h.create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: h.office, Name: controller.Register}})
 	err = wait.PollUntilContextCancel(h.ctx, 10*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		return h.kube.List(ctx, &api.FleetList{}) == nil, nil
 	})
@@ -203,7 +206,7 @@ func (h *harbor) change(obj client.Object, change func()) {
 // launch creates a fleet.
 func (h *harbor) launch(name string, size int, orders string) *api.Fleet {
 	h.Helper()
-	fleet := &api.Fleet{ObjectMeta: metav1.ObjectMeta{Namespace: "sea", Name: name}, Spec: api.FleetSpec{Size: size, Image: "ship", Orders: orders}}
+	fleet := &api.Fleet{ObjectMeta: metav1.ObjectMeta{Namespace: h.sea, Name: name}, Spec: api.FleetSpec{Size: size, Image: "ship", Orders: orders}}
 	h.create(fleet)
 	return fleet
 }
@@ -276,7 +279,7 @@ func (h *harbor) keepsItsSize() {
 }
 
 func (h *harbor) followsItsOrders() {
-	orders := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "sea", Name: "orders"}, Data: map[string]string{"orders": "sail"}}
+	orders := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: h.sea, Name: "orders"}, Data: map[string]string{"orders": "sail"}}
 	first, second := h.launch("first", 2, "orders"), h.launch("second", 2, "orders")
 	h.create(orders)
 	obey := func(text string) {
@@ -316,14 +319,21 @@ func (h *harbor) reportsReadyPods() {
 func (h *harbor) leavesTheRegister() {
 	registered := func() string {
 		var register corev1.ConfigMap
-		if err := h.kube.Get(h.ctx, client.ObjectKey{Namespace: "office", Name: controller.Register}, &register); err != nil {
+		if err := h.kube.Get(h.ctx, client.ObjectKey{Namespace: h.office, Name: controller.Register}, &register); err != nil {
 			h.Fatal(err)
 		}
-		return strings.Join(slices.Sorted(maps.Keys(register.Data)), " ")
+		var here []string
+		for name := range register.Data {
+			if name, ok := strings.CutPrefix(name, h.sea+"."); ok {
+				here = append(here, name)
+			}
+		}
+		slices.Sort(here)
+		return strings.Join(here, " ")
 	}
 	fleet := h.launch("brief", 1, "")
 	h.hasPods(fleet, 1)
-	if got := registered(); got != "sea.brief sea.first sea.grand sea.ready sea.second" {
+	if got := registered(); got != "brief first grand ready second" {
 		h.Errorf("registered: %s", got)
 	}
 	if err := h.kube.Delete(h.ctx, fleet); err != nil {
@@ -335,7 +345,7 @@ func (h *harbor) leavesTheRegister() {
 		}
 		return ""
 	})
-	if got := registered(); got != "sea.first sea.grand sea.ready sea.second" {
+	if got := registered(); got != "first grand ready second" {
 		h.Errorf("registered after the deletion: %s", got)
 	}
 }
