@@ -7,7 +7,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/controller-runtime/pkg/scheme"
 )
 
 // CRD is the definition of the resource, in YAML.
@@ -18,12 +17,16 @@ var CRD []byte
 var (
 	// GroupVersion is where the API server has fleets.
 	GroupVersion  = schema.GroupVersion{Group: "harbor.example.com", Version: "v1"}
-	schemeBuilder = &scheme.Builder{GroupVersion: GroupVersion}
+	schemeBuilder = runtime.NewSchemeBuilder(addTypes)
 	// AddToScheme adds the types to a scheme.
 	AddToScheme = schemeBuilder.AddToScheme
 )
 
-func init() { schemeBuilder.Register(&Fleet{}, &FleetList{}) }
+func addTypes(s *runtime.Scheme) error {
+	s.AddKnownTypes(GroupVersion, &Fleet{}, &FleetList{})
+	metav1.AddToGroupVersion(s, GroupVersion)
+	return nil
+}
 
 // Fleet is a number of equal pods.
 type Fleet struct {

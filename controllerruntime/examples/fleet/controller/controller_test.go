@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -40,12 +41,14 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestFleet runs the operator's tests with both caches.
+// TestFleet runs the operator's tests with both caches. In a bubble its timers cost nothing, and no goroutine may be left.
 func TestFleet(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(newCaches)) {
 		t.Run(name, func(t *testing.T) {
-			server := tidingstest.NewServer(t, tidingstest.ServerOptions{RequireNamespaces: true})
-			testFleet(t, server.Config(), "", newCaches[name])
+			synctest.Test(t, func(t *testing.T) {
+				server := tidingstest.NewServer(t, tidingstest.ServerOptions{RequireNamespaces: true})
+				testFleet(t, server.Config(), "", newCaches[name])
+			})
 		})
 	}
 }
