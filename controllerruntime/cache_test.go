@@ -140,3 +140,20 @@ func TestOptionsReachTheInformers(t *testing.T) {
 		}
 	})
 }
+
+func TestKnowsWhatStripsManagedFields(t *testing.T) {
+	held := map[string]toolscache.TransformFunc{"transform": cache.TransformStripManagedFields()}
+	for i, transform := range []toolscache.TransformFunc{cache.TransformStripManagedFields(), held["transform"], elsewhere()} {
+		if !tidingsruntime.StripsManagedFields(transform) {
+			t.Errorf("transform %d is not known", i)
+		}
+	}
+	for i, transform := range []toolscache.TransformFunc{nil, func(in any) (any, error) { return cache.TransformStripManagedFields()(in) }} {
+		if tidingsruntime.StripsManagedFields(transform) {
+			t.Errorf("transform %d is taken for another", i)
+		}
+	}
+}
+
+//go:noinline
+func elsewhere() toolscache.TransformFunc { return cache.TransformStripManagedFields() }

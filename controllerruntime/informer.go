@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	goruntime "runtime"
 	"strings"
 	"sync"
 	"time"
@@ -147,12 +148,26 @@ func (inf *informer) SetTransform(transform toolscache.TransformFunc) error {
 	return inf.SharedIndexInformer.SetWatchErrorHandlerWithContext(inf.onWatchError)
 }
 
-// stripsManagedFields reports whether a transform is controller-runtime's for that.
+// stripsManagedFields reports whether a transform is controller-runtime's for that. It is known by the place of its text, since the compiler
+// makes a function of it wherever it is asked for.
 func stripsManagedFields(transform toolscache.TransformFunc) bool {
-	return transform != nil && reflect.ValueOf(transform).Pointer() == reflect.ValueOf(cache.TransformStripManagedFields()).Pointer()
+	return transform != nil && placeOf(transform) == placeOf(cache.TransformStripManagedFields())
 }
 
-// synced waits until the informer has synced. It returns early, without an error, once the informer has been removed.
+// place is a line of a program's text.
+type place struct {
+	file string
+	line int
+}
+
+// placeOf returns where a function begins.
+func placeOf(transform toolscache.TransformFunc) (p place) {
+	pc := reflect.ValueOf(transform).Pointer()
+	p.file, p.line = goruntime.FuncForPC(pc).FileLine(pc)
+	return p
+}
+
+// waitForSync waits until the informer has synced. It returns early, without an error, once the informer has been removed.
 func (inf *informer) waitForSync(ctx context.Context) error {
 	inf.mu.Lock()
 	current := inf.current

@@ -236,12 +236,10 @@ func TestRemoveInformer(t *testing.T) {
 				first, told := w.informer(c, obj), new(notes)
 				nodes := w.informer(c, &corev1.Node{})
 				w.handle(first, told, toolscache.HandlerOptions{})
-				w.ending(func() {
-					if err := c.RemoveInformer(w.ctx(), obj); err != nil {
-						w.Error(err)
-					}
-					w.settle()
-				})
+				if err := c.RemoveInformer(w.ctx(), obj); err != nil {
+					w.Fatal(err)
+				}
+				w.settle()
 				if !first.IsStopped() || nodes.IsStopped() {
 					w.Errorf("stopped: the removed one %t, another %t", first.IsStopped(), nodes.IsStopped())
 				}

@@ -136,7 +136,7 @@ func TestTransforms(t *testing.T) {
 func TestStripManagedFields(t *testing.T) {
 	onBoth(t, tidingstest.ServerOptions{}, func(w *world) {
 		managed := pod("a", "one")
-		managed.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl", Operation: metav1.ManagedFieldsOperationUpdate, FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{}`)}}}
+		managed.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl", Operation: metav1.ManagedFieldsOperationUpdate, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{}`)}}
 		w.Create(managed)
 		var failures atomic.Int32
 		failure := tidingstest.Fault{Resource: "pods", Err: apierrors.NewInternalError(errors.New("at first"))}

@@ -24,7 +24,7 @@ import (
 
 // TestRandomOptions gives both kinds of cache the same random options and the same random changes. They must answer alike.
 func TestRandomOptions(t *testing.T) {
-	testseed.Each(t, 12, func(t *testing.T, seed uint64) {
+	testseed.Each(t, 8, func(t *testing.T, seed uint64) {
 		answers := map[string][]string{}
 		for name := range newCaches {
 			synctest.Test(t, func(t *testing.T) {

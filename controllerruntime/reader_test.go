@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -108,6 +109,7 @@ func TestReaderErrors(t *testing.T) {
 		if err := c.Get(w.ctx(), client.ObjectKey{Name: "x"}, asUnstructured(widgets.WithKind("Unknown"))); !meta.IsNoMatchError(err) {
 			w.Errorf("of an unknown kind: %v", err)
 		}
+		w.InjectAlways(tidingstest.Any, tidingstest.Fault{Resource: "services", Delay: time.Hour})
 		ended, cancel := context.WithCancel(w.ctx())
 		cancel()
 		if err := c.List(ended, &corev1.ServiceList{}); !apierrors.IsTimeout(err) {

@@ -1,0 +1,232 @@
+// Package controller keeps fleets as they shall be. It is an operator like any other: it knows controller-runtime, and nothing of
+// the cache that it reads from.
+package controller
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/tidings/tidings/controllerruntime/examples/fleet/api"
+)
+
+const (
+	// Finalizer holds a fleet until it has been struck off the register.
+	Finalizer = "harbor.example.com/register"
+	// OrdersAnnotation is where a pod has its fleet's orders.
+	OrdersAnnotation = "harbor.example.com/orders"
+	// Register is the ConfigMap, of the namespace in Reconciler, that has an entry for each fleet.
+	Register = "register"
+
+	byOrders = "spec.orders"
+	byOwner  = "metadata.controller"
+)
+
+// Reconciler keeps fleets as they shall be.
+type Reconciler struct {
+	client.Client
+	Scheme *runtime.Scheme
+	// RegisterNamespace is where the register is.
+	RegisterNamespace string
+}
+
+// SetupWithManager adds the controller and its field indexes to a manager.
+func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
+	index := mgr.GetFieldIndexer()
+	if err := index.IndexField(ctx, &api.Fleet{}, byOrders, func(obj client.Object) []string { return []string{obj.(*api.Fleet).Spec.Orders} }); err != nil {
+		return err
+	}
+	if err := index.IndexField(ctx, &corev1.Pod{}, byOwner, ownerOf); err != nil {
+		return err
+	}
+	return ctrl.NewControllerManagedBy(mgr).
+		For(&api.Fleet{}).
+		Owns(&corev1.Pod{}).
+		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.fleetsWithOrders)).
+		WithOptions(controller.Options{SkipNameValidation: ptr.To(true), MaxConcurrentReconciles: 2}).
+		Complete(r)
+}
+
+// ownerOf returns the name of the fleet that a pod belongs to.
+func ownerOf(obj client.Object) []string {
+	if owner := metav1.GetControllerOf(obj); owner != nil && owner.Kind == "Fleet" {
+		return []string{owner.Name}
+	}
+	return nil
+}
+
+// fleetsWithOrders returns the fleets that a ConfigMap has orders for.
+func (r *Reconciler) fleetsWithOrders(ctx context.Context, orders client.Object) (requests []reconcile.Request) {
+	var fleets api.FleetList
+	if err := r.List(ctx, &fleets, client.InNamespace(orders.GetNamespace()), client.MatchingFields{byOrders: orders.GetName()}); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "The fleets with these orders cannot be listed")
+	}
+	for i := range fleets.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&fleets.Items[i])})
+	}
+	return requests
+}
+
+// Reconcile makes a fleet what it shall be.
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	var fleet api.Fleet
+	if err := r.Get(ctx, request.NamespacedName, &fleet); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if !fleet.DeletionTimestamp.IsZero() {
+		return ctrl.Result{}, r.finalize(ctx, &fleet)
+	}
+	if controllerutil.AddFinalizer(&fleet, Finalizer) {
+		if err := r.Update(ctx, &fleet); err != nil {
+			return ctrl.Result{}, unlessStale(err)
+		}
+	}
+	if err := r.register(ctx, &fleet, true); err != nil {
+		return ctrl.Result{}, err
+	}
+	pods, err := r.sail(ctx, &fleet)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{}, client.IgnoreNotFound(unlessStale(r.report(ctx, &fleet, pods)))
+}
+
+// unlessStale leaves out an error that only says that the cache is behind: the event of the newer state is on its way.
+func unlessStale(err error) error {
+	if apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
+}
+
+// sail creates and deletes pods, and gives each its orders. It returns those that the fleet has.
+func (r *Reconciler) sail(ctx context.Context, fleet *api.Fleet) ([]corev1.Pod, error) {
+	orders, err := r.orders(ctx, fleet)
+	if err != nil {
+		return nil, err
+	}
+	var pods corev1.PodList
+	if err := r.List(ctx, &pods, client.InNamespace(fleet.Namespace), client.MatchingFields{byOwner: fleet.Name}); err != nil {
+		return nil, err
+	}
+	missing := sets.New[string]()
+	for i := range fleet.Spec.Size {
+		missing.Insert(fmt.Sprintf("%s-%d", fleet.Name, i))
+	}
+	var kept []corev1.Pod
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		switch {
+		case !pod.DeletionTimestamp.IsZero():
+			missing.Delete(pod.Name) // its name is not free yet
+		case !missing.Has(pod.Name):
+			err = r.Delete(ctx, pod)
+		default:
+			missing.Delete(pod.Name)
+			kept = append(kept, *pod)
+			err = r.giveOrders(ctx, pod, orders)
+		}
+		if client.IgnoreNotFound(err) != nil {
+			return nil, err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(missing)) {
+		if err := r.create(ctx, fleet, name, orders); err != nil {
+			return nil, err
+		}
+	}
+	return kept, nil
+}
+
+// orders returns the fleet's orders, "" if there are none.
+func (r *Reconciler) orders(ctx context.Context, fleet *api.Fleet) (string, error) {
+	if fleet.Spec.Orders == "" {
+		return "", nil
+	}
+	var config corev1.ConfigMap
+	err := r.Get(ctx, client.ObjectKey{Namespace: fleet.Namespace, Name: fleet.Spec.Orders}, &config)
+	return config.Data["orders"], client.IgnoreNotFound(err)
+}
+
+func (r *Reconciler) giveOrders(ctx context.Context, pod *corev1.Pod, orders string) error {
+	if pod.Annotations[OrdersAnnotation] == orders {
+		return nil
+	}
+	before := client.MergeFrom(pod.DeepCopy())
+	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, OrdersAnnotation, orders)
+	return r.Patch(ctx, pod, before)
+}
+
+func (r *Reconciler) create(ctx context.Context, fleet *api.Fleet, name, orders string) error {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: fleet.Namespace, Name: name, Annotations: map[string]string{OrdersAnnotation: orders}},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "crew", Image: fleet.Spec.Image}}},
+	}
+	if err := controllerutil.SetControllerReference(fleet, pod, r.Scheme); err != nil {
+		return err
+	}
+	return r.Create(ctx, pod)
+}
+
+// report writes the status.
+func (r *Reconciler) report(ctx context.Context, fleet *api.Fleet, pods []corev1.Pod) error {
+	status := api.FleetStatus{Pods: len(pods)}
+	for _, pod := range pods {
+		if pod.Status.Phase == corev1.PodRunning {
+			status.Ready++
+		}
+	}
+	if status == fleet.Status {
+		return nil
+	}
+	fleet.Status = status
+	return r.Status().Update(ctx, fleet)
+}
+
+// finalize strikes a fleet off the register and lets it go.
+func (r *Reconciler) finalize(ctx context.Context, fleet *api.Fleet) error {
+	if !controllerutil.ContainsFinalizer(fleet, Finalizer) {
+		return nil
+	}
+	if err := r.register(ctx, fleet, false); err != nil {
+		return err
+	}
+	controllerutil.RemoveFinalizer(fleet, Finalizer)
+	return unlessStale(r.Update(ctx, fleet))
+}
+
+// register enters a fleet in the register or strikes it off.
+func (r *Reconciler) register(ctx context.Context, fleet *api.Fleet, enter bool) error {
+	var register corev1.ConfigMap
+	if err := r.Get(ctx, client.ObjectKey{Namespace: r.RegisterNamespace, Name: Register}, &register); err != nil {
+		return err
+	}
+	key := fleet.Namespace + "." + fleet.Name
+	if _, entered := register.Data[key]; entered == enter {
+		return nil
+	}
+	before := client.MergeFrom(register.DeepCopy())
+	if enter {
+		if register.Data == nil {
+			register.Data = map[string]string{}
+		}
+		register.Data[key] = string(fleet.UID)
+	} else {
+		delete(register.Data, key)
+	}
+	return r.Patch(ctx, &register, before)
+}

@@ -1,0 +1,354 @@
+package controller_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/yaml"
+
+	tidingsruntime "github.com/tidings/tidings/controllerruntime"
+	"github.com/tidings/tidings/controllerruntime/examples/fleet/api"
+	"github.com/tidings/tidings/controllerruntime/examples/fleet/controller"
+	"github.com/tidings/tidings/tidingstest"
+	"github.com/tidings/tidings/tidingstest/controlplane"
+)
+
+var newCaches = map[string]cache.NewCacheFunc{"controller-runtime": cache.New, "tidings": tidingsruntime.NewCache}
+
+func TestMain(m *testing.M) {
+	ctrl.SetLogger(logr.Discard())
+	os.Exit(m.Run())
+}
+
+// TestFleet runs the operator's tests with both caches. In a bubble its timers cost nothing, and no goroutine may be left.
+func TestFleet(t *testing.T) {
+	for _, name := range slices.Sorted(maps.Keys(newCaches)) {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := tidingstest.NewServer(t, tidingstest.ServerOptions{RequireNamespaces: true})
+				testFleet(t, server.Config(), "", newCaches[name])
+			})
+		})
+	}
+}
+
+// TestFleetOnControlPlane runs the same tests against a real API server.
+func TestFleetOnControlPlane(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs a control plane")
+	}
+	plane := controlplane.Start(t, controlplane.Options{})
+	for _, name := range slices.Sorted(maps.Keys(newCaches)) {
+		t.Run(name, func(t *testing.T) { testFleet(t, plane.Config(), "-"+name, newCaches[name]) })
+	}
+}
+
+// harbor is a running operator.
+type harbor struct {
+	*testing.T
+	ctx         context.Context
+	kube        client.WithWatch // without a cache
+	office, sea string           // the namespaces
+
+	mu      sync.Mutex
+	changed chan struct{} // closed and replaced when something has changed
+}
+
+// testFleet tests the operator in namespaces that end in suffix.
+func testFleet(t *testing.T, config *rest.Config, suffix string, newCache cache.NewCacheFunc) {
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	h := &harbor{T: t, ctx: ctx, office: "office" + suffix, sea: "sea" + suffix, changed: make(chan struct{})}
+	var running sync.WaitGroup
+	t.Cleanup(running.Wait)
+	t.Cleanup(cancel)
+	h.install(config)
+	for _, list := range []client.ObjectList{&api.FleetList{}, &corev1.PodList{}, &corev1.ConfigMapList{}} {
+		w, err := h.kube.Watch(ctx, list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(w.Stop)
+		running.Go(func() {
+			for range w.ResultChan() {
+				h.signal()
+			}
+		})
+	}
+	mgr := newManager(t, config, h.office, newCache)
+	running.Go(func() {
+		if err := mgr.Start(ctx); err != nil {
+			t.Errorf("the manager: %v", err)
+		}
+	})
+	h.keepsItsSize()
+	h.followsItsOrders()
+	h.reportsReadyPods()
+	h.leavesTheRegister()
+}
+
+func newScheme(t testing.TB) *runtime.Scheme {
+	s := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, api.AddToScheme} {
+		if err := add(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+func newManager(t testing.TB, config *rest.Config, office string, newCache cache.NewCacheFunc) ctrl.Manager {
+	mgr, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme: newScheme(t), NewCache: newCache, Metrics: metricsserver.Options{BindAddress: "0"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &controller.Reconciler{Client: mgr.GetClient(), Scheme: mgr.GetScheme(), RegisterNamespace: office}
+	if err := r.SetupWithManager(t.Context(), mgr); err != nil {
+		t.Fatal(err)
+	}
+	return mgr
+}
+
+// install creates what the operator needs, and waits until the server has fleets.
+func (h *harbor) install(config *rest.Config) {
+	h.Helper()
+	var err error
+	if h.kube, err = client.NewWithWatch(config, client.Options{Scheme: newScheme(h)}); err != nil {
+		h.Fatal(err)
+	}
+	crd := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal(api.CRD, &crd.Object); err != nil {
+		h.Fatal(err)
+	}
+	if err := h.kube.Create(h.ctx, crd); err != nil && !apierrors.IsAlreadyExists(err) {
+		h.Fatal(err)
+	}
+	h.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: h.office}})
+	h.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: h.sea}})
+	h.create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: h.office, Name: controller.Register}})
+	err = wait.PollUntilContextCancel(h.ctx, 10*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		return h.kube.List(ctx, &api.FleetList{}) == nil, nil
+	})
+	if err != nil {
+		h.Fatalf("the server has no fleets: %v", err)
+	}
+}
+
+func (h *harbor) signal() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	close(h.changed)
+	h.changed = make(chan struct{})
+}
+
+// until waits until problem returns "".
+func (h *harbor) until(problem func() string) {
+	h.Helper()
+	for {
+		h.mu.Lock()
+		changed := h.changed
+		h.mu.Unlock()
+		left := problem()
+		if left == "" {
+			return
+		}
+		select {
+		case <-changed:
+		case <-h.ctx.Done():
+			h.Fatalf("still after minutes: %s", left)
+		}
+	}
+}
+
+func (h *harbor) create(obj client.Object) {
+	h.Helper()
+	if err := h.kube.Create(h.ctx, obj); err != nil {
+		h.Fatal(err)
+	}
+}
+
+// change changes an object, again if somebody else has in the meantime.
+func (h *harbor) change(obj client.Object, change func()) {
+	h.Helper()
+	for {
+		if err := h.kube.Get(h.ctx, client.ObjectKeyFromObject(obj), obj); err != nil {
+			h.Fatal(err)
+		}
+		change()
+		if err := h.kube.Update(h.ctx, obj); !apierrors.IsConflict(err) {
+			if err != nil {
+				h.Fatal(err)
+			}
+			return
+		}
+	}
+}
+
+// launch creates a fleet.
+func (h *harbor) launch(name string, size int, orders string) *api.Fleet {
+	h.Helper()
+	fleet := &api.Fleet{ObjectMeta: metav1.ObjectMeta{Namespace: h.sea, Name: name}, Spec: api.FleetSpec{Size: size, Image: "ship", Orders: orders}}
+	h.create(fleet)
+	return fleet
+}
+
+// pods returns the pods of a fleet, sorted by name.
+func (h *harbor) pods(fleet *api.Fleet) (pods []corev1.Pod) {
+	h.Helper()
+	var all corev1.PodList
+	if err := h.kube.List(h.ctx, &all, client.InNamespace(fleet.Namespace)); err != nil {
+		h.Fatal(err)
+	}
+	for _, p := range all.Items {
+		if metav1.IsControlledBy(&p, fleet) && p.DeletionTimestamp.IsZero() {
+			pods = append(pods, p)
+		}
+	}
+	return pods
+}
+
+// hasPods waits until a fleet has pods of these numbers, and reports them.
+func (h *harbor) hasPods(fleet *api.Fleet, size int) {
+	h.Helper()
+	h.until(func() string {
+		var names []string
+		for _, p := range h.pods(fleet) {
+			names = append(names, p.Name)
+		}
+		for i := range size {
+			if want := fmt.Sprintf("%s-%d", fleet.Name, i); !slices.Contains(names, want) {
+				return fmt.Sprintf("%s is missing of %v", want, names)
+			}
+		}
+		if len(names) != size {
+			return fmt.Sprintf("there are %v, %d are wanted", names, size)
+		}
+		return h.reports(fleet, func(s api.FleetStatus) bool { return s.Pods == size })
+	})
+}
+
+func (h *harbor) reports(fleet *api.Fleet, right func(api.FleetStatus) bool) string {
+	h.Helper()
+	if err := h.kube.Get(h.ctx, client.ObjectKeyFromObject(fleet), fleet); err != nil {
+		h.Fatal(err)
+	}
+	if !right(fleet.Status) {
+		return fmt.Sprintf("the status of %s is %+v", fleet.Name, fleet.Status)
+	}
+	return ""
+}
+
+func (h *harbor) keepsItsSize() {
+	fleet := h.launch("grand", 3, "")
+	h.hasPods(fleet, 3)
+	for _, size := range []int{7, 0, 2} {
+		h.change(fleet, func() { fleet.Spec.Size = size })
+		h.hasPods(fleet, size)
+	}
+	lost := h.pods(fleet)[0]
+	if err := h.kube.Delete(h.ctx, &lost); err != nil {
+		h.Fatal(err)
+	}
+	h.until(func() string {
+		for _, p := range h.pods(fleet) {
+			if p.Name == lost.Name && p.UID != lost.UID {
+				return ""
+			}
+		}
+		return lost.Name + " has not come back"
+	})
+}
+
+func (h *harbor) followsItsOrders() {
+	orders := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: h.sea, Name: "orders"}, Data: map[string]string{"orders": "sail"}}
+	first, second := h.launch("first", 2, "orders"), h.launch("second", 2, "orders")
+	h.create(orders)
+	obey := func(text string) {
+		h.until(func() string {
+			for _, fleet := range []*api.Fleet{first, second} {
+				obeying := 0
+				for _, p := range h.pods(fleet) {
+					if p.Annotations[controller.OrdersAnnotation] == text {
+						obeying++
+					}
+				}
+				if obeying != 2 {
+					return fmt.Sprintf("%d of %s obey %q", obeying, fleet.Name, text)
+				}
+			}
+			return ""
+		})
+	}
+	obey("sail")
+	h.change(orders, func() { orders.Data["orders"] = "anchor" })
+	obey("anchor")
+}
+
+func (h *harbor) reportsReadyPods() {
+	fleet := h.launch("ready", 3, "")
+	h.hasPods(fleet, 3)
+	for i, p := range h.pods(fleet) {
+		before := client.MergeFrom(p.DeepCopy())
+		p.Status.Phase = corev1.PodRunning
+		if err := h.kube.Status().Patch(h.ctx, &p, before); err != nil {
+			h.Fatal(err)
+		}
+		h.until(func() string { return h.reports(fleet, func(s api.FleetStatus) bool { return s.Ready == i+1 }) })
+	}
+}
+
+func (h *harbor) leavesTheRegister() {
+	registered := func() string {
+		var register corev1.ConfigMap
+		if err := h.kube.Get(h.ctx, client.ObjectKey{Namespace: h.office, Name: controller.Register}, &register); err != nil {
+			h.Fatal(err)
+		}
+		var here []string
+		for name := range register.Data {
+			if name, ok := strings.CutPrefix(name, h.sea+"."); ok {
+				here = append(here, name)
+			}
+		}
+		slices.Sort(here)
+		return strings.Join(here, " ")
+	}
+	fleet := h.launch("brief", 1, "")
+	h.hasPods(fleet, 1)
+	if got := registered(); got != "brief first grand ready second" {
+		h.Errorf("registered: %s", got)
+	}
+	if err := h.kube.Delete(h.ctx, fleet); err != nil {
+		h.Fatal(err)
+	}
+	h.until(func() string {
+		if err := h.kube.Get(h.ctx, client.ObjectKeyFromObject(fleet), fleet); !apierrors.IsNotFound(err) {
+			return fmt.Sprintf("the fleet is there: %v", err)
+		}
+		return ""
+	})
+	if got := registered(); got != "first grand ready second" {
+		h.Errorf("registered after the deletion: %s", got)
+	}
+}

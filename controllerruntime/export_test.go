@@ -1,0 +1,25 @@
+package tidingsruntime
+
+import (
+	"context"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	toolscache "k8s.io/client-go/tools/cache"
+)
+
+// NewDrainedInformer makes client-go's informer, whose watches leave no goroutine behind when they are stopped, see drained.
+func NewDrainedInformer(lw toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
+	through := listWatch{toolscache.ToListerWatcherWithContext(lw)}
+	return toolscache.NewSharedIndexInformer(&toolscache.ListWatch{
+		ListWithContextFunc: through.List,
+		WatchFuncWithContext: func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+			return through.Watch(ctx, opts)
+		},
+	}, example, resync, indexers)
+}
+
+// StripsManagedFields tells which transforms are replaced by a Trim.
+var StripsManagedFields = stripsManagedFields
