@@ -127,7 +127,7 @@ func (d *decoder) rememberVersions() {
 	if d.spec = d.specOf(d.root); d.spec != nil {
 		d.specLayout = known.layout(d.spec.typ)
 	}
-	d.warmed = warmLists(known.message(d.typ))
+	d.warmed = warmLists(d.typ)
 }
 
 // Recheck implements wire.Decoder.
