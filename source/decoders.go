@@ -5,10 +5,24 @@ import (
 	"strings"
 
 	"github.com/tidings/tidings/internal/wire"
+	"github.com/tidings/tidings/internal/wire/json"
+	"github.com/tidings/tidings/object"
 )
 
 // partialAs asks for metadata only; a server that cannot give it sends whole objects, of which the metadata is read.
 const partialAs = ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+
+// jsonDecoder makes the JSON decoder for T.
+func jsonDecoder[T object.Object](f form, options wire.Options) (wire.Decoder[T], error) {
+	if f != unstructuredForm {
+		return json.NewTyped[T](options)
+	}
+	d, err := json.NewUnstructured(options)
+	if err != nil {
+		return nil, err
+	}
+	return any(d).(wire.Decoder[T]), nil
+}
 
 // accept returns the Accept header for what can be read.
 func accept(f form, protobuf bool) string {

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/tidings/tidings/internal/wire"
-	"github.com/tidings/tidings/internal/wire/json"
 	"github.com/tidings/tidings/internal/wire/proto"
 	"github.com/tidings/tidings/object"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -98,15 +97,7 @@ func (h *HTTP[T]) makeCodecs() (err error) {
 }
 
 func (h *HTTP[T]) newJSON(noSharing bool) (wire.Decoder[T], error) {
-	options := h.wireOptions(noSharing)
-	if formOf[T]() != unstructuredForm {
-		return json.NewTyped[T](options)
-	}
-	d, err := json.NewUnstructured(options)
-	if err != nil {
-		return nil, err
-	}
-	return any(d).(wire.Decoder[T]), nil
+	return jsonDecoder[T](formOf[T](), h.wireOptions(noSharing))
 }
 
 func (h *HTTP[T]) newProtobuf(noSharing bool) (wire.Decoder[T], error) {
