@@ -3,7 +3,6 @@ package reflector
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/tidings/tidings/object"
@@ -95,10 +94,13 @@ func (r *Reflector[T]) overtaken() (older bool) {
 	if r.history.rewritten || !r.suspected() || r.opts.Previous == nil {
 		return false
 	}
-	return slices.ContainsFunc(r.list.items, func(item T) bool {
-		seen, held := r.opts.Previous(object.KeyOf(item))
-		return held && seen.GetUID() == item.GetUID() && object.OlderResourceVersion(item.GetResourceVersion(), seen.GetResourceVersion())
-	})
+	for key, item := range r.list.items.All() {
+		seen, held := r.opts.Previous(key)
+		if held && seen.GetUID() == item.GetUID() && object.OlderResourceVersion(item.GetResourceVersion(), seen.GetResourceVersion()) {
+			return true
+		}
+	}
+	return false
 }
 
 // check asks for the server's most recent version before a watch is resumed. A watch alone would not show that the server

@@ -101,7 +101,7 @@ func (c *compiler) copySite(path string) *site {
 // message makes the plan for the struct type typ, which checkMessage has accepted.
 func (c *compiler) message(typ reflect.Type, parent *message, path string, trims *trimTree) *message {
 	t := known.message(typ)
-	return &message{messageType: t, parent: parent, path: path, trims: trims, fields: make([]*field, len(t.byNumber))}
+	return &message{messageType: t, parent: parent, path: path, trims: trims, fields: make([]*field, len(t.index))}
 }
 
 // field returns the plan for the field with this number, whose op is skipOp if there is none.
@@ -110,7 +110,7 @@ func (c *compiler) field(m *message, num int32) *field {
 		return noField
 	}
 	if m.fields[num] == nil {
-		m.fields[num] = c.newField(m, m.byNumber[num])
+		m.fields[num] = c.newField(m, known.field(m.messageType, num))
 	}
 	return m.fields[num]
 }

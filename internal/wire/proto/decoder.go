@@ -110,6 +110,8 @@ func newDecoder(pointer reflect.Type, opts wire.Options) (*decoder, error) {
 	}
 	if !opts.NoSharing {
 		d.table = newTable(opts.MaxTableBytes)
+	}
+	if !opts.NoSharing && !opts.NoVersions {
 		d.rememberVersions()
 	}
 	return d, nil
@@ -133,7 +135,7 @@ func (d *decoder) rememberVersions() {
 	if d.spec = d.specOf(d.root); d.spec != nil {
 		d.specLayout = known.layout(d.spec.typ)
 	}
-	d.warmed = warmLists(known.message(d.typ))
+	d.warmed = warmLists(d.typ)
 }
 
 // Recheck implements wire.Decoder.

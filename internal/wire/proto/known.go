@@ -7,9 +7,10 @@ import (
 
 // messageType is what is known of a struct type, whatever path it is on.
 type messageType struct {
-	typ      reflect.Type
-	byNumber []*fieldType // nil where the type has no field
-	places   []place      // of all fields of the struct, in the order of their bits
+	typ    reflect.Type
+	index  []int8       // by field number: 1 + the index in the struct; 0 where the type has no field
+	fields []*fieldType // by field number; nil where none has come yet
+	places []place      // of all fields of the struct, in the order of their bits
 }
 
 // fieldType is what is known of a field, whatever path its message is on. What every value needs comes first.
@@ -41,11 +42,12 @@ func newMessageType(typ reflect.Type) *messageType {
 		if num == 0 {
 			continue
 		}
-		for int(num) >= len(m.byNumber) {
-			m.byNumber = append(m.byNumber, nil)
+		if missing := int(num) + 1 - len(m.index); missing > 0 {
+			m.index = append(m.index, make([]int8, missing)...)
 		}
-		m.byNumber[num] = newFieldType(sf, 1<<i)
+		m.index[num] = int8(i + 1)
 	}
+	m.fields = make([]*fieldType, len(m.index))
 	return m
 }
 
@@ -115,6 +117,20 @@ func (k *knowledge) message(typ reflect.Type) *messageType {
 		k.messages[typ] = m
 	}
 	return m
+}
+
+// field returns what is known of the field of m with this number, nil if there is none.
+func (k *knowledge) field(m *messageType, num int32) *fieldType {
+	if int(num) >= len(m.index) || m.index[num] == 0 {
+		return nil
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if m.fields[num] == nil {
+		i := int(m.index[num] - 1)
+		m.fields[num] = newFieldType(m.typ.Field(i), 1<<i)
+	}
+	return m.fields[num]
 }
 
 func (k *knowledge) layout(typ reflect.Type) *layout {

@@ -108,7 +108,11 @@ func formOf(t reflect.Type) (form form, elem reflect.Type, err error) {
 	return form, elem, nil
 }
 
-func isMessage(t reflect.Type) bool { return reflect.PointerTo(t).Implements(unmarshalerType) }
+// isMessage reports whether t is a message: a struct or a slice with a name. Other types are not even asked, because a pointer
+// type that the program does not have takes memory for good.
+func isMessage(t reflect.Type) bool {
+	return (t.Kind() == reflect.Struct || t.Kind() == reflect.Slice) && t.Name() != "" && reflect.PointerTo(t).Implements(unmarshalerType)
+}
 
 func kindOf(t reflect.Type) kind {
 	switch {

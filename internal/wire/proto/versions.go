@@ -2,6 +2,7 @@ package proto
 
 import (
 	"hash/maphash"
+	"reflect"
 	"unsafe"
 )
 
@@ -155,16 +156,15 @@ const (
 type warmList struct{ offset, size uintptr }
 
 // warmLists returns the lists of a type and of the messages in it.
-func warmLists(root *messageType) (lists []warmList) {
-	for _, f := range root.byNumber {
-		switch {
-		case f == nil:
-		case f.op == listOp:
-			lists = append(lists, warmList{f.offset, f.size})
-		case f.op == valueOp && f.kind == messageKind && !f.items:
-			for _, in := range known.message(f.typ).byNumber {
-				if in != nil && in.op == listOp {
-					lists = append(lists, warmList{f.offset + in.offset, in.size})
+func warmLists(root reflect.Type) (lists []warmList) {
+	for i := range root.NumField() {
+		switch sf := root.Field(i); {
+		case sf.Type.Kind() == reflect.Slice:
+			lists = append(lists, warmList{sf.Offset, sf.Type.Elem().Size()})
+		case sf.Type.Kind() == reflect.Struct && isMessage(sf.Type):
+			for in := range sf.Type.Fields() {
+				if in.Type.Kind() == reflect.Slice {
+					lists = append(lists, warmList{sf.Offset + in.Offset, in.Type.Elem().Size()})
 				}
 			}
 		}
