@@ -84,6 +84,7 @@ func (r *Reflector[T]) previous() source.Previous[T] {
 // check asks for the server's most recent version before a watch is resumed. A watch alone would not show that the server
 // was restored from a backup: one that starts in the future is silent until the new history gets there.
 func (r *Reflector[T]) check(ctx context.Context) {
+	r.recent = ""
 	if !object.OlderResourceVersion("1", r.last) { // it cannot be compared, or nothing is older
 		r.enter(Watching)
 		return
@@ -105,7 +106,7 @@ func (r *Reflector[T]) check(ctx context.Context) {
 	case r.behind(result.ResourceVersion):
 		r.foundBehind(result.ResourceVersion, true)
 	default:
-		r.history = history{}
+		r.history, r.recent = history{}, result.ResourceVersion
 		r.enter(Watching)
 	}
 }

@@ -74,7 +74,7 @@ func TestHistory(t *testing.T) {
 			2m11.6s replace [a@80] @92`,
 	}, {
 		name:    "the versions of a warm start are of another history",
-		opts:    reflector.Options[thing]{ResourceVersion: "90", DisableWatchList: true},
+		opts:    reflector.Options[thing]{Resume: from("90"), DisableWatchList: true},
 		answers: []answer{page("50", ""), page("51", ""), page("51", ""), stream()},
 		want: `
 			0s list "" limit=1 token=""

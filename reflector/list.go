@@ -275,7 +275,7 @@ func (r *Reflector[T]) replace(version string) {
 	if r.method.tryLists {
 		r.fallBack()
 	}
-	r.mostRecent, r.method.unfinished, r.history = false, 0, history{}
+	r.mostRecent, r.method.unfinished, r.history, r.resumed = false, 0, history{}, false
 	r.opts.Sink.Replace(object.Items[T](items), version)
 	r.advance(version)
 	r.lostEvents(false)

@@ -1,6 +1,7 @@
 package reflector
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -51,9 +52,14 @@ type Options[T object.Object] struct {
 	// Peers are shared with the other reflectors of the same server; nil if there are none.
 	Peers *Peers
 
-	// ResourceVersion is the version that the sink's contents are current to, if it has any: the reflector then
-	// begins with a watch from there. "" and "0" begin with a list.
-	ResourceVersion string
+	// Resume is called before the first request and returns the version that the sink's contents are current to, if it has
+	// any: the reflector then begins with a watch from there, once the server has shown that it has come as far. "" and "0"
+	// begin with a list. An error counts as a failed request, and is followed by another call. It may be nil.
+	Resume func(ctx context.Context) (resourceVersion string, err error)
+	// OnResume is called when a watch was opened after Resume, and the sink has not had a list since. Recent is the server's
+	// most recent version at the check before; "" if versions cannot be compared or the check was refused. The server may still
+	// answer that the version has expired. It may be nil.
+	OnResume func(recent string)
 	// DisableWatchList gets every collection by paged lists.
 	DisableWatchList bool
 	// PageSize is the number of objects that a page of a list may have; default 500.
@@ -106,9 +112,6 @@ func (o Options[T]) withDefaults() (Options[T], error) {
 	}
 	if o.OnError == nil {
 		o.OnError = func(*Error) {}
-	}
-	if o.ResourceVersion == "0" {
-		o.ResourceVersion = ""
 	}
 	orDefault(&o.PageSize, defaultPageSize)
 	orDefault(&o.WatchTimeout, defaultWatchTimeout)

@@ -66,8 +66,11 @@ type Reflector[T object.Object] struct {
 	spoken journal // what was logged, and when
 
 	phase Phase
-	// resume makes Starting go on from last.
+	// resume makes Starting ask Options.Resume for last, and go on from there.
 	resume bool
+	// resumed is set from then on until the sink gets a list. recent is the server's version at the last check.
+	resumed bool
+	recent  string
 	pause  pause
 
 	// last is the newest version seen. It goes back only when the server's history was rewritten. Where versions
@@ -106,11 +109,10 @@ func New[T object.Object](opts Options[T]) (*Reflector[T], error) {
 	r := &Reflector[T]{
 		opts: opts, log: opts.Logger.With("resource", opts.Name),
 		retry: newRetry(opts.Backoff, rand.New(rand.NewPCG(opts.Seed, 0))),
-		last:  opts.ResourceVersion, resume: opts.ResourceVersion != "",
+		resume: opts.Resume != nil,
 	}
 	r.status.epoch = time.Now()
 	r.status.paged.Store(opts.DisableWatchList)
-	r.status.version.store(r.last)
 	return r, nil
 }
 
@@ -150,7 +152,7 @@ func (r *Reflector[T]) Step(ctx context.Context) error {
 	}
 	switch r.phase {
 	case Starting:
-		r.start()
+		r.start(ctx)
 	case WatchListing:
 		r.watchList(ctx)
 	case Listing:
@@ -168,7 +170,11 @@ func (r *Reflector[T]) Step(ctx context.Context) error {
 }
 
 // start picks how to get the collection.
-func (r *Reflector[T]) start() {
+func (r *Reflector[T]) start(ctx context.Context) {
+	if r.resume {
+		r.askResume(ctx)
+		return
+	}
 	if r.status.lists.Load() > 0 && !r.method.tryLists {
 		if wait := r.retry.relists.take(time.Now()); wait > 0 {
 			r.backOff(wait, Starting, "")
@@ -180,13 +186,26 @@ func (r *Reflector[T]) start() {
 	r.list.restart()
 	r.status.gathered.Store(0)
 	switch {
-	case r.resume:
-		r.resume = false
-		r.enter(Checking)
 	case paged:
 		r.enter(Listing)
 	default:
 		r.enter(WatchListing)
+	}
+}
+
+// askResume asks Options.Resume where to begin.
+func (r *Reflector[T]) askResume(ctx context.Context) {
+	version, err := r.opts.Resume(ctx)
+	switch {
+	case ctx.Err() != nil:
+	case err != nil:
+		r.fail(err, Starting)
+	case unset(version):
+		r.resume = false
+	default:
+		r.resume, r.resumed = false, true
+		r.advance(version)
+		r.enter(Checking)
 	}
 }
 

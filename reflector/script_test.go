@@ -270,5 +270,10 @@ func playInBubble(t *testing.T, s *script, opts reflector.Options[thing], durati
 	return status
 }
 
+// from resumes from a version.
+func from(version string) func(context.Context) (string, error) {
+	return func(context.Context) (string, error) { return version, nil }
+}
+
 // clean is a clean end after d.
 func clean(d time.Duration) read { return read{after: d, err: io.EOF} }

@@ -121,6 +121,9 @@ func (r *Reflector[T]) openWatch(ctx context.Context) {
 		return
 	}
 	r.synced()
+	if r.resumed && r.opts.OnResume != nil {
+		r.opts.OnResume(r.recent)
+	}
 	switch {
 	case r.stuck == 0:
 		r.well()
