@@ -71,7 +71,7 @@ type Reflector[T object.Object] struct {
 	// resumed is set from then on until the sink gets a list. recent is the server's version at the last check.
 	resumed bool
 	recent  string
-	pause  pause
+	pause   pause
 
 	// last is the newest version seen. It goes back only when the server's history was rewritten. Where versions
 	// cannot be compared, it is the last one seen.
@@ -108,7 +108,7 @@ func New[T object.Object](opts Options[T]) (*Reflector[T], error) {
 	}
 	r := &Reflector[T]{
 		opts: opts, log: opts.Logger.With("resource", opts.Name),
-		retry: newRetry(opts.Backoff, rand.New(rand.NewPCG(opts.Seed, 0))),
+		retry:  newRetry(opts.Backoff, rand.New(rand.NewPCG(opts.Seed, 0))),
 		resume: opts.Resume != nil,
 	}
 	r.status.epoch = time.Now()
