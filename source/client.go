@@ -21,6 +21,8 @@ type Client struct {
 	timeout time.Duration
 	// warnings is told of the warnings that the server sends with an answer; nil is the default handler.
 	warnings rest.WarningHandlerWithContext
+	// authority is a hash of the certificate authority; "" if there is none.
+	authority string
 	// compress is set unless rest.Config.DisableCompression is.
 	compress bool
 }
@@ -50,7 +52,9 @@ func NewClient(config *rest.Config) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("source: connection to %s: %w", base.Redacted(), err)
 	}
-	return &Client{http: client, base: base, timeout: timeout, warnings: warningHandler(c), compress: !c.DisableCompression}, nil
+	return &Client{
+		http: client, base: base, timeout: timeout, warnings: warningHandler(c), authority: authorityOf(c), compress: !c.DisableCompression,
+	}, nil
 }
 
 // plainBuffer is the size of the buffer of a connection without encryption.
