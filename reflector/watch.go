@@ -148,6 +148,9 @@ func (r *Reflector[T]) deliver(batch []source.Event[T]) {
 	r.status.events.Add(uint64(len(b.deltas)))
 	r.status.bookmarks.Add(uint64(b.bookmarks))
 	r.publishSkipped()
+	if b.lost {
+		r.status.lost.Store(true)
+	}
 	if b.version != r.last {
 		r.advance(b.version)
 		r.stream.news = true
