@@ -21,9 +21,10 @@ import (
 // Factory makes informers of one API server and shares them: asking twice for the same type and scope gives the same
 // informer. It owns every goroutine of its informers. Its methods may be called from any goroutine.
 type Factory struct {
-	client *source.Client // nil if all sources are given
-	peers  *reflector.Peers
-	opts   Options
+	client  *source.Client                        // nil if all sources are given
+	cluster func(context.Context) (string, error) // nil if nobody knows
+	peers   *reflector.Peers
+	opts    Options
 
 	mu      sync.Mutex
 	sources map[reflect.Type]any // a SourceFunc[T] by T
@@ -71,15 +72,16 @@ func NewFactory(config *rest.Config, opts Options) (*Factory, error) {
 		return nil, fmt.Errorf("new factory: %w", err)
 	}
 	f := NewSourceFactory(opts)
-	f.client = client
+	f.client, f.cluster = client, clusterOf(client, f.opts)
 	return f, nil
 }
 
 // NewSourceFactory returns a factory without an API server: every type needs a source, see SetSource. With a fake clientset it
 // serves the tests of programs that take a factory.
 func NewSourceFactory(opts Options) *Factory {
+	opts = opts.withDefaults()
 	return &Factory{
-		opts: opts.withDefaults(), peers: new(reflector.Peers),
+		opts: opts, peers: new(reflector.Peers), cluster: clusterOf(nil, opts),
 		sources: map[reflect.Type]any{}, shared: map[informerKey]*sharedInformer{},
 	}
 }
@@ -140,7 +142,7 @@ func newShared[T Object](f *Factory, key informerKey, t target) (*sharedInformer
 		resource: resourceName(t.resource), title: t.title(key.goType), goType: key.goType.String(), scope: t, staleAfter: f.opts.StaleAfter,
 	}}
 	shared.core = engine.New(engine.Config[T]{
-		Options: f.opts.engine(f.peers), Name: shared.about.title, Resource: t.resource, Namespaces: t.namespaces,
+		Options: f.opts.engine(f.peers, f.cluster), Identity: t.identity(), Name: shared.about.title, Resource: t.resource, Namespaces: t.namespaces,
 		NewSource: newSource, OnEnd: func() { f.remove(shared) },
 	})
 	return shared, nil

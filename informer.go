@@ -59,7 +59,8 @@ func NewInformer[T Object](src source.ListerWatcher[T], opts InformerOptions[T])
 	}
 	shared := opts.Options.withDefaults()
 	core := engine.New(engine.Config[T]{
-		Options: shared.engine(new(reflector.Peers)), Name: opts.Name, Namespaces: []string{All}, Transform: opts.Transform,
+		Options: shared.engine(new(reflector.Peers), clusterOf(nil, shared)), Identity: map[string]string{"name": opts.Name},
+		Name: opts.Name, Namespaces: []string{All}, Transform: opts.Transform,
 		NewSource: func(string) (source.ListerWatcher[T], error) { return src, nil },
 	})
 	return &SharedInformer[T]{

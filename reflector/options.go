@@ -58,8 +58,8 @@ type Options[T object.Object] struct {
 	Resume func(ctx context.Context) (resourceVersion string, err error)
 	// OnResume is called when a watch was opened after Resume, and the sink has not had a list since. Recent is the server's
 	// most recent version at the check before; "" if versions cannot be compared or the check was refused. The server may still
-	// answer that the version has expired. It may be nil.
-	OnResume func(recent string)
+	// say on the watch that its version has expired. The context ends with the watch. It may be nil.
+	OnResume func(watch context.Context, recent string)
 	// DisableWatchList gets every collection by paged lists.
 	DisableWatchList bool
 	// PageSize is the number of objects that a page of a list may have; default 500.

@@ -55,7 +55,7 @@ func TestResume(t *testing.T) {
 // OnResume is called for watches that follow the version of Resume, and for none that follows a list.
 func TestOnResume(t *testing.T) {
 	var recent []string
-	opts := reflector.Options[thing]{Resume: from("40"), OnResume: func(version string) { recent = append(recent, version) }}
+	opts := reflector.Options[thing]{Resume: from("40"), OnResume: func(_ context.Context, version string) { recent = append(recent, version) }}
 	s := &script{answers: []answer{
 		page("50", ""), stream(end(errInternal)), stream(end(errExpired)),
 		stream(got(added("a@1"), initialEnd("50")), end(errInternal)), stream(),

@@ -122,7 +122,7 @@ func (r *Reflector[T]) openWatch(ctx context.Context) {
 	}
 	r.synced()
 	if r.resumed && r.opts.OnResume != nil {
-		r.opts.OnResume(r.recent)
+		r.opts.OnResume(r.stream.ctx, r.recent)
 	}
 	switch {
 	case r.stuck == 0:
