@@ -150,7 +150,7 @@ func TestRewrittenHistoryReusesNothing(t *testing.T) {
 	opts := reflector.Options[thing]{DisableWatchList: true,
 		Logger: slog.New(slog.NewTextHandler(&log, nil))}
 	status := play(t, s, opts, 2*time.Minute)
-	if got := strings.Join(s.reused, " "); got != "list:true watch:true watch:true list:false list:true list:false watch:true" {
+	if got := strings.Join(s.reused, " "); got != "list:true watch:true watch:true list:true list:true list:false watch:true" {
 		t.Errorf("asked to reuse objects: %s", got)
 	}
 	if status.Rewrites != 1 || status.ResourceVersion != "52" || status.Problem != nil || status.Lists != 2 {

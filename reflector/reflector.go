@@ -68,8 +68,9 @@ type Reflector[T object.Object] struct {
 	phase Phase
 	// resume makes Starting ask Options.Resume for last, and go on from there.
 	resume bool
-	// resumed is set from then on until the sink gets a list. recent is the server's version at the last check.
+	// resumed is set from then on until the sink gets a list. newest is Held.Newest, recent the server's version at the last check.
 	resumed bool
+	newest  object.Key
 	recent  string
 	pause   pause
 
@@ -195,16 +196,16 @@ func (r *Reflector[T]) start(ctx context.Context) {
 
 // askResume asks Options.Resume where to begin.
 func (r *Reflector[T]) askResume(ctx context.Context) {
-	version, err := r.opts.Resume(ctx)
+	held, err := r.opts.Resume(ctx)
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
 		r.fail(err, Starting)
-	case unset(version):
+	case unset(held.ResourceVersion):
 		r.resume = false
 	default:
-		r.resume, r.resumed = false, true
-		r.advance(version)
+		r.resume, r.resumed, r.newest = false, true, held.Newest
+		r.advance(held.ResourceVersion)
 		r.enter(Checking)
 	}
 }

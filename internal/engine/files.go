@@ -50,7 +50,7 @@ func (o *FileOptions) check() error {
 	case len(o.Key) > 0 && len(o.Key) < file.MinKey:
 		return fmt.Errorf("the key of the files in %s has %d bytes; it needs at least %d random ones", o.Dir, len(o.Key), file.MinKey)
 	case o.Secrets && len(o.Key) == 0:
-		return fmt.Errorf("Secrets are to be saved in %s, but there is no key to encrypt them with", o.Dir)
+		return fmt.Errorf("the files in %s are to hold Secrets, but there is no key to encrypt them with", o.Dir)
 	case o.Every < 0:
 		return fmt.Errorf("the files in %s are to be saved every %v; it cannot be negative", o.Dir, o.Every)
 	}

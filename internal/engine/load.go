@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidings/tidings/internal/fold/file"
 	"github.com/tidings/tidings/object"
+	"github.com/tidings/tidings/reflector"
 )
 
 // caughtUpAfter is how long a watch that was resumed has to be quiet to count as caught up, unless it has come to the version
@@ -23,6 +24,7 @@ type loaded[T object.Object] struct {
 	objects object.Items[T]
 	version string
 	asOf    time.Time
+	newest  object.Key // of the object that was changed last
 }
 
 // momentaryError wraps an error that says nothing about the file.
@@ -30,35 +32,35 @@ type momentaryError struct{ error }
 
 func (e momentaryError) Unwrap() error { return e.error }
 
-// resume fills the store from the part's file, if it can be used, and returns the version that it is at. It runs on the
+// resume fills the store from the part's file, if it can be used, and returns what the store holds then. It runs on the
 // reflector's goroutine before the first request.
-func (p *part[T]) resume(ctx context.Context) (version string, err error) {
+func (p *part[T]) resume(ctx context.Context) (held reflector.Held, err error) {
 	pf := p.file
 	if pf == nil || pf.path == "" {
-		return "", nil
+		return held, nil
 	}
 	l, err := p.inf.files.load(ctx, pf)
 	if _, momentary := errors.AsType[momentaryError](err); momentary {
-		return "", err
+		return held, err
 	}
 	switch {
 	case ctx.Err() != nil:
-		return "", ctx.Err()
+		return held, ctx.Err()
 	case errors.Is(err, fs.ErrNotExist):
-		return "", nil
+		return held, nil
 	case err != nil:
 		p.discard(err)
-		return "", nil
+		return held, nil
 	}
 	p.inf.waitForRoom(p.ctx)
 	if !p.inf.applyFile(p, l) {
-		return "", nil
+		return held, nil
 	}
 	pf.mu.Lock()
 	pf.status.Loaded, pf.status.AsOf, pf.version = l.objects.Len(), l.asOf, l.version
 	pf.mu.Unlock()
 	p.inf.notify()
-	return l.version, nil
+	return reflector.Held{ResourceVersion: l.version, Newest: l.newest}, nil
 }
 
 // discard throws the part's file away, which cannot be used.
@@ -80,6 +82,7 @@ func (f *files[T]) load(ctx context.Context, pf *partFile) (l loaded[T], err err
 			return err
 		}
 		l.version, l.asOf = r.Header().ResourceVersions[pf.identity["namespace"]], r.Header().Written
+		newest := ""
 		for record, err := range r.Records() {
 			if err == nil {
 				err = ctx.Err()
@@ -92,6 +95,9 @@ func (f *files[T]) load(ctx context.Context, pf *partFile) (l loaded[T], err err
 				return err
 			}
 			l.objects = append(l.objects, obj)
+			if v := obj.GetResourceVersion(); len(l.objects) == 1 || object.OlderResourceVersion(newest, v) {
+				newest, l.newest = v, object.KeyOf(obj)
+			}
 		}
 		return nil
 	})
