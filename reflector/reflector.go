@@ -109,7 +109,7 @@ func New[T object.Object](opts Options[T]) (*Reflector[T], error) {
 	}
 	r := &Reflector[T]{
 		opts: opts, log: opts.Logger.With("resource", opts.Name),
-		retry:  newRetry(opts.Backoff, rand.New(rand.NewPCG(opts.Seed, 0))),
+		retry: newRetry(opts.Backoff, rand.New(rand.NewPCG(opts.Seed, 0))), list: list[T]{gatherer: opts.NewGatherer},
 		resume: opts.Resume != nil,
 	}
 	r.status.epoch = time.Now()
@@ -218,7 +218,7 @@ func (r *Reflector[T]) enter(p Phase) {
 // stop ends the machine and releases what it holds. It is idempotent.
 func (r *Reflector[T]) stop() {
 	r.closeStream()
-	r.list = list[T]{}
+	r.list.restart()
 	r.status.asked.clear()
 	r.enter(Stopped)
 }
