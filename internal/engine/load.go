@@ -10,21 +10,39 @@ import (
 	"os"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/tidings/tidings/internal/fold/file"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/reflector"
+	"github.com/tidings/tidings/store"
 )
 
 // caughtUpAfter is how long a watch that was resumed has to be quiet to count as caught up, unless it has come to the version
 // that the server was at before. A server sends what it remembers at once, and so it says that it does not remember that far.
 const caughtUpAfter = 200 * time.Millisecond
 
-// loaded is what was read from a file.
+// loaded is what was read from a file: open objects, or where the store can fold them, folded ones, which nobody has to decode.
 type loaded[T object.Object] struct {
-	objects object.Items[T]
+	items   object.Items[T]
+	folded  *store.Gathering[T] // nil if the store cannot fold
 	version string
 	asOf    time.Time
 	newest  object.Key // of the object that was changed last
+}
+
+func (l *loaded[T]) objects() object.Collection[T] {
+	if l.folded != nil {
+		return l.folded
+	}
+	return l.items
+}
+
+// close is called when the objects are in the store, or are not to be.
+func (l *loaded[T]) close() {
+	if l.folded != nil {
+		l.folded.Close()
+	}
 }
 
 // momentaryError wraps an error that says nothing about the file.
@@ -40,6 +58,7 @@ func (p *part[T]) resume(ctx context.Context) (held reflector.Held, err error) {
 		return held, nil
 	}
 	l, err := p.inf.files.load(ctx, pf)
+	defer l.close()
 	if _, momentary := errors.AsType[momentaryError](err); momentary {
 		return held, err
 	}
@@ -53,11 +72,12 @@ func (p *part[T]) resume(ctx context.Context) (held reflector.Held, err error) {
 		return held, nil
 	}
 	p.inf.waitForRoom(p.ctx)
+	n := l.objects().Len()
 	if !p.inf.applyFile(p, l) {
 		return held, nil
 	}
 	pf.mu.Lock()
-	pf.status.Loaded, pf.status.AsOf, pf.version = l.objects.Len(), l.asOf, l.version
+	pf.status.Loaded, pf.status.AsOf, pf.version = n, l.asOf, l.version
 	pf.mu.Unlock()
 	p.inf.notify()
 	return reflector.Held{ResourceVersion: l.version, Newest: l.newest}, nil
@@ -72,9 +92,12 @@ func (p *part[T]) discard(err error) {
 
 // load reads a file. The error is a momentaryError if it is not about the file.
 func (f *files[T]) load(ctx context.Context, pf *partFile) (l loaded[T], err error) {
+	if f.inf.store.CanFold() {
+		l.folded = f.inf.store.Gather(0)
+	}
 	defer func() {
 		if reason := recover(); reason != nil {
-			l, err = loaded[T]{}, fmt.Errorf("read %s: %w: panic: %v", pf.path, file.ErrBroken, reason)
+			err = fmt.Errorf("read %s: %w: panic: %v", pf.path, file.ErrBroken, reason)
 		}
 	}()
 	err = file.ReadFile(pf.path, file.Options{Key: f.Key}, func(r *file.Reader) error {
@@ -90,13 +113,11 @@ func (f *files[T]) load(ctx context.Context, pf *partFile) (l loaded[T], err err
 			if err != nil {
 				return err
 			}
-			obj, err := f.decode(record, pf.identity["namespace"], l.version)
-			if err != nil {
+			if err := f.add(&l, record, pf.identity["namespace"]); err != nil {
 				return err
 			}
-			l.objects = append(l.objects, obj)
-			if v := obj.GetResourceVersion(); len(l.objects) == 1 || object.OlderResourceVersion(newest, v) {
-				newest, l.newest = v, object.KeyOf(obj)
+			if newest == "" || object.OlderResourceVersion(newest, record.ResourceVersion) {
+				newest, l.newest = record.ResourceVersion, object.Key{Namespace: record.Namespace, Name: record.Name}
 			}
 		}
 		return nil
@@ -122,24 +143,38 @@ func (f *files[T]) checkHeader(ctx context.Context, header file.Header, identity
 	return header.Check(want)
 }
 
-// decode decodes a record, and checks that it is of the file.
-func (f *files[T]) decode(record file.Record, namespace, version string) (obj T, err error) {
+// add adds the object of a record, if it belongs to the file.
+func (f *files[T]) add(l *loaded[T], record file.Record, namespace string) error {
+	key := object.Key{Namespace: record.Namespace, Name: record.Name}
+	switch {
+	case key.Name == "":
+		return fmt.Errorf("%w: an object has no name", file.ErrBroken)
+	case namespace != "" && key.Namespace != namespace:
+		return fmt.Errorf("%w: %s is not in namespace %q", file.ErrBroken, key, namespace)
+	case object.OlderResourceVersion(l.version, record.ResourceVersion):
+		return fmt.Errorf("%w: %s is newer than the file", file.ErrBroken, key)
+	}
+	if l.folded != nil {
+		l.folded.AddPacked(key, types.UID(record.UID), record.ResourceVersion, record.Object, nil)
+		return nil
+	}
+	obj, err := f.decode(record)
+	if err == nil && (object.KeyOf(obj) != key || string(obj.GetUID()) != record.UID || obj.GetResourceVersion() != record.ResourceVersion) {
+		err = errors.New("it is another object")
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %s: %w", file.ErrBroken, key, err)
+	}
+	l.items = append(l.items, obj)
+	return nil
+}
+
+func (f *files[T]) decode(record file.Record) (obj T, err error) {
 	err = record.Object.View(func(data []byte) error {
 		obj, err = f.codec.Decode(data, *new(T))
 		return err
 	})
-	key := object.Key{Namespace: record.Namespace, Name: record.Name}
-	switch {
-	case err != nil:
-		return obj, fmt.Errorf("%w: %s: %w", file.ErrBroken, key, err)
-	case object.KeyOf(obj) != key, string(obj.GetUID()) != record.UID, obj.GetResourceVersion() != record.ResourceVersion:
-		return obj, fmt.Errorf("%w: %s is another object", file.ErrBroken, key)
-	case namespace != "" && key.Namespace != namespace:
-		return obj, fmt.Errorf("%w: %s is not in namespace %q", file.ErrBroken, key, namespace)
-	case object.OlderResourceVersion(version, obj.GetResourceVersion()):
-		return obj, fmt.Errorf("%w: %s is newer than the file", file.ErrBroken, key)
-	}
-	return obj, nil
+	return obj, err
 }
 
 // applyFile makes what was read from a file the content of the part, and tells the handlers of it as an initial list. It does
@@ -152,7 +187,7 @@ func (inf *Informer[T]) applyFile(p *part[T], l loaded[T]) bool {
 	}
 	txn := inf.writer.Begin()
 	defer txn.Abort()
-	txn.Replace(p.namespace, l.objects, l.version, false)
+	txn.Replace(p.namespace, l.objects(), l.version, false)
 	snap := txn.Commit()
 	p.absent.relisted(l.version)
 	p.inherited = l.version
@@ -225,11 +260,10 @@ func (p *part[T]) contradicts(objects object.Collection[T], version string) bool
 	if p.file == nil || p.listed.Load() {
 		return false
 	}
-	held := p.inf.store.Snapshot()
-	for key, o := range objects.All() {
-		old, ok := held.Get(key)
-		if ok && object.OlderResourceVersion(o.GetResourceVersion(), old.GetResourceVersion()) &&
-			!object.OlderResourceVersion(version, old.GetResourceVersion()) {
+	snap := p.inf.store.Snapshot()
+	for listed := range store.HeldOf(objects) {
+		held, ok := snap.Held(listed.Key())
+		if ok && object.OlderResourceVersion(listed.ResourceVersion(), held.ResourceVersion()) && !object.OlderResourceVersion(version, held.ResourceVersion()) {
 			return true
 		}
 	}

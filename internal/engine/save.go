@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"log/slog"
 	"maps"
 	"math/rand/v2"
@@ -19,6 +20,7 @@ import (
 	"github.com/tidings/tidings/internal/fold/file"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/reflector"
+	"github.com/tidings/tidings/store"
 )
 
 const (
@@ -77,7 +79,7 @@ func (f *files[T]) saveAll(ctx context.Context) {
 
 // savePart saves the objects of a part, if there is anything new, and notes how that went.
 func (f *files[T]) savePart(ctx context.Context, p *part[T]) {
-	collection, version, err := p.toSave()
+	snap, version, err := p.toSave()
 	if err == nil && (version == "" || version == p.file.savedVersion()) {
 		return
 	}
@@ -85,7 +87,7 @@ func (f *files[T]) savePart(ctx context.Context, p *part[T]) {
 	var bytes int64
 	if err == nil {
 		heard = time.Now().Add(-p.status(time.Now()).Age)
-		bytes, err = f.write(ctx, p.file, collection, version, heard)
+		bytes, err = f.write(ctx, p.file, snap, version, heard)
 	}
 	if ctx.Err() != nil {
 		return
@@ -98,7 +100,7 @@ func (f *files[T]) savePart(ctx context.Context, p *part[T]) {
 	p.file.mu.Lock()
 	defer p.file.mu.Unlock()
 	st := &p.file.status
-	st.Saves, st.SavedAt, st.SavedObjects, st.SavedBytes, st.Err = st.Saves+1, time.Now(), collection.Len(), bytes, nil
+	st.Saves, st.SavedAt, st.SavedObjects, st.SavedBytes, st.Err = st.Saves+1, time.Now(), snap.In(p.namespace).Len(), bytes, nil
 	p.file.version = version
 }
 
@@ -108,14 +110,14 @@ func (pf *partFile) savedVersion() string {
 	return pf.version
 }
 
-// toSave returns the objects of the part at a version from which a watch can be resumed. Without a version there is nothing to
+// toSave returns a snapshot and its version in the part, from which a watch can be resumed. Without a version there is nothing to
 // save.
-func (p *part[T]) toSave() (objects object.Collection[T], version string, err error) {
+func (p *part[T]) toSave() (snap *store.Snapshot[T], version string, err error) {
 	if !p.listed.Load() {
 		return nil, "", nil
 	}
 	before := p.reflector.Status()
-	snap := p.inf.store.Snapshot()
+	snap = p.inf.store.Snapshot()
 	version = snap.ResourceVersionIn(p.namespace)
 	if after := p.reflector.Status(); !complete(before, after, version) {
 		return nil, "", errIncomplete
@@ -126,7 +128,7 @@ func (p *part[T]) toSave() (objects object.Collection[T], version string, err er
 	if version == "0" {
 		version = ""
 	}
-	return snap.In(p.namespace), version, nil
+	return snap, version, nil
 }
 
 // complete reports whether a snapshot of the version lacks nothing, by the reflector's status before and after it was taken. What
@@ -138,7 +140,7 @@ func complete(before, after reflector.Status, version string) bool {
 }
 
 // write writes the file, and returns its size.
-func (f *files[T]) write(ctx context.Context, pf *partFile, objects object.Collection[T], version string, asOf time.Time) (int64, error) {
+func (f *files[T]) write(ctx context.Context, pf *partFile, snap *store.Snapshot[T], version string, asOf time.Time) (int64, error) {
 	cluster, err := f.Cluster(ctx)
 	if err != nil {
 		return 0, err
@@ -149,7 +151,9 @@ func (f *files[T]) write(ctx context.Context, pf *partFile, objects object.Colle
 	if err := os.MkdirAll(f.Dir, 0o700); err != nil {
 		return 0, err
 	}
-	err = file.WriteFile(pf.path, header, file.Options{Key: f.Key}, func(w *file.Writer) error { return f.writeObjects(ctx, w, objects) })
+	err = file.WriteFile(pf.path, header, file.Options{Key: f.Key}, func(w *file.Writer) error {
+		return f.writeObjects(ctx, w, snap.AllHeld(identity["namespace"]))
+	})
 	if err != nil {
 		return 0, err
 	}
@@ -160,31 +164,46 @@ func (f *files[T]) write(ctx context.Context, pf *partFile, objects object.Colle
 	return info.Size(), nil
 }
 
-// writeObjects writes the objects one by one, so that it needs no memory to speak of.
-func (f *files[T]) writeObjects(ctx context.Context, w *file.Writer, objects object.Collection[T]) error {
-	var packer fold.Packer
-	var buf []byte
-	for key, obj := range objects.All() {
+// writeObjects writes the objects one by one, so that it needs no memory to speak of. Folded ones are written as they are.
+func (f *files[T]) writeObjects(ctx context.Context, w *file.Writer, objects iter.Seq[store.Held[T]]) error {
+	var p packing[T]
+	for held := range objects {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if !f.Secrets && obj.GetObjectKind().GroupVersionKind() == secretKind {
-			return fmt.Errorf("%s: %w", key, errSecret)
+		packed, folded := held.Packed()
+		if !folded {
+			var err error
+			if packed, err = p.pack(f, held.Object()); err != nil {
+				return fmt.Errorf("%s: %w", held.Key(), err)
+			}
 		}
-		var err error
-		if buf, err = f.codec.Append(buf[:0], obj); err != nil {
-			return fmt.Errorf("%s: %w", key, err)
-		}
-		packed := packer.Pack(buf, nil)
-		err = w.Write(file.Record{
-			Namespace: key.Namespace, Name: key.Name, UID: string(obj.GetUID()), ResourceVersion: obj.GetResourceVersion(), Object: packed,
+		err := w.Write(file.Record{
+			Namespace: held.Key().Namespace, Name: held.Key().Name, UID: string(held.UID()), ResourceVersion: held.ResourceVersion(), Object: packed,
 		})
 		if err != nil {
 			return err
 		}
-		packer.Release(packed)
 	}
 	return nil
+}
+
+// packing packs open objects for a file.
+type packing[T object.Object] struct {
+	packer fold.Packer
+	buf    []byte
+}
+
+func (p *packing[T]) pack(f *files[T], obj T) (packed fold.Packed, err error) {
+	if !f.Secrets && obj.GetObjectKind().GroupVersionKind() == secretKind {
+		return packed, errSecret
+	}
+	if p.buf, err = f.codec.Append(p.buf[:0], obj); err != nil {
+		return packed, err
+	}
+	packed = p.packer.Pack(p.buf, nil)
+	p.packer.Release(packed) // it is not kept
+	return packed, nil
 }
 
 var secretKind = schema.GroupVersionKind{Version: "v1", Kind: "Secret"}
