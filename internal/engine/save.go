@@ -201,9 +201,7 @@ func (p *packing[T]) pack(f *files[T], obj T) (packed fold.Packed, err error) {
 	if p.buf, err = f.codec.Append(p.buf[:0], obj); err != nil {
 		return packed, err
 	}
-	packed = p.packer.Pack(p.buf, nil)
-	p.packer.Release(packed) // it is not kept
-	return packed, nil
+	return p.packer.Pack(p.buf, nil), nil
 }
 
 var secretKind = schema.GroupVersionKind{Version: "v1", Kind: "Secret"}
