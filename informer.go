@@ -58,9 +58,13 @@ func NewInformer[T Object](src source.ListerWatcher[T], opts InformerOptions[T])
 		opts.Name = goType
 	}
 	shared := opts.Options.withDefaults()
+	memory, err := shared.memory()
+	if err != nil {
+		return nil, fmt.Errorf("new informer: %w", err)
+	}
 	core := engine.New(engine.Config[T]{
 		Options: shared.engine(new(reflector.Peers), clusterOf(nil, shared)), Identity: map[string]string{"name": opts.Name},
-		Name: opts.Name, Namespaces: []string{All}, Transform: opts.Transform,
+		Name: opts.Name, Namespaces: []string{All}, Transform: opts.Transform, Memory: memory,
 		NewSource: func(string) (source.ListerWatcher[T], error) { return src, nil },
 	})
 	return &SharedInformer[T]{

@@ -59,7 +59,7 @@ type Options[T object.Object] struct {
 	// Resume is called before the first request and returns what the sink holds, if it holds anything: the reflector then
 	// begins with a watch from there, once the server has shown that it has come as far and has the same history. An error
 	// counts as a failed request, and is followed by another call. It may be nil.
-	Resume func(ctx context.Context) (Held, error)
+	Resume func(ctx context.Context) (Contents, error)
 	// OnResume is called when a watch was opened after Resume, and the sink has not had a list since. Recent is the server's
 	// most recent version at the check before; "" if versions cannot be compared or the check was refused. The server may still
 	// say on the watch that its version has expired. The context ends with the watch. It may be nil.
@@ -80,9 +80,9 @@ type Options[T object.Object] struct {
 	Seed uint64
 }
 
-// Held is what a sink holds before the reflector begins.
-type Held struct {
-	// ResourceVersion is what it is current to. With "" and "0" the reflector begins with a list.
+// Contents are what a sink holds before the reflector begins.
+type Contents struct {
+	// ResourceVersion is what they are current to. With "" and "0" the reflector begins with a list.
 	ResourceVersion string
 	// Newest is the key of the object that was changed last, if there are any. What the server has of it tells whether the
 	// server was restored from a backup that did not have that change, and has come past the version since.

@@ -68,7 +68,7 @@ type Reflector[T object.Object] struct {
 	phase Phase
 	// resume makes Starting ask Options.Resume for last, and go on from there.
 	resume bool
-	// resumed is set from then on until the sink gets a list. newest is Held.Newest, recent the server's version at the last check.
+	// resumed is set from then on until the sink gets a list. newest is Contents.Newest, recent the server's version at the last check.
 	resumed bool
 	newest  object.Key
 	recent  string

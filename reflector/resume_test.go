@@ -15,13 +15,13 @@ import (
 )
 
 // resumeTwice fails once and then returns a version.
-func resumeTwice(version string) func(context.Context) (reflector.Held, error) {
+func resumeTwice(version string) func(context.Context) (reflector.Contents, error) {
 	calls := 0
-	return func(context.Context) (reflector.Held, error) {
+	return func(context.Context) (reflector.Contents, error) {
 		if calls++; calls == 1 {
-			return reflector.Held{}, errors.New("nobody knows the cluster")
+			return reflector.Contents{}, errors.New("nobody knows the cluster")
 		}
-		return reflector.Held{ResourceVersion: version}, nil
+		return reflector.Contents{ResourceVersion: version}, nil
 	}
 }
 
@@ -71,8 +71,8 @@ func TestOnResume(t *testing.T) {
 
 // TestWitness resumes with an object that tells whether the server's history is the same.
 func TestWitness(t *testing.T) {
-	held := func(context.Context) (reflector.Held, error) {
-		return reflector.Held{ResourceVersion: "40", Newest: object.Key{Name: "a"}}, nil
+	held := func(context.Context) (reflector.Contents, error) {
+		return reflector.Contents{ResourceVersion: "40", Newest: object.Key{Name: "a"}}, nil
 	}
 	const asked = `
 			0s list "" limit=1 token="" only=a`

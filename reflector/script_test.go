@@ -275,8 +275,10 @@ func playInBubble(t *testing.T, s *script, opts reflector.Options[thing], durati
 }
 
 // from resumes from a version.
-func from(version string) func(context.Context) (reflector.Held, error) {
-	return func(context.Context) (reflector.Held, error) { return reflector.Held{ResourceVersion: version}, nil }
+func from(version string) func(context.Context) (reflector.Contents, error) {
+	return func(context.Context) (reflector.Contents, error) {
+		return reflector.Contents{ResourceVersion: version}, nil
+	}
 }
 
 // clean is a clean end after d.

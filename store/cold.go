@@ -38,6 +38,52 @@ func (s *Store[T]) PackCold(from object.Key, visit int, all bool) *Cold[T] {
 	return c
 }
 
+// PackKeys is PackCold of the objects under these keys.
+func (s *Store[T]) PackKeys(keys []object.Key, all bool) *Cold[T] {
+	now := s.Snapshot()
+	if now.folds == nil {
+		return &Cold[T]{}
+	}
+	c := &Cold[T]{folding: now.folds.folding, Visited: len(keys)}
+	like := []*fold.Dictionary{}
+	for _, k := range keys {
+		cursor := cursor{root: now.keys}
+		cursor.seek(&key{Key: k})
+		it := cursor.item()
+		if it == nil || it.Key != k || now.folds.at(it.slot) != nil || !c.isCold(now, it, all) {
+			continue
+		}
+		c.add(now, it)
+		like = append(like, now.folds.dictionaryNear(&cursor))
+	}
+	c.entries = c.folding.pack(c.objects, like)
+	return c
+}
+
+// dictionaryNear returns the dictionary of a folded neighbor of the item that the cursor is at, nil if there is none.
+func (f *folds[T]) dictionaryNear(c *cursor) *fold.Dictionary {
+	at := &c.path[c.depth-1]
+	for _, i := range [...]int{at.i - 1, at.i + 1, at.i - 2, at.i + 2} {
+		if i < 0 || i >= len(at.node.items) {
+			continue
+		}
+		if e := f.at(at.node.items[i].slot); e != nil && e.packed.Dictionary() != nil {
+			return e.packed.Dictionary()
+		}
+	}
+	return nil
+}
+
+// isCold reports whether the open object can be folded and was not read lately, or all count as such.
+func (c *Cold[T]) isCold(now *Snapshot[T], it *item, all bool) bool {
+	return !now.folds.unfoldable.has(it.slot) && (!now.folds.read.clear(it.slot) || all)
+}
+
+func (c *Cold[T]) add(now *Snapshot[T], it *item) {
+	c.keys = append(c.keys, it.Key)
+	c.objects = append(c.objects, now.objects.get(it.slot))
+}
+
 // choose chooses the objects. It returns for each the dictionary of a folded neighbor, nil if there is none.
 func (c *Cold[T]) choose(now *Snapshot[T], from object.Key, visit int, all bool) (like []*fold.Dictionary) {
 	var neighbor *fold.Dictionary
@@ -55,12 +101,10 @@ func (c *Cold[T]) choose(now *Snapshot[T], from object.Key, visit int, all bool)
 			}
 			continue
 		}
-		if now.folds.unfoldable.has(it.slot) || now.folds.read.clear(it.slot) && !all {
-			continue
+		if c.isCold(now, it, all) {
+			c.add(now, it)
+			like = append(like, neighbor)
 		}
-		c.keys = append(c.keys, it.Key)
-		c.objects = append(c.objects, now.objects.get(it.slot))
-		like = append(like, neighbor)
 	}
 	return like
 }
@@ -87,7 +131,9 @@ func (f *folding[T]) pack(objects []T, like []*fold.Dictionary) []*folded[T] {
 	}
 	for i, packed := range f.packEncoded(encoded, at, like) {
 		o := objects[at[i]]
-		entries[at[i]] = &folded[T]{packed: packed, identity: identityOf(o.GetUID(), o.GetResourceVersion())}
+		e := &folded[T]{packed: packed, identity: identityOf(o.GetUID(), o.GetResourceVersion())}
+		e.opened.Store(weakly(o)) // who holds it goes on with it
+		entries[at[i]] = e
 	}
 	return entries
 }

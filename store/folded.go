@@ -133,8 +133,8 @@ func (f *folding[T]) open(k object.Key, e *folded[T]) (T, bool) {
 		}
 		return o, false
 	}
-	p := weak.Make((*byte)(*(*unsafe.Pointer)(unsafe.Pointer(&o)))) // T is a pointer type, here and below
-	for !e.opened.CompareAndSwap(before, &p) {
+	p := weakly(o)
+	for !e.opened.CompareAndSwap(before, p) {
 		before = e.opened.Load()
 		if other, ok := held[T](before); ok {
 			return other, true
@@ -154,6 +154,12 @@ func (f *folding[T]) decode(e *folded[T]) (o T, err error) {
 		err = errNoObject
 	}
 	return o, err
+}
+
+// weakly returns a weak pointer to the object. T is a pointer type, here and below.
+func weakly[T object.Object](o T) *weak.Pointer[byte] {
+	p := weak.Make((*byte)(*(*unsafe.Pointer)(unsafe.Pointer(&o))))
+	return &p
 }
 
 // held returns the object that p refers to, if there still is one.

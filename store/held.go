@@ -73,8 +73,8 @@ func (h *Held[T]) Packed() (fold.Packed, bool) {
 	return h.folded.packed, true
 }
 
-// is reports whether the object is o, and not merely equal to it.
-func (h *Held[T]) is(o T) bool {
+// Is reports whether the object is o, and not merely equal to it.
+func (h *Held[T]) Is(o T) bool {
 	open, ok := h.Open()
 	return ok && any(open) == any(o)
 }

@@ -140,7 +140,7 @@ func (r *relist[T]) deleted(old Held[T]) {
 // present puts the i-th item in the place of old, which has the same key.
 func (r *relist[T]) present(old Held[T], items listing[T], i int) {
 	h := items.held(i)
-	if h.folded == nil && old.is(h.object) || h.folded != nil && h.folded == old.folded {
+	if h.folded == nil && old.Is(h.object) || h.folded != nil && h.folded == old.folded {
 		return
 	}
 	if r.older(h.ResourceVersion(), old.ResourceVersion()) || old.unchanged(&h) {

@@ -52,7 +52,7 @@ func (e momentaryError) Unwrap() error { return e.error }
 
 // resume fills the store from the part's file, if it can be used, and returns what the store holds then. It runs on the
 // reflector's goroutine before the first request.
-func (p *part[T]) resume(ctx context.Context) (held reflector.Held, err error) {
+func (p *part[T]) resume(ctx context.Context) (held reflector.Contents, err error) {
 	pf := p.file
 	if pf == nil || pf.path == "" {
 		return held, nil
@@ -79,8 +79,11 @@ func (p *part[T]) resume(ctx context.Context) (held reflector.Held, err error) {
 	pf.mu.Lock()
 	pf.status.Loaded, pf.status.AsOf, pf.version = n, l.asOf, l.version
 	pf.mu.Unlock()
+	if p.inf.budget != nil {
+		p.inf.budget.note(nil)
+	}
 	p.inf.notify()
-	return reflector.Held{ResourceVersion: l.version, Newest: l.newest}, nil
+	return reflector.Contents{ResourceVersion: l.version, Newest: l.newest}, nil
 }
 
 // discard throws the part's file away, which cannot be used.
@@ -187,6 +190,7 @@ func (inf *Informer[T]) applyFile(p *part[T], l loaded[T]) bool {
 	}
 	txn := inf.writer.Begin()
 	defer txn.Abort()
+	txn.Silence()
 	txn.Replace(p.namespace, l.objects(), l.version, false)
 	snap := txn.Commit()
 	p.absent.relisted(l.version)
