@@ -22,6 +22,10 @@ import (
 // that the server was at before. A server sends what it remembers at once, and so it says that it does not remember that far.
 const caughtUpAfter = 200 * time.Millisecond
 
+// listedAnyway is how many objects a collection may have that is listed all the same. That costs no more than the check before a
+// watch is resumed, and leaves nothing in doubt.
+const listedAnyway = 100
+
 // loaded is what was read from a file: open objects, or where the store can fold them, folded ones, which nobody has to decode.
 type loaded[T object.Object] struct {
 	items   object.Items[T]
@@ -83,6 +87,9 @@ func (p *part[T]) resume(ctx context.Context) (held reflector.Contents, err erro
 		p.inf.budget.note(nil)
 	}
 	p.inf.notify()
+	if n <= listedAnyway {
+		return held, nil
+	}
 	return reflector.Contents{ResourceVersion: l.version, Newest: l.newest}, nil
 }
 
