@@ -105,12 +105,15 @@ func (r *randomStarts) run() bool {
 	p.sync()
 	r.server.ClearFaults()
 	if got, want := versionsOf(p.inf), r.want(scope); !chaos && !maps.Equal(got, want) { // what was missed may come late then
-		r.t.Errorf("when it has synced, the store has %v, want %v; file %+v", got, want, p.file())
+		r.t.Errorf("when it has synced: %s; file %+v", differ(want, got), p.file())
 	}
 	for range r.IntN(10) {
 		r.write()
 	}
 	time.Sleep(time.Duration(r.IntN(10)) * time.Minute)
+	if chaos {
+		time.Sleep(10 * time.Minute) // which a request that was left hanging can take
+	}
 	p.holds(r.want(scope))
 	r.keep()
 	p.stop()

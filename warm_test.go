@@ -76,13 +76,29 @@ func (p *program) holds(want map[object.Key]string) {
 	p.t.Helper()
 	synctest.Wait()
 	if got := versionsOf(p.inf); !maps.Equal(got, want) {
-		p.t.Errorf("the store has %v, want %v", got, want)
+		p.t.Errorf("the store differs: %s", differ(want, got))
 	}
 	ctx, cancel := context.WithTimeout(p.t.Context(), time.Second)
 	defer cancel()
 	if err := p.rec.WaitVersions(ctx, want); err != nil {
 		p.t.Error(err)
 	}
+}
+
+// differ says in what two sets of versions differ.
+func differ(want, got map[object.Key]string) string {
+	var lines []string
+	for key := range got {
+		if want[key] == "" {
+			lines = append(lines, fmt.Sprintf("%v at %s should not be there", key, got[key]))
+		}
+	}
+	for key := range want {
+		if want[key] != got[key] {
+			lines = append(lines, fmt.Sprintf("%v is at %q, want %s", key, got[key], want[key]))
+		}
+	}
+	return strings.Join(lines, ", ")
 }
 
 func versionsOf(inf *tidings.SharedInformer[pod]) map[object.Key]string {
