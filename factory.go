@@ -22,10 +22,11 @@ import (
 // Factory makes informers of one API server and shares them: asking twice for the same type and scope gives the same
 // informer. It owns every goroutine of its informers. Its methods may be called from any goroutine.
 type Factory struct {
-	client *source.Client // nil if all sources are given
-	peers  *reflector.Peers
-	opts   Options
-	memory *engine.Memory // nil without a budget
+	client  *source.Client                        // nil if all sources are given
+	cluster func(context.Context) (string, error) // nil if nobody knows
+	peers   *reflector.Peers
+	opts    Options
+	memory  *engine.Memory // nil without a budget
 
 	mu      sync.Mutex
 	sources map[reflect.Type]any // a SourceFunc[T] by T
@@ -76,7 +77,7 @@ func NewFactory(config *rest.Config, opts Options) (*Factory, error) {
 		return nil, fmt.Errorf("new factory: %w", err)
 	}
 	f := NewSourceFactory(opts)
-	f.client = client
+	f.client, f.cluster = client, clusterOf(client, f.opts)
 	return f, nil
 }
 
@@ -86,7 +87,7 @@ func NewSourceFactory(opts Options) *Factory {
 	opts = opts.withDefaults()
 	memory, _ := opts.memory() // Informer returns the error
 	return &Factory{
-		opts: opts, memory: memory, peers: new(reflector.Peers),
+		opts: opts, memory: memory, peers: new(reflector.Peers), cluster: clusterOf(nil, opts),
 		sources: map[reflect.Type]any{}, shared: map[informerKey]*sharedInformer{},
 	}
 }
@@ -156,8 +157,8 @@ func newShared[T Object](f *Factory, key informerKey, t target) (*sharedInformer
 		memory = engine.NewMemory(t.budget, f.opts.Logger)
 	}
 	shared.core = engine.New(engine.Config[T]{
-		Memory:  memory,
-		Options: f.opts.engine(f.peers), Name: shared.about.title, Resource: t.resource, Namespaces: t.namespaces,
+		Memory: memory, Identity: t.identity(),
+		Options: f.opts.engine(f.peers, f.cluster), Name: shared.about.title, Resource: t.resource, Namespaces: t.namespaces,
 		NewSource: newSource, OnEnd: func() { f.remove(shared) },
 	})
 	return shared, nil

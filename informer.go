@@ -63,8 +63,9 @@ func NewInformer[T Object](src source.ListerWatcher[T], opts InformerOptions[T])
 		return nil, fmt.Errorf("new informer: %w", err)
 	}
 	core := engine.New(engine.Config[T]{
-		Options: shared.engine(new(reflector.Peers)), Name: opts.Name, Namespaces: []string{All}, Transform: opts.Transform,
-		NewSource: func(string) (source.ListerWatcher[T], error) { return src, nil }, Memory: memory,
+		Options: shared.engine(new(reflector.Peers), clusterOf(nil, shared)), Identity: map[string]string{"name": opts.Name},
+		Name: opts.Name, Namespaces: []string{All}, Transform: opts.Transform, Memory: memory,
+		NewSource: func(string) (source.ListerWatcher[T], error) { return src, nil },
 	})
 	return &SharedInformer[T]{
 		core: core, about: about{resource: opts.Name, title: opts.Name, goType: goType, staleAfter: shared.StaleAfter}, selected: selection{labels: opts.Labels},

@@ -1,6 +1,7 @@
 package tidings
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"time"
@@ -48,6 +49,31 @@ type Options struct {
 	MemoryBudget int64
 	// Seed makes what is random (jitter, watch timeouts) repeatable; 0 takes a random seed.
 	Seed uint64
+
+	// Dir is a directory in which informers save their objects, so that the next start needs no list: readers and handlers get what
+	// was saved at once, and the watch goes on from there. It is made if it does not exist. Each cluster needs a directory of its
+	// own; programs may share one. See docs/memory.md. Empty saves nothing.
+	//
+	// An informer has synced only when the server has confirmed what was in the file and sent what has changed since. Until then
+	// Status and Fresh say that its data are from a file, and how old they are. A file that is broken, of another cluster or of other
+	// types is thrown away, with a word in the log, and so is one that the server no longer remembers the version of.
+	Dir string
+	// DirKey encrypts the files with AES-256-GCM: at least 32 random bytes. Without a key, who can write to Dir decides what
+	// informers hold until the server says otherwise.
+	DirKey []byte
+	// SaveSecrets lets informers of Secrets save theirs too. It needs a DirKey.
+	SaveSecrets bool
+	// SaveEvery is about how often objects are saved that have changed; 0 means 5 minutes. They are also saved when an informer
+	// ends.
+	SaveEvery time.Duration
+	// TransformVersion names what the program's transforms do. Change it whenever one of them does something else: files of another
+	// version are thrown away. Without it, informers with a transform are not saved.
+	TransformVersion string
+	// ClusterID tells the cluster from others, so that no file of another one is used. Empty asks the server for the uid of its
+	// namespace kube-system, before a file is used; where reading that is not granted, the server's address and certificate authority
+	// have to do. With a ClusterID, readers get the saved objects even while the server cannot be reached. Informers of other sources
+	// than an API server need one.
+	ClusterID string
 }
 
 // Mutation is what the mutation guard reports: somebody wrote to an object that the cache shares.
@@ -93,13 +119,18 @@ func (o Options) withDefaults() Options {
 }
 
 // engine returns what the engine needs of the options.
-func (o Options) engine(peers *reflector.Peers) engine.Options {
+func (o Options) engine(peers *reflector.Peers, cluster func(context.Context) (string, error)) engine.Options {
 	opts := engine.Options{
 		Logger: o.Logger, OnError: o.OnError, NoMutationGuard: o.NoMutationGuard, NoWatchList: o.NoWatchList,
 		Backoff: o.Backoff, PageSize: o.PageSize, Seed: o.Seed, Peers: peers,
 	}
 	if report := o.OnMutation; report != nil {
 		opts.OnMutation = func(m engine.Mutation) { report(Mutation(m)) }
+	}
+	if o.Dir != "" {
+		opts.Files = &engine.FileOptions{
+			Dir: o.Dir, Key: o.DirKey, Every: o.SaveEvery, Secrets: o.SaveSecrets, TransformVersion: o.TransformVersion, Cluster: cluster,
+		}
 	}
 	return opts
 }

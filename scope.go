@@ -93,6 +93,13 @@ func (t target) id() string {
 	}, "\x00")
 }
 
+// identity is what a file says of the objects that it holds, but for their namespaces.
+func (t target) identity() map[string]string {
+	return map[string]string{
+		"resource": t.resource.String(), "kind": t.kind, "labels": t.labels.String(), "fields": t.fields.String(), "trim": strings.Join(t.trim, ","),
+	}
+}
+
 // String says in words how the target is narrower than the whole resource; empty if it is not.
 func (t target) String() string {
 	var words []string

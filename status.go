@@ -58,6 +58,31 @@ type PartStatus struct {
 	Reflector reflector.Status
 	// Source counts bytes and objects read; zero for sources that do not count.
 	Source source.Stats
+	// File tells of the file that the objects are saved in, with Options.Dir.
+	File FileStatus
+}
+
+// FileStatus is the state of the file of one list and watch, see Options.Dir.
+type FileStatus struct {
+	// Path is empty if nothing is saved; Err says why where Options.Dir is set.
+	Path string
+	// Loaded is how many objects the informer began with from the file, and AsOf when they were the server's state. AsOf is the
+	// zero time if the informer began with a list.
+	Loaded int
+	AsOf   time.Time
+	// Serving is set while readers and handlers see what was in the file, because the server has not yet confirmed it or sent what has
+	// changed since.
+	Serving bool
+	// Discarded is why the file that was there at the start was thrown away; nil if it was not.
+	Discarded error
+	// Saves counts how often the file was written; SavedAt is when that was last, SavedObjects and SavedBytes what it holds since.
+	Saves        uint64
+	SavedAt      time.Time
+	SavedObjects int
+	SavedBytes   int64
+	// Failures counts the times that the objects could not be saved. Err is why they were not the last time; nil if they were.
+	Failures uint64
+	Err      error
 }
 
 // HandlerStatus is the state of one handler.
@@ -113,7 +138,9 @@ func (a about) status(of reporting) Status {
 		Memory: MemoryStatus(raw.Memory), IndexPanics: raw.IndexPanics, TransformErrors: raw.TransformErrors, ReportsDropped: raw.ReportsDropped,
 	}
 	for _, p := range raw.Parts {
-		st.Parts = append(st.Parts, PartStatus(p))
+		st.Parts = append(st.Parts, PartStatus{
+			Namespace: p.Namespace, ResourceVersion: p.ResourceVersion, Age: p.Age, Reflector: p.Reflector, Source: p.Source, File: FileStatus(p.File),
+		})
 		st.Age = max(st.Age, p.Age)
 		st.Skipped = append(st.Skipped, skippedObjects(p.Reflector.Skipped)...)
 		st.SkippedCount += p.Reflector.SkippedTotal
@@ -147,7 +174,7 @@ func (a about) partFresh(p engine.PartStatus, several bool) error {
 	}
 	switch {
 	case r.SyncedSince.IsZero():
-		return &SyncError{Resource: a.title, Namespace: namespace, Cause: r.Problem, Progress: fmt.Sprintf("%s, %d objects so far", r.Phase, r.Gathered)}
+		return &SyncError{Resource: a.title, Namespace: namespace, Cause: r.Problem, Progress: p.File.Progress(r)}
 	case r.Problem != nil || p.Age > a.staleAfter:
 		return &StaleError{Resource: a.title, Namespace: namespace, Age: p.Age, Cause: r.Problem}
 	case r.SkippedTotal > 0:

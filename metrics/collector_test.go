@@ -27,7 +27,9 @@ func sources() metrics.Sources {
 	return metrics.Sources{
 		Informers: func() []tidings.Status {
 			return []tidings.Status{
-				{Resource: "pods", Type: "*v1.Pod", Objects: 5, Synced: true, Age: 2 * time.Second, Handlers: handlers, Parts: []tidings.PartStatus{{ResourceVersion: "71"}}},
+				{Resource: "pods", Type: "*v1.Pod", Objects: 5, Synced: true, Age: 2 * time.Second, Handlers: handlers, Parts: []tidings.PartStatus{
+					{ResourceVersion: "71", File: tidings.FileStatus{Path: "pods", Saves: 4, Failures: 1}},
+				}},
 				{Resource: "pods", Type: "*v1.Pod", Scope: "namespaces=a,b", NotFresh: errors.New("forbidden"), Parts: []tidings.PartStatus{
 					{Namespace: "a", Reflector: reflector.Status{Lists: 3}}, {Namespace: "b"},
 				}},
@@ -57,6 +59,12 @@ reflector_last_resource_version{namespace="",resource="pods",scope="",type="*v1.
 reflector_lists_total{namespace="",resource="pods",scope="",type="*v1.Pod"} 0
 reflector_lists_total{namespace="a",resource="pods",scope="namespaces=a,b",type="*v1.Pod"} 3
 reflector_lists_total{namespace="b",resource="pods",scope="namespaces=a,b",type="*v1.Pod"} 0
+# HELP tidings_informer_file_failures_total Times that the objects could not be saved.
+# TYPE tidings_informer_file_failures_total counter
+tidings_informer_file_failures_total{namespace="",resource="pods",scope="",type="*v1.Pod"} 1
+# HELP tidings_informer_file_saves_total Times that the objects were saved.
+# TYPE tidings_informer_file_saves_total counter
+tidings_informer_file_saves_total{namespace="",resource="pods",scope="",type="*v1.Pod"} 4
 # HELP tidings_informer_fresh 1 while the store shows what the server has.
 # TYPE tidings_informer_fresh gauge
 tidings_informer_fresh{resource="pods",scope="",type="*v1.Pod"} 1

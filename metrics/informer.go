@@ -54,6 +54,12 @@ var (
 	rewrites  = counter("tidings_informer_history_rewrites_total", "Times that the server went back in time.", ofInformer("namespace")...)
 	bytes     = counter("tidings_informer_bytes_total", "Bytes of list and watch bodies read.", ofInformer("namespace")...)
 	decoded   = counter("tidings_informer_decoded_objects_total", "Objects decoded.", ofInformer("namespace")...)
+
+	fileLoaded   = gauge("tidings_informer_file_loaded_objects", "Objects that the informer began with, from a file.", ofInformer("namespace")...)
+	fileServing  = gauge("tidings_informer_file_serving", "1 while readers see what was in a file, and nothing newer.", ofInformer("namespace")...)
+	fileSaves    = counter("tidings_informer_file_saves_total", "Times that the objects were saved.", ofInformer("namespace")...)
+	fileFailures = counter("tidings_informer_file_failures_total", "Times that the objects could not be saved.", ofInformer("namespace")...)
+	fileBytes    = gauge("tidings_informer_file_bytes", "Size of the file that the objects are saved in.", ofInformer("namespace")...)
 )
 
 // What a handler shows.
@@ -103,4 +109,15 @@ func collectPart(out chan<- prometheus.Metric, p tidings.PartStatus, labels []st
 	rewrites.send(out, float64(r.Rewrites), labels...)
 	bytes.send(out, float64(p.Source.Bytes), labels...)
 	decoded.send(out, float64(p.Source.Objects), labels...)
+	if p.File.Path != "" {
+		collectFile(out, p.File, labels)
+	}
+}
+
+func collectFile(out chan<- prometheus.Metric, f tidings.FileStatus, labels []string) {
+	fileLoaded.send(out, float64(f.Loaded), labels...)
+	fileServing.send(out, number(f.Serving), labels...)
+	fileSaves.send(out, float64(f.Saves), labels...)
+	fileFailures.send(out, float64(f.Failures), labels...)
+	fileBytes.send(out, float64(f.SavedBytes), labels...)
 }

@@ -32,12 +32,12 @@ func (e behindError) Error() string {
 	return fmt.Sprintf("the server's collection is at resource version %s, but %s has already been seen", e.got, e.seen)
 }
 
-// rewrittenError says that the server's history is another one now.
-type rewrittenError struct{ got, seen string }
+// rewrittenError says that the server's history is another one now. what is what has the versions.
+type rewrittenError struct{ what, got, seen string }
 
 func (e rewrittenError) Error() string {
-	return fmt.Sprintf("the server's most recent resource version is %s, although it was %s before: its data were probably restored from a backup; everything is listed anew",
-		e.got, e.seen)
+	return fmt.Sprintf("the server's most recent resource version%s is %s, although it was %s before: its data were probably restored from a backup; everything is listed anew",
+		e.what, e.got, e.seen)
 }
 
 // behind tells whether a collection at version is older than what was already seen.
@@ -60,13 +60,12 @@ func (r *Reflector[T]) foundBehind(version string, recent bool) {
 	case now.Sub(r.history.behindSince) < rewrittenAfter:
 		r.failAfter(err, Starting, r.history.behindSince.Add(rewrittenAfter).Sub(now))
 	default:
-		r.rewritten(version)
+		r.rewritten(rewrittenError{got: version, seen: r.last})
 	}
 }
 
 // rewritten gives up what was seen, and relists.
-func (r *Reflector[T]) rewritten(version string) {
-	err := rewrittenError{version, r.last}
+func (r *Reflector[T]) rewritten(err rewrittenError) {
 	r.last, r.mostRecent = "", false
 	r.history = history{rewritten: true}
 	r.status.rewrites.Add(1)
@@ -87,25 +86,23 @@ func (r *Reflector[T]) previous() source.Previous[T] {
 	return r.opts.Previous
 }
 
-// overtaken tells whether the gathered list shows that a history that was found to be behind is a rewritten one, which has
-// come past the old one meanwhile: an object is in an older state than what was already seen of it.
-func (r *Reflector[T]) overtaken() (older bool) {
+// wentBack tells whether an object is in an older state than what was already seen of it.
+func (r *Reflector[T]) wentBack(o T) (older bool) {
 	defer r.status.contain()
-	if r.history.rewritten || !r.suspected() || r.opts.Previous == nil {
-		return false
-	}
-	for key, item := range r.list.items.All() {
-		seen, held := r.opts.Previous(key)
-		if held && seen.GetUID() == item.GetUID() && object.OlderResourceVersion(item.GetResourceVersion(), seen.GetResourceVersion()) {
-			return true
-		}
-	}
-	return false
+	seen, held := r.opts.Previous(object.KeyOf(o))
+	return held && seen.GetUID() == o.GetUID() && object.OlderResourceVersion(o.GetResourceVersion(), seen.GetResourceVersion())
+}
+
+// overtaken follows a list that shows that a history which was found to be behind is a rewritten one, and has come past the old
+// one meanwhile.
+func (r *Reflector[T]) overtaken(version string) {
+	r.rewritten(rewrittenError{got: version, seen: r.last, what: ", by what it has of " + r.list.older.String() + ","})
 }
 
 // check asks for the server's most recent version before a watch is resumed. A watch alone would not show that the server
 // was restored from a backup: one that starts in the future is silent until the new history gets there.
 func (r *Reflector[T]) check(ctx context.Context) {
+	r.recent = ""
 	if !object.OlderResourceVersion("1", r.last) { // it cannot be compared, or nothing is older
 		r.enter(Watching)
 		return
@@ -115,8 +112,11 @@ func (r *Reflector[T]) check(ctx context.Context) {
 	}
 	g := newGuard(ctx, r.opts.StallTimeout)
 	defer g.stop()
-	opts := source.ListOptions[T]{Limit: 1, NoSharing: r.opts.NoSharing, Skip: func(*source.ObjectError) {}}
-	result, err := r.callList(g.ctx, opts, func(T) error { return nil })
+	w := r.newWitness()
+	opts := source.ListOptions[T]{
+		Limit: 1, Only: w.key, Previous: r.previous(), NoSharing: r.opts.NoSharing, Skip: func(*source.ObjectError) { w.skipped = true },
+	}
+	result, err := r.callList(g.ctx, opts, w.look)
 	if ctx.Err() != nil {
 		return
 	}
@@ -126,15 +126,66 @@ func (r *Reflector[T]) check(ctx context.Context) {
 		r.checkFailed(g.explain(err))
 	case r.behind(result.ResourceVersion):
 		r.foundBehind(result.ResourceVersion, true)
+	case w.contradicts(r.last):
+		r.rewritten(rewrittenError{what: " of " + w.key.String(), got: w.got.GetResourceVersion(), seen: w.held.GetResourceVersion()})
+	case w.gone():
+		r.enter(Starting) // it may have been deleted, or never have been
 	default:
-		r.history = history{}
+		r.history, r.recent = history{}, result.ResourceVersion
 		r.enter(Watching)
 	}
 }
 
-// checkFailed asks again, unless the server's answer is only about lists: then the watch goes on without.
+// witness is an object that shows whether the server's history is the one that the sink was brought from. Its key is empty if
+// there is none.
+type witness[T object.Object] struct {
+	key       object.Key
+	held, got T
+	found     bool // the server has it
+	skipped   bool // the server has something that cannot be decoded
+	others    bool // the source has listed others: it cannot list one object
+}
+
+// newWitness returns the object that was changed last before the sink's contents were brought here from elsewhere. As long as
+// a reflector runs there is no need for one: it asks soon enough to find the server behind.
+func (r *Reflector[T]) newWitness() *witness[T] {
+	if !r.resumed || r.newest.Name == "" {
+		return &witness[T]{}
+	}
+	held, ok := r.held(r.newest)
+	if !ok {
+		return &witness[T]{}
+	}
+	return &witness[T]{key: r.newest, held: held}
+}
+
+// look is told of what the server has.
+func (w *witness[T]) look(o T) error {
+	if object.KeyOf(o) == w.key {
+		w.got, w.found = o, true
+	} else {
+		w.others = true
+	}
+	return nil
+}
+
+// contradicts reports whether the server has the object in another state than the one it had at the version, and not because
+// it was changed since.
+func (w *witness[T]) contradicts(version string) bool {
+	return w.found && w.got.GetResourceVersion() != w.held.GetResourceVersion() && !object.OlderResourceVersion(version, w.got.GetResourceVersion())
+}
+
+// gone reports whether the server does not have the object.
+func (w *witness[T]) gone() bool { return w.key.Name != "" && !w.found && !w.skipped && !w.others }
+
+// checkFailed asks again, unless the server's answer is only about lists: then the watch goes on without. A server that cannot
+// list one object is asked for any.
 func (r *Reflector[T]) checkFailed(err error) {
 	reason := reasonOf(err)
+	if reason == BadRequest && r.newest.Name != "" {
+		r.newest = object.Key{}
+		return // and stays in the phase
+	}
 	again := reason.transient() || reason == Unauthorized || isPanic(err)
 	if reason == Server || isPanic(err) || reason == Timeout && !unanswered(err, reason) {
 		r.stuck++

@@ -112,7 +112,7 @@ func TestHistory(t *testing.T) {
 			1m5.8s watch "96"`,
 	}, {
 		name:    "the versions of a warm start are of another history",
-		opts:    reflector.Options[thing]{ResourceVersion: "90", DisableWatchList: true},
+		opts:    reflector.Options[thing]{Resume: from("90"), DisableWatchList: true},
 		answers: []answer{page("50", ""), page("51", ""), page("51", ""), stream()},
 		want: `
 			0s list "" limit=1 token=""
@@ -188,7 +188,7 @@ func TestRewrittenHistoryReusesNothing(t *testing.T) {
 	opts := reflector.Options[thing]{DisableWatchList: true,
 		Logger: slog.New(slog.NewTextHandler(&log, nil))}
 	status := play(t, s, opts, 2*time.Minute)
-	if got := strings.Join(s.reused, " "); got != "list:true watch:true watch:true list:false list:false list:false watch:true" {
+	if got := strings.Join(s.reused, " "); got != "list:true watch:true watch:true list:true list:false list:false watch:true" {
 		t.Errorf("asked to reuse objects: %s", got)
 	}
 	if status.Rewrites != 1 || status.ResourceVersion != "52" || status.Problem != nil || status.Lists != 2 {

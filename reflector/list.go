@@ -47,6 +47,9 @@ type list[T object.Object] struct {
 	skipped map[object.Key]error
 	// err is why the list cannot be used, found out while it was read.
 	err error
+	// wentBack tells whether an object is in an older state than before; nil unless that is in question. older is the key of such a one.
+	wentBack func(T) bool
+	older    object.Key
 
 	// hint is how many objects the last whole list had, furthest the most pages that one has brought since there
 	// was progress. Both stay when the list is restarted.
@@ -58,7 +61,7 @@ func (l *list[T]) restart() {
 	if l.items != nil {
 		l.items.Close()
 	}
-	*l = list[T]{gatherer: l.gatherer, hint: l.hint, furthest: l.furthest}
+	*l = list[T]{gatherer: l.gatherer, wentBack: l.wentBack, hint: l.hint, furthest: l.furthest}
 }
 
 // len returns the number of items.
@@ -72,6 +75,9 @@ func (l *list[T]) len() int {
 // add appends an item. The first one makes room for all that are expected.
 func (l *list[T]) add(item T) {
 	l.begin()
+	if l.wentBack != nil && l.wentBack(item) {
+		l.older = object.KeyOf(item)
+	}
 	l.items.Add(item)
 	if len(l.skipped) > 0 {
 		delete(l.skipped, object.KeyOf(item))
@@ -222,8 +228,8 @@ func (r *Reflector[T]) listPage(ctx context.Context) {
 		r.pageFailed(g.explain(err), opts)
 	case r.behind(r.list.version):
 		r.foundBehind(r.list.version, r.list.recent)
-	case r.list.token == "" && r.overtaken():
-		r.rewritten(r.list.version)
+	case r.list.token == "" && r.list.older.Name != "":
+		r.overtaken(r.list.version)
 	case r.list.token == "":
 		r.replace(r.list.version)
 	case r.list.pages > r.list.furthest:
@@ -298,7 +304,7 @@ func (r *Reflector[T]) replace(version string) {
 	if r.method.tryLists {
 		r.fallBack()
 	}
-	r.mostRecent, r.method.unfinished, r.history = false, 0, history{}
+	r.mostRecent, r.method.unfinished, r.history, r.resumed = false, 0, history{}, false
 	r.opts.Sink.Replace(items.Collection(), version)
 	r.advance(version)
 	r.lostEvents(false)

@@ -1,6 +1,7 @@
 package reflector
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -55,9 +56,14 @@ type Options[T object.Object] struct {
 	// Peers are shared with the other reflectors of the same server; nil if there are none.
 	Peers *Peers
 
-	// ResourceVersion is the version that the sink's contents are current to, if it has any: the reflector then
-	// begins with a watch from there. "" and "0" begin with a list.
-	ResourceVersion string
+	// Resume is called before the first request and returns what the sink holds, if it holds anything: the reflector then
+	// begins with a watch from there, once the server has shown that it has come as far and has the same history. An error
+	// counts as a failed request, and is followed by another call. It may be nil.
+	Resume func(ctx context.Context) (Contents, error)
+	// OnResume is called when a watch was opened after Resume, and the sink has not had a list since. Recent is the server's
+	// most recent version at the check before; "" if versions cannot be compared or the check was refused. The server may still
+	// say on the watch that its version has expired. The context ends with the watch. It may be nil.
+	OnResume func(watch context.Context, recent string)
 	// DisableWatchList gets every collection by paged lists.
 	DisableWatchList bool
 	// PageSize is the number of objects that a page of a list may have; default 500.
@@ -72,6 +78,15 @@ type Options[T object.Object] struct {
 	Backoff Backoff
 	// Seed makes the random choices (backoff, watch timeouts) repeatable; 0 takes a random seed.
 	Seed uint64
+}
+
+// Contents are what a sink holds before the reflector begins.
+type Contents struct {
+	// ResourceVersion is what they are current to. With "" and "0" the reflector begins with a list.
+	ResourceVersion string
+	// Newest is the key of the object that was changed last, if there are any. What the server has of it tells whether the
+	// server was restored from a backup that did not have that change, and has come past the version since.
+	Newest object.Key
 }
 
 // Backoff says how long to wait after failures: Min after the first, Factor times longer after each further one without
@@ -116,9 +131,6 @@ func (o Options[T]) withDefaults() (Options[T], error) {
 	}
 	if o.OnError == nil {
 		o.OnError = func(*Error) {}
-	}
-	if o.ResourceVersion == "0" {
-		o.ResourceVersion = ""
 	}
 	orDefault(&o.PageSize, defaultPageSize)
 	orDefault(&o.WatchTimeout, defaultWatchTimeout)

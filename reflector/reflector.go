@@ -66,9 +66,13 @@ type Reflector[T object.Object] struct {
 	spoken journal // what was logged, and when
 
 	phase Phase
-	// resume makes Starting go on from last.
+	// resume makes Starting ask Options.Resume for last, and go on from there.
 	resume bool
-	pause  pause
+	// resumed is set from then on until the sink gets a list. newest is Contents.Newest, recent the server's version at the last check.
+	resumed bool
+	newest  object.Key
+	recent  string
+	pause   pause
 
 	// last is the newest version seen. It goes back only when the server's history was rewritten. Where versions
 	// cannot be compared, it is the last one seen.
@@ -106,11 +110,10 @@ func New[T object.Object](opts Options[T]) (*Reflector[T], error) {
 	r := &Reflector[T]{
 		opts: opts, log: opts.Logger.With("resource", opts.Name),
 		retry: newRetry(opts.Backoff, rand.New(rand.NewPCG(opts.Seed, 0))), list: list[T]{gatherer: opts.NewGatherer},
-		last: opts.ResourceVersion, resume: opts.ResourceVersion != "",
+		resume: opts.Resume != nil,
 	}
 	r.status.epoch = time.Now()
 	r.status.paged.Store(opts.DisableWatchList)
-	r.status.version.store(r.last)
 	return r, nil
 }
 
@@ -150,7 +153,7 @@ func (r *Reflector[T]) Step(ctx context.Context) error {
 	}
 	switch r.phase {
 	case Starting:
-		r.start()
+		r.start(ctx)
 	case WatchListing:
 		r.watchList(ctx)
 	case Listing:
@@ -168,7 +171,11 @@ func (r *Reflector[T]) Step(ctx context.Context) error {
 }
 
 // start picks how to get the collection.
-func (r *Reflector[T]) start() {
+func (r *Reflector[T]) start(ctx context.Context) {
+	if r.resume {
+		r.askResume(ctx)
+		return
+	}
 	if r.status.lists.Load() > 0 && !r.method.tryLists {
 		if wait := r.retry.relists.take(time.Now()); wait > 0 {
 			r.backOff(wait, Starting, "")
@@ -177,16 +184,33 @@ func (r *Reflector[T]) start() {
 	}
 	paged := r.opts.DisableWatchList || r.method.paged(time.Now())
 	r.status.paged.Store(paged)
+	r.list.wentBack = nil
+	if r.suspected() && !r.history.rewritten && r.opts.Previous != nil {
+		r.list.wentBack = r.wentBack
+	}
 	r.list.restart()
 	r.status.gathered.Store(0)
 	switch {
-	case r.resume:
-		r.resume = false
-		r.enter(Checking)
 	case paged:
 		r.enter(Listing)
 	default:
 		r.enter(WatchListing)
+	}
+}
+
+// askResume asks Options.Resume where to begin.
+func (r *Reflector[T]) askResume(ctx context.Context) {
+	held, err := r.opts.Resume(ctx)
+	switch {
+	case ctx.Err() != nil:
+	case err != nil:
+		r.fail(err, Starting)
+	case unset(held.ResourceVersion):
+		r.resume = false
+	default:
+		r.resume, r.resumed, r.newest = false, true, held.Newest
+		r.advance(held.ResourceVersion)
+		r.enter(Checking)
 	}
 }
 

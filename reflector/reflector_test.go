@@ -201,7 +201,10 @@ func TestProblem(t *testing.T) {
 func TestStatusVersions(t *testing.T) {
 	for _, version := range []string{"1", "007", "abc", "+5", "18446744073709551615", "18446744073709551616", ""} {
 		s := &script{}
-		r, err := reflector.New(reflector.Options[thing]{Source: s, Sink: s, ResourceVersion: version})
+		r, err := reflector.New(reflector.Options[thing]{Source: s, Sink: s, Resume: from(version)})
+		if err == nil {
+			err = r.Step(t.Context())
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -284,7 +287,7 @@ func newSteady(tb testing.TB, batch int) (*steady, *reflector.Reflector[thing]) 
 	for i := range 1 << 16 {
 		s.versions = append(s.versions, strconv.Itoa(1000+i))
 	}
-	r, err := reflector.New(reflector.Options[thing]{Source: s, Sink: s, ResourceVersion: "1"})
+	r, err := reflector.New(reflector.Options[thing]{Source: s, Sink: s, Resume: from("1")})
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -123,7 +123,11 @@ func (s *script) next() answer {
 
 func (s *script) List(ctx context.Context, opts source.ListOptions[thing], each func(thing) error) (source.ListResult, error) {
 	s.reused = append(s.reused, fmt.Sprintf("list:%t", opts.Previous != nil))
-	s.note("list %q %s limit=%d token=%q", opts.ResourceVersion, opts.ResourceVersionMatch, opts.Limit, opts.Continue)
+	only := ""
+	if opts.Only.Name != "" {
+		only = " only=" + opts.Only.String()
+	}
+	s.note("list %q %s limit=%d token=%q%s", opts.ResourceVersion, opts.ResourceVersionMatch, opts.Limit, opts.Continue, only)
 	a := s.next()
 	for _, item := range a.items {
 		if err := sleep(ctx, a.pause); err != nil {
@@ -268,6 +272,13 @@ func playInBubble(t *testing.T, s *script, opts reflector.Options[thing], durati
 		t.Errorf("phase after the end: %v", got)
 	}
 	return status
+}
+
+// from resumes from a version.
+func from(version string) func(context.Context) (reflector.Contents, error) {
+	return func(context.Context) (reflector.Contents, error) {
+		return reflector.Contents{ResourceVersion: version}, nil
+	}
 }
 
 // clean is a clean end after d.

@@ -179,6 +179,7 @@ func (r *Reflector[T]) lostEvents(lost bool) {
 	switch {
 	case !lost:
 		s.relistAt = time.Time{}
+		r.status.lost.Store(false)
 	case s.relistAt.IsZero():
 		s.relistAt = now
 		if again := s.relisted.Add(lostEvery); !s.relisted.IsZero() && again.After(now) {

@@ -39,6 +39,9 @@ type Status struct {
 	// all of them. The sink holds their last known states.
 	Skipped      []Skipped
 	SkippedTotal int
+	// LostEvents is set while the sink misses events that could be of any object, until the next list. SkippedTotal and
+	// LostEvents hold for the sink's contents at ResourceVersion.
+	LostEvents bool
 
 	// LastContact is when the server was last heard of: an answer that is no error, an event, a bookmark or a clean close.
 	LastContact time.Time
@@ -60,6 +63,7 @@ func (r *Reflector[T]) Status() Status {
 		Errors: s.errors.Load(), Failures: int(s.failures.Load()), Problem: s.problem.Load(), LastError: s.lastError.Load(),
 		LastContact: s.get(&s.contact), AskedAt: s.get(&s.asked), SyncedSince: s.get(&s.synced), NextRetry: s.get(&s.retryAt),
 	}
+	st.LostEvents = s.lost.Load() // after the version, which is stored later
 	if skipped := s.skipped.Load(); skipped != nil {
 		st.Skipped, st.SkippedTotal = skipped.named, skipped.total
 	}
@@ -84,6 +88,7 @@ type counters struct {
 	failures                   atomic.Int64
 	problem, lastError         atomic.Pointer[Error]
 	skipped                    atomic.Pointer[skippedStatus]
+	lost                       atomic.Bool
 	reached                    atomic.Bool // an API server has answered once
 
 	contact, asked, synced, retryAt moment

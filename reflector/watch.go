@@ -121,6 +121,9 @@ func (r *Reflector[T]) openWatch(ctx context.Context) {
 		return
 	}
 	r.synced()
+	if r.resumed && r.opts.OnResume != nil {
+		r.opts.OnResume(r.stream.ctx, r.recent)
+	}
 	switch {
 	case r.stuck == 0:
 		r.well()
@@ -145,6 +148,9 @@ func (r *Reflector[T]) deliver(batch []source.Event[T]) {
 	r.status.events.Add(uint64(len(b.deltas)))
 	r.status.bookmarks.Add(uint64(b.bookmarks))
 	r.publishSkipped()
+	if b.lost {
+		r.status.lost.Store(true)
+	}
 	if b.version != r.last {
 		r.advance(b.version)
 		r.stream.news = true

@@ -136,9 +136,9 @@ func (r *Reflector[T]) initialEventsEnd(version string, rest []source.Event[T]) 
 	case r.behind(version):
 		r.closeStream()
 		r.foundBehind(version, r.list.recent)
-	case r.overtaken():
+	case r.list.older.Name != "":
 		r.closeStream()
-		r.rewritten(version)
+		r.overtaken(version)
 	default:
 		r.replace(version)
 		r.stream.since = time.Now()

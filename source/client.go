@@ -20,6 +20,8 @@ type Client struct {
 	base *url.URL
 	// timeout is rest.Config.Timeout: how long an answer may take. Running watches are not ended by it.
 	timeout time.Duration
+	// authority is a hash of the certificate authority; "" if there is none.
+	authority string
 	// compress is set unless rest.Config.DisableCompression is.
 	compress bool
 	// warnings handles the warnings of the server; nil stands for client-go's default handler.
@@ -51,7 +53,9 @@ func NewClient(config *rest.Config) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("source: connection to %s: %w", base.Redacted(), err)
 	}
-	return &Client{http: client, base: base, timeout: timeout, compress: !c.DisableCompression, warnings: warningHandler(c)}, nil
+	return &Client{
+		http: client, base: base, timeout: timeout, authority: authorityOf(c), compress: !c.DisableCompression, warnings: warningHandler(c),
+	}, nil
 }
 
 // NewClientFor is NewClient with the caller's HTTP client, which has to authenticate by itself, as the one of rest.HTTPClientFor does. Its
@@ -66,7 +70,9 @@ func NewClientFor(config *rest.Config, client *http.Client) (*Client, error) {
 	}
 	timeout, untimed := client.Timeout, *client
 	untimed.Timeout = 0 // it would end watches
-	return &Client{http: &untimed, base: base, timeout: timeout, warnings: warningHandler(config), compress: !config.DisableCompression}, nil
+	return &Client{
+		http: &untimed, base: base, timeout: timeout, authority: authorityOf(config), compress: !config.DisableCompression, warnings: warningHandler(config),
+	}, nil
 }
 
 const (

@@ -74,7 +74,7 @@ type clientSource[T object.Object, L runtime.Object] struct {
 func (s *clientSource[T, L]) List(ctx context.Context, opts ListOptions[T], each func(T) error) (ListResult, error) {
 	list, err := s.client.List(ctx, metav1.ListOptions{
 		LabelSelector:        s.scope.Labels,
-		FieldSelector:        s.scope.Fields,
+		FieldSelector:        s.scope.fieldsOf(opts.Only),
 		ResourceVersion:      opts.ResourceVersion,
 		ResourceVersionMatch: metav1.ResourceVersionMatch(opts.ResourceVersionMatch),
 		Continue:             opts.Continue,

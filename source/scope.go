@@ -107,6 +107,7 @@ func (s Scope) query() url.Values {
 
 // listQuery returns the parameters of a list.
 func listQuery[T object.Object](s Scope, opts ListOptions[T]) url.Values {
+	s.Fields = s.fieldsOf(opts.Only)
 	q := s.query()
 	set(q, "resourceVersion", opts.ResourceVersion)
 	set(q, "resourceVersionMatch", opts.ResourceVersionMatch)
@@ -115,6 +116,20 @@ func listQuery[T object.Object](s Scope, opts ListOptions[T]) url.Values {
 		q.Set("limit", strconv.FormatInt(opts.Limit, 10))
 	}
 	return q
+}
+
+// fieldsOf returns the field selector that limits the scope to one object; that of the scope if the key has no name.
+func (s Scope) fieldsOf(key object.Key) string {
+	var terms []string
+	for _, term := range []struct{ field, value string }{{"metadata.name", key.Name}, {"metadata.namespace", key.Namespace}} {
+		if key.Name != "" && term.value != "" {
+			terms = append(terms, term.field+"="+fields.EscapeValue(term.value))
+		}
+	}
+	if s.Fields != "" {
+		terms = append([]string{s.Fields}, terms...)
+	}
+	return strings.Join(terms, ",")
 }
 
 // watchQuery returns the parameters of a watch.

@@ -40,6 +40,8 @@ type ListOptions[T object.Object] struct {
 	Continue             string
 	// Limit is the most objects a page may hold; 0 leaves it to the server.
 	Limit int64
+	// Only limits the list to one object, if it has a name. A source that cannot do that lists all.
+	Only object.Key
 	// Previous may be nil.
 	Previous Previous[T]
 	// NoSharing says that the caller will write to the objects, so that nothing in them may be shared with others,

@@ -26,6 +26,8 @@ type Config[T object.Object] struct {
 	Namespaces []string
 	NewSource  func(namespace string) (source.ListerWatcher[T], error)
 	Transform  func(T) (T, error)
+	// Identity tells the collection from others in Options.Files, but for the Go type, the namespace, the cluster and the transform.
+	Identity map[string]string
 	// Memory is the budget that the informer keeps to; nil for none.
 	Memory *Memory
 	// OnEnd is called once when the informer has ended, before Done is closed. It may be nil.
@@ -45,6 +47,8 @@ type Options struct {
 	Seed uint64
 	// Peers are the reflectors of the same server; may be nil.
 	Peers *reflector.Peers
+	// Files say how the objects are saved; nil for not at all.
+	Files *FileOptions
 }
 
 // phase is where an informer is in its life. It only grows.
@@ -78,6 +82,7 @@ type Informer[T object.Object] struct {
 	done   chan struct{}           // closed when every goroutine has ended
 	wg     sync.WaitGroup
 	wait   pressure
+	files  *files[T] // set by Start; nil if nothing is to be saved
 
 	mu        sync.Mutex // guards what follows; never held while calling out. apply is taken before it.
 	phase     phase
@@ -132,6 +137,10 @@ func (inf *Informer[T]) Start(ctx context.Context) error {
 	case stopping:
 		return fmt.Errorf("%s: %w", inf.cfg.Name, ErrStopped)
 	}
+	var err error
+	if inf.files, err = inf.newFiles(); err != nil {
+		return err
+	}
 	parts, err := inf.newParts(inf.cfg.Namespaces)
 	if err != nil {
 		return err
@@ -145,6 +154,9 @@ func (inf *Informer[T]) Start(ctx context.Context) error {
 		inf.wg.Go(func() { s.run(inf.life) })
 	}
 	inf.changeParts(parts, func(*part[T]) bool { return false })
+	if inf.files != nil {
+		inf.wg.Go(inf.files.run)
+	}
 	return nil
 }
 
@@ -214,6 +226,9 @@ func (inf *Informer[T]) endings() []ending {
 	parts := inf.currentParts()
 	for _, p := range parts {
 		ends = append(ends, ending{p.done, &p.caller})
+	}
+	if len(parts) > 0 && inf.files != nil {
+		ends = append(ends, ending{inf.files.done, &inf.files.caller})
 	}
 	if inf.reports != nil && len(parts) > 0 { // or it was never started
 		ends = append(ends, ending{inf.reports.flushed(), &inf.reports.caller})

@@ -31,6 +31,11 @@ type part[T object.Object] struct {
 	rewrites uint64
 	done     chan struct{} // closed when the part's goroutine has ended
 	caller   caller
+	file     *partFile // nil if nothing is to be saved
+	// While a watch goes on from the file: recent is the version that it is to catch up to, "" if that is not known, which only the
+	// reflector's goroutine uses; newsAt is when it brought something last, in nanoseconds after made.
+	recent string
+	newsAt atomic.Int64
 
 	// What follows is guarded by Informer.apply.
 	removed bool    // the part's namespace was given up: nothing of it is applied any more
@@ -66,6 +71,7 @@ func (inf *Informer[T]) newPart(namespace string) (*part[T], error) {
 	}
 	p := &part[T]{inf: inf, namespace: namespace, source: src, transform: inf.transform, made: time.Now(), done: make(chan struct{})}
 	p.ctx, p.cancel = context.WithCancel(inf.life)
+	p.file = inf.files.ofPart(namespace)
 	name := inf.cfg.Name
 	if len(inf.cfg.Namespaces) > 1 {
 		name = fmt.Sprintf("%s in namespace %q", name, namespace)
@@ -74,6 +80,7 @@ func (inf *Informer[T]) newPart(namespace string) (*part[T], error) {
 		Name: name, Resource: inf.cfg.Resource, Source: src, Sink: p, Logger: inf.cfg.Logger, OnError: p.onError,
 		Previous: p.previous, Held: p.held, NoSharing: p.transform != nil, DisableWatchList: inf.cfg.NoWatchList,
 		Backoff: inf.cfg.Backoff, PageSize: inf.cfg.PageSize, Seed: inf.partSeed(), Peers: inf.cfg.Peers,
+		Resume: p.resume, OnResume: p.onResume,
 	}
 	if inf.budget != nil {
 		opts.NewGatherer = p.newGatherer
@@ -207,6 +214,7 @@ func (p *part[T]) Add(deltas []object.Delta[T], resourceVersion string) {
 	if p.inf.budget != nil {
 		p.inf.budget.note(notes)
 	}
+	p.resumedTo(resourceVersion)
 }
 
 // Replace makes the objects the whole content of the part. It implements reflector.Sink.
@@ -215,7 +223,7 @@ func (p *part[T]) Replace(objects object.Collection[T], resourceVersion string) 
 		objects = p.transformAll(objects)
 	}
 	p.inf.waitForRoom(p.ctx)
-	p.inf.applyList(p, objects, resourceVersion, p.historyRewritten())
+	p.inf.applyList(p, objects, resourceVersion, p.historyRewritten() || p.contradicts(objects, resourceVersion))
 	if p.inf.budget != nil {
 		p.inf.budget.note(nil)
 	}

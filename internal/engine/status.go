@@ -28,6 +28,7 @@ type PartStatus struct {
 	Age       time.Duration
 	Reflector reflector.Status
 	Source    source.Stats
+	File      FileStatus
 }
 
 // Status reports on the informer.
@@ -68,7 +69,10 @@ func (p *part[T]) noteOvercome() {
 func (p *part[T]) reflectorStatus() reflector.Status {
 	listed := p.listed.Load()
 	st := p.reflector.Status()
-	if listed && st.SyncedSince.IsZero() {
+	switch {
+	case !listed:
+		st.SyncedSince = time.Time{} // what a resumed watch has brought may not be all
+	case st.SyncedSince.IsZero():
 		st.SyncedSince = time.Now()
 	}
 	if st.Problem != nil && st.Problem == p.overcome.Load() {
@@ -78,10 +82,13 @@ func (p *part[T]) reflectorStatus() reflector.Status {
 }
 
 func (p *part[T]) status(now time.Time) PartStatus {
-	st := PartStatus{Namespace: p.namespace, Reflector: p.reflectorStatus()}
+	st := PartStatus{Namespace: p.namespace, Reflector: p.reflectorStatus(), File: p.fileStatus()}
 	heard := p.made
 	if st.Reflector.LastContact.After(heard) {
 		heard = st.Reflector.LastContact
+	}
+	if st.File.Serving {
+		heard = st.File.AsOf // what the server says now is not what readers see
 	}
 	st.Age = max(0, now.Sub(heard))
 	if s, ok := p.source.(interface{ Stats() source.Stats }); ok {

@@ -122,7 +122,7 @@ func (inf *Informer[T]) Obstacle() *Obstacle {
 		if !worse {
 			continue
 		}
-		o.Problem, o.Progress = st.Problem, fmt.Sprintf("%s, %d objects so far", st.Phase, st.Gathered)
+		o.Problem, o.Progress = st.Problem, p.fileStatus().Progress(st)
 		if len(parts) > 1 {
 			o.Namespace = p.namespace
 		}

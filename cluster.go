@@ -1,0 +1,61 @@
+package tidings
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/tidings/tidings/source"
+)
+
+// askClusterFor is how long the server may take to say which cluster it is.
+const askClusterFor = 10 * time.Second
+
+// clusterIdentity finds out which cluster a factory's objects are of, once for all informers.
+type clusterIdentity struct {
+	client *source.Client
+	logger *slog.Logger
+
+	turn  chan struct{} // holds a value while somebody asks; it guards known
+	known string
+}
+
+// clusterOf returns what tells a cluster from others: the given identity, or else what the server says. It returns nil if there is
+// neither.
+func clusterOf(client *source.Client, opts Options) func(context.Context) (string, error) {
+	switch {
+	case opts.ClusterID != "":
+		return func(context.Context) (string, error) { return "given " + opts.ClusterID, nil }
+	case client == nil:
+		return nil
+	}
+	c := &clusterIdentity{client: client, logger: opts.Logger, turn: make(chan struct{}, 1)}
+	return c.get
+}
+
+func (c *clusterIdentity) get(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, askClusterFor)
+	defer cancel()
+	select {
+	case c.turn <- struct{}{}:
+		defer func() { <-c.turn }()
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+	if c.known != "" {
+		return c.known, nil
+	}
+	id, ok, err := c.client.ClusterID(ctx)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("which cluster is it: %w", err)
+	case ok:
+		c.known = "uid " + id
+	default:
+		c.known = "address " + c.client.Address()
+		c.logger.Info("namespace kube-system cannot be read: saved objects are tied to the server's address and certificate authority, not to the uid of that namespace",
+			"address", c.client.Address())
+	}
+	return c.known, nil
+}

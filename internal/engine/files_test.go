@@ -1,0 +1,335 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tidings/tidings/internal/fold"
+	"github.com/tidings/tidings/internal/fold/file"
+	"github.com/tidings/tidings/internal/testseed"
+	"github.com/tidings/tidings/object"
+	"github.com/tidings/tidings/source"
+)
+
+type settings = *corev1.ConfigMap
+
+// newSaved returns an informer that does not run, with the file of its only part.
+func newSaved(tb testing.TB, dir string, folding bool) (*Informer[settings], *partFile) {
+	tb.Helper()
+	inf := New(Config[settings]{Name: "configmaps", Namespaces: []string{""}, Options: Options{
+		Logger: slog.New(slog.DiscardHandler),
+		Files:  &FileOptions{Dir: dir, Cluster: func(context.Context) (string, error) { return "test", nil }},
+	}})
+	if folding {
+		codec, err := source.NewCodec[settings](0)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		inf.writer.UseCodec(codec)
+	}
+	var err error
+	if inf.files, err = inf.newFiles(); err != nil || inf.files.refused != nil {
+		tb.Fatal(err, inf.files.refused)
+	}
+	return inf, inf.files.ofPart("")
+}
+
+// fill makes n objects of one generation the content of the store.
+func fill(inf *Informer[settings], n, generation int) {
+	var items object.Items[settings]
+	for i := range n {
+		items = append(items, &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: "shop", Name: fmt.Sprintf("s-%04d", i), UID: types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", i)),
+				ResourceVersion: strconv.Itoa(1000*generation + i),
+			},
+			Data: map[string]string{"generation": strconv.Itoa(generation)},
+		})
+	}
+	txn := inf.writer.Begin()
+	txn.Replace("", items, strconv.Itoa(1000*generation+999), false)
+	txn.Commit()
+}
+
+// save writes the store to the file.
+func save(ctx context.Context, inf *Informer[settings], pf *partFile) error {
+	snap := inf.store.Snapshot()
+	_, err := inf.files.write(ctx, pf, snap, snap.ResourceVersion(), time.Now())
+	return err
+}
+
+func both(t *testing.T, test func(t *testing.T, folding bool)) {
+	for _, folding := range []bool{false, true} {
+		t.Run(fmt.Sprintf("folding=%t", folding), func(t *testing.T) { test(t, folding) })
+	}
+}
+
+// TestSaveAndLoad takes a store through a file, from and into stores that can fold and that cannot.
+func TestSaveAndLoad(t *testing.T) {
+	both(t, func(t *testing.T, from bool) {
+		both(t, func(t *testing.T, to bool) {
+			dir := t.TempDir()
+			inf, pf := newSaved(t, dir, from)
+			fill(inf, 700, 3)
+			if from {
+				cold := inf.store.PackCold(object.Key{}, 1000, true)
+				txn := inf.writer.Begin()
+				if txn.Fold(cold) == 0 {
+					t.Fatal("nothing was folded")
+				}
+				txn.Commit()
+			}
+			if err := save(t.Context(), inf, pf); err != nil {
+				t.Fatal(err)
+			}
+			next, pf := newSaved(t, dir, to)
+			l, err := next.files.load(t.Context(), pf)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.close()
+			if want := (object.Key{Namespace: "shop", Name: "s-0699"}); l.version != "3999" || l.newest != want || l.objects().Len() != 700 {
+				t.Errorf("loaded %d objects at %s, the newest %v", l.objects().Len(), l.version, l.newest)
+			}
+			wantGeneration(t, l.objects(), "3")
+		})
+	})
+}
+
+// wantGeneration checks that all objects are of one generation.
+func wantGeneration(t *testing.T, objects object.Collection[settings], generation string) {
+	t.Helper()
+	i := 0
+	for key, o := range objects.All() {
+		if want := fmt.Sprintf("s-%04d", i); key.Name != want || o.Name != want || o.Data["generation"] != generation {
+			t.Fatalf("object %d is %v of generation %s, want %s", i, key, o.Data["generation"], generation)
+		}
+		i++
+	}
+}
+
+// FuzzLoad reads any bytes: what is no file is an error.
+func FuzzLoad(f *testing.F) {
+	inf, pf := newSaved(f, f.TempDir(), false)
+	fill(inf, 40, 1)
+	if err := save(f.Context(), inf, pf); err != nil {
+		f.Fatal(err)
+	}
+	whole, err := os.ReadFile(pf.path)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(whole)
+	f.Add(whole[:len(whole)-1])
+	f.Add(append(whole[:len(whole):len(whole)], whole...))
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if err := os.WriteFile(pf.path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		l, err := inf.files.load(t.Context(), pf)
+		switch {
+		case err != nil && string(data) == string(whole):
+			t.Fatal(err)
+		case err == nil && l.objects().Len() != 40: // another process of the fuzzer has files of its own
+			t.Fatalf("%d bytes were read as %d objects", len(data), l.objects().Len())
+		case err == nil:
+			wantGeneration(t, l.objects(), "1")
+		}
+	})
+}
+
+// FuzzHostileRecord reads files whose frames are right and whose records are anything.
+func FuzzHostileRecord(f *testing.F) {
+	f.Add([]byte("\x00\x00\x0a\x00"), "shop", "a", "u", "5")
+	f.Add([]byte{}, "", "", "", "")
+	f.Add([]byte("\xff\xff\xff\xff"), "shop", "a", "u", "99999999999999999999")
+	dir := f.TempDir()
+	f.Fuzz(func(t *testing.T, encoded []byte, namespace, name, uid, version string) {
+		for _, folding := range []bool{false, true} {
+			inf, pf := newSaved(t, dir, folding)
+			identity := map[string]string{"cluster": "test"}
+			for key, value := range pf.identity {
+				identity[key] = value
+			}
+			header := file.Header{Identity: identity, ResourceVersions: map[string]string{"": "7"}}
+			err := file.WriteFile(pf.path, header, file.Options{}, func(w *file.Writer) error {
+				var packer fold.Packer
+				record := file.Record{Namespace: namespace, Name: name, UID: uid, ResourceVersion: version, Object: packer.Pack(encoded, nil)}
+				return errors.Join(w.Write(record), w.Write(record)) // twice, which no writer does
+			})
+			if err != nil {
+				t.Skip(err)
+			}
+			p, err := inf.newTestPart(pf)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l, err := inf.files.load(t.Context(), pf)
+			if err != nil {
+				l.close()
+				continue
+			}
+			inf.applyFile(p, l)
+			l.close()
+			for key, o := range inf.store.Snapshot().All() {
+				if object.KeyOf(o) != key && !folding || object.OlderResourceVersion("7", version) {
+					t.Errorf("the store has %v under %v from a file of version 7", o, key)
+				}
+			}
+		}
+	})
+}
+
+func (inf *Informer[T]) newTestPart(pf *partFile) (*part[T], error) {
+	inf.cfg.NewSource = func(string) (source.ListerWatcher[T], error) { return source.Funcs[T]{}, nil }
+	p, err := inf.newPart("")
+	if err == nil {
+		p.file = pf
+	}
+	return p, err
+}
+
+// TestKilledWhileSaving kills a process that saves one generation after the other, at any point. What is left is one of them.
+func TestKilledWhileSaving(t *testing.T) {
+	const rounds, objects = 12, 300
+	random := rand.New(rand.NewPCG(testseed.Seed(t), 0))
+	dir := t.TempDir()
+	last := ""
+	for round := range rounds {
+		killWhileSaving(t, dir, round, random.IntN(4*objects))
+		inf, pf := newSaved(t, dir, false)
+		l, err := inf.files.load(t.Context(), pf)
+		if errors.Is(err, fs.ErrNotExist) && last == "" {
+			continue
+		}
+		if err != nil || l.objects().Len() != objects {
+			t.Fatalf("round %d: %d objects, %v", round, l.items.Len(), err)
+		}
+		if object.OlderResourceVersion(l.version, last) {
+			t.Errorf("round %d: the file went back from %s to %s", round, last, l.version)
+		}
+		last = l.version
+		generation, _ := strconv.Atoi(l.version)
+		wantGeneration(t, l.objects(), strconv.Itoa(generation/1000))
+	}
+	if last == "" {
+		t.Error("no file was ever complete")
+	}
+}
+
+// killWhileSaving runs a child that writes a byte before each record, and kills it after so many.
+func killWhileSaving(t *testing.T, dir string, round, after int) {
+	t.Helper()
+	child := exec.Command(os.Args[0], "-test.run=^TestSavingChild$")
+	child.Env = append(os.Environ(), "SAVING_CHILD_DIR="+dir, "SAVING_CHILD_ROUND="+strconv.Itoa(round))
+	steps, err := child.StdoutPipe()
+	if err == nil {
+		err = child.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	buf := make([]byte, 1)
+	for range after {
+		if _, err := steps.Read(buf); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := child.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = child.Wait() // it was killed
+}
+
+// stepping is a context that writes a byte whenever it is asked for its error.
+type stepping struct{ context.Context }
+
+func (stepping) Err() error {
+	os.Stdout.Write([]byte{'.'})
+	return nil
+}
+
+// TestSavingChild is the child of TestKilledWhileSaving. It saves until it is killed.
+func TestSavingChild(t *testing.T) {
+	dir := os.Getenv("SAVING_CHILD_DIR")
+	if dir == "" {
+		t.Skip("runs only in a process of its own")
+	}
+	round, _ := strconv.Atoi(os.Getenv("SAVING_CHILD_ROUND"))
+	inf, pf := newSaved(t, dir, false)
+	for generation := 1 + round*1000; ; generation++ {
+		fill(inf, 300, generation)
+		if err := save(stepping{t.Context()}, inf, pf); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestFileNames has files of different parts side by side.
+func TestFileNames(t *testing.T) {
+	base := map[string]string{"resource": "pods", "type": "T", "namespace": "", "labels": "", "format": "1", "transform": "a"}
+	with := func(key, value string) map[string]string {
+		m := map[string]string{key: value}
+		for k, v := range base {
+			if _, set := m[k]; !set {
+				m[k] = v
+			}
+		}
+		return m
+	}
+	name := fileName("pods (labels a/b)", base)
+	if name != filepath.Base(name) || name != plain(name) {
+		t.Errorf("%q is no plain name", name)
+	}
+	for _, key := range []string{"resource", "type", "namespace", "labels"} {
+		if fileName("pods (labels a/b)", with(key, "x")) == name {
+			t.Errorf("another %s has the same file", key)
+		}
+	}
+	for _, key := range []string{"format", "transform"} {
+		if fileName("pods (labels a/b)", with(key, "x")) != name {
+			t.Errorf("another %s has another file, so that the old one stays", key)
+		}
+	}
+	if got := fileName("../../etc/passwd", map[string]string{"namespace": "../x"}); filepath.Base(got) != got {
+		t.Errorf("file name %q", got)
+	}
+}
+
+// TestLayout tells types with other fields apart.
+func TestLayout(t *testing.T) {
+	type inner struct{ A int }
+	type other struct{ A int64 }
+	kinds := map[string]any{
+		"int": struct{ X inner }{}, "int64": struct{ X other }{}, "tag": struct {
+			X inner `json:"x"`
+		}{}, "name": struct{ Y inner }{}, "slice": struct{ X []inner }{},
+	}
+	seen := map[string]string{}
+	for name, v := range kinds {
+		hash := layout(reflect.TypeOf(v))
+		if before, ok := seen[hash]; ok {
+			t.Errorf("%s and %s have the same layout", name, before)
+		}
+		seen[hash] = name
+	}
+	if layout(reflect.TypeOf(corev1.Pod{})) != layout(reflect.TypeOf(corev1.Pod{})) {
+		t.Error("a type has two layouts")
+	}
+}

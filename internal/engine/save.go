@@ -1,0 +1,236 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/tidings/tidings/internal/fold"
+	"github.com/tidings/tidings/internal/fold/file"
+	"github.com/tidings/tidings/object"
+	"github.com/tidings/tidings/reflector"
+	"github.com/tidings/tidings/store"
+)
+
+const (
+	defaultSaveEvery = 5 * time.Minute
+	// firstSave is when a program that has just started saves for the first time; many never get old.
+	firstSave = 30 * time.Second
+	// restAfterSave bounds the share of the time that saving takes: the next one comes after so many times what one took.
+	restAfterSave = 100
+	// unusedFor is the age from which a file is removed that no informer saves any more.
+	unusedFor = 14 * 24 * time.Hour
+)
+
+var (
+	errIncomplete = errors.New("not saved now: there are objects that cannot be decoded")
+	errWrittenTo  = errors.New("not saved any more: somebody wrote to cached objects, so they may not be what the server has")
+)
+
+// run saves the parts now and then, and when the informer ends.
+func (f *files[T]) run() {
+	defer close(f.done)
+	f.caller.enter() // the logger is the user's
+	defer f.caller.leave()
+	if f.refused != nil {
+		return
+	}
+	f.removeUnused()
+	life := f.inf.life
+	timer := time.NewTimer(jitter(min(firstSave, f.Every)))
+	defer timer.Stop()
+	for {
+		select {
+		case <-life.Done():
+			f.saveAll(context.Background())
+			return
+		case <-timer.C:
+			began := time.Now()
+			f.saveAll(life)
+			timer.Reset(max(jitter(f.Every), restAfterSave*time.Since(began)))
+		}
+	}
+}
+
+// jitter returns d, up to a fifth longer or shorter.
+func jitter(d time.Duration) time.Duration {
+	return d - d/5 + time.Duration(rand.Float64()*float64(d)*2/5)
+}
+
+func (f *files[T]) saveAll(ctx context.Context) {
+	for _, p := range f.inf.currentParts() {
+		if ctx.Err() != nil {
+			return
+		}
+		f.savePart(ctx, p)
+	}
+}
+
+// savePart saves the objects of a part, if there is anything new, and notes how that went.
+func (f *files[T]) savePart(ctx context.Context, p *part[T]) {
+	snap, version, err := p.toSave()
+	if err == nil && (version == "" || version == p.file.savedVersion()) {
+		return
+	}
+	var heard time.Time
+	var bytes int64
+	if err == nil {
+		heard = time.Now().Add(-p.status(time.Now()).Age)
+		bytes, err = f.write(ctx, p.file, snap, version, heard)
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	if err != nil {
+		p.file.note(func(st *FileStatus) { st.Failures, st.Err = st.Failures+1, err })
+		f.inf.log.log(slog.LevelWarn, "the objects are not saved", "err", err)
+		return
+	}
+	p.file.mu.Lock()
+	defer p.file.mu.Unlock()
+	st := &p.file.status
+	st.Saves, st.SavedAt, st.SavedObjects, st.SavedBytes, st.Err = st.Saves+1, time.Now(), snap.In(p.namespace).Len(), bytes, nil
+	p.file.version = version
+}
+
+func (pf *partFile) savedVersion() string {
+	pf.mu.Lock()
+	defer pf.mu.Unlock()
+	return pf.version
+}
+
+// toSave returns a snapshot and its version in the part, from which a watch can be resumed. Without a version there is nothing to
+// save.
+func (p *part[T]) toSave() (snap *store.Snapshot[T], version string, err error) {
+	if !p.listed.Load() {
+		return nil, "", nil
+	}
+	before := p.reflector.Status()
+	snap = p.inf.store.Snapshot()
+	version = snap.ResourceVersionIn(p.namespace)
+	if after := p.reflector.Status(); !complete(before, after, version) {
+		return nil, "", errIncomplete
+	}
+	if p.inf.guard.found.Load() > 0 {
+		return nil, "", errWrittenTo
+	}
+	if version == "0" {
+		version = ""
+	}
+	return snap, version, nil
+}
+
+// complete reports whether a snapshot of the version lacks nothing, by the reflector's status before and after it was taken. What
+// the reflector has left out is counted before the store gets the version, and shown before the reflector has it; so if it has it
+// and nothing was listed or left out meanwhile, what it shows is what there is.
+func complete(before, after reflector.Status, version string) bool {
+	return after.SkippedTotal == 0 && !after.LostEvents && before.Invalid == after.Invalid && before.Lists == after.Lists &&
+		!object.OlderResourceVersion(after.ResourceVersion, version)
+}
+
+// write writes the file, and returns its size.
+func (f *files[T]) write(ctx context.Context, pf *partFile, snap *store.Snapshot[T], version string, asOf time.Time) (int64, error) {
+	cluster, err := f.Cluster(ctx)
+	if err != nil {
+		return 0, err
+	}
+	identity := maps.Clone(pf.identity)
+	identity["cluster"] = cluster
+	header := file.Header{Identity: identity, ResourceVersions: map[string]string{identity["namespace"]: version}, Written: asOf}
+	if err := os.MkdirAll(f.Dir, 0o700); err != nil {
+		return 0, err
+	}
+	err = file.WriteFile(pf.path, header, file.Options{Key: f.Key}, func(w *file.Writer) error {
+		return f.writeObjects(ctx, w, snap.AllHeld(identity["namespace"]))
+	})
+	if err != nil {
+		return 0, err
+	}
+	info, err := os.Stat(pf.path)
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}
+
+// writeObjects writes the objects one by one, so that it needs no memory to speak of. Folded ones are written as they are.
+func (f *files[T]) writeObjects(ctx context.Context, w *file.Writer, objects iter.Seq[store.Held[T]]) error {
+	var p packing[T]
+	for held := range objects {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		packed, folded := held.Packed()
+		if !folded {
+			var err error
+			if packed, err = p.pack(f, held.Object()); err != nil {
+				return fmt.Errorf("%s: %w", held.Key(), err)
+			}
+		}
+		err := w.Write(file.Record{
+			Namespace: held.Key().Namespace, Name: held.Key().Name, UID: string(held.UID()), ResourceVersion: held.ResourceVersion(), Object: packed,
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// packing packs open objects for a file.
+type packing[T object.Object] struct {
+	packer fold.Packer
+	buf    []byte
+}
+
+func (p *packing[T]) pack(f *files[T], obj T) (packed fold.Packed, err error) {
+	if !f.Secrets && obj.GetObjectKind().GroupVersionKind() == secretKind {
+		return packed, errSecret
+	}
+	if p.buf, err = f.codec.Append(p.buf[:0], obj); err != nil {
+		return packed, err
+	}
+	return p.packer.Pack(p.buf, nil), nil
+}
+
+var secretKind = schema.GroupVersionKind{Version: "v1", Kind: "Secret"}
+
+// removeUnused removes files that nobody has written for long: of namespaces and scopes that programs do not have any more.
+func (f *files[T]) removeUnused() {
+	entries, err := os.ReadDir(f.Dir)
+	if err != nil {
+		return // writing will say why
+	}
+	for _, entry := range entries {
+		if !strings.HasSuffix(entry.Name(), fileSuffix) || f.owns(entry.Name()) || !unused(entry) {
+			continue
+		}
+		_ = os.Remove(filepath.Join(f.Dir, entry.Name())) // it only takes room
+	}
+}
+
+// owns reports whether a file is of a part of the informer.
+func (f *files[T]) owns(name string) bool {
+	for _, p := range f.inf.currentParts() {
+		if filepath.Base(p.file.path) == name {
+			return true
+		}
+	}
+	return false
+}
+
+func unused(entry fs.DirEntry) bool {
+	info, err := entry.Info()
+	return err == nil && info.Mode().IsRegular() && time.Since(info.ModTime()) > unusedFor
+}

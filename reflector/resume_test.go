@@ -1,0 +1,111 @@
+package reflector_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/tidings/tidings/object"
+	"github.com/tidings/tidings/reflector"
+)
+
+// resumeTwice fails once and then returns a version.
+func resumeTwice(version string) func(context.Context) (reflector.Contents, error) {
+	calls := 0
+	return func(context.Context) (reflector.Contents, error) {
+		if calls++; calls == 1 {
+			return reflector.Contents{}, errors.New("nobody knows the cluster")
+		}
+		return reflector.Contents{ResourceVersion: version}, nil
+	}
+}
+
+func TestResume(t *testing.T) {
+	runScripts(t, []scripted{{
+		name:    "what fails is asked again before anything else",
+		opts:    reflector.Options[thing]{Resume: resumeTwice("40")},
+		answers: []answer{page("41", ""), stream(got(added("a@41"))), stream()},
+		want: `
+			0s error protocol in starting, attempt 1
+			800ms list "" limit=1 token=""
+			800ms watch "40"
+			800ms add Added a@41 @41`,
+	}, {
+		name:    "nothing to resume from",
+		opts:    reflector.Options[thing]{Resume: from("")},
+		answers: []answer{stream(got(added("a@1"), initialEnd("5")))},
+		want: `
+			0s watchlist ""
+			0s replace [a@1] @5`,
+	}, {
+		name:    "the stream says that the version has expired",
+		opts:    reflector.Options[thing]{Resume: from("40")},
+		answers: []answer{page("50", ""), stream(end(errExpired)), stream(got(added("a@1"), initialEnd("50")))},
+		want: `
+			0s list "" limit=1 token=""
+			0s watch "40"
+			0s error expired in watching, attempt 1
+			0s watchlist "40"
+			0s replace [a@1] @50`,
+	}})
+}
+
+// OnResume is called for watches that follow the version of Resume, and for none that follows a list.
+func TestOnResume(t *testing.T) {
+	var recent []string
+	opts := reflector.Options[thing]{Resume: from("40"), OnResume: func(_ context.Context, version string) { recent = append(recent, version) }}
+	s := &script{answers: []answer{
+		page("50", ""), stream(end(errInternal)), stream(end(errExpired)),
+		stream(got(added("a@1"), initialEnd("50")), end(errInternal)), stream(),
+	}}
+	play(t, s, opts, time.Minute)
+	if want := []string{"50", "50"}; !slices.Equal(recent, want) {
+		t.Errorf("told of %q, want %q\n%s", recent, want, strings.Join(s.lines, "\n"))
+	}
+}
+
+// TestWitness resumes with an object that tells whether the server's history is the same.
+func TestWitness(t *testing.T) {
+	held := func(context.Context) (reflector.Contents, error) {
+		return reflector.Contents{ResourceVersion: "40", Newest: object.Key{Name: "a"}}, nil
+	}
+	const asked = `
+			0s list "" limit=1 token="" only=a`
+	const watched, listed = asked + `
+			0s watch "40"`, asked + `
+			0s watchlist "40"
+			0s replace [] @60`
+	rewritten := asked + `
+			0s error history rewritten in checking, attempt 1
+			0s watchlist ""
+			0s replace [] @60`
+	end := stream(got(initialEnd("60")))
+	for _, tt := range []struct {
+		name, want string
+		answers    []answer
+	}{
+		{"it is the same", watched, []answer{page("50", "", "a@40"), stream()}},
+		{"it was changed since", watched, []answer{page("50", "", "a@45"), stream()}},
+		{"it is older", rewritten, []answer{page("50", "", "a@30"), end}},
+		{"it is another of the same time", rewritten, []answer{page("50", "", "a@39"), end}},
+		{"it is gone", listed, []answer{page("50", ""), end}},
+		{"it cannot be decoded", watched, []answer{page("50", "", "!a@40"), stream()}},
+		{"the source lists others", watched, []answer{page("50", "", "x@7"), stream()}},
+		{"the server cannot list one object", asked + `
+			0s list "" limit=1 token=""
+			0s watch "40"`, []answer{failed(apierrors.NewBadRequest("field label not supported")), page("50", "", "x@7"), stream()}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := &script{answers: tt.answers, held: map[object.Key]thing{{Name: "a"}: obj("a@40")}}
+			play(t, s, reflector.Options[thing]{Resume: held, WatchTimeout: time.Hour}, time.Minute)
+			if got := strings.Join(s.lines, "\n"); !slices.Equal(strings.Fields(got), strings.Fields(tt.want)) {
+				t.Errorf("got\n%s\nwant%s", got, tt.want)
+			}
+		})
+	}
+}
