@@ -1,7 +1,9 @@
 package clientgo_test
 
 import (
+	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -146,5 +148,68 @@ func TestBookmarkWhileRunning(t *testing.T) {
 			}
 		}()
 		inf.GetStore().Bookmark("9")
+	})
+}
+
+// A handler may write to the store, and add indexes.
+func TestStoreWrittenFromHandler(t *testing.T) {
+	bothEngines(t, func(t *testing.T, e engine) {
+		src := newPods(t, "a/one")
+		inf := filled(t, e, src)
+		mustAdd(t, inf, cache.ResourceEventHandlerFuncs{AddFunc: func(obj any) {
+			must(t, inf.GetStore().Update(labeled("a/one", "h")))
+			must(t, inf.GetStore().Add(pod("a/hand")))
+			must(t, inf.AddIndexers(cache.Indexers{"again": byLabel}))
+		}})
+		run(t, inf)
+		synctest.Wait()
+		items, err := inf.GetIndexer().ByIndex("again", "h")
+		if got := keysOf(t, items); err != nil || !slices.Equal(got, []string{"a/one"}) {
+			t.Errorf("the index finds %v, %v", got, err)
+		}
+	})
+}
+
+// The store is read and written from all sides while the informer starts: nothing that was put in before is lost to readers.
+func TestStoreWhileStarting(t *testing.T) {
+	bothEngines(t, func(t *testing.T, e engine) {
+		inf := filled(t, e, newPods(t, "a/seed"), "a/seed")
+		var all sync.WaitGroup
+		for i := range 4 {
+			all.Go(func() {
+				for j := range 50 {
+					must(t, inf.GetStore().Add(pod(fmt.Sprintf("b/pod-%d-%d", i, j))))
+					if _, exists, err := inf.GetStore().GetByKey("a/seed"); !exists || err != nil {
+						t.Errorf("the seed is gone: %v", err)
+					}
+					inf.GetIndexer().List()
+				}
+			})
+		}
+		run(t, inf)
+		all.Wait()
+		must(t, inf.AddIndexers(cache.Indexers{"last": byLabel}))
+	})
+}
+
+// "The keys in the Store are of the form namespace/name for namespaced objects, and are simply the name for non-namespaced objects."
+func TestStoreKeys(t *testing.T) {
+	bothEngines(t, func(t *testing.T, e engine) {
+		inf := e.informer(newPods(t, "a/one", "two"), &corev1.Pod{}, 0, nil)
+		run(t, inf)
+		synctest.Wait()
+		keys := inf.GetStore().ListKeys()
+		slices.Sort(keys)
+		if !slices.Equal(keys, []string{"a/one", "two"}) {
+			t.Errorf("the keys are %v", keys)
+		}
+		for _, key := range keys {
+			if item, exists, err := inf.GetStore().GetByKey(key); !exists || err != nil {
+				t.Errorf("%s: %v, %v", key, item, err)
+			}
+		}
+		if err := inf.GetStore().Resync(); err != nil { // meaningless for a plain store
+			t.Error(err)
+		}
 	})
 }

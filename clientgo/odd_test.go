@@ -13,9 +13,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
@@ -227,28 +227,64 @@ func TestInformerOnOtherEngine(t *testing.T) {
 	})
 }
 
-func BenchmarkList(b *testing.B) {
-	for _, e := range []engine{upstream, ours} {
-		b.Run(e.name, func(b *testing.B) {
-			client := fake.NewClientset()
-			list := &corev1.PodList{}
-			for i := range 10_000 {
-				list.Items = append(list.Items, *pod("a/" + string(rune('a'+i%26)) + time.Duration(i).String()))
+// A handler may end the informer that calls it.
+func TestStopFromHandler(t *testing.T) {
+	bothEngines(t, func(t *testing.T, e engine) {
+		inf := newInformer(e, newPods(t, "a/one"))
+		ctx, cancel := context.WithCancel(t.Context())
+		mustAdd(t, inf, cache.ResourceEventHandlerFuncs{AddFunc: func(any) { cancel() }})
+		inf.RunWithContext(ctx) // returns
+		if !inf.IsStopped() {
+			t.Error("it is not stopped")
+		}
+	})
+}
+
+// An object that is deleted and created again under its name is not the same object for our handlers; client-go may make an update of it.
+func TestRecreatedObject(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		of := func(uid, v string) *corev1.Pod {
+			p := labeled("a/one", v)
+			p.UID = types.UID(uid)
+			return p
+		}
+		src, h := newPods(t), &recorder{}
+		src.Add(of("u1", "1"))
+		inf := newInformer(ours, src)
+		mustAdd(t, inf, h)
+		run(t, inf)
+		h.expect(t, "start", "initial a/one=1")
+		src.DeleteDropWatch(of("u1", "1"))
+		src.Add(of("u2", "2"))
+		h.expect(t, "recreated", "tombstone a/one of a/one=1", "add a/one=2")
+	})
+}
+
+// The small constructors give what the large ones do.
+func TestSmallConstructors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stamp := func(obj any) (any, error) {
+			obj.(*corev1.Pod).Labels = map[string]string{"v": "seen"}
+			return obj, nil
+		}
+		src, h := newPods(t, "a/one"), &recorder{}
+		transforming, c1 := clientgo.NewTransformingInformer(src, &corev1.Pod{}, 0, h, stamp)
+		indexing, c2 := clientgo.NewTransformingIndexerInformer(src, &corev1.Pod{}, 0, nil, cache.Indexers{"label": byLabel}, stamp)
+		plain, c3 := clientgo.NewInformer(newPods(t, "a/two"), &corev1.Pod{}, 0, &recorder{})
+		shared := clientgo.NewSharedInformer(newPods(t, "a/three"), &corev1.Pod{}, 0)
+		for _, c := range []cache.Controller{c1, c2, c3} {
+			run(t, c)
+		}
+		run(t, shared)
+		h.expect(t, "a transform", "initial a/one=seen")
+		c1.Run(make(chan struct{})) // the second time it returns
+		if items, err := indexing.ByIndex("label", "s"); err != nil || len(items) != 1 {
+			t.Errorf("the index finds %v, %v", items, err)
+		}
+		for want, store := range map[string]cache.Store{"a/one": transforming, "a/two": plain, "a/three": shared.GetStore()} {
+			if got := keysOf(t, store.List()); !slices.Equal(got, []string{want}) {
+				t.Errorf("got %v, want %s", got, want)
 			}
-			lw := &cache.ListWatch{
-				ListWithContextFunc:  func(context.Context, metav1.ListOptions) (runtime.Object, error) { return list, nil },
-				WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) { return watch.NewFake(), nil },
-			}
-			inf := e.informer(cache.ToListWatcherWithWatchListSemantics(lw, client), &corev1.Pod{}, 0, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
-			ctx, cancel := context.WithCancel(context.Background())
-			defer cancel()
-			go inf.RunWithContext(ctx)
-			<-inf.HasSyncedChecker().Done()
-			for b.Loop() {
-				if n := len(inf.GetStore().List()); n != 10_000 {
-					b.Fatal(n)
-				}
-			}
-		})
-	}
+		}
+	})
 }

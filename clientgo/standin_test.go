@@ -115,13 +115,13 @@ func declared(decl ast.Decl, found map[string]string) {
 	switch d := decl.(type) {
 	case *ast.FuncDecl:
 		if d.Recv == nil {
-			add(d.Name, "func"+types(d.Type.TypeParams)+types(d.Type.Params)+types(d.Type.Results))
+			add(d.Name, "func"+typesOf(d.Type.TypeParams)+typesOf(d.Type.Params)+typesOf(d.Type.Results))
 		}
 	case *ast.GenDecl:
 		for _, spec := range d.Specs {
 			switch s := spec.(type) {
 			case *ast.TypeSpec:
-				add(s.Name, "type"+types(s.TypeParams))
+				add(s.Name, "type"+typesOf(s.TypeParams))
 			case *ast.ValueSpec:
 				for _, name := range s.Names {
 					add(name, d.Tok.String())
@@ -134,8 +134,8 @@ func declared(decl ast.Decl, found map[string]string) {
 // qualifier is the package in front of a name: files import one package under several names.
 var qualifier = regexp.MustCompile(`\b\w+\.([A-Z])`)
 
-// types prints the types in a list.
-func types(list *ast.FieldList) string {
+// typesOf prints the types in a list.
+func typesOf(list *ast.FieldList) string {
 	if list == nil {
 		return " ()"
 	}

@@ -285,6 +285,8 @@ func TestTypedProgram(t *testing.T) {
 	})
 }
 
+//lint:file-ignore SA1019 generated code has what is deprecated as well
+
 // generated is what informer-gen makes for a custom resource, here with a ConfigMap for it, with the import of package cache changed.
 type generated struct {
 	client    kubernetes.Interface

@@ -123,10 +123,16 @@ func TestNoMetricsWithoutName(t *testing.T) {
 	})
 }
 
-// A provider that a library has given to client-go's SetProvider serves these queues as well.
-func TestGlobalProvider(t *testing.T) {
+// globalProvider is a provider that was given to client-go's SetProvider, of which only the first call in a process counts.
+var globalProvider = sync.OnceValue(func() *provider {
 	p := new(provider)
 	upstream.SetProvider(p)
+	return p
+})
+
+// A provider that a library has given to client-go's SetProvider serves these queues as well.
+func TestGlobalProvider(t *testing.T) {
+	p := globalProvider()
 	for name, e := range engines {
 		q := e.plain(workqueue.TypedQueueConfig[string]{Name: name})
 		q.Add("a")
