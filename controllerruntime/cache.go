@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -134,20 +135,29 @@ func (c *runtimeCache) hasStarted() bool {
 // NeedLeaderElection says that the cache runs on every replica.
 func (c *runtimeCache) NeedLeaderElection() bool { return false }
 
-// WaitForCacheSync waits until the cache has been started and its informers have synced. If ctx ends first it returns false, and logs what is in the way.
+// WaitForCacheSync waits until the cache has been started and its informers have synced, but for those that are removed meanwhile. If ctx or the cache
+// ends first it returns false, and logs what is in the way.
 func (c *runtimeCache) WaitForCacheSync(ctx context.Context) bool {
 	for _, inf := range c.informers.all() {
-		if inf.waitForSync(ctx) != nil {
-			break
+		if !inf.waitForSync(ctx.Done(), c.stopped) {
+			logger().Error(c.unsynced(), "The cache has not synced")
+			return false
 		}
 	}
-	if c.Cache.WaitForCacheSync(ctx) {
-		return true
+	return c.upstreamSynced(ctx)
+}
+
+// upstreamSynced waits until upstream's cache sees that, which has to start each of its parts. It is asked again from time to time, because it goes on
+// waiting for informers that are removed meanwhile.
+func (c *runtimeCache) upstreamSynced(ctx context.Context) bool {
+	for {
+		attempt, cancel := context.WithTimeout(ctx, time.Second)
+		synced := c.Cache.WaitForCacheSync(attempt)
+		cancel()
+		if synced || ctx.Err() != nil {
+			return synced
+		}
 	}
-	if err := c.unsynced(); err != nil {
-		logger().Error(err, "The cache has not synced")
-	}
-	return false
 }
 
 // unsynced says what is in the way of the informers that have not synced.

@@ -1,7 +1,6 @@
 package tidingsruntime
 
 import (
-	"context"
 	"fmt"
 	"reflect"
 	goruntime "runtime"
@@ -167,19 +166,20 @@ func placeOf(transform toolscache.TransformFunc) (p place) {
 	return p
 }
 
-// waitForSync waits until the informer has synced. It returns early, without an error, once the informer has been removed.
-func (inf *informer) waitForSync(ctx context.Context) error {
+// waitForSync waits until the informer has synced or was removed, and reports whether that came before one of the others.
+func (inf *informer) waitForSync(ended, stopped <-chan struct{}) bool {
 	inf.mu.Lock()
 	current := inf.current
 	inf.mu.Unlock()
 	select {
 	case <-current.HasSyncedChecker().Done():
-		return nil
+		return true
 	case <-inf.removed:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
+		return true
+	case <-ended:
+	case <-stopped:
 	}
+	return current.HasSynced()
 }
 
 // status reports on the informer.
