@@ -77,16 +77,8 @@ func connect(kubeconfig string, inCluster bool) (config *rest.Config, end func()
 		return config, none, err
 	}
 	fmt.Fprintln(os.Stderr, "on an API server inside this process; -kubeconfig FILE runs it on a cluster")
-	config, end = embedded()
+	config, end = embedded(&process{})
 	return config, end, nil
-}
-
-// Embedded runs an example against an API server inside the process, for a test of what the example prints. An error is printed too.
-func Embedded(example Example) {
-	config, end := embedded()
-	if err := errors.Join(run(context.Background(), config, example), end()); err != nil {
-		fmt.Println("error:", err)
-	}
 }
 
 // run gives an example a namespace with one object.

@@ -67,6 +67,17 @@ func (f *file) clientGo() {
 		}
 		f.edits = append(f.edits, edit{from: spec.Path.Pos(), to: spec.Path.End(), text: strconv.Quote(to.path), about: path})
 		f.requires = append(f.requires, ours)
+		f.reflectorType(used[path])
+	}
+}
+
+// reflectorType notes the one type that NewReflector does not return any more: client-go hands its own to watch error handlers.
+func (f *file) reflectorType(used []use) {
+	made := slices.ContainsFunc(used, func(u use) bool { return strings.HasPrefix(u.name, "New") && strings.Contains(u.name, "Reflector") })
+	for _, u := range used {
+		if made && u.name == "Reflector" {
+			f.note(u.at, "if this is what NewReflector returns, its type becomes %s/clientgo.Reflector", ours)
+		}
 	}
 }
 

@@ -24,7 +24,7 @@ func (r *Result) Diff(dir string) []byte {
 func (r *Result) Summary(dir string, written bool) string {
 	var text strings.Builder
 	if len(r.Notes) > 0 {
-		text.WriteString("left alone:\n")
+		text.WriteString("not changed:\n")
 	}
 	for _, n := range r.Notes {
 		at := ""

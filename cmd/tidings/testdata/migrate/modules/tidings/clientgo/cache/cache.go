@@ -16,3 +16,7 @@ func NewSharedIndexInformer(lw, example any, resync int, indexers Indexers) Shar
 func NewListWatchFromClient(client any, resource string) any { return nil }
 
 func MetaNamespaceKeyFunc(any) (string, error) { return "", nil }
+
+type Reflector struct{}
+
+func NewReflector(lw, example any, store Store, resync int) *Reflector { return nil }
