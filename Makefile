@@ -1,7 +1,7 @@
 GO ?= go
 MODULES := . controlplane bench
 
-.PHONY: build test test-short lint licenses vuln demo up bench bench-quick fuzz clean
+.PHONY: build test test-short lint licenses vuln demo up bench bench-quick fuzz simulate clean
 
 build: ## compile every module
 	@for m in $(MODULES); do echo "build $$m"; (cd $$m && $(GO) build -o /dev/null ./...) || exit 1; done
@@ -46,6 +46,10 @@ fuzz: ## every fuzz target for FUZZTIME each
 	  for f in $$($(GO) test -list '^Fuzz' $$pkg 2>/dev/null | grep '^Fuzz'); do \
 	    echo "$$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$pkg || exit 1; \
 	  done; done
+
+SEEDS ?= 200
+simulate: ## SEEDS simulated runs of informers, controllers and managers against a server that misbehaves; TIDINGS_SEED=N is the first seed
+	$(GO) test ./internal/simulation -run '^TestSimulate$$' -count=1 -timeout 0 -args -seeds $(SEEDS)
 
 clean:
 	rm -rf bin
