@@ -49,7 +49,7 @@ fuzz: ## every fuzz target for FUZZTIME each
 
 SEEDS ?= 200
 simulate: ## SEEDS simulated runs of informers, controllers and managers against a server that misbehaves; TIDINGS_SEED=N is the first seed
-	$(GO) test ./internal/simulation -run '^TestSimulate$$' -count=1 -timeout 0 -args -seeds $(SEEDS)
+	@cd internal/simulation && GOGC=400 $(GO) test -run '^TestSimulate$$' -count=1 -timeout 0 -args -seeds $(SEEDS)
 
 clean:
 	rm -rf bin

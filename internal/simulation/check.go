@@ -194,7 +194,7 @@ func (r *run) monitor(ctx context.Context) (done <-chan struct{}) {
 		defer close(ended)
 		versions := make([]map[string]string, len(r.views))
 		for ctx.Err() == nil {
-			time.Sleep(500 * time.Millisecond)
+			time.Sleep(time.Second)
 			for i, v := range r.views {
 				status := v.status()
 				r.checkQueues(status)
@@ -272,5 +272,5 @@ func (r *run) calls() (n int) {
 
 func (r *run) finish() {
 	r.report.Requests = r.server.Count(tidingstest.Any)
-	maps.DeleteFunc(r.report.Faults, func(_ string, n int) bool { return n == 0 })
+	maps.Copy(r.report.Faults, r.server.FaultCounts())
 }

@@ -32,7 +32,7 @@ func newUpstream(r *run, s scope) (*upstream, error) {
 	if len(s.namespaces) > 0 {
 		namespace = s.namespaces[0]
 	}
-	factory := clientgo.NewSharedInformerFactory(r.server.Config(), time.Minute, clientgo.WithNamespace(namespace),
+	factory := clientgo.NewSharedInformerFactory(r.clientConfig(), time.Minute, clientgo.WithNamespace(namespace),
 		clientgo.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = s.selector }),
 		clientgo.WithOptions(r.informerOptions("views")))
 	native, ok := clientgo.Native(factory)

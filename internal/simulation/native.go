@@ -77,7 +77,7 @@ func (r *run) onError(err error) {
 
 // openNative opens the views for objects of these types.
 func openNative[P, C object.Object](r *run) ([]view, error) {
-	f, err := tidings.NewFactory(r.server.Config(), r.informerOptions("views"))
+	f, err := tidings.NewFactory(r.clientConfig(), r.informerOptions("views"))
 	if err != nil {
 		return nil, err
 	}

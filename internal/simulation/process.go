@@ -109,11 +109,11 @@ type process struct {
 const workers = 3
 
 func newProcess[T object.Object](r *run, id string, l *ledger, convert func(*corev1.ConfigMap) (T, error)) (*process, error) {
-	client, err := kubernetes.NewForConfig(r.server.Config())
+	client, err := kubernetes.NewForConfig(r.clientConfig())
 	if err != nil {
 		return nil, err
 	}
-	factory, err := tidings.NewFactory(r.server.Config(), r.informerOptions(id))
+	factory, err := tidings.NewFactory(r.clientConfig(), r.informerOptions(id))
 	if err != nil {
 		return nil, err
 	}
@@ -180,7 +180,7 @@ func newElector(r *run, id string, client kubernetes.Interface) *controller.Leas
 	skew := time.Duration(random.Int64N(int64(2*time.Hour))) - time.Hour
 	return &controller.LeaseElector{
 		Client: skewedClock{client.CoordinationV1().Leases(leaseNamespace), skew},
-		Name:   leaseName, Identity: id, Rand: random.Float64, Logger: discard(),
+		Name:   leaseName, Identity: id, Duration: 30 * time.Second, Rand: random.Float64, Logger: discard(),
 	}
 }
 

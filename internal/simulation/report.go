@@ -10,11 +10,11 @@ import (
 
 // Summary adds up reports. The zero value is empty.
 type Summary struct {
-	runs                                                 map[Mode]int
-	faults                                               map[string]int
+	runs                                        map[Mode]int
+	faults                                      map[string]int
 	writes, events, reconciles, terms, requests int
-	divergences                                          int
-	longest                                              time.Duration
+	divergences                                 int
+	longest                                     time.Duration
 }
 
 // Add adds a report.

@@ -32,14 +32,14 @@ func simulate(t *testing.T, config Config) Report {
 
 // TestSeeds runs seeds that are always the same, and new ones.
 func TestSeeds(t *testing.T) {
-	const fixed = 2
+	const fixed, steps = 1, 150
 	for _, mode := range Modes {
 		t.Run(string(mode), func(t *testing.T) {
 			t.Parallel()
 			for seed := range uint64(fixed) {
-				t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) { simulate(t, Config{Seed: seed, Mode: mode}) })
+				t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) { simulate(t, Config{Seed: seed, Mode: mode, Steps: steps}) })
 			}
-			testseed.Each(t, 1, func(t *testing.T, seed uint64) { simulate(t, Config{Seed: seed, Mode: mode}) })
+			testseed.Each(t, 1, func(t *testing.T, seed uint64) { simulate(t, Config{Seed: seed, Mode: mode, Steps: steps}) })
 		})
 	}
 }
