@@ -1,7 +1,7 @@
 GO ?= go
 MODULES := . controlplane bench
 
-.PHONY: build test test-short lint licenses vuln demo up bench bench-quick fuzz simulate clean
+.PHONY: build test test-short lint licenses vuln demo up bench bench-quick fuzz simulate simulate-mutants clean
 
 build: ## compile every module
 	@for m in $(MODULES); do echo "build $$m"; (cd $$m && $(GO) build -o /dev/null ./...) || exit 1; done
@@ -49,7 +49,10 @@ fuzz: ## every fuzz target for FUZZTIME each
 
 SEEDS ?= 200
 simulate: ## SEEDS simulated runs of informers, controllers and managers against a server that misbehaves; TIDINGS_SEED=N is the first seed
-	@cd internal/simulation && GOGC=400 $(GO) test -run '^TestSimulate$$' -count=1 -timeout 0 -args -seeds $(SEEDS)
+	@cd internal/simulation && GOGC=400 $(GO) test -run '^TestSimulate$$' -count=1 -timeout 0 -args -steps 300 -seeds $(SEEDS)
+
+simulate-mutants: ## breaks the code on purpose, one change after the other, and shows that the simulation finds each
+	cd internal/simulation && GOGC=400 $(GO) test -v -run '^TestMutants$$' -count=1 -timeout 0 -args -mutants
 
 clean:
 	rm -rf bin

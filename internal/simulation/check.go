@@ -132,6 +132,9 @@ func (r *run) checkViews() {
 				r.checkContent(fmt.Sprintf("%s: %v", title, key), o, want)
 			}
 		}
+		for _, color := range colors {
+			r.checkIndex(title, color, v.byColor(color), store)
+		}
 		for _, h := range v.replays() {
 			r.checkReplay(h)
 			for key, o := range h.state {
@@ -140,6 +143,22 @@ func (r *run) checkViews() {
 				}
 			}
 		}
+	}
+}
+
+// checkIndex compares what an index has under a color with the objects of the store that have it.
+func (r *run) checkIndex(title, color string, found []object.Object, store map[object.Key]object.Object) {
+	got, want := map[object.Key]object.Object{}, map[object.Key]object.Object{}
+	for _, o := range found {
+		got[object.KeyOf(o)] = o
+	}
+	for key, o := range store {
+		if o.GetLabels()[colorLabel] == color {
+			want[key] = o
+		}
+	}
+	if d := difference(got, want); d != "" || len(found) != len(want) {
+		r.diverge("the index of %s has under %s: %s", title, color, d)
 	}
 }
 
@@ -205,9 +224,12 @@ func (r *run) monitor(ctx context.Context) (done <-chan struct{}) {
 	return ended
 }
 
-// maxPending is how many deltas may wait for a handler: one key may have a deletion and an addition, and a batch that is
-// being worked on counts as well.
-const maxPending = 4 * maxKeys
+// What may wait for a handler: of each key a deletion and an addition, and a batch that it works on, which is as large as
+// what the network brought at once.
+const (
+	maxBatch   = 400
+	maxPending = 2*maxKeys + maxBatch
+)
 
 func (r *run) checkQueues(s tidings.Status) {
 	for _, h := range s.Handlers {
@@ -216,7 +238,7 @@ func (r *run) checkQueues(s tidings.Status) {
 		case tidings.Unbounded:
 			continue
 		case tidings.Block:
-			limit = buffer + maxKeys
+			limit = buffer + maxBatch
 		}
 		if h.Pending > limit {
 			r.diverge("%s: %d deltas wait for %s", s.Resource, h.Pending, h.Name)

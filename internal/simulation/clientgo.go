@@ -43,7 +43,21 @@ func newUpstream(r *run, s scope) (*upstream, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &upstream{handlers: handlers[object.Object]{r: r}, what: s, factory: factory, inf: inf.Informer(), native: native}, nil
+	v := &upstream{handlers: handlers[object.Object]{r: r}, what: s, factory: factory, inf: inf.Informer(), native: native}
+	return v, v.inf.AddIndexers(cache.Indexers{colorIndex: func(o any) ([]string, error) { return colorsOf(o.(object.Object)), nil }})
+}
+
+const colorIndex = "color"
+
+func (v *upstream) byColor(color string) (all []object.Object) {
+	found, err := v.inf.GetIndexer().ByIndex(colorIndex, color)
+	if err != nil {
+		v.r.diverge("%v", err)
+	}
+	for _, o := range found {
+		all = append(all, o.(object.Object))
+	}
+	return all
 }
 
 func (v *upstream) start(ctx context.Context) error {
@@ -82,7 +96,7 @@ func (v *upstream) objects() map[object.Key]object.Object {
 }
 
 func (v *upstream) addHandler(plan handlerPlan) {
-	plan.policy = tidings.Unbounded
+	plan.policy, plan.delay = tidings.Unbounded, min(plan.delay, maxDelay)
 	v.add(plan, func(h *handler[object.Object]) (func(context.Context) error, error) {
 		registration, err := v.inf.AddEventHandlerWithResyncPeriod(upstreamHandler{h, v.r}, plan.resync)
 		if err != nil {

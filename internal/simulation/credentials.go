@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"sync"
@@ -48,6 +49,49 @@ type bearer struct {
 	*credentials
 	next http.RoundTripper
 }
+
+// link is a process' own line to the server.
+type link struct {
+	mu  sync.Mutex
+	cut chan struct{} // closed when the line works again; nil while it does
+}
+
+// interrupt lets no request through for some time. It does nothing if the line is cut already.
+func (l *link) interrupt(d time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cut != nil {
+		return
+	}
+	l.cut = make(chan struct{})
+	time.AfterFunc(d, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		close(l.cut)
+		l.cut = nil
+	})
+}
+
+// wrap makes requests wait while the line is cut.
+func (l *link) wrap(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(request *http.Request) (*http.Response, error) {
+		l.mu.Lock()
+		cut := l.cut
+		l.mu.Unlock()
+		if cut != nil {
+			select {
+			case <-cut:
+			case <-request.Context().Done():
+				return nil, context.Cause(request.Context())
+			}
+		}
+		return next.RoundTrip(request)
+	})
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }
 
 func (b bearer) RoundTrip(request *http.Request) (*http.Response, error) {
 	b.mu.Lock()

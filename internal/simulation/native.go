@@ -17,13 +17,24 @@ import (
 // native is a view by way of our own API.
 type native[T object.Object] struct {
 	handlers[T]
-	inf  *tidings.SharedInformer[T]
-	what scope
+	inf   *tidings.SharedInformer[T]
+	color *tidings.Index[T]
+	what  scope
 }
 
 func newNative[T object.Object](r *run, f *tidings.Factory, s scope) (*native[T], error) {
 	inf, err := tidings.Informer[T](f, tidings.Scope{Resource: s.resource, Namespaces: s.namespaces, Labels: s.selector})
-	return &native[T]{handlers: handlers[T]{r: r}, inf: inf, what: s}, err
+	if err != nil {
+		return nil, err
+	}
+	return &native[T]{handlers: handlers[T]{r: r}, inf: inf, color: inf.AddIndex("color", colorsOf[T]), what: s}, nil
+}
+
+func (v *native[T]) byColor(color string) (all []object.Object) {
+	for o := range v.color.All(color) {
+		all = append(all, o)
+	}
+	return all
 }
 
 func (v *native[T]) start(ctx context.Context) error { return v.inf.Start(ctx) }
@@ -63,7 +74,11 @@ func (v *native[T]) move(ctx context.Context, random *rand.Rand) {
 
 // informerOptions are those of every factory of a run.
 func (r *run) informerOptions(purpose string) tidings.Options {
-	return tidings.Options{Logger: discard(), OnError: r.onError, Seed: newRandom(r.config.Seed, purpose).Uint64() | 1}
+	random := newRandom(r.config.Seed, purpose)
+	return tidings.Options{
+		Logger: discard(), OnError: r.onError, Seed: random.Uint64() | 1,
+		NoWatchList: random.IntN(3) == 0, PageSize: 1 + random.Int64N(20),
+	}
 }
 
 func (r *run) onError(err error) {

@@ -79,6 +79,15 @@ func (s *shift) retire(random *rand.Rand) {
 	}
 }
 
+// isolate cuts one process off from the server, for long enough to lose its lease.
+func (s *shift) isolate(random *rand.Rand) {
+	d := time.Duration(random.IntN(90)) * time.Second
+	if p := s.processes[random.IntN(len(s.processes))]; p != nil {
+		p.link.interrupt(d)
+		s.r.note("one process cut off")
+	}
+}
+
 // forget forgives what a restore undoes.
 func (s *shift) forget() { s.ledger.forget() }
 
@@ -94,9 +103,10 @@ func (s *shift) stop() {
 // errNotSynced ends a process whose caches do not sync in time, which is no broken promise: it starts again.
 var errNotSynced = errors.New("the caches are not in sync")
 
-// process is an operator: a factory with two caches, a controller behind a lease, and a client.
+// process is an operator: a factory with two caches, a controller behind a lease, a client, and a line to the server.
 type process struct {
 	id         string
+	link       link
 	factory    *tidings.Factory
 	controller *controller.Controller
 	manager    *controller.Manager
@@ -109,11 +119,14 @@ type process struct {
 const workers = 3
 
 func newProcess[T object.Object](r *run, id string, l *ledger, convert func(*corev1.ConfigMap) (T, error)) (*process, error) {
-	client, err := kubernetes.NewForConfig(r.clientConfig())
+	p := &process{id: id, done: make(chan error, 1)}
+	config := r.clientConfig()
+	config.Wrap(p.link.wrap)
+	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, err
 	}
-	factory, err := tidings.NewFactory(r.clientConfig(), r.informerOptions(id))
+	factory, err := tidings.NewFactory(config, r.informerOptions(id))
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +138,7 @@ func newProcess[T object.Object](r *run, id string, l *ledger, convert func(*cor
 	if err != nil {
 		return nil, err
 	}
-	p := &process{id: id, factory: factory, done: make(chan error, 1)}
+	p.factory = factory
 	o := &operator[T]{
 		process: p, client: client, parents: parents, children: children, convert: convert, term: l.begin(p),
 		byParent: children.AddIndex("parent", func(o T) []string { return []string{parentOf(o).String()} }),

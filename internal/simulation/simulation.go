@@ -23,11 +23,9 @@ const Patience = 30 * time.Minute
 type Config struct {
 	Seed uint64
 	Mode Mode
-	// Steps is how many things happen until the faults end; 0 means 300.
+	// Steps is how many things happen until the faults end.
 	Steps int
 }
-
-const defaultSteps = 300
 
 // Report says what happened in a run.
 type Report struct {
@@ -66,9 +64,6 @@ type run struct {
 // bubble finds, such as a goroutine that does not end, fails t.
 func Run(t *testing.T, config Config) (report Report) {
 	t.Helper()
-	if config.Steps == 0 {
-		config.Steps = defaultSteps
-	}
 	synctest.Test(t, func(t *testing.T) {
 		r := &run{config: config, t: t, random: newRandom(config.Seed, "schedule")}
 		r.report = Report{Config: config, Faults: map[string]int{}}
@@ -174,13 +169,28 @@ func (r *run) step(ctx context.Context) {
 		v.move(ctx, r.random)
 	case n == 16:
 		r.shift.retire(r.random)
-	case n == 17:
+	case n < 20:
+		r.shift.isolate(r.random)
+	case n == 20:
+		r.storm()
+	case n == 21:
 		r.credentials.change(time.Duration(r.random.IntN(5000)) * time.Millisecond)
 		r.note("new token")
 	default:
 		r.schedule(r.world.write())
 		r.report.Writes++
 	}
+}
+
+// storm writes much in little time, so that slow handlers fall far behind.
+func (r *run) storm() {
+	const writes = 800
+	r.note("storm of writes")
+	for range writes {
+		r.schedule(r.world.write())
+		time.Sleep(2 * time.Millisecond)
+	}
+	r.report.Writes += writes
 }
 
 // schedule adds what the seed decided to the hash.

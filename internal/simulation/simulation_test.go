@@ -13,7 +13,10 @@ import (
 	"github.com/tidings/tidings/internal/testseed"
 )
 
-var seeds = flag.Int("seeds", 0, "how many seeds TestSimulate runs")
+var (
+	seeds = flag.Int("seeds", 0, "how many seeds TestSimulate runs")
+	steps = flag.Int("steps", 150, "how many things happen in a run until the faults end")
+)
 
 func init() { klog.SetLogger(logr.Discard()) } // client-go logs answers that break off
 
@@ -25,21 +28,21 @@ func simulate(t *testing.T, config Config) Report {
 		t.Error(d)
 	}
 	if t.Failed() {
-		t.Logf("repeat with %s=%d go test ./internal/simulation -run 'TestSeeds/%s'", testseed.Variable, config.Seed, config.Mode)
+		t.Logf("repeat with %s=%d go test ./internal/simulation -run 'TestSeeds/%s' -args -steps %d", testseed.Variable, config.Seed, config.Mode, config.Steps)
 	}
 	return r
 }
 
 // TestSeeds runs seeds that are always the same, and new ones.
 func TestSeeds(t *testing.T) {
-	const fixed, steps = 1, 150
+	const fixed = 1
 	for _, mode := range Modes {
 		t.Run(string(mode), func(t *testing.T) {
 			t.Parallel()
 			for seed := range uint64(fixed) {
-				t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) { simulate(t, Config{Seed: seed, Mode: mode, Steps: steps}) })
+				t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) { simulate(t, Config{Seed: seed, Mode: mode, Steps: *steps}) })
 			}
-			testseed.Each(t, 1, func(t *testing.T, seed uint64) { simulate(t, Config{Seed: seed, Mode: mode, Steps: steps}) })
+			testseed.Each(t, 1, func(t *testing.T, seed uint64) { simulate(t, Config{Seed: seed, Mode: mode, Steps: *steps}) })
 		})
 	}
 }
@@ -65,7 +68,7 @@ func TestSimulate(t *testing.T) {
 	before := measure()
 	t.Run("runs", func(t *testing.T) {
 		for i := range *seeds {
-			config := Config{Seed: first + uint64(i), Mode: Modes[i%len(Modes)]}
+			config := Config{Seed: first + uint64(i), Mode: Modes[i%len(Modes)], Steps: *steps}
 			t.Run(fmt.Sprintf("%s/seed=%d", config.Mode, config.Seed), func(t *testing.T) {
 				t.Parallel()
 				report := simulate(t, config)

@@ -27,6 +27,8 @@ type view interface {
 	move(context.Context, *rand.Rand)
 	allowRewrites()
 	replays() []replay
+	// byColor returns what the index has under a color.
+	byColor(color string) []object.Object
 }
 
 // replay is what a handler has been told so far.
@@ -50,13 +52,16 @@ type handlerPlan struct {
 	resync time.Duration
 }
 
+// maxDelay is how long a call takes that nobody makes up for by coalescing.
+const maxDelay = 50 * time.Millisecond
+
 // buffer is that of handlers that block.
 const buffer = 10
 
 func (r *run) newHandlerPlan() handlerPlan {
 	p := handlerPlan{name: fmt.Sprint("handler-", r.random.Uint32()), policy: tidings.Policy(r.random.IntN(3))}
 	if r.random.IntN(3) == 0 {
-		p.delay = time.Duration(r.random.IntN(50)) * time.Millisecond
+		p.delay = time.Duration(r.random.Int64N(int64(maxDelay)))
 	}
 	if r.random.IntN(4) == 0 {
 		p.panics = 2 + r.random.IntN(10)
@@ -100,6 +105,14 @@ func generic[T object.Object](objects map[object.Key]T) map[object.Key]object.Ob
 		all[key] = o
 	}
 	return all
+}
+
+// colorsOf is the function of the index that each view has.
+func colorsOf[T object.Object](o T) []string {
+	if color := o.GetLabels()[colorLabel]; color != "" {
+		return []string{color}
+	}
+	return nil
 }
 
 // handlers are those that a view has, and what is left of earlier ones.

@@ -87,7 +87,7 @@ func (w *world) newPod(namespace string) *corev1.Pod {
 	name := fmt.Sprint("pod-", w.random.IntN(podsEach))
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: namespace, Name: name,
-		Labels:      map[string]string{"color": colors[w.random.IntN(len(colors))], "app": name},
+		Labels:      map[string]string{colorLabel: colors[w.random.IntN(len(colors))], "app": name},
 		Annotations: map[string]string{"write": strconv.Itoa(w.writes)},
 	}}
 	p.Spec.NodeName = fmt.Sprint("node-", w.random.IntN(3))
@@ -100,6 +100,9 @@ func (w *world) newPod(namespace string) *corev1.Pod {
 	p.Status.Phase = []corev1.PodPhase{corev1.PodPending, corev1.PodRunning}[w.random.IntN(2)]
 	return p
 }
+
+// colorLabel is that of pods.
+const colorLabel = "color"
 
 // Labels and annotations of parents and children.
 const (
