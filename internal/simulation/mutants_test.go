@@ -121,7 +121,7 @@ func (m mutant) find(t *testing.T, seeds int) {
 	program := m.build(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	command := exec.CommandContext(ctx, program, "-test.run", "^TestSimulate$", "-test.failfast", "-test.timeout", "8m", "-seeds", fmt.Sprint(seeds))
+	command := exec.CommandContext(ctx, program, "-test.run", "^TestSimulate$", "-first", "-test.timeout", "8m", "-seeds", fmt.Sprint(seeds))
 	command.Env = append(os.Environ(), testseed.Variable+"=1")
 	out, err := command.CombinedOutput()
 	if err == nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/go-logr/logr"
@@ -15,6 +16,7 @@ import (
 
 var (
 	seeds = flag.Int("seeds", 0, "how many seeds TestSimulate runs")
+	first = flag.Bool("first", false, "whether TestSimulate ends with the first seed that fails")
 	steps = flag.Int("steps", 150, "how many things happen in a run until the faults end")
 )
 
@@ -64,17 +66,24 @@ func TestSimulate(t *testing.T) {
 	}
 	var mu sync.Mutex
 	var all Summary
-	first := testseed.Seed(t)
+	var failed atomic.Bool
+	seed := testseed.Seed(t)
 	before := measure()
 	t.Run("runs", func(t *testing.T) {
 		for i := range *seeds {
-			config := Config{Seed: first + uint64(i), Mode: Modes[i%len(Modes)], Steps: *steps}
+			config := Config{Seed: seed + uint64(i), Mode: Modes[i%len(Modes)], Steps: *steps}
 			t.Run(fmt.Sprintf("%s/seed=%d", config.Mode, config.Seed), func(t *testing.T) {
 				t.Parallel()
+				if *first && failed.Load() {
+					t.SkipNow()
+				}
 				report := simulate(t, config)
 				mu.Lock()
 				defer mu.Unlock()
 				all.Add(report)
+				if t.Failed() {
+					failed.Store(true)
+				}
 			})
 		}
 	})
