@@ -24,6 +24,7 @@ type Factory struct {
 	client *source.Client // nil if all sources are given
 	peers  *reflector.Peers
 	opts   Options
+	memory *engine.Memory // nil without a budget
 
 	mu      sync.Mutex
 	sources map[reflect.Type]any // a SourceFunc[T] by T
@@ -66,6 +67,9 @@ func NewFactory(config *rest.Config, opts Options) (*Factory, error) {
 	if config == nil {
 		return nil, errors.New("new factory: the config is nil; load one with clientcmd or rest.InClusterConfig")
 	}
+	if err := checkBudget("Options", opts.MemoryBudget); err != nil {
+		return nil, fmt.Errorf("new factory: %w", err)
+	}
 	client, err := source.NewClient(config)
 	if err != nil {
 		return nil, fmt.Errorf("new factory: %w", err)
@@ -78,8 +82,10 @@ func NewFactory(config *rest.Config, opts Options) (*Factory, error) {
 // NewSourceFactory returns a factory without an API server: every type needs a source, see SetSource. With a fake clientset it
 // serves the tests of programs that take a factory.
 func NewSourceFactory(opts Options) *Factory {
+	opts = opts.withDefaults()
+	memory, _ := opts.memory() // Informer returns the error
 	return &Factory{
-		opts: opts.withDefaults(), peers: new(reflector.Peers),
+		opts: opts, memory: memory, peers: new(reflector.Peers),
 		sources: map[reflect.Type]any{}, shared: map[informerKey]*sharedInformer{},
 	}
 }
@@ -97,6 +103,9 @@ func SetSource[T Object](f *Factory, fn SourceFunc[T]) {
 func Informer[T Object](f *Factory, scope Scope) (*SharedInformer[T], error) {
 	t := reflect.TypeFor[T]()
 	target, err := scope.resolve(f.opts.Scheme, t)
+	if err == nil {
+		err = checkBudget("Options", f.opts.MemoryBudget)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -113,6 +122,8 @@ func Informer[T Object](f *Factory, scope Scope) (*SharedInformer[T], error) {
 		}
 		f.shared[key] = shared
 		f.all = append(f.all, shared)
+	} else if have := shared.about.scope.budget; target.budget != 0 && target.budget != have {
+		return nil, fmt.Errorf("%s: the informer of this scope has a MemoryBudget of %d, not %d", shared.about.title, have, target.budget)
 	}
 	shared.users++
 	inf := &SharedInformer[T]{
@@ -139,7 +150,12 @@ func newShared[T Object](f *Factory, key informerKey, t target) (*sharedInformer
 	shared := &sharedInformer{key: key, about: about{
 		resource: resourceName(t.resource), title: t.title(key.goType), goType: key.goType.String(), scope: t, staleAfter: f.opts.StaleAfter,
 	}}
+	memory := f.memory
+	if t.budget > 0 {
+		memory = engine.NewMemory(t.budget, f.opts.Logger)
+	}
 	shared.core = engine.New(engine.Config[T]{
+		Memory:  memory,
 		Options: f.opts.engine(f.peers), Name: shared.about.title, Resource: t.resource, Namespaces: t.namespaces,
 		NewSource: newSource, OnEnd: func() { f.remove(shared) },
 	})

@@ -58,9 +58,13 @@ func NewInformer[T Object](src source.ListerWatcher[T], opts InformerOptions[T])
 		opts.Name = goType
 	}
 	shared := opts.Options.withDefaults()
+	memory, err := shared.memory()
+	if err != nil {
+		return nil, fmt.Errorf("new informer: %w", err)
+	}
 	core := engine.New(engine.Config[T]{
 		Options: shared.engine(new(reflector.Peers)), Name: opts.Name, Namespaces: []string{All}, Transform: opts.Transform,
-		NewSource: func(string) (source.ListerWatcher[T], error) { return src, nil },
+		NewSource: func(string) (source.ListerWatcher[T], error) { return src, nil }, Memory: memory,
 	})
 	return &SharedInformer[T]{
 		core: core, about: about{resource: opts.Name, title: opts.Name, goType: goType, staleAfter: shared.StaleAfter}, selected: selection{labels: opts.Labels},

@@ -1,6 +1,7 @@
 package tidings
 
 import (
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -40,6 +41,11 @@ type Options struct {
 	PageSize int64
 	// MaxObjectBytes is the largest encoded object that is accepted; 0 means the source's default.
 	MaxObjectBytes int
+	// MemoryBudget is how many bytes the cached objects of the factory's informers may take together. Informers keep their
+	// objects open, decoded, while they fit. Beyond that, objects that were not read lately are folded: kept encoded and packed, in about a
+	// tenth of the memory, and opened again when they are read. Nothing is ever dropped: where even the folded objects take more,
+	// Status.Memory says so, and a warning is logged. 0 means no budget, everything stays open; a negative one is an error.
+	MemoryBudget int64
 	// Seed makes what is random (jitter, watch timeouts) repeatable; 0 takes a random seed.
 	Seed uint64
 }
@@ -56,6 +62,21 @@ type Mutation struct {
 	// Field is the shared part, such as "metadata.labels", where the decoder noticed the write. No object that is decoded later
 	// has it.
 	Field string
+}
+
+// memory returns the budget as the engine keeps it, nil if there is none, or an error if there cannot be one.
+func (o Options) memory() (*engine.Memory, error) {
+	if o.MemoryBudget <= 0 {
+		return nil, checkBudget("Options", o.MemoryBudget)
+	}
+	return engine.NewMemory(o.MemoryBudget, o.Logger), nil
+}
+
+func checkBudget(of string, budget int64) error {
+	if budget >= 0 {
+		return nil
+	}
+	return fmt.Errorf("%s.MemoryBudget is %d; it is a number of bytes, and 0 means no budget", of, budget)
 }
 
 func (o Options) withDefaults() Options {

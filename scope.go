@@ -32,6 +32,9 @@ type Scope struct {
 	Labels, Fields string
 	// Trim lists fields that nobody needs, such as ManagedFields. They are not kept in memory.
 	Trim Trim
+	// MemoryBudget is how many bytes the objects of this informer may take, apart from what the factory's others may; see
+	// Options.MemoryBudget, which holds if this is 0. Users who share an informer have to agree on it.
+	MemoryBudget int64
 }
 
 // Source returns what a source in one namespace of the scope is to get, for source.FromClient and the like.
@@ -51,11 +54,15 @@ type target struct {
 	labels     labels.Selector
 	fields     fields.Selector
 	trim       Trim
+	budget     int64 // not what tells targets apart
 }
 
 // resolve checks the scope for objects of type t.
 func (s Scope) resolve(scheme *runtime.Scheme, t reflect.Type) (target, error) {
 	resource, err := resourceFor(scheme, t, s.Resource)
+	if err == nil {
+		err = checkBudget("Scope", s.MemoryBudget)
+	}
 	if err != nil {
 		return target{}, err
 	}
@@ -70,7 +77,7 @@ func (s Scope) resolve(scheme *runtime.Scheme, t reflect.Type) (target, error) {
 	}
 	return target{
 		resource: resource, kind: s.Kind, namespaces: canonicalNamespaces(s.Namespaces),
-		labels: labelSelector, fields: fieldSelector, trim: Trim(sortedSet(s.Trim)),
+		labels: labelSelector, fields: fieldSelector, trim: Trim(sortedSet(s.Trim)), budget: s.MemoryBudget,
 	}, nil
 }
 

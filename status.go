@@ -42,6 +42,8 @@ type Status struct {
 	IndexPanics, TransformErrors uint64
 	// ReportsDropped counts the calls of OnError and OnMutation that were left out because earlier ones took too long.
 	ReportsDropped uint64
+	// Memory is what the objects take.
+	Memory MemoryStatus
 }
 
 // PartStatus is the state of one list and watch.
@@ -108,7 +110,7 @@ func (a about) status(of reporting) Status {
 	st := Status{
 		Resource: a.resource, Type: a.goType, Scope: a.scope.String(), Started: raw.Started, Stopped: raw.Stopped, Synced: raw.Synced,
 		NotFresh: a.fresh(raw), ResourceVersion: raw.ResourceVersion, Objects: raw.Objects, Mutations: raw.Mutations,
-		IndexPanics: raw.IndexPanics, TransformErrors: raw.TransformErrors, ReportsDropped: raw.ReportsDropped,
+		Memory: MemoryStatus(raw.Memory), IndexPanics: raw.IndexPanics, TransformErrors: raw.TransformErrors, ReportsDropped: raw.ReportsDropped,
 	}
 	for _, p := range raw.Parts {
 		st.Parts = append(st.Parts, PartStatus(p))

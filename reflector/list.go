@@ -24,7 +24,10 @@ var errNoProgress = errors.New("the list does not come to an end: the server kee
 
 // list is a collection that is being gathered, from pages or from the initial events of a watch.
 type list[T object.Object] struct {
-	items []T
+	// items is nil until the first one comes.
+	items Gatherer[T]
+	// gatherer makes items.
+	gatherer func(n int) Gatherer[T]
 	// version is that of the first page: a watch from there misses nothing.
 	version string
 	// recent says that the most recent state was asked for.
@@ -51,16 +54,33 @@ type list[T object.Object] struct {
 }
 
 // restart forgets everything but what stays.
-func (l *list[T]) restart() { *l = list[T]{hint: l.hint, furthest: l.furthest} }
+func (l *list[T]) restart() {
+	if l.items != nil {
+		l.items.Close()
+	}
+	*l = list[T]{gatherer: l.gatherer, hint: l.hint, furthest: l.furthest}
+}
+
+// len returns the number of items.
+func (l *list[T]) len() int {
+	if l.items == nil {
+		return 0
+	}
+	return l.items.Len()
+}
 
 // add appends an item. The first one makes room for all that are expected.
 func (l *list[T]) add(item T) {
-	if l.items == nil {
-		l.items = make([]T, 0, l.hint+l.hint/16+16)
-	}
-	l.items = append(l.items, item)
+	l.begin()
+	l.items.Add(item)
 	if len(l.skipped) > 0 {
 		delete(l.skipped, object.KeyOf(item))
+	}
+}
+
+func (l *list[T]) begin() {
+	if l.items == nil {
+		l.items = l.gatherer(l.hint + l.hint/16 + 16)
 	}
 }
 
@@ -78,10 +98,11 @@ func (l *list[T]) skip(e *source.ObjectError) bool {
 	return true
 }
 
-// take hands over the items; the list is empty then.
-func (l *list[T]) take() []T {
+// take takes the items out of the list, which is empty then. The caller closes them.
+func (l *list[T]) take() Gatherer[T] {
+	l.begin()
 	items := l.items
-	l.hint = len(items)
+	l.hint, l.items = items.Len(), nil
 	l.restart()
 	return items
 }
@@ -91,9 +112,9 @@ func (l *list[T]) index() {
 	if l.at != nil {
 		return
 	}
-	l.at = make(map[object.Key]int, len(l.items))
-	for i, item := range l.items {
-		l.at[object.KeyOf(item)] = i
+	l.at = make(map[object.Key]int, l.len())
+	for i := range l.len() {
+		l.at[l.items.Key(i)] = i
 	}
 }
 
@@ -111,10 +132,10 @@ func (l *list[T]) apply(ev *source.Event[T]) {
 	case ev.Type == source.Deleted:
 		l.remove(key)
 	case held:
-		l.items[i] = ev.Object
+		l.items.Set(i, ev.Object)
 		delete(l.skipped, key)
 	default:
-		l.at[key] = len(l.items)
+		l.at[key] = l.len()
 		l.add(ev.Object)
 	}
 }
@@ -127,18 +148,16 @@ func (l *list[T]) remove(key object.Key) {
 	if !held {
 		return
 	}
-	end := len(l.items) - 1
-	last := l.items[end]
-	l.items[i] = last
-	l.at[object.KeyOf(last)] = i
+	l.at[l.items.Key(l.len()-1)] = i
 	delete(l.at, key)
-	l.truncate(end)
+	l.items.Remove(i)
 }
 
 // truncate drops the items from n on.
 func (l *list[T]) truncate(n int) {
-	clear(l.items[n:])
-	l.items = l.items[:n]
+	if l.items != nil {
+		l.items.Truncate(n)
+	}
 }
 
 var tokenSeed = maphash.MakeSeed()
@@ -182,12 +201,12 @@ func (r *Reflector[T]) listPage(ctx context.Context) {
 	}
 	g := newGuard(ctx, r.opts.StallTimeout)
 	defer g.stop()
-	before := len(r.list.items)
+	before := r.list.len()
 	result, err := r.callList(g.ctx, opts, func(item T) error {
 		g.extend(r.opts.StallTimeout)
 		r.status.asked.clear()
 		r.list.add(item)
-		r.status.gathered.Store(int64(len(r.list.items)))
+		r.status.gathered.Store(int64(r.list.len()))
 		return nil
 	})
 	if ctx.Err() != nil {
@@ -195,7 +214,7 @@ func (r *Reflector[T]) listPage(ctx context.Context) {
 	}
 	r.answered(err)
 	if err == nil {
-		err = r.list.turn(len(r.list.items)-before, opts.Limit, result)
+		err = r.list.turn(r.list.len()-before, opts.Limit, result)
 	}
 	switch {
 	case err != nil:
@@ -269,14 +288,16 @@ func (r *Reflector[T]) askForMostRecent(reason Reason) bool {
 
 // replace hands the gathered collection to the sink and goes on with watching.
 func (r *Reflector[T]) replace(version string) {
-	gathered := len(r.list.items)
+	gathered := r.list.len()
 	r.keepSkipped()
 	items := r.list.take()
+	defer items.Close()
+	count := items.Len()
 	if r.method.tryLists {
 		r.fallBack()
 	}
 	r.mostRecent, r.method.unfinished, r.history = false, 0, history{}
-	r.opts.Sink.Replace(object.Items[T](items), version)
+	r.opts.Sink.Replace(items.Collection(), version)
 	r.advance(version)
 	r.lostEvents(false)
 	r.listed()
@@ -284,7 +305,7 @@ func (r *Reflector[T]) replace(version string) {
 	r.status.gathered.Store(int64(gathered))
 	if r.status.lists.Add(1) > 1 {
 		r.status.relists.Add(1)
-		r.logRarely(slogInfo, "relisted", "objects", len(items), "resource_version", version)
+		r.logRarely(slogInfo, "relisted", "objects", count, "resource_version", version)
 	}
 	r.enter(Watching)
 }

@@ -33,9 +33,13 @@ type Sink[T object.Object] interface {
 type Options[T object.Object] struct {
 	Source source.ListerWatcher[T]
 	Sink   Sink[T]
-	// Previous returns the object that the sink holds under a key; see source.Previous. It may be nil: then nothing is
-	// reused, and nothing is known of objects that cannot be decoded.
+	// Previous returns the object that the sink holds under a key; see source.Previous. It may leave out some, and may be nil:
+	// then nothing is reused.
 	Previous source.Previous[T]
+	// Held is Previous that leaves out none, for objects that cannot be decoded, of which what is known is kept. Nil means Previous.
+	Held source.Previous[T]
+	// NewGatherer makes what keeps the objects of a list of about n. Nil keeps them as they are.
+	NewGatherer func(n int) Gatherer[T]
 	// NoSharing says that the sink writes to the objects it gets; see source.ListOptions.
 	NoSharing bool
 
@@ -100,6 +104,12 @@ func (o Options[T]) withDefaults() (Options[T], error) {
 	}
 	if o.Name == "" {
 		o.Name = o.Resource.GroupResource().String()
+	}
+	if o.Held == nil {
+		o.Held = o.Previous
+	}
+	if o.NewGatherer == nil {
+		o.NewGatherer = newOpenGatherer[T]
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

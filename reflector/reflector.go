@@ -105,8 +105,8 @@ func New[T object.Object](opts Options[T]) (*Reflector[T], error) {
 	}
 	r := &Reflector[T]{
 		opts: opts, log: opts.Logger.With("resource", opts.Name),
-		retry: newRetry(opts.Backoff, rand.New(rand.NewPCG(opts.Seed, 0))),
-		last:  opts.ResourceVersion, resume: opts.ResourceVersion != "",
+		retry: newRetry(opts.Backoff, rand.New(rand.NewPCG(opts.Seed, 0))), list: list[T]{gatherer: opts.NewGatherer},
+		last: opts.ResourceVersion, resume: opts.ResourceVersion != "",
 	}
 	r.status.epoch = time.Now()
 	r.status.paged.Store(opts.DisableWatchList)
@@ -198,7 +198,7 @@ func (r *Reflector[T]) enter(p Phase) {
 // stop ends the machine and releases what it holds. It is idempotent.
 func (r *Reflector[T]) stop() {
 	r.closeStream()
-	r.list = list[T]{}
+	r.list.restart()
 	r.status.asked.clear()
 	r.enter(Stopped)
 }

@@ -124,7 +124,8 @@ func (r *Reflector[T]) keepSkipped() {
 		}
 		_, gathered := r.list.at[key]
 		if held, ok := r.held(key); ok && !gathered {
-			r.list.items = append(r.list.items, held)
+			r.list.begin()
+			r.list.items.Add(held)
 		}
 	}
 	r.publishSkipped()
@@ -135,10 +136,10 @@ func (r *Reflector[T]) keepSkipped() {
 
 // held returns what the sink holds of a key.
 func (r *Reflector[T]) held(key object.Key) (obj T, ok bool) {
-	if r.opts.Previous == nil {
+	if r.opts.Held == nil {
 		return obj, false
 	}
-	return r.opts.Previous(key)
+	return r.opts.Held(key)
 }
 
 // skipEvent skips an event of a watch that cannot be decoded. A deletion deletes what is known of the object.

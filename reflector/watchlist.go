@@ -108,7 +108,7 @@ func (r *Reflector[T]) gather(batch []source.Event[T]) {
 			objects = true
 		}
 	}
-	r.status.gathered.Store(int64(len(r.list.items)))
+	r.status.gathered.Store(int64(r.list.len()))
 	if objects {
 		r.stream.extend(min(r.opts.StallTimeout, time.Until(r.stream.gatherBy)))
 	}

@@ -50,13 +50,33 @@ func (b *builder) root() *node {
 	return level[0].node
 }
 
+// knownValues returns the values in the index of the object in the slot, or false if they are not known and the object has to be
+// asked.
+type knownValues[T object.Object] func(x *Index[T], n slot) (values []string, ok bool)
+
+// valuesOf returns a function for the values in the index of an object of s, which are none and a reason if the index function
+// panics. known may be nil.
+func valuesOf[T object.Object](s *Snapshot[T], x *Index[T], known knownValues[T]) func(it *item) (values []string, reason any) {
+	return func(it *item) ([]string, any) {
+		if known != nil {
+			if values, ok := known(x, it.slot); ok {
+				return values, nil
+			}
+		}
+		h := s.hold(it.Key, it.slot)
+		return x.values(h.Object())
+	}
+}
+
 // fill replaces the tree of the index by one of all objects of s. It calls report for each object whose index
 // function panics.
-func (x *indexTree[T]) fill(txn uint64, s *Snapshot[T], names *names, report func(*Index[T], object.Key, any)) {
+func (x *indexTree[T]) fill(
+	txn uint64, s *Snapshot[T], names *names, valuesOf func(*item) ([]string, any), report func(*Index[T], object.Key, any),
+) {
 	g := groups{names: names}
 	x.digests, x.stale = slots[uint64]{}, false
 	s.keys.scan(span{}, func(it *item) bool {
-		values, reason := x.index.values(s.objects.get(it.slot))
+		values, reason := valuesOf(it)
 		if reason != nil {
 			report(x.index, it.Key, reason)
 		}

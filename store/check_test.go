@@ -50,15 +50,17 @@ func check(t testing.TB, s *Snapshot[*thing]) {
 		if err := checkTree(x.root); err != nil {
 			t.Fatalf("index %s: %v", x.index.name, err)
 		}
-		want := map[key]*thing{}
-		for k, o := range s.All() {
-			values, _ := x.index.values(o)
+		want := map[key]slot{}
+		s.keys.scan(span{}, func(it *item) bool {
+			h := s.hold(it.Key, it.slot)
+			values, _ := x.index.values(h.Object())
 			for _, v := range values {
-				want[key{v, k}] = o
+				want[key{v, it.Key}] = it.slot
 			}
-		}
-		got := map[key]*thing{}
-		x.root.scan(span{}, func(it *item) bool { got[it.key] = s.objects.get(it.slot); return true })
+			return true
+		})
+		got := map[key]slot{}
+		x.root.scan(span{}, func(it *item) bool { got[it.key] = it.slot; return true })
 		if !maps.Equal(want, got) {
 			t.Fatalf("index %s holds %v, want %v", x.index.name, got, want)
 		}
@@ -70,7 +72,8 @@ func check(t testing.TB, s *Snapshot[*thing]) {
 func checkDigests(t testing.TB, s *Snapshot[*thing], x *indexTree[*thing]) {
 	t.Helper()
 	s.keys.scan(span{}, func(it *item) bool {
-		values, _ := x.index.values(s.objects.get(it.slot))
+		h := s.hold(it.Key, it.slot)
+		values, _ := x.index.values(h.Object())
 		if x.digests.get(it.slot) != x.index.digest(values) || x.stale {
 			t.Fatalf("index %s has a wrong digest for %v", x.index.name, it.Key)
 		}
@@ -91,15 +94,38 @@ func checkSlots(t testing.TB, s *Snapshot[*thing]) {
 			}
 		}
 	}
+	if s.folds != nil {
+		held += checkFolds(t, s.folds)
+	}
 	if held != s.Len() {
 		t.Fatalf("slots hold %d objects, there are %d keys", held, s.Len())
 	}
 	s.keys.scan(span{}, func(it *item) bool {
-		if o := s.objects.get(it.slot); o == nil || object.KeyOf(o) != it.Key {
+		h := s.hold(it.Key, it.slot)
+		if o := h.Object(); o == nil || object.KeyOf(o) != it.Key || h.folded != nil && s.objects.get(it.slot) != nil {
 			t.Fatalf("the slot of %v holds %v", it.Key, o)
 		}
 		return true
 	})
+}
+
+// checkFolds fails the test if the folded objects are not counted right, and returns how many there are.
+func checkFolds(t testing.TB, f *folds[*thing]) int {
+	t.Helper()
+	n := 0
+	for _, b := range f.entries.branches {
+		for _, page := range b.pages {
+			for i := 0; page != nil && i < len(page); i++ {
+				if page[i] != nil {
+					n++
+				}
+			}
+		}
+	}
+	if n != f.count {
+		t.Fatalf("%d objects are folded, %d are counted", n, f.count)
+	}
+	return n
 }
 
 // checkLookup fails the test unless the lookup finds every key, and holds nothing else.

@@ -11,6 +11,8 @@ import (
 // restored from a backup, and lists an older collection than before.
 var ErrRewritten = errors.New("the server's history was rewritten, and this version may no longer exist")
 
+var errNoObject = errors.New("the codec returned nil")
+
 // WaitError is returned by Store.WaitFor and its relatives when they end before the store has caught up.
 type WaitError struct {
 	// Namespace and Key are what was waited for: the object under Key if that is set, else the namespace, or all if that is

@@ -75,7 +75,7 @@ type indexTree[T object.Object] struct {
 type change[T object.Object] struct {
 	key      object.Key
 	slot     slot
-	from, to T
+	from, to Held[T]
 	had, has bool
 }
 
@@ -85,7 +85,7 @@ func (x *indexTree[T]) valuesAfter(c *change[T]) (values []string, reason any) {
 	if !c.has {
 		return nil, nil
 	}
-	return x.index.values(c.to)
+	return x.index.values(c.to.Object())
 }
 
 // valuesBefore returns the values under which the tree has the object before a change, none if it was not there. It returns
@@ -94,7 +94,7 @@ func (x *indexTree[T]) valuesBefore(c *change[T]) (values []string, ok bool) {
 	if !c.had {
 		return nil, true
 	}
-	values, _ = x.index.values(c.from) // a panic was reported when the object came, and left no values then
+	values, _ = x.index.values(c.from.Object()) // a panic was reported when the object came, and left no values then
 	return values, x.digests.get(c.slot) == x.index.digest(values)
 }
 

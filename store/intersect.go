@@ -34,11 +34,15 @@ func (s *Snapshot[T]) Intersect(matches ...Match[T]) iter.Seq[T] {
 			failed := func(m Match[T]) bool { return !m.Index.has(o, m.Value) }
 			return slices.ContainsFunc(tests, failed) || yield(o)
 		}
+		at := func(it *item) bool {
+			o, ok := s.scanned(it.Key, it.slot)
+			return !ok || tested(o)
+		}
 		if len(lists) == 0 {
-			s.keys.scan(span{}, func(it *item) bool { return tested(s.objects.get(it.slot)) })
+			s.keys.scan(span{}, at)
 			return
 		}
-		leapfrog(lists, func(it *item) bool { return tested(s.objects.get(it.slot)) })
+		leapfrog(lists, at)
 	}
 }
 

@@ -1,8 +1,9 @@
 package store
 
 import (
+	"bytes"
+	"iter"
 	"reflect"
-	"slices"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 
@@ -25,7 +26,7 @@ import (
 // collection.
 func (t *Txn[T]) Replace(namespace string, objects object.Collection[T], resourceVersion string, rewritten bool) []object.Delta[T] {
 	t.mustBeOpen("Replace")
-	items := only(namespace, sorted(collected(objects)))
+	items := listOf(namespace, objects)
 	if rewritten {
 		t.rewind(namespace, resourceVersion)
 	} else {
@@ -33,13 +34,15 @@ func (t *Txn[T]) Replace(namespace string, objects object.Collection[T], resourc
 		t.Advance(namespace, resourceVersion)
 	}
 	r := relist[T]{txn: t, version: resourceVersion, rewritten: rewritten}
-	known := t.frozen().In(namespace)
-	if known.Len() == 0 {
-		t.Load(items)
+	known := t.frozen()
+	if t.Len() == 0 && t.build(all(items), items.known, t.writer.report) {
+		for i := range items.len() {
+			items.taken(i)
+		}
 		r.loaded(items)
 		return r.deltas
 	}
-	r.compare(known, items)
+	r.compare(known.AllHeld(namespace), items)
 	return r.deltas
 }
 
@@ -58,9 +61,9 @@ func (t *Txn[T]) Drop(namespace string) []object.Delta[T] {
 		return nil
 	}
 	r := relist[T]{txn: t, rewritten: true}
-	for k, o := range t.Namespace(namespace) {
-		if namespace != "" || !t.next.versions.has(k.Namespace) {
-			r.missing(k, o)
+	for old := range t.frozen().AllHeld(namespace) {
+		if namespace != "" || !t.next.versions.has(old.key.Namespace) {
+			r.missing(old)
 		}
 	}
 	return r.deltas
@@ -75,63 +78,85 @@ type relist[T object.Object] struct {
 }
 
 // loaded tells of items that are in the transaction already.
-func (r *relist[T]) loaded(items []T) {
-	r.deltas = make([]object.Delta[T], len(items))
-	for i, o := range items {
-		r.deltas[i] = object.Delta[T]{Key: object.KeyOf(o), Object: o, Type: object.Added}
+func (r *relist[T]) loaded(items listing[T]) {
+	if r.txn.silent {
+		return
+	}
+	r.deltas = make([]object.Delta[T], items.len())
+	for i := range r.deltas {
+		h := items.held(i)
+		r.deltas[i] = object.Delta[T]{Key: h.key, Object: h.Object(), Type: object.Added}
 	}
 }
 
 // compare walks along what is known and the items, side by side. Where nothing has changed it allocates nothing.
-func (r *relist[T]) compare(known object.Collection[T], items []T) {
-	for k, old := range known.All() {
+func (r *relist[T]) compare(known iter.Seq[Held[T]], items listing[T]) {
+	next, n := 0, items.len()
+	for old := range known {
 		order := 1
-		for ; len(items) > 0; items = items[1:] {
-			if order = object.KeyOf(items[0]).Compare(k); order >= 0 {
+		for ; next < n; next++ {
+			if order = items.key(next).Compare(old.key); order >= 0 {
 				break
 			}
-			r.added(items[0])
+			r.added(items, next)
 		}
-		if len(items) == 0 || order > 0 {
-			r.missing(k, old)
+		if next == n || order > 0 {
+			r.missing(old)
 			continue
 		}
-		r.present(k, old, items[0])
-		items = items[1:]
+		r.present(old, items, next)
+		next++
 	}
-	for _, o := range items {
-		r.added(o)
+	for ; next < n; next++ {
+		r.added(items, next)
 	}
 }
 
-func (r *relist[T]) added(o T) {
-	k := object.KeyOf(o)
-	r.txn.Set(k, o)
-	r.deltas = append(r.deltas, object.Delta[T]{Key: k, Object: o, Type: object.Added})
+func (r *relist[T]) added(items listing[T], i int) {
+	h := items.held(i)
+	r.txn.put(h)
+	items.taken(i)
+	if !r.txn.silent {
+		r.deltas = append(r.deltas, object.Delta[T]{Key: h.key, Object: h.Object(), Type: object.Added})
+	}
 }
 
 // missing deletes an object that is not in the list.
-func (r *relist[T]) missing(k object.Key, old T) {
-	if r.older(r.version, old.GetResourceVersion()) {
+func (r *relist[T]) missing(old Held[T]) {
+	if r.older(r.version, old.ResourceVersion()) {
 		return // the list was made before this state of the object, and says nothing about it
 	}
-	r.txn.Delete(k)
-	r.deltas = append(r.deltas, object.Delta[T]{Key: k, Object: old, Old: old, Type: object.Deleted, FinalStateUnknown: true})
+	r.txn.Remove(old.key)
+	r.deleted(old)
 }
 
-// present puts o in the place of old, which has the same key.
-func (r *relist[T]) present(k object.Key, old, o T) {
-	switch {
-	case any(old) == any(o), r.older(o.GetResourceVersion(), old.GetResourceVersion()), unchanged(old, o):
-		return
-	case old.GetUID() != o.GetUID() && old.GetUID() != "" && o.GetUID() != "":
-		r.deltas = append(r.deltas,
-			object.Delta[T]{Key: k, Object: old, Old: old, Type: object.Deleted, FinalStateUnknown: true},
-			object.Delta[T]{Key: k, Object: o, Type: object.Added})
-	default:
-		r.deltas = append(r.deltas, object.Delta[T]{Key: k, Object: o, Old: old, Type: object.Replaced})
+func (r *relist[T]) deleted(old Held[T]) {
+	if !r.txn.silent {
+		o := old.Object()
+		r.deltas = append(r.deltas, object.Delta[T]{Key: old.key, Object: o, Old: o, Type: object.Deleted, FinalStateUnknown: true})
 	}
-	r.txn.Set(k, o)
+}
+
+// present puts the i-th item in the place of old, which has the same key.
+func (r *relist[T]) present(old Held[T], items listing[T], i int) {
+	h := items.held(i)
+	if h.folded == nil && old.Is(h.object) || h.folded != nil && h.folded == old.folded {
+		return
+	}
+	if r.older(h.ResourceVersion(), old.ResourceVersion()) || old.unchanged(&h) {
+		return
+	}
+	r.txn.put(h)
+	items.taken(i)
+	if r.txn.silent {
+		return
+	}
+	if before, now := old.UID(), h.UID(); before != now && before != "" && now != "" {
+		r.deleted(old)
+		r.deltas = append(r.deltas, object.Delta[T]{Key: h.key, Object: h.Object(), Type: object.Added})
+		return
+	}
+	r.deltas = append(r.deltas, object.Delta[T]{Key: h.key, Object: h.Object(), Old: old.Object(), Type: object.Replaced})
 }
 
 // older reports whether a is older than b and this matters.
@@ -139,8 +164,39 @@ func (r *relist[T]) older(a, b string) bool { return !r.rewritten && object.Olde
 
 // unchanged reports whether a and b are the same version of an object, with the same contents: a new default, or another
 // conversion, changes the contents and not the version.
-func unchanged[T object.Object](a, b T) bool {
-	return a.GetUID() == b.GetUID() && a.GetResourceVersion() == b.GetResourceVersion() && equal(a, b)
+func (a *Held[T]) unchanged(b *Held[T]) bool {
+	if a.ResourceVersion() != b.ResourceVersion() || a.UID() != b.UID() {
+		return false
+	}
+	return a.encodedLike(b) || equal(a.Object(), b.Object())
+}
+
+// encodedLike reports whether a or b is folded and both have the same encoding, which takes less to find out than opening.
+func (a *Held[T]) encodedLike(b *Held[T]) bool {
+	if b.folded == nil {
+		a, b = b, a
+	}
+	if b.folded == nil {
+		return false
+	}
+	same := false
+	_ = b.folded.packed.View(func(data []byte) error {
+		same = a.hasEncoding(data, b.folding)
+		return nil
+	})
+	return same
+}
+
+func (a *Held[T]) hasEncoding(data []byte, folding *folding[T]) (same bool) {
+	if a.folded != nil {
+		_ = a.folded.packed.View(func(own []byte) error {
+			same = bytes.Equal(own, data)
+			return nil
+		})
+		return same
+	}
+	own, err := folding.codec.Append(nil, a.object)
+	return err == nil && bytes.Equal(own, data)
 }
 
 // equal compares contents. What Go can tell apart may still be equal for Kubernetes, such as quantities; but that
@@ -155,69 +211,4 @@ func equal[T object.Object](a, b T) (same bool) {
 		}
 	}()
 	return apiequality.Semantic.DeepEqual(a, b)
-}
-
-// collected returns the objects of a collection as a slice.
-func collected[T object.Object](objects object.Collection[T]) []T {
-	if items, ok := objects.(object.Items[T]); ok {
-		return items
-	}
-	items := make([]T, 0, objects.Len())
-	for _, o := range objects.All() {
-		items = append(items, o)
-	}
-	return items
-}
-
-// only returns those of the sorted items that are in the namespace, "" for all.
-func only[T object.Object](namespace string, items []T) []T {
-	if namespace == "" {
-		return items
-	}
-	from, _ := slices.BinarySearchFunc(items, namespace, func(o T, n string) int {
-		if o.GetNamespace() < n {
-			return -1
-		}
-		return 1
-	})
-	to := from
-	for to < len(items) && items[to].GetNamespace() == namespace {
-		to++
-	}
-	return items[from:to]
-}
-
-// sorted sorts the items by key, in place, and drops all but the newest of each key. It only looks at items that
-// are sorted already.
-func sorted[T object.Object](items []T) []T {
-	if ascending(items) {
-		return items
-	}
-	byKey := func(a, b T) int { return object.KeyOf(a).Compare(object.KeyOf(b)) }
-	slices.SortStableFunc(items, byKey) // stable, so that the last of equals is the latest to come
-	kept := 0
-	for i, o := range items {
-		switch {
-		case i == 0 || byKey(items[kept-1], o) != 0:
-			items[kept] = o
-			kept++
-		case !object.OlderResourceVersion(o.GetResourceVersion(), items[kept-1].GetResourceVersion()):
-			items[kept-1] = o
-		}
-	}
-	clear(items[kept:])
-	return items[:kept]
-}
-
-// ascending reports whether the items are sorted by key, none twice.
-func ascending[T object.Object](items []T) bool {
-	var last object.Key
-	for i, o := range items {
-		k := object.KeyOf(o)
-		if i > 0 && last.Compare(k) >= 0 {
-			return false
-		}
-		last = k
-	}
-	return true
 }

@@ -4,6 +4,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/tidings/tidings/object"
 )
@@ -22,6 +23,7 @@ type Snapshot[T object.Object] struct {
 	objects  slots[T]
 	indexes  []indexTree[T]
 	versions versions
+	folds    *folds[T] // nil unless objects can be folded
 }
 
 // ResourceVersion returns the resource version that the snapshot is current to, "" before that is known. Where namespaces are
@@ -33,21 +35,72 @@ func (s *Snapshot[T]) ResourceVersionIn(namespace string) string { return s.vers
 
 // Get returns the object with the key, or false if there is none.
 func (s *Snapshot[T]) Get(k object.Key) (T, bool) {
-	n, ok := s.quick(k)
+	n, ok := s.slot(k)
 	if !ok {
-		it, found := s.keys.near(&key{Key: k})
-		if !found {
-			var none T
-			return none, false
+		var none T
+		return none, false
+	}
+	if s.folds != nil {
+		return s.read(k, n)
+	}
+	return s.objects.get(n), true
+}
+
+// slot returns the slot of k, or false if there is none.
+func (s *Snapshot[T]) slot(k object.Key) (slot, bool) {
+	if n, ok := s.quick(k); ok {
+		return n, true
+	}
+	it, found := s.keys.near(&key{Key: k})
+	if !found {
+		return 0, false
+	}
+	return it.slot, true
+}
+
+// read returns the object in the slot of k to somebody who asked for it in particular, so that it stays open or is kept open for a
+// while.
+func (s *Snapshot[T]) read(k object.Key, n slot) (T, bool) {
+	s.folds.read.set(n)
+	e := s.folds.at(n)
+	if e == nil {
+		return s.objects.get(n), true
+	}
+	if o, ok := held[T](e.opened.Load()); ok {
+		return o, true
+	}
+	o, ok := s.folds.open(k, e)
+	if ok {
+		s.folds.recent.add(o)
+	}
+	return o, ok
+}
+
+// scanned returns the object in the slot of k to somebody who looks at many: it does not stay open for that.
+func (s *Snapshot[T]) scanned(k object.Key, n slot) (T, bool) {
+	if s.folds != nil {
+		if e := s.folds.at(n); e != nil {
+			return s.folds.open(k, e)
 		}
-		n = it.slot
 	}
 	return s.objects.get(n), true
 }
 
 // quick returns the slot of k by the lookup. It may miss a key whose object somebody wrote to.
 func (s *Snapshot[T]) quick(k object.Key) (slot, bool) {
+	if s.folds != nil {
+		return s.lookup.find(k, func(n slot) bool { return s.isAt(k, n) })
+	}
 	return s.lookup.find(k, func(n slot) bool { return object.KeyOf(s.objects.get(n)) == k })
+}
+
+// isAt reports whether the object of k is in the slot.
+func (s *Snapshot[T]) isAt(k object.Key, n slot) bool {
+	if s.folds.at(n) == nil {
+		return object.KeyOf(s.objects.get(n)) == k
+	}
+	it, found := s.keys.near(&key{Key: k}) // folded objects have no key of their own
+	return found && it.slot == n
 }
 
 // Len returns the number of objects.
@@ -91,7 +144,7 @@ func (s *Snapshot[T]) pairs(r span) iter.Seq2[object.Key, T] {
 	return func(yield func(object.Key, T) bool) {
 		for run := range s.keys.runs(r) {
 			for i := range run {
-				if !yield(run[i].Key, s.objects.get(run[i].slot)) {
+				if o, ok := s.scanned(run[i].Key, run[i].slot); ok && !yield(run[i].Key, o) {
 					return
 				}
 			}
@@ -117,14 +170,14 @@ func (s *Snapshot[T]) byIndex(ix *Index[T], value string, yield func(T) bool) {
 	root, ok := s.index(ix)
 	if !ok {
 		s.keys.scan(span{}, func(it *item) bool {
-			o := s.objects.get(it.slot)
-			return !ix.has(o, value) || yield(o)
+			o, ok := s.scanned(it.Key, it.slot)
+			return !ok || !ix.has(o, value) || yield(o)
 		})
 		return
 	}
 	for run := range root.runs(span{value: value, fields: 1}) {
 		for i := range run {
-			if !yield(s.objects.get(run[i].slot)) {
+			if o, ok := s.scanned(run[i].Key, run[i].slot); ok && !yield(o) {
 				return
 			}
 		}
@@ -168,9 +221,13 @@ func (s *Snapshot[T]) Values(ix *Index[T]) iter.Seq[string] {
 func (s *Snapshot[T]) computeValues(ix *Index[T], yield func(string) bool) {
 	set := make(map[string]struct{})
 	s.keys.scan(span{}, func(it *item) bool {
-		values, _ := ix.values(s.objects.get(it.slot))
+		o, ok := s.scanned(it.Key, it.slot)
+		if !ok {
+			return true
+		}
+		values, _ := ix.values(o)
 		for _, v := range values {
-			set[v] = struct{}{}
+			set[strings.Clone(v)] = struct{}{}
 		}
 		return true
 	})

@@ -2,6 +2,7 @@ package store
 
 import (
 	"iter"
+	"slices"
 
 	"github.com/tidings/tidings/object"
 )
@@ -22,10 +23,18 @@ type Txn[T object.Object] struct {
 	id   uint64
 	// moved says that slots were taken or freed.
 	moved bool
+	// silent says that nobody wants to know what Replace and Drop change.
+	silent bool
 }
+
+// Silence makes Replace and Drop return nothing, so that no folded object is opened for what they would.
+func (t *Txn[T]) Silence() { t.silent = true }
 
 // Get returns the object with the key, or false if there is none.
 func (t *Txn[T]) Get(k object.Key) (T, bool) { return t.next.Get(k) }
+
+// Held returns the state of the object with the key, or false if there is none.
+func (t *Txn[T]) Held(k object.Key) (Held[T], bool) { return t.next.Held(k) }
 
 // Len returns the number of objects.
 func (t *Txn[T]) Len() int { return t.next.Len() }
@@ -46,23 +55,55 @@ func (t *Txn[T]) frozen() *Snapshot[T] {
 		t.id = t.writer.nextID()
 	}
 	now := *t.next
+	t.next.folds = now.folds.editable()
+	if t.next.folds != nil {
+		t.next.folds.gone = now.folds.gone
+	}
 	return &now
 }
 
 // Set puts the object under the key, which is its own, and into all indexes. It returns the object that was there before,
 // if one was.
 func (t *Txn[T]) Set(k object.Key, o T) (old T, existed bool) {
+	before, existed := t.Put(k, o)
+	if existed {
+		old = before.Object()
+	}
+	return old, existed
+}
+
+// Put is Set that does not open what was there before.
+func (t *Txn[T]) Put(k object.Key, o T) (old Held[T], existed bool) {
+	return t.put(Held[T]{key: k, object: o})
+}
+
+// put makes h the state of the object under its key.
+func (t *Txn[T]) put(h Held[T]) (old Held[T], existed bool) {
 	t.mustBeOpen("Set")
+	k := h.key
 	n, existed := t.next.quick(k)
 	if !existed {
 		n, existed = t.place(k)
 	}
 	if existed {
-		old = t.next.objects.get(n)
+		old = t.next.hold(k, n)
 	}
-	t.next.objects.set(t.id, n, o)
-	t.reindex(&change[T]{key: k, slot: n, from: old, had: existed, to: o, has: true})
+	t.next.objects.set(t.id, n, h.object)
+	if f := t.next.folds; f != nil {
+		f.put(t.id, n, h.folded)
+	}
+	t.reindex(&change[T]{key: k, slot: n, from: old, had: existed, to: h, has: true})
 	return old, existed
+}
+
+// PutBack makes the state of an object again what it was before Put returned it, in the same transaction.
+func (t *Txn[T]) PutBack(old Held[T]) {
+	t.put(old)
+	if old.folded != nil {
+		gone := t.next.folds.gone
+		i := slices.Index(gone, old.folded.packed)
+		t.next.folds.gone = slices.Delete(slices.Clone(gone), i, i+1)
+	}
 }
 
 // place finds the slot of k in the tree of keys, and gives it one if it is not there.
@@ -83,18 +124,31 @@ func (t *Txn[T]) place(k object.Key) (n slot, existed bool) {
 // Delete removes the object under the key from the store and all indexes. It returns the object, if there was
 // one.
 func (t *Txn[T]) Delete(k object.Key) (old T, existed bool) {
+	before, existed := t.Remove(k)
+	if existed {
+		old = before.Object()
+	}
+	return old, existed
+}
+
+// Remove is Delete that does not open the object.
+func (t *Txn[T]) Remove(k object.Key) (old Held[T], existed bool) {
 	t.mustBeOpen("Delete")
 	it, existed := t.next.keys.near(&key{Key: k})
 	if !existed {
 		return old, false
 	}
-	n, zero := it.slot, old
-	old = t.next.objects.get(n)
+	n := it.slot
+	old = t.next.hold(it.Key, n)
 	t.reindex(&change[T]{key: k, slot: n, from: old, had: true})
 	c := cut{txn: t.id, key: key{Key: k}}
 	t.next.keys = c.root(t.next.keys)
 	t.next.lookup.remove(t.id, k, n)
-	t.next.objects.set(t.id, n, zero)
+	t.next.objects.set(t.id, n, *new(T))
+	if f := t.next.folds; f != nil {
+		f.put(t.id, n, nil)
+		f.read.clear(n)
+	}
 	t.writer.free = append(t.writer.free, n)
 	t.moved = true
 	return old, true
@@ -104,18 +158,18 @@ func (t *Txn[T]) Delete(k object.Key) (old T, existed bool) {
 // one go, several times faster, when the store is empty and the objects are sorted by key, none twice.
 func (t *Txn[T]) Load(objects []T) {
 	t.mustBeOpen("Load")
-	if t.Len() > 0 || !t.build(keyed(objects), t.writer.report) {
+	if t.Len() > 0 || !t.build(open(objects), nil, t.writer.report) {
 		for _, o := range objects {
-			t.Set(object.KeyOf(o), o)
+			t.Put(object.KeyOf(o), o)
 		}
 	}
 }
 
-// keyed iterates over the objects with their own keys.
-func keyed[T object.Object](objects []T) iter.Seq2[object.Key, T] {
-	return func(yield func(object.Key, T) bool) {
+// open iterates over open objects with their own keys.
+func open[T object.Object](objects []T) iter.Seq[Held[T]] {
+	return func(yield func(Held[T]) bool) {
 		for _, o := range objects {
-			if !yield(object.KeyOf(o), o) {
+			if !yield(Held[T]{key: object.KeyOf(o), object: o}) {
 				return
 			}
 		}
@@ -123,26 +177,31 @@ func keyed[T object.Object](objects []T) iter.Seq2[object.Key, T] {
 }
 
 // build makes the state anew from the objects alone, which get slots in their order. It reports false, and does nothing,
-// if they are not sorted by key.
-func (t *Txn[T]) build(objects iter.Seq2[object.Key, T], report func(*Index[T], object.Key, any)) bool {
+// if they are not sorted by key. known has what they have in indexes, and may be nil.
+func (t *Txn[T]) build(objects iter.Seq[Held[T]], known knownValues[T], report func(*Index[T], object.Key, any)) bool {
 	b := builder{txn: t.id}
 	var places slots[T]
 	var last object.Key
 	var used slot
-	for k, o := range objects {
-		if used > 0 && last.Compare(k) >= 0 {
+	folds := t.next.folds.empty()
+	for h := range objects {
+		if used > 0 && last.Compare(h.key) >= 0 {
 			return false
 		}
-		last = t.writer.names.key(last, k)
+		last = t.writer.names.key(last, h.key)
 		b.add(item{key{Key: last}, used})
-		places.set(t.id, used, o)
+		places.set(t.id, used, h.object)
+		if h.folded != nil {
+			folds.put(t.id, used, h.folded)
+		}
 		used++
 	}
-	t.next.keys, t.next.objects = b.root(), places
+	t.next.keys, t.next.objects, t.next.folds = b.root(), places, folds
 	t.next.lookup.fill(t.id, t.next.keys)
 	t.writer.used, t.writer.free, t.moved = used, nil, true
 	for i := range t.next.indexes {
-		t.next.indexes[i].fill(t.id, t.next, &t.writer.names, report)
+		x := &t.next.indexes[i]
+		x.fill(t.id, t.next, &t.writer.names, valuesOf(t.next, x.index, known), report)
 	}
 	return true
 }
@@ -177,7 +236,7 @@ func (t *Txn[T]) reindex(c *change[T]) {
 func (t *Txn[T]) refill() {
 	for i := range t.next.indexes {
 		if x := &t.next.indexes[i]; x.stale {
-			x.fill(t.id, t.next, &t.writer.names, reportedBefore)
+			x.fill(t.id, t.next, &t.writer.names, valuesOf(t.next, x.index, nil), reportedBefore)
 		}
 	}
 }
@@ -195,6 +254,11 @@ func (t *Txn[T]) Commit() *Snapshot[T] {
 	}
 	s, w, rewound := t.next, t.writer, t.writer.rewound
 	t.moved = false
+	if s.folds != nil {
+		s.folds.read.grow(w.used)
+		s.folds.unfoldable.grow(w.used)
+		s.folds.release()
+	}
 	t.finish()
 	w.store.publish(s, rewound)
 	return s
@@ -217,7 +281,7 @@ func (t *Txn[T]) sparse() bool {
 
 // repack gives the objects new slots, the first ones there are.
 func (t *Txn[T]) repack() {
-	t.build(t.frozen().All(), reportedBefore)
+	t.build(t.frozen().AllHeld(""), nil, reportedBefore)
 }
 
 // finish gives up the number and all nodes, so that nothing can be changed through t any more, and the slots that were

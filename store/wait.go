@@ -79,8 +79,8 @@ func (s *Store[T]) leave(w *waiter) {
 // ends reports whether the snapshot ends the wait, and with which error.
 func (s *Snapshot[T]) ends(w *waiter, rewound []part) (bool, error) {
 	if w.byKey {
-		if o, ok := s.Get(w.key); ok {
-			if c, err := object.CompareResourceVersions(o.GetResourceVersion(), w.version); err == nil && c >= 0 {
+		if o, ok := s.Held(w.key); ok {
+			if c, err := object.CompareResourceVersions(o.ResourceVersion(), w.version); err == nil && c >= 0 {
 				return true, nil
 			}
 		}

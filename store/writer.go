@@ -18,6 +18,9 @@ type Options struct {
 	// the index has it: somebody wrote to it. The whole index is then made anew before the change is published.
 	// It is called like OnIndexPanic, and may be nil.
 	OnStrayWrite func(index string, key object.Key)
+	// OnOpenError is called when a folded object cannot be opened, because memory or the type's own methods are broken. Readers do
+	// not see the object then. It is called on any goroutine that reads or writes, and may be nil.
+	OnOpenError func(key object.Key, err error)
 }
 
 // Writer is the write side of a store. It is used by one goroutine at a time.
@@ -59,6 +62,7 @@ func (w *Writer[T]) Begin() *Txn[T] {
 	now := w.store.Snapshot()
 	next := *now
 	next.indexes = slices.Clone(now.indexes)
+	next.folds = now.folds.editable()
 	w.open = &Txn[T]{writer: w, next: &next, id: w.nextID()}
 	return w.open
 }
@@ -73,7 +77,7 @@ func (w *Writer[T]) AddIndex(name string, values func(T) []string) *Index[T] {
 	w.mustBeIdle("AddIndex")
 	now := w.store.Snapshot()
 	x := indexTree[T]{index: &Index[T]{name: name, compute: values, store: w.store, seed: now.lookup.seed}}
-	x.fill(w.nextID(), now, &w.names, w.report)
+	x.fill(w.nextID(), now, &w.names, valuesOf(now, x.index, nil), w.report)
 	w.publish(now, append(slices.Clip(now.indexes), x))
 	return x.index
 }

@@ -3,6 +3,8 @@ package engine
 import (
 	"context"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/tidings/tidings/deltafifo"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/store"
@@ -32,10 +34,12 @@ func (inf *Informer[T]) applyChanges(p *part[T], deltas []object.Delta[T], versi
 	}
 	txn := inf.writer.Begin()
 	defer txn.Abort()
-	notes := applyDeltas(txn, deltas, &p.absent)
+	subs := inf.subscriptions()
+	a := applying[T]{txn: txn, absent: &p.absent, silent: len(subs) == 0}
+	notes := a.deltas(deltas)
 	txn.Advance(p.namespace, version)
 	snap := txn.Commit()
-	inf.push(inf.subscriptions(), notes, snap.ResourceVersion())
+	inf.push(subs, notes, snap.ResourceVersion())
 	return notes
 }
 
@@ -49,6 +53,10 @@ func (inf *Informer[T]) applyList(p *part[T], objects object.Collection[T], vers
 	txn := inf.writer.Begin()
 	defer txn.Abort()
 	before := inf.store.Snapshot()
+	first := !p.listed.Load() && before.In(p.namespace).Len() == 0 // of which the handlers do not know
+	if first || len(inf.subscriptions()) == 0 {
+		txn.Silence()
+	}
 	had := before.ResourceVersionIn(p.namespace)
 	if !p.listed.Load() {
 		had = p.inherited
@@ -62,7 +70,7 @@ func (inf *Informer[T]) applyList(p *part[T], objects object.Collection[T], vers
 		return
 	}
 	p.listed.Store(true)
-	if before.In(p.namespace).Len() > 0 { // of which the handlers know
+	if !first {
 		markInitial(notes)
 		inf.push(inf.subscriptions(), notes, version)
 	} else {
@@ -113,15 +121,23 @@ func allListed[T object.Object](parts []*part[T]) bool {
 	return true
 }
 
-// applyDeltas writes deltas to the store and returns what handlers are notified of. It uses the slice for that as long as
+// applying writes the changes of one part to the store.
+type applying[T object.Object] struct {
+	txn    *store.Txn[T]
+	absent *absence
+	// silent says that nobody wants to see objects as they were: they need not be opened.
+	silent bool
+}
+
+// deltas writes deltas to the store and returns what handlers are notified of. It uses the slice for that as long as
 // there is room: a notification may only take the place of a delta that has been read.
-func applyDeltas[T object.Object](txn *store.Txn[T], deltas []object.Delta[T], absent *absence) []object.Delta[T] {
+func (a *applying[T]) deltas(deltas []object.Delta[T]) []object.Delta[T] {
 	notes, moved := deltas[:0], false
 	for i := range deltas {
 		if !moved {
 			notes = deltas[: len(notes) : i+1] // appending more than fits moves them to memory of their own
 		}
-		notes = applyDelta(txn, deltas[i], absent, notes)
+		notes = a.delta(deltas[i], notes)
 		moved = moved || len(notes) > i+1
 	}
 	if !moved {
@@ -130,50 +146,58 @@ func applyDeltas[T object.Object](txn *store.Txn[T], deltas []object.Delta[T], a
 	return notes
 }
 
-// applyDelta writes d to the store and appends what follows from it to notes. A state that is older than the one in the store
+// delta writes d to the store and appends what follows from it to notes. A state that is older than the one in the store
 // changes nothing, neither does the same one again, and neither does one of an object that is known to be gone.
-func applyDelta[T object.Object](txn *store.Txn[T], d object.Delta[T], absent *absence, notes []object.Delta[T]) []object.Delta[T] {
+func (a *applying[T]) delta(d object.Delta[T], notes []object.Delta[T]) []object.Delta[T] {
 	if d.Type == object.Deleted {
-		return applyDelete(txn, d, absent, notes)
+		return a.delete(d, notes)
 	}
 	// Written first and taken back if it should not have been, which is rare: the key is looked up once.
-	held, exists := txn.Set(d.Key, d.Object)
+	held, exists := a.txn.Put(d.Key, d.Object)
 	version := d.Object.GetResourceVersion()
 	if !exists {
-		if absent.proves(d.Key, version) {
-			txn.Delete(d.Key)
+		if a.absent.proves(d.Key, version) {
+			a.txn.Remove(d.Key)
 			return notes
 		}
 		return append(notes, object.Delta[T]{Type: object.Added, Key: d.Key, Object: d.Object})
 	}
-	have, recreated := held.GetResourceVersion(), anotherObject(held, d.Object)
+	have, recreated := held.ResourceVersion(), anotherObject(held.UID(), d.Object.GetUID())
 	if object.OlderResourceVersion(version, have) || (version == have && version != "" && !recreated) {
-		txn.Set(object.KeyOf(held), held)
+		a.txn.PutBack(held)
 		return notes
 	}
 	if recreated {
 		return append(notes,
-			object.Delta[T]{Type: object.Deleted, Key: d.Key, Object: held, FinalStateUnknown: true},
+			object.Delta[T]{Type: object.Deleted, Key: d.Key, Object: a.before(&held), FinalStateUnknown: true},
 			object.Delta[T]{Type: object.Added, Key: d.Key, Object: d.Object})
 	}
-	return append(notes, object.Delta[T]{Type: object.Updated, Key: d.Key, Object: d.Object, Old: held})
+	return append(notes, object.Delta[T]{Type: object.Updated, Key: d.Key, Object: d.Object, Old: a.before(&held)})
 }
 
-func applyDelete[T object.Object](txn *store.Txn[T], d object.Delta[T], absent *absence, notes []object.Delta[T]) []object.Delta[T] {
+func (a *applying[T]) delete(d object.Delta[T], notes []object.Delta[T]) []object.Delta[T] {
 	version := d.Object.GetResourceVersion()
-	absent.note(d.Key, version)
-	held, exists := txn.Get(d.Key)
-	if !exists || object.OlderResourceVersion(version, held.GetResourceVersion()) {
+	a.absent.note(d.Key, version)
+	held, exists := a.txn.Held(d.Key)
+	if !exists || object.OlderResourceVersion(version, held.ResourceVersion()) {
 		return notes
 	}
-	txn.Delete(d.Key)
-	if uid := d.Object.GetUID(); uid != held.GetUID() && uid != "" { // held went before it, unseen
-		return append(notes, object.Delta[T]{Type: object.Deleted, Key: d.Key, Object: held, Old: held, FinalStateUnknown: true})
+	a.txn.Remove(d.Key)
+	before := a.before(&held)
+	if uid := d.Object.GetUID(); uid != held.UID() && uid != "" { // held went before it, unseen
+		return append(notes, object.Delta[T]{Type: object.Deleted, Key: d.Key, Object: before, Old: before, FinalStateUnknown: true})
 	}
-	return append(notes, object.Delta[T]{Type: object.Deleted, Key: d.Key, Object: d.Object, Old: held, FinalStateUnknown: d.FinalStateUnknown})
+	return append(notes, object.Delta[T]{Type: object.Deleted, Key: d.Key, Object: d.Object, Old: before, FinalStateUnknown: d.FinalStateUnknown})
 }
 
-// anotherObject reports whether a and b, of one key, are known to be two objects and not versions of one.
-func anotherObject[T object.Object](a, b T) bool {
-	return a.GetUID() != b.GetUID() && a.GetUID() != "" && b.GetUID() != ""
+// before returns an object as it was, if anybody wants to know.
+func (a *applying[T]) before(held *store.Held[T]) T {
+	if a.silent && held.IsFolded() {
+		var none T
+		return none
+	}
+	return held.Object()
 }
+
+// anotherObject reports whether these uids, of one key, are known to be those of two objects and not of versions of one.
+func anotherObject(a, b types.UID) bool { return a != b && a != "" && b != "" }

@@ -26,6 +26,8 @@ type Config[T object.Object] struct {
 	Namespaces []string
 	NewSource  func(namespace string) (source.ListerWatcher[T], error)
 	Transform  func(T) (T, error)
+	// Memory is the budget that the informer keeps to; nil for none.
+	Memory *Memory
 	// OnEnd is called once when the informer has ended, before Done is closed. It may be nil.
 	OnEnd func()
 }
@@ -68,6 +70,7 @@ type Informer[T object.Object] struct {
 	later  []func()         // what is to be done when apply is given up; guarded by apply
 	writer *store.Writer[T] // guarded by apply
 	store  *store.Store[T]
+	budget *budgeted[T] // nil without one
 
 	synced chan struct{} // closed under apply when each part has had its first list, for the first time
 	life   context.Context
@@ -99,8 +102,13 @@ func New[T object.Object](cfg Config[T]) *Informer[T] {
 		inf.reports = newReporter(inf.log)
 	}
 	inf.guard = &guard{resource: cfg.Name, log: inf.log, report: inf.reportMutation, off: cfg.NoMutationGuard}
-	inf.writer = store.NewWriter[T](store.Options{OnIndexPanic: inf.indexPanicked, OnStrayWrite: inf.indexOutdated})
+	inf.writer = store.NewWriter[T](store.Options{
+		OnIndexPanic: inf.indexPanicked, OnStrayWrite: inf.indexOutdated, OnOpenError: inf.openFailed,
+	})
 	inf.store = inf.writer.Store()
+	if cfg.Memory != nil {
+		inf.useMemory(cfg.Memory)
+	}
 	inf.life, inf.end = context.WithCancelCause(context.Background())
 	inf.wait.init(inf.life)
 	return inf
@@ -160,6 +168,9 @@ func (inf *Informer[T]) Halt(cause error) {
 	go func() { // ends with the goroutines it waits for
 		inf.wg.Wait()
 		inf.guard.end()
+		if inf.budget != nil {
+			inf.budget.leave()
+		}
 		if inf.reports != nil && before == running {
 			inf.reports.end()
 		}
@@ -294,6 +305,11 @@ func (inf *Informer[T]) indexOutdated(index string, key object.Key) {
 	inf.later = append(inf.later, func() {
 		inf.guard.tell(Mutation{Resource: inf.cfg.Name, Key: key, Field: "index " + index})
 	})
+}
+
+// openFailed is told that a folded object cannot be opened, on whatever goroutine that was found out.
+func (inf *Informer[T]) openFailed(key object.Key, err error) {
+	inf.log.log(slog.LevelError, "a folded object cannot be opened; readers miss it until it changes", "key", key.String(), "err", err)
 }
 
 // reportError hands an error to the user's OnError.

@@ -17,6 +17,7 @@ type Status struct {
 	Mutations                    uint64
 	IndexPanics, TransformErrors uint64
 	ReportsDropped               uint64
+	Memory                       MemoryStatus
 }
 
 // PartStatus is the state of one list and watch.
@@ -36,6 +37,7 @@ func (inf *Informer[T]) Status() Status {
 	st := Status{
 		Synced: inf.HasSynced(), ResourceVersion: snap.ResourceVersion(), Objects: snap.Len(),
 		Mutations: inf.guard.found.Load(), IndexPanics: inf.indexPanics.Load(), TransformErrors: inf.transformErrors.Load(),
+		Memory: inf.memoryStatus(snap),
 	}
 	if inf.reports != nil {
 		st.ReportsDropped = inf.reports.dropped.Load()

@@ -1,0 +1,212 @@
+package engine
+
+import (
+	"math"
+	"sync"
+	"sync/atomic"
+
+	"github.com/tidings/tidings/object"
+	"github.com/tidings/tidings/source"
+	"github.com/tidings/tidings/store"
+)
+
+const (
+	// perObject is about what the store takes for an object, open or folded: keys, slots, and one index.
+	perObject = 180
+	// sampleSize is how many open objects are measured to know the size of one, resampleAfter the changes after which they are measured again.
+	sampleSize    = 256
+	resampleAfter = 1 << 14
+	// maxChanged is how many keys of changed objects are remembered.
+	maxChanged = 4096
+	// foldBatch is how many of them are folded together.
+	foldBatch = 500
+	// visitBatch is how many objects are looked at before the budget is.
+	visitBatch = 8192
+	// recentShare is the part of the budget that folded objects may take which are open because they were read: one in so many.
+	recentShare = 32
+)
+
+// budgeted is what an informer with a memory budget has in addition.
+type budgeted[T object.Object] struct {
+	inf    *Informer[T]
+	memory *Memory
+
+	used atomic.Int64 // as measured last
+	// mean is the size of an open object, the bits of a float64; gathered is what open objects of lists take that are being read.
+	mean     atomic.Uint64
+	gathered atomic.Int64
+
+	mu      sync.Mutex // guards what follows
+	left    bool       // the informer has ended
+	sampled int        // open objects when they were sampled
+	changes int        // since then
+	// changed are the keys of objects that came lately, and so are open.
+	changed []object.Key
+
+	hand object.Key // where the next search for cold objects begins; guarded by Memory.settling
+}
+
+// useMemory makes the informer keep within a budget.
+func (inf *Informer[T]) useMemory(memory *Memory) {
+	b := &budgeted[T]{inf: inf, memory: memory}
+	if codec, err := source.NewCodec[T](); err == nil { // else everything stays open, and is counted
+		inf.writer.UseCodec(codec)
+	}
+	inf.budget = b
+	memory.enter(b)
+}
+
+func (b *budgeted[T]) accountName() string { return b.inf.cfg.Name }
+
+// leave ends the account of an informer that has ended.
+func (b *budgeted[T]) leave() {
+	b.mu.Lock()
+	b.left = true
+	used := b.used.Swap(0)
+	b.mu.Unlock()
+	b.memory.leave(b, used)
+}
+
+// note remembers which objects came, and keeps the budget. No lock is held.
+func (b *budgeted[T]) note(notes []object.Delta[T]) {
+	b.mu.Lock()
+	b.changes += len(notes)
+	for i := range notes {
+		if notes[i].Type != object.Deleted && len(b.changed) < maxChanged {
+			b.changed = append(b.changed, notes[i].Key)
+		}
+	}
+	b.mu.Unlock()
+	b.measure()
+	b.memory.settle()
+}
+
+// measure implements account.
+func (b *budgeted[T]) measure() int64 {
+	snap := b.inf.store.Snapshot()
+	st := snap.FoldStats()
+	b.sample(snap, st.Open)
+	open := float64(st.Open+st.Recent) * b.meanSize()
+	now := st.Bytes + int64(open) + int64(snap.Len())*perObject + b.gathered.Load()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.left {
+		return 0
+	}
+	b.memory.used.Add(now - b.used.Swap(now))
+	return now
+}
+
+func (b *budgeted[T]) meanSize() float64 { return math.Float64frombits(b.mean.Load()) }
+
+// sample measures open objects anew, if there are many more or fewer, or others.
+func (b *budgeted[T]) sample(snap *store.Snapshot[T], open int) {
+	b.mu.Lock()
+	due := open > b.sampled+b.sampled/2 || b.changes > resampleAfter
+	if due {
+		b.sampled, b.changes = open, 0
+	}
+	b.mu.Unlock()
+	if !due {
+		return
+	}
+	b.setMean(snap.SampleOpen(sampleSize))
+}
+
+// setMean sets the size of an open object to the mean of these.
+func (b *budgeted[T]) setMean(objects []T) {
+	if len(objects) == 0 {
+		return
+	}
+	mean := max(1, float64(sizeOf(objects))/float64(len(objects)))
+	b.mean.Store(math.Float64bits(mean))
+	b.inf.store.KeepRecent(int(float64(b.memory.budget/recentShare) / mean))
+}
+
+// openBytes implements account.
+func (b *budgeted[T]) openBytes() int64 {
+	st := b.inf.store.Snapshot().FoldStats()
+	return int64(float64(st.Open-st.Unfoldable) * b.meanSize())
+}
+
+// fold implements account.
+func (b *budgeted[T]) fold(all bool, enough func() bool) {
+	for keys := b.takeChanged(); len(keys) > 0 && !enough(); keys = b.takeChanged() {
+		b.apply(b.inf.store.PackKeys(keys, all))
+	}
+	left := b.inf.store.Snapshot().Len()
+	for left > 0 && !enough() {
+		if st := b.inf.store.Snapshot().FoldStats(); st.Open <= st.Unfoldable {
+			return
+		}
+		cold := b.inf.store.PackCold(b.hand, visitBatch, all)
+		b.hand = cold.Next
+		left -= max(1, cold.Visited)
+		b.apply(cold)
+	}
+}
+
+// takeChanged takes some of the keys of changed objects, the oldest ones.
+func (b *budgeted[T]) takeChanged() []object.Key {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := min(len(b.changed), foldBatch)
+	keys := b.changed[:n:n]
+	b.changed = b.changed[n:]
+	if len(b.changed) == 0 {
+		b.changed = nil
+	}
+	return keys
+}
+
+// apply folds what is packed, where it is still in the store.
+func (b *budgeted[T]) apply(cold *store.Cold[T]) {
+	if cold.Len() > 0 {
+		b.inf.applyFold(cold)
+	}
+	b.measure()
+}
+
+func (inf *Informer[T]) applyFold(cold *store.Cold[T]) {
+	inf.apply.Lock()
+	defer inf.unlockApply()
+	txn := inf.writer.Begin()
+	defer txn.Abort()
+	txn.Fold(cold)
+	txn.Commit()
+}
+
+// MemoryStatus is what an informer's objects take. Without a budget only Open is known.
+type MemoryStatus struct {
+	// Budget is what the informer may take together with those that share the budget, and Used what they take.
+	Budget, Used int64
+	// Problem says what is wrong when the budget cannot be kept.
+	Problem string
+
+	Open, Folded int
+	// Unfoldable are the open objects that cannot be had back from an encoding; Reason says why, of one of them.
+	Unfoldable int
+	Reason     string
+	// OpenBytes is estimated from a sample, FoldedBytes is counted, and EncodedBytes is what the folded objects would take
+	// encoded and not packed. Bytes is all that the informer takes.
+	OpenBytes, FoldedBytes, EncodedBytes, Bytes int64
+	// Opens counts how often a folded object was opened.
+	Opens uint64
+}
+
+func (inf *Informer[T]) memoryStatus(snap *store.Snapshot[T]) MemoryStatus {
+	b := inf.budget
+	if b == nil {
+		return MemoryStatus{Open: snap.Len()}
+	}
+	st := snap.FoldStats()
+	status := MemoryStatus{
+		Budget: b.memory.budget, Bytes: b.measure(), Open: st.Open, Folded: st.Folded, Unfoldable: st.Unfoldable, Reason: st.Reason,
+		OpenBytes: int64(float64(st.Open+st.Recent) * b.meanSize()), FoldedBytes: st.Bytes, EncodedBytes: st.EncodedBytes, Opens: st.Opens,
+	}
+	status.Used = b.memory.used.Load()
+	if problem := b.memory.problem.Load(); problem != nil {
+		status.Problem = *problem
+	}
+	return status
+}

@@ -1,0 +1,96 @@
+package engine
+
+import (
+	"github.com/tidings/tidings/object"
+	"github.com/tidings/tidings/reflector"
+	"github.com/tidings/tidings/store"
+)
+
+// checkEvery is after how many objects of a list the budget is looked at.
+const checkEvery = 256
+
+// gatherer keeps the objects of a list within the budget: transformed, and folded once the budget is tight.
+type gatherer[T object.Object] struct {
+	*store.Gathering[T]
+	part    *part[T]
+	counted int64 // of the informer's gathered
+	since   int   // objects added since the budget was looked at
+}
+
+var _ reflector.Gatherer[object.Object] = (*gatherer[object.Object])(nil)
+
+func (p *part[T]) newGatherer(n int) reflector.Gatherer[T] {
+	return &gatherer[T]{Gathering: p.inf.store.Gather(n), part: p}
+}
+
+// Add implements reflector.Gatherer.
+func (g *gatherer[T]) Add(o T) {
+	g.Gathering.Add(g.transformed(o))
+	if g.since++; g.since == checkEvery {
+		g.since = 0
+		g.check()
+	}
+}
+
+// Set implements reflector.Gatherer.
+func (g *gatherer[T]) Set(i int, o T) { g.Gathering.Set(i, g.transformed(o)) }
+
+// transformed runs the user's transform, but for the object that the store holds, which was transformed before.
+func (g *gatherer[T]) transformed(o T) T {
+	if g.part.transform == nil {
+		return o
+	}
+	if held, ok := g.part.inf.store.Snapshot().Held(object.KeyOf(o)); ok && held.Is(o) {
+		return o
+	}
+	return g.part.transformed(o)
+}
+
+// check counts what is open, and folds it if the budget is tight.
+func (g *gatherer[T]) check() {
+	b := g.part.inf.budget
+	b.learnSize(g.Gathering)
+	g.count()
+	if b.memory.isTight() {
+		g.Fold()
+		g.count()
+	}
+}
+
+// count brings the account up to date.
+func (g *gatherer[T]) count() {
+	b := g.part.inf.budget
+	now := int64(float64(g.Open()) * b.meanSize())
+	b.gathered.Add(now - g.counted)
+	g.counted = now
+	b.measure()
+}
+
+// learnSize measures the objects of a first list.
+func (b *budgeted[T]) learnSize(g *store.Gathering[T]) {
+	if b.meanSize() > 0 {
+		return
+	}
+	var objects []T
+	for _, o := range g.All() {
+		if objects = append(objects, o); len(objects) == sampleSize {
+			break
+		}
+	}
+	b.setMean(objects)
+}
+
+// Collection implements reflector.Gatherer.
+func (g *gatherer[T]) Collection() object.Collection[T] {
+	if g.part.inf.budget.memory.isTight() {
+		g.Fold()
+	}
+	return g.Gathering
+}
+
+// Close implements reflector.Gatherer.
+func (g *gatherer[T]) Close() {
+	g.Gathering.Close()
+	g.part.inf.budget.gathered.Add(-g.counted)
+	g.counted = 0
+}

@@ -1,0 +1,149 @@
+package engine
+
+import (
+	"cmp"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// Memory is a budget of memory that informers share.
+//
+//	            ┌────────── Memory: budget, sum of all accounts ──────────┐
+//	informer ──►│ account: folded bytes are counted, open objects sampled │
+//	informer ──►│ account                                                 │
+//	            └─────────────────────────────────────────────────────────┘
+//	what grew over the budget ──► folds: changed objects, then a hand that goes round, sparing what was read
+//
+// It has no goroutine: the part whose change went over the budget folds, also objects of other informers, before it reads on. So
+// the server is slowed down rather than the budget exceeded.
+type Memory struct {
+	budget int64
+	log    *throttled
+
+	used atomic.Int64 // by all accounts
+	// limit is what used may grow to before somebody folds.
+	limit    atomic.Int64
+	settling sync.Mutex // held by the one who folds
+	problem  atomic.Pointer[string]
+
+	mu       sync.Mutex // guards accounts
+	accounts []account
+}
+
+// account is an informer, as its Memory sees it.
+type account interface {
+	accountName() string
+	// measure brings up to date what the account uses, and returns it.
+	measure() int64
+	// openBytes is what open objects that can be folded take.
+	openBytes() int64
+	// fold goes once through the objects that are open and folds them until there is enough. Those that were read lately are
+	// spared unless all is set.
+	fold(all bool, enough func() bool)
+}
+
+// NewMemory returns a budget of so many bytes.
+func NewMemory(budget int64, logger *slog.Logger) *Memory {
+	m := &Memory{budget: budget, log: newThrottled(logger)}
+	m.limit.Store(budget)
+	return m
+}
+
+// slack is how far below the budget folding goes, and how far above what cannot be folded open objects may gather: so many are folded
+// together.
+func (m *Memory) slack() int64 { return m.budget / 16 }
+
+func (m *Memory) enter(a account) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.accounts = append(m.accounts, a)
+}
+
+func (m *Memory) leave(a account, used int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.accounts = slices.DeleteFunc(m.accounts, func(other account) bool { return other == a })
+	m.used.Add(-used)
+}
+
+// byOpenBytes returns the accounts, those first that have most to fold.
+func (m *Memory) byOpenBytes() []account {
+	m.mu.Lock()
+	accounts := slices.Clone(m.accounts)
+	m.mu.Unlock()
+	slices.SortStableFunc(accounts, func(a, b account) int { return cmp.Compare(b.openBytes(), a.openBytes()) })
+	return accounts
+}
+
+// isTight reports whether what comes should be folded at once.
+func (m *Memory) isTight() bool { return m.used.Load() > m.budget-m.slack() }
+
+// settle folds until the budget is kept, if it is not. Only one goroutine does; the others go on. No lock of an informer is held.
+func (m *Memory) settle() {
+	if m.used.Load() <= m.limit.Load() || !m.settling.TryLock() {
+		return
+	}
+	defer m.settling.Unlock()
+	enough := func() bool { return m.used.Load() <= m.budget-m.slack() }
+	for _, all := range []bool{false, false, true} { // the first pass forgets who was read, and the second sees who was read since
+		for _, a := range m.byOpenBytes() {
+			if enough() {
+				break
+			}
+			a.fold(all, enough)
+		}
+	}
+	used := m.used.Load()
+	m.limit.Store(max(m.budget, used+m.slack()))
+	m.judge(used)
+}
+
+// judge says loudly when the budget cannot be kept.
+func (m *Memory) judge(used int64) {
+	if used <= m.budget {
+		m.problem.Store(nil)
+		return
+	}
+	problem := fmt.Sprintf("the memory budget of %s does not hold the cached objects even folded: they take %s: %s",
+		formatBytes(m.budget), formatBytes(used), m.largest())
+	m.problem.Store(&problem)
+	m.log.log(slog.LevelWarn, "the memory budget is too small; nothing is dropped, memory goes on growing", "problem", problem)
+}
+
+// largest names what takes most of the memory.
+func (m *Memory) largest() string {
+	type use struct {
+		name  string
+		bytes int64
+	}
+	var uses []use
+	for _, a := range m.byOpenBytes() {
+		uses = append(uses, use{a.accountName(), a.measure()})
+	}
+	slices.SortStableFunc(uses, func(a, b use) int { return cmp.Compare(b.bytes, a.bytes) })
+	var words []string
+	for i, u := range uses {
+		if i == 5 {
+			words = append(words, fmt.Sprintf("%d more", len(uses)-i))
+			break
+		}
+		words = append(words, u.name+" "+formatBytes(u.bytes))
+	}
+	return strings.Join(words, ", ")
+}
+
+// formatBytes writes a number of bytes as people read it.
+func formatBytes(n int64) string {
+	switch {
+	case n < 10_000:
+		return fmt.Sprintf("%d B", n)
+	case n < 10_000_000:
+		return fmt.Sprintf("%d kB", n/1000)
+	default:
+		return fmt.Sprintf("%d MB", n/1_000_000)
+	}
+}

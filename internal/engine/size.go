@@ -1,0 +1,146 @@
+package engine
+
+import (
+	"reflect"
+	"time"
+	"unsafe"
+)
+
+// sizer adds up the memory that objects take. What several of them share counts once.
+type sizer struct {
+	seen  map[unsafe.Pointer]struct{}
+	bytes int64
+	left  int // values that it may still look at
+}
+
+// maxSized bounds the values that are looked at, should an object be huge or contain itself in ways that pointers do not show.
+const maxSized = 1 << 20
+
+// sizeOf returns the memory that the objects take together.
+func sizeOf[T any](objects []T) int64 {
+	s := sizer{seen: make(map[unsafe.Pointer]struct{}), left: maxSized}
+	for _, o := range objects {
+		s.follow(reflect.ValueOf(o))
+	}
+	return s.bytes
+}
+
+// allocate counts an allocation, unless it is known. Go's allocator has sizes in steps, about an eighth apart.
+func (s *sizer) allocate(at unsafe.Pointer, size int) (first bool) {
+	if at == nil || size == 0 {
+		return false
+	}
+	if _, known := s.seen[at]; known {
+		return false
+	}
+	s.seen[at] = struct{}{}
+	if size <= 128 {
+		size = (size + 15) &^ 15
+	} else {
+		size += size / 16
+	}
+	s.bytes += int64(size)
+	return true
+}
+
+// follow counts what v refers to. What v itself takes is a part of something that was counted.
+func (s *sizer) follow(v reflect.Value) {
+	if s.left--; s.left <= 0 {
+		return
+	}
+	switch v.Kind() {
+	case reflect.String:
+		s.text(v.String())
+	case reflect.Pointer:
+		if !v.IsNil() && s.allocate(v.UnsafePointer(), int(v.Type().Elem().Size())) {
+			s.follow(v.Elem())
+		}
+	case reflect.Interface:
+		s.followInterface(v)
+	case reflect.Slice:
+		if s.allocate(v.UnsafePointer(), v.Cap()*int(v.Type().Elem().Size())) {
+			s.followAll(v)
+		}
+	case reflect.Array:
+		s.followAll(v)
+	case reflect.Map:
+		s.followMap(v)
+	case reflect.Struct:
+		s.followFields(v)
+	}
+}
+
+// text counts a string. Several of an object may be in one allocation, so that it is not rounded.
+func (s *sizer) text(text string) {
+	at := unsafe.Pointer(unsafe.StringData(text))
+	if _, known := s.seen[at]; !known && len(text) > 0 {
+		s.seen[at] = struct{}{}
+		s.bytes += int64(len(text))
+	}
+}
+
+func (s *sizer) followInterface(v reflect.Value) {
+	if v.IsNil() {
+		return
+	}
+	e := v.Elem()
+	if e.Kind() != reflect.Pointer && e.Kind() != reflect.Map { // which are in the interface itself
+		s.bytes += int64(e.Type().Size()+7) &^ 7
+	}
+	s.follow(e)
+}
+
+func (s *sizer) followAll(v reflect.Value) {
+	if !refers(v.Type().Elem()) {
+		return
+	}
+	for i := range v.Len() {
+		s.follow(v.Index(i))
+	}
+}
+
+// Sizes of Go's maps: what a map of up to mapGroup entries has besides its entries, and what a larger one has for each.
+const (
+	mapHeader = 48 + 8
+	mapGroup  = 8
+	mapSpare  = 1.4 // places for each entry of a larger one
+)
+
+func (s *sizer) followMap(v reflect.Value) {
+	if v.IsNil() {
+		return
+	}
+	places := float64(mapGroup)
+	if n := v.Len(); n > mapGroup {
+		places = mapSpare * float64(n)
+	}
+	entry := v.Type().Key().Size() + v.Type().Elem().Size()
+	if !s.allocate(v.UnsafePointer(), mapHeader+int(places*float64(entry))) {
+		return
+	}
+	for entries := v.MapRange(); entries.Next(); {
+		s.follow(entries.Key())
+		s.follow(entries.Value())
+	}
+}
+
+func (s *sizer) followFields(v reflect.Value) {
+	if v.Type() == reflect.TypeFor[time.Time]() {
+		return // its location is everybody's
+	}
+	for i := range v.NumField() {
+		if f := v.Field(i); refers(f.Type()) {
+			s.follow(f)
+		}
+	}
+}
+
+// refers reports whether values of the type can refer to memory.
+func refers(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.String, reflect.Pointer, reflect.Interface, reflect.Slice, reflect.Array, reflect.Map, reflect.Struct:
+		return true
+	default:
+		return false
+	}
+}

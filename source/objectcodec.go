@@ -1,0 +1,223 @@
+package source
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"sync"
+
+	"github.com/tidings/tidings/internal/wire"
+	"github.com/tidings/tidings/internal/wire/proto"
+	"github.com/tidings/tidings/object"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	kjson "sigs.k8s.io/json"
+)
+
+// ErrLossy is wrapped by the error of Codec.Append for an object that cannot be had back from its encoding as it is.
+var ErrLossy = errors.New("its encoding does not say all that it says")
+
+// Codec encodes objects of one type, to be kept in little memory or in a file, and decodes them again. Any goroutine may
+// call its methods, and none waits for another.
+//
+// Built-in types and *metav1.PartialObjectMetadata are encoded in protobuf, with the kind before them; all others in
+// JSON. An object equals the one that was encoded, or is not encoded at all: a nil slice stays nil, an empty one empty.
+// What may differ is what has no meaning: the location and monotonic clock of a time, the notation of a quantity.
+type Codec[T object.Object] struct {
+	typ      reflect.Type // the struct that T points to
+	encoding string
+	append   func(dst []byte, obj T) ([]byte, error)
+	plain    func(data []byte) (T, error) // decodes without sharing
+	envelope bool                         // the kind is before the encoding
+
+	mu      sync.Mutex // held while decoding; nobody waits for it
+	decoder wire.Decoder[T]
+}
+
+// NewCodec returns a codec for T, a pointer to a struct.
+func NewCodec[T object.Object]() (*Codec[T], error) {
+	typ := reflect.TypeFor[T]()
+	if typ.Kind() != reflect.Pointer || typ.Elem().Kind() != reflect.Struct {
+		return nil, fmt.Errorf("source: cannot encode %v; want a pointer to a struct", typ)
+	}
+	c := &Codec[T]{typ: typ.Elem()}
+	var err error
+	switch {
+	case formOf[T]() == unstructuredForm:
+		err = c.useUnstructured()
+	case typ.Implements(reflect.TypeFor[message]()):
+		err = c.useProtobuf()
+	default:
+		err = c.useJSON()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("source: codec of %v: %w", typ, err)
+	}
+	return c, nil
+}
+
+// Encoding names the encoding: "protobuf" or "json". Data of one Go type and encoding can be read by any codec of these.
+func (c *Codec[T]) Encoding() string { return c.encoding }
+
+// Append appends the encoding of obj to dst and returns the extended slice. The error wraps ErrLossy if decoding it would not
+// give an equal object, or is that of the type's own methods; the slice is then dst.
+func (c *Codec[T]) Append(dst []byte, obj T) (out []byte, err error) {
+	defer func() {
+		if r := recover(); r != nil { // in a method of the user's type
+			out, err = dst, fmt.Errorf("encode %v: panic: %v", c.typ, r)
+		}
+	}()
+	out, err = c.append(dst, obj)
+	if err != nil {
+		return dst, fmt.Errorf("encode %v: %w", c.typ, err)
+	}
+	return out, nil
+}
+
+// Decode decodes what Append encoded. The object is read-only: it shares what is equal with other objects that were decoded,
+// and with previous, an earlier version or the zero T.
+func (c *Codec[T]) Decode(data []byte, previous T) (T, error) {
+	if !c.mu.TryLock() { // rather decode all of it than wait
+		return c.DecodeAlone(data)
+	}
+	defer c.mu.Unlock()
+	kind, body, err := c.open(data)
+	if err != nil {
+		return *new(T), err
+	}
+	c.decoder.Recheck() // every object goes into other hands at once
+	obj, err := c.decoder.Decode(body, previous)
+	if err == nil {
+		setTypeMeta(obj, kind)
+	}
+	return obj, err
+}
+
+// DecodeAlone is Decode of an object that shares nothing, and leaves nothing behind for others to share.
+func (c *Codec[T]) DecodeAlone(data []byte) (obj T, err error) {
+	kind, body, err := c.open(data)
+	if err != nil {
+		return obj, err
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			obj, err = *new(T), fmt.Errorf("decode %v: panic: %v", c.typ, r)
+		}
+	}()
+	if obj, err = c.plain(body); err != nil {
+		return *new(T), fmt.Errorf("decode %v: %w", c.typ, err)
+	}
+	setTypeMeta(obj, kind)
+	return obj, nil
+}
+
+// open takes the kind off the data.
+func (c *Codec[T]) open(data []byte) (kind metav1.TypeMeta, body []byte, err error) {
+	if !c.envelope {
+		return kind, data, nil
+	}
+	apiVersion, rest, ok := cutPrefixed(data)
+	name, rest, more := cutPrefixed(rest)
+	if !ok || !more {
+		return kind, nil, fmt.Errorf("decode %v: the kind is cut off", c.typ)
+	}
+	return metav1.TypeMeta{APIVersion: string(apiVersion), Kind: string(name)}, rest, nil
+}
+
+// setTypeMeta sets what open took off.
+func setTypeMeta(obj object.Object, kind metav1.TypeMeta) {
+	if of, ok := obj.GetObjectKind().(*metav1.TypeMeta); ok && kind != (metav1.TypeMeta{}) {
+		*of = kind
+	}
+}
+
+func appendPrefixed(dst []byte, s string) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
+}
+
+func cutPrefixed(b []byte) (s, rest []byte, ok bool) {
+	n, size := binary.Uvarint(b)
+	if size <= 0 || n > uint64(len(b)-size) {
+		return nil, nil, false
+	}
+	return b[size : size+int(n)], b[size+int(n):], true
+}
+
+// message is what the generated code gives built-in types.
+type message interface {
+	Size() int
+	MarshalToSizedBuffer([]byte) (int, error)
+	Unmarshal([]byte) error
+}
+
+func (c *Codec[T]) useProtobuf() (err error) {
+	keeps := keepers{}.of(c.typ)
+	c.encoding, c.envelope = "protobuf", true
+	c.append = func(dst []byte, obj T) ([]byte, error) {
+		if keeps != nil && !keeps(reflect.ValueOf(obj).Elem()) {
+			return nil, ErrLossy
+		}
+		kind, ok := obj.GetObjectKind().(*metav1.TypeMeta)
+		if !ok {
+			return nil, ErrLossy
+		}
+		dst = appendPrefixed(appendPrefixed(dst, kind.APIVersion), kind.Kind)
+		return appendMessage(dst, any(obj).(message))
+	}
+	c.plain = func(data []byte) (T, error) {
+		obj := reflect.New(c.typ).Interface().(T)
+		return obj, any(obj).(message).Unmarshal(data)
+	}
+	c.decoder, err = proto.New[T](wire.Options{})
+	return err
+}
+
+func appendMessage(dst []byte, m message) ([]byte, error) {
+	from, size := len(dst), m.Size()
+	dst = append(dst, make([]byte, size)...)
+	n, err := m.MarshalToSizedBuffer(dst[from:])
+	if err == nil && n != size {
+		err = fmt.Errorf("it has %d bytes and not %d; somebody wrote to it meanwhile", n, size)
+	}
+	return dst, err
+}
+
+func (c *Codec[T]) useJSON() (err error) {
+	c.encoding = "json"
+	c.append = func(dst []byte, obj T) ([]byte, error) {
+		data, err := json.Marshal(obj)
+		if err != nil {
+			return nil, err
+		}
+		back, err := c.plain(data)
+		if err != nil {
+			return nil, err
+		}
+		if !same(obj, back) {
+			return nil, ErrLossy
+		}
+		return append(dst, data...), nil
+	}
+	c.plain = func(data []byte) (T, error) {
+		obj := reflect.New(c.typ).Interface().(T)
+		return obj, kjson.UnmarshalCaseSensitivePreserveInts(data, obj)
+	}
+	c.decoder, err = jsonDecoder[T](typedForm, wire.Options{})
+	return err
+}
+
+func (c *Codec[T]) useUnstructured() (err error) {
+	c.encoding = "json"
+	c.append = func(dst []byte, obj T) ([]byte, error) {
+		return appendJSON(dst, any(obj).(*unstructured.Unstructured).Object, 0)
+	}
+	c.plain = func(data []byte) (T, error) {
+		var content map[string]any
+		err := kjson.UnmarshalCaseSensitivePreserveInts(data, &content)
+		return any(&unstructured.Unstructured{Object: content}).(T), err
+	}
+	c.decoder, err = jsonDecoder[T](unstructuredForm, wire.Options{})
+	return err
+}

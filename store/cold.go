@@ -1,0 +1,177 @@
+package store
+
+import (
+	"github.com/tidings/tidings/internal/fold"
+	"github.com/tidings/tidings/object"
+)
+
+// Cold are objects of a store that were not read lately, packed, for Txn.Fold.
+type Cold[T object.Object] struct {
+	// Next is the key to go on with; the zero key is that of the beginning.
+	Next object.Key
+	// Visited is how many objects were looked at.
+	Visited int
+
+	folding *folding[T]
+	keys    []object.Key
+	objects []T
+	entries []*folded[T]
+}
+
+// Len returns how many objects can be folded.
+func (c *Cold[T]) Len() int { return len(c.keys) }
+
+// PackCold looks for objects that can be folded, from the key on, and packs them: until it has some hundred, has visited so many, or has
+// come to the end. Those that were read one by one since it passed them last are left alone this time, unless
+// all is set. It changes nothing; any goroutine may call it.
+func (s *Store[T]) PackCold(from object.Key, visit int, all bool) *Cold[T] {
+	now := s.Snapshot()
+	if now.folds == nil {
+		return &Cold[T]{}
+	}
+	c := &Cold[T]{folding: now.folds.folding}
+	like := c.choose(now, from, visit, all)
+	if len(c.keys)*2 > c.Visited {
+		like = nil // neighbors
+	}
+	c.entries = c.folding.pack(c.objects, like)
+	return c
+}
+
+// PackKeys is PackCold of the objects under these keys.
+func (s *Store[T]) PackKeys(keys []object.Key, all bool) *Cold[T] {
+	now := s.Snapshot()
+	if now.folds == nil {
+		return &Cold[T]{}
+	}
+	c := &Cold[T]{folding: now.folds.folding, Visited: len(keys)}
+	like := []*fold.Dictionary{}
+	for _, k := range keys {
+		cursor := cursor{root: now.keys}
+		cursor.seek(&key{Key: k})
+		it := cursor.item()
+		if it == nil || it.Key != k || now.folds.at(it.slot) != nil || !c.isCold(now, it, all) {
+			continue
+		}
+		c.add(now, it)
+		like = append(like, now.folds.dictionaryNear(&cursor))
+	}
+	c.entries = c.folding.pack(c.objects, like)
+	return c
+}
+
+// dictionaryNear returns the dictionary of a folded neighbor of the item that the cursor is at, nil if there is none.
+func (f *folds[T]) dictionaryNear(c *cursor) *fold.Dictionary {
+	at := &c.path[c.depth-1]
+	for _, i := range [...]int{at.i - 1, at.i + 1, at.i - 2, at.i + 2} {
+		if i < 0 || i >= len(at.node.items) {
+			continue
+		}
+		if e := f.at(at.node.items[i].slot); e != nil && e.packed.Dictionary() != nil {
+			return e.packed.Dictionary()
+		}
+	}
+	return nil
+}
+
+// isCold reports whether the open object can be folded and was not read lately, or all count as such.
+func (c *Cold[T]) isCold(now *Snapshot[T], it *item, all bool) bool {
+	return !now.folds.unfoldable.has(it.slot) && (!now.folds.read.clear(it.slot) || all)
+}
+
+func (c *Cold[T]) add(now *Snapshot[T], it *item) {
+	c.keys = append(c.keys, it.Key)
+	c.objects = append(c.objects, now.objects.get(it.slot))
+}
+
+// choose chooses the objects. It returns for each the dictionary of a folded neighbor, nil if there is none.
+func (c *Cold[T]) choose(now *Snapshot[T], from object.Key, visit int, all bool) (like []*fold.Dictionary) {
+	var neighbor *fold.Dictionary
+	cursor := cursor{root: now.keys}
+	for cursor.seek(&key{Key: from}); cursor.depth > 0; cursor.next() {
+		it := cursor.item()
+		if len(c.keys) == packBatch || c.Visited == visit {
+			c.Next = it.Key
+			return like
+		}
+		c.Visited++
+		if e := now.folds.at(it.slot); e != nil {
+			if d := e.packed.Dictionary(); d != nil {
+				neighbor = d
+			}
+			continue
+		}
+		if c.isCold(now, it, all) {
+			c.add(now, it)
+			like = append(like, neighbor)
+		}
+	}
+	return like
+}
+
+// pack packs objects; what it cannot encode is nil in the result. Without like they are neighbors, else like has for each the
+// dictionary of an object that it resembles.
+func (f *folding[T]) pack(objects []T, like []*fold.Dictionary) []*folded[T] {
+	entries := make([]*folded[T], len(objects))
+	var buf []byte
+	var ends, at []int
+	for i, o := range objects {
+		longer, err := f.codec.Append(buf, o)
+		if err != nil {
+			f.unencodable(o, err)
+			continue
+		}
+		buf = longer
+		ends, at = append(ends, len(buf)), append(at, i)
+	}
+	encoded := make([][]byte, len(ends))
+	start := 0
+	for i, end := range ends {
+		encoded[i], start = buf[start:end:end], end
+	}
+	for i, packed := range f.packEncoded(encoded, at, like) {
+		o := objects[at[i]]
+		e := &folded[T]{packed: packed, identity: identityOf(o.GetUID(), o.GetResourceVersion())}
+		e.opened.Store(weakly(o)) // who holds it goes on with it
+		entries[at[i]] = e
+	}
+	return entries
+}
+
+func (f *folding[T]) packEncoded(encoded [][]byte, at []int, like []*fold.Dictionary) []fold.Packed {
+	if like == nil {
+		return f.packer.PackAll(encoded)
+	}
+	packed := make([]fold.Packed, len(encoded))
+	for i, data := range encoded {
+		packed[i] = f.packer.Pack(data, like[at[i]])
+	}
+	return packed
+}
+
+// unencodable notes why an object stays open.
+func (f *folding[T]) unencodable(o T, err error) {
+	reason := object.KeyOf(o).String() + ": " + err.Error()
+	f.unencoded.Store(&reason)
+}
+
+// Fold folds those of the objects that the store still has. It returns how many these are. The transaction has to be committed.
+func (t *Txn[T]) Fold(c *Cold[T]) int {
+	t.mustBeOpen("Fold")
+	done := 0
+	for i, k := range c.keys {
+		n, ok := t.next.quick(k)
+		current := ok && t.next.folds.at(n) == nil && any(t.next.objects.get(n)) == any(c.objects[i])
+		switch e := c.entries[i]; {
+		case !current && e != nil:
+			c.folding.packer.Release(e.packed)
+		case current && e == nil:
+			t.next.folds.unfoldable.set(n)
+		case current:
+			t.next.folds.put(t.id, n, e)
+			t.next.objects.set(t.id, n, *new(T))
+			done++
+		}
+	}
+	return done
+}

@@ -1,0 +1,321 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"reflect"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tidings/tidings/internal/testseed"
+	"github.com/tidings/tidings/object"
+)
+
+// thingCodec encodes things. Those with the label "open" it cannot encode.
+type thingCodec struct{}
+
+var errOpen = errors.New("it stays open")
+
+func (thingCodec) Append(dst []byte, o *thing) ([]byte, error) {
+	if _, ok := o.Labels["open"]; ok {
+		return dst, errOpen
+	}
+	data, err := o.Marshal()
+	return append(dst, data...), err
+}
+
+func (thingCodec) Decode(data []byte, _ *thing) (*thing, error) {
+	o := new(thing)
+	return o, o.Unmarshal(data)
+}
+
+// foldWorld runs random operations on a store that folds and on a map.
+type foldWorld struct {
+	t       *testing.T
+	rand    *rand.Rand
+	writer  *Writer[*thing]
+	index   *Index[*thing]
+	model   model
+	version int
+	hand    object.Key
+	kept    []keptSnapshot
+	held    []*thing // objects that a reader has not let go
+}
+
+func newFoldWorld(t *testing.T, seed uint64) *foldWorld {
+	failed := func(k object.Key, err error) { t.Errorf("%v cannot be opened: %v", k, err) }
+	w := &foldWorld{t: t, rand: rand.New(rand.NewPCG(seed, 0)), model: model{}, writer: NewWriter[*thing](Options{OnOpenError: failed})}
+	w.writer.UseCodec(thingCodec{})
+	w.index = w.writer.AddIndex("app", byLabel("app"))
+	w.writer.Store().KeepRecent(w.rand.IntN(20))
+	return w
+}
+
+func (w *foldWorld) thing(k object.Key) *thing {
+	w.version++
+	o := newThing(k.Namespace, k.Name, map[string]string{"app": fmt.Sprint(w.rand.IntN(6))})
+	o.ResourceVersion = fmt.Sprint(w.version)
+	o.UID = types.UID(fmt.Sprintf("0000%04x-0000-4000-8000-%012x", w.rand.IntN(2), w.rand.IntN(2)))
+	o.Annotations = map[string]string{"text": strings.Repeat(fmt.Sprint(w.rand.IntN(100), " "), 20)}
+	if w.rand.IntN(20) == 0 {
+		o.Labels["open"] = ""
+	}
+	if w.rand.IntN(20) == 0 {
+		o.UID, o.ResourceVersion = "x", "" // not what a server gives
+	}
+	return o
+}
+
+func (w *foldWorld) key() object.Key {
+	return object.Key{Namespace: fmt.Sprint("ns", w.rand.IntN(3)), Name: fmt.Sprint("n", w.rand.IntN(100))}
+}
+
+func (w *foldWorld) step() {
+	switch w.rand.IntN(8) {
+	case 0, 1, 2:
+		w.batch()
+	case 3, 4:
+		w.fold()
+	case 5:
+		w.relist()
+	case 6:
+		w.read()
+	case 7:
+		w.late()
+	}
+}
+
+// batch sets, deletes and puts back.
+func (w *foldWorld) batch() {
+	txn, before := w.writer.Begin(), maps.Clone(w.model)
+	deletes := w.rand.IntN(10)
+	for range w.rand.IntN(60) {
+		k := w.key()
+		want, wanted := w.model[k]
+		var old Held[*thing]
+		var existed bool
+		if w.rand.IntN(10) < deletes {
+			old, existed = txn.Remove(k)
+			delete(w.model, k)
+		} else {
+			w.model[k] = w.thing(k)
+			old, existed = txn.Put(k, w.model[k])
+			if existed && w.rand.IntN(5) == 0 {
+				txn.PutBack(old)
+				w.model[k] = want
+			}
+		}
+		if existed != wanted {
+			w.t.Fatalf("%v existed: %t, want %t", k, existed, wanted)
+		}
+		if existed {
+			w.checkHeld(&old, want)
+		}
+	}
+	if w.rand.IntN(8) == 0 {
+		txn.Abort()
+		w.model = before
+		return
+	}
+	w.keep(txn.Commit())
+}
+
+func (w *foldWorld) checkHeld(h *Held[*thing], want *thing) {
+	if h.UID() != want.UID || h.ResourceVersion() != want.ResourceVersion || h.Key() != object.KeyOf(want) {
+		w.t.Fatalf("held %v %q %q, want %v", h.Key(), h.UID(), h.ResourceVersion(), want)
+	}
+	if w.rand.IntN(2) == 0 && !reflect.DeepEqual(h.Object(), want) {
+		w.t.Fatalf("held %v, want %v", h.Object(), want)
+	}
+}
+
+// fold packs some objects, and changes some of them before it folds them.
+func (w *foldWorld) fold() {
+	cold := w.writer.Store().PackCold(w.hand, 1+w.rand.IntN(300), w.rand.IntN(2) == 0)
+	w.hand = cold.Next
+	txn := w.writer.Begin()
+	for range w.rand.IntN(3) {
+		k := w.key()
+		w.model[k] = w.thing(k)
+		txn.Set(k, w.model[k])
+	}
+	txn.Fold(cold)
+	w.keep(txn.Commit())
+}
+
+// relist replaces the objects of a namespace, or all, by a list of which some parts were folded while they came.
+func (w *foldWorld) relist() {
+	namespace := []string{"", "ns1"}[w.rand.IntN(2)]
+	g := w.writer.Store().Gather(w.rand.IntN(100))
+	before := w.writer.Store().Snapshot()
+	next := model{}
+	for k, o := range w.model {
+		if namespace != "" && k.Namespace != namespace {
+			next[k] = o
+		}
+	}
+	foldEvery := 1 + w.rand.IntN(50)
+	for range w.rand.IntN(200) {
+		k := w.key()
+		if namespace != "" {
+			k.Namespace = namespace
+		}
+		if _, again := next[k]; again {
+			continue
+		}
+		h, held := before.Held(k)
+		switch {
+		case held && w.rand.IntN(3) == 0:
+			g.AddHeld(h)
+			next[k] = w.model[k]
+		case held && w.rand.IntN(3) == 0:
+			g.Add(w.model[k].DeepCopy()) // the same contents
+			next[k] = w.model[k]
+		default:
+			next[k] = w.thing(k)
+			g.Add(next[k])
+		}
+		switch i := w.rand.IntN(g.Len()); w.rand.IntN(10) {
+		case 0:
+			delete(next, g.Key(i))
+			g.Remove(i)
+		case 1:
+			next[g.Key(i)] = w.thing(g.Key(i))
+			g.Set(i, next[g.Key(i)])
+		case 2:
+			for j := i; j < g.Len(); j++ {
+				delete(next, g.Key(j))
+			}
+			g.Truncate(i)
+		}
+		if g.Len()%foldEvery == 0 {
+			g.Fold()
+		}
+	}
+	txn := w.writer.Begin()
+	deltas := txn.Replace(namespace, g, fmt.Sprint(w.version), true)
+	got := maps.Clone(w.model)
+	for _, d := range deltas {
+		if d.Type == object.Deleted {
+			delete(got, d.Key)
+		} else {
+			got[d.Key] = d.Object
+		}
+	}
+	w.model = next
+	g.Close()
+	w.keep(txn.Commit())
+	if !reflect.DeepEqual(got, next) {
+		w.t.Fatal("the deltas do not lead from the one state to the other")
+	}
+}
+
+// read reads some objects one by one, and holds one.
+func (w *foldWorld) read() {
+	s := w.writer.Store().Snapshot()
+	for range w.rand.IntN(30) {
+		k := w.key()
+		o, ok := s.Get(k)
+		if ok != (w.model[k] != nil) || ok && !reflect.DeepEqual(o, w.model[k]) {
+			w.t.Fatalf("Get(%v) = %v, want %v", k, o, w.model[k])
+		}
+		if again, _ := s.Get(k); again != o {
+			w.t.Fatalf("%v is two objects", k)
+		}
+		if ok && w.rand.IntN(10) == 0 {
+			w.held = append(w.held, o)
+		}
+	}
+	if w.rand.IntN(10) == 0 {
+		w.held = nil
+		runtime.GC()
+	}
+}
+
+// late adds an index that has to open everything, and removes it.
+func (w *foldWorld) late() {
+	late := w.writer.AddIndex("late", byAllLabels)
+	check(w.t, w.writer.Store().Snapshot())
+	w.writer.RemoveIndex(late)
+	w.verifyIndex(w.writer.Store().Snapshot(), w.model, late)
+}
+
+func (w *foldWorld) keep(s *Snapshot[*thing]) {
+	if w.rand.IntN(4) == 0 {
+		w.kept = append(w.kept, keptSnapshot{snapshot: s, model: maps.Clone(w.model)})
+	}
+	if len(w.kept) > 4 {
+		w.kept = w.kept[1:]
+	}
+}
+
+func same(got, want []*thing) bool {
+	return slices.EqualFunc(got, want, func(a, b *thing) bool { return reflect.DeepEqual(a, b) })
+}
+
+func (w *foldWorld) verify(s *Snapshot[*thing], m model) {
+	w.t.Helper()
+	check(w.t, s)
+	if !same(objects(s.All()), m.sorted()) || s.Len() != len(m) {
+		w.t.Fatal("All differs from the model")
+	}
+	space := func(o *thing) bool { return o.Namespace == "ns1" }
+	if !same(objects(s.Namespace("ns1")), m.where(space)) || !same(objects(s.In("ns1").All()), m.where(space)) {
+		w.t.Fatal("Namespace differs from the model")
+	}
+	w.verifyIndex(s, m, w.index)
+	for h := range s.AllHeld("") {
+		if o := m[h.Key()]; o == nil || o.ResourceVersion != h.ResourceVersion() || o.UID != h.UID() {
+			w.t.Fatalf("%v is held at %q", h.Key(), h.ResourceVersion())
+		}
+	}
+	st := s.FoldStats()
+	if st.Open+st.Folded != len(m) {
+		w.t.Fatalf("%+v of %d objects", st, len(m))
+	}
+}
+
+func (w *foldWorld) verifyIndex(s *Snapshot[*thing], m model, ix *Index[*thing]) {
+	w.t.Helper()
+	for v := range 6 {
+		value := fmt.Sprint(v)
+		want := m.where(func(o *thing) bool { return ix.has(o, value) })
+		if !same(slices.Collect(s.ByIndex(ix, value)), want) || s.Count(ix, value) != len(want) {
+			w.t.Fatalf("ByIndex(%s, %s) differs from the model", ix.Name(), value)
+		}
+		if !same(slices.Collect(s.Intersect(Match[*thing]{ix, value})), want) {
+			w.t.Fatalf("Intersect(%s, %s) differs from the model", ix.Name(), value)
+		}
+	}
+}
+
+// TestFoldedModel runs random operations on a store whose objects fold, against a map.
+func TestFoldedModel(t *testing.T) {
+	testseed.Each(t, 4, func(t *testing.T, seed uint64) {
+		w := newFoldWorld(t, seed)
+		for range 50 {
+			w.step()
+			w.verify(w.writer.Store().Snapshot(), w.model)
+			checkFree(t, w.writer)
+			w.checkPacker()
+		}
+		for _, k := range w.kept {
+			w.verify(k.snapshot, k.model)
+		}
+	})
+}
+
+// checkPacker fails the test unless the packer counts the folded objects of the newest snapshot and no others.
+func (w *foldWorld) checkPacker() {
+	w.t.Helper()
+	s := w.writer.Store().Snapshot()
+	if n := s.folds.packer.Stats().Objects; n != s.folds.count {
+		w.t.Fatalf("the packer counts %d objects, %d are folded", n, s.folds.count)
+	}
+}

@@ -1,0 +1,210 @@
+package store
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+	"weak"
+
+	"github.com/tidings/tidings/internal/fold"
+	"github.com/tidings/tidings/object"
+)
+
+// Codec encodes the objects of a store and decodes them again. Any goroutine calls its methods.
+type Codec[T object.Object] interface {
+	// Append appends the encoding of obj to dst. With an error, which says that the same object could not be had back, the object
+	// stays open.
+	Append(dst []byte, obj T) ([]byte, error)
+	// Decode decodes what Append encoded. The object may share what it has in common with others, and with previous, an
+	// earlier version of it or the zero T.
+	Decode(data []byte, previous T) (T, error)
+}
+
+// folded is an object that is packed. It is what the snapshots that have it in common refer to.
+type folded[T object.Object] struct {
+	packed fold.Packed
+	identity
+	// opened is the object as it was opened last. As long as somebody holds that, readers get the same one.
+	opened atomic.Pointer[weak.Pointer[byte]]
+}
+
+// folding is what the snapshots of a store with a codec have in common.
+type folding[T object.Object] struct {
+	codec  Codec[T]
+	packer fold.Packer
+	recent recent[T]
+	opens  atomic.Uint64
+	// unencoded says why the last object that cannot be encoded cannot.
+	unencoded atomic.Pointer[string]
+	failed    func(object.Key, error)
+}
+
+// folds are the folded objects of a snapshot or a transaction. It is nil in a store without a codec.
+//
+// Invariant: the slot of an object has either an entry here or an object among those of the snapshot.
+type folds[T object.Object] struct {
+	*folding[T]
+	entries slots[*folded[T]]
+	count   int // of the entries that are not nil
+	// read has the slots that were read one by one lately; unfoldable those of open objects that cannot be encoded.
+	read, unfoldable marks
+	// gone are the packed objects that the transaction has taken out.
+	gone []fold.Packed
+}
+
+// UseCodec makes objects foldable. It is called before the first transaction. T is a pointer type.
+func (w *Writer[T]) UseCodec(codec Codec[T]) {
+	w.mustBeIdle("UseCodec")
+	if reflect.TypeFor[T]().Kind() != reflect.Pointer {
+		panic(fmt.Sprintf("store: objects of %v cannot be folded: it is no pointer", reflect.TypeFor[T]()))
+	}
+	next := *w.store.Snapshot()
+	next.folds = &folds[T]{folding: &folding[T]{codec: codec, failed: w.options.OnOpenError}}
+	w.store.publish(&next, nil)
+}
+
+// empty returns what f is when there are no objects. f may be nil.
+func (f *folds[T]) empty() *folds[T] {
+	if f == nil {
+		return nil
+	}
+	return &folds[T]{folding: f.folding, gone: f.gone}
+}
+
+// editable returns a copy for a transaction.
+func (f *folds[T]) editable() *folds[T] {
+	if f == nil {
+		return nil
+	}
+	next := *f
+	next.gone = nil
+	return &next
+}
+
+// at returns the entry of the slot, nil if its object is open.
+func (f *folds[T]) at(n slot) *folded[T] {
+	if b, p, e := n.place(); int(b) < len(f.entries.branches) {
+		if page := f.entries.branches[b].pages[p]; page != nil {
+			return page[e]
+		}
+	}
+	return nil
+}
+
+// put sets the entry of a slot, nil for one whose object is open or gone, and what is known of the slot is forgotten.
+func (f *folds[T]) put(txn uint64, n slot, e *folded[T]) {
+	f.unfoldable.clear(n)
+	before := f.at(n)
+	if before == e {
+		return
+	}
+	if before != nil {
+		f.gone = append(f.gone, before.packed)
+		f.count--
+	}
+	if e != nil {
+		f.count++
+	}
+	f.entries.set(txn, n, e)
+}
+
+// release tells the packer what is not in the store any more.
+func (f *folds[T]) release() {
+	for _, packed := range f.gone {
+		f.packer.Release(packed)
+	}
+	f.gone = nil
+}
+
+// open returns the object of an entry: the one that somebody holds, or else a new one. It returns false, and reports why, if it
+// cannot be opened.
+func (f *folding[T]) open(k object.Key, e *folded[T]) (T, bool) {
+	before := e.opened.Load()
+	if o, ok := held[T](before); ok {
+		return o, true
+	}
+	o, err := f.decode(e)
+	if err != nil {
+		if f.failed != nil {
+			f.failed(k, err)
+		}
+		return o, false
+	}
+	p := weakly(o)
+	for !e.opened.CompareAndSwap(before, p) {
+		before = e.opened.Load()
+		if other, ok := held[T](before); ok {
+			return other, true
+		}
+	}
+	return o, true
+}
+
+func (f *folding[T]) decode(e *folded[T]) (o T, err error) {
+	f.opens.Add(1)
+	err = e.packed.View(func(data []byte) (err error) {
+		var none T
+		o, err = f.codec.Decode(data, none)
+		return err
+	})
+	if err == nil && object.IsNil(o) {
+		err = errNoObject
+	}
+	return o, err
+}
+
+// weakly returns a weak pointer to the object. T is a pointer type, here and below.
+func weakly[T object.Object](o T) *weak.Pointer[byte] {
+	p := weak.Make((*byte)(*(*unsafe.Pointer)(unsafe.Pointer(&o))))
+	return &p
+}
+
+// held returns the object that p refers to, if there still is one.
+func held[T object.Object](p *weak.Pointer[byte]) (o T, ok bool) {
+	if p == nil {
+		return o, false
+	}
+	*(*unsafe.Pointer)(unsafe.Pointer(&o)) = unsafe.Pointer(p.Value())
+	return o, !object.IsNil(o)
+}
+
+// recent keeps objects open that were folded when they were read one by one, the latest ones.
+type recent[T object.Object] struct {
+	mu      sync.Mutex
+	objects []T // a ring
+	next    int
+	limit   int
+}
+
+func (r *recent[T]) add(o T) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.limit == 0:
+	case len(r.objects) < r.limit:
+		r.objects = append(r.objects, o)
+	default:
+		r.next %= len(r.objects)
+		r.objects[r.next] = o
+		r.next++
+	}
+}
+
+func (r *recent[T]) len() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.objects)
+}
+
+// resize keeps at most so many.
+func (r *recent[T]) resize(limit int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.limit = max(0, limit)
+	if len(r.objects) > r.limit {
+		r.objects = slices.Clone(r.objects[:r.limit])
+	}
+}

@@ -1,0 +1,77 @@
+package store
+
+import (
+	"math/rand/v2"
+	"unsafe"
+
+	"github.com/tidings/tidings/internal/fold"
+)
+
+// FoldStats is what the folded objects of a store are and take.
+type FoldStats struct {
+	Open, Folded int // objects
+	// Unfoldable are those of the open ones that were found not to be had back from an encoding, Reason why the last one cannot.
+	Unfoldable int
+	Reason     string
+	// Recent are the folded objects that are kept open because they were read one by one.
+	Recent int
+	// Bytes is what the folded objects take, with their dictionaries and all else. EncodedBytes is what they would take encoded.
+	Bytes, EncodedBytes int64
+	// Opens counts how often an object was opened.
+	Opens uint64
+}
+
+// rounding is by how much Go's allocator makes packed objects larger, on average.
+const rounding = 1.06
+
+// FoldStats returns what is folded. In a store without a codec everything is open.
+func (s *Snapshot[T]) FoldStats() FoldStats {
+	st := FoldStats{Open: s.Len()}
+	if s.folds == nil {
+		return st
+	}
+	f := s.folds
+	packed := f.packer.Stats()
+	st.Folded, st.Open, st.Unfoldable = f.count, s.Len()-f.count, f.unfoldable.count()
+	if reason := f.unencoded.Load(); reason != nil && st.Unfoldable > 0 {
+		st.Reason = *reason
+	}
+	st.Recent, st.Opens, st.EncodedBytes = f.recent.len(), f.opens.Load(), packed.OpenedBytes
+	st.Bytes = int64(float64(packed.PackedBytes)*rounding) + packed.Bytes() - packed.PackedBytes + int64(f.count)*entryBytes
+	return st
+}
+
+// entryBytes is what a folded object takes besides what is packed: its entry, and the pointer to it.
+const entryBytes = int64(unsafe.Sizeof(fold.Packed{})+unsafe.Sizeof(identity{})) + 8 + 8
+
+// KeepRecent sets how many folded objects are kept open after they were read one by one. It is 0 at first.
+func (s *Store[T]) KeepRecent(n int) {
+	if f := s.Snapshot().folds; f != nil {
+		f.recent.resize(n)
+	}
+}
+
+// SampleOpen returns about n of the open objects: some groups of neighbors, chosen at random.
+func (s *Snapshot[T]) SampleOpen(n int) []T {
+	pages := len(s.objects.branches) * branchSize
+	if pages == 0 {
+		return nil
+	}
+	var sample []T
+	for try := 0; len(sample) < n && try < n; try++ {
+		sample = s.appendPage(sample, rand.IntN(pages))
+	}
+	return sample
+}
+
+func (s *Snapshot[T]) appendPage(sample []T, page int) []T {
+	b := s.objects.branches[page/branchSize]
+	if p := b.pages[page%branchSize]; p != nil {
+		for _, o := range p {
+			if any(o) != any(*new(T)) {
+				sample = append(sample, o)
+			}
+		}
+	}
+	return sample
+}

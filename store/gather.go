@@ -1,0 +1,229 @@
+package store
+
+import (
+	"iter"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tidings/tidings/internal/fold"
+	"github.com/tidings/tidings/object"
+)
+
+// Gathering collects the objects of a list for Txn.Replace, and can fold them meanwhile, so that they are never all open. It is
+// used by one goroutine at a time.
+type Gathering[T object.Object] struct {
+	folding *folding[T] // nil if the store has no codec
+	items   []gatheredItem[T]
+	open    int // of the items
+	// from is where open items may begin.
+	from    int
+	indexes []*Index[T]
+	names   names
+	values  map[string]string // copies of index values
+}
+
+var _ object.Collection[object.Object] = (*Gathering[object.Object])(nil)
+
+// gatheredItem is an object of a list.
+type gatheredItem[T object.Object] struct {
+	Held[T]
+	own    bool       // packed for the gathering: the packer counts it
+	values [][]string // by index of the gathering; nil if not known
+}
+
+// Gather returns a Gathering for the store, with room for n objects.
+func (s *Store[T]) Gather(n int) *Gathering[T] {
+	now := s.Snapshot()
+	g := &Gathering[T]{items: make([]gatheredItem[T], 0, n)}
+	if now.folds != nil {
+		g.folding = now.folds.folding
+	}
+	for i := range now.indexes {
+		g.indexes = append(g.indexes, now.indexes[i].index)
+	}
+	return g
+}
+
+// Add appends an object.
+func (g *Gathering[T]) Add(o T) {
+	g.items = append(g.items, gatheredItem[T]{Held: Held[T]{key: object.KeyOf(o), object: o}})
+	g.open++
+}
+
+// AddHeld appends the present state of an object.
+func (g *Gathering[T]) AddHeld(h Held[T]) {
+	g.items = append(g.items, gatheredItem[T]{Held: h})
+	if h.folded == nil {
+		g.open++
+	}
+}
+
+// AddPacked appends an object that was packed elsewhere, such as one that was read from a file. values returns what it has in
+// the indexes, by name, and false for those where that is not known; then it is opened to find out. It may be nil.
+func (g *Gathering[T]) AddPacked(k object.Key, uid types.UID, version string, packed fold.Packed, values func(index string) ([]string, bool)) {
+	g.folding.packer.Adopt(packed)
+	item := gatheredItem[T]{own: true, Held: Held[T]{
+		key: k, folding: g.folding, folded: &folded[T]{packed: packed, identity: identityOf(uid, version)},
+	}}
+	if values != nil {
+		item.values = make([][]string, len(g.indexes))
+		for i, x := range g.indexes {
+			if v, ok := values(x.name); ok {
+				item.values[i] = append([]string{}, v...)
+			}
+		}
+	}
+	g.items = append(g.items, item)
+}
+
+// Len returns the number of objects. It is part of object.Collection.
+func (g *Gathering[T]) Len() int { return len(g.items) }
+
+// Open returns how many of them are open.
+func (g *Gathering[T]) Open() int { return g.open }
+
+// Key returns the key of the i-th object.
+func (g *Gathering[T]) Key(i int) object.Key { return g.items[i].key }
+
+// All iterates over the objects, in their order. It is part of object.Collection.
+func (g *Gathering[T]) All() iter.Seq2[object.Key, T] {
+	return func(yield func(object.Key, T) bool) {
+		for i := range g.items {
+			if !yield(g.items[i].key, g.items[i].Object()) {
+				return
+			}
+		}
+	}
+}
+
+// Set puts an object in the place of the i-th.
+func (g *Gathering[T]) Set(i int, o T) {
+	g.drop(&g.items[i])
+	g.items[i] = gatheredItem[T]{Held: Held[T]{key: object.KeyOf(o), object: o}}
+	g.open++
+	g.from = min(g.from, i)
+}
+
+// Remove removes the i-th object, and puts the last one in its place.
+func (g *Gathering[T]) Remove(i int) {
+	last := len(g.items) - 1
+	g.drop(&g.items[i])
+	g.items[i] = g.items[last]
+	g.items[last] = gatheredItem[T]{}
+	g.items = g.items[:last]
+	g.from = min(g.from, i)
+}
+
+// Truncate removes the objects from n on.
+func (g *Gathering[T]) Truncate(n int) {
+	for i := n; i < len(g.items); i++ {
+		g.drop(&g.items[i])
+	}
+	clear(g.items[n:])
+	g.items, g.from = g.items[:n], min(g.from, n)
+}
+
+// drop takes the item out of the account.
+func (g *Gathering[T]) drop(item *gatheredItem[T]) {
+	switch {
+	case item.folded == nil:
+		g.open--
+	case item.own:
+		g.folding.packer.Release(item.folded.packed)
+	}
+}
+
+// packBatch is how many neighbors are packed together.
+const packBatch = 500
+
+// Fold folds the objects that are open. It calls the functions of the indexes.
+func (g *Gathering[T]) Fold() {
+	for g.folding != nil && g.from < len(g.items) {
+		end := min(g.from+packBatch, len(g.items))
+		g.foldBatch(g.items[g.from:end])
+		g.from = end
+	}
+}
+
+func (g *Gathering[T]) foldBatch(items []gatheredItem[T]) {
+	var objects []T
+	var at []int
+	for i := range items {
+		if items[i].folded == nil {
+			objects, at = append(objects, items[i].object), append(at, i)
+		}
+	}
+	var last object.Key
+	for i, e := range g.folding.pack(objects, nil) {
+		if e == nil {
+			continue
+		}
+		item := &items[at[i]]
+		item.values = g.valuesOf(item.object)
+		last = g.names.key(last, item.key)
+		item.Held = Held[T]{key: last, folded: e, folding: g.folding}
+		item.own = true
+		g.open--
+	}
+}
+
+// valuesOf returns what the object has in the indexes, in memory of its own. An index function that panics leaves nil.
+func (g *Gathering[T]) valuesOf(o T) [][]string {
+	all := make([][]string, len(g.indexes))
+	for i, x := range g.indexes {
+		values, reason := x.values(o)
+		if reason != nil {
+			continue
+		}
+		all[i] = make([]string, len(values))
+		for j, v := range values {
+			all[i][j] = g.copy(v)
+		}
+	}
+	return all
+}
+
+func (g *Gathering[T]) copy(value string) string {
+	if known, ok := g.values[value]; ok {
+		return known
+	}
+	if g.values == nil {
+		g.values = make(map[string]string)
+	}
+	value = strings.Clone(value)
+	g.values[value] = value
+	return value
+}
+
+// list returns the objects of a namespace, "" for all, as a list. What it does not take is out of the account afterwards.
+func (g *Gathering[T]) list(namespace string) *gatheredList[T] {
+	key := func(item *gatheredItem[T]) object.Key { return item.key }
+	version := func(item *gatheredItem[T]) string { return item.ResourceVersion() }
+	g.items = sorted(g.items, key, version, g.drop)
+	items := only(namespace, g.items, func(item *gatheredItem[T]) string { return item.key.Namespace })
+	return &gatheredList[T]{items: items, indexes: g.indexes}
+}
+
+// Close takes what Replace did not put into the store out of the account.
+func (g *Gathering[T]) Close() { g.Truncate(0) }
+
+// gatheredList is a Gathering as a listing.
+type gatheredList[T object.Object] struct {
+	items   []gatheredItem[T]
+	indexes []*Index[T]
+}
+
+func (l *gatheredList[T]) len() int             { return len(l.items) }
+func (l *gatheredList[T]) key(i int) object.Key { return l.items[i].key }
+func (l *gatheredList[T]) held(i int) Held[T]   { return l.items[i].Held }
+func (l *gatheredList[T]) taken(i int)          { l.items[i].own = false }
+
+func (l *gatheredList[T]) known(x *Index[T], i slot) ([]string, bool) {
+	at := slices.Index(l.indexes, x)
+	if at < 0 || l.items[i].values == nil || l.items[i].values[at] == nil {
+		return nil, false
+	}
+	return l.items[i].values[at], true
+}

@@ -1,0 +1,106 @@
+package store
+
+import (
+	"iter"
+	"reflect"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tidings/tidings/internal/fold"
+	"github.com/tidings/tidings/object"
+)
+
+// Held is the state of an object in a store. It may be folded: what identifies it is known, the object itself has to be opened.
+// The zero value holds nothing.
+type Held[T object.Object] struct {
+	key     object.Key
+	object  T // unless folded is set
+	folded  *folded[T]
+	folding *folding[T]
+}
+
+// Key returns the key under which the store has the object.
+func (h *Held[T]) Key() object.Key { return h.key }
+
+// IsFolded reports whether the object has to be opened.
+func (h *Held[T]) IsFolded() bool { return h.folded != nil }
+
+// UID returns the object's uid without opening it.
+func (h *Held[T]) UID() types.UID {
+	if h.folded != nil {
+		return h.folded.uidText()
+	}
+	return h.object.GetUID()
+}
+
+// ResourceVersion returns the object's version without opening it.
+func (h *Held[T]) ResourceVersion() string {
+	if h.folded != nil {
+		return h.folded.versionText()
+	}
+	return h.object.GetResourceVersion()
+}
+
+// Open returns the object if it is open: in the store, or because somebody holds it.
+func (h *Held[T]) Open() (T, bool) {
+	if h.folded != nil {
+		return held[T](h.folded.opened.Load())
+	}
+	return h.object, true
+}
+
+// Object returns the object. Where it cannot be opened, which Options.OnOpenError is told, the object has a key, uid and version only.
+func (h *Held[T]) Object() T {
+	if h.folded == nil {
+		return h.object
+	}
+	if o, ok := h.folding.open(h.key, h.folded); ok {
+		return o
+	}
+	o := reflect.New(reflect.TypeFor[T]().Elem()).Interface().(T)
+	o.SetNamespace(h.key.Namespace)
+	o.SetName(h.key.Name)
+	o.SetUID(h.UID())
+	o.SetResourceVersion(h.ResourceVersion())
+	return o
+}
+
+// Packed returns the packed object, and false if it is open.
+func (h *Held[T]) Packed() (fold.Packed, bool) {
+	if h.folded == nil {
+		return fold.Packed{}, false
+	}
+	return h.folded.packed, true
+}
+
+// Is reports whether the object is o, and not merely equal to it.
+func (h *Held[T]) Is(o T) bool {
+	open, ok := h.Open()
+	return ok && any(open) == any(o)
+}
+
+// hold returns what is in a slot.
+func (s *Snapshot[T]) hold(k object.Key, n slot) Held[T] {
+	if s.folds != nil {
+		if e := s.folds.at(n); e != nil {
+			return Held[T]{key: k, folded: e, folding: s.folds.folding}
+		}
+	}
+	return Held[T]{key: k, object: s.objects.get(n)}
+}
+
+// Held returns the state of the object with the key, or false if there is none.
+func (s *Snapshot[T]) Held(k object.Key) (Held[T], bool) {
+	n, ok := s.slot(k)
+	if !ok {
+		return Held[T]{}, false
+	}
+	return s.hold(k, n), true
+}
+
+// AllHeld iterates over the states of all objects, or those of one namespace, sorted by key.
+func (s *Snapshot[T]) AllHeld(namespace string) iter.Seq[Held[T]] {
+	return func(yield func(Held[T]) bool) {
+		s.keys.scan(within(namespace), func(it *item) bool { return yield(s.hold(it.Key, it.slot)) })
+	}
+}

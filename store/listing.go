@@ -1,0 +1,120 @@
+package store
+
+import (
+	"iter"
+	"slices"
+
+	"github.com/tidings/tidings/object"
+)
+
+// listing is what Replace is given, sorted by key, each key once.
+type listing[T object.Object] interface {
+	len() int
+	key(i int) object.Key
+	held(i int) Held[T]
+	// taken says that the i-th is now in the store.
+	taken(i int)
+	// known returns what the i-th object has in an index, as knownValues does.
+	known(x *Index[T], i slot) (values []string, ok bool)
+}
+
+// listOf returns those of the objects that are in the namespace, "" for all, as a listing.
+func listOf[T object.Object](namespace string, objects object.Collection[T]) listing[T] {
+	if g, ok := objects.(*Gathering[T]); ok {
+		return g.list(namespace)
+	}
+	key := func(o *T) object.Key { return object.KeyOf(*o) }
+	version := func(o *T) string { return (*o).GetResourceVersion() }
+	items := sorted(collected(objects), key, version, nil)
+	return openList[T](only(namespace, items, func(o *T) string { return (*o).GetNamespace() }))
+}
+
+// all iterates over a list.
+func all[T object.Object](l listing[T]) iter.Seq[Held[T]] {
+	return func(yield func(Held[T]) bool) {
+		for i := range l.len() {
+			if !yield(l.held(i)) {
+				return
+			}
+		}
+	}
+}
+
+// openList is a list of open objects.
+type openList[T object.Object] []T
+
+func (l openList[T]) len() int                               { return len(l) }
+func (l openList[T]) key(i int) object.Key                   { return object.KeyOf(l[i]) }
+func (l openList[T]) held(i int) Held[T]                     { return Held[T]{key: object.KeyOf(l[i]), object: l[i]} }
+func (l openList[T]) taken(int)                              {}
+func (l openList[T]) known(*Index[T], slot) ([]string, bool) { return nil, false }
+
+// collected returns the objects of a collection as a slice.
+func collected[T object.Object](objects object.Collection[T]) []T {
+	if items, ok := objects.(object.Items[T]); ok {
+		return items
+	}
+	items := make([]T, 0, objects.Len())
+	for _, o := range objects.All() {
+		items = append(items, o)
+	}
+	return items
+}
+
+// only returns those of the sorted items that are in the namespace, "" for all.
+func only[E any](namespace string, items []E, namespaceOf func(*E) string) []E {
+	if namespace == "" {
+		return items
+	}
+	from, _ := slices.BinarySearchFunc(items, namespace, func(e E, n string) int {
+		if namespaceOf(&e) < n {
+			return -1
+		}
+		return 1
+	})
+	to := from
+	for to < len(items) && namespaceOf(&items[to]) == namespace {
+		to++
+	}
+	return items[from:to]
+}
+
+// sorted sorts the items by key, in place, and drops all but the newest of each key. It only looks at items that
+// are sorted already. dropped is told of what it drops, and may be nil.
+func sorted[E any](items []E, keyOf func(*E) object.Key, versionOf func(*E) string, dropped func(*E)) []E {
+	if ascending(items, keyOf) {
+		return items
+	}
+	// Stable, so that the last of equals is the latest to come.
+	slices.SortStableFunc(items, func(a, b E) int { return keyOf(&a).Compare(keyOf(&b)) })
+	kept := 0
+	for i := range items {
+		e := items[i]
+		if i == 0 || keyOf(&items[kept-1]) != keyOf(&e) {
+			items[kept] = e
+			kept++
+			continue
+		}
+		if !object.OlderResourceVersion(versionOf(&e), versionOf(&items[kept-1])) {
+			e, items[kept-1] = items[kept-1], e
+		}
+		if dropped != nil {
+			dropped(&e)
+		}
+	}
+	clear(items[kept:])
+	return items[:kept]
+}
+
+// ascending reports whether the items are sorted by key, none twice.
+func ascending[E any](items []E, keyOf func(*E) object.Key) bool {
+	var last object.Key
+	for i := range items {
+		k := keyOf(&items[i])
+		if i > 0 && last.Compare(k) >= 0 {
+			return false
+		}
+		last = k
+	}
+	return true
+}
