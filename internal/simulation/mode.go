@@ -9,12 +9,14 @@ const (
 	Typed Mode = "typed"
 	// Unstructured has informers of unstructured and metadata-only objects, which are decoded from JSON.
 	Unstructured Mode = "unstructured"
+	// Folded is Typed with a memory budget that is too small, so that objects are folded and opened again all the time.
+	Folded Mode = "folded"
 	// ClientGo has client-go's informers on our engine; the controllers have ours.
 	ClientGo Mode = "clientgo"
 )
 
 // Modes are all modes.
-var Modes = []Mode{Typed, Unstructured, ClientGo}
+var Modes = []Mode{Typed, Unstructured, Folded, ClientGo}
 
 // modes says how each mode opens its views, and starts a process.
 var modes = map[Mode]struct {
@@ -23,6 +25,7 @@ var modes = map[Mode]struct {
 }{
 	Typed:        {openTyped, newTypedProcess},
 	Unstructured: {openUnstructured, newUnstructuredProcess},
+	Folded:       {openTyped, newTypedProcess},
 	ClientGo:     {openClientGo, newTypedProcess},
 }
 

@@ -75,10 +75,14 @@ func (v *native[T]) move(ctx context.Context, random *rand.Rand) {
 // informerOptions are those of every factory of a run.
 func (r *run) informerOptions(purpose string) tidings.Options {
 	random := newRandom(r.config.Seed, purpose)
-	return tidings.Options{
+	options := tidings.Options{
 		Logger: discard(), OnError: r.onError, Seed: random.Uint64() | 1,
 		NoWatchList: random.IntN(3) == 0, PageSize: 1 + random.Int64N(20),
 	}
+	if r.config.Mode == Folded {
+		options.MemoryBudget = 1 + random.Int64N(20_000)
+	}
+	return options
 }
 
 func (r *run) onError(err error) {
