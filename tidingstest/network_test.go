@@ -94,7 +94,7 @@ func TestShiftClock(t *testing.T) {
 			}
 			s.Delete(created)
 		}
-		if s.now().Sub(time.Now()) != -time.Hour {
+		if behind := -time.Until(s.now()); behind != time.Hour {
 			t.Errorf("the server's clock says %v, ours %v", s.now(), time.Now())
 		}
 	})

@@ -1,3 +1,5 @@
+//go:build !simulation_core
+
 package simulation
 
 import (
@@ -15,6 +17,12 @@ import (
 	"github.com/tidings/tidings/clientgo"
 	"github.com/tidings/tidings/object"
 )
+
+// With the tag simulation_core, programs with mutants do without this mode: package clientgo takes long to compile.
+func init() {
+	Modes = append(Modes, ClientGo)
+	modes[ClientGo] = opener{openClientGo, newTypedProcess}
+}
 
 // upstream is a view by way of client-go's API on our engine. Its handlers' queues are unbounded, as client-go's are.
 type upstream struct {

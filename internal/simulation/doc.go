@@ -6,10 +6,10 @@
 //	                   └─ writes ─►   ▲                 └──► processes: caches ─► controller ─► writes
 //	                                  └────────────────────────────── one leader ─────────────────┘
 //
-// A run is given by its seed and its Mode. The seed decides all writes, all incidents with their times, the fault of the n-th
-// request of each kind and resource, and what handlers and processes do; Report.Schedule is a hash of what was decided. It
-// does not decide in which order goroutines run that are ready at the same virtual moment, so requests that race for
-// one fault may swap it when a run is repeated.
+// A run is given by its seed and its Mode. The seed decides all writes, the sequence of incidents, the fault of the n-th
+// request of each kind and resource, and what handlers and processes do; Report.Schedule is a hash of the writes. It
+// does not decide in which order goroutines run that are ready at the same virtual moment: requests that race for
+// one fault may swap it when a run is repeated, and what follows may come a little sooner or later.
 //
 // What is checked:
 //

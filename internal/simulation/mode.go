@@ -15,18 +15,20 @@ const (
 	ClientGo Mode = "clientgo"
 )
 
-// Modes are all modes.
-var Modes = []Mode{Typed, Unstructured, Folded, ClientGo}
+// Modes are all modes; clientgo.go adds ClientGo.
+var Modes = []Mode{Typed, Unstructured, Folded}
 
-// modes says how each mode opens its views, and starts a process.
-var modes = map[Mode]struct {
+// opener is what a mode has to know.
+type opener struct {
 	open    func(*run) ([]view, error)
 	process func(*run, string, *ledger) (*process, error)
-}{
+}
+
+// modes says how each mode opens its views, and starts a process.
+var modes = map[Mode]opener{
 	Typed:        {openTyped, newTypedProcess},
 	Unstructured: {openUnstructured, newUnstructuredProcess},
 	Folded:       {openTyped, newTypedProcess},
-	ClientGo:     {openClientGo, newTypedProcess},
 }
 
 func (m Mode) open(r *run) ([]view, error) { return modes[m].open(r) }

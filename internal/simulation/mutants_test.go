@@ -105,7 +105,7 @@ func (m mutant) build(t *testing.T) string {
 			t.Fatal(err)
 		}
 	}
-	args := []string{"test", "-c", "-vet=off", "-overlay", overlay, "-o", program}
+	args := []string{"test", "-c", "-vet=off", "-tags", "simulation_core", "-overlay", overlay, "-o", program}
 	if raceDetector {
 		args = append(args, "-race") // the packages that it needs were compiled so
 	}

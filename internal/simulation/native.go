@@ -52,12 +52,23 @@ func (v *native[T]) objects() map[object.Key]object.Object {
 
 func (v *native[T]) addHandler(plan handlerPlan) {
 	v.add(plan, func(h *handler[T]) (func(context.Context) error, error) {
-		registration, err := v.inf.AddHandler(tidings.DeltaFunc[T](h.handle), plan.options())
+		registration, err := v.inf.AddHandler(tidings.DeltaFunc[T](func(d object.Delta[T]) {
+			v.checkHeld(d)
+			h.handle(d)
+		}), plan.options())
 		if err != nil {
 			return nil, err
 		}
 		return registration.Remove, nil
 	})
+}
+
+// checkHeld holds the store to a delta that a handler gets: it has what the handler is told, or what came later.
+func (v *native[T]) checkHeld(d object.Delta[T]) {
+	held, ok := v.inf.Get(d.Key)
+	if ok && d.Type != object.Deleted && object.OlderResourceVersion(held.GetResourceVersion(), d.Object.GetResourceVersion()) && !v.r.restored.Load() {
+		v.r.diverge("a handler is told of %v at %s while the store has %s", d.Key, d.Object.GetResourceVersion(), held.GetResourceVersion())
+	}
 }
 
 // move changes the namespaces of a view that has some.

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,7 +31,7 @@ type Config struct {
 // Report says what happened in a run.
 type Report struct {
 	Config
-	// Schedule is a hash of everything that the seed decided.
+	// Schedule is a hash of the writes in their order.
 	Schedule uint64
 	// Faults counts the faults and incidents by kind.
 	Faults map[string]int
@@ -54,9 +55,11 @@ type run struct {
 	credentials credentials
 	random      *rand.Rand // of the schedule; used by the run's own goroutine
 
+	restored atomic.Bool // objects may have gone back in time
+	stormed  bool
+
 	mu       sync.Mutex
 	report   Report
-	restored bool
 	reported int // errors that said that history was rewritten
 }
 
@@ -130,17 +133,21 @@ func (r *run) disturb(ctx context.Context, steps int) {
 		Seed: r.random.Uint64(), Share: []float64{0.02, 0.1, 0.3}[r.random.IntN(3)],
 		Hostile: r.random.IntN(2) == 0, Interval: time.Duration(5+r.random.IntN(30)) * time.Second,
 	}
+	if chaos.Hostile { // else these are rare
+		r.server.Inject(tidingstest.Watch, tidingstest.Fault{Reorder: true}, tidingstest.Fault{Duplicate: true}, tidingstest.Fault{Reorder: true})
+	}
 	r.server.InjectRandom(tidingstest.Any, chaos)
-	incidents := make(chan []string, 1)
-	go func() { incidents <- r.server.Disturb(ctx, chaos) }()
+	incidents := make(chan struct{})
+	go func() {
+		defer close(incidents)
+		r.server.Disturb(ctx, chaos)
+	}()
 	for range steps {
 		time.Sleep(r.pause())
 		r.step(ctx)
 	}
 	cancel()
-	for _, what := range <-incidents {
-		r.schedule(what)
-	}
+	<-incidents
 	r.server.ClearFaults()
 }
 
@@ -182,18 +189,22 @@ func (r *run) step(ctx context.Context) {
 	}
 }
 
-// storm writes much in little time, so that slow handlers fall far behind.
+// storm writes much in little time, once, so that slow handlers fall far behind.
 func (r *run) storm() {
-	const writes = 800
+	const writes = 2000
+	if r.stormed {
+		return
+	}
+	r.stormed = true
 	r.note("storm of writes")
 	for range writes {
 		r.schedule(r.world.write())
-		time.Sleep(2 * time.Millisecond)
+		time.Sleep(time.Millisecond)
 	}
 	r.report.Writes += writes
 }
 
-// schedule adds what the seed decided to the hash.
+// schedule adds a write to the hash.
 func (r *run) schedule(what string) {
 	hash := fnv.New64a()
 	fmt.Fprintln(hash, r.report.Schedule, what)
@@ -228,9 +239,7 @@ func (r *run) restore(backup tidingstest.Snapshot) {
 	}
 	time.Sleep(2 * time.Minute) // until all watches have had a bookmark, and no answer from before is on its way
 	synctest.Wait()
-	r.mu.Lock()
-	r.restored = true
-	r.mu.Unlock()
+	r.restored.Store(true)
 	for _, v := range r.views {
 		v.allowRewrites()
 	}
