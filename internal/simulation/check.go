@@ -227,7 +227,7 @@ func (r *run) monitor(ctx context.Context) (done <-chan struct{}) {
 // What may wait for a handler: of each key a deletion and an addition, and a batch that it works on, which is as large as
 // what the network brought at once.
 const (
-	maxBatch   = 900 // small objects in a buffer of 256 KiB
+	maxBatch   = 1200 // small objects in a buffer of 256 KiB
 	maxPending = 2*maxKeys + maxBatch
 )
 

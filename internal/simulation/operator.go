@@ -98,7 +98,7 @@ func (p *operator[T]) wrote(ctx context.Context, key object.Key, c *tidings.Shar
 	if err != nil {
 		return err
 	}
-	p.term.wrote(key, cache, written)
+	p.term.wrote(key, cache, written, c.ResourceVersionIn(key.Namespace))
 	controller.Wrote(ctx, c, converted)
 	return nil
 }
@@ -109,7 +109,7 @@ func (p *operator[T]) remove(ctx context.Context, key object.Key, children []T) 
 		failed := p.client.CoreV1().ConfigMaps(key.Namespace).Delete(ctx, child.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
 		switch {
 		case failed == nil:
-			p.term.deleted(key, child)
+			p.term.deleted(key, child, p.children.ResourceVersionIn(key.Namespace))
 			controller.Deleted(ctx, p.children, child)
 		case !apierrors.IsNotFound(failed):
 			err = errors.Join(err, failed)
@@ -149,6 +149,7 @@ type ownWrite struct {
 	key          object.Key
 	uid, version string
 	deleted      bool
+	cacheAt      string // the version of the cache when the write was reported
 }
 
 func (l *ledger) begin(p *process) *term {
@@ -192,12 +193,12 @@ func (t *term) work(key object.Key) (end func()) {
 	}
 }
 
-func (t *term) wrote(key object.Key, cache string, o object.Object) {
-	t.add(key, ownWrite{cache: cache, key: object.KeyOf(o), uid: string(o.GetUID()), version: o.GetResourceVersion()})
+func (t *term) wrote(key object.Key, cache string, o object.Object, cacheAt string) {
+	t.add(key, ownWrite{cache: cache, key: object.KeyOf(o), uid: string(o.GetUID()), version: o.GetResourceVersion(), cacheAt: cacheAt})
 }
 
-func (t *term) deleted(key object.Key, o object.Object) {
-	t.add(key, ownWrite{cache: "children", key: object.KeyOf(o), uid: string(o.GetUID()), deleted: true})
+func (t *term) deleted(key object.Key, o object.Object, cacheAt string) {
+	t.add(key, ownWrite{cache: "children", key: object.KeyOf(o), uid: string(o.GetUID()), deleted: true, cacheAt: cacheAt})
 }
 
 func (t *term) add(key object.Key, w ownWrite) {
@@ -206,9 +207,12 @@ func (t *term) add(key object.Key, w ownWrite) {
 	t.writes[key] = append(t.writes[key], w)
 }
 
-// seenBy returns a function that tells whether a cache has seen a write.
+// seenBy returns a function that tells whether a cache has seen a write, or has gone back since, as after a restore.
 func seenBy[T object.Object](c *tidings.SharedInformer[T]) func(ownWrite) bool {
 	return func(w ownWrite) bool {
+		if object.OlderResourceVersion(c.ResourceVersionIn(w.key.Namespace), w.cacheAt) {
+			return true
+		}
 		o, held := c.Get(w.key)
 		if w.deleted {
 			return !held || string(o.GetUID()) != w.uid

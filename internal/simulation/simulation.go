@@ -191,8 +191,8 @@ func (r *run) step(ctx context.Context) {
 
 // storm writes much in little time, once, so that slow handlers fall far behind.
 func (r *run) storm() {
-	const writes = 2000
-	if r.stormed {
+	const writes = 4000
+	if r.stormed || r.random.IntN(4) > 0 {
 		return
 	}
 	r.stormed = true
