@@ -1,5 +1,5 @@
 GO ?= go
-.PHONY: build test test-short lint licenses vuln demo up bench bench-quick upstream mutants fuzz clean
+.PHONY: build test test-short lint licenses vuln demo up bench bench-quick upstream mutants simulate simulate-mutants fuzz clean
 
 build: ## compile every module
 	@.ci/each all $(GO) build -o /dev/null ./...
@@ -55,6 +55,13 @@ fuzz: ## every fuzz target for FUZZTIME each
 	  for f in $$($(GO) test -list '^Fuzz' $$pkg 2>/dev/null | grep '^Fuzz'); do \
 	    echo "$$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$pkg || exit 1; \
 	  done; done
+
+SEEDS ?= 200
+simulate: ## SEEDS simulated runs of informers, controllers and managers against a server that misbehaves; TIDINGS_SEED=N is the first seed
+	@cd internal/simulation && GOGC=400 $(GO) test -run '^TestSimulate$$' -count=1 -timeout 0 -args -steps 300 -seeds $(SEEDS)
+
+simulate-mutants: ## breaks the code on purpose, one change after the other, and shows that the simulation finds each
+	cd internal/simulation && GOGC=400 $(GO) test -v -run '^TestMutants$$' -count=1 -timeout 0 -args -mutants
 
 clean:
 	rm -rf bin

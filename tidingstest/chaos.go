@@ -1,7 +1,6 @@
 package tidingstest
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -183,57 +182,4 @@ func (s *Server) InjectRandom(kind RequestKind, chaos Chaos) {
 	s.faults.update(func() {
 		s.faults.random = append(s.faults.random, &randomFaults{chaos: chaos, kind: kind, seen: map[seenKey]int{}})
 	})
-}
-
-// Disturb lets something happen to the whole server now and then, until ctx ends, and returns what it was: connections break,
-// the server restarts, forgets its history, refuses everything for a while, or shows old data. In the end the server is well.
-func (s *Server) Disturb(ctx context.Context, chaos Chaos) (incidents []string) {
-	chaos = chaos.withDefaults()
-	random := rand.New(rand.NewPCG(chaos.Seed, 0))
-	for wait(ctx, time.Duration(random.Int64N(2*int64(chaos.Interval)))) {
-		incidents = append(incidents, s.incident(ctx, random, delay(random, chaos)))
-	}
-	return incidents
-}
-
-func (s *Server) incident(ctx context.Context, random *rand.Rand, d time.Duration) string {
-	switch random.IntN(7) {
-	case 0:
-		s.BreakConnections()
-		return "broke connections"
-	case 1:
-		s.Stop()
-		wait(ctx, d)
-		s.Start()
-		return fmt.Sprintf("down for %v", d)
-	case 2:
-		s.Compact()
-		return "compacted"
-	case 3:
-		s.Compact()
-		s.BreakConnections()
-		return "compacted and broke connections"
-	case 4:
-		s.InjectFor(d, Any, Fault{Err: apierrors.NewServiceUnavailable("chaos")})
-		return fmt.Sprintf("unavailable for %v", d)
-	case 5:
-		s.InjectFor(d, Any, Fault{Err: apierrors.NewForbidden(schema.GroupResource{Resource: "chaos"}, "", errChaos)})
-		return fmt.Sprintf("forbidden for %v", d)
-	default:
-		lag := 1 + random.IntN(20)
-		s.InjectFor(d, List, Fault{Lag: lag})
-		return fmt.Sprintf("lists lag by %d changes for %v", lag, d)
-	}
-}
-
-// wait reports whether the time passed before ctx ended.
-func wait(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

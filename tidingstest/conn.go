@@ -20,7 +20,8 @@ type pipe struct {
 	mu    sync.Mutex
 	moved sync.Cond // signals every change of the fields below
 
-	data []byte
+	data   []byte
+	parted bool // nothing gets through to the reader
 	// err is what the reader gets once data is empty, and the writer at once. It is set once.
 	err error
 
@@ -51,9 +52,9 @@ func (p *pipe) close(err error, drop bool) {
 func (p *pipe) Read(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for len(p.data) == 0 {
+	for len(p.data) == 0 || p.parted {
 		switch {
-		case p.err != nil:
+		case p.err != nil && !(p.parted && p.err == io.EOF):
 			return 0, p.err
 		case p.read.passed():
 			return 0, os.ErrDeadlineExceeded
@@ -91,6 +92,13 @@ func (p *pipe) Write(b []byte) (int, error) {
 		p.moved.Broadcast()
 	}
 	return written, nil
+}
+
+func (p *pipe) setParted(parted bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.parted = parted
+	p.moved.Broadcast()
 }
 
 func (p *pipe) setDeadline(d *deadline, t time.Time) {

@@ -5,8 +5,10 @@
 //     delays take no real time. Any client can read, watch and write: create, update, delete, patch and apply, with
 //     versions and conflicts, finalizers and grace periods, subresources, generations and managed fields, custom resources,
 //     discovery and OpenAPI. The test itself can write past all checks (Create, Update, Delete).
-//   - Inject, InjectAlways and InjectFor give requests a Fault; InjectRandom chooses faults by a seed, and Disturb lets
-//     something happen to the whole server now and then (Chaos).
+//   - It misbehaves on demand. Inject, InjectAlways and InjectFor give requests a Fault; Stop, BreakConnections, Partition,
+//     Compact, Restore, RequireToken, ChangeCertificate and ShiftClock concern the whole server.
+//   - It misbehaves by a seed. InjectRandom gives requests random faults, and Disturb lets something happen to the whole
+//     server now and then (Chaos). FaultCounts tells what came to pass.
 //   - CheckLeaks fails a test that leaves goroutines behind.
 //
 // Its sub-packages: conformance compares the server with a real one, and says where it deliberately differs; controlplane

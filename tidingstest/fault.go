@@ -1,6 +1,8 @@
 package tidingstest
 
 import (
+	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -55,6 +57,44 @@ type Fault struct {
 	Duplicate, Reorder bool
 }
 
+// Kinds returns what the fault does, in a few words each; nothing for the zero value. Amounts and times are left out.
+func (f Fault) Kinds() (kinds []string) {
+	for _, k := range []struct {
+		set  bool
+		kind string
+	}{
+		{f.Delay > 0, "delayed answer"},
+		{f.HangUp, "connection broken before the answer"},
+		{f.Answer != nil, "answer of a proxy"},
+		{f.Applied, "write carried out although its answer says otherwise"},
+		{f.Gzip, "compressed in pieces"},
+		{f.Drip > 0, "slow drip"},
+		{f.CutAfterBytes > 0, "connection broken inside an answer"},
+		{f.Lag > 0, "stale replica"},
+		{len(f.Items) > 0, "items added to a list"},
+		{f.NoInitialEventsEnd, "no end of the initial events"},
+		{f.NoBookmarks, "no bookmarks"},
+		{f.Duplicate, "duplicated events"},
+		{f.Reorder, "reordered events"},
+	} {
+		if k.set {
+			kinds = append(kinds, k.kind)
+		}
+	}
+	if f.Err != nil {
+		kinds = append(kinds, fmt.Sprint("answer ", f.Err.Status().Code))
+	}
+	for _, e := range f.Events {
+		kinds = append(kinds, e.kind())
+	}
+	return append(kinds, endings[f.End]...)
+}
+
+// endings has the kinds of what ends a watch.
+var endings = map[Ending][]string{
+	Close: {"watch closed"}, Cut: {"watch cut between frames"}, Stall: {"silence"}, CutInside: {"watch cut inside a frame"}, Truncate: {"truncated frame"},
+}
+
 // Answer is a complete HTTP answer.
 type Answer struct {
 	Code        int
@@ -70,6 +110,20 @@ type RawEvent struct {
 	Object runtime.Object
 	Raw    []byte
 	Giant  int
+}
+
+func (e RawEvent) kind() string {
+	status, isStatus := e.Object.(*metav1.Status)
+	switch {
+	case e.Giant > 0:
+		return "giant frame"
+	case e.Raw != nil:
+		return "garbage"
+	case isStatus:
+		return fmt.Sprint("error event ", status.Code)
+	default:
+		return "event made up"
+	}
 }
 
 // ErrorEvent returns the ERROR event that carries err.
@@ -103,6 +157,7 @@ type faultQueue struct {
 	once   []scheduled
 	always []scheduled
 	random []*randomFaults
+	counts map[string]int // of what was taken and what happened, by kind
 }
 
 type scheduled struct {
@@ -115,10 +170,27 @@ func (s scheduled) fits(r Request) bool {
 	return s.kind.includes(r.Kind) && (s.fault.Resource == "" || s.fault.Resource == r.Resource.Resource)
 }
 
-// take returns the fault for a request, and whether there is one.
-func (q *faultQueue) take(r Request) (Fault, bool) {
+// take returns the fault for a request, and counts it. Without one it is the zero value.
+func (q *faultQueue) take(r Request) Fault {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	fault, _ := q.find(r)
+	for _, kind := range fault.Kinds() {
+		q.count(kind)
+	}
+	return fault
+}
+
+// count counts a fault. The lock is held.
+func (q *faultQueue) count(kind string) {
+	if q.counts == nil {
+		q.counts = make(map[string]int)
+	}
+	q.counts[kind]++
+}
+
+// find returns the fault for a request, and whether there is one. The lock is held.
+func (q *faultQueue) find(r Request) (Fault, bool) {
 	fits := func(s scheduled) bool { return s.fits(r) }
 	if i := slices.IndexFunc(q.once, fits); i >= 0 {
 		fault := q.once[i].fault
@@ -161,6 +233,14 @@ func (s *Server) InjectAlways(kind RequestKind, fault Fault) {
 func (s *Server) InjectFor(d time.Duration, kind RequestKind, fault Fault) {
 	until := time.Now().Add(d)
 	s.faults.update(func() { s.faults.always = append(s.faults.always, scheduled{kind: kind, fault: fault, until: until}) })
+}
+
+// FaultCounts returns how many faults of each kind requests have had (Fault.Kinds), and how many incidents there were. A
+// test that depends on a fault can see whether it came to pass.
+func (s *Server) FaultCounts() map[string]int {
+	s.faults.mu.Lock()
+	defer s.faults.mu.Unlock()
+	return maps.Clone(s.faults.counts)
 }
 
 // ClearFaults forgets all faults that have not been taken, random ones included.

@@ -37,7 +37,7 @@ func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) error {
 	request := parseRequest(r)
 	s.log.add(request)
-	fault, _ := s.faults.take(request)
+	fault := s.faults.take(request)
 	if !s.sleep(r.Context(), fault.Delay) {
 		return errCut
 	}

@@ -13,8 +13,10 @@ type ServerOptions struct {
 	// Loopback serves on a TCP port of 127.0.0.1. Without it the connections stay in memory, which also works
 	// inside a synctest bubble.
 	Loopback bool
-	// HTTP2 speaks HTTP/2 without TLS instead of HTTP/1.1.
+	// HTTP2 speaks HTTP/2 instead of HTTP/1.1.
 	HTTP2 bool
+	// TLS serves over TLS with a certificate that the clients of Config trust; see ChangeCertificate.
+	TLS bool
 	// NoWatchList answers 422 to a watch that asks for initial events, as servers did before they knew it.
 	NoWatchList bool
 	// BookmarkInterval is how often a watch gets a bookmark; 0 means every minute.
@@ -74,6 +76,7 @@ const (
 func newRegistry(s *Server) *rest.Registry {
 	r := rest.NewRegistry(s.store, s.catalog, s.options.Seed)
 	r.Admit = s.options.Admit
+	r.Clock = s.now
 	r.RequireNamespaces = s.options.RequireNamespaces
 	r.CollectGarbage = s.options.GarbageCollector
 	return r

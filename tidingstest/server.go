@@ -2,7 +2,10 @@ package tidingstest
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
+	"io"
+	"log"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -34,6 +37,8 @@ type Server struct {
 	faults   faultQueue
 	log      requestLog
 	token    atomic.Pointer[string] // that requests must carry; nil wants none
+	skew     atomic.Int64           // of the server's clock, a time.Duration
+	identity *identity              // nil without TLS
 
 	transport *http.Transport
 	handlers  sync.WaitGroup // requests being answered; added to under mu, while listener is not nil
@@ -46,6 +51,8 @@ type Server struct {
 	serving  chan struct{}     // closed when Serve has returned
 	quit     chan struct{}     // closed to end the requests of this run
 	memory   *memoryListener   // set with listener unless Loopback
+	parted   chan struct{}     // closed at the end of a partition; nil without one
+	silent   []*pipe           // those that the partition has cut
 }
 
 // NewServer starts a server that the test's cleanup stops. The cleanup waits for everything the server started.
@@ -56,10 +63,10 @@ func NewServer(t testing.TB, options ServerOptions) *Server {
 	s.registry = newRegistry(s)
 	s.log.init()
 	s.addScheme(options.Scheme)
-	s.transport = &http.Transport{DialContext: s.dial}
-	if options.HTTP2 {
-		s.transport.Protocols = new(http.Protocols)
-		s.transport.Protocols.SetUnencryptedHTTP2(true)
+	s.transport = &http.Transport{DialContext: s.dial, Protocols: s.protocols()}
+	if options.TLS {
+		s.identity = newIdentity(t)
+		s.transport.TLSClientConfig = s.identity.client()
 	}
 	s.Start()
 	t.Cleanup(func() {
@@ -74,9 +81,14 @@ func NewServer(t testing.TB, options ServerOptions) *Server {
 func (s *Server) Config() *clientrest.Config {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	host := "http://server.test"
+	host := hostName
 	if s.options.Loopback {
-		host = "http://" + s.address
+		host = s.address
+	}
+	if s.options.TLS {
+		host = "https://" + host
+	} else {
+		host = "http://" + host
 	}
 	return &clientrest.Config{Host: host, Transport: s.transport, QPS: -1}
 }
@@ -95,15 +107,27 @@ func (s *Server) Start() {
 	}
 	s.conns = make(map[net.Conn]bool)
 	s.serving, s.quit = make(chan struct{}), make(chan struct{})
-	s.http = &http.Server{Handler: http.HandlerFunc(s.serveHTTP), ConnState: s.connState}
-	if s.options.HTTP2 {
-		s.http.Protocols = new(http.Protocols)
-		s.http.Protocols.SetUnencryptedHTTP2(true)
+	s.http = &http.Server{
+		Handler: http.HandlerFunc(s.serveHTTP), ConnState: s.connState, Protocols: s.protocols(), ErrorLog: log.New(io.Discard, "", 0),
 	}
-	go func(server *http.Server, l net.Listener, done chan struct{}) {
+	serve := s.http.Serve
+	if s.identity != nil {
+		s.http.TLSConfig = s.identity.server()
+		serve = func(l net.Listener) error { return s.http.ServeTLS(l, "", "") }
+	}
+	go func(l net.Listener, done chan struct{}) {
 		defer close(done)
-		_ = server.Serve(l) // always ends with an error, because the listener is closed
-	}(s.http, s.listener, s.serving)
+		_ = serve(l) // always ends with an error, because the listener is closed
+	}(s.listener, s.serving)
+}
+
+// protocols returns those that the options choose.
+func (s *Server) protocols() *http.Protocols {
+	p := new(http.Protocols)
+	p.SetHTTP1(!s.options.HTTP2)
+	p.SetHTTP2(s.options.HTTP2 && s.options.TLS)
+	p.SetUnencryptedHTTP2(s.options.HTTP2 && !s.options.TLS)
+	return p
 }
 
 func (s *Server) listen() error {
@@ -148,6 +172,7 @@ func (s *Server) Stop() {
 	close(s.quit)
 	s.mu.Unlock()
 
+	s.Heal()
 	listener.Close()
 	<-serving
 	s.breakConnections()
@@ -180,6 +205,9 @@ func (s *Server) breakConnections() {
 // reset closes c so that the peer sees an error rather than an end.
 func reset(c net.Conn) {
 	switch c := c.(type) {
+	case *tls.Conn:
+		reset(c.NetConn())
+		return
 	case *conn:
 		c.reset()
 	case *net.TCPConn:
@@ -204,9 +232,10 @@ func (s *Server) dial(ctx context.Context, network, address string) (net.Conn, e
 		var d net.Dialer
 		return d.DialContext(ctx, network, address)
 	}
-	s.mu.Lock()
-	l := s.memory
-	s.mu.Unlock()
+	l, err := s.reach(ctx)
+	if err != nil {
+		return nil, err
+	}
 	if l == nil {
 		return nil, &net.OpError{Op: "dial", Net: "memory", Addr: memoryAddr{}, Err: syscall.ECONNREFUSED}
 	}

@@ -193,8 +193,9 @@ func event(c storage.Change, selected func(object.Object) bool) (watch.EventType
 	}
 }
 
+// sendBookmark sends a bookmark, unless the watch began at a version that the server has not reached.
 func (w *watcher) sendBookmark(initialEventsEnd bool) error {
-	if !w.bookmarked {
+	if !w.bookmarked || w.position > w.server.store.Version() {
 		return nil
 	}
 	o, err := w.encoder.bookmark(strconv.FormatUint(w.position, 10), initialEventsEnd)

@@ -29,6 +29,7 @@ type Recorder[T object.Object] struct {
 	deleted  map[object.Key]string
 	broken   []error
 	rewrites bool // going back in time breaks no promise
+	rewinds  int  // how many deltas went back in time
 }
 
 // maxBroken is how many broken promises are kept.
@@ -39,6 +40,13 @@ func (r *Recorder[T]) AllowRewrites() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.rewrites = true
+}
+
+// Rewinds returns how many deltas went back in time, allowed or not.
+func (r *Recorder[T]) Rewinds() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.rewinds
 }
 
 // Delta records d.
@@ -52,7 +60,7 @@ func (r *Recorder[T]) Delta(d object.Delta[T]) {
 	if r.state == nil {
 		r.state, r.deleted = map[object.Key]T{}, map[object.Key]string{}
 	}
-	err := r.check(d)
+	err := errors.Join(r.check(d), r.checkOrder(d))
 	if !alone {
 		err = errors.Join(err, errors.New("delivered while another delta was being handled"))
 	}
@@ -83,7 +91,6 @@ func (r *Recorder[T]) check(d object.Delta[T]) error {
 		return errors.New("it carries no object")
 	}
 	last, known := r.state[d.Key]
-	version := d.Object.GetResourceVersion()
 	switch {
 	case object.KeyOf(d.Object) != d.Key:
 		return fmt.Errorf("its object is %v", object.KeyOf(d.Object))
@@ -91,12 +98,30 @@ func (r *Recorder[T]) check(d object.Delta[T]) error {
 		return errors.New("only an Added can be initial")
 	case d.FinalStateUnknown && d.Type != object.Deleted:
 		return errors.New("only a Deleted can be missed")
-	case known && !r.rewrites && object.OlderResourceVersion(version, last.GetResourceVersion()):
-		return fmt.Errorf("back in time from version %s to %s", last.GetResourceVersion(), version)
-	case !known && !r.rewrites && object.OlderResourceVersion(version, r.deleted[d.Key]):
-		return fmt.Errorf("back in time to version %s, after it was deleted at %s", version, r.deleted[d.Key])
 	}
 	return checkType(d, last, known)
+}
+
+// checkOrder counts d if it goes back in time, and returns an error if it must not.
+func (r *Recorder[T]) checkOrder(d object.Delta[T]) (err error) {
+	if any(d.Object) == any(*new(T)) {
+		return nil
+	}
+	last, known := r.state[d.Key]
+	version := d.Object.GetResourceVersion()
+	switch {
+	case known && object.OlderResourceVersion(version, last.GetResourceVersion()):
+		err = fmt.Errorf("back in time from version %s to %s", last.GetResourceVersion(), version)
+	case !known && object.OlderResourceVersion(version, r.deleted[d.Key]):
+		err = fmt.Errorf("back in time to version %s, after it was deleted at %s", version, r.deleted[d.Key])
+	default:
+		return nil
+	}
+	r.rewinds++
+	if r.rewrites {
+		return nil
+	}
+	return err
 }
 
 // checkType returns what is wrong with a delta of d's type after the last state.

@@ -100,3 +100,20 @@ func pod(namespace, name string) *corev1.Pod {
 	p.Namespace, p.Name, p.Labels = namespace, name, map[string]string{"app": name}
 	return p
 }
+
+func TestRecorderCountsRewinds(t *testing.T) {
+	var r Recorder[*corev1.Pod]
+	back := []delta{
+		{Type: object.Updated, Key: key, Object: at("4"), Old: at("5")},
+		{Type: object.Deleted, Key: key, Object: at("6")},
+		{Type: object.Added, Key: key, Object: at("3")},
+	}
+	r.AllowRewrites()
+	r.Delta(delta{Type: object.Added, Key: key, Object: at("5")})
+	for _, d := range back {
+		r.Delta(d)
+	}
+	if r.Err() != nil || r.Rewinds() != 2 {
+		t.Errorf("%d rewinds, %v", r.Rewinds(), r.Err())
+	}
+}

@@ -69,7 +69,7 @@ func (r *Registry) insert(request Request, o object.Object) (object.Object, erro
 			o.SetName(r.generateName(o.GetGenerateName()))
 		}
 		request.Name = o.GetName()
-		o.SetCreationTimestamp(now())
+		o.SetCreationTimestamp(r.now())
 		o.SetUID(r.NewUID())
 		prepareCreate(request.Resource, o)
 		if err := checkCreate(request, o); err != nil {
@@ -97,7 +97,7 @@ func (r *Registry) insert(request Request, o object.Object) (object.Object, erro
 }
 
 // now is the present time as precise as objects hold it.
-func now() metav1.Time { return metav1.NewTime(time.Now().Truncate(time.Second)) }
+func (r *Registry) now() metav1.Time { return metav1.NewTime(r.Clock().Truncate(time.Second)) }
 
 func checkCreate(request Request, o object.Object) error {
 	if o.GetResourceVersion() != "" {
@@ -222,7 +222,7 @@ func (r *Registry) Insert(request Request, o object.Object) (object.Object, erro
 		o.SetUID(r.NewUID())
 	}
 	if created := o.GetCreationTimestamp(); created.IsZero() {
-		o.SetCreationTimestamp(now())
+		o.SetCreationTimestamp(r.now())
 	}
 	if _, ok := r.collection(request.Resource).Replace(request.key(), nil, o); !ok {
 		return nil, fmt.Errorf("%s exists already", request.key())

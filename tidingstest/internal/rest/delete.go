@@ -69,14 +69,14 @@ func checkPreconditions(request Request, p *metav1.Preconditions, o object.Objec
 // deleteOnce tries a deletion. It is not done if the object was changed in between.
 func (r *Registry) deleteOnce(request Request, old object.Object, options *metav1.DeleteOptions) (answer runtime.Object, gone, done bool) {
 	next := storage.Copy(old)
-	graceful, pending := setGracePeriod(next, options)
+	graceful, pending := setGracePeriod(next, options, r.Clock())
 	if pending {
 		return deletionAnswer(request, old), false, true
 	}
 	next.SetFinalizers(propagation(request, next, options))
 	waits := len(next.GetFinalizers()) > 0 || !namespaceIsFinalized(next)
 	if !graceful && waits {
-		markDeleted(next)
+		markDeleted(next, r.Clock())
 	}
 	if waits || graceful && *next.GetDeletionGracePeriodSeconds() > 0 {
 		return r.beginDelete(request, old, next)
@@ -114,22 +114,22 @@ func (r *Registry) beginDelete(request Request, old, next object.Object) (answer
 
 // setGracePeriod marks an object that is deleted gracefully. It is pending if it was marked before and there is nothing to
 // change about that.
-func setGracePeriod(o object.Object, options *metav1.DeleteOptions) (graceful, pending bool) {
+func setGracePeriod(o object.Object, options *metav1.DeleteOptions, now time.Time) (graceful, pending bool) {
 	if _, ok := o.(*corev1.Pod); !ok {
 		return false, false
 	}
 	if o.GetDeletionTimestamp() != nil {
-		return shortenGracePeriod(o, options)
+		return shortenGracePeriod(o, options, now)
 	}
 	seconds, _ := gracePeriod(o, options)
-	setDeletion(o, time.Now().Add(time.Duration(seconds)*time.Second), seconds)
+	setDeletion(o, now.Add(time.Duration(seconds)*time.Second), seconds)
 	if o.GetGeneration() > 0 {
 		o.SetGeneration(o.GetGeneration() + 1)
 	}
 	return true, false
 }
 
-func shortenGracePeriod(o object.Object, options *metav1.DeleteOptions) (graceful, pending bool) {
+func shortenGracePeriod(o object.Object, options *metav1.DeleteOptions, now time.Time) (graceful, pending bool) {
 	current := o.GetDeletionGracePeriodSeconds()
 	if current == nil || *current == 0 {
 		return false, false
@@ -145,7 +145,7 @@ func shortenGracePeriod(o object.Object, options *metav1.DeleteOptions) (gracefu
 		return false, true
 	}
 	at := o.GetDeletionTimestamp().Add(time.Duration(seconds-*current) * time.Second)
-	if now := time.Now(); at.Before(now) {
+	if at.Before(now) {
 		at = now
 		if seconds != 0 {
 			seconds = 1
@@ -162,8 +162,7 @@ func setDeletion(o object.Object, at time.Time, seconds int64) {
 }
 
 // markDeleted marks an object that only its finalizers keep.
-func markDeleted(o object.Object) {
-	at := time.Now()
+func markDeleted(o object.Object, at time.Time) {
 	if o.GetDeletionTimestamp() == nil && o.GetGeneration() > 0 {
 		o.SetGeneration(o.GetGeneration() + 1)
 	}

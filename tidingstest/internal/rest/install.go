@@ -51,7 +51,7 @@ func (r *Registry) install(request Request, o, old object.Object) {
 	}
 	request.Name, request.Subresource = o.GetName(), "status"
 	r.edit(request, func(o object.Object) {
-		crd.SetEstablished(o.(*unstructured.Unstructured), now().UTC().Format("2006-01-02T15:04:05Z"))
+		crd.SetEstablished(o.(*unstructured.Unstructured), r.now().UTC().Format("2006-01-02T15:04:05Z"))
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"time"
 
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/tidingstest/internal/api"
@@ -28,6 +29,8 @@ type Registry struct {
 	Admit func(context.Context, *Admission) error
 	// RequireNamespaces refuses to create objects in namespaces that do not exist.
 	RequireNamespaces bool
+	// Clock returns the present time by the server's clock.
+	Clock func() time.Time
 	// CollectGarbage deletes the dependents of deleted owners, and the content of deleted namespaces.
 	CollectGarbage bool
 
@@ -40,7 +43,7 @@ type Registry struct {
 
 // NewRegistry returns a registry whose generated names and uids depend on nothing but the seed and the order of requests.
 func NewRegistry(store *storage.Store, catalog *api.Catalog, seed uint64) *Registry {
-	return &Registry{Store: store, Catalog: catalog, random: rand.New(rand.NewPCG(seed, 0))}
+	return &Registry{Store: store, Catalog: catalog, Clock: time.Now, random: rand.New(rand.NewPCG(seed, 0))}
 }
 
 // Request says what a write is about.

@@ -27,14 +27,14 @@ func (r *Registry) Bind(ctx context.Context, request Request, binding *corev1.Bi
 			return nil, apierrors.NewConflict(corev1.Resource("pods/binding"), pod.Name, fmt.Errorf("pod %v is already assigned to node %q", pod.Name, pod.Spec.NodeName))
 		}
 		pod.Spec.NodeName = binding.Target.Name
-		setScheduled(pod)
+		setScheduled(pod, r.now())
 		return pod, nil
 	})
 	return err
 }
 
-func setScheduled(pod *corev1.Pod) {
-	condition := corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: now()}
+func setScheduled(pod *corev1.Pod, at metav1.Time) {
+	condition := corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: at}
 	for i, c := range pod.Status.Conditions {
 		if c.Type == condition.Type {
 			pod.Status.Conditions[i] = condition

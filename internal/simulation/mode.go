@@ -1,0 +1,38 @@
+package simulation
+
+// Mode is a way to use the project.
+type Mode string
+
+// The modes. Another one is a row of modes.
+const (
+	// Typed has informers of Go types, which are decoded from protobuf.
+	Typed Mode = "typed"
+	// Unstructured has informers of unstructured and metadata-only objects, which are decoded from JSON.
+	Unstructured Mode = "unstructured"
+	// Folded is Typed with a memory budget that is too small, so that objects are folded and opened again all the time.
+	Folded Mode = "folded"
+	// ClientGo has client-go's informers on our engine; the controllers have ours.
+	ClientGo Mode = "clientgo"
+)
+
+// Modes are all modes; clientgo.go adds ClientGo.
+var Modes = []Mode{Typed, Unstructured, Folded}
+
+// opener is what a mode has to know.
+type opener struct {
+	open    func(*run) ([]view, error)
+	process func(*run, string, *ledger) (*process, error)
+}
+
+// modes says how each mode opens its views, and starts a process.
+var modes = map[Mode]opener{
+	Typed:        {openTyped, newTypedProcess},
+	Unstructured: {openUnstructured, newUnstructuredProcess},
+	Folded:       {openTyped, newTypedProcess},
+}
+
+func (m Mode) open(r *run) ([]view, error) { return modes[m].open(r) }
+
+func (m Mode) process(r *run, id string, l *ledger) (*process, error) {
+	return modes[m].process(r, id, l)
+}

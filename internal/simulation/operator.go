@@ -1,0 +1,238 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/tidings/tidings"
+	"github.com/tidings/tidings/controller"
+	"github.com/tidings/tidings/object"
+)
+
+// operator gives each parent its children: as many as it wants, with its value. Their names are generated, so acting
+// twice on an old state of the cache makes too many.
+type operator[T object.Object] struct {
+	process           *process
+	client            kubernetes.Interface
+	parents, children *tidings.SharedInformer[T]
+	byParent          *tidings.Index[T]
+	convert           func(*corev1.ConfigMap) (T, error)
+	term              *term
+}
+
+// parentOf returns the key of a child's parent.
+func parentOf(o object.Object) object.Key {
+	return object.Key{Namespace: o.GetNamespace(), Name: o.GetLabels()[ofLabel]}
+}
+
+func (p *operator[T]) reconcile(ctx context.Context, key object.Key) (controller.Result, error) {
+	defer p.term.work(key)()
+	p.term.check(key, "parents", seenBy(p.parents))
+	p.term.check(key, "children", seenBy(p.children))
+	children := slices.Collect(p.byParent.All(key.String()))
+	parent, ok := p.parents.Get(key)
+	if !ok {
+		return controller.Result{}, p.remove(ctx, key, children)
+	}
+	want, err := strconv.Atoi(parent.GetAnnotations()[wantNote])
+	if err != nil {
+		return controller.Result{}, controller.Terminal(err)
+	}
+	if len(children) > want {
+		err = p.remove(ctx, key, children[want:])
+		children = children[:want]
+	}
+	for range want - len(children) {
+		err = errors.Join(err, p.create(ctx, key, parent))
+	}
+	for _, child := range children {
+		err = errors.Join(err, p.update(ctx, key, p.children, "children", child, valueNote, parent.GetAnnotations()[valueNote]))
+	}
+	if err == nil {
+		err = p.update(ctx, key, p.parents, "parents", parent, reachedNote, parent.GetAnnotations()[valueNote])
+	}
+	return controller.Result{}, err
+}
+
+func (p *operator[T]) create(ctx context.Context, key object.Key, parent T) error {
+	created, err := p.client.CoreV1().ConfigMaps(key.Namespace).Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+		GenerateName: key.Name + "-", Labels: map[string]string{roleLabel: "child", ofLabel: key.Name},
+		Annotations: map[string]string{valueNote: parent.GetAnnotations()[valueNote]},
+	}}, metav1.CreateOptions{})
+	return p.wrote(ctx, key, p.children, "children", created, err)
+}
+
+// update sets an annotation of an object that the cache has, if it is not so already. It fails if the object has changed since.
+func (p *operator[T]) update(ctx context.Context, key object.Key, c *tidings.SharedInformer[T], cache string, o T, note, value string) error {
+	if o.GetAnnotations()[note] == value {
+		return nil
+	}
+	annotations := maps.Clone(o.GetAnnotations())
+	annotations[note] = value
+	written, err := p.client.CoreV1().ConfigMaps(key.Namespace).Update(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+		Name: o.GetName(), Namespace: o.GetNamespace(), UID: o.GetUID(), ResourceVersion: o.GetResourceVersion(),
+		Labels: o.GetLabels(), Annotations: annotations,
+	}}, metav1.UpdateOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil // its deletion will bring the key up again
+	}
+	return p.wrote(ctx, key, c, cache, written, err)
+}
+
+// wrote reports a write, if it was one.
+func (p *operator[T]) wrote(ctx context.Context, key object.Key, c *tidings.SharedInformer[T], cache string, written *corev1.ConfigMap, err error) error {
+	if err != nil {
+		return err
+	}
+	converted, err := p.convert(written)
+	if err != nil {
+		return err
+	}
+	p.term.wrote(key, cache, written, c.ResourceVersionIn(key.Namespace))
+	controller.Wrote(ctx, c, converted)
+	return nil
+}
+
+func (p *operator[T]) remove(ctx context.Context, key object.Key, children []T) (err error) {
+	for _, child := range children {
+		uid := child.GetUID()
+		failed := p.client.CoreV1().ConfigMaps(key.Namespace).Delete(ctx, child.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
+		switch {
+		case failed == nil:
+			p.term.deleted(key, child, p.children.ResourceVersionIn(key.Namespace))
+			controller.Deleted(ctx, p.children, child)
+		case !apierrors.IsNotFound(failed):
+			err = errors.Join(err, failed)
+		}
+	}
+	return err
+}
+
+// ledger knows which process works on what, and what it has written.
+type ledger struct {
+	r       *run
+	mu      sync.Mutex
+	working map[work]bool // the reconciles that go on
+	terms   []*term
+}
+
+// work is a reconcile.
+type work struct {
+	process *process
+	key     object.Key
+}
+
+func newLedger(r *run) *ledger { return &ledger{r: r, working: map[work]bool{}} }
+
+// term is one process' part of the ledger.
+type term struct {
+	ledger  *ledger
+	process *process
+	// writes has the writes of each key whose answers came, guarded by the ledger's lock.
+	writes map[object.Key][]ownWrite
+	worked bool
+}
+
+// ownWrite is a write, or the deletion of an object with this uid.
+type ownWrite struct {
+	cache        string
+	key          object.Key
+	uid, version string
+	deleted      bool
+	cacheAt      string // the version of the cache when the write was reported
+}
+
+func (l *ledger) begin(p *process) *term {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t := &term{ledger: l, process: p, writes: map[object.Key][]ownWrite{}}
+	l.terms = append(l.terms, t)
+	return t
+}
+
+// forget drops what was written: a restore may have undone it.
+func (l *ledger) forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, t := range l.terms {
+		clear(t.writes)
+	}
+}
+
+// work notes that a reconcile begins. The function returned notes its end.
+func (t *term) work(key object.Key) (end func()) {
+	l := t.ledger
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for other := range l.working {
+		switch {
+		case other.process.dead.Load():
+		case other.process != t.process:
+			l.r.diverge("%s works on %v while %s works on %v", t.process.id, key, other.process.id, other.key)
+		case other.key == key:
+			l.r.diverge("%s works on %v twice at once", t.process.id, key)
+		}
+	}
+	l.working[work{t.process, key}] = true
+	l.r.reconciled(!t.worked)
+	t.worked = true
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.working, work{t.process, key})
+	}
+}
+
+func (t *term) wrote(key object.Key, cache string, o object.Object, cacheAt string) {
+	t.add(key, ownWrite{cache: cache, key: object.KeyOf(o), uid: string(o.GetUID()), version: o.GetResourceVersion(), cacheAt: cacheAt})
+}
+
+func (t *term) deleted(key object.Key, o object.Object, cacheAt string) {
+	t.add(key, ownWrite{cache: "children", key: object.KeyOf(o), uid: string(o.GetUID()), deleted: true, cacheAt: cacheAt})
+}
+
+func (t *term) add(key object.Key, w ownWrite) {
+	t.ledger.mu.Lock()
+	defer t.ledger.mu.Unlock()
+	t.writes[key] = append(t.writes[key], w)
+}
+
+// seenBy returns a function that tells whether a cache has seen a write, or has gone back since, as after a restore.
+func seenBy[T object.Object](c *tidings.SharedInformer[T]) func(ownWrite) bool {
+	return func(w ownWrite) bool {
+		if object.OlderResourceVersion(c.ResourceVersionIn(w.key.Namespace), w.cacheAt) {
+			return true
+		}
+		o, held := c.Get(w.key)
+		if w.deleted {
+			return !held || string(o.GetUID()) != w.uid
+		}
+		return held && !object.OlderResourceVersion(o.GetResourceVersion(), w.version) ||
+			!object.OlderResourceVersion(c.ResourceVersionIn(w.key.Namespace), w.version)
+	}
+}
+
+// check notes the writes for a key that the cache has not seen, and forgets the others.
+func (t *term) check(key object.Key, cache string, seen func(ownWrite) bool) {
+	t.ledger.mu.Lock()
+	defer t.ledger.mu.Unlock()
+	t.writes[key] = slices.DeleteFunc(t.writes[key], func(w ownWrite) bool {
+		if w.cache != cache {
+			return false
+		}
+		if !seen(w) {
+			t.ledger.r.diverge("%s reconciles %v although its cache of %s lacks %s", t.process.id, key, cache, fmt.Sprintf("%+v", w))
+		}
+		return true
+	})
+}

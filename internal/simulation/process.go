@@ -1,0 +1,226 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/tidings/tidings"
+	"github.com/tidings/tidings/controller"
+	"github.com/tidings/tidings/object"
+)
+
+// shift is the processes that compete for the lease. Its methods are called from the run's own goroutine.
+type shift struct {
+	r         *run
+	ctx       context.Context
+	processes [2]*process
+	started   int
+	ledger    *ledger
+}
+
+func newShift(r *run, ctx context.Context) *shift {
+	s := &shift{r: r, ctx: ctx, ledger: newLedger(r)}
+	for i := range s.processes {
+		s.processes[i] = s.begin()
+	}
+	return s
+}
+
+// begin starts a process under a new name, as a container that starts again does.
+func (s *shift) begin() *process {
+	s.started++
+	id := fmt.Sprint("process-", s.started)
+	p, err := s.r.config.Mode.process(s.r, id, s.ledger)
+	if err != nil {
+		s.r.diverge("cannot start %s: %v", id, err)
+		return nil
+	}
+	p.run(s.ctx)
+	return p
+}
+
+// revive starts those again that have ended.
+func (s *shift) revive() {
+	for i, p := range s.processes {
+		if p == nil {
+			continue
+		}
+		select {
+		case err := <-p.done:
+			s.check(p, err)
+			s.processes[i] = s.begin()
+		default:
+		}
+	}
+}
+
+// check looks at why a process ended.
+func (s *shift) check(p *process, err error) {
+	if err != nil && !errors.Is(err, controller.ErrLeaseLost) && !errors.Is(err, errNotSynced) {
+		s.r.diverge("%s ended: %v", p.id, err)
+	}
+}
+
+// retire stops one process.
+func (s *shift) retire(random *rand.Rand) {
+	if p := s.processes[random.IntN(len(s.processes))]; p != nil {
+		p.cancel()
+	}
+}
+
+// isolate cuts one process off from the server, for long enough to lose its lease.
+func (s *shift) isolate(random *rand.Rand) {
+	d := time.Duration(random.IntN(90)) * time.Second
+	if p := s.processes[random.IntN(len(s.processes))]; p != nil {
+		p.link.interrupt(d)
+		s.r.note("one process cut off")
+	}
+}
+
+// forget forgives what a restore undoes.
+func (s *shift) forget() { s.ledger.forget() }
+
+func (s *shift) stop() {
+	for _, p := range s.processes {
+		if p != nil {
+			p.cancel()
+			s.check(p, <-p.done)
+		}
+	}
+}
+
+// errNotSynced ends a process whose caches do not sync in time, which is no broken promise: it starts again.
+var errNotSynced = errors.New("the caches are not in sync")
+
+// process is an operator: a factory with two caches, a controller behind a lease, a client, and a line to the server.
+type process struct {
+	id         string
+	link       link
+	factory    *tidings.Factory
+	controller *controller.Controller
+	manager    *controller.Manager
+	dead       atomic.Bool // its Run has returned
+	cancel     context.CancelFunc
+	done       chan error
+}
+
+// workers is how many keys a process works on at once.
+const workers = 3
+
+func newProcess[T object.Object](r *run, id string, l *ledger, convert func(*corev1.ConfigMap) (T, error)) (*process, error) {
+	p := &process{id: id, done: make(chan error, 1)}
+	config := r.clientConfig()
+	config.Wrap(p.link.wrap)
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	factory, err := tidings.NewFactory(config, r.informerOptions(id))
+	if err != nil {
+		return nil, err
+	}
+	parents, err := tidings.Informer[T](factory, tidings.Scope{Resource: configResource, Labels: roleLabel + "=parent"})
+	if err != nil {
+		return nil, err
+	}
+	children, err := tidings.Informer[T](factory, tidings.Scope{Resource: configResource, Labels: roleLabel + "=child"})
+	if err != nil {
+		return nil, err
+	}
+	p.factory = factory
+	o := &operator[T]{
+		process: p, client: client, parents: parents, children: children, convert: convert, term: l.begin(p),
+		byParent: children.AddIndex("parent", func(o T) []string { return []string{parentOf(o).String()} }),
+	}
+	p.controller = controller.New(id, o.reconcile, controller.Options{
+		Workers: workers, Logger: discard(), SyncTimeout: 10 * time.Minute, MaxGateWait: 24 * time.Hour,
+	})
+	p.manager = controller.NewManager(newElector(r, id, client))
+	return p, errors.Join(
+		controller.Watch(p.controller, parents, controller.Self[T]),
+		controller.Watch(p.controller, children, func(o T, enqueue func(object.Key)) { enqueue(parentOf(o)) }),
+		p.manager.Add(p.controller),
+	)
+}
+
+func newTypedProcess(r *run, id string, l *ledger) (*process, error) {
+	return newProcess(r, id, l, func(m *corev1.ConfigMap) (*corev1.ConfigMap, error) { return m, nil })
+}
+
+func newUnstructuredProcess(r *run, id string, l *ledger) (*process, error) {
+	return newProcess(r, id, l, func(m *corev1.ConfigMap) (*unstructured.Unstructured, error) {
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(m)
+		return &unstructured.Unstructured{Object: content}, err
+	})
+}
+
+// run lets the process run until ctx ends, it is cancelled, or it loses its lease.
+func (p *process) run(ctx context.Context) {
+	ctx, p.cancel = context.WithCancel(ctx)
+	go func() {
+		err := p.factory.Start(ctx)
+		if err == nil {
+			err = p.manager.Run(ctx)
+		}
+		p.dead.Store(true)
+		if _, unsynced := errors.AsType[*tidings.SyncError](err); unsynced {
+			err = errNotSynced
+		}
+		p.cancel()
+		p.done <- errors.Join(err, p.factory.Shutdown(context.Background()))
+	}()
+}
+
+// lease is what the processes compete for.
+const (
+	leaseNamespace = "z"
+	leaseName      = "operator"
+)
+
+func newElector(r *run, id string, client kubernetes.Interface) *controller.LeaseElector {
+	random := newRandom(r.config.Seed, "lease of "+id)
+	skew := time.Duration(random.Int64N(int64(2*time.Hour))) - time.Hour
+	return &controller.LeaseElector{
+		Client: skewedClock{client.CoordinationV1().Leases(leaseNamespace), skew},
+		Name:   leaseName, Identity: id, Duration: 30 * time.Second, Rand: random.Float64, Logger: discard(),
+	}
+}
+
+// skewedClock is a client of leases on a machine whose clock is wrong, and jumps by as much again at times.
+type skewedClock struct {
+	controller.LeaseClient
+	skew time.Duration
+}
+
+func (c skewedClock) Create(ctx context.Context, l *coordinationv1.Lease, o metav1.CreateOptions) (*coordinationv1.Lease, error) {
+	return c.LeaseClient.Create(ctx, c.shift(l), o)
+}
+
+func (c skewedClock) Update(ctx context.Context, l *coordinationv1.Lease, o metav1.UpdateOptions) (*coordinationv1.Lease, error) {
+	return c.LeaseClient.Update(ctx, c.shift(l), o)
+}
+
+func (c skewedClock) shift(l *coordinationv1.Lease) *coordinationv1.Lease {
+	l = l.DeepCopy()
+	skew := c.skew
+	if time.Now().Minute()%2 == 0 {
+		skew *= 2
+	}
+	for _, at := range []*metav1.MicroTime{l.Spec.AcquireTime, l.Spec.RenewTime} {
+		if at != nil {
+			at.Time = at.Add(skew)
+		}
+	}
+	return l
+}

@@ -1,0 +1,252 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tidings/tidings/tidingstest"
+)
+
+// Patience is how long after the end of all faults everything may take to be right again. Watches that went silent, or that
+// show old data, end after ten minutes at most.
+const Patience = 30 * time.Minute
+
+// Config is what to run.
+type Config struct {
+	Seed uint64
+	Mode Mode
+	// Steps is how many things happen until the faults end.
+	Steps int
+}
+
+// Report says what happened in a run.
+type Report struct {
+	Config
+	// Schedule is a hash of the writes in their order.
+	Schedule uint64
+	// Faults counts the faults and incidents by kind.
+	Faults map[string]int
+	// Writes counts those of the schedule, Events the deltas that handlers got, Reconciles and Terms what the processes
+	// did, and Requests what the server was asked.
+	Writes, Events, Reconciles, Terms, Requests int
+	// Settled is how long after the last fault everything was right.
+	Settled time.Duration
+	// Divergences are the promises that were broken.
+	Divergences []string
+}
+
+// run is one simulation.
+type run struct {
+	config      Config
+	t           *testing.T
+	server      *tidingstest.Server
+	world       *world
+	views       []view
+	shift       *shift
+	credentials credentials
+	random      *rand.Rand // of the schedule; used by the run's own goroutine
+
+	restored atomic.Bool // objects may have gone back in time
+	stormed  bool
+
+	mu       sync.Mutex
+	report   Report
+	reported int // errors that said that history was rewritten
+}
+
+// Run runs one simulation in a bubble of its own. Broken promises are in the report, and not errors of t; but what the
+// bubble finds, such as a goroutine that does not end, fails t.
+func Run(t *testing.T, config Config) (report Report) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		r := &run{config: config, t: t, random: newRandom(config.Seed, "schedule")}
+		r.report = Report{Config: config, Faults: map[string]int{}}
+		r.simulate()
+		report = r.report
+	})
+	return report
+}
+
+// newRandom returns random numbers that the seed and the purpose decide.
+func newRandom(seed uint64, purpose string) *rand.Rand {
+	hash := fnv.New64a()
+	hash.Write([]byte(purpose))
+	return rand.New(rand.NewPCG(seed, hash.Sum64()))
+}
+
+// simulate is the run.
+func (r *run) simulate() {
+	r.server = tidingstest.NewServer(r.t, tidingstest.ServerOptions{Seed: r.config.Seed, TLS: r.random.IntN(5) == 0})
+	r.credentials.server = r.server
+	r.world = newWorld(r.server, newRandom(r.config.Seed, "writes"))
+	ctx, cancel := context.WithCancel(r.t.Context())
+	defer cancel()
+	r.world.fill()
+	if err := r.open(ctx); err != nil {
+		r.diverge("cannot start: %v", err)
+		return
+	}
+	r.shift = newShift(r, ctx)
+	monitored := r.monitor(ctx)
+
+	r.disturb(ctx, r.config.Steps/3)
+	backup := r.server.Snapshot()
+	r.disturb(ctx, r.config.Steps/3)
+	if r.random.IntN(3) == 0 {
+		r.restore(backup)
+	}
+	r.disturb(ctx, r.config.Steps/3)
+	r.settle()
+	r.shift.stop()
+	r.checkViews()
+	cancel()
+	<-monitored
+	r.close()
+	r.finish()
+}
+
+// open starts the views.
+func (r *run) open(ctx context.Context) (err error) {
+	r.views, err = r.config.Mode.open(r)
+	for _, v := range r.views {
+		for range 1 + r.random.IntN(3) {
+			v.addHandler(r.newHandlerPlan())
+		}
+		err = errors.Join(err, v.start(ctx))
+	}
+	return err
+}
+
+// disturb lets things happen while requests fail and the server has incidents, and ends the faults.
+func (r *run) disturb(ctx context.Context, steps int) {
+	ctx, cancel := context.WithCancel(ctx)
+	chaos := tidingstest.Chaos{
+		Seed: r.random.Uint64(), Share: []float64{0.02, 0.1, 0.3}[r.random.IntN(3)],
+		Hostile: r.random.IntN(2) == 0, Interval: time.Duration(5+r.random.IntN(30)) * time.Second,
+	}
+	if chaos.Hostile { // else these are rare
+		r.server.Inject(tidingstest.Watch, tidingstest.Fault{Reorder: true}, tidingstest.Fault{Duplicate: true}, tidingstest.Fault{Reorder: true})
+	}
+	r.server.InjectRandom(tidingstest.Any, chaos)
+	incidents := make(chan struct{})
+	go func() {
+		defer close(incidents)
+		r.server.Disturb(ctx, chaos)
+	}()
+	for range steps {
+		time.Sleep(r.pause())
+		r.step(ctx)
+	}
+	cancel()
+	<-incidents
+	r.server.ClearFaults()
+}
+
+// pause returns how long to wait for the next step: mostly not at all or not long.
+func (r *run) pause() time.Duration {
+	switch n := r.random.IntN(100); {
+	case n < 40:
+		return 0
+	case n < 95:
+		return time.Duration(r.random.IntN(300)) * time.Millisecond
+	default:
+		return time.Duration(r.random.IntN(10)) * time.Second
+	}
+}
+
+// step lets one thing happen.
+func (r *run) step(ctx context.Context) {
+	r.shift.revive()
+	v := r.views[r.random.IntN(len(r.views))]
+	switch n := r.random.IntN(200); {
+	case n < 8:
+		v.addHandler(r.newHandlerPlan())
+	case n < 12:
+		v.removeHandler(r.random)
+	case n < 16:
+		v.move(ctx, r.random)
+	case n == 16:
+		r.shift.retire(r.random)
+	case n < 20:
+		r.shift.isolate(r.random)
+	case n == 20:
+		r.storm()
+	case n == 21:
+		r.credentials.change(time.Duration(r.random.IntN(5000)) * time.Millisecond)
+		r.note("new token")
+	default:
+		r.schedule(r.world.write())
+		r.report.Writes++
+	}
+}
+
+// storm writes much in little time, once, so that slow handlers fall far behind.
+func (r *run) storm() {
+	const writes = 4000
+	if r.stormed || r.random.IntN(4) > 0 {
+		return
+	}
+	r.stormed = true
+	r.note("storm of writes")
+	for range writes {
+		r.schedule(r.world.write())
+		time.Sleep(time.Millisecond)
+	}
+	r.report.Writes += writes
+}
+
+// schedule adds a write to the hash.
+func (r *run) schedule(what string) {
+	hash := fnv.New64a()
+	fmt.Fprintln(hash, r.report.Schedule, what)
+	r.report.Schedule = hash.Sum64()
+}
+
+// note counts a fault that is not the server's own.
+func (r *run) note(kind string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.report.Faults[kind]++
+}
+
+// diverge notes a broken promise.
+func (r *run) diverge(format string, args ...any) {
+	const most = 20
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.report.Divergences) < most {
+		r.report.Divergences = append(r.report.Divergences, fmt.Sprintf(format, args...))
+	}
+}
+
+// restore takes the server back to a backup and waits until everything is right again. A server that has passed its old version
+// before an informer asks it again cannot be told from one that was not restored, so the informers are current, and the
+// backup is much older, when that happens.
+func (r *run) restore(backup tidingstest.Snapshot) {
+	r.settle()
+	const versions = 1000
+	for range versions {
+		r.world.count()
+	}
+	time.Sleep(2 * time.Minute) // until all watches have had a bookmark, and no answer from before is on its way
+	synctest.Wait()
+	r.restored.Store(true)
+	for _, v := range r.views {
+		v.allowRewrites()
+	}
+	r.note("restored")
+	r.shift.forget()
+	r.server.Restore(backup)
+	r.settle()
+}
+
+func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }

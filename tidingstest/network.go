@@ -1,0 +1,181 @@
+package tidingstest
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"math/big"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// hostName is the server's name where it has no address.
+const hostName = "server.test"
+
+// Partition lets nothing through between the server and its clients until Heal: connections stay open and carry
+// nothing, and new ones are not answered. Neither side is told. It needs in-memory connections.
+func (s *Server) Partition() {
+	s.t.Helper()
+	if s.options.Loopback {
+		s.t.Error("tidingstest: Partition needs in-memory connections")
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.parted != nil {
+		return
+	}
+	s.parted = make(chan struct{})
+	for c := range s.conns {
+		if t, ok := c.(*tls.Conn); ok {
+			c = t.NetConn()
+		}
+		if c, ok := c.(*conn); ok {
+			s.silent = append(s.silent, c.in, c.out)
+		}
+	}
+	for _, p := range s.silent {
+		p.setParted(true)
+	}
+}
+
+// Heal ends a Partition, as Stop does. What was sent meanwhile arrives, unless the sender has given up the connection.
+func (s *Server) Heal() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.parted == nil {
+		return
+	}
+	close(s.parted)
+	for _, p := range s.silent {
+		p.setParted(false)
+	}
+	s.parted, s.silent = nil, nil
+}
+
+// reach waits until no partition keeps a client from the server, and returns the listener, nil while the server is stopped.
+func (s *Server) reach(ctx context.Context) (*memoryListener, error) {
+	for {
+		s.mu.Lock()
+		l, parted := s.memory, s.parted
+		s.mu.Unlock()
+		if parted == nil {
+			return l, nil
+		}
+		select {
+		case <-parted:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// ShiftClock moves the server's clock, by which it sets creation and deletion times, forward or, with a negative
+// duration, back. Timers are not affected.
+func (s *Server) ShiftClock(d time.Duration) { s.skew.Add(int64(d)) }
+
+func (s *Server) now() time.Time { return time.Now().Add(time.Duration(s.skew.Load())) }
+
+// ChangeCertificate gives a server with TLS another certificate and breaks all connections. With trusted it comes from the
+// authority that the clients of Config trust, otherwise from one that they do not know, until the next change.
+func (s *Server) ChangeCertificate(trusted bool) {
+	s.t.Helper()
+	if s.identity == nil {
+		s.t.Error("tidingstest: ChangeCertificate needs ServerOptions.TLS")
+		return
+	}
+	by := s.identity.trusted
+	if !trusted {
+		by = s.identity.unknown
+	}
+	certificate, err := by.certify()
+	if err != nil {
+		s.t.Errorf("tidingstest: %v", err)
+		return
+	}
+	s.identity.present.Store(certificate)
+	s.breakConnections()
+}
+
+// identity is who the server claims to be.
+type identity struct {
+	trusted, unknown *authority
+	present          atomic.Pointer[tls.Certificate]
+}
+
+func newIdentity(t testing.TB) *identity {
+	t.Helper()
+	trusted, err := newAuthority()
+	if err != nil {
+		t.Fatalf("tidingstest: %v", err)
+	}
+	unknown, err := newAuthority()
+	if err != nil {
+		t.Fatalf("tidingstest: %v", err)
+	}
+	certificate, err := trusted.certify()
+	if err != nil {
+		t.Fatalf("tidingstest: %v", err)
+	}
+	id := &identity{trusted: trusted, unknown: unknown}
+	id.present.Store(certificate)
+	return id
+}
+
+func (id *identity) server() *tls.Config {
+	return &tls.Config{GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return id.present.Load(), nil }}
+}
+
+func (id *identity) client() *tls.Config {
+	roots := x509.NewCertPool()
+	roots.AddCert(id.trusted.certificate)
+	return &tls.Config{RootCAs: roots}
+}
+
+// authority signs certificates.
+type authority struct {
+	certificate *x509.Certificate
+	key         *ecdsa.PrivateKey
+}
+
+func newAuthority() (*authority, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	template := newTemplate("tidingstest authority")
+	template.IsCA, template.BasicConstraintsValid, template.KeyUsage = true, true, x509.KeyUsageCertSign
+	data, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		return nil, err
+	}
+	certificate, err := x509.ParseCertificate(data)
+	return &authority{certificate, key}, err
+}
+
+// certify makes a certificate of the server, with a key of its own.
+func (a *authority) certify() (*tls.Certificate, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	template := newTemplate(hostName)
+	template.DNSNames, template.IPAddresses = []string{hostName}, []net.IP{net.IPv4(127, 0, 0, 1)}
+	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+	data, err := x509.CreateCertificate(rand.Reader, template, a.certificate, key.Public(), a.key)
+	return &tls.Certificate{Certificate: [][]byte{data}, PrivateKey: key}, err
+}
+
+func newTemplate(name string) *x509.Certificate {
+	const validity = 100 * 365 * 24 * time.Hour
+	return &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
+		NotBefore: time.Now().Add(-24 * time.Hour), NotAfter: time.Now().Add(validity),
+	}
+}
