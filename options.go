@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidings/tidings/internal/engine"
 	"github.com/tidings/tidings/reflector"
+	"github.com/tidings/tidings/source/recording"
 )
 
 const defaultStaleAfter = 3 * time.Minute
@@ -40,6 +41,9 @@ type Options struct {
 	PageSize int64
 	// MaxObjectBytes is the largest encoded object that is accepted; 0 means the source's default.
 	MaxObjectBytes int
+	// Recorder, if set, records what the API server or the sources bring, without the values of Secrets; see source/recording. The
+	// caller closes it when the informers have ended.
+	Recorder *recording.Recorder
 	// Seed makes what is random (jitter, watch timeouts) repeatable; 0 takes a random seed.
 	Seed uint64
 }
