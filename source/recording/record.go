@@ -66,6 +66,23 @@ func (s *recorded[T]) OnStrayWrite(fn func(field string)) {
 	}
 }
 
+// ListMetadata implements source.MetadataLister. It is not recorded: what an audit lists is no part of what the informer saw.
+func (s *recorded[T]) ListMetadata(
+	ctx context.Context, opts source.ListOptions[*metav1.PartialObjectMetadata], each func(*metav1.PartialObjectMetadata) error,
+) (source.ListResult, error) {
+	if of, ok := s.ListerWatcher.(source.MetadataLister); ok {
+		return of.ListMetadata(ctx, opts, each)
+	}
+	plain := source.ListOptions[T]{
+		ResourceVersion: opts.ResourceVersion, ResourceVersionMatch: opts.ResourceVersionMatch, Continue: opts.Continue, Limit: opts.Limit, Skip: opts.Skip,
+	}
+	return s.ListerWatcher.List(ctx, plain, func(o T) error {
+		return each(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+			Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(), ResourceVersion: o.GetResourceVersion(),
+		}})
+	})
+}
+
 // List implements source.ListerWatcher.
 func (s *recorded[T]) List(ctx context.Context, opts source.ListOptions[T], each func(T) error) (source.ListResult, error) {
 	call := s.recorder.begin(entry{List: &listCall{
