@@ -56,7 +56,12 @@ type PartStatus struct {
 	Reflector reflector.Status
 	// Source counts bytes and objects read; zero for sources that do not count.
 	Source source.Stats
+	// Audit tells what comparing the store with the server has found; see Options.Audit.
+	Audit AuditStatus
 }
+
+// AuditStatus is what the audits of one list and watch have found.
+type AuditStatus = engine.AuditStatus
 
 // HandlerStatus is the state of one handler.
 type HandlerStatus struct {

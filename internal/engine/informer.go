@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -41,6 +42,8 @@ type Options struct {
 	PageSize        int64
 	// Seed makes what is random repeatable; 0 takes random seeds.
 	Seed uint64
+	// Audit is how often each part compares the store with the server; 0 is never.
+	Audit time.Duration
 	// Peers are the reflectors of the same server; may be nil.
 	Peers *reflector.Peers
 }

@@ -27,6 +27,7 @@ type PartStatus struct {
 	Age       time.Duration
 	Reflector reflector.Status
 	Source    source.Stats
+	Audit     AuditStatus
 }
 
 // Status reports on the informer.
@@ -82,6 +83,7 @@ func (p *part[T]) status(now time.Time) PartStatus {
 		heard = st.Reflector.LastContact
 	}
 	st.Age = max(0, now.Sub(heard))
+	st.Audit = p.audit.snapshot()
 	if s, ok := p.source.(interface{ Stats() source.Stats }); ok {
 		st.Source = s.Stats()
 	}
