@@ -1,7 +1,7 @@
 GO ?= go
 MODULES := . controlplane bench
 
-.PHONY: build test test-short lint licenses vuln demo up bench bench-quick fuzz clean
+.PHONY: build test test-short lint licenses vuln demo up bench bench-quick reliability fuzz clean
 
 build: ## compile every module
 	@for m in $(MODULES); do echo "build $$m"; (cd $$m && $(GO) build -o /dev/null ./...) || exit 1; done
@@ -39,6 +39,9 @@ bench: ## side-by-side benchmarks with client-go; writes bench/RESULTS.md and th
 
 bench-quick: ## the same with small numbers, into a temporary folder, to see that it works
 	cd bench && $(GO) run ./cmd/bench -quick -o $$(mktemp -d)/RESULTS.md
+
+reliability: ## how long after faults the cache is current again, and what a herd asks for; writes the tables of docs/reliability.md
+	cd bench && $(GO) run ./cmd/reliability
 
 FUZZTIME ?= 30s
 fuzz: ## every fuzz target for FUZZTIME each
