@@ -1,7 +1,7 @@
 GO ?= go
 MODULES := . controlplane bench
 
-.PHONY: build test test-short lint licenses vuln demo up bench bench-quick reliability fuzz clean
+.PHONY: build test test-short lint licenses vuln demo up bench bench-quick reliability soak fuzz clean
 
 build: ## compile every module
 	@for m in $(MODULES); do echo "build $$m"; (cd $$m && $(GO) build -o /dev/null ./...) || exit 1; done
@@ -42,6 +42,10 @@ bench-quick: ## the same with small numbers, into a temporary folder, to see tha
 
 reliability: ## how long after faults the cache is current again, and what a herd asks for; writes the tables of docs/reliability.md
 	cd bench && $(GO) run ./cmd/reliability
+
+DURATION ?= 20m
+soak: ## informers against the real control plane with everything that goes wrong, for DURATION; writes docs/reliability.md
+	cd bench && $(GO) run ./cmd/soak -duration $(DURATION)
 
 FUZZTIME ?= 30s
 fuzz: ## every fuzz target for FUZZTIME each
