@@ -39,10 +39,13 @@ func run(ctx context.Context) error {
 	flag.Uint64Var(&opts.Seed, "seed", uint64(time.Now().UnixNano()), "of the faults and writes")
 	flag.Parse()
 	opts.Log.Info("soaking", "duration", opts.Duration, "seed", opts.Seed)
-	opts.Informers = tidings.Options{Audit: time.Minute, Logger: slog.New(slog.DiscardHandler)}
+	opts.Informers = tidings.Options{Audit: 20 * time.Second, Logger: slog.New(slog.DiscardHandler)}
 	report, err := soak.Run(ctx, opts)
 	if err != nil {
 		return err
+	}
+	for _, why := range report.Inconclusive {
+		opts.Log.Info("an audit was inconclusive", "why", why)
 	}
 	return errors.Join(write(report, *page), report.Err())
 }

@@ -144,8 +144,9 @@ func (s *soak) listLeases(ctx context.Context) (map[tidings.Key]string, error) {
 	return versions, nil
 }
 
-// patience is how long informers may take after a fault to hold what the server has.
-const patience = time.Minute
+// patience is how long informers may take after a fault to hold what the server has. What a restored server leaves behind that has
+// already passed the versions that were seen is found by the next audit.
+const patience = 2 * time.Minute
 
 // compare stops the writers, and waits until every store, and every ledger, is what the server has.
 func (s *soak) compare(ctx context.Context) {

@@ -25,7 +25,7 @@ func (r *Report) Table() string {
 	row("handlers at a time; that came and went", "%d; %d", r.Options.Handlers, r.Replaced)
 	row("calls of handlers; that panicked", "%d; %d", r.Notified, r.Panics)
 	row("relists; rewritten histories; stalls", "%d; %d; %d", r.Relists, r.Rewrites, r.Stalls)
-	row("audits; objects that differed", "%d; %d", r.Audits, r.AuditDifferences)
+	row("audits; inconclusive; objects that differed", "%d; %d; %d", r.Audits, r.AuditsInconclusive, r.AuditDifferences)
 	row("comparisons of every store and handler with the server; **divergences**", "%d; **%d**", r.Checks, len(r.Divergences))
 	early, late := r.quarter(1), r.quarter(3)
 	row("live heap, mean of the second quarter; of the last", "%.1f MB; %.1f MB", early.Heap, late.Heap)

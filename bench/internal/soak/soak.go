@@ -55,8 +55,10 @@ type Report struct {
 	Checks      int
 	Divergences []string
 	// Audits, Relists, Rewrites and Stalls are the informers' own counts.
-	Audits, AuditDifferences, Relists, Rewrites, Stalls uint64
-	Samples                                             []Sample
+	Audits, AuditsInconclusive, AuditDifferences, Relists, Rewrites, Stalls uint64
+	// Inconclusive has the reasons of the audits that were so last.
+	Inconclusive []string
+	Samples      []Sample
 	// GoroutinesBefore and After are those before the informers started and after they were stopped.
 	GoroutinesBefore, GoroutinesAfter int
 }
@@ -193,6 +195,10 @@ func (s *soak) count(factory *tidings.Factory) {
 	for _, st := range factory.Status() {
 		for _, p := range st.Parts {
 			r.Audits += p.Audit.Completed
+			r.AuditsInconclusive += p.Audit.Inconclusive
+			if p.Audit.Err != nil {
+				r.Inconclusive = append(r.Inconclusive, p.Audit.Err.Error())
+			}
 			r.AuditDifferences += p.Audit.Differences
 			r.Relists += p.Reflector.Relists
 			r.Rewrites += p.Reflector.Rewrites
