@@ -10,8 +10,12 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// partialAs asks for metadata only; a server that cannot give it sends whole objects, of which the metadata is read.
-const partialAs = ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+// partialAs asks for metadata only, of the objects of a watch or of a list; a server that cannot give it sends whole objects, of which
+// the metadata is read.
+const (
+	partialAs     = ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+	partialListAs = ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+)
 
 // jsonDecoder makes the JSON decoder for T.
 func jsonDecoder[T object.Object](f form, options wire.Options) (wire.Decoder[T], error) {
@@ -33,14 +37,14 @@ func protobufDecoder[T object.Object](options wire.Options) (wire.Decoder[T], er
 	return proto.New[T](options)
 }
 
-// accept returns the Accept header for what can be read.
-func accept(f form, protobuf bool) string {
+// accept returns the Accept header for what can be read; as is how metadata only is asked for.
+func accept(f form, protobuf bool, as string) string {
 	types := []string{jsonType}
 	if protobuf {
 		types = []string{protobufType, jsonType}
 	}
 	if f == partialForm {
-		types = []string{protobufType + partialAs, jsonType + partialAs, jsonType}
+		types = []string{protobufType + as, jsonType + as, jsonType}
 	}
 	return strings.Join(types, ",")
 }

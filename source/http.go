@@ -42,11 +42,13 @@ type HTTP[T object.Object] struct {
 	client *Client
 	scope  Scope
 	base   *url.URL
-	accept string
-	form   form
-	kind   schema.GroupVersionKind // that objects must be of; empty allows any
-	shared *codecs[T]
-	stats  counters
+	accept string // for a watch
+	// acceptList is for a list.
+	acceptList string
+	form       form
+	kind       schema.GroupVersionKind // that objects must be of; empty allows any
+	shared     *codecs[T]
+	stats      counters
 
 	onStrayWrite atomic.Pointer[func(field string)]
 
@@ -92,7 +94,8 @@ func (h *HTTP[T]) prepare() (err error) {
 	if h.shared, err = h.newCodecs(false); err != nil {
 		return err
 	}
-	h.accept = accept(h.form, h.shared.protobuf != nil)
+	h.accept = accept(h.form, h.shared.protobuf != nil, partialAs)
+	h.acceptList = accept(h.form, h.shared.protobuf != nil, partialListAs)
 	return nil
 }
 
@@ -159,7 +162,7 @@ func (h *HTTP[T]) List(ctx context.Context, opts ListOptions[T], each func(T) er
 		ctx, cancel = context.WithTimeoutCause(ctx, h.client.timeout, errTimeout)
 		defer cancel()
 	}
-	response, err := h.client.get(ctx, *h.base, listQuery(h.scope, opts), h.accept)
+	response, err := h.client.get(ctx, *h.base, listQuery(h.scope, opts), h.acceptList)
 	if err != nil {
 		return ListResult{}, err
 	}
