@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
 	"github.com/tidings/tidings"
@@ -65,12 +66,14 @@ type Report struct {
 
 // soak is a run.
 type soak struct {
-	opts    Options
-	began   time.Time
-	plane   *controlplane.ControlPlane
-	data    string // the control plane's folder
-	client  kubernetes.Interface
-	network *network
+	opts   Options
+	began  time.Time
+	plane  *controlplane.ControlPlane
+	data   string // the control plane's folder
+	client kubernetes.Interface
+	// disconnect closes the connections of client.
+	disconnect func()
+	network    *network
 
 	writing sync.RWMutex // held for reading by each write, for writing while everything is compared
 	writes  atomic.Uint64
@@ -99,9 +102,14 @@ func Run(ctx context.Context, opts Options) (report *Report, err error) {
 		defer cancel()
 		err = errors.Join(err, s.plane.Close(end))
 	}()
-	if s.client, err = kubernetes.NewForConfig(s.plane.Config()); err != nil {
+	connections, err := rest.HTTPClientFor(s.plane.Config())
+	if err != nil {
 		return nil, err
 	}
+	if s.client, err = kubernetes.NewForConfigAndClient(s.plane.Config(), connections); err != nil {
+		return nil, err
+	}
+	s.disconnect = connections.CloseIdleConnections
 	return s.report, s.run(ctx, data+"/backup")
 }
 
@@ -127,6 +135,7 @@ func (s *soak) run(ctx context.Context, backup string) error {
 	s.count(factory)
 	err = errors.Join(err, factory.Shutdown(context.WithoutCancel(ctx)))
 	s.network.cut()
+	s.disconnect()
 	s.report.GoroutinesAfter = settled(s.report.GoroutinesBefore)
 	return err
 }
