@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime/pprof"
 	"syscall"
 	"time"
 
@@ -46,6 +47,9 @@ func run(ctx context.Context) error {
 	}
 	for _, why := range report.Inconclusive {
 		opts.Log.Info("an audit was inconclusive", "why", why)
+	}
+	if report.GoroutinesAfter > report.GoroutinesBefore {
+		_ = pprof.Lookup("goroutine").WriteTo(os.Stderr, 1) // so that one can see whose it is
 	}
 	return errors.Join(write(report, *page), report.Err())
 }
