@@ -1,5 +1,5 @@
 GO ?= go
-.PHONY: build test test-short lint licenses vuln demo up bench bench-quick upstream mutants simulate simulate-mutants fuzz clean
+.PHONY: build test test-short lint licenses vuln demo up bench bench-quick reliability soak upstream mutants simulate simulate-mutants fuzz clean
 
 build: ## compile every module
 	@.ci/each all $(GO) build -o /dev/null ./...
@@ -48,6 +48,13 @@ mutants: ## breaks the core in MUTANTS small ways a package and fails if the tes
 	$(GO) run ./internal/mutants -n $(MUTANTS) -tests ". ./internal/engine" ./internal/engine || failed=1; \
 	$(GO) run ./internal/mutants -n $(MUTANTS) -tests ". ./internal/engine" . || failed=1; \
 	for pkg in controller replicaset; do $(GO) run ./internal/mutants -n $(MUTANTS) ./$$pkg || failed=1; done; exit $${failed:-0}
+
+reliability: ## how long after faults the cache is current again, and what a herd asks for; writes the tables of docs/reliability.md
+	cd bench && $(GO) run ./cmd/reliability
+
+DURATION ?= 20m
+soak: ## informers against the real control plane with everything that goes wrong, for DURATION; writes docs/reliability.md
+	cd bench && $(GO) run ./cmd/soak -duration $(DURATION)
 
 FUZZTIME ?= 30s
 fuzz: ## every fuzz target for FUZZTIME each

@@ -27,6 +27,10 @@ var (
 	ErrOutOfScope = engine.ErrOutOfScope
 )
 
+// DivergedError says that an audit found the store to differ from the server; see Options.Audit. It is the cause of a
+// *reflector.Error with the reason Diverged.
+type DivergedError = engine.DivergedError
+
 // SyncError says why an informer has not synced. It wraps what the server or the network said last, and the
 // error of the context that ended the wait.
 type SyncError struct {

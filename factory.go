@@ -17,6 +17,7 @@ import (
 	"github.com/tidings/tidings/internal/engine"
 	"github.com/tidings/tidings/reflector"
 	"github.com/tidings/tidings/source"
+	"github.com/tidings/tidings/source/recording"
 )
 
 // Factory makes informers of one API server and shares them: asking twice for the same type and scope gives the same
@@ -166,18 +167,23 @@ func newShared[T Object](f *Factory, key informerKey, t target) (*sharedInformer
 
 // sourceFor returns what makes the sources of a target. The lock is held.
 func sourceFor[T Object](f *Factory, t target) func(namespace string) (source.ListerWatcher[T], error) {
-	scope, client := t.scope(), f.client
+	scope, client, recorder := t.scope(), f.client, f.opts.Recorder
 	given, ok := f.sources[reflect.TypeFor[T]()].(SourceFunc[T])
-	return func(namespace string) (source.ListerWatcher[T], error) {
+	return func(namespace string) (src source.ListerWatcher[T], err error) {
+		of := scope.Source(namespace)
 		switch {
 		case ok:
-			return given(scope, namespace)
+			src, err = given(scope, namespace)
 		case client == nil:
 			return nil, fmt.Errorf("the factory has no API server and no source for %s; call SetSource", reflect.TypeFor[T]())
+		default:
+			of.MaxObjectBytes, of.MaxSharedBytes = f.opts.MaxObjectBytes, engine.SharedBytes(cmp.Or(t.budget, f.opts.MemoryBudget))
+			src, err = source.NewHTTP[T](client, of)
 		}
-		of := scope.Source(namespace)
-		of.MaxObjectBytes, of.MaxSharedBytes = f.opts.MaxObjectBytes, engine.SharedBytes(cmp.Or(t.budget, f.opts.MemoryBudget))
-		return source.NewHTTP[T](client, of)
+		if err != nil || recorder == nil {
+			return src, err
+		}
+		return recording.Record(recorder, src, of), nil
 	}
 }
 

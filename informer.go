@@ -14,6 +14,7 @@ import (
 	"github.com/tidings/tidings/internal/engine"
 	"github.com/tidings/tidings/reflector"
 	"github.com/tidings/tidings/source"
+	"github.com/tidings/tidings/source/recording"
 	"github.com/tidings/tidings/store"
 )
 
@@ -56,6 +57,9 @@ func NewInformer[T Object](src source.ListerWatcher[T], opts InformerOptions[T])
 	goType := reflect.TypeFor[T]().String()
 	if opts.Name == "" {
 		opts.Name = goType
+	}
+	if opts.Recorder != nil {
+		src = recording.Record(opts.Recorder, src, source.Scope{})
 	}
 	shared := opts.Options.withDefaults()
 	memory, err := shared.memory()

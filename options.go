@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidings/tidings/internal/engine"
 	"github.com/tidings/tidings/reflector"
+	"github.com/tidings/tidings/source/recording"
 )
 
 const defaultStaleAfter = 3 * time.Minute
@@ -47,6 +48,16 @@ type Options struct {
 	// tenth of the memory, and opened again when they are read. Nothing is ever dropped: where even the folded objects take more,
 	// Status.Memory says so, and a warning is logged. 0 means no budget, everything stays open; a negative one is an error.
 	MemoryBudget int64
+	// Audit is how often each list and watch is compared with the server: the keys and versions in the store with those that the server
+	// lists, without contents, at the same version. Nothing is held up for it, and what is on its way does not count. A
+	// difference, which should never be, is logged, told to OnError as a DivergedError, and healed by a list that reuses
+	// nothing; PartStatus.Audit counts. An audit costs the server a list of metadata in pages of 500, one a second. It needs a
+	// server that lists exact versions, as Kubernetes does; with others it is inconclusive. 0 means never; an hour is
+	// reasonable.
+	Audit time.Duration
+	// Recorder, if set, records what the API server or the sources bring, without the values of Secrets; see source/recording. The
+	// caller closes it when the informers have ended.
+	Recorder *recording.Recorder
 	// Seed makes what is random (jitter, watch timeouts) repeatable; 0 takes a random seed.
 	Seed uint64
 
@@ -122,7 +133,7 @@ func (o Options) withDefaults() Options {
 func (o Options) engine(peers *reflector.Peers, cluster func(context.Context) (string, error)) engine.Options {
 	opts := engine.Options{
 		Logger: o.Logger, OnError: o.OnError, NoMutationGuard: o.NoMutationGuard, NoWatchList: o.NoWatchList,
-		Backoff: o.Backoff, PageSize: o.PageSize, Seed: o.Seed, Peers: peers,
+		Backoff: o.Backoff, PageSize: o.PageSize, Seed: o.Seed, Peers: peers, Audit: o.Audit,
 	}
 	if report := o.OnMutation; report != nil {
 		opts.OnMutation = func(m engine.Mutation) { report(Mutation(m)) }

@@ -60,6 +60,8 @@ type PartStatus struct {
 	Source source.Stats
 	// File tells of the file that the objects are saved in, with Options.Dir.
 	File FileStatus
+	// Audit tells what comparing the store with the server has found; see Options.Audit.
+	Audit AuditStatus
 }
 
 // FileStatus is the state of the file of one list and watch, see Options.Dir.
@@ -84,6 +86,9 @@ type FileStatus struct {
 	Failures uint64
 	Err      error
 }
+
+// AuditStatus is what the audits of one list and watch have found.
+type AuditStatus = engine.AuditStatus
 
 // HandlerStatus is the state of one handler.
 type HandlerStatus struct {
@@ -139,7 +144,7 @@ func (a about) status(of reporting) Status {
 	}
 	for _, p := range raw.Parts {
 		st.Parts = append(st.Parts, PartStatus{
-			Namespace: p.Namespace, ResourceVersion: p.ResourceVersion, Age: p.Age, Reflector: p.Reflector, Source: p.Source, File: FileStatus(p.File),
+			Namespace: p.Namespace, ResourceVersion: p.ResourceVersion, Age: p.Age, Reflector: p.Reflector, Source: p.Source, File: FileStatus(p.File), Audit: p.Audit,
 		})
 		st.Age = max(st.Age, p.Age)
 		st.Skipped = append(st.Skipped, skippedObjects(p.Reflector.Skipped)...)

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -52,6 +53,9 @@ var (
 	invalid   = counter("tidings_informer_invalid_events_total", "Events that could not be understood.", ofInformer("namespace")...)
 	failures  = counter("tidings_informer_errors_total", "Requests and streams that failed.", ofInformer("namespace")...)
 	rewrites  = counter("tidings_informer_history_rewrites_total", "Times that the server went back in time.", ofInformer("namespace")...)
+	stalls    = counter("tidings_informer_stalls_total", "Watches given up because they had gone silent.", ofInformer("namespace")...)
+	audits    = counter("tidings_informer_audits_total", "Comparisons of the store with the server, by what they found.", ofInformer("namespace", "outcome")...)
+	diverged  = counter("tidings_informer_audit_differences_total", "Objects that differed from the server in them.", ofInformer("namespace")...)
 	bytes     = counter("tidings_informer_bytes_total", "Bytes of list and watch bodies read.", ofInformer("namespace")...)
 	decoded   = counter("tidings_informer_decoded_objects_total", "Objects decoded.", ofInformer("namespace")...)
 
@@ -107,6 +111,11 @@ func collectPart(out chan<- prometheus.Metric, p tidings.PartStatus, labels []st
 	invalid.send(out, float64(r.Invalid), labels...)
 	failures.send(out, float64(r.Errors), labels...)
 	rewrites.send(out, float64(r.Rewrites), labels...)
+	stalls.send(out, float64(r.Stalls), labels...)
+	diverged.send(out, float64(p.Audit.Differences), labels...)
+	for outcome, n := range map[string]uint64{"same": p.Audit.Completed - p.Audit.Heals, "different": p.Audit.Heals, "inconclusive": p.Audit.Inconclusive} {
+		audits.send(out, float64(n), append(slices.Clip(labels), outcome)...)
+	}
 	bytes.send(out, float64(p.Source.Bytes), labels...)
 	decoded.send(out, float64(p.Source.Objects), labels...)
 	if p.File.Path != "" {

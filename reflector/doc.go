@@ -31,7 +31,8 @@
 //     five relists at once and then one in ten seconds. Lasting trouble leads to a few a minute. Pages of a list that do
 //     bring objects are not counted.
 //  5. No request is waited for without limit: a request that is not answered, a list that brings nothing, initial events
-//     that do not end, and a watch that outlives the time it was asked for, are given up and made again.
+//     that do not end, and a watch that outlives the time it was asked for, are given up and made again. So is, far sooner, a
+//     watch that is silent although the server is known to send bookmarks.
 //  6. An object that cannot be decoded costs no other object anything. What the sink holds of it is kept, by lists and
 //     watches alike, and it is named in Status.Skipped, until there is a later state, a deletion, or a list without it. An
 //     event of an object that cannot be told leads to a relist, at most once a minute. A list with such an item, or of

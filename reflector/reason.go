@@ -69,6 +69,8 @@ const (
 	// Rewritten: the server's history is another one than before, as after a restore from a backup. Everything is
 	// listed anew.
 	Rewritten Reason = "history rewritten"
+	// Diverged: the sink was found to differ from the server, see Reflector.Relist. Everything is listed anew.
+	Diverged Reason = "differs from the server"
 	// Panicked: the sink, or another function that the reflector was given, panicked.
 	Panicked Reason = "panic"
 )
@@ -117,6 +119,8 @@ func ownReason(err error) Reason {
 		return Behind
 	case rewrittenError:
 		return Rewritten
+	case divergedError:
+		return Diverged
 	case *panicError:
 		if e.source {
 			return Protocol

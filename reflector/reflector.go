@@ -81,6 +81,8 @@ type Reflector[T object.Object] struct {
 	// has last. It holds until a list succeeds.
 	mostRecent bool
 	history    history
+	ordered    order // to list anew
+	rhythm     rhythm
 	method     method
 
 	// stuck counts the watches in a row that were refused or failed without bringing anything new.
@@ -151,6 +153,7 @@ func (r *Reflector[T]) Step(ctx context.Context) error {
 		r.stop()
 		return context.Cause(ctx)
 	}
+	r.obey()
 	switch r.phase {
 	case Starting:
 		r.start(ctx)

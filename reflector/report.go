@@ -72,7 +72,7 @@ func (r *Reflector[T]) failing(err error, next Phase, wait time.Duration, level 
 	r.status.lastError.Store(e)
 	r.status.problem.Store(e)
 	r.backOff(wait, next, e.Reason)
-	if e.Reason == Rewritten {
+	if e.Reason == Rewritten || e.Reason == Diverged {
 		level = slog.LevelError
 	}
 	r.logFailure(e, level)

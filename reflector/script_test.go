@@ -246,6 +246,12 @@ func play(t *testing.T, s *script, opts reflector.Options[thing], duration time.
 
 func playInBubble(t *testing.T, s *script, opts reflector.Options[thing], duration time.Duration) (status reflector.Status) {
 	t.Helper()
+	return playWith(t, s, opts, duration, func(*reflector.Reflector[thing]) {})
+}
+
+// playWith is playInBubble that calls a function before the reflector runs.
+func playWith(t *testing.T, s *script, opts reflector.Options[thing], duration time.Duration, before func(*reflector.Reflector[thing])) (status reflector.Status) {
+	t.Helper()
 	s.start = time.Now()
 	opts.Source, opts.Sink, opts.Previous, opts.OnError = s, s, s.previous, s.onError
 	opts.Resource = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "things"}
@@ -256,6 +262,7 @@ func playInBubble(t *testing.T, s *script, opts reflector.Options[thing], durati
 	if err != nil {
 		t.Fatal(err)
 	}
+	before(r)
 	cause := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	time.AfterFunc(duration, func() {

@@ -21,8 +21,8 @@ type Status struct {
 	// Lists counts collections handed to the sink, Relists those of them that followed an earlier one. Rewrites counts how
 	// often the server's history was found to be rewritten; it is increased before the sink gets the collection.
 	Lists, Relists, Rewrites uint64
-	// Watches counts the watches that the server has opened.
-	Watches uint64
+	// Watches counts the watches that the server has opened, Stalls those that were given up because they had gone silent.
+	Watches, Stalls uint64
 	// Events counts the changes handed to the sink, Bookmarks the bookmarks, Invalid the events and items that could
 	// not be understood.
 	Events, Bookmarks, Invalid uint64
@@ -58,7 +58,7 @@ func (r *Reflector[T]) Status() Status {
 	s := &r.status
 	st := Status{
 		Phase: Phase(s.phase.Load()), WatchList: !s.paged.Load(), ResourceVersion: s.version.load(), Gathered: int(s.gathered.Load()),
-		Lists: s.lists.Load(), Relists: s.relists.Load(), Rewrites: s.rewrites.Load(), Watches: s.watches.Load(),
+		Lists: s.lists.Load(), Relists: s.relists.Load(), Rewrites: s.rewrites.Load(), Watches: s.watches.Load(), Stalls: s.stalls.Load(),
 		Events: s.events.Load(), Bookmarks: s.bookmarks.Load(), Invalid: s.invalid.Load(), Panics: s.panics.Load(),
 		Errors: s.errors.Load(), Failures: int(s.failures.Load()), Problem: s.problem.Load(), LastError: s.lastError.Load(),
 		LastContact: s.get(&s.contact), AskedAt: s.get(&s.asked), SyncedSince: s.get(&s.synced), NextRetry: s.get(&s.retryAt),
@@ -82,7 +82,7 @@ type counters struct {
 	version                    version
 	gathered                   atomic.Int64
 	lists, relists, rewrites   atomic.Uint64
-	watches                    atomic.Uint64
+	watches, stalls            atomic.Uint64
 	events, bookmarks, invalid atomic.Uint64
 	panics, errors             atomic.Uint64
 	failures                   atomic.Int64

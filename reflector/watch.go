@@ -57,11 +57,12 @@ func (r *Reflector[T]) openStream(ctx context.Context, opts source.WatchOptions[
 		r.answered(err)
 		return err
 	}
-	r.stream = w
+	r.stream, r.rhythm.last = w, time.Time{}
+	r.ordered.interrupt.Store(&w.guard.cancel)
 	r.answered(nil)
 	r.status.watches.Add(1)
 	if !opts.SendInitialEvents {
-		w.extend(r.patience(opts.Timeout + r.opts.StallTimeout))
+		w.extend(r.watchPatience())
 	}
 	return nil
 }
@@ -138,6 +139,7 @@ func (r *Reflector[T]) deliver(batch []source.Event[T]) {
 		return
 	}
 	r.heard()
+	r.expectNext(batch)
 	b := changes[T]{version: r.last}
 	for i := range batch {
 		r.translate(&b, &batch[i], len(batch)-i)
@@ -209,8 +211,11 @@ func (b *changes[T]) add(d object.Delta[T], left int) {
 func (r *Reflector[T]) watchEnded(ctx context.Context, err error) {
 	w := r.stream
 	r.closeStream()
-	if ctx.Err() != nil {
+	if ctx.Err() != nil || r.ordered.cause.Load() != nil {
 		return
+	}
+	if err == errStalled && w != nil {
+		r.stalled()
 	}
 	now := time.Now()
 	proven, silent := w != nil && w.proven(now), now.Sub(r.status.get(&r.status.contact)) >= checkAfter

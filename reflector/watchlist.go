@@ -142,7 +142,7 @@ func (r *Reflector[T]) initialEventsEnd(version string, rest []source.Event[T]) 
 	default:
 		r.replace(version)
 		r.stream.since = time.Now()
-		r.stream.extend(r.patience(time.Until(r.stream.opened.Add(r.stream.timeout + r.opts.StallTimeout))))
+		r.stream.extend(r.watchPatience())
 		r.deliver(rest)
 	}
 }

@@ -13,8 +13,12 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// partialAs asks for metadata only; a server that cannot give it sends whole objects, of which the metadata is read.
-const partialAs = ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+// partialAs asks for metadata only, of the objects of a watch or of a list; a server that cannot give it sends whole objects, of which
+// the metadata is read.
+const (
+	partialAs     = ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+	partialListAs = ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+)
 
 var unstructuredType = reflect.TypeFor[*unstructured.Unstructured]()
 
@@ -54,14 +58,14 @@ func protobufDecoder[T object.Object](typ reflect.Type, options wire.Options) (w
 	return proto.NewAsInterface[T](typ, options)
 }
 
-// accept returns the Accept header for what can be read.
-func accept(f form, protobuf bool) string {
+// accept returns the Accept header for what can be read; as is how metadata only is asked for.
+func accept(f form, protobuf bool, as string) string {
 	types := []string{jsonType}
 	if protobuf {
 		types = []string{protobufType, jsonType}
 	}
 	if f == partialForm {
-		types = []string{protobufType + partialAs, jsonType + partialAs, jsonType}
+		types = []string{protobufType + as, jsonType + as, jsonType}
 	}
 	return strings.Join(types, ",")
 }

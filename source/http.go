@@ -44,14 +44,16 @@ const (
 // understood, has no name or belongs elsewhere is skipped by a list if ListOptions.Skip is set, and ends it otherwise;
 // in a watch it is an Invalid event. Warnings of the server go to the handler of the client's rest.Config.
 type HTTP[T object.Object] struct {
-	typ      reflect.Type // of the objects
-	client   *Client
-	scope    Scope
-	base     *url.URL
-	accept   string
-	json     *codec[T]
-	protobuf *codec[T] // nil if T has no protobuf encoding
-	stats    counters
+	typ    reflect.Type // of the objects
+	client *Client
+	scope  Scope
+	base   *url.URL
+	accept string // for a watch
+	// acceptList is for a list.
+	acceptList string
+	json       *codec[T]
+	protobuf   *codec[T] // nil if T has no protobuf encoding
+	stats      counters
 
 	onStrayWrite atomic.Pointer[func(field string)]
 }
@@ -100,7 +102,8 @@ func (h *HTTP[T]) makeCodecs() (err error) {
 	if h.json.shared, err = h.newJSON(false); err != nil {
 		return err
 	}
-	h.accept = accept(form, proto.Supports(h.typ))
+	h.accept = accept(form, proto.Supports(h.typ), partialAs)
+	h.acceptList = accept(form, proto.Supports(h.typ), partialListAs)
 	if !proto.Supports(h.typ) {
 		return nil
 	}
@@ -151,7 +154,7 @@ func (h *HTTP[T]) List(ctx context.Context, opts ListOptions[T], each func(T) er
 		ctx, cancel = context.WithTimeoutCause(ctx, h.client.timeout, errTimeout)
 		defer cancel()
 	}
-	response, err := h.client.get(ctx, *h.base, listQuery(h.scope, opts), h.accept)
+	response, err := h.client.get(ctx, *h.base, listQuery(h.scope, opts), h.acceptList)
 	if err != nil {
 		return ListResult{}, err
 	}

@@ -81,8 +81,12 @@ func testSource[T object.Object](t *testing.T, accept string, make func(namespac
 				t.Errorf("at the timeout: %v", err)
 			}
 			for _, r := range s.Requests(tidingstest.Any) {
-				if got := r.Header.Get("Accept"); got != accept {
-					t.Errorf("Accept: %s, want %s", got, accept)
+				want := accept
+				if r.Kind == tidingstest.List { // a server refuses to show a list as one object
+					want = strings.ReplaceAll(want, "as=PartialObjectMetadata;", "as=PartialObjectMetadataList;")
+				}
+				if got := r.Header.Get("Accept"); got != want {
+					t.Errorf("Accept: %s, want %s", got, want)
 				}
 			}
 			if stats := from.Stats(); stats.Objects != 6 || stats.Bytes == 0 || from.WireStats().Objects != 6 {

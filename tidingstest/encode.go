@@ -37,6 +37,7 @@ const (
 type encoder struct {
 	media    string // "" is JSON
 	partial  bool   // as PartialObjectMetadata
+	as       string // what was asked for in the place of the object, such as PartialObjectMetadataList
 	resource *api.Resource
 }
 
@@ -52,7 +53,8 @@ func negotiate(accept string, r *api.Resource, stream bool) (encoder, error) {
 		if err != nil {
 			continue
 		}
-		e.partial = strings.HasPrefix(params["as"], "PartialObjectMetadata")
+		e.as = params["as"]
+		e.partial = strings.HasPrefix(e.as, "PartialObjectMetadata")
 		if params["as"] != "" && (!e.partial || params["g"] != metav1.GroupName || params["v"] != "v1") {
 			continue
 		}

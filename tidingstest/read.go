@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"path"
 	"strconv"
 	"strings"
@@ -170,6 +171,12 @@ func (x *exchange) list() error {
 		return err
 	}
 	items := append(page.items, x.fault.Items...)
+	if x.encoder.as == "PartialObjectMetadata" {
+		return &apierrors.StatusError{ErrStatus: metav1.Status{
+			Status: metav1.StatusFailure, Code: http.StatusNotAcceptable, Reason: metav1.StatusReasonNotAcceptable,
+			Message: "you requested PartialObjectMetadata, but the requested object is a list",
+		}}
+	}
 	list, err := x.encoder.list(items, strconv.FormatUint(page.version, 10), page.next, page.remaining)
 	if err != nil {
 		return apierrors.NewInternalError(err)

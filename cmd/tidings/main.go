@@ -31,6 +31,6 @@ the command line makes no sense.`,
 		}
 		return cmd.Help()
 	}
-	root.AddCommand(newTail(), newMeasure(), newMigrate(), newControllerManager(), newVersion())
+	root.AddCommand(newTail(), newReplay(), newMeasure(), newMigrate(), newControllerManager(), newVersion())
 	return root
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/tidings/tidings/cmd/tidings/internal/kube"
 	"github.com/tidings/tidings/cmd/tidings/internal/news"
 	"github.com/tidings/tidings/cmd/tidings/internal/tail"
+	"github.com/tidings/tidings/source/recording"
 )
 
 // closeGrace is how long a stalled reader of the output may keep the command from ending.
@@ -33,6 +35,7 @@ type tailFlags struct {
 	withManaged bool
 	withApplied bool
 	withObjects bool
+	record      string
 	options     tail.Options
 }
 
@@ -89,6 +92,17 @@ func (f *tailFlags) bind(cmd *cobra.Command) {
 	f.namespaces.Bind(set)
 	set.StringVarP(&f.options.Labels, "selector", "l", "", "label selector, such as app=web,tier!=test")
 	set.StringVar(&f.options.Fields, "field-selector", "", "field selector, such as spec.nodeName=node-1")
+	f.bindOutput(set)
+	set.IntVar(&f.options.Count, "count", 0, "end after so many changes")
+	set.DurationVar(&f.options.Idle, "until-idle", 0, "end when there was no change for this long")
+	set.DurationVar(&f.options.Timeout, "timeout", 0, "end after this long; a failure if --count has not been reached or not everything has synced")
+	set.BoolVar(&f.options.ExitAfterSync, "exit-after-sync", false, "end when the present objects are known; with --show-initial, a list")
+	set.StringVar(&f.record, "record", "", "also record what the server sends in this new file, without the values of Secrets, for tidings replay")
+	f.cluster.Bind(set)
+}
+
+// bindOutput binds the flags that say what is shown, and how.
+func (f *tailFlags) bindOutput(set *pflag.FlagSet) {
 	set.StringVarP(&f.output, "output", "o", "text", "text or json (one object a line; see docs/tail.md)")
 	set.BoolVar(&f.options.Initial, "show-initial", false, "also show the objects that are there at the start")
 	set.BoolVar(&f.withManaged, "show-managed-fields", false, "also show changes of metadata.managedFields")
@@ -97,11 +111,6 @@ func (f *tailFlags) bind(cmd *cobra.Command) {
 	set.IntVar(&f.maxChanges, "max-changes", 30, "changed fields shown of one change; the others are counted (0 = all)")
 	set.IntVar(&f.maxValue, "max-value", 200, "bytes shown of one value; its length is told (0 = all)")
 	set.BoolVar(&f.noColor, "no-color", false, "no colors, as outside of a terminal or with NO_COLOR set")
-	set.IntVar(&f.options.Count, "count", 0, "end after so many changes")
-	set.DurationVar(&f.options.Idle, "until-idle", 0, "end when there was no change for this long")
-	set.DurationVar(&f.options.Timeout, "timeout", 0, "end after this long; a failure if --count has not been reached or not everything has synced")
-	set.BoolVar(&f.options.ExitAfterSync, "exit-after-sync", false, "end when the present objects are known; with --show-initial, a list")
-	f.cluster.Bind(set)
 }
 
 // run follows the resources that args name.
@@ -134,7 +143,13 @@ func (f *tailFlags) follow(ctx context.Context, screen *cli.Screen, opts tail.Op
 	} else if err != nil {
 		return err
 	}
-	return tail.Run(ctx, config, screen, opts)
+	if f.record == "" {
+		return tail.Run(ctx, config, screen, opts)
+	}
+	if opts.Recorder, err = recording.Create(f.record, recording.Options{}); err != nil {
+		return err
+	}
+	return errors.Join(tail.Run(ctx, config, screen, opts), opts.Recorder.Close())
 }
 
 // complete checks the flags and returns the options that they mean, but for what only the

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -45,6 +46,8 @@ type Options struct {
 	PageSize        int64
 	// Seed makes what is random repeatable; 0 takes random seeds.
 	Seed uint64
+	// Audit is how often each part compares the store with the server; 0 is never.
+	Audit time.Duration
 	// Peers are the reflectors of the same server; may be nil.
 	Peers *reflector.Peers
 	// Files say how the objects are saved; nil for not at all.

@@ -29,6 +29,8 @@ type part[T object.Object] struct {
 	cancel context.CancelFunc
 	// rewrites is how many times the history was found to be rewritten before the last list; used by the reflector's goroutine.
 	rewrites uint64
+	audit    auditor[T]
+	healing  atomic.Bool   // the next list counts as it is
 	done     chan struct{} // closed when the part's goroutine has ended
 	caller   caller
 	file     *partFile // nil if nothing is to be saved
@@ -70,6 +72,7 @@ func (inf *Informer[T]) newPart(namespace string) (*part[T], error) {
 		s.OnStrayWrite(inf.guard.corrupted)
 	}
 	p := &part[T]{inf: inf, namespace: namespace, source: src, transform: inf.transform, made: time.Now(), done: make(chan struct{})}
+	p.audit.part = p
 	p.ctx, p.cancel = context.WithCancel(inf.life)
 	p.file = inf.files.ofPart(namespace)
 	name := inf.cfg.Name
@@ -174,6 +177,7 @@ func (inf *Informer[T]) Namespaces() []string {
 
 func (p *part[T]) run() {
 	defer close(p.done)
+	defer p.audit.start()()
 	defer p.cancel()
 	p.caller.enter()
 	defer p.caller.leave()
@@ -230,12 +234,13 @@ func (p *part[T]) Replace(objects object.Collection[T], resourceVersion string) 
 	p.inf.notify()
 }
 
-// historyRewritten reports whether the server's history was rewritten since the last list. The version need not tell: the new
-// history may have overtaken the old one.
+// historyRewritten reports whether the next list counts as it is: because the server's history was rewritten since the last list, or
+// because the store was found to differ from it. The version need not tell: the new history may have overtaken the old one.
 func (p *part[T]) historyRewritten() bool {
 	before := p.rewrites
 	p.rewrites = p.reflector.Status().Rewrites
-	return p.rewrites > before
+	healing := p.healing.Swap(false)
+	return healing || p.rewrites > before
 }
 
 // transformChanges transforms what the deltas bring. The source may bring the object that the store holds, which was transformed

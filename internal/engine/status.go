@@ -29,6 +29,7 @@ type PartStatus struct {
 	Reflector reflector.Status
 	Source    source.Stats
 	File      FileStatus
+	Audit     AuditStatus
 }
 
 // Status reports on the informer.
@@ -91,6 +92,7 @@ func (p *part[T]) status(now time.Time) PartStatus {
 		heard = st.File.AsOf // what the server says now is not what readers see
 	}
 	st.Age = max(0, now.Sub(heard))
+	st.Audit = p.audit.snapshot()
 	if s, ok := p.source.(interface{ Stats() source.Stats }); ok {
 		st.Source = s.Stats()
 	}

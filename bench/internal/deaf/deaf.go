@@ -48,11 +48,21 @@ const (
 	Refused Kind = "refused"
 	// Unavailable, Internal and Throttled answer every request with 503, 500, or 429 and a second to wait.
 	Unavailable, Internal, Throttled Kind = "unavailable", "internal", "throttled"
+	// Unauthorized and Forbidden answer every request with 401 or 403.
+	Unauthorized, Forbidden Kind = "unauthorized", "forbidden"
+	// Gateway answers every request with a proxy's page and 502.
+	Gateway Kind = "gateway"
 	// Short ends every watch as soon as it is open.
 	Short Kind = "short"
+	// Garbled sends bytes that are no frame, and ends the watch.
+	Garbled Kind = "garbled"
+	// Silent forgets the watches that are open: they stay so, and nothing comes any more. All others work.
+	Silent Kind = "silent"
+	// Restored takes no connections either, and goes back to an earlier version, as a restore from a backup does.
+	Restored Kind = "restored"
 )
 
-// momentary faults are over at once, lasting ones are not.
+// momentary faults are over at once, lasting ones are not. These are those of random schedules.
 var (
 	momentary = []Kind{Cut, Broken, Expired}
 	lasting   = []Kind{Refused, Unavailable, Internal, Throttled, Short}
@@ -84,6 +94,17 @@ func Random(seed uint64, lasts time.Duration) Schedule {
 // pause is the time between two faults: half a second at least.
 func pause(rng *rand.Rand) time.Duration {
 	return time.Second/2 + time.Duration(rng.ExpFloat64()*float64(meanPause))
+}
+
+// Each is a schedule of so many faults of one kind, pause apart. It leaves the informer as much time after the last.
+func Each(f Fault, times int, pause time.Duration) Schedule {
+	s := Schedule{Lasts: time.Duration(times)*(pause+f.Lasts) + pause}
+	for i := range times {
+		f.At = pause + time.Duration(i)*(pause+f.Lasts) + time.Duration(i)*7*time.Second/2 // not always in the same second of a minute
+		s.Faults = append(s.Faults, f)
+	}
+	s.Lasts += time.Duration(times) * 7 * time.Second / 2
+	return s
 }
 
 // Result is what became of an informer.

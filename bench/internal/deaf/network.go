@@ -16,6 +16,7 @@ type network struct {
 	incoming chan net.Conn
 	done     chan struct{}
 	once     sync.Once
+	onRefuse func() // called for every connection that is refused; may be nil
 
 	mu      sync.Mutex
 	refused bool
@@ -47,6 +48,9 @@ func (n *network) Addr() net.Addr { return &net.TCPAddr{} }
 func (n *network) dial(ctx context.Context, network, _ string) (net.Conn, error) {
 	ours, theirs, err := n.connect()
 	if err != nil {
+		if n.onRefuse != nil {
+			n.onRefuse()
+		}
 		return nil, &net.OpError{Op: "dial", Net: network, Err: err}
 	}
 	select {

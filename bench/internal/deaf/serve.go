@@ -18,6 +18,9 @@ import (
 	"github.com/tidings/tidings/bench/internal/server"
 )
 
+// freshPatience is how long a request waits for a version that does not exist yet.
+const freshPatience = 3 * time.Second
+
 // objects is how many there are. The change with version v is of object v modulo objects.
 const objects = 5
 
@@ -52,32 +55,58 @@ func (w *world) serve(out http.ResponseWriter, r *http.Request) {
 	case Internal:
 		refuse(out, http.StatusInternalServerError, metav1.StatusReasonInternalError)
 		return
+	case Unauthorized:
+		refuse(out, http.StatusUnauthorized, metav1.StatusReasonUnauthorized)
+		return
+	case Forbidden:
+		refuse(out, http.StatusForbidden, metav1.StatusReasonForbidden)
+		return
+	case Gateway:
+		out.Header().Set("Content-Type", "text/html")
+		out.WriteHeader(http.StatusBadGateway)
+		_, _ = out.Write([]byte("<html>bad gateway</html>")) // the client may be gone
+		return
 	case Throttled:
 		out.Header().Set("Retry-After", "1")
 		refuse(out, http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests)
 		return
 	}
 	query := r.URL.Query()
-	if on := query.Get("watch"); on != "1" && on != "true" {
-		w.serveList(out)
+	on := query.Get("watch")
+	if w.herd != nil {
+		w.herd.asked((on == "1" || on == "true") && query.Get("sendInitialEvents") != "true")
+		out = herdWriter{out, w.herd}
+	}
+	if on != "1" && on != "true" {
+		if w.reached(out, r) {
+			w.serveList(out)
+		}
 		return
 	}
-	out.Header().Set("Content-Type", server.Protobuf.ContentType())
 	s := &session{world: w, out: out}
 	if query.Get("sendInitialEvents") == "true" {
+		if !w.reached(out, r) {
+			return
+		}
+		out.Header().Set("Content-Type", server.Protobuf.ContentType())
 		s.sendInitial()
 	} else if s.position, s.err = strconv.ParseUint(query.Get("resourceVersion"), 10, 64); s.err != nil {
 		refuse(out, http.StatusBadRequest, metav1.StatusReasonBadRequest)
 		return
 	}
+	out.Header().Set("Content-Type", server.Protobuf.ContentType())
 	s.follow(r)
 }
 
 // refuse answers as an API server does that has no better answer.
 func refuse(out http.ResponseWriter, code int, reason metav1.StatusReason) {
+	answer(out, status(code, reason, "the server says no"))
+}
+
+func answer(out http.ResponseWriter, status *metav1.Status) {
 	out.Header().Set("Content-Type", "application/json")
-	out.WriteHeader(code)
-	_ = json.NewEncoder(out).Encode(status(code, reason, "the server says no")) // the client may be gone
+	out.WriteHeader(int(status.Code))
+	_ = json.NewEncoder(out).Encode(status) // the client may be gone
 }
 
 func status(code int, reason metav1.StatusReason, message string) *metav1.Status {
@@ -153,6 +182,8 @@ func (s *session) follow(r *http.Request) {
 	if w.schedule.CutAfter > 0 {
 		proxy = time.After(w.schedule.CutAfter)
 	}
+	bookmarks := time.NewTicker(bookmarkEvery)
+	defer bookmarks.Stop()
 	w.mu.Lock()
 	cut := w.cut
 	expired, short := s.position+1 < w.oldest, w.fault == Short
@@ -160,6 +191,10 @@ func (s *session) follow(r *http.Request) {
 	if expired {
 		s.send(watch.Error, status(http.StatusGone, metav1.StatusReasonExpired, "too old resource version"))
 		return
+	}
+	if w.herd != nil {
+		w.herd.opened(1)
+		defer w.herd.opened(-1)
 	}
 	for s.flush(); !short && s.err == nil; s.flush() {
 		w.mu.Lock()
@@ -172,8 +207,12 @@ func (s *session) follow(r *http.Request) {
 		}
 		select {
 		case <-changed:
+		case <-bookmarks.C:
+			if s.position <= version { // else the watch waits for a version of a history that was given up
+				s.bookmark()
+			}
 		case <-cut:
-			breakOff(w.wasBroken())
+			s.cut(r)
 			return
 		case <-proxy:
 			breakOff(w.proxyCuts())
@@ -186,6 +225,28 @@ func (s *session) follow(r *http.Request) {
 	}
 }
 
+// cut ends a watch as the fault has it that has just begun.
+func (s *session) cut(r *http.Request) {
+	switch s.world.kindOfCut() {
+	case Silent:
+		<-r.Context().Done()
+	case Garbled:
+		_, s.err = s.out.Write([]byte("\x00\x00\x00\x09garbage!!"))
+		s.flush()
+	case Cut, Expired:
+	default:
+		breakOff(true)
+	}
+}
+
+// bookmark tells the version up to which everything has been sent.
+func (s *session) bookmark() {
+	s.send(watch.Bookmark, &corev1.ConfigMap{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: metav1.ObjectMeta{ResourceVersion: strconv.FormatUint(s.position, 10)},
+	})
+}
+
 // proxyCuts notes that the proxy cuts the informer's watch. Every other time it does not end the body in order.
 func (w *world) proxyCuts() (broken bool) {
 	w.mu.Lock()
@@ -195,10 +256,37 @@ func (w *world) proxyCuts() (broken bool) {
 	return w.out.Faults%2 == 0
 }
 
-func (w *world) wasBroken() bool {
+func (w *world) kindOfCut() Kind {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.broken
+	return w.cutBy
+}
+
+// reached waits as API servers do for a version that does not exist yet, and refuses the request if it does not come.
+func (w *world) reached(out http.ResponseWriter, r *http.Request) bool {
+	wanted, err := strconv.ParseUint(r.URL.Query().Get("resourceVersion"), 10, 64)
+	if err != nil {
+		return true // any version will do
+	}
+	patience := time.After(freshPatience)
+	for {
+		w.mu.Lock()
+		version, changed := w.version, w.changed
+		w.mu.Unlock()
+		if wanted <= version {
+			return true
+		}
+		select {
+		case <-changed:
+		case <-patience:
+			tooLarge := status(http.StatusGatewayTimeout, metav1.StatusReasonTimeout, "Too large resource version")
+			tooLarge.Details = &metav1.StatusDetails{RetryAfterSeconds: 1, Causes: []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge, Message: "Too large resource version"}}}
+			answer(out, tooLarge)
+			return false
+		case <-r.Context().Done():
+			return false
+		}
+	}
 }
 
 // breakOff ends the watch that is being served without an end of its body, if it is to be broken.

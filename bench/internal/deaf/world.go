@@ -20,7 +20,11 @@ const (
 	writeEvery = 100 * time.Millisecond
 	// syncPatience is how long the first list may take, while nothing is wrong.
 	syncPatience = time.Minute
-	firstVersion = 1000
+	firstVersion = 100_000
+	// bookmarkEvery is what API servers do.
+	bookmarkEvery = time.Minute
+	// goesBack is how many changes a restore from a backup loses.
+	goesBack = 3000
 )
 
 // world is the server, its faults, and the books about what the informer has heard of.
@@ -30,13 +34,14 @@ type world struct {
 	net      *network
 	http     *http.Server
 	serving  sync.WaitGroup
+	herd     *herdBooks // set before anybody connects, or nil
 
 	mu      sync.Mutex
 	version uint64        // of the last change
 	oldest  uint64        // the oldest version that a watch may begin at
 	changed chan struct{} // closed and replaced by each change
 	cut     chan struct{} // closed and replaced when all watches are to end
-	broken  bool          // how they are to end
+	cutBy   Kind          // the fault that ends them
 	fault   Kind          // the lasting one that is on, or empty
 
 	seen   uint64 // the newest version that the handler was told of
@@ -86,6 +91,9 @@ func (w *world) see(version string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.account()
+	if v > w.version { // from before a restore
+		return
+	}
 	w.seen = max(w.seen, v)
 	if w.seen >= firstVersion && !closed(w.synced) {
 		close(w.synced)
@@ -169,11 +177,15 @@ func (w *world) begin(f Fault) {
 		w.fault = f.Kind
 		time.AfterFunc(f.Lasts, w.end)
 	}
-	if f.Kind == Refused {
+	if f.Kind == Refused || f.Kind == Restored {
 		w.net.refuse(true)
 		w.net.breakAll()
 	}
-	w.broken = f.Kind != Cut && f.Kind != Expired
+	if f.Kind == Restored {
+		w.version -= goesBack
+		w.oldest, w.seen, w.awaited = w.version, 0, w.version
+	}
+	w.cutBy = f.Kind
 	close(w.cut)
 	w.cut = make(chan struct{})
 }

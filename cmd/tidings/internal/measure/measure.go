@@ -17,8 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
-	"github.com/tidings/tidings/cmd/tidings/internal/redact"
 	"github.com/tidings/tidings/cmd/tidings/internal/resources"
+	"github.com/tidings/tidings/internal/redact"
 )
 
 // DefaultMaxBytes is Options.MaxBytes unless it is set.

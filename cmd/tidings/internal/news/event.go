@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/tidings/tidings/cmd/tidings/internal/diff"
-	"github.com/tidings/tidings/cmd/tidings/internal/redact"
 	"github.com/tidings/tidings/cmd/tidings/internal/resources"
+	"github.com/tidings/tidings/internal/redact"
 )
 
 // Type says what happened to an object.

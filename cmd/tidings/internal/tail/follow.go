@@ -11,8 +11,8 @@ import (
 
 	"github.com/tidings/tidings"
 	"github.com/tidings/tidings/cmd/tidings/internal/news"
-	"github.com/tidings/tidings/cmd/tidings/internal/redact"
 	"github.com/tidings/tidings/cmd/tidings/internal/resources"
+	"github.com/tidings/tidings/internal/redact"
 	"github.com/tidings/tidings/reflector"
 )
 
@@ -52,7 +52,7 @@ func (t *tail) start(factory *tidings.Factory) error {
 			namespaces = t.opts.Namespaces
 		}
 		for _, namespace := range namespaces {
-			f, err := t.follow(factory, r, namespace)
+			f, err := t.follow(factory, r, t.scope(r, namespace))
 			if err != nil {
 				return err
 			}
@@ -62,6 +62,11 @@ func (t *tail) start(factory *tidings.Factory) error {
 			t.follows = append(t.follows, f)
 		}
 	}
+	return t.run(factory)
+}
+
+// run starts the informers.
+func (t *tail) run(factory *tidings.Factory) error {
 	if err := factory.Start(t.ctx); err != nil {
 		return err
 	}
@@ -71,12 +76,19 @@ func (t *tail) start(factory *tidings.Factory) error {
 	return nil
 }
 
-// follow makes an informer for the resource, with a handler that turns what it is told into news.
-func (t *tail) follow(factory *tidings.Factory, r resources.Resource, namespace string) (*follow, error) {
+func (t *tail) scope(r resources.Resource, namespace string) tidings.Scope {
 	scope := tidings.Scope{Resource: r.GroupVersionResource, Labels: t.opts.Labels, Fields: t.opts.Fields}
 	if namespace != "" {
 		scope.Namespaces = []string{namespace}
 	}
+	if t.opts.Recorder != nil {
+		scope.Kind = r.Kind // for the recording, which is all that replaying it has
+	}
+	return scope
+}
+
+// follow makes an informer for the resource, with a handler that turns what it is told into news.
+func (t *tail) follow(factory *tidings.Factory, r resources.Resource, scope tidings.Scope) (*follow, error) {
 	inf, err := tidings.Informer[object](factory, scope)
 	if err != nil {
 		return nil, err

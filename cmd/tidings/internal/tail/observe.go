@@ -14,6 +14,7 @@ type observation struct {
 	version  string
 	gathered int // objects that the running list has brought so far
 	panics   uint64
+	pending  int // changes that the handler has not been called for
 	sighting
 	// watching says that the watch is open.
 	watching bool
@@ -32,6 +33,7 @@ func (f *follow) observe() observation {
 	o := observation{objects: st.Objects, version: st.ResourceVersion, stale: silent(st.NotFresh), age: st.Age}
 	for _, h := range st.Handlers {
 		o.panics += h.Panics
+		o.pending += h.Pending
 	}
 	for _, part := range st.Parts {
 		r := part.Reflector

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/tidings/tidings/cmd/tidings/internal/news"
-	"github.com/tidings/tidings/cmd/tidings/internal/redact"
+	"github.com/tidings/tidings/internal/redact"
 	"github.com/tidings/tidings/reflector"
 )
 

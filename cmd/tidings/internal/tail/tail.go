@@ -24,6 +24,7 @@ import (
 	"github.com/tidings/tidings/cmd/tidings/internal/news"
 	"github.com/tidings/tidings/cmd/tidings/internal/resources"
 	"github.com/tidings/tidings/reflector"
+	"github.com/tidings/tidings/source/recording"
 )
 
 // Options say what to follow, how to show it, and when to end.
@@ -52,6 +53,8 @@ type Options struct {
 	Timeout time.Duration
 	// ExitAfterSync ends it when everything has synced.
 	ExitAfterSync bool
+	// Recorder records what the server sends; may be nil. It stays the caller's to close.
+	Recorder *recording.Recorder
 }
 
 // Printer turns news into whole lines. Its methods may be called from several goroutines.
@@ -73,18 +76,27 @@ const shutdownGrace = 5 * time.Second
 // cannot be written to any more, and an error for each resource that could not be followed: it goes on as long as there is
 // another one. Options.Timeout is the caller's to keep, with ErrTimeout as the cause.
 func Run(ctx context.Context, config *rest.Config, screen *cli.Screen, opts Options) error {
+	connect := func(options tidings.Options) (*tidings.Factory, error) {
+		options.Recorder = opts.Recorder
+		return tidings.NewFactory(config, options)
+	}
+	return run(ctx, screen, opts, connect, (*tail).start)
+}
+
+// run follows what start finds at the factory that connect makes.
+func run(ctx context.Context, screen *cli.Screen, opts Options, connect func(tidings.Options) (*tidings.Factory, error), start func(*tail, *tidings.Factory) error) error {
 	run, cancel := context.WithCancel(ctx)
 	t := &tail{
 		opts: opts, screen: screen, ctx: run,
 		events: make(chan change), synced: make(chan syncResult), failures: make(chan *reflector.Error, 16),
 	}
 	quiet := slog.New(slog.DiscardHandler) // what an informer would log is told as status
-	factory, err := tidings.NewFactory(config, tidings.Options{OnError: t.onError, Logger: quiet})
+	factory, err := connect(tidings.Options{OnError: t.onError, Logger: quiet})
 	if err != nil {
 		cancel()
 		return err
 	}
-	err = t.start(factory)
+	err = start(t, factory)
 	if err == nil {
 		err = t.loop()
 	}
@@ -147,6 +159,7 @@ type tail struct {
 	server  server
 	shown   int // changes shown
 	idle    *time.Timer
+	replay  *replay // nil if a cluster is followed
 }
 
 // pending is how many follows have yet to sync, of those of which it can be hoped.

@@ -33,7 +33,7 @@ func (t *tail) look() error {
 			return err
 		}
 	}
-	return nil
+	return t.replay.look(observations)
 }
 
 // lookAt shows what has happened to one list and watch alone: it fails for a reason of its own, and once, however often it is

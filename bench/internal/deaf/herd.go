@@ -1,0 +1,229 @@
+package deaf
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tidings/tidings/bench/internal/corpus"
+	"github.com/tidings/tidings/bench/internal/engine"
+	"github.com/tidings/tidings/bench/internal/server"
+)
+
+// Herd is what a server sees of many informers that come back at once.
+type Herd struct {
+	// Seconds are those from the moment in which the server is back.
+	Seconds []Second
+	// Refused is the most connections a second that were tried while it was away.
+	Refused int
+	// Current is when the last informer had a watch open again; 0 if that did not happen.
+	Current time.Duration
+}
+
+// Second is what the server was asked for in a second, and the bytes it sent.
+type Second struct{ Lists, Watches, Bytes int }
+
+// Peak returns the most requests and bytes of a second.
+func (h Herd) Peak() (requests, bytes int) {
+	for _, s := range h.Seconds {
+		requests, bytes = max(requests, s.Lists+s.Watches), max(bytes, s.Bytes)
+	}
+	return requests, bytes
+}
+
+// Total adds all seconds up.
+func (h Herd) Total() (sum Second) {
+	for _, s := range h.Seconds {
+		sum.Lists += s.Lists
+		sum.Watches += s.Watches
+		sum.Bytes += s.Bytes
+	}
+	return sum
+}
+
+const (
+	// herdUp is how long all is well before the server goes away, and herdSeen how long it is observed after that.
+	herdUp, herdSeen = time.Minute, time.Minute
+	// herdWrites is how often an object changes. Every informer hears of each.
+	herdWrites = 5 * time.Second
+)
+
+// MeasureHerd lets processes with informers run, in virtual time, on a server that is away for some time. Expired says that it
+// has forgotten the versions of before when it comes back, so that everything has to be listed.
+func MeasureHerd(t *testing.T, name engine.Name, processes, informers int, away time.Duration, expired bool) (herd Herd, err error) {
+	synctest.Test(t, func(t *testing.T) { herd, err = runHerd(t.Context(), name, processes, informers, away, expired) })
+	return herd, err
+}
+
+func runHerd(ctx context.Context, name engine.Name, processes, informers int, away time.Duration, expired bool) (Herd, error) {
+	prepare()
+	w, err := newWorld(Schedule{})
+	if err != nil {
+		return Herd{}, err
+	}
+	b := &herdBooks{world: w, wanted: processes * informers}
+	w.herd, w.net.onRefuse = b, b.wasRefused
+	writes := make(chan struct{})
+	go b.write(writes)
+	var running []engine.Engine
+	defer func() {
+		close(writes)
+		for _, e := range running {
+			_ = e.Stop() // without an end, stopping has no error
+		}
+		w.close()
+	}()
+	config := engine.Config{
+		Server: server.Address{Host: "https://" + hostName, CA: w.ca}, Corpus: corpus.ConfigMaps, Encoding: server.Protobuf, Dial: w.net.dial, Parts: informers,
+	}
+	for range processes {
+		e, err := engine.Start(ctx, name, config, func(string) {})
+		if err != nil {
+			return Herd{}, err
+		}
+		running = append(running, e)
+		time.Sleep(time.Second) // processes do not start together
+	}
+	time.Sleep(herdUp)
+	if open := b.watching(); open != b.wanted {
+		return Herd{}, fmt.Errorf("%s: %d of %d watches are open, though nothing is wrong", name, open, b.wanted)
+	}
+	b.restart(away, expired)
+	time.Sleep(away + herdSeen)
+	return b.result(), nil
+}
+
+// herdBooks counts what a server is asked for.
+type herdBooks struct {
+	world  *world
+	wanted int // watches, when all is well
+
+	mu      sync.Mutex
+	back    time.Time // when the server came back; zero before
+	open    int       // watches
+	refused map[int]int
+	left    time.Time // when the server went away
+	out     Herd
+}
+
+// write changes an object now and then.
+func (b *herdBooks) write(done <-chan struct{}) {
+	ticker := time.NewTicker(herdWrites)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			b.world.write()
+		case <-done:
+			return
+		}
+	}
+}
+
+func (b *herdBooks) restart(away time.Duration, expired bool) {
+	b.mu.Lock()
+	b.left, b.refused = time.Now(), map[int]int{}
+	b.mu.Unlock()
+	b.world.begin(Fault{Kind: Refused, Lasts: away})
+	if expired {
+		b.world.forget()
+	}
+	time.AfterFunc(away, func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.back = time.Now()
+	})
+}
+
+// forget makes all versions too old that a watch could go on from.
+func (w *world) forget() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.version++
+	w.oldest = w.version + 1
+}
+
+func (b *herdBooks) watching() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.open
+}
+
+// second returns the one of now; nil while the server is not back. mu is held.
+func (b *herdBooks) second() *Second {
+	if b.back.IsZero() {
+		return nil
+	}
+	n := int(time.Since(b.back) / time.Second)
+	for len(b.out.Seconds) <= n {
+		b.out.Seconds = append(b.out.Seconds, Second{})
+	}
+	return &b.out.Seconds[n]
+}
+
+func (b *herdBooks) asked(watch bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := b.second()
+	switch {
+	case s == nil:
+	case watch:
+		s.Watches++
+	default:
+		s.Lists++
+	}
+}
+
+func (b *herdBooks) sent(n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if s := b.second(); s != nil {
+		s.Bytes += n
+	}
+}
+
+// opened counts a watch that is up to date.
+func (b *herdBooks) opened(n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.open += n
+	if b.open == b.wanted && !b.back.IsZero() {
+		b.out.Current = time.Since(b.back)
+	}
+}
+
+func (b *herdBooks) wasRefused() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.refused != nil {
+		b.refused[int(time.Since(b.left)/time.Second)]++
+	}
+}
+
+func (b *herdBooks) result() Herd {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, n := range b.refused {
+		b.out.Refused = max(b.out.Refused, n)
+	}
+	return b.out
+}
+
+// herdWriter counts the bytes of an answer.
+type herdWriter struct {
+	http.ResponseWriter
+	books *herdBooks
+}
+
+func (w herdWriter) Write(p []byte) (int, error) {
+	n, err := w.ResponseWriter.Write(p)
+	w.books.sent(n)
+	return n, err
+}
+
+// Unwrap is for http.ResponseController.
+func (w herdWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

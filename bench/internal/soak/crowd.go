@@ -1,0 +1,89 @@
+package soak
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tidings/tidings"
+)
+
+// crowd are the handlers that are slow, panic, come and go.
+type crowd struct {
+	joins []func(*visitor) (leave func(context.Context) error, err error) // one for each informer
+
+	notified, panics, replaced atomic.Uint64
+
+	mu      sync.Mutex
+	made    int
+	members []func(context.Context) error // that take one away
+}
+
+// visitor is one of them.
+type visitor struct {
+	crowd  *crowd
+	name   string
+	policy tidings.Policy
+	// slow is how long every hundredth call takes, panics says that as many do that instead.
+	slow   time.Duration
+	panics bool
+	calls  int // used by the handler's goroutine
+}
+
+func (v *visitor) call() {
+	v.crowd.notified.Add(1)
+	if v.calls++; v.calls%100 != 0 {
+		return
+	}
+	if v.panics {
+		v.crowd.panics.Add(1)
+		panic("a handler that panics now and then")
+	}
+	time.Sleep(v.slow) // a handler at work
+}
+
+// add adds a handler, of the next kind to the next informer.
+func (c *crowd) add() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := c.made
+	c.made++
+	v := &visitor{crowd: c, name: fmt.Sprint("visitor-", n), panics: n%7 == 0}
+	switch n % 3 {
+	case 0:
+		v.slow = 20 * time.Millisecond
+	case 1:
+		v.slow = 500 * time.Millisecond
+	}
+	if n%11 == 0 {
+		v.policy, v.slow = tidings.Block, time.Millisecond
+	}
+	leave, err := c.joins[n%len(c.joins)](v)
+	if err != nil {
+		return err
+	}
+	c.members = append(c.members, leave)
+	return nil
+}
+
+// churn lets a handler go and another one come several times a second.
+func (c *crowd) churn(ctx context.Context, random *rand.Rand) {
+	for sleep(ctx, time.Duration(random.Int64N(int64(200*time.Millisecond)))) {
+		c.mu.Lock()
+		if len(c.members) == 0 {
+			c.mu.Unlock()
+			return
+		}
+		i := random.IntN(len(c.members))
+		leave := c.members[i]
+		c.members = append(c.members[:i], c.members[i+1:]...)
+		c.mu.Unlock()
+		if leave(ctx) != nil || c.add() != nil {
+			return // the end has come
+		}
+		c.replaced.Add(1)
+	}
+}

@@ -1,0 +1,207 @@
+package soak
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/tidings/tidings"
+)
+
+// follow is an informer with a ledger of what a handler was told.
+type follow struct {
+	name string
+	// held returns what the store has, and told what a handler knows: versions by key.
+	held, told func() map[tidings.Key]string
+	// want lists what the server has.
+	want func(context.Context) (map[tidings.Key]string, error)
+}
+
+var (
+	configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+	leases     = schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}
+)
+
+// selected is a label that half of the config maps bear, some of the time.
+const selected = "soak=odd"
+
+// follow makes the informers: typed, unstructured, metadata only, with selectors and namespaces.
+func (s *soak) follow(factory *tidings.Factory) error {
+	maps := s.listConfigMaps("")
+	if err := followOne[*corev1.ConfigMap](s, factory, "config maps", tidings.Scope{}, maps); err != nil {
+		return err
+	}
+	if err := followOne[*corev1.ConfigMap](s, factory, "config maps with a label", tidings.Scope{Labels: selected}, s.listConfigMaps(selected)); err != nil {
+		return err
+	}
+	if err := followOne[*unstructured.Unstructured](s, factory, "config maps, unstructured", tidings.Scope{Resource: configMaps}, maps); err != nil {
+		return err
+	}
+	if err := followOne[*metav1.PartialObjectMetadata](s, factory, "config maps, metadata", tidings.Scope{Resource: configMaps}, maps); err != nil {
+		return err
+	}
+	return followOne[*coordinationv1.Lease](s, factory, "leases of two namespaces", tidings.Scope{Resource: leases, Namespaces: []string{"default", "kube-public"}}, s.listLeases)
+}
+
+func followOne[T tidings.Object](s *soak, factory *tidings.Factory, name string, scope tidings.Scope, want func(context.Context) (map[tidings.Key]string, error)) error {
+	inf, err := tidings.Informer[T](factory, scope)
+	if err != nil {
+		return err
+	}
+	var l ledger
+	if _, err := inf.AddHandler(tidings.HandlerFuncs[T]{
+		Add:    func(o T, _ bool) { l.set(o) },
+		Update: func(_, o T) { l.set(o) },
+		Delete: func(gone tidings.Tombstone[T]) { l.drop(gone.Key) },
+	}, tidings.HandlerOptions{Name: "ledger"}); err != nil {
+		return err
+	}
+	held := func() map[tidings.Key]string {
+		versions := map[tidings.Key]string{}
+		for o := range inf.Lister().All() {
+			versions[tidings.Key{Namespace: o.GetNamespace(), Name: o.GetName()}] = o.GetResourceVersion()
+		}
+		return versions
+	}
+	s.follows = append(s.follows, follow{name: name, held: held, told: l.copy, want: want})
+	s.crowd.joins = append(s.crowd.joins, func(h *visitor) (leave func(context.Context) error, err error) {
+		reg, err := inf.AddHandler(tidings.HandlerFuncs[T]{
+			Add: func(T, bool) { h.call() }, Update: func(_, _ T) { h.call() }, Delete: func(tidings.Tombstone[T]) { h.call() },
+		}, tidings.HandlerOptions{Name: h.name, Policy: h.policy})
+		if err != nil {
+			return nil, err
+		}
+		return reg.Remove, nil
+	})
+	return nil
+}
+
+// ledger replays what a handler is told.
+type ledger struct {
+	mu       sync.Mutex
+	versions map[tidings.Key]string
+}
+
+func (l *ledger) set(o metav1.Object) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.versions == nil {
+		l.versions = map[tidings.Key]string{}
+	}
+	l.versions[tidings.Key{Namespace: o.GetNamespace(), Name: o.GetName()}] = o.GetResourceVersion()
+}
+
+func (l *ledger) drop(key tidings.Key) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.versions, key)
+}
+
+func (l *ledger) copy() map[tidings.Key]string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	versions := map[tidings.Key]string{}
+	for k, v := range l.versions {
+		versions[k] = v
+	}
+	return versions
+}
+
+func (s *soak) listConfigMaps(labels string) func(context.Context) (map[tidings.Key]string, error) {
+	return func(ctx context.Context) (map[tidings.Key]string, error) {
+		list, err := s.client.CoreV1().ConfigMaps("").List(ctx, metav1.ListOptions{LabelSelector: labels})
+		if err != nil {
+			return nil, err
+		}
+		versions := map[tidings.Key]string{}
+		for i := range list.Items {
+			o := &list.Items[i]
+			versions[tidings.Key{Namespace: o.Namespace, Name: o.Name}] = o.ResourceVersion
+		}
+		return versions, nil
+	}
+}
+
+func (s *soak) listLeases(ctx context.Context) (map[tidings.Key]string, error) {
+	versions := map[tidings.Key]string{}
+	for _, namespace := range []string{"default", "kube-public"} {
+		list, err := s.client.CoordinationV1().Leases(namespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return nil, err
+		}
+		for i := range list.Items {
+			o := &list.Items[i]
+			versions[tidings.Key{Namespace: o.Namespace, Name: o.Name}] = o.ResourceVersion
+		}
+	}
+	return versions, nil
+}
+
+// patience is how long informers may take after a fault to hold what the server has. What a restored server leaves behind that has
+// already passed the versions that were seen is found by the next audit.
+const patience = 2 * time.Minute
+
+// compare stops the writers, and waits until every store, and every ledger, is what the server has.
+func (s *soak) compare(ctx context.Context) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	s.report.Checks++
+	for _, f := range s.follows {
+		if why := s.agree(ctx, f); why != "" && ctx.Err() == nil {
+			s.report.Divergences = append(s.report.Divergences, fmt.Sprintf("%s, after %v: %s", f.name, time.Since(s.began).Round(time.Second), why))
+		}
+	}
+}
+
+// agree waits until a store and a ledger are what the server has, and returns the difference if they are not in time.
+func (s *soak) agree(ctx context.Context, f follow) (why string) {
+	deadline := time.Now().Add(patience)
+	for {
+		want, err := f.want(ctx)
+		switch {
+		case err != nil:
+			why = err.Error()
+		default:
+			why = difference("the store", f.held(), want)
+			if why == "" {
+				why = difference("a handler", f.told(), want)
+			}
+		}
+		if why == "" || time.Now().After(deadline) || !sleep(ctx, 50*time.Millisecond) {
+			return why
+		}
+	}
+}
+
+func difference(who string, got, want map[tidings.Key]string) string {
+	for k, v := range want {
+		if got[k] != v {
+			return fmt.Sprintf("%s has %v at %q, the server at %q; %d and %d objects", who, k, got[k], v, len(got), len(want))
+		}
+	}
+	for k, v := range got {
+		if _, ok := want[k]; !ok {
+			return fmt.Sprintf("%s has %v at %q, the server does not have it", who, k, v)
+		}
+	}
+	return ""
+}
+
+// sleep reports whether the time passed before ctx ended.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,232 @@
+// Package soak lets informers with hundreds of handlers follow a real control plane that is written to, killed, restarted, restored
+// and cut off, and checks again and again that they hold what it holds.
+package soak
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+
+	"github.com/tidings/tidings"
+	"github.com/tidings/tidings/tidingstest/controlplane"
+)
+
+// Options say how to soak.
+type Options struct {
+	Duration time.Duration
+	// Handlers is how many there are at a time, over all informers. Writers write as fast as the server lets them.
+	Handlers, Writers int
+	Seed              uint64
+	// Informers are the options of the factory; tight budgets belong here.
+	Informers tidings.Options
+	// Log hears of what happens.
+	Log *slog.Logger
+}
+
+// Sample is how the process was at one moment.
+type Sample struct {
+	At         time.Duration
+	Heap       uint64 // bytes that are live
+	Goroutines int
+	Events     uint64
+}
+
+// Report is what came of it.
+type Report struct {
+	Options  Options
+	Took     time.Duration
+	Faults   map[string]int
+	FaultsAt []time.Duration
+	Writes   uint64 // that succeeded
+	// Notified counts the calls of all handlers, Panics those that panicked, Replaced the handlers that were removed and
+	// added again.
+	Notified, Panics, Replaced uint64
+	// Checks is how often everything was compared, and Divergences what differed.
+	Checks      int
+	Divergences []string
+	// Audits, Relists, Rewrites and Stalls are the informers' own counts.
+	Audits, AuditsInconclusive, AuditDifferences, Relists, Rewrites, Stalls uint64
+	// Inconclusive has the reasons of the audits that were so last.
+	Inconclusive []string
+	Samples      []Sample
+	// GoroutinesBefore and After are those before the informers started and after they were stopped.
+	GoroutinesBefore, GoroutinesAfter int
+}
+
+// soak is a run.
+type soak struct {
+	opts   Options
+	began  time.Time
+	plane  *controlplane.ControlPlane
+	data   string // the control plane's folder
+	client kubernetes.Interface
+	// disconnect closes the connections of client.
+	disconnect func()
+	network    *network
+
+	writing sync.RWMutex // held for reading by each write, for writing while everything is compared
+	writes  atomic.Uint64
+	crowd   crowd
+	follows []follow
+	report  *Report
+}
+
+// Run soaks until the duration is over, or ctx ends. The error is about the harness; what the informers did wrong is in the report.
+func Run(ctx context.Context, opts Options) (report *Report, err error) {
+	klog.SetLogger(klog.Logger{}) // writers fail whenever the server is away
+	data, err := os.MkdirTemp("", "soak-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(data)) }()
+	s := &soak{opts: opts, data: data + "/plane", network: &network{}, report: &Report{Options: opts, Faults: map[string]int{}}}
+	s.plane, err = controlplane.Launch(ctx, controlplane.Options{
+		DataDir: s.data, UnsafeNoFsync: true, Logger: opts.Log, Args: []string{"--etcd-compaction-interval=30s"},
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+		defer cancel()
+		err = errors.Join(err, s.plane.Close(end))
+	}()
+	connections, err := rest.HTTPClientFor(s.plane.Config())
+	if err != nil {
+		return nil, err
+	}
+	if s.client, err = kubernetes.NewForConfigAndClient(s.plane.Config(), connections); err != nil {
+		return nil, err
+	}
+	s.disconnect = connections.CloseIdleConnections
+	return s.report, s.run(ctx, data+"/backup")
+}
+
+func (s *soak) run(ctx context.Context, backup string) error {
+	runtime.GC()
+	s.report.GoroutinesBefore = runtime.NumGoroutine()
+	factory, err := s.start(ctx)
+	if err != nil {
+		return err
+	}
+	s.began = time.Now()
+	life, stop := context.WithCancel(ctx)
+	var workers sync.WaitGroup
+	for i := range s.opts.Writers {
+		workers.Go(func() { s.write(life, rand.New(rand.NewPCG(s.opts.Seed, uint64(i)))) })
+	}
+	workers.Go(func() { s.crowd.churn(life, rand.New(rand.NewPCG(s.opts.Seed, 1000))) })
+	workers.Go(func() { s.sample(life) })
+	err = s.disturb(life, backup)
+	stop()
+	workers.Wait()
+	s.report.Took = time.Since(s.began)
+	s.count(factory)
+	err = errors.Join(err, factory.Shutdown(context.WithoutCancel(ctx)))
+	s.network.cut()
+	s.disconnect()
+	s.report.GoroutinesAfter = settled(s.report.GoroutinesBefore)
+	return err
+}
+
+// settled returns the goroutines that are left once they are few enough, or after a minute.
+func settled(few int) int {
+	n := runtime.NumGoroutine()
+	for range 60 {
+		if n <= few {
+			break
+		}
+		time.Sleep(time.Second) // goroutines of closed connections end in their own time, and nothing tells of that
+		n = runtime.NumGoroutine()
+	}
+	return n
+}
+
+// start starts the informers with their handlers.
+func (s *soak) start(ctx context.Context) (*tidings.Factory, error) {
+	config := s.plane.Config()
+	config.Dial = s.network.dial
+	factory, err := tidings.NewFactory(config, s.opts.Informers)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.follow(factory); err != nil {
+		return nil, err
+	}
+	for range s.opts.Handlers {
+		if err := s.crowd.add(); err != nil {
+			return nil, err
+		}
+	}
+	if err := factory.Start(context.WithoutCancel(ctx)); err != nil {
+		return nil, err
+	}
+	wait, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	return factory, factory.WaitForSync(wait)
+}
+
+// sample looks at the process some hundred times.
+func (s *soak) sample(ctx context.Context) {
+	ticker := time.NewTicker(max(time.Second, s.opts.Duration/200))
+	defer ticker.Stop()
+	for {
+		runtime.GC() // so that what is counted is live
+		var memory runtime.MemStats
+		runtime.ReadMemStats(&memory)
+		s.report.Samples = append(s.report.Samples, Sample{
+			At: time.Since(s.began), Heap: memory.HeapAlloc, Goroutines: runtime.NumGoroutine(), Events: s.crowd.notified.Load(),
+		})
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// count takes over the informers' own counts.
+func (s *soak) count(factory *tidings.Factory) {
+	r := s.report
+	r.Writes, r.Notified, r.Replaced = s.writes.Load(), s.crowd.notified.Load(), s.crowd.replaced.Load()
+	r.Panics = s.crowd.panics.Load()
+	for _, st := range factory.Status() {
+		for _, p := range st.Parts {
+			r.Audits += p.Audit.Completed
+			r.AuditsInconclusive += p.Audit.Inconclusive
+			if p.Audit.Err != nil {
+				r.Inconclusive = append(r.Inconclusive, p.Audit.Err.Error())
+			}
+			r.AuditDifferences += p.Audit.Differences
+			r.Relists += p.Reflector.Relists
+			r.Rewrites += p.Reflector.Rewrites
+			r.Stalls += p.Reflector.Stalls
+		}
+	}
+}
+
+// Err returns what went wrong: a divergence, goroutines that were left, or memory that grew.
+func (r *Report) Err() error {
+	var errs []error
+	for _, d := range r.Divergences {
+		errs = append(errs, errors.New(d))
+	}
+	if r.Checks == 0 {
+		errs = append(errs, errors.New("nothing was ever compared"))
+	}
+	if r.GoroutinesAfter > r.GoroutinesBefore {
+		errs = append(errs, fmt.Errorf("%d goroutines are left of the informers", r.GoroutinesAfter-r.GoroutinesBefore))
+	}
+	return errors.Join(errs...)
+}

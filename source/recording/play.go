@@ -1,0 +1,317 @@
+package recording
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/tidings/tidings/object"
+	"github.com/tidings/tidings/source"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// ErrPlayed is the error of a list that is asked for when the recording has no more of them. A watch is silent then.
+var ErrPlayed = errors.New("recording: everything has been played")
+
+// AtOnce is the speed at which nothing is waited for.
+var AtOnce = math.Inf(1)
+
+// PlayOptions say how a recording is played.
+type PlayOptions struct {
+	// Speed is how many times faster than it was recorded it is played; 0 means 1. Times are those between the beginning of
+	// a list or watch and what it brings; those between two requests are the caller's own.
+	Speed float64
+}
+
+// Player is a source that brings what was recorded, in the order in which it was: each list or watch that is asked for gets the next
+// one of the recording. Where the caller asks for a watch and the recording goes on with a list, the watch has expired, so that the
+// caller lists; initial events that were not recorded are not offered. Its methods may be called from any goroutine.
+type Player[T object.Object] struct {
+	rec   *Recording
+	of    *recordedCollection
+	speed float64
+	done  chan struct{}
+
+	mu   sync.Mutex // guards what follows
+	next int        // the call that is played next
+	left int        // calls that have not been played to their ends
+}
+
+// Play returns a source that plays the collection of the scope: the one of its resource and namespace, with its selectors if
+// there are several. Another type than the recorded one will do if the objects can be decoded into it.
+func Play[T object.Object](rec *Recording, scope source.Scope, opts PlayOptions) (*Player[T], error) {
+	if opts.Speed == 0 {
+		opts.Speed = 1
+	}
+	if opts.Speed < 0 || math.IsNaN(opts.Speed) {
+		return nil, fmt.Errorf("recording: speed %v; it must be positive", opts.Speed)
+	}
+	of, err := rec.find(scope)
+	if err != nil {
+		return nil, err
+	}
+	p := &Player[T]{rec: rec, of: of, speed: opts.Speed, done: make(chan struct{}), left: len(of.calls)}
+	if p.left == 0 {
+		close(p.done)
+	}
+	return p, nil
+}
+
+func (rec *Recording) find(scope source.Scope) (*recordedCollection, error) {
+	var found []*recordedCollection
+	for _, c := range rec.collections {
+		if c.scope.Resource != scope.Resource || c.scope.Namespace != scope.Namespace {
+			continue
+		}
+		if c.scope.Labels == scope.Labels && c.scope.Fields == scope.Fields {
+			return c, nil
+		}
+		found = append(found, c)
+	}
+	switch len(found) {
+	case 0:
+		return nil, fmt.Errorf("recording: %v in namespace %q was not recorded", scope, scope.Namespace)
+	case 1:
+		return found[0], nil
+	default:
+		return nil, fmt.Errorf("recording: %v in namespace %q was recorded %d times; set the selectors to tell them apart", scope, scope.Namespace, len(found))
+	}
+}
+
+// Done is closed when everything has been played, and the caller has asked for more than the last events.
+func (p *Player[T]) Done() <-chan struct{} { return p.done }
+
+// ended notes that calls have been played to their ends, or passed over.
+func (p *Player[T]) ended(calls int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.left -= calls; p.left == 0 && calls > 0 {
+		close(p.done)
+	}
+}
+
+// take returns the next call if it fits what the caller asks for; nil if all have been taken.
+func (p *Player[T]) take(fits func(*call) error) (*call, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.next == len(p.of.calls) {
+		return nil, nil
+	}
+	c := p.of.calls[p.next]
+	if err := fits(c); err != nil {
+		return nil, err
+	}
+	p.next++
+	return c, nil
+}
+
+// List implements source.ListerWatcher.
+func (p *Player[T]) List(ctx context.Context, opts source.ListOptions[T], each func(T) error) (source.ListResult, error) {
+	var result source.ListResult
+	c, err := p.take(func(c *call) error {
+		switch {
+		case c.list != nil:
+			return nil
+		case opts.Limit == 1 && c.watch.ResourceVersion != "": // asked for the version only
+			result.ResourceVersion = c.watch.ResourceVersion
+			return errVersionOnly
+		}
+		return errors.New("recording: it goes on with a watch, not with a list")
+	})
+	switch {
+	case err == errVersionOnly:
+		return result, nil
+	case err != nil:
+		return result, err
+	case c == nil:
+		return result, ErrPlayed
+	}
+	defer p.ended(1)
+	pl := playing[T]{of: p, call: c, began: time.Now()}
+	for i := range c.entries {
+		e, err := pl.entry(ctx, i)
+		if err != nil {
+			return result, err
+		}
+		if over, err := p.listEntry(e, &result, opts, each); over || err != nil {
+			return result, err
+		}
+	}
+	return result, errGivenUp // the recording ends here
+}
+
+// errVersionOnly says that there is an answer already.
+var errVersionOnly = errors.New("version only")
+
+// listEntry plays an entry of a list, and reports whether it was the last.
+func (p *Player[T]) listEntry(e entry, result *source.ListResult, opts source.ListOptions[T], each func(T) error) (over bool, err error) {
+	switch {
+	case e.Failure != nil:
+		return true, e.Failure.err()
+	case e.Result != nil:
+		result.ResourceVersion, result.Continue = e.Result.ResourceVersion, e.Result.Continue
+		return true, nil
+	case e.Skipped != nil:
+		bad := e.Skipped.objectError()
+		if opts.Skip == nil {
+			return true, bad
+		}
+		opts.Skip(bad)
+		return false, nil
+	case e.Item != nil:
+		obj, err := decode[T](e.Item, p.of.scope.Kind)
+		if err != nil {
+			return true, fmt.Errorf("recording: %w", err)
+		}
+		return false, each(obj)
+	}
+	return false, nil
+}
+
+// Watch implements source.ListerWatcher.
+func (p *Player[T]) Watch(ctx context.Context, opts source.WatchOptions[T]) (source.Stream[T], error) {
+	c, err := p.take(func(c *call) error {
+		switch {
+		case c.watch == nil && opts.SendInitialEvents:
+			return fmt.Errorf("recording: initial events: %w", errors.ErrUnsupported)
+		case c.watch == nil || c.watch.InitialEvents && !opts.SendInitialEvents:
+			return expired()
+		case !c.watch.InitialEvents && opts.SendInitialEvents:
+			return fmt.Errorf("recording: initial events: %w", errors.ErrUnsupported)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	s := &playedStream[T]{playing: playing[T]{of: p, call: c, began: time.Now()}, ctx: ctx, cancel: cancel}
+	if c == nil || len(c.entries) == 0 {
+		return s, nil
+	}
+	first, err := s.entry(ctx, 0)
+	if err == nil && first.Failure != nil {
+		err = first.Failure.err()
+	}
+	if err != nil {
+		cancel(err)
+		p.ended(1)
+		return nil, err
+	}
+	return s, nil
+}
+
+// expired says that the caller has to list.
+func expired() error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusGone, Reason: metav1.StatusReasonExpired, Message: "the recording goes on with a list",
+	}}
+}
+
+// playing is a list or watch that is being played.
+type playing[T object.Object] struct {
+	of    *Player[T]
+	call  *call // nil if the recording is over
+	began time.Time
+}
+
+// entry loads the i-th entry of the call and waits until its time has come.
+func (pl *playing[T]) entry(ctx context.Context, i int) (entry, error) {
+	e, err := pl.of.rec.load(pl.call.entries[i])
+	if err != nil {
+		return e, err
+	}
+	after := float64(time.Duration(e.At)-pl.call.at) / pl.of.speed
+	wait := time.Until(pl.began.Add(time.Duration(min(after, float64(math.MaxInt64/2)))))
+	if wait < time.Millisecond {
+		return e, ctx.Err()
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return e, nil
+	case <-ctx.Done():
+		return e, context.Cause(ctx)
+	}
+}
+
+// playedStream plays a watch.
+type playedStream[T object.Object] struct {
+	playing[T]
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	over   sync.Once
+
+	position int   // of the entry that is next; used by Next only, as is err
+	err      error // what ended the stream
+}
+
+// Next implements source.Stream.
+func (s *playedStream[T]) Next(buf []source.Event[T]) ([]source.Event[T], error) {
+	for s.err == nil {
+		if s.call == nil || s.position == len(s.call.entries) { // a watch that is open where the recording ends
+			s.end()
+			<-s.ctx.Done()
+			s.err = context.Cause(s.ctx)
+			break
+		}
+		e, err := s.entry(s.ctx, s.position)
+		s.position++
+		if err == nil && e.Failure != nil {
+			err = e.Failure.err()
+		}
+		if err != nil {
+			s.err = err
+			s.end()
+			break
+		}
+		if len(e.Events) > 0 {
+			return s.events(buf, e.Events), nil
+		}
+	}
+	return buf, s.err
+}
+
+func (s *playedStream[T]) events(buf []source.Event[T], events []event) []source.Event[T] {
+	for _, e := range events {
+		ev := source.Event[T]{Type: eventType(e.Type), ResourceVersion: e.ResourceVersion, InitialEventsEnd: e.InitialEventsEnd}
+		switch ev.Type {
+		case source.Bookmark:
+		case source.Added, source.Modified, source.Deleted:
+			obj, err := decode[T](e.Object, s.of.of.scope.Kind)
+			if err != nil {
+				ev = source.Event[T]{Type: source.Invalid, Err: fmt.Errorf("recording: %w", err)}
+				break
+			}
+			ev.Object = obj
+		default:
+			ev.Type = source.Invalid
+			if e.Err != nil {
+				ev.Err = e.Err.err()
+			}
+		}
+		buf = append(buf, ev)
+	}
+	return buf
+}
+
+func (s *playedStream[T]) end() {
+	s.over.Do(func() {
+		if s.call != nil {
+			s.of.ended(1)
+		}
+	})
+}
+
+// Close implements source.Stream.
+func (s *playedStream[T]) Close() error {
+	s.cancel(source.ErrClosed)
+	s.end()
+	return nil
+}

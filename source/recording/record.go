@@ -1,0 +1,203 @@
+package recording
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"sync"
+
+	"github.com/tidings/tidings/object"
+	"github.com/tidings/tidings/source"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Record returns a source that brings what src brings, and records it. The scope says what src serves; its resource decides what
+// counts as a Secret.
+func Record[T object.Object](r *Recorder, src source.ListerWatcher[T], scope source.Scope) source.ListerWatcher[T] {
+	of := describe[T](scope)
+	resource := scope.Resource.GroupResource()
+	if of.Kind == "Secret" { // however the resource is called
+		resource = schema.GroupResource{Resource: "secrets"}
+	}
+	return &recorded[T]{
+		ListerWatcher: src, recorder: r, resource: resource,
+		number: sync.OnceValue(func() int { return r.addCollection(of) }),
+	}
+}
+
+// describe returns the scope for the file. As for sources over HTTP, a Go struct type bears the name of its kind.
+func describe[T object.Object](scope source.Scope) collection {
+	kind, t := scope.Kind.Kind, reflect.TypeFor[T]()
+	switch any(*new(T)).(type) {
+	case *unstructured.Unstructured, *metav1.PartialObjectMetadata:
+	default:
+		if kind == "" && t.Kind() == reflect.Pointer {
+			kind = t.Elem().Name()
+		}
+	}
+	return collection{
+		Group: scope.Resource.Group, Version: scope.Resource.Version, Resource: scope.Resource.Resource, Kind: kind,
+		Namespace: scope.Namespace, Labels: scope.Labels, Fields: scope.Fields, Trim: scope.Trim,
+	}
+}
+
+// recorded is a source that is recorded.
+type recorded[T object.Object] struct {
+	source.ListerWatcher[T]
+	recorder *Recorder
+	resource schema.GroupResource
+	number   func() int // of the collection; it is in the file from the first request on
+}
+
+// Stats returns what the source has done, if it counts.
+func (s *recorded[T]) Stats() source.Stats {
+	if counting, ok := s.ListerWatcher.(interface{ Stats() source.Stats }); ok {
+		return counting.Stats()
+	}
+	return source.Stats{}
+}
+
+// OnStrayWrite is source.HTTP's, where the source has it.
+func (s *recorded[T]) OnStrayWrite(fn func(field string)) {
+	if of, ok := s.ListerWatcher.(interface{ OnStrayWrite(func(string)) }); ok {
+		of.OnStrayWrite(fn)
+	}
+}
+
+// ListMetadata implements source.MetadataLister. It is not recorded: what an audit lists is no part of what the informer saw.
+func (s *recorded[T]) ListMetadata(
+	ctx context.Context, opts source.ListOptions[*metav1.PartialObjectMetadata], each func(*metav1.PartialObjectMetadata) error,
+) (source.ListResult, error) {
+	if of, ok := s.ListerWatcher.(source.MetadataLister); ok {
+		return of.ListMetadata(ctx, opts, each)
+	}
+	plain := source.ListOptions[T]{
+		ResourceVersion: opts.ResourceVersion, ResourceVersionMatch: opts.ResourceVersionMatch, Continue: opts.Continue, Limit: opts.Limit, Skip: opts.Skip,
+	}
+	return s.ListerWatcher.List(ctx, plain, func(o T) error {
+		return each(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+			Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(), ResourceVersion: o.GetResourceVersion(),
+		}})
+	})
+}
+
+// List implements source.ListerWatcher.
+func (s *recorded[T]) List(ctx context.Context, opts source.ListOptions[T], each func(T) error) (source.ListResult, error) {
+	call := s.recorder.begin(entry{List: &listCall{
+		Collection: s.number(), ResourceVersion: opts.ResourceVersion, ResourceVersionMatch: opts.ResourceVersionMatch,
+		Limit: opts.Limit, Continue: opts.Continue,
+	}})
+	defer s.recorder.Flush()
+	if skip := opts.Skip; skip != nil {
+		opts.Skip = func(e *source.ObjectError) {
+			s.recorder.write(entry{Call: call, Skipped: failureOf(s.resource, e)})
+			skip(e)
+		}
+	}
+	result, err := s.ListerWatcher.List(ctx, opts, func(obj T) error {
+		s.recorder.write(entry{Call: call, Item: s.encode(obj)})
+		return each(obj)
+	})
+	if err != nil {
+		s.recorder.write(entry{Call: call, Failure: s.failure(ctx, err)})
+		return result, err
+	}
+	s.recorder.write(entry{Call: call, Result: &listResult{ResourceVersion: result.ResourceVersion, Continue: result.Continue}})
+	return result, nil
+}
+
+// Watch implements source.ListerWatcher.
+func (s *recorded[T]) Watch(ctx context.Context, opts source.WatchOptions[T]) (source.Stream[T], error) {
+	call := s.recorder.begin(entry{Watch: &watchCall{
+		Collection: s.number(), ResourceVersion: opts.ResourceVersion, InitialEvents: opts.SendInitialEvents,
+		TimeoutSeconds: int64(opts.Timeout.Seconds()),
+	}})
+	defer s.recorder.Flush()
+	stream, err := s.ListerWatcher.Watch(ctx, opts)
+	if err != nil {
+		s.recorder.write(entry{Call: call, Failure: s.failure(ctx, err)})
+		return nil, err
+	}
+	s.recorder.write(entry{Call: call, Opened: true})
+	return &recordedStream[T]{Stream: stream, of: s, ctx: ctx, call: call}, nil
+}
+
+// encode returns an object for the file; null if it cannot be encoded.
+func (s *recorded[T]) encode(obj T) []byte {
+	data, err := encode(s.resource, obj)
+	if err != nil {
+		return []byte("null")
+	}
+	return data
+}
+
+func (s *recorded[T]) failure(ctx context.Context, err error) *failure {
+	if errors.Is(err, source.ErrClosed) || ctx.Err() != nil {
+		return &failure{Code: codeClosed}
+	}
+	return failureOf(s.resource, err)
+}
+
+// recordedStream is a watch that is recorded.
+type recordedStream[T object.Object] struct {
+	source.Stream[T]
+	of   *recorded[T]
+	ctx  context.Context
+	call int
+	end  sync.Once // the end is recorded once
+}
+
+// Next implements source.Stream.
+func (s *recordedStream[T]) Next(buf []source.Event[T]) ([]source.Event[T], error) {
+	before := len(buf)
+	buf, err := s.Stream.Next(buf)
+	s.write(s.events(buf[before:]))
+	if err != nil {
+		s.ended(s.of.failure(s.ctx, err))
+	}
+	s.of.recorder.Flush()
+	return buf, err
+}
+
+// Close implements source.Stream.
+func (s *recordedStream[T]) Close() error {
+	s.ended(&failure{Code: codeClosed})
+	s.of.recorder.Flush()
+	return s.Stream.Close()
+}
+
+// write writes events that came together. Many large ones take several entries.
+func (s *recordedStream[T]) write(events []event) {
+	for len(events) > 0 {
+		n, bytes := 0, 0
+		for n < len(events) && (n == 0 || bytes+len(events[n].Object) < source.DefaultMaxObjectBytes) {
+			bytes += len(events[n].Object)
+			n++
+		}
+		s.of.recorder.write(entry{Call: s.call, Events: events[:n]})
+		events = events[n:]
+	}
+}
+
+func (s *recordedStream[T]) ended(why *failure) {
+	s.end.Do(func() { s.of.recorder.write(entry{Call: s.call, Failure: why}) })
+}
+
+func (s *recordedStream[T]) events(events []source.Event[T]) []event {
+	out := make([]event, 0, len(events))
+	for _, ev := range events {
+		e := event{Type: ev.Type.String(), ResourceVersion: ev.ResourceVersion, InitialEventsEnd: ev.InitialEventsEnd}
+		switch ev.Type {
+		case source.Added, source.Modified, source.Deleted:
+			e.Object = s.of.encode(ev.Object)
+		case source.Invalid:
+			if ev.Err != nil {
+				e.Err = failureOf(s.of.resource, ev.Err)
+			}
+		}
+		out = append(out, e)
+	}
+	return out
+}

@@ -1,0 +1,237 @@
+package recording
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/tidings/tidings/source"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Recording is a recording that was read. It may be played several times, also at once.
+type Recording struct {
+	from        io.ReaderAt
+	file        io.Closer // nil where the reader is the caller's
+	collections []*recordedCollection
+	calls       []*call
+	duration    time.Duration
+	entries     int
+	end         string // what the last entry says; empty if there is none
+	cutOff      bool   // the last line is not complete
+}
+
+// recordedCollection is a collection with its lists and watches, in the order in which they began.
+type recordedCollection struct {
+	scope source.Scope
+	calls []*call
+}
+
+// call is one list or watch.
+type call struct {
+	at      time.Duration
+	list    *listCall
+	watch   *watchCall
+	entries []span // what it brought
+}
+
+// span is where a line stands in the file.
+type span struct {
+	offset int64
+	length int
+}
+
+// Open reads the file and checks all of it. Its objects stay in the file, which Close closes. An error about its contents is a
+// *FormatError.
+func Open(path string) (*Recording, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("recording: %w", err)
+	}
+	rec, err := read(file)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), file.Close())
+	}
+	rec.file = file
+	return rec, nil
+}
+
+func read(file *os.File) (*Recording, error) {
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errors.New("it is no regular file, which playing needs: save it in one first")
+	}
+	return Read(file, info.Size())
+}
+
+// Read is Open for what has been read already, or lies elsewhere: size bytes of from.
+func Read(from io.ReaderAt, size int64) (*Recording, error) {
+	rec := &Recording{from: from}
+	in := bufio.NewReaderSize(io.NewSectionReader(from, 0, size), 64<<10)
+	var buf bytes.Buffer
+	for offset, number := int64(0), 1; ; number++ {
+		text, err := readLine(in, &buf)
+		if err == io.EOF && len(text) == 0 {
+			return rec, rec.complete()
+		}
+		if err == nil || err == io.EOF {
+			err = rec.add(text, span{offset, len(text)})
+		}
+		if err == errCutOff && rec.entries > 0 {
+			rec.cutOff = true
+			return rec, nil
+		}
+		if err != nil {
+			return nil, &FormatError{Line: number, Offset: offset, Err: err}
+		}
+		offset += int64(len(text))
+	}
+}
+
+// complete checks what can only be known at the end.
+func (rec *Recording) complete() error {
+	if rec.entries == 0 {
+		return &FormatError{Line: 1, Err: errors.New("the file is empty")}
+	}
+	return nil
+}
+
+// add reads a line.
+func (rec *Recording) add(text []byte, at span) error {
+	e, err := parse(text)
+	if rec.entries == 0 {
+		if err != nil {
+			return fmt.Errorf("this is no recording: %w", err)
+		}
+		return rec.begin(e)
+	}
+	if err != nil {
+		return err
+	}
+	rec.entries++
+	if rec.end != "" {
+		return errors.New("there is more behind the end")
+	}
+	if now := time.Duration(e.At); now >= 0 {
+		rec.duration = max(rec.duration, now)
+	} else {
+		return fmt.Errorf("the time %d is before the beginning", e.At)
+	}
+	switch {
+	case e.Collection != nil:
+		return rec.addCollection(*e.Collection)
+	case e.List != nil:
+		return rec.addCall(e.List.Collection, e.Call, &call{at: time.Duration(e.At), list: e.List})
+	case e.Watch != nil:
+		return rec.addCall(e.Watch.Collection, e.Call, &call{at: time.Duration(e.At), watch: e.Watch})
+	case e.End != "":
+		rec.end = e.End
+		return nil
+	}
+	return rec.addTo(e, at)
+}
+
+func (rec *Recording) begin(e entry) error {
+	switch {
+	case e.Header == nil || e.Header.Format != formatName:
+		return errors.New("this is no recording: it does not begin with a header")
+	case e.Header.Version != formatVersion:
+		return fmt.Errorf("the recording has format version %d; this program reads version %d: use the program that wrote it, or a newer one", e.Header.Version, formatVersion)
+	}
+	rec.entries++
+	return nil
+}
+
+func (rec *Recording) addCollection(c collection) error {
+	if len(rec.collections) == mostCollections {
+		return fmt.Errorf("there are more than %d collections", mostCollections)
+	}
+	scope := source.Scope{
+		Resource:  schema.GroupVersionResource{Group: c.Group, Version: c.Version, Resource: c.Resource},
+		Namespace: c.Namespace, Labels: c.Labels, Fields: c.Fields, Trim: c.Trim,
+	}
+	if c.Kind != "" {
+		scope.Kind = scope.Resource.GroupVersion().WithKind(c.Kind)
+	}
+	rec.collections = append(rec.collections, &recordedCollection{scope: scope})
+	return nil
+}
+
+// mostCollections is far more than any program has.
+const mostCollections = 100_000
+
+func (rec *Recording) addCall(collection, number int, c *call) error {
+	if number != len(rec.calls)+1 {
+		return fmt.Errorf("request %d follows request %d", number, len(rec.calls))
+	}
+	rec.calls = append(rec.calls, c)
+	if collection < 1 || collection > len(rec.collections) {
+		return fmt.Errorf("request %d is of collection %d, which is not described", number, collection)
+	}
+	of := rec.collections[collection-1]
+	of.calls = append(of.calls, c)
+	return nil
+}
+
+func (rec *Recording) addTo(e entry, at span) error {
+	if e.Call < 1 || e.Call > len(rec.calls) {
+		return fmt.Errorf("the entry belongs to request %d, which has not begun", e.Call)
+	}
+	c := rec.calls[e.Call-1]
+	c.entries = append(c.entries, at)
+	return nil
+}
+
+// load reads an entry again.
+func (rec *Recording) load(s span) (entry, error) {
+	text := make([]byte, s.length)
+	if _, err := rec.from.ReadAt(text, s.offset); err != nil && !(err == io.EOF && s.length > 0) {
+		return entry{}, fmt.Errorf("recording: %w", err)
+	}
+	e, err := parse(text)
+	if err != nil {
+		return e, fmt.Errorf("recording: at byte %d: %w", s.offset, err)
+	}
+	return e, nil
+}
+
+// Collections returns what was recorded: one scope for each source that was asked for anything.
+func (rec *Recording) Collections() []source.Scope {
+	var scopes []source.Scope
+	for _, c := range rec.collections {
+		scopes = append(scopes, c.scope)
+	}
+	return scopes
+}
+
+// Duration is how long it took to record.
+func (rec *Recording) Duration() time.Duration { return rec.duration }
+
+// Incomplete says why the recording ends before its program stopped recording: because the file was full, because the program ended,
+// or because the file was cut off. It is nil otherwise.
+func (rec *Recording) Incomplete() error {
+	switch {
+	case rec.cutOff:
+		return errCutOff
+	case rec.end == "full":
+		return ErrFull
+	case rec.end == "":
+		return errors.New("the program that recorded ended without closing the file")
+	}
+	return nil
+}
+
+// Close closes the file. What plays it must have ended.
+func (rec *Recording) Close() error {
+	if rec.file == nil {
+		return nil
+	}
+	return rec.file.Close()
+}
