@@ -55,6 +55,8 @@ type job struct {
 	prefix string // of its metrics
 	env    []string
 	spec   measure.Spec
+	// budgetOf is a metric of client-go's: Tidings gets a fifth of it as its memory budget. Without it the job is left out.
+	budgetOf string
 	// rounds is how often the job is repeated, if that is less often than the stage; 0 is as often.
 	rounds int
 }
@@ -88,7 +90,8 @@ func (s size) stages() []stage {
 	for _, name := range corpus.All[1:] {
 		config := &server.Config{Encoding: server.Protobuf, Corpus: name, Objects: s.counts[name], Burst: s.burst}
 		out = append(out, stage{rounds: s.rounds, server: config, jobs: func(a server.Address) []job {
-			return both(string(name), string(name)+": ", stackOn(config, a), server.Burst, server.Edits, measure.Settle)
+			jobs := both(string(name), string(name)+": ", stackOn(config, a), server.Burst, server.Edits, measure.Settle)
+			return append(jobs, fifth(string(name), stackOn(config, a)))
 		}})
 	}
 	for _, n := range smallCaches {
@@ -110,7 +113,8 @@ func (s size) stages() []stage {
 	unstructured := &server.Config{Encoding: server.JSON, Corpus: corpus.Pods, Objects: s.json, Burst: s.json}
 	return append(out,
 		stage{rounds: s.rounds, server: unstructured, profile: "unstructured pods from JSON", jobs: func(a server.Address) []job {
-			return both("json", "json: ", stackOn(unstructured, a), server.Burst, server.Edits, measure.Settle)
+			jobs := both("json", "json: ", stackOn(unstructured, a), server.Burst, server.Edits, measure.Settle)
+			return append(jobs, budgeted("json budget", s.json, stackOn(unstructured, a), server.Burst, measure.Folded))
 		}},
 		stage{rounds: s.rounds, jobs: s.loopJobs},
 	)
@@ -137,6 +141,22 @@ func both(name, prefix string, stack measure.Stack, phases ...server.Phase) []jo
 	return jobs
 }
 
+// budgeted is a job of Tidings with 64 MB for 50,000 objects.
+func budgeted(name string, objects int, stack measure.Stack, phases ...server.Phase) job {
+	stack.Engine, stack.Phases = engine.Tidings, phases
+	stack.Config.Budget = int64(objects) * (64 << 20) / 50_000
+	return job{name: name, engine: engine.Tidings, prefix: name + ": ", spec: measure.Spec{Stack: &stack}}
+}
+
+// fifth is a job of Tidings with a fifth of client-go's heap for the same objects.
+func fifth(name string, stack measure.Stack) job {
+	stack.Engine, stack.Phases = engine.Tidings, []server.Phase{server.Burst, measure.Folded}
+	return job{
+		name: name + " budget", engine: engine.Tidings, prefix: name + " budget: ", budgetOf: name + ": heap total", rounds: 1,
+		spec: measure.Spec{Stack: &stack},
+	}
+}
+
 // podJobs measure whole informers of pods.
 func (s size) podJobs(a server.Address) []job {
 	stack := s.idling(stackOn(&server.Config{Encoding: server.Protobuf, Corpus: corpus.Pods}, a))
@@ -149,6 +169,10 @@ func (s size) podJobs(a server.Address) []job {
 	guards[0].env = detector
 	return slices.Concat(
 		repeated(s.rounds, both("pods", "", stack, measure.Idle, server.Relist, server.Burst, server.BurstSorted, server.Edits, server.BurstAgain, measure.Settle)),
+		repeated(s.rounds, []job{
+			budgeted("budget", s.counts[corpus.Pods], stack, server.Burst, measure.Settle, measure.Folded),
+			{name: "budget", engine: engine.ClientGo, spec: measure.Spec{Decoding: &measure.Decoding{Corpus: corpus.Pods, Objects: s.counts[corpus.Pods]}}},
+		}),
 		repeated(s.rounds, both("pods without TLS", "plain: ", plain, server.Burst)),
 		repeated(s.rounds, []job{{name: "pods", engine: engine.Bytes, spec: measure.Spec{Stack: &floor}}}),
 		repeated(1, guards),

@@ -43,6 +43,8 @@ type Config struct {
 	// NoGuard turns Tidings' mutation guard off. client-go's is off unless the process was started with
 	// KUBE_CACHE_MUTATION_DETECTOR=true.
 	NoGuard bool
+	// Budget is Tidings' memory budget in bytes; 0 is none.
+	Budget int64
 	// Dial makes the connections, if it is set.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error) `json:"-"`
 }
@@ -76,6 +78,16 @@ type Engine interface {
 	AddHandlers(ctx context.Context, n int) error
 	// Stop ends the informers and waits for them.
 	Stop() error
+}
+
+// Folding is an Engine with a memory budget. Its methods are about the first informer.
+type Folding interface {
+	// Get reads a field of the object of that name, and reports whether there is one.
+	Get(namespace, name string) bool
+	// List visits all objects and reads a field of each. It returns how many there are.
+	List() int
+	// Folded returns how many objects are open and folded, and what the status says is wrong with the budget.
+	Folded() (open, folded int, problem string)
 }
 
 // Start starts informers, each with one index. They call see with the resource version of every object that a handler is

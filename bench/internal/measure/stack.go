@@ -102,6 +102,9 @@ func (r *run) sync(ctx context.Context) error {
 	now := heap()
 	r.out["heap total"] = float64(now.HeapAlloc) - float64(r.base.HeapAlloc)
 	r.out["heap"] = r.out["heap total"] / n
+	if r.Config.Budget > 0 {
+		r.out["of the budget"] = 100 * r.out["heap total"] / float64(r.Config.Budget)
+	}
 	r.out["heap objects"] = (float64(now.HeapObjects) - float64(r.base.HeapObjects)) / n
 	r.out["goroutines"] = float64(runtime.NumGoroutine() - r.routines)
 	r.out["wire bytes"] = float64(r.plan.Bytes) / n
@@ -127,6 +130,8 @@ func (r *run) phase(ctx context.Context, phase server.Phase) error {
 		return r.idle(ctx)
 	case Settle:
 		return r.settle(ctx)
+	case Folded:
+		return r.folded(ctx)
 	case server.BurstAgain:
 		if err := r.running.AddHandlers(ctx, extraHandlers); err != nil {
 			return err

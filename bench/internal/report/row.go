@@ -12,6 +12,8 @@ import (
 type Row struct {
 	What   string
 	Metric string
+	// Theirs is client-go's metric where it is another: client-go has no budget. Empty means Metric.
+	Theirs string
 	Unit   string
 	Scale  float64 // the unit in terms of the metric; 0 means 1
 	// Target bounds the ratio, or the figure itself where Absolute is set; 0 means there is no target.
@@ -20,19 +22,24 @@ type Row struct {
 	AtLeast  bool // Target is a lower bound
 	Zero     bool // the target is to be 0
 	NoRatio  bool // the two figures are not of the same thing
+	// Unless is a metric of Tidings' with which missing the target is met by saying so.
+	Unless string
 }
 
-const notResolved = "not resolved"
+const notResolved, missed = "not resolved", "**no**"
 
 // line returns the row's cells: what, client-go, ours, ratio, target, met.
 func (r Row) line(s *Samples) []string {
-	theirs, haveTheirs := s.Get(engine.ClientGo, r.Metric)
+	theirs, haveTheirs := s.Get(engine.ClientGo, cmp.Or(r.Theirs, r.Metric))
 	ours, haveOurs := s.Get(engine.Tidings, r.Metric)
 	ratio := math.NaN()
 	if haveTheirs && haveOurs && theirs.Median != 0 && !r.Absolute && !r.NoRatio {
 		ratio = ours.Median / theirs.Median
 	}
 	cells := []string{r.What, r.cell(theirs, haveTheirs), r.cell(ours, haveOurs), r.ratio(ratio), r.target(), r.met(ratio, ours, haveOurs)}
+	if said, ok := s.Get(engine.Tidings, r.Unless); ok && said.Median > 0 && cells[5] == missed {
+		cells[5] = "says so"
+	}
 	// A difference of two measurements can be negative, which no quantity is.
 	if !math.IsNaN(ratio) && (!theirs.resolved() || !ours.resolved() || ratio < 0) {
 		cells[3] = notResolved
@@ -102,7 +109,7 @@ func (r Row) met(ratio float64, ours Figure, have bool) string {
 	case meets(value):
 		return "yes"
 	default:
-		return "**no**"
+		return missed
 	}
 }
 
