@@ -141,6 +141,12 @@ func both(name, prefix string, stack measure.Stack, phases ...server.Phase) []jo
 	return jobs
 }
 
+// throughJob measures what is asked of client-go's interfaces. Only the lists and the late handler are new for client-go's own engine.
+func throughJob(stack measure.Stack, e engine.Name, phases ...server.Phase) job {
+	stack.Engine, stack.Phases = e, phases
+	return job{name: "clientgo", engine: e, spec: measure.Spec{Stack: &stack}}
+}
+
 // budgeted is a job of Tidings with 64 MB for 50,000 objects.
 func budgeted(name string, objects int, stack measure.Stack, phases ...server.Phase) job {
 	stack.Engine, stack.Phases = engine.Tidings, phases
@@ -175,6 +181,7 @@ func (s size) podJobs(a server.Address) []job {
 		}),
 		repeated(s.rounds, both("pods without TLS", "plain: ", plain, server.Burst)),
 		repeated(s.rounds, []job{{name: "pods", engine: engine.Bytes, spec: measure.Spec{Stack: &floor}}}),
+		repeated(s.rounds, []job{throughJob(stack, engine.Through, server.Burst, measure.Lists), throughJob(stack, engine.ClientGo, measure.Lists)}),
 		repeated(1, guards),
 		repeated(s.latencyRounds, both("latency", "at a rate: ", stack, server.Rate)),
 	)

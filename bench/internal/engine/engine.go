@@ -23,6 +23,8 @@ type Name string
 const (
 	ClientGo Name = "client-go"
 	Tidings  Name = "tidings"
+	// Through is Tidings behind client-go's own interfaces, by package clientgo.
+	Through Name = "through clientgo"
 	// Bytes reads what the server sends, keeps the bytes of the initial list, and decodes nothing.
 	Bytes Name = "bytes"
 )
@@ -90,12 +92,20 @@ type Folding interface {
 	Folded() (open, folded int, problem string)
 }
 
+// Listing is an Engine whose informers are client-go's, at least by their interface.
+type Listing interface {
+	// ListPods lists all pods of the first informer by client-go's typed lister. It returns how many there are.
+	ListPods() (int, error)
+}
+
 // Start starts informers, each with one index. They call see with the resource version of every object that a handler is
 // told of, each informer from one goroutine. Start does not wait for the initial list.
 func Start(ctx context.Context, name Name, c Config, see func(version string)) (Engine, error) {
 	switch name {
 	case ClientGo:
-		return startClientGo(ctx, c, see)
+		return startClientGo(ctx, c, see, clientGoInformers)
+	case Through:
+		return startClientGo(ctx, c, see, throughInformers)
 	case Tidings:
 		return startTidings(ctx, c, see)
 	default:

@@ -134,3 +134,33 @@ func number(v float64) string {
 	}
 	return whole
 }
+
+// throughRow is a line about Tidings behind client-go's interfaces, beside what it is compared with.
+type throughRow struct {
+	Row
+	with engine.Name
+}
+
+// throughRows are those of package clientgo.
+var throughRows = []throughRow{
+	{Row{What: "CPU for one watch event", Metric: "burst CPU", Unit: "µs", Target: 1.15}, engine.Tidings},
+	{Row{What: "initial sync, CPU", Metric: "sync CPU", Unit: "s"}, engine.Tidings},
+	{Row{What: "live heap a pod", Metric: "heap", Unit: "kB", Scale: 1e3, Target: 1.05}, engine.Tidings},
+	{Row{What: "the typed lister lists all, each pod", Metric: "typed list each", Unit: "ns", Scale: 1e-3, Target: 1}, engine.ClientGo},
+	{Row{What: "a late handler, CPU", Metric: "late handler", Unit: "ms", Scale: 1e3, Target: 1}, engine.ClientGo},
+}
+
+func (r throughRow) line(s *Samples) []string {
+	cells := []string{r.What}
+	for _, name := range []engine.Name{engine.ClientGo, engine.Tidings, engine.Through} {
+		f, ok := s.Get(name, r.Metric)
+		cells = append(cells, r.cell(f, ok))
+	}
+	base, haveBase := s.Get(r.with, r.Metric)
+	f, have := s.Get(engine.Through, r.Metric)
+	ratio := math.NaN()
+	if have && haveBase && base.Median != 0 {
+		ratio = f.Median / base.Median
+	}
+	return append(cells, r.ratio(ratio)+" of "+string(r.with), r.target(), r.met(ratio, f, have))
+}
