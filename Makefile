@@ -1,7 +1,7 @@
 GO ?= go
 MODULES := . controlplane bench
 
-.PHONY: build test test-short lint licenses vuln demo up bench bench-quick fuzz clean
+.PHONY: build test test-short lint licenses vuln demo up bench bench-million bench-quick fuzz clean
 
 build: ## compile every module
 	@for m in $(MODULES); do echo "build $$m"; (cd $$m && $(GO) build -o /dev/null ./...) || exit 1; done
@@ -36,6 +36,9 @@ up: ## keep a control plane running and print how to use it
 BENCHFLAGS ?=
 bench: ## side-by-side benchmarks with client-go; writes bench/RESULTS.md and the pictures beside it
 	cd bench && $(GO) run ./cmd/bench $(BENCHFLAGS)
+
+bench-million: ## a million pods in one process with a memory budget; client-go's memory is extrapolated
+	cd bench && $(GO) run ./cmd/bench million $(BENCHFLAGS)
 
 bench-quick: ## the same with small numbers, into a temporary folder, to see that it works
 	cd bench && $(GO) run ./cmd/bench -quick -o $$(mktemp -d)/RESULTS.md

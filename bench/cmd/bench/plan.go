@@ -27,12 +27,15 @@ type size struct {
 	each          time.Duration       // for one figure of a loop
 	idle          time.Duration
 	deaf          time.Duration // virtual
+	million       int           // pods of the command million
+	millionEvents int
 }
 
 var (
 	full = size{
 		rounds: 3, latencyRounds: 2, json: 10_000, burst: 20_000, rate: 66_000, informers: 50_000, objects: 10_000, events: 200_000,
 		churn: 2_000_000, alive: 5_000, each: time.Second, idle: 5 * time.Second, deaf: 2 * time.Hour,
+		million: 1_000_000, millionEvents: 30_000,
 		counts: map[corpus.Name]int{
 			corpus.Pods: 50_000, corpus.FewReplicas: 50_000, corpus.Shuffled: 50_000, corpus.Sidecars: 50_000,
 			corpus.ConfigMaps: 20_000, corpus.Events: 50_000, corpus.Leases: 20_000, corpus.Nodes: 5_000,
@@ -41,6 +44,7 @@ var (
 	small = size{
 		rounds: 1, latencyRounds: 1, json: 500, burst: 1_000, rate: 1_000, informers: 2_000, objects: 10_000, events: 10_000,
 		churn: 20_000, alive: 500, each: 50 * time.Millisecond, idle: time.Second, deaf: 20 * time.Minute,
+		million: 20_000, millionEvents: 1_000,
 		counts: map[corpus.Name]int{
 			corpus.Pods: 2_000, corpus.FewReplicas: 1_000, corpus.Shuffled: 1_000, corpus.Sidecars: 1_000,
 			corpus.ConfigMaps: 1_000, corpus.Events: 1_000, corpus.Leases: 1_000, corpus.Nodes: 500,
@@ -89,7 +93,7 @@ func (s size) stages() []stage {
 	}
 	for _, name := range corpus.All[1:] {
 		config := &server.Config{Encoding: server.Protobuf, Corpus: name, Objects: s.counts[name], Burst: s.burst}
-		out = append(out, stage{rounds: s.rounds, server: config, jobs: func(a server.Address) []job {
+		out = append(out, stage{rounds: min(s.rounds, 2), server: config, jobs: func(a server.Address) []job {
 			jobs := both(string(name), string(name)+": ", stackOn(config, a), server.Burst, server.Edits, measure.Settle)
 			return append(jobs, fifth(string(name), stackOn(config, a)))
 		}})
