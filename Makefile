@@ -1,5 +1,5 @@
 GO ?= go
-.PHONY: build test test-short lint licenses vuln demo up bench bench-quick reliability soak upstream mutants simulate simulate-mutants fuzz clean
+.PHONY: build test test-short lint licenses vuln demo up bench bench-million bench-quick reliability soak upstream mutants simulate simulate-mutants fuzz clean
 
 build: ## compile every module
 	@.ci/each all $(GO) build -o /dev/null ./...
@@ -33,6 +33,9 @@ up: ## keep a control plane running and print how to use it
 BENCHFLAGS ?=
 bench: ## side-by-side benchmarks with client-go; writes bench/RESULTS.md and the pictures beside it
 	cd bench && $(GO) run ./cmd/bench $(BENCHFLAGS)
+
+bench-million: ## a million pods in one process with a memory budget; client-go's memory is extrapolated
+	cd bench && $(GO) run ./cmd/bench million $(BENCHFLAGS)
 
 bench-quick: ## the same with small numbers, into a temporary folder, to see that it works
 	cd bench && $(GO) run ./cmd/bench -quick -o $$(mktemp -d)/RESULTS.md

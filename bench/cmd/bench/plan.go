@@ -27,12 +27,15 @@ type size struct {
 	each          time.Duration       // for one figure of a loop
 	idle          time.Duration
 	deaf          time.Duration // virtual
+	million       int           // pods of the command million
+	millionEvents int
 }
 
 var (
 	full = size{
 		rounds: 3, latencyRounds: 2, json: 10_000, burst: 20_000, rate: 66_000, informers: 50_000, objects: 10_000, events: 200_000,
 		churn: 2_000_000, alive: 5_000, each: time.Second, idle: 5 * time.Second, deaf: 2 * time.Hour,
+		million: 1_000_000, millionEvents: 30_000,
 		counts: map[corpus.Name]int{
 			corpus.Pods: 50_000, corpus.FewReplicas: 50_000, corpus.Shuffled: 50_000, corpus.Sidecars: 50_000,
 			corpus.ConfigMaps: 20_000, corpus.Events: 50_000, corpus.Leases: 20_000, corpus.Nodes: 5_000,
@@ -41,6 +44,7 @@ var (
 	small = size{
 		rounds: 1, latencyRounds: 1, json: 500, burst: 1_000, rate: 1_000, informers: 2_000, objects: 10_000, events: 10_000,
 		churn: 20_000, alive: 500, each: 50 * time.Millisecond, idle: time.Second, deaf: 20 * time.Minute,
+		million: 20_000, millionEvents: 1_000,
 		counts: map[corpus.Name]int{
 			corpus.Pods: 2_000, corpus.FewReplicas: 1_000, corpus.Shuffled: 1_000, corpus.Sidecars: 1_000,
 			corpus.ConfigMaps: 1_000, corpus.Events: 1_000, corpus.Leases: 1_000, corpus.Nodes: 500,
@@ -55,6 +59,8 @@ type job struct {
 	prefix string // of its metrics
 	env    []string
 	spec   measure.Spec
+	// budgetOf is a metric of client-go's: Tidings gets a fifth of it as its memory budget. Without it the job is left out.
+	budgetOf string
 	// rounds is how often the job is repeated, if that is less often than the stage; 0 is as often.
 	rounds int
 }
@@ -87,8 +93,9 @@ func (s size) stages() []stage {
 	}
 	for _, name := range corpus.All[1:] {
 		config := &server.Config{Encoding: server.Protobuf, Corpus: name, Objects: s.counts[name], Burst: s.burst}
-		out = append(out, stage{rounds: s.rounds, server: config, jobs: func(a server.Address) []job {
-			return both(string(name), string(name)+": ", stackOn(config, a), server.Burst, server.Edits, measure.Settle)
+		out = append(out, stage{rounds: min(s.rounds, 2), server: config, jobs: func(a server.Address) []job {
+			jobs := both(string(name), string(name)+": ", stackOn(config, a), server.Burst, server.Edits, measure.Settle)
+			return append(jobs, fifth(string(name), stackOn(config, a)))
 		}})
 	}
 	for _, n := range smallCaches {
@@ -110,7 +117,8 @@ func (s size) stages() []stage {
 	unstructured := &server.Config{Encoding: server.JSON, Corpus: corpus.Pods, Objects: s.json, Burst: s.json}
 	return append(out,
 		stage{rounds: s.rounds, server: unstructured, profile: "unstructured pods from JSON", jobs: func(a server.Address) []job {
-			return both("json", "json: ", stackOn(unstructured, a), server.Burst, server.Edits, measure.Settle)
+			jobs := both("json", "json: ", stackOn(unstructured, a), server.Burst, server.Edits, measure.Settle)
+			return append(jobs, budgeted("json budget", s.json, stackOn(unstructured, a), server.Burst, measure.Folded))
 		}},
 		stage{rounds: s.rounds, jobs: s.loopJobs},
 	)
@@ -137,6 +145,28 @@ func both(name, prefix string, stack measure.Stack, phases ...server.Phase) []jo
 	return jobs
 }
 
+// throughJob measures what is asked of client-go's interfaces. Only the lists and the late handler are new for client-go's own engine.
+func throughJob(stack measure.Stack, e engine.Name, phases ...server.Phase) job {
+	stack.Engine, stack.Phases = e, phases
+	return job{name: "clientgo", engine: e, spec: measure.Spec{Stack: &stack}}
+}
+
+// budgeted is a job of Tidings with 64 MB for 50,000 objects.
+func budgeted(name string, objects int, stack measure.Stack, phases ...server.Phase) job {
+	stack.Engine, stack.Phases = engine.Tidings, phases
+	stack.Config.Budget = int64(objects) * (64 << 20) / 50_000
+	return job{name: name, engine: engine.Tidings, prefix: name + ": ", spec: measure.Spec{Stack: &stack}}
+}
+
+// fifth is a job of Tidings with a fifth of client-go's heap for the same objects.
+func fifth(name string, stack measure.Stack) job {
+	stack.Engine, stack.Phases = engine.Tidings, []server.Phase{server.Burst, measure.Folded}
+	return job{
+		name: name + " budget", engine: engine.Tidings, prefix: name + " budget: ", budgetOf: name + ": heap total", rounds: 1,
+		spec: measure.Spec{Stack: &stack},
+	}
+}
+
 // podJobs measure whole informers of pods.
 func (s size) podJobs(a server.Address) []job {
 	stack := s.idling(stackOn(&server.Config{Encoding: server.Protobuf, Corpus: corpus.Pods}, a))
@@ -149,8 +179,13 @@ func (s size) podJobs(a server.Address) []job {
 	guards[0].env = detector
 	return slices.Concat(
 		repeated(s.rounds, both("pods", "", stack, measure.Idle, server.Relist, server.Burst, server.BurstSorted, server.Edits, server.BurstAgain, measure.Settle)),
+		repeated(s.rounds, []job{
+			budgeted("budget", s.counts[corpus.Pods], stack, server.Burst, measure.Settle, measure.Folded),
+			{name: "budget", engine: engine.ClientGo, spec: measure.Spec{Decoding: &measure.Decoding{Corpus: corpus.Pods, Objects: s.counts[corpus.Pods]}}},
+		}),
 		repeated(s.rounds, both("pods without TLS", "plain: ", plain, server.Burst)),
 		repeated(s.rounds, []job{{name: "pods", engine: engine.Bytes, spec: measure.Spec{Stack: &floor}}}),
+		repeated(s.rounds, []job{throughJob(stack, engine.Through, server.Burst, measure.Lists), throughJob(stack, engine.ClientGo, measure.Lists)}),
 		repeated(1, guards),
 		repeated(s.latencyRounds, both("latency", "at a rate: ", stack, server.Rate)),
 	)

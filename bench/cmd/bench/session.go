@@ -104,6 +104,9 @@ func (s *session) run(ctx context.Context, st stage) error {
 				if !wanted(j) || j.rounds > 0 && round >= j.rounds {
 					continue
 				}
+				if !s.budget(&j) {
+					continue
+				}
 				if err := s.measure(ctx, j.forRound(round), round); err != nil {
 					return err
 				}
@@ -112,6 +115,18 @@ func (s *session) run(ctx context.Context, st stage) error {
 		}
 		return s.profile(ctx, st, address)
 	})
+}
+
+// budget gives a job the budget that it is to have. It returns false if client-go has not been measured yet.
+func (s *session) budget(j *job) bool {
+	if j.budgetOf == "" {
+		return true
+	}
+	theirs, ok := s.samples.Get(engine.ClientGo, j.budgetOf)
+	stack := *j.spec.Stack
+	stack.Config.Budget = int64(theirs.Median / 5)
+	j.spec.Stack = &stack
+	return ok && stack.Config.Budget > 0
 }
 
 func (s *session) measure(ctx context.Context, j job, round int) error {

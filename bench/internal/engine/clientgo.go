@@ -10,16 +10,19 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	coordination "k8s.io/client-go/informers/coordination/v1"
 	informers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
+	listers "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/tidings/tidings/bench/internal/corpus"
 	"github.com/tidings/tidings/bench/internal/server"
+	"github.com/tidings/tidings/clientgo"
 )
 
 type clientGo struct {
@@ -28,9 +31,12 @@ type clientGo struct {
 	running   sync.WaitGroup
 }
 
-func startClientGo(ctx context.Context, c Config, see func(version string)) (Engine, error) {
+// maker makes the informer of a namespace.
+type maker func(namespace string) cache.SharedIndexInformer
+
+func startClientGo(ctx context.Context, c Config, see func(version string), makers func(Config) (maker, error)) (Engine, error) {
 	e := &clientGo{}
-	makeInformer, err := clientGoInformers(c)
+	makeInformer, err := makers(c)
 	if err != nil {
 		return nil, fmt.Errorf("start client-go: %w", err)
 	}
@@ -49,7 +55,7 @@ func startClientGo(ctx context.Context, c Config, see func(version string)) (Eng
 }
 
 // clientGoInformers returns what makes the informer of a namespace. Its index is by node for pods, else by namespace.
-func clientGoInformers(c Config) (func(namespace string) cache.SharedIndexInformer, error) {
+func clientGoInformers(c Config) (maker, error) {
 	config := c.rest()
 	byNamespace := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
 	if c.Encoding == server.JSON {
@@ -87,6 +93,22 @@ func clientGoInformers(c Config) (func(namespace string) cache.SharedIndexInform
 		byNode := cache.Indexers{"node": func(obj any) ([]string, error) { return podNode(obj.(*corev1.Pod)), nil }}
 		return func(ns string) cache.SharedIndexInformer { return informers.NewPodInformer(client, ns, 0, byNode) }, nil
 	}
+}
+
+// throughInformers returns what makes Tidings' informers of pods for programs of client-go's.
+func throughInformers(c Config) (maker, error) {
+	if c.Encoding != server.Protobuf || c.Parts > 0 {
+		return nil, errors.New("only one informer of typed pods is measured through clientgo")
+	}
+	factory := clientgo.NewSharedInformerFactory(c.rest(), 0)
+	return func(string) cache.SharedIndexInformer {
+		informer := factory.Core().V1().Pods().Informer()
+		byNode := cache.Indexers{"node": func(obj any) ([]string, error) { return podNode(obj.(*corev1.Pod)), nil }}
+		if err := informer.AddIndexers(byNode); err != nil {
+			panic(err) // it has not been started, and has no such index
+		}
+		return informer
+	}, nil
 }
 
 func unstructuredNode(obj *unstructured.Unstructured) []string {
@@ -134,6 +156,11 @@ func waitDone(ctx context.Context, checker cache.DoneChecker) error {
 	case <-ctx.Done():
 		return fmt.Errorf("%s: %w", checker.Name(), context.Cause(ctx))
 	}
+}
+
+func (e *clientGo) ListPods() (int, error) {
+	pods, err := listers.NewPodLister(e.informers[0].GetIndexer()).List(labels.Everything())
+	return len(pods), err
 }
 
 func (e *clientGo) Stop() error {

@@ -23,6 +23,8 @@ type Name string
 const (
 	ClientGo Name = "client-go"
 	Tidings  Name = "tidings"
+	// Through is Tidings behind client-go's own interfaces, by package clientgo.
+	Through Name = "through clientgo"
 	// Bytes reads what the server sends, keeps the bytes of the initial list, and decodes nothing.
 	Bytes Name = "bytes"
 )
@@ -43,6 +45,8 @@ type Config struct {
 	// NoGuard turns Tidings' mutation guard off. client-go's is off unless the process was started with
 	// KUBE_CACHE_MUTATION_DETECTOR=true.
 	NoGuard bool
+	// Budget is Tidings' memory budget in bytes; 0 is none.
+	Budget int64
 	// Dial makes the connections, if it is set.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error) `json:"-"`
 }
@@ -78,12 +82,30 @@ type Engine interface {
 	Stop() error
 }
 
+// Folding is an Engine with a memory budget. Its methods are about the first informer.
+type Folding interface {
+	// Get reads a field of the object of that name, and reports whether there is one.
+	Get(namespace, name string) bool
+	// List visits all objects and reads a field of each. It returns how many there are.
+	List() int
+	// Folded returns how many objects are open and folded, and what the status says is wrong with the budget.
+	Folded() (open, folded int, problem string)
+}
+
+// Listing is an Engine whose informers are client-go's, at least by their interface.
+type Listing interface {
+	// ListPods lists all pods of the first informer by client-go's typed lister. It returns how many there are.
+	ListPods() (int, error)
+}
+
 // Start starts informers, each with one index. They call see with the resource version of every object that a handler is
 // told of, each informer from one goroutine. Start does not wait for the initial list.
 func Start(ctx context.Context, name Name, c Config, see func(version string)) (Engine, error) {
 	switch name {
 	case ClientGo:
-		return startClientGo(ctx, c, see)
+		return startClientGo(ctx, c, see, clientGoInformers)
+	case Through:
+		return startClientGo(ctx, c, see, throughInformers)
 	case Tidings:
 		return startTidings(ctx, c, see)
 	default:

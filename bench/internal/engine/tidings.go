@@ -46,7 +46,7 @@ func startTidings(ctx context.Context, c Config, see func(version string)) (Engi
 func byNamespace[T tidings.Object](obj T) []string { return []string{obj.GetNamespace()} }
 
 func startTidingsOf[T tidings.Object](ctx context.Context, c Config, see func(version string), index func(T) []string) (Engine, error) {
-	factory, err := tidings.NewFactory(c.rest(), tidings.Options{NoMutationGuard: c.NoGuard})
+	factory, err := tidings.NewFactory(c.rest(), tidings.Options{NoMutationGuard: c.NoGuard, MemoryBudget: c.Budget})
 	if err != nil {
 		return nil, fmt.Errorf("start tidings: %w", err)
 	}
@@ -92,6 +92,25 @@ func addTidingsHandlers[T tidings.Object](ctx context.Context, informer *tidings
 		}
 	}
 	return nil
+}
+
+func (e *ours[T]) Get(namespace, name string) bool {
+	obj, ok := e.informers[0].Lister().Namespace(namespace).Get(name)
+	return ok && obj.GetName() == name
+}
+
+func (e *ours[T]) List() (found int) {
+	for obj := range e.informers[0].Lister().All() {
+		if obj.GetName() != "" {
+			found++
+		}
+	}
+	return found
+}
+
+func (e *ours[T]) Folded() (open, folded int, problem string) {
+	m := e.informers[0].Status().Memory
+	return m.Open, m.Folded, m.Problem
 }
 
 func (e *ours[T]) Stop() error { return e.factory.Shutdown(context.Background()) }

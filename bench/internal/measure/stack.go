@@ -37,6 +37,8 @@ const (
 	Sync server.Phase = "sync"
 	// Idle waits. The server sends a bookmark a second.
 	Idle server.Phase = "idle"
+	// Lists lists all pods by client-go's typed lister, and adds a handler.
+	Lists server.Phase = "lists"
 	// Settle looks at what stays in memory after several collections.
 	Settle server.Phase = "settle"
 )
@@ -102,6 +104,9 @@ func (r *run) sync(ctx context.Context) error {
 	now := heap()
 	r.out["heap total"] = float64(now.HeapAlloc) - float64(r.base.HeapAlloc)
 	r.out["heap"] = r.out["heap total"] / n
+	if r.Config.Budget > 0 {
+		r.out["of the budget"] = 100 * r.out["heap total"] / float64(r.Config.Budget)
+	}
 	r.out["heap objects"] = (float64(now.HeapObjects) - float64(r.base.HeapObjects)) / n
 	r.out["goroutines"] = float64(runtime.NumGoroutine() - r.routines)
 	r.out["wire bytes"] = float64(r.plan.Bytes) / n
@@ -127,6 +132,10 @@ func (r *run) phase(ctx context.Context, phase server.Phase) error {
 		return r.idle(ctx)
 	case Settle:
 		return r.settle(ctx)
+	case Folded:
+		return r.folded(ctx)
+	case Lists:
+		return r.lists(ctx)
 	case server.BurstAgain:
 		if err := r.running.AddHandlers(ctx, extraHandlers); err != nil {
 			return err
@@ -209,6 +218,32 @@ func (r *run) idle(ctx context.Context) error {
 	}
 	r.out["idle CPU"] = 1000 * c.cpu.Seconds() / c.wall.Seconds()
 	return nil
+}
+
+// timesListed is how often Lists lists.
+const timesListed = 20
+
+func (r *run) lists(ctx context.Context) error {
+	lister, ok := r.running.(engine.Listing)
+	if !ok {
+		return errors.New("the engine has no lister of client-go's")
+	}
+	runtime.GC()
+	lists, err := spend("", func() error {
+		for range timesListed {
+			if n, err := lister.ListPods(); err != nil || n != r.plan.Objects {
+				return fmt.Errorf("the list has %d pods: %w", n, err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	late, err := spend("", func() error { return r.running.AddHandlers(ctx, 1) })
+	r.out["typed list each"] = per(lists.cpu, timesListed*r.plan.Objects)
+	r.out["late handler"] = micros(late.cpu)
+	return err
 }
 
 // settle measures what stays once the collector has had several turns.

@@ -12,6 +12,8 @@ import (
 type Row struct {
 	What   string
 	Metric string
+	// Theirs is client-go's metric where it is another: client-go has no budget. Empty means Metric.
+	Theirs string
 	Unit   string
 	Scale  float64 // the unit in terms of the metric; 0 means 1
 	// Target bounds the ratio, or the figure itself where Absolute is set; 0 means there is no target.
@@ -20,19 +22,24 @@ type Row struct {
 	AtLeast  bool // Target is a lower bound
 	Zero     bool // the target is to be 0
 	NoRatio  bool // the two figures are not of the same thing
+	// Unless is a metric of Tidings' with which missing the target is met by saying so.
+	Unless string
 }
 
-const notResolved = "not resolved"
+const notResolved, missed = "not resolved", "**no**"
 
 // line returns the row's cells: what, client-go, ours, ratio, target, met.
 func (r Row) line(s *Samples) []string {
-	theirs, haveTheirs := s.Get(engine.ClientGo, r.Metric)
+	theirs, haveTheirs := s.Get(engine.ClientGo, cmp.Or(r.Theirs, r.Metric))
 	ours, haveOurs := s.Get(engine.Tidings, r.Metric)
 	ratio := math.NaN()
 	if haveTheirs && haveOurs && theirs.Median != 0 && !r.Absolute && !r.NoRatio {
 		ratio = ours.Median / theirs.Median
 	}
 	cells := []string{r.What, r.cell(theirs, haveTheirs), r.cell(ours, haveOurs), r.ratio(ratio), r.target(), r.met(ratio, ours, haveOurs)}
+	if said, ok := s.Get(engine.Tidings, r.Unless); ok && said.Median > 0 && cells[5] == missed {
+		cells[5] = "says so"
+	}
 	// A difference of two measurements can be negative, which no quantity is.
 	if !math.IsNaN(ratio) && (!theirs.resolved() || !ours.resolved() || ratio < 0) {
 		cells[3] = notResolved
@@ -102,7 +109,7 @@ func (r Row) met(ratio float64, ours Figure, have bool) string {
 	case meets(value):
 		return "yes"
 	default:
-		return "**no**"
+		return missed
 	}
 }
 
@@ -126,4 +133,34 @@ func number(v float64) string {
 		whole = whole[:i] + "," + whole[i:]
 	}
 	return whole
+}
+
+// throughRow is a line about Tidings behind client-go's interfaces, beside what it is compared with.
+type throughRow struct {
+	Row
+	with engine.Name
+}
+
+// throughRows are those of package clientgo.
+var throughRows = []throughRow{
+	{Row{What: "CPU for one watch event", Metric: "burst CPU", Unit: "µs", Target: 1.15}, engine.Tidings},
+	{Row{What: "initial sync, CPU", Metric: "sync CPU", Unit: "s"}, engine.Tidings},
+	{Row{What: "live heap a pod", Metric: "heap", Unit: "kB", Scale: 1e3, Target: 1.05}, engine.Tidings},
+	{Row{What: "the typed lister lists all, each pod", Metric: "typed list each", Unit: "ns", Scale: 1e-3, Target: 1}, engine.ClientGo},
+	{Row{What: "a late handler, CPU", Metric: "late handler", Unit: "ms", Scale: 1e3, Target: 1}, engine.ClientGo},
+}
+
+func (r throughRow) line(s *Samples) []string {
+	cells := []string{r.What}
+	for _, name := range []engine.Name{engine.ClientGo, engine.Tidings, engine.Through} {
+		f, ok := s.Get(name, r.Metric)
+		cells = append(cells, r.cell(f, ok))
+	}
+	base, haveBase := s.Get(r.with, r.Metric)
+	f, have := s.Get(engine.Through, r.Metric)
+	ratio := math.NaN()
+	if have && haveBase && base.Median != 0 {
+		ratio = f.Median / base.Median
+	}
+	return append(cells, r.ratio(ratio)+" of "+string(r.with), r.target(), r.met(ratio, f, have))
 }

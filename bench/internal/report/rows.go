@@ -61,6 +61,31 @@ var moreRows = []Row{
 	{What: "allocations for one write, at most 10 in flight", Metric: "0 readers: write allocations"},
 }
 
+// budgetRows are those of a memory budget. client-go has none: its figures are those of the tables above.
+func budgetRows() []Row {
+	out := []Row{
+		{What: "live heap a pod", Metric: "budget: heap", Theirs: "heap", Unit: "kB", Scale: 1e3, Target: 0.10},
+		{What: "live heap a pod, after the events", Metric: "budget: settled heap", Theirs: "settled heap", Unit: "kB", Scale: 1e3, Target: 0.11},
+		{What: "live heap a pod, unstructured", Metric: "json budget: heap", Theirs: "json: heap", Unit: "kB", Scale: 1e3, Target: 0.04},
+		{What: "peak RSS of the first sync", Metric: "budget: sync RSS", Theirs: "sync RSS", Unit: "MB", Scale: 1e6, Target: 0.20},
+		{What: "CPU of the first sync", Metric: "budget: sync CPU", Theirs: "sync CPU", Unit: "s", Target: 0.40},
+		{What: "CPU for one watch event", Metric: "budget: burst CPU", Theirs: "burst CPU", Unit: "µs", Target: 0.55},
+		{What: "objects that are folded", Metric: "budget: folded part", Unit: "%", NoRatio: true},
+		{What: "Get of a folded pod, beside the generated Unmarshal of its bytes", Metric: "budget: get each", Theirs: "decode each", Unit: "µs", Target: 1},
+		{What: "all folded pods listed once, each, beside the generated Unmarshal", Metric: "budget: list each", Theirs: "decode each", Unit: "µs", Target: 1},
+		{What: "by how much the heap grows with that", Metric: "budget: growth of a list", Unit: "%", Target: 5, Absolute: true},
+		{What: "unstructured, all listed once, each", Metric: "json budget: list each", Unit: "µs", NoRatio: true},
+	}
+	for _, c := range corpora {
+		prefix := string(c.name) + " budget: "
+		out = append(out, Row{
+			What: c.title + ": of a budget of a fifth of client-go's heap is taken", Metric: prefix + "of the budget", Unit: "%",
+			Target: 110, Absolute: true, Unless: prefix + "over budget, and says so",
+		})
+	}
+	return out
+}
+
 // latencyRows are those of delivery at 1,000 events a second.
 var latencyRows = []Row{
 	{What: "p50", Metric: "at a rate: latency p50", Unit: "µs"},
@@ -189,5 +214,5 @@ func batchRows() []Row {
 
 // allRows are the rows of all tables.
 func allRows() []Row {
-	return slices.Concat(targetRows, moreRows, latencyRows, collectorRows, readRows, programRows, guardRows, deafRows, corpusRows(), cacheRows(), batchRows())
+	return slices.Concat(targetRows, moreRows, budgetRows(), latencyRows, collectorRows, readRows, programRows, guardRows, deafRows, corpusRows(), cacheRows(), batchRows())
 }

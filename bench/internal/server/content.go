@@ -18,9 +18,9 @@ const firstVersion = 100_000_000
 type content struct {
 	encoding Encoding
 	kind     corpus.Name
-	initial  map[string]*frames // by namespace: the objects, then the bookmark that ends them
-	marker   frames             // one event, sent behind the initial events of a relist
-	expired  []byte             // the error that makes a client list again
+	initial  map[string]iter.Seq[[]byte] // by namespace: the objects, then the bookmark that ends them
+	marker   frames                      // one event, sent behind the initial events of a relist
+	expired  []byte                      // the error that makes a client list again
 	phases   map[Phase]iter.Seq[[]byte]
 	plan     Plan
 }
@@ -28,12 +28,15 @@ type content struct {
 // newContent makes the objects and the events of each phase. Every phase but Rate changes each object at most once, so
 // that a handler that merges changes of one object has nothing to merge.
 func newContent(c Config) (*content, error) {
+	if c.OnTheFly {
+		return newStreamed(c)
+	}
 	objects, err := c.Corpus.Make(c.Objects)
 	if err != nil {
 		return nil, err
 	}
 	out := &content{
-		encoding: c.Encoding, kind: c.Corpus, initial: map[string]*frames{}, phases: map[Phase]iter.Seq[[]byte]{},
+		encoding: c.Encoding, kind: c.Corpus, initial: map[string]iter.Seq[[]byte]{}, phases: map[Phase]iter.Seq[[]byte]{},
 		plan: Plan{Objects: len(objects), Parts: c.Parts, Last: map[Phase]uint64{}, Events: map[Phase]int{}},
 	}
 	if err := out.addInitial(objects, c.Parts); err != nil {
@@ -68,15 +71,20 @@ func (c *content) addInitial(objects []corpus.Object, parts int) error {
 			}
 		}
 		c.plan.Bytes += len(f.data)
-		end := c.kind.New()
-		end.SetResourceVersion(fmt.Sprint(firstVersion))
-		end.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
-		if err := f.add(c.encoding, watch.Bookmark, end); err != nil {
+		if err := f.add(c.encoding, watch.Bookmark, c.initialEnd()); err != nil {
 			return err
 		}
-		c.initial[namespace] = f
+		c.initial[namespace] = f.all()
 	}
 	return nil
+}
+
+// initialEnd is the bookmark that ends the initial events.
+func (c *content) initialEnd() corpus.Object {
+	end := c.kind.New()
+	end.SetResourceVersion(fmt.Sprint(firstVersion))
+	end.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
+	return end
 }
 
 // addRelist makes what ends a watch, and the event that comes behind the list which follows.

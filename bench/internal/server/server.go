@@ -54,9 +54,12 @@ type Config struct {
 	// Parts divides the objects over so many namespaces, each of which is listed and watched alone. There are no
 	// phases then. 0 makes one collection of all.
 	Parts int
-	Burst int // at most Objects
-	Rate  int
-	Churn int // about; for pods only
+	// OnTheFly makes the pods of the initial list while it is sent, so that there may be more of them than memory holds. Of the
+	// phases there is only Rate then.
+	OnTheFly bool
+	Burst    int // at most Objects
+	Rate     int
+	Churn    int // about; for pods only
 	// Generation is how many pods come together in Churn, with workloads, nodes and images of their own. Five times
 	// as many are alive at most.
 	Generation int
@@ -145,7 +148,7 @@ func (s *Server) serveWatch(w http.ResponseWriter, r *http.Request, namespace st
 	out := &stream{w: bufio.NewWriterSize(w, 64<<10), flush: http.NewResponseController(w).Flush}
 	version := uint64(firstVersion)
 	if r.URL.Query().Get("sendInitialEvents") == "true" {
-		out.send(s.content.initial[namespace].all())
+		out.send(s.content.initial[namespace])
 		if s.takeRelisting() {
 			out.send(s.content.marker.all())
 			version = s.content.plan.Last[Relist]

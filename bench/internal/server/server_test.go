@@ -28,7 +28,7 @@ func TestFrames(t *testing.T) {
 			t.Fatal(err)
 		}
 		events := 0
-		for frame := range content.initial[""].all() {
+		for frame := range content.initial[""] {
 			kind, pod := decode(t, e, frame)
 			want := "ADDED"
 			if events == 20 {

@@ -1,0 +1,100 @@
+package measure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/tidings/tidings/bench/internal/corpus"
+	"github.com/tidings/tidings/bench/internal/engine"
+	"github.com/tidings/tidings/bench/internal/server"
+)
+
+// Folded reads every object of an informer with a budget once, in random order, and then all of them in a list.
+const Folded server.Phase = "folded"
+
+// folded measures what reads of folded objects cost. Those that the first reads left open are few, if the budget is small.
+func (r *run) folded(context.Context) error {
+	cache, ok := r.running.(engine.Folding)
+	if !ok {
+		return errors.New("the engine folds nothing")
+	}
+	objects, err := r.Config.Corpus.Make(r.plan.Objects)
+	if err != nil {
+		return err
+	}
+	rand.New(rand.NewPCG(3, 3)).Shuffle(len(objects), func(i, j int) { objects[i], objects[j] = objects[j], objects[i] })
+	keys := make([][2]string, len(objects))
+	for i, obj := range objects {
+		keys[i] = [2]string{obj.GetNamespace(), obj.GetName()}
+	}
+	clear(objects)
+	before := heap().HeapAlloc
+	open, folded, problem := cache.Folded()
+	gets, err := spend("", func() error {
+		for _, key := range keys {
+			if !cache.Get(key[0], key[1]) {
+				return fmt.Errorf("there is no %s/%s", key[0], key[1])
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	list, err := spend(r.Profiles[Folded], func() error {
+		if got := cache.List(); got != len(keys) {
+			return fmt.Errorf("the list has %d objects of %d", got, len(keys))
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	r.out["get each"], r.out["list each"] = per(gets.cpu, len(keys)), per(list.cpu, len(keys))
+	r.out["growth of a list"] = 100 * (float64(heap().HeapAlloc)/float64(before) - 1)
+	r.out["folded part"] = 100 * float64(folded) / float64(max(1, open+folded))
+	if problem != "" {
+		r.out["over budget, and says so"] = 1
+	}
+	return nil
+}
+
+// Decoding measures the decoder that code generation makes, on the pods of a corpus.
+type Decoding struct {
+	Corpus  corpus.Name
+	Objects int
+}
+
+// Run decodes every object once.
+func (d Decoding) Run(context.Context) (Metrics, error) {
+	objects, err := d.Corpus.Make(d.Objects)
+	if err != nil {
+		return nil, err
+	}
+	type generated interface {
+		Marshal() ([]byte, error)
+		Unmarshal(data []byte) error
+	}
+	encoded := make([][]byte, len(objects))
+	for i, obj := range objects {
+		if encoded[i], err = obj.(generated).Marshal(); err != nil {
+			return nil, fmt.Errorf("decoding: %w", err)
+		}
+	}
+	clear(objects)
+	heap()
+	c, err := spend("", func() error {
+		for _, data := range encoded {
+			if err := d.Corpus.New().(generated).Unmarshal(data); err != nil {
+				return fmt.Errorf("decoding: %w", err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return Metrics{"decode each": per(c.cpu, len(encoded))}, nil
+}
