@@ -1,6 +1,7 @@
 package tidings
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -175,7 +176,7 @@ func sourceFor[T Object](f *Factory, t target) func(namespace string) (source.Li
 			return nil, fmt.Errorf("the factory has no API server and no source for %s; call SetSource", reflect.TypeFor[T]())
 		}
 		of := scope.Source(namespace)
-		of.MaxObjectBytes = f.opts.MaxObjectBytes
+		of.MaxObjectBytes, of.MaxSharedBytes = f.opts.MaxObjectBytes, engine.SharedBytes(cmp.Or(t.budget, f.opts.MemoryBudget))
 		return source.NewHTTP[T](client, of)
 	}
 }

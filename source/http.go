@@ -97,7 +97,7 @@ func (h *HTTP[T]) prepare() (err error) {
 }
 
 func (h *HTTP[T]) newCodecs(noSharing bool) (*codecs[T], error) {
-	options := wire.Options{Trim: h.scope.Trim, NoSharing: noSharing, OnCorrupt: h.strayWrite}
+	options := wire.Options{Trim: h.scope.Trim, NoSharing: noSharing, OnCorrupt: h.strayWrite, MaxTableBytes: h.scope.MaxSharedBytes}
 	fromJSON, err := jsonDecoder[T](h.form, options)
 	if err != nil {
 		return nil, err
@@ -228,6 +228,9 @@ func (h *HTTP[T]) Stats() Stats {
 		Bytes: h.stats.bytes.Load(), Objects: h.stats.objects.Load(), Reused: h.stats.reused.Load(), Corrupted: h.stats.corrupted.Load(),
 	}
 }
+
+// SharedBytes returns what the source takes to remember parts that objects have in common. It is not for every change.
+func (h *HTTP[T]) SharedBytes() int64 { return int64(h.WireStats().TableBytes) }
 
 // WireStats returns what the decoders of both encodings have done so far, together.
 func (h *HTTP[T]) WireStats() wire.Stats {

@@ -34,23 +34,29 @@ type Codec[T object.Object] struct {
 
 	mu      sync.Mutex // held while decoding; nobody waits for it
 	decoder wire.Decoder[T]
+	decoded int // objects since shared parts were checked
 }
 
-// NewCodec returns a codec for T, a pointer to a struct.
-func NewCodec[T object.Object]() (*Codec[T], error) {
+// recheckEvery is the number of decoded objects after which shared parts are checked again, before another one gets them.
+const recheckEvery = 32
+
+// NewCodec returns a codec for T, a pointer to a struct. maxShared is how much memory it may take to remember parts that objects have
+// in common; 0 means what suits a collection of any size.
+func NewCodec[T object.Object](maxShared int) (*Codec[T], error) {
 	typ := reflect.TypeFor[T]()
 	if typ.Kind() != reflect.Pointer || typ.Elem().Kind() != reflect.Struct {
 		return nil, fmt.Errorf("source: cannot encode %v; want a pointer to a struct", typ)
 	}
 	c := &Codec[T]{typ: typ.Elem()}
+	options := wire.Options{MaxTableBytes: maxShared, NoVersions: true}
 	var err error
 	switch {
 	case formOf[T]() == unstructuredForm:
-		err = c.useUnstructured()
+		err = c.useUnstructured(options)
 	case typ.Implements(reflect.TypeFor[message]()):
-		err = c.useProtobuf()
+		err = c.useProtobuf(options)
 	default:
-		err = c.useJSON()
+		err = c.useJSON(options)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("source: codec of %v: %w", typ, err)
@@ -76,6 +82,9 @@ func (c *Codec[T]) Append(dst []byte, obj T) (out []byte, err error) {
 	return out, nil
 }
 
+// SharedBytes returns what the codec takes to remember parts that objects have in common. It is not for every object.
+func (c *Codec[T]) SharedBytes() int64 { return int64(c.decoder.Stats().TableBytes) }
+
 // Decode decodes what Append encoded. The object is read-only: it shares what is equal with other objects that were decoded,
 // and with previous, an earlier version or the zero T.
 func (c *Codec[T]) Decode(data []byte, previous T) (T, error) {
@@ -87,7 +96,9 @@ func (c *Codec[T]) Decode(data []byte, previous T) (T, error) {
 	if err != nil {
 		return *new(T), err
 	}
-	c.decoder.Recheck() // every object goes into other hands at once
+	if c.decoded++; c.decoded%recheckEvery == 1 {
+		c.decoder.Recheck()
+	}
 	obj, err := c.decoder.Decode(body, previous)
 	if err == nil {
 		setTypeMeta(obj, kind)
@@ -152,7 +163,7 @@ type message interface {
 	Unmarshal([]byte) error
 }
 
-func (c *Codec[T]) useProtobuf() (err error) {
+func (c *Codec[T]) useProtobuf(options wire.Options) (err error) {
 	keeps := keepers{}.of(c.typ)
 	c.encoding, c.envelope = "protobuf", true
 	c.append = func(dst []byte, obj T) ([]byte, error) {
@@ -170,7 +181,7 @@ func (c *Codec[T]) useProtobuf() (err error) {
 		obj := reflect.New(c.typ).Interface().(T)
 		return obj, any(obj).(message).Unmarshal(data)
 	}
-	c.decoder, err = proto.New[T](wire.Options{})
+	c.decoder, err = proto.New[T](options)
 	return err
 }
 
@@ -184,7 +195,7 @@ func appendMessage(dst []byte, m message) ([]byte, error) {
 	return dst, err
 }
 
-func (c *Codec[T]) useJSON() (err error) {
+func (c *Codec[T]) useJSON(options wire.Options) (err error) {
 	c.encoding = "json"
 	c.append = func(dst []byte, obj T) ([]byte, error) {
 		data, err := json.Marshal(obj)
@@ -204,11 +215,11 @@ func (c *Codec[T]) useJSON() (err error) {
 		obj := reflect.New(c.typ).Interface().(T)
 		return obj, kjson.UnmarshalCaseSensitivePreserveInts(data, obj)
 	}
-	c.decoder, err = jsonDecoder[T](typedForm, wire.Options{})
+	c.decoder, err = jsonDecoder[T](typedForm, options)
 	return err
 }
 
-func (c *Codec[T]) useUnstructured() (err error) {
+func (c *Codec[T]) useUnstructured(options wire.Options) (err error) {
 	c.encoding = "json"
 	c.append = func(dst []byte, obj T) ([]byte, error) {
 		return appendJSON(dst, any(obj).(*unstructured.Unstructured).Object, 0)
@@ -218,6 +229,6 @@ func (c *Codec[T]) useUnstructured() (err error) {
 		err := kjson.UnmarshalCaseSensitivePreserveInts(data, &content)
 		return any(&unstructured.Unstructured{Object: content}).(T), err
 	}
-	c.decoder, err = jsonDecoder[T](unstructuredForm, wire.Options{})
+	c.decoder, err = jsonDecoder[T](unstructuredForm, options)
 	return err
 }

@@ -28,7 +28,7 @@ import (
 
 func newCodec[T object.Object](t testing.TB) *source.Codec[T] {
 	t.Helper()
-	c, err := source.NewCodec[T]()
+	c, err := source.NewCodec[T](0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -324,7 +324,7 @@ func TestCodecConcurrently(t *testing.T) {
 }
 
 func TestNewCodecRefusesOtherTypes(t *testing.T) {
-	if _, err := source.NewCodec[object.Object](); err == nil {
+	if _, err := source.NewCodec[object.Object](0); err == nil {
 		t.Error("an interface has a codec")
 	}
 }

@@ -38,6 +38,9 @@ type Scope struct {
 	// MaxObjectBytes is how large one encoded object may be; 0 means DefaultMaxObjectBytes. A larger one ends
 	// the list or watch with a TooLargeError.
 	MaxObjectBytes int
+	// MaxSharedBytes is how much memory a source may take to remember parts that objects have in common; 0 means what suits a
+	// collection of any size.
+	MaxSharedBytes int
 }
 
 // String returns the resource as kubectl names it, such as "deployments.apps".
@@ -59,6 +62,8 @@ func (s Scope) complete() (Scope, error) {
 	switch {
 	case s.MaxObjectBytes < 0:
 		return s, fmt.Errorf("source: %v: MaxObjectBytes is %d; it cannot be negative", s, s.MaxObjectBytes)
+	case s.MaxSharedBytes < 0:
+		return s, fmt.Errorf("source: %v: MaxSharedBytes is %d; it cannot be negative", s, s.MaxSharedBytes)
 	case s.MaxObjectBytes == 0:
 		s.MaxObjectBytes = DefaultMaxObjectBytes
 	}

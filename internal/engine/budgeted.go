@@ -24,12 +24,25 @@ const (
 	visitBatch = 8192
 	// recentShare is the part of the budget that folded objects may take which are open because they were read: one in so many.
 	recentShare = 32
+	// sharedShare is the part of it that what objects share may take, in the source of each namespace and once more for the objects that
+	// are opened; minShared is what it is worth at least.
+	sharedShare = 48
+	minShared   = 128 << 10
 )
+
+// SharedBytes returns how much memory a source may take to remember what objects share under this budget; 0 for its default.
+func SharedBytes(budget int64) int {
+	if budget <= 0 {
+		return 0
+	}
+	return int(max(minShared, budget/sharedShare))
+}
 
 // budgeted is what an informer with a memory budget has in addition.
 type budgeted[T object.Object] struct {
 	inf    *Informer[T]
 	memory *Memory
+	codec  *source.Codec[T] // nil if nothing can be folded
 
 	used atomic.Int64 // as measured last
 	// mean is the size of an open object, the bits of a float64; gathered is what open objects of lists take that are being read.
@@ -39,7 +52,9 @@ type budgeted[T object.Object] struct {
 	mu      sync.Mutex // guards what follows
 	left    bool       // the informer has ended
 	sampled int        // open objects when they were sampled
+	objects int        // all of them, then
 	changes int        // since then
+	shared  int64      // what the source and the codec take to remember what objects share
 	// changed are the keys of objects that came lately, and so are open.
 	changed []object.Key
 
@@ -49,7 +64,9 @@ type budgeted[T object.Object] struct {
 // useMemory makes the informer keep within a budget.
 func (inf *Informer[T]) useMemory(memory *Memory) {
 	b := &budgeted[T]{inf: inf, memory: memory}
-	if codec, err := source.NewCodec[T](); err == nil { // else everything stays open, and is counted
+	codec, err := source.NewCodec[T](SharedBytes(memory.budget))
+	if err == nil { // else everything stays open, and is counted
+		b.codec = codec
 		inf.writer.UseCodec(codec)
 	}
 	inf.budget = b
@@ -93,6 +110,7 @@ func (b *budgeted[T]) measure() int64 {
 	if b.left {
 		return 0
 	}
+	now += b.shared
 	b.memory.used.Add(now - b.used.Swap(now))
 	return now
 }
@@ -102,15 +120,32 @@ func (b *budgeted[T]) meanSize() float64 { return math.Float64frombits(b.mean.Lo
 // sample measures open objects anew, if there are many more or fewer, or others.
 func (b *budgeted[T]) sample(snap *store.Snapshot[T], open int) {
 	b.mu.Lock()
-	due := open > b.sampled+b.sampled/2 || b.changes > resampleAfter
+	due := open > b.sampled+b.sampled/2 || b.changes > resampleAfter || snap.Len() > b.objects+b.objects/2
 	if due {
-		b.sampled, b.changes = open, 0
+		b.sampled, b.objects, b.changes = open, snap.Len(), 0
 	}
 	b.mu.Unlock()
 	if !due {
 		return
 	}
+	shared := b.sharedBytes()
+	b.mu.Lock()
+	b.shared = shared
+	b.mu.Unlock()
 	b.setMean(snap.SampleOpen(sampleSize))
+}
+
+// sharedBytes returns what the source and the codec take to remember what objects share.
+func (b *budgeted[T]) sharedBytes() (bytes int64) {
+	for _, p := range b.inf.currentParts() {
+		if s, ok := p.source.(interface{ SharedBytes() int64 }); ok {
+			bytes += s.SharedBytes()
+		}
+	}
+	if b.codec != nil {
+		bytes += b.codec.SharedBytes()
+	}
+	return bytes
 }
 
 // setMean sets the size of an open object to the mean of these.

@@ -108,7 +108,7 @@ func (inf *Informer[T]) newFiles() (*files[T], error) {
 	if f.refused = f.refusal(); f.refused != nil {
 		return f, nil
 	}
-	codec, err := source.NewCodec[T]()
+	codec, err := source.NewCodec[T](0)
 	if err != nil {
 		f.refused = fmt.Errorf("%w: %w", errNotSaved, err)
 		return f, nil

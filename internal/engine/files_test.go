@@ -36,7 +36,7 @@ func newSaved(tb testing.TB, dir string, folding bool) (*Informer[settings], *pa
 		Files:  &FileOptions{Dir: dir, Cluster: func(context.Context) (string, error) { return "test", nil }},
 	}})
 	if folding {
-		codec, err := source.NewCodec[settings]()
+		codec, err := source.NewCodec[settings](0)
 		if err != nil {
 			tb.Fatal(err)
 		}

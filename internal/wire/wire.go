@@ -33,6 +33,8 @@ type Options struct {
 	Trim []string
 	// NoSharing makes every decoded object stand alone, so that its owner may write to it.
 	NoSharing bool
+	// NoVersions says that Decode gets no previous versions, so that nothing need be remembered of what it returns.
+	NoVersions bool
 	// OnCorrupt is called after an object was decoded, for each shared part that turned out to have been written to. Field is
 	// the dotted name of where it came up. Such a part is given to no further object. It is called on the goroutine
 	// that decodes, and may be nil.

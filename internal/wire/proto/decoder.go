@@ -104,6 +104,8 @@ func newDecoder(pointer reflect.Type, opts wire.Options) (*decoder, error) {
 	}
 	if !opts.NoSharing {
 		d.table = newTable(opts.MaxTableBytes)
+	}
+	if !opts.NoSharing && !opts.NoVersions {
 		d.rememberVersions()
 	}
 	return d, nil
