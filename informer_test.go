@@ -456,12 +456,20 @@ func TestTransform(t *testing.T) {
 
 // TestReplayEqualsStore changes objects at random and breaks the watch at random; whatever the policy, what a
 // handler was told adds up to the store, and that equals the cluster.
-func TestReplayEqualsStore(t *testing.T) {
+func TestReplayEqualsStore(t *testing.T) { testReplayEqualsStore(t, 0) }
+
+// TestReplayEqualsFoldedStore is the same where hardly anything may be open, and where the budget is tight.
+func TestReplayEqualsFoldedStore(t *testing.T) {
+	testReplayEqualsStore(t, 1)
+	testReplayEqualsStore(t, 60_000)
+}
+
+func testReplayEqualsStore(t *testing.T, budget int64) {
 	seed := testseed.Seed(t)
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
-		inf := start(t, c, tidings.InformerOptions[pod]{Options: tidings.Options{Seed: seed | 1}})
+		inf := start(t, c, tidings.InformerOptions[pod]{Options: tidings.Options{Seed: seed | 1, MemoryBudget: budget}})
 		var replays []*replayed
 		for i, policy := range []tidings.Policy{tidings.Coalesce, tidings.Coalesce, tidings.Block, tidings.Unbounded} {
 			r := &replayed{t: t, state: map[object.Key]pod{}, delay: time.Duration(i) * time.Millisecond}

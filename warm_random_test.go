@@ -20,13 +20,13 @@ import (
 // back in time, and the files are lost, spoiled or put back from earlier. Every program that says it has synced has what the
 // server had, unless the network was slow, and has it in any case soon.
 func TestRandomStarts(t *testing.T) {
-	testseed.Each(t, 6, func(t *testing.T, seed uint64) {
+	testseed.Each(t, 4, func(t *testing.T, seed uint64) {
 		synctest.Test(t, func(t *testing.T) {
 			r := &randomStarts{t: t, Rand: rand.New(rand.NewPCG(seed, 0)), server: tidingstest.NewServer(t, tidingstest.ServerOptions{}), dir: t.TempDir()}
 			if r.large = r.IntN(2) == 0; r.large {
 				fill(r.server, "a", "b", "c")
 			}
-			for run := range 12 {
+			for run := range 8 {
 				r.change(r.IntN(20))
 				if !r.run() {
 					t.Fatalf("run %d failed", run)

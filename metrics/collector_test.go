@@ -27,7 +27,7 @@ func sources() metrics.Sources {
 	return metrics.Sources{
 		Informers: func() []tidings.Status {
 			return []tidings.Status{
-				{Resource: "pods", Type: "*v1.Pod", Objects: 5, Synced: true, Age: 2 * time.Second, Handlers: handlers, Parts: []tidings.PartStatus{
+				{Resource: "pods", Type: "*v1.Pod", Objects: 5, Synced: true, Memory: tidings.MemoryStatus{Budget: 100, Used: 120, Folded: 3, Opens: 9, Problem: "too small"}, Age: 2 * time.Second, Handlers: handlers, Parts: []tidings.PartStatus{
 					{ResourceVersion: "71", File: tidings.FileStatus{Path: "pods", Saves: 4, Failures: 1}},
 				}},
 				{Resource: "pods", Type: "*v1.Pod", Scope: "namespaces=a,b", NotFresh: errors.New("forbidden"), Parts: []tidings.PartStatus{
@@ -65,6 +65,9 @@ tidings_informer_file_failures_total{namespace="",resource="pods",scope="",type=
 # HELP tidings_informer_file_saves_total Times that the objects were saved.
 # TYPE tidings_informer_file_saves_total counter
 tidings_informer_file_saves_total{namespace="",resource="pods",scope="",type="*v1.Pod"} 4
+# HELP tidings_informer_folded_objects Objects that are packed.
+# TYPE tidings_informer_folded_objects gauge
+tidings_informer_folded_objects{resource="pods",scope="",type="*v1.Pod"} 3
 # HELP tidings_informer_fresh 1 while the store shows what the server has.
 # TYPE tidings_informer_fresh gauge
 tidings_informer_fresh{resource="pods",scope="",type="*v1.Pod"} 1
@@ -76,6 +79,12 @@ tidings_informer_handler_lag_seconds{handler="web",resource="pods",scope="",type
 # HELP tidings_informer_handler_pending Changes that a handler has not been notified of.
 # TYPE tidings_informer_handler_pending gauge
 tidings_informer_handler_pending{handler="web",resource="pods",scope="",type="*v1.Pod"} 5
+# HELP tidings_informer_opens_total Times that a folded object was opened.
+# TYPE tidings_informer_opens_total counter
+tidings_informer_opens_total{resource="pods",scope="",type="*v1.Pod"} 9
+# HELP tidings_informer_over_budget 1 while the budget does not hold the objects even folded.
+# TYPE tidings_informer_over_budget gauge
+tidings_informer_over_budget{resource="pods",scope="",type="*v1.Pod"} 1
 # HELP tidings_reconcile_total Reconciles that have ended, by how.
 # TYPE tidings_reconcile_total counter
 tidings_reconcile_total{controller="replicaset",outcome="error"} 2

@@ -42,6 +42,38 @@ var (
 	transformErrors = counter("tidings_informer_transform_errors_total", "Failures of transforms.", ofInformer()...)
 )
 
+// What an informer with a memory budget shows besides. Informers of one budget show the same budget and budget use.
+var (
+	openObjects   = gauge("tidings_informer_open_objects", "Objects that are decoded.", ofInformer()...)
+	foldedObjects = gauge("tidings_informer_folded_objects", "Objects that are packed.", ofInformer()...)
+	unfoldable    = gauge("tidings_informer_unfoldable_objects", "Objects that stay open because no encoding gives them back.", ofInformer()...)
+	openBytes     = gauge("tidings_informer_open_bytes", "What open objects take, estimated from a sample.", ofInformer()...)
+	foldedBytes   = gauge("tidings_informer_folded_bytes", "What folded objects take, with their dictionaries.", ofInformer()...)
+	encodedBytes  = gauge("tidings_informer_folded_encoded_bytes", "What folded objects would take encoded and not packed.", ofInformer()...)
+	memoryBytes   = gauge("tidings_informer_memory_bytes", "What the informer takes, as far as the budget counts it.", ofInformer()...)
+	opens         = counter("tidings_informer_opens_total", "Times that a folded object was opened.", ofInformer()...)
+	budgetBytes   = gauge("tidings_informer_budget_bytes", "The memory budget of the informer and those that share it.", ofInformer()...)
+	budgetUsed    = gauge("tidings_informer_budget_used_bytes", "What the informers of that budget take.", ofInformer()...)
+	overBudget    = gauge("tidings_informer_over_budget", "1 while the budget does not hold the objects even folded.", ofInformer()...)
+)
+
+func collectMemory(out chan<- prometheus.Metric, m tidings.MemoryStatus, labels []string) {
+	if m.Budget == 0 {
+		return
+	}
+	openObjects.send(out, float64(m.Open), labels...)
+	foldedObjects.send(out, float64(m.Folded), labels...)
+	unfoldable.send(out, float64(m.Unfoldable), labels...)
+	openBytes.send(out, float64(m.OpenBytes), labels...)
+	foldedBytes.send(out, float64(m.FoldedBytes), labels...)
+	encodedBytes.send(out, float64(m.EncodedBytes), labels...)
+	memoryBytes.send(out, float64(m.Bytes), labels...)
+	opens.send(out, float64(m.Opens), labels...)
+	budgetBytes.send(out, float64(m.Budget), labels...)
+	budgetUsed.send(out, float64(m.Used), labels...)
+	overBudget.send(out, number(m.Problem != ""), labels...)
+}
+
 // What one list and watch of it shows. The namespace is empty for all of them.
 var (
 	lists     = counter("reflector_lists_total", "Whole collections read.", ofInformer("namespace")...)
@@ -85,6 +117,7 @@ func collectInformer(out chan<- prometheus.Metric, st tidings.Status, id identit
 	mutations.send(out, float64(st.Mutations), labels...)
 	indexPanics.send(out, float64(st.IndexPanics), labels...)
 	transformErrors.send(out, float64(st.TransformErrors), labels...)
+	collectMemory(out, st.Memory, labels)
 	for _, p := range st.Parts {
 		collectPart(out, p, id.with(p.Namespace))
 	}

@@ -329,7 +329,7 @@ func TestLayout(t *testing.T) {
 		}
 		seen[hash] = name
 	}
-	if layout(reflect.TypeOf(corev1.Pod{})) != layout(reflect.TypeOf(corev1.Pod{})) {
+	if once, again := layout(reflect.TypeFor[corev1.Pod]()), layout(reflect.TypeFor[corev1.Pod]()); once != again {
 		t.Error("a type has two layouts")
 	}
 }

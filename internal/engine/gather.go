@@ -85,12 +85,17 @@ func (g *gatherer[T]) Collection() object.Collection[T] {
 	if g.part.inf.budget.memory.isTight() {
 		g.Fold()
 	}
+	g.uncount() // the store will
 	return g.Gathering
+}
+
+func (g *gatherer[T]) uncount() {
+	g.part.inf.budget.gathered.Add(-g.counted)
+	g.counted = 0
 }
 
 // Close implements reflector.Gatherer.
 func (g *gatherer[T]) Close() {
 	g.Gathering.Close()
-	g.part.inf.budget.gathered.Add(-g.counted)
-	g.counted = 0
+	g.uncount()
 }

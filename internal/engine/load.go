@@ -15,6 +15,7 @@ import (
 	"github.com/tidings/tidings/internal/fold/file"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/reflector"
+	"github.com/tidings/tidings/source"
 	"github.com/tidings/tidings/store"
 )
 
@@ -33,6 +34,7 @@ type loaded[T object.Object] struct {
 	version string
 	asOf    time.Time
 	newest  object.Key // of the object that was changed last
+	codec   *source.Codec[T]
 }
 
 func (l *loaded[T]) objects() object.Collection[T] {
@@ -104,6 +106,8 @@ func (p *part[T]) discard(err error) {
 func (f *files[T]) load(ctx context.Context, pf *partFile) (l loaded[T], err error) {
 	if f.inf.store.CanFold() {
 		l.folded = f.inf.store.Gather(0)
+	} else if l.codec, err = source.NewCodec[T](0); err != nil { // one of its own, since it remembers what objects have in common
+		return l, err
 	}
 	defer func() {
 		if reason := recover(); reason != nil {
@@ -168,7 +172,7 @@ func (f *files[T]) add(l *loaded[T], record file.Record, namespace string) error
 		l.folded.AddPacked(key, types.UID(record.UID), record.ResourceVersion, record.Object, nil)
 		return nil
 	}
-	obj, err := f.decode(record)
+	obj, err := l.decode(record)
 	if err == nil && (object.KeyOf(obj) != key || string(obj.GetUID()) != record.UID || obj.GetResourceVersion() != record.ResourceVersion) {
 		err = errors.New("it is another object")
 	}
@@ -179,9 +183,9 @@ func (f *files[T]) add(l *loaded[T], record file.Record, namespace string) error
 	return nil
 }
 
-func (f *files[T]) decode(record file.Record) (obj T, err error) {
+func (l *loaded[T]) decode(record file.Record) (obj T, err error) {
 	err = record.Object.View(func(data []byte) error {
-		obj, err = f.codec.Decode(data, *new(T))
+		obj, err = l.codec.Decode(data, *new(T))
 		return err
 	})
 	return obj, err

@@ -84,7 +84,7 @@ func (m *Memory) isTight() bool { return m.used.Load() > m.budget-m.slack() }
 
 // settle folds until the budget is kept, if it is not. Only one goroutine does; the others go on. No lock of an informer is held.
 func (m *Memory) settle() {
-	if m.used.Load() <= m.limit.Load() || !m.settling.TryLock() {
+	if m.used.Load() <= m.limit.Load() && (m.problem.Load() == nil || m.used.Load() > m.budget) || !m.settling.TryLock() {
 		return
 	}
 	defer m.settling.Unlock()

@@ -70,12 +70,12 @@ func (s *sizer) follow(v reflect.Value) {
 	}
 }
 
-// text counts a string. Several of an object may be in one allocation, so that it is not rounded.
+// text counts a string.
 func (s *sizer) text(text string) {
 	at := unsafe.Pointer(unsafe.StringData(text))
 	if _, known := s.seen[at]; !known && len(text) > 0 {
 		s.seen[at] = struct{}{}
-		s.bytes += int64(len(text))
+		s.bytes += int64(len(text)+7) &^ 7
 	}
 }
 
@@ -110,9 +110,12 @@ func (s *sizer) followMap(v reflect.Value) {
 	if v.IsNil() {
 		return
 	}
-	places := float64(mapGroup)
-	if n := v.Len(); n > mapGroup {
+	places := 0.0 // an empty one has no group
+	switch n := v.Len(); {
+	case n > mapGroup:
 		places = mapSpare * float64(n)
+	case n > 0:
+		places = mapGroup
 	}
 	entry := v.Type().Key().Size() + v.Type().Elem().Size()
 	if !s.allocate(v.UnsafePointer(), mapHeader+int(places*float64(entry))) {
