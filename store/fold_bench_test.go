@@ -21,7 +21,9 @@ func (podCodec) Append(dst []byte, p *corev1.Pod) ([]byte, error) {
 	return append(dst, data...), err
 }
 
-func (podCodec) Decode(data []byte, _ *corev1.Pod) (*corev1.Pod, error) {
+func (c podCodec) Decode(data []byte, _ *corev1.Pod) (*corev1.Pod, error) { return c.DecodeAlone(data) }
+
+func (podCodec) DecodeAlone(data []byte) (*corev1.Pod, error) {
 	p := new(corev1.Pod)
 	return p, p.Unmarshal(data)
 }
