@@ -19,6 +19,10 @@
 // the path to what it changes, once, and edits its copies in place; all others are shared between the snapshots
 // before and after it. A larger batch thus costs less for each write.
 //
+// In a store with a codec (Writer.UseCodec) a slot has an object or, beside it, an entry with the packed encoding of one. Reading
+// that opens it, and who reads it while somebody holds what was opened gets the same object. Txn.Fold and Gathering fold; a new state
+// of an object is open. Without a codec nothing of this costs anything.
+//
 // # Guarantees
 //
 //  1. A snapshot never changes. It holds the objects, all indexes and the resource versions of one moment: nobody sees a
@@ -35,7 +39,8 @@
 //  8. An index function that panics costs its object the values in that index, nothing else.
 //  9. A write to a cached object, which nobody may do, never makes an index lead to another object or to none. Where it changed
 //     an indexed value, the index is made anew when the object is replaced or deleted, and that is reported.
-//  10. Replace takes no object back in time, unless history was rewritten, and tells of every change that it makes.
+//  10. A folded object equals the one that was folded, and one snapshot never hands out two objects for one key at the same time.
+//  11. Replace takes no object back in time, unless history was rewritten, and tells of every change that it makes.
 //
 // Put plainly: take a snapshot, and everything you ask it fits together for as long as you hold it. Holding one
 // for long costs the memory of what has changed since.

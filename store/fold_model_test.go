@@ -30,7 +30,9 @@ func (thingCodec) Append(dst []byte, o *thing) ([]byte, error) {
 	return append(dst, data...), err
 }
 
-func (thingCodec) Decode(data []byte, _ *thing) (*thing, error) {
+func (c thingCodec) Decode(data []byte, _ *thing) (*thing, error) { return c.DecodeAlone(data) }
+
+func (thingCodec) DecodeAlone(data []byte) (*thing, error) {
 	o := new(thing)
 	return o, o.Unmarshal(data)
 }

@@ -18,9 +18,11 @@ type Codec[T object.Object] interface {
 	// Append appends the encoding of obj to dst. With an error, which says that the same object could not be had back, the object
 	// stays open.
 	Append(dst []byte, obj T) ([]byte, error)
-	// Decode decodes what Append encoded. The object may share what it has in common with others, and with previous, an
-	// earlier version of it or the zero T.
+	// Decode decodes what Append encoded, for those who look at many objects in order. The object may share what it has in common
+	// with others, and with previous, an earlier version of it or the zero T.
 	Decode(data []byte, previous T) (T, error)
+	// DecodeAlone decodes what Append encoded, for those who look at one object. It shares nothing.
+	DecodeAlone(data []byte) (T, error)
 }
 
 // folded is an object that is packed. It is what the snapshots that have it in common refer to.
@@ -119,14 +121,14 @@ func (f *folds[T]) release() {
 	f.gone = nil
 }
 
-// open returns the object of an entry: the one that somebody holds, or else a new one. It returns false, and reports why, if it
+// open returns the object of an entry: the one that somebody holds, or else a new one, which shares nothing if alone is set. It returns false, and reports why, if it
 // cannot be opened.
-func (f *folding[T]) open(k object.Key, e *folded[T]) (T, bool) {
+func (f *folding[T]) open(k object.Key, e *folded[T], alone bool) (T, bool) {
 	before := e.opened.Load()
 	if o, ok := held[T](before); ok {
 		return o, true
 	}
-	o, err := f.decode(e)
+	o, err := f.decode(e, alone)
 	if err != nil {
 		if f.failed != nil {
 			f.failed(k, err)
@@ -143,11 +145,14 @@ func (f *folding[T]) open(k object.Key, e *folded[T]) (T, bool) {
 	return o, true
 }
 
-func (f *folding[T]) decode(e *folded[T]) (o T, err error) {
+func (f *folding[T]) decode(e *folded[T], alone bool) (o T, err error) {
 	f.opens.Add(1)
 	err = e.packed.View(func(data []byte) (err error) {
-		var none T
-		o, err = f.codec.Decode(data, none)
+		if alone {
+			o, err = f.codec.DecodeAlone(data)
+		} else {
+			o, err = f.codec.Decode(data, *new(T))
+		}
 		return err
 	})
 	if err == nil && object.IsNil(o) {

@@ -54,7 +54,7 @@ func (h *Held[T]) Object() T {
 	if h.folded == nil {
 		return h.object
 	}
-	if o, ok := h.folding.open(h.key, h.folded); ok {
+	if o, ok := h.folding.open(h.key, h.folded, false); ok {
 		return o
 	}
 	o := reflect.New(reflect.TypeFor[T]().Elem()).Interface().(T)

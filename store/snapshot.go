@@ -69,7 +69,7 @@ func (s *Snapshot[T]) read(k object.Key, n slot) (T, bool) {
 	if o, ok := held[T](e.opened.Load()); ok {
 		return o, true
 	}
-	o, ok := s.folds.open(k, e)
+	o, ok := s.folds.open(k, e, true)
 	if ok {
 		s.folds.recent.add(o)
 	}
@@ -80,7 +80,7 @@ func (s *Snapshot[T]) read(k object.Key, n slot) (T, bool) {
 func (s *Snapshot[T]) scanned(k object.Key, n slot) (T, bool) {
 	if s.folds != nil {
 		if e := s.folds.at(n); e != nil {
-			return s.folds.open(k, e)
+			return s.folds.open(k, e, false)
 		}
 	}
 	return s.objects.get(n), true
