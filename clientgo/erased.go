@@ -2,6 +2,7 @@ package clientgo
 
 import (
 	"context"
+	"reflect"
 
 	"github.com/tidings/tidings"
 	"github.com/tidings/tidings/source"
@@ -22,6 +23,9 @@ func previous[T tidings.Object](find source.Previous[tidings.Object]) source.Pre
 		return held, ok
 	}
 }
+
+// ObjectType returns T, without which the engine could not fold objects.
+func (e erased[T]) ObjectType() reflect.Type { return reflect.TypeFor[T]() }
 
 // List lists T's.
 func (e erased[T]) List(ctx context.Context, opts source.ListOptions[tidings.Object], each func(tidings.Object) error) (source.ListResult, error) {

@@ -79,6 +79,9 @@ func (c *Codec[T]) Append(dst []byte, obj T) (out []byte, err error) {
 			out, err = dst, fmt.Errorf("encode %v: panic: %v", c.typ, r)
 		}
 	}()
+	if got := reflect.TypeOf(obj); got != reflect.PointerTo(c.typ) {
+		return dst, fmt.Errorf("encode %v: it is a %v", c.typ, got)
+	}
 	out, err = c.append(dst, obj)
 	if err != nil {
 		return dst, fmt.Errorf("encode %v: %w", c.typ, err)

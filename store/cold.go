@@ -132,7 +132,7 @@ func (f *folding[T]) pack(objects []T, like []*fold.Dictionary) []*folded[T] {
 	for i, packed := range f.packEncoded(encoded, at, like) {
 		o := objects[at[i]]
 		e := &folded[T]{packed: packed, identity: identityOf(o.GetUID(), o.GetResourceVersion())}
-		e.opened.Store(weakly(o)) // who holds it goes on with it
+		e.opened.Store(f.weakly(o)) // who holds it goes on with it
 		entries[at[i]] = e
 	}
 	return entries

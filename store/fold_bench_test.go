@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"math/rand/v2"
+	"reflect"
 	"runtime"
 	"slices"
 	"testing"
@@ -33,7 +34,7 @@ func foldedPods(n int) (*store.Store[*corev1.Pod], []object.Key, float64) {
 	pods := wiretest.Pods(n, 1)
 	before := live()
 	w := store.NewWriter[*corev1.Pod](store.Options{})
-	w.UseCodec(podCodec{})
+	w.UseCodec(podCodec{}, reflect.TypeFor[*corev1.Pod]())
 	w.AddIndex("node", func(p *corev1.Pod) []string { return []string{p.Spec.NodeName} })
 	g := w.Store().Gather(n)
 	for _, p := range pods {

@@ -53,7 +53,7 @@ type foldWorld struct {
 func newFoldWorld(t *testing.T, seed uint64) *foldWorld {
 	failed := func(k object.Key, err error) { t.Errorf("%v cannot be opened: %v", k, err) }
 	w := &foldWorld{t: t, rand: rand.New(rand.NewPCG(seed, 0)), model: model{}, writer: NewWriter[*thing](Options{OnOpenError: failed})}
-	w.writer.UseCodec(thingCodec{})
+	w.writer.UseCodec(thingCodec{}, reflect.TypeFor[*thing]())
 	w.index = w.writer.AddIndex("app", byLabel("app"))
 	w.writer.Store().KeepRecent(w.rand.IntN(20))
 	return w

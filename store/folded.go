@@ -36,6 +36,7 @@ type folded[T object.Object] struct {
 // folding is what the snapshots of a store with a codec have in common.
 type folding[T object.Object] struct {
 	codec  Codec[T]
+	typ    reflect.Type // of the objects, a pointer
 	packer fold.Packer
 	recent recent[T]
 	opens  atomic.Uint64
@@ -57,14 +58,15 @@ type folds[T object.Object] struct {
 	gone []fold.Packed
 }
 
-// UseCodec makes objects foldable. It is called before the first transaction. T is a pointer type.
-func (w *Writer[T]) UseCodec(codec Codec[T]) {
+// UseCodec makes objects of a type foldable: T, or one that has the interface T. It is a pointer. Objects of other types, which the
+// codec refuses, stay open. UseCodec is called before the first transaction.
+func (w *Writer[T]) UseCodec(codec Codec[T], typ reflect.Type) {
 	w.mustBeIdle("UseCodec")
-	if reflect.TypeFor[T]().Kind() != reflect.Pointer {
-		panic(fmt.Sprintf("store: objects of %v cannot be folded: it is no pointer", reflect.TypeFor[T]()))
+	if typ.Kind() != reflect.Pointer || !typ.AssignableTo(reflect.TypeFor[T]()) {
+		panic(fmt.Sprintf("store: objects of %v cannot be folded: it is no pointer that is a %v", typ, reflect.TypeFor[T]()))
 	}
 	next := *w.store.Snapshot()
-	next.folds = &folds[T]{folding: &folding[T]{codec: codec, failed: w.options.OnOpenError}}
+	next.folds = &folds[T]{folding: &folding[T]{codec: codec, typ: typ, failed: w.options.OnOpenError}}
 	w.store.publish(&next, nil)
 }
 
@@ -125,7 +127,7 @@ func (f *folds[T]) release() {
 // cannot be opened.
 func (f *folding[T]) open(k object.Key, e *folded[T], alone bool) (T, bool) {
 	before := e.opened.Load()
-	if o, ok := held[T](before); ok {
+	if o, ok := f.held(before); ok {
 		return o, true
 	}
 	o, err := f.decode(e, alone)
@@ -135,10 +137,10 @@ func (f *folding[T]) open(k object.Key, e *folded[T], alone bool) (T, bool) {
 		}
 		return o, false
 	}
-	p := weakly(o)
+	p := f.weakly(o)
 	for !e.opened.CompareAndSwap(before, p) {
 		before = e.opened.Load()
-		if other, ok := held[T](before); ok {
+		if other, ok := f.held(before); ok {
 			return other, true
 		}
 	}
@@ -161,19 +163,34 @@ func (f *folding[T]) decode(e *folded[T], alone bool) (o T, err error) {
 	return o, err
 }
 
-// weakly returns a weak pointer to the object. T is a pointer type, here and below.
-func weakly[T object.Object](o T) *weak.Pointer[byte] {
-	p := weak.Make((*byte)(*(*unsafe.Pointer)(unsafe.Pointer(&o))))
+// weakly returns a weak pointer to the object.
+func (f *folding[T]) weakly(o T) *weak.Pointer[byte] {
+	p := weak.Make((*byte)(f.pointer(o)))
 	return &p
 }
 
+func (f *folding[T]) pointer(o T) unsafe.Pointer {
+	if f.typ == reflect.TypeFor[T]() {
+		return *(*unsafe.Pointer)(unsafe.Pointer(&o))
+	}
+	return reflect.ValueOf(o).UnsafePointer()
+}
+
 // held returns the object that p refers to, if there still is one.
-func held[T object.Object](p *weak.Pointer[byte]) (o T, ok bool) {
+func (f *folding[T]) held(p *weak.Pointer[byte]) (o T, ok bool) {
 	if p == nil {
 		return o, false
 	}
-	*(*unsafe.Pointer)(unsafe.Pointer(&o)) = unsafe.Pointer(p.Value())
-	return o, !object.IsNil(o)
+	object := unsafe.Pointer(p.Value())
+	switch {
+	case object == nil:
+		return o, false
+	case f.typ == reflect.TypeFor[T]():
+		*(*unsafe.Pointer)(unsafe.Pointer(&o)) = object
+		return o, true
+	default:
+		return reflect.NewAt(f.typ.Elem(), object).Interface().(T), true
+	}
 }
 
 // recent keeps objects open that were folded when they were read one by one, the latest ones.

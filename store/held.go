@@ -44,7 +44,7 @@ func (h *Held[T]) ResourceVersion() string {
 // Open returns the object if it is open: in the store, or because somebody holds it.
 func (h *Held[T]) Open() (T, bool) {
 	if h.folded != nil {
-		return held[T](h.folded.opened.Load())
+		return h.folding.held(h.folded.opened.Load())
 	}
 	return h.object, true
 }
@@ -57,7 +57,7 @@ func (h *Held[T]) Object() T {
 	if o, ok := h.folding.open(h.key, h.folded, false); ok {
 		return o
 	}
-	o := reflect.New(reflect.TypeFor[T]().Elem()).Interface().(T)
+	o := reflect.New(h.folding.typ.Elem()).Interface().(T)
 	o.SetNamespace(h.key.Namespace)
 	o.SetName(h.key.Name)
 	o.SetUID(h.UID())

@@ -66,7 +66,7 @@ func (s *Snapshot[T]) read(k object.Key, n slot) (T, bool) {
 	if e == nil {
 		return s.objects.get(n), true
 	}
-	if o, ok := held[T](e.opened.Load()); ok {
+	if o, ok := s.folds.held(e.opened.Load()); ok {
 		return o, true
 	}
 	o, ok := s.folds.open(k, e, true)

@@ -64,10 +64,11 @@ type budgeted[T object.Object] struct {
 // useMemory makes the informer keep within a budget.
 func (inf *Informer[T]) useMemory(memory *Memory) {
 	b := &budgeted[T]{inf: inf, memory: memory}
-	codec, err := source.NewCodec[T](SharedBytes(memory.budget))
+	typ := inf.objectType()
+	codec, err := source.NewCodecAs[T](typ, SharedBytes(memory.budget))
 	if err == nil { // else everything stays open, and is counted
 		b.codec = codec
-		inf.writer.UseCodec(codec)
+		inf.writer.UseCodec(codec, typ)
 	}
 	inf.budget = b
 	memory.enter(b)

@@ -83,6 +83,7 @@ type FileStatus struct {
 type files[T object.Object] struct {
 	FileOptions
 	inf      *Informer[T]
+	typ      reflect.Type // of the objects
 	codec    *source.Codec[T]
 	identity map[string]string // without cluster and namespace
 	refused  error             // why nothing is saved or loaded
@@ -101,14 +102,14 @@ func (inf *Informer[T]) newFiles() (*files[T], error) {
 	if err := inf.cfg.Files.check(); err != nil {
 		return nil, fmt.Errorf("%s: %w", inf.cfg.Name, err)
 	}
-	f := &files[T]{FileOptions: *inf.cfg.Files, inf: inf, done: make(chan struct{})}
+	f := &files[T]{FileOptions: *inf.cfg.Files, inf: inf, typ: inf.objectType(), done: make(chan struct{})}
 	if f.Every == 0 {
 		f.Every = defaultSaveEvery
 	}
 	if f.refused = f.refusal(); f.refused != nil {
 		return f, nil
 	}
-	codec, err := source.NewCodec[T](0)
+	codec, err := source.NewCodecAs[T](f.typ, 0)
 	if err != nil {
 		f.refused = fmt.Errorf("%w: %w", errNotSaved, err)
 		return f, nil
@@ -127,7 +128,7 @@ var (
 // refusal says why the objects of the informer are not saved. What the user may not expect is logged.
 func (f *files[T]) refusal() (err error) {
 	switch {
-	case isSecret[T](f.inf.cfg.Resource) && !f.Secrets:
+	case isSecret(f.typ, f.inf.cfg.Resource) && !f.Secrets:
 		return errSecret
 	case f.inf.transform != nil && f.TransformVersion == "":
 		err = errTransform
@@ -144,8 +145,7 @@ func (f *files[T]) refusal() (err error) {
 var secrets = schema.GroupResource{Resource: "secrets"}
 
 // isSecret tells whether the informer holds Secrets, or what is known of them.
-func isSecret[T object.Object](resource schema.GroupVersionResource) bool {
-	t := reflect.TypeFor[T]()
+func isSecret(t reflect.Type, resource schema.GroupVersionResource) bool {
 	if t.Kind() == reflect.Pointer && t.Elem().PkgPath() == "k8s.io/api/core/v1" && t.Elem().Name() == "Secret" {
 		return true
 	}
@@ -154,9 +154,8 @@ func isSecret[T object.Object](resource schema.GroupVersionResource) bool {
 
 // describe returns what a file must agree on to be read.
 func (f *files[T]) describe() map[string]string {
-	t := reflect.TypeFor[T]()
 	about := map[string]string{
-		"format": fileFormat, "encoding": f.codec.Encoding(), "type": typeName(t), "layout": layout(t), "transform": "",
+		"format": fileFormat, "encoding": f.codec.Encoding(), "type": typeName(f.typ), "layout": layout(f.typ), "transform": "",
 	}
 	if f.inf.transform != nil {
 		about["transform"] = f.TransformVersion

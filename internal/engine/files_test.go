@@ -40,7 +40,7 @@ func newSaved(tb testing.TB, dir string, folding bool) (*Informer[settings], *pa
 		if err != nil {
 			tb.Fatal(err)
 		}
-		inf.writer.UseCodec(codec)
+		inf.writer.UseCodec(codec, reflect.TypeFor[settings]())
 	}
 	var err error
 	if inf.files, err = inf.newFiles(); err != nil || inf.files.refused != nil {

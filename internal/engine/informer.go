@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -120,6 +121,22 @@ func New[T object.Object](cfg Config[T]) *Informer[T] {
 	inf.life, inf.end = context.WithCancelCause(context.Background())
 	inf.wait.init(inf.life)
 	return inf
+}
+
+// objectType returns the Go type of the objects: T, or what a source says where T is an interface.
+func (inf *Informer[T]) objectType() reflect.Type {
+	t := reflect.TypeFor[T]()
+	if t.Kind() != reflect.Interface || len(inf.cfg.Namespaces) == 0 {
+		return t
+	}
+	src, err := inf.cfg.NewSource(inf.cfg.Namespaces[0])
+	if err != nil {
+		return t // and Start says so
+	}
+	if of, ok := src.(interface{ ObjectType() reflect.Type }); ok {
+		return of.ObjectType()
+	}
+	return t
 }
 
 // Name returns the name in messages.
