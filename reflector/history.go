@@ -89,7 +89,7 @@ func (r *Reflector[T]) previous() source.Previous[T] {
 // wentBack tells whether an object is in an older state than what was already seen of it.
 func (r *Reflector[T]) wentBack(o T) (older bool) {
 	defer r.status.contain()
-	seen, held := r.opts.Previous(object.KeyOf(o))
+	seen, held := r.held(object.KeyOf(o))
 	return held && seen.GetUID() == o.GetUID() && object.OlderResourceVersion(o.GetResourceVersion(), seen.GetResourceVersion())
 }
 

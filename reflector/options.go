@@ -37,7 +37,8 @@ type Options[T object.Object] struct {
 	// Previous returns the object that the sink holds under a key; see source.Previous. It may leave out some, and may be nil:
 	// then nothing is reused.
 	Previous source.Previous[T]
-	// Held is Previous that leaves out none, for objects that cannot be decoded, of which what is known is kept. Nil means Previous.
+	// Held is Previous that leaves out none: for objects that cannot be decoded, of which what is known is kept, and to find out whether the
+	// server went back. Nil means Previous.
 	Held source.Previous[T]
 	// NewGatherer makes what keeps the objects of a list of about n. Nil keeps them as they are.
 	NewGatherer func(n int) Gatherer[T]

@@ -188,7 +188,7 @@ func (r *Reflector[T]) start(ctx context.Context) {
 	paged := r.opts.DisableWatchList || r.method.paged(time.Now())
 	r.status.paged.Store(paged)
 	r.list.wentBack = nil
-	if r.suspected() && !r.history.rewritten && r.opts.Previous != nil {
+	if r.suspected() && !r.history.rewritten {
 		r.list.wentBack = r.wentBack
 	}
 	r.list.restart()
