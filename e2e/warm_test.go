@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"testing"
 
@@ -29,7 +30,7 @@ func TestStartWithoutList(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			namespace, dir := newNamespace(t, client), t.TempDir()
-			writeSettings(t, client, namespace, "kept", "changed", "deleted")
+			writeSettings(t, client, namespace, append(many(150), "changed", "deleted")...)
 			st, stop := start(t, cp.Config(), dir, namespace, serverVersions(t, client, namespace))
 			stop()
 			if file := st.Parts[0].File; file.Discarded != nil || !file.AsOf.IsZero() {
@@ -39,7 +40,7 @@ func TestStartWithoutList(t *testing.T) {
 			change(t, client, namespace)
 			st, stop = start(t, cp.Config(), dir, namespace, serverVersions(t, client, namespace))
 			stop()
-			if part := st.Parts[0]; part.File.Loaded < 3 || part.Reflector.Lists != 0 || part.Reflector.Events == 0 {
+			if part := st.Parts[0]; part.File.Loaded < 152 || part.Reflector.Lists != 0 || part.Reflector.Events == 0 {
 				t.Errorf("the second start loaded %d objects, with %d lists and %d events: %v", part.File.Loaded, part.Reflector.Lists, part.Reflector.Events, part.File.Discarded)
 			}
 
@@ -49,11 +50,19 @@ func TestStartWithoutList(t *testing.T) {
 			change(t, client, namespace)
 			st, stop = start(t, cp.Config(), dir, namespace, serverVersions(t, client, namespace))
 			stop()
-			if part := st.Parts[0]; part.File.Loaded < 3 || part.Reflector.Lists != 1 {
+			if part := st.Parts[0]; part.File.Loaded < 152 || part.Reflector.Lists != 1 {
 				t.Errorf("after the server has forgotten: loaded %d objects, with %d lists: %v", part.File.Loaded, part.Reflector.Lists, part.File.Discarded)
 			}
 		})
 	}
+}
+
+// many returns the names of so many objects: a small collection is listed at a start, whatever was saved.
+func many(n int) (names []string) {
+	for i := range n {
+		names = append(names, fmt.Sprintf("kept-%d", i))
+	}
+	return names
 }
 
 // change changes, deletes and creates.
