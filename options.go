@@ -44,8 +44,8 @@ type Options struct {
 	// MaxObjectBytes is the largest encoded object that is accepted; 0 means the source's default.
 	MaxObjectBytes int
 	// MemoryBudget is how many bytes the cached objects of the factory's informers may take together. Informers keep their
-	// objects open, decoded, while they fit. Beyond that, objects that were not read lately are folded: kept encoded and packed, in about a
-	// tenth of the memory, and opened again when they are read. Nothing is ever dropped: where even the folded objects take more,
+	// objects open, decoded, while they fit. Beyond that, objects that were not read lately are folded: kept encoded and packed, in a small
+	// part of the memory, and opened again when they are read. Nothing is ever dropped: where even the folded objects take more,
 	// Status.Memory says so, and a warning is logged. 0 means no budget, everything stays open; a negative one is an error.
 	MemoryBudget int64
 	// Audit is how often each list and watch is compared with the server: the keys and versions in the store with those that the server
