@@ -149,6 +149,7 @@ func TestAuditFindsWhatWasLost(t *testing.T) {
 				if err := a.inf.WaitForSync(t.Context()); err != nil {
 					t.Fatal(err)
 				}
+				synctest.Wait() // for the events of what was created
 				a.lose.Store(true)
 				test.change(a.server)
 				time.Sleep(5 * time.Minute)
