@@ -98,10 +98,11 @@ func (r *randomStarts) run() bool {
 	if chaos {
 		r.server.InjectRandom(tidingstest.Any, tidingstest.Chaos{Seed: r.Uint64(), Share: 0.2})
 	}
-	p := startProgram(r.t, r.server, opts, scope)
+	start := startProgram
 	if r.rewrote {
-		p.rec.AllowRewrites()
+		start = startAfterRestore
 	}
+	p := start(r.t, r.server, opts, scope)
 	p.sync()
 	r.server.ClearFaults()
 	if got, want := versionsOf(p.inf), r.want(scope); !chaos && !maps.Equal(got, want) { // what was missed may come late then

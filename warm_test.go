@@ -36,11 +36,25 @@ type program struct {
 // startProgram starts a program with a factory of its own.
 func startProgram(t *testing.T, server *tidingstest.Server, opts tidings.Options, scope tidings.Scope) *program {
 	t.Helper()
+	return (&program{t: t}).start(server, opts, scope)
+}
+
+// startAfterRestore starts a program whose objects may go back in time, since the server was restored from a backup.
+func startAfterRestore(t *testing.T, server *tidingstest.Server, opts tidings.Options, scope tidings.Scope) *program {
+	t.Helper()
+	p := &program{t: t}
+	p.rec.AllowRewrites()
+	return p.start(server, opts, scope)
+}
+
+func (p *program) start(server *tidingstest.Server, opts tidings.Options, scope tidings.Scope) *program {
+	t := p.t
+	t.Helper()
 	f, err := tidings.NewFactory(server.Config(), opts)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &program{t: t, f: f}
+	p.f = f
 	if p.inf, err = tidings.Informer[pod](f, scope); err != nil {
 		t.Fatal(err)
 	}
@@ -241,8 +255,7 @@ func TestFileOfALostHistory(t *testing.T) {
 					changed.Name = "c"
 					server.Update(changed)
 				}
-				p := startProgram(t, server, opts, tidings.Scope{})
-				p.rec.AllowRewrites()
+				p := startAfterRestore(t, server, opts, tidings.Scope{})
 				p.sync()
 				p.holds(server.Versions(podResource))
 				server.Create(newPod("shop", "after"))
