@@ -28,7 +28,9 @@ var (
 )
 
 // DivergedError says that an audit found the store to differ from the server; see Options.Audit. It is the cause of a
-// *reflector.Error with the reason Diverged.
+// *reflector.Error with the reason Diverged. Its fields are Resource, Namespace (where there are several) and ResourceVersion, at
+// which both were compared; Missing, Extra and Outdated, how many objects only the server has, only the store has, and differ; and
+// First, the keys of some of them.
 type DivergedError = engine.DivergedError
 
 // SyncError says why an informer has not synced. It wraps what the server or the network said last, and the

@@ -87,8 +87,16 @@ type FileStatus struct {
 	Err      error
 }
 
-// AuditStatus is what the audits of one list and watch have found.
-type AuditStatus = engine.AuditStatus
+// AuditStatus is what the audits of one list and watch have found, see Options.Audit.
+type AuditStatus struct {
+	// Completed counts the audits that compared everything, Inconclusive those that could not, the last time for the reason Err.
+	Completed, Inconclusive uint64
+	// Differences counts the objects that were found to differ, and Heals the lists that this led to.
+	Differences, Heals uint64
+	// LastCompleted is when an audit compared everything last; zero before.
+	LastCompleted time.Time
+	Err           error
+}
 
 // HandlerStatus is the state of one handler.
 type HandlerStatus struct {
@@ -144,7 +152,7 @@ func (a about) status(of reporting) Status {
 	}
 	for _, p := range raw.Parts {
 		st.Parts = append(st.Parts, PartStatus{
-			Namespace: p.Namespace, ResourceVersion: p.ResourceVersion, Age: p.Age, Reflector: p.Reflector, Source: p.Source, File: FileStatus(p.File), Audit: p.Audit,
+			Namespace: p.Namespace, ResourceVersion: p.ResourceVersion, Age: p.Age, Reflector: p.Reflector, Source: p.Source, File: FileStatus(p.File), Audit: AuditStatus(p.Audit),
 		})
 		st.Age = max(st.Age, p.Age)
 		st.Skipped = append(st.Skipped, skippedObjects(p.Reflector.Skipped)...)
