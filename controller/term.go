@@ -126,8 +126,8 @@ func (r *reign) lose(why error) {
 		r.stats.Losses++
 		r.mu.Unlock()
 		r.loss = why
+		close(r.turn.lost) // before the work can end, so that lead tells why it did
 		r.cancel(why)
-		close(r.turn.lost)
 		r.log.Error("lost the lease, stopping", "error", why)
 	})
 }
