@@ -346,8 +346,10 @@ func TestIndexesAndListers(t *testing.T) {
 		if _, ok := odd.Namespace("a").Get("2"); ok {
 			t.Error("Get found an object that the selector excludes")
 		}
-		if n := len(lister.Namespace(tidings.All).List()); n != 11 {
-			t.Errorf("%d objects in all namespaces, want 11", n)
+		for namespace, want := range map[string]int{tidings.All: 11, "a": 10, "b": 1, "c": 0} {
+			if n := len(lister.Namespace(namespace).List()); n != want {
+				t.Errorf("%d objects in namespace %q, want %d", n, namespace, want)
+			}
 		}
 	})
 }

@@ -55,7 +55,19 @@ func (l Lister[T]) All() iter.Seq[T] {
 }
 
 // List returns what All iterates over as a slice of its own.
-func (l Lister[T]) List() []T { return slices.Collect(l.All()) }
+func (l Lister[T]) List() []T {
+	snap := l.store.Snapshot()
+	var list []T
+	if l.selector == nil {
+		list = slices.Grow(list, snap.In(l.namespace).Len())
+	}
+	for _, obj := range snap.Namespace(l.namespace) {
+		if l.matches(obj) {
+			list = append(list, obj)
+		}
+	}
+	return list
+}
 
 func (l Lister[T]) matches(obj T) bool {
 	return l.selector == nil || l.selector.Matches(labels.Set(obj.GetLabels()))
