@@ -104,12 +104,13 @@ func (c *queueController) Run(stopCh <-chan struct{}) {
 	c.RunWithContext(wait.ContextForChannel(stopCh))
 }
 
-// RunWithContext runs the reflector and the processing until ctx ends, and closes the queue.
+// RunWithContext runs the reflector and the processing until ctx ends, and closes the queue. Running it twice logs a warning and returns.
 func (c *queueController) RunWithContext(ctx context.Context) {
 	r := c.newReflector()
-	c.mu.Lock()
-	c.reflector = r
-	c.mu.Unlock()
+	if !c.start(r) {
+		klog.FromContext(ctx).Info("Warning: the controller cannot be run twice", "reflector", r.Name())
+		return
+	}
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	wg.Go(func() {
@@ -118,6 +119,17 @@ func (c *queueController) RunWithContext(ctx context.Context) {
 	})
 	wg.Go(func() { r.RunWithContext(ctx) })
 	c.process(ctx)
+}
+
+// start makes r the reflector, and reports false if there is one.
+func (c *queueController) start(r *Reflector) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.reflector != nil {
+		return false
+	}
+	c.reflector = r
+	return true
 }
 
 func (c *queueController) newReflector() *Reflector {

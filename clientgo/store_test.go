@@ -201,3 +201,83 @@ func TestIndexerInformer(t *testing.T) {
 		}
 	})
 }
+
+// Add, Update, Delete and Replace change what is under the key of the object that they are given, and nothing else, before the start, while the informer
+// runs, and after its stop. "Each accumulator is simply the last given object, or empty after Delete."
+func TestStoreChanges(t *testing.T) {
+	bothEngines(t, func(t *testing.T, e engine) {
+		inf := filled(t, e, newPods(t))
+		checkStoreChanges(t, "before the start", inf.GetIndexer())
+		must(t, inf.GetStore().Replace(nil, ""))
+		stop := run(t, inf)
+		synctest.Wait()
+		checkStoreChanges(t, "while it runs", inf.GetIndexer())
+		stop()
+		checkStoreChanges(t, "after the stop", inf.GetIndexer())
+	})
+}
+
+func checkStoreChanges(t *testing.T, when string, store cache.Indexer) {
+	t.Helper()
+	expect := func(what string, err error, want ...string) {
+		t.Helper()
+		var got []string
+		for _, item := range store.List() {
+			got = append(got, describe(item))
+		}
+		slices.Sort(got)
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: %s: the store has %v, want %v: %v", when, what, got, want, err)
+		}
+		for _, item := range store.List() {
+			if found, exists, err := store.Get(item); found != item || !exists || err != nil {
+				t.Errorf("%s: %s: Get finds %v, %t, %v instead of %s", when, what, found, exists, err, describe(item))
+			}
+		}
+	}
+	expect("Replace with nothing", store.Replace(nil, "1"))
+	expect("Add", store.Add(labeled("a/one", "x")), "a/one=x")
+	expect("Add of a known object", store.Add(labeled("a/one", "y")), "a/one=y")
+	expect("Update of a new object", store.Update(labeled("a/two", "x")), "a/one=y", "a/two=x")
+	expect("Update", store.Update(labeled("a/two", "z")), "a/one=y", "a/two=z")
+	expect("Delete", store.Delete(labeled("a/one", "other")), "a/two=z")
+	expect("Delete of an unknown object", store.Delete(pod("a/three")), "a/two=z")
+	if item, exists, err := store.GetByKey("a/one"); item != nil || exists || err != nil {
+		t.Errorf("%s: the deleted object is %v, %t, %v", when, item, exists, err)
+	}
+	if items, err := store.ByIndex("label", "y"); len(items) > 0 || err != nil {
+		t.Errorf("%s: the index still finds %v, %v", when, items, err)
+	}
+	expect("Replace", store.Replace([]any{labeled("b/one", "x"), labeled("b/two", "x")}, "9"), "b/one=x", "b/two=x")
+	expect("Replace with nothing", store.Replace(nil, "10"))
+}
+
+// "LastStoreSyncResourceVersion returns the latest resource version that the store has seen from objects observed being written", and "Bookmark observes a
+// new resource version". Once our informer runs the version is its own, and Bookmark panics.
+func TestStoreVersion(t *testing.T) {
+	bothEngines(t, func(t *testing.T, e engine) {
+		store := filled(t, e, newPods(t)).GetStore()
+		at := func(version string) *corev1.Pod {
+			p := pod("a/one")
+			p.ResourceVersion = version
+			return p
+		}
+		expect := func(what, want string) {
+			t.Helper()
+			if got := store.LastStoreSyncResourceVersion(); got != want {
+				t.Errorf("after %s the version is %q, want %q", what, got, want)
+			}
+		}
+		expect("nothing", "")
+		must(t, store.Add(at("5")))
+		expect("Add", "5")
+		must(t, store.Update(at("7")))
+		expect("Update", "7")
+		store.Bookmark("9")
+		expect("Bookmark", "9")
+		must(t, store.Replace([]any{at("8")}, "12"))
+		expect("Replace", "12")
+		must(t, store.Delete(at("13")))
+		expect("Delete", "13")
+	})
+}
