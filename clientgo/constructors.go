@@ -6,7 +6,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/klog/v2"
 
 	"github.com/tidings/tidings"
 )
@@ -26,15 +25,13 @@ func NewSharedIndexInformer(lw cache.ListerWatcher, example runtime.Object, resy
 // instead. lw decodes the objects; an informer from NewSharedInformerFactory is lighter.
 //
 // The objects must be metav1.Objects. One that is not of the example's type ends a list with an error, and makes an event invalid, which
-// is reported; a nil example takes all. Of the options, Identifier and InformerMetricsProvider are not used, which is
-// logged if they are set. A nil lw, a nil index function and one whose name is taken panic.
+// is reported; a nil example takes all. client-go's metrics are published under the Identifier, of the InformerMetricsProvider or else of the one that was given
+// to client-go's SetInformerMetricsProvider: the queued items are those that handlers have not been called for, and the processing
+// latency is that of each call. A nil lw, a nil index function and one whose name is taken panic.
 func NewSharedIndexInformerWithOptions(lw cache.ListerWatcher, example runtime.Object, opts cache.SharedIndexInformerOptions) cache.SharedIndexInformer {
 	what := opts.ObjectDescription
 	if what == "" {
 		what = fmt.Sprintf("%T", example)
-	}
-	if opts.InformerMetricsProvider != nil || opts.Identifier.Name() != "" {
-		klog.Background().Info("Warning: the informer publishes none of client-go's metrics; see Tidings' package metrics", "type", what)
 	}
 	inf, err := newListWatchInformer(lw, example, what, opts)
 	if err != nil {
@@ -48,7 +45,7 @@ func newListWatchInformer(lw cache.ListerWatcher, example runtime.Object, what s
 	if err != nil {
 		return nil, err
 	}
-	inf := new(informer)
+	inf := &informer{metrics: newInformerMetrics(opts.Identifier, opts.InformerMetricsProvider)}
 	native, err := tidings.NewInformer(src, tidings.InformerOptions[tidings.Object]{
 		Name: what, Options: tidings.Options{OnError: inf.failed, Logger: klogLogger()},
 	})

@@ -38,8 +38,8 @@ func NewTransformingIndexerInformer(lw cache.ListerWatcher, example runtime.Obje
 // notified after the store holds a change. In contrast to client-go it has a goroutine of its own, so the store can be ahead of it;
 // the controller's HasSynced is true when the handler has seen the initial list.
 //
-// MinWatchTimeout, Identifier and InformerMetricsProvider are not used, which is logged if they are set. A nil ListerWatcher and a nil
-// index function panic.
+// Identifier and InformerMetricsProvider are used as by NewSharedIndexInformerWithOptions. MinWatchTimeout is not, which is logged if it is set. A nil ListerWatcher
+// and a nil index function panic.
 func NewInformerWithOptions(opts cache.InformerOptions) (cache.Store, cache.Controller) {
 	return newController(opts)
 }
@@ -52,11 +52,11 @@ type controller struct {
 
 func newController(opts cache.InformerOptions) (cache.Indexer, cache.Controller) {
 	what := fmt.Sprintf("%T", opts.ObjectType)
-	if opts.MinWatchTimeout != 0 || opts.InformerMetricsProvider != nil || opts.Identifier.Name() != "" {
-		klog.Background().Info("Warning: MinWatchTimeout, Identifier and InformerMetricsProvider are not used", "type", what)
+	if opts.MinWatchTimeout != 0 {
+		klog.Background().Info("Warning: MinWatchTimeout is not used", "type", what)
 	}
 	inf, err := newListWatchInformer(opts.ListerWatcher, opts.ObjectType, what, cache.SharedIndexInformerOptions{
-		ResyncPeriod: opts.ResyncPeriod, Indexers: opts.Indexers,
+		ResyncPeriod: opts.ResyncPeriod, Indexers: opts.Indexers, Identifier: opts.Identifier, InformerMetricsProvider: opts.InformerMetricsProvider,
 	})
 	if err != nil {
 		panic(fmt.Errorf("clientgo: new informer for %s: %w", what, err))

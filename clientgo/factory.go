@@ -231,7 +231,7 @@ func (f *factory) builtinInformer(row resourceType) cache.SharedIndexInformer {
 			panic(fmt.Errorf("clientgo: informer for %v: %w", row.goType, err))
 		}
 		f.failed[row.resource] = inf.failed
-		f.opts.informerName.WithResource(row.resource)
+		inf.metrics = newInformerMetrics(f.opts.informerName.WithResource(row.resource), nil)
 		return inf
 	})
 }

@@ -24,7 +24,8 @@ type informer struct {
 	store  *indexer
 	// reflector is what watch error handlers get. It never runs: its name and type are all that is in it.
 	reflector *cache.Reflector
-	what      string // the type of the objects
+	what      string           // the type of the objects
+	metrics   *informerMetrics // nil without
 
 	mu            sync.Mutex // never held while user code runs
 	phase         phase
@@ -93,10 +94,21 @@ func (inf *informer) AddEventHandlerWithOptions(h cache.ResourceEventHandler, op
 
 // attach adds a handler to the native informer. Every change is delivered, however far the handler is behind, as client-go does. The lock is held.
 func (inf *informer) attach(r *registration) (err error) {
-	r.native, err = inf.native.AddHandler(deliverTo(r.handler), tidings.HandlerOptions{
+	r.native, err = inf.native.AddHandler(inf.metrics.timed(deliverTo(r.handler)), tidings.HandlerOptions{
 		Name: r.name(), Policy: tidings.Unbounded, Resync: inf.resync.nominal(r.resync), OnSynced: func() { close(r.synced) },
 	})
 	return err
+}
+
+// pending counts the changes that handlers are not done with.
+func (inf *informer) pending() int {
+	inf.mu.Lock()
+	defer inf.mu.Unlock()
+	n := 0
+	for _, r := range inf.registrations {
+		n += r.native.Status().Pending
+	}
+	return n
 }
 
 // RemoveEventHandler removes a handler. It does not wait for the handler's running call; cache.ShutDownEventHandler does. Removing it again does
@@ -148,8 +160,9 @@ func (inf *informer) RunWithContext(ctx context.Context) {
 		klog.FromContext(ctx).Info("Warning: the informer cannot be run", "informer", inf.native.Name(), "err", err)
 		return
 	}
-	<-ctx.Done()
+	inf.metrics.publishUntil(ctx, inf)
 	_ = inf.native.Stop(context.Background()) // without an end, Stop has no error
+	inf.metrics.publish(inf)
 	inf.mu.Lock()
 	inf.phase = stopped
 	left := inf.registrations

@@ -69,9 +69,8 @@ func WithTransform(transform cache.TransformFunc) Option {
 	return func(o *factoryOptions) { o.transform = transform }
 }
 
-// WithInformerName sets the name that the factory's InformerName returns and that Shutdown releases. Informers that run on client-go's
-// own engine (see NewSharedInformerFactory) publish client-go's metrics under it; the others have metrics of their own, in the
-// project's metrics package.
+// WithInformerName sets the name under which the factory's informers publish client-go's metrics, if client-go's SetInformerMetricsProvider was given a provider
+// for them; see NewSharedIndexInformerWithOptions. Shutdown releases it.
 func WithInformerName(name *cache.InformerName) Option {
 	return func(o *factoryOptions) { o.informerName = name }
 }

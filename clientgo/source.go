@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/klog/v2"
 
 	"github.com/tidings/tidings"
 	"github.com/tidings/tidings/source"
@@ -13,19 +12,16 @@ import (
 
 // NewSharedIndexInformerFromSource returns an informer of what one of Tidings' own sources has, for packages that sit between client-go's
 // interfaces and the engine. It is as light as one from NewSharedInformerFactory. The options are those of the native informer that it makes; without a
-// logger, messages go to klog. Of client-go's options, Identifier and InformerMetricsProvider are not used, which is logged if they are
-// set; the transform is SetTransform's. A nil source, a nil index function and one whose name is taken are errors.
+// logger, messages go to klog. client-go's options are meant as by NewSharedIndexInformerWithOptions;
+// the transform is SetTransform's. A nil source, a nil index function and one whose name is taken are errors.
 func NewSharedIndexInformerFromSource(src source.ListerWatcher[tidings.Object], opts tidings.Options, options cache.SharedIndexInformerOptions) (cache.SharedIndexInformer, error) {
 	if src == nil {
 		return nil, errors.New("clientgo: new informer: the source is nil")
 	}
-	if options.InformerMetricsProvider != nil || options.Identifier.Name() != "" {
-		klog.Background().Info("Warning: the informer publishes none of client-go's metrics; see Tidings' package metrics", "type", options.ObjectDescription)
-	}
 	if opts.Logger == nil {
 		opts.Logger = klogLogger()
 	}
-	inf, report := new(informer), opts.OnError
+	inf, report := &informer{metrics: newInformerMetrics(options.Identifier, options.InformerMetricsProvider)}, opts.OnError
 	opts.OnError = func(err error) {
 		if report != nil {
 			report(err)

@@ -32,13 +32,14 @@ func init() {
 // engine is one implementation of client-go's informers. The contract tests run against both, which shows that a test states
 // what client-go does, and that ours does it too.
 type engine struct {
-	name       string
-	informer   func(cache.ListerWatcher, runtime.Object, time.Duration, cache.Indexers) cache.SharedIndexInformer
-	controller func(cache.InformerOptions) (cache.Store, cache.Controller)
-	indexer    func(cache.ListerWatcher, runtime.Object, time.Duration, cache.ResourceEventHandler, cache.Indexers) (cache.Indexer, cache.Controller)
-	factory    func(kubernetes.Interface, time.Duration, factoryOptions) informers.SharedInformerFactory
-	reflector  func(cache.ListerWatcher, any, cache.ReflectorStore, cache.ReflectorOptions) listAndWatcher
-	queued     func(*cache.Config) cache.Controller
+	name        string
+	informer    func(cache.ListerWatcher, runtime.Object, time.Duration, cache.Indexers) cache.SharedIndexInformer
+	withOptions func(cache.ListerWatcher, runtime.Object, cache.SharedIndexInformerOptions) cache.SharedIndexInformer
+	controller  func(cache.InformerOptions) (cache.Store, cache.Controller)
+	indexer     func(cache.ListerWatcher, runtime.Object, time.Duration, cache.ResourceEventHandler, cache.Indexers) (cache.Indexer, cache.Controller)
+	factory     func(kubernetes.Interface, time.Duration, factoryOptions) informers.SharedInformerFactory
+	reflector   func(cache.ListerWatcher, any, cache.ReflectorStore, cache.ReflectorOptions) listAndWatcher
+	queued      func(*cache.Config) cache.Controller
 }
 
 // listAndWatcher is what both reflectors can do.
@@ -62,7 +63,7 @@ type factoryOptions struct {
 }
 
 var upstream = engine{
-	name: "client-go", informer: cache.NewSharedIndexInformer, controller: cache.NewInformerWithOptions,
+	name: "client-go", informer: cache.NewSharedIndexInformer, withOptions: cache.NewSharedIndexInformerWithOptions, controller: cache.NewInformerWithOptions,
 	indexer: cache.NewIndexerInformer, //lint:ignore SA1019 what is deprecated has to work as well
 	factory: func(c kubernetes.Interface, resync time.Duration, o factoryOptions) informers.SharedInformerFactory {
 		return informers.NewSharedInformerFactoryWithOptions(c, resync, informers.WithNamespace(o.namespace), informers.WithTweakListOptions(o.tweak),
@@ -75,7 +76,8 @@ var upstream = engine{
 }
 
 var ours = engine{
-	name: "tidings", informer: clientgo.NewSharedIndexInformer, controller: clientgo.NewInformerWithOptions, indexer: clientgo.NewIndexerInformer,
+	name: "tidings", informer: clientgo.NewSharedIndexInformer, withOptions: clientgo.NewSharedIndexInformerWithOptions,
+	controller: clientgo.NewInformerWithOptions, indexer: clientgo.NewIndexerInformer,
 	factory: func(c kubernetes.Interface, resync time.Duration, o factoryOptions) informers.SharedInformerFactory {
 		return clientgo.NewSharedInformerFactoryFromClient(c, resync, ourOptions(o)...)
 	},
