@@ -121,7 +121,7 @@ func (h *HTTP[T]) newProtobuf(noSharing bool) (wire.Decoder[T], error) {
 }
 
 func (h *HTTP[T]) wireOptions(noSharing bool) wire.Options {
-	return wire.Options{Trim: h.scope.Trim, NoSharing: noSharing, OnStrayWrite: h.strayWrite}
+	return wire.Options{Trim: h.scope.Trim, NoSharing: noSharing, OnStrayWrite: h.strayWrite, MaxTableBytes: h.scope.MaxSharedBytes}
 }
 
 func (h *HTTP[T]) strayWrite(field string) {
@@ -255,6 +255,9 @@ func (h *HTTP[T]) Stats() Stats {
 		Bytes: h.stats.bytes.Load(), Objects: h.stats.objects.Load(), Reused: h.stats.reused.Load(), Corrupted: h.stats.corrupted.Load(),
 	}
 }
+
+// SharedBytes returns what the source takes to remember parts that objects have in common. It is not for every change.
+func (h *HTTP[T]) SharedBytes() int64 { return int64(h.WireStats().TableBytes) }
 
 // WireStats returns what all decoders of the source have done so far, together.
 func (h *HTTP[T]) WireStats() wire.Stats {

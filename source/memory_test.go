@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 	"weak"
@@ -36,6 +37,34 @@ func TestSourceKeepsNoObjects(t *testing.T) {
 			t.Error("an object that nobody else has is kept alive")
 		}
 		runtime.KeepAlive(from)
+	})
+}
+
+// TestWhatIsSharedIsBounded has objects whose annotations come twice, so that they are worth remembering.
+func TestWhatIsSharedIsBounded(t *testing.T) {
+	bubble(t, tidingstest.ServerOptions{}, func(t *testing.T, s *tidingstest.Server) {
+		const size, limit = 10_000, 200_000
+		for i := range 100 {
+			p := pod("a", fmt.Sprint("p", i))
+			p.Annotations = map[string]string{"large": fmt.Sprint(i/2, strings.Repeat("x", size))}
+			s.Create(p)
+		}
+		for _, max := range []int{limit, 0} {
+			sources := map[string]interface{ SharedBytes() int64 }{}
+			typed := newHTTP[*corev1.Pod](t, s, source.Scope{Resource: pods, MaxSharedBytes: max})
+			untyped := newHTTP[*unstructured.Unstructured](t, s, source.Scope{Resource: pods, MaxSharedBytes: max})
+			for range 2 {
+				mustList(t, typed, source.ListOptions[*corev1.Pod]{})
+				mustList(t, untyped, source.ListOptions[*unstructured.Unstructured]{})
+			}
+			sources["typed"], sources["unstructured"] = typed, untyped
+			for name, from := range sources {
+				// A table may take as much again for what it remembers of values that were seen once, and of the last ones.
+				if got := from.SharedBytes(); max > 0 && got > 2*limit || max == 0 && got < 40*size {
+					t.Errorf("%s: %d bytes are remembered, with a bound of %d", name, got, max)
+				}
+			}
+		}
 	})
 }
 

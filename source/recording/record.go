@@ -59,6 +59,14 @@ func (s *recorded[T]) Stats() source.Stats {
 	return source.Stats{}
 }
 
+// SharedBytes is source.HTTP's, where the source has it.
+func (s *recorded[T]) SharedBytes() int64 {
+	if of, ok := s.ListerWatcher.(interface{ SharedBytes() int64 }); ok {
+		return of.SharedBytes()
+	}
+	return 0
+}
+
 // OnStrayWrite is source.HTTP's, where the source has it.
 func (s *recorded[T]) OnStrayWrite(fn func(field string)) {
 	if of, ok := s.ListerWatcher.(interface{ OnStrayWrite(func(string)) }); ok {

@@ -218,6 +218,10 @@ func TestRecordingChangesNothing(t *testing.T) {
 		if len(versions[0]) != 20 || fmt.Sprint(versions[0]) != fmt.Sprint(versions[1]) {
 			t.Errorf("got %v and %v", versions[0], versions[1])
 		}
+		remembers, ok := recorded.(interface{ SharedBytes() int64 })
+		if !ok || remembers.SharedBytes() == 0 || remembers.SharedBytes() != plain.SharedBytes() {
+			t.Errorf("the recorded source does not say that it remembers %d bytes", plain.SharedBytes())
+		}
 		if full := errors.Is(recorder.Err(), recording.ErrFull); full != (limit > 0) {
 			t.Errorf("with a limit of %d: %v", limit, recorder.Err())
 		}

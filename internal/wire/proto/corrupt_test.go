@@ -278,7 +278,7 @@ func TestDecoderKeepsNothingAlive(t *testing.T) {
 
 // TestVersionsAreForgotten: what is remembered of objects that are gone goes, and is bounded.
 func TestVersionsAreForgotten(t *testing.T) {
-	vs := newVersions()
+	vs := newVersions(0)
 	for key := range uint64(100_000) {
 		vs.put(key, version{})
 	}
@@ -290,6 +290,14 @@ func TestVersionsAreForgotten(t *testing.T) {
 	}
 	if v, ok := vs.get(3); !ok || v.held != 1 {
 		t.Error("one that is in use is gone")
+	}
+	const limit = 1 << 20
+	small := newVersions(limit)
+	for key := range uint64(100_000) {
+		small.put(key, version{})
+		if size := small.len() * versionBytes; size > limit/versionsShare+2*versionBytes {
+			t.Fatalf("%d bytes are for versions, of %d for all", size, limit)
+		}
 	}
 }
 

@@ -112,7 +112,7 @@ func newDecoder(pointer reflect.Type, opts wire.Options) (*decoder, error) {
 		d.table = newTable(opts.MaxTableBytes)
 	}
 	if !opts.NoSharing && !opts.NoVersions {
-		d.rememberVersions()
+		d.rememberVersions(opts.MaxTableBytes)
 	}
 	return d, nil
 }
@@ -127,11 +127,11 @@ func (d *decoder) identified() bool {
 }
 
 // rememberVersions prepares for taking over from earlier versions.
-func (d *decoder) rememberVersions() {
+func (d *decoder) rememberVersions(maxBytes int) {
 	if !d.identified() {
 		return
 	}
-	d.versions = newVersions()
+	d.versions = newVersions(maxBytes)
 	if d.spec = d.specOf(d.root); d.spec != nil {
 		d.specLayout = known.layout(d.spec.typ)
 	}

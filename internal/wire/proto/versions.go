@@ -36,20 +36,29 @@ type versions struct {
 	summer     summer
 	young, old map[uint64]version
 	uses       int // since the young generation began
+	max        int // of each generation
 }
 
 const (
 	// versionBytes is about what one takes in a map.
 	versionBytes = 40
-	// maxVersions bounds each of the two generations.
-	maxVersions = 1 << 19
+	// maxVersions bounds each of the two generations. Where memory is bounded, a quarter of it is for both.
+	maxVersions   = 1 << 19
+	versionsShare = 4
 	// A generation ends when it was used usesPerVersion times as often as there are versions; minUses keeps it from being
 	// trivially short.
 	usesPerVersion = 8
 	minUses        = 1 << 12
 )
 
-func newVersions() *versions { return &versions{summer: newSummer(), young: map[uint64]version{}} }
+// newVersions returns room for versions in a part of maxBytes, 0 for enough.
+func newVersions(maxBytes int) *versions {
+	vs := &versions{summer: newSummer(), young: map[uint64]version{}, max: maxVersions}
+	if maxBytes > 0 {
+		vs.max = min(vs.max, maxBytes/versionsShare/versionBytes/2)
+	}
+	return vs
+}
 
 func (vs *versions) get(key uint64) (version, bool) {
 	v, ok := vs.young[key]
@@ -62,7 +71,7 @@ func (vs *versions) get(key uint64) (version, bool) {
 func (vs *versions) put(key uint64, v version) {
 	vs.young[key] = v
 	vs.uses++
-	if vs.uses > minUses+usesPerVersion*vs.len() || len(vs.young) > maxVersions {
+	if vs.uses > minUses+usesPerVersion*vs.len() || len(vs.young) > vs.max {
 		vs.old, vs.young, vs.uses = vs.young, map[uint64]version{}, 0
 	}
 }

@@ -12,6 +12,8 @@ const (
 	entryOverhead = 72
 	// MaxDoor is the number of fingerprints that the doorkeeper remembers at most.
 	MaxDoor = 1 << 16
+	// doorShare is the part of the bytes of a small table that its doorkeeper may take in addition: one in so many.
+	doorShare = 4
 	// firstIndex and firstDoor are the lengths of index and door of a table that has next to nothing.
 	firstIndex, firstDoor = 16, 64
 )
@@ -31,7 +33,8 @@ type Table[V any] struct {
 	index      []uint64
 	entries    entries[V]
 	door       []uint32
-	max        uint64 // bytes allowed
+	max        uint64 // bytes allowed, for the entries
+	maxDoor    int    // a power of two
 	sweepEvery int    // objects after which what was not found again is dropped
 	old, young uint64 // bytes of the entries of earlier generations, and of the current one
 	generation uint32
@@ -59,7 +62,10 @@ func NewTable[V any](maxBytes, sweepEvery int) *Table[V] {
 	if maxBytes <= 0 {
 		maxBytes = defaultTableBytes
 	}
-	return &Table[V]{max: uint64(maxBytes), sweepEvery: sweepEvery, index: make([]uint64, firstIndex)}
+	door := max(firstDoor, maxBytes/doorShare/4)
+	return &Table[V]{
+		max: uint64(maxBytes), maxDoor: min(MaxDoor, 1<<(bits.Len(uint(door))-1)), sweepEvery: sweepEvery, index: make([]uint64, firstIndex),
+	}
 }
 
 // Bytes is the memory that the table takes or keeps alive.
@@ -119,7 +125,7 @@ func (t *Table[V]) Drop(e *Entry[V]) {
 
 // SeenBefore reports whether it was called with this hash before, as far as it remembers, and remembers it.
 func (t *Table[V]) SeenBefore(hash uint64) bool {
-	if int(t.doorUse)*2 >= len(t.door) && len(t.door) < MaxDoor {
+	if int(t.doorUse)*2 >= len(t.door) && len(t.door) < t.maxDoor {
 		t.enlargeDoor()
 	}
 	print := uint32(hash>>32) | 1
@@ -151,7 +157,7 @@ func (t *Table[V]) remember(print uint32) {
 
 func (t *Table[V]) enlargeDoor() {
 	before := t.door
-	t.door, t.doorUse = make([]uint32, max(firstDoor, 4*len(before))), 0
+	t.door, t.doorUse = make([]uint32, min(max(firstDoor, 4*len(before)), t.maxDoor)), 0
 	for _, print := range before {
 		if print != 0 {
 			t.remember(print)

@@ -90,10 +90,15 @@ func TestSeenBefore(t *testing.T) {
 	if seen < 990 { // some are forgotten when there is more room
 		t.Errorf("%d of 1000 were remembered", seen)
 	}
+	small := NewTable[int](100_000, 100)
 	for i := range uint64(10 * MaxDoor) {
 		table.SeenBefore(i * mixer)
+		small.SeenBefore(i * mixer)
 	}
 	if table.Bytes() > 4*MaxDoor {
 		t.Errorf("%d bytes", table.Bytes())
+	}
+	if small.Bytes() > 100_000/doorShare {
+		t.Errorf("%d bytes of a small table", small.Bytes())
 	}
 }
