@@ -321,3 +321,38 @@ func (w *foldWorld) checkPacker() {
 		w.t.Fatalf("the packer counts %d objects, %d are folded", n, s.folds.count)
 	}
 }
+
+// TestSampleOpen samples stores of which all, some and few objects are open.
+func TestSampleOpen(t *testing.T) {
+	const things = 5000
+	testseed.Each(t, 3, func(t *testing.T, seed uint64) {
+		w := newFoldWorld(t, seed)
+		for open := things; open > 10; open /= 7 {
+			txn := w.writer.Begin()
+			for i := range things {
+				txn.Put(object.Key{Namespace: "a", Name: fmt.Sprint(i)}, newThing("a", fmt.Sprint(i), nil))
+			}
+			txn.Commit()
+			var keys []object.Key
+			for _, i := range w.rand.Perm(things)[open:] {
+				keys = append(keys, object.Key{Namespace: "a", Name: fmt.Sprint(i)})
+			}
+			txn = w.writer.Begin()
+			txn.Fold(w.writer.Store().PackKeys(keys, true))
+			txn.Commit()
+			sample := w.writer.Store().Snapshot().SampleOpen(300)
+			if got, want := len(sample), min(300, open); got < want*9/10 || got >= 300+samplePage {
+				t.Errorf("the sample of %d open objects has %d, want about %d", open, got, want)
+			}
+			seen := map[*thing]bool{}
+			pages := map[int]int{}
+			for _, o := range sample {
+				n, _ := w.writer.Store().Snapshot().slot(object.KeyOf(o))
+				if pages[int(n)/pageSize]++; seen[o] || pages[int(n)/pageSize] > samplePage {
+					t.Fatalf("%s is there twice, or has %d neighbors with it", o.Name, pages[int(n)/pageSize])
+				}
+				seen[o] = true
+			}
+		}
+	})
+}

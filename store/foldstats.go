@@ -41,8 +41,12 @@ func (s *Snapshot[T]) FoldStats() FoldStats {
 	return st
 }
 
-// entryBytes is what a folded object takes besides what is packed: its entry, and the pointer to it.
-const entryBytes = int64(unsafe.Sizeof(fold.Packed{})+unsafe.Sizeof(identity{})) + 8 + 8
+// entryBytes is what a folded object takes besides what is packed: its entry, the pointer to it, and what leads from the entry to
+// the object that was opened, even when that is gone.
+const entryBytes = int64(unsafe.Sizeof(fold.Packed{})+unsafe.Sizeof(identity{})) + 8 + 8 + weakBytes
+
+// weakBytes is what a weak pointer takes: itself, and what the runtime has for it.
+const weakBytes = 24
 
 // KeepRecent sets how many folded objects are kept open after they were read one by one. It is 0 at first.
 func (s *Store[T]) KeepRecent(n int) {
@@ -51,26 +55,51 @@ func (s *Store[T]) KeepRecent(n int) {
 	}
 }
 
-// SampleOpen returns about n of the open objects: some groups of neighbors, chosen at random.
+// samplePage is how many neighbors of a page are in a sample: few, because neighbors are of one size, and not one, because they share parts.
+const samplePage = 8
+
+// maxPages is how many pages are looked at for each object of a sample, when few objects are open.
+const maxPages = 16
+
+// SampleOpen returns about n of the open objects: groups of neighbors, chosen at random, none twice.
 func (s *Snapshot[T]) SampleOpen(n int) []T {
 	pages := len(s.objects.branches) * branchSize
 	if pages == 0 {
 		return nil
 	}
 	var sample []T
-	for try := 0; len(sample) < n && try < n; try++ {
-		sample = s.appendPage(sample, rand.IntN(pages))
+	step := stepThrough(pages)
+	for page, left := rand.IntN(pages), min(pages, maxPages*n); left > 0 && len(sample) < n; left-- {
+		sample = s.appendPage(sample, page)
+		page = (page + step) % pages
 	}
 	return sample
 }
 
+// stepThrough returns a random step that leads through all of n places before it comes to one again.
+func stepThrough(n int) int {
+	for {
+		step := 1 + rand.IntN(n)
+		a, b := n, step
+		for b > 0 {
+			a, b = b, a%b
+		}
+		if a == 1 {
+			return step
+		}
+	}
+}
+
+// appendPage appends neighbors of a page.
 func (s *Snapshot[T]) appendPage(sample []T, page int) []T {
-	b := s.objects.branches[page/branchSize]
-	if p := b.pages[page%branchSize]; p != nil {
-		for _, o := range p {
-			if any(o) != any(*new(T)) {
-				sample = append(sample, o)
-			}
+	p := s.objects.branches[page/branchSize].pages[page%branchSize]
+	if p == nil {
+		return sample
+	}
+	most := len(sample) + samplePage
+	for i, from := 0, rand.IntN(pageSize); i < pageSize && len(sample) < most; i++ {
+		if o := p[(from+i)%pageSize]; any(o) != any(*new(T)) {
+			sample = append(sample, o)
 		}
 	}
 	return sample
