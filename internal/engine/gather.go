@@ -6,8 +6,8 @@ import (
 	"github.com/tidings/tidings/store"
 )
 
-// checkEvery is after how many objects of a list the budget is looked at.
-const checkEvery = 256
+// checkEvery is after how many objects of a list the budget is looked at: half of what is folded together.
+const checkEvery = foldBatch / 2
 
 // gatherer keeps the objects of a list within the budget: transformed, and folded once the budget is tight.
 type gatherer[T object.Object] struct {
@@ -15,6 +15,9 @@ type gatherer[T object.Object] struct {
 	part    *part[T]
 	counted int64 // of the informer's gathered
 	since   int   // objects added since the budget was looked at
+	// full says that the budget does not hold a first list. Then the rest folds as it comes: what is open until the next look is not
+	// only in the budget, it makes the collector let the heap grow by as much again.
+	full bool
 }
 
 var _ reflector.Gatherer[object.Object] = (*gatherer[object.Object])(nil)
@@ -51,9 +54,10 @@ func (g *gatherer[T]) check() {
 	b := g.part.inf.budget
 	b.learnSize(g.Gathering)
 	g.count()
-	if b.memory.isTight() {
+	if g.full && g.Open() >= foldBatch || b.memory.isTight() {
 		g.Fold()
 		g.count()
+		g.full = b.inf.store.Snapshot().Len() == 0
 	}
 }
 
@@ -82,7 +86,7 @@ func (b *budgeted[T]) learnSize(g *store.Gathering[T]) {
 
 // Collection implements reflector.Gatherer.
 func (g *gatherer[T]) Collection() object.Collection[T] {
-	if g.part.inf.budget.memory.isTight() {
+	if g.full || g.part.inf.budget.memory.isTight() {
 		g.Fold()
 	}
 	g.uncount() // the store will
