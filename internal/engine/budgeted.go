@@ -15,7 +15,7 @@ const (
 	perObject = 180
 	// sampleSize is how many open objects are measured to know the size of one, resampleAfter the changes after which they are measured again.
 	sampleSize    = 256
-	resampleAfter = 1 << 14
+	resampleAfter = 1 << 12
 	// maxChanged is how many keys of changed objects are remembered.
 	maxChanged = 4096
 	// foldBatch is how many of them are folded together.
@@ -104,7 +104,7 @@ func (b *budgeted[T]) measure() int64 {
 	snap := b.inf.store.Snapshot()
 	st := snap.FoldStats()
 	b.sample(snap, st.Open)
-	open := float64(st.Open+st.Recent) * b.meanSize()
+	open := float64(st.Open+st.Recent+b.inf.guard.remembered()) * b.meanSize()
 	now := st.Bytes + int64(open) + int64(snap.Len())*perObject + b.gathered.Load()
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -93,6 +93,13 @@ func (g *guard) exchange(taken sample) (before sample, ok bool) {
 	return before, true
 }
 
+// remembered returns how many objects the guard keeps, which may be in the cache no more.
+func (g *guard) remembered() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.samples)
+}
+
 // end compares every remembered object for the last time.
 func (g *guard) end() {
 	g.mu.Lock()
