@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 )
 
@@ -100,8 +101,25 @@ func plainTransport() http.RoundTripper {
 	return transport
 }
 
-// CloseIdleConnections closes the connections that no list or watch uses at the moment.
-func (c *Client) CloseIdleConnections() { c.http.CloseIdleConnections() }
+// CloseIdleConnections closes the connections that no list or watch uses at the moment. Round trippers that wrap the
+// transport have to be utilnet.RoundTripperWrappers, as client-go's are.
+func (c *Client) CloseIdleConnections() {
+	transport := c.http.Transport
+	for { // http.Client looks at the outermost only, and client-go's lack the method
+		switch t := transport.(type) {
+		case nil:
+			c.http.CloseIdleConnections()
+			return
+		case interface{ CloseIdleConnections() }:
+			t.CloseIdleConnections()
+			return
+		case utilnet.RoundTripperWrapper:
+			transport = t.WrappedRoundTripper()
+		default:
+			return
+		}
+	}
+}
 
 // collectionURL returns the address of a collection: /api/v1/… for the core group, /apis/group/version/… for others.
 func (c *Client) collectionURL(resource schema.GroupVersionResource, namespace string) *url.URL {
