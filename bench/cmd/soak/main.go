@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime/pprof"
 	"syscall"
 	"time"
 
@@ -48,9 +47,7 @@ func run(ctx context.Context) error {
 	for _, why := range report.Inconclusive {
 		opts.Log.Info("an audit was inconclusive", "why", why)
 	}
-	if report.GoroutinesAfter > report.GoroutinesBefore {
-		_ = pprof.Lookup("goroutine").WriteTo(os.Stderr, 1) // so that one can see whose it is
-	}
+	fmt.Fprint(os.Stderr, report.Stacks)
 	return errors.Join(write(report, *page), report.Err())
 }
 

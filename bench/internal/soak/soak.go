@@ -10,10 +10,13 @@ import (
 	"math/rand/v2"
 	"os"
 	"runtime"
+	"runtime/pprof"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
@@ -62,6 +65,8 @@ type Report struct {
 	Samples      []Sample
 	// GoroutinesBefore and After are those before the informers started and after they were stopped.
 	GoroutinesBefore, GoroutinesAfter int
+	// Stacks are those of all goroutines at that moment, if some were left.
+	Stacks string
 }
 
 // soak is a run.
@@ -109,7 +114,7 @@ func Run(ctx context.Context, opts Options) (report *Report, err error) {
 	if s.client, err = kubernetes.NewForConfigAndClient(s.plane.Config(), connections); err != nil {
 		return nil, err
 	}
-	s.disconnect = connections.CloseIdleConnections
+	s.disconnect = func() { utilnet.CloseIdleConnectionsFor(connections.Transport) } // http.Client does not look into client-go's wrappers
 	return s.report, s.run(ctx, data+"/backup")
 }
 
@@ -137,7 +142,17 @@ func (s *soak) run(ctx context.Context, backup string) error {
 	s.network.cut()
 	s.disconnect()
 	s.report.GoroutinesAfter = settled(s.report.GoroutinesBefore)
+	if s.report.GoroutinesAfter > s.report.GoroutinesBefore {
+		s.report.Stacks = stacks()
+	}
 	return err
+}
+
+// stacks returns the stacks of all goroutines.
+func stacks() string {
+	var b strings.Builder
+	_ = pprof.Lookup("goroutine").WriteTo(&b, 1) // a builder takes everything
+	return b.String()
 }
 
 // settled returns the goroutines that are left once they are few enough, or after a minute.
