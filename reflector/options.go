@@ -92,8 +92,8 @@ type Contents struct {
 
 // Backoff says how long to wait after failures: Min after the first, Factor times longer after each further one without
 // progress in between, and each wait is stretched by a random part of up to Jitter of it. No wait is longer than Max. A
-// server that does not answer and one that answers with errors have waits of their own. The defaults are those of
-// client-go: 800 ms, 2, 30 s, 1.
+// server that does not answer and one that answers with errors have waits of their own. The defaults are 800 ms, 1.5, 30 s
+// and 1: client-go's, but for the factor, which is 2 there and makes what is left of the last wait longer when an outage is over.
 type Backoff struct {
 	Min, Max time.Duration
 	Factor   float64
@@ -147,7 +147,7 @@ func (o Options[T]) withDefaults() (Options[T], error) {
 func (b Backoff) withDefaults() (Backoff, error) {
 	orDefault(&b.Min, 800*time.Millisecond)
 	orDefault(&b.Max, max(30*time.Second, b.Min))
-	orDefault(&b.Factor, 2)
+	orDefault(&b.Factor, 1.5)
 	orDefault(&b.Jitter, 1)
 	if b.Min < 0 || b.Max < b.Min || !(b.Factor >= 1) || math.IsNaN(b.Jitter) {
 		return b, fmt.Errorf("reflector: Backoff needs 0 < Min ≤ Max and Factor ≥ 1, got %+v", b)

@@ -8,10 +8,11 @@ import (
 )
 
 const (
-	// spreadPerPeer and longestSpread say over how long the requests of the reflectors are spread that are woken
-	// together.
-	spreadPerPeer = 5 * time.Millisecond
-	longestSpread = time.Second
+	// What happens to all reflectors of a process at once is not followed by all of their requests at once, because there may
+	// be many such processes: after this time it is the next one's turn.
+	reconnectEvery = 20 * time.Millisecond // after their connection broke, or the server ended their watches
+	recoverEvery   = 80 * time.Millisecond // after an outage, when each may have to list
+	appearedEvery  = 5 * time.Millisecond  // after a resource has appeared, which few wait for
 )
 
 // Peers lets the reflectors of one server share what they find out about it, so that none goes on waiting for what
@@ -22,14 +23,15 @@ const (
 //   - Those that wait for a resource that the server did not have try again when another one finds it, or when
 //     ResourceAppeared says so.
 //
-// The requests are spread over some milliseconds for each reflector that waits, and a reflector whom this does not help
-// falls back to its own backoff. The zero value is ready, and a nil *Peers shares nothing. All methods may be called from
+// They take turns, some hundredths of a second apart, also after a connection that they share has broken. None waits longer for its
+// turn than it would have waited alone after a failure, and a reflector whom this does not help falls back to its own backoff. The zero value is ready, and a nil *Peers shares nothing. All methods may be called from
 // any goroutine.
 type Peers struct {
 	mu      sync.Mutex
 	waiting map[*waiter]struct{}
 	news    news
-	reached bool // the server has answered once
+	reached bool      // the server has answered once
+	free    time.Time // when it is nobody's turn yet
 }
 
 // news counts what was found out.
@@ -69,7 +71,7 @@ type waiter struct {
 	peers    *Peers // nil if nothing will come
 	resource schema.GroupVersionResource
 	class    class
-	// wake brings the time over which the requests are to be spread, once.
+	// wake brings the time between the turns of those who are woken, once.
 	wake chan time.Duration
 }
 
@@ -118,13 +120,35 @@ func (p *Peers) answered() {
 
 // wake wakes the waiters that match. mu is held.
 func (p *Peers) wake(match func(*waiter) bool) {
-	spread := min(time.Duration(len(p.waiting))*spreadPerPeer, longestSpread)
 	for w := range p.waiting {
 		if match(w) {
-			w.wake <- spread // there is room: each waiter is woken once
+			w.wake <- w.class.every() // there is room: each waiter is woken once
 			delete(p.waiting, w)
 		}
 	}
+}
+
+// every is the time between the turns of those who were waiting for it.
+func (c class) every() time.Duration {
+	if c == missing {
+		return appearedEvery
+	}
+	return recoverEvery
+}
+
+// turn reserves the next turn, and returns how long to wait for it.
+func (p *Peers) turn(now time.Time, every time.Duration) time.Duration {
+	if p == nil {
+		return 0
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.free.Before(now) {
+		p.free = now
+	}
+	wait := p.free.Sub(now)
+	p.free = p.free.Add(every)
+	return wait
 }
 
 // await makes a waiter for what may be found out. Its owner calls leave.
@@ -137,7 +161,7 @@ func (p *Peers) await(resource schema.GroupVersionResource, a awaited) *waiter {
 	defer p.mu.Unlock()
 	switch {
 	case a.class == unreachable && p.news.answers != a.seen.answers, a.class == missing && p.news.appearances != a.seen.appearances:
-		w.wake <- spreadPerPeer // it came while the request was on its way
+		w.wake <- a.class.every() // it came while the request was on its way
 	default:
 		if p.waiting == nil {
 			p.waiting = map[*waiter]struct{}{}

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/tidings/tidings/reflector"
@@ -150,15 +151,15 @@ func TestPeersAfterAnOutage(t *testing.T) {
 				time.Sleep(10 * time.Minute)
 				up := time.Now()
 				s.fail("", nil)
-				time.Sleep(5 * time.Second)
+				time.Sleep(8 * time.Second)
 				opened, requests := s.since(up)
 				if len(opened) != 50 {
-					t.Errorf("%d of 50 watch again after 5 seconds", len(opened))
+					t.Errorf("%d of 50 watch again after 8 seconds", len(opened))
 				}
 				if len(requests) > 4*50 {
 					t.Errorf("%d requests", len(requests))
 				}
-				const most, span = 15, 10 * time.Millisecond
+				const most, span = 15, 100 * time.Millisecond
 				for i := most; i < len(requests); i++ {
 					if within := requests[i].Sub(requests[i-most]); within < span {
 						t.Fatalf("%d requests within %v", most+1, within)
@@ -167,6 +168,49 @@ func TestPeersAfterAnOutage(t *testing.T) {
 			})
 		})
 	}
+}
+
+// When the connection of many breaks, the first comes back at once, and the others follow in turns.
+func TestPeersAfterABreak(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 50
+		var resources []string
+		for i := range n {
+			resources = append(resources, fmt.Sprint("r", i))
+		}
+		s := &shared{}
+		defer s.start(t, new(reflector.Peers), resources...)()
+		time.Sleep(time.Minute)
+		at := time.Now()
+		s.cutAll()
+		time.Sleep(2 * time.Second)
+		opened, requests := s.since(at)
+		if len(opened) != n || len(requests) != n {
+			t.Fatalf("%d of %d watch again, after %d requests", len(opened), n, len(requests))
+		}
+		if first, last := requests[0].Sub(at), requests[n-1].Sub(at); first > 50*time.Millisecond || last < 900*time.Millisecond {
+			t.Errorf("the first came after %v, the last after %v", first, last)
+		}
+	})
+}
+
+// A reflector that is told when to ask again does so then, and not much later, also one of many.
+func TestRetryAfterIsNotStretched(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		resources := []string{"a", "b", "c", "d", "e"}
+		s := &shared{}
+		defer s.start(t, new(reflector.Peers), resources...)()
+		time.Sleep(time.Minute)
+		s.fail("", apierrors.NewTooManyRequests("busy", 1))
+		time.Sleep(20 * time.Second)
+		at := time.Now()
+		s.fail("", nil)
+		time.Sleep(1100 * time.Millisecond)
+		opened, requests := s.since(at)
+		if len(opened) != len(resources) || len(requests) != 2*len(resources) {
+			t.Errorf("%d of %d watch again, after %d requests", len(opened), len(resources), len(requests))
+		}
+	})
 }
 
 // A resource that one reflector finds, or that is told of, wakes those that wait for it, and no others.

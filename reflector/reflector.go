@@ -111,7 +111,7 @@ func New[T object.Object](opts Options[T]) (*Reflector[T], error) {
 	}
 	r := &Reflector[T]{
 		opts: opts, log: opts.Logger.With("resource", opts.Name),
-		retry: newRetry(opts.Backoff, rand.New(rand.NewPCG(opts.Seed, 0))), list: list[T]{gatherer: opts.NewGatherer},
+		retry: newRetry(opts.Backoff, opts.Peers, rand.New(rand.NewPCG(opts.Seed, 0))), list: list[T]{gatherer: opts.NewGatherer},
 		resume: opts.Resume != nil,
 	}
 	r.status.epoch = time.Now()
@@ -248,9 +248,9 @@ func (r *Reflector[T]) waitOut(ctx context.Context) {
 		r.retry.waited(r.pause.after)
 		r.status.retryAt.clear()
 		r.enter(r.pause.next)
-	case spread := <-peers.wake:
+	case every := <-peers.wake:
 		r.retry.woken(r.pause.after)
-		r.backOff(r.retry.spread(spread), r.pause.next, "")
+		r.backOff(min(r.retry.turn(every), time.Until(r.pause.until)), r.pause.next, "")
 	case <-ctx.Done():
 	}
 }

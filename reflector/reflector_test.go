@@ -60,14 +60,14 @@ func TestBackoff(t *testing.T) {
 			t.Errorf("wait %d is %v, want %vs", i, plain[i], int(want))
 		}
 	}
-	jittered := retries(reflector.Options[thing]{Seed: 7})
+	jittered := retries(reflector.Options[thing]{Seed: 7, Backoff: reflector.Backoff{Min: 800 * time.Millisecond}})
 	for i, d := range jittered {
-		low := min(15*time.Second, 800*time.Millisecond<<i)
+		low := min(15*time.Second, time.Duration(0.8*math.Pow(1.5, float64(i))*float64(time.Second)))
 		if d < low || d > min(30*time.Second, 2*low) {
 			t.Errorf("wait %d is %v, want between %v and its double", i, d, low)
 		}
 	}
-	if again := retries(reflector.Options[thing]{Seed: 7}); !slices.Equal(again, jittered) {
+	if again := retries(reflector.Options[thing]{Seed: 7, Backoff: reflector.Backoff{Min: 800 * time.Millisecond}}); !slices.Equal(again, jittered) {
 		t.Errorf("the same seed gave %v and %v", jittered, again)
 	}
 }

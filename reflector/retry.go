@@ -26,19 +26,20 @@ const (
 // answers and those of one that does not: the first answer after an outage is not followed by the outage's wait.
 type retry struct {
 	Backoff
-	rand *rand.Rand
+	peers *Peers
+	rand  *rand.Rand
 	// unreached and answered are the last waits, before jitter, after failures without and with an answer; 0 before
 	// the first.
 	unreached, answered time.Duration
 	requests, relists   pace
 	// wakes counts the waits that peers have ended since the last one that ended by itself.
 	wakes int
-	seen  news // what peers had found out when the last request was sent
+	seen  news // what peers had found out when the last request was sent, or the last stream was closed
 }
 
-func newRetry(b Backoff, random *rand.Rand) retry {
+func newRetry(b Backoff, peers *Peers, random *rand.Rand) retry {
 	return retry{
-		Backoff: b, rand: random,
+		Backoff: b, peers: peers, rand: random,
 		requests: pace{tokens: requestBurst, burst: requestBurst, every: requestEvery},
 		relists:  pace{tokens: relistBurst, burst: relistBurst, every: relistEvery},
 	}
@@ -47,7 +48,7 @@ func newRetry(b Backoff, random *rand.Rand) retry {
 // after returns how long to wait after err.
 func (t *retry) after(err error) time.Duration {
 	if asked := retryAfter(err); asked > 0 {
-		return asked + t.random(min(asked, time.Second))
+		return asked + t.spread(shortSpread)
 	}
 	if unanswered(err, reasonOf(err)) {
 		return t.grow(&t.unreached)
@@ -57,10 +58,22 @@ func (t *retry) after(err error) time.Duration {
 
 // atOnce returns how long to wait after err, where the next request may well succeed.
 func (t *retry) atOnce(err error) time.Duration {
-	if asked := retryAfter(err); asked > 0 {
+	switch {
+	case retryAfter(err) > 0:
 		return t.after(err)
+	case unanswered(err, reasonOf(err)):
+		return t.turn(reconnectEvery)
+	default:
+		return t.spread(shortSpread)
 	}
-	return t.spread(shortSpread)
+}
+
+// turn returns how long to wait until it is this reflector's turn among its peers, with what failed for all of them at once.
+func (t *retry) turn(every time.Duration) time.Duration {
+	if t.Jitter == 0 {
+		return 0
+	}
+	return t.peers.turn(time.Now(), every) + t.spread(shortSpread)
 }
 
 // grow makes a wait longer, and returns it with jitter. No wait is longer than Max with its jitter: there, it is made
@@ -82,11 +95,6 @@ func (t *retry) spread(most time.Duration) time.Duration {
 		return 0
 	}
 	return time.Duration(t.rand.Float64() * float64(most))
-}
-
-// random returns a random time of up to Jitter of most.
-func (t *retry) random(most time.Duration) time.Duration {
-	return time.Duration(t.rand.Float64() * min(t.Jitter, 1) * float64(most))
 }
 
 // progressed lets the waits begin at Min again.

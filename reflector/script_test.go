@@ -256,7 +256,7 @@ func playWith(t *testing.T, s *script, opts reflector.Options[thing], duration t
 	opts.Source, opts.Sink, opts.Previous, opts.OnError = s, s, s.previous, s.onError
 	opts.Resource = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "things"}
 	if opts.Backoff == (reflector.Backoff{}) {
-		opts.Backoff.Jitter = -1
+		opts.Backoff = reflector.Backoff{Jitter: -1, Factor: 2}
 	}
 	r, err := reflector.New(opts)
 	if err != nil {

@@ -80,6 +80,7 @@ func (r *Reflector[T]) closeStream() {
 		return
 	}
 	r.stream = nil
+	r.retry.seen = r.opts.Peers.soFar() // what peers found out while it was open says nothing about its end
 	r.status.proves.clear()
 	w.guard.stop()
 	defer r.status.contain()
@@ -232,7 +233,7 @@ func (r *Reflector[T]) watchEnded(ctx context.Context, err error) {
 		if silent {
 			next = Checking
 		}
-		r.backOff(r.retry.spread(shortSpread), next, "")
+		r.backOff(r.retry.turn(reconnectEvery), next, "") // a server that shuts down ends all watches
 	case w != nil && errors.Is(err, io.EOF):
 		r.watchFailed(errShortWatch, false, false)
 	default:
