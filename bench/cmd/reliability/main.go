@@ -88,7 +88,7 @@ func seconds(d time.Duration) string {
 
 func herd(t *testing.T, processes, informers int) string {
 	var b strings.Builder
-	b.WriteString("| after 10 s away | engine | all current after | requests, most in a second | lists | watches | bytes, most in a second | refused connections, most in a second |\n|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("| after 10 s away | engine | all current after | requests, most in a second | lists | watches | at once, at most | answered 429 | bytes, most in a second | refused connections, most in a second |\n|---|---|---|---|---|---|---|---|---|---|\n")
 	var overTime strings.Builder
 	for _, expired := range []bool{false, true} {
 		what := "watches can go on"
@@ -103,7 +103,7 @@ func herd(t *testing.T, processes, informers int) string {
 			progress("herd, %s, %s: %v", what, name, h.Current)
 			requests, bytes := h.Peak()
 			sum := h.Total()
-			fmt.Fprintf(&b, "| %s | %s | %s | %d | %d | %d | %d | %d |\n", what, name, seconds(h.Current), requests, sum.Lists, sum.Watches, bytes, h.Refused)
+			fmt.Fprintf(&b, "| %s | %s | %s | %d | %d | %d | %d | %d | %d | %d |\n", what, name, seconds(h.Current), requests, sum.Lists, sum.Watches, h.AtOnce, h.Throttled, bytes, h.Refused)
 			fmt.Fprintf(&overTime, "| %s, %s |%s\n", what, name, intervals(h))
 		}
 	}

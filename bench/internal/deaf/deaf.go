@@ -101,9 +101,13 @@ func Each(f Fault, times int, pause time.Duration) Schedule {
 	s := Schedule{Lasts: time.Duration(times)*(pause+f.Lasts) + pause}
 	for i := range times {
 		f.At = pause + time.Duration(i)*(pause+f.Lasts) + time.Duration(i)*7*time.Second/2 // not always in the same second of a minute
-		s.Faults = append(s.Faults, f)
+		each := f
+		if f.Lasts > 0 {
+			each.Lasts += time.Duration(i) * time.Second / time.Duration(times) // nor does it end in step with waits of whole seconds
+		}
+		s.Faults = append(s.Faults, each)
 	}
-	s.Lasts += time.Duration(times) * 7 * time.Second / 2
+	s.Lasts += time.Duration(times) * 9 * time.Second / 2
 	return s
 }
 

@@ -22,6 +22,8 @@ type Herd struct {
 	Refused int
 	// Current is when the last informer had a watch open again; 0 if that did not happen.
 	Current time.Duration
+	// AtOnce is the most requests that were being carried out at one time, and Throttled how many were answered 429.
+	AtOnce, Throttled int
 }
 
 // Second is what the server was asked for in a second, and the bytes it sent.
@@ -50,6 +52,10 @@ const (
 	herdUp, herdSeen = time.Minute, time.Minute
 	// herdWrites is how often an object changes. Every informer hears of each.
 	herdWrites = 5 * time.Second
+	// herdSeats is how many requests are carried out at a time: what an API server with its defaults lets through of priority level
+	// workload-low, which service accounts have. Others would wait in its queues; here they are refused. herdSeatTime is how long a
+	// request takes, for a watch until it is set up: long, as on a server that has just started.
+	herdSeats, herdSeatTime = 245, 50 * time.Millisecond
 )
 
 // MeasureHerd lets processes with informers run, in virtual time, on a server that is away for some time. Expired says that it
@@ -105,6 +111,7 @@ type herdBooks struct {
 	mu      sync.Mutex
 	back    time.Time // when the server came back; zero before
 	open    int       // watches
+	busy    int // seats
 	refused map[int]int
 	left    time.Time // when the server went away
 	out     Herd
@@ -176,6 +183,27 @@ func (b *herdBooks) asked(watch bool) {
 	default:
 		s.Lists++
 	}
+}
+
+// admit carries a request out, as far as that takes time, or returns false if the server has no seat for it.
+func (b *herdBooks) admit() bool {
+	b.mu.Lock()
+	back := !b.back.IsZero()
+	if back && b.busy == herdSeats {
+		b.out.Throttled++
+		b.mu.Unlock()
+		return false
+	}
+	b.busy++
+	if back {
+		b.out.AtOnce = max(b.out.AtOnce, b.busy)
+	}
+	b.mu.Unlock()
+	time.Sleep(herdSeatTime) // in virtual time
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.busy--
+	return true
 }
 
 func (b *herdBooks) sent(n int) {

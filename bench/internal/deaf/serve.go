@@ -75,6 +75,11 @@ func (w *world) serve(out http.ResponseWriter, r *http.Request) {
 	on := query.Get("watch")
 	if w.herd != nil {
 		w.herd.asked((on == "1" || on == "true") && query.Get("sendInitialEvents") != "true")
+		if !w.herd.admit() {
+			out.Header().Set("Retry-After", "1")
+			refuse(out, http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests)
+			return
+		}
 		out = herdWriter{out, w.herd}
 	}
 	if on != "1" && on != "true" {
