@@ -206,9 +206,14 @@ func contentLike(want, got object.Object) map[string]any {
 	return fields
 }
 
-// monitor looks at the queues and the stores' versions until ctx ends. The channel is closed when it has.
-func (r *run) monitor(ctx context.Context) (done <-chan struct{}) {
+// monitor looks at the queues and the stores' versions until unmonitor is called.
+func (r *run) monitor(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})
+	r.unmonitor = func() {
+		cancel()
+		<-ended
+	}
 	go func() {
 		defer close(ended)
 		versions := make([]map[string]string, len(r.views))
@@ -221,19 +226,15 @@ func (r *run) monitor(ctx context.Context) (done <-chan struct{}) {
 			}
 		}
 	}()
-	return ended
 }
 
 // What may wait for a handler: of each key a deletion and an addition, and a batch that it works on, which is as large as
 // what the network brought at once.
-const (
-	maxBatch   = 1200 // small objects in a buffer of 256 KiB
-	maxPending = 2*maxKeys + maxBatch
-)
+const maxBatch = 1200 // small objects in a buffer of 256 KiB
 
 func (r *run) checkQueues(s tidings.Status) {
 	for _, h := range s.Handlers {
-		limit := maxPending
+		limit := 2*r.world.keys() + maxBatch
 		switch h.Policy {
 		case tidings.Unbounded:
 			continue

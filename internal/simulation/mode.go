@@ -11,12 +11,14 @@ const (
 	Unstructured Mode = "unstructured"
 	// Folded is Typed with a memory budget that is too small, so that objects are folded and opened again all the time.
 	Folded Mode = "folded"
+	// Warm is Typed, or Folded, with a directory: informers and processes that start again begin with what was saved.
+	Warm Mode = "warm"
 	// ClientGo has client-go's informers on our engine; the controllers have ours.
 	ClientGo Mode = "clientgo"
 )
 
 // Modes are all modes; clientgo.go adds ClientGo.
-var Modes = []Mode{Typed, Unstructured, Folded}
+var Modes = []Mode{Typed, Unstructured, Folded, Warm}
 
 // opener is what a mode has to know.
 type opener struct {
@@ -29,6 +31,7 @@ var modes = map[Mode]opener{
 	Typed:        {openTyped, newTypedProcess},
 	Unstructured: {openUnstructured, newUnstructuredProcess},
 	Folded:       {openTyped, newTypedProcess},
+	Warm:         {openTyped, newTypedProcess},
 }
 
 func (m Mode) open(r *run) ([]view, error) { return modes[m].open(r) }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -90,8 +91,11 @@ func (r *run) informerOptions(purpose string) tidings.Options {
 		Logger: discard(), OnError: r.onError, Seed: random.Uint64() | 1,
 		NoWatchList: random.IntN(3) == 0, PageSize: 1 + random.Int64N(20),
 	}
-	if r.config.Mode == Folded {
+	if r.config.Mode == Folded || r.config.Mode == Warm && random.IntN(2) == 0 {
 		options.MemoryBudget = 1 + random.Int64N(20_000)
+	}
+	if r.config.Mode == Warm {
+		options.Dir, options.SaveEvery = r.dir, time.Duration(1+random.IntN(60))*time.Second
 	}
 	return options
 }

@@ -54,6 +54,8 @@ type run struct {
 	shift       *shift
 	credentials credentials
 	random      *rand.Rand // of the schedule; used by the run's own goroutine
+	dir         string     // of saved objects; empty if nothing is saved
+	unmonitor   func()     // ends the monitor
 
 	restored atomic.Bool // objects may have gone back in time
 	stormed  bool
@@ -90,17 +92,23 @@ func (r *run) simulate() {
 	r.world = newWorld(r.server, newRandom(r.config.Seed, "writes"))
 	ctx, cancel := context.WithCancel(r.t.Context())
 	defer cancel()
+	if r.config.Mode == Warm {
+		r.dir = r.t.TempDir()
+		r.world.load()
+	}
 	r.world.fill()
 	if err := r.open(ctx); err != nil {
 		r.diverge("cannot start: %v", err)
 		return
 	}
 	r.shift = newShift(r, ctx)
-	monitored := r.monitor(ctx)
+	r.monitor(ctx)
 
 	r.disturb(ctx, r.config.Steps/3)
+	r.reopen(ctx)
 	backup := r.server.Snapshot()
 	r.disturb(ctx, r.config.Steps/3)
+	r.reopen(ctx)
 	if r.random.IntN(3) == 0 {
 		r.restore(backup)
 	}
@@ -108,8 +116,8 @@ func (r *run) simulate() {
 	r.settle()
 	r.shift.stop()
 	r.checkViews()
+	r.unmonitor()
 	cancel()
-	<-monitored
 	r.close()
 	r.finish()
 }

@@ -19,7 +19,7 @@ const (
 	podsEach    = 8 // pods of a namespace, at most
 	parentsEach = 3 // parents of a namespace, at most
 	maxChildren = 4 // that a parent wants
-	// maxKeys is how many objects a view can hold, children that a lost answer made twice included.
+	// maxKeys is how many objects that change a view can hold, children that a lost answer made twice included.
 	maxKeys = 100
 )
 
@@ -34,15 +34,29 @@ var (
 // world is what is on the server, and who writes it from outside: pods, and parents, which are ConfigMaps that say how
 // many children they want and with what value. The writes pass all faults by.
 type world struct {
-	server *tidingstest.Server
-	random *rand.Rand
-	writes int
-	dummy  *corev1.Secret // that nobody watches
+	server  *tidingstest.Server
+	random  *rand.Rand
+	writes  int
+	ballast int            // pods that nobody writes to
+	dummy   *corev1.Secret // that nobody watches
 }
 
 func newWorld(s *tidingstest.Server, random *rand.Rand) *world {
 	return &world{server: s, random: random, dummy: &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "z", Name: "dummy"}}}
 }
+
+// load makes so many pods that a start from a file is followed by a watch and not by a list.
+func (w *world) load() {
+	const pods = 150
+	for ; w.ballast < pods; w.ballast++ {
+		p := w.newPod(namespaces[w.ballast%len(namespaces)])
+		p.Name = fmt.Sprint("ballast-", w.ballast)
+		w.server.Create(p)
+	}
+}
+
+// keys is how many objects a view can hold.
+func (w *world) keys() int { return maxKeys + w.ballast }
 
 // fill makes the first objects.
 func (w *world) fill() {

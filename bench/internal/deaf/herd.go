@@ -111,7 +111,7 @@ type herdBooks struct {
 	mu      sync.Mutex
 	back    time.Time // when the server came back; zero before
 	open    int       // watches
-	busy    int // seats
+	busy    int       // seats
 	refused map[int]int
 	left    time.Time // when the server went away
 	out     Herd
