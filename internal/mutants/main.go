@@ -3,8 +3,9 @@
 //	go run ./internal/mutants -n 40 ./store            # 40 random mutants of store, against its own tests
 //	go run ./internal/mutants -tests . ./internal/engine
 //
-// Nothing in the source tree changes: a mutated file takes the place of the original by the go command's -overlay flag. Mutants that do
-// not compile do not count. Those that are known to change nothing but speed, or nothing at all, are listed in equivalent.txt.
+// Nothing in the source tree changes: mutated files take the place of the originals by the go command's -overlay flag. Most mutants are
+// compiled together, each with a switch, and a mutant that is switched on meets only the tests that reach it. Mutants that do not compile
+// do not count. Those that are known to change nothing but speed, or nothing at all, are listed in equivalent.txt.
 package main
 
 import (
@@ -33,7 +34,7 @@ func main() {
 	flag.StringVar(&o.tests, "tests", "", "package patterns whose tests should notice, separated by spaces; empty means the package's own")
 	flag.IntVar(&o.n, "n", 40, "how many mutants to try; 0 tries all")
 	flag.Uint64Var(&o.seed, "seed", rand.Uint64(), "seed of the choice")
-	flag.DurationVar(&o.timeout, "timeout", 3*time.Minute, "how long the tests of one mutant may run; one that hangs is found")
+	flag.DurationVar(&o.timeout, "timeout", 20*time.Second, "how much longer than ten times what they take the tests of a mutant may run; one that hangs is found")
 	flag.Float64Var(&o.least, "least", 0.95, "the part of the mutants that has to be found")
 	flag.IntVar(&o.workers, "workers", 2, "mutants that are tried at once")
 	flag.Usage = func() {
@@ -55,7 +56,7 @@ func main() {
 }
 
 func run(ctx context.Context, o options) error {
-	all, err := find(ctx, o.pkg)
+	all, name, err := find(ctx, o.pkg)
 	if err != nil {
 		return err
 	}
@@ -63,13 +64,15 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
+	dir, err := os.MkdirTemp("", "mutants")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
 	fmt.Printf("%s: %d places to break; seed %d\n", o.pkg, len(all), o.seed)
-	t := trial{options: o, equivalent: known}
+	t := trial{options: o, equivalent: known, dir: dir, name: name}
 	if t.tests == "" {
 		t.tests = o.pkg
-	}
-	if err := t.checkTests(ctx); err != nil {
-		return err
 	}
 	result, err := t.run(ctx, choose(all, o.n, o.seed))
 	if err != nil {

@@ -2,16 +2,17 @@ package main
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"go/ast"
-	"go/parser"
 	"go/token"
+	"go/types"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"golang.org/x/tools/go/packages"
 )
 
 // mutant is one small break of one file.
@@ -23,6 +24,9 @@ type mutant struct {
 	text       string // what replaces them
 	before     string // the line before
 	source     []byte // of the file
+	lastLine   int    // of what is broken
+	// toggle makes the break one that can be switched on while the program runs; without edits there is no such form.
+	toggle toggle
 }
 
 // String describes the mutant in a way that does not depend on where the line is.
@@ -37,79 +41,82 @@ func (m *mutant) mutated() []byte {
 	return []byte(string(m.source[:m.start]) + m.text + string(m.source[m.end:]))
 }
 
-// find returns all mutants of a package.
-func find(ctx context.Context, pkg string) ([]mutant, error) {
-	out, err := exec.CommandContext(ctx, "go", "list", "-json=Dir,GoFiles,ImportPath", pkg).Output()
+// find returns all mutants of a package, and the package's name.
+func find(ctx context.Context, pkg string) ([]mutant, string, error) {
+	config := &packages.Config{Context: ctx, Mode: packages.NeedName | packages.NeedFiles | packages.NeedImports | packages.NeedSyntax | packages.NeedTypes | packages.NeedTypesInfo | packages.NeedExportFile}
+	loaded, err := packages.Load(config, pkg)
 	if err != nil {
-		return nil, fmt.Errorf("list %s: %w", pkg, err)
+		return nil, "", fmt.Errorf("load %s: %w", pkg, err)
 	}
-	var listed struct {
-		Dir, ImportPath string
-		GoFiles         []string
+	if len(loaded) != 1 || len(loaded[0].Errors) > 0 {
+		return nil, "", fmt.Errorf("load %s: %d packages, %w", pkg, len(loaded), errors.Join(packageErrors(loaded)...))
 	}
-	if err := json.Unmarshal(out, &listed); err != nil {
-		return nil, fmt.Errorf("list %s: %w", pkg, err)
-	}
+	p := loaded[0]
 	var all []mutant
-	for _, name := range listed.GoFiles {
-		path := filepath.Join(listed.Dir, name)
+	for _, parsed := range p.Syntax {
+		path := p.Fset.Position(parsed.FileStart).Filename
 		source, err := os.ReadFile(path)
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
-		found, err := mutants(path, filepath.Join(listed.ImportPath, name), source)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, found...)
+		w := walker{base: mutant{file: path, name: filepath.Join(p.PkgPath, filepath.Base(path)), source: source}, files: p.Fset, info: p.TypesInfo, pkg: p.Types}
+		all = append(all, w.walk(parsed)...)
 	}
-	return all, nil
+	return all, p.Name, nil
 }
 
-// mutants returns all mutants of a file.
-func mutants(path, name string, source []byte) ([]mutant, error) {
-	files := token.NewFileSet()
-	parsed, err := parser.ParseFile(files, path, source, parser.ParseComments|parser.SkipObjectResolution)
-	if err != nil {
-		return nil, err
+func packageErrors(loaded []*packages.Package) []error {
+	var errs []error
+	for _, p := range loaded {
+		for _, err := range p.Errors {
+			errs = append(errs, err)
+		}
 	}
-	if ast.IsGenerated(parsed) {
-		return nil, nil
-	}
-	w := walker{base: mutant{file: path, name: name, source: source}, files: files}
-	ast.Inspect(parsed, w.visit)
-	return w.found, nil
+	return errs
 }
 
 // walker gathers the mutants of a file.
 type walker struct {
 	base  mutant
 	files *token.FileSet
+	info  *types.Info
+	pkg   *types.Package
 	found []mutant
 }
 
+// walk returns all mutants of a file, none if the file is generated.
+func (w *walker) walk(parsed *ast.File) []mutant {
+	if !ast.IsGenerated(parsed) {
+		ast.Inspect(parsed, w.visit)
+	}
+	return w.found
+}
+
 // replace adds a mutant that has the text in the place of what is between the positions.
-func (w *walker) replace(from, to token.Pos, text string) {
+func (w *walker) replace(from, to token.Pos, text string, switched toggle) {
 	m := w.base
 	position := w.files.Position(from)
 	m.line, m.start, m.end, m.text = position.Line, position.Offset, w.files.Position(to).Offset, text
+	m.lastLine, m.toggle = w.files.Position(to).Line, switched
 	start := strings.LastIndexByte(string(m.source[:m.start]), '\n') + 1
 	before, _, _ := strings.Cut(string(m.source[start:]), "\n")
 	m.before = strings.TrimSpace(before)
 	w.found = append(w.found, m)
 }
 
+func (w *walker) offset(p token.Pos) int { return w.files.Position(p).Offset }
+
 func (w *walker) text(n ast.Node) string {
-	return string(w.base.source[w.files.Position(n.Pos()).Offset:w.files.Position(n.End()).Offset])
+	return string(w.base.source[w.offset(n.Pos()):w.offset(n.End())])
 }
 
 func (w *walker) visit(n ast.Node) bool {
 	switch n := n.(type) {
 	case *ast.IfStmt:
-		w.replace(n.Cond.Pos(), n.Cond.End(), "!("+w.text(n.Cond)+")")
+		w.negate(n.Cond)
 	case *ast.ForStmt:
 		if n.Cond != nil {
-			w.replace(n.Cond.Pos(), n.Cond.End(), "!("+w.text(n.Cond)+")")
+			w.negate(n.Cond)
 		}
 	case *ast.CaseClause:
 		w.cases(n)
@@ -124,10 +131,31 @@ func (w *walker) visit(n ast.Node) bool {
 		w.results(n)
 	case *ast.BasicLit:
 		w.literal(n)
+	case *ast.CallExpr:
+		return w.call(n)
 	case *ast.GenDecl:
 		return n.Tok != token.IMPORT && n.Tok != token.TYPE
 	}
 	return true
+}
+
+// call looks into a call, but for a capacity: that is a matter of speed.
+func (w *walker) call(n *ast.CallExpr) bool {
+	if id, ok := n.Fun.(*ast.Ident); !ok || id.Name != "make" {
+		return true
+	}
+	if _, isMap := w.info.TypeOf(n).Underlying().(*types.Map); !isMap && len(n.Args) > 1 {
+		ast.Inspect(n.Args[1], w.visit)
+	}
+	return false
+}
+
+// negate turns a condition around. A comparison for equality is left to operator, which does the same.
+func (w *walker) negate(e ast.Expr) {
+	if b, ok := e.(*ast.BinaryExpr); ok && (b.Op == token.EQL || b.Op == token.NEQ) {
+		return
+	}
+	w.replace(e.Pos(), e.End(), "!("+w.text(e)+")", w.around(e, "((", ") != mutantOn($))"))
 }
 
 // cases negates the conditions of a switch without a value; a case that compares values has no boolean operator of its own.
@@ -135,7 +163,9 @@ func (w *walker) cases(n *ast.CaseClause) {
 	for _, e := range n.List {
 		switch e := e.(type) {
 		case *ast.UnaryExpr, *ast.BinaryExpr:
-			w.replace(e.Pos(), e.End(), "!("+w.text(e)+")")
+			if types.Identical(w.info.TypeOf(e).Underlying(), types.Typ[types.Bool]) {
+				w.negate(e)
+			}
 		}
 	}
 }
@@ -147,9 +177,25 @@ var shifted = map[token.Token]token.Token{
 }
 
 func (w *walker) operator(n *ast.BinaryExpr) {
-	if other, ok := shifted[n.Op]; ok {
-		w.replace(n.OpPos, n.OpPos+token.Pos(len(n.Op.String())), other.String())
+	other, ok := shifted[n.Op]
+	if b, isBasic := w.info.TypeOf(n).Underlying().(*types.Basic); !ok || isBasic && b.Info()&types.IsString != 0 {
+		return
 	}
+	end := n.OpPos + token.Pos(len(n.Op.String()))
+	var switched toggle
+	switch n.Op {
+	case token.EQL, token.NEQ:
+		switched = w.around(n, "((", ") != mutantOn($))")
+	case token.LAND, token.LOR:
+		switched = w.around(n, "((((", ") != mutantOn($))) != mutantOn($))")
+		switched.edits = append(switched.edits, edit{w.offset(n.OpPos), w.offset(end), ") != mutantOn($)) " + n.Op.String() + " (("})
+	default:
+		if w.info.Types[n].Value == nil {
+			switched = w.around(n, operatorNames[n.Op]+"($, ", ")")
+			switched.edits = append(switched.edits, edit{w.offset(n.OpPos), w.offset(end), ","})
+		}
+	}
+	w.replace(n.OpPos, end, other.String(), switched)
 }
 
 // drop takes each statement away that can be taken away.
@@ -157,23 +203,38 @@ func (w *walker) drop(statements []ast.Stmt) {
 	for _, s := range statements {
 		switch s := s.(type) {
 		case *ast.ExprStmt, *ast.IncDecStmt, *ast.SendStmt, *ast.DeferStmt, *ast.GoStmt, *ast.BranchStmt:
-			w.replace(s.Pos(), s.End(), "")
+			w.replace(s.Pos(), s.End(), "", w.around(s, "if !mutantOn($) { ", " }"))
 		case *ast.AssignStmt:
-			if s.Tok != token.DEFINE {
-				w.replace(s.Pos(), s.End(), "")
+			if s.Tok != token.DEFINE && !allBlank(s.Lhs) {
+				w.replace(s.Pos(), s.End(), "", w.around(s, "if !mutantOn($) { ", " }"))
 			}
 		}
 	}
 }
 
+// allBlank says whether an assignment only names what it does not use.
+func allBlank(exprs []ast.Expr) bool {
+	for _, e := range exprs {
+		if id, ok := e.(*ast.Ident); !ok || id.Name != "_" {
+			return false
+		}
+	}
+	return true
+}
+
 // results turns the truth values that a function returns around, and errors into none.
 func (w *walker) results(n *ast.ReturnStmt) {
 	for _, r := range n.Results {
-		if id, ok := r.(*ast.Ident); ok {
-			other, known := map[string]string{"true": "false", "false": "true", "err": "nil"}[id.Name]
-			if known {
-				w.replace(id.Pos(), id.End(), other)
-			}
+		id, ok := r.(*ast.Ident)
+		if !ok {
+			continue
+		}
+		switch id.Name {
+		case "true", "false":
+			other := map[string]string{"true": "false", "false": "true"}[id.Name]
+			w.replace(id.Pos(), id.End(), other, w.around(id, "(", " != mutantOn($))"))
+		case "err":
+			w.replace(id.Pos(), id.End(), "nil", w.around(id, "mutantNone($, ", ")"))
 		}
 	}
 }
@@ -183,7 +244,28 @@ func (w *walker) literal(n *ast.BasicLit) {
 	if n.Kind != token.INT {
 		return
 	}
-	if v, err := strconv.ParseInt(n.Value, 0, 64); err == nil {
-		w.replace(n.Pos(), n.End(), strconv.FormatInt(v+1, 10))
+	v, err := strconv.ParseInt(n.Value, 0, 64)
+	if err != nil {
+		return
 	}
+	larger := strconv.FormatInt(v+1, 10)
+	var switched toggle
+	if t := w.info.TypeOf(n); t != nil {
+		if b, ok := t.(*types.Basic); !ok || b.Info()&types.IsUntyped == 0 {
+			name := types.TypeString(t, func(p *types.Package) string {
+				if p == w.pkg {
+					return ""
+				}
+				return p.Name()
+			})
+			switched = w.around(n, "mutantNumber["+name+"]($, ", ", "+larger+")")
+		}
+	}
+	w.replace(n.Pos(), n.End(), larger, switched)
+}
+
+// around returns the toggle that puts text before and after a node.
+func (w *walker) around(n ast.Node, before, after string) toggle {
+	start, end := w.offset(n.Pos()), w.offset(n.End())
+	return toggle{start, end, []edit{{start, start, before}, {end, end, after}}}
 }

@@ -3,13 +3,9 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 )
 
@@ -19,7 +15,8 @@ type outcome int
 const (
 	found outcome = iota
 	alive
-	invalid // it does not compile
+	unreached // alive, and no test runs the code, or not with values that would make a difference
+	invalid   // it does not compile
 	equivalent
 )
 
@@ -27,6 +24,8 @@ const (
 type trial struct {
 	options
 	equivalent map[string]bool
+	dir        string
+	name       string // of the package
 }
 
 // result counts outcomes.
@@ -43,24 +42,57 @@ func (r *result) rate() float64 {
 	return float64(r.found) / float64(r.found+len(r.alive))
 }
 
-// checkTests fails if the tests do, without any mutant.
-func (t *trial) checkTests(ctx context.Context) error {
-	out, err := t.goTest(ctx, nil)
-	if err != nil {
-		return fmt.Errorf("%w: %w\n%s", errTests, err, out)
+func (r *result) count(o outcome, m mutant) {
+	switch o {
+	case found:
+		r.found++
+	case invalid:
+		r.invalid++
+	case equivalent:
+		r.equivalent++
+	case alive, unreached:
+		r.alive = append(r.alive, m)
+		why := ""
+		if o == unreached {
+			why = " (no test gets there)"
+		}
+		fmt.Printf("not found%s: line %d of %s\n", why, m.line, &m)
 	}
-	return nil
 }
 
-// run tries the mutants, and prints those that stay alive as it goes.
+// run tries the mutants, and prints those that stay alive as it goes. Those that can be switched on are compiled together, the others
+// one by one.
 func (t *trial) run(ctx context.Context, mutants []mutant) (*result, error) {
-	dir, err := os.MkdirTemp("", "mutants")
+	var r result
+	var pending, single []mutant
+	for _, m := range mutants {
+		switch {
+		case t.equivalent[m.String()]:
+			r.count(equivalent, m)
+		case len(m.toggle.edits) > 0:
+			pending = append(pending, m)
+		default:
+			single = append(single, m)
+		}
+	}
+	b, refused, err := t.build(ctx, pending)
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(dir)
+	err = t.each(ctx, &r, b.mutants, func(i int) (outcome, error) { return t.switchOn(ctx, b, i) })
+	if err != nil {
+		return nil, err
+	}
+	single = append(single, refused...)
+	err = t.each(ctx, &r, single, func(i int) (outcome, error) {
+		return t.compile(ctx, filepath.Join(t.dir, fmt.Sprint("single", i)), &single[i], b)
+	})
+	return &r, err
+}
+
+// each tries mutants with as many workers as were asked for.
+func (t *trial) each(ctx context.Context, r *result, mutants []mutant, try func(i int) (outcome, error)) error {
 	var (
-		r    result
 		mu   sync.Mutex
 		wg   sync.WaitGroup
 		errs []error
@@ -69,7 +101,7 @@ func (t *trial) run(ctx context.Context, mutants []mutant) (*result, error) {
 	for range t.workers {
 		wg.Go(func() {
 			for i := range next {
-				o, err := t.try(ctx, filepath.Join(dir, fmt.Sprint(i)), &mutants[i])
+				o, err := try(i)
 				mu.Lock()
 				if err != nil {
 					errs = append(errs, err)
@@ -88,63 +120,52 @@ func (t *trial) run(ctx context.Context, mutants []mutant) (*result, error) {
 	}
 	close(next)
 	wg.Wait()
-	return &r, errors.Join(append(errs, context.Cause(ctx))...)
+	return errors.Join(append(errs, context.Cause(ctx))...)
 }
 
-func (r *result) count(o outcome, m mutant) {
-	switch o {
-	case found:
-		r.found++
-	case invalid:
-		r.invalid++
-	case equivalent:
-		r.equivalent++
-	case alive:
-		r.alive = append(r.alive, m)
-		fmt.Printf("not found: line %d of %s\n", m.line, &m)
+// switchOn runs the tests that reach a mutant, the quick ones first, with the mutant switched on.
+func (t *trial) switchOn(ctx context.Context, b *built, i int) (outcome, error) {
+	tests := b.reaching[i]
+	if len(tests) == 0 {
+		return unreached, nil
 	}
+	for _, batch := range batches(tests) {
+		err := t.runTests(ctx, batch, fmt.Sprintf("%s=%d", activeVariable, i))
+		if ctx.Err() != nil {
+			return 0, ctx.Err()
+		}
+		if err != nil {
+			return found, nil
+		}
+	}
+	return alive, nil
 }
 
-// try runs the tests against one mutant. dir is a folder for it.
-func (t *trial) try(ctx context.Context, dir string, m *mutant) (outcome, error) {
-	if t.equivalent[m.String()] {
-		return equivalent, nil
-	}
-	overlay, err := m.write(dir)
+// compile compiles one mutant and runs all tests.
+func (t *trial) compile(ctx context.Context, dir string, m *mutant, b *built) (outcome, error) {
+	overlay, err := writeOverlay(dir, map[string][]byte{m.file: m.mutated()})
 	if err != nil {
 		return 0, err
 	}
-	out, err := t.goTest(ctx, []string{"-overlay", overlay})
+	programs, out, err := t.testPrograms(ctx, dir, overlay)
 	switch {
 	case ctx.Err() != nil:
 		return 0, ctx.Err()
-	case err == nil:
-		return alive, nil
-	case bytes.Contains(out, []byte("[build failed]")), bytes.Contains(out, []byte("[setup failed]")):
+	case bytes.Contains(out, []byte(filepath.Base(m.file)+":")):
 		return invalid, nil
+	case err != nil:
+		return 0, fmt.Errorf("compile %s: %w\n%s", m, err, out)
 	}
-	return found, nil
-}
-
-// write writes the mutated file into dir, and returns the path of the overlay that puts it in the place of the original.
-func (m *mutant) write(dir string) (overlay string, err error) {
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		return "", err
+	for _, p := range programs {
+		for _, batch := range batches(b.testsOf(p)) {
+			err := t.runTests(ctx, batch, "")
+			if ctx.Err() != nil {
+				return 0, ctx.Err()
+			}
+			if err != nil {
+				return found, nil
+			}
+		}
 	}
-	changed := filepath.Join(dir, filepath.Base(m.file))
-	if err := os.WriteFile(changed, m.mutated(), 0o644); err != nil {
-		return "", err
-	}
-	text, err := json.Marshal(map[string]map[string]string{"Replace": {m.file: changed}})
-	if err != nil {
-		return "", err
-	}
-	overlay = filepath.Join(dir, "overlay.json")
-	return overlay, os.WriteFile(overlay, text, 0o644)
-}
-
-// goTest runs the tests with further flags, and returns what they print.
-func (t *trial) goTest(ctx context.Context, flags []string) ([]byte, error) {
-	args := append([]string{"test", "-short", "-vet=off", "-failfast", "-timeout", t.timeout.String()}, flags...)
-	return exec.CommandContext(ctx, "go", append(args, strings.Fields(t.tests)...)...).CombinedOutput()
+	return alive, nil
 }

@@ -1,57 +1,65 @@
 package main
 
 import (
+	"errors"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 )
 
+const (
+	positive = `package p
+
+const zero = 0
+
+func Positive(n int) bool {
+	n -= zero
+	return n > zero
+}
+`
+	weakTest   = "package p\n\nimport \"testing\"\n\nfunc TestPositive(t *testing.T) {\n\tif !Positive(3) || Positive(-2) {\n\t\tt.Fail()\n\t}\n}\n"
+	strongTest = "package p\n\nimport \"testing\"\n\nfunc TestPositive(t *testing.T) {\n\tif Positive(0) || !Positive(1) {\n\t\tt.Fail()\n\t}\n}\n"
+	badTest    = "package p\n\nimport \"testing\"\n\nfunc TestPositive(t *testing.T) { t.Fail() }\n"
+)
+
 // TestTrial tries the mutants of a package whose test notices some of them.
 func TestTrial(t *testing.T) {
-	dir := t.TempDir()
-	for name, text := range map[string]string{
-		"go.mod":    "module p\n\ngo 1.26\n",
-		"p.go":      "package p\n\nfunc Positive(n int) bool { return n > 0 }\n",
-		"p_test.go": "package p\n\nimport \"testing\"\n\nfunc TestPositive(t *testing.T) {\n\tif !Positive(2) || Positive(-2) {\n\t\tt.Fail()\n\t}\n}\n",
-	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+	writeModule(t, map[string]string{"go.mod": "module p\n\ngo 1.26\n", "p.go": positive, "p_test.go": weakTest})
+	all, name, err := find(t.Context(), ".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	try := func() (*result, error) {
+		trial := trial{options: options{pkg: ".", tests: ".", timeout: time.Minute, workers: 1}, dir: t.TempDir(), name: name,
+			equivalent: map[string]bool{"p/p.go: n -= zero => ": true}}
+		return trial.run(t.Context(), all)
+	}
+	after := func(r *result) (lines []string) {
+		for i := range r.alive {
+			_, line, _ := strings.Cut(r.alive[i].String(), " => ")
+			lines = append(lines, line)
+		}
+		return lines
+	}
+	r, err := try()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(after(r), "; "); got != "return n >= zero; const zero = 1" || r.found != 0 || r.equivalent != 1 {
+		t.Errorf("found %d, equivalent %d, alive %q", r.found, r.equivalent, got)
+	}
+	write := func(text string) {
+		if err := os.WriteFile("p_test.go", []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	t.Chdir(dir)
-	all, err := find(t.Context(), ".")
-	if err != nil {
-		t.Fatal(err)
-	}
-	trial := trial{options: options{tests: ".", timeout: time.Minute, workers: 1}, equivalent: map[string]bool{}}
-	if err := trial.checkTests(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	r, err := trial.run(t.Context(), all)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var alive []string
-	for i := range r.alive {
-		_, after, _ := strings.Cut(r.alive[i].String(), " => ")
-		alive = append(alive, after)
-	}
-	if len(alive) != 2 || r.found != 0 || r.rate() != 0 {
-		t.Errorf("found %d, alive %q", r.found, alive)
-	}
-	trial.equivalent[r.alive[0].String()] = true
-	if err := os.WriteFile("p_test.go", []byte("package p\n\nimport \"testing\"\n\nfunc TestPositive(t *testing.T) {\n\tif Positive(0) || !Positive(1) {\n\t\tt.Fail()\n\t}\n}\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if r, err = trial.run(t.Context(), all); err != nil || r.found != 1 || r.equivalent != 1 || r.rate() != 1 {
+	write(strongTest)
+	if r, err = try(); err != nil || r.found != 2 || r.rate() != 1 {
 		t.Errorf("with a better test: %+v, %v", r, err)
 	}
-	if err := os.WriteFile("p_test.go", []byte("package p\n\nimport \"testing\"\n\nfunc TestPositive(t *testing.T) { t.Fail() }\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := trial.checkTests(t.Context()); err == nil {
-		t.Error("tests that fail anyway find everything")
+	write(badTest)
+	if _, err := try(); !errors.Is(err, errTests) {
+		t.Errorf("a test that fails anyway finds everything: %v", err)
 	}
 }
