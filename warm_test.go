@@ -200,6 +200,20 @@ func TestStartWithoutList(t *testing.T) {
 	})
 }
 
+// TestQuietWatchHasCaughtUp starts when nothing has changed: nothing will come that says so.
+func TestQuietWatchHasCaughtUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, opts := saved(t, tidings.Options{}, tidings.Scope{})
+		before, began := lists(server), time.Now()
+		p := startProgram(t, server, opts, tidings.Scope{})
+		p.sync()
+		if took := time.Since(began); took > time.Second || lists(server) != before {
+			t.Errorf("synced after %v with %d lists, want none within a second", took, lists(server)-before)
+		}
+		p.stop()
+	})
+}
+
 // TestExpiredFile starts from a version that the server has forgotten: what has not changed is not decoded again.
 func TestExpiredFile(t *testing.T) {
 	withBudgets(t, func(t *testing.T, opts tidings.Options) {

@@ -1,0 +1,105 @@
+package engine
+
+import (
+	"log/slog"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strconv"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tidings/tidings/internal/testseed"
+	"github.com/tidings/tidings/object"
+)
+
+// TestNotesInTheSliceOfTheDeltas applies random batches twice: with notifications in the slice that the deltas came in, and one by one.
+func TestNotesInTheSliceOfTheDeltas(t *testing.T) {
+	testseed.Each(t, 20, func(t *testing.T, seed uint64) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		inPlace := New(Config[settings]{Options: Options{Logger: slog.New(slog.DiscardHandler)}})
+		single := New(Config[settings]{Options: Options{Logger: slog.New(slog.DiscardHandler)}})
+		var gone, alsoGone absence
+		version := 0
+		for range 50 {
+			batch := randomBatch(random, &version)
+			deltas := slices.Clone(batch)
+			txn := inPlace.writer.Begin()
+			got := (&applying[settings]{txn: txn, absent: &gone}).deltas(deltas)
+			txn.Commit()
+
+			other := single.writer.Begin()
+			a := applying[settings]{txn: other, absent: &alsoGone}
+			var want []object.Delta[settings]
+			for _, d := range batch {
+				want = append(want, a.delta(d, nil)...)
+			}
+			other.Commit()
+			if diff := cmp.Diff(want, slices.Clone(got), cmp.Comparer(func(a, b settings) bool { return a == b })); len(want)+len(got) > 0 && diff != "" {
+				t.Fatalf("notifications (-want +got):\n%s", diff)
+			}
+			if len(got) > 0 && len(deltas) > 0 && &got[0] == &deltas[0] {
+				for _, d := range deltas[len(got):] {
+					if !reflect.ValueOf(d).IsZero() {
+						t.Fatalf("%v is kept alive behind the notifications", d)
+					}
+				}
+			}
+		}
+	})
+}
+
+// randomBatch returns changes of a few objects, which now and then are recreated, deleted twice, or go back in time.
+func randomBatch(random *rand.Rand, version *int) []object.Delta[settings] {
+	var batch []object.Delta[settings]
+	for range random.IntN(8) {
+		*version++
+		at := *version
+		if random.IntN(8) == 0 {
+			at -= random.IntN(10)
+		}
+		o := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+			Name: string(rune('a' + random.IntN(4))), UID: types.UID(rune('u' + random.IntN(3)/2)), ResourceVersion: strconv.Itoa(max(1, at)),
+		}}
+		d := object.Delta[settings]{Type: object.Updated, Key: object.KeyOf(o), Object: o}
+		if random.IntN(4) == 0 {
+			d.Type, d.FinalStateUnknown = object.Deleted, random.IntN(2) == 0
+		}
+		batch = append(batch, d)
+	}
+	return batch
+}
+
+// TestDeletionOfAnUnseenObject: what is deleted is another object than the one that is held, which therefore went before it.
+func TestDeletionOfAnUnseenObject(t *testing.T) {
+	for _, tt := range []struct {
+		uid     types.UID
+		unknown bool // whether the final state of what was held is unknown
+	}{{"one", false}, {"other", true}, {"", false}} {
+		inf := New(Config[settings]{Options: Options{Logger: slog.New(slog.DiscardHandler)}})
+		held := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x", UID: "one", ResourceVersion: "1"}}
+		last := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x", UID: tt.uid, ResourceVersion: "2"}}
+		txn := inf.writer.Begin()
+		a := applying[settings]{txn: txn, absent: &absence{}}
+		notes := a.deltas([]object.Delta[settings]{
+			{Type: object.Added, Key: object.KeyOf(held), Object: held}, {Type: object.Deleted, Key: object.KeyOf(last), Object: last},
+		})
+		txn.Commit()
+		final := last
+		if tt.unknown {
+			final = held
+		}
+		want := object.Delta[settings]{Type: object.Deleted, Key: object.KeyOf(held), Object: final, Old: held, FinalStateUnknown: tt.unknown}
+		if len(notes) != 2 || notes[1] != want {
+			t.Errorf("uid %q: %+v, want %+v", tt.uid, notes, want)
+		}
+		if inf.store.Snapshot().Len() != 0 {
+			t.Errorf("uid %q: the object is still there", tt.uid)
+		}
+	}
+}

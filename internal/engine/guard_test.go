@@ -1,0 +1,85 @@
+package engine
+
+import (
+	"fmt"
+	"log/slog"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func newGuard(found *[]Mutation) *guard {
+	return &guard{resource: "configmaps", log: newThrottled(slog.New(slog.DiscardHandler)), report: func(m Mutation) { *found = append(*found, m) }}
+}
+
+func namedSettings(i int) settings {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(i)}}
+}
+
+// TestGuardChecksEverySampleOnce writes to every object that is remembered: each is reported once, when its place is taken or at the end.
+func TestGuardChecksEverySampleOnce(t *testing.T) {
+	var found []Mutation
+	g := newGuard(&found)
+	const remembered = 3*guardSamples + 5
+	for i := range remembered {
+		o := namedSettings(i)
+		g.remember(o, guardEveryChange)
+		o.Data = map[string]string{"written": "to"}
+		if want := max(0, i+1-guardSamples); len(found) != want {
+			t.Fatalf("%d reports after %d samples, want %d", len(found), i+1, want)
+		}
+	}
+	g.end()
+	g.end() // finds nothing more
+	if len(found) != remembered {
+		t.Fatalf("%d reports, want %d", len(found), remembered)
+	}
+	for i, m := range found[:remembered-guardSamples] {
+		if m.Key.Name != fmt.Sprint(i) || m.Resource != "configmaps" || m.Handler != "" {
+			t.Errorf("report %d is %+v", i, m)
+		}
+	}
+	for i := range guardSamples + 1 { // it starts over
+		g.remember(namedSettings(i), guardEveryChange)
+	}
+	if len(found) != remembered || len(g.samples) != guardSamples {
+		t.Errorf("%d reports and %d samples after the end, want %d and %d", len(found), len(g.samples), remembered, guardSamples)
+	}
+}
+
+// TestGuardSamples counts how often the guard looks.
+func TestGuardSamples(t *testing.T) {
+	var found []Mutation
+	g := newGuard(&found)
+	deliveries := 0
+	for n := range uint64(3 * guardEveryDelivery) {
+		if g.sampled(n + 1) {
+			deliveries++
+		}
+	}
+	if !g.sampled(1) || deliveries != 3 {
+		t.Errorf("%d of %d deliveries are sampled, want 3 with the first", deliveries, 3*guardEveryDelivery)
+	}
+	g.remember(namedSettings(0), guardEveryChange-1)
+	if len(g.samples) != 0 {
+		t.Error("a change was remembered too early")
+	}
+	g.remember(namedSettings(1), 1)
+	g.remember(namedSettings(2), 1)
+	g.remember(namedSettings(3), 5*guardEveryChange)
+	if len(g.samples) != 2 || g.samples[0].obj.GetName() != "1" || g.samples[1].obj.GetName() != "3" {
+		t.Errorf("remembered %v, want 1 and 3", g.samples)
+	}
+	off := newGuard(&found)
+	off.off = true
+	off.corrupted("spec")
+	off.remember(namedSettings(0), 10*guardEveryChange)
+	if off.sampled(1) || len(off.samples) != 0 || len(found) != 0 {
+		t.Error("a guard that is off looks")
+	}
+	g.corrupted("spec")
+	if len(found) != 1 || found[0].Field != "spec" || g.found.Load() != 1 {
+		t.Errorf("reported %+v", found)
+	}
+}

@@ -1,0 +1,75 @@
+package engine
+
+import (
+	"log/slog"
+	"slices"
+	"testing"
+	"testing/synctest"
+)
+
+func startReporter() *reporter {
+	r := newReporter(newThrottled(slog.New(slog.DiscardHandler)))
+	go r.run()
+	return r
+}
+
+// TestReportsAreFlushed: whoever asks is answered when all that was reported before has been told, and not earlier.
+func TestReportsAreFlushed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := startReporter()
+		idle := r.flushed()
+		synctest.Wait()
+		if !closed(idle) {
+			t.Error("nothing is pending, and nobody says so")
+		}
+		var calls []int
+		release := make(chan struct{})
+		r.report(func() { calls = append(calls, 1); <-release })
+		r.report(func() { panic("oh") })
+		r.report(func() { calls = append(calls, 2) })
+		busy := r.flushed()
+		synctest.Wait()
+		if closed(busy) || !slices.Equal(calls, []int{1}) {
+			t.Errorf("flushed %t after calls %v", closed(busy), calls)
+		}
+		close(release)
+		synctest.Wait()
+		if !closed(busy) || !slices.Equal(calls, []int{1, 2}) {
+			t.Errorf("flushed %t after calls %v, want all", closed(busy), calls)
+		}
+		r.end()
+		if !closed(r.flushed()) {
+			t.Error("after the end something is pending")
+		}
+	})
+}
+
+// TestReportsAreDroppedAndCounted has a function that does not return.
+func TestReportsAreDroppedAndCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := startReporter()
+		told := 0
+		release := make(chan struct{})
+		r.report(func() { <-release })
+		synctest.Wait()
+		for range maxReports + 7 {
+			r.report(func() { told++ })
+		}
+		full := r.flushed() // finds no room for its own call
+		if n := r.dropped.Load(); n != 7 || closed(full) {
+			t.Errorf("%d dropped, flushed %t, want 7 and not yet", n, closed(full))
+		}
+		close(release)
+		synctest.Wait()
+		if told != maxReports || !closed(full) {
+			t.Errorf("%d told, flushed %t, want %d", told, closed(full), maxReports)
+		}
+		for range 3 {
+			r.report(func() { told++ })
+		}
+		r.end() // makes the calls that are left
+		if told != maxReports+3 {
+			t.Errorf("%d told after the end, want %d", told, maxReports+3)
+		}
+	})
+}

@@ -1,0 +1,45 @@
+package engine
+
+import (
+	"testing"
+
+	"github.com/tidings/tidings/reflector"
+)
+
+func TestFormatBytes(t *testing.T) {
+	for n, want := range map[int64]string{
+		0: "0 B", 9_999: "9999 B", 10_000: "10 kB", 9_999_999: "9999 kB", 10_000_000: "10 MB", 12_345_678_901: "12345 MB",
+	} {
+		if got := formatBytes(n); got != want {
+			t.Errorf("%d is %q, want %q", n, got, want)
+		}
+	}
+}
+
+// TestComplete changes one thing after the other of a status by which a snapshot may be saved.
+func TestComplete(t *testing.T) {
+	well := reflector.Status{ResourceVersion: "10", Lists: 3, Invalid: 2}
+	for name, tt := range map[string]struct {
+		change  func(before, after *reflector.Status)
+		version string
+		want    bool
+	}{
+		"nothing happened":          {version: "10", want: true},
+		"the snapshot is older":     {version: "9", want: true},
+		"the snapshot is newer":     {version: "11"},
+		"listed meanwhile":          {version: "10", change: func(_, after *reflector.Status) { after.Lists++ }},
+		"left out meanwhile":        {version: "10", change: func(_, after *reflector.Status) { after.Invalid++ }},
+		"left out before":           {version: "10", change: func(before, after *reflector.Status) { before.SkippedTotal, after.SkippedTotal = 1, 1 }},
+		"no longer left out":        {version: "10", change: func(before, _ *reflector.Status) { before.SkippedTotal = 1 }, want: true},
+		"events were lost":          {version: "10", change: func(_, after *reflector.Status) { after.LostEvents = true }},
+		"events are lost no longer": {version: "10", change: func(before, _ *reflector.Status) { before.LostEvents = true }, want: true},
+	} {
+		before, after := well, well
+		if tt.change != nil {
+			tt.change(&before, &after)
+		}
+		if got := complete(before, after, tt.version); got != tt.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
