@@ -2,6 +2,7 @@ package deltafifo
 
 import (
 	"fmt"
+	"reflect"
 	"testing"
 	"time"
 
@@ -82,6 +83,11 @@ func checkMerged(t testing.TB, m *merged[*thing]) {
 	}
 	if live > 0 && m.entries[m.head].Type == 0 {
 		t.Fatal("the first entry is void")
+	}
+	for i, e := range m.entries[:cap(m.entries)] {
+		if (i < m.head || i >= len(m.entries)) && !reflect.ValueOf(e).IsZero() {
+			t.Fatalf("entry %d, which is not pending, keeps %v alive", i, e.Key)
+		}
 	}
 }
 

@@ -227,6 +227,14 @@ func TestStats(t *testing.T) {
 		expectStats(Stats{Pending: 2, Oldest: time.Minute, Coalesced: 1})
 		q.Done(2)
 		expectStats(Stats{Coalesced: 1})
+		q.Add(added(1), "")
+		time.Sleep(time.Hour)
+		expectStats(Stats{Pending: 1, Oldest: time.Hour, Coalesced: 1})
+		pop(t, q)
+		go q.Pop(t.Context()) // ends the batch
+		synctest.Wait()
+		expectStats(Stats{Coalesced: 1})
+		q.Close()
 	})
 }
 

@@ -50,6 +50,8 @@ type lab struct {
 	fault func(call string) error
 	// onCreate is told of each creation.
 	onCreate func()
+	// dropTerminating makes the server one that does not know status.terminatingReplicas.
+	dropTerminating bool
 }
 
 // lostAnswer is a fault after which the write has happened.
@@ -229,6 +231,9 @@ func (l *lab) update(a clienttesting.Action) (runtime.Object, error) {
 	}
 	rs = rs.DeepCopy()
 	rs.Status = *asked.Status.DeepCopy()
+	if l.dropTerminating {
+		rs.Status.TerminatingReplicas = nil
+	}
 	rs.ResourceVersion = l.server.Update(rs)
 	l.sets[rs.Name] = rs
 	return rs.DeepCopy(), nil

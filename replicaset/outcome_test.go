@@ -1,7 +1,9 @@
 package replicaset
 
 import (
+	"cmp"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -265,33 +267,39 @@ func TestEmptySelectorTouchesNothing(t *testing.T) {
 // TestSiblingsCrowdANode scales down a ReplicaSet of a Deployment: the pod goes that shares its node with pods of the
 // Deployment's other ReplicaSet.
 func TestSiblingsCrowdANode(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := newLab(t, Options{})
-		deployment := metav1.OwnerReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "deployment-uid", Controller: new(true)}
-		old, another := web(2), web(2)
-		another.Name, another.UID = "another", "another-uid"
-		another.Spec.Selector.MatchLabels = map[string]string{"app": "another"}
-		another.Spec.Template.Labels = map[string]string{"app": "another"}
-		old.OwnerReferences, another.OwnerReferences = []metav1.OwnerReference{deployment}, []metav1.OwnerReference{deployment}
-		l.createSet(old)
-		l.createSet(another)
-		l.settle(time.Minute)
-		run := func(name, node string) {
-			l.changePod(name, func(p *corev1.Pod) { p.Spec.NodeName, p.Status.Phase = node, corev1.PodRunning })
-		}
-		own := l.owned()
-		for _, p := range l.all() {
-			run(p.Name, "node-crowded")
-		}
-		run(own[1].Name, "node-quiet")
-		l.settle(time.Second)
-		l.scale(1)
-		l.settle(time.Minute)
-		if left := l.owned(); len(left) != 1 || left[0].Name != own[1].Name {
-			t.Errorf("%v is left of %v; want the one without company", podNames(left), podNames(own))
-		}
-		l.expectFailures()
-	})
+	for quiet := range 2 {
+		synctest.Test(t, func(t *testing.T) { testSiblings(t, quiet) })
+	}
+}
+
+// testSiblings leaves one of two pods alone on its node: the one with the lower uid, or the other.
+func testSiblings(t *testing.T, quiet int) {
+	l := newLab(t, Options{})
+	deployment := metav1.OwnerReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "deployment-uid", Controller: new(true)}
+	old, another := web(2), web(2)
+	another.Name, another.UID = "another", "another-uid"
+	another.Spec.Selector.MatchLabels = map[string]string{"app": "another"}
+	another.Spec.Template.Labels = map[string]string{"app": "another"}
+	old.OwnerReferences, another.OwnerReferences = []metav1.OwnerReference{deployment}, []metav1.OwnerReference{deployment}
+	l.createSet(old)
+	l.createSet(another)
+	l.settle(time.Minute)
+	run := func(name, node string) {
+		l.changePod(name, func(p *corev1.Pod) { p.Spec.NodeName, p.Status.Phase = node, corev1.PodRunning })
+	}
+	own := l.owned()
+	slices.SortFunc(own, func(a, b *corev1.Pod) int { return cmp.Compare(a.UID, b.UID) })
+	for _, p := range l.all() {
+		run(p.Name, "node-crowded")
+	}
+	run(own[quiet].Name, "node-quiet")
+	l.settle(time.Second)
+	l.scale(1)
+	l.settle(time.Minute)
+	if left := l.owned(); len(left) != 1 || left[0].Name != own[quiet].Name {
+		t.Errorf("%v is left of %v; want the one without company", podNames(left), podNames(own))
+	}
+	l.expectFailures()
 }
 
 // all returns every pod that the server has.

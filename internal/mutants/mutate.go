@@ -82,6 +82,8 @@ type walker struct {
 	info  *types.Info
 	pkg   *types.Package
 	found []mutant
+	// unused are results that nobody looks at, since there is an error beside them.
+	unused map[ast.Expr]bool
 }
 
 // walk returns all mutants of a file, none if the file is generated.
@@ -134,7 +136,7 @@ func (w *walker) visit(n ast.Node) bool {
 	case *ast.CallExpr:
 		return w.call(n)
 	case *ast.GenDecl:
-		return n.Tok != token.IMPORT && n.Tok != token.TYPE
+		return n.Tok == token.VAR // what constants say is a matter of tuning: a limit that is one larger breaks nothing
 	}
 	return true
 }
@@ -224,9 +226,10 @@ func allBlank(exprs []ast.Expr) bool {
 
 // results turns the truth values that a function returns around, and errors into none.
 func (w *walker) results(n *ast.ReturnStmt) {
+	w.unused = w.besideError(n)
 	for _, r := range n.Results {
 		id, ok := r.(*ast.Ident)
-		if !ok {
+		if !ok || w.unused[r] {
 			continue
 		}
 		switch id.Name {
@@ -239,9 +242,21 @@ func (w *walker) results(n *ast.ReturnStmt) {
 	}
 }
 
+// besideError returns the results that are not used because the last one is an error.
+func (w *walker) besideError(n *ast.ReturnStmt) map[ast.Expr]bool {
+	unused, last := map[ast.Expr]bool{}, len(n.Results)-1
+	if last < 1 || w.info.Types[n.Results[last]].IsNil() || !types.Identical(w.info.TypeOf(n.Results[last]), types.Universe.Lookup("error").Type()) {
+		return unused
+	}
+	for _, r := range n.Results[:last] {
+		unused[r] = true
+	}
+	return unused
+}
+
 // literal makes a number one larger.
 func (w *walker) literal(n *ast.BasicLit) {
-	if n.Kind != token.INT {
+	if n.Kind != token.INT || w.unused[n] {
 		return
 	}
 	v, err := strconv.ParseInt(n.Value, 0, 64)

@@ -1,0 +1,304 @@
+package store
+
+import (
+	"fmt"
+	"reflect"
+	"runtime"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tidings/tidings/object"
+)
+
+// newFolding returns a store of n things that folds, with nothing folded yet.
+func newFolding(t *testing.T, n int) (*Writer[*thing], []object.Key) {
+	t.Helper()
+	w := NewWriter[*thing](Options{OnOpenError: func(k object.Key, err error) { t.Errorf("%v: %v", k, err) }})
+	w.UseCodec(thingCodec{}, reflect.TypeFor[*thing]())
+	w.AddIndex("app", byLabel("app"))
+	var keys []object.Key
+	txn := w.Begin()
+	for i := range n {
+		o := plainThing(i)
+		keys = append(keys, object.KeyOf(o))
+		txn.Set(object.KeyOf(o), o)
+	}
+	txn.Commit()
+	return w, keys
+}
+
+func plainThing(i int) *thing {
+	o := newThing("ns", fmt.Sprintf("n%03d", i), map[string]string{"app": fmt.Sprint(i % 3)})
+	o.UID, o.ResourceVersion = types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", i)), fmt.Sprint(i+1)
+	o.Annotations = map[string]string{"text": strings.Repeat(fmt.Sprint("what all have in common, and then ", i%7, " "), 10)}
+	return o
+}
+
+// foldKeys folds the objects under the keys, and returns how many were.
+func foldKeys(w *Writer[*thing], all bool, keys ...object.Key) int {
+	cold := w.Store().PackKeys(keys, all)
+	txn := w.Begin()
+	n := txn.Fold(cold)
+	txn.Commit()
+	return n
+}
+
+// TestIdentity keeps uids and versions as numbers where that loses nothing, and any others as they are.
+func TestIdentity(t *testing.T) {
+	const uid = "0a1b2c3d-4e5f-4000-8abc-def012345678"
+	for _, tt := range []struct {
+		uid, version string
+		number       bool
+	}{
+		{uid, "123", true}, {"00000000-0000-0000-0000-000000000000", "0", true}, {uid, "18446744073709551615", true},
+		{uid, "", false}, {uid, "007", false}, {uid, "x", false}, {uid, "18446744073709551616", false}, {"", "1", false}, {"x", "1", false},
+		{uid[:35], "1", false}, {uid + "0", "1", false}, {"0A1b2c3d-4e5f-4000-8abc-def012345678", "1", false},
+		{"0a1b2c3dx4e5f-4000-8abc-def012345678", "1", false}, {"0a1b2c3d-4e5fx4000-8abc-def012345678", "1", false},
+		{"0a1b2c3d-4e5f-4000x8abc-def012345678", "1", false}, {"0a1b2c3d-4e5f-4000-8abcxdef012345678", "1", false},
+		{"0a1b2c3d-4e5f-4000-8abc-def01234567g", "1", false}, {"0a1b2c3d-4e5f-4000-8abc-def0123456:8", "1", false},
+		{"0a1b2c3d-4e5f-4000-8abc-def0123456/8", "1", false}, {"0a1b2c3d-4e5f-4000-8abc-def01234`678", "1", false},
+	} {
+		id := identityOf(types.UID(tt.uid), tt.version)
+		if string(id.uidText()) != tt.uid || id.versionText() != tt.version {
+			t.Errorf("%q %q became %q %q", tt.uid, tt.version, id.uidText(), id.versionText())
+		}
+		if (id.text == nil) != tt.number {
+			t.Errorf("%q %q: kept as numbers: %t", tt.uid, tt.version, id.text == nil)
+		}
+	}
+}
+
+// TestPackKeys folds what is asked for: not what is folded already, not there, cannot be encoded, or was read lately.
+func TestPackKeys(t *testing.T) {
+	w, keys := newFolding(t, 20)
+	stubborn := plainThing(3)
+	stubborn.Labels["open"] = ""
+	txn := w.Begin()
+	txn.Set(keys[3], stubborn)
+	txn.Commit()
+	if n := foldKeys(w, false, keys[0], keys[5], object.Key{Namespace: "ns", Name: "n0045"}, object.Key{Namespace: "zz", Name: "behind all"}); n != 2 {
+		t.Errorf("%d folded, want 2", n)
+	}
+	if _, ok := w.Store().Snapshot().Get(keys[6]); !ok {
+		t.Fatal("n006 is gone")
+	}
+	if n := foldKeys(w, false, keys[:10]...); n != 6 { // without 0, 3, 5 and 6
+		t.Errorf("%d folded, want 6", n)
+	}
+	st := w.Store().Snapshot().FoldStats()
+	if st.Folded != 8 || st.Open != 12 || st.Unfoldable != 1 || st.Reason != "ns/n003: it stays open" {
+		t.Errorf("%+v", st)
+	}
+	if n := foldKeys(w, false, keys[3], keys[6]); n != 1 { // the read counts once
+		t.Errorf("%d folded, want the one that was read before", n)
+	}
+	w.Store().Snapshot().Get(keys[7])
+	w.Store().Snapshot().Get(keys[11])
+	if n := foldKeys(w, true, keys...); n != 10 {
+		t.Errorf("%d folded, want all that are left", n)
+	}
+	check(t, w.Store().Snapshot())
+	for i, k := range keys {
+		if o, ok := w.Store().Snapshot().Get(k); !ok || o.UID != plainThing(i).UID || o.ResourceVersion != plainThing(i).ResourceVersion {
+			t.Errorf("%v is %v", k, o)
+		}
+	}
+}
+
+// TestDictionaryOfANeighbor leaves one object near an open one folded: its dictionary serves if it is at most two places away, in the same leaf.
+func TestDictionaryOfANeighbor(t *testing.T) {
+	const at = 60
+	for _, distance := range []int{-3, -2, -1, 1, 2, 3} {
+		w, keys := newFolding(t, 200)
+		cold := w.Store().PackCold(object.Key{}, 200, true)
+		txn := w.Begin()
+		txn.Fold(cold)
+		for i := at - 3; i <= at+3; i++ {
+			if i != at+distance {
+				txn.Set(keys[i], plainThing(i))
+			}
+		}
+		now := txn.Commit()
+		cursor := cursor{root: now.keys}
+		cursor.seek(&key{Key: keys[at]})
+		leaf := cursor.path[cursor.depth-1]
+		if leaf.i < 3 || leaf.i+3 >= len(leaf.node.items) {
+			t.Fatalf("object %d is at %d of %d in its leaf", at, leaf.i, len(leaf.node.items))
+		}
+		got := now.folds.dictionaryNear(&cursor)
+		if want := distance >= -2 && distance <= 2; (got != nil) != want {
+			t.Errorf("a neighbor at %d has a dictionary that serves: %t, want %t", distance, got != nil, want)
+		}
+		like := w.Store().PackKeys([]object.Key{keys[at]}, true)
+		if used := like.entries[0].packed.Dictionary(); used != got {
+			t.Errorf("a neighbor at %d: packed with another dictionary", distance)
+		}
+	}
+}
+
+// TestGatheringFolds folds all that can be, at once, and says what is open.
+func TestGatheringFolds(t *testing.T) {
+	w, _ := newFolding(t, 0)
+	g := w.Store().Gather(0)
+	const n = 2*packBatch + 7
+	for i := range n {
+		o := plainThing(i)
+		if i%100 == 0 {
+			o.Labels["open"] = ""
+		}
+		g.Add(o)
+	}
+	if g.Open() != n {
+		t.Errorf("%d open of %d", g.Open(), n)
+	}
+	g.Fold()
+	if want := (n + 99) / 100; g.Open() != want {
+		t.Errorf("%d open after folding, want %d", g.Open(), want)
+	}
+	i := 0
+	for h := range HeldOf(object.Collection[*thing](g)) {
+		if want := plainThing(i); h.Key() != object.KeyOf(want) || h.UID() != want.UID || h.IsFolded() == (i%100 == 0) {
+			t.Errorf("%d is %v, folded %t", i, h.Key(), h.IsFolded())
+		}
+		i++
+	}
+	if opens := w.Store().Snapshot().FoldStats().Opens; i != n || opens != 0 {
+		t.Errorf("%d of %d iterated over, %d opened", i, n, opens)
+	}
+	g.Close()
+	if packed := g.folding.packer.Stats().Objects; packed != 0 {
+		t.Errorf("%d packed objects are in the account of nobody", packed)
+	}
+	for h := range HeldOf[*thing](object.Items[*thing]{plainThing(1), plainThing(2)}) {
+		if h.IsFolded() || h.Key() != object.KeyOf(h.Object()) {
+			t.Errorf("%v of a list of open objects", h.Key())
+		}
+		break
+	}
+}
+
+// TestRecentObjectsStayOpen: the latest that were read one by one stay open, as many as are wanted.
+func TestRecentObjectsStayOpen(t *testing.T) {
+	w, keys := newFolding(t, 10)
+	foldKeys(w, true, keys...)
+	s := w.Store()
+	read := func(i int) (opens uint64) {
+		before := s.Snapshot().FoldStats().Opens
+		s.Snapshot().Get(keys[i])
+		return s.Snapshot().FoldStats().Opens - before
+	}
+	expect := func(want int) {
+		t.Helper()
+		runtime.GC()
+		if got := s.Snapshot().FoldStats().Recent; got != want {
+			t.Errorf("%d are kept open, want %d", got, want)
+		}
+	}
+	read(0)
+	expect(0)
+	s.KeepRecent(3)
+	for i := range 5 {
+		read(i)
+		expect(min(i+1, 3))
+	}
+	for i, want := range []uint64{4: 0, 3: 0, 2: 0} {
+		if i >= 2 && read(i) != want {
+			t.Errorf("%v, one of the latest, was not open", keys[i])
+		}
+	}
+	s.KeepRecent(-1)
+	expect(0)
+	if read(9) != 1 {
+		t.Error("a folded object was read without opening it")
+	}
+	expect(0)
+}
+
+// TestEqualObjectsAreNotOpened lists what is known again: the encodings are compared, whichever side is folded.
+func TestEqualObjectsAreNotOpened(t *testing.T) {
+	for _, known := range []bool{false, true} {
+		for _, listed := range []bool{false, true} {
+			w, keys := newFolding(t, 30)
+			if known {
+				foldKeys(w, true, keys...)
+			}
+			g := w.Store().Gather(0)
+			for i := range keys {
+				o := plainThing(i)
+				if i == 7 {
+					o.Annotations = map[string]string{"a": "new default"}
+				}
+				g.Add(o)
+			}
+			if listed {
+				g.Fold()
+			}
+			txn := w.Begin()
+			deltas := txn.Replace("", g, "100", false)
+			txn.Commit()
+			if len(deltas) != 1 || deltas[0].Type != object.Replaced || deltas[0].Key != keys[7] {
+				t.Errorf("known folded %t, listed folded %t: %d deltas, want the one with the same version and other contents", known, listed, len(deltas))
+			}
+			if opens := w.Store().Snapshot().FoldStats().Opens; opens > 2 {
+				t.Errorf("known folded %t, listed folded %t: %d objects opened, want at most both states of one", known, listed, opens)
+			}
+		}
+	}
+}
+
+// TestUseCodecRefuses refuses a codec for other types, and one inside a transaction.
+func TestUseCodecRefuses(t *testing.T) {
+	refused := func(name string, use func(w *Writer[*thing])) {
+		defer func() {
+			if recover() == nil {
+				t.Errorf("%s: no panic", name)
+			}
+		}()
+		use(NewWriter[*thing](Options{}))
+	}
+	refused("a struct", func(w *Writer[*thing]) { w.UseCodec(thingCodec{}, reflect.TypeFor[thing]()) })
+	refused("another pointer", func(w *Writer[*thing]) { w.UseCodec(thingCodec{}, reflect.TypeFor[*int]()) })
+	refused("in a transaction", func(w *Writer[*thing]) {
+		defer w.Begin().Abort()
+		w.UseCodec(thingCodec{}, reflect.TypeFor[*thing]())
+	})
+}
+
+// TestReplaceOfRepeatedObjects: of a key that comes twice, also side by side, the newest counts, of equals the later one.
+func TestReplaceOfRepeatedObjects(t *testing.T) {
+	at := func(version, name string) *thing {
+		o := newThing("ns", name, nil)
+		o.ResourceVersion = version
+		return o
+	}
+	for _, versions := range [][]string{{"1", "2"}, {"2", "1"}, {"2", "2"}} {
+		w := NewWriter[*thing](Options{})
+		items := object.Items[*thing]{at("1", "a"), at(versions[0], "b"), at(versions[1], "b"), at("3", "c")}
+		want := items[1]
+		if versions[1] == "2" {
+			want = items[2]
+		}
+		txn := w.Begin()
+		deltas := txn.Replace("", items, "9", false)
+		txn.Commit()
+		got, _ := w.Store().Snapshot().Get(object.Key{Namespace: "ns", Name: "b"})
+		if len(deltas) != 3 || w.Store().Snapshot().Len() != 3 || got != want {
+			t.Errorf("versions %v: %d deltas, %d objects, b at %s", versions, len(deltas), w.Store().Snapshot().Len(), got.ResourceVersion)
+		}
+		check(t, w.Store().Snapshot())
+	}
+}
+
+// TestListWithoutAVersionIsAPart: a namespace that was listed without a version belongs to the collection, whose version is then unknown.
+func TestListWithoutAVersionIsAPart(t *testing.T) {
+	w := NewWriter[*thing](Options{})
+	txn := w.Begin()
+	txn.Replace("a", object.Items[*thing]{}, "5", false)
+	txn.Replace("b", object.Items[*thing]{}, "", false)
+	s := txn.Commit()
+	if got := s.ResourceVersion(); got != "" || s.ResourceVersionIn("a") != "5" || s.ResourceVersionIn("b") != "" {
+		t.Errorf("version %q, %q in a, %q in b", got, s.ResourceVersionIn("a"), s.ResourceVersionIn("b"))
+	}
+}
