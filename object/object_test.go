@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/tidings/tidings/object"
 )
 
@@ -88,9 +90,63 @@ func number(s string) (*big.Int, bool) {
 }
 
 func TestDeltaTypeNames(t *testing.T) {
-	for typ, want := range map[object.DeltaType]string{object.Added: "Added", object.Sync: "Sync", 0: "DeltaType(0)", 77: "DeltaType(77)"} {
+	for typ, want := range map[object.DeltaType]string{object.Added: "Added", object.Sync: "Sync", 0: "DeltaType(0)", object.Sync + 1: "DeltaType(6)", 77: "DeltaType(77)"} {
 		if got := typ.String(); got != want {
 			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+func TestIsNil(t *testing.T) {
+	var none *metav1.PartialObjectMetadata
+	for name, tt := range map[string]struct {
+		o    object.Object
+		want bool
+	}{"nothing": {nil, true}, "a nil pointer": {none, true}, "an object": {&metav1.PartialObjectMetadata{}, false}, "a value": {value{}, false}} {
+		if got := object.IsNil(tt.o); got != tt.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+// value is an object that is no pointer.
+type value struct{ object.Object }
+
+func TestItems(t *testing.T) {
+	items := object.Items[*metav1.PartialObjectMetadata]{}
+	for _, name := range []string{"b", "a", "c"} {
+		items = append(items, &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}})
+	}
+	var seen []string
+	for key, item := range items.All() {
+		seen = append(seen, key.String())
+		if key != object.KeyOf(item) {
+			t.Errorf("%v has the key %v", item, key)
+		}
+	}
+	if items.Len() != 3 || strings.Join(seen, " ") != "shop/b shop/a shop/c" {
+		t.Errorf("%d items: %v", items.Len(), seen)
+	}
+	for range items.All() {
+		break
+	}
+}
+
+// TestOlder: what cannot be ordered is not older.
+func TestOlder(t *testing.T) {
+	for _, tt := range []struct {
+		a, b  string
+		older bool
+		max   string
+	}{
+		{"4", "5", true, "5"}, {"5", "4", false, "5"}, {"9", "10", true, "10"}, {"10", "9", false, "10"}, {"5", "5", false, "5"},
+		{"", "5", false, "5"}, {"5", "", false, "5"}, {"", "", false, ""}, {"x", "5", false, "5"}, {"5", "x", false, "x"}, {"1", "x", false, "x"},
+	} {
+		if got := object.OlderResourceVersion(tt.a, tt.b); got != tt.older {
+			t.Errorf("%q is older than %q: %t", tt.a, tt.b, got)
+		}
+		if got := object.MaxResourceVersion(tt.a, tt.b); got != tt.max {
+			t.Errorf("the newer of %q and %q is %q, want %q", tt.a, tt.b, got, tt.max)
 		}
 	}
 }

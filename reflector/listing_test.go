@@ -184,6 +184,21 @@ func TestListing(t *testing.T) {
 			0s replace [a@1 b@1 c@1 d@1 e@1 f@1 g@1] @5
 			0s watch "5"`,
 	}, {
+		name:    "small pages that bring nothing do not",
+		opts:    reflector.Options[thing]{DisableWatchList: true, PageSize: 1},
+		answers: append(emptyPages(7), page("5", "")),
+		want: `
+			0s list "" limit=1 token=""
+			0s list "" limit=1 token="p1"
+			0s list "" limit=1 token="p2"
+			0s list "" limit=1 token="p3"
+			0s list "" limit=1 token="p4"
+			1s list "" limit=1 token="p5"
+			2s list "" limit=1 token="p6"
+			3s list "" limit=1 token="p7"
+			3s replace [] @5
+			4s watch "5"`,
+	}, {
 		name:    "the same continue token twice",
 		opts:    reflector.Options[thing]{DisableWatchList: true},
 		answers: []answer{page("5", "p2", "a@1"), page("5", "p2", "a@1"), page("5", "", "a@1")},

@@ -129,6 +129,24 @@ func TestStatus(t *testing.T) {
 	}
 }
 
+// What cannot be decoded and has no key is counted, though the list is made again for it.
+func TestStatusCountsWhatHasNoKey(t *testing.T) {
+	nameless := event{Type: source.Invalid, Err: errors.New("no thing at all")}
+	s := &script{answers: []answer{stream(got(added("a@1"), nameless)), stream(got(initialEnd("5")))}}
+	if status := play(t, s, reflector.Options[thing]{}, time.Minute); status.Invalid != 1 || status.SkippedTotal != 0 || status.Errors != 1 {
+		t.Errorf("%d invalid, %d skipped, %d errors", status.Invalid, status.SkippedTotal, status.Errors)
+	}
+}
+
+// A watch that goes on from a file makes the reflector synced, with no list at all.
+func TestStatusOfAResumedWatch(t *testing.T) {
+	s := &script{answers: []answer{page("41", ""), stream()}}
+	status := play(t, s, reflector.Options[thing]{Resume: from("40")}, time.Second)
+	if status.SyncedSince.Sub(s.start) != 0 || status.Lists != 0 || status.Phase != reflector.Watching {
+		t.Errorf("synced since %v, %d lists, %v", status.SyncedSince, status.Lists, status.Phase)
+	}
+}
+
 // Until the server answers, the status says since when it has not.
 func TestStatusOfAMuteServer(t *testing.T) {
 	s := &script{answers: []answer{failed(errInvalid), {hang: true}}}

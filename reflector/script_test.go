@@ -275,8 +275,8 @@ func playWith(t *testing.T, s *script, opts reflector.Options[thing], duration t
 	if err := r.Step(ctx); !errors.Is(err, reflector.ErrStopped) {
 		t.Errorf("Step after the end returned %v", err)
 	}
-	if got := r.Status().Phase; got != reflector.Stopped {
-		t.Errorf("phase after the end: %v", got)
+	if got := r.Status(); got.Phase != reflector.Stopped || !got.AskedAt.IsZero() {
+		t.Errorf("after the end: phase %v, asked at %v", got.Phase, got.AskedAt)
 	}
 	return status
 }

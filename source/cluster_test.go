@@ -71,6 +71,9 @@ func TestAddress(t *testing.T) {
 	defer server.Close()
 	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	plain := of(&rest.Config{Host: "https://a.test"})
+	if plain != "https://a.test" && plain != "https://a.test/" {
+		t.Errorf("without an authority %q", plain)
+	}
 	if got := of(&rest.Config{Host: "https://a.test", TLSClientConfig: rest.TLSClientConfig{CAData: authority}}); got == plain {
 		t.Errorf("with and without an authority %q", got)
 	}

@@ -36,6 +36,25 @@ func TestExponentialStaysInBounds(t *testing.T) {
 	}
 }
 
+// TestExponentialDefaults looks at the waits of limiters of which little is set, and at the ends of what can be.
+func TestExponentialDefaults(t *testing.T) {
+	for _, tt := range []struct {
+		l        Exponential[int]
+		failures int
+		want     time.Duration
+	}{
+		{Exponential[int]{}, 0, 5 * time.Millisecond}, {Exponential[int]{}, 3, 40 * time.Millisecond}, {Exponential[int]{}, 17, 655360 * time.Millisecond},
+		{Exponential[int]{}, 18, 1000 * time.Second}, {Exponential[int]{Base: time.Second}, 2, 4 * time.Second},
+		{Exponential[int]{Max: time.Minute}, 60, time.Minute}, {Exponential[int]{Base: time.Hour, Max: time.Second}, 0, time.Hour},
+		{Exponential[int]{Base: time.Hour}, 5, time.Hour}, {Exponential[int]{Base: 1, Max: 1<<63 - 1}, 61, 1 << 61},
+		{Exponential[int]{Base: 1, Max: 1<<63 - 1}, 62, 1<<63 - 1}, {Exponential[int]{Base: 1, Max: 1<<63 - 1}, 1000, 1<<63 - 1},
+	} {
+		if got, _ := tt.l.wait(tt.failures); got != tt.want {
+			t.Errorf("base %v, max %v: %v after %d failures, want %v", tt.l.Base, tt.l.Max, got, tt.failures, tt.want)
+		}
+	}
+}
+
 func TestExponentialJitter(t *testing.T) {
 	l := &Exponential[int]{Base: time.Second, Jitter: 0.5, Rand: func() float64 { return 0.5 }}
 	if got := l.When(0); got != 750*time.Millisecond {

@@ -253,6 +253,9 @@ func checkInvariants[T comparable](t *testing.T, q *Queue[T]) {
 		if e.waiting && !e.flow.levels[e.level].queued {
 			t.Fatalf("%v waits in a flow that is not in line", item)
 		}
+		if !e.waiting && !e.working && (e.prev != nil || e.next != nil) {
+			t.Fatalf("%v is in no list, and refers to others", item)
+		}
 		if e.heapAt > 0 && q.delays.heap[e.heapAt-1] != e {
 			t.Fatalf("%v is not where it should be in the heap", item)
 		}
@@ -310,6 +313,33 @@ func TestShrinks(t *testing.T) {
 		t.Errorf("left: %d entries, %d flows, %d spares, room for %d delays",
 			len(q.table.entries), len(q.table.flows), q.table.spares, cap(q.delays.heap))
 	}
+}
+
+// TestDelaysShrink has many items that wait for their time; when all but a few have come, little memory is left.
+func TestDelaysShrink(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := New(Options[int]{})
+		const burst = 64 * keepIdle
+		for i := range burst {
+			q.AddAfter(i, time.Duration(1+i%100)*time.Second)
+		}
+		q.AddAfter(-1, time.Hour)
+		time.Sleep(time.Minute * 2)
+		synctest.Wait()
+		if n := q.Len(); n != burst {
+			t.Errorf("%d of %d items have come", n, burst)
+		}
+		checkInvariants(t, q)
+		q.mu.Lock()
+		if room := cap(q.delays.heap); room > keepIdle {
+			t.Errorf("room for %d delays of one item", room)
+		}
+		q.mu.Unlock()
+		go func() { _ = q.ShutDown(t.Context()) }()
+		for item, err := q.Get(t.Context()); err == nil; item, err = q.Get(t.Context()) {
+			q.Done(item)
+		}
+	})
 }
 
 // TestGettersAreForgotten lets many Gets wait at a time.

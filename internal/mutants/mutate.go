@@ -242,14 +242,20 @@ func (w *walker) results(n *ast.ReturnStmt) {
 	}
 }
 
-// besideError returns the results that are not used because the last one is an error.
+// besideError returns the results that are not used because the last one is an error, or says that there are none.
 func (w *walker) besideError(n *ast.ReturnStmt) map[ast.Expr]bool {
 	unused, last := map[ast.Expr]bool{}, len(n.Results)-1
-	if last < 1 || w.info.Types[n.Results[last]].IsNil() || !types.Identical(w.info.TypeOf(n.Results[last]), types.Universe.Lookup("error").Type()) {
+	if last < 1 {
 		return unused
 	}
-	for _, r := range n.Results[:last] {
-		unused[r] = true
+	r := n.Results[last]
+	id, _ := r.(*ast.Ident)
+	none := id != nil && id.Name == "false"
+	failed := !w.info.Types[r].IsNil() && types.Identical(w.info.TypeOf(r), types.Universe.Lookup("error").Type())
+	if none || failed {
+		for _, r := range n.Results[:last] {
+			unused[r] = true
+		}
 	}
 	return unused
 }

@@ -77,10 +77,10 @@ func TestMutants(t *testing.T) {
 		"if n < limit && next != nil { => if n < limit && next == nil {",
 		"if n < limit && next != nil { => if n < limit || next != nil {",
 		"if n < limit && next != nil { => if n <= limit && next != nil {",
-		"n++ => ",
 		"if n > 5 { => if !(n > 5) {",
 		"if n > 5 { => if n > 6 {",
 		"if n > 5 { => if n >= 5 {",
+		"n++ => ",
 		"return false, err => return false, nil",
 		"return true, nil => return false, nil",
 	}

@@ -241,6 +241,9 @@ func batches(tests []test) [][]test {
 	return all
 }
 
+// firstLimit is how long a test may take without a mutant.
+const firstLimit = 5 * time.Minute
+
 // runTests runs tests of one program, and returns an error if one fails or takes much longer than it did.
 func (t *trial) runTests(ctx context.Context, tests []test, env string) error {
 	var names []string
@@ -248,6 +251,9 @@ func (t *trial) runTests(ctx context.Context, tests []test, env string) error {
 	for _, tt := range tests {
 		names = append(names, tt.name)
 		limit += 10 * tt.takes
+		if tt.takes == 0 { // nobody knows yet
+			limit += firstLimit
+		}
 	}
 	ctx, stop := context.WithTimeout(ctx, limit+10*time.Second)
 	defer stop()

@@ -46,7 +46,7 @@ func TestTrial(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := strings.Join(after(r), "; "); got != "return n >= zero; var zero = 1" || r.found != 0 || r.equivalent != 1 {
+	if got := strings.Join(after(r), "; "); got != "var zero = 1; return n >= zero" || r.found != 0 || r.equivalent != 1 {
 		t.Errorf("found %d, equivalent %d, alive %q", r.found, r.equivalent, got)
 	}
 	write := func(text string) {

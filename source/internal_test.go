@@ -1,0 +1,160 @@
+package source
+
+import (
+	"errors"
+	"io"
+	"reflect"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/tidings/tidings/internal/wire"
+	"github.com/tidings/tidings/object"
+)
+
+// TestDeepContent nests content as deeply as can be, and one deeper.
+func TestDeepContent(t *testing.T) {
+	for name, wrap := range map[string]func(inner any) any{
+		"maps":  func(inner any) any { return map[string]any{"a": inner} },
+		"lists": func(inner any) any { return []any{inner} },
+	} {
+		var content any = "deep"
+		for range maxJSONDepth {
+			content = wrap(content)
+		}
+		if _, err := appendJSON(nil, content, 0); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := appendJSON(nil, wrap(content), 0); !errors.Is(err, errDeep) {
+			t.Errorf("%s that are deeper: %v", name, err)
+		}
+	}
+}
+
+func TestWantedKind(t *testing.T) {
+	group := codec[*unstructured.Unstructured]{wanted: schema.GroupVersionKind{Group: "shop.test", Version: "v1", Kind: "Widget"}}
+	core := codec[*unstructured.Unstructured]{wanted: schema.GroupVersionKind{Version: "v1", Kind: "Pod"}}
+	for _, tt := range []struct {
+		apiVersion, kind string
+		group, core      bool
+	}{
+		{"shop.test/v1", "Widget", true, false}, {"v1", "Pod", false, true}, {"shop.test/v1", "Pod", false, false}, {"v1", "Widget", false, false},
+		{"shop.test/v2", "Widget", false, false}, {"shop.tesT/v1", "Widget", false, false}, {"shop.test-v1", "Widget", false, false},
+		{"shop.test/v11", "Widget", false, false}, {"", "", false, false}, {"shop.test/v", "Widget", false, false},
+	} {
+		if got := group.isWanted(tt.apiVersion, tt.kind); got != tt.group {
+			t.Errorf("%s %s is the Widget: %t", tt.apiVersion, tt.kind, got)
+		}
+		if got := core.isWanted(tt.apiVersion, tt.kind); got != tt.core {
+			t.Errorf("%s %s is the Pod: %t", tt.apiVersion, tt.kind, got)
+		}
+	}
+}
+
+// TestOtherKind: that an object is of another kind is said rather than why it cannot be decoded as the wanted one.
+func TestOtherKind(t *testing.T) {
+	c := codec[*corev1.Pod]{wanted: schema.GroupVersionKind{Version: "v1", Kind: "Pod"}}
+	broken := errors.New("spec is a number")
+	if err := c.otherKind([]byte(`{"kind":"Widget","apiVersion":"v1","spec":7}`), broken); errors.Is(err, broken) {
+		t.Errorf("a Widget: %v", err)
+	}
+	for _, text := range []string{`{"kind":"Pod","apiVersion":"v1","spec":7}`, `{"spec":7}`, `{"kind":`} {
+		if err := c.otherKind([]byte(text), broken); err != broken {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	c.protobuf = true
+	if err := c.otherKind([]byte(`{"kind":"Widget","apiVersion":"v1"}`), broken); err != broken {
+		t.Errorf("in protobuf: %v", err)
+	}
+}
+
+// changing is a message that is another when it is encoded than when its size is asked for.
+type changing struct{ size, written int }
+
+func (c changing) Size() int                                     { return c.size }
+func (c changing) MarshalToSizedBuffer(data []byte) (int, error) { return c.written, nil }
+func (c changing) Unmarshal([]byte) error                        { return nil }
+
+func TestMessageThatChanges(t *testing.T) {
+	if data, err := appendMessage([]byte("ab"), changing{3, 3}); err != nil || len(data) != 5 {
+		t.Errorf("%d bytes, %v", len(data), err)
+	}
+	for _, written := range []int{2, 0} {
+		if _, err := appendMessage(nil, changing{3, written}); err == nil {
+			t.Errorf("%d bytes of 3 are no error", written)
+		}
+	}
+}
+
+// TestKeepersOfMaps looks at maps by what protobuf loses: empty maps, nil elements, and what is inside of the elements.
+func TestKeepersOfMaps(t *testing.T) {
+	type inner struct {
+		Kept []string `protobuf:"bytes,1,rep,name=kept"`
+		Lost string
+	}
+	type outer struct {
+		Structs map[string]inner    `protobuf:"bytes,1,rep,name=structs"`
+		Lists   map[string][]string `protobuf:"bytes,2,rep,name=lists"`
+		Texts   map[string]string   `protobuf:"bytes,3,rep,name=texts"`
+	}
+	keeps := keepers{}.of(reflect.TypeFor[outer]())
+	for name, tt := range map[string]struct {
+		o    outer
+		want bool
+	}{
+		"nothing":                 {outer{}, true},
+		"texts":                   {outer{Texts: map[string]string{"a": ""}}, true},
+		"an empty map":            {outer{Texts: map[string]string{}}, false},
+		"an empty map of structs": {outer{Structs: map[string]inner{}}, false},
+		"structs":                 {outer{Structs: map[string]inner{"a": {}, "b": {Kept: []string{"x"}}}}, true},
+		"a struct with a field":   {outer{Structs: map[string]inner{"a": {Lost: "x"}}}, false},
+		"a struct with a list":    {outer{Structs: map[string]inner{"a": {Kept: []string{}}}}, false},
+		"lists":                   {outer{Lists: map[string][]string{"a": {"b"}}}, true},
+		"a nil list":              {outer{Lists: map[string][]string{"a": nil}}, false},
+	} {
+		if got := keeps(reflect.ValueOf(&tt.o).Elem()); got != tt.want {
+			t.Errorf("%s: kept is %t", name, got)
+		}
+	}
+}
+
+// idle is a reader that reads nothing so many times before each byte.
+type idle struct {
+	times, left int
+	bytes       int
+}
+
+func (r *idle) Read(p []byte) (int, error) {
+	if r.left > 0 {
+		r.left--
+		return 0, nil
+	}
+	if r.bytes == 0 {
+		return 0, io.EOF
+	}
+	r.left, r.bytes = r.times, r.bytes-1
+	p[0] = 'x'
+	return 1, nil
+}
+
+// TestEmptyReads reads on while a reader has nothing, but not for ever.
+func TestEmptyReads(t *testing.T) {
+	for times, want := range map[int]error{0: nil, maxEmptyReads: nil, maxEmptyReads + 1: io.ErrNoProgress, 1 << 30: io.ErrNoProgress} {
+		a := ahead{src: &idle{times: times, left: times, bytes: 3}}
+		data, err := a.peek(3)
+		if err != want || want == nil && string(data) != "xxx" {
+			t.Errorf("%d empty reads: %q, %v, want %v", times, data, err, want)
+		}
+	}
+}
+
+func TestDecoderOfBadTrims(t *testing.T) {
+	for _, trim := range []object.Trim{{""}, {"metadata.name."}, {"."}} {
+		if d, err := jsonDecoder[*unstructured.Unstructured](unstructuredType, wire.Options{Trim: trim}); err == nil || d != nil {
+			t.Errorf("trim %q: %v, %v", trim, d, err)
+		}
+	}
+}
