@@ -1,0 +1,204 @@
+package tidings_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/tidings/tidings"
+	"github.com/tidings/tidings/reflector"
+	"github.com/tidings/tidings/source"
+)
+
+func TestSyncErrorText(t *testing.T) {
+	cause := &reflector.Error{Name: "pods", Reason: reflector.TooManyRequests, Err: errors.New("no etcd")}
+	forbids := &reflector.Error{Name: "pods", Reason: reflector.Forbidden, Err: errors.New("no role")}
+	bad := []tidings.SkippedObject{
+		{Key: tidings.Key{Namespace: "a", Name: "x"}, Err: errors.New("bad x")}, {Key: tidings.Key{Name: "y"}, Err: errors.New("bad y")},
+		{Key: tidings.Key{Name: "z"}, Err: errors.New("bad z")}, {Key: tidings.Key{Name: "w"}, Err: errors.New("bad w")},
+	}
+	for _, tt := range []struct {
+		err       tidings.SyncError
+		text      string
+		wraps     []error
+		permanent bool
+	}{
+		{tidings.SyncError{Resource: "pods", Cause: cause, Wait: context.DeadlineExceeded}, cause.Error(), []error{cause, context.DeadlineExceeded}, false},
+		{tidings.SyncError{Resource: "pods", Namespace: "b", Cause: forbids}, forbids.Error() + ` (namespace "b")`, []error{forbids}, true},
+		{tidings.SyncError{Resource: "pods", Namespace: "b", Wait: context.Canceled, Progress: "listing, 3 objects so far"},
+			"pods: not synced yet (listing, 3 objects so far): context canceled", []error{context.Canceled}, false},
+		{tidings.SyncError{Resource: "pods", Progress: "starting"}, "pods: not synced yet (starting)", nil, false},
+		{tidings.SyncError{Resource: "pods", Skipped: bad[:1], SkippedCount: 1}, "pods: synced without 1 objects that cannot be decoded: a/x (bad x)",
+			[]error{tidings.ErrSkipped}, false},
+		{tidings.SyncError{Resource: "pods", Skipped: bad, SkippedCount: 9}, "pods: synced without 9 objects that cannot be decoded: a/x (bad x), y (bad y), z (bad z), and 6 more",
+			[]error{tidings.ErrSkipped}, false},
+	} {
+		if got := tt.err.Error(); got != tt.text {
+			t.Errorf("%q, want %q", got, tt.text)
+		}
+		if got := tt.err.Unwrap(); len(got) != len(tt.wraps) {
+			t.Errorf("%q wraps %v", tt.text, got)
+		}
+		for _, want := range tt.wraps {
+			if !errors.Is(&tt.err, want) {
+				t.Errorf("%q does not wrap %v", tt.text, want)
+			}
+		}
+		if got := tt.err.Permanent(); got != tt.permanent {
+			t.Errorf("%q: permanent %t", tt.text, got)
+		}
+	}
+}
+
+func TestStaleErrorText(t *testing.T) {
+	cause := &reflector.Error{Name: "pods", Reason: reflector.TooManyRequests, Err: errors.New("no etcd")}
+	for _, tt := range []struct {
+		err  tidings.StaleError
+		text string
+	}{
+		{tidings.StaleError{Resource: "pods", Age: 61234 * time.Millisecond}, "pods: stale: nothing was heard from the server for 1m1.2s"},
+		{tidings.StaleError{Resource: "pods", Namespace: "b", Age: time.Second, Cause: cause},
+			`pods (namespace "b"): stale: the server was last heard of 1s ago: ` + cause.Error()},
+	} {
+		if got := tt.err.Error(); got != tt.text {
+			t.Errorf("%q, want %q", got, tt.text)
+		}
+		if wrapped := tt.err.Unwrap(); (wrapped == nil) != (tt.err.Cause == nil) || tt.err.Cause != nil && wrapped != tt.err.Cause {
+			t.Errorf("%q wraps %v", tt.text, wrapped)
+		}
+	}
+}
+
+// TestFactoryWaits has several informers, of which one cannot list one of its namespaces.
+func TestFactoryWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cs := clusters{"a": newCluster(), "b": newCluster(), "c": newCluster()}
+		for _, name := range []string{"a", "b", "c"} {
+			cs[name].write(newPod(name, "x"))
+		}
+		cs["b"].fail(forbidden())
+		f := tidings.NewSourceFactory(tidings.Options{})
+		tidings.SetSource(f, func(_ tidings.Scope, namespace string) (source.ListerWatcher[pod], error) { return cs[namespace], nil })
+		for _, namespaces := range [][]string{{"a"}, {"a", "b", "c"}, {"b"}, {"c"}} {
+			if _, err := tidings.Informer[pod](f, tidings.Scope{Namespaces: namespaces}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := f.WaitForSync(t.Context()); !errors.Is(err, tidings.ErrNotStarted) {
+			t.Errorf("before the start: %v", err)
+		}
+		if err := f.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		if err := f.WaitForSyncFailFast(t.Context()); !isForbidden(err, "b") || time.Since(began) > time.Minute {
+			t.Errorf("after %v: %v, want at once that b is forbidden", time.Since(began), err)
+		} else if errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "another informer") || strings.Contains(err.Error(), "namespaces=c") {
+			t.Errorf("%v: an informer is named that has nothing wrong", err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		began = time.Now()
+		err := f.WaitForSync(ctx)
+		if joined, ok := err.(interface{ Unwrap() []error }); !ok || len(joined.Unwrap()) != 2 || !isForbidden(err, "b") || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v, want an error for each of the two", err)
+		}
+		if waited := time.Since(began); waited != time.Minute {
+			t.Errorf("waited %v", waited)
+		}
+		cs["b"].fail(nil)
+		if err := f.WaitForSync(t.Context()); err != nil {
+			t.Error(err)
+		}
+		for _, st := range f.Status() {
+			if !st.Synced || st.NotFresh != nil {
+				t.Errorf("%s: synced %t, %v", st.Scope, st.Synced, st.NotFresh)
+			}
+		}
+		if err := f.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// isForbidden reports whether a SyncError in err says that the namespace is forbidden; an informer of one namespace does not name it.
+func isForbidden(err error, namespace string) bool {
+	syncErr, ok := errors.AsType[*tidings.SyncError](err)
+	return ok && syncErr.Cause != nil && syncErr.Cause.Reason == reflector.Forbidden && syncErr.Permanent() && (syncErr.Namespace == namespace || syncErr.Namespace == "")
+}
+
+// TestScopesAreTold: a status says in words how the scope is narrower than the whole resource.
+func TestScopesAreTold(t *testing.T) {
+	f := newFactory(t, "http://127.0.0.1:1")
+	for _, scope := range []tidings.Scope{
+		{}, {Namespaces: []string{"b", "a"}}, {Labels: "x=1"}, {Fields: "spec.nodeName=n"}, {Trim: tidings.Trim{tidings.ManagedFields}},
+		{Namespaces: []string{"a"}, Labels: "x=1", Fields: "spec.nodeName=n"},
+	} {
+		if _, err := tidings.Informer[pod](f, scope); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, want := range []string{"", "namespaces=a,b", "labels=x=1", "fields=spec.nodeName=n", "trim=metadata.managedFields", "namespaces=a labels=x=1 fields=spec.nodeName=n"} {
+		if got := f.Status()[i].Scope; got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// TestCovers asks which objects belong to what informers hold.
+func TestCovers(t *testing.T) {
+	f := newFactory(t, "http://127.0.0.1:1")
+	on := func(node string) pod {
+		p := newPod("a", "x")
+		p.Spec.NodeName, p.Labels = node, map[string]string{"app": "web"}
+		p.Spec.HostNetwork, p.Spec.Priority, p.Status.Phase = true, new(int32(7)), corev1.PodRunning
+		return p
+	}
+	for _, tt := range []struct {
+		scope tidings.Scope
+		want  bool
+	}{
+		{tidings.Scope{}, true}, {tidings.Scope{Namespaces: []string{"a", "b"}}, true}, {tidings.Scope{Namespaces: []string{"b"}}, false},
+		{tidings.Scope{Labels: "app=web"}, true}, {tidings.Scope{Labels: "app!=web"}, false}, {tidings.Scope{Labels: "app=web", Fields: "spec.nodeName=m"}, false},
+		{tidings.Scope{Fields: "spec.nodeName=n"}, true}, {tidings.Scope{Fields: "spec.nodeName!=n"}, false}, {tidings.Scope{Fields: "spec.nodeName!=m"}, true},
+		{tidings.Scope{Fields: "metadata.name=x,metadata.namespace=a"}, true}, {tidings.Scope{Fields: "metadata.name=x,metadata.namespace=b"}, false},
+		{tidings.Scope{Fields: "status.phase=Running"}, true}, {tidings.Scope{Fields: "spec.hostNetwork=true"}, true}, {tidings.Scope{Fields: "spec.hostNetwork=false"}, false},
+		{tidings.Scope{Fields: "spec.priority=7"}, true}, {tidings.Scope{Fields: "spec.priority=8"}, false}, {tidings.Scope{Fields: "spec.terminationGracePeriodSeconds="}, true},
+		{tidings.Scope{Fields: "spec.securityContext.runAsUser="}, true}, {tidings.Scope{Fields: "spec.noSuchField=x"}, false}, {tidings.Scope{Fields: "spec.noSuchField!=x"}, false},
+		{tidings.Scope{Fields: "spec.containers=x"}, false}, {tidings.Scope{Fields: "spec.nodeName.more=x"}, false}, {tidings.Scope{Fields: "kind="}, true},
+		{tidings.Scope{Fields: "metadata.generation=0"}, true},
+	} {
+		inf, err := tidings.Informer[pod](f, tt.scope)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := inf.Covers(on("n")); got != tt.want {
+			t.Errorf("%+v covers the pod: %t", tt.scope, got)
+		}
+	}
+	widgets := schema.GroupVersionResource{Group: "shop.test", Version: "v1", Resource: "widgets"}
+	for selector, want := range map[string]bool{"spec.size=3": true, "spec.size!=3": false, "spec.none=": false, "spec.size.more=1": false} {
+		inf, err := tidings.Informer[*unstructured.Unstructured](f, tidings.Scope{Resource: widgets, Fields: selector})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := inf.Covers(&unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"size": int64(3)}}}); got != want {
+			t.Errorf("%s covers the widget: %t", selector, got)
+		}
+	}
+	metadata, err := tidings.Informer[*metav1.PartialObjectMetadata](f, tidings.Scope{Resource: widgets, Fields: "metadata.name=x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !metadata.Covers(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "x"}}) || metadata.Covers(&metav1.PartialObjectMetadata{}) {
+		t.Error("metadata is selected by its name")
+	}
+}
