@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"runtime"
@@ -9,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/tidings/tidings/internal/fold"
 	"github.com/tidings/tidings/object"
 )
 
@@ -29,10 +31,19 @@ func newFolding(t *testing.T, n int) (*Writer[*thing], []object.Key) {
 	return w, keys
 }
 
+// inCommon is text that all things have, and that is best packed with a dictionary.
+var inCommon = func() string {
+	var b strings.Builder
+	for i := range 150 {
+		fmt.Fprintf(&b, "%x ", i*i*7919)
+	}
+	return b.String()
+}()
+
 func plainThing(i int) *thing {
 	o := newThing("ns", fmt.Sprintf("n%03d", i), map[string]string{"app": fmt.Sprint(i % 3)})
 	o.UID, o.ResourceVersion = types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", i)), fmt.Sprint(i+1)
-	o.Annotations = map[string]string{"text": strings.Repeat(fmt.Sprint("what all have in common, and then ", i%7, " "), 10)}
+	o.Annotations = map[string]string{"text": inCommon + fmt.Sprint(i)}
 	return o
 }
 
@@ -111,8 +122,8 @@ func TestPackKeys(t *testing.T) {
 func TestDictionaryOfANeighbor(t *testing.T) {
 	const at = 60
 	for _, distance := range []int{-3, -2, -1, 1, 2, 3} {
-		w, keys := newFolding(t, 200)
-		cold := w.Store().PackCold(object.Key{}, 200, true)
+		w, keys := newFolding(t, 500)
+		cold := w.Store().PackCold(object.Key{}, 500, true)
 		txn := w.Begin()
 		txn.Fold(cold)
 		for i := at - 3; i <= at+3; i++ {
@@ -132,7 +143,7 @@ func TestDictionaryOfANeighbor(t *testing.T) {
 			t.Errorf("a neighbor at %d has a dictionary that serves: %t, want %t", distance, got != nil, want)
 		}
 		like := w.Store().PackKeys([]object.Key{keys[at]}, true)
-		if used := like.entries[0].packed.Dictionary(); used != got {
+		if used := like.entries[0].packed.Dictionary(); got != nil && used != got {
 			t.Errorf("a neighbor at %d: packed with another dictionary", distance)
 		}
 	}
@@ -235,6 +246,7 @@ func TestEqualObjectsAreNotOpened(t *testing.T) {
 			if listed {
 				g.Fold()
 			}
+			runtime.GC() // or the objects are known as they were open last
 			txn := w.Begin()
 			deltas := txn.Replace("", g, "100", false)
 			txn.Commit()
@@ -301,4 +313,78 @@ func TestListWithoutAVersionIsAPart(t *testing.T) {
 	if got := s.ResourceVersion(); got != "" || s.ResourceVersionIn("a") != "5" || s.ResourceVersionIn("b") != "" {
 		t.Errorf("version %q, %q in a, %q in b", got, s.ResourceVersionIn("a"), s.ResourceVersionIn("b"))
 	}
+}
+
+// TestReadObjectsAreNotCold reads objects one by one: whatever their place, they are left alone once.
+func TestReadObjectsAreNotCold(t *testing.T) {
+	w, keys := newFolding(t, 200)
+	for _, k := range keys {
+		w.Store().Snapshot().Get(k)
+	}
+	if n := foldKeys(w, false, keys...); n != 0 {
+		t.Errorf("%d objects were folded though they were read", n)
+	}
+	if n := foldKeys(w, false, keys...); n != len(keys) {
+		t.Errorf("%d objects were folded, want all", n)
+	}
+}
+
+// TestFoldStats counts what is folded, and forgets why an object could not be when it can.
+func TestFoldStats(t *testing.T) {
+	w, keys := newFolding(t, 200)
+	stubborn := plainThing(3)
+	stubborn.Labels["open"] = ""
+	txn := w.Begin()
+	txn.Set(keys[3], stubborn)
+	txn.Commit()
+	foldKeys(w, true, keys...)
+	st := w.Store().Snapshot().FoldStats()
+	if st.Folded != 199 || st.Unfoldable != 1 || st.Reason == "" {
+		t.Errorf("%+v", st)
+	}
+	if low := int64(199 * 24); st.Bytes < low || st.Bytes > st.EncodedBytes+199*200+1<<18 {
+		t.Errorf("%d bytes for %d encoded ones", st.Bytes, st.EncodedBytes)
+	}
+	txn = w.Begin()
+	txn.Set(keys[3], plainThing(3))
+	txn.Commit()
+	if st := w.Store().Snapshot().FoldStats(); st.Unfoldable != 0 || st.Reason != "" {
+		t.Errorf("%+v of objects that can all be folded", st)
+	}
+}
+
+// TestBrokenObjects has folded objects that cannot be opened, whatever the decoder makes of them.
+func TestBrokenObjects(t *testing.T) {
+	errs := map[object.Key]error{}
+	w := NewWriter[*thing](Options{OnOpenError: func(k object.Key, err error) { errs[k] = err }})
+	w.UseCodec(thingCodec{}, reflect.TypeFor[*thing]())
+	key := object.Key{Namespace: "ns", Name: "x"}
+	g := w.Store().Gather(0)
+	var packer fold.Packer
+	g.AddPacked(key, "u", "1", packer.Pack([]byte("no thing"), nil), nil)
+	txn := w.Begin()
+	txn.Replace("", g, "1", false)
+	s := txn.Commit()
+	if o, ok := s.Get(key); ok {
+		t.Errorf("got %v", o)
+	}
+	if err := errs[key]; err == nil || errors.Is(err, errNoObject) {
+		t.Errorf("reported %v, want what the codec says", err)
+	}
+	if h, ok := s.Held(key); !ok || h.UID() != "u" || h.ResourceVersion() != "1" {
+		t.Errorf("held %v %t", h, ok)
+	}
+}
+
+// TestAdvanceNeedsATransaction panics after the end of one.
+func TestAdvanceNeedsATransaction(t *testing.T) {
+	w := NewWriter[*thing](Options{})
+	txn := w.Begin()
+	txn.Commit()
+	defer func() {
+		if recover() == nil || w.Store().Snapshot().ResourceVersion() != "" {
+			t.Error("a transaction that has ended goes on")
+		}
+	}()
+	txn.Advance("", "5")
 }

@@ -38,19 +38,19 @@ func TestExponentialStaysInBounds(t *testing.T) {
 
 // TestExponentialDefaults looks at the waits of limiters of which little is set, and at the ends of what can be.
 func TestExponentialDefaults(t *testing.T) {
+	const longest = 1<<63 - 1
 	for _, tt := range []struct {
-		l        Exponential[int]
-		failures int
-		want     time.Duration
+		base, max time.Duration
+		failures  int
+		want      time.Duration
 	}{
-		{Exponential[int]{}, 0, 5 * time.Millisecond}, {Exponential[int]{}, 3, 40 * time.Millisecond}, {Exponential[int]{}, 17, 655360 * time.Millisecond},
-		{Exponential[int]{}, 18, 1000 * time.Second}, {Exponential[int]{Base: time.Second}, 2, 4 * time.Second},
-		{Exponential[int]{Max: time.Minute}, 60, time.Minute}, {Exponential[int]{Base: time.Hour, Max: time.Second}, 0, time.Hour},
-		{Exponential[int]{Base: time.Hour}, 5, time.Hour}, {Exponential[int]{Base: 1, Max: 1<<63 - 1}, 61, 1 << 61},
-		{Exponential[int]{Base: 1, Max: 1<<63 - 1}, 62, 1<<63 - 1}, {Exponential[int]{Base: 1, Max: 1<<63 - 1}, 1000, 1<<63 - 1},
+		{0, 0, 0, 5 * time.Millisecond}, {0, 0, 3, 40 * time.Millisecond}, {0, 0, 17, 655360 * time.Millisecond}, {0, 0, 18, 1000 * time.Second},
+		{time.Second, 0, 2, 4 * time.Second}, {0, time.Minute, 60, time.Minute}, {time.Hour, time.Second, 0, time.Hour}, {time.Hour, 0, 5, time.Hour},
+		{1, longest, 61, 1 << 61}, {1, longest, 62, longest}, {1, longest, 1000, longest},
 	} {
-		if got, _ := tt.l.wait(tt.failures); got != tt.want {
-			t.Errorf("base %v, max %v: %v after %d failures, want %v", tt.l.Base, tt.l.Max, got, tt.failures, tt.want)
+		l := Exponential[int]{Base: tt.base, Max: tt.max}
+		if got, _ := l.wait(tt.failures); got != tt.want {
+			t.Errorf("base %v, max %v: %v after %d failures, want %v", tt.base, tt.max, got, tt.failures, tt.want)
 		}
 	}
 }
@@ -74,6 +74,23 @@ func TestExponentialForgetsWhatIsLongOver(t *testing.T) {
 		}
 		if l.NumRequeues(9_999) != 1 {
 			t.Error("the last item was forgotten")
+		}
+	})
+}
+
+// TestExponentialRemembers has many items that failed lately: none is forgotten.
+func TestExponentialRemembers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &Exponential[int]{Max: time.Second}
+		const items = 4 * minSweep
+		for i := range items {
+			l.When(i)
+			time.Sleep(time.Millisecond)
+		}
+		for i := range items {
+			if l.NumRequeues(i) != 1 {
+				t.Fatalf("item %d of %d is forgotten", i, items)
+			}
 		}
 	})
 }

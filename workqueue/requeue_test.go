@@ -92,3 +92,29 @@ func TestRequeueKeepsThePriority(t *testing.T) {
 		})
 	}
 }
+
+// TestAddRateLimited adds an item again and again: each time it comes when the limiter says so.
+func TestAddRateLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := workqueue.New(workqueue.Options[int]{RateLimiter: &workqueue.Exponential[int]{Base: time.Second}})
+		for i := range 4 {
+			began := time.Now()
+			q.AddRateLimited(7)
+			item, err := q.Get(t.Context())
+			if waited := time.Since(began); err != nil || item != 7 || waited != time.Second<<i {
+				t.Fatalf("try %d: %d after %v, %v", i, item, waited, err)
+			}
+			q.Done(item)
+		}
+		if n := q.NumRequeues(7); n != 4 {
+			t.Errorf("%d requeues", n)
+		}
+		q.Forget(7)
+		if n := q.NumRequeues(7); n != 0 {
+			t.Errorf("%d requeues of one that is forgotten", n)
+		}
+		if err := q.ShutDown(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}

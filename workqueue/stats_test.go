@@ -1,6 +1,8 @@
 package workqueue_test
 
 import (
+	"maps"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -90,6 +92,15 @@ func TestQueueWithoutANameMeasuresNothing(t *testing.T) {
 			t.Errorf("\n got %+v\nwant %+v", got, want)
 		}
 	})
+}
+
+// TestHistogramBounds: dashboards are made for these bounds.
+func TestHistogramBounds(t *testing.T) {
+	want := []float64{1e-5, 1e-4, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300}
+	h := histogram()
+	if got := slices.Sorted(maps.Keys(h.Buckets())); !slices.Equal(got, want) {
+		t.Errorf("bounds %v, want %v", got, want)
+	}
 }
 
 func TestHistogramBuckets(t *testing.T) {

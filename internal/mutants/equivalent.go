@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// equivalentText has a line for each mutant that changes nothing that a test could see, as reports show it, and above it why.
+// equivalentText has a line for each mutant that changes nothing that a test could see, as reports show it, and above it why. A line
+// with the name of a file, or of a file and a function of it, stands for all mutants that are in there.
 //
 //go:embed equivalent.txt
 var equivalentText string
@@ -27,3 +28,11 @@ func readEquivalent() (map[string]bool, error) {
 	}
 	return known, nil
 }
+
+// isEquivalent reports whether a mutant is known to change nothing.
+func isEquivalent(known map[string]bool, m *mutant) bool {
+	return known[strings.TrimSpace(m.String())] || known[m.name] || known[m.inFunction()]
+}
+
+// inFunction names the function that a mutant is in.
+func (m *mutant) inFunction() string { return m.name + ": func " + m.function }

@@ -25,6 +25,7 @@ type mutant struct {
 	before     string // the line before
 	source     []byte // of the file
 	lastLine   int    // of what is broken
+	function   string // that it is in
 	// toggle makes the break one that can be switched on while the program runs; without edits there is no such form.
 	toggle toggle
 }
@@ -114,6 +115,8 @@ func (w *walker) text(n ast.Node) string {
 
 func (w *walker) visit(n ast.Node) bool {
 	switch n := n.(type) {
+	case *ast.FuncDecl:
+		w.base.function = n.Name.Name
 	case *ast.IfStmt:
 		w.negate(n.Cond)
 	case *ast.ForStmt:

@@ -67,7 +67,7 @@ func (t *trial) run(ctx context.Context, mutants []mutant) (*result, error) {
 	var pending, single []mutant
 	for _, m := range mutants {
 		switch {
-		case t.equivalent[m.String()]:
+		case isEquivalent(t.equivalent, &m):
 			r.count(equivalent, m)
 		case len(m.toggle.edits) > 0:
 			pending = append(pending, m)

@@ -32,7 +32,7 @@ func TestTrial(t *testing.T) {
 	}
 	try := func() (*result, error) {
 		trial := trial{options: options{pkg: ".", tests: ".", timeout: time.Minute, workers: 1}, dir: t.TempDir(), name: name,
-			equivalent: map[string]bool{"p/p.go: n -= zero => ": true}}
+			equivalent: map[string]bool{"p/p.go: n -= zero =>": true}}
 		return trial.run(t.Context(), all)
 	}
 	after := func(r *result) (lines []string) {

@@ -1,0 +1,266 @@
+package proto
+
+import (
+	"bytes"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tidings/tidings/internal/wire"
+)
+
+// message is a field that holds a message of these parts.
+func messageField(number int, parts ...[]byte) []byte {
+	content := slices.Concat(parts...)
+	return append(appendVarint(appendVarint(nil, uint64(number)<<3|2), uint64(len(content))), content...)
+}
+
+func appendVarint(dst []byte, v uint64) []byte {
+	for ; v >= 0x80; v >>= 7 {
+		dst = append(dst, byte(v)|0x80)
+	}
+	return append(dst, byte(v))
+}
+
+// Numbers of fields.
+const (
+	podMetadata, podSpec                                               = 1, 2
+	fieldOfName, metaCreated, metaLabels, metaOwners, metaManaged      = 1, 8, 11, 13, 17
+	specContainers, specSecurity, containerName, containerResources    = 2, 14, 1, 8
+	resourcesLimits, securityGroups, securityFSGroup, mapKey, mapValue = 1, 4, 5, 1, 2
+)
+
+// TestPackedNumbers packs numbers that are whole, none, and cut off, with and without more behind them.
+func TestPackedNumbers(t *testing.T) {
+	typ := reflect.TypeFor[*corev1.Pod]()
+	for _, numbers := range [][]byte{
+		{}, {1}, {1, 2, 3}, {0x80, 0x01}, {0x80}, {1, 0x80}, {1, 2, 0x80}, {0x80, 0x80}, {0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x01},
+		bytes.Repeat([]byte{0x80}, 11), {1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01},
+	} {
+		packed := messageField(securityGroups, numbers)
+		single := append(appendVarint(nil, securityGroups<<3), 7)
+		behind := append(appendVarint(nil, securityFSGroup<<3), 9)
+		for _, parts := range [][][]byte{
+			{packed}, {packed, behind}, {single, packed}, {packed, single}, {packed, packed}, {packed, single, behind, packed},
+		} {
+			data := messageField(podSpec, messageField(specSecurity, parts...))
+			for _, d := range fuzzDecoders(t, typ) {
+				for range 2 {
+					if err := sameVerdict(d, typ, data); err != nil {
+						t.Errorf("%x: %v", data, err)
+					}
+				}
+			}
+		}
+	}
+}
+
+// unknownFields are fields that no type has, of each wire type, and some that end too early.
+var unknownFields = map[string][]byte{
+	"none": {}, "varint": {0xc0, 0x3e, 0x96, 0x01}, "fixed64": {0xc1, 0x3e, 1, 2, 3, 4, 5, 6, 7, 8}, "bytes": {0xc2, 0x3e, 2, 'x', 'y'},
+	"empty bytes": {0xc2, 0x3e, 0}, "group": {0xc3, 0x3e, 0x08, 1, 0xc4, 0x3e}, "fixed32": {0xc5, 0x3e, 1, 2, 3, 4}, "two": {0xc0, 0x3e, 1, 0xc5, 0x3e, 1, 2, 3, 4},
+	"half a varint": {0xc0, 0x3e, 0x96}, "half a fixed64": {0xc1, 0x3e, 1, 2, 3, 4, 5, 6, 7}, "half the bytes": {0xc2, 0x3e, 2, 'x'},
+	"an open group": {0xc3, 0x3e, 0x08, 1}, "half a fixed32": {0xc5, 0x3e, 1, 2, 3}, "half a tag": {0xc0}, "a wire type that is none": {0xc6, 0x3e},
+	"an end of no group": {0xc4, 0x3e},
+}
+
+// oddPod returns a pod that has more in each kind of its messages.
+func oddPod(place string, more []byte) []byte {
+	in := func(name string) []byte {
+		if name == place {
+			return more
+		}
+		return nil
+	}
+	text := func(number int, s string) []byte { return messageField(number, []byte(s)) }
+	return slices.Concat(
+		messageField(podMetadata,
+			text(fieldOfName, "a"),
+			messageField(metaCreated, []byte{0x08, 0x96, 0x01}, in("a time")),
+			messageField(metaLabels, text(mapKey, "k"), text(mapValue, "v"), in("a map entry")),
+			messageField(metaLabels, in("the front of a map entry"), text(mapKey, "k2"), text(mapValue, "v2")),
+			messageField(metaOwners, text(3, "owner"), in("an owner")),
+			messageField(metaManaged, text(1, "manager"), in("what is trimmed")),
+			in("metadata"),
+		),
+		messageField(podSpec,
+			messageField(specContainers,
+				text(containerName, "c"),
+				messageField(containerResources, messageField(resourcesLimits, text(mapKey, "cpu"), messageField(mapValue, text(1, "100m"), in("a quantity")), in("a map entry of quantities"))),
+				in("a container"),
+			),
+			messageField(specSecurity, in("a security context")),
+			in("spec"),
+		),
+		in("the pod"),
+	)
+}
+
+// TestUnknownFields puts fields that nobody knows into each kind of message, sound ones and broken ones.
+func TestUnknownFields(t *testing.T) {
+	typ := reflect.TypeFor[*corev1.Pod]()
+	trimmed, err := New[*corev1.Pod](wire.Options{Trim: []string{"metadata.managedFields", "spec.securityContext"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	decoders := fuzzDecoders(t, typ)
+	for _, place := range []string{
+		"a time", "a map entry", "the front of a map entry", "an owner", "what is trimmed", "metadata", "a quantity", "a map entry of quantities", "a container",
+		"a security context", "spec", "the pod",
+	} {
+		for name, more := range unknownFields {
+			data := oddPod(place, more)
+			for _, d := range decoders {
+				if err := sameVerdict(d, typ, data); err != nil {
+					t.Errorf("%s in %s: %v", name, place, err)
+				}
+			}
+			var want corev1.Pod
+			wantErr := want.Unmarshal(data)
+			got, err := trimmed.Decode(data, nil)
+			if skipped := place == "what is trimmed" || place == "a security context"; err != nil && wantErr == nil || err == nil && wantErr != nil && !skipped {
+				t.Errorf("%s in %s, trimmed: %v, want %v", name, place, err, wantErr)
+			}
+			if err == nil && wantErr == nil {
+				want.ManagedFields, want.Spec.SecurityContext = nil, nil
+				if !reflect.DeepEqual(got, &want) {
+					t.Errorf("%s in %s, trimmed:\n%+v\nwant\n%+v", name, place, got, &want)
+				}
+			}
+		}
+	}
+}
+
+// TestTrimOfOnePlace drops fields of a type that is in two places, in one of them.
+func TestTrimOfOnePlace(t *testing.T) {
+	p := &corev1.Pod{}
+	for _, list := range []*[]corev1.Container{&p.Spec.InitContainers, &p.Spec.Containers} {
+		*list = []corev1.Container{{Name: "c", Image: "i", Command: []string{"run"}}}
+	}
+	data, err := p.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, paths := range [][]string{{"spec.containers.image"}, {"spec.initContainers.image"}, {"spec.containers.image", "spec.initContainers.command"}, {"spec.containers", "spec.initContainers.image"}} {
+		d, err := New[*corev1.Pod](wire.Options{Trim: paths})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := p.DeepCopy()
+		for _, path := range paths {
+			switch path {
+			case "spec.containers":
+				want.Spec.Containers = nil
+			case "spec.containers.image":
+				want.Spec.Containers[0].Image = ""
+			case "spec.initContainers.image":
+				want.Spec.InitContainers[0].Image = ""
+			case "spec.initContainers.command":
+				want.Spec.InitContainers[0].Command = nil
+			}
+		}
+		for range 3 { // what is shared is trimmed alike
+			got, err := d.Decode(data, nil)
+			if err != nil || !reflect.DeepEqual(got, want) {
+				t.Errorf("%v: %v, %+v", paths, err, got)
+			}
+		}
+	}
+}
+
+// TestListsHaveNoRoom: appending to a list of a decoded object moves it, so that nothing else is written to.
+func TestListsHaveNoRoom(t *testing.T) {
+	for n := range 20 {
+		p := &corev1.Pod{}
+		for range n {
+			p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "c"})
+			p.Finalizers = append(p.Finalizers, "f")
+			p.OwnerReferences = append(p.OwnerReferences, metav1.OwnerReference{Name: "o"})
+		}
+		data, err := p.Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, opts := range []wire.Options{{}, {NoSharing: true}} {
+			d, err := New[*corev1.Pod](opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := d.Decode(data, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c, f, o := got.Spec.Containers, got.Finalizers, got.OwnerReferences; len(c) != n || cap(c) != n || len(f) != n || cap(f) != n || len(o) != n || cap(o) != n {
+				t.Errorf("%d elements: room for %d, %d and %d", n, cap(c), cap(f), cap(o))
+			}
+		}
+	}
+}
+
+// unfit is a message with a field that protobuf cannot have.
+type unfit struct {
+	Name string     `protobuf:"bytes,1,opt,name=name"`
+	Odd  complex128 `protobuf:"bytes,2,opt,name=odd"`
+}
+
+func (u *unfit) Unmarshal(data []byte) error {
+	u.Name = "by its method, " + string(data)
+	return nil
+}
+
+// TestUnfitMessages decodes a message that has fields of no known form by its own method.
+func TestUnfitMessages(t *testing.T) {
+	d, err := New[*unfit](wire.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if u, err := d.Decode([]byte("\x0a\x01a"), nil); err != nil || u.Name != "by its method, \x0a\x01a" {
+		t.Errorf("%+v, %v", u, err)
+	}
+	if err := checkMessage(reflect.TypeFor[unfit]()); err == nil || !strings.Contains(err.Error(), "unfit.Odd: values of complex128 are not supported") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestBrokenAsInterface decodes what is broken, and what an object of another type came before.
+func TestBrokenAsInterface(t *testing.T) {
+	d, err := NewAsInterface[any](reflect.TypeFor[*corev1.Pod](), wire.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o, err := d.Decode([]byte{0xff}, nil); err == nil || o != nil {
+		t.Errorf("%v, %v", o, err)
+	}
+	o, err := d.Decode(oddPod("", nil), &corev1.Node{})
+	if p, ok := o.(*corev1.Pod); !ok || err != nil || p.Name != "a" {
+		t.Errorf("%v, %v", o, err)
+	}
+}
+
+// TestStatsOfFields adds up what the fields were asked for.
+func TestStatsOfFields(t *testing.T) {
+	d, err := New[*corev1.Pod](wire.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, data := range encodedPods(t, 300, 12) {
+		if _, err := d.Decode(data, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := d.Stats()
+	var lookups, hits, shared uint64
+	for path, f := range s.Fields {
+		if f.Hits > f.Lookups || f.SharedBytes > f.Bytes || f.Lookups == 0 {
+			t.Errorf("%s: %+v", path, f)
+		}
+		lookups, hits, shared = lookups+f.Lookups, hits+f.Hits, shared+f.SharedBytes
+	}
+	if lookups != s.Lookups || hits != s.Hits || shared != s.SharedBytes || shared == 0 {
+		t.Errorf("the fields have %d lookups, %d hits and %d shared bytes, all of it %d, %d and %d", lookups, hits, shared, s.Lookups, s.Hits, s.SharedBytes)
+	}
+}
