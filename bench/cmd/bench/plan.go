@@ -63,6 +63,8 @@ type job struct {
 	budgetOf string
 	// rounds is how often the job is repeated, if that is less often than the stage; 0 is as often.
 	rounds int
+	// dir names a directory that jobs of Tidings share: the first saves its objects there, others start from them.
+	dir string
 }
 
 func (j job) String() string { return j.name + ", " + string(j.engine) }
@@ -151,10 +153,13 @@ func throughJob(stack measure.Stack, e engine.Name, phases ...server.Phase) job 
 	return job{name: "clientgo", engine: e, spec: measure.Spec{Stack: &stack}}
 }
 
-// budgeted is a job of Tidings with 64 MB for 50,000 objects.
+// budgetFor is 64 MB for 50,000 objects.
+func budgetFor(objects int) int64 { return int64(objects) * (64 << 20) / 50_000 }
+
+// budgeted is a job of Tidings with a budget.
 func budgeted(name string, objects int, stack measure.Stack, phases ...server.Phase) job {
 	stack.Engine, stack.Phases = engine.Tidings, phases
-	stack.Config.Budget = int64(objects) * (64 << 20) / 50_000
+	stack.Config.Budget = budgetFor(objects)
 	return job{name: name, engine: engine.Tidings, prefix: name + ": ", spec: measure.Spec{Stack: &stack}}
 }
 
@@ -167,6 +172,17 @@ func fifth(name string, stack measure.Stack) job {
 	}
 }
 
+// warmJobs let Tidings save its objects, once, and start from what was saved.
+func warmJobs(name string, rounds int, stack measure.Stack) []job {
+	stack.Engine, stack.Resumed = engine.Tidings, true
+	save := stack
+	save.Resumed = false
+	return slices.Concat(
+		repeated(1, []job{{name: name, engine: engine.Tidings, prefix: name + ", saving: ", dir: name, spec: measure.Spec{Stack: &save}}}),
+		repeated(rounds, []job{{name: name, engine: engine.Tidings, prefix: name + ": ", dir: name, spec: measure.Spec{Stack: &stack}}}),
+	)
+}
+
 // podJobs measure whole informers of pods.
 func (s size) podJobs(a server.Address) []job {
 	stack := s.idling(stackOn(&server.Config{Encoding: server.Protobuf, Corpus: corpus.Pods}, a))
@@ -174,6 +190,8 @@ func (s size) podJobs(a server.Address) []job {
 	plain.Config.Plain = true
 	unguarded.Config.NoGuard = true
 	floor.Engine, floor.Phases = engine.Bytes, []server.Phase{server.Burst}
+	budget := stack
+	budget.Config.Budget = budgetFor(s.counts[corpus.Pods])
 	// The mutation guards: ours off, because it is on by default, and client-go's detector on.
 	guards := both("guard", "guard: ", unguarded, server.Burst)
 	guards[0].env = detector
@@ -183,6 +201,8 @@ func (s size) podJobs(a server.Address) []job {
 			budgeted("budget", s.counts[corpus.Pods], stack, server.Burst, measure.Settle, measure.Folded),
 			{name: "budget", engine: engine.ClientGo, spec: measure.Spec{Decoding: &measure.Decoding{Corpus: corpus.Pods, Objects: s.counts[corpus.Pods]}}},
 		}),
+		warmJobs("warm", s.rounds, stack),
+		warmJobs("warm budget", s.rounds, budget),
 		repeated(s.rounds, both("pods without TLS", "plain: ", plain, server.Burst)),
 		repeated(s.rounds, []job{{name: "pods", engine: engine.Bytes, spec: measure.Spec{Stack: &floor}}}),
 		repeated(s.rounds, []job{throughJob(stack, engine.Through, server.Burst, measure.Lists), throughJob(stack, engine.ClientGo, measure.Lists)}),

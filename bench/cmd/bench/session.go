@@ -22,6 +22,7 @@ type session struct {
 	size size
 	only string
 	log  io.Writer
+	dir  string // for what jobs save
 
 	measured bool // something was
 	samples  report.Samples
@@ -32,6 +33,11 @@ type session struct {
 // writeResults measures everything and writes the page with its pictures, to the standard output without a path.
 func (s *session) writeResults(ctx context.Context, path string) error {
 	start := time.Now()
+	var err error
+	if s.dir, err = os.MkdirTemp("", "bench"); err != nil {
+		return fmt.Errorf("make a folder for what is saved: %w", err)
+	}
+	defer os.RemoveAll(s.dir)
 	for _, stage := range s.size.stages() {
 		if err := s.run(ctx, stage); err != nil {
 			return err
@@ -107,6 +113,7 @@ func (s *session) run(ctx context.Context, st stage) error {
 				if !s.budget(&j) {
 					continue
 				}
+				s.place(&j)
 				if err := s.measure(ctx, j.forRound(round), round); err != nil {
 					return err
 				}
@@ -127,6 +134,16 @@ func (s *session) budget(j *job) bool {
 	stack.Config.Budget = int64(theirs.Median / 5)
 	j.spec.Stack = &stack
 	return ok && stack.Config.Budget > 0
+}
+
+// place gives a job the directory that it is to have.
+func (s *session) place(j *job) {
+	if j.dir == "" {
+		return
+	}
+	stack := *j.spec.Stack
+	stack.Config.Dir = filepath.Join(s.dir, j.dir)
+	j.spec.Stack = &stack
 }
 
 func (s *session) measure(ctx context.Context, j job, round int) error {

@@ -47,6 +47,8 @@ type Config struct {
 	NoGuard bool
 	// Budget is Tidings' memory budget in bytes; 0 is none.
 	Budget int64
+	// Dir is where Tidings saves its objects at the end, and starts from; empty is nowhere.
+	Dir string
 	// Dial makes the connections, if it is set.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error) `json:"-"`
 }
@@ -90,6 +92,13 @@ type Folding interface {
 	List() int
 	// Folded returns how many objects are open and folded, and what the status says is wrong with the budget.
 	Folded() (open, folded int, problem string)
+}
+
+// Resuming is an Engine that starts from what an earlier run has saved.
+type Resuming interface {
+	// WaitForSync waits until the server has confirmed what was saved. It returns how many objects were, and an error if none
+	// could be used.
+	WaitForSync(ctx context.Context) (loaded int, err error)
 }
 
 // Listing is an Engine whose informers are client-go's, at least by their interface.

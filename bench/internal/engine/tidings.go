@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -46,7 +47,7 @@ func startTidings(ctx context.Context, c Config, see func(version string)) (Engi
 func byNamespace[T tidings.Object](obj T) []string { return []string{obj.GetNamespace()} }
 
 func startTidingsOf[T tidings.Object](ctx context.Context, c Config, see func(version string), index func(T) []string) (Engine, error) {
-	factory, err := tidings.NewFactory(c.rest(), tidings.Options{NoMutationGuard: c.NoGuard, MemoryBudget: c.Budget})
+	factory, err := tidings.NewFactory(c.rest(), tidings.Options{NoMutationGuard: c.NoGuard, MemoryBudget: c.Budget, Dir: c.Dir})
 	if err != nil {
 		return nil, fmt.Errorf("start tidings: %w", err)
 	}
@@ -111,6 +112,14 @@ func (e *ours[T]) List() (found int) {
 func (e *ours[T]) Folded() (open, folded int, problem string) {
 	m := e.informers[0].Status().Memory
 	return m.Open, m.Folded, m.Problem
+}
+
+func (e *ours[T]) WaitForSync(ctx context.Context) (loaded int, err error) {
+	if err := e.factory.WaitForSync(ctx); err != nil {
+		return 0, err
+	}
+	file := e.informers[0].Status().Parts[0].File
+	return file.Loaded, errors.Join(file.Discarded, file.Err)
 }
 
 func (e *ours[T]) Stop() error { return e.factory.Shutdown(context.Background()) }

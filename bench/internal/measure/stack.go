@@ -25,6 +25,8 @@ type Stack struct {
 	Engine engine.Name
 	Config engine.Config
 	Phases []server.Phase
+	// Resumed is set if the engine starts from what an earlier run has saved, in Config.Dir.
+	Resumed bool
 	// IdleFor is how long the phase Idle takes.
 	IdleFor time.Duration
 	// Profiles are files that get the CPU profiles of phases, or of Sync.
@@ -50,6 +52,7 @@ type run struct {
 	plan     server.Plan
 	observer *engine.Observer
 	running  engine.Engine
+	read     counter // by the engine; not without TLS
 	base     runtime.MemStats
 	routines int // before the start
 	out      Metrics
@@ -87,11 +90,12 @@ func (r *run) sync(ctx context.Context) error {
 		if r.running, err = r.start(ctx); err != nil {
 			return err
 		}
-		return r.observer.WaitInitial(ctx)
+		return r.awaitSync(ctx)
 	})
 	if err != nil {
 		return err
 	}
+	r.out["sync bytes"] = float64(r.read.read.Load())
 	if r.out["sync RSS"], err = peakMemory(); err != nil {
 		return err
 	}
@@ -114,6 +118,9 @@ func (r *run) sync(ctx context.Context) error {
 }
 
 func (r *run) start(ctx context.Context) (engine.Engine, error) {
+	if !r.Config.Plain { // without TLS, a connection that somebody else has dialed is read differently
+		r.Config.Dial = r.read.dial
+	}
 	if r.Engine == engine.Bytes {
 		return engine.StartBytes(ctx, r.Config, r.observer)
 	}

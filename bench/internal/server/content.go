@@ -22,6 +22,7 @@ type content struct {
 	marker   frames                      // one event, sent behind the initial events of a relist
 	expired  []byte                      // the error that makes a client list again
 	phases   map[Phase]iter.Seq[[]byte]
+	newest   newestObject
 	plan     Plan
 }
 
@@ -40,6 +41,9 @@ func newContent(c Config) (*content, error) {
 		plan: Plan{Objects: len(objects), Parts: c.Parts, Last: map[Phase]uint64{}, Events: map[Phase]int{}},
 	}
 	if err := out.addInitial(objects, c.Parts); err != nil {
+		return nil, err
+	}
+	if err := out.addNewest(objects); err != nil {
 		return nil, err
 	}
 	if err := out.addRelist(objects[0]); err != nil {

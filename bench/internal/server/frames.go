@@ -25,7 +25,15 @@ const (
 // ContentType is the media type of a watch in this encoding.
 func (e Encoding) ContentType() string {
 	if e == Protobuf {
-		return "application/vnd.kubernetes.protobuf;stream=watch"
+		return e.listType() + ";stream=watch"
+	}
+	return e.listType()
+}
+
+// listType is the media type of a list.
+func (e Encoding) listType() string {
+	if e == Protobuf {
+		return "application/vnd.kubernetes.protobuf"
 	}
 	return "application/json"
 }

@@ -2,7 +2,8 @@
 // request comes, so that what a benchmark measures is the client.
 //
 // It answers a watch with initial events, as API servers do by default, and then sends what it is told to: see Phase.
-// A watch that has nothing to send gets a bookmark every second.
+// A watch that has nothing to send gets a bookmark every second. A client that was here before can resume its watch: what it asks
+// for first, the cluster's identity and the object that was changed last, is there too.
 package server
 
 import (
@@ -99,6 +100,7 @@ func New(c Config) (*Server, error) {
 	for namespace := range content.initial {
 		s.mux.HandleFunc("GET "+c.Corpus.Kind().Path(namespace), func(w http.ResponseWriter, r *http.Request) { s.serveWatch(w, r, namespace) })
 	}
+	s.mux.HandleFunc("GET /api/v1/namespaces/kube-system", serveCluster)
 	s.mux.HandleFunc("GET /bench/plan", func(w http.ResponseWriter, _ *http.Request) { reply(w, content.plan) })
 	s.mux.HandleFunc("GET /bench/sent", s.serveSent)
 	s.mux.HandleFunc("POST /bench/phase/{phase}", s.servePhase)
@@ -139,7 +141,7 @@ func (s *Server) servePhase(w http.ResponseWriter, r *http.Request) {
 // serveWatch sends the initial events if the client wants them, then one phase after the other.
 func (s *Server) serveWatch(w http.ResponseWriter, r *http.Request, namespace string) {
 	if query := r.URL.Query(); query.Get("watch") != "1" && query.Get("watch") != "true" {
-		http.Error(w, "this server has no lists, only watches with initial events", http.StatusNotImplemented)
+		s.serveNewest(w, r)
 		return
 	}
 	phases := s.register()
