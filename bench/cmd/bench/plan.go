@@ -24,6 +24,7 @@ type size struct {
 	events        int                 // for a delivery
 	churn         int                 // events
 	alive         int                 // pods that come together in the churn
+	night, day    int                 // pods at the beginning of the day, and changes of those that stay
 	each          time.Duration       // for one figure of a loop
 	idle          time.Duration
 	deaf          time.Duration // virtual
@@ -34,7 +35,7 @@ type size struct {
 var (
 	full = size{
 		rounds: 3, latencyRounds: 2, json: 10_000, burst: 20_000, rate: 66_000, informers: 50_000, objects: 10_000, events: 200_000,
-		churn: 2_000_000, alive: 5_000, each: time.Second, idle: 5 * time.Second, deaf: 2 * time.Hour,
+		churn: 2_000_000, alive: 5_000, night: 15_000, day: 60_000, each: time.Second, idle: 5 * time.Second, deaf: 2 * time.Hour,
 		million: 1_000_000, millionEvents: 30_000,
 		counts: map[corpus.Name]int{
 			corpus.Pods: 50_000, corpus.FewReplicas: 50_000, corpus.Shuffled: 50_000, corpus.Sidecars: 50_000,
@@ -43,7 +44,7 @@ var (
 	}
 	small = size{
 		rounds: 1, latencyRounds: 1, json: 500, burst: 1_000, rate: 1_000, informers: 2_000, objects: 10_000, events: 10_000,
-		churn: 20_000, alive: 500, each: 50 * time.Millisecond, idle: time.Second, deaf: 20 * time.Minute,
+		churn: 20_000, alive: 500, night: 500, day: 5_000, each: 50 * time.Millisecond, idle: time.Second, deaf: 20 * time.Minute,
 		million: 20_000, millionEvents: 1_000,
 		counts: map[corpus.Name]int{
 			corpus.Pods: 2_000, corpus.FewReplicas: 1_000, corpus.Shuffled: 1_000, corpus.Sidecars: 1_000,
@@ -116,6 +117,11 @@ func (s size) stages() []stage {
 			return both(p.name, p.name+": ", s.idling(stackOn(config, a)), measure.Idle, measure.Settle)
 		}})
 	}
+	day := &server.Config{Encoding: server.Protobuf, Corpus: corpus.Pods, Objects: s.night, Day: s.day}
+	out = append(out, stage{rounds: 1, server: day, jobs: func(a server.Address) []job {
+		stack := stackOn(day, a)
+		return append(both("day", "day: ", stack, measure.Day), budgeted("day budget", server.PodsAt(s.night, server.DaySteps/2), stack, measure.Day))
+	}})
 	unstructured := &server.Config{Encoding: server.JSON, Corpus: corpus.Pods, Objects: s.json, Burst: s.json}
 	return append(out,
 		stage{rounds: s.rounds, server: unstructured, profile: "unstructured pods from JSON", jobs: func(a server.Address) []job {

@@ -54,8 +54,8 @@ func (s *session) writeResults(ctx context.Context, path string) error {
 	}
 	page := report.Page{
 		Samples: &s.samples, Profiles: s.profiles, Churn: s.churn, ChurnEvents: s.size.churn,
-		Counts: s.size.counts, Unstructured: s.size.json, Informers: s.size.informers, Deaf: s.size.deaf,
-		Rounds: s.size.rounds, LatencyRounds: s.size.latencyRounds, Took: time.Since(start),
+		Counts: s.size.counts, Unstructured: s.size.json, Informers: s.size.informers, Night: s.size.night, Deaf: s.size.deaf,
+		Took: time.Since(start),
 	}
 	text, err := page.Markdown()
 	if err != nil {

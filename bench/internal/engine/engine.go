@@ -96,6 +96,8 @@ type Folding interface {
 
 // Resuming is an Engine that starts from what an earlier run has saved.
 type Resuming interface {
+	// Len returns how many objects readers have.
+	Len() int
 	// WaitForSync waits until the server has confirmed what was saved. It returns how many objects were, and an error if none
 	// could be used.
 	WaitForSync(ctx context.Context) (loaded int, err error)

@@ -114,6 +114,8 @@ func (e *ours[T]) Folded() (open, folded int, problem string) {
 	return m.Open, m.Folded, m.Problem
 }
 
+func (e *ours[T]) Len() int { return e.informers[0].Snapshot().Len() }
+
 func (e *ours[T]) WaitForSync(ctx context.Context) (loaded int, err error) {
 	if err := e.factory.WaitForSync(ctx); err != nil {
 		return 0, err

@@ -127,6 +127,45 @@ func TestChurn(t *testing.T) {
 	}}, "heap at 010%")
 }
 
+func TestDay(t *testing.T) {
+	address := newServer(t, server.Config{Encoding: server.Protobuf, Corpus: corpus.Pods, Objects: 60, Day: 100})
+	for _, name := range engine.Both {
+		metrics := run(t, measure.Spec{Stack: &measure.Stack{
+			Engine: name, Phases: []server.Phase{measure.Day},
+			Config: engine.Config{Server: address, Corpus: corpus.Pods, Encoding: server.Protobuf},
+		}}, measure.DayHeap(0), measure.DayHeap(server.DaySteps), "most heap")
+		if metrics["most heap"] < metrics[measure.DayHeap(server.DaySteps/2)] {
+			t.Errorf("the most is %v, which is less than at noon", metrics)
+		}
+	}
+}
+
+// TestResumed saves in one run and starts from that in the next ones, open and folded, which reads next to nothing from the server.
+func TestResumed(t *testing.T) {
+	const n = 300
+	address := newServer(t, server.Config{Encoding: server.Protobuf, Corpus: corpus.Pods, Objects: n})
+	stack := measure.Stack{
+		Engine: engine.Tidings, Config: engine.Config{Server: address, Corpus: corpus.Pods, Encoding: server.Protobuf, Dir: t.TempDir()},
+	}
+	listed := run(t, measure.Spec{Stack: &stack}, "sync bytes")
+	stack.Resumed = true
+	for _, budget := range []int64{0, 1 << 20} {
+		stack.Config.Budget = budget
+		resumed := run(t, measure.Spec{Stack: &stack}, "sync time", "sync CPU", "served time")
+		if resumed["sync bytes"] > listed["sync bytes"]/10 || resumed["served time"] > resumed["sync time"] {
+			t.Errorf("with a budget of %d: %v; with a list: %v", budget, resumed, listed)
+		}
+	}
+	stack.Config.Dir = t.TempDir()
+	if _, err := stack.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "0 objects of 300") {
+		t.Errorf("nothing was saved: %v", err)
+	}
+	stack.Engine = engine.ClientGo
+	if _, err := stack.Run(t.Context()); err == nil {
+		t.Error("client-go has saved something")
+	}
+}
+
 func TestLoops(t *testing.T) {
 	t.Setenv("KUBE_FEATURE_WatchListClient", "false")
 	for _, name := range engine.Both {

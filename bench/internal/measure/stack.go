@@ -143,6 +143,8 @@ func (r *run) phase(ctx context.Context, phase server.Phase) error {
 		return r.folded(ctx)
 	case Lists:
 		return r.lists(ctx)
+	case Day:
+		return r.day(ctx)
 	case server.BurstAgain:
 		if err := r.running.AddHandlers(ctx, extraHandlers); err != nil {
 			return err

@@ -31,17 +31,35 @@ func (c countedConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// awaitSync waits until all handlers know all objects. An engine that starts from what was saved has synced only when the server has
-// confirmed that.
+// awaitSync waits until all handlers know all objects.
 func (r *run) awaitSync(ctx context.Context) error {
-	start := time.Now()
-	if err := r.observer.WaitInitial(ctx); err != nil || !r.Resumed {
-		return err
+	if r.Resumed {
+		return r.awaitResumed(ctx)
 	}
-	r.out["told time"] = time.Since(start).Seconds()
+	return r.observer.WaitInitial(ctx)
+}
+
+// servedPoll is how often a start from what was saved is looked at.
+const servedPoll = time.Millisecond
+
+// awaitResumed waits until an engine that starts from what was saved has it, has told its handlers, and knows that the server has
+// nothing else.
+func (r *run) awaitResumed(ctx context.Context) error {
 	e, ok := r.running.(engine.Resuming)
 	if !ok {
 		return errors.New("the engine saves nothing")
+	}
+	start := time.Now()
+	for ticks := time.NewTicker(servedPoll); e.Len() < r.plan.Objects; {
+		select {
+		case <-ticks.C:
+		case <-ctx.Done():
+			return fmt.Errorf("%d objects of %d after %v: %w", e.Len(), r.plan.Objects, time.Since(start), context.Cause(ctx))
+		}
+	}
+	r.out["served time"] = time.Since(start).Seconds()
+	if err := r.observer.WaitInitial(ctx); err != nil {
+		return err
 	}
 	loaded, err := e.WaitForSync(ctx)
 	if err == nil && loaded != r.plan.Objects {

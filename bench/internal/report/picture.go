@@ -49,19 +49,25 @@ var pictures = []picture{
 }
 
 // theme is a set of colours for a background that the page has.
-type theme struct{ name, text, theirs, ours string }
+type theme struct{ name, text, grid, theirs, ours, folded string }
 
-var themes = []theme{{"light", "#1f2328", "#afb8c1", "#0969da"}, {"dark", "#e6edf3", "#6e7681", "#58a6ff"}}
+var themes = []theme{
+	{"light", "#1f2328", "#d1d9e0", "#afb8c1", "#0969da", "#1a7f37"},
+	{"dark", "#e6edf3", "#3d444d", "#6e7681", "#58a6ff", "#3fb950"},
+}
 
 // WritePictures writes the pictures of what was measured into a folder, in every theme.
 func (p Page) WritePictures(folder string) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return fmt.Errorf("write the pictures: %w", err)
 	}
-	for _, pic := range pictures {
-		for _, t := range themes {
-			path := filepath.Join(folder, pic.file+"-"+t.name+".svg")
-			if err := os.WriteFile(path, []byte(pic.svg(p.Samples, t)), 0o644); err != nil {
+	for _, t := range themes {
+		drawn := map[string]string{dayFile: p.day(t)}
+		for _, pic := range pictures {
+			drawn[pic.file] = pic.svg(p.Samples, t)
+		}
+		for file, svg := range drawn {
+			if err := os.WriteFile(filepath.Join(folder, file+"-"+t.name+".svg"), []byte(svg), 0o644); err != nil {
 				return fmt.Errorf("write the pictures: %w", err)
 			}
 		}
@@ -96,14 +102,20 @@ func (p picture) svg(s *Samples, t theme) string {
 		told = append(told, fmt.Sprintf("%s: client-go %s, Tidings %s", r.What, r.figure(theirs.Median), r.figure(ours.Median)))
 		y += rowHeight
 	}
+	var head strings.Builder
+	legend(&head, labelWidth, t.theirs, t.text, "client-go")
+	legend(&head, labelWidth+100, t.ours, t.text, "Tidings")
+	return frame(t, p.title, strings.Join(told, "; "), y, head.String()+body.String())
+}
+
+// frame is a picture of this height, with its title, and a description for who cannot see it.
+func frame(t theme, title, description string, height int, body string) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img" font-family="system-ui, sans-serif" font-size="13">`+"\n",
-		pictureWidth, y, pictureWidth, y)
-	fmt.Fprintf(&out, "<title>%s</title>\n<desc>%s</desc>\n", escape(p.title), escape(strings.Join(told, "; ")))
-	text(&out, 0, 18, t.text, ` font-weight="600" font-size="15"`, p.title)
-	legend(&out, labelWidth, t.theirs, t.text, "client-go")
-	legend(&out, labelWidth+100, t.ours, t.text, "Tidings")
-	return out.String() + body.String() + "</svg>\n"
+		pictureWidth, height, pictureWidth, height)
+	fmt.Fprintf(&out, "<title>%s</title>\n<desc>%s</desc>\n", escape(title), escape(description))
+	text(&out, 0, 18, t.text, ` font-weight="600" font-size="15"`, title)
+	return out.String() + body + "</svg>\n"
 }
 
 // bar draws one bar with its figure.
@@ -132,8 +144,8 @@ func escape(words string) string {
 	return out.String()
 }
 
-// markdown shows the picture in the page's theme.
-func (p picture) markdown() string {
+// showPicture shows a picture in the page's theme.
+func showPicture(file, title string) string {
 	return fmt.Sprintf(`<picture><source media="(prefers-color-scheme: dark)" srcset="%[1]s/%[2]s-dark.svg"><img alt="%[3]s" src="%[1]s/%[2]s-light.svg"></picture>`+"\n",
-		PictureFolder, p.file, escape(p.title))
+		PictureFolder, file, escape(title))
 }

@@ -2,6 +2,7 @@ package report
 
 import (
 	"encoding/xml"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime/pprof"
@@ -12,6 +13,7 @@ import (
 	"github.com/tidings/tidings/bench/internal/corpus"
 	"github.com/tidings/tidings/bench/internal/engine"
 	"github.com/tidings/tidings/bench/internal/measure"
+	"github.com/tidings/tidings/bench/internal/server"
 )
 
 func TestSamples(t *testing.T) {
@@ -37,15 +39,15 @@ func TestLine(t *testing.T) {
 		theirs, ours float64
 		want         string
 	}{
-		{Row{What: "w", Metric: "m", Unit: "µs", Target: 0.22}, 50, 10, "w | 50.0 µs | 10.0 µs | 0.20× | ≤ 0.22× | yes"},
-		{Row{What: "w", Metric: "m", Unit: "µs", Target: 0.22}, 50, 12, "w | 50.0 µs | 12.0 µs | 0.24× | ≤ 0.22× | **no**"},
-		{Row{What: "w", Metric: "m", Target: 100, AtLeast: true}, 100, 12345, "w | 100 | 12,345 | 123× | ≥ 100× | yes"},
-		{Row{What: "w", Metric: "m", Target: 100, AtLeast: true}, 200, 12345, "w | 200 | 12,345 | 61.7× | ≥ 100× | **no**"},
-		{Row{What: "w", Metric: "m", Unit: "µs", Target: 0.3, Absolute: true}, 0.5, 0.2, "w | 0.50 µs | 0.20 µs | – | ≤ 0.3 µs | yes"},
-		{Row{What: "w", Metric: "m", Target: 0.5, Absolute: true, Zero: true}, 6, 0, "w | 6.00 | 0 | – | 0 | yes"},
-		{Row{What: "w", Metric: "m", Unit: "µs", NoRatio: true}, 50, 10, "w | 50.0 µs | 10.0 µs | – |  | "},
-		{Row{What: "w", Metric: "m", Target: 0.5}, 5, -1, "w | 5.00 | −1.00 | not resolved | ≤ 0.5× | not resolved"},
-		{Row{What: "w", Metric: "m", Scale: 1e6, Unit: "MB"}, 8e8, 2e8, "w | 800 MB | 200 MB | 0.25× |  | "},
+		{Row{What: "w", Metric: "m", Unit: "µs", Target: 0.22}, 50, 10, "w | 50.0 µs | 10.0 µs | 0.20× | ≤ 0.22× | yes | 1"},
+		{Row{What: "w", Metric: "m", Unit: "µs", Target: 0.22}, 50, 12, "w | 50.0 µs | 12.0 µs | 0.24× | ≤ 0.22× | **no** | 1"},
+		{Row{What: "w", Metric: "m", Target: 100, AtLeast: true}, 100, 12345, "w | 100 | 12,345 | 123× | ≥ 100× | yes | 1"},
+		{Row{What: "w", Metric: "m", Target: 100, AtLeast: true}, 200, 12345, "w | 200 | 12,345 | 61.7× | ≥ 100× | **no** | 1"},
+		{Row{What: "w", Metric: "m", Unit: "µs", Target: 0.3, Absolute: true}, 0.5, 0.2, "w | 0.50 µs | 0.20 µs | – | ≤ 0.3 µs | yes | 1"},
+		{Row{What: "w", Metric: "m", Target: 0.5, Absolute: true, Zero: true}, 6, 0, "w | 6.00 | 0 | – | 0 | yes | 1"},
+		{Row{What: "w", Metric: "m", Unit: "µs", NoRatio: true}, 50, 10, "w | 50.0 µs | 10.0 µs | – |  |  | 1"},
+		{Row{What: "w", Metric: "m", Target: 0.5}, 5, -1, "w | 5.00 | −1.00 | not resolved | ≤ 0.5× | not resolved | 1"},
+		{Row{What: "w", Metric: "m", Scale: 1e6, Unit: "MB"}, 8e8, 2e8, "w | 800 MB | 200 MB | 0.25× |  |  | 1"},
 	} {
 		var s Samples
 		s.Add(engine.ClientGo, "", measure.Metrics{"m": test.theirs})
@@ -76,9 +78,51 @@ func TestNotResolved(t *testing.T) {
 			s.Add(engine.Tidings, "", measure.Metrics{"m": test.ours[i]})
 		}
 		test.row.Metric = "m"
-		if got := strings.Join(test.row.line(&s)[3:], " | "); got != test.want {
+		if got := strings.Join(test.row.line(&s)[3:6], " | "); got != test.want {
 			t.Errorf("%v and %v: got %q, want %q", test.theirs, test.ours, got, test.want)
 		}
+	}
+}
+
+// TestRounds has a row whose figures were measured a different number of times.
+func TestRounds(t *testing.T) {
+	var s Samples
+	for range 3 {
+		s.Add(engine.ClientGo, "", measure.Metrics{"m": 1, "same": 1})
+		s.Add(engine.Tidings, "", measure.Metrics{"same": 1})
+	}
+	s.Add(engine.Tidings, "", measure.Metrics{"m": 1})
+	for metric, want := range map[string]string{"m": "1, 3", "same": "3", "none": "–"} {
+		if cells := (Row{Metric: metric}).line(&s); cells[len(cells)-1] != want {
+			t.Errorf("%s: rounds %q, want %q", metric, cells[len(cells)-1], want)
+		}
+	}
+}
+
+// TestDay draws a day of two engines, and nothing of the one that was not measured.
+func TestDay(t *testing.T) {
+	var s Samples
+	theirs, ours := measure.Metrics{}, measure.Metrics{}
+	for i := range server.DaySteps + 1 {
+		theirs[measure.DayHeap(i)], ours[measure.DayHeap(i)] = float64(100e6+i*1e6), 50e6
+	}
+	s.Add(engine.ClientGo, "day: ", theirs)
+	s.Add(engine.Tidings, "day: ", ours)
+	svg := Page{Samples: &s}.day(themes[1])
+	var document struct {
+		Lines []struct {
+			Points string `xml:"points,attr"`
+		} `xml:"polyline"`
+		Description string `xml:"desc"`
+	}
+	if err := xml.Unmarshal([]byte(svg), &document); err != nil {
+		t.Fatalf("%v in\n%s", err, svg)
+	}
+	if want := "client-go: at most 124 MB; Tidings: at most 50.0 MB"; document.Description != want {
+		t.Errorf("it says %q, want %q", document.Description, want)
+	}
+	if len(document.Lines) != 2 || !strings.HasSuffix(document.Lines[0].Points, fmt.Sprintf(" %d.0,%d.0", plotLeft+plotWidth, plotTop)) {
+		t.Errorf("lines %v, want two, of which the first ends in the right upper corner", document.Lines)
 	}
 }
 
@@ -107,7 +151,7 @@ func TestPicture(t *testing.T) {
 
 func TestLineWithoutFigures(t *testing.T) {
 	got := strings.Join(Row{What: "w", Metric: "m", Target: 1}.line(&Samples{}), " | ")
-	if want := "w | – | – | – | ≤ 1× | not measured"; got != want {
+	if want := "w | – | – | – | ≤ 1× | not measured | –"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
@@ -138,7 +182,7 @@ func TestArea(t *testing.T) {
 
 func TestPage(t *testing.T) {
 	page := Page{
-		Samples: &Samples{}, Counts: map[corpus.Name]int{corpus.Pods: 50_000, corpus.Leases: 20_000}, Rounds: 5, ChurnEvents: 2_000_000,
+		Samples: &Samples{}, Counts: map[corpus.Name]int{corpus.Pods: 50_000, corpus.Leases: 20_000}, ChurnEvents: 2_000_000,
 		Churn:    measure.Metrics{"heap at 010%": 50e6, "heap at 020%": 51e6, "heap": 1},
 		Profiles: []Profile{readOwnProfile(t)},
 	}

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 
 	"github.com/tidings/tidings/bench/internal/engine"
 )
@@ -28,7 +30,10 @@ type Row struct {
 
 const notResolved, missed = "not resolved", "**no**"
 
-// line returns the row's cells: what, client-go, ours, ratio, target, met.
+// head names the cells of a row.
+var head = []string{"what", "client-go", "Tidings", "ratio", "target", "met", "rounds"}
+
+// line returns the row's cells, see head.
 func (r Row) line(s *Samples) []string {
 	theirs, haveTheirs := s.Get(engine.ClientGo, cmp.Or(r.Theirs, r.Metric))
 	ours, haveOurs := s.Get(engine.Tidings, r.Metric)
@@ -36,7 +41,7 @@ func (r Row) line(s *Samples) []string {
 	if haveTheirs && haveOurs && theirs.Median != 0 && !r.Absolute && !r.NoRatio {
 		ratio = ours.Median / theirs.Median
 	}
-	cells := []string{r.What, r.cell(theirs, haveTheirs), r.cell(ours, haveOurs), r.ratio(ratio), r.target(), r.met(ratio, ours, haveOurs)}
+	cells := []string{r.What, r.cell(theirs, haveTheirs), r.cell(ours, haveOurs), r.ratio(ratio), r.target(), r.met(ratio, ours, haveOurs), rounds(ours, theirs)}
 	if said, ok := s.Get(engine.Tidings, r.Unless); ok && said.Median > 0 && cells[5] == missed {
 		cells[5] = "says so"
 	}
@@ -48,6 +53,17 @@ func (r Row) line(s *Samples) []string {
 		}
 	}
 	return cells
+}
+
+// rounds tells how often something was measured: all figures if they agree, else each.
+func rounds(figures ...Figure) string {
+	var counts []string
+	for _, f := range figures {
+		if f.Rounds > 0 && !slices.Contains(counts, fmt.Sprint(f.Rounds)) {
+			counts = append(counts, fmt.Sprint(f.Rounds))
+		}
+	}
+	return cmp.Or(strings.Join(counts, ", "), "–")
 }
 
 func (r Row) cell(f Figure, have bool) string {
@@ -162,5 +178,5 @@ func (r throughRow) line(s *Samples) []string {
 	if have && haveBase && base.Median != 0 {
 		ratio = f.Median / base.Median
 	}
-	return append(cells, r.ratio(ratio)+" of "+string(r.with), r.target(), r.met(ratio, f, have))
+	return append(cells, r.ratio(ratio)+" of "+string(r.with), r.target(), r.met(ratio, f, have), rounds(f, base))
 }

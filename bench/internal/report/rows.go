@@ -86,6 +86,22 @@ func budgetRows() []Row {
 	return out
 }
 
+// warmRows are those of a start from what an earlier run has saved, beside client-go's start with a list.
+func warmRows() []Row {
+	var out []Row
+	for _, c := range []struct{ prefix, title string }{{"warm: ", "everything open: "}, {"warm budget: ", "with a budget: "}} {
+		out = append(out,
+			Row{What: c.title + "time until synced, and the handler knows all", Metric: c.prefix + "sync time", Theirs: "sync time", Unit: "s", Target: 0.10},
+			Row{What: c.title + "CPU until then", Metric: c.prefix + "sync CPU", Theirs: "sync CPU", Unit: "s", Target: 0.15},
+			Row{What: c.title + "bytes from the server", Metric: c.prefix + "sync bytes", Theirs: "sync bytes", Unit: "kB", Scale: 1e3, Target: 0.01},
+			Row{What: c.title + "time until readers have all", Metric: c.prefix + "served time", Theirs: "sync time", Unit: "s"},
+			Row{What: c.title + "peak RSS", Metric: c.prefix + "sync RSS", Theirs: "sync RSS", Unit: "MB", Scale: 1e6},
+			Row{What: c.title + "live heap a pod", Metric: c.prefix + "heap", Theirs: "heap", Unit: "kB", Scale: 1e3},
+		)
+	}
+	return out
+}
+
 // latencyRows are those of delivery at 1,000 events a second.
 var latencyRows = []Row{
 	{What: "p50", Metric: "at a rate: latency p50", Unit: "µs"},
@@ -214,5 +230,5 @@ func batchRows() []Row {
 
 // allRows are the rows of all tables.
 func allRows() []Row {
-	return slices.Concat(targetRows, moreRows, budgetRows(), latencyRows, collectorRows, readRows, programRows, guardRows, deafRows, corpusRows(), cacheRows(), batchRows())
+	return slices.Concat(targetRows, moreRows, budgetRows(), warmRows(), latencyRows, collectorRows, readRows, programRows, guardRows, deafRows, dayRows, corpusRows(), cacheRows(), batchRows())
 }

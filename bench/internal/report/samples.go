@@ -37,6 +37,7 @@ type Figure struct {
 	// Spread is half the distance from the lowest to the highest figure, as a part of the median.
 	Spread    float64
 	Low, High float64
+	Rounds    int
 }
 
 // resolved reports whether the figure says anything: one that is smaller than its spread does not.
@@ -51,5 +52,5 @@ func (s *Samples) Get(name engine.Name, metric string) (Figure, bool) {
 	}
 	median := (values[(n-1)/2] + values[n/2]) / 2
 	low, high := values[0], values[n-1]
-	return Figure{Median: median, Spread: math.Abs((high - low) / 2 / cmp.Or(median, 1)), Low: low, High: high}, true
+	return Figure{Median: median, Spread: math.Abs((high - low) / 2 / cmp.Or(median, 1)), Low: low, High: high, Rounds: n}, true
 }

@@ -52,6 +52,9 @@ func newContent(c Config) (*content, error) {
 	if err := out.addEvents(objects, c); err != nil {
 		return nil, err
 	}
+	if c.Day > 0 {
+		out.addDay(c)
+	}
 	if c.Churn > 0 {
 		out.phases[Churn], out.plan.Last[Churn] = churn(c.Encoding, c.Churn, c.Generation)
 	}

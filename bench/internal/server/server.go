@@ -61,6 +61,9 @@ type Config struct {
 	Burst    int // at most Objects
 	Rate     int
 	Churn    int // about; for pods only
+	// Day makes the phases of a day, with about so many changes of pods besides those that come and go; for pods only, and without
+	// other phases.
+	Day int
 	// Generation is how many pods come together in Churn, with workloads, nodes and images of their own. Five times
 	// as many are alive at most.
 	Generation int

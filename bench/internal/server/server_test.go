@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -180,6 +181,86 @@ func TestListen(t *testing.T) {
 	transport.CloseIdleConnections()
 	if err := running.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestDay plays a day twice on a map: it has as many pods each hour as it should, ends each with the version that the plan says, and is
+// the same both times.
+func TestDay(t *testing.T) {
+	const night = 100
+	content, err := newContent(Config{Encoding: Protobuf, Corpus: corpus.Pods, Objects: night, Day: 240})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		alive := map[string]bool{}
+		for frame := range content.initial[""] {
+			if kind, pod := decode(t, Protobuf, frame); kind == "ADDED" {
+				alive[pod.Namespace+"/"+pod.Name] = true
+			}
+		}
+		for i := range DaySteps {
+			events, last, kind := 0, uint64(0), ""
+			for frame := range content.phases[DayStep(i)] {
+				var pod *corev1.Pod
+				kind, pod = decode(t, Protobuf, frame)
+				key := pod.Namespace + "/" + pod.Name
+				if alive[key] == (kind == "ADDED") {
+					t.Fatalf("hour %d: %s of %s, which exists: %t", i, kind, key, alive[key])
+				}
+				if alive[key] = true; kind == "DELETED" {
+					delete(alive, key)
+				}
+				events++
+				last = mustVersion(t, pod)
+			}
+			if want := PodsAt(night, i+1); len(alive) != want {
+				t.Errorf("hour %d: %d pods, want %d", i, len(alive), want)
+			}
+			if plan := content.plan; events != plan.Events[DayStep(i)] || last != plan.Last[DayStep(i)] || kind != "MODIFIED" {
+				t.Errorf("hour %d: %d events up to %s at %d, want %d up to %d", i, events, kind, last, plan.Events[DayStep(i)], plan.Last[DayStep(i)])
+			}
+		}
+		if len(alive) != night {
+			t.Errorf("%d pods at midnight, want %d", len(alive), night)
+		}
+	}
+}
+
+// TestNewest asks for the object that was changed last, in both encodings, and for one that was not.
+func TestNewest(t *testing.T) {
+	for _, e := range []Encoding{Protobuf, JSON} {
+		handler, err := New(Config{Encoding: e, Corpus: corpus.Pods, Objects: 50, Burst: 50}) // the events do not count
+		if err != nil {
+			t.Fatal(err)
+		}
+		objects, err := corpus.Pods.Make(50)
+		if err != nil {
+			t.Fatal(err)
+		}
+		newest := objects[0].(*corev1.Pod)
+		for _, obj := range objects {
+			if pod := obj.(*corev1.Pod); mustVersion(t, pod) > mustVersion(t, newest) {
+				newest = pod
+			}
+		}
+		ask := func(selector string) (int, []byte) {
+			w := httptest.NewRecorder()
+			handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/api/v1/pods?fieldSelector="+url.QueryEscape(selector), nil))
+			return w.Code, w.Body.Bytes()
+		}
+		code, body := ask("metadata.name=" + newest.Name + ",metadata.namespace=" + newest.Namespace)
+		list, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil)
+		if err != nil || code != http.StatusOK {
+			t.Fatalf("%s: %d, %v", e, code, err)
+		}
+		pods := list.(*corev1.PodList)
+		if len(pods.Items) != 1 || pods.Items[0].UID != newest.UID || pods.Items[0].ResourceVersion != newest.ResourceVersion || pods.ResourceVersion != fmt.Sprint(firstVersion) {
+			t.Errorf("%s: got %v", e, pods)
+		}
+		if code, body := ask("metadata.name=other"); code != http.StatusNotImplemented {
+			t.Errorf("%s: another one is %d %s", e, code, body)
+		}
 	}
 }
 
