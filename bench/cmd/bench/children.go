@@ -18,7 +18,7 @@ import (
 )
 
 // patience is how long one measurement may take.
-const patience = 10 * time.Minute
+const patience = 30 * time.Minute
 
 // serve is a server's process. It tells its address on standard output, in JSON, and ends with its standard input.
 func serve(config string) error {

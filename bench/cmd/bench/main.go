@@ -1,7 +1,7 @@
 // Command bench compares Tidings with client-go, and writes RESULTS.md and the pictures beside it.
 //
 //	bench          measures everything, in about a quarter of an hour on two cores
-//	bench million  lets Tidings hold a million pods, with a memory budget
+//	bench million  lets Tidings hold a million pods, with a memory budget; the figures get a place of their own in RESULTS.md
 //	bench churn    lets Tidings go through two million events of which none is like one before
 //
 // With -quick everything is small, to see that it works; the figures mean nothing then. -rounds says how often each
@@ -51,8 +51,9 @@ func run(ctx context.Context, args []string) error {
 	rounds := flags.Int("rounds", 0, "how often to measure everything; 0 means 3, and 1 with -quick")
 	latency := flags.Int("latency-rounds", 0, "how often to measure latency; 0 means 2, and 1 with -quick")
 	events := flags.Int("churn", 0, "how many events the churn has; 0 means two million, and few with -quick")
+	objects := flags.Int("objects", 0, "how many pods the command million has; 0 means a million, and few with -quick")
 	only := flags.String("only", "", "measure only what has this in its name")
-	out := flags.String("o", "", "file for the results (default RESULTS.md; with -only they are printed)")
+	out := flags.String("o", "", "file for the results (default RESULTS.md; with -only or -objects they are printed)")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -64,15 +65,22 @@ func run(ctx context.Context, args []string) error {
 		size = small
 	}
 	size.rounds, size.latencyRounds, size.churn = cmp.Or(*rounds, size.rounds), cmp.Or(*latency, size.latencyRounds), cmp.Or(*events, size.churn)
+	size.million = cmp.Or(*objects, size.million)
 	if size.rounds < 0 || size.latencyRounds < 0 || size.churn < 0 {
 		return errors.New("rounds and events cannot be negative")
+	}
+	if size.million < leastMillion {
+		return fmt.Errorf("client-go is measured with a twentieth of the pods, so they have to be at least %d", leastMillion)
 	}
 	s := &session{size: size, only: *only, log: os.Stderr}
 	if command == "churn" {
 		return s.printChurn(ctx, os.Stdout)
 	}
 	if command == "million" {
-		return s.printMillion(ctx, os.Stdout)
+		if !*quick && *objects == 0 {
+			*out = cmp.Or(*out, "RESULTS.md")
+		}
+		return s.million(ctx, *out)
 	}
 	if *only == "" {
 		*out = cmp.Or(*out, "RESULTS.md")

@@ -53,11 +53,33 @@ func TestResults(t *testing.T) {
 			t.Errorf("not all was measured: %s", line)
 		}
 	}
-	for _, file := range []string{"memory-light.svg", "cpu-dark.svg", "deaf-light.svg"} {
+	for _, file := range []string{"memory-light.svg", "cpu-dark.svg", "deaf-light.svg", "day-dark.svg"} {
 		picture, err := os.ReadFile(filepath.Join(dir, "pictures", file))
-		if err != nil || strings.Count(string(picture), "<rect") < 4 {
+		if err != nil || strings.Count(string(picture), "<rect")+strings.Count(string(picture), "<polyline") < 4 {
 			t.Errorf("%s: %v\n%s", file, err, picture)
 		}
+	}
+}
+
+// TestMillion writes what it measured into the page, where it stays.
+func TestMillion(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs measurements of thousands of pods")
+	}
+	path := filepath.Join(t.TempDir(), "RESULTS.md")
+	s := &session{size: tiny, only: "queue", log: io.Discard}
+	s.size.million, s.size.millionEvents = leastMillion, 100
+	if err := s.writeResults(t.Context(), path); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.million(t.Context(), path); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.writeResults(t.Context(), path); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(path); err != nil || !strings.Contains(string(text), "2,000 pods in one process") {
+		t.Errorf("%v: the page has lost what was measured:\n%s", err, text)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidings/tidings/bench/internal/corpus"
 	"github.com/tidings/tidings/bench/internal/engine"
+	"github.com/tidings/tidings/bench/internal/marks"
 	"github.com/tidings/tidings/bench/internal/measure"
 	"github.com/tidings/tidings/bench/internal/report"
 	"github.com/tidings/tidings/bench/internal/server"
@@ -52,7 +53,12 @@ func (s *session) writeResults(ctx context.Context, path string) error {
 	if !s.measured {
 		return fmt.Errorf("no measurement has %q in its name; names are: %s", s.only, strings.Join(s.names(), "; "))
 	}
+	million, err := marks.Find(path, report.MillionPart)
+	if err != nil {
+		return fmt.Errorf("read the results that were there: %w", err)
+	}
 	page := report.Page{
+		Million: million,
 		Samples: &s.samples, Profiles: s.profiles, Churn: s.churn, ChurnEvents: s.size.churn,
 		Counts: s.size.counts, Unstructured: s.size.json, Informers: s.size.informers, Night: s.size.night, Deaf: s.size.deaf,
 		Took: time.Since(start),
@@ -64,6 +70,9 @@ func (s *session) writeResults(ctx context.Context, path string) error {
 	if path == "" {
 		_, err := os.Stdout.Write(text)
 		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("write the results: %w", err)
 	}
 	if err := os.WriteFile(path, text, 0o644); err != nil {
 		return fmt.Errorf("write the results: %w", err)

@@ -2,10 +2,38 @@
 package marks
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
 )
+
+// begin and end are the lines around a part.
+func begin(name string) string { return "<!-- " + name + " -->\n" }
+func end(name string) string   { return "<!-- /" + name + " -->" }
+
+// Around returns a part as it stands in a page: between its marks.
+func Around(name, part string) string {
+	return begin(name) + "\n" + strings.TrimSpace(part) + "\n\n" + end(name)
+}
+
+// Find returns a part of the page, empty if there is no such page or part.
+func Find(path, name string) (string, error) {
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	_, rest, found := strings.Cut(string(data), begin(name))
+	part, _, closed := strings.Cut(rest, end(name))
+	if !found || !closed {
+		return "", nil
+	}
+	return strings.TrimSpace(part), nil
+}
 
 // Replace writes each part between the lines "<!-- name -->" and "<!-- /name -->" of the page, by its name. A page without these is
 // an error, and stays as it is.
@@ -16,13 +44,12 @@ func Replace(path string, parts map[string]string) error {
 	}
 	page := string(data)
 	for name, part := range parts {
-		begin, end := "<!-- "+name+" -->\n", "<!-- /"+name+" -->"
-		before, rest, found := strings.Cut(page, begin)
-		_, after, closed := strings.Cut(rest, end)
+		before, rest, found := strings.Cut(page, begin(name))
+		_, after, closed := strings.Cut(rest, end(name))
 		if !found || !closed {
-			return fmt.Errorf("%s has no place for %s: the lines %q and %q", path, name, strings.TrimSpace(begin), end)
+			return fmt.Errorf("%s has no place for %s: the lines %q and %q", path, name, strings.TrimSpace(begin(name)), end(name))
 		}
-		page = before + begin + "\n" + strings.TrimSpace(part) + "\n\n" + end + after
+		page = before + Around(name, part) + after
 	}
 	return os.WriteFile(path, []byte(page), 0o644)
 }

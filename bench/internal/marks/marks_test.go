@@ -25,3 +25,27 @@ func TestReplace(t *testing.T) {
 		t.Error("a page without the marks was written to")
 	}
 }
+
+// TestFind finds what Replace or Around have written.
+func TestFind(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "page.md")
+	for page, want := range map[string]string{
+		"":                                   "",
+		"a\n" + Around("x", " one\n\ntwo\n"): "one\n\ntwo",
+		Around("y", "other"):                 "",
+		"<!-- x -->\nno end":                 "",
+	} {
+		if got, err := Find(path, "x"); page == "" && (got != "" || err != nil) {
+			t.Errorf("without a page: %q, %v", got, err)
+		}
+		if err := os.WriteFile(path, []byte(page), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := Find(path, "x"); got != want || err != nil {
+			t.Errorf("%q: got %q, %v, want %q", page, got, err, want)
+		}
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"fmt"
 	"maps"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/tidings/tidings/bench/internal/corpus"
 	"github.com/tidings/tidings/bench/internal/engine"
+	"github.com/tidings/tidings/bench/internal/marks"
 	"github.com/tidings/tidings/bench/internal/measure"
 )
 
@@ -32,6 +34,7 @@ type Page struct {
 	Unstructured int
 	Informers    int           // objects of the ten informers together
 	Night        int           // pods at the beginning of the day
+	Million      string        // what Million has written; empty if it has not
 	Deaf         time.Duration // of each schedule of faults
 	Took         time.Duration
 }
@@ -65,6 +68,7 @@ func (p Page) Markdown() ([]byte, error) {
 		{"The floor", p.floor()},
 		{"Memory over a day", p.aboutDay()},
 		{"Memory under churn", ChurnTable(p.Churn, p.ChurnEvents)},
+		{"A million pods", marks.Around(MillionPart, cmp.Or(p.Million, "Not measured; `make bench-million` does.")) + "\n"},
 		{"What remains", notes},
 	} {
 		fmt.Fprintf(&out, "\n## %s\n\n%s", section.title, section.text)

@@ -126,7 +126,7 @@ func (r Row) bar(w *strings.Builder, y int, colour, textColour string, value, fu
 }
 
 func (r Row) figure(value float64) string {
-	return strings.TrimSpace(number(value/cmp.Or(r.Scale, 1)) + " " + r.Unit)
+	return strings.TrimSpace(number(value/r.scale()) + " " + r.Unit)
 }
 
 func legend(w *strings.Builder, x int, colour, textColour, name string) {

@@ -126,6 +126,23 @@ func TestDay(t *testing.T) {
 	}
 }
 
+// TestMillion extrapolates from two figures, and has targets in proportion to the pods.
+func TestMillion(t *testing.T) {
+	text := Million{
+		Objects: 100_000, Events: 30_000,
+		Tidings: measure.Metrics{"heap total": 0.12e9, "settled heap": 1400, "latency p99": 60_000},
+		Few:     measure.Metrics{"heap total": 1e9}, More: measure.Metrics{"heap total": 2e9},
+	}.Markdown()
+	for _, want := range []string{
+		"| live heap | 0.12 GB | ≤ 0.13 GB | yes |", "| live heap after the events | 0.14 GB | ≤ 0.13 GB | **no** |",
+		"| latency, p99 | 60.0 ms | ≤ 50 ms | **no** |", "about 20.0 GB: it has 1.00 GB with 5,000 pods and 2.00 GB with 10,000",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing in\n%s", want, text)
+		}
+	}
+}
+
 // TestPicture draws one row and reads the lengths of its bars.
 func TestPicture(t *testing.T) {
 	var s Samples
@@ -183,6 +200,7 @@ func TestArea(t *testing.T) {
 func TestPage(t *testing.T) {
 	page := Page{
 		Samples: &Samples{}, Counts: map[corpus.Name]int{corpus.Pods: 50_000, corpus.Leases: 20_000}, ChurnEvents: 2_000_000,
+		Million:  "| what a million took |",
 		Churn:    measure.Metrics{"heap at 010%": 50e6, "heap at 020%": 51e6, "heap": 1},
 		Profiles: []Profile{readOwnProfile(t)},
 	}
@@ -190,7 +208,7 @@ func TestPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"50,000 made-up pods", "Leases: 20,000", "| 200,000 | 50.0 MB |\n| 400,000 | 51.0 MB |", "### Profile: spinning", "## How to repeat"} {
+	for _, want := range []string{"50,000 made-up pods", "Leases: 20,000", "| 200,000 | 50.0 MB |\n| 400,000 | 51.0 MB |", "### Profile: spinning", "<!-- million pods -->\n\n| what a million took |\n", "## How to repeat"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("%q is missing in\n%s", want, text)
 		}

@@ -66,11 +66,14 @@ func rounds(figures ...Figure) string {
 	return cmp.Or(strings.Join(counts, ", "), "–")
 }
 
+// scale is the unit in terms of the metric.
+func (r Row) scale() float64 { return cmp.Or(r.Scale, 1) }
+
 func (r Row) cell(f Figure, have bool) string {
 	if !have {
 		return "–"
 	}
-	text := number(f.Median / cmp.Or(r.Scale, 1))
+	text := number(f.Median / r.scale())
 	if r.Unit != "" {
 		text += " " + r.Unit
 	}
