@@ -41,8 +41,8 @@ bench-quick: ## the same with small numbers, into a temporary folder, to see tha
 	cd bench && $(GO) run ./cmd/bench -quick -o $$(mktemp -d)/RESULTS.md
 
 UPSTREAM ?=
-upstream: ## controllers of Kubernetes itself on our informers and on client-go's; UPSTREAM has flags, such as "--rounds 4 --pause 5s"
-	cd upstream && $(GO) run -tags clientgo_0_36 . compare $(UPSTREAM)
+upstream: ## controllers of Kubernetes itself on our informers and on client-go's, into upstream/RESULTS.md; UPSTREAM has flags, such as "--rounds 4 --pause 5s -o ''"
+	cd upstream && $(GO) run -tags clientgo_0_36 . compare -o RESULTS.md $(UPSTREAM)
 
 MUTANTS ?= 40
 mutants: ## breaks the core in MUTANTS small ways a package and fails if the tests notice less than 95% of them; takes an hour or so

@@ -25,17 +25,18 @@ func main() {
 }
 
 func controllersCommand() *cobra.Command {
-	var engine, kubeconfig string
+	var engine, kubeconfig, profiles string
 	cmd := &cobra.Command{
 		Use:   "controllers",
 		Short: "Run the controllers until standard input ends, then print what they used",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return compare.RunControllers(cmd.Context(), engine, kubeconfig, cmd.InOrStdin(), cmd.OutOrStdout())
+			return compare.RunControllers(cmd.Context(), engine, kubeconfig, profiles, cmd.InOrStdin(), cmd.OutOrStdout())
 		},
 	}
 	cmd.Flags().StringVar(&engine, "engine", "", "tidings or client-go")
 	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "the cluster; none of its own controllers may run")
+	cmd.Flags().StringVar(&profiles, "profiles", "", "folder for a CPU and a heap profile")
 	_ = cmd.MarkFlagRequired("engine")
 	_ = cmd.MarkFlagRequired("kubeconfig")
 	return cmd

@@ -4,10 +4,13 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"runtime/pprof"
 
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -15,8 +18,12 @@ import (
 )
 
 // RunControllers runs the controllers on an engine until a line, or the end, comes on in. Before they stop it writes the Usage to
-// out, as JSON.
-func RunControllers(ctx context.Context, engine, kubeconfig string, in io.Reader, out io.Writer) error {
+// out, as JSON. A folder for profiles may be empty.
+func RunControllers(ctx context.Context, engine, kubeconfig, profiles string, in io.Reader, out io.Writer) error {
+	stopProfile, err := startProfile(profiles, engine)
+	if err != nil {
+		return err
+	}
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		return err
@@ -46,6 +53,9 @@ func RunControllers(ctx context.Context, engine, kubeconfig string, in io.Reader
 	if err != nil {
 		return err
 	}
+	if err := stopProfile(); err != nil {
+		return err
+	}
 	cancel()
 	if err := <-ended; err != nil {
 		return err
@@ -61,13 +71,35 @@ type child struct {
 	log *os.File
 }
 
-// startChild starts the program's own "controllers" command. Its log goes to a file.
-func startChild(program, engine, kubeconfig, logFile string) (*child, error) {
+// startProfile begins a CPU profile of this process in a folder. The returned function ends it and adds a heap profile.
+func startProfile(dir, engine string) (stop func() error, err error) {
+	if dir == "" {
+		return func() error { return nil }, nil
+	}
+	cpu, err := os.Create(filepath.Join(dir, engine+".cpu.pprof"))
+	if err != nil {
+		return nil, err
+	}
+	if err := pprof.StartCPUProfile(cpu); err != nil {
+		return nil, errors.Join(err, cpu.Close())
+	}
+	return func() error {
+		pprof.StopCPUProfile()
+		heap, err := os.Create(filepath.Join(dir, engine+".heap.pprof"))
+		if err != nil {
+			return errors.Join(err, cpu.Close())
+		}
+		return errors.Join(pprof.WriteHeapProfile(heap), heap.Close(), cpu.Close())
+	}, nil
+}
+
+// startChild starts a program that runs the controllers. Its log goes to a file.
+func startChild(logFile, program string, args ...string) (*child, error) {
 	log, err := os.Create(logFile)
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(program, "controllers", "--engine", engine, "--kubeconfig", kubeconfig)
+	cmd := exec.Command(program, args...)
 	cmd.Stderr = log
 	c := &child{cmd: cmd, log: log}
 	if c.in, err = cmd.StdinPipe(); err == nil {

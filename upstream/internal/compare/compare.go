@@ -18,12 +18,13 @@ import (
 type Options struct {
 	// Program is the path of this module's command, which is started for the controllers.
 	Program string
-	// Dir gets the controllers' logs.
-	Dir string
+	// Dir gets the controllers' logs. Profiles, unless it is empty, gets their CPU and heap profiles.
+	Dir, Profiles string
 	// Rounds and Pause are the scenario's. RestartEvery restarts the API server in every so many-th round; 0 never.
 	Rounds       int
 	Pause        time.Duration
 	RestartEvery int
+	Quietly      bool // the restarts come when nothing is left to do
 	Seed         uint64
 	Logger       *slog.Logger
 }
@@ -34,8 +35,8 @@ type Result struct {
 	State  scenario.State
 	Used   Usage
 	Took   time.Duration
-	// Restarts is how often the API server was killed and started again.
-	Restarts int
+	// Kills and Restarts are how often the API server was killed, and stopped in good order, and started again.
+	Kills, Restarts int
 }
 
 // Run runs the scenario on an engine. The error also says so when the controllers left something undone.
@@ -50,21 +51,20 @@ func Run(ctx context.Context, engine string, opts Options) (Result, error) {
 		return Result{}, err
 	}
 	logFile := filepath.Join(opts.Dir, engine+".log")
-	controllers, err := startChild(opts.Program, engine, cp.Kubeconfig(), logFile)
+	controllers, err := startChild(logFile, opts.Program, "controllers", "--engine", engine, "--kubeconfig", cp.Kubeconfig(), "--profiles", opts.Profiles)
 	if err != nil {
 		return Result{}, err
 	}
 	result := Result{Engine: engine}
 	begin, calls := time.Now(), 0
+	restart := restarter{plane: cp, result: &result}
 	result.State, err = scenario.Play(ctx, client, scenario.Options{
-		Rounds: opts.Rounds, Pause: opts.Pause, Seed: opts.Seed, Logger: opts.Logger.With("engine", engine),
+		Rounds: opts.Rounds, Pause: opts.Pause, Seed: opts.Seed, Quietly: opts.Quietly, Logger: opts.Logger.With("engine", engine),
 		Disturb: func(ctx context.Context) error {
 			if calls++; opts.RestartEvery == 0 || calls%opts.RestartEvery != 0 {
 				return nil
 			}
-			result.Restarts++
-			cp.Kill()
-			return cp.Restart(ctx)
+			return restart.next(ctx)
 		},
 	})
 	if err != nil {
@@ -74,4 +74,20 @@ func Run(ctx context.Context, engine string, opts Options) (Result, error) {
 	result.Took = time.Since(begin)
 	result.Used, err = controllers.stop()
 	return result, err
+}
+
+// restarter lets an API server go away and come back, in turns by killing and by stopping it.
+type restarter struct {
+	plane  *controlplane.ControlPlane
+	result *Result
+}
+
+func (r restarter) next(ctx context.Context) error {
+	if r.result.Kills == r.result.Restarts {
+		r.result.Kills++
+		r.plane.Kill()
+	} else {
+		r.result.Restarts++
+	}
+	return r.plane.Restart(ctx) // stops it if it runs
 }

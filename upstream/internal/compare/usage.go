@@ -3,11 +3,12 @@ package compare
 import (
 	"net/http"
 	"runtime"
-	"slices"
 	"sync"
 	"syscall"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/client-go/rest"
 )
 
@@ -16,7 +17,7 @@ type Usage struct {
 	CPU      time.Duration  // of all threads, in user and kernel mode
 	Heap     uint64         // bytes of live objects, after a collection
 	PeakRSS  uint64         // bytes
-	Requests map[string]int // by verb; gets and lists are one
+	Requests map[string]int // by verb
 }
 
 // calls counts the requests that clients of a configuration send.
@@ -48,19 +49,15 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
+// requests tells what requests are for, as the API server does.
+var requests = request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
+
 func verb(r *http.Request) string {
-	switch {
-	case r.Method == http.MethodGet && slices.Contains([]string{"true", "1"}, r.URL.Query().Get("watch")):
-		return "watch"
-	case r.Method == http.MethodGet:
-		return "get or list"
-	case r.Method == http.MethodPost:
-		return "create"
-	case r.Method == http.MethodPut:
-		return "update"
-	default:
-		return map[string]string{http.MethodPatch: "patch", http.MethodDelete: "delete"}[r.Method]
+	info, err := requests.NewRequestInfo(r)
+	if err != nil {
+		return "other"
 	}
+	return info.Verb
 }
 
 // usage measures this process.

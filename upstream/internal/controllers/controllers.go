@@ -3,7 +3,6 @@ package controllers
 
 import (
 	"context"
-
 	"fmt"
 	"sync"
 	"time"
@@ -29,7 +28,7 @@ import (
 const (
 	workers = 5
 	burst   = 500 // pods that a ReplicaSet creates or deletes at once, as kube-controller-manager has it
-	resync  = 10 * time.Minute
+	resync  = 2 * time.Minute
 )
 
 // Factories are the informers that the controllers read from.

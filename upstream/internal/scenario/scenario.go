@@ -22,8 +22,9 @@ import (
 // scenarioLabel marks the namespaces that a State is read from.
 const scenarioLabel = "scenario"
 
-// settlePatience is how long the controllers may take to do all that is left.
-const settlePatience = 3 * time.Minute
+// settlePatience is how long the controllers may take to do all that is left. A ReplicaSet controller that waits for an event which was lost with
+// the server, whatever the engine, goes on after five minutes, at the next resync.
+const settlePatience = 10 * time.Minute
 
 // Options say what happens.
 type Options struct {
@@ -33,6 +34,8 @@ type Options struct {
 	Seed   uint64
 	// Disturb is called in the middle of every round from the second on, if it is not nil: to restart the API server, say.
 	Disturb func(ctx context.Context) error
+	// Quietly waits before each disturbance until nothing is left to do, so that no request of a controller is under way.
+	Quietly bool
 	Logger  *slog.Logger
 }
 
@@ -60,7 +63,10 @@ func Play(ctx context.Context, client kubernetes.Interface, opts Options) (State
 			return State{}, fmt.Errorf("round %d: %w", round, err)
 		}
 	}
-	return p.settle(ctx)
+	begin := time.Now()
+	state, err := p.settle(ctx)
+	state.Settled = time.Since(begin)
+	return state, err
 }
 
 // round makes a namespace with workloads, changes those of the rounds before, and deletes the namespace of three rounds ago.
@@ -70,7 +76,7 @@ func (p *play) round(ctx context.Context, round int) error {
 		return err
 	}
 	if round > 0 && p.Disturb != nil {
-		if err := p.Disturb(ctx); err != nil {
+		if err := p.disturb(ctx); err != nil {
 			return err
 		}
 	}
@@ -87,6 +93,15 @@ func (p *play) round(ctx context.Context, round int) error {
 		}
 	}
 	return pause(ctx, p.Pause)
+}
+
+func (p *play) disturb(ctx context.Context) error {
+	if p.Quietly {
+		if _, err := p.settle(ctx); err != nil {
+			return err
+		}
+	}
+	return p.Disturb(ctx)
 }
 
 func pause(ctx context.Context, d time.Duration) error {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -19,6 +20,8 @@ type State struct {
 	Lines []string
 	// Unsettled says which objects are not yet what was asked for.
 	Unsettled []string
+	// Settled is how long it took after the last round until nothing was left to do.
+	Settled time.Duration
 
 	owners map[types.UID]bool // that exist
 }

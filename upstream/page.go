@@ -1,0 +1,62 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tidings/tidings/upstream/internal/compare"
+)
+
+// page is RESULTS.md.
+func page(f compareFlags, theirs, ours compare.Result, on time.Time) string {
+	return fmt.Sprintf(`# Results
+
+The ReplicaSet, ReplicationController, Deployment, Job, EndpointSlice and namespace controllers and the garbage collector of Kubernetes,
+with client-go's informer factories and with ours, each against a real control plane of its own. The scenario has %d rounds, %v apart; in every %d.
+of them the API server goes away and comes back, in turns killed and stopped. The figures are those of the process that runs the controllers; the requests
+are all that it sends, those of the controllers themselves included. `+"`make upstream`"+` wrote this page on %s.
+
+%s
+The end states are equal: %d lines that tell what the namespaces, workloads, pods, endpoints and owned objects have come to.
+
+A difference in writes is no difference of the informers: how often a controller writes a status depends on how many changes it sees at once.
+`, f.rounds, f.pause, f.restartEvery, on.Format(time.DateOnly), table(theirs, ours), len(theirs.State.Lines))
+}
+
+// table is a Markdown table of what the controllers used.
+func table(theirs, ours compare.Result) string {
+	var b strings.Builder
+	row := func(cells ...string) { fmt.Fprintf(&b, "| %s |\n", strings.Join(cells, " | ")) }
+	row("what", theirs.Engine, ours.Engine, "ratio")
+	row("---", "---", "---", "---")
+	row("time", theirs.Took.Round(time.Second).String(), ours.Took.Round(time.Second).String(), "")
+	row("of it, until nothing was left to do after the last round", theirs.State.Settled.Round(time.Second).String(), ours.State.Settled.Round(time.Second).String(), "")
+	row("API server killed", fmt.Sprint(theirs.Kills), fmt.Sprint(ours.Kills), "")
+	row("API server stopped and started", fmt.Sprint(theirs.Restarts), fmt.Sprint(ours.Restarts), "")
+	for _, fact := range []struct {
+		name         string
+		theirs, ours float64
+		format       string
+	}{
+		{"CPU", theirs.Used.CPU.Seconds(), ours.Used.CPU.Seconds(), "%.2f s"},
+		{"live heap at the end", float64(theirs.Used.Heap) / 1e6, float64(ours.Used.Heap) / 1e6, "%.1f MB"},
+		{"peak RSS", float64(theirs.Used.PeakRSS) / 1e6, float64(ours.Used.PeakRSS) / 1e6, "%.0f MB"},
+	} {
+		row(fact.name, fmt.Sprintf(fact.format, fact.theirs), fmt.Sprintf(fact.format, fact.ours), ratio(fact.theirs, fact.ours))
+	}
+	for _, verb := range slices.Sorted(maps.Keys(theirs.Used.Requests)) {
+		a, b := theirs.Used.Requests[verb], ours.Used.Requests[verb]
+		row("requests: "+verb, fmt.Sprint(a), fmt.Sprint(b), ratio(float64(a), float64(b)))
+	}
+	return b.String()
+}
+
+func ratio(theirs, ours float64) string {
+	if theirs == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.2f×", ours/theirs)
+}
