@@ -1,6 +1,6 @@
 // Command bench compares Tidings with client-go, and writes RESULTS.md and the pictures beside it.
 //
-//	bench          measures everything, in about a quarter of an hour on two cores
+//	bench          measures everything, in about twenty minutes on two quiet cores
 //	bench million  lets Tidings hold a million pods, with a memory budget; the figures get a place of their own in RESULTS.md
 //	bench churn    lets Tidings go through two million events of which none is like one before
 //
@@ -49,7 +49,7 @@ func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	quick := flags.Bool("quick", false, "measure small things, once")
 	rounds := flags.Int("rounds", 0, "how often to measure everything; 0 means 3, and 1 with -quick")
-	latency := flags.Int("latency-rounds", 0, "how often to measure latency; 0 means 2, and 1 with -quick")
+	latency := flags.Int("latency-rounds", 0, "how often to measure latency; 0 means 1")
 	events := flags.Int("churn", 0, "how many events the churn has; 0 means two million, and few with -quick")
 	objects := flags.Int("objects", 0, "how many pods the command million has; 0 means a million, and few with -quick")
 	only := flags.String("only", "", "measure only what has this in its name")

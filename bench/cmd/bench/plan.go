@@ -34,8 +34,8 @@ type size struct {
 
 var (
 	full = size{
-		rounds: 3, latencyRounds: 2, json: 10_000, burst: 20_000, rate: 66_000, informers: 50_000, objects: 10_000, events: 200_000,
-		churn: 2_000_000, alive: 5_000, night: 15_000, day: 60_000, each: time.Second, idle: 5 * time.Second, deaf: 2 * time.Hour,
+		rounds: 3, latencyRounds: 1, json: 10_000, burst: 20_000, rate: 66_000, informers: 50_000, objects: 10_000, events: 200_000,
+		churn: 2_000_000, alive: 5_000, night: 15_000, day: 60_000, each: time.Second, idle: 4 * time.Second, deaf: 2 * time.Hour,
 		million: 1_000_000, millionEvents: 30_000,
 		counts: map[corpus.Name]int{
 			corpus.Pods: 50_000, corpus.FewReplicas: 50_000, corpus.Shuffled: 50_000, corpus.Sidecars: 50_000,
@@ -113,7 +113,7 @@ func (s size) stages() []stage {
 		objects, parts int
 	}{{"ten informers", s.informers, 10}, {"fifty informers", 500, 50}} {
 		config := &server.Config{Encoding: server.Protobuf, Corpus: corpus.Pods, Objects: p.objects, Parts: p.parts}
-		out = append(out, stage{rounds: s.rounds, server: config, jobs: func(a server.Address) []job {
+		out = append(out, stage{rounds: min(s.rounds, 2), server: config, jobs: func(a server.Address) []job {
 			return both(p.name, p.name+": ", s.idling(stackOn(config, a)), measure.Idle, measure.Settle)
 		}})
 	}
@@ -209,9 +209,9 @@ func (s size) podJobs(a server.Address) []job {
 		}),
 		warmJobs("warm", s.rounds, stack),
 		warmJobs("warm budget", s.rounds, budget),
-		repeated(s.rounds, both("pods without TLS", "plain: ", plain, server.Burst)),
+		repeated(min(s.rounds, 2), both("pods without TLS", "plain: ", plain, server.Burst)),
 		repeated(s.rounds, []job{{name: "pods", engine: engine.Bytes, spec: measure.Spec{Stack: &floor}}}),
-		repeated(s.rounds, []job{throughJob(stack, engine.Through, server.Burst, measure.Lists), throughJob(stack, engine.ClientGo, measure.Lists)}),
+		repeated(min(s.rounds, 2), []job{throughJob(stack, engine.Through, server.Burst, measure.Lists), throughJob(stack, engine.ClientGo, measure.Lists)}),
 		repeated(1, guards),
 		repeated(s.latencyRounds, both("latency", "at a rate: ", stack, server.Rate)),
 	)

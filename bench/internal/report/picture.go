@@ -26,7 +26,9 @@ var pictures = []picture{
 		{What: "Pods, some 24 replicas an owner", Metric: "heap", Unit: "kB", Scale: 1e3},
 		{What: "Pods, 1 to 5 replicas an owner", Metric: "few-replicas: heap", Unit: "kB", Scale: 1e3},
 		{What: "Pods with sidecars", Metric: "sidecars: heap", Unit: "kB", Scale: 1e3},
+		{What: "Pods, budget of 64 MB for 50,000", Metric: "budget: heap", Theirs: "heap", Unit: "kB", Scale: 1e3},
 		{What: "Pods, unstructured", Metric: "json: heap", Unit: "kB", Scale: 1e3},
+		{What: "Pods, unstructured, same budget", Metric: "json budget: heap", Theirs: "json: heap", Unit: "kB", Scale: 1e3},
 		{What: "Nodes", Metric: "nodes: heap", Unit: "kB", Scale: 1e3},
 		{What: "Events", Metric: "events: heap", Unit: "kB", Scale: 1e3},
 		{What: "ConfigMaps, random data", Metric: "configmaps: heap", Unit: "kB", Scale: 1e3},
@@ -40,6 +42,13 @@ var pictures = []picture{
 		{What: "Event: an unstructured pod", Metric: "json: burst CPU", Unit: "µs"},
 		{What: "Event: a ConfigMap", Metric: "configmaps: burst CPU", Unit: "µs"},
 		{What: "Event: a Lease", Metric: "leases: burst CPU", Unit: "µs"},
+	}},
+	{"start", "A start from what an earlier run has saved, beside a list", []Row{
+		{What: "Time until synced", Metric: "warm: sync time", Theirs: "sync time", Unit: "s"},
+		{What: "Time until synced, with a budget", Metric: "warm budget: sync time", Theirs: "sync time", Unit: "s"},
+		{What: "CPU", Metric: "warm: sync CPU", Theirs: "sync CPU", Unit: "s"},
+		{What: "CPU, with a budget", Metric: "warm budget: sync CPU", Theirs: "sync CPU", Unit: "s"},
+		{What: "Bytes from the server", Metric: "warm: sync bytes", Theirs: "sync bytes", Unit: "MB", Scale: 1e6},
 	}},
 	{"deaf", "Part of the time in which changes are not heard of", []Row{
 		{What: "Every watch is cut after a minute", Metric: "cut: deaf", Unit: "%"},
@@ -90,7 +99,7 @@ func (p picture) svg(s *Samples, t theme) string {
 	var body strings.Builder
 	y, told := headHeight, []string(nil)
 	for _, r := range p.rows {
-		theirs, haveTheirs := s.Get(engine.ClientGo, r.Metric)
+		theirs, haveTheirs := s.Get(engine.ClientGo, cmp.Or(r.Theirs, r.Metric))
 		ours, haveOurs := s.Get(engine.Tidings, r.Metric)
 		if !haveTheirs || !haveOurs {
 			continue
