@@ -13,7 +13,7 @@ import (
 func TestTranslation(t *testing.T) {
 	original, translation := readPage(t, "README.md"), readPage(t, "README.zh-CN.md")
 	for what, parts := range map[string]func(page) []string{
-		"sections": page.sections, "code": page.code, "links": page.links, "names in the text": page.quoted,
+		"sections": page.sections, "code": page.code, "links": page.links, "pictures": page.pictures, "names in the text": page.quoted,
 	} {
 		want, got := parts(original), parts(translation)
 		for i := range max(len(want), len(got)) {
@@ -59,6 +59,7 @@ var (
 	heading = regexp.MustCompile(`(?m)^#+ `)
 	comment = regexp.MustCompile(`(?m)\s+(//|#) .*$`)
 	link    = regexp.MustCompile(`\]\(([^)]+)\)`)
+	picture = regexp.MustCompile(`src(?:set)?="([^"]+)"`)
 	quote   = regexp.MustCompile("`([^`]+)`")
 )
 
@@ -83,6 +84,14 @@ func (p page) links() (targets []string) {
 		}
 	}
 	return targets
+}
+
+// pictures are the files of the pictures, for light and dark pages.
+func (p page) pictures() (files []string) {
+	for _, m := range picture.FindAllStringSubmatch(p.text, -1) {
+		files = append(files, m[1])
+	}
+	return files
 }
 
 // quoted are the words in the text that are set as code, sorted: sentences have another order in another language.
