@@ -41,6 +41,7 @@ func TestLine(t *testing.T) {
 	}{
 		{Row{What: "w", Metric: "m", Unit: "µs", Target: 0.22}, 50, 10, "w | 50.0 µs | 10.0 µs | 0.20× | ≤ 0.22× | yes | 1"},
 		{Row{What: "w", Metric: "m", Unit: "µs", Target: 0.22}, 50, 12, "w | 50.0 µs | 12.0 µs | 0.24× | ≤ 0.22× | **no** | 1"},
+		{Row{What: "w", Metric: "m", Target: 0.01}, 200, 0.5, "w | 200 | 0.50 | < 0.01× | ≤ 0.01× | yes | 1"},
 		{Row{What: "w", Metric: "m", Target: 100, AtLeast: true}, 100, 12345, "w | 100 | 12,345 | 123× | ≥ 100× | yes | 1"},
 		{Row{What: "w", Metric: "m", Target: 100, AtLeast: true}, 200, 12345, "w | 200 | 12,345 | 61.7× | ≥ 100× | **no** | 1"},
 		{Row{What: "w", Metric: "m", Unit: "µs", Target: 0.3, Absolute: true}, 0.5, 0.2, "w | 0.50 µs | 0.20 µs | – | ≤ 0.3 µs | yes | 1"},

@@ -90,6 +90,9 @@ func (r Row) ratio(v float64) string {
 	if v >= 10 {
 		return number(v) + "×"
 	}
+	if v > 0 && v < 0.005 {
+		return "< 0.01×"
+	}
 	return fmt.Sprintf("%.2f×", v)
 }
 

@@ -220,7 +220,7 @@ func batchRows() []Row {
 	for _, readers := range []int{0, 10} {
 		for _, batch := range []int{1, 10, 100, 1000} {
 			out = append(out, Row{
-				What:   fmt.Sprintf("%s in a transaction, %d readers", number(float64(batch)), readers),
+				What:   fmt.Sprintf("%d in a transaction, %d readers", batch, readers),
 				Metric: fmt.Sprintf("store writes/s, batch %d, readers %d", batch, readers),
 			})
 		}
