@@ -47,7 +47,7 @@ func newMeasure() *cobra.Command {
 		Use:   "measure [RESOURCE[,RESOURCE...]]",
 		Short: "Show what caching some resources takes with client-go, and with Tidings",
 		Long: `measure answers the question "what would I save?" for your own cluster. It lists each resource once, decodes the same bytes
-with client-go's decoder and with the one of Tidings, and measures the memory of both.
+with client-go's decoder and with the one of Tidings, and measures the memory of both. It also shows what a memory budget would do.
 
 Resources are named as kubectl takes them: plural, singular, short name or kind, with ".group" or ".version.group"
 behind it, several joined by commas, and categories such as "all". Without a name, those are measured that most

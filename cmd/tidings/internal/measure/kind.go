@@ -19,6 +19,8 @@ type kind struct {
 	encoding Encoding
 	// Each of them makes an empty cache with room for n objects.
 	clientGo, tidings func(n int, trim bool) (cache, error)
+	// example is an object of the Go type.
+	example object.Object
 }
 
 // message is a Go type with generated code for protobuf.
@@ -36,6 +38,7 @@ func typedKind[S any, T message[S]]() kind {
 	}
 	return kind{
 		encoding: Protobuf,
+		example:  T(new(S)),
 		clientGo: func(n int, trim bool) (cache, error) { return newClientGoCache(n, trimmed(generated, trim)), nil },
 		tidings: func(n int, trim bool) (cache, error) {
 			decoder, err := proto.New[T](options(trim))
@@ -63,6 +66,7 @@ func unstructuredKind(apiVersion, kindName string) kind {
 	}
 	return kind{
 		encoding: JSON,
+		example:  &unstructured.Unstructured{},
 		clientGo: func(n int, trim bool) (cache, error) { return newClientGoCache(n, trimmed(upstream, trim)), nil },
 		tidings: func(n int, trim bool) (cache, error) {
 			decoder, err := json.NewUnstructured(options(trim))

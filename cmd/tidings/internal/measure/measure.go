@@ -1,9 +1,10 @@
 // Package measure finds out what the objects of a cluster take in memory: in a cache of client-go, and in one of ours.
 //
 //	server ──lists──► encoded objects ──┬─► generated decoder ─► list ─► map and index  ─► Weight
-//	                  (kept, bounded)   └─► sharing decoder   ─► list ─► store          ─► Weight
+//	                  (kept, bounded)   ├─► sharing decoder   ─► list ─► store          ─► Weight
+//	                                    └─► an informer with a memory budget            ─► Folded
 //
-// Every resource is read once, and both sides get the same bytes, one after the other. What they take is the difference
+// Every resource is read once, and all get the same bytes, one after the other. What they take is the difference
 // of the live heap before and after. Nothing is ever written to the cluster, and of the objects only sizes and the
 // names of fields get out.
 package measure
@@ -117,6 +118,13 @@ func compare(ctx context.Context, k kind, c *collection, r resources.Resource, t
 		return Result{}, err
 	}
 	result.ClientGo, result.Tidings, result.Sharing = scale(clientGo), scale(tidings), shared
+	if len(c.raw) > 0 {
+		folded, err := folder{c.raw, k, r.GroupVersion().WithKind(r.Kind), r.GroupVersionResource}.smallest(ctx)
+		if err != nil {
+			return Result{}, err
+		}
+		result.Folded = new(folded.times(ratio(float64(result.Objects), float64(result.Sampled))))
+	}
 	if !trim {
 		return result, nil
 	}

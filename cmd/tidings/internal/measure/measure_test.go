@@ -72,6 +72,9 @@ func TestRun(t *testing.T) {
 		}
 		if want > 0 {
 			checkWeights(t, r)
+			checkFolded(t, r)
+		} else if r.Folded != nil {
+			t.Errorf("%s: nothing is folded: %+v", r.Resource, r.Folded)
 		}
 	}
 	if got := report.Resources[1].WireBytes; got < size-size/10 || got > size+size/10 {
@@ -108,6 +111,60 @@ func checkWeights(t *testing.T, r Result) {
 		if i > 0 && f.SharedBytes > r.Sharing.Fields[i-1].SharedBytes {
 			t.Errorf("%s: %s is out of order", r.Resource, f.Field)
 		}
+	}
+}
+
+// checkFolded checks what must hold for objects that all can be folded.
+func checkFolded(t *testing.T, r Result) {
+	t.Helper()
+	f := r.Folded
+	switch {
+	case f == nil:
+		t.Errorf("%s: nothing is folded", r.Resource)
+	case f.Objects > r.Objects, f.Objects < r.Objects*2/3, f.Unfoldable != 0:
+		t.Errorf("%s: %d objects of %d are folded: %+v", r.Resource, f.Objects, r.Objects, f)
+	case f.PackedBytes == 0, f.PackedBytes >= f.EncodedBytes, f.EncodedBytes > uint64(r.WireBytes)*2, f.OpenSeconds <= 0:
+		t.Errorf("%s: packed %+v", r.Resource, f)
+	case f.Budget < f.PackedBytes, f.Budget > r.Tidings.CacheBytes:
+		t.Errorf("%s: a budget of %d for %d packed bytes, and %d open ones", r.Resource, f.Budget, f.PackedBytes, r.Tidings.CacheBytes)
+	}
+}
+
+// TestBudgetIsSmall: with the budget that is named and some room all fits, and with half of it it does not.
+func TestBudgetIsSmall(t *testing.T) {
+	var raw [][]byte
+	for _, pod := range wiretest.Pods(podCount, 1) {
+		data, err := pod.Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw = append(raw, data)
+	}
+	kind := corev1.SchemeGroupVersion.WithKind("Pod")
+	k := builtinKinds()[kind]
+	folds := folder{raw, k, kind, pods.GroupVersionResource}
+	f, err := folds.smallest(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		budget int64
+		kept   bool
+	}{{int64(f.Budget) * 3 / 2, true}, {int64(f.Budget) / 2, false}} {
+		if _, kept, err := folds.with(t.Context(), test.budget); kept != test.kept || err != nil {
+			t.Errorf("with %d of %d: kept %t, %v", test.budget, f.Budget, kept, err)
+		}
+	}
+}
+
+// TestFoldEndsEarly: a context that has ended ends the informer.
+func TestFoldEndsEarly(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	kind := corev1.SchemeGroupVersion.WithKind("Pod")
+	folds := folder{nil, builtinKinds()[kind], kind, pods.GroupVersionResource}
+	if _, err := folds.smallest(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
 	}
 }
 

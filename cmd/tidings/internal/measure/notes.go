@@ -21,6 +21,12 @@ func (r Report) sentence() string {
 	return s
 }
 
+// sentence says what to set.
+func (f Folded) sentence() string {
+	return fmt.Sprintf("With Options.MemoryBudget of %s or more, these objects fit: all that nobody reads are folded, packed. Reading one opens it again.\n"+
+		"HEAP is measured with that budget, and includes the informer around the objects.", size(f.Budget))
+}
+
 func theseObjects(n int64) string {
 	if n == 1 {
 		return "this one object"

@@ -45,6 +45,8 @@ type Result struct {
 	// The same without metadata.managedFields, if that was asked for.
 	ClientGoTrimmed *Weight `json:"clientGoTrimmed,omitempty"`
 	TidingsTrimmed  *Weight `json:"tidingsTrimmed,omitempty"`
+	// Folded is what a memory budget does; nil without objects.
+	Folded *Folded `json:"folded,omitempty"`
 
 	Sharing Sharing `json:"sharing"`
 }
@@ -98,6 +100,7 @@ type Total struct {
 	Tidings         Weight  `json:"tidings"`
 	ClientGoTrimmed *Weight `json:"clientGoTrimmed,omitempty"`
 	TidingsTrimmed  *Weight `json:"tidingsTrimmed,omitempty"`
+	Folded          *Folded `json:"folded,omitempty"` // one budget for all; OpenSeconds is the mean over the objects
 	// Ratio is Tidings.CacheBytes by ClientGo.CacheBytes; 0 if there is nothing to compare.
 	Ratio float64 `json:"ratio"`
 }
@@ -113,6 +116,9 @@ func (t *Total) add(r Result) {
 	if r.ClientGoTrimmed != nil {
 		t.ClientGoTrimmed = new(r.ClientGoTrimmed.plus(t.ClientGoTrimmed))
 		t.TidingsTrimmed = new(r.TidingsTrimmed.plus(t.TidingsTrimmed))
+	}
+	if r.Folded != nil {
+		t.Folded = new(r.Folded.plus(t.Folded))
 	}
 	t.Ratio = ratio(t.Tidings.CacheBytes, t.ClientGo.CacheBytes)
 }

@@ -17,6 +17,7 @@ func (r Report) Text(fields, width int) string {
 		left := r.table(&b, width)
 		b.WriteString("\n" + wrap(r.sentence(), width) + "\n")
 		b.WriteString(wrap(r.notes(left), width))
+		r.folded(&b, width)
 	}
 	if fields > 0 {
 		for _, result := range r.Resources {
@@ -41,7 +42,7 @@ func (r Report) table(b *strings.Builder, width int) (left []string) {
 	rows := [][]string{header(trimmed)}
 	for _, result := range r.Resources {
 		row := Total{
-			result.Objects, result.Extrapolated, result.WireBytes, result.FetchSeconds, result.ClientGo, result.Tidings, result.ClientGoTrimmed, result.TidingsTrimmed,
+			result.Objects, result.Extrapolated, result.WireBytes, result.FetchSeconds, result.ClientGo, result.Tidings, result.ClientGoTrimmed, result.TidingsTrimmed, nil,
 			ratio(result.Tidings.CacheBytes, result.ClientGo.CacheBytes),
 		}
 		if result.Objects == 0 {
@@ -81,6 +82,37 @@ func (t Total) cells(name, shared string) []string {
 	}
 	each := func(w Weight) string { return fmt.Sprintf("%.1f", ratio(float64(w.CacheObjects), float64(t.Objects))) }
 	return append(cells, shared, each(t.ClientGo)+" → "+each(t.Tidings), seconds(t.ClientGo.SyncSeconds)+" → "+seconds(t.Tidings.SyncSeconds))
+}
+
+// folded writes the table of what a memory budget does, and a word about it.
+func (r Report) folded(b *strings.Builder, width int) {
+	if r.Total.Folded == nil {
+		return
+	}
+	rows := [][]string{{"WITH A BUDGET", "HEAP", "OF CLIENT-GO", "PACKED TO", "OPENING ONE", "STAY OPEN", "SMALLEST BUDGET"}}
+	for _, result := range r.Resources {
+		if result.Folded != nil {
+			rows = append(rows, result.Folded.cells(cli.Printable(result.Resource), result.Extrapolated, result.ClientGo))
+		}
+	}
+	if len(rows) > 2 {
+		rows = append(rows, r.Total.Folded.cells("total", r.Total.Extrapolated, r.Total.ClientGo))
+	}
+	b.WriteByte('\n')
+	rows, _ = fit(rows, width, "STAY OPEN", "PACKED TO", "OPENING ONE", "OF CLIENT-GO")
+	align(b, rows)
+	b.WriteString("\n" + wrap(r.Total.Folded.sentence(), width) + "\n")
+}
+
+func (f Folded) cells(name string, extrapolated bool, clientGo Weight) []string {
+	mark := ""
+	if extrapolated {
+		mark = "~"
+	}
+	return []string{
+		name, mark + size(f.HeapBytes), times(ratio(f.HeapBytes, clientGo.CacheBytes)), percent(f.PackedBytes, f.EncodedBytes),
+		seconds(f.OpenSeconds), strconv.FormatInt(f.Unfoldable, 10), mark + size(f.Budget),
+	}
 }
 
 // fields writes the table of the fields that share most.
@@ -127,6 +159,9 @@ func percent(part, whole uint64) string {
 
 func seconds(s float64) string {
 	d := time.Duration(s * float64(time.Second))
+	if d < time.Millisecond {
+		return d.Round(100 * time.Nanosecond).String()
+	}
 	if d < time.Second {
 		return d.Round(100 * time.Microsecond).String()
 	}

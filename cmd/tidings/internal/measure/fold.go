@@ -1,0 +1,138 @@
+package measure
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/tidings/tidings"
+	"github.com/tidings/tidings/internal/engine"
+	"github.com/tidings/tidings/source"
+)
+
+// Folded is what the objects of a resource take with about the smallest memory budget that is kept while nothing is read.
+type Folded struct {
+	// Budget is that budget, as Options.MemoryBudget counts.
+	Budget uint64 `json:"budget"`
+	// HeapBytes is the live heap with it: an informer with its packed objects, and all that belongs to it.
+	HeapBytes uint64 `json:"heapBytes"`
+	// Objects are folded; Unfoldable others cannot be, and stay open.
+	Objects    int64 `json:"objects"`
+	Unfoldable int64 `json:"unfoldable"`
+	// PackedBytes are the packed objects and their dictionaries; encoded they would take EncodedBytes.
+	PackedBytes  uint64 `json:"packedBytes"`
+	EncodedBytes uint64 `json:"encodedBytes"`
+	// OpenSeconds is the time to open one object, where all are opened in order.
+	OpenSeconds float64 `json:"openSeconds"`
+}
+
+// plus returns the sum; nil is nothing.
+func (f Folded) plus(o *Folded) Folded {
+	if o == nil {
+		return f
+	}
+	mean := ratio(f.OpenSeconds*float64(f.Objects)+o.OpenSeconds*float64(o.Objects), float64(f.Objects+o.Objects))
+	return Folded{
+		f.Budget + o.Budget, f.HeapBytes + o.HeapBytes, f.Objects + o.Objects, f.Unfoldable + o.Unfoldable,
+		f.PackedBytes + o.PackedBytes, f.EncodedBytes + o.EncodedBytes, mean,
+	}
+}
+
+// times returns what so many times as many objects take.
+func (f Folded) times(factor float64) Folded {
+	scale := func(n uint64) uint64 { return uint64(float64(n) * factor) }
+	return Folded{
+		scale(f.Budget), scale(f.HeapBytes), int64(float64(f.Objects) * factor), int64(float64(f.Unfoldable) * factor),
+		scale(f.PackedBytes), scale(f.EncodedBytes), f.OpenSeconds,
+	}
+}
+
+const (
+	// tooSmall is a budget with which everything folds that can.
+	tooSmall = 1
+	// mostTries is how many budgets are tried. What is folded grows a little with the budget.
+	mostTries = 4
+)
+
+// folder runs informers of the objects of a resource.
+type folder struct {
+	raw      [][]byte
+	kind     kind
+	gvk      schema.GroupVersionKind
+	resource schema.GroupVersionResource
+}
+
+// smallest finds about the smallest budget that is kept: what everything takes that can be folded, and a little room. Objects are
+// packed a little differently each time.
+func (f folder) smallest(ctx context.Context) (Folded, error) {
+	out, kept, err := f.with(ctx, tooSmall)
+	for try := 1; try < mostTries && err == nil && !kept; try++ {
+		out, kept, err = f.with(ctx, int64(out.Budget)+int64(out.Budget)/16) // it is what it would have taken
+	}
+	return out, err
+}
+
+// with runs an informer with a budget. It returns what it takes, and whether the budget was kept.
+func (f folder) with(ctx context.Context, budget int64) (out Folded, kept bool, err error) {
+	before := settledHeap()
+	l := newLists(f.raw, f.gvk, f.kind.encoding)
+	factory, informer, err := f.informer(l, budget)
+	if err != nil {
+		return out, false, err
+	}
+	defer func() { _ = factory.Shutdown(context.WithoutCancel(ctx)) }() // it waits for nobody
+	if err := factory.Start(ctx); err != nil {
+		return out, false, err
+	}
+	if err := factory.WaitForSyncFailFast(ctx); err != nil {
+		return out, false, err
+	}
+	select {
+	case <-l.watched: // by then all is folded
+	case <-ctx.Done():
+		return out, false, context.Cause(ctx)
+	}
+	st := informer.Status()
+	if st.Objects != len(f.raw) {
+		return out, false, fmt.Errorf("%d objects of %d can be held in an informer", st.Objects, len(f.raw))
+	}
+	out = Folded{
+		Budget: uint64(max(budget, st.Memory.Used)), HeapBytes: settledHeap().minus(before).bytes,
+		Objects: int64(st.Memory.Folded), Unfoldable: int64(st.Memory.Unfoldable),
+		PackedBytes: uint64(st.Memory.FoldedBytes), EncodedBytes: uint64(st.Memory.EncodedBytes),
+	}
+	out.OpenSeconds, err = openAll(ctx, informer)
+	return out, st.Memory.Used <= budget, err
+}
+
+// informer makes an informer whose Go type is known at run time only: compiling one for each kind would take minutes.
+func (f folder) informer(l *lists, budget int64) (*tidings.Factory, *tidings.SharedInformer[tidings.Object], error) {
+	client, err := source.NewClient(l.config())
+	if err != nil {
+		return nil, nil, err
+	}
+	factory := tidings.NewSourceFactory(tidings.Options{
+		Logger: slog.New(slog.DiscardHandler), NoMutationGuard: true, NoWatchList: true, MemoryBudget: budget,
+	})
+	tidings.SetSource(factory, func(scope tidings.Scope, namespace string) (source.ListerWatcher[tidings.Object], error) {
+		of := scope.Source(namespace)
+		of.MaxSharedBytes = engine.SharedBytes(budget)
+		return source.NewHTTPLike(client, of, f.kind.example)
+	})
+	informer, err := tidings.Informer[tidings.Object](factory, tidings.Scope{Resource: f.resource})
+	return factory, informer, err
+}
+
+// openAll opens all objects once, and returns how long one took.
+func openAll(ctx context.Context, informer *tidings.SharedInformer[tidings.Object]) (seconds float64, err error) {
+	began, n := time.Now(), 0
+	for range informer.Lister().All() {
+		if n++; n%checkEvery == 0 && ctx.Err() != nil {
+			return 0, context.Cause(ctx)
+		}
+	}
+	return time.Since(began).Seconds() / float64(max(1, n)), nil
+}
