@@ -3,6 +3,7 @@ package tidings_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -11,9 +12,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/tidings/tidings"
+	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/reflector"
 	"github.com/tidings/tidings/source"
 )
@@ -200,5 +203,96 @@ func TestCovers(t *testing.T) {
 	}
 	if !metadata.Covers(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "x"}}) || metadata.Covers(&metav1.PartialObjectMetadata{}) {
 		t.Error("metadata is selected by its name")
+	}
+}
+
+// TestFailFastWaitsForTheOthers: that one informer has synced ends no wait, and neither does what can heal.
+func TestFailFastWaitsForTheOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cs := clusters{"a": newCluster(), "b": newCluster()}
+		cs["b"].fail(tooLarge())
+		f := tidings.NewSourceFactory(tidings.Options{})
+		tidings.SetSource(f, func(_ tidings.Scope, namespace string) (source.ListerWatcher[pod], error) { return cs[namespace], nil })
+		for _, namespace := range []string{"a", "b"} {
+			if _, err := tidings.Informer[pod](f, tidings.Scope{Namespaces: []string{namespace}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := f.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.AfterFunc(20*time.Second, func() { cs["b"].fail(nil) })
+		began := time.Now()
+		if err := f.WaitForSyncFailFast(t.Context()); err != nil || time.Since(began) < 20*time.Second {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+		if err := f.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestOneScopeHasOneBudget asks again for the informer of a scope: with its budget, none, and another one.
+func TestOneScopeHasOneBudget(t *testing.T) {
+	f := newFactory(t, "http://127.0.0.1:1")
+	for i, budget := range []int64{1 << 20, 1 << 20, 0, 2 << 20} {
+		_, err := tidings.Informer[pod](f, tidings.Scope{MemoryBudget: budget})
+		if (err != nil) != (i == 3) {
+			t.Errorf("budget %d: %v", budget, err)
+		}
+	}
+	if n := len(f.Status()); n != 1 {
+		t.Errorf("%d informers", n)
+	}
+}
+
+// TestListersWithoutASelector: no selector, nil and an empty one match all.
+func TestListersWithoutASelector(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		c.write(newPod("a", "x"))
+		inf := start(t, c, tidings.InformerOptions[pod]{})
+		synctest.Wait()
+		l := inf.Lister()
+		for name, l := range map[string]tidings.Lister[pod]{"none": l, "nil": l.Labels(nil), "empty": l.Labels(labels.Everything()), "again": l.Labels(labels.Nothing()).Labels(nil)} {
+			if n := len(l.List()); n != 1 {
+				t.Errorf("%s: %d objects", name, n)
+			}
+		}
+		if n := len(l.Labels(labels.Nothing()).List()); n != 0 {
+			t.Errorf("a selector of nothing finds %d", n)
+		}
+	})
+}
+
+// TestDeltaFuncAsAHandler calls the methods of a DeltaFunc, as who wraps handlers does.
+func TestDeltaFuncAsAHandler(t *testing.T) {
+	var got []tidings.Delta[pod]
+	var h tidings.Handler[pod] = tidings.DeltaFunc[pod](func(d tidings.Delta[pod]) { got = append(got, d) })
+	old, new := newPod("a", "x"), newPod("a", "x")
+	key := tidings.Key{Namespace: "a", Name: "x"}
+	h.OnAdd(old, true)
+	h.OnUpdate(old, new)
+	h.OnDelete(tidings.Tombstone[pod]{Key: key, Object: new, FinalStateUnknown: true})
+	want := []tidings.Delta[pod]{
+		{Type: object.Added, Key: key, Object: old, Initial: true}, {Type: object.Updated, Key: key, Object: new, Old: old},
+		{Type: object.Deleted, Key: key, Object: new, FinalStateUnknown: true},
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+// TestHandlerOfAStoppedInformer cannot be added.
+func TestHandlerOfAStoppedInformer(t *testing.T) {
+	inf, err := tidings.NewInformer[pod](newCluster(), tidings.InformerOptions[pod]{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := inf.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if reg, err := inf.AddHandler(tidings.HandlerFuncs[pod]{}, tidings.HandlerOptions{}); reg != nil || !errors.Is(err, tidings.ErrStopped) {
+		t.Errorf("%v, %v", reg, err)
 	}
 }

@@ -95,3 +95,69 @@ func TestAuditOfASourceThatPanics(t *testing.T) {
 		}
 	})
 }
+
+// pages is a source that lists metadata in pages.
+type pages struct {
+	answering
+	asked []source.ListOptions[*metav1.PartialObjectMetadata]
+	next  func(n int) (result source.ListResult, items []string)
+}
+
+func (p *pages) ListMetadata(_ context.Context, opts source.ListOptions[*metav1.PartialObjectMetadata], each func(*metav1.PartialObjectMetadata) error) (source.ListResult, error) {
+	p.asked = append(p.asked, opts)
+	result, items := p.next(len(p.asked))
+	for _, name := range items {
+		if err := each(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: "5"}}); err != nil {
+			return result, err
+		}
+	}
+	return result, nil
+}
+
+// TestAuditReadsPages reads to the end, at one version, and gives up what leads nowhere.
+func TestAuditReadsPages(t *testing.T) {
+	for name, tt := range map[string]struct {
+		next  func(n int) (source.ListResult, []string)
+		asked int
+		words string // of the error
+	}{
+		"three pages": {func(n int) (source.ListResult, []string) {
+			return source.ListResult{ResourceVersion: "10", Continue: []string{"", "b", "c", ""}[n]}, []string{fmt.Sprint(n - 1)}
+		}, 3, ""},
+		"a token that repeats": {func(int) (source.ListResult, []string) {
+			return source.ListResult{ResourceVersion: "10", Continue: "b"}, nil
+		}, 2, "repeats"},
+		"another version": {func(int) (source.ListResult, []string) { return source.ListResult{ResourceVersion: "11"}, nil }, 1, "did not list the version"},
+		"another version later": {func(n int) (source.ListResult, []string) {
+			return source.ListResult{ResourceVersion: fmt.Sprint(9 + n), Continue: "b"}, nil
+		}, 2, "did not list the version"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				src := &pages{next: tt.next}
+				for i := range 3 {
+					o := namedSettings(i)
+					o.ResourceVersion = "5"
+					src.items = append(src.items, o)
+				}
+				inf := startOf(t, src)
+				synctest.Wait()
+				found, err := inf.currentParts()[0].audit.compare()
+				if (err == nil) != (tt.words == "") || err != nil && !strings.Contains(err.Error(), tt.words) || err == nil && found.objects() != 0 {
+					t.Errorf("found %+v, %v", found, err)
+				}
+				if len(src.asked) != tt.asked {
+					t.Fatalf("%d pages, want %d", len(src.asked), tt.asked)
+				}
+				if first := src.asked[0]; first.ResourceVersion != "10" || first.ResourceVersionMatch != "Exact" || first.Continue != "" || first.Limit != auditPage {
+					t.Errorf("asked for %+v", first)
+				}
+				for _, later := range src.asked[1:] {
+					if later.ResourceVersion != "" || later.ResourceVersionMatch != "" || later.Continue == "" {
+						t.Errorf("went on with %+v", later)
+					}
+				}
+			})
+		})
+	}
+}

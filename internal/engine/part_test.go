@@ -5,8 +5,10 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -164,6 +166,178 @@ func TestLateHandlerOfOneObject(t *testing.T) {
 				if d.Type != object.Added || !d.Initial {
 					t.Errorf("%+v, want what is there", d)
 				}
+			}
+		})
+	}
+}
+
+// TestRemovedHandlerIsOffTheList: what is removed is told nothing, and no status shows it.
+func TestRemovedHandlerIsOffTheList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inf := startOf(t, &answering{})
+		var subs []*Subscription[settings]
+		for range 3 {
+			s, err := inf.Subscribe(func(object.Delta[settings]) {}, HandlerOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			subs = append(subs, s)
+		}
+		synctest.Wait()
+		if err := subs[1].Remove(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := inf.subscriptions(); len(got) != 2 || got[0] != subs[0] || got[1] != subs[2] {
+			t.Errorf("%d handlers are told of changes, want the first and the third", len(got))
+		}
+		if n := len(inf.Status().Handlers); n != 2 {
+			t.Errorf("%d handlers in the status", n)
+		}
+		if err := subs[1].Remove(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// slow is a source whose lists take their time to end.
+type slow struct {
+	*answering
+	running *int
+}
+
+func (s slow) List(ctx context.Context, _ source.ListOptions[settings], _ func(settings) error) (source.ListResult, error) {
+	*s.running++
+	<-ctx.Done()
+	time.Sleep(time.Minute)
+	*s.running--
+	return source.ListResult{}, ctx.Err()
+}
+
+// TestSetNamespacesWaits: when it returns, nothing is asked any more in the namespaces that are gone.
+func TestSetNamespacesWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		running := 0
+		inf := New(Config[settings]{Name: "configmaps", Namespaces: []string{"a", "b"}, Options: Options{Logger: slog.New(slog.DiscardHandler), NoWatchList: true},
+			NewSource: func(namespace string) (source.ListerWatcher[settings], error) {
+				if namespace == "b" {
+					return slow{&answering{}, &running}, nil
+				}
+				return &answering{}, nil
+			}})
+		if err := inf.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		began := time.Now()
+		if err := inf.SetNamespaces(t.Context(), []string{"a"}); err != nil || running != 0 || time.Since(began) != time.Minute {
+			t.Errorf("after %v: %v, %d lists are running", time.Since(began), err, running)
+		}
+		if err := inf.SetNamespaces(t.Context(), []string{"a", "b"}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		var stop *StopError
+		if err := inf.SetNamespaces(ctx, []string{"a"}); !errors.As(err, &stop) || !errors.Is(err, context.DeadlineExceeded) || running != 1 {
+			t.Errorf("%v, %d lists are running", err, running)
+		}
+		inf.Halt(nil)
+		<-inf.done
+	})
+}
+
+// TestBadOptionsOfAReflector come out of Start.
+func TestBadOptionsOfAReflector(t *testing.T) {
+	inf := New(Config[settings]{Name: "configmaps", Namespaces: []string{""}, Options: Options{Logger: slog.New(slog.DiscardHandler), PageSize: -1},
+		NewSource: func(string) (source.ListerWatcher[settings], error) { return &answering{}, nil }})
+	if err := inf.Start(t.Context()); err == nil {
+		t.Error("a negative page size is accepted")
+	}
+	inf.Halt(nil)
+	<-inf.done
+}
+
+// TestThrottledLog logs one kind of trouble often and another once.
+func TestThrottledLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var text strings.Builder
+		log := newThrottled(slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		}})))
+		for i := range 130 {
+			log.log(slog.LevelWarn, "often", "i", i)
+			time.Sleep(time.Second)
+		}
+		log.log(slog.LevelError, "once")
+		time.Sleep(time.Hour)
+		log.log(slog.LevelWarn, "often", "i", "later")
+		log.log(slog.LevelError, "once")
+		want := `level=WARN msg=often i=0
+level=WARN msg=often i=60 more_since_last=59
+level=WARN msg=often i=120 more_since_last=59
+level=ERROR msg=once
+level=WARN msg=often i=later more_since_last=9
+level=ERROR msg=once
+`
+		if text.String() != want {
+			t.Errorf("got\n%swant\n%s", text.String(), want)
+		}
+	})
+}
+
+// TestPanicInAReportIsLogged names what was given to panic.
+func TestPanicInAReportIsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var text strings.Builder
+		r := newReporter(newThrottled(slog.New(slog.NewTextHandler(&text, nil))))
+		go r.run()
+		r.report(func() { panic("oh dear") })
+		r.end()
+		if !strings.Contains(text.String(), "OnError or OnMutation panicked") || !strings.Contains(text.String(), "oh dear") {
+			t.Errorf("logged %q", text.String())
+		}
+	})
+}
+
+// asked notes how a source is asked.
+type asked struct {
+	*answering
+	noSharing []bool
+}
+
+func (a *asked) List(ctx context.Context, opts source.ListOptions[settings], each func(settings) error) (source.ListResult, error) {
+	a.noSharing = append(a.noSharing, opts.NoSharing)
+	return a.answering.List(ctx, opts, each)
+}
+
+func (a *asked) Watch(ctx context.Context, opts source.WatchOptions[settings]) (source.Stream[settings], error) {
+	a.noSharing = append(a.noSharing, opts.NoSharing)
+	return a.answering.Watch(ctx, opts)
+}
+
+// TestTransformedObjectsShareNothing: a transform may write to what it is given, so the source is asked for objects of its own.
+func TestTransformedObjectsShareNothing(t *testing.T) {
+	for _, transformed := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			src := &asked{answering: &answering{}}
+			cfg := Config[settings]{Name: "configmaps", Namespaces: []string{""}, Options: Options{Logger: slog.New(slog.DiscardHandler), NoWatchList: true},
+				NewSource: func(string) (source.ListerWatcher[settings], error) { return src, nil }}
+			if transformed {
+				cfg.Transform = func(o settings) (settings, error) { return o, nil }
+			}
+			inf := New(cfg)
+			if err := inf.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			inf.Halt(nil)
+			<-inf.done
+			if len(src.noSharing) != 2 || src.noSharing[0] != transformed || src.noSharing[1] != transformed {
+				t.Errorf("a transform: %t, asked for objects that share nothing: %v", transformed, src.noSharing)
 			}
 		})
 	}
