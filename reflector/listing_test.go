@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"github.com/tidings/tidings/reflector"
 	"github.com/tidings/tidings/source"
 )
@@ -76,6 +78,29 @@ func TestListing(t *testing.T) {
 			4m2.4s list ""  limit=500 token=""
 			5m32.4s error timeout in listing, attempt 3
 			5m35.6s list ""  limit=500 token=""`,
+	}, {
+		name: "initial events that cannot be decoded are progress too",
+		answers: []answer{stream(got(added("a@1")), read{after: time.Minute, events: events{invalid(source.Added, "b@2")}},
+			read{after: time.Minute, events: events{initialEnd("5")}})},
+		want: `
+			0s watchlist ""
+			1m0s error invalid object in watch-listing, attempt 0
+			2m0s replace [a@1] @5`,
+	}, {
+		name: "a list that times out is asked for anew at the most recent version",
+		opts: reflector.Options[thing]{DisableWatchList: true},
+		answers: []answer{page("5", "", "a@1"), stream(read{after: time.Minute, err: errExpired}),
+			failed(apierrors.NewTimeoutError("it waited for the version", 0)), page("9", "", "a@1")},
+		want: `
+			0s list "" limit=500 token=""
+			0s replace [a@1] @5
+			0s watch "5"
+			1m0s error expired in watching, attempt 1
+			1m0s list "5" NotOlderThan limit=0 token=""
+			1m0s error timeout in listing, attempt 2
+			1m0.8s list "" limit=500 token=""
+			1m0.8s replace [a@1] @9
+			1m0.8s watch "9"`,
 	}, {
 		name:    "initial events without a version",
 		answers: []answer{stream(got(added("a@1"), initialEnd(""))), stream(got(initialEnd("4")))},

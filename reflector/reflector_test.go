@@ -158,6 +158,10 @@ func TestStatusOfAMuteServer(t *testing.T) {
 	if status = play(t, s, reflector.Options[thing]{}, 20*time.Second); !status.AskedAt.IsZero() {
 		t.Errorf("asked at %v, although the watch is open", status.AskedAt)
 	}
+	s = &script{answers: []answer{failed(syscall.ECONNREFUSED)}}
+	if status = play(t, s, reflector.Options[thing]{}, time.Millisecond); !status.AskedAt.IsZero() || status.Phase != reflector.BackingOff {
+		t.Errorf("asked at %v in %v, although that has failed", status.AskedAt, status.Phase)
+	}
 }
 
 // The times of a status do not change with the wall clock: they have a reading of the monotonic one, which their text shows.
