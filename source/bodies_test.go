@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,8 +21,9 @@ type sameAnswer struct {
 	code              int
 	contentType, body string
 
-	bodies []*trackedBody
-	ctxs   []context.Context
+	bodies   []*trackedBody
+	ctxs     []context.Context
+	requests []*http.Request
 }
 
 type trackedBody struct {
@@ -36,7 +38,7 @@ func (b *trackedBody) Close() error {
 
 func (a *sameAnswer) RoundTrip(r *http.Request) (*http.Response, error) {
 	body := &trackedBody{Reader: strings.NewReader(a.body)}
-	a.bodies, a.ctxs = append(a.bodies, body), append(a.ctxs, r.Context())
+	a.bodies, a.ctxs, a.requests = append(a.bodies, body), append(a.ctxs, r.Context()), append(a.requests, r)
 	return &http.Response{StatusCode: a.code, Header: http.Header{"Content-Type": {a.contentType}}, Body: body, Request: r}, nil
 }
 
@@ -155,3 +157,50 @@ func TestErrorsWithoutACause(t *testing.T) {
 type failing struct{ err error }
 
 func (f failing) RoundTrip(*http.Request) (*http.Response, error) { return nil, f.err }
+
+// TestRequestsSayWhoAsks looks at what requests have besides what is listed.
+func TestRequestsSayWhoAsks(t *testing.T) {
+	for agent, want := range map[string]string{"": rest.DefaultKubernetesUserAgent(), "mine/1": "mine/1"} {
+		a := sameAnswer{code: 500}
+		client, err := source.NewClient(&rest.Config{Host: "http://server.test", Transport: &a, UserAgent: agent})
+		if err != nil {
+			t.Fatal(err)
+		}
+		from, err := source.NewHTTP[*corev1.Pod](client, source.Scope{Resource: pods})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := from.Watch(t.Context(), source.WatchOptions[*corev1.Pod]{Timeout: 330 * time.Second}); err == nil {
+			t.Error("no error")
+		}
+		if _, err := source.ListMetadata(t.Context(), from, source.ListOptions[*corev1.Pod]{}, nil); err == nil {
+			t.Error("no error")
+		}
+		if got := a.requests[0].Header.Get("User-Agent"); got != want {
+			t.Errorf("user agent %q, want %q", got, want)
+		}
+		if got := a.requests[0].URL.Query().Get("timeoutSeconds"); got != "330" {
+			t.Errorf("timeoutSeconds=%s", got)
+		}
+		if got := a.requests[1].Header.Get("Accept"); !strings.Contains(got, "as=PartialObjectMetadataList") {
+			t.Errorf("metadata is asked for as %q", got)
+		}
+	}
+}
+
+// TestMetadataOfOtherSources is what they list.
+func TestMetadataOfOtherSources(t *testing.T) {
+	from := source.Funcs[*corev1.Pod]{
+		ListFunc: func(_ context.Context, opts source.ListOptions[*corev1.Pod], each func(*corev1.Pod) error) (source.ListResult, error) {
+			return source.ListResult{ResourceVersion: opts.ResourceVersion}, each(pod("a", "b"))
+		},
+	}
+	var names []string
+	result, err := source.ListMetadata(t.Context(), from, source.ListOptions[*corev1.Pod]{ResourceVersion: "7"}, func(o metav1.Object) error {
+		names = append(names, o.GetName())
+		return nil
+	})
+	if err != nil || result.ResourceVersion != "7" || len(names) != 1 || names[0] != "b" {
+		t.Errorf("%v, %+v, %v", names, result, err)
+	}
+}

@@ -53,6 +53,23 @@ func TestWantedKind(t *testing.T) {
 	}
 }
 
+// TestKindsOfPartialObjects: metadata comes as itself or as what it is of, and not as anything else.
+func TestKindsOfPartialObjects(t *testing.T) {
+	pod, other := schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, schema.GroupVersionKind{Version: "v1", Kind: "Node"}
+	typed, partial := codec[*corev1.Pod]{wanted: pod}, codec[*corev1.Pod]{wanted: pod, form: partialForm}
+	for _, tt := range []struct {
+		got            schema.GroupVersionKind
+		typed, partial bool
+	}{{pod, true, true}, {schema.GroupVersionKind{}, true, true}, {other, false, false}, {partialKind, false, true}} {
+		if err := typed.checkKind(tt.got); (err == nil) != tt.typed {
+			t.Errorf("typed, %v: %v", tt.got, err)
+		}
+		if err := partial.checkKind(tt.got); (err == nil) != tt.partial {
+			t.Errorf("partial, %v: %v", tt.got, err)
+		}
+	}
+}
+
 // TestOtherKind: that an object is of another kind is said rather than why it cannot be decoded as the wanted one.
 func TestOtherKind(t *testing.T) {
 	c := codec[*corev1.Pod]{wanted: schema.GroupVersionKind{Version: "v1", Kind: "Pod"}}
