@@ -1,6 +1,7 @@
 package proto
 
 import (
+	"bufio"
 	"bytes"
 	"reflect"
 	"slices"
@@ -9,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/tidings/tidings/internal/wire"
 )
@@ -262,5 +264,68 @@ func TestStatsOfFields(t *testing.T) {
 	}
 	if lookups != s.Lookups || hits != s.Hits || shared != s.SharedBytes || shared == 0 {
 		t.Errorf("the fields have %d lookups, %d hits and %d shared bytes, all of it %d, %d and %d", lookups, hits, shared, s.Lookups, s.Hits, s.SharedBytes)
+	}
+}
+
+// TestUnknownFieldsOfLists puts fields that nobody knows into a list, and into the envelope that it comes in.
+func TestUnknownFieldsOfLists(t *testing.T) {
+	d, err := New[*corev1.Pod](wire.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, more := range unknownFields {
+		for _, place := range []string{"before the items", "between the items", "behind the items", "in the metadata", "before the list", "behind the list"} {
+			in := func(name string) []byte {
+				if name == place {
+					return more
+				}
+				return nil
+			}
+			content := slices.Concat(in("before the items"), messageField(1, messageField(2, []byte("7")), in("in the metadata")), messageField(2, oddPod("", nil)),
+				in("between the items"), messageField(2, oddPod("", nil)), in("behind the items"))
+			data := slices.Concat([]byte("k8s\x00"), messageField(1, messageField(1, []byte("v1")), messageField(2, []byte("PodList"))), in("before the list"),
+				messageField(2, content), in("behind the list"))
+			var list corev1.PodList
+			var envelope runtime.Unknown
+			wantErr := envelope.Unmarshal(data[4:])
+			if wantErr == nil {
+				wantErr = list.Unmarshal(envelope.Raw)
+			}
+			r := NewListReader(bufio.NewReader(bytes.NewReader(data)), 0)
+			pods, err := readList(r, d)
+			if (err == nil) != (wantErr == nil) || err == nil && len(pods.Items) != len(list.Items) {
+				t.Errorf("%s %s: %v, want %v", name, place, err, wantErr)
+			}
+		}
+	}
+}
+
+// TestQuantitiesOfVersions takes over a quantity only from one that says the same.
+func TestQuantitiesOfVersions(t *testing.T) {
+	with := func(quantity ...byte) []byte {
+		return messageField(podSpec, messageField(specContainers, messageField(containerResources,
+			messageField(resourcesLimits, messageField(mapKey, []byte("cpu")), messageField(mapValue, quantity)))))
+	}
+	text := func(s string) []byte { return messageField(1, []byte(s)) }
+	versions := [][]byte{text("100m"), text("0.1"), text("1"), {}, text("1000m"), text("0"), text("100m"), append(text("100m"), 0x10, 1), append([]byte{0x10, 1}, text("2")...), text("")}
+	for _, opts := range []wire.Options{{}, {NoSharing: true}} {
+		d, err := New[*corev1.Pod](opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, before := range versions {
+			old, err := d.Decode(with(before...), nil)
+			if err != nil {
+				continue
+			}
+			for _, after := range versions {
+				var want corev1.Pod
+				wantErr := want.Unmarshal(with(after...))
+				got, err := d.Decode(with(after...), old)
+				if (err == nil) != (wantErr == nil) || err == nil && got.Spec.Containers[0].Resources.Limits.Cpu().String() != want.Spec.Containers[0].Resources.Limits.Cpu().String() {
+					t.Errorf("%x after %x: %v, want %v, %v", after, before, got, &want, err)
+				}
+			}
+		}
 	}
 }
