@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tidings/tidings/internal/testseed"
 	"github.com/tidings/tidings/object"
 )
 
@@ -159,5 +160,48 @@ func TestWarmMergedDoesNotAllocate(t *testing.T) {
 	})
 	if allocs > 0 {
 		t.Errorf("%v allocations", allocs)
+	}
+}
+
+// TestNothingIsKeptAlive adds and takes at random, so that what is pending is moved to the front now and then.
+func TestNothingIsKeptAlive(t *testing.T) {
+	random := testseed.Rand(t)
+	var m merged[*thing]
+	var l list[*thing]
+	for i := range 3000 {
+		o := newThing(fmt.Sprint(i), i, i+1)
+		d := change(object.Added, o)
+		m.add(&d, time.Time{})
+		l.push(o)
+		if random.IntN(10) > 4 {
+			for range min(random.IntN(4), l.len()) {
+				if got := l.pop(); m.take(nil, 1)[0].Object != got {
+					t.Fatalf("not the same is first after %d additions", i)
+				}
+			}
+		}
+		checkMerged(t, &m)
+		for at, o := range l.items[:cap(l.items)] {
+			if o != nil && (at < l.head || at >= len(l.items)) {
+				t.Fatalf("place %d of %d to %d keeps an object alive", at, l.head, len(l.items))
+			}
+		}
+	}
+}
+
+// TestOneDeltaWithoutAVersion is a batch, whether the consumer keeps up or not.
+func TestOneDeltaWithoutAVersion(t *testing.T) {
+	for _, policy := range policies {
+		q := New[*thing](Options{Policy: policy})
+		for range 3 {
+			q.Add(added(1), "")
+			if b := pop(t, q); b.Len() != 1 || b.ResourceVersion != "" {
+				t.Errorf("%s: %s", policy, describe(b))
+			}
+		}
+		q.Add([]delta{change(object.Added, newThing("x", 5, 5))}, "") // while a batch is in flight
+		if b := pop(t, q); b.Len() != 1 {
+			t.Errorf("%s, behind: %s", policy, describe(b))
+		}
 	}
 }

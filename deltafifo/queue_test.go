@@ -318,8 +318,8 @@ func TestWarmQueueDoesNotAllocate(t *testing.T) {
 
 // TestNames covers the texts.
 func TestNames(t *testing.T) {
-	got := fmt.Sprint(Coalesce, Block, Unbounded, Policy(9), " ", Changes, Replace, Initial, Resync, Synced, BatchType(0))
-	if want := "Coalesce Block Unbounded unknown Changes Replace Initial Resync Synced BatchType(0)"; strings.Join(strings.Fields(got), " ") != want {
+	got := fmt.Sprint(Coalesce, Block, Unbounded, Unbounded+1, Policy(9), " ", Changes, Replace, Initial, Resync, Synced, Synced+1, BatchType(0))
+	if want := "Coalesce Block Unbounded unknown unknown Changes Replace Initial Resync Synced BatchType(6) BatchType(0)"; strings.Join(strings.Fields(got), " ") != want {
 		t.Errorf("got %s", got)
 	}
 }

@@ -138,6 +138,28 @@ func TestStatusCountsWhatHasNoKey(t *testing.T) {
 	}
 }
 
+// Until the next list the status says that events of any object may be missing.
+func TestStatusOfLostEvents(t *testing.T) {
+	nameless := event{Type: source.Invalid, Err: errors.New("no thing at all"), ResourceVersion: "6"}
+	for _, listed := range []bool{false, true} {
+		answers := []answer{stream(got(initialEnd("5")), read{after: time.Second, events: events{nameless}}), {hang: true}}
+		if listed {
+			answers[1] = stream(got(initialEnd("7")))
+		}
+		if status := play(t, &script{answers: answers}, reflector.Options[thing]{}, 5*time.Second); status.LostEvents == listed {
+			t.Errorf("listed %t: lost events %t", listed, status.LostEvents)
+		}
+	}
+}
+
+// There is no next retry while nothing waits for one.
+func TestStatusAfterARetry(t *testing.T) {
+	s := &script{answers: []answer{failed(syscall.ECONNREFUSED), {hang: true}}}
+	if status := play(t, s, reflector.Options[thing]{}, 2*time.Second); !status.NextRetry.IsZero() || status.Phase == reflector.BackingOff {
+		t.Errorf("next retry %v in %v", status.NextRetry, status.Phase)
+	}
+}
+
 // A watch that goes on from a file makes the reflector synced, with no list at all.
 func TestStatusOfAResumedWatch(t *testing.T) {
 	s := &script{answers: []answer{page("41", ""), stream()}}

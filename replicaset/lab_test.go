@@ -50,6 +50,8 @@ type lab struct {
 	fault func(call string) error
 	// onCreate is told of each creation.
 	onCreate func()
+	// written are the statuses that were asked for.
+	written []appsv1.ReplicaSetStatus
 	// dropTerminating makes the server one that does not know status.terminatingReplicas.
 	dropTerminating bool
 }
@@ -223,6 +225,7 @@ func (l *lab) list(a clienttesting.Action) (runtime.Object, error) {
 func (l *lab) update(a clienttesting.Action) (runtime.Object, error) {
 	asked := a.(clienttesting.UpdateAction).GetObject().(*appsv1.ReplicaSet)
 	rs := l.sets[asked.Name]
+	l.written = append(l.written, asked.Status)
 	switch {
 	case rs == nil:
 		return nil, notFound("replicasets", asked.Name)

@@ -200,6 +200,31 @@ func TestFailedAdoption(t *testing.T) {
 	})
 }
 
+// TestInvalidAdoption has an adoption refused as one of another pod would be, but the pod is the one that was meant, or cannot be read.
+func TestInvalidAdoption(t *testing.T) {
+	for _, readable := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			l := newLab(t, Options{})
+			l.addOrphan("orphan")
+			l.setFault(func(call string) error {
+				switch {
+				case call == "patch pods":
+					return apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "orphan", nil)
+				case call == "get pods" && !readable:
+					return errBroken
+				}
+				return nil
+			})
+			l.createSet(web(1))
+			l.settle(10 * time.Second)
+			if n := l.count("create pods"); n != 0 {
+				t.Errorf("%d pods were made in the place of one that is there", n)
+			}
+			l.expectFailures("cannot adopt pod orphan")
+		})
+	}
+}
+
 // TestAdoptionOfAnotherPodsName finds that an orphan was deleted and its name is another pod's: that is no failure.
 func TestAdoptionOfAnotherPodsName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

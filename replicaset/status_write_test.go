@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 )
@@ -182,4 +183,56 @@ func TestDeletionCost(t *testing.T) {
 			t.Errorf("%q is %d, want %d", text, got, want)
 		}
 	}
+}
+
+// TestStatusCountsWhatIsLeaving: the status that follows a scaling has the pods that a kubelet still has, before the cache shows that they go.
+func TestStatusCountsWhatIsLeaving(t *testing.T) {
+	for _, node := range []string{"", "node-1"} {
+		in(t, 4, func(t *testing.T, l *lab) {
+			for _, p := range l.owned() {
+				l.changePod(p.Name, func(p *corev1.Pod) { p.Spec.NodeName = node })
+			}
+			l.settle(time.Minute)
+			l.mu.Lock()
+			l.written = nil
+			l.mu.Unlock()
+			l.scale(1)
+			l.settle(time.Second)
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			leaving := int32(0)
+			if node != "" {
+				leaving = 3
+			}
+			if len(l.written) != 1 || l.written[0].Replicas != 1 || l.written[0].TerminatingReplicas == nil || *l.written[0].TerminatingReplicas != leaving {
+				t.Errorf("on node %q: written %+v, want 1 replica and %d that are leaving", node, l.written, leaving)
+			}
+		})
+	}
+}
+
+// TestDoubtThatCannotBeCleared: that the pods cannot be read is a failure of the reconcile, and nothing is created meanwhile.
+func TestDoubtThatCannotBeCleared(t *testing.T) {
+	in(t, 1, func(t *testing.T, l *lab) {
+		creates := 0
+		l.setFault(func(call string) error {
+			switch call {
+			case "create pods":
+				if creates++; creates == 1 {
+					return errBroken
+				}
+			case "list pods":
+				return apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("no role"))
+			}
+			return nil
+		})
+		before := l.counts()
+		l.scale(2)
+		l.settle(20 * time.Second)
+		l.expectFailures("connection reset", "the outcome of an earlier write is unknown, and the pods cannot be read")
+		l.expectCalls(before, map[string]int{"create pods": 1})
+		l.setFault(nil)
+		l.settle(time.Minute)
+		l.expect(2)
+	})
 }
