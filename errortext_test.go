@@ -117,6 +117,24 @@ func TestFactoryWaits(t *testing.T) {
 		if waited := time.Since(began); waited != time.Minute {
 			t.Errorf("waited %v", waited)
 		}
+		for _, st := range f.Status() { // the namespace is named where there are several
+			want := ""
+			if strings.Contains(st.Scope, "a,b,c") {
+				want = "b"
+			}
+			fresh, _ := errors.AsType[*tidings.SyncError](st.NotFresh)
+			if strings.Contains(st.Scope, "b") != (fresh != nil) || fresh != nil && fresh.Namespace != want {
+				t.Errorf("%s: %v", st.Scope, st.NotFresh)
+			}
+		}
+		var named []string
+		for _, one := range err.(interface{ Unwrap() []error }).Unwrap() {
+			syncErr, _ := errors.AsType[*tidings.SyncError](one)
+			named = append(named, syncErr.Namespace)
+		}
+		if slices.Sort(named); !slices.Equal(named, []string{"", "b"}) {
+			t.Errorf("the namespaces are named %q", named)
+		}
 		cs["b"].fail(nil)
 		if err := f.WaitForSync(t.Context()); err != nil {
 			t.Error(err)
@@ -128,6 +146,27 @@ func TestFactoryWaits(t *testing.T) {
 		}
 		if err := f.Shutdown(t.Context()); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// TestVersionsOfNamespaces: each namespace has its own version, and all of it the lowest.
+func TestVersionsOfNamespaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cs := clusters{"a": newCluster(), "b": newCluster()}
+		cs["a"].write(newPod("a", "x"))
+		for range 3 {
+			cs["b"].write(newPod("b", "y"))
+		}
+		inf := cs.start(t, tidings.Options{}, "a", "b")
+		synctest.Wait()
+		for namespace, want := range map[string]string{"a": "1", "b": "3", tidings.All: "1", "other": ""} {
+			if got := inf.Snapshot().ResourceVersionIn(namespace); got != want || inf.ResourceVersionIn(namespace) != want {
+				t.Errorf("version %q in %q, want %q", got, namespace, want)
+			}
+		}
+		if got := inf.Snapshot().ResourceVersion(); got != "1" || inf.Status().ResourceVersion != "1" {
+			t.Errorf("version %q, want the lowest", got)
 		}
 	})
 }

@@ -319,7 +319,7 @@ func TestShrinks(t *testing.T) {
 func TestDelaysShrink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := New(Options[int]{})
-		const burst = 64 * keepIdle
+		const burst = 8 * keepIdle
 		for i := range burst {
 			q.AddAfter(i, time.Duration(1+i%100)*time.Second)
 		}
