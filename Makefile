@@ -45,7 +45,7 @@ upstream: ## controllers of Kubernetes itself on our informers and on client-go'
 	cd upstream && $(GO) run -tags clientgo_0_36 . compare -o RESULTS.md $(UPSTREAM)
 
 MUTANTS ?= 40
-mutants: ## breaks the core in MUTANTS small ways a package and fails if the tests notice less than 95% of them; takes an hour or so
+mutants: ## breaks the core in MUTANTS small ways a package and fails if the tests notice less than 95% of them; takes half an hour or so
 	@for pkg in deltafifo object reflector source store workqueue internal/wire/proto internal/wire/json; do \
 	  $(GO) run ./internal/mutants -n $(MUTANTS) ./$$pkg || failed=1; done; \
 	$(GO) run ./internal/mutants -n $(MUTANTS) -tests ". ./internal/engine" ./internal/engine || failed=1; \
