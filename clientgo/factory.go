@@ -198,9 +198,9 @@ func (f *factory) InformerFor(obj runtime.Object, newFunc internalinterfaces.New
 	})
 }
 
-// isOurs reports whether an informer runs on our engine.
+// isOurs reports whether an informer runs on our engine. It asks the controller because that comes through a wrapper, such as a typed informer.
 func isOurs(inf cache.SharedIndexInformer) bool {
-	_, ours := inf.(interface{ problem() error })
+	_, ours := inf.GetController().(idleController)
 	return ours
 }
 

@@ -20,6 +20,7 @@ type Option func(*factoryOptions)
 type factoryOptions struct {
 	namespace    string
 	tweak        internalinterfaces.TweakListOptionsFunc // never nil
+	tweaked      bool                                    // by the caller
 	resync       map[reflect.Type]time.Duration
 	transform    cache.TransformFunc
 	informerName *cache.InformerName
@@ -50,7 +51,7 @@ func WithNamespace(namespace string) Option {
 func WithTweakListOptions(tweak internalinterfaces.TweakListOptionsFunc) Option {
 	return func(o *factoryOptions) {
 		if tweak != nil {
-			o.tweak = tweak
+			o.tweak, o.tweaked = tweak, true
 		}
 	}
 }

@@ -94,8 +94,8 @@ func (s *starter[K]) startedInformers() map[K]cache.SharedIndexInformer {
 
 // notSynced says why an informer has not synced when ctx ends.
 func notSynced(ctx context.Context, inf cache.SharedIndexInformer) error {
-	if ours, ok := inf.(interface{ problem() error }); ok {
-		if problem := ours.problem(); problem != nil {
+	if ours, ok := inf.GetController().(idleController); ok {
+		if problem := ours.inf.problem(); problem != nil {
 			return fmt.Errorf("%w: %w", problem, context.Cause(ctx))
 		}
 	}

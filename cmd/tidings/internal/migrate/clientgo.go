@@ -119,7 +119,7 @@ func (f *file) otherEngine(path string, used []use) {
 	case strings.HasSuffix(path, "/informers/externalversions") && !ast.IsGenerated(f.syntax):
 		for _, u := range used {
 			if strings.HasPrefix(u.name, "New") && strings.Contains(u.name, "SharedInformerFactory") {
-				f.note(u.at, "%s is generated for a custom resource and runs on client-go's engine: see docs/migrating.md", u.name)
+				f.note(u.at, "%s is generated for a custom resource and runs on client-go's engine: clientgo.NewGroupFactory takes its group packages, see docs/migrating.md", u.name)
 			}
 		}
 	}

@@ -1,0 +1,88 @@
+package clientgo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/tidings/tidings"
+)
+
+// recorder is a transport that keeps the address of the first request and sends none.
+type recorder struct {
+	mu     sync.Mutex
+	first  *url.URL
+	cancel context.CancelFunc // called at the first request
+}
+
+// errRecorded is the answer to a request.
+var errRecorded = errors.New("the request is recorded and not sent")
+
+// RoundTrip records a request.
+func (r *recorder) RoundTrip(request *http.Request) (*http.Response, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.first == nil {
+		r.first = request.URL
+		r.cancel()
+	}
+	return nil, errRecorded
+}
+
+// config returns a config for clients whose requests are recorded.
+func (r *recorder) config() *rest.Config {
+	return &rest.Config{Host: "http://recorded.invalid", Transport: r, QPS: -1}
+}
+
+// recordTimeout is how long an informer may take to its first request.
+const recordTimeout = 10 * time.Second
+
+// scopeOf runs an informer up to its first request, and returns what that asks for.
+func (r *recorder) scopeOf(inf cache.SharedIndexInformer) (tidings.Scope, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), recordTimeout)
+	defer cancel()
+	r.cancel = cancel
+	if err := inf.SetWatchErrorHandler(func(*cache.Reflector, error) {}); err != nil { // nobody needs to know
+		return tidings.Scope{}, err
+	}
+	inf.RunWithContext(ctx)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.first == nil {
+		return tidings.Scope{}, errors.New("it sends no request through the client that its function was given")
+	}
+	return scopeIn(r.first)
+}
+
+// scopeIn reads what a list or watch asks for from its address, such as /apis/example.com/v1/namespaces/shop/widgets?labelSelector=app.
+func scopeIn(address *url.URL) (tidings.Scope, error) {
+	query := address.Query()
+	scope := tidings.Scope{Labels: query.Get("labelSelector"), Fields: query.Get("fieldSelector")}
+	path := strings.Split(strings.Trim(address.Path, "/"), "/")
+	switch {
+	case len(path) >= 3 && path[0] == "api":
+		scope.Resource, path = schema.GroupVersionResource{Version: path[1]}, path[2:]
+	case len(path) >= 4 && path[0] == "apis":
+		scope.Resource, path = schema.GroupVersionResource{Group: path[1], Version: path[2]}, path[3:]
+	default:
+		return scope, fmt.Errorf("its request is not for a collection: %s", address.Path)
+	}
+	switch {
+	case len(path) == 1:
+		scope.Resource.Resource = path[0]
+	case len(path) == 3 && path[0] == "namespaces":
+		scope.Resource.Resource, scope.Namespaces = path[2], []string{path[1]}
+	default:
+		return scope, fmt.Errorf("its request is not for a collection: %s", address.Path)
+	}
+	return scope, nil
+}
