@@ -42,7 +42,7 @@ type factory struct {
 // Informers from the accessors and from ForResource run on Tidings' engine. InformerFor with a function of the caller's own calls that function,
 // since it may choose other selectors or indexes, and the informer it returns runs on whatever engine it was made for: client-go's
 // if it was made by package cache, which is logged, or ours if by this package. The generated informers of a custom resource come with a
-// factory of their own; see NewSharedIndexInformer for those.
+// factory of their own; NewGroupFactory takes its place.
 func NewSharedInformerFactory(config *rest.Config, defaultResync time.Duration, options ...Option) informers.SharedInformerFactory {
 	return newBuiltinFactory(config, defaultResync, options)
 }
@@ -191,7 +191,7 @@ func (f *factory) InformerFor(obj runtime.Object, newFunc internalinterfaces.New
 	return f.informerFor(reflect.TypeOf(obj), func(resync time.Duration) cache.SharedIndexInformer {
 		inf := newFunc(f.client(), resync)
 		if !isOurs(inf) {
-			klog.Background().Info("Warning: the informer runs on client-go's engine, because a function of the caller's made it; see clientgo.NewSharedIndexInformer",
+			klog.Background().Info("Warning: the informer runs on client-go's engine, because a function of the caller's made it; see clientgo.NewGroupFactory",
 				"type", fmt.Sprintf("%T", obj))
 		}
 		return inf
