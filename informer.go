@@ -58,8 +58,9 @@ func NewInformer[T Object](src source.ListerWatcher[T], opts InformerOptions[T])
 	if opts.Name == "" {
 		opts.Name = goType
 	}
+	of := scopeOfSource(src)
 	if opts.Recorder != nil {
-		src = recording.Record(opts.Recorder, src, source.Scope{})
+		src = recording.Record(opts.Recorder, src, of)
 	}
 	shared := opts.Options.withDefaults()
 	memory, err := shared.memory()
@@ -67,8 +68,8 @@ func NewInformer[T Object](src source.ListerWatcher[T], opts InformerOptions[T])
 		return nil, fmt.Errorf("new informer: %w", err)
 	}
 	core := engine.New(engine.Config[T]{
-		Options: shared.engine(new(reflector.Peers), clusterOf(nil, shared)), Identity: map[string]string{"name": opts.Name},
-		Name: opts.Name, Namespaces: []string{All}, Transform: opts.Transform, Memory: memory,
+		Options: shared.engine(new(reflector.Peers), clusterOf(nil, shared)), Identity: identityOf(opts.Name, of),
+		Name: opts.Name, Resource: of.Resource, Namespaces: []string{All}, Transform: opts.Transform, Memory: memory,
 		NewSource: func(string) (source.ListerWatcher[T], error) { return src, nil },
 	})
 	return &SharedInformer[T]{
@@ -78,6 +79,23 @@ func NewInformer[T Object](src source.ListerWatcher[T], opts InformerOptions[T])
 			return fmt.Errorf("%s: the informer has one source, which does not know namespaces; take one from a factory", opts.Name)
 		},
 	}, nil
+}
+
+// scopeOfSource returns what a source says that it is for: nothing, if it is not one of package source's for an API server.
+func scopeOfSource(src any) source.Scope {
+	if scoped, ok := src.(interface{ Scope() source.Scope }); ok {
+		return scoped.Scope()
+	}
+	return source.Scope{}
+}
+
+// identityOf is what a file says of the objects of an informer that stands alone.
+func identityOf(name string, of source.Scope) map[string]string {
+	identity := map[string]string{"name": name}
+	if !of.Resource.Empty() {
+		identity["scope"] = fmt.Sprintf("%v of %v in %q, %q, %q, without %v", of.Kind, of.Resource, of.Namespace, of.Labels, of.Fields, of.Trim)
+	}
+	return identity
 }
 
 // Name returns the informer's name, such as "pods" or "widgets.example.com".

@@ -150,6 +150,9 @@ func formOf(typ reflect.Type) form {
 // ObjectType returns the Go type of the objects: T, or for NewHTTPLike that of the example.
 func (h *HTTP[T]) ObjectType() reflect.Type { return h.typ }
 
+// Scope returns what the source was made for, completed.
+func (h *HTTP[T]) Scope() Scope { return h.scope }
+
 // List implements ListerWatcher.
 func (h *HTTP[T]) List(ctx context.Context, opts ListOptions[T], each func(T) error) (ListResult, error) {
 	if h.client.timeout > 0 {
