@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"testing/synctest"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -46,4 +47,34 @@ func TestMemoryBudget(t *testing.T) {
 			t.Fatalf("object %d is %v, %v", i, got, err)
 		}
 	}
+}
+
+// TestDirectory starts a second factory from the files of the first.
+func TestDirectory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := tidingstest.NewServer(t, tidingstest.ServerOptions{})
+		server.Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system"}})
+		const n = 150 // fewer are listed anyway
+		for i := range n {
+			server.Create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: fmt.Sprint(i)}, Data: map[string]string{"n": fmt.Sprint(i)}})
+		}
+		dir := t.TempDir()
+		for _, loaded := range []int{0, n} {
+			f := clientgo.NewSharedInformerFactory(server.Config(), 0, clientgo.WithOptions(tidings.Options{Dir: dir}))
+			maps := f.Core().V1().ConfigMaps()
+			maps.Informer()
+			ctx, cancel := context.WithCancel(t.Context())
+			f.Start(ctx.Done())
+			f.WaitForCacheSync(ctx.Done())
+			native, _ := clientgo.Native(f)
+			if file := native.Status()[0].Parts[0].File; file.Loaded != loaded || file.Discarded != nil {
+				t.Errorf("%d objects came from the file, want %d: %+v", file.Loaded, loaded, file)
+			}
+			if got, err := maps.Lister().ConfigMaps("a").Get("7"); err != nil || got.Data["n"] != "7" {
+				t.Errorf("got %v, %v", got, err)
+			}
+			cancel()
+			f.Shutdown()
+		}
+	})
 }

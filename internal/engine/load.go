@@ -106,7 +106,7 @@ func (p *part[T]) discard(err error) {
 func (f *files[T]) load(ctx context.Context, pf *partFile) (l loaded[T], err error) {
 	if f.inf.store.CanFold() {
 		l.folded = f.inf.store.Gather(0)
-	} else if l.codec, err = source.NewCodec[T](0); err != nil { // one of its own, since it remembers what objects have in common
+	} else if l.codec, err = source.NewCodecAs[T](f.typ, 0); err != nil { // one of its own, since it remembers what objects have in common
 		return l, err
 	}
 	defer func() {
