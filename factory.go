@@ -60,8 +60,8 @@ type lifecycle interface {
 	WaitForSync(ctx context.Context, failFast bool) (*engine.Obstacle, error)
 }
 
-// SourceFunc makes the source of one namespace of a scope; All is all of them. The scope's Resource is set. It must not call the
-// factory or its informers.
+// SourceFunc makes the source of one namespace of a scope; All is all of them. The scope's Resource is set, and its Source method knows the
+// factory's limits. It must not call the factory or its informers.
 type SourceFunc[T Object] func(scope Scope, namespace string) (source.ListerWatcher[T], error)
 
 // NewFactory returns a factory for the API server of config. It does not connect yet. config is copied; its rate
@@ -70,16 +70,11 @@ func NewFactory(config *rest.Config, opts Options) (*Factory, error) {
 	if config == nil {
 		return nil, errors.New("new factory: the config is nil; load one with clientcmd or rest.InClusterConfig")
 	}
-	if err := checkBudget("Options", opts.MemoryBudget); err != nil {
-		return nil, fmt.Errorf("new factory: %w", err)
-	}
 	client, err := source.NewClient(config)
 	if err != nil {
 		return nil, fmt.Errorf("new factory: %w", err)
 	}
-	f := NewSourceFactory(opts)
-	f.client, f.cluster = client, clusterOf(client, f.opts)
-	return f, nil
+	return NewFactoryForClient(client, opts)
 }
 
 // NewSourceFactory returns a factory without an API server: every type needs a source, see SetSource. With a fake clientset it
@@ -104,30 +99,47 @@ func SetSource[T Object](f *Factory, fn SourceFunc[T]) {
 // Informer returns a hold on the factory's informer for type T and scope, which is made if it is not there yet. It
 // starts with the factory's next Start, or its own. A bad scope is an error at once.
 func Informer[T Object](f *Factory, scope Scope) (*SharedInformer[T], error) {
-	t := reflect.TypeFor[T]()
-	target, err := scope.resolve(f.opts.Scheme, t)
-	if err == nil {
-		err = checkBudget("Options", f.opts.MemoryBudget)
-	}
+	target, err := scopeOf[T](f, scope)
 	if err != nil {
 		return nil, err
 	}
-	key := informerKey{goType: t, target: target.id()}
+	key := informerKey{goType: reflect.TypeFor[T](), target: target.id()}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.stopped {
-		return nil, fmt.Errorf("%s: the factory has been shut down: %w", resourceName(target.resource), ErrStopped)
+	if err := f.usable(target); err != nil {
+		return nil, err
 	}
 	shared := f.shared[key]
 	if shared == nil || errors.Is(shared.core.CheckRunning(), ErrStopped) { // it may take long to end
-		if shared, err = newShared[T](f, key, target); err != nil {
+		given, _ := f.sources[key.goType].(SourceFunc[T])
+		if shared, err = newShared(f, key, target, UnsharedOptions[T]{Source: given}); err != nil {
 			return nil, err
 		}
 		f.shared[key] = shared
-		f.all = append(f.all, shared)
 	} else if have := shared.about.scope.budget; target.budget != 0 && target.budget != have {
 		return nil, fmt.Errorf("%s: the informer of this scope has a MemoryBudget of %d, not %d", shared.about.title, have, target.budget)
 	}
+	return newHold[T](f, shared), nil
+}
+
+// scopeOf checks what an informer is asked for.
+func scopeOf[T Object](f *Factory, scope Scope) (target, error) {
+	if err := checkBudget("Options", f.opts.MemoryBudget); err != nil {
+		return target{}, err
+	}
+	return scope.resolve(f.opts.Scheme, reflect.TypeFor[T]())
+}
+
+// usable reports whether informers can be made. The lock is held.
+func (f *Factory) usable(t target) error {
+	if !f.stopped {
+		return nil
+	}
+	return fmt.Errorf("%s: the factory has been shut down: %w", resourceName(t.resource), ErrStopped)
+}
+
+// newHold counts one more user of an informer. The lock is held.
+func newHold[T Object](f *Factory, shared *sharedInformer) *SharedInformer[T] {
 	shared.users++
 	inf := &SharedInformer[T]{
 		core:    shared.core.(*engine.Informer[T]), // the key holds the type
@@ -135,49 +147,51 @@ func Informer[T Object](f *Factory, scope Scope) (*SharedInformer[T], error) {
 		release: f.releaser(shared),
 		alone:   func() error { return f.unshare(shared) },
 	}
-	if !target.labels.Empty() {
-		inf.selected.labels = target.labels
+	if selector := shared.about.scope.labels; !selector.Empty() {
+		inf.selected.labels = selector
 	}
-	if !target.fields.Empty() {
-		inf.selected.fields = target.fields
+	if selector := shared.about.scope.fields; !selector.Empty() {
+		inf.selected.fields = selector
 	}
-	return inf, nil
+	return inf
 }
 
-// newShared makes an informer. The lock is held.
-func newShared[T Object](f *Factory, key informerKey, t target) (*sharedInformer, error) {
-	newSource := sourceFor[T](f, t)
+// newShared makes an informer, which nobody shares yet. The lock is held.
+func newShared[T Object](f *Factory, key informerKey, t target, opts UnsharedOptions[T]) (*sharedInformer, error) {
+	newSource := sourceFor(f, t, opts.Source)
 	if _, err := newSource(t.namespaces[0]); err != nil { // what is wrong with the scope shows now, not at the start
 		return nil, fmt.Errorf("%s: %w", resourceName(t.resource), err)
 	}
 	shared := &sharedInformer{key: key, about: about{
-		resource: resourceName(t.resource), title: t.title(key.goType), goType: key.goType.String(), scope: t, staleAfter: f.opts.StaleAfter,
+		resource: resourceName(t.resource), title: cmp.Or(opts.Name, t.title(key.goType)), goType: key.goType.String(), scope: t, staleAfter: f.opts.StaleAfter,
 	}}
 	memory := f.memory
 	if t.budget > 0 {
 		memory = engine.NewMemory(t.budget, f.opts.Logger)
 	}
+	options := f.opts.engine(f.peers, f.cluster)
+	options.OnError = both(options.OnError, opts.OnError)
 	shared.core = engine.New(engine.Config[T]{
-		Memory: memory, Identity: t.identity(),
-		Options: f.opts.engine(f.peers, f.cluster), Name: shared.about.title, Resource: t.resource, Namespaces: t.namespaces,
+		Memory: memory, Identity: t.identity(), Options: options, Name: shared.about.title, Resource: t.resource, Namespaces: t.namespaces,
 		NewSource: newSource, OnEnd: func() { f.remove(shared) },
 	})
+	f.all = append(f.all, shared)
 	return shared, nil
 }
 
-// sourceFor returns what makes the sources of a target. The lock is held.
-func sourceFor[T Object](f *Factory, t target) func(namespace string) (source.ListerWatcher[T], error) {
-	scope, client, recorder := t.scope(), f.client, f.opts.Recorder
-	given, ok := f.sources[reflect.TypeFor[T]()].(SourceFunc[T])
+// sourceFor returns what makes the sources of a target: the given function, or the API server's. The lock is held.
+func sourceFor[T Object](f *Factory, t target, given SourceFunc[T]) func(namespace string) (source.ListerWatcher[T], error) {
+	client, recorder := f.client, f.opts.Recorder
+	scope := t.scope()
+	scope.maxObjectBytes, scope.maxSharedBytes = f.opts.MaxObjectBytes, engine.SharedBytes(cmp.Or(t.budget, f.opts.MemoryBudget))
 	return func(namespace string) (src source.ListerWatcher[T], err error) {
 		of := scope.Source(namespace)
 		switch {
-		case ok:
+		case given != nil:
 			src, err = given(scope, namespace)
 		case client == nil:
 			return nil, fmt.Errorf("the factory has no API server and no source for %s; call SetSource", reflect.TypeFor[T]())
 		default:
-			of.MaxObjectBytes, of.MaxSharedBytes = f.opts.MaxObjectBytes, engine.SharedBytes(cmp.Or(t.budget, f.opts.MemoryBudget))
 			src, err = source.NewHTTP[T](client, of)
 		}
 		if err != nil || recorder == nil {

@@ -35,11 +35,17 @@ type Scope struct {
 	// MemoryBudget is how many bytes the objects of this informer may take, apart from what the factory's others may; see
 	// Options.MemoryBudget, which holds if this is 0. Users who share an informer have to agree on it.
 	MemoryBudget int64
+
+	// maxObjectBytes and maxSharedBytes are the limits of the factory that asks for a source, 0 for none.
+	maxObjectBytes, maxSharedBytes int
 }
 
 // Source returns what a source in one namespace of the scope is to get, for source.FromClient and the like.
 func (s Scope) Source(namespace string) source.Scope {
-	of := source.Scope{Resource: s.Resource, Namespace: namespace, Labels: s.Labels, Fields: s.Fields, Trim: s.Trim}
+	of := source.Scope{
+		Resource: s.Resource, Namespace: namespace, Labels: s.Labels, Fields: s.Fields, Trim: s.Trim,
+		MaxObjectBytes: s.maxObjectBytes, MaxSharedBytes: s.maxSharedBytes,
+	}
 	if s.Kind != "" {
 		of.Kind = s.Resource.GroupVersion().WithKind(s.Kind)
 	}
