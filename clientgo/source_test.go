@@ -25,14 +25,21 @@ func TestInformerFromSource(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		src, err := source.NewHTTPLike(client, source.Scope{Resource: corev1.SchemeGroupVersion.WithResource("pods")}, &corev1.Pod{})
+		reported := make(chan error, 1)
+		factory, err := tidings.NewFactoryForClient(client, tidings.Options{OnError: func(err error) { reported <- err }})
 		if err != nil {
 			t.Fatal(err)
 		}
-		reported := make(chan error, 1)
-		inf, err := clientgo.NewSharedIndexInformerFromSource(src, tidings.Options{OnError: func(err error) { reported <- err }},
+		newSource := func(scope tidings.Scope, namespace string) (source.ListerWatcher[tidings.Object], error) {
+			return source.NewHTTPLike(client, scope.Source(namespace), &corev1.Pod{})
+		}
+		inf, err := clientgo.NewSharedIndexInformerFromSource(factory, tidings.Scope{Resource: corev1.SchemeGroupVersion.WithResource("pods")}, newSource,
 			cache.SharedIndexInformerOptions{ObjectDescription: "pods", Indexers: cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}})
 		if err != nil {
+			t.Fatal(err)
+		}
+		handled := make(chan error, 1)
+		if err := inf.SetWatchErrorHandler(func(_ *cache.Reflector, err error) { handled <- err }); err != nil {
 			t.Fatal(err)
 		}
 		go inf.RunWithContext(t.Context())
@@ -40,20 +47,37 @@ func TestInformerFromSource(t *testing.T) {
 		if err := <-reported; !apierrors.IsInternalError(err) {
 			t.Errorf("OnError got %v", err)
 		}
+		if err := <-handled; !apierrors.IsInternalError(err) {
+			t.Errorf("the watch error handler got %v", err)
+		}
 		objects, err := inf.GetIndexer().ByIndex(cache.NamespaceIndex, "a")
 		if err != nil || len(objects) != 1 || objects[0].(*corev1.Pod).Name != "x" {
 			t.Errorf("in namespace a: %v, %v", objects, err)
 		}
 		native, ok := clientgo.NativeInformer(inf)
-		if !ok || native.Status().Objects != 1 || native.Name() != "pods" {
+		if !ok || native.Status().Objects != 1 || native.Name() != "pods" || len(factory.Status()) != 1 {
 			t.Errorf("native: %v, %v", native, ok)
 		}
 	})
 }
 
 func TestInformerFromSourceRefuses(t *testing.T) {
-	if _, err := clientgo.NewSharedIndexInformerFromSource(nil, tidings.Options{}, cache.SharedIndexInformerOptions{}); err == nil {
+	factory := tidings.NewSourceFactory(tidings.Options{})
+	pods := tidings.Scope{Resource: corev1.SchemeGroupVersion.WithResource("pods")}
+	if _, err := clientgo.NewSharedIndexInformerFromSource(factory, pods, nil, cache.SharedIndexInformerOptions{}); err == nil {
 		t.Error("made an informer of no source")
+	}
+	empty := func(tidings.Scope, string) (source.ListerWatcher[tidings.Object], error) {
+		return source.Funcs[tidings.Object]{}, nil
+	}
+	if _, err := clientgo.NewSharedIndexInformerFromSource(factory, pods, empty, cache.SharedIndexInformerOptions{Indexers: cache.Indexers{"nil": nil}}); err == nil {
+		t.Error("took a nil index function")
+	}
+	if err := factory.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if n := len(factory.Status()); n != 0 {
+		t.Errorf("%d informers are left that nobody got", n)
 	}
 	lw := cache.ListWatch{}
 	upstream := cache.NewSharedIndexInformer(&lw, &corev1.Pod{}, 0, nil)

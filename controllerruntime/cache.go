@@ -29,8 +29,8 @@ import (
 // off, objects are decoded by client-go, which costs more memory and CPU. docs/migrating.md in the project says what else differs.
 var NewCache cache.NewCacheFunc = WithOptions(tidings.Options{})
 
-// WithOptions is NewCache with options that controller-runtime has no place for. Without a logger, messages go to controller-runtime's; the scheme is
-// the cache's.
+// WithOptions is NewCache with options that controller-runtime has no place for. All informers of a cache share one memory budget and one directory,
+// those of several caches that are made with the same options do not share a budget. Without a logger, messages go to controller-runtime's; the scheme is the cache's.
 func WithOptions(options tidings.Options) cache.NewCacheFunc {
 	return func(config *rest.Config, opts cache.Options) (cache.Cache, error) {
 		return newCache(config, opts, options)
@@ -56,7 +56,12 @@ func newCache(config *rest.Config, opts cache.Options, native tidings.Options) (
 	if native.Logger == nil {
 		native.Logger = slog.New(logr.ToSlogHandler(logger()))
 	}
-	made := &informers{client: sender, base: address.Path, scheme: opts.Scheme, mapper: opts.Mapper, native: native}
+	native.Scheme = opts.Scheme
+	factory, err := tidings.NewFactoryForClient(sender, native)
+	if err != nil {
+		return nil, err
+	}
+	made := &informers{factory: factory, base: address.Path, scheme: opts.Scheme, mapper: opts.Mapper}
 	opts.HTTPClient, opts.NewInformer = recording(opts.HTTPClient), made.newInformer
 	upstream, err := cache.New(config, opts)
 	if err != nil {

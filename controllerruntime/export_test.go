@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 )
 
 // NewDrainedInformer makes client-go's informer, whose watches leave no goroutine behind when they are stopped, see drained.
@@ -23,3 +24,6 @@ func NewDrainedInformer(lw toolscache.ListerWatcher, example runtime.Object, res
 
 // StripsManagedFields tells which transforms are replaced by a Trim.
 var StripsManagedFields = stripsManagedFields
+
+// InFactory returns how many informers the factory behind a cache has.
+func InFactory(c cache.Cache) int { return len(c.(*runtimeCache).informers.factory.Status()) }

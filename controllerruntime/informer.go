@@ -1,6 +1,8 @@
 package tidingsruntime
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	goruntime "runtime"
@@ -21,11 +23,10 @@ import (
 
 // informers makes a cache's informers, and knows those that have not been removed.
 type informers struct {
-	client *source.Client
-	base   string // the path of the API server's address
-	scheme *runtime.Scheme
-	mapper meta.RESTMapper
-	native tidings.Options
+	factory *tidings.Factory
+	base    string // the path of the API server's address
+	scheme  *runtime.Scheme
+	mapper  meta.RESTMapper
 
 	mu   sync.Mutex
 	made []*informer
@@ -33,15 +34,14 @@ type informers struct {
 
 // informer is an informer on our engine.
 type informer struct {
-	// SharedIndexInformer is replaced by SetTransform only. controller-runtime calls that before it hands the informer to anybody.
+	// SharedIndexInformer is made by SetTransform. controller-runtime calls that before it hands the informer to anybody, and nothing else before but
+	// SetWatchErrorHandlerWithContext.
 	toolscache.SharedIndexInformer
 	about        about
-	build        func(tidings.Trim) (toolscache.SharedIndexInformer, error)
 	onWatchError toolscache.WatchErrorHandlerWithContext
-
-	mu      sync.Mutex
-	current toolscache.SharedIndexInformer // what is embedded; guarded by mu, for those who may come earlier
-	removed chan struct{}                  // closed when the informer has been removed from the cache
+	build        func(tidings.Trim) (toolscache.SharedIndexInformer, error)
+	made         func(*informer) // is called when there is a SharedIndexInformer
+	removed      chan struct{}   // closed when the informer has been removed from the cache
 }
 
 // about tells what an informer holds.
@@ -58,9 +58,6 @@ func (is *informers) newInformer(lw toolscache.ListerWatcher, example runtime.Ob
 	if err != nil {
 		return failed{toolscache.NewSharedIndexInformer(lw, example, resync, indexers), fmt.Errorf("tidings: informer for %T: %w", example, err)}
 	}
-	is.mu.Lock()
-	defer is.mu.Unlock()
-	is.made = append(is.made, inf)
 	return inf
 }
 
@@ -92,59 +89,53 @@ func (is *informers) make(lw toolscache.ListerWatcher, example runtime.Object, r
 		return nil, err
 	}
 	inf := &informer{
-		about:   about{kind: request.scope.Kind, form: formOf(example), goType: reflect.TypeOf(example).String(), scope: request.scope},
-		removed: make(chan struct{}),
+		about: about{kind: request.scope.Kind, form: formOf(example), goType: reflect.TypeOf(example).String(), scope: request.scope},
+		made:  is.add, removed: make(chan struct{}),
+	}
+	scope := tidings.Scope{
+		Resource: request.scope.Resource, Kind: request.scope.Kind.Kind, Namespaces: []string{request.scope.Namespace},
+		Labels: request.scope.Labels, Fields: request.scope.Fields,
+	}
+	newSource := func(scope tidings.Scope, namespace string) (listerWatcher, error) {
+		return is.source(lw, of, scope.Source(namespace), request.noBookmarks)
 	}
 	inf.build = func(trim tidings.Trim) (toolscache.SharedIndexInformer, error) {
-		scope := request.scope
-		scope.Trim, scope.MaxObjectBytes = trim, is.native.MaxObjectBytes
-		src, err := is.source(lw, of, scope, request.noBookmarks)
-		if err != nil {
-			return nil, err
-		}
-		return clientgo.NewSharedIndexInformerFromSource(src, is.native, toolscache.SharedIndexInformerOptions{
+		scope.Trim = trim
+		return clientgo.NewSharedIndexInformerFromSource(is.factory, scope, newSource, toolscache.SharedIndexInformerOptions{
 			ResyncPeriod: resync, Indexers: indexers, ObjectDescription: inf.about.title(),
 		})
 	}
-	return inf, inf.make(nil)
+	return inf, nil
 }
 
 // source returns what lists and watches a scope. Our own sources always ask for bookmarks; lw does as it is told.
-func (is *informers) source(lw toolscache.ListerWatcher, example tidings.Object, scope source.Scope, noBookmarks bool) (source.ListerWatcher[tidings.Object], error) {
+func (is *informers) source(lw toolscache.ListerWatcher, example tidings.Object, scope source.Scope, noBookmarks bool) (listerWatcher, error) {
 	if noBookmarks {
 		return throughListWatch(lw, scope)
 	}
-	return source.NewHTTPLike(is.client, scope, example)
-}
-
-// make makes the informer itself, without the fields in trim.
-func (inf *informer) make(trim tidings.Trim) error {
-	made, err := inf.build(trim)
-	if err != nil {
-		return err
-	}
-	inf.mu.Lock()
-	defer inf.mu.Unlock()
-	inf.SharedIndexInformer, inf.current = made, made
-	return nil
+	return source.NewHTTPLike(is.factory.Client(), scope, example)
 }
 
 // SetWatchErrorHandlerWithContext sets the function that is called when a list or watch fails.
 func (inf *informer) SetWatchErrorHandlerWithContext(h toolscache.WatchErrorHandlerWithContext) error {
 	inf.onWatchError = h
-	return inf.SharedIndexInformer.SetWatchErrorHandlerWithContext(h)
+	return nil
 }
 
-// SetTransform sets the function that every object passes before it is stored. In the place of the one that only strips managed
-// fields, these are skipped when objects are decoded: with a transform, objects could not share what is equal in them.
+// SetTransform makes the informer, with the function that every object passes before it is stored. In the place of the one that only strips
+// managed fields, these are skipped when objects are decoded: with a transform, objects could not share what is equal in them.
 func (inf *informer) SetTransform(transform toolscache.TransformFunc) error {
-	if !stripsManagedFields(transform) {
-		return inf.SharedIndexInformer.SetTransform(transform)
+	var trim tidings.Trim
+	if stripsManagedFields(transform) {
+		trim, transform = tidings.Trim{tidings.ManagedFields}, nil
 	}
-	if err := inf.make(tidings.Trim{tidings.ManagedFields}); err != nil || inf.onWatchError == nil {
+	made, err := inf.build(trim)
+	if err != nil {
 		return err
 	}
-	return inf.SharedIndexInformer.SetWatchErrorHandlerWithContext(inf.onWatchError)
+	inf.SharedIndexInformer = made
+	inf.made(inf)
+	return errors.Join(made.SetTransform(transform), made.SetWatchErrorHandlerWithContext(inf.onWatchError))
 }
 
 // stripsManagedFields reports whether a transform is controller-runtime's for that. It is known by the place of its text, since the compiler
@@ -168,26 +159,25 @@ func placeOf(transform toolscache.TransformFunc) (p place) {
 
 // waitForSync waits until the informer has synced or was removed, and reports whether that came before one of the others.
 func (inf *informer) waitForSync(ended, stopped <-chan struct{}) bool {
-	inf.mu.Lock()
-	current := inf.current
-	inf.mu.Unlock()
 	select {
-	case <-current.HasSyncedChecker().Done():
+	case <-inf.HasSyncedChecker().Done():
 		return true
 	case <-inf.removed:
 		return true
 	case <-ended:
 	case <-stopped:
 	}
-	return current.HasSynced()
+	return inf.HasSynced()
+}
+
+func (inf *informer) native() *tidings.SharedInformer[tidings.Object] {
+	native, _ := clientgo.NativeInformer(inf.SharedIndexInformer) // all that are made here have one
+	return native
 }
 
 // status reports on the informer.
 func (inf *informer) status() tidings.Status {
-	inf.mu.Lock()
-	native, _ := clientgo.NativeInformer(inf.current) // all that are made here have one
-	inf.mu.Unlock()
-	st := native.Status()
+	st := inf.native().Status()
 	st.Resource, st.Type, st.Scope = inf.about.scope.String(), inf.about.goType, inf.about.words()
 	return st
 }
@@ -215,6 +205,12 @@ func (a about) words() string {
 	return strings.Join(words, " ")
 }
 
+func (is *informers) add(inf *informer) {
+	is.mu.Lock()
+	defer is.mu.Unlock()
+	is.made = append(is.made, inf)
+}
+
 // all returns the informers that have not been removed.
 func (is *informers) all() []*informer {
 	is.mu.Lock()
@@ -222,7 +218,14 @@ func (is *informers) all() []*informer {
 	return is.made[:len(is.made):len(is.made)]
 }
 
-// remove forgets the informers of a kind.
+// ended is a context that has ended.
+var ended = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()
+
+// remove forgets the informers of a kind. controller-runtime has ended those that ran; the others end here, so that the factory forgets them.
 func (is *informers) remove(kind schema.GroupVersionKind, as form) {
 	is.mu.Lock()
 	defer is.mu.Unlock()
@@ -233,6 +236,7 @@ func (is *informers) remove(kind schema.GroupVersionKind, as form) {
 			continue
 		}
 		close(inf.removed)
+		_ = inf.native().Stop(ended) // does not wait, and so says nothing
 	}
 	is.made = left
 }
