@@ -1,5 +1,5 @@
 GO ?= go
-.PHONY: build test test-short lint licenses vuln demo up bench bench-million bench-quick reliability soak upstream mutants simulate simulate-mutants fuzz clean
+.PHONY: build test test-short lint licenses vuln demo up bench bench-million bench-quick reliability soak state-metrics upstream mutants simulate simulate-mutants fuzz clean
 
 build: ## compile every module
 	@.ci/each all $(GO) build -o /dev/null ./...
@@ -39,6 +39,10 @@ bench-million: ## a million pods in one process with a memory budget; client-go'
 
 bench-quick: ## the same with small numbers, into a temporary folder, to see that it works
 	cd bench && $(GO) run ./cmd/bench -quick -o $$(mktemp -d)/RESULTS.md
+
+STATEMETRICS ?=
+state-metrics: ## a program like kube-state-metrics on client-go's informers and on ours, into bench/STATEMETRICS.md
+	cd bench && $(GO) run ./cmd/statemetrics -o STATEMETRICS.md $(STATEMETRICS)
 
 UPSTREAM ?=
 upstream: ## controllers of Kubernetes itself on our informers and on client-go's, into upstream/RESULTS.md; UPSTREAM has flags, such as "--rounds 4 --pause 5s -o ''"

@@ -69,6 +69,7 @@ func (p Page) Markdown() ([]byte, error) {
 		{"Memory over a day", p.aboutDay()},
 		{"Memory under churn", ChurnTable(p.Churn, p.ChurnEvents)},
 		{"A million pods", marks.Around(MillionPart, cmp.Or(p.Million, "Not measured; `make bench-million` does.")) + "\n"},
+		{"Whole programs", aboutPrograms},
 		{"What remains", notes},
 	} {
 		fmt.Fprintf(&out, "\n## %s\n\n%s", section.title, section.text)
