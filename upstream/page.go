@@ -22,7 +22,9 @@ are all that it sends, those of the controllers themselves included. `+"`make up
 %s
 The end states are equal: %d lines that tell what the namespaces, workloads, pods, endpoints and owned objects have come to.
 
-A difference in writes is no difference of the informers: how often a controller writes a status depends on how many changes it sees at once.
+A difference in writes is no difference of the informers: how often a controller writes a status depends on how many changes it sees at once. The lists
+that we have more of are of two kinds: after an outage each of the informers asks for one object, to find out whether the server was restored from a
+backup, and it gets a collection whose version has expired by a list where client-go opens one more watch.
 `, f.rounds, f.pause, f.restartEvery, on.Format(time.DateOnly), table(theirs, ours), len(theirs.State.Lines))
 }
 
