@@ -2,6 +2,7 @@ package tidingsruntime_test
 
 import (
 	"context"
+	"log/slog"
 	"maps"
 	"os"
 	"slices"
@@ -22,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/tidings/tidings"
 	tidingsruntime "github.com/tidings/tidings/controllerruntime"
 	"github.com/tidings/tidings/tidingstest"
 )
@@ -33,7 +35,11 @@ func TestMain(m *testing.M) {
 }
 
 // newCaches are the caches that each test of the contract runs with: upstream's shows that the test is right.
-var newCaches = map[string]cache.NewCacheFunc{"controller-runtime": newUpstream, "tidings": tidingsruntime.NewCache}
+var newCaches = map[string]cache.NewCacheFunc{
+	"controller-runtime": newUpstream,
+	"tidings":            tidingsruntime.NewCache,
+	"tidings, folded":    tidingsruntime.WithOptions(tidings.Options{MemoryBudget: 1, Logger: slog.New(slog.DiscardHandler)}),
+}
 
 // newUpstream makes upstream's cache without one defect, which a bubble would not forgive: its watches of metadata can leave a
 // goroutine behind.
