@@ -9,7 +9,7 @@ import (
 )
 
 // maxReports is how many reports may wait for the user's function before further ones are dropped.
-const maxReports = 256
+const maxReports = 64
 
 // reporter calls the user's OnError and OnMutation, one at a time and in order, on a goroutine of its own: they may then do
 // anything with the informer.
