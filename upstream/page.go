@@ -15,8 +15,8 @@ func page(f compareFlags, theirs, ours compare.Result, on time.Time) string {
 	return fmt.Sprintf(`# Results
 
 The ReplicaSet, ReplicationController, Deployment, Job, EndpointSlice and namespace controllers and the garbage collector of Kubernetes,
-with client-go's informer factories and with ours, each against a real control plane of its own. The scenario has %d rounds, %v apart; in every %d.
-of them the API server goes away and comes back, in turns killed and stopped. The figures are those of the process that runs the controllers; the requests
+with client-go's informer factories and with ours, each against a real control plane of its own. The scenario has %d rounds, %v apart; every %d rounds
+the API server goes away and comes back, in turns killed and stopped. The figures are those of the process that runs the controllers; the requests
 are all that it sends, those of the controllers themselves included. `+"`make upstream`"+` wrote this page on %s.
 
 %s
