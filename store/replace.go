@@ -143,7 +143,13 @@ func (r *relist[T]) present(old Held[T], items listing[T], i int) {
 	if h.folded == nil && old.Is(h.object) || h.folded != nil && h.folded == old.folded {
 		return
 	}
-	if r.older(h.ResourceVersion(), old.ResourceVersion()) || old.unchanged(&h) {
+	if r.older(h.ResourceVersion(), old.ResourceVersion()) {
+		if !r.older(r.version, old.ResourceVersion()) {
+			r.txn.contradicted = old.key
+		}
+		return
+	}
+	if old.unchanged(&h) {
 		return
 	}
 	r.txn.put(h)

@@ -25,10 +25,16 @@ type Txn[T object.Object] struct {
 	moved bool
 	// silent says that nobody wants to know what Replace and Drop change.
 	silent bool
+	// contradicted is what Contradicted returns.
+	contradicted object.Key
 }
 
 // Silence makes Replace and Drop return nothing, so that no folded object is opened for what they would.
 func (t *Txn[T]) Silence() { t.silent = true }
+
+// Contradicted returns an object that a list given to Replace had in an older state than the store, although the list was
+// newer than the store's state. Within one history that cannot be. It is false if there was none.
+func (t *Txn[T]) Contradicted() (object.Key, bool) { return t.contradicted, t.contradicted.Name != "" }
 
 // Get returns the object with the key, or false if there is none.
 func (t *Txn[T]) Get(k object.Key) (T, bool) { return t.next.Get(k) }

@@ -62,6 +62,9 @@ func (inf *Informer[T]) applyList(p *part[T], objects object.Collection[T], vers
 		had = p.inherited
 	}
 	notes := txn.Replace(p.namespace, objects, version, rewritten || object.OlderResourceVersion(version, had))
+	if key, ok := txn.Contradicted(); ok {
+		p.heal(contradictedError{key, version})
+	}
 	snap := txn.Commit()
 	p.absent.relisted(version)
 	p.noteOvercome()

@@ -123,8 +123,7 @@ func (a *auditor[T]) audit() {
 	case err != nil:
 		a.part.inf.log.log(slog.LevelDebug, "an audit could not compare the store with the server", "namespace", a.part.namespace, "err", err)
 	case found.objects() > 0:
-		a.part.healing.Store(true)
-		a.part.reflector.Relist(found) // which logs and reports it
+		a.part.heal(found)
 	}
 }
 

@@ -234,6 +234,22 @@ func (p *part[T]) Replace(objects object.Collection[T], resourceVersion string) 
 	p.inf.notify()
 }
 
+// heal makes the next list count as it is, and asks for one. The reflector logs and reports the cause.
+func (p *part[T]) heal(cause error) {
+	p.healing.Store(true)
+	p.reflector.Relist(cause)
+}
+
+// contradictedError says that a list and the store are of different histories.
+type contradictedError struct {
+	key     object.Key
+	version string
+}
+
+func (e contradictedError) Error() string {
+	return fmt.Sprintf("the server's list at resource version %s has an older state of %s than was seen before: its data were probably restored from a backup", e.version, e.key)
+}
+
 // historyRewritten reports whether the next list counts as it is: because the server's history was rewritten since the last list, or
 // because the store was found to differ from it. The version need not tell: the new history may have overtaken the old one.
 func (p *part[T]) historyRewritten() bool {
