@@ -88,6 +88,8 @@ type Contents struct {
 	// Newest is the key of the object that was changed last, if there are any. What the server has of it tells whether the
 	// server was restored from a backup that did not have that change, and has come past the version since.
 	Newest object.Key
+	// List makes the reflector begin with a list all the same, which must not be older than ResourceVersion.
+	List bool
 }
 
 // Backoff says how long to wait after failures: Min after the first, Factor times longer after each further one without

@@ -210,6 +210,9 @@ func (r *Reflector[T]) askResume(ctx context.Context) {
 		r.fail(err, Starting)
 	case unset(held.ResourceVersion):
 		r.resume = false
+	case held.List:
+		r.resume = false
+		r.advance(held.ResourceVersion)
 	default:
 		r.resume, r.resumed, r.newest = false, true, held.Newest
 		r.advance(held.ResourceVersion)

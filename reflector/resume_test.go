@@ -43,6 +43,17 @@ func TestResume(t *testing.T) {
 			0s watchlist ""
 			0s replace [a@1] @5`,
 	}, {
+		name: "a list is to come first: a replica that is behind is refused",
+		opts: reflector.Options[thing]{Resume: func(context.Context) (reflector.Contents, error) {
+			return reflector.Contents{ResourceVersion: "40", List: true}, nil
+		}},
+		answers: []answer{stream(got(added("a@30"), initialEnd("35"))), stream(got(added("a@30"), added("b@41"), initialEnd("41")))},
+		want: `
+			0s watchlist "40"
+			0s error server is behind in watch-listing, attempt 1
+			800ms watchlist ""
+			800ms replace [a@30 b@41] @41`,
+	}, {
 		name:    "the stream says that the version has expired",
 		opts:    reflector.Options[thing]{Resume: from("40")},
 		answers: []answer{page("50", ""), stream(end(errExpired)), stream(got(added("a@1"), initialEnd("50")))},

@@ -89,10 +89,7 @@ func (p *part[T]) resume(ctx context.Context) (held reflector.Contents, err erro
 		p.inf.budget.note(nil)
 	}
 	p.inf.notify()
-	if n <= listedAnyway {
-		return held, nil
-	}
-	return reflector.Contents{ResourceVersion: l.version, Newest: l.newest}, nil
+	return reflector.Contents{ResourceVersion: l.version, Newest: l.newest, List: n <= listedAnyway}, nil
 }
 
 // discard throws the part's file away, which cannot be used.
