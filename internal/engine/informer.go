@@ -79,6 +79,7 @@ type Informer[T object.Object] struct {
 	writer *store.Writer[T] // guarded by apply
 	store  *store.Store[T]
 	budget *budgeted[T] // nil without one
+	left   string       // the newest version of the parts that were given up; guarded by apply
 
 	synced chan struct{} // closed under apply when each part has had its first list, for the first time
 	life   context.Context

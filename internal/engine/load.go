@@ -196,6 +196,9 @@ func (inf *Informer[T]) applyFile(p *part[T], l loaded[T]) bool {
 	if p.removed || p.inherited != "" || inf.store.Snapshot().In(p.namespace).Len() > 0 {
 		return false
 	}
+	if object.OlderResourceVersion(l.version, inf.left) {
+		return false // the part may have been given up before, and handlers have been told what came after the file
+	}
 	txn := inf.writer.Begin()
 	defer txn.Abort()
 	txn.Silence()

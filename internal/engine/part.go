@@ -157,6 +157,7 @@ func (inf *Informer[T]) changeParts(added []*part[T], drop func(*part[T]) bool) 
 			continue
 		}
 		p.removed = true
+		inf.left = object.MaxResourceVersion(inf.left, before.ResourceVersionIn(p.namespace))
 		gone = append(gone, p)
 		notes = append(notes, txn.Drop(p.namespace)...)
 	}
