@@ -14,7 +14,8 @@ type Cold[T object.Object] struct {
 
 	folding *folding[T]
 	keys    []object.Key
-	objects []T
+	objects []T          // open ones
+	again   []*folded[T] // instead of objects: folded ones that were packed again
 	entries []*folded[T]
 }
 
@@ -58,6 +59,38 @@ func (s *Store[T]) PackKeys(keys []object.Key, all bool) *Cold[T] {
 	}
 	c.entries = c.folding.pack(c.objects, like)
 	return c
+}
+
+// PackAgain packs folded objects that take less memory then, because few others need their dictionary, from the key on: until it has
+// some hundred, has visited so many, or has come to the end. Like PackCold it changes nothing.
+func (s *Store[T]) PackAgain(from object.Key, visit int) *Cold[T] {
+	now := s.Snapshot()
+	if now.folds == nil {
+		return &Cold[T]{}
+	}
+	c := &Cold[T]{folding: now.folds.folding}
+	cursor := cursor{root: now.keys}
+	for cursor.seek(&key{Key: from}); cursor.depth > 0; cursor.next() {
+		it := cursor.item()
+		if len(c.keys) == packBatch || c.Visited == visit {
+			c.Next = it.Key
+			return c
+		}
+		c.Visited++
+		if e := now.folds.at(it.slot); e != nil && c.folding.packer.Stale(e.packed) {
+			c.addAgain(it.Key, e, now.folds.dictionaryNear(&cursor))
+		}
+	}
+	return c
+}
+
+// addAgain packs a folded object again. One that cannot be opened stays as it is: whoever reads it reports it.
+func (c *Cold[T]) addAgain(k object.Key, e *folded[T], like *fold.Dictionary) {
+	_ = e.packed.View(func(data []byte) error {
+		c.keys, c.again = append(c.keys, k), append(c.again, e)
+		c.entries = append(c.entries, &folded[T]{packed: c.folding.packer.Pack(data, like), identity: e.identity})
+		return nil
+	})
 }
 
 // dictionaryNear returns the dictionary of a folded neighbor of the item that the cursor is at, nil if there is none.
@@ -155,16 +188,29 @@ func (f *folding[T]) unencodable(o T, err error) {
 	f.unencoded.Store(&reason)
 }
 
+// isCurrent reports whether the i-th object is what is in the slot.
+func (c *Cold[T]) isCurrent(now *Snapshot[T], n slot, i int) bool {
+	e := now.folds.at(n)
+	if c.again != nil {
+		return e == c.again[i]
+	}
+	return e == nil && any(now.objects.get(n)) == any(c.objects[i])
+}
+
 // Fold folds those of the objects that the store still has. It returns how many these are. The transaction has to be committed.
 func (t *Txn[T]) Fold(c *Cold[T]) int {
 	t.mustBeOpen("Fold")
 	done := 0
 	for i, k := range c.keys {
 		n, ok := t.next.quick(k)
-		current := ok && t.next.folds.at(n) == nil && any(t.next.objects.get(n)) == any(c.objects[i])
+		current := ok && c.isCurrent(t.next, n, i)
 		switch e := c.entries[i]; {
 		case !current && e != nil:
 			c.folding.packer.Release(e.packed)
+		case current && c.again != nil:
+			e.opened.Store(c.again[i].opened.Load())
+			t.next.folds.put(t.id, n, e)
+			done++
 		case current && e == nil:
 			t.next.folds.unfoldable.set(n)
 		case current:

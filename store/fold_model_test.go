@@ -140,6 +140,7 @@ func (w *foldWorld) checkHeld(h *Held[*thing], want *thing) {
 // fold packs some objects, and changes some of them before it folds them.
 func (w *foldWorld) fold() {
 	cold := w.writer.Store().PackCold(w.hand, 1+w.rand.IntN(300), w.rand.IntN(2) == 0)
+	again := w.writer.Store().PackAgain(w.hand, 1+w.rand.IntN(300)) // what was packed before there was a dictionary
 	w.hand = cold.Next
 	txn := w.writer.Begin()
 	for range w.rand.IntN(3) {
@@ -148,6 +149,7 @@ func (w *foldWorld) fold() {
 		txn.Set(k, w.model[k])
 	}
 	txn.Fold(cold)
+	txn.Fold(again)
 	w.keep(txn.Commit())
 }
 
@@ -355,4 +357,62 @@ func TestSampleOpen(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestPackAgain has batches that pay for dictionaries of their own, of which few objects are left: their dictionaries go.
+func TestPackAgain(t *testing.T) {
+	const batch, batches = 500, 6
+	w := newFoldWorld(t, testseed.Seed(t))
+	lines := make([]string, batches*100)
+	for i := range lines {
+		lines[i] = fmt.Sprintf("%016x%016x", w.rand.Uint64(), w.rand.Uint64())
+	}
+	write := func(from, to, kind int) {
+		txn := w.writer.Begin()
+		for i := from; i < to; i++ {
+			k := object.Key{Namespace: "a", Name: fmt.Sprintf("%05d", i)}
+			o := w.thing(k)
+			delete(o.Labels, "open")
+			for range 40 {
+				o.Annotations["text"] += lines[kind*100+w.rand.IntN(100)]
+			}
+			txn.Put(k, o)
+			w.model[k] = o
+		}
+		txn.Commit()
+	}
+	apply := func(cold *Cold[*thing]) {
+		txn := w.writer.Begin()
+		txn.Fold(cold)
+		txn.Commit()
+	}
+	for kind := range batches {
+		write(kind*batch, (kind+1)*batch, kind)
+		apply(w.writer.Store().PackCold(object.Key{Namespace: "a", Name: fmt.Sprintf("%05d", kind*batch)}, batch, true))
+	}
+	for kind := range batches - 1 { // most of a batch becomes something else, and a few stay
+		write(kind*batch+20, (kind+1)*batch, batches-1)
+	}
+	before := w.writer.Store().Snapshot().FoldStats()
+	if before.StaleDictionaries < 2 {
+		t.Fatalf("there are %d stale dictionaries: the test does not test what it should", before.StaleDictionaries)
+	}
+	held, _ := w.writer.Store().Snapshot().Get(object.Key{Namespace: "a", Name: "00003"})
+	for next := (object.Key{}); ; {
+		cold := w.writer.Store().PackAgain(next, 700)
+		apply(cold)
+		if next = cold.Next; next == (object.Key{}) {
+			break
+		}
+	}
+	after := w.writer.Store().Snapshot().FoldStats()
+	t.Logf("before %+v, after %+v", before, after)
+	if after.StaleDictionaries > 0 || after.Bytes >= before.Bytes || after.Folded != before.Folded {
+		t.Errorf("packed again %+v, before %+v", after, before)
+	}
+	if again, _ := w.writer.Store().Snapshot().Get(object.KeyOf(held)); again != held {
+		t.Error("an object that is held was opened once more")
+	}
+	w.verify(w.writer.Store().Snapshot(), w.model)
+	w.checkPacker()
 }

@@ -17,6 +17,8 @@ type FoldStats struct {
 	Recent int
 	// Bytes is what the folded objects take, with their dictionaries and all else. EncodedBytes is what they would take encoded.
 	Bytes, EncodedBytes int64
+	// StaleDictionaries are those whose objects are so few that Store.PackAgain saves memory.
+	StaleDictionaries int
 	// Opens counts how often an object was opened.
 	Opens uint64
 }
@@ -37,6 +39,7 @@ func (s *Snapshot[T]) FoldStats() FoldStats {
 		st.Reason = *reason
 	}
 	st.Recent, st.Opens, st.EncodedBytes = f.recent.len(), f.opens.Load(), packed.OpenedBytes
+	st.StaleDictionaries = packed.StaleDictionaries
 	st.Bytes = int64(float64(packed.PackedBytes)*rounding) + packed.Bytes() - packed.PackedBytes + int64(f.count)*entryBytes
 	return st
 }

@@ -46,6 +46,8 @@ type Stats struct {
 	Objects int // packed and not released
 	Raw     int // of these, kept as they are, because packing does not make them smaller
 	Stale   int // of these, worth packing again (see Packer.Stale)
+	// StaleDictionaries are those that only stale objects need.
+	StaleDictionaries int
 
 	OpenedBytes int64 // what the objects would take encoded
 	PackedBytes int64 // what they take; Go's allocator rounds each up, by 6% on average
@@ -178,6 +180,7 @@ func (p *Packer) Stats() Stats {
 		}
 		if p.stale(u) {
 			s.Stale += u.objects
+			s.StaleDictionaries++
 		}
 	}
 	return s
