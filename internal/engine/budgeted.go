@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/tidings/tidings/internal/fold"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/source"
 	"github.com/tidings/tidings/store"
@@ -22,6 +23,8 @@ const (
 	foldBatch = 500
 	// visitBatch is how many objects are looked at before the budget is.
 	visitBatch = 8192
+	// staleShare is the part of the budget that dictionaries which few objects need may take before these are packed again.
+	staleShare = 64
 	// recentShare is the part of the budget that folded objects may take which are open because they were read: one in so many.
 	recentShare = 32
 	// sharedShare is the part of it that what objects share may take, in the source of each namespace and once more for the objects that
@@ -167,6 +170,7 @@ func (b *budgeted[T]) openBytes() int64 {
 
 // fold implements account.
 func (b *budgeted[T]) fold(all bool, enough func() bool) {
+	b.packAgain()
 	for keys := b.takeChanged(); len(keys) > 0 && !enough(); keys = b.takeChanged() {
 		b.apply(b.inf.store.PackKeys(keys, all))
 	}
@@ -177,6 +181,21 @@ func (b *budgeted[T]) fold(all bool, enough func() bool) {
 		}
 		cold := b.inf.store.PackCold(b.hand, visitBatch, all)
 		b.hand = cold.Next
+		left -= max(1, cold.Visited)
+		b.apply(cold)
+	}
+}
+
+// packAgain packs all objects again whose dictionaries few others need, so that these go, when there are enough of them.
+func (b *budgeted[T]) packAgain() {
+	st := b.inf.store.Snapshot().FoldStats()
+	if int64(st.StaleDictionaries)*fold.MaxDictionary <= b.memory.budget/staleShare {
+		return
+	}
+	var next object.Key
+	for left := b.inf.store.Snapshot().Len(); left > 0; {
+		cold := b.inf.store.PackAgain(next, visitBatch)
+		next = cold.Next
 		left -= max(1, cold.Visited)
 		b.apply(cold)
 	}
