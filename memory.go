@@ -15,7 +15,7 @@ type MemoryStatus struct {
 	Unfoldable int
 	Reason     string
 	// OpenBytes is what the open objects take, estimated from a sample. FoldedBytes is what the folded ones take with their
-	// dictionaries; encoded and not packed they would take EncodedBytes. Bytes is all of it, with keys and one index.
+	// dictionaries; encoded and not packed they would take EncodedBytes. Bytes is all of it, with keys and indexes.
 	OpenBytes, FoldedBytes, EncodedBytes, Bytes int64
 	// Opens counts how often a folded object was opened.
 	Opens uint64

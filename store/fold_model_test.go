@@ -280,7 +280,7 @@ func (w *foldWorld) verify(s *Snapshot[*thing], m model) {
 		}
 	}
 	st := s.FoldStats()
-	if st.Open+st.Folded != len(m) {
+	if st.Open+st.Folded != len(m) || st.IndexEntries != len(m) { // each has one value in one index
 		w.t.Fatalf("%+v of %d objects", st, len(m))
 	}
 }

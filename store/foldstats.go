@@ -13,6 +13,8 @@ type FoldStats struct {
 	// Unfoldable are those of the open ones that were found not to be had back from an encoding, Reason why the last one cannot.
 	Unfoldable int
 	Reason     string
+	// IndexEntries are how often objects are in indexes, once for each value.
+	IndexEntries int
 	// Recent are the folded objects that are kept open because they were read one by one.
 	Recent int
 	// Bytes is what the folded objects take, with their dictionaries and all else. EncodedBytes is what they would take encoded.
@@ -29,6 +31,11 @@ const rounding = 1.06
 // FoldStats returns what is folded. In a store without a codec everything is open.
 func (s *Snapshot[T]) FoldStats() FoldStats {
 	st := FoldStats{Open: s.Len()}
+	for i := range s.indexes {
+		if root := s.indexes[i].root; root != nil {
+			st.IndexEntries += root.size
+		}
+	}
 	if s.folds == nil {
 		return st
 	}

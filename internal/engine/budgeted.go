@@ -12,8 +12,9 @@ import (
 )
 
 const (
-	// perObject is about what the store takes for an object, open or folded: keys, slots, and one index.
-	perObject = 180
+	// perObject is about what the store takes for an object, open or folded: its key and its slot. perEntry is what an index takes for one
+	// of its values.
+	perObject, perEntry = 120, 65
 	// sampleSize is how many open objects are measured to know the size of one, resampleAfter the changes after which they are measured again.
 	sampleSize    = 256
 	resampleAfter = 1 << 12
@@ -108,7 +109,7 @@ func (b *budgeted[T]) measure() int64 {
 	st := snap.FoldStats()
 	b.sample(snap, st.Open)
 	open := float64(st.Open+st.Recent+b.inf.guard.remembered()) * b.meanSize()
-	now := st.Bytes + int64(open) + int64(snap.Len())*perObject + b.gathered.Load()
+	now := st.Bytes + int64(open) + int64(snap.Len())*perObject + int64(st.IndexEntries)*perEntry + b.gathered.Load()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.left {
