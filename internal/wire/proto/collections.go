@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"reflect"
 	"unsafe"
+
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // header is the memory of a slice.
@@ -270,6 +272,7 @@ func (d *decoder) mapEntries(f *field, p unsafe.Pointer, b []byte, start, i, n i
 // Where a key or value reaches beyond the entry, the message that holds the map decides; that is left to plain mode.
 func (d *decoder) mapEntry(f *field, m reflect.Value, b []byte, i, end int) error {
 	var key, value []byte
+	var amount resource.Quantity
 	decoded := reflect.Value{}
 	for i < end {
 		v, next, err := uvarint(b, i)
@@ -287,8 +290,15 @@ func (d *decoder) mapEntry(f *field, m reflect.Value, b []byte, i, end int) erro
 			if from, to, err = prefixed(b, next); err != nil {
 				return err
 			}
-			if value, i = b[from:to], to; f.kind != stringKind && f.kind != bytesKind {
-				// Each value is decoded even if another one follows: it may be broken.
+			// Each value is decoded even if another one follows: it may be broken.
+			switch value, i = b[from:to], to; f.kind {
+			case stringKind, bytesKind:
+			case quantityKind:
+				amount = resource.Quantity{}
+				if err := d.quantity(unsafe.Pointer(&amount), value); err != nil {
+					return err
+				}
+			default:
 				decoded = reflect.New(f.typ)
 				if err := d.value(f, f.element, decoded.UnsafePointer(), nil, value); err != nil {
 					return err
@@ -306,11 +316,18 @@ func (d *decoder) mapEntry(f *field, m reflect.Value, b []byte, i, end int) erro
 	if f.entries[string(key)] {
 		return nil
 	}
+	if f.kind == quantityKind {
+		var k string
+		d.string(f.key, &k, nil, key)
+		// Safe because m is addressable, and the keys of all maps are strings, of whatever name.
+		(*(*map[string]resource.Quantity)(m.Addr().UnsafePointer()))[k] = amount
+		return nil
+	}
 	d.insert(f, m, key, value, decoded)
 	return nil
 }
 
-// insert adds an entry to m. decoded holds the value where it is a message.
+// insert adds an entry to m that is no quantity. decoded holds the value where it is a message.
 func (d *decoder) insert(f *field, m reflect.Value, key, value []byte, decoded reflect.Value) {
 	var k string
 	d.string(f.key, &k, nil, key)

@@ -1,8 +1,10 @@
 package proto
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"reflect"
 	"runtime/debug"
 	"sync"
@@ -61,6 +63,7 @@ type decoder struct {
 	specLayout *layout
 	sameSpec   bool // the object that is being decoded has the spec of the version before
 	quantities quantities
+	random     *rand.PCG
 	// warmed are the lists that warm reads, warmth what it reads.
 	warmed []warmList
 	warmth byte
@@ -100,7 +103,7 @@ func newDecoder(pointer reflect.Type, opts wire.Options) (*decoder, error) {
 	if err := supported(pointer); err != nil {
 		return nil, err
 	}
-	d := &decoder{typ: pointer.Elem(), compiler: &compiler{}}
+	d := &decoder{typ: pointer.Elem(), compiler: &compiler{}, random: rand.NewPCG(cmp.Or(opts.Seed, rand.Uint64()), 0)}
 	trims, err := parseTrims(d.typ, opts.Trim)
 	if err != nil {
 		return nil, err

@@ -31,7 +31,7 @@ type version struct {
 
 // versions remembers the last versions of objects, by the hash of their uids. It keeps nothing of the objects alive.
 // What is not used for a while, such as what belongs to objects that are gone, is dropped; a version whose predecessor
-// is not remembered takes nothing over.
+// is not remembered, because it was dropped or decoded elsewhere, is compared with that part by part, the spec too.
 type versions struct {
 	summer     summer
 	young, old map[uint64]version
@@ -50,6 +50,10 @@ const (
 	usesPerVersion = 8
 	minUses        = 1 << 12
 )
+
+// decodedAnew is how many of the versions whose predecessor is not remembered take nothing over: one in so many, at random. So what
+// they keep alive of earlier ones stays little, although nobody counts it.
+const decodedAnew = 16
 
 // newVersions returns room for versions in a part of maxBytes, 0 for enough.
 func newVersions(maxBytes int) *versions {
@@ -115,7 +119,10 @@ func (d *decoder) compare(data []byte, old unsafe.Pointer) (from unsafe.Pointer,
 		n.encoded = maphash.Bytes(seed, spec) | 1
 	}
 	last, known := d.versions.get(n.uid)
-	if old == nil || !known || last.held > len(data) {
+	switch {
+	case old == nil || last.held > len(data):
+		return nil, n
+	case !known && d.random.Uint64()%decodedAnew == 0:
 		return nil, n
 	}
 	n.held = last.held
@@ -123,8 +130,12 @@ func (d *decoder) compare(data []byte, old unsafe.Pointer) (from unsafe.Pointer,
 		return old, n
 	}
 	d.stats.Lookups++
-	if last.spec == mix(n.encoded, d.sumSpec(old, len(data))) {
+	if known && last.spec == mix(n.encoded, d.sumSpec(old, len(data))) {
 		d.sameSpec, n.spec = true, last.spec
+	} else { // it may have been decoded elsewhere
+		d.sameSpec = d.matches(d.plan(d.spec), unsafe.Add(old, d.spec.offset), spec, maxMatch)
+	}
+	if d.sameSpec {
 		d.stats.Hits++
 		d.stats.SharedBytes += uint64(len(spec))
 	}
@@ -136,7 +147,7 @@ func (d *decoder) remember(n next, object unsafe.Pointer, own int) {
 	if d.versions == nil || n.uid == 0 {
 		return
 	}
-	if n.held += own; n.encoded != 0 && !d.sameSpec {
+	if n.held += own; n.encoded != 0 && n.spec == 0 {
 		n.spec = mix(n.encoded, d.sumSpec(object, n.size))
 	}
 	d.versions.put(n.uid, n.version)
