@@ -24,6 +24,14 @@ func previous[T tidings.Object](find source.Previous[tidings.Object]) source.Pre
 	}
 }
 
+// received tells of T's as Objects.
+func received[T tidings.Object](tell source.Received[tidings.Object]) source.Received[T] {
+	if tell == nil {
+		return nil
+	}
+	return func(obj T, data []byte) { tell(obj, data) }
+}
+
 // ObjectType returns T, without which the engine could not fold objects.
 func (e erased[T]) ObjectType() reflect.Type { return reflect.TypeFor[T]() }
 
@@ -31,7 +39,7 @@ func (e erased[T]) ObjectType() reflect.Type { return reflect.TypeFor[T]() }
 func (e erased[T]) List(ctx context.Context, opts source.ListOptions[tidings.Object], each func(tidings.Object) error) (source.ListResult, error) {
 	return e.typed.List(ctx, source.ListOptions[T]{
 		ResourceVersion: opts.ResourceVersion, ResourceVersionMatch: opts.ResourceVersionMatch, Continue: opts.Continue, Limit: opts.Limit,
-		Previous: previous[T](opts.Previous), NoSharing: opts.NoSharing, Skip: opts.Skip,
+		Previous: previous[T](opts.Previous), NoSharing: opts.NoSharing, Received: received[T](opts.Received), Skip: opts.Skip,
 	}, func(obj T) error { return each(obj) })
 }
 
@@ -39,7 +47,7 @@ func (e erased[T]) List(ctx context.Context, opts source.ListOptions[tidings.Obj
 func (e erased[T]) Watch(ctx context.Context, opts source.WatchOptions[tidings.Object]) (source.Stream[tidings.Object], error) {
 	stream, err := e.typed.Watch(ctx, source.WatchOptions[T]{
 		ResourceVersion: opts.ResourceVersion, SendInitialEvents: opts.SendInitialEvents, Timeout: opts.Timeout,
-		Previous: previous[T](opts.Previous), NoSharing: opts.NoSharing,
+		Previous: previous[T](opts.Previous), NoSharing: opts.NoSharing, Received: received[T](opts.Received),
 	})
 	if err != nil {
 		return nil, err

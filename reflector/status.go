@@ -53,6 +53,9 @@ type Status struct {
 	NextRetry time.Time
 }
 
+// Phase tells the state of the machine, as Status does.
+func (r *Reflector[T]) Phase() Phase { return Phase(r.status.phase.Load()) }
+
 // Status tells what the reflector is doing. It may be called from any goroutine and takes no lock.
 func (r *Reflector[T]) Status() Status {
 	s := &r.status

@@ -80,13 +80,17 @@ type reading[T object.Object] struct {
 	*codec[T]
 	decoder   wire.Decoder[T]
 	previous  Previous[T]
+	received  Received[T]
 	noSharing bool
 }
 
-func (c *codec[T]) reading(previous Previous[T], noSharing bool) reading[T] {
+func (c *codec[T]) reading(previous Previous[T], received Received[T], noSharing bool) reading[T] {
 	d := c.decoder(noSharing)
 	d.Recheck()
-	return reading[T]{c, d, previous, noSharing}
+	if !c.protobuf || c.form != typedForm || len(c.scope.Trim) > 0 {
+		received = nil
+	}
+	return reading[T]{c, d, previous, received, noSharing}
 }
 
 // item decodes an item of a list, or takes the one that the caller holds.
@@ -164,6 +168,9 @@ func (r *reading[T]) object(data []byte) (T, error) {
 	}
 	r.setKind(o)
 	r.stats.objects.Add(1)
+	if r.received != nil {
+		r.received(o, data)
+	}
 	return o, nil
 }
 

@@ -20,6 +20,7 @@ func (f Funcs[T]) List(ctx context.Context, opts ListOptions[T], each func(T) er
 	if f.ListFunc == nil {
 		return ListResult{}, errors.New("source: Funcs has no ListFunc")
 	}
+	opts.Received = nil // nobody knows what the function does to objects
 	if !opts.NoSharing {
 		return f.ListFunc(ctx, opts, each)
 	}
@@ -32,6 +33,7 @@ func (f Funcs[T]) Watch(ctx context.Context, opts WatchOptions[T]) (Stream[T], e
 	if f.WatchFunc == nil {
 		return nil, errors.New("source: Funcs has no WatchFunc")
 	}
+	opts.Received = nil // as in List
 	if !opts.NoSharing {
 		return f.WatchFunc(ctx, opts)
 	}

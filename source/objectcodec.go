@@ -29,12 +29,40 @@ type Codec[T object.Object] struct {
 	typ      reflect.Type // the struct that T points to
 	encoding string
 	append   func(dst []byte, obj T) ([]byte, error)
-	plain    func(data []byte) (T, error) // decodes without sharing
-	envelope bool                         // the kind is before the encoding
+	envelope bool // the kind is before the encoding
 
 	mu      sync.Mutex // held while decoding; nobody waits for it
 	decoder wire.Decoder[T]
 	decoded int // objects since shared parts were checked
+
+	newAlone func() (wire.Decoder[T], error) // cannot fail, since it was called before
+	idleMu   sync.Mutex                      // guards idle
+	idle     []wire.Decoder[T]               // that newAlone has made and nobody uses, at most maxIdle
+}
+
+// maxIdle is how many decoders of single objects are kept.
+const maxIdle = 4
+
+// decoderAlone takes a decoder that shares nothing out of those that are idle, or makes one.
+func (c *Codec[T]) decoderAlone() wire.Decoder[T] {
+	c.idleMu.Lock()
+	defer c.idleMu.Unlock()
+	if last := len(c.idle) - 1; last >= 0 {
+		d := c.idle[last]
+		c.idle = c.idle[:last]
+		return d
+	}
+	d, _ := c.newAlone()
+	return d
+}
+
+// giveBack makes the decoder idle.
+func (c *Codec[T]) giveBack(d wire.Decoder[T]) {
+	c.idleMu.Lock()
+	defer c.idleMu.Unlock()
+	if len(c.idle) < maxIdle {
+		c.idle = append(c.idle, d)
+	}
 }
 
 // recheckEvery is the number of decoded objects after which shared parts are checked again, before another one gets them.
@@ -89,6 +117,16 @@ func (c *Codec[T]) Append(dst []byte, obj T) (out []byte, err error) {
 	return out, nil
 }
 
+// AppendReceived is Append of an object that a source has decoded from data, and told Received of. It only copies: nothing has to be
+// encoded again, and what such an object is can always be had back. It returns false if the codec's encoding is another one.
+func (c *Codec[T]) AppendReceived(dst []byte, obj T, data []byte) ([]byte, bool) {
+	kind, ok := obj.GetObjectKind().(*metav1.TypeMeta)
+	if !ok || !c.envelope {
+		return dst, false
+	}
+	return append(appendPrefixed(appendPrefixed(dst, kind.APIVersion), kind.Kind), data...), true
+}
+
 // SharedBytes returns what the codec takes to remember parts that objects have in common. It is not for every object.
 func (c *Codec[T]) SharedBytes() int64 { return int64(c.decoder.Stats().TableBytes) }
 
@@ -119,16 +157,12 @@ func (c *Codec[T]) DecodeAlone(data []byte) (obj T, err error) {
 	if err != nil {
 		return obj, err
 	}
-	defer func() {
-		if r := recover(); r != nil {
-			obj, err = *new(T), fmt.Errorf("decode %v: panic: %v", c.typ, r)
-		}
-	}()
-	if obj, err = c.plain(body); err != nil {
-		return *new(T), fmt.Errorf("decode %v: %w", c.typ, err)
+	d := c.decoderAlone()
+	defer c.giveBack(d)
+	if obj, err = d.Decode(body, *new(T)); err == nil {
+		setTypeMeta(obj, kind)
 	}
-	setTypeMeta(obj, kind)
-	return obj, nil
+	return obj, err
 }
 
 // open takes the kind off the data.
@@ -170,7 +204,7 @@ type message interface {
 	Unmarshal([]byte) error
 }
 
-func (c *Codec[T]) useProtobuf(options wire.Options) (err error) {
+func (c *Codec[T]) useProtobuf(options wire.Options) error {
 	keeps := keepers{}.of(c.typ)
 	c.encoding, c.envelope = "protobuf", true
 	c.append = func(dst []byte, obj T) ([]byte, error) {
@@ -184,11 +218,19 @@ func (c *Codec[T]) useProtobuf(options wire.Options) (err error) {
 		dst = appendPrefixed(appendPrefixed(dst, kind.APIVersion), kind.Kind)
 		return appendMessage(dst, any(obj).(message))
 	}
-	c.plain = func(data []byte) (T, error) {
-		obj := reflect.New(c.typ).Interface().(T)
-		return obj, any(obj).(message).Unmarshal(data)
+	return c.useDecoder(func(options wire.Options) (wire.Decoder[T], error) {
+		return protobufDecoder[T](reflect.PointerTo(c.typ), options)
+	}, options)
+}
+
+// useDecoder sets what decodes.
+func (c *Codec[T]) useDecoder(decoder func(wire.Options) (wire.Decoder[T], error), options wire.Options) (err error) {
+	c.newAlone = func() (wire.Decoder[T], error) { return decoder(wire.Options{NoSharing: true}) }
+	if c.decoder, err = decoder(options); err != nil {
+		return err
 	}
-	c.decoder, err = protobufDecoder[T](reflect.PointerTo(c.typ), options)
+	d, err := c.newAlone()
+	c.idle = []wire.Decoder[T]{d}
 	return err
 }
 
@@ -202,15 +244,15 @@ func appendMessage(dst []byte, m message) ([]byte, error) {
 	return dst, err
 }
 
-func (c *Codec[T]) useJSON(options wire.Options) (err error) {
+func (c *Codec[T]) useJSON(options wire.Options) error {
 	c.encoding = "json"
 	c.append = func(dst []byte, obj T) ([]byte, error) {
 		data, err := json.Marshal(obj)
 		if err != nil {
 			return nil, err
 		}
-		back, err := c.plain(data)
-		if err != nil {
+		back := reflect.New(c.typ).Interface().(T)
+		if err := kjson.UnmarshalCaseSensitivePreserveInts(data, back); err != nil {
 			return nil, err
 		}
 		if !same(obj, back) {
@@ -218,24 +260,15 @@ func (c *Codec[T]) useJSON(options wire.Options) (err error) {
 		}
 		return append(dst, data...), nil
 	}
-	c.plain = func(data []byte) (T, error) {
-		obj := reflect.New(c.typ).Interface().(T)
-		return obj, kjson.UnmarshalCaseSensitivePreserveInts(data, obj)
-	}
-	c.decoder, err = jsonDecoder[T](reflect.PointerTo(c.typ), options)
-	return err
+	return c.useDecoder(func(options wire.Options) (wire.Decoder[T], error) {
+		return jsonDecoder[T](reflect.PointerTo(c.typ), options)
+	}, options)
 }
 
-func (c *Codec[T]) useUnstructured(options wire.Options) (err error) {
+func (c *Codec[T]) useUnstructured(options wire.Options) error {
 	c.encoding = "json"
 	c.append = func(dst []byte, obj T) ([]byte, error) {
 		return appendJSON(dst, any(obj).(*unstructured.Unstructured).Object, 0)
 	}
-	c.plain = func(data []byte) (T, error) {
-		var content map[string]any
-		err := kjson.UnmarshalCaseSensitivePreserveInts(data, &content)
-		return any(&unstructured.Unstructured{Object: content}).(T), err
-	}
-	c.decoder, err = jsonDecoder[T](unstructuredType, options)
-	return err
+	return c.useDecoder(func(options wire.Options) (wire.Decoder[T], error) { return jsonDecoder[T](unstructuredType, options) }, options)
 }

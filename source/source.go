@@ -33,6 +33,12 @@ type ListerWatcher[T object.Object] interface {
 // The strings of the key are valid during the call only. A source calls it while List or Next runs.
 type Previous[T object.Object] func(key object.Key) (T, bool)
 
+// Received is told of an object that was decoded, before it is handed out, and of the bytes that it was decoded from: see
+// Codec.AppendReceived. A source need not call it for all objects, and does not for those that are not all that the bytes say.
+//
+// The bytes are valid during the call only. A source calls it while List or Next runs.
+type Received[T object.Object] func(obj T, data []byte)
+
 // ListOptions says what to list. Its fields mean what they mean in metav1.ListOptions.
 type ListOptions[T object.Object] struct {
 	ResourceVersion      string
@@ -47,6 +53,8 @@ type ListOptions[T object.Object] struct {
 	// NoSharing says that the caller will write to the objects, so that nothing in them may be shared with others,
 	// unless it is an unchanged object that Previous returned.
 	NoSharing bool
+	// Received may be nil.
+	Received Received[T]
 	// Skip is called, in the place of each, for an item that cannot be decoded or does not belong to the collection,
 	// if its key can be read. Without it such an item ends the list with the error, as one without a key always does.
 	Skip func(*ObjectError)
@@ -72,6 +80,8 @@ type WatchOptions[T object.Object] struct {
 	Previous Previous[T]
 	// NoSharing says that the caller will write to the objects, as in ListOptions.
 	NoSharing bool
+	// Received may be nil.
+	Received Received[T]
 }
 
 // EventType says what an event means.
