@@ -1,6 +1,8 @@
 package store
 
 import (
+	"sync"
+
 	"github.com/tidings/tidings/internal/fold"
 	"github.com/tidings/tidings/object"
 )
@@ -35,7 +37,7 @@ func (s *Store[T]) PackCold(from object.Key, visit int, all bool) *Cold[T] {
 	if len(c.keys)*2 > c.Visited {
 		like = nil // neighbors
 	}
-	c.entries = c.folding.pack(c.objects, like)
+	c.entries = c.folding.pack(c.objects, nil, like)
 	return c
 }
 
@@ -57,7 +59,7 @@ func (s *Store[T]) PackKeys(keys []object.Key, all bool) *Cold[T] {
 		c.add(now, it)
 		like = append(like, now.folds.dictionaryNear(&cursor))
 	}
-	c.entries = c.folding.pack(c.objects, like)
+	c.entries = c.folding.pack(c.objects, nil, like)
 	return c
 }
 
@@ -143,32 +145,53 @@ func (c *Cold[T]) choose(now *Snapshot[T], from object.Key, visit int, all bool)
 }
 
 // pack packs objects; what it cannot encode is nil in the result. Without like they are neighbors, else like has for each the
-// dictionary of an object that it resembles.
-func (f *folding[T]) pack(objects []T, like []*fold.Dictionary) []*folded[T] {
+// dictionary of an object that it resembles. received has encodings that are known, and may be nil.
+func (f *folding[T]) pack(objects []T, received [][]byte, like []*fold.Dictionary) []*folded[T] {
 	entries := make([]*folded[T], len(objects))
-	var buf []byte
+	scratch := encodings.Get().(*[]byte)
+	defer func() { encodings.Put(scratch) }()
+	buf := (*scratch)[:0]
 	var ends, at []int
 	for i, o := range objects {
-		longer, err := f.codec.Append(buf, o)
-		if err != nil {
+		if received != nil && received[i] != nil {
+			buf = append(buf, received[i]...)
+		} else if longer, err := f.codec.Append(buf, o); err == nil {
+			buf = longer
+		} else {
 			f.unencodable(o, err)
 			continue
 		}
-		buf = longer
 		ends, at = append(ends, len(buf)), append(at, i)
 	}
+	*scratch = buf
 	encoded := make([][]byte, len(ends))
 	start := 0
 	for i, end := range ends {
 		encoded[i], start = buf[start:end:end], end
 	}
 	for i, packed := range f.packEncoded(encoded, at, like) {
-		o := objects[at[i]]
-		e := &folded[T]{packed: packed, identity: identityOf(o.GetUID(), o.GetResourceVersion())}
-		e.opened.Store(f.weakly(o)) // who holds it goes on with it
-		entries[at[i]] = e
+		entries[at[i]] = f.entry(objects[at[i]], packed)
 	}
 	return entries
+}
+
+// encodings are buffers for the encodings of objects that are packed together.
+var encodings = sync.Pool{New: func() any { return new([]byte) }}
+
+// entry makes the entry of an object that was packed.
+func (f *folding[T]) entry(o T, packed fold.Packed) *folded[T] {
+	e := &folded[T]{packed: packed, identity: identityOf(o.GetUID(), o.GetResourceVersion())}
+	e.opened.Store(f.weakly(o)) // who holds it goes on with it
+	return e
+}
+
+// packOne packs an encoded object, of which before is an earlier state or nil.
+func (f *folding[T]) packOne(o T, encoded []byte, before *folded[T]) *folded[T] {
+	var like *fold.Dictionary
+	if before != nil {
+		like = before.packed.Dictionary()
+	}
+	return f.entry(o, f.packer.Pack(encoded, like))
 }
 
 func (f *folding[T]) packEncoded(encoded [][]byte, at []int, like []*fold.Dictionary) []fold.Packed {

@@ -107,7 +107,11 @@ func (w *foldWorld) batch() {
 			delete(w.model, k)
 		} else {
 			w.model[k] = w.thing(k)
-			old, existed = txn.Put(k, w.model[k])
+			if encoded, err := (thingCodec{}).Append(nil, w.model[k]); err == nil && w.rand.IntN(3) == 0 {
+				old, existed = txn.PutCold(k, w.model[k], encoded)
+			} else {
+				old, existed = txn.Put(k, w.model[k])
+			}
 			if existed && w.rand.IntN(5) == 0 {
 				txn.PutBack(old)
 				w.model[k] = want
@@ -183,7 +187,11 @@ func (w *foldWorld) relist() {
 			next[k] = w.model[k]
 		default:
 			next[k] = w.thing(k)
-			g.Add(next[k])
+			if encoded, err := (thingCodec{}).Append(nil, next[k]); err == nil && w.rand.IntN(2) == 0 {
+				g.AddEncoded(next[k], encoded)
+			} else {
+				g.Add(next[k])
+			}
 		}
 		switch i := w.rand.IntN(g.Len()); w.rand.IntN(10) {
 		case 0:

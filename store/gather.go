@@ -22,6 +22,8 @@ type Gathering[T object.Object] struct {
 	indexes []*Index[T]
 	names   names
 	values  map[string]string // copies of index values
+	// encodings has those of open objects, one behind the other.
+	encodings []byte
 }
 
 var _ object.Collection[object.Object] = (*Gathering[object.Object])(nil)
@@ -31,6 +33,19 @@ type gatheredItem[T object.Object] struct {
 	Held[T]
 	own    bool       // packed for the gathering: the packer counts it
 	values [][]string // by index of the gathering; nil if not known
+	// encoding is that of an open object, in encodings; none if it is not known.
+	encoding stretch
+}
+
+// stretch is a part of a slice.
+type stretch struct{ from, to int }
+
+// of returns that part, nil for the zero stretch.
+func (s stretch) of(b []byte) []byte {
+	if s.to == 0 {
+		return nil
+	}
+	return b[s.from:s.to:s.to]
 }
 
 // Gather returns a Gathering for the store, with room for n objects.
@@ -50,6 +65,14 @@ func (s *Store[T]) Gather(n int) *Gathering[T] {
 func (g *Gathering[T]) Add(o T) {
 	g.items = append(g.items, gatheredItem[T]{Held: Held[T]{key: object.KeyOf(o), object: o}})
 	g.open++
+}
+
+// AddEncoded is Add of an object whose encoding is known. It keeps no reference to that.
+func (g *Gathering[T]) AddEncoded(o T, encoded []byte) {
+	g.Add(o)
+	from := len(g.encodings)
+	g.encodings = append(g.encodings, encoded...)
+	g.items[len(g.items)-1].encoding = stretch{from, len(g.encodings)}
 }
 
 // AddHeld appends the present state of an object.
@@ -145,18 +168,22 @@ func (g *Gathering[T]) Fold() {
 		g.foldBatch(g.items[g.from:end])
 		g.from = end
 	}
+	g.encodings = g.encodings[:0]
 }
 
 func (g *Gathering[T]) foldBatch(items []gatheredItem[T]) {
 	var objects []T
+	var received [][]byte
 	var at []int
 	for i := range items {
-		if items[i].folded == nil {
-			objects, at = append(objects, items[i].object), append(at, i)
+		if item := &items[i]; item.folded == nil {
+			objects, at = append(objects, item.object), append(at, i)
+			received = append(received, item.encoding.of(g.encodings))
+			item.encoding = stretch{}
 		}
 	}
 	var last object.Key
-	for i, e := range g.folding.pack(objects, nil) {
+	for i, e := range g.folding.pack(objects, received, nil) {
 		if e == nil {
 			continue
 		}

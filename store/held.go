@@ -3,6 +3,7 @@ package store
 import (
 	"iter"
 	"reflect"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -14,7 +15,7 @@ import (
 // The zero value holds nothing.
 type Held[T object.Object] struct {
 	key     object.Key
-	object  T // unless folded is set
+	object  T // open; where folded is set it may be the zero T
 	folded  *folded[T]
 	folding *folding[T]
 }
@@ -50,19 +51,42 @@ func (h *Held[T]) Open() (T, bool) {
 }
 
 // Object returns the object. Where it cannot be opened, which Options.OnOpenError is told, the object has a key, uid and version only.
-func (h *Held[T]) Object() T {
+func (h *Held[T]) Object() T { return h.opened(false) }
+
+// ObjectAlone is Object for those who look at one object, out of any order: one that has to be opened shares nothing.
+func (h *Held[T]) ObjectAlone() T { return h.opened(true) }
+
+func (h *Held[T]) opened(alone bool) T {
 	if h.folded == nil {
 		return h.object
 	}
-	if o, ok := h.folding.open(h.key, h.folded, false); ok {
+	if o, ok := h.folding.open(h.key, h.folded, alone); ok {
 		return o
 	}
+	return h.StandIn()
+}
+
+// StandIn returns a new object with the key, uid and version of h, and nothing else.
+func (h *Held[T]) StandIn() T {
 	o := reflect.New(h.folding.typ.Elem()).Interface().(T)
-	o.SetNamespace(h.key.Namespace)
-	o.SetName(h.key.Name)
+	o.SetNamespace(strings.Clone(h.key.Namespace)) // it may be the caller's, who may write to it
+	o.SetName(strings.Clone(h.key.Name))
 	o.SetUID(h.UID())
 	o.SetResourceVersion(h.ResourceVersion())
 	return o
+}
+
+// Under returns h with an equal key in memory of its own.
+func (h *Held[T]) Under(k object.Key) Held[T] {
+	return Held[T]{key: k, object: h.object, folded: h.folded, folding: h.folding}
+}
+
+// seen returns the object without opening it if that is known to be open.
+func (h *Held[T]) seen() T {
+	if h.folded != nil && any(h.object) != any(*new(T)) {
+		return h.object
+	}
+	return h.Object()
 }
 
 // Packed returns the packed object, and false if it is open.

@@ -85,7 +85,7 @@ func (x *indexTree[T]) valuesAfter(c *change[T]) (values []string, reason any) {
 	if !c.has {
 		return nil, nil
 	}
-	return x.index.values(c.to.Object())
+	return x.index.values(c.to.seen())
 }
 
 // valuesBefore returns the values under which the tree has the object before a change, none if it was not there. It returns

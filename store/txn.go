@@ -4,6 +4,7 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/tidings/tidings/internal/fold"
 	"github.com/tidings/tidings/object"
 )
 
@@ -27,6 +28,8 @@ type Txn[T object.Object] struct {
 	silent bool
 	// contradicted is what Contradicted returns.
 	contradicted object.Key
+	// packed are the objects that PutCold has packed.
+	packed []fold.Packed
 }
 
 // Silence makes Replace and Drop return nothing, so that no folded object is opened for what they would.
@@ -83,20 +86,51 @@ func (t *Txn[T]) Put(k object.Key, o T) (old Held[T], existed bool) {
 	return t.put(Held[T]{key: k, object: o})
 }
 
+// PutCold is Put of an object that is not likely to be read soon, if its state before is folded and was not read by key since: then
+// it is folded at once, and stays open for those only who hold it. encoded is what the store's Codec decodes to it; the transaction keeps no reference
+// to that.
+func (t *Txn[T]) PutCold(k object.Key, o T, encoded []byte) (old Held[T], existed bool) {
+	t.mustBeOpen("PutCold")
+	f, h := t.next.folds, Held[T]{key: k, object: o}
+	n, existed := t.find(k)
+	before := f.at(n)
+	if !existed || before != nil && !f.read.clear(n) {
+		h.folding = f.folding
+		h.folded = f.packOne(o, encoded, before)
+		t.packed = append(t.packed, h.folded.packed)
+	}
+	return t.putAt(n, existed, h)
+}
+
 // put makes h the state of the object under its key.
 func (t *Txn[T]) put(h Held[T]) (old Held[T], existed bool) {
 	t.mustBeOpen("Set")
-	k := h.key
-	n, existed := t.next.quick(k)
-	if !existed {
-		n, existed = t.place(k)
+	n, existed := t.find(h.key)
+	return t.putAt(n, existed, h)
+}
+
+// find returns the slot of k, which gets one if it is not there.
+func (t *Txn[T]) find(k object.Key) (n slot, existed bool) {
+	if n, existed = t.next.quick(k); existed {
+		return n, true
 	}
+	return t.place(k)
+}
+
+// putAt makes h the state of the object in a slot, which existed before or was made for it. The object of a folded h may be set: to what is
+// open now.
+func (t *Txn[T]) putAt(n slot, existed bool, h Held[T]) (old Held[T], had bool) {
+	k := h.key
 	if existed {
 		old = t.next.hold(k, n)
 	}
-	t.next.objects.set(t.id, n, h.object)
 	if f := t.next.folds; f != nil {
 		f.put(t.id, n, h.folded)
+	}
+	if h.folded == nil {
+		t.next.objects.set(t.id, n, h.object)
+	} else if !existed || old.folded == nil {
+		t.next.objects.set(t.id, n, *new(T))
 	}
 	t.reindex(&change[T]{key: k, slot: n, from: old, had: existed, to: h, has: true})
 	return old, existed
@@ -272,9 +306,13 @@ func (t *Txn[T]) Commit() *Snapshot[T] {
 
 // Abort forgets the changes. It does nothing after Commit or Abort, so that it may be deferred.
 func (t *Txn[T]) Abort() {
-	if t.writer != nil {
-		t.finish()
+	if t.writer == nil {
+		return
 	}
+	for _, packed := range t.packed {
+		t.next.folds.packer.Release(packed)
+	}
+	t.finish()
 }
 
 // manySlots is the number of slots from which they are given back when most are free.
