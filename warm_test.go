@@ -228,7 +228,7 @@ func TestExpiredFile(t *testing.T) {
 		if st.File.Loaded != savedPods || st.Reflector.Lists != 1 {
 			t.Errorf("%d objects loaded and %d lists, want %d and 1", st.File.Loaded, st.Reflector.Lists, savedPods)
 		}
-		if opts.MemoryBudget == 0 && (st.Source.Reused != savedPods || st.Source.Objects != 1) { // with the one of the check before the watch
+		if st.Source.Reused != savedPods || st.Source.Objects != 1 { // with the one of the check before the watch
 			t.Errorf("%d objects reused, %d decoded; want all but one and 1", st.Source.Reused, st.Source.Objects)
 		}
 		p.stop()

@@ -35,7 +35,7 @@ func (inf *Informer[T]) applyChanges(p *part[T], deltas []object.Delta[T], versi
 	txn := inf.writer.Begin()
 	defer txn.Abort()
 	subs := inf.subscriptions()
-	a := applying[T]{txn: txn, absent: &p.absent, silent: len(subs) == 0}
+	a := applying[T]{txn: txn, absent: &p.absent, onTheWay: &p.onTheWay, silent: len(subs) == 0}
 	notes := a.deltas(deltas)
 	txn.Advance(p.namespace, version)
 	snap := txn.Commit()
@@ -126,8 +126,9 @@ func allListed[T object.Object](parts []*part[T]) bool {
 
 // applying writes the changes of one part to the store.
 type applying[T object.Object] struct {
-	txn    *store.Txn[T]
-	absent *absence
+	txn      *store.Txn[T]
+	absent   *absence
+	onTheWay *onTheWay[T]
 	// silent says that nobody wants to see objects as they were: they need not be opened.
 	silent bool
 }
@@ -156,7 +157,7 @@ func (a *applying[T]) delta(d object.Delta[T], notes []object.Delta[T]) []object
 		return a.delete(d, notes)
 	}
 	// Written first and taken back if it should not have been, which is rare: the key is looked up once.
-	held, exists := a.txn.Put(d.Key, d.Object)
+	held, exists := a.put(&d)
 	version := d.Object.GetResourceVersion()
 	if !exists {
 		if a.absent.proves(d.Key, version) {
@@ -176,6 +177,14 @@ func (a *applying[T]) delta(d object.Delta[T], notes []object.Delta[T]) []object
 			object.Delta[T]{Type: object.Added, Key: d.Key, Object: d.Object})
 	}
 	return append(notes, object.Delta[T]{Type: object.Updated, Key: d.Key, Object: d.Object, Old: a.before(&held)})
+}
+
+// put writes the object of a delta to the store.
+func (a *applying[T]) put(d *object.Delta[T]) (old store.Held[T], existed bool) {
+	if encoded := a.onTheWay.encodingOf(d.Object); encoded != nil {
+		return a.txn.PutCold(d.Key, d.Object, encoded)
+	}
+	return a.txn.Put(d.Key, d.Object)
 }
 
 func (a *applying[T]) delete(d object.Delta[T], notes []object.Delta[T]) []object.Delta[T] {
@@ -199,7 +208,7 @@ func (a *applying[T]) before(held *store.Held[T]) T {
 		var none T
 		return none
 	}
-	return held.Object()
+	return held.ObjectAlone()
 }
 
 // anotherObject reports whether these uids, of one key, are known to be those of two objects and not of versions of one.

@@ -28,7 +28,15 @@ func (p *part[T]) newGatherer(n int) reflector.Gatherer[T] {
 
 // Add implements reflector.Gatherer.
 func (g *gatherer[T]) Add(o T) {
-	g.Gathering.Add(g.transformed(o))
+	if held, ok := g.part.onTheWay.unchanged.take(o); ok {
+		g.Gathering.AddHeld(held)
+		return
+	}
+	if encoded := g.part.onTheWay.encodingOf(o); encoded != nil {
+		g.Gathering.AddEncoded(o, encoded)
+	} else {
+		g.Gathering.Add(g.transformed(o))
+	}
 	if g.since++; g.since == checkEvery {
 		g.since = 0
 		g.check()
@@ -36,7 +44,14 @@ func (g *gatherer[T]) Add(o T) {
 }
 
 // Set implements reflector.Gatherer.
-func (g *gatherer[T]) Set(i int, o T) { g.Gathering.Set(i, g.transformed(o)) }
+func (g *gatherer[T]) Set(i int, o T) {
+	if held, ok := g.part.onTheWay.unchanged.take(o); ok {
+		o = held.Object()
+	} else {
+		o = g.transformed(o)
+	}
+	g.Gathering.Set(i, o)
+}
 
 // transformed runs the user's transform, but for the object that the store holds, which was transformed before.
 func (g *gatherer[T]) transformed(o T) T {
@@ -58,6 +73,7 @@ func (g *gatherer[T]) check() {
 		g.Fold()
 		g.count()
 		g.full = b.inf.store.Snapshot().Len() == 0
+		g.part.onTheWay.folds = true
 	}
 }
 
@@ -102,4 +118,6 @@ func (g *gatherer[T]) uncount() {
 func (g *gatherer[T]) Close() {
 	g.Gathering.Close()
 	g.uncount()
+	g.part.onTheWay.folds = false
+	g.part.onTheWay.applied()
 }

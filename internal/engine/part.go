@@ -46,6 +46,8 @@ type part[T object.Object] struct {
 	inherited string
 
 	listed atomic.Bool // the first list is in the store; written under apply
+	// onTheWay is used by the reflector's goroutine only.
+	onTheWay onTheWay[T]
 	// overcome is the problem that the last list put an end to, which the reflector notes when it has handed the list over.
 	overcome atomic.Pointer[reflector.Error]
 }
@@ -81,12 +83,15 @@ func (inf *Informer[T]) newPart(namespace string) (*part[T], error) {
 	}
 	opts := reflector.Options[T]{
 		Name: name, Resource: inf.cfg.Resource, Source: src, Sink: p, Logger: inf.cfg.Logger, OnError: p.onError,
-		Previous: p.previous, Held: p.held, NoSharing: p.transform != nil, DisableWatchList: inf.cfg.NoWatchList,
+		Previous: p.recall, Held: p.held, NoSharing: p.transform != nil, DisableWatchList: inf.cfg.NoWatchList,
 		Backoff: inf.cfg.Backoff, PageSize: inf.cfg.PageSize, Seed: inf.partSeed(), Peers: inf.cfg.Peers,
 		Resume: p.resume, OnResume: p.onResume,
 	}
 	if inf.budget != nil {
 		opts.NewGatherer = p.newGatherer
+		if inf.budget.codec != nil && p.transform == nil {
+			opts.Received = p.received
+		}
 	}
 	p.reflector, err = reflector.New(opts)
 	return p, err
@@ -208,6 +213,8 @@ func (p *part[T]) held(key object.Key) (T, bool) {
 
 // Add takes changes through to the handlers. It implements reflector.Sink.
 func (p *part[T]) Add(deltas []object.Delta[T], resourceVersion string) {
+	p.resolve(deltas)
+	defer p.onTheWay.applied()
 	if p.transform != nil {
 		p.transformChanges(deltas)
 	}
