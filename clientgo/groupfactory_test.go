@@ -1,3 +1,5 @@
+//go:build !clientgo_0_36
+
 package clientgo_test
 
 import (
