@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -202,21 +203,21 @@ func TestRemovedHandlerIsOffTheList(t *testing.T) {
 // slow is a source whose lists take their time to end.
 type slow struct {
 	*answering
-	running *int
+	running *atomic.Int32
 }
 
 func (s slow) List(ctx context.Context, _ source.ListOptions[settings], _ func(settings) error) (source.ListResult, error) {
-	*s.running++
+	s.running.Add(1)
 	<-ctx.Done()
 	time.Sleep(time.Minute)
-	*s.running--
+	s.running.Add(-1)
 	return source.ListResult{}, ctx.Err()
 }
 
 // TestSetNamespacesWaits: when it returns, nothing is asked any more in the namespaces that are gone.
 func TestSetNamespacesWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		running := 0
+		var running atomic.Int32
 		inf := New(Config[settings]{Name: "configmaps", Namespaces: []string{"a", "b"}, Options: Options{Logger: slog.New(slog.DiscardHandler), NoWatchList: true},
 			NewSource: func(namespace string) (source.ListerWatcher[settings], error) {
 				if namespace == "b" {
@@ -229,8 +230,8 @@ func TestSetNamespacesWaits(t *testing.T) {
 		}
 		synctest.Wait()
 		began := time.Now()
-		if err := inf.SetNamespaces(t.Context(), []string{"a"}); err != nil || running != 0 || time.Since(began) != time.Minute {
-			t.Errorf("after %v: %v, %d lists are running", time.Since(began), err, running)
+		if err := inf.SetNamespaces(t.Context(), []string{"a"}); err != nil || running.Load() != 0 || time.Since(began) != time.Minute {
+			t.Errorf("after %v: %v, %d lists are running", time.Since(began), err, running.Load())
 		}
 		if err := inf.SetNamespaces(t.Context(), []string{"a", "b"}); err != nil {
 			t.Fatal(err)
@@ -239,8 +240,8 @@ func TestSetNamespacesWaits(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		var stop *StopError
-		if err := inf.SetNamespaces(ctx, []string{"a"}); !errors.As(err, &stop) || !errors.Is(err, context.DeadlineExceeded) || running != 1 {
-			t.Errorf("%v, %d lists are running", err, running)
+		if err := inf.SetNamespaces(ctx, []string{"a"}); !errors.As(err, &stop) || !errors.Is(err, context.DeadlineExceeded) || running.Load() != 1 {
+			t.Errorf("%v, %d lists are running", err, running.Load())
 		}
 		inf.Halt(nil)
 		<-inf.done
