@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"strconv"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -28,6 +29,9 @@ type replica struct {
 	base    string            // the version of the last Replace
 	version string
 	rewound bool // the next Replace may be older
+	// restored says that the server was restored from a backup. It may pass the old version before the reflector finds out, which then
+	// only older objects show; what the list has counts.
+	restored atomic.Bool
 }
 
 func newReplica(t *testing.T) *replica {
@@ -81,7 +85,7 @@ func (r *replica) Replace(objects object.Collection[thing], version string) {
 		if number(o.ResourceVersion) > number(version) {
 			r.t.Errorf("replaced at version %s with %s@%s", version, o.Name, o.ResourceVersion)
 		}
-		if number(o.ResourceVersion) < r.at(o.Name) {
+		if number(o.ResourceVersion) < r.at(o.Name) && !r.restored.Load() {
 			r.t.Errorf("replaced with %s@%s, which was at %d", o.Name, o.ResourceVersion, r.at(o.Name))
 		}
 	}
@@ -170,6 +174,7 @@ func converge(t *testing.T, seed uint64) {
 		server.write()
 		if restored && time.Since(start) > 30*time.Minute {
 			restored = false
+			sink.restored.Store(true)
 			server.restore(time.Duration(pace.Int64N(int64(2 * time.Minute))))
 		}
 	}

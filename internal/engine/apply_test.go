@@ -30,11 +30,11 @@ func TestNotesInTheSliceOfTheDeltas(t *testing.T) {
 			batch := randomBatch(random, &version)
 			deltas := slices.Clone(batch)
 			txn := inPlace.writer.Begin()
-			got := (&applying[settings]{txn: txn, absent: &gone}).deltas(deltas)
+			got := (&applying[settings]{txn: txn, absent: &gone, onTheWay: new(onTheWay[settings])}).deltas(deltas)
 			txn.Commit()
 
 			other := single.writer.Begin()
-			a := applying[settings]{txn: other, absent: &alsoGone}
+			a := applying[settings]{txn: other, absent: &alsoGone, onTheWay: new(onTheWay[settings])}
 			var want []object.Delta[settings]
 			for _, d := range batch {
 				want = append(want, a.delta(d, nil)...)
@@ -85,7 +85,7 @@ func TestDeletionOfAnUnseenObject(t *testing.T) {
 		held := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x", UID: "one", ResourceVersion: "1"}}
 		last := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x", UID: tt.uid, ResourceVersion: "2"}}
 		txn := inf.writer.Begin()
-		a := applying[settings]{txn: txn, absent: &absence{}}
+		a := applying[settings]{txn: txn, absent: &absence{}, onTheWay: new(onTheWay[settings])}
 		notes := a.deltas([]object.Delta[settings]{
 			{Type: object.Added, Key: object.KeyOf(held), Object: held}, {Type: object.Deleted, Key: object.KeyOf(last), Object: last},
 		})

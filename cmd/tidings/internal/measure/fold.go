@@ -87,7 +87,11 @@ func (f folder) with(ctx context.Context, budget int64) (out Folded, kept bool, 
 	if err := factory.Start(ctx); err != nil {
 		return out, false, err
 	}
-	if err := factory.WaitForSyncFailFast(ctx); err != nil {
+	err = factory.WaitForSyncFailFast(ctx)
+	switch {
+	case ctx.Err() != nil: // which also ends the informer
+		return out, false, context.Cause(ctx)
+	case err != nil:
 		return out, false, err
 	}
 	select {
