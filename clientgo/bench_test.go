@@ -107,20 +107,26 @@ func (p *tape) RoundTrip(request *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// benchWays are the ways to run an informer of pods that are compared. They return when it has synced, and what lists the pods. The handler is
-// called for every change.
+// benchInformer is an informer of pods that has synced.
+type benchInformer struct {
+	list func() int // the pods, and returns their number
+	// late adds a handler for new pods, and returns what removes it.
+	late func(added func()) (remove func())
+}
+
+// benchWays are the ways to run an informer of pods that are compared. The handler is called for every change.
 var benchWays = []struct {
 	name string
-	run  func(ctx context.Context, config *rest.Config, changed func(*corev1.Pod)) (list func() int)
+	run  func(ctx context.Context, config *rest.Config, changed func(*corev1.Pod)) benchInformer
 }{
-	{"client-go", func(ctx context.Context, config *rest.Config, changed func(*corev1.Pod)) func() int {
+	{"client-go", func(ctx context.Context, config *rest.Config, changed func(*corev1.Pod)) benchInformer {
 		config.ContentType = "application/vnd.kubernetes.protobuf"
 		return runBenchFactory(ctx, informers.NewSharedInformerFactory(kubernetes.NewForConfigOrDie(config), 0), changed)
 	}},
-	{"clientgo", func(ctx context.Context, config *rest.Config, changed func(*corev1.Pod)) func() int {
+	{"clientgo", func(ctx context.Context, config *rest.Config, changed func(*corev1.Pod)) benchInformer {
 		return runBenchFactory(ctx, clientgo.NewSharedInformerFactory(config, 0), changed)
 	}},
-	{"native", func(ctx context.Context, config *rest.Config, changed func(*corev1.Pod)) func() int {
+	{"native", func(ctx context.Context, config *rest.Config, changed func(*corev1.Pod)) benchInformer {
 		f, err := tidings.NewFactory(config, tidings.Options{})
 		if err != nil {
 			panic(err)
@@ -138,11 +144,18 @@ var benchWays = []struct {
 		if err := f.WaitForSync(ctx); err != nil {
 			panic(err)
 		}
-		return func() int { return len(pods.Lister().List()) }
+		return benchInformer{list: func() int { return len(pods.Lister().List()) }, late: func(added func()) func() {
+			handler := tidings.HandlerFuncs[*corev1.Pod]{Add: func(*corev1.Pod, bool) { added() }}
+			r, err := pods.AddHandler(handler, tidings.HandlerOptions{Policy: tidings.Unbounded})
+			if err != nil {
+				panic(err)
+			}
+			return func() { _ = r.Remove(ctx) }
+		}}
 	}},
 }
 
-func runBenchFactory(ctx context.Context, f informers.SharedInformerFactory, changed func(*corev1.Pod)) func() int {
+func runBenchFactory(ctx context.Context, f informers.SharedInformerFactory, changed func(*corev1.Pod)) benchInformer {
 	pods := f.Core().V1().Pods()
 	_, err := pods.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: func(_, obj any) { changed(obj.(*corev1.Pod)) }})
 	if err != nil {
@@ -150,7 +163,13 @@ func runBenchFactory(ctx context.Context, f informers.SharedInformerFactory, cha
 	}
 	f.StartWithContext(ctx)
 	f.WaitForCacheSync(ctx.Done())
-	return func() int { return len(pods.Informer().GetStore().List()) }
+	return benchInformer{list: func() int { return len(pods.Informer().GetStore().List()) }, late: func(added func()) func() {
+		r, err := pods.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(any) { added() }})
+		if err != nil {
+			panic(err)
+		}
+		return func() { _ = pods.Informer().RemoveEventHandler(r) }
+	}}
 }
 
 // cpuTime is what the process has used.
@@ -176,7 +195,7 @@ func BenchmarkEvents(b *testing.B) {
 			defer writer.Close()
 			last, done := "", make(chan bool)
 			before := heap()
-			list := way.run(ctx, &rest.Config{Host: "http://server.example", Transport: p}, func(pod *corev1.Pod) {
+			informer := way.run(ctx, &rest.Config{Host: "http://server.example", Transport: p}, func(pod *corev1.Pod) {
 				if pod.ResourceVersion == last {
 					done <- true
 				}
@@ -197,8 +216,8 @@ func BenchmarkEvents(b *testing.B) {
 			}
 			b.ReportMetric(float64(used.Nanoseconds())/float64(b.N*batch), "cpu-ns/event")
 			b.ReportMetric(float64(held)/float64(len(pods)), "heap-B/pod")
-			if list() != len(pods) {
-				b.Fatalf("%d pods", list())
+			if n := informer.list(); n != len(pods) {
+				b.Fatalf("%d pods", n)
 			}
 		})
 	}
@@ -214,6 +233,33 @@ func heap() int64 {
 
 // BenchmarkListPods measures a list of 10,000 pods.
 func BenchmarkListPods(b *testing.B) {
+	benchSynced(b, func(b *testing.B, informer benchInformer, pods int) {
+		for b.Loop() {
+			if n := informer.list(); n != pods {
+				b.Fatal(n)
+			}
+		}
+	})
+}
+
+// BenchmarkLateHandler measures how long a handler that is added to an informer of 10,000 pods takes to hear of all of them.
+func BenchmarkLateHandler(b *testing.B) {
+	benchSynced(b, func(b *testing.B, informer benchInformer, pods int) {
+		for b.Loop() {
+			heard, all := 0, make(chan struct{})
+			remove := informer.late(func() {
+				if heard++; heard == pods {
+					close(all)
+				}
+			})
+			<-all
+			remove()
+		}
+	})
+}
+
+// benchSynced runs a benchmark on each kind of informer.
+func benchSynced(b *testing.B, run func(b *testing.B, informer benchInformer, pods int)) {
 	for _, way := range benchWays {
 		b.Run(way.name, func(b *testing.B) {
 			pods := benchPods(10_000)
@@ -223,12 +269,7 @@ func BenchmarkListPods(b *testing.B) {
 			ctx, cancel := context.WithCancel(context.Background())
 			defer cancel()
 			defer writer.Close()
-			list := way.run(ctx, &rest.Config{Host: "http://server.example", Transport: p}, func(*corev1.Pod) {})
-			for b.Loop() {
-				if n := list(); n != len(pods) {
-					b.Fatal(n)
-				}
-			}
+			run(b, way.run(ctx, &rest.Config{Host: "http://server.example", Transport: p}, func(*corev1.Pod) {}), len(pods))
 		})
 	}
 }

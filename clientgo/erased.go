@@ -32,13 +32,19 @@ func received[T tidings.Object](tell source.Received[tidings.Object]) source.Rec
 	return func(obj T, data []byte) { tell(obj, data) }
 }
 
+// HandsOnUnseen reports whether the source is one that does not look at what Previous returns, but for the uid and version.
+func (e erased[T]) HandsOnUnseen() bool {
+	_, ok := e.typed.(*source.HTTP[T])
+	return ok
+}
+
 // ObjectType returns T, without which the engine could not fold objects.
 func (e erased[T]) ObjectType() reflect.Type { return reflect.TypeFor[T]() }
 
 // List lists T's.
 func (e erased[T]) List(ctx context.Context, opts source.ListOptions[tidings.Object], each func(tidings.Object) error) (source.ListResult, error) {
 	return e.typed.List(ctx, source.ListOptions[T]{
-		ResourceVersion: opts.ResourceVersion, ResourceVersionMatch: opts.ResourceVersionMatch, Continue: opts.Continue, Limit: opts.Limit,
+		ResourceVersion: opts.ResourceVersion, ResourceVersionMatch: opts.ResourceVersionMatch, Continue: opts.Continue, Limit: opts.Limit, Only: opts.Only,
 		Previous: previous[T](opts.Previous), NoSharing: opts.NoSharing, Received: received[T](opts.Received), Skip: opts.Skip,
 	}, func(obj T) error { return each(obj) })
 }

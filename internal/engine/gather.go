@@ -28,7 +28,7 @@ func (p *part[T]) newGatherer(n int) reflector.Gatherer[T] {
 
 // Add implements reflector.Gatherer.
 func (g *gatherer[T]) Add(o T) {
-	if held, ok := g.part.onTheWay.unchanged.take(o); ok {
+	if held, ok := g.part.unchanged(o); ok {
 		g.Gathering.AddHeld(held)
 		return
 	}
@@ -45,7 +45,7 @@ func (g *gatherer[T]) Add(o T) {
 
 // Set implements reflector.Gatherer.
 func (g *gatherer[T]) Set(i int, o T) {
-	if held, ok := g.part.onTheWay.unchanged.take(o); ok {
+	if held, ok := g.part.unchanged(o); ok {
 		o = held.Object()
 	} else {
 		o = g.transformed(o)

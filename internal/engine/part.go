@@ -48,6 +48,8 @@ type part[T object.Object] struct {
 	listed atomic.Bool // the first list is in the store; written under apply
 	// onTheWay is used by the reflector's goroutine only.
 	onTheWay onTheWay[T]
+	// usesStandIns says that the source is one that may get stand-ins for folded objects.
+	usesStandIns bool
 	// overcome is the problem that the last list put an end to, which the reflector notes when it has handed the list over.
 	overcome atomic.Pointer[reflector.Error]
 }
@@ -74,6 +76,7 @@ func (inf *Informer[T]) newPart(namespace string) (*part[T], error) {
 		s.OnStrayWrite(inf.guard.corrupted)
 	}
 	p := &part[T]{inf: inf, namespace: namespace, source: src, transform: inf.transform, made: time.Now(), done: make(chan struct{})}
+	p.usesStandIns = handsOnUnseen(src)
 	p.audit.part = p
 	p.ctx, p.cancel = context.WithCancel(inf.life)
 	p.file = inf.files.ofPart(namespace)

@@ -2,9 +2,11 @@ package engine
 
 import (
 	"strings"
+	"unsafe"
 
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/reflector"
+	"github.com/tidings/tidings/source"
 	"github.com/tidings/tidings/store"
 )
 
@@ -12,10 +14,8 @@ import (
 // handles them in that order. It is used by the reflector's goroutine.
 type onTheWay[T object.Object] struct {
 	// encodings are those of decoded objects, one behind the other in bytes: there are some while the budget is tight.
-	encodings handed[T, stretch]
+	encodings handed[T]
 	bytes     []byte
-	// unchanged are what stands for folded objects that a list may show to be unchanged, so that they need not be opened.
-	unchanged handed[T, store.Held[T]]
 	// folds says that the list that is being read is folded as it streams, so that all that comes will be.
 	folds bool
 	// opened keeps the objects open that were opened for the changes of a batch: handlers are told of the same ones.
@@ -28,40 +28,39 @@ type stretch struct{ from, to int }
 // maxHanded is how many objects a source may handle before it hands out the first of them.
 const maxHanded = 1024
 
-// handed are objects in the order in which they will come, each with something that is known of it.
-type handed[T object.Object, V any] struct {
-	objects []T
-	values  []V
-	next    int // the first that may still come
+// handed are objects in the order in which they will come, each with what it was decoded from.
+type handed[T object.Object] struct {
+	objects   []T
+	stretches []stretch
+	next      int // the first that may still come
 }
 
 // add appends an object.
-func (h *handed[T, V]) add(o T, v V) {
+func (h *handed[T]) add(o T, at stretch) {
 	if len(h.objects)-h.next >= 2*maxHanded { // the oldest were not handed out, and will not be
-		h.objects, h.values = append([]T{}, h.objects[h.next+maxHanded:]...), append([]V{}, h.values[h.next+maxHanded:]...)
+		h.objects, h.stretches = append([]T{}, h.objects[h.next+maxHanded:]...), append([]stretch{}, h.stretches[h.next+maxHanded:]...)
 		h.next = 0
 	}
-	h.objects, h.values = append(h.objects, o), append(h.values, v)
+	h.objects, h.stretches = append(h.objects, o), append(h.stretches, at)
 }
 
-// take returns what is known of an object that has come, and forgets what was to come before it.
-func (h *handed[T, V]) take(o T) (v V, ok bool) {
+// take returns what an object that has come was decoded from, and forgets what was to come before it.
+func (h *handed[T]) take(o T) (at stretch, ok bool) {
 	for i := h.next; i < len(h.objects); i++ {
 		if any(h.objects[i]) == any(o) {
-			v = h.values[i]
+			at = h.stretches[i]
 			h.forget(i + 1)
-			return v, true
+			return at, true
 		}
 	}
-	return v, false
+	return at, false
 }
 
 // forget forgets what is before i.
-func (h *handed[T, V]) forget(i int) {
+func (h *handed[T]) forget(i int) {
 	clear(h.objects[h.next:i])
-	clear(h.values[h.next:i])
 	if h.next = i; i == len(h.objects) {
-		h.objects, h.values, h.next = h.objects[:0], h.values[:0], 0
+		h.objects, h.stretches, h.next = h.objects[:0], h.stretches[:0], 0
 	}
 }
 
@@ -79,7 +78,7 @@ func (p *part[T]) recall(key object.Key) (T, bool) {
 	case !p.inf.budget.comesAsIs(): // the decoder makes no use of it
 		return o, false
 	case p.isListing():
-		return p.standIn(key, &held), true
+		return standInFor(&held), p.usesStandIns
 	case !open && len(p.inf.subscriptions()) == 0: // to open it takes longer than it saves
 		return o, false
 	case !open:
@@ -92,12 +91,38 @@ func (p *part[T]) recall(key object.Key) (T, bool) {
 // isListing reports whether a list is being read, of which nobody has to know what the objects were before.
 func (p *part[T]) isListing() bool { return p.reflector.Phase() != reflector.Watching }
 
-// standIn returns an object with the identity of a folded one, which a source hands out if that is unchanged.
-func (p *part[T]) standIn(key object.Key, held *store.Held[T]) T {
-	key = object.Key{Namespace: strings.Clone(key.Namespace), Name: strings.Clone(key.Name)}
+// A stand-in has the identity of a folded object. A source that finds that unchanged hands out the stand-in, so the object need not be
+// opened. Only sources that look at nothing else may get one: another could take it for the object, and filter or record it.
+
+// standInMark tells a stand-in from objects, by where it is in memory.
+var standInMark = strings.Clone("a stand-in")
+
+// handsOnUnseen reports whether all that a source hands out of what Previous returns is what it finds unchanged by uid and version, without
+// looking at more of it.
+func handsOnUnseen[T object.Object](src source.ListerWatcher[T]) bool {
+	if _, ok := src.(*source.HTTP[T]); ok {
+		return true
+	}
+	of, ok := src.(interface{ HandsOnUnseen() bool }) // one that has another source's objects as T's
+	return ok && of.HandsOnUnseen()
+}
+
+func standInFor[T object.Object](held *store.Held[T]) T {
 	o := held.StandIn()
-	p.onTheWay.unchanged.add(o, held.Under(key))
+	o.SetSelfLink(standInMark)
 	return o
+}
+
+// unchanged returns the object that o stands for, and false if o is an object itself.
+func (p *part[T]) unchanged(o T) (held store.Held[T], ok bool) {
+	if !p.usesStandIns || unsafe.StringData(o.GetSelfLink()) != unsafe.StringData(standInMark) {
+		return held, false
+	}
+	key := object.KeyOf(o)
+	if held, ok = p.inf.store.Snapshot().Held(key); !ok {
+		return held, false // the part was removed meanwhile, and nobody will see what it lists
+	}
+	return held.Under(key), true
 }
 
 // received keeps what an object was decoded from, if it is to be folded soon.
@@ -140,16 +165,14 @@ func (w *onTheWay[T]) applied() {
 
 // resolve puts objects in the place of what stands for them, in changes that came together with the end of a list.
 func (p *part[T]) resolve(deltas []object.Delta[T]) {
-	w := &p.onTheWay
 	for i := range deltas {
-		if len(w.unchanged.objects) == 0 {
-			return
+		if object.IsNil(deltas[i].Object) {
+			continue
 		}
-		if held, ok := w.unchanged.take(deltas[i].Object); ok {
+		if held, ok := p.unchanged(deltas[i].Object); ok {
 			deltas[i].Object = held.Object()
 		}
 	}
-	w.unchanged.forget(len(w.unchanged.objects))
 }
 
 // comesAsIs reports whether objects of one version come in one encoding, so that those of lists may be unchanged.
