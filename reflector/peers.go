@@ -13,6 +13,8 @@ const (
 	reconnectEvery = 20 * time.Millisecond // after their connection broke, or the server ended their watches
 	recoverEvery   = 80 * time.Millisecond // after an outage, when each may have to list
 	appearedEvery  = 5 * time.Millisecond  // after a resource has appeared, which few wait for
+	// mostTurns is how many may have a turn of their own. Where there are more, the others come at random within the same time.
+	mostTurns = 50
 )
 
 // Peers lets the reflectors of one server share what they find out about it, so that none goes on waiting for what
@@ -24,8 +26,8 @@ const (
 //     ResourceAppeared says so.
 //
 // They take turns, some hundredths of a second apart, also after a connection that they share has broken. None waits longer for its
-// turn than it would have waited alone after a failure, and a reflector whom this does not help falls back to its own backoff. The zero value is ready, and a nil *Peers shares nothing. All methods may be called from
-// any goroutine.
+// turn than it would have waited alone after a failure, and a reflector whom this does not help falls back to its own backoff. The
+// zero value is ready, and a nil *Peers shares nothing. All methods may be called from any goroutine.
 type Peers struct {
 	mu      sync.Mutex
 	waiting map[*waiter]struct{}
@@ -136,19 +138,21 @@ func (c class) every() time.Duration {
 	return recoverEvery
 }
 
-// turn reserves the next turn, and returns how long to wait for it.
-func (p *Peers) turn(now time.Time, every time.Duration) time.Duration {
+// turn reserves the next turn, and returns how long to wait for it; false if all are taken.
+func (p *Peers) turn(now time.Time, every time.Duration) (wait time.Duration, ok bool) {
 	if p == nil {
-		return 0
+		return 0, true
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.free.Before(now) {
 		p.free = now
 	}
-	wait := p.free.Sub(now)
+	if wait = p.free.Sub(now); wait > mostTurns*every {
+		return 0, false
+	}
 	p.free = p.free.Add(every)
-	return wait
+	return wait, true
 }
 
 // await makes a waiter for what may be found out. Its owner calls leave.

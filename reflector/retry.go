@@ -73,7 +73,10 @@ func (t *retry) turn(every time.Duration) time.Duration {
 	if t.Jitter == 0 {
 		return 0
 	}
-	return t.peers.turn(time.Now(), every) + t.spread(shortSpread)
+	if wait, ok := t.peers.turn(time.Now(), every); ok {
+		return wait + t.spread(shortSpread)
+	}
+	return t.spread(mostTurns * every)
 }
 
 // grow makes a wait longer, and returns it with jitter. No wait is longer than Max with its jitter: there, it is made
