@@ -76,7 +76,7 @@ func (inf *Informer[T]) newPart(namespace string) (*part[T], error) {
 		s.OnStrayWrite(inf.guard.corrupted)
 	}
 	p := &part[T]{inf: inf, namespace: namespace, source: src, transform: inf.transform, made: time.Now(), done: make(chan struct{})}
-	p.usesStandIns = handsOnUnseen(src)
+	p.usesStandIns = inf.budget.comesAsIs() && handsOnUnseen(src)
 	p.audit.part = p
 	p.ctx, p.cancel = context.WithCancel(inf.life)
 	p.file = inf.files.ofPart(namespace)

@@ -165,6 +165,9 @@ func (w *onTheWay[T]) applied() {
 
 // resolve puts objects in the place of what stands for them, in changes that came together with the end of a list.
 func (p *part[T]) resolve(deltas []object.Delta[T]) {
+	if !p.usesStandIns {
+		return
+	}
 	for i := range deltas {
 		if object.IsNil(deltas[i].Object) {
 			continue
@@ -176,4 +179,4 @@ func (p *part[T]) resolve(deltas []object.Delta[T]) {
 }
 
 // comesAsIs reports whether objects of one version come in one encoding, so that those of lists may be unchanged.
-func (b *budgeted[T]) comesAsIs() bool { return b.codec.Encoding() == "protobuf" }
+func (b *budgeted[T]) comesAsIs() bool { return b != nil && b.codec != nil && b.codec.Encoding() == "protobuf" }
