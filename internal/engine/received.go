@@ -179,4 +179,6 @@ func (p *part[T]) resolve(deltas []object.Delta[T]) {
 }
 
 // comesAsIs reports whether objects of one version come in one encoding, so that those of lists may be unchanged.
-func (b *budgeted[T]) comesAsIs() bool { return b != nil && b.codec != nil && b.codec.Encoding() == "protobuf" }
+func (b *budgeted[T]) comesAsIs() bool {
+	return b != nil && b.codec != nil && b.codec.Encoding() == "protobuf"
+}
