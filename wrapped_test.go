@@ -60,7 +60,7 @@ func relisted(t *testing.T, opts tidings.Options, newSource func(*tidingstest.Se
 	synctest.Wait()
 	for i := range pods + 1 {
 		key := object.Key{Namespace: "shop", Name: fmt.Sprint("p", i)}
-		if p, ok := inf.Get(key); !ok || p.Spec.NodeName != "node" || p.SelfLink != "" {
+		if p, ok := inf.Get(key); !ok || p.Spec.NodeName != "node" || p.GetSelfLink() != "" {
 			t.Fatalf("the store has %v of %v", p, key)
 		}
 	}
