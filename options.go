@@ -37,7 +37,7 @@ type Options struct {
 	// StaleAfter is how long the server may be silent before an informer counts as stale; 0 means 3 minutes. A
 	// server sends a bookmark about once a minute.
 	StaleAfter time.Duration
-	// Backoff is how retries are spaced; the zero value means client-go's spacing.
+	// Backoff is how retries are spaced; the zero value means reflector.Backoff's defaults.
 	Backoff reflector.Backoff
 	// PageSize is how many objects a page of a list has; 0 means 500.
 	PageSize int64
