@@ -14,7 +14,7 @@ import (
 const rewrittenAfter = 5 * time.Second
 
 // checkAfter is how long a server has to be silent on a watch for the next one to begin with a check. Bookmarks come about
-// every minute.
+// every minute. A watch that began without a check has to bring something until then, or is followed by one that does.
 const checkAfter = 90 * time.Second
 
 // history is what is known of whether the server's history is still the one that the sink was brought from.
@@ -99,12 +99,15 @@ func (r *Reflector[T]) overtaken(version string) {
 	r.rewritten(rewrittenError{got: version, seen: r.last, what: ", by what it has of " + r.list.older.String() + ","})
 }
 
+// comparable tells whether an older version than last can be told from it.
+func (r *Reflector[T]) comparable() bool { return object.OlderResourceVersion("1", r.last) }
+
 // check asks for the server's most recent version before a watch is resumed. A watch alone would not show that the server
 // was restored from a backup: one that starts in the future is silent until the new history gets there.
 func (r *Reflector[T]) check(ctx context.Context) {
 	r.recent = ""
-	if !object.OlderResourceVersion("1", r.last) { // it cannot be compared, or nothing is older
-		r.enter(Watching)
+	if !r.comparable() {
+		r.checked()
 		return
 	}
 	if !r.admitted() {
@@ -132,7 +135,7 @@ func (r *Reflector[T]) check(ctx context.Context) {
 		r.enter(Starting) // it may have been deleted, or never have been
 	default:
 		r.history, r.recent = history{}, result.ResourceVersion
-		r.enter(Watching)
+		r.checked()
 	}
 }
 
@@ -192,8 +195,22 @@ func (r *Reflector[T]) checkFailed(err error) {
 	}
 	if !again || r.stuck >= triesInPlace {
 		r.stuck = 0
-		r.enter(Watching)
+		r.checked()
 		return
 	}
 	r.fail(err, Checking)
+}
+
+// checked goes on with a watch after a check that has found nothing wrong, or that cannot be made.
+func (r *Reflector[T]) checked() {
+	r.vouched = true
+	r.enter(Watching)
+}
+
+// vouch notes that the server's history comes as far as last, for the watch that is open or else the next one.
+func (r *Reflector[T]) vouch() {
+	if r.stream != nil {
+		r.stream.vouched = true
+	}
+	r.vouched = r.stream == nil
 }

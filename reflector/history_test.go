@@ -159,14 +159,55 @@ func TestHistory(t *testing.T) {
 	}, {
 		name: "a watch that was silent for long is followed by a check, also if the server closed it",
 		answers: []answer{stream(got(initialEnd("90")), clean(2*time.Minute)), page("95", ""), stream(read{after: time.Minute, events: events{bookmark("96")}}, clean(time.Minute)),
-			stream()},
+			stream(got(bookmark("97")))},
 		want: `
 			0s watchlist ""
 			0s replace [] @90
 			2m0s list "" limit=1 token=""
 			2m0s watch "90"
 			3m0s add nothing @96
-			4m0s watch "96"`,
+			4m0s watch "96"
+			4m0s add nothing @97`,
+	}, {
+		name: "a restored server that ended the watch and was there at once: the next watch is silent, and is checked",
+		answers: []answer{stream(got(added("a@80"), initialEnd("90")), clean(time.Minute)), stream(), page("50", ""),
+			stream(got(added("a@30"), initialEnd("51"))), stream(got(added("a@30"), initialEnd("52")), got(bookmark("53")))},
+		want: `
+			0s watchlist ""
+			0s replace [a@80] @90
+			1m0s watch "90"
+			2m30s list "" limit=1 token=""
+			2m30s error server is behind in checking, attempt 1
+			2m35s watchlist ""
+			2m35s error history rewritten in watch-listing, attempt 2
+			2m35s watchlist ""
+			2m35s replace [a@30] @52
+			2m35s add nothing @53`,
+	}, {
+		name: "the same behind a proxy that ends silent watches sooner",
+		answers: []answer{stream(got(added("a@80"), initialEnd("90")), clean(time.Minute)), stream(clean(30 * time.Second)), page("50", ""),
+			stream(got(added("a@30"), initialEnd("51"))), stream(got(added("a@30"), initialEnd("52")), got(bookmark("53")))},
+		want: `
+			0s watchlist ""
+			0s replace [a@80] @90
+			1m0s watch "90"
+			1m30s list "" limit=1 token=""
+			1m30s error server is behind in checking, attempt 1
+			1m35s watchlist ""
+			1m35s error history rewritten in watch-listing, attempt 2
+			1m35s watchlist ""
+			1m35s replace [a@30] @52
+			1m35s add nothing @53`,
+	}, {
+		name:    "a server without bookmarks, where nothing happens, is checked once",
+		answers: []answer{stream(got(initialEnd("90")), clean(time.Minute)), stream(), page("95", ""), stream(read{after: 3 * time.Minute, events: events{added("a@96")}})},
+		want: `
+			0s watchlist ""
+			0s replace [] @90
+			1m0s watch "90"
+			2m30s list "" limit=1 token=""
+			2m30s watch "90"
+			5m30s add Added a@96 @96`,
 	}, {
 		name:    "versions that cannot be compared are not checked",
 		answers: []answer{stream(got(initialEnd("zz")), outage), failed(errInternal), stream()},

@@ -307,6 +307,7 @@ func (r *Reflector[T]) replace(version string) {
 	r.mostRecent, r.method.unfinished, r.history, r.resumed = false, 0, history{}, false
 	r.opts.Sink.Replace(items.Collection(), version)
 	r.advance(version)
+	r.vouch()
 	r.lostEvents(false)
 	r.listed()
 	r.synced()

@@ -15,14 +15,16 @@ import (
 
 func TestListing(t *testing.T) {
 	runScripts(t, []scripted{{
-		name:    "a WatchList goes on as a watch, on one stream",
-		answers: []answer{stream(got(added("a@1"), added("b@2")), got(added("c@3"), initialEnd("5"), modified("a@6")), got(bookmark("9")), clean(time.Minute))},
+		name: "a WatchList goes on as a watch, on one stream",
+		answers: []answer{stream(got(added("a@1"), added("b@2")), got(added("c@3"), initialEnd("5"), modified("a@6")), got(bookmark("9")), clean(time.Minute)),
+			stream(got(bookmark("10")))},
 		want: `
 			0s watchlist ""
 			0s replace [a@1 b@2 c@3] @5
 			0s add Updated a@6 @6
 			0s add nothing @9
-			1m0s watch "9"`,
+			1m0s watch "9"
+			1m0s add nothing @10`,
 	}, {
 		name: "objects change and go while they are being sent",
 		answers: []answer{stream(got(added("a@1"), added("b@2"), added("c@3"), modified("b@6"), deleted("a@7"), bookmark("7")),

@@ -81,6 +81,7 @@ type Reflector[T object.Object] struct {
 	// has last. It holds until a list succeeds.
 	mostRecent bool
 	history    history
+	vouched    bool  // the server has just shown that its history comes as far as last
 	ordered    order // to list anew
 	rhythm     rhythm
 	method     method

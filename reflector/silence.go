@@ -46,18 +46,22 @@ func (r *Reflector[T]) watchPatience() time.Duration {
 	if silence := r.rhythm.patience(); silence > 0 {
 		left = min(left, silence)
 	}
+	if !w.vouched {
+		left = min(left, checkAfter)
+	}
 	return r.patience(left)
 }
 
-// expectNext gives the watch, which has brought a batch, the time to bring another one.
-func (r *Reflector[T]) expectNext(batch []source.Event[T]) {
+// expectNext gives the watch, which has brought a batch, the time to bring another one. first says that it had brought nothing before,
+// and that it was not known whether it ever would.
+func (r *Reflector[T]) expectNext(batch []source.Event[T], first bool) {
 	if r.stream == nil {
 		return
 	}
 	if last := &batch[len(batch)-1]; last.Type == source.Bookmark {
 		r.rhythm.beat(time.Now())
 	}
-	if r.rhythm.longest > 0 {
+	if first || r.rhythm.longest > 0 {
 		r.stream.extend(r.watchPatience())
 	}
 }

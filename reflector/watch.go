@@ -34,6 +34,9 @@ type watching[T object.Object] struct {
 	synthetic bool
 	// news is set once the watch has brought the sink to a newer version.
 	news bool
+	// vouched is set once the server has shown that its history comes as far as the version that the watch began at: by a list or
+	// check right before, or by anything that the watch brings. One that begins in the future of a server is silent.
+	vouched bool
 	// gatherBy is when the initial events have to be complete. live is set once there was something else.
 	gatherBy time.Time
 	live     bool
@@ -50,6 +53,7 @@ func (r *Reflector[T]) openStream(ctx context.Context, opts source.WatchOptions[
 	w := &watching[T]{guard: newGuard(ctx, r.opts.StallTimeout), opened: now, since: now, timeout: opts.Timeout}
 	w.gatherBy = now.Add(longestInitialEvents * r.opts.StallTimeout)
 	w.synthetic = !opts.SendInitialEvents && unset(opts.ResourceVersion)
+	w.vouched, r.vouched = r.vouched || !r.comparable(), false
 	var err error
 	if w.Stream, err = r.callWatch(w.ctx, opts); err != nil {
 		err = w.explain(err)
@@ -140,7 +144,9 @@ func (r *Reflector[T]) deliver(batch []source.Event[T]) {
 		return
 	}
 	r.heard()
-	r.expectNext(batch)
+	first := !r.stream.vouched
+	r.stream.vouched = true
+	r.expectNext(batch, first)
 	b := changes[T]{version: r.last}
 	for i := range batch {
 		r.translate(&b, &batch[i], len(batch)-i)
@@ -215,11 +221,12 @@ func (r *Reflector[T]) watchEnded(ctx context.Context, err error) {
 	if ctx.Err() != nil || r.ordered.cause.Load() != nil {
 		return
 	}
-	if err == errStalled && w != nil {
+	now := time.Now()
+	proven, doubtful := w != nil && w.proven(now), w != nil && !w.vouched
+	silent := doubtful || now.Sub(r.status.get(&r.status.contact)) >= checkAfter
+	if err == errStalled && w != nil && !doubtful {
 		r.stalled()
 	}
-	now := time.Now()
-	proven, silent := w != nil && w.proven(now), now.Sub(r.status.get(&r.status.contact)) >= checkAfter
 	if proven {
 		r.progressed()
 		r.well()
@@ -227,6 +234,8 @@ func (r *Reflector[T]) watchEnded(ctx context.Context, err error) {
 	switch {
 	case w != nil && r.relistDue():
 		r.backOff(r.retry.spread(shortSpread), Starting, "")
+	case doubtful && err == errStalled:
+		r.enter(Checking)
 	case w != nil && errors.Is(err, io.EOF) && proven:
 		r.heard()
 		next := Watching

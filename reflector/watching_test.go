@@ -33,12 +33,13 @@ func TestWatching(t *testing.T) {
 			1m6.2s replace [] @8`,
 	}, {
 		name:    "initial events are no news: the watch that follows them has to live",
-		answers: []answer{stream(got(initialEnd("5")), clean(300*time.Millisecond))},
+		answers: []answer{stream(got(initialEnd("5")), clean(300*time.Millisecond)), stream(got(bookmark("6")))},
 		want: `
 			0s watchlist ""
 			0s replace [] @5
 			300ms error watch closed in watching, attempt 1
-			1.1s watch "5"`,
+			1.1s watch "5"
+			1.1s add nothing @6`,
 	}, {
 		name: "500 on a watch: the same watch, then a relist",
 		answers: []answer{stream(got(initialEnd("5")), end(errInternal)), failed(errInternal), page("5", ""), failed(errInternal),
@@ -198,7 +199,7 @@ func TestWatching(t *testing.T) {
 		name: "lists without a version: added events do not move the watch on",
 		opts: reflector.Options[thing]{DisableWatchList: true},
 		answers: []answer{page("", "", "a@7"), stream(got(added("a@7"), added("b@3")), clean(time.Minute)),
-			stream(got(added("a@7"), added("b@3")), got(modified("b@8"), added("c@9")), clean(time.Minute))},
+			stream(got(added("a@7"), added("b@3")), got(modified("b@8"), added("c@9")), clean(time.Minute)), stream(got(bookmark("10")))},
 		want: `
 			0s list ""  limit=500 token=""
 			0s replace [a@7] @
@@ -207,7 +208,8 @@ func TestWatching(t *testing.T) {
 			1m0s watch ""
 			1m0s add Added a@7, Added b@3 @
 			1m0s add Updated b@8, Added c@9 @9
-			2m0s watch "9"`,
+			2m0s watch "9"
+			2m0s add nothing @10`,
 	}, {
 		name:    "versions that cannot be compared: the last one counts",
 		answers: []answer{stream(got(initialEnd("zz")), got(added("a@x9"), added("b@x2")), clean(time.Minute))},
@@ -217,15 +219,17 @@ func TestWatching(t *testing.T) {
 			0s add Added a@x9, Added b@x2 @x2
 			1m0s watch "x2"`,
 	}, {
-		name:    "older events are passed on but do not turn the watch back",
-		answers: []answer{stream(got(initialEnd("5")), got(added("a@8")), got(added("b@6"), bookmark("7")), got(added("c@12"), added("d@10")), clean(time.Minute))},
+		name: "older events are passed on but do not turn the watch back",
+		answers: []answer{stream(got(initialEnd("5")), got(added("a@8")), got(added("b@6"), bookmark("7")), got(added("c@12"), added("d@10")), clean(time.Minute)),
+			stream(got(bookmark("13")))},
 		want: `
 			0s watchlist ""
 			0s replace [] @5
 			0s add Added a@8 @8
 			0s add Added b@6 @8
 			0s add Added c@12, Added d@10 @12
-			1m0s watch "12"`,
+			1m0s watch "12"
+			1m0s add nothing @13`,
 	}, {
 		name:    "a warm start watches from its version, if the server has it",
 		opts:    reflector.Options[thing]{Resume: from("40")},
