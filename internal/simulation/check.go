@@ -54,7 +54,29 @@ func (r *run) wrong() string {
 			}
 		}
 	}
-	return r.unreached()
+	if stale := r.shift.stale(); stale != "" {
+		return stale
+	}
+	if unreached := r.unreached(); unreached != "" {
+		return fmt.Sprintf("%s; %s", unreached, r.shift.describe())
+	}
+	return ""
+}
+
+// current tells whether all informers, those of the processes too, have come as far as a version of the server.
+func (r *run) current(version string) bool {
+	statuses := r.shift.statuses()
+	for _, v := range r.views {
+		statuses = append(statuses, v.status())
+	}
+	for _, s := range statuses {
+		for _, p := range s.Parts {
+			if object.OlderResourceVersion(p.ResourceVersion, version) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // describe says what an informer is doing.

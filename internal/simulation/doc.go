@@ -13,7 +13,8 @@
 //
 // What is checked:
 //
-//  1. Each store equals the server's objects in its scope, contents included, at most Patience after the last fault.
+//  1. Each store equals the server's objects in its scope, contents included, at most Patience after the last fault. So do the
+//     caches of the processes, also of the one that does not lead.
 //  2. Each handler's replay equals the store.
 //  3. Each handler hears of each object in order, and never back in time unless the server was restored, and then an error
 //     says so.

@@ -1,10 +1,12 @@
 package simulation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -88,6 +90,43 @@ func (s *shift) isolate(random *rand.Rand) {
 	}
 }
 
+// living returns the processes that run.
+func (s *shift) living() (all []*process) {
+	for _, p := range s.processes {
+		if p != nil && !p.dead.Load() {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// stale says how the caches of the processes differ from what the server has.
+func (s *shift) stale() string {
+	for _, p := range s.living() {
+		if d := p.stale(); d != "" {
+			return fmt.Sprintf("the caches of %s are not what the server has: %s; %s", p.id, d, p.describe())
+		}
+	}
+	return ""
+}
+
+// describe says what the processes are doing.
+func (s *shift) describe() string {
+	var lines []string
+	for _, p := range s.living() {
+		lines = append(lines, p.describe())
+	}
+	return strings.Join(lines, "; ")
+}
+
+// statuses returns those of the processes' caches.
+func (s *shift) statuses() (all []tidings.Status) {
+	for _, p := range s.living() {
+		all = append(all, p.factory.Status()...)
+	}
+	return all
+}
+
 // forget forgives what a restore undoes.
 func (s *shift) forget() { s.ledger.forget() }
 
@@ -110,9 +149,25 @@ type process struct {
 	factory    *tidings.Factory
 	controller *controller.Controller
 	manager    *controller.Manager
-	dead       atomic.Bool // its Run has returned
+	elector    *controller.LeaseElector
+	stale      func() string // how the caches differ from what the server has
+	dead       atomic.Bool   // its Run has returned
 	cancel     context.CancelFunc
 	done       chan error
+}
+
+// withRole is what one of a process' caches holds.
+func withRole(role string) scope {
+	return scope{resource: configResource, selector: roleLabel + "=" + role}
+}
+
+// held returns what a cache holds.
+func held[T object.Object](cache *tidings.SharedInformer[T]) map[object.Key]object.Object {
+	all := map[object.Key]object.Object{}
+	for key, o := range cache.Snapshot().All() {
+		all[key] = o
+	}
+	return all
 }
 
 // workers is how many keys a process works on at once.
@@ -130,11 +185,11 @@ func newProcess[T object.Object](r *run, id string, l *ledger, convert func(*cor
 	if err != nil {
 		return nil, err
 	}
-	parents, err := tidings.Informer[T](factory, tidings.Scope{Resource: configResource, Labels: roleLabel + "=parent"})
+	parents, err := tidings.Informer[T](factory, tidings.Scope{Resource: configResource, Labels: withRole("parent").selector})
 	if err != nil {
 		return nil, err
 	}
-	children, err := tidings.Informer[T](factory, tidings.Scope{Resource: configResource, Labels: roleLabel + "=child"})
+	children, err := tidings.Informer[T](factory, tidings.Scope{Resource: configResource, Labels: withRole("child").selector})
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +201,11 @@ func newProcess[T object.Object](r *run, id string, l *ledger, convert func(*cor
 	p.controller = controller.New(id, o.reconcile, controller.Options{
 		Workers: workers, Logger: discard(), SyncTimeout: 10 * time.Minute, MaxGateWait: 24 * time.Hour,
 	})
-	p.manager = controller.NewManager(newElector(r, id, client))
+	p.elector = newElector(r, id, client)
+	p.manager = controller.NewManager(p.elector)
+	p.stale = func() string {
+		return cmp.Or(difference(held(parents), withRole("parent").objects(r.server)), difference(held(children), withRole("child").objects(r.server)))
+	}
 	return p, errors.Join(
 		controller.Watch(p.controller, parents, controller.Self[T]),
 		controller.Watch(p.controller, children, func(o T, enqueue func(object.Key)) { enqueue(parentOf(o)) }),
@@ -163,6 +222,17 @@ func newUnstructuredProcess(r *run, id string, l *ledger) (*process, error) {
 		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(m)
 		return &unstructured.Unstructured{Object: content}, err
 	})
+}
+
+// describe says what the process is doing.
+func (p *process) describe() string {
+	lease, work := p.elector.Stats(), p.controller.Stats()
+	line := fmt.Sprintf("%s: leads %v, %d keys wait, %d are delayed, %d worked on, %d held up by own writes, %d of %d reconciles failed",
+		p.id, lease.Leading, work.Queue.Depth, work.Queue.Delayed, work.Queue.Working, work.GateWaiting, work.Errors, work.Reconciles)
+	for _, status := range p.factory.Status() {
+		line += fmt.Sprintf(", %s: %s", status.Scope, describe(status))
+	}
+	return line
 }
 
 // run lets the process run until ctx ends, it is cancelled, or it loses its lease.

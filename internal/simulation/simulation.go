@@ -245,7 +245,10 @@ func (r *run) restore(backup tidingstest.Snapshot) {
 	for range versions {
 		r.world.count()
 	}
-	time.Sleep(2 * time.Minute) // until all watches have had a bookmark, and no answer from before is on its way
+	// Until no answer from before is on its way, and all watches have had a bookmark, those included that are deaf now.
+	for version, began := r.server.ResourceVersion(), time.Now(); time.Since(began) < 2*time.Minute || !r.current(version) && time.Since(began) < Patience; {
+		time.Sleep(5 * time.Second)
+	}
 	synctest.Wait()
 	r.restored.Store(true)
 	for _, v := range r.views {
