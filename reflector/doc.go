@@ -59,7 +59,8 @@
 //
 // After an outage or a long silence, a list of one object comes before the watch. It tells whether the server has come as
 // far as the watch's version; an API server that has not, because it was restored from a backup, would leave the watch open
-// and silent until it has.
+// and silent until it has. A watch that begins without such a check, because the one before it worked until just now, has to
+// bring something within a minute and a half; else the check follows.
 //
 // The state machine and the swap of the whole collection at the end of a relist follow kube-rs' watcher; the
 // protocol is that of client-go's reflector.
