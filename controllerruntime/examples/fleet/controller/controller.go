@@ -4,6 +4,7 @@ package controller
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -95,7 +97,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 			return ctrl.Result{}, unlessStale(err)
 		}
 	}
-	if err := r.register(ctx, &fleet, true); err != nil {
+	if err := r.enter(ctx, &fleet); err != nil {
 		return ctrl.Result{}, err
 	}
 	pods, err := r.sail(ctx, &fleet)
@@ -202,31 +204,39 @@ func (r *Reconciler) finalize(ctx context.Context, fleet *api.Fleet) error {
 	if !controllerutil.ContainsFinalizer(fleet, Finalizer) {
 		return nil
 	}
-	if err := r.register(ctx, fleet, false); err != nil {
+	if err := r.strikeOff(ctx, fleet); err != nil {
 		return err
 	}
 	controllerutil.RemoveFinalizer(fleet, Finalizer)
 	return unlessStale(r.Update(ctx, fleet))
 }
 
-// register enters a fleet in the register or strikes it off.
-func (r *Reconciler) register(ctx context.Context, fleet *api.Fleet, enter bool) error {
+// enter enters a fleet in the register.
+func (r *Reconciler) enter(ctx context.Context, fleet *api.Fleet) error {
 	var register corev1.ConfigMap
 	if err := r.Get(ctx, client.ObjectKey{Namespace: r.RegisterNamespace, Name: Register}, &register); err != nil {
 		return err
 	}
-	key := fleet.Namespace + "." + fleet.Name
-	if _, entered := register.Data[key]; entered == enter {
+	if _, entered := register.Data[entryOf(fleet)]; entered {
 		return nil
 	}
-	before := client.MergeFrom(register.DeepCopy())
-	if enter {
-		if register.Data == nil {
-			register.Data = map[string]string{}
-		}
-		register.Data[key] = string(fleet.UID)
-	} else {
-		delete(register.Data, key)
-	}
-	return r.Patch(ctx, &register, before)
+	return r.note(ctx, fleet, string(fleet.UID))
 }
+
+// strikeOff strikes a fleet off the register. It does not ask the cache whether the fleet is there: it may not have seen the entry yet.
+func (r *Reconciler) strikeOff(ctx context.Context, fleet *api.Fleet) error {
+	return r.note(ctx, fleet, nil)
+}
+
+// note sets a fleet's entry in the register; nil removes it.
+func (r *Reconciler) note(ctx context.Context, fleet *api.Fleet, value any) error {
+	patch, err := json.Marshal(map[string]any{"data": map[string]any{entryOf(fleet): value}})
+	if err != nil {
+		return err
+	}
+	register := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: r.RegisterNamespace, Name: Register}}
+	return r.Patch(ctx, register, client.RawPatch(types.MergePatchType, patch))
+}
+
+// entryOf returns the key of a fleet's entry in the register.
+func entryOf(fleet *api.Fleet) string { return fleet.Namespace + "." + fleet.Name }
