@@ -48,9 +48,7 @@ func (c Chaos) withDefaults() Chaos {
 // Fault returns the fault for the n-th request, counted from 0, of a kind and resource. ok is false if it goes well.
 func (c Chaos) Fault(kind RequestKind, resource schema.GroupVersionResource, n int) (fault Fault, ok bool) {
 	c = c.withDefaults()
-	hash := fnv.New64a()
-	fmt.Fprintln(hash, kind, resource, n)
-	random := rand.New(rand.NewPCG(c.Seed, hash.Sum64()))
+	random := c.random(kind, resource, n)
 	if random.Float64() >= c.Share {
 		return Fault{}, false
 	}
@@ -67,6 +65,13 @@ func (c Chaos) Fault(kind RequestKind, resource schema.GroupVersionResource, n i
 		choices = append(choices, hostileFaults...)
 	}
 	return choices[random.IntN(len(choices))](random, c), true
+}
+
+// random returns the random numbers for one request.
+func (c Chaos) random(request ...any) *rand.Rand {
+	hash := fnv.New64a()
+	fmt.Fprintln(hash, request...)
+	return rand.New(rand.NewPCG(c.Seed, hash.Sum64()))
 }
 
 // choice makes one sort of fault.
@@ -155,31 +160,7 @@ var hostileFaults = []choice{
 	},
 }
 
-// randomFaults hands out the faults of a Chaos to the requests of a server.
-type randomFaults struct {
-	chaos Chaos
-	kind  RequestKind
-	seen  map[seenKey]int
-}
-
-type seenKey struct {
-	kind     RequestKind
-	resource schema.GroupVersionResource
-}
-
-func (f *randomFaults) take(r Request) (Fault, bool) {
-	if !f.kind.includes(r.Kind) {
-		return Fault{}, false
-	}
-	key := seenKey{r.Kind, r.Resource}
-	n := f.seen[key]
-	f.seen[key]++
-	return f.chaos.Fault(r.Kind, r.Resource, n)
-}
-
 // InjectRandom gives requests of this kind random faults, after those of Inject and InjectAlways, until ClearFaults.
 func (s *Server) InjectRandom(kind RequestKind, chaos Chaos) {
-	s.faults.update(func() {
-		s.faults.random = append(s.faults.random, &randomFaults{chaos: chaos, kind: kind, seen: map[seenKey]int{}})
-	})
+	s.faults.injectRandom(kind, func(r Request, n int) (Fault, bool) { return chaos.Fault(r.Kind, r.Resource, n) })
 }

@@ -1,4 +1,4 @@
-// Package tidingstest is an API server for tests that misbehaves on request, with a leak check.
+// Package tidingstest is an API server for tests that misbehaves on request, with the same for any source, and a leak check.
 //
 //   - Server (NewServer) is a real http.Server that answers like a Kubernetes API server, over in-memory connections or
 //     loopback. It starts in less than a millisecond and works inside a testing/synctest bubble, where its timeouts and
@@ -9,6 +9,7 @@
 //     Compact, Restore, RequireToken, ChangeCertificate and ShiftClock concern the whole server.
 //   - It misbehaves by a seed. InjectRandom gives requests random faults, and Disturb lets something happen to the whole
 //     server now and then (Chaos). FaultCounts tells what came to pass.
+//   - FaultySource (NewFaultySource) makes any source misbehave in the same ways, on demand and by a seed, whatever it is made of.
 //   - CheckLeaks fails a test that leaves goroutines behind.
 //
 // Its sub-packages: conformance compares the server with a real one, and says where it deliberately differs; controlplane

@@ -3,14 +3,22 @@ package tidingstest_test
 import (
 	"context"
 	"fmt"
+	"log"
+	"log/slog"
 	"slices"
+	"syscall"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
 
+	"github.com/tidings/tidings"
+	"github.com/tidings/tidings/reflector"
+	"github.com/tidings/tidings/source"
 	"github.com/tidings/tidings/tidingstest"
 )
 
@@ -36,7 +44,39 @@ func ExampleServer() {
 	// 2 lists
 }
 
-// A recorder replays the state and checks the order of what it is told.
+// Any source can be made to misbehave: here a fake client's, whose first two requests fail. The informer gets over it.
+func ExampleFaultySource() {
+	ctx := context.Background()
+	clients := fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
+	src, err := source.FromClient[*corev1.Node, *corev1.NodeList](clients.CoreV1().Nodes(), source.Scope{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	faulty := tidingstest.NewFaultySource(src)
+	faulty.Inject(tidingstest.Any,
+		tidingstest.SourceFault{Err: syscall.ECONNREFUSED},
+		tidingstest.SourceFault{Err: apierrors.NewServiceUnavailable("starting")},
+	)
+	faulty.Inject(tidingstest.List, tidingstest.SourceFault{After: 1, End: tidingstest.Cut}) // the first list behind these
+	nodes, err := tidings.NewInformer(faulty, tidings.InformerOptions[*corev1.Node]{Options: tidings.Options{
+		Backoff: reflector.Backoff{Min: time.Millisecond, Max: 10 * time.Millisecond}, Logger: slog.New(slog.DiscardHandler),
+	}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := nodes.Start(ctx); err != nil {
+		log.Fatal(err)
+	}
+	if err := nodes.WaitForSync(ctx); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(nodes.Snapshot().Len(), "node;", faulty.FaultCounts())
+	if err := nodes.Stop(ctx); err != nil {
+		log.Fatal(err)
+	}
+	// Output: 1 node; map[cut:1 refused:2]
+}
+
 // exampleT stands for the *testing.T that an example does not have.
 type exampleT struct {
 	testing.TB

@@ -2,9 +2,6 @@ package tidingstest
 
 import (
 	"fmt"
-	"maps"
-	"slices"
-	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -90,6 +87,8 @@ func (f Fault) Kinds() (kinds []string) {
 	return append(kinds, endings[f.End]...)
 }
 
+func (f Fault) concerns(r Request) bool { return f.Resource == "" || f.Resource == r.Resource.Resource }
+
 // endings has the kinds of what ends a watch.
 var endings = map[Ending][]string{
 	Close: {"watch closed"}, Cut: {"watch cut between frames"}, Stall: {"silence"}, CutInside: {"watch cut inside a frame"}, Truncate: {"truncated frame"},
@@ -151,99 +150,24 @@ const (
 	Truncate
 )
 
-// faultQueue holds the faults that wait for their requests.
-type faultQueue struct {
-	mu     sync.Mutex
-	once   []scheduled
-	always []scheduled
-	random []*randomFaults
-	counts map[string]int // of what was taken and what happened, by kind
-}
-
-type scheduled struct {
-	kind  RequestKind
-	fault Fault
-	until time.Time // zero for ever
-}
-
-func (s scheduled) fits(r Request) bool {
-	return s.kind.includes(r.Kind) && (s.fault.Resource == "" || s.fault.Resource == r.Resource.Resource)
-}
-
-// take returns the fault for a request, and counts it. Without one it is the zero value.
-func (q *faultQueue) take(r Request) Fault {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	fault, _ := q.find(r)
-	for _, kind := range fault.Kinds() {
-		q.count(kind)
-	}
-	return fault
-}
-
-// count counts a fault. The lock is held.
-func (q *faultQueue) count(kind string) {
-	if q.counts == nil {
-		q.counts = make(map[string]int)
-	}
-	q.counts[kind]++
-}
-
-// find returns the fault for a request, and whether there is one. The lock is held.
-func (q *faultQueue) find(r Request) (Fault, bool) {
-	fits := func(s scheduled) bool { return s.fits(r) }
-	if i := slices.IndexFunc(q.once, fits); i >= 0 {
-		fault := q.once[i].fault
-		q.once = slices.Delete(q.once, i, i+1)
-		return fault, true
-	}
-	q.always = slices.DeleteFunc(q.always, func(s scheduled) bool { return !s.until.IsZero() && !time.Now().Before(s.until) })
-	if i := slices.IndexFunc(q.always, fits); i >= 0 {
-		return q.always[i].fault, true
-	}
-	for _, f := range q.random {
-		if fault, ok := f.take(r); ok {
-			return fault, true
-		}
-	}
-	return Fault{}, false
-}
-
-func (q *faultQueue) update(f func()) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	f()
-}
-
 // Inject schedules faults: the next requests of this kind take one each, in this order.
 func (s *Server) Inject(kind RequestKind, faults ...Fault) {
-	s.faults.update(func() {
-		for _, f := range faults {
-			s.faults.once = append(s.faults.once, scheduled{kind: kind, fault: f})
-		}
-	})
+	s.faults.inject(kind, faults)
 }
 
 // InjectAlways makes every request of this kind take the fault, after those of Inject are used up, until ClearFaults.
 func (s *Server) InjectAlways(kind RequestKind, fault Fault) {
-	s.faults.update(func() { s.faults.always = append(s.faults.always, scheduled{kind: kind, fault: fault}) })
+	s.faults.injectUntil(time.Time{}, kind, fault)
 }
 
 // InjectFor is InjectAlways for a limited time from now.
 func (s *Server) InjectFor(d time.Duration, kind RequestKind, fault Fault) {
-	until := time.Now().Add(d)
-	s.faults.update(func() { s.faults.always = append(s.faults.always, scheduled{kind: kind, fault: fault, until: until}) })
+	s.faults.injectUntil(time.Now().Add(d), kind, fault)
 }
 
 // FaultCounts returns how many faults of each kind requests have had (Fault.Kinds), and how many incidents there were. A
 // test that depends on a fault can see whether it came to pass.
-func (s *Server) FaultCounts() map[string]int {
-	s.faults.mu.Lock()
-	defer s.faults.mu.Unlock()
-	return maps.Clone(s.faults.counts)
-}
+func (s *Server) FaultCounts() map[string]int { return s.faults.counted() }
 
 // ClearFaults forgets all faults that have not been taken, random ones included.
-func (s *Server) ClearFaults() {
-	s.faults.update(func() { s.faults.once, s.faults.always, s.faults.random = nil, nil, nil })
-}
+func (s *Server) ClearFaults() { s.faults.clear() }

@@ -27,7 +27,7 @@ func (s *Server) Disturb(ctx context.Context, chaos Chaos) (incidents []string) 
 	}
 	for wait(ctx, time.Duration(random.Int64N(2*int64(chaos.Interval)))) {
 		i, d := choices[random.IntN(len(choices))], delay(random, chaos)
-		s.faults.update(func() { s.faults.count(i.kind) })
+		s.faults.count(i.kind)
 		i.happen(ctx, s, random, d)
 		incidents = append(incidents, fmt.Sprintf("%s (%v)", i.kind, d))
 	}

@@ -96,8 +96,8 @@ func (x *exchange) waitUntilFresh(version uint64) error {
 	}
 }
 
-func tooLarge(version, current uint64) error {
-	err := apierrors.NewTimeoutError(fmt.Sprintf("Too large resource version: %d, current: %d", version, current), 1)
+func tooLarge[V uint64 | string](version, current V) error {
+	err := apierrors.NewTimeoutError(fmt.Sprintf("Too large resource version: %v, current: %v", version, current), 1)
 	err.ErrStatus.Details.Causes = []metav1.StatusCause{{
 		Type:    metav1.CauseTypeResourceVersionTooLarge,
 		Message: "Too large resource version",

@@ -34,7 +34,7 @@ type Server struct {
 	catalog  *api.Catalog
 	store    *storage.Store
 	registry *rest.Registry
-	faults   faultQueue
+	faults   faultQueue[Fault]
 	log      requestLog
 	token    atomic.Pointer[string] // that requests must carry; nil wants none
 	skew     atomic.Int64           // of the server's clock, a time.Duration

@@ -1,0 +1,171 @@
+package tidingstest
+
+import (
+	"context"
+
+	"github.com/tidings/tidings/object"
+	"github.com/tidings/tidings/source"
+)
+
+// Watch implements source.ListerWatcher.
+func (s *FaultySource[T]) Watch(ctx context.Context, opts source.WatchOptions[T]) (source.Stream[T], error) {
+	kind := Watch
+	if opts.SendInitialEvents {
+		kind = WatchList
+	}
+	fault := s.take(kind)
+	if err := fault.begin(ctx); err != nil {
+		return nil, err
+	}
+	opts.Received = nil // nobody knows whether the object is handed out
+	var initial []source.Event[T]
+	if fault.Lag > 0 {
+		var err error
+		if initial, err = s.past.initialEvents(fault.Lag, opts); err != nil {
+			return nil, err
+		}
+		opts.SendInitialEvents, opts.ResourceVersion = false, initial[len(initial)-1].ResourceVersion
+	}
+	stream, err := s.source.Watch(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	of := &faultyStream[T]{source: stream, fault: fault, read: initial, noted: noted[T]{past: &s.past, copied: opts.NoSharing}}
+	if opts.SendInitialEvents {
+		of.noted.initial = map[object.Key]T{}
+	}
+	of.ctx, of.cancel = context.WithCancelCause(ctx)
+	return of, nil
+}
+
+// faultyStream is a watch with a fault.
+type faultyStream[T object.Object] struct {
+	source source.Stream[T]
+	fault  SourceFault
+	ctx    context.Context // ends with the stream
+	cancel context.CancelCauseFunc
+
+	// The rest is used by Next only.
+	noted   noted[T]
+	read    []source.Event[T] // from the source, not handed out yet
+	readErr error             // what comes behind them
+	held    []source.Event[T] // one that waits to change places with the next
+	brought int               // how many events came through
+	err     error             // what ended the stream
+}
+
+// Next implements source.Stream.
+func (s *faultyStream[T]) Next(buf []source.Event[T]) ([]source.Event[T], error) {
+	for first := len(buf); s.err == nil && !(len(buf) > first && s.pauses()); {
+		switch {
+		case s.fault.ends(s.brought):
+			s.err = s.end()
+		case len(s.read) > 0:
+			buf, s.err = s.pass(buf)
+		case s.readErr != nil:
+			buf, s.err = s.flush(buf), s.readErr
+		default:
+			s.read, s.readErr = s.source.Next(nil)
+			s.noted.add(s.read)
+		}
+	}
+	return buf, s.err
+}
+
+// pauses reports whether the caller gets what there is before anything else happens.
+func (s *faultyStream[T]) pauses() bool {
+	if s.fault.ends(s.brought) {
+		return s.fault.silences()
+	}
+	return s.fault.Drip > 0 || len(s.read) == 0 && s.readErr == nil
+}
+
+// end returns why the stream ends, after the silence if the fault is one.
+func (s *faultyStream[T]) end() error {
+	if s.fault.silences() {
+		<-s.ctx.Done()
+		return context.Cause(s.ctx)
+	}
+	return s.fault.end()
+}
+
+// pass takes one event that was read, and appends what the fault makes of it.
+func (s *faultyStream[T]) pass(buf []source.Event[T]) ([]source.Event[T], error) {
+	e := s.read[0]
+	s.read = s.read[1:]
+	if e.Type == source.Bookmark && (s.fault.NoBookmarks || s.fault.NoInitialEventsEnd && e.InitialEventsEnd) {
+		return buf, nil
+	}
+	if err := pause(s.ctx, s.fault.Drip); err != nil {
+		return buf, err
+	}
+	switch {
+	case e.Type == source.Bookmark: // it stays behind what it covers
+		return s.bring(s.flush(buf), e), nil
+	case s.fault.Reorder && len(s.held) == 0:
+		s.held = append(s.held, e)
+		return buf, nil
+	default:
+		return s.flush(s.bring(buf, e)), nil
+	}
+}
+
+func (s *faultyStream[T]) bring(buf []source.Event[T], e source.Event[T]) []source.Event[T] {
+	s.brought++
+	buf = append(buf, e)
+	if !s.fault.Duplicate {
+		return buf
+	}
+	if e.Type == source.Added || e.Type == source.Modified || e.Type == source.Deleted {
+		e.Object = kept(e.Object, s.noted.copied) // two events do not share what the caller may write to
+	}
+	return append(buf, e)
+}
+
+// flush brings the event that was held back.
+func (s *faultyStream[T]) flush(buf []source.Event[T]) []source.Event[T] {
+	for _, e := range s.held {
+		buf = s.bring(buf, e)
+	}
+	s.held = nil
+	return buf
+}
+
+// Close implements source.Stream.
+func (s *faultyStream[T]) Close() error {
+	s.cancel(source.ErrClosed)
+	return s.source.Close()
+}
+
+// noted writes down what a watch brings.
+type noted[T object.Object] struct {
+	past    *past[T]
+	copied  bool             // the caller may write to what it gets
+	initial map[object.Key]T // the initial objects so far; nil when they are complete
+}
+
+func (n *noted[T]) add(events []source.Event[T]) {
+	for _, e := range events {
+		switch e.Type {
+		case source.Bookmark:
+			if e.InitialEventsEnd && n.initial != nil {
+				n.past.listed(n.initial, e.ResourceVersion)
+				n.initial = nil
+			}
+		case source.Added, source.Modified, source.Deleted:
+			n.event(e)
+		}
+	}
+}
+
+func (n *noted[T]) event(e source.Event[T]) {
+	key := object.KeyOf(e.Object)
+	switch {
+	case n.initial == nil:
+		n.past.changed(kept(e.Object, n.copied), e.Type == source.Deleted, e.ResourceVersion)
+	case e.Type == source.Deleted:
+		delete(n.initial, key)
+	default:
+		n.initial[key] = kept(e.Object, n.copied)
+	}
+}

@@ -1,0 +1,170 @@
+package tidingstest
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/tidings/tidings/object"
+	"github.com/tidings/tidings/source"
+)
+
+// rememberedSteps is how many changes the past goes back, at least.
+const rememberedSteps = 1000
+
+// past is what a source has shown so far, for answers that are behind. The zero value knows nothing yet.
+type past[T object.Object] struct {
+	mu    sync.Mutex
+	steps []step[T]                   // oldest first; the first one is a whole list
+	pages map[string]map[object.Key]T // of lists that are not complete, by the token for the next page
+}
+
+// step leads from one state of the source to the next.
+type step[T object.Object] struct {
+	version string
+	set     map[object.Key]T
+	gone    []object.Key
+}
+
+func (p *past[T]) known() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.steps) > 0
+}
+
+// page returns what a list brought before the page that the token asks for; nil if that is not known.
+func (p *past[T]) page(token string) map[object.Key]T {
+	if token == "" {
+		return map[object.Key]T{}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return maps.Clone(p.pages[token]) // a page may be asked for again
+}
+
+// paged notes what a list has brought up to the end of a page.
+func (p *past[T]) paged(objects map[object.Key]T, result source.ListResult) {
+	if result.Continue == "" {
+		p.listed(objects, result.ResourceVersion)
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.pages == nil {
+		p.pages = map[string]map[object.Key]T{}
+	}
+	p.pages[result.Continue] = objects
+}
+
+// listed notes a whole list. One that is older than what was known begins a new past: the server may have been restored.
+func (p *past[T]) listed(objects map[object.Key]T, version string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.steps) == 0 || object.OlderResourceVersion(version, p.version()) {
+		p.steps = []step[T]{{version: version, set: objects}}
+		return
+	}
+	next := step[T]{version: version, set: map[object.Key]T{}}
+	last := p.state(len(p.steps))
+	for key, o := range objects {
+		if held, ok := last[key]; !ok || held.GetResourceVersion() != o.GetResourceVersion() || held.GetUID() != o.GetUID() {
+			next.set[key] = o
+		}
+		delete(last, key)
+	}
+	next.gone = slices.Collect(maps.Keys(last))
+	p.add(next)
+}
+
+// changed notes an event of a watch.
+func (p *past[T]) changed(o T, gone bool, version string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.steps) == 0 || !object.OlderResourceVersion(p.version(), version) {
+		return // of a watch before any list, or of the second of two watches
+	}
+	next := step[T]{version: version}
+	if key := object.KeyOf(o); gone {
+		next.gone = []object.Key{key}
+	} else {
+		next.set = map[object.Key]T{key: o}
+	}
+	p.add(next)
+}
+
+// add appends a step, and merges the older half of very many into one. The lock is held.
+func (p *past[T]) add(s step[T]) {
+	p.steps = append(p.steps, s)
+	if len(p.steps) > 2*rememberedSteps {
+		first := step[T]{version: p.steps[rememberedSteps-1].version, set: p.state(rememberedSteps)}
+		p.steps = append([]step[T]{first}, p.steps[rememberedSteps:]...)
+	}
+}
+
+// version returns the newest version. The lock is held.
+func (p *past[T]) version() string { return p.steps[len(p.steps)-1].version }
+
+// state returns the objects after the first n steps. The lock is held.
+func (p *past[T]) state(n int) map[object.Key]T {
+	state := map[object.Key]T{}
+	for _, s := range p.steps[:n] {
+		maps.Copy(state, s.set)
+		for _, key := range s.gone {
+			delete(state, key)
+		}
+	}
+	return state
+}
+
+// before returns the state that lacks at least this many of the newest changes, in the order of keys, and its version. It
+// goes back to the first list at most.
+func (p *past[T]) before(changes int) (objects []T, version string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := len(p.steps)
+	for ; n > 1 && changes > 0; n-- {
+		changes -= len(p.steps[n-1].set) + len(p.steps[n-1].gone)
+	}
+	state := p.state(n)
+	for _, key := range slices.SortedFunc(maps.Keys(state), object.Key.Compare) {
+		objects = append(objects, state[key])
+	}
+	return objects, p.steps[n-1].version
+}
+
+// behind is before for a request that wants what is not older than a version.
+func (p *past[T]) behind(changes int, wanted string) (objects []T, version string, err error) {
+	objects, version = p.before(changes)
+	if wanted != "0" && object.OlderResourceVersion(version, wanted) {
+		return nil, "", tooLarge(wanted, version)
+	}
+	return objects, version, nil
+}
+
+// list answers a list in one page.
+func (p *past[T]) list(ctx context.Context, changes int, opts source.ListOptions[T], each func(T) error) (source.ListResult, error) {
+	objects, version, err := p.behind(changes, opts.ResourceVersion)
+	if err != nil {
+		return source.ListResult{}, err
+	}
+	for _, o := range objects {
+		if err := each(kept(o, opts.NoSharing)); err != nil {
+			return source.ListResult{}, err
+		}
+	}
+	return source.ListResult{ResourceVersion: version}, context.Cause(ctx)
+}
+
+// initialEvents returns what a WatchList begins with.
+func (p *past[T]) initialEvents(changes int, opts source.WatchOptions[T]) ([]source.Event[T], error) {
+	objects, version, err := p.behind(changes, opts.ResourceVersion)
+	if err != nil {
+		return nil, err
+	}
+	var events []source.Event[T]
+	for _, o := range objects {
+		events = append(events, source.Event[T]{Type: source.Added, Object: kept(o, opts.NoSharing), ResourceVersion: o.GetResourceVersion()})
+	}
+	return append(events, source.Event[T]{Type: source.Bookmark, ResourceVersion: version, InitialEventsEnd: true}), nil
+}
