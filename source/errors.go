@@ -99,6 +99,9 @@ func bodyError(err error, scope Scope) error {
 		size := int64(min(limit.Size, math.MaxInt64))
 		return fmt.Errorf("%v: %w", scope, &TooLargeError{Size: size, Limit: limit.Limit, Key: key})
 	}
+	if e, ok := errors.AsType[*apierrors.StatusError](err); ok {
+		err = statusError(e.ErrStatus, 0)
+	}
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf("%v: the connection broke in the middle: %w", scope, err)
 	}

@@ -1,13 +1,21 @@
 package source
 
 import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"encoding/binary"
 	"errors"
 	"io"
 	"reflect"
+	"strings"
 	"testing"
+	"testing/iotest"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/tidings/tidings/internal/wire"
@@ -172,6 +180,130 @@ func TestDecoderOfBadTrims(t *testing.T) {
 	for _, trim := range []object.Trim{{""}, {"metadata.name."}, {"."}} {
 		if d, err := jsonDecoder[*unstructured.Unstructured](unstructuredType, wire.Options{Trim: trim}); err == nil || d != nil {
 			t.Errorf("trim %q: %v, %v", trim, d, err)
+		}
+	}
+}
+
+// frameOf returns a frame of a watch in protobuf.
+func frameOf(n int) []byte {
+	return append(binary.BigEndian.AppendUint32(nil, uint32(n)), make([]byte, n)...)
+}
+
+// TestBufferedFrames: an event is there when its last byte is, and not before.
+func TestBufferedFrames(t *testing.T) {
+	two := append(frameOf(7), frameOf(9)...)
+	for arrived, want := range map[int]bool{11: false, 14: false, 15: false, 16: false, len(two) - 1: false, len(two): true} {
+		r := newFrameReader(iotest.DataErrReader(bytes.NewReader(two[:arrived])), 100)
+		if _, _, err := r.Next(); !errors.Is(err, errEvent) {
+			t.Fatal(err)
+		}
+		if got := r.Buffered(); got != want {
+			t.Errorf("%d of %d bytes: buffered is %t", arrived, len(two), got)
+		}
+	}
+	r := newFrameReader(bytes.NewReader(frameOf(0)), 100)
+	if typ, _, err := r.Next(); err != nil || typ != "" {
+		t.Errorf("an empty frame: %q, %v", typ, err)
+	}
+	if _, _, err := r.Next(); err != io.EOF {
+		t.Errorf("the end: %v", err)
+	}
+}
+
+// TestReadNothing returns at once, even where a body is packed.
+func TestReadNothing(t *testing.T) {
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	w.Write([]byte("text"))
+	w.Close()
+	body := &gzipBody{in: bufio.NewReader(&packed)}
+	if n, err := body.Read(nil); n != 0 || err != nil {
+		t.Errorf("read %d, %v", n, err)
+	}
+	if text, err := io.ReadAll(body); string(text) != "text" || err != nil {
+		t.Errorf("read %q, %v", text, err)
+	}
+}
+
+// TestSumOfStats adds every number.
+func TestSumOfStats(t *testing.T) {
+	stats := func(n uint64, fields map[string]wire.FieldStats) wire.Stats {
+		return wire.Stats{
+			Objects: n, Bytes: 2 * n, Lookups: 3 * n, Hits: 4 * n, SharedBytes: 5 * n, Corrupted: 6 * n, TableBytes: 7 * n, TableEntries: 8 * n, Fields: fields,
+		}
+	}
+	field := func(n uint64) wire.FieldStats {
+		return wire.FieldStats{Lookups: n, Hits: 2 * n, Bytes: 3 * n, SharedBytes: 4 * n}
+	}
+	a := stats(1, map[string]wire.FieldStats{"a": field(1), "both": field(2)})
+	b := stats(10, map[string]wire.FieldStats{"b": field(10), "both": field(20)})
+	want := stats(11, map[string]wire.FieldStats{"a": field(1), "b": field(10), "both": field(22)})
+	if got := addStats(a, b); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if len(a.Fields) != 2 {
+		t.Error("an operand was written to")
+	}
+	if got := addStats(wire.Stats{}, b); !reflect.DeepEqual(got, b) {
+		t.Errorf("got %+v, want %+v", got, b)
+	}
+}
+
+// TestSameOfUnexportedFields compares what the comparison of Kubernetes cannot do.
+func TestSameOfUnexportedFields(t *testing.T) {
+	type hiding struct{ hidden int }
+	if !same(&hiding{1}, &hiding{1}) || same(&hiding{1}, &hiding{2}) {
+		t.Error("unexported fields are not compared")
+	}
+}
+
+// TestPrefixes cuts what has a length before it, to the last byte.
+func TestPrefixes(t *testing.T) {
+	for _, tt := range []struct {
+		in, s, rest string
+		ok          bool
+	}{
+		{"\x02ab", "ab", "", true}, {"\x02abc", "ab", "c", true}, {"\x00", "", "", true}, {"\x02a", "", "", false}, {"", "", "", false}, {"\x80", "", "", false},
+		{"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01a", "", "", false},
+	} {
+		if s, rest, ok := cutPrefixed([]byte(tt.in)); string(s) != tt.s || string(rest) != tt.rest || ok != tt.ok {
+			t.Errorf("%q: %q, %q, %t", tt.in, s, rest, ok)
+		}
+	}
+}
+
+// TestUnknownContentEncoding is refused rather than decoded.
+func TestUnknownContentEncoding(t *testing.T) {
+	for encoding, want := range map[string]bool{"": true, "zip": false} {
+		unknown := runtime.Unknown{ContentEncoding: encoding, Raw: []byte("raw")}
+		data, err := unknown.Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := openEnvelope(append([]byte("k8s\x00"), data...))
+		if (err == nil) != want || string(e.Raw) != "raw" || !want && !strings.Contains(err.Error(), "zip") {
+			t.Errorf("%q: %+v, %v", encoding, e, err)
+		}
+	}
+}
+
+// TestUnchanged: an object is the same if it is a built-in one in protobuf, of a version that is known.
+func TestUnchanged(t *testing.T) {
+	at := func(version string) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{ResourceVersion: version}}
+	}
+	for _, tt := range []struct {
+		protobuf   bool
+		form       form
+		held, sent string
+		want       bool
+	}{
+		{true, typedForm, "7", "7", true}, {true, typedForm, "7", "8", false}, {true, typedForm, "", "", false}, {false, typedForm, "7", "7", false},
+		{true, partialForm, "7", "7", false},
+	} {
+		c := codec[*corev1.Pod]{protobuf: tt.protobuf, form: tt.form}
+		if got := c.unchanged(at(tt.held), wire.Meta{ResourceVersion: []byte(tt.sent)}); got != tt.want {
+			t.Errorf("%+v: unchanged is %t", tt, got)
 		}
 	}
 }

@@ -357,3 +357,41 @@ func BenchmarkCodec(b *testing.B) {
 	each("decode/previous", func(i int) error { _, err := c.Decode(encoded[i], pods[i]); return err })
 	each("alone", func(i int) error { _, err := c.DecodeAlone(encoded[i]); return err })
 }
+
+// TestCodecSharesAndChecks: objects that are decoded share what is equal, until somebody writes to it.
+func TestCodecSharesAndChecks(t *testing.T) {
+	c := newCodec[*corev1.Pod](t)
+	encode := func(i int) []byte {
+		p := pod("a", fmt.Sprint("p", i))
+		p.Labels = map[string]string{"app": "same"}
+		data, err := c.Append(nil, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return data
+	}
+	decode := func(i int) *corev1.Pod {
+		p, err := c.Decode(encode(i), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	var last *corev1.Pod
+	for i := range 200 {
+		last = decode(i)
+	}
+	if again := decode(200); reflect.ValueOf(again.Labels).Pointer() != reflect.ValueOf(last.Labels).Pointer() {
+		t.Error("equal labels are not shared")
+	}
+	if alone, err := c.DecodeAlone(encode(200)); err != nil || reflect.ValueOf(alone.Labels).Pointer() == reflect.ValueOf(last.Labels).Pointer() {
+		t.Errorf("an object alone shares its labels, or %v", err)
+	}
+	last.Labels["app"] = "spoilt"
+	for i := range 64 { // shared parts are checked again after some
+		last = decode(i)
+	}
+	if last.Labels["app"] != "same" {
+		t.Errorf("a stray write spreads: %v", last.Labels)
+	}
+}

@@ -1,0 +1,98 @@
+package source
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/tidings/tidings/object"
+)
+
+func TestTooLargeErrorText(t *testing.T) {
+	const end = " more than the limit of 7 bytes; raise Scope.MaxObjectBytes if it really is that large"
+	for _, tt := range []struct {
+		err  TooLargeError
+		want string
+	}{
+		{TooLargeError{Size: -1, Limit: 7}, "an object is"},
+		{TooLargeError{Size: 0, Limit: 7}, "an object has 0 bytes, which is"},
+		{TooLargeError{Size: 9, Limit: 7, Key: object.Key{Namespace: "a", Name: "b"}}, "object a/b has 9 bytes, which is"},
+		{TooLargeError{Size: -1, Limit: 7, Key: object.Key{Name: "b"}}, "object b is"},
+	} {
+		if got := tt.err.Error(); got != tt.want+end {
+			t.Errorf("%+v: %s", tt.err, got)
+		}
+	}
+}
+
+func TestRetryAfter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for header, want := range map[string]int{
+			"": 0, "0": 0, "-5": 0, "7": 7, "soon": 0, "99999999999999999999": 0,
+			time.Now().UTC().Add(90 * time.Second).Format(http.TimeFormat): 90,
+			time.Now().UTC().Add(-time.Hour).Format(http.TimeFormat):       0,
+		} {
+			if got := retryAfter(header); got != want {
+				t.Errorf("%q: %d seconds, want %d", header, got, want)
+			}
+		}
+	})
+}
+
+// TestStatusOfAnswers fills in what the Status in a body leaves out, and nothing else.
+func TestStatusOfAnswers(t *testing.T) {
+	for _, tt := range []struct {
+		name, body, header string
+		code               int32
+		seconds            int32
+		message            string
+	}{
+		{"nothing left out", `{"kind":"Status","status":"Failure","code":429,"message":"busy","details":{"retryAfterSeconds":3}}`, "7", 429, 3, "busy"},
+		{"one second", `{"kind":"Status","status":"Failure","code":429,"message":"busy","details":{"retryAfterSeconds":1}}`, "7", 429, 1, "busy"},
+		{"no seconds", `{"kind":"Status","status":"Failure","code":429,"message":"busy","details":{"name":"x"}}`, "7", 429, 7, "busy"},
+		{"no details", `{"kind":"Status","status":"Failure","code":429,"message":"busy"}`, "7", 429, 7, "busy"},
+		{"no seconds at all", `{"kind":"Status","status":"Failure","code":429,"message":"busy"}`, "0", 429, 0, "busy"},
+		{"no code", `{"kind":"Status","status":"Failure","message":"no"}`, "", 403, 0, "no"},
+		{"code 1", `{"kind":"Status","status":"Failure","code":1,"message":"no"}`, "", 1, 0, "no"},
+		{"no message", `{"kind":"Status","status":"Failure","code":410,"reason":"Gone"}`, "", 410, 0, "the server answered 410 Gone without saying more"},
+		{"no failure, but an error's code", `{"kind":"Status","code":400,"message":"no"}`, "", 400, 0, "no"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			header := http.Header{"Content-Type": {jsonType}}
+			if tt.header != "" {
+				header.Set("Retry-After", tt.header)
+			}
+			err := responseError(&http.Response{StatusCode: 403, Status: "403 Forbidden", Header: header, Body: io.NopCloser(strings.NewReader(tt.body))})
+			e, ok := errors.AsType[*apierrors.StatusError](err)
+			if !ok {
+				t.Fatalf("%T %v", err, err)
+			}
+			got := e.ErrStatus
+			seconds := int32(0)
+			if got.Details != nil {
+				seconds = got.Details.RetryAfterSeconds
+			}
+			if got.Code != tt.code || seconds != tt.seconds || got.Message != tt.message || (tt.header == "0") != (got.Details == nil && tt.header != "") {
+				t.Errorf("got %+v", got)
+			}
+		})
+	}
+}
+
+// TestNoStatus: a body that is no failure is not taken for one.
+func TestNoStatus(t *testing.T) {
+	for _, body := range []string{`{"kind":"Status","status":"Success","code":200}`, `{"kind":"Pod","code":500}`, `{"code":500}`, `[`} {
+		if status, ok := readStatus(jsonType, []byte(body)); ok {
+			t.Errorf("%s: %+v", body, status)
+		}
+	}
+	if _, ok := readStatus("text/plain", []byte(`{"kind":"Status","status":"Failure","code":500}`)); ok {
+		t.Error("text counts as a Status")
+	}
+}

@@ -1,0 +1,273 @@
+package source_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+
+	"github.com/tidings/tidings/object"
+	"github.com/tidings/tidings/source"
+	"github.com/tidings/tidings/tidingstest"
+)
+
+// answeredBy returns a source of pods whose requests all get the answer.
+func answeredBy(t *testing.T, answer http.RoundTripper, timeout time.Duration) *source.HTTP[*corev1.Pod] {
+	t.Helper()
+	client, err := source.NewClient(&rest.Config{Host: "http://server.test", Transport: answer, Timeout: timeout})
+	if err != nil {
+		t.Fatal(err)
+	}
+	from, err := source.NewHTTP[*corev1.Pod](client, source.Scope{Resource: pods})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return from
+}
+
+// TestReceived tells of the bytes of built-in objects in protobuf, and of no others: what is trimmed or decoded from something else does not
+// equal them.
+func TestReceived(t *testing.T) {
+	bubble(t, tidingstest.ServerOptions{}, func(t *testing.T, s *tidingstest.Server) {
+		s.Create(pod("a", "x"))
+		s.Create(pod("a", "y"))
+		if got := receivedOf(t, newHTTP[*corev1.Pod](t, s, source.Scope{Resource: pods})); !slices.Equal(got, []string{"x", "y", "x", "y"}) {
+			t.Errorf("typed: told of %v", got)
+		}
+		if got := receivedOf(t, newHTTP[*corev1.Pod](t, s, source.Scope{Resource: pods, Trim: object.Trim{"metadata.managedFields"}})); got != nil {
+			t.Errorf("trimmed: told of %v", got)
+		}
+		if got := receivedOf(t, newHTTP[*unstructured.Unstructured](t, s, source.Scope{Resource: pods})); got != nil {
+			t.Errorf("unstructured: told of %v", got)
+		}
+		if got := receivedOf(t, newHTTP[*metav1.PartialObjectMetadata](t, s, source.Scope{Resource: pods})); got != nil {
+			t.Errorf("metadata: told of %v", got)
+		}
+	})
+}
+
+// receivedOf lists and watches, and returns what Received was called with.
+func receivedOf[T object.Object](t *testing.T, from *source.HTTP[T]) (names []string) {
+	t.Helper()
+	received := func(o T, data []byte) {
+		if len(data) == 0 {
+			t.Error("no bytes")
+		}
+		names = append(names, o.GetName())
+	}
+	mustList(t, from, source.ListOptions[T]{Received: received})
+	stream := mustWatch(t, from, source.WatchOptions[T]{SendInitialEvents: true, Received: received})
+	read(t, stream, 3)
+	return names
+}
+
+// TestTakesOverWhatOthersDecoded: a source that has decoded nothing yet takes over the parts of what the caller holds.
+func TestTakesOverWhatOthersDecoded(t *testing.T) {
+	bubble(t, tidingstest.ServerOptions{}, func(t *testing.T, s *tidingstest.Server) {
+		s.Create(pod("a", "x"))
+		scope := source.Scope{Resource: pods}
+		objects, _ := mustList(t, newHTTP[*corev1.Pod](t, s, scope), source.ListOptions[*corev1.Pod]{})
+		changed := pod("a", "x")
+		changed.Labels["new"] = "label"
+		s.Update(changed)
+		shares := func(held *corev1.Pod) bool {
+			again, _ := mustList(t, newHTTP[*corev1.Pod](t, s, scope), source.ListOptions[*corev1.Pod]{Previous: holding(held)})
+			return again[0] != held && again[0].Labels["new"] == "label" && &again[0].Spec.Containers[0] == &held.Spec.Containers[0]
+		}
+		if !shares(objects[0]) {
+			t.Error("the new version does not take over what has not changed")
+		}
+		other := objects[0].DeepCopy()
+		other.UID = "other"
+		if shares(other) {
+			t.Error("another object under the same key counts as an earlier version")
+		}
+	})
+}
+
+// TestListsSayWhatTheyAre: a list without a kind is none, wherever it should have been, and one of another kind is refused.
+func TestListsSayWhatTheyAre(t *testing.T) {
+	kind := func(err error) bool { _, ok := errors.AsType[*source.KindError](err); return ok }
+	says := func(text string) func(error) bool {
+		return func(err error) bool { return err != nil && strings.Contains(err.Error(), text) }
+	}
+	for name, tt := range map[string]struct {
+		body string
+		want func(error) bool
+		n    int
+	}{
+		"kind first":                {`{"kind":"PodList","apiVersion":"v1","items":[{"metadata":{"name":"a"}}],"metadata":{}}`, func(err error) bool { return err == nil }, 1},
+		"kind last":                 {`{"items":[{"metadata":{"name":"a"}}],"metadata":{},"kind":"PodList","apiVersion":"v1"}`, func(err error) bool { return err == nil }, 1},
+		"no kind":                   {`{"items":[{"metadata":{"name":"a"}}],"metadata":{}}`, says("it is not a list"), 1},
+		"no kind and no items":      {`{}`, says("it is not a list"), 0},
+		"another kind":              {`{"kind":"NodeList","apiVersion":"v1","items":[{"metadata":{"name":"a"}}],"metadata":{}}`, kind, 0},
+		"another kind, last":        {`{"items":[{"metadata":{"name":"a"}}],"metadata":{},"kind":"NodeList","apiVersion":"v1"}`, kind, 1},
+		"an object of another kind": {`{"kind":"PodList","apiVersion":"v1","items":[{"kind":"Widget","apiVersion":"v1","metadata":{"name":"a"},"spec":7}]}`, kind, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			objects, _, err := list(t.Context(), answeredBy(t, &sameAnswer{code: 200, contentType: "application/json", body: tt.body}, 0), source.ListOptions[*corev1.Pod]{})
+			if !tt.want(err) || len(objects) != tt.n {
+				t.Errorf("%d objects, %v", len(objects), err)
+			}
+		})
+	}
+}
+
+// late answers after some time, whatever has become of the request by then.
+type late struct {
+	sameAnswer
+	after time.Duration
+}
+
+func (l *late) RoundTrip(r *http.Request) (*http.Response, error) {
+	time.Sleep(l.after)
+	return l.sameAnswer.RoundTrip(r)
+}
+
+// TestAnswerBehindTheTimeout comes when the request has been given up already.
+func TestAnswerBehindTheTimeout(t *testing.T) {
+	for _, tt := range []struct{ after, timeout time.Duration }{{time.Second, time.Minute}, {time.Hour, time.Minute}, {time.Hour, 0}} {
+		synctest.Test(t, func(t *testing.T) {
+			answer := &late{sameAnswer{code: 200, contentType: "application/json"}, tt.after}
+			stream, err := answeredBy(t, answer, tt.timeout).Watch(t.Context(), source.WatchOptions[*corev1.Pod]{})
+			if tooLate := tt.timeout > 0 && tt.after > tt.timeout; tooLate {
+				if err == nil || !strings.Contains(err.Error(), "rest.Config.Timeout") || !answer.bodies[0].closed {
+					t.Errorf("%+v: %v, closed %t", tt, err, answer.bodies[0].closed)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatalf("%+v: %v", tt, err)
+			}
+			time.Sleep(time.Hour)
+			if answer.ctxs[0].Err() != nil {
+				t.Error("the timeout has ended a watch that had begun")
+			}
+			stream.Close()
+		})
+	}
+}
+
+// TestBrokenGzip begins with one byte of a member, and ends there.
+func TestBrokenGzip(t *testing.T) {
+	header := http.Header{"Content-Encoding": {"gzip"}}
+	from := answeredBy(t, &scripted{contentType: "application/json", header: header, bodies: []string{"\x1f"}}, 0)
+	if _, err := mustWatch(t, from, source.WatchOptions[*corev1.Pod]{}).Next(nil); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestClusterIDClosesItsAnswer gives the connection back.
+func TestClusterIDClosesItsAnswer(t *testing.T) {
+	answer := &sameAnswer{code: 200, contentType: "application/json", body: `{"metadata":{"uid":"u"}}`}
+	client, err := source.NewClient(&rest.Config{Host: "http://server.test", Transport: answer})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if id, ok, err := client.ClusterID(t.Context()); id != "u" || !ok || err != nil || !answer.bodies[0].closed {
+		t.Errorf("got %q, %t, %v; closed %t", id, ok, err, answer.bodies[0].closed)
+	}
+}
+
+// TestMetadataCounts: what is read for metadata counts, and what cannot be decoded is left out.
+func TestMetadataCounts(t *testing.T) {
+	const body = `{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{},"items":[{"metadata":{"name":"a","labels":7}},{"metadata":{"name":"b"}}]}`
+	from := answeredBy(t, &sameAnswer{code: 200, contentType: "application/json", body: body}, 0)
+	var names []string
+	_, err := source.ListMetadata(t.Context(), from, source.ListOptions[*corev1.Pod]{}, func(o metav1.Object) error {
+		names = append(names, o.GetName())
+		return nil
+	})
+	if err != nil || from.Stats().Bytes != uint64(len(body)) || !slices.Contains(names, "b") {
+		t.Errorf("%v, %v, %+v", names, err, from.Stats())
+	}
+	skipping := source.Funcs[*corev1.Pod]{
+		ListFunc: func(_ context.Context, opts source.ListOptions[*corev1.Pod], each func(*corev1.Pod) error) (source.ListResult, error) {
+			opts.Skip(&source.ObjectError{Key: object.Key{Name: "broken"}})
+			return source.ListResult{}, nil
+		},
+	}
+	if _, err := source.ListMetadata(t.Context(), skipping, source.ListOptions[*corev1.Pod]{}, nil); err != nil {
+		t.Error(err)
+	}
+}
+
+// refusing is a client that refuses everything.
+type refusing struct{}
+
+var errRefused = errors.New("refused")
+
+func (refusing) List(context.Context, metav1.ListOptions) (*corev1.PodList, error) {
+	return &corev1.PodList{Items: []corev1.Pod{*pod("a", "x")}}, errRefused
+}
+func (refusing) Watch(context.Context, metav1.ListOptions) (watch.Interface, error) {
+	return watch.NewFake(), errRefused
+}
+
+func TestClientThatRefuses(t *testing.T) {
+	from, err := source.FromClient[*corev1.Pod](refusing{}, source.Scope{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if objects, _, err := list(t.Context(), from, source.ListOptions[*corev1.Pod]{}); err != errRefused || objects != nil {
+		t.Errorf("list: %v, %v", objects, err)
+	}
+	if stream, err := from.Watch(t.Context(), source.WatchOptions[*corev1.Pod]{}); err != errRefused || stream != nil {
+		t.Errorf("watch: %v, %v", stream, err)
+	}
+}
+
+// TestWatchOfUnknownEvents: an event of no known type is of an object if that has a name.
+func TestWatchOfUnknownEvents(t *testing.T) {
+	w := watch.NewFakeWithChanSize(5, false)
+	stream := source.NewStream[*corev1.Pod](t.Context(), w)
+	w.Action("RENAMED", &metav1.Status{})
+	w.Action("RENAMED", pod("a", ""))
+	w.Action("RENAMED", pod("a", "x"))
+	events := read(t, stream, 3)
+	for i, e := range events {
+		named, ok := errors.AsType[*source.ObjectError](e.Err)
+		if e.Type != source.Invalid || ok != (i == 2) || ok && named.Key.Name != "x" {
+			t.Errorf("event %d: %+v", i, e)
+		}
+	}
+	if err := stream.Close(); err != nil || !w.IsStopped() {
+		t.Errorf("closed: %v; the watch is stopped: %t", err, w.IsStopped())
+	}
+	if _, err := stream.Next(nil); err != source.ErrClosed {
+		t.Errorf("Next of a closed stream: %v", err)
+	}
+}
+
+// TestOneWarning is handed on as many are, and a Status in the place of a list is told as one.
+func TestOneWarning(t *testing.T) {
+	var got warnings
+	const body = `{"kind":"Status","apiVersion":"v1","status":"Failure","code":403,"reason":"Forbidden"}`
+	client, err := source.NewClient(&rest.Config{
+		Host: "http://server.test", WarningHandler: &got,
+		Transport: &scripted{contentType: "application/json", header: http.Header{"Warning": {`299 - "old"`}}, bodies: []string{body}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	from, err := source.NewHTTP[*Widget](client, source.Scope{Resource: widgets})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = list(t.Context(), from, source.ListOptions[*Widget]{})
+	if len(got) != 1 || !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "403") {
+		t.Errorf("warnings %q, %v", got, err)
+	}
+}
