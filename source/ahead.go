@@ -63,12 +63,15 @@ const maxEmptyReads = 100
 // discard drops n bytes that are buffered.
 func (a *ahead) discard(n int) { a.from += n }
 
-// makeRoom makes room for more bytes behind those that are buffered, which must be fewer than largestAhead.
+// makeRoom makes room for more bytes behind those that are buffered, which must be fewer than largestAhead. They stay where they are while
+// there is some: a large event may come in many small pieces.
 func (a *ahead) makeRoom() {
 	old, rest := a.buf, a.buffered()
 	switch {
 	case len(rest) == 0:
 		a.buf = a.quiet[:]
+	case a.to <= len(old)/4*3:
+		return
 	case a.to < len(old):
 	case len(old) == quietBuffer:
 		a.buf = usualBuffers.Get().(*[usualBuffer]byte)[:]

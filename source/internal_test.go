@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"unsafe"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -305,5 +306,43 @@ func TestUnchanged(t *testing.T) {
 		if got := c.unchanged(at(tt.held), wire.Meta{ResourceVersion: []byte(tt.sent)}); got != tt.want {
 			t.Errorf("%+v: unchanged is %t", tt, got)
 		}
+	}
+}
+
+// placed is a reader of many pieces of a few bytes that counts how often it has to read to another place than behind its last piece.
+type placed struct {
+	io.Reader
+	next  uintptr
+	jumps int
+}
+
+func (r *placed) Read(p []byte) (int, error) {
+	if at := uintptr(unsafe.Pointer(unsafe.SliceData(p))); at != r.next {
+		r.jumps++
+	}
+	n, err := r.Reader.Read(p[:min(len(p), 10)])
+	r.next = uintptr(unsafe.Pointer(unsafe.SliceData(p))) + uintptr(n)
+	return n, err
+}
+
+// TestPiecesStayWhereTheyAre: a large frame that comes in small pieces is not moved for each of them, and those behind it are found.
+func TestPiecesStayWhereTheyAre(t *testing.T) {
+	var body []byte
+	sizes := []int{5, 200_000, 7, 60, 64, usualBuffer, largestAhead - 4, 1_000_000, 3, 3}
+	for _, size := range sizes {
+		body = append(body, frameOf(size)...)
+	}
+	src := &placed{Reader: bytes.NewReader(body)}
+	r := newFrameReader(src, 1<<20)
+	for i, size := range sizes {
+		if frame, err := r.frame(); err != nil || len(frame) != size {
+			t.Fatalf("frame %d has %d bytes, %v; want %d", i, len(frame), err, size)
+		}
+	}
+	if _, err := r.frame(); err != io.EOF {
+		t.Error(err)
+	}
+	if src.jumps > 60 {
+		t.Errorf("what was read has moved %d times", src.jumps)
 	}
 }

@@ -149,8 +149,8 @@ func (s *stream) fill() error {
 // busyBuffers are those that no stream has borrowed.
 var busyBuffers = sync.Pool{New: func() any { return new([busyBuffer]byte) }}
 
-// makeRoom moves what is unread to the front and sees that there is room behind it. The buffer doubles for a value that
-// does not fit, and becomes small again once large values are gone.
+// makeRoom sees that there is room behind what is unread, and moves that to the front if need be: a large value may come in many
+// small pieces. The buffer doubles for a value that does not fit, and becomes small again once large values are gone.
 func (s *stream) makeRoom() {
 	old, unread := s.buf, s.buf[s.start:]
 	switch size := cap(old); {
@@ -163,6 +163,8 @@ func (s *stream) makeRoom() {
 		s.buf = busyBuffers.Get().(*[busyBuffer]byte)[:0]
 	case size > quietBuffer && len(unread) > size/2:
 		s.buf = make([]byte, 0, 2*size)
+	case len(old) <= size/4*3:
+		return
 	}
 	s.buf = append(s.buf[:0], unread...)
 	s.start = 0

@@ -1,0 +1,124 @@
+package json
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"unsafe"
+)
+
+// TestLimitIsOfOneValue: what lies before a value in the buffer does not count, and a value of just the limit fits.
+func TestLimitIsOfOneValue(t *testing.T) {
+	event := func(size int) string {
+		const frame = `{"type":"ADDED","object":{"a":""}}`
+		return fmt.Sprintf(`{"type":"ADDED","object":{"a":%q}}`, strings.Repeat("x", size-len(frame)))
+	}
+	const limit, n = 100, 300
+	text := strings.Repeat(event(limit), n)
+	for _, cut := range []int{1, 40, 99} { // where the first read ends within an event
+		src := io.MultiReader(strings.NewReader(text[:150*limit+cut]), strings.NewReader(text[150*limit+cut:]))
+		if events, err := readEvents(src, limit); err != io.EOF || len(events) != n {
+			t.Errorf("%d events, %v", len(events), err)
+		}
+	}
+	if events, err := readEvents(iotest.OneByteReader(strings.NewReader(event(limit))), limit); err != io.EOF || len(events) != 1 {
+		t.Errorf("byte by byte: %d events, %v", len(events), err)
+	}
+	_, err := readEvents(strings.NewReader(event(limit)+event(limit+1)), limit)
+	if e, ok := errors.AsType[*LimitError](err); !ok || e.What != "watch event" || e.Limit != limit {
+		t.Errorf("an event over the limit: %v", err)
+	}
+}
+
+// TestLimitOfHead bounds what a list says besides its items.
+func TestLimitOfHead(t *testing.T) {
+	const head = `{"a":"12345678","b":"12345678",`
+	text := head + `"items":[{}]}`
+	if items, _, err := readList(strings.NewReader(text), len(head)); err != io.EOF || len(items) != 1 {
+		t.Errorf("just the limit: %q, %v", items, err)
+	}
+	_, _, err := readList(strings.NewReader(text), len(head)-1)
+	if e, ok := errors.AsType[*LimitError](err); !ok || e.What != "list without its items" {
+		t.Errorf("one byte more: %v", err)
+	}
+}
+
+// TestLargeValuesBetweenSmallOnes go through buffers of all sizes.
+func TestLargeValuesBetweenSmallOnes(t *testing.T) {
+	var text strings.Builder
+	var want []string
+	for _, size := range []int{1, 63, 64, 65, 1000, busyBuffer - 1, busyBuffer, busyBuffer + 1, 3, keepBuffer, 2 * keepBuffer, 10, 5 << 20, 1, 1} {
+		object := fmt.Sprintf(`{"a":%q}`, strings.Repeat("x", size))
+		want = append(want, object)
+		fmt.Fprintf(&text, `{"type":"ADDED","object":%s}`+"\n", object)
+	}
+	for name, src := range map[string]io.Reader{
+		"at once": strings.NewReader(text.String()), "in halves": iotest.HalfReader(strings.NewReader(text.String())),
+		"with the end": iotest.DataErrReader(strings.NewReader(text.String())),
+	} {
+		r := NewEventReader(src, 0)
+		for i := range want {
+			kind, object, err := r.Next()
+			if err != nil || kind != "ADDED" || string(object) != want[i] {
+				t.Fatalf("%s: event %d of %d bytes: %s, %d bytes, %v", name, i, len(want[i]), kind, len(object), err)
+			}
+		}
+		if _, _, err := r.Next(); err != io.EOF {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestBrokenHeads are told where they are found out.
+func TestBrokenHeads(t *testing.T) {
+	for text, want := range map[string]int{`{"metadata":7,"items":[{},{}]}`: 0, `{"items":[{},{}],"metadata":7}`: 2, `{"items":[{}],"kind":7}`: 1} {
+		items, _, err := readList(strings.NewReader(text), 0)
+		if err == nil || !strings.Contains(err.Error(), "cannot unmarshal") || !strings.Contains(err.Error(), fmt.Sprintf("after %d items", want)) || len(items) != want {
+			t.Errorf("%s: %d items, %v", text, len(items), err)
+		}
+	}
+}
+
+// TestEventTypes may be of one letter, and not of none.
+func TestEventTypes(t *testing.T) {
+	for raw, want := range map[string]string{`"X"`: "X", `"ADDED"`: "ADDED", `"MODIFIED"`: "MODIFIED", `"DELETED"`: "DELETED", `"BOOKMARK"`: "BOOKMARK", `"ERROR"`: "ERROR", `"\u0041DDED"`: "ADDED"} {
+		kind, _, err := NewEventReader(strings.NewReader(`{"type":`+raw+`,"object":{}}`), 0).Next()
+		if kind != want || err != nil {
+			t.Errorf("%s: %q, %v", raw, kind, err)
+		}
+	}
+	if kind, _, err := NewEventReader(strings.NewReader(`{"type":"","object":{}}`), 0).Next(); !errors.Is(err, ErrEvent) {
+		t.Errorf("no type: %q, %v", kind, err)
+	}
+}
+
+// placed is a reader of many pieces of a few bytes that counts how often it has to read to another place than behind its last piece.
+type placed struct {
+	io.Reader
+	next  uintptr
+	jumps int
+}
+
+func (r *placed) Read(p []byte) (int, error) {
+	if at := uintptr(unsafe.Pointer(unsafe.SliceData(p))); at != r.next {
+		r.jumps++
+	}
+	n, err := r.Reader.Read(p[:min(len(p), 10)])
+	r.next = uintptr(unsafe.Pointer(unsafe.SliceData(p))) + uintptr(n)
+	return n, err
+}
+
+// TestPiecesStayWhereTheyAre: a large value that comes in small pieces is not moved for each of them.
+func TestPiecesStayWhereTheyAre(t *testing.T) {
+	text := fmt.Sprintf(`{"type":"ADDED","object":{"a":%q}}`, strings.Repeat("x", 3<<20))
+	src := &placed{Reader: strings.NewReader(text)}
+	if events, err := readEvents(src, 0); err != io.EOF || len(events) != 1 {
+		t.Errorf("%d events, %v", len(events), err)
+	}
+	if src.jumps > 20 {
+		t.Errorf("what was read has moved %d times", src.jumps)
+	}
+}

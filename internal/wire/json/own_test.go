@@ -1,0 +1,211 @@
+package json
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unsafe"
+	"weak"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/tidings/tidings/internal/testseed"
+	"github.com/tidings/tidings/internal/wire"
+)
+
+// TestOwnValues decodes objects with strings and lists that no other object has, many of them equally long, and some of them twice. They come
+// out as upstream decodes them, and what one object says twice it has once.
+func TestOwnValues(t *testing.T) {
+	random := testseed.Rand(t)
+	for _, noSharing := range []bool{false, true} {
+		d := newDecoder(t, wire.Options{NoSharing: noSharing})
+		n := 0
+		unique := func() string {
+			n++
+			return fmt.Sprintf(`"%s%08d"`, []string{"", "é", `\n`, "x"}[random.IntN(4)], n)
+		}
+		for range 6 * int(scalars.Window) {
+			first, last := unique(), unique()
+			list := fmt.Sprintf(`[%s,[%s,[]],{"a":%s,"b":[%s]},%s]`, unique(), unique(), last, unique(), first)
+			text := fmt.Sprintf(`{"kind":"K","first":%s,"again":%s,"list":%s,"between":%s,"last":%s,"spec":{"last":%s,"n":%d}}`,
+				first, first, list, unique(), last, last, random.IntN(1<<40))
+			compare(t, d, []byte(text))
+		}
+		object := compare(t, d, []byte(`{"kind":"K","first":"said first","again":"said first","list":[],"between":"said between","last":"said last","spec":{"last":"said last"}}`)).Object
+		at := func(s any) *byte { return unsafe.StringData(s.(string)) }
+		if at(object["first"]) != at(object["again"]) {
+			t.Error("the first string is not shared")
+		}
+		if at(object["last"]) != at(object["spec"].(map[string]any)["last"]) {
+			t.Error("the last string is not shared")
+		}
+		if o := &d.build.own; len(o.text)+len(o.strings)+len(o.elements)+len(o.lists)+len(o.pending) > 0 {
+			t.Errorf("left behind: %+v", o)
+		}
+	}
+}
+
+// TestKeepsNothing: neither decoder keeps the bytes that it has decoded.
+func TestKeepsNothing(t *testing.T) {
+	untyped := newDecoder(t, wire.Options{})
+	trimmed := newDecoder(t, wire.Options{Trim: []string{"spec.a"}})
+	typed, err := NewTyped[*unstructured.Unstructured](wire.Options{Trim: []string{"spec.a"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, decode := range map[string]func([]byte) error{
+		"unstructured": func(data []byte) error { _, err := untyped.Decode(data, nil); return err },
+		"trimmed":      func(data []byte) error { _, err := trimmed.Decode(data, nil); return err },
+		"typed":        func(data []byte) error { _, err := typed.Decode(data, nil); return err },
+	} {
+		var data weak.Pointer[byte]
+		func() {
+			text := fmt.Appendf(nil, `{"kind":"K","spec":{"a":%q}}`, strings.Repeat("x", 100_000))
+			data = weak.Make(&text[0])
+			if err := decode(text); err != nil {
+				t.Fatal(err)
+			}
+		}()
+		runtime.GC()
+		if data.Value() != nil {
+			t.Errorf("%s: the bytes are kept", name)
+		}
+	}
+	runtime.KeepAlive([]any{untyped, trimmed, typed})
+}
+
+// TestEveryScalarCounts writes each kind of scalar in the place of each other into a shared list. It is noticed, and it is not when nobody has
+// written, empty maps and lists included.
+func TestEveryScalarCounts(t *testing.T) {
+	values := []any{true, false, nil, int64(0), int64(1), int64(2), 0.0, 1.0, "", "1", int64(math.Float64bits(1.5)), 1.5}
+	const text = `{"kind":"K","spec":{"list":[7,true,{"a":{},"b":[]},[]],"map":{"x":{},"y":[{}],"z":false}}}`
+	for i, before := range values {
+		for j, after := range values {
+			d := newDecoder(t, wire.Options{})
+			for range 3 {
+				d.Recheck()
+				if _, err := d.Decode([]byte(text), nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if d.Stats().Corrupted != 0 {
+				t.Fatal("a stray write is reported that nobody made")
+			}
+			b := &d.build
+			if sum := func(v any) uint64 { return b.checksumOf([]any{v}, 100) }; (sum(before) == sum(after)) != (i == j) {
+				t.Errorf("%T %v and %T %v: the checksums are the same: %t", before, before, after, after, i != j)
+			}
+		}
+	}
+}
+
+// TestRechecksByItself: a decoder that nobody tells of a new batch finds stray writes all the same, later.
+func TestRechecksByItself(t *testing.T) {
+	d := newDecoder(t, wire.Options{})
+	decode := func() map[string]any {
+		o, err := d.Decode([]byte(`{"kind":"K","spec":{"list":[1,2,3]}}`), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o.Object["spec"].(map[string]any)
+	}
+	for range 3 {
+		decode()
+	}
+	decode()["list"] = "spoilt"
+	for range wire.RecheckEvery + 1 {
+		decode()
+	}
+	if got := decode(); fmt.Sprint(got) != "map[list:[1 2 3]]" || d.Stats().Corrupted == 0 {
+		t.Errorf("the object has %v; %d stray writes were found", got, d.Stats().Corrupted)
+	}
+}
+
+// TestTooManyMaps decodes maps in maps, each of which takes more memory than is allowed for its text.
+func TestTooManyMaps(t *testing.T) {
+	const depth, chains = 9000, 9
+	chain := strings.Repeat(`{"":`, depth) + "{}" + strings.Repeat("}", depth)
+	text := `{"kind":"K","spec":[` + strings.Repeat(chain+",", chains) + "{}]}"
+	for _, noSharing := range []bool{true, false} {
+		d := newDecoder(t, wire.Options{NoSharing: noSharing})
+		_, err := d.Decode([]byte(text), nil)
+		if e, ok := errors.AsType[*wire.ExpansionError](err); !ok || e.Size != len(text) {
+			t.Errorf("NoSharing %t: %v", noSharing, err)
+		}
+		compare(t, d, []byte(`{"kind":"K","spec":{"well":"again"}}`))
+	}
+}
+
+// TestStatsOfFields names the fields that were looked up, with names that do not grow without bounds.
+func TestStatsOfFields(t *testing.T) {
+	d := newDecoder(t, wire.Options{})
+	const text = `{"kind":"K","n":1,"nothing":null,"spec":{"a":"text","b":{"c":"more"}}}`
+	compare(t, d, []byte(text))
+	compare(t, d, []byte(text))
+	var names []string
+	for name := range d.Stats().Fields {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	if want := []string{"kind", "spec", "spec.a", "spec.b", "spec.b.c"}; !slices.Equal(names, want[:0]) && !slices.Equal(names, want) && !subset(names, want) {
+		t.Errorf("fields %q, want some of %q", names, want)
+	}
+	if got := d.Stats(); got.Objects != 2 || got.Bytes != 2*uint64(len(text)) {
+		t.Errorf("%d objects of %d bytes", got.Objects, got.Bytes)
+	}
+	const depth = 1000
+	compare(t, d, []byte(`{"kind":"K","deep":`+strings.Repeat(`{"abcdefgh":`, depth)+`"x"`+strings.Repeat("}", depth)+"}"))
+	for name := range d.Stats().Fields {
+		if len(name) > 2*maxPath {
+			t.Errorf("a field has a name of %d bytes", len(name))
+		}
+	}
+}
+
+func subset(some, all []string) bool {
+	return !slices.ContainsFunc(some, func(s string) bool { return !slices.Contains(all, s) })
+}
+
+// TestStatsBesideDecode: asking for what a typed decoder has done does not end it.
+func TestStatsBesideDecode(t *testing.T) {
+	d, err := NewTyped[*unstructured.Unstructured](wire.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		d.Stats()
+		_, err := d.Decode([]byte(`{"kind":"K"}`), nil)
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		if got := d.Stats(); err != nil || got.Objects != 1 || got.Bytes != uint64(len(`{"kind":"K"}`)) {
+			t.Errorf("%v, %+v", err, got)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("Decode waits for ever behind Stats")
+	}
+}
+
+// TestNoDocument tells texts that are no object from those that are cut off.
+func TestNoDocument(t *testing.T) {
+	typed, err := NewTyped[*unstructured.Unstructured](wire.Options{Trim: []string{"a.b"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{"": "unexpected EOF", "7": "instead of an object", "  ": "unexpected EOF", `{"a":1}{}`: "more data", `{`: "EOF"} {
+		_, untypedErr := newDecoder(t, wire.Options{}).Decode([]byte(text), nil)
+		_, typedErr := typed.Decode([]byte(text), nil)
+		for _, err := range []error{untypedErr, typedErr} {
+			if _, panicked := errors.AsType[*wire.PanicError](err); err == nil || panicked || !strings.Contains(err.Error(), want) {
+				t.Errorf("%q: %v, want %q", text, err, want)
+			}
+		}
+	}
+}
