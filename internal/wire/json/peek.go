@@ -15,7 +15,7 @@ func peek(data []byte) (wire.Meta, bool) {
 
 func peekMetadata(text []byte) (meta wire.Meta, ok bool) {
 	m := walk(text)
-	for left := 4; left > 0 && m.next(); {
+	for m.next() { // to the end: of what comes twice the last one would count
 		var to *[]byte
 		switch string(m.name) {
 		case `"namespace"`:
@@ -33,7 +33,6 @@ func peekMetadata(text []byte) (meta wire.Meta, ok bool) {
 			return wire.Meta{}, false
 		}
 		*to = m.value[1 : len(m.value)-1]
-		left--
 	}
 	if m.err != nil || len(meta.Name) == 0 {
 		return wire.Meta{}, false

@@ -209,20 +209,22 @@ func TestPeekFindsWhatDecodeFinds(t *testing.T) {
 func TestPeek(t *testing.T) {
 	d := newDecoder(t, wire.Options{})
 	for text, want := range map[string]bool{
-		`{"metadata":{"name":"a"}}`:                                  true,
-		`{"metadata":{"uid":"u","name":"a","x":{"name":1}}}`:         true,
-		`{"spec":{"metadata":{"name":"b"}},"metadata":{"name":"a"}}`: true,
-		`{"metadata":{"name":""}}`:                                   false,
-		`{"metadata":{"name":"\u0061"}}`:                             false,
-		`{"metadata":{"name":"é"}}`:                                  false,
-		`{"metadata":{"name":5}}`:                                    false,
-		`{"metadata":{"name":"a","name":"a"}}`:                       false,
-		`{"metadata":{"name":"a"`:                                    false,
-		`{"metadata":["name","a"]}`:                                  false,
-		`{"metadata":null}`:                                          false,
-		`{}`:                                                         false,
-		``:                                                           false,
-		`{"metadata"`:                                                false,
+		`{"metadata":{"name":"a"}}`:                                                           true,
+		`{"metadata":{"uid":"u","name":"a","x":{"name":1}}}`:                                  true,
+		`{"spec":{"metadata":{"name":"b"}},"metadata":{"name":"a"}}`:                          true,
+		`{"metadata":{"name":""}}`:                                                            false,
+		`{"metadata":{"name":"\u0061"}}`:                                                      false,
+		`{"metadata":{"name":"é"}}`:                                                           false,
+		`{"metadata":{"name":5}}`:                                                             false,
+		`{"metadata":{"name":"a","name":"a"}}`:                                                false,
+		`{"metadata":{"namespace":"n","resourceVersion":"1","name":"a","uid":"u","x":1}}`:     true,
+		`{"metadata":{"namespace":"n","resourceVersion":"1","name":"a","uid":"u","uid":"v"}}`: false,
+		`{"metadata":{"name":"a"`:                                                             false,
+		`{"metadata":["name","a"]}`:                                                           false,
+		`{"metadata":null}`:                                                                   false,
+		`{}`:                                                                                  false,
+		``:                                                                                    false,
+		`{"metadata"`:                                                                         false,
 	} {
 		meta, ok := d.Peek([]byte(text))
 		if ok != want || ok && string(meta.Name) != "a" {
