@@ -131,7 +131,7 @@ type version struct {
 
 func (v *version) store(s string) {
 	n, err := strconv.ParseUint(s, 10, 64)
-	if err != nil || s[0] == '0' || s[0] == '+' {
+	if err != nil || s[0] == '0' {
 		text := s // only here, so that only this one is on the heap
 		v.text.Store(&text)
 		return

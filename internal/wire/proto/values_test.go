@@ -1,8 +1,13 @@
 package proto
 
 import (
+	"bufio"
+	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 	"unsafe"
@@ -294,6 +299,19 @@ func TestTrimOfWhatIsNotEncoded(t *testing.T) {
 	for _, path := range []string{"kind", "apiVersion", "metadata.creationTimestamp.time", "spec.overhead.format", "spec.nodeName.x"} {
 		if _, err := New[*corev1.Pod](wire.Options{Trim: []string{path}}); err == nil {
 			t.Errorf("%s is accepted", path)
+		}
+	}
+}
+
+// TestFieldsLongerThanTheirList: what a list skips lies within the list, even if more follows behind it.
+func TestFieldsLongerThanTheirList(t *testing.T) {
+	behind := messageField(7, make([]byte, 200))
+	for _, content := range []string{"\x4a\x32\x48\x01", "\x49\x48\x01\x48\x01", "\x4d\x48\x01", "\x48", "\x4a", "\x4b\x48\x01"} {
+		data := slices.Concat([]byte("k8s\x00"), messageField(1, messageField(1, []byte("v1")), messageField(2, []byte("PodList"))),
+			messageField(2, []byte(content)), behind)
+		r := NewListReader(bufio.NewReader(bytes.NewReader(data)), 0)
+		if item, err := r.Next(); !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("%q: %q, %v", content, item, err)
 		}
 	}
 }
