@@ -47,7 +47,7 @@ func NewClient(config *rest.Config) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("source: server address: %w", err)
 	}
-	if base.Scheme == "http" && c.Transport == nil && c.Dial == nil && c.Proxy == nil && !rest.IsConfigTransportTLS(*c) {
+	if base.Scheme == "http" && c.Transport == nil && c.Dial == nil && c.Proxy == nil && !saysOfTLS(c) {
 		c.Transport = plainTransport()
 	}
 	client, err := rest.HTTPClientFor(c)
@@ -74,6 +74,13 @@ func NewClientFor(config *rest.Config, client *http.Client) (*Client, error) {
 	return &Client{
 		http: &untimed, base: base, timeout: timeout, authority: authorityOf(config), compress: !config.DisableCompression, warnings: warningHandler(config),
 	}, nil
+}
+
+// saysOfTLS reports whether a configuration has options for TLS, as one may for a plain connection. client-go refuses those together with a
+// transport.
+func saysOfTLS(config *rest.Config) bool {
+	c, err := config.TransportConfig()
+	return err != nil || c.HasCA() || c.HasCertAuth() || c.HasCertCallback() || c.TLS.Insecure
 }
 
 const (

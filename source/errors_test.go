@@ -96,3 +96,11 @@ func TestNoStatus(t *testing.T) {
 		t.Error("text counts as a Status")
 	}
 }
+
+func TestIsText(t *testing.T) {
+	for contentType, want := range map[string]bool{"": true, "text/html; charset=utf-8": true, "text/plain": true, "application/json": false, ";;": false, "text": false} {
+		if got := isText(contentType); got != want {
+			t.Errorf("%q is text: %t", contentType, got)
+		}
+	}
+}

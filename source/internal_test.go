@@ -4,9 +4,13 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
+	"context"
 	"encoding/binary"
 	"errors"
 	"io"
+	"math"
+	"net"
+	"net/http"
 	"reflect"
 	"strings"
 	"testing"
@@ -18,6 +22,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/tidings/tidings/internal/wire"
 	"github.com/tidings/tidings/object"
@@ -344,5 +351,92 @@ func TestPiecesStayWhereTheyAre(t *testing.T) {
 	}
 	if src.jumps > 60 {
 		t.Errorf("what was read has moved %d times", src.jumps)
+	}
+}
+
+// TestPlainTransport is for plain connections that nobody has arranged otherwise.
+func TestPlainTransport(t *testing.T) {
+	buffer := func(config rest.Config) int {
+		client, err := NewClient(&config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		transport := client.http.Transport
+		for {
+			switch of := transport.(type) {
+			case *http.Transport:
+				return of.ReadBufferSize
+			case utilnet.RoundTripperWrapper:
+				transport = of.WrappedRoundTripper()
+			default:
+				return 0
+			}
+		}
+	}
+	dial := func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("no") }
+	for name, tt := range map[string]struct {
+		config rest.Config
+		own    bool
+	}{
+		"plain":            {rest.Config{Host: "http://a.test"}, true},
+		"TLS":              {rest.Config{Host: "https://a.test"}, false},
+		"with a dialer":    {rest.Config{Host: "http://a.test", Dial: dial}, false},
+		"with a proxy":     {rest.Config{Host: "http://a.test", Proxy: http.ProxyFromEnvironment}, false},
+		"with a transport": {rest.Config{Host: "http://a.test", Transport: &http.Transport{}}, false},
+		"insecure":         {rest.Config{Host: "http://a.test", TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, false},
+		"with a plugin":    {rest.Config{Host: "http://a.test", ExecProvider: &api.ExecConfig{Command: "none", APIVersion: "client.authentication.k8s.io/v1", InteractiveMode: api.NeverExecInteractiveMode}}, false},
+	} {
+		if got := buffer(tt.config); (got == plainBuffer) != tt.own {
+			t.Errorf("%s: the buffer has %d bytes", name, got)
+		}
+	}
+}
+
+func TestNumbersThatJSONLacks(t *testing.T) {
+	for _, f := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+		if data, err := appendFloat(nil, f); !errors.Is(err, ErrLossy) {
+			t.Errorf("%v: %s, %v", f, data, err)
+		}
+	}
+	for f, want := range map[float64]string{0: "0.0", 1: "1.0", -2.5: "-2.5", 1e30: "1e+30"} {
+		if data, err := appendFloat([]byte("x"), f); err != nil || string(data) != "x"+want {
+			t.Errorf("%v: %s, %v", f, data, err)
+		}
+	}
+}
+
+// TestBrokenEnvelopes and bookmarks are errors.
+func TestBrokenEnvelopes(t *testing.T) {
+	c := codec[*corev1.Pod]{protobuf: true}
+	if raw, err := c.open([]byte("no envelope")); err == nil || raw != nil {
+		t.Errorf("no envelope: %q, %v", raw, err)
+	}
+	if m, err := c.bookmark([]byte("no envelope")); err == nil || m != nil {
+		t.Errorf("a bookmark without an envelope: %v, %v", m, err)
+	}
+	c.protobuf = false
+	if m, err := c.bookmark([]byte(`{"metadata":7}`)); err == nil || m != nil {
+		t.Errorf("a bookmark without metadata: %v, %v", m, err)
+	}
+	if m, err := c.bookmark([]byte(`{"metadata":{"resourceVersion":"7"}}`)); err != nil || m.GetResourceVersion() != "7" {
+		t.Errorf("a bookmark: %v, %v", m, err)
+	}
+}
+
+// TestKindsOfClientObjects: metadata comes as itself only where it is asked for.
+func TestKindsOfClientObjects(t *testing.T) {
+	scope := Scope{Kind: schema.GroupVersionKind{Version: "v1", Kind: "Pod"}}
+	typed, partial := clientObjects[*corev1.Pod]{scope: scope}, clientObjects[*metav1.PartialObjectMetadata]{scope: scope}
+	for kind, want := range map[schema.GroupVersionKind]struct{ typed, partial bool }{
+		{}: {true, true}, scope.Kind: {true, true}, partialKind: {false, true}, {Version: "v1", Kind: "Node"}: {false, false},
+	} {
+		o := &metav1.PartialObjectMetadata{}
+		o.SetGroupVersionKind(kind)
+		if err := typed.checkKind(o); (err == nil) != want.typed {
+			t.Errorf("typed, %v: %v", kind, err)
+		}
+		if err := partial.checkKind(o); (err == nil) != want.partial {
+			t.Errorf("partial, %v: %v", kind, err)
+		}
 	}
 }

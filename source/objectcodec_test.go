@@ -395,3 +395,45 @@ func TestCodecSharesAndChecks(t *testing.T) {
 		t.Errorf("a stray write spreads: %v", last.Labels)
 	}
 }
+
+// TestCodecEncodings names the encoding of each kind of type, which is the same for the same object.
+func TestCodecEncodings(t *testing.T) {
+	many := map[string]any{}
+	for i := range 30 {
+		many[fmt.Sprint("name", i)] = int64(i)
+	}
+	untyped, typed, message := newCodec[*unstructured.Unstructured](t), newCodec[*Widget](t), newCodec[*corev1.Pod](t)
+	if a, b, c := untyped.Encoding(), typed.Encoding(), message.Encoding(); a != "json" || b != "json" || c != "protobuf" {
+		t.Errorf("encodings %q, %q, %q", a, b, c)
+	}
+	first, err := untyped.Append(nil, &unstructured.Unstructured{Object: many})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 10 {
+		if again, err := untyped.Append(nil, &unstructured.Unstructured{Object: many}); err != nil || string(again) != string(first) {
+			t.Fatalf("%s, %v, and before %s", again, err, first)
+		}
+	}
+}
+
+// TestCodecOfReceived copies the bytes that a source has received, where they are in the codec's encoding.
+func TestCodecOfReceived(t *testing.T) {
+	p := pod("a", "x")
+	data, err := p.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
+	c := newCodec[*corev1.Pod](t)
+	out, ok := c.AppendReceived([]byte("before"), p, data)
+	if !ok || string(out[:6]) != "before" {
+		t.Fatalf("%q, %t", out, ok)
+	}
+	if back, err := c.Decode(out[6:], nil); err != nil || !same(back, p) {
+		t.Errorf("%+v, %v", back, err)
+	}
+	if out, ok := newCodec[*Widget](t).AppendReceived([]byte("before"), &Widget{}, []byte("{}")); ok || string(out) != "before" {
+		t.Errorf("a codec of JSON: %q, %t", out, ok)
+	}
+}

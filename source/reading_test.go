@@ -183,10 +183,13 @@ func TestClusterIDClosesItsAnswer(t *testing.T) {
 
 // TestMetadataCounts: what is read for metadata counts, and what cannot be decoded is left out.
 func TestMetadataCounts(t *testing.T) {
-	const body = `{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{},"items":[{"metadata":{"name":"a","labels":7}},{"metadata":{"name":"b"}}]}`
+	const body = `{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{},"items":[{"metadata":{"name":"a","labels":7}},{"metadata":{"name":"b","labels":{"app":"x"}}}]}`
 	from := answeredBy(t, &sameAnswer{code: 200, contentType: "application/json", body: body}, 0)
 	var names []string
 	_, err := source.ListMetadata(t.Context(), from, source.ListOptions[*corev1.Pod]{}, func(o metav1.Object) error {
+		if o.GetLabels() != nil {
+			t.Errorf("the labels %v say nothing about who %s is", o.GetLabels(), o.GetName())
+		}
 		names = append(names, o.GetName())
 		return nil
 	})
@@ -249,6 +252,42 @@ func TestWatchOfUnknownEvents(t *testing.T) {
 	if _, err := stream.Next(nil); err != source.ErrClosed {
 		t.Errorf("Next of a closed stream: %v", err)
 	}
+	for range 30 { // whether the end of the watch is seen first or Close
+		stream := source.NewStream[*corev1.Pod](t.Context(), watch.NewFake())
+		stream.Close()
+		if _, err := stream.Next(nil); err != source.ErrClosed {
+			t.Fatalf("Next of a closed stream: %v", err)
+		}
+	}
+}
+
+// TestBatchesAreBounded brings no more at once than some hundred events.
+func TestBatchesAreBounded(t *testing.T) {
+	const event = `{"type":"ADDED","object":{"metadata":{"name":"a"}}}`
+	from := answeredBy(t, &sameAnswer{code: 200, contentType: "application/json", body: strings.Repeat(event, 1200)}, 0)
+	stream := mustWatch(t, from, source.WatchOptions[*corev1.Pod]{})
+	most := 0
+	for n := 0; n < 1200; {
+		batch, err := stream.Next(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, most = n+len(batch), max(most, len(batch))
+	}
+	if most != 512 {
+		t.Errorf("at most %d events came at once", most)
+	}
+}
+
+// TestListOfNothingKnown: a client whose lists do not say what they hold is taken as it is.
+func TestListOfNothingKnown(t *testing.T) {
+	from, err := source.FromClient[*corev1.Pod](fixed[*metav1.Status]{list: &metav1.Status{}}, source.Scope{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := list(t.Context(), from, source.ListOptions[*corev1.Pod]{}); err == nil {
+		t.Error("a list of a Status")
+	}
 }
 
 // TestOneWarning is handed on as many are, and a Status in the place of a list is told as one.
@@ -267,6 +306,9 @@ func TestOneWarning(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, _, err = list(t.Context(), from, source.ListOptions[*Widget]{})
+	if _, asked := apierrors.SuggestsClientDelay(err); asked {
+		t.Errorf("a delay that nobody asked for: %v", err)
+	}
 	if len(got) != 1 || !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "403") {
 		t.Errorf("warnings %q, %v", got, err)
 	}

@@ -20,10 +20,13 @@ func TestFieldByJSONName(t *testing.T) {
 		Inlined  `json:",inline"`
 		hidden   string
 		Embedded Inlined `json:"embedded"`
+		Plain    struct {
+			Inner string `json:"inner"`
+		}
 	}
 	_ = fields{}.hidden
 	for name, want := range map[string][]int{
-		"tagged": {0}, "Tagged": nil, "Untagged": {1}, "untagged": nil, "deep": {2, 0}, "Inlined": nil, "hidden": nil, "embedded": {4}, "Embedded": nil,
+		"tagged": {0}, "Tagged": nil, "Untagged": {1}, "untagged": nil, "deep": {2, 0}, "Inlined": nil, "hidden": nil, "embedded": {4}, "Embedded": nil, "Plain": {5}, "inner": nil,
 	} {
 		if got := fieldByJSONName(reflect.TypeFor[fields](), name); !reflect.DeepEqual(got, want) {
 			t.Errorf("%q: field %v, want %v", name, got, want)
@@ -53,6 +56,11 @@ func TestTrimFindsNothing(t *testing.T) {
 		got, changed := without(reflect.ValueOf(tt.v), tt.names)
 		if !changed || !reflect.DeepEqual(got.Interface(), tt.want) {
 			t.Errorf("%#v became %#v, changed %t", tt.v, got.Interface(), changed)
+		}
+	}
+	for _, p := range []any{&struct{ A *int }{}, &corev1.Pod{}} {
+		if got, changed := without(reflect.ValueOf(p), []string{"a", "b"}); changed || got.Interface() != p {
+			t.Errorf("%#v became %#v, changed %t", p, got.Interface(), changed)
 		}
 	}
 	u := &unstructured.Unstructured{Object: map[string]any{"a": int64(1)}}
