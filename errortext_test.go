@@ -80,6 +80,17 @@ func TestStaleErrorText(t *testing.T) {
 	}
 }
 
+func TestStopErrorText(t *testing.T) {
+	for text, err := range map[string]*tidings.StopError{
+		"pods: still stopping: no time":                         {Resource: "pods", Err: errors.New("no time")},
+		"pods: still stopping: no time; running handlers: a, b": {Resource: "pods", Err: errors.New("no time"), Handlers: []string{"a", "b"}},
+	} {
+		if got := err.Error(); got != text || !errors.Is(err, err.Err) {
+			t.Errorf("%q wraps %v, want %q", got, err.Unwrap(), text)
+		}
+	}
+}
+
 // TestFactoryWaits has several informers, of which one cannot list one of its namespaces.
 func TestFactoryWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

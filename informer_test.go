@@ -1,9 +1,11 @@
 package tidings_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -17,6 +19,7 @@ import (
 	"github.com/tidings/tidings"
 	"github.com/tidings/tidings/internal/testseed"
 	"github.com/tidings/tidings/object"
+	"github.com/tidings/tidings/source"
 )
 
 // told writes down what a handler is told, as "add a/x@3", "update a/x 3→4", "delete a/x@4?".
@@ -364,8 +367,9 @@ func names(pods []pod) string {
 
 func TestPanickingIndexLosesOnlyItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
 		c := newCluster()
-		inf := start(t, c, tidings.InformerOptions[pod]{})
+		inf := start(t, c, tidings.InformerOptions[pod]{Options: tidings.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}})
 		ix := inf.AddIndex("bad", func(p pod) []string {
 			if p.Name == "x" {
 				panic("cannot index x")
@@ -381,6 +385,9 @@ func TestPanickingIndexLosesOnlyItsOwn(t *testing.T) {
 		}
 		if st := inf.Status(); st.Objects != 2 || st.IndexPanics == 0 {
 			t.Errorf("status %+v, want 2 objects and the panic counted", st)
+		}
+		if text := log.String(); !strings.Contains(text, "index=bad") || !strings.Contains(text, "key=a/x") || !strings.Contains(text, "cannot index x") {
+			t.Errorf("the log does not say which index panicked for what: %s", text)
 		}
 	})
 }
@@ -450,8 +457,86 @@ func TestTransform(t *testing.T) {
 				t.Errorf("failure %v: want ErrTransform and the object's key", err)
 			}
 		}
+		if err := errors.Join(failures...); !strings.Contains(err.Error(), "it panicked: oh") || !strings.Contains(err.Error(), "nil without an error") {
+			t.Errorf("failures %v: want the reasons", err)
+		}
 		if p, _ := inf.Get(object.Key{Namespace: "a", Name: "clears"}); p.Annotations["transformed"] != "yes" {
 			t.Error("the transform's work was lost")
+		}
+	})
+}
+
+// TestRelistIsTransformed: what a list brings passes the transform, but for what has not changed.
+func TestRelistIsTransformed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		calls := map[string]int{}
+		c := newCluster()
+		c.write(newPod("a", "changes"))
+		c.write(newPod("a", "stays"))
+		inf := start(t, c, tidings.InformerOptions[pod]{Transform: func(p pod) (pod, error) {
+			calls[p.Name]++
+			p.Annotations = map[string]string{"at": p.ResourceVersion}
+			return p, nil
+		}})
+		synctest.Wait()
+		c.fail(errors.New("down"))
+		c.write(newPod("a", "changes"))
+		c.write(newPod("a", "new"))
+		c.forget()
+		c.fail(nil)
+		time.Sleep(time.Minute)
+		for name, want := range map[string]string{"changes": "3", "stays": "2", "new": "4"} {
+			if p, ok := inf.Get(object.Key{Namespace: "a", Name: name}); !ok || p.ResourceVersion != want || p.Annotations["at"] != want {
+				t.Errorf("%s is %v, want the transformed state at %s", name, p, want)
+			}
+		}
+		if calls["changes"] != 2 || calls["stays"] != 1 || calls["new"] != 1 {
+			t.Errorf("the transform was called %v times", calls)
+		}
+	})
+}
+
+// TestSetTransform sets the transform of an informer that a factory shares: once, and before the start.
+func TestSetTransform(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		c.write(newPod("a", "x"))
+		f := tidings.NewSourceFactory(tidings.Options{})
+		tidings.SetSource(f, func(tidings.Scope, string) (source.ListerWatcher[pod], error) { return c, nil })
+		label := func(value string) func(pod) (pod, error) {
+			return func(p pod) (pod, error) {
+				p.Labels = map[string]string{"by": value}
+				return p, nil
+			}
+		}
+		inf, err := tidings.Informer[pod](f, tidings.Scope{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := inf.SetTransform(label("first")); err != nil {
+			t.Fatal(err)
+		}
+		again, err := tidings.Informer[pod](f, tidings.Scope{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := again.SetTransform(label("second")); err == nil || !strings.Contains(err.Error(), "another scope") {
+			t.Errorf("a second transform: %v, want an error with the way out", err)
+		}
+		if err := f.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := inf.WaitForSync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := inf.SetTransform(label("late")); !errors.Is(err, tidings.ErrStarted) {
+			t.Errorf("a transform after the start: %v, want ErrStarted", err)
+		}
+		if p, ok := inf.Get(object.Key{Namespace: "a", Name: "x"}); !ok || p.Labels["by"] != "first" {
+			t.Errorf("the store has %v, want what the first transform made", p)
+		}
+		if err := f.Shutdown(context.Background()); err != nil {
+			t.Error(err)
 		}
 	})
 }

@@ -324,3 +324,34 @@ func TestWaitForSyncLearnsOfNamespaces(t *testing.T) {
 		}
 	})
 }
+
+// TestNamespaceTakenOverFromARestoredServer narrows the scope when the server has just been restored from a backup, which nobody
+// has noticed: what the narrower list and watch begins with is newer than what there is now.
+func TestNamespaceTakenOverFromARestoredServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		kept := c.write(newPod("a", "kept"))
+		c.write(newPod("a", "changed"))
+		changed := c.write(newPod("a", "changed"))
+		cs := clusters{"a": c, tidings.All: c}
+		inf := cs.start(t, tidings.Options{}, tidings.All)
+		var r told
+		mustAdd(t, inf, &r, tidings.HandlerOptions{})
+		c.write(newPod("a", "changed"))
+		c.write(newPod("a", "lost"))
+		synctest.Wait()
+		r.take()
+		c.restore(3, kept, changed)
+		if err := inf.SetNamespaces(t.Context(), "a"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if p, ok := inf.Get(object.KeyOf(changed)); inf.Snapshot().Len() != 2 || !ok || p.ResourceVersion != "3" || inf.ResourceVersionIn("a") != "3" {
+			t.Errorf("the store has %d objects at %s, want those of the backup", inf.Snapshot().Len(), inf.ResourceVersionIn("a"))
+		}
+		r.want(t, "update a/changed 4→3", "delete a/lost@5?")
+		c.write(newPod("a", "after"))
+		synctest.Wait()
+		r.want(t, "add a/after@4")
+	})
+}

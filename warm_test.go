@@ -19,6 +19,7 @@ import (
 
 	"github.com/tidings/tidings"
 	"github.com/tidings/tidings/object"
+	"github.com/tidings/tidings/store"
 	"github.com/tidings/tidings/tidingstest"
 	"github.com/tidings/tidings/tidingstest/recorder"
 )
@@ -54,6 +55,13 @@ func (p *program) start(server *tidingstest.Server, opts tidings.Options, scope 
 	if err != nil {
 		t.Fatal(err)
 	}
+	return p.startOf(f, scope)
+}
+
+func (p *program) startOf(f *tidings.Factory, scope tidings.Scope) *program {
+	t := p.t
+	t.Helper()
+	var err error
 	p.f = f
 	if p.inf, err = tidings.Informer[pod](f, scope); err != nil {
 		t.Fatal(err)
@@ -222,8 +230,15 @@ func TestExpiredFile(t *testing.T) {
 		server.Create(newPod("shop", "d"))
 		server.Compact()
 		p := startProgram(t, server, opts, tidings.Scope{})
+		ctx, cancel := context.WithCancel(t.Context())
+		waited := make(chan error, 1)
+		go func() { waited <- p.inf.WaitForVersion(ctx, tidings.All, "1000000") }()
 		p.sync()
 		p.holds(server.Versions(podResource))
+		cancel()
+		if err := <-waited; !errors.Is(err, context.Canceled) || errors.Is(err, store.ErrRewritten) {
+			t.Errorf("a wait ended with %v, although no history was rewritten", err)
+		}
 		st := p.inf.Status().Parts[0]
 		if st.File.Loaded != savedPods || st.Reflector.Lists != 1 {
 			t.Errorf("%d objects loaded and %d lists, want %d and 1", st.File.Loaded, st.Reflector.Lists, savedPods)
@@ -329,6 +344,9 @@ func TestFileOfSomethingElse(t *testing.T) {
 				}
 				if tt.word != "" && !strings.Contains(st.Discarded.Error(), tt.word) {
 					t.Errorf("the reason is %q, want a word on %q", st.Discarded, tt.word)
+				}
+				if left, err := os.ReadDir(opts.Dir); err != nil || (len(left) == 0) != (tt.word != "") {
+					t.Errorf("the directory has %v, %v; want no file that cannot be used", left, err)
 				}
 				p.stop()
 				again := startProgram(t, server, opts, scope)

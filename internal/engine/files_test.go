@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -297,6 +298,14 @@ func TestFileNames(t *testing.T) {
 	if name != filepath.Base(name) || name != plain(name) {
 		t.Errorf("%q is no plain name", name)
 	}
+	for word, want := range map[string]string{"a-z.09": "a-z.09", "AZ": "az", "a/b:c@d{e`f": "a_b_c_d_e_f", "..x": "x", strings.Repeat("x", 200): strings.Repeat("x", 80)} {
+		if got := plain(word); got != want {
+			t.Errorf("%q became %q, want %q", word, got, want)
+		}
+	}
+	if got := fileName("pods", with("namespace", "shop")); !strings.HasPrefix(got, "pods-shop-") || !strings.HasPrefix(fileName("pods", base), "pods-") {
+		t.Errorf("file name %q does not tell whose it is", got)
+	}
 	for _, key := range []string{"resource", "type", "namespace", "labels"} {
 		if fileName("pods (labels a/b)", with(key, "x")) == name {
 			t.Errorf("another %s has the same file", key)
@@ -332,4 +341,70 @@ func TestLayout(t *testing.T) {
 	if once, again := layout(reflect.TypeFor[corev1.Pod]()), layout(reflect.TypeFor[corev1.Pod]()); once != again {
 		t.Error("a type has two layouts")
 	}
+}
+
+// TestUnusedFilesAreRemoved: those that no program has written for long, and nothing else.
+func TestUnusedFilesAreRemoved(t *testing.T) {
+	dir := t.TempDir()
+	inf, pf := newSaved(t, dir, false)
+	inf.parts = []*part[settings]{{inf: inf, file: pf}}
+	long := time.Now().Add(-unusedFor - time.Hour)
+	for name, age := range map[string]time.Time{
+		filepath.Base(pf.path): long, "configmaps-old-0011" + fileSuffix: long, "configmaps-young-0022" + fileSuffix: long.Add(2 * time.Hour), "notes.txt": long,
+	} {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.WriteFile(path, []byte("x"), 0o600), os.Chtimes(path, age, age)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(dir, "directory"+fileSuffix), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(filepath.Join(dir, "directory"+fileSuffix), long, long); err != nil {
+		t.Fatal(err)
+	}
+	inf.files.removeUnused()
+	left := map[string]bool{}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		left[entry.Name()] = true
+	}
+	if left["configmaps-old-0011"+fileSuffix] {
+		t.Error("a file that nobody has written for long is still there")
+	}
+	for _, name := range []string{filepath.Base(pf.path), "configmaps-young-0022" + fileSuffix, "notes.txt", "directory" + fileSuffix} {
+		if !left[name] {
+			t.Errorf("%s was removed", name)
+		}
+	}
+}
+
+// TestOldNewsAfterAFile: what a file does not have was gone at the file's version, so that an older state does not bring it back.
+func TestOldNewsAfterAFile(t *testing.T) {
+	both(t, func(t *testing.T, folding bool) {
+		dir := t.TempDir()
+		inf, pf := newSaved(t, dir, folding)
+		fill(inf, 5, 3) // at 3999
+		if err := save(t.Context(), inf, pf); err != nil {
+			t.Fatal(err)
+		}
+		next, pf := newSaved(t, dir, folding)
+		p, err := next.newTestPart(pf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.resume(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for version, want := range map[string]bool{"3500": false, "4000": true} {
+			o := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "at-" + version, ResourceVersion: version}}
+			next.applyChanges(p, []object.Delta[settings]{{Type: object.Updated, Key: object.KeyOf(o), Object: o}}, "4000")
+			if _, ok := next.store.Snapshot().Get(object.KeyOf(o)); ok != want {
+				t.Errorf("the store has an object at %s: %t", version, ok)
+			}
+		}
+	})
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"math/rand/v2"
+	"strconv"
 	"testing"
 	"time"
 
@@ -89,6 +90,14 @@ func TestAbsence(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for i := range 10 * rememberedDeletions {
 		a.note(object.Key{Name: string(rune('a' + rnd.IntN(26))), Namespace: string(rune(i))}, "30")
+	}
+	for i := range rememberedDeletions {
+		a.note(object.Key{Name: "last", Namespace: strconv.Itoa(i)}, "30")
+	}
+	for i := range rememberedDeletions {
+		if !a.proves(object.Key{Name: "last", Namespace: strconv.Itoa(i)}, "29") {
+			t.Fatalf("the %dth of the last %d deletions is forgotten", i, rememberedDeletions)
+		}
 	}
 	if len(a.deleted) > rememberedDeletions || len(a.order) > rememberedDeletions {
 		t.Errorf("%d deletions are remembered, want at most %d", len(a.deleted), rememberedDeletions)

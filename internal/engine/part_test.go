@@ -197,6 +197,12 @@ func TestRemovedHandlerIsOffTheList(t *testing.T) {
 		if err := subs[1].Remove(t.Context()); err != nil {
 			t.Error(err)
 		}
+		if err := subs[0].Remove(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if got := inf.subscriptions(); len(got) != 1 || got[0] != subs[2] {
+			t.Errorf("%d handlers are told of changes, want the third", len(got))
+		}
 	})
 }
 

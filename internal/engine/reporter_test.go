@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 func startReporter() *reporter {
@@ -64,12 +65,16 @@ func TestReportsAreDroppedAndCounted(t *testing.T) {
 		if told != maxReports || !closed(full) {
 			t.Errorf("%d told, flushed %t, want %d", told, closed(full), maxReports)
 		}
-		for range 3 {
+		busy := make(chan struct{})
+		r.report(func() { <-busy })
+		synctest.Wait()
+		for range maxReports {
 			r.report(func() { told++ })
 		}
+		time.AfterFunc(time.Second, func() { close(busy) })
 		r.end() // makes the calls that are left
-		if told != maxReports+3 {
-			t.Errorf("%d told after the end, want %d", told, maxReports+3)
+		if told != 2*maxReports {
+			t.Errorf("%d told after the end, want %d", told, 2*maxReports)
 		}
 	})
 }

@@ -1,0 +1,100 @@
+package engine
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+
+	"github.com/tidings/tidings/object"
+	"github.com/tidings/tidings/source"
+)
+
+// sharing is a source that remembers what objects have in common.
+type sharing struct{ *answering }
+
+func (sharing) SharedBytes() int64 { return 1 << 20 }
+
+// TestSharedBytesCount: what a source and the codec remember of objects is part of what an informer takes.
+func TestSharedBytesCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := namedSettings(1)
+		o.ResourceVersion = "5"
+		bytes := func(src source.ListerWatcher[settings]) (int64, *Informer[settings]) {
+			inf := New(Config[settings]{Name: "configmaps", Namespaces: []string{""}, Options: Options{Logger: slog.New(slog.DiscardHandler), NoWatchList: true},
+				Memory: NewMemory(1<<30, slog.New(slog.DiscardHandler)), NewSource: func(string) (source.ListerWatcher[settings], error) { return src, nil }})
+			if err := inf.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			inf.Halt(nil)
+			st := inf.Status().Memory
+			if st.Used != st.Bytes || st.Open != 1 {
+				t.Errorf("%+v, want one open object", st)
+			}
+			<-inf.Done()
+			if used := inf.Status().Memory.Used; used != 0 {
+				t.Errorf("an informer that has ended takes %d bytes of the budget", used)
+			}
+			return st.Bytes, inf
+		}
+		alone, _ := bytes(&answering{items: []settings{o}})
+		more, inf := bytes(sharing{&answering{items: []settings{o}}})
+		if more-alone != 1<<20 {
+			t.Errorf("%d bytes with what the source remembers and %d without", more, alone)
+		}
+		if got, codec := inf.budget.sharedBytes(), inf.budget.codec.SharedBytes(); got != 1<<20+codec {
+			t.Errorf("%d shared bytes, want those of the source and the codec's %d", got, codec)
+		}
+	})
+}
+
+// untyped has config maps as objects of any type.
+type untyped struct{ *answering }
+
+func (u untyped) List(ctx context.Context, _ source.ListOptions[object.Object], each func(object.Object) error) (source.ListResult, error) {
+	return u.answering.List(ctx, source.ListOptions[settings]{}, func(o settings) error { return each(o) })
+}
+
+func (u untyped) Watch(ctx context.Context, opts source.WatchOptions[object.Object]) (source.Stream[object.Object], error) {
+	for i := range u.items { // a source that asks for what is there
+		if held, ok := opts.Previous(object.KeyOf(u.items[i])); !ok || held != object.Object(u.items[i]) {
+			return nil, errOtherVersion
+		}
+	}
+	return untypedQuiet{quiet{ctx}}, nil
+}
+
+type untypedQuiet struct{ quiet }
+
+func (q untypedQuiet) Next(buf []source.Event[object.Object]) ([]source.Event[object.Object], error) {
+	_, err := q.quiet.Next(nil)
+	return buf, err
+}
+
+// TestBudgetOfATypeThatCannotBeFolded: the objects stay open, are counted, and the status says that the budget is too small.
+func TestBudgetOfATypeThatCannotBeFolded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &answering{}
+		for i := range 10 {
+			o := namedSettings(i)
+			o.ResourceVersion = "5"
+			src.items = append(src.items, o)
+		}
+		inf := New(Config[object.Object]{Name: "anything", Namespaces: []string{""}, Options: Options{Logger: slog.New(slog.DiscardHandler), NoWatchList: true},
+			Memory: NewMemory(1, slog.New(slog.DiscardHandler)), NewSource: func(string) (source.ListerWatcher[object.Object], error) { return untyped{src}, nil }})
+		if err := inf.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		st := inf.Status()
+		if st.Memory.Open != 10 || st.Memory.Folded != 0 || st.Memory.Problem == "" || st.Memory.Used <= 10*perObject {
+			t.Errorf("%+v, want ten open objects over the budget", st.Memory)
+		}
+		if r := st.Parts[0].Reflector; r.Problem != nil || r.Panics != 0 {
+			t.Errorf("problem %v", r.Problem)
+		}
+		inf.Halt(nil)
+		<-inf.Done()
+	})
+}

@@ -1,0 +1,192 @@
+package engine
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// books is an account whose objects a test makes up.
+type books struct {
+	memory *Memory
+	name   string
+	used   int64
+	open   int64 // of it, what can be folded
+	read   int64 // of what is open, what was read lately
+	visits []bool
+}
+
+func (b *books) accountName() string { return b.name }
+func (b *books) measure() int64      { return b.used }
+func (b *books) openBytes() int64    { return b.open }
+
+func (b *books) fold(all bool, enough func() bool) {
+	b.visits = append(b.visits, all)
+	for b.open > 0 && (all || b.open > b.read) && !enough() {
+		b.open, b.used = b.open-1, b.used-1
+		b.memory.used.Add(-1)
+	}
+	if !all {
+		b.read /= 2 // it was not read since
+	}
+}
+
+// grow adds so many open bytes to the account.
+func (b *books) grow(n int64) {
+	b.open, b.used = b.open+n, b.used+n
+	b.memory.used.Add(n)
+}
+
+func newBooks(budget int64, log *strings.Builder, names ...string) (*Memory, []*books) {
+	logger := slog.New(slog.DiscardHandler)
+	if log != nil {
+		logger = slog.New(slog.NewTextHandler(log, nil))
+	}
+	m := NewMemory(budget, logger)
+	var all []*books
+	for _, name := range names {
+		b := &books{memory: m, name: name}
+		m.enter(b)
+		all = append(all, b)
+	}
+	return m, all
+}
+
+// TestBudgetIsSettled: nobody folds while the budget is kept; beyond it, so much is folded that changes can gather again.
+func TestBudgetIsSettled(t *testing.T) {
+	m, all := newBooks(1600, nil, "few", "many")
+	all[0].grow(500)
+	all[1].grow(1100)
+	m.settle()
+	if len(all[0].visits)+len(all[1].visits) != 0 {
+		t.Error("objects are folded within the budget")
+	}
+	if !m.isTight() {
+		t.Error("a full budget is not tight")
+	}
+	all[0].grow(1)
+	m.settle()
+	if used := m.used.Load(); used != 1500 || m.problem.Load() != nil {
+		t.Errorf("%d bytes are used, problem %v; want a sixteenth of the budget free", used, m.problem.Load())
+	}
+	if all[0].open != 501 || all[1].open != 999 {
+		t.Errorf("%d and %d bytes are open, want the informer to fold that has most to fold", all[0].open, all[1].open)
+	}
+	if m.isTight() {
+		t.Error("a budget with a sixteenth free is tight")
+	}
+}
+
+// TestWhatWasReadIsFoldedLast: only if all else does not do.
+func TestWhatWasReadIsFoldedLast(t *testing.T) {
+	m, all := newBooks(1600, nil, "read", "unread")
+	all[0].grow(1200)
+	all[0].read = 1200
+	all[1].grow(600)
+	m.settle()
+	if all[0].open != 1200 || all[1].open != 300 {
+		t.Errorf("%d bytes of what was read and %d of what was not are open, want 1200 and 300", all[0].open, all[1].open)
+	}
+	all[0].grow(700) // what was not read since goes in the second pass
+	m.settle()
+	if m.used.Load() != 1500 || slices.Contains(all[0].visits, true) {
+		t.Errorf("%d bytes are used after the passes %v", m.used.Load(), all[0].visits)
+	}
+	all[0].read, all[1].read = 1<<20, 1<<20
+	all[0].grow(1600)
+	m.settle()
+	if m.used.Load() != 1500 || !slices.Contains(all[0].visits, true) {
+		t.Errorf("%d bytes are used after the passes %v, want what was read to be folded too", m.used.Load(), all[0].visits)
+	}
+}
+
+// TestBudgetThatCannotBeKept: it is said what takes the space; folding is tried again only when there is more to fold, or
+// the budget can be kept.
+func TestBudgetThatCannotBeKept(t *testing.T) {
+	var log strings.Builder
+	m, all := newBooks(1600, &log, "pods")
+	pods := all[0]
+	pods.grow(200)
+	pods.used += 2000 // which cannot be folded
+	m.used.Add(2000)
+	m.settle()
+	problem := m.problem.Load()
+	if problem == nil || *problem != "the memory budget of 1600 B does not hold the cached objects even folded: they take 2000 B: pods 2000 B" {
+		t.Fatalf("problem %v", problem)
+	}
+	if !strings.Contains(log.String(), "the memory budget is too small") || !strings.Contains(log.String(), "pods 2000 B") {
+		t.Errorf("logged %s", log.String())
+	}
+	pods.visits = nil
+	pods.grow(100)
+	m.settle()
+	if len(pods.visits) > 0 || pods.open != 100 {
+		t.Errorf("%d passes for as little as that", len(pods.visits))
+	}
+	pods.grow(1)
+	m.settle()
+	if len(pods.visits) == 0 || pods.open != 0 {
+		t.Errorf("%d passes, and %d bytes open, with more than a sixteenth to fold", len(pods.visits), pods.open)
+	}
+	pods.used -= 600
+	m.used.Add(-600)
+	m.settle()
+	if m.problem.Load() != nil || m.limit.Load() != 1600 {
+		t.Errorf("problem %v and limit %d once the budget can be kept", m.problem.Load(), m.limit.Load())
+	}
+}
+
+// TestOnlyOneFolds: others go on while somebody folds.
+func TestOnlyOneFolds(t *testing.T) {
+	m, all := newBooks(1600, nil, "pods")
+	all[0].grow(1700)
+	m.settling.Lock()
+	m.settle()
+	if len(all[0].visits) != 0 {
+		t.Error("two fold at once")
+	}
+	m.settling.Unlock()
+	for range 2 {
+		m.settle() // if the first does not give up its turn, the second does nothing
+		if all[0].open != 1500 {
+			t.Errorf("%d bytes are open", all[0].open)
+		}
+		all[0].grow(200)
+	}
+}
+
+// TestEndedInformersTakeNothing: what an informer took is free for others once it has ended, and nobody asks it any more.
+func TestEndedInformersTakeNothing(t *testing.T) {
+	m, all := newBooks(1600, nil, "a", "b", "c")
+	for _, b := range all {
+		b.grow(400)
+	}
+	m.leave(all[1], 400)
+	if used := m.used.Load(); used != 800 {
+		t.Errorf("%d bytes are used after one of three has ended, want 800", used)
+	}
+	if left := m.byOpenBytes(); len(left) != 2 || left[0] != account(all[0]) || left[1] != account(all[2]) {
+		t.Errorf("%d informers share the budget, want the first and the third", len(left))
+	}
+}
+
+// TestLargestAreNamed: the five that take most, the largest first.
+func TestLargestAreNamed(t *testing.T) {
+	var names []string
+	for i := range 7 {
+		names = append(names, fmt.Sprint("r", i))
+	}
+	m, all := newBooks(1600, nil, names...)
+	for i, b := range all {
+		b.used = int64(10 * (i*3%7 + 1)) // r5 takes 20
+	}
+	if got, want := m.largest(), "r2 70 B, r4 60 B, r6 50 B, r1 40 B, r3 30 B, 2 more"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	m, all = newBooks(1600, nil, names[:5]...)
+	if got := m.largest(); strings.Contains(got, "more") || strings.Count(got, "0 B") != len(all) {
+		t.Errorf("%q, want all five", got)
+	}
+}
