@@ -4,6 +4,8 @@ import (
 	"context"
 	"reflect"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/tidings/tidings"
 	"github.com/tidings/tidings/source"
 )
@@ -40,6 +42,35 @@ func (e erased[T]) HandsOnUnseen() bool {
 
 // ObjectType returns T, without which the engine could not fold objects.
 func (e erased[T]) ObjectType() reflect.Type { return reflect.TypeFor[T]() }
+
+// SharedBytes is source.HTTP's, where the source has it: a budget counts it.
+func (e erased[T]) SharedBytes() int64 {
+	if of, ok := e.typed.(interface{ SharedBytes() int64 }); ok {
+		return of.SharedBytes()
+	}
+	return 0
+}
+
+// OnStrayWrite is source.HTTP's, where the source has it: the mutation guard reports what the decoder finds.
+func (e erased[T]) OnStrayWrite(fn func(field string)) {
+	if of, ok := e.typed.(interface{ OnStrayWrite(func(string)) }); ok {
+		of.OnStrayWrite(fn)
+	}
+}
+
+// ListMetadata implements source.MetadataLister, so that audits need not list whole objects.
+func (e erased[T]) ListMetadata(
+	ctx context.Context, opts source.ListOptions[*metav1.PartialObjectMetadata], each func(*metav1.PartialObjectMetadata) error,
+) (source.ListResult, error) {
+	plain := source.ListOptions[T]{
+		ResourceVersion: opts.ResourceVersion, ResourceVersionMatch: opts.ResourceVersionMatch, Continue: opts.Continue, Limit: opts.Limit,
+	}
+	return source.ListMetadata(ctx, e.typed, plain, func(o metav1.Object) error {
+		return each(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+			Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(), ResourceVersion: o.GetResourceVersion(),
+		}})
+	})
+}
 
 // List lists T's.
 func (e erased[T]) List(ctx context.Context, opts source.ListOptions[tidings.Object], each func(tidings.Object) error) (source.ListResult, error) {
