@@ -246,6 +246,7 @@ func TestErrorsKeepWhatTheyWrap(t *testing.T) {
 func TestTimeoutHasACause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var cause error
+		var log logText
 		c := New("test", func(ctx context.Context, _ object.Key) (Result, error) {
 			if cause == nil {
 				<-ctx.Done()
@@ -253,7 +254,7 @@ func TestTimeoutHasACause(t *testing.T) {
 				return Result{}, ctx.Err()
 			}
 			return Result{}, nil
-		}, Options{Timeout: time.Minute})
+		}, Options{Timeout: time.Minute, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		stop := running(t, c)
 		c.Enqueue(key("a"))
 		time.Sleep(time.Hour)
@@ -263,6 +264,9 @@ func TestTimeoutHasACause(t *testing.T) {
 		timeout, ok := errors.AsType[*TimeoutError](cause)
 		if !ok || timeout.Key != key("a") || !errors.Is(cause, context.DeadlineExceeded) {
 			t.Errorf("cause: %v", cause)
+		}
+		if want := "reconcile of shop/a took longer than 1m0s: context deadline exceeded"; !strings.Contains(log.String(), want) {
+			t.Errorf("%q is not in the log:\n%s", want, log.String())
 		}
 		if st := c.Stats(); st.Timeouts != 1 || st.Errors != 1 || st.Reconciles != 2 {
 			t.Errorf("%+v", st)

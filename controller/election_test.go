@@ -380,6 +380,35 @@ func TestElectionEventsAndLogs(t *testing.T) {
 		if want := `msg="another leads" lease=demo identity=b leader=a`; strings.Count(logB.String(), want) != 1 {
 			t.Errorf("%s is not once in the candidate's log:\n%s", want, logB.String())
 		}
+		if strings.Contains(logB.String(), "level=WARN") {
+			t.Errorf("waiting is nothing to warn of:\n%s", logB.String())
+		}
+	})
+}
+
+// TestFailedCandidateSaysWhy: a candidate that cannot get the lease since its calls fail logs why, and tries on.
+func TestFailedCandidateSaysWhy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log logText
+		var fails atomic.Bool
+		a := newCandidate(&leaseServer{}, "a")
+		fails.Store(true)
+		a.client.fails = fails.Load
+		a.elector.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		a.start()
+		time.Sleep(time.Minute)
+		if want := `msg="cannot get the lease" lease=demo identity=a error=broken`; !strings.Contains(log.String(), want) || a.leads.Load() {
+			t.Errorf("%s is not in the log:\n%s", want, log.String())
+		}
+		fails.Store(false)
+		time.Sleep(time.Minute)
+		if !a.leads.Load() {
+			t.Error("the candidate has given up")
+		}
+		a.stop()
+		if err := <-a.done; err != nil {
+			t.Error(err)
+		}
 	})
 }
 
@@ -440,6 +469,23 @@ func TestClaimThatWasCutOffIsGivenBack(t *testing.T) {
 		a.stop()
 		if err := <-a.done; err != nil || s.holder() != "" {
 			t.Errorf("%v, held by %q", err, s.holder())
+		}
+	})
+}
+
+// TestClaimThatWasCutOffAndOvertaken: by the time the candidate gives its claim back, another has the lease; it keeps it, and the
+// candidate knows.
+func TestClaimThatWasCutOffAndOvertaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &leaseServer{}
+		a := newCandidate(s, "a")
+		a.client.delay = func() time.Duration { return 2 * time.Second }
+		a.start()
+		time.Sleep(3500 * time.Millisecond) // read in second 1, created in second 3
+		a.stop()
+		s.edit(func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = new("b") })
+		if err := <-a.done; err != nil || s.holder() != "b" || a.elector.Leader() != "b" {
+			t.Errorf("%v, held by %q, and the candidate knows of %q", err, s.holder(), a.elector.Leader())
 		}
 	})
 }

@@ -136,10 +136,7 @@ func (g *gate) block(key object.Key) (blocked bool, missed []miss) {
 // open reports whether nothing holds the key up any more, and then forgets its writes. One that was waited for
 // in vain is added to missed.
 func (g *gate) open(key object.Key, now time.Time, missed *[]miss) bool {
-	p := g.pending[key]
-	if p == nil {
-		return true
-	}
+	p := g.pending[key] // there is one for every key that is blocked
 	missing := p.unseen()
 	if missing != nil && now.Before(p.until) {
 		return false

@@ -126,4 +126,7 @@ func TestManyKeysOfOneChange(t *testing.T) {
 	if st := c.Stats().Queue; st.Depth != 2000 || st.Adds != 2000 {
 		t.Errorf("%+v", st)
 	}
+	if cap(w.keys) > maxKeptKeys {
+		t.Errorf("room for %d keys is kept", cap(w.keys))
+	}
 }

@@ -103,6 +103,52 @@ func TestPanickingMapperLosesNoKey(t *testing.T) {
 	})
 }
 
+// TestRetryBesideOtherCaches: a mapper that panicked is asked again, whatever other caches the controller has, and
+// once it has answered there is nothing to complain of.
+func TestRetryBesideOtherCaches(t *testing.T) {
+	for name, broken := range map[string]int{"the first": 0, "the one between": 1, "the last": 2} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				seen, panics := newCalls(), 2
+				c := New("test", func(_ context.Context, key object.Key) (Result, error) {
+					seen.add(key)
+					return Result{}, nil
+				}, Options{Logger: slog.New(slog.DiscardHandler)})
+				server := newServer()
+				for i := range 3 {
+					cache := newPodCache(server)
+					mapper := func(*corev1.Pod, func(object.Key)) {}
+					if i == broken {
+						mapper = func(p *corev1.Pod, enqueue func(object.Key)) {
+							if panics--; panics >= 0 {
+								panic(errBroken)
+							}
+							enqueue(key("owner"))
+						}
+						time.AfterFunc(time.Second, func() { cache.advance(-1) })
+					}
+					Watch(c, cache, mapper)
+				}
+				server.put(pod("a", ""))
+				stop := running(t, c)
+				time.Sleep(time.Minute)
+				if got := seen.take(); !slices.Equal(got, []string{"owner"}) {
+					t.Errorf("reconciled %v, want the owner", got)
+				}
+				for range 3 {
+					if err := errors.Join(c.Readyz(), c.Healthz()); err != nil {
+						t.Error(err)
+					}
+					time.Sleep(20 * time.Minute)
+				}
+				if err := stop(); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
 // TestFormerOwnerLearnsOfItsLoss has a mapper that cannot make sense of one state of a pod: whom the pod left in that
 // state is learned later.
 func TestFormerOwnerLearnsOfItsLoss(t *testing.T) {
