@@ -206,6 +206,31 @@ func TestScopesAreTold(t *testing.T) {
 	}
 }
 
+// TestTitlesAreTold: messages tell informers of one resource apart by what narrows them.
+func TestTitlesAreTold(t *testing.T) {
+	f := newFactory(t, "http://127.0.0.1:1")
+	widgets := schema.GroupVersionResource{Group: "shop.test", Version: "v1", Resource: "widgets"}
+	title := func(inf interface{ Fresh() error }, err error) string {
+		if err != nil {
+			t.Fatal(err)
+		}
+		before, _, _ := strings.Cut(inf.Fresh().Error(), ": ")
+		return before
+	}
+	for want, got := range map[string]string{
+		"pods":                                 title(tidings.Informer[pod](f, tidings.Scope{Namespaces: []string{"a"}})),
+		"pods (labels x=1)":                    title(tidings.Informer[pod](f, tidings.Scope{Labels: "x=1"})),
+		"pods (labels x=1 fields a=b)":         title(tidings.Informer[pod](f, tidings.Scope{Labels: "x=1", Fields: "a=b"})),
+		"widgets.shop.test (unstructured)":     title(tidings.Informer[*unstructured.Unstructured](f, tidings.Scope{Resource: widgets})),
+		"widgets.shop.test (metadata only)":    title(tidings.Informer[*metav1.PartialObjectMetadata](f, tidings.Scope{Resource: widgets})),
+		"pods (metadata only fields spec.x=1)": title(tidings.Informer[*metav1.PartialObjectMetadata](f, tidings.Scope{Resource: podResource, Fields: "spec.x=1"})),
+	} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 // TestCovers asks which objects belong to what informers hold.
 func TestCovers(t *testing.T) {
 	f := newFactory(t, "http://127.0.0.1:1")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/tidings/tidings"
+	"github.com/tidings/tidings/source"
 )
 
 func newFactory(t *testing.T, host string) *tidings.Factory {
@@ -138,4 +140,40 @@ func TestHandlerOfAnInformerThatNeverRanCanBeRemoved(t *testing.T) {
 	if err := reg.Remove(ctx); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestStopTakesItsIndexesAlong: what one user of a shared informer added goes with that user, and costs the others nothing.
+func TestStopTakesItsIndexesAlong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		f := tidings.NewSourceFactory(tidings.Options{})
+		tidings.SetSource(f, func(tidings.Scope, string) (source.ListerWatcher[pod], error) { return c, nil })
+		var users [2]*tidings.SharedInformer[pod]
+		var indexed, told [2]int
+		for i := range users {
+			var err error
+			if users[i], err = tidings.Informer[pod](f, tidings.Scope{}); err != nil {
+				t.Fatal(err)
+			}
+			users[i].AddIndex("name", func(p pod) []string { indexed[i]++; return []string{p.Name} })
+			mustAdd(t, users[i], tidings.HandlerFuncs[pod]{Add: func(pod, bool) { told[i]++ }}, tidings.HandlerOptions{})
+		}
+		if err := f.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		c.write(newPod("a", "x"))
+		synctest.Wait()
+		if err := users[0].Stop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		before := indexed[0]
+		c.write(newPod("a", "y"))
+		synctest.Wait()
+		if indexed[0] != before || indexed[1] == before || told[0] != 1 || told[1] != 2 {
+			t.Errorf("index functions were called %d and %d times, %d before the first user stopped; handlers %d and %d times", indexed[0], indexed[1], before, told[0], told[1])
+		}
+		if err := f.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
 }

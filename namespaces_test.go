@@ -3,6 +3,7 @@ package tidings_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -353,5 +354,47 @@ func TestNamespaceTakenOverFromARestoredServer(t *testing.T) {
 		c.write(newPod("a", "after"))
 		synctest.Wait()
 		r.want(t, "add a/after@4")
+	})
+}
+
+// TestReadersOfNamespaces: listers and snapshots read one namespace, or all.
+func TestReadersOfNamespaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		for _, namespace := range []string{"a", "b", "c"} {
+			c.write(newPod(namespace, "x"))
+			c.write(newPod(namespace, "y"))
+		}
+		inf := start(t, c, tidings.InformerOptions[pod]{})
+		synctest.Wait()
+		for namespace, want := range map[string]string{"b": "b/x b/y", "none": "", tidings.All: "a/x a/y b/x b/y c/x c/y"} {
+			var held []pod
+			for _, p := range inf.Snapshot().Namespace(namespace) {
+				held = append(held, p)
+			}
+			l := inf.Lister().Namespace(namespace)
+			if names(held) != want || names(slices.Collect(l.All())) != want || names(l.List()) != want {
+				t.Errorf("in %q: %s, %s and %s, want %s", namespace, names(held), names(slices.Collect(l.All())), names(l.List()), want)
+			}
+		}
+		for p := range inf.Lister().All() { // whoever reads may stop
+			if p.Namespace != "a" || p.Name != "x" {
+				t.Errorf("%s/%s comes first", p.Namespace, p.Name)
+			}
+			break
+		}
+	})
+}
+
+// TestNamespacesOfAStoppedInformer cannot be changed.
+func TestNamespacesOfAStoppedInformer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inf := clusters{}.start(t, tidings.Options{}, "a")
+		if err := inf.Stop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := inf.SetNamespaces(t.Context(), "b"); !errors.Is(err, tidings.ErrStopped) {
+			t.Errorf("%v, want ErrStopped", err)
+		}
 	})
 }

@@ -103,3 +103,42 @@ func TestDeletionOfAnUnseenObject(t *testing.T) {
 		}
 	}
 }
+
+// TestRecreatedObject: an object with another uid is another one, so that the first one has gone; one without a uid may be the same.
+func TestRecreatedObject(t *testing.T) {
+	for _, tt := range []struct {
+		held, uid types.UID
+		version   string
+		want      []object.DeltaType
+	}{
+		{"one", "other", "2", []object.DeltaType{object.Deleted, object.Added}}, {"one", "other", "1", []object.DeltaType{object.Deleted, object.Added}},
+		{"one", "one", "2", []object.DeltaType{object.Updated}}, {"one", "one", "1", nil}, {"", "other", "2", []object.DeltaType{object.Updated}},
+		{"one", "", "2", []object.DeltaType{object.Updated}}, {"", "", "2", []object.DeltaType{object.Updated}}, {"", "other", "1", nil},
+	} {
+		inf := New(Config[settings]{Options: Options{Logger: slog.New(slog.DiscardHandler)}})
+		held := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x", UID: tt.held, ResourceVersion: "1"}}
+		next := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x", UID: tt.uid, ResourceVersion: tt.version}}
+		txn := inf.writer.Begin()
+		a := applying[settings]{txn: txn, absent: &absence{}, onTheWay: new(onTheWay[settings])}
+		a.deltas([]object.Delta[settings]{{Type: object.Added, Key: object.KeyOf(held), Object: held}})
+		notes := a.deltas([]object.Delta[settings]{{Type: object.Updated, Key: object.KeyOf(next), Object: next}})
+		txn.Commit()
+		var got []object.DeltaType
+		for _, d := range notes {
+			got = append(got, d.Type)
+			before := held
+			if d.Type == object.Added {
+				before = nil
+			}
+			if d.Type == object.Deleted && (d.Object != held || !d.FinalStateUnknown) || d.Type != object.Deleted && (d.Object != next || d.Old != before) {
+				t.Errorf("%+v: %+v", tt, d)
+			}
+		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%+v: told of %v", tt, got)
+		}
+		if now, ok := inf.store.Snapshot().Get(object.Key{Name: "x"}); !ok || (now == next) != (tt.want != nil) {
+			t.Errorf("%+v: the store has %v", tt, now)
+		}
+	}
+}

@@ -187,7 +187,7 @@ func (a *auditor[T]) compare() (found *DivergedError, err error) {
 
 // list reads what the server had at the version, page by page.
 func (a *auditor[T]) list(c *comparison[T], version string) error {
-	opts := source.ListOptions[T]{ResourceVersion: version, ResourceVersionMatch: string(metav1.ResourceVersionMatchExact), Limit: auditPage, Previous: a.part.previous}
+	opts := source.ListOptions[T]{ResourceVersion: version, ResourceVersionMatch: string(metav1.ResourceVersionMatchExact), Limit: auditPage}
 	pause := min(auditPause, longestAudit/time.Duration(1+c.held.Len()/auditPage))
 	for {
 		result, err := a.page(opts, c)

@@ -2,10 +2,12 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -101,10 +103,14 @@ type pages struct {
 	answering
 	asked []source.ListOptions[*metav1.PartialObjectMetadata]
 	next  func(n int) (result source.ListResult, items []string)
+	fails int // the page that fails
 }
 
 func (p *pages) ListMetadata(_ context.Context, opts source.ListOptions[*metav1.PartialObjectMetadata], each func(*metav1.PartialObjectMetadata) error) (source.ListResult, error) {
 	p.asked = append(p.asked, opts)
+	if len(p.asked) == p.fails {
+		return source.ListResult{}, errors.New("no such page")
+	}
 	result, items := p.next(len(p.asked))
 	for _, name := range items {
 		if err := each(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: "5"}}); err != nil {
@@ -142,7 +148,11 @@ func TestAuditReadsPages(t *testing.T) {
 				}
 				inf := startOf(t, src)
 				synctest.Wait()
+				began := time.Now()
 				found, err := inf.currentParts()[0].audit.compare()
+				if took := time.Since(began); took != time.Duration(tt.asked-1)*auditPause {
+					t.Errorf("%d pages took %v; want a second between two", tt.asked, took)
+				}
 				if (err == nil) != (tt.words == "") || err != nil && !strings.Contains(err.Error(), tt.words) || err == nil && found.objects() != 0 {
 					t.Errorf("found %+v, %v", found, err)
 				}
@@ -160,4 +170,60 @@ func TestAuditReadsPages(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestAuditLooksTwice: what differs once may be the audit's own fault, and is not told. What differs twice is.
+func TestAuditLooksTwice(t *testing.T) {
+	for name, differs := range map[string]int{"once": 1, "twice": 2} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				src := &pages{next: func(n int) (source.ListResult, []string) {
+					items := []string{"0", "1", "2"}
+					if n <= differs {
+						items = items[1:]
+					}
+					return source.ListResult{ResourceVersion: "10"}, items
+				}}
+				for i := range 3 {
+					o := namedSettings(i)
+					o.ResourceVersion = "5"
+					src.items = append(src.items, o)
+				}
+				inf := startOf(t, src)
+				synctest.Wait()
+				p := inf.currentParts()[0]
+				began := time.Now()
+				p.audit.audit()
+				st := p.audit.snapshot()
+				if len(src.asked) != 2 || time.Since(began) != confirmAfter || st.Completed != 1 || st.Differences != uint64(differs-1) || p.healing.Load() != (differs == 2) {
+					t.Errorf("after %v and %d lists %+v, heals %t", time.Since(began), len(src.asked), st, p.healing.Load())
+				}
+				p.audit.audit()
+				if st := p.audit.snapshot(); differs == 1 && len(src.asked) != 3 {
+					t.Errorf("a store that is right is compared %d times: %+v", len(src.asked)-2, st)
+				}
+			})
+		})
+	}
+}
+
+// TestAuditThatBreaksOff has compared nothing: what was not listed is not extra.
+func TestAuditThatBreaksOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &pages{fails: 2, next: func(int) (source.ListResult, []string) {
+			return source.ListResult{ResourceVersion: "10", Continue: "b"}, []string{"0"}
+		}}
+		for i := range 3 {
+			o := namedSettings(i)
+			o.ResourceVersion = "5"
+			src.items = append(src.items, o)
+		}
+		inf := startOf(t, src)
+		synctest.Wait()
+		p := inf.currentParts()[0]
+		p.audit.audit()
+		if st := p.audit.snapshot(); st.Inconclusive != 1 || st.Completed != 0 || st.Err == nil || st.Err.Error() != "no such page" || p.healing.Load() {
+			t.Errorf("%+v, heals %t", st, p.healing.Load())
+		}
+	})
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"log/slog"
+	"reflect"
 	"testing"
 	"testing/synctest"
 
@@ -33,8 +34,8 @@ func TestSharedBytesCount(t *testing.T) {
 				t.Errorf("%+v, want one open object", st)
 			}
 			<-inf.Done()
-			if used := inf.Status().Memory.Used; used != 0 {
-				t.Errorf("an informer that has ended takes %d bytes of the budget", used)
+			if end := inf.Status().Memory; end.Used != 0 || end.Bytes != 0 {
+				t.Errorf("an informer that has ended takes %d bytes of the budget", end.Used)
 			}
 			return st.Bytes, inf
 		}
@@ -43,7 +44,16 @@ func TestSharedBytesCount(t *testing.T) {
 		if more-alone != 1<<20 {
 			t.Errorf("%d bytes with what the source remembers and %d without", more, alone)
 		}
-		if got, codec := inf.budget.sharedBytes(), inf.budget.codec.SharedBytes(); got != 1<<20+codec {
+		for _, o := range manySettings(100) {
+			data, err := inf.budget.codec.Append(nil, o)
+			if err == nil {
+				_, err = inf.budget.codec.Decode(data, nil)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, codec := inf.budget.sharedBytes(), inf.budget.codec.SharedBytes(); codec == 0 || got != 1<<20+codec {
 			t.Errorf("%d shared bytes, want those of the source and the codec's %d", got, codec)
 		}
 	})
@@ -93,6 +103,36 @@ func TestBudgetOfATypeThatCannotBeFolded(t *testing.T) {
 		}
 		if r := st.Parts[0].Reflector; r.Problem != nil || r.Panics != 0 {
 			t.Errorf("problem %v", r.Problem)
+		}
+		inf.Halt(nil)
+		<-inf.Done()
+	})
+}
+
+// ofSettings says what its objects are.
+type ofSettings struct{ untyped }
+
+func (ofSettings) ObjectType() reflect.Type { return reflect.TypeFor[settings]() }
+
+// TestBudgetOfATypeThatTheSourceTells: where the informer's own type says nothing, the source's does, so that objects can be folded.
+func TestBudgetOfATypeThatTheSourceTells(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &answering{}
+		for i := range 10 {
+			o := namedSettings(i)
+			o.ResourceVersion = "5"
+			src.items = append(src.items, o)
+		}
+		inf := New(Config[object.Object]{Name: "anything", Namespaces: []string{""}, Options: Options{Logger: slog.New(slog.DiscardHandler), NoWatchList: true},
+			Memory: NewMemory(1, slog.New(slog.DiscardHandler)), NewSource: func(string) (source.ListerWatcher[object.Object], error) {
+				return ofSettings{untyped{src}}, nil
+			}})
+		if err := inf.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if st := inf.Status().Memory; st.Folded != 10 || st.Open != 0 {
+			t.Errorf("%+v, want ten folded objects", st)
 		}
 		inf.Halt(nil)
 		<-inf.Done()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -18,6 +19,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tidings/tidings/internal/fold"
@@ -347,7 +349,7 @@ func TestLayout(t *testing.T) {
 func TestUnusedFilesAreRemoved(t *testing.T) {
 	dir := t.TempDir()
 	inf, pf := newSaved(t, dir, false)
-	inf.parts = []*part[settings]{{inf: inf, file: pf}}
+	inf.cfg.NewSource = func(string) (source.ListerWatcher[settings], error) { return &answering{list: errors.New("down")}, nil }
 	long := time.Now().Add(-unusedFor - time.Hour)
 	for name, age := range map[string]time.Time{
 		filepath.Base(pf.path): long, "configmaps-old-0011" + fileSuffix: long, "configmaps-young-0022" + fileSuffix: long.Add(2 * time.Hour), "notes.txt": long,
@@ -363,7 +365,11 @@ func TestUnusedFilesAreRemoved(t *testing.T) {
 	if err := os.Chtimes(filepath.Join(dir, "directory"+fileSuffix), long, long); err != nil {
 		t.Fatal(err)
 	}
-	inf.files.removeUnused()
+	if err := inf.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	inf.Halt(nil)
+	<-inf.done
 	left := map[string]bool{}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -407,4 +413,99 @@ func TestOldNewsAfterAFile(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestSecretsAreRecognized by their Go type or by the resource; another type may be called the same.
+func TestSecretsAreRecognized(t *testing.T) {
+	type Secret struct{ corev1.ConfigMap }
+	secret, pod := corev1.SchemeGroupVersion.WithResource("secrets"), corev1.SchemeGroupVersion.WithResource("pods")
+	for _, tt := range []struct {
+		typ      reflect.Type
+		resource schema.GroupVersionResource
+		want     bool
+	}{
+		{reflect.TypeFor[*corev1.Secret](), schema.GroupVersionResource{}, true}, {reflect.TypeFor[*corev1.Secret](), pod, true},
+		{reflect.TypeFor[*metav1.PartialObjectMetadata](), secret, true}, {reflect.TypeFor[object.Object](), secret, true},
+		{reflect.TypeFor[object.Object](), schema.GroupVersionResource{}, false}, {reflect.TypeFor[*Secret](), schema.GroupVersionResource{}, false},
+		{reflect.TypeFor[*corev1.ConfigMap](), pod, false}, {reflect.TypeFor[*corev1.ConfigMap](), schema.GroupVersionResource{Group: "x", Version: "v1", Resource: "secrets"}, false},
+	} {
+		if got := isSecret(tt.typ, tt.resource); got != tt.want {
+			t.Errorf("%v of %v: %t", tt.typ, tt.resource, got)
+		}
+	}
+}
+
+// TestRecordsThatDoNotBelong: a file with an object that is not of the collection, or not what the file says of it, is not used at all, and
+// the reason names the object.
+func TestRecordsThatDoNotBelong(t *testing.T) {
+	good := file.Record{Namespace: "shop", Name: "a", UID: "u", ResourceVersion: "5"}
+	encoded := func(change func(*corev1.ConfigMap)) []byte {
+		codec, err := source.NewCodec[settings](0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "a", UID: "u", ResourceVersion: "5"}}
+		change(o)
+		data, err := codec.Append(nil, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return data
+	}
+	same := encoded(func(*corev1.ConfigMap) {})
+	for name, tt := range map[string]struct {
+		change   func(*file.Record)
+		data     []byte
+		versions map[string]string
+		words    string
+		onlyOpen bool // folded objects are not opened before somebody reads them
+	}{
+		"well":               {data: same},
+		"no name":            {change: func(r *file.Record) { r.Name = "" }, data: same, words: "has no name"},
+		"another namespace":  {change: func(r *file.Record) { r.Namespace = "other" }, data: same, words: `other/a is not in namespace "shop"`},
+		"newer":              {change: func(r *file.Record) { r.ResourceVersion = "8" }, data: same, words: "shop/a is newer than the file"},
+		"another name in it": {data: encoded(func(o *corev1.ConfigMap) { o.Name = "b" }), words: "another object", onlyOpen: true},
+		"another uid in it":  {data: encoded(func(o *corev1.ConfigMap) { o.UID = "v" }), words: "another object", onlyOpen: true},
+		"another version":    {data: encoded(func(o *corev1.ConfigMap) { o.ResourceVersion = "4" }), words: "another object", onlyOpen: true},
+		"garbage":            {data: []byte("\xff\xff\xff\xff"), words: "shop/a", onlyOpen: true},
+		"no version":         {data: same, versions: map[string]string{"shop": ""}, words: "no resource version"},
+		"version zero":       {data: same, versions: map[string]string{"shop": "0"}, words: "no resource version"},
+		"other versions":     {data: same, versions: map[string]string{"": "7"}, words: "no resource version"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			both(t, func(t *testing.T, folding bool) {
+				if folding && tt.onlyOpen {
+					return
+				}
+				inf, _ := newSaved(t, t.TempDir(), folding)
+				pf := inf.files.ofPart("shop")
+				header := file.Header{Identity: maps.Clone(pf.identity), ResourceVersions: tt.versions}
+				if header.Identity["cluster"] = "test"; tt.versions == nil {
+					header.ResourceVersions = map[string]string{"shop": "7"}
+				}
+				record := good
+				if tt.change != nil {
+					tt.change(&record)
+				}
+				err := file.WriteFile(pf.path, header, file.Options{}, func(w *file.Writer) error {
+					var packer fold.Packer
+					record.Object = packer.Pack(tt.data, nil)
+					return w.Write(record)
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				l, err := inf.files.load(t.Context(), pf)
+				l.close()
+				switch {
+				case tt.words == "":
+					if err != nil || l.version != "7" {
+						t.Errorf("at %q: %v", l.version, err)
+					}
+				case !errors.Is(err, file.ErrBroken) || !strings.Contains(err.Error(), tt.words) || strings.Contains(err.Error(), "panic"):
+					t.Errorf("%v, want an error with %q", err, tt.words)
+				}
+			})
+		})
+	}
 }

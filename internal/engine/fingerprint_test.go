@@ -83,6 +83,10 @@ func TestAbsence(t *testing.T) {
 			t.Errorf("version %q after the deletion at 20: %v, want %v", version, got, want)
 		}
 	}
+	a.note(key, "30") // it was there again meanwhile
+	if !a.proves(key, "29") || a.proves(key, "30") {
+		t.Error("the later deletion does not count")
+	}
 	other := object.Key{Name: "other"}
 	if a.proves(other, "10") || !a.proves(other, "9") {
 		t.Error("only what is older than the list is proven absent by it")

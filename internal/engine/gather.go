@@ -53,6 +53,12 @@ func (g *gatherer[T]) Set(i int, o T) {
 	g.Gathering.Set(i, o)
 }
 
+// Truncate implements reflector.Gatherer. A list that failed may be tried again much later.
+func (g *gatherer[T]) Truncate(n int) {
+	g.Gathering.Truncate(n)
+	g.count()
+}
+
 // transformed runs the user's transform, but for the object that the store holds, which was transformed before.
 func (g *gatherer[T]) transformed(o T) T {
 	if g.part.transform == nil {

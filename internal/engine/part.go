@@ -193,17 +193,6 @@ func (p *part[T]) run() {
 	_ = p.reflector.Run(p.ctx) // ends with ctx, whose cause is the informer's to tell
 }
 
-// previous finds the object that the store holds, if it is open: what arrives is decoded in less time without a folded one than
-// that takes to open.
-func (p *part[T]) previous(key object.Key) (T, bool) {
-	held, ok := p.inf.store.Snapshot().Held(key)
-	if !ok || held.IsFolded() {
-		var none T
-		return none, false
-	}
-	return held.Object(), true
-}
-
 // held finds the object that the store holds.
 func (p *part[T]) held(key object.Key) (T, bool) {
 	held, ok := p.inf.store.Snapshot().Held(key)

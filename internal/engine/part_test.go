@@ -17,6 +17,7 @@ import (
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/reflector"
 	"github.com/tidings/tidings/source"
+	"github.com/tidings/tidings/store"
 )
 
 // TestTransformKeepsTheIdentity has transforms that take away or change one part of what tells objects apart.
@@ -191,6 +192,9 @@ func TestRemovedHandlerIsOffTheList(t *testing.T) {
 		if got := inf.subscriptions(); len(got) != 2 || got[0] != subs[0] || got[1] != subs[2] {
 			t.Errorf("%d handlers are told of changes, want the first and the third", len(got))
 		}
+		if got := inf.living(); len(got) != 2 || got[0] != subs[0] || got[1] != subs[2] {
+			t.Errorf("%d handlers run, want the first and the third", len(got))
+		}
 		if n := len(inf.Status().Handlers); n != 2 {
 			t.Errorf("%d handlers in the status", n)
 		}
@@ -346,6 +350,91 @@ func TestTransformedObjectsShareNothing(t *testing.T) {
 			if len(src.noSharing) != 2 || src.noSharing[0] != transformed || src.noSharing[1] != transformed {
 				t.Errorf("a transform: %t, asked for objects that share nothing: %v", transformed, src.noSharing)
 			}
+		})
+	}
+}
+
+// TestSeedsOfParts: without a seed all is random; with one each part has random numbers of its own.
+func TestSeedsOfParts(t *testing.T) {
+	inf := New(Config[settings]{Options: Options{Logger: slog.New(slog.DiscardHandler)}})
+	if a, b := inf.partSeed(), inf.partSeed(); a != 0 || b != 0 {
+		t.Errorf("seeds %d and %d, want none", a, b)
+	}
+	seeded := New(Config[settings]{Options: Options{Logger: slog.New(slog.DiscardHandler), Seed: 7}})
+	again := New(Config[settings]{Options: Options{Logger: slog.New(slog.DiscardHandler), Seed: 7}})
+	a, b := seeded.partSeed(), seeded.partSeed()
+	if a == b || a == 0 || b == 0 || again.partSeed() != a || again.partSeed() != b {
+		t.Errorf("seeds %d and %d, want two that can be repeated", a, b)
+	}
+}
+
+// TestPanicInAnEdit leaves the store as it was, and in order.
+func TestPanicInAnEdit(t *testing.T) {
+	inf := New(Config[settings]{Options: Options{Logger: slog.New(slog.DiscardHandler)}})
+	func() {
+		defer func() { _ = recover() }()
+		inf.Edit(func(txn *store.Txn[settings]) {
+			txn.Set(object.Key{Name: "0"}, namedSettings(0))
+			panic("oh")
+		})
+	}()
+	inf.Edit(func(txn *store.Txn[settings]) { txn.Set(object.Key{Name: "1"}, namedSettings(1)) })
+	if snap := inf.store.Snapshot(); snap.Len() != 1 {
+		t.Errorf("%d objects, want the one of the edit that went well", snap.Len())
+	}
+}
+
+// TestResumedWatchCatchesUp: a watch that goes on from a file has caught up when it has brought the version that the server was at, not
+// before, however much comes; where that version is not known, when nothing has come for a while; and never after it ended.
+func TestResumedWatchCatchesUp(t *testing.T) {
+	for name, tt := range map[string]struct {
+		recent string
+		news   []string // a tenth of a second apart
+		ends   bool
+		after  time.Duration // 0 is never
+	}{
+		"nothing comes":              {recent: "", after: caughtUpAfter},
+		"nothing comes to a version": {recent: "200", after: caughtUpAfter},
+		"the version comes":          {recent: "200", news: []string{"150", "180", "200", "300", "400", "500"}, after: 300 * time.Millisecond},
+		"a later one comes":          {recent: "200", news: []string{"150", "180", "190", "250", "300", "400", "500"}, after: 400 * time.Millisecond},
+		"it does not come":           {recent: "200", news: []string{"150", "160", "170"}, after: 300*time.Millisecond + caughtUpAfter},
+		"nobody knows the version":   {recent: "", news: []string{"150", "160", "170"}, after: 300*time.Millisecond + caughtUpAfter},
+		"the watch ends":             {recent: "200", news: []string{"150"}, ends: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				inf := startOf(t, &answering{list: errors.New("down")})
+				synctest.Wait()
+				p := inf.currentParts()[0]
+				watch, end := context.WithCancel(t.Context())
+				defer end()
+				began, caughtUp := time.Now(), time.Duration(0)
+				p.onResume(watch, tt.recent)
+				go func() {
+					<-inf.Synced()
+					caughtUp = time.Since(began)
+				}()
+				for _, version := range tt.news {
+					time.Sleep(100 * time.Millisecond)
+					synctest.Wait()
+					p.resumedTo(version)
+				}
+				if tt.ends {
+					end()
+				}
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				if caughtUp != tt.after {
+					t.Errorf("caught up after %v, want %v", caughtUp, tt.after)
+				}
+				if p.listed.Load() {
+					p.onResume(watch, "1000") // of a later watch, which changes nothing
+				}
+				inf.Halt(nil)
+				if tt.after == 0 {
+					p.caughtUp() // lets the goroutine end
+				}
+			})
 		})
 	}
 }

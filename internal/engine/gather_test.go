@@ -1,0 +1,171 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/tidings/tidings/object"
+	"github.com/tidings/tidings/source"
+)
+
+// looking is a source that looks at something after each object of a list.
+type looking struct {
+	*answering
+	look func(n int) error
+}
+
+func (l looking) List(ctx context.Context, opts source.ListOptions[settings], each func(settings) error) (source.ListResult, error) {
+	n := 0
+	return l.answering.List(ctx, opts, func(o settings) error {
+		if err := each(o); err != nil {
+			return err
+		}
+		n++
+		return l.look(n)
+	})
+}
+
+func keyOf(i int) object.Key { return object.Key{Name: fmt.Sprint(i)} }
+
+// manySettings are objects of about 3 kB each, which pack well.
+func manySettings(n int) (items []settings) {
+	for i := range n {
+		o := namedSettings(i)
+		o.ResourceVersion, o.Labels = "5", map[string]string{"app": "the same for all of them"}
+		o.Data = map[string]string{"text": fmt.Sprint(i) + strings.Repeat("all work and no play ", 100)}
+		items = append(items, o)
+	}
+	return items
+}
+
+// withBudget returns an informer of these objects, with a budget, that has not been started.
+func withBudget(budget int64, src source.ListerWatcher[settings]) *Informer[settings] {
+	return New(Config[settings]{
+		Name: "configmaps", Namespaces: []string{""}, Options: Options{Logger: slog.New(slog.DiscardHandler), NoWatchList: true},
+		Memory: NewMemory(budget, slog.New(slog.DiscardHandler)), NewSource: func(string) (source.ListerWatcher[settings], error) { return src, nil },
+	})
+}
+
+func startIt(t *testing.T, inf *Informer[settings]) {
+	t.Helper()
+	if err := inf.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		inf.Halt(nil)
+		<-inf.done
+		if used := inf.budget.memory.used.Load(); used != 0 {
+			t.Errorf("%d bytes of the budget are taken in the end", used)
+		}
+	})
+	synctest.Wait()
+}
+
+// TestListStaysWithinItsBudget: a list that does not fit is folded while it streams, so that the budget is not exceeded by more than what
+// comes between two looks.
+func TestListStaysWithinItsBudget(t *testing.T) {
+	const budget, each = 1 << 20, 3500
+	synctest.Test(t, func(t *testing.T) {
+		var inf *Informer[settings]
+		var most int64
+		src := looking{&answering{items: manySettings(3000)}, func(n int) error {
+			used := inf.budget.memory.used.Load()
+			if most = max(most, used); n == checkEvery && used < checkEvery*2000 {
+				t.Errorf("%d objects of a list are counted as %d bytes", n, used)
+			}
+			return nil
+		}}
+		inf = withBudget(budget, src)
+		startIt(t, inf)
+		if most > budget+checkEvery*each {
+			t.Errorf("%d bytes were used during the list, with a budget of %d", most, budget)
+		}
+		st := inf.Status().Memory
+		if st.Folded != 3000 || st.Open != 0 || st.Problem != "" || st.Used != st.Bytes || st.Used > budget {
+			t.Errorf("%+v, want 3,000 folded objects within the budget", st)
+		}
+		for i := range 3000 {
+			if o, ok := inf.store.Snapshot().Get(keyOf(i)); !ok || !strings.HasPrefix(o.Data["text"], fmt.Sprint(i)+"all") {
+				t.Fatalf("object %d is %v", i, o)
+			}
+		}
+	})
+}
+
+// TestListThatFitsStaysOpen: what is read and what is in the store do not count both, and nothing is folded within the budget.
+func TestListThatFitsStaysOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inf := withBudget(5<<20, looking{&answering{items: manySettings(1000)}, func(int) error { return nil }})
+		startIt(t, inf)
+		if st := inf.Status().Memory; st.Open != 1000 || st.Used > 4<<20 || st.Used < 2<<20 || st.Used != st.Bytes {
+			t.Errorf("%+v, want 1,000 open objects within the budget", st)
+		}
+	})
+}
+
+// TestListThatBreaksTakesNothing: what was read of a list that failed is not counted any more.
+func TestListThatBreaksTakesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var inf *Informer[settings]
+		broken := 0
+		inf = withBudget(1<<30, looking{&answering{items: manySettings(1000)}, func(n int) error {
+			if n < 900 {
+				return nil
+			}
+			if broken++; inf.budget.memory.used.Load() < 500*2000 {
+				t.Errorf("900 objects of a list are counted as %d bytes", inf.budget.memory.used.Load())
+			}
+			return errors.New("broken off")
+		}})
+		startIt(t, inf)
+		inf.Status() // measures
+		if used := inf.budget.memory.used.Load(); broken == 0 || used > 100_000 {
+			t.Errorf("%d lists broke off, and %d bytes are used", broken, used)
+		}
+	})
+}
+
+// TestFoldedListIsTransformed: also where objects fold as they come.
+func TestFoldedListIsTransformed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inf := withBudget(1, &answering{items: manySettings(600)})
+		calls := 0
+		err := inf.SetTransform(func(o settings) (settings, error) {
+			calls++
+			o.Annotations = map[string]string{"transformed": o.Name}
+			return o, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		startIt(t, inf)
+		for i := range 600 {
+			if o, ok := inf.store.Snapshot().Get(keyOf(i)); !ok || o.Annotations["transformed"] != fmt.Sprint(i) {
+				t.Fatalf("object %d is %v", i, o)
+			}
+		}
+		if calls != 600 {
+			t.Errorf("%d calls of the transform for 600 objects", calls)
+		}
+	})
+}
+
+// TestOpenBytesAreThoseThatFold: an informer whose objects cannot be folded has nothing to fold.
+func TestOpenBytesAreThoseThatFold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		items := manySettings(50)
+		for _, o := range items {
+			o.Labels = map[string]string{} // not nil, which no encoding says
+		}
+		inf := withBudget(1, &answering{items: items})
+		startIt(t, inf)
+		if st := inf.Status().Memory; st.Unfoldable != 50 || st.Open != 50 || inf.budget.openBytes() != 0 {
+			t.Errorf("%d bytes to fold of %+v", inf.budget.openBytes(), st)
+		}
+	})
+}

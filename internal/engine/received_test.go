@@ -1,0 +1,52 @@
+package engine
+
+import (
+	"testing"
+)
+
+// TestEncodingsOfWhatIsOnTheWay: objects come in the order in which they were decoded, but some do not come, and some were not
+// decoded; each gets its own encoding or none.
+func TestEncodingsOfWhatIsOnTheWay(t *testing.T) {
+	var w onTheWay[settings]
+	var objects []settings
+	for i := range 6 {
+		o := namedSettings(i)
+		objects = append(objects, o)
+		if i == 3 {
+			continue // which has none
+		}
+		from := len(w.bytes)
+		w.bytes = append(w.bytes, "encoding-"+o.Name...)
+		w.encodings.add(o, stretch{from, len(w.bytes)})
+	}
+	for _, step := range []struct {
+		i    int
+		want string
+	}{{0, "encoding-0"}, {0, ""}, {2, "encoding-2"}, {1, ""}, {3, ""}, {4, "encoding-4"}, {5, "encoding-5"}, {5, ""}} {
+		if got := w.encodingOf(objects[step.i]); string(got) != step.want || (got == nil) != (step.want == "") {
+			t.Errorf("object %d has the encoding %q, want %q", step.i, got, step.want)
+		}
+	}
+}
+
+// TestWhatNeverComesIsForgotten: a source may decode objects without end that it does not hand out.
+func TestWhatNeverComesIsForgotten(t *testing.T) {
+	var h handed[settings]
+	var last settings
+	for i := range 10 * maxHanded {
+		last = namedSettings(i)
+		h.add(last, stretch{i, i + 1})
+		if n := len(h.objects) - h.next; n > 2*maxHanded || len(h.stretches) != len(h.objects) {
+			t.Fatalf("%d objects are remembered", n)
+		}
+	}
+	if at, ok := h.take(last); !ok || at.from != 10*maxHanded-1 {
+		t.Errorf("the last one is at %v, %t", at, ok)
+	}
+	w := onTheWay[settings]{encodings: h, bytes: make([]byte, maxKeptBytes+1), opened: []settings{last}}
+	w.encodings.add(last, stretch{0, 1})
+	w.applied()
+	if w.encodingOf(last) != nil || cap(w.bytes) > maxKeptBytes || len(w.opened) != 0 || w.opened[:1][0] != nil {
+		t.Errorf("a batch that was applied is remembered: %d objects, %d bytes, %d opened", len(w.encodings.objects), cap(w.bytes), len(w.opened))
+	}
+}
