@@ -2,6 +2,7 @@ package tidings_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,6 +25,10 @@ func TestNamespaceThatComesBackIsNotReadFromItsFile(t *testing.T) {
 		}
 		server.Create(object("changed"))
 		server.Create(object("deleted"))
+		const others = 120 // fewer would be listed anyway
+		for i := range others {
+			server.Create(object(fmt.Sprint(i)))
+		}
 		factory, err := tidings.NewFactory(server.Config(), tidings.Options{Dir: t.TempDir(), SaveEvery: 24 * time.Hour})
 		if err != nil {
 			t.Fatal(err)
@@ -55,8 +60,8 @@ func TestNamespaceThatComesBackIsNotReadFromItsFile(t *testing.T) {
 		if err := heard.Err(); err != nil {
 			t.Error(err)
 		}
-		if len(heard.State()) != 1 {
-			t.Errorf("the handler was told %v", heard.State())
+		if len(heard.State()) != 1+others || inf.Snapshot().Len() != 1+others {
+			t.Errorf("the handler was told of %d objects, and the store has %d", len(heard.State()), inf.Snapshot().Len())
 		}
 		if err := factory.Shutdown(context.Background()); err != nil {
 			t.Error(err)

@@ -214,6 +214,11 @@ func TestQuietWatchHasCaughtUp(t *testing.T) {
 		server, opts := saved(t, tidings.Options{}, tidings.Scope{})
 		before, began := lists(server), time.Now()
 		p := startProgram(t, server, opts, tidings.Scope{})
+		time.Sleep(50 * time.Millisecond)
+		var syncErr *tidings.SyncError
+		if err := p.inf.Fresh(); p.inf.HasSynced() || !errors.As(err, &syncErr) || p.inf.Snapshot().Len() != savedPods {
+			t.Errorf("synced %t, %v, with %d objects from the file that nobody has confirmed", p.inf.HasSynced(), err, p.inf.Snapshot().Len())
+		}
 		p.sync()
 		if took := time.Since(began); took > time.Second || lists(server) != before {
 			t.Errorf("synced after %v with %d lists, want none within a second", took, lists(server)-before)

@@ -188,7 +188,7 @@ func (a *auditor[T]) compare() (found *DivergedError, err error) {
 // list reads what the server had at the version, page by page.
 func (a *auditor[T]) list(c *comparison[T], version string) error {
 	opts := source.ListOptions[T]{ResourceVersion: version, ResourceVersionMatch: string(metav1.ResourceVersionMatchExact), Limit: auditPage}
-	pause := min(auditPause, longestAudit/time.Duration(1+c.held.Len()/auditPage))
+	pause := pauseBetweenPages(c.held.Len())
 	for {
 		result, err := a.page(opts, c)
 		switch {
@@ -206,6 +206,11 @@ func (a *auditor[T]) list(c *comparison[T], version string) error {
 			return context.Cause(a.part.ctx)
 		}
 	}
+}
+
+// pauseBetweenPages is how long an audit of so many objects waits before the next page.
+func pauseBetweenPages(objects int) time.Duration {
+	return min(auditPause, longestAudit/time.Duration(1+objects/auditPage))
 }
 
 func (a *auditor[T]) page(opts source.ListOptions[T], c *comparison[T]) (source.ListResult, error) {

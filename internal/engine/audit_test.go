@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -224,6 +225,52 @@ func TestAuditThatBreaksOff(t *testing.T) {
 		p.audit.audit()
 		if st := p.audit.snapshot(); st.Inconclusive != 1 || st.Completed != 0 || st.Err == nil || st.Err.Error() != "no such page" || p.healing.Load() {
 			t.Errorf("%+v, heals %t", st, p.healing.Load())
+		}
+	})
+}
+
+// TestAuditsOfLargeCollectionsEnd: a server forgets the version of a list, so the pauses between pages must not add up to more than it
+// remembers.
+func TestAuditsOfLargeCollectionsEnd(t *testing.T) {
+	for _, objects := range []int{0, 1, 499, 10_000, 59_999, 60_000, 1_000_000} {
+		pause, pages := pauseBetweenPages(objects), 1+objects/auditPage
+		if all := pause * time.Duration(pages); all > longestAudit || pause > auditPause || pages < 120 && pause != auditPause || pages >= 120 && all < longestAudit*9/10 {
+			t.Errorf("%d objects: %v before each of %d pages", objects, pause, pages)
+		}
+	}
+}
+
+// lingering is a source whose lists of metadata take a minute to end.
+type lingering struct {
+	answering
+	running int
+}
+
+func (l *lingering) ListMetadata(ctx context.Context, _ source.ListOptions[*metav1.PartialObjectMetadata], _ func(*metav1.PartialObjectMetadata) error) (source.ListResult, error) {
+	l.running++
+	<-ctx.Done()
+	time.Sleep(time.Minute)
+	l.running--
+	return source.ListResult{}, ctx.Err()
+}
+
+// TestAuditsEndWithTheInformer: nothing is asked any more when it has ended, and what was broken off counts as nothing.
+func TestAuditsEndWithTheInformer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &lingering{}
+		inf := New(Config[settings]{Name: "configmaps", Namespaces: []string{""}, Options: Options{Logger: slog.New(slog.DiscardHandler), NoWatchList: true, Audit: time.Hour},
+			NewSource: func(string) (source.ListerWatcher[settings], error) { return src, nil }})
+		if err := inf.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour + time.Second)
+		if src.running != 1 {
+			t.Fatalf("%d audits are running", src.running)
+		}
+		inf.Halt(nil)
+		<-inf.done
+		if st := inf.Status().Parts[0].Audit; src.running != 0 || st.Completed+st.Inconclusive != 0 {
+			t.Errorf("%d audits go on after the end; %+v", src.running, st)
 		}
 	})
 }

@@ -138,3 +138,29 @@ func TestBudgetOfATypeThatTheSourceTells(t *testing.T) {
 		<-inf.Done()
 	})
 }
+
+// TestSharedBytesOfABudget: a source gets a small part of it, but enough to be of use.
+func TestSharedBytesOfABudget(t *testing.T) {
+	for budget, want := range map[int64]int{-1: 0, 0: 0, 1: minShared, sharedShare * minShared: minShared, sharedShare << 20: 1 << 20} {
+		if got := SharedBytes(budget); got != want {
+			t.Errorf("%d of %d, want %d", got, budget, want)
+		}
+	}
+}
+
+// TestWhatCounts: objects, their places in the store, and the entries of indexes.
+func TestWhatCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inf := withBudget(1<<30, &answering{items: manySettings(100)})
+		inf.cfg.NoMutationGuard = true
+		startIt(t, inf)
+		before := inf.Status().Memory
+		if got, want := before.Bytes-before.OpenBytes, inf.budget.sharedBytes()+100*perObject; got != want || before.OpenBytes < 100*2000 || inf.budget.openBytes() != before.OpenBytes {
+			t.Errorf("%d bytes beside %d of open objects, want %d; %d can be folded", got, before.OpenBytes, want, inf.budget.openBytes())
+		}
+		inf.AddIndex("both", func(o settings) []string { return []string{"a", o.Name} })
+		if grown := inf.Status().Memory.Bytes - before.Bytes; grown != 200*perEntry {
+			t.Errorf("200 entries of an index count as %d bytes", grown)
+		}
+	})
+}

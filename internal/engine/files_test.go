@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -200,7 +201,9 @@ func FuzzHostileRecord(f *testing.F) {
 }
 
 func (inf *Informer[T]) newTestPart(pf *partFile) (*part[T], error) {
-	inf.cfg.NewSource = func(string) (source.ListerWatcher[T], error) { return source.Funcs[T]{}, nil }
+	if inf.cfg.NewSource == nil {
+		inf.cfg.NewSource = func(string) (source.ListerWatcher[T], error) { return source.Funcs[T]{}, nil }
+	}
 	p, err := inf.newPart("")
 	if err == nil {
 		p.file = pf
@@ -508,4 +511,70 @@ func TestRecordsThatDoNotBelong(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestObjectsThatCannotBeEncodedAreNotSaved: half a collection is none, so there is no file then.
+func TestObjectsThatCannotBeEncodedAreNotSaved(t *testing.T) {
+	inf, pf := newSaved(t, t.TempDir(), false)
+	o := namedSettings(1)
+	o.Namespace, o.ResourceVersion, o.Labels = "shop", "5", map[string]string{} // not nil, which no encoding says
+	txn := inf.writer.Begin()
+	txn.Replace("", object.Items[settings]{o}, "7", false)
+	txn.Commit()
+	if err := save(t.Context(), inf, pf); err == nil || !strings.Contains(err.Error(), "shop/1") {
+		t.Errorf("%v, want an error that names the object", err)
+	}
+	if left, err := os.ReadDir(filepath.Dir(pf.path)); err != nil || len(left) != 0 {
+		t.Errorf("%v, %v are left", left, err)
+	}
+}
+
+// TestJitter spreads what programs that were started together do, to both sides and by a fifth.
+func TestJitter(t *testing.T) {
+	shortest, longest := time.Duration(1<<62), time.Duration(0)
+	for range 2000 {
+		d := jitter(time.Hour)
+		shortest, longest = min(shortest, d), max(longest, d)
+	}
+	if shortest < 48*time.Minute || shortest > 52*time.Minute || longest > 72*time.Minute || longest < 68*time.Minute {
+		t.Errorf("from %v to %v, want 48 to 72 minutes", shortest, longest)
+	}
+}
+
+// TestHandlerStopsAnInformerThatSaves: the stop waits for the last save and not for itself.
+func TestHandlerStopsAnInformerThatSaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inf, _ := newSaved(t, t.TempDir(), false)
+		o := namedSettings(1)
+		o.ResourceVersion = "5"
+		inf.cfg.NewSource = func(string) (source.ListerWatcher[settings], error) { return &answering{items: []settings{o}}, nil }
+		asked := 0
+		inf.cfg.Files.Cluster = func(context.Context) (string, error) {
+			if asked++; inf.life.Err() != nil {
+				time.Sleep(time.Second)
+			}
+			return "test", nil
+		}
+		if err := inf.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		stopped := make(chan error, 1)
+		_, err := inf.Subscribe(func(object.Delta[settings]) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			began := time.Now()
+			err := inf.Stop(ctx)
+			if st := inf.Status().Parts[0].File; time.Since(began) != time.Second || st.Saves != 1 {
+				t.Errorf("after %v: %+v", time.Since(began), st)
+			}
+			stopped <- err
+		}, HandlerOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := <-stopped; err != nil || asked == 0 {
+			t.Error(err)
+		}
+		<-inf.Done()
+	})
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"strings"
@@ -110,7 +111,7 @@ func TestListOvercomesItsProblem(t *testing.T) {
 				if st := p.reflectorStatus(); st.Problem == nil || st.Failures == 0 || (st.Problem.Phase == reflector.Watching) == tt.overcome {
 					t.Fatalf("problem %v, %d failures", st.Problem, st.Failures)
 				}
-				p.noteOvercome()
+				inf.applyList(p, object.Items[settings]{}, "10", false)
 				if st := p.reflectorStatus(); (st.Problem == nil) != tt.overcome || (st.Failures == 0) != tt.overcome {
 					t.Errorf("problem %v and %d failures after a list", st.Problem, st.Failures)
 				}
@@ -127,13 +128,17 @@ func TestCallersAreForgotten(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		before := count()
-		inf := startOf(t, &answering{})
+		inf := New(Config[settings]{Name: "configmaps", Namespaces: []string{""}, Options: Options{Logger: slog.New(slog.DiscardHandler), NoWatchList: true, OnError: func(error) {}},
+			NewSource: func(string) (source.ListerWatcher[settings], error) { return &answering{}, nil }})
+		if err := inf.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 		if _, err := inf.Subscribe(func(object.Delta[settings]) {}, HandlerOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if n := count() - before; n != 2 { // the part's and the handler's
-			t.Errorf("%d goroutines call the user's code, want 2", n)
+		if n := count() - before; n != 3 { // the part's, the handler's and the one that tells of errors
+			t.Errorf("%d goroutines call the user's code, want 3", n)
 		}
 		inf.Halt(nil)
 		<-inf.done
@@ -437,4 +442,112 @@ func TestResumedWatchCatchesUp(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestNamespacesThatCannotBeAdded leave the informer with those that it has.
+func TestNamespacesThatCannotBeAdded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		broken := true
+		inf := New(Config[settings]{Name: "configmaps", Namespaces: []string{"a"}, Options: Options{Logger: slog.New(slog.DiscardHandler), NoWatchList: true},
+			NewSource: func(namespace string) (source.ListerWatcher[settings], error) {
+				if namespace == "b" && broken {
+					return nil, errors.New("no source")
+				}
+				return &answering{}, nil
+			}})
+		if err := inf.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if err := inf.SetNamespaces(t.Context(), []string{"b"}); err == nil || !strings.Contains(err.Error(), "no source") {
+			t.Errorf("%v, want why there is none", err)
+		}
+		if got := inf.Namespaces(); len(got) != 1 || got[0] != "a" || len(inf.currentParts()) != 1 || !inf.HasSynced() {
+			t.Errorf("the informer holds %v in %d parts", got, len(inf.currentParts()))
+		}
+		broken = false
+		if err := inf.SetNamespaces(t.Context(), []string{"a", "b"}); err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		if len(inf.currentParts()) != 2 || !inf.HasSynced() {
+			t.Errorf("%d parts, synced %t", len(inf.currentParts()), inf.HasSynced())
+		}
+		inf.Halt(nil)
+		<-inf.done
+	})
+}
+
+// TestLaterIsDoneOnce: what waits for the end of the apply lock is done when it is given up, and not again.
+func TestLaterIsDoneOnce(t *testing.T) {
+	inf := New(Config[settings]{Options: Options{Logger: slog.New(slog.DiscardHandler)}})
+	done := 0
+	for range 3 {
+		inf.apply.Lock()
+		if done == 0 {
+			inf.later = append(inf.later, func() { done++ })
+		}
+		inf.unlockApply()
+	}
+	if done != 1 {
+		t.Errorf("done %d times", done)
+	}
+}
+
+// TestTransformOfALastState: a deletion whose object cannot be decoded comes with the state before, which may have come in the same batch and
+// was transformed then.
+func TestTransformOfALastState(t *testing.T) {
+	inf := New(Config[settings]{Name: "configmaps", Options: Options{Logger: slog.New(slog.DiscardHandler)}})
+	calls := 0
+	p := &part[settings]{inf: inf, transform: func(o settings) (settings, error) {
+		calls++
+		return o.DeepCopy(), nil
+	}}
+	var deltas []object.Delta[settings]
+	for _, i := range []int{1, 2, 1, 3} {
+		o := namedSettings(i)
+		deltas = append(deltas, object.Delta[settings]{Type: object.Updated, Key: object.KeyOf(o), Object: o})
+	}
+	last := deltas[2].Object
+	deltas = append(deltas, object.Delta[settings]{Type: object.Deleted, Key: deltas[2].Key, Object: last, FinalStateUnknown: true},
+		object.Delta[settings]{Type: object.Deleted, Key: object.Key{Name: "4"}, Object: namedSettings(4), FinalStateUnknown: true})
+	unknown := deltas[5].Object
+	p.transformChanges(deltas)
+	if calls != 4 || deltas[4].Object != deltas[2].Object || deltas[2].Object == last || deltas[5].Object != unknown {
+		t.Errorf("%d calls; the deletion has the last transformed state: %t", calls, deltas[4].Object == deltas[2].Object)
+	}
+}
+
+// TestGuardSamplesSingleChanges: also where changes come one by one.
+func TestGuardSamplesSingleChanges(t *testing.T) {
+	inf := New(Config[settings]{Name: "configmaps", Options: Options{Logger: slog.New(slog.DiscardHandler)},
+		NewSource: func(string) (source.ListerWatcher[settings], error) { return &answering{}, nil }})
+	p, err := inf.newTestPart(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 * guardEveryChange {
+		o := namedSettings(i % 10)
+		o.ResourceVersion = fmt.Sprint(i + 1)
+		p.Add([]object.Delta[settings]{{Type: object.Updated, Key: object.KeyOf(o), Object: o}}, o.ResourceVersion)
+	}
+	if n := inf.guard.remembered(); n != 3 {
+		t.Errorf("%d of %d changes are remembered, want 3", n, 3*guardEveryChange)
+	}
+}
+
+// TestHandlerThatNeverRan can be removed at once.
+func TestHandlerThatNeverRan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inf := New(Config[settings]{Name: "configmaps", Options: Options{Logger: slog.New(slog.DiscardHandler)}})
+		s, err := inf.Subscribe(func(object.Delta[settings]) {}, HandlerOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := s.Remove(ctx); err != nil || !closed(s.Done()) || len(inf.subscriptions())+len(inf.living()) != 0 {
+			t.Errorf("%v, ended %t, %d handlers left", err, closed(s.Done()), len(inf.living()))
+		}
+	})
 }

@@ -2,6 +2,8 @@ package engine
 
 import (
 	"testing"
+
+	"github.com/tidings/tidings/object"
 )
 
 // TestEncodingsOfWhatIsOnTheWay: objects come in the order in which they were decoded, but some do not come, and some were not
@@ -49,4 +51,52 @@ func TestWhatNeverComesIsForgotten(t *testing.T) {
 	if w.encodingOf(last) != nil || cap(w.bytes) > maxKeptBytes || len(w.opened) != 0 || w.opened[:1][0] != nil {
 		t.Errorf("a batch that was applied is remembered: %d objects, %d bytes, %d opened", len(w.encodings.objects), cap(w.bytes), len(w.opened))
 	}
+}
+
+// TestChangesWithoutAnObject have nothing that could stand for another.
+func TestChangesWithoutAnObject(t *testing.T) {
+	p := &part[settings]{inf: withBudget(1, &answering{}), usesStandIns: true}
+	deltas := []object.Delta[settings]{{Type: object.Deleted, Key: object.Key{Name: "x"}}, {Type: object.Updated, Key: object.Key{Name: "1"}, Object: namedSettings(1)}}
+	p.resolve(deltas)
+	if deltas[0].Object != nil || deltas[1].Object == nil {
+		t.Errorf("%+v", deltas)
+	}
+}
+
+// TestReceivedEncodings: what came together is kept side by side, and each object can be had back from its own.
+func TestReceivedEncodings(t *testing.T) {
+	inf := withBudget(1, &answering{})
+	inf.budget.memory.used.Store(1 << 20) // so that what comes is folded
+	p := &part[settings]{inf: inf}
+	for batch := range 3 {
+		items := manySettings(5 + batch)
+		for _, o := range items {
+			data, err := o.Marshal()
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.received(o, data)
+		}
+		for i, o := range items {
+			encoded := p.onTheWay.encodingOf(o)
+			if i == 3 {
+				continue
+			}
+			back, err := inf.budget.codec.Decode(encoded, nil)
+			if err != nil || back.Name != o.Name || back.Data["text"] != o.Data["text"] {
+				t.Fatalf("object %d of batch %d came back as %v, %v", i, batch, back, err)
+			}
+		}
+		if limit := 30_000; len(p.onTheWay.bytes) > limit {
+			t.Errorf("%d bytes are kept of few objects", len(p.onTheWay.bytes))
+		}
+	}
+	inf.budget.memory.used.Store(0)
+	o := namedSettings(1)
+	p.received(o, nil)
+	if p.onTheWay.encodingOf(o) != nil {
+		t.Error("encodings are kept although there is room")
+	}
+	inf.Halt(nil)
+	<-inf.done
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"log/slog"
 	"testing"
 	"testing/synctest"
@@ -9,6 +10,56 @@ import (
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/source"
 )
+
+// TestHandlerStopsWhatNeverRan: there is nothing to wait for.
+func TestHandlerStopsWhatNeverRan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		other := New(Config[settings]{Name: "others", Options: Options{Logger: slog.New(slog.DiscardHandler), OnError: func(error) {}}})
+		o := namedSettings(1)
+		o.ResourceVersion = "5"
+		inf := startOf(t, &answering{items: []settings{o}})
+		stopped := make(chan error, 1)
+		_, err := inf.Subscribe(func(object.Delta[settings]) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			began := time.Now()
+			err := other.Stop(ctx)
+			if took := time.Since(began); took != 0 {
+				t.Errorf("the stop took %v", took)
+			}
+			stopped <- err
+		}, HandlerOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := <-stopped; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestPressure: Block handlers hold the informer back unless somebody waits for a version, and again when nobody does any more.
+func TestPressure(t *testing.T) {
+	var p pressure
+	p.init(t.Context())
+	held := func() bool { return p.relaxed().Err() == nil }
+	if !held() {
+		t.Error("not held back although nobody waits")
+	}
+	before := p.relaxed()
+	first, second := p.enter(), p.enter()
+	if held() || before.Err() == nil {
+		t.Error("held back although two wait")
+	}
+	first()
+	if held() {
+		t.Error("held back although one waits")
+	}
+	second()
+	if !held() {
+		t.Error("not held back although nobody waits any more")
+	}
+}
 
 // TestHandlerWaitsForAnotherInformer: a handler that stops another informer waits for its end, as everybody does.
 func TestHandlerWaitsForAnotherInformer(t *testing.T) {
