@@ -47,7 +47,7 @@ func TestClusterWithoutKubeSystem(t *testing.T) {
 		if st := run("one.test"); st.Loaded != savedPods || st.Discarded != nil {
 			t.Errorf("the same address: %+v", st)
 		}
-		if text := log.String(); !strings.Contains(text, "kube-system cannot be read") || !strings.Contains(text, "http://one.test") {
+		if text := log.String(); !strings.Contains(text, "kube-system cannot be read") || !strings.Contains(text, "http://one.test") || !strings.Contains(text, "the saved objects cannot be used") {
 			t.Errorf("the log does not say by what the cluster is known: %s", text)
 		}
 		kubeSystem(server, "uid")

@@ -125,6 +125,9 @@ func TestFactoryWaits(t *testing.T) {
 		if joined, ok := err.(interface{ Unwrap() []error }); !ok || len(joined.Unwrap()) != 2 || !isForbidden(err, "b") || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%v, want an error for each of the two", err)
 		}
+		if !strings.Contains(err.Error(), `pods in namespace "b"`) {
+			t.Errorf("%v does not name the namespace of the informer that has several", err)
+		}
 		if waited := time.Since(began); waited != time.Minute {
 			t.Errorf("waited %v", waited)
 		}

@@ -258,6 +258,61 @@ func TestBlockHoldsTheInformerAndNotItsUsers(t *testing.T) {
 	})
 }
 
+// TestBlockHoldsRelistsToo: a list can bring as much as any number of changes.
+func TestBlockHoldsRelistsToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		inf := start(t, c, tidings.InformerOptions[pod]{})
+		resume := make(chan struct{})
+		slow := mustAdd(t, inf, tidings.HandlerFuncs[pod]{Add: func(pod, bool) { <-resume }}, tidings.HandlerOptions{Policy: tidings.Block, Buffer: 2})
+		synctest.Wait()
+		for i := range 20 {
+			for j := range 5 {
+				c.write(newPod("a", fmt.Sprint(i, "-", j)))
+			}
+			c.forget()
+			time.Sleep(time.Minute)
+		}
+		if st := slow.Status(); st.Pending > 20 || inf.Snapshot().Len() > 20 {
+			t.Errorf("%d pending with a buffer of 2, and %d objects in the store", st.Pending, inf.Snapshot().Len())
+		}
+		close(resume)
+		time.Sleep(time.Minute)
+		if n := inf.Snapshot().Len(); n != 100 {
+			t.Errorf("%d objects in the end, want 100", n)
+		}
+	})
+}
+
+// TestPendingIsExact: what waits counts one by one, whatever came together.
+func TestPendingIsExact(t *testing.T) {
+	for _, policy := range []tidings.Policy{tidings.Block, tidings.Unbounded} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCluster()
+			inf := start(t, c, tidings.InformerOptions[pod]{})
+			next := make(chan struct{})
+			reg := mustAdd(t, inf, tidings.HandlerFuncs[pod]{Add: func(pod, bool) { <-next }}, tidings.HandlerOptions{Policy: policy})
+			synctest.Wait()
+			c.write(newPod("a", "first"))
+			synctest.Wait()
+			for i := range 5 {
+				c.write(newPod("a", fmt.Sprint(i)))
+			}
+			for left := 6; left > 0; left-- {
+				synctest.Wait()
+				if st := reg.Status(); st.Pending != left || st.Delivered != uint64(7-left) {
+					t.Errorf("%v: %+v, want %d pending with the one that is being handled", policy, st, left)
+				}
+				next <- struct{}{}
+			}
+			synctest.Wait()
+			if st := reg.Status(); st.Pending != 0 || st.Lag != 0 {
+				t.Errorf("%v: %+v in the end", policy, st)
+			}
+		})
+	}
+}
+
 func TestPanicInAHandlerStaysThere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()

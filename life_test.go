@@ -233,6 +233,35 @@ func TestRemovedHandlersAreFreed(t *testing.T) {
 	}
 }
 
+// TestStoppedInformerIsFreed although the context that it was started with goes on.
+func TestStoppedInformerIsFreed(t *testing.T) {
+	freed := make(chan struct{}, 1)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	func() {
+		inf, err := tidings.NewInformer[pod](newCluster(), tidings.InformerOptions[pod]{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := &told{}
+		runtime.AddCleanup(h, func(freed chan<- struct{}) { freed <- struct{}{} }, freed)
+		inf.AddIndex("keeps h", func(pod) []string { h.take(); return nil })
+		if err := inf.Start(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if err := inf.Stop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}()
+	runtime.GC()
+	runtime.GC()
+	select {
+	case <-freed:
+	case <-time.After(30 * time.Second):
+		t.Error("a stopped informer is kept in memory")
+	}
+}
+
 func addAndRemove(t *testing.T, inf *tidings.SharedInformer[pod], freed chan<- struct{}) {
 	h := &told{}
 	runtime.AddCleanup(h, func(freed chan<- struct{}) { freed <- struct{}{} }, freed)

@@ -1,8 +1,10 @@
 package tidings_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -117,6 +119,27 @@ func TestSilentServerMakesTheInformerStale(t *testing.T) {
 		synctest.Wait()
 		if err := inf.Fresh(); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// TestWaitForSyncLogsWhatIsInTheWay within seconds, and then now and then.
+func TestWaitForSyncLogsWhatIsInTheWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		c := newCluster()
+		c.fail(forbidden())
+		inf := start(t, c, tidings.InformerOptions[pod]{Options: tidings.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}})
+		for wait, want := range map[time.Duration]int{time.Second: 0, 2 * time.Second: 1, 31 * time.Second: 1, 32 * time.Second: 2} {
+			log.Reset()
+			ctx, cancel := context.WithTimeout(t.Context(), wait)
+			if err := inf.WaitForSync(ctx); !errors.Is(err, context.DeadlineExceeded) {
+				t.Error(err)
+			}
+			cancel()
+			if got := strings.Count(log.String(), `msg="waiting for sync"`); got != want || strings.Count(log.String(), "forbidden") < want {
+				t.Errorf("a wait of %v says %d times what is in the way, want %d: %s", wait, got, want, log.String())
+			}
 		}
 	})
 }

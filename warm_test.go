@@ -1,9 +1,11 @@
 package tidings_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
@@ -414,8 +416,9 @@ func TestClusterIsAsked(t *testing.T) {
 
 // TestServedWhileTheServerIsDown reads what was saved, and is told that it is old.
 func TestServedWhileTheServerIsDown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server, opts := saved(t, tidings.Options{ClusterID: "one"}, tidings.Scope{})
+	withBudgets(t, func(t *testing.T, opts tidings.Options) {
+		opts.ClusterID = "one"
+		server, opts := saved(t, opts, tidings.Scope{})
 		server.Stop()
 		time.Sleep(time.Hour)
 		p := startProgram(t, server, opts, tidings.Scope{})
@@ -423,6 +426,9 @@ func TestServedWhileTheServerIsDown(t *testing.T) {
 		time.Sleep(time.Minute)
 		p.holds(server.Versions(podResource))
 		st := p.inf.Status()
+		if (st.Memory.Problem != "") != (opts.MemoryBudget > 0) {
+			t.Errorf("with a budget of %d bytes the problem is %q", opts.MemoryBudget, st.Memory.Problem)
+		}
 		if st.Synced || p.inf.HasSynced() || st.Age < time.Hour || !st.Parts[0].File.Serving {
 			t.Errorf("synced %t, age %v, file %+v; want objects that are an hour old", st.Synced, st.Age, st.Parts[0].File)
 		}
@@ -517,7 +523,13 @@ func TestTransformedObjectsNeedAVersion(t *testing.T) {
 			}
 			return inf.Status().Parts[0].File, transformed
 		}
-		opts := tidings.Options{Dir: t.TempDir()}
+		var log bytes.Buffer
+		opts := tidings.Options{Dir: t.TempDir(), Logger: slog.New(slog.NewTextHandler(&log, nil))}
+		defer func() {
+			if text := log.String(); !strings.Contains(text, "the objects are not saved") || !strings.Contains(text, "Options.TransformVersion") {
+				t.Errorf("the log does not say why nothing is saved: %s", text)
+			}
+		}()
 		if st, _ := run(opts); st.Path != "" || st.Err == nil || !strings.Contains(st.Err.Error(), "TransformVersion") {
 			t.Errorf("without a version: %+v", st)
 		}

@@ -261,6 +261,70 @@ func TestFailedRelease(t *testing.T) {
 	})
 }
 
+// TestReleaseOfOneThatNeedsNone refuses to let a pod go that somebody else has let go of, or has deleted: that is no failure.
+func TestReleaseOfOneThatNeedsNone(t *testing.T) {
+	for name, gone := range map[string]bool{"released": false, "deleted": true} {
+		t.Run(name, func(t *testing.T) {
+			in(t, 1, func(t *testing.T, l *lab) {
+				name := l.owned()[0].Name
+				l.setFault(func(call string) error {
+					if p := l.pods[name]; call == "patch pods" && gone && p != nil {
+						l.dropPod(p)
+						return conflict(name)
+					}
+					if call == "patch pods" {
+						return lostAnswer{apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, name, nil)}
+					}
+					return nil
+				})
+				l.changePod(name, func(p *corev1.Pod) { p.Labels = nil })
+				l.settle(20 * time.Second)
+				l.expect(1)
+				l.expectFailures()
+				if p := l.pod(name); (p == nil) != gone || p != nil && metav1.GetControllerOf(p) != nil {
+					t.Errorf("the pod is %v", p)
+				}
+			})
+		})
+	}
+}
+
+// TestStatusDoesNotCountWhatWasDeleted: while the cache still has pods that were deleted, no status is written that counts them again.
+func TestStatusDoesNotCountWhatWasDeleted(t *testing.T) {
+	in(t, 4, func(t *testing.T, l *lab) {
+		forbidden, deletes := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "web", errors.New("a webhook says no")), 0
+		l.setFault(func(call string) error {
+			if call != "delete pods" {
+				return nil
+			}
+			if deletes++; deletes > 1 {
+				return nil
+			}
+			l.server.Partition()
+			return forbidden // so that it is tried again soon
+		})
+		l.mu.Lock()
+		written := len(l.written)
+		l.mu.Unlock()
+		l.scale(1)
+		l.settle(5 * time.Second)
+		l.mu.Lock()
+		for i, st := range l.written[written:] {
+			if st.Replicas > 2 {
+				t.Errorf("status %d counts %d replicas, of which two were deleted", i, st.Replicas)
+			}
+		}
+		if len(l.written) == written {
+			t.Error("no status was written")
+		}
+		l.mu.Unlock()
+		l.server.Heal()
+		l.settle(time.Minute)
+		l.expect(1)
+		l.expectFailures("a webhook says no")
+	})
+}
+
 func (l *lab) addOrphan(name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -578,3 +578,59 @@ func TestHandlerStopsAnInformerThatSaves(t *testing.T) {
 		<-inf.Done()
 	})
 }
+
+// TestFileOptionsAreChecked: a key has to be one.
+func TestFileOptionsAreChecked(t *testing.T) {
+	long := make([]byte, file.MinKey)
+	for words, o := range map[string]FileOptions{
+		"": {}, "negative": {Every: -1}, "has 1 bytes": {Key: []byte("k")}, fmt.Sprintf("has %d bytes", file.MinKey-1): {Key: long[1:]}, "no key": {Secrets: true},
+	} {
+		if err := o.check(); (err == nil) != (words == "") || err != nil && !strings.Contains(err.Error(), words) {
+			t.Errorf("%q: %v", words, err)
+		}
+	}
+	for _, o := range []FileOptions{{Key: long}, {Key: long, Secrets: true}, {Every: 1}} {
+		if err := o.check(); err != nil {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+}
+
+// TestPanicWhileLoading is a reason not to use the file.
+func TestPanicWhileLoading(t *testing.T) {
+	inf, pf := newSaved(t, t.TempDir(), false)
+	fill(inf, 5, 3)
+	if err := save(t.Context(), inf, pf); err != nil {
+		t.Fatal(err)
+	}
+	inf.files.Cluster = func(context.Context) (string, error) { panic("oh dear") }
+	l, err := inf.files.load(t.Context(), pf)
+	l.close()
+	if !errors.Is(err, file.ErrBroken) || !strings.Contains(err.Error(), "oh dear") {
+		t.Errorf("%v, want an error with the panic", err)
+	}
+}
+
+// TestFileComesFirstOrNotAtAll: what the store holds already is newer than a file, be it a single object.
+func TestFileComesFirstOrNotAtAll(t *testing.T) {
+	for _, n := range []int{0, 1, 2} {
+		inf, pf := newSaved(t, t.TempDir(), false)
+		fill(inf, 5, 3)
+		if err := save(t.Context(), inf, pf); err != nil {
+			t.Fatal(err)
+		}
+		next, _ := newSaved(t, filepath.Dir(pf.path), false)
+		fill(next, n, 2)
+		p, err := next.newTestPart(pf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		held, err := p.resume(t.Context())
+		if err != nil || (held.ResourceVersion == "3999") != (n == 0) || (p.fileStatus().Loaded == 5) != (n == 0) {
+			t.Errorf("with %d objects in the store: resumed at %q, %+v, %v", n, held.ResourceVersion, p.fileStatus(), err)
+		}
+		if got := next.store.Snapshot().Len(); n > 0 && got != n || n == 0 && got != 5 {
+			t.Errorf("with %d objects in the store there are %d in the end", n, got)
+		}
+	}
+}

@@ -8,7 +8,9 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
+	"github.com/tidings/tidings/internal/fold"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/source"
 )
@@ -166,6 +168,110 @@ func TestOpenBytesAreThoseThatFold(t *testing.T) {
 		startIt(t, inf)
 		if st := inf.Status().Memory; st.Unfoldable != 50 || st.Open != 50 || inf.budget.openBytes() != 0 {
 			t.Errorf("%d bytes to fold of %+v", inf.budget.openBytes(), st)
+		}
+	})
+}
+
+// telling is a source that tells what it decoded objects from, as one over HTTP does.
+type telling struct{ *answering }
+
+func (s telling) List(ctx context.Context, opts source.ListOptions[settings], each func(settings) error) (source.ListResult, error) {
+	return s.answering.List(ctx, opts, func(o settings) error {
+		if opts.Received != nil {
+			data, err := o.Marshal()
+			if err != nil {
+				return err
+			}
+			opts.Received(o, data)
+		}
+		return each(o)
+	})
+}
+
+// TestTransformGoesBeforeWhatWasReceived: folded objects are those that the transform made, not those that came.
+func TestTransformGoesBeforeWhatWasReceived(t *testing.T) {
+	for _, transformed := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			inf := withBudget(1, telling{&answering{items: manySettings(600)}})
+			want := ""
+			if transformed {
+				want = "yes"
+				err := inf.SetTransform(func(o settings) (settings, error) {
+					o.Annotations = map[string]string{"transformed": "yes"}
+					return o, nil
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			startIt(t, inf)
+			if st := inf.Status().Memory; st.Folded != 600 {
+				t.Errorf("%+v", st)
+			}
+			for i := range 600 {
+				if o, ok := inf.store.Snapshot().Get(keyOf(i)); !ok || o.Annotations["transformed"] != want || !strings.HasPrefix(o.Data["text"], fmt.Sprint(i)+"all") {
+					t.Fatalf("object %d is %v", i, o)
+				}
+			}
+		})
+	}
+}
+
+// TestInitialEventsAreTransformed: also those that change an object which came before, but no object that the store holds.
+func TestInitialEventsAreTransformed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		held := namedSettings(1)
+		held.ResourceVersion = "5"
+		inf := withBudget(1<<30, &answering{items: []settings{held}})
+		calls := 0
+		err := inf.SetTransform(func(o settings) (settings, error) {
+			calls++
+			o.Annotations = map[string]string{"transformed": o.ResourceVersion}
+			return o, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		startIt(t, inf)
+		p := inf.currentParts()[0]
+		p.onTheWay.opened = append(p.onTheWay.opened, held)
+		g := p.newGatherer(2)
+		g.Add(held)
+		first, second := namedSettings(2), namedSettings(2)
+		first.ResourceVersion, second.ResourceVersion = "6", "7"
+		g.Add(first)
+		g.Set(1, second)
+		g.Set(0, held)
+		for key, o := range g.Collection().All() {
+			if want := map[string]string{"1": "5", "2": "7"}[key.Name]; o.ResourceVersion != want || o.Annotations["transformed"] != want {
+				t.Errorf("%s is %v", key, o)
+			}
+		}
+		if calls != 3 {
+			t.Errorf("%d calls of the transform, want one for each new state", calls)
+		}
+		g.Close()
+		if len(p.onTheWay.opened) != 0 {
+			t.Error("what was opened for the list is kept open")
+		}
+	})
+}
+
+// TestFoldedListThatBreaks: what was folded of a list that failed is let go of, but for the dictionary that the next list begins with.
+func TestFoldedListThatBreaks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inf := withBudget(1, looking{&answering{items: manySettings(1000)}, func(n int) error {
+			if n == 1000 {
+				return errors.New("broken off")
+			}
+			return nil
+		}})
+		startIt(t, inf)
+		time.Sleep(time.Minute)
+		inf.Halt(nil)
+		<-inf.Done()
+		if st := inf.Status(); st.Parts[0].Reflector.Failures < 3 || st.Memory.FoldedBytes > fold.MaxDictionary || st.Memory.Folded != 0 {
+			t.Errorf("%d failures, %+v", st.Parts[0].Reflector.Failures, st.Memory)
 		}
 	})
 }

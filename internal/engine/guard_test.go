@@ -3,10 +3,13 @@ package engine
 import (
 	"fmt"
 	"log/slog"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tidings/tidings/object"
 )
 
 func newGuard(found *[]Mutation) *guard {
@@ -81,5 +84,22 @@ func TestGuardSamples(t *testing.T) {
 	g.corrupted("spec")
 	if len(found) != 1 || found[0].Field != "spec" || g.found.Load() != 1 {
 		t.Errorf("reported %+v", found)
+	}
+}
+
+// TestMutationsAreLogged with who wrote to what, and what to do.
+func TestMutationsAreLogged(t *testing.T) {
+	var log strings.Builder
+	g := &guard{resource: "configmaps", log: newThrottled(slog.New(slog.NewTextHandler(&log, nil)))} // nobody wants to be told
+	o := namedSettings(1)
+	check := g.watch(o, object.KeyOf(o))
+	check("innocent")
+	if g.found.Load() != 0 || log.Len() > 0 {
+		t.Errorf("%d found, logged %s", g.found.Load(), log.String())
+	}
+	o.Data = map[string]string{"written": "to"}
+	check("writer")
+	if text := log.String(); g.found.Load() != 1 || !strings.Contains(text, "DeepCopyObject") || !strings.Contains(text, "key=1 handler=writer") {
+		t.Errorf("%d found, logged %s", g.found.Load(), text)
 	}
 }

@@ -529,7 +529,11 @@ func TestGuardSamplesSingleChanges(t *testing.T) {
 	for i := range 3 * guardEveryChange {
 		o := namedSettings(i % 10)
 		o.ResourceVersion = fmt.Sprint(i + 1)
+		p.onTheWay.opened = append(p.onTheWay.opened, o)
 		p.Add([]object.Delta[settings]{{Type: object.Updated, Key: object.KeyOf(o), Object: o}}, o.ResourceVersion)
+	}
+	if len(p.onTheWay.opened) != 0 {
+		t.Error("what was opened for a change is kept open")
 	}
 	if n := inf.guard.remembered(); n != 3 {
 		t.Errorf("%d of %d changes are remembered, want 3", n, 3*guardEveryChange)
