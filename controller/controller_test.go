@@ -243,6 +243,40 @@ func TestErrorsKeepWhatTheyWrap(t *testing.T) {
 	}
 }
 
+// TestContextEndsWithTheReconcile, so that what a reconcile leaves behind learns of it.
+func TestContextEndsWithTheReconcile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var left context.Context
+		c := New("test", func(ctx context.Context, _ object.Key) (Result, error) {
+			if left = ctx; ctx.Err() != nil {
+				t.Errorf("it has ended before: %v", ctx.Err())
+			}
+			return Result{}, nil
+		}, Options{})
+		stop := running(t, c)
+		c.Enqueue(key("a"))
+		synctest.Wait()
+		if left == nil || left.Err() == nil {
+			t.Error("the context goes on")
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestDefaults are those that Options tell of.
+func TestDefaults(t *testing.T) {
+	o := Options{Workers: -1}.withDefaults()
+	if o.Workers != 1 || o.Timeout != 5*time.Minute || o.SyncTimeout != 2*time.Minute || o.StopTimeout != 30*time.Second || o.MaxGateWait != 10*time.Second || o.Logger != slog.Default() {
+		t.Errorf("%+v", o)
+	}
+	given := Options{Workers: 2, Timeout: -1, SyncTimeout: 3, StopTimeout: 4, MaxGateWait: -5, Logger: slog.New(slog.DiscardHandler)}
+	if given.withDefaults() != given {
+		t.Errorf("%+v became %+v", given, given.withDefaults())
+	}
+}
+
 func TestTimeoutHasACause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var cause error

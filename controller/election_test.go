@@ -327,6 +327,9 @@ func TestRunThatPanics(t *testing.T) {
 			}()
 			_ = a.elector.Lead(t.Context(), func(context.Context) error { panic(errBroken) })
 		}()
+		if a.elector.IsLeader() {
+			t.Error("still the leader after the panic")
+		}
 		before := s.writes()
 		time.Sleep(time.Minute)
 		if s.writes() != before || a.elector.IsLeader() {
@@ -380,10 +383,79 @@ func TestElectionEventsAndLogs(t *testing.T) {
 		if want := `msg="another leads" lease=demo identity=b leader=a`; strings.Count(logB.String(), want) != 1 {
 			t.Errorf("%s is not once in the candidate's log:\n%s", want, logB.String())
 		}
-		if strings.Contains(logB.String(), "level=WARN") {
-			t.Errorf("waiting is nothing to warn of:\n%s", logB.String())
+		for log, panics := range map[*logText]int{&logA: 2, &logB: 0} { // of the function that records events
+			text := log.String()
+			if strings.Count(text, `level=ERROR msg="writing an event panicked"`) != panics || strings.Count(text, "level=ERROR") != panics || strings.Contains(text, "level=WARN") {
+				t.Errorf("the log has other than %d panics of events:\n%s", panics, text)
+			}
 		}
 	})
+}
+
+// TestTurnIsOverBeforeTheLeaseIsGivenBack: nobody is told that this process may act while another may have begun.
+func TestTurnIsOverBeforeTheLeaseIsGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newCandidate(&leaseServer{}, "a")
+		ended, calls := false, 0
+		a.client.fails = func() bool {
+			if ended {
+				if calls++; a.elector.IsLeader() || a.elector.Stats().Leading {
+					t.Error("it counts as the leader while it gives the lease back")
+				}
+			}
+			return false
+		}
+		err := a.elector.Lead(t.Context(), func(context.Context) error {
+			if st := a.elector.Stats(); !st.Leading || st.Terms != 1 || !st.LastRenewal.Equal(time.Now()) {
+				t.Errorf("in the beginning: %+v", st)
+			}
+			ended = true
+			return nil
+		})
+		if err != nil || calls == 0 {
+			t.Errorf("%v after %d calls", err, calls)
+		}
+	})
+}
+
+// TestLossesAreLogged: why the lease was lost, is not given back, or cannot be.
+func TestLossesAreLogged(t *testing.T) {
+	for want, do := range map[string]func(a *candidate) error{
+		`level=ERROR msg="lost the lease, stopping" lease=demo identity=a error="lease lost: not renewed for 10s"`: func(a *candidate) error {
+			a.start()
+			time.Sleep(time.Minute)
+			a.client.cut.Store(true)
+			time.Sleep(time.Minute)
+			a.stop()
+			<-a.done
+			return nil
+		},
+		`level=WARN msg="work is still running, so the lease is not given back" lease=demo identity=a error="work is still running"`: func(a *candidate) error {
+			err := a.elector.Lead(context.Background(), func(context.Context) error { return ErrStillRunning })
+			if errors.Is(err, ErrStillRunning) {
+				err = nil
+			}
+			return err
+		},
+		`level=WARN msg="cannot give the lease back; another has to wait for its end" lease=demo identity=a error=broken`: func(a *candidate) error {
+			return a.elector.Lead(context.Background(), func(context.Context) error {
+				a.client.fails = func() bool { return true }
+				return nil
+			})
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var log logText
+			a := newCandidate(&leaseServer{}, "a")
+			a.elector.Logger = slog.New(slog.NewTextHandler(&log, nil))
+			if err := do(a); err != nil {
+				t.Error(err)
+			}
+			if !strings.Contains(log.String(), want) {
+				t.Errorf("%s is not in the log:\n%s", want, log.String())
+			}
+		})
+	}
 }
 
 // TestFailedCandidateSaysWhy: a candidate that cannot get the lease since its calls fail logs why, and tries on.
@@ -449,7 +521,7 @@ func TestUnsyncedManagerDoesNotCompete(t *testing.T) {
 		m.Add(c)
 		err := m.Run(t.Context())
 		want := "controller test: pods: forbidden: grant list and watch: not in sync after 2m0s"
-		if err == nil || err.Error() != want || s.holder() != "" {
+		if err == nil || err.Error() != want || s.holder() != "" || s.writes() != 0 {
 			t.Errorf("got  %v\nwant %s", err, want)
 		}
 	})

@@ -369,18 +369,39 @@ func (w fakeWrite) String() string    { return "fake" }
 
 // TestLostHistoryStaysLost lets a restored server count on: the versions it gives anew are of other writes.
 func TestLostHistoryStaysLost(t *testing.T) {
-	cache := newPodCache(newServer())
-	cache.version = 100
-	w := &update[*corev1.Pod]{history: historyOf(cache, key("a")), version: "120"}
-	for _, step := range []struct {
+	type step struct {
 		version int
 		want    bool
-	}{{100, false}, {110, false}, {50, true}, {60, true}, {115, true}} {
-		cache.version = step.version
-		if w.seen() != step.want {
-			t.Errorf("at version %d: seen %v", step.version, !step.want)
+	}
+	for _, steps := range [][]step{{{100, false}, {110, false}, {50, true}, {60, true}, {115, true}}, {{110, false}, {105, true}, {115, true}}} {
+		cache := newPodCache(newServer())
+		cache.version = 100
+		w := &update[*corev1.Pod]{history: historyOf(cache, key("a")), version: "120"}
+		for _, step := range steps {
+			cache.version = step.version
+			if w.seen() != step.want {
+				t.Errorf("at version %d: seen %v", step.version, !step.want)
+			}
 		}
 	}
+}
+
+// TestEveryMissIsTold, also of a key that changes just when it has waited long enough.
+func TestEveryMissIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log logText
+		c := New("test", succeed, Options{MaxGateWait: time.Minute, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		p := pod("b", "")
+		p.ResourceVersion = "1000000"
+		Wrote(withRecorder(t.Context(), c.gate, key("a")), newPodCache(newServer()), p)
+		if !c.gate.blocks(key("a")) || log.String() != "" {
+			t.Errorf("the key does not wait: %s", log.String())
+		}
+		time.Sleep(time.Minute)
+		if c.gate.blocks(key("a")) || !strings.Contains(log.String(), "reconciling although a cache has not seen an own write") {
+			t.Errorf("the key waits for too long, or nothing is logged: %s", log.String())
+		}
+	})
 }
 
 // TestGateForgets writes for many keys that are never looked at again.

@@ -78,3 +78,24 @@ func TestRunNamesTheWorkerThatDoesNotStop(t *testing.T) {
 		close(release)
 	})
 }
+
+// refusing is a cache that says at once why it will never be in sync.
+type refusing struct{ *podCache }
+
+func (refusing) WaitForSync(context.Context) error { return errBroken }
+
+// TestOneCacheIsEnoughToFail: a controller does not wait for caches whose end would change nothing.
+func TestOneCacheIsEnoughToFail(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		missing := newPodCache(newServer())
+		missing.synced = make(chan struct{})
+		c := New("test", succeed, Options{})
+		Use(c, missing)
+		Use(c, refusing{newPodCache(newServer())})
+		began := time.Now()
+		err := c.Run(t.Context())
+		if !errors.Is(err, errBroken) || strings.Contains(err.Error(), "forbidden") || time.Since(began) != 0 {
+			t.Errorf("after %v: %v, want at once what is wrong with the one that fails", time.Since(began), err)
+		}
+	})
+}

@@ -263,7 +263,11 @@ func TestAuditsEndWithTheInformer(t *testing.T) {
 		if err := inf.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Hour + time.Second)
+		for range 180 { // the interval is spread
+			if time.Sleep(time.Minute); src.running > 0 {
+				break
+			}
+		}
 		if src.running != 1 {
 			t.Fatalf("%d audits are running", src.running)
 		}
