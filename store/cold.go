@@ -86,6 +86,55 @@ func (s *Store[T]) PackAgain(from object.Key, visit int) *Cold[T] {
 	return c
 }
 
+// PackTogether packs folded neighbors again, from the key on, as if they had come in a list: those that came one by one have less in
+// common with what they were packed with. It looks at some hundred objects, and at no more than visit. The result has none if
+// that saves next to nothing. Like PackCold it changes nothing.
+func (s *Store[T]) PackTogether(from object.Key, visit int) *Cold[T] {
+	now := s.Snapshot()
+	if now.folds == nil {
+		return &Cold[T]{}
+	}
+	c := &Cold[T]{folding: now.folds.folding}
+	scratch := encodings.Get().(*[]byte)
+	defer func() { giveBack(scratch) }()
+	var ends []int
+	cursor := cursor{root: now.keys}
+	*scratch = (*scratch)[:0]
+	for cursor.seek(&key{Key: from}); cursor.depth > 0; cursor.next() {
+		it := cursor.item()
+		if len(c.keys) == packBatch || len(*scratch) >= packBytes || c.Visited == visit {
+			c.Next = it.Key
+			break
+		}
+		c.Visited++
+		e := now.folds.at(it.slot)
+		if e == nil {
+			continue
+		}
+		if longer, err := e.packed.Open(*scratch); err == nil { // else whoever reads it reports it
+			*scratch = longer
+			ends, c.keys, c.again = append(ends, len(longer)), append(c.keys, it.Key), append(c.again, e)
+		}
+	}
+	c.packTogether(slicesOf(*scratch, ends))
+	return c
+}
+
+// packTogether packs the objects again, whose encodings are given, or none if that saves next to nothing.
+func (c *Cold[T]) packTogether(encoded [][]byte) {
+	was := make([]fold.Packed, len(c.again))
+	for i, e := range c.again {
+		was[i] = e.packed
+	}
+	packed := c.folding.packer.PackSmaller(encoded, was)
+	if packed == nil {
+		c.keys, c.again = nil, nil
+	}
+	for i, p := range packed {
+		c.entries = append(c.entries, &folded[T]{packed: p, identity: c.again[i].identity})
+	}
+}
+
 // addAgain packs a folded object again. One that cannot be opened stays as it is: whoever reads it reports it.
 func (c *Cold[T]) addAgain(k object.Key, e *folded[T], like *fold.Dictionary) {
 	_ = e.packed.View(func(data []byte) error {
@@ -149,34 +198,50 @@ func (c *Cold[T]) choose(now *Snapshot[T], from object.Key, visit int, all bool)
 func (f *folding[T]) pack(objects []T, received [][]byte, like []*fold.Dictionary) []*folded[T] {
 	entries := make([]*folded[T], len(objects))
 	scratch := encodings.Get().(*[]byte)
-	defer func() { encodings.Put(scratch) }()
-	buf := (*scratch)[:0]
+	defer func() { giveBack(scratch) }()
 	var ends, at []int
 	for i, o := range objects {
 		if received != nil && received[i] != nil {
-			buf = append(buf, received[i]...)
-		} else if longer, err := f.codec.Append(buf, o); err == nil {
-			buf = longer
+			*scratch = append(*scratch, received[i]...)
+		} else if longer, err := f.codec.Append(*scratch, o); err == nil {
+			*scratch = longer
 		} else {
 			f.unencodable(o, err)
 			continue
 		}
-		ends, at = append(ends, len(buf)), append(at, i)
+		ends, at = append(ends, len(*scratch)), append(at, i)
+		if len(*scratch) >= packBytes {
+			f.packEncoded(entries, objects, slicesOf(*scratch, ends), at, like)
+			*scratch, ends, at = (*scratch)[:0], ends[:0], at[:0]
+		}
 	}
-	*scratch = buf
-	encoded := make([][]byte, len(ends))
-	start := 0
-	for i, end := range ends {
-		encoded[i], start = buf[start:end:end], end
-	}
-	for i, packed := range f.packEncoded(encoded, at, like) {
-		entries[at[i]] = f.entry(objects[at[i]], packed)
-	}
+	f.packEncoded(entries, objects, slicesOf(*scratch, ends), at, like)
 	return entries
 }
 
+// slicesOf returns the parts of b that end there.
+func slicesOf(b []byte, ends []int) [][]byte {
+	parts, start := make([][]byte, len(ends)), 0
+	for i, end := range ends {
+		parts[i], start = b[start:end:end], end
+	}
+	return parts
+}
+
+// packBytes is how many encoded bytes are packed together at most, but for the last object of them, and maxScratch the largest buffer that is kept.
+const (
+	packBytes  = 2 << 20
+	maxScratch = 2 * packBytes
+)
+
 // encodings are buffers for the encodings of objects that are packed together.
 var encodings = sync.Pool{New: func() any { return new([]byte) }}
+
+func giveBack(scratch *[]byte) {
+	if *scratch = (*scratch)[:0]; cap(*scratch) <= maxScratch {
+		encodings.Put(scratch)
+	}
+}
 
 // entry makes the entry of an object that was packed.
 func (f *folding[T]) entry(o T, packed fold.Packed) *folded[T] {
@@ -194,15 +259,19 @@ func (f *folding[T]) packOne(o T, encoded []byte, before *folded[T]) *folded[T] 
 	return f.entry(o, f.packer.Pack(encoded, like))
 }
 
-func (f *folding[T]) packEncoded(encoded [][]byte, at []int, like []*fold.Dictionary) []fold.Packed {
+// packEncoded packs the objects with these numbers, whose encodings are given, and puts them among the entries.
+func (f *folding[T]) packEncoded(entries []*folded[T], objects []T, encoded [][]byte, at []int, like []*fold.Dictionary) {
+	var packed []fold.Packed
 	if like == nil {
-		return f.packer.PackAll(encoded)
+		packed = f.packer.PackAll(encoded)
+	} else {
+		for i, data := range encoded {
+			packed = append(packed, f.packer.Pack(data, like[at[i]]))
+		}
 	}
-	packed := make([]fold.Packed, len(encoded))
-	for i, data := range encoded {
-		packed[i] = f.packer.Pack(data, like[at[i]])
+	for i, p := range packed {
+		entries[at[i]] = f.entry(objects[at[i]], p)
 	}
-	return packed
 }
 
 // unencodable notes why an object stays open.

@@ -25,9 +25,6 @@ type FoldStats struct {
 	Opens uint64
 }
 
-// rounding is by how much Go's allocator makes packed objects larger, on average.
-const rounding = 1.06
-
 // FoldStats returns what is folded. In a store without a codec everything is open.
 func (s *Snapshot[T]) FoldStats() FoldStats {
 	st := FoldStats{Open: s.Len()}
@@ -47,7 +44,7 @@ func (s *Snapshot[T]) FoldStats() FoldStats {
 	}
 	st.Recent, st.Opens, st.EncodedBytes = f.recent.len(), f.opens.Load(), packed.OpenedBytes
 	st.StaleDictionaries = packed.StaleDictionaries
-	st.Bytes = int64(float64(packed.PackedBytes)*rounding) + packed.Bytes() - packed.PackedBytes + int64(f.count)*entryBytes
+	st.Bytes = packed.Bytes() + int64(f.count)*entryBytes
 	return st
 }
 

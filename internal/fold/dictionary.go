@@ -44,7 +44,7 @@ func newDictionary(samples []byte, start int) *Dictionary {
 func (d *Dictionary) s2() *s2.Dict { return s2.MakeDictManual(d.samples, d.start) }
 
 // Size returns the memory that the dictionary takes, in bytes.
-func (d *Dictionary) Size() int { return cap(d.samples) + decoderBytes }
+func (d *Dictionary) Size() int { return allocated(cap(d.samples)) + decoderBytes }
 
 // AppendTo appends the dictionary to b in the form that ParseDictionary reads.
 func (d *Dictionary) AppendTo(b []byte) []byte {

@@ -59,6 +59,9 @@ func (p Packed) IsZero() bool { return p.data == "" }
 // Size returns the number of packed bytes. The Packed itself, 24 bytes, and the dictionary are not counted.
 func (p Packed) Size() int { return len(p.data) }
 
+// HeapSize returns the memory that the packed bytes take in the heap.
+func (p Packed) HeapSize() int { return allocated(len(p.data)) }
+
 // Len returns the number of bytes that the object opens to, 0 if it cannot be opened.
 func (p Packed) Len() int {
 	n, err := p.opened()

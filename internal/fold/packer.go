@@ -1,6 +1,7 @@
 package fold
 
 import (
+	"math"
 	"math/rand/v2"
 	"sync"
 
@@ -13,7 +14,8 @@ const minPackable = 32
 // Packer packs the objects of one collection. The zero value is ready for use. Any goroutine may call any method; they
 // take turns.
 //
-//  1. Pack packs an object, which then counts as one of the collection. PackAll packs neighbors together, better.
+//  1. Pack packs an object, which then counts as one of the collection. PackAll packs neighbors together, better. PackSmaller packs
+//     those together that were packed one by one.
 //  2. Release says that an object has left the collection. Adopt says that one packed elsewhere has come.
 //  3. Stale tells whether packing an object again saves memory.
 //  4. Stats tells what the collection takes.
@@ -50,7 +52,8 @@ type Stats struct {
 	StaleDictionaries int
 
 	OpenedBytes int64 // what the objects would take encoded
-	PackedBytes int64 // what they take; Go's allocator rounds each up, by 6% on average
+	PackedBytes int64 // what they take packed
+	HeapBytes   int64 // what they take in the heap: Go's allocator rounds each up
 
 	Dictionaries    int   // that objects of the collection need, the current one included
 	DictionaryBytes int64 // what they take
@@ -61,9 +64,9 @@ type Stats struct {
 	incompressible, alone int // objects of these forms
 }
 
-// Bytes returns what all of it takes: the objects, the dictionaries, the tables and the samples.
+// Bytes returns what all of it takes in the heap: the objects, the dictionaries, the tables and the samples.
 func (s Stats) Bytes() int64 {
-	return s.PackedBytes + s.DictionaryBytes + s.EncoderBytes + s.SampleBytes
+	return s.HeapBytes + s.DictionaryBytes + s.EncoderBytes + s.SampleBytes
 }
 
 // Pack packs an encoded object and counts it as one of the collection. It keeps no reference to data.
@@ -108,14 +111,44 @@ func (u *usage) expected() float64 {
 func (p *Packer) PackAll(objects [][]byte) []Packed {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	with := p.current
-	if own := p.trainFor(objects); own != nil {
-		with = own
+	return p.packAll(objects, math.MaxInt)
+}
+
+// worthPacking is what neighbors have to shrink to for PackSmaller to pack them again.
+const worthPacking = 15. / 16
+
+// PackSmaller is PackAll of neighbors of the collection that were packed before, one by one. If they do not take considerably less memory then, with a
+// dictionary of their own if they get one, it returns nil.
+func (p *Packer) PackSmaller(objects [][]byte, before []Packed) []Packed {
+	size := 0
+	for _, object := range before {
+		size += object.HeapSize()
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.packAll(objects, int(float64(size)*worthPacking))
+}
+
+// packAll packs neighbors and counts them, unless they take more memory than most. Then it returns nil.
+func (p *Packer) packAll(objects [][]byte, most int) []Packed {
+	with, size := p.current, 0
+	own := p.trainFor(objects)
+	if own != nil {
+		with, size = own, own.dict.Size()
 	}
 	out := make([]Packed, len(objects))
 	for i, data := range objects {
 		out[i] = with.pack(data)
-		p.enter(out[i], +1)
+		size += out[i].HeapSize()
+	}
+	if size > most {
+		if own != nil && own != p.current {
+			delete(p.usages, own.dict)
+		}
+		return nil
+	}
+	for _, packed := range out {
+		p.enter(packed, +1)
 	}
 	if with != nil && with != p.current {
 		with.encoder = nil // until one of them changes
@@ -192,6 +225,7 @@ func (p *Packer) enter(object Packed, n int) {
 	p.count.Objects += n
 	p.count.OpenedBytes += opened
 	p.count.PackedBytes += int64(n * object.Size())
+	p.count.HeapBytes += int64(n * object.HeapSize())
 	switch {
 	case object.is(formIncompressible):
 		p.count.Raw += n

@@ -21,7 +21,7 @@ func TestSmallCollections(t *testing.T) {
 		}
 		packed[n] = p.Pack(objects[n], packed[n].Dictionary())
 	}
-	if s := p.Stats(); s.Bytes() != s.PackedBytes || s.Trainings != 0 || s.PackedBytes > s.OpenedBytes*7/10 {
+	if s := p.Stats(); s.Bytes() != s.HeapBytes || s.Trainings != 0 || s.PackedBytes > s.OpenedBytes*7/10 {
 		t.Errorf("a collection of ten takes %+v", s)
 	}
 }

@@ -68,11 +68,11 @@ func chooseSamples(rng rand.Source, batch [][]byte) (made, held [][]byte) {
 	return made, held
 }
 
-// size returns how many bytes the samples have, packed.
+// size returns the memory that the samples take, packed.
 func (r *reservoir) size() int64 {
 	n := int64(0)
 	for _, sample := range r.kept {
-		n += int64(sample.Size())
+		n += int64(sample.HeapSize())
 	}
 	return n
 }
