@@ -76,7 +76,8 @@ func addStats(a, b wire.Stats) wire.Stats {
 		Objects: a.Objects + b.Objects, Bytes: a.Bytes + b.Bytes,
 		Lookups: a.Lookups + b.Lookups, Hits: a.Hits + b.Hits, SharedBytes: a.SharedBytes + b.SharedBytes,
 		Corrupted: a.Corrupted + b.Corrupted, TableBytes: a.TableBytes + b.TableBytes, TableEntries: a.TableEntries + b.TableEntries,
-		Fields: maps.Clone(a.Fields),
+		PlanBytes: a.PlanBytes + b.PlanBytes,
+		Fields:    maps.Clone(a.Fields),
 	}
 	if sum.Fields == nil {
 		sum.Fields = make(map[string]wire.FieldStats, len(b.Fields))

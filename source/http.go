@@ -259,8 +259,12 @@ func (h *HTTP[T]) Stats() Stats {
 	}
 }
 
-// SharedBytes returns what the source takes to remember parts that objects have in common. It is not for every change.
-func (h *HTTP[T]) SharedBytes() int64 { return int64(h.WireStats().TableBytes) }
+// SharedBytes returns what the source takes to remember parts that objects have in common, and what they look like. It is not for every
+// change.
+func (h *HTTP[T]) SharedBytes() int64 {
+	stats := h.WireStats()
+	return int64(stats.TableBytes + stats.PlanBytes)
+}
 
 // WireStats returns what all decoders of the source have done so far, together.
 func (h *HTTP[T]) WireStats() wire.Stats {

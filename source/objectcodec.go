@@ -37,19 +37,19 @@ type Codec[T object.Object] struct {
 
 	newAlone func() (wire.Decoder[T], error) // cannot fail, since it was called before
 	idleMu   sync.Mutex                      // guards idle
-	idle     []wire.Decoder[T]               // that newAlone has made and nobody uses, at most maxIdle
+	idle     wire.Decoder[T]                 // that newAlone has made and nobody uses, or nil
+	spare    sync.Pool                       // more of them, as long as they are in use now and then
 }
-
-// maxIdle is how many decoders of single objects are kept.
-const maxIdle = 4
 
 // decoderAlone takes a decoder that shares nothing out of those that are idle, or makes one.
 func (c *Codec[T]) decoderAlone() wire.Decoder[T] {
 	c.idleMu.Lock()
 	defer c.idleMu.Unlock()
-	if last := len(c.idle) - 1; last >= 0 {
-		d := c.idle[last]
-		c.idle = c.idle[:last]
+	if d := c.idle; d != nil {
+		c.idle = nil
+		return d
+	}
+	if d, ok := c.spare.Get().(wire.Decoder[T]); ok {
 		return d
 	}
 	d, _ := c.newAlone()
@@ -60,8 +60,10 @@ func (c *Codec[T]) decoderAlone() wire.Decoder[T] {
 func (c *Codec[T]) giveBack(d wire.Decoder[T]) {
 	c.idleMu.Lock()
 	defer c.idleMu.Unlock()
-	if len(c.idle) < maxIdle {
-		c.idle = append(c.idle, d)
+	if c.idle == nil {
+		c.idle = d
+	} else {
+		c.spare.Put(d)
 	}
 }
 
@@ -127,8 +129,17 @@ func (c *Codec[T]) AppendReceived(dst []byte, obj T, data []byte) ([]byte, bool)
 	return append(appendPrefixed(appendPrefixed(dst, kind.APIVersion), kind.Kind), data...), true
 }
 
-// SharedBytes returns what the codec takes to remember parts that objects have in common. It is not for every object.
-func (c *Codec[T]) SharedBytes() int64 { return int64(c.decoder.Stats().TableBytes) }
+// SharedBytes returns what the codec takes to remember parts that objects have in common, and what they look like. It is not for every
+// object.
+func (c *Codec[T]) SharedBytes() int64 {
+	shared := c.decoder.Stats()
+	c.idleMu.Lock()
+	defer c.idleMu.Unlock()
+	if c.idle != nil {
+		shared = addStats(shared, c.idle.Stats())
+	}
+	return int64(shared.TableBytes + shared.PlanBytes)
+}
 
 // Decode decodes what Append encoded. The object is read-only: it shares what is equal with other objects that were decoded,
 // and with previous, an earlier version or the zero T.
@@ -230,7 +241,7 @@ func (c *Codec[T]) useDecoder(decoder func(wire.Options) (wire.Decoder[T], error
 		return err
 	}
 	d, err := c.newAlone()
-	c.idle = []wire.Decoder[T]{d}
+	c.idle = d
 	return err
 }
 

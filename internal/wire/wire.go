@@ -61,6 +61,7 @@ type Stats struct {
 	Corrupted    uint64 // shared parts that were found to be written to
 	TableBytes   uint64 // memory of the tables now
 	TableEntries uint64
+	PlanBytes    uint64 // memory of what the decoder knows of the type, which is more the more fields have come
 	// Fields tells for each looked-up field, by its dotted name, how often it was found. It may be nil.
 	Fields map[string]FieldStats
 }

@@ -85,6 +85,9 @@ const (
 // noWire is no wire type.
 const noWire = 0xff
 
+// siteBytes is about what a site takes, with its part of the plans.
+const siteBytes = 480
+
 // compiler makes plans for one decoder.
 type compiler struct{ sites []*site }
 

@@ -275,6 +275,7 @@ func (dec *Decoder[T]) Stats() wire.Stats {
 
 func (d *decoder) snapshot() wire.Stats {
 	stats := d.stats
+	stats.PlanBytes = uint64(len(d.compiler.sites)) * siteBytes
 	if d.table == nil {
 		return stats
 	}
