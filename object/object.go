@@ -42,6 +42,12 @@ func (k Key) String() string {
 	return k.Namespace + "/" + k.Name
 }
 
+// Clone returns an equal key in memory of its own. The strings of a decoded object share memory with much of the rest of
+// it, so a key that outlives its object should be a clone.
+func (k Key) Clone() Key {
+	return Key{Namespace: strings.Clone(k.Namespace), Name: strings.Clone(k.Name)}
+}
+
 // Compare orders keys by namespace, then by name. It returns a negative number when k sorts before other,
 // zero when they are equal, and a positive number otherwise.
 func (k Key) Compare(other Key) int {

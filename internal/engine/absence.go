@@ -1,6 +1,10 @@
 package engine
 
-import "github.com/tidings/tidings/object"
+import (
+	"strings"
+
+	"github.com/tidings/tidings/object"
+)
 
 // rememberedDeletions is how many deletions a part remembers. What repeats or overtakes on its way is never far from its
 // place, so few are enough.
@@ -24,6 +28,7 @@ func (a *absence) note(key object.Key, version string) {
 	if a.deleted == nil {
 		a.deleted = make(map[object.Key]string)
 	}
+	key, version = key.Clone(), strings.Clone(version) // they are parts of the object
 	if _, again := a.deleted[key]; again {
 		a.deleted[key] = version
 		return

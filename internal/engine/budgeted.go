@@ -13,9 +13,10 @@ import (
 
 const (
 	// perObject is about what the store takes for an object, open or folded: its key and its slot. perEntry is what an index takes for one
-	// of its values.
-	perObject, perEntry = 120, 65
-	// sampleSize is how many open objects are measured to know the size of one, resampleAfter the changes after which they are measured again.
+	// of its values, and perChanged what a remembered key takes. A tenth less if they came in a list, a tenth more if one by one.
+	perObject, perEntry, perChanged = 130, 75, 96
+	// sampleSize is how many open objects are measured to know the size of one, resampleAfter the changes, or
+	// opened objects, after which they are measured again, and what is remembered of them.
 	sampleSize    = 256
 	resampleAfter = 1 << 12
 	// maxChanged is how many keys of changed objects are remembered.
@@ -24,6 +25,10 @@ const (
 	foldBatch = 500
 	// visitBatch is how many objects are looked at before the budget is.
 	visitBatch = 8192
+	// Neighbors are packed together again once a part of the objects has changed: one in shrinkShare. shrinkBatch of them are looked at before
+	// the changes go on.
+	shrinkShare = 4
+	shrinkBatch = 4096
 	// staleShare is the part of the budget that dictionaries which few objects need may take before these are packed again.
 	staleShare = 64
 	// recentShare is the part of the budget that folded objects may take which are open because they were read: one in so many.
@@ -57,12 +62,17 @@ type budgeted[T object.Object] struct {
 	left    bool       // the informer has ended
 	sampled int        // open objects when they were sampled
 	objects int        // all of them, then
+	opens   uint64     // so many, until then
 	changes int        // since then
 	shared  int64      // what the source and the codec take to remember what objects share
-	// changed are the keys of objects that came lately, and so are open.
+	// single is how many changes have come since neighbors were last packed together.
+	single int
+	// changed are the keys of objects that came lately and are open.
 	changed []object.Key
 
-	hand object.Key // where the next search for cold objects begins; guarded by Memory.settling
+	// hand is where the next search for cold objects begins, shrunk where neighbors were last packed together, zero if all were; both are
+	// guarded by Memory.settling.
+	hand, shrunk object.Key
 }
 
 // useMemory makes the informer keep within a budget.
@@ -91,11 +101,15 @@ func (b *budgeted[T]) leave() {
 
 // note remembers which objects came, and keeps the budget. No lock is held.
 func (b *budgeted[T]) note(notes []object.Delta[T]) {
+	now := b.inf.store.Snapshot()
 	b.mu.Lock()
-	b.changes += len(notes)
+	b.changes, b.single = b.changes+len(notes), b.single+len(notes)
 	for i := range notes {
-		if notes[i].Type != object.Deleted && len(b.changed) < maxChanged {
-			b.changed = append(b.changed, notes[i].Key)
+		if len(b.changed) == maxChanged {
+			break
+		}
+		if held, ok := now.Held(notes[i].Key); ok && !held.IsFolded() {
+			b.changed = append(b.changed, notes[i].Key.Clone())
 		}
 	}
 	b.mu.Unlock()
@@ -107,7 +121,7 @@ func (b *budgeted[T]) note(notes []object.Delta[T]) {
 func (b *budgeted[T]) measure() int64 {
 	snap := b.inf.store.Snapshot()
 	st := snap.FoldStats()
-	b.sample(snap, st.Open)
+	b.sample(snap, st)
 	open := float64(st.Open+st.Recent+b.inf.guard.remembered()) * b.meanSize()
 	now := st.Bytes + int64(open) + int64(snap.Len())*perObject + int64(st.IndexEntries)*perEntry + b.gathered.Load()
 	b.mu.Lock()
@@ -115,7 +129,7 @@ func (b *budgeted[T]) measure() int64 {
 	if b.left {
 		return 0
 	}
-	now += b.shared
+	now += b.shared + int64(len(b.changed))*perChanged
 	b.memory.used.Add(now - b.used.Swap(now))
 	return now
 }
@@ -123,11 +137,11 @@ func (b *budgeted[T]) measure() int64 {
 func (b *budgeted[T]) meanSize() float64 { return math.Float64frombits(b.mean.Load()) }
 
 // sample measures open objects anew, if there are many more or fewer, or others.
-func (b *budgeted[T]) sample(snap *store.Snapshot[T], open int) {
+func (b *budgeted[T]) sample(snap *store.Snapshot[T], st store.FoldStats) {
 	b.mu.Lock()
-	due := open > b.sampled+b.sampled/2 || b.changes > resampleAfter || snap.Len() > b.objects+b.objects/2
+	due := st.Open > b.sampled+b.sampled/2 || b.changes > resampleAfter || st.Opens > b.opens+resampleAfter || snap.Len() > b.objects+b.objects/2
 	if due {
-		b.sampled, b.objects, b.changes = open, snap.Len(), 0
+		b.sampled, b.objects, b.opens, b.changes = st.Open, snap.Len(), st.Opens, 0
 	}
 	b.mu.Unlock()
 	if !due {
@@ -200,6 +214,31 @@ func (b *budgeted[T]) packAgain() {
 		left -= max(1, cold.Visited)
 		b.apply(cold)
 	}
+}
+
+// shrink implements account.
+func (b *budgeted[T]) shrink(enough func() bool) (more bool) {
+	if b.shrunk == (object.Key{}) {
+		b.mu.Lock()
+		due := b.single >= b.inf.store.Snapshot().Len()/shrinkShare
+		if due {
+			b.single = 0
+		}
+		b.mu.Unlock()
+		if !due {
+			return false
+		}
+	}
+	for left := shrinkBatch; left > 0 && !enough(); {
+		cold := b.inf.store.PackTogether(b.shrunk, left)
+		b.shrunk = cold.Next
+		left -= max(1, cold.Visited)
+		b.apply(cold)
+		if b.shrunk == (object.Key{}) {
+			return false
+		}
+	}
+	return b.shrunk != (object.Key{})
 }
 
 // takeChanged takes some of the keys of changed objects, the oldest ones.

@@ -28,7 +28,9 @@ type Memory struct {
 	// limit is what used may grow to before somebody folds.
 	limit    atomic.Int64
 	settling sync.Mutex // held by the one who folds
-	problem  atomic.Pointer[string]
+	// shrinking says that the next to settle goes on with shrink.
+	shrinking atomic.Bool
+	problem   atomic.Pointer[string]
 
 	mu       sync.Mutex // guards accounts
 	accounts []account
@@ -44,6 +46,9 @@ type account interface {
 	// fold goes once through the objects that are open and folds them until there is enough. Those that were read lately are
 	// spared unless all is set.
 	fold(all bool, enough func() bool)
+	// shrink packs folded objects better, where enough have come one by one since it last did, until there is enough. It stops
+	// after some thousand, and reports whether there are more.
+	shrink(enough func() bool) (more bool)
 }
 
 // NewMemory returns a budget of so many bytes.
@@ -82,9 +87,14 @@ func (m *Memory) byOpenBytes() []account {
 // isTight reports whether what comes should be folded at once.
 func (m *Memory) isTight() bool { return m.used.Load() > m.budget-m.slack() }
 
+// isDue reports whether somebody has to settle.
+func (m *Memory) isDue(used int64) bool {
+	return used > m.limit.Load() || used > m.budget && m.shrinking.Load() || used <= m.budget && m.problem.Load() != nil
+}
+
 // settle folds until the budget is kept, if it is not. Only one goroutine does; the others go on. No lock of an informer is held.
 func (m *Memory) settle() {
-	if m.used.Load() <= m.limit.Load() && (m.problem.Load() == nil || m.used.Load() > m.budget) || !m.settling.TryLock() {
+	if !m.isDue(m.used.Load()) || !m.settling.TryLock() {
 		return
 	}
 	defer m.settling.Unlock()
@@ -97,6 +107,14 @@ func (m *Memory) settle() {
 			a.fold(all, enough)
 		}
 	}
+	more := false
+	for _, a := range m.byOpenBytes() {
+		if enough() {
+			break
+		}
+		more = a.shrink(enough) || more
+	}
+	m.shrinking.Store(more)
 	used := m.used.Load()
 	m.limit.Store(max(m.budget, used+m.slack()))
 	m.judge(used)

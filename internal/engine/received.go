@@ -2,6 +2,7 @@ package engine
 
 import (
 	"strings"
+	"sync"
 	"unsafe"
 
 	"github.com/tidings/tidings/object"
@@ -13,9 +14,10 @@ import (
 // onTheWay is what the part knows of objects that its source has decoded, or been given, and not handed out yet. The source
 // handles them in that order. It is used by the reflector's goroutine.
 type onTheWay[T object.Object] struct {
-	// encodings are those of decoded objects, one behind the other in bytes: there are some while the budget is tight.
+	// encodings are those of decoded objects, one behind the other in bytes: there are some while the budget is tight. Between batches
+	// bytes is nil.
 	encodings handed[T]
-	bytes     []byte
+	bytes     *[]byte
 	// folds says that the list that is being read is folded as it streams, so that all that comes will be.
 	folds bool
 	// opened keeps the objects open that were opened for the changes of a batch: handlers are told of the same ones.
@@ -131,15 +133,21 @@ func (p *part[T]) received(o T, data []byte) {
 	if !w.folds && b.memory.used.Load() <= b.memory.budget-2*b.memory.slack() {
 		return
 	}
-	if len(w.encodings.objects) == 0 {
-		w.bytes = w.bytes[:0]
+	if w.bytes == nil {
+		w.bytes = receivedBytes.Get().(*[]byte)
 	}
-	from := len(w.bytes)
-	if longer, ok := b.codec.AppendReceived(w.bytes, o, data); ok {
-		w.bytes = longer
+	if len(w.encodings.objects) == 0 {
+		*w.bytes = (*w.bytes)[:0]
+	}
+	from := len(*w.bytes)
+	if longer, ok := b.codec.AppendReceived(*w.bytes, o, data); ok {
+		*w.bytes = longer
 		w.encodings.add(o, stretch{from, len(longer)})
 	}
 }
+
+// receivedBytes are buffers for what came: a program may have many informers, few of which get something at a time.
+var receivedBytes = sync.Pool{New: func() any { return new([]byte) }}
 
 // encodingOf returns what an object that has come was decoded from, nil if that is not known. It is valid until the next is received.
 func (w *onTheWay[T]) encodingOf(o T) []byte {
@@ -147,10 +155,10 @@ func (w *onTheWay[T]) encodingOf(o T) []byte {
 	if !ok {
 		return nil
 	}
-	return w.bytes[at.from:at.to]
+	return (*w.bytes)[at.from:at.to]
 }
 
-// maxKeptBytes is how much room for encodings is kept from batch to batch.
+// maxKeptBytes is how much room for encodings is kept for other batches.
 const maxKeptBytes = 512 << 10
 
 // applied forgets what was known of a batch of changes.
@@ -158,9 +166,10 @@ func (w *onTheWay[T]) applied() {
 	clear(w.opened)
 	w.opened = w.opened[:0]
 	w.encodings.forget(len(w.encodings.objects))
-	if cap(w.bytes) > maxKeptBytes {
-		w.bytes = nil
+	if w.bytes != nil && cap(*w.bytes) <= maxKeptBytes {
+		receivedBytes.Put(w.bytes)
 	}
+	w.bytes = nil
 }
 
 // resolve puts objects in the place of what stands for them, in changes that came together with the end of a list.
