@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tidings/tidings"
+	"github.com/tidings/tidings/internal/testseed"
 	"github.com/tidings/tidings/source"
 )
 
@@ -124,6 +125,44 @@ func TestKeysKeepNoObjectAlive(t *testing.T) {
 					t.Error(err)
 				}
 			})
+		})
+	}
+}
+
+// raceEnabled is set where the race detector runs.
+var raceEnabled = false
+
+// TestBudgetCountsTheHeap compares what an informer says that it takes with the heap, when nothing else is going on.
+func TestBudgetCountsTheHeap(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector changes what objects take")
+	}
+	const pods, changes = 2000, 4000
+	for name, budget := range map[string]int64{"all folded": 2_500_000, "some open": 5_500_000} {
+		t.Run(name, func(t *testing.T) {
+			e := newEncodedPods(t, pods, testseed.Seed(t))
+			before := heap()
+			inf, err := tidings.NewInformer[pod](e, tidings.InformerOptions[pod]{Name: "pods", Options: tidings.Options{MemoryBudget: budget, NoWatchList: true}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			inf.AddIndex("node", func(p pod) []string { return []string{p.Spec.NodeName} })
+			if err := inf.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if err := inf.WaitForSync(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			e.allow <- changes
+			e.allow <- 0 // the last change has been applied when the source is asked for more
+			counted, took := inf.Status().Memory.Used, heap()-before
+			t.Logf("counted %d, took %d", counted, took)
+			if off := took - counted; off > budget/10 || off < -budget/10 {
+				t.Errorf("%d bytes are counted, the heap has grown by %d", counted, took)
+			}
+			if err := inf.Stop(context.Background()); err != nil {
+				t.Error(err)
+			}
 		})
 	}
 }

@@ -1,0 +1,5 @@
+//go:build race
+
+package tidings_test
+
+func init() { raceEnabled = true }
