@@ -145,6 +145,7 @@ func (w *foldWorld) checkHeld(h *Held[*thing], want *thing) {
 func (w *foldWorld) fold() {
 	cold := w.writer.Store().PackCold(w.hand, 1+w.rand.IntN(300), w.rand.IntN(2) == 0)
 	again := w.writer.Store().PackAgain(w.hand, 1+w.rand.IntN(300)) // what was packed before there was a dictionary
+	together := w.writer.Store().PackTogether(w.hand, 1+w.rand.IntN(300))
 	w.hand = cold.Next
 	txn := w.writer.Begin()
 	for range w.rand.IntN(3) {
@@ -154,6 +155,7 @@ func (w *foldWorld) fold() {
 	}
 	txn.Fold(cold)
 	txn.Fold(again)
+	txn.Fold(together)
 	w.keep(txn.Commit())
 }
 

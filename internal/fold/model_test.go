@@ -44,6 +44,13 @@ func (c *collection) step(real [][]byte) {
 		for i, packed := range c.packer.PackAll(batch) {
 			c.add(batch[i], packed)
 		}
+	case n == 2 && len(c.packed) > 0:
+		from := c.rand.IntN(len(c.packed))
+		to := from + c.rand.IntN(min(200, len(c.packed)-from))
+		for i, packed := range c.packer.PackSmaller(c.opened[from:to], c.packed[from:to]) {
+			c.packer.Release(c.packed[from+i])
+			c.packed[from+i] = packed
+		}
 	case n < 4 && c.rand.IntN(10) == 0:
 		for range c.rand.IntN(len(c.packed) + 1) {
 			c.drop(c.rand.IntN(len(c.packed)))

@@ -1,0 +1,69 @@
+package store
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/tidings/tidings/internal/testseed"
+	"github.com/tidings/tidings/object"
+)
+
+// TestPackTogether folds objects one by one, in random order, and then packs neighbors together, which have much in common.
+func TestPackTogether(t *testing.T) {
+	const kinds, each = 6, 500
+	w := newFoldWorld(t, testseed.Seed(t))
+	var keys []object.Key
+	txn := w.writer.Begin()
+	for kind := range kinds {
+		lines := make([]string, 100)
+		for i := range lines {
+			lines[i] = fmt.Sprintf("%016x%016x", w.rand.Uint64(), w.rand.Uint64())
+		}
+		for i := range each {
+			k := object.Key{Namespace: "a", Name: fmt.Sprintf("%d-%05d", kind, i)}
+			o := w.thing(k)
+			delete(o.Labels, "open")
+			for range 40 {
+				o.Annotations["text"] += lines[w.rand.IntN(len(lines))]
+			}
+			txn.Put(k, o)
+			w.model[k], keys = o, append(keys, k)
+		}
+	}
+	txn.Commit()
+	w.rand.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
+	for _, k := range keys {
+		if n := foldKeys(w.writer, true, k); n != 1 {
+			t.Fatalf("%v: %d objects were folded", k, n)
+		}
+	}
+	held, _ := w.writer.Store().Snapshot().Get(keys[0])
+	before := w.writer.Store().Snapshot().FoldStats()
+	first := packTogether(w.writer)
+	after := w.writer.Store().Snapshot().FoldStats()
+	t.Logf("packed %d again: %d bytes before, %d after", first, before.Bytes, after.Bytes)
+	if first < len(keys)/2 || after.Bytes >= before.Bytes*9/10 || after.Folded != len(keys) {
+		t.Errorf("packed %d again: %+v before, %+v after", first, before, after)
+	}
+	if second := packTogether(w.writer); second > len(keys)/2 {
+		t.Errorf("%d objects were packed a second time", second)
+	}
+	if again, _ := w.writer.Store().Snapshot().Get(keys[0]); again != held {
+		t.Error("an object that is held was opened once more")
+	}
+	w.verify(w.writer.Store().Snapshot(), w.model)
+	w.checkPacker()
+}
+
+// packTogether goes once through the store and returns how many objects were packed again.
+func packTogether(w *Writer[*thing]) (packed int) {
+	for next := (object.Key{}); ; {
+		cold := w.Store().PackTogether(next, 700)
+		txn := w.Begin()
+		packed += txn.Fold(cold)
+		txn.Commit()
+		if next = cold.Next; next == (object.Key{}) {
+			return packed
+		}
+	}
+}
