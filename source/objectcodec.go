@@ -37,27 +37,41 @@ type Codec[T object.Object] struct {
 
 	newAlone func() (wire.Decoder[T], error) // cannot fail, since it was called before
 	idleMu   sync.Mutex                      // guards idle
-	idle     wire.Decoder[T]                 // that newAlone has made and nobody uses, or nil
+	idle     *alone[T]                       // made by newAlone, and used by nobody at the moment, or nil
 	spare    sync.Pool                       // more of them, as long as they are in use now and then
 }
 
-// decoderAlone takes a decoder that shares nothing out of those that are idle, or makes one.
-func (c *Codec[T]) decoderAlone() wire.Decoder[T] {
+// alone is a decoder of single objects.
+type alone[T any] struct {
+	wire.Decoder[T]
+	decoded int // objects since shared parts were checked
+}
+
+// decode is Decode of objects that come into other hands at once.
+func (d *alone[T]) decode(data []byte) (T, error) {
+	if d.decoded++; d.decoded%recheckEvery == 1 {
+		d.Recheck()
+	}
+	return d.Decode(data, *new(T))
+}
+
+// decoderAlone takes a decoder of single objects out of those that are idle, or makes one.
+func (c *Codec[T]) decoderAlone() *alone[T] {
 	c.idleMu.Lock()
 	defer c.idleMu.Unlock()
 	if d := c.idle; d != nil {
 		c.idle = nil
 		return d
 	}
-	if d, ok := c.spare.Get().(wire.Decoder[T]); ok {
+	if d, ok := c.spare.Get().(*alone[T]); ok {
 		return d
 	}
 	d, _ := c.newAlone()
-	return d
+	return &alone[T]{Decoder: d}
 }
 
 // giveBack makes the decoder idle.
-func (c *Codec[T]) giveBack(d wire.Decoder[T]) {
+func (c *Codec[T]) giveBack(d *alone[T]) {
 	c.idleMu.Lock()
 	defer c.idleMu.Unlock()
 	if c.idle == nil {
@@ -66,6 +80,9 @@ func (c *Codec[T]) giveBack(d wire.Decoder[T]) {
 		c.spare.Put(d)
 	}
 }
+
+// sharedAlone is how many bytes a decoder of single objects may take to remember what many of them have.
+const sharedAlone = 128 << 10
 
 // recheckEvery is the number of decoded objects after which shared parts are checked again, before another one gets them.
 const recheckEvery = 32
@@ -162,7 +179,8 @@ func (c *Codec[T]) Decode(data []byte, previous T) (T, error) {
 	return obj, err
 }
 
-// DecodeAlone is Decode of an object that shares nothing, and leaves nothing behind for others to share.
+// DecodeAlone is Decode for those who look at one object, out of any order, and soon drop it: in protobuf it shares little, and while
+// somebody holds one of its strings the encoding lives, if that has no more than 32 KiB. In JSON it shares nothing.
 func (c *Codec[T]) DecodeAlone(data []byte) (obj T, err error) {
 	kind, body, err := c.open(data)
 	if err != nil {
@@ -170,7 +188,7 @@ func (c *Codec[T]) DecodeAlone(data []byte) (obj T, err error) {
 	}
 	d := c.decoderAlone()
 	defer c.giveBack(d)
-	if obj, err = d.Decode(body, *new(T)); err == nil {
+	if obj, err = d.decode(body); err == nil {
 		setTypeMeta(obj, kind)
 	}
 	return obj, err
@@ -229,19 +247,20 @@ func (c *Codec[T]) useProtobuf(options wire.Options) error {
 		dst = appendPrefixed(appendPrefixed(dst, kind.APIVersion), kind.Kind)
 		return appendMessage(dst, any(obj).(message))
 	}
+	single := wire.Options{KeepBytes: true, NoVersions: true, MaxTableBytes: sharedAlone}
 	return c.useDecoder(func(options wire.Options) (wire.Decoder[T], error) {
 		return protobufDecoder[T](reflect.PointerTo(c.typ), options)
-	}, options)
+	}, options, single)
 }
 
 // useDecoder sets what decodes.
-func (c *Codec[T]) useDecoder(decoder func(wire.Options) (wire.Decoder[T], error), options wire.Options) (err error) {
-	c.newAlone = func() (wire.Decoder[T], error) { return decoder(wire.Options{NoSharing: true}) }
+func (c *Codec[T]) useDecoder(decoder func(wire.Options) (wire.Decoder[T], error), options, single wire.Options) (err error) {
+	c.newAlone = func() (wire.Decoder[T], error) { return decoder(single) }
 	if c.decoder, err = decoder(options); err != nil {
 		return err
 	}
 	d, err := c.newAlone()
-	c.idle = d
+	c.idle = &alone[T]{Decoder: d}
 	return err
 }
 
@@ -273,7 +292,7 @@ func (c *Codec[T]) useJSON(options wire.Options) error {
 	}
 	return c.useDecoder(func(options wire.Options) (wire.Decoder[T], error) {
 		return jsonDecoder[T](reflect.PointerTo(c.typ), options)
-	}, options)
+	}, options, wire.Options{NoSharing: true})
 }
 
 func (c *Codec[T]) useUnstructured(options wire.Options) error {
@@ -281,5 +300,5 @@ func (c *Codec[T]) useUnstructured(options wire.Options) error {
 	c.append = func(dst []byte, obj T) ([]byte, error) {
 		return appendJSON(dst, any(obj).(*unstructured.Unstructured).Object, 0)
 	}
-	return c.useDecoder(func(options wire.Options) (wire.Decoder[T], error) { return jsonDecoder[T](unstructuredType, options) }, options)
+	return c.useDecoder(func(options wire.Options) (wire.Decoder[T], error) { return jsonDecoder[T](unstructuredType, options) }, options, wire.Options{NoSharing: true})
 }

@@ -323,6 +323,41 @@ func TestCodecConcurrently(t *testing.T) {
 	readers.Wait()
 }
 
+// TestStrayWritesToSingleObjects: what somebody writes to an object that was decoded alone is not in those that are decoded later, but in
+// those of the same batch at most.
+func TestStrayWritesToSingleObjects(t *testing.T) {
+	c := newCodec[*corev1.Pod](t)
+	var encoded [][]byte
+	pods := wiretest.Pods(400, 2)
+	for _, p := range pods {
+		data, err := c.Append(nil, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		encoded = append(encoded, data)
+	}
+	const batch = 32
+	for round := range 20 {
+		wrong := 0
+		for i, data := range encoded {
+			p, err := c.DecodeAlone(data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !same(p, pods[i]) {
+				wrong++
+			}
+			if i == len(encoded)/2 {
+				p.Spec.Tolerations[0].Key = fmt.Sprint("written in round ", round)
+				p.Spec.Containers[0].Resources.Limits["written"] = resource.MustParse("1")
+			}
+		}
+		if wrong >= batch {
+			t.Fatalf("round %d: a write shows in %d objects", round, wrong)
+		}
+	}
+}
+
 func TestNewCodecRefusesOtherTypes(t *testing.T) {
 	if _, err := source.NewCodec[object.Object](0); err == nil {
 		t.Error("an interface has a codec")

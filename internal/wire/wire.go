@@ -33,6 +33,10 @@ type Options struct {
 	Trim []string
 	// NoSharing makes every decoded object stand alone, so that its owner may write to it.
 	NoSharing bool
+	// KeepBytes makes the strings of an object parts of one copy of its encoding, which lives as long as any of them, and only shares what
+	// is often the same: lists, maps, and what pointers refer to. It is the quickest way to have single objects that are soon dropped. Only
+	// the protobuf decoder does so, and copies the strings of objects over 32 KiB.
+	KeepBytes bool
 	// NoVersions says that Decode gets no previous versions, so that nothing need be remembered of what it returns.
 	NoVersions bool
 	// OnStrayWrite is called after an object was decoded, for each shared part that turned out to have been written to. Field is

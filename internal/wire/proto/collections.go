@@ -242,12 +242,12 @@ func (d *decoder) mapping(f *field, p, old unsafe.Pointer, b []byte, start, i, w
 
 // mapEntries decodes n entries into the map. Keys and values are copied into the map, so nothing of them is put off.
 func (d *decoder) mapEntries(f *field, p unsafe.Pointer, b []byte, start, i, n int) error {
-	m := reflect.NewAt(f.whole, p).Elem()
 	if d.spend(48 + n*(int(f.size)+16+1)); d.allowance < 0 {
 		return errAllowance
 	}
-	if m.IsNil() {
-		m.Set(reflect.MakeMapWithSize(f.whole, min(n, maxHint)))
+	m := reflect.NewAt(f.whole, p).Elem()
+	if *(*unsafe.Pointer)(p) == nil {
+		f.makeMap(p, min(n, maxHint))
 	}
 	d.storing++
 	width := i - start
@@ -266,6 +266,19 @@ func (d *decoder) mapEntries(f *field, p unsafe.Pointer, b []byte, start, i, n i
 	}
 	d.storing--
 	return nil
+}
+
+// makeMap makes a map at p with room for n entries.
+func (f *field) makeMap(p unsafe.Pointer, n int) {
+	switch {
+	case f.whole == stringMapType:
+		*(*map[string]string)(p) = make(map[string]string, n)
+	case f.kind == quantityKind:
+		// Safe because the keys of all maps are strings, of whatever name, so that maps of quantities are all alike.
+		*(*map[string]resource.Quantity)(p) = make(map[string]resource.Quantity, n)
+	default:
+		reflect.NewAt(f.whole, p).Elem().Set(reflect.MakeMapWithSize(f.whole, n))
+	}
 }
 
 // mapEntry decodes the entry b[i:end] into m. As in the generated code the wire types of key and value do not matter.

@@ -3,6 +3,8 @@ package proto
 import (
 	"reflect"
 	"unsafe"
+
+	"github.com/tidings/tidings/internal/wire/share"
 )
 
 // kind is how one value is encoded and stored.
@@ -89,10 +91,13 @@ const noWire = 0xff
 const siteBytes = 480
 
 // compiler makes plans for one decoder.
-type compiler struct{ sites []*site }
+type compiler struct {
+	sites  []*site
+	policy *share.Policy // of sites whose values objects refer to
+}
 
 func (c *compiler) site(path string) *site {
-	c.sites = append(c.sites, newSite(path))
+	c.sites = append(c.sites, newSite(path, c.policy))
 	return c.sites[len(c.sites)-1]
 }
 

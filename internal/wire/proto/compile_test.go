@@ -42,7 +42,7 @@ func chain(depth int) []byte {
 }
 
 func TestRecursiveType(t *testing.T) {
-	for _, opts := range []wire.Options{{}, {NoSharing: true}, {Trim: []string{"other.other.name"}}} {
+	for _, opts := range []wire.Options{{}, {NoSharing: true}, keeping, {Trim: []string{"other.other.name"}}} {
 		d, err := New[*tree](opts)
 		if err != nil {
 			t.Fatal(err)

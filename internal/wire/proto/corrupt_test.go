@@ -212,7 +212,7 @@ func TestExpansionIsBounded(t *testing.T) {
 		"one empty run after each": bytes.Repeat([]byte{2<<3 | bytesWire, 2, 2<<3 | bytesWire, 0}, n),
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, opts := range []wire.Options{{}, {NoSharing: true}} {
+			for _, opts := range []wire.Options{{}, {NoSharing: true}, keeping} {
 				d := newPodDecoderWith(t, opts)
 				var before, after runtime.MemStats
 				runtime.ReadMemStats(&before)

@@ -154,7 +154,7 @@ func (d *decoder) part(f *field, s *site, p, old unsafe.Pointer, b []byte) error
 	if old != nil {
 		return d.build(f, p, old, b)
 	}
-	if !d.shares() || len(b) < minPart || !s.wants(b) {
+	if !d.sharesValues() || len(b) < minPart || !s.wants(b) {
 		return d.build(f, p, nil, b)
 	}
 	found, hash, verdict := d.table.find(s, f.shape, f.layout, b)
@@ -247,6 +247,7 @@ func (d *decoder) target(f *field, p, old unsafe.Pointer, b []byte) error {
 func (d *decoder) open() (outer int) {
 	outer, d.cost = d.cost, 0
 	d.storing++
+	d.tabling++
 	return outer
 }
 
@@ -255,4 +256,5 @@ func (d *decoder) close(outer int, hash uint64, shape uint32, l *layout, b []byt
 	d.table.add(hash, shape, l, b, value, n, d.cost)
 	d.cost = outer
 	d.storing--
+	d.tabling--
 }

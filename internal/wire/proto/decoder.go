@@ -1,6 +1,7 @@
 package proto
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -40,6 +41,7 @@ var _ wire.Decoder[*struct{}] = (*Decoder[*struct{}])(nil)
 // decoder is the part of a Decoder that does not depend on its type.
 type decoder struct {
 	typ      reflect.Type
+	opts     wire.Options
 	compiler *compiler
 	root     *message // nil for a type that is decoded by its own Unmarshal
 	table    *table   // nil when nothing is shared
@@ -48,8 +50,12 @@ type decoder struct {
 	small    smallValues
 	// plain is set while an irregular object is decoded.
 	plain bool
-	// storing is above 0 while a value is decoded that goes into the table: then nothing may be put off.
+	// storing is above 0 while a value is decoded that goes into the table, or into a map: then nothing may be put off.
 	storing int
+	// keepsBytes says that own strings are parts of the bytes that are being decoded. tabling is above 0 while a value is decoded that
+	// goes into the table, which they are not.
+	keepsBytes bool
+	tabling    int
 	// cost is the memory allocated for values since the innermost value that goes into the table was begun.
 	cost int
 	// allowance is the memory that values of the object may still take.
@@ -103,7 +109,10 @@ func newDecoder(pointer reflect.Type, opts wire.Options) (*decoder, error) {
 	if err := supported(pointer); err != nil {
 		return nil, err
 	}
-	d := &decoder{typ: pointer.Elem(), compiler: &compiler{}, random: rand.NewPCG(cmp.Or(opts.Seed, rand.Uint64()), 0)}
+	d := &decoder{typ: pointer.Elem(), opts: opts, compiler: &compiler{policy: &sharing}, random: rand.NewPCG(cmp.Or(opts.Seed, rand.Uint64()), 0)}
+	if opts.KeepBytes {
+		d.compiler.policy = &sharingOften
+	}
 	trims, err := parseTrims(d.typ, opts.Trim)
 	if err != nil {
 		return nil, err
@@ -222,8 +231,11 @@ func (d *decoder) release() {
 // attempt decodes data. old is the version to take over from, or nil.
 func (d *decoder) attempt(data []byte, old unsafe.Pointer, plain bool) (p unsafe.Pointer, err error) {
 	d.arena.reset()
-	d.plain, d.storing, d.depth, d.cost = plain, 0, 0, 0
+	d.plain, d.storing, d.tabling, d.depth, d.cost = plain, 0, 0, 0, 0
 	d.allowance = wire.Allowance(len(data))
+	if d.keepsBytes = d.opts.KeepBytes && !plain && len(data) <= maxKept; d.keepsBytes {
+		data = bytes.Clone(data)
+	}
 	d.sameSpec = d.sameSpec && !plain
 	p = reflect.New(d.typ).UnsafePointer()
 	if d.root == nil {
@@ -259,11 +271,21 @@ func (d *decoder) takeCorrupted() []string {
 	return fields
 }
 
+// maxKept is the size up to which the encoding of an object is kept: it lives as long as the last reader of one of its strings.
+const maxKept = 32 << 10
+
+// keeps reports whether strings of the value that is being decoded are parts of its encoding. No two of them overlap there: in plain mode,
+// which is for bytes where they might, they do not.
+func (d *decoder) keeps() bool { return d.keepsBytes && d.tabling == 0 }
+
 // putsOff reports whether parts of the value that is being decoded may wait in the arena.
 func (d *decoder) putsOff() bool { return d.storing == 0 && !d.plain }
 
 // shares reports whether values are looked up.
 func (d *decoder) shares() bool { return d.table != nil && !d.plain }
+
+// sharesValues reports whether strings and values that are held in place are looked up.
+func (d *decoder) sharesValues() bool { return d.shares() && !d.opts.KeepBytes }
 
 // Stats implements wire.Decoder. It waits for a Decode that is running. In Fields, "spec.containers" counts whole lists
 // and "spec.containers[]" single elements; a part is looked up only where the one that holds it was not found.

@@ -22,7 +22,7 @@ func TestEveryType(t *testing.T) {
 		t.Run(typ.String(), func(t *testing.T) {
 			t.Parallel()
 			rng := rand.New(rand.NewPCG(seed, uint64(i)))
-			for _, opts := range []wire.Options{{}, {NoSharing: true}, {MaxTableBytes: 4096}} {
+			for _, opts := range []wire.Options{{}, {NoSharing: true}, {MaxTableBytes: 4096}, keeping} {
 				d, err := newUntyped(typ, opts)
 				if err != nil {
 					t.Fatal(err)

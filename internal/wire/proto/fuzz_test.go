@@ -54,7 +54,7 @@ func FuzzDecodePod(f *testing.F) {
 func fuzzDecoders(t testing.TB, typ reflect.Type) []*untyped {
 	t.Helper()
 	var out []*untyped
-	for _, opts := range []wire.Options{{}, {NoSharing: true}, {MaxTableBytes: 2048}} {
+	for _, opts := range []wire.Options{{}, {NoSharing: true}, {MaxTableBytes: 2048}, keeping} {
 		d, err := newUntyped(typ, opts)
 		if err != nil {
 			t.Fatal(err)

@@ -134,6 +134,8 @@ func (t *table) add(hash uint64, shape uint32, l *layout, b []byte, value unsafe
 var (
 	// sharing is the policy for values that objects refer to.
 	sharing = share.Policy{Direct: 4, Second: 1, First: 64, Window: 512, Sampled: 32}
+	// sharingOften is the policy where decoding costs hardly more than looking up: only what is found in half of the cases is looked up.
+	sharingOften = share.Policy{Direct: share.Never, Second: 4, First: 512, Window: 512, Sampled: 32, Found: true}
 	// copying is the policy for values that are held in place. The table has a copy of such a value besides those in the
 	// objects, so that a lookup saves time but no memory: it is never stored at first sight.
 	copying = share.Policy{Direct: share.Never, Second: 2, First: 64, Window: 512, Sampled: 32}
@@ -167,8 +169,8 @@ type lastValue struct {
 
 // newSite is a site for values that objects refer to. At first they are stored when they are seen for the second time: if
 // there are few of them, what is seen once would take more in the table than sharing saves.
-func newSite(path string) *site {
-	return &site{path: path, policy: &sharing, rate: share.Rate{Mode: share.Second}}
+func newSite(path string, policy *share.Policy) *site {
+	return &site{path: path, policy: policy, rate: share.Rate{Mode: share.Second}}
 }
 
 // newCopySite is a site for values that are held in place.
@@ -272,5 +274,5 @@ func (s *site) note(n int, repeated, hit bool) {
 		s.stats.Hits++
 		s.stats.SharedBytes += uint64(n)
 	}
-	s.rate.Note(s.policy, repeated)
+	s.rate.Note(s.policy, hit || repeated && !s.policy.Found)
 }

@@ -31,7 +31,7 @@ func TestEveryTypeInVersions(t *testing.T) {
 			t.Parallel()
 			rng := rand.New(rand.NewPCG(seed, uint64(i)))
 			filler := newFiller(int64(seed>>1) + int64(i))
-			for _, opts := range []wire.Options{{}, {NoSharing: true}, {Trim: []string{"metadata.annotations[a]", "metadata.generateName"}}} {
+			for _, opts := range []wire.Options{{}, {NoSharing: true}, {KeepBytes: true}, {Trim: []string{"metadata.annotations[a]", "metadata.generateName"}}} {
 				for range max(1, *objects/2) {
 					obj := newGenerated(typ)
 					filler.Fill(obj)

@@ -187,7 +187,7 @@ func TestListsHaveNoRoom(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, opts := range []wire.Options{{}, {NoSharing: true}} {
+		for _, opts := range []wire.Options{{}, {NoSharing: true}, keeping} {
 			d, err := New[*corev1.Pod](opts)
 			if err != nil {
 				t.Fatal(err)
@@ -308,7 +308,7 @@ func TestQuantitiesOfVersions(t *testing.T) {
 	}
 	text := func(s string) []byte { return messageField(1, []byte(s)) }
 	versions := [][]byte{text("100m"), text("0.1"), text("1"), {}, text("1000m"), text("0"), text("100m"), append(text("100m"), 0x10, 1), append([]byte{0x10, 1}, text("2")...), text("")}
-	for _, opts := range []wire.Options{{}, {NoSharing: true}} {
+	for _, opts := range []wire.Options{{}, {NoSharing: true}, keeping} {
 		d, err := New[*corev1.Pod](opts)
 		if err != nil {
 			t.Fatal(err)

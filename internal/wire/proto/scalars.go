@@ -85,7 +85,7 @@ func (d *decoder) string(s *site, p, old *string, b []byte) {
 		*p = ""
 	case old != nil && *old == string(b):
 		*p = *old
-	case d.shares() && s.wants(b):
+	case d.sharesValues() && s.wants(b):
 		text, hash, verdict := d.table.findString(s, b)
 		switch {
 		case text != "":
@@ -106,6 +106,10 @@ func (d *decoder) string(s *site, p, old *string, b []byte) {
 const maxPutOff = 2 << 10
 
 func (d *decoder) ownString(p *string, b []byte) {
+	if d.keeps() {
+		*p = unsafe.String(unsafe.SliceData(b), len(b))
+		return
+	}
 	if d.putsOff() && len(b) < maxPutOff {
 		d.arena.text(p, b)
 		return
@@ -121,6 +125,8 @@ func (d *decoder) bytes(p, old *[]byte, b []byte) {
 		*p = []byte{}
 	case old != nil && sameBytes(*old, b):
 		*p = *old
+	case d.keeps():
+		*p = b[:len(b):len(b)]
 	case d.putsOff() && len(b) < maxPutOff:
 		d.arena.raw(p, b)
 	default:

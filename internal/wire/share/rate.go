@@ -19,6 +19,8 @@ type Policy struct {
 	Direct, Second uint32
 	// First are the lookups before the first judgement, Window those between two, Sampled the same in the mode Sampling.
 	First, Window, Sampled uint32
+	// Found says that a value only counts as one that repeats if it was found, and not if it was seen before and dropped.
+	Found bool
 }
 
 // Never is a part that no field reaches.
