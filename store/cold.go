@@ -139,7 +139,7 @@ func (c *Cold[T]) packTogether(encoded [][]byte) {
 func (c *Cold[T]) addAgain(k object.Key, e *folded[T], like *fold.Dictionary) {
 	_ = e.packed.View(func(data []byte) error {
 		c.keys, c.again = append(c.keys, k), append(c.again, e)
-		c.entries = append(c.entries, &folded[T]{packed: c.folding.packer.Pack(data, like), identity: e.identity})
+		c.entries = append(c.entries, &folded[T]{packed: c.folding.packer.Pack(data, like), identity: e.identity, number: e.number})
 		return nil
 	})
 }
@@ -245,8 +245,8 @@ func giveBack(scratch *[]byte) {
 
 // entry makes the entry of an object that was packed.
 func (f *folding[T]) entry(o T, packed fold.Packed) *folded[T] {
-	e := &folded[T]{packed: packed, identity: identityOf(o.GetUID(), o.GetResourceVersion())}
-	e.opened.Store(f.weakly(o)) // who holds it goes on with it
+	e := &folded[T]{packed: packed, identity: identityOf(o.GetUID(), o.GetResourceVersion()), number: f.opened.number()}
+	f.opened.put(e.number, f.pointer(o)) // who holds it goes on with it
 	return e
 }
 
@@ -300,7 +300,6 @@ func (t *Txn[T]) Fold(c *Cold[T]) int {
 		case !current && e != nil:
 			c.folding.packer.Release(e.packed)
 		case current && c.again != nil:
-			e.opened.Store(c.again[i].opened.Load())
 			t.next.folds.put(t.id, n, e)
 			done++
 		case current && e == nil:

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"unsafe"
-	"weak"
 
 	"github.com/tidings/tidings/internal/fold"
 	"github.com/tidings/tidings/object"
@@ -21,7 +20,7 @@ type Codec[T object.Object] interface {
 	// Decode decodes what Append encoded, for those who look at many objects in order. The object may share what it has in common
 	// with others, and with previous, an earlier version of it or the zero T.
 	Decode(data []byte, previous T) (T, error)
-	// DecodeAlone decodes what Append encoded, for those who look at one object. It shares nothing.
+	// DecodeAlone decodes what Append encoded, for those who look at one object, which they soon drop.
 	DecodeAlone(data []byte) (T, error)
 }
 
@@ -29,8 +28,8 @@ type Codec[T object.Object] interface {
 type folded[T object.Object] struct {
 	packed fold.Packed
 	identity
-	// opened is the object as it was opened last. As long as somebody holds that, readers get the same one.
-	opened atomic.Pointer[weak.Pointer[byte]]
+	// number finds the object as it was opened last. As long as somebody holds that, readers get the same one.
+	number uint64
 }
 
 // folding is what the snapshots of a store with a codec have in common.
@@ -39,6 +38,7 @@ type folding[T object.Object] struct {
 	typ    reflect.Type // of the objects, a pointer
 	packer fold.Packer
 	recent recent[T]
+	opened opened
 	opens  atomic.Uint64
 	// unencoded says why the last object that cannot be encoded cannot.
 	unencoded atomic.Pointer[string]
@@ -123,11 +123,10 @@ func (f *folds[T]) release() {
 	f.gone = nil
 }
 
-// open returns the object of an entry: the one that somebody holds, or else a new one, which shares nothing if alone is set. It returns false, and reports why, if it
+// open returns the object of an entry: the one that somebody holds, or else a new one, decoded alone or not. It returns false, and reports why, if it
 // cannot be opened.
 func (f *folding[T]) open(k object.Key, e *folded[T], alone bool) (T, bool) {
-	before := e.opened.Load()
-	if o, ok := f.held(before); ok {
+	if o, ok := f.held(e); ok {
 		return o, true
 	}
 	o, err := f.decode(e, alone)
@@ -137,14 +136,7 @@ func (f *folding[T]) open(k object.Key, e *folded[T], alone bool) (T, bool) {
 		}
 		return o, false
 	}
-	p := f.weakly(o)
-	for !e.opened.CompareAndSwap(before, p) {
-		before = e.opened.Load()
-		if other, ok := f.held(before); ok {
-			return other, true
-		}
-	}
-	return o, true
+	return f.object(f.opened.put(e.number, f.pointer(o))), true
 }
 
 func (f *folding[T]) decode(e *folded[T], alone bool) (o T, err error) {
@@ -163,12 +155,6 @@ func (f *folding[T]) decode(e *folded[T], alone bool) (o T, err error) {
 	return o, err
 }
 
-// weakly returns a weak pointer to the object.
-func (f *folding[T]) weakly(o T) *weak.Pointer[byte] {
-	p := weak.Make((*byte)(f.pointer(o)))
-	return &p
-}
-
 func (f *folding[T]) pointer(o T) unsafe.Pointer {
 	if f.typ == reflect.TypeFor[T]() {
 		return *(*unsafe.Pointer)(unsafe.Pointer(&o))
@@ -176,21 +162,22 @@ func (f *folding[T]) pointer(o T) unsafe.Pointer {
 	return reflect.ValueOf(o).UnsafePointer()
 }
 
-// held returns the object that p refers to, if there still is one.
-func (f *folding[T]) held(p *weak.Pointer[byte]) (o T, ok bool) {
+// object returns what pointer returned the pointer of.
+func (f *folding[T]) object(p unsafe.Pointer) (o T) {
+	if f.typ == reflect.TypeFor[T]() {
+		*(*unsafe.Pointer)(unsafe.Pointer(&o)) = p
+		return o
+	}
+	return reflect.NewAt(f.typ.Elem(), p).Interface().(T)
+}
+
+// held returns the object of an entry, if somebody holds it.
+func (f *folding[T]) held(e *folded[T]) (o T, ok bool) {
+	p := f.opened.get(e.number)
 	if p == nil {
 		return o, false
 	}
-	object := unsafe.Pointer(p.Value())
-	switch {
-	case object == nil:
-		return o, false
-	case f.typ == reflect.TypeFor[T]():
-		*(*unsafe.Pointer)(unsafe.Pointer(&o)) = object
-		return o, true
-	default:
-		return reflect.NewAt(f.typ.Elem(), object).Interface().(T), true
-	}
+	return f.object(p), true
 }
 
 // recent keeps objects open that were folded when they were read one by one, the latest ones.

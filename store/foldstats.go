@@ -48,12 +48,8 @@ func (s *Snapshot[T]) FoldStats() FoldStats {
 	return st
 }
 
-// entryBytes is what a folded object takes besides what is packed: its entry, the pointer to it, and what leads from the entry to
-// the object that was opened, even when that is gone.
-const entryBytes = int64(unsafe.Sizeof(fold.Packed{})+unsafe.Sizeof(identity{})) + 8 + 8 + weakBytes
-
-// weakBytes is what a weak pointer takes: itself, and what the runtime has for it.
-const weakBytes = 24
+// entryBytes is what a folded object takes besides what is packed: its entry, and the pointer to it.
+const entryBytes = int64(unsafe.Sizeof(fold.Packed{})+unsafe.Sizeof(identity{})) + 8 + 8
 
 // KeepRecent sets how many folded objects are kept open after they were read one by one. It is 0 at first.
 func (s *Store[T]) KeepRecent(n int) {

@@ -45,7 +45,7 @@ func (h *Held[T]) ResourceVersion() string {
 // Open returns the object if it is open: in the store, or because somebody holds it.
 func (h *Held[T]) Open() (T, bool) {
 	if h.folded != nil {
-		return h.folding.held(h.folded.opened.Load())
+		return h.folding.held(h.folded)
 	}
 	return h.object, true
 }
@@ -53,7 +53,7 @@ func (h *Held[T]) Open() (T, bool) {
 // Object returns the object. Where it cannot be opened, which Options.OnOpenError is told, the object has a key, uid and version only.
 func (h *Held[T]) Object() T { return h.opened(false) }
 
-// ObjectAlone is Object for those who look at one object, out of any order: one that has to be opened shares nothing.
+// ObjectAlone is Object for those who look at one object, out of any order: see Codec.DecodeAlone.
 func (h *Held[T]) ObjectAlone() T { return h.opened(true) }
 
 func (h *Held[T]) opened(alone bool) T {

@@ -35,13 +35,13 @@ func (s *Snapshot[T]) ResourceVersionIn(namespace string) string { return s.vers
 
 // Get returns the object with the key, or false if there is none.
 func (s *Snapshot[T]) Get(k object.Key) (T, bool) {
+	if s.folds != nil {
+		return s.read(k)
+	}
 	n, ok := s.slot(k)
 	if !ok {
 		var none T
 		return none, false
-	}
-	if s.folds != nil {
-		return s.read(k, n)
 	}
 	return s.objects.get(n), true
 }
@@ -58,15 +58,29 @@ func (s *Snapshot[T]) slot(k object.Key) (slot, bool) {
 	return it.slot, true
 }
 
-// read returns the object in the slot of k to somebody who asked for it in particular, so that it stays open or is kept open for a
+// read returns the object with the key to somebody who asked for it in particular, so that it stays open or is kept open for a
 // while.
-func (s *Snapshot[T]) read(k object.Key, n slot) (T, bool) {
+func (s *Snapshot[T]) read(k object.Key) (T, bool) {
+	// What the lookup proposes is nearly always right, and when it is open that costs less to see than on the way down the tree.
+	if n, ok := s.lookup.find(k, func(n slot) bool { return s.folds.at(n) != nil || s.isAt(k, n) }); ok {
+		if o, ok := s.readAt(k, n); ok && object.KeyOf(o) == k || !ok && s.isAt(k, n) {
+			return o, ok
+		}
+	}
+	n, ok := s.slot(k)
+	if !ok {
+		return *new(T), false
+	}
+	return s.readAt(k, n)
+}
+
+func (s *Snapshot[T]) readAt(k object.Key, n slot) (T, bool) {
 	s.folds.read.set(n)
 	e := s.folds.at(n)
 	if e == nil {
 		return s.objects.get(n), true
 	}
-	if o, ok := s.folds.held(e.opened.Load()); ok {
+	if o, ok := s.folds.held(e); ok {
 		return o, true
 	}
 	o, ok := s.folds.open(k, e, true)

@@ -1,0 +1,66 @@
+package store
+
+import (
+	"sync"
+	"sync/atomic"
+	"unsafe"
+	"weak"
+)
+
+// opened finds the objects that were opened and that somebody still holds, by the numbers of their entries. It keeps no object
+// alive. A weak pointer in each entry would be two more objects for each folded one, which the garbage collector has to visit.
+type opened struct {
+	last   atomic.Uint64 // number that was given to an entry
+	shards [16]openedShard
+}
+
+type openedShard struct {
+	mu      sync.Mutex // held for a lookup, or to drop what nobody holds any more
+	objects map[uint64]weak.Pointer[byte]
+	full    int // from how many objects on those are dropped
+}
+
+// minOpened is the least number of objects of a shard from which on those are dropped that nobody holds.
+const minOpened = 32
+
+// number returns the number of a new entry.
+func (o *opened) number() uint64 { return o.last.Add(1) }
+
+func (o *opened) shard(n uint64) *openedShard { return &o.shards[n%uint64(len(o.shards))] }
+
+// get returns the object of the entry with this number, nil if nobody holds it.
+func (o *opened) get(n uint64) unsafe.Pointer {
+	s := o.shard(n)
+	s.mu.Lock()
+	p := s.objects[n]
+	s.mu.Unlock()
+	return unsafe.Pointer(p.Value())
+}
+
+// put makes an object that of the entry, unless there is one that somebody holds. It returns which it is then.
+func (o *opened) put(n uint64, object unsafe.Pointer) unsafe.Pointer {
+	s := o.shard(n)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p, ok := s.objects[n]; ok {
+		if other := p.Value(); other != nil {
+			return unsafe.Pointer(other)
+		}
+	}
+	if len(s.objects) >= s.full {
+		s.drop()
+	}
+	s.objects[n] = weak.Make((*byte)(object))
+	return object
+}
+
+// drop forgets the objects that nobody holds.
+func (s *openedShard) drop() {
+	kept := make(map[uint64]weak.Pointer[byte])
+	for n, p := range s.objects {
+		if p.Value() != nil {
+			kept[n] = p
+		}
+	}
+	s.objects, s.full = kept, max(minOpened, 2*len(kept))
+}
