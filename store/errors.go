@@ -11,7 +11,10 @@ import (
 // restored from a backup, and lists an older collection than before.
 var ErrRewritten = errors.New("the server's history was rewritten, and this version may no longer exist")
 
-var errNoObject = errors.New("the codec returned nil")
+var (
+	errNoObject    = errors.New("the codec returned nil")
+	errOtherObject = errors.New("it is another object")
+)
 
 // WaitError is returned by Store.WaitFor and its relatives when they end before the store has caught up.
 type WaitError struct {

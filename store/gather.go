@@ -17,8 +17,9 @@ type Gathering[T object.Object] struct {
 	folding *folding[T] // nil if the store has no codec
 	items   []gatheredItem[T]
 	open    int // of the items
-	// from is where open items may begin.
+	// from is where open items may begin, arrived where those do that have not been taken as Arrivals.
 	from    int
+	arrived int
 	indexes []*Index[T]
 	names   names
 	values  map[string]string // copies of index values
@@ -136,7 +137,7 @@ func (g *Gathering[T]) Remove(i int) {
 	g.items[i] = g.items[last]
 	g.items[last] = gatheredItem[T]{}
 	g.items = g.items[:last]
-	g.from = min(g.from, i)
+	g.from, g.arrived = min(g.from, i), min(g.arrived, last)
 }
 
 // Truncate removes the objects from n on.
@@ -145,7 +146,7 @@ func (g *Gathering[T]) Truncate(n int) {
 		g.drop(&g.items[i])
 	}
 	clear(g.items[n:])
-	g.items, g.from = g.items[:n], min(g.from, n)
+	g.items, g.from, g.arrived = g.items[:n], min(g.from, n), min(g.arrived, n)
 }
 
 // drop takes the item out of the account.
@@ -165,13 +166,14 @@ const packBatch = 500
 func (g *Gathering[T]) Fold() {
 	for g.folding != nil && g.from < len(g.items) {
 		end := min(g.from+packBatch, len(g.items))
-		g.foldBatch(g.items[g.from:end])
+		g.foldBatch(g.items[g.from:end], true)
 		g.from = end
 	}
 	g.encodings = g.encodings[:0]
 }
 
-func (g *Gathering[T]) foldBatch(items []gatheredItem[T]) {
+// foldBatch folds the open ones of the items, and finds out, if asked, what they have in the indexes.
+func (g *Gathering[T]) foldBatch(items []gatheredItem[T], indexed bool) {
 	var objects []T
 	var received [][]byte
 	var at []int
@@ -188,7 +190,9 @@ func (g *Gathering[T]) foldBatch(items []gatheredItem[T]) {
 			continue
 		}
 		item := &items[at[i]]
-		item.values = g.valuesOf(item.object)
+		if indexed {
+			item.values = g.valuesOf(item.object)
+		}
 		last = g.names.key(last, item.key)
 		item.Held = Held[T]{key: last, folded: e, folding: g.folding}
 		item.own = true

@@ -2,6 +2,8 @@ package engine
 
 import (
 	"context"
+	"fmt"
+	"log/slog"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -43,6 +45,41 @@ func (inf *Informer[T]) applyChanges(p *part[T], deltas []object.Delta[T], versi
 	return notes
 }
 
+// applyArrivals puts objects of a first list that is still being read into the store and tells the handlers of them. It returns false if the
+// part was given up.
+func (inf *Informer[T]) applyArrivals(p *part[T], g *store.Gathering[T], a *store.Arrivals[T]) bool {
+	inf.apply.Lock()
+	defer inf.unlockApply()
+	if p.removed {
+		return false
+	}
+	txn := inf.writer.Begin()
+	defer txn.Abort()
+	txn.PutArrivals(g, a, p.namespace)
+	txn.Commit()
+	inf.pushInitial(a)
+	return true
+}
+
+// keepUnfinished notes what a first list that was not completed has left in the store: a list that is older is of another history.
+func (p *part[T]) keepUnfinished() {
+	p.inf.apply.Lock()
+	defer p.inf.unlockApply()
+	for held := range p.inf.store.Snapshot().AllHeld(p.namespace) {
+		p.inherited = object.MaxResourceVersion(p.inherited, held.ResourceVersion())
+	}
+}
+
+// pushInitial adds objects of an initial list to the handlers' queues. apply is held.
+func (inf *Informer[T]) pushInitial(objects object.Collection[T]) {
+	if objects.Len() == 0 {
+		return
+	}
+	for _, s := range inf.subscriptions() {
+		s.queue.Sync(objects, true)
+	}
+}
+
 // applyList makes the objects the whole content of the part.
 func (inf *Informer[T]) applyList(p *part[T], objects object.Collection[T], version string, rewritten bool) {
 	inf.apply.Lock()
@@ -60,6 +97,7 @@ func (inf *Informer[T]) applyList(p *part[T], objects object.Collection[T], vers
 	had := before.ResourceVersionIn(p.namespace)
 	if !p.listed.Load() {
 		had = p.inherited
+		p.noteOlder(version)
 	}
 	notes := txn.Replace(p.namespace, objects, version, rewritten || object.OlderResourceVersion(version, had))
 	if key, ok := txn.Contradicted(); ok {
@@ -77,14 +115,30 @@ func (inf *Informer[T]) applyList(p *part[T], objects object.Collection[T], vers
 		markInitial(notes)
 		inf.push(inf.subscriptions(), notes, version)
 	} else {
-		initial := snap.In(p.namespace)
-		for _, s := range inf.subscriptions() {
-			s.queue.Sync(initial, true)
-		}
+		inf.pushInitial(snap.In(p.namespace))
 	}
 	inf.mu.Lock()
 	defer inf.mu.Unlock()
 	inf.checkSynced()
+}
+
+// noteOlder reports a first list that is older than what the store has had before: the reflector does not know of that. apply is held.
+func (p *part[T]) noteOlder(version string) {
+	if !object.OlderResourceVersion(version, p.inherited) {
+		return
+	}
+	err := fmt.Errorf("%s: %w", p.inf.cfg.Name, olderError{version, p.inherited})
+	p.inf.later = append(p.inf.later, func() {
+		p.inf.log.log(slog.LevelWarn, "the server's data were probably restored from a backup", "err", err)
+		p.inf.reportError(err)
+	})
+}
+
+// olderError says that a list is of another history than what was seen before it.
+type olderError struct{ version, seen string }
+
+func (e olderError) Error() string {
+	return fmt.Sprintf("the server's list is at resource version %s, although %s was seen before: its data were probably restored from a backup", e.version, e.seen)
 }
 
 // markInitial says of what is added that it belongs to an initial list.

@@ -2,8 +2,10 @@ package engine
 
 import (
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
+	"weak"
 
 	"github.com/tidings/tidings/internal/fold"
 	"github.com/tidings/tidings/object"
@@ -31,6 +33,9 @@ const (
 	shrinkBatch = 4096
 	// staleShare is the part of the budget that dictionaries which few objects need may take before these are packed again.
 	staleShare = 64
+	// arrivalsShare is the part of the budget that objects of a first list may take which are kept open for handlers to be told of: one in
+	// so many.
+	arrivalsShare = 8
 	// recentShare is the part of the budget that folded objects may take which are open because they were read: one in so many.
 	recentShare = 32
 	// sharedShare is the part of it that what objects share may take, in the source of each namespace and once more for the objects that
@@ -69,6 +74,9 @@ type budgeted[T object.Object] struct {
 	single int
 	// changed are the keys of objects that came lately and are open.
 	changed []object.Key
+
+	// arrivals are the latest ones that handlers may not have been told of. They stay open for these, within a bound.
+	arrivals []weak.Pointer[store.Arrivals[T]]
 
 	// hand is where the next search for cold objects begins, shrunk where neighbors were last packed together, zero if all were; both are
 	// guarded by Memory.settling.
@@ -117,19 +125,48 @@ func (b *budgeted[T]) note(notes []object.Delta[T]) {
 	b.memory.settle()
 }
 
+// expect keeps the arrivals open until the handlers have been told of them, as long as there is room: a slow handler has them opened again.
+func (b *budgeted[T]) expect(a *store.Arrivals[T]) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.arrivals = append(b.arrivals, weak.Make(a))
+	for room := float64(b.memory.budget / arrivalsShare); len(b.arrivals) > 1 && float64(b.openArrivals())*b.meanSize() > room; {
+		b.releaseArrivals(1)
+	}
+}
+
+// openArrivals returns how many objects are open for handlers to be told of. mu is held.
+func (b *budgeted[T]) openArrivals() (n int) {
+	for _, w := range b.arrivals {
+		if a := w.Value(); a != nil {
+			n += a.Open()
+		}
+	}
+	return n
+}
+
+// releaseArrivals lets go of the n oldest arrivals. mu is held.
+func (b *budgeted[T]) releaseArrivals(n int) {
+	for _, w := range b.arrivals[:n] {
+		if a := w.Value(); a != nil {
+			a.Release()
+		}
+	}
+	b.arrivals = slices.Delete(b.arrivals, 0, n)
+}
+
 // measure implements account.
 func (b *budgeted[T]) measure() int64 {
 	snap := b.inf.store.Snapshot()
 	st := snap.FoldStats()
 	b.sample(snap, st)
-	open := float64(st.Open+st.Recent+b.inf.guard.remembered()) * b.meanSize()
-	now := st.Bytes + int64(open) + int64(snap.Len())*perObject + int64(st.IndexEntries)*perEntry + b.gathered.Load()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.left {
 		return 0
 	}
-	now += b.shared + int64(len(b.changed))*perChanged
+	open := float64(st.Open+st.Recent+b.inf.guard.remembered()+b.openArrivals()) * b.meanSize()
+	now := st.Bytes + int64(open) + int64(snap.Len())*perObject + int64(st.IndexEntries)*perEntry + b.gathered.Load() + b.shared + int64(len(b.changed))*perChanged
 	b.memory.used.Add(now - b.used.Swap(now))
 	return now
 }
@@ -185,6 +222,13 @@ func (b *budgeted[T]) openBytes() int64 {
 
 // fold implements account.
 func (b *budgeted[T]) fold(all bool, enough func() bool) {
+	b.mu.Lock()
+	b.releaseArrivals(len(b.arrivals))
+	b.mu.Unlock()
+	b.measure()
+	if enough() {
+		return
+	}
 	b.packAgain()
 	for keys := b.takeChanged(); len(keys) > 0 && !enough(); keys = b.takeChanged() {
 		b.apply(b.inf.store.PackKeys(keys, all))

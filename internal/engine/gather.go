@@ -6,15 +6,19 @@ import (
 	"github.com/tidings/tidings/store"
 )
 
-// checkEvery is after how many objects of a list the budget is looked at: half of what is folded together.
-const checkEvery = foldBatch / 2
+// checkEvery is after how many objects of a list the budget is looked at: half of what is folded together. At first it is sooner, since
+// objects may be large.
+const firstCheck, checkEvery = 8, foldBatch / 2
 
-// gatherer keeps the objects of a list within the budget: transformed, and folded once the budget is tight.
+// gatherer keeps the objects of a list within the budget: transformed, and folded once the budget is tight. A first list then goes into
+// the store and to the handlers as it comes.
 type gatherer[T object.Object] struct {
 	*store.Gathering[T]
 	part    *part[T]
 	counted int64 // of the informer's gathered
-	since   int   // objects added since the budget was looked at
+	check   int   // at how many objects the budget is looked at again
+	// first says that this is the part's first list, and that the store has had nothing of the part.
+	first bool
 	// full says that the budget does not hold a first list. Then the rest folds as it comes: what is open until the next look is not
 	// only in the budget, it makes the collector let the heap grow by as much again.
 	full bool
@@ -23,7 +27,8 @@ type gatherer[T object.Object] struct {
 var _ reflector.Gatherer[object.Object] = (*gatherer[object.Object])(nil)
 
 func (p *part[T]) newGatherer(n int) reflector.Gatherer[T] {
-	return &gatherer[T]{Gathering: p.inf.store.Gather(n), part: p}
+	first := !p.listed.Load() && p.inf.store.Snapshot().In(p.namespace).Len() == 0
+	return &gatherer[T]{Gathering: p.inf.store.Gather(n), part: p, first: first, check: firstCheck}
 }
 
 // Add implements reflector.Gatherer.
@@ -37,9 +42,9 @@ func (g *gatherer[T]) Add(o T) {
 	} else {
 		g.Gathering.Add(g.transformed(o))
 	}
-	if g.since++; g.since == checkEvery {
-		g.since = 0
-		g.check()
+	if g.Len() >= g.check {
+		g.keepBudget()
+		g.check = g.Len() + min(g.Len(), checkEvery)
 	}
 }
 
@@ -70,17 +75,31 @@ func (g *gatherer[T]) transformed(o T) T {
 	return g.part.transformed(o)
 }
 
-// check counts what is open, and folds it if the budget is tight.
-func (g *gatherer[T]) check() {
+// keepBudget counts what is open, and folds it if the budget is tight.
+func (g *gatherer[T]) keepBudget() {
 	b := g.part.inf.budget
-	b.learnSize(g.Gathering)
+	b.learnSize(g)
 	g.count()
 	if g.full && g.Open() >= foldBatch || b.memory.isTight() {
-		g.Fold()
+		g.fold()
 		g.count()
-		g.full = b.inf.store.Snapshot().Len() == 0
 		g.part.onTheWay.folds = true
 	}
+}
+
+// fold folds what is open. The objects of a first list that does not fit go on to the store and the handlers, which thus get them while they are
+// still open. If the list is not completed, the next one says what became of them.
+func (g *gatherer[T]) fold() {
+	inf := g.part.inf
+	g.full = g.first && inf.budget.codec != nil
+	for g.full && g.Waiting() > 0 {
+		a := g.FoldArrivals()
+		if !inf.applyArrivals(g.part, g.Gathering, a) {
+			break
+		}
+		inf.budget.expect(a)
+	}
+	g.Fold()
 }
 
 // count brings the account up to date.
@@ -92,9 +111,9 @@ func (g *gatherer[T]) count() {
 	b.measure()
 }
 
-// learnSize measures the objects of a first list.
-func (b *budgeted[T]) learnSize(g *store.Gathering[T]) {
-	if b.meanSize() > 0 {
+// learnSize measures the objects of a first list, as long as these are few.
+func (b *budgeted[T]) learnSize(g *gatherer[T]) {
+	if b.meanSize() > 0 && (!g.first || g.Len() > sampleSize || g.Open() < g.Len()) {
 		return
 	}
 	var objects []T
@@ -109,7 +128,7 @@ func (b *budgeted[T]) learnSize(g *store.Gathering[T]) {
 // Collection implements reflector.Gatherer.
 func (g *gatherer[T]) Collection() object.Collection[T] {
 	if g.full || g.part.inf.budget.memory.isTight() {
-		g.Fold()
+		g.fold()
 	}
 	g.uncount() // the store will
 	return g.Gathering
@@ -122,6 +141,9 @@ func (g *gatherer[T]) uncount() {
 
 // Close implements reflector.Gatherer.
 func (g *gatherer[T]) Close() {
+	if g.full && !g.part.listed.Load() && g.part.ctx.Err() == nil {
+		g.part.keepUnfinished()
+	}
 	g.Gathering.Close()
 	g.uncount()
 	g.part.onTheWay.folds = false

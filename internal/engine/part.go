@@ -42,7 +42,8 @@ type part[T object.Object] struct {
 	// What follows is guarded by Informer.apply.
 	removed bool    // the part's namespace was given up: nothing of it is applied any more
 	absent  absence // what is known not to exist
-	// inherited is the version of what the store held of the part's objects when it was made, from a part that was given up.
+	// inherited is the version of what the store held of the part's objects before the first list: from a part that was given up, a file, or
+	// a list that was not completed.
 	inherited string
 
 	listed atomic.Bool // the first list is in the store; written under apply
