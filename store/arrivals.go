@@ -88,7 +88,7 @@ func (g *Gathering[T]) OpenPacked(from, to int, codec Codec[T]) ([]T, error) {
 	objects := make([]T, to-from)
 	for i := range objects {
 		item := &g.items[from+i]
-		o, err := g.folding.openWith(codec, item.folded)
+		o, err := g.folding.openWith(codec, item.key, item.folded)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", item.key, err)
 		}
@@ -98,7 +98,7 @@ func (g *Gathering[T]) OpenPacked(from, to int, codec Codec[T]) ([]T, error) {
 }
 
 // openWith opens the object of an entry that nobody else knows yet.
-func (f *folding[T]) openWith(codec Codec[T], e *folded[T]) (o T, err error) {
+func (f *folding[T]) openWith(codec Codec[T], k object.Key, e *folded[T]) (o T, err error) {
 	err = e.packed.View(func(data []byte) (err error) {
 		o, err = codec.Decode(data, *new(T))
 		return err
@@ -108,7 +108,7 @@ func (f *folding[T]) openWith(codec Codec[T], e *folded[T]) (o T, err error) {
 		return o, err
 	case object.IsNil(o):
 		return o, errNoObject
-	case o.GetUID() != e.uidText() || o.GetResourceVersion() != e.versionText():
+	case object.KeyOf(o) != k || o.GetUID() != e.uidText() || o.GetResourceVersion() != e.versionText():
 		return o, errOtherObject
 	}
 	f.opened.put(e.number, f.pointer(o))

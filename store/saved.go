@@ -9,6 +9,9 @@ import (
 // CanFold reports whether the store has a codec, so that Gathering.AddPacked may be called.
 func (s *Store[T]) CanFold() bool { return s.Snapshot().folds != nil }
 
+// HasIndexes reports whether the snapshot has any index.
+func (s *Snapshot[T]) HasIndexes() bool { return len(s.indexes) > 0 }
+
 // AllHeld iterates over the states of the objects, in their order.
 func (g *Gathering[T]) AllHeld() iter.Seq[Held[T]] {
 	return func(yield func(Held[T]) bool) {

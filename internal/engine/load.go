@@ -19,22 +19,20 @@ import (
 	"github.com/tidings/tidings/store"
 )
 
-// caughtUpAfter is how long a watch that was resumed has to be quiet to count as caught up, unless it has come to the version
-// that the server was at before. A server sends what it remembers at once, and so it says that it does not remember that far.
-const caughtUpAfter = 200 * time.Millisecond
-
 // listedAnyway is how many objects a collection may have that is listed all the same. That costs no more than the check before a
 // watch is resumed, and leaves nothing in doubt.
 const listedAnyway = 100
 
-// loaded is what was read from a file: open objects, or where the store can fold them, folded ones, which nobody has to decode.
+// loaded is what was read from a file: where the store can fold, folded objects, which nobody has to decode, else records and
+// then the open objects of these.
 type loaded[T object.Object] struct {
+	records []file.Record
 	items   object.Items[T]
 	folded  *store.Gathering[T] // nil if the store cannot fold
 	version string
 	asOf    time.Time
 	newest  object.Key // of the object that was changed last
-	codec   *source.Codec[T]
+	told    bool       // the handlers have been told of the objects
 }
 
 func (l *loaded[T]) objects() object.Collection[T] {
@@ -79,7 +77,11 @@ func (p *part[T]) resume(ctx context.Context) (held reflector.Contents, err erro
 	}
 	p.inf.waitForRoom(p.ctx)
 	n := l.objects().Len()
-	if !p.inf.applyFile(p, l) {
+	if applied, err := p.inf.takeOver(ctx, p, &l); err != nil {
+		p.keepUnfinished()
+		p.discard(err)
+		return held, nil
+	} else if !applied {
 		return held, nil
 	}
 	pf.mu.Lock()
@@ -103,14 +105,8 @@ func (p *part[T]) discard(err error) {
 func (f *files[T]) load(ctx context.Context, pf *partFile) (l loaded[T], err error) {
 	if f.inf.store.CanFold() {
 		l.folded = f.inf.store.Gather(0)
-	} else if l.codec, err = source.NewCodecAs[T](f.typ, 0); err != nil { // one of its own, since it remembers what objects have in common
-		return l, err
 	}
-	defer func() {
-		if reason := recover(); reason != nil {
-			err = fmt.Errorf("read %s: %w: panic: %v", pf.path, file.ErrBroken, reason)
-		}
-	}()
+	defer brokenByPanic(&err)
 	err = file.ReadFile(pf.path, file.Options{Key: f.Key}, func(r *file.Reader) error {
 		if err := f.checkHeader(ctx, r.Header(), pf.identity); err != nil {
 			return err
@@ -133,7 +129,17 @@ func (f *files[T]) load(ctx context.Context, pf *partFile) (l loaded[T], err err
 		}
 		return nil
 	})
+	if err == nil {
+		err = f.decode(ctx, &l)
+	}
 	return l, err
+}
+
+// brokenByPanic makes a panic an error. It is deferred.
+func brokenByPanic(err *error) {
+	if reason := recover(); reason != nil {
+		*err = fmt.Errorf("%w: panic: %v", file.ErrBroken, reason)
+	}
 }
 
 // checkHeader says why a file is not of this part. The cluster is asked for last, since that may take a request.
@@ -169,104 +175,126 @@ func (f *files[T]) add(l *loaded[T], record file.Record, namespace string) error
 		l.folded.AddPacked(key, types.UID(record.UID), record.ResourceVersion, record.Object, nil)
 		return nil
 	}
-	obj, err := l.decode(record)
+	l.records = append(l.records, record)
+	return nil
+}
+
+// decode decodes the objects of the records, if there are any, on several cores. Neighbors share what they have in common, so each core
+// decodes those of one part of the file.
+func (f *files[T]) decode(ctx context.Context, l *loaded[T]) error {
+	l.items = make(object.Items[T], len(l.records))
+	n := openers()
+	return inOrder(n, n, func(_, i int) (none struct{}, err error) {
+		defer brokenByPanic(&err)
+		codec, err := source.NewCodecAs[T](f.typ, 0) // one of its own, since it remembers what objects have in common
+		if err != nil {
+			return none, err
+		}
+		for at := len(l.records) * i / n; at < len(l.records)*(i+1)/n; at++ {
+			if err := ctx.Err(); err != nil {
+				return none, err
+			}
+			if l.items[at], err = decodeRecord(codec, l.records[at]); err != nil {
+				return none, err
+			}
+			l.records[at] = file.Record{}
+		}
+		return none, nil
+	}, func(struct{}) error { return nil })
+}
+
+func decodeRecord[T object.Object](codec *source.Codec[T], record file.Record) (obj T, err error) {
+	err = record.Object.View(func(data []byte) error {
+		obj, err = codec.Decode(data, *new(T))
+		return err
+	})
+	key := object.Key{Namespace: record.Namespace, Name: record.Name}
 	if err == nil && (object.KeyOf(obj) != key || string(obj.GetUID()) != record.UID || obj.GetResourceVersion() != record.ResourceVersion) {
 		err = errors.New("it is another object")
 	}
 	if err != nil {
-		return fmt.Errorf("%w: %s: %w", file.ErrBroken, key, err)
+		return obj, fmt.Errorf("%w: %s: %w", file.ErrBroken, key, err)
 	}
-	l.items = append(l.items, obj)
-	return nil
+	return obj, nil
 }
 
-func (l *loaded[T]) decode(record file.Record) (obj T, err error) {
-	err = record.Object.View(func(data []byte) error {
-		obj, err = l.codec.Decode(data, *new(T))
-		return err
-	})
-	return obj, err
+// takeOver makes what was read from a file the content of the part, and tells the handlers of it as an initial list. It does
+// nothing, and returns false, if something is known that may be newer. An error says what is wrong with an object.
+func (inf *Informer[T]) takeOver(ctx context.Context, p *part[T], l *loaded[T]) (bool, error) {
+	if !inf.applies(p, l) {
+		return false, nil
+	}
+	err := inf.openFolded(ctx, p, l)
+	if ctx.Err() != nil || err == errGivenUp {
+		return false, nil
+	}
+	return err == nil && inf.applyFile(p, l), err
 }
 
-// applyFile makes what was read from a file the content of the part, and tells the handlers of it as an initial list. It does
-// nothing, and returns false, if something is known that may be newer.
-func (inf *Informer[T]) applyFile(p *part[T], l loaded[T]) bool {
+// applies reports whether nothing is known that may be newer than the file.
+func (inf *Informer[T]) applies(p *part[T], l *loaded[T]) bool {
 	inf.apply.Lock()
 	defer inf.unlockApply()
-	if p.removed || p.inherited != "" || inf.store.Snapshot().In(p.namespace).Len() > 0 {
-		return false
+	return !p.removed && p.inherited == "" && inf.store.Snapshot().In(p.namespace).Len() == 0 &&
+		!object.OlderResourceVersion(l.version, inf.left) // else handlers have been told what came after the file, before the part was given up
+}
+
+var errGivenUp = errors.New("the part was given up")
+
+// openFolded opens folded objects on several cores, once for the indexes and all handlers, where there are any.
+func (inf *Informer[T]) openFolded(ctx context.Context, p *part[T], l *loaded[T]) error {
+	if l.folded == nil || len(inf.subscriptions()) == 0 && !inf.store.Snapshot().HasIndexes() {
+		return nil
 	}
-	if object.OlderResourceVersion(l.version, inf.left) {
-		return false // the part may have been given up before, and handlers have been told what came after the file
+	g, n := l.folded, openers()
+	codecs := []*source.Codec[T]{inf.budget.codec}
+	for len(codecs) < n {
+		codec, err := source.NewCodecAs[T](inf.objectType(), SharedBytes(inf.budget.memory.budget))
+		if err != nil {
+			return err
+		}
+		codecs = append(codecs, codec)
+	}
+	l.told = true
+	return inOrder((g.Len()+openBatch-1)/openBatch, n, func(worker, i int) (objects []T, err error) {
+		defer brokenByPanic(&err)
+		return g.OpenPacked(i*openBatch, min((i+1)*openBatch, g.Len()), codecs[worker])
+	}, func(objects []T) error {
+		if inf.budget.meanSize() == 0 {
+			inf.budget.setMean(objects)
+		}
+		a := g.Arrivals(objects)
+		if !inf.applyArrivals(p, g, a) {
+			return errGivenUp
+		}
+		inf.budget.expect(a)
+		return ctx.Err()
+	})
+}
+
+// applyFile makes what was read from a file the content of the part, unless that was given up.
+func (inf *Informer[T]) applyFile(p *part[T], l *loaded[T]) bool {
+	inf.apply.Lock()
+	defer inf.unlockApply()
+	if p.removed {
+		return false
 	}
 	txn := inf.writer.Begin()
 	defer txn.Abort()
-	txn.Silence()
-	txn.Replace(p.namespace, l.objects(), l.version, false)
+	if !l.told {
+		txn.Silence()
+	}
+	notes := txn.Replace(p.namespace, l.objects(), l.version, false)
+	markInitial(notes)
 	snap := txn.Commit()
 	p.absent.relisted(l.version)
 	p.inherited = l.version
-	initial := snap.In(p.namespace)
-	for _, s := range inf.subscriptions() {
-		s.queue.Sync(initial, true)
+	if l.told {
+		inf.push(inf.subscriptions(), notes, l.version)
+	} else {
+		inf.pushInitial(snap.In(p.namespace))
 	}
 	return true
-}
-
-// onResume is called by the reflector when it has opened a watch that goes on from the file. recent is the version that the
-// server was at, if that is known.
-func (p *part[T]) onResume(watch context.Context, recent string) {
-	if p.listed.Load() {
-		return
-	}
-	p.recent = recent
-	p.newsAt.Store(int64(time.Since(p.made)))
-	p.inf.wg.Go(func() { p.awaitQuiet(watch) })
-}
-
-// awaitQuiet waits until the watch has been quiet for long enough, or has ended.
-func (p *part[T]) awaitQuiet(watch context.Context) {
-	timer := time.NewTimer(caughtUpAfter)
-	defer timer.Stop()
-	for {
-		select {
-		case <-timer.C:
-		case <-watch.Done():
-			return
-		}
-		quiet := time.Since(p.made) - time.Duration(p.newsAt.Load())
-		if quiet >= caughtUpAfter {
-			p.caughtUp()
-			return
-		}
-		timer.Reset(caughtUpAfter - quiet)
-	}
-}
-
-// resumedTo notes that the watch has brought the part to a version.
-func (p *part[T]) resumedTo(version string) {
-	if p.listed.Load() {
-		return
-	}
-	p.newsAt.Store(int64(time.Since(p.made)))
-	if p.recent != "" && !object.OlderResourceVersion(version, p.recent) {
-		p.caughtUp()
-	}
-}
-
-// caughtUp says that the part has everything that the server had when the watch was resumed, as after a list.
-func (p *part[T]) caughtUp() {
-	inf := p.inf
-	inf.apply.Lock()
-	defer inf.unlockApply()
-	if p.removed || p.listed.Load() {
-		return
-	}
-	p.listed.Store(true)
-	inf.mu.Lock()
-	inf.checkSynced()
-	inf.mu.Unlock()
-	inf.later = append(inf.later, inf.notify)
 }
 
 // contradicts reports whether a list shows that the objects of the part's file are of another history: the list has an object

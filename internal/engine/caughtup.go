@@ -1,0 +1,72 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/tidings/tidings/object"
+)
+
+// caughtUpAfter is how long a watch that was resumed has to be quiet to count as caught up, unless it has come to the version
+// that the server was at before. A server sends what it remembers at once, and so it says that it does not remember that far.
+const caughtUpAfter = 200 * time.Millisecond
+
+// onResume is called by the reflector when it has opened a watch that goes on from the file. recent is the version that the
+// server was at, if that is known.
+func (p *part[T]) onResume(watch context.Context, recent string) {
+	if p.listed.Load() {
+		return
+	}
+	if recent != "" && !object.OlderResourceVersion(p.file.savedVersion(), recent) {
+		p.caughtUp() // nothing has happened since the file
+		return
+	}
+	p.recent = recent
+	p.newsAt.Store(int64(time.Since(p.made)))
+	p.inf.wg.Go(func() { p.awaitQuiet(watch) })
+}
+
+// awaitQuiet waits until the watch has been quiet for long enough, or has ended.
+func (p *part[T]) awaitQuiet(watch context.Context) {
+	timer := time.NewTimer(caughtUpAfter)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+		case <-watch.Done():
+			return
+		}
+		quiet := time.Since(p.made) - time.Duration(p.newsAt.Load())
+		if quiet >= caughtUpAfter {
+			p.caughtUp()
+			return
+		}
+		timer.Reset(caughtUpAfter - quiet)
+	}
+}
+
+// resumedTo notes that the watch has brought the part to a version.
+func (p *part[T]) resumedTo(version string) {
+	if p.listed.Load() {
+		return
+	}
+	p.newsAt.Store(int64(time.Since(p.made)))
+	if p.recent != "" && !object.OlderResourceVersion(version, p.recent) {
+		p.caughtUp()
+	}
+}
+
+// caughtUp says that the part has everything that the server had when the watch was resumed, as after a list.
+func (p *part[T]) caughtUp() {
+	inf := p.inf
+	inf.apply.Lock()
+	defer inf.unlockApply()
+	if p.removed || p.listed.Load() {
+		return
+	}
+	p.listed.Store(true)
+	inf.mu.Lock()
+	inf.checkSynced()
+	inf.mu.Unlock()
+	inf.later = append(inf.later, inf.notify)
+}

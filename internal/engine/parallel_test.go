@@ -1,0 +1,56 @@
+package engine
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tidings/tidings/internal/testseed"
+)
+
+// TestInOrder lets work take any time, and sometimes fail, with any number of goroutines.
+func TestInOrder(t *testing.T) {
+	testseed.Each(t, 50, func(t *testing.T, seed uint64) {
+		synctest.Test(t, func(t *testing.T) {
+			random := testseed.Rand(t)
+			n, workers := random.IntN(40), 1+random.IntN(4)
+			failing, refused := random.IntN(80), random.IntN(80)
+			takes := make([]time.Duration, n)
+			for i := range takes {
+				takes[i] = time.Duration(random.IntN(50)) * time.Millisecond
+			}
+			broken, full := errors.New("broken"), errors.New("full")
+			next := 0
+			err := inOrder(n, workers, func(worker, i int) (int, error) {
+				if worker < 0 || worker >= workers || i >= next+2*workers {
+					t.Errorf("worker %d of %d works on %d while %d is next", worker, workers, i, next)
+				}
+				time.Sleep(takes[i])
+				if i == failing {
+					return 0, broken
+				}
+				return i, nil
+			}, func(i int) error {
+				if i != next {
+					t.Errorf("got %d, want %d", i, next)
+				}
+				if i == refused {
+					return full
+				}
+				next++
+				return nil
+			})
+			var want error
+			switch {
+			case failing < n && failing <= refused:
+				want = broken
+			case refused < n:
+				want = full
+			}
+			if err != want || err == nil && next != n {
+				t.Errorf("%d of %d, error %v, want %v", next, n, err, want)
+			}
+		})
+	})
+}
