@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -207,7 +208,11 @@ func (r *interrupted) run() {
 	index := r.inf.AddIndex("node", func(p pod) []string { return []string{p.Spec.NodeName} })
 	r.addHandler()
 	failures := r.IntN(4)
+	var synced atomic.Bool
 	r.c.hook = func(int) error {
+		if synced.Load() {
+			return nil
+		}
 		switch r.IntN(150) {
 		case 0:
 			r.addHandler()
@@ -231,8 +236,9 @@ func (r *interrupted) run() {
 	if err := r.inf.WaitForSync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	r.c.hook = func(int) error { return nil }
+	synced.Store(true)
 	time.Sleep(time.Hour)
+	synctest.Wait()
 	snap := r.inf.Snapshot()
 	if snap.Len() != len(r.c.pods) {
 		t.Errorf("the store has %d pods, the cluster %d", snap.Len(), len(r.c.pods))

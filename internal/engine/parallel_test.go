@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,10 +22,10 @@ func TestInOrder(t *testing.T) {
 				takes[i] = time.Duration(random.IntN(50)) * time.Millisecond
 			}
 			broken, full := errors.New("broken"), errors.New("full")
-			next := 0
+			var next atomic.Int64
 			err := inOrder(n, workers, func(worker, i int) (int, error) {
-				if worker < 0 || worker >= workers || i >= next+2*workers {
-					t.Errorf("worker %d of %d works on %d while %d is next", worker, workers, i, next)
+				if worker < 0 || worker >= workers || i >= int(next.Load())+2*workers {
+					t.Errorf("worker %d of %d works on %d while %d is next", worker, workers, i, next.Load())
 				}
 				time.Sleep(takes[i])
 				if i == failing {
@@ -32,13 +33,13 @@ func TestInOrder(t *testing.T) {
 				}
 				return i, nil
 			}, func(i int) error {
-				if i != next {
-					t.Errorf("got %d, want %d", i, next)
+				if i != int(next.Load()) {
+					t.Errorf("got %d, want %d", i, next.Load())
 				}
 				if i == refused {
 					return full
 				}
-				next++
+				next.Add(1)
 				return nil
 			})
 			var want error
@@ -48,8 +49,8 @@ func TestInOrder(t *testing.T) {
 			case refused < n:
 				want = full
 			}
-			if err != want || err == nil && next != n {
-				t.Errorf("%d of %d, error %v, want %v", next, n, err, want)
+			if err != want || err == nil && int(next.Load()) != n {
+				t.Errorf("%d of %d, error %v, want %v", next.Load(), n, err, want)
 			}
 		})
 	})
