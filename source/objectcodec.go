@@ -81,8 +81,15 @@ func (c *Codec[T]) giveBack(d *alone[T]) {
 	}
 }
 
-// sharedAlone is how many bytes a decoder of single objects may take to remember what many of them have.
-const sharedAlone = 128 << 10
+// sharedAlone is how many bytes a decoder of single objects may take to remember what many of them have: so little that all of it is
+// soon in use again. maxShared is that of the codec.
+func sharedAlone(maxShared int) int {
+	const least, most = 32 << 10, 256 << 10
+	if maxShared == 0 {
+		return most
+	}
+	return min(max(maxShared/(2*maxIdle), least), most)
+}
 
 // recheckEvery is the number of decoded objects after which shared parts are checked again, before another one gets them.
 const recheckEvery = 32
@@ -247,7 +254,7 @@ func (c *Codec[T]) useProtobuf(options wire.Options) error {
 		dst = appendPrefixed(appendPrefixed(dst, kind.APIVersion), kind.Kind)
 		return appendMessage(dst, any(obj).(message))
 	}
-	single := wire.Options{KeepBytes: true, NoVersions: true, MaxTableBytes: sharedAlone}
+	single := wire.Options{KeepBytes: true, NoVersions: true, MaxTableBytes: sharedAlone(options.MaxTableBytes)}
 	return c.useDecoder(func(options wire.Options) (wire.Decoder[T], error) {
 		return protobufDecoder[T](reflect.PointerTo(c.typ), options)
 	}, options, single)

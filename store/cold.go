@@ -245,7 +245,7 @@ func giveBack(scratch *[]byte) {
 
 // entry makes the entry of an object that was packed.
 func (f *folding[T]) entry(o T, packed fold.Packed) *folded[T] {
-	e := &folded[T]{packed: packed, identity: identityOf(o.GetUID(), o.GetResourceVersion()), number: f.opened.number()}
+	e := f.newFolded(packed, o.GetUID(), o.GetResourceVersion())
 	f.opened.put(e.number, f.pointer(o)) // who holds it goes on with it
 	return e
 }

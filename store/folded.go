@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/tidings/tidings/internal/fold"
 	"github.com/tidings/tidings/object"
 )
@@ -30,6 +32,11 @@ type folded[T object.Object] struct {
 	identity
 	// number finds the object as it was opened last. As long as somebody holds that, readers get the same one.
 	number uint64
+}
+
+// newFolded returns the entry of an object that nobody has opened yet.
+func (f *folding[T]) newFolded(packed fold.Packed, uid types.UID, version string) *folded[T] {
+	return &folded[T]{packed: packed, identity: identityOf(uid, version), number: f.opened.number()}
 }
 
 // folding is what the snapshots of a store with a codec have in common.

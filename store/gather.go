@@ -89,7 +89,7 @@ func (g *Gathering[T]) AddHeld(h Held[T]) {
 func (g *Gathering[T]) AddPacked(k object.Key, uid types.UID, version string, packed fold.Packed, values func(index string) ([]string, bool)) {
 	g.folding.packer.Adopt(packed)
 	item := gatheredItem[T]{own: true, Held: Held[T]{
-		key: k, folding: g.folding, folded: &folded[T]{packed: packed, identity: identityOf(uid, version)},
+		key: k, folding: g.folding, folded: g.folding.newFolded(packed, uid, version),
 	}}
 	if values != nil {
 		item.values = make([][]string, len(g.indexes))

@@ -1,0 +1,86 @@
+package store
+
+import (
+	"reflect"
+	"runtime"
+	"testing"
+	"unsafe"
+
+	"github.com/tidings/tidings/internal/fold"
+	"github.com/tidings/tidings/object"
+)
+
+// TestPackedElsewhere holds objects that were not packed here: each key has its own, and the same one each time.
+func TestPackedElsewhere(t *testing.T) {
+	w := NewWriter[*thing](Options{})
+	w.UseCodec(thingCodec{}, reflect.TypeFor[*thing]())
+	g := w.Store().Gather(100)
+	var packer fold.Packer
+	for i := range 100 {
+		o := plainThing(i)
+		data, err := thingCodec{}.Append(nil, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.AddPacked(object.KeyOf(o), o.UID, o.ResourceVersion, packer.Pack(data, nil), nil)
+	}
+	txn := w.Begin()
+	txn.Replace("", g, "100", false)
+	now := txn.Commit()
+	held := map[object.Key]*thing{}
+	for k, o := range now.All() {
+		held[k] = o
+	}
+	for k, o := range held {
+		if got, ok := now.Get(k); !ok || got != o || object.KeyOf(got) != k {
+			t.Fatalf("%v: got %v, which is not the one that is held", k, object.KeyOf(got))
+		}
+	}
+	runtime.KeepAlive(held)
+}
+
+// TestOpenedIsBounded opens many objects, of which somebody holds few: these are found, and the others take nothing.
+func TestOpenedIsBounded(t *testing.T) {
+	var o opened
+	held := map[uint64]*thing{}
+	for i := range 20_000 {
+		one, n := plainThing(i%10), o.number()
+		if o.put(n, unsafe.Pointer(one)) != unsafe.Pointer(one) {
+			t.Fatal("another object has the number already")
+		}
+		if i%100 == 0 {
+			held[n] = one
+		}
+		if i%1000 == 0 {
+			runtime.GC()
+		}
+	}
+	for n, one := range held {
+		if o.get(n) != unsafe.Pointer(one) || o.put(n, unsafe.Pointer(plainThing(1))) != unsafe.Pointer(one) {
+			t.Fatal("what somebody holds was forgotten")
+		}
+	}
+	size := 0
+	for i := range o.shards {
+		size += len(o.shards[i].objects)
+	}
+	if size > 5_000 {
+		t.Errorf("%d objects are remembered, and %d held", size, len(held))
+	}
+}
+
+// TestKeyOfAHeldObjectIsWrittenTo: who reads a key gets its object, whatever somebody who holds it has made of that.
+func TestKeyOfAHeldObjectIsWrittenTo(t *testing.T) {
+	w, keys := newFolding(t, 10)
+	foldKeys(w, true, keys...)
+	now := w.Store().Snapshot()
+	held, _ := now.Get(keys[3])
+	held.Name = "another"
+	if got, ok := now.Get(keys[3]); !ok || got != held {
+		t.Error("the object is not found")
+	}
+	if _, ok := now.Get(object.Key{Namespace: "ns", Name: "another"}); ok {
+		t.Error("it is found under a name that it does not have")
+	}
+	runtime.KeepAlive(held)
+}
