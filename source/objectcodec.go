@@ -88,7 +88,7 @@ func sharedAlone(maxShared int) int {
 	if maxShared == 0 {
 		return most
 	}
-	return min(max(maxShared/(2*maxIdle), least), most)
+	return min(max(maxShared/8, least), most)
 }
 
 // recheckEvery is the number of decoded objects after which shared parts are checked again, before another one gets them.

@@ -131,7 +131,7 @@ func (c *Cold[T]) packTogether(encoded [][]byte) {
 		c.keys, c.again = nil, nil
 	}
 	for i, p := range packed {
-		c.entries = append(c.entries, &folded[T]{packed: p, identity: c.again[i].identity})
+		c.entries = append(c.entries, c.again[i].packedAs(p))
 	}
 }
 
@@ -139,7 +139,7 @@ func (c *Cold[T]) packTogether(encoded [][]byte) {
 func (c *Cold[T]) addAgain(k object.Key, e *folded[T], like *fold.Dictionary) {
 	_ = e.packed.View(func(data []byte) error {
 		c.keys, c.again = append(c.keys, k), append(c.again, e)
-		c.entries = append(c.entries, &folded[T]{packed: c.folding.packer.Pack(data, like), identity: e.identity, number: e.number})
+		c.entries = append(c.entries, e.packedAs(c.folding.packer.Pack(data, like)))
 		return nil
 	})
 }

@@ -39,6 +39,11 @@ func (f *folding[T]) newFolded(packed fold.Packed, uid types.UID, version string
 	return &folded[T]{packed: packed, identity: identityOf(uid, version), number: f.opened.number()}
 }
 
+// packedAs returns the entry of the same object, packed in another way. Who holds the object goes on with it.
+func (e *folded[T]) packedAs(packed fold.Packed) *folded[T] {
+	return &folded[T]{packed: packed, identity: e.identity, number: e.number}
+}
+
 // folding is what the snapshots of a store with a codec have in common.
 type folding[T object.Object] struct {
 	codec  Codec[T]
