@@ -2,11 +2,17 @@ package reflector_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"slices"
+	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/reflector"
@@ -117,5 +123,154 @@ func TestGatherersAreClosed(t *testing.T) {
 	}
 	if len(made) < 5 {
 		t.Errorf("%d gatherers: %v", len(made), s.lines)
+	}
+}
+
+// TestEmptyPages come between others in any number, but not one after the other for ever.
+func TestEmptyPages(t *testing.T) {
+	for _, empty := range []int{1, 3, 16, 17} {
+		var answers []answer
+		n := 0
+		for n < 60 {
+			for range empty {
+				n++
+				answers = append(answers, page("5", fmt.Sprint(n)))
+			}
+			n++
+			answers = append(answers, page("5", fmt.Sprint(n), fmt.Sprint("o", n, "@1")))
+		}
+		answers = append(answers, page("5", ""))
+		s := &script{answers: answers}
+		play(t, s, reflector.Options[thing]{DisableWatchList: true, WatchTimeout: time.Hour}, 5*time.Minute)
+		if well := len(s.errs) == 0; well != (empty <= 16) || well && len(s.held) == 0 {
+			t.Errorf("with %d empty pages in a row: %d objects, errors %v", empty, len(s.held), s.errs)
+		}
+	}
+}
+
+// TestFailedWatchesAreOver for the source, whatever it has begun with their contexts.
+func TestFailedWatchesAreOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked []context.Context
+		r, err := reflector.New(reflector.Options[thing]{
+			Sink: newReplica(t), Seed: 7,
+			Source: source.Funcs[thing]{WatchFunc: func(ctx context.Context, _ source.WatchOptions[thing]) (source.Stream[thing], error) {
+				asked = append(asked, ctx)
+				return nil, errInternal
+			}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop := run(t, r)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		for i, ctx := range asked {
+			if ctx.Err() == nil {
+				t.Errorf("the context of request %d is not done", i)
+			}
+		}
+		stop()
+		if len(asked) < 2 {
+			t.Errorf("%d requests", len(asked))
+		}
+	})
+}
+
+// TestWatchListsThatFailAlways give way to lists where the server has answered them, and not where nobody has.
+func TestWatchListsThatFailAlways(t *testing.T) {
+	for name, tt := range map[string]struct {
+		err   error
+		lists bool
+	}{
+		"server error": {errInternal, true}, "timeout": {apierrors.NewTimeoutError("slow", 0), true}, "protocol": {errors.New("garbage"), true},
+		"too many requests": {apierrors.NewTooManyRequests("", 1), false}, "refused": {syscall.ECONNREFUSED, false}, "network": {io.ErrUnexpectedEOF, false},
+		"unauthorized": {apierrors.NewUnauthorized("who"), false}, "nobody answers in time": {context.DeadlineExceeded, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &script{}
+			for range 5 {
+				s.answers = append(s.answers, failed(tt.err))
+			}
+			play(t, s, reflector.Options[thing]{WatchTimeout: time.Hour}, 20*time.Second)
+			lists := 0
+			for _, line := range s.lines {
+				if strings.Contains(line, "s list ") {
+					lists++
+				}
+			}
+			if (lists > 0) != tt.lists {
+				t.Errorf("lists: %d\n%s", lists, strings.Join(s.lines, "\n"))
+			}
+		})
+	}
+}
+
+// TestSuccessOfOthersSaysNothing to one whom the server fails: it waits out its own backoff, unless another one has recovered.
+func TestSuccessOfOthersSaysNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var peers reflector.Peers
+		s := &shared{}
+		stop := s.start(t, &peers, "well", "failing")
+		defer stop()
+		time.Sleep(time.Minute)
+		s.fail("failing", errInternal)
+		s.fail("well", nil)
+		count := func() int {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return s.asked["failing"]
+		}
+		s.mu.Lock()
+		for _, cancel := range s.streams {
+			cancel(io.EOF)
+		}
+		s.mu.Unlock()
+		for range 300 { // so that the one that is well asks again and again
+			time.Sleep(2 * time.Second)
+			s.mu.Lock()
+			for _, cancel := range s.streams {
+				cancel(io.EOF)
+			}
+			s.mu.Unlock()
+		}
+		if n := count(); n > 100 || n < 10 {
+			t.Errorf("%d requests in ten minutes", n)
+		}
+	})
+}
+
+// TestFailuresAreCountedAnew after a list: two more WatchLists that fail are not enough to give them up.
+func TestFailuresAreCountedAnew(t *testing.T) {
+	s := &script{answers: []answer{
+		failed(errInternal), failed(errInternal), stream(got(initialEnd("5")), read{after: time.Minute, err: errExpired}),
+		failed(errInternal), failed(errInternal), stream(got(initialEnd("9"))),
+	}}
+	status := play(t, s, reflector.Options[thing]{WatchTimeout: time.Hour}, 5*time.Minute)
+	if status.Lists != 2 || slices.ContainsFunc(s.lines, func(line string) bool { return strings.Contains(line, "s list ") }) {
+		t.Errorf("%d lists:\n%s", status.Lists, strings.Join(s.lines, "\n"))
+	}
+}
+
+// TestEndsAreContacts: a server that ends a watch in order was there.
+func TestEndsAreContacts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		s := &script{answers: []answer{stream(got(initialEnd("5")), clean(time.Minute)), {hang: true}}}
+		status := playInBubble(t, s, reflector.Options[thing]{WatchTimeout: time.Hour}, 61*time.Second)
+		if got := status.LastContact.Sub(began); got != time.Minute {
+			t.Errorf("the last contact was after %v:\n%s", got, strings.Join(s.lines, "\n"))
+		}
+	})
+}
+
+// TestRefusalsAreAnswers: a server that refuses a watch was reached, and owes no answer.
+func TestRefusalsAreAnswers(t *testing.T) {
+	for err, reached := range map[error]bool{errForbidden: true, errInternal: true, syscall.ECONNREFUSED: false, io.ErrUnexpectedEOF: false} {
+		s := &script{answers: []answer{failed(err), failed(err), failed(err)}}
+		status := play(t, s, reflector.Options[thing]{WatchTimeout: time.Hour}, 700*time.Millisecond)
+		if len(s.errs) == 0 || s.errs[0].NeverReached == reached || !status.AskedAt.IsZero() {
+			t.Errorf("%v: errors %v, asked at %v", err, s.errs, status.AskedAt)
+		}
 	}
 }

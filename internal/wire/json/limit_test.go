@@ -50,7 +50,7 @@ func TestLimitOfHead(t *testing.T) {
 func TestLargeValuesBetweenSmallOnes(t *testing.T) {
 	var text strings.Builder
 	var want []string
-	for _, size := range []int{1, 63, 64, 65, 1000, busyBuffer - 1, busyBuffer, busyBuffer + 1, 3, keepBuffer, 2 * keepBuffer, 10, 5 << 20, 1, 1} {
+	for _, size := range []int{1, 63, 64, 65, 1000, busyBuffer - 1, busyBuffer, busyBuffer + 1, 3, keepBuffer, 2 * keepBuffer, 10, 1 << 20, 1, 1} {
 		object := fmt.Sprintf(`{"a":%q}`, strings.Repeat("x", size))
 		want = append(want, object)
 		fmt.Fprintf(&text, `{"type":"ADDED","object":%s}`+"\n", object)
@@ -113,7 +113,7 @@ func (r *placed) Read(p []byte) (int, error) {
 
 // TestPiecesStayWhereTheyAre: a large value that comes in small pieces is not moved for each of them.
 func TestPiecesStayWhereTheyAre(t *testing.T) {
-	text := fmt.Sprintf(`{"type":"ADDED","object":{"a":%q}}`, strings.Repeat("x", 3<<20))
+	text := fmt.Sprintf(`{"type":"ADDED","object":{"a":%q}}`, strings.Repeat("x", 1<<20))
 	src := &placed{Reader: strings.NewReader(text)}
 	if events, err := readEvents(src, 0); err != io.EOF || len(events) != 1 {
 		t.Errorf("%d events, %v", len(events), err)
