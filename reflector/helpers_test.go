@@ -1,11 +1,13 @@
 package reflector
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -14,6 +16,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/tidings/tidings/object"
+	"github.com/tidings/tidings/source"
 )
 
 func TestVersionsAreStored(t *testing.T) {
@@ -243,6 +248,72 @@ func TestGathererForgets(t *testing.T) {
 	for _, o := range g.(*openGatherer[*metav1.PartialObjectMetadata]).items[:4][1:] {
 		if o != nil {
 			t.Errorf("%s is still there", o.Name)
+		}
+	}
+}
+
+type plain = *metav1.PartialObjectMetadata
+
+// nowhere is a sink that keeps nothing.
+type nowhere struct{}
+
+func (nowhere) Replace(object.Collection[plain], string) {}
+func (nowhere) Add([]object.Delta[plain], string)        {}
+
+// TestPeersWakeAgain those whom they have woken in vain, once these have waited for themselves; nobody is left waiting at the end.
+func TestPeersWakeAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		requests := 0
+		var peers Peers
+		r, err := New(Options[plain]{
+			Sink: nowhere{}, Peers: &peers, Backoff: Backoff{Min: time.Minute, Max: time.Minute, Factor: 1, Jitter: -1}, DisableWatchList: true,
+			Source: source.Funcs[plain]{ListFunc: func(context.Context, source.ListOptions[plain], func(plain) error) (source.ListResult, error) {
+				requests++
+				return source.ListResult{}, apierrors.NewInternalError(errors.New("no"))
+			}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { _ = r.Run(ctx) })
+		recovers := func(woken bool) {
+			t.Helper()
+			before := requests
+			peers.served(schema.GroupVersionResource{Resource: "others"}, true)
+			time.Sleep(time.Second)
+			synctest.Wait()
+			if got := requests > before; got != woken {
+				t.Errorf("after %d requests: woken is %t", before, got)
+			}
+		}
+		time.Sleep(time.Second)
+		for range mostWakes {
+			recovers(true)
+		}
+		recovers(false)
+		time.Sleep(time.Minute)
+		recovers(true)
+		cancel()
+		running.Wait()
+		if len(peers.waiting) > 0 {
+			t.Errorf("%d still wait", len(peers.waiting))
+		}
+	})
+}
+
+func TestTextOfWhatIsSkipped(t *testing.T) {
+	for _, tt := range []struct {
+		err  error
+		want string
+	}{
+		{nil, "an event of unknown type was skipped"},
+		{errors.New("garbage"), "an event was skipped: garbage"},
+		{&source.ObjectError{Key: object.Key{Name: "a"}, Err: errors.New("garbage")}, "object a: garbage; what was known of it is kept"},
+	} {
+		if got := (invalidError{tt.err}).Error(); got != tt.want {
+			t.Errorf("got %q, want %q", got, tt.want)
 		}
 	}
 }

@@ -148,16 +148,22 @@ func TestEmptyPages(t *testing.T) {
 	}
 }
 
-// TestFailedWatchesAreOver for the source, whatever it has begun with their contexts.
-func TestFailedWatchesAreOver(t *testing.T) {
+// TestAnswersEndRequests for the source, whatever it has begun with their contexts.
+func TestAnswersEndRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked []context.Context
 		r, err := reflector.New(reflector.Options[thing]{
-			Sink: newReplica(t), Seed: 7,
-			Source: source.Funcs[thing]{WatchFunc: func(ctx context.Context, _ source.WatchOptions[thing]) (source.Stream[thing], error) {
-				asked = append(asked, ctx)
-				return nil, errInternal
-			}},
+			Sink: newReplica(t), Seed: 7, Resume: from("40"),
+			Source: source.Funcs[thing]{
+				ListFunc: func(ctx context.Context, _ source.ListOptions[thing], _ func(thing) error) (source.ListResult, error) {
+					asked = append(asked, ctx)
+					return source.ListResult{ResourceVersion: "41"}, nil
+				},
+				WatchFunc: func(ctx context.Context, _ source.WatchOptions[thing]) (source.Stream[thing], error) {
+					asked = append(asked, ctx)
+					return nil, errInternal
+				},
+			},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -171,7 +177,7 @@ func TestFailedWatchesAreOver(t *testing.T) {
 			}
 		}
 		stop()
-		if len(asked) < 2 {
+		if len(asked) < 4 {
 			t.Errorf("%d requests", len(asked))
 		}
 	})
@@ -272,5 +278,17 @@ func TestRefusalsAreAnswers(t *testing.T) {
 		if len(s.errs) == 0 || s.errs[0].NeverReached == reached || !status.AskedAt.IsZero() {
 			t.Errorf("%v: errors %v, asked at %v", err, s.errs, status.AskedAt)
 		}
+	}
+}
+
+// TestGatheredBeginsAtNothing with each list.
+func TestGatheredBeginsAtNothing(t *testing.T) {
+	s := &script{answers: []answer{stream(got(added("a@1"), initialEnd("5")), read{after: time.Minute, err: errExpired}), {hang: true}}}
+	if status := play(t, s, reflector.Options[thing]{WatchTimeout: time.Hour}, 65*time.Second); status.Gathered != 0 {
+		t.Errorf("%d objects of a list that has brought none", status.Gathered)
+	}
+	s = &script{answers: []answer{stream(got(added("a@1"), initialEnd("5")))}}
+	if status := play(t, s, reflector.Options[thing]{WatchTimeout: time.Hour}, 65*time.Second); status.Gathered != 1 {
+		t.Errorf("%d objects of a list that has brought one", status.Gathered)
 	}
 }
