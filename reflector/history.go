@@ -50,16 +50,13 @@ func (r *Reflector[T]) behind(version string) bool {
 func (r *Reflector[T]) foundBehind(version string, recent bool) {
 	r.mostRecent = true
 	err := behindError{version, r.last}
-	now := time.Now()
 	switch {
 	case !recent:
 		r.fail(err, Starting)
 	case r.history.behindSince.IsZero():
-		r.history.behindSince = now
+		r.history.behindSince = time.Now()
 		r.failAfter(err, Starting, rewrittenAfter)
-	case now.Sub(r.history.behindSince) < rewrittenAfter:
-		r.failAfter(err, Starting, r.history.behindSince.Add(rewrittenAfter).Sub(now))
-	default:
+	default: // that long ago
 		r.rewritten(rewrittenError{got: version, seen: r.last})
 	}
 }
