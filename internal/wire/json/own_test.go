@@ -128,7 +128,7 @@ func TestRechecksByItself(t *testing.T) {
 
 // TestTooManyMaps decodes maps in maps, each of which takes more memory than is allowed for its text.
 func TestTooManyMaps(t *testing.T) {
-	const depth, chains = 9000, 9
+	const depth, chains = 9000, 8
 	chain := strings.Repeat(`{"":`, depth) + "{}" + strings.Repeat("}", depth)
 	text := `{"kind":"K","spec":[` + strings.Repeat(chain+",", chains) + "{}]}"
 	for _, noSharing := range []bool{true, false} {
