@@ -292,3 +292,14 @@ func TestGatheredBeginsAtNothing(t *testing.T) {
 		t.Errorf("%d objects of a list that has brought one", status.Gathered)
 	}
 }
+
+// TestFailedListsLeaveNothing behind: what they could not decode is no part of the list that follows at once.
+func TestFailedListsLeaveNothing(t *testing.T) {
+	s := &script{answers: []answer{
+		page("5", "", "a@1"), stream(read{after: time.Minute, err: errExpired}), {items: []string{"!b@3"}, err: errExpired}, page("9", "", "a@9"), stream(),
+	}}
+	status := play(t, s, reflector.Options[thing]{WatchTimeout: time.Hour, DisableWatchList: true}, 2*time.Minute)
+	if status.Lists != 2 || status.SkippedTotal != 0 {
+		t.Errorf("%d lists, %d objects skipped:\n%s", status.Lists, status.SkippedTotal, strings.Join(s.lines, "\n"))
+	}
+}
