@@ -56,6 +56,7 @@ func TestStatusOfAnswers(t *testing.T) {
 		{"nothing left out", `{"kind":"Status","status":"Failure","code":429,"message":"busy","details":{"retryAfterSeconds":3}}`, "7", 429, 3, "busy"},
 		{"one second", `{"kind":"Status","status":"Failure","code":429,"message":"busy","details":{"retryAfterSeconds":1}}`, "7", 429, 1, "busy"},
 		{"no seconds", `{"kind":"Status","status":"Failure","code":429,"message":"busy","details":{"name":"x"}}`, "7", 429, 7, "busy"},
+		{"a second", `{"kind":"Status","status":"Failure","code":429,"message":"busy"}`, "1", 429, 1, "busy"},
 		{"no details", `{"kind":"Status","status":"Failure","code":429,"message":"busy"}`, "7", 429, 7, "busy"},
 		{"no seconds at all", `{"kind":"Status","status":"Failure","code":429,"message":"busy"}`, "0", 429, 0, "busy"},
 		{"no code", `{"kind":"Status","status":"Failure","message":"no"}`, "", 403, 0, "no"},

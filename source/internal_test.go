@@ -4,13 +4,10 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
-	"context"
 	"encoding/binary"
 	"errors"
 	"io"
 	"math"
-	"net"
-	"net/http"
 	"reflect"
 	"strings"
 	"testing"
@@ -22,9 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	utilnet "k8s.io/apimachinery/pkg/util/net"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/tidings/tidings/internal/wire"
 	"github.com/tidings/tidings/object"
@@ -351,44 +345,6 @@ func TestPiecesStayWhereTheyAre(t *testing.T) {
 	}
 	if src.jumps > 60 {
 		t.Errorf("what was read has moved %d times", src.jumps)
-	}
-}
-
-// TestPlainTransport is for plain connections that nobody has arranged otherwise.
-func TestPlainTransport(t *testing.T) {
-	buffer := func(config rest.Config) int {
-		client, err := NewClient(&config)
-		if err != nil {
-			t.Fatal(err)
-		}
-		transport := client.http.Transport
-		for {
-			switch of := transport.(type) {
-			case *http.Transport:
-				return of.ReadBufferSize
-			case utilnet.RoundTripperWrapper:
-				transport = of.WrappedRoundTripper()
-			default:
-				return 0
-			}
-		}
-	}
-	dial := func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("no") }
-	for name, tt := range map[string]struct {
-		config rest.Config
-		own    bool
-	}{
-		"plain":            {rest.Config{Host: "http://a.test"}, true},
-		"TLS":              {rest.Config{Host: "https://a.test"}, false},
-		"with a dialer":    {rest.Config{Host: "http://a.test", Dial: dial}, false},
-		"with a proxy":     {rest.Config{Host: "http://a.test", Proxy: http.ProxyFromEnvironment}, false},
-		"with a transport": {rest.Config{Host: "http://a.test", Transport: &http.Transport{}}, false},
-		"insecure":         {rest.Config{Host: "http://a.test", TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, false},
-		"with a plugin":    {rest.Config{Host: "http://a.test", ExecProvider: &api.ExecConfig{Command: "none", APIVersion: "client.authentication.k8s.io/v1", InteractiveMode: api.NeverExecInteractiveMode}}, false},
-	} {
-		if got := buffer(tt.config); (got == plainBuffer) != tt.own {
-			t.Errorf("%s: the buffer has %d bytes", name, got)
-		}
 	}
 }
 

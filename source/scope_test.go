@@ -21,7 +21,7 @@ func TestQueries(t *testing.T) {
 		{Scope{}, list{}, ""},
 		{Scope{}, list{Limit: 1}, "limit=1"},
 		{Scope{}, list{Limit: -1}, ""},
-		{scope, list{Limit: 7, Continue: "c"}, "continue=c&fieldSelector=spec.nodeName%3Dn&labelSelector=app%3Dx&limit=7"},
+		{scope, list{Limit: 25, Continue: "c"}, "continue=c&fieldSelector=spec.nodeName%3Dn&labelSelector=app%3Dx&limit=25"},
 		{scope, list{ResourceVersion: "5", ResourceVersionMatch: "Exact"}, "fieldSelector=spec.nodeName%3Dn&labelSelector=app%3Dx&resourceVersion=5&resourceVersionMatch=Exact"},
 		{Scope{}, list{Only: object.Key{Name: "b"}}, "fieldSelector=metadata.name%3Db"},
 		{Scope{}, list{Only: object.Key{Namespace: "a"}}, ""},
