@@ -106,3 +106,12 @@ func TestManySmallPieces(t *testing.T) {
 		t.Errorf("%d events, %v", len(events), err)
 	}
 }
+
+// TestNoItems may come anywhere, with members behind.
+func TestNoItems(t *testing.T) {
+	for _, text := range []string{`{"items":null,"kind":"PodList"}`, `{"kind":"PodList","items":null,"metadata":{}}`, `{"kind":"PodList","items":[],"metadata":{}}`} {
+		if items, head, err := readList(strings.NewReader(text), 0); err != io.EOF || len(items) > 0 || head.Kind != "PodList" {
+			t.Errorf("%s: %q, %+v, %v", text, items, head, err)
+		}
+	}
+}

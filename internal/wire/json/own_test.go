@@ -209,3 +209,32 @@ func TestNoDocument(t *testing.T) {
 		}
 	}
 }
+
+// TestEqualScalarsAreOne: objects that say the same string or large number have one.
+func TestEqualScalarsAreOne(t *testing.T) {
+	d := newDecoder(t, wire.Options{})
+	decode := func(i int) map[string]any {
+		return compare(t, d, fmt.Appendf(nil, `{"kind":"K","name":"n%d","node":"a node"}`, i)).Object
+	}
+	first := decode(0)
+	for i := range 20 {
+		if unsafe.StringData(decode(i)["node"].(string)) != unsafe.StringData(first["node"].(string)) {
+			t.Fatal("equal strings are stored twice")
+		}
+	}
+}
+
+// TestFieldsTakeMemory that counts.
+func TestFieldsTakeMemory(t *testing.T) {
+	d := newDecoder(t, wire.Options{})
+	compare(t, d, []byte(`{"kind":"K"}`))
+	before := d.Stats().TableBytes
+	text := `{"kind":"K"`
+	for i := range 100 {
+		text += fmt.Sprintf(`,"n%d":null`, i)
+	}
+	compare(t, d, []byte(text+"}"))
+	if got := d.Stats().TableBytes - before; got < 100*fieldBytes {
+		t.Errorf("a hundred fields take %d bytes", got)
+	}
+}
