@@ -1,0 +1,58 @@
+package engine
+
+import (
+	"log/slog"
+	"testing"
+)
+
+// steps is an account whose objects are all folded, and can be packed better in some steps.
+type steps struct {
+	memory      *Memory
+	used        int64
+	left, calls int
+}
+
+func (s *steps) accountName() string               { return "steps" }
+func (s *steps) measure() int64                    { return s.used }
+func (s *steps) openBytes() int64                  { return 0 }
+func (s *steps) fold(all bool, enough func() bool) {}
+func (s *steps) grow(bytes int64)                  { s.used += bytes; s.memory.used.Add(bytes) }
+func (s *steps) shrink(enough func() bool) (m bool) {
+	if s.left == 0 {
+		return false
+	}
+	s.calls++
+	s.left--
+	s.grow(-100)
+	return s.left > 0
+}
+
+// TestSettleShrinks packs better, a step for each change, what does not fit though all is folded.
+func TestSettleShrinks(t *testing.T) {
+	m := NewMemory(16_000, slog.New(slog.DiscardHandler))
+	a := &steps{memory: m, left: 30}
+	m.enter(a)
+	a.grow(16_000)
+	if m.settle(); a.calls != 0 {
+		t.Error("what fits was packed again")
+	}
+	a.grow(500)
+	m.settle()
+	if a.calls != 1 || m.problem.Load() == nil {
+		t.Errorf("%d steps at first, want one, and a problem", a.calls)
+	}
+	for range 10 { // used is below the limit now, but not all was looked at
+		m.settle()
+	}
+	if a.calls != 5 || m.used.Load() != m.budget || m.problem.Load() != nil {
+		t.Errorf("%d steps, %d bytes, problem %v; want 5, the budget and none", a.calls, m.used.Load(), m.problem.Load())
+	}
+	a.left = 0
+	a.grow(5000)
+	for range 3 {
+		m.settle()
+	}
+	if m.shrinking.Load() || m.problem.Load() == nil {
+		t.Error("want a problem, and no more steps")
+	}
+}
