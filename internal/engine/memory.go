@@ -117,6 +117,9 @@ func (m *Memory) settle() {
 	m.shrinking.Store(more)
 	used := m.used.Load()
 	m.limit.Store(max(m.budget, used+m.slack()))
+	if more && used > m.budget && used <= m.budget+m.slack() {
+		return // it may still come to fit
+	}
 	m.judge(used)
 }
 

@@ -38,8 +38,8 @@ func TestSettleShrinks(t *testing.T) {
 	}
 	a.grow(500)
 	m.settle()
-	if a.calls != 1 || m.problem.Load() == nil {
-		t.Errorf("%d steps at first, want one, and a problem", a.calls)
+	if a.calls != 1 || m.problem.Load() != nil {
+		t.Errorf("%d steps at first, want one, and no problem yet", a.calls)
 	}
 	for range 10 { // used is below the limit now, but not all was looked at
 		m.settle()
