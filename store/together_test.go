@@ -10,7 +10,7 @@ import (
 
 // TestPackTogether folds objects one by one, in random order, and then packs neighbors together, which have much in common.
 func TestPackTogether(t *testing.T) {
-	const kinds, each = 6, 500
+	const kinds, each = 3, 500
 	w := newFoldWorld(t, testseed.Seed(t))
 	var keys []object.Key
 	txn := w.writer.Begin()
