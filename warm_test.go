@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -20,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tidings/tidings"
+	"github.com/tidings/tidings/internal/fold/file"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/store"
 	"github.com/tidings/tidings/tidingstest"
@@ -210,11 +212,33 @@ func TestStartWithoutList(t *testing.T) {
 	})
 }
 
-// TestQuietWatchHasCaughtUp starts when nothing has changed: nothing will come that says so.
+// TestQuietWatchHasCaughtUp starts when no pod has changed: nothing will come that says so. If nothing at all has, the server's version does.
 func TestQuietWatchHasCaughtUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server, opts := saved(t, tidings.Options{}, tidings.Scope{})
-		before, began := lists(server), time.Now()
+	for name, others := range map[string]int{"nothing has changed": 0, "other objects have changed": 3} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server, opts := saved(t, tidings.Options{}, tidings.Scope{})
+				for i := range others {
+					server.Create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: fmt.Sprint(i)}})
+				}
+				before, began := lists(server), time.Now()
+				p := startProgram(t, server, opts, tidings.Scope{})
+				p.sync()
+				if took := time.Since(began); took > time.Second || (took < 200*time.Millisecond) != (others == 0) || lists(server) != before {
+					t.Errorf("synced after %v with %d lists, want none within a second, and silence if other objects have changed", took, lists(server)-before)
+				}
+				p.stop()
+			})
+		})
+	}
+}
+
+// TestFileWithSwappedObjects starts from a file that has, in the middle, the objects of two records in each other's place.
+func TestFileWithSwappedObjects(t *testing.T) {
+	withBudgets(t, func(t *testing.T, opts tidings.Options) {
+		server := tidingstest.NewServer(t, tidingstest.ServerOptions{})
+		fill(server, "shop", "bar", "inn", "ale")
+		opts.Dir = t.TempDir()
 		p := startProgram(t, server, opts, tidings.Scope{})
 		time.Sleep(50 * time.Millisecond)
 		var syncErr *tidings.SyncError
@@ -222,11 +246,59 @@ func TestQuietWatchHasCaughtUp(t *testing.T) {
 			t.Errorf("synced %t, %v, with %d objects from the file that nobody has confirmed", p.inf.HasSynced(), err, p.inf.Snapshot().Len())
 		}
 		p.sync()
-		if took := time.Since(began); took > time.Second || lists(server) != before {
-			t.Errorf("synced after %v with %d lists, want none within a second", took, lists(server)-before)
+		p.stop()
+		swapObjects(t, onlyFile(t, opts.Dir))
+		server.Delete(server.Objects(podResource)[0])
+
+		p = startProgram(t, server, opts, tidings.Scope{})
+		index := p.inf.AddIndex("namespace", func(p pod) []string { return []string{p.Namespace} })
+		p.sync()
+		if st := p.file(); st.Loaded != 0 || st.Discarded == nil || !strings.Contains(st.Discarded.Error(), "another object") {
+			t.Errorf("status %+v, want a file that was discarded", st)
+		}
+		want := server.Versions(podResource)
+		p.holds(want)
+		for key, version := range want {
+			got, ok := p.inf.Get(key)
+			if !ok || got.Name != key.Name || got.ResourceVersion != version || !slices.Contains(slices.Collect(index.All(key.Namespace)), got) {
+				t.Errorf("%s is %v", key, got)
+			}
 		}
 		p.stop()
 	})
+}
+
+// swapObjects puts two objects of a file in each other's place, with everything around them in order.
+func swapObjects(t *testing.T, path string) {
+	t.Helper()
+	var header file.Header
+	var records []file.Record
+	err := file.ReadFile(path, file.Options{}, func(r *file.Reader) error {
+		header = r.Header()
+		for record, err := range r.Records() {
+			if err != nil {
+				return err
+			}
+			records = append(records, record)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := &records[len(records)/2], &records[len(records)-1]
+	a.Object, b.Object = b.Object, a.Object
+	err = file.WriteFile(path, header, file.Options{}, func(w *file.Writer) error {
+		for _, record := range records {
+			if err := w.Write(record); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // TestExpiredFile starts from a version that the server has forgotten: what has not changed is not decoded again.

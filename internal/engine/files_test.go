@@ -40,11 +40,7 @@ func newSaved(tb testing.TB, dir string, folding bool) (*Informer[settings], *pa
 		Files:  &FileOptions{Dir: dir, Cluster: func(context.Context) (string, error) { return "test", nil }},
 	}})
 	if folding {
-		codec, err := source.NewCodec[settings](0)
-		if err != nil {
-			tb.Fatal(err)
-		}
-		inf.writer.UseCodec(codec, reflect.TypeFor[settings]())
+		inf.useMemory(NewMemory(1, slog.New(slog.DiscardHandler)))
 	}
 	var err error
 	if inf.files, err = inf.newFiles(); err != nil || inf.files.refused != nil {
@@ -167,6 +163,9 @@ func FuzzHostileRecord(f *testing.F) {
 	f.Fuzz(func(t *testing.T, encoded []byte, namespace, name, uid, version string) {
 		for _, folding := range []bool{false, true} {
 			inf, pf := newSaved(t, dir, folding)
+			if folding {
+				inf.AddIndex("namespace", func(o settings) []string { return []string{o.GetNamespace()} })
+			}
 			identity := map[string]string{"cluster": "test"}
 			for key, value := range pf.identity {
 				identity[key] = value
