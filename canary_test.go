@@ -51,6 +51,14 @@ func (o *output) Write(p []byte) (int, error) {
 
 func (o *output) print(format string, args ...any) { fmt.Fprintf(o, format+"\n", args...) }
 
+// take returns what was written since the last time.
+func (o *output) take() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	defer o.text.Reset()
+	return o.text.String()
+}
+
 func (o *output) refuse(t *testing.T) {
 	t.Helper()
 	o.mu.Lock()

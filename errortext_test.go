@@ -310,6 +310,27 @@ func TestFailFastWaitsForTheOthers(t *testing.T) {
 	})
 }
 
+// TestWorstObstacleIsNamed: of several namespaces in trouble, the one that cannot heal by itself, wherever it is among them.
+func TestWorstObstacleIsNamed(t *testing.T) {
+	for _, worst := range []string{"a", "b", "c", "d"} {
+		synctest.Test(t, func(t *testing.T) {
+			cs := clusters{"a": newCluster(), "b": newCluster(), "c": newCluster(), "d": newCluster()}
+			for name, c := range cs {
+				switch {
+				case name == worst:
+					c.fail(forbidden())
+				case name != "c":
+					c.fail(tooLarge())
+				}
+			}
+			inf := cs.start(t, tidings.Options{}, "a", "b", "c", "d")
+			if err := inf.WaitForSyncFailFast(t.Context()); !isForbidden(err, worst) || !strings.Contains(err.Error(), `"`+worst+`"`) {
+				t.Errorf("%v, want that %s is forbidden", err, worst)
+			}
+		})
+	}
+}
+
 // TestOneScopeHasOneBudget asks again for the informer of a scope: with its budget, none, and another one.
 func TestOneScopeHasOneBudget(t *testing.T) {
 	f := newFactory(t, "http://127.0.0.1:1")

@@ -2,6 +2,7 @@ package tidings_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -174,6 +175,30 @@ func TestStopTakesItsIndexesAlong(t *testing.T) {
 		}
 		if err := f.Shutdown(t.Context()); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// TestHandlersAfterShutdown: who holds an informer of a factory that has been shut down can add no handler, and is told so.
+func TestHandlersAfterShutdown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := tidings.NewSourceFactory(tidings.Options{})
+		tidings.SetSource(f, func(tidings.Scope, string) (source.ListerWatcher[pod], error) { return newCluster(), nil })
+		inf, err := tidings.Informer[pod](f, tidings.Scope{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Shutdown(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if reg, err := inf.AddHandler(tidings.HandlerFuncs[pod]{}, tidings.HandlerOptions{}); reg != nil || !errors.Is(err, tidings.ErrStopped) {
+			t.Errorf("AddHandler: %v, %v, want ErrStopped", reg, err)
+		}
+		if remove, err := inf.HandleDeltas("late", func(tidings.Delta[pod]) {}); remove != nil || !errors.Is(err, tidings.ErrStopped) {
+			t.Errorf("HandleDeltas: %v, want ErrStopped", err)
 		}
 	})
 }

@@ -540,6 +540,7 @@ func TestRelistIsTransformed(t *testing.T) {
 		c.forget()
 		c.fail(nil)
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		for name, want := range map[string]string{"changes": "3", "stays": "2", "new": "4"} {
 			if p, ok := inf.Get(object.Key{Namespace: "a", Name: name}); !ok || p.ResourceVersion != want || p.Annotations["at"] != want {
 				t.Errorf("%s is %v, want the transformed state at %s", name, p, want)

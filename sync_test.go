@@ -1,7 +1,6 @@
 package tidings_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -126,19 +125,20 @@ func TestSilentServerMakesTheInformerStale(t *testing.T) {
 // TestWaitForSyncLogsWhatIsInTheWay within seconds, and then now and then.
 func TestWaitForSyncLogsWhatIsInTheWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var log bytes.Buffer
+		var log output
 		c := newCluster()
 		c.fail(forbidden())
 		inf := start(t, c, tidings.InformerOptions[pod]{Options: tidings.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}})
 		for wait, want := range map[time.Duration]int{time.Second: 0, 2 * time.Second: 1, 31 * time.Second: 1, 32 * time.Second: 2} {
-			log.Reset()
+			log.take()
 			ctx, cancel := context.WithTimeout(t.Context(), wait)
 			if err := inf.WaitForSync(ctx); !errors.Is(err, context.DeadlineExceeded) {
 				t.Error(err)
 			}
 			cancel()
-			if got := strings.Count(log.String(), `msg="waiting for sync"`); got != want || strings.Count(log.String(), "forbidden") < want {
-				t.Errorf("a wait of %v says %d times what is in the way, want %d: %s", wait, got, want, log.String())
+			text := log.take()
+			if got := strings.Count(text, `msg="waiting for sync"`); got != want || strings.Count(text, "forbidden") < want {
+				t.Errorf("a wait of %v says %d times what is in the way, want %d: %s", wait, got, want, text)
 			}
 		}
 	})

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -299,6 +300,37 @@ func swapObjects(t *testing.T, path string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestBusyWatchHasCaughtUp starts while objects change all the time: that something comes is no reason to wait.
+func TestBusyWatchHasCaughtUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, opts := saved(t, tidings.Options{}, tidings.Scope{})
+		changed := newPod("shop", "b")
+		began := time.Now()
+		var quiet atomic.Bool
+		ended := make(chan struct{})
+		server.Delete(newPod("shop", "a"))
+		go func() {
+			defer close(ended)
+			for !quiet.Load() {
+				changed.Labels = map[string]string{"at": time.Now().Format("150405.000")}
+				server.Update(changed)
+				time.Sleep(50 * time.Millisecond)
+			}
+		}()
+		p := startProgram(t, server, opts, tidings.Scope{})
+		p.sync()
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("synced after %v", took)
+		}
+		if _, ok := p.inf.Get(object.Key{Namespace: "shop", Name: "a"}); ok {
+			t.Error("synced with an object that was deleted before")
+		}
+		quiet.Store(true)
+		<-ended
+		p.stop()
+	})
 }
 
 // TestExpiredFile starts from a version that the server has forgotten: what has not changed is not decoded again.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -243,14 +245,14 @@ func TestAuditsOfLargeCollectionsEnd(t *testing.T) {
 // lingering is a source whose lists of metadata take a minute to end.
 type lingering struct {
 	answering
-	running int
+	running atomic.Int32
 }
 
 func (l *lingering) ListMetadata(ctx context.Context, _ source.ListOptions[*metav1.PartialObjectMetadata], _ func(*metav1.PartialObjectMetadata) error) (source.ListResult, error) {
-	l.running++
+	l.running.Add(1)
 	<-ctx.Done()
 	time.Sleep(time.Minute)
-	l.running--
+	l.running.Add(-1)
 	return source.ListResult{}, ctx.Err()
 }
 
@@ -264,17 +266,54 @@ func TestAuditsEndWithTheInformer(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 180 { // the interval is spread
-			if time.Sleep(time.Minute); src.running > 0 {
+			if time.Sleep(time.Minute); src.running.Load() > 0 {
 				break
 			}
 		}
-		if src.running != 1 {
-			t.Fatalf("%d audits are running", src.running)
+		if src.running.Load() != 1 {
+			t.Fatalf("%d audits are running", src.running.Load())
 		}
 		inf.Halt(nil)
 		<-inf.done
-		if st := inf.Status().Parts[0].Audit; src.running != 0 || st.Completed+st.Inconclusive != 0 {
-			t.Errorf("%d audits go on after the end; %+v", src.running, st)
+		if st := inf.Status().Parts[0].Audit; src.running.Load() != 0 || st.Completed+st.Inconclusive != 0 {
+			t.Errorf("%d audits go on after the end; %+v", src.running.Load(), st)
+		}
+	})
+}
+
+// TestAuditsAreSpread: informers that were started together do not ask the server together.
+func TestAuditsAreSpread(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		var mu sync.Mutex
+		at := map[time.Duration]bool{}
+		var infs []*Informer[settings]
+		for range 20 {
+			src := &pages{next: func(int) (source.ListResult, []string) {
+				mu.Lock()
+				defer mu.Unlock()
+				at[time.Since(began)] = true
+				return source.ListResult{ResourceVersion: "10"}, nil
+			}}
+			inf := New(Config[settings]{Name: "configmaps", Namespaces: []string{""}, Options: Options{Logger: slog.New(slog.DiscardHandler), NoWatchList: true, Audit: time.Hour},
+				NewSource: func(string) (source.ListerWatcher[settings], error) { return src, nil }})
+			if err := inf.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			infs = append(infs, inf)
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		for _, inf := range infs {
+			inf.Halt(nil)
+			<-inf.done
+		}
+		shortest, longest := time.Hour, time.Duration(0)
+		for d := range at {
+			shortest, longest = min(shortest, d), max(longest, d)
+		}
+		if len(at) < 10 || shortest < 54*time.Minute || longest > time.Hour || longest-shortest < time.Minute {
+			t.Errorf("%d times from %v to %v; want 20 within the last tenth of an hour", len(at), shortest, longest)
 		}
 	})
 }

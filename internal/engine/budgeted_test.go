@@ -164,3 +164,32 @@ func TestWhatCounts(t *testing.T) {
 		}
 	})
 }
+
+// TestChangedKeysAreBounded: of many changes the oldest are remembered, and none of what is gone.
+func TestChangedKeysAreBounded(t *testing.T) {
+	inf := withBudget(1<<40, &answering{})
+	var notes []object.Delta[settings]
+	for i := range 2 * maxChanged {
+		kind := object.Updated
+		if i%4 == 0 {
+			kind = object.Deleted
+		}
+		notes = append(notes, object.Delta[settings]{Type: kind, Key: keyOf(i)})
+	}
+	inf.budget.note(notes)
+	if n := len(inf.budget.changed); n != maxChanged || inf.budget.changed[0] != keyOf(1) || inf.budget.changed[3] != keyOf(5) {
+		t.Errorf("%d keys are remembered", n)
+	}
+	for left := maxChanged; left > 0; {
+		keys := inf.budget.takeChanged()
+		if len(keys) != min(left, foldBatch) {
+			t.Fatalf("%d keys at once, %d were left", len(keys), left)
+		}
+		left -= len(keys)
+	}
+	if len(inf.budget.takeChanged()) != 0 || inf.budget.changed != nil {
+		t.Error("keys are taken twice, or their room is kept")
+	}
+	inf.Halt(nil)
+	<-inf.done
+}

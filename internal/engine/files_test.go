@@ -355,12 +355,20 @@ func TestUnusedFilesAreRemoved(t *testing.T) {
 	dir := t.TempDir()
 	inf, pf := newSaved(t, dir, false)
 	inf.cfg.NewSource = func(string) (source.ListerWatcher[settings], error) { return &answering{list: errors.New("down")}, nil }
+	fill(inf, 5, 3)
+	if err := save(t.Context(), inf, pf); err != nil { // one that can be used
+		t.Fatal(err)
+	}
 	long := time.Now().Add(-unusedFor - time.Hour)
 	for name, age := range map[string]time.Time{
 		filepath.Base(pf.path): long, "configmaps-old-0011" + fileSuffix: long, "configmaps-young-0022" + fileSuffix: long.Add(2 * time.Hour), "notes.txt": long,
 	} {
 		path := filepath.Join(dir, name)
-		if err := errors.Join(os.WriteFile(path, []byte("x"), 0o600), os.Chtimes(path, age, age)); err != nil {
+		var err error
+		if path != pf.path {
+			err = os.WriteFile(path, []byte("x"), 0o600)
+		}
+		if err := errors.Join(err, os.Chtimes(path, age, age)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -615,14 +623,19 @@ func TestPanicWhileLoading(t *testing.T) {
 
 // TestFileComesFirstOrNotAtAll: what the store holds already is newer than a file, be it a single object.
 func TestFileComesFirstOrNotAtAll(t *testing.T) {
+	both(t, testFileComesFirst)
+}
+
+func testFileComesFirst(t *testing.T, folding bool) {
 	for _, n := range []int{0, 1, 2} {
-		inf, pf := newSaved(t, t.TempDir(), false)
+		inf, pf := newSaved(t, t.TempDir(), folding)
 		fill(inf, 5, 3)
 		if err := save(t.Context(), inf, pf); err != nil {
 			t.Fatal(err)
 		}
-		next, _ := newSaved(t, filepath.Dir(pf.path), false)
+		next, _ := newSaved(t, filepath.Dir(pf.path), folding)
 		fill(next, n, 2)
+		before := next.store.Snapshot().FoldStats().Bytes
 		p, err := next.newTestPart(pf)
 		if err != nil {
 			t.Fatal(err)
@@ -630,6 +643,9 @@ func TestFileComesFirstOrNotAtAll(t *testing.T) {
 		held, err := p.resume(t.Context())
 		if err != nil || (held.ResourceVersion == "3999") != (n == 0) || (p.fileStatus().Loaded == 5) != (n == 0) {
 			t.Errorf("with %d objects in the store: resumed at %q, %+v, %v", n, held.ResourceVersion, p.fileStatus(), err)
+		}
+		if after := next.store.Snapshot().FoldStats().Bytes; n > 0 && after != before {
+			t.Errorf("%d bytes of a file that is not used are counted", after-before)
 		}
 		if got := next.store.Snapshot().Len(); n > 0 && got != n || n == 0 && got != 5 {
 			t.Errorf("with %d objects in the store there are %d in the end", n, got)
