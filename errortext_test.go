@@ -43,6 +43,10 @@ func TestSyncErrorText(t *testing.T) {
 			[]error{tidings.ErrSkipped}, false},
 		{tidings.SyncError{Resource: "pods", Skipped: bad, SkippedCount: 9}, "pods: synced without 9 objects that cannot be decoded: a/x (bad x), y (bad y), z (bad z), and 6 more",
 			[]error{tidings.ErrSkipped}, false},
+		{tidings.SyncError{Resource: "pods", Skipped: bad, SkippedCount: 4}, "pods: synced without 4 objects that cannot be decoded: a/x (bad x), y (bad y), z (bad z), and 1 more",
+			[]error{tidings.ErrSkipped}, false},
+		{tidings.SyncError{Resource: "pods", Skipped: bad[:3], SkippedCount: 3}, "pods: synced without 3 objects that cannot be decoded: a/x (bad x), y (bad y), z (bad z)",
+			[]error{tidings.ErrSkipped}, false},
 	} {
 		if got := tt.err.Error(); got != tt.text {
 			t.Errorf("%q, want %q", got, tt.text)
@@ -380,6 +384,18 @@ func TestDeltaFuncAsAHandler(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
+}
+
+// TestNamesOfHandlers: the one that was given, or else the Go type.
+func TestNamesOfHandlers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inf := start(t, newCluster(), tidings.InformerOptions[pod]{})
+		mustAdd(t, inf, &told{}, tidings.HandlerOptions{})
+		mustAdd(t, inf, &told{}, tidings.HandlerOptions{Name: "mine"})
+		if st := inf.Status().Handlers; len(st) != 2 || st[0].Name != "*tidings_test.told" || st[1].Name != "mine" {
+			t.Errorf("%+v", st)
+		}
+	})
 }
 
 // TestHandlerOfAStoppedInformer cannot be added.
