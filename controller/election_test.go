@@ -430,6 +430,16 @@ func TestLossesAreLogged(t *testing.T) {
 			<-a.done
 			return nil
 		},
+		`level=WARN msg="cannot renew the lease" lease=demo identity=a error="no answer within 5s"`: func(a *candidate) error {
+			a.start()
+			time.Sleep(time.Minute)
+			a.client.cut.Store(true)
+			time.Sleep(3 * time.Second) // one call gets no answer
+			a.client.cut.Store(false)
+			time.Sleep(time.Minute)
+			a.stop()
+			return <-a.done
+		},
 		`level=WARN msg="work is still running, so the lease is not given back" lease=demo identity=a error="work is still running"`: func(a *candidate) error {
 			err := a.elector.Lead(context.Background(), func(context.Context) error { return ErrStillRunning })
 			if errors.Is(err, ErrStillRunning) {
@@ -558,6 +568,25 @@ func TestClaimThatWasCutOffAndOvertaken(t *testing.T) {
 		s.edit(func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = new("b") })
 		if err := <-a.done; err != nil || s.holder() != "b" || a.elector.Leader() != "b" {
 			t.Errorf("%v, held by %q, and the candidate knows of %q", err, s.holder(), a.elector.Leader())
+		}
+	})
+}
+
+// TestClaimWithoutAnAnswerIsGivenBack stops a candidate that does not know whether its claim was made, before it tries again.
+func TestClaimWithoutAnAnswerIsGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &leaseServer{}
+		a := newCandidate(s, "a")
+		legs := 0
+		a.client.fails = func() bool { legs++; return legs == 4 } // the way back of the second call, which creates the lease
+		a.start()
+		time.Sleep(time.Second)
+		if s.holder() != "a" || a.leads.Load() {
+			t.Fatalf("held by %q after %d legs", s.holder(), legs)
+		}
+		a.stop()
+		if err := <-a.done; err != nil || s.holder() != "" {
+			t.Errorf("%v, held by %q", err, s.holder())
 		}
 	})
 }

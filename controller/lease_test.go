@@ -263,6 +263,7 @@ func TestLeaseElectorChecksItsFields(t *testing.T) {
 		"2s < 20s < 15s":        {Client: client, Name: "demo", Identity: "a", RenewDeadline: 20 * time.Second, RetryPeriod: 2 * time.Second},
 		"have -1s < 10s < 15s":  {Client: client, Name: "demo", Identity: "a", RetryPeriod: -time.Second},
 		"have 9s < 10s < 15s":   {Client: client, Name: "demo", Identity: "a", RetryPeriod: 9 * time.Second},
+		"have 10s < 12s < 15s":  {Client: client, Name: "demo", Identity: "a", RetryPeriod: 10 * time.Second, RenewDeadline: 12 * time.Second},
 		"Duration is -1s, want": {Client: client, Name: "demo", Identity: "a", Duration: -time.Second},
 	} {
 		if err := e.Lead(t.Context(), nil); err == nil || !strings.Contains(err.Error(), want) {

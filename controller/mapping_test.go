@@ -14,6 +14,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tidings/tidings/object"
 )
@@ -447,4 +448,45 @@ func TestReconcileThatEndsItsGoroutine(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// TestSameState: two states are one if they are one object, or have the version and uid of one.
+func TestSameState(t *testing.T) {
+	of := func(version, uid string) *corev1.Pod {
+		p := pod("a", "")
+		p.ResourceVersion, p.UID = version, types.UID(uid)
+		return p
+	}
+	same := of("", "")
+	for _, tt := range []struct {
+		a, b *corev1.Pod
+		want bool
+	}{
+		{same, same, true}, {of("1", "u"), of("1", "u"), true}, {of("1", "u"), of("2", "u"), false}, {of("1", "u"), of("1", "v"), false},
+		{of("", "u"), of("", "u"), false}, {of("1", ""), of("1", ""), true},
+	} {
+		if got := sameState(tt.a, tt.b); got != tt.want {
+			t.Errorf("%s/%s and %s/%s are the same: %t", tt.a.ResourceVersion, tt.a.UID, tt.b.ResourceVersion, tt.b.UID, got)
+		}
+	}
+}
+
+// TestEarliestRetryComesFirst: what has waited longest is asked about first.
+func TestEarliestRetryComesFirst(t *testing.T) {
+	u, now := newUnmapped[*corev1.Pod](), time.Now()
+	for i := range 50 {
+		u.put(key(strconv.Itoa(i)), failure[*corev1.Pod]{states: []*corev1.Pod{pod("a", "")}, due: now.Add(time.Duration(i*17%50) * time.Second)})
+	}
+	keys := u.dueKeys(now.Add(29 * time.Second))
+	if len(keys) != 30 {
+		t.Fatalf("%d are due, want 30", len(keys))
+	}
+	for i, k := range keys {
+		if want := now.Add(time.Duration(i) * time.Second); !u.objects[k].due.Equal(want) {
+			t.Errorf("number %d is due at %v, want %v", i, u.objects[k].due, want)
+		}
+	}
+	if next := u.nextDue(); !next.Equal(now) {
+		t.Errorf("the next is due at %v, want %v", next, now)
+	}
 }

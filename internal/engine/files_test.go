@@ -559,6 +559,7 @@ func TestHandlerStopsAnInformerThatSaves(t *testing.T) {
 		o.ResourceVersion = "5"
 		inf.cfg.NewSource = func(string) (source.ListerWatcher[settings], error) { return &answering{items: []settings{o}}, nil }
 		asked := 0
+		inf.cfg.NoWatchList = true
 		inf.cfg.Files.Cluster = func(context.Context) (string, error) {
 			if asked++; inf.life.Err() != nil {
 				time.Sleep(time.Second)
@@ -650,5 +651,77 @@ func testFileComesFirst(t *testing.T, folding bool) {
 		if got := next.store.Snapshot().Len(); n > 0 && got != n || n == 0 && got != 5 {
 			t.Errorf("with %d objects in the store there are %d in the end", n, got)
 		}
+	}
+}
+
+// TestSaveThatFailsIsNoSave: it is counted, logged, and tried again the next time.
+func TestSaveThatFailsIsNoSave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		dir := filepath.Join(t.TempDir(), "deep", "down")
+		inf, _ := newSaved(t, dir, false)
+		inf.log = newThrottled(slog.New(slog.NewTextHandler(&log, nil)))
+		o := namedSettings(1)
+		o.ResourceVersion = "5"
+		inf.cfg.NewSource = func(string) (source.ListerWatcher[settings], error) { return &answering{items: []settings{o}}, nil }
+		inf.cfg.Files.Every, inf.cfg.NoWatchList = time.Hour, true
+		inf.cfg.Files.Cluster = func(context.Context) (string, error) { return "test", nil }
+		if err := inf.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		p := inf.currentParts()[0]
+		inf.files.Cluster = func(context.Context) (string, error) { return "", errors.New("which one is it") }
+		inf.files.savePart(t.Context(), p)
+		if st := p.fileStatus(); st.Failures != 1 || st.Saves != 0 || st.Err == nil || st.Err.Error() != "which one is it" || !strings.Contains(log.String(), "which one is it") {
+			t.Errorf("%+v, logged %s", st, log.String())
+		}
+		inf.files.Cluster = func(context.Context) (string, error) { return "test", nil }
+		for range 2 { // the second has nothing new
+			inf.files.savePart(t.Context(), p)
+		}
+		if st := p.fileStatus(); st.Failures != 1 || st.Saves != 1 || st.Err != nil || st.SavedObjects != 1 || st.SavedBytes == 0 || !st.SavedAt.Equal(time.Now()) {
+			t.Errorf("%+v", st)
+		}
+		for path, want := range map[string]fs.FileMode{p.file.path: 0o600, dir: 0o700, filepath.Dir(dir): 0o700} {
+			info, err := os.Stat(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := info.Mode().Perm(); got != want {
+				t.Errorf("%s has mode %v, want %v", path, got, want)
+			}
+		}
+		inf.Halt(nil)
+		<-inf.done
+	})
+}
+
+// TestFoldedObjectThatCannotBeOpened is missed by readers, and logged, and ends nothing.
+func TestFoldedObjectThatCannotBeOpened(t *testing.T) {
+	var log strings.Builder
+	inf, pf := newSaved(t, t.TempDir(), true)
+	inf.log = newThrottled(slog.New(slog.NewTextHandler(&log, nil)))
+	identity := maps.Clone(pf.identity)
+	identity["cluster"] = "test"
+	err := file.WriteFile(pf.path, file.Header{Identity: identity, ResourceVersions: map[string]string{"": "7"}}, file.Options{}, func(w *file.Writer) error {
+		var packer fold.Packer
+		return w.Write(file.Record{Namespace: "shop", Name: "a", UID: "u", ResourceVersion: "5", Object: packer.Pack([]byte("\xff\xff\xff\xff"), nil)})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := inf.newTestPart(pf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if held, err := p.resume(t.Context()); err != nil || held.ResourceVersion != "7" {
+		t.Fatalf("resumed at %q, %v", held.ResourceVersion, err)
+	}
+	if o, ok := inf.store.Snapshot().Get(object.Key{Namespace: "shop", Name: "a"}); ok {
+		t.Errorf("got %v of garbage", o)
+	}
+	if text := log.String(); !strings.Contains(text, "cannot be opened") || !strings.Contains(text, "key=shop/a") {
+		t.Errorf("logged %q", text)
 	}
 }

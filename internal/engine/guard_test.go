@@ -5,11 +5,13 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tidings/tidings/object"
+	"github.com/tidings/tidings/source"
 )
 
 func newGuard(found *[]Mutation) *guard {
@@ -102,4 +104,33 @@ func TestMutationsAreLogged(t *testing.T) {
 	if text := log.String(); g.found.Load() != 1 || !strings.Contains(text, "DeepCopyObject") || !strings.Contains(text, "key=1 handler=writer") {
 		t.Errorf("%d found, logged %s", g.found.Load(), text)
 	}
+}
+
+// TestWritesToIndexedObjectsAreFound: an object that was written to is not in the index under the values that it has now.
+func TestWritesToIndexedObjectsAreFound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var found []Mutation
+		inf := New(Config[settings]{Name: "configmaps", Namespaces: []string{""}, Options: Options{
+			Logger: slog.New(slog.DiscardHandler), NoWatchList: true, OnMutation: func(m Mutation) { found = append(found, m) },
+		}, NewSource: func(string) (source.ListerWatcher[settings], error) { return &answering{}, nil }})
+		if err := inf.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		inf.AddIndex("color", func(o settings) []string { return []string{o.Labels["color"]} })
+		first := namedSettings(1)
+		first.ResourceVersion, first.Labels = "15", map[string]string{"color": "red"}
+		p := inf.currentParts()[0]
+		p.Add([]object.Delta[settings]{{Type: object.Added, Key: object.KeyOf(first), Object: first}}, "15")
+		first.Labels["color"] = "blue"
+		next := namedSettings(1)
+		next.ResourceVersion, next.Labels = "16", map[string]string{"color": "green"}
+		p.Add([]object.Delta[settings]{{Type: object.Updated, Key: object.KeyOf(next), Object: next}}, "16")
+		synctest.Wait()
+		if len(found) != 1 || found[0].Field != "index color" || found[0].Key != object.KeyOf(first) || found[0].Resource != "configmaps" || inf.Status().Mutations != 1 {
+			t.Errorf("%+v", found)
+		}
+		inf.Halt(nil)
+		<-inf.done
+	})
 }
