@@ -289,8 +289,33 @@ func TestReleaseOfOneThatNeedsNone(t *testing.T) {
 	}
 }
 
+// TestLostAnswerBehindAStaleCache loses the answer to a creation, and the cache hears of nothing: the pod is found by a list, and no other is
+// made in its place.
+func TestLostAnswerBehindAStaleCache(t *testing.T) {
+	in(t, 2, func(t *testing.T, l *lab) {
+		l.breakAt("create pods", 1)
+		before := l.counts()
+		l.scale(3)
+		l.settle(time.Minute)
+		if n := len(l.owned()); n != 3 {
+			t.Errorf("%d pods", n)
+		}
+		l.server.Start()
+		l.settle(time.Minute)
+		l.expect(3)
+		l.expectCalls(before, map[string]int{"create pods": 1, "list pods": 1, "delete pods": 0})
+		l.expectFailures("connection reset")
+	})
+}
+
 // TestStatusDoesNotCountWhatWasDeleted: while the cache still has pods that were deleted, no status is written that counts them again.
 func TestStatusDoesNotCountWhatWasDeleted(t *testing.T) {
+	for name, answer := range map[string]error{"deleted": nil, "found to be deleted": lostAnswer{notFound("pods", "web")}} {
+		t.Run(name, func(t *testing.T) { testStatusOfDeleted(t, answer) })
+	}
+}
+
+func testStatusOfDeleted(t *testing.T, answer error) {
 	in(t, 4, func(t *testing.T, l *lab) {
 		forbidden, deletes := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "web", errors.New("a webhook says no")), 0
 		l.setFault(func(call string) error {
@@ -298,11 +323,12 @@ func TestStatusDoesNotCountWhatWasDeleted(t *testing.T) {
 				return nil
 			}
 			if deletes++; deletes > 1 {
-				return nil
+				return answer
 			}
 			l.server.Partition()
 			return forbidden // so that it is tried again soon
 		})
+		before := l.counts()
 		l.mu.Lock()
 		written := len(l.written)
 		l.mu.Unlock()
@@ -318,6 +344,10 @@ func TestStatusDoesNotCountWhatWasDeleted(t *testing.T) {
 			t.Error("no status was written")
 		}
 		l.mu.Unlock()
+		l.settle(time.Minute) // longer than the gate waits
+		if n := l.count("delete pods") - before["delete pods"]; n != 3 {
+			t.Errorf("%d deletions of three pods by a cache that shows none of them", n)
+		}
 		l.server.Heal()
 		l.settle(time.Minute)
 		l.expect(1)
