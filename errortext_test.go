@@ -183,6 +183,11 @@ func TestVersionsOfNamespaces(t *testing.T) {
 				t.Errorf("version %q in %q, want %q", got, namespace, want)
 			}
 		}
+		for _, part := range inf.Status().Parts {
+			if want := map[string]string{"a": "1", "b": "3"}[part.Namespace]; part.ResourceVersion != want {
+				t.Errorf("the status has version %q in %q, want %q", part.ResourceVersion, part.Namespace, want)
+			}
+		}
 		if got := inf.Snapshot().ResourceVersion(); got != "1" || inf.Status().ResourceVersion != "1" {
 			t.Errorf("version %q, want the lowest", got)
 		}

@@ -315,18 +315,22 @@ func TestPendingIsExact(t *testing.T) {
 
 func TestPanicInAHandlerStaysThere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var log output
 		c := newCluster()
-		inf := start(t, c, tidings.InformerOptions[pod]{})
+		inf := start(t, c, tidings.InformerOptions[pod]{Options: tidings.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}})
 		var r told
 		bad := mustAdd(t, inf, tidings.HandlerFuncs[pod]{Add: func(p pod, initial bool) {
 			r.OnAdd(p, initial)
 			panic("bad handler")
-		}}, tidings.HandlerOptions{})
+		}}, tidings.HandlerOptions{Name: "bad"})
 		synctest.Wait()
 		c.write(newPod("a", "x"))
 		c.write(newPod("a", "y"))
 		synctest.Wait()
 		r.want(t, "add a/x@1", "add a/y@2")
+		if text := log.take(); !strings.Contains(text, "handler=bad key=a/x") || !strings.Contains(text, `panic="bad handler"`) {
+			t.Errorf("the log does not say which handler panicked for what: %s", text)
+		}
 		if st := bad.Status(); st.Panics != 2 {
 			t.Errorf("%d panics counted, want 2", st.Panics)
 		}
@@ -473,6 +477,7 @@ func TestWaitFor(t *testing.T) {
 
 func TestTransform(t *testing.T) {
 	var failures []error
+	var log output
 	transform := func(p pod) (pod, error) {
 		switch p.Name {
 		case "nil":
@@ -492,7 +497,9 @@ func TestTransform(t *testing.T) {
 		c.write(newPod("a", "good"))
 		inf := start(t, c, tidings.InformerOptions[pod]{
 			Transform: transform,
-			Options:   tidings.Options{OnError: func(err error) { failures = append(failures, err) }},
+			Options: tidings.Options{
+				OnError: func(err error) { failures = append(failures, err) }, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+			},
 		})
 		var r told
 		mustAdd(t, inf, &r, tidings.HandlerOptions{})
@@ -511,6 +518,9 @@ func TestTransform(t *testing.T) {
 			if !errors.Is(err, tidings.ErrTransform) || !strings.Contains(err.Error(), "pods a/") {
 				t.Errorf("failure %v: want ErrTransform and the object's key", err)
 			}
+		}
+		if text := log.take(); !strings.Contains(text, "transform failed") || !strings.Contains(text, "key=a/nil") {
+			t.Errorf("the log does not say for what the transform failed: %s", text)
 		}
 		if err := errors.Join(failures...); !strings.Contains(err.Error(), "it panicked: oh") || !strings.Contains(err.Error(), "nil without an error") {
 			t.Errorf("failures %v: want the reasons", err)

@@ -42,6 +42,20 @@ func TestWhatNeverComesIsForgotten(t *testing.T) {
 			t.Fatalf("%d objects are remembered", n)
 		}
 	}
+	var some handed[settings]
+	var next settings
+	for i := range 5 * maxHanded { // every second one comes, late
+		o := namedSettings(i)
+		some.add(o, stretch{i, i + 1})
+		if i%(2*maxHanded) == maxHanded {
+			next = o
+		}
+		if i%(2*maxHanded) == maxHanded+1 {
+			if at, ok := some.take(next); !ok || at.from != i-1 {
+				t.Fatalf("object %d is at %v, %t", i-1, at, ok)
+			}
+		}
+	}
 	if at, ok := h.take(last); !ok || at.from != 10*maxHanded-1 {
 		t.Errorf("the last one is at %v, %t", at, ok)
 	}
