@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -263,12 +264,12 @@ func (nowhere) Add([]object.Delta[plain], string)        {}
 // TestPeersWakeAgain those whom they have woken in vain, once these have waited for themselves; nobody is left waiting at the end.
 func TestPeersWakeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		requests := 0
+		var requests atomic.Int64
 		var peers Peers
 		r, err := New(Options[plain]{
 			Sink: nowhere{}, Peers: &peers, Backoff: Backoff{Min: time.Minute, Max: time.Minute, Factor: 1, Jitter: -1}, DisableWatchList: true,
 			Source: source.Funcs[plain]{ListFunc: func(context.Context, source.ListOptions[plain], func(plain) error) (source.ListResult, error) {
-				requests++
+				requests.Add(1)
 				return source.ListResult{}, apierrors.NewInternalError(errors.New("no"))
 			}},
 		})
@@ -280,11 +281,11 @@ func TestPeersWakeAgain(t *testing.T) {
 		running.Go(func() { _ = r.Run(ctx) })
 		recovers := func(woken bool) {
 			t.Helper()
-			before := requests
+			before := requests.Load()
 			peers.served(schema.GroupVersionResource{Resource: "others"}, true)
 			time.Sleep(time.Second)
 			synctest.Wait()
-			if got := requests > before; got != woken {
+			if got := requests.Load() > before; got != woken {
 				t.Errorf("after %d requests: woken is %t", before, got)
 			}
 		}
