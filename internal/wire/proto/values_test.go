@@ -38,6 +38,24 @@ func TestEqualMapsAreOne(t *testing.T) {
 	}
 }
 
+// TestEqualTextsAreOne: objects that say the same in a string or a pointer to one have one.
+func TestEqualTextsAreOne(t *testing.T) {
+	d := newPodDecoder(t)
+	texts := func(i int) (plain, pointed *byte) {
+		class := "a class that repeats"
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("p", i), UID: types.UID(fmt.Sprint(i))}, Spec: corev1.PodSpec{NodeName: "a node that repeats", RuntimeClassName: &class}}
+		got := decodePod(t, d, p)
+		return unsafe.StringData(got.Spec.NodeName), unsafe.StringData(*got.Spec.RuntimeClassName)
+	}
+	var plain, pointed *byte
+	for i := range 50 {
+		plain, pointed = texts(i)
+	}
+	if a, b := texts(50); a != plain || b != pointed {
+		t.Errorf("equal texts are stored once: %t, pointers to them: %t", a == plain, b == pointed)
+	}
+}
+
 // TestTextsInAllPlaces has one text in strings, pointers to strings, lists and maps, so that each of them could be taken for another.
 func TestTextsInAllPlaces(t *testing.T) {
 	typ := reflect.TypeFor[*corev1.Pod]()
