@@ -86,8 +86,11 @@ func TestTakesOverWhatOthersDecoded(t *testing.T) {
 			again, _ := mustList(t, newHTTP[*corev1.Pod](t, s, scope), source.ListOptions[*corev1.Pod]{Previous: holding(held)})
 			return again[0] != held && again[0].Labels["new"] == "label" && &again[0].Spec.Containers[0] == &held.Spec.Containers[0]
 		}
-		if !shares(objects[0]) {
-			t.Error("the new version does not take over what has not changed")
+		tries := 0
+		for !shares(objects[0]) { // one version in sixteen is decoded anew, at random
+			if tries++; tries == 20 {
+				t.Fatal("the new version does not take over what has not changed")
+			}
 		}
 		other := objects[0].DeepCopy()
 		other.UID = "other"
