@@ -28,7 +28,8 @@
 //  1. A snapshot never changes. It holds the objects, all indexes and the resource versions of one moment: nobody sees a
 //     version before the objects that it stands for.
 //  2. Taking a snapshot costs one atomic load. Reading one takes no lock: readers never wait for the writer,
-//     the writer never waits for readers, and readers do not wait for each other.
+//     the writer never waits for readers, and readers do not wait for each other. Only the table of what is open of the folded objects
+//     has locks, sixteen of them, each held for one lookup.
 //  3. A transaction becomes visible as a whole at Commit, or not at all.
 //  4. A resource version goes back in one case only: Replace says that the server's history was rewritten. Waits for
 //     a newer one then end with ErrRewritten.
