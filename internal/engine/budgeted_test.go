@@ -28,8 +28,8 @@ func TestSharedBytesCount(t *testing.T) {
 				t.Fatal(err)
 			}
 			synctest.Wait()
-			inf.Halt(nil)
 			st := inf.Status().Memory
+			inf.Halt(nil)
 			if st.Used != st.Bytes || st.Open != 1 {
 				t.Errorf("%+v, want one open object", st)
 			}
