@@ -33,6 +33,8 @@ func (b *books) fold(all bool, enough func() bool) {
 	}
 }
 
+func (b *books) shrink(func() bool) (more bool) { return false }
+
 // grow adds so many open bytes to the account.
 func (b *books) grow(n int64) {
 	b.open, b.used = b.open+n, b.used+n
