@@ -169,13 +169,17 @@ func TestWhatCounts(t *testing.T) {
 func TestChangedKeysAreBounded(t *testing.T) {
 	inf := withBudget(1<<40, &answering{})
 	var notes []object.Delta[settings]
+	txn := inf.writer.Begin()
 	for i := range 2 * maxChanged {
 		kind := object.Updated
 		if i%4 == 0 {
 			kind = object.Deleted
+		} else {
+			txn.Set(keyOf(i), namedSettings(i))
 		}
 		notes = append(notes, object.Delta[settings]{Type: kind, Key: keyOf(i)})
 	}
+	txn.Commit()
 	inf.budget.note(notes)
 	if n := len(inf.budget.changed); n != maxChanged || inf.budget.changed[0] != keyOf(1) || inf.budget.changed[3] != keyOf(5) {
 		t.Errorf("%d keys are remembered", n)

@@ -77,7 +77,7 @@ func TestListStaysWithinItsBudget(t *testing.T) {
 		var most int64
 		src := looking{&answering{items: manySettings(3000)}, func(n int) error {
 			used := inf.budget.memory.used.Load()
-			if most = max(most, used); n == checkEvery && used < checkEvery*2000 {
+			if most = max(most, used); n == checkEvery && used < checkEvery/2*2000 {
 				t.Errorf("%d objects of a list are counted as %d bytes", n, used)
 			}
 			return nil
@@ -257,7 +257,8 @@ func TestInitialEventsAreTransformed(t *testing.T) {
 	})
 }
 
-// TestFoldedListThatBreaks: what was folded of a list that failed is let go of, but for the dictionary that the next list begins with.
+// TestFoldedListThatBreaks: of a first list that breaks off, what handlers were told of stays; what further attempts bring of the same is let go
+// of.
 func TestFoldedListThatBreaks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inf := withBudget(1, looking{&answering{items: manySettings(1000)}, func(n int) error {
@@ -270,7 +271,7 @@ func TestFoldedListThatBreaks(t *testing.T) {
 		time.Sleep(time.Minute)
 		inf.Halt(nil)
 		<-inf.Done()
-		if st := inf.Status(); st.Parts[0].Reflector.Failures < 3 || st.Memory.FoldedBytes > fold.MaxDictionary || st.Memory.Folded != 0 {
+		if st := inf.Status(); st.Parts[0].Reflector.Failures < 3 || st.Memory.Folded == 0 || st.Memory.Folded > 1000 || st.Memory.FoldedBytes > fold.MaxDictionary+300*1000 {
 			t.Errorf("%d failures, %+v", st.Parts[0].Reflector.Failures, st.Memory)
 		}
 	})

@@ -411,6 +411,7 @@ func TestResumedWatchCatchesUp(t *testing.T) {
 				inf := startOf(t, &answering{list: errors.New("down")})
 				synctest.Wait()
 				p := inf.currentParts()[0]
+				p.file = &partFile{version: "100"}
 				watch, end := context.WithCancel(t.Context())
 				defer end()
 				began, caughtUp := time.Now(), time.Duration(0)
