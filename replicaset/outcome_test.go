@@ -357,8 +357,9 @@ func testStatusOfDeleted(t *testing.T, answer error) {
 
 func (l *lab) addOrphan(name string) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.addPod(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, Labels: map[string]string{"app": "web"}}})
+	l.mu.Unlock()
+	l.settle(time.Second) // the cache of the pods may hear of it later than that of the sets hears of a set
 }
 
 // TestEmptySelectorTouchesNothing: a selector that matches everything would adopt every pod of the namespace.
