@@ -120,8 +120,8 @@ const (
 		"without one. Everything counts: indexes, keys, dictionaries, and what the process allocates besides. Each pod is read once, in random order, and then all\n" +
 		"in one list. A budget that is too small for the packed bytes cannot be kept; then it is met if the status says so.\n\n"
 	aboutWarm = "The same pods with `Options.Dir`: a process saves them when it ends, another one starts from that while nothing has changed on the server, and is\n" +
-		"measured. client-go's figures are those of its start, with a list. Tidings has synced when the server has confirmed what was saved, which takes 200 ms of\n" +
-		"silence on the watch. Bytes are those that come over the connection, encryption and all.\n\n"
+		"measured. client-go's figures are those of its start, with a list. Tidings has synced when the server has confirmed what was saved: its version has not\n" +
+		"moved, which a busy cluster's would have; there it takes 200 ms of silence on the watch. Bytes are those that come over the connection, encryption and all.\n\n"
 	aboutThrough = "Programs written for client-go use Tidings by package `clientgo`, behind client-go's interfaces.\n\n"
 	aboutReads   = "One goroutine, nothing beside it, 100,000 small objects with two indexes. What is returned is visited, and a field of it read.\n\n"
 	aboutBatches = "Writes a second to the bare stores: 10,000 objects with two indexes. A reader lists everything in a loop and reads a field of each object.\n" +
