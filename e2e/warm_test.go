@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/kubernetes"
@@ -48,6 +49,7 @@ func TestStartWithoutList(t *testing.T) {
 			must(t, cp.Stop(t.Context()))
 			must(t, cp.Restart(t.Context()))
 			change(t, client, namespace)
+			awaitForgotten(t, client, namespace, st.Parts[0].ResourceVersion)
 			st, stop = start(t, cp.Config(), dir, namespace, serverVersions(t, client, namespace))
 			stop()
 			if part := st.Parts[0]; part.File.Loaded < 152 || part.Reflector.Lists != 1 {
@@ -70,6 +72,26 @@ func change(t *testing.T, client kubernetes.Interface, namespace string) {
 	t.Helper()
 	must(t, client.CoreV1().ConfigMaps(namespace).Delete(t.Context(), "deleted", metav1.DeleteOptions{}))
 	writeSettings(t, client, namespace, "changed", "new", "deleted")
+}
+
+// awaitForgotten waits until the server answers a watch from a version as one that it does not remember. After a restart that is when its cache is
+// filled: before, it may have the database answer, which remembers longer.
+func awaitForgotten(t *testing.T, client kubernetes.Interface, namespace, version string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for ctx.Err() == nil {
+		w, err := client.CoreV1().ConfigMaps(namespace).Watch(ctx, metav1.ListOptions{ResourceVersion: version})
+		if err == nil {
+			first := <-w.ResultChan()
+			w.Stop()
+			err = apierrors.FromObject(first.Object)
+		}
+		if apierrors.IsResourceExpired(err) {
+			return
+		}
+	}
+	t.Fatal("the server still remembers", version)
 }
 
 // startSaving runs a program until it and its handler have these versions. It returns its status, and how to end it.
