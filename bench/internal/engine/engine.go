@@ -94,13 +94,18 @@ type Folding interface {
 	Folded() (open, folded int, problem string)
 }
 
+// Streaming is an Engine that may tell its handlers of a list, or of what an earlier run has saved, before it has synced.
+type Streaming interface {
+	// WaitForSync waits until all informers have what the server had.
+	WaitForSync(ctx context.Context) error
+}
+
 // Resuming is an Engine that starts from what an earlier run has saved.
 type Resuming interface {
 	// Len returns how many objects readers have.
 	Len() int
-	// WaitForSync waits until the server has confirmed what was saved. It returns how many objects were, and an error if none
-	// could be used.
-	WaitForSync(ctx context.Context) (loaded int, err error)
+	// Loaded returns how many objects were saved, and an error if none could be used.
+	Loaded() (int, error)
 }
 
 // Listing is an Engine whose informers are client-go's, at least by their interface.

@@ -116,10 +116,9 @@ func (e *ours[T]) Folded() (open, folded int, problem string) {
 
 func (e *ours[T]) Len() int { return e.informers[0].Snapshot().Len() }
 
-func (e *ours[T]) WaitForSync(ctx context.Context) (loaded int, err error) {
-	if err := e.factory.WaitForSync(ctx); err != nil {
-		return 0, err
-	}
+func (e *ours[T]) WaitForSync(ctx context.Context) error { return e.factory.WaitForSync(ctx) }
+
+func (e *ours[T]) Loaded() (int, error) {
 	file := e.informers[0].Status().Parts[0].File
 	return file.Loaded, errors.Join(file.Discarded, file.Err)
 }

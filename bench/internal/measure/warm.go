@@ -31,12 +31,20 @@ func (c countedConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// awaitSync waits until all handlers know all objects.
+// awaitSync waits until all handlers know all objects and the informers have synced.
 func (r *run) awaitSync(ctx context.Context) error {
 	if r.Resumed {
 		return r.awaitResumed(ctx)
 	}
-	return r.observer.WaitInitial(ctx)
+	return r.awaitInformers(ctx)
+}
+
+func (r *run) awaitInformers(ctx context.Context) error {
+	err := r.observer.WaitInitial(ctx)
+	if e, ok := r.running.(engine.Streaming); ok && err == nil {
+		err = e.WaitForSync(ctx)
+	}
+	return err
 }
 
 // servedPoll is how often a start from what was saved is looked at.
@@ -58,10 +66,10 @@ func (r *run) awaitResumed(ctx context.Context) error {
 		}
 	}
 	r.out["served time"] = time.Since(start).Seconds()
-	if err := r.observer.WaitInitial(ctx); err != nil {
+	if err := r.awaitInformers(ctx); err != nil {
 		return err
 	}
-	loaded, err := e.WaitForSync(ctx)
+	loaded, err := e.Loaded()
 	if err == nil && loaded != r.plan.Objects {
 		err = fmt.Errorf("%d objects of %d were saved", loaded, r.plan.Objects)
 	}
