@@ -26,6 +26,14 @@ func previous[T tidings.Object](find source.Previous[tidings.Object]) source.Pre
 	}
 }
 
+// previousData finds what T's were decoded from.
+func previousData[T tidings.Object](find func(tidings.Object) []byte) func(T) []byte {
+	if find == nil {
+		return nil
+	}
+	return func(obj T) []byte { return find(obj) }
+}
+
 // received tells of T's as Objects.
 func received[T tidings.Object](tell source.Received[tidings.Object]) source.Received[T] {
 	if tell == nil {
@@ -84,7 +92,7 @@ func (e erased[T]) List(ctx context.Context, opts source.ListOptions[tidings.Obj
 func (e erased[T]) Watch(ctx context.Context, opts source.WatchOptions[tidings.Object]) (source.Stream[tidings.Object], error) {
 	stream, err := e.typed.Watch(ctx, source.WatchOptions[T]{
 		ResourceVersion: opts.ResourceVersion, SendInitialEvents: opts.SendInitialEvents, Timeout: opts.Timeout,
-		Previous: previous[T](opts.Previous), NoSharing: opts.NoSharing, Received: received[T](opts.Received),
+		Previous: previous[T](opts.Previous), PreviousData: previousData[T](opts.PreviousData), NoSharing: opts.NoSharing, Received: received[T](opts.Received),
 	})
 	if err != nil {
 		return nil, err

@@ -82,6 +82,8 @@ type reading[T object.Object] struct {
 	previous  Previous[T]
 	received  Received[T]
 	noSharing bool
+	// previousData returns what an object of previous was decoded from, if it is known. It may be nil.
+	previousData func(T) []byte
 }
 
 func (c *codec[T]) reading(previous Previous[T], received Received[T], noSharing bool) reading[T] {
@@ -90,7 +92,7 @@ func (c *codec[T]) reading(previous Previous[T], received Received[T], noSharing
 	if !c.protobuf || c.form != typedForm || len(c.scope.Trim) > 0 {
 		received = nil
 	}
-	return reading[T]{c, d, previous, received, noSharing}
+	return reading[T]{codec: c, decoder: d, previous: previous, received: received, noSharing: noSharing}
 }
 
 // item decodes an item of a list, or takes the one that the caller holds.
@@ -156,7 +158,7 @@ func (r *reading[T]) object(data []byte) (T, error) {
 			}
 		}
 	}
-	o, err := r.decoder.Decode(data, held)
+	o, err := r.decode(data, held)
 	if err != nil {
 		err = r.otherKind(data, err)
 	} else {
@@ -172,6 +174,16 @@ func (r *reading[T]) object(data []byte) (T, error) {
 		r.received(o, data)
 	}
 	return o, nil
+}
+
+// decode decodes a bare object, of which held is the version before, or the zero T.
+func (r *reading[T]) decode(data []byte, held T) (T, error) {
+	if r.previousData != nil && any(held) != any(*new(T)) {
+		if d, ok := r.decoder.(wire.Updater[T]); ok {
+			return d.Update(data, held, r.previousData(held))
+		}
+	}
+	return r.decoder.Decode(data, held)
 }
 
 // unchanged reports whether o, which has the uid of m, need not be decoded again. For typed objects in protobuf the

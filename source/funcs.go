@@ -37,7 +37,7 @@ func (f Funcs[T]) Watch(ctx context.Context, opts WatchOptions[T]) (Stream[T], e
 	if !opts.NoSharing {
 		return f.WatchFunc(ctx, opts)
 	}
-	opts.NoSharing, opts.Previous = false, nil
+	opts.NoSharing, opts.Previous, opts.PreviousData = false, nil, nil
 	s, err := f.WatchFunc(ctx, opts)
 	if err != nil {
 		return nil, err

@@ -227,6 +227,7 @@ func (h *HTTP[T]) Watch(ctx context.Context, opts WatchOptions[T]) (Stream[T], e
 		return nil, err
 	}
 	s := &stream[T]{ctx: ctx, cancel: cancel, body: response.Body, reading: c.reading(opts.Previous, opts.Received, opts.NoSharing)}
+	s.previousData = opts.PreviousData
 	s.events, s.initial = c.events(countingReader{response.Body, &h.stats.bytes}), opts.SendInitialEvents
 	return s, nil
 }

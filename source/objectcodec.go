@@ -153,6 +153,15 @@ func (c *Codec[T]) AppendReceived(dst []byte, obj T, data []byte) ([]byte, bool)
 	return append(appendPrefixed(appendPrefixed(dst, kind.APIVersion), kind.Kind), data...), true
 }
 
+// ReceivedData returns the data of an encoding that AppendReceived or Append returned, nil if the codec's encoding is another one.
+func (c *Codec[T]) ReceivedData(encoded []byte) []byte {
+	if !c.envelope {
+		return nil
+	}
+	_, data, _ := c.open(encoded)
+	return data
+}
+
 // SharedBytes returns what the codec takes to remember parts that objects have in common, and what they look like. It is not for every
 // object.
 func (c *Codec[T]) SharedBytes() int64 {

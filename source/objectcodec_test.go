@@ -468,6 +468,12 @@ func TestCodecOfReceived(t *testing.T) {
 	if back, err := c.Decode(out[6:], nil); err != nil || !same(back, p) {
 		t.Errorf("%+v, %v", back, err)
 	}
+	if got := c.ReceivedData(out[6:]); string(got) != string(data) {
+		t.Errorf("received %x, want %x", got, data)
+	}
+	if got := newCodec[*Widget](t).ReceivedData([]byte("{}")); got != nil {
+		t.Errorf("a codec of JSON has received %x", got)
+	}
 	if out, ok := newCodec[*Widget](t).AppendReceived([]byte("before"), &Widget{}, []byte("{}")); ok || string(out) != "before" {
 		t.Errorf("a codec of JSON: %q, %t", out, ok)
 	}

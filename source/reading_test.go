@@ -100,6 +100,40 @@ func TestTakesOverWhatOthersDecoded(t *testing.T) {
 	})
 }
 
+// TestPreviousData: where it is known what an object was decoded from, that is compared with what comes instead of the object, unless the caller
+// will write to objects.
+func TestPreviousData(t *testing.T) {
+	bubble(t, tidingstest.ServerOptions{}, func(t *testing.T, s *tidingstest.Server) {
+		s.Create(pod("a", "x"))
+		from := newHTTP[*corev1.Pod](t, s, source.Scope{Resource: pods})
+		var data []byte
+		objects, _ := mustList(t, from, source.ListOptions[*corev1.Pod]{Received: func(_ *corev1.Pod, received []byte) { data = slices.Clone(received) }})
+		held := objects[0].DeepCopy()
+		held.Spec.NodeName = "nobody compares it"
+		changed := pod("a", "x")
+		changed.Labels["new"] = "label"
+		s.Update(changed)
+		for name, tt := range map[string]struct {
+			data            []byte
+			noSharing, want bool
+		}{"known": {data, false, true}, "unknown": {nil, false, false}, "not to be shared": {data, true, false}} {
+			stream := mustWatch(t, from, source.WatchOptions[*corev1.Pod]{
+				ResourceVersion: held.ResourceVersion, NoSharing: tt.noSharing, Previous: holding(held),
+				PreviousData: func(o *corev1.Pod) []byte {
+					if o != held {
+						t.Errorf("%s: asked for what %v was decoded from", name, o)
+					}
+					return tt.data
+				},
+			})
+			got := read(t, stream, 1)[0].Object
+			if taken := got.Spec.NodeName == held.Spec.NodeName; taken != tt.want || got.Labels["new"] != "label" {
+				t.Errorf("%s: the spec was taken over: %t, want %t; labels %v", name, taken, tt.want, got.Labels)
+			}
+		}
+	})
+}
+
 // TestListsSayWhatTheyAre: a list without a kind is none, wherever it should have been, and one of another kind is refused.
 func TestListsSayWhatTheyAre(t *testing.T) {
 	kind := func(err error) bool { _, ok := errors.AsType[*source.KindError](err); return ok }

@@ -78,6 +78,9 @@ type WatchOptions[T object.Object] struct {
 	Timeout time.Duration
 	// Previous may be nil.
 	Previous Previous[T]
+	// PreviousData returns what the object that Previous has just returned was decoded from, as Received is told of it, and nil if that is
+	// not known. Then a source need not compare the object with what comes. The bytes are valid until the next call of either. It may be nil.
+	PreviousData func(obj T) []byte
 	// NoSharing says that the caller will write to the objects, as in ListOptions.
 	NoSharing bool
 	// Received may be nil.

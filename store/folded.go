@@ -141,7 +141,42 @@ func (f *folding[T]) open(k object.Key, e *folded[T], alone bool) (T, bool) {
 	if o, ok := f.held(e); ok {
 		return o, true
 	}
-	o, err := f.decode(e, alone)
+	var o T
+	err := e.packed.View(func(data []byte) (err error) {
+		o, err = f.decode(data, alone)
+		return err
+	})
+	return f.enter(k, e, o, err)
+}
+
+// openFrom is open of an object alone. It also returns what that was decoded from, appended to buf, or nil if somebody held the object.
+func (f *folding[T]) openFrom(k object.Key, e *folded[T], buf []byte) (o T, encoded []byte, ok bool) {
+	if o, ok := f.held(e); ok {
+		return o, nil, true
+	}
+	encoded, err := e.packed.Open(buf)
+	if err == nil {
+		o, err = f.decode(encoded[len(buf):], true)
+	}
+	o, ok = f.enter(k, e, o, err)
+	return o, encoded, ok
+}
+
+func (f *folding[T]) decode(data []byte, alone bool) (o T, err error) {
+	f.opens.Add(1)
+	if alone {
+		o, err = f.codec.DecodeAlone(data)
+	} else {
+		o, err = f.codec.Decode(data, *new(T))
+	}
+	if err == nil && object.IsNil(o) {
+		err = errNoObject
+	}
+	return o, err
+}
+
+// enter makes an object that was decoded that of the entry, or reports why it could not be.
+func (f *folding[T]) enter(k object.Key, e *folded[T], o T, err error) (T, bool) {
 	if err != nil {
 		if f.failed != nil {
 			f.failed(k, err)
@@ -149,22 +184,6 @@ func (f *folding[T]) open(k object.Key, e *folded[T], alone bool) (T, bool) {
 		return o, false
 	}
 	return f.object(f.opened.put(e.number, f.pointer(o))), true
-}
-
-func (f *folding[T]) decode(e *folded[T], alone bool) (o T, err error) {
-	f.opens.Add(1)
-	err = e.packed.View(func(data []byte) (err error) {
-		if alone {
-			o, err = f.codec.DecodeAlone(data)
-		} else {
-			o, err = f.codec.Decode(data, *new(T))
-		}
-		return err
-	})
-	if err == nil && object.IsNil(o) {
-		err = errNoObject
-	}
-	return o, err
 }
 
 func (f *folding[T]) pointer(o T) unsafe.Pointer {

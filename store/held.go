@@ -56,6 +56,19 @@ func (h *Held[T]) Object() T { return h.opened(false) }
 // ObjectAlone is Object for those who look at one object, out of any order: see Codec.DecodeAlone.
 func (h *Held[T]) ObjectAlone() T { return h.opened(true) }
 
+// ObjectFrom is ObjectAlone that also returns what the object was decoded from, in buf if there is room. That is nil if the object was open
+// or cannot be opened.
+func (h *Held[T]) ObjectFrom(buf []byte) (o T, encoded []byte) {
+	if h.folded == nil {
+		return h.object, nil
+	}
+	o, encoded, ok := h.folding.openFrom(h.key, h.folded, buf[:0])
+	if !ok {
+		return h.StandIn(), nil
+	}
+	return o, encoded
+}
+
 func (h *Held[T]) opened(alone bool) T {
 	if h.folded == nil {
 		return h.object

@@ -94,7 +94,7 @@ func (inf *Informer[T]) newPart(namespace string) (*part[T], error) {
 	if inf.budget != nil {
 		opts.NewGatherer = p.newGatherer
 		if inf.budget.codec != nil && p.transform == nil {
-			opts.Received = p.received
+			opts.Received, opts.PreviousData = p.received, p.recalledData
 		}
 	}
 	p.reflector, err = reflector.New(opts)

@@ -22,6 +22,9 @@ type onTheWay[T object.Object] struct {
 	folds bool
 	// opened keeps the objects open that were opened for the changes of a batch: handlers are told of the same ones.
 	opened []T
+	// recalled is the last of these, and data what it was decoded from, encoded by the codec. Between batches data is nil.
+	recalled T
+	data     *[]byte
 }
 
 // stretch is a part of the bytes.
@@ -84,10 +87,33 @@ func (p *part[T]) recall(key object.Key) (T, bool) {
 	case !open && len(p.inf.subscriptions()) == 0: // to open it takes longer than it saves
 		return o, false
 	case !open:
-		o = held.ObjectAlone()
+		o = p.onTheWay.open(&held)
 	}
 	p.onTheWay.opened = append(p.onTheWay.opened, o)
 	return o, true
+}
+
+// open opens a folded object, and keeps what it is decoded from.
+func (w *onTheWay[T]) open(held *store.Held[T]) T {
+	if w.data == nil {
+		w.data = takeBuffer()
+	}
+	o, data := held.ObjectFrom(*w.data)
+	if w.recalled = o; data == nil { // somebody has opened it meanwhile
+		*w.data = (*w.data)[:0]
+	} else {
+		*w.data = data
+	}
+	return o
+}
+
+// recalledData returns what an object was decoded from that recall has just opened; nil if it was open.
+func (p *part[T]) recalledData(o T) []byte {
+	w := &p.onTheWay
+	if w.data == nil || len(*w.data) == 0 || any(w.recalled) != any(o) {
+		return nil
+	}
+	return p.inf.budget.codec.ReceivedData(*w.data)
 }
 
 // isListing reports whether a list is being read, of which nobody has to know what the objects were before.
@@ -134,7 +160,7 @@ func (p *part[T]) received(o T, data []byte) {
 		return
 	}
 	if w.bytes == nil {
-		w.bytes = receivedBytes.Get().(*[]byte)
+		w.bytes = takeBuffer()
 	}
 	if len(w.encodings.objects) == 0 {
 		*w.bytes = (*w.bytes)[:0]
@@ -146,8 +172,20 @@ func (p *part[T]) received(o T, data []byte) {
 	}
 }
 
-// receivedBytes are buffers for what came: a program may have many informers, few of which get something at a time.
-var receivedBytes = sync.Pool{New: func() any { return new([]byte) }}
+// encodings are buffers for encoded objects: a program may have many informers, few of which get something at a time.
+var encodings = sync.Pool{New: func() any { return new([]byte) }}
+
+func takeBuffer() *[]byte { return encodings.Get().(*[]byte) }
+
+// maxKeptBytes is how much room for encodings is kept for other batches.
+const maxKeptBytes = 512 << 10
+
+// giveBuffer takes a buffer back, or nil.
+func giveBuffer(b *[]byte) {
+	if b != nil && cap(*b) <= maxKeptBytes {
+		encodings.Put(b)
+	}
+}
 
 // encodingOf returns what an object that has come was decoded from, nil if that is not known. It is valid until the next is received.
 func (w *onTheWay[T]) encodingOf(o T) []byte {
@@ -158,18 +196,14 @@ func (w *onTheWay[T]) encodingOf(o T) []byte {
 	return (*w.bytes)[at.from:at.to]
 }
 
-// maxKeptBytes is how much room for encodings is kept for other batches.
-const maxKeptBytes = 512 << 10
-
 // applied forgets what was known of a batch of changes.
 func (w *onTheWay[T]) applied() {
 	clear(w.opened)
 	w.opened = w.opened[:0]
 	w.encodings.forget(len(w.encodings.objects))
-	if w.bytes != nil && cap(*w.bytes) <= maxKeptBytes {
-		receivedBytes.Put(w.bytes)
-	}
-	w.bytes = nil
+	giveBuffer(w.bytes)
+	giveBuffer(w.data)
+	w.bytes, w.data, w.recalled = nil, nil, *new(T)
 }
 
 // resolve puts objects in the place of what stands for them, in changes that came together with the end of a list.

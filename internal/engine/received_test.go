@@ -1,9 +1,14 @@
 package engine
 
 import (
+	"context"
+	"fmt"
+	"runtime"
 	"testing"
+	"testing/synctest"
 
 	"github.com/tidings/tidings/object"
+	"github.com/tidings/tidings/source"
 )
 
 // TestEncodingsOfWhatIsOnTheWay: objects come in the order in which they were decoded, but some do not come, and some were not
@@ -66,6 +71,48 @@ func TestWhatNeverComesIsForgotten(t *testing.T) {
 	if w.encodingOf(last) != nil || w.bytes != nil || len(w.opened) != 0 || w.opened[:1][0] != nil {
 		t.Errorf("a batch that was applied is remembered: %d objects, bytes %t, %d opened", len(w.encodings.objects), w.bytes != nil, len(w.opened))
 	}
+}
+
+// watched is a source that remembers how it was watched.
+type watched struct {
+	*answering
+	opts source.WatchOptions[settings]
+}
+
+func (w *watched) Watch(ctx context.Context, opts source.WatchOptions[settings]) (source.Stream[settings], error) {
+	w.opts = opts
+	return w.answering.Watch(ctx, opts)
+}
+
+// TestRecalledData: a source is told what an object was decoded from that was folded, and nothing of one that somebody holds.
+func TestRecalledData(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &watched{answering: &answering{items: manySettings(50)}}
+		inf := withBudget(1, src)
+		if _, err := inf.Subscribe(func(object.Delta[settings]) {}, HandlerOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		startIt(t, inf)
+		src.items = nil // nobody holds them any more
+		runtime.GC()
+		for _, i := range []int{7, 8} {
+			o, _ := src.opts.Previous(keyOf(i))
+			want, err := o.Marshal()
+			if err != nil || o.Name != fmt.Sprint(i) {
+				t.Fatalf("the object held is %v; %v", o, err)
+			}
+			if got := src.opts.PreviousData(o); string(got) != string(want) {
+				t.Errorf("%d was decoded from %q, want %q", i, got, want)
+			}
+			if got := src.opts.PreviousData(o.DeepCopy()); got != nil {
+				t.Errorf("another object was decoded from %q", got)
+			}
+		}
+		held, _ := inf.store.Snapshot().Get(keyOf(9))
+		if o, _ := src.opts.Previous(keyOf(9)); o != held || src.opts.PreviousData(o) != nil {
+			t.Errorf("of an object that somebody has, it is known that it was decoded from %q", src.opts.PreviousData(o))
+		}
+	})
 }
 
 // TestChangesWithoutAnObject have nothing that could stand for another.

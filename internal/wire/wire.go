@@ -24,6 +24,16 @@ type Decoder[T any] interface {
 	Stats() Stats
 }
 
+// Updater is a Decoder that needs not compare an object with what its previous version was decoded from.
+type Updater[T any] interface {
+	Decoder[T]
+	// Update is Decode where it is known what the previous version was decoded from, by a decoder with the same trims. Parts that are
+	// encoded as they were become parts of the result without being compared with the previous object: nobody may have written to that.
+	// Nor is it counted what they keep alive, so the previous version should not be the result of an Update itself. Without an encoding
+	// it is Decode.
+	Update(data []byte, previous T, encoded []byte) (T, error)
+}
+
 // RecheckEvery is the number of objects after which a decoder rechecks by itself.
 const RecheckEvery = 1024
 

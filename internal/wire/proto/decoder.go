@@ -36,7 +36,7 @@ type Decoder[T any] struct {
 	d  *decoder
 }
 
-var _ wire.Decoder[*struct{}] = (*Decoder[*struct{}])(nil)
+var _ wire.Updater[*struct{}] = (*Decoder[*struct{}])(nil)
 
 // decoder is the part of a Decoder that does not depend on its type.
 type decoder struct {
@@ -166,8 +166,13 @@ func (d *decoder) recheck() {
 
 // Decode implements wire.Decoder.
 func (dec *Decoder[T]) Decode(data []byte, previous T) (T, error) {
+	return dec.Update(data, previous, nil)
+}
+
+// Update implements wire.Updater.
+func (dec *Decoder[T]) Update(data []byte, previous T, encoded []byte) (T, error) {
 	// Safe because T is a pointer type, here and below.
-	p, corrupted, err := dec.decode(data, *(*unsafe.Pointer)(unsafe.Pointer(&previous)))
+	p, corrupted, err := dec.decode(data, *(*unsafe.Pointer)(unsafe.Pointer(&previous)), encoded)
 	if dec.opts.OnStrayWrite != nil {
 		for _, field := range corrupted {
 			dec.opts.OnStrayWrite(field)
@@ -181,7 +186,7 @@ func (dec *Decoder[T]) Decode(data []byte, previous T) (T, error) {
 }
 
 // decode makes a panic an error. What the decoder knows is forgotten then, because it may be incomplete.
-func (dec *Decoder[T]) decode(data []byte, old unsafe.Pointer) (p unsafe.Pointer, corrupted []string, err error) {
+func (dec *Decoder[T]) decode(data []byte, old unsafe.Pointer, was []byte) (p unsafe.Pointer, corrupted []string, err error) {
 	dec.mu.Lock()
 	defer dec.mu.Unlock()
 	defer func() {
@@ -191,21 +196,21 @@ func (dec *Decoder[T]) decode(data []byte, old unsafe.Pointer) (p unsafe.Pointer
 			d.stats, dec.d = dec.d.stats, d
 		}
 	}()
-	p, err = dec.d.decode(data, old)
+	p, err = dec.d.decode(data, old, was)
 	return p, dec.d.takeCorrupted(), err
 }
 
-// decode returns a pointer to a new value of the root type. old is an earlier version, or nil.
-func (d *decoder) decode(data []byte, old unsafe.Pointer) (unsafe.Pointer, error) {
+// decode returns a pointer to a new value of the root type. old is an earlier version, or nil, and was its encoding, if that is known.
+func (d *decoder) decode(data []byte, old unsafe.Pointer, was []byte) (unsafe.Pointer, error) {
 	if d.unchecked++; d.unchecked > wire.RecheckEvery {
 		d.recheck()
 	}
 	d.arena = arenas.Get().(*arena)
 	defer d.release()
-	old, next := d.compare(data, old)
-	p, err := d.attempt(data, old, false)
+	old, next := d.compare(data, old, was)
+	p, err := d.attempt(data, old, was, false)
 	if err == errIrregular {
-		p, err = d.attempt(data, nil, true)
+		p, err = d.attempt(data, nil, nil, true)
 	}
 	if err != nil {
 		return nil, err
@@ -228,8 +233,8 @@ func (d *decoder) release() {
 	d.arena = nil
 }
 
-// attempt decodes data. old is the version to take over from, or nil.
-func (d *decoder) attempt(data []byte, old unsafe.Pointer, plain bool) (p unsafe.Pointer, err error) {
+// attempt decodes data. old is the version to take over from, or nil, and was its encoding, or nil.
+func (d *decoder) attempt(data []byte, old unsafe.Pointer, was []byte, plain bool) (p unsafe.Pointer, err error) {
 	d.arena.reset()
 	d.plain, d.storing, d.tabling, d.depth, d.cost = plain, 0, 0, 0, 0
 	d.allowance = wire.Allowance(len(data))
@@ -241,7 +246,11 @@ func (d *decoder) attempt(data []byte, old unsafe.Pointer, plain bool) (p unsafe
 	if d.root == nil {
 		return p, d.foreign(d.typ, p, data)
 	}
-	err = d.message(d.root, p, old, data)
+	if old != nil && was != nil {
+		err = d.update(d.root, p, old, data, was)
+	} else {
+		err = d.message(d.root, p, old, data)
+	}
 	if err == nil && d.allowance < 0 {
 		err = errAllowance
 	}

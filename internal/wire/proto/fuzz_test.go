@@ -61,7 +61,12 @@ func fuzzDecoders(t testing.TB, typ reflect.Type) []*untyped {
 		}
 		out = append(out, d)
 	}
-	return out
+	beside, err := newUntyped(typ, wire.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	beside.beside = true
+	return append(out, beside)
 }
 
 // FuzzDecodeAny does the same for the type that which chooses.

@@ -50,12 +50,19 @@ func registered() []reflect.Type {
 // untyped is a decoder for a type that is known only at run time, with the last version of each object as a cache has them.
 type untyped struct {
 	*decoder
-	last map[string]unsafe.Pointer // by uid
+	last map[string]lastVersion // by uid
+	// beside says that the decoder gets the encoding of the last version too.
+	beside bool
+}
+
+type lastVersion struct {
+	object  unsafe.Pointer
+	encoded []byte
 }
 
 func newUntyped(typ reflect.Type, opts wire.Options) (*untyped, error) {
 	d, err := newDecoder(typ, opts)
-	return &untyped{d, map[string]unsafe.Pointer{}}, err
+	return &untyped{decoder: d, last: map[string]lastVersion{}}, err
 }
 
 func newGenerated(typ reflect.Type) generated { return reflect.New(typ.Elem()).Interface().(generated) }
@@ -67,12 +74,16 @@ func decodeAny(d *untyped, data []byte) (generated, error) {
 		uid = string(meta.UID)
 	}
 	d.recheck()
-	p, err := d.decode(data, d.last[uid])
+	last := d.last[uid]
+	p, err := d.decode(data, last.object, last.encoded)
 	if err != nil {
 		return nil, err
 	}
+	if last = (lastVersion{object: p}); d.beside {
+		last.encoded = bytes.Clone(data)
+	}
 	if uid != "" {
-		d.last[uid] = p
+		d.last[uid] = last
 	}
 	return reflect.NewAt(d.typ, p).Interface().(generated), nil
 }
@@ -198,4 +209,11 @@ func decodePod(t testing.TB, c *podCache, p *corev1.Pod) *corev1.Pod {
 		t.Fatal(err)
 	}
 	return got
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

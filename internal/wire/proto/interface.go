@@ -18,11 +18,16 @@ func NewAsInterface[T any](typ reflect.Type, opts wire.Options) (AsInterface[T],
 
 // Decode implements wire.Decoder. A previous object of another type is not used.
 func (dec AsInterface[T]) Decode(data []byte, previous T) (T, error) {
+	return dec.Update(data, previous, nil)
+}
+
+// Update implements wire.Updater. A previous object of another type is not used.
+func (dec AsInterface[T]) Update(data []byte, previous T, encoded []byte) (T, error) {
 	var old unsafe.Pointer
 	if v := reflect.ValueOf(previous); v.IsValid() && v.Type() == dec.typ {
 		old = v.UnsafePointer()
 	}
-	p, err := dec.Decoder.Decode(data, old)
+	p, err := dec.Decoder.Update(data, old, encoded)
 	if err != nil {
 		var none T
 		return none, err

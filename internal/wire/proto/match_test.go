@@ -44,13 +44,14 @@ func TestEveryTypeInVersions(t *testing.T) {
 	}
 }
 
-// inVersions changes obj again and again and decodes it each time.
+// inVersions changes obj again and again and decodes it each time, sometimes all of them beside the encoding before.
 func inVersions(rng *rand.Rand, obj generated, opts wire.Options) error {
 	typ := reflect.TypeOf(obj)
 	d, err := newUntyped(typ, opts)
 	if err != nil {
 		return err
 	}
+	d.beside = rng.IntN(2) == 0
 	var got, want []generated
 	var encoded [][]byte
 	for range 10 {
@@ -70,7 +71,7 @@ func inVersions(rng *rand.Rand, obj generated, opts wire.Options) error {
 		}
 		trimLike(w.(metav1.Object), opts)
 		if err := same(o, w); err != nil {
-			return fmt.Errorf("version %d: %w", len(got), err)
+			return fmt.Errorf("version %d, beside the encoding before: %t: %w", len(got), d.beside, err)
 		}
 		got, want = append(got, o), append(want, w)
 		if broken := mutate(rng, data, encoded); opts.Trim == nil {
@@ -127,15 +128,18 @@ func FuzzVersions(f *testing.F) {
 		}
 		f.Add(uint16(i), before, after)
 	}
-	decoders := map[reflect.Type]*untyped{}
+	decoders := map[reflect.Type][]*untyped{}
 	f.Fuzz(func(t *testing.T, which uint16, before, after []byte) {
 		typ := types[int(which)%len(types)]
 		if decoders[typ] == nil {
-			decoders[typ] = fuzzDecoders(t, typ)[0]
+			all := fuzzDecoders(t, typ)
+			decoders[typ] = []*untyped{all[0], all[len(all)-1]}
 		}
-		for _, data := range [][]byte{before, after, before} {
-			if err := sameVerdict(decoders[typ], typ, data); err != nil {
-				t.Fatal(err)
+		for _, d := range decoders[typ] {
+			for _, data := range [][]byte{before, after, before} {
+				if err := sameVerdict(d, typ, data); err != nil {
+					t.Fatal(err)
+				}
 			}
 		}
 	})

@@ -100,11 +100,14 @@ type next struct {
 }
 
 // compare prepares decoding data, of which old is an earlier version, or nil. It returns old if something may be taken over from
-// it, and notes whether the spec may be.
-func (d *decoder) compare(data []byte, old unsafe.Pointer) (from unsafe.Pointer, n next) {
+// it, and notes whether the spec may be. Where it is known what old was decoded from, nothing is to be noted or remembered.
+func (d *decoder) compare(data []byte, old unsafe.Pointer, was []byte) (from unsafe.Pointer, n next) {
 	d.sameSpec = false
-	if d.versions == nil {
+	switch {
+	case d.versions == nil:
 		return nil, n
+	case old != nil && was != nil:
+		return old, n
 	}
 	if old != nil {
 		d.warm(old)
