@@ -34,9 +34,14 @@ func (p *part[T]) awaitQuiet(watch context.Context) {
 		select {
 		case <-timer.C:
 		case <-watch.Done():
+		}
+		if watch.Err() != nil {
 			return
 		}
-		quiet := time.Since(p.made) - time.Duration(p.newsAt.Load())
+		var quiet time.Duration
+		if !p.adding.Load() { // what has been added has set newsAt before
+			quiet = time.Since(p.made) - time.Duration(p.newsAt.Load())
+		}
 		if quiet >= caughtUpAfter {
 			p.caughtUp()
 			return

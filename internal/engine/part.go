@@ -35,9 +35,11 @@ type part[T object.Object] struct {
 	caller   caller
 	file     *partFile // nil if nothing is to be saved
 	// While a watch goes on from the file: recent is the version that it is to catch up to, "" if that is not known, which only the
-	// reflector's goroutine uses; newsAt is when it brought something last, in nanoseconds after made.
+	// reflector's goroutine uses; newsAt is when it brought something last, in nanoseconds after made, and adding is set while that
+	// is on its way to the store.
 	recent string
 	newsAt atomic.Int64
+	adding atomic.Bool
 
 	// What follows is guarded by Informer.apply.
 	removed bool    // the part's namespace was given up: nothing of it is applied any more
@@ -206,12 +208,16 @@ func (p *part[T]) held(key object.Key) (T, bool) {
 
 // Add takes changes through to the handlers. It implements reflector.Sink.
 func (p *part[T]) Add(deltas []object.Delta[T], resourceVersion string) {
+	p.adding.Store(true)
+	defer p.adding.Store(false)
 	p.resolve(deltas)
 	defer p.onTheWay.applied()
 	if p.transform != nil {
 		p.transformChanges(deltas)
 	}
-	p.inf.waitForRoom(p.ctx)
+	if p.listed.Load() { // what a resumed watch has missed belongs to the first state, for which a handler may wait
+		p.inf.waitForRoom(p.ctx)
+	}
 	notes := p.inf.applyChanges(p, deltas, resourceVersion)
 	if n := len(notes); n > 0 && !object.IsNil(notes[n-1].Object) {
 		p.inf.guard.remember(notes[n-1].Object, n)
