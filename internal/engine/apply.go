@@ -65,9 +65,7 @@ func (inf *Informer[T]) applyArrivals(p *part[T], g *store.Gathering[T], a *stor
 func (p *part[T]) keepUnfinished() {
 	p.inf.apply.Lock()
 	defer p.inf.unlockApply()
-	for held := range p.inf.store.Snapshot().AllHeld(p.namespace) {
-		p.inherited = object.MaxResourceVersion(p.inherited, held.ResourceVersion())
-	}
+	p.inherited = p.newest()
 }
 
 // pushInitial adds objects of an initial list to the handlers' queues. apply is held.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -44,7 +45,7 @@ type part[T object.Object] struct {
 	// What follows is guarded by Informer.apply.
 	removed bool    // the part's namespace was given up: nothing of it is applied any more
 	absent  absence // what is known not to exist
-	// inherited is the version of what the store held of the part's objects before the first list: from a part that was given up, a file, or
+	// inherited is the newest version of what the store held of the part's objects before the first list: from parts that were given up, a file, or
 	// a list that was not completed.
 	inherited string
 
@@ -150,14 +151,13 @@ func (inf *Informer[T]) changeNamespaces(namespaces []string) (gone []*part[T], 
 // changeParts adds parts and runs them, gives others up, and tells the handlers of the objects that are gone. An object that
 // a part given up and one that was added have in common stays. apply and mu are held.
 func (inf *Informer[T]) changeParts(added []*part[T], drop func(*part[T]) bool) (gone []*part[T]) {
-	before := inf.store.Snapshot()
 	txn := inf.writer.Begin()
 	defer txn.Abort()
 	if len(inf.subs) == 0 {
 		txn.Silence()
 	}
 	for _, p := range added {
-		p.inherited = before.ResourceVersionIn(p.namespace)
+		p.inherited = inf.newestIn(p.namespace)
 		txn.Track(p.namespace)
 	}
 	var kept []*part[T]
@@ -168,7 +168,7 @@ func (inf *Informer[T]) changeParts(added []*part[T], drop func(*part[T]) bool) 
 			continue
 		}
 		p.removed = true
-		inf.left = object.MaxResourceVersion(inf.left, before.ResourceVersionIn(p.namespace))
+		inf.left = object.MaxResourceVersion(inf.left, p.newest())
 		gone = append(gone, p)
 		notes = append(notes, txn.Drop(p.namespace)...)
 	}
@@ -178,6 +178,30 @@ func (inf *Informer[T]) changeParts(added []*part[T], drop func(*part[T]) bool) 
 		inf.wg.Go(p.run)
 	}
 	return gone
+}
+
+// newestIn returns the newest version that the parts have brought to the namespace, "" for all, or may have. apply and mu are held.
+func (inf *Informer[T]) newestIn(namespace string) (version string) {
+	for _, p := range inf.parts {
+		if namespace == "" || p.namespace == "" || p.namespace == namespace {
+			version = object.MaxResourceVersion(version, p.newest())
+		}
+	}
+	return version
+}
+
+// newest returns the newest version of what the part has put into the store. apply is held.
+func (p *part[T]) newest() string {
+	snap := p.inf.store.Snapshot()
+	newest := snap.ResourceVersionIn(p.namespace)
+	if p.listed.Load() {
+		return newest
+	}
+	newest = object.MaxResourceVersion(p.inherited, newest)
+	for held := range snap.AllHeld(p.namespace) { // of a first list that is not complete
+		newest = object.MaxResourceVersion(newest, held.ResourceVersion())
+	}
+	return strings.Clone(newest) // it may be a part of an object
 }
 
 // Namespaces returns the namespaces of the informer; "" is all of them.

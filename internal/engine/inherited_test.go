@@ -1,0 +1,114 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tidings/tidings/object"
+	"github.com/tidings/tidings/source"
+	"github.com/tidings/tidings/tidingstest/recorder"
+)
+
+// scoped are sources of config maps that a test changes: the lists of each namespace have a version of their own, as watches come to versions of
+// their own.
+type scoped struct {
+	items   []settings
+	version map[string]string // by namespace
+	// behind is called behind the last object of a list.
+	behind func(ctx context.Context) error
+}
+
+func (s *scoped) of(namespace string) (source.ListerWatcher[settings], error) {
+	list := func(ctx context.Context, _ source.ListOptions[settings], each func(settings) error) (source.ListResult, error) {
+		version := s.version[namespace]
+		for _, o := range s.items {
+			if namespace != "" && o.Namespace != namespace {
+				continue
+			}
+			if err := each(o); err != nil {
+				return source.ListResult{}, err
+			}
+		}
+		return source.ListResult{ResourceVersion: version}, s.behind(ctx)
+	}
+	watch := func(ctx context.Context, _ source.WatchOptions[settings]) (source.Stream[settings], error) {
+		return quiet{ctx}, nil
+	}
+	return source.Funcs[settings]{ListFunc: list, WatchFunc: watch}, nil
+}
+
+// setting returns a config map of the namespace at the version, whose name is the version that it was created at.
+func setting(namespace string, created, version int) settings {
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprint(created), UID: "u", ResourceVersion: fmt.Sprint(version)},
+		Data:       map[string]string{"text": strings.Repeat("some text ", 50)},
+	}
+}
+
+// TestRestoreWhileNamespacesChange restores the server from a backup and lets another part take over what the store holds: the lists count as
+// they are, also where nothing but what is missing from them shows that.
+func TestRestoreWhileNamespacesChange(t *testing.T) {
+	type versions = map[string]string
+	for name, tt := range map[string]struct {
+		from, to        []string
+		before, after   versions
+		unfinished      bool
+		backup, created []settings
+	}{
+		"in the middle of a first list": {
+			from: []string{""}, to: []string{"a", "b"}, before: versions{"": "900"}, after: versions{"a": "700", "b": "700"}, unfinished: true,
+			backup: []settings{setting("a", 1, 1), setting("b", 2, 2)}, created: []settings{setting("a", 800, 800), setting("b", 850, 850)},
+		},
+		"where one namespace was further than the other": {
+			from: []string{"a", "b"}, to: []string{""}, before: versions{"a": "900", "b": "500"}, after: versions{"": "700"},
+			backup: []settings{setting("a", 1, 1), setting("b", 2, 2)}, created: []settings{setting("a", 800, 800)},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				src := &scoped{items: append(tt.backup, tt.created...), version: tt.before}
+				inf := New(Config[settings]{
+					Name: "configmaps", Namespaces: tt.from, Options: Options{Logger: slog.New(slog.DiscardHandler), NoWatchList: true},
+					Memory: NewMemory(1, slog.New(slog.DiscardHandler)), NewSource: src.of,
+				})
+				src.behind = func(ctx context.Context) error {
+					if tt.unfinished {
+						<-ctx.Done()
+					}
+					return ctx.Err()
+				}
+				var rec recorder.Recorder[settings]
+				rec.AllowRewrites()
+				if _, err := inf.Subscribe(rec.Delta, HandlerOptions{}); err != nil {
+					t.Fatal(err)
+				}
+				for i := range 20 { // so that the budget is looked at
+					src.items = append(src.items, setting("c", i, i+1))
+				}
+				startIt(t, inf)
+				for _, o := range tt.created {
+					if rec.State()[object.KeyOf(o)] == nil {
+						t.Fatalf("the handler was not told of %s", o.Name)
+					}
+				}
+				src.items, src.version, src.behind = tt.backup, tt.after, func(context.Context) error { return nil }
+				if err := inf.SetNamespaces(t.Context(), tt.to); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				if snap := inf.store.Snapshot(); !inf.HasSynced() || snap.Len() != len(tt.backup) || len(rec.State()) != len(tt.backup) || rec.Err() != nil {
+					t.Errorf("synced %t, %d objects, %d told of, %v; want %d", inf.HasSynced(), snap.Len(), len(rec.State()), rec.Err(), len(tt.backup))
+				}
+			})
+		})
+	}
+}
