@@ -97,7 +97,10 @@ func (inf *Informer[T]) applyList(p *part[T], objects object.Collection[T], vers
 		had = p.inherited
 		p.noteOlder(version)
 	}
-	notes := txn.Replace(p.namespace, objects, version, rewritten || object.OlderResourceVersion(version, had))
+	if rewritten = rewritten || object.OlderResourceVersion(version, had); rewritten {
+		defer p.file.becameWrong()
+	}
+	notes := txn.Replace(p.namespace, objects, version, rewritten)
 	if key, ok := txn.Contradicted(); ok {
 		p.heal(contradictedError{key, version})
 	}

@@ -171,7 +171,8 @@ type partFile struct {
 
 	mu      sync.Mutex // guards what follows
 	status  FileStatus
-	version string // that the file is at; empty if that is not known
+	version string // that the file is at; empty if that is not known, or the file is wrong
+	wrongs  int    // how often the file became wrong
 }
 
 // ofPart returns the file of the part of a namespace.

@@ -35,6 +35,7 @@ const (
 
 var (
 	errIncomplete = errors.New("not saved now: there are objects that cannot be decoded")
+	errDiffers    = errors.New("not saved now: the server has other objects, and is asked for all of them")
 	errWrittenTo  = errors.New("not saved any more: somebody wrote to cached objects, so they may not be what the server has")
 )
 
@@ -79,6 +80,7 @@ func (f *files[T]) saveAll(ctx context.Context) {
 
 // savePart saves the objects of a part, if there is anything new, and notes how that went.
 func (f *files[T]) savePart(ctx context.Context, p *part[T]) {
+	wrongs := p.file.countWrongs()
 	snap, version, err := p.toSave()
 	if err == nil && (version == "" || version == p.file.savedVersion()) {
 		return
@@ -101,7 +103,26 @@ func (f *files[T]) savePart(ctx context.Context, p *part[T]) {
 	defer p.file.mu.Unlock()
 	st := &p.file.status
 	st.Saves, st.SavedAt, st.SavedObjects, st.SavedBytes, st.Err = st.Saves+1, time.Now(), snap.In(p.namespace).Len(), bytes, nil
-	p.file.version = version
+	if p.file.wrongs == wrongs { // while it was written, too
+		p.file.version = version
+	}
+}
+
+// becameWrong notes that the file is not what the server has, although that may be at the same version. pf may be nil.
+func (pf *partFile) becameWrong() {
+	if pf == nil {
+		return
+	}
+	pf.mu.Lock()
+	defer pf.mu.Unlock()
+	pf.version = ""
+	pf.wrongs++
+}
+
+func (pf *partFile) countWrongs() int {
+	pf.mu.Lock()
+	defer pf.mu.Unlock()
+	return pf.wrongs
 }
 
 func (pf *partFile) savedVersion() string {
@@ -122,7 +143,10 @@ func (p *part[T]) toSave() (snap *store.Snapshot[T], version string, err error) 
 	if after := p.reflector.Status(); !complete(before, after, version) {
 		return nil, "", errIncomplete
 	}
-	if p.inf.guard.found.Load() > 0 {
+	switch {
+	case p.healing.Load():
+		return nil, "", errDiffers
+	case p.inf.guard.found.Load() > 0:
 		return nil, "", errWrittenTo
 	}
 	if version == "0" {
