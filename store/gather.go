@@ -249,7 +249,14 @@ type gatheredList[T object.Object] struct {
 func (l *gatheredList[T]) len() int             { return len(l.items) }
 func (l *gatheredList[T]) key(i int) object.Key { return l.items[i].key }
 func (l *gatheredList[T]) held(i int) Held[T]   { return l.items[i].Held }
-func (l *gatheredList[T]) taken(i int)          { l.items[i].own = false }
+
+func (l *gatheredList[T]) taken(i int) {
+	item := &l.items[i]
+	if item.folded != nil && !item.own { // the store had it, and has lost it since
+		item.folding.packer.Adopt(item.folded.packed)
+	}
+	item.own = false
+}
 
 func (l *gatheredList[T]) known(x *Index[T], i slot) ([]string, bool) {
 	at := slices.Index(l.indexes, x)

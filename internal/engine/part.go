@@ -235,7 +235,7 @@ func (p *part[T]) Add(deltas []object.Delta[T], resourceVersion string) {
 	p.adding.Store(true)
 	defer p.adding.Store(false)
 	p.resolve(deltas)
-	defer p.onTheWay.applied()
+	defer p.onTheWay.delivered()
 	if p.transform != nil {
 		p.transformChanges(deltas)
 	}

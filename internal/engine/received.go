@@ -25,6 +25,8 @@ type onTheWay[T object.Object] struct {
 	// recalled is the last of these, and data what it was decoded from, encoded by the codec. Between batches data is nil.
 	recalled T
 	data     *[]byte
+	// standIns and olderStandIns have what stand-ins stand for, by key: the store may have lost it when they come, if somebody writes to it by hand.
+	standIns, olderStandIns map[object.Key]store.Held[T]
 }
 
 // stretch is a part of the bytes.
@@ -83,7 +85,12 @@ func (p *part[T]) recall(key object.Key) (T, bool) {
 	case !p.inf.budget.comesAsIs(): // the decoder makes no use of it
 		return o, false
 	case p.isListing():
-		return standInFor(&held), p.usesStandIns
+		if !p.usesStandIns {
+			return o, false
+		}
+		o = standInFor(&held)
+		p.onTheWay.standsFor(object.KeyOf(o), &held)
+		return o, true
 	case !open && len(p.inf.subscriptions()) == 0: // to open it takes longer than it saves
 		return o, false
 	case !open:
@@ -147,10 +154,26 @@ func (p *part[T]) unchanged(o T) (held store.Held[T], ok bool) {
 		return held, false
 	}
 	key := object.KeyOf(o)
-	if held, ok = p.inf.store.Snapshot().Held(key); !ok {
-		return held, false // the part was removed meanwhile, and nobody will see what it lists
+	if held, ok = p.onTheWay.standIns[key]; ok {
+		return held, true
 	}
-	return held.Under(key), true
+	if held, ok = p.onTheWay.olderStandIns[key]; ok {
+		return held, true
+	}
+	held, ok = p.inf.store.Snapshot().Held(key) // more were on the way
+	return held.Under(key), ok
+}
+
+// standsFor notes what the stand-in with the key stands for.
+func (w *onTheWay[T]) standsFor(key object.Key, held *store.Held[T]) {
+	if w.standIns == nil || len(w.standIns) >= maxHanded {
+		w.standIns, w.olderStandIns = w.olderStandIns, w.standIns
+		clear(w.standIns)
+	}
+	if w.standIns == nil {
+		w.standIns = make(map[object.Key]store.Held[T])
+	}
+	w.standIns[key] = held.Under(key)
 }
 
 // received keeps what an object was decoded from, if it is to be folded soon.
@@ -196,7 +219,13 @@ func (w *onTheWay[T]) encodingOf(o T) []byte {
 	return (*w.bytes)[at.from:at.to]
 }
 
-// applied forgets what was known of a batch of changes.
+// delivered forgets what was known of a batch of changes, and of the list that may have been before it.
+func (w *onTheWay[T]) delivered() {
+	w.applied()
+	w.standIns, w.olderStandIns = nil, nil
+}
+
+// applied forgets what was known of changes, or of a list, but for what changes behind it stand for.
 func (w *onTheWay[T]) applied() {
 	clear(w.opened)
 	w.opened = w.opened[:0]
