@@ -12,10 +12,10 @@ import (
 func (inf *SharedInformer[T]) Edit(remove []Key, put []T) {
 	inf.core.Edit(func(txn *store.Txn[T]) {
 		for _, key := range remove {
-			txn.Delete(key)
+			txn.Remove(key)
 		}
 		for _, obj := range put {
-			txn.Set(object.KeyOf(obj), obj)
+			txn.Put(object.KeyOf(obj), obj)
 		}
 	})
 }
