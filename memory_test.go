@@ -110,33 +110,36 @@ func TestBudgetIsSharedAndPrivate(t *testing.T) {
 
 // TestStrayWriteStaysOutOfFoldedObjects writes to an object that was opened, and lets go of it.
 func TestStrayWriteStaysOutOfFoldedObjects(t *testing.T) {
-	c := newEncodedPods(t, 1, testseed.Seed(t))
-	inf, err := tidings.NewInformer[pod](c, tidings.InformerOptions[pod]{Options: tidings.Options{MemoryBudget: 1, NoWatchList: true}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := inf.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := inf.WaitForSync(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	key := object.KeyOf(c.decode(0))
-	func() {
-		p, _ := inf.Get(key)
-		p.Spec.NodeName = "mine"
-		if again, _ := inf.Get(key); again != p {
-			t.Error("there are two objects of one version")
+	synctest.Test(t, func(t *testing.T) {
+		c := newEncodedPods(t, 1, testseed.Seed(t))
+		inf, err := tidings.NewInformer[pod](c, tidings.InformerOptions[pod]{Options: tidings.Options{MemoryBudget: 1, NoWatchList: true}})
+		if err != nil {
+			t.Fatal(err)
 		}
-	}()
-	runtime.GC()
-	runtime.GC()
-	if p, ok := inf.Get(key); !ok || p.Spec.NodeName == "mine" {
-		t.Errorf("got %v: the write reached the folded object", p)
-	}
-	if err := inf.Stop(t.Context()); err != nil {
-		t.Error(err)
-	}
+		if err := inf.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := inf.WaitForSync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait() // until it is folded: nobody reads it then
+		key := object.KeyOf(c.decode(0))
+		func() {
+			p, _ := inf.Get(key)
+			p.Spec.NodeName = "mine"
+			if again, _ := inf.Get(key); again != p {
+				t.Error("there are two objects of one version")
+			}
+		}()
+		runtime.GC()
+		runtime.GC()
+		if p, ok := inf.Get(key); !ok || p.Spec.NodeName == "mine" {
+			t.Errorf("got %v: the write reached the folded object", p)
+		}
+		if err := inf.Stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // TestUnencodableObjectsStayOpen has pods that protobuf cannot give back.
