@@ -107,10 +107,7 @@ func mayBeAnothers(err error) bool { return apierrors.IsInvalid(err) || apierror
 
 // patchOwners merges references into the pod's, provided that the pod is the one we know.
 func (e *engine[O]) patchOwners(ctx context.Context, p *corev1.Pod, references []any) (*corev1.Pod, error) {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": p.UID, "ownerReferences": references}})
-	if err != nil {
-		return nil, err
-	}
+	patch, _ := json.Marshal(map[string]any{"metadata": map[string]any{"uid": p.UID, "ownerReferences": references}}) // nothing in it can fail
 	patched, err := e.client.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
 	if err != nil {
 		return nil, err

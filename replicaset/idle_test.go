@@ -2,6 +2,7 @@ package replicaset
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -85,5 +86,46 @@ func TestWhatTheCacheLacks(t *testing.T) {
 				t.Errorf("waits: %t", waits)
 			}
 		})
+	}
+}
+
+// TestConcernedOwners: a pod concerns the owner that its controller reference names, by its kind, name and uid; an orphan concerns all of its
+// namespace that select it.
+func TestConcernedOwners(t *testing.T) {
+	e := newIdle(t)
+	another, elsewhere := web(1), web(1)
+	another.Name, another.UID = "another", "another-uid"
+	elsewhere.Namespace = "elsewhere"
+	other := web(1)
+	other.Name, other.UID = "other", "other-uid"
+	other.Spec.Selector.MatchLabels, other.Spec.Template.Labels = map[string]string{"app": "other"}, map[string]string{"app": "other"}
+	e.owners.Edit(nil, []*appsv1.ReplicaSet{web(1), another, elsewhere, other})
+	for name, tt := range map[string]struct {
+		change func(*corev1.Pod)
+		want   []string
+	}{
+		"owned":             {func(*corev1.Pod) {}, []string{"web"}},
+		"of another kind":   {func(p *corev1.Pod) { p.OwnerReferences[0].Kind = "Job" }, nil},
+		"of an earlier one": {func(p *corev1.Pod) { p.OwnerReferences[0].UID = "earlier" }, nil},
+		"of one not there":  {func(p *corev1.Pod) { p.OwnerReferences[0].Name = "gone" }, nil},
+		"an orphan":         {func(p *corev1.Pod) { p.OwnerReferences = nil }, []string{"another", "web"}},
+		"one without a controller": {func(p *corev1.Pod) {
+			p.OwnerReferences[0].Controller = nil
+		}, []string{"another", "web"}},
+		"one that nobody selects": {func(p *corev1.Pod) { p.OwnerReferences, p.Labels = nil, nil }, nil},
+	} {
+		p := ownPod("a", 5)
+		tt.change(p)
+		var got []string
+		e.concerned(p, func(key object.Key) {
+			if key.Namespace != "shop" {
+				t.Errorf("%s: concerns %v", name, key)
+			}
+			got = append(got, key.Name)
+		})
+		slices.Sort(got)
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%s: concerns %v, want %v", name, got, tt.want)
+		}
 	}
 }

@@ -24,7 +24,6 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"github.com/tidings/tidings"
-	"github.com/tidings/tidings/controller"
 	"github.com/tidings/tidings/reflector"
 	"github.com/tidings/tidings/tidingstest"
 )
@@ -82,7 +81,7 @@ func newLab(t *testing.T, opts Options) *lab {
 		t.Fatal(err)
 	}
 	opts.Client, opts.Events = client, recorder
-	opts.Controller = controller.Options{Workers: 2, Logger: slog.New(&l.failures)}
+	opts.Controller.Workers, opts.Controller.Logger = 2, slog.New(&l.failures)
 	c, err := NewReplicaSet(factory, opts)
 	if err != nil {
 		t.Fatal(err)

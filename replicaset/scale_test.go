@@ -9,6 +9,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -76,6 +77,8 @@ func TestOutcomeUnknown(t *testing.T) {
 		{errors.New("connection reset"), true, true},
 		{apierrors.NewInternalError(errors.New("etcd")), true, false},
 		{apierrors.NewTimeoutError("slow", 1), true, false},
+		{&apierrors.StatusError{}, true, false}, // it says nothing
+		{&apierrors.StatusError{ErrStatus: metav1.Status{Code: 499}}, false, false},
 		{apierrors.NewServerTimeout(pods, "create", 1), true, false},
 		{apierrors.NewForbidden(pods, "web", errors.New("quota")), false, false},
 		{apierrors.NewConflict(pods, "web", errors.New("old")), false, false},
