@@ -10,6 +10,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tidings/tidings/internal/testseed"
 )
 
 var noon = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -157,6 +159,32 @@ func TestStatusEqualSeesEveryField(t *testing.T) {
 			if s.equal(u) != (i == j) {
 				t.Error(fmt.Sprintf("equal is %v for", i != j), s, u)
 			}
+		}
+	}
+}
+
+// TestNextAvailableIsTheSoonest: of the pods that become available by themselves, whatever their order.
+func TestNextAvailableIsTheSoonest(t *testing.T) {
+	r := testseed.Rand(t)
+	for range 1000 {
+		var pods []*corev1.Pod
+		var soonest time.Duration
+		for range r.IntN(5) {
+			ago := time.Duration(r.IntN(20)) * time.Second
+			switch wait := 10*time.Second - ago; r.IntN(4) {
+			case 0:
+				pods = append(pods, readyPod(corev1.ConditionFalse, noon.Add(-ago), nil))
+			case 1:
+				pods = append(pods, readyPod(corev1.ConditionTrue, time.Time{}, nil)) // nobody knows when
+			default:
+				pods = append(pods, readyPod(corev1.ConditionTrue, noon.Add(-ago), nil))
+				if wait > 0 && (soonest == 0 || wait < soonest) {
+					soonest = wait
+				}
+			}
+		}
+		if got := nextAvailable(pods, 10, noon); got != soonest {
+			t.Fatalf("the next of %d pods becomes available in %v, want %v", len(pods), got, soonest)
 		}
 	}
 }
