@@ -725,3 +725,36 @@ func TestFoldedObjectThatCannotBeOpened(t *testing.T) {
 		t.Errorf("logged %q", text)
 	}
 }
+
+// TestWaitTellsOfTheFile: who waits for a sync learns what came from the file, also when nothing else happens.
+func TestWaitTellsOfTheFile(t *testing.T) {
+	both(t, func(t *testing.T, folding bool) {
+		synctest.Test(t, func(t *testing.T) {
+			inf, pf := newSaved(t, t.TempDir(), folding)
+			fill(inf, 5, 3)
+			if err := save(t.Context(), inf, pf); err != nil {
+				t.Fatal(err)
+			}
+			next, _ := newSaved(t, filepath.Dir(pf.path), folding)
+			next.cfg.NewSource = func(string) (source.ListerWatcher[settings], error) {
+				return listFunc{&answering{}, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}, nil
+			}
+			next.cfg.NoWatchList = true
+			next.cfg.Files.Cluster = func(context.Context) (string, error) {
+				time.Sleep(100 * time.Millisecond)
+				return "test", nil
+			}
+			if err := next.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), firstWord/2)
+			defer cancel()
+			o, err := next.WaitForSync(ctx, false)
+			if err != nil || o == nil || !errors.Is(o.Wait, context.DeadlineExceeded) || !strings.Contains(o.Progress, "with 5 objects from a file") {
+				t.Errorf("%+v, %v", o, err)
+			}
+			next.Halt(nil)
+			<-next.done
+		})
+	})
+}

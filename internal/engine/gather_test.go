@@ -99,6 +99,24 @@ func TestListStaysWithinItsBudget(t *testing.T) {
 	})
 }
 
+// TestSizeIsLearnedAsAListGoesOn: the first objects of a list may be of another size than most.
+func TestSizeIsLearnedAsAListGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var inf *Informer[settings]
+		items := manySettings(checkEvery)
+		for _, o := range items[:2*firstCheck] {
+			o.Data = nil
+		}
+		inf = withBudget(1<<30, looking{&answering{items: items}, func(n int) error {
+			if used := inf.budget.memory.used.Load(); n == checkEvery && used < int64(checkEvery-10*firstCheck)/2*2000 {
+				t.Errorf("%d objects, few of which are small, are counted as %d bytes", n, used)
+			}
+			return nil
+		}})
+		startIt(t, inf)
+	})
+}
+
 // TestListThatFitsStaysOpen: what is read and what is in the store do not count both, and nothing is folded within the budget.
 func TestListThatFitsStaysOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -275,4 +293,39 @@ func TestFoldedListThatBreaks(t *testing.T) {
 			t.Errorf("%d failures, %+v", st.Parts[0].Reflector.Failures, st.Memory)
 		}
 	})
+}
+
+// TestStandInsAreNeverKept: what stands for an object that the store holds makes room for that object, whatever is done with it in a list.
+func TestStandInsAreNeverKept(t *testing.T) {
+	for name, list := range map[string]func(g *gatherer[settings], standIn, older settings){
+		"added": func(g *gatherer[settings], standIn, _ settings) { g.Add(standIn) },
+		"set": func(g *gatherer[settings], standIn, older settings) {
+			g.Add(older)
+			g.Set(0, standIn)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := manySettings(1)[0]
+				inf := withBudget(1, telling{&answering{items: []settings{o}}})
+				startIt(t, inf)
+				p := inf.currentParts()[0]
+				held, _ := inf.store.Snapshot().Held(object.KeyOf(o))
+				p.usesStandIns = true
+				if !held.IsFolded() {
+					t.Fatal("the object is open")
+				}
+				g := p.newGatherer(1).(*gatherer[settings])
+				older := o.DeepCopy()
+				older.ResourceVersion = "4"
+				list(g, standInFor(&held), older)
+				for _, got := range g.Collection().All() {
+					if got.ResourceVersion != "5" || got.Data["text"] != o.Data["text"] || got.SelfLink != "" {
+						t.Errorf("listed %v", got)
+					}
+				}
+				g.Close()
+			})
+		})
+	}
 }

@@ -117,9 +117,6 @@ func goroutineID() uint64 {
 	line := buf[:runtime.Stack(buf[:], false)]
 	line = bytes.TrimPrefix(line, []byte("goroutine "))
 	digits, _, _ := bytes.Cut(line, []byte(" "))
-	id, err := strconv.ParseUint(string(digits), 10, 64)
-	if err != nil {
-		return 0
-	}
+	id, _ := strconv.ParseUint(string(digits), 10, 64)
 	return id
 }

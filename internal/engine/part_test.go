@@ -556,3 +556,43 @@ func TestHandlerThatNeverRan(t *testing.T) {
 		}
 	})
 }
+
+// TestObstacleIsOneToASync: of several namespaces, trouble with one that has synced is none.
+func TestObstacleIsOneToASync(t *testing.T) {
+	for _, slow := range []string{"a", "b", "c"} {
+		synctest.Test(t, func(t *testing.T) {
+			inf := New(Config[settings]{
+				Name: "configmaps", Namespaces: []string{"a", "b", "c"}, Options: Options{Logger: slog.New(slog.DiscardHandler), NoWatchList: true},
+				NewSource: func(namespace string) (source.ListerWatcher[settings], error) {
+					src := &answering{open: errors.New("no watch")}
+					if namespace != slow {
+						return src, nil
+					}
+					return listFunc{src, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}, nil
+				},
+			})
+			if err := inf.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+			if o := inf.Obstacle(); o.Namespace != slow || o.Problem != nil || o.Progress == "starting" {
+				t.Errorf("%+v, want that %s is slow", o, slow)
+			}
+			inf.Halt(nil)
+			<-inf.done
+		})
+	}
+}
+
+// listFunc is a source that does something before each list.
+type listFunc struct {
+	*answering
+	before func(context.Context) error
+}
+
+func (l listFunc) List(ctx context.Context, opts source.ListOptions[settings], each func(settings) error) (source.ListResult, error) {
+	if err := l.before(ctx); err != nil {
+		return source.ListResult{}, err
+	}
+	return l.answering.List(ctx, opts, each)
+}

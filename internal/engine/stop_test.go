@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"testing"
 	"testing/synctest"
@@ -33,6 +34,27 @@ func TestHandlerStopsWhatNeverRan(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := <-stopped; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestHandlerStopsWhatDidNotStart: what a failed start has made was never run, so that nobody waits for it.
+func TestHandlerStopsWhatDidNotStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		failed := errors.New("no source")
+		inf, _ := newSaved(t, t.TempDir(), false)
+		inf.reports = newReporter(inf.log)
+		inf.cfg.NewSource = func(string) (source.ListerWatcher[settings], error) { return nil, failed }
+		if err := inf.Start(t.Context()); !errors.Is(err, failed) {
+			t.Fatal(err)
+		}
+		var handler caller
+		handler.enter()
+		defer handler.leave()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := inf.Stop(ctx); err != nil {
 			t.Error(err)
 		}
 	})
