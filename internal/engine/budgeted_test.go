@@ -2,13 +2,20 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"math"
 	"reflect"
+	"runtime"
+	"strings"
 	"testing"
 	"testing/synctest"
 
+	"github.com/tidings/tidings/internal/fold"
+	"github.com/tidings/tidings/internal/testseed"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/source"
+	"github.com/tidings/tidings/store"
 )
 
 // sharing is a source that remembers what objects have in common.
@@ -193,6 +200,228 @@ func TestChangedKeysAreBounded(t *testing.T) {
 	}
 	if len(inf.budget.takeChanged()) != 0 || inf.budget.changed != nil {
 		t.Error("keys are taken twice, or their room is kept")
+	}
+	inf.Halt(nil)
+	<-inf.done
+}
+
+// TestNeighborsArePackedTogetherAgain: once a part of the objects has come one by one, some thousand at a time, and not before.
+func TestNeighborsArePackedTogetherAgain(t *testing.T) {
+	const n = shrinkBatch + 1000
+	inf := withBudget(1<<40, &answering{})
+	b := inf.budget
+	for i := range n {
+		o := namedSettings(i)
+		o.Data = map[string]string{"text": fmt.Sprint(i) + strings.Repeat("all work and no play ", 10)}
+		txn := inf.writer.Begin()
+		txn.Set(object.KeyOf(o), o)
+		txn.Commit()
+		b.apply(inf.store.PackKeys([]object.Key{object.KeyOf(o)}, true))
+	}
+	last := inf.store.Snapshot().FoldStats().Bytes
+	for i, step := range []struct {
+		changes             int
+		enough, more, saves bool
+	}{
+		{changes: n/shrinkShare - 1},
+		{changes: 1, enough: true},
+		{changes: n / shrinkShare, more: true, saves: true},
+		{saves: true},
+		{changes: n/shrinkShare - 1},
+	} {
+		b.note(make([]object.Delta[settings], step.changes))
+		more := b.shrink(func() bool { return step.enough })
+		now := inf.store.Snapshot().FoldStats().Bytes
+		if more != step.more || (now < last) != step.saves {
+			t.Errorf("step %d: more %t, from %d bytes to %d; want %t, and saves %t", i, more, last, now, step.more, step.saves)
+		}
+		last = now
+	}
+	if st := inf.store.Snapshot().FoldStats(); st.Folded != n {
+		t.Errorf("%d objects are folded", st.Folded)
+	}
+	inf.Halt(nil)
+	<-inf.done
+}
+
+// TestWhatIsUsedIsTheSum: everything that an informer keeps for its objects is a part of what it uses, by its own measure.
+func TestWhatIsUsedIsTheSum(t *testing.T) {
+	inf := withBudget(1<<40, &answering{})
+	b := inf.budget
+	txn := inf.writer.Begin()
+	for i, o := range manySettings(200) {
+		txn.Set(keyOf(i), o)
+	}
+	txn.Commit()
+	used := b.measure()
+	each := b.meanSize()
+	grown := func(what string, want float64) {
+		t.Helper()
+		before := used
+		if used = b.measure(); math.Abs(float64(used-before)-want) > 1 || b.memory.used.Load() != used {
+			t.Errorf("%s: %d bytes more, %d in all by the budget and %d by the account, want %.0f more", what, used-before, b.memory.used.Load(), used, want)
+		}
+	}
+	grown("nothing", 0)
+	b.gathered.Add(12_345)
+	grown("what lists have read", 12_345)
+	b.shared += 777
+	grown("what is shared", 777)
+	for i := range 3 {
+		inf.guard.exchange(sample{obj: namedSettings(i)})
+	}
+	grown("what the guard keeps", 3*each)
+	b.changed = append(b.changed, keyOf(1), keyOf(2))
+	grown("keys of changes", 2*perChanged)
+	inf.AddIndex("both", func(o settings) []string { return []string{"a", o.Name} })
+	grown("entries of an index", 2*200*perEntry)
+	g, folded := inf.store.Gather(10), inf.store.Snapshot().FoldStats().Bytes
+	for i, o := range manySettings(10) {
+		o.Name = fmt.Sprint("gathered-", i)
+		g.Add(o)
+	}
+	g.Fold()
+	a := g.Arrivals(manySettings(10))
+	b.expect(a)
+	grown("what handlers are to be told of", 10*each+float64(inf.store.Snapshot().FoldStats().Bytes-folded))
+	runtime.KeepAlive(a)
+	g.Close()
+	inf.Halt(nil)
+	<-inf.done
+}
+
+// TestSizesAreMeasuredAgain: when there are half as many open objects more, half as many of all, many changes or many that were opened; not before.
+func TestSizesAreMeasuredAgain(t *testing.T) {
+	inf := withBudget(1, &answering{})
+	b, n, size := inf.budget, 0, 0
+	put := func(i int) {
+		txn := inf.writer.Begin()
+		o := namedSettings(i)
+		o.Data = map[string]string{"text": strings.Repeat("x", size)}
+		txn.Set(keyOf(i), o)
+		txn.Commit()
+	}
+	fold := func(i int) { inf.applyFold(inf.store.PackKeys([]object.Key{keyOf(i)}, true)) }
+	add := func(more int, folded bool) {
+		for ; more > 0; n, more = n+1, more-1 {
+			if put(n); folded {
+				fold(n)
+			}
+		}
+	}
+	add(40, true)
+	add(60, false)
+	b.measure()
+	for _, step := range []struct {
+		name string
+		act  func()
+		want bool
+	}{
+		{"as many changes as are noted", func() { b.changes += resampleAfter }, false},
+		{"one change more", func() { b.changes++ }, true},
+		{"one change after that", func() { b.changes++ }, false},
+		{"half as many open ones more", func() { // of those that were folded
+			for i := 1; i <= 30; i++ {
+				put(i)
+			}
+		}, false},
+		{"one more of them", func() { put(31) }, true},
+		{"half as many of all more", func() { add(50, true) }, false},
+		{"one more of all", func() { add(1, true) }, true},
+		{"many that were opened", func() { b.opens -= resampleAfter }, false}, // since it was so many
+		{"one more that was opened", func() { b.opens-- }, true},
+		{"none", func() {}, false},
+	} {
+		before := b.meanSize()
+		size += 10_000
+		put(99) // which is open
+		step.act()
+		b.measure()
+		if measured := b.meanSize() != before; measured != step.want {
+			t.Errorf("%s: measured %t, want %t", step.name, measured, step.want)
+		}
+	}
+	inf.Halt(nil)
+	<-inf.done
+}
+
+// TestArrivalsStayOpenWithinTheirShare: those that do not fit any more are let go of, the oldest first, and all when there is no room at all.
+func TestArrivalsStayOpenWithinTheirShare(t *testing.T) {
+	const each, batch = 1000, 10
+	inf := withBudget(arrivalsShare*each*batch*2, &answering{}) // room for two batches
+	b := inf.budget
+	b.mean.Store(math.Float64bits(each))
+	g := inf.store.Gather(5 * batch)
+	for i := range 5 * batch {
+		g.Add(namedSettings(i))
+	}
+	g.Fold()
+	var all []*store.Arrivals[settings]
+	for i := range 5 {
+		var objects []settings
+		for n := range batch {
+			objects = append(objects, namedSettings(i*batch+n))
+		}
+		all = append(all, g.Arrivals(objects))
+		b.expect(all[i])
+		for at, a := range all {
+			if open := a.Open() > 0; open != (at > i-2) {
+				t.Errorf("after %d batches batch %d is open: %t", i+1, at, open)
+			}
+		}
+	}
+	b.fold(false, func() bool { return true })
+	for at, a := range all {
+		if a.Open() > 0 {
+			t.Errorf("batch %d is open although memory is short", at)
+		}
+	}
+	g.Close()
+	inf.Halt(nil)
+	<-inf.done
+}
+
+// TestStaleDictionariesGo when they take more than their share of the budget.
+func TestStaleDictionariesGo(t *testing.T) {
+	const batch, batches = 500, 4
+	r := testseed.Rand(t)
+	inf := withBudget(1<<40, &answering{})
+	b := inf.budget
+	lines := make([]string, batches*100)
+	for i := range lines {
+		lines[i] = fmt.Sprintf("%016x%016x", r.Uint64(), r.Uint64())
+	}
+	write := func(from, to, kind int) {
+		txn := inf.writer.Begin()
+		for i := from; i < to; i++ {
+			o, text := namedSettings(i), ""
+			for range 40 {
+				text += lines[kind*100+r.IntN(100)]
+			}
+			o.Name, o.Data = fmt.Sprintf("%05d", i), map[string]string{"text": text}
+			txn.Set(object.KeyOf(o), o)
+		}
+		txn.Commit()
+	}
+	for kind := range batches {
+		write(kind*batch, (kind+1)*batch, kind)
+		inf.applyFold(inf.store.PackCold(object.Key{Name: fmt.Sprintf("%05d", kind*batch)}, batch, true))
+	}
+	for kind := range batches - 1 { // of most batches a few stay
+		write(kind*batch+20, (kind+1)*batch, batches-1)
+	}
+	stale := func() int { return inf.store.Snapshot().FoldStats().StaleDictionaries }
+	before := stale()
+	if before == 0 {
+		t.Fatal("there is no stale dictionary: the test does not test what it should")
+	}
+	b.memory.budget = int64(before) * fold.MaxDictionary * staleShare
+	if b.packAgain(); stale() != before {
+		t.Errorf("%d stale dictionaries, and %d would do", stale(), before)
+	}
+	b.memory.budget -= staleShare
+	if b.packAgain(); stale() != 0 {
+		t.Errorf("%d stale dictionaries of %d are left", stale(), before)
 	}
 	inf.Halt(nil)
 	<-inf.done

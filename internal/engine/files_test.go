@@ -758,3 +758,214 @@ func TestWaitTellsOfTheFile(t *testing.T) {
 		})
 	})
 }
+
+// TestFileIsToldInOrder: whatever the number of objects, handlers are told of each in its own state, once.
+func TestFileIsToldInOrder(t *testing.T) {
+	both(t, func(t *testing.T, folding bool) {
+		for _, n := range []int{1, openBatch - 1, openBatch, openBatch + 1, 2*openBatch - 1, 2 * openBatch, 4*openBatch + 5} {
+			synctest.Test(t, func(t *testing.T) {
+				inf, pf := newSaved(t, t.TempDir(), folding)
+				fill(inf, n, 3)
+				if err := save(t.Context(), inf, pf); err != nil {
+					t.Fatal(err)
+				}
+				next, told := newResumed(t, filepath.Dir(pf.path), folding, listFunc{&answering{}, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }})
+				if len(*told) != n {
+					t.Fatalf("%d notifications of %d objects: %v", len(*told), n, next.Status().Parts[0].File)
+				}
+				if folding && next.budget.meanSize() < 200 {
+					t.Errorf("an object counts as %v bytes", next.budget.meanSize())
+				}
+				for i, d := range *told {
+					want := fmt.Sprintf("s-%04d", i)
+					if d.Type != object.Added || !d.Initial || d.Key.Name != want || d.Object.Name != want || d.Object.ResourceVersion != strconv.Itoa(3000+i) {
+						t.Fatalf("notification %d is %+v", i, d)
+					}
+				}
+			})
+		}
+	})
+}
+
+// newResumed starts an informer that saves in a directory, with a handler, and lets it come to rest.
+func newResumed(t *testing.T, dir string, folding bool, src source.ListerWatcher[settings]) (*Informer[settings], *[]object.Delta[settings]) {
+	t.Helper()
+	inf, _ := newSaved(t, dir, folding)
+	inf.cfg.NewSource = func(string) (source.ListerWatcher[settings], error) { return src, nil }
+	inf.cfg.NoWatchList = true
+	var told []object.Delta[settings]
+	if _, err := inf.Subscribe(func(d object.Delta[settings]) { told = append(told, d) }, HandlerOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := inf.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		inf.Halt(nil)
+		<-inf.done
+	})
+	synctest.Wait()
+	return inf, &told
+}
+
+// TestFileThatBreaksLate: what handlers were told of before it broke stays until a list says otherwise, also one of another history.
+func TestFileThatBreaksLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inf, pf := newSaved(t, t.TempDir(), true)
+		identity := maps.Clone(pf.identity)
+		identity["cluster"] = "test"
+		err := file.WriteFile(pf.path, file.Header{Identity: identity, ResourceVersions: map[string]string{"": "3999"}}, file.Options{}, func(w *file.Writer) error {
+			var packer fold.Packer
+			for i := range openBatch + 1 {
+				o := namedSettings(i)
+				o.ResourceVersion = strconv.Itoa(3000 + i)
+				data, err := inf.files.codec.Append(nil, o)
+				if i == openBatch {
+					data = []byte("\xff\xff\xff\xff")
+				}
+				if err := errors.Join(err, w.Write(file.Record{Name: o.Name, UID: string(o.UID), ResourceVersion: o.ResourceVersion, Object: packer.Pack(data, nil)})); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		older := namedSettings(7)
+		older.ResourceVersion = "5"
+		next, told := newResumed(t, filepath.Dir(pf.path), true, &answering{items: []settings{older}})
+		if st := next.Status(); st.Parts[0].File.Discarded == nil || st.Objects != 1 || st.Parts[0].File.Loaded != 0 {
+			t.Errorf("%d objects, file %+v", st.Objects, st.Parts[0].File)
+		}
+		if o, ok := next.store.Snapshot().Get(keyOf(7)); !ok || o.ResourceVersion != "5" {
+			t.Errorf("the store has %v, want what was listed", o)
+		}
+		added, deleted := 0, 0
+		for _, d := range *told {
+			switch d.Type {
+			case object.Added:
+				added++
+			case object.Deleted:
+				deleted++
+			}
+		}
+		if added != openBatch || deleted != openBatch-1 {
+			t.Errorf("%d objects added and %d deleted, want %d and one less", added, deleted, openBatch)
+		}
+	})
+}
+
+// TestFileGivesWay to all that is known beside it: a part that was given up, what its namespace held before, and what another part has told of.
+func TestFileGivesWay(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change func(inf *Informer[settings], p *part[settings])
+		want   bool
+	}{
+		"nothing":            {func(*Informer[settings], *part[settings]) {}, true},
+		"given up":           {func(_ *Informer[settings], p *part[settings]) { p.removed = true }, false},
+		"inherited":          {func(_ *Informer[settings], p *part[settings]) { p.inherited = "1" }, false},
+		"an object":          {func(inf *Informer[settings], _ *part[settings]) { fill(inf, 1, 2) }, false},
+		"told of later":      {func(inf *Informer[settings], _ *part[settings]) { inf.left = "4000" }, false},
+		"told of the same":   {func(inf *Informer[settings], _ *part[settings]) { inf.left = "3999" }, true},
+		"told of an earlier": {func(inf *Informer[settings], _ *part[settings]) { inf.left = "3998" }, true},
+	} {
+		inf, pf := newSaved(t, t.TempDir(), false)
+		p, err := inf.newTestPart(pf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tt.change(inf, p)
+		if got := inf.applies(p, &loaded[settings]{version: "3999"}); got != tt.want {
+			t.Errorf("%s: the file applies: %t", name, got)
+		}
+	}
+}
+
+// TestContradiction: a first list shows that the file is of another history if it has an older state of an object than the file and is not
+// older than that itself.
+func TestContradiction(t *testing.T) {
+	for _, tt := range []struct {
+		held, listed, version string
+		listedBefore, want    bool
+	}{
+		{"50", "50", "100", false, false},
+		{"50", "60", "100", false, false},
+		{"50", "40", "100", false, true},
+		{"50", "40", "50", false, true},
+		{"50", "40", "49", false, false},
+		{"50", "40", "100", true, false},
+		{"", "40", "100", false, false},
+	} {
+		inf, pf := newSaved(t, t.TempDir(), false)
+		p, err := inf.newTestPart(pf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.listed.Store(tt.listedBefore)
+		held, listed := namedSettings(1), namedSettings(1)
+		held.ResourceVersion, listed.ResourceVersion = tt.held, tt.listed
+		if tt.held != "" {
+			txn := inf.writer.Begin()
+			txn.Set(keyOf(1), held)
+			txn.Commit()
+		}
+		if got := p.contradicts(object.Items[settings]{namedSettings(0), listed}, tt.version); got != tt.want {
+			t.Errorf("%+v: contradicts %t", tt, got)
+		}
+		p.file = nil
+		if p.contradicts(object.Items[settings]{listed}, tt.version) {
+			t.Errorf("%+v: contradicts no file", tt)
+		}
+	}
+}
+
+// TestFileTellsTheRest: what the store has lost of the objects that handlers were told of, they are told of again once all is there.
+func TestFileTellsTheRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inf, pf := newSaved(t, t.TempDir(), true)
+		fill(inf, 5, 3)
+		if err := save(t.Context(), inf, pf); err != nil {
+			t.Fatal(err)
+		}
+		next, _ := newSaved(t, filepath.Dir(pf.path), true)
+		p, err := next.newTestPart(pf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := next.Subscribe(func(object.Delta[settings]) {}, HandlerOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := next.files.load(t.Context(), pf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.close()
+		if err := next.openFolded(t.Context(), p, &l); err != nil {
+			t.Fatal(err)
+		}
+		lost := object.Key{Namespace: "shop", Name: "s-0002"}
+		txn := next.writer.Begin()
+		txn.Remove(lost)
+		txn.Commit()
+		if !next.applyFile(p, &l) {
+			t.Fatal("the file was not used")
+		}
+		var told []object.Delta[settings]
+		for len(told) < 6 {
+			batch, err := s.queue.Pop(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for d := range batch.All() {
+				told = append(told, d)
+			}
+		}
+		if last := told[5]; last.Type != object.Added || last.Key != lost || !last.Initial || last.Object == nil {
+			t.Errorf("told of %+v in the end", last)
+		}
+		next.Halt(nil)
+		<-next.done
+	})
+}

@@ -596,3 +596,28 @@ func (l listFunc) List(ctx context.Context, opts source.ListOptions[settings], e
 	}
 	return l.answering.List(ctx, opts, each)
 }
+
+// TestNamespaceIsNamed in messages where there are several.
+func TestNamespaceIsNamed(t *testing.T) {
+	for n := 1; n <= 3; n++ {
+		synctest.Test(t, func(t *testing.T) {
+			inf := New(Config[settings]{
+				Name: "configmaps", Namespaces: []string{"a", "b", "c"}[:n], Options: Options{Logger: slog.New(slog.DiscardHandler), NoWatchList: true},
+				NewSource: func(string) (source.ListerWatcher[settings], error) {
+					return &answering{list: errors.New("no list")}, nil
+				},
+			})
+			if err := inf.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			for _, p := range inf.currentParts() {
+				if got := p.reflectorStatus().Problem.Error(); strings.Contains(got, fmt.Sprintf("in namespace %q", p.namespace)) != (n > 1) {
+					t.Errorf("one of %d: %s", n, got)
+				}
+			}
+			inf.Halt(nil)
+			<-inf.done
+		})
+	}
+}

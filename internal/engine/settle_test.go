@@ -56,3 +56,20 @@ func TestSettleShrinks(t *testing.T) {
 		t.Error("want a problem, and no more steps")
 	}
 }
+
+// TestBudgetThatMayStillFit is no problem, as long as objects can be packed better and not much is missing.
+func TestBudgetThatMayStillFit(t *testing.T) {
+	for _, tt := range []struct {
+		over    int64 // after a step
+		left    int
+		problem bool
+	}{{-1, 2, false}, {0, 2, false}, {1, 2, false}, {999, 2, false}, {1000, 2, false}, {1001, 2, true}, {1, 1, true}, {1000, 1, true}, {0, 1, false}} {
+		m := NewMemory(16_000, slog.New(slog.DiscardHandler))
+		a := &steps{memory: m, left: tt.left}
+		m.enter(a)
+		a.grow(16_000 + 100 + tt.over)
+		if m.settle(); (m.problem.Load() != nil) != tt.problem || a.calls != 1 {
+			t.Errorf("%d bytes over the budget, %d steps left: %d steps, problem %t", tt.over, tt.left-a.calls, a.calls, m.problem.Load() != nil)
+		}
+	}
+}

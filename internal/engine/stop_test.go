@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/tidings/tidings/deltafifo"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/source"
 )
@@ -111,6 +113,86 @@ func TestHandlerWaitsForAnotherInformer(t *testing.T) {
 		}
 		if err := <-stopped; err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// longLived is a context that counts what waits for its end.
+type longLived struct {
+	context.Context
+	end     chan struct{}
+	waiting atomic.Int64
+}
+
+func newLongLived() *longLived {
+	return &longLived{Context: context.Background(), end: make(chan struct{})}
+}
+
+func (c *longLived) Done() <-chan struct{} { return c.end }
+
+func (c *longLived) AfterFunc(func()) (stop func() bool) {
+	c.waiting.Add(1)
+	return func() bool { c.waiting.Add(-1); return true }
+}
+
+// TestWaitsLeaveNothingBehind: contexts that live long do not gather what has waited.
+func TestWaitsLeaveNothingBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inf := startOf(t, &answering{})
+		go func() { _ = inf.Stop(t.Context()) }()
+		<-inf.Done()
+		user, life, relaxed := newLongLived(), newLongLived(), newLongLived()
+		for range 3 {
+			if err := waitWithin(user, life, func(context.Context) error { return nil }); err != nil {
+				t.Error(err)
+			}
+		}
+		full := &Subscription[settings]{opts: HandlerOptions{Queue: deltafifo.Options{Policy: deltafifo.Block, Limit: 1}}}
+		full.queue = deltafifo.New[settings](full.opts.Queue)
+		inf.subs, inf.wait.ctx = []*Subscription[settings]{full}, relaxed
+		for range 3 {
+			full.queue.Add([]object.Delta[settings]{{Type: object.Added, Key: keyOf(1), Object: namedSettings(1)}}, "1")
+			went := make(chan struct{})
+			go func() { inf.waitForRoom(life); close(went) }()
+			synctest.Wait()
+			if closed(went) || relaxed.waiting.Load() != 1 {
+				t.Error("the part was not held back")
+			}
+			batch, err := full.queue.Pop(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			full.queue.Done(len(batch.Deltas))
+			<-went
+		}
+		if user.waiting.Load() != 0 || life.waiting.Load() != 0 || relaxed.waiting.Load() != 0 {
+			t.Errorf("%d, %d and %d are left", user.waiting.Load(), life.waiting.Load(), relaxed.waiting.Load())
+		}
+	})
+}
+
+// TestEndedHandlerKeepsNothing: what it was not told of any more is let go of, and no status counts it.
+func TestEndedHandlerKeepsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var items []settings
+		for i := range 5 {
+			o := namedSettings(i)
+			o.ResourceVersion = "5"
+			items = append(items, o)
+		}
+		inf := startOf(t, &answering{items: items})
+		s, err := inf.Subscribe(func(object.Delta[settings]) { <-inf.life.Done() }, HandlerOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if st := s.Status(); st.Pending != 5 {
+			t.Errorf("%+v", st)
+		}
+		inf.Halt(nil)
+		<-inf.done
+		if st := s.Status(); st.Pending != 0 || st.Delivered != 1 {
+			t.Errorf("in the end %+v", st)
 		}
 	})
 }
