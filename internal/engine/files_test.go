@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"maps"
@@ -769,7 +770,7 @@ func TestFileIsToldInOrder(t *testing.T) {
 				if err := save(t.Context(), inf, pf); err != nil {
 					t.Fatal(err)
 				}
-				next, told := newResumed(t, filepath.Dir(pf.path), folding, listFunc{&answering{}, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }})
+				next, told := newResumed(t, filepath.Dir(pf.path), folding, listFunc{&answering{}, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}, io.Discard)
 				if len(*told) != n {
 					t.Fatalf("%d notifications of %d objects: %v", len(*told), n, next.Status().Parts[0].File)
 				}
@@ -788,11 +789,12 @@ func TestFileIsToldInOrder(t *testing.T) {
 }
 
 // newResumed starts an informer that saves in a directory, with a handler, and lets it come to rest.
-func newResumed(t *testing.T, dir string, folding bool, src source.ListerWatcher[settings]) (*Informer[settings], *[]object.Delta[settings]) {
+func newResumed(t *testing.T, dir string, folding bool, src source.ListerWatcher[settings], log io.Writer) (*Informer[settings], *[]object.Delta[settings]) {
 	t.Helper()
 	inf, _ := newSaved(t, dir, folding)
 	inf.cfg.NewSource = func(string) (source.ListerWatcher[settings], error) { return src, nil }
 	inf.cfg.NoWatchList = true
+	inf.log = newThrottled(slog.New(slog.NewTextHandler(log, nil)))
 	var told []object.Delta[settings]
 	if _, err := inf.Subscribe(func(d object.Delta[settings]) { told = append(told, d) }, HandlerOptions{}); err != nil {
 		t.Fatal(err)
@@ -834,7 +836,13 @@ func TestFileThatBreaksLate(t *testing.T) {
 		}
 		older := namedSettings(7)
 		older.ResourceVersion = "5"
-		next, told := newResumed(t, filepath.Dir(pf.path), true, &answering{items: []settings{older}})
+		var log strings.Builder
+		next, told := newResumed(t, filepath.Dir(pf.path), true, &answering{items: []settings{older}}, &log)
+		for _, words := range []string{"the saved objects cannot be used", "probably restored from a backup"} {
+			if !strings.Contains(log.String(), words) {
+				t.Errorf("logged %s without %q", log.String(), words)
+			}
+		}
 		if st := next.Status(); st.Parts[0].File.Discarded == nil || st.Objects != 1 || st.Parts[0].File.Loaded != 0 {
 			t.Errorf("%d objects, file %+v", st.Objects, st.Parts[0].File)
 		}

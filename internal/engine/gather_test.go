@@ -325,7 +325,32 @@ func TestStandInsAreNeverKept(t *testing.T) {
 					}
 				}
 				g.Close()
+				txn := inf.writer.Begin()
+				txn.Remove(object.KeyOf(o))
+				txn.Commit()
+				if _, ok := p.unchanged(standInFor(&held)); ok {
+					t.Error("something stands for an object that is not there")
+				}
 			})
 		})
 	}
+}
+
+// TestListThatIsGivenUpTakesNothing, whatever was read of it.
+func TestListThatIsGivenUpTakesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inf := withBudget(1<<30, &answering{})
+		startIt(t, inf)
+		g := inf.currentParts()[0].newGatherer(0)
+		for _, o := range manySettings(100) {
+			g.Add(o)
+		}
+		if n := inf.budget.gathered.Load(); n < 50*2000 {
+			t.Errorf("100 objects count as %d bytes", n)
+		}
+		g.Close()
+		if n := inf.budget.gathered.Load(); n != 0 {
+			t.Errorf("%d bytes are counted of nothing", n)
+		}
+	})
 }

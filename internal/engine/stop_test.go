@@ -186,7 +186,8 @@ func TestEndedHandlerKeepsNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if st := s.Status(); st.Pending != 5 {
+		s.queue.Add([]object.Delta[settings]{{Type: object.Updated, Key: keyOf(1), Object: items[1], Old: items[1]}}, "6")
+		if st := s.Status(); st.Pending != 6 {
 			t.Errorf("%+v", st)
 		}
 		inf.Halt(nil)
