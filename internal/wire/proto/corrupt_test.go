@@ -291,6 +291,15 @@ func TestVersionsAreForgotten(t *testing.T) {
 	if v, ok := vs.get(3); !ok || v.held != 1 {
 		t.Error("one that is in use is gone")
 	}
+	all := newVersions(0)
+	for i := range uint64(50_000) {
+		if all.put(i%5_000, version{held: int(i)}); i < 5_000 {
+			continue
+		}
+		if v, ok := all.get((i + 1) % 5_000); !ok || v.held != int(i)-4_999 {
+			t.Fatalf("%d: of objects that are all in use one is forgotten", i)
+		}
+	}
 	const limit = 1 << 20
 	small := newVersions(limit)
 	for key := range uint64(100_000) {

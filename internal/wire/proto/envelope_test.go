@@ -188,3 +188,37 @@ func TestListReaderErrors(t *testing.T) {
 		t.Errorf("broken connection: got %v", err)
 	}
 }
+
+// TestItemsOfAllSizes reads items that are about as large as the reader's buffer, the steps in which larger ones are read, and the limit.
+func TestItemsOfAllSizes(t *testing.T) {
+	const buffer = 4096
+	var want, data []byte
+	var items [][]byte
+	for i, size := range []int{0, 1, buffer - 1, buffer, buffer + 1, 100, 64<<10 - 1, 64 << 10, 64<<10 + 1, 0, 200_000, 5} {
+		items = append(items, bytes.Repeat([]byte{byte('a' + i)}, size))
+		want = append(want, messageField(listItems, items[i])...)
+	}
+	data = append([]byte(magic), messageField(unknownRaw, want)...)
+	for name, src := range map[string]io.Reader{"whole": bytes.NewReader(data), "halves": iotest.HalfReader(bytes.NewReader(data)), "byte by byte": iotest.OneByteReader(bytes.NewReader(data))} {
+		r := NewListReader(bufio.NewReaderSize(src, buffer), 200_000)
+		for i := range items {
+			item, err := r.Next()
+			if err != nil || !bytes.Equal(item, items[i]) || len(item) > 0 && cap(item) < len(item) {
+				t.Fatalf("%s: item %d: %d bytes, %v", name, i, len(item), err)
+			}
+		}
+		if item, err := r.Next(); err != io.EOF {
+			t.Errorf("%s: %d bytes, %v behind the last", name, len(item), err)
+		}
+	}
+	r := NewListReader(bufio.NewReaderSize(bytes.NewReader(data), buffer), 199_999)
+	var err error
+	for err == nil {
+		_, err = r.Next()
+	}
+	if e, ok := errors.AsType[*LimitError](err); !ok || e.Size != 200_000 || len(e.Start) == 0 || len(e.Start) > buffer || !bytes.HasPrefix(items[10], e.Start) {
+		t.Errorf("%v", err)
+	} else if want := "list: item 10: 200000 bytes are more than the 199999 allowed for one item"; err.Error() != want {
+		t.Errorf("got %q, want %q", err, want)
+	}
+}

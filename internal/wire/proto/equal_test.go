@@ -66,7 +66,7 @@ func mutate(rng *rand.Rand, data []byte, others [][]byte) []byte {
 		return []byte{byte(rng.UintN(256))}
 	}
 	at := rng.IntN(len(out))
-	switch rng.IntN(7) {
+	switch rng.IntN(14) {
 	case 0: // one bit
 		out[at] ^= 1 << rng.UintN(8)
 	case 1: // cut off
@@ -85,6 +85,10 @@ func mutate(rng *rand.Rand, data []byte, others [][]byte) []byte {
 	case 6: // some random bytes
 		for range 1 + rng.IntN(4) {
 			out[rng.IntN(len(out))] = byte(rng.UintN(256))
+		}
+	default:
+		for range 1 + rng.IntN(2) {
+			out = varyFields(rng, out)
 		}
 	}
 	return out

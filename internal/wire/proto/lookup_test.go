@@ -1,6 +1,7 @@
 package proto
 
 import (
+	"bytes"
 	"fmt"
 	"reflect"
 	"runtime"
@@ -236,5 +237,22 @@ func TestLight(t *testing.T) {
 		bytes, objects, allocs, wantBytes, wantObjects, wantAllocs)
 	if bytes > 0.5*wantBytes || objects > 0.15*wantObjects || allocs > 0.2*wantAllocs {
 		t.Error("that is too much")
+	}
+}
+
+// TestClasses: equal values are in one class, and most others in another, however short.
+func TestClasses(t *testing.T) {
+	seen := map[uint64]bool{}
+	for n := range 20 {
+		for c := range byte(20) {
+			b := bytes.Repeat([]byte{'a' + c}, n)
+			if class(b) != class(bytes.Clone(b)) || class(b) >= share.Classes {
+				t.Errorf("%q is in class %d and %d", b, class(b), class(bytes.Clone(b)))
+			}
+			seen[class(b)] = true
+		}
+	}
+	if len(seen) < share.Classes/2 {
+		t.Errorf("%d classes", len(seen))
 	}
 }

@@ -3,6 +3,7 @@ package proto
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"reflect"
 	"slices"
 	"strings"
@@ -61,13 +62,66 @@ func TestPackedNumbers(t *testing.T) {
 	}
 }
 
+// TestOddMaps decodes maps in all the ways in which few entries can be written, each after each other one, so that a map could be taken over
+// that differs.
+func TestOddMaps(t *testing.T) {
+	text := func(number int, s string) []byte { return messageField(number, []byte(s)) }
+	entries := [][]byte{
+		messageField(metaLabels, text(mapKey, "a"), text(mapValue, "1")),
+		messageField(metaLabels, text(mapKey, "b"), text(mapValue, "1")),
+		messageField(metaLabels, text(mapKey, "a"), text(mapValue, "2")),
+		messageField(metaLabels, text(mapValue, "1"), text(mapKey, "a")),
+		messageField(metaLabels, text(mapKey, "a")),
+		messageField(metaLabels, text(mapValue, "1")),
+		messageField(metaLabels),
+		messageField(metaLabels, text(mapKey, "a"), text(mapValue, "1"), text(3, "more")),
+		append([]byte{metaLabels<<3 | 2 | 0x80, 0}, messageField(metaLabels, text(mapKey, "a"), text(mapValue, "1"))[1:]...),
+	}
+	maps := [][]byte{nil}
+	for _, first := range entries {
+		maps = append(maps, first)
+		for _, second := range entries {
+			maps = append(maps, slices.Concat(first, second))
+		}
+	}
+	for _, trim := range [][]string{nil, {"metadata.labels[b]"}} {
+		d, err := New[*corev1.Pod](wire.Options{Trim: trim})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, before := range maps {
+			old, err := d.Decode(messageField(podMetadata, text(metaUID, "u"), before), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for j, after := range maps {
+				data := messageField(podMetadata, text(metaUID, "u"), after)
+				got, err := d.Decode(data, old)
+				var want corev1.Pod
+				if wantErr := want.Unmarshal(data); err != nil || wantErr != nil {
+					t.Fatal(err, wantErr)
+				}
+				if delete(want.Labels, "b"); trim == nil {
+					want.Unmarshal(data)
+				} else if len(want.Labels) == 0 {
+					want.Labels = nil
+				}
+				if !reflect.DeepEqual(got, &want) {
+					t.Fatalf("trim %v, %d after %d: %v, want %v", trim, j, i, got.Labels, want.Labels)
+				}
+			}
+		}
+	}
+}
+
 // unknownFields are fields that no type has, of each wire type, and some that end too early.
 var unknownFields = map[string][]byte{
 	"none": {}, "varint": {0xc0, 0x3e, 0x96, 0x01}, "fixed64": {0xc1, 0x3e, 1, 2, 3, 4, 5, 6, 7, 8}, "bytes": {0xc2, 0x3e, 2, 'x', 'y'},
 	"empty bytes": {0xc2, 0x3e, 0}, "group": {0xc3, 0x3e, 0x08, 1, 0xc4, 0x3e}, "fixed32": {0xc5, 0x3e, 1, 2, 3, 4}, "two": {0xc0, 0x3e, 1, 0xc5, 0x3e, 1, 2, 3, 4},
 	"half a varint": {0xc0, 0x3e, 0x96}, "half a fixed64": {0xc1, 0x3e, 1, 2, 3, 4, 5, 6, 7}, "half the bytes": {0xc2, 0x3e, 2, 'x'},
 	"an open group": {0xc3, 0x3e, 0x08, 1}, "half a fixed32": {0xc5, 0x3e, 1, 2, 3}, "half a tag": {0xc0}, "a wire type that is none": {0xc6, 0x3e},
-	"an end of no group": {0xc4, 0x3e},
+	"an end of no group": {0xc4, 0x3e}, "number 0": {0x02, 0x00}, "a negative number": {0x82, 0x80, 0x80, 0x80, 0x40, 0x00},
+	"a number beyond 32 bits": {0x8a, 0x80, 0x80, 0x80, 0x80, 0x01, 0x00},
 }
 
 // oddPod returns a pod that has more in each kind of its messages.
@@ -214,6 +268,14 @@ func (u *unfit) Unmarshal(data []byte) error {
 	return nil
 }
 
+// partly is a message with a field that is not encoded.
+type partly struct {
+	Name string     `protobuf:"bytes,1,opt,name=name"`
+	Odd  complex128 `json:"-"`
+}
+
+func (*partly) Unmarshal([]byte) error { return errors.New("not called") }
+
 // TestUnfitMessages decodes a message that has fields of no known form by its own method.
 func TestUnfitMessages(t *testing.T) {
 	d, err := New[*unfit](wire.Options{})
@@ -222,6 +284,9 @@ func TestUnfitMessages(t *testing.T) {
 	}
 	if u, err := d.Decode([]byte("\x0a\x01a"), nil); err != nil || u.Name != "by its method, \x0a\x01a" {
 		t.Errorf("%+v, %v", u, err)
+	}
+	if err := checkMessage(reflect.TypeFor[partly]()); err != nil {
+		t.Error(err)
 	}
 	if err := checkMessage(reflect.TypeFor[unfit]()); err == nil || !strings.Contains(err.Error(), "unfit.Odd: values of complex128 are not supported") {
 		t.Errorf("%v", err)

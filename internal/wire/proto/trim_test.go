@@ -127,7 +127,7 @@ func TestDistance(t *testing.T) {
 	for _, test := range []struct {
 		a, b string
 		want int
-	}{{"", "", 0}, {"abc", "", 3}, {"", "ab", 2}, {"status", "stats", 1}, {"Kitten", "sitting", 3}} {
+	}{{"", "", 0}, {"abc", "", 3}, {"", "ab", 2}, {"status", "stats", 1}, {"Kitten", "sitting", 3}, {"ABC", "abc", 0}} {
 		if got := distance(test.a, test.b); got != test.want {
 			t.Errorf("distance(%q, %q) = %d, want %d", test.a, test.b, got, test.want)
 		}

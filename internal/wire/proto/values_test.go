@@ -182,7 +182,7 @@ func TestMatchNumbers(t *testing.T) {
 
 func TestFieldNumbers(t *testing.T) {
 	for tag, want := range map[string]int32{
-		`protobuf:"bytes,1,opt"`: 1, `protobuf:"bytes,1000,opt"`: 1000, `protobuf:"-"`: 0, `json:"-"`: 0,
+		`protobuf:"bytes,1"`: 1, `protobuf:"bytes,1,opt"`: 1, `protobuf:"bytes,1000,opt"`: 1000, `protobuf:"-"`: 0, `json:"-"`: 0,
 		`protobuf:"bytes,0,opt"`: -1, `protobuf:"bytes,1001,opt"`: -1, `protobuf:"bytes,x"`: -1, `protobuf:"bytes"`: -1, ``: -1,
 	} {
 		n, err := fieldNumber(reflect.StructField{Name: "F", Type: reflect.TypeFor[string](), Tag: reflect.StructTag(tag)})
@@ -244,6 +244,12 @@ func TestPartsOfOwnMethods(t *testing.T) {
 		if last.Name != "p" || last.Part.Name != "by its method, b" {
 			t.Fatalf("got %+v", last)
 		}
+	}
+	if _, empty := lastTwo[*odd](t, []byte(metadata+"\x12\x00")); empty.Part.Name != "by its method, " {
+		t.Errorf("of no bytes: %+v", empty)
+	}
+	if _, none := lastTwo[*odd](t, []byte(metadata)); none.Part.Name != "" {
+		t.Errorf("without any: %+v", none)
 	}
 }
 

@@ -1,0 +1,92 @@
+package proto
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// splitFields takes a message apart, if it is one, into fields with their tags.
+func splitFields(b []byte) (fields [][]byte, ok bool) {
+	for len(b) > 0 {
+		_, _, n := protowire.ConsumeField(b)
+		if n < 0 {
+			return nil, false
+		}
+		fields, b = append(fields, b[:n:n]), b[n:]
+	}
+	return fields, true
+}
+
+// varyFields changes a field of the message b, or of a message in it, and keeps the lengths around it right.
+func varyFields(rng *rand.Rand, b []byte) []byte {
+	fields, ok := splitFields(b)
+	if !ok || len(fields) == 0 {
+		return slices.Concat(b, []byte{byte(rng.UintN(128)), 0})
+	}
+	k := rng.IntN(len(fields))
+	num, wire, n := protowire.ConsumeTag(fields[k])
+	value := fields[k][n:]
+	if wire == protowire.BytesType {
+		content, _ := protowire.ConsumeBytes(value)
+		if inner, ok := splitFields(content); ok && len(inner) > 0 && rng.IntN(5) > 0 {
+			fields[k] = protowire.AppendBytes(protowire.AppendTag(nil, num, wire), varyFields(rng, content))
+			return slices.Concat(fields...)
+		}
+	}
+	switch rng.IntN(9) {
+	case 0: // twice
+		fields = slices.Insert(fields, rng.IntN(len(fields)), fields[k])
+	case 1:
+		fields = slices.Delete(fields, k, k+1)
+	case 2: // in another place
+		i := rng.IntN(len(fields))
+		fields[i], fields[k] = fields[k], fields[i]
+	case 3: // a tag that is longer than need be
+		fields[k] = slices.Concat(longer(fields[k][:n]), value)
+	case 4: // a length or number that is longer than need be
+		_, n := protowire.ConsumeVarint(value)
+		if n > 0 && (wire == protowire.BytesType || wire == protowire.VarintType) {
+			fields[k] = slices.Concat(protowire.AppendTag(nil, num, wire), longer(value[:n]), value[n:])
+		}
+	case 5: // zero, or empty
+		fields[k] = append(protowire.AppendTag(nil, num, wire&protowire.BytesType), 0)
+	case 6: // another wire type
+		fields[k] = slices.Concat(protowire.AppendTag(nil, num, protowire.Type(rng.IntN(8))), value)
+	case 7: // another field
+		fields[k] = slices.Concat(protowire.AppendTag(nil, protowire.Number(1+rng.IntN(20)), wire), value)
+	case 8: // one more that nobody knows, or that cannot be
+		fields = slices.Insert(fields, k, pick(rng, oddFields))
+	}
+	return slices.Concat(fields...)
+}
+
+var oddFields = [][]byte{
+	{0x02, 0x00}, {0x00, 0x00}, {0xc0, 0x3e, 0x01}, {0xc2, 0x3e, 0x01, 'x'}, {0xc3, 0x3e, 0x08, 0x01, 0xc4, 0x3e}, {0x0c},
+	{0x82, 0x80, 0x80, 0x80, 0x40, 0x00},                                      // number -2^31
+	{0x8a, 0x80, 0x80, 0x80, 0x80, 0x01, 0x00},                                // number 2^32+1, which is taken for 1
+	{0x00 | 1<<3, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01}, // -1
+}
+
+func pick[E any](rng *rand.Rand, from []E) E { return from[rng.IntN(len(from))] }
+
+// longer spells a varint with one byte more.
+func longer(varint []byte) []byte {
+	out := slices.Clone(varint)
+	out[len(out)-1] |= 0x80
+	return append(out, 0)
+}
+
+func TestVaryFields(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	data := messageField(1, messageField(1, []byte("\x0a\x01a")), []byte{0x10, 0x80, 0x01})
+	seen := map[string]bool{}
+	for range 1000 {
+		seen[string(varyFields(rng, data))] = true
+	}
+	if len(seen) < 20 {
+		t.Errorf("%d variations", len(seen))
+	}
+}

@@ -1,0 +1,298 @@
+package proto
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+	"unsafe"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tidings/tidings/internal/testseed"
+	"github.com/tidings/tidings/internal/wire"
+	"github.com/tidings/tidings/internal/wire/share"
+)
+
+// spending is the model of what decoding a value takes of its object's allowance.
+type spending struct {
+	stored bool // in the table or in a map: strings are not put off
+	kept   bool // strings are parts of the encoding
+	shares bool // small numbers are shared
+	times  int  // put off
+}
+
+func (s *spending) bytes(n int) int {
+	if s.kept || !s.stored && n < maxPutOff {
+		return 0
+	}
+	return n
+}
+
+func (s *spending) of(v reflect.Value) (n int) {
+	switch v.Type() {
+	case timeType, microTimeType, quantityType:
+		return 0
+	}
+	switch v.Kind() {
+	case reflect.String:
+		return s.bytes(v.Len())
+	case reflect.Struct:
+		for _, f := range v.Fields() {
+			n += s.of(f)
+		}
+	case reflect.Pointer:
+		n = s.pointer(v)
+	case reflect.Slice:
+		if v.Type().Elem().Kind() == reflect.Uint8 {
+			return s.bytes(v.Len())
+		}
+		n = v.Len() * int(v.Type().Elem().Size())
+		for i := range v.Len() {
+			n += s.of(v.Index(i))
+		}
+	case reflect.Map:
+		if v.Len() > 0 {
+			n = s.mapping(v)
+		}
+	}
+	return n
+}
+
+func (s *spending) pointer(v reflect.Value) int {
+	switch elem := v.Type().Elem(); {
+	case v.IsNil():
+		return 0
+	case isTimeShaped(elem) && !s.stored && s.times < maxTimes:
+		s.times++
+		return 0
+	case s.shares && elem.Kind() == reflect.Bool || s.shares && v.Elem().CanInt() && uint64(v.Elem().Int()) < maxSmall:
+		return 0
+	default:
+		return int(elem.Size()) + s.of(v.Elem())
+	}
+}
+
+func (s *spending) mapping(v reflect.Value) int {
+	n := 48 + v.Len()*(int(v.Type().Elem().Size())+16+1)
+	before := s.stored
+	s.stored = true
+	for key, value := range v.Seq2() {
+		n += s.of(key) + s.of(value)
+	}
+	s.stored = before
+	return n
+}
+
+// TestMemoryIsCounted compares what decoding takes of an object's allowance with a model, for objects of all types.
+func TestMemoryIsCounted(t *testing.T) {
+	seed := testseed.Seed(t)
+	for i, typ := range registered() {
+		if ownMethods(typ.Elem(), map[reflect.Type]bool{}) {
+			continue
+		}
+		for _, keeps := range []bool{false, true} {
+			d, err := newUntyped(typ, wire.Options{NoSharing: true, KeepBytes: keeps})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, data := range encodings(t, newFiller(int64(seed>>1)+int64(i)), typ, 2) {
+				got, err := decodeAny(d, data)
+				if err != nil {
+					t.Fatal(err)
+				}
+				s := spending{kept: keeps && len(data) <= maxKept}
+				if want, spent := s.of(reflect.ValueOf(got).Elem()), wire.Allowance(len(data))-d.allowance; spent != want {
+					t.Fatalf("%s, keeping its bytes %t: %d bytes are counted, want %d", typ, keeps, spent, want)
+				}
+			}
+		}
+	}
+}
+
+// ownMethods reports whether t has parts that their own method decodes: what that takes is not known.
+func ownMethods(t reflect.Type, seen map[reflect.Type]bool) bool {
+	if seen[t] {
+		return false
+	}
+	seen[t] = true
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Map:
+		return ownMethods(t.Elem(), seen)
+	case reflect.Struct:
+		if kindOf(t) == foreignKind {
+			return true
+		}
+		if t == timeType || t == microTimeType || t == quantityType {
+			return false
+		}
+		for f := range t.Fields() {
+			if ownMethods(f.Type, seen) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// TestSharedPartsCount for what they take, each once, whatever they are in.
+func TestSharedPartsCount(t *testing.T) {
+	const entry = 72
+	pod := sharedPod()
+	pod.ManagedFields, pod.Status = nil, corev1.PodStatus{}
+	pod.Annotations = map[string]string{"before": "what is shared"}
+	pod.Spec.SecurityContext.Sysctls = []corev1.Sysctl{{Name: "net.core.somaxconn", Value: "1024"}}
+	pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "zone", Operator: "In", Values: []string{"a", "b"}}}}},
+	}}}
+	for _, tt := range []struct {
+		paths []string
+		parts func(*corev1.Pod) []any // that are in no other
+	}{
+		{[]string{"metadata.labels"}, func(p *corev1.Pod) []any { return []any{p.Labels} }},
+		{[]string{"spec.securityContext"}, func(p *corev1.Pod) []any { return []any{p.Spec.SecurityContext} }},
+		{[]string{"spec.securityContext", "spec.securityContext.sysctls"}, func(p *corev1.Pod) []any { return []any{p.Spec.SecurityContext} }},
+		{[]string{"spec.affinity", "spec.affinity.nodeAffinity"}, func(p *corev1.Pod) []any { return []any{p.Spec.Affinity} }},
+		{[]string{"metadata.ownerReferences", "spec.tolerations"}, func(p *corev1.Pod) []any { return []any{p.OwnerReferences, p.Spec.Tolerations} }},
+		{[]string{"spec.containers.resources.limits", "spec.nodeSelector"}, func(p *corev1.Pod) []any {
+			return []any{p.Spec.Containers[0].Resources.Limits, p.Spec.NodeSelector}
+		}},
+		{[]string{"spec.containers", "spec.containers.resources.limits", "spec.containers.env"}, func(p *corev1.Pod) []any { return []any{p.Spec.Containers} }},
+	} {
+		d := newPodDecoderWith(t, wire.Options{KeepBytes: true}) // so that strings are not looked up
+		pod.UID = "u"
+		decodePod(t, d, pod) // so that there are sites
+		for _, s := range d.d.compiler.sites {
+			if s.rate.Mode = share.Sampling; slices.Contains(tt.paths, s.path) {
+				s.rate.Mode = share.Direct
+			}
+		}
+		before, entries := d.d.table.Bytes(), d.d.table.Len()
+		pod.UID = "another"
+		got := decodePod(t, d, pod)
+		s := spending{stored: true, shares: true}
+		want := len(tt.paths) * entry
+		for _, part := range tt.parts(got) {
+			want += s.of(reflect.ValueOf(part))
+		}
+		if n, took := d.d.table.Len()-entries, int(d.d.table.Bytes()-before); n != len(tt.paths) || took != want {
+			t.Errorf("%v: %d entries more, of %d bytes, want %d", tt.paths, n, took, want)
+		}
+	}
+}
+
+// TestManyTimes: of the times that an object points to, some share an array and the others do not.
+func TestManyTimes(t *testing.T) {
+	typ := reflect.TypeFor[*corev1.Pod]()
+	for _, n := range []int{1, maxTimes - 1, maxTimes, maxTimes + 1, 2*maxTimes + 1} {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: types.UID(fmt.Sprint(n))}}
+		for i := range n {
+			at := metav1.NewTime(time.Unix(int64(1e9+i), 0))
+			p.ManagedFields = append(p.ManagedFields, metav1.ManagedFieldsEntry{Manager: fmt.Sprint("m", i), Time: &at})
+		}
+		data, err := p.Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range fuzzDecoders(t, typ) {
+			for range 2 {
+				if err := sameVerdict(d, typ, data); err != nil {
+					t.Errorf("%d times: %v", n, err)
+				}
+			}
+		}
+	}
+}
+
+// TestPointersToNumbers: those to small numbers are shared, and say what was encoded.
+func TestPointersToNumbers(t *testing.T) {
+	d := newPodDecoder(t)
+	for _, n := range []int64{0, 1, smallPage - 1, smallPage, 100, maxSmall - 1, maxSmall, maxSmall + 1, -1, 1<<31 - 1, -1 << 31} {
+		short, yes := int32(n), n%2 == 0
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}}
+		p.Spec.Priority, p.Spec.TerminationGracePeriodSeconds, p.Spec.HostUsers = &short, &n, &yes
+		var last *corev1.Pod
+		for i := range 2 {
+			p.UID = types.UID(fmt.Sprint(n, i))
+			got := decodePod(t, d, p)
+			if err := same(got, p); err != nil {
+				t.Error(err)
+			}
+			small := uint64(n) < maxSmall
+			if s := got.Spec; last != nil && ((s.Priority == last.Spec.Priority) != small || (s.TerminationGracePeriodSeconds == last.Spec.TerminationGracePeriodSeconds) != small || s.HostUsers != last.Spec.HostUsers) {
+				t.Errorf("%d: what is shared", n)
+			}
+			last = got
+		}
+	}
+	if d.Stats().Corrupted != 0 {
+		t.Error("numbers were taken for others")
+	}
+}
+
+// TestStatsOfMemory: versions and plans count for what they take.
+func TestStatsOfMemory(t *testing.T) {
+	const n = 30
+	stats := map[bool]wire.Stats{}
+	for _, noVersions := range []bool{false, true} {
+		d, err := New[*corev1.Pod](wire.Options{NoVersions: noVersions})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range n {
+			decodeOne(t, d, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(fmt.Sprint("u", i))}})
+		}
+		stats[noVersions] = d.Stats()
+		decodeOne(t, d, sharedPod())
+		if before, after := stats[noVersions].PlanBytes, d.Stats().PlanBytes; before == 0 || after < before+50*siteBytes {
+			t.Errorf("plans take %d bytes, with more fields %d", before, after)
+		}
+	}
+	if with, without := stats[false].TableBytes, stats[true].TableBytes; with != without+n*versionBytes {
+		t.Errorf("tables take %d bytes with %d versions, %d without", with, n, without)
+	}
+	d, err := New[*corev1.Pod](wire.Options{NoSharing: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	decodeOne(t, d, sharedPod())
+	if s := d.Stats(); s.TableBytes+s.TableEntries+s.Lookups != 0 || s.PlanBytes == 0 || s.Objects != 1 {
+		t.Errorf("without sharing: %+v", s)
+	}
+}
+
+// TestSitesCount for what they remember.
+func TestSitesCount(t *testing.T) {
+	s := newSite("x", &sharing)
+	if s.bytes() != 0 {
+		t.Errorf("a new site takes %d bytes", s.bytes())
+	}
+	s.remember(1, make([]byte, 1000), found{})
+	last := s.bytes()
+	s.stats.Lookups = fewLookups
+	s.rememberString("text")
+	if all := s.bytes(); last < 1000 || last > 2000 || all != last+recentStrings*uint64(unsafe.Sizeof("")) {
+		t.Errorf("a value of 1000 bytes takes %d, with strings %d", last, all)
+	}
+	s.remember(1, make([]byte, lastBytes+1), found{n: 1})
+	if s.last.n != 0 {
+		t.Error("a large value is remembered")
+	}
+	var quantities quantities
+	for i := range 3 * maxQuantities {
+		if _, err := quantities.parse([]byte(fmt.Sprint(i))); err != nil || len(quantities) > maxQuantities {
+			t.Fatalf("%d quantities are kept: %v", len(quantities), err)
+		}
+	}
+	long := fmt.Sprintf("%0*d", maxQuantityText+1, 7)
+	if q, err := quantities.parse([]byte(long)); err != nil || q.Cmp(resource.MustParse("7")) != 0 {
+		t.Errorf("%s: %v, %v", long, &q, err)
+	}
+	if _, ok := quantities[long]; ok {
+		t.Error("a long text is kept")
+	}
+}
