@@ -68,12 +68,12 @@ func (b *builder) build(data []byte) (map[string]any, error) {
 		// What is set later could overwrite the member that came last: start again without those.
 		object = b.root(1)
 	}
+	b.data = nil
 	if b.err != nil {
 		b.own.reset()
 		return nil, b.err
 	}
 	b.own.settle()
-	b.data = nil
 	return object, nil
 }
 

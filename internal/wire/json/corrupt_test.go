@@ -188,6 +188,9 @@ func TestExpansionIsBounded(t *testing.T) {
 			}
 		})
 	}
+	if kept := cap(typed.cut.tape.nodes); kept > maxKeptNodes {
+		t.Errorf("%d nodes are kept", kept)
+	}
 	quotes := fmt.Sprintf(`{"kind":"Pod","apiVersion":"v1","metadata":{"annotations":{"a":%q}}}`, strings.Repeat("{", n))
 	if _, err := typed.Decode([]byte(quotes), nil); err != nil {
 		t.Errorf("braces in a string: %v", err)

@@ -94,7 +94,7 @@ func splitEvent(text []byte) (eventType string, object []byte, err error) {
 		}
 	}
 	switch {
-	case !m.done():
+	case m.err != nil:
 		return "", nil, fmt.Errorf("%w: %w", ErrEvent, errNotObject)
 	case object == nil && string(kind) == `"Status"`:
 		return "", nil, statusError(text)

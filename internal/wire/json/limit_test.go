@@ -105,6 +105,10 @@ func TestManySmallPieces(t *testing.T) {
 	if events, err := readEvents(pieces20{strings.NewReader(text)}, 0); err != io.EOF || len(events) != 1 {
 		t.Errorf("%d events, %v", len(events), err)
 	}
+	text = fmt.Sprintf(`{"number":%s,"items":[{}]}`, strings.Repeat("1", 2<<20))
+	if items, _, err := readList(pieces20{strings.NewReader(text)}, 0); err != io.EOF || len(items) != 1 {
+		t.Errorf("%d items, %v", len(items), err)
+	}
 }
 
 // TestNoItems may come anywhere, with members behind.

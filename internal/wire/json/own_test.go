@@ -79,6 +79,66 @@ func TestKeepsNothing(t *testing.T) {
 	runtime.KeepAlive([]any{untyped, trimmed, typed})
 }
 
+// TestKeepsNoObject: a decoder does not keep what it has decoded, nor what it could not.
+func TestKeepsNoObject(t *testing.T) {
+	d := newDecoder(t, wire.Options{NoSharing: true})
+	text := func(i int, more string) []byte {
+		return fmt.Appendf(nil, `{"kind":"K","a":"%s %d","b":["%s %d"]%s}`, strings.Repeat("x", 100), i, strings.Repeat("y", 100), i, more)
+	}
+	for i := range 3 * int(scalars.Window) { // so that strings are not put into the table
+		compare(t, d, text(i, ""))
+	}
+	var a, b weak.Pointer[byte]
+	func() {
+		object := compare(t, d, text(-1, "")).Object
+		a, b = weak.Make(unsafe.StringData(object["a"].(string))), weak.Make(unsafe.StringData(object["b"].([]any)[0].(string)))
+	}()
+	runtime.GC()
+	if a.Value() != nil || b.Value() != nil {
+		t.Error("an object is kept")
+	}
+	broken := text(-2, `,"n":1e999`)
+	data := weak.Make(&broken[0])
+	if _, err := d.Decode(broken, nil); err == nil {
+		t.Fatal("a number that is too large is taken")
+	}
+	broken = nil
+	runtime.GC()
+	if o := &d.build.own; data.Value() != nil || len(o.text)+len(o.pending)+len(o.elements) > 0 {
+		t.Error("something is kept of an object that was refused")
+	}
+	runtime.KeepAlive(d)
+}
+
+// TestPartsInNewParts: a part that is found is in new ones. Nobody has written to those, and what one has is not counted for the next.
+func TestPartsInNewParts(t *testing.T) {
+	d := newDecoder(t, wire.Options{})
+	for i := range 30 {
+		d.Recheck()
+		compare(t, d, fmt.Appendf(nil, `{"kind":"K","spec":{"n":[%d,{}],"part":{"a":{"b":"c"},"d":[1,{"e":[]}]},"z":["a"]}}`, i/3))
+	}
+	if n := d.Stats().Corrupted; n != 0 {
+		t.Errorf("%d stray writes are reported that nobody made", n)
+	}
+}
+
+// TestSpoiltPartsAreNoHits: what is found to be written to was not found.
+func TestSpoiltPartsAreNoHits(t *testing.T) {
+	d := newDecoder(t, wire.Options{})
+	text := []byte(`{"kind":"K","spec":{"list":[1,2]}}`)
+	for range 2 {
+		compare(t, d, text)
+	}
+	compare(t, d, text).Object["spec"].(map[string]any)["list"].([]any)[0] = "spoilt"
+	d.Recheck()
+	before := d.Stats()
+	compare(t, d, text)
+	after := d.Stats()
+	if lookups, hits := after.Lookups-before.Lookups, after.Hits-before.Hits; lookups != 3 || hits != 1 || after.Corrupted != 2 {
+		t.Errorf("%d lookups, %d hits, %d stray writes, want 3, 1 (of the kind) and 2", lookups, hits, after.Corrupted)
+	}
+}
+
 // TestEveryScalarCounts writes each kind of scalar in the place of each other into a shared list. It is noticed, and it is not when nobody has
 // written, empty maps and lists included.
 func TestEveryScalarCounts(t *testing.T) {
@@ -199,7 +259,7 @@ func TestNoDocument(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for text, want := range map[string]string{"": "unexpected EOF", "7": "instead of an object", "  ": "unexpected EOF", `{"a":1}{}`: "more data", `{`: "EOF"} {
+	for text, want := range map[string]string{"": "unexpected EOF", "7": "instead of an object", "7 8": "more data", "  ": "unexpected EOF", `{"a":1}{}`: "more data", `{`: "EOF"} {
 		_, untypedErr := newDecoder(t, wire.Options{}).Decode([]byte(text), nil)
 		_, typedErr := typed.Decode([]byte(text), nil)
 		for _, err := range []error{untypedErr, typedErr} {
@@ -234,7 +294,7 @@ func TestFieldsTakeMemory(t *testing.T) {
 		text += fmt.Sprintf(`,"n%d":null`, i)
 	}
 	compare(t, d, []byte(text+"}"))
-	if got := d.Stats().TableBytes - before; got < 100*fieldBytes {
+	if got := d.Stats().TableBytes - before; got < 100*fieldBytes || got > 200*fieldBytes {
 		t.Errorf("a hundred fields take %d bytes", got)
 	}
 }

@@ -117,16 +117,10 @@ func (m *members) next() bool {
 	m.name = m.read()
 	m.expect(':')
 	m.value = m.read()
-	if m.err == nil && (m.name[0] != '"' || len(m.value) == 0) {
+	if m.err == nil && m.name[0] != '"' {
 		m.err = errNotObject
 	}
 	return m.err == nil
-}
-
-// done reports whether the object was well-formed and nothing follows it. It is asked when next has returned false.
-func (m *members) done() bool {
-	m.space()
-	return m.err == nil && m.at == len(m.text)
 }
 
 // read returns the value at hand, which is empty only together with an error.

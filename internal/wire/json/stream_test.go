@@ -12,6 +12,9 @@ import (
 	"testing/iotest"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tidings/tidings/internal/testseed"
 )
 
 // pieces reads text in random pieces.
@@ -87,6 +90,9 @@ func TestEventErrors(t *testing.T) {
 		{`{"type":5,"object":{}}`, "it has no type", true},
 		{`{"type":"AD` + "\x01" + `","object":{}}`, "malformed", true},
 		{`{"type":"ADDED" "object":{}}`, "malformed", true},
+		{`{:1,"type":"ADDED","object":{}}`, "malformed", true},
+		{`{"type":,"object":{}}`, "malformed", true},
+		{`{"type":"ADDED","object":}`, "malformed", true},
 		{`{"type":"ADDED","object":{},}`, "malformed", true},
 		{`{"type":"ADDED","object":{}]`, "malformed", true},
 		{`{"type":"ADDED","object":{},"x":truf}`, "malformed", true},
@@ -129,6 +135,69 @@ func TestEventErrorTypes(t *testing.T) {
 	_, err = readEvents(stuck{}, 0)
 	if !errors.Is(err, io.ErrNoProgress) {
 		t.Errorf("a reader that never returns anything gives %v", err)
+	}
+}
+
+// once returns an error together with data, and never again.
+type once struct {
+	data string
+	err  error
+}
+
+func (o *once) Read(p []byte) (int, error) {
+	n, err := copy(p, o.data), o.err
+	o.data, o.err = "", nil
+	return n, err
+}
+
+// TestErrorsBesideData are the end, behind the data.
+func TestErrorsBesideData(t *testing.T) {
+	const event = `{"type":"ADDED","object":{"a":1}}`
+	broken := errors.New("connection is broken")
+	if events, err := readEvents(&once{event + "{", broken}, 0); len(events) != 1 || !errors.Is(err, broken) {
+		t.Errorf("%d events, %v", len(events), err)
+	}
+	for limit, n := range map[int]int{1: 0, 2: 0, len(event) - 1: 0, len(event): 1, 0: 1, -1: 1} {
+		if events, _ := readEvents(strings.NewReader(event), limit); len(events) != n {
+			t.Errorf("limit %d: %d events, want %d", limit, len(events), n)
+		}
+	}
+}
+
+// TestExtents looks for the ends of values, at once and as they arrive.
+func TestExtents(t *testing.T) {
+	random := testseed.Rand(t)
+	docs := newDocuments(random.Uint64())
+	values := []string{`""`, `"\\"`, `"\""`, `"\\\\"`, `"\\\""`, `"a\\\\\\"`, `{"a\\":"\\"}`, `["\\","\"]"]`, `{"{":"}"}`, `[[],{}]`, "5", "true", "-1e5"}
+	for range 300 {
+		if text := strings.Trim(string(docs.next()), " \t\r\n"); isValid([]byte(text)) {
+			values = append(values, text)
+		}
+	}
+	for _, value := range values {
+		text := []byte(value + ` "`)
+		if end, ok := new(extent).find(text); end != len(value) || !ok {
+			t.Errorf("%q ends at %d, %t", value, end, ok)
+		}
+		var e extent
+		for to := 0; ; to = min(len(text), to+1+random.IntN(1+len(text)/10)) {
+			end, ok := e.find(text[:to])
+			if ok != (to > len(value) || to == len(value) && strings.ContainsAny(value[:1], `{["`)) || ok && end != len(value) {
+				t.Fatalf("%q ends at %d, %t, with %d bytes there", value, end, ok, to)
+			}
+			if ok {
+				break
+			}
+		}
+	}
+}
+
+func TestItemKind(t *testing.T) {
+	for kind, want := range map[string]string{"PodList": "v1 Pod", "List": " ", "Pod": " ", "": " ", "ListList": "v1 List"} {
+		head := ListHead{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: kind}}
+		if version, item := head.ItemKind(); version+" "+item != want {
+			t.Errorf("%s has items of %s %s, want %s", kind, version, item, want)
+		}
 	}
 }
 
@@ -243,7 +312,10 @@ func TestListErrors(t *testing.T) {
 		`{"items":[{}]}x`:                  "behind the list",
 		`{"items":[],"items":[]}`:          "items twice",
 		`{"\u0069tems":[],"items":1}`:      "items twice",
-		`{"items"[]}`:                      "malformed",
+		`{"items"[]}`:                      "got '[' where ':' belongs",
+		`{"items" "a":5}`:                  `got '"' where ':' belongs`,
+		`{"b":1,"a":"` + long + `"}`:       "list is larger",
+		`{"b":1,"a":"x`:                    "unexpected EOF",
 		`{5:[]}`:                           "where a name belongs",
 		`{"a\x":5}`:                        "where a name belongs",
 		`[]`:                               "malformed",

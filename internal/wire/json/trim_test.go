@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	kjson "sigs.k8s.io/json"
 
 	"github.com/tidings/tidings/internal/wire"
@@ -168,6 +169,42 @@ func must(t *testing.T, v any) []byte {
 		t.Fatal(err)
 	}
 	return data
+}
+
+// chained is a type that refers to itself.
+type chained struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+	Next              *chained           `json:"next"`
+	All               map[string]chained `json:"all"`
+}
+
+func (c *chained) DeepCopyObject() runtime.Object { return c }
+
+func TestTypedOfItself(t *testing.T) {
+	d, err := NewTyped[*chained](wire.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := d.Decode([]byte(`{"next":{"all":{"a":{"metadata":{"name":"n"}}}}}`), nil); err != nil || got.Next.All["a"].Name != "n" {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// TestTypedScratch: the room for a huge document is given back with the next one.
+func TestTypedScratch(t *testing.T) {
+	d, err := NewTyped[*metav1.PartialObjectMetadata](wire.Options{Trim: []string{"a"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{`{"x":"` + strings.Repeat("x", 2*maxScratch) + `"}`, `{}`} {
+		if _, err := d.Decode([]byte(text), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if cap(d.cut.out) > maxScratch {
+		t.Errorf("%d bytes are kept", cap(d.cut.out))
+	}
 }
 
 func TestTypedErrors(t *testing.T) {

@@ -56,7 +56,11 @@ func TestDecodeEqualsUpstream(t *testing.T) {
 			t.Logf("seed %d", seed)
 			d, docs := newDecoder(t, opts), newDocuments(seed)
 			for range 500 {
+				d.Recheck()
 				compare(t, d, docs.next())
+			}
+			if n := d.Stats().Corrupted; n != 0 {
+				t.Errorf("%d stray writes are reported that nobody made", n)
 			}
 		})
 	}
@@ -129,8 +133,73 @@ func TestDecodeHostileNesting(t *testing.T) {
 		compare(t, d, []byte(twice))
 		compare(t, d, []byte(around))
 	}
-	if fields := d.build.fields; fields.count > maxFields || fields.bytes > 16<<20 {
+	if fields := d.build.fields; fields.count != countFields(t, fields.root) || fields.count > maxFields || fields.bytes > 16<<20 {
 		t.Errorf("%d fields take %d bytes", fields.count, fields.bytes)
+	}
+}
+
+// countFields counts the fields below f, which must be within their bounds.
+func countFields(t *testing.T, f *field) (n int) {
+	t.Helper()
+	if len(f.under) > maxFieldsUnder || f.path > maxPath {
+		t.Errorf("field %s has %d fields, and a path of %d bytes", f.name, len(f.under), f.path)
+	}
+	for _, m := range f.under {
+		if m.path != f.path+len(m.raw) {
+			t.Errorf("field %s has a path of %d bytes", m.name, m.path)
+		}
+		n += 1 + countFields(t, m)
+	}
+	return n
+}
+
+// TestFieldsAreBounded decodes documents that use data as names. What finds no room is decoded all the same, and is counted under a star.
+func TestFieldsAreBounded(t *testing.T) {
+	d := newDecoder(t, wire.Options{})
+	const outer, inner = maxFieldsUnder - 1, 100
+	for i := range outer {
+		var text strings.Builder
+		fmt.Fprintf(&text, `{"kind":"K","n%d":{"kind":"inner"`, i)
+		for j := range inner {
+			fmt.Fprintf(&text, `,"m%d":{"v":"text %d"}`, j, i)
+		}
+		compare(t, d, []byte(text.String()+"}}"))
+		if count := countFields(t, d.build.fields.root); count != d.build.fields.count || count > maxFields {
+			t.Fatalf("%d fields, and %d are counted", count, d.build.fields.count)
+		}
+	}
+	if got := d.build.fields.count; got != maxFields {
+		t.Errorf("%d fields, want all %d that there is room for", got, maxFields)
+	}
+	if got := d.Stats().Fields["*"]; got.Lookups == 0 {
+		t.Error("nothing is counted of the fields that found no room")
+	}
+	deep := newDecoder(t, wire.Options{})
+	const name = `"abcdefgh"`
+	compare(t, deep, []byte(`{"kind":"K",`+name+`:`+strings.Repeat(`{`+name+`:`, 100)+"1"+strings.Repeat("}", 101)))
+	if got, want := countFields(t, deep.build.fields.root), 1+maxPath/len(name); got != want {
+		t.Errorf("%d fields one in another, want %d", got, want)
+	}
+}
+
+// TestTableForgets what does not come again, and keeps what does.
+func TestTableForgets(t *testing.T) {
+	d := newDecoder(t, wire.Options{})
+	spec := func(text string) uintptr {
+		object := compare(t, d, []byte(`{"kind":"K","spec":`+text+`}`))
+		return reflect.ValueOf(object.Object["spec"]).Pointer()
+	}
+	for i := range 50 {
+		spec(fmt.Sprintf(`{"once":"text %d"}`, i))
+	}
+	before, first := d.Stats().TableEntries, spec(`{"always":1}`)
+	for range 3 * sweepEvery {
+		if spec(`{"always":1}`) != first {
+			t.Fatal("what is in use is not shared any more")
+		}
+	}
+	if after := d.Stats().TableEntries; before < 50 || after > 10 {
+		t.Errorf("of %d entries %d are left", before, after)
 	}
 }
 
@@ -148,15 +217,26 @@ func TestDecodeSharesEqualParts(t *testing.T) {
 	if got := stats.Fields["spec"]; got.Lookups != 2 || got.Hits != 1 {
 		t.Errorf("stats of spec are %+v", got)
 	}
+	if got := stats.Fields["spec.list"]; got.Lookups != 2 || got.Hits != 0 || got.Bytes != uint64(len(`[1,2,{"x":"y"}]{"x":"y"}`)) { // the list and the map in it; later the spec was found as a whole
+		t.Errorf("stats of the list are %+v", got)
+	}
+	var sum wire.FieldStats
+	for _, f := range stats.Fields {
+		sum.Lookups, sum.Hits, sum.SharedBytes = sum.Lookups+f.Lookups, sum.Hits+f.Hits, sum.SharedBytes+f.SharedBytes
+	}
+	if sum.Lookups != stats.Lookups || sum.Hits != stats.Hits || sum.SharedBytes != stats.SharedBytes {
+		t.Errorf("all fields have %+v, stats are %+v", sum, stats)
+	}
 }
 
 // What an object says twice it has once, also where its field was given up because nothing repeats between objects. An
 // object that may be written to has it twice.
 func TestDecodeSharesWithinAnObject(t *testing.T) {
+	before := strings.Repeat("x", maxOwn)
 	for _, noSharing := range []bool{false, true} {
 		d := newDecoder(t, wire.Options{NoSharing: noSharing})
 		for i := range 4 * int(containers.Window) {
-			object := compare(t, d, fmt.Appendf(nil, `{"kind":"K","a":{"t":%d},"b":{"t":%d}}`, i, i)).Object
+			object := compare(t, d, fmt.Appendf(nil, `{"kind":"K","before":%q,"a":{"t":%d},"b":{"t":%d}}`, before, i, i)).Object
 			if same := reflect.ValueOf(object["a"]).Pointer() == reflect.ValueOf(object["b"]).Pointer(); same == noSharing {
 				t.Fatalf("NoSharing is %t; that two maps of object %d are the same is %t", noSharing, i, same)
 			}
@@ -169,14 +249,20 @@ func TestDecodeSharesWithinAnObject(t *testing.T) {
 
 // Equal texts are different values where something else is trimmed from them.
 func TestDecodeSharesOnlyWhatIsTrimmedAlike(t *testing.T) {
-	d := newDecoder(t, wire.Options{Trim: []string{"b.t"}})
-	object, err := d.Decode([]byte(`{"kind":"K","a":{"t":1,"u":2},"b":{"t":1,"u":2}}`), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, b := map[string]any{"t": int64(1), "u": int64(2)}, map[string]any{"u": int64(2)}
-	if want := (map[string]any{"kind": "K", "a": a, "b": b}); !reflect.DeepEqual(object.Object, want) {
-		t.Errorf("got %v, want %v", object.Object, want)
+	for _, noSharing := range []bool{false, true} {
+		d := newDecoder(t, wire.Options{Trim: []string{"b.t", "c.u", "d.x"}, NoSharing: noSharing})
+		object, err := d.Decode([]byte(`{"kind":"K","a":{"t":1,"u":2},"b":{"t":1,"u":2},"c":{"t":1,"u":2},"d":{}}`), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t1, u2 := map[string]any{"t": int64(1)}, map[string]any{"u": int64(2)}
+		want := map[string]any{"kind": "K", "a": map[string]any{"t": int64(1), "u": int64(2)}, "b": u2, "c": t1, "d": map[string]any{}}
+		if !reflect.DeepEqual(object.Object, want) {
+			t.Errorf("got %v, want %v", object.Object, want)
+		}
+		if d.build.twice {
+			t.Error("an object is built twice because something is trimmed from it")
+		}
 	}
 }
 
@@ -296,6 +382,16 @@ func TestScratchIsGivenBack(t *testing.T) {
 		object, err := d.Decode([]byte(fmt.Sprintf(`{"kind":"K",%q:1,"%s":{"a":1}}`, fmt.Sprint("n", i), name)), nil)
 		if err != nil || len(object.Object) != 2 {
 			t.Fatalf("name %s is not trimmed: %v, %v", name, object, err)
+		}
+	}
+	for name, text := range map[string]string{
+		"elements": `{"kind":"K","a":[` + strings.Repeat(`1,`, 2*maxKeptNodes) + `1]}`,
+		"strings":  `{"kind":"K","a":[` + strings.Repeat(`{"b":"x"},`, 2*maxKeptNodes) + `1]}`,
+	} {
+		d := newDecoder(t, wire.Options{NoSharing: true})
+		compare(t, d, []byte(text))
+		if o := &d.build.own; cap(o.pending) > maxKeptNodes || cap(o.elements) > maxKeptNodes {
+			t.Errorf("%s: kept %d places and %d elements", name, cap(o.pending), cap(o.elements))
 		}
 	}
 	b := &d.build
