@@ -3,6 +3,7 @@ package json
 import (
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"reflect"
 	"runtime"
@@ -187,6 +188,10 @@ func TestExpansionIsBounded(t *testing.T) {
 				t.Errorf("%d bytes took %d", size, took)
 			}
 		})
+	}
+	broken := repeat("{}")
+	if _, err := typed.Decode(broken[:len(broken)-1], nil); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("a document that is cut off: %v", err)
 	}
 	if kept := cap(typed.cut.tape.nodes); kept > maxKeptNodes {
 		t.Errorf("%d nodes are kept", kept)

@@ -119,3 +119,34 @@ func TestNoItems(t *testing.T) {
 		}
 	}
 }
+
+// lastRoom returns its pieces one by one, and notes how much room there is for each, the end included.
+type lastRoom struct {
+	pieces []string
+	room   int
+}
+
+func (r *lastRoom) Read(p []byte) (int, error) {
+	if r.room = len(p); len(r.pieces) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p, r.pieces[0])
+	if r.pieces[0] = r.pieces[0][n:]; r.pieces[0] == "" {
+		r.pieces = r.pieces[1:]
+	}
+	return n, nil
+}
+
+// TestWaitingStreamsAreSmall: a stream that has caught up waits with little room, and the small buffer is still its own.
+func TestWaitingStreamsAreSmall(t *testing.T) {
+	event := func(size int) string {
+		return fmt.Sprintf(`{"type":"ADDED","object":{"a":%q}}`, strings.Repeat("x", size))
+	}
+	for _, pieces := range [][]string{{event(1000)}, {event(1000), event(10)}, {event(100_000), event(10), event(1000)}, {event(1000) + event(2000)}, {event(1 << 20)}} {
+		want := strings.Count(strings.Join(pieces, ""), "ADDED")
+		src := &lastRoom{pieces: pieces}
+		if events, err := readEvents(src, 0); err != io.EOF || len(events) != want || src.room > quietBuffer {
+			t.Errorf("%d of %d events, %v; it waits with room for %d bytes", len(events), want, err, src.room)
+		}
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"unsafe"
 	"weak"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/tidings/tidings/internal/testseed"
@@ -296,5 +297,53 @@ func TestFieldsTakeMemory(t *testing.T) {
 	compare(t, d, []byte(text+"}"))
 	if got := d.Stats().TableBytes - before; got < 100*fieldBytes || got > 200*fieldBytes {
 		t.Errorf("a hundred fields take %d bytes", got)
+	}
+}
+
+// spentOn is the model of what value i of a document takes of its allowance. Seen are the strings and large numbers that are in the table.
+func spentOn(b *builder, data []byte, i int32, seen map[string]bool) (spent int) {
+	n := b.tape.nodes[i]
+	raw := string(data[n.start:n.end])
+	switch n.kind {
+	case jsontext.KindString:
+		if raw != `""` && !seen[raw] {
+			spent = 16 + len(raw)
+		}
+		seen[raw] = true
+	case jsontext.KindNumber:
+		if !seen[raw] {
+			spent = 8
+		}
+		seen[raw] = len(raw) > 2
+	case jsontext.KindBeginArray:
+		spent = 24 + 16*int(n.size)
+		for at := i + 1; at < n.next; at = b.tape.nodes[at].next {
+			spent += spentOn(b, data, at, seen)
+		}
+	case jsontext.KindBeginObject:
+		spent = mapBytes(int(n.size))
+		for at := i + 1; at < n.next; at = b.tape.nodes[at+1].next {
+			spent += spentOn(b, data, at+1, seen)
+		}
+	}
+	return spent
+}
+
+// TestMemoryIsCounted compares what decoding takes of an object's allowance with the model.
+func TestMemoryIsCounted(t *testing.T) {
+	docs, compared := newDocuments(testseed.Seed(t)), 0
+	for range 300 {
+		data := docs.next()
+		d := newDecoder(t, wire.Options{NoSharing: true})
+		if _, err := d.Decode(data, nil); err != nil || d.build.twice {
+			continue
+		}
+		compared++
+		if spent, want := wire.Allowance(len(data))-d.build.allowed, spentOn(&d.build, data, 0, map[string]bool{}); spent != want {
+			t.Fatalf("%q: %d bytes are counted, want %d", data, spent, want)
+		}
+	}
+	if compared < 50 {
+		t.Errorf("%d documents were compared", compared)
 	}
 }

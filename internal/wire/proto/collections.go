@@ -156,13 +156,10 @@ func (d *decoder) packed(f *field, slice *header, b []byte, from, to int) (int, 
 	if to > from && b[to-1] >= 0x80 {
 		n++
 	}
-	first := slice.len
-	if n > 0 {
-		if err := d.extend(f, slice, n); err != nil {
-			return 0, err
-		}
+	k := slice.len
+	if err := d.extend(f, slice, n); err != nil {
+		return 0, err
 	}
-	k := first
 	for from < to {
 		v, next, err := uvarint(b, from)
 		if err != nil {

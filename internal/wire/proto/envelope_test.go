@@ -94,7 +94,7 @@ func TestPeek(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, ok := status.Peek([]byte{10, 2, 10, 0}); ok {
+	if _, ok := status.Peek(messageField(1, messageField(1, []byte("a link")))); ok {
 		t.Error("Peek finds the identity of a type that has none")
 	}
 }

@@ -279,6 +279,19 @@ func TestMatchesIsExact(t *testing.T) {
 	}
 }
 
+// TestMatchReadsLongTags has a tag of two bytes, the first of which looks like one of its own, before what looks like another field then.
+func TestMatchReadsLongTags(t *testing.T) {
+	const data = "\x80\x01\xc0\x3e\xfa\x3e\x0a\x09abcdefghi" // stdin, and a field that nobody knows
+	d := newPodDecoder(t)
+	decodePod(t, d, sharedPod())
+	field := d.d.compiler.field(d.d.compiler.plan(d.d.spec), specContainers)
+	for c, want := range map[*corev1.Container]bool{{Stdin: true}: true, {Stdin: true, Name: "abcdefghi"}: false} {
+		if got := d.d.matchValue(field, unsafe.Pointer(c), []byte(data), maxMatch); got != want {
+			t.Errorf("%q: %t", c.Name, got)
+		}
+	}
+}
+
 // TestListThatIsAMessage: a message that is a list, with a field that it does not know in place of its items.
 func TestListThatIsAMessage(t *testing.T) {
 	request := func(value string) []byte {

@@ -3,10 +3,12 @@ package proto
 import (
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/tidings/tidings/internal/wire"
 	"github.com/tidings/tidings/internal/wire/wiretest"
 )
 
@@ -90,5 +92,28 @@ func TestBrokenVersionTakesNothingOver(t *testing.T) {
 	}
 	if again := decodePod(t, d, p); len(again.Spec.Containers) != len(p.Spec.Containers) {
 		t.Errorf("%d containers after an irregular version, want %d", len(again.Spec.Containers), len(p.Spec.Containers))
+	}
+}
+
+// TestStatsOfVersions: a spec that is taken over is looked up and found, with all its bytes.
+func TestStatsOfVersions(t *testing.T) {
+	d, p := newPodDecoder(t), sharedPod()
+	before := d.d.stats
+	for i := range 5 {
+		p.ResourceVersion = fmt.Sprint(i)
+		decodePod(t, d, p)
+		after := d.d.stats
+		want := wire.Stats{Objects: 1, Bytes: uint64(p.Size()), Lookups: 1, Hits: 1, SharedBytes: uint64(p.Spec.Size())}
+		if i == 0 {
+			want.Lookups, want.Hits, want.SharedBytes = 0, 0, 0
+		}
+		got := wire.Stats{
+			Objects: after.Objects - before.Objects, Bytes: after.Bytes - before.Bytes, Lookups: after.Lookups - before.Lookups, Hits: after.Hits - before.Hits,
+			SharedBytes: after.SharedBytes - before.SharedBytes,
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("version %d: %+v, want %+v", i, got, want)
+		}
+		before = after
 	}
 }
