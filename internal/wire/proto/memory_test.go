@@ -1,6 +1,8 @@
 package proto
 
 import (
+	"bufio"
+	"bytes"
 	"fmt"
 	"reflect"
 	"slices"
@@ -208,6 +210,24 @@ func TestManyTimes(t *testing.T) {
 	}
 }
 
+// TestTimesOfNoObject: a time that is not encoded is zero, whatever the object before had.
+func TestTimesOfNoObject(t *testing.T) {
+	d := newPodDecoder(t)
+	for i := range 20 { // rooms for times are used again, mostly
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: types.UID(fmt.Sprint(i))}}
+		p.Status.ContainerStatuses = make([]corev1.ContainerStatus, 3)
+		for k := range p.Status.ContainerStatuses {
+			p.Status.ContainerStatuses[k].State.Running = &corev1.ContainerStateRunning{}
+			if i%2 == 0 {
+				p.Status.ContainerStatuses[k].State.Running.StartedAt = metav1.NewTime(time.Unix(int64(1e9+i*10+k), 0))
+			}
+		}
+		if err := same(decodePod(t, d, p), p); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestPointersToNumbers: those to small numbers are shared, and say what was encoded.
 func TestPointersToNumbers(t *testing.T) {
 	d := newPodDecoder(t)
@@ -343,5 +363,53 @@ func TestSumsSeeEveryWrite(t *testing.T) {
 		if write(m); sum() == before {
 			t.Errorf("%d: the sum has not changed", i)
 		}
+	}
+}
+
+// TestSumsStopAtTheEnd: what is behind the end of a slice, empty ones too, is not the value's.
+func TestSumsStopAtTheEnd(t *testing.T) {
+	behind := make([]int64, 100)
+	m := &memories{List: behind[2:2], Lists: [][]int64{behind[:2], behind[2:2:2], {}}}
+	s, l := newSummer(), layouts{}.of(reflect.TypeFor[memories]())
+	before := s.sum(l, unsafe.Pointer(m), 1, 1000)
+	for i := 2; i < len(behind); i++ {
+		behind[i]++
+	}
+	if s.sum(l, unsafe.Pointer(m), 1, 1000) != before {
+		t.Error("the sum has changed")
+	}
+	if behind[0]++; s.sum(l, unsafe.Pointer(m), 1, 1000) == before {
+		t.Error("the sum has not changed")
+	}
+}
+
+// TestScratchIsGivenBack: the rooms for a huge object are not kept.
+func TestScratchIsGivenBack(t *testing.T) {
+	var texts [keptBytes / 16]string
+	var a arena
+	for i := range texts {
+		a.text(&texts[i], []byte("x"))
+	}
+	if a.reset(); cap(a.pending) > keptBytes/32 {
+		t.Errorf("room for %d strings is kept", cap(a.pending))
+	}
+	var raw []byte
+	a.raw(&raw, make([]byte, keptBytes+1))
+	if a.reset(); cap(a.bytes) > keptBytes {
+		t.Errorf("room for %d bytes is kept", cap(a.bytes))
+	}
+	a.text(&texts[0], []byte("small"))
+	if a.reset(); cap(a.bytes) == 0 || cap(a.pending) == 0 || len(a.bytes)+len(a.pending) > 0 {
+		t.Error("no room is kept, or something is left in it")
+	}
+	items := slices.Concat(messageField(listItems, make([]byte, 2*keptBytes)), messageField(listItems, []byte("a")))
+	r := NewListReader(bufio.NewReader(bytes.NewReader(append([]byte(magic), messageField(unknownRaw, items)...))), 0)
+	for range 2 {
+		if _, err := r.Next(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if cap(r.buf) > keptBytes {
+		t.Errorf("room for an item of %d bytes is kept", cap(r.buf))
 	}
 }

@@ -43,7 +43,7 @@ func TestEqualTextsAreOne(t *testing.T) {
 	d := newPodDecoder(t)
 	texts := func(i int) (plain *byte, pointer *string) {
 		class := "a class that repeats"
-		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("p", i), UID: types.UID(fmt.Sprint(i))}, Spec: corev1.PodSpec{NodeName: "a node that repeats", RuntimeClassName: &class}}
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("p", i), UID: types.UID(fmt.Sprint(i))}, Spec: corev1.PodSpec{NodeName: "a node that repeats", RuntimeClassName: &class, Hostname: fmt.Sprint("h", i)}}
 		got := decodePod(t, d, p)
 		return unsafe.StringData(got.Spec.NodeName), got.Spec.RuntimeClassName
 	}
