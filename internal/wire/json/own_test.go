@@ -143,7 +143,7 @@ func TestSpoiltPartsAreNoHits(t *testing.T) {
 // TestEveryScalarCounts writes each kind of scalar in the place of each other into a shared list. It is noticed, and it is not when nobody has
 // written, empty maps and lists included.
 func TestEveryScalarCounts(t *testing.T) {
-	values := []any{true, false, nil, int64(0), int64(1), int64(2), 0.0, 1.0, "", "1", int64(math.Float64bits(1.5)), 1.5}
+	values := []any{true, false, nil, int64(0), int64(1), int64(2), 0.0, 1.0, "", "1", int64(math.Float64bits(1.5)), 1.5, struct{}{}}
 	const text = `{"kind":"K","spec":{"list":[7,true,{"a":{},"b":[]},[]],"map":{"x":{},"y":[{}],"z":false}}}`
 	for i, before := range values {
 		for j, after := range values {

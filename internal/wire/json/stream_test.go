@@ -164,6 +164,15 @@ func TestErrorsBesideData(t *testing.T) {
 	}
 }
 
+// TestListsThatBreakBehind their end are no lists.
+func TestListsThatBreakBehind(t *testing.T) {
+	broken := errors.New("connection is broken")
+	items, _, err := readList(io.MultiReader(strings.NewReader(`{"items":[{}]}`), iotest.ErrReader(broken)), 0)
+	if len(items) != 1 || !errors.Is(err, broken) {
+		t.Errorf("%d items, %v", len(items), err)
+	}
+}
+
 // TestExtents looks for the ends of values, at once and as they arrive.
 func TestExtents(t *testing.T) {
 	random := testseed.Rand(t)

@@ -191,15 +191,34 @@ func TestTypedOfItself(t *testing.T) {
 	}
 }
 
+// TestLargestPart finds the largest struct of which an object may have any number, wherever it is.
+func TestLargestPart(t *testing.T) {
+	type large struct{ Numbers [8]int64 }
+	for typ, want := range map[reflect.Type]int{
+		reflect.TypeFor[large](): 0, reflect.TypeFor[[]large](): 64, reflect.TypeFor[map[string]large](): 64, reflect.TypeFor[*large](): 64,
+		reflect.TypeFor[[2][]large](): 64, reflect.TypeFor[struct{ A [2]*large }](): 64, reflect.TypeFor[struct {
+			A []int64
+			B map[string][]large
+		}](): 64, reflect.TypeFor[[]struct{ A []large }](): 64, reflect.TypeFor[[][2]large](): 128, reflect.TypeFor[[2]large](): 0,
+	} {
+		if got := largestPart(typ, map[reflect.Type]bool{}); got != want {
+			t.Errorf("%v: %d bytes, want %d", typ, got, want)
+		}
+	}
+}
+
 // TestTypedScratch: the room for a huge document is given back with the next one.
 func TestTypedScratch(t *testing.T) {
 	d, err := NewTyped[*metav1.PartialObjectMetadata](wire.Options{Trim: []string{"a"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, text := range []string{`{"x":"` + strings.Repeat("x", 2*maxScratch) + `"}`, `{}`} {
+	for _, text := range []string{`{"x":[` + strings.Repeat("1,", 2*maxKeptNodes) + `1]}`, `{"x":"` + strings.Repeat("x", 2*maxScratch) + `"}`, `{}`} {
 		if _, err := d.Decode([]byte(text), nil); err != nil {
 			t.Fatal(err)
+		}
+		if kept := cap(d.cut.tape.nodes); kept > maxKeptNodes {
+			t.Errorf("%d nodes are kept", kept)
 		}
 	}
 	if cap(d.cut.out) > maxScratch {

@@ -303,8 +303,17 @@ func TestBrokenAsInterface(t *testing.T) {
 		t.Errorf("%v, %v", o, err)
 	}
 	o, err := d.Decode(oddPod("", nil), &corev1.Node{})
-	if p, ok := o.(*corev1.Pod); !ok || err != nil || p.Name != "a" {
-		t.Errorf("%v, %v", o, err)
+	p, ok := o.(*corev1.Pod)
+	if !ok || err != nil || p.Name != "a" {
+		t.Fatalf("%v, %v", o, err)
+	}
+	withUID := oddPod("metadata", messageField(metaUID, []byte("u")))
+	if o, err = d.Decode(withUID, nil); err != nil {
+		t.Fatal(err)
+	}
+	next, err := d.Decode(withUID, o)
+	if a, b := o.(*corev1.Pod).Labels, next.(*corev1.Pod).Labels; err != nil || reflect.ValueOf(a).Pointer() != reflect.ValueOf(b).Pointer() {
+		t.Errorf("the labels of the version before are not taken over: %v", err)
 	}
 }
 

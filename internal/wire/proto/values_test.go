@@ -13,6 +13,7 @@ import (
 	"unsafe"
 
 	appsv1 "k8s.io/api/apps/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -277,6 +278,26 @@ func TestQuantitiesAreTakenOver(t *testing.T) {
 	}
 }
 
+// methodical is a string with a method that would make it a message if it were a struct.
+type methodical string
+
+func (*methodical) Unmarshal([]byte) error { return fmt.Errorf("not called") }
+
+// TestMessages are structs and slices with a name and an Unmarshal method.
+func TestMessages(t *testing.T) {
+	for typ, want := range map[reflect.Type]bool{
+		reflect.TypeFor[metav1.Time](): true, reflect.TypeFor[metav1.Verbs](): true, reflect.TypeFor[header](): false, reflect.TypeFor[[]string](): false,
+		reflect.TypeFor[methodical](): false, reflect.TypeFor[struct{ metav1.Status }](): false, reflect.TypeFor[*metav1.Status](): false, reflect.TypeFor[*unfit](): false,
+	} {
+		if got := isMessage(typ); got != want {
+			t.Errorf("%v is a message: %t", typ, got)
+		}
+	}
+	if form, elem, err := formOf(reflect.TypeFor[methodical]()); form != single || elem.Kind() != reflect.String || kindOf(elem) != stringKind || err != nil {
+		t.Errorf("a string is of the form %d, %v", form, err)
+	}
+}
+
 func TestSupports(t *testing.T) {
 	for typ, want := range map[reflect.Type]bool{
 		reflect.TypeFor[*corev1.Pod](): true, reflect.TypeFor[corev1.Pod](): false, reflect.TypeFor[*string](): false, reflect.TypeFor[*header](): false,
@@ -337,6 +358,36 @@ func TestFieldsLongerThanTheirList(t *testing.T) {
 		r := NewListReader(bufio.NewReader(bytes.NewReader(data)), 0)
 		if item, err := r.Next(); !errors.Is(err, io.ErrUnexpectedEOF) {
 			t.Errorf("%q: %q, %v", content, item, err)
+		}
+	}
+}
+
+// TestLargeMaps of all kinds, with more entries than there is room for at first.
+func TestLargeMaps(t *testing.T) {
+	var objects []generated
+	for _, n := range []int{8, 9, 100, maxHint, maxHint + 1, 3000} {
+		pod, secret := &corev1.Pod{}, &corev1.Secret{Data: map[string][]byte{}}
+		pod.Labels, pod.Spec.Overhead = map[string]string{}, corev1.ResourceList{}
+		request := &certificatesv1.CertificateSigningRequest{Spec: certificatesv1.CertificateSigningRequestSpec{Extra: map[string]certificatesv1.ExtraValue{}}}
+		for i := range n {
+			key := fmt.Sprint("key ", i)
+			pod.Labels[key], pod.Spec.Overhead[corev1.ResourceName(key)] = "value "+key, *resource.NewQuantity(int64(i), resource.DecimalSI)
+			secret.Data[key], request.Spec.Extra[key] = []byte(key), certificatesv1.ExtraValue{key, "more"}
+		}
+		objects = append(objects, pod, secret, request)
+	}
+	for _, o := range objects {
+		typ := reflect.TypeOf(o)
+		data, err := o.Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range fuzzDecoders(t, typ) {
+			for range 2 {
+				if err := sameVerdict(d, typ, data); err != nil {
+					t.Fatalf("%.500v", err)
+				}
+			}
 		}
 	}
 }
