@@ -84,19 +84,25 @@ func TestKeepsNothing(t *testing.T) {
 func TestKeepsNoObject(t *testing.T) {
 	d := newDecoder(t, wire.Options{NoSharing: true})
 	text := func(i int, more string) []byte {
-		return fmt.Appendf(nil, `{"kind":"K","a":"%s %d","b":["%s %d"]%s}`, strings.Repeat("x", 100), i, strings.Repeat("y", 100), i, more)
+		return fmt.Appendf(nil, `{"kind":"K","a":"%s %d","b":["%s %d",{"c":"%s %d"}]%s}`,
+			strings.Repeat("x", 100), i, strings.Repeat("y", 100), i, strings.Repeat("z", 100), i, more)
 	}
 	for i := range 3 * int(scalars.Window) { // so that strings are not put into the table
 		compare(t, d, text(i, ""))
 	}
-	var a, b weak.Pointer[byte]
+	var kept []weak.Pointer[byte]
 	func() {
 		object := compare(t, d, text(-1, "")).Object
-		a, b = weak.Make(unsafe.StringData(object["a"].(string))), weak.Make(unsafe.StringData(object["b"].([]any)[0].(string)))
+		list := object["b"].([]any)
+		for _, s := range []any{object["a"], list[0], list[1].(map[string]any)["c"]} {
+			kept = append(kept, weak.Make(unsafe.StringData(s.(string))))
+		}
 	}()
 	runtime.GC()
-	if a.Value() != nil || b.Value() != nil {
-		t.Error("an object is kept")
+	for i := range kept {
+		if kept[i].Value() != nil {
+			t.Errorf("string %d of an object is kept", i)
+		}
 	}
 	broken := text(-2, `,"n":1e999`)
 	data := weak.Make(&broken[0])

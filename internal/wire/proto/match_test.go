@@ -279,6 +279,23 @@ func TestMatchesIsExact(t *testing.T) {
 	}
 }
 
+// TestMatchesBoundsDepth: what nests deeply is not compared, so that it takes no quadratic time.
+func TestMatchesBoundsDepth(t *testing.T) {
+	d, err := New[*tree](wire.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for depth, want := range map[int]bool{0: true, 1: true, 5: true, 3 * maxMatch: false, 10 * maxMatch: false} {
+		o, err := d.Decode(chain(depth), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := d.d.matches(d.d.root, unsafe.Pointer(o), chain(depth), maxMatch); got != want {
+			t.Errorf("depth %d: %t", depth, got)
+		}
+	}
+}
+
 // TestMatchReadsLongTags has a tag of two bytes, the first of which looks like one of its own, before what looks like another field then.
 func TestMatchReadsLongTags(t *testing.T) {
 	const data = "\x80\x01\xc0\x3e\xfa\x3e\x0a\x09abcdefghi" // stdin, and a field that nobody knows

@@ -276,6 +276,13 @@ type partly struct {
 
 func (*partly) Unmarshal([]byte) error { return errors.New("not called") }
 
+// grumpy is unfit too, and its method panics.
+type grumpy struct {
+	Odd complex128 `protobuf:"bytes,1,opt,name=odd"`
+}
+
+func (*grumpy) Unmarshal([]byte) error { panic("not today") }
+
 // TestUnfitMessages decodes a message that has fields of no known form by its own method.
 func TestUnfitMessages(t *testing.T) {
 	d, err := New[*unfit](wire.Options{})
@@ -284,6 +291,13 @@ func TestUnfitMessages(t *testing.T) {
 	}
 	if u, err := d.Decode([]byte("\x0a\x01a"), nil); err != nil || u.Name != "by its method, \x0a\x01a" {
 		t.Errorf("%+v, %v", u, err)
+	}
+	g, err := New[*grumpy](wire.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o, err := g.Decode([]byte{1}, nil); o != nil || err == nil || !strings.Contains(err.Error(), "grumpy: not today") {
+		t.Errorf("%v, %v", o, err)
 	}
 	if err := checkMessage(reflect.TypeFor[partly]()); err != nil {
 		t.Error(err)

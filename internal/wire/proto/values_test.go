@@ -298,6 +298,42 @@ func TestMessages(t *testing.T) {
 	}
 }
 
+// TestForms tells the types of fields that a plan can be made for from others.
+func TestForms(t *testing.T) {
+	for typ, want := range map[reflect.Type]bool{
+		reflect.TypeFor[string](): true, reflect.TypeFor[[]byte](): true, reflect.TypeFor[uint32](): true, reflect.TypeFor[int64](): true, reflect.TypeFor[*bool](): true,
+		reflect.TypeFor[[]int32](): true, reflect.TypeFor[map[string]string](): true, reflect.TypeFor[map[corev1.ResourceName][]byte](): true, reflect.TypeFor[[]metav1.Time](): true,
+		reflect.TypeFor[map[string]metav1.Time](): true, reflect.TypeFor[*[]metav1.Time](): false, reflect.TypeFor[map[string]int32](): false, reflect.TypeFor[map[int]string](): false,
+		reflect.TypeFor[[][]byte](): false, reflect.TypeFor[*[]byte](): false, reflect.TypeFor[[]*metav1.Time](): false, reflect.TypeFor[float64](): false, reflect.TypeFor[int](): false,
+		reflect.TypeFor[map[string]map[string]string](): false, reflect.TypeFor[map[string][]string](): false, reflect.TypeFor[[2]string](): false, reflect.TypeFor[**string](): false,
+		reflect.TypeFor[map[string]*string](): false, reflect.TypeFor[[]float64](): false, reflect.TypeFor[map[string]bool](): false, reflect.TypeFor[any](): false,
+	} {
+		if _, _, err := formOf(typ); (err == nil) != want {
+			t.Errorf("%v: %v", typ, err)
+		}
+	}
+}
+
+func TestNamesOfFields(t *testing.T) {
+	for _, tt := range []struct {
+		field     reflect.StructField
+		name      string
+		anonymous bool
+	}{
+		{reflect.StructField{Name: "Name", Tag: `json:"called,omitempty"`}, "called", false},
+		{reflect.StructField{Name: "Name", Tag: `json:",omitempty"`}, "name", false},
+		{reflect.StructField{Name: "Raw", Tag: `json:"-"`}, "raw", false},
+		{reflect.StructField{Name: "Raw"}, "raw", false},
+		{reflect.StructField{Name: "Inner", Tag: `json:",inline"`}, "", true},
+		{reflect.StructField{Name: "Inner", Anonymous: true}, "", true},
+		{reflect.StructField{Name: "Inner", Tag: `json:"inner"`, Anonymous: true}, "inner", false},
+	} {
+		if name, inline := jsonName(tt.field); name != tt.name || inline != tt.anonymous {
+			t.Errorf("%+v: %q, %t", tt.field, name, inline)
+		}
+	}
+}
+
 func TestSupports(t *testing.T) {
 	for typ, want := range map[reflect.Type]bool{
 		reflect.TypeFor[*corev1.Pod](): true, reflect.TypeFor[corev1.Pod](): false, reflect.TypeFor[*string](): false, reflect.TypeFor[*header](): false,
