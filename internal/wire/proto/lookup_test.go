@@ -256,3 +256,24 @@ func TestClasses(t *testing.T) {
 		t.Errorf("%d classes", len(seen))
 	}
 }
+
+// TestTableForgets what is not found again among many objects. Versions that come after one that is known say nothing about that.
+func TestTableForgets(t *testing.T) {
+	d := newPodDecoder(t)
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "u"}}
+	data, err := pod.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := d.d.table.Generation()
+	for _, old := range []*corev1.Pod{pod, nil} {
+		for range sweepEvery {
+			if _, err := d.Decoder.Decode(data, old); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if swept := d.d.table.Generation() != before; swept != (old == nil) {
+			t.Errorf("after many objects with a version before, %t, the table is swept: %t", old != nil, swept)
+		}
+	}
+}

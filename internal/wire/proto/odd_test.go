@@ -395,7 +395,8 @@ func TestQuantitiesOfVersions(t *testing.T) {
 			messageField(resourcesLimits, messageField(mapKey, []byte("cpu")), messageField(mapValue, quantity)))))
 	}
 	text := func(s string) []byte { return messageField(1, []byte(s)) }
-	versions := [][]byte{text("100m"), text("0.1"), text("1"), {}, text("1000m"), text("0"), text("100m"), append(text("100m"), 0x10, 1), append([]byte{0x10, 1}, text("2")...), text("")}
+	versions := [][]byte{text("100m"), text("0.1"), text("1"), {}, text("1000m"), text("0"), text("100m"), append(text("100m"), 0x10, 1), append([]byte{0x10, 1}, text("2")...), text(""),
+		append(text("100m"), text("2")...), append(text("100m"), 0x80)}
 	for _, opts := range []wire.Options{{}, {NoSharing: true}, keeping} {
 		d, err := New[*corev1.Pod](opts)
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 	"unsafe"
@@ -381,6 +382,11 @@ func TestTrimOfWhatIsNotEncoded(t *testing.T) {
 	for _, path := range []string{"kind", "apiVersion", "metadata.creationTimestamp.time", "spec.overhead.format", "spec.nodeName.x"} {
 		if _, err := New[*corev1.Pod](wire.Options{Trim: []string{path}}); err == nil {
 			t.Errorf("%s is accepted", path)
+		}
+	}
+	for path, want := range map[string]string{"odd": `did you mean "name"`, "od": `did you mean "name"`} {
+		if _, err := New[*partly](wire.Options{Trim: []string{path}}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", path, err)
 		}
 	}
 }
