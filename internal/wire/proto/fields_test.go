@@ -6,6 +6,10 @@ import (
 	"testing"
 
 	"google.golang.org/protobuf/encoding/protowire"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/tidings/tidings/internal/testseed"
+	"github.com/tidings/tidings/internal/wire"
 )
 
 // splitFields takes a message apart, if it is one, into fields with their tags.
@@ -89,4 +93,49 @@ func TestVaryFields(t *testing.T) {
 	if len(seen) < 20 {
 		t.Errorf("%d variations", len(seen))
 	}
+}
+
+// TestPeekFindsWhatDecodeFinds in objects that are sound, broken or oddly written, but for metadata out of order, of which it need not see all.
+func TestPeekFindsWhatDecodeFinds(t *testing.T) {
+	rng := testseed.Rand(t)
+	d, err := New[*corev1.Pod](wire.Options{NoSharing: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pods, found := encodedPods(t, 30, rng.Uint64()), 0
+	for range 3000 {
+		data := pick(rng, pods)
+		sound := rng.IntN(4) == 0
+		for !sound && (rng.IntN(2) == 0) {
+			data = varyFields(rng, data)
+		}
+		meta, ok := d.Peek(data)
+		pod, err := d.Decode(data, nil)
+		if !ok {
+			if sound {
+				t.Fatalf("nothing is found in %q", data)
+			}
+			continue
+		}
+		if raw, _ := only(data, 1); err != nil || !inOrder(raw) {
+			continue
+		}
+		found++
+		if pod.Name != string(meta.Name) || pod.Namespace != string(meta.Namespace) || string(pod.UID) != string(meta.UID) || pod.ResourceVersion != string(meta.ResourceVersion) || pod.Name == "" {
+			t.Fatalf("in %q it finds %q", data, meta)
+		}
+	}
+	if found < 1000 {
+		t.Errorf("only %d objects had an identity", found)
+	}
+}
+
+// inOrder reports whether the fields of a message come in the order of their numbers.
+func inOrder(message []byte) bool {
+	fields, ok := splitFields(message)
+	return ok && slices.IsSortedFunc(fields, func(a, b []byte) int {
+		first, _, _ := protowire.ConsumeTag(a)
+		second, _, _ := protowire.ConsumeTag(b)
+		return int(first) - int(second)
+	})
 }

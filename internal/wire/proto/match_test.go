@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"strings"
 	"testing"
 	"unsafe"
 
@@ -262,6 +263,12 @@ func TestMatchesIsExact(t *testing.T) {
 		{metav1.ObjectMeta{Finalizers: []string{"f"}}, "\x72\x01f", true},
 		{metav1.ObjectMeta{Finalizers: []string{"f"}}, "\x72\x01f\x72\x01f", false},
 		{metav1.ObjectMeta{Finalizers: []string{"f", "f"}}, "\x72\x01f", false},
+		{metav1.ObjectMeta{Finalizers: []string{"f", "g", "h"}}, "\x72\x01f\x72\x01g\x72\x01h", true},
+		{metav1.ObjectMeta{Finalizers: []string{"f", "g", "h"}}, "\x72\x01f\x72\x01h\x72\x01g", false},
+		{metav1.ObjectMeta{Finalizers: []string{"f", strings.Repeat("g", 0x72)}}, "\x72\x01f\x72" + strings.Repeat("g", 0x72), false},
+		{metav1.ObjectMeta{Finalizers: []string{"f", "g"}, Generation: 1}, "\x38\x01\x72\x01f\x72\x01g", true},
+		{metav1.ObjectMeta{Labels: map[string]string{"a": "1", "b": "2"}}, "\x5a\x06\x0a\x01a\x12\x011\x5a\x06\x0a\x01b\x12\x012", true},
+		{metav1.ObjectMeta{Labels: map[string]string{"a": "1", "b": "2"}}, "\x5a\x06\x0a\x01b\x12\x012\x5a\x06\x0a\x01a\x12\x011", false}, // out of order
 		{metav1.ObjectMeta{Finalizers: []string{""}}, "\x72\x00", true},
 		{metav1.ObjectMeta{Finalizers: []string{}}, "", false},
 		{metav1.ObjectMeta{Finalizers: make([]string, 1, 2)}, "\x72\x00", false}, // someone could append to it

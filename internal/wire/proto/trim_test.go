@@ -109,6 +109,7 @@ func TestTrimErrors(t *testing.T) {
 		"metadata.uid":           "metadata.uid cannot be trimmed",
 		"metadata.managedfields": `did you mean "metadata.managedFields"?`,
 		"spec.container.env":     `did you mean "spec.containers"?`,
+		"spec.volumes.configmap": `did you mean "spec.volumes.configMap"?`,
 		"stats":                  `did you mean "status"?`,
 		"spec.containers[0]":     "spec.containers is not a map",
 		"metadata.labels[app":    "want one map entry in brackets",
