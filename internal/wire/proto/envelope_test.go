@@ -90,6 +90,10 @@ func TestPeek(t *testing.T) {
 			t.Fatal("Peek accepts a cut object")
 		}
 	}
+	odd := messageField(podMetadata, []byte{7 << 3, 1}, messageField(metaUID, []byte("u")), messageField(fieldOfName, []byte("a")))
+	if meta, ok := d.Peek(odd); !ok || string(meta.Name) != "a" || string(meta.UID) != "u" || meta.ResourceVersion != nil {
+		t.Errorf("in metadata out of order it finds %q, %t", meta, ok)
+	}
 	status, err := New[*metav1.Status](wire.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tidings/tidings/internal/wire"
 	"github.com/tidings/tidings/internal/wire/share"
@@ -274,6 +275,31 @@ func TestTableForgets(t *testing.T) {
 		}
 		if swept := d.d.table.Generation() != before; swept != (old == nil) {
 			t.Errorf("after many objects with a version before, %t, the table is swept: %t", old != nil, swept)
+		}
+	}
+}
+
+// TestWhatIsInUseStays in the table, however many objects come by, as long as it is found again from time to time.
+func TestWhatIsInUseStays(t *testing.T) {
+	d := newPodDecoder(t)
+	n := 0
+	decode := func() *corev1.Pod {
+		n++
+		class := "a class"
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("p", n), UID: types.UID(fmt.Sprint(n)), Labels: map[string]string{"a": "label"}}}
+		p.Spec = corev1.PodSpec{NodeName: "a node", Hostname: fmt.Sprint("h", n), RuntimeClassName: &class, Tolerations: []corev1.Toleration{{Key: "a key"}}}
+		return decodePod(t, d, p)
+	}
+	var first *corev1.Pod
+	for range 10 {
+		first = decode()
+	}
+	for i := range 5 {
+		nextGeneration(d.d.table)
+		p := decode()
+		if unsafe.StringData(p.Spec.NodeName) != unsafe.StringData(first.Spec.NodeName) || p.Spec.RuntimeClassName != first.Spec.RuntimeClassName ||
+			&p.Spec.Tolerations[0] != &first.Spec.Tolerations[0] || reflect.ValueOf(p.Labels).Pointer() != reflect.ValueOf(first.Labels).Pointer() {
+			t.Fatalf("generation %d: something is stored again", i)
 		}
 	}
 }

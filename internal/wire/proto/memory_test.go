@@ -413,3 +413,30 @@ func TestScratchIsGivenBack(t *testing.T) {
 		t.Errorf("room for an item of %d bytes is kept", cap(r.buf))
 	}
 }
+
+// TestOwnMemory: what is put off to the end takes what its strings and times have, and is all in its place then.
+func TestOwnMemory(t *testing.T) {
+	var a arena
+	var text string
+	var raw []byte
+	var times [3]unsafe.Pointer
+	for range 2 {
+		a.text(&text, []byte("text"))
+		a.raw(&raw, []byte("bytes"))
+		for i := range times {
+			*(*time.Time)(a.time(&times[i])) = time.Unix(int64(i), 0)
+		}
+		if size, want := a.settle(), len("textbytes")+3*int(unsafe.Sizeof(time.Time{})); size != want {
+			t.Errorf("%d bytes, want %d", size, want)
+		}
+		a.reset()
+		for i := range times {
+			if got := *(*time.Time)(times[i]); !got.Equal(time.Unix(int64(i), 0)) {
+				t.Errorf("time %d is %v", i, got)
+			}
+		}
+		if text != "text" || string(raw) != "bytes" || cap(raw) != len(raw) || a.settle() != 0 {
+			t.Errorf("%q, %q", text, raw)
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tidings/tidings/internal/wire"
 	"github.com/tidings/tidings/internal/wire/wiretest"
@@ -99,6 +100,25 @@ func TestTrimDoesNotLeak(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestTrimmedMapsAreNil when nothing is left in them, also where somebody has put another into the version before.
+func TestTrimmedMapsAreNil(t *testing.T) {
+	d, err := New[*corev1.Pod](wire.Options{Trim: []string{"metadata.labels[a]"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := (&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "u", Labels: map[string]string{"a": "1"}}}).Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var last *corev1.Pod
+	for i := range 5 {
+		if last, err = d.Decode(data, last); err != nil || last.Labels != nil {
+			t.Errorf("version %d: %v, %v", i, last.Labels, err)
+		}
+		last.Labels = map[string]string{}
 	}
 }
 
