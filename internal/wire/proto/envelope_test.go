@@ -215,6 +215,17 @@ func TestItemsOfAllSizes(t *testing.T) {
 			t.Errorf("%s: %d bytes, %v behind the last", name, len(item), err)
 		}
 	}
+	for limit, n := range map[int]int{1: 2, buffer: 4, -1: len(items), 0: len(items)} {
+		r := NewListReader(bufio.NewReaderSize(bytes.NewReader(data), buffer), limit)
+		for range n {
+			if _, err := r.Next(); err != nil {
+				t.Errorf("limit %d: %v", limit, err)
+			}
+		}
+		if _, err := r.Next(); err == nil {
+			t.Errorf("limit %d: more than %d items", limit, n)
+		}
+	}
 	r := NewListReader(bufio.NewReaderSize(bytes.NewReader(data), buffer), 199_999)
 	var err error
 	for err == nil {
