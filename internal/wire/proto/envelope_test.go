@@ -179,6 +179,15 @@ func TestListReaderErrors(t *testing.T) {
 			t.Fatalf("cut at %d: got %v, then %v", n, err, again)
 		}
 	}
+	head := append([]byte(magic), messageField(unknownTypeMeta, messageField(typeMetaKind, []byte("PodList")))...)
+	for n := len(magic) + 1; n < len(head); n++ {
+		if _, err := NewListReader(bufio.NewReader(bytes.NewReader(head[:n])), 0).Next(); !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("an envelope cut at %d: %v", n, err)
+		}
+	}
+	if _, err := NewListReader(bufio.NewReader(bytes.NewReader(head)), 5).Next(); !errors.As(err, new(*LimitError)) {
+		t.Errorf("an envelope over the limit: %v", err)
+	}
 	_, err = readList(NewListReader(bufio.NewReader(bytes.NewReader(data)), 50_000), d)
 	if e, ok := errors.AsType[*LimitError](err); !ok || e.Limit != 50_000 || e.Size <= 50_000 || !strings.Contains(err.Error(), "item 3:") {
 		t.Errorf("large item: got %v", err)
