@@ -71,6 +71,8 @@ func TestOddMaps(t *testing.T) {
 		messageField(metaLabels, text(mapKey, "b"), text(mapValue, "1")),
 		messageField(metaLabels, text(mapKey, "a"), text(mapValue, "2")),
 		messageField(metaLabels, text(mapValue, "1"), text(mapKey, "a")),
+		messageField(metaLabels, text(mapKey, "a"), text(mapValue, "1"), text(mapValue, "2")),
+		messageField(metaLabels, text(mapKey, "a"), text(mapKey, "b"), text(mapValue, "1")),
 		messageField(metaLabels, text(mapKey, "a")),
 		messageField(metaLabels, text(mapValue, "1")),
 		messageField(metaLabels),
@@ -317,6 +319,12 @@ func TestBrokenAsInterface(t *testing.T) {
 	}
 	if o, err := d.Decode([]byte{0xff}, nil); err == nil || o != nil {
 		t.Errorf("%v, %v", o, err)
+	}
+	if _, err := NewAsInterface[any](reflect.TypeFor[*string](), wire.Options{}); !errors.Is(err, ErrNotSupported) {
+		t.Errorf("a type without protobuf: %v", err)
+	}
+	if _, err := NewAsInterface[any](reflect.TypeFor[*corev1.Pod](), wire.Options{Trim: []string{"x"}}); err == nil {
+		t.Error("a field that does not exist is trimmed")
 	}
 	o, err := d.Decode(oddPod("", nil), &corev1.Node{})
 	p, ok := o.(*corev1.Pod)
