@@ -94,11 +94,14 @@ func (p *part[T]) resume(ctx context.Context) (held reflector.Contents, err erro
 	return reflector.Contents{ResourceVersion: l.version, Newest: l.newest, List: n <= listedAnyway}, nil
 }
 
-// discard throws the part's file away, which cannot be used.
+// discard throws the part's file away, which cannot be used. Where the system could not read it, that may pass: such a file is left for the next
+// start, or the next save.
 func (p *part[T]) discard(err error) {
 	p.file.note(func(st *FileStatus) { st.Discarded = err })
 	p.inf.log.log(slog.LevelWarn, "the saved objects cannot be used; they are listed instead", "err", err)
-	_ = os.Remove(p.file.path) // or else the next save replaces it
+	if _, unread := errors.AsType[*fs.PathError](err); !unread {
+		_ = os.Remove(p.file.path) // or else the next save replaces it
+	}
 }
 
 // load reads a file. The error is a momentaryError if it is not about the file.
