@@ -320,7 +320,7 @@ func TestStandInsAreNeverKept(t *testing.T) {
 				older.ResourceVersion = "4"
 				list(g, standInFor(&held), older)
 				for _, got := range g.Collection().All() {
-					if got.ResourceVersion != "5" || got.Data["text"] != o.Data["text"] || got.SelfLink != "" {
+					if got.ResourceVersion != "5" || got.Data["text"] != o.Data["text"] || got.GetSelfLink() != "" {
 						t.Errorf("listed %v", got)
 					}
 				}
