@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -54,4 +55,15 @@ func TestInOrder(t *testing.T) {
 			}
 		})
 	})
+}
+
+// TestOpeners are as many as there are cores to run on, within a bound, and leave that number as it is.
+func TestOpeners(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	for cores, want := range map[int]int{1: 1, 3: 3, maxOpeners: maxOpeners, maxOpeners + 1: maxOpeners} {
+		runtime.GOMAXPROCS(cores)
+		if got := openers(); got != want || runtime.GOMAXPROCS(0) != cores {
+			t.Errorf("%d on %d cores, want %d; there are %d cores now", got, cores, want, runtime.GOMAXPROCS(0))
+		}
+	}
 }

@@ -423,7 +423,7 @@ func TestResumedWatchCatchesUp(t *testing.T) {
 				for _, version := range tt.news {
 					time.Sleep(100 * time.Millisecond)
 					synctest.Wait()
-					p.resumedTo(version)
+					p.Add(nil, version)
 				}
 				if tt.ends {
 					end()

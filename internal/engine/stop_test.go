@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -181,7 +182,7 @@ func TestEndedHandlerKeepsNothing(t *testing.T) {
 			items = append(items, o)
 		}
 		inf := startOf(t, &answering{items: items})
-		s, err := inf.Subscribe(func(object.Delta[settings]) { <-inf.life.Done() }, HandlerOptions{})
+		s, err := inf.Subscribe(func(object.Delta[settings]) { <-inf.life.Done() }, HandlerOptions{OnSynced: func() {}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -192,8 +193,59 @@ func TestEndedHandlerKeepsNothing(t *testing.T) {
 		}
 		inf.Halt(nil)
 		<-inf.done
-		if st := s.Status(); st.Pending != 0 || st.Delivered != 1 {
-			t.Errorf("in the end %+v", st)
+		if st := s.Status(); st.Pending != 0 || st.Delivered != 1 || s.deliver != nil || s.opts.OnSynced != nil {
+			t.Errorf("in the end %+v, the handler is kept: %t", st, s.deliver != nil || s.opts.OnSynced != nil)
+		}
+	})
+}
+
+// TestPendingGoesDown with each call, of an initial list and of changes.
+func TestPendingGoesDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var items []settings
+		for i := range 5 {
+			o := namedSettings(i)
+			o.ResourceVersion = "5"
+			items = append(items, o)
+		}
+		inf := startOf(t, &answering{items: items})
+		synctest.Wait()
+		var s *Subscription[settings]
+		var pending []int
+		ready := make(chan struct{})
+		s, err := inf.Subscribe(func(object.Delta[settings]) {
+			<-ready
+			pending = append(pending, s.Status().Pending)
+		}, HandlerOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		close(ready)
+		synctest.Wait()
+		var deltas []object.Delta[settings]
+		for i := range 3 {
+			deltas = append(deltas, object.Delta[settings]{Type: object.Updated, Key: keyOf(i), Object: items[i], Old: items[i]})
+		}
+		s.queue.Add(deltas, "6")
+		synctest.Wait()
+		if want := []int{5, 4, 3, 2, 1, 3, 2, 1}; !slices.Equal(pending, want) || s.Status().Pending != 0 {
+			t.Errorf("pending %v and %d in the end, want %v and none", pending, s.Status().Pending, want)
+		}
+	})
+}
+
+// TestGuardLooksOnceMoreInTheEnd: what was written to since it was remembered is found when the informer ends.
+func TestGuardLooksOnceMoreInTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inf := startOf(t, &answering{})
+		synctest.Wait()
+		o := namedSettings(1)
+		inf.guard.exchange(sample{obj: o, sum: fingerprint(o)})
+		o.Labels = map[string]string{"written": "to"}
+		inf.Halt(nil)
+		<-inf.done
+		if n := inf.Status().Mutations; n != 1 {
+			t.Errorf("%d mutations were found", n)
 		}
 	})
 }
