@@ -416,3 +416,48 @@ func TestHandlerOfAStoppedInformer(t *testing.T) {
 		t.Errorf("%v, %v", reg, err)
 	}
 }
+
+// TestFailFastLeavesTheOthers: what cannot heal ends the waits for informers that may still sync, and they are not in the error.
+func TestFailFastLeavesTheOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cs := clusters{"a": newCluster(), "b": newCluster()}
+		cs["a"].fail(tooLarge())
+		cs["b"].fail(forbidden())
+		f := tidings.NewSourceFactory(tidings.Options{})
+		tidings.SetSource(f, func(_ tidings.Scope, namespace string) (source.ListerWatcher[pod], error) { return cs[namespace], nil })
+		for namespace := range cs {
+			if _, err := tidings.Informer[pod](f, tidings.Scope{Namespaces: []string{namespace}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := f.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		began := time.Now()
+		err := f.WaitForSyncFailFast(ctx)
+		if !isForbidden(err, "b") || time.Since(began) > time.Minute || errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "namespaces=a") {
+			t.Errorf("after %v: %v, want at once that b is forbidden", time.Since(began), err)
+		}
+		if err := f.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestBadHandlerOptions are refused, each alone.
+func TestBadHandlerOptions(t *testing.T) {
+	inf, err := tidings.NewInformer[pod](newCluster(), tidings.InformerOptions[pod]{Name: "pods"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, opts := range []tidings.HandlerOptions{{}, {Policy: tidings.Unbounded}, {Policy: tidings.Unbounded + 1}, {Buffer: -1}, {Resync: -1}} {
+		if _, err := inf.AddHandler(&told{}, opts); (err == nil) != (i < 2) {
+			t.Errorf("%+v: %v", opts, err)
+		}
+	}
+	if err := inf.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
