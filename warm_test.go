@@ -24,6 +24,7 @@ import (
 	"github.com/tidings/tidings"
 	"github.com/tidings/tidings/internal/fold/file"
 	"github.com/tidings/tidings/object"
+	"github.com/tidings/tidings/source"
 	"github.com/tidings/tidings/store"
 	"github.com/tidings/tidings/tidingstest"
 	"github.com/tidings/tidings/tidingstest/recorder"
@@ -609,6 +610,46 @@ func TestSecretsAreNotSaved(t *testing.T) {
 		data, err := os.ReadFile(onlyFile(t, opts.Dir))
 		if err != nil || strings.Contains(string(data), "canary") || strings.Contains(string(data), "shop") {
 			t.Errorf("the file of Secrets is readable: %v", err)
+		}
+	})
+}
+
+// ofScope is a source that says what it is for.
+type ofScope struct {
+	*cluster
+	scope source.Scope
+}
+
+func (s ofScope) Scope() source.Scope { return s.scope }
+
+// TestAloneInformersOfOtherScopes do not begin with each other's files, though they have one name.
+func TestAloneInformersOfOtherScopes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		c.write(newPod("shop", "a"))
+		opts := tidings.Options{Dir: t.TempDir(), ClusterID: "one", Logger: slog.New(slog.DiscardHandler)}
+		scope := source.Scope{Resource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}}
+		for i, tt := range []struct {
+			labels string
+			loaded int
+		}{{"app=a", 0}, {"app=a", 1}, {"app=b", 0}, {"app=a", 1}, {"app=b", 1}} {
+			scope.Labels = tt.labels
+			inf, err := tidings.NewInformer[pod](ofScope{c, scope}, tidings.InformerOptions[pod]{Options: opts, Name: "pods"})
+			if err == nil {
+				err = inf.Start(t.Context())
+			}
+			if err == nil {
+				err = inf.WaitForSync(t.Context())
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := inf.Stop(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if st := inf.Status().Parts[0].File; st.Loaded != tt.loaded {
+				t.Errorf("informer %d, of %s: %+v, want %d objects of a file", i, tt.labels, st, tt.loaded)
+			}
 		}
 	})
 }
