@@ -693,6 +693,10 @@ func TestSaveThatFailsIsNoSave(t *testing.T) {
 				t.Errorf("%s has mode %v, want %v", path, got, want)
 			}
 		}
+		inf.guard.found.Add(1) // a single write to a cached object is enough
+		if _, _, err := p.toSave(); !errors.Is(err, errWrittenTo) {
+			t.Errorf("what was written to is saved: %v", err)
+		}
 		inf.Halt(nil)
 		<-inf.done
 	})

@@ -75,3 +75,15 @@ func TestLayoutOfATypeThatRefersToItself(t *testing.T) {
 		t.Error("there is no layout")
 	}
 }
+
+// TestTypeNames tell types apart that have other objects.
+func TestTypeNames(t *testing.T) {
+	for typ, want := range map[reflect.Type]string{
+		reflect.TypeFor[settings](): "*k8s.io/api/core/v1.ConfigMap", reflect.TypeFor[*settings](): "**k8s.io/api/core/v1.ConfigMap",
+		reflect.TypeFor[FileStatus](): "github.com/tidings/tidings/internal/engine.FileStatus",
+	} {
+		if got := typeName(typ); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

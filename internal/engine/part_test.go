@@ -621,3 +621,32 @@ func TestNamespaceIsNamed(t *testing.T) {
 		})
 	}
 }
+
+// TestObstacleIsAProblemIfThereIsOne: a namespace that is only slow does not hide the trouble of another.
+func TestObstacleIsAProblemIfThereIsOne(t *testing.T) {
+	for _, troubled := range []string{"a", "b", "c"} {
+		synctest.Test(t, func(t *testing.T) {
+			inf := New(Config[settings]{
+				Name: "configmaps", Namespaces: []string{"a", "b", "c"}, Options: Options{Logger: slog.New(slog.DiscardHandler), NoWatchList: true},
+				NewSource: func(namespace string) (source.ListerWatcher[settings], error) {
+					return listFunc{&answering{}, func(ctx context.Context) error {
+						if namespace == troubled {
+							return errors.New("no list")
+						}
+						<-ctx.Done()
+						return ctx.Err()
+					}}, nil
+				},
+			})
+			if err := inf.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+			if o := inf.Obstacle(); o.Namespace != troubled || o.Problem == nil {
+				t.Errorf("%+v, want the trouble of %s", o, troubled)
+			}
+			inf.Halt(nil)
+			<-inf.done
+		})
+	}
+}
