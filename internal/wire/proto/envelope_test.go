@@ -94,6 +94,12 @@ func TestPeek(t *testing.T) {
 	if meta, ok := d.Peek(odd); !ok || string(meta.Name) != "a" || string(meta.UID) != "u" || meta.ResourceVersion != nil {
 		t.Errorf("in metadata out of order it finds %q, %t", meta, ok)
 	}
+	name := messageField(podMetadata, messageField(fieldOfName, []byte("a")))
+	for _, data := range [][]byte{append(name[:len(name):len(name)], name...), append([]byte{podMetadata << 3, 1}, name...), append(name[:len(name):len(name)], podMetadata<<3, 1), append([]byte{podMetadata << 3, 3}, name[2:]...)} {
+		if meta, ok := d.Peek(data); ok {
+			t.Errorf("in metadata that comes twice, or as something else, it finds %q", meta)
+		}
+	}
 	status, err := New[*metav1.Status](wire.Options{})
 	if err != nil {
 		t.Fatal(err)

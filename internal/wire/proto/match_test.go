@@ -286,6 +286,26 @@ func TestMatchesIsExact(t *testing.T) {
 	}
 }
 
+// TestNumbersAreTakenOver where something beside them has changed.
+func TestNumbersAreTakenOver(t *testing.T) {
+	for range 5 {
+		d, pod := newPodDecoder(t), sharedPod()
+		before := decodePod(t, d, pod)
+		pod.Spec.SecurityContext.FSGroup = new(int64(5000))
+		after := decodePod(t, d, pod)
+		if err := same(after, pod); err != nil {
+			t.Fatal(err)
+		}
+		if &before.Spec.SecurityContext.SupplementalGroups[0] != &after.Spec.SecurityContext.SupplementalGroups[0] {
+			t.Error("equal numbers are decoded again")
+		}
+		pod.Spec.SecurityContext.SupplementalGroups[2]++
+		if err := same(decodePod(t, d, pod), pod); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestMatchesBoundsDepth: what nests deeply is not compared, so that it takes no quadratic time.
 func TestMatchesBoundsDepth(t *testing.T) {
 	d, err := New[*tree](wire.Options{})

@@ -38,6 +38,9 @@ func TestEqualMapsAreOne(t *testing.T) {
 	if labels(50) != last {
 		t.Error("equal labels are stored twice")
 	}
+	if got := d.Stats().Fields["metadata.labels"]; got.Lookups != 51 || got.Hits != 49 || got.SharedBytes*51 != got.Bytes*49 {
+		t.Errorf("%+v, want 49 hits of 51", got)
+	}
 }
 
 // TestEqualTextsAreOne: objects that say the same in a string or a pointer to one have one.
@@ -56,6 +59,10 @@ func TestEqualTextsAreOne(t *testing.T) {
 	}
 	if a, b := texts(50); a != plain || b != pointer {
 		t.Errorf("equal texts are stored once: %t, pointers to them: %t", a == plain, b == pointer)
+	}
+	const size = uint64(len("a node that repeats")) // the first is only remembered, the second is stored
+	if got, want := d.Stats().Fields["spec.nodeName"], (wire.FieldStats{Lookups: 51, Hits: 49, Bytes: 51 * size, SharedBytes: 49 * size}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
 	}
 }
 
@@ -112,6 +119,29 @@ func TestOneTypeTrimmedInOneOfTwoPlaces(t *testing.T) {
 			if len(own) != 1 || own["y"] != "2" || !reflect.DeepEqual(template, annotations) {
 				t.Fatalf("without %s, object %d has %v and %v", trim, i, out.Annotations, out.Spec.Template.Annotations)
 			}
+		}
+	}
+}
+
+// TestOneTypeTrimmedInTwoPlaces: equal metadata in two places, each of which loses another entry.
+func TestOneTypeTrimmedInTwoPlaces(t *testing.T) {
+	d, err := New[*appsv1.Deployment](wire.Options{Trim: []string{"metadata.annotations[x]", "spec.template.metadata.annotations[y]"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 20 {
+		in := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("d", i), UID: types.UID(fmt.Sprint(i)), Annotations: map[string]string{"x": "1", "y": "2"}}}
+		in.Spec.Template.Annotations = in.Annotations
+		data, err := in.Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := d.Decode(data, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if own, template := out.Annotations, out.Spec.Template.Annotations; len(own) != 1 || own["y"] != "2" || len(template) != 1 || template["x"] != "1" {
+			t.Fatalf("object %d has %v and %v", i, own, template)
 		}
 	}
 }
