@@ -257,6 +257,9 @@ func TestMatchesIsExact(t *testing.T) {
 		{metav1.ObjectMeta{Name: "x"}, "\x08\x01", false},           // another wire type
 		{metav1.ObjectMeta{Generation: 1}, "\x38\x01", true},
 		{metav1.ObjectMeta{Generation: 1}, "\x38\x02", false},
+		{metav1.ObjectMeta{Generation: 1}, "\x0a\x00\x38\x01", true},
+		{metav1.ObjectMeta{Generation: 1}, "\x0a\x00\x12\x38\x01", false}, // cut off
+		{metav1.ObjectMeta{}, "\x38\x00\x0a\x00", true},
 		{metav1.ObjectMeta{Labels: map[string]string{"a": "1"}}, "\x5a\x06\x0a\x01a\x12\x011", true},
 		{metav1.ObjectMeta{Labels: map[string]string{"a": "1"}}, "", false},
 		{metav1.ObjectMeta{Labels: map[string]string{}}, "", false},
