@@ -94,6 +94,11 @@ func TestPeek(t *testing.T) {
 	if meta, ok := d.Peek(odd); !ok || string(meta.Name) != "a" || string(meta.UID) != "u" || meta.ResourceVersion != nil {
 		t.Errorf("in metadata out of order it finds %q, %t", meta, ok)
 	}
+	for _, broken := range []string{"\x02\x00", "\x80", "\xc2\x3e\x05", "\xc4\x3e", "\x2a\x05", "\x28\x01", "\x12\x05"} {
+		if meta, ok := d.Peek(messageField(podMetadata, messageField(fieldOfName, []byte("a")), []byte(broken))); ok {
+			t.Errorf("in metadata with %q it finds %q", broken, meta)
+		}
+	}
 	name := messageField(podMetadata, messageField(fieldOfName, []byte("a")))
 	for _, data := range [][]byte{append(name[:len(name):len(name)], name...), append([]byte{podMetadata << 3, 1}, name...), append(name[:len(name):len(name)], podMetadata<<3, 1), append([]byte{podMetadata << 3, 3}, name[2:]...)} {
 		if meta, ok := d.Peek(data); ok {
