@@ -6,7 +6,6 @@ import (
 	"errors"
 	"reflect"
 	"slices"
-	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -258,56 +257,6 @@ func TestListsHaveNoRoom(t *testing.T) {
 				t.Errorf("%d elements: room for %d, %d and %d", n, cap(c), cap(f), cap(o))
 			}
 		}
-	}
-}
-
-// unfit is a message with a field that protobuf cannot have.
-type unfit struct {
-	Name string     `protobuf:"bytes,1,opt,name=name"`
-	Odd  complex128 `protobuf:"bytes,2,opt,name=odd"`
-}
-
-func (u *unfit) Unmarshal(data []byte) error {
-	u.Name = "by its method, " + string(data)
-	return nil
-}
-
-// partly is a message with a field that is not encoded.
-type partly struct {
-	Name string     `protobuf:"bytes,1,opt,name=name"`
-	Odd  complex128 `json:"-"`
-}
-
-func (*partly) Unmarshal([]byte) error { return errors.New("not called") }
-
-// grumpy is unfit too, and its method panics.
-type grumpy struct {
-	Odd complex128 `protobuf:"bytes,1,opt,name=odd"`
-}
-
-func (*grumpy) Unmarshal([]byte) error { panic("not today") }
-
-// TestUnfitMessages decodes a message that has fields of no known form by its own method.
-func TestUnfitMessages(t *testing.T) {
-	d, err := New[*unfit](wire.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if u, err := d.Decode([]byte("\x0a\x01a"), nil); err != nil || u.Name != "by its method, \x0a\x01a" {
-		t.Errorf("%+v, %v", u, err)
-	}
-	g, err := New[*grumpy](wire.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if o, err := g.Decode([]byte{1}, nil); o != nil || err == nil || !strings.Contains(err.Error(), "grumpy: not today") {
-		t.Errorf("%v, %v", o, err)
-	}
-	if err := checkMessage(reflect.TypeFor[partly]()); err != nil {
-		t.Error(err)
-	}
-	if err := checkMessage(reflect.TypeFor[unfit]()); err == nil || !strings.Contains(err.Error(), "unfit.Odd: values of complex128 are not supported") {
-		t.Errorf("%v", err)
 	}
 }
 
