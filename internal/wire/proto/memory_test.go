@@ -97,12 +97,13 @@ func TestMemoryIsCounted(t *testing.T) {
 		if ownMethods(typ.Elem(), map[reflect.Type]bool{}) {
 			continue
 		}
+		inputs := encodings(t, newFiller(int64(seed>>1)+int64(i)), typ, 1)
 		for _, keeps := range []bool{false, true} {
 			d, err := newUntyped(typ, wire.Options{NoSharing: true, KeepBytes: keeps})
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, data := range encodings(t, newFiller(int64(seed>>1)+int64(i)), typ, 2) {
+			for _, data := range inputs {
 				got, err := decodeAny(d, data)
 				if err != nil {
 					t.Fatal(err)
@@ -176,6 +177,9 @@ func TestSharedPartsCount(t *testing.T) {
 		before, entries := d.d.table.Bytes(), d.d.table.Len()
 		pod.UID = "another"
 		got := decodePod(t, d, pod)
+		if d.d.storing != 0 || d.d.tabling != 0 || d.d.depth != 0 {
+			t.Errorf("%v: %d, %d and %d are left of what was begun", tt.paths, d.d.storing, d.d.tabling, d.d.depth)
+		}
 		s := spending{stored: true, shares: true}
 		want := len(tt.paths) * entry
 		for _, part := range tt.parts(got) {
