@@ -39,6 +39,7 @@ func TestTimes(t *testing.T) {
 	}
 	compareTime(t, []byte{0x10, 0x05, 0x08, 0x05, 0x1a, 0x00})
 	compareTime(t, []byte{0x0a, 0x00})
+	compareTime(t, []byte{0x08, 0x05, 0x80})
 }
 
 func compareTime(t *testing.T, data []byte) {
