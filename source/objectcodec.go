@@ -92,7 +92,7 @@ func sharedAlone(maxShared int) int {
 }
 
 // recheckEvery is the number of decoded objects after which shared parts are checked again, before another one gets them.
-const recheckEvery = 256
+const recheckEvery = 32
 
 // NewCodec returns a codec for T, a pointer to a struct. maxShared is how much memory it may take to remember parts that objects have
 // in common; 0 means what suits a collection of any size.
