@@ -138,7 +138,7 @@ const (
 	// Block delivers every change and lets the informer wait once HandlerOptions.Buffer deltas are pending. That
 	// delays every handler of the informer, and a server that is kept waiting for long ends the watch. While somebody waits
 	// for a version (WaitFor, WaitForVersion), which may be the handler itself, the informer does not wait, nor does it, after a start
-	// from a file, before it has synced.
+	// from a file, for what has changed since.
 	Block = Policy(deltafifo.Block)
 	// Unbounded delivers every change and keeps as many pending as there are, in memory.
 	Unbounded = Policy(deltafifo.Unbounded)

@@ -239,8 +239,10 @@ func (p *part[T]) Add(deltas []object.Delta[T], resourceVersion string) {
 	if p.transform != nil {
 		p.transformChanges(deltas)
 	}
-	if p.listed.Load() { // what a resumed watch has missed belongs to the first state, for which a handler may wait
+	if p.listed.Load() || p.recent == "" { // what a resumed watch has missed belongs to the first state, for which a handler may wait
+		p.adding.Store(false) // or a handler that waits for sync would wait for ever where nobody knows what has been missed
 		p.inf.waitForRoom(p.ctx)
+		p.adding.Store(true)
 	}
 	notes := p.inf.applyChanges(p, deltas, resourceVersion)
 	if n := len(notes); n > 0 && !object.IsNil(notes[n-1].Object) {

@@ -261,12 +261,25 @@ func (r *run) checkQueues(s tidings.Status) {
 		case tidings.Unbounded:
 			continue
 		case tidings.Block:
-			limit = buffer + maxBatch
+			limit = buffer + maxBatch + r.missed(s)
 		}
 		if h.Pending > limit {
 			r.diverge("%s: %d deltas wait for %s", s.Resource, h.Pending, h.Name)
 		}
 	}
+}
+
+// missed returns how many changes a process may have missed that began with a file, which do not wait for room.
+func (r *run) missed(s tidings.Status) int {
+	if !slices.ContainsFunc(s.Parts, func(p tidings.PartStatus) bool { return p.File.Loaded > 0 }) {
+		return 0
+	}
+	changes, err := strconv.Atoi(r.server.ResourceVersion())
+	if err != nil {
+		r.diverge("the server is at version %q: %v", r.server.ResourceVersion(), err)
+	}
+	r.changes = max(r.changes, changes) // of which a restored server knows fewer
+	return r.changes
 }
 
 // checkVersions compares the versions of an informer's namespaces with those that it had, and returns them.

@@ -56,6 +56,7 @@ type run struct {
 	random      *rand.Rand // of the schedule; used by the run's own goroutine
 	dir         string     // of saved objects; empty if nothing is saved
 	unmonitor   func()     // ends the monitor
+	changes     int        // that the server has made, as the monitor saw it
 
 	restored atomic.Bool // objects may have gone back in time
 	stormed  bool
