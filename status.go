@@ -75,7 +75,7 @@ type FileStatus struct {
 	// Serving is set while readers and handlers see what was in the file, because the server has not yet confirmed it or sent what has
 	// changed since.
 	Serving bool
-	// Discarded is why the file that was there at the start was thrown away; nil if it was not.
+	// Discarded is why the file that was there at the start was not used; nil if it was. Such a file is removed, unless the system could not read it.
 	Discarded error
 	// Saves counts how often the file was written; SavedAt is when that was last, SavedObjects and SavedBytes what it holds since.
 	Saves        uint64

@@ -149,7 +149,8 @@ func (f *folding[T]) open(k object.Key, e *folded[T], alone bool) (T, bool) {
 	return f.enter(k, e, o, err)
 }
 
-// openFrom is open of an object alone. It also returns what that was decoded from, appended to buf, or nil if somebody held the object.
+// openFrom is open of an object alone. It also returns what that was decoded from, appended to buf, or nil if somebody held the object or
+// has opened it meanwhile.
 func (f *folding[T]) openFrom(k object.Key, e *folded[T], buf []byte) (o T, encoded []byte, ok bool) {
 	if o, ok := f.held(e); ok {
 		return o, nil, true
@@ -158,7 +159,10 @@ func (f *folding[T]) openFrom(k object.Key, e *folded[T], buf []byte) (o T, enco
 	if err == nil {
 		o, err = f.decode(encoded[len(buf):], true)
 	}
-	o, ok = f.enter(k, e, o, err)
+	mine := o
+	if o, ok = f.enter(k, e, mine, err); any(o) != any(mine) {
+		encoded = nil
+	}
 	return o, encoded, ok
 }
 

@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tidings/tidings/deltafifo"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/reflector"
 	"github.com/tidings/tidings/source"
@@ -440,6 +441,48 @@ func TestResumedWatchCatchesUp(t *testing.T) {
 				if tt.after == 0 {
 					p.caughtUp() // lets the goroutine end
 				}
+			})
+		})
+	}
+}
+
+// TestResumedWatchAndItsRoom: what has been missed up to a known version does not wait for room, since a handler may wait for the sync. Where the version
+// is not known it waits, so that the queue has a bound, and that it waits counts as silence.
+func TestResumedWatchAndItsRoom(t *testing.T) {
+	const changes, limit = 20, 3
+	for recent, want := range map[string]int{"200": changes, "": limit + 1} { // with the one that the handler works on
+		t.Run(fmt.Sprintf("version %q", recent), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				inf := startOf(t, &answering{list: errors.New("down")})
+				ready := make(chan struct{})
+				s, err := inf.Subscribe(func(object.Delta[settings]) { <-ready }, HandlerOptions{Queue: deltafifo.Options{Policy: deltafifo.Block, Limit: limit}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				p := inf.currentParts()[0]
+				p.file = &partFile{version: "100"}
+				p.onResume(t.Context(), recent)
+				added := make(chan struct{})
+				go func() {
+					defer close(added)
+					for i, o := range manySettings(changes) {
+						p.Add([]object.Delta[settings]{{Type: object.Added, Key: object.KeyOf(o), Object: o}}, fmt.Sprint(150+i))
+					}
+				}()
+				time.Sleep(caughtUpAfter / 2)
+				if p.listed.Load() {
+					t.Error("synced before anything was silent")
+				}
+				time.Sleep(caughtUpAfter)
+				synctest.Wait()
+				if st := s.Status(); st.Pending != want || !p.listed.Load() {
+					t.Errorf("%d changes wait, synced: %t; want %d, and that it has", st.Pending, p.listed.Load(), want)
+				}
+				close(ready)
+				<-added
+				inf.Halt(nil)
+				<-inf.done
 			})
 		})
 	}

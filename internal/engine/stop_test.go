@@ -175,12 +175,7 @@ func TestWaitsLeaveNothingBehind(t *testing.T) {
 // TestEndedHandlerKeepsNothing: what it was not told of any more is let go of, and no status counts it.
 func TestEndedHandlerKeepsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var items []settings
-		for i := range 5 {
-			o := namedSettings(i)
-			o.ResourceVersion = "5"
-			items = append(items, o)
-		}
+		items := manySettings(5)
 		inf := startOf(t, &answering{items: items})
 		s, err := inf.Subscribe(func(object.Delta[settings]) { <-inf.life.Done() }, HandlerOptions{OnSynced: func() {}})
 		if err != nil {
@@ -202,12 +197,7 @@ func TestEndedHandlerKeepsNothing(t *testing.T) {
 // TestPendingGoesDown with each call, of an initial list and of changes.
 func TestPendingGoesDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var items []settings
-		for i := range 5 {
-			o := namedSettings(i)
-			o.ResourceVersion = "5"
-			items = append(items, o)
-		}
+		items := manySettings(5)
 		inf := startOf(t, &answering{items: items})
 		synctest.Wait()
 		var s *Subscription[settings]
