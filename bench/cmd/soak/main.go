@@ -15,7 +15,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/tidings/tidings"
 	"github.com/tidings/tidings/bench/internal/marks"
 	"github.com/tidings/tidings/bench/internal/soak"
 )
@@ -37,9 +36,10 @@ func run(ctx context.Context) error {
 	flag.IntVar(&opts.Handlers, "handlers", 300, "handlers at a time")
 	flag.IntVar(&opts.Writers, "writers", 4, "writers")
 	flag.Uint64Var(&opts.Seed, "seed", uint64(time.Now().UnixNano()), "of the faults and writes")
+	flag.Int64Var(&opts.Informers.MemoryBudget, "budget", 1<<20, "memory budget of all informers, in bytes, so tight that most objects are folded; 0 is none")
 	flag.Parse()
 	opts.Log.Info("soaking", "duration", opts.Duration, "seed", opts.Seed)
-	opts.Informers = tidings.Options{Audit: 20 * time.Second, Logger: slog.New(slog.DiscardHandler)}
+	opts.Informers.Audit, opts.Informers.Logger = 20*time.Second, slog.New(slog.DiscardHandler)
 	report, err := soak.Run(ctx, opts)
 	if err != nil {
 		return err

@@ -11,13 +11,12 @@ import (
 	"github.com/tidings/tidings"
 )
 
-// crowd are the handlers that are slow, panic, come and go.
+// crowd are the handlers that are slow, panic, come and go. One goroutine at a time adds and exchanges them.
 type crowd struct {
 	joins []func(*visitor) (leave func(context.Context) error, err error) // one for each informer
 
 	notified, panics, replaced atomic.Uint64
 
-	mu      sync.Mutex
 	made    int
 	members []func(context.Context) error // that take one away
 }
@@ -47,8 +46,6 @@ func (v *visitor) call() {
 
 // add adds a handler, of the next kind to the next informer.
 func (c *crowd) add() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	n := c.made
 	c.made++
 	v := &visitor{crowd: c, name: fmt.Sprint("visitor-", n), panics: n%7 == 0}
@@ -69,21 +66,28 @@ func (c *crowd) add() error {
 	return nil
 }
 
-// churn lets a handler go and another one come several times a second.
-func (c *crowd) churn(ctx context.Context, random *rand.Rand) {
+// churn lets a handler go and another one come several times a second, holding lock each time.
+func (c *crowd) churn(ctx context.Context, lock sync.Locker, random *rand.Rand) {
 	for sleep(ctx, time.Duration(random.Int64N(int64(200*time.Millisecond)))) {
-		c.mu.Lock()
-		if len(c.members) == 0 {
-			c.mu.Unlock()
-			return
-		}
-		i := random.IntN(len(c.members))
-		leave := c.members[i]
-		c.members = append(c.members[:i], c.members[i+1:]...)
-		c.mu.Unlock()
-		if leave(ctx) != nil || c.add() != nil {
+		lock.Lock()
+		err := c.exchange(ctx, random)
+		lock.Unlock()
+		if err != nil {
 			return // the end has come
 		}
-		c.replaced.Add(1)
 	}
+}
+
+func (c *crowd) exchange(ctx context.Context, random *rand.Rand) error {
+	i := random.IntN(len(c.members))
+	leave := c.members[i]
+	c.members = append(c.members[:i], c.members[i+1:]...)
+	if err := leave(ctx); err != nil {
+		return err
+	}
+	if err := c.add(); err != nil {
+		return err
+	}
+	c.replaced.Add(1)
+	return nil
 }

@@ -33,25 +33,25 @@ var (
 const selected = "soak=odd"
 
 // follow makes the informers: typed, unstructured, metadata only, with selectors and namespaces.
-func (s *soak) follow(factory *tidings.Factory) error {
+func (s *soak) follow() error {
 	maps := s.listConfigMaps("")
-	if err := followOne[*corev1.ConfigMap](s, factory, "config maps", tidings.Scope{}, maps); err != nil {
+	if err := followOne[*corev1.ConfigMap](s, "config maps", tidings.Scope{}, maps); err != nil {
 		return err
 	}
-	if err := followOne[*corev1.ConfigMap](s, factory, "config maps with a label", tidings.Scope{Labels: selected}, s.listConfigMaps(selected)); err != nil {
+	if err := followOne[*corev1.ConfigMap](s, "config maps with a label", tidings.Scope{Labels: selected}, s.listConfigMaps(selected)); err != nil {
 		return err
 	}
-	if err := followOne[*unstructured.Unstructured](s, factory, "config maps, unstructured", tidings.Scope{Resource: configMaps}, maps); err != nil {
+	if err := followOne[*unstructured.Unstructured](s, "config maps, unstructured", tidings.Scope{Resource: configMaps}, maps); err != nil {
 		return err
 	}
-	if err := followOne[*metav1.PartialObjectMetadata](s, factory, "config maps, metadata", tidings.Scope{Resource: configMaps}, maps); err != nil {
+	if err := followOne[*metav1.PartialObjectMetadata](s, "config maps, metadata", tidings.Scope{Resource: configMaps}, maps); err != nil {
 		return err
 	}
-	return followOne[*coordinationv1.Lease](s, factory, "leases of two namespaces", tidings.Scope{Resource: leases, Namespaces: []string{"default", "kube-public"}}, s.listLeases)
+	return followOne[*coordinationv1.Lease](s, "leases of two namespaces", tidings.Scope{Resource: leases, Namespaces: []string{"default", "kube-public"}}, s.listLeases)
 }
 
-func followOne[T tidings.Object](s *soak, factory *tidings.Factory, name string, scope tidings.Scope, want func(context.Context) (map[tidings.Key]string, error)) error {
-	inf, err := tidings.Informer[T](factory, scope)
+func followOne[T tidings.Object](s *soak, name string, scope tidings.Scope, want func(context.Context) (map[tidings.Key]string, error)) error {
+	inf, err := tidings.Informer[T](s.factory, scope)
 	if err != nil {
 		return err
 	}
@@ -155,9 +155,44 @@ func (s *soak) compare(ctx context.Context) {
 	s.report.Checks++
 	for _, f := range s.follows {
 		if why := s.agree(ctx, f); why != "" && ctx.Err() == nil {
-			s.report.Divergences = append(s.report.Divergences, fmt.Sprintf("%s, after %v: %s", f.name, time.Since(s.began).Round(time.Second), why))
+			s.diverged(f.name + ": " + why)
 		}
 	}
+	s.rest(ctx)
+}
+
+func (s *soak) diverged(why string) {
+	s.report.Divergences = append(s.report.Divergences, fmt.Sprintf("after %v, %s", time.Since(s.began).Round(time.Second), why))
+}
+
+// rest waits until every handler has heard of everything, and looks at what is live then.
+func (s *soak) rest(ctx context.Context) {
+	deadline := time.Now().Add(patience)
+	for {
+		pending, objects := s.pending()
+		if pending == 0 {
+			s.report.Rests = append(s.report.Rests, Rest{At: time.Since(s.began), Heap: live(), Objects: objects})
+			return
+		}
+		if time.Now().After(deadline) {
+			s.diverged(fmt.Sprintf("%d changes still wait for handlers", pending))
+			return
+		}
+		if !sleep(ctx, 50*time.Millisecond) {
+			return
+		}
+	}
+}
+
+// pending counts what waits for handlers, and the objects of all stores.
+func (s *soak) pending() (pending, objects int) {
+	for _, st := range s.factory.Status() {
+		objects += st.Objects
+		for _, h := range st.Handlers {
+			pending += h.Pending
+		}
+	}
+	return pending, objects
 }
 
 // agree waits until a store and a ledger are what the server has, and returns the difference if they are not in time.

@@ -29,6 +29,8 @@ func (r *Report) Table() string {
 	row("comparisons of every store and handler with the server; **divergences**", "%d; **%d**", r.Checks, len(r.Divergences))
 	early, late := r.quarter(1), r.quarter(3)
 	row("live heap, mean of the second quarter; of the last", "%.1f MB; %.1f MB", early.Heap, late.Heap)
+	before, after := r.restOf(1), r.restOf(3)
+	row("the same while everything rested; objects then", "%.1f MB; %.1f MB; %.0f; %.0f", before.Heap, after.Heap, before.Objects, after.Objects)
 	row("goroutines, mean of the second quarter; of the last", "%.0f; %.0f", early.Goroutines, late.Goroutines)
 	row("goroutines before the informers; after they were stopped", "%d; %d", r.GoroutinesBefore, r.GoroutinesAfter)
 	return b.String()
@@ -58,6 +60,20 @@ func (r *Report) quarter(i int) (m mean) {
 		m.Goroutines += float64(s.Goroutines) / float64(n)
 	}
 	return m
+}
+
+// meanRest is that of some rests.
+type meanRest struct{ Heap, Objects float64 } // in MB
+
+// restOf returns the mean of the rests of the i-th quarter of the run, from 0.
+func (r *Report) restOf(i int) (m meanRest) {
+	n := 0.0
+	for _, rest := range r.Rests {
+		if 4*rest.At/max(1, r.Took) == time.Duration(i) {
+			m.Heap, m.Objects, n = m.Heap+float64(rest.Heap)/1e6, m.Objects+float64(rest.Objects), n+1
+		}
+	}
+	return meanRest{Heap: m.Heap / max(1, n), Objects: m.Objects / max(1, n)}
 }
 
 // theme is a set of colours for a background that a page has.

@@ -45,6 +45,13 @@ type Sample struct {
 	Events     uint64
 }
 
+// Rest is how much was live while nothing was written, every handler had heard of everything, and all was equal to the server.
+type Rest struct {
+	At      time.Duration
+	Heap    uint64 // bytes
+	Objects int    // in all stores
+}
+
 // Report is what came of it.
 type Report struct {
 	Options  Options
@@ -63,6 +70,7 @@ type Report struct {
 	// Inconclusive has the reasons of the audits that were so last.
 	Inconclusive []string
 	Samples      []Sample
+	Rests        []Rest
 	// GoroutinesBefore and After are those before the informers started and after they were stopped.
 	GoroutinesBefore, GoroutinesAfter int
 	// Stacks are those of all goroutines at that moment, if some were left.
@@ -80,10 +88,12 @@ type soak struct {
 	disconnect func()
 	network    *network
 
-	writing sync.RWMutex // held for reading by each write, for writing while everything is compared
+	// writing is held for reading by each write, and while handlers are exchanged, for writing while everything is compared.
+	writing sync.RWMutex
 	writes  atomic.Uint64
 	crowd   crowd
 	follows []follow
+	factory *tidings.Factory
 	report  *Report
 }
 
@@ -121,8 +131,7 @@ func Run(ctx context.Context, opts Options) (report *Report, err error) {
 func (s *soak) run(ctx context.Context, backup string) error {
 	runtime.GC()
 	s.report.GoroutinesBefore = runtime.NumGoroutine()
-	factory, err := s.start(ctx)
-	if err != nil {
+	if err := s.start(ctx); err != nil {
 		return err
 	}
 	s.began = time.Now()
@@ -131,14 +140,14 @@ func (s *soak) run(ctx context.Context, backup string) error {
 	for i := range s.opts.Writers {
 		workers.Go(func() { s.write(life, rand.New(rand.NewPCG(s.opts.Seed, uint64(i)))) })
 	}
-	workers.Go(func() { s.crowd.churn(life, rand.New(rand.NewPCG(s.opts.Seed, 1000))) })
+	workers.Go(func() { s.crowd.churn(life, s.writing.RLocker(), rand.New(rand.NewPCG(s.opts.Seed, 1000))) })
 	workers.Go(func() { s.sample(life) })
-	err = s.disturb(life, backup)
+	err := s.disturb(life, backup)
 	stop()
 	workers.Wait()
 	s.report.Took = time.Since(s.began)
-	s.count(factory)
-	err = errors.Join(err, factory.Shutdown(context.WithoutCancel(ctx)))
+	s.count()
+	err = errors.Join(err, s.factory.Shutdown(context.WithoutCancel(ctx)))
 	s.network.cut()
 	s.disconnect()
 	s.report.GoroutinesAfter = settled(s.report.GoroutinesBefore)
@@ -169,27 +178,27 @@ func settled(few int) int {
 }
 
 // start starts the informers with their handlers.
-func (s *soak) start(ctx context.Context) (*tidings.Factory, error) {
+func (s *soak) start(ctx context.Context) error {
 	config := s.plane.Config()
 	config.Dial = s.network.dial
-	factory, err := tidings.NewFactory(config, s.opts.Informers)
-	if err != nil {
-		return nil, err
+	var err error
+	if s.factory, err = tidings.NewFactory(config, s.opts.Informers); err != nil {
+		return err
 	}
-	if err := s.follow(factory); err != nil {
-		return nil, err
+	if err := s.follow(); err != nil {
+		return err
 	}
 	for range s.opts.Handlers {
 		if err := s.crowd.add(); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	if err := factory.Start(context.WithoutCancel(ctx)); err != nil {
-		return nil, err
+	if err := s.factory.Start(context.WithoutCancel(ctx)); err != nil {
+		return err
 	}
 	wait, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	return factory, factory.WaitForSync(wait)
+	return s.factory.WaitForSync(wait)
 }
 
 // sample looks at the process some hundred times.
@@ -197,11 +206,8 @@ func (s *soak) sample(ctx context.Context) {
 	ticker := time.NewTicker(max(time.Second, s.opts.Duration/200))
 	defer ticker.Stop()
 	for {
-		runtime.GC() // so that what is counted is live
-		var memory runtime.MemStats
-		runtime.ReadMemStats(&memory)
 		s.report.Samples = append(s.report.Samples, Sample{
-			At: time.Since(s.began), Heap: memory.HeapAlloc, Goroutines: runtime.NumGoroutine(), Events: s.crowd.notified.Load(),
+			At: time.Since(s.began), Heap: live(), Goroutines: runtime.NumGoroutine(), Events: s.crowd.notified.Load(),
 		})
 		select {
 		case <-ticker.C:
@@ -211,12 +217,20 @@ func (s *soak) sample(ctx context.Context) {
 	}
 }
 
+// live returns how many bytes of the heap are in use.
+func live() uint64 {
+	runtime.GC()
+	var memory runtime.MemStats
+	runtime.ReadMemStats(&memory)
+	return memory.HeapAlloc
+}
+
 // count takes over the informers' own counts.
-func (s *soak) count(factory *tidings.Factory) {
+func (s *soak) count() {
 	r := s.report
 	r.Writes, r.Notified, r.Replaced = s.writes.Load(), s.crowd.notified.Load(), s.crowd.replaced.Load()
 	r.Panics = s.crowd.panics.Load()
-	for _, st := range factory.Status() {
+	for _, st := range s.factory.Status() {
 		for _, p := range st.Parts {
 			r.Audits += p.Audit.Completed
 			r.AuditsInconclusive += p.Audit.Inconclusive
@@ -231,6 +245,9 @@ func (s *soak) count(factory *tidings.Factory) {
 	}
 }
 
+// mostGrowth is by how much the heap of the last quarter may be above that of the second: relists leave some garbage for a while.
+const mostGrowth = 1.2
+
 // Err returns what went wrong: a divergence, goroutines that were left, or memory that grew.
 func (r *Report) Err() error {
 	var errs []error
@@ -239,6 +256,9 @@ func (r *Report) Err() error {
 	}
 	if r.Checks == 0 {
 		errs = append(errs, errors.New("nothing was ever compared"))
+	}
+	if early, late := r.restOf(1), r.restOf(3); late.Heap > mostGrowth*early.Heap+1 && early.Heap > 0 {
+		errs = append(errs, fmt.Errorf("the heap grew from %.1f to %.1f MB, with %.0f and %.0f objects", early.Heap, late.Heap, early.Objects, late.Objects))
 	}
 	if r.GoroutinesAfter > r.GoroutinesBefore {
 		errs = append(errs, fmt.Errorf("%d goroutines are left of the informers", r.GoroutinesAfter-r.GoroutinesBefore))
