@@ -31,10 +31,14 @@ const (
 	restAfterSave = 100
 	// unusedFor is the age from which a file is removed that no informer saves any more.
 	unusedFor = 14 * 24 * time.Hour
+	// endsWithin is how long the last save waits for the parts to end, longestLook how long any save does for what a part delivers.
+	endsWithin  = 5 * time.Second
+	longestLook = 256 * time.Millisecond
 )
 
 var (
 	errIncomplete = errors.New("not saved now: there are objects that cannot be decoded")
+	errOnItsWay   = errors.New("not saved now: changes are on their way into the store")
 	errDiffers    = errors.New("not saved now: the server has other objects, and is asked for all of them")
 	errWrittenTo  = errors.New("not saved any more: somebody wrote to cached objects, so they may not be what the server has")
 )
@@ -54,12 +58,28 @@ func (f *files[T]) run() {
 	for {
 		select {
 		case <-life.Done():
+			f.awaitParts()
 			f.saveAll(context.Background())
 			return
 		case <-timer.C:
 			began := time.Now()
 			f.saveAll(life)
 			timer.Reset(max(jitter(f.Every), restAfterSave*time.Since(began)))
+		}
+	}
+}
+
+// awaitParts waits until the parts have ended, so that what they deliver is saved too. It does not wait for one that waits itself, for it may wait
+// for the save, nor for long for a source that hangs.
+func (f *files[T]) awaitParts() {
+	enough := time.NewTimer(endsWithin)
+	defer enough.Stop()
+	for _, p := range f.inf.currentParts() {
+		select {
+		case <-p.done:
+		case <-p.caller.whenWaiting():
+		case <-enough.C:
+			return
 		}
 	}
 }
@@ -82,6 +102,9 @@ func (f *files[T]) saveAll(ctx context.Context) {
 func (f *files[T]) savePart(ctx context.Context, p *part[T]) {
 	wrongs := p.file.countWrongs()
 	snap, version, err := p.toSave()
+	for wait := time.Millisecond; err == errOnItsWay && wait <= longestLook && sleep(ctx, wait); wait *= 4 {
+		snap, version, err = p.toSave()
+	}
 	if err == nil && (version == "" || version == p.file.savedVersion()) {
 		return
 	}
@@ -140,8 +163,8 @@ func (p *part[T]) toSave() (snap *store.Snapshot[T], version string, err error) 
 	before := p.reflector.Status()
 	snap = p.inf.store.Snapshot()
 	version = snap.ResourceVersionIn(p.namespace)
-	if after := p.reflector.Status(); !complete(before, after, version) {
-		return nil, "", errIncomplete
+	if err := complete(before, p.reflector.Status(), version); err != nil {
+		return nil, "", err
 	}
 	switch {
 	case p.healing.Load():
@@ -155,12 +178,17 @@ func (p *part[T]) toSave() (snap *store.Snapshot[T], version string, err error) 
 	return snap, version, nil
 }
 
-// complete reports whether a snapshot of the version lacks nothing, by the reflector's status before and after it was taken. What
+// complete says why a snapshot of the version may lack something, by the reflector's status before and after it was taken. What
 // the reflector has left out is counted before the store gets the version, and shown before the reflector has it; so if it has it
 // and nothing was listed or left out meanwhile, what it shows is what there is.
-func complete(before, after reflector.Status, version string) bool {
-	return after.SkippedTotal == 0 && !after.LostEvents && before.Invalid == after.Invalid && before.Lists == after.Lists &&
-		!object.OlderResourceVersion(after.ResourceVersion, version)
+func complete(before, after reflector.Status, version string) error {
+	switch {
+	case after.SkippedTotal > 0 || after.LostEvents:
+		return errIncomplete
+	case before.Invalid != after.Invalid || before.Lists != after.Lists || object.OlderResourceVersion(after.ResourceVersion, version):
+		return errOnItsWay
+	}
+	return nil
 }
 
 // write writes the file, and returns its size.

@@ -22,17 +22,17 @@ func TestComplete(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change  func(before, after *reflector.Status)
 		version string
-		want    bool
+		want    error
 	}{
-		"nothing happened":          {version: "10", want: true},
-		"the snapshot is older":     {version: "9", want: true},
-		"the snapshot is newer":     {version: "11"},
-		"listed meanwhile":          {version: "10", change: func(_, after *reflector.Status) { after.Lists++ }},
-		"left out meanwhile":        {version: "10", change: func(_, after *reflector.Status) { after.Invalid++ }},
-		"left out before":           {version: "10", change: func(before, after *reflector.Status) { before.SkippedTotal, after.SkippedTotal = 1, 1 }},
-		"no longer left out":        {version: "10", change: func(before, _ *reflector.Status) { before.SkippedTotal = 1 }, want: true},
-		"events were lost":          {version: "10", change: func(_, after *reflector.Status) { after.LostEvents = true }},
-		"events are lost no longer": {version: "10", change: func(before, _ *reflector.Status) { before.LostEvents = true }, want: true},
+		"nothing happened":          {version: "10"},
+		"the snapshot is older":     {version: "9"},
+		"the snapshot is newer":     {version: "11", want: errOnItsWay},
+		"listed meanwhile":          {version: "10", change: func(_, after *reflector.Status) { after.Lists++ }, want: errOnItsWay},
+		"left out meanwhile":        {version: "10", change: func(_, after *reflector.Status) { after.Invalid++ }, want: errOnItsWay},
+		"left out before":           {version: "10", change: func(before, after *reflector.Status) { before.SkippedTotal, after.SkippedTotal = 1, 1 }, want: errIncomplete},
+		"no longer left out":        {version: "10", change: func(before, _ *reflector.Status) { before.SkippedTotal = 1 }},
+		"events were lost":          {version: "10", change: func(_, after *reflector.Status) { after.LostEvents = true }, want: errIncomplete},
+		"events are lost no longer": {version: "10", change: func(before, _ *reflector.Status) { before.LostEvents = true }},
 	} {
 		before, after := well, well
 		if tt.change != nil {

@@ -1,0 +1,247 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tidings/tidings/object"
+	"github.com/tidings/tidings/source"
+)
+
+// bringing is a source whose watch brings what a test sends it.
+type bringing struct {
+	*answering
+	events chan source.Event[settings]
+}
+
+func newBringing(items ...settings) bringing {
+	return bringing{&answering{items: items}, make(chan source.Event[settings], 10)}
+}
+
+func (b bringing) Watch(ctx context.Context, _ source.WatchOptions[settings]) (source.Stream[settings], error) {
+	return brings{b, ctx}, nil
+}
+
+type brings struct {
+	bringing
+	ctx context.Context
+}
+
+func (b brings) Next(buf []source.Event[settings]) ([]source.Event[settings], error) {
+	select {
+	case ev := <-b.events:
+		return append(buf, ev), nil
+	case <-b.ctx.Done():
+		return buf, io.EOF
+	}
+}
+
+func (b brings) Close() error { return nil }
+
+// bring sends a new object at a version.
+func (b bringing) bring(i int, version string) {
+	o := namedSettings(i)
+	o.ResourceVersion = version
+	b.events <- source.Event[settings]{Type: source.Added, Object: o, ResourceVersion: version}
+}
+
+// onMessage is a log handler that calls back.
+type onMessage struct {
+	slog.Handler
+	call func(message string)
+}
+
+func (h onMessage) Handle(ctx context.Context, r slog.Record) error {
+	h.call(r.Message)
+	return h.Handler.Handle(ctx, r)
+}
+
+func (h onMessage) WithAttrs([]slog.Attr) slog.Handler { return h }
+
+// startSaving starts an informer that saves, and lets it come to rest. With a call, each new object leads to a line in the log, which is written while the
+// object is being delivered: call is called then.
+func startSaving(t *testing.T, src source.ListerWatcher[settings], log *strings.Builder, call func(*Informer[settings])) *Informer[settings] {
+	t.Helper()
+	inf, _ := newSaved(t, t.TempDir(), false)
+	inf.cfg.NewSource = func(string) (source.ListerWatcher[settings], error) { return src, nil }
+	inf.cfg.NoWatchList = true
+	inf.log = newThrottled(slog.New(onMessage{slog.NewTextHandler(log, nil), func(message string) {
+		if strings.Contains(message, "index function panicked") {
+			call(inf)
+		}
+	}}))
+	if call != nil {
+		inf.AddIndex("panics", func(o settings) []string {
+			if o.Name != "0" {
+				panic("oh dear")
+			}
+			return nil
+		})
+	}
+	if err := inf.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		inf.Halt(nil)
+		<-inf.done
+	})
+	synctest.Wait()
+	return inf
+}
+
+// wantSaved checks what the file holds, at which version.
+func wantSaved(t *testing.T, inf *Informer[settings], version string, objects int) {
+	t.Helper()
+	next, pf := newSaved(t, filepath.Dir(inf.currentParts()[0].file.path), false)
+	l, err := next.files.load(t.Context(), pf)
+	if err != nil || l.version != version || l.objects().Len() != objects {
+		t.Errorf("%d objects were saved at %q, %v; want %d at %s", l.objects().Len(), l.version, err, objects, version)
+	}
+}
+
+func first() settings {
+	o := namedSettings(0)
+	o.ResourceVersion = "5"
+	return o
+}
+
+// TestStopWhileAChangeIsDelivered: the last save has it.
+func TestStopWhileAChangeIsDelivered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		src := newBringing(first())
+		inf := startSaving(t, src, &log, func(inf *Informer[settings]) {
+			inf.Halt(nil)
+			time.Sleep(time.Second) // the change is in the store, and the reflector has not gone on
+		})
+		src.bring(1, "20")
+		<-inf.done
+		if st := inf.Status().Parts[0].File; st.Saves != 1 || st.Failures != 0 || st.Err != nil {
+			t.Errorf("%+v, logged %s", st, log.String())
+		}
+		wantSaved(t, inf, "20", 2)
+	})
+}
+
+// TestStopFromWithinADelivery ends, although the delivery waits for the last save and that for the delivery. Why nothing is saved is said.
+func TestStopFromWithinADelivery(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		src := newBringing(first())
+		var stopped error
+		inf := startSaving(t, src, &log, func(inf *Informer[settings]) { stopped = inf.Stop(t.Context()) })
+		src.bring(1, "20")
+		<-inf.done
+		if st := inf.Status().Parts[0].File; stopped != nil || st.Saves != 0 || !errors.Is(st.Err, errOnItsWay) || !strings.Contains(log.String(), errOnItsWay.Error()) {
+			t.Errorf("stopped with %v, %+v, logged %s", stopped, st, log.String())
+		}
+	})
+}
+
+// TestStopFromATransform ends, and what the store has by then is saved.
+func TestStopFromATransform(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := newBringing(first())
+		inf, _ := newSaved(t, t.TempDir(), false)
+		inf.cfg.NewSource = func(string) (source.ListerWatcher[settings], error) { return src, nil }
+		inf.cfg.NoWatchList, inf.cfg.Files.TransformVersion = true, "1"
+		stopped := errors.New("not stopped")
+		err := inf.SetTransform(func(o settings) (settings, error) {
+			if o.Name == "1" {
+				stopped = inf.Stop(t.Context())
+			}
+			return o, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := inf.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		src.bring(1, "20")
+		<-inf.done
+		if st := inf.Status().Parts[0].File; stopped != nil || st.Saves != 1 || st.SavedObjects != 1 {
+			t.Errorf("stopped with %v, %+v", stopped, st)
+		}
+	})
+}
+
+// TestStopWhileASourceHangs: the last save does not wait for it any longer than it has to.
+func TestStopWhileASourceHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inf := startSaving(t, hanging{&answering{items: []settings{first()}}}, &strings.Builder{}, nil)
+		inf.Halt(nil)
+		began := time.Now()
+		<-inf.files.done
+		if st := inf.Status().Parts[0].File; st.Saves != 1 || time.Since(began) != endsWithin {
+			t.Errorf("after %v: %+v", time.Since(began), st)
+		}
+		<-inf.done
+	})
+}
+
+// hanging is a source whose watches do not end when they should.
+type hanging struct{ *answering }
+
+func (h hanging) Watch(ctx context.Context, _ source.WatchOptions[settings]) (source.Stream[settings], error) {
+	return hangs{quiet{ctx}}, nil
+}
+
+type hangs struct{ quiet }
+
+func (h hangs) Next(buf []source.Event[settings]) ([]source.Event[settings], error) {
+	<-h.ctx.Done()
+	time.Sleep(time.Minute)
+	return buf, io.EOF
+}
+
+// TestSaveDuringADelivery waits a moment for it; if it takes long, the reason is given, and the next save has it.
+func TestSaveDuringADelivery(t *testing.T) {
+	for took, saved := range map[time.Duration]bool{50 * time.Millisecond: true, time.Minute: false} {
+		synctest.Test(t, func(t *testing.T) {
+			var log strings.Builder
+			src := newBringing(first())
+			inf := startSaving(t, src, &log, func(*Informer[settings]) { time.Sleep(took) })
+			src.bring(1, "20")
+			synctest.Wait()
+			p := inf.currentParts()[0]
+			inf.files.savePart(t.Context(), p)
+			switch st := p.fileStatus(); {
+			case saved && (st.Saves != 1 || st.SavedObjects != 2 || st.Failures != 0):
+				t.Errorf("%+v", st)
+			case !saved && (st.Saves != 0 || !errors.Is(st.Err, errOnItsWay)):
+				t.Errorf("%+v", st)
+			}
+			time.Sleep(took)
+			synctest.Wait()
+			if said := strings.Contains(log.String(), errOnItsWay.Error()); said == saved {
+				t.Errorf("logged %s", log.String())
+			}
+			inf.files.savePart(t.Context(), p)
+			if st := p.fileStatus(); st.Saves != 1 || st.Err != nil {
+				t.Errorf("after it: %+v", st)
+			}
+		})
+	}
+}
+
+// TestSkippedObjectsAreTheReason that nothing is saved, where they are.
+func TestSkippedObjectsAreTheReason(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := newBringing(first())
+		inf := startSaving(t, src, &strings.Builder{}, nil)
+		src.events <- source.Event[settings]{Type: source.Invalid, Err: &source.ObjectError{Key: object.Key{Name: "1"}, Event: source.Added, ResourceVersion: "20", Err: errors.New("no object")}}
+		synctest.Wait()
+		if _, _, err := inf.currentParts()[0].toSave(); !errors.Is(err, errIncomplete) {
+			t.Error(err)
+		}
+	})
+}
