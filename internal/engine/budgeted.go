@@ -125,6 +125,13 @@ func (b *budgeted[T]) note(notes []object.Delta[T]) {
 	b.memory.settle()
 }
 
+// keepBudget keeps the budget, if there is one, after anything but changes. No lock is held.
+func (inf *Informer[T]) keepBudget() {
+	if inf.budget != nil {
+		inf.budget.note(nil)
+	}
+}
+
 // expect keeps the arrivals open until the handlers have been told of them, as long as there is room: a slow handler has them opened again.
 func (b *budgeted[T]) expect(a *store.Arrivals[T]) {
 	b.mu.Lock()
@@ -344,7 +351,7 @@ func (inf *Informer[T]) memoryStatus(snap *store.Snapshot[T]) MemoryStatus {
 		OpenBytes: int64(float64(st.Open+st.Recent) * b.meanSize()), FoldedBytes: st.Bytes, EncodedBytes: st.EncodedBytes, Opens: st.Opens,
 	}
 	status.Used = b.memory.used.Load()
-	if problem := b.memory.problem.Load(); problem != nil {
+	if problem := b.memory.problem.Load(); problem != nil && status.Used > status.Budget { // else an informer has ended since
 		status.Problem = *problem
 	}
 	return status

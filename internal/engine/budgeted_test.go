@@ -429,3 +429,67 @@ func TestStaleDictionariesGo(t *testing.T) {
 	inf.Halt(nil)
 	<-inf.done
 }
+
+// TestBudgetIsKeptByHand: what somebody puts in by hand folds like what a server brings, and what is taken out makes the budget do again, although nothing
+// else happens. So do indexes, and namespaces that are given up.
+func TestBudgetIsKeptByHand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const budget = 3 << 20
+		inf := withBudget(budget, &answering{})
+		startIt(t, inf)
+		put := func(n int, fold bool) {
+			inf.Edit(func(txn *store.Txn[settings]) {
+				for _, o := range manySettings(n) {
+					if !fold {
+						o.Labels = map[string]string{} // not nil, which no encoding says
+					}
+					txn.Put(object.KeyOf(o), o)
+				}
+			})
+		}
+		remove := func(n int) {
+			inf.Edit(func(txn *store.Txn[settings]) {
+				for i := range n {
+					txn.Remove(keyOf(i))
+				}
+			})
+		}
+		kept := func(what string, want bool) {
+			t.Helper()
+			used, problem := inf.budget.memory.used.Load(), inf.budget.memory.problem.Load()
+			if (used <= budget) != want || (problem == nil) != want {
+				t.Errorf("%s: %d bytes are used of %d, problem: %t", what, used, budget, problem != nil)
+			}
+		}
+		put(2000, true)
+		kept("put in", true)
+		remove(2000)
+		put(2000, false)
+		kept("put in and cannot fold", false)
+		remove(2000)
+		kept("taken out", true)
+		put(2000, true)
+		ix := inf.AddIndex("many", func(o settings) (values []string) {
+			for i := range 10 {
+				values = append(values, fmt.Sprint(i))
+			}
+			return values
+		})
+		kept("indexed", true)
+		inf.AddIndex("more", func(o settings) (values []string) {
+			for i := range 10 {
+				values = append(values, fmt.Sprint(i))
+			}
+			return values
+		})
+		kept("indexed twice", false)
+		inf.RemoveIndexes([]*store.Index[settings]{ix})
+		kept("indexed once again", true)
+		put(2000, false)
+		kept("put in again", false)
+		if err := inf.SetNamespaces(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		kept("given up", true)
+	})
+}

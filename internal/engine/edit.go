@@ -4,6 +4,7 @@ import "github.com/tidings/tidings/store"
 
 // Edit changes the store without notifying the handlers.
 func (inf *Informer[T]) Edit(change func(*store.Txn[T])) {
+	defer inf.keepBudget()
 	inf.apply.Lock()
 	defer inf.unlockApply()
 	txn := inf.writer.Begin()

@@ -303,6 +303,7 @@ func (inf *Informer[T]) SetTransform(transform func(T) (T, error)) error {
 
 // AddIndex adds an index, which is ready on return.
 func (inf *Informer[T]) AddIndex(name string, fn func(T) []string) *store.Index[T] {
+	defer inf.keepBudget()
 	inf.apply.Lock()
 	defer inf.unlockApply()
 	return inf.writer.AddIndex(name, fn)
@@ -310,6 +311,7 @@ func (inf *Informer[T]) AddIndex(name string, fn func(T) []string) *store.Index[
 
 // RemoveIndexes removes indexes.
 func (inf *Informer[T]) RemoveIndexes(indexes []*store.Index[T]) {
+	defer inf.keepBudget()
 	inf.apply.Lock()
 	defer inf.unlockApply()
 	for _, ix := range indexes {

@@ -87,9 +87,7 @@ func (p *part[T]) resume(ctx context.Context) (held reflector.Contents, err erro
 	pf.mu.Lock()
 	pf.status.Loaded, pf.status.AsOf, pf.version = n, l.asOf, l.version
 	pf.mu.Unlock()
-	if p.inf.budget != nil {
-		p.inf.budget.note(nil)
-	}
+	p.inf.keepBudget()
 	p.inf.notify()
 	return reflector.Contents{ResourceVersion: l.version, Newest: l.newest, List: n <= listedAnyway}, nil
 }

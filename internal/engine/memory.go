@@ -73,6 +73,7 @@ func (m *Memory) leave(a account, used int64) {
 	defer m.mu.Unlock()
 	m.accounts = slices.DeleteFunc(m.accounts, func(other account) bool { return other == a })
 	m.used.Add(-used)
+	m.limit.Store(m.budget) // whoever settles next says anew what takes the memory
 }
 
 // byOpenBytes returns the accounts, those first that have most to fold.

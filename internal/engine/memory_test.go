@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+
+	"github.com/tidings/tidings/source"
 )
 
 // books is an account whose objects a test makes up.
@@ -172,6 +175,40 @@ func TestEndedInformersTakeNothing(t *testing.T) {
 	if left := m.byOpenBytes(); len(left) != 2 || left[0] != account(all[0]) || left[1] != account(all[2]) {
 		t.Errorf("%d informers share the budget, want the first and the third", len(left))
 	}
+}
+
+// TestProblemEndsWithTheInformer that it came from, although nothing happens to the others.
+func TestProblemEndsWithTheInformer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		large := manySettings(1000)
+		for _, o := range large {
+			o.Labels = map[string]string{} // not nil, which no encoding says
+		}
+		some := withBudget(1<<20, &answering{items: manySettings(50)})
+		many := New(Config[settings]{
+			Name: "many", Namespaces: []string{""}, Options: Options{Logger: slog.New(slog.DiscardHandler), NoWatchList: true}, Memory: some.budget.memory,
+			NewSource: func(string) (source.ListerWatcher[settings], error) { return &answering{items: large}, nil },
+		})
+		for _, inf := range []*Informer[settings]{some, many} {
+			if err := inf.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		if st := some.Status().Memory; !strings.Contains(st.Problem, "many ") || st.Used < 2<<20 {
+			t.Errorf("%+v, want a problem", st)
+		}
+		many.Halt(nil)
+		<-many.done
+		if st := some.Status().Memory; st.Problem != "" || st.Used != st.Bytes || st.Used > 1<<20 || st.Used == 0 {
+			t.Errorf("%+v, want no problem any more", st)
+		}
+		some.Halt(nil)
+		<-some.done
+		if st := some.Status().Memory; st.Used != 0 || st.Bytes != 0 || st.Problem != "" {
+			t.Errorf("%+v in the end", st)
+		}
+	})
 }
 
 // TestLargestAreNamed: the five that take most, the largest first.

@@ -112,6 +112,7 @@ func (inf *Informer[T]) SetNamespaces(ctx context.Context, namespaces []string) 
 	if err != nil {
 		return err
 	}
+	inf.keepBudget()
 	inf.notify()
 	var ends []ending
 	for _, p := range gone {
@@ -261,9 +262,7 @@ func (p *part[T]) Replace(objects object.Collection[T], resourceVersion string) 
 	}
 	p.inf.waitForRoom(p.ctx)
 	p.inf.applyList(p, objects, resourceVersion, p.historyRewritten() || p.contradicts(objects, resourceVersion))
-	if p.inf.budget != nil {
-		p.inf.budget.note(nil)
-	}
+	p.inf.keepBudget()
 	p.inf.notify()
 }
 
