@@ -15,6 +15,7 @@ type Arrivals[T object.Object] struct {
 	items []Held[T]
 	open  atomic.Pointer[[]T] // of the items; nil once they are released
 	from  int                 // where they are in the Gathering
+	cold  int                 // how many of the items are folded
 }
 
 var _ object.Collection[object.Object] = (*Arrivals[object.Object])(nil)
@@ -22,12 +23,12 @@ var _ object.Collection[object.Object] = (*Arrivals[object.Object])(nil)
 // Len returns the number of objects. It is part of object.Collection.
 func (a *Arrivals[T]) Len() int { return len(a.items) }
 
-// Open returns how many of them it keeps open.
+// Open returns how many of them it keeps open: those that are folded in the store, until they are released.
 func (a *Arrivals[T]) Open() int {
-	if open := a.open.Load(); open != nil {
-		return len(*open)
+	if a.open.Load() == nil {
+		return 0
 	}
-	return 0
+	return a.cold
 }
 
 // Release lets go of the objects, which are folded in the store. Any goroutine may call it.
@@ -77,9 +78,19 @@ func (g *Gathering[T]) Arrivals(objects []T) *Arrivals[T] {
 	for i := range objects {
 		a.items[i] = g.items[a.from+i].Held
 	}
+	a.countCold()
 	a.open.Store(&objects)
 	g.arrived += len(objects)
 	return a
+}
+
+func (a *Arrivals[T]) countCold() {
+	a.cold = 0
+	for i := range a.items {
+		if a.items[i].folded != nil {
+			a.cold++
+		}
+	}
 }
 
 // OpenPacked opens objects that AddPacked has appended: from the from-th on, up to the to-th. Several goroutines may do so for different ones,
@@ -130,7 +141,12 @@ func (t *Txn[T]) PutArrivals(g *Gathering[T], a *Arrivals[T], namespace string) 
 		}
 		h.object = open[i]
 		t.putAt(n, false, h)
-		g.items[a.from+i].own = false
+		if item := &g.items[a.from+i]; h.folded != nil {
+			item.own = false
+		} else {
+			item.stored = true
+			g.open--
+		}
 		a.items[kept], open[kept] = a.items[i], open[i]
 		kept++
 	}
@@ -138,4 +154,5 @@ func (t *Txn[T]) PutArrivals(g *Gathering[T], a *Arrivals[T], namespace string) 
 	clear(open[kept:])
 	a.items, open = a.items[:kept], open[:kept]
 	a.open.Store(&open)
+	a.countCold()
 }

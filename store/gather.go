@@ -16,7 +16,7 @@ import (
 type Gathering[T object.Object] struct {
 	folding *folding[T] // nil if the store has no codec
 	items   []gatheredItem[T]
-	open    int // of the items
+	open    int // of the items, without those that are stored
 	// from is where open items may begin, arrived where those do that have not been taken as Arrivals.
 	from    int
 	arrived int
@@ -33,6 +33,7 @@ var _ object.Collection[object.Object] = (*Gathering[object.Object])(nil)
 type gatheredItem[T object.Object] struct {
 	Held[T]
 	own    bool       // packed for the gathering: the packer counts it
+	stored bool       // open and in the store already, which counts it
 	values [][]string // by index of the gathering; nil if not known
 	// encoding is that of an open object, in encodings; none if it is not known.
 	encoding stretch
@@ -105,7 +106,7 @@ func (g *Gathering[T]) AddPacked(k object.Key, uid types.UID, version string, pa
 // Len returns the number of objects. It is part of object.Collection.
 func (g *Gathering[T]) Len() int { return len(g.items) }
 
-// Open returns how many of them are open.
+// Open returns how many of them are open and not in the store yet.
 func (g *Gathering[T]) Open() int { return g.open }
 
 // Key returns the key of the i-th object.
@@ -152,6 +153,7 @@ func (g *Gathering[T]) Truncate(n int) {
 // drop takes the item out of the account.
 func (g *Gathering[T]) drop(item *gatheredItem[T]) {
 	switch {
+	case item.stored:
 	case item.folded == nil:
 		g.open--
 	case item.own:
@@ -178,7 +180,7 @@ func (g *Gathering[T]) foldBatch(items []gatheredItem[T], indexed bool) {
 	var received [][]byte
 	var at []int
 	for i := range items {
-		if item := &items[i]; item.folded == nil {
+		if item := &items[i]; item.folded == nil && !item.stored {
 			objects, at = append(objects, item.object), append(at, i)
 			received = append(received, item.encoding.of(g.encodings))
 			item.encoding = stretch{}

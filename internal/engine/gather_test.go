@@ -117,6 +117,36 @@ func TestSizeIsLearnedAsAListGoesOn(t *testing.T) {
 	})
 }
 
+// TestUnfoldableObjectsCountOnce, also while their list is being read.
+func TestUnfoldableObjectsCountOnce(t *testing.T) {
+	for _, handlers := range []int{0, 1} {
+		synctest.Test(t, func(t *testing.T) {
+			items := manySettings(1000)
+			for _, o := range items {
+				o.Labels = map[string]string{} // not nil, which no encoding says
+			}
+			var inf *Informer[settings]
+			inf = withBudget(1, looking{&answering{items: items}, func(n int) error {
+				b := inf.budget
+				b.measure()
+				if used, want := float64(b.memory.used.Load()), float64(n)*(b.meanSize()+perObject); used > 1.1*want+float64(b.shared)+10_000 || n == 1000 && used < 0.6*want {
+					t.Errorf("%d objects are counted as %.0f bytes, want %.0f", n, used, want)
+				}
+				return nil
+			}})
+			for range handlers {
+				if _, err := inf.Subscribe(func(object.Delta[settings]) {}, HandlerOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			startIt(t, inf)
+			if st := inf.Status(); st.Objects != 1000 || st.Memory.Open != 1000 || inf.budget.gathered.Load() != 0 {
+				t.Errorf("%+v, and %d bytes of a list that is no more", st.Memory, inf.budget.gathered.Load())
+			}
+		})
+	}
+}
+
 // TestListThatFitsStaysOpen: what is read and what is in the store do not count both, and nothing is folded within the budget.
 func TestListThatFitsStaysOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -1,0 +1,56 @@
+package store
+
+import (
+	"testing"
+
+	"github.com/tidings/tidings/object"
+)
+
+// TestArrivalsCountOnce: what a list has put into the store, and cannot be folded, is open there and nowhere else, whatever is done with the list
+// afterwards.
+func TestArrivalsCountOnce(t *testing.T) {
+	const n, every, known = 40, 10, 7
+	thingOf := func(i int) *thing {
+		o := plainThing(i)
+		if i%every == 0 || i == known {
+			o.Labels["open"] = ""
+		}
+		return o
+	}
+	for name, after := range map[string]struct {
+		do   func(g *Gathering[*thing])
+		open int // in the list, and not in the store
+	}{
+		"nothing":           {func(*Gathering[*thing]) {}, 1},
+		"folded again":      {func(g *Gathering[*thing]) { g.from = 0; g.Fold() }, 1},
+		"an arrival is set": {func(g *Gathering[*thing]) { g.Set(0, plainThing(0)) }, 2},
+		"another is set":    {func(g *Gathering[*thing]) { g.Set(known, plainThing(known)) }, 1},
+		"both are removed":  {func(g *Gathering[*thing]) { g.Remove(every); g.Remove(known) }, 0},
+		"cut short":         {func(g *Gathering[*thing]) { g.Truncate(known) }, 0},
+		"closed":            {func(g *Gathering[*thing]) { g.Close() }, 0},
+	} {
+		w, _ := newFolding(t, 0)
+		txn := w.Begin()
+		txn.Set(object.KeyOf(thingOf(known)), thingOf(known))
+		txn.Commit()
+		g := w.Store().Gather(n)
+		for i := range n {
+			g.Add(thingOf(i))
+		}
+		a := g.FoldArrivals()
+		txn = w.Begin()
+		txn.PutArrivals(g, a, "")
+		st := txn.Commit().FoldStats()
+		if want := n - n/every - 1; a.Len() != n-1 || a.Open() != want || st.Folded != want || st.Open != n-want {
+			t.Errorf("%s: %d arrivals, %d of them open, %+v", name, a.Len(), a.Open(), st)
+		}
+		after.do(g)
+		if g.Open() != after.open {
+			t.Errorf("%s: %d are open in the list, want %d", name, g.Open(), after.open)
+		}
+		if a.Release(); a.Open() != 0 {
+			t.Errorf("%s: %d are open that were let go of", name, a.Open())
+		}
+		g.Close()
+	}
+}
