@@ -84,3 +84,78 @@ func TestKeyOfAHeldObjectIsWrittenTo(t *testing.T) {
 	}
 	runtime.KeepAlive(held)
 }
+
+// interrupted is a codec that calls something within a decoding, once.
+type interrupted struct {
+	thingCodec
+	call func()
+}
+
+func (c *interrupted) DecodeAlone(data []byte) (*thing, error) {
+	if call := c.call; call != nil {
+		c.call = nil
+		call()
+	}
+	return c.thingCodec.DecodeAlone(data)
+}
+
+// TestOpenedByAnotherMeanwhile: who opens an object that another reader has opened in the meantime gets that one, and no encoding: whoever has it may have
+// written to it. The encoding that comes with an object is its own, at the place where it was to be.
+func TestOpenedByAnotherMeanwhile(t *testing.T) {
+	for name, meanwhile := range map[string]func(s *Snapshot[*thing], k object.Key) *thing{
+		"nobody":              func(*Snapshot[*thing], object.Key) *thing { return nil },
+		"a reader":            func(s *Snapshot[*thing], k object.Key) *thing { o, _ := s.Get(k); return o },
+		"one who wants it so": func(s *Snapshot[*thing], k object.Key) *thing { h, _ := s.Held(k); o, _ := h.ObjectFrom(nil); return o },
+		"a scan": func(s *Snapshot[*thing], k object.Key) (o *thing) {
+			for key, each := range s.All() {
+				if key == k {
+					o = each
+				}
+			}
+			return o
+		},
+		"a reader of another": func(s *Snapshot[*thing], k object.Key) *thing {
+			s.Get(object.Key{Namespace: "ns", Name: "n001"})
+			return nil
+		},
+	} {
+		codec := &interrupted{}
+		w := NewWriter[*thing](Options{})
+		w.UseCodec(codec, reflect.TypeFor[*thing]())
+		txn := w.Begin()
+		for i := range 2 {
+			txn.Set(object.KeyOf(plainThing(i)), plainThing(i))
+		}
+		txn.Commit()
+		k := object.KeyOf(plainThing(0))
+		if n := foldKeys(w, true, k, object.KeyOf(plainThing(1))); n != 2 {
+			t.Fatalf("%d objects were folded", n)
+		}
+		runtime.GC() // or the objects are still open
+		runtime.GC()
+		s := w.Store().Snapshot()
+		var other *thing
+		codec.call = func() {
+			if other = meanwhile(s, k); other != nil {
+				other.Labels["written"] = "to"
+			}
+		}
+		held, _ := s.Held(k)
+		o, encoded := held.ObjectFrom(make([]byte, 3, 10_000))
+		switch {
+		case codec.call != nil:
+			t.Errorf("%s: nothing was decoded", name)
+		case other != nil && (o != other || encoded != nil):
+			t.Errorf("%s: got the same object: %t, with an encoding: %t", name, o == other, encoded != nil)
+		case other == nil:
+			if same, err := (thingCodec{}).DecodeAlone(encoded); err != nil || !reflect.DeepEqual(same, o) || o.Name != k.Name {
+				t.Errorf("%s: the encoding is of %v, the object %v, %v", name, same, o, err)
+			}
+		}
+		if again, ok := s.Get(k); !ok || again != o {
+			t.Errorf("%s: the next reader gets another object", name)
+		}
+		runtime.KeepAlive(o)
+		runtime.KeepAlive(other)
+	}
+}
