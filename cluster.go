@@ -54,8 +54,14 @@ func (c *clusterIdentity) get(ctx context.Context) (string, error) {
 		c.known = "uid " + id
 	default:
 		c.known = "address " + c.client.Address()
-		c.logger.Info("namespace kube-system cannot be read: saved objects are tied to the server's address and certificate authority, not to the uid of that namespace",
+		c.tell("namespace kube-system cannot be read: saved objects are tied to the server's address and certificate authority, not to the uid of that namespace",
 			"address", c.client.Address())
 	}
 	return c.known, nil
+}
+
+// tell logs a message. The log handler is the user's: a panic in it has nowhere to be reported, and ends nothing.
+func (c *clusterIdentity) tell(message string, args ...any) {
+	defer func() { _ = recover() }()
+	c.logger.Info(message, args...)
 }

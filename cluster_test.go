@@ -60,6 +60,22 @@ func TestClusterWithoutKubeSystem(t *testing.T) {
 	})
 }
 
+// TestClusterIsToldToALogThatPanics: that costs neither the program nor a file.
+func TestClusterIsToldToALogThatPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, opts := saved(t, tidings.Options{}, tidings.Scope{})
+		opts.Logger, opts.Dir = slog.New(panickingLog{slog.DiscardHandler}), t.TempDir()
+		for i, want := range []int{0, savedPods, savedPods} {
+			p := addressedAs(t, server, "one.test", opts)
+			p.sync()
+			p.stop()
+			if st := p.file(); st.Loaded != want || st.Discarded != nil || st.Err != nil {
+				t.Errorf("run %d: %+v, want %d objects", i, st, want)
+			}
+		}
+	})
+}
+
 // TestClusterIsAskedOnce: the informers of a factory share the answer.
 func TestClusterIsAskedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

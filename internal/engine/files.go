@@ -125,6 +125,16 @@ var (
 	errCluster   = fmt.Errorf("%w: nobody knows of which cluster the objects are (Options.ClusterID)", errNotSaved)
 )
 
+// cluster returns what tells the cluster from others. The way to the server may lead through functions of the user's: a panic is an error.
+func (f *files[T]) cluster(ctx context.Context) (cluster string, err error) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			err = fmt.Errorf("which cluster is it: panic: %v", reason)
+		}
+	}()
+	return f.Cluster(ctx)
+}
+
 // refusal says why the objects of the informer are not saved. What the user may not expect is logged.
 func (f *files[T]) refusal() (err error) {
 	switch {

@@ -608,7 +608,7 @@ func TestFileOptionsAreChecked(t *testing.T) {
 	}
 }
 
-// TestPanicWhileLoading is a reason not to use the file.
+// TestPanicWhileLoading is a reason not to use the file, but for one of those who are asked which cluster it is.
 func TestPanicWhileLoading(t *testing.T) {
 	inf, pf := newSaved(t, t.TempDir(), false)
 	fill(inf, 5, 3)
@@ -618,7 +618,13 @@ func TestPanicWhileLoading(t *testing.T) {
 	inf.files.Cluster = func(context.Context) (string, error) { panic("oh dear") }
 	l, err := inf.files.load(t.Context(), pf)
 	l.close()
-	if !errors.Is(err, file.ErrBroken) || !strings.Contains(err.Error(), "oh dear") {
+	if _, momentary := errors.AsType[momentaryError](err); !momentary || !strings.Contains(err.Error(), "oh dear") {
+		t.Errorf("%v, want an error with the panic that says nothing about the file", err)
+	}
+	pf.identity = nil // which cannot be written to
+	l, err = inf.files.load(t.Context(), pf)
+	l.close()
+	if !errors.Is(err, file.ErrBroken) || !strings.Contains(err.Error(), "panic") {
 		t.Errorf("%v, want an error with the panic", err)
 	}
 }

@@ -153,7 +153,7 @@ func (f *files[T]) checkHeader(ctx context.Context, header file.Header, identity
 	if version := header.ResourceVersions[identity["namespace"]]; version == "" || version == "0" {
 		return fmt.Errorf("%w: it has no resource version", file.ErrBroken)
 	}
-	cluster, err := f.Cluster(ctx)
+	cluster, err := f.cluster(ctx)
 	if err != nil {
 		return momentaryError{err}
 	}

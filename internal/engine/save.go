@@ -98,8 +98,14 @@ func (f *files[T]) saveAll(ctx context.Context) {
 	}
 }
 
-// savePart saves the objects of a part, if there is anything new, and notes how that went.
+// savePart saves the objects of a part, if there is anything new, and notes how that went. A panic, in a method of the user's source or type, is
+// a failure.
 func (f *files[T]) savePart(ctx context.Context, p *part[T]) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			f.notSaved(p, fmt.Errorf("not saved now: panic: %v", reason))
+		}
+	}()
 	wrongs := p.file.countWrongs()
 	snap, version, err := p.toSave()
 	for wait := time.Millisecond; err == errOnItsWay && wait <= longestLook && sleep(ctx, wait); wait *= 4 {
@@ -118,8 +124,7 @@ func (f *files[T]) savePart(ctx context.Context, p *part[T]) {
 		return
 	}
 	if err != nil {
-		p.file.note(func(st *FileStatus) { st.Failures, st.Err = st.Failures+1, err })
-		f.inf.log.log(slog.LevelWarn, "the objects are not saved", "err", err)
+		f.notSaved(p, err)
 		return
 	}
 	p.file.mu.Lock()
@@ -129,6 +134,12 @@ func (f *files[T]) savePart(ctx context.Context, p *part[T]) {
 	if p.file.wrongs == wrongs { // while it was written, too
 		p.file.version = version
 	}
+}
+
+// notSaved notes why the objects of a part are not saved.
+func (f *files[T]) notSaved(p *part[T], err error) {
+	p.file.note(func(st *FileStatus) { st.Failures, st.Err = st.Failures+1, err })
+	f.inf.log.log(slog.LevelWarn, "the objects are not saved", "err", err)
 }
 
 // becameWrong notes that the file is not what the server has, although that may be at the same version. pf may be nil.
@@ -193,7 +204,7 @@ func complete(before, after reflector.Status, version string) error {
 
 // write writes the file, and returns its size.
 func (f *files[T]) write(ctx context.Context, pf *partFile, snap *store.Snapshot[T], version string, asOf time.Time) (int64, error) {
-	cluster, err := f.Cluster(ctx)
+	cluster, err := f.cluster(ctx)
 	if err != nil {
 		return 0, err
 	}

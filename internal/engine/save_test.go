@@ -233,6 +233,41 @@ func TestSaveDuringADelivery(t *testing.T) {
 	}
 }
 
+// noStats is a source whose statistics cannot be had.
+type noStats struct{ *answering }
+
+func (noStats) Stats() source.Stats { panic("no statistics") }
+
+// TestPanicWhileSaving is a failure like any other, and leaves nothing in the directory.
+func TestPanicWhileSaving(t *testing.T) {
+	for word, tt := range map[string]struct {
+		src  source.ListerWatcher[settings]
+		harm func(*Informer[settings])
+	}{
+		"no statistics": {noStats{&answering{items: []settings{first()}}}, func(*Informer[settings]) {}},
+		"which cluster": {&answering{items: []settings{first()}}, func(inf *Informer[settings]) {
+			inf.files.Cluster = func(context.Context) (string, error) { panic("which cluster") }
+		}},
+		"nil pointer": {&answering{items: []settings{first()}}, func(inf *Informer[settings]) { inf.files.codec = nil }},
+	} {
+		t.Run(word, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var log strings.Builder
+				inf := startSaving(t, tt.src, &log, nil)
+				p := inf.currentParts()[0]
+				tt.harm(inf)
+				inf.files.savePart(t.Context(), p)
+				if st := p.fileStatus(); st.Saves != 0 || st.Failures != 1 || st.Err == nil || !strings.Contains(st.Err.Error(), word) || !strings.Contains(log.String(), word) {
+					t.Errorf("%+v, logged %s", st, log.String())
+				}
+				if left, err := filepath.Glob(filepath.Join(inf.files.Dir, "*")); err != nil || len(left) > 0 {
+					t.Errorf("%v, %v are left", left, err)
+				}
+			})
+		})
+	}
+}
+
 // TestSkippedObjectsAreTheReason that nothing is saved, where they are.
 func TestSkippedObjectsAreTheReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

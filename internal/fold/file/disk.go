@@ -22,6 +22,13 @@ func WriteFile(path string, header Header, opts Options, write func(*Writer) err
 	if err != nil {
 		return err
 	}
+	written := false
+	defer func() {
+		if !written { // also if write panics
+			f.Close()
+			os.Remove(f.Name())
+		}
+	}()
 	err = writeAll(f, header, opts, write)
 	if closeErr := f.Close(); err == nil {
 		err = closeErr
@@ -30,9 +37,9 @@ func WriteFile(path string, header Header, opts Options, write func(*Writer) err
 		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
-		os.Remove(f.Name())
 		return fmt.Errorf("write %s: %w", path, err)
 	}
+	written = true
 	return syncDir(filepath.Dir(path))
 }
 

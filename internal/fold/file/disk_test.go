@@ -92,6 +92,27 @@ func TestErrorWhileWriting(t *testing.T) {
 	}
 }
 
+// TestPanicWhileWriting leaves the file as it was, and nothing else.
+func TestPanicWhileWriting(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pods")
+	entries := pods(t, 10)
+	if err := write(path, entries); err != nil {
+		t.Fatal(err)
+	}
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("the panic was swallowed")
+			}
+		}()
+		_ = WriteFile(path, testHeader, Options{}, func(*Writer) error { panic("oh dear") })
+	}()
+	mustRead(t, path, entries)
+	if got := names(t, filepath.Dir(path)); got != "pods" {
+		t.Errorf("the directory has %s", got)
+	}
+}
+
 func TestPathsThatCannotBe(t *testing.T) {
 	dir := t.TempDir()
 	if err := write(filepath.Join(dir, "none", "pods"), nil); !errors.Is(err, fs.ErrNotExist) {
