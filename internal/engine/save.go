@@ -40,6 +40,7 @@ var (
 	errIncomplete = errors.New("not saved now: there are objects that cannot be decoded")
 	errOnItsWay   = errors.New("not saved now: changes are on their way into the store")
 	errDiffers    = errors.New("not saved now: the server has other objects, and is asked for all of them")
+	errEdited     = errors.New("not saved any more: the store was written to by hand, so it may not be what the server has")
 	errWrittenTo  = errors.New("not saved any more: somebody wrote to cached objects, so they may not be what the server has")
 )
 
@@ -180,6 +181,8 @@ func (p *part[T]) toSave() (snap *store.Snapshot[T], version string, err error) 
 	switch {
 	case p.healing.Load():
 		return nil, "", errDiffers
+	case p.inf.edited.Load(): // set before the store is written to
+		return nil, "", errEdited
 	case p.inf.guard.found.Load() > 0:
 		return nil, "", errWrittenTo
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/source"
+	"github.com/tidings/tidings/store"
 )
 
 // bringing is a source whose watch brings what a test sends it.
@@ -264,6 +265,34 @@ func TestPanicWhileSaving(t *testing.T) {
 					t.Errorf("%v, %v are left", left, err)
 				}
 			})
+		})
+	}
+}
+
+// TestWhatWasWrittenByHandIsNotSaved: a watch that goes on from it would never bring what is missing. What was written before the start, the first list has
+// corrected.
+func TestWhatWasWrittenByHandIsNotSaved(t *testing.T) {
+	for _, started := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			inf, _ := newSaved(t, t.TempDir(), false)
+			inf.cfg.NewSource = func(string) (source.ListerWatcher[settings], error) { return &answering{items: []settings{first()}}, nil }
+			inf.cfg.NoWatchList = true
+			remove := func() { inf.Edit(func(txn *store.Txn[settings]) { txn.Remove(keyOf(0)) }) }
+			if !started {
+				remove()
+			}
+			if err := inf.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			if started {
+				remove()
+			}
+			inf.Halt(nil)
+			<-inf.done
+			if st := inf.Status().Parts[0].File; (st.Saves == 0) != started || errors.Is(st.Err, errEdited) != started {
+				t.Errorf("written to after the start: %t, %+v", started, st)
+			}
 		})
 	}
 }
