@@ -90,21 +90,32 @@ func jitter(d time.Duration) time.Duration {
 	return d - d/5 + time.Duration(rand.Float64()*float64(d)*2/5)
 }
 
+// saveAll saves the parts one after the other. While nobody can say which cluster it is, that is asked for one of them only: a server that is down takes
+// its time.
 func (f *files[T]) saveAll(ctx context.Context) {
 	for _, p := range f.inf.currentParts() {
-		if ctx.Err() != nil {
+		err := f.savePart(ctx, p)
+		if _, unknown := errors.AsType[momentaryError](err); unknown || ctx.Err() != nil {
 			return
 		}
-		f.savePart(ctx, p)
 	}
 }
 
-// savePart saves the objects of a part, if there is anything new, and notes how that went. A panic, in a method of the user's source or type, is
-// a failure.
-func (f *files[T]) savePart(ctx context.Context, p *part[T]) {
+// savePart saves the objects of a part, if there is anything new, and notes how that went.
+func (f *files[T]) savePart(ctx context.Context, p *part[T]) error {
+	err := f.trySave(ctx, p)
+	if err != nil && ctx.Err() == nil {
+		p.file.note(func(st *FileStatus) { st.Failures, st.Err = st.Failures+1, err })
+		f.inf.log.log(slog.LevelWarn, "the objects are not saved", "err", err)
+	}
+	return err
+}
+
+// trySave saves the objects of a part, if there is anything new. A panic, in a method of the user's source or type, is an error.
+func (f *files[T]) trySave(ctx context.Context, p *part[T]) (err error) {
 	defer func() {
 		if reason := recover(); reason != nil {
-			f.notSaved(p, fmt.Errorf("not saved now: panic: %v", reason))
+			err = fmt.Errorf("not saved now: panic: %v", reason)
 		}
 	}()
 	wrongs := p.file.countWrongs()
@@ -112,21 +123,13 @@ func (f *files[T]) savePart(ctx context.Context, p *part[T]) {
 	for wait := time.Millisecond; err == errOnItsWay && wait <= longestLook && sleep(ctx, wait); wait *= 4 {
 		snap, version, err = p.toSave()
 	}
-	if err == nil && (version == "" || version == p.file.savedVersion()) {
-		return
+	if err != nil || version == "" || version == p.file.savedVersion() {
+		return err
 	}
-	var heard time.Time
-	var bytes int64
-	if err == nil {
-		heard = time.Now().Add(-p.status(time.Now()).Age)
-		bytes, err = f.write(ctx, p.file, snap, version, heard)
-	}
-	if ctx.Err() != nil {
-		return
-	}
+	heard := time.Now().Add(-p.status(time.Now()).Age)
+	bytes, err := f.write(ctx, p.file, snap, version, heard)
 	if err != nil {
-		f.notSaved(p, err)
-		return
+		return err
 	}
 	p.file.mu.Lock()
 	defer p.file.mu.Unlock()
@@ -135,12 +138,7 @@ func (f *files[T]) savePart(ctx context.Context, p *part[T]) {
 	if p.file.wrongs == wrongs { // while it was written, too
 		p.file.version = version
 	}
-}
-
-// notSaved notes why the objects of a part are not saved.
-func (f *files[T]) notSaved(p *part[T], err error) {
-	p.file.note(func(st *FileStatus) { st.Failures, st.Err = st.Failures+1, err })
-	f.inf.log.log(slog.LevelWarn, "the objects are not saved", "err", err)
+	return nil
 }
 
 // becameWrong notes that the file is not what the server has, although that may be at the same version. pf may be nil.
@@ -209,7 +207,7 @@ func complete(before, after reflector.Status, version string) error {
 func (f *files[T]) write(ctx context.Context, pf *partFile, snap *store.Snapshot[T], version string, asOf time.Time) (int64, error) {
 	cluster, err := f.cluster(ctx)
 	if err != nil {
-		return 0, err
+		return 0, momentaryError{err}
 	}
 	identity := maps.Clone(pf.identity)
 	identity["cluster"] = cluster

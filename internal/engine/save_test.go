@@ -234,6 +234,35 @@ func TestSaveDuringADelivery(t *testing.T) {
 	}
 }
 
+// TestServerIsDownInTheEnd: with many namespaces it is asked once which cluster it is, and not for each.
+func TestServerIsDownInTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inf, _ := newSaved(t, t.TempDir(), false)
+		inf.cfg.Namespaces = []string{"a", "b", "c"}
+		inf.cfg.NewSource = func(string) (source.ListerWatcher[settings], error) { return &answering{}, nil }
+		inf.cfg.NoWatchList = true
+		asked := 0
+		inf.cfg.Files.Cluster = func(context.Context) (string, error) {
+			asked++
+			time.Sleep(10 * time.Second)
+			return "", errors.New("no answer")
+		}
+		if err := inf.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		inf.Halt(nil)
+		began := time.Now()
+		<-inf.done
+		if took := time.Since(began); took != 10*time.Second || asked != 1 {
+			t.Errorf("asked %d times, which took %v", asked, took)
+		}
+		if st := inf.Status().Parts[0].File; st.Failures != 1 || st.Err == nil || st.Err.Error() != "no answer" {
+			t.Errorf("%+v", st)
+		}
+	})
+}
+
 // noStats is a source whose statistics cannot be had.
 type noStats struct{ *answering }
 
@@ -275,7 +304,9 @@ func TestWhatWasWrittenByHandIsNotSaved(t *testing.T) {
 	for _, started := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			inf, _ := newSaved(t, t.TempDir(), false)
-			inf.cfg.NewSource = func(string) (source.ListerWatcher[settings], error) { return &answering{items: []settings{first()}}, nil }
+			inf.cfg.NewSource = func(string) (source.ListerWatcher[settings], error) {
+				return &answering{items: []settings{first()}}, nil
+			}
 			inf.cfg.NoWatchList = true
 			remove := func() { inf.Edit(func(txn *store.Txn[settings]) { txn.Remove(keyOf(0)) }) }
 			if !started {
