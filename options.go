@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -69,7 +70,7 @@ type Options struct {
 	// Status and Fresh say that its data are from a file, and how old they are. A file that is broken, of another cluster or of other
 	// types is thrown away, with a word in the log, and so is one that the server no longer remembers the version of.
 	Dir string
-	// DirKey encrypts the files with AES-256-GCM: at least 32 random bytes. Without a key, who can write to Dir decides what
+	// DirKey encrypts the files with AES-256-GCM: at least 32 random bytes, which are copied. Without a key, who can write to Dir decides what
 	// informers hold until the server says otherwise.
 	DirKey []byte
 	// SaveSecrets lets informers of Secrets save theirs too. It needs a DirKey.
@@ -126,6 +127,7 @@ func (o Options) withDefaults() Options {
 	if o.StaleAfter <= 0 {
 		o.StaleAfter = defaultStaleAfter
 	}
+	o.DirKey = slices.Clone(o.DirKey) // who has it may wipe it from memory
 	return o
 }
 

@@ -748,6 +748,26 @@ func TestNamespacesOfFiles(t *testing.T) {
 	})
 }
 
+// TestKeyIsCopied: who wipes the key from memory once the program has started does not change what the files are encrypted with.
+func TestKeyIsCopied(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, opts := saved(t, tidings.Options{}, tidings.Scope{})
+		for _, want := range []int{0, savedPods} {
+			opts.DirKey = key('k')
+			p := startProgram(t, server, opts, tidings.Scope{})
+			if want == 0 {
+				clear(opts.DirKey)
+			}
+			p.sync()
+			server.Create(newPod("shop", fmt.Sprint("more-", want)))
+			p.stop()
+			if st := p.file(); st.Err != nil || (st.Loaded >= savedPods) != (want > 0) {
+				t.Errorf("%+v, want %d objects", st, want)
+			}
+		}
+	})
+}
+
 // TestUnwritableDirectory goes on without files, and says so.
 func TestUnwritableDirectory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
