@@ -95,6 +95,7 @@ func (m *Memory) isDue(used int64) bool {
 
 // settle folds until the budget is kept, if it is not. Only one goroutine does; the others go on. No lock of an informer is held.
 func (m *Memory) settle() {
+	m.lowerLimit()
 	if !m.isDue(m.used.Load()) || !m.settling.TryLock() {
 		return
 	}
@@ -122,6 +123,14 @@ func (m *Memory) settle() {
 		return // it may still come to fit
 	}
 	m.judge(used)
+}
+
+// lowerLimit makes the limit follow what is used downwards: what has gone makes no room beyond the budget.
+func (m *Memory) lowerLimit() {
+	limit := m.limit.Load()
+	if lower := max(m.budget, m.used.Load()+m.slack()); lower < limit {
+		m.limit.CompareAndSwap(limit, lower)
+	}
 }
 
 // judge says loudly when the budget cannot be kept.

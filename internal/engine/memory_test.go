@@ -143,6 +143,31 @@ func TestBudgetThatCannotBeKept(t *testing.T) {
 	}
 }
 
+// TestLimitComesDown with what is used: objects that are gone make no room for open ones beyond the budget.
+func TestLimitComesDown(t *testing.T) {
+	for name, shrink := range map[string]func(m *Memory, stuck *books){
+		"deleted": func(m *Memory, stuck *books) {
+			stuck.used -= 2000
+			m.used.Add(-2000)
+			m.settle()
+		},
+		"ended": func(m *Memory, stuck *books) { m.leave(stuck, stuck.used) },
+	} {
+		m, all := newBooks(1600, nil, "stuck", "pods", "more")
+		for _, b := range all[:2] {
+			b.used = 2000 // which cannot be folded
+			m.used.Add(2000)
+		}
+		m.settle()
+		shrink(m, all[0])
+		all[2].grow(m.slack() + 1)
+		m.settle()
+		if all[2].open != 0 {
+			t.Errorf("%s: %d bytes are open of %d that are used", name, all[2].open, m.used.Load())
+		}
+	}
+}
+
 // TestOnlyOneFolds: others go on while somebody folds.
 func TestOnlyOneFolds(t *testing.T) {
 	m, all := newBooks(1600, nil, "pods")
