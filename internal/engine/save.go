@@ -60,6 +60,7 @@ func (f *files[T]) run() {
 		select {
 		case <-life.Done():
 			f.awaitParts()
+			f.inf.guard.end() // what it finds is not to be saved
 			f.saveAll(context.Background())
 			return
 		case <-timer.C:

@@ -328,6 +328,21 @@ func TestWhatWasWrittenByHandIsNotSaved(t *testing.T) {
 	}
 }
 
+// TestLastLookOfTheGuardComesBeforeTheLastSave: what somebody wrote to, which is found out only in the end, is not saved.
+func TestLastLookOfTheGuardComesBeforeTheLastSave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inf := startSaving(t, &answering{items: []settings{first()}}, &strings.Builder{}, nil)
+		o, _ := inf.store.Snapshot().Get(keyOf(0))
+		inf.guard.exchange(sample{obj: o, sum: fingerprint(o)})
+		o.Labels = map[string]string{"written": "to"}
+		inf.Halt(nil)
+		<-inf.done
+		if st := inf.Status(); st.Parts[0].File.Saves != 0 || !errors.Is(st.Parts[0].File.Err, errWrittenTo) || st.Mutations != 1 {
+			t.Errorf("%d mutations, %+v", st.Mutations, st.Parts[0].File)
+		}
+	})
+}
+
 // TestSkippedObjectsAreTheReason that nothing is saved, where they are.
 func TestSkippedObjectsAreTheReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
