@@ -112,3 +112,38 @@ func TestRestoreWhileNamespacesChange(t *testing.T) {
 		})
 	}
 }
+
+// TestVersionsOfOtherNamespacesProveNothing: the list of a namespace that is added may be older than those of the others. That of a part that
+// takes over may not.
+func TestVersionsOfOtherNamespacesProveNothing(t *testing.T) {
+	for _, tt := range []struct {
+		from, to []string
+		restored bool
+	}{
+		{from: []string{"a"}, to: []string{"a", "b"}}, {from: []string{"a", "c"}, to: []string{"c", "b"}},
+		{from: []string{"a"}, to: []string{""}, restored: true}, {from: []string{""}, to: []string{"b"}, restored: true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var log strings.Builder
+			src := &scoped{version: map[string]string{"a": "900", "c": "900", "b": "700"}, behind: func(context.Context) error { return nil }}
+			src.version[""] = map[bool]string{true: "900", false: "700"}[tt.from[0] == ""]
+			inf := New(Config[settings]{
+				Name: "configmaps", Namespaces: tt.from, NewSource: src.of,
+				Options: Options{Logger: slog.New(slog.NewTextHandler(&log, nil)), NoWatchList: true},
+			})
+			if err := inf.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			if err := inf.SetNamespaces(t.Context(), tt.to); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			inf.Halt(nil)
+			<-inf.done
+			if told := strings.Contains(log.String(), "probably restored from a backup"); told != tt.restored {
+				t.Errorf("from %q to %q: restored %t, want %t: %s", tt.from, tt.to, told, tt.restored, log.String())
+			}
+		})
+	}
+}

@@ -186,7 +186,6 @@ func (f *files[T]) decode(ctx context.Context, l *loaded[T]) error {
 	l.items = make(object.Items[T], len(l.records))
 	n := openers()
 	return inOrder(n, n, func(_, i int) (none struct{}, err error) {
-		defer brokenByPanic(&err)
 		codec, err := source.NewCodecAs[T](f.typ, 0) // one of its own, since it remembers what objects have in common
 		if err != nil {
 			return none, err
@@ -257,8 +256,7 @@ func (inf *Informer[T]) openFolded(ctx context.Context, p *part[T], l *loaded[T]
 		codecs = append(codecs, codec)
 	}
 	l.told = true
-	return inOrder((g.Len()+openBatch-1)/openBatch, n, func(worker, i int) (objects []T, err error) {
-		defer brokenByPanic(&err)
+	return inOrder((g.Len()+openBatch-1)/openBatch, n, func(worker, i int) ([]T, error) {
 		return g.OpenPacked(i*openBatch, min((i+1)*openBatch, g.Len()), codecs[worker])
 	}, func(objects []T) error {
 		if inf.budget.meanSize() == 0 {

@@ -20,6 +20,13 @@ type result[R any] struct {
 	err   error
 }
 
+// resultOf calls work. A panic is an error of what was read: there is nobody else on that goroutine who could end it.
+func resultOf[R any](work func(worker, i int) (R, error), worker, i int) (r result[R]) {
+	defer brokenByPanic(&r.err)
+	r.value, r.err = work(worker, i)
+	return r
+}
+
 // inOrder calls work for the numbers below n, on several goroutines that know which of them they are, and then calls next with the
 // results, in order, on the calling goroutine. It stops at the first error, which it returns, and waits for all that it has started. At most two
 // results for each goroutine wait for next.
@@ -35,8 +42,7 @@ func inOrder[R any](n, workers int, work func(worker, i int) (R, error), next fu
 	for worker := range workers {
 		running.Go(func() {
 			for j := range jobs {
-				value, err := work(worker, j.i)
-				j.done <- result[R]{value, err}
+				j.done <- resultOf(work, worker, j.i)
 			}
 		})
 	}

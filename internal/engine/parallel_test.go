@@ -3,11 +3,13 @@ package engine
 import (
 	"errors"
 	"runtime"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/tidings/tidings/internal/fold/file"
 	"github.com/tidings/tidings/internal/testseed"
 )
 
@@ -55,6 +57,20 @@ func TestInOrder(t *testing.T) {
 			}
 		})
 	})
+}
+
+// TestPanicOnAWorker is an error, and ends all.
+func TestPanicOnAWorker(t *testing.T) {
+	told := 0
+	err := inOrder(20, 2, func(_, i int) (int, error) {
+		if i == 7 {
+			panic("oh dear")
+		}
+		return i, nil
+	}, func(int) error { told++; return nil })
+	if !errors.Is(err, file.ErrBroken) || !strings.Contains(err.Error(), "oh dear") || told != 7 {
+		t.Errorf("%v after %d, want an error with the panic after 7", err, told)
+	}
 }
 
 // TestOpeners are as many as there are cores to run on, within a bound, and leave that number as it is.

@@ -181,10 +181,11 @@ func (inf *Informer[T]) changeParts(added []*part[T], drop func(*part[T]) bool) 
 	return gone
 }
 
-// newestIn returns the newest version that the parts have brought to the namespace, "" for all, or may have. apply and mu are held.
+// newestIn returns the newest version that the parts have brought to a namespace that is added, "" for all, or may have: none of them is
+// of that namespace alone. apply and mu are held.
 func (inf *Informer[T]) newestIn(namespace string) (version string) {
 	for _, p := range inf.parts {
-		if namespace == "" || p.namespace == "" || p.namespace == namespace {
+		if namespace == "" || p.namespace == "" {
 			version = object.MaxResourceVersion(version, p.newest())
 		}
 	}

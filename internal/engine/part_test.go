@@ -275,7 +275,7 @@ func TestBadOptionsOfAReflector(t *testing.T) {
 	<-inf.done
 }
 
-// TestThrottledLog logs one kind of trouble often and another once.
+// TestThrottledLog logs one kind of trouble often and another twice.
 func TestThrottledLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var text strings.Builder
@@ -289,16 +289,22 @@ func TestThrottledLog(t *testing.T) {
 			log.log(slog.LevelWarn, "often", "i", i)
 			time.Sleep(time.Second)
 		}
-		log.log(slog.LevelError, "once")
+		for range 2 {
+			log.log(slog.LevelError, "twice")
+		}
 		time.Sleep(time.Hour)
 		log.log(slog.LevelWarn, "often", "i", "later")
-		log.log(slog.LevelError, "once")
+		for range 2 {
+			log.log(slog.LevelError, "twice")
+			time.Sleep(logEvery)
+		}
 		want := `level=WARN msg=often i=0
 level=WARN msg=often i=60 more_since_last=59
 level=WARN msg=often i=120 more_since_last=59
-level=ERROR msg=once
+level=ERROR msg=twice
 level=WARN msg=often i=later more_since_last=9
-level=ERROR msg=once
+level=ERROR msg=twice more_since_last=1
+level=ERROR msg=twice
 `
 		if text.String() != want {
 			t.Errorf("got\n%swant\n%s", text.String(), want)

@@ -78,3 +78,18 @@ func TestReportsAreDroppedAndCounted(t *testing.T) {
 		}
 	})
 }
+
+// TestWhoAsksInTheEndIsAnswered: also when the reporter ends before it comes to the question.
+func TestWhoAsksInTheEndIsAnswered(t *testing.T) {
+	for range 30 { // since what comes first is a matter of chance
+		synctest.Test(t, func(t *testing.T) {
+			r := newReporter(newThrottled(slog.New(slog.DiscardHandler)))
+			asked := r.flushed()
+			close(r.quit)
+			r.run()
+			if !closed(asked) {
+				t.Fatal("nothing is pending any more, and nobody says so")
+			}
+		})
+	}
+}

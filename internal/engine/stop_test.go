@@ -239,3 +239,27 @@ func TestGuardLooksOnceMoreInTheEnd(t *testing.T) {
 		}
 	})
 }
+
+// TestCallerWaits from the first of its waits to the last, and neither before nor after.
+func TestCallerWaits(t *testing.T) {
+	var c caller
+	for range 2 {
+		before := c.whenWaiting()
+		for i, step := range []struct {
+			wait    func()
+			waiting bool
+		}{{func() {}, false}, {c.beginWait, true}, {c.beginWait, true}, {c.endWait, true}, {c.endWait, false}} {
+			step.wait()
+			if closed(c.whenWaiting()) != step.waiting || closed(before) != (i > 0) {
+				t.Errorf("step %d: waiting %t, want %t; told %t", i, !step.waiting, step.waiting, closed(before))
+			}
+		}
+	}
+	c.enter()
+	defer c.leave()
+	ended := make(chan struct{})
+	close(ended)
+	if all, err := await(t.Context(), []ending{{ended, &caller{}}}); !all || err != nil || closed(c.whenWaiting()) {
+		t.Errorf("all ended %t, %v; waiting although the wait is over: %t", all, err, closed(c.whenWaiting()))
+	}
+}
