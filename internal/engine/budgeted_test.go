@@ -413,18 +413,23 @@ func TestStaleDictionariesGo(t *testing.T) {
 	for kind := range batches - 1 { // of most batches a few stay
 		write(kind*batch+20, (kind+1)*batch, batches-1)
 	}
+	before := inf.writer.Begin()
+	for i := range visitBatch { // so that the others come behind what is looked at first
+		before.Set(object.Key{Name: fmt.Sprintf("!%05d", i)}, namedSettings(i))
+	}
+	before.Commit()
 	stale := func() int { return inf.store.Snapshot().FoldStats().StaleDictionaries }
-	before := stale()
-	if before == 0 {
+	all := stale()
+	if all == 0 {
 		t.Fatal("there is no stale dictionary: the test does not test what it should")
 	}
-	b.memory.budget = int64(before) * fold.MaxDictionary * staleShare
-	if b.packAgain(); stale() != before {
-		t.Errorf("%d stale dictionaries, and %d would do", stale(), before)
+	b.memory.budget = int64(all) * fold.MaxDictionary * staleShare
+	if b.packAgain(); stale() != all {
+		t.Errorf("%d stale dictionaries, and %d would do", stale(), all)
 	}
 	b.memory.budget -= staleShare
 	if b.packAgain(); stale() != 0 {
-		t.Errorf("%d stale dictionaries of %d are left", stale(), before)
+		t.Errorf("%d stale dictionaries of %d are left", stale(), all)
 	}
 	inf.Halt(nil)
 	<-inf.done

@@ -22,7 +22,6 @@ func (p *part[T]) onResume(watch context.Context, recent string) {
 		return
 	}
 	p.recent = recent
-	p.newsAt.Store(int64(time.Since(p.made)))
 	p.inf.wg.Go(func() { p.awaitQuiet(watch) })
 }
 

@@ -91,6 +91,17 @@ func TestListStaysWithinItsBudget(t *testing.T) {
 		if st.Folded != 3000 || st.Open != 0 || st.Problem != "" || st.Used != st.Bytes || st.Used > budget {
 			t.Errorf("%+v, want 3,000 folded objects within the budget", st)
 		}
+		most = 0
+		src.items = manySettings(3000)
+		for _, o := range src.items {
+			o.ResourceVersion = "6"
+		}
+		inf.currentParts()[0].heal(errors.New("again"))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if st := inf.Status(); most == 0 || most > 2*budget+checkEvery*each || st.Memory.Folded != 3000 {
+			t.Errorf("%d bytes were used during another list, with a budget of %d; %+v", most, budget, st.Memory)
+		}
 		for i := range 3000 {
 			if o, ok := inf.store.Snapshot().Get(keyOf(i)); !ok || !strings.HasPrefix(o.Data["text"], fmt.Sprint(i)+"all") {
 				t.Fatalf("object %d is %v", i, o)
@@ -270,7 +281,9 @@ func TestInitialEventsAreTransformed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		held := namedSettings(1)
 		held.ResourceVersion = "5"
-		inf := withBudget(1<<30, &answering{items: []settings{held}})
+		before := namedSettings(2)
+		before.ResourceVersion = "5"
+		inf := withBudget(1<<30, &answering{items: []settings{held, before}})
 		calls := 0
 		err := inf.SetTransform(func(o settings) (settings, error) {
 			calls++
@@ -295,7 +308,7 @@ func TestInitialEventsAreTransformed(t *testing.T) {
 				t.Errorf("%s is %v", key, o)
 			}
 		}
-		if calls != 3 {
+		if calls != 4 {
 			t.Errorf("%d calls of the transform, want one for each new state", calls)
 		}
 		g.Close()

@@ -117,11 +117,12 @@ func TestRestoreWhileNamespacesChange(t *testing.T) {
 // takes over may not.
 func TestVersionsOfOtherNamespacesProveNothing(t *testing.T) {
 	for _, tt := range []struct {
-		from, to []string
-		restored bool
+		from, over, to []string // over is not listed before it gives way
+		restored       bool
 	}{
 		{from: []string{"a"}, to: []string{"a", "b"}}, {from: []string{"a", "c"}, to: []string{"c", "b"}},
 		{from: []string{"a"}, to: []string{""}, restored: true}, {from: []string{""}, to: []string{"b"}, restored: true},
+		{from: []string{"a"}, over: []string{""}, to: []string{"b"}, restored: true},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var log strings.Builder
@@ -135,6 +136,14 @@ func TestVersionsOfOtherNamespacesProveNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			synctest.Wait()
+			if tt.over != nil {
+				src.behind = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+				if err := inf.SetNamespaces(t.Context(), tt.over); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				src.behind = func(context.Context) error { return nil }
+			}
 			if err := inf.SetNamespaces(t.Context(), tt.to); err != nil {
 				t.Fatal(err)
 			}

@@ -2,8 +2,10 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"maps"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -11,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/tidings/tidings/deltafifo"
 	"github.com/tidings/tidings/internal/fold"
 	"github.com/tidings/tidings/internal/fold/file"
 	"github.com/tidings/tidings/object"
@@ -71,6 +74,94 @@ func TestPanicWhileObjectsAreOpened(t *testing.T) {
 			}
 			inf.Halt(nil)
 			<-inf.done
+		})
+	})
+}
+
+// TestLoadIsGivenUp when the part is, before and after something was opened, and when it ends.
+func TestLoadIsGivenUp(t *testing.T) {
+	both(t, func(t *testing.T, folding bool) {
+		inf, pf := newSaved(t, t.TempDir(), folding)
+		fill(inf, 5, 3)
+		if err := save(t.Context(), inf, pf); err != nil {
+			t.Fatal(err)
+		}
+		next, _ := newSaved(t, filepath.Dir(pf.path), folding)
+		p, err := next.newTestPart(pf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := next.Subscribe(func(object.Delta[settings]) {}, HandlerOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		ended, end := context.WithCancel(t.Context())
+		end()
+		if l, err := next.files.load(ended, pf); !errors.Is(err, context.Canceled) {
+			t.Errorf("%d objects were loaded, %v", l.objects().Len(), err)
+		} else {
+			l.close()
+		}
+		load := func() *loaded[settings] {
+			l, err := next.files.load(t.Context(), pf)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(l.close)
+			return &l
+		}
+		p.removed = true
+		if err := next.openFolded(t.Context(), p, load()); folding && err != errGivenUp {
+			t.Errorf("opened for a part that was given up: %v", err)
+		}
+		if next.applyFile(p, load()) {
+			t.Error("applied to a part that was given up")
+		}
+		p.removed = false
+		if applied, err := next.takeOver(ended, p, load()); applied || err != nil {
+			t.Errorf("taken over in the end: %t, %v", applied, err)
+		}
+		next.Halt(nil)
+		<-next.done
+	})
+}
+
+// TestFileWaitsForRoom, as a list does, where a handler that was there before blocks.
+func TestFileWaitsForRoom(t *testing.T) {
+	both(t, func(t *testing.T, folding bool) {
+		synctest.Test(t, func(t *testing.T) {
+			inf, pf := newSaved(t, t.TempDir(), folding)
+			fill(inf, 5, 3)
+			if err := save(t.Context(), inf, pf); err != nil {
+				t.Fatal(err)
+			}
+			next, _ := newSaved(t, filepath.Dir(pf.path), folding)
+			p, err := next.newTestPart(pf)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := next.Subscribe(func(object.Delta[settings]) {}, HandlerOptions{Queue: deltafifo.Options{Policy: deltafifo.Block, Limit: 1}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.queue.Add([]object.Delta[settings]{{Type: object.Added, Key: keyOf(1), Object: namedSettings(1)}}, "1")
+			resumed := make(chan error, 1)
+			go func() {
+				_, err := p.resume(t.Context())
+				resumed <- err
+			}()
+			synctest.Wait()
+			if n := next.store.Snapshot().Len(); n != 0 || len(resumed) != 0 {
+				t.Errorf("%d objects are in the store while the handler has no room", n)
+			}
+			if _, err := s.queue.Pop(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			s.queue.Done(1)
+			if err := <-resumed; err != nil || next.store.Snapshot().Len() != 5 {
+				t.Errorf("%v, %d objects", err, next.store.Snapshot().Len())
+			}
+			next.Halt(nil)
+			<-next.done
 		})
 	})
 }

@@ -129,7 +129,10 @@ func TestCallersAreForgotten(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		before := count()
-		inf := New(Config[settings]{Name: "configmaps", Namespaces: []string{""}, Options: Options{Logger: slog.New(slog.DiscardHandler), NoWatchList: true, OnError: func(error) {}},
+		inf := New(Config[settings]{Name: "configmaps", Namespaces: []string{""}, Options: Options{
+			Logger: slog.New(slog.DiscardHandler), NoWatchList: true, OnError: func(error) {},
+			Files: &FileOptions{Dir: t.TempDir(), Cluster: func(context.Context) (string, error) { return "test", nil }},
+		},
 			NewSource: func(string) (source.ListerWatcher[settings], error) { return &answering{}, nil }})
 		if err := inf.Start(t.Context()); err != nil {
 			t.Fatal(err)
@@ -138,8 +141,8 @@ func TestCallersAreForgotten(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if n := count() - before; n != 3 { // the part's, the handler's and the one that tells of errors
-			t.Errorf("%d goroutines call the user's code, want 3", n)
+		if n := count() - before; n != 4 { // the part's, the handler's, the one that saves, which logs, and the one that tells of errors
+			t.Errorf("%d goroutines call the user's code, want 4", n)
 		}
 		inf.Halt(nil)
 		<-inf.done
@@ -258,6 +261,36 @@ func TestSetNamespacesWaits(t *testing.T) {
 		var stop *StopError
 		if err := inf.SetNamespaces(ctx, []string{"a"}); !errors.As(err, &stop) || !errors.Is(err, context.DeadlineExceeded) || running.Load() != 1 {
 			t.Errorf("%v, %d lists are running", err, running.Load())
+		}
+		inf.Halt(nil)
+		<-inf.done
+	})
+}
+
+// TestSyncOfTheNamespacesThatAreLeft: who waits for a sync is told at once when the namespace that was in the way is gone.
+func TestSyncOfTheNamespacesThatAreLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inf := New(Config[settings]{Name: "configmaps", Namespaces: []string{"a", "b"}, Options: Options{Logger: slog.New(slog.DiscardHandler), NoWatchList: true},
+			NewSource: func(namespace string) (source.ListerWatcher[settings], error) {
+				return listFunc{&answering{}, func(ctx context.Context) error {
+					if namespace == "b" {
+						<-ctx.Done()
+					}
+					return ctx.Err()
+				}}, nil
+			}})
+		if err := inf.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		go func() {
+			synctest.Wait()
+			if err := inf.SetNamespaces(t.Context(), []string{"a"}); err != nil {
+				t.Error(err)
+			}
+		}()
+		if o, err := inf.WaitForSync(t.Context(), false); o != nil || err != nil || time.Since(began) != 0 {
+			t.Errorf("after %v: %+v, %v", time.Since(began), o, err)
 		}
 		inf.Halt(nil)
 		<-inf.done
@@ -399,18 +432,19 @@ func TestPanicInAnEdit(t *testing.T) {
 // TestResumedWatchCatchesUp: a watch that goes on from a file has caught up when it has brought the version that the server was at, not
 // before, however much comes; where that version is not known, when nothing has come for a while; and never after it ended.
 func TestResumedWatchCatchesUp(t *testing.T) {
+	const apart = 90 * time.Millisecond
 	for name, tt := range map[string]struct {
 		recent string
-		news   []string // a tenth of a second apart
+		news   []string // apart from each other
 		ends   bool
 		after  time.Duration // 0 is never
 	}{
 		"nothing comes":              {recent: "", after: caughtUpAfter},
 		"nothing comes to a version": {recent: "200", after: caughtUpAfter},
-		"the version comes":          {recent: "200", news: []string{"150", "180", "200", "300", "400", "500"}, after: 300 * time.Millisecond},
-		"a later one comes":          {recent: "200", news: []string{"150", "180", "190", "250", "300", "400", "500"}, after: 400 * time.Millisecond},
-		"it does not come":           {recent: "200", news: []string{"150", "160", "170"}, after: 300*time.Millisecond + caughtUpAfter},
-		"nobody knows the version":   {recent: "", news: []string{"150", "160", "170"}, after: 300*time.Millisecond + caughtUpAfter},
+		"the version comes":          {recent: "200", news: []string{"150", "180", "200", "300", "400", "500"}, after: 3 * apart},
+		"a later one comes":          {recent: "200", news: []string{"150", "180", "190", "250", "300", "400", "500"}, after: 4 * apart},
+		"it does not come":           {recent: "200", news: []string{"150", "160", "170"}, after: 3*apart + caughtUpAfter},
+		"nobody knows the version":   {recent: "", news: []string{"150", "160", "170"}, after: 3*apart + caughtUpAfter},
 		"the watch ends":             {recent: "200", news: []string{"150"}, ends: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -428,7 +462,7 @@ func TestResumedWatchCatchesUp(t *testing.T) {
 					caughtUp = time.Since(began)
 				}()
 				for _, version := range tt.news {
-					time.Sleep(100 * time.Millisecond)
+					time.Sleep(apart)
 					synctest.Wait()
 					p.Add(nil, version)
 				}
@@ -490,6 +524,42 @@ func TestResumedWatchAndItsRoom(t *testing.T) {
 				inf.Halt(nil)
 				<-inf.done
 			})
+		})
+	}
+}
+
+// sleepy is a log handler that takes its time.
+type sleepy struct{ slog.Handler }
+
+func (s sleepy) Handle(context.Context, slog.Record) error {
+	time.Sleep(time.Minute)
+	return nil
+}
+
+// TestSlowChangeIsNoSilence: while a change is on its way through the informer, the watch does not count as quiet.
+func TestSlowChangeIsNoSilence(t *testing.T) {
+	for _, recent := range []string{"", "200"} {
+		synctest.Test(t, func(t *testing.T) {
+			inf := startOf(t, &answering{list: errors.New("down")})
+			inf.AddIndex("broken", func(settings) []string { panic("oh") })
+			synctest.Wait()
+			inf.log = newThrottled(slog.New(sleepy{slog.NewTextHandler(io.Discard, nil)}))
+			p := inf.currentParts()[0]
+			p.file = &partFile{version: "100"}
+			p.onResume(t.Context(), recent)
+			go func() {
+				o := manySettings(1)[0]
+				p.Add([]object.Delta[settings]{{Type: object.Added, Key: object.KeyOf(o), Object: o}}, "150")
+			}()
+			time.Sleep(time.Minute + caughtUpAfter - 1)
+			if p.listed.Load() {
+				t.Errorf("version %q: synced before the change was through", recent)
+			}
+			time.Sleep(1)
+			synctest.Wait()
+			if !p.listed.Load() {
+				t.Errorf("version %q: not synced although nothing comes any more", recent)
+			}
 		})
 	}
 }

@@ -6,9 +6,11 @@ import (
 	"runtime"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/source"
+	"github.com/tidings/tidings/store"
 )
 
 // TestEncodingsOfWhatIsOnTheWay: objects come in the order in which they were decoded, but some do not come, and some were not
@@ -123,6 +125,99 @@ func TestChangesWithoutAnObject(t *testing.T) {
 	if deltas[0].Object != nil || deltas[1].Object == nil {
 		t.Errorf("%+v", deltas)
 	}
+}
+
+// TestStandInsAreBounded: a source may ask for any number of objects that it does not hand out.
+func TestStandInsAreBounded(t *testing.T) {
+	inf := withBudget(1, &answering{})
+	p := &part[settings]{inf: inf, usesStandIns: true}
+	standIn := func(i int) settings {
+		o := namedSettings(i)
+		o.SelfLink = standInMark
+		return o
+	}
+	for i := range 5 * maxHanded {
+		p.onTheWay.standsFor(keyOf(i), &store.Held[settings]{})
+		if n := len(p.onTheWay.standIns) + len(p.onTheWay.olderStandIns); n > 2*maxHanded {
+			t.Fatalf("%d are remembered", n)
+		}
+		for _, at := range []int{max(0, i-maxHanded), i} {
+			if _, ok := p.unchanged(standIn(at)); !ok {
+				t.Fatalf("after %d it is not known what %d stands for", i, at)
+			}
+		}
+	}
+	inf.Halt(nil)
+	<-inf.done
+}
+
+// TestStandInsInChanges, which came together with a list, make room for what they stand for, though somebody has removed that by hand.
+func TestStandInsInChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := manySettings(1)[0]
+		o.ResourceVersion = "10" // which the list does not prove to be gone
+		inf := withBudget(1, telling{&answering{items: []settings{o}}})
+		startIt(t, inf)
+		p := inf.currentParts()[0]
+		p.usesStandIns = true
+		held, _ := inf.store.Snapshot().Held(object.KeyOf(o))
+		if !held.IsFolded() {
+			t.Fatal("the object is open")
+		}
+		p.onTheWay.standsFor(object.KeyOf(o), &held)
+		inf.Edit(func(txn *store.Txn[settings]) { txn.Delete(object.KeyOf(o)) })
+		p.Add([]object.Delta[settings]{{Type: object.Updated, Key: object.KeyOf(o), Object: standInFor(&held)}}, "10")
+		if got, ok := inf.store.Snapshot().Get(object.KeyOf(o)); !ok || got.Data["text"] != o.Data["text"] || got.SelfLink != "" {
+			t.Errorf("the store has %v", got)
+		}
+	})
+}
+
+// TestPreviousOfFoldedObjects: a source that could look at what it is given gets objects or nothing, whatever is asked for.
+func TestPreviousOfFoldedObjects(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		src := &watched{answering: &answering{items: manySettings(50)}}
+		inf := withBudget(1, remembering{src, func(opts source.ListOptions[settings]) {
+			for i := range 50 {
+				if opts.Previous == nil {
+					break
+				}
+				if o, ok := opts.Previous(keyOf(i)); ok && (o == nil || len(o.Data) == 0) {
+					t.Errorf("the object that %d was before is %v", i, o)
+				}
+				asked++
+			}
+		}})
+		startIt(t, inf)
+		runtime.GC() // or objects are open that are in use no more
+		runtime.GC()
+		before := asked
+		inf.currentParts()[0].heal(errOtherVersion)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if asked == before {
+			t.Error("there was no other list")
+		}
+		runtime.GC()
+		runtime.GC()
+		for i := range 50 {
+			if o, ok := src.opts.Previous(keyOf(i)); ok && o == nil {
+				t.Errorf("%d was nothing", i)
+			}
+		}
+	})
+}
+
+// remembering is a source that looks at how it is asked for a list, and keeps nothing of what it brings.
+type remembering struct {
+	*watched
+	look func(source.ListOptions[settings])
+}
+
+func (r remembering) List(ctx context.Context, opts source.ListOptions[settings], each func(settings) error) (source.ListResult, error) {
+	r.look(opts)
+	return r.watched.List(ctx, opts, func(o settings) error { return each(o.DeepCopy()) })
 }
 
 // TestReceivedEncodings: what came together is kept side by side, and each object can be had back from its own.

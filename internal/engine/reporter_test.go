@@ -3,6 +3,7 @@ package engine
 import (
 	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -48,7 +49,9 @@ func TestReportsAreFlushed(t *testing.T) {
 // TestReportsAreDroppedAndCounted has a function that does not return.
 func TestReportsAreDroppedAndCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := startReporter()
+		var log strings.Builder
+		r := newReporter(newThrottled(slog.New(slog.NewTextHandler(&log, nil))))
+		go r.run()
 		told := 0
 		release := make(chan struct{})
 		r.report(func() { <-release })
@@ -59,6 +62,9 @@ func TestReportsAreDroppedAndCounted(t *testing.T) {
 		full := r.flushed() // finds no room for its own call
 		if n := r.dropped.Load(); n != 7 || closed(full) {
 			t.Errorf("%d dropped, flushed %t, want 7 and not yet", n, closed(full))
+		}
+		if !strings.Contains(log.String(), "reports are dropped") || !strings.Contains(log.String(), "dropped=1") {
+			t.Errorf("logged %q", log.String())
 		}
 		close(release)
 		synctest.Wait()

@@ -139,10 +139,14 @@ func (c *longLived) AfterFunc(func()) (stop func() bool) {
 // TestWaitsLeaveNothingBehind: contexts that live long do not gather what has waited.
 func TestWaitsLeaveNothingBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		inf := startOf(t, &answering{})
+		user, life, relaxed := newLongLived(), newLongLived(), newLongLived()
+		inf := New(Config[settings]{Name: "configmaps", Namespaces: []string{""}, Options: Options{Logger: slog.New(slog.DiscardHandler), NoWatchList: true},
+			NewSource: func(string) (source.ListerWatcher[settings], error) { return &answering{}, nil }})
+		if err := inf.Start(user); err != nil || user.waiting.Load() != 1 {
+			t.Fatalf("%v; %d wait for the end of the context", err, user.waiting.Load())
+		}
 		go func() { _ = inf.Stop(t.Context()) }()
 		<-inf.Done()
-		user, life, relaxed := newLongLived(), newLongLived(), newLongLived()
 		for range 3 {
 			if err := waitWithin(user, life, func(context.Context) error { return nil }); err != nil {
 				t.Error(err)
