@@ -317,3 +317,93 @@ func TestAuditsAreSpread(t *testing.T) {
 		}
 	})
 }
+
+// eventful is a source with a version of its own, whose watch brings events and is then quiet.
+type eventful struct {
+	answering
+	version string
+	events  []source.Event[settings]
+}
+
+func (e *eventful) List(ctx context.Context, opts source.ListOptions[settings], each func(settings) error) (source.ListResult, error) {
+	_, err := e.answering.List(ctx, opts, each)
+	return source.ListResult{ResourceVersion: e.version}, err
+}
+
+func (e *eventful) Watch(ctx context.Context, _ source.WatchOptions[settings]) (source.Stream[settings], error) {
+	return &eventfulStream{quiet{ctx}, e.events}, e.open
+}
+
+type eventfulStream struct {
+	quiet
+	events []source.Event[settings]
+}
+
+func (s *eventfulStream) Next(buf []source.Event[settings]) ([]source.Event[settings], error) {
+	if events := s.events; len(events) > 0 {
+		s.events = nil
+		return append(buf, events...), nil
+	}
+	return s.quiet.Next(buf)
+}
+
+// TestWhatCannotBeComparedOrSaved: an audit needs an open watch, a version, and the names of all that was left out; a file needs a version and
+// all objects.
+func TestWhatCannotBeComparedOrSaved(t *testing.T) {
+	skipped := func(n int) (events []source.Event[settings]) {
+		for i := range n {
+			err := &source.ObjectError{Key: keyOf(i), Event: source.Added, Err: errors.New("cannot be decoded")}
+			events = append(events, source.Event[settings]{Type: source.Invalid, Err: err, ResourceVersion: fmt.Sprint(11 + i)})
+		}
+		return events
+	}
+	for name, tt := range map[string]struct {
+		src         eventful
+		audit, save error
+		version     string // that is saved
+	}{
+		"nothing is wrong":     {src: eventful{version: "10"}, version: "10"},
+		"no list":              {src: eventful{version: "10", answering: answering{list: errors.New("down")}}, audit: errNotWatching},
+		"no watch":             {src: eventful{version: "10", answering: answering{open: errors.New("down")}}, audit: errNotWatching, version: "10"},
+		"no version":           {src: eventful{version: "0"}, audit: errNoVersion},
+		"some were left out":   {src: eventful{version: "10", events: skipped(100)}, save: errIncomplete},
+		"too many are skipped": {src: eventful{version: "10", events: skipped(101)}, audit: errManySkipped, save: errIncomplete},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				inf := startOf(t, &tt.src)
+				synctest.Wait()
+				p := inf.currentParts()[0]
+				if _, _, err := p.toSave(); err != tt.save {
+					t.Errorf("saved with %v, want %v", err, tt.save)
+				}
+				if _, version, _ := p.toSave(); version != tt.version {
+					t.Errorf("saved at version %q, want %q", version, tt.version)
+				}
+				tt.src.events = nil
+				_, err := p.audit.compare()
+				if tt.audit == nil && errors.Is(err, errOtherVersion) { // a watch has gone on from the list
+					err = nil
+				}
+				if err != tt.audit {
+					t.Errorf("audited with %v, want %v", err, tt.audit)
+				}
+			})
+		})
+	}
+}
+
+// TestAuditEndsBetweenPages, when its part does.
+func TestAuditEndsBetweenPages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &pages{next: func(n int) (source.ListResult, []string) {
+			return source.ListResult{ResourceVersion: "10", Continue: fmt.Sprint(n)}, nil
+		}}
+		inf := startOf(t, src)
+		synctest.Wait()
+		time.AfterFunc(auditPause/2, func() { inf.Halt(errors.New("enough")) })
+		if _, err := inf.currentParts()[0].audit.compare(); !errors.Is(err, ErrStopped) || len(src.asked) != 1 {
+			t.Errorf("%v after %d pages", err, len(src.asked))
+		}
+	})
+}

@@ -134,3 +134,24 @@ func BenchmarkFingerprint(b *testing.B) {
 		fingerprint(p)
 	}
 }
+
+// TestFingerprintOfOtherKinds: users' types may have numbers without a sign, and what says nothing.
+func TestFingerprintOfOtherKinds(t *testing.T) {
+	type other struct {
+		Small uint8
+		Large uint64
+		Call  func()
+		Array [2]bool
+	}
+	base := other{Small: 1, Large: 2}
+	for name, o := range map[string]other{"small": {Small: 2, Large: 2}, "large": {Small: 1, Large: 3}, "array": {Small: 1, Large: 2, Array: [2]bool{false, true}}} {
+		if fingerprint(&o) == fingerprint(&base) {
+			t.Errorf("%s: a write was not seen", name)
+		}
+	}
+	called := base
+	called.Call = func() {}
+	if fingerprint(&called) != fingerprint(&base) {
+		t.Error("a function counts")
+	}
+}

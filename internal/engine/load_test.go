@@ -101,6 +101,10 @@ func TestLoadIsGivenUp(t *testing.T) {
 		} else {
 			l.close()
 		}
+		p.file = pf
+		if held, err := p.resume(ended); !errors.Is(err, context.Canceled) || held.ResourceVersion != "" || p.fileStatus().Discarded != nil {
+			t.Errorf("resumed at %q, %v; discarded for %v", held.ResourceVersion, err, p.fileStatus().Discarded)
+		}
 		load := func() *loaded[settings] {
 			l, err := next.files.load(t.Context(), pf)
 			if err != nil {

@@ -110,6 +110,12 @@ func TestRecalledData(t *testing.T) {
 				t.Errorf("another object was decoded from %q", got)
 			}
 		}
+		p := inf.currentParts()[0]
+		open, _ := inf.store.Snapshot().Get(keyOf(10))
+		meanwhile, _ := inf.store.Snapshot().Held(keyOf(10)) // as when somebody opens it between two looks
+		if o := p.onTheWay.open(&meanwhile); o != open || src.opts.PreviousData(o) != nil {
+			t.Errorf("what somebody has opened was decoded from %q", src.opts.PreviousData(o))
+		}
 		held, _ := inf.store.Snapshot().Get(keyOf(9))
 		if o, _ := src.opts.Previous(keyOf(9)); o != held || src.opts.PreviousData(o) != nil {
 			t.Errorf("of an object that somebody has, it is known that it was decoded from %q", src.opts.PreviousData(o))

@@ -3,10 +3,14 @@ package engine
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"log/slog"
+	"os"
 	"testing"
+	"testing/synctest"
 
 	"github.com/tidings/tidings/object"
+	"github.com/tidings/tidings/source"
 )
 
 // TestTypeThatCannotBeSaved: a type that no codec knows is not saved, and the status says why.
@@ -19,5 +23,53 @@ func TestTypeThatCannotBeSaved(t *testing.T) {
 	}
 	if pf := f.ofPart(""); pf.path != "" || !errors.Is(pf.status.Err, errNotSaved) || pf.status.Err == errNotSaved {
 		t.Errorf("%+v", pf)
+	}
+}
+
+// TestSaveThatIsGivenUp, since the informer ends, is neither a save nor a failure, and leaves no file.
+func TestSaveThatIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inf, _ := newSaved(t, t.TempDir(), false)
+		inf.cfg.NewSource = func(string) (source.ListerWatcher[settings], error) { return &answering{items: manySettings(3)}, nil }
+		inf.cfg.NoWatchList = true
+		if err := inf.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		p := inf.currentParts()[0]
+		for _, err := range []error{errors.New("which one is it"), nil} {
+			ctx, cancel := context.WithCancel(t.Context())
+			inf.files.Cluster = func(context.Context) (string, error) {
+				cancel()
+				return "test", err
+			}
+			inf.files.savePart(ctx, p)
+			inf.files.saveAll(ctx)
+			if _, err := os.Stat(p.file.path); !errors.Is(err, fs.ErrNotExist) || p.fileStatus().Failures+p.fileStatus().Saves != 0 {
+				t.Errorf("%+v; %v", p.fileStatus(), err)
+			}
+		}
+		inf.files.Cluster = func(context.Context) (string, error) { return "test", nil }
+		inf.files.saveAll(t.Context())
+		if st := p.fileStatus(); st.Saves != 1 || st.SavedObjects != 3 {
+			t.Errorf("%+v", st)
+		}
+		inf.Halt(nil)
+		<-inf.done
+	})
+}
+
+// TestSecretAmongOthers is not saved unless that is asked for: which types a collection has is known from its objects only.
+func TestSecretAmongOthers(t *testing.T) {
+	inf, _ := newSaved(t, t.TempDir(), false)
+	for kind, want := range map[string]error{"ConfigMap": nil, "Secret": errSecret} {
+		for _, allowed := range []bool{false, true} {
+			inf.files.Secrets = allowed
+			o := namedSettings(1)
+			o.APIVersion, o.Kind = "v1", kind
+			if _, err := new(packing[settings]).pack(inf.files, o); err != want && !(allowed && err == nil) || allowed && err != nil {
+				t.Errorf("%s, allowed %t: %v", kind, allowed, err)
+			}
+		}
 	}
 }

@@ -267,3 +267,41 @@ func TestCallerWaits(t *testing.T) {
 		t.Errorf("all ended %t, %v; waiting although the wait is over: %t", all, err, closed(c.whenWaiting()))
 	}
 }
+
+// TestStartAndStopAgain change nothing any more, whatever became of their contexts.
+func TestStartAndStopAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inf := startOf(t, &answering{})
+		synctest.Wait()
+		before := inf.currentParts()
+		if err := inf.Start(t.Context()); err != nil || len(inf.currentParts()) != 1 || inf.currentParts()[0] != before[0] {
+			t.Errorf("%v, %d parts", err, len(inf.currentParts()))
+		}
+		if err := inf.Stop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ended, end := context.WithCancel(t.Context())
+		end()
+		for range 20 { // which of the two ends is looked at is a matter of chance
+			if err := inf.Stop(ended); err != nil {
+				t.Fatalf("a stop of what has stopped: %v", err)
+			}
+		}
+		if err := inf.Start(t.Context()); !errors.Is(err, ErrStopped) {
+			t.Errorf("started again: %v", err)
+		}
+	})
+}
+
+// TestTypeOfASourceThatCannotBeMade: it is not known, and the start says why.
+func TestTypeOfASourceThatCannotBeMade(t *testing.T) {
+	failed := errors.New("no source")
+	inf := New(Config[object.Object]{Name: "anything", Namespaces: []string{""}, Options: Options{Logger: slog.New(slog.DiscardHandler)},
+		Memory:    NewMemory(1, slog.New(slog.DiscardHandler)),
+		NewSource: func(string) (source.ListerWatcher[object.Object], error) { return nil, failed }})
+	if err := inf.Start(t.Context()); !errors.Is(err, failed) || inf.Name() != "anything" {
+		t.Errorf("%s: %v", inf.Name(), err)
+	}
+	inf.Halt(nil)
+	<-inf.done
+}
