@@ -498,3 +498,25 @@ func TestBudgetIsKeptByHand(t *testing.T) {
 		kept("given up", true)
 	})
 }
+
+// TestNoMoreIsFoldedThanMust: what fits stays open, and is quick to read.
+func TestNoMoreIsFoldedThanMust(t *testing.T) {
+	const n = 2000
+	inf := withBudget(4<<20, &answering{})
+	var notes []object.Delta[settings]
+	txn := inf.writer.Begin()
+	for i, o := range manySettings(n) {
+		txn.Set(keyOf(i), o)
+		notes = append(notes, object.Delta[settings]{Type: object.Added, Key: keyOf(i), Object: o})
+	}
+	txn.Commit()
+	for range 2 { // the second has nothing to do
+		inf.budget.note(notes)
+		st := inf.store.Snapshot().FoldStats()
+		if used := inf.budget.memory.used.Load(); st.Open < n/4 || st.Folded < foldBatch || used > inf.budget.memory.budget || used < inf.budget.memory.budget/2 {
+			t.Errorf("%d open and %d folded objects take %d bytes", st.Open, st.Folded, used)
+		}
+	}
+	inf.Halt(nil)
+	<-inf.done
+}

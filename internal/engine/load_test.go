@@ -6,12 +6,13 @@ import (
 	"log/slog"
 	"maps"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
+	kruntime "k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/tidings/tidings/deltafifo"
 	"github.com/tidings/tidings/internal/fold"
@@ -31,7 +32,7 @@ type panickySpec struct{}
 
 func (panickySpec) UnmarshalJSON([]byte) error { panic("no, thank you") }
 
-func (p *panicky) DeepCopyObject() runtime.Object {
+func (p *panicky) DeepCopyObject() kruntime.Object {
 	return &panicky{TypeMeta: p.TypeMeta, ObjectMeta: *p.ObjectMeta.DeepCopy()}
 }
 
@@ -129,6 +130,41 @@ func TestLoadIsGivenUp(t *testing.T) {
 	})
 }
 
+// TestWhatAFileTellsCounts: objects that are open for handlers that were not told yet are within the budget, and can be let go of.
+func TestWhatAFileTellsCounts(t *testing.T) {
+	inf, pf := newSaved(t, t.TempDir(), true)
+	fill(inf, 5, 3)
+	if err := save(t.Context(), inf, pf); err != nil {
+		t.Fatal(err)
+	}
+	next, _ := newSaved(t, filepath.Dir(pf.path), true)
+	p, err := next.newTestPart(pf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := next.Subscribe(func(object.Delta[settings]) {}, HandlerOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := next.files.load(t.Context(), pf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.close()
+	if applied, err := next.takeOver(t.Context(), p, &l); !applied || err != nil {
+		t.Fatal(applied, err)
+	}
+	if n := next.budget.openArrivals(); n != 5 {
+		t.Errorf("%d objects count, want 5", n)
+	}
+	if next.budget.fold(false, func() bool { return true }); next.budget.openArrivals() != 0 {
+		t.Errorf("%d objects are kept open although memory is short", next.budget.openArrivals())
+	}
+	runtime.KeepAlive(s) // whose queue has them
+	next.Halt(nil)
+	<-next.done
+}
+
 // TestFileWaitsForRoom, as a list does, where a handler that was there before blocks.
 func TestFileWaitsForRoom(t *testing.T) {
 	both(t, func(t *testing.T, folding bool) {
@@ -167,5 +203,37 @@ func TestFileWaitsForRoom(t *testing.T) {
 			next.Halt(nil)
 			<-next.done
 		})
+	})
+}
+
+// TestListOlderThanItsFile is of another history, and counts as it is.
+func TestListOlderThanItsFile(t *testing.T) {
+	both(t, func(t *testing.T, folding bool) {
+		for version, restored := range map[string]bool{"3998": true, "3999": false} {
+			inf, pf := newSaved(t, t.TempDir(), folding)
+			fill(inf, 5, 3) // at 3999
+			if err := save(t.Context(), inf, pf); err != nil {
+				t.Fatal(err)
+			}
+			var log strings.Builder
+			next, _ := newSaved(t, filepath.Dir(pf.path), folding)
+			next.log = newThrottled(slog.New(slog.NewTextHandler(&log, nil)))
+			p, err := next.newTestPart(pf)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if held, err := p.resume(t.Context()); err != nil || held.ResourceVersion != "3999" {
+				t.Fatalf("resumed at %q, %v", held.ResourceVersion, err)
+			}
+			o := namedSettings(1)
+			o.ResourceVersion = "7"
+			next.applyList(p, object.Items[settings]{o}, version, false)
+			snap := next.store.Snapshot()
+			if told := strings.Contains(log.String(), "probably restored from a backup"); told != restored || snap.Len() != 1 || snap.ResourceVersionIn("") != version {
+				t.Errorf("listed at %s: restored %t, %d objects at %s", version, told, snap.Len(), snap.ResourceVersionIn(""))
+			}
+			next.Halt(nil)
+			<-next.done
+		}
 	})
 }

@@ -51,7 +51,7 @@ func TestSaveThatIsGivenUp(t *testing.T) {
 		}
 		inf.files.Cluster = func(context.Context) (string, error) { return "test", nil }
 		inf.files.saveAll(t.Context())
-		if st := p.fileStatus(); st.Saves != 1 || st.SavedObjects != 3 {
+		if st := p.fileStatus(); st.Saves != 1 || st.SavedObjects != 3 || p.file.savedVersion() != "10" {
 			t.Errorf("%+v", st)
 		}
 		inf.Halt(nil)
@@ -72,4 +72,32 @@ func TestSecretAmongOthers(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestFileThatBecomesWrongWhileItIsWritten is written again, although nothing is new.
+func TestFileThatBecomesWrongWhileItIsWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inf, _ := newSaved(t, t.TempDir(), false)
+		inf.cfg.NewSource = func(string) (source.ListerWatcher[settings], error) { return &answering{items: manySettings(3)}, nil }
+		inf.cfg.NoWatchList = true
+		if err := inf.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		p := inf.currentParts()[0]
+		for saves, wrong := range []bool{true, true, false, false} {
+			inf.files.Cluster = func(context.Context) (string, error) {
+				if wrong {
+					p.file.becameWrong()
+				}
+				return "test", nil
+			}
+			inf.files.savePart(t.Context(), p)
+			if st := p.fileStatus(); st.Saves != uint64(min(saves+1, 3)) || (p.file.savedVersion() == "") != wrong {
+				t.Errorf("attempt %d: %+v, at version %q", saves+1, st, p.file.savedVersion())
+			}
+		}
+		inf.Halt(nil)
+		<-inf.done
+	})
 }
