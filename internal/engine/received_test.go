@@ -139,7 +139,7 @@ func TestStandInsAreBounded(t *testing.T) {
 	p := &part[settings]{inf: inf, usesStandIns: true}
 	standIn := func(i int) settings {
 		o := namedSettings(i)
-		o.SelfLink = standInMark
+		o.SetSelfLink(standInMark)
 		return o
 	}
 	for i := range 5 * maxHanded {
@@ -173,7 +173,7 @@ func TestStandInsInChanges(t *testing.T) {
 		p.onTheWay.standsFor(object.KeyOf(o), &held)
 		inf.Edit(func(txn *store.Txn[settings]) { txn.Delete(object.KeyOf(o)) })
 		p.Add([]object.Delta[settings]{{Type: object.Updated, Key: object.KeyOf(o), Object: standInFor(&held)}}, "10")
-		if got, ok := inf.store.Snapshot().Get(object.KeyOf(o)); !ok || got.Data["text"] != o.Data["text"] || got.SelfLink != "" {
+		if got, ok := inf.store.Snapshot().Get(object.KeyOf(o)); !ok || got.Data["text"] != o.Data["text"] || got.GetSelfLink() != "" {
 			t.Errorf("the store has %v", got)
 		}
 	})
