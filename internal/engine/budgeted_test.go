@@ -273,6 +273,13 @@ func TestWhatIsUsedIsTheSum(t *testing.T) {
 	grown("what the guard keeps", 3*each)
 	b.changed = append(b.changed, keyOf(1), keyOf(2))
 	grown("keys of changes", 2*perChanged)
+	inf.applyFold(inf.store.PackKeys([]object.Key{keyOf(0), keyOf(1)}, true))
+	used = b.measure()
+	runtime.GC() // or they are still open
+	runtime.GC()
+	inf.store.Snapshot().Get(keyOf(0))
+	inf.store.Snapshot().Get(keyOf(1))
+	grown("what was read lately", 2*each)
 	inf.AddIndex("both", func(o settings) []string { return []string{"a", o.Name} })
 	grown("entries of an index", 2*200*perEntry)
 	g, folded := inf.store.Gather(10), inf.store.Snapshot().FoldStats().Bytes
