@@ -95,6 +95,14 @@ func TestBadScopes(t *testing.T) {
 		_, err := tidings.Informer[*metav1.PartialObjectMetadata](f, scope)
 		return err
 	}
+	users := func(scope tidings.Scope) error {
+		_, err := tidings.Informer[*grumpy](f, scope)
+		return err
+	}
+	anything := func(scope tidings.Scope) error {
+		_, err := tidings.Informer[tidings.Object](f, scope)
+		return err
+	}
 	for name, c := range map[string]struct {
 		ask   func(tidings.Scope) error
 		scope tidings.Scope
@@ -107,6 +115,8 @@ func TestBadScopes(t *testing.T) {
 		"untyped":             {untyped, tidings.Scope{}, "Scope.Resource"},
 		"metadata":            {metadata, tidings.Scope{}, "Scope.Resource"},
 		"half a resource":     {untyped, tidings.Scope{Resource: schema.GroupVersionResource{Resource: "pods"}}, "version"},
+		"a type of users":     {users, tidings.Scope{}, "the scheme does not know the type"},
+		"no type at all":      {anything, tidings.Scope{}, "is not a pointer to an API type"},
 		"namespace with dots": {pods, tidings.Scope{Namespaces: []string{"../x"}}, "../x"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -114,6 +124,41 @@ func TestBadScopes(t *testing.T) {
 				t.Errorf("error %v, want one with %q", err, c.want)
 			}
 		})
+	}
+}
+
+// TestFactoryAfterShutdown makes and starts nothing any more.
+func TestFactoryAfterShutdown(t *testing.T) {
+	f := newFactory(t, "http://127.0.0.1:1")
+	if err := f.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	_, err := tidings.Informer[*corev1.Pod](f, tidings.Scope{})
+	if !errors.Is(err, tidings.ErrStopped) || !strings.Contains(err.Error(), "pods: ") {
+		t.Errorf("an informer of a factory that was shut down: %v", err)
+	}
+	if err := f.Start(t.Context()); !errors.Is(err, tidings.ErrStopped) {
+		t.Errorf("a start of a factory that was shut down: %v", err)
+	}
+}
+
+// TestWhatAnInformerOfItsOwnCannot says so.
+func TestWhatAnInformerOfItsOwnCannot(t *testing.T) {
+	if _, err := tidings.NewInformer[pod](nil, tidings.InformerOptions[pod]{}); err == nil || !strings.Contains(err.Error(), "the source is nil") {
+		t.Errorf("without a source: %v", err)
+	}
+	inf, err := tidings.NewInformer[pod](newCluster(), tidings.InformerOptions[pod]{Name: "pods"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := inf.SetNamespaces(t.Context(), "a"); err == nil || !strings.Contains(err.Error(), "pods: the informer has one source") {
+		t.Errorf("other namespaces: %v", err)
+	}
+	if err := inf.WaitFor(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "it is nil") {
+		t.Errorf("a wait for nothing: %v", err)
+	}
+	if err := inf.Stop(t.Context()); err != nil {
+		t.Error(err)
 	}
 }
 

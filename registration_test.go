@@ -1,0 +1,85 @@
+package tidings_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tidings/tidings"
+	"github.com/tidings/tidings/object"
+)
+
+// TestWaitForAHandler ends with its initial list, with the context, which is told apart, or with the handler.
+func TestWaitForAHandler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		c.write(newPod("a", "x"))
+		c.write(newPod("a", "y"))
+		inf := start(t, c, tidings.InformerOptions[pod]{})
+		release := make(chan struct{})
+		reg, err := inf.AddHandler(tidings.DeltaFunc[pod](func(tidings.Delta[pod]) { <-release }), tidings.HandlerOptions{Name: "slow"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		want := `pods: handler "slow" has not synced: 1 deltas delivered, 2 pending: context deadline exceeded`
+		if err := reg.WaitForSync(ctx); !errors.Is(err, context.DeadlineExceeded) || err.Error() != want || reg.HasSynced() {
+			t.Errorf("%v, synced %t; want %s", err, reg.HasSynced(), want)
+		}
+		time.AfterFunc(time.Second, func() { close(release) })
+		if err := reg.WaitForSync(t.Context()); err != nil || !reg.HasSynced() {
+			t.Errorf("%v, synced %t", err, reg.HasSynced())
+		}
+		<-reg.Synced()
+
+		stuck, err := inf.AddHandler(tidings.DeltaFunc[pod](func(tidings.Delta[pod]) { time.Sleep(time.Minute) }), tidings.HandlerOptions{Name: "stuck"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		go func() {
+			if err := stuck.Remove(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}()
+		if err := stuck.WaitForSync(t.Context()); !errors.Is(err, tidings.ErrStopped) || !strings.Contains(err.Error(), `"stuck"`) {
+			t.Errorf("the wait for a handler that is removed: %v", err)
+		}
+		select {
+		case <-stuck.Synced():
+			t.Error("a handler that was removed has synced")
+		default:
+		}
+	})
+}
+
+// TestHandleDeltas tells one function of all changes until it is taken away.
+func TestHandleDeltas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		inf := start(t, c, tidings.InformerOptions[pod]{})
+		var told []object.Key
+		remove, err := inf.HandleDeltas("keys", func(d tidings.Delta[pod]) { told = append(told, d.Key) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.write(newPod("a", "x"))
+		synctest.Wait()
+		remove()
+		c.write(newPod("a", "y"))
+		synctest.Wait()
+		if len(told) != 1 || told[0].Name != "x" || len(inf.Status().Handlers) != 0 {
+			t.Errorf("told of %v, %d handlers are left", told, len(inf.Status().Handlers))
+		}
+		if err := inf.Stop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := inf.HandleDeltas("late", func(tidings.Delta[pod]) {}); !errors.Is(err, tidings.ErrStopped) {
+			t.Errorf("a handler of what has stopped: %v", err)
+		}
+	})
+}
