@@ -264,7 +264,7 @@ func TestCovers(t *testing.T) {
 		{tidings.Scope{Fields: "spec.priority=7"}, true}, {tidings.Scope{Fields: "spec.priority=8"}, false}, {tidings.Scope{Fields: "spec.terminationGracePeriodSeconds="}, true},
 		{tidings.Scope{Fields: "spec.securityContext.runAsUser="}, true}, {tidings.Scope{Fields: "spec.noSuchField=x"}, false}, {tidings.Scope{Fields: "spec.noSuchField!=x"}, false},
 		{tidings.Scope{Fields: "spec.containers=x"}, false}, {tidings.Scope{Fields: "spec.nodeName.more=x"}, false}, {tidings.Scope{Fields: "kind="}, true},
-		{tidings.Scope{Fields: "metadata.generation=0"}, true},
+		{tidings.Scope{Fields: "metadata.generation=0"}, true}, {tidings.Scope{Fields: "name=x"}, false},
 	} {
 		inf, err := tidings.Informer[pod](f, tt.scope)
 		if err != nil {

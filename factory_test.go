@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -124,6 +126,55 @@ func TestBadScopes(t *testing.T) {
 				t.Errorf("error %v, want one with %q", err, c.want)
 			}
 		})
+	}
+}
+
+// TestResourceThatAppears is asked for again at once by informers that wait for it, whatever their backoff.
+func TestResourceThatAppears(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		pods := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+		c.fail(apierrors.NewNotFound(pods.GroupResource(), ""))
+		f := tidings.NewSourceFactory(tidings.Options{Seed: 1})
+		tidings.SetSource(f, func(tidings.Scope, string) (source.ListerWatcher[pod], error) { return c, nil })
+		inf, err := tidings.Informer[pod](f, tidings.Scope{Resource: pods})
+		if err == nil {
+			err = inf.Start(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Minute)
+		c.fail(nil)
+		f.ResourceAppeared(pods)
+		time.Sleep(100 * time.Millisecond)
+		if !inf.HasSynced() {
+			t.Error("the resource is there, and was not asked for")
+		}
+		if err := f.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// leakless is a context that counts what waits for its end.
+type leakless struct {
+	context.Context
+	waiting atomic.Int64
+}
+
+func (c *leakless) Done() <-chan struct{} { return make(chan struct{}) }
+
+func (c *leakless) AfterFunc(func()) (stop func() bool) {
+	c.waiting.Add(1)
+	return func() bool { c.waiting.Add(-1); return true }
+}
+
+// TestWaitsForAFactoryLeaveNothing behind in a context that lives long.
+func TestWaitsForAFactoryLeaveNothing(t *testing.T) {
+	ctx := &leakless{Context: t.Context()}
+	if err := tidings.NewSourceFactory(tidings.Options{}).WaitForSync(ctx); err != nil || ctx.waiting.Load() != 0 {
+		t.Errorf("%v; %d wait for the end of the context", err, ctx.waiting.Load())
 	}
 }
 

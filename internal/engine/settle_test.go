@@ -73,3 +73,20 @@ func TestBudgetThatMayStillFit(t *testing.T) {
 		}
 	}
 }
+
+// TestBudgetThatFitsAgain is no problem any more, down to the last byte.
+func TestBudgetThatFitsAgain(t *testing.T) {
+	for over, problem := range map[int64]bool{-1: false, 0: false, 1: true} {
+		m := NewMemory(16_000, slog.New(slog.DiscardHandler))
+		a := &steps{memory: m}
+		m.enter(a)
+		a.grow(20_000)
+		if m.settle(); m.problem.Load() == nil {
+			t.Fatal("want a problem")
+		}
+		a.grow(-4000 + over)
+		if m.settle(); (m.problem.Load() != nil) != problem {
+			t.Errorf("%d bytes over the budget: problem %t, want %t", over, m.problem.Load() != nil, problem)
+		}
+	}
+}
