@@ -205,13 +205,13 @@ func TestScopesAreTold(t *testing.T) {
 	f := newFactory(t, "http://127.0.0.1:1")
 	for _, scope := range []tidings.Scope{
 		{}, {Namespaces: []string{"b", "a"}}, {Labels: "x=1"}, {Fields: "spec.nodeName=n"}, {Trim: tidings.Trim{tidings.ManagedFields}},
-		{Namespaces: []string{"a"}, Labels: "x=1", Fields: "spec.nodeName=n"},
+		{Namespaces: []string{"a"}, Labels: "x=1", Fields: "spec.nodeName=n"}, {Kind: "Pod", Labels: "x=2"},
 	} {
 		if _, err := tidings.Informer[pod](f, scope); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for i, want := range []string{"", "namespaces=a,b", "labels=x=1", "fields=spec.nodeName=n", "trim=metadata.managedFields", "namespaces=a labels=x=1 fields=spec.nodeName=n"} {
+	for i, want := range []string{"", "namespaces=a,b", "labels=x=1", "fields=spec.nodeName=n", "trim=metadata.managedFields", "namespaces=a labels=x=1 fields=spec.nodeName=n", "kind=Pod labels=x=2"} {
 		if got := f.Status()[i].Scope; got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
@@ -265,6 +265,7 @@ func TestCovers(t *testing.T) {
 		{tidings.Scope{Fields: "spec.securityContext.runAsUser="}, true}, {tidings.Scope{Fields: "spec.noSuchField=x"}, false}, {tidings.Scope{Fields: "spec.noSuchField!=x"}, false},
 		{tidings.Scope{Fields: "spec.containers=x"}, false}, {tidings.Scope{Fields: "spec.nodeName.more=x"}, false}, {tidings.Scope{Fields: "kind="}, true},
 		{tidings.Scope{Fields: "metadata.generation=0"}, true}, {tidings.Scope{Fields: "name=x"}, false},
+		{tidings.Scope{Fields: "spec.containers="}, false}, {tidings.Scope{Fields: "spec.containers!=x"}, false},
 	} {
 		inf, err := tidings.Informer[pod](f, tt.scope)
 		if err != nil {
@@ -275,7 +276,7 @@ func TestCovers(t *testing.T) {
 		}
 	}
 	widgets := schema.GroupVersionResource{Group: "shop.test", Version: "v1", Resource: "widgets"}
-	for selector, want := range map[string]bool{"spec.size=3": true, "spec.size!=3": false, "spec.none=": false, "spec.size.more=1": false} {
+	for selector, want := range map[string]bool{"spec.size=3": true, "spec.size!=3": false, "spec.none=": false, "spec.none!=x": false, "spec.size.more=1": false, "spec.size.more!=1": false} {
 		inf, err := tidings.Informer[*unstructured.Unstructured](f, tidings.Scope{Resource: widgets, Fields: selector})
 		if err != nil {
 			t.Fatal(err)
