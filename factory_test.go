@@ -129,6 +129,40 @@ func TestBadScopes(t *testing.T) {
 	}
 }
 
+// TestLimitsReachTheSources: what a factory limits, and what a budget leaves for what objects share.
+func TestLimitsReachTheSources(t *testing.T) {
+	for _, tt := range []struct {
+		opts   tidings.Options
+		scope  tidings.Scope
+		shared int
+	}{
+		{opts: tidings.Options{MaxObjectBytes: 1234}},
+		{opts: tidings.Options{MaxObjectBytes: 1234, MemoryBudget: 480 << 20}, shared: 10 << 20},
+		{opts: tidings.Options{MaxObjectBytes: 1234, MemoryBudget: 480 << 20}, scope: tidings.Scope{MemoryBudget: 96 << 20}, shared: 2 << 20},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var got source.Scope
+			f := tidings.NewSourceFactory(tt.opts)
+			tidings.SetSource(f, func(scope tidings.Scope, namespace string) (source.ListerWatcher[pod], error) {
+				got = scope.Source(namespace)
+				return newCluster(), nil
+			})
+			if _, err := tidings.Informer[pod](f, tt.scope); err != nil {
+				t.Fatal(err)
+			}
+			if err := f.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if got.MaxObjectBytes != tt.opts.MaxObjectBytes || got.MaxSharedBytes != tt.shared {
+				t.Errorf("%+v: objects of %d bytes, %d bytes that are shared; want %d", tt.scope, got.MaxObjectBytes, got.MaxSharedBytes, tt.shared)
+			}
+			if err := f.Shutdown(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 // TestResourceThatAppears is asked for again at once by informers that wait for it, whatever their backoff.
 func TestResourceThatAppears(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -193,6 +227,37 @@ func TestFactoryAfterShutdown(t *testing.T) {
 	}
 }
 
+// TestShutdownStopsAllTogether: it takes as long as the slowest of them.
+func TestShutdownStopsAllTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		c.write(newPod("a", "x"))
+		f := tidings.NewSourceFactory(tidings.Options{})
+		tidings.SetSource(f, func(tidings.Scope, string) (source.ListerWatcher[pod], error) { return c, nil })
+		for _, labels := range []string{"a=1", "a=2", "a=3"} {
+			inf, err := tidings.Informer[pod](f, tidings.Scope{Labels: labels})
+			if err != nil {
+				t.Fatal(err)
+			}
+			slow := tidings.DeltaFunc[pod](func(tidings.Delta[pod]) {
+				for inf.Fresh() == nil || !errors.Is(inf.Fresh(), tidings.ErrStopped) {
+					time.Sleep(time.Second)
+				}
+				time.Sleep(time.Minute)
+			})
+			mustAdd(t, inf, slow, tidings.HandlerOptions{})
+		}
+		if err := f.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		began := time.Now()
+		if err := f.Shutdown(t.Context()); err != nil || time.Since(began) > 61*time.Second {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+	})
+}
+
 // TestWhatAnInformerOfItsOwnCannot says so.
 func TestWhatAnInformerOfItsOwnCannot(t *testing.T) {
 	if _, err := tidings.NewInformer[pod](nil, tidings.InformerOptions[pod]{}); err == nil || !strings.Contains(err.Error(), "the source is nil") {
@@ -202,13 +267,17 @@ func TestWhatAnInformerOfItsOwnCannot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	unnamed, err := tidings.NewInformer[pod](newCluster(), tidings.InformerOptions[pod]{})
+	if err != nil || unnamed.Name() != "*v1.Pod" || inf.Name() != "pods" {
+		t.Errorf("%v; names %s and %s", err, unnamed.Name(), inf.Name())
+	}
 	if err := inf.SetNamespaces(t.Context(), "a"); err == nil || !strings.Contains(err.Error(), "pods: the informer has one source") {
 		t.Errorf("other namespaces: %v", err)
 	}
 	if err := inf.WaitFor(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "it is nil") {
 		t.Errorf("a wait for nothing: %v", err)
 	}
-	if err := inf.Stop(t.Context()); err != nil {
+	if err := errors.Join(inf.Stop(t.Context()), unnamed.Stop(t.Context())); err != nil {
 		t.Error(err)
 	}
 }
