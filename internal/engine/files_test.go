@@ -50,6 +50,22 @@ func newSaved(tb testing.TB, dir string, folding bool) (*Informer[settings], *pa
 	return inf, inf.files.ofPart("")
 }
 
+// savedBefore returns an informer that does not run and a part of it, whose file has five objects that another informer saved.
+func savedBefore(t *testing.T, folding bool) (*Informer[settings], *part[settings], *partFile) {
+	t.Helper()
+	inf, pf := newSaved(t, t.TempDir(), folding)
+	fill(inf, 5, 3)
+	if err := save(t.Context(), inf, pf); err != nil {
+		t.Fatal(err)
+	}
+	next, _ := newSaved(t, filepath.Dir(pf.path), folding)
+	p, err := next.newTestPart(pf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return next, p, pf
+}
+
 // fill makes n objects of one generation the content of the store.
 func fill(inf *Informer[settings], n, generation int) {
 	var items object.Items[settings]
@@ -941,16 +957,7 @@ func TestContradiction(t *testing.T) {
 // TestFileTellsTheRest: what the store has lost of the objects that handlers were told of, they are told of again once all is there.
 func TestFileTellsTheRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		inf, pf := newSaved(t, t.TempDir(), true)
-		fill(inf, 5, 3)
-		if err := save(t.Context(), inf, pf); err != nil {
-			t.Fatal(err)
-		}
-		next, _ := newSaved(t, filepath.Dir(pf.path), true)
-		p, err := next.newTestPart(pf)
-		if err != nil {
-			t.Fatal(err)
-		}
+		next, p, pf := savedBefore(t, true)
 		s, err := next.Subscribe(func(object.Delta[settings]) {}, HandlerOptions{})
 		if err != nil {
 			t.Fatal(err)

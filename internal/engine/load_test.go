@@ -82,16 +82,7 @@ func TestPanicWhileObjectsAreOpened(t *testing.T) {
 // TestLoadIsGivenUp when the part is, before and after something was opened, and when it ends.
 func TestLoadIsGivenUp(t *testing.T) {
 	both(t, func(t *testing.T, folding bool) {
-		inf, pf := newSaved(t, t.TempDir(), folding)
-		fill(inf, 5, 3)
-		if err := save(t.Context(), inf, pf); err != nil {
-			t.Fatal(err)
-		}
-		next, _ := newSaved(t, filepath.Dir(pf.path), folding)
-		p, err := next.newTestPart(pf)
-		if err != nil {
-			t.Fatal(err)
-		}
+		next, p, pf := savedBefore(t, folding)
 		if _, err := next.Subscribe(func(object.Delta[settings]) {}, HandlerOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -132,16 +123,7 @@ func TestLoadIsGivenUp(t *testing.T) {
 
 // TestWhatAFileTellsCounts: objects that are open for handlers that were not told yet are within the budget, and can be let go of.
 func TestWhatAFileTellsCounts(t *testing.T) {
-	inf, pf := newSaved(t, t.TempDir(), true)
-	fill(inf, 5, 3)
-	if err := save(t.Context(), inf, pf); err != nil {
-		t.Fatal(err)
-	}
-	next, _ := newSaved(t, filepath.Dir(pf.path), true)
-	p, err := next.newTestPart(pf)
-	if err != nil {
-		t.Fatal(err)
-	}
+	next, p, pf := savedBefore(t, true)
 	s, err := next.Subscribe(func(object.Delta[settings]) {}, HandlerOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -169,16 +151,7 @@ func TestWhatAFileTellsCounts(t *testing.T) {
 func TestFileWaitsForRoom(t *testing.T) {
 	both(t, func(t *testing.T, folding bool) {
 		synctest.Test(t, func(t *testing.T) {
-			inf, pf := newSaved(t, t.TempDir(), folding)
-			fill(inf, 5, 3)
-			if err := save(t.Context(), inf, pf); err != nil {
-				t.Fatal(err)
-			}
-			next, _ := newSaved(t, filepath.Dir(pf.path), folding)
-			p, err := next.newTestPart(pf)
-			if err != nil {
-				t.Fatal(err)
-			}
+			next, p, _ := savedBefore(t, folding)
 			s, err := next.Subscribe(func(object.Delta[settings]) {}, HandlerOptions{Queue: deltafifo.Options{Policy: deltafifo.Block, Limit: 1}})
 			if err != nil {
 				t.Fatal(err)

@@ -26,17 +26,23 @@ func TestTypeThatCannotBeSaved(t *testing.T) {
 	}
 }
 
+// runningWithFile returns an informer that runs in a bubble, with three objects, and its part. The informer saves nothing by itself.
+func runningWithFile(t *testing.T) (*Informer[settings], *part[settings]) {
+	t.Helper()
+	inf, _ := newSaved(t, t.TempDir(), false)
+	inf.cfg.NewSource = func(string) (source.ListerWatcher[settings], error) { return &answering{items: manySettings(3)}, nil }
+	inf.cfg.NoWatchList = true
+	if err := inf.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Wait()
+	return inf, inf.currentParts()[0]
+}
+
 // TestSaveThatIsGivenUp, since the informer ends, is neither a save nor a failure, and leaves no file.
 func TestSaveThatIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		inf, _ := newSaved(t, t.TempDir(), false)
-		inf.cfg.NewSource = func(string) (source.ListerWatcher[settings], error) { return &answering{items: manySettings(3)}, nil }
-		inf.cfg.NoWatchList = true
-		if err := inf.Start(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		synctest.Wait()
-		p := inf.currentParts()[0]
+		inf, p := runningWithFile(t)
 		for _, err := range []error{errors.New("which one is it"), nil} {
 			ctx, cancel := context.WithCancel(t.Context())
 			inf.files.Cluster = func(context.Context) (string, error) {
@@ -77,14 +83,7 @@ func TestSecretAmongOthers(t *testing.T) {
 // TestFileThatBecomesWrongWhileItIsWritten is written again, although nothing is new.
 func TestFileThatBecomesWrongWhileItIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		inf, _ := newSaved(t, t.TempDir(), false)
-		inf.cfg.NewSource = func(string) (source.ListerWatcher[settings], error) { return &answering{items: manySettings(3)}, nil }
-		inf.cfg.NoWatchList = true
-		if err := inf.Start(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		synctest.Wait()
-		p := inf.currentParts()[0]
+		inf, p := runningWithFile(t)
 		for saves, wrong := range []bool{true, true, false, false} {
 			inf.files.Cluster = func(context.Context) (string, error) {
 				if wrong {
