@@ -34,6 +34,27 @@ type Updater[T any] interface {
 	Update(data []byte, previous T, encoded []byte) (T, error)
 }
 
+// Patcher is a Decoder of objects that are known as patches (see package patch).
+type Patcher[T any] interface {
+	Decoder[T]
+	// NewDiffer returns what makes patches. It shares nothing with the decoder.
+	NewDiffer() Differ
+	// DecodeBase decodes what patches are based on. The strings of the object may be parts of data, which nobody changes any more. It is an error if
+	// data uses freedoms of the encoding that no server uses.
+	DecodeBase(data []byte) (T, error)
+	// Patched returns the object that a patch makes of the base, which was decoded from what the patch is based on. What the patch leaves as
+	// it is becomes a part of the object without being looked at: nobody may have written to it. The base is only read.
+	Patched(base T, patch []byte) (T, error)
+}
+
+// Differ makes patches of encoded objects. It is used by one goroutine at a time.
+type Differ interface {
+	// Diff appends a patch to dst that makes data of base, both encoded objects behind so many bytes that they have in common. It
+	// returns false, with dst as it was, if they cannot be compared, as those cannot that have fields in another order than that of their
+	// numbers, which no server writes, or if the patch would have more than most bytes. Applying the patch gives exactly data again.
+	Diff(dst []byte, head int, base, data []byte, most int) ([]byte, bool)
+}
+
 // RecheckEvery is the number of objects after which a decoder rechecks by itself.
 const RecheckEvery = 1024
 

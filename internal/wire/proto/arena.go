@@ -40,6 +40,13 @@ func (a *arena) text(s *string, b []byte) {
 	a.pending = append(a.pending, pending{text: s, from: from, to: len(a.bytes)})
 }
 
+// joined puts off *s = before + between + behind.
+func (a *arena) joined(s *string, before string, between []byte, behind string) {
+	from := len(a.bytes)
+	a.bytes = append(append(append(a.bytes, before...), between...), behind...)
+	a.pending = append(a.pending, pending{text: s, from: from, to: len(a.bytes)})
+}
+
 // raw puts off *s = clone of b.
 func (a *arena) raw(s *[]byte, b []byte) {
 	from := len(a.bytes)

@@ -168,6 +168,9 @@ func (d *decoder) packed(f *field, slice *header, b []byte, from, to int) (int, 
 		setVarint(f.kind, unsafe.Add(slice.data, uintptr(k)*f.size), v)
 		k, from = k+1, next
 	}
+	if from > to && !d.plain {
+		return 0, errIrregular
+	}
 	return from, nil
 }
 

@@ -36,7 +36,10 @@ type Decoder[T any] struct {
 	d  *decoder
 }
 
-var _ wire.Updater[*struct{}] = (*Decoder[*struct{}])(nil)
+var (
+	_ wire.Updater[*struct{}] = (*Decoder[*struct{}])(nil)
+	_ wire.Patcher[*struct{}] = (*Decoder[*struct{}])(nil)
+)
 
 // decoder is the part of a Decoder that does not depend on its type.
 type decoder struct {
@@ -50,12 +53,16 @@ type decoder struct {
 	small    smallValues
 	// plain is set while an irregular object is decoded.
 	plain bool
+	// patching is set while a patch is applied to a decoded base, which has what the object shares with others.
+	patching bool
 	// storing is above 0 while a value is decoded that goes into the table, or into a map: then nothing may be put off.
 	storing int
 	// keepsBytes says that own strings are parts of the bytes that are being decoded. tabling is above 0 while a value is decoded that
 	// goes into the table, which they are not.
 	keepsBytes bool
-	tabling    int
+	// inPlace says that nobody changes the bytes any more, so that there is no need for a copy of them.
+	inPlace bool
+	tabling int
 	// cost is the memory allocated for values since the innermost value that goes into the table was begun.
 	cost int
 	// allowance is the memory that values of the object may still take.
@@ -185,10 +192,15 @@ func (dec *Decoder[T]) Update(data []byte, previous T, encoded []byte) (T, error
 	return *(*T)(unsafe.Pointer(&p)), nil
 }
 
-// decode makes a panic an error. What the decoder knows is forgotten then, because it may be incomplete.
 func (dec *Decoder[T]) decode(data []byte, old unsafe.Pointer, was []byte) (p unsafe.Pointer, corrupted []string, err error) {
 	dec.mu.Lock()
 	defer dec.mu.Unlock()
+	p, err = dec.guarded(func() (unsafe.Pointer, error) { return dec.d.decode(data, old, was) })
+	return p, dec.d.takeCorrupted(), err
+}
+
+// guarded makes a panic an error. What the decoder knows is forgotten then, because it may be incomplete.
+func (dec *Decoder[T]) guarded(decode func() (unsafe.Pointer, error)) (p unsafe.Pointer, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = &wire.PanicError{Value: r, Stack: debug.Stack()}
@@ -196,8 +208,7 @@ func (dec *Decoder[T]) decode(data []byte, old unsafe.Pointer, was []byte) (p un
 			d.stats, dec.d = dec.d.stats, d
 		}
 	}()
-	p, err = dec.d.decode(data, old, was)
-	return p, dec.d.takeCorrupted(), err
+	return decode()
 }
 
 // decode returns a pointer to a new value of the root type. old is an earlier version, or nil, and was its encoding, if that is known.
@@ -209,7 +220,7 @@ func (d *decoder) decode(data []byte, old unsafe.Pointer, was []byte) (unsafe.Po
 	defer d.release()
 	old, next := d.compare(data, old, was)
 	p, err := d.attempt(data, old, was, false)
-	if err == errIrregular {
+	if err == errIrregular && !d.inPlace { // in a base, fields might overlap
 		p, err = d.attempt(data, nil, nil, true)
 	}
 	if err != nil {
@@ -238,7 +249,7 @@ func (d *decoder) attempt(data []byte, old unsafe.Pointer, was []byte, plain boo
 	d.arena.reset()
 	d.plain, d.storing, d.tabling, d.depth, d.cost = plain, 0, 0, 0, 0
 	d.allowance = wire.Allowance(len(data))
-	if d.keepsBytes = d.opts.KeepBytes && !plain && len(data) <= maxKept; d.keepsBytes {
+	if d.keepsBytes = d.opts.KeepBytes && !plain && len(data) <= maxKept; d.keepsBytes && !d.inPlace {
 		data = bytes.Clone(data)
 	}
 	d.sameSpec = d.sameSpec && !plain
@@ -291,7 +302,7 @@ func (d *decoder) keeps() bool { return d.keepsBytes && d.tabling == 0 }
 func (d *decoder) putsOff() bool { return d.storing == 0 && !d.plain }
 
 // shares reports whether values are looked up.
-func (d *decoder) shares() bool { return d.table != nil && !d.plain }
+func (d *decoder) shares() bool { return d.table != nil && !d.plain && !d.patching }
 
 // sharesValues reports whether strings and values that are held in place are looked up.
 func (d *decoder) sharesValues() bool { return d.shares() && !d.opts.KeepBytes }

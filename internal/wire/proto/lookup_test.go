@@ -188,6 +188,9 @@ func checkCaps(t *testing.T, v reflect.Value, path string) {
 			checkCaps(t, v.Index(i), path+"[]")
 		}
 	case reflect.Struct:
+		if v.Type() == quantityType {
+			return // what a large number takes is up to big.Int
+		}
 		for sf, f := range v.Fields() {
 			checkCaps(t, f, path+"."+sf.Name)
 		}

@@ -1,0 +1,182 @@
+package patch
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// maxDepth is the deepest nesting of messages. API types nest about 15 deep.
+const maxDepth = 100
+
+// Apply appends to dst what a patch makes of its base, and returns the extended slice. The result has no more than size bytes. The error is ErrBroken, and
+// dst is then returned as it was; what is behind its end may have been written to.
+func Apply(dst, base, p []byte, size int) ([]byte, error) {
+	r, head := NewReader(p)
+	if head > len(base) {
+		return dst, ErrBroken
+	}
+	a := applier{Reader: r, most: len(dst) + size}
+	out := a.message(append(dst, base[:head]...), base[head:], 0)
+	if err := r.Finish(); err != nil {
+		return dst, err
+	}
+	return out, nil
+}
+
+// applier applies a patch to the encoding of its base.
+type applier struct {
+	*Reader
+	most int // bytes of the result
+}
+
+// append appends b, unless that is too much.
+func (a *applier) append(dst, b []byte) []byte {
+	if len(b) > a.most-len(dst) {
+		a.Fail()
+		return dst
+	}
+	return append(dst, b...)
+}
+
+// message appends what the entries up to the next end make of a message.
+func (a *applier) message(dst, base []byte, depth int) []byte {
+	if depth > maxDepth {
+		a.Fail()
+	}
+	for last := int32(0); ; {
+		number, action := a.Entry()
+		if action == End {
+			return a.append(dst, base)
+		}
+		from := find(base, number)
+		if from < 0 || number <= last {
+			a.Fail()
+			return dst
+		}
+		last = number
+		end := from + runEnd(base[from:], number)
+		dst = a.append(dst, base[:from])
+		dst = a.field(dst, base[from:end], number, action, depth)
+		base = base[end:]
+	}
+}
+
+// field appends what an entry makes of a run of fields, which may be empty.
+func (a *applier) field(dst, run []byte, number int32, action Action, depth int) []byte {
+	switch action {
+	case Set:
+		return a.append(dst, a.Fields(number))
+	case Within, Splice:
+		tag, body, rest := first(run)
+		if tag == nil || len(rest) > 0 {
+			a.Fail()
+			return dst
+		}
+		change := WithinElement
+		if action == Splice {
+			change = SpliceElement
+		}
+		return a.element(dst, tag, body, change, depth)
+	case List:
+		return a.list(dst, run, depth)
+	}
+	return dst
+}
+
+// list appends what the elements up to the next end make of a run of fields.
+func (a *applier) list(dst, run []byte, depth int) []byte {
+	tag, _, _ := first(run)
+	if tag == nil {
+		a.Fail()
+		return dst
+	}
+	for left := a.Count(len(run)); a.Err() == nil; left-- {
+		gap, change := a.Element()
+		if change == EndList {
+			gap = left
+		}
+		if gap > left {
+			break
+		}
+		left -= gap
+		for ; gap > 0; gap-- {
+			_, body, rest := first(run)
+			if body == nil {
+				a.Fail()
+				return dst
+			}
+			dst, run = a.append(dst, run[:len(run)-len(rest)]), rest
+		}
+		if change == EndList {
+			return dst
+		}
+		if left == 0 {
+			break
+		}
+		var body []byte
+		if len(run) > 0 {
+			_, body, run = first(run)
+		}
+		dst = a.element(dst, tag, body, change, depth)
+	}
+	a.Fail()
+	return dst
+}
+
+// element appends a field with its tag and length. body is what it was in the base, nil if it was not there.
+func (a *applier) element(dst, tag, body []byte, change Change, depth int) []byte {
+	dst = a.append(dst, tag)
+	switch {
+	case change == NewElement:
+		b := a.Bytes()
+		return a.append(binary.AppendUvarint(dst, uint64(len(b))), b)
+	case body == nil:
+		a.Fail()
+		return dst
+	case change == SpliceElement:
+		before, behind, between := a.Text(len(body))
+		dst = binary.AppendUvarint(dst, uint64(before+len(between)+behind))
+		return a.append(a.append(a.append(dst, body[:before]), between), body[len(body)-behind:])
+	}
+	from, width := len(dst), protowire.SizeVarint(uint64(len(body)))
+	dst = slices.Grow(dst, width)[:from+width] // most lengths are as long as they were
+	a.most += width - 1                        // a shorter length makes the result shorter
+	dst = a.message(dst, body, depth+1)
+	a.most -= width - 1
+	n := len(dst) - from - width
+	if now := protowire.SizeVarint(uint64(n)); now != width {
+		dst = slices.Grow(dst, max(0, now-width))
+		copy(dst[from+now:from+now+n], dst[from+width:from+width+n])
+		dst = dst[:from+now+n]
+	}
+	binary.PutUvarint(dst[from:], uint64(n))
+	return dst
+}
+
+// find returns where the first field is whose number is not below that, and a negative number for bytes that are no message.
+func find(b []byte, number int32) int {
+	for i := 0; ; {
+		n := Number(b[i:])
+		if n >= number {
+			return i
+		}
+		if i = FieldEnd(b, i); n == 0 || i < 0 {
+			return -1
+		}
+	}
+}
+
+// first takes apart a run of fields with lengths: the tag and the body of the first, and what is behind it. The tag is nil if there is none.
+func first(run []byte) (tag, body, rest []byte) {
+	_, typ, width := protowire.ConsumeTag(run)
+	if width < 0 || typ != protowire.BytesType {
+		return nil, nil, nil
+	}
+	body, n := protowire.ConsumeBytes(run[width:])
+	if n < 0 {
+		return nil, nil, nil
+	}
+	return run[:width], body[:len(body):len(body)], run[width+n:]
+}

@@ -1,0 +1,231 @@
+package patch
+
+import (
+	"bytes"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/tidings/tidings/internal/testseed"
+)
+
+// text is a field with a length.
+func text(number protowire.Number, parts ...string) string {
+	return string(protowire.AppendString(protowire.AppendTag(nil, number, protowire.BytesType), strings.Join(parts, "")))
+}
+
+func number(n protowire.Number, v uint64) string {
+	return string(protowire.AppendVarint(protowire.AppendTag(nil, n, protowire.VarintType), v))
+}
+
+// builder writes patches by hand.
+type builder []byte
+
+func start() builder                              { return AppendCount(nil, 0) }
+func (b builder) entry(n int32, a Action) builder { return AppendEntry(b, n, a) }
+func (b builder) element(gap int, c Change) builder {
+	return AppendElement(b, gap, c)
+}
+func (b builder) count(n int) builder            { return AppendCount(b, n) }
+func (b builder) bytes(s string) builder         { return AppendBytes(b, []byte(s)) }
+func (b builder) text(base, text string) builder { return AppendText(b, []byte(base), []byte(text)) }
+func (b builder) end() builder                   { return AppendEnd(b) }
+
+var long = strings.Repeat("x", 200)
+
+// TestApply has each action and change, and combinations of them.
+func TestApply(t *testing.T) {
+	base := text(1, "name") + number(2, 7) + text(3, text(1, "in"), number(2, 300)) + text(4, "a") + text(4, "b") + text(4, "c") + number(6, 1)
+	for name, c := range map[string]struct {
+		patch builder
+		want  string
+	}{
+		"nothing":  {start().end(), base},
+		"drop":     {start().entry(2, Drop).end(), strings.Replace(base, number(2, 7), "", 1)},
+		"set":      {start().entry(2, Set).bytes(number(2, 9)).end(), strings.Replace(base, number(2, 7), number(2, 9), 1)},
+		"set new":  {start().entry(5, Set).bytes(text(5, "new")).end(), strings.Replace(base, number(6, 1), text(5, "new")+number(6, 1), 1)},
+		"set last": {start().entry(9, Set).bytes(text(9, "new")).end(), base + text(9, "new")},
+		"splice":   {start().entry(1, Splice).text("name", "name-2").end(), strings.Replace(base, text(1, "name"), text(1, "name-2"), 1)},
+		"longer":   {start().entry(1, Splice).text("name", "name"+long).end(), strings.Replace(base, text(1, "name"), text(1, "name", long), 1)},
+		"within":   {start().entry(3, Within).entry(1, Drop).end().end(), strings.Replace(base, text(3, text(1, "in"), number(2, 300)), text(3, number(2, 300)), 1)},
+		"within, longer": {start().entry(3, Within).entry(1, Splice).text("in", long).end().end(),
+			strings.Replace(base, text(3, text(1, "in"), number(2, 300)), text(3, text(1, long), number(2, 300)), 1)},
+		"list, same":    {start().entry(4, List).count(3).end().end(), base},
+		"list, shorter": {start().entry(4, List).count(1).end().end(), strings.Replace(base, text(4, "b")+text(4, "c"), "", 1)},
+		"list, longer": {start().entry(4, List).count(5).element(3, NewElement).bytes("d").element(0, NewElement).bytes("").end().end(),
+			strings.Replace(base, text(4, "c"), text(4, "c")+text(4, "d")+text(4), 1)},
+		"list, changed": {start().entry(4, List).count(3).element(1, SpliceElement).text("b", "bb").end().end(),
+			strings.Replace(base, text(4, "b"), text(4, "bb"), 1)},
+		"all": {start().entry(1, Drop).entry(2, Drop).entry(3, Drop).entry(4, Drop).entry(6, Drop).end(), ""},
+	} {
+		got, err := Apply([]byte("kept"), []byte(base), c.patch, len(c.want))
+		if err != nil || string(got) != "kept"+c.want {
+			t.Errorf("%s: %v\ngot  %q\nwant %q", name, err, got, c.want)
+		}
+		for size := range len(c.want) {
+			if got, err := Apply([]byte("kept"), []byte(base), c.patch, size); err != ErrBroken || string(got) != "kept" {
+				t.Errorf("%s, of at most %d bytes: %q, %v", name, size, got, err)
+			}
+		}
+		for n := range len(c.patch) {
+			if _, err := Apply(nil, []byte(base), c.patch[:n], len(c.want)); err != ErrBroken {
+				t.Errorf("%s: the first %d bytes were applied: %v", name, n, err)
+			}
+		}
+		if _, err := Apply(nil, []byte(base), append(c.patch, 0), len(c.want)); err != ErrBroken {
+			t.Errorf("%s: one byte more was applied: %v", name, err)
+		}
+	}
+}
+
+// TestApplyShorterLength: where the lengths around what becomes shorter become shorter too, at several depths, the exact size is enough.
+func TestApplyShorterLength(t *testing.T) {
+	nested := func(n int) string { return text(1, text(1, text(1, text(1, strings.Repeat("x", n))))) }
+	for from := 100; from < 140; from++ {
+		for to := 100; to < 140; to++ {
+			p := start().entry(1, Within).entry(1, Within).entry(1, Within).entry(1, Splice).text(strings.Repeat("x", from), strings.Repeat("x", to)).end().end().end().end()
+			if got, err := Apply(nil, []byte(nested(from)), p, len(nested(to))); err != nil || string(got) != nested(to) {
+				t.Fatalf("from %d to %d: %v", from, to, err)
+			}
+		}
+	}
+}
+
+// TestApplyBroken has patches that no one makes, or that are for another base.
+func TestApplyBroken(t *testing.T) {
+	base := text(1, "name") + text(2, "a") + text(2, "b") + number(3, 1) + text(4, number(1, 1))
+	deep, deepBase := start(), ""
+	for range maxDepth + 2 {
+		deep, deepBase = deep.entry(1, Within), text(1, deepBase)
+	}
+	for range maxDepth + 3 {
+		deep = deep.end()
+	}
+	for name, c := range map[string]struct {
+		base  string
+		patch builder
+	}{
+		"empty":                   {base, nil},
+		"the head is too long":    {base, AppendCount(nil, len(base)+1)},
+		"a field twice":           {base, start().entry(1, Drop).entry(1, Drop).end()},
+		"numbers that decrease":   {base, start().entry(2, Drop).entry(1, Drop).end()},
+		"number 0":                {base, append(start(), byte(Set), 0, 0)},
+		"a number above all":      {base, start().entry(math.MaxInt32, Drop).end()},
+		"no action":               {base, append(start(), 1<<3|7, 0)},
+		"another field is set":    {base, start().entry(1, Set).bytes(text(2, "x")).end()},
+		"what is set is cut":      {base, start().entry(1, Set).bytes(text(1, "x")[:2]).end()},
+		"within two":              {base, start().entry(2, Within).end().end()},
+		"within a number":         {base, start().entry(3, Within).end().end()},
+		"within nothing":          {base, start().entry(9, Within).end().end()},
+		"splice of nothing":       {base, start().entry(9, Splice).text("", "x").end()},
+		"splice of too much":      {base, start().entry(1, Splice).text("name-and-more", "name-and-more").end()},
+		"list of numbers":         {base, start().entry(3, List).count(1).end().end()},
+		"list of nothing":         {base, start().entry(9, List).count(1).element(0, NewElement).bytes("").end().end()},
+		"list, too many":          {base, start().entry(2, List).count(math.MaxInt32).end().end()},
+		"list, some are missing":  {base, start().entry(2, List).count(4).end().end()},
+		"list, a great gap":       {base, start().entry(2, List).count(2).element(math.MaxInt32, NewElement).bytes("").end().end()},
+		"list, one too many":      {base, start().entry(2, List).count(2).element(2, NewElement).bytes("").end().end()},
+		"list, change of nothing": {base, start().entry(2, List).count(3).element(2, SpliceElement).text("", "x").end().end()},
+		"no change":               {base, append(start().entry(2, List).count(2), 1<<2)},
+		"too deep":                {deepBase, deep},
+		"no base":                 {"\x0a", start().entry(2, Drop).end()},
+		"a base of nonsense":      {"\x07\x07\x07", start().entry(2, Drop).end()},
+	} {
+		if got, err := Apply(nil, []byte(c.base), c.patch, 1<<20); err != ErrBroken || len(got) > 0 {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+}
+
+// TestFieldEnd compares with protowire, for fields that are sound, cut off, or random bytes.
+func TestFieldEnd(t *testing.T) {
+	rng := testseed.Rand(t)
+	for range 20_000 {
+		b := make([]byte, rng.IntN(12))
+		for i := range b {
+			if b[i] = byte(rng.UintN(256)); rng.IntN(2) == 0 {
+				b[i] &= 0x0f
+			}
+		}
+		want := -1
+		if _, _, n := protowire.ConsumeField(b); n >= 0 {
+			want = n
+			if got, _, _ := protowire.ConsumeTag(b); Number(b) != int32(got) && got != None {
+				t.Fatalf("%x is field %d, got %d", b, got, Number(b))
+			}
+		}
+		if got := FieldEnd(b, 0); got != want {
+			t.Fatalf("%x ends at %d, got %d", b, want, got)
+		}
+	}
+	if n := Number(protowire.AppendTag(nil, None, protowire.VarintType)); n != 0 {
+		t.Errorf("the number that stands for none is %d", n)
+	}
+}
+
+// TestText splices random texts with much in common.
+func TestText(t *testing.T) {
+	rng := testseed.Rand(t)
+	random := func() string { return strings.Repeat(string('a'+rune(rng.IntN(2))), rng.IntN(40)) }
+	for range 5000 {
+		base := random() + random() + random()
+		want := base
+		if at := rng.IntN(len(base) + 1); rng.IntN(4) > 0 {
+			want = base[:at] + random() + base[min(len(base), at+rng.IntN(8)):]
+		}
+		r := &Reader{rest: AppendText(nil, []byte(base), []byte(want))}
+		before, behind, between := r.Text(len(base))
+		if got := base[:before] + string(between) + base[len(base)-behind:]; r.Finish() != nil || got != want {
+			t.Fatalf("%q of %q became %q: %v", want, base, got, r.Err())
+		}
+	}
+}
+
+// checkApply checks what holds for all bases and patches.
+func checkApply(t *testing.T, base, p []byte) {
+	t.Helper()
+	was, kept := bytes.Clone(base), []byte("kept")
+	size := len(base) + len(p)
+	got, err := Apply(kept, base, p, size)
+	if !bytes.Equal(base, was) {
+		t.Fatalf("patch %x has written to its base", p)
+	}
+	if !bytes.HasPrefix(got, kept) || len(got) > len(kept)+size || cap(got) > 4*(size+100) {
+		t.Fatalf("patch %x of %x makes %d bytes in %d", p, base, len(got), cap(got))
+	}
+	if err != nil && (err != ErrBroken || len(got) > len(kept)) {
+		t.Fatalf("patch %x of %x makes %x: %v", p, base, got, err)
+	}
+}
+
+// TestApplyRandom applies random bytes, and patches with some bytes changed.
+func TestApplyRandom(t *testing.T) {
+	rng := testseed.Rand(t)
+	base := []byte(text(1, "name") + text(2, text(1, "a"), text(1, "b")) + text(4, "a") + text(4, "b") + text(4, long) + number(6, 1))
+	p := start().entry(1, Splice).text("name", "nam").entry(2, Within).entry(1, List).count(3).element(1, SpliceElement).text("b", "bb").
+		element(0, NewElement).bytes("c").end().end().entry(4, List).count(2).end().entry(7, Set).bytes(text(7, "x")).end()
+	for range 20_000 {
+		change := slices.Clone(p)
+		for range 1 + rng.IntN(4) {
+			change[rng.IntN(len(change))] = randomByte(rng)
+		}
+		checkApply(t, base, change)
+		other := slices.Clone(base)
+		other[rng.IntN(len(other))] = randomByte(rng)
+		checkApply(t, other, p)
+	}
+}
+
+func randomByte(rng *rand.Rand) byte { return byte(rng.UintN(256)) >> rng.IntN(8) }
+
+func FuzzApply(f *testing.F) {
+	base := []byte(text(1, "name") + text(2, text(1, "a"), text(1, "b")) + number(6, 1))
+	f.Add(base, []byte(start().entry(1, Splice).text("name", "names").end()))
+	f.Add(base, []byte(start().entry(2, Within).entry(1, List).count(3).element(2, NewElement).bytes("c").end().end().end()))
+	f.Add(base, []byte(start().entry(6, Drop).entry(7, Set).bytes(number(7, 1)).end()))
+	f.Fuzz(func(t *testing.T, base, p []byte) { checkApply(t, base, p) })
+}

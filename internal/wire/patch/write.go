@@ -1,0 +1,73 @@
+package patch
+
+import "encoding/binary"
+
+// Action says what an entry of a message does.
+type Action uint8
+
+// The actions of the entries of a message.
+const (
+	End Action = iota
+	Drop
+	Set
+	Within
+	Splice
+	List
+)
+
+// Change says what an entry of a list does with an element.
+type Change uint8
+
+// The changes of elements.
+const (
+	EndList Change = iota
+	WithinElement
+	SpliceElement
+	NewElement
+)
+
+// minShared is what a text must have in common with that of the base for it to be worth saying.
+const minShared = 4
+
+// AppendEntry appends the beginning of an entry. What follows depends on the action.
+func AppendEntry(dst []byte, number int32, a Action) []byte {
+	return binary.AppendUvarint(dst, uint64(number)<<3|uint64(a))
+}
+
+// AppendElement appends the beginning of an element that comes behind gap unchanged ones.
+func AppendElement(dst []byte, gap int, c Change) []byte {
+	return binary.AppendUvarint(dst, uint64(gap)<<2|uint64(c))
+}
+
+// AppendEnd ends the entries of a message or the elements of a list.
+func AppendEnd(dst []byte) []byte { return append(dst, 0) }
+
+// AppendCount appends the number of elements of a list.
+func AppendCount(dst []byte, n int) []byte { return binary.AppendUvarint(dst, uint64(n)) }
+
+// AppendBytes appends bytes with their length.
+func AppendBytes(dst, b []byte) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(b))), b...)
+}
+
+// stride is how many bytes are compared at once.
+const stride = 32
+
+// AppendText appends a text that was base.
+func AppendText(dst, base, text []byte) []byte {
+	before, behind := 0, 0
+	for most := min(len(base), len(text)) - stride; before <= most && string(base[before:before+stride]) == string(text[before:before+stride]); {
+		before += stride
+	}
+	for before < len(base) && before < len(text) && base[before] == text[before] {
+		before++
+	}
+	for behind < len(base)-before && behind < len(text)-before && base[len(base)-1-behind] == text[len(text)-1-behind] {
+		behind++
+	}
+	if before+behind < minShared {
+		before, behind = 0, 0
+	}
+	dst = binary.AppendUvarint(binary.AppendUvarint(dst, uint64(before)), uint64(behind))
+	return AppendBytes(dst, text[before:len(text)-behind])
+}

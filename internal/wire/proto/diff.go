@@ -1,0 +1,189 @@
+package proto
+
+import (
+	"bytes"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/tidings/tidings/internal/wire"
+	"github.com/tidings/tidings/internal/wire/patch"
+)
+
+// differ is a decoder that only compares.
+type differ struct{ *decoder }
+
+// NewDiffer implements wire.Patcher.
+func (dec *Decoder[T]) NewDiffer() wire.Differ {
+	d, _ := newDecoder(dec.typ, wire.Options{NoSharing: true, Trim: dec.opts.Trim}) // New has checked the arguments
+	return differ{d}
+}
+
+// Diff implements wire.Differ.
+func (d differ) Diff(dst []byte, head int, base, data []byte, most int) ([]byte, bool) {
+	if d.root == nil {
+		return dst, false
+	}
+	m := differing{decoder: d.decoder, most: len(dst) + most}
+	out := m.message(patch.AppendCount(dst, head), d.root, base[head:], data[head:], 0)
+	if m.failed || len(out) > m.most {
+		return dst, false
+	}
+	return out, true
+}
+
+// differing makes one patch.
+type differing struct {
+	*decoder
+	most   int // bytes of the result; what is longer is of no use
+	failed bool
+}
+
+// message appends what makes a message of type m of another one, and the end.
+func (d *differing) message(dst []byte, m *message, base, data []byte, depth int) []byte {
+	was, is := patch.Number(base), patch.Number(data)
+	for last := int32(0); was > last && is > last && len(dst) <= d.most && depth < maxMatch; {
+		last = min(was, is)
+		switch {
+		case last == patch.None:
+			return patch.AppendEnd(dst)
+		case was < is:
+			was, _, base = d.cut(base, was)
+			dst = patch.AppendEntry(dst, last, patch.Drop)
+		case is < was:
+			run := fieldRun{}
+			is, run, data = d.cut(data, is)
+			dst = d.set(dst, last, run.fields)
+		default:
+			var before, run fieldRun
+			if is, run, data = d.cut(data, is); is == 0 {
+				break
+			}
+			if bytes.HasPrefix(base, run.fields) {
+				if next := patch.Number(base[len(run.fields):]); next != last {
+					was, base = next, base[len(run.fields):]
+					continue
+				}
+			}
+			if was, before, base = d.cut(base, was); was == 0 {
+				break
+			}
+			dst = d.field(dst, m, last, before, run, depth)
+		}
+	}
+	d.failed = true // in another order, or broken, or too different
+	return dst
+}
+
+// fieldRun are fields of one number that follow one another.
+type fieldRun struct {
+	fields []byte
+	n      int
+}
+
+// cut takes the fields off b that have the number of the first. It returns the number of the next one, which is 0 if these are broken.
+func (d *differing) cut(b []byte, number int32) (next int32, run fieldRun, rest []byte) {
+	for i := 0; ; {
+		if i = patch.FieldEnd(b, i); i < 0 {
+			return 0, run, nil
+		}
+		run.n++
+		if next = patch.Number(b[i:]); next != number {
+			run.fields = b[:i]
+			return next, run, b[i:]
+		}
+	}
+}
+
+func (d *differing) set(dst []byte, number int32, run []byte) []byte {
+	return patch.AppendBytes(patch.AppendEntry(dst, number, patch.Set), run)
+}
+
+// field appends an entry for a run of fields that has changed.
+func (d *differing) field(dst []byte, m *message, number int32, before, run fieldRun, depth int) []byte {
+	f, from := d.fieldOf(m, number), len(dst)
+	switch {
+	case f.op == listOp && (f.kind == stringKind || f.isMessage()):
+		dst = d.list(patch.AppendEntry(dst, number, patch.List), f, before, run, depth)
+	case before.n > 1 || run.n > 1:
+	case f.op == stringOp || f.op == valueOp && f.kind == bytesKind:
+		was, is := d.only(before, run)
+		return patch.AppendText(patch.AppendEntry(dst, number, patch.Splice), was, is)
+	case (f.op == valueOp || f.op == pointerOp) && f.isMessage():
+		was, is := d.only(before, run)
+		dst = d.message(patch.AppendEntry(dst, number, patch.Within), d.plan(f), was, is, depth+1)
+	}
+	if len(dst) == from || len(dst)-from > len(run.fields)+2 {
+		return d.set(dst[:from], number, run.fields)
+	}
+	return dst
+}
+
+// only returns the bodies of two single fields of one number.
+func (d *differing) only(before, run fieldRun) (was, is []byte) {
+	width := d.tagWidth(before, run)
+	was, _ = d.pop(before.fields, width)
+	is, _ = d.pop(run.fields, width)
+	return was, is
+}
+
+// tagWidth returns the length of the tag that both begin with. It has to be the same, that of fields with lengths.
+func (d *differing) tagWidth(before, run fieldRun) int {
+	_, wire, width, err := tag(run.fields, 0)
+	if err != nil || wire != bytesWire || !bytes.HasPrefix(before.fields, run.fields[:width]) {
+		d.failed = true
+	}
+	return width
+}
+
+// pop takes the first field off, whose tag is so wide, and returns its body. The tag of the next has to be the same, and the length as short as can be:
+// they are made anew when the patch is applied.
+func (d *differing) pop(fields []byte, width int) (body, rest []byte) {
+	if d.failed {
+		return nil, nil
+	}
+	from, to, err := prefixed(fields, width)
+	if err != nil || from-width != protowire.SizeVarint(uint64(to-from)) {
+		d.failed = true
+		return nil, nil
+	}
+	if rest = fields[to:]; len(rest) > 0 && !bytes.HasPrefix(rest, fields[:width]) {
+		d.failed = true
+	}
+	return fields[from:to], rest
+}
+
+// list appends the elements of a list that are not what was in their place, and the end.
+func (d *differing) list(dst []byte, f *field, before, run fieldRun, depth int) []byte {
+	width := d.tagWidth(before, run)
+	dst = patch.AppendCount(dst, run.n)
+	was, is := before.fields, run.fields
+	for gap := 0; len(is) > 0 && !d.failed && len(dst) <= d.most; {
+		var old, body []byte
+		body, is = d.pop(is, width)
+		if len(was) == 0 {
+			dst = patch.AppendBytes(patch.AppendElement(dst, gap, patch.NewElement), body)
+			gap = 0
+			continue
+		}
+		old, was = d.pop(was, width)
+		if bytes.Equal(old, body) {
+			gap++
+			continue
+		}
+		dst = d.element(dst, f, gap, old, body, depth)
+		gap = 0
+	}
+	return patch.AppendEnd(dst)
+}
+
+func (d *differing) element(dst []byte, f *field, gap int, before, body []byte, depth int) []byte {
+	if f.kind == stringKind {
+		return patch.AppendText(patch.AppendElement(dst, gap, patch.SpliceElement), before, body)
+	}
+	from := len(dst)
+	dst = d.message(patch.AppendElement(dst, gap, patch.WithinElement), d.plan(f), before, body, depth+1)
+	if len(dst)-from > len(body)+2 {
+		return patch.AppendBytes(patch.AppendElement(dst[:from], gap, patch.NewElement), body)
+	}
+	return dst
+}

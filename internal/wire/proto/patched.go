@@ -1,0 +1,238 @@
+package proto
+
+import (
+	"fmt"
+	"reflect"
+	"unsafe"
+
+	"github.com/tidings/tidings/internal/wire"
+	"github.com/tidings/tidings/internal/wire/patch"
+)
+
+// DecodeBase implements wire.Patcher.
+func (dec *Decoder[T]) DecodeBase(data []byte) (T, error) {
+	dec.setInPlace(true)
+	defer dec.setInPlace(false)
+	dec.Recheck()
+	return dec.Decode(data, *new(T))
+}
+
+// DecodeBase implements wire.Patcher.
+func (dec AsInterface[T]) DecodeBase(data []byte) (T, error) {
+	dec.setInPlace(true)
+	defer dec.setInPlace(false)
+	dec.Recheck()
+	return dec.Decode(data, *new(T))
+}
+
+func (dec *Decoder[T]) setInPlace(inPlace bool) {
+	dec.mu.Lock()
+	defer dec.mu.Unlock()
+	dec.d.inPlace = inPlace
+}
+
+// Patched implements wire.Patcher.
+func (dec *Decoder[T]) Patched(base T, p []byte) (T, error) {
+	dec.mu.Lock()
+	defer dec.mu.Unlock()
+	out, err := dec.guarded(func() (unsafe.Pointer, error) { return dec.d.patched(*(*unsafe.Pointer)(unsafe.Pointer(&base)), p) })
+	if err != nil {
+		var zero T
+		return zero, fmt.Errorf("decoding %s: %w", dec.typ.Elem(), err)
+	}
+	return *(*T)(unsafe.Pointer(&out)), nil
+}
+
+// Patched implements wire.Patcher. A base of another type is an error.
+func (dec AsInterface[T]) Patched(base T, p []byte) (T, error) {
+	var none T
+	v := reflect.ValueOf(base)
+	if !v.IsValid() || v.Type() != dec.typ {
+		return none, fmt.Errorf("decoding %s: the base is a %T", dec.typ.Elem(), base)
+	}
+	out, err := dec.Decoder.Patched(v.UnsafePointer(), p)
+	if err != nil {
+		return none, err
+	}
+	return reflect.NewAt(dec.typ.Elem(), out).Interface().(T), nil
+}
+
+// patched returns a pointer to a new value of the root type: what the patch makes of the base.
+func (d *decoder) patched(base unsafe.Pointer, p []byte) (unsafe.Pointer, error) {
+	if d.root == nil || base == nil {
+		return nil, patch.ErrBroken
+	}
+	d.arena = arenas.Get().(*arena)
+	defer d.release()
+	d.arena.reset()
+	d.plain, d.storing, d.tabling, d.depth, d.cost, d.keepsBytes = false, 0, 0, 0, 0, false
+	d.allowance = wire.Allowance(len(p)) + patchRoom
+	d.patching, d.sameSpec = true, false
+	defer func() { d.patching = false }()
+	out := reflect.New(d.typ).UnsafePointer()
+	copyValue(d.typ, out, base)
+	r, _ := patch.NewReader(p)
+	err := d.entries(r, d.root, out)
+	if err == nil {
+		err = r.Finish()
+	}
+	if err != nil {
+		return nil, err
+	}
+	d.arena.settle()
+	d.stats.Objects++
+	return out, nil
+}
+
+// patchRoom is how much memory an object may take besides what its patch allows. Copies of what its base has do not count.
+const patchRoom = 1 << 20
+
+// entries changes the message at p, a copy of that of the base, by the entries up to the next end.
+func (d *decoder) entries(r *patch.Reader, m *message, p unsafe.Pointer) error {
+	if d.depth++; d.depth > maxDepth {
+		return errDepth
+	}
+	for last := int32(0); ; {
+		number, action := r.Entry()
+		if action == patch.End {
+			d.depth--
+			return r.Err()
+		}
+		if number <= last { // what is put off must not be copied
+			return patch.ErrBroken
+		}
+		last = number
+		if err := d.entry(r, m, number, p, action); err != nil {
+			return err
+		}
+		if d.allowance < 0 {
+			return errAllowance
+		}
+	}
+}
+
+// entry changes a field of the message at whole.
+func (d *decoder) entry(r *patch.Reader, m *message, number int32, whole unsafe.Pointer, action patch.Action) error {
+	f := d.fieldOf(m, number)
+	p := unsafe.Add(whole, f.offset)
+	switch {
+	case action == patch.Drop:
+		f.clear(p)
+		return nil
+	case action == patch.Set:
+		f.clear(p)
+		return d.message(m, whole, nil, r.Fields(number))
+	case f.op == skipOp: // what is not known is only set
+	case action == patch.Splice && f.op == stringOp:
+		d.splice(r, (*string)(p))
+		return nil
+	case action == patch.Splice && f.op == valueOp && f.kind == bytesKind:
+		return d.spliceBytes(r, (*[]byte)(p))
+	case action == patch.Within && f.op == valueOp && f.isMessage():
+		return d.entries(r, d.plan(f), p)
+	case action == patch.Within && f.op == pointerOp && f.isMessage():
+		return d.within(r, f, (*unsafe.Pointer)(p))
+	case action == patch.List && f.op == listOp:
+		return d.patchedList(r, f, (*header)(p))
+	}
+	return patch.ErrBroken
+}
+
+// within changes a copy of what holder points to.
+func (d *decoder) within(r *patch.Reader, f *field, holder *unsafe.Pointer) error {
+	if *holder == nil {
+		return patch.ErrBroken
+	}
+	p := reflect.New(f.typ).UnsafePointer()
+	copyValue(f.typ, p, *holder)
+	*holder = p
+	return d.entries(r, d.plan(f), p)
+}
+
+// clear makes the field at p what it is in a new message.
+func (f *field) clear(p unsafe.Pointer) {
+	if f.op == skipOp {
+		return
+	}
+	typ := f.typ
+	switch f.form {
+	case pointer:
+		*(*unsafe.Pointer)(p) = nil
+		return
+	case list, mapping:
+		typ = f.whole
+	}
+	reflect.NewAt(typ, p).Elem().SetZero()
+}
+
+// splice sets *s to what the text makes of it.
+func (d *decoder) splice(r *patch.Reader, s *string) {
+	before, behind, between := r.Text(len(*s))
+	old := *s
+	if before+behind == 0 {
+		d.ownString(s, between)
+		return
+	}
+	if before+len(between)+behind >= maxPutOff {
+		*s = old[:before] + string(between) + old[len(old)-behind:]
+		return
+	}
+	d.arena.joined(s, old[:before], between, old[len(old)-behind:])
+}
+
+func (d *decoder) spliceBytes(r *patch.Reader, b *[]byte) error {
+	before, behind, between := r.Text(len(*b))
+	old := *b
+	joined := make([]byte, 0, before+len(between)+behind)
+	*b = append(append(append(joined, old[:before]...), between...), old[len(old)-behind:]...)
+	return r.Err()
+}
+
+// patchedList makes the list at p one of its own, and changes its elements.
+func (d *decoder) patchedList(r *patch.Reader, f *field, slice *header) error {
+	old := *slice
+	n := r.Count(old.len)
+	*slice = header{}
+	if n == 0 {
+		return patch.ErrBroken
+	}
+	copied := min(n, old.len)
+	d.allowance += copied * int(f.size)
+	if err := d.extend(f, slice, n); err != nil {
+		return err
+	}
+	for k := range copied {
+		copyValue(f.typ, unsafe.Add(slice.data, uintptr(k)*f.size), unsafe.Add(old.data, uintptr(k)*f.size))
+	}
+	for k := 0; ; k++ {
+		gap, change := r.Element()
+		if change == patch.EndList {
+			if k < n && old.len < n {
+				return patch.ErrBroken
+			}
+			return r.Err()
+		}
+		if k += gap; k >= n || gap > n {
+			return patch.ErrBroken
+		}
+		if err := d.patchedElement(r, f, unsafe.Add(slice.data, uintptr(k)*f.size), change, k < old.len); err != nil {
+			return err
+		}
+	}
+}
+
+// patchedElement changes the element at p, which is that of the base if there was one.
+func (d *decoder) patchedElement(r *patch.Reader, f *field, p unsafe.Pointer, change patch.Change, was bool) error {
+	switch {
+	case change == patch.NewElement:
+		reflect.NewAt(f.typ, p).Elem().SetZero()
+		return d.value(f, f.element, p, nil, r.Bytes())
+	case !was:
+	case change == patch.SpliceElement && f.kind == stringKind:
+		d.splice(r, (*string)(p))
+		return r.Err()
+	case change == patch.WithinElement && f.isMessage():
+		return d.entries(r, d.plan(f), p)
+	}
+	return patch.ErrBroken
+}

@@ -1,0 +1,394 @@
+package proto
+
+import (
+	"bytes"
+	"errors"
+	"math/rand/v2"
+	"reflect"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"unsafe"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/tidings/tidings/internal/testseed"
+	"github.com/tidings/tidings/internal/wire"
+	"github.com/tidings/tidings/internal/wire/patch"
+	"github.com/tidings/tidings/internal/wire/wiretest"
+)
+
+// patchChecker applies patches to decoded objects of one type. Its decoder lives on from patch to patch.
+type patchChecker struct {
+	typ   reflect.Type
+	alone *decoder // decodes what is to be
+	AsInterface[generated]
+}
+
+func newPatchChecker(t testing.TB, typ reflect.Type, opts wire.Options) *patchChecker {
+	t.Helper()
+	d, err := NewAsInterface[generated](typ, opts)
+	must(t, err)
+	alone, err := newDecoder(typ, wire.Options{NoSharing: true, Trim: opts.Trim})
+	must(t, err)
+	return &patchChecker{typ, alone, d}
+}
+
+// fresh decodes data with nothing shared.
+func (c *patchChecker) fresh(data []byte) (generated, error) {
+	p, err := c.alone.decode(bytes.Clone(data), nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	return reflect.NewAt(c.typ.Elem(), p).Interface().(generated), nil
+}
+
+// patched applies p, which makes data of base, to the decoded base. The result must be what is decoded from data, and the base must stay what it was.
+// It is nil if there is an error.
+func (c *patchChecker) patched(t testing.TB, base, data, p []byte) generated {
+	t.Helper()
+	b, err := c.DecodeBase(bytes.Clone(base))
+	if err != nil {
+		return nil
+	}
+	was, err := c.fresh(base)
+	must(t, err)
+	got, err := c.Patched(b, p)
+	if !reflect.DeepEqual(b, was) {
+		t.Fatalf("patch %x\nof %x\nhas written to the base, which became\n%+v", p, base, b)
+	}
+	if err != nil {
+		if panicked := (*wire.PanicError)(nil); errors.As(err, &panicked) {
+			t.Fatalf("%s\n%s", err, panicked.Stack)
+		}
+		return nil
+	}
+	if want, err := c.fresh(data); err == nil && !reflect.DeepEqual(got, want) {
+		t.Fatalf("patch %x\nof   %x\nto   %x\ngot  %+v\nwant %+v", p, base, data, got, want)
+	}
+	return got
+}
+
+// TestPatched compares patched objects of several types with decoded ones. In the end all must still be what they were, and the decoder decodes as ever.
+func TestPatched(t *testing.T) {
+	rng := testseed.Rand(t)
+	for _, typ := range patchedTypes {
+		for _, opts := range []wire.Options{keeping, {}} {
+			c, differ := newPatchChecker(t, typ, opts), newDiffer(t, typ)
+			all := neighbors(t, rng, typ, 3)
+			var kept, want []generated
+			for range 20 {
+				base, data := pick(rng, all), pick(rng, all)
+				got := c.patched(t, base, data, checkDiff(t, differ, base, data))
+				if got == nil {
+					t.Fatalf("%s: the patch does not fit", typ)
+				}
+				checkCaps(t, reflect.ValueOf(got).Elem(), typ.String())
+				w, err := oracle(typ, data)
+				must(t, err)
+				kept, want = append(kept, got), append(want, w)
+				if odd := mutate(rng, base, all); rng.IntN(2) == 0 {
+					base = odd
+				} else {
+					data = mutate(rng, data, all)
+				}
+				if p := checkDiff(t, differ, base, data); p != nil {
+					c.patched(t, base, data, p)
+				}
+				input := bytes.Clone(data)
+				if got, err = c.Decode(input, nil); err == nil {
+					w, err := c.fresh(data)
+					must(t, err)
+					clear(input) // it must have been copied
+					kept, want = append(kept, got), append(want, w)
+				}
+			}
+			for i := range kept {
+				if err := same(kept[i], want[i]); err != nil {
+					t.Fatalf("object %d: %v", i, err)
+				}
+			}
+		}
+	}
+}
+
+// TestPatchedTrimmed has fields, keys and parts of lists that are not decoded.
+func TestPatchedTrimmed(t *testing.T) {
+	rng := testseed.Rand(t)
+	typ := reflect.TypeFor[*corev1.Pod]()
+	opts := keeping
+	opts.Trim = []string{"metadata.managedFields", "metadata.annotations[a]", "spec.volumes", "status"}
+	c, all := newPatchChecker(t, typ, opts), neighbors(t, rng, typ, 4)
+	differ := c.NewDiffer()
+	for range 40 {
+		base, data := pick(rng, all), pick(rng, all)
+		if c.patched(t, base, data, checkDiff(t, differ, base, data)) == nil {
+			t.Fatal("the patch does not fit")
+		}
+	}
+}
+
+func newPod(t testing.TB, change func(*corev1.Pod)) (before, after []byte) {
+	t.Helper()
+	pod := wiretest.Pods(1, 1)[0]
+	before = marshalAll(t, []*corev1.Pod{pod})[0]
+	change(pod)
+	return before, marshalAll(t, []*corev1.Pod{pod})[0]
+}
+
+// TestPatchedShares: what the patch leaves as it is is a part of both objects, the rest is not.
+func TestPatchedShares(t *testing.T) {
+	d := newKeeping(t)
+	before, after := newPod(t, func(p *corev1.Pod) {
+		p.Name += "-2"
+		p.Labels["new"] = "label"
+		p.Spec.Containers[0].Image += ":2"
+		p.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsUser: new(int64(7))}
+		p.Status.Conditions[0].Reason = "Because"
+	})
+	p := checkDiff(t, d.NewDiffer(), before, after)
+	a, err := d.DecodeBase(before)
+	must(t, err)
+	b, err := d.Patched(a, p)
+	must(t, err)
+	if unsafe.StringData(a.Namespace) != unsafe.StringData(b.Namespace) || &a.OwnerReferences[0] != &b.OwnerReferences[0] || &a.Spec.Volumes[0] != &b.Spec.Volumes[0] ||
+		&a.Status.ContainerStatuses[0] != &b.Status.ContainerStatuses[0] || a.Status.StartTime != b.Status.StartTime ||
+		reflect.ValueOf(a.Annotations).Pointer() != reflect.ValueOf(b.Annotations).Pointer() {
+		t.Error("a part that did not change is not that of the base")
+	}
+	if x, y := a.Spec.Containers[0], b.Spec.Containers[0]; &x.VolumeMounts[0] != &y.VolumeMounts[0] || unsafe.StringData(x.Name) != unsafe.StringData(y.Name) {
+		t.Error("of a changed container, what did not change is not that of the base")
+	}
+	if reflect.ValueOf(a.Labels).Pointer() == reflect.ValueOf(b.Labels).Pointer() || &a.Spec.Containers[0] == &b.Spec.Containers[0] ||
+		&a.Status.Conditions[0] == &b.Status.Conditions[0] || a.Spec.SecurityContext == b.Spec.SecurityContext {
+		t.Error("a part that changed is that of the base")
+	}
+	if unsafe.StringData(a.Name) == unsafe.StringData(b.Name) {
+		t.Error("the names share memory")
+	}
+}
+
+// within reports whether the bytes of s are a part of data.
+func within(data []byte, s string) bool {
+	from, at := uintptr(unsafe.Pointer(unsafe.SliceData(data))), uintptr(unsafe.Pointer(unsafe.StringData(s)))
+	return at >= from && at < from+uintptr(len(data))
+}
+
+// TestDecodeBaseIsInPlace: strings of a base are parts of its encoding, those of other objects are not, also after a base that is broken.
+func TestDecodeBaseIsInPlace(t *testing.T) {
+	single := newKeeping(t)
+	byInterface, err := NewAsInterface[generated](reflect.TypeFor[*corev1.Pod](), keeping)
+	must(t, err)
+	for name, d := range map[string]struct {
+		base, decode func([]byte) (generated, error)
+	}{
+		"single": {
+			func(b []byte) (generated, error) { return single.DecodeBase(b) },
+			func(b []byte) (generated, error) { return single.Decode(b, nil) },
+		},
+		"interface": {byInterface.DecodeBase, func(b []byte) (generated, error) { return byInterface.Decode(b, nil) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			data := encodedPods(t, 1, 1)[0]
+			for _, broken := range []bool{false, true, false} {
+				if broken {
+					if _, err := d.base(data[:len(data)-1]); err == nil {
+						t.Fatal("half a pod was decoded")
+					}
+				} else {
+					o, err := d.base(data)
+					must(t, err)
+					if pod := o.(*corev1.Pod); !within(data, pod.Name) || !within(data, pod.Status.PodIP) {
+						t.Error("a string of the base is elsewhere")
+					}
+				}
+				o, err := d.decode(data)
+				must(t, err)
+				if pod := o.(*corev1.Pod); within(data, pod.Name) || within(data, pod.Status.PodIP) {
+					t.Error("a string of another object is a part of its encoding")
+				}
+			}
+		})
+	}
+}
+
+// TestNoIrregularBase: what the fields of such an encoding mean depends on where they are, so that it is nothing to base a patch on.
+func TestNoIrregularBase(t *testing.T) {
+	d := newKeeping(t)
+	name := messageField(podMetadata, messageField(fieldOfName, []byte("a")))
+	groups := messageField(podSpec, messageField(14, messageField(4, []byte{1, 0x80}), []byte{1, 0x10, 5})) // the last one is not over at the end
+	for _, data := range [][]byte{slices.Concat(name, name), groups} {
+		if _, err := d.DecodeBase(data); err == nil {
+			t.Errorf("%x was decoded", data)
+		}
+		if _, err := d.Decode(data, nil); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestPatchedOfAnotherBase gives patches bases that they are not for: none at all, or other objects.
+func TestPatchedOfAnotherBase(t *testing.T) {
+	rng := testseed.Rand(t)
+	typ := reflect.TypeFor[*corev1.Pod]()
+	c, all := newPatchChecker(t, typ, keeping), neighbors(t, rng, typ, 4)
+	differ := c.NewDiffer()
+	for range 80 {
+		p := checkDiff(t, differ, pick(rng, all), pick(rng, all))
+		checkHostile(t, c, pick(rng, all), p)
+	}
+	p := checkDiff(t, differ, all[0], all[1])
+	for _, base := range []generated{nil, (*corev1.Pod)(nil), &corev1.Node{}} {
+		if o, err := c.Patched(base, p); err == nil || o != nil {
+			t.Errorf("%T became %v", base, o)
+		}
+	}
+	if pod, err := newKeeping(t).Patched(nil, p); pod != nil || err == nil {
+		t.Errorf("nothing became %v", pod)
+	}
+}
+
+// checkHostile applies any bytes as a patch. Where that works with the encoding as well as with the object, the results must agree.
+func checkHostile(t testing.TB, c *patchChecker, base, p []byte) {
+	t.Helper()
+	data, err := patch.Apply(nil, base, p, len(base)+len(p))
+	if _, head := patch.NewReader(p); err != nil || head > 0 { // the object says nothing of what is before the message
+		data = []byte{7} // no message
+	}
+	if o := c.patched(t, base, data, p); o != nil {
+		if _, err := o.Marshal(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// mutatePatch changes bytes of a patch.
+func mutatePatch(rng *rand.Rand, p []byte, others [][]byte) []byte {
+	if rng.IntN(8) == 0 {
+		p = make([]byte, rng.IntN(20))
+		for i := range p {
+			p[i] = byte(rng.UintN(64))
+		}
+		return p
+	}
+	return mutate(rng, p, others)
+}
+
+// TestHostilePatches applies patches that were changed in all manner of ways.
+func TestHostilePatches(t *testing.T) {
+	rng := testseed.Rand(t)
+	typ := reflect.TypeFor[*corev1.Pod]()
+	c, all := newPatchChecker(t, typ, keeping), neighbors(t, rng, typ, 4)
+	differ := c.NewDiffer()
+	var patches [][]byte
+	for range 40 {
+		patches = append(patches, checkDiff(t, differ, pick(rng, all), pick(rng, all)))
+	}
+	for range 150 {
+		checkHostile(t, c, pick(rng, all), mutatePatch(rng, pick(rng, patches), patches))
+	}
+}
+
+// TestSetOfOtherFields has a patch that says that it sets one field, but has others, which the base has already.
+func TestSetOfOtherFields(t *testing.T) {
+	c := newPatchChecker(t, reflect.TypeFor[*corev1.Pod](), keeping)
+	base := encodedPods(t, 1, 1)[0]
+	label := messageField(podMetadata, messageField(11, messageField(1, []byte("k")), messageField(2, []byte("v"))))
+	p := patch.AppendEnd(patch.AppendBytes(patch.AppendEntry(patch.AppendCount(nil, 0), 99, patch.Set), label))
+	if _, err := patch.Apply(nil, base, p, 1<<20); err != patch.ErrBroken {
+		t.Error(err)
+	}
+	if c.patched(t, base, base, p) != nil {
+		t.Error("the patch was applied")
+	}
+}
+
+// TestPatchedMemoryIsBounded has patches whose lists would take far more memory than patches.
+func TestPatchedMemoryIsBounded(t *testing.T) {
+	d := newKeeping(t)
+	base, err := d.DecodeBase(encodedPods(t, 1, 1)[0])
+	must(t, err)
+	containers := func(count, elements int) []byte {
+		p := patch.AppendEntry(patch.AppendEntry(patch.AppendCount(nil, 0), podSpec, patch.Within), specContainers, patch.List)
+		p = patch.AppendCount(p, count)
+		for range elements {
+			p = patch.AppendBytes(patch.AppendElement(p, 0, patch.NewElement), nil)
+		}
+		return patch.AppendEnd(patch.AppendEnd(patch.AppendEnd(p)))
+	}
+	for name, p := range map[string][]byte{"count": containers(1<<30, 1), "elements": containers(100_000, 100_000), "nothing": containers(0, 0)} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		if _, err := d.Patched(base, p); err == nil {
+			t.Errorf("%s: the patch was applied", name)
+		}
+		runtime.ReadMemStats(&after)
+		if taken, most := after.TotalAlloc-before.TotalAlloc, wire.Allowance(len(p))+patchRoom; taken > uint64(most) {
+			t.Errorf("%s: it took %d bytes, more than %d", name, taken, most)
+		}
+	}
+	if o, err := d.Patched(base, containers(20, 20)); err != nil || len(o.Spec.Containers) != 20 {
+		t.Error(err)
+	}
+}
+
+// TestPatchedLargeBase changes little of an object with much in one list, more than the patch alone would allow.
+func TestPatchedLargeBase(t *testing.T) {
+	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: make([]corev1.Container, 3500)}}
+	for i := range pod.Spec.Containers {
+		pod.Spec.Containers[i].Command = []string{strings.Repeat("x", 40)}
+	}
+	before := marshalAll(t, []*corev1.Pod{pod})[0]
+	for i := range 4 {
+		pod.Spec.Containers[i*7].Command = []string{strings.Repeat("y", maxPutOff-2+i)}
+	}
+	after := marshalAll(t, []*corev1.Pod{pod})[0]
+	c := newPatchChecker(t, reflect.TypeFor[*corev1.Pod](), keeping)
+	for _, pair := range [][2][]byte{{before, after}, {after, before}} {
+		if c.patched(t, pair[0], pair[1], checkDiff(t, c.NewDiffer(), pair[0], pair[1])) == nil {
+			t.Error("the patch does not fit")
+		}
+	}
+}
+
+// FuzzPatched applies anything to a decoded pod.
+func FuzzPatched(f *testing.F) {
+	pods := encodedPods(f, 5, 1)
+	c := newPatchChecker(f, reflect.TypeFor[*corev1.Pod](), keeping)
+	differ := c.NewDiffer()
+	for _, data := range pods {
+		f.Add(checkDiff(f, differ, pods[0], data))
+	}
+	f.Fuzz(func(t *testing.T, p []byte) { checkHostile(t, c, pods[0], p) })
+}
+
+// BenchmarkPatched is what it takes to make and apply the patch between two neighbors, beside decoding the object.
+func BenchmarkPatched(b *testing.B) {
+	pods := encodedPods(b, 100, 1)
+	base, data := pods[50], pods[51]
+	d, err := New[*corev1.Pod](keeping)
+	must(b, err)
+	differ := d.NewDiffer()
+	p := checkDiff(b, differ, base, data)
+	object, err := d.DecodeBase(base)
+	must(b, err)
+	var buf []byte
+	for _, step := range []struct {
+		name string
+		do   func() error
+	}{
+		{"diff", func() error { buf, _ = differ.Diff(buf[:0], 0, base, data, len(data)); return nil }},
+		{"apply", func() (err error) { buf, err = patch.Apply(buf[:0], base, p, len(data)); return err }},
+		{"patched", func() error { _, err := d.Patched(object, p); return err }},
+		{"decode", func() error { _, err := d.Decode(data, nil); return err }},
+		{"unmarshal", func() error { return new(corev1.Pod).Unmarshal(data) }},
+	} {
+		b.Run(step.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				must(b, step.do())
+			}
+		})
+	}
+}
