@@ -30,6 +30,8 @@ type Codec[T object.Object] struct {
 	encoding string
 	append   func(dst []byte, obj T) ([]byte, error)
 	envelope bool // the kind is before the encoding
+	patches  bool
+	differs  sync.Pool // of wire.Differ, if there are patches
 
 	mu      sync.Mutex // held while decoding; nobody waits for it
 	decoder wire.Decoder[T]
@@ -162,6 +164,47 @@ func (c *Codec[T]) ReceivedData(encoded []byte) []byte {
 	return data
 }
 
+// Diff appends a patch to dst that makes data of base, both encodings by this codec. It returns false, with dst as it was, if there is none of at most so
+// many bytes, or if the codec's encoding knows no patches. Applying the patch gives exactly data again.
+func (c *Codec[T]) Diff(dst, base, data []byte, most int) ([]byte, bool) {
+	_, body, err := c.open(data)
+	head := len(data) - len(body)
+	if !c.patches || err != nil || len(base) < head || string(base[:head]) != string(data[:head]) {
+		return dst, false
+	}
+	d := c.differs.Get().(wire.Differ)
+	defer c.differs.Put(d)
+	return d.Diff(dst, head, base, data, most)
+}
+
+// DecodeBase is DecodeAlone of an object that patches are based on. Its strings may be parts of data, which nobody changes any more.
+func (c *Codec[T]) DecodeBase(data []byte) (obj T, err error) {
+	kind, body, err := c.open(data)
+	if err != nil {
+		return obj, err
+	}
+	if !c.patches {
+		return obj, errors.New("decode a base: the encoding knows no patches")
+	}
+	d := c.decoderAlone()
+	defer c.giveBack(d)
+	if obj, err = d.Decoder.(wire.Patcher[T]).DecodeBase(body); err == nil {
+		setTypeMeta(obj, kind)
+	}
+	return obj, err
+}
+
+// DecodePatch returns the object that a patch makes of base, which was decoded from what the patch is based on. What the patch leaves as it is is a part
+// of both then.
+func (c *Codec[T]) DecodePatch(base T, patch []byte) (obj T, err error) {
+	if !c.patches {
+		return obj, errors.New("decode a patch: the encoding knows none")
+	}
+	d := c.decoderAlone()
+	defer c.giveBack(d)
+	return d.Decoder.(wire.Patcher[T]).Patched(base, patch)
+}
+
 // SharedBytes returns what the codec takes to remember parts that objects have in common, and what they look like. It is not for every
 // object.
 func (c *Codec[T]) SharedBytes() int64 {
@@ -277,6 +320,10 @@ func (c *Codec[T]) useDecoder(decoder func(wire.Options) (wire.Decoder[T], error
 	}
 	d, err := c.newAlone()
 	c.idle = &alone[T]{Decoder: d}
+	patcher, ok := d.(wire.Patcher[T])
+	if c.patches = ok && err == nil; c.patches {
+		c.differs.New = func() any { return patcher.NewDiffer() }
+	}
 	return err
 }
 

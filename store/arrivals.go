@@ -110,10 +110,14 @@ func (g *Gathering[T]) OpenPacked(from, to int, codec Codec[T]) ([]T, error) {
 
 // openWith opens the object of an entry that nobody else knows yet.
 func (f *folding[T]) openWith(codec Codec[T], k object.Key, e *folded[T]) (o T, err error) {
-	err = e.packed.View(func(data []byte) (err error) {
-		o, err = codec.Decode(data, *new(T))
-		return err
-	})
+	patcher, _ := codec.(Patcher[T])
+	o, patched := f.openPatch(patcher, e, false)
+	if !patched {
+		err = e.packed.View(func(data []byte) (err error) {
+			o, err = codec.Decode(data, *new(T))
+			return err
+		})
+	}
 	switch {
 	case err != nil:
 		return o, err

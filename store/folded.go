@@ -26,6 +26,18 @@ type Codec[T object.Object] interface {
 	DecodeAlone(data []byte) (T, error)
 }
 
+// Patcher is a Codec that knows objects as what differs from others.
+type Patcher[T object.Object] interface {
+	Codec[T]
+	// Diff appends a patch to dst that makes data of base, both encodings of objects. It returns false if there is none of at most so many bytes.
+	// It has to be exact: nobody checks it.
+	Diff(dst, base, data []byte, most int) ([]byte, bool)
+	// DecodeBase decodes what Append encoded, for patches that are based on it. Nobody changes data any more.
+	DecodeBase(data []byte) (T, error)
+	// DecodePatch returns the object that a patch makes of base, the decoded base of the patch. It may share what the two have in common.
+	DecodePatch(base T, patch []byte) (T, error)
+}
+
 // folded is an object that is packed. It is what the snapshots that have it in common refer to.
 type folded[T object.Object] struct {
 	packed fold.Packed
@@ -46,12 +58,14 @@ func (e *folded[T]) packedAs(packed fold.Packed) *folded[T] {
 
 // folding is what the snapshots of a store with a codec have in common.
 type folding[T object.Object] struct {
-	codec  Codec[T]
-	typ    reflect.Type // of the objects, a pointer
-	packer fold.Packer
-	recent recent[T]
-	opened opened
-	opens  atomic.Uint64
+	codec     Codec[T]
+	patcher   Patcher[T]   // the codec, or nil if it is none
+	typ       reflect.Type // of the objects, a pointer
+	packer    fold.Packer
+	recent    recent[T]
+	templates templates
+	opened    opened
+	opens     atomic.Uint64
 	// unencoded says why the last object that cannot be encoded cannot.
 	unencoded atomic.Pointer[string]
 	failed    func(object.Key, error)
@@ -78,7 +92,12 @@ func (w *Writer[T]) UseCodec(codec Codec[T], typ reflect.Type) {
 		panic(fmt.Sprintf("store: objects of %v cannot be folded: it is no pointer that is a %v", typ, reflect.TypeFor[T]()))
 	}
 	next := *w.store.Snapshot()
-	next.folds = &folds[T]{folding: &folding[T]{codec: codec, typ: typ, failed: w.options.OnOpenError}}
+	f := &folding[T]{codec: codec, typ: typ, failed: w.options.OnOpenError}
+	if patcher, ok := codec.(Patcher[T]); ok {
+		f.patcher = patcher
+		f.packer.SetDiffer(patcher.Diff)
+	}
+	next.folds = &folds[T]{folding: f}
 	w.store.publish(&next, nil)
 }
 
@@ -141,13 +160,43 @@ func (f *folding[T]) open(k object.Key, e *folded[T], alone bool) (T, bool) {
 	if o, ok := f.held(e); ok {
 		return o, true
 	}
-	var o T
+	o, ok := f.openPatch(f.patcher, e, alone)
+	if ok {
+		return f.enter(k, e, o, nil)
+	}
 	err := e.packed.View(func(data []byte) (err error) {
 		o, err = f.decode(data, alone)
 		return err
 	})
 	return f.enter(k, e, o, err)
 }
+
+// openPatch opens an object that is packed as a patch. It returns false for others, and for what is to be decoded as a whole: single objects whose template
+// is not decoded, until more of them are asked for.
+func (f *folding[T]) openPatch(patcher Patcher[T], e *folded[T], alone bool) (o T, ok bool) {
+	template, patch, ok, err := e.packed.Patch()
+	if !ok || err != nil || patcher == nil {
+		return o, false
+	}
+	decoded, kept := template.Decoded(templateUses)
+	base, ok := decoded.(T)
+	if !ok {
+		if alone && !kept && !template.IsWanted() {
+			return o, false
+		}
+		if base, err = patcher.DecodeBase(template.Encoded()); err != nil || object.IsNil(base) {
+			return o, false
+		}
+		f.templates.keep(template, base)
+	}
+	f.opens.Add(1)
+	o, err = patcher.DecodePatch(base, patch)
+	return o, err == nil && !object.IsNil(o)
+}
+
+// templateUses is how many objects a decoded template becomes a part of, before it is decoded again: who writes to one of them, against the rules, writes to
+// what these have in common.
+const templateUses = 32
 
 // openFrom is open of an object alone. It also returns what that was decoded from, appended to buf, or nil if somebody held the object or
 // has opened it meanwhile.
@@ -156,10 +205,12 @@ func (f *folding[T]) openFrom(k object.Key, e *folded[T], buf []byte) (o T, enco
 		return o, nil, true
 	}
 	encoded, err := e.packed.Open(buf)
+	mine, patched := o, false
 	if err == nil {
-		o, err = f.decode(encoded[len(buf):], true)
+		if mine, patched = f.openPatch(f.patcher, e, true); !patched {
+			mine, err = f.decode(encoded[len(buf):], true)
+		}
 	}
-	mine := o
 	if o, ok = f.enter(k, e, mine, err); any(o) != any(mine) {
 		encoded = nil
 	}

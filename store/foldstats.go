@@ -19,8 +19,10 @@ type FoldStats struct {
 	Recent int
 	// Bytes is what the folded objects take, with their dictionaries and all else. EncodedBytes is what they would take encoded.
 	Bytes, EncodedBytes int64
-	// StaleDictionaries are those whose objects are so few that Store.PackAgain saves memory.
-	StaleDictionaries int
+	// TemplateBytes is about what objects take that are kept decoded because others are patches of them.
+	TemplateBytes int64
+	// StaleBytes is what the dictionaries take whose objects are so few that Store.PackAgain saves memory.
+	StaleBytes int64
 	// Opens counts how often an object was opened.
 	Opens uint64
 }
@@ -43,7 +45,7 @@ func (s *Snapshot[T]) FoldStats() FoldStats {
 		st.Reason = *reason
 	}
 	st.Recent, st.Opens, st.EncodedBytes = f.recent.len(), f.opens.Load(), packed.OpenedBytes
-	st.StaleDictionaries = packed.StaleDictionaries
+	st.StaleBytes, st.TemplateBytes = packed.StaleBytes, f.templates.size()
 	st.Bytes = packed.Bytes() + int64(f.count)*entryBytes
 	return st
 }
@@ -55,6 +57,13 @@ const entryBytes = int64(unsafe.Sizeof(fold.Packed{})+unsafe.Sizeof(identity{}))
 func (s *Store[T]) KeepRecent(n int) {
 	if f := s.Snapshot().folds; f != nil {
 		f.recent.resize(n)
+	}
+}
+
+// KeepTemplates sets how many bytes those objects may take that are kept decoded because others are patches of them. A few are kept in any case.
+func (s *Store[T]) KeepTemplates(bytes int64) {
+	if f := s.Snapshot().folds; f != nil {
+		f.templates.resize(bytes)
 	}
 }
 

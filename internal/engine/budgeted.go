@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"weak"
 
-	"github.com/tidings/tidings/internal/fold"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/source"
 	"github.com/tidings/tidings/store"
@@ -173,8 +172,10 @@ func (b *budgeted[T]) measure() int64 {
 		return 0
 	}
 	open := float64(st.Open+st.Recent+b.inf.guard.remembered()+b.openArrivals()) * b.meanSize()
-	now := st.Bytes + int64(open) + int64(snap.Len())*perObject + int64(st.IndexEntries)*perEntry + b.gathered.Load() + b.shared + int64(len(b.changed))*perChanged
-	b.memory.used.Add(now - b.used.Swap(now))
+	now := st.Bytes + st.TemplateBytes + int64(open) + int64(snap.Len())*perObject + int64(st.IndexEntries)*perEntry + b.gathered.Load() + b.shared + int64(len(b.changed))*perChanged
+	used := b.memory.used.Add(now - b.used.Swap(now))
+	left := b.memory.budget - (used - int64(open) - st.TemplateBytes) // for what need not be folded
+	b.inf.store.KeepTemplates(max(left-left/8, b.memory.budget/recentShare))
 	return now
 }
 
@@ -255,7 +256,7 @@ func (b *budgeted[T]) fold(all bool, enough func() bool) {
 // packAgain packs all objects again whose dictionaries few others need, so that these go, when there are enough of them.
 func (b *budgeted[T]) packAgain() {
 	st := b.inf.store.Snapshot().FoldStats()
-	if int64(st.StaleDictionaries)*fold.MaxDictionary <= b.memory.budget/staleShare {
+	if st.StaleBytes <= b.memory.budget/staleShare {
 		return
 	}
 	var next object.Key

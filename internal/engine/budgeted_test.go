@@ -11,7 +11,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/tidings/tidings/internal/fold"
 	"github.com/tidings/tidings/internal/testseed"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/source"
@@ -425,18 +424,18 @@ func TestStaleDictionariesGo(t *testing.T) {
 		before.Set(object.Key{Name: fmt.Sprintf("!%05d", i)}, namedSettings(i))
 	}
 	before.Commit()
-	stale := func() int { return inf.store.Snapshot().FoldStats().StaleDictionaries }
+	stale := func() int64 { return inf.store.Snapshot().FoldStats().StaleBytes }
 	all := stale()
 	if all == 0 {
 		t.Fatal("there is no stale dictionary: the test does not test what it should")
 	}
-	b.memory.budget = int64(all) * fold.MaxDictionary * staleShare
+	b.memory.budget = all * staleShare
 	if b.packAgain(); stale() != all {
-		t.Errorf("%d stale dictionaries, and %d would do", stale(), all)
+		t.Errorf("stale dictionaries take %d bytes, and %d would do", stale(), all)
 	}
 	b.memory.budget -= staleShare
 	if b.packAgain(); stale() != 0 {
-		t.Errorf("%d stale dictionaries of %d are left", stale(), all)
+		t.Errorf("stale dictionaries take %d bytes of %d still", stale(), all)
 	}
 	inf.Halt(nil)
 	<-inf.done

@@ -1,9 +1,13 @@
 package fold
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
+	"math"
+	"sync/atomic"
 
 	"github.com/klauspost/compress/s2"
 )
@@ -19,12 +23,62 @@ const (
 	decoderBytes = 256
 )
 
-// Dictionary is what packed objects of one collection have in common. It is immutable; any goroutine may use it.
+// Dictionary is what packed objects of one collection have in common: parts that come up again and again, for s2 to refer to, or one object, the template,
+// of which others are patches. It is immutable; any goroutine may use it.
 type Dictionary struct {
 	samples []byte   // with room behind them, so that s2 need not copy them
-	start   uint16   // where in samples an object begins: the first guess of s2
-	decoder *s2.Dict // never used for encoding, so that it has no tables
+	start   uint16   // where in samples an object begins: the first guess of s2. It is templateStart in a template.
+	decoder *s2.Dict // never used for encoding, so that it has no tables; nil in a template
+	sum     uint32   // of a template
+	decoded atomic.Pointer[decoded]
+	missed  atomic.Uint32 // how often it was not decoded when it was wanted
 }
+
+// decoded is what a template was decoded to, for whoever opens its patches.
+type decoded struct {
+	object any
+	uses   atomic.Uint32
+}
+
+// templateStart marks a template where a dictionary has the place of an object. No dictionary is so long.
+const templateStart = math.MaxUint16
+
+// newTemplate makes a template of an encoded object, of which it keeps no reference.
+func newTemplate(object []byte) *Dictionary {
+	return &Dictionary{samples: bytes.Clone(object), start: templateStart, sum: crc32.Checksum(object, castagnoli)}
+}
+
+// IsTemplate reports whether the dictionary is one object, of which others are patches.
+func (d *Dictionary) IsTemplate() bool { return d.decoder == nil }
+
+// Encoded returns the encoding of a template. The caller must not change it.
+func (d *Dictionary) Encoded() []byte { return d.samples }
+
+// Decoded returns what KeepDecoded was called with last. It is nil if that was asked for as often as most, and kept is false if there is none.
+func (d *Dictionary) Decoded(most uint32) (object any, kept bool) {
+	now := d.decoded.Load()
+	switch {
+	case now == nil:
+		return nil, false
+	case now.uses.Add(1) > most:
+		return nil, true
+	}
+	return now.object, true
+}
+
+// IsWanted notes that a template is not decoded where one object needs it, and reports whether it pays to: every other time.
+func (d *Dictionary) IsWanted() bool { return d.missed.Add(1)%2 == 0 }
+
+// KeepDecoded keeps what a template was decoded to, or nothing if that is nil. It reports whether nothing was kept before.
+func (d *Dictionary) KeepDecoded(object any) (first bool) {
+	if object == nil {
+		return d.decoded.Swap(nil) == nil
+	}
+	return d.decoded.Swap(&decoded{object: object}) == nil
+}
+
+// patchSum is the checksum of the body of a patch of the template: it is another one if the template is.
+func (d *Dictionary) patchSum(body []byte) uint32 { return crc32.Update(d.sum, castagnoli, body) }
 
 // newDictionary makes a dictionary of these samples, of which it keeps no reference. It returns nil if they are
 // too short or too long, or if start does not leave the eight bytes behind it that s2 reads at once.
@@ -43,7 +97,7 @@ func newDictionary(samples []byte, start int) *Dictionary {
 // s2 returns a dictionary of s2 that shares the samples. It gets its tables when it first encodes.
 func (d *Dictionary) s2() *s2.Dict { return s2.MakeDictManual(d.samples, d.start) }
 
-// Size returns the memory that the dictionary takes, in bytes.
+// Size returns the memory that the dictionary takes, in bytes. What a template is decoded to is not counted.
 func (d *Dictionary) Size() int { return allocated(cap(d.samples)) + decoderBytes }
 
 // AppendTo appends the dictionary to b in the form that ParseDictionary reads.
@@ -58,6 +112,12 @@ func ParseDictionary(data []byte) (*Dictionary, error) {
 		return nil, errors.New("a dictionary of less than two bytes")
 	}
 	start := int(binary.LittleEndian.Uint16(data))
+	if start == templateStart {
+		if len(data)-2 > maxTemplate {
+			return nil, fmt.Errorf("a template of %d bytes", len(data)-2)
+		}
+		return newTemplate(data[2:]), nil
+	}
 	d := newDictionary(data[2:], start)
 	if d == nil {
 		return nil, fmt.Errorf("a dictionary of %d bytes that begins at %d", len(data)-2, start)

@@ -1,18 +1,22 @@
-// Package fold keeps encoded objects in little memory: it packs them with a dictionary of their own kind, and opens
-// them again. It knows nothing of the encoding; protobuf and JSON do alike.
+// Package fold keeps encoded objects in little memory: it packs them as patches of others or with a dictionary of their own kind, and
+// opens them again. Of the encoding it knows nothing but how to apply a patch (package patch); who uses it brings what makes them.
 //
 //	                ┌────────────── Packer (one for each collection) ──────────────┐
-//	encoded object ─┤ Pack:    current dictionary, or that of a similar object ─┐  │
-//	                │             ▲                                              ├──┼─► Packed
-//	encoded batch ──┤ PackAll: ───┼──────── own dictionary, if it pays ──────────┘  │     │
+//	encoded object ─┤ Pack:    template or dictionary of a similar object, or ──┐  │
+//	                │          the current dictionary                           ├──┼─► Packed
+//	encoded batch ──┤ PackAll: templates of those that resemble each other, for │  │     │
+//	                │          the rest a dictionary of their own, if it pays ──┘  │     │
 //	                │             │                                                 │     │
 //	                │          training ◄── samples of what was packed ◄────────────┼─────┤
 //	                └───────────────────────────────────────────────────────────────┘     │
 //	                                                                                      ▼
-//	Packed (24 B) ─┬─► Dictionary: ≤ 64 KiB, immutable, shared by all that were packed with it
-//	               └─► form │ checksum │ s2 block, or the bytes as they are
+//	Packed (24 B) ─┬─► Dictionary: ≤ 64 KiB, immutable, shared by all that were packed with it; or a template, one object
+//	               └─► form │ checksum │ patch of the template, s2 block, or the bytes as they are
 //
 //	Packed ──► Open, View: from any goroutine, without the Packer
+//
+// A template is the first of some neighbors that resemble it so much that patches of it take less memory than packing with a dictionary does, or hardly
+// more: an object that is known as a patch is opened much faster, as its template is kept decoded (see Dictionary.Decoded).
 //
 // A dictionary is made of the objects themselves: a random choice of them, one behind the other. What an object has in
 // common with any of them is then a reference of three bytes. Objects that follow each other in the order of keys, such as
@@ -23,8 +27,8 @@
 //
 // # Guarantees
 //
-//  1. What Open returns equals what was packed, byte by byte; a checksum of the opened bytes is kept to prove it.
-//     Anything else is an error that wraps ErrCorrupt.
+//  1. What Open returns equals what was packed, byte by byte; a checksum of the opened bytes is kept to prove it, or of the patch and its
+//     template. Anything else is an error that wraps ErrCorrupt. That a patch is right is up to the Differ.
 //  2. A Packed is immutable and complete: it refers to the dictionary that it needs. No later training, and no
 //     Release, takes that away. When nothing refers to a dictionary any more, the garbage collector frees it.
 //  3. Open and View take no lock, and any number of goroutines may call them while others pack.

@@ -16,6 +16,8 @@ type collection struct {
 	packed  []Packed
 	dropped []Packed // released, but somebody still holds them
 	was     [][]byte // what the dropped ones open to
+	// templates are those that there were when the collection was checked.
+	templates map[*Dictionary]bool
 }
 
 func (c *collection) add(data []byte, packed Packed) {
@@ -37,10 +39,7 @@ func (c *collection) drop(i int) {
 func (c *collection) step(real [][]byte) {
 	switch n := c.rand.IntN(100); {
 	case n < 2:
-		batch := make([][]byte, c.rand.IntN(200))
-		for i := range batch {
-			batch[i] = real[c.rand.IntN(len(real))]
-		}
+		batch := randomBatch(c.rand, real)
 		for i, packed := range c.packer.PackAll(batch) {
 			c.add(batch[i], packed)
 		}
@@ -51,7 +50,9 @@ func (c *collection) step(real [][]byte) {
 			c.packer.Release(c.packed[from+i])
 			c.packed[from+i] = packed
 		}
-	case n < 4 && c.rand.IntN(10) == 0:
+	case n == 3 && c.rand.IntN(4) == 0:
+		c.adopt(randomBatch(c.rand, real))
+	case n < 6 && c.rand.IntN(10) == 0:
 		for range c.rand.IntN(len(c.packed) + 1) {
 			c.drop(c.rand.IntN(len(c.packed)))
 		}
@@ -67,14 +68,44 @@ func (c *collection) step(real [][]byte) {
 	}
 }
 
+// adopt packs objects elsewhere, and adopts some of them.
+func (c *collection) adopt(batch [][]byte) {
+	var elsewhere Packer
+	elsewhere.SetDiffer(c.packer.differ)
+	for i, packed := range elsewhere.PackAll(batch) {
+		if c.rand.IntN(3) > 0 {
+			c.packer.Adopt(packed)
+			c.add(batch[i], packed)
+		}
+	}
+}
+
+// packStaleAgain packs objects again that are worth it, with the dictionary of any other.
+func (c *collection) packStaleAgain() {
+	for i, old := range c.packed {
+		if !c.packer.Stale(old) {
+			continue
+		}
+		c.packed[i] = c.packer.Pack(c.opened[i], c.packed[c.rand.IntN(len(c.packed))].Dictionary())
+		c.packer.Release(old)
+	}
+}
+
 // check compares all with the plain copy.
 func (c *collection) check() {
 	c.t.Helper()
 	want := Stats{Objects: len(c.packed)}
+	if c.templates == nil {
+		c.templates = map[*Dictionary]bool{}
+	}
 	for i, packed := range c.packed {
 		mustOpen(c.t, packed, c.opened[i])
+		if d := packed.Dictionary(); d != nil && d.IsTemplate() {
+			c.templates[d] = true
+		}
 		want.OpenedBytes += int64(len(c.opened[i]))
 		want.PackedBytes += int64(packed.Size())
+		want.HeapBytes += int64(packed.HeapSize())
 		if packed.Size() == headerSize+packed.Len() && packed.Dictionary() == nil && !packed.is(formAlone) {
 			want.Raw++
 		}
@@ -87,7 +118,7 @@ func (c *collection) check() {
 	}
 	got := c.packer.Stats()
 	if got.Objects != want.Objects || got.OpenedBytes != want.OpenedBytes || got.PackedBytes != want.PackedBytes ||
-		got.Raw != want.Raw || got.Stale != want.Stale {
+		got.HeapBytes != want.HeapBytes || got.Raw != want.Raw || got.Stale != want.Stale {
 		c.t.Fatalf("Stats are %+v, want %+v", got, want)
 	}
 	c.checkDictionaries(got)
@@ -97,16 +128,22 @@ func (c *collection) check() {
 func (c *collection) checkDictionaries(got Stats) {
 	c.t.Helper()
 	need := map[*Dictionary]bool{}
-	bytes := int64(0)
+	bytes, stale := int64(0), int64(0)
 	for _, packed := range c.packed {
 		if d := packed.Dictionary(); d != nil && !need[d] {
 			need[d] = true
 			bytes += int64(d.Size())
+			if c.packer.Stale(packed) {
+				stale += int64(d.Size())
+			}
 		}
 	}
 	if u := c.packer.current; u != nil && !need[u.dict] {
 		need[u.dict] = true
 		bytes += int64(u.dict.Size())
+	}
+	if got.StaleBytes != stale {
+		c.t.Fatalf("%d bytes of dictionaries are stale, want %d", got.StaleBytes, stale)
 	}
 	if got.Dictionaries != len(need) || got.DictionaryBytes != bytes {
 		c.t.Fatalf("%d dictionaries of %d bytes are counted, there are %d of %d", got.Dictionaries, got.DictionaryBytes, len(need), bytes)
@@ -116,23 +153,40 @@ func (c *collection) checkDictionaries(got Stats) {
 // TestRandomOperations packs, releases and packs again objects of kinds that change all the time.
 func TestRandomOperations(t *testing.T) {
 	c := &collection{t: t, rand: testseed.Rand(t)}
-	trainings := 0
-	for range 6 {
-		real := corpora[c.rand.IntN(len(corpora))].make(t, 300, c.rand.Uint64())
+	c.run(6, func() int { return c.rand.IntN(len(corpora)) })
+	if trainings := c.packer.Stats().Trainings; trainings < 2 {
+		t.Errorf("only %d dictionaries were trained: the test does not test what it should", trainings)
+	}
+}
+
+// TestRandomOperationsWithPatches is TestRandomOperations where many objects are patches of others.
+func TestRandomOperationsWithPatches(t *testing.T) {
+	c := &collection{t: t, rand: testseed.Rand(t)}
+	c.packer.SetDiffer(podDiffer(t))
+	c.run(4, func() int { return c.rand.IntN(4) * c.rand.IntN(2) }) // mostly pods
+	if len(c.templates) == 0 {
+		t.Errorf("there was no template: the test does not test what it should")
+	}
+}
+
+// run runs random operations with so many kinds of objects, one after the other, and releases all in the end.
+func (c *collection) run(kinds int, kind func() int) {
+	for range kinds {
+		real := corpora[kind()].make(c.t, 300, c.rand.Uint64())
 		for range 600 {
 			c.step(real)
 		}
 		c.check()
-		trainings = c.packer.Stats().Trainings
-	}
-	if trainings < 2 {
-		t.Errorf("only %d dictionaries were trained: the test does not test what it should", trainings)
+		c.packStaleAgain() // the next check sees whether it was right
 	}
 	for len(c.packed) > 0 {
 		c.drop(0)
 	}
 	c.check()
 	if s := c.packer.Stats(); s.Dictionaries > 1 {
-		t.Errorf("an empty collection has %d dictionaries", s.Dictionaries)
+		c.t.Errorf("an empty collection has %d dictionaries", s.Dictionaries)
+	}
+	if p := &c.packer.templates; len(p.objects) > 0 || p.last != nil || p.bytes != 0 || p.thinBytes != 0 || p.thinObjects != 0 {
+		c.t.Errorf("an empty collection has the templates %+v", p)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"unsafe"
 
 	"github.com/klauspost/compress/s2"
+
+	"github.com/tidings/tidings/internal/wire/patch"
 )
 
 // MaxOpened is how many bytes a compressed object may open to. Larger objects are packed as they are, so that bytes of
@@ -17,7 +19,7 @@ const MaxOpened = 32 << 20
 // ErrCorrupt is wrapped by every error of bytes that do not open to what was packed.
 var ErrCorrupt = errors.New("corrupt packed object")
 
-// The bytes of a Packed begin with its form and the checksum of the opened bytes.
+// The bytes of a Packed begin with its form and the checksum of the opened bytes; that of a patch is of its template and the bytes that follow.
 const headerSize = 1 + 4
 
 const (
@@ -25,6 +27,7 @@ const (
 	formAlone                     // an s2 block
 	formDictionary                // an s2 block that refers to a dictionary
 	formIncompressible            // the bytes as they are: too few, too many, or no smaller with a dictionary
+	formPatch                     // the length of the opened bytes, and a patch of those of a template
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -32,7 +35,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // Packed is one packed object. It is a small immutable value that may be copied; any goroutine may use it. The zero value
 // holds no object.
 type Packed struct {
-	dict *Dictionary // nil unless the form is formDictionary
+	dict *Dictionary // nil unless the form is formDictionary, or formPatch: then it is a template
 	data string
 }
 
@@ -77,7 +80,7 @@ func (p Packed) opened() (int, error) {
 		return 0, fmt.Errorf("%w: %d bytes are less than a header", ErrCorrupt, len(p.data))
 	}
 	form := p.data[0]
-	if (form == formDictionary) != (p.dict != nil) {
+	if (form == formDictionary) != (p.dict != nil && !p.dict.IsTemplate()) || (form == formPatch) != (p.dict != nil && p.dict.IsTemplate()) {
 		return 0, fmt.Errorf("%w: its form is %d, and that it has a dictionary is %t", ErrCorrupt, form, p.dict != nil)
 	}
 	switch form {
@@ -85,6 +88,9 @@ func (p Packed) opened() (int, error) {
 		return len(p.data) - headerSize, nil
 	case formAlone, formDictionary:
 		return blockLen(p.Bytes()[headerSize:])
+	case formPatch:
+		n, _, err := p.patch()
+		return n, err
 	default:
 		return 0, fmt.Errorf("%w: unknown form %d", ErrCorrupt, form)
 	}
@@ -111,13 +117,64 @@ func (p Packed) Open(dst []byte) ([]byte, error) {
 	}
 	out := grow(dst, n)
 	body := out[len(dst):]
+	if p.is(formPatch) {
+		if err := p.apply(body); err != nil {
+			return dst, err
+		}
+		return out, nil
+	}
 	if err := p.decode(body); err != nil {
 		return dst, err
 	}
-	if sum := crc32.Checksum(body, castagnoli); sum != p.checksum() {
-		return dst, fmt.Errorf("%w: its checksum is %08x, not %08x", ErrCorrupt, sum, p.checksum())
+	if err := p.check(crc32.Checksum(body, castagnoli)); err != nil {
+		return dst, err
 	}
 	return out, nil
+}
+
+// patch returns the number of bytes that the object opens to, and the patch that makes them of the template.
+func (p Packed) patch() (opened int, patch []byte, err error) {
+	n, width := binary.Uvarint(p.Bytes()[headerSize:])
+	if width <= 0 || n > MaxOpened {
+		return 0, nil, fmt.Errorf("%w: it claims to open to %d bytes", ErrCorrupt, n)
+	}
+	return int(n), p.Bytes()[headerSize+width:], nil
+}
+
+// Patch returns the template of an object that is known as what differs from one, and the patch; false if it is packed in another way. The error wraps
+// ErrCorrupt.
+func (p Packed) Patch() (template *Dictionary, patch []byte, ok bool, err error) {
+	if !p.is(formPatch) || p.dict == nil {
+		return nil, nil, false, nil
+	}
+	if _, patch, err = p.patch(); err == nil {
+		err = p.check(p.dict.patchSum(p.Bytes()[headerSize:]))
+	}
+	return p.dict, patch, true, err
+}
+
+// check compares the checksum with what it should be.
+func (p Packed) check(sum uint32) error {
+	if sum != p.checksum() {
+		return fmt.Errorf("%w: its checksum is %08x, not %08x", ErrCorrupt, sum, p.checksum())
+	}
+	return nil
+}
+
+// apply writes the object's bytes to body, which has exactly their length.
+func (p Packed) apply(body []byte) error {
+	template, change, _, err := p.Patch()
+	if err != nil {
+		return err
+	}
+	got, err := patch.Apply(body[:0], template.samples, change, len(body))
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	if len(got) != len(body) {
+		return fmt.Errorf("%w: it opens to %d bytes, not %d", ErrCorrupt, len(got), len(body))
+	}
+	return nil
 }
 
 // decode writes the object's bytes to body, which has exactly their length.
@@ -162,9 +219,13 @@ func (p Packed) is(form byte) bool { return len(p.data) > 0 && p.data[0] == form
 
 // seal returns a packed object of these parts, with the checksum of what it opens to.
 func seal(form byte, dict *Dictionary, body, opened []byte) Packed {
+	return sealSum(form, dict, body, crc32.Checksum(opened, castagnoli))
+}
+
+func sealSum(form byte, dict *Dictionary, body []byte, sum uint32) Packed {
 	data := make([]byte, headerSize+len(body))
 	data[0] = form
-	binary.LittleEndian.PutUint32(data[1:], crc32.Checksum(opened, castagnoli))
+	binary.LittleEndian.PutUint32(data[1:], sum)
 	copy(data[headerSize:], body)
 	return Packed{dict: dict, data: unsafe.String(&data[0], len(data))} // nothing else refers to data
 }

@@ -148,7 +148,7 @@ func TestDictionaryBytes(t *testing.T) {
 	}
 	want, _ := packed[9].Open(nil)
 	mustOpen(t, object, want)
-	for _, bad := range [][]byte{nil, {1}, make([]byte, 10), {0xff, 0xff, 30: 0}, make([]byte, 2+MaxDictionary+1)} {
+	for _, bad := range [][]byte{nil, {1}, make([]byte, 10), {0xfe, 0xff, 30: 0}, append([]byte{0xff, 0xff}, make([]byte, maxTemplate+1)...), make([]byte, 2+MaxDictionary+1)} {
 		if _, err := ParseDictionary(bad); err == nil {
 			t.Errorf("%d bytes are a dictionary", len(bad))
 		}

@@ -27,10 +27,12 @@ type Packer struct {
 	current *usage
 	// usages are the dictionaries that objects of the collection need, and the current one. If there are any, one of
 	// them is the current one.
-	usages   map[*Dictionary]*usage
-	training training
-	rng      rand.PCG
-	count    Stats // without what Stats adds up when it is asked
+	usages    map[*Dictionary]*usage
+	training  training
+	templates templates
+	differ    Differ // nil if no patches are made
+	rng       rand.PCG
+	count     Stats // without what Stats adds up when it is asked
 }
 
 // usage is what one Packer does with one dictionary.
@@ -48,20 +50,21 @@ type Stats struct {
 	Objects int // packed and not released
 	Raw     int // of these, kept as they are, because packing does not make them smaller
 	Stale   int // of these, worth packing again (see Packer.Stale)
-	// StaleDictionaries are those that only stale objects need.
-	StaleDictionaries int
+	// StaleBytes is what the dictionaries take that only stale objects need.
+	StaleBytes int64
 
 	OpenedBytes int64 // what the objects would take encoded
 	PackedBytes int64 // what they take packed
 	HeapBytes   int64 // what they take in the heap: Go's allocator rounds each up
 
-	Dictionaries    int   // that objects of the collection need, the current one included
+	Dictionaries    int   // that objects of the collection need, templates and the current one included
 	DictionaryBytes int64 // what they take
 	EncoderBytes    int64 // what the tables for packing with them take
 	SampleBytes     int64 // packed objects kept for training; most are in the collection anyway
 	Trainings       int   // dictionaries trained and taken into use since the start
 
-	incompressible, alone int // objects of these forms
+	incompressible, alone int   // objects of these forms
+	patched               int64 // what the patches would take encoded
 }
 
 // Bytes returns what all of it takes in the heap: the objects, the dictionaries, the tables and the samples.
@@ -76,10 +79,20 @@ func (s Stats) Bytes() int64 {
 func (p *Packer) Pack(data []byte, like *Dictionary) Packed {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	out := p.packLike(data, p.usages[like])
+	out := p.packNear(data, like)
 	p.enter(out, +1)
 	p.training.observe(p, out)
 	return out
+}
+
+// packNear packs as a patch of like, if that is a template and pays, or else with a dictionary. A template that few objects need gets no more of them.
+func (p *Packer) packNear(data []byte, like *Dictionary) Packed {
+	if p.differ != nil && !p.templates.thin(like) && mayBePatch(data) {
+		if out, ok := p.patchOf(like, data, p.expectedWithout(data)); ok {
+			return out
+		}
+	}
+	return p.packLike(data, p.usages[like])
 }
 
 // packLike packs with the dictionary of like, or with the current one if like is stale or serves the object badly.
@@ -131,32 +144,65 @@ func (p *Packer) PackSmaller(objects [][]byte, before []Packed) []Packed {
 
 // packAll packs neighbors and counts them, unless they take more memory than most. Then it returns nil.
 func (p *Packer) packAll(objects [][]byte, most int) []Packed {
-	with, size := p.current, 0
-	own := p.trainFor(objects)
-	if own != nil {
-		with, size = own, own.dict.Size()
-	}
-	out := make([]Packed, len(objects))
-	for i, data := range objects {
-		out[i] = with.pack(data)
-		size += out[i].HeapSize()
-	}
-	if size > most {
-		if own != nil && own != p.current {
-			delete(p.usages, own.dict)
-		}
+	b := p.packBatch(objects)
+	if b.size > most {
+		p.forget(b)
 		return nil
 	}
-	for _, packed := range out {
+	for _, packed := range b.packed {
 		p.enter(packed, +1)
 	}
-	if with != nil && with != p.current {
-		with.encoder = nil // until one of them changes
+	if b.own != nil && b.own != p.current {
+		b.own.encoder = nil // until one of them changes
 	}
-	for _, packed := range out {
+	for _, packed := range b.packed {
 		p.training.observe(p, packed)
 	}
-	return out
+	return b.packed
+}
+
+// batch are neighbors that were packed and are not counted yet.
+type batch struct {
+	packed []Packed
+	own    *usage // the dictionary that they got, or nil
+	size   int    // what they take, with the dictionary and the templates that they got
+}
+
+// packBatch packs neighbors: as patches where they resemble each other, and else with a dictionary.
+func (p *Packer) packBatch(objects [][]byte) batch {
+	before := p.templates.bytes
+	b := batch{packed: p.patchNeighbors(objects)}
+	b.size = int(p.templates.bytes - before)
+	with := p.current
+	if b.own = p.trainFor(unpacked(objects, b.packed)); b.own != nil {
+		with = b.own
+		b.size += b.own.dict.Size()
+	}
+	for i, data := range objects {
+		if b.packed[i].IsZero() {
+			b.packed[i] = with.pack(data)
+		}
+		b.size += b.packed[i].HeapSize()
+	}
+	return b
+}
+
+// unpacked returns those of the objects that are not packed.
+func unpacked(objects [][]byte, packed []Packed) (rest [][]byte) {
+	for i, data := range objects {
+		if packed[i].IsZero() {
+			rest = append(rest, data)
+		}
+	}
+	return rest
+}
+
+// forget drops what a batch got that does not come into the collection.
+func (p *Packer) forget(b batch) {
+	if b.own != nil && b.own != p.current {
+		delete(p.usages, b.own.dict)
+	}
+	p.templates.dropUnused(b.packed)
 }
 
 // Release says that an object that Pack returned or Adopt got is no longer in the collection. Whoever still holds it
@@ -172,7 +218,9 @@ func (p *Packer) Release(old Packed) {
 func (p *Packer) Adopt(from Packed) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if from.dict != nil && p.usages[from.dict] == nil {
+	if from.is(formPatch) {
+		p.templates.add(from.dict)
+	} else if from.dict != nil && p.usages[from.dict] == nil {
 		u := p.add(&usage{dict: from.dict})
 		if p.current == nil {
 			p.use(u)
@@ -186,6 +234,9 @@ func (p *Packer) Adopt(from Packed) {
 func (p *Packer) Stale(object Packed) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if object.is(formPatch) {
+		return p.templates.thin(object.dict)
+	}
 	if object.dict != nil {
 		u := p.usages[object.dict]
 		return u == nil || p.stale(u)
@@ -202,9 +253,11 @@ func (p *Packer) Stats() Stats {
 	defer p.mu.Unlock()
 	s := p.count
 	s.SampleBytes = p.training.samples.size()
-	s.Dictionaries = len(p.usages)
+	s.Dictionaries = len(p.usages) + len(p.templates.objects)
+	s.DictionaryBytes = p.templates.bytes
+	s.Stale, s.StaleBytes = p.templates.thinObjects, p.templates.thinBytes
 	if p.current != nil {
-		s.Stale = s.alone
+		s.Stale += s.alone
 	}
 	for _, u := range p.usages {
 		s.DictionaryBytes += int64(u.dict.Size())
@@ -213,11 +266,14 @@ func (p *Packer) Stats() Stats {
 		}
 		if p.stale(u) {
 			s.Stale += u.objects
-			s.StaleDictionaries++
+			s.StaleBytes += int64(u.dict.Size())
 		}
 	}
 	return s
 }
+
+// forDictionaries is what the objects that are no patches would take encoded.
+func (p *Packer) forDictionaries() int64 { return p.count.OpenedBytes - p.count.patched }
 
 // enter counts an object that comes (+1) or goes (-1).
 func (p *Packer) enter(object Packed, n int) {
@@ -233,6 +289,9 @@ func (p *Packer) enter(object Packed, n int) {
 	case object.is(formRaw):
 		p.count.Raw += n
 		p.count.alone += n
+	case object.is(formPatch):
+		p.count.patched += opened
+		p.templates.enter(object.dict, n)
 	case object.dict == nil:
 		p.count.alone += n
 	default:

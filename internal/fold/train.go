@@ -49,8 +49,11 @@ type training struct {
 
 // observe takes note of an object that was packed for p, and trains a dictionary if it is time to.
 func (t *training) observe(p *Packer, packed Packed) {
+	if packed.is(formPatch) {
+		return
+	}
 	t.since += int64(packed.Len())
-	if p.count.OpenedBytes < sampleFrom {
+	if p.forDictionaries() < sampleFrom {
 		t.samples = reservoir{}
 		return
 	}
@@ -59,7 +62,7 @@ func (t *training) observe(p *Packer, packed Packed) {
 		t.ratio.add(packed)
 		t.checkRatio(p)
 	}
-	if p.count.OpenedBytes >= trainFrom && t.since >= t.next {
+	if p.forDictionaries() >= trainFrom && t.since >= t.next {
 		t.train(p)
 	}
 }
@@ -70,7 +73,7 @@ func (t *training) checkRatio(p *Packer) {
 		return
 	}
 	t.samples = reservoir{}
-	t.urgent, t.since, t.next = true, 0, min(ratioWindow, p.count.OpenedBytes)
+	t.urgent, t.since, t.next = true, 0, min(ratioWindow, p.forDictionaries())
 }
 
 // train makes a dictionary of half the samples, and asks the others whether it pays. If it does not, what
@@ -79,13 +82,13 @@ func (t *training) train(p *Packer) {
 	made, held := t.samples.split()
 	objects := openAll(held)
 	*t = training{patience: min(max(1, t.patience)*2, maxPatience)}
-	if next := p.trial(openAll(made), objects, p.count.OpenedBytes); next != nil {
+	if next := p.trial(openAll(made), objects, p.forDictionaries()); next != nil {
 		p.use(next)
 		t.patience = 1
 	} else if p.current != nil {
 		p.current.ratio = p.current.ratioOf(objects)
 	}
-	t.next = t.patience * p.count.OpenedBytes
+	t.next = t.patience * p.forDictionaries()
 	p.dropEncoders()
 }
 
@@ -123,7 +126,7 @@ func (p *Packer) trial(made, held [][]byte, bytes int64) *usage {
 // mayGrow reports whether the collection, with so many bytes more, is large enough for one more dictionary.
 func (p *Packer) mayGrow(bytes int64) bool {
 	n := int64(len(p.usages))
-	return n < freeDictionaries || (n+1)*MaxDictionary <= (p.count.OpenedBytes+bytes)/maxShare
+	return n < freeDictionaries || (n+1)*MaxDictionary <= (p.forDictionaries()+bytes)/maxShare
 }
 
 // ratioOf returns the ratio of packed to opened bytes that the objects have with the dictionary.

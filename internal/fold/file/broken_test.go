@@ -8,24 +8,61 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tidings/tidings/internal/fold"
 )
 
 // TestEachByteCounts changes each byte of a file, and cuts it off at each length.
 func TestEachByteCounts(t *testing.T) {
 	for name, opts := range bothOptions {
-		data := encode(t, pods(t, 2), opts)
-		for n := range data {
-			if _, _, err := decode(data[:n], opts); !errors.Is(err, ErrBroken) {
-				t.Fatalf("%s: cut off at %d of %d: %v", name, n, len(data), err)
-			}
-			broken := bytes.Clone(data)
-			broken[n] ^= 1 << (n % 8)
-			if _, _, err := decode(broken, opts); err == nil {
-				t.Fatalf("%s: byte %d of %d can be changed", name, n, len(data))
-			}
+		eachByteCounts(t, name, encode(t, pods(t, 2), opts), opts)
+	}
+	eachByteCounts(t, "with a template", encode(t, similarPods(t, 6), Options{}), Options{})
+}
+
+func eachByteCounts(t *testing.T, name string, data []byte, opts Options) {
+	t.Helper()
+	for n := range data {
+		if _, _, err := decode(data[:n], opts); !errors.Is(err, ErrBroken) {
+			t.Fatalf("%s: cut off at %d of %d: %v", name, n, len(data), err)
 		}
-		if _, _, err := decode(append(data, 0), opts); !errors.Is(err, ErrBroken) {
-			t.Errorf("%s: a byte more: %v", name, err)
+		broken := bytes.Clone(data)
+		broken[n] ^= 1 << (n % 8)
+		if _, _, err := decode(broken, opts); err == nil {
+			t.Fatalf("%s: byte %d of %d can be changed", name, n, len(data))
+		}
+	}
+	if _, _, err := decode(append(data, 0), opts); !errors.Is(err, ErrBroken) {
+		t.Errorf("%s: a byte more: %v", name, err)
+	}
+}
+
+// TestOtherTemplate has files with good checksums whose templates are others than those of the objects: they do not open.
+func TestOtherTemplate(t *testing.T) {
+	entries := similarPods(t, 6)
+	header := frame(kindHeader, testHeader.append(nil)...)
+	record := entries[3].record
+	template := record.Object.Dictionary().AppendTo(nil)
+	read := func(template []byte) ([]Record, error) {
+		_, records, err := decode(forge(header, frame(kindDictionary, template...), frame(kindRecords, record.append(nil, 1)...), frame(kindEnd, 1, 1)), Options{})
+		return records, err
+	}
+	records, err := read(template)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustEqual(t, records, entries[3:4])
+	for n := 2; n <= len(template); n += 7 {
+		changed := bytes.Clone(template)
+		changed[n-1] ^= 1
+		for _, other := range [][]byte{template[:n-1], changed} {
+			records, err := read(other)
+			if err == nil {
+				_, err = records[0].Object.Open(nil)
+			}
+			if !errors.Is(err, ErrBroken) && !errors.Is(err, fold.ErrCorrupt) {
+				t.Fatalf("an object of another template at byte %d: %v", n, err)
+			}
 		}
 	}
 }
@@ -139,6 +176,7 @@ func FuzzRead(f *testing.F) {
 	data := encode(f, pods(f, 3), Options{})
 	f.Add(data, byte(kindRecords), frames(data)[2][headSize:])
 	f.Add([]byte(magic), byte(kindDictionary), make([]byte, 40))
+	f.Add(encode(f, similarPods(f, 6), Options{}), byte(kindDictionary), []byte{0xff, 0xff, 1, 2})
 	f.Fuzz(func(t *testing.T, whole []byte, kind byte, payload []byte) {
 		for _, opts := range bothOptions {
 			readAny(t, whole, opts)

@@ -28,6 +28,32 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
+// TestRoundTripOfTemplates writes and reads objects that are patches, and goes on with them.
+func TestRoundTripOfTemplates(t *testing.T) {
+	for name, opts := range bothOptions {
+		entries := similarPods(t, 60)
+		_, records, err := decode(encode(t, entries, opts), opts)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		mustEqual(t, records, entries)
+		var p fold.Packer
+		templates := map[*fold.Dictionary]bool{}
+		for i, record := range records {
+			p.Adopt(record.Object)
+			if d := record.Object.Dictionary(); d != nil {
+				templates[d] = true
+				if d.IsTemplate() != entries[i].record.Object.Dictionary().IsTemplate() {
+					t.Errorf("%s: record %d is packed in another way", name, i)
+				}
+			}
+		}
+		if s := p.Stats(); s.Objects != len(entries) || s.Dictionaries != len(templates) {
+			t.Errorf("%s: %+v of %d objects with %d dictionaries", name, s, len(entries), len(templates))
+		}
+	}
+}
+
 // TestRandomRecords writes records whose strings and objects are of any length.
 func TestRandomRecords(t *testing.T) {
 	r := testseed.Rand(t)

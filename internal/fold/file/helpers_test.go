@@ -2,12 +2,18 @@ package file
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"maps"
+	"slices"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/tidings/tidings/internal/fold"
+	"github.com/tidings/tidings/internal/wire"
+	"github.com/tidings/tidings/internal/wire/proto"
 	"github.com/tidings/tidings/internal/wire/wiretest"
 )
 
@@ -30,10 +36,38 @@ type entry struct {
 // pods returns n pods, of which some are packed with dictionaries and some without.
 func pods(t testing.TB, n int) []entry {
 	t.Helper()
+	return packPods(t, wiretest.Pods(n, 1), nil)
+}
+
+// similarPods returns pods that are patches of a template or two, but for some.
+func similarPods(t testing.TB, n int) []entry {
+	t.Helper()
+	dec, err := proto.New[*corev1.Pod](wire.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, many := dec.NewDiffer(), wiretest.Pods(500, 1)
+	slices.SortStableFunc(many, func(a, b *corev1.Pod) int { return cmp.Compare(a.GenerateName, b.GenerateName) })
+	at := 0 // where the n pods begin that are most alike
+	for i := range len(many) - n + 1 {
+		if many[i].GenerateName == many[i+n*2/3].GenerateName {
+			at = i
+		}
+	}
+	entries := packPods(t, many[at:at+n], func(dst, base, data []byte, most int) ([]byte, bool) { return d.Diff(dst, 0, base, data, most) })
+	if first := entries[0].record.Object.Dictionary(); first == nil || !first.IsTemplate() {
+		t.Fatal("the objects got no template")
+	}
+	return entries
+}
+
+func packPods(t testing.TB, pods []*corev1.Pod, differ fold.Differ) []entry {
+	t.Helper()
 	var p fold.Packer
+	p.SetDiffer(differ)
 	var out []entry
 	var batch [][]byte
-	for i, pod := range wiretest.Pods(n, 1) {
+	for i, pod := range pods {
 		data, err := pod.Marshal()
 		if err != nil {
 			t.Fatal(err)
@@ -44,8 +78,8 @@ func pods(t testing.TB, n int) []entry {
 		}
 		out, batch = append(out, entry{record, data}), append(batch, data)
 	}
-	for from := 0; from < n; from += 300 {
-		for i, packed := range p.PackAll(batch[from:min(n, from+300)]) {
+	for from := 0; from < len(batch); from += 300 {
+		for i, packed := range p.PackAll(batch[from:min(len(batch), from+300)]) {
 			out[from+i].record.Object = packed
 		}
 	}

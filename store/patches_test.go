@@ -1,0 +1,449 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"runtime"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/tidings/tidings/internal/fold"
+	"github.com/tidings/tidings/internal/testseed"
+	"github.com/tidings/tidings/internal/wire/wiretest"
+	"github.com/tidings/tidings/object"
+	"github.com/tidings/tidings/source"
+)
+
+// patchingCodec is the codec of a source, which makes patches. Things with the label "open" it cannot encode.
+type patchingCodec struct{ *source.Codec[*thing] }
+
+func newPatchingCodec(t testing.TB) patchingCodec {
+	t.Helper()
+	c, err := source.NewCodec[*thing](0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return patchingCodec{c}
+}
+
+func (c patchingCodec) Append(dst []byte, o *thing) ([]byte, error) {
+	if _, ok := o.Labels["open"]; ok {
+		return dst, errOpen
+	}
+	return c.Codec.Append(dst, o)
+}
+
+// faultyCodec fails in one way or another to decode patches and their bases, now and then.
+type faultyCodec struct {
+	patchingCodec
+	mu   sync.Mutex
+	rand *rand.Rand
+}
+
+var errFaulty = errors.New("it fails now and then")
+
+func (c *faultyCodec) fault() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.rand.IntN(4)
+}
+
+func (c *faultyCodec) DecodeBase(data []byte) (*thing, error) {
+	switch c.fault() {
+	case 0:
+		return nil, nil
+	case 1:
+		return newThing("", "broken", nil), errFaulty
+	}
+	return c.patchingCodec.DecodeBase(data)
+}
+
+func (c *faultyCodec) DecodePatch(base *thing, patch []byte) (*thing, error) {
+	switch c.fault() {
+	case 0:
+		return nil, nil
+	case 1:
+		return newThing("", "broken", nil), errFaulty
+	}
+	return c.patchingCodec.DecodePatch(base, patch)
+}
+
+// TestFoldedModelWithPatches is TestFoldedModel where most objects are patches, which some codecs decode and others do not always.
+func TestFoldedModelWithPatches(t *testing.T) {
+	most := int64(0)
+	for _, faulty := range []bool{false, true} {
+		testseed.Each(t, 2, func(t *testing.T, seed uint64) {
+			var codec Codec[*thing] = newPatchingCodec(t)
+			if faulty {
+				codec = &faultyCodec{patchingCodec: newPatchingCodec(t), rand: rand.New(rand.NewPCG(seed, 1))}
+			}
+			w := newFoldWorldOf(t, seed, codec)
+			w.common = inCommon + inCommon
+			for range 40 {
+				w.writer.Store().KeepTemplates(int64(w.rand.IntN(3)) * leastTemplates)
+				w.step()
+				w.letGo()
+				w.verify(w.writer.Store().Snapshot(), w.model)
+				checkFree(t, w.writer)
+				w.checkPacker()
+				most = max(most, w.writer.Store().Snapshot().FoldStats().TemplateBytes)
+			}
+			for _, k := range w.kept {
+				w.verify(k.snapshot, k.model)
+			}
+		})
+	}
+	if most == 0 {
+		t.Error("no patches were opened: the test does not test what it should")
+	}
+}
+
+// letGo makes the model hold none of the objects that the store opens.
+func (w *foldWorld) letGo() {
+	for k, o := range w.model {
+		w.model[k] = o.DeepCopy()
+	}
+	for i := range w.kept {
+		for k, o := range w.kept[i].model {
+			w.kept[i].model[k] = o.DeepCopy()
+		}
+	}
+	runtime.GC()
+}
+
+// podStore returns a store of pods that are folded as they come in a list, many of them as patches.
+func podStore(t testing.TB, n int) (*Writer[*corev1.Pod], map[object.Key]*corev1.Pod) {
+	t.Helper()
+	codec, err := source.NewCodec[*corev1.Pod](0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := NewWriter[*corev1.Pod](Options{OnOpenError: func(k object.Key, err error) { t.Errorf("%v: %v", k, err) }})
+	w.UseCodec(codec, reflect.TypeFor[*corev1.Pod]())
+	pods := map[object.Key]*corev1.Pod{}
+	g := w.Store().Gather(n)
+	for _, pod := range wiretest.Pods(n, 1) {
+		pods[object.KeyOf(pod)] = pod
+		g.Add(pod.DeepCopy())
+	}
+	g.Fold()
+	txn := w.Begin()
+	txn.Replace("", g, "1", false)
+	g.Close()
+	txn.Commit()
+	runtime.GC() // or the pods are still open
+	if patches(w) < n/4 {
+		t.Fatalf("%d of %d pods are patches: the test does not test what it should", patches(w), n)
+	}
+	return w, pods
+}
+
+// patches returns how many objects are patches.
+func patches[T object.Object](w *Writer[T]) (n int) {
+	s := w.Store().Snapshot()
+	cursor := cursor{root: s.keys}
+	for cursor.seek(&key{}); cursor.depth > 0; cursor.next() {
+		if e := s.folds.at(cursor.item().slot); e != nil {
+			if _, _, ok, _ := e.packed.Patch(); ok {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// TestPodsAsPatches opens pods in all ways: they equal those that were folded, and are one object while somebody holds them.
+func TestPodsAsPatches(t *testing.T) {
+	w, pods := podStore(t, 500)
+	s := w.Store().Snapshot()
+	var held []*corev1.Pod
+	for round := range 2 { // first one by one, and then in order
+		read := func(k object.Key, o *corev1.Pod) {
+			if !apiequality.Semantic.DeepEqual(o, pods[k]) {
+				t.Fatalf("round %d: %v is another pod", round, k)
+			}
+			if again, _ := s.Get(k); again != o {
+				t.Fatalf("round %d: %v is two objects", round, k)
+			}
+			held = append(held, o)
+		}
+		if round == 0 {
+			for k := range pods {
+				o, _ := s.Get(k)
+				read(k, o)
+			}
+		} else {
+			for k, o := range s.All() {
+				read(k, o)
+			}
+		}
+		if len(held) != len(pods) {
+			t.Fatalf("round %d: %d pods", round, len(held))
+		}
+		held = nil
+		runtime.GC()
+	}
+	if st := s.FoldStats(); st.TemplateBytes == 0 || st.TemplateBytes > leastTemplates {
+		t.Errorf("decoded templates take %d bytes", st.TemplateBytes)
+	}
+}
+
+// TestPatchesReadAndWrittenAtOnce has readers of all kinds beside a writer that changes, folds and packs again.
+func TestPatchesReadAndWrittenAtOnce(t *testing.T) {
+	w, pods := podStore(t, 300)
+	seed := testseed.Seed(t)
+	done := make(chan struct{})
+	var readers sync.WaitGroup
+	for reader := range 3 {
+		readers.Go(func() {
+			r := rand.New(rand.NewPCG(seed, uint64(reader)))
+			keys := keysOf(pods)
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				w.Store().KeepTemplates(int64(r.IntN(4)) * leastTemplates)
+				s, k := w.Store().Snapshot(), keys[r.IntN(len(keys))]
+				if o, ok := s.Get(k); !ok || o.UID != pods[k].UID || !apiequality.Semantic.DeepEqual(o.Spec, pods[k].Spec) {
+					t.Errorf("%v is another pod", k)
+				}
+				if reader == 0 {
+					for key, o := range s.Namespace(k.Namespace) {
+						if want := pods[key]; o.UID != want.UID || !apiequality.Semantic.DeepEqual(o.Status, want.Status) {
+							t.Errorf("%v is another pod", key)
+						}
+					}
+				}
+			}
+		})
+	}
+	r := rand.New(rand.NewPCG(seed, 100))
+	keys := keysOf(pods)
+	for range 20 {
+		txn := w.Begin()
+		for range r.IntN(20) {
+			k := keys[r.IntN(len(keys))]
+			txn.Set(k, pods[k].DeepCopy())
+		}
+		txn.Commit()
+		for _, cold := range []*Cold[*corev1.Pod]{
+			w.Store().PackCold(object.Key{}, 1000, true), w.Store().PackAgain(object.Key{}, 1000), w.Store().PackTogether(keys[r.IntN(len(keys))], 100),
+		} {
+			txn = w.Begin()
+			txn.Fold(cold)
+			txn.Commit()
+		}
+		if r.IntN(8) == 0 {
+			runtime.GC()
+		}
+	}
+	close(done)
+	readers.Wait()
+	for k, want := range pods {
+		if o, _ := w.Store().Snapshot().Get(k); !apiequality.Semantic.DeepEqual(o, want) {
+			t.Errorf("%v is another pod in the end", k)
+		}
+	}
+}
+
+func keysOf[T any](objects map[object.Key]T) (keys []object.Key) {
+	for k := range objects {
+		keys = append(keys, k)
+	}
+	return keys
+}
+
+// TestPackedArrivals has objects that come packed, from elsewhere: they are opened by several goroutines, each with a codec of its own.
+func TestPackedArrivals(t *testing.T) {
+	from, pods := podStore(t, 300)
+	codec, _ := source.NewCodec[*corev1.Pod](0)
+	w := NewWriter[*corev1.Pod](Options{})
+	w.UseCodec(codec, reflect.TypeFor[*corev1.Pod]())
+	g, s := w.Store().Gather(0), from.Store().Snapshot()
+	cursor := cursor{root: s.keys}
+	for cursor.seek(&key{}); cursor.depth > 0; cursor.next() {
+		e := s.folds.at(cursor.item().slot)
+		g.AddPacked(cursor.item().Key, e.uidText(), e.versionText(), e.packed, nil)
+	}
+	var opening sync.WaitGroup
+	for i := 0; i < len(pods); i += 100 {
+		opening.Go(func() {
+			own, _ := source.NewCodec[*corev1.Pod](0)
+			objects, err := g.OpenPacked(i, i+100, own)
+			if err != nil {
+				t.Error(err)
+			}
+			for _, o := range objects {
+				if !apiequality.Semantic.DeepEqual(o, pods[object.KeyOf(o)]) {
+					t.Errorf("%v is another pod", object.KeyOf(o))
+				}
+			}
+		})
+	}
+	opening.Wait()
+	if _, err := g.OpenPacked(0, 1, strayPods{codec}); !errors.Is(err, errOtherObject) {
+		t.Errorf("an object that is another one opens with the error %v", err)
+	}
+	g.Close()
+	if st := w.Store().Snapshot().folds.packer.Stats(); st.Objects != 0 || st.Dictionaries > 1 {
+		t.Errorf("%+v of objects that did not come into the store", st)
+	}
+}
+
+// strayPods decodes patches to other objects than they are of.
+type strayPods struct{ *source.Codec[*corev1.Pod] }
+
+func (c strayPods) DecodePatch(base *corev1.Pod, patch []byte) (*corev1.Pod, error) {
+	o, err := c.Codec.DecodePatch(base, patch)
+	if err == nil {
+		o.Name = "other"
+	}
+	return o, err
+}
+
+func (c strayPods) Decode(data []byte, previous *corev1.Pod) (*corev1.Pod, error) {
+	return &corev1.Pod{}, nil
+}
+
+// TestStrayWritesToPatches writes to an object, against the rules: that shows in few others, and not in those that are opened later.
+func TestStrayWritesToPatches(t *testing.T) {
+	w, n := newFoldWorldOf(t, 1, newPatchingCodec(t)), 200
+	var keys []object.Key
+	g := w.writer.Store().Gather(n)
+	for i := range n {
+		o := plainThing(i)
+		o.Annotations = map[string]string{"text": inCommon}
+		keys = append(keys, object.KeyOf(o))
+		g.Add(o)
+	}
+	g.Fold()
+	txn := w.writer.Begin()
+	txn.Replace("", g, "1", false)
+	g.Close()
+	s := txn.Commit()
+	runtime.GC() // or the objects are still open
+	if got := patches(w.writer); got < n {
+		t.Fatalf("%d of %d objects are patches", got, n)
+	}
+	var held []*thing
+	for len(held) < 3 { // the first is decoded alone
+		o, _ := s.Get(keys[len(held)])
+		held = append(held, o)
+	}
+	held[2].Annotations["text"] = "stray"
+	spoiled := 0
+	for i, k := range keys {
+		o, _ := s.Get(k)
+		if held = append(held, o); o.Annotations["text"] != "stray" {
+			continue
+		}
+		if spoiled++; i > templateUses+3 {
+			t.Errorf("the stray write shows in %s", o.Name)
+		}
+	}
+	if spoiled < 2 || spoiled > templateUses+1 {
+		t.Errorf("the stray write shows in %d objects, want some, and at most %d with that itself", spoiled, templateUses+1)
+	}
+	runtime.KeepAlive(held)
+}
+
+// newTemplates returns templates of any size.
+func newTemplates(t *testing.T, r *rand.Rand, n int) []*fold.Dictionary {
+	t.Helper()
+	out := make([]*fold.Dictionary, n)
+	for i := range out {
+		size := r.IntN(1 << (1 + r.IntN(16)))
+		d, err := fold.ParseDictionary(append([]byte{0xff, 0xff}, make([]byte, size)...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[i] = d
+	}
+	return out
+}
+
+// check counts what is kept.
+func (t *templates) check(tb testing.TB, all []*fold.Dictionary) {
+	tb.Helper()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	kept, bytes := map[*fold.Dictionary]bool{}, int64(0)
+	for _, d := range t.kept {
+		if kept[d] {
+			tb.Fatal("a template is kept twice")
+		}
+		kept[d] = true
+		bytes += templateBytes(d)
+	}
+	if bytes != t.bytes {
+		tb.Fatalf("%d bytes are counted, %d are kept", t.bytes, bytes)
+	}
+	if most := max(t.limit, leastTemplates); bytes > most && len(kept) > 1 {
+		tb.Fatalf("%d bytes in %d templates are over the limit of %d", bytes, len(kept), most)
+	}
+	for _, d := range all {
+		if _, decoded := d.Decoded(1 << 30); decoded != kept[d] {
+			tb.Fatalf("a template is decoded: %t, and kept: %t", decoded, kept[d])
+		}
+	}
+}
+
+// TestTemplatesAreBounded keeps templates at random, and changes how many may be kept.
+func TestTemplatesAreBounded(t *testing.T) {
+	testseed.Each(t, 3, func(t *testing.T, seed uint64) {
+		r := rand.New(rand.NewPCG(seed, 0))
+		all := newTemplates(t, r, 60)
+		var kept templates
+		kept.check(t, all)
+		for range 600 {
+			if r.IntN(20) == 0 {
+				kept.resize(int64(r.IntN(16 * leastTemplates)))
+			} else {
+				d := all[r.IntN(len(all))]
+				if kept.keep(d, "object"); kept.size() < templateBytes(d) {
+					t.Fatal("the latest template is not kept")
+				}
+				if object, _ := d.Decoded(1); object != "object" {
+					t.Fatal("the latest template is not decoded")
+				}
+			}
+			kept.check(t, all)
+		}
+		kept.resize(-1)
+		kept.check(t, all)
+	})
+}
+
+// TestTemplatesAtOnce keeps templates from several goroutines, while others read them and change how many may be kept.
+func TestTemplatesAtOnce(t *testing.T) {
+	seed := testseed.Seed(t)
+	all := newTemplates(t, rand.New(rand.NewPCG(seed, 0)), 40)
+	var kept templates
+	var users sync.WaitGroup
+	for user := range 4 {
+		users.Go(func() {
+			r := rand.New(rand.NewPCG(seed, uint64(user)))
+			for i := range 2000 {
+				d := all[r.IntN(len(all))]
+				if object, _ := d.Decoded(templateUses); object == nil {
+					kept.keep(d, fmt.Sprint(user, i))
+				}
+				if i%50 == 0 {
+					kept.resize(int64(r.IntN(16 * leastTemplates)))
+				}
+				if kept.size() < 0 {
+					t.Error("fewer than no bytes are kept")
+				}
+			}
+		})
+	}
+	users.Wait()
+	kept.check(t, all)
+}

@@ -1,0 +1,60 @@
+package store
+
+import (
+	"sync"
+
+	"github.com/tidings/tidings/internal/fold"
+)
+
+// templates are those that are kept decoded, because objects that are patches of them are opened: the latest ones.
+type templates struct {
+	mu    sync.Mutex
+	kept  []*fold.Dictionary // in the order in which they came
+	bytes int64              // of all kept
+	limit int64
+}
+
+// leastTemplates is what may be kept in any case: neighbors need the same, and who reads all objects needs one after the other.
+const leastTemplates = 64 << 10
+
+// templateBytes is about what a decoded template takes. Its strings are parts of its encoding, which is there anyway.
+func templateBytes(template *fold.Dictionary) int64 {
+	return int64(len(template.Encoded())) * 5 / 4
+}
+
+// keep keeps what a template was decoded to, and drops that of others where there are too many.
+func (t *templates) keep(template *fold.Dictionary, object any) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !template.KeepDecoded(object) {
+		return // it is here
+	}
+	t.kept = append(t.kept, template)
+	t.bytes += templateBytes(template)
+	t.shrink()
+}
+
+// shrink drops the oldest where there are too many, but for the latest.
+func (t *templates) shrink() {
+	for len(t.kept) > 1 && t.bytes > max(t.limit, leastTemplates) {
+		oldest := t.kept[0]
+		oldest.KeepDecoded(nil)
+		t.bytes -= templateBytes(oldest)
+		t.kept[0] = nil
+		t.kept = t.kept[1:]
+	}
+}
+
+func (t *templates) size() int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.bytes
+}
+
+// resize sets how many bytes may be kept.
+func (t *templates) resize(limit int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.limit = limit
+	t.shrink()
+}
