@@ -177,7 +177,7 @@ func TestText(t *testing.T) {
 		if at := rng.IntN(len(base) + 1); rng.IntN(4) > 0 {
 			want = base[:at] + random() + base[min(len(base), at+rng.IntN(8)):]
 		}
-		r := &Reader{rest: AppendText(nil, []byte(base), []byte(want))}
+		r := &Reader{data: AppendText(nil, []byte(base), []byte(want))}
 		before, behind, between := r.Text(len(base))
 		if got := base[:before] + string(between) + base[len(base)-behind:]; r.Finish() != nil || got != want {
 			t.Fatalf("%q of %q became %q: %v", want, base, got, r.Err())

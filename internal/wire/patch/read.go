@@ -11,13 +11,14 @@ var ErrBroken = errors.New("patch: it does not fit its base")
 
 // Reader reads a patch. After an error, which Err returns, it reads nothing but ends.
 type Reader struct {
-	rest []byte
+	data []byte
+	at   int // what is before it has been read
 	err  error
 }
 
 // NewReader returns a reader of a patch, and how many bytes before the message are those of the base.
 func NewReader(p []byte) (r *Reader, head int) {
-	r = &Reader{rest: p}
+	r = &Reader{data: p}
 	return r, r.number()
 }
 
@@ -25,11 +26,11 @@ func NewReader(p []byte) (r *Reader, head int) {
 func (r *Reader) Err() error { return r.err }
 
 // Fail makes the reader end with ErrBroken.
-func (r *Reader) Fail() { r.rest, r.err = nil, ErrBroken }
+func (r *Reader) Fail() { r.data, r.at, r.err = nil, 0, ErrBroken }
 
 // Finish checks that nothing is left, and returns Err.
 func (r *Reader) Finish() error {
-	if len(r.rest) > 0 {
+	if r.at < len(r.data) {
 		r.Fail()
 	}
 	return r.err
@@ -64,7 +65,7 @@ func (r *Reader) Element() (gap int, c Change) {
 // Count reads the number of elements of a list, of which the base has so many. Each of the others takes a byte of the patch at least.
 func (r *Reader) Count(base int) int {
 	n := r.number()
-	if n > base+len(r.rest) {
+	if n > base+len(r.data)-r.at {
 		r.Fail()
 		return 0
 	}
@@ -74,13 +75,13 @@ func (r *Reader) Count(base int) int {
 // Bytes reads bytes with their length. They are a part of the patch.
 func (r *Reader) Bytes() []byte {
 	n := r.number()
-	if n > len(r.rest) {
+	if n > len(r.data)-r.at {
 		r.Fail()
 		return nil
 	}
-	b := r.rest[:n:n]
-	r.rest = r.rest[n:]
-	return b
+	from := r.at
+	r.at += n
+	return r.data[from:r.at:r.at]
 }
 
 // Fields reads bytes with their length that are fields with this number.
@@ -115,16 +116,19 @@ func (r *Reader) number() int {
 }
 
 func (r *Reader) uvarint() uint64 {
-	if len(r.rest) > 0 && r.rest[0] < 0x80 {
-		v := uint64(r.rest[0])
-		r.rest = r.rest[1:]
-		return v
+	if i := r.at; uint(i) < uint(len(r.data)) && r.data[i] < 0x80 { // nearly all are like that
+		r.at++
+		return uint64(r.data[i])
 	}
-	v, n := binary.Uvarint(r.rest)
+	return r.longUvarint()
+}
+
+func (r *Reader) longUvarint() uint64 {
+	v, n := binary.Uvarint(r.data[r.at:])
 	if n <= 0 {
 		r.Fail()
 		return 0
 	}
-	r.rest = r.rest[n:]
+	r.at += n
 	return v
 }
