@@ -16,10 +16,11 @@ const (
 	// perObject is about what the store takes for an object, open or folded: its key and its slot. perEntry is what an index takes for one
 	// of its values, and perChanged what a remembered key takes. A tenth less if they came in a list, a tenth more if one by one.
 	perObject, perEntry, perChanged = 130, 75, 96
-	// sampleSize is how many open objects are measured to know the size of one, resampleAfter the changes, or
-	// opened objects, after which they are measured again, and what is remembered of them.
+	// sampleSize is how many open objects are measured to know the size of one. They are measured again, and what is remembered of them, after
+	// as many changes, or opened objects, as a part of all objects: one in resampleShare, but resampleAfter at least.
 	sampleSize    = 256
 	resampleAfter = 1 << 12
+	resampleShare = 4
 	// maxChanged is how many keys of changed objects are remembered.
 	maxChanged = 4096
 	// foldBatch is how many of them are folded together.
@@ -184,7 +185,8 @@ func (b *budgeted[T]) meanSize() float64 { return math.Float64frombits(b.mean.Lo
 // sample measures open objects anew, if there are many more or fewer, or others.
 func (b *budgeted[T]) sample(snap *store.Snapshot[T], st store.FoldStats) {
 	b.mu.Lock()
-	due := st.Open > b.sampled+b.sampled/2 || b.changes > resampleAfter || st.Opens > b.opens+resampleAfter || snap.Len() > b.objects+b.objects/2
+	after := max(resampleAfter, b.objects/resampleShare)
+	due := st.Open > b.sampled+b.sampled/2 || b.changes > after || st.Opens > b.opens+uint64(after) || snap.Len() > b.objects+b.objects/2
 	if due {
 		b.sampled, b.objects, b.opens, b.changes = st.Open, snap.Len(), st.Opens, 0
 	}

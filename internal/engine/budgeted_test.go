@@ -339,6 +339,12 @@ func TestSizesAreMeasuredAgain(t *testing.T) {
 			b.opens = inf.store.Snapshot().FoldStats().Opens - resampleAfter
 		}, false},
 		{"one more that was opened", func() { b.opens-- }, true},
+		{"changes of a quarter of many objects", func() { b.objects, b.changes = 2*resampleShare*resampleAfter, 2*resampleAfter }, false},
+		{"one change more of these", func() { b.changes++ }, true},
+		{"a quarter of many that were opened", func() {
+			b.objects, b.opens = 2*resampleShare*resampleAfter, b.inf.store.Snapshot().FoldStats().Opens-2*resampleAfter
+		}, false},
+		{"one more of these", func() { b.opens-- }, true},
 		{"none", func() {}, false},
 	} {
 		before := b.meanSize()
