@@ -229,44 +229,86 @@ func (f *files[T]) write(ctx context.Context, pf *partFile, snap *store.Snapshot
 	return info.Size(), nil
 }
 
-// writeObjects writes the objects one by one, so that it needs no memory to speak of. Folded ones are written as they are.
+// writeObjects writes the objects, a batch after the other, so that it needs little memory. Folded ones are written as they are.
 func (f *files[T]) writeObjects(ctx context.Context, w *file.Writer, objects iter.Seq[store.Held[T]]) error {
-	var p packing[T]
+	b := saving[T]{files: f, out: w}
+	if f.codec != nil {
+		b.packer.SetDiffer(f.codec.Diff)
+	}
 	for held := range objects {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		packed, folded := held.Packed()
-		if !folded {
-			var err error
-			if packed, err = p.pack(f, held.Object()); err != nil {
-				return fmt.Errorf("%s: %w", held.Key(), err)
+		if err := b.add(&held); err != nil {
+			return fmt.Errorf("%s: %w", held.Key(), err)
+		}
+		if len(b.records) == saveBatch || len(b.encoded) >= saveBytes {
+			if err := b.flush(); err != nil {
+				return err
 			}
 		}
-		err := w.Write(file.Record{
-			Namespace: held.Key().Namespace, Name: held.Key().Name, UID: string(held.UID()), ResourceVersion: held.ResourceVersion(), Object: packed,
-		})
-		if err != nil {
+	}
+	return b.flush()
+}
+
+// saveBatch and saveBytes are how many records, and encoded bytes of open objects, wait at most to be written together.
+const saveBatch, saveBytes = 500, 1 << 20
+
+// saving writes records in batches, since open objects that are neighbors are packed together.
+type saving[T object.Object] struct {
+	*files[T]
+	out     *file.Writer
+	packer  fold.Packer
+	records []file.Record
+	open    []int  // which of the records have to be packed
+	ends    []int  // where their encodings end
+	encoded []byte // these
+}
+
+// add adds an object to the batch.
+func (b *saving[T]) add(held *store.Held[T]) error {
+	packed, folded := held.Packed()
+	if !folded {
+		if err := b.encode(held.Object()); err != nil {
 			return err
 		}
+		b.open, b.ends = append(b.open, len(b.records)), append(b.ends, len(b.encoded))
 	}
+	b.records = append(b.records, file.Record{
+		Namespace: held.Key().Namespace, Name: held.Key().Name, UID: string(held.UID()), ResourceVersion: held.ResourceVersion(), Object: packed,
+	})
 	return nil
 }
 
-// packing packs open objects for a file.
-type packing[T object.Object] struct {
-	packer fold.Packer
-	buf    []byte
+func (b *saving[T]) encode(obj T) (err error) {
+	if !b.Secrets && obj.GetObjectKind().GroupVersionKind() == secretKind {
+		return errSecret
+	}
+	b.encoded, err = b.codec.Append(b.encoded, obj)
+	return err
 }
 
-func (p *packing[T]) pack(f *files[T], obj T) (packed fold.Packed, err error) {
-	if !f.Secrets && obj.GetObjectKind().GroupVersionKind() == secretKind {
-		return packed, errSecret
+// flush writes the batch.
+func (b *saving[T]) flush() error {
+	encodings := make([][]byte, len(b.open))
+	for i, from := 0, 0; i < len(b.open); i++ {
+		encodings[i], from = b.encoded[from:b.ends[i]], b.ends[i]
 	}
-	if p.buf, err = f.codec.Append(p.buf[:0], obj); err != nil {
-		return packed, err
+	packed := b.packer.PackAll(encodings)
+	for i, at := range b.open {
+		b.records[at].Object = packed[i]
 	}
-	return p.packer.Pack(p.buf, nil), nil
+	for _, r := range b.records {
+		if err := b.out.Write(r); err != nil {
+			return err
+		}
+	}
+	for _, p := range packed {
+		b.packer.Release(p) // or it would keep their dictionaries
+	}
+	clear(b.records)
+	b.records, b.open, b.ends, b.encoded = b.records[:0], b.open[:0], b.ends[:0], b.encoded[:0]
+	return nil
 }
 
 var secretKind = schema.GroupVersionKind{Version: "v1", Kind: "Secret"}

@@ -73,7 +73,7 @@ func TestSecretAmongOthers(t *testing.T) {
 			inf.files.Secrets = allowed
 			o := namedSettings(1)
 			o.APIVersion, o.Kind = "v1", kind
-			if _, err := new(packing[settings]).pack(inf.files, o); err != want && !(allowed && err == nil) || allowed && err != nil {
+			if err := (&saving[settings]{files: inf.files}).encode(o); err != want && !(allowed && err == nil) || allowed && err != nil {
 				t.Errorf("%s, allowed %t: %v", kind, allowed, err)
 			}
 		}

@@ -4,11 +4,15 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
 	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/tidings/tidings/internal/testseed"
+	"github.com/tidings/tidings/object"
 )
 
 // similarSettings are some objects of each of many kinds, of about 5 kB each. Those of a kind differ in their names only.
@@ -77,4 +81,41 @@ func TestDecodedTemplatesCount(t *testing.T) {
 	}
 	inf.Halt(nil)
 	<-inf.done
+}
+
+// TestNeighborsInAFile saves open objects, of which neighbors resemble each other. The file has what they have in common once, and it is decoded once for
+// some of them.
+func TestNeighborsInAFile(t *testing.T) {
+	const kinds, each = 7, 2*baseUses + 10
+	inf, pf := newSaved(t, t.TempDir(), false)
+	items := similarSettings(testseed.Rand(t), kinds, each)
+	odd := namedSettings(0)
+	odd.Name, odd.ResourceVersion = "003-000-odd", "5" // among those of a kind
+	txn := inf.writer.Begin()
+	txn.Replace("", object.Items[settings](append(items, odd)), "5", false)
+	txn.Commit()
+	if err := save(t.Context(), inf, pf); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(pf.path); err != nil || info.Size() > kinds*each*200 {
+		t.Errorf("the file has %d bytes for %d objects: %v", info.Size(), len(items), err)
+	}
+	next, _ := newSaved(t, filepath.Dir(pf.path), false)
+	l, err := next.files.load(t.Context(), pf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, shared := inf.store.Snapshot(), map[uintptr]bool{}
+	for key, got := range l.objects().All() {
+		if o, ok := want.Get(key); !ok || !reflect.DeepEqual(o, got) {
+			t.Errorf("%v: %v, want %v", key, got, o)
+		}
+		shared[reflect.ValueOf(got.Data).Pointer()] = true
+	}
+	if n := l.objects().Len(); n != len(items)+1 {
+		t.Errorf("%d objects, want %d", n, len(items)+1)
+	}
+	if most := kinds*(each/baseUses+1) + 1; len(shared) > most {
+		t.Errorf("there are %d maps of %d kinds, want at most %d", len(shared), kinds, most)
+	}
 }

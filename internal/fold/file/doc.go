@@ -10,7 +10,8 @@
 //
 // Numbers are little-endian. The checksum of a frame (CRC-32C) is that of the prologue, the frame's number, and the
 // frame, so that a frame fits only its place in its file. A frame of records holds about 64 KiB, and a dictionary comes
-// before the first record that needs it; both directions stream.
+// before the first record that needs it; both directions stream. A dictionary that is needed again after many others may come
+// twice, so that a writer need not remember all.
 //
 // With a key, the payload of each frame is sealed with AES-256-GCM, with a key that HKDF-SHA-256 derives from
 // the caller's and the salt, and with the frame's number as the nonce and its kind as additional data. So whoever

@@ -54,6 +54,40 @@ func TestRoundTripOfTemplates(t *testing.T) {
 	}
 }
 
+// TestWriterForgetsDictionaries: one that comes again after many others is written again, and the writer keeps few alive.
+func TestWriterForgetsDictionaries(t *testing.T) {
+	first, others := similarPods(t, 60), pods(t, 1500)
+	var buf bytes.Buffer
+	w, err := NewWriter(&buf, testHeader, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []entry
+	for range 100 {
+		for _, entries := range [][]entry{first, others[1400:]} {
+			w.held = max(w.held, maxHeld-first[0].record.Object.Dictionary().Size()) // as if there had been many
+			all = append(all, entries...)
+			if err := writeEntries(w, entries); err != nil {
+				t.Fatal(err)
+			}
+			if len(w.dictionaries) > 5 {
+				t.Fatalf("the writer holds %d dictionaries", len(w.dictionaries))
+			}
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if w.written < 100 {
+		t.Errorf("%d dictionaries were written", w.written)
+	}
+	_, records, err := decode(buf.Bytes(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustEqual(t, records, all)
+}
+
 // TestRandomRecords writes records whose strings and objects are of any length.
 func TestRandomRecords(t *testing.T) {
 	r := testseed.Rand(t)

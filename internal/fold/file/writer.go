@@ -20,8 +20,10 @@ type Options struct {
 type Writer struct {
 	out          *bufio.Writer
 	framing      *framing
-	pending      []byte // the records of the next frame
-	dictionaries map[*fold.Dictionary]uint64
+	pending      []byte                      // the records of the next frame
+	dictionaries map[*fold.Dictionary]uint64 // the number of each that was written lately
+	held         int                         // what these take in memory
+	written      uint64                      // how many were written
 	buf          []byte
 	records      uint64
 	err          error // the first one
@@ -74,7 +76,12 @@ func (w *Writer) dictionary(d *fold.Dictionary) uint64 {
 	}
 	number, ok := w.dictionaries[d]
 	if !ok {
-		number = uint64(len(w.dictionaries)) + 1
+		if w.held += d.Size(); w.held > maxHeld { // most are those of neighbors: one that comes again is written again
+			clear(w.dictionaries)
+			w.held = d.Size()
+		}
+		w.written++
+		number = w.written
 		w.dictionaries[d] = number
 		w.buf = d.AppendTo(w.buf[:0])
 		w.write(kindDictionary, w.buf)
@@ -82,11 +89,14 @@ func (w *Writer) dictionary(d *fold.Dictionary) uint64 {
 	return number
 }
 
+// maxHeld is how many bytes of dictionaries a writer keeps alive.
+const maxHeld = 2 << 20
+
 // Close writes the end of the file. It does not close the underlying writer.
 func (w *Writer) Close() error {
 	w.flush()
 	end := binary.AppendUvarint(nil, w.records)
-	w.write(kindEnd, binary.AppendUvarint(end, uint64(len(w.dictionaries))))
+	w.write(kindEnd, binary.AppendUvarint(end, w.written))
 	if w.err == nil {
 		w.err = w.out.Flush()
 	}
