@@ -77,12 +77,10 @@ func (g *Gathering[T]) AddEncoded(o T, encoded []byte) {
 	g.items[len(g.items)-1].encoding = stretch{from, len(g.encodings)}
 }
 
-// AddHeld appends the present state of an object.
+// AddHeld appends the present state of an object. If it is open, the store counts it: the Gathering does not, though it keeps the object should the store
+// fold it meanwhile.
 func (g *Gathering[T]) AddHeld(h Held[T]) {
-	g.items = append(g.items, gatheredItem[T]{Held: h})
-	if h.folded == nil {
-		g.open++
-	}
+	g.items = append(g.items, gatheredItem[T]{Held: h, stored: h.folded == nil})
 }
 
 // AddPacked appends an object that was packed elsewhere, such as one that was read from a file. values returns what it has in

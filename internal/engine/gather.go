@@ -37,6 +37,10 @@ func (g *gatherer[T]) Add(o T) {
 		g.Gathering.AddHeld(held)
 		return
 	}
+	if held, ok := g.part.inf.store.Snapshot().Held(object.KeyOf(o)); ok && !g.first && held.Is(o) {
+		g.Gathering.AddHeld(held)
+		return
+	}
 	if encoded := g.part.onTheWay.encodingOf(o); encoded != nil {
 		g.Gathering.AddEncoded(o, encoded)
 	} else {

@@ -397,3 +397,49 @@ func TestListThatIsGivenUpTakesNothing(t *testing.T) {
 		}
 	})
 }
+
+// TestRelistCountsWhatIsNew: an object that the store has open, and that a list shows unchanged, is there once.
+func TestRelistCountsWhatIsNew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inf := withBudget(1<<30, &answering{items: manySettings(100)})
+		startIt(t, inf)
+		g := inf.currentParts()[0].newGatherer(0).(*gatherer[settings])
+		used := inf.budget.measure()
+		for _, o := range inf.store.Snapshot().All() {
+			g.Add(o)
+		}
+		g.count()
+		if now := inf.budget.measure(); now != used || g.Open() != 0 {
+			t.Errorf("%d bytes are used while %d unchanged objects are listed, %d before", now, g.Len(), used)
+		}
+		changed := namedSettings(1)
+		changed.ResourceVersion = "6"
+		g.Add(changed)
+		g.count()
+		if now := inf.budget.measure(); now <= used || g.Open() != 1 {
+			t.Errorf("%d bytes are used with %d objects that have changed, %d without", now, g.Open(), used)
+		}
+		g.Close()
+		if now := inf.budget.measure(); now != used {
+			t.Errorf("%d bytes are used behind the list, %d before", now, used)
+		}
+	})
+}
+
+// TestUnchangedObjectsAreNotPackedAgain, those that are folded and that somebody holds.
+func TestUnchangedObjectsAreNotPackedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inf := withBudget(1, &answering{items: manySettings(100)})
+		startIt(t, inf)
+		g := inf.currentParts()[0].newGatherer(0).(*gatherer[settings])
+		before := inf.store.Snapshot().FoldStats()
+		for _, o := range inf.store.Snapshot().All() {
+			g.Add(o)
+		}
+		g.Fold()
+		if now := inf.store.Snapshot().FoldStats(); g.Len() != 100 || now.Bytes != before.Bytes {
+			t.Errorf("folded objects take %d bytes after %d of them were listed, %d before", now.Bytes, g.Len(), before.Bytes)
+		}
+		g.Close()
+	})
+}
