@@ -147,7 +147,7 @@ func (b *builder) sharedContainer(i int32, f *field, to place) any {
 	b.budget -= len(raw)
 	r := &f.rate
 	if n.kind == jsontext.KindBeginObject {
-		r = &b.fields.member(f, nil, b.name(i+1)).maps
+		r = b.rateOfMaps(i, f)
 	}
 	if !b.wants(r, raw) {
 		return b.fill(i, f, to)
@@ -167,6 +167,18 @@ func (b *builder) sharedContainer(i int32, f *field, to place) any {
 	b.fixed--
 	b.remember(key, v, before)
 	return v
+}
+
+// rateOfMaps returns the rate that the map of node i counts for. Maps of several kinds mostly differ in the second
+// name, unless that is data: the first is often that of a name or type. The map is not empty.
+func (b *builder) rateOfMaps(i int32, f *field) *share.Rate {
+	first, nodes := b.fields.member(f, nil, b.name(i+1)), b.tape.nodes
+	if nodes[i].size > 1 {
+		if second := b.fields.member(f, first, b.name(nodes[i+2].next)); second.raw != "" {
+			return &second.maps
+		}
+	}
+	return &first.maps
 }
 
 // fill builds the map or slice of node i.

@@ -23,7 +23,7 @@ type field struct {
 	other *field            // stands for the members that found no room; it has neither name nor raw, and is its own other
 	stats wire.FieldStats
 	rate  share.Rate // of its values but maps
-	maps  share.Rate // of the maps that begin with it: a list may have maps of several kinds, of which some repeat
+	maps  share.Rate // of the maps whose second, or only, member it is: a list may have maps of several kinds, of which some repeat
 	names share.Rate // of the names that it stands for
 }
 

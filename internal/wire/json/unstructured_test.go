@@ -203,6 +203,38 @@ func TestDecodeSharesWithinAnObject(t *testing.T) {
 	}
 }
 
+// Maps of a list that repeat are shared beside others that never do, and that begin with the same name. Most are of those.
+func TestDecodeSharesOneKindInAList(t *testing.T) {
+	d := newDecoder(t, wire.Options{})
+	volume := func(i int) uintptr {
+		text := fmt.Sprintf(`{"kind":"K","spec":{"volumes":[{"name":"config","of":1},{"name":"a%d","with":{}},{"name":"b%d","with":{}},{"name":"c%d","with":{}}]}}`, i, i, i)
+		object := compare(t, d, []byte(text))
+		return reflect.ValueOf(object.Object["spec"].(map[string]any)["volumes"].([]any)[0]).Pointer()
+	}
+	first := volume(-1)
+	for i := range 4 * int(containers.Window) {
+		if volume(i) != first {
+			t.Fatalf("object %d has its own map", i)
+		}
+	}
+	volumes := d.build.fields.root.under[`"spec"`].under[`"volumes"`]
+	if got := volumes.under[`"with"`].maps.Mode; got != share.Sampling {
+		t.Errorf("maps that never repeat have mode %d", got)
+	}
+}
+
+// Maps that never repeat are given up also when the second name in them is data, and what is below it does repeat.
+func TestDecodeGivesUpMapsOfDataNames(t *testing.T) {
+	d := newDecoder(t, wire.Options{})
+	const n = 4 * 256
+	for i := range n {
+		compare(t, d, fmt.Appendf(nil, `{"kind":"K","ips":{".":{},"10.0.0.%d":{".":{},"ip":{}}}}`, i))
+	}
+	if got := d.Stats().Fields["ips"].Lookups; got > n/2 {
+		t.Errorf("maps that never repeat were looked up %d times of %d", got, n)
+	}
+}
+
 // Equal texts are different values where something else is trimmed from them.
 func TestDecodeSharesOnlyWhatIsTrimmedAlike(t *testing.T) {
 	for _, noSharing := range []bool{false, true} {
