@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"testing"
+
+	"github.com/tidings/tidings/internal/wire/patch"
 )
 
 // FuzzOpen opens anything with any dictionary. What opens must pack and open again.
@@ -40,15 +42,18 @@ func FuzzOpen(f *testing.F) {
 	})
 }
 
-// mustNotLie opens a patch whose checksum is right, whatever it is: to as many bytes as Len says, or not.
+// mustNotLie opens a patch whose checksum is right, whatever it is: to what the patch makes, if that has as many bytes as Len says.
 func mustNotLie(t *testing.T, template *Dictionary, object Packed) {
 	t.Helper()
 	forged := sealPatch(template, object.Bytes()[headerSize:])
+	_, change, _, _ := forged.Patch()
+	want, wantErr := patch.Apply(nil, template.samples, change, forged.Len())
 	opened, err := forged.Open(nil)
 	if err != nil {
 		mustBeCorrupt(t, err)
-	} else if len(opened) != forged.Len() {
-		t.Fatalf("it opens to %d bytes, and Len is %d", len(opened), forged.Len())
+	}
+	if fits := wantErr == nil && len(want) == forged.Len(); fits != (err == nil) || fits && !bytes.Equal(opened, want) {
+		t.Fatalf("it opens to %x, %v\nwant %x, %v, of %d bytes", opened, err, want, wantErr, forged.Len())
 	}
 }
 

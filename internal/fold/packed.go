@@ -174,6 +174,7 @@ func (p Packed) apply(body []byte) error {
 	if len(got) != len(body) {
 		return fmt.Errorf("%w: it opens to %d bytes, not %d", ErrCorrupt, len(got), len(body))
 	}
+	copy(body, got) // which is elsewhere if it took more room meanwhile
 	return nil
 }
 

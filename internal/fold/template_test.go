@@ -6,11 +6,13 @@ import (
 	"errors"
 	"math/rand/v2"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"weak"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tidings/tidings/internal/testseed"
 	"github.com/tidings/tidings/internal/wire"
@@ -235,6 +237,23 @@ func TestBrokenPatches(t *testing.T) {
 		if _, _, ok, err := p.Patch(); ok || err != nil {
 			t.Errorf("%d bytes that are no patch: %t, %v", p.Size(), ok, err)
 		}
+	}
+}
+
+// TestPatchesOfAnyLength makes a length within an object shorter, so that applying the patch needs more room for a moment than the object has: with each
+// length of the object, some of which are sizes that the allocator has.
+func TestPatchesOfAnyLength(t *testing.T) {
+	pod := func(name, message int) []byte {
+		return marshalAll(t, []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: strings.Repeat("n", name)}, Status: corev1.PodStatus{Message: strings.Repeat("m", message)}}})[0]
+	}
+	differ, template := podDiffer(t), newTemplate(pod(1500, 300))
+	for n := range 1100 {
+		data := pod(n, 20)
+		change, ok := differ(binary.AppendUvarint(nil, uint64(len(data))), template.samples, data, len(data))
+		if !ok {
+			t.Fatal("there is no patch")
+		}
+		mustOpen(t, sealPatch(template, change), data)
 	}
 }
 
