@@ -213,6 +213,78 @@ func TestDecodeBaseIsInPlace(t *testing.T) {
 	}
 }
 
+// TestWritesDoNotReachTheEncodingOfABase has someone write to the byte slices of decoded bases of all types, which nobody may. Their encoding, which all
+// patches rest on, stays what it is.
+func TestWritesDoNotReachTheEncodingOfABase(t *testing.T) {
+	types := append(registered(), reflect.TypeFor[*holder]())
+	filler := newFiller(testseed.Rand(t).Int64())
+	for _, typ := range types {
+		d, err := NewAsInterface[generated](typ, keeping)
+		must(t, err)
+		for _, data := range append(encodings(t, filler, typ, 3), messageField(1, []byte("text"))) {
+			was := bytes.Clone(data)
+			base, err := d.DecodeBase(data)
+			if err != nil {
+				continue
+			}
+			writeBytes(reflect.ValueOf(base))
+			if !bytes.Equal(data, was) {
+				t.Fatalf("%s: the encoding %x\nbecame %x", typ, was, data)
+			}
+		}
+	}
+}
+
+// writeBytes writes to all byte slices that v leads to.
+func writeBytes(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Pointer, reflect.Interface:
+		if !v.IsNil() {
+			writeBytes(v.Elem())
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				writeBytes(v.Field(i))
+			}
+		}
+	case reflect.Map:
+		for _, value := range v.Seq2() {
+			writeBytes(value)
+		}
+	case reflect.Slice:
+		if v.Type().Elem().Kind() == reflect.Uint8 {
+			b := v.Bytes()
+			for i := range b[:cap(b)] {
+				b[:cap(b)][i] ^= 1
+			}
+			return
+		}
+		for i := range v.Len() {
+			writeBytes(v.Index(i))
+		}
+	}
+}
+
+// holder has a field that is decoded by its own method, which keeps the bytes.
+type holder struct {
+	Part keeper `protobuf:"bytes,1,opt,name=part"`
+}
+
+type keeper struct {
+	Data []byte     `protobuf:"bytes,1,opt,name=data"`
+	Odd  complex128 `protobuf:"bytes,2,opt,name=odd"`
+}
+
+func (*holder) Unmarshal([]byte) error { return errors.New("not called") }
+
+func (h *holder) Marshal() ([]byte, error) { return messageField(1, h.Part.Data), nil }
+
+func (k *keeper) Unmarshal(data []byte) error {
+	k.Data = data
+	return nil
+}
+
 // TestNoIrregularBase: what the fields of such an encoding mean depends on where they are, so that it is nothing to base a patch on.
 func TestNoIrregularBase(t *testing.T) {
 	d := newKeeping(t)

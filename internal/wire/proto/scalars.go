@@ -125,7 +125,7 @@ func (d *decoder) bytes(p, old *[]byte, b []byte) {
 		*p = []byte{}
 	case old != nil && sameBytes(*old, b):
 		*p = *old
-	case d.keeps():
+	case d.keeps() && !d.inPlace: // other than to strings, somebody might write to them
 		*p = b[:len(b):len(b)]
 	case d.putsOff() && len(b) < maxPutOff:
 		d.arena.raw(p, b)
@@ -318,5 +318,8 @@ func (d *decoder) foreign(typ reflect.Type, p unsafe.Pointer, b []byte) (err err
 		}
 	}()
 	d.spend(len(b))
+	if d.inPlace {
+		b = bytes.Clone(b) // the method may keep it
+	}
 	return reflect.NewAt(typ, p).Interface().(unmarshaler).Unmarshal(b)
 }
