@@ -298,7 +298,7 @@ func (t *Txn[T]) Fold(c *Cold[T]) int {
 		current := ok && c.isCurrent(t.next, n, i)
 		switch e := c.entries[i]; {
 		case !current && e != nil:
-			c.folding.packer.Release(e.packed)
+			c.folding.release(e.packed)
 		case current && c.again != nil:
 			t.next.folds.put(t.id, n, e)
 			done++

@@ -149,9 +149,16 @@ func (f *folds[T]) put(txn uint64, n slot, e *folded[T]) {
 // release tells the packer what is not in the store any more.
 func (f *folds[T]) release() {
 	for _, packed := range f.gone {
-		f.packer.Release(packed)
+		f.folding.release(packed)
 	}
 	f.gone = nil
+}
+
+// release tells the packer that an object is not in the store any more. The template that it was the last one to need is not kept decoded.
+func (f *folding[T]) release(packed fold.Packed) {
+	if template := f.packer.Release(packed); template != nil {
+		f.templates.drop(template)
+	}
 }
 
 // open returns the object of an entry: the one that somebody holds, or else a new one, decoded alone or not. It returns false, and reports why, if it

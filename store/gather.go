@@ -155,7 +155,7 @@ func (g *Gathering[T]) drop(item *gatheredItem[T]) {
 	case item.folded == nil:
 		g.open--
 	case item.own:
-		g.folding.packer.Release(item.folded.packed)
+		g.folding.release(item.folded.packed)
 	}
 }
 

@@ -354,6 +354,34 @@ func TestStrayWritesToPatches(t *testing.T) {
 	runtime.KeepAlive(held)
 }
 
+// TestNoTemplatesAreLeft reads all objects, so that their templates are kept decoded, and then removes them: one by one, or all at once.
+func TestNoTemplatesAreLeft(t *testing.T) {
+	for _, atOnce := range []bool{false, true} {
+		w, pods := podStore(t, 500)
+		w.Store().KeepTemplates(1 << 30)
+		for range w.Store().Snapshot().All() {
+		}
+		if st := w.Store().Snapshot().FoldStats(); st.TemplateBytes == 0 {
+			t.Fatal("no templates are decoded: the test does not test what it should")
+		}
+		f := w.Store().Snapshot().folds.folding
+		if atOnce {
+			txn, g := w.Begin(), w.Store().Gather(0)
+			txn.Replace("", g, "2", false)
+			g.Close()
+			txn.Commit()
+		}
+		for k := range pods {
+			txn := w.Begin()
+			txn.Delete(k)
+			txn.Commit()
+		}
+		if st := w.Store().Snapshot().FoldStats(); st.TemplateBytes != 0 || len(f.templates.kept) > 0 {
+			t.Errorf("%d bytes in %d templates of objects that are gone are kept decoded", st.TemplateBytes, len(f.templates.kept))
+		}
+	}
+}
+
 // newTemplates returns templates of any size.
 func newTemplates(t *testing.T, r *rand.Rand, n int) []*fold.Dictionary {
 	t.Helper()
@@ -403,10 +431,13 @@ func TestTemplatesAreBounded(t *testing.T) {
 		var kept templates
 		kept.check(t, all)
 		for range 600 {
-			if r.IntN(20) == 0 {
+			d := all[r.IntN(len(all))]
+			switch r.IntN(20) {
+			case 0:
 				kept.resize(int64(r.IntN(16 * leastTemplates)))
-			} else {
-				d := all[r.IntN(len(all))]
+			case 1, 2:
+				kept.drop(d)
+			default:
 				if kept.keep(d, "object"); kept.size() < templateBytes(d) {
 					t.Fatal("the latest template is not kept")
 				}
@@ -437,6 +468,9 @@ func TestTemplatesAtOnce(t *testing.T) {
 				}
 				if i%50 == 0 {
 					kept.resize(int64(r.IntN(16 * leastTemplates)))
+				}
+				if i%7 == 0 {
+					kept.drop(all[r.IntN(len(all))])
 				}
 				if kept.size() < 0 {
 					t.Error("fewer than no bytes are kept")

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/tidings/tidings/internal/fold"
@@ -32,6 +33,17 @@ func (t *templates) keep(template *fold.Dictionary, object any) {
 	t.kept = append(t.kept, template)
 	t.bytes += templateBytes(template)
 	t.shrink()
+}
+
+// drop drops what a template was decoded to that no object of the store needs any more.
+func (t *templates) drop(template *fold.Dictionary) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if i := slices.Index(t.kept, template); i >= 0 {
+		template.KeepDecoded(nil)
+		t.bytes -= templateBytes(template)
+		t.kept = slices.Delete(t.kept, i, i+1)
+	}
 }
 
 // shrink drops the oldest where there are too many, but for the latest.

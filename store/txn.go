@@ -310,7 +310,7 @@ func (t *Txn[T]) Abort() {
 		return
 	}
 	for _, packed := range t.packed {
-		t.next.folds.packer.Release(packed)
+		t.next.folds.folding.release(packed)
 	}
 	t.finish()
 }

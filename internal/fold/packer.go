@@ -206,11 +206,15 @@ func (p *Packer) forget(b batch) {
 }
 
 // Release says that an object that Pack returned or Adopt got is no longer in the collection. Whoever still holds it
-// can go on opening it.
-func (p *Packer) Release(old Packed) {
+// can go on opening it. It returns the template of the object, if no other one needs that, or else nil.
+func (p *Packer) Release(old Packed) (unneeded *Dictionary) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.enter(old, -1)
+	if old.is(formPatch) && p.templates.objects[old.dict] == 0 {
+		return old.dict
+	}
+	return nil
 }
 
 // Adopt counts an object that was not packed here, such as one read from a file, as one of the collection. If the

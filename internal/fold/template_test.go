@@ -182,8 +182,10 @@ func TestNothingIsLeftOfABatch(t *testing.T) {
 	if after := p.Stats(); after != before {
 		t.Errorf("%+v, before %+v", after, before)
 	}
-	for _, object := range packed {
-		p.Release(object)
+	for i, object := range packed {
+		if unneeded := p.Release(object); (unneeded == object.Dictionary()) != (i == len(packed)-1) {
+			t.Errorf("object %d of %d is gone, and nothing needs %p", i, len(packed), unneeded)
+		}
 	}
 	if s := p.Stats(); s != (Stats{Trainings: s.Trainings}) || len(p.templates.objects) > 0 {
 		t.Errorf("%+v without any objects", s)
