@@ -408,7 +408,7 @@ func (t *templates) check(tb testing.TB, all []*fold.Dictionary) {
 			tb.Fatal("a template is kept twice")
 		}
 		kept[d] = true
-		bytes += templateBytes(d)
+		bytes += t.bytesOf(d)
 	}
 	if bytes != t.bytes {
 		tb.Fatalf("%d bytes are counted, %d are kept", t.bytes, bytes)
@@ -428,7 +428,7 @@ func TestTemplatesAreBounded(t *testing.T) {
 	testseed.Each(t, 3, func(t *testing.T, seed uint64) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		all := newTemplates(t, r, 60)
-		var kept templates
+		kept := templates{root: int64(r.IntN(2000))}
 		kept.check(t, all)
 		for range 600 {
 			d := all[r.IntN(len(all))]
@@ -438,7 +438,7 @@ func TestTemplatesAreBounded(t *testing.T) {
 			case 1, 2:
 				kept.drop(d)
 			default:
-				if kept.keep(d, "object"); kept.size() < templateBytes(d) {
+				if kept.keep(d, "object"); kept.size() < kept.bytesOf(d) {
 					t.Fatal("the latest template is not kept")
 				}
 				if object, _ := d.Decoded(1); object != "object" {

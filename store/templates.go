@@ -13,14 +13,15 @@ type templates struct {
 	kept  []*fold.Dictionary // in the order in which they came
 	bytes int64              // of all kept
 	limit int64
+	root  int64 // what one object takes without anything that it refers to
 }
 
 // leastTemplates is what may be kept in any case: neighbors need the same, and who reads all objects needs one after the other.
 const leastTemplates = 64 << 10
 
-// templateBytes is about what a decoded template takes. Its strings are parts of its encoding, which is there anyway.
-func templateBytes(template *fold.Dictionary) int64 {
-	return int64(len(template.Encoded())) * 5 / 4
+// bytesOf is about what a decoded template takes. Its strings are parts of its encoding, which is there anyway.
+func (t *templates) bytesOf(template *fold.Dictionary) int64 {
+	return t.root + int64(len(template.Encoded()))*5/4
 }
 
 // keep keeps what a template was decoded to, and drops that of others where there are too many.
@@ -31,7 +32,7 @@ func (t *templates) keep(template *fold.Dictionary, object any) {
 		return // it is here
 	}
 	t.kept = append(t.kept, template)
-	t.bytes += templateBytes(template)
+	t.bytes += t.bytesOf(template)
 	t.shrink()
 }
 
@@ -41,7 +42,7 @@ func (t *templates) drop(template *fold.Dictionary) {
 	defer t.mu.Unlock()
 	if i := slices.Index(t.kept, template); i >= 0 {
 		template.KeepDecoded(nil)
-		t.bytes -= templateBytes(template)
+		t.bytes -= t.bytesOf(template)
 		t.kept = slices.Delete(t.kept, i, i+1)
 	}
 }
@@ -51,7 +52,7 @@ func (t *templates) shrink() {
 	for len(t.kept) > 1 && t.bytes > max(t.limit, leastTemplates) {
 		oldest := t.kept[0]
 		oldest.KeepDecoded(nil)
-		t.bytes -= templateBytes(oldest)
+		t.bytes -= t.bytesOf(oldest)
 		t.kept[0] = nil
 		t.kept = t.kept[1:]
 	}

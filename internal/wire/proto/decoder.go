@@ -249,7 +249,7 @@ func (d *decoder) attempt(data []byte, old unsafe.Pointer, was []byte, plain boo
 	d.arena.reset()
 	d.plain, d.storing, d.tabling, d.depth, d.cost = plain, 0, 0, 0, 0
 	d.allowance = wire.Allowance(len(data))
-	if d.keepsBytes = d.opts.KeepBytes && !plain && len(data) <= maxKept; d.keepsBytes && !d.inPlace {
+	if d.keepsBytes = d.opts.KeepBytes && !plain && (len(data) <= maxKept || d.inPlace); d.keepsBytes && !d.inPlace {
 		data = bytes.Clone(data)
 	}
 	d.sameSpec = d.sameSpec && !plain

@@ -12,6 +12,7 @@ import (
 	"unsafe"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tidings/tidings/internal/testseed"
 	"github.com/tidings/tidings/internal/wire"
@@ -210,6 +211,22 @@ func TestDecodeBaseIsInPlace(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestLargeBaseIsInPlace has a base of more bytes than other objects keep.
+func TestLargeBaseIsInPlace(t *testing.T) {
+	data := marshalAll(t, []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "name", Annotations: map[string]string{"a": strings.Repeat("x", maxKept)}}}})[0]
+	d := newKeeping(t)
+	base, err := d.DecodeBase(data)
+	must(t, err)
+	if !within(data, base.Name) || !within(data, base.Annotations["a"]) {
+		t.Error("a string of the base is elsewhere")
+	}
+	other, err := d.Decode(data, nil)
+	must(t, err)
+	if within(data, other.Name) || within(data, other.Annotations["a"]) {
+		t.Error("a string of another object is a part of its encoding")
 	}
 }
 
