@@ -64,12 +64,12 @@ func TestTinyObjectsNeedTheDictionary(t *testing.T) {
 // TestCollectionThatChangesItsKind gets a dictionary for what it has become, long before all of it was packed again.
 func TestCollectionThatChangesItsKind(t *testing.T) {
 	var p Packer
-	for _, data := range corpora[0].make(t, 8000, 1) {
+	for _, data := range corpora[0].make(t, 3000, 1) {
 		p.Pack(data, nil)
 	}
 	had := p.Stats()
-	next := corpora[2].make(t, 2500, 2)
-	for _, data := range next[:2000] {
+	next := corpora[2].make(t, 1000, 2)
+	for _, data := range next[:800] {
 		p.Pack(data, nil)
 	}
 	s := p.Stats()
@@ -77,7 +77,7 @@ func TestCollectionThatChangesItsKind(t *testing.T) {
 		t.Fatalf("no dictionary was trained for the new kind; before %+v, after %+v", had, s)
 	}
 	size, opened := 0, 0
-	for _, data := range next[2000:] {
+	for _, data := range next[800:] {
 		size, opened = size+p.Pack(data, nil).Size(), opened+len(data)
 	}
 	if size > opened/4 {
@@ -87,14 +87,15 @@ func TestCollectionThatChangesItsKind(t *testing.T) {
 
 // TestNeighborsPackBetter packs a list in batches and one by one.
 func TestNeighborsPackBetter(t *testing.T) {
-	objects := corpora[0].make(t, 5000, 1)
+	const n = 2000
+	objects := corpora[0].make(t, n, 1)
 	var single, batches Packer
 	for _, data := range objects {
 		single.Pack(data, nil)
 	}
 	packed := packAll(&batches, objects)
 	a, b := single.Stats().Bytes(), batches.Stats().Bytes()
-	t.Logf("%d bytes an object one by one, %d in batches", a/5000, b/5000)
+	t.Logf("%d bytes an object one by one, %d in batches", a/n, b/n)
 	if b > a*9/10 {
 		t.Errorf("batches take %d bytes, single objects %d", b, a)
 	}
