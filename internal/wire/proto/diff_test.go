@@ -2,6 +2,7 @@ package proto
 
 import (
 	"bytes"
+	"hash/crc32"
 	"math"
 	"math/rand/v2"
 	"reflect"
@@ -220,9 +221,83 @@ func TestNoDiffOfUnfitMessages(t *testing.T) {
 	}
 }
 
+// choices are a source of what looks like random numbers: the bytes that somebody chose, and then random ones.
+type choices struct {
+	chosen []byte
+	rest   *rand.PCG
+}
+
+func (c *choices) Uint64() uint64 {
+	if len(c.chosen) == 0 {
+		return c.rest.Uint64()
+	}
+	b := c.chosen[0]
+	c.chosen = c.chosen[1:]
+	return uint64(b) * 0x0101010101010101
+}
+
+// smallMessages are encoded objects of each of the types, most of them of some hundred bytes.
+func smallMessages(t testing.TB, types []reflect.Type) map[reflect.Type][][]byte {
+	t.Helper()
+	f, rng := newFiller(1).NilChance(0.8).NumElements(0, 2), rand.New(rand.NewPCG(1, 1))
+	all := map[reflect.Type][][]byte{}
+	for _, typ := range types {
+		for range 6 {
+			obj := newGenerated(typ)
+			f.Fill(obj)
+			for range 3 {
+				data, err := obj.Marshal()
+				must(t, err)
+				all[typ] = append(all[typ], data)
+				vary(rng, reflect.ValueOf(obj).Elem())
+			}
+		}
+	}
+	return all
+}
+
+// related returns two messages that became of one, or of two of them.
+func related(rng *rand.Rand, messages [][]byte) (base, data []byte) {
+	base = pick(rng, messages)
+	for range rng.IntN(3) {
+		base = mutate(rng, base, messages)
+	}
+	if data = base; rng.IntN(4) == 0 {
+		data = pick(rng, messages)
+	}
+	for range rng.IntN(6) {
+		data = mutate(rng, data, messages)
+	}
+	return base, data
+}
+
+// FuzzNeighbors makes patches between messages that became of one another by changes of fields here and there, which the bytes choose, and applies them
+// to the encoding and to the object. Other than with FuzzDiff, most of the messages are sound.
+func FuzzNeighbors(f *testing.F) {
+	all := smallMessages(f, patchedTypes)
+	differs, checks := map[reflect.Type]wire.Differ{}, map[reflect.Type]*patchChecker{}
+	for i, typ := range patchedTypes {
+		differs[typ], checks[typ] = newDiffer(f, typ), newPatchChecker(f, typ, keeping)
+		for j := range 16 {
+			f.Add([]byte{byte((i*256 + 255) / len(patchedTypes)), byte(j * 16), byte(j * 37), byte(j * 101), byte(j * 7)})
+		}
+	}
+	f.Fuzz(func(t *testing.T, chosen []byte) {
+		rng := rand.New(&choices{chosen, rand.NewPCG(uint64(crc32.ChecksumIEEE(chosen)), 1)})
+		for range 16 { // the engine takes a millisecond for each call
+			typ := pick(rng, patchedTypes)
+			base, data := related(rng, all[typ])
+			if p := checkDiff(t, differs[typ], base, data); p != nil {
+				checks[typ].patched(t, base, data, p)
+				checkHostile(t, checks[typ], base, mutatePatch(rng, p, all[typ]))
+			}
+		}
+	})
+}
+
 // FuzzDiff makes patches of anything, and applies them to the encoding and to the object.
 func FuzzDiff(f *testing.F) {
-	pods := encodedPods(f, 6, 1)
+	pods := smallMessages(f, []reflect.Type{reflect.TypeFor[*corev1.Pod]()})[reflect.TypeFor[*corev1.Pod]()]
 	for i := range pods {
 		f.Add(pods[i], pods[(i+1)%len(pods)])
 	}
