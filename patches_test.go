@@ -1,0 +1,238 @@
+package tidings_test
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"reflect"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tidings/tidings"
+	"github.com/tidings/tidings/internal/testseed"
+	"github.com/tidings/tidings/object"
+	"github.com/tidings/tidings/tidingstest"
+)
+
+// TestSimilarPods runs one program after the other on the directory of the one before. The pods of the server are much alike, so that most are folded as
+// what they differ in, and a transform may write to them. Whatever the budget, what readers, indexes and handlers that come late see is what the server
+// has, down to the last field.
+func TestSimilarPods(t *testing.T) {
+	testseed.Each(t, 4, func(t *testing.T, seed uint64) {
+		synctest.Test(t, func(t *testing.T) {
+			w := &similarPods{t: t, Rand: rand.New(rand.NewPCG(seed, 0)), server: tidingstest.NewServer(t, tidingstest.ServerOptions{})}
+			w.transform = w.IntN(2) == 0
+			for range 150 {
+				w.write()
+			}
+			opts := tidings.Options{Dir: t.TempDir(), TransformVersion: "mark", Seed: seed | 1}
+			for range 4 {
+				opts.MemoryBudget = []int64{1, 100_000, 1 << 20, 1 << 30}[w.IntN(4)]
+				opts.NoWatchList = w.IntN(2) == 0
+				w.run(opts, tidings.Scope{Namespaces: [][]string{nil, {"a"}, {"a", "b"}}[w.IntN(3)]})
+			}
+		})
+	})
+}
+
+type similarPods struct {
+	t *testing.T
+	*rand.Rand
+	server    *tidingstest.Server
+	writes    int
+	transform bool
+}
+
+// write creates, updates or deletes a pod.
+func (w *similarPods) write() {
+	w.writes++
+	p := w.pod(newPod([]string{"a", "b", "c"}[w.IntN(3)], fmt.Sprintf("owner%d-%02d", w.IntN(3), w.IntN(20))))
+	switch _, exists := w.server.Versions(podResource)[object.KeyOf(p)]; {
+	case !exists:
+		w.server.Create(p)
+	case w.IntN(4) == 0:
+		w.server.Delete(p)
+	default:
+		w.server.Update(p)
+	}
+}
+
+// pod fills in what a pod has in common with those of its owner, and changes some of that.
+func (w *similarPods) pod(p pod) pod {
+	owner := p.Name[:len("owner0")]
+	p.Labels = map[string]string{"owner": owner}
+	p.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubelet", FieldsV1: &metav1.FieldsV1{Raw: fmt.Appendf(nil, `{"f:%s":{}}`, strings.Repeat(owner, 30))}}}
+	p.Spec.NodeName = fmt.Sprint("node-", w.IntN(5))
+	for i := range 1 + len(owner)%3 {
+		p.Spec.Containers = append(p.Spec.Containers, corev1.Container{
+			Name: fmt.Sprint("main-", i), Image: "registry.example/" + owner, Args: []string{strings.Repeat(owner, 60), "-v"},
+			Env: []corev1.EnvVar{{Name: "OWNER", Value: owner}}, SecurityContext: &corev1.SecurityContext{RunAsUser: new(int64(7))},
+		})
+	}
+	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Unix(int64(w.writes), 0)}}
+	switch w.IntN(12) {
+	case 0:
+		p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "more"})
+	case 1:
+		p.Labels["write"] = fmt.Sprint(w.writes)
+	case 2:
+		p.Spec.Containers[0].SecurityContext = nil
+	case 3:
+		p.Spec.Containers[0].Args = p.Spec.Containers[0].Args[:1]
+	case 4:
+		p.ManagedFields[0].FieldsV1.Raw = append(p.ManagedFields[0].FieldsV1.Raw, ' ')
+	case 5:
+		p.Spec.Containers[0].Args[0] = p.Spec.Containers[0].Args[0][:w.IntN(300)]
+	}
+	return p
+}
+
+// mark is a transform, which writes to everything that a pod refers to.
+func mark(p pod) (pod, error) {
+	p.Labels["marked"] = "yes"
+	for i := range p.ManagedFields {
+		p.ManagedFields[i].FieldsV1.Raw[0] = '['
+	}
+	for i := range p.Spec.Containers {
+		c := &p.Spec.Containers[i]
+		c.Image += "!"
+		for j := range c.Args {
+			c.Args[j] += "!"
+		}
+		if c.SecurityContext != nil {
+			*c.SecurityContext.RunAsUser++
+		}
+	}
+	return p, nil
+}
+
+// run runs a program while the cluster changes.
+func (w *similarPods) run(opts tidings.Options, scope tidings.Scope) {
+	f, err := tidings.NewFactory(w.server.Config(), opts)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	inf, err := tidings.Informer[pod](f, scope)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if w.transform {
+		if err := inf.SetTransform(mark); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	byOwner := func(p pod) []string { return []string{p.Labels["owner"]} }
+	index := inf.AddIndex("owner", byOwner)
+	if err := f.Start(w.t.Context()); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := inf.WaitForSync(w.t.Context()); err != nil {
+		w.t.Fatal(err)
+	}
+	w.compare(inf, scope, index)
+	for range 4 {
+		w.round(inf)
+		late := w.lateHandler(inf)
+		lateIndex := inf.AddIndex("late", byOwner)
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		w.compare(inf, scope, lateIndex)
+		if got, want := late(), versionsOf(inf); !maps.Equal(got, want) {
+			w.t.Errorf("a handler that came late was told otherwise: %s", differ(want, got))
+		}
+	}
+	w.compare(inf, scope, index)
+	if err := f.Shutdown(w.t.Context()); err != nil {
+		w.t.Error(err)
+	}
+}
+
+// round writes, at times while the server cannot be reached and then forgets, and reads.
+func (w *similarPods) round(inf *tidings.SharedInformer[pod]) {
+	away := w.IntN(3) == 0
+	if away {
+		w.server.Partition()
+	}
+	for range w.IntN(60) {
+		w.write()
+		inf.Get(object.Key{Namespace: "a", Name: fmt.Sprintf("owner%d-%02d", w.IntN(3), w.IntN(20))})
+	}
+	if away {
+		w.server.Compact()
+		w.server.Heal()
+	}
+	if w.IntN(2) == 0 {
+		runtime.GC() // or objects are still open
+	}
+}
+
+// lateHandler adds a handler, and returns what gives the versions that it was told.
+func (w *similarPods) lateHandler(inf *tidings.SharedInformer[pod]) func() map[object.Key]string {
+	var mu sync.Mutex
+	versions := map[object.Key]string{}
+	mustAdd(w.t, inf, tidings.DeltaFunc[pod](func(d tidings.Delta[pod]) {
+		mu.Lock()
+		defer mu.Unlock()
+		if d.Type == object.Deleted {
+			delete(versions, d.Key)
+		} else {
+			versions[d.Key] = d.Object.ResourceVersion
+		}
+	}), tidings.HandlerOptions{})
+	return func() map[object.Key]string {
+		mu.Lock()
+		defer mu.Unlock()
+		return maps.Clone(versions)
+	}
+}
+
+// compare compares what all ways to read show with what the server has.
+func (w *similarPods) compare(inf *tidings.SharedInformer[pod], scope tidings.Scope, index *tidings.Index[pod]) {
+	w.t.Helper()
+	want := map[object.Key]pod{}
+	for _, o := range w.server.Objects(podResource) {
+		p := o.(pod).DeepCopy()
+		if p.TypeMeta = (metav1.TypeMeta{}); w.transform {
+			p, _ = mark(p)
+		}
+		if inf.Covers(p) {
+			want[object.KeyOf(p)] = p
+		}
+	}
+	s := inf.Snapshot()
+	seen := map[object.Key]pod{}
+	check := func(how string, p pod) {
+		if key := object.KeyOf(p); !reflect.DeepEqual(p, want[key]) {
+			w.t.Errorf("%s: %v is not that of the server: %s", how, key, cmp.Diff(want[key], p))
+		}
+	}
+	for key := range want {
+		if p, ok := s.Get(key); ok {
+			check("Get", p)
+		}
+	}
+	for key, p := range s.All() {
+		seen[key] = p
+		check("All", p)
+	}
+	if len(seen) != len(want) {
+		w.t.Errorf("the store has %d pods, the server %d", len(seen), len(want))
+	}
+	for owner := range 3 {
+		for p := range s.ByIndex(index, fmt.Sprint("owner", owner)) {
+			check("ByIndex", p)
+			delete(seen, object.KeyOf(p))
+		}
+	}
+	if len(seen) > 0 {
+		w.t.Errorf("%d pods are not in the index", len(seen))
+	}
+}
