@@ -252,6 +252,25 @@ func TestWritesDoNotReachTheEncodingOfABase(t *testing.T) {
 	}
 }
 
+// TestWritesDoNotReachAPatch has a field whose method keeps the bytes that it gets: they are not those of the patch.
+func TestWritesDoNotReachAPatch(t *testing.T) {
+	d, err := New[*holder](keeping)
+	must(t, err)
+	base, err := d.DecodeBase(messageField(1, []byte("text")))
+	must(t, err)
+	p := patch.AppendEntry(patch.AppendCount(nil, 0), 1, patch.Set)
+	p = patch.AppendEnd(patch.AppendBytes(p, messageField(1, []byte("other text"))))
+	was := bytes.Clone(p)
+	h, err := d.Patched(base, p)
+	must(t, err)
+	if string(h.Part.Data) != "other text" || string(base.Part.Data) != "text" {
+		t.Errorf("%q became %q", base.Part.Data, h.Part.Data)
+	}
+	if writeBytes(reflect.ValueOf(h)); !bytes.Equal(p, was) {
+		t.Errorf("the patch %x became %x", was, p)
+	}
+}
+
 // writeBytes writes to all byte slices that v leads to.
 func writeBytes(v reflect.Value) {
 	switch v.Kind() {

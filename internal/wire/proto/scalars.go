@@ -318,7 +318,7 @@ func (d *decoder) foreign(typ reflect.Type, p unsafe.Pointer, b []byte) (err err
 		}
 	}()
 	d.spend(len(b))
-	if d.inPlace {
+	if d.inPlace || d.patching {
 		b = bytes.Clone(b) // the method may keep it
 	}
 	return reflect.NewAt(typ, p).Interface().(unmarshaler).Unmarshal(b)
