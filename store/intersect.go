@@ -35,7 +35,7 @@ func (s *Snapshot[T]) Intersect(matches ...Match[T]) iter.Seq[T] {
 			return slices.ContainsFunc(tests, failed) || yield(o)
 		}
 		at := func(it *item) bool {
-			o, ok := s.scanned(it.Key, it.slot)
+			o, ok := s.scanned(it)
 			return !ok || tested(o)
 		}
 		if len(lists) == 0 {

@@ -90,14 +90,14 @@ func (s *Snapshot[T]) readAt(k object.Key, n slot) (T, bool) {
 	return o, ok
 }
 
-// scanned returns the object in the slot of k to somebody who looks at many: it does not stay open for that.
-func (s *Snapshot[T]) scanned(k object.Key, n slot) (T, bool) {
+// scanned returns the object of an item to somebody who looks at many: it does not stay open for that.
+func (s *Snapshot[T]) scanned(it *item) (T, bool) {
 	if s.folds != nil {
-		if e := s.folds.at(n); e != nil {
-			return s.folds.open(k, e, false)
+		if e := s.folds.at(it.slot); e != nil {
+			return s.folds.open(it.Key, e, false)
 		}
 	}
-	return s.objects.get(n), true
+	return s.objects.get(it.slot), true
 }
 
 // quick returns the slot of k by the lookup. It may miss a key whose object somebody wrote to.
@@ -158,7 +158,12 @@ func (s *Snapshot[T]) pairs(r span) iter.Seq2[object.Key, T] {
 	return func(yield func(object.Key, T) bool) {
 		for run := range s.keys.runs(r) {
 			for i := range run {
-				if o, ok := s.scanned(run[i].Key, run[i].slot); ok && !yield(run[i].Key, o) {
+				it := &run[i]
+				if s.folds == nil { // scanned would be another call
+					if !yield(it.Key, s.objects.get(it.slot)) {
+						return
+					}
+				} else if o, ok := s.scanned(it); ok && !yield(it.Key, o) {
 					return
 				}
 			}
@@ -184,14 +189,19 @@ func (s *Snapshot[T]) byIndex(ix *Index[T], value string, yield func(T) bool) {
 	root, ok := s.index(ix)
 	if !ok {
 		s.keys.scan(span{}, func(it *item) bool {
-			o, ok := s.scanned(it.Key, it.slot)
+			o, ok := s.scanned(it)
 			return !ok || !ix.has(o, value) || yield(o)
 		})
 		return
 	}
 	for run := range root.runs(span{value: value, fields: 1}) {
 		for i := range run {
-			if o, ok := s.scanned(run[i].Key, run[i].slot); ok && !yield(o) {
+			it := &run[i]
+			if s.folds == nil { // scanned would be another call
+				if !yield(s.objects.get(it.slot)) {
+					return
+				}
+			} else if o, ok := s.scanned(it); ok && !yield(o) {
 				return
 			}
 		}
@@ -235,7 +245,7 @@ func (s *Snapshot[T]) Values(ix *Index[T]) iter.Seq[string] {
 func (s *Snapshot[T]) computeValues(ix *Index[T], yield func(string) bool) {
 	set := make(map[string]struct{})
 	s.keys.scan(span{}, func(it *item) bool {
-		o, ok := s.scanned(it.Key, it.slot)
+		o, ok := s.scanned(it)
 		if !ok {
 			return true
 		}
