@@ -30,7 +30,7 @@ type Codec[T object.Object] interface {
 type Patcher[T object.Object] interface {
 	Codec[T]
 	// Diff appends a patch to dst that makes data of base, both encodings of objects. It returns false if there is none of at most so many bytes.
-	// It has to be exact: nobody checks it.
+	// It has to be exact: see fold.Differ.
 	Diff(dst, base, data []byte, most int) ([]byte, bool)
 	// DecodeBase decodes what Append encoded, for patches that are based on it. Nobody changes data any more.
 	DecodeBase(data []byte) (T, error)

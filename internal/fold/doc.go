@@ -27,8 +27,9 @@
 //
 // # Guarantees
 //
-//  1. What Open returns equals what was packed, byte by byte; a checksum of the opened bytes is kept to prove it, or of the patch and its
-//     template. Anything else is an error that wraps ErrCorrupt. That a patch is right is up to the Differ.
+//  1. What Open returns equals what was packed, byte by byte; a checksum of the opened bytes is kept to prove it. Anything else is an error that
+//     wraps ErrCorrupt. A patch has a checksum of itself and its template too, for those who apply it to the decoded template: that
+//     it is right then is up to the Differ.
 //  2. A Packed is immutable and complete: it refers to the dictionary that it needs. No later training, and no
 //     Release, takes that away. When nothing refers to a dictionary any more, the garbage collector frees it.
 //  3. Open and View take no lock, and any number of goroutines may call them while others pack.

@@ -45,9 +45,9 @@ func FuzzOpen(f *testing.F) {
 // mustNotLie opens a patch whose checksum is right, whatever it is: to what the patch makes, if that has as many bytes as Len says.
 func mustNotLie(t *testing.T, template *Dictionary, object Packed) {
 	t.Helper()
-	forged := sealPatch(template, object.Bytes()[headerSize:])
-	_, change, _, _ := forged.Patch()
-	want, wantErr := patch.Apply(nil, template.samples, change, forged.Len())
+	_, change, _, _ := sealPatch(template, object.Bytes()[headerSize:]).Patch()
+	want, wantErr := patch.Apply(nil, template.samples, change, object.Len())
+	forged := sealPatch(template, append(openedTo(object.Len(), want), change...))
 	opened, err := forged.Open(nil)
 	if err != nil {
 		mustBeCorrupt(t, err)

@@ -19,7 +19,8 @@ const MaxOpened = 32 << 20
 // ErrCorrupt is wrapped by every error of bytes that do not open to what was packed.
 var ErrCorrupt = errors.New("corrupt packed object")
 
-// The bytes of a Packed begin with its form and the checksum of the opened bytes; that of a patch is of its template and the bytes that follow.
+// The bytes of a Packed begin with its form and the checksum of the opened bytes; that of a patch is of its template and the bytes that follow, among
+// which is the checksum of the opened bytes.
 const headerSize = 1 + 4
 
 const (
@@ -27,7 +28,7 @@ const (
 	formAlone                     // an s2 block
 	formDictionary                // an s2 block that refers to a dictionary
 	formIncompressible            // the bytes as they are: too few, too many, or no smaller with a dictionary
-	formPatch                     // the length of the opened bytes, and a patch of those of a template
+	formPatch                     // the length and checksum of the opened bytes, and a patch of those of a template
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -89,7 +90,7 @@ func (p Packed) opened() (int, error) {
 	case formAlone, formDictionary:
 		return blockLen(p.Bytes()[headerSize:])
 	case formPatch:
-		n, _, err := p.patch()
+		n, _, _, err := p.patch()
 		return n, err
 	default:
 		return 0, fmt.Errorf("%w: unknown form %d", ErrCorrupt, form)
@@ -132,13 +133,14 @@ func (p Packed) Open(dst []byte) ([]byte, error) {
 	return out, nil
 }
 
-// patch returns the number of bytes that the object opens to, and the patch that makes them of the template.
-func (p Packed) patch() (opened int, patch []byte, err error) {
-	n, width := binary.Uvarint(p.Bytes()[headerSize:])
-	if width <= 0 || n > MaxOpened {
-		return 0, nil, fmt.Errorf("%w: it claims to open to %d bytes", ErrCorrupt, n)
+// patch returns the number of bytes that the object opens to, their checksum, and the patch that makes them of the template.
+func (p Packed) patch() (opened int, sum uint32, patch []byte, err error) {
+	body := p.Bytes()[headerSize:]
+	n, width := binary.Uvarint(body)
+	if width <= 0 || n > MaxOpened || len(body) < width+4 {
+		return 0, 0, nil, fmt.Errorf("%w: it claims to open to %d bytes", ErrCorrupt, n)
 	}
-	return int(n), p.Bytes()[headerSize+width:], nil
+	return int(n), binary.LittleEndian.Uint32(body[width:]), body[width+4:], nil
 }
 
 // Patch returns the template of an object that is known as what differs from one, and the patch; false if it is packed in another way. The error wraps
@@ -147,7 +149,7 @@ func (p Packed) Patch() (template *Dictionary, patch []byte, ok bool, err error)
 	if !p.is(formPatch) || p.dict == nil {
 		return nil, nil, false, nil
 	}
-	if _, patch, err = p.patch(); err == nil {
+	if _, _, patch, err = p.patch(); err == nil {
 		err = p.check(p.dict.patchSum(p.Bytes()[headerSize:]))
 	}
 	return p.dict, patch, true, err
@@ -175,6 +177,9 @@ func (p Packed) apply(body []byte) error {
 		return fmt.Errorf("%w: it opens to %d bytes, not %d", ErrCorrupt, len(got), len(body))
 	}
 	copy(body, got) // which is elsewhere if it took more room meanwhile
+	if _, sum, _, _ := p.patch(); sum != crc32.Checksum(body, castagnoli) {
+		return fmt.Errorf("%w: it opens to other bytes than those that were packed", ErrCorrupt)
+	}
 	return nil
 }
 

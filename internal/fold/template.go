@@ -2,6 +2,7 @@ package fold
 
 import (
 	"encoding/binary"
+	"hash/crc32"
 )
 
 const (
@@ -18,7 +19,8 @@ const (
 )
 
 // Differ appends a patch to dst that makes data of base, both encoded objects. It returns false if they have little in common: if the patch
-// would have more than most bytes. The patch has to be exact, since nobody checks it. The packer calls it with its lock held: it must not panic, nor call the packer.
+// would have more than most bytes. The patch has to be exact: that it is not comes out only when the bytes are asked for, not when the object is
+// made of the decoded template. The packer calls it with its lock held: it must not panic, nor call the packer.
 type Differ func(dst, base, data []byte, most int) ([]byte, bool)
 
 // SetDiffer makes the packer know objects as patches of others where that takes less memory. It is called before anything is packed.
@@ -28,7 +30,7 @@ func (p *Packer) SetDiffer(differ Differ) { p.differ = differ }
 func (p *Packer) patchOf(template *Dictionary, data []byte, most int) (Packed, bool) {
 	buf := getBuffer(0)
 	defer putBuffer(buf)
-	body := binary.AppendUvarint(*buf, uint64(len(data)))
+	body := appendOpened(*buf, len(data), crc32.Checksum(data, castagnoli))
 	body, ok := p.differ(body, template.samples, data, most)
 	*buf = body[:0]
 	if !ok {
@@ -37,7 +39,12 @@ func (p *Packer) patchOf(template *Dictionary, data []byte, most int) (Packed, b
 	return sealPatch(template, body), true
 }
 
-// sealPatch returns a packed object of this body: the length of the opened bytes, and the patch.
+// appendOpened appends the length and the checksum of the opened bytes, with which the body of a patch begins.
+func appendOpened(dst []byte, length int, sum uint32) []byte {
+	return binary.LittleEndian.AppendUint32(binary.AppendUvarint(dst, uint64(length)), sum)
+}
+
+// sealPatch returns a packed object of this body: what appendOpened appends, and the patch.
 func sealPatch(template *Dictionary, body []byte) Packed {
 	return sealSum(formPatch, template, body, template.patchSum(body))
 }

@@ -2,8 +2,9 @@ package fold
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
+	"hash/crc32"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"strings"
@@ -252,7 +253,7 @@ func TestPatchesOfAnyLength(t *testing.T) {
 	differ, template := podDiffer(t), newTemplate(pod(1500, 300))
 	for n := range 1100 {
 		data := pod(n, 20)
-		change, ok := differ(binary.AppendUvarint(nil, uint64(len(data))), template.samples, data, len(data))
+		change, ok := differ(openedTo(len(data), data), template.samples, data, len(data))
 		if !ok {
 			t.Fatal("there is no patch")
 		}
@@ -260,16 +261,22 @@ func TestPatchesOfAnyLength(t *testing.T) {
 	}
 }
 
+// openedTo is what the body of a patch begins with that makes opened, and claims that to be of this length.
+func openedTo(length int, opened []byte) []byte {
+	return appendOpened(nil, length, crc32.Checksum(opened, castagnoli))
+}
+
 // TestPatchesThatLie have good checksums, but lengths and patches that are wrong.
 func TestPatchesThatLie(t *testing.T) {
 	objects := ofOwner(t, 10)
 	_, packed := patched(t, objects)
 	template, change, _, _ := packed[7].Patch()
-	n := uint64(len(objects[7]))
-	mustOpen(t, sealPatch(template, append(binary.AppendUvarint(nil, n), change...)), objects[7])
-	for _, length := range []uint64{0, 1, n - 1, n + 1, 2 * n, MaxOpened, MaxOpened + 1, 1 << 63} {
-		mustNotOpen(t, template, sealPatch(template, append(binary.AppendUvarint(nil, length), change...)).Bytes())
+	n := len(objects[7])
+	mustOpen(t, sealPatch(template, append(openedTo(n, objects[7]), change...)), objects[7])
+	for _, length := range []int{0, 1, n - 1, n + 1, 2 * n, MaxOpened, MaxOpened + 1, math.MaxInt} {
+		mustNotOpen(t, template, sealPatch(template, append(openedTo(length, objects[7]), change...)).Bytes())
 	}
+	mustNotOpen(t, template, sealPatch(template, append(openedTo(n, objects[6]), change...)).Bytes())
 	r := testseed.Rand(t)
 	for range 2000 {
 		broken := bytes.Clone(change)
@@ -277,8 +284,8 @@ func TestPatchesThatLie(t *testing.T) {
 			broken[r.IntN(len(broken))] = byte(r.Uint32())
 		}
 		broken = broken[:r.IntN(len(broken)+1)]
-		_, err := sealPatch(template, append(binary.AppendUvarint(nil, n), broken...)).Open(nil)
-		if err != nil && !errors.Is(err, ErrCorrupt) {
+		opened, err := sealPatch(template, append(openedTo(n, objects[7]), broken...)).Open(nil)
+		if err != nil && !errors.Is(err, ErrCorrupt) || err == nil && !bytes.Equal(opened, objects[7]) {
 			t.Fatalf("%x: %v", broken, err)
 		}
 	}
