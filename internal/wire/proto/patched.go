@@ -212,7 +212,7 @@ func (d *decoder) patchedList(r *patch.Reader, f *field, slice *header) error {
 			}
 			return r.Err()
 		}
-		if k += gap; k >= n || gap > n {
+		if k += gap; k >= n || gap > n || gap > 0 && k > old.len {
 			return patch.ErrBroken
 		}
 		if err := d.patchedElement(r, f, unsafe.Add(slice.data, uintptr(k)*f.size), change, k < old.len); err != nil {

@@ -412,6 +412,22 @@ func TestSetOfOtherFields(t *testing.T) {
 	}
 }
 
+// TestListsWithoutGaps has patches that leave elements of a list as they are in the base, which does not have them.
+func TestListsWithoutGaps(t *testing.T) {
+	c := newPatchChecker(t, reflect.TypeFor[*corev1.Pod](), keeping)
+	base := messageField(podSpec, messageField(specContainers, messageField(containerName, []byte("a"))))
+	for gap, fits := range []bool{true, true, false, false} { // 0 replaces the one that there is
+		p := patch.AppendEntry(patch.AppendEntry(patch.AppendCount(nil, 0), podSpec, patch.Within), specContainers, patch.List)
+		p = patch.AppendBytes(patch.AppendElement(patch.AppendCount(p, gap+2), gap, patch.NewElement), nil)
+		p = patch.AppendBytes(patch.AppendElement(p, 0, patch.NewElement), nil)
+		p = patch.AppendEnd(patch.AppendEnd(patch.AppendEnd(p)))
+		data, err := patch.Apply(nil, base, p, 1<<10)
+		if o := c.patched(t, base, data, p); fits != (err == nil) || fits != (o != nil) {
+			t.Errorf("a gap of %d: %v, %v", gap, err, o)
+		}
+	}
+}
+
 // TestPatchedMemoryIsBounded has patches whose lists would take far more memory than patches.
 func TestPatchedMemoryIsBounded(t *testing.T) {
 	d := newKeeping(t)
