@@ -69,7 +69,9 @@ func (w *similarPods) write() {
 func (w *similarPods) pod(p pod) pod {
 	owner := p.Name[:len("owner0")]
 	p.Labels = map[string]string{"owner": owner}
-	p.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubelet", FieldsV1: &metav1.FieldsV1{Raw: fmt.Appendf(nil, `{"f:%s":{}}`, strings.Repeat(owner, 30))}}}
+	fields := &metav1.FieldsV1{}
+	fields.SetRawString(fmt.Sprintf(`{"f:%s":{}}`, strings.Repeat(owner, 30)))
+	p.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubelet", FieldsV1: fields}}
 	p.Spec.NodeName = fmt.Sprint("node-", w.IntN(5))
 	for i := range 1 + len(owner)%3 {
 		p.Spec.Containers = append(p.Spec.Containers, corev1.Container{
@@ -88,7 +90,7 @@ func (w *similarPods) pod(p pod) pod {
 	case 3:
 		p.Spec.Containers[0].Args = p.Spec.Containers[0].Args[:1]
 	case 4:
-		p.ManagedFields[0].FieldsV1.Raw = append(p.ManagedFields[0].FieldsV1.Raw, ' ')
+		fields.SetRawString(fields.GetRawString() + " ")
 	case 5:
 		p.Spec.Containers[0].Args[0] = p.Spec.Containers[0].Args[0][:w.IntN(300)]
 	}
@@ -99,7 +101,7 @@ func (w *similarPods) pod(p pod) pod {
 func mark(p pod) (pod, error) {
 	p.Labels["marked"] = "yes"
 	for i := range p.ManagedFields {
-		p.ManagedFields[i].FieldsV1.Raw[0] = '['
+		p.ManagedFields[i].FieldsV1.GetRawBytes()[0] = '['
 	}
 	for i := range p.Spec.Containers {
 		c := &p.Spec.Containers[i]

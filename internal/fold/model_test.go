@@ -163,10 +163,14 @@ func TestRandomOperations(t *testing.T) {
 func TestRandomOperationsWithPatches(t *testing.T) {
 	c := &collection{t: t, rand: testseed.Rand(t)}
 	c.packer.SetDiffer(podDiffer(t))
-	c.run(4, func() int { return c.rand.IntN(4) * c.rand.IntN(2) }) // mostly pods
-	if len(c.templates) == 0 {
-		t.Errorf("there was no template: the test does not test what it should")
+	first := ofOwner(t, 40)
+	for i, packed := range c.packer.PackAll(first) {
+		c.add(first[i], packed)
 	}
+	if c.check(); len(c.templates) == 0 {
+		t.Errorf("there is no template: the test does not test what it should")
+	}
+	c.run(3, func() int { return c.rand.IntN(4) * c.rand.IntN(2) }) // mostly pods
 }
 
 // run runs random operations with so many kinds of objects, one after the other, and releases all in the end.

@@ -200,7 +200,7 @@ func openEach(t *testing.T, packed []Packed, want [][]byte) {
 
 // TestStatsTellTheHeap compares what Stats counts with what the heap has grown by.
 func TestStatsTellTheHeap(t *testing.T) {
-	objects := corpora[0].make(t, 4000, 1)
+	objects := corpora[0].make(t, 2500, 1)
 	before := heap()
 	var p Packer
 	packed := packAll(&p, objects)
