@@ -44,8 +44,11 @@ type decoded struct {
 const templateStart = math.MaxUint16
 
 // newTemplate makes a template of an encoded object, of which it keeps no reference.
-func newTemplate(object []byte) *Dictionary {
-	return &Dictionary{samples: bytes.Clone(object), start: templateStart, sum: crc32.Checksum(object, castagnoli)}
+func newTemplate(object []byte) *Dictionary { return asTemplate(bytes.Clone(object)) }
+
+// asTemplate makes a template of an encoded object that nobody changes as long as it is used.
+func asTemplate(object []byte) *Dictionary {
+	return &Dictionary{samples: object[:len(object):len(object)], start: templateStart, sum: crc32.Checksum(object, castagnoli)}
 }
 
 // IsTemplate reports whether the dictionary is one object, of which others are patches.

@@ -1,6 +1,7 @@
 package fold
 
 import (
+	"bytes"
 	"encoding/binary"
 	"hash/crc32"
 )
@@ -105,7 +106,7 @@ func (g *grouping) next(i int) {
 			return
 		}
 	}
-	g.first = newTemplate(data)
+	g.first = asTemplate(data)
 	g.members, g.patches, g.saved = g.members[:0], g.patches[:0], 0
 	if !g.join(i) {
 		g.first = nil
@@ -132,6 +133,7 @@ func (g *grouping) end() {
 		return
 	}
 	if len(g.members) >= minPatches && g.saved*templateWorth >= g.first.Size() {
+		g.first.samples = bytes.Clone(g.first.samples) // until now it was the caller's
 		g.templates.add(g.first)
 		g.template = g.first
 		for i, at := range g.members {
