@@ -175,7 +175,7 @@ func (b *budgeted[T]) measure() int64 {
 	open := float64(st.Open+st.Recent+b.inf.guard.remembered()+b.openArrivals()) * b.meanSize()
 	now := st.Bytes + st.TemplateBytes + int64(open) + int64(snap.Len())*perObject + int64(st.IndexEntries)*perEntry + b.gathered.Load() + b.shared + int64(len(b.changed))*perChanged
 	used := b.memory.used.Add(now - b.used.Swap(now))
-	left := b.memory.budget - (used - int64(open) - st.TemplateBytes) // for what need not be folded
+	left := b.memory.budget - b.memory.slack() - (used - int64(open) - st.TemplateBytes) // for what need not be folded: more would be folded for ever
 	b.inf.store.KeepTemplates(max(left-left/8, b.memory.budget/recentShare))
 	return now
 }

@@ -37,7 +37,7 @@ func (g *gatherer[T]) Add(o T) {
 		g.Gathering.AddHeld(held)
 		return
 	}
-	if held, ok := g.part.inf.store.Snapshot().Held(object.KeyOf(o)); ok && !g.first && held.Is(o) {
+	if held, ok := g.inStore(o); ok {
 		g.Gathering.AddHeld(held)
 		return
 	}
@@ -50,6 +50,15 @@ func (g *gatherer[T]) Add(o T) {
 		g.keepBudget()
 		g.check = g.Len() + min(g.Len(), checkEvery)
 	}
+}
+
+// inStore returns the state of o if that is the object that the store holds.
+func (g *gatherer[T]) inStore(o T) (held store.Held[T], ok bool) {
+	if g.first {
+		return held, false
+	}
+	held, ok = g.part.inf.store.Snapshot().Held(object.KeyOf(o))
+	return held, ok && held.Is(o)
 }
 
 // Set implements reflector.Gatherer.

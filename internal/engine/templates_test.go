@@ -78,6 +78,9 @@ func TestDecodedTemplatesCount(t *testing.T) {
 		if used := b.measure(); math.Abs(float64(used-rest-now)) > 1 {
 			t.Errorf("%d bytes are used, of which templates take %d, and %d without them", used, now, rest)
 		}
+		if tight := b.memory.isTight(); tight && now > max(b.memory.budget/recentShare, least) {
+			t.Errorf("templates take %d bytes, so that folding goes on for ever", now)
+		}
 	}
 	inf.Halt(nil)
 	<-inf.done
