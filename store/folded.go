@@ -185,7 +185,7 @@ func (f *folding[T]) openPatch(patcher Patcher[T], e *folded[T], alone bool) (o 
 	if !ok || err != nil || patcher == nil {
 		return o, false
 	}
-	decoded, kept := template.Decoded(templateUses)
+	decoded, kept := template.Decoded()
 	base, ok := decoded.(T)
 	if !ok {
 		if alone && !kept && !template.IsWanted() {
@@ -200,10 +200,6 @@ func (f *folding[T]) openPatch(patcher Patcher[T], e *folded[T], alone bool) (o 
 	o, err = patcher.DecodePatch(base, patch)
 	return o, err == nil && !object.IsNil(o)
 }
-
-// templateUses is how many objects a decoded template becomes a part of, before it is decoded again: who writes to one of them, against the rules, writes to
-// what these have in common.
-const templateUses = 32
 
 // openFrom is open of an object alone. It also returns what that was decoded from, appended to buf, or nil if somebody held the object or
 // has opened it meanwhile.

@@ -344,12 +344,12 @@ func TestStrayWritesToPatches(t *testing.T) {
 		if held = append(held, o); o.Annotations["text"] != "stray" {
 			continue
 		}
-		if spoiled++; i > templateUses+3 {
+		if spoiled++; i > fold.TemplateUses+3 {
 			t.Errorf("the stray write shows in %s", o.Name)
 		}
 	}
-	if spoiled < 2 || spoiled > templateUses+1 {
-		t.Errorf("the stray write shows in %d objects, want some, and at most %d with that itself", spoiled, templateUses+1)
+	if spoiled < 2 || spoiled > fold.TemplateUses+1 {
+		t.Errorf("the stray write shows in %d objects, want some, and at most %d with that itself", spoiled, fold.TemplateUses+1)
 	}
 	runtime.KeepAlive(held)
 }
@@ -417,7 +417,7 @@ func (t *templates) check(tb testing.TB, all []*fold.Dictionary) {
 		tb.Fatalf("%d bytes in %d templates are over the limit of %d", bytes, len(kept), most)
 	}
 	for _, d := range all {
-		if _, decoded := d.Decoded(1 << 30); decoded != kept[d] {
+		if _, decoded := d.Decoded(); decoded != kept[d] {
 			tb.Fatalf("a template is decoded: %t, and kept: %t", decoded, kept[d])
 		}
 	}
@@ -441,7 +441,7 @@ func TestTemplatesAreBounded(t *testing.T) {
 				if kept.keep(d, "object"); kept.size() < kept.bytesOf(d) {
 					t.Fatal("the latest template is not kept")
 				}
-				if object, _ := d.Decoded(1); object != "object" {
+				if object, _ := d.Decoded(); object != "object" {
 					t.Fatal("the latest template is not decoded")
 				}
 			}
@@ -463,7 +463,7 @@ func TestTemplatesAtOnce(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, uint64(user)))
 			for i := range 2000 {
 				d := all[r.IntN(len(all))]
-				if object, _ := d.Decoded(templateUses); object == nil {
+				if object, _ := d.Decoded(); object == nil {
 					kept.keep(d, fmt.Sprint(user, i))
 				}
 				if i%50 == 0 {

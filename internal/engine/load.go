@@ -191,12 +191,11 @@ func (f *files[T]) decode(ctx context.Context, l *loaded[T]) error {
 		if err != nil {
 			return none, err
 		}
-		d := neighbors[T]{codec: codec}
 		for at := len(l.records) * i / n; at < len(l.records)*(i+1)/n; at++ {
 			if err := ctx.Err(); err != nil {
 				return none, err
 			}
-			if l.items[at], err = d.object(l.records[at]); err != nil {
+			if l.items[at], err = decodeRecord(codec, l.records[at]); err != nil {
 				return none, err
 			}
 			l.records[at] = file.Record{}
@@ -205,23 +204,12 @@ func (f *files[T]) decode(ctx context.Context, l *loaded[T]) error {
 	}, func(struct{}) error { return nil })
 }
 
-// neighbors decodes the objects of records, in their order. Patches of one template follow one another: it is decoded once for some of them.
-type neighbors[T object.Object] struct {
-	codec    *source.Codec[T]
-	template *fold.Dictionary // that base was decoded from
-	base     T
-	uses     int
-}
-
-// baseUses is how many objects a decoded template becomes a part of: who writes to one of them, against the rules, writes to what they have in common.
-const baseUses = 32
-
-// object returns the object of a record.
-func (n *neighbors[T]) object(record file.Record) (obj T, err error) {
-	obj, patched := n.patched(record.Object)
+// decodeRecord returns the object of a record.
+func decodeRecord[T object.Object](codec *source.Codec[T], record file.Record) (obj T, err error) {
+	obj, patched := decodePatch(codec, record.Object)
 	if !patched {
 		err = record.Object.View(func(data []byte) error {
-			obj, err = n.codec.Decode(data, *new(T))
+			obj, err = codec.Decode(data, *new(T))
 			return err
 		})
 	}
@@ -235,21 +223,22 @@ func (n *neighbors[T]) object(record file.Record) (obj T, err error) {
 	return obj, nil
 }
 
-// patched returns an object that is known as a patch, and false for another one, or if it cannot be had so.
-func (n *neighbors[T]) patched(packed fold.Packed) (obj T, ok bool) {
+// decodePatch returns an object that is known as a patch, and false for another one, or if it cannot be had so. Patches of one template follow one another:
+// it is decoded once for some of them.
+func decodePatch[T object.Object](codec *source.Codec[T], packed fold.Packed) (obj T, ok bool) {
 	template, patch, ok, err := packed.Patch()
 	if !ok || err != nil {
 		return obj, false
 	}
-	if template != n.template || n.uses == baseUses {
-		base, err := n.codec.DecodeBase(template.Encoded())
-		if err != nil {
+	decoded, _ := template.Decoded()
+	base, ok := decoded.(T)
+	if !ok {
+		if base, err = codec.DecodeBase(template.Encoded()); err != nil {
 			return obj, false
 		}
-		n.template, n.base, n.uses = template, base, 0
+		template.KeepDecoded(base) // which goes with the file's records
 	}
-	n.uses++
-	obj, err = n.codec.DecodePatch(n.base, patch)
+	obj, err = codec.DecodePatch(base, patch)
 	return obj, err == nil && !object.IsNil(obj)
 }
 

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tidings/tidings/internal/fold"
 	"github.com/tidings/tidings/internal/testseed"
 	"github.com/tidings/tidings/object"
 )
@@ -89,7 +90,7 @@ func TestDecodedTemplatesCount(t *testing.T) {
 // TestNeighborsInAFile saves open objects, of which neighbors resemble each other. The file has what they have in common once, and it is decoded once for
 // some of them.
 func TestNeighborsInAFile(t *testing.T) {
-	const kinds, each = 7, 2*baseUses + 10
+	const kinds, each = 7, 2*fold.TemplateUses + 10
 	inf, pf := newSaved(t, t.TempDir(), false)
 	items := similarSettings(testseed.Rand(t), kinds, each)
 	odd := namedSettings(0)
@@ -118,7 +119,7 @@ func TestNeighborsInAFile(t *testing.T) {
 	if n := l.objects().Len(); n != len(items)+1 {
 		t.Errorf("%d objects, want %d", n, len(items)+1)
 	}
-	if most := kinds*(each/baseUses+1) + 1; len(shared) > most {
+	if most := kinds*(each/fold.TemplateUses+1) + 1; len(shared) > most {
 		t.Errorf("there are %d maps of %d kinds, want at most %d", len(shared), kinds, most)
 	}
 }

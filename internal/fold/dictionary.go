@@ -57,13 +57,17 @@ func (d *Dictionary) IsTemplate() bool { return d.decoder == nil }
 // Encoded returns the encoding of a template. The caller must not change it.
 func (d *Dictionary) Encoded() []byte { return d.samples }
 
-// Decoded returns what KeepDecoded was called with last. It is nil if that was asked for as often as most, and kept is false if there is none.
-func (d *Dictionary) Decoded(most uint32) (object any, kept bool) {
+// TemplateUses is how many objects a decoded template becomes a part of, before it is decoded again: who writes to one of them, against the rules, writes to
+// what these have in common.
+const TemplateUses = 32
+
+// Decoded returns what KeepDecoded was called with last. It is nil if that was asked for TemplateUses times, and kept is false if there is none.
+func (d *Dictionary) Decoded() (object any, kept bool) {
 	now := d.decoded.Load()
 	switch {
 	case now == nil:
 		return nil, false
-	case now.uses.Add(1) > most:
+	case now.uses.Add(1) > TemplateUses:
 		return nil, true
 	}
 	return now.object, true

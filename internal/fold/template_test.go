@@ -317,19 +317,19 @@ func TestTemplateBytes(t *testing.T) {
 // TestDecodedTemplates counts the uses of what a template was decoded to.
 func TestDecodedTemplates(t *testing.T) {
 	d := newTemplate([]byte("anything"))
-	if _, kept := d.Decoded(2); kept {
+	if _, kept := d.Decoded(); kept {
 		t.Error("a new template is decoded")
 	}
 	if !d.KeepDecoded(1) || d.KeepDecoded(2) {
 		t.Error("it is not the first one that is kept first")
 	}
-	for use := range 4 {
-		if object, kept := d.Decoded(2); !kept || (object == 2) != (use < 2) {
+	for use := range TemplateUses + 2 {
+		if object, kept := d.Decoded(); !kept || (object == 2) != (use < TemplateUses) {
 			t.Errorf("use %d has %v, %t", use, object, kept)
 		}
 	}
 	d.KeepDecoded(nil)
-	if _, kept := d.Decoded(2); kept || !d.KeepDecoded(4) {
+	if _, kept := d.Decoded(); kept || !d.KeepDecoded(4) {
 		t.Error("what was dropped is still kept")
 	}
 	if first, second := newTemplate(nil).IsWanted(), d.IsWanted(); first || second {
