@@ -37,9 +37,11 @@ func (g *gatherer[T]) Add(o T) {
 		g.Gathering.AddHeld(held)
 		return
 	}
-	if held, ok := g.inStore(o); ok {
-		g.Gathering.AddHeld(held)
-		return
+	if !g.first {
+		if held, ok := g.inStore(o); ok {
+			g.Gathering.AddHeld(held)
+			return
+		}
 	}
 	if encoded := g.part.onTheWay.encodingOf(o); encoded != nil {
 		g.Gathering.AddEncoded(o, encoded)
@@ -54,9 +56,6 @@ func (g *gatherer[T]) Add(o T) {
 
 // inStore returns the state of o if that is the object that the store holds.
 func (g *gatherer[T]) inStore(o T) (held store.Held[T], ok bool) {
-	if g.first {
-		return held, false
-	}
 	held, ok = g.part.inf.store.Snapshot().Held(object.KeyOf(o))
 	return held, ok && held.Is(o)
 }
@@ -82,7 +81,7 @@ func (g *gatherer[T]) transformed(o T) T {
 	if g.part.transform == nil {
 		return o
 	}
-	if held, ok := g.part.inf.store.Snapshot().Held(object.KeyOf(o)); ok && held.Is(o) {
+	if _, ok := g.inStore(o); ok {
 		return o
 	}
 	return g.part.transformed(o)

@@ -232,9 +232,7 @@ func (f *files[T]) write(ctx context.Context, pf *partFile, snap *store.Snapshot
 // writeObjects writes the objects, a batch after the other, so that it needs little memory. Folded ones are written as they are.
 func (f *files[T]) writeObjects(ctx context.Context, w *file.Writer, objects iter.Seq[store.Held[T]]) error {
 	b := saving[T]{files: f, out: w}
-	if f.codec != nil {
-		b.packer.SetDiffer(f.codec.Diff)
-	}
+	b.packer.SetDiffer(f.codec.Diff)
 	for held := range objects {
 		if err := ctx.Err(); err != nil {
 			return err
