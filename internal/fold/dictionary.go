@@ -43,8 +43,8 @@ type decoded struct {
 // templateStart marks a template where a dictionary has the place of an object. No dictionary is so long.
 const templateStart = math.MaxUint16
 
-// newTemplate makes a template of an encoded object, of which it keeps no reference.
-func newTemplate(object []byte) *Dictionary { return asTemplate(bytes.Clone(object)) }
+// NewTemplate makes a template of an encoded object, of which it keeps no reference.
+func NewTemplate(object []byte) *Dictionary { return asTemplate(bytes.Clone(object)) }
 
 // asTemplate makes a template of an encoded object that nobody changes as long as it is used.
 func asTemplate(object []byte) *Dictionary {
@@ -123,7 +123,7 @@ func ParseDictionary(data []byte) (*Dictionary, error) {
 		if len(data)-2 > maxTemplate {
 			return nil, fmt.Errorf("a template of %d bytes", len(data)-2)
 		}
-		return newTemplate(data[2:]), nil
+		return NewTemplate(data[2:]), nil
 	}
 	d := newDictionary(data[2:], start)
 	if d == nil {

@@ -52,6 +52,8 @@ func (c *collection) step(real [][]byte) {
 		}
 	case n == 3 && c.rand.IntN(4) == 0:
 		c.adopt(randomBatch(c.rand, real))
+	case n == 4 && c.packer.differ != nil && len(c.packed) > 0:
+		c.adoptPatches(randomBatch(c.rand, real))
 	case n < 6 && c.rand.IntN(10) == 0:
 		for range c.rand.IntN(len(c.packed) + 1) {
 			c.drop(c.rand.IntN(len(c.packed)))
@@ -76,6 +78,25 @@ func (c *collection) adopt(batch [][]byte) {
 		if c.rand.IntN(3) > 0 {
 			c.packer.Adopt(packed)
 			c.add(batch[i], packed)
+		}
+	}
+}
+
+// adoptPatches makes patches of a template that may be known, and of some that are not.
+func (c *collection) adoptPatches(batch [][]byte) {
+	patches, template := make([]Packed, len(batch)), c.packed[c.rand.IntN(len(c.packed))].Dictionary()
+	for i, data := range batch {
+		ok := false
+		if template != nil {
+			patches[i], ok = template.Patch(c.packer.differ, data)
+		}
+		if !ok {
+			template = NewTemplate(data)
+		}
+	}
+	for i, adopted := range c.packer.AdoptPatches(patches) {
+		if adopted {
+			c.add(batch[i], patches[i])
 		}
 	}
 }

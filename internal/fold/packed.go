@@ -155,6 +155,9 @@ func (p Packed) Patch() (template *Dictionary, patch []byte, ok bool, err error)
 	return p.dict, patch, true, err
 }
 
+// IsPatch reports whether the object is known as what differs from a template, which is its Dictionary.
+func (p Packed) IsPatch() bool { return p.is(formPatch) }
+
 // check compares the checksum with what it should be.
 func (p Packed) check(sum uint32) error {
 	if sum != p.checksum() {

@@ -88,7 +88,7 @@ func (p *Packer) Pack(data []byte, like *Dictionary) Packed {
 // packNear packs as a patch of like, if that is a template and pays, or else with a dictionary. A template that few objects need gets no more of them.
 func (p *Packer) packNear(data []byte, like *Dictionary) Packed {
 	if p.differ != nil && !p.templates.thin(like) && mayBePatch(data) {
-		if out, ok := p.patchOf(like, data, p.expectedWithout(data)); ok {
+		if out, ok := like.patch(p.differ, data, p.expectedWithout(len(data))); ok {
 			return out
 		}
 	}

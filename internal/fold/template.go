@@ -1,7 +1,6 @@
 package fold
 
 import (
-	"bytes"
 	"encoding/binary"
 	"hash/crc32"
 )
@@ -9,12 +8,6 @@ import (
 const (
 	// maxTemplate is the size up to which an encoded object may be a template.
 	maxTemplate = 64 << 10
-	// minPatches is how many objects a template must serve to be worth its memory, once it is there.
-	minPatches = 4
-	// templateWorth is how many bytes of a template one saved byte is worth, because patches open much faster.
-	templateWorth = 2
-	// likelyRatio is the least ratio of packed to opened bytes that is expected of objects without a template.
-	likelyRatio = 0.25
 	// longestPatch is which part of an object its patch may be: one in so many. What is longer was made of an object of another kind.
 	longestPatch = 4
 )
@@ -27,17 +20,29 @@ type Differ func(dst, base, data []byte, most int) ([]byte, bool)
 // SetDiffer makes the packer know objects as patches of others where that takes less memory. It is called before anything is packed.
 func (p *Packer) SetDiffer(differ Differ) { p.differ = differ }
 
-// patchOf packs data as a patch of a template. It returns false if that would take more than most bytes.
-func (p *Packer) patchOf(template *Dictionary, data []byte, most int) (Packed, bool) {
+// Patch packs an encoded object as what differs from a template. It returns false if the two have little in common, or are too large. The object is of no
+// collection until Packer.AdoptPatches takes it.
+func (d *Dictionary) Patch(differ Differ, data []byte) (Packed, bool) {
+	if !d.IsTemplate() || !mayBePatch(d.samples) || !mayBePatch(data) {
+		return Packed{}, false
+	}
+	return d.patch(differ, data, len(data)/longestPatch)
+}
+
+// mayBePatch reports whether an object has the size of one that may be a template or a patch.
+func mayBePatch(data []byte) bool { return len(data) >= minPackable && len(data) <= maxTemplate }
+
+// patch packs data as a patch of a template. It returns false if that would take more than most bytes.
+func (d *Dictionary) patch(differ Differ, data []byte, most int) (Packed, bool) {
 	buf := getBuffer(0)
 	defer putBuffer(buf)
 	body := appendOpened(*buf, len(data), crc32.Checksum(data, castagnoli))
-	body, ok := p.differ(body, template.samples, data, most)
+	body, ok := differ(body, d.samples, data, most)
 	*buf = body[:0]
 	if !ok {
 		return Packed{}, false
 	}
-	return sealPatch(template, body), true
+	return sealPatch(d, body), true
 }
 
 // appendOpened appends the length and the checksum of the opened bytes, with which the body of a patch begins.
@@ -48,99 +53,6 @@ func appendOpened(dst []byte, length int, sum uint32) []byte {
 // sealPatch returns a packed object of this body: what appendOpened appends, and the patch.
 func sealPatch(template *Dictionary, body []byte) Packed {
 	return sealSum(formPatch, template, body, template.patchSum(body))
-}
-
-// expectedWithout is how many bytes an object is expected to take without a template.
-func (p *Packer) expectedWithout(data []byte) int {
-	ratio := likelyRatio
-	if p.current != nil {
-		ratio = min(ratio, p.current.expected())
-	}
-	return int(float64(len(data)) * ratio)
-}
-
-// patchNeighbors packs those of the objects, which are neighbors, as patches that take less memory so, with the templates that they need. The others stay
-// zero in the result.
-func (p *Packer) patchNeighbors(objects [][]byte) []Packed {
-	g := grouping{Packer: p, objects: objects, out: make([]Packed, len(objects)), template: p.templates.last}
-	if p.differ == nil {
-		return g.out
-	}
-	for i := range objects {
-		g.next(i)
-	}
-	g.end()
-	p.templates.last = g.template
-	return g.out
-}
-
-// grouping finds groups of objects that follow one another and resemble the first one of them.
-type grouping struct {
-	*Packer
-	objects [][]byte
-	out     []Packed
-	// template is that of the last group, which the next objects may belong to as well. first is nil until one has a new group, of which members are the
-	// patches so far and saved is what they save.
-	template *Dictionary
-	first    *Dictionary
-	members  []int
-	patches  []Packed
-	saved    int
-}
-
-// next puts the i-th object into a group: that of the objects before it, or a new one, of which it is the first.
-func (g *grouping) next(i int) {
-	data := g.objects[i]
-	if !mayBePatch(data) {
-		return
-	}
-	if g.first != nil {
-		if g.join(i) {
-			return
-		}
-		g.end()
-	}
-	if g.template != nil {
-		if packed, ok := g.patchOf(g.template, data, len(data)/longestPatch); ok {
-			g.out[i] = packed
-			return
-		}
-	}
-	g.first = asTemplate(data)
-	g.members, g.patches, g.saved = g.members[:0], g.patches[:0], 0
-	if !g.join(i) {
-		g.first = nil
-	}
-}
-
-// mayBePatch reports whether an object has the size of one that may be a template or a patch.
-func mayBePatch(data []byte) bool { return len(data) >= minPackable && len(data) <= maxTemplate }
-
-// join adds the i-th object to the new group, if it resembles the first one.
-func (g *grouping) join(i int) bool {
-	data := g.objects[i]
-	packed, ok := g.patchOf(g.first, data, len(data)/longestPatch)
-	if ok {
-		g.members, g.patches = append(g.members, i), append(g.patches, packed)
-		g.saved += allocated(headerSize+g.expectedWithout(data)) - packed.HeapSize()
-	}
-	return ok
-}
-
-// end ends the new group, which gets its template if that pays.
-func (g *grouping) end() {
-	if g.first == nil {
-		return
-	}
-	if len(g.members) >= minPatches && g.saved*templateWorth >= g.first.Size() {
-		g.first.samples = bytes.Clone(g.first.samples) // until now it was the caller's
-		g.templates.add(g.first)
-		g.template = g.first
-		for i, at := range g.members {
-			g.out[at] = g.patches[i]
-		}
-	}
-	g.first = nil
 }
 
 // templates are those that objects of a collection need.

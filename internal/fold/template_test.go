@@ -226,11 +226,11 @@ func TestBrokenPatches(t *testing.T) {
 	mustNotOpen(t, object.Dictionary(), append(bytes.Clone(whole), 0))
 	other := bytes.Clone(object.Dictionary().Encoded())
 	other[len(other)-1] ^= 1
-	mustNotOpen(t, newTemplate(other), whole)
-	mustNotOpen(t, newTemplate(objects[3]), whole)
-	mustNotOpen(t, newTemplate(nil), whole)
+	mustNotOpen(t, NewTemplate(other), whole)
+	mustNotOpen(t, NewTemplate(objects[3]), whole)
+	mustNotOpen(t, NewTemplate(nil), whole)
 	mustNotOpen(t, nil, whole)
-	if _, _, ok, err := (Packed{dict: newTemplate(other), data: object.data}).Patch(); !ok || !errors.Is(err, ErrCorrupt) {
+	if _, _, ok, err := (Packed{dict: NewTemplate(other), data: object.data}).Patch(); !ok || !errors.Is(err, ErrCorrupt) {
 		t.Errorf("a patch of another template: %t, %v", ok, err)
 	}
 	_, withDictionary := trained(t, corpora[0].make(t, 200, 1))
@@ -250,7 +250,7 @@ func TestPatchesOfAnyLength(t *testing.T) {
 	pod := func(name, message int) []byte {
 		return marshalAll(t, []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: strings.Repeat("n", name)}, Status: corev1.PodStatus{Message: strings.Repeat("m", message)}}})[0]
 	}
-	differ, template := podDiffer(t), newTemplate(pod(1500, 300))
+	differ, template := podDiffer(t), NewTemplate(pod(1500, 300))
 	for n := range 1100 {
 		data := pod(n, 20)
 		change, ok := differ(openedTo(len(data), data), template.samples, data, len(data))
@@ -316,7 +316,7 @@ func TestTemplateBytes(t *testing.T) {
 
 // TestDecodedTemplates counts the uses of what a template was decoded to.
 func TestDecodedTemplates(t *testing.T) {
-	d := newTemplate([]byte("anything"))
+	d := NewTemplate([]byte("anything"))
 	if _, kept := d.Decoded(); kept {
 		t.Error("a new template is decoded")
 	}
@@ -332,7 +332,7 @@ func TestDecodedTemplates(t *testing.T) {
 	if _, kept := d.Decoded(); kept || !d.KeepDecoded(4) {
 		t.Error("what was dropped is still kept")
 	}
-	if first, second := newTemplate(nil).IsWanted(), d.IsWanted(); first || second {
+	if first, second := NewTemplate(nil).IsWanted(), d.IsWanted(); first || second {
 		t.Error("a template is wanted when it is missed once")
 	}
 	if !d.IsWanted() {

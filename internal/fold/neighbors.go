@@ -1,0 +1,147 @@
+package fold
+
+import "bytes"
+
+const (
+	// minPatches is how many objects a template must serve to be worth its memory, once it is there.
+	minPatches = 4
+	// templateWorth is how many bytes of a template one saved byte is worth, because patches open much faster.
+	templateWorth = 2
+	// likelyRatio is the least ratio of packed to opened bytes that is expected of objects without a template.
+	likelyRatio = 0.25
+)
+
+// worth is what patches of one template save.
+type worth struct{ objects, saved int }
+
+// pays reports whether a template is worth its memory.
+func (w worth) pays(template *Dictionary) bool {
+	return w.objects >= minPatches && w.saved*templateWorth >= template.Size()
+}
+
+// worthOf returns what each template would save the objects that are its patches.
+func (p *Packer) worthOf(objects []Packed) map[*Dictionary]worth {
+	all := make(map[*Dictionary]worth)
+	for _, packed := range objects {
+		if packed.is(formPatch) {
+			w := all[packed.dict]
+			all[packed.dict] = worth{w.objects + 1, w.saved + p.saves(packed)}
+		}
+	}
+	return all
+}
+
+// saves is how much less memory a patch is expected to take than the object packed in another way.
+func (p *Packer) saves(packed Packed) int {
+	return allocated(headerSize+p.expectedWithout(packed.Len())) - packed.HeapSize()
+}
+
+// expectedWithout is how many bytes an object of so many is expected to take without a template.
+func (p *Packer) expectedWithout(size int) int {
+	ratio := likelyRatio
+	if p.current != nil {
+		ratio = min(ratio, p.current.expected())
+	}
+	return int(float64(size) * ratio)
+}
+
+// AdoptPatches counts those objects as ones of the collection whose templates it has already, or that come with enough others of the same template for
+// that to pay. It reports which these are. Those that are no patches are not.
+func (p *Packer) AdoptPatches(objects []Packed) (adopted []bool) {
+	adopted = make([]bool, len(objects))
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	worth := p.worthOf(objects)
+	for i, packed := range objects {
+		if w := worth[packed.dict]; packed.is(formPatch) && (!p.templates.thin(packed.dict) || w.pays(packed.dict)) {
+			p.templates.add(packed.dict)
+			adopted[i] = true
+		}
+	}
+	for i, packed := range objects { // only now, or the first ones would decide about the others
+		if adopted[i] {
+			p.enter(packed, +1)
+		}
+	}
+	return adopted
+}
+
+// patchNeighbors packs those of the objects, which are neighbors, as patches that take less memory so, with the templates that they need. The others stay
+// zero in the result.
+func (p *Packer) patchNeighbors(objects [][]byte) []Packed {
+	g := grouping{Packer: p, objects: objects, out: make([]Packed, len(objects)), template: p.templates.last}
+	if p.differ == nil {
+		return g.out
+	}
+	for i := range objects {
+		g.next(i)
+	}
+	g.end()
+	p.templates.last = g.template
+	return g.out
+}
+
+// grouping finds groups of objects that follow one another and resemble the first one of them.
+type grouping struct {
+	*Packer
+	objects [][]byte
+	out     []Packed
+	// template is that of the last group, which the next objects may belong to as well. first is nil until one has a new group, of which members are the
+	// patches so far and saved is what they save.
+	template *Dictionary
+	first    *Dictionary
+	members  []int
+	patches  []Packed
+	saved    int
+}
+
+// next puts the i-th object into a group: that of the objects before it, or a new one, of which it is the first.
+func (g *grouping) next(i int) {
+	data := g.objects[i]
+	if !mayBePatch(data) {
+		return
+	}
+	if g.first != nil {
+		if g.join(i) {
+			return
+		}
+		g.end()
+	}
+	if g.template != nil {
+		if packed, ok := g.template.Patch(g.differ, data); ok {
+			g.out[i] = packed
+			return
+		}
+	}
+	g.first = asTemplate(data)
+	g.members, g.patches, g.saved = g.members[:0], g.patches[:0], 0
+	if !g.join(i) {
+		g.first = nil
+	}
+}
+
+// join adds the i-th object to the new group, if it resembles the first one.
+func (g *grouping) join(i int) bool {
+	packed, ok := g.first.Patch(g.differ, g.objects[i])
+	if ok {
+		g.members, g.patches = append(g.members, i), append(g.patches, packed)
+		g.saved += g.saves(packed)
+	}
+	return ok
+}
+
+// end ends the new group, which gets its template if that pays.
+func (g *grouping) end() {
+	if g.first == nil {
+		return
+	}
+	if (worth{len(g.members), g.saved}).pays(g.first) {
+		g.first.samples = bytes.Clone(g.first.samples) // until now it was the caller's
+		g.templates.add(g.first)
+		g.template = g.first
+		for i, at := range g.members {
+			g.out[at] = g.patches[i]
+		}
+	}
+	g.first = nil
+}
