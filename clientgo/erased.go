@@ -26,20 +26,22 @@ func previous[T tidings.Object](find source.Previous[tidings.Object]) source.Pre
 	}
 }
 
-// previousData finds what T's were decoded from.
-func previousData[T tidings.Object](find func(tidings.Object) []byte) func(T) []byte {
-	if find == nil {
+// decode decodes T's as Objects.
+func decode[T tidings.Object](erased source.Decode[tidings.Object]) source.Decode[T] {
+	if erased == nil {
 		return nil
 	}
-	return func(obj T) []byte { return find(obj) }
-}
-
-// received tells of T's as Objects.
-func received[T tidings.Object](tell source.Received[tidings.Object]) source.Received[T] {
-	if tell == nil {
-		return nil
+	return func(data []byte, previous T, decode func([]byte) (T, error)) (none T, err error) {
+		var held tidings.Object
+		if any(previous) != any(none) {
+			held = previous
+		}
+		obj, err := erased(data, held, func(previousData []byte) (tidings.Object, error) { return decode(previousData) })
+		if err != nil {
+			return none, err
+		}
+		return obj.(T), nil
 	}
-	return func(obj T, data []byte) { tell(obj, data) }
 }
 
 // HandsOnUnseen reports whether the source is one that does not look at what Previous returns, but for the uid and version.
@@ -84,7 +86,7 @@ func (e erased[T]) ListMetadata(
 func (e erased[T]) List(ctx context.Context, opts source.ListOptions[tidings.Object], each func(tidings.Object) error) (source.ListResult, error) {
 	return e.typed.List(ctx, source.ListOptions[T]{
 		ResourceVersion: opts.ResourceVersion, ResourceVersionMatch: opts.ResourceVersionMatch, Continue: opts.Continue, Limit: opts.Limit, Only: opts.Only,
-		Previous: previous[T](opts.Previous), NoSharing: opts.NoSharing, Received: received[T](opts.Received), Skip: opts.Skip,
+		Previous: previous[T](opts.Previous), NoSharing: opts.NoSharing, Decode: decode[T](opts.Decode), Skip: opts.Skip,
 	}, func(obj T) error { return each(obj) })
 }
 
@@ -92,7 +94,7 @@ func (e erased[T]) List(ctx context.Context, opts source.ListOptions[tidings.Obj
 func (e erased[T]) Watch(ctx context.Context, opts source.WatchOptions[tidings.Object]) (source.Stream[tidings.Object], error) {
 	stream, err := e.typed.Watch(ctx, source.WatchOptions[T]{
 		ResourceVersion: opts.ResourceVersion, SendInitialEvents: opts.SendInitialEvents, Timeout: opts.Timeout,
-		Previous: previous[T](opts.Previous), PreviousData: previousData[T](opts.PreviousData), NoSharing: opts.NoSharing, Received: received[T](opts.Received),
+		Previous: previous[T](opts.Previous), NoSharing: opts.NoSharing, Decode: decode[T](opts.Decode),
 	})
 	if err != nil {
 		return nil, err

@@ -11,29 +11,55 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// TestErasedWatchKnowsWhatIsHeld: the source of a type finds the object that an informer of Objects holds, and what it was decoded from.
+// watching is a source that watches with this function.
+type watching func(source.WatchOptions[*corev1.Pod]) (source.Stream[*corev1.Pod], error)
+
+func (w watching) Watch(_ context.Context, opts source.WatchOptions[*corev1.Pod]) (source.Stream[*corev1.Pod], error) {
+	return w(opts)
+}
+
+func (w watching) List(context.Context, source.ListOptions[*corev1.Pod], func(*corev1.Pod) error) (source.ListResult, error) {
+	return source.ListResult{}, errors.New("it only watches")
+}
+
+// TestErasedWatchKnowsWhatIsHeld: the source of a type finds the object that an informer of Objects holds, and has that decode in its place.
 func TestErasedWatchKnowsWhatIsHeld(t *testing.T) {
-	held, stop := &corev1.Pod{}, errors.New("that was all")
+	held, decoded, stop := &corev1.Pod{}, &corev1.Pod{}, errors.New("that was all")
+	decode := func(previousData []byte) (*corev1.Pod, error) {
+		if string(previousData) != "encoded" {
+			return nil, stop
+		}
+		return decoded, nil
+	}
 	for _, known := range []bool{true, false} {
-		from := erased[*corev1.Pod]{source.Funcs[*corev1.Pod]{WatchFunc: func(_ context.Context, opts source.WatchOptions[*corev1.Pod]) (source.Stream[*corev1.Pod], error) {
+		from := erased[*corev1.Pod]{watching(func(opts source.WatchOptions[*corev1.Pod]) (source.Stream[*corev1.Pod], error) {
 			switch {
-			case !known && (opts.Previous != nil || opts.PreviousData != nil):
+			case !known && (opts.Previous != nil || opts.Decode != nil):
 				t.Error("something is known of objects")
 			case known:
-				if o, ok := opts.Previous(tidings.Key{Name: "x"}); !ok || o != held || string(opts.PreviousData(o)) != "encoded" {
-					t.Errorf("held is %v, %t, decoded from %q", o, ok, opts.PreviousData(o))
+				if o, ok := opts.Previous(tidings.Key{Name: "x"}); !ok || o != held {
+					t.Errorf("held is %v, %t", o, ok)
+				}
+				if o, err := opts.Decode([]byte("data"), held, decode); o != decoded || err != nil {
+					t.Errorf("%v is decoded, %v", o, err)
+				}
+				if o, err := opts.Decode([]byte("broken"), nil, decode); o != nil || err != stop {
+					t.Errorf("%v is decoded, %v", o, err)
 				}
 			}
 			return nil, stop
-		}}}
+		})}
 		var opts source.WatchOptions[tidings.Object]
 		if known {
 			opts.Previous = func(key tidings.Key) (tidings.Object, bool) { return held, key.Name == "x" }
-			opts.PreviousData = func(o tidings.Object) []byte {
-				if o != held {
-					return nil
+			opts.Decode = func(data []byte, o tidings.Object, decode func([]byte) (tidings.Object, error)) (tidings.Object, error) {
+				switch {
+				case string(data) == "data" && o == held:
+					return decode([]byte("encoded"))
+				case string(data) == "broken" && o == nil:
+					return decode(nil)
 				}
-				return []byte("encoded")
+				return nil, errors.New("asked for something else")
 			}
 		}
 		if _, err := from.Watch(t.Context(), opts); !errors.Is(err, stop) {

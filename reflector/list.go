@@ -248,7 +248,7 @@ func (r *Reflector[T]) callList(ctx context.Context, opts source.ListOptions[T],
 // cache, and a limit would send them to the database.
 func (r *Reflector[T]) listOptions() source.ListOptions[T] {
 	opts := source.ListOptions[T]{
-		Previous: r.previous(), Received: r.opts.Received, NoSharing: r.opts.NoSharing, Continue: r.list.token, Limit: r.opts.PageSize, Skip: r.skipItem,
+		Previous: r.previous(), Decode: r.opts.Decode, NoSharing: r.opts.NoSharing, Continue: r.list.token, Limit: r.opts.PageSize, Skip: r.skipItem,
 	}
 	if opts.Continue == "" && r.knowsVersion() {
 		opts.ResourceVersion, opts.ResourceVersionMatch = r.last, string(metav1.ResourceVersionMatchNotOlderThan)

@@ -37,10 +37,8 @@ type Options[T object.Object] struct {
 	// Previous returns the object that the sink holds under a key; see source.Previous. It may leave out some, and may be nil:
 	// then nothing is reused.
 	Previous source.Previous[T]
-	// PreviousData is asked while watching; see source.WatchOptions. It may be nil.
-	PreviousData func(obj T) []byte
-	// Received is told of the objects that the source has decoded, before the sink or the Gatherer gets them; see source.Received. It may be nil.
-	Received source.Received[T]
+	// Decode decodes in the source's place; see source.Decode. It may be nil.
+	Decode source.Decode[T]
 	// Held is Previous that leaves out none: for objects that cannot be decoded, of which what is known is kept, and to find out whether the
 	// server went back. Nil means Previous.
 	Held source.Previous[T]

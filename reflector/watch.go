@@ -49,7 +49,7 @@ func (w *watching[T]) proven(now time.Time) bool { return w.news || now.Sub(w.si
 func (r *Reflector[T]) openStream(ctx context.Context, opts source.WatchOptions[T]) error {
 	now, low := time.Now(), r.opts.WatchTimeout
 	opts.Timeout = low + time.Duration(r.retry.rand.Float64()*float64(low))
-	opts.Previous, opts.PreviousData, opts.Received, opts.NoSharing = r.previous(), r.opts.PreviousData, r.opts.Received, r.opts.NoSharing
+	opts.Previous, opts.Decode, opts.NoSharing = r.previous(), r.opts.Decode, r.opts.NoSharing
 	w := &watching[T]{guard: newGuard(ctx, r.opts.StallTimeout), opened: now, since: now, timeout: opts.Timeout}
 	w.gatherBy = now.Add(longestInitialEvents * r.opts.StallTimeout)
 	w.synthetic = !opts.SendInitialEvents && unset(opts.ResourceVersion)

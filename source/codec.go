@@ -80,19 +80,22 @@ type reading[T object.Object] struct {
 	*codec[T]
 	decoder   wire.Decoder[T]
 	previous  Previous[T]
-	received  Received[T]
 	noSharing bool
-	// previousData returns what an object of previous was decoded from, if it is known. It may be nil.
-	previousData func(T) []byte
+	// instead decodes in the decoder's place, or calls decodeNow for it to decode data, of which held is the version before. It is nil if nobody wants to.
+	instead   Decode[T]
+	decodeNow func(previousData []byte) (T, error)
+	data      []byte
+	held      T
 }
 
-func (c *codec[T]) reading(previous Previous[T], received Received[T], noSharing bool) reading[T] {
+func (c *codec[T]) reading(previous Previous[T], instead Decode[T], noSharing bool) *reading[T] {
 	d := c.decoder(noSharing)
 	d.Recheck()
-	if !c.protobuf || c.form != typedForm || len(c.scope.Trim) > 0 {
-		received = nil
+	r := &reading[T]{codec: c, decoder: d, previous: previous, noSharing: noSharing}
+	if instead != nil && c.protobuf && c.form == typedForm && len(c.scope.Trim) == 0 && !noSharing {
+		r.instead, r.decodeNow = instead, r.decodeData
 	}
-	return reading[T]{codec: c, decoder: d, previous: previous, received: received, noSharing: noSharing}
+	return r
 }
 
 // item decodes an item of a list, or takes the one that the caller holds.
@@ -170,20 +173,31 @@ func (r *reading[T]) object(data []byte) (T, error) {
 	}
 	r.setKind(o)
 	r.stats.objects.Add(1)
-	if r.received != nil {
-		r.received(o, data)
-	}
 	return o, nil
 }
 
 // decode decodes a bare object, of which held is the version before, or the zero T.
 func (r *reading[T]) decode(data []byte, held T) (T, error) {
-	if r.previousData != nil && any(held) != any(*new(T)) {
-		if d, ok := r.decoder.(wire.Updater[T]); ok {
-			return d.Update(data, held, r.previousData(held))
-		}
+	if r.instead == nil {
+		return r.decoder.Decode(data, held)
 	}
-	return r.decoder.Decode(data, held)
+	r.data, r.held = data, held
+	o, err := r.instead(data, held, r.decodeNow)
+	r.data, r.held = nil, *new(T)
+	if err == nil && object.IsNil(o) {
+		err = errNoObject
+	}
+	return o, err
+}
+
+var errNoObject = errors.New("Decode returned no object")
+
+// decodeData decodes what instead was asked to.
+func (r *reading[T]) decodeData(previousData []byte) (T, error) {
+	if d, ok := r.decoder.(wire.Updater[T]); ok && previousData != nil {
+		return d.Update(r.data, r.held, previousData)
+	}
+	return r.decoder.Decode(r.data, r.held)
 }
 
 // unchanged reports whether o, which has the uid of m, need not be decoded again. For typed objects in protobuf the

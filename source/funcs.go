@@ -20,7 +20,7 @@ func (f Funcs[T]) List(ctx context.Context, opts ListOptions[T], each func(T) er
 	if f.ListFunc == nil {
 		return ListResult{}, errors.New("source: Funcs has no ListFunc")
 	}
-	opts.Received = nil // nobody knows what the function does to objects
+	opts.Decode = nil // nobody knows what the function does to objects
 	if !opts.NoSharing {
 		return f.ListFunc(ctx, opts, each)
 	}
@@ -33,11 +33,11 @@ func (f Funcs[T]) Watch(ctx context.Context, opts WatchOptions[T]) (Stream[T], e
 	if f.WatchFunc == nil {
 		return nil, errors.New("source: Funcs has no WatchFunc")
 	}
-	opts.Received = nil // as in List
+	opts.Decode = nil // as in List
 	if !opts.NoSharing {
 		return f.WatchFunc(ctx, opts)
 	}
-	opts.NoSharing, opts.Previous, opts.PreviousData = false, nil, nil
+	opts.NoSharing, opts.Previous = false, nil
 	s, err := f.WatchFunc(ctx, opts)
 	if err != nil {
 		return nil, err

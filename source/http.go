@@ -169,7 +169,7 @@ func (h *HTTP[T]) List(ctx context.Context, opts ListOptions[T], each func(T) er
 	if err != nil {
 		return ListResult{}, err
 	}
-	r := c.reading(opts.Previous, opts.Received, opts.NoSharing)
+	r := c.reading(opts.Previous, opts.Decode, opts.NoSharing)
 	items := c.list(countingReader{response.Body, &h.stats.bytes})
 	for first := true; ; first = false {
 		data, err := items.Next()
@@ -226,8 +226,7 @@ func (h *HTTP[T]) Watch(ctx context.Context, opts WatchOptions[T]) (Stream[T], e
 		response.Body.Close()
 		return nil, err
 	}
-	s := &stream[T]{ctx: ctx, cancel: cancel, body: response.Body, reading: c.reading(opts.Previous, opts.Received, opts.NoSharing)}
-	s.previousData = opts.PreviousData
+	s := &stream[T]{ctx: ctx, cancel: cancel, body: response.Body, reading: c.reading(opts.Previous, opts.Decode, opts.NoSharing)}
 	s.events, s.initial = c.events(countingReader{response.Body, &h.stats.bytes}), opts.SendInitialEvents
 	return s, nil
 }

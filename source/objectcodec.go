@@ -145,14 +145,10 @@ func (c *Codec[T]) Append(dst []byte, obj T) (out []byte, err error) {
 	return out, nil
 }
 
-// AppendReceived is Append of an object that a source has decoded from data, and told Received of. It only copies: nothing has to be
-// encoded again, and what such an object is can always be had back. It returns false if the codec's encoding is another one.
-func (c *Codec[T]) AppendReceived(dst []byte, obj T, data []byte) ([]byte, bool) {
-	kind, ok := obj.GetObjectKind().(*metav1.TypeMeta)
-	if !ok || !c.envelope {
-		return dst, false
-	}
-	return append(appendPrefixed(appendPrefixed(dst, kind.APIVersion), kind.Kind), data...), true
+// AppendReceived is Append of the object that a source decodes from data, of which it has called Decode. It only copies: nothing has to be encoded again, and
+// what such an object is can always be had back. The codec's encoding has to be protobuf.
+func (c *Codec[T]) AppendReceived(dst, data []byte) []byte {
+	return append(append(dst, 0, 0), data...) // objects of sources state no kind
 }
 
 // ReceivedData returns the data of an encoding that AppendReceived or Append returned, nil if the codec's encoding is another one.

@@ -37,39 +37,50 @@ func answeredBy(t *testing.T, answer http.RoundTripper, timeout time.Duration) *
 	return from
 }
 
-// TestReceived tells of the bytes of built-in objects in protobuf, and of no others: what is trimmed or decoded from something else does not
-// equal them.
-func TestReceived(t *testing.T) {
+// TestDecode is asked for built-in objects in protobuf, and for no others: what is trimmed or decoded from something else does not
+// say what the bytes say.
+func TestDecode(t *testing.T) {
 	bubble(t, tidingstest.ServerOptions{}, func(t *testing.T, s *tidingstest.Server) {
 		s.Create(pod("a", "x"))
 		s.Create(pod("a", "y"))
-		if got := receivedOf(t, newHTTP[*corev1.Pod](t, s, source.Scope{Resource: pods})); !slices.Equal(got, []string{"x", "y", "x", "y"}) {
-			t.Errorf("typed: told of %v", got)
+		if got := decodedBy(t, newHTTP[*corev1.Pod](t, s, source.Scope{Resource: pods})); !slices.Equal(got, []string{"x", "y", "x", "y"}) {
+			t.Errorf("typed: decoded %v", got)
 		}
-		if got := receivedOf(t, newHTTP[*corev1.Pod](t, s, source.Scope{Resource: pods, Trim: object.Trim{"metadata.managedFields"}})); got != nil {
-			t.Errorf("trimmed: told of %v", got)
+		if got := decodedBy(t, newHTTP[*corev1.Pod](t, s, source.Scope{Resource: pods, Trim: object.Trim{"metadata.managedFields"}})); got != nil {
+			t.Errorf("trimmed: decoded %v", got)
 		}
-		if got := receivedOf(t, newHTTP[*unstructured.Unstructured](t, s, source.Scope{Resource: pods})); got != nil {
-			t.Errorf("unstructured: told of %v", got)
+		if got := decodedBy(t, newHTTP[*unstructured.Unstructured](t, s, source.Scope{Resource: pods})); got != nil {
+			t.Errorf("unstructured: decoded %v", got)
 		}
-		if got := receivedOf(t, newHTTP[*metav1.PartialObjectMetadata](t, s, source.Scope{Resource: pods})); got != nil {
-			t.Errorf("metadata: told of %v", got)
+		if got := decodedBy(t, newHTTP[*metav1.PartialObjectMetadata](t, s, source.Scope{Resource: pods})); got != nil {
+			t.Errorf("metadata: decoded %v", got)
 		}
 	})
 }
 
-// receivedOf lists and watches, and returns what Received was called with.
-func receivedOf[T object.Object](t *testing.T, from *source.HTTP[T]) (names []string) {
+// decodedBy lists and watches, and returns what Decode was called for. An object that it returns in the place of another is handed out, and none is an error.
+func decodedBy[T object.Object](t *testing.T, from *source.HTTP[T]) (names []string) {
 	t.Helper()
-	received := func(o T, data []byte) {
+	var instead T
+	decode := func(data []byte, _ T, decode func([]byte) (T, error)) (T, error) {
 		if len(data) == 0 {
 			t.Error("no bytes")
 		}
+		o, err := decode(nil)
 		names = append(names, o.GetName())
+		instead = o.DeepCopyObject().(T)
+		return instead, err
 	}
-	mustList(t, from, source.ListOptions[T]{Received: received})
-	stream := mustWatch(t, from, source.WatchOptions[T]{SendInitialEvents: true, Received: received})
+	objects, _ := mustList(t, from, source.ListOptions[T]{Decode: decode})
+	if last := objects[len(objects)-1]; names != nil && any(last) != any(instead) {
+		t.Errorf("%v is handed out, not what Decode returned", last)
+	}
+	stream := mustWatch(t, from, source.WatchOptions[T]{SendInitialEvents: true, Decode: decode})
 	read(t, stream, 3)
+	nothing := func([]byte, T, func([]byte) (T, error)) (none T, err error) { return none, nil }
+	if _, _, err := list(t.Context(), from, source.ListOptions[T]{Decode: nothing}); (err != nil) != (names != nil) {
+		t.Errorf("a Decode that returns nothing: %v", err)
+	}
 	return names
 }
 
@@ -100,14 +111,20 @@ func TestTakesOverWhatOthersDecoded(t *testing.T) {
 	})
 }
 
-// TestPreviousData: where it is known what an object was decoded from, that is compared with what comes instead of the object, unless the caller
+// TestDecodePrevious: where it is known what an object was decoded from, that is compared with what comes instead of the object, unless the caller
 // will write to objects.
-func TestPreviousData(t *testing.T) {
+func TestDecodePrevious(t *testing.T) {
 	bubble(t, tidingstest.ServerOptions{}, func(t *testing.T, s *tidingstest.Server) {
 		s.Create(pod("a", "x"))
 		from := newHTTP[*corev1.Pod](t, s, source.Scope{Resource: pods})
 		var data []byte
-		objects, _ := mustList(t, from, source.ListOptions[*corev1.Pod]{Received: func(_ *corev1.Pod, received []byte) { data = slices.Clone(received) }})
+		objects, _ := mustList(t, from, source.ListOptions[*corev1.Pod]{Decode: func(encoded []byte, previous *corev1.Pod, decode func([]byte) (*corev1.Pod, error)) (*corev1.Pod, error) {
+			if previous != nil {
+				t.Errorf("nobody holds %v", previous)
+			}
+			data = slices.Clone(encoded)
+			return decode(nil)
+		}})
 		held := objects[0].DeepCopy()
 		held.Spec.NodeName = "nobody compares it"
 		changed := pod("a", "x")
@@ -119,11 +136,11 @@ func TestPreviousData(t *testing.T) {
 		}{"known": {data, false, true}, "unknown": {nil, false, false}, "not to be shared": {data, true, false}} {
 			stream := mustWatch(t, from, source.WatchOptions[*corev1.Pod]{
 				ResourceVersion: held.ResourceVersion, NoSharing: tt.noSharing, Previous: holding(held),
-				PreviousData: func(o *corev1.Pod) []byte {
-					if o != held {
-						t.Errorf("%s: asked for what %v was decoded from", name, o)
+				Decode: func(_ []byte, previous *corev1.Pod, decode func([]byte) (*corev1.Pod, error)) (*corev1.Pod, error) {
+					if previous != held {
+						t.Errorf("%s: the object before is %v", name, previous)
 					}
-					return tt.data
+					return decode(tt.data)
 				},
 			})
 			got := read(t, stream, 1)[0].Object

@@ -33,11 +33,13 @@ type ListerWatcher[T object.Object] interface {
 // The strings of the key are valid during the call only. A source calls it while List or Next runs.
 type Previous[T object.Object] func(key object.Key) (T, bool)
 
-// Received is told of an object that was decoded, before it is handed out, and of the bytes that it was decoded from: see
-// Codec.AppendReceived. A source need not call it for all objects, and does not for those that are not all that the bytes say.
+// Decode decodes an object in a source's place, for a caller that keeps objects encoded: see Codec.AppendReceived. previous is what Previous has just returned
+// for it, or the zero T. Decode may call decode, which decodes it as the source does, with what previous was decoded from, or nil if that is not known: then
+// the source compares previous itself with what comes. It returns what that returned, or an object that says all that the bytes say.
 //
-// The bytes are valid during the call only. A source calls it while List or Next runs.
-type Received[T object.Object] func(obj T, data []byte)
+// A source need not call Decode for all objects, and does not for those that it makes something else of than the bytes say. What it returned goes through
+// the source's checks. The bytes are valid during the call only. A source calls it while List or Next runs.
+type Decode[T object.Object] func(data []byte, previous T, decode func(previousData []byte) (T, error)) (T, error)
 
 // ListOptions says what to list. Its fields mean what they mean in metav1.ListOptions.
 type ListOptions[T object.Object] struct {
@@ -53,8 +55,8 @@ type ListOptions[T object.Object] struct {
 	// NoSharing says that the caller will write to the objects, so that nothing in them may be shared with others,
 	// unless it is an unchanged object that Previous returned.
 	NoSharing bool
-	// Received may be nil.
-	Received Received[T]
+	// Decode may be nil.
+	Decode Decode[T]
 	// Skip is called, in the place of each, for an item that cannot be decoded or does not belong to the collection,
 	// if its key can be read. Without it such an item ends the list with the error, as one without a key always does.
 	Skip func(*ObjectError)
@@ -78,13 +80,10 @@ type WatchOptions[T object.Object] struct {
 	Timeout time.Duration
 	// Previous may be nil.
 	Previous Previous[T]
-	// PreviousData returns what the object that Previous has just returned was decoded from, as Received is told of it, and nil if that is
-	// not known. Then a source need not compare the object with what comes. The bytes are valid until the next call of either. It may be nil.
-	PreviousData func(obj T) []byte
 	// NoSharing says that the caller will write to the objects, as in ListOptions.
 	NoSharing bool
-	// Received may be nil.
-	Received Received[T]
+	// Decode may be nil.
+	Decode Decode[T]
 }
 
 // EventType says what an event means.

@@ -45,7 +45,7 @@ func unknownType(name string) error { return fmt.Errorf("unknown event type %.64
 // to; (2) an event of an object is decoded, or taken from what the caller holds; (3) this goes on while the
 // reader's buffer holds complete events. There is no goroutine here: net/http's own wakes the reader.
 type stream[T object.Object] struct {
-	reading[T]
+	*reading[T]
 	ctx     context.Context // ends with the request
 	cancel  context.CancelCauseFunc
 	body    io.Closer

@@ -67,7 +67,7 @@ func (g *Gathering[T]) FoldArrivals() *Arrivals[T] {
 		g.from = to
 	}
 	if to == len(g.items) {
-		g.encodings = g.encodings[:0]
+		g.forget()
 	}
 	return g.Arrivals(objects)
 }

@@ -1,8 +1,6 @@
 package store
 
 import (
-	"sync"
-
 	"github.com/tidings/tidings/internal/fold"
 	"github.com/tidings/tidings/object"
 )
@@ -191,93 +189,6 @@ func (c *Cold[T]) choose(now *Snapshot[T], from object.Key, visit int, all bool)
 		}
 	}
 	return like
-}
-
-// pack packs objects; what it cannot encode is nil in the result. Without like they are neighbors, else like has for each the
-// dictionary of an object that it resembles. received has encodings that are known, and may be nil.
-func (f *folding[T]) pack(objects []T, received [][]byte, like []*fold.Dictionary) []*folded[T] {
-	entries := make([]*folded[T], len(objects))
-	scratch := encodings.Get().(*[]byte)
-	defer func() { giveBack(scratch) }()
-	var ends, at []int
-	for i, o := range objects {
-		if received != nil && received[i] != nil {
-			*scratch = append(*scratch, received[i]...)
-		} else if longer, err := f.codec.Append(*scratch, o); err == nil {
-			*scratch = longer
-		} else {
-			f.unencodable(o, err)
-			continue
-		}
-		ends, at = append(ends, len(*scratch)), append(at, i)
-		if len(*scratch) >= packBytes {
-			f.packEncoded(entries, objects, slicesOf(*scratch, ends), at, like)
-			*scratch, ends, at = (*scratch)[:0], ends[:0], at[:0]
-		}
-	}
-	f.packEncoded(entries, objects, slicesOf(*scratch, ends), at, like)
-	return entries
-}
-
-// slicesOf returns the parts of b that end there.
-func slicesOf(b []byte, ends []int) [][]byte {
-	parts, start := make([][]byte, len(ends)), 0
-	for i, end := range ends {
-		parts[i], start = b[start:end:end], end
-	}
-	return parts
-}
-
-// packBytes is how many encoded bytes are packed together at most, but for the last object of them, and maxScratch the largest buffer that is kept.
-const (
-	packBytes  = 2 << 20
-	maxScratch = 2 * packBytes
-)
-
-// encodings are buffers for the encodings of objects that are packed together.
-var encodings = sync.Pool{New: func() any { return new([]byte) }}
-
-func giveBack(scratch *[]byte) {
-	if *scratch = (*scratch)[:0]; cap(*scratch) <= maxScratch {
-		encodings.Put(scratch)
-	}
-}
-
-// entry makes the entry of an object that was packed.
-func (f *folding[T]) entry(o T, packed fold.Packed) *folded[T] {
-	e := f.newFolded(packed, o.GetUID(), o.GetResourceVersion())
-	f.opened.put(e.number, f.pointer(o)) // who holds it goes on with it
-	return e
-}
-
-// packOne packs an encoded object, of which before is an earlier state or nil.
-func (f *folding[T]) packOne(o T, encoded []byte, before *folded[T]) *folded[T] {
-	var like *fold.Dictionary
-	if before != nil {
-		like = before.packed.Dictionary()
-	}
-	return f.entry(o, f.packer.Pack(encoded, like))
-}
-
-// packEncoded packs the objects with these numbers, whose encodings are given, and puts them among the entries.
-func (f *folding[T]) packEncoded(entries []*folded[T], objects []T, encoded [][]byte, at []int, like []*fold.Dictionary) {
-	var packed []fold.Packed
-	if like == nil {
-		packed = f.packer.PackAll(encoded)
-	} else {
-		for i, data := range encoded {
-			packed = append(packed, f.packer.Pack(data, like[at[i]]))
-		}
-	}
-	for i, p := range packed {
-		entries[at[i]] = f.entry(objects[at[i]], p)
-	}
-}
-
-// unencodable notes why an object stays open.
-func (f *folding[T]) unencodable(o T, err error) {
-	reason := object.KeyOf(o).String() + ": " + err.Error()
-	f.unencoded.Store(&reason)
 }
 
 // isCurrent reports whether the i-th object is what is in the slot.

@@ -115,7 +115,7 @@ func (w *foldWorld) batch() {
 		} else {
 			w.model[k] = w.thing(k)
 			if encoded, err := w.codec.Append(nil, w.model[k]); err == nil && w.rand.IntN(3) == 0 {
-				old, existed = txn.PutCold(k, w.model[k], encoded)
+				old, existed = txn.PutCold(k, w.model[k], EncodingOf(encoded))
 			} else {
 				old, existed = txn.Put(k, w.model[k])
 			}
@@ -170,7 +170,7 @@ func (w *foldWorld) fold() {
 func (w *foldWorld) relist() {
 	namespace := []string{"", "ns1"}[w.rand.IntN(2)]
 	g := w.writer.Store().Gather(w.rand.IntN(100))
-	before := w.writer.Store().Snapshot()
+	before, n := w.writer.Store().Snapshot(), w.writer.Store().Neighbors()
 	next := model{}
 	for k, o := range w.model {
 		if namespace != "" && k.Namespace != namespace {
@@ -196,8 +196,8 @@ func (w *foldWorld) relist() {
 			next[k] = w.model[k]
 		default:
 			next[k] = w.thing(k)
-			if encoded, err := w.codec.Append(nil, next[k]); err == nil && w.rand.IntN(2) == 0 {
-				g.AddEncoded(next[k], encoded)
+			if encoded, err := w.codec.Append(nil, next[k]); err == nil && w.rand.IntN(3) > 0 {
+				next[k] = w.decoded(n, next[k], encoded, g)
 			} else {
 				g.Add(next[k])
 			}
@@ -235,6 +235,24 @@ func (w *foldWorld) relist() {
 	if !reflect.DeepEqual(got, next) {
 		w.t.Fatal("the deltas do not lead from the one state to the other")
 	}
+}
+
+// decoded adds an object of a list as it came, or as what it is decoded to beside its neighbors.
+func (w *foldWorld) decoded(n *Neighbors[*thing], o *thing, encoded []byte, g *Gathering[*thing]) *thing {
+	if w.rand.IntN(3) == 0 {
+		g.AddEncoded(o, EncodingOf(encoded))
+		return o
+	}
+	beside, e, ok := n.Decode(encoded)
+	if !ok {
+		beside, e = o, n.Follow(o, encoded)
+	}
+	if !reflect.DeepEqual(beside, o) {
+		w.t.Fatalf("%v is decoded to %v", o, beside)
+	}
+	g.AddEncoded(beside, e)
+	clear(encoded) // nobody keeps it
+	return beside
 }
 
 // read reads some objects one by one, and holds one.

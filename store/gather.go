@@ -23,8 +23,10 @@ type Gathering[T object.Object] struct {
 	indexes []*Index[T]
 	names   names
 	values  map[string]string // copies of index values
-	// encodings has those of open objects, one behind the other.
+	// known is what open objects were decoded from, encodings the bytes of that, one behind the other.
+	known     []gatheredEncoding
 	encodings []byte
+	patches   int // bytes that those of known take that are patches
 }
 
 var _ object.Collection[object.Object] = (*Gathering[object.Object])(nil)
@@ -35,19 +37,8 @@ type gatheredItem[T object.Object] struct {
 	own    bool       // packed for the gathering: the packer counts it
 	stored bool       // open and in the store already, which counts it
 	values [][]string // by index of the gathering; nil if not known
-	// encoding is that of an open object, in encodings; none if it is not known.
-	encoding stretch
-}
-
-// stretch is a part of a slice.
-type stretch struct{ from, to int }
-
-// of returns that part, nil for the zero stretch.
-func (s stretch) of(b []byte) []byte {
-	if s.to == 0 {
-		return nil
-	}
-	return b[s.from:s.to:s.to]
+	// known is the number of what an open object was decoded from, from 1 on; 0 if that is not known.
+	known int32
 }
 
 // Gather returns a Gathering for the store, with room for n objects.
@@ -69,13 +60,18 @@ func (g *Gathering[T]) Add(o T) {
 	g.open++
 }
 
-// AddEncoded is Add of an object whose encoding is known. It keeps no reference to that.
-func (g *Gathering[T]) AddEncoded(o T, encoded []byte) {
+// AddEncoded is Add of an object of which it is known what it was decoded from. It keeps no reference to the bytes.
+func (g *Gathering[T]) AddEncoded(o T, e Encoding) {
 	g.Add(o)
 	from := len(g.encodings)
-	g.encodings = append(g.encodings, encoded...)
-	g.items[len(g.items)-1].encoding = stretch{from, len(g.encodings)}
+	g.encodings = append(g.encodings, e.data...)
+	g.known = append(g.known, gatheredEncoding{packed: e.packed, from: from, to: len(g.encodings)})
+	g.items[len(g.items)-1].known = int32(len(g.known))
+	g.patches += e.packed.HeapSize()
 }
+
+// EncodedBytes returns what the gathering takes to know what open objects were decoded from.
+func (g *Gathering[T]) EncodedBytes() int { return len(g.encodings) + g.patches }
 
 // AddHeld appends the present state of an object. If it is open, the store counts it: the Gathering does not, though it keeps the object should the store
 // fold it meanwhile.
@@ -169,23 +165,28 @@ func (g *Gathering[T]) Fold() {
 		g.foldBatch(g.items[g.from:end], true)
 		g.from = end
 	}
-	g.encodings = g.encodings[:0]
+	g.forget()
+}
+
+// forget forgets what objects were decoded from: there are no more open ones.
+func (g *Gathering[T]) forget() {
+	clear(g.known)
+	g.known, g.encodings, g.patches = g.known[:0], g.encodings[:0], 0
 }
 
 // foldBatch folds the open ones of the items, and finds out, if asked, what they have in the indexes.
 func (g *Gathering[T]) foldBatch(items []gatheredItem[T], indexed bool) {
 	var objects []T
-	var received [][]byte
+	var known []Encoding
 	var at []int
 	for i := range items {
 		if item := &items[i]; item.folded == nil && !item.stored {
-			objects, at = append(objects, item.object), append(at, i)
-			received = append(received, item.encoding.of(g.encodings))
-			item.encoding = stretch{}
+			objects, at, known = append(objects, item.object), append(at, i), append(known, g.encoding(item))
+			item.known = 0
 		}
 	}
 	var last object.Key
-	for i, e := range g.folding.pack(objects, received, nil) {
+	for i, e := range g.folding.pack(objects, known, nil) {
 		if e == nil {
 			continue
 		}
@@ -198,6 +199,24 @@ func (g *Gathering[T]) foldBatch(items []gatheredItem[T], indexed bool) {
 		item.own = true
 		g.open--
 	}
+}
+
+// gatheredEncoding is an Encoding whose bytes are a part of those of the gathering.
+type gatheredEncoding struct {
+	packed   fold.Packed
+	from, to int
+}
+
+// encoding returns what an item was decoded from.
+func (g *Gathering[T]) encoding(item *gatheredItem[T]) (e Encoding) {
+	if item.known == 0 {
+		return e
+	}
+	known := g.known[item.known-1]
+	if e.packed = known.packed; known.from < known.to {
+		e.data = g.encodings[known.from:known.to:known.to]
+	}
+	return e
 }
 
 // valuesOf returns what the object has in the indexes, in memory of its own. An index function that panics leaves nil.

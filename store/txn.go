@@ -87,17 +87,17 @@ func (t *Txn[T]) Put(k object.Key, o T) (old Held[T], existed bool) {
 }
 
 // PutCold is Put of an object that is not likely to be read soon, if its state before is folded and was not read by key since: then
-// it is folded at once, and stays open for those only who hold it. encoded is what the store's Codec decodes to it; the transaction keeps no reference
-// to that.
-func (t *Txn[T]) PutCold(k object.Key, o T, encoded []byte) (old Held[T], existed bool) {
+// it is folded at once, and stays open for those only who hold it. e is what it was decoded from; the transaction keeps no reference to the bytes.
+func (t *Txn[T]) PutCold(k object.Key, o T, e Encoding) (old Held[T], existed bool) {
 	t.mustBeOpen("PutCold")
 	f, h := t.next.folds, Held[T]{key: k, object: o}
 	n, existed := t.find(k)
 	before := f.at(n)
 	if !existed || before != nil && !f.read.clear(n) {
-		h.folding = f.folding
-		h.folded = f.packOne(o, encoded, before)
-		t.packed = append(t.packed, h.folded.packed)
+		if packed := f.packOne(o, e, before); packed != nil {
+			h.folding, h.folded = f.folding, packed
+			t.packed = append(t.packed, packed.packed)
+		}
 	}
 	return t.putAt(n, existed, h)
 }

@@ -217,7 +217,7 @@ func (f *SourceFault) endList(ctx context.Context) error {
 
 // listFresh lists, and remembers what came.
 func (s *FaultySource[T]) listFresh(ctx context.Context, opts source.ListOptions[T], each func(T) error) (source.ListResult, error) {
-	opts.Received = nil // nobody knows whether the object is handed out
+	opts.Decode = nil // nobody knows whether the object is handed out
 	objects := s.past.page(opts.Continue)
 	known := objects != nil && opts.Only.Name == ""
 	result, err := s.source.List(ctx, opts, func(o T) error {

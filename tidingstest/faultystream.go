@@ -17,7 +17,7 @@ func (s *FaultySource[T]) Watch(ctx context.Context, opts source.WatchOptions[T]
 	if err := fault.begin(ctx); err != nil {
 		return nil, err
 	}
-	opts.Received = nil // nobody knows whether the object is handed out
+	opts.Decode = nil // nobody knows whether the object is handed out
 	var initial []source.Event[T]
 	if fault.Lag > 0 {
 		var err error

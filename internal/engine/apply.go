@@ -236,8 +236,8 @@ func (a *applying[T]) delta(d object.Delta[T], notes []object.Delta[T]) []object
 
 // put writes the object of a delta to the store.
 func (a *applying[T]) put(d *object.Delta[T]) (old store.Held[T], existed bool) {
-	if encoded := a.onTheWay.encodingOf(d.Object); encoded != nil {
-		return a.txn.PutCold(d.Key, d.Object, encoded)
+	if e := a.onTheWay.encodingOf(d.Object); !e.IsZero() {
+		return a.txn.PutCold(d.Key, d.Object, e)
 	}
 	return a.txn.Put(d.Key, d.Object)
 }

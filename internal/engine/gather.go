@@ -43,8 +43,8 @@ func (g *gatherer[T]) Add(o T) {
 			return
 		}
 	}
-	if encoded := g.part.onTheWay.encodingOf(o); encoded != nil {
-		g.Gathering.AddEncoded(o, encoded)
+	if e := g.part.onTheWay.encodingOf(o); !e.IsZero() {
+		g.Gathering.AddEncoded(o, e)
 	} else {
 		g.Gathering.Add(g.transformed(o))
 	}
@@ -117,7 +117,7 @@ func (g *gatherer[T]) fold() {
 // count brings the account up to date.
 func (g *gatherer[T]) count() {
 	b := g.part.inf.budget
-	now := int64(float64(g.Open()) * b.meanSize())
+	now := int64(float64(g.Open())*b.meanSize()) + int64(g.EncodedBytes())
 	b.gathered.Add(now - g.counted)
 	g.counted = now
 	b.measure()

@@ -236,12 +236,14 @@ type telling struct{ *answering }
 
 func (s telling) List(ctx context.Context, opts source.ListOptions[settings], each func(settings) error) (source.ListResult, error) {
 	return s.answering.List(ctx, opts, func(o settings) error {
-		if opts.Received != nil {
+		if opts.Decode != nil {
 			data, err := o.Marshal()
 			if err != nil {
 				return err
 			}
-			opts.Received(o, data)
+			if o, err = opts.Decode(data, nil, func([]byte) (settings, error) { return o, nil }); err != nil {
+				return err
+			}
 		}
 		return each(o)
 	})

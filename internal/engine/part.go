@@ -96,8 +96,8 @@ func (inf *Informer[T]) newPart(namespace string) (*part[T], error) {
 	}
 	if inf.budget != nil {
 		opts.NewGatherer = p.newGatherer
-		if inf.budget.codec != nil && p.transform == nil {
-			opts.Received, opts.PreviousData = p.received, p.recalledData
+		if inf.budget.comesAsIs() && p.transform == nil {
+			opts.Decode = p.decode
 		}
 	}
 	p.reflector, err = reflector.New(opts)

@@ -14,10 +14,11 @@ import (
 // onTheWay is what the part knows of objects that its source has decoded, or been given, and not handed out yet. The source
 // handles them in that order. It is used by the reflector's goroutine.
 type onTheWay[T object.Object] struct {
-	// encodings are those of decoded objects, one behind the other in bytes: there are some while the budget is tight. Between batches
+	// encodings say what objects were decoded from, while the budget is tight; what is not a patch is in bytes, one behind the other. Between batches
 	// bytes is nil.
 	encodings handed[T]
 	bytes     *[]byte
+	neighbors *store.Neighbors[T] // decodes those of lists, while the budget is tight
 	// folds says that the list that is being read is folded as it streams, so that all that comes will be.
 	folds bool
 	// opened keeps the objects open that were opened for the changes of a batch: handlers are told of the same ones.
@@ -29,45 +30,49 @@ type onTheWay[T object.Object] struct {
 	standIns, olderStandIns map[object.Key]store.Held[T]
 }
 
-// stretch is a part of the bytes.
-type stretch struct{ from, to int }
+// encoded says what an object was decoded from: a patch, or these of the bytes.
+type encoded struct {
+	patch    store.Encoding
+	from, to int
+}
 
 // maxHanded is how many objects a source may handle before it hands out the first of them.
 const maxHanded = 1024
 
 // handed are objects in the order in which they will come, each with what it was decoded from.
 type handed[T object.Object] struct {
-	objects   []T
-	stretches []stretch
-	next      int // the first that may still come
+	objects []T
+	encoded []encoded
+	next    int // the first that may still come
 }
 
 // add appends an object.
-func (h *handed[T]) add(o T, at stretch) {
+func (h *handed[T]) add(o T, e encoded) {
 	if len(h.objects)-h.next >= 2*maxHanded { // the oldest were not handed out, and will not be
-		h.objects, h.stretches = append([]T{}, h.objects[h.next+maxHanded:]...), append([]stretch{}, h.stretches[h.next+maxHanded:]...)
+		h.objects, h.encoded = append([]T{}, h.objects[h.next+maxHanded:]...), append([]encoded{}, h.encoded[h.next+maxHanded:]...)
 		h.next = 0
 	}
-	h.objects, h.stretches = append(h.objects, o), append(h.stretches, at)
+	h.objects, h.encoded = append(h.objects, o), append(h.encoded, e)
 }
 
 // take returns what an object that has come was decoded from, and forgets what was to come before it.
-func (h *handed[T]) take(o T) (at stretch, ok bool) {
+func (h *handed[T]) take(o T) (e encoded, ok bool) {
 	for i := h.next; i < len(h.objects); i++ {
 		if any(h.objects[i]) == any(o) {
-			at = h.stretches[i]
+			e = h.encoded[i]
 			h.forget(i + 1)
-			return at, true
+			return e, true
 		}
 	}
-	return at, false
+	return e, false
 }
 
 // forget forgets what is before i.
 func (h *handed[T]) forget(i int) {
 	clear(h.objects[h.next:i])
+	clear(h.encoded[h.next:i])
 	if h.next = i; i == len(h.objects) {
-		h.objects, h.stretches, h.next = h.objects[:0], h.stretches[:0], 0
+		h.objects, h.encoded, h.next = h.objects[:0], h.encoded[:0], 0
 	}
 }
 
@@ -176,11 +181,12 @@ func (w *onTheWay[T]) standsFor(key object.Key, held *store.Held[T]) {
 	w.standIns[key] = held.Under(key)
 }
 
-// received keeps what an object was decoded from, if it is to be folded soon.
-func (p *part[T]) received(o T, data []byte) {
+// decode implements source.Decode: it keeps what an object is decoded from, if it is to be folded soon. An object that resembles what is folded already is
+// made of that.
+func (p *part[T]) decode(data []byte, previous T, decode func(previousData []byte) (T, error)) (T, error) {
 	w, b := &p.onTheWay, p.inf.budget
-	if !w.folds && b.memory.used.Load() <= b.memory.budget-2*b.memory.slack() {
-		return
+	if !p.foldsSoon() {
+		return decode(p.recalledData(previous))
 	}
 	if w.bytes == nil {
 		w.bytes = takeBuffer()
@@ -189,10 +195,43 @@ func (p *part[T]) received(o T, data []byte) {
 		*w.bytes = (*w.bytes)[:0]
 	}
 	from := len(*w.bytes)
-	if longer, ok := b.codec.AppendReceived(*w.bytes, o, data); ok {
-		*w.bytes = longer
-		w.encodings.add(o, stretch{from, len(longer)})
+	*w.bytes = b.codec.AppendReceived(*w.bytes, data)
+	o, e, err := p.decodeEncoded((*w.bytes)[from:], previous, decode)
+	if err != nil || !e.IsZero() {
+		*w.bytes = (*w.bytes)[:from]
 	}
+	if err == nil {
+		w.encodings.add(o, encoded{e, from, len(*w.bytes)})
+	}
+	return o, err
+}
+
+// foldsSoon reports whether what comes is likely to be folded soon. The objects of a list may be many, so they are kept in that form earlier.
+func (p *part[T]) foldsSoon() bool {
+	m := p.inf.budget.memory
+	if p.isListing() {
+		return p.onTheWay.folds || m.used.Load() > m.budget/4
+	}
+	return m.used.Load() > m.budget-2*m.slack()
+}
+
+// decodeEncoded decodes an encoding of the codec. The Encoding is zero if it is no patch.
+func (p *part[T]) decodeEncoded(encoded []byte, previous T, decode func(previousData []byte) (T, error)) (o T, e store.Encoding, err error) {
+	if !p.isListing() {
+		o, err = decode(p.recalledData(previous))
+		return o, e, err
+	}
+	w := &p.onTheWay
+	if w.neighbors == nil {
+		w.neighbors = p.inf.store.Neighbors()
+	}
+	if o, e, ok := w.neighbors.Decode(encoded); ok {
+		return o, e, nil
+	}
+	if o, err = decode(nil); err == nil {
+		e = w.neighbors.Follow(o, encoded)
+	}
+	return o, e, err
 }
 
 // encodings are buffers for encoded objects: a program may have many informers, few of which get something at a time.
@@ -210,13 +249,13 @@ func giveBuffer(b *[]byte) {
 	}
 }
 
-// encodingOf returns what an object that has come was decoded from, nil if that is not known. It is valid until the next is received.
-func (w *onTheWay[T]) encodingOf(o T) []byte {
-	at, ok := w.encodings.take(o)
-	if !ok {
-		return nil
+// encodingOf returns what an object that has come was decoded from, zero if that is not known. It is valid until the next is decoded.
+func (w *onTheWay[T]) encodingOf(o T) store.Encoding {
+	e, ok := w.encodings.take(o)
+	if ok && e.patch.IsZero() {
+		return store.EncodingOf((*w.bytes)[e.from:e.to:e.to])
 	}
-	return (*w.bytes)[at.from:at.to]
+	return e.patch
 }
 
 // delivered forgets what was known of a batch of changes, and of the list that may have been before it.
@@ -232,7 +271,7 @@ func (w *onTheWay[T]) applied() {
 	w.encodings.forget(len(w.encodings.objects))
 	giveBuffer(w.bytes)
 	giveBuffer(w.data)
-	w.bytes, w.data, w.recalled = nil, nil, *new(T)
+	w.bytes, w.data, w.neighbors, w.recalled = nil, nil, nil, *new(T)
 }
 
 // resolve puts objects in the place of what stands for them, in changes that came together with the end of a list.

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"runtime"
 	"testing"
 	"testing/synctest"
@@ -26,14 +27,18 @@ func TestEncodingsOfWhatIsOnTheWay(t *testing.T) {
 		}
 		from := len(*w.bytes)
 		*w.bytes = append(*w.bytes, "encoding-"+o.Name...)
-		w.encodings.add(o, stretch{from, len(*w.bytes)})
+		w.encodings.add(o, encoded{from: from, to: len(*w.bytes)})
 	}
 	for _, step := range []struct {
 		i    int
 		want string
 	}{{0, "encoding-0"}, {0, ""}, {2, "encoding-2"}, {1, ""}, {3, ""}, {4, "encoding-4"}, {5, "encoding-5"}, {5, ""}} {
-		if got := w.encodingOf(objects[step.i]); string(got) != step.want || (got == nil) != (step.want == "") {
-			t.Errorf("object %d has the encoding %q, want %q", step.i, got, step.want)
+		want := store.Encoding{}
+		if step.want != "" {
+			want = store.EncodingOf([]byte(step.want))
+		}
+		if got := w.encodingOf(objects[step.i]); !reflect.DeepEqual(got, want) {
+			t.Errorf("object %d has the encoding %v, want %q", step.i, got, step.want)
 		}
 	}
 }
@@ -44,8 +49,8 @@ func TestWhatNeverComesIsForgotten(t *testing.T) {
 	var last settings
 	for i := range 10 * maxHanded {
 		last = namedSettings(i)
-		h.add(last, stretch{i, i + 1})
-		if n := len(h.objects) - h.next; n > 2*maxHanded || len(h.stretches) != len(h.objects) {
+		h.add(last, encoded{from: i})
+		if n := len(h.objects) - h.next; n > 2*maxHanded || len(h.encoded) != len(h.objects) {
 			t.Fatalf("%d objects are remembered", n)
 		}
 	}
@@ -53,7 +58,7 @@ func TestWhatNeverComesIsForgotten(t *testing.T) {
 	var next settings
 	for i := range 5 * maxHanded { // every second one comes, late
 		o := namedSettings(i)
-		some.add(o, stretch{i, i + 1})
+		some.add(o, encoded{from: i})
 		if i%(2*maxHanded) == maxHanded {
 			next = o
 		}
@@ -68,9 +73,9 @@ func TestWhatNeverComesIsForgotten(t *testing.T) {
 	}
 	large := make([]byte, maxKeptBytes+1)
 	w := onTheWay[settings]{encodings: h, bytes: &large, opened: []settings{last}}
-	w.encodings.add(last, stretch{0, 1})
+	w.encodings.add(last, encoded{to: 1})
 	w.applied()
-	if w.encodingOf(last) != nil || w.bytes != nil || len(w.opened) != 0 || w.opened[:1][0] != nil {
+	if !w.encodingOf(last).IsZero() || w.bytes != nil || len(w.opened) != 0 || w.opened[:1][0] != nil {
 		t.Errorf("a batch that was applied is remembered: %d objects, bytes %t, %d opened", len(w.encodings.objects), w.bytes != nil, len(w.opened))
 	}
 }
@@ -84,6 +89,19 @@ type watched struct {
 func (w *watched) Watch(ctx context.Context, opts source.WatchOptions[settings]) (source.Stream[settings], error) {
 	w.opts = opts
 	return w.answering.Watch(ctx, opts)
+}
+
+// previousData returns what the informer says that an object was decoded from.
+func (w *watched) previousData(t *testing.T, o settings) (data []byte) {
+	t.Helper()
+	_, err := w.opts.Decode(nil, o, func(previousData []byte) (settings, error) {
+		data = previousData
+		return o, nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	return data
 }
 
 // TestRecalledData: a source is told what an object was decoded from that was folded, and nothing of one that somebody holds.
@@ -103,22 +121,22 @@ func TestRecalledData(t *testing.T) {
 			if err != nil || o.Name != fmt.Sprint(i) {
 				t.Fatalf("the object held is %v; %v", o, err)
 			}
-			if got := src.opts.PreviousData(o); string(got) != string(want) {
+			if got := src.previousData(t, o); string(got) != string(want) {
 				t.Errorf("%d was decoded from %q, want %q", i, got, want)
 			}
-			if got := src.opts.PreviousData(o.DeepCopy()); got != nil {
+			if got := src.previousData(t, o.DeepCopy()); got != nil {
 				t.Errorf("another object was decoded from %q", got)
 			}
 		}
 		p := inf.currentParts()[0]
 		open, _ := inf.store.Snapshot().Get(keyOf(10))
 		meanwhile, _ := inf.store.Snapshot().Held(keyOf(10)) // as when somebody opens it between two looks
-		if o := p.onTheWay.open(&meanwhile); o != open || src.opts.PreviousData(o) != nil {
-			t.Errorf("what somebody has opened was decoded from %q", src.opts.PreviousData(o))
+		if o := p.onTheWay.open(&meanwhile); o != open || src.previousData(t, o) != nil {
+			t.Errorf("what somebody has opened was decoded from %q", src.previousData(t, o))
 		}
 		held, _ := inf.store.Snapshot().Get(keyOf(9))
-		if o, _ := src.opts.Previous(keyOf(9)); o != held || src.opts.PreviousData(o) != nil {
-			t.Errorf("of an object that somebody has, it is known that it was decoded from %q", src.opts.PreviousData(o))
+		if o, _ := src.opts.Previous(keyOf(9)); o != held || src.previousData(t, o) != nil {
+			t.Errorf("of an object that somebody has, it is known that it was decoded from %q", src.previousData(t, o))
 		}
 	})
 }
@@ -228,38 +246,49 @@ func (r remembering) List(ctx context.Context, opts source.ListOptions[settings]
 
 // TestReceivedEncodings: what came together is kept side by side, and each object can be had back from its own.
 func TestReceivedEncodings(t *testing.T) {
-	inf := withBudget(1, &answering{})
-	inf.budget.memory.used.Store(1 << 20) // so that what comes is folded
-	p := &part[settings]{inf: inf}
-	for batch := range 3 {
-		items := manySettings(5 + batch)
-		for _, o := range items {
-			data, err := o.Marshal()
-			if err != nil {
-				t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		inf := withBudget(1, &answering{})
+		startIt(t, inf)
+		inf.budget.memory.used.Store(1 << 20) // so that what comes is folded
+		p := inf.currentParts()[0]
+		for batch := range 3 {
+			items, data := manySettings(5+batch), [][]byte{}
+			for _, o := range items {
+				data = append(data, marshaled(t, o))
+				if got, err := p.decode(data[len(data)-1], nil, as(o)); got != o || err != nil {
+					t.Fatalf("%v is decoded to %v, %v", o, got, err)
+				}
 			}
-			p.received(o, data)
-		}
-		for i, o := range items {
-			encoded := p.onTheWay.encodingOf(o)
-			if i == 3 {
-				continue
+			for i, o := range items {
+				if i == 3 {
+					continue
+				}
+				if want := store.EncodingOf(append([]byte{0, 0}, data[i]...)); !reflect.DeepEqual(p.onTheWay.encodingOf(o), want) {
+					t.Fatalf("object %d of batch %d was not decoded from %q", i, batch, data[i])
+				}
 			}
-			back, err := inf.budget.codec.Decode(encoded, nil)
-			if err != nil || back.Name != o.Name || back.Data["text"] != o.Data["text"] {
-				t.Fatalf("object %d of batch %d came back as %v, %v", i, batch, back, err)
+			if limit := 30_000; len(*p.onTheWay.bytes) > limit {
+				t.Errorf("%d bytes are kept of few objects", len(*p.onTheWay.bytes))
 			}
 		}
-		if limit := 30_000; len(*p.onTheWay.bytes) > limit {
-			t.Errorf("%d bytes are kept of few objects", len(*p.onTheWay.bytes))
+		inf.budget.memory.used.Store(0)
+		o := namedSettings(1)
+		if got, err := p.decode(nil, nil, as(o)); got != o || err != nil || !p.onTheWay.encodingOf(o).IsZero() {
+			t.Errorf("%v is decoded, %v; encodings are kept although there is room", got, err)
 		}
+	})
+}
+
+// as is what a source decodes o with.
+func as(o settings) func([]byte) (settings, error) {
+	return func([]byte) (settings, error) { return o, nil }
+}
+
+func marshaled(t *testing.T, o settings) []byte {
+	t.Helper()
+	data, err := o.Marshal()
+	if err != nil {
+		t.Fatal(err)
 	}
-	inf.budget.memory.used.Store(0)
-	o := namedSettings(1)
-	p.received(o, nil)
-	if p.onTheWay.encodingOf(o) != nil {
-		t.Error("encodings are kept although there is room")
-	}
-	inf.Halt(nil)
-	<-inf.done
+	return data
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -10,10 +11,12 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/tidings/tidings/internal/fold"
 	"github.com/tidings/tidings/internal/testseed"
 	"github.com/tidings/tidings/object"
+	"github.com/tidings/tidings/source"
 )
 
 // similarSettings are some objects of each of many kinds, of about 5 kB each. Those of a kind differ in their names only.
@@ -122,4 +125,52 @@ func TestNeighborsInAFile(t *testing.T) {
 	if most := kinds*(each/fold.TemplateUses+1) + 1; len(shared) > most {
 		t.Errorf("there are %d maps of %d kinds, want at most %d", len(shared), kinds, most)
 	}
+}
+
+// TestListOfNeighbors lists objects of some kinds that do not fit: one of each kind is decoded by the source, the others beside it, and readers and handlers
+// get what the server has.
+func TestListOfNeighbors(t *testing.T) {
+	const kinds, each = 10, 2*fold.TemplateUses + 10
+	synctest.Test(t, func(t *testing.T) {
+		items := similarSettings(testseed.Rand(t), kinds, each)
+		src := &counting{telling: telling{&answering{items: items}}}
+		inf := withBudget(400_000, src)
+		told := map[object.Key]settings{}
+		_, err := inf.Subscribe(func(d object.Delta[settings]) { told[d.Key] = d.Object.DeepCopy() }, HandlerOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		startIt(t, inf)
+		if src.decoded > kinds*each/2 { // the first ones before anybody knows how large they are
+			t.Errorf("%d of %d objects were decoded by the source", src.decoded, kinds*each)
+		}
+		st := inf.Status().Memory
+		if st.Folded != kinds*each || st.Open != 0 || st.Problem != "" || len(told) != kinds*each {
+			t.Errorf("%d were told of; %+v", len(told), st)
+		}
+		for _, want := range items {
+			k := object.KeyOf(want)
+			if got, ok := inf.store.Snapshot().Get(k); !ok || !reflect.DeepEqual(got, want) || !reflect.DeepEqual(told[k], want) {
+				t.Fatalf("%v is not what was listed", k)
+			}
+		}
+	})
+}
+
+// counting counts what the source decodes.
+type counting struct {
+	telling
+	decoded int
+}
+
+func (s *counting) List(ctx context.Context, opts source.ListOptions[settings], each func(settings) error) (source.ListResult, error) {
+	if decode := opts.Decode; decode != nil {
+		opts.Decode = func(data []byte, previous settings, mine func([]byte) (settings, error)) (settings, error) {
+			return decode(data, previous, func(previousData []byte) (settings, error) {
+				s.decoded++
+				return mine(previousData)
+			})
+		}
+	}
+	return s.telling.List(ctx, opts, each)
 }

@@ -1,0 +1,191 @@
+package store
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"runtime"
+	"testing"
+
+	"github.com/tidings/tidings/internal/fold"
+	"github.com/tidings/tidings/internal/testseed"
+	"github.com/tidings/tidings/object"
+)
+
+// listNeighbors gathers objects as they are decoded beside their neighbors, of whose encodings the caller changes the bytes afterwards. It returns how many
+// were decoded as a whole.
+func listNeighbors(t *testing.T, w *Writer[*thing], codec Codec[*thing], objects []*thing, fold func(g *Gathering[*thing], i int)) (whole int) {
+	t.Helper()
+	g, n := w.Store().Gather(0), w.Store().Neighbors()
+	for i, o := range objects {
+		encoded, err := codec.Append(nil, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		beside, e, ok := n.Decode(encoded)
+		if !ok {
+			whole++
+			beside, e = o, n.Follow(o, encoded)
+		}
+		if !reflect.DeepEqual(beside, o) {
+			t.Fatalf("%v is decoded to %v", o, beside)
+		}
+		g.AddEncoded(beside, e)
+		clear(encoded)
+		fold(g, i)
+	}
+	if g.Fold(); g.EncodedBytes() != 0 {
+		t.Errorf("%d bytes are kept of objects that are folded", g.EncodedBytes())
+	}
+	txn := w.Begin()
+	txn.Replace("", g, "1", false)
+	g.Close()
+	txn.Commit()
+	return whole
+}
+
+func neighborThings(kinds, each int) (objects []*thing) {
+	for i := range kinds * each {
+		o := plainThing(i)
+		o.Annotations = map[string]string{"text": fmt.Sprint(i/each, inCommon)}
+		objects = append(objects, o)
+	}
+	return objects
+}
+
+// TestNeighbors lists objects of some kinds: one of each is decoded as a whole, the others as what differs from it, and all are folded so.
+func TestNeighbors(t *testing.T) {
+	const kinds, each = 4, 2*fold.TemplateUses + 5
+	codec := newPatchingCodec(t)
+	w := newFoldWorldOf(t, 1, codec)
+	objects := neighborThings(kinds, each)
+	most := 0
+	whole := listNeighbors(t, w.writer, codec, objects, func(g *Gathering[*thing], i int) {
+		if most = max(most, g.EncodedBytes()); i == each/2 {
+			g.Fold()
+		}
+	})
+	if whole != kinds || patches(w.writer) != len(objects) {
+		t.Errorf("%d objects were decoded as a whole, and %d of %d folded as patches", whole, patches(w.writer), len(objects))
+	}
+	if limit := len(objects) * 200; most == 0 || most > limit {
+		t.Errorf("%d bytes are kept of objects that are not folded yet, want at most %d", most, limit)
+	}
+	runtime.GC() // or the objects are still open
+	s := w.writer.Store().Snapshot()
+	for _, o := range objects {
+		if got, ok := s.Get(object.KeyOf(o)); !ok || !reflect.DeepEqual(got, o) {
+			t.Fatalf("%v is %v", o, got)
+		}
+	}
+}
+
+// TestFewNeighbors: templates of few objects do not pay, so these are packed in another way.
+func TestFewNeighbors(t *testing.T) {
+	codec := newPatchingCodec(t)
+	w := newFoldWorldOf(t, 1, codec)
+	objects := neighborThings(20, 3)
+	if whole := listNeighbors(t, w.writer, codec, objects, func(*Gathering[*thing], int) {}); whole != 20 {
+		t.Errorf("%d objects were decoded as a whole", whole)
+	}
+	runtime.GC()
+	s := w.writer.Store().Snapshot()
+	if st := s.FoldStats(); st.Folded != len(objects) {
+		t.Errorf("%+v", st)
+	}
+	for _, o := range objects {
+		if got, ok := s.Get(object.KeyOf(o)); !ok || !reflect.DeepEqual(got, o) {
+			t.Fatalf("%v is %v", o, got)
+		}
+	}
+}
+
+// TestNeighborsWithoutPatches: a codec that makes none, or fails to decode them, leaves the objects to be decoded as a whole.
+func TestNeighborsWithoutPatches(t *testing.T) {
+	objects := neighborThings(2, 100)
+	testseed.Each(t, 2, func(t *testing.T, seed uint64) {
+		for _, codec := range []Codec[*thing]{thingCodec{}, &faultyCodec{patchingCodec: newPatchingCodec(t), rand: rand.New(rand.NewPCG(seed, 1))}} {
+			w := newFoldWorldOf(t, seed, codec)
+			whole := listNeighbors(t, w.writer, codec, objects, func(*Gathering[*thing], int) {})
+			if _, plain := codec.(thingCodec); whole < 2 || plain && whole != len(objects) {
+				t.Errorf("%d objects were decoded as a whole", whole)
+			}
+			runtime.GC()
+			s := w.writer.Store().Snapshot()
+			for _, o := range objects {
+				if got, ok := s.Get(object.KeyOf(o)); !ok || !reflect.DeepEqual(got, o) {
+					t.Fatalf("%v is %v", o, got)
+				}
+			}
+		}
+	})
+	w := NewWriter[*thing](Options{})
+	if _, _, ok := w.Store().Neighbors().Decode([]byte("anything")); ok {
+		t.Error("a store without a codec has decoded something")
+	}
+}
+
+// lyingCodec makes patches that are not exact: they decode to the object, but do not open to its bytes.
+type lyingCodec struct{ patchingCodec }
+
+func (lyingCodec) Diff(dst, _, _ []byte, _ int) ([]byte, bool) { return append(dst, 0, 0), true }
+
+func (lyingCodec) DecodePatch(base *thing, _ []byte) (*thing, error) { return base.DeepCopy(), nil }
+
+// TestNeighborsThatDoNotOpen: an object whose patch is broken, and that is to be packed in another way, is encoded again.
+func TestNeighborsThatDoNotOpen(t *testing.T) {
+	codec := lyingCodec{newPatchingCodec(t)}
+	w := newFoldWorldOf(t, 1, codec)
+	o := neighborThings(1, 1)[0]
+	encoded, _ := codec.Append(nil, o)
+	n := w.writer.Store().Neighbors()
+	g := w.writer.Store().Gather(0)
+	g.AddEncoded(o, n.Follow(o, encoded))
+	other := o.DeepCopy()
+	other.Name, other.Labels = "other", nil
+	otherEncoded, _ := codec.Append(nil, other)
+	if _, e, ok := n.Decode(otherEncoded); !ok {
+		t.Error("there is no patch")
+	} else {
+		g.AddEncoded(other, e)
+	}
+	g.Fold()
+	txn := w.writer.Begin()
+	txn.Replace("", g, "1", false)
+	g.Close()
+	txn.Commit()
+	want := []*thing{o.DeepCopy(), other.DeepCopy()}
+	o, other = nil, nil
+	runtime.GC()
+	for _, o := range want {
+		if got, ok := w.writer.Store().Snapshot().Get(object.KeyOf(o)); !ok || !reflect.DeepEqual(got, o) {
+			t.Fatalf("%v is %v", o, got)
+		}
+	}
+}
+
+// TestStrayWritesToNeighbors: who writes to an object of a list, against the rules, writes to few others.
+func TestStrayWritesToNeighbors(t *testing.T) {
+	codec := newPatchingCodec(t)
+	w := newFoldWorldOf(t, 1, codec)
+	n := w.writer.Store().Neighbors()
+	objects := neighborThings(1, 3*fold.TemplateUses)
+	spoiled := 0
+	for i, o := range objects {
+		encoded, _ := codec.Append(nil, o)
+		got, _, ok := n.Decode(encoded)
+		if !ok {
+			got = o
+			n.Follow(o, encoded)
+		}
+		if got.Annotations["text"] == "stray" {
+			spoiled++
+		}
+		if i == 2 {
+			got.Annotations["text"] = "stray"
+		}
+	}
+	if spoiled < 2 || spoiled > fold.TemplateUses {
+		t.Errorf("the stray write shows in %d objects", spoiled)
+	}
+}

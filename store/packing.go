@@ -1,0 +1,139 @@
+package store
+
+import (
+	"sync"
+
+	"github.com/tidings/tidings/internal/fold"
+	"github.com/tidings/tidings/object"
+)
+
+// pack packs objects; what it cannot encode is nil in the result. known is what they were decoded from, where that is known, and may be nil. Without like
+// they are neighbors, else like has for each the dictionary of an object that it resembles.
+func (f *folding[T]) pack(objects []T, known []Encoding, like []*fold.Dictionary) []*folded[T] {
+	p := packing[T]{folding: f, objects: objects, known: known, like: like, entries: make([]*folded[T], len(objects))}
+	p.encoded = encodings.Get().(*[]byte)
+	defer func() { giveBack(p.encoded) }()
+	p.adopt()
+	for i := range objects {
+		if p.entries[i] == nil {
+			p.add(i)
+		}
+	}
+	p.flush()
+	return p.entries
+}
+
+// packOne packs an object that was decoded from e, of which before is an earlier state or nil. It returns nil if that cannot be.
+func (f *folding[T]) packOne(o T, e Encoding, before *folded[T]) *folded[T] {
+	if !e.packed.IsZero() { // one of a list that came to an end
+		return f.pack([]T{o}, []Encoding{e}, nil)[0]
+	}
+	var like *fold.Dictionary
+	if before != nil {
+		like = before.packed.Dictionary()
+	}
+	return f.entry(o, f.packer.Pack(e.data, like))
+}
+
+// packing packs some objects.
+type packing[T object.Object] struct {
+	*folding[T]
+	objects []T
+	known   []Encoding
+	like    []*fold.Dictionary
+	entries []*folded[T]
+	// encoded are those that wait to be packed together, one behind the other. They end there, and have these numbers.
+	encoded  *[]byte
+	ends, at []int
+}
+
+// adopt takes over what is a patch already.
+func (p *packing[T]) adopt() {
+	var patches []fold.Packed
+	for i := range p.known {
+		patches = append(patches, p.known[i].packed)
+	}
+	for i, adopted := range p.packer.AdoptPatches(patches) {
+		if adopted {
+			p.entries[i] = p.entry(p.objects[i], p.known[i].packed)
+		}
+	}
+}
+
+// add packs the i-th object sooner or later.
+func (p *packing[T]) add(i int) {
+	longer, err := p.encode(i)
+	if err != nil {
+		p.unencodable(p.objects[i], err)
+		return
+	}
+	*p.encoded, p.ends, p.at = longer, append(p.ends, len(longer)), append(p.at, i)
+	if len(longer) >= packBytes {
+		p.flush()
+	}
+}
+
+// encode appends what the i-th object was decoded from, if that can be had, or else its encoding.
+func (p *packing[T]) encode(i int) ([]byte, error) {
+	if p.known != nil {
+		if longer, ok := p.known[i].appendTo(*p.encoded); ok {
+			return longer, nil
+		}
+	}
+	return p.codec.Append(*p.encoded, p.objects[i])
+}
+
+// flush packs those that wait.
+func (p *packing[T]) flush() {
+	for i, packed := range p.packWaiting(slicesOf(*p.encoded, p.ends)) {
+		p.entries[p.at[i]] = p.entry(p.objects[p.at[i]], packed)
+	}
+	*p.encoded, p.ends, p.at = (*p.encoded)[:0], p.ends[:0], p.at[:0]
+}
+
+func (p *packing[T]) packWaiting(encoded [][]byte) (packed []fold.Packed) {
+	if p.like == nil {
+		return p.packer.PackAll(encoded)
+	}
+	for i, data := range encoded {
+		packed = append(packed, p.packer.Pack(data, p.like[p.at[i]]))
+	}
+	return packed
+}
+
+// slicesOf returns the parts of b that end there.
+func slicesOf(b []byte, ends []int) [][]byte {
+	parts, start := make([][]byte, len(ends)), 0
+	for i, end := range ends {
+		parts[i], start = b[start:end:end], end
+	}
+	return parts
+}
+
+// packBytes is how many encoded bytes are packed together at most, but for the last object of them, and maxScratch the largest buffer that is kept.
+const (
+	packBytes  = 2 << 20
+	maxScratch = 2 * packBytes
+)
+
+// encodings are buffers for the encodings of objects that are packed together.
+var encodings = sync.Pool{New: func() any { return new([]byte) }}
+
+func giveBack(scratch *[]byte) {
+	if *scratch = (*scratch)[:0]; cap(*scratch) <= maxScratch {
+		encodings.Put(scratch)
+	}
+}
+
+// entry makes the entry of an object that was packed.
+func (f *folding[T]) entry(o T, packed fold.Packed) *folded[T] {
+	e := f.newFolded(packed, o.GetUID(), o.GetResourceVersion())
+	f.opened.put(e.number, f.pointer(o)) // who holds it goes on with it
+	return e
+}
+
+// unencodable notes why an object stays open.
+func (f *folding[T]) unencodable(o T, err error) {
+	reason := object.KeyOf(o).String() + ": " + err.Error()
+	f.unencoded.Store(&reason)
+}
