@@ -245,7 +245,7 @@ func (w *foldWorld) decoded(n *Neighbors[*thing], o *thing, encoded []byte, g *G
 	}
 	beside, e, ok := n.Decode(encoded)
 	if !ok {
-		beside, e = o, n.Follow(o, encoded)
+		beside, e = o, follow(n, o, encoded)
 	}
 	if !reflect.DeepEqual(beside, o) {
 		w.t.Fatalf("%v is decoded to %v", o, beside)

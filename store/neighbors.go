@@ -51,18 +51,17 @@ func (n *Neighbors[T]) refresh() (ok bool) {
 	return true
 }
 
-// Follow makes an object, which was decoded from these bytes, the one that the next are compared with. It keeps no reference to the bytes.
-func (n *Neighbors[T]) Follow(o T, encoded []byte) Encoding {
+// Follow makes an object, which was decoded from these bytes, the one that the next are compared with, and returns it as a patch of itself. It returns false
+// if none can be compared with it; the next are compared with the same as before then. It keeps no reference to the bytes.
+func (n *Neighbors[T]) Follow(o T, encoded []byte) (e Encoding, ok bool) {
 	if n.folding == nil {
-		return EncodingOf(encoded)
+		return e, false
 	}
 	template := fold.NewTemplate(encoded)
-	packed, ok := template.Patch(n.folding.patcher.Diff, encoded)
-	if !ok {
-		return EncodingOf(encoded)
+	if e.packed, ok = template.Patch(n.folding.patcher.Diff, encoded); ok {
+		n.template, n.base, n.uses = template, o, 0
 	}
-	n.template, n.base, n.uses = template, o, 0
-	return Encoding{packed: packed}
+	return e, ok
 }
 
 // decodePatch decodes an object that has just been packed as a patch.

@@ -231,22 +231,39 @@ func TestOpenBytesAreThoseThatFold(t *testing.T) {
 	})
 }
 
-// telling is a source that tells what it decoded objects from, as one over HTTP does.
+// telling is a source that has objects decoded for it, as one over HTTP does, some of them before it hands out the first.
 type telling struct{ *answering }
 
 func (s telling) List(ctx context.Context, opts source.ListOptions[settings], each func(settings) error) (source.ListResult, error) {
-	return s.answering.List(ctx, opts, func(o settings) error {
+	var ahead []settings
+	handOut := func() error {
+		for _, o := range ahead {
+			if err := each(o); err != nil {
+				return err
+			}
+		}
+		ahead = ahead[:0]
+		return nil
+	}
+	result, err := s.answering.List(ctx, opts, func(o settings) error {
 		if opts.Decode != nil {
 			data, err := o.Marshal()
 			if err != nil {
 				return err
 			}
-			if o, err = opts.Decode(data, nil, func([]byte) (settings, error) { return o, nil }); err != nil {
+			if o, err = opts.Decode(data, nil, as(o)); err != nil {
 				return err
 			}
 		}
-		return each(o)
+		if ahead = append(ahead, o); len(ahead) < 20 {
+			return nil
+		}
+		return handOut()
 	})
+	if err == nil {
+		err = handOut()
+	}
+	return result, err
 }
 
 // TestTransformGoesBeforeWhatWasReceived: folded objects are those that the transform made, not those that came.

@@ -229,7 +229,7 @@ func (p *part[T]) decodeEncoded(encoded []byte, previous T, decode func(previous
 		return o, e, nil
 	}
 	if o, err = decode(nil); err == nil {
-		e = w.neighbors.Follow(o, encoded)
+		e, _ = w.neighbors.Follow(o, encoded)
 	}
 	return o, e, err
 }

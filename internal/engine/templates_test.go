@@ -128,19 +128,30 @@ func TestNeighborsInAFile(t *testing.T) {
 }
 
 // TestListOfNeighbors lists objects of some kinds that do not fit: one of each kind is decoded by the source, the others beside it, and readers and handlers
-// get what the server has.
+// get what the server has. Among them are some that are too large for patches.
 func TestListOfNeighbors(t *testing.T) {
 	const kinds, each = 10, 2*fold.TemplateUses + 10
 	synctest.Test(t, func(t *testing.T) {
 		items := similarSettings(testseed.Rand(t), kinds, each)
+		for i, o := range items {
+			if i%13 > 10 {
+				o.Data["more"] = strings.Repeat(o.Name, 70_000/len(o.Name))
+			}
+		}
 		src := &counting{telling: telling{&answering{items: items}}}
-		inf := withBudget(400_000, src)
+		inf := withBudget(2_000_000, src)
 		told := map[object.Key]settings{}
 		_, err := inf.Subscribe(func(d object.Delta[settings]) { told[d.Key] = d.Object.DeepCopy() }, HandlerOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
+		var wanted []settings
+		for _, o := range items {
+			wanted = append(wanted, o.DeepCopy())
+		}
 		startIt(t, inf)
+		src.items, items = nil, nil
+		runtime.GC()                    // or they are still open
 		if src.decoded > kinds*each/2 { // the first ones before anybody knows how large they are
 			t.Errorf("%d of %d objects were decoded by the source", src.decoded, kinds*each)
 		}
@@ -148,7 +159,7 @@ func TestListOfNeighbors(t *testing.T) {
 		if st.Folded != kinds*each || st.Open != 0 || st.Problem != "" || len(told) != kinds*each {
 			t.Errorf("%d were told of; %+v", len(told), st)
 		}
-		for _, want := range items {
+		for _, want := range wanted {
 			k := object.KeyOf(want)
 			if got, ok := inf.store.Snapshot().Get(k); !ok || !reflect.DeepEqual(got, want) || !reflect.DeepEqual(told[k], want) {
 				t.Fatalf("%v is not what was listed", k)
