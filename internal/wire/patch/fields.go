@@ -12,11 +12,16 @@ const None = math.MaxInt32
 // Number returns the number of the field that b begins with, None if b is empty, and 0 for what is no field. What makes patches and what applies them
 // have to see the same fields, so both use this and FieldEnd.
 func Number(b []byte) int32 {
-	switch {
-	case len(b) == 0:
-		return None
-	case b[0] < 0x80:
+	if len(b) > 0 && b[0] < 0x80 { // nearly all are like that
 		return int32(b[0] >> 3)
+	}
+	return longNumber(b)
+}
+
+// longNumber is Number of what is not a tag of one byte.
+func longNumber(b []byte) int32 {
+	if len(b) == 0 {
+		return None
 	}
 	number, _, width := protowire.ConsumeTag(b)
 	if width < 0 || number == None {
