@@ -68,7 +68,7 @@ func (p *packing[T]) add(i int) {
 		return
 	}
 	*p.encoded, p.ends, p.at = longer, append(p.ends, len(longer)), append(p.at, i)
-	if len(longer) >= packBytes {
+	if p.like != nil || len(longer) >= packBytes { // only neighbors are packed together
 		p.flush()
 	}
 }

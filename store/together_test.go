@@ -67,3 +67,30 @@ func packTogether(w *Writer[*thing]) (packed int) {
 		}
 	}
 }
+
+// bufferedCodec notes the most bytes that waited in a buffer while something was encoded.
+type bufferedCodec struct {
+	patchingCodec
+	most *int
+}
+
+func (c bufferedCodec) Append(dst []byte, o *thing) ([]byte, error) {
+	*c.most = max(*c.most, len(dst))
+	return c.patchingCodec.Append(dst, o)
+}
+
+// TestPackOneByOne: objects that are no neighbors do not wait for each other, encoded.
+func TestPackOneByOne(t *testing.T) {
+	codec := bufferedCodec{newPatchingCodec(t), new(int)}
+	w := newFoldWorldOf(t, 1, codec).writer
+	var keys []object.Key
+	txn := w.Begin()
+	for _, o := range neighborThings(1, 300) {
+		txn.Set(object.KeyOf(o), o)
+		keys = append(keys, object.KeyOf(o))
+	}
+	txn.Commit()
+	if n := foldKeys(w, true, keys...); n != len(keys) || *codec.most != 0 {
+		t.Errorf("%d objects were folded, and %d bytes waited", n, *codec.most)
+	}
+}
