@@ -37,7 +37,7 @@ func (s *leaseAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if hung != nil {
 		hung()
 		<-r.Context().Done()
-		return
+		panic(http.ErrAbortHandler) // to return is an answer, which a client that hangs up may still read
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

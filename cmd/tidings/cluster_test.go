@@ -97,7 +97,7 @@ func (c *cluster) stall(next http.Handler) http.Handler {
 			select {
 			case <-stalling:
 			case <-r.Context().Done():
-				return
+				panic(http.ErrAbortHandler) // to return is an answer, which a client that hangs up may still read
 			}
 		}
 		next.ServeHTTP(w, r)
