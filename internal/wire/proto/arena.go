@@ -54,6 +54,13 @@ func (a *arena) raw(s *[]byte, b []byte) {
 	a.pending = append(a.pending, pending{raw: s, from: from, to: len(a.bytes)})
 }
 
+// rawJoined puts off *s = before + between + behind.
+func (a *arena) rawJoined(s *[]byte, before, between, behind []byte) {
+	from := len(a.bytes)
+	a.bytes = append(append(append(a.bytes, before...), between...), behind...)
+	a.pending = append(a.pending, pending{raw: s, from: from, to: len(a.bytes)})
+}
+
 // time makes *holder point to a zero time and returns that. It is nil when there is no place left.
 func (a *arena) time(holder *unsafe.Pointer) unsafe.Pointer {
 	if a.timed == maxTimes {

@@ -110,16 +110,24 @@ func (d *decoder) makeSlice(f *field, n int) header {
 	if n == 1 {
 		return header{reflect.New(f.typ).UnsafePointer(), 1, 1}
 	}
+	if array := f.arrayOf(n); array != nil {
+		return header{reflect.New(reflect.TypeOf(array).Elem()).UnsafePointer(), n, n}
+	}
+	return header{reflect.MakeSlice(reflect.SliceOf(f.typ), n, n).UnsafePointer(), n, n}
+}
+
+// arrayOf returns a nil pointer of the type of a pointer to an array of n values, or nil if that is too long to have a type of its own.
+func (f *field) arrayOf(n int) any {
 	if n >= len(f.arrays) {
-		return header{reflect.MakeSlice(reflect.SliceOf(f.typ), n, n).UnsafePointer(), n, n}
+		return nil
 	}
 	if f.arrays == nil {
-		f.arrays = new([8]reflect.Type)
+		f.arrays = new([8]any)
 	}
 	if f.arrays[n] == nil {
-		f.arrays[n] = reflect.ArrayOf(n, f.typ)
+		f.arrays[n] = nilPointer(reflect.ArrayOf(n, f.typ))
 	}
-	return header{reflect.New(f.arrays[n]).UnsafePointer(), n, n}
+	return f.arrays[n]
 }
 
 // numbers decodes a run of repeated varints, or one packed field of them.

@@ -57,8 +57,8 @@ type field struct {
 	shape, wholeShape uint32
 	// layout is that of one value, mapLayout that of the whole of a map.
 	layout, mapLayout *layout
-	// arrays holds the types of short arrays of typ, made as they are needed.
-	arrays *[8]reflect.Type
+	// arrays holds nil pointers of the types of pointers to short arrays of typ, made as they are needed.
+	arrays *[8]any
 	path   string
 	// below holds the trims inside of the field, entries the trimmed keys of a map.
 	below   *trimTree

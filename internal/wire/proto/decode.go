@@ -148,7 +148,7 @@ func (d *decoder) part(f *field, s *site, p, old unsafe.Pointer, b []byte) error
 		return d.quantity(p, b)
 	}
 	if f == d.spec && d.sameSpec && d.depth == 1 {
-		copyValue(f.typ, p, old)
+		copyValue(f.typed, p, old)
 		return nil
 	}
 	if old != nil {
@@ -159,7 +159,7 @@ func (d *decoder) part(f *field, s *site, p, old unsafe.Pointer, b []byte) error
 	}
 	found, hash, verdict := d.table.find(s, f.shape, f.layout, b)
 	if found.value != nil {
-		copyValue(f.typ, p, found.value)
+		copyValue(f.typed, p, found.value)
 		return nil
 	}
 	if verdict == keep {
@@ -170,7 +170,7 @@ func (d *decoder) part(f *field, s *site, p, old unsafe.Pointer, b []byte) error
 		return err
 	}
 	stored := d.alloc(f.typ, f.size)
-	copyValue(f.typ, stored, p)
+	copyValue(f.typed, stored, p)
 	d.close(outer, hash, f.shape, f.layout, b, stored, 1)
 	return nil
 }

@@ -44,6 +44,7 @@ var (
 // decoder is the part of a Decoder that does not depend on its type.
 type decoder struct {
 	typ      reflect.Type
+	typed    any // nil, of the type of a pointer to an object
 	opts     wire.Options
 	compiler *compiler
 	root     *message // nil for a type that is decoded by its own Unmarshal
@@ -116,7 +117,7 @@ func newDecoder(pointer reflect.Type, opts wire.Options) (*decoder, error) {
 	if err := supported(pointer); err != nil {
 		return nil, err
 	}
-	d := &decoder{typ: pointer.Elem(), opts: opts, compiler: &compiler{policy: &sharing}, random: rand.NewPCG(cmp.Or(opts.Seed, rand.Uint64()), 0)}
+	d := &decoder{typ: pointer.Elem(), typed: nilPointer(pointer.Elem()), opts: opts, compiler: &compiler{policy: &sharing}, random: rand.NewPCG(cmp.Or(opts.Seed, rand.Uint64()), 0)}
 	if opts.KeepBytes {
 		d.compiler.policy = &sharingOften
 	}

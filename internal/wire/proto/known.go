@@ -29,6 +29,7 @@ type fieldType struct {
 	offset uintptr // in the message
 	size   uintptr // of one value
 	typ    reflect.Type
+	typed  any          // nil, of the type of a pointer to a value
 	whole  reflect.Type // of the field itself
 	name   string       // in JSON; empty if it is inline
 }
@@ -53,7 +54,7 @@ func newMessageType(typ reflect.Type) *messageType {
 
 func newFieldType(sf reflect.StructField, bit uint64) *fieldType {
 	form, elem, _ := formOf(sf.Type)
-	f := &fieldType{bit: bit, offset: sf.Offset, form: form, kind: kindOf(elem), whole: sf.Type, typ: elem, size: elem.Size()}
+	f := &fieldType{bit: bit, offset: sf.Offset, form: form, kind: kindOf(elem), whole: sf.Type, typ: elem, typed: nilPointer(elem), size: elem.Size()}
 	f.name, f.inline = jsonName(sf)
 	f.items = f.kind == messageKind && elem.Kind() == reflect.Slice
 	f.timeShaped = f.form == pointer && isTimeShaped(elem)

@@ -69,8 +69,7 @@ func (d *decoder) patched(base unsafe.Pointer, p []byte) (unsafe.Pointer, error)
 	d.allowance = wire.Allowance(len(p)) + patchRoom
 	d.patching, d.sameSpec = true, false
 	defer func() { d.patching = false }()
-	out := reflect.New(d.typ).UnsafePointer()
-	copyValue(d.typ, out, base)
+	out := cloneValue(d.typed, base)
 	r, _ := patch.NewReader(p)
 	err := d.entries(r, d.root, out)
 	if err == nil {
@@ -143,10 +142,8 @@ func (d *decoder) within(r *patch.Reader, f *field, holder *unsafe.Pointer) erro
 	if *holder == nil {
 		return patch.ErrBroken
 	}
-	p := reflect.New(f.typ).UnsafePointer()
-	copyValue(f.typ, p, *holder)
-	*holder = p
-	return d.entries(r, d.plan(f), p)
+	*holder = cloneValue(f.typed, *holder)
+	return d.entries(r, d.plan(f), *holder)
 }
 
 // clear makes the field at p what it is in a new message.
@@ -154,15 +151,14 @@ func (f *field) clear(p unsafe.Pointer) {
 	if f.op == skipOp {
 		return
 	}
-	typ := f.typ
 	switch f.form {
-	case pointer:
+	case pointer, mapping:
 		*(*unsafe.Pointer)(p) = nil
-		return
-	case list, mapping:
-		typ = f.whole
+	case list:
+		*(*header)(p) = header{}
+	default:
+		valueAt(f.typed, p).SetZero()
 	}
-	reflect.NewAt(typ, p).Elem().SetZero()
 }
 
 // splice sets *s to what the text makes of it.
@@ -183,8 +179,12 @@ func (d *decoder) splice(r *patch.Reader, s *string) {
 func (d *decoder) spliceBytes(r *patch.Reader, b *[]byte) error {
 	before, behind, between := r.Text(len(*b))
 	old := *b
-	joined := make([]byte, 0, before+len(between)+behind)
-	*b = append(append(append(joined, old[:before]...), between...), old[len(old)-behind:]...)
+	if size := before + len(between) + behind; size >= maxPutOff {
+		joined := make([]byte, 0, size)
+		*b = append(append(append(joined, old[:before]...), between...), old[len(old)-behind:]...)
+	} else {
+		d.arena.rawJoined(b, old[:before], between, old[len(old)-behind:])
+	}
 	return r.Err()
 }
 
@@ -192,17 +192,11 @@ func (d *decoder) spliceBytes(r *patch.Reader, b *[]byte) error {
 func (d *decoder) patchedList(r *patch.Reader, f *field, slice *header) error {
 	old := *slice
 	n := r.Count(old.len)
-	*slice = header{}
 	if n == 0 {
 		return patch.ErrBroken
 	}
-	copied := min(n, old.len)
-	d.allowance += copied * int(f.size)
-	if err := d.extend(f, slice, n); err != nil {
+	if err := d.copyList(f, slice, n); err != nil {
 		return err
-	}
-	for k := range copied {
-		copyValue(f.typ, unsafe.Add(slice.data, uintptr(k)*f.size), unsafe.Add(old.data, uintptr(k)*f.size))
 	}
 	for k := 0; ; k++ {
 		gap, change := r.Element()
@@ -221,11 +215,32 @@ func (d *decoder) patchedList(r *patch.Reader, f *field, slice *header) error {
 	}
 }
 
+// copyList makes the list a copy of itself that has n elements: fewer, or more that are zero.
+func (d *decoder) copyList(f *field, slice *header, n int) error {
+	old := *slice
+	copied := min(n, old.len)
+	d.allowance += copied * int(f.size)
+	if array := f.arrayOf(n); copied == n && array != nil {
+		d.spend(n * int(f.size))
+		*slice = header{cloneValue(array, old.data), n, n}
+		return nil
+	}
+	*slice = header{}
+	if err := d.extend(f, slice, n); err != nil {
+		return err
+	}
+	for k := range copied {
+		at := uintptr(k) * f.size
+		copyValue(f.typed, unsafe.Add(slice.data, at), unsafe.Add(old.data, at))
+	}
+	return nil
+}
+
 // patchedElement changes the element at p, which is that of the base if there was one.
 func (d *decoder) patchedElement(r *patch.Reader, f *field, p unsafe.Pointer, change patch.Change, was bool) error {
 	switch {
 	case change == patch.NewElement:
-		reflect.NewAt(f.typ, p).Elem().SetZero()
+		valueAt(f.typed, p).SetZero()
 		return d.value(f, f.element, p, nil, r.Bytes())
 	case !was:
 	case change == patch.SpliceElement && f.kind == stringKind:

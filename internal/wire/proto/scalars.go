@@ -141,11 +141,6 @@ func (d *decoder) alloc(typ reflect.Type, size uintptr) unsafe.Pointer {
 	return reflect.New(typ).UnsafePointer()
 }
 
-// copyValue copies the value of type typ at from to to.
-func copyValue(typ reflect.Type, to, from unsafe.Pointer) {
-	reflect.NewAt(typ, to).Elem().Set(reflect.NewAt(typ, from).Elem())
-}
-
 // parseTime reads a metav1.Time or metav1.MicroTime. Like their own Unmarshal it takes empty bytes for the zero time
 // and drops fractions: those of a second for Time, those of a microsecond for MicroTime.
 func parseTime(k kind, b []byte) (t time.Time, err error) {

@@ -158,7 +158,7 @@ func (u *updating) takeOver() {
 	case mapOp, pointerOp:
 		*(*unsafe.Pointer)(u.p) = *(*unsafe.Pointer)(u.old)
 	default:
-		copyValue(u.typ, u.p, u.old)
+		copyValue(u.typed, u.p, u.old)
 	}
 }
 
@@ -199,7 +199,7 @@ func (d *decoder) updateElement(f *field, p, old unsafe.Pointer, b, was []byte) 
 	case old == nil || f.kind == foreignKind:
 		return d.value(f, f.element, p, nil, b)
 	case bytes.Equal(b, was):
-		copyValue(f.typ, p, old)
+		copyValue(f.typed, p, old)
 		return nil
 	case f.isMessage():
 		return d.update(d.plan(f), p, old, b, was)
