@@ -17,10 +17,10 @@ type opened struct {
 type openedShard struct {
 	mu      sync.Mutex // held for a lookup, or to drop what nobody holds any more
 	objects map[uint64]weak.Pointer[byte]
-	full    int // from how many objects on those are dropped
+	full    int // from how many objects on those are dropped that nobody holds
 }
 
-// minOpened is the least number of objects of a shard from which on those are dropped that nobody holds.
+// minOpened is the least number for full.
 const minOpened = 32
 
 // number returns the number of a new entry.
@@ -54,7 +54,7 @@ func (o *opened) put(n uint64, object unsafe.Pointer) unsafe.Pointer {
 	return object
 }
 
-// drop forgets the objects that nobody holds.
+// drop forgets the objects that nobody holds. How many that are is known after a garbage collection only, so full becomes smaller in steps.
 func (s *openedShard) drop() {
 	kept := make(map[uint64]weak.Pointer[byte])
 	for n, p := range s.objects {
@@ -62,5 +62,5 @@ func (s *openedShard) drop() {
 			kept[n] = p
 		}
 	}
-	s.objects, s.full = kept, max(minOpened, 2*len(kept))
+	s.objects, s.full = kept, max(minOpened, 2*len(kept), s.full/2)
 }
