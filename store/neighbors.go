@@ -38,13 +38,14 @@ func (n *Neighbors[T]) Decode(encoded []byte) (o T, e Encoding, ok bool) {
 	return n.folding.decodePatch(n.base, packed)
 }
 
-// refresh decodes the template again when the object that it was decoded to has become a part of enough others.
+// refresh decodes the template again when the object that it was decoded to has become a part of enough others. A template that cannot be decoded is given up.
 func (n *Neighbors[T]) refresh() (ok bool) {
 	if n.uses < fold.TemplateUses {
 		return true
 	}
 	base, err := n.folding.patcher.DecodeBase(n.template.Encoded())
 	if err != nil || object.IsNil(base) {
+		n.template = nil
 		return false
 	}
 	n.base, n.uses = base, 0
@@ -70,6 +71,8 @@ func (f *folding[T]) decodePatch(base T, packed fold.Packed) (o T, e Encoding, o
 	if !ok || err != nil {
 		return o, e, false
 	}
-	o, err = f.patcher.DecodePatch(base, patch)
-	return o, Encoding{packed: packed}, err == nil && !object.IsNil(o)
+	if o, err = f.patcher.DecodePatch(base, patch); err != nil || object.IsNil(o) {
+		return o, e, false
+	}
+	return o, Encoding{packed: packed}, true
 }
