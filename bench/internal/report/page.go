@@ -118,7 +118,7 @@ const (
 		"been collected when it begins.\n\n"
 	aboutBudget = "The same pods with `Options.MemoryBudget` of 64 MB for 50,000, and in proportion for the unstructured ones; client-go's figures are those\n" +
 		"without one. Everything counts: indexes, keys, dictionaries, and what the process allocates besides. Each pod is read once, in random order, and then all\n" +
-		"in one list. A budget that is too small for the packed bytes cannot be kept; then it is met if the status says so.\n\n"
+		"in one list; the generated decoder beside it reads their bytes in the same order. A budget that is too small for the packed bytes cannot be kept; then it is met if the status says so.\n\n"
 	aboutWarm = "The same pods with `Options.Dir`: a process saves them when it ends, another one starts from that while nothing has changed on the server, and is\n" +
 		"measured. client-go's figures are those of its start, with a list. Tidings has synced when the server has confirmed what was saved: its version has not\n" +
 		"moved, which a busy cluster's would have; there it takes 200 ms of silence on the watch. Bytes are those that come over the connection, encryption and all.\n\n"
