@@ -26,17 +26,20 @@ func previous[T tidings.Object](find source.Previous[tidings.Object]) source.Pre
 	}
 }
 
-// decode decodes T's as Objects.
+// decode decodes T's as Objects, one at a time.
 func decode[T tidings.Object](erased source.Decode[tidings.Object]) source.Decode[T] {
 	if erased == nil {
 		return nil
 	}
+	var current func([]byte) (T, error) // that of the object that is being decoded: one function for each would be garbage
+	whole := func(previousData []byte) (tidings.Object, error) { return current(previousData) }
 	return func(data []byte, previous T, decode func([]byte) (T, error)) (none T, err error) {
 		var held tidings.Object
 		if any(previous) != any(none) {
 			held = previous
 		}
-		obj, err := erased(data, held, func(previousData []byte) (tidings.Object, error) { return decode(previousData) })
+		current = decode
+		obj, err := erased(data, held, whole)
 		if err != nil {
 			return none, err
 		}
