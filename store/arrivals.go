@@ -66,9 +66,7 @@ func (g *Gathering[T]) FoldArrivals() *Arrivals[T] {
 	if g.from >= from {
 		g.from = to
 	}
-	if to == len(g.items) {
-		g.forget()
-	}
+	g.forgetFolded() // or not yet: one of those that were to come may have taken the place of an arrival that was removed
 	return g.Arrivals(objects)
 }
 

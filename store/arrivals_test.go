@@ -1,6 +1,8 @@
 package store
 
 import (
+	"reflect"
+	"runtime"
 	"testing"
 
 	"github.com/tidings/tidings/object"
@@ -52,5 +54,56 @@ func TestArrivalsCountOnce(t *testing.T) {
 			t.Errorf("%s: %d are open that were let go of", name, a.Open())
 		}
 		g.Close()
+	}
+}
+
+// TestRemovedArrival removes an arrival while others are waiting, the last of which comes into its place: all are folded as what they were decoded from.
+func TestRemovedArrival(t *testing.T) {
+	const n, removed = 20, 3
+	codec := newPatchingCodec(t)
+	w := newFoldWorldOf(t, 1, codec).writer
+	objects := neighborThings(1, 2*n)
+	g, neighbors := w.Store().Gather(0), w.Store().Neighbors()
+	arrive := func() {
+		for g.Waiting() > 0 {
+			a := g.FoldArrivals()
+			txn := w.Begin()
+			txn.PutArrivals(g, a, "")
+			txn.Commit()
+		}
+	}
+	add := func(objects []*thing) {
+		for _, o := range objects {
+			encoded, err := codec.Append(nil, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			beside, e, ok := neighbors.Decode(encoded)
+			if !ok {
+				beside = o.DeepCopy()
+				e = follow(neighbors, beside, encoded)
+			}
+			g.AddEncoded(beside, e)
+		}
+	}
+	add(objects[:n/2])
+	arrive()
+	add(objects[n/2 : n])
+	g.Remove(removed)
+	arrive()
+	add(objects[n:])
+	g.Fold()
+	if g.EncodedBytes() != 0 || g.Open() != 0 {
+		t.Errorf("%d objects are open, and %d bytes are kept of them", g.Open(), g.EncodedBytes())
+	}
+	txn := w.Begin()
+	txn.Replace("", g, "100", false)
+	g.Close()
+	s := txn.Commit()
+	runtime.GC() // or the objects are still open
+	for i, o := range objects {
+		if got, ok := s.Get(object.KeyOf(o)); ok != (i != removed) || ok && !reflect.DeepEqual(got, o) {
+			t.Errorf("%v: it is there: %t, and is %v", object.KeyOf(o), ok, got)
+		}
 	}
 }

@@ -165,13 +165,15 @@ func (g *Gathering[T]) Fold() {
 		g.foldBatch(g.items[g.from:end], true)
 		g.from = end
 	}
-	g.forget()
+	g.forgetFolded()
 }
 
-// forget forgets what objects were decoded from: there are no more open ones.
-func (g *Gathering[T]) forget() {
-	clear(g.known)
-	g.known, g.encodings, g.patches = g.known[:0], g.encodings[:0], 0
+// forgetFolded forgets what objects were decoded from when no open one is left.
+func (g *Gathering[T]) forgetFolded() {
+	if g.from == len(g.items) {
+		clear(g.known)
+		g.known, g.encodings, g.patches = g.known[:0], g.encodings[:0], 0
+	}
 }
 
 // foldBatch folds the open ones of the items, and finds out, if asked, what they have in the indexes.
