@@ -142,6 +142,11 @@ func (g *Gathering[T]) Truncate(n int) {
 	}
 	clear(g.items[n:])
 	g.items, g.from, g.arrived = g.items[:n], min(g.from, n), min(g.arrived, n)
+	known := 0
+	for i := range g.items[g.from:] {
+		known = max(known, int(g.items[g.from+i].known))
+	}
+	g.forget(known)
 }
 
 // drop takes the item out of the account.
@@ -171,9 +176,22 @@ func (g *Gathering[T]) Fold() {
 // forgetFolded forgets what objects were decoded from when no open one is left.
 func (g *Gathering[T]) forgetFolded() {
 	if g.from == len(g.items) {
-		clear(g.known)
-		g.known, g.encodings, g.patches = g.known[:0], g.encodings[:0], 0
+		g.forget(0)
 	}
+}
+
+// forget forgets what objects were decoded from, but for the first n of known: the others are needed no more.
+func (g *Gathering[T]) forget(n int) {
+	gone := g.known[n:]
+	if len(gone) == 0 {
+		return
+	}
+	for _, known := range gone {
+		g.patches -= known.packed.HeapSize()
+	}
+	g.encodings = g.encodings[:gone[0].from]
+	clear(gone)
+	g.known = g.known[:n]
 }
 
 // foldBatch folds the open ones of the items, and finds out, if asked, what they have in the indexes.

@@ -198,3 +198,35 @@ func TestStrayWritesToNeighbors(t *testing.T) {
 		t.Errorf("the stray write shows in %d objects", spoiled)
 	}
 }
+
+// TestNeighborsThatAreDropped: what objects were decoded from goes with them when a list is cut short, and the others are folded with what they have.
+func TestNeighborsThatAreDropped(t *testing.T) {
+	const n, left = 40, 15
+	codec := newPatchingCodec(t)
+	w := newFoldWorldOf(t, 1, codec).writer
+	objects := neighborThings(1, n)
+	g, neighbors := w.Store().Gather(0), w.Store().Neighbors()
+	var bytes []int
+	for i, o := range objects {
+		bytes = append(bytes, g.EncodedBytes())
+		encoded, err := codec.Append(nil, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e, ok := neighbors.Follow(o, encoded); ok && i%2 == 0 {
+			g.AddEncoded(o, e)
+		} else {
+			g.AddEncoded(o, EncodingOf(encoded))
+		}
+	}
+	if g.Truncate(left); g.EncodedBytes() != bytes[left] {
+		t.Errorf("%d bytes are kept of %d objects, want %d", g.EncodedBytes(), left, bytes[left])
+	}
+	g.Remove(2) // the last one is in its place now
+	if g.Truncate(left - 2); g.EncodedBytes() != bytes[left] {
+		t.Errorf("%d bytes are kept of objects one of which was the last of %d, want %d", g.EncodedBytes(), left, bytes[left])
+	}
+	if g.Truncate(0); g.EncodedBytes() != 0 {
+		t.Errorf("%d bytes are kept of no objects", g.EncodedBytes())
+	}
+}
