@@ -26,7 +26,9 @@ type Gathering[T object.Object] struct {
 	// known is what open objects were decoded from, encodings the bytes of that, one behind the other.
 	known     []gatheredEncoding
 	encodings []byte
-	patches   int // bytes that those of known take that are patches
+	patches   int // bytes that those of known take that are patches, with their templates
+	// template is that of the latest of these patches.
+	template *fold.Dictionary
 }
 
 var _ object.Collection[object.Object] = (*Gathering[object.Object])(nil)
@@ -63,11 +65,16 @@ func (g *Gathering[T]) Add(o T) {
 // AddEncoded is Add of an object of which it is known what it was decoded from. It keeps no reference to the bytes.
 func (g *Gathering[T]) AddEncoded(o T, e Encoding) {
 	g.Add(o)
-	from := len(g.encodings)
+	known := gatheredEncoding{packed: e.packed, bytes: e.packed.HeapSize(), from: len(g.encodings)}
+	if template := e.packed.Dictionary(); template != nil && template != g.template { // neighbors have one in common
+		g.template = template
+		known.bytes += template.Size()
+	}
 	g.encodings = append(g.encodings, e.data...)
-	g.known = append(g.known, gatheredEncoding{packed: e.packed, from: from, to: len(g.encodings)})
+	known.to = len(g.encodings)
+	g.known = append(g.known, known)
 	g.items[len(g.items)-1].known = int32(len(g.known))
-	g.patches += e.packed.HeapSize()
+	g.patches += known.bytes
 }
 
 // EncodedBytes returns what the gathering takes to know what open objects were decoded from.
@@ -187,9 +194,9 @@ func (g *Gathering[T]) forget(n int) {
 		return
 	}
 	for _, known := range gone {
-		g.patches -= known.packed.HeapSize()
+		g.patches -= known.bytes
 	}
-	g.encodings = g.encodings[:gone[0].from]
+	g.encodings, g.template = g.encodings[:gone[0].from], nil
 	clear(gone)
 	g.known = g.known[:n]
 }
@@ -224,6 +231,7 @@ func (g *Gathering[T]) foldBatch(items []gatheredItem[T], indexed bool) {
 // gatheredEncoding is an Encoding whose bytes are a part of those of the gathering.
 type gatheredEncoding struct {
 	packed   fold.Packed
+	bytes    int // that packed takes, with the template of the first that needs it
 	from, to int
 }
 

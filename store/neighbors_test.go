@@ -230,3 +230,39 @@ func TestNeighborsThatAreDropped(t *testing.T) {
 		t.Errorf("%d bytes are kept of no objects", g.EncodedBytes())
 	}
 }
+
+// TestTemplatesOfNeighborsCount: of objects that have nothing in common each is kept as a template, which takes more than its encoding.
+func TestTemplatesOfNeighborsCount(t *testing.T) {
+	const n = 30
+	codec := newPatchingCodec(t)
+	w := newFoldWorldOf(t, 1, codec).writer
+	r := testseed.Rand(t)
+	g, neighbors, all := w.Store().Gather(0), w.Store().Neighbors(), 0
+	for i := range n {
+		text := make([]byte, 2000)
+		for j := range text {
+			text[j] = byte('a' + r.IntN(26))
+		}
+		o := plainThing(i)
+		o.Annotations["text"] = string(text)
+		encoded, err := codec.Append(nil, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, ok := neighbors.Decode(encoded); ok {
+			t.Fatalf("%v is like its neighbor", o)
+		}
+		e, _ := neighbors.Follow(o, encoded)
+		all += len(encoded)
+		if g.AddEncoded(o, e); g.EncodedBytes() < all {
+			t.Fatalf("%d bytes are kept of encodings of %d", g.EncodedBytes(), all)
+		}
+	}
+	if g.Truncate(n / 2); g.EncodedBytes() < all/2 || g.EncodedBytes() > all {
+		t.Errorf("%d bytes are kept of encodings of %d", g.EncodedBytes(), all/2)
+	}
+	if g.Fold(); g.EncodedBytes() != 0 {
+		t.Errorf("%d bytes are kept of objects that are folded", g.EncodedBytes())
+	}
+	g.Close()
+}
