@@ -92,7 +92,8 @@ func (w *Writer[T]) UseCodec(codec Codec[T], typ reflect.Type) {
 		panic(fmt.Sprintf("store: objects of %v cannot be folded: it is no pointer that is a %v", typ, reflect.TypeFor[T]()))
 	}
 	next := *w.store.Snapshot()
-	f := &folding[T]{codec: codec, typ: typ, failed: w.options.OnOpenError, templates: templates{root: int64(typ.Elem().Size())}}
+	f := &folding[T]{codec: codec, typ: typ, failed: w.options.OnOpenError}
+	f.templates.root, f.templates.needed = int64(typ.Elem().Size()), f.packer.Needs
 	if patcher, ok := codec.(Patcher[T]); ok {
 		f.patcher = patcher
 		f.packer.SetDiffer(patcher.Diff)

@@ -423,12 +423,14 @@ func (t *templates) check(tb testing.TB, all []*fold.Dictionary) {
 	}
 }
 
+func needsAll(*fold.Dictionary) bool { return true }
+
 // TestTemplatesAreBounded keeps templates at random, and changes how many may be kept.
 func TestTemplatesAreBounded(t *testing.T) {
 	testseed.Each(t, 3, func(t *testing.T, seed uint64) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		all := newTemplates(t, r, 60)
-		kept := templates{root: int64(r.IntN(2000))}
+		kept := templates{root: int64(r.IntN(2000)), needed: needsAll}
 		kept.check(t, all)
 		for range 600 {
 			d := all[r.IntN(len(all))]
@@ -456,7 +458,7 @@ func TestTemplatesAreBounded(t *testing.T) {
 func TestTemplatesAtOnce(t *testing.T) {
 	seed := testseed.Seed(t)
 	all := newTemplates(t, rand.New(rand.NewPCG(seed, 0)), 40)
-	var kept templates
+	kept := templates{needed: needsAll}
 	var users sync.WaitGroup
 	for user := range 4 {
 		users.Go(func() {
@@ -480,4 +482,28 @@ func TestTemplatesAtOnce(t *testing.T) {
 	}
 	users.Wait()
 	kept.check(t, all)
+}
+
+// TestTemplatesOfOldSnapshots reads objects that only an old snapshot has: their templates are not kept decoded, since nothing would drop them.
+func TestTemplatesOfOldSnapshots(t *testing.T) {
+	codec := newPatchingCodec(t)
+	w := newFoldWorldOf(t, 1, codec).writer
+	w.Store().KeepTemplates(1 << 20)
+	objects := neighborThings(10, 8)
+	listNeighbors(t, w, codec, objects, func(*Gathering[*thing], int) {})
+	old := w.Store().Snapshot()
+	txn := w.Begin()
+	for _, o := range objects {
+		txn.Remove(object.KeyOf(o))
+	}
+	txn.Commit()
+	runtime.GC() // or the objects are still open
+	for _, o := range objects {
+		if got, ok := old.Get(object.KeyOf(o)); !ok || !reflect.DeepEqual(got, o) {
+			t.Fatalf("%v is %v", o, got)
+		}
+	}
+	if st := w.Store().Snapshot().FoldStats(); st.Opens == 0 || st.TemplateBytes != 0 {
+		t.Errorf("%+v of no objects", st)
+	}
 }

@@ -14,6 +14,8 @@ type templates struct {
 	bytes int64              // of all kept
 	limit int64
 	root  int64 // what one object takes without anything that it refers to
+	// needed reports whether objects of the store need a template.
+	needed func(*fold.Dictionary) bool
 }
 
 // leastTemplates is what may be kept in any case: neighbors need the same, and who reads all objects needs one after the other.
@@ -24,12 +26,13 @@ func (t *templates) bytesOf(template *fold.Dictionary) int64 {
 	return t.root + int64(len(template.Encoded()))*5/4
 }
 
-// keep keeps what a template was decoded to, and drops that of others where there are too many.
+// keep keeps what a template was decoded to, and drops that of others where there are too many. One that only snapshots need which are no more current is
+// not kept: nothing would drop it.
 func (t *templates) keep(template *fold.Dictionary, object any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !template.KeepDecoded(object) {
-		return // it is here
+	if !t.needed(template) || !template.KeepDecoded(object) {
+		return // or it is here
 	}
 	t.kept = append(t.kept, template)
 	t.bytes += t.bytesOf(template)

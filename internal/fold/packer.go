@@ -217,6 +217,14 @@ func (p *Packer) Release(old Packed) (unneeded *Dictionary) {
 	return nil
 }
 
+// Needs reports whether objects of the collection need a template.
+func (p *Packer) Needs(template *Dictionary) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, needed := p.templates.objects[template]
+	return needed
+}
+
 // Adopt counts an object that was not packed here, such as one read from a file, as one of the collection. If the
 // packer has no dictionary yet, it goes on with that of the object.
 func (p *Packer) Adopt(from Packed) {
