@@ -60,6 +60,10 @@ func (d *differing) message(dst []byte, m *message, base, data []byte, depth int
 			}
 			if bytes.HasPrefix(base, run.fields) {
 				if next := patch.Number(base[len(run.fields):]); next != last {
+					if !d.fieldOf(m, last).endsWithin(run.fields) {
+						d.failed = true
+						return dst
+					}
 					was, base = next, base[len(run.fields):]
 					continue
 				}

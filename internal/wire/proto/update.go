@@ -134,9 +134,50 @@ func (u *updating) isSame(b []byte, start, i int) bool {
 		return false
 	}
 	if u.op == listOp || u.op == mapOp {
-		return !bytes.HasPrefix(b[start+len(u.was):], b[start:i])
+		return !bytes.HasPrefix(b[start+len(u.was):], b[start:i]) && u.endsWithin(u.was)
 	}
 	return true
+}
+
+// endsWithin reports whether what a run of fields says depends on nothing behind it. The key or value of a map entry, and the last of packed numbers, may reach
+// into the fields that follow. Servers do not pack numbers, so these count as if they did.
+func (f *field) endsWithin(run []byte) bool {
+	if f.op != mapOp && f.op != numbersOp {
+		return true
+	}
+	for i := 0; i < len(run); {
+		_, wire, from, err := tag(run, i)
+		switch {
+		case err != nil || f.op == numbersOp && wire != varintWire:
+			return false
+		case f.op == numbersOp:
+			_, i, err = uvarint(run, from)
+		default:
+			if from, i, err = prefixed(run, from); err == nil {
+				err = endsOfEntry(run[from:i])
+			}
+		}
+		if err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// endsOfEntry returns an error if a part of a map entry reaches beyond it. It sees the same parts as mapEntry.
+func endsOfEntry(entry []byte) (err error) {
+	for i := 0; i < len(entry) && err == nil; {
+		v, next, broken := uvarint(entry, i)
+		switch n := int32(v >> 3); {
+		case broken != nil:
+			return broken
+		case n == 1 || n == 2:
+			_, i, err = prefixed(entry, next)
+		default:
+			i, err = skip(entry, i)
+		}
+	}
+	return err
 }
 
 // single returns where the value is in was, behind a tag of this width, and false if there is not exactly one.
