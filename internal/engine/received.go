@@ -30,20 +30,26 @@ type onTheWay[T object.Object] struct {
 	standIns, olderStandIns map[object.Key]store.Held[T]
 }
 
-// encoded says what an object was decoded from: a patch, or these of the bytes.
+// encoded says what an object was decoded from: a patch, or these of the bytes. It came as so many.
 type encoded struct {
 	patch    store.Encoding
 	from, to int
+	size     int
 }
 
-// maxHanded is how many objects a source may handle before it hands out the first of them.
-const maxHanded = 1024
+// maxHanded is how many objects a source may handle before it hands out the first of them, and maxHandedBytes how many bytes of them. A source reads no more
+// than a part of that at a time; what it leaves out is never handed out.
+const (
+	maxHanded      = 1024
+	maxHandedBytes = 2 << 20
+)
 
 // handed are objects in the order in which they will come, each with what it was decoded from.
 type handed[T object.Object] struct {
 	objects []T
 	encoded []encoded
 	next    int // the first that may still come
+	size    int // of all that came since there was none
 }
 
 // add appends an object.
@@ -52,7 +58,7 @@ func (h *handed[T]) add(o T, e encoded) {
 		h.objects, h.encoded = append([]T{}, h.objects[h.next+maxHanded:]...), append([]encoded{}, h.encoded[h.next+maxHanded:]...)
 		h.next = 0
 	}
-	h.objects, h.encoded = append(h.objects, o), append(h.encoded, e)
+	h.objects, h.encoded, h.size = append(h.objects, o), append(h.encoded, e), h.size+e.size
 }
 
 // take returns what an object that has come was decoded from, and forgets what was to come before it.
@@ -72,7 +78,7 @@ func (h *handed[T]) forget(i int) {
 	clear(h.objects[h.next:i])
 	clear(h.encoded[h.next:i])
 	if h.next = i; i == len(h.objects) {
-		h.objects, h.encoded, h.next = h.objects[:0], h.encoded[:0], 0
+		h.objects, h.encoded, h.next, h.size = h.objects[:0], h.encoded[:0], 0, 0
 	}
 }
 
@@ -191,6 +197,9 @@ func (p *part[T]) decode(data []byte, previous T, decode func(previousData []byt
 	if w.bytes == nil {
 		w.bytes = takeBuffer()
 	}
+	if w.encodings.size > maxHandedBytes {
+		w.encodings.forget(len(w.encodings.objects))
+	}
 	if len(w.encodings.objects) == 0 {
 		*w.bytes = (*w.bytes)[:0]
 	}
@@ -201,7 +210,7 @@ func (p *part[T]) decode(data []byte, previous T, decode func(previousData []byt
 		*w.bytes = (*w.bytes)[:from]
 	}
 	if err == nil {
-		w.encodings.add(o, encoded{e, from, len(*w.bytes)})
+		w.encodings.add(o, encoded{e, from, len(*w.bytes), len(data)})
 	}
 	return o, err
 }

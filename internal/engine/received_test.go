@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"runtime"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -276,6 +277,36 @@ func TestReceivedEncodings(t *testing.T) {
 		if got, err := p.decode(nil, nil, as(o)); got != o || err != nil || !p.onTheWay.encodingOf(o).IsZero() {
 			t.Errorf("%v is decoded, %v; encodings are kept although there is room", got, err)
 		}
+	})
+}
+
+// TestBytesOfWhatNeverComesAreForgotten: large objects that a source decodes and does not hand out take no more memory than some of them.
+func TestBytesOfWhatNeverComesAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inf := withBudget(1, &answering{})
+		startIt(t, inf)
+		inf.budget.memory.used.Store(1 << 20) // so that what comes is folded
+		p := inf.currentParts()[0]
+		const size = 100_000
+		o := namedSettings(0)
+		o.Data = map[string]string{"text": strings.Repeat("x", size)}
+		for i := range 100 {
+			o = o.DeepCopy()
+			o.Name = fmt.Sprint(i)
+			data := marshaled(t, o)
+			if _, err := p.decode(data, nil, as(o)); err != nil {
+				t.Fatal(err)
+			}
+			w := &p.onTheWay
+			if pending := len(w.encodings.objects); len(*w.bytes) > maxHandedBytes+2*size || pending > maxHandedBytes/size+2 {
+				t.Fatalf("%d objects and %d bytes are kept of %d objects that did not come", pending, len(*w.bytes), i+1)
+			}
+		}
+		if want := append([]byte{0, 0}, marshaled(t, o)...); !reflect.DeepEqual(p.onTheWay.encodingOf(o), store.EncodingOf(want)) {
+			t.Error("the last one comes, and nobody knows what it was decoded from")
+		}
+		p.onTheWay.applied()
+		inf.budget.memory.used.Store(0)
 	})
 }
 
