@@ -55,7 +55,7 @@ func (n *Neighbors[T]) refresh() (ok bool) {
 // Follow makes an object, which was decoded from these bytes, the one that the next are compared with, and returns it as a patch of itself. It returns false
 // if none can be compared with it; the next are compared with the same as before then. It keeps no reference to the bytes.
 func (n *Neighbors[T]) Follow(o T, encoded []byte) (e Encoding, ok bool) {
-	if n.folding == nil {
+	if n.folding == nil || !fold.CanBeTemplate(encoded) {
 		return e, false
 	}
 	template := fold.NewTemplate(encoded)

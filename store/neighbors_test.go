@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/tidings/tidings/internal/fold"
@@ -265,4 +266,24 @@ func TestTemplatesOfNeighborsCount(t *testing.T) {
 		t.Errorf("%d bytes are kept of objects that are folded", g.EncodedBytes())
 	}
 	g.Close()
+}
+
+// TestLargeObjectsAreNoTemplates: what is too large to be compared with others is not copied for that.
+func TestLargeObjectsAreNoTemplates(t *testing.T) {
+	codec := newPatchingCodec(t)
+	n := newFoldWorldOf(t, 1, codec).writer.Store().Neighbors()
+	o := plainThing(1)
+	o.Annotations["text"] = strings.Repeat(inCommon, 100)
+	encoded, err := codec.Append(nil, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	allocs := testing.AllocsPerRun(10, func() {
+		if _, ok := n.Follow(o, encoded); ok {
+			t.Errorf("an object of %d bytes is a template", len(encoded))
+		}
+	})
+	if allocs != 0 {
+		t.Errorf("%.0f allocations for an object of %d bytes", allocs, len(encoded))
+	}
 }

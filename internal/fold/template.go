@@ -29,6 +29,9 @@ func (d *Dictionary) Patch(differ Differ, data []byte) (Packed, bool) {
 	return d.patch(differ, data, len(data)/longestPatch)
 }
 
+// CanBeTemplate reports whether an encoded object has the size of a template.
+func CanBeTemplate(object []byte) bool { return mayBePatch(object) }
+
 // mayBePatch reports whether an object has the size of one that may be a template or a patch.
 func mayBePatch(data []byte) bool { return len(data) >= minPackable && len(data) <= maxTemplate }
 
