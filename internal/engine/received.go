@@ -1,7 +1,7 @@
 package engine
 
 import (
-	"strings"
+	"crypto/rand"
 	"sync"
 	"unsafe"
 
@@ -140,8 +140,9 @@ func (p *part[T]) isListing() bool { return p.reflector.Phase() != reflector.Wat
 // A stand-in has the identity of a folded object. A source that finds that unchanged hands out the stand-in, so the object need not be
 // opened. Only sources that look at nothing else may get one: another could take it for the object, and filter or record it.
 
-// standInMark tells a stand-in from objects, by where it is in memory.
-var standInMark = strings.Clone("a stand-in")
+// standInMark tells a stand-in from objects, by where it is in memory. Nobody can guess it: an object that says the same would get the same string from
+// the decoder, and pass for unchanged.
+var standInMark = "a stand-in " + rand.Text()
 
 // handsOnUnseen reports whether all that a source hands out of what Previous returns is what it finds unchanged by uid and version, without
 // looking at more of it.
