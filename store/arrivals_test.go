@@ -74,16 +74,7 @@ func TestRemovedArrival(t *testing.T) {
 	}
 	add := func(objects []*thing) {
 		for _, o := range objects {
-			encoded, err := codec.Append(nil, o)
-			if err != nil {
-				t.Fatal(err)
-			}
-			beside, e, ok := neighbors.Decode(encoded)
-			if !ok {
-				beside = o.DeepCopy()
-				e = follow(neighbors, beside, encoded)
-			}
-			g.AddEncoded(beside, e)
+			addBeside(t, g, neighbors, codec, o)
 		}
 	}
 	add(objects[:n/2])

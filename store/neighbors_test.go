@@ -19,21 +19,9 @@ func listNeighbors(t *testing.T, w *Writer[*thing], codec Codec[*thing], objects
 	t.Helper()
 	g, n := w.Store().Gather(0), w.Store().Neighbors()
 	for i, o := range objects {
-		encoded, err := codec.Append(nil, o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		beside, e, ok := n.Decode(encoded)
-		if !ok {
+		if !addBeside(t, g, n, codec, o) {
 			whole++
-			beside = o.DeepCopy() // or the caller would keep it open
-			e = follow(n, beside, encoded)
 		}
-		if !reflect.DeepEqual(beside, o) {
-			t.Fatalf("%v is decoded to %v", o, beside)
-		}
-		g.AddEncoded(beside, e)
-		clear(encoded)
 		fold(g, i)
 	}
 	if g.Fold(); g.EncodedBytes() != 0 {
@@ -44,6 +32,26 @@ func listNeighbors(t *testing.T, w *Writer[*thing], codec Codec[*thing], objects
 	g.Close()
 	txn.Commit()
 	return whole
+}
+
+// addBeside adds an object to the gathering as it is decoded, and reports whether that was beside a neighbor.
+func addBeside(t *testing.T, g *Gathering[*thing], n *Neighbors[*thing], codec Codec[*thing], o *thing) bool {
+	t.Helper()
+	encoded, err := codec.Append(nil, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	beside, e, ok := n.Decode(encoded)
+	if !ok {
+		beside = o.DeepCopy() // or the caller would keep it open
+		e = follow(n, beside, encoded)
+	}
+	if !reflect.DeepEqual(beside, o) {
+		t.Fatalf("%v is decoded to %v", o, beside)
+	}
+	g.AddEncoded(beside, e)
+	clear(encoded)
+	return ok
 }
 
 // follow is Follow with an encoding in any case.
