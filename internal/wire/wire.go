@@ -45,6 +45,9 @@ type Patcher[T any] interface {
 	// Patched returns the object that a patch makes of the base, which was decoded from what the patch is based on. What the patch leaves as
 	// it is becomes a part of the object without being looked at: nobody may have written to it. The base is only read.
 	Patched(base T, patch []byte) (T, error)
+	// Repatched is Patched where it is known what another patch has made of the base. What is the same in both becomes a part of the result without
+	// being looked at: nobody may have written to that either.
+	Repatched(base T, patch []byte, other T, otherPatch []byte) (T, error)
 }
 
 // Differ makes patches of encoded objects. It is used by one goroutine at a time.

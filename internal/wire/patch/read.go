@@ -1,6 +1,7 @@
 package patch
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"math"
@@ -47,6 +48,67 @@ func (r *Reader) Entry() (number int32, a Action) {
 		return 0, End
 	}
 	return int32(v >> 3), a
+}
+
+// Next returns what Entry does without reading it. The number is None at the end.
+func (r *Reader) Next() (number int32, a Action) {
+	next := *r
+	if number, a = next.Entry(); a == End {
+		number = None
+	}
+	return number, a
+}
+
+// Skip reads over the rest of an entry.
+func (r *Reader) Skip(a Action) { r.skip(a, 0) }
+
+func (r *Reader) skip(a Action, depth int) {
+	switch {
+	case depth > maxDepth:
+		r.Fail()
+	case a == Set:
+		r.Bytes()
+	case a == Splice:
+		r.skipText()
+	case a == Within:
+		for _, inner := r.Entry(); inner != End; _, inner = r.Entry() {
+			r.skip(inner, depth+1)
+		}
+	case a == List:
+		r.number()
+		for _, c := r.Element(); c != EndList; _, c = r.Element() {
+			r.skipElement(c, depth)
+		}
+	}
+}
+
+func (r *Reader) skipElement(c Change, depth int) {
+	switch c {
+	case WithinElement:
+		r.skip(Within, depth)
+	case SpliceElement:
+		r.skipText()
+	case NewElement:
+		r.Bytes()
+	}
+}
+
+func (r *Reader) skipText() {
+	r.number()
+	r.number()
+	r.Bytes()
+}
+
+// SkipSame reads over the next entry of both readers if it is the same one.
+func (r *Reader) SkipSame(other *Reader) (same bool) {
+	next := *r
+	_, a := next.Entry()
+	if next.skip(a, 0); next.err != nil || !bytes.HasPrefix(other.data[other.at:], r.data[r.at:next.at]) {
+		return false
+	}
+	other.at += next.at - r.at
+	*r = next
+	return true
 }
 
 // Element reads the beginning of an element of a list.

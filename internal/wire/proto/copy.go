@@ -36,3 +36,33 @@ func cloneValue(pointer any, from unsafe.Pointer) unsafe.Pointer {
 	copied := v.Interface()
 	return (*boxed)(unsafe.Pointer(&copied)).data // nobody else has this any
 }
+
+// clear makes the field at p what it is in a new message.
+func (f *field) clear(p unsafe.Pointer) {
+	if f.op == skipOp {
+		return
+	}
+	switch f.form {
+	case pointer, mapping:
+		*(*unsafe.Pointer)(p) = nil
+	case list:
+		*(*header)(p) = header{}
+	default:
+		valueAt(f.typed, p).SetZero()
+	}
+}
+
+// copy makes the field at p what it is at from.
+func (f *field) copy(p, from unsafe.Pointer) {
+	switch {
+	case f.op == skipOp:
+	case f.op == stringOp:
+		*(*string)(p) = *(*string)(from)
+	case f.form == list:
+		*(*header)(p) = *(*header)(from)
+	case f.form == pointer || f.form == mapping:
+		*(*unsafe.Pointer)(p) = *(*unsafe.Pointer)(from)
+	default:
+		copyValue(f.typed, p, from)
+	}
+}

@@ -33,9 +33,21 @@ func (dec *Decoder[T]) setInPlace(inPlace bool) {
 
 // Patched implements wire.Patcher.
 func (dec *Decoder[T]) Patched(base T, p []byte) (T, error) {
+	return dec.patchedAs(func() (unsafe.Pointer, error) {
+		return dec.d.patched(*(*unsafe.Pointer)(unsafe.Pointer(&base)), p, relative{})
+	})
+}
+
+// Repatched implements wire.Patcher.
+func (dec *Decoder[T]) Repatched(base T, p []byte, other T, otherPatch []byte) (T, error) {
+	r := relative{*(*unsafe.Pointer)(unsafe.Pointer(&other)), otherPatch}
+	return dec.patchedAs(func() (unsafe.Pointer, error) { return dec.d.patched(*(*unsafe.Pointer)(unsafe.Pointer(&base)), p, r) })
+}
+
+func (dec *Decoder[T]) patchedAs(patched func() (unsafe.Pointer, error)) (T, error) {
 	dec.mu.Lock()
 	defer dec.mu.Unlock()
-	out, err := dec.guarded(func() (unsafe.Pointer, error) { return dec.d.patched(*(*unsafe.Pointer)(unsafe.Pointer(&base)), p) })
+	out, err := dec.guarded(patched)
 	if err != nil {
 		var zero T
 		return zero, fmt.Errorf("decoding %s: %w", dec.typ.Elem(), err)
@@ -45,20 +57,50 @@ func (dec *Decoder[T]) Patched(base T, p []byte) (T, error) {
 
 // Patched implements wire.Patcher. A base of another type is an error.
 func (dec AsInterface[T]) Patched(base T, p []byte) (T, error) {
+	return dec.patchedAs(base, func(base unsafe.Pointer) (unsafe.Pointer, error) { return dec.Decoder.Patched(base, p) })
+}
+
+// Repatched implements wire.Patcher. Objects of another type are an error.
+func (dec AsInterface[T]) Repatched(base T, p []byte, other T, otherPatch []byte) (T, error) {
+	return dec.patchedAs(base, func(base unsafe.Pointer) (unsafe.Pointer, error) {
+		pointer, err := dec.pointerTo(other)
+		if err != nil {
+			return nil, err
+		}
+		return dec.Decoder.Repatched(base, p, pointer, otherPatch)
+	})
+}
+
+func (dec AsInterface[T]) patchedAs(base T, patched func(base unsafe.Pointer) (unsafe.Pointer, error)) (T, error) {
 	var none T
-	v := reflect.ValueOf(base)
-	if !v.IsValid() || v.Type() != dec.typ {
-		return none, fmt.Errorf("decoding %s: the base is a %T", dec.typ.Elem(), base)
+	pointer, err := dec.pointerTo(base)
+	if err != nil {
+		return none, err
 	}
-	out, err := dec.Decoder.Patched(v.UnsafePointer(), p)
+	out, err := patched(pointer)
 	if err != nil {
 		return none, err
 	}
 	return reflect.NewAt(dec.typ.Elem(), out).Interface().(T), nil
 }
 
-// patched returns a pointer to a new value of the root type: what the patch makes of the base.
-func (d *decoder) patched(base unsafe.Pointer, p []byte) (unsafe.Pointer, error) {
+// pointerTo returns the pointer that o is.
+func (dec AsInterface[T]) pointerTo(o T) (unsafe.Pointer, error) {
+	v := reflect.ValueOf(o)
+	if !v.IsValid() || v.Type() != dec.typ {
+		return nil, fmt.Errorf("decoding %s: the base is a %T", dec.typ.Elem(), o)
+	}
+	return v.UnsafePointer(), nil
+}
+
+// relative is an object that a patch has made of the same base; the zero value is none.
+type relative struct {
+	object unsafe.Pointer
+	patch  []byte
+}
+
+// patched returns a pointer to a new value of the root type: what the patch makes of the base. What it has in common with the relative is that of it.
+func (d *decoder) patched(base unsafe.Pointer, p []byte, of relative) (unsafe.Pointer, error) {
 	if d.root == nil || base == nil {
 		return nil, patch.ErrBroken
 	}
@@ -69,9 +111,8 @@ func (d *decoder) patched(base unsafe.Pointer, p []byte) (unsafe.Pointer, error)
 	d.allowance = wire.Allowance(len(p)) + patchRoom
 	d.patching, d.sameSpec = true, false
 	defer func() { d.patching = false }()
-	out := cloneValue(d.typed, base)
 	r, _ := patch.NewReader(p)
-	err := d.entries(r, d.root, out)
+	out, err := d.applied(r, base, of)
 	if err == nil {
 		err = r.Finish()
 	}
@@ -81,6 +122,19 @@ func (d *decoder) patched(base unsafe.Pointer, p []byte) (unsafe.Pointer, error)
 	d.arena.settle()
 	d.stats.Objects++
 	return out, nil
+}
+
+func (d *decoder) applied(r *patch.Reader, base unsafe.Pointer, of relative) (out unsafe.Pointer, err error) {
+	if of.object == nil {
+		out = cloneValue(d.typed, base)
+		return out, d.entries(r, d.root, out)
+	}
+	out = cloneValue(d.typed, of.object)
+	other, _ := patch.NewReader(of.patch)
+	if err = d.reentries(r, other, d.root, out, base); err == nil {
+		err = other.Finish()
+	}
+	return out, err
 }
 
 // patchRoom is how much memory an object may take besides what its patch allows. Copies of what its base has do not count.
@@ -144,21 +198,6 @@ func (d *decoder) within(r *patch.Reader, f *field, holder *unsafe.Pointer) erro
 	}
 	*holder = cloneValue(f.typed, *holder)
 	return d.entries(r, d.plan(f), *holder)
-}
-
-// clear makes the field at p what it is in a new message.
-func (f *field) clear(p unsafe.Pointer) {
-	if f.op == skipOp {
-		return
-	}
-	switch f.form {
-	case pointer, mapping:
-		*(*unsafe.Pointer)(p) = nil
-	case list:
-		*(*header)(p) = header{}
-	default:
-		valueAt(f.typed, p).SetZero()
-	}
 }
 
 // splice sets *s to what the text makes of it.

@@ -25,6 +25,8 @@ type patchChecker struct {
 	typ   reflect.Type
 	alone *decoder // decodes what is to be
 	AsInterface[generated]
+	// patches are some that fit, by their base.
+	patches map[string][][]byte
 }
 
 func newPatchChecker(t testing.TB, typ reflect.Type, opts wire.Options) *patchChecker {
@@ -33,7 +35,7 @@ func newPatchChecker(t testing.TB, typ reflect.Type, opts wire.Options) *patchCh
 	must(t, err)
 	alone, err := newDecoder(typ, wire.Options{NoSharing: true, Trim: opts.Trim})
 	must(t, err)
-	return &patchChecker{typ, alone, d}
+	return &patchChecker{typ, alone, d, map[string][][]byte{}}
 }
 
 // fresh decodes data with nothing shared.
@@ -71,7 +73,39 @@ func (c *patchChecker) patched(t testing.TB, base, data, p []byte) generated {
 	if want, err := c.fresh(data); err == nil && !reflect.DeepEqual(got, want) {
 		t.Fatalf("patch %x\nof   %x\nto   %x\ngot  %+v\nwant %+v", p, base, data, got, want)
 	}
+	if known := c.patches[string(base)]; len(known) < 4 {
+		c.patches[string(base)] = append(known, bytes.Clone(p))
+	}
 	return got
+}
+
+// repatched applies p to the base as patched does, and once more beside objects that other patches have made of the base: the result must be the same, and
+// none of the others may change.
+func (c *patchChecker) repatched(t testing.TB, base, data, p []byte) generated {
+	t.Helper()
+	want := c.patched(t, base, data, p)
+	for _, otherPatch := range c.patches[string(base)] {
+		b, err := c.DecodeBase(bytes.Clone(base))
+		if err != nil {
+			b, err = c.fresh(base)
+			must(t, err)
+		}
+		other, err := c.Patched(b, otherPatch)
+		must(t, err)
+		was, err := c.Patched(b, otherPatch)
+		must(t, err)
+		got, err := c.Repatched(b, p, other, otherPatch)
+		if panicked := (*wire.PanicError)(nil); errors.As(err, &panicked) {
+			t.Fatalf("%s\n%s", err, panicked.Stack)
+		}
+		if want != nil && !reflect.DeepEqual(got, want) {
+			t.Fatalf("patch %x\nbeside %x\nof %x: %v\ngot  %+v\nwant %+v", p, otherPatch, base, err, got, want)
+		}
+		if now, err := c.Patched(b, otherPatch); err != nil || !reflect.DeepEqual(other, was) || !reflect.DeepEqual(now, was) {
+			t.Fatalf("patch %x\nbeside %x\nof %x\nhas written to one of these: %v", p, otherPatch, base, err)
+		}
+	}
+	return want
 }
 
 // TestPatched compares patched objects of several types with decoded ones. In the end all must still be what they were, and the decoder decodes as ever.
@@ -84,7 +118,7 @@ func TestPatched(t *testing.T) {
 			var kept, want []generated
 			for range 20 {
 				base, data := pick(rng, all), pick(rng, all)
-				got := c.patched(t, base, data, checkDiff(t, differ, base, data))
+				got := c.repatched(t, base, data, checkDiff(t, differ, base, data))
 				if got == nil {
 					t.Fatalf("%s: the patch does not fit", typ)
 				}
@@ -98,7 +132,7 @@ func TestPatched(t *testing.T) {
 					data = mutate(rng, data, all)
 				}
 				if p := checkDiff(t, differ, base, data); p != nil {
-					c.patched(t, base, data, p)
+					c.repatched(t, base, data, p)
 				}
 				input := bytes.Clone(data)
 				if got, err = c.Decode(input, nil); err == nil {
@@ -127,7 +161,7 @@ func TestPatchedTrimmed(t *testing.T) {
 	differ := c.NewDiffer()
 	for range 40 {
 		base, data := pick(rng, all), pick(rng, all)
-		if c.patched(t, base, data, checkDiff(t, differ, base, data)) == nil {
+		if c.repatched(t, base, data, checkDiff(t, differ, base, data)) == nil {
 			t.Fatal("the patch does not fit")
 		}
 	}
@@ -170,6 +204,46 @@ func TestPatchedShares(t *testing.T) {
 	}
 	if unsafe.StringData(a.Name) == unsafe.StringData(b.Name) {
 		t.Error("the names share memory")
+	}
+}
+
+// TestRepatchedShares: what is the same in both patches is a part of both objects, what one has changed alone is that of the base.
+func TestRepatchedShares(t *testing.T) {
+	d := newKeeping(t)
+	changed := func(change func(*corev1.Pod)) (*corev1.Pod, []byte) {
+		before, after := newPod(t, change)
+		p := checkDiff(t, d.NewDiffer(), before, after)
+		base, err := d.DecodeBase(before)
+		must(t, err)
+		o, err := d.Patched(base, p)
+		must(t, err)
+		return o, p
+	}
+	ofBoth := func(p *corev1.Pod) {
+		p.Name, p.Status.PodIP = p.Name+"-2", "10.1.1.1"
+		p.Spec.Containers[0].Image += ":2"
+		p.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsUser: new(int64(7))}
+	}
+	base, _ := changed(func(*corev1.Pod) {})
+	a, of := changed(func(p *corev1.Pod) {
+		ofBoth(p)
+		p.Spec.NodeName, p.Spec.Volumes, p.ResourceVersion = "", nil, "1"
+	})
+	_, p := changed(func(p *corev1.Pod) {
+		ofBoth(p)
+		p.ResourceVersion, p.Status.Message = "2", "new"
+	})
+	b, err := d.Repatched(base, p, a, of)
+	must(t, err)
+	if unsafe.StringData(a.Name) != unsafe.StringData(b.Name) || unsafe.StringData(a.Status.PodIP) != unsafe.StringData(b.Status.PodIP) ||
+		&a.Spec.Containers[0] != &b.Spec.Containers[0] || a.Spec.SecurityContext != b.Spec.SecurityContext {
+		t.Error("a part that both have changed alike is not that of the other")
+	}
+	if unsafe.StringData(base.Spec.NodeName) != unsafe.StringData(b.Spec.NodeName) || &base.Spec.Volumes[0] != &b.Spec.Volumes[0] {
+		t.Error("a part that only the other has changed is not that of the base")
+	}
+	if a.ResourceVersion != "1" || b.ResourceVersion != "2" || a.Status.Message == b.Status.Message {
+		t.Error("the version or the message is wrong")
 	}
 }
 
@@ -353,7 +427,7 @@ func TestValuesThatReachBeyondTheirField(t *testing.T) {
 	for typ, base := range beyond(5) {
 		c, data := newPatchChecker(t, typ, keeping), beyond(1)[typ]
 		if p := checkDiff(t, newDiffer(t, typ), base, data); p != nil {
-			c.patched(t, base, data, p)
+			c.repatched(t, base, data, p)
 		}
 		d, err := newUntyped(typ, wire.Options{})
 		must(t, err)
@@ -392,7 +466,7 @@ func checkHostile(t testing.TB, c *patchChecker, base, p []byte) {
 	if _, head := patch.NewReader(p); err != nil || head > 0 { // the object says nothing of what is before the message
 		data = []byte{7} // no message
 	}
-	if o := c.patched(t, base, data, p); o != nil {
+	if o := c.repatched(t, base, data, p); o != nil {
 		if _, err := o.Marshal(); err != nil {
 			t.Fatal(err)
 		}
@@ -435,7 +509,7 @@ func TestSetOfOtherFields(t *testing.T) {
 	if _, err := patch.Apply(nil, base, p, 1<<20); err != patch.ErrBroken {
 		t.Error(err)
 	}
-	if c.patched(t, base, base, p) != nil {
+	if c.repatched(t, base, base, p) != nil {
 		t.Error("the patch was applied")
 	}
 }
@@ -450,7 +524,7 @@ func TestListsWithoutGaps(t *testing.T) {
 		p = patch.AppendBytes(patch.AppendElement(p, 0, patch.NewElement), nil)
 		p = patch.AppendEnd(patch.AppendEnd(patch.AppendEnd(p)))
 		data, err := patch.Apply(nil, base, p, 1<<10)
-		if o := c.patched(t, base, data, p); fits != (err == nil) || fits != (o != nil) {
+		if o := c.repatched(t, base, data, p); fits != (err == nil) || fits != (o != nil) {
 			t.Errorf("a gap of %d: %v, %v", gap, err, o)
 		}
 	}
@@ -498,7 +572,7 @@ func TestPatchedLargeBase(t *testing.T) {
 	after := marshalAll(t, []*corev1.Pod{pod})[0]
 	c := newPatchChecker(t, reflect.TypeFor[*corev1.Pod](), keeping)
 	for _, pair := range [][2][]byte{{before, after}, {after, before}} {
-		if c.patched(t, pair[0], pair[1], checkDiff(t, c.NewDiffer(), pair[0], pair[1])) == nil {
+		if c.repatched(t, pair[0], pair[1], checkDiff(t, c.NewDiffer(), pair[0], pair[1])) == nil {
 			t.Error("the patch does not fit")
 		}
 	}
@@ -525,6 +599,14 @@ func BenchmarkPatched(b *testing.B) {
 	p := checkDiff(b, differ, base, data)
 	object, err := d.DecodeBase(base)
 	must(b, err)
+	other, err := d.Patched(object, p)
+	must(b, err)
+	pod := new(corev1.Pod)
+	must(b, pod.Unmarshal(data))
+	pod.ResourceVersion, pod.Status.Conditions[0].Message = "123456789", "not ready"
+	changed, err := pod.Marshal()
+	must(b, err)
+	next := checkDiff(b, differ, base, changed)
 	var buf []byte
 	for _, step := range []struct {
 		name string
@@ -533,6 +615,7 @@ func BenchmarkPatched(b *testing.B) {
 		{"diff", func() error { buf, _ = differ.Diff(buf[:0], 0, base, data, len(data)); return nil }},
 		{"apply", func() (err error) { buf, err = patch.Apply(buf[:0], base, p, len(data)); return err }},
 		{"patched", func() error { _, err := d.Patched(object, p); return err }},
+		{"repatched", func() error { _, err := d.Repatched(object, next, other, p); return err }},
 		{"decode", func() error { _, err := d.Decode(data, nil); return err }},
 		{"unmarshal", func() error { return new(corev1.Pod).Unmarshal(data) }},
 	} {

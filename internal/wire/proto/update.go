@@ -106,7 +106,7 @@ func (d *decoder) updateField(u updating, b []byte, start, i, wire int) (end int
 	case u.op == numbersOp:
 		return d.numbers(u.field, u.p, u.old, b, start, i, wire)
 	case u.isSame(b, start, i):
-		u.takeOver()
+		u.copy(u.p, u.old)
 		return start + len(u.was), nil
 	case u.op == listOp && u.was != nil:
 		return d.updateList(u, b, start, i)
@@ -187,20 +187,6 @@ func (u *updating) single(width int) (from, to int, ok bool) {
 	}
 	from, to, err := prefixed(u.was, width)
 	return from, to, err == nil && to == len(u.was)
-}
-
-// takeOver makes the field what it was.
-func (u *updating) takeOver() {
-	switch u.op {
-	case stringOp:
-		*(*string)(u.p) = *(*string)(u.old)
-	case listOp:
-		*(*header)(u.p) = *(*header)(u.old)
-	case mapOp, pointerOp:
-		*(*unsafe.Pointer)(u.p) = *(*unsafe.Pointer)(u.old)
-	default:
-		copyValue(u.typed, u.p, u.old)
-	}
 }
 
 // updateList decodes the run of elements whose first tag is b[start:i]. Each is compared with the one that was in its place.
