@@ -201,6 +201,17 @@ func (c *Codec[T]) DecodePatch(base T, patch []byte) (obj T, err error) {
 	return d.Decoder.(wire.Patcher[T]).Patched(base, patch)
 }
 
+// DecodeNextPatch is DecodePatch where other is an earlier state of the object, which otherPatch has made of the same base. What the two patches have in
+// common is a part of both objects then.
+func (c *Codec[T]) DecodeNextPatch(base T, patch []byte, other T, otherPatch []byte) (obj T, err error) {
+	if !c.patches {
+		return obj, errors.New("decode a patch: the encoding knows none")
+	}
+	d := c.decoderAlone()
+	defer c.giveBack(d)
+	return d.Decoder.(wire.Patcher[T]).Repatched(base, patch, other, otherPatch)
+}
+
 // SharedBytes returns what the codec takes to remember parts that objects have in common, and what they look like. It is not for every
 // object.
 func (c *Codec[T]) SharedBytes() int64 {

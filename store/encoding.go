@@ -1,11 +1,17 @@
 package store
 
-import "github.com/tidings/tidings/internal/fold"
+import (
+	"unsafe"
+
+	"github.com/tidings/tidings/internal/fold"
+)
 
 // Encoding is what an object was decoded from. The zero value says that nobody knows.
 type Encoding struct {
 	data   []byte      // what the store's Codec decodes to the object
 	packed fold.Packed // or that as a patch
+	// before is the entry, a *folded[T], of an earlier state of the object, nil if that is not known: where the store has that, it has the object's key.
+	before unsafe.Pointer
 }
 
 // EncodingOf returns the Encoding of an object that the store's Codec decodes from data. It refers to these.

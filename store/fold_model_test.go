@@ -50,6 +50,7 @@ type foldWorld struct {
 	held    []*thing // objects that a reader has not let go
 	codec   Codec[*thing]
 	common  string // what all things have in common
+	nexts   int    // changes decoded beside earlier states
 }
 
 func newFoldWorld(t *testing.T, seed uint64) *foldWorld { return newFoldWorldOf(t, seed, thingCodec{}) }
@@ -114,10 +115,16 @@ func (w *foldWorld) batch() {
 			delete(w.model, k)
 		} else {
 			w.model[k] = w.thing(k)
-			if encoded, err := w.codec.Append(nil, w.model[k]); err == nil && w.rand.IntN(3) == 0 {
-				old, existed = txn.PutCold(k, w.model[k], EncodingOf(encoded))
-			} else {
+			encoded, err := w.codec.Append(nil, w.model[k])
+			switch {
+			case err != nil || w.rand.IntN(3) == 0:
 				old, existed = txn.Put(k, w.model[k])
+			case w.rand.IntN(2) == 0:
+				old, existed = txn.PutCold(k, w.model[k], EncodingOf(encoded))
+			default:
+				next, e := w.decodedNext(k, encoded)
+				w.model[k] = next
+				old, existed = txn.PutCold(k, next, e)
 			}
 			if existed && w.rand.IntN(5) == 0 {
 				txn.PutBack(old)
@@ -137,6 +144,27 @@ func (w *foldWorld) batch() {
 		return
 	}
 	w.keep(txn.Commit())
+}
+
+// decodedNext decodes a change beside the state of the object that the store has, if that is a patch.
+func (w *foldWorld) decodedNext(k object.Key, encoded []byte) (*thing, Encoding) {
+	o := w.model[k]
+	held, ok := w.writer.Store().Snapshot().LikelyHeld(k)
+	if !ok || !held.IsPatch() {
+		return o, EncodingOf(encoded)
+	}
+	before := held.Object()
+	was := before.DeepCopy()
+	next, e, ok := held.DecodeNext(before, encoded)
+	if !ok {
+		return o, EncodingOf(encoded)
+	}
+	w.nexts++
+	clear(encoded) // nobody keeps it
+	if !reflect.DeepEqual(next, o) || !reflect.DeepEqual(before, was) {
+		w.t.Fatalf("after %v, %v is decoded to %v, and the earlier one is %v", was, o, next, before)
+	}
+	return next, e
 }
 
 func (w *foldWorld) checkHeld(h *Held[*thing], want *thing) {

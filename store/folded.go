@@ -36,6 +36,8 @@ type Patcher[T object.Object] interface {
 	DecodeBase(data []byte) (T, error)
 	// DecodePatch returns the object that a patch makes of base, the decoded base of the patch. It may share what the two have in common.
 	DecodePatch(base T, patch []byte) (T, error)
+	// DecodeNextPatch is DecodePatch where other is what otherPatch has made of the same base, an earlier state of the object.
+	DecodeNextPatch(base T, patch []byte, other T, otherPatch []byte) (T, error)
 }
 
 // folded is an object that is packed. It is what the snapshots that have it in common refer to.
@@ -186,20 +188,30 @@ func (f *folding[T]) openPatch(patcher Patcher[T], e *folded[T], alone bool) (o 
 	if !ok || err != nil || patcher == nil {
 		return o, false
 	}
-	decoded, kept := template.Decoded()
-	base, ok := decoded.(T)
+	base, ok := f.base(patcher, template, alone)
 	if !ok {
-		if alone && !kept && !template.IsWanted() {
-			return o, false
-		}
-		if base, err = patcher.DecodeBase(template.Encoded()); err != nil || object.IsNil(base) {
-			return o, false
-		}
-		f.templates.keep(template, base)
+		return o, false
 	}
 	f.opens.Add(1)
 	o, err = patcher.DecodePatch(base, patch)
 	return o, err == nil && !object.IsNil(o)
+}
+
+// base returns a decoded template. It returns false for one that cannot be decoded, or does not pay to be for one object alone.
+func (f *folding[T]) base(patcher Patcher[T], template *fold.Dictionary, alone bool) (base T, ok bool) {
+	decoded, kept := template.Decoded()
+	if base, ok = decoded.(T); ok {
+		return base, true
+	}
+	if alone && !kept && !template.IsWanted() {
+		return base, false
+	}
+	base, err := patcher.DecodeBase(template.Encoded())
+	if err != nil || object.IsNil(base) {
+		return base, false
+	}
+	f.templates.keep(template, base)
+	return base, true
 }
 
 // openFrom is open of an object alone. It also returns what that was decoded from, appended to buf, or nil if somebody held the object or

@@ -4,6 +4,7 @@ import (
 	"iter"
 	"reflect"
 	"strings"
+	"unsafe"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -69,6 +70,38 @@ func (h *Held[T]) ObjectFrom(buf []byte) (o T, encoded []byte) {
 	return o, encoded
 }
 
+// IsPatch reports whether the object is folded as what differs from another one.
+func (h *Held[T]) IsPatch() bool { return h.folded != nil && h.folded.packed.IsPatch() }
+
+// DecodeNext decodes a later state of the object, if it IsPatch: as what differs from what that differs from. opened is what Object has returned; a stand-in
+// will not do. DecodeNext returns false if the states have little in common. It keeps no reference to the bytes. Nobody may have written to opened, of which
+// the result has parts.
+func (h *Held[T]) DecodeNext(opened T, encoded []byte) (o T, e Encoding, ok bool) {
+	if !h.IsPatch() || h.folding.patcher == nil || !h.Is(opened) {
+		return o, e, false
+	}
+	template, before, _, err := h.folded.packed.Patch()
+	if err != nil {
+		return o, e, false
+	}
+	if e.packed, ok = h.folding.packer.PatchNear(encoded, template); !ok {
+		return o, e, false
+	}
+	base, ok := h.folding.base(h.folding.patcher, template, false)
+	if !ok {
+		return o, e, false
+	}
+	_, patch, _, err := e.packed.Patch()
+	if err == nil {
+		o, err = h.folding.patcher.DecodeNextPatch(base, patch, opened, before)
+	}
+	if err != nil || object.IsNil(o) || object.KeyOf(o) != h.key {
+		return o, e, false
+	}
+	e.before = unsafe.Pointer(h.folded)
+	return o, e, true
+}
+
 func (h *Held[T]) opened(alone bool) T {
 	if h.folded == nil {
 		return h.object
@@ -131,6 +164,15 @@ func (s *Snapshot[T]) Held(k object.Key) (Held[T], bool) {
 	n, ok := s.slot(k)
 	if !ok {
 		return Held[T]{}, false
+	}
+	return s.hold(k, n), true
+}
+
+// LikelyHeld is Held that does not compare the key of a folded object, which takes as long as to open it: who opens it sees whether it is another one.
+func (s *Snapshot[T]) LikelyHeld(k object.Key) (Held[T], bool) {
+	n, ok := s.likely(k)
+	if !ok {
+		return s.Held(k)
 	}
 	return s.hold(k, n), true
 }

@@ -25,6 +25,9 @@ func (f *folding[T]) pack(objects []T, known []Encoding, like []*fold.Dictionary
 
 // packOne packs an object that was decoded from e, of which before is an earlier state or nil. It returns nil if that cannot be.
 func (f *folding[T]) packOne(o T, e Encoding, before *folded[T]) *folded[T] {
+	if f.packer.AdoptPatch(e.packed) {
+		return f.entry(o, e.packed)
+	}
 	if !e.packed.IsZero() { // one of a list that came to an end
 		return f.pack([]T{o}, []Encoding{e}, nil)[0]
 	}

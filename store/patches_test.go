@@ -73,9 +73,19 @@ func (c *faultyCodec) DecodePatch(base *thing, patch []byte) (*thing, error) {
 	return c.patchingCodec.DecodePatch(base, patch)
 }
 
+func (c *faultyCodec) DecodeNextPatch(base *thing, patch []byte, other *thing, otherPatch []byte) (*thing, error) {
+	switch c.fault() {
+	case 0:
+		return nil, nil
+	case 1:
+		return newThing("", "broken", nil), errFaulty
+	}
+	return c.patchingCodec.DecodeNextPatch(base, patch, other, otherPatch)
+}
+
 // TestFoldedModelWithPatches is TestFoldedModel where most objects are patches, which some codecs decode and others do not always.
 func TestFoldedModelWithPatches(t *testing.T) {
-	most := int64(0)
+	most, nexts := int64(0), 0
 	for _, faulty := range []bool{false, true} {
 		testseed.Each(t, 2, func(t *testing.T, seed uint64) {
 			var codec Codec[*thing] = newPatchingCodec(t)
@@ -96,10 +106,11 @@ func TestFoldedModelWithPatches(t *testing.T) {
 			for _, k := range w.kept {
 				w.verify(k.snapshot, k.model)
 			}
+			nexts += w.nexts
 		})
 	}
-	if most == 0 {
-		t.Error("no patches were opened: the test does not test what it should")
+	if most == 0 || nexts == 0 {
+		t.Errorf("patches took %d bytes opened, and %d changes were decoded beside others: the test does not test what it should", most, nexts)
 	}
 }
 
@@ -505,5 +516,25 @@ func TestTemplatesOfOldSnapshots(t *testing.T) {
 	}
 	if st := w.Store().Snapshot().FoldStats(); st.Opens == 0 || st.TemplateBytes != 0 {
 		t.Errorf("%+v of no objects", st)
+	}
+}
+
+// TestStandInsHaveNoNextState: what stands for an object that cannot be opened is not taken for the object.
+func TestStandInsHaveNoNextState(t *testing.T) {
+	w, _ := podStore(t, 100)
+	for h := range w.Store().Snapshot().AllHeld("") {
+		if !h.IsPatch() {
+			continue
+		}
+		encoded, err := h.folded.packed.Open(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, ok := h.DecodeNext(h.StandIn(), encoded); ok {
+			t.Fatalf("%v has a state that follows that of a stand-in", h.Key())
+		}
+		if next, _, ok := h.DecodeNext(h.Object(), encoded); !ok || object.KeyOf(next) != h.Key() {
+			t.Fatalf("%v has no state that follows: %v", h.Key(), next)
+		}
 	}
 }

@@ -61,8 +61,7 @@ func (s *Snapshot[T]) slot(k object.Key) (slot, bool) {
 // read returns the object with the key to somebody who asked for it in particular, so that it stays open or is kept open for a
 // while.
 func (s *Snapshot[T]) read(k object.Key) (T, bool) {
-	// What the lookup proposes is nearly always right, and when it is open that costs less to see than on the way down the tree.
-	if n, ok := s.lookup.find(k, func(n slot) bool { return s.folds.at(n) != nil || s.isAt(k, n) }); ok {
+	if n, ok := s.likely(k); ok {
 		if o, ok := s.readAt(k, n); ok && object.KeyOf(o) == k || !ok && s.isAt(k, n) {
 			return o, ok
 		}
@@ -72,6 +71,15 @@ func (s *Snapshot[T]) read(k object.Key) (T, bool) {
 		return *new(T), false
 	}
 	return s.readAt(k, n)
+}
+
+// likely returns the slot that the lookup proposes for k. Where a folded object is in it, it may be that of another key, but nearly never is; that costs less to
+// see when the object is open than on the way down the tree.
+func (s *Snapshot[T]) likely(k object.Key) (slot, bool) {
+	if s.folds == nil {
+		return s.quick(k)
+	}
+	return s.lookup.find(k, func(n slot) bool { return s.folds.at(n) != nil || s.isAt(k, n) })
 }
 
 func (s *Snapshot[T]) readAt(k object.Key, n slot) (T, bool) {

@@ -3,6 +3,7 @@ package store
 import (
 	"iter"
 	"slices"
+	"unsafe"
 
 	"github.com/tidings/tidings/internal/fold"
 	"github.com/tidings/tidings/object"
@@ -91,7 +92,7 @@ func (t *Txn[T]) Put(k object.Key, o T) (old Held[T], existed bool) {
 func (t *Txn[T]) PutCold(k object.Key, o T, e Encoding) (old Held[T], existed bool) {
 	t.mustBeOpen("PutCold")
 	f, h := t.next.folds, Held[T]{key: k, object: o}
-	n, existed := t.find(k)
+	n, existed := t.findBefore(k, e)
 	before := f.at(n)
 	if !existed || before != nil && !f.read.clear(n) {
 		if packed := f.packOne(o, e, before); packed != nil {
@@ -115,6 +116,17 @@ func (t *Txn[T]) find(k object.Key) (n slot, existed bool) {
 		return n, true
 	}
 	return t.place(k)
+}
+
+// findBefore is find for a new state of an object, which was decoded from e.
+func (t *Txn[T]) findBefore(k object.Key, e Encoding) (n slot, existed bool) {
+	if e.before != nil {
+		n, existed = t.next.likely(k)
+		if existed && unsafe.Pointer(t.next.folds.at(n)) == e.before {
+			return n, true
+		}
+	}
+	return t.find(k)
 }
 
 // putAt makes h the state of the object in a slot, which existed before or was made for it. The object of a folded h may be set: to what is

@@ -116,7 +116,7 @@ func (b *budgeted[T]) note(notes []object.Delta[T]) {
 		if len(b.changed) == maxChanged {
 			break
 		}
-		if held, ok := now.Held(notes[i].Key); ok && !held.IsFolded() {
+		if held, ok := now.LikelyHeld(notes[i].Key); ok && !held.IsFolded() {
 			b.changed = append(b.changed, notes[i].Key.Clone())
 		}
 	}

@@ -23,8 +23,10 @@ type onTheWay[T object.Object] struct {
 	folds bool
 	// opened keeps the objects open that were opened for the changes of a batch: handlers are told of the same ones.
 	opened []T
-	// recalled is the last of these, and data what it was decoded from, encoded by the codec. Between batches data is nil.
+	// recalled is the last of these. What comes is decoded beside what before holds, or is compared with data, which recalled was decoded from, encoded by
+	// the codec. Between batches data is nil.
 	recalled T
+	before   store.Held[T]
 	data     *[]byte
 	// standIns and olderStandIns have what stand-ins stand for, by key: the store may have lost it when they come, if somebody writes to it by hand.
 	standIns, olderStandIns map[object.Key]store.Held[T]
@@ -84,6 +86,9 @@ func (h *handed[T]) forget(i int) {
 
 // recall finds the object that the store holds, for the source to compare with what comes.
 func (p *part[T]) recall(key object.Key) (T, bool) {
+	if o, ok := p.recallPatch(key); ok {
+		return o, true
+	}
 	held, ok := p.inf.store.Snapshot().Held(key)
 	if !ok {
 		var none T
@@ -111,13 +116,35 @@ func (p *part[T]) recall(key object.Key) (T, bool) {
 	return o, true
 }
 
+// recallPatch opens an object of which a change has come, and keeps what the new state is decoded with. It returns false if there is a better way, or no need.
+func (p *part[T]) recallPatch(key object.Key) (o T, ok bool) {
+	if p.isListing() || !p.inf.budget.comesAsIs() || !p.foldsSoon() || len(p.inf.subscriptions()) == 0 {
+		return o, false
+	}
+	held, ok := p.inf.store.Snapshot().LikelyHeld(key)
+	if !ok || !held.IsPatch() {
+		return o, false
+	}
+	if _, open := held.Open(); open {
+		return o, false
+	}
+	o = held.Object()
+	own := object.KeyOf(o)
+	if own != key {
+		return o, false
+	}
+	w := &p.onTheWay
+	w.recalled, w.before, w.opened = o, held.Under(own), append(w.opened, o)
+	return o, true
+}
+
 // open opens a folded object, and keeps what it is decoded from.
 func (w *onTheWay[T]) open(held *store.Held[T]) T {
 	if w.data == nil {
 		w.data = takeBuffer()
 	}
 	o, data := held.ObjectFrom(*w.data)
-	if w.recalled = o; data == nil { // somebody has opened it meanwhile
+	if w.recalled, w.before = o, (store.Held[T]{}); data == nil { // somebody has opened it meanwhile
 		*w.data = (*w.data)[:0]
 	} else {
 		*w.data = data
@@ -128,7 +155,7 @@ func (w *onTheWay[T]) open(held *store.Held[T]) T {
 // recalledData returns what an object was decoded from that recall has just opened; nil if it was open.
 func (p *part[T]) recalledData(o T) []byte {
 	w := &p.onTheWay
-	if w.data == nil || len(*w.data) == 0 || any(w.recalled) != any(o) {
+	if w.data == nil || len(*w.data) == 0 || w.before.IsFolded() || any(w.recalled) != any(o) {
 		return nil
 	}
 	return p.inf.budget.codec.ReceivedData(*w.data)
@@ -227,11 +254,16 @@ func (p *part[T]) foldsSoon() bool {
 
 // decodeEncoded decodes an encoding of the codec. The Encoding is zero if it is no patch.
 func (p *part[T]) decodeEncoded(encoded []byte, previous T, decode func(previousData []byte) (T, error)) (o T, e store.Encoding, err error) {
+	w := &p.onTheWay
 	if !p.isListing() {
+		if any(previous) == any(w.recalled) {
+			if o, e, ok := w.before.DecodeNext(previous, encoded); ok {
+				return o, e, nil
+			}
+		}
 		o, err = decode(p.recalledData(previous))
 		return o, e, err
 	}
-	w := &p.onTheWay
 	if w.neighbors == nil {
 		w.neighbors = p.inf.store.Neighbors()
 	}
@@ -281,7 +313,7 @@ func (w *onTheWay[T]) applied() {
 	w.encodings.forget(len(w.encodings.objects))
 	giveBuffer(w.bytes)
 	giveBuffer(w.data)
-	w.bytes, w.data, w.neighbors, w.recalled = nil, nil, nil, *new(T)
+	w.bytes, w.data, w.neighbors, w.recalled, w.before = nil, nil, nil, *new(T), store.Held[T]{}
 }
 
 // resolve puts objects in the place of what stands for them, in changes that came together with the end of a list.

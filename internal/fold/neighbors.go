@@ -66,6 +66,17 @@ func (p *Packer) AdoptPatches(objects []Packed) (adopted []bool) {
 	return adopted
 }
 
+// AdoptPatch is AdoptPatches of one object.
+func (p *Packer) AdoptPatch(object Packed) (adopted bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !object.is(formPatch) || p.templates.thin(object.dict) {
+		return false
+	}
+	p.enter(object, +1)
+	return true
+}
+
 // patchNeighbors packs those of the objects, which are neighbors, as patches that take less memory so, with the templates that they need. The others stay
 // zero in the result.
 func (p *Packer) patchNeighbors(objects [][]byte) []Packed {

@@ -85,14 +85,33 @@ func (p *Packer) Pack(data []byte, like *Dictionary) Packed {
 	return out
 }
 
-// packNear packs as a patch of like, if that is a template and pays, or else with a dictionary. A template that few objects need gets no more of them.
+// packNear packs as a patch of like, if that is a template and pays, or else with a dictionary.
 func (p *Packer) packNear(data []byte, like *Dictionary) Packed {
-	if p.differ != nil && !p.templates.thin(like) && mayBePatch(data) {
-		if out, ok := like.patch(p.differ, data, p.expectedWithout(len(data))); ok {
+	if most := p.longestPatch(data, like); most > 0 {
+		if out, ok := like.patch(p.differ, data, most); ok {
 			return out
 		}
 	}
 	return p.packLike(data, p.usages[like])
+}
+
+// longestPatch is how long the patch may be that makes data of a template, 0 if it may not be one. A template that few objects need gets no more of them.
+func (p *Packer) longestPatch(data []byte, template *Dictionary) int {
+	if p.differ == nil || p.templates.thin(template) || !mayBePatch(data) {
+		return 0
+	}
+	return p.expectedWithout(len(data))
+}
+
+// PatchNear returns data as Pack packs it if that is a patch of the template, or else false. The object is of no collection until AdoptPatches takes it.
+func (p *Packer) PatchNear(data []byte, template *Dictionary) (Packed, bool) {
+	p.mu.Lock()
+	most := p.longestPatch(data, template)
+	p.mu.Unlock()
+	if most == 0 {
+		return Packed{}, false
+	}
+	return template.patch(p.differ, data, most)
 }
 
 // packLike packs with the dictionary of like, or with the current one if like is stale or serves the object badly.
