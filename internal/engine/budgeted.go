@@ -176,8 +176,16 @@ func (b *budgeted[T]) measure() int64 {
 	now := st.Bytes + st.TemplateBytes + int64(open) + int64(snap.Len())*perObject + int64(st.IndexEntries)*perEntry + b.gathered.Load() + b.shared + int64(len(b.changed))*perChanged
 	used := b.memory.used.Add(now - b.used.Swap(now))
 	left := b.memory.budget - b.memory.slack() - (used - int64(open) - st.TemplateBytes) // for what need not be folded: more would be folded for ever
-	b.inf.store.KeepTemplates(max(left-left/8, b.memory.budget/recentShare))
+	b.inf.store.KeepTemplates(max(left-left/8, b.leastTemplates()))
 	return now
+}
+
+// leastTemplates is what decoded templates may take in any case.
+func (b *budgeted[T]) leastTemplates() int64 { return b.memory.budget / recentShare }
+
+// spare implements account.
+func (b *budgeted[T]) spare() int64 {
+	return max(0, b.inf.store.Snapshot().FoldStats().TemplateBytes-b.leastTemplates())
 }
 
 func (b *budgeted[T]) meanSize() float64 { return math.Float64frombits(b.mean.Load()) }

@@ -43,6 +43,8 @@ type account interface {
 	measure() int64
 	// openBytes is what open objects that can be folded take.
 	openBytes() int64
+	// spare is what it takes of the budget only as long as objects do not need that.
+	spare() int64
 	// fold goes once through the objects that are open and folds them until there is enough. Those that were read lately are
 	// spared unless all is set.
 	fold(all bool, enough func() bool)
@@ -109,13 +111,7 @@ func (m *Memory) settle() {
 			a.fold(all, enough)
 		}
 	}
-	more := false
-	for _, a := range m.byOpenBytes() {
-		if enough() {
-			break
-		}
-		more = a.shrink(enough) || more
-	}
+	more := m.shrink()
 	m.shrinking.Store(more)
 	used := m.used.Load()
 	m.limit.Store(max(m.budget, used+m.slack()))
@@ -123,6 +119,25 @@ func (m *Memory) settle() {
 		return // it may still come to fit
 	}
 	m.judge(used)
+}
+
+// shrink packs folded objects better until they leave enough room for open ones.
+func (m *Memory) shrink() (more bool) {
+	accounts := m.byOpenBytes()
+	enough := func() bool {
+		used := m.used.Load()
+		for _, a := range accounts {
+			used -= a.spare()
+		}
+		return used <= m.budget-m.slack()
+	}
+	for _, a := range accounts {
+		if enough() {
+			break
+		}
+		more = a.shrink(enough) || more
+	}
+	return more
 }
 
 // lowerLimit makes the limit follow what is used downwards: what has gone makes no room beyond the budget.

@@ -24,6 +24,7 @@ type books struct {
 func (b *books) accountName() string { return b.name }
 func (b *books) measure() int64      { return b.used }
 func (b *books) openBytes() int64    { return b.open }
+func (b *books) spare() int64        { return 0 }
 
 func (b *books) fold(all bool, enough func() bool) {
 	b.visits = append(b.visits, all)

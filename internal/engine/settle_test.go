@@ -9,12 +9,14 @@ import (
 type steps struct {
 	memory      *Memory
 	used        int64
+	kept        int64 // of it, what objects may have
 	left, calls int
 }
 
 func (s *steps) accountName() string               { return "steps" }
 func (s *steps) measure() int64                    { return s.used }
 func (s *steps) openBytes() int64                  { return 0 }
+func (s *steps) spare() int64                      { return s.kept }
 func (s *steps) fold(all bool, enough func() bool) {}
 func (s *steps) grow(bytes int64)                  { s.used += bytes; s.memory.used.Add(bytes) }
 func (s *steps) shrink(enough func() bool) (m bool) {
@@ -54,6 +56,21 @@ func TestSettleShrinks(t *testing.T) {
 	}
 	if m.shrinking.Load() || m.problem.Load() == nil {
 		t.Error("want a problem, and no more steps")
+	}
+}
+
+// TestSettleLeavesRoomAlone: nothing is packed better to make room for what only fills it.
+func TestSettleLeavesRoomAlone(t *testing.T) {
+	for kept, calls := range map[int64]int{1499: 1, 1500: 0} {
+		m := NewMemory(16_000, slog.New(slog.DiscardHandler))
+		a, other := &steps{memory: m, kept: kept, left: 1}, &steps{memory: m}
+		m.enter(a)
+		m.enter(other)
+		a.grow(10_000)
+		other.grow(6500)
+		if m.settle(); a.calls != calls {
+			t.Errorf("%d bytes that objects may have: %d steps, want %d", kept, a.calls, calls)
+		}
 	}
 }
 
