@@ -46,7 +46,7 @@ func (s *Snapshot[T]) FoldStats() FoldStats {
 	}
 	st.Recent, st.Opens, st.EncodedBytes = f.recent.len(), f.opens.Load(), packed.OpenedBytes
 	st.StaleBytes, st.TemplateBytes = packed.StaleBytes, f.templates.size()
-	st.Bytes = packed.Bytes() + int64(f.count)*entryBytes
+	st.Bytes = packed.Bytes() + int64(f.count)*entryBytes + f.opened.bytes()
 	return st
 }
 
@@ -64,6 +64,27 @@ func (s *Store[T]) KeepRecent(n int) {
 func (s *Store[T]) KeepTemplates(bytes int64) {
 	if f := s.Snapshot().folds; f != nil {
 		f.templates.resize(bytes)
+	}
+}
+
+// SampleTemplates returns some n of the objects that are kept decoded because others are patches of them, and what these n count for in
+// FoldStats.TemplateBytes. Their strings are parts of what is counted already.
+func (s *Store[T]) SampleTemplates(n int) (objects []T, bytes int64) {
+	f := s.Snapshot().folds
+	if f == nil {
+		return nil, 0
+	}
+	sample, bytes := f.templates.sample(n)
+	for _, o := range sample {
+		objects = append(objects, o.(T))
+	}
+	return objects, bytes
+}
+
+// ScaleTemplates lets such objects count for so many times what they did.
+func (s *Store[T]) ScaleTemplates(times float64) {
+	if f := s.Snapshot().folds; f != nil {
+		f.templates.count(times)
 	}
 }
 

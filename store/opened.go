@@ -11,6 +11,7 @@ import (
 // alive. A weak pointer in each entry would be two more objects for each folded one, which the garbage collector has to visit.
 type opened struct {
 	last   atomic.Uint64 // number that was given to an entry
+	count  atomic.Int64  // of all objects
 	shards [16]openedShard
 }
 
@@ -22,6 +23,12 @@ type openedShard struct {
 
 // minOpened is the least number for full.
 const minOpened = 32
+
+// openedBytes is about what an object takes in the table: its place, of which a third is empty, and what the runtime has for a weak pointer.
+const openedBytes = 40
+
+// bytes returns about what the table takes.
+func (o *opened) bytes() int64 { return o.count.Load() * openedBytes }
 
 // number returns the number of a new entry.
 func (o *opened) number() uint64 { return o.last.Add(1) }
@@ -47,10 +54,12 @@ func (o *opened) put(n uint64, object unsafe.Pointer) unsafe.Pointer {
 			return unsafe.Pointer(other)
 		}
 	}
-	if len(s.objects) >= s.full {
+	before := len(s.objects)
+	if before >= s.full {
 		s.drop()
 	}
 	s.objects[n] = weak.Make((*byte)(object))
+	o.count.Add(int64(len(s.objects) - before))
 	return object
 }
 

@@ -64,6 +64,9 @@ func TestOpenedIsBounded(t *testing.T) {
 	for i := range o.shards {
 		size += len(o.shards[i].objects)
 	}
+	if o.bytes() != int64(size)*openedBytes {
+		t.Errorf("%d bytes are counted for %d objects", o.bytes(), size)
+	}
 	if size > 5_000 {
 		t.Errorf("%d objects are remembered, and %d held", size, len(held))
 	}

@@ -450,6 +450,13 @@ func TestTemplatesAreBounded(t *testing.T) {
 				kept.resize(int64(r.IntN(16 * leastTemplates)))
 			case 1, 2:
 				kept.drop(d)
+			case 3:
+				n := r.IntN(20)
+				sample, bytes := kept.sample(n)
+				if len(sample) > n || bytes < 0 || bytes > kept.size() {
+					t.Fatalf("%d templates of %d are in the sample, and %d bytes of %d", len(sample), n, bytes, kept.size())
+				}
+				kept.count(1 / max(kept.scale, 0.01) * (0.5 + r.Float64()))
 			default:
 				if kept.keep(d, "object"); kept.size() < kept.bytesOf(d) {
 					t.Fatal("the latest template is not kept")

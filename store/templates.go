@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 
@@ -13,7 +14,8 @@ type templates struct {
 	kept  []*fold.Dictionary // in the order in which they came
 	bytes int64              // of all kept
 	limit int64
-	root  int64 // what one object takes without anything that it refers to
+	root  int64   // what one object takes without anything that it refers to
+	scale float64 // what is known better about bytesOf; 0 is 1
 	// needed reports whether objects of the store need a template.
 	needed func(*fold.Dictionary) bool
 }
@@ -23,7 +25,35 @@ const leastTemplates = 64 << 10
 
 // bytesOf is about what a decoded template takes. Its strings are parts of its encoding, which is there anyway.
 func (t *templates) bytesOf(template *fold.Dictionary) int64 {
-	return t.root + int64(len(template.Encoded()))*5/4
+	guess := t.root + int64(len(template.Encoded()))*5/4
+	if t.scale == 0 {
+		return guess
+	}
+	return int64(t.scale * float64(guess))
+}
+
+// sample returns up to n of those that are kept, the latest ones, and what they count for.
+func (t *templates) sample(n int) (objects []any, bytes int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, template := range t.kept[max(0, len(t.kept)-n):] {
+		if object, _ := template.Decoded(); object != nil {
+			objects, bytes = append(objects, object), bytes+t.bytesOf(template)
+		}
+	}
+	return objects, bytes
+}
+
+// count lets all templates count for so many times what they did.
+func (t *templates) count(times float64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.scale = times * cmp.Or(t.scale, 1)
+	t.bytes = 0
+	for _, template := range t.kept {
+		t.bytes += t.bytesOf(template)
+	}
+	t.shrink()
 }
 
 // keep keeps what a template was decoded to, and drops that of others where there are too many. One that only snapshots need which are no more current is

@@ -18,9 +18,11 @@ const (
 	perObject, perEntry, perChanged = 130, 75, 96
 	// sampleSize is how many open objects are measured to know the size of one. They are measured again, and what is remembered of them, after
 	// as many changes, or opened objects, as a part of all objects: one in resampleShare, but resampleAfter at least.
-	sampleSize    = 256
-	resampleAfter = 1 << 12
-	resampleShare = 4
+	sampleSize = 256
+	// templateSample is how many decoded templates are measured then.
+	templateSample = 32
+	resampleAfter  = 1 << 12
+	resampleShare  = 4
 	// maxChanged is how many keys of changed objects are remembered.
 	maxChanged = 4096
 	// foldBatch is how many of them are folded together.
@@ -176,7 +178,7 @@ func (b *budgeted[T]) measure() int64 {
 	now := st.Bytes + st.TemplateBytes + int64(open) + int64(snap.Len())*perObject + int64(st.IndexEntries)*perEntry + b.gathered.Load() + b.shared + int64(len(b.changed))*perChanged
 	used := b.memory.used.Add(now - b.used.Swap(now))
 	left := b.memory.budget - b.memory.slack() - (used - int64(open) - st.TemplateBytes) // for what need not be folded: more would be folded for ever
-	b.inf.store.KeepTemplates(max(left-left/8, b.leastTemplates()))
+	b.inf.store.KeepTemplates(max(left-left/32, b.leastTemplates()))
 	return now
 }
 
@@ -207,6 +209,15 @@ func (b *budgeted[T]) sample(snap *store.Snapshot[T], st store.FoldStats) {
 	b.shared = shared
 	b.mu.Unlock()
 	b.setMean(snap.SampleOpen(sampleSize))
+	b.scaleTemplates()
+}
+
+// scaleTemplates lets the decoded templates count for what a sample of them takes.
+func (b *budgeted[T]) scaleTemplates() {
+	objects, counted := b.inf.store.SampleTemplates(templateSample)
+	if size := sizeWithoutText(objects); size > 0 && counted > 0 {
+		b.inf.store.ScaleTemplates(float64(size) / float64(counted))
+	}
 }
 
 // sharedBytes returns what the source and the codec take to remember what objects share.

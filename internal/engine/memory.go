@@ -62,7 +62,7 @@ func NewMemory(budget int64, logger *slog.Logger) *Memory {
 
 // slack is how far below the budget folding goes, and how far above what cannot be folded open objects may gather: so many are folded
 // together.
-func (m *Memory) slack() int64 { return m.budget / 16 }
+func (m *Memory) slack() int64 { return m.budget / 32 }
 
 func (m *Memory) enter(a account) {
 	m.mu.Lock()

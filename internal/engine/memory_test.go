@@ -74,14 +74,14 @@ func TestBudgetIsSettled(t *testing.T) {
 	}
 	all[0].grow(1)
 	m.settle()
-	if used := m.used.Load(); used != 1500 || m.problem.Load() != nil {
-		t.Errorf("%d bytes are used, problem %v; want a sixteenth of the budget free", used, m.problem.Load())
+	if used := m.used.Load(); used != 1550 || m.problem.Load() != nil {
+		t.Errorf("%d bytes are used, problem %v; want a thirty-second part of the budget free", used, m.problem.Load())
 	}
-	if all[0].open != 501 || all[1].open != 999 {
+	if all[0].open != 501 || all[1].open != 1049 {
 		t.Errorf("%d and %d bytes are open, want the informer to fold that has most to fold", all[0].open, all[1].open)
 	}
 	if m.isTight() {
-		t.Error("a budget with a sixteenth free is tight")
+		t.Error("a budget with a thirty-second part free is tight")
 	}
 }
 
@@ -92,18 +92,18 @@ func TestWhatWasReadIsFoldedLast(t *testing.T) {
 	all[0].read = 1200
 	all[1].grow(600)
 	m.settle()
-	if all[0].open != 1200 || all[1].open != 300 {
-		t.Errorf("%d bytes of what was read and %d of what was not are open, want 1200 and 300", all[0].open, all[1].open)
+	if all[0].open != 1200 || all[1].open != 350 {
+		t.Errorf("%d bytes of what was read and %d of what was not are open, want 1200 and 350", all[0].open, all[1].open)
 	}
 	all[0].grow(700) // what was not read since goes in the second pass
 	m.settle()
-	if m.used.Load() != 1500 || slices.Contains(all[0].visits, true) {
+	if m.used.Load() != 1550 || slices.Contains(all[0].visits, true) {
 		t.Errorf("%d bytes are used after the passes %v", m.used.Load(), all[0].visits)
 	}
 	all[0].read, all[1].read = 1<<20, 1<<20
 	all[0].grow(1600)
 	m.settle()
-	if m.used.Load() != 1500 || !slices.Contains(all[0].visits, true) {
+	if m.used.Load() != 1550 || !slices.Contains(all[0].visits, true) {
 		t.Errorf("%d bytes are used after the passes %v, want what was read to be folded too", m.used.Load(), all[0].visits)
 	}
 }
@@ -126,15 +126,15 @@ func TestBudgetThatCannotBeKept(t *testing.T) {
 		t.Errorf("logged %s", log.String())
 	}
 	pods.visits = nil
-	pods.grow(100)
+	pods.grow(50)
 	m.settle()
-	if len(pods.visits) > 0 || pods.open != 100 {
+	if len(pods.visits) > 0 || pods.open != 50 {
 		t.Errorf("%d passes for as little as that", len(pods.visits))
 	}
 	pods.grow(1)
 	m.settle()
 	if len(pods.visits) == 0 || pods.open != 0 {
-		t.Errorf("%d passes, and %d bytes open, with more than a sixteenth to fold", len(pods.visits), pods.open)
+		t.Errorf("%d passes, and %d bytes open, with more than a thirty-second part to fold", len(pods.visits), pods.open)
 	}
 	pods.used -= 600
 	m.used.Add(-600)
@@ -181,7 +181,7 @@ func TestOnlyOneFolds(t *testing.T) {
 	m.settling.Unlock()
 	for range 2 {
 		m.settle() // if the first does not give up its turn, the second does nothing
-		if all[0].open != 1500 {
+		if all[0].open != 1550 {
 			t.Errorf("%d bytes are open", all[0].open)
 		}
 		all[0].grow(200)

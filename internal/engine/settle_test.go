@@ -62,12 +62,12 @@ func TestSettleShrinks(t *testing.T) {
 // TestSettleLeavesRoomAlone: nothing is packed better to make room for what only fills it.
 func TestSettleLeavesRoomAlone(t *testing.T) {
 	for kept, calls := range map[int64]int{1499: 1, 1500: 0} {
-		m := NewMemory(16_000, slog.New(slog.DiscardHandler))
+		m := NewMemory(32_000, slog.New(slog.DiscardHandler))
 		a, other := &steps{memory: m, kept: kept, left: 1}, &steps{memory: m}
 		m.enter(a)
 		m.enter(other)
-		a.grow(10_000)
-		other.grow(6500)
+		a.grow(20_000)
+		other.grow(12_500)
 		if m.settle(); a.calls != calls {
 			t.Errorf("%d bytes that objects may have: %d steps, want %d", kept, a.calls, calls)
 		}
@@ -81,10 +81,10 @@ func TestBudgetThatMayStillFit(t *testing.T) {
 		left    int
 		problem bool
 	}{{-1, 2, false}, {0, 2, false}, {1, 2, false}, {999, 2, false}, {1000, 2, false}, {1001, 2, true}, {1, 1, true}, {1000, 1, true}, {0, 1, false}} {
-		m := NewMemory(16_000, slog.New(slog.DiscardHandler))
+		m := NewMemory(32_000, slog.New(slog.DiscardHandler))
 		a := &steps{memory: m, left: tt.left}
 		m.enter(a)
-		a.grow(16_000 + 100 + tt.over)
+		a.grow(32_000 + 100 + tt.over)
 		if m.settle(); (m.problem.Load() != nil) != tt.problem || a.calls != 1 {
 			t.Errorf("%d bytes over the budget, %d steps left: %d steps, problem %t", tt.over, tt.left-a.calls, a.calls, m.problem.Load() != nil)
 		}

@@ -11,6 +11,8 @@ type sizer struct {
 	seen  map[unsafe.Pointer]struct{}
 	bytes int64
 	left  int // values that it may still look at
+	// withoutText is set if strings are parts of something else.
+	withoutText bool
 }
 
 // maxSized bounds the values that are looked at, should an object be huge or contain itself in ways that pointers do not show.
@@ -19,6 +21,16 @@ const maxSized = 1 << 20
 // sizeOf returns the memory that the objects take together.
 func sizeOf[T any](objects []T) int64 {
 	s := sizer{seen: make(map[unsafe.Pointer]struct{}), left: maxSized}
+	return add(&s, objects)
+}
+
+// sizeWithoutText is sizeOf where the strings are parts of something that was counted.
+func sizeWithoutText[T any](objects []T) int64 {
+	s := sizer{seen: make(map[unsafe.Pointer]struct{}), left: maxSized, withoutText: true}
+	return add(&s, objects)
+}
+
+func add[T any](s *sizer, objects []T) int64 {
 	for _, o := range objects {
 		s.follow(reflect.ValueOf(o))
 	}
@@ -73,7 +85,7 @@ func (s *sizer) follow(v reflect.Value) {
 // text counts a string.
 func (s *sizer) text(text string) {
 	at := unsafe.Pointer(unsafe.StringData(text))
-	if _, known := s.seen[at]; !known && len(text) > 0 {
+	if _, known := s.seen[at]; !known && len(text) > 0 && !s.withoutText {
 		s.seen[at] = struct{}{}
 		s.bytes += int64(len(text)+7) &^ 7
 	}

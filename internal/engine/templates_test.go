@@ -86,6 +86,14 @@ func TestDecodedTemplatesCount(t *testing.T) {
 			t.Errorf("templates take %d bytes, so that folding goes on for ever", now)
 		}
 	}
+	b.scaleTemplates()
+	objects, counted := inf.store.SampleTemplates(kinds)
+	if size := sizeWithoutText(objects); len(objects) < kinds/2 || math.Abs(float64(counted-size)) > 0.02*float64(size) {
+		t.Errorf("%d templates take %d bytes besides their text, and %d are counted", len(objects), size, counted)
+	}
+	if now := inf.store.Snapshot().FoldStats().TemplateBytes; now > all/2 || now < kinds*100 {
+		t.Errorf("templates take %d bytes, whose text was counted already: with it they are %d", now, all)
+	}
 	inf.Halt(nil)
 	<-inf.done
 }
