@@ -60,6 +60,14 @@ func (s *Store[T]) KeepRecent(n int) {
 	}
 }
 
+// ForgetUnheld forgets where the opened objects are that nobody holds any more, if the garbage was collected since it was called last. They count in
+// FoldStats.Bytes until then.
+func (s *Store[T]) ForgetUnheld() {
+	if f := s.Snapshot().folds; f != nil {
+		f.opened.tidy()
+	}
+}
+
 // KeepTemplates sets how many bytes those objects may take that are kept decoded because others are patches of them. A few are kept in any case.
 func (s *Store[T]) KeepTemplates(bytes int64) {
 	if f := s.Snapshot().folds; f != nil {

@@ -13,6 +13,9 @@ type opened struct {
 	last   atomic.Uint64 // number that was given to an entry
 	count  atomic.Int64  // of all objects
 	shards [16]openedShard
+
+	tidying sync.Mutex             // held by the one who tidies
+	since   weak.Pointer[[32]byte] // is gone once the garbage was collected after that
 }
 
 type openedShard struct {
@@ -61,6 +64,38 @@ func (o *opened) put(n uint64, object unsafe.Pointer) unsafe.Pointer {
 	s.objects[n] = weak.Make((*byte)(object))
 	o.count.Add(int64(len(s.objects) - before))
 	return object
+}
+
+// tidy forgets the objects that nobody holds where these are most of a shard, if the garbage was collected since it was called last: else nobody knows of more.
+func (o *opened) tidy() {
+	if !o.tidying.TryLock() {
+		return
+	}
+	defer o.tidying.Unlock()
+	if o.since.Value() != nil {
+		return
+	}
+	o.since = weak.Make(new([32]byte))
+	for i := range o.shards {
+		o.count.Add(-int64(o.shards[i].tidy()))
+	}
+}
+
+// tidy drops what nobody holds, if that is most of many, and returns how many these are.
+func (s *openedShard) tidy() (dropped int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	held, before := 0, len(s.objects)
+	for _, p := range s.objects {
+		if p.Value() != nil {
+			held++
+		}
+	}
+	if before <= minOpened || held > before/2 {
+		return 0
+	}
+	s.drop()
+	return before - len(s.objects)
 }
 
 // drop forgets the objects that nobody holds. How many that are is known after a garbage collection only, so full becomes smaller in steps.

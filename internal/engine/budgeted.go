@@ -166,6 +166,7 @@ func (b *budgeted[T]) releaseArrivals(n int) {
 
 // measure implements account.
 func (b *budgeted[T]) measure() int64 {
+	b.inf.store.ForgetUnheld()
 	snap := b.inf.store.Snapshot()
 	st := snap.FoldStats()
 	b.sample(snap, st)

@@ -532,3 +532,43 @@ func TestNoMoreIsFoldedThanMust(t *testing.T) {
 	inf.Halt(nil)
 	<-inf.done
 }
+
+// TestOpenedObjectsThatNobodyHoldsTakeNothing: somebody holds all objects for a while, which is too much for the budget. Then they make no problem any more.
+func TestOpenedObjectsThatNobodyHoldsTakeNothing(t *testing.T) {
+	const n = 3000
+	inf := withBudget(1<<40, &answering{})
+	b := inf.budget
+	g := inf.store.Gather(0)
+	for _, o := range manySettings(n) {
+		g.Add(o)
+	}
+	g.Fold()
+	txn := inf.writer.Begin()
+	txn.Replace("", g, "5", false)
+	g.Close()
+	txn.Commit()
+	readAll := func() (held []settings) {
+		for _, o := range inf.store.Snapshot().All() {
+			held = append(held, o)
+		}
+		return held
+	}
+	held := readAll()
+	b.measure()
+	most := b.measure() // now that their sizes are known
+	b.memory.budget = most - n*20
+	b.memory.limit.Store(b.memory.budget)
+	b.note(nil)
+	if now := inf.Status().Memory; now.Used <= b.memory.budget || now.Problem == "" || len(held) != n {
+		t.Errorf("%d bytes are used while somebody holds %d objects, %d before, and there is no problem", now.Used, len(held), most)
+	}
+	runtime.KeepAlive(held)
+	runtime.GC()
+	runtime.GC()
+	b.note(nil)
+	if now := inf.Status().Memory; now.Used > most-n*30 || now.Problem != "" {
+		t.Errorf("%d bytes are used once nobody holds the objects, %d before: %s", now.Used, most, now.Problem)
+	}
+	inf.Halt(nil)
+	<-inf.done
+}
