@@ -75,24 +75,24 @@ func (s *Store[T]) KeepTemplates(bytes int64) {
 	}
 }
 
-// SampleTemplates returns some n of the objects that are kept decoded because others are patches of them, and what these n count for in
-// FoldStats.TemplateBytes. Their strings are parts of what is counted already.
-func (s *Store[T]) SampleTemplates(n int) (objects []T, bytes int64) {
+// SampleTemplates returns some n of the objects that are kept decoded because others are patches of them, and what these n would count for in
+// FoldStats.TemplateBytes without ScaleTemplates. Their strings are parts of what is counted already.
+func (s *Store[T]) SampleTemplates(n int) (objects []T, guessed int64) {
 	f := s.Snapshot().folds
 	if f == nil {
 		return nil, 0
 	}
-	sample, bytes := f.templates.sample(n)
+	sample, guessed := f.templates.sample(n)
 	for _, o := range sample {
 		objects = append(objects, o.(T))
 	}
-	return objects, bytes
+	return objects, guessed
 }
 
-// ScaleTemplates lets such objects count for so many times what they did.
-func (s *Store[T]) ScaleTemplates(times float64) {
+// ScaleTemplates lets such objects count for so many times what SampleTemplates guesses.
+func (s *Store[T]) ScaleTemplates(scale float64) {
 	if f := s.Snapshot().folds; f != nil {
-		f.templates.count(times)
+		f.templates.count(scale)
 	}
 }
 

@@ -452,11 +452,12 @@ func TestTemplatesAreBounded(t *testing.T) {
 				kept.drop(d)
 			case 3:
 				n := r.IntN(20)
-				sample, bytes := kept.sample(n)
-				if len(sample) > n || bytes < 0 || bytes > kept.size() {
-					t.Fatalf("%d templates of %d are in the sample, and %d bytes of %d", len(sample), n, bytes, kept.size())
+				kept.count(1)
+				sample, guessed := kept.sample(n)
+				if len(sample) != min(n, len(kept.kept)) || guessed < 0 || guessed > kept.size() {
+					t.Fatalf("%d templates of %d are in the sample, and %d bytes of %d", len(sample), n, guessed, kept.size())
 				}
-				kept.count(1 / max(kept.scale, 0.01) * (0.5 + r.Float64()))
+				kept.count(0.5 + r.Float64())
 			default:
 				if kept.keep(d, "object"); kept.size() < kept.bytesOf(d) {
 					t.Fatal("the latest template is not kept")
@@ -500,6 +501,32 @@ func TestTemplatesAtOnce(t *testing.T) {
 	}
 	users.Wait()
 	kept.check(t, all)
+}
+
+// TestTemplatesMeasuredByTwoAtOnce has two measure the decoded templates at one time: the second finds out nothing else than the first, and that they look at
+// templates is no use of these.
+func TestTemplatesMeasuredByTwoAtOnce(t *testing.T) {
+	w, _ := podStore(t, 100)
+	s := w.Store()
+	s.KeepTemplates(1 << 20)
+	for range s.Snapshot().All() { // decodes the templates
+	}
+	first, guessed := s.SampleTemplates(1000)
+	for range fold.TemplateUses {
+		if again, same := s.SampleTemplates(1000); len(first) == 0 || len(again) != len(first) || same != guessed {
+			t.Fatalf("%d templates count for %d bytes, then %d for %d", len(first), guessed, len(again), same)
+		}
+	}
+	for range 2 {
+		s.ScaleTemplates(0.5)
+		if now := s.Snapshot().FoldStats().TemplateBytes; now < guessed/2-int64(len(first)) || now > guessed/2 {
+			t.Errorf("templates take %d bytes, where half of %d is wanted", now, guessed)
+		}
+	}
+	s.ScaleTemplates(1)
+	if now := s.Snapshot().FoldStats().TemplateBytes; now != guessed {
+		t.Errorf("templates take %d bytes of %d", now, guessed)
+	}
 }
 
 // TestTemplatesOfOldSnapshots reads objects that only an old snapshot has: their templates are not kept decoded, since nothing would drop them.

@@ -15,7 +15,7 @@ type templates struct {
 	bytes int64              // of all kept
 	limit int64
 	root  int64   // what one object takes without anything that it refers to
-	scale float64 // what is known better about bytesOf; 0 is 1
+	scale float64 // what bytesOf is of guess; 0 is 1
 	// needed reports whether objects of the store need a template.
 	needed func(*fold.Dictionary) bool
 }
@@ -23,32 +23,33 @@ type templates struct {
 // leastTemplates is what may be kept in any case: neighbors need the same, and who reads all objects needs one after the other.
 const leastTemplates = 64 << 10
 
-// bytesOf is about what a decoded template takes. Its strings are parts of its encoding, which is there anyway.
-func (t *templates) bytesOf(template *fold.Dictionary) int64 {
-	guess := t.root + int64(len(template.Encoded()))*5/4
-	if t.scale == 0 {
-		return guess
-	}
-	return int64(t.scale * float64(guess))
+// guess is about what a decoded template takes, as long as nothing is known better. Its strings are parts of its encoding, which is there anyway.
+func (t *templates) guess(template *fold.Dictionary) int64 {
+	return t.root + int64(len(template.Encoded()))*5/4
 }
 
-// sample returns up to n of those that are kept, the latest ones, and what they count for.
-func (t *templates) sample(n int) (objects []any, bytes int64) {
+// bytesOf is about what a decoded template takes.
+func (t *templates) bytesOf(template *fold.Dictionary) int64 {
+	return int64(cmp.Or(t.scale, 1) * float64(t.guess(template)))
+}
+
+// sample returns up to n of those that are kept, the latest ones, and what they would count for at a scale of 1.
+func (t *templates) sample(n int) (objects []any, guessed int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, template := range t.kept[max(0, len(t.kept)-n):] {
-		if object, _ := template.Decoded(); object != nil {
-			objects, bytes = append(objects, object), bytes+t.bytesOf(template)
+		if object := template.KeptDecoded(); object != nil {
+			objects, guessed = append(objects, object), guessed+t.guess(template)
 		}
 	}
-	return objects, bytes
+	return objects, guessed
 }
 
-// count lets all templates count for so many times what they did.
-func (t *templates) count(times float64) {
+// count sets the scale.
+func (t *templates) count(scale float64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.scale = times * cmp.Or(t.scale, 1)
+	t.scale = scale
 	t.bytes = 0
 	for _, template := range t.kept {
 		t.bytes += t.bytesOf(template)

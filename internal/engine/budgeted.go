@@ -169,7 +169,9 @@ func (b *budgeted[T]) measure() int64 {
 	b.inf.store.ForgetUnheld()
 	snap := b.inf.store.Snapshot()
 	st := snap.FoldStats()
-	b.sample(snap, st)
+	if b.sample(snap, st) {
+		st = snap.FoldStats() // templates may count for something else now
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.left {
@@ -193,17 +195,17 @@ func (b *budgeted[T]) spare() int64 {
 
 func (b *budgeted[T]) meanSize() float64 { return math.Float64frombits(b.mean.Load()) }
 
-// sample measures open objects anew, if there are many more or fewer, or others.
-func (b *budgeted[T]) sample(snap *store.Snapshot[T], st store.FoldStats) {
+// sample measures open objects anew, if there are many more or fewer, or others. It reports whether it did.
+func (b *budgeted[T]) sample(snap *store.Snapshot[T], st store.FoldStats) (due bool) {
 	b.mu.Lock()
 	after := max(resampleAfter, b.objects/resampleShare)
-	due := st.Open > b.sampled+b.sampled/2 || b.changes > after || st.Opens > b.opens+uint64(after) || snap.Len() > b.objects+b.objects/2
+	due = st.Open > b.sampled+b.sampled/2 || b.changes > after || st.Opens > b.opens+uint64(after) || snap.Len() > b.objects+b.objects/2
 	if due {
 		b.sampled, b.objects, b.opens, b.changes = st.Open, snap.Len(), st.Opens, 0
 	}
 	b.mu.Unlock()
 	if !due {
-		return
+		return false
 	}
 	shared := b.sharedBytes()
 	b.mu.Lock()
@@ -211,13 +213,14 @@ func (b *budgeted[T]) sample(snap *store.Snapshot[T], st store.FoldStats) {
 	b.mu.Unlock()
 	b.setMean(snap.SampleOpen(sampleSize))
 	b.scaleTemplates()
+	return true
 }
 
 // scaleTemplates lets the decoded templates count for what a sample of them takes.
 func (b *budgeted[T]) scaleTemplates() {
-	objects, counted := b.inf.store.SampleTemplates(templateSample)
-	if size := sizeWithoutText(objects); size > 0 && counted > 0 {
-		b.inf.store.ScaleTemplates(float64(size) / float64(counted))
+	objects, guessed := b.inf.store.SampleTemplates(templateSample)
+	if size := sizeWithoutText(objects); size > 0 && guessed > 0 {
+		b.inf.store.ScaleTemplates(float64(size) / float64(guessed))
 	}
 }
 

@@ -73,6 +73,14 @@ func (d *Dictionary) Decoded() (object any, kept bool) {
 	return now.object, true
 }
 
+// KeptDecoded returns what KeepDecoded was called with last, however often Decoded was asked, to somebody who makes no object of it.
+func (d *Dictionary) KeptDecoded() any {
+	if now := d.decoded.Load(); now != nil {
+		return now.object
+	}
+	return nil
+}
+
 // IsWanted notes that a template is not decoded where one object needs it, and reports whether it pays to: every other time.
 func (d *Dictionary) IsWanted() bool { return d.missed.Add(1)%2 == 0 }
 
