@@ -2,6 +2,7 @@ package engine
 
 import (
 	"crypto/rand"
+	"slices"
 	"sync"
 	"unsafe"
 
@@ -112,7 +113,7 @@ func (p *part[T]) recall(key object.Key) (T, bool) {
 	case !open:
 		o = p.onTheWay.open(&held)
 	}
-	p.onTheWay.opened = append(p.onTheWay.opened, o)
+	p.onTheWay.keepOpen(o)
 	return o, true
 }
 
@@ -134,8 +135,17 @@ func (p *part[T]) recallPatch(key object.Key) (o T, ok bool) {
 		return o, false
 	}
 	w := &p.onTheWay
-	w.recalled, w.before, w.opened = o, held.Under(own), append(w.opened, o)
+	w.recalled, w.before = o, held.Under(own)
+	w.keepOpen(o)
 	return o, true
+}
+
+// keepOpen keeps an object open until the batch was delivered, unless too many others are opened before that.
+func (w *onTheWay[T]) keepOpen(o T) {
+	if len(w.opened) >= 2*maxHanded { // the oldest were not handed out, and will not be
+		w.opened = slices.Delete(w.opened, 0, maxHanded)
+	}
+	w.opened = append(w.opened, o)
 }
 
 // open opens a folded object, and keeps what it is decoded from.

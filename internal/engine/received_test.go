@@ -310,6 +310,29 @@ func TestBytesOfWhatNeverComesAreForgotten(t *testing.T) {
 	})
 }
 
+// TestObjectsOpenedForWhatNeverComesAreForgotten: a source may ask for any number of objects of which no change comes that can be decoded.
+func TestObjectsOpenedForWhatNeverComesAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 50
+		src := &watched{answering: &answering{items: manySettings(n)}}
+		inf := withBudget(1, src)
+		if _, err := inf.Subscribe(func(object.Delta[settings]) {}, HandlerOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		startIt(t, inf)
+		src.items = nil // nobody holds them any more
+		runtime.GC()
+		w := &inf.currentParts()[0].onTheWay
+		for i := range 5 * maxHanded {
+			o, ok := src.opts.Previous(keyOf(i % n))
+			if !ok || len(w.opened) > 2*maxHanded || w.opened[len(w.opened)-1] != o {
+				t.Fatalf("after %d, %d objects are kept open; the last one: %t", i, len(w.opened), ok)
+			}
+		}
+		w.applied()
+	})
+}
+
 // as is what a source decodes o with.
 func as(o settings) func([]byte) (settings, error) {
 	return func([]byte) (settings, error) { return o, nil }
