@@ -305,6 +305,10 @@ func (r *Reflector[T]) replace(version string) {
 		r.fallBack()
 	}
 	r.mostRecent, r.method.unfinished, r.history, r.resumed = false, 0, history{}, false
+	again := r.status.lists.Add(1) > 1 // before somebody can see what the list brings
+	if again {
+		r.status.relists.Add(1)
+	}
 	r.opts.Sink.Replace(items.Collection(), version)
 	r.advance(version)
 	r.vouch()
@@ -312,8 +316,7 @@ func (r *Reflector[T]) replace(version string) {
 	r.listed()
 	r.synced()
 	r.status.gathered.Store(int64(gathered))
-	if r.status.lists.Add(1) > 1 {
-		r.status.relists.Add(1)
+	if again {
 		r.logRarely(slogInfo, "relisted", "objects", count, "resource_version", version)
 	}
 	r.enter(Watching)

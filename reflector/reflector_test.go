@@ -3,6 +3,7 @@ package reflector_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"reflect"
@@ -381,4 +382,24 @@ func BenchmarkBatch(b *testing.B) {
 			}
 		})
 	}
+}
+
+// TestCountersBeforeTheSink: who sees what was handed to the sink finds it counted.
+func TestCountersBeforeTheSink(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{answers: []answer{
+			page("5", "", "a@1"), stream(got(modified("a@6"), added("b@7")), got(bookmark("8")), end(errExpired)), page("9", "", "a@6"), stream(got(deleted("a@10"))),
+		}}
+		var counts []string
+		playWith(t, s, reflector.Options[thing]{DisableWatchList: true}, time.Minute, func(r *reflector.Reflector[thing]) {
+			s.onTold = func() {
+				st := r.Status()
+				counts = append(counts, fmt.Sprint(st.Lists, st.Relists, st.Events, st.Bookmarks))
+			}
+		})
+		want := []string{"1 0 0 0", "1 0 2 0", "1 0 2 1", "2 1 2 1", "2 1 3 1"}
+		if !slices.Equal(counts, want) {
+			t.Errorf("lists, relists, events and bookmarks were %q, want %q", counts, want)
+		}
+	})
 }

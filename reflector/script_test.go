@@ -91,11 +91,18 @@ type script struct {
 	answers []answer
 	start   time.Time
 	held    map[object.Key]thing
+	onTold  func() // called whenever the sink is told something
 
 	mu     sync.Mutex
 	lines  []string
 	reused []string // which requests might reuse objects
 	errs   []*reflector.Error
+}
+
+func (s *script) told() {
+	if s.onTold != nil {
+		s.onTold()
+	}
 }
 
 func (s *script) note(format string, args ...any) {
@@ -165,6 +172,7 @@ func (s *script) Watch(ctx context.Context, opts source.WatchOptions[thing]) (so
 
 // A script is a sink that holds what it was told last.
 func (s *script) Replace(objects object.Collection[thing], version string) {
+	s.told()
 	var names []string
 	s.held = map[object.Key]thing{}
 	for key, o := range objects.All() {
@@ -181,6 +189,7 @@ func (s *script) previous(key object.Key) (thing, bool) {
 }
 
 func (s *script) Add(deltas []object.Delta[thing], version string) {
+	s.told()
 	var parts []string
 	for _, d := range deltas {
 		if s.held[d.Key] = d.Object; d.Type == object.Deleted {

@@ -18,8 +18,8 @@ type Status struct {
 	// Gathered is the number of objects that the running list has brought so far, or that the last one had.
 	Gathered int
 
-	// Lists counts collections handed to the sink, Relists those of them that followed an earlier one. Rewrites counts how
-	// often the server's history was found to be rewritten; it is increased before the sink gets the collection.
+	// The counters of what is handed to the sink are increased before the sink gets it. Lists counts collections, Relists
+	// those of them that followed an earlier one. Rewrites counts how often the server's history was found to be rewritten.
 	Lists, Relists, Rewrites uint64
 	// Watches counts the watches that the server has opened, Stalls those that were given up because they had gone silent.
 	Watches, Stalls uint64

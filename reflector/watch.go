@@ -151,11 +151,11 @@ func (r *Reflector[T]) deliver(batch []source.Event[T]) {
 	for i := range batch {
 		r.translate(&b, &batch[i], len(batch)-i)
 	}
+	r.status.events.Add(uint64(len(b.deltas))) // before somebody can see what they bring
+	r.status.bookmarks.Add(uint64(b.bookmarks))
 	if len(b.deltas) > 0 || b.bookmarks > 0 {
 		r.opts.Sink.Add(b.deltas, b.version)
 	}
-	r.status.events.Add(uint64(len(b.deltas)))
-	r.status.bookmarks.Add(uint64(b.bookmarks))
 	r.publishSkipped()
 	if b.lost {
 		r.status.lost.Store(true)
