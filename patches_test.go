@@ -23,8 +23,8 @@ import (
 )
 
 // TestSimilarPods runs one program after the other on the directory of the one before. The pods of the server are much alike, so that most are folded as
-// what they differ in, and a transform may write to them. Whatever the budget, what readers, indexes and handlers that come late see is what the server
-// has, down to the last field.
+// what they differ in, and a transform may write to them. Whatever the budget, what readers, indexes and handlers see, also those that come late, is what
+// the server has, or had then, down to the last field.
 func TestSimilarPods(t *testing.T) {
 	testseed.Each(t, 4, func(t *testing.T, seed uint64) {
 		synctest.Test(t, func(t *testing.T) {
@@ -39,6 +39,9 @@ func TestSimilarPods(t *testing.T) {
 				opts.NoWatchList = w.IntN(2) == 0
 				w.run(opts, tidings.Scope{Namespaces: [][]string{nil, {"a"}, {"a", "b"}}[w.IntN(3)]})
 			}
+			if w.told == 0 {
+				t.Error("a handler was told nothing")
+			}
 		})
 	})
 }
@@ -49,10 +52,16 @@ type similarPods struct {
 	server    *tidingstest.Server
 	writes    int
 	transform bool
+
+	mu      sync.Mutex // guards what follows
+	history map[string]pod
+	told    int // objects that a handler was told of, of which the history is known
 }
 
-// write creates, updates or deletes a pod.
+// write creates, updates or deletes a pod, and records what the server has then before anybody is told.
 func (w *similarPods) write() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.writes++
 	p := w.pod(newPod([]string{"a", "b", "c"}[w.IntN(3)], fmt.Sprintf("owner%d-%02d", w.IntN(3), w.IntN(20))))
 	switch _, exists := w.server.Versions(podResource)[object.KeyOf(p)]; {
@@ -62,6 +71,47 @@ func (w *similarPods) write() {
 		w.server.Delete(p)
 	default:
 		w.server.Update(p)
+	}
+	w.record()
+}
+
+// record adds what the server has to the history. mu is held.
+func (w *similarPods) record() {
+	if w.history == nil {
+		w.history = map[string]pod{}
+	}
+	for _, o := range w.server.Objects(podResource) {
+		if _, known := w.history[versionOf(o)]; !known {
+			p := w.decoded(o.(pod))
+			w.history[versionOf(p)] = p
+		}
+	}
+}
+
+// versionOf tells one version of one object from all others.
+func versionOf(o object.Object) string { return string(o.GetUID()) + "@" + o.GetResourceVersion() }
+
+// decoded returns what an informer is to have of an object of the server.
+func (w *similarPods) decoded(o pod) pod {
+	p := o.DeepCopy()
+	if p.TypeMeta = (metav1.TypeMeta{}); w.transform {
+		p, _ = mark(p)
+	}
+	return p
+}
+
+// hear is a handler that compares what it is told, the old states too, with the history. It keeps nothing.
+func (w *similarPods) hear(d tidings.Delta[pod]) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, p := range []pod{d.Old, d.Object} {
+		if p == nil || p == d.Object && d.Type == object.Deleted {
+			continue
+		}
+		want := w.history[versionOf(p)]
+		if w.told++; !reflect.DeepEqual(p, want) {
+			w.t.Errorf("%v: %v is not what the server had: %s", d.Type, d.Key, cmp.Diff(want, p))
+		}
 	}
 }
 
@@ -133,6 +183,7 @@ func (w *similarPods) run(opts tidings.Options, scope tidings.Scope) {
 	}
 	byOwner := func(p pod) []string { return []string{p.Labels["owner"]} }
 	index := inf.AddIndex("owner", byOwner)
+	mustAdd(w.t, inf, tidings.DeltaFunc[pod](w.hear), tidings.HandlerOptions{})
 	if err := f.Start(w.t.Context()); err != nil {
 		w.t.Fatal(err)
 	}
@@ -201,11 +252,7 @@ func (w *similarPods) compare(inf *tidings.SharedInformer[pod], scope tidings.Sc
 	w.t.Helper()
 	want := map[object.Key]pod{}
 	for _, o := range w.server.Objects(podResource) {
-		p := o.(pod).DeepCopy()
-		if p.TypeMeta = (metav1.TypeMeta{}); w.transform {
-			p, _ = mark(p)
-		}
-		if inf.Covers(p) {
+		if p := w.decoded(o.(pod)); inf.Covers(p) {
 			want[object.KeyOf(p)] = p
 		}
 	}
