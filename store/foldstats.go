@@ -17,7 +17,7 @@ type FoldStats struct {
 	IndexEntries int
 	// Recent are the folded objects that are kept open because they were read one by one.
 	Recent int
-	// Bytes is what the folded objects take, with their dictionaries and all else. EncodedBytes is what they would take encoded.
+	// Bytes is what the folded objects take, with their dictionaries, the table that finds opened ones, and all else. EncodedBytes is what they would take encoded.
 	Bytes, EncodedBytes int64
 	// TemplateBytes is about what objects take that are kept decoded because others are patches of them.
 	TemplateBytes int64

@@ -18,11 +18,11 @@ const (
 	perObject, perEntry, perChanged = 130, 75, 96
 	// sampleSize is how many open objects are measured to know the size of one. They are measured again, and what is remembered of them, after
 	// as many changes, or opened objects, as a part of all objects: one in resampleShare, but resampleAfter at least.
-	sampleSize = 256
-	// templateSample is how many decoded templates are measured then.
+	sampleSize    = 256
+	resampleAfter = 1 << 12
+	resampleShare = 4
+	// templateSample is how many decoded templates are measured with them.
 	templateSample = 32
-	resampleAfter  = 1 << 12
-	resampleShare  = 4
 	// maxChanged is how many keys of changed objects are remembered.
 	maxChanged = 4096
 	// foldBatch is how many of them are folded together.

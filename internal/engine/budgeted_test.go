@@ -533,13 +533,10 @@ func TestNoMoreIsFoldedThanMust(t *testing.T) {
 	<-inf.done
 }
 
-// TestOpenedObjectsThatNobodyHoldsTakeNothing: somebody holds all objects for a while, which is too much for the budget. Then they make no problem any more.
-func TestOpenedObjectsThatNobodyHoldsTakeNothing(t *testing.T) {
-	const n = 3000
-	inf := withBudget(1<<40, &answering{})
-	b := inf.budget
+// foldAll puts folded objects into the store of an informer that does not run.
+func foldAll(inf *Informer[settings], items []settings) {
 	g := inf.store.Gather(0)
-	for _, o := range manySettings(n) {
+	for _, o := range items {
 		g.Add(o)
 	}
 	g.Fold()
@@ -547,6 +544,14 @@ func TestOpenedObjectsThatNobodyHoldsTakeNothing(t *testing.T) {
 	txn.Replace("", g, "5", false)
 	g.Close()
 	txn.Commit()
+}
+
+// TestOpenedObjectsThatNobodyHoldsTakeNothing: somebody holds all objects for a while, which is too much for the budget. Then they make no problem any more.
+func TestOpenedObjectsThatNobodyHoldsTakeNothing(t *testing.T) {
+	const n = 3000
+	inf := withBudget(1<<40, &answering{})
+	b := inf.budget
+	foldAll(inf, manySettings(n))
 	readAll := func() (held []settings) {
 		for _, o := range inf.store.Snapshot().All() {
 			held = append(held, o)

@@ -105,17 +105,24 @@ func (w *watched) previousData(t *testing.T, o settings) (data []byte) {
 	return data
 }
 
+// watchFolded starts an informer with a handler, whose n objects are folded. Nobody holds them.
+func watchFolded(t *testing.T, n int) (*watched, *Informer[settings]) {
+	t.Helper()
+	src := &watched{answering: &answering{items: manySettings(n)}}
+	inf := withBudget(1, src)
+	if _, err := inf.Subscribe(func(object.Delta[settings]) {}, HandlerOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	startIt(t, inf)
+	src.items = nil
+	runtime.GC()
+	return src, inf
+}
+
 // TestRecalledData: a source is told what an object was decoded from that was folded, and nothing of one that somebody holds.
 func TestRecalledData(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		src := &watched{answering: &answering{items: manySettings(50)}}
-		inf := withBudget(1, src)
-		if _, err := inf.Subscribe(func(object.Delta[settings]) {}, HandlerOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		startIt(t, inf)
-		src.items = nil // nobody holds them any more
-		runtime.GC()
+		src, inf := watchFolded(t, 50)
 		for _, i := range []int{7, 8} {
 			o, _ := src.opts.Previous(keyOf(i))
 			want, err := o.Marshal()
@@ -314,14 +321,7 @@ func TestBytesOfWhatNeverComesAreForgotten(t *testing.T) {
 func TestObjectsOpenedForWhatNeverComesAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 50
-		src := &watched{answering: &answering{items: manySettings(n)}}
-		inf := withBudget(1, src)
-		if _, err := inf.Subscribe(func(object.Delta[settings]) {}, HandlerOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		startIt(t, inf)
-		src.items = nil // nobody holds them any more
-		runtime.GC()
+		src, inf := watchFolded(t, n)
 		w := &inf.currentParts()[0].onTheWay
 		for i := range 5 * maxHanded {
 			o, ok := src.opts.Previous(keyOf(i % n))

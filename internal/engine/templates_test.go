@@ -40,15 +40,7 @@ func TestDecodedTemplatesCount(t *testing.T) {
 	const kinds, each = 60, 10
 	inf := withBudget(1<<40, &answering{})
 	b := inf.budget
-	g := inf.store.Gather(0)
-	for _, o := range similarSettings(testseed.Rand(t), kinds, each) {
-		g.Add(o)
-	}
-	g.Fold()
-	txn := inf.writer.Begin()
-	txn.Replace("", g, "5", false)
-	g.Close()
-	txn.Commit()
+	foldAll(inf, similarSettings(testseed.Rand(t), kinds, each))
 	readAll := func() (templates int64) {
 		runtime.GC() // or they are still open
 		n := 0
