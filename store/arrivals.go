@@ -137,7 +137,7 @@ func (t *Txn[T]) PutArrivals(g *Gathering[T], a *Arrivals[T], namespace string) 
 		if namespace != "" && h.key.Namespace != namespace {
 			continue
 		}
-		n, existed := t.find(h.key)
+		n, existed := t.find(&h)
 		if existed {
 			continue
 		}

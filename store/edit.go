@@ -2,69 +2,95 @@ package store
 
 import "slices"
 
-// put inserts one item that is not there yet into a tree, for one transaction.
+// put inserts an item into a tree. It goes down once, for looking whether the item is there and for inserting it.
 type put struct {
-	txn  uint64
-	item item
+	// path[:depth] leads from the root to the leaf of the item, and to its place there; depth is 0 in an empty tree.
+	path  [maxDepth]step
+	depth int
+	// edge is how many of the steps are on the right edge of the tree: keys that arrive in order leave full nodes there.
+	edge int
 }
 
-// root puts the item into the tree under n, which may be nil, and returns the new root.
-func (p *put) root(n *node) *node {
+// seek goes to the place of k in the tree under n, which may be nil. It returns the item of k and true, or else one of the items next to
+// its place, nil in an empty tree.
+func (p *put) seek(n *node, k *key) (near *item, found bool) {
+	p.depth, p.edge = 0, 0
 	if n == nil {
-		return newLeaf(p.txn, []item{p.item})
+		return nil, false
 	}
-	left, right := p.into(n, true)
+	for ; !n.leaf(); n = n.children[p.path[p.depth-1].i].node {
+		p.step(n, n.route(k), len(n.children)-1)
+	}
+	i, found := n.find(k)
+	p.step(n, i, len(n.items))
+	if !found {
+		i = max(i-1, 0)
+	}
+	return &n.items[i], found
+}
+
+// step adds a step to the path, and last is which one would be on the right edge.
+func (p *put) step(n *node, i, last int) {
+	if p.edge == p.depth && i == last {
+		p.edge++
+	}
+	p.path[p.depth] = step{n, i}
+	p.depth++
+}
+
+// insert inserts the item at the place that seek has gone to, where it is not yet, for the transaction txn, and returns the new root.
+func (p *put) insert(txn uint64, it item) *node {
+	if p.depth == 0 {
+		return newLeaf(txn, []item{it})
+	}
+	left, right := p.intoLeaf(txn, it)
+	for p.depth--; p.depth > 0; p.depth-- {
+		left, right = p.intoBranch(txn, left, right)
+	}
 	if right == nil {
 		return left
 	}
-	return newBranch(p.txn, []child{{node: left}, {low: right.low(), node: right}})
+	return newBranch(txn, []child{{node: left}, {low: right.low(), node: right}})
 }
 
-// into puts the item below n. It returns the node in n's place and, if that had to be split, the one to its
-// right. edge says that n is on the right edge of the tree: keys that arrive in order leave full nodes there.
-func (p *put) into(n *node, edge bool) (left, right *node) {
-	if n.leaf() {
-		return p.intoLeaf(n, edge)
+// intoLeaf inserts the item into the leaf. It returns the node in its place and, if that had to be split, the one to its right.
+func (p *put) intoLeaf(txn uint64, it item) (left, right *node) {
+	at := p.path[p.depth-1]
+	n := at.node
+	switch {
+	case n.fill() < maxFill:
+		n = n.editable(txn, 1)
+		n.items = inserted(n.items, at.i, it)
+		n.size++
+		return n, nil
+	case p.edge == p.depth:
+		return n, newLeaf(txn, []item{it})
+	default:
+		ls, rs := split(n.items, at.i, it)
+		return newLeaf(txn, ls), newLeaf(txn, rs)
 	}
-	i := n.route(&p.item.key)
-	l, r := p.into(n.children[i].node, edge && i == len(n.children)-1)
-	n = n.editable(p.txn, 0)
-	n.children[i].node = l
+}
+
+// intoBranch puts what has become of the child that the last step goes to into the branch of that step. It returns what intoLeaf does.
+func (p *put) intoBranch(txn uint64, l, r *node) (left, right *node) {
+	at := p.path[p.depth-1]
+	n := at.node.editable(txn, 0)
+	n.children[at.i].node = l
 	n.size++
 	if r == nil {
 		return n, nil
 	}
-	return p.widen(n, i+1, child{low: r.low(), node: r}, edge)
-}
-
-// widen adds the child c to n, which belongs to the transaction, at i.
-func (p *put) widen(n *node, i int, c child, edge bool) (left, right *node) {
+	c := child{low: r.low(), node: r}
 	switch {
 	case n.fill() < maxFill:
-		n.children = inserted(n.children, i, c)
+		n.children = inserted(n.children, at.i+1, c)
 		return n, nil
-	case edge && i == n.fill():
+	case p.edge >= p.depth:
 		n.size -= c.node.size
-		return n, newBranch(p.txn, []child{c})
+		return n, newBranch(txn, []child{c})
 	default:
-		ls, rs := split(n.children, i, c)
-		return newBranch(p.txn, ls), newBranch(p.txn, rs)
-	}
-}
-
-func (p *put) intoLeaf(n *node, edge bool) (left, right *node) {
-	i, _ := n.find(&p.item.key)
-	switch {
-	case n.fill() < maxFill:
-		n = n.editable(p.txn, 1)
-		n.items = inserted(n.items, i, p.item)
-		n.size++
-		return n, nil
-	case edge && i == n.fill():
-		return n, newLeaf(p.txn, []item{p.item})
-	default:
-		ls, rs := split(n.items, i, p.item)
-		return newLeaf(p.txn, ls), newLeaf(p.txn, rs)
+		ls, rs := split(n.children, at.i+1, c)
+		return newBranch(txn, ls), newBranch(txn, rs)
 	}
 }
 

@@ -99,7 +99,7 @@ func (x *indexTree[T]) valuesBefore(c *change[T]) (values []string, ok bool) {
 }
 
 // move takes an item from some values to others, for the transaction txn.
-func (x *indexTree[T]) move(txn uint64, names *names, it *item, before, after []string) {
+func (x *indexTree[T]) move(txn uint64, names *names, it item, before, after []string) {
 	for _, v := range after {
 		x.add(txn, names, item{key{v, it.Key}, it.slot})
 	}
@@ -111,15 +111,17 @@ func (x *indexTree[T]) move(txn uint64, names *names, it *item, before, after []
 
 // add puts an item into the tree, if it is not there.
 func (x *indexTree[T]) add(txn uint64, names *names, it item) {
-	var near string
-	if next, found := x.root.near(&it.key); found {
+	var p put
+	next, found := p.seek(x.root, &it.key)
+	if found {
 		return
-	} else if next != nil {
+	}
+	var near string
+	if next != nil {
 		near = next.value
 	}
 	it.value = names.like(it.value, near)
-	p := put{txn: txn, item: it}
-	x.root = p.root(x.root)
+	x.root = p.insert(txn, it)
 }
 
 // manyValues is the number of values from which looking them up in a map beats looking through them.

@@ -92,7 +92,7 @@ func (t *Txn[T]) Put(k object.Key, o T) (old Held[T], existed bool) {
 func (t *Txn[T]) PutCold(k object.Key, o T, e Encoding) (old Held[T], existed bool) {
 	t.mustBeOpen("PutCold")
 	f, h := t.next.folds, Held[T]{key: k, object: o}
-	n, existed := t.findBefore(k, e)
+	n, existed := t.findBefore(&h, e)
 	before := f.at(n)
 	if !existed || before != nil && !f.read.clear(n) {
 		if packed := f.packOne(o, e, before); packed != nil {
@@ -106,30 +106,30 @@ func (t *Txn[T]) PutCold(k object.Key, o T, e Encoding) (old Held[T], existed bo
 // put makes h the state of the object under its key.
 func (t *Txn[T]) put(h Held[T]) (old Held[T], existed bool) {
 	t.mustBeOpen("Set")
-	n, existed := t.find(h.key)
+	n, existed := t.find(&h)
 	return t.putAt(n, existed, h)
 }
 
-// find returns the slot of k, which gets one if it is not there.
-func (t *Txn[T]) find(k object.Key) (n slot, existed bool) {
-	if n, existed = t.next.quick(k); existed {
+// find returns the slot of an object, which gets one, and the key that the tree of keys has, if it is not there.
+func (t *Txn[T]) find(h *Held[T]) (n slot, existed bool) {
+	if n, existed = t.next.quick(h.key); existed {
 		return n, true
 	}
-	return t.place(k)
+	return t.place(h)
 }
 
 // findBefore is find for a new state of an object, which was decoded from e.
-func (t *Txn[T]) findBefore(k object.Key, e Encoding) (n slot, existed bool) {
+func (t *Txn[T]) findBefore(h *Held[T], e Encoding) (n slot, existed bool) {
 	if e.before != nil {
-		n, existed = t.next.likely(k)
+		n, existed = t.next.likely(h.key)
 		if existed && unsafe.Pointer(t.next.folds.at(n)) == e.before {
 			return n, true
 		}
 	}
-	return t.find(k)
+	return t.find(h)
 }
 
-// putAt makes h the state of the object in a slot, which existed before or was made for it. The object of a folded h may be set: to what is
+// putAt makes h the state of the object in a slot, which existed before or was made for it, as find says. The object of a folded h may be set: to what is
 // open now.
 func (t *Txn[T]) putAt(n slot, existed bool, h Held[T]) (old Held[T], had bool) {
 	k := h.key
@@ -158,19 +158,20 @@ func (t *Txn[T]) PutBack(old Held[T]) {
 	}
 }
 
-// place finds the slot of k in the tree of keys, and gives it one if it is not there.
-func (t *Txn[T]) place(k object.Key) (n slot, existed bool) {
+// place finds the slot of the object in the tree of keys, and gives it one, and the tree's own key, if it is not there.
+func (t *Txn[T]) place(h *Held[T]) (n slot, existed bool) {
+	var p put
 	var neighbor object.Key
-	if it, found := t.next.keys.near(&key{Key: k}); found {
+	if it, found := p.seek(t.next.keys, &key{Key: h.key}); found {
 		return it.slot, true
 	} else if it != nil {
 		neighbor = it.Key
 	}
 	t.moved = true
-	p := put{txn: t.id, item: item{key{Key: t.writer.names.key(neighbor, k)}, t.writer.take()}}
-	t.next.keys = p.root(t.next.keys)
-	t.next.lookup.add(t.id, k, p.item.slot, t.next.keys)
-	return p.item.slot, false
+	h.key, n = t.writer.names.key(neighbor, h.key), t.writer.take()
+	t.next.keys = p.insert(t.id, item{key{Key: h.key}, n})
+	t.next.lookup.add(t.id, h.key, n, t.next.keys)
+	return n, false
 }
 
 // Delete removes the object under the key from the store and all indexes. It returns the object, if there was
@@ -192,7 +193,7 @@ func (t *Txn[T]) Remove(k object.Key) (old Held[T], existed bool) {
 	}
 	n := it.slot
 	old = t.next.hold(it.Key, n)
-	t.reindex(&change[T]{key: k, slot: n, from: old, had: true})
+	t.reindex(&change[T]{key: it.Key, slot: n, from: old, had: true})
 	c := cut{txn: t.id, key: key{Key: k}}
 	t.next.keys = c.root(t.next.keys)
 	t.next.lookup.remove(t.id, k, n)
@@ -258,7 +259,7 @@ func (t *Txn[T]) build(objects iter.Seq[Held[T]], known knownValues[T], report f
 	return true
 }
 
-// reindex brings all indexes up to a change. The key of the change is in the tree of keys.
+// reindex brings all indexes up to a change. The key of the change is in the tree of keys, and is that of the tree if the object comes or goes.
 func (t *Txn[T]) reindex(c *change[T]) {
 	for i := range t.next.indexes {
 		x := &t.next.indexes[i]
@@ -278,8 +279,12 @@ func (t *Txn[T]) reindex(c *change[T]) {
 		}
 		x.digests.set(t.id, c.slot, digest)
 		if len(before) > 0 || len(after) > 0 {
-			it, _ := t.next.keys.near(&key{Key: c.key})
-			x.move(t.id, &t.writer.names, it, before, after)
+			k := c.key
+			if c.had && c.has {
+				it, _ := t.next.keys.near(&key{Key: k})
+				k = it.Key
+			}
+			x.move(t.id, &t.writer.names, item{key{Key: k}, c.slot}, before, after)
 		}
 	}
 }
