@@ -370,7 +370,7 @@ func TestBrokenObjects(t *testing.T) {
 	key := object.Key{Namespace: "ns", Name: "x"}
 	g := w.Store().Gather(0)
 	var packer fold.Packer
-	g.AddPacked(key, "u", "1", packer.Pack([]byte("no thing"), nil), nil)
+	g.AddPacked(key, "u", "1", packer.Pack([]byte("no thing"), nil))
 	txn := w.Begin()
 	txn.Replace("", g, "1", false)
 	s := txn.Commit()

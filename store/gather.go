@@ -86,22 +86,12 @@ func (g *Gathering[T]) AddHeld(h Held[T]) {
 	g.items = append(g.items, gatheredItem[T]{Held: h, stored: h.folded == nil})
 }
 
-// AddPacked appends an object that was packed elsewhere, such as one that was read from a file. values returns what it has in
-// the indexes, by name, and false for those where that is not known; then it is opened to find out. It may be nil.
-func (g *Gathering[T]) AddPacked(k object.Key, uid types.UID, version string, packed fold.Packed, values func(index string) ([]string, bool)) {
+// AddPacked appends an object that was packed elsewhere, such as one that was read from a file.
+func (g *Gathering[T]) AddPacked(k object.Key, uid types.UID, version string, packed fold.Packed) {
 	g.folding.packer.Adopt(packed)
-	item := gatheredItem[T]{own: true, Held: Held[T]{
+	g.items = append(g.items, gatheredItem[T]{own: true, Held: Held[T]{
 		key: k, folding: g.folding, folded: g.folding.newFolded(packed, uid, version),
-	}}
-	if values != nil {
-		item.values = make([][]string, len(g.indexes))
-		for i, x := range g.indexes {
-			if v, ok := values(x.name); ok {
-				item.values[i] = append([]string{}, v...)
-			}
-		}
-	}
-	g.items = append(g.items, item)
+	}})
 }
 
 // Len returns the number of objects. It is part of object.Collection.

@@ -22,7 +22,7 @@ func TestPackedElsewhere(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		g.AddPacked(object.KeyOf(o), o.UID, o.ResourceVersion, packer.Pack(data, nil), nil)
+		g.AddPacked(object.KeyOf(o), o.UID, o.ResourceVersion, packer.Pack(data, nil))
 	}
 	txn := w.Begin()
 	txn.Replace("", g, "100", false)

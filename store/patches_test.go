@@ -281,7 +281,7 @@ func TestPackedArrivals(t *testing.T) {
 	cursor := cursor{root: s.keys}
 	for cursor.seek(&key{}); cursor.depth > 0; cursor.next() {
 		e := s.folds.at(cursor.item().slot)
-		g.AddPacked(cursor.item().Key, e.uidText(), e.versionText(), e.packed, nil)
+		g.AddPacked(cursor.item().Key, e.uidText(), e.versionText(), e.packed)
 	}
 	var opening sync.WaitGroup
 	for i := 0; i < len(pods); i += 100 {

@@ -1,10 +1,12 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"log/slog"
 	"maps"
 	"os"
@@ -24,10 +26,8 @@ import (
 // watch is resumed, and leaves nothing in doubt.
 const listedAnyway = 100
 
-// loaded is what was read from a file: where the store can fold, folded objects, which nobody has to decode, else records and
-// then the open objects of these.
+// loaded is what was read from a file: where the store can fold, folded objects, which nobody has to decode, else open ones.
 type loaded[T object.Object] struct {
-	records []file.Record
 	items   object.Items[T]
 	folded  *store.Gathering[T] // nil if the store cannot fold
 	version string
@@ -114,26 +114,15 @@ func (f *files[T]) load(ctx context.Context, pf *partFile) (l loaded[T], err err
 			return err
 		}
 		l.version, l.asOf = r.Header().ResourceVersions[pf.identity["namespace"]], r.Header().Written
-		newest := ""
-		for record, err := range r.Records() {
-			if err == nil {
-				err = ctx.Err()
-			}
-			if err != nil {
-				return err
-			}
-			if err := f.add(&l, record, pf.identity["namespace"]); err != nil {
-				return err
-			}
-			if newest == "" || object.OlderResourceVersion(newest, record.ResourceVersion) {
-				newest, l.newest = record.ResourceVersion, object.Key{Namespace: record.Namespace, Name: record.Name}
-			}
+		records := checking[T]{l: &l, namespace: pf.identity["namespace"], records: r.Records()}
+		if l.folded == nil {
+			return f.decode(ctx, &records)
 		}
-		return nil
+		for record := range records.all(ctx) {
+			l.folded.AddPacked(keyOfRecord(record), types.UID(record.UID), record.ResourceVersion, record.Object)
+		}
+		return records.err
 	})
-	if err == nil {
-		err = f.decode(ctx, &l)
-	}
 	return l, err
 }
 
@@ -162,46 +151,98 @@ func (f *files[T]) checkHeader(ctx context.Context, header file.Header, identity
 	return header.Check(want)
 }
 
-// add adds the object of a record, if it belongs to the file.
-func (f *files[T]) add(l *loaded[T], record file.Record, namespace string) error {
-	key := object.Key{Namespace: record.Namespace, Name: record.Name}
-	switch {
+// checking goes through the records of a file.
+type checking[T object.Object] struct {
+	l         *loaded[T]
+	namespace string
+	records   iter.Seq2[file.Record, error]
+	err       error // why all has ended
+}
+
+// all iterates over the records until one does not belong to the file, and notes which is the newest.
+func (c *checking[T]) all(ctx context.Context) iter.Seq[file.Record] {
+	return func(yield func(file.Record) bool) {
+		newest := ""
+		for record, err := range c.records {
+			if err == nil {
+				err = ctx.Err()
+			}
+			if err == nil {
+				err = c.check(record)
+			}
+			if err != nil {
+				c.err = err
+				return
+			}
+			if newest == "" || object.OlderResourceVersion(newest, record.ResourceVersion) {
+				newest, c.l.newest = record.ResourceVersion, keyOfRecord(record)
+			}
+			if !yield(record) {
+				return
+			}
+		}
+	}
+}
+
+func (c *checking[T]) check(record file.Record) error {
+	switch key := keyOfRecord(record); {
 	case key.Name == "":
 		return fmt.Errorf("%w: an object has no name", file.ErrBroken)
-	case namespace != "" && key.Namespace != namespace:
-		return fmt.Errorf("%w: %s is not in namespace %q", file.ErrBroken, key, namespace)
-	case object.OlderResourceVersion(l.version, record.ResourceVersion):
+	case c.namespace != "" && key.Namespace != c.namespace:
+		return fmt.Errorf("%w: %s is not in namespace %q", file.ErrBroken, key, c.namespace)
+	case object.OlderResourceVersion(c.l.version, record.ResourceVersion):
 		return fmt.Errorf("%w: %s is newer than the file", file.ErrBroken, key)
 	}
-	if l.folded != nil {
-		l.folded.AddPacked(key, types.UID(record.UID), record.ResourceVersion, record.Object, nil)
-		return nil
-	}
-	l.records = append(l.records, record)
 	return nil
 }
 
-// decode decodes the objects of the records, if there are any, on several cores. Neighbors share what they have in common, so each core
-// decodes those of one part of the file.
-func (f *files[T]) decode(ctx context.Context, l *loaded[T]) error {
-	l.items = make(object.Items[T], len(l.records))
-	n := openers()
-	return inOrder(n, n, func(_, i int) (none struct{}, err error) {
-		codec, err := source.NewCodecAs[T](f.typ, 0) // one of its own, since it remembers what objects have in common
-		if err != nil {
-			return none, err
+func keyOfRecord(r file.Record) object.Key { return object.Key{Namespace: r.Namespace, Name: r.Name} }
+
+// decode decodes the objects of the records on several cores, while they are read.
+func (f *files[T]) decode(ctx context.Context, c *checking[T]) error {
+	codecs := make([]*source.Codec[T], openers()) // each has one of its own, since it remembers what objects have in common
+	for i := range codecs {
+		var err error
+		if codecs[i], err = source.NewCodecAs[T](f.typ, 0); err != nil {
+			return err
 		}
-		for at := len(l.records) * i / n; at < len(l.records)*(i+1)/n; at++ {
-			if err := ctx.Err(); err != nil {
-				return none, err
+	}
+	err := inOrder(inBatches(c.all(ctx), openBatch), len(codecs), func(worker int, records []file.Record) ([]T, error) {
+		return decodeRecords(codecs[worker], records)
+	}, func(objects []T) error {
+		c.l.items = append(c.l.items, objects...)
+		return ctx.Err()
+	})
+	return cmp.Or(err, c.err)
+}
+
+// inBatches groups what all has, n at a time.
+func inBatches[E any](all iter.Seq[E], n int) iter.Seq[[]E] {
+	return func(yield func([]E) bool) {
+		batch := make([]E, 0, n)
+		for e := range all {
+			if batch = append(batch, e); len(batch) < n {
+				continue
 			}
-			if l.items[at], err = decodeRecord(codec, l.records[at]); err != nil {
-				return none, err
+			if !yield(batch) {
+				return
 			}
-			l.records[at] = file.Record{}
+			batch = make([]E, 0, n)
 		}
-		return none, nil
-	}, func(struct{}) error { return nil })
+		if len(batch) > 0 {
+			yield(batch)
+		}
+	}
+}
+
+func decodeRecords[T object.Object](codec *source.Codec[T], records []file.Record) (objects []T, err error) {
+	objects = make([]T, len(records))
+	for i := range records {
+		if objects[i], err = decodeRecord(codec, records[i]); err != nil {
+			return nil, err
+		}
+	}
+	return objects, nil
 }
 
 // decodeRecord returns the object of a record.
@@ -213,7 +254,7 @@ func decodeRecord[T object.Object](codec *source.Codec[T], record file.Record) (
 			return err
 		})
 	}
-	key := object.Key{Namespace: record.Namespace, Name: record.Name}
+	key := keyOfRecord(record)
 	if err == nil && (object.KeyOf(obj) != key || string(obj.GetUID()) != record.UID || obj.GetResourceVersion() != record.ResourceVersion) {
 		err = errors.New("it is another object")
 	}
@@ -280,8 +321,8 @@ func (inf *Informer[T]) openFolded(ctx context.Context, p *part[T], l *loaded[T]
 		codecs = append(codecs, codec)
 	}
 	l.told = true
-	return inOrder((g.Len()+openBatch-1)/openBatch, n, func(worker, i int) ([]T, error) {
-		return g.OpenPacked(i*openBatch, min((i+1)*openBatch, g.Len()), codecs[worker])
+	return inOrder(numbersBelow(g.Len(), openBatch), n, func(worker, from int) ([]T, error) {
+		return g.OpenPacked(from, min(from+openBatch, g.Len()), codecs[worker])
 	}, func(objects []T) error {
 		if inf.budget.meanSize() == 0 {
 			inf.budget.setMean(objects)
@@ -293,6 +334,14 @@ func (inf *Informer[T]) openFolded(ctx context.Context, p *part[T], l *loaded[T]
 		inf.budget.expect(a)
 		return ctx.Err()
 	})
+}
+
+// numbersBelow iterates over every step-th number below n.
+func numbersBelow(n, step int) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for i := 0; i < n && yield(i); i += step {
+		}
+	}
 }
 
 // applyFile makes what was read from a file the content of the part, unless that was given up.

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"iter"
 	"runtime"
 	"sync"
 )
@@ -21,19 +22,19 @@ type result[R any] struct {
 }
 
 // resultOf calls work. A panic is an error of what was read: there is nobody else on that goroutine who could end it.
-func resultOf[R any](work func(worker, i int) (R, error), worker, i int) (r result[R]) {
+func resultOf[I, R any](work func(worker int, input I) (R, error), worker int, input I) (r result[R]) {
 	defer brokenByPanic(&r.err)
-	r.value, r.err = work(worker, i)
+	r.value, r.err = work(worker, input)
 	return r
 }
 
-// inOrder calls work for the numbers below n, on several goroutines that know which of them they are, and then calls next with the
-// results, in order, on the calling goroutine. It stops at the first error, which it returns, and waits for all that it has started. At most two
-// results for each goroutine wait for next.
-func inOrder[R any](n, workers int, work func(worker, i int) (R, error), next func(R) error) error {
+// inOrder calls work for the inputs, on several goroutines that know which of them they are, and then calls next with the results, in order, on
+// the calling goroutine, which also goes through the inputs. It stops at the first error, which it returns, and waits for all that it has started. At
+// most two results for each goroutine wait for next.
+func inOrder[I, R any](inputs iter.Seq[I], workers int, work func(worker int, input I) (R, error), next func(R) error) error {
 	type job struct {
-		i    int
-		done chan result[R]
+		input I
+		done  chan result[R]
 	}
 	jobs := make(chan job, 2*workers) // as many as wait, so that sending does not
 	var running sync.WaitGroup
@@ -42,24 +43,32 @@ func inOrder[R any](n, workers int, work func(worker, i int) (R, error), next fu
 	for worker := range workers {
 		running.Go(func() {
 			for j := range jobs {
-				j.done <- resultOf(work, worker, j.i)
+				j.done <- resultOf(work, worker, j.input)
 			}
 		})
 	}
-	var waiting []job
-	for sent, i := 0, 0; i < n; i++ {
-		for ; sent < min(n, i+2*workers); sent++ {
-			j := job{sent, make(chan result[R], 1)}
-			jobs <- j
-			waiting = append(waiting, j)
-		}
-		r := <-waiting[0].done
+	var waiting []chan result[R]
+	take := func() error {
+		r := <-waiting[0]
 		waiting = waiting[1:]
-		if r.err == nil {
-			r.err = next(r.value)
-		}
 		if r.err != nil {
 			return r.err
+		}
+		return next(r.value)
+	}
+	for input := range inputs {
+		if len(waiting) == cap(jobs) {
+			if err := take(); err != nil {
+				return err
+			}
+		}
+		j := job{input, make(chan result[R], 1)}
+		jobs <- j
+		waiting = append(waiting, j.done)
+	}
+	for len(waiting) > 0 {
+		if err := take(); err != nil {
+			return err
 		}
 	}
 	return nil

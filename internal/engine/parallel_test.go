@@ -26,7 +26,7 @@ func TestInOrder(t *testing.T) {
 			}
 			broken, full := errors.New("broken"), errors.New("full")
 			var next atomic.Int64
-			err := inOrder(n, workers, func(worker, i int) (int, error) {
+			err := inOrder(numbersBelow(n, 1), workers, func(worker, i int) (int, error) {
 				if worker < 0 || worker >= workers || i >= int(next.Load())+2*workers {
 					t.Errorf("worker %d of %d works on %d while %d is next", worker, workers, i, next.Load())
 				}
@@ -62,7 +62,7 @@ func TestInOrder(t *testing.T) {
 // TestPanicOnAWorker is an error, and ends all.
 func TestPanicOnAWorker(t *testing.T) {
 	told := 0
-	err := inOrder(20, 2, func(_, i int) (int, error) {
+	err := inOrder(numbersBelow(20, 1), 2, func(_, i int) (int, error) {
 		if i == 7 {
 			panic("oh dear")
 		}
