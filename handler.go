@@ -9,7 +9,7 @@ import (
 )
 
 // Handler is notified of every change. Its methods are called one at a time, from a goroutine of its own, after the
-// store holds the change. The objects are shared and read-only. HandlerFuncs and DeltaFunc are Handlers made of functions;
+// store holds the change. The objects are shared and read-only. HandlerFuncs, DeltaFunc and KeyHandler are Handlers made of functions;
 // FilterHandler narrows one to the objects that matter.
 type Handler[T Object] interface {
 	// OnAdd is called for an object that the handler has not seen. initial is set for the objects that
@@ -78,6 +78,20 @@ func (f DeltaFunc[T]) OnUpdate(old, new T) {
 func (f DeltaFunc[T]) OnDelete(gone Tombstone[T]) {
 	f(Delta[T]{Type: object.Deleted, Key: gone.Key, Object: gone.Object, FinalStateUnknown: gone.FinalStateUnknown})
 }
+
+// KeyHandler is a Handler of one function that gets the key of each object that is added, changed or deleted, or comes again by a resync, such as
+// a work queue's Add. It is the lightest there is: with a memory budget no object is opened for it, and a start from a file opens none at all
+// where there is no index either.
+type KeyHandler[T Object] func(Key)
+
+// OnAdd calls f with the object's key.
+func (f KeyHandler[T]) OnAdd(obj T, _ bool) { f(object.KeyOf(obj)) }
+
+// OnUpdate calls f with the object's key.
+func (f KeyHandler[T]) OnUpdate(_, new T) { f(object.KeyOf(new)) }
+
+// OnDelete calls f with the object's key.
+func (f KeyHandler[T]) OnDelete(gone Tombstone[T]) { f(gone.Key) }
 
 // FilterHandler returns a handler that passes on to h what concerns the objects that keep keeps. An object that begins to be
 // kept is added for h, and one that is not kept any more is deleted, with its new state as the last. keep must be pure: it is
@@ -149,8 +163,11 @@ func (p Policy) String() string { return deltafifo.Policy(p).String() }
 
 // deliverTo returns the function that hands one delta to h.
 func deliverTo[T Object](h Handler[T]) func(object.Delta[T]) {
-	if f, ok := h.(DeltaFunc[T]); ok {
+	switch f := h.(type) {
+	case DeltaFunc[T]:
 		return f
+	case KeyHandler[T]:
+		return func(d object.Delta[T]) { f(d.Key) }
 	}
 	return func(d object.Delta[T]) {
 		switch d.Type {

@@ -44,7 +44,9 @@ func (inf *SharedInformer[T]) AddHandler(h Handler[T], opts HandlerOptions) (*Re
 	if inf.released {
 		return nil, fmt.Errorf("%s: add handler %q: %w", inf.Name(), name, ErrStopped)
 	}
-	sub, err := inf.core.Subscribe(deliverTo(h), engineHandlerOptions(name, opts))
+	options := engineHandlerOptions(name, opts)
+	_, options.Keys = h.(KeyHandler[T])
+	sub, err := inf.core.Subscribe(deliverTo(h), options)
 	if err != nil {
 		return nil, err
 	}

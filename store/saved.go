@@ -2,6 +2,7 @@ package store
 
 import (
 	"iter"
+	"slices"
 
 	"github.com/tidings/tidings/object"
 )
@@ -23,14 +24,40 @@ func (g *Gathering[T]) AllHeld() iter.Seq[Held[T]] {
 	}
 }
 
-// HeldOf iterates over the states of the objects of a collection, without opening those of a Gathering.
+// HeldOf iterates over the states of the objects of a collection, without opening those of this package's collections.
 func HeldOf[T object.Object](objects object.Collection[T]) iter.Seq[Held[T]] {
-	if g, ok := objects.(*Gathering[T]); ok {
-		return g.AllHeld()
+	switch of := objects.(type) {
+	case *Gathering[T]:
+		return of.AllHeld()
+	case *Arrivals[T]:
+		return slices.Values(of.items)
+	case *Snapshot[T]:
+		return of.AllHeld("")
+	case namespaced[T]:
+		return of.snapshot.AllHeld(of.namespace)
 	}
 	return func(yield func(Held[T]) bool) {
 		for key, o := range objects.All() {
 			if !yield(Held[T]{key: key, object: o}) {
+				return
+			}
+		}
+	}
+}
+
+// Keys returns a collection that has the keys of the objects, and no objects: nothing is opened for it.
+func Keys[T object.Object](objects object.Collection[T]) object.Collection[T] {
+	return keys[T]{objects}
+}
+
+type keys[T object.Object] struct{ of object.Collection[T] }
+
+func (k keys[T]) Len() int { return k.of.Len() }
+
+func (k keys[T]) All() iter.Seq2[object.Key, T] {
+	return func(yield func(object.Key, T) bool) {
+		for h := range HeldOf(k.of) {
+			if !yield(h.Key(), *new(T)) {
 				return
 			}
 		}

@@ -21,9 +21,7 @@ func withTidings(ctx context.Context, c *cluster.Cluster, services services, new
 		return err
 	}
 	queue := workqueue.New(workqueue.Options[tidings.Key]{})
-	_, err = websites.AddHandler(tidings.DeltaFunc[*website.Website](func(d tidings.Delta[*website.Website]) {
-		queue.Add(d.Key)
-	}), tidings.HandlerOptions{})
+	_, err = websites.AddHandler(tidings.KeyHandler[*website.Website](queue.Add), tidings.HandlerOptions{})
 	if err != nil {
 		return err
 	}

@@ -37,7 +37,7 @@ func (inf *Informer[T]) applyChanges(p *part[T], deltas []object.Delta[T], versi
 	txn := inf.writer.Begin()
 	defer txn.Abort()
 	subs := inf.subscriptions()
-	a := applying[T]{txn: txn, absent: &p.absent, onTheWay: &p.onTheWay, silent: len(subs) == 0}
+	a := applying[T]{txn: txn, absent: &p.absent, onTheWay: &p.onTheWay, silent: !inf.wantsObjects()}
 	notes := a.deltas(deltas)
 	txn.Advance(p.namespace, version)
 	snap := txn.Commit()
@@ -74,7 +74,7 @@ func (inf *Informer[T]) pushInitial(objects object.Collection[T]) {
 		return
 	}
 	for _, s := range inf.subscriptions() {
-		s.queue.Sync(objects, true)
+		s.sync(objects, true)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"reflect"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -274,6 +275,11 @@ func (inf *Informer[T]) subscriptions() []*Subscription[T] {
 	inf.mu.Lock()
 	defer inf.mu.Unlock()
 	return inf.subs
+}
+
+// wantsObjects reports whether any handler looks at objects.
+func (inf *Informer[T]) wantsObjects() bool {
+	return slices.ContainsFunc(inf.subscriptions(), func(s *Subscription[T]) bool { return !s.opts.Keys })
 }
 
 func (inf *Informer[T]) living() []*Subscription[T] {

@@ -306,9 +306,9 @@ func (inf *Informer[T]) applies(p *part[T], l *loaded[T]) bool {
 
 var errGivenUp = errors.New("the part was given up")
 
-// openFolded opens folded objects on several cores, once for the indexes and all handlers, where there are any.
+// openFolded opens folded objects on several cores, once for the indexes and all handlers, where any of them looks at objects.
 func (inf *Informer[T]) openFolded(ctx context.Context, p *part[T], l *loaded[T]) error {
-	if l.folded == nil || len(inf.subscriptions()) == 0 && !inf.store.Snapshot().HasIndexes() {
+	if l.folded == nil || !inf.wantsObjects() && !inf.store.Snapshot().HasIndexes() {
 		return nil
 	}
 	g, n := l.folded, openers()

@@ -108,7 +108,7 @@ func (p *part[T]) recall(key object.Key) (T, bool) {
 		o = standInFor(&held)
 		p.onTheWay.standsFor(object.KeyOf(o), &held)
 		return o, true
-	case !open && len(p.inf.subscriptions()) == 0: // to open it takes longer than it saves
+	case !open && !p.inf.wantsObjects(): // to open it takes longer than it saves
 		return o, false
 	case !open:
 		o = p.onTheWay.open(&held)
@@ -119,7 +119,7 @@ func (p *part[T]) recall(key object.Key) (T, bool) {
 
 // recallPatch opens an object of which a change has come, and keeps what the new state is decoded with. It returns false if there is a better way, or no need.
 func (p *part[T]) recallPatch(key object.Key) (o T, ok bool) {
-	if p.isListing() || !p.inf.budget.comesAsIs() || !p.foldsSoon() || len(p.inf.subscriptions()) == 0 {
+	if p.isListing() || !p.inf.budget.comesAsIs() || !p.foldsSoon() || !p.inf.wantsObjects() {
 		return o, false
 	}
 	held, ok := p.inf.store.Snapshot().LikelyHeld(key)

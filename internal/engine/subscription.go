@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidings/tidings/deltafifo"
 	"github.com/tidings/tidings/object"
+	"github.com/tidings/tidings/store"
 )
 
 // HandlerOptions say how a handler is notified.
@@ -18,6 +19,8 @@ type HandlerOptions struct {
 	Name   string
 	Queue  deltafifo.Options
 	Resync time.Duration // 0 means never
+	// Keys says that the handler looks at the key of a delta alone: nothing is opened for it.
+	Keys bool
 	// OnSynced is called on the handler's goroutine behind the last object of the initial list. It may be nil.
 	OnSynced func()
 }
@@ -54,7 +57,7 @@ func (inf *Informer[T]) Subscribe(deliver func(object.Delta[T]), opts HandlerOpt
 	inf.subs = append(slices.Clip(inf.subs), s)
 	inf.alive = append(slices.Clip(inf.alive), s)
 	if snap := inf.store.Snapshot(); snap.Len() > 0 {
-		s.queue.Sync(snap, true)
+		s.sync(snap, true)
 	}
 	if inf.everSynced() {
 		s.queue.Mark()
@@ -140,8 +143,16 @@ func (inf *Informer[T]) resync(s *Subscription[T]) {
 	inf.apply.Lock()
 	defer inf.unlockApply()
 	if inf.everSynced() {
-		s.queue.Sync(inf.store.Snapshot(), false)
+		s.sync(inf.store.Snapshot(), false)
 	}
+}
+
+// sync tells s of all the objects, as an initial list or a resync.
+func (s *Subscription[T]) sync(objects object.Collection[T], initial bool) {
+	if s.opts.Keys {
+		objects = store.Keys(objects)
+	}
+	s.queue.Sync(objects, initial)
 }
 
 // end marks the goroutine as gone and frees what was pending, and the handler.
@@ -198,7 +209,7 @@ func (s *Subscription[T]) finishSync() {
 func (s *Subscription[T]) notify(d object.Delta[T]) {
 	defer s.recover(d.Type.String(), d.Key)
 	n := s.delivered.Add(1)
-	if s.inf.guard.sampled(n) {
+	if !s.opts.Keys && s.inf.guard.sampled(n) {
 		check := s.inf.guard.watch(d.Object, d.Key)
 		defer check(s.opts.Name)
 	}
