@@ -198,6 +198,8 @@ func (s size) podJobs(a server.Address) []job {
 	floor.Engine, floor.Phases = engine.Bytes, []server.Phase{server.Burst}
 	budget := stack
 	budget.Config.Budget = budgetFor(s.counts[corpus.Pods])
+	keys := budget
+	keys.Config.Keys = true
 	// The mutation guards: ours off, because it is on by default, and client-go's detector on.
 	guards := both("guard", "guard: ", unguarded, server.Burst)
 	guards[0].env = detector
@@ -209,6 +211,7 @@ func (s size) podJobs(a server.Address) []job {
 		}),
 		warmJobs("warm", s.rounds, stack),
 		warmJobs("warm budget", s.rounds, budget),
+		warmJobs("warm keys", s.rounds, keys),
 		repeated(min(s.rounds, 2), both("pods without TLS", "plain: ", plain, server.Burst)),
 		repeated(s.rounds, []job{{name: "pods", engine: engine.Bytes, spec: measure.Spec{Stack: &floor}}}),
 		repeated(min(s.rounds, 2), []job{throughJob(stack, engine.Through, server.Burst, measure.Lists), throughJob(stack, engine.ClientGo, measure.Lists)}),

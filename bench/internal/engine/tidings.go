@@ -57,12 +57,17 @@ func startTidingsOf[T tidings.Object](ctx context.Context, c Config, see func(ve
 		if err != nil {
 			return nil, fmt.Errorf("start tidings: %w", err)
 		}
-		informer.AddIndex("index", index)
-		if _, err := informer.AddHandler(tidings.HandlerFuncs[T]{
+		var handler tidings.Handler[T] = tidings.HandlerFuncs[T]{
 			Add:    func(obj T, _ bool) { see(obj.GetResourceVersion()) },
 			Update: func(_, obj T) { see(obj.GetResourceVersion()) },
 			Delete: func(gone tidings.Tombstone[T]) { see(gone.Object.GetResourceVersion()) },
-		}, tidings.HandlerOptions{}); err != nil {
+		}
+		if c.Keys {
+			handler = tidings.KeyHandler[T](func(tidings.Key) { see("") })
+		} else {
+			informer.AddIndex("index", index)
+		}
+		if _, err := informer.AddHandler(handler, tidings.HandlerOptions{}); err != nil {
 			return nil, fmt.Errorf("start tidings: %w", err)
 		}
 		e.informers = append(e.informers, informer)

@@ -121,7 +121,8 @@ const (
 		"in one list; the generated decoder beside it reads their bytes in the same order. A budget that is too small for the packed bytes cannot be kept; then it is met if the status says so.\n\n"
 	aboutWarm = "The same pods with `Options.Dir`: a process saves them when it ends, another one starts from that while nothing has changed on the server, and is\n" +
 		"measured. client-go's figures are those of its start, with a list. Tidings has synced when the server has confirmed what was saved: its version has not\n" +
-		"moved, which a busy cluster's would have; there it takes 200 ms of silence on the watch. Bytes are those that come over the connection, encryption and all.\n\n"
+		"moved, which a busy cluster's would have; there it takes 200 ms of silence on the watch. Bytes are those that come over the connection, encryption and all. A handler of keys, such as\n" +
+		"a work queue's Add, does not need the objects, so that without an index none is opened; client-go's figures beside it are the same ones, with objects and an index.\n\n"
 	aboutThrough = "Programs written for client-go use Tidings by package `clientgo`, behind client-go's interfaces.\n\n"
 	aboutReads   = "One goroutine, nothing beside it, 100,000 small objects with two indexes. What is returned is visited, and a field of it read.\n\n"
 	aboutBatches = "Writes a second to the bare stores: 10,000 objects with two indexes. A reader lists everything in a loop and reads a field of each object.\n" +

@@ -89,7 +89,9 @@ func budgetRows() []Row {
 // warmRows are those of a start from what an earlier run has saved, beside client-go's start with a list.
 func warmRows() []Row {
 	var out []Row
-	for _, c := range []struct{ prefix, title string }{{"warm: ", "everything open: "}, {"warm budget: ", "with a budget: "}} {
+	for _, c := range []struct{ prefix, title string }{
+		{"warm: ", "everything open: "}, {"warm budget: ", "with a budget: "}, {"warm keys: ", "with a budget, a handler of keys and no index: "},
+	} {
 		out = append(out,
 			Row{What: c.title + "time until synced, and the handler knows all", Metric: c.prefix + "sync time", Theirs: "sync time", Unit: "s", Target: 0.10},
 			Row{What: c.title + "CPU until then", Metric: c.prefix + "sync CPU", Theirs: "sync CPU", Unit: "s", Target: 0.15},
