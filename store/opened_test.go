@@ -3,6 +3,7 @@ package store
 import (
 	"reflect"
 	"runtime"
+	"sync"
 	"testing"
 	"unsafe"
 
@@ -69,6 +70,49 @@ func TestOpenedIsBounded(t *testing.T) {
 	}
 	if size > 5_000 {
 		t.Errorf("%d objects are remembered, and %d held", size, len(held))
+	}
+}
+
+// TestOpenedByMany: while goroutines put, find and tidy, and the garbage is collected, each finds what it holds, two that put at the same number agree, and
+// the count is that of the places.
+func TestOpenedByMany(t *testing.T) {
+	const goroutines, numbers, held = 4, 500, 50
+	var o opened
+	var running sync.WaitGroup
+	for range goroutines {
+		running.Go(func() {
+			mine := map[uint64]*[64]byte{}
+			for round := range 4 * numbers {
+				n := uint64(round * 7 % numbers)
+				made := new([64]byte)
+				got := (*[64]byte)(o.put(n, unsafe.Pointer(made)))
+				if holds, ok := mine[n]; ok && got != holds {
+					t.Errorf("%d is another object for who holds it", n)
+				}
+				if mine[n] = got; len(mine) > held {
+					clear(mine)
+				}
+				for n, object := range mine {
+					if o.get(n) != unsafe.Pointer(object) {
+						t.Errorf("%d is not found by who holds it", n)
+					}
+				}
+				switch round % 100 {
+				case 0:
+					o.tidy()
+				case 50:
+					runtime.GC()
+				}
+			}
+		})
+	}
+	running.Wait()
+	places := 0
+	for i := range o.shards {
+		places += len(o.shards[i].objects)
+	}
+	if o.bytes() != int64(places)*openedBytes {
+		t.Errorf("%d bytes are counted for %d places", o.bytes(), places)
 	}
 }
 
