@@ -41,6 +41,13 @@ func (r *keyReader) handle(key object.Key) {
 	}
 }
 
+// versions returns those of the objects that it was told of last.
+func (r *keyReader) versions() map[object.Key]string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.seen)
+}
+
 // podsOf starts an informer that has no handlers yet.
 func podsOf(t *testing.T, server *tidingstest.Server, opts tidings.Options) *tidings.SharedInformer[pod] {
 	t.Helper()
@@ -97,10 +104,8 @@ func TestKeysAreToldAfterEveryChange(t *testing.T) {
 			time.Sleep(10 * time.Minute)
 			w.compare(t, inf)
 			for name, reader := range readers {
-				reader.mu.Lock()
-				defer reader.mu.Unlock()
-				if want := w.server.Versions(podResource); !maps.Equal(reader.seen, want) {
-					t.Errorf("%s: %s", name, differ(want, reader.seen))
+				if want, got := w.server.Versions(podResource), reader.versions(); !maps.Equal(got, want) {
+					t.Errorf("%s: %s", name, differ(want, got))
 				}
 			}
 		})

@@ -52,6 +52,7 @@ type similarPods struct {
 	server    *tidingstest.Server
 	writes    int
 	transform bool
+	keysOnly  bool // no handler of this run looks at objects
 
 	mu      sync.Mutex // guards what follows
 	history map[string]pod
@@ -183,7 +184,11 @@ func (w *similarPods) run(opts tidings.Options, scope tidings.Scope) {
 	}
 	byOwner := func(p pod) []string { return []string{p.Labels["owner"]} }
 	index := inf.AddIndex("owner", byOwner)
-	mustAdd(w.t, inf, tidings.DeltaFunc[pod](w.hear), tidings.HandlerOptions{})
+	if w.keysOnly = w.IntN(3) == 0; w.keysOnly {
+		mustAdd(w.t, inf, tidings.KeyHandler[pod](func(tidings.Key) {}), tidings.HandlerOptions{})
+	} else {
+		mustAdd(w.t, inf, tidings.DeltaFunc[pod](w.hear), tidings.HandlerOptions{})
+	}
 	if err := f.Start(w.t.Context()); err != nil {
 		w.t.Fatal(err)
 	}
@@ -229,6 +234,9 @@ func (w *similarPods) round(inf *tidings.SharedInformer[pod]) {
 
 // lateHandler adds a handler, and returns what gives the versions that it was told.
 func (w *similarPods) lateHandler(inf *tidings.SharedInformer[pod]) func() map[object.Key]string {
+	if w.keysOnly {
+		return readKeys(w.t, inf, tidings.HandlerOptions{}).versions
+	}
 	var mu sync.Mutex
 	versions := map[object.Key]string{}
 	mustAdd(w.t, inf, tidings.DeltaFunc[pod](func(d tidings.Delta[pod]) {

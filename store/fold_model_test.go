@@ -146,14 +146,17 @@ func (w *foldWorld) batch() {
 	w.keep(txn.Commit())
 }
 
-// decodedNext decodes a change beside the state of the object that the store has, if that is a patch.
+// decodedNext decodes a change beside the state of the object that the store has, or without having opened that, if it is a patch.
 func (w *foldWorld) decodedNext(k object.Key, encoded []byte) (*thing, Encoding) {
 	o := w.model[k]
 	held, ok := w.writer.Store().Snapshot().LikelyHeld(k)
 	if !ok || !held.IsPatch() {
 		return o, EncodingOf(encoded)
 	}
-	before := held.Object()
+	var before *thing
+	if w.rand.IntN(2) == 0 {
+		before = held.Object()
+	}
 	was := before.DeepCopy()
 	next, e, ok := held.DecodeNext(before, encoded)
 	if !ok {

@@ -73,32 +73,39 @@ func (h *Held[T]) ObjectFrom(buf []byte) (o T, encoded []byte) {
 // IsPatch reports whether the object is folded as what differs from another one.
 func (h *Held[T]) IsPatch() bool { return h.folded != nil && h.folded.packed.IsPatch() }
 
-// DecodeNext decodes a later state of the object, if it IsPatch: as what differs from what that differs from. opened is what Object has returned; a stand-in
-// will not do. DecodeNext returns false if the states have little in common. It keeps no reference to the bytes. Nobody may have written to opened, of which
-// the result has parts.
+// DecodeNext decodes a later state of the object, if it IsPatch: as what differs from what that differs from. opened is what Object has returned, of which
+// nobody may have written to anything, since the result has parts of it; a stand-in will not do. It is the zero T if the object was not opened. DecodeNext returns
+// false if the states have little in common. It keeps no reference to the bytes.
 func (h *Held[T]) DecodeNext(opened T, encoded []byte) (o T, e Encoding, ok bool) {
-	if !h.IsPatch() || h.folding.patcher == nil || !h.Is(opened) {
+	unopened := object.IsNil(opened)
+	if !h.IsPatch() || h.folding.patcher == nil || !unopened && !h.Is(opened) {
 		return o, e, false
 	}
 	template, before, _, err := h.folded.packed.Patch()
 	if err != nil {
 		return o, e, false
 	}
-	if e.packed, ok = h.folding.packer.PatchNear(encoded, template); !ok {
-		return o, e, false
-	}
 	base, ok := h.folding.base(h.folding.patcher, template, false)
 	if !ok {
 		return o, e, false
 	}
+	if e.packed, ok = h.folding.packer.PatchNear(encoded, template); !ok {
+		return o, e, false
+	}
 	_, patch, _, err := e.packed.Patch()
-	if err == nil {
+	switch {
+	case err != nil:
+	case unopened:
+		o, err = h.folding.patcher.DecodePatch(base, patch)
+	default:
 		o, err = h.folding.patcher.DecodeNextPatch(base, patch, opened, before)
 	}
 	if err != nil || object.IsNil(o) || object.KeyOf(o) != h.key {
 		return o, e, false
 	}
-	e.before = unsafe.Pointer(h.folded)
+	if !unopened { // the key is that of this entry, and only likely to be otherwise
+		e.before = unsafe.Pointer(h.folded)
+	}
 	return o, e, true
 }
 

@@ -567,8 +567,10 @@ func TestStandInsHaveNoNextState(t *testing.T) {
 		if _, _, ok := h.DecodeNext(h.StandIn(), encoded); ok {
 			t.Fatalf("%v has a state that follows that of a stand-in", h.Key())
 		}
-		if next, _, ok := h.DecodeNext(h.Object(), encoded); !ok || object.KeyOf(next) != h.Key() {
-			t.Fatalf("%v has no state that follows: %v", h.Key(), next)
+		for _, before := range []*corev1.Pod{h.Object(), nil} {
+			if next, _, ok := h.DecodeNext(before, encoded); !ok || object.KeyOf(next) != h.Key() {
+				t.Fatalf("%v has no state that follows %v: %v", h.Key(), before, next)
+			}
 		}
 	}
 }

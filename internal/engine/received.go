@@ -88,7 +88,7 @@ func (h *handed[T]) forget(i int) {
 // recall finds the object that the store holds, for the source to compare with what comes.
 func (p *part[T]) recall(key object.Key) (T, bool) {
 	if o, ok := p.recallPatch(key); ok {
-		return o, true
+		return o, !object.IsNil(o)
 	}
 	held, ok := p.inf.store.Snapshot().Held(key)
 	if !ok {
@@ -117,9 +117,12 @@ func (p *part[T]) recall(key object.Key) (T, bool) {
 	return o, true
 }
 
-// recallPatch opens an object of which a change has come, and keeps what the new state is decoded with. It returns false if there is a better way, or no need.
+// recallPatch keeps what the new state of an object is decoded with, of which a change has come, and opens the object if somebody wants it: it is nil otherwise.
+// recallPatch returns false if there is a better way.
 func (p *part[T]) recallPatch(key object.Key) (o T, ok bool) {
-	if p.isListing() || !p.inf.budget.comesAsIs() || !p.foldsSoon() || !p.inf.wantsObjects() {
+	w := &p.onTheWay
+	w.recalled, w.before = o, store.Held[T]{}
+	if p.isListing() || !p.inf.budget.comesAsIs() || !p.foldsSoon() {
 		return o, false
 	}
 	held, ok := p.inf.store.Snapshot().LikelyHeld(key)
@@ -129,12 +132,15 @@ func (p *part[T]) recallPatch(key object.Key) (o T, ok bool) {
 	if _, open := held.Open(); open {
 		return o, false
 	}
+	if !p.inf.wantsObjects() {
+		w.before = held.Under(key.Clone())
+		return o, true
+	}
 	o = held.Object()
 	own := object.KeyOf(o)
 	if own != key {
 		return o, false
 	}
-	w := &p.onTheWay
 	w.recalled, w.before = o, held.Under(own)
 	w.keepOpen(o)
 	return o, true
