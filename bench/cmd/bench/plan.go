@@ -207,6 +207,7 @@ func (s size) podJobs(a server.Address) []job {
 		repeated(s.rounds, both("pods", "", stack, measure.Idle, server.Relist, server.Burst, server.BurstSorted, server.Edits, server.BurstAgain, measure.Settle)),
 		repeated(s.rounds, []job{
 			budgeted("budget", s.counts[corpus.Pods], stack, server.Burst, measure.Settle, measure.Folded),
+			budgeted("budget keys", s.counts[corpus.Pods], keys, server.Burst),
 			{name: "budget", engine: engine.ClientGo, spec: measure.Spec{Decoding: &measure.Decoding{Corpus: corpus.Pods, Objects: s.counts[corpus.Pods]}}},
 		}),
 		warmJobs("warm", s.rounds, stack),

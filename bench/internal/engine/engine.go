@@ -47,7 +47,7 @@ type Config struct {
 	NoGuard bool
 	// Budget is Tidings' memory budget in bytes; 0 is none.
 	Budget int64
-	// Keys gives Tidings a handler that wants keys alone, and no index. It cannot tell versions.
+	// Keys gives Tidings a handler that wants keys alone, and no index: it is told of no versions.
 	Keys bool
 	// Dir is where Tidings saves its objects at the end, and starts from; empty is nowhere.
 	Dir string

@@ -18,9 +18,18 @@ type Observer struct {
 	record  atomic.Pointer[recording]
 }
 
+// awaited is the notification of a version or, if count is set, the one with that number.
 type awaited struct {
 	version string
+	count   int64
 	done    chan struct{}
+}
+
+func (a *awaited) is(seen int64, version string) bool {
+	if a.count > 0 {
+		return seen == a.count
+	}
+	return version == a.version
 }
 
 // recording keeps when each version from first on arrived.
@@ -40,10 +49,11 @@ func (o *Observer) See(version string) {
 	if r := o.record.Load(); r != nil {
 		r.note(version)
 	}
-	if o.seen.Add(1) == o.initial {
+	seen := o.seen.Add(1)
+	if seen == o.initial {
 		close(o.synced)
 	}
-	if a := o.awaited.Load(); a != nil && a.version == version && o.awaited.CompareAndSwap(a, nil) {
+	if a := o.awaited.Load(); a != nil && a.is(seen, version) && o.awaited.CompareAndSwap(a, nil) {
 		close(a.done)
 	}
 }
@@ -61,6 +71,13 @@ func (o *Observer) Expect(version uint64) (wait func(context.Context) error) {
 	a := &awaited{version: strconv.FormatUint(version, 10), done: make(chan struct{})}
 	o.awaited.Store(a)
 	return func(ctx context.Context) error { return o.wait(ctx, a.done, "version "+a.version) }
+}
+
+// ExpectMore is Expect for n more notifications, where the handler cannot tell versions.
+func (o *Observer) ExpectMore(n int) (wait func(context.Context) error) {
+	a := &awaited{count: o.seen.Load() + int64(n), done: make(chan struct{})}
+	o.awaited.Store(a)
+	return func(ctx context.Context) error { return o.wait(ctx, a.done, fmt.Sprint(n, " notifications")) }
 }
 
 func (o *Observer) wait(ctx context.Context, done <-chan struct{}, what string) error {

@@ -190,6 +190,9 @@ func (r *run) burst(ctx context.Context, phase server.Phase) error {
 // play starts a phase and waits until its last event has come to the handler.
 func (r *run) play(ctx context.Context, phase server.Phase) (cost, error) {
 	wait := r.observer.Expect(r.plan.Last[phase])
+	if r.Config.Keys {
+		wait = r.observer.ExpectMore(r.plan.Events[phase])
+	}
 	return spend(r.Profiles[phase], func() error {
 		if err := r.post(ctx, "/bench/phase/"+string(phase)); err != nil {
 			return err
