@@ -24,8 +24,8 @@ type onTheWay[T object.Object] struct {
 	folds bool
 	// opened keeps the objects open that were opened for the changes of a batch: handlers are told of the same ones.
 	opened []T
-	// recalled is the last of these. What comes is decoded beside what before holds, or is compared with data, which recalled was decoded from, encoded by
-	// the codec. Between batches data is nil.
+	// recalled is the one that was opened for what comes now. That is decoded beside what before holds, or is compared with data, which recalled was decoded from,
+	// encoded by the codec. Between batches data is nil.
 	recalled T
 	before   store.Held[T]
 	data     *[]byte
@@ -87,6 +87,7 @@ func (h *handed[T]) forget(i int) {
 
 // recall finds the object that the store holds, for the source to compare with what comes.
 func (p *part[T]) recall(key object.Key) (T, bool) {
+	p.onTheWay.recalled, p.onTheWay.before = *new(T), store.Held[T]{}
 	if o, ok := p.recallPatch(key); ok {
 		return o, !object.IsNil(o)
 	}
@@ -120,8 +121,6 @@ func (p *part[T]) recall(key object.Key) (T, bool) {
 // recallPatch keeps what the new state of an object is decoded with, of which a change has come, and opens the object if somebody wants it: it is nil otherwise.
 // recallPatch returns false if there is a better way.
 func (p *part[T]) recallPatch(key object.Key) (o T, ok bool) {
-	w := &p.onTheWay
-	w.recalled, w.before = o, store.Held[T]{}
 	if p.isListing() || !p.inf.budget.comesAsIs() || !p.foldsSoon() {
 		return o, false
 	}
@@ -132,6 +131,7 @@ func (p *part[T]) recallPatch(key object.Key) (o T, ok bool) {
 	if _, open := held.Open(); open {
 		return o, false
 	}
+	w := &p.onTheWay
 	if !p.inf.wantsObjects() {
 		w.before = held.Under(key.Clone())
 		return o, true
@@ -171,7 +171,7 @@ func (w *onTheWay[T]) open(held *store.Held[T]) T {
 // recalledData returns what an object was decoded from that recall has just opened; nil if it was open.
 func (p *part[T]) recalledData(o T) []byte {
 	w := &p.onTheWay
-	if w.data == nil || len(*w.data) == 0 || w.before.IsFolded() || any(w.recalled) != any(o) {
+	if w.data == nil || len(*w.data) == 0 || w.before.IsFolded() || any(w.recalled) != any(o) || object.IsNil(o) {
 		return nil
 	}
 	return p.inf.budget.codec.ReceivedData(*w.data)
