@@ -17,9 +17,16 @@ import (
 // newFolding returns a store of n things that folds, with nothing folded yet.
 func newFolding(t *testing.T, n int) (*Writer[*thing], []object.Key) {
 	t.Helper()
+	w, keys := newFoldingAlone(t, n)
+	w.AddIndex("app", byLabel("app"))
+	return w, keys
+}
+
+// newFoldingAlone is newFolding without an index.
+func newFoldingAlone(t *testing.T, n int) (*Writer[*thing], []object.Key) {
+	t.Helper()
 	w := NewWriter[*thing](Options{OnOpenError: func(k object.Key, err error) { t.Errorf("%v: %v", k, err) }})
 	w.UseCodec(thingCodec{}, reflect.TypeFor[*thing]())
-	w.AddIndex("app", byLabel("app"))
 	var keys []object.Key
 	txn := w.Begin()
 	for i := range n {
@@ -396,4 +403,91 @@ func TestAdvanceNeedsATransaction(t *testing.T) {
 		}
 	}()
 	txn.Advance("", "5")
+}
+
+// TestWhoHoldsAnObjectGoesOnWithIt: an object that somebody holds while it folds is the one that every reader gets, however it came to be folded.
+func TestWhoHoldsAnObjectGoesOnWithIt(t *testing.T) {
+	w, keys := newFolding(t, 60)
+	held := map[object.Key]*thing{}
+	check := func(how string) {
+		t.Helper()
+		runtime.GC()
+		for k, o := range held {
+			h, ok := w.Store().Snapshot().Held(k)
+			if !ok || !h.IsFolded() {
+				t.Fatalf("%s: %v is not folded", how, k)
+			}
+			if h.Object() != o {
+				t.Errorf("%s: %v is another object than the one that is held", how, k)
+			}
+		}
+	}
+	for k, o := range w.Store().Snapshot().All() {
+		held[k] = o
+	}
+	if folded := foldKeys(w, true, keys...); folded != len(keys) {
+		t.Fatalf("%d of %d are folded", folded, len(keys))
+	}
+	check("folded later")
+
+	txn := w.Begin()
+	for _, k := range keys {
+		next := held[k].DeepCopy()
+		next.ResourceVersion = "1000"
+		txn.PutCold(k, next, Encoding{})
+		held[k] = next
+	}
+	txn.Commit()
+	check("changed while folded")
+
+	g := w.Store().Gather(0)
+	for _, k := range keys {
+		held[k] = held[k].DeepCopy()
+		held[k].ResourceVersion = "2000"
+		g.Add(held[k])
+	}
+	g.Fold()
+	txn = w.Begin()
+	txn.Replace("", g, "2000", false)
+	txn.Commit()
+	g.Close()
+	check("listed")
+}
+
+// TestSilence: a list of which nobody wants to know what it changes opens nothing, and says nothing.
+func TestSilence(t *testing.T) {
+	for _, silent := range []bool{false, true} {
+		w, keys := newFoldingAlone(t, 30)
+		foldKeys(w, true, keys...)
+		runtime.GC()
+		g := w.Store().Gather(0)
+		for i := range 20 { // ten are changed, ten are new, and twenty are gone
+			o := plainThing(20 + i)
+			o.ResourceVersion = "100"
+			g.Add(o)
+		}
+		g.Fold()
+		runtime.GC()
+		txn := w.Begin()
+		if silent {
+			txn.Silence()
+		}
+		changes := len(txn.Replace("", g, "100", false))
+		txn.Commit()
+		g.Close()
+		runtime.GC()
+		txn = w.Begin()
+		if silent {
+			txn.Silence()
+		}
+		changes += len(txn.Drop(""))
+		txn.Commit()
+		opens := w.Store().Snapshot().FoldStats().Opens
+		if silent && (changes > 0 || opens > 0) {
+			t.Errorf("%d changes are told, and %d objects were opened for them, though nobody wants to know", changes, opens)
+		}
+		if !silent && (changes != 40+20 || opens == 0) {
+			t.Errorf("%d changes are told, and %d objects were opened for them", changes, opens)
+		}
+	}
 }

@@ -208,6 +208,33 @@ func TestStrayWritesToNeighbors(t *testing.T) {
 	}
 }
 
+// baselessCodec cannot decode what patches are based on.
+type baselessCodec struct {
+	patchingCodec
+	asked *int
+}
+
+func (c baselessCodec) DecodeBase([]byte) (*thing, error) { *c.asked++; return nil, errFaulty }
+
+// TestNeighborsWithoutABase: a template that cannot be decoded again is given up, and not tried for each object that follows.
+func TestNeighborsWithoutABase(t *testing.T) {
+	asked := 0
+	codec := baselessCodec{newPatchingCodec(t), &asked}
+	n := newFoldWorldOf(t, 1, codec).writer.Store().Neighbors()
+	patches := 0
+	for i, o := range neighborThings(1, 3*fold.TemplateUses) {
+		encoded, _ := codec.Append(nil, o)
+		if i == 0 {
+			follow(n, o, encoded)
+		} else if _, _, ok := n.Decode(encoded); ok {
+			patches++
+		}
+	}
+	if asked != 1 || patches != fold.TemplateUses {
+		t.Errorf("%d objects became patches of the template, and it was tried %d times", patches, asked)
+	}
+}
+
 // TestNeighborsThatAreDropped: what objects were decoded from goes with them when a list is cut short, and the others are folded with what they have.
 func TestNeighborsThatAreDropped(t *testing.T) {
 	const n, left = 40, 15
