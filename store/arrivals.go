@@ -13,7 +13,7 @@ import (
 // whoever looks at it.
 type Arrivals[T object.Object] struct {
 	items []Held[T]
-	open  atomic.Pointer[[]T] // of the items; nil once they are released
+	open  atomic.Pointer[[]T] // of the items, which it may have room for more of; nil once they are released
 	from  int                 // where they are in the Gathering
 	cold  int                 // how many of the items are folded
 }
@@ -154,7 +154,6 @@ func (t *Txn[T]) PutArrivals(g *Gathering[T], a *Arrivals[T], namespace string) 
 	}
 	clear(a.items[kept:])
 	clear(open[kept:])
-	a.items, open = a.items[:kept], open[:kept]
-	a.open.Store(&open)
+	a.items = a.items[:kept]
 	a.countCold()
 }

@@ -73,6 +73,47 @@ func TestOpenedIsBounded(t *testing.T) {
 	}
 }
 
+// TestOpenedIsTidied: once the garbage was collected, what nobody holds goes where it is most of many, and what somebody holds stays.
+func TestOpenedIsTidied(t *testing.T) {
+	for _, tt := range []struct {
+		name            string
+		objects, holds  int // one in so many is held
+		keepsWhatIsGone bool
+	}{
+		{"few are held", 64 * minOpened, 10, false}, {"most are held", 64 * minOpened, 1, true}, {"there are few", 2 * minOpened, 10, true},
+	} {
+		var o opened
+		objects := make([]*[64]byte, tt.objects)
+		numbers := make([]uint64, tt.objects)
+		for i := range objects {
+			objects[i], numbers[i] = new([64]byte), o.number()
+			o.put(numbers[i], unsafe.Pointer(objects[i]))
+		}
+		held := 0
+		for i := range objects {
+			if i/16%tt.holds != 0 || i < 16 { // those of all shards
+				objects[i] = nil
+			} else {
+				held++
+			}
+		}
+		runtime.GC()
+		o.tidy()
+		want := int64(held)
+		if tt.keepsWhatIsGone {
+			want = int64(tt.objects)
+		}
+		if o.count.Load() != want {
+			t.Errorf("%s: %d places are taken, want %d", tt.name, o.count.Load(), want)
+		}
+		for i, object := range objects {
+			if o.get(numbers[i]) != unsafe.Pointer(object) {
+				t.Errorf("%s: the %d-th of which %d are held is another object", tt.name, i, held)
+			}
+		}
+	}
+}
+
 // TestOpenedByMany: while goroutines put, find and tidy, and the garbage is collected, each finds what it holds, two that put at the same number agree, and
 // the count is that of the places.
 func TestOpenedByMany(t *testing.T) {
