@@ -80,8 +80,8 @@ func (f DeltaFunc[T]) OnDelete(gone Tombstone[T]) {
 }
 
 // KeyHandler is a Handler of one function that gets the key of each object that is added, changed or deleted, or comes again by a resync, such as
-// a work queue's Add. It is the lightest there is: with a memory budget no object is opened for it, and a start from a file opens none at all
-// where there is no index either.
+// a work queue's Add. It is the lightest there is: with a memory budget no object is opened for it but what a relist finds changed, and a start from a
+// file opens none at all where there is no index either.
 type KeyHandler[T Object] func(Key)
 
 // OnAdd calls f with the object's key.

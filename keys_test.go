@@ -48,7 +48,7 @@ func (r *keyReader) versions() map[object.Key]string {
 	return maps.Clone(r.seen)
 }
 
-// podsOf starts an informer that has no handlers yet.
+// podsOf returns an informer of the server's pods that has no handlers and was not started.
 func podsOf(t *testing.T, server *tidingstest.Server, opts tidings.Options) *tidings.SharedInformer[pod] {
 	t.Helper()
 	f, err := tidings.NewFactory(server.Config(), opts)
