@@ -46,6 +46,53 @@ func TestSimilarPods(t *testing.T) {
 	})
 }
 
+// TestChangesOfFoldedObjectsFold: while there is little room, what is folded stays folded when it changes, and need not be folded anew later.
+func TestChangesOfFoldedObjectsFold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &similarPods{t: t, Rand: testseed.Rand(t), server: tidingstest.NewServer(t, tidingstest.ServerOptions{})}
+		var pods []pod
+		for i := range 600 {
+			pods = append(pods, w.pod(newPod("a", fmt.Sprintf("owner%d-%03d", i%3, i))))
+			w.server.Create(pods[i])
+		}
+		const budget = 310_000
+		f, err := tidings.NewFactory(w.server.Config(), tidings.Options{MemoryBudget: budget, NoWatchList: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		inf, err := tidings.Informer[pod](f, tidings.Scope{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := inf.WaitForSync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 60 {
+			w.server.Delete(pods[10*i])
+		}
+		synctest.Wait()
+		runtime.GC() // or what was opened is
+		before := inf.Status().Memory
+		if before.Used < budget*76/100 || before.Used > budget*93/100 {
+			t.Fatalf("the changes come to a budget that is too full, or not full enough: %+v", before)
+		}
+		for i := range 60 {
+			pods[10*i+5].Status.PodIP = fmt.Sprint("10.0.0.", i)
+			w.server.Update(pods[10*i+5])
+		}
+		synctest.Wait()
+		if after := inf.Status().Memory; after.Open > 5 { // a few may resemble no other
+			t.Errorf("%+v, before the changes %+v", after, before)
+		}
+		if err := f.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 type similarPods struct {
 	t *testing.T
 	*rand.Rand
@@ -130,7 +177,9 @@ func (w *similarPods) pod(p pod) pod {
 			Env: []corev1.EnvVar{{Name: "OWNER", Value: owner}}, SecurityContext: &corev1.SecurityContext{RunAsUser: new(int64(7))},
 		})
 	}
-	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Unix(int64(w.writes), 0)}}
+	p.Spec.Hostname = fmt.Sprintf("%08x", uint32(w.writes)*2654435761)
+	p.Status.StartTime = &metav1.Time{Time: time.Unix(int64(1_700_000_000+w.writes/20), 0)}
+	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Unix(int64(1_700_000_000*w.IntN(2)+w.writes), 0)}}
 	switch w.IntN(12) {
 	case 0:
 		p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "more"})

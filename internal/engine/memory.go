@@ -90,6 +90,10 @@ func (m *Memory) byOpenBytes() []account {
 // isTight reports whether what comes should be folded at once.
 func (m *Memory) isTight() bool { return m.used.Load() > m.budget-m.slack() }
 
+// isMostlyUsed reports whether there is so little room that a folded object is folded again when it changes, rather than opened: that it can be made and
+// folded as what has changed takes less time than to fold it later.
+func (m *Memory) isMostlyUsed() bool { return m.used.Load() > m.budget-m.budget/4 }
+
 // isDue reports whether somebody has to settle.
 func (m *Memory) isDue(used int64) bool {
 	return used > m.limit.Load() || used > m.budget && m.shrinking.Load() || used <= m.budget && m.problem.Load() != nil

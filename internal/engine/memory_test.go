@@ -69,7 +69,7 @@ func TestBudgetIsSettled(t *testing.T) {
 	if len(all[0].visits)+len(all[1].visits) != 0 {
 		t.Error("objects are folded within the budget")
 	}
-	if !m.isTight() {
+	if !m.isTight() || !m.isMostlyUsed() {
 		t.Error("a full budget is not tight")
 	}
 	all[0].grow(1)
@@ -82,6 +82,13 @@ func TestBudgetIsSettled(t *testing.T) {
 	}
 	if m.isTight() {
 		t.Error("a budget with a thirty-second part free is tight")
+	}
+	m.used.Store(1200)
+	if m.isMostlyUsed() {
+		t.Error("a budget with a fourth free is mostly used")
+	}
+	if m.used.Store(1201); !m.isMostlyUsed() {
+		t.Error("a budget with less than a fourth free is not mostly used")
 	}
 }
 

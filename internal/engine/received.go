@@ -121,7 +121,7 @@ func (p *part[T]) recall(key object.Key) (T, bool) {
 // recallPatch keeps what the new state of an object is decoded with, of which a change has come, and opens the object if somebody wants it: it is nil otherwise.
 // recallPatch returns false if there is a better way.
 func (p *part[T]) recallPatch(key object.Key) (o T, ok bool) {
-	if p.isListing() || !p.inf.budget.comesAsIs() || !p.foldsSoon() {
+	if p.isListing() || !p.inf.budget.comesAsIs() || !p.inf.budget.memory.isMostlyUsed() {
 		return o, false
 	}
 	held, ok := p.inf.store.Snapshot().LikelyHeld(key)
@@ -235,7 +235,7 @@ func (w *onTheWay[T]) standsFor(key object.Key, held *store.Held[T]) {
 // made of that.
 func (p *part[T]) decode(data []byte, previous T, decode func(previousData []byte) (T, error)) (T, error) {
 	w, b := &p.onTheWay, p.inf.budget
-	if !p.foldsSoon() {
+	if !p.foldsSoon() && !w.before.IsFolded() {
 		return decode(p.recalledData(previous))
 	}
 	if w.bytes == nil {
