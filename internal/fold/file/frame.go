@@ -10,7 +10,7 @@ import (
 
 const (
 	magic         = "TIDINGSF"
-	formatVersion = 1
+	formatVersion = 2
 	flagEncrypted = 1
 
 	saltSize     = 32

@@ -28,7 +28,8 @@ func Apply(dst, base, p []byte, size int) ([]byte, error) {
 // applier applies a patch to the encoding of its base.
 type applier struct {
 	*Reader
-	most int // bytes of the result
+	most    int // bytes of the result
+	scratch Scratch
 }
 
 // append appends b, unless that is too much.
@@ -68,21 +69,44 @@ func (a *applier) field(dst, run []byte, number int32, action Action, depth int)
 	switch action {
 	case Set:
 		return a.append(dst, a.Fields(number))
-	case Within, Splice:
+	case Within, Splice, Digits, Shift:
 		tag, body, rest := first(run)
 		if tag == nil || len(rest) > 0 {
 			a.Fail()
 			return dst
 		}
-		change := WithinElement
-		if action == Splice {
-			change = SpliceElement
-		}
-		return a.element(dst, tag, body, change, depth)
+		return a.single(a.append(dst, tag), body, action, depth)
 	case List:
 		return a.list(dst, run, depth)
 	}
 	return dst
+}
+
+// single appends what an entry makes of the body of a single field, with its length.
+func (a *applier) single(dst, body []byte, action Action, depth int) []byte {
+	switch action {
+	case Within:
+		return a.within(dst, body, depth)
+	case Shift:
+		seconds, ok := Seconds(body)
+		if !ok {
+			a.Fail()
+		}
+		if seconds = a.Shifted(seconds); a.Err() != nil || len(dst)+1+timeSize > a.most {
+			a.Fail()
+			return dst
+		}
+		return appendTime(append(dst, timeSize), seconds)
+	default:
+		return a.spliced(dst, body, action)
+	}
+}
+
+// spliced appends a text, with its length, that was body.
+func (a *applier) spliced(dst, body []byte, action Action) []byte {
+	before, behind, between := a.Spliced(action, len(body), &a.scratch)
+	dst = binary.AppendUvarint(dst, uint64(before+len(between)+behind))
+	return a.append(a.append(a.append(dst, body[:before]), between), body[len(body)-behind:])
 }
 
 // list appends what the elements up to the next end make of a run of fields.
@@ -136,10 +160,13 @@ func (a *applier) element(dst, tag, body []byte, change Change, depth int) []byt
 		a.Fail()
 		return dst
 	case change == SpliceElement:
-		before, behind, between := a.Text(len(body))
-		dst = binary.AppendUvarint(dst, uint64(before+len(between)+behind))
-		return a.append(a.append(a.append(dst, body[:before]), between), body[len(body)-behind:])
+		return a.spliced(dst, body, Splice)
 	}
+	return a.within(dst, body, depth)
+}
+
+// within appends what the entries of a message make of its body, with its length.
+func (a *applier) within(dst, body []byte, depth int) []byte {
 	from, width := len(dst), protowire.SizeVarint(uint64(len(body)))
 	dst = slices.Grow(dst, width)[:from+width] // most lengths are as long as they were
 	a.most += width - 1                        // a shorter length makes the result shorter

@@ -13,6 +13,8 @@
 //	  number<<3 | Within   entries          one message has changed inside
 //	  number<<3 | Splice   text             one string has changed
 //	  number<<3 | List     count, elements  a run has so many elements, of which some have changed
+//	  number<<3 | Shift    difference       one time has other seconds, so many more
+//	  number<<3 | Digits   digits           one string has changed, and what is new are hexadecimal digits
 //	  0                                     the end
 //	elements of a list, each behind so many that are as in the base:
 //	  gap<<2 | 1  entries                   a message that has changed inside

@@ -43,7 +43,7 @@ func (r *Reader) Entry() (number int32, a Action) {
 	if a = Action(v & 7); v == 0 {
 		return 0, End
 	}
-	if a == End || a > List || v>>3 == 0 || v>>3 >= None {
+	if a == End || v>>3 == 0 || v>>3 >= None {
 		r.Fail()
 		return 0, End
 	}
@@ -70,6 +70,10 @@ func (r *Reader) skip(a Action, depth int) {
 		r.Bytes()
 	case a == Splice:
 		r.skipText()
+	case a == Digits:
+		r.skipDigits()
+	case a == Shift:
+		r.uvarint()
 	case a == Within:
 		for _, inner := r.Entry(); inner != End; _, inner = r.Entry() {
 			r.skip(inner, depth+1)
@@ -97,6 +101,12 @@ func (r *Reader) skipText() {
 	r.number()
 	r.number()
 	r.Bytes()
+}
+
+func (r *Reader) skipDigits() {
+	r.number()
+	r.number()
+	r.take(packedSize(r.number()))
 }
 
 // SkipSame reads over the next entry of both readers if it is the same one.
@@ -135,8 +145,10 @@ func (r *Reader) Count(base int) int {
 }
 
 // Bytes reads bytes with their length. They are a part of the patch.
-func (r *Reader) Bytes() []byte {
-	n := r.number()
+func (r *Reader) Bytes() []byte { return r.take(r.number()) }
+
+// take reads so many bytes.
+func (r *Reader) take(n int) []byte {
 	if n > len(r.data)-r.at {
 		r.Fail()
 		return nil
@@ -165,6 +177,14 @@ func (r *Reader) Text(base int) (before, behind int, between []byte) {
 		return 0, 0, nil
 	}
 	return before, behind, between
+}
+
+// Spliced is Text of an entry with the action Splice or Digits. What it returns may be in scratch.
+func (r *Reader) Spliced(a Action, base int, scratch *Scratch) (before, behind int, between []byte) {
+	if a == Digits {
+		return r.digits(base, scratch)
+	}
+	return r.Text(base)
 }
 
 // number reads a number that is small enough for a length.

@@ -13,6 +13,8 @@ const (
 	Within
 	Splice
 	List
+	Shift
+	Digits
 )
 
 // Change says what an entry of a list does with an element.
@@ -50,12 +52,42 @@ func AppendBytes(dst, b []byte) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(b))), b...)
 }
 
+// AppendText appends a text that was base.
+func AppendText(dst, base, text []byte) []byte {
+	before, behind := shared(base, text)
+	return appendText(dst, before, behind, text)
+}
+
+func appendText(dst []byte, before, behind int, text []byte) []byte {
+	dst = binary.AppendUvarint(binary.AppendUvarint(dst, uint64(before)), uint64(behind))
+	return AppendBytes(dst, text[before:len(text)-behind])
+}
+
+// AppendSplice appends an entry for one string that was base.
+func AppendSplice(dst []byte, number int32, base, text []byte) []byte {
+	before, behind := shared(base, text)
+	switch between := text[before : len(text)-behind]; {
+	case before+behind < uuidSize/2 && isUUID(text):
+		dst = AppendEntry(dst, number, Digits)
+		return appendUUID(append(dst, 0, 0, uuidSize), text)
+	case areDigits(between):
+		dst = AppendEntry(dst, number, Digits)
+		dst = binary.AppendUvarint(binary.AppendUvarint(dst, uint64(before)), uint64(behind))
+		return appendDigits(binary.AppendUvarint(dst, uint64(len(between))), between)
+	}
+	return appendText(AppendEntry(dst, number, Splice), before, behind, text)
+}
+
+// AppendShift appends an entry for a time, whose seconds were others.
+func AppendShift(dst []byte, number int32, was, is int64) []byte {
+	return binary.AppendVarint(AppendEntry(dst, number, Shift), is-was)
+}
+
 // stride is how many bytes are compared at once.
 const stride = 32
 
-// AppendText appends a text that was base.
-func AppendText(dst, base, text []byte) []byte {
-	before, behind := 0, 0
+// shared returns how many bytes a text has in common with its base, before and behind what differs.
+func shared(base, text []byte) (before, behind int) {
 	for most := min(len(base), len(text)) - stride; before <= most && string(base[before:before+stride]) == string(text[before:before+stride]); {
 		before += stride
 	}
@@ -66,8 +98,7 @@ func AppendText(dst, base, text []byte) []byte {
 		behind++
 	}
 	if before+behind < minShared {
-		before, behind = 0, 0
+		return 0, 0
 	}
-	dst = binary.AppendUvarint(binary.AppendUvarint(dst, uint64(before)), uint64(behind))
-	return AppendBytes(dst, text[before:len(text)-behind])
+	return before, behind
 }

@@ -12,6 +12,7 @@ import (
 	"unsafe"
 
 	"github.com/tidings/tidings/internal/wire"
+	"github.com/tidings/tidings/internal/wire/patch"
 )
 
 // ErrNotSupported is in the chain of the error of New for a type that has no protobuf encoding. Such a type has to
@@ -56,6 +57,7 @@ type decoder struct {
 	plain bool
 	// patching is set while a patch is applied to a decoded base, which has what the object shares with others.
 	patching bool
+	digits   patch.Scratch
 	// storing is above 0 while a value is decoded that goes into the table, or into a map: then nothing may be put off.
 	storing int
 	// keepsBytes says that own strings are parts of the bytes that are being decoded. tabling is above 0 while a value is decoded that

@@ -111,7 +111,13 @@ func (d *differing) field(dst []byte, m *message, number int32, before, run fiel
 	case before.n > 1 || run.n > 1:
 	case f.op == stringOp || f.op == valueOp && f.kind == bytesKind:
 		was, is := d.only(before, run)
-		return patch.AppendText(patch.AppendEntry(dst, number, patch.Splice), was, is)
+		return patch.AppendSplice(dst, number, was, is)
+	case f.isTime():
+		tag, was, common := timeOf(before.fields)
+		sameTag, is, alsoCommon := timeOf(run.fields)
+		if common && alsoCommon && bytes.Equal(tag, sameTag) {
+			return patch.AppendShift(dst, number, was, is)
+		}
 	case (f.op == valueOp || f.op == pointerOp) && f.isMessage():
 		was, is := d.only(before, run)
 		dst = d.message(patch.AppendEntry(dst, number, patch.Within), d.plan(f), was, is, depth+1)
@@ -120,6 +126,16 @@ func (d *differing) field(dst []byte, m *message, number int32, before, run fiel
 		return d.set(dst[:from], number, run.fields)
 	}
 	return dst
+}
+
+// timeOf takes a single field apart that has a time as nearly all are: the length and the body of it have nine bytes then.
+func timeOf(field []byte) (tag []byte, seconds int64, common bool) {
+	width := len(field) - 9
+	if width < 1 || field[0]&7 != bytesWire || field[width] != 8 {
+		return nil, 0, false
+	}
+	seconds, common = patch.Seconds(field[width+1:])
+	return field[:width], seconds, common
 }
 
 // only returns the bodies of two single fields of one number.

@@ -3,6 +3,7 @@ package proto
 import (
 	"fmt"
 	"reflect"
+	"time"
 	"unsafe"
 
 	"github.com/tidings/tidings/internal/wire"
@@ -176,11 +177,13 @@ func (d *decoder) entry(r *patch.Reader, m *message, number int32, whole unsafe.
 		f.clear(p)
 		return d.message(m, whole, nil, r.Fields(number))
 	case f.op == skipOp: // what is not known is only set
-	case action == patch.Splice && f.op == stringOp:
-		d.splice(r, (*string)(p))
+	case (action == patch.Splice || action == patch.Digits) && f.op == stringOp:
+		d.splice(r, action, (*string)(p))
 		return nil
-	case action == patch.Splice && f.op == valueOp && f.kind == bytesKind:
-		return d.spliceBytes(r, (*[]byte)(p))
+	case (action == patch.Splice || action == patch.Digits) && f.op == valueOp && f.kind == bytesKind:
+		return d.spliceBytes(r, action, (*[]byte)(p))
+	case action == patch.Shift && f.isTime():
+		return d.shift(r, f, p)
 	case action == patch.Within && f.op == valueOp && f.isMessage():
 		return d.entries(r, d.plan(f), p)
 	case action == patch.Within && f.op == pointerOp && f.isMessage():
@@ -201,8 +204,8 @@ func (d *decoder) within(r *patch.Reader, f *field, holder *unsafe.Pointer) erro
 }
 
 // splice sets *s to what the text makes of it.
-func (d *decoder) splice(r *patch.Reader, s *string) {
-	before, behind, between := r.Text(len(*s))
+func (d *decoder) splice(r *patch.Reader, action patch.Action, s *string) {
+	before, behind, between := r.Spliced(action, len(*s), &d.digits)
 	old := *s
 	if before+behind == 0 {
 		d.ownString(s, between)
@@ -215,8 +218,8 @@ func (d *decoder) splice(r *patch.Reader, s *string) {
 	d.arena.joined(s, old[:before], between, old[len(old)-behind:])
 }
 
-func (d *decoder) spliceBytes(r *patch.Reader, b *[]byte) error {
-	before, behind, between := r.Text(len(*b))
+func (d *decoder) spliceBytes(r *patch.Reader, action patch.Action, b *[]byte) error {
+	before, behind, between := r.Spliced(action, len(*b), &d.digits)
 	old := *b
 	if size := before + len(between) + behind; size >= maxPutOff {
 		joined := make([]byte, 0, size)
@@ -224,6 +227,29 @@ func (d *decoder) spliceBytes(r *patch.Reader, b *[]byte) error {
 	} else {
 		d.arena.rawJoined(b, old[:before], between, old[len(old)-behind:])
 	}
+	return r.Err()
+}
+
+// isTime reports whether the field has a single time.
+func (f *field) isTime() bool {
+	return (f.kind == timeKind || f.kind == microTimeKind) && (f.op == timeOp || f.op == valueOp || f.op == pointerOp)
+}
+
+// shift gives the time at p, or that which p points to, other seconds.
+func (d *decoder) shift(r *patch.Reader, f *field, p unsafe.Pointer) error {
+	was := p
+	if f.op == pointerOp {
+		holder := (*unsafe.Pointer)(p)
+		if was = *holder; was == nil {
+			return patch.ErrBroken
+		}
+		if p = d.arena.time(holder); p == nil {
+			p = d.alloc(f.typ, f.size)
+			*holder = p
+		}
+	}
+	seconds := r.Shifted((*time.Time)(was).Unix())
+	*(*time.Time)(p) = time.Unix(seconds, 0)
 	return r.Err()
 }
 
@@ -283,7 +309,7 @@ func (d *decoder) patchedElement(r *patch.Reader, f *field, p unsafe.Pointer, ch
 		return d.value(f, f.element, p, nil, r.Bytes())
 	case !was:
 	case change == patch.SpliceElement && f.kind == stringKind:
-		d.splice(r, (*string)(p))
+		d.splice(r, patch.Splice, (*string)(p))
 		return r.Err()
 	case change == patch.WithinElement && f.isMessage():
 		return d.entries(r, d.plan(f), p)

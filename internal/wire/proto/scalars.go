@@ -12,6 +12,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tidings/tidings/internal/wire/patch"
 )
 
 // setVarint stores v at p, truncated as the generated code does.
@@ -147,7 +149,8 @@ func parseTime(k kind, b []byte) (t time.Time, err error) {
 	if len(b) == 0 {
 		return t, nil
 	}
-	seconds, nanos, ok := commonTimestamp(b)
+	seconds, ok := patch.Seconds(b)
+	var nanos int32
 	if !ok {
 		if seconds, nanos, err = timestamp(b); err != nil {
 			return t, err
@@ -171,17 +174,6 @@ func setTime(k kind, p unsafe.Pointer, b []byte) error {
 		(*metav1.MicroTime)(p).Time = t
 	}
 	return nil
-}
-
-// commonTimestamp reads what Marshal writes for the years 1978 to 3058: five bytes of seconds, and no nanoseconds.
-func commonTimestamp(b []byte) (seconds int64, nanos int32, ok bool) {
-	if len(b) != 8 || b[0] != 1<<3|varintWire || b[6] != 2<<3|varintWire || b[7] != 0 || b[5] >= 0x80 {
-		return 0, 0, false
-	}
-	if b[1]&b[2]&b[3]&b[4] < 0x80 {
-		return 0, 0, false
-	}
-	return int64(b[1]&0x7f) | int64(b[2]&0x7f)<<7 | int64(b[3]&0x7f)<<14 | int64(b[4]&0x7f)<<21 | int64(b[5])<<28, 0, true
 }
 
 // timestamp reads the two fields of a metav1.Timestamp.

@@ -297,26 +297,6 @@ func TestQuantitiesAreTakenOver(t *testing.T) {
 	}
 }
 
-func TestCommonTimestamp(t *testing.T) {
-	for _, seconds := range []int64{1 << 28, 1<<35 - 1, 1_700_000_000} {
-		data, err := (&metav1.Timestamp{Seconds: seconds}).Marshal()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if s, n, ok := commonTimestamp(data); s != seconds || n != 0 || !ok {
-			t.Errorf("%d seconds: %d, %d, %t", seconds, s, n, ok)
-		}
-	}
-	for _, data := range []string{
-		"", "\x08\x80\x80\x80\x80\x80\x10\x00", "\x08\x80\x80\x80\x80\x81\x10\x00", "\x08\x81\x81\x81\x01\x01\x10\x00", "\x08\x81\x81\x81\x81\x01\x10\x01",
-		"\x10\x81\x81\x81\x81\x01\x10\x00", "\x08\x81\x81\x81\x81\x01\x08\x00", "\x08\x81\x81\x81\x81\x01\x10\x00\x00",
-	} {
-		if s, n, ok := commonTimestamp([]byte(data)); ok {
-			t.Errorf("%q: %d, %d", data, s, n)
-		}
-	}
-}
-
 // TestMicroTimeOfWholeSeconds has no fraction.
 func TestMicroTimeOfWholeSeconds(t *testing.T) {
 	want := metav1.NewMicroTime(time.Unix(1_700_000_000, 0))
