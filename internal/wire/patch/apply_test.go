@@ -235,7 +235,9 @@ func TestSplice(t *testing.T) {
 	uuid := func() string {
 		b := []byte(strings.Repeat("x", 36))
 		for i := range b {
-			if b[i] = digits[rng.IntN(16)]; isHyphen(i) || rng.IntN(300) == 0 {
+			b[i] = "0123456789abcdef"[rng.IntN(16)]
+			switch {
+			case i == 8, i == 13, i == 18, i == 23, rng.IntN(300) == 0:
 				b[i] = '-'
 			}
 		}

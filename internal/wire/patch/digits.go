@@ -1,5 +1,7 @@
 package patch
 
+import "encoding/hex"
+
 // Much of what differs between objects are uids, hashes and numbers, of which a digit takes four bits.
 
 const (
@@ -14,20 +16,8 @@ const (
 // Scratch is room for digits that are read.
 type Scratch [MaxDigits]byte
 
-const digits = "0123456789abcdef"
-
-// values has the value of each digit, and noDigit for other bytes.
-var values = func() (values [256]byte) {
-	for i := range values {
-		values[i] = noDigit
-	}
-	for i := range digits {
-		values[digits[i]] = byte(i)
-	}
-	return values
-}()
-
-const noDigit = 0x10
+// isDigit reports whether c is a digit. Capitals are none: they could not be told from the others later.
+func isDigit(c byte) bool { return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' }
 
 // areDigits reports whether a text is to be packed as digits.
 func areDigits(text []byte) bool {
@@ -35,23 +25,30 @@ func areDigits(text []byte) bool {
 		return false
 	}
 	for _, c := range text {
-		if values[c] == noDigit {
+		if !isDigit(c) {
 			return false
 		}
 	}
 	return true
 }
 
-// isHyphen reports whether a uuid has a hyphen at i.
-func isHyphen(i int) bool { return i == 8 || i == 13 || i == 18 || i == 23 }
+// uuidGroups are the lengths of the parts of a uuid, which have hyphens between them.
+var uuidGroups = [...]int{8, 4, 4, 4, 12}
 
 func isUUID(text []byte) bool {
 	if len(text) != uuidSize {
 		return false
 	}
 	for i, c := range text {
-		if isHyphen(i) != (c == '-') || c != '-' && values[c] == noDigit {
-			return false
+		switch i {
+		case 8, 13, 18, 23:
+			if c != '-' {
+				return false
+			}
+		default:
+			if !isDigit(c) {
+				return false
+			}
 		}
 	}
 	return true
@@ -59,27 +56,24 @@ func isUUID(text []byte) bool {
 
 // appendDigits appends digits, two in a byte. If they are odd in number, the last byte has one.
 func appendDigits(dst, text []byte) []byte {
-	for ; len(text) > 1; text = text[2:] {
-		dst = append(dst, values[text[0]]<<4|values[text[1]])
-	}
-	if len(text) > 0 {
-		dst = append(dst, values[text[0]]<<4)
+	pairs := len(text) / 2 * 2
+	dst, _ = hex.AppendDecode(dst, text[:pairs])
+	if pairs < len(text) {
+		dst, _ = hex.AppendDecode(dst, []byte{text[pairs], '0'})
 	}
 	return dst
 }
 
 // appendUUID appends the digits of a uuid.
 func appendUUID(dst, text []byte) []byte {
-	for i := 0; i < uuidSize; i += 2 {
-		if isHyphen(i) {
-			i++
-		}
-		dst = append(dst, values[text[i]]<<4|values[text[i+1]])
+	for _, n := range uuidGroups {
+		dst, _ = hex.AppendDecode(dst, text[:n])
+		text = text[min(n+1, len(text)):]
 	}
 	return dst
 }
 
-// Digits reads, into scratch, what a text has in the place of a part of the base; see Text.
+// digits reads, into scratch, what a text has in the place of a part of the base; see Text.
 func (r *Reader) digits(base int, scratch *Scratch) (before, behind int, between []byte) {
 	before, behind = r.number(), r.number()
 	n := r.number()
@@ -88,15 +82,12 @@ func (r *Reader) digits(base int, scratch *Scratch) (before, behind int, between
 		r.Fail()
 		return 0, 0, nil
 	}
-	between = scratch[:n]
 	if n == uuidSize {
-		readUUID(between, packed)
-		return before, behind, between
+		putUUID(scratch[:0], packed)
+	} else {
+		hex.Encode(scratch[:], packed)
 	}
-	for i := range between {
-		between[i] = digits[packed[i/2]>>(4*(1-i%2))&15]
-	}
-	return before, behind, between
+	return before, behind, scratch[:n]
 }
 
 // packedSize returns how many bytes so many digits take.
@@ -107,12 +98,13 @@ func packedSize(n int) int {
 	return (n + 1) / 2
 }
 
-func readUUID(text, packed []byte) {
-	for i, k := 0, 0; i < uuidSize; i, k = i+2, k+1 {
-		if isHyphen(i) {
-			text[i] = '-'
-			i++
+// putUUID appends the uuid with these digits, for which there is room.
+func putUUID(text, packed []byte) {
+	for _, n := range uuidGroups {
+		if len(text) > 0 {
+			text = append(text, '-')
 		}
-		text[i], text[i+1] = digits[packed[k]>>4], digits[packed[k]&15]
+		text = hex.AppendEncode(text, packed[:n/2])
+		packed = packed[n/2:]
 	}
 }
