@@ -162,6 +162,13 @@ func TestKeysOpenNothing(t *testing.T) {
 		server.Delete(newPod("shop", "c"))
 		check("changes", object.KeyOf(changed), object.Key{Namespace: "shop", Name: "c"})
 
+		remove, err := inf.HandleKeys("keys", func(key object.Key, _ object.DeltaType, _ bool) { count(key) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		check("a late function", all()...)
+		remove()
+
 		reg := mustAdd(t, inf, count, tidings.HandlerOptions{Resync: time.Hour})
 		check("a late handler", all()...)
 		time.Sleep(time.Hour)

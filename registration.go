@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/tidings/tidings/internal/engine"
+	"github.com/tidings/tidings/object"
 )
 
 // Registration is a handler that has been added to an informer. Its methods may be called from any goroutine.
@@ -28,6 +29,12 @@ type subscription interface {
 // AddHandler adds a handler, at any time. A handler that comes late is notified of the present objects first, with initial
 // set, while the other handlers go on.
 func (inf *SharedInformer[T]) AddHandler(h Handler[T], opts HandlerOptions) (*Registration, error) {
+	_, keys := h.(KeyHandler[T])
+	return inf.addHandler(h, opts, keys)
+}
+
+// addHandler adds a handler. With keys it looks at no objects.
+func (inf *SharedInformer[T]) addHandler(h Handler[T], opts HandlerOptions, keys bool) (*Registration, error) {
 	name := opts.Name
 	if name == "" {
 		name = fmt.Sprintf("%T", h)
@@ -45,7 +52,7 @@ func (inf *SharedInformer[T]) AddHandler(h Handler[T], opts HandlerOptions) (*Re
 		return nil, fmt.Errorf("%s: add handler %q: %w", inf.Name(), name, ErrStopped)
 	}
 	options := engineHandlerOptions(name, opts)
-	_, options.Keys = h.(KeyHandler[T])
+	options.Keys = keys
 	sub, err := inf.core.Subscribe(deliverTo(h), options)
 	if err != nil {
 		return nil, err
@@ -59,7 +66,20 @@ func (inf *SharedInformer[T]) AddHandler(h Handler[T], opts HandlerOptions) (*Re
 // what the controller package builds on. Other programs use AddHandler with a DeltaFunc. remove takes the handler away and waits
 // for its running call, unless it is called from fn.
 func (inf *SharedInformer[T]) HandleDeltas(name string, fn func(Delta[T])) (remove func(), err error) {
-	reg, err := inf.AddHandler(DeltaFunc[T](fn), HandlerOptions{Name: name})
+	return inf.handle(name, fn, false)
+}
+
+// HandleKeys is HandleDeltas for those who look at no object: fn gets a delta's key and type, and whether it is Initial. It
+// costs as little as a KeyHandler. It is what controller.WatchKeys and controller.Use build on.
+func (inf *SharedInformer[T]) HandleKeys(name string, fn func(key Key, t object.DeltaType, initial bool)) (remove func(), err error) {
+	if fn == nil {
+		return inf.handle(name, nil, true)
+	}
+	return inf.handle(name, func(d Delta[T]) { fn(d.Key, d.Type, d.Initial) }, true)
+}
+
+func (inf *SharedInformer[T]) handle(name string, fn DeltaFunc[T], keys bool) (remove func(), err error) {
+	reg, err := inf.addHandler(fn, HandlerOptions{Name: name}, keys)
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,8 @@ package tidings_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -53,6 +55,37 @@ func TestWaitForAHandler(t *testing.T) {
 		case <-stuck.Synced():
 			t.Error("a handler that was removed has synced")
 		default:
+		}
+	})
+}
+
+// TestHandleKeys tells one function of the keys of all changes until it is taken away.
+func TestHandleKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		c.write(newPod("a", "x"))
+		inf := start(t, c, tidings.InformerOptions[pod]{})
+		var told []string
+		remove, err := inf.HandleKeys("keys", func(key tidings.Key, typ object.DeltaType, initial bool) {
+			told = append(told, fmt.Sprint(key, " ", typ, " ", initial))
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		c.write(newPod("a", "x"))
+		c.write(newPod("a", "y"))
+		synctest.Wait()
+		c.remove(object.Key{Namespace: "a", Name: "y"})
+		synctest.Wait()
+		remove()
+		c.write(newPod("a", "y"))
+		synctest.Wait()
+		if want := []string{"a/x Added true", "a/x Updated false", "a/y Added false", "a/y Deleted false"}; !slices.Equal(told, want) {
+			t.Errorf("told of %q, want %q", told, want)
+		}
+		if _, err := inf.HandleKeys("nothing", nil); err == nil || !strings.Contains(err.Error(), "is nil") {
+			t.Errorf("a nil function: %v", err)
 		}
 	})
 }

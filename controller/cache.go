@@ -15,6 +15,9 @@ type Cache[T object.Object] interface {
 	// it. The name is the handler's in messages. What is there already comes as Added with Initial set; a
 	// resync comes with type Sync. The function returned ends it, and waits for a call that is running.
 	HandleDeltas(name string, fn func(object.Delta[T])) (remove func(), err error)
+	// HandleKeys is HandleDeltas for those who look at no objects, which the cache then need not have at hand: fn gets a
+	// delta's key and type, and whether it is Initial.
+	HandleKeys(name string, fn func(key object.Key, t object.DeltaType, initial bool)) (remove func(), err error)
 	// WaitForSync waits until the cache holds the whole collection. Its error explains why it does not.
 	WaitForSync(ctx context.Context) error
 	// Get returns the object of the newest snapshot.

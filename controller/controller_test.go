@@ -53,7 +53,19 @@ func (c *calls) times() []time.Duration {
 	return slices.Clone(c.at)
 }
 
+// watchesOfOwnKeys are the ways to have each object reconciled under its own key.
+var watchesOfOwnKeys = map[string]func(*Controller, Cache[*corev1.Pod]) error{
+	"objects": func(c *Controller, cache Cache[*corev1.Pod]) error { return Watch(c, cache, Self[*corev1.Pod]) },
+	"keys":    WatchKeys[*corev1.Pod],
+}
+
 func TestChangesAreReconciled(t *testing.T) {
+	for name, watch := range watchesOfOwnKeys {
+		t.Run(name, func(t *testing.T) { testChangesAreReconciled(t, watch) })
+	}
+}
+
+func testChangesAreReconciled(t *testing.T, watch func(*Controller, Cache[*corev1.Pod]) error) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
 		cache := newPodCache(s)
@@ -64,14 +76,15 @@ func TestChangesAreReconciled(t *testing.T) {
 			seen.add(key)
 			return Result{}, nil
 		}, Options{})
-		Watch(c, cache, Self[*corev1.Pod])
+		watch(c, cache)
 		stop := running(t, c)
 		synctest.Wait()
 		s.put(pod("b", ""))
 		s.put(pod("a", ""))
+		s.delete(key("b"))
 		cache.advance(-1)
 		synctest.Wait()
-		if got, want := seen.take(), []string{"a", "b", "a"}; !slices.Equal(got, want) {
+		if got, want := seen.take(), []string{"a", "b", "a", "b"}; !slices.Equal(got, want) {
 			t.Errorf("reconciled %v, want %v", got, want)
 		}
 		if err := stop(); err != nil {
@@ -82,7 +95,7 @@ func TestChangesAreReconciled(t *testing.T) {
 		if err := c.Run(t.Context()); !errors.Is(err, ErrStarted) {
 			t.Errorf("second Run: %v", err)
 		}
-		for _, err := range []error{Watch(c, cache, Self[*corev1.Pod]), Use(c, cache)} {
+		for _, err := range []error{watch(c, cache), Use(c, cache)} {
 			if !errors.Is(err, ErrStarted) || err.Error() != "controller test: "+ErrStarted.Error() {
 				t.Error(err)
 			}
@@ -94,6 +107,12 @@ func TestChangesAreReconciled(t *testing.T) {
 }
 
 func TestChangesGoBeforeTheInitialList(t *testing.T) {
+	for name, watch := range watchesOfOwnKeys {
+		t.Run(name, func(t *testing.T) { testChangesGoBeforeTheInitialList(t, watch) })
+	}
+}
+
+func testChangesGoBeforeTheInitialList(t *testing.T, watch func(*Controller, Cache[*corev1.Pod]) error) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
 		cache := newPodCache(s)
@@ -107,7 +126,7 @@ func TestChangesGoBeforeTheInitialList(t *testing.T) {
 			seen.add(key)
 			return Result{}, nil
 		}, Options{})
-		Watch(c, cache, Self[*corev1.Pod])
+		watch(c, cache)
 		running(t, c)
 		synctest.Wait()
 		s.put(pod("new", ""))
@@ -403,8 +422,9 @@ func TestHealthForgetsKeysThatAreDone(t *testing.T) {
 func TestWrongSetup(t *testing.T) {
 	cache := newPodCache(newServer())
 	for want, setUp := range map[string]func(c *Controller) error{
-		"controller test: Watch needs a cache": func(c *Controller) error { return Watch(c, nil, Self[*corev1.Pod]) },
-		"controller test: Use needs a cache":   func(c *Controller) error { return Use[*corev1.Pod](c, nil) },
+		"controller test: Watch needs a cache":     func(c *Controller) error { return Watch(c, nil, Self[*corev1.Pod]) },
+		"controller test: Use needs a cache":       func(c *Controller) error { return Use[*corev1.Pod](c, nil) },
+		"controller test: WatchKeys needs a cache": func(c *Controller) error { return WatchKeys[*corev1.Pod](c, nil) },
 		"controller test: Watch of pods: the mapper or a predicate is nil": func(c *Controller) error {
 			return Watch(c, cache, nil)
 		},

@@ -7,6 +7,8 @@
 //	                                               ├────────┘ not seen   ▼ Deleted  │ RequeueAfter: later
 //	                                               └────────────────────────────────┘
 //
+// [WatchKeys] goes from the cache to the queue at once: the keys are those of the changed objects.
+//
 // What it promises:
 //
 //  1. A key is with one worker at a time, and is reconciled at least once after its last change.

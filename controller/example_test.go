@@ -24,6 +24,11 @@ func (c configMaps) HandleDeltas(_ string, fn func(object.Delta[*corev1.ConfigMa
 	return func() {}, nil
 }
 
+func (c configMaps) HandleKeys(_ string, fn func(object.Key, object.DeltaType, bool)) (func(), error) {
+	fn(object.KeyOf(c.only), object.Added, true)
+	return func() {}, nil
+}
+
 func (c configMaps) WaitForSync(context.Context) error { return nil }
 
 func (c configMaps) Get(key object.Key) (*corev1.ConfigMap, bool) {
@@ -54,7 +59,7 @@ func Example() {
 
 	c := controller.New("printer", reconcile, controller.Options{Workers: 2})
 	m := controller.NewManager(nil)
-	err := errors.Join(controller.Watch(c, cache, controller.Self[*corev1.ConfigMap]), m.Add(c), m.Run(ctx))
+	err := errors.Join(controller.WatchKeys(c, cache), m.Add(c), m.Run(ctx))
 	if err != nil {
 		fmt.Println(err)
 	}

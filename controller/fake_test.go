@@ -121,6 +121,10 @@ func (c *podCache) HandleDeltas(name string, fn func(object.Delta[*corev1.Pod]))
 	}, nil
 }
 
+func (c *podCache) HandleKeys(name string, fn func(object.Key, object.DeltaType, bool)) (func(), error) {
+	return c.HandleDeltas(name, func(d object.Delta[*corev1.Pod]) { fn(d.Key, d.Type, d.Initial) })
+}
+
 func (c *podCache) WaitForSync(ctx context.Context) error {
 	select {
 	case <-c.synced:

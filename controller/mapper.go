@@ -12,7 +12,7 @@ import (
 // by two goroutines at a time, should be quick, and must not keep enqueue. See Watch for what happens when it panics.
 type Mapper[T object.Object] func(obj T, enqueue func(object.Key))
 
-// Self maps each object to its own key.
+// Self maps each object to its own key. Without predicates WatchKeys does the same, and is cheaper.
 func Self[T object.Object](obj T, enqueue func(object.Key)) {
 	enqueue(object.KeyOf(obj))
 }

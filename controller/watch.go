@@ -31,9 +31,20 @@ func Watch[T object.Object](c *Controller, cache Cache[T], mapper Mapper[T], pre
 	return c.addSource(newWatch(cache, mapper, predicates...), nil)
 }
 
+// WatchKeys makes every change in the cache trigger a reconcile of the changed object's own key. It is Watch with the mapper Self, but looks at no
+// object, so that a cache with a memory budget opens none for it. Its errors are those of Watch.
+func WatchKeys[T object.Object](c *Controller, cache Cache[T]) error {
+	if cache == nil {
+		return c.addSource(nil, errors.New("WatchKeys needs a cache"))
+	}
+	w := newWatch[T](cache, nil)
+	w.ownKeys = true
+	return c.addSource(w, nil)
+}
+
 // Use declares a cache that the controller reads, or reports writes for, without being triggered by it: Run waits
-// for it to sync, it counts for the controller's health, and waiting for own writes follows it closely. Its errors are
-// those of Watch.
+// for it to sync, it counts for the controller's health, and waiting for own writes follows it closely. It looks at no object, as WatchKeys.
+// Its errors are those of Watch.
 func Use[T object.Object](c *Controller, cache Cache[T]) error {
 	if cache == nil {
 		return c.addSource(nil, errors.New("Use needs a cache"))
@@ -61,7 +72,8 @@ type source interface {
 // watch is one use that a controller makes of a cache.
 type watch[T object.Object] struct {
 	cache      Cache[T]
-	mapper     Mapper[T] // nil if changes trigger nothing
+	mapper     Mapper[T] // nil if no objects are looked at
+	ownKeys    bool      // whether each change triggers a reconcile of its key; without a mapper
 	predicates []Predicate[T]
 	staleness  staleness
 	unmapped   *unmapped[T]
@@ -84,18 +96,32 @@ func newWatch[T object.Object](cache Cache[T], mapper Mapper[T], predicates ...P
 }
 
 func (w *watch[T]) subscribe(c *Controller) (func(), error) {
-	remove, err := w.cache.HandleDeltas(c.name, func(d object.Delta[T]) { w.handle(c, d) })
+	remove, err := w.follow(c)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", w.cache.Name(), err)
 	}
 	return remove, nil
 }
 
+func (w *watch[T]) follow(c *Controller) (remove func(), err error) {
+	if w.mapper == nil {
+		return w.cache.HandleKeys(c.name, func(key object.Key, t object.DeltaType, initial bool) { w.handleKey(c, key, t, initial) })
+	}
+	return w.cache.HandleDeltas(c.name, func(d object.Delta[T]) { w.handle(c, d) })
+}
+
+func (w *watch[T]) handleKey(c *Controller, key object.Key, t object.DeltaType, initial bool) {
+	c.gate.moved()
+	if w.ownKeys {
+		c.enqueue(key, priorityOf(t, initial))
+	}
+}
+
 // handle takes a change: it enqueues the keys that the states after and before it map to, and those of earlier states
 // for which the mapper has panicked.
 func (w *watch[T]) handle(c *Controller, d object.Delta[T]) {
 	c.gate.moved()
-	if w.mapper == nil || isZero(d.Object) {
+	if isZero(d.Object) {
 		return
 	}
 	w.mapping.acquire()

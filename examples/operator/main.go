@@ -37,7 +37,7 @@ func run(ctx context.Context, c *cluster.Cluster) (err error) {
 	}
 	sites := controller.New("websites", o.reconcile, controller.Options{})
 	// The controller's errors at this point are told by Run as well.
-	_ = controller.Watch(sites, o.websites, controller.Self)
+	_ = controller.WatchKeys(sites, o.websites)
 	_ = controller.Watch(sites, o.services, controller.Owner[*corev1.Service](o.websites, website.Kind.GroupKind()))
 	gone := cluster.NewNews()
 	_, err = o.services.AddHandler(tidings.HandlerFuncs[*corev1.Service]{

@@ -207,7 +207,7 @@ func newProcess[T object.Object](r *run, id string, l *ledger, convert func(*cor
 		return cmp.Or(difference(held(parents), withRole("parent").objects(r.server)), difference(held(children), withRole("child").objects(r.server)))
 	}
 	return p, errors.Join(
-		controller.Watch(p.controller, parents, controller.Self[T]),
+		controller.WatchKeys(p.controller, parents),
 		controller.Watch(p.controller, children, func(o T, enqueue func(object.Key)) { enqueue(parentOf(o)) }),
 		p.manager.Add(p.controller),
 	)
