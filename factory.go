@@ -159,7 +159,8 @@ func newHold[T Object](f *Factory, shared *sharedInformer) *SharedInformer[T] {
 // newShared makes an informer, which nobody shares yet. The lock is held.
 func newShared[T Object](f *Factory, key informerKey, t target, opts UnsharedOptions[T]) (*sharedInformer, error) {
 	newSource := sourceFor(f, t, opts.Source)
-	if _, err := newSource(t.namespaces[0]); err != nil { // what is wrong with the scope shows now, not at the start
+	first, err := newSource(t.namespaces[0]) // what is wrong with the scope shows now, not at the start
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", resourceName(t.resource), err)
 	}
 	shared := &sharedInformer{key: key, about: about{
@@ -173,10 +174,24 @@ func newShared[T Object](f *Factory, key informerKey, t target, opts UnsharedOpt
 	options.OnError = both(options.OnError, opts.OnError)
 	shared.core = engine.New(engine.Config[T]{
 		Memory: memory, Identity: t.identity(), Options: options, Name: shared.about.title, Resource: t.resource, Namespaces: t.namespaces,
-		NewSource: newSource, OnEnd: func() { f.remove(shared) },
+		NewSource: after(t.namespaces[0], first, newSource), OnEnd: func() { f.remove(shared) },
 	})
 	f.all = append(f.all, shared)
 	return shared, nil
+}
+
+// after returns newSource for when the first source, of this namespace, is there already. It is handed out once.
+func after[T Object](namespace string, first source.ListerWatcher[T], newSource func(string) (source.ListerWatcher[T], error)) func(string) (source.ListerWatcher[T], error) {
+	var once sync.Once
+	return func(of string) (src source.ListerWatcher[T], err error) {
+		if of == namespace {
+			once.Do(func() { src, first = first, nil })
+		}
+		if src != nil {
+			return src, nil
+		}
+		return newSource(of)
+	}
 }
 
 // sourceFor returns what makes the sources of a target: the given function, or the API server's. The lock is held.

@@ -3,6 +3,7 @@ package tidings_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -161,6 +162,39 @@ func TestLimitsReachTheSources(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestSourcesAreMadeOnce for each namespace, the one that shows whether the scope is good included, and anew for a namespace that comes back.
+func TestSourcesAreMadeOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		made := map[string]int{}
+		f := tidings.NewSourceFactory(tidings.Options{})
+		tidings.SetSource(f, func(_ tidings.Scope, namespace string) (source.ListerWatcher[pod], error) {
+			made[namespace]++
+			return newCluster(), nil
+		})
+		inf, err := tidings.Informer[pod](f, tidings.Scope{Namespaces: []string{"a", "b"}})
+		if err == nil {
+			err = inf.Start(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := map[string]int{"a": 1, "b": 1}; !maps.Equal(made, want) {
+			t.Errorf("made %v, want %v", made, want)
+		}
+		for _, namespaces := range [][]string{{"b"}, {"a", "b"}} {
+			if err := inf.SetNamespaces(t.Context(), namespaces...); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if want := map[string]int{"a": 2, "b": 1}; !maps.Equal(made, want) {
+			t.Errorf("when a has gone and come back: made %v, want %v", made, want)
+		}
+		if err := f.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // TestResourceThatAppears is asked for again at once by informers that wait for it, whatever their backoff.

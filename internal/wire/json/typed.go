@@ -42,7 +42,20 @@ func NewTypedAs[T runtime.Object](pointer reflect.Type, opts wire.Options) (*Typ
 	if err != nil {
 		return nil, err
 	}
-	return &Typed[T]{elem: pointer.Elem(), largest: largestPart(pointer.Elem(), map[reflect.Type]bool{}), cut: cutter{trim: trim}}, nil
+	return &Typed[T]{elem: pointer.Elem(), largest: largestOf(pointer.Elem()), cut: cutter{trim: trim}}, nil
+}
+
+// largestParts has what largestOf has returned: a program has many decoders of few types.
+var largestParts sync.Map // of int by reflect.Type
+
+// largestOf is largestPart of a whole type.
+func largestOf(t reflect.Type) int {
+	if size, ok := largestParts.Load(t); ok {
+		return size.(int)
+	}
+	size := largestPart(t, map[reflect.Type]bool{})
+	largestParts.Store(t, size)
+	return size
 }
 
 // largestPart returns the size of the largest struct in slices and maps and behind pointers of t.
