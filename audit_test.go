@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -169,6 +170,31 @@ func TestAuditFindsWhatWasLost(t *testing.T) {
 	}
 }
 
+// TestAuditOpensNothing: what is folded stays so.
+func TestAuditOpensNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := startAudited(t, tidings.Options{MemoryBudget: 1}, tidings.Scope{})
+		for i := range 20 {
+			a.server.Create(numbered(i, i))
+		}
+		if err := a.inf.WaitForSync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(30 * time.Second)
+		runtime.GC() // or the objects are still open
+		before := a.inf.Status()
+		time.Sleep(5 * time.Minute)
+		after := a.inf.Status()
+		a.stop(t)
+		if after.Parts[0].Audit.Completed < 3 || before.Parts[0].Audit.Completed > 0 {
+			t.Errorf("audits: %+v, and %+v later", before.Parts[0].Audit, after.Parts[0].Audit)
+		}
+		if after.Memory.Folded != 20 || after.Memory.Opens != before.Memory.Opens {
+			t.Errorf("memory %+v, and %+v later", before.Memory, after.Memory)
+		}
+	})
+}
+
 // TestAuditRaisesNoFalseAlarm: while a server with all its troubles is written to, nothing is ever reported, and audits do complete.
 func TestAuditRaisesNoFalseAlarm(t *testing.T) {
 	testseed.Each(t, 4, func(t *testing.T, seed uint64) {
@@ -178,7 +204,7 @@ func TestAuditRaisesNoFalseAlarm(t *testing.T) {
 			if random.IntN(2) == 0 {
 				scope.Namespaces = []string{"shop", "other"}
 			}
-			a := startAudited(t, tidings.Options{NoWatchList: random.IntN(2) == 0, Seed: 1 + seed%100}, scope)
+			a := startAudited(t, tidings.Options{NoWatchList: random.IntN(2) == 0, Seed: 1 + seed%100, MemoryBudget: random.Int64N(2)}, scope)
 			write(random, a.server, 400, nil)
 			time.Sleep(5 * time.Minute)
 			sum := a.sum()

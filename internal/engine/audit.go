@@ -249,18 +249,19 @@ func (c *comparison[T]) listed(o metav1.Object) {
 	if c.skipped[key] {
 		return
 	}
-	held, ok := c.snap.Get(key)
+	held, ok := c.snap.Held(key)
 	switch {
 	case !ok:
 		c.found.add(&c.found.Missing, key)
-	case held.GetUID() != o.GetUID() || held.GetResourceVersion() != o.GetResourceVersion():
+	case held.UID() != o.GetUID() || held.ResourceVersion() != o.GetResourceVersion():
 		c.found.add(&c.found.Outdated, key)
 	}
 }
 
 // finish finds what the server does not have.
 func (c *comparison[T]) finish() {
-	for key := range c.held.All() {
+	for held := range store.HeldOf(c.held) {
+		key := held.Key()
 		if _, ok := c.seen[maphash.Comparable(auditSeed, key)]; !ok && !c.skipped[key] {
 			c.found.add(&c.found.Extra, key)
 		}
