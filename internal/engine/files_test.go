@@ -724,35 +724,6 @@ func TestSaveThatFailsIsNoSave(t *testing.T) {
 	})
 }
 
-// TestFoldedObjectThatCannotBeOpened is missed by readers, and logged, and ends nothing.
-func TestFoldedObjectThatCannotBeOpened(t *testing.T) {
-	var log strings.Builder
-	inf, pf := newSaved(t, t.TempDir(), true)
-	inf.log = newThrottled(slog.New(slog.NewTextHandler(&log, nil)))
-	identity := maps.Clone(pf.identity)
-	identity["cluster"] = "test"
-	err := file.WriteFile(pf.path, file.Header{Identity: identity, ResourceVersions: map[string]string{"": "7"}}, file.Options{}, func(w *file.Writer) error {
-		var packer fold.Packer
-		return w.Write(file.Record{Namespace: "shop", Name: "a", UID: "u", ResourceVersion: "5", Object: packer.Pack([]byte("\xff\xff\xff\xff"), nil)})
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := inf.newTestPart(pf)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if held, err := p.resume(t.Context()); err != nil || held.ResourceVersion != "7" {
-		t.Fatalf("resumed at %q, %v", held.ResourceVersion, err)
-	}
-	if o, ok := inf.store.Snapshot().Get(object.Key{Namespace: "shop", Name: "a"}); ok {
-		t.Errorf("got %v of garbage", o)
-	}
-	if text := log.String(); !strings.Contains(text, "cannot be opened") || !strings.Contains(text, "key=shop/a") {
-		t.Errorf("logged %q", text)
-	}
-}
-
 // TestWaitTellsOfTheFile: who waits for a sync learns what came from the file, also when nothing else happens.
 func TestWaitTellsOfTheFile(t *testing.T) {
 	both(t, func(t *testing.T, folding bool) {

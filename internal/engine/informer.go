@@ -352,11 +352,6 @@ func (inf *Informer[T]) indexOutdated(index string, key object.Key) {
 	})
 }
 
-// openFailed is told that a folded object cannot be opened, on whatever goroutine that was found out.
-func (inf *Informer[T]) openFailed(key object.Key, err error) {
-	inf.log.log(slog.LevelError, "a folded object cannot be opened; readers miss it until it changes", "key", key.String(), "err", err)
-}
-
 // reportError hands an error to the user's OnError.
 func (inf *Informer[T]) reportError(err error) {
 	if inf.cfg.OnError != nil {

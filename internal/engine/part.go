@@ -56,6 +56,8 @@ type part[T object.Object] struct {
 	usesStandIns bool
 	// overcome is the problem that the last list put an end to, which the reflector notes when it has handed the list over.
 	overcome atomic.Pointer[reflector.Error]
+	// unreadable is when a list was ordered last because a folded object cannot be opened. Informer.mu guards it.
+	unreadable time.Time
 }
 
 // newParts makes the parts of the namespaces, which do not run yet. inf.mu is held.
