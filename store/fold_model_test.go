@@ -57,7 +57,8 @@ func newFoldWorld(t *testing.T, seed uint64) *foldWorld { return newFoldWorldOf(
 
 func newFoldWorldOf(t *testing.T, seed uint64, codec Codec[*thing]) *foldWorld {
 	failed := func(k object.Key, err error) { t.Errorf("%v cannot be opened: %v", k, err) }
-	w := &foldWorld{t: t, rand: rand.New(rand.NewPCG(seed, 0)), model: model{}, writer: NewWriter[*thing](Options{OnOpenError: failed}), codec: codec}
+	strayed := func(k object.Key) { t.Errorf("somebody is said to have written to %v", k) }
+	w := &foldWorld{t: t, rand: rand.New(rand.NewPCG(seed, 0)), model: model{}, writer: NewWriter[*thing](Options{OnOpenError: failed, OnStrayPart: strayed}), codec: codec}
 	w.writer.UseCodec(codec, reflect.TypeFor[*thing]())
 	w.index = w.writer.AddIndex("app", byLabel("app"))
 	w.writer.Store().KeepRecent(w.rand.IntN(20))

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"fmt"
 	"reflect"
 	"slices"
@@ -71,6 +72,7 @@ type folding[T object.Object] struct {
 	// unencoded says why the last object that cannot be encoded cannot.
 	unencoded atomic.Pointer[string]
 	failed    func(object.Key, error)
+	strayed   func(object.Key)
 }
 
 // folds are the folded objects of a snapshot or a transaction. It is nil in a store without a codec.
@@ -94,7 +96,7 @@ func (w *Writer[T]) UseCodec(codec Codec[T], typ reflect.Type) {
 		panic(fmt.Sprintf("store: objects of %v cannot be folded: it is no pointer that is a %v", typ, reflect.TypeFor[T]()))
 	}
 	next := *w.store.Snapshot()
-	f := &folding[T]{codec: codec, typ: typ, failed: w.options.OnOpenError}
+	f := &folding[T]{codec: codec, typ: typ, failed: w.options.OnOpenError, strayed: w.options.OnStrayPart}
 	f.templates.root, f.templates.needed = int64(typ.Elem().Size()), f.packer.Needs
 	if patcher, ok := codec.(Patcher[T]); ok {
 		f.patcher = patcher
@@ -172,7 +174,7 @@ func (f *folding[T]) open(k object.Key, e *folded[T], alone bool) (T, bool) {
 	}
 	o, ok := f.openPatch(f.patcher, e, alone)
 	if ok {
-		return f.enter(k, e, o, nil)
+		return f.enter(k, e, f.checked(k, e, o), nil)
 	}
 	err := e.packed.View(func(data []byte) (err error) {
 		o, err = f.decode(data, alone)
@@ -223,7 +225,9 @@ func (f *folding[T]) openFrom(k object.Key, e *folded[T], buf []byte) (o T, enco
 	encoded, err := e.packed.Open(buf)
 	mine, patched := o, false
 	if err == nil {
-		if mine, patched = f.openPatch(f.patcher, e, true); !patched {
+		if mine, patched = f.openPatch(f.patcher, e, true); patched {
+			mine = f.checked(k, e, mine)
+		} else {
 			mine, err = f.decode(encoded[len(buf):], true)
 		}
 	}
@@ -231,6 +235,43 @@ func (f *folding[T]) openFrom(k object.Key, e *folded[T], buf []byte) (o T, enco
 		encoded = nil
 	}
 	return o, encoded, ok
+}
+
+// checkEvery is of how many opened objects one is checked that was made of a template. That takes as long as to open some ten objects.
+const checkEvery = 1024
+
+// checked returns the object of an entry, given as its template and its patch made it. Now and then it decodes it as a whole as well, and compares: if the two differ,
+// the template is decoded anew for others.
+func (f *folding[T]) checked(k object.Key, e *folded[T], o T) T {
+	if f.strayed == nil || f.opens.Load()%checkEvery != 0 {
+		return o
+	}
+	whole, err := e.whole(f.patcher)
+	if err != nil || object.IsNil(whole) || sameEncoding(f.codec, o, whole) {
+		return o
+	}
+	f.templates.drop(e.packed.Dictionary())
+	f.strayed(k)
+	return whole
+}
+
+// whole decodes the object from its bytes, of parts that nobody has written to.
+func (e *folded[T]) whole(patcher Patcher[T]) (o T, err error) {
+	data, err := e.packed.Open(nil)
+	if err != nil {
+		return o, err
+	}
+	return patcher.DecodeBase(data)
+}
+
+// sameEncoding reports whether an object has the encoding that it should have, or should have none.
+func sameEncoding[T object.Object](codec Codec[T], o, should T) bool {
+	want, err := codec.Append(nil, should)
+	if err != nil {
+		return true
+	}
+	got, err := codec.Append(nil, o)
+	return err == nil && bytes.Equal(got, want)
 }
 
 func (f *folding[T]) decode(data []byte, alone bool) (o T, err error) {

@@ -134,7 +134,10 @@ func podStore(t testing.TB, n int) (*Writer[*corev1.Pod], map[object.Key]*corev1
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := NewWriter[*corev1.Pod](Options{OnOpenError: func(k object.Key, err error) { t.Errorf("%v: %v", k, err) }})
+	w := NewWriter[*corev1.Pod](Options{
+		OnOpenError: func(k object.Key, err error) { t.Errorf("%v: %v", k, err) },
+		OnStrayPart: func(k object.Key) { t.Errorf("%v: somebody is said to have written to it", k) },
+	})
 	w.UseCodec(codec, reflect.TypeFor[*corev1.Pod]())
 	pods := map[object.Key]*corev1.Pod{}
 	g := w.Store().Gather(n)
@@ -361,6 +364,47 @@ func TestStrayWritesToPatches(t *testing.T) {
 	}
 	if spoiled < 2 || spoiled > fold.TemplateUses+1 {
 		t.Errorf("the stray write shows in %d objects, want some, and at most %d with that itself", spoiled, fold.TemplateUses+1)
+	}
+	runtime.KeepAlive(held)
+}
+
+// TestStrayPartsAreFound when an object that has them is looked at: readers get it as it should be, and those that are opened later.
+func TestStrayPartsAreFound(t *testing.T) {
+	w, pods := podStore(t, 500)
+	s := w.Store().Snapshot()
+	of := map[*fold.Dictionary][]object.Key{}
+	var keys []object.Key // of the objects of one template
+	for k := range pods {
+		if h, _ := s.Held(k); h.IsPatch() {
+			template := h.folded.packed.Dictionary()
+			if of[template] = append(of[template], k); len(of[template]) > len(keys) {
+				keys = of[template]
+			}
+		}
+	}
+	var found []object.Key
+	s.folds.strayed = func(k object.Key) { found = append(found, k) }
+	var held []*corev1.Pod
+	get := func(i int) *corev1.Pod {
+		o, _ := s.Get(keys[i])
+		held = append(held, o)
+		return o
+	}
+	for i := range 3 { // the first is decoded alone
+		get(i)
+	}
+	held[2].Spec.Tolerations[0].Key = "stray"
+	if o := get(3); o.Spec.Tolerations[0].Key != "stray" || len(found) > 0 {
+		t.Fatalf("the objects do not have the tolerations in common, or %v were found: the test does not test what it should", found)
+	}
+	s.folds.opens.Store(checkEvery - 1)
+	for i := 4; i < 6; i++ {
+		if o := get(i); o.Spec.Tolerations[0].Key != pods[keys[i]].Spec.Tolerations[0].Key {
+			t.Errorf("%v tolerates %q", keys[i], o.Spec.Tolerations[0].Key)
+		}
+	}
+	if len(found) != 1 || found[0] != keys[4] {
+		t.Errorf("found %v, want %v", found, keys[4])
 	}
 	runtime.KeepAlive(held)
 }

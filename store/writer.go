@@ -21,6 +21,9 @@ type Options struct {
 	// OnOpenError is called when a folded object cannot be opened, because memory or the type's own methods are broken. Readers do
 	// not see the object then. It is called on any goroutine that reads or writes, and may be nil.
 	OnOpenError func(key object.Key, err error)
+	// OnStrayPart is called when an object that was made of others' common parts turns out to be another one than its encoding says: somebody wrote
+	// to such a part. One in many is looked at, which readers then get as it should be. It is called like OnOpenError. If it is nil, nobody looks.
+	OnStrayPart func(key object.Key)
 }
 
 // Writer is the write side of a store. It is used by one goroutine at a time.

@@ -124,6 +124,9 @@ func (g *guard) corrupted(field string) {
 	}
 }
 
+// strayed notes that an object was opened of parts that were written to.
+func (g *guard) strayed(key object.Key) { g.tell(Mutation{Resource: g.resource, Key: key}) }
+
 func (g *guard) tell(m Mutation) {
 	g.found.Add(1)
 	g.log.log(slog.LevelError, "a cached object was written to; objects from informers are shared and read-only, call DeepCopyObject first",

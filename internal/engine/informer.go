@@ -114,9 +114,11 @@ func New[T object.Object](cfg Config[T]) *Informer[T] {
 		inf.reports = newReporter(inf.log)
 	}
 	inf.guard = &guard{resource: cfg.Name, log: inf.log, report: inf.reportMutation, off: cfg.NoMutationGuard}
-	inf.writer = store.NewWriter[T](store.Options{
-		OnIndexPanic: inf.indexPanicked, OnStrayWrite: inf.indexOutdated, OnOpenError: inf.openFailed,
-	})
+	options := store.Options{OnIndexPanic: inf.indexPanicked, OnStrayWrite: inf.indexOutdated, OnOpenError: inf.openFailed}
+	if !cfg.NoMutationGuard {
+		options.OnStrayPart = inf.guard.strayed
+	}
+	inf.writer = store.NewWriter[T](options)
 	inf.store = inf.writer.Store()
 	if cfg.Memory != nil {
 		inf.useMemory(cfg.Memory)
