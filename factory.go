@@ -174,23 +174,23 @@ func newShared[T Object](f *Factory, key informerKey, t target, opts UnsharedOpt
 	options.OnError = both(options.OnError, opts.OnError)
 	shared.core = engine.New(engine.Config[T]{
 		Memory: memory, Identity: t.identity(), Options: options, Name: shared.about.title, Resource: t.resource, Namespaces: t.namespaces,
-		NewSource: after(t.namespaces[0], first, newSource), OnEnd: func() { f.remove(shared) },
+		NewSource: withFirst(t.namespaces[0], first, newSource), OnEnd: func() { f.remove(shared) },
 	})
 	f.all = append(f.all, shared)
 	return shared, nil
 }
 
-// after returns newSource for when the first source, of this namespace, is there already. It is handed out once.
-func after[T Object](namespace string, first source.ListerWatcher[T], newSource func(string) (source.ListerWatcher[T], error)) func(string) (source.ListerWatcher[T], error) {
+// withFirst returns newSource where the first source is there already, that of a namespace. It is handed out once.
+func withFirst[T Object](namespace string, first source.ListerWatcher[T], newSource func(string) (source.ListerWatcher[T], error)) func(string) (source.ListerWatcher[T], error) {
 	var once sync.Once
-	return func(of string) (src source.ListerWatcher[T], err error) {
-		if of == namespace {
+	return func(wanted string) (src source.ListerWatcher[T], err error) {
+		if wanted == namespace {
 			once.Do(func() { src, first = first, nil })
 		}
 		if src != nil {
 			return src, nil
 		}
-		return newSource(of)
+		return newSource(wanted)
 	}
 }
 

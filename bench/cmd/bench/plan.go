@@ -109,11 +109,11 @@ func (s size) stages() []stage {
 		}})
 	}
 	for _, p := range []struct {
-		name           string
-		objects, parts int
-	}{{"ten informers", s.informers, 10}, {"fifty informers", 500, 50}} {
+		name                   string
+		objects, parts, rounds int
+	}{{"ten informers", s.informers, 10, min(s.rounds, 2)}, {"fifty informers", 500, 50, s.rounds}} {
 		config := &server.Config{Encoding: server.Protobuf, Corpus: corpus.Pods, Objects: p.objects, Parts: p.parts}
-		out = append(out, stage{rounds: min(s.rounds, 2), server: config, jobs: func(a server.Address) []job {
+		out = append(out, stage{rounds: p.rounds, server: config, jobs: func(a server.Address) []job {
 			return both(p.name, p.name+": ", s.idling(stackOn(config, a)), measure.Idle, measure.Settle)
 		}})
 	}
