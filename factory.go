@@ -174,7 +174,7 @@ func newShared[T Object](f *Factory, key informerKey, t target, opts UnsharedOpt
 	options.OnError = both(options.OnError, opts.OnError)
 	shared.core = engine.New(engine.Config[T]{
 		Memory: memory, Identity: t.identity(), Options: options, Name: shared.about.title, Resource: t.resource, Namespaces: t.namespaces,
-		NewSource: withFirst(t.namespaces[0], first, newSource), OnEnd: func() { f.remove(shared) },
+		Type: source.ObjectType(first), NewSource: withFirst(t.namespaces[0], first, newSource), OnEnd: func() { f.remove(shared) },
 	})
 	f.all = append(f.all, shared)
 	return shared, nil

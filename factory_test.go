@@ -19,6 +19,7 @@ import (
 
 	"github.com/tidings/tidings"
 	"github.com/tidings/tidings/source"
+	"github.com/tidings/tidings/tidingstest"
 )
 
 func newFactory(t *testing.T, host string) *tidings.Factory {
@@ -164,35 +165,69 @@ func TestLimitsReachTheSources(t *testing.T) {
 	}
 }
 
-// TestSourcesAreMadeOnce for each namespace, the one that shows whether the scope is good included, and anew for a namespace that comes back.
+// TestSourcesAreMadeOnce for each namespace, the one that shows whether the scope is good included, and anew for a namespace that comes back; by one
+// goroutine at a time, also where the objects' type is known from the source only.
 func TestSourcesAreMadeOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		made := map[string]int{}
-		f := tidings.NewSourceFactory(tidings.Options{})
-		tidings.SetSource(f, func(_ tidings.Scope, namespace string) (source.ListerWatcher[pod], error) {
-			made[namespace]++
-			return newCluster(), nil
+	t.Run("typed", func(t *testing.T) {
+		sourcesAreMadeOnce(t, tidings.Options{}, func(client *source.Client, scope source.Scope) (source.ListerWatcher[pod], error) {
+			return source.NewHTTP[pod](client, scope)
 		})
-		inf, err := tidings.Informer[pod](f, tidings.Scope{Namespaces: []string{"a", "b"}})
-		if err == nil {
-			err = inf.Start(t.Context())
+	})
+	t.Run("an interface", func(t *testing.T) {
+		opts := tidings.Options{MemoryBudget: 1, Dir: t.TempDir(), ClusterID: "one"}
+		sourcesAreMadeOnce(t, opts, func(client *source.Client, scope source.Scope) (source.ListerWatcher[tidings.Object], error) {
+			return source.NewHTTPLike(client, scope, newPod("", ""))
+		})
+	})
+}
+
+func sourcesAreMadeOnce[T tidings.Object](
+	t *testing.T, opts tidings.Options, newSource func(*source.Client, source.Scope) (source.ListerWatcher[T], error),
+) {
+	synctest.Test(t, func(t *testing.T) {
+		server := tidingstest.NewServer(t, tidingstest.ServerOptions{})
+		for _, namespace := range []string{"a", "b"} {
+			server.Create(newPod(namespace, "p"))
 		}
+		client, err := source.NewClient(server.Config())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := map[string]int{"a": 1, "b": 1}; !maps.Equal(made, want) {
-			t.Errorf("made %v, want %v", made, want)
-		}
-		for _, namespaces := range [][]string{{"b"}, {"a", "b"}} {
-			if err := inf.SetNamespaces(t.Context(), namespaces...); err != nil {
+		for range 2 { // the second may start from what the first has saved
+			made := map[string]int{}
+			f := tidings.NewSourceFactory(opts)
+			tidings.SetSource(f, func(scope tidings.Scope, namespace string) (source.ListerWatcher[T], error) {
+				made[namespace]++
+				return newSource(client, scope.Source(namespace))
+			})
+			inf, err := tidings.Informer[T](f, tidings.Scope{Resource: podResource, Namespaces: []string{"a", "b"}})
+			if err != nil {
 				t.Fatal(err)
 			}
-		}
-		if want := map[string]int{"a": 2, "b": 1}; !maps.Equal(made, want) {
-			t.Errorf("when a has gone and come back: made %v, want %v", made, want)
-		}
-		if err := f.Shutdown(t.Context()); err != nil {
-			t.Error(err)
+			_, err = inf.AddHandler(tidings.HandlerFuncs[T]{}, tidings.HandlerOptions{})
+			if err == nil {
+				err = f.Start(t.Context())
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := f.WaitForSync(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if want := map[string]int{"a": 1, "b": 1}; !maps.Equal(made, want) {
+				t.Errorf("made %v, want %v", made, want)
+			}
+			for _, namespaces := range [][]string{{"b"}, {"a", "b"}} {
+				if err := inf.SetNamespaces(t.Context(), namespaces...); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if want := map[string]int{"a": 2, "b": 1}; !maps.Equal(made, want) {
+				t.Errorf("when a has gone and come back: made %v, want %v", made, want)
+			}
+			if err := f.Shutdown(t.Context()); err != nil {
+				t.Error(err)
+			}
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package tidings
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,10 +56,11 @@ func NewInformer[T Object](src source.ListerWatcher[T], opts InformerOptions[T])
 		return nil, errors.New("new informer: the source is nil")
 	}
 	goType := reflect.TypeFor[T]().String()
-	if opts.Name == "" {
-		opts.Name = goType
-	}
 	of := scopeOfSource(src)
+	if opts.Dir != "" && opts.Name == "" && of.Resource.Empty() {
+		return nil, errors.New("new informer: Options.Dir needs a Name for the file, because the source does not tell its resource (by a method Scope() source.Scope)")
+	}
+	opts.Name = cmp.Or(opts.Name, goType)
 	if opts.Recorder != nil {
 		src = recording.Record(opts.Recorder, src, of)
 	}
@@ -68,9 +70,9 @@ func NewInformer[T Object](src source.ListerWatcher[T], opts InformerOptions[T])
 		return nil, fmt.Errorf("new informer: %w", err)
 	}
 	core := engine.New(engine.Config[T]{
-		Options: shared.engine(new(reflector.Peers), clusterOf(nil, shared)), Identity: identityOf(opts.Name, of),
+		Options: shared.engine(new(reflector.Peers), clusterOf(nil, shared)), Identity: identityOf(opts.Name, of, opts.Labels),
 		Name: opts.Name, Resource: of.Resource, Namespaces: []string{All}, Transform: opts.Transform, Memory: memory,
-		NewSource: func(string) (source.ListerWatcher[T], error) { return src, nil },
+		Type: source.ObjectType(src), NewSource: func(string) (source.ListerWatcher[T], error) { return src, nil },
 	})
 	return &SharedInformer[T]{
 		core: core, about: about{resource: opts.Name, title: opts.Name, goType: goType, staleAfter: shared.StaleAfter}, selected: selection{labels: opts.Labels},
@@ -90,10 +92,12 @@ func scopeOfSource(src any) source.Scope {
 }
 
 // identityOf is what a file says of the objects of an informer that stands alone.
-func identityOf(name string, of source.Scope) map[string]string {
-	identity := map[string]string{"name": name}
-	if !of.Resource.Empty() {
-		identity["scope"] = fmt.Sprintf("%v of %v in %q, %q, %q, without %v", of.Kind, of.Resource, of.Namespace, of.Labels, of.Fields, of.Trim)
+func identityOf(name string, of source.Scope, selector labels.Selector) map[string]string {
+	identity := map[string]string{
+		"name": name, "scope": fmt.Sprintf("%v of %v in %q, %q, %q, without %v", of.Kind, of.Resource, of.Namespace, of.Labels, of.Fields, of.Trim),
+	}
+	if selector != nil && !selector.Empty() {
+		identity["labels"] = selector.String()
 	}
 	return identity
 }

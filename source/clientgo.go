@@ -71,6 +71,17 @@ type clientSource[T object.Object, L runtime.Object] struct {
 	trim   trimmer
 }
 
+// Scope returns what the source was made for, completed.
+func (s *clientSource[T, L]) Scope() Scope { return s.scope }
+
+// ObjectType returns the Go type of the objects: that of the items of L where T is an interface, as far as L tells.
+func (s *clientSource[T, L]) ObjectType() reflect.Type {
+	if item := itemOf[L](); item != nil {
+		return item
+	}
+	return reflect.TypeFor[T]()
+}
+
 func (s *clientSource[T, L]) List(ctx context.Context, opts ListOptions[T], each func(T) error) (ListResult, error) {
 	list, err := s.client.List(ctx, metav1.ListOptions{
 		LabelSelector:        s.scope.Labels,

@@ -8,6 +8,7 @@ package source
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/tidings/tidings/object"
@@ -23,6 +24,19 @@ type ListerWatcher[T object.Object] interface {
 
 	// Watch starts a watch. The caller closes the stream it gets; canceling ctx ends it as well.
 	Watch(ctx context.Context, opts WatchOptions[T]) (Stream[T], error)
+}
+
+// ObjectType returns the Go type of a source's objects: T, or where T is an interface what the source's own method ObjectType() reflect.Type says.
+func ObjectType[T object.Object](src ListerWatcher[T]) reflect.Type {
+	t := reflect.TypeFor[T]()
+	of, ok := src.(interface{ ObjectType() reflect.Type })
+	if !ok || t.Kind() != reflect.Interface {
+		return t
+	}
+	if told := of.ObjectType(); told != nil && told.Kind() == reflect.Pointer && told.AssignableTo(t) {
+		return told
+	}
+	return t
 }
 
 // Previous returns the object that the caller holds under the key, in whatever version, and false if there is none. What

@@ -56,9 +56,10 @@ func SharedBytes(budget int64) int {
 
 // budgeted is what an informer with a memory budget has in addition.
 type budgeted[T object.Object] struct {
-	inf    *Informer[T]
-	memory *Memory
-	codec  *source.Codec[T] // nil if nothing can be folded
+	inf     *Informer[T]
+	memory  *Memory
+	codec   *source.Codec[T] // nil if nothing can be folded
+	noCodec error            // why not
 
 	used atomic.Int64 // as measured last
 	// mean is the size of an open object, the bits of a float64; gathered is what open objects of lists take that are being read.
@@ -89,10 +90,8 @@ type budgeted[T object.Object] struct {
 func (inf *Informer[T]) useMemory(memory *Memory) {
 	b := &budgeted[T]{inf: inf, memory: memory}
 	typ := inf.objectType()
-	codec, err := source.NewCodecAs[T](typ, SharedBytes(memory.budget))
-	if err == nil { // else everything stays open, and is counted
-		b.codec = codec
-		inf.writer.UseCodec(codec, typ)
+	if b.codec, b.noCodec = source.NewCodecAs[T](typ, SharedBytes(memory.budget)); b.noCodec == nil {
+		inf.writer.UseCodec(b.codec, typ)
 	}
 	inf.budget = b
 	memory.enter(b)
@@ -375,6 +374,9 @@ func (inf *Informer[T]) memoryStatus(snap *store.Snapshot[T]) MemoryStatus {
 	status := MemoryStatus{
 		Budget: b.memory.budget, Bytes: b.measure(), Open: st.Open, Folded: st.Folded, Unfoldable: st.Unfoldable, Reason: st.Reason,
 		OpenBytes: int64(float64(st.Open+st.Recent) * b.meanSize()), FoldedBytes: st.Bytes, EncodedBytes: st.EncodedBytes, Opens: st.Opens,
+	}
+	if b.noCodec != nil {
+		status.Unfoldable, status.Reason = st.Open, b.noCodec.Error()
 	}
 	status.Used = b.memory.used.Load()
 	if problem := b.memory.problem.Load(); problem != nil && status.Used > status.Budget { // else an informer has ended since

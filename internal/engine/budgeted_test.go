@@ -107,6 +107,9 @@ func TestBudgetOfATypeThatCannotBeFolded(t *testing.T) {
 		if st.Memory.Open != 10 || st.Memory.Folded != 0 || st.Memory.Problem == "" || st.Memory.Used <= 10*perObject {
 			t.Errorf("%+v, want ten open objects over the budget", st.Memory)
 		}
+		if st.Memory.Unfoldable != 10 || !strings.Contains(st.Memory.Reason, "object.Object") {
+			t.Errorf("%d are unfoldable because %q", st.Memory.Unfoldable, st.Memory.Reason)
+		}
 		if r := st.Parts[0].Reflector; r.Problem != nil || r.Panics != 0 {
 			t.Errorf("problem %v", r.Problem)
 		}
@@ -115,13 +118,8 @@ func TestBudgetOfATypeThatCannotBeFolded(t *testing.T) {
 	})
 }
 
-// ofSettings says what its objects are.
-type ofSettings struct{ untyped }
-
-func (ofSettings) ObjectType() reflect.Type { return reflect.TypeFor[settings]() }
-
-// TestBudgetOfATypeThatTheSourceTells: where the informer's own type says nothing, the source's does, so that objects can be folded.
-func TestBudgetOfATypeThatTheSourceTells(t *testing.T) {
+// TestBudgetOfATypeThatIsTold: where the informer's own type says nothing, objects can be folded all the same.
+func TestBudgetOfATypeThatIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &answering{}
 		for i := range 10 {
@@ -130,9 +128,8 @@ func TestBudgetOfATypeThatTheSourceTells(t *testing.T) {
 			src.items = append(src.items, o)
 		}
 		inf := New(Config[object.Object]{Name: "anything", Namespaces: []string{""}, Options: Options{Logger: slog.New(slog.DiscardHandler), NoWatchList: true},
-			Memory: NewMemory(1, slog.New(slog.DiscardHandler)), NewSource: func(string) (source.ListerWatcher[object.Object], error) {
-				return ofSettings{untyped{src}}, nil
-			}})
+			Type: reflect.TypeFor[settings](), Memory: NewMemory(1, slog.New(slog.DiscardHandler)),
+			NewSource: func(string) (source.ListerWatcher[object.Object], error) { return untyped{src}, nil }})
 		if err := inf.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -15,6 +15,8 @@ import (
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/tidings/tidings/internal/fold/file"
@@ -121,6 +123,7 @@ func (inf *Informer[T]) newFiles() (*files[T], error) {
 
 var (
 	errSecret    = fmt.Errorf("%w: Secrets are saved only if that is asked for (Options.SaveSecrets)", errNotSaved)
+	errUnknown   = fmt.Errorf("%w: nobody knows whether the objects are Secrets: their source does not tell the resource (by a method Scope() source.Scope)", errNotSaved)
 	errTransform = fmt.Errorf("%w: there is a transform, and no name for what it does (Options.TransformVersion)", errNotSaved)
 	errCluster   = fmt.Errorf("%w: nobody knows of which cluster the objects are (Options.ClusterID)", errNotSaved)
 )
@@ -140,6 +143,8 @@ func (f *files[T]) refusal() (err error) {
 	switch {
 	case isSecret(f.typ, f.inf.cfg.Resource) && !f.Secrets:
 		return errSecret
+	case mayBeSecret(f.typ, f.inf.cfg.Resource) && !f.Secrets:
+		err = errUnknown
 	case f.inf.transform != nil && f.TransformVersion == "":
 		err = errTransform
 	case f.Cluster == nil:
@@ -160,6 +165,11 @@ func isSecret(t reflect.Type, resource schema.GroupVersionResource) bool {
 		return true
 	}
 	return resource.GroupResource() == secrets
+}
+
+// mayBeSecret reports whether neither the type nor the resource tells what the objects are.
+func mayBeSecret(t reflect.Type, resource schema.GroupVersionResource) bool {
+	return resource.Empty() && (t == reflect.TypeFor[*unstructured.Unstructured]() || t == reflect.TypeFor[*metav1.PartialObjectMetadata]())
 }
 
 // describe returns what a file must agree on to be read.

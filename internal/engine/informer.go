@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,6 +26,8 @@ type Config[T object.Object] struct {
 	// Name is the collection in messages: the resource, with what tells it apart from others of the same resource.
 	Name     string
 	Resource schema.GroupVersionResource // zero where the source is the user's
+	// Type is the Go type of the objects where T is an interface; nil if nobody knows it, and they are neither folded nor saved.
+	Type reflect.Type
 	// Namespaces are listed and watched each on its own; "" is all of them.
 	Namespaces []string
 	NewSource  func(namespace string) (source.ListerWatcher[T], error)
@@ -128,21 +131,8 @@ func New[T object.Object](cfg Config[T]) *Informer[T] {
 	return inf
 }
 
-// objectType returns the Go type of the objects: T, or what a source says where T is an interface.
-func (inf *Informer[T]) objectType() reflect.Type {
-	t := reflect.TypeFor[T]()
-	if t.Kind() != reflect.Interface || len(inf.cfg.Namespaces) == 0 {
-		return t
-	}
-	src, err := inf.cfg.NewSource(inf.cfg.Namespaces[0])
-	if err != nil {
-		return t // and Start says so
-	}
-	if of, ok := src.(interface{ ObjectType() reflect.Type }); ok {
-		return of.ObjectType()
-	}
-	return t
-}
+// objectType returns the Go type of the objects.
+func (inf *Informer[T]) objectType() reflect.Type { return cmp.Or(inf.cfg.Type, reflect.TypeFor[T]()) }
 
 // Name returns the name in messages.
 func (inf *Informer[T]) Name() string { return inf.cfg.Name }

@@ -14,8 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
 	"github.com/tidings/tidings/internal/fold"
 	"github.com/tidings/tidings/internal/fold/file"
 	"github.com/tidings/tidings/object"
@@ -267,7 +265,8 @@ type saving[T object.Object] struct {
 func (b *saving[T]) add(held *store.Held[T]) error {
 	packed, folded := held.Packed()
 	if !folded {
-		if err := b.encode(held.Object()); err != nil {
+		var err error
+		if b.encoded, err = b.codec.Append(b.encoded, held.Object()); err != nil {
 			return err
 		}
 		b.open, b.ends = append(b.open, len(b.records)), append(b.ends, len(b.encoded))
@@ -276,14 +275,6 @@ func (b *saving[T]) add(held *store.Held[T]) error {
 		Namespace: held.Key().Namespace, Name: held.Key().Name, UID: string(held.UID()), ResourceVersion: held.ResourceVersion(), Object: packed,
 	})
 	return nil
-}
-
-func (b *saving[T]) encode(obj T) (err error) {
-	if !b.Secrets && obj.GetObjectKind().GroupVersionKind() == secretKind {
-		return errSecret
-	}
-	b.encoded, err = b.codec.Append(b.encoded, obj)
-	return err
 }
 
 // flush writes the batch.
@@ -308,8 +299,6 @@ func (b *saving[T]) flush() error {
 	b.records, b.open, b.ends, b.encoded = b.records[:0], b.open[:0], b.ends[:0], b.encoded[:0]
 	return nil
 }
-
-var secretKind = schema.GroupVersionKind{Version: "v1", Kind: "Secret"}
 
 // removeUnused removes files that nobody has written for long: of namespaces and scopes that programs do not have any more.
 func (f *files[T]) removeUnused() {

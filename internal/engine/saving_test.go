@@ -9,6 +9,9 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/source"
 )
@@ -65,17 +68,22 @@ func TestSaveThatIsGivenUp(t *testing.T) {
 	})
 }
 
-// TestSecretAmongOthers is not saved unless that is asked for: which types a collection has is known from its objects only.
-func TestSecretAmongOthers(t *testing.T) {
-	inf, _ := newSaved(t, t.TempDir(), false)
-	for kind, want := range map[string]error{"ConfigMap": nil, "Secret": errSecret} {
-		for _, allowed := range []bool{false, true} {
-			inf.files.Secrets = allowed
-			o := namedSettings(1)
-			o.APIVersion, o.Kind = "v1", kind
-			if err := (&saving[settings]{files: inf.files}).encode(o); err != want && !(allowed && err == nil) || allowed && err != nil {
-				t.Errorf("%s, allowed %t: %v", kind, allowed, err)
-			}
+// TestWhatMayBeSecretIsNotSaved, open or folded, unless that is asked for, or the resource is known.
+func TestWhatMayBeSecretIsNotSaved(t *testing.T) {
+	pods := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+	for _, tt := range []struct {
+		resource schema.GroupVersionResource
+		allowed  bool
+		want     error
+	}{{want: errUnknown}, {allowed: true}, {resource: pods}, {resource: pods.GroupVersion().WithResource("secrets"), want: errSecret}} {
+		inf := New(Config[*unstructured.Unstructured]{Name: "anything", Resource: tt.resource, Options: Options{Logger: slog.New(slog.DiscardHandler),
+			Files: &FileOptions{Dir: t.TempDir(), Key: make([]byte, 32), Secrets: tt.allowed, Cluster: func(context.Context) (string, error) { return "test", nil }}}})
+		f, err := inf.newFiles()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !errors.Is(f.refused, tt.want) || (f.ofPart("").path == "") != (tt.want != nil) {
+			t.Errorf("%+v: refused with %v, saved at %q", tt, f.refused, f.ofPart("").path)
 		}
 	}
 }

@@ -59,6 +59,9 @@ func (s *recorded[T]) Stats() source.Stats {
 	return source.Stats{}
 }
 
+// ObjectType returns the Go type of the objects, as far as the source tells.
+func (s *recorded[T]) ObjectType() reflect.Type { return source.ObjectType(s.ListerWatcher) }
+
 // SharedBytes is source.HTTP's, where the source has it.
 func (s *recorded[T]) SharedBytes() int64 {
 	if of, ok := s.ListerWatcher.(interface{ SharedBytes() int64 }); ok {

@@ -1,0 +1,87 @@
+package tidings_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/tidings/tidings"
+	"github.com/tidings/tidings/source"
+	"github.com/tidings/tidings/tidingstest"
+)
+
+// TestLoneInformersOfOtherScopesHaveOtherFiles: one that holds fewer objects does not begin with those of the other.
+func TestLoneInformersOfOtherScopesHaveOtherFiles(t *testing.T) {
+	for _, resource := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			server := tidingstest.NewServer(t, tidingstest.ServerOptions{})
+			for i := range 300 {
+				p := newPod("a", fmt.Sprint(i))
+				p.Labels = map[string]string{"app": fmt.Sprint(i % 2)}
+				server.Create(p)
+			}
+			client, err := kubernetes.NewForConfig(server.Config())
+			if err != nil {
+				t.Fatal(err)
+			}
+			opts := tidings.InformerOptions[pod]{Name: "pods", Options: tidings.Options{Dir: t.TempDir(), ClusterID: "one"}}
+			for selector, want := range map[string]int{"": 300, "app=0": 150, "app=1": 150} {
+				scope := source.Scope{Labels: selector}
+				if resource {
+					scope.Resource = podResource
+				}
+				src, err := source.FromClient[pod](client.CoreV1().Pods(""), scope)
+				if err != nil {
+					t.Fatal(err)
+				}
+				syncsWith(t, src, opts, want)
+			}
+		})
+	}
+}
+
+// syncsWith starts an informer, which has to begin with no file, and ends it.
+func syncsWith(t *testing.T, src source.ListerWatcher[pod], opts tidings.InformerOptions[pod], want int) {
+	t.Helper()
+	inf, err := tidings.NewInformer(src, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := inf.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := inf.WaitForSync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	file := inf.Status().Parts[0].File
+	if got := inf.Snapshot().Len(); got != want || file.Loaded != 0 || file.Discarded != nil {
+		t.Errorf("%d objects, want %d; file %+v", got, want, file)
+	}
+	if err := inf.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if saves := inf.Status().Parts[0].File.Saves; saves != 1 {
+		t.Errorf("saved %d times", saves)
+	}
+}
+
+// TestFilesOfSourcesThatTellNothing are told apart by names and labels. Without a name, two would take one file.
+func TestFilesOfSourcesThatTellNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		c.write(newPod("a", "p"))
+		opts := tidings.InformerOptions[pod]{Options: tidings.Options{Dir: t.TempDir(), ClusterID: "one"}}
+		if _, err := tidings.NewInformer(c, opts); err == nil || !strings.Contains(err.Error(), "Options.Dir needs a Name") {
+			t.Errorf("error %v, want one that asks for a name", err)
+		}
+		opts.Name = "pods"
+		for _, selector := range []labels.Set{nil, {"app": "web"}, {"app": "db"}} {
+			opts.Labels = selector.AsSelector()
+			syncsWith(t, c, opts, 1)
+		}
+	})
+}
