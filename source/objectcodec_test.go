@@ -78,6 +78,7 @@ func TestCodecOfMessages(t *testing.T) {
 		checkMessages[*corev1.Node](t, r)
 		checkMessages[*corev1.Event](t, r)
 		checkMessages[*coordinationv1.Lease](t, r)
+		checkMessages[*appsv1.StatefulSet](t, r)
 		checkMessages[*appsv1.ControllerRevision](t, r)
 		checkMessages[*certificatesv1.CertificateSigningRequest](t, r)
 		checkMessages[*metav1.PartialObjectMetadata](t, r)
@@ -140,6 +141,10 @@ func (r *randomObjects) fill(v reflect.Value, depth int) {
 	case metav1.MicroTime:
 		v.Set(reflect.ValueOf(metav1.NewMicroTime(r.time(time.Microsecond))))
 		return
+	case metav1.TypeMeta:
+		if r.regular && depth > 1 { // that of an object inside of the object
+			return
+		}
 	case resource.Quantity:
 		v.Set(reflect.ValueOf(resource.MustParse(fmt.Sprint(r.rng.IntN(5000), []string{"", "m", "Ki", "G"}[r.rng.IntN(4)]))))
 		return
@@ -275,6 +280,20 @@ func TestCodecKeepsTheKind(t *testing.T) {
 	p.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
 	if !checkCodec(t, newCodec[*corev1.Pod](t), p) {
 		t.Error("it cannot be encoded")
+	}
+}
+
+// TestCodecKeepsKindsInside encodes what an API server writes in JSON, but not in protobuf: the kind of the claims of a StatefulSet.
+func TestCodecKeepsKindsInside(t *testing.T) {
+	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "db"}}
+	set.Spec.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: "data"}}}
+	c := newCodec[*appsv1.StatefulSet](t)
+	if !checkCodec(t, c, set) {
+		t.Error("without a kind it cannot be encoded")
+	}
+	set.Spec.VolumeClaimTemplates[0].TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"}
+	if checkCodec(t, c, set) {
+		t.Error("the kind of a claim was encoded")
 	}
 }
 
