@@ -22,6 +22,8 @@ import (
 // and so does one that is newer than the whole list and missing from it. Not so if the server's history was
 // rewritten: then the list counts as it is, its version too, and waits for a newer version end with ErrRewritten.
 //
+// After Replace with a Gathering the transaction has to be committed, as after PutArrivals: what it has taken over counts as the store's.
+//
 // Where all namespaces are empty, Replace makes the trees in one go, like Load. Snapshot.In returns what was loaded as a
 // collection.
 func (t *Txn[T]) Replace(namespace string, objects object.Collection[T], resourceVersion string, rewritten bool) []object.Delta[T] {

@@ -151,6 +151,7 @@ func TestApplyBroken(t *testing.T) {
 		"digits of a number":      {base, start().splice(3, "", "0123456789").end()},
 		"digits of too much":      {base, start().splice(1, "name-and-more", "name-and-more0123456789").end()},
 		"too many digits":         {base, append(AppendCount(append(start().entry(1, Digits), 0, 0), MaxDigits+1), make([]byte, MaxDigits+2)...)},
+		"more digits than all":    {base, AppendCount(append(start().entry(1, Digits), 0, 0), math.MaxInt32)},
 		"digits that are cut":     {base, append(AppendCount(append(start().entry(1, Digits), 0, 0), 9), 1, 2, 3, 4)},
 		"a uuid that is cut":      {base, append(append(start().entry(1, Digits), 0, 0, 36), make([]byte, 15)...)},
 		"shift of a text":         {base, start().shift(1, 1, 2).end()},

@@ -95,7 +95,7 @@ func packedSize(n int) int {
 	if n == uuidSize {
 		return uuidBytes
 	}
-	return (n + 1) / 2
+	return n/2 + n%2 // the sum cannot overflow
 }
 
 // putUUID appends the uuid with these digits, for which there is room.
