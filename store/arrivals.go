@@ -70,6 +70,13 @@ func (g *Gathering[T]) FoldArrivals() *Arrivals[T] {
 	return g.Arrivals(objects)
 }
 
+// Unfold puts the next of the objects that are waiting, which are these, in the place of their folded states.
+func (g *Gathering[T]) Unfold(objects []T) {
+	for i, o := range objects {
+		g.Set(g.arrived+i, o)
+	}
+}
+
 // Arrivals returns the next of the objects that are waiting, which are these.
 func (g *Gathering[T]) Arrivals(objects []T) *Arrivals[T] {
 	a := &Arrivals[T]{from: g.arrived, items: make([]Held[T], len(objects))}
@@ -111,6 +118,7 @@ func (f *folding[T]) openWith(codec Codec[T], k object.Key, e *folded[T]) (o T, 
 	patcher, _ := codec.(Patcher[T])
 	o, patched := f.openPatch(patcher, e, false)
 	if !patched {
+		f.opens.Add(1)
 		err = e.packed.View(func(data []byte) (err error) {
 			o, err = codec.Decode(data, *new(T))
 			return err

@@ -236,6 +236,12 @@ func (b *budgeted[T]) sharedBytes() (bytes int64) {
 	return bytes
 }
 
+// fits reports whether so many objects, of so many bytes in their encoding, can stay open and leave some room. Open they hardly take more than twice as much
+// and a kilobyte each.
+func (b *budgeted[T]) fits(objects int, encoded int64) bool {
+	return b.memory.used.Load()+2*encoded+int64(objects)<<10 <= b.memory.budget-b.memory.budget/4
+}
+
 // setMean sets the size of an open object to the mean of these.
 func (b *budgeted[T]) setMean(objects []T) {
 	if len(objects) == 0 {

@@ -78,15 +78,21 @@ func (p *part[T]) resume(ctx context.Context) (held reflector.Contents, err erro
 	}
 	p.inf.waitForRoom(p.ctx)
 	n := l.objects().Len()
+	pf.note(func(st *FileStatus) { st.Loaded, st.AsOf = n, l.asOf }) // readers may see the first objects before the last one has been opened
 	if applied, err := p.inf.takeOver(ctx, p, &l); err != nil {
 		p.keepUnfinished()
+		pf.note(func(st *FileStatus) { st.Loaded = 0 })
+		if p.inf.store.Snapshot().In(p.namespace).Len() == 0 { // else readers see what was opened
+			pf.note(func(st *FileStatus) { st.AsOf = time.Time{} })
+		}
 		p.discard(err)
 		return held, nil
 	} else if !applied {
+		pf.note(func(st *FileStatus) { st.Loaded, st.AsOf = 0, time.Time{} })
 		return held, nil
 	}
 	pf.mu.Lock()
-	pf.status.Loaded, pf.status.AsOf, pf.version = n, l.asOf, l.version
+	pf.version = l.version
 	pf.mu.Unlock()
 	p.inf.keepBudget()
 	p.inf.notify()
@@ -306,9 +312,13 @@ func (inf *Informer[T]) applies(p *part[T], l *loaded[T]) bool {
 
 var errGivenUp = errors.New("the part was given up")
 
-// openFolded opens folded objects on several cores, once for the indexes and all handlers, where any of them looks at objects.
+// openFolded opens folded objects on several cores, once for the indexes and all handlers, where any of them looks at objects or all can stay open.
 func (inf *Informer[T]) openFolded(ctx context.Context, p *part[T], l *loaded[T]) error {
-	if l.folded == nil || !inf.wantsObjects() && !inf.store.Snapshot().HasIndexes() {
+	if l.folded == nil {
+		return nil
+	}
+	fit := inf.budget.fits(l.folded.Len(), inf.store.Snapshot().FoldStats().EncodedBytes)
+	if !fit && !inf.wantsObjects() && !inf.store.Snapshot().HasIndexes() {
 		return nil
 	}
 	g, n := l.folded, openers()
@@ -326,6 +336,9 @@ func (inf *Informer[T]) openFolded(ctx context.Context, p *part[T], l *loaded[T]
 	}, func(objects []T) error {
 		if inf.budget.meanSize() == 0 {
 			inf.budget.setMean(objects)
+		}
+		if fit {
+			g.Unfold(objects)
 		}
 		a := g.Arrivals(objects)
 		if !inf.applyArrivals(p, g, a) {
