@@ -72,10 +72,13 @@ func (m *Memory) enter(a account) {
 
 func (m *Memory) leave(a account, used int64) {
 	m.mu.Lock()
-	defer m.mu.Unlock()
 	m.accounts = slices.DeleteFunc(m.accounts, func(other account) bool { return other == a })
-	m.used.Add(-used)
-	m.limit.Store(m.budget) // whoever settles next says anew what takes the memory
+	m.mu.Unlock()
+	now := m.used.Add(-used)
+	m.limit.Store(m.budget)
+	if m.problem.Load() != nil { // it names the one that has gone
+		m.judge(now)
+	}
 }
 
 // byOpenBytes returns the accounts, those first that have most to fold.
