@@ -181,7 +181,7 @@ func (inf *SharedInformer[T]) hasNamespace(namespace string) bool {
 }
 
 // AddIndex adds an index, at any time: fn returns the values under which an object shall be found. The index is
-// ready when AddIndex returns. fn is called once for each object and change, must be pure, and must not write to the object; if
+// ready when AddIndex returns. fn is called for each object and change, for some more than once, must be pure, and must not write to the object; if
 // it panics the object has no values in this index, which is logged and counted. The name is for messages, and need not
 // be unique. A nil fn panics.
 func (inf *SharedInformer[T]) AddIndex(name string, fn func(T) []string) *Index[T] {

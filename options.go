@@ -68,7 +68,7 @@ type Options struct {
 	//
 	// An informer has synced only when the server has confirmed what was in the file and sent what has changed since. Until then
 	// Status and Fresh say that its data are from a file, and how old they are. A file that is broken, of another cluster or of other
-	// types is thrown away, with a word in the log, and so is one that the server no longer remembers the version of.
+	// types is thrown away, with a word in the log. One whose version the server no longer remembers leads to a list, of which only what differs is decoded and told.
 	Dir string
 	// DirKey encrypts the files with AES-256-GCM: at least 32 random bytes, which are copied. Without a key, who can write to Dir decides what
 	// informers hold until the server says otherwise.

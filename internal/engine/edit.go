@@ -9,9 +9,7 @@ func (inf *Informer[T]) Edit(change func(*store.Txn[T])) {
 	defer inf.unlockApply()
 	txn := inf.writer.Begin()
 	defer txn.Abort()
-	if inf.CheckRunning() == nil { // else the first list corrects it
-		inf.edited.Store(true)
-	}
+	inf.edited.Store(true)
 	change(txn)
 	txn.Commit()
 }

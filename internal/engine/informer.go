@@ -104,7 +104,7 @@ type Informer[T object.Object] struct {
 	made      uint64             // parts made so far
 
 	indexPanics, transformErrors atomic.Uint64
-	edited                       atomic.Bool // the store was written to by hand since the start
+	edited                       atomic.Bool // the store was written to by hand
 }
 
 // New returns an informer that has not been started.

@@ -35,11 +35,12 @@ const (
 )
 
 var (
-	errIncomplete = errors.New("not saved now: there are objects that cannot be decoded")
-	errOnItsWay   = errors.New("not saved now: changes are on their way into the store")
-	errDiffers    = errors.New("not saved now: the server has other objects, and is asked for all of them")
-	errEdited     = errors.New("not saved any more: the store was written to by hand, so it may not be what the server has")
-	errWrittenTo  = errors.New("not saved any more: somebody wrote to cached objects, so they may not be what the server has")
+	errIncomplete    = errors.New("not saved now: there are objects that cannot be decoded")
+	errOnItsWay      = errors.New("not saved now: changes are on their way into the store")
+	errDiffers       = errors.New("not saved now: the server has other objects, and is asked for all of them")
+	errEdited        = errors.New("not saved any more: the store was written to by hand, so it may not be what the server has")
+	errUntransformed = errors.New("not saved any more: a transform failed, so there are objects as the server has them")
+	errWrittenTo     = errors.New("not saved any more: somebody wrote to cached objects, so they may not be what the server has")
 )
 
 // run saves the parts now and then, and when the informer ends.
@@ -122,7 +123,7 @@ func (f *files[T]) trySave(ctx context.Context, p *part[T]) (err error) {
 	for wait := time.Millisecond; err == errOnItsWay && wait <= longestLook && sleep(ctx, wait); wait *= 4 {
 		snap, version, err = p.toSave()
 	}
-	if err != nil || version == "" || version == p.file.savedVersion() {
+	if err != nil || version == "" || version == p.file.savedVersion() && isThere(p.file.path) {
 		return err
 	}
 	heard := time.Now().Add(-p.status(time.Now()).Age)
@@ -138,6 +139,12 @@ func (f *files[T]) trySave(ctx context.Context, p *part[T]) (err error) {
 		p.file.version = version
 	}
 	return nil
+}
+
+// isThere reports whether the file may be there still: somebody may have removed it, or its directory.
+func isThere(path string) bool {
+	_, err := os.Stat(path)
+	return !errors.Is(err, fs.ErrNotExist)
 }
 
 // becameWrong notes that the file is not what the server has, although that may be at the same version. pf may be nil.
@@ -182,6 +189,8 @@ func (p *part[T]) toSave() (snap *store.Snapshot[T], version string, err error) 
 		return nil, "", errEdited
 	case p.inf.guard.found.Load() > 0:
 		return nil, "", errWrittenTo
+	case p.inf.transformErrors.Load() > 0:
+		return nil, "", errUntransformed
 	}
 	if version == "0" {
 		version = ""
