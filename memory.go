@@ -11,7 +11,7 @@ type MemoryStatus struct {
 	// Open and Folded are how many objects of the informer are open and folded.
 	Open, Folded int
 	// Unfoldable are the open objects that stay open because decoding their encoding would not give the same object; Reason
-	// names one of them, and says why.
+	// names the one that was found last, which may have gone since, and says why.
 	Unfoldable int
 	Reason     string
 	// OpenBytes is what the open objects take, estimated from a sample. FoldedBytes is what the folded ones take with their

@@ -361,7 +361,7 @@ type MemoryStatus struct {
 	Problem string
 
 	Open, Folded int
-	// Unfoldable are the open objects that cannot be had back from an encoding; Reason says why, of one of them.
+	// Unfoldable are the open objects that cannot be had back from an encoding; Reason says why, of the one that was found last.
 	Unfoldable int
 	Reason     string
 	// OpenBytes is estimated from a sample, FoldedBytes is counted, and EncodedBytes is what the folded objects would take

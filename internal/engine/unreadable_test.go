@@ -83,6 +83,7 @@ func TestUnreadableObjectIsListedAgain(t *testing.T) {
 			t.Fatalf("got %v of garbage", o)
 		}
 		time.Sleep(10 * time.Second)
+		synctest.Wait()
 		if o, ok := inf.store.Snapshot().Get(garbage); !ok || o.Data["text"] == "" {
 			t.Errorf("got %v, %t after a list", o, ok)
 		}
