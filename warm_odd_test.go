@@ -16,8 +16,9 @@ import (
 
 // TestObjectsOfAFileThatFitStayOpen, as those of a list do, with handlers or without.
 func TestObjectsOfAFileThatFitStayOpen(t *testing.T) {
+	told := 0
 	for name, handler := range map[string]tidings.Handler[pod]{
-		"none": nil, "of objects": tidings.HandlerFuncs[pod]{}, "of keys": tidings.KeyHandler[pod](func(tidings.Key) {}),
+		"none": nil, "of objects": tidings.HandlerFuncs[pod]{Add: func(pod, bool) { told++ }}, "of keys": tidings.KeyHandler[pod](func(tidings.Key) { told++ }),
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -27,6 +28,7 @@ func TestObjectsOfAFileThatFitStayOpen(t *testing.T) {
 				}
 				opts := tidings.Options{Dir: t.TempDir(), MemoryBudget: 1 << 30}
 				for run := range 2 {
+					told = 0
 					inf := podsOf(t, server, opts)
 					if handler != nil {
 						mustAdd(t, inf, handler, tidings.HandlerOptions{})
@@ -46,6 +48,9 @@ func TestObjectsOfAFileThatFitStayOpen(t *testing.T) {
 					}
 					if err := inf.Stop(t.Context()); err != nil {
 						t.Error(err)
+					}
+					if handler != nil && told != 1500 {
+						t.Errorf("run %d: the handler was told %d times", run, told)
 					}
 				}
 			})

@@ -16,6 +16,9 @@ import (
 
 // ListerWatcher lists the objects of one collection and watches them change. Its methods may be called from
 // several goroutines.
+//
+// A source may say what it is of, as those of this package do, by methods Scope() Scope and ObjectType() reflect.Type. Without the first, an informer of its own
+// does not save what may be Secrets, and without the second one whose T is an interface neither folds nor saves.
 type ListerWatcher[T object.Object] interface {
 	// List reads one page of the collection and calls each for every object in it, in the server's order,
 	// as the object arrives. An error that each returns ends the list and is returned as it is.
