@@ -12,6 +12,8 @@ import (
 	"github.com/tidings/tidings"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/source"
+	"github.com/tidings/tidings/tidingstest"
+	"github.com/tidings/tidings/tidingstest/recorder"
 )
 
 // clusters is a cluster for each namespace, so that a test can let one of them fail.
@@ -79,6 +81,53 @@ func TestSetNamespaces(t *testing.T) {
 			t.Errorf("WaitForVersion in a namespace that is gone: %v", err)
 		}
 	})
+}
+
+// TestNamespaceThatComesBackIsNotOlderThanItWas: a replica of the server that lags behind still has what handlers were told is gone.
+func TestNamespaceThatComesBackIsNotOlderThanItWas(t *testing.T) {
+	for _, back := range [][]string{{"a", "b"}, {tidings.All}} {
+		synctest.Test(t, func(t *testing.T) {
+			server := tidingstest.NewServer(t, tidingstest.ServerOptions{})
+			for _, namespace := range []string{"a", "b"} {
+				server.Create(newPod(namespace, "p"))
+			}
+			factory, err := tidings.NewFactory(server.Config(), tidings.Options{NoWatchList: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			inf, err := tidings.Informer[pod](factory, tidings.Scope{Namespaces: []string{"a", "b"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var heard recorder.Recorder[pod]
+			mustAdd(t, inf, tidings.DeltaFunc[pod](heard.Delta), tidings.HandlerOptions{})
+			if err := factory.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			for range 5 {
+				server.Update(newPod("b", "p"))
+			}
+			synctest.Wait()
+			if err := inf.SetNamespaces(t.Context(), "a"); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			server.Inject(tidingstest.List, tidingstest.Fault{Lag: 3})
+			if err := inf.SetNamespaces(t.Context(), back...); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			want := server.Versions(podResource)
+			if err := heard.Err(); err != nil || !inf.HasSynced() || inf.Snapshot().Len() != len(want) || len(heard.State()) != len(want) {
+				t.Errorf("to %q: %v; synced %t, %d objects, %d told of", back, err, inf.HasSynced(), inf.Snapshot().Len(), len(heard.State()))
+			}
+			if err := factory.Shutdown(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
 }
 
 func TestSetNamespacesOfASharedInformer(t *testing.T) {

@@ -78,12 +78,13 @@ type Informer[T object.Object] struct {
 
 	// apply is held while one transaction goes through the store to all queues. Nothing waits under it. It is given up by
 	// unlockApply.
-	apply  sync.Mutex
-	later  []func()         // what is to be done when apply is given up; guarded by apply
-	writer *store.Writer[T] // guarded by apply
-	store  *store.Store[T]
-	budget *budgeted[T] // nil without one
-	left   string       // the newest version of the parts that were given up; guarded by apply
+	apply   sync.Mutex
+	later   []func()         // what is to be done when apply is given up; guarded by apply
+	writer  *store.Writer[T] // guarded by apply
+	store   *store.Store[T]
+	budget  *budgeted[T]       // nil without one
+	left    string             // the newest version of the parts that were given up; guarded by apply
+	givenUp map[string]givenUp // by namespace, lately; guarded by apply
 
 	synced chan struct{} // closed under apply when each part has had its first list, for the first time
 	life   context.Context

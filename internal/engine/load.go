@@ -55,9 +55,18 @@ type momentaryError struct{ error }
 
 func (e momentaryError) Unwrap() error { return e.error }
 
-// resume fills the store from the part's file, if it can be used, and returns what the store holds then. It runs on the
-// reflector's goroutine before the first request.
+// resume returns where the part begins: with its file, or else with a list that is no older than what handlers were told of its objects before. It
+// runs on the reflector's goroutine before the first request.
 func (p *part[T]) resume(ctx context.Context) (held reflector.Contents, err error) {
+	held, err = p.resumeFromFile(ctx)
+	if err == nil && held.ResourceVersion == "" {
+		held = reflector.Contents{ResourceVersion: p.notBefore, List: true}
+	}
+	return held, err
+}
+
+// resumeFromFile fills the store from the part's file, if it can be used, and returns what the store holds then.
+func (p *part[T]) resumeFromFile(ctx context.Context) (held reflector.Contents, err error) {
 	pf := p.file
 	if pf == nil || pf.path == "" {
 		return held, nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -48,6 +49,9 @@ type part[T object.Object] struct {
 	// inherited is the newest version of what the store held of the part's objects before the first list: from parts that were given up, a file, or
 	// a list that was not completed.
 	inherited string
+	// notBefore is the version at which handlers were told that some of the part's objects are gone, if it is newer than inherited: that of a part
+	// that was given up. It is set before the part runs.
+	notBefore string
 
 	listed atomic.Bool // the first list is in the store; written under apply
 	// onTheWay is used by the reflector's goroutine only.
@@ -172,8 +176,14 @@ func (inf *Informer[T]) changeParts(added []*part[T], drop func(*part[T]) bool) 
 		}
 		p.removed = true
 		inf.left = object.MaxResourceVersion(inf.left, p.newest())
+		inf.noteGivenUp(p)
 		gone = append(gone, p)
 		notes = append(notes, txn.Drop(p.namespace)...)
+	}
+	for _, p := range added {
+		if version := inf.givenUpAt(p.namespace); p.inherited == "" || object.OlderResourceVersion(p.inherited, version) {
+			p.notBefore = version
+		}
 	}
 	inf.parts = append(kept, added...)
 	inf.push(inf.subs, notes, txn.Commit().ResourceVersion())
@@ -181,6 +191,34 @@ func (inf *Informer[T]) changeParts(added []*part[T], drop func(*part[T]) bool) 
 		inf.wg.Go(p.run)
 	}
 	return gone
+}
+
+// rememberGivenUp is how long it is known when a namespace was given up: longer than a replica of a server lags behind.
+const rememberGivenUp = time.Hour
+
+// givenUp says at which version a namespace was given up: handlers were told then that its objects are gone.
+type givenUp struct {
+	version string
+	at      time.Time
+}
+
+// noteGivenUp remembers that a part is given up. apply is held.
+func (inf *Informer[T]) noteGivenUp(p *part[T]) {
+	if inf.givenUp == nil {
+		inf.givenUp = map[string]givenUp{}
+	}
+	maps.DeleteFunc(inf.givenUp, func(_ string, g givenUp) bool { return time.Since(g.at) > rememberGivenUp })
+	inf.givenUp[p.namespace] = givenUp{object.MaxResourceVersion(p.newest(), p.notBefore), time.Now()}
+}
+
+// givenUpAt returns the newest version at which objects of a namespace, "" for all, were given up. apply is held.
+func (inf *Informer[T]) givenUpAt(namespace string) (version string) {
+	for of, g := range inf.givenUp {
+		if of == namespace || of == "" || namespace == "" {
+			version = object.MaxResourceVersion(version, g.version)
+		}
+	}
+	return version
 }
 
 // newestIn returns the newest version that the parts have brought to a namespace that is added, "" for all, or may have: none of them is
