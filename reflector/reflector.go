@@ -292,6 +292,9 @@ func (r *Reflector[T]) heard() {
 	}
 }
 
+// Seen notes that the sink has had objects up to version from a list that was given up: the next one has to be as new. It is for the Close of a Gatherer.
+func (r *Reflector[T]) Seen(version string) { r.advance(version) }
+
 // advance notes that the sink has everything up to version.
 func (r *Reflector[T]) advance(version string) {
 	if version == r.last {

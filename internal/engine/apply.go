@@ -61,11 +61,12 @@ func (inf *Informer[T]) applyArrivals(p *part[T], g *store.Gathering[T], a *stor
 	return true
 }
 
-// keepUnfinished notes what a first list that was not completed has left in the store: a list that is older is of another history.
-func (p *part[T]) keepUnfinished() {
+// keepUnfinished notes and returns how new that is which a first list that was not completed has left in the store: a list that is older is of another history.
+func (p *part[T]) keepUnfinished() string {
 	p.inf.apply.Lock()
 	defer p.inf.unlockApply()
 	p.inherited = p.newest()
+	return p.inherited
 }
 
 // pushInitial adds objects of an initial list to the handlers' queues. apply is held.

@@ -154,7 +154,7 @@ func (g *gatherer[T]) uncount() {
 // Close implements reflector.Gatherer.
 func (g *gatherer[T]) Close() {
 	if g.full && !g.part.listed.Load() && g.part.ctx.Err() == nil {
-		g.part.keepUnfinished()
+		g.part.reflector.Seen(g.part.keepUnfinished())
 	}
 	g.Gathering.Close()
 	g.uncount()

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -155,4 +156,43 @@ func TestVersionsOfOtherNamespacesProveNothing(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestFirstListThatBreaksOffIsFollowedByNoneFromBefore: handlers were told of what it had brought, and a replica of the server that lags behind answers next.
+func TestFirstListThatBreaksOffIsFollowedByNoneFromBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &scoped{version: map[string]string{"": "900"}}
+		inf := New(Config[settings]{
+			Name: "configmaps", Namespaces: []string{""}, Options: Options{Logger: slog.New(slog.DiscardHandler), NoWatchList: true},
+			Memory: NewMemory(1, slog.New(slog.DiscardHandler)), NewSource: src.of,
+		})
+		var rec recorder.Recorder[settings]
+		if _, err := inf.Subscribe(rec.Delta, HandlerOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 600 { // more than come together
+			src.items = append(src.items, setting("a", i, 200+i))
+		}
+		now := src.items
+		lists := 0
+		src.behind = func(context.Context) error {
+			lists++
+			switch lists {
+			case 1: // at 900; the next one is from before
+				src.version[""], src.items = "150", []settings{setting("a", 0, 100)}
+				return errors.New("cut off")
+			case 2:
+				src.version[""], src.items = "900", now
+			}
+			return nil
+		}
+		startIt(t, inf)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if lists < 3 || !inf.HasSynced() || rec.Err() != nil || len(rec.State()) != len(now) {
+			t.Errorf("%d lists, synced %t, %d objects told of: %v", lists, inf.HasSynced(), len(rec.State()), rec.Err())
+		}
+		inf.Halt(nil)
+		<-inf.done
+	})
 }
