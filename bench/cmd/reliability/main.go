@@ -49,7 +49,7 @@ const longTimes = 5
 
 func recovery(t *testing.T, times int) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "| fault | client-go: mean | longest | Tidings: mean | longest |\n|---|---|---|---|---|\n")
+	fmt.Fprintf(&b, "| fault | client-go, mean | longest | Tidings, mean | longest |\n|---|---|---|---|---|\n")
 	for _, c := range deaf.Cases {
 		n := times
 		if c.Long() {
@@ -88,10 +88,10 @@ func seconds(d time.Duration) string {
 
 func herd(t *testing.T, processes, informers int) string {
 	var b strings.Builder
-	b.WriteString("| after 10 s away | engine | all current after | requests, most in a second | lists | watches | at once, at most | answered 429 | bytes, most in a second | refused connections, most in a second |\n|---|---|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("| after a 10 s outage | engine | all current after | peak requests per second | lists | watches | peak concurrent requests | answered with 429 | peak bytes per second | peak refused connections per second |\n|---|---|---|---|---|---|---|---|---|---|\n")
 	var overTime strings.Builder
 	for _, expired := range []bool{false, true} {
-		what := "watches can go on"
+		what := "watches can resume"
 		if expired {
 			what = "versions have expired"
 		}

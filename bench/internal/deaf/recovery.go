@@ -26,19 +26,19 @@ type Case struct {
 var Cases = []Case{
 	{Fault{Kind: Cut}, "the server ends the watch", pauseAfter},
 	{Fault{Kind: Broken}, "the connection breaks", pauseAfter},
-	{Fault{Kind: Garbled}, "the watch brings bytes that are no event", pauseAfter},
+	{Fault{Kind: Garbled}, "the watch sends bytes that are not an event", pauseAfter},
 	{Fault{Kind: Expired}, "the watch ends, and its version has expired", pauseAfter},
 	{Fault{Kind: Refused, Lasts: 2 * time.Second}, "connections are refused for 2 s", pauseAfter},
 	{Fault{Kind: Refused, Lasts: time.Minute}, "connections are refused for 1 min", pauseAfter},
 	{Fault{Kind: Unavailable, Lasts: 20 * time.Second}, "503 for 20 s", pauseAfter},
 	{Fault{Kind: Internal, Lasts: 20 * time.Second}, "500 for 20 s", pauseAfter},
-	{Fault{Kind: Gateway, Lasts: 20 * time.Second}, "a proxy's page with 502 for 20 s", pauseAfter},
+	{Fault{Kind: Gateway, Lasts: 20 * time.Second}, "502 with a proxy's error page for 20 s", pauseAfter},
 	{Fault{Kind: Throttled, Lasts: 20 * time.Second}, "429, Retry-After 1 s, for 20 s", pauseAfter},
 	{Fault{Kind: Unauthorized, Lasts: 20 * time.Second}, "401 for 20 s", pauseAfter},
 	{Fault{Kind: Forbidden, Lasts: 20 * time.Second}, "403 for 20 s", pauseAfter},
-	{Fault{Kind: Short, Lasts: 20 * time.Second}, "every watch ends at once for 20 s", pauseAfter},
-	{Fault{Kind: Restored, Lasts: 20 * time.Second}, "etcd is restored within 20 s, and 5 min of history are lost", 12 * time.Minute},
-	{Fault{Kind: Silent}, "the watch goes silent, its connection stays", 12 * time.Minute},
+	{Fault{Kind: Short, Lasts: 20 * time.Second}, "every watch ends immediately for 20 s", pauseAfter},
+	{Fault{Kind: Restored, Lasts: 20 * time.Second}, "etcd is restored within 20 s, losing 5 min of history", 12 * time.Minute},
+	{Fault{Kind: Silent}, "the watch goes silent, its connection stays open", 12 * time.Minute},
 }
 
 const (

@@ -110,15 +110,15 @@ func (s *soak) faults(backup string) []fault {
 			s.plane.Kill()
 			return s.plane.Restart(ctx)
 		}},
-		{"network down for some seconds", func(ctx context.Context, random *rand.Rand) error {
+		{"network down for a few seconds", func(ctx context.Context, random *rand.Rand) error {
 			s.network.setDown(true)
 			defer s.network.setDown(false)
 			s.network.cut()
 			sleep(ctx, time.Duration(1+random.IntN(9))*time.Second)
 			return nil
 		}},
-		{"etcd copied, and restored later", func(ctx context.Context, random *rand.Rand) error { return s.restore(ctx, backup, random) }},
-		{"API server restarted in order", func(ctx context.Context, _ *rand.Rand) error {
+		{"etcd copied and restored later", func(ctx context.Context, random *rand.Rand) error { return s.restore(ctx, backup, random) }},
+		{"API server shut down and restarted", func(ctx context.Context, _ *rand.Rand) error {
 			if err := s.plane.Stop(ctx); err != nil {
 				return err
 			}

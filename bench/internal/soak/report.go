@@ -21,18 +21,18 @@ func (r *Report) Table() string {
 	for _, what := range slices.Sorted(keys(r.Faults)) {
 		row("fault: "+what, "%d", r.Faults[what])
 	}
-	row("writes that succeeded", "%d", r.Writes)
-	row("handlers at a time; that came and went", "%d; %d", r.Options.Handlers, r.Replaced)
-	row("calls of handlers; that panicked", "%d; %d", r.Notified, r.Panics)
+	row("successful writes", "%d", r.Writes)
+	row("handlers at a time; replaced", "%d; %d", r.Options.Handlers, r.Replaced)
+	row("handler calls; panics", "%d; %d", r.Notified, r.Panics)
 	row("relists; rewritten histories; stalls", "%d; %d; %d", r.Relists, r.Rewrites, r.Stalls)
 	row("audits; inconclusive; objects that differed", "%d; %d; %d", r.Audits, r.AuditsInconclusive, r.AuditDifferences)
 	row("comparisons of every store and handler with the server; **divergences**", "%d; **%d**", r.Checks, len(r.Divergences))
 	early, late := r.quarter(1), r.quarter(3)
-	row("live heap, mean of the second quarter; of the last", "%.1f MB; %.1f MB", early.Heap, late.Heap)
+	row("live heap, mean of the second quarter; of the last quarter", "%.1f MB; %.1f MB", early.Heap, late.Heap)
 	before, after := r.restOf(1), r.restOf(3)
-	row("the same while everything rested; objects then", "%.1f MB; %.1f MB; %.0f; %.0f", before.Heap, after.Heap, before.Objects, after.Objects)
-	row("goroutines, mean of the second quarter; of the last", "%.0f; %.0f", early.Goroutines, late.Goroutines)
-	row("goroutines before the informers; after they were stopped", "%d; %d", r.GoroutinesBefore, r.GoroutinesAfter)
+	row("live heap at rest, second quarter; last quarter; objects then", "%.1f MB; %.1f MB; %.0f; %.0f", before.Heap, after.Heap, before.Objects, after.Objects)
+	row("goroutines, mean of the second quarter; of the last quarter", "%.0f; %.0f", early.Goroutines, late.Goroutines)
+	row("goroutines before the informers started; after they stopped", "%d; %d", r.GoroutinesBefore, r.GoroutinesAfter)
 	return b.String()
 }
 
