@@ -14,17 +14,17 @@ import (
 func page(f compareFlags, theirs, ours compare.Result, on time.Time) string {
 	return fmt.Sprintf(`# Results
 
-The ReplicaSet, ReplicationController, Deployment, Job, EndpointSlice and namespace controllers and the garbage collector of Kubernetes,
-with client-go's informer factories and with ours, each against a real control plane of its own. The scenario has %d rounds, %v apart; every %d rounds
-the API server goes away and comes back, in turns killed and stopped. The figures are those of the process that runs the controllers; the requests
-are all that it sends, those of the controllers themselves included. `+"`make upstream`"+` wrote this page on %s.
+Kubernetes' ReplicaSet, ReplicationController, Deployment, Job, EndpointSlice and namespace controllers and its garbage collector,
+with client-go's informer factories and with ours, each against its own real control plane. The scenario has %d rounds, %v apart; every %d rounds
+the API server goes down and comes back, alternately killed and shut down cleanly. The figures are those of the process that runs the controllers; the requests
+are all that it sends, including those of the controllers themselves. `+"`make upstream`"+` wrote this page on %s.
 
 %s
-The end states are equal: %d lines that tell what the namespaces, workloads, pods, endpoints and owned objects have come to.
+The end states are equal: %d lines that describe the resulting namespaces, workloads, pods, endpoints and owned objects.
 
-A difference in writes is no difference of the informers: how often a controller writes a status depends on how many changes it sees at once. The lists
-that we have more of are of two kinds: after an outage each of the informers asks for one object, to find out whether the server was restored from a
-backup, and it gets a collection whose version has expired by a list where client-go opens one more watch.
+Differences in writes do not come from the informers: how often a controller writes a status depends on how many changes it sees at once. Our additional
+lists are of two kinds: after an outage each informer requests one object, to find out whether the server was restored from a
+backup; and if a collection's version has expired, ours lists it where client-go opens one more watch.
 `, f.rounds, f.pause, f.restartEvery, on.Format(time.DateOnly), table(theirs, ours), len(theirs.State.Lines))
 }
 
@@ -35,9 +35,9 @@ func table(theirs, ours compare.Result) string {
 	row("what", theirs.Engine, ours.Engine, "ratio")
 	row("---", "---", "---", "---")
 	row("time", theirs.Took.Round(time.Second).String(), ours.Took.Round(time.Second).String(), "")
-	row("of it, until nothing was left to do after the last round", theirs.State.Settled.Round(time.Second).String(), ours.State.Settled.Round(time.Second).String(), "")
+	row("of which until all work was done after the last round", theirs.State.Settled.Round(time.Second).String(), ours.State.Settled.Round(time.Second).String(), "")
 	row("API server killed", fmt.Sprint(theirs.Kills), fmt.Sprint(ours.Kills), "")
-	row("API server stopped and started", fmt.Sprint(theirs.Restarts), fmt.Sprint(ours.Restarts), "")
+	row("API server shut down and restarted", fmt.Sprint(theirs.Restarts), fmt.Sprint(ours.Restarts), "")
 	for _, fact := range []struct {
 		name         string
 		theirs, ours float64

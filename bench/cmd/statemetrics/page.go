@@ -13,9 +13,9 @@ func page(results map[engine][]Usage, pods, rounds int) string {
 	first := results[clientGo][0]
 	return fmt.Sprintf(`# A program like kube-state-metrics
 
-It has an informer for each of %d built-in resources, and keeps the lines of metrics of each object as text. The cluster has %d objects: %d pods of small
+The program has an informer for each of %d built-in resources, and keeps each object's metrics as text. The cluster has %d objects: %d pods of small
 owners, events, ReplicaSets, Deployments, ConfigMaps, Secrets, EndpointSlices, nodes and leases; most resources have none. The server is
-tidingstest's, over TLS and HTTP/2, in a process of its own, and so is each program. The heap includes %.1f MB of metrics.
+tidingstest's, over TLS and HTTP/2; it and each program run in their own processes. The heap includes %.1f MB of metrics.
 Figures are medians of %d runs. `+"`make state-metrics`"+` wrote this page on %s.
 
 %s`, first.Resources, first.Objects, pods, float64(first.Metrics)/1e6, rounds, time.Now().Format(time.DateOnly), table(results))
@@ -35,12 +35,12 @@ func table(results map[engine][]Usage) string {
 		name, format string
 		of           func(Usage) float64
 	}{
-		{"CPU of the start", "%.2f s", func(u Usage) float64 { return u.CPU.Seconds() }},
-		{"time of the start", "%.2f s", func(u Usage) float64 { return u.Wall.Seconds() }},
+		{"startup CPU", "%.2f s", func(u Usage) float64 { return u.CPU.Seconds() }},
+		{"startup time", "%.2f s", func(u Usage) float64 { return u.Wall.Seconds() }},
 		{"live heap", "%.1f MB", func(u Usage) float64 { return float64(u.Heap) / 1e6 }},
 		{"live heap without the metrics' text", "%.1f MB", func(u Usage) float64 { return (float64(u.Heap) - float64(u.Metrics)) / 1e6 }},
 		{"heap objects", "%.0f", func(u Usage) float64 { return float64(u.HeapObjects) }},
-		{"RSS after the start", "%.0f MB", func(u Usage) float64 { return float64(u.RSS) / 1e6 }},
+		{"RSS after startup", "%.0f MB", func(u Usage) float64 { return float64(u.RSS) / 1e6 }},
 		{"peak RSS", "%.0f MB", func(u Usage) float64 { return float64(u.PeakRSS) / 1e6 }},
 	} {
 		cells, base := []string{fact.name}, median(results[clientGo], fact.of)

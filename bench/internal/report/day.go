@@ -12,7 +12,7 @@ import (
 
 const (
 	dayFile  = "day"
-	dayTitle = "Live heap over a day of pods that come, change and go"
+	dayTitle = "Live heap over a day of pods being created, changed and deleted"
 )
 
 // line is the heap over the day of one engine.
@@ -61,7 +61,7 @@ func (p Page) day(t theme) string {
 	top = cmp.Or(top, 1)
 	var body strings.Builder
 	grid(&body, t, top)
-	var told []string
+	var peaks []string
 	for i, l := range dayLines {
 		heaps := l.heaps(p.Samples)
 		if heaps == nil {
@@ -75,9 +75,9 @@ func (p Page) day(t theme) string {
 			most = max(most, v)
 		}
 		fmt.Fprintf(&body, `<polyline points="%s" fill="none" stroke="%s" stroke-width="2.5" stroke-linejoin="round"/>`+"\n", strings.Join(points, " "), l.colour(t))
-		told = append(told, fmt.Sprintf("%s: at most %s MB", l.name, number(most/1e6)))
+		peaks = append(peaks, fmt.Sprintf("%s: at most %s MB", l.name, number(most/1e6)))
 	}
-	return frame(t, dayTitle, strings.Join(told, "; "), pictureHeight, body.String())
+	return frame(t, dayTitle, strings.Join(peaks, "; "), pictureHeight, body.String())
 }
 
 func hourAt(hour int) float64         { return plotLeft + plotWidth*float64(hour)/server.DaySteps }
@@ -96,18 +96,18 @@ func grid(w *strings.Builder, t theme, top float64) {
 	}
 }
 
-// dayRows compare the most that the heap was.
+// dayRows compare the peaks of the heap.
 var dayRows = []Row{
-	{What: "most live heap of the day", Metric: "day: most heap", Unit: "MB", Scale: 1e6},
-	{What: "most live heap of the day, with the budget", Metric: "day budget: most heap", Theirs: "day: most heap", Unit: "MB", Scale: 1e6},
-	{What: "the same as a part of the budget", Metric: "day budget: most of the budget", Unit: "%", Target: 110, Absolute: true},
+	{What: "peak live heap of the day", Metric: "day: most heap", Unit: "MB", Scale: 1e6},
+	{What: "peak live heap of the day, with the budget", Metric: "day budget: most heap", Theirs: "day: most heap", Unit: "MB", Scale: 1e6},
+	{What: "the same, relative to the budget", Metric: "day budget: most of the budget", Unit: "%", Target: 110, Absolute: true},
 }
 
-// aboutDay shows the plot and what is behind it.
+// aboutDay explains and shows the plot.
 func (p Page) aboutDay() string {
 	noon := server.PodsAt(p.Night, server.DaySteps/2)
-	return fmt.Sprintf("A day that is compressed into a minute or so: %s pods at midnight, %s at noon, %s again at the end. Each pod is replaced once by one of\n"+
-		"another workload, new ones become ready, others change at random. The budget is 64 MB for 50,000 pods. The heap is taken after\n"+
-		"each hour, when all is quiet, and collected before.\n\n%s\n%s",
+	return fmt.Sprintf("A day compressed into about a minute: %s pods at midnight, %s at noon, %s again at the end. Each pod is replaced once by one of\n"+
+		"another workload; new ones become ready, others change at random. The budget is 64 MB for 50,000 pods. The heap is measured after\n"+
+		"each hour, once everything is quiet, after a collection.\n\n%s\n%s",
 		number(float64(p.Night)), number(float64(noon)), number(float64(p.Night)), showPicture(dayFile, dayTitle), p.comparison(dayRows))
 }

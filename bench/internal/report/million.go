@@ -24,14 +24,14 @@ func millionRows(part float64) []Row {
 	return []Row{
 		{What: "live heap", Metric: "heap total", Unit: "GB", Scale: 1e9, Target: 1.3 * part},
 		{What: "live heap after the events", Metric: "settled total", Unit: "GB", Scale: 1e9, Target: 1.3 * part},
-		{What: "live heap a pod", Metric: "heap", Unit: "kB", Scale: 1e3},
+		{What: "live heap per pod", Metric: "heap", Unit: "kB", Scale: 1e3},
 		{What: "peak RSS of the sync", Metric: "sync RSS", Unit: "GB", Scale: 1e9},
-		{What: "time of the sync, in which the server makes the pods", Metric: "sync time", Unit: "s"},
-		{What: "CPU of the sync, each", Metric: "sync CPU each", Unit: "µs"},
-		{What: "CPU for one watch event", Metric: "rate CPU", Unit: "µs"},
+		{What: "time of the sync, during which the server generates the pods", Metric: "sync time", Unit: "s"},
+		{What: "CPU of the sync, per pod", Metric: "sync CPU each", Unit: "µs"},
+		{What: "CPU per watch event", Metric: "rate CPU", Unit: "µs"},
 		{What: "latency, p50", Metric: "latency p50", Unit: "ms", Scale: 1e3},
 		{What: "latency, p99", Metric: "latency p99", Unit: "ms", Scale: 1e3, Target: 50},
-		{What: "latency, the slowest", Metric: "latency max", Unit: "ms", Scale: 1e3},
+		{What: "latency, max", Metric: "latency max", Unit: "ms", Scale: 1e3},
 	}
 }
 
@@ -48,8 +48,8 @@ func (m Million) Markdown() string {
 		row := Row{Unit: r.Unit, Target: r.Target, Absolute: true}
 		cells = append(cells, []string{r.What, r.cell(f, ok), row.target(), row.met(0, scaled, ok)})
 	}
-	return fmt.Sprintf("%s pods in one process, with a memory budget of 1 kB a pod; the server makes them while it sends them. Then %s events at 1,000 a second, of which the first\n"+
-		"tenth does not count. client-go's heap would be about %s GB: it has %s GB with %s pods and %s GB with %s. One round, by `make bench-million` on %s.\n\n%s",
+	return fmt.Sprintf("%s pods in one process, with a memory budget of 1 kB per pod; the server generates them while sending. Then %s events at 1,000 a second; the first\n"+
+		"tenth is a warm-up. client-go's heap would be about %s GB, extrapolated: it has %s GB with %s pods and %s GB with %s. One round, by `make bench-million` on %s.\n\n%s",
 		number(float64(m.Objects)), number(float64(m.Events)), number(m.extrapolated()/1e9),
 		number(m.Few["heap total"]/1e9), number(float64(m.Objects/20)), number(m.More["heap total"]/1e9), number(float64(m.Objects/10)),
 		time.Now().UTC().Format("2006-01-02"), table(cells))

@@ -19,12 +19,12 @@ import (
 	"github.com/tidings/tidings/bench/internal/measure"
 )
 
-// notes is what a human has to say about the figures.
+// notes are written by hand, about the figures.
 //
 //go:embed notes.md
 var notes string
 
-// Page is all that was measured.
+// Page holds all measurements.
 type Page struct {
 	Samples      *Samples
 	Profiles     []Profile
@@ -34,7 +34,7 @@ type Page struct {
 	Unstructured int
 	Informers    int           // objects of the ten informers together
 	Night        int           // pods at the beginning of the day
-	Million      string        // what Million has written; empty if it has not
+	Million      string        // Million's part of the page; empty if it has not run
 	Deaf         time.Duration // of each schedule of faults
 	Took         time.Duration
 }
@@ -54,15 +54,15 @@ func (p Page) Markdown() ([]byte, error) {
 		{"Against the targets", p.comparison(targetRows)},
 		{"More figures", p.comparison(moreRows)},
 		{"Other objects", p.aboutCorpora() + p.comparison(corpusRows())},
-		{"Small caches, and many informers", p.aboutInformers() + p.comparison(cacheRows())},
+		{"Small caches and many informers", p.aboutInformers() + p.comparison(cacheRows())},
 		{"A memory budget", aboutBudget + p.comparison(budgetRows())},
-		{"A start from what was saved", aboutWarm + p.comparison(warmRows())},
+		{"A start from saved files", aboutWarm + p.comparison(warmRows())},
 		{"Through clientgo", aboutThrough + through(p.Samples)},
-		{"Deaf time", p.aboutDeaf() + p.comparison(deafRows)},
+		{"Stale time", p.aboutDeaf() + p.comparison(deafRows)},
 		{"Latency", aboutLatency + p.comparison(latencyRows)},
 		{"The garbage collector", p.comparison(collectorRows)},
 		{"Reads", aboutReads + p.comparison(readRows)},
-		{"Writes by the size of a transaction", aboutBatches + p.comparison(batchRows())},
+		{"Writes by transaction size", aboutBatches + p.comparison(batchRows())},
 		{"A small program", aboutProgram + p.comparison(programRows)},
 		{"The mutation guards", aboutGuards + p.comparison(guardRows)},
 		{"The floor", p.floor()},
@@ -70,7 +70,7 @@ func (p Page) Markdown() ([]byte, error) {
 		{"Memory under churn", ChurnTable(p.Churn, p.ChurnEvents)},
 		{"A million pods", marks.Around(MillionPart, cmp.Or(p.Million, "Not measured; `make bench-million` does.")) + "\n"},
 		{"Whole programs", aboutPrograms},
-		{"What remains", notes},
+		{"Remaining costs", notes},
 	} {
 		fmt.Fprintf(&out, "\n## %s\n\n%s", section.title, section.text)
 	}
@@ -82,14 +82,14 @@ func (p Page) Markdown() ([]byte, error) {
 }
 
 func (p Page) intro() string {
-	return fmt.Sprintf(`Tidings beside client-go with its default gates, in one run, over the same bytes from the same server on
-loopback, with TLS and HTTP/2 as API servers speak them. Unless a row says otherwise it is about %s made-up pods that vary as those of a
-large cluster do: about 24 replicas an owner, several containers, managedFields. That is a good case for Tidings, which stores equal parts once;
-*Other objects* has worse ones. Unstructured objects are %s of these pods, as JSON.
+	return fmt.Sprintf(`Tidings compared with client-go and its default feature gates, in one run, over the same bytes from the same server on
+loopback, with TLS and HTTP/2 as with real API servers. Unless a row says otherwise, it measures %s synthetic pods that vary like those of a
+large cluster: about 24 replicas per owner, several containers, managedFields. That is a favorable case for Tidings, which stores equal parts once;
+*Other objects* has less favorable ones. Unstructured objects are %s of these pods, as JSON.
 
-Every figure is the median over the rounds, each in a process of its own, with half the distance
-from the lowest to the highest. What takes long has fewer rounds: the last column tells how many, those of Tidings first where client-go has others. Where the
-distance is larger than the figure, the row is not resolved. The engines take turns. Events are for objects in random order, each for another one. CPU is user and kernel time of the process. `+"`make bench`"+` wrote this page on %s, in %s.
+Every figure is the median over the rounds, each in its own process, ± half the distance
+between the lowest and the highest. Slow measurements have fewer rounds: the last column gives their number, Tidings' first if client-go's differs. If that
+distance is larger than the figure, the row is not resolved. The engines alternate. Events hit the objects in random order, each another one. CPU is the process's user and kernel time. `+"`make bench`"+` wrote this page on %s, in %s.
 `, number(float64(p.Counts[corpus.Pods])), number(float64(p.Unstructured)), time.Now().UTC().Format("2006-01-02"), p.Took.Round(time.Second))
 }
 
@@ -98,38 +98,38 @@ func (p Page) aboutCorpora() string {
 	for _, c := range corpora {
 		counts = append(counts, fmt.Sprintf("%s: %s", c.title, number(float64(p.Counts[c.name]))))
 	}
-	return "How many there are: " + strings.Join(counts, "; ") + ".\n\n"
+	return "Number of objects: " + strings.Join(counts, "; ") + ".\n\n"
 }
 
 func (p Page) aboutInformers() string {
-	return fmt.Sprintf("An ordinary program has many small caches. The ten large informers have %s pods together, in ten namespaces.\n"+
+	return fmt.Sprintf("An ordinary program has many small caches. The ten large informers hold %s pods in total, in ten namespaces.\n"+
 		"An idle watch gets a bookmark every second, sixty times as often as from an API server.\n\n", number(float64(p.Informers)))
 }
 
 func (p Page) aboutDeaf() string {
-	return fmt.Sprintf("Both engines in virtual time, over TLS and HTTP/2, for %v in each schedule; ten changes a second. *Deaf* is the part of the time, while the\n"+
-		"server can be reached, in which the handler has not been told of the newest change. Every other cut breaks the body off, as a proxy does,\n"+
+	return fmt.Sprintf("Both engines in virtual time, over TLS and HTTP/2, for %v in each schedule, with ten changes a second. *Stale* is the share of the time while the\n"+
+		"server can be reached in which the handler has not yet been notified of the newest change. Every other cut breaks the response body off, as a proxy does,\n"+
 		"instead of ending it. The random faults are cuts, expired versions, refused connections, 429, 500, 503, and watches that end at once, for up to ten\n"+
-		"seconds each, with half a minute in between on average; the same for both engines, others in each round.\n\n", p.Deaf)
+		"seconds each, with an average of half a minute in between; both engines get the same faults, and each round different ones.\n\n", p.Deaf)
 }
 
 const (
-	aboutLatency = "From the server's write to the handler, at 1,000 events a second for a minute, behind a tenth as long that does not count. Both heaps have just\n" +
-		"been collected when it begins.\n\n"
-	aboutBudget = "The same pods with `Options.MemoryBudget` of 64 MB for 50,000, and in proportion for the unstructured ones; client-go's figures are those\n" +
-		"without one. Everything counts: indexes, keys, dictionaries, and what the process allocates besides. Each pod is read once, in random order, and then all\n" +
-		"in one list; the generated decoder beside it reads their bytes in the same order. A budget that is too small for the packed bytes cannot be kept; then it is met if the status says so.\n\n"
-	aboutWarm = "The same pods with `Options.Dir`: a process saves them when it ends, another one starts from that while nothing has changed on the server, and is\n" +
-		"measured. client-go's figures are those of its start, with a list. Tidings has synced when the server has confirmed what was saved: its version has not\n" +
-		"moved, which a busy cluster's would have; there it takes 200 ms of silence on the watch. Bytes are those that come over the connection, encryption and all. A handler of keys, such as\n" +
-		"a work queue's Add, does not need the objects, so that without an index none is opened; client-go's figures beside it are the same ones, with objects and an index.\n\n"
-	aboutThrough = "Programs written for client-go use Tidings by package `clientgo`, behind client-go's interfaces.\n\n"
-	aboutReads   = "One goroutine, nothing beside it, 100,000 small objects with two indexes. What is returned is visited, and a field of it read.\n\n"
-	aboutBatches = "Writes a second to the bare stores: 10,000 objects with two indexes. A reader lists everything in a loop and reads a field of each object.\n" +
-		"client-go's store is written to as its informers do: one object by `Update`, several by `Transaction`.\n\n"
-	aboutProgram = "A program that lists ten pods and ends, as `go build` makes it.\n\n"
-	aboutGuards  = "Tidings' guard looks at a sample of the objects, and is on by default. client-go's detector copies and compares every object, and is made for tests. So\n" +
-		"there is no ratio of the two; each is to be compared with its own figure without.\n\n"
+	aboutLatency = "From the server's write to the handler, at 1,000 events a second for a minute, after a warm-up of a tenth of that. Both heaps are\n" +
+		"collected just before the start.\n\n"
+	aboutBudget = "The same pods with `Options.MemoryBudget` of 64 MB for 50,000, and in proportion for the unstructured ones; client-go has no budget, so its figures are those\n" +
+		"without one. Everything counts: indexes, keys, dictionaries, and whatever else the process allocates. Each pod is read once, in random order, and then all\n" +
+		"in one list; for comparison, the generated decoder reads their bytes in the same order. A budget too small for the packed bytes cannot be kept; the target then counts as *reported* if the status says so.\n\n"
+	aboutWarm = "The same pods with `Options.Dir`: one process saves them when it ends; another starts from the saved files, with nothing changed on the server, and is\n" +
+		"measured. client-go's figures are those of its start with a list. Tidings has synced once the server has confirmed the saved state: here because its version has not\n" +
+		"moved; on a busy cluster it would have moved, and sync takes 200 ms of silence on the watch. Bytes are those on the connection, including encryption. A handler of keys, such as\n" +
+		"a work queue's Add, needs no objects, so without an index none is opened; it is compared with the same client-go figures, with objects and an index.\n\n"
+	aboutThrough = "Programs written for client-go use Tidings through package `clientgo`, behind client-go's interfaces.\n\n"
+	aboutReads   = "One goroutine, nothing else running, 100,000 small objects with two indexes. Every returned object is visited, and one of its fields read.\n\n"
+	aboutBatches = "Writes per second to the bare stores: 10,000 objects with two indexes. A reader lists everything in a loop and reads a field of each object.\n" +
+		"client-go's store is written to as its informers do it: one object with `Update`, several with `Transaction`.\n\n"
+	aboutProgram = "A program that lists ten pods and exits, built with `go build`.\n\n"
+	aboutGuards  = "Tidings' guard checks a sample of the objects, and is on by default. client-go's detector copies and compares every object, and is meant for tests. So\n" +
+		"there is no ratio between the two; compare each with its own figure without it.\n\n"
 )
 
 func (p Page) comparison(rows []Row) string {
@@ -153,18 +153,18 @@ func through(s *Samples) string {
 	return table(cells)
 }
 
-// floor tells what the bytes alone cost.
+// floor shows the cost of the bytes alone.
 func (p Page) floor() string {
 	cell := func(metric, unit string, scale float64) string {
 		f, ok := p.Samples.Get(engine.Bytes, metric)
 		return Row{Unit: unit, Scale: scale}.cell(f, ok)
 	}
-	return "Reading the same bytes without decoding them, and keeping those of the initial list:\n\n" + table([][]string{
+	return "The cost of reading the same bytes without decoding them, and keeping those of the initial list:\n\n" + table([][]string{
 		{"what", "bytes only"},
-		{"CPU for one watch event", cell("burst CPU", "µs", 1)},
+		{"CPU per watch event", cell("burst CPU", "µs", 1)},
 		{"initial sync, CPU", cell("sync CPU", "s", 1)},
 		{"initial sync, peak RSS", cell("sync RSS", "MB", 1e6)},
-		{"live heap a pod", cell("heap", "kB", 1e3)},
+		{"live heap per pod", cell("heap", "kB", 1e3)},
 	})
 }
 
@@ -180,8 +180,8 @@ func ChurnTable(churn measure.Metrics, events int) string {
 			cells = append(cells, []string{number(float64(events * percent / 100)), number(churn[name]/1e6) + " MB"})
 		}
 	}
-	return "Tidings, pods that are created, changed twice and deleted, in generations that have no made-up value in common.\n" +
-		"Five generations are alive at most. The heap holds the store, the index and the decoder's tables.\n\n" + table(cells)
+	return "Tidings, with pods that are created, changed twice and deleted, in generations that share no generated value.\n" +
+		"At most five generations are alive. The heap holds the store, the index and the decoder's tables.\n\n" + table(cells)
 }
 
 func (p Profile) tables() string {
@@ -192,16 +192,16 @@ func (p Profile) tables() string {
 		}
 		return table(cells)
 	}
-	return lines("area", p.Areas) + "\n" + lines("function, by itself", p.Top)
+	return lines("area", p.Areas) + "\n" + lines("function, self time", p.Top)
 }
 
 func (p Page) repeat(machine string) string {
 	return fmt.Sprintf("`make bench` in the repository's root measures everything and writes this page. `cd bench && go run ./cmd/bench -only X`\n"+
-		"measures what has X in its name; `-rounds` and `-latency-rounds` say how often; `-quick` shows in a minute or two that it works; `go run ./cmd/bench churn`\n"+
-		"does the churn alone.\n\n%s", machine)
+		"runs only measurements with X in their name; `-rounds` and `-latency-rounds` set how often; `-quick` checks in a minute or two that everything works; `go run ./cmd/bench churn`\n"+
+		"runs only the churn.\n\n%s", machine)
 }
 
-// machine tells what the figures are from.
+// machine describes the machine and the versions behind the figures.
 func machine() (string, error) {
 	lines := []string{
 		fmt.Sprintf("- %s, GOMAXPROCS %d, GOGC at its default", runtime.Version(), runtime.GOMAXPROCS(0)),
@@ -219,7 +219,7 @@ func machine() (string, error) {
 	return strings.Join(lines, "\n") + "\n", nil
 }
 
-// processor returns the processor's name, if the system tells.
+// processor returns the processor's name, if the system reports it.
 func processor() string {
 	info, err := os.ReadFile("/proc/cpuinfo")
 	if err != nil {
@@ -233,7 +233,7 @@ func processor() string {
 	return "unknown processor"
 }
 
-// table returns a Markdown table of which the first row is the head.
+// table returns a Markdown table whose first row is the header.
 func table(cells [][]string) string {
 	var out strings.Builder
 	for i, row := range cells {

@@ -14,17 +14,17 @@ import (
 // PictureFolder is where the pictures are, beside the page.
 const PictureFolder = "pictures"
 
-// picture is a chart with two bars a row. In each row the longer bar has the full length, so that rows of different
-// units can stand below each other.
+// picture is a chart with two bars per row. In each row the longer bar has the full length, so that one chart can have rows of
+// different units.
 type picture struct {
 	file, title string
 	rows        []Row
 }
 
 var pictures = []picture{
-	{"memory", "Live heap of one cached object", []Row{
-		{What: "Pods, some 24 replicas an owner", Metric: "heap", Unit: "kB", Scale: 1e3},
-		{What: "Pods, 1 to 5 replicas an owner", Metric: "few-replicas: heap", Unit: "kB", Scale: 1e3},
+	{"memory", "Live heap per cached object", []Row{
+		{What: "Pods, about 24 replicas per owner", Metric: "heap", Unit: "kB", Scale: 1e3},
+		{What: "Pods, 1 to 5 replicas per owner", Metric: "few-replicas: heap", Unit: "kB", Scale: 1e3},
 		{What: "Pods with sidecars", Metric: "sidecars: heap", Unit: "kB", Scale: 1e3},
 		{What: "Pods, budget of 64 MB for 50,000", Metric: "budget: heap", Theirs: "heap", Unit: "kB", Scale: 1e3},
 		{What: "Pods, unstructured", Metric: "json: heap", Unit: "kB", Scale: 1e3},
@@ -35,29 +35,29 @@ var pictures = []picture{
 		{What: "Leases", Metric: "leases: heap", Unit: "kB", Scale: 1e3},
 	}},
 	{"cpu", "CPU from the connection to the handler", []Row{
-		{What: "Initial list, a pod", Metric: "sync CPU each", Unit: "µs"},
-		{What: "Initial list, a pod of a small owner", Metric: "few-replicas: sync CPU each", Unit: "µs"},
-		{What: "Event: a pod's status", Metric: "burst CPU", Unit: "µs"},
-		{What: "Event: a label or the spec", Metric: "edits CPU", Unit: "µs"},
-		{What: "Event: an unstructured pod", Metric: "json: burst CPU", Unit: "µs"},
-		{What: "Event: a ConfigMap", Metric: "configmaps: burst CPU", Unit: "µs"},
-		{What: "Event: a Lease", Metric: "leases: burst CPU", Unit: "µs"},
+		{What: "Initial list, per pod", Metric: "sync CPU each", Unit: "µs"},
+		{What: "Initial list, per pod of a small owner", Metric: "few-replicas: sync CPU each", Unit: "µs"},
+		{What: "Event: pod status", Metric: "burst CPU", Unit: "µs"},
+		{What: "Event: pod label or spec", Metric: "edits CPU", Unit: "µs"},
+		{What: "Event: unstructured pod", Metric: "json: burst CPU", Unit: "µs"},
+		{What: "Event: ConfigMap", Metric: "configmaps: burst CPU", Unit: "µs"},
+		{What: "Event: Lease", Metric: "leases: burst CPU", Unit: "µs"},
 	}},
-	{"start", "A start from what an earlier run has saved, beside a list", []Row{
+	{"start", "A start from saved files, compared with a list", []Row{
 		{What: "Time until synced", Metric: "warm: sync time", Theirs: "sync time", Unit: "s"},
 		{What: "Time until synced, with a budget", Metric: "warm budget: sync time", Theirs: "sync time", Unit: "s"},
 		{What: "CPU", Metric: "warm: sync CPU", Theirs: "sync CPU", Unit: "s"},
 		{What: "CPU, with a budget", Metric: "warm budget: sync CPU", Theirs: "sync CPU", Unit: "s"},
 		{What: "Bytes from the server", Metric: "warm: sync bytes", Theirs: "sync bytes", Unit: "MB", Scale: 1e6},
 	}},
-	{"deaf", "Part of the time in which changes are not heard of", []Row{
-		{What: "Every watch is cut after a minute", Metric: "cut: deaf", Unit: "%"},
+	{"deaf", "Share of the time in which handlers are behind", []Row{
+		{What: "Every watch cut after a minute", Metric: "cut: deaf", Unit: "%"},
 		{What: "Random faults", Metric: "faults: deaf", Unit: "%"},
 		{What: "Random faults, longest time", Metric: "faults: longest deaf", Unit: "s"},
 	}},
 }
 
-// theme is a set of colours for a background that the page has.
+// theme is a set of colours for one background.
 type theme struct{ name, text, grid, theirs, ours, folded string }
 
 var themes = []theme{
@@ -97,7 +97,7 @@ const (
 // svg draws the rows that were measured.
 func (p picture) svg(s *Samples, t theme) string {
 	var body strings.Builder
-	y, told := headHeight, []string(nil)
+	y, descriptions := headHeight, []string(nil)
 	for _, r := range p.rows {
 		theirs, haveTheirs := s.Get(engine.ClientGo, cmp.Or(r.Theirs, r.Metric))
 		ours, haveOurs := s.Get(engine.Tidings, r.Metric)
@@ -108,16 +108,16 @@ func (p picture) svg(s *Samples, t theme) string {
 		text(&body, 0, y+barHeight+5, t.text, "", r.What)
 		r.bar(&body, y, t.theirs, t.text, theirs.Median, full)
 		r.bar(&body, y+barHeight+2, t.ours, t.text, ours.Median, full)
-		told = append(told, fmt.Sprintf("%s: client-go %s, Tidings %s", r.What, r.figure(theirs.Median), r.figure(ours.Median)))
+		descriptions = append(descriptions, fmt.Sprintf("%s: client-go %s, Tidings %s", r.What, r.figure(theirs.Median), r.figure(ours.Median)))
 		y += rowHeight
 	}
 	var head strings.Builder
 	legend(&head, labelWidth, t.theirs, t.text, "client-go")
 	legend(&head, labelWidth+100, t.ours, t.text, "Tidings")
-	return frame(t, p.title, strings.Join(told, "; "), y, head.String()+body.String())
+	return frame(t, p.title, strings.Join(descriptions, "; "), y, head.String()+body.String())
 }
 
-// frame is a picture of this height, with its title, and a description for who cannot see it.
+// frame is a picture of this height, with its title, and a description for screen readers.
 func frame(t theme, title, description string, height int, body string) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img" font-family="system-ui, sans-serif" font-size="13">`+"\n",

@@ -31,17 +31,17 @@ var areas = []struct {
 	name     string
 	prefixes []string
 }{
-	{"garbage collection in the background", []string{"runtime.gcBgMarkWorker", "runtime.bgsweep", "runtime.bgscavenge"}},
-	{"allocation, with the collector's assistance", []string{"runtime.mallocgc", "runtime.growslice", "runtime.newobject"}},
+	{"background garbage collection", []string{"runtime.gcBgMarkWorker", "runtime.bgsweep", "runtime.bgscavenge"}},
+	{"allocation, including GC assist", []string{"runtime.mallocgc", "runtime.growslice", "runtime.newobject"}},
 	{"system calls: reading the connection", []string{"syscall.", "internal/runtime/syscall", "runtime.netpoll", "runtime.futex"}},
-	{"waiting and waking of goroutines", []string{"runtime.schedule", "runtime.findRunnable", "runtime.park_m", "runtime.mcall", "runtime.ready"}},
+	{"goroutine scheduling", []string{"runtime.schedule", "runtime.findRunnable", "runtime.park_m", "runtime.mcall", "runtime.ready"}},
 	{"decoding protobuf", []string{"github.com/tidings/tidings/internal/wire/proto"}},
 	{"decoding JSON", []string{"github.com/tidings/tidings/internal/wire/json", "github.com/go-json-experiment/json"}},
-	{"frames and streams", []string{"github.com/tidings/tidings/source"}},
+	{"framing and streams", []string{"github.com/tidings/tidings/source"}},
 	{"store and index", []string{"github.com/tidings/tidings/store"}},
 	{"delta queue", []string{"github.com/tidings/tidings/deltafifo"}},
 	{"informer, mutation guard and delivery", []string{"github.com/tidings/tidings.", "github.com/tidings/tidings/internal/engine"}},
-	{"list and watch machine", []string{"github.com/tidings/tidings/reflector"}},
+	{"reflector", []string{"github.com/tidings/tidings/reflector"}},
 	{"TLS", []string{"crypto/"}},
 	{"HTTP", []string{"net/http", "golang.org/x/net/http2", "net.", "bufio."}},
 }

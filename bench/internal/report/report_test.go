@@ -136,7 +136,7 @@ func TestMillion(t *testing.T) {
 	}.Markdown()
 	for _, want := range []string{
 		"| live heap | 0.12 GB | ≤ 0.13 GB | yes |", "| live heap after the events | 0.14 GB | ≤ 0.13 GB | **no** |",
-		"| latency, p99 | 60.0 ms | ≤ 50 ms | **no** |", "about 20.0 GB: it has 1.00 GB with 5,000 pods and 2.00 GB with 10,000",
+		"| latency, p99 | 60.0 ms | ≤ 50 ms | **no** |", "about 20.0 GB, extrapolated: it has 1.00 GB with 5,000 pods and 2.00 GB with 10,000",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in\n%s", want, text)
@@ -187,10 +187,10 @@ func TestRowsDiffer(t *testing.T) {
 
 func TestArea(t *testing.T) {
 	for want, stack := range map[string][]string{
-		"decoding protobuf":                           {"memeqbody", "github.com/tidings/tidings/internal/wire/proto.(*table).get", "github.com/tidings/tidings/source.next"},
-		"allocation, with the collector's assistance": {"runtime.scanObject", "runtime.mallocgc", "github.com/tidings/tidings/store.(*node).clone"},
-		"informer, mutation guard and delivery":       {"github.com/tidings/tidings.(*core).publish"},
-		"everything else":                             {"main.main"},
+		"decoding protobuf":                     {"memeqbody", "github.com/tidings/tidings/internal/wire/proto.(*table).get", "github.com/tidings/tidings/source.next"},
+		"allocation, including GC assist":       {"runtime.scanObject", "runtime.mallocgc", "github.com/tidings/tidings/store.(*node).clone"},
+		"informer, mutation guard and delivery": {"github.com/tidings/tidings.(*core).publish"},
+		"everything else":                       {"main.main"},
 	} {
 		if got := area(stack); got != want {
 			t.Errorf("%v is %q, want %q", stack, got, want)
@@ -209,7 +209,7 @@ func TestPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"50,000 made-up pods", "Leases: 20,000", "| 200,000 | 50.0 MB |\n| 400,000 | 51.0 MB |", "### Profile: spinning", "<!-- million pods -->\n\n| what a million took |\n", "## How to repeat"} {
+	for _, want := range []string{"50,000 synthetic pods", "Leases: 20,000", "| 200,000 | 50.0 MB |\n| 400,000 | 51.0 MB |", "### Profile: spinning", "<!-- million pods -->\n\n| what a million took |\n", "## How to repeat"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("%q is missing in\n%s", want, text)
 		}

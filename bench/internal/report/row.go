@@ -10,11 +10,11 @@ import (
 	"github.com/tidings/tidings/bench/internal/engine"
 )
 
-// Row is a line of a comparison: one metric of both engines, and what it is meant to be.
+// Row is a line of a comparison: one metric of both engines, and its target.
 type Row struct {
 	What   string
 	Metric string
-	// Theirs is client-go's metric where it is another: client-go has no budget. Empty means Metric.
+	// Theirs is client-go's metric if it has another name: client-go has no budget. Empty means Metric.
 	Theirs string
 	Unit   string
 	Scale  float64 // the unit in terms of the metric; 0 means 1
@@ -22,9 +22,9 @@ type Row struct {
 	Target   float64
 	Absolute bool
 	AtLeast  bool // Target is a lower bound
-	Zero     bool // the target is to be 0
-	NoRatio  bool // the two figures are not of the same thing
-	// Unless is a metric of Tidings' with which missing the target is met by saying so.
+	Zero     bool // the target is 0
+	NoRatio  bool // the two figures are not comparable
+	// Unless is a metric of Tidings that, if positive, excuses a missed target: the status reported it.
 	Unless string
 }
 
@@ -43,7 +43,7 @@ func (r Row) line(s *Samples) []string {
 	}
 	cells := []string{r.What, r.cell(theirs, haveTheirs), r.cell(ours, haveOurs), r.ratio(ratio), r.target(), r.met(ratio, ours, haveOurs), rounds(ours, theirs)}
 	if said, ok := s.Get(engine.Tidings, r.Unless); ok && said.Median > 0 && cells[5] == missed {
-		cells[5] = "says so"
+		cells[5] = "reported"
 	}
 	// A difference of two measurements can be negative, which no quantity is.
 	if !math.IsNaN(ratio) && (!theirs.resolved() || !ours.resolved() || ratio < 0) {
@@ -55,7 +55,7 @@ func (r Row) line(s *Samples) []string {
 	return cells
 }
 
-// rounds tells how often something was measured: all figures if they agree, else each.
+// rounds returns how often something was measured: one number if all figures agree, otherwise each.
 func rounds(figures ...Figure) string {
 	var counts []string
 	for _, f := range figures {
@@ -113,7 +113,7 @@ func (r Row) target() string {
 	}
 }
 
-// met compares the figures as measured, not as printed. An absolute target that some rounds meet and others do not is
+// met compares the figures as measured, not as printed. An absolute target that only some rounds meet is
 // not resolved.
 func (r Row) met(ratio float64, ours Figure, have bool) string {
 	value := ratio
@@ -135,7 +135,7 @@ func (r Row) met(ratio float64, ours Figure, have bool) string {
 	}
 }
 
-// number prints three significant digits, and all of a larger integer part with commas.
+// number prints three significant digits, and larger integers in full, with commas.
 func number(v float64) string {
 	if v < 0.005 && v > -0.005 {
 		return "0"
@@ -157,7 +157,7 @@ func number(v float64) string {
 	return whole
 }
 
-// throughRow is a line about Tidings behind client-go's interfaces, beside what it is compared with.
+// throughRow is a line about Tidings behind client-go's interfaces, with the engine it is compared with.
 type throughRow struct {
 	Row
 	with engine.Name
@@ -165,11 +165,11 @@ type throughRow struct {
 
 // throughRows are those of package clientgo.
 var throughRows = []throughRow{
-	{Row{What: "CPU for one watch event", Metric: "burst CPU", Unit: "µs", Target: 1.15}, engine.Tidings},
+	{Row{What: "CPU per watch event", Metric: "burst CPU", Unit: "µs", Target: 1.15}, engine.Tidings},
 	{Row{What: "initial sync, CPU", Metric: "sync CPU", Unit: "s"}, engine.Tidings},
-	{Row{What: "live heap a pod", Metric: "heap", Unit: "kB", Scale: 1e3, Target: 1.05}, engine.Tidings},
-	{Row{What: "the typed lister lists all, each pod", Metric: "typed list each", Unit: "ns", Scale: 1e-3, Target: 1}, engine.ClientGo},
-	{Row{What: "a late handler, CPU", Metric: "late handler", Unit: "ms", Scale: 1e3, Target: 1}, engine.ClientGo},
+	{Row{What: "live heap per pod", Metric: "heap", Unit: "kB", Scale: 1e3, Target: 1.05}, engine.Tidings},
+	{Row{What: "List of all pods by the typed lister, per pod", Metric: "typed list each", Unit: "ns", Scale: 1e-3, Target: 1}, engine.ClientGo},
+	{Row{What: "adding a late handler, CPU", Metric: "late handler", Unit: "ms", Scale: 1e3, Target: 1}, engine.ClientGo},
 }
 
 func (r throughRow) line(s *Samples) []string {

@@ -9,98 +9,98 @@ import (
 
 // targetRows are the lines of the comparison with the targets.
 var targetRows = []Row{
-	{What: "CPU for one watch event, decode to handler, 1 index, 1 handler", Metric: "burst CPU", Unit: "µs", Target: 0.22},
-	{What: "what each of 9 more handlers adds to it", Metric: "CPU a handler more", Unit: "µs", Target: 0.3, Absolute: true},
+	{What: "CPU per watch event, decode to handler, 1 index, 1 handler", Metric: "burst CPU", Unit: "µs", Target: 0.22},
+	{What: "added by each of 9 more handlers", Metric: "CPU a handler more", Unit: "µs", Target: 0.3, Absolute: true},
 	{What: "initial sync, CPU", Metric: "sync CPU", Unit: "s", Target: 0.30},
 	{What: "initial sync, peak RSS", Metric: "sync RSS", Unit: "MB", Scale: 1e6, Target: 0.35},
-	{What: "live heap a pod after sync", Metric: "heap", Unit: "kB", Scale: 1e3, Target: 0.28},
-	{What: "heap objects a pod", Metric: "heap objects", Target: 0.12},
-	{What: "allocations a pod during sync", Metric: "sync allocations", Target: 0.15},
+	{What: "live heap per pod after sync", Metric: "heap", Unit: "kB", Scale: 1e3, Target: 0.28},
+	{What: "heap objects per pod", Metric: "heap objects", Target: 0.12},
+	{What: "allocations per pod during sync", Metric: "sync allocations", Target: 0.15},
 	{What: "writes/s, 10 goroutines listing 10,000 objects in a loop", Metric: "10 readers: writes/s", Target: 100, AtLeast: true},
 	{What: "writes/s, 1 goroutine listing", Metric: "1 reader: writes/s", Target: 1, AtLeast: true},
-	{What: "writes/s, ten lists a second", Metric: "10 lists a second: writes/s"},
+	{What: "writes/s, ten lists per second", Metric: "10 lists a second: writes/s"},
 	{What: "writes/s, no reader, at most 10 in flight", Metric: "0 readers: writes/s"},
 	{What: "writes/s, no reader, batched: at most 1,000 in flight", Metric: "batched: writes/s", Target: 1, AtLeast: true},
 	{What: "index lookup, 1,000 of 100,000 objects", Metric: "index", Unit: "µs", Target: 0.2},
 	{What: "one delivery to a handler", Metric: "delivery CPU", Unit: "ns", Target: 0.2},
 	{What: "one delivery to a handler, allocations", Metric: "delivery allocations", Target: 0.05, Absolute: true, Zero: true},
-	{What: "work queue, 100 times add–get–done", Metric: "queue", Unit: "µs", Target: 0.4},
-	{What: "work queue, 100 times add–get–done, allocations", Metric: "queue allocations", Target: 0.5, Absolute: true, Zero: true},
-	{What: "unstructured from JSON: heap each", Metric: "json: heap", Unit: "kB", Scale: 1e3, Target: 0.25},
-	{What: "unstructured from JSON: heap objects each", Metric: "json: heap objects", Target: 0.1},
-	{What: "unstructured from JSON: CPU of the sync, each", Metric: "json: sync CPU each", Unit: "µs", Target: 0.35},
+	{What: "work queue, 100 × add–get–done", Metric: "queue", Unit: "µs", Target: 0.4},
+	{What: "work queue, 100 × add–get–done, allocations", Metric: "queue allocations", Target: 0.5, Absolute: true, Zero: true},
+	{What: "unstructured from JSON: heap per object", Metric: "json: heap", Unit: "kB", Scale: 1e3, Target: 0.25},
+	{What: "unstructured from JSON: heap objects per object", Metric: "json: heap objects", Target: 0.1},
+	{What: "unstructured from JSON: CPU of the sync, per object", Metric: "json: sync CPU each", Unit: "µs", Target: 0.35},
 	{What: "delivery latency at 1,000 events/s, p99", Metric: "at a rate: latency p99", Unit: "µs", Target: 1},
-	{What: "watches cut every minute: deaf, of two hours", Metric: "cut: deaf", Unit: "%", Target: 1, Absolute: true},
-	{What: "random faults: came back before the next", Metric: "faults: came back of", Unit: "%", Target: 1, AtLeast: true},
+	{What: "watches cut every minute for two hours: stale", Metric: "cut: deaf", Unit: "%", Target: 1, Absolute: true},
+	{What: "random faults: recovered before the next", Metric: "faults: came back of", Unit: "%", Target: 1, AtLeast: true},
 }
 
-// moreRows are lines that help to read the others.
+// moreRows put the others into context.
 var moreRows = []Row{
-	{What: "bytes of a pod on the wire, protobuf", Metric: "wire bytes", Unit: "kB", Scale: 1e3},
-	{What: "bytes of a pod on the wire, JSON", Metric: "json: wire bytes", Unit: "kB", Scale: 1e3},
+	{What: "bytes per pod on the wire, protobuf", Metric: "wire bytes", Unit: "kB", Scale: 1e3},
+	{What: "bytes per pod on the wire, JSON", Metric: "json: wire bytes", Unit: "kB", Scale: 1e3},
 	{What: "initial sync, time", Metric: "sync time", Unit: "s"},
-	{What: "CPU for one watch event, events in the order of the list", Metric: "burst-sorted CPU", Unit: "µs"},
-	{What: "CPU for one watch event that changes a label or the spec", Metric: "edits CPU", Unit: "µs"},
-	{What: "CPU for one watch event, plain HTTP/1.1", Metric: "plain: burst CPU", Unit: "µs"},
+	{What: "CPU per watch event, events in list order", Metric: "burst-sorted CPU", Unit: "µs"},
+	{What: "CPU per watch event that changes a label or the spec", Metric: "edits CPU", Unit: "µs"},
+	{What: "CPU per watch event, plain HTTP/1.1", Metric: "plain: burst CPU", Unit: "µs"},
 	{What: "initial sync, CPU, plain HTTP/1.1", Metric: "plain: sync CPU", Unit: "s"},
-	{What: "CPU for one watch event at 1,000 events/s", Metric: "at a rate: rate CPU", Unit: "µs"},
-	{What: "allocations for one watch event", Metric: "burst allocations"},
-	{What: "bytes allocated for one watch event", Metric: "burst bytes", Unit: "kB", Scale: 1e3},
-	{What: "live heap a pod after all events, 10 handlers, several collections", Metric: "settled heap", Unit: "kB", Scale: 1e3},
-	{What: "RSS then", Metric: "settled RSS", Unit: "MB", Scale: 1e6},
-	{What: "idle, CPU a second", Metric: "idle CPU", Unit: "ms"},
+	{What: "CPU per watch event at 1,000 events/s", Metric: "at a rate: rate CPU", Unit: "µs"},
+	{What: "allocations per watch event", Metric: "burst allocations"},
+	{What: "bytes allocated per watch event", Metric: "burst bytes", Unit: "kB", Scale: 1e3},
+	{What: "live heap per pod after all events, 10 handlers, several collections", Metric: "settled heap", Unit: "kB", Scale: 1e3},
+	{What: "RSS at that point", Metric: "settled RSS", Unit: "MB", Scale: 1e6},
+	{What: "idle, CPU per second", Metric: "idle CPU", Unit: "ms"},
 	{What: "goroutines of one informer with one handler", Metric: "goroutines"},
-	{What: "CPU for one watch event, unstructured from JSON", Metric: "json: burst CPU", Unit: "µs"},
-	{What: "CPU for one watch event that changes a label or the spec, unstructured", Metric: "json: edits CPU", Unit: "µs"},
+	{What: "CPU per watch event, unstructured from JSON", Metric: "json: burst CPU", Unit: "µs"},
+	{What: "CPU per watch event that changes a label or the spec, unstructured", Metric: "json: edits CPU", Unit: "µs"},
 	{What: "unstructured from JSON: peak RSS of the sync", Metric: "json: sync RSS", Unit: "MB", Scale: 1e6},
-	{What: "relist of an unchanged collection: CPU for each object", Metric: "relist CPU each", Unit: "µs"},
-	{What: "relist of an unchanged collection: allocations for each object", Metric: "relist allocations"},
-	{What: "relist of an unchanged collection: bytes allocated for each object", Metric: "relist bytes", Unit: "B"},
-	{What: "relist of an unchanged collection: notifications for each object", Metric: "relist notifications"},
-	{What: "lists/s of 10 goroutines, beside the writes above", Metric: "10 readers: lists/s"},
-	{What: "allocations for one write, at most 10 in flight", Metric: "0 readers: write allocations"},
+	{What: "relist of an unchanged collection: CPU per object", Metric: "relist CPU each", Unit: "µs"},
+	{What: "relist of an unchanged collection: allocations per object", Metric: "relist allocations"},
+	{What: "relist of an unchanged collection: bytes allocated per object", Metric: "relist bytes", Unit: "B"},
+	{What: "relist of an unchanged collection: notifications per object", Metric: "relist notifications"},
+	{What: "lists/s of 10 goroutines, during the writes above", Metric: "10 readers: lists/s"},
+	{What: "allocations per write, at most 10 in flight", Metric: "0 readers: write allocations"},
 }
 
 // budgetRows are those of a memory budget. client-go has none: its figures are those of the tables above.
 func budgetRows() []Row {
 	out := []Row{
-		{What: "live heap a pod", Metric: "budget: heap", Theirs: "heap", Unit: "kB", Scale: 1e3, Target: 0.10},
-		{What: "live heap a pod, after the events", Metric: "budget: settled heap", Theirs: "settled heap", Unit: "kB", Scale: 1e3, Target: 0.11},
-		{What: "live heap a pod, unstructured", Metric: "json budget: heap", Theirs: "json: heap", Unit: "kB", Scale: 1e3, Target: 0.04},
+		{What: "live heap per pod", Metric: "budget: heap", Theirs: "heap", Unit: "kB", Scale: 1e3, Target: 0.10},
+		{What: "live heap per pod, after the events", Metric: "budget: settled heap", Theirs: "settled heap", Unit: "kB", Scale: 1e3, Target: 0.11},
+		{What: "live heap per pod, unstructured", Metric: "json budget: heap", Theirs: "json: heap", Unit: "kB", Scale: 1e3, Target: 0.04},
 		{What: "peak RSS of the first sync", Metric: "budget: sync RSS", Theirs: "sync RSS", Unit: "MB", Scale: 1e6, Target: 0.20},
 		{What: "CPU of the first sync", Metric: "budget: sync CPU", Theirs: "sync CPU", Unit: "s", Target: 0.40},
-		{What: "CPU for one watch event", Metric: "budget: burst CPU", Theirs: "burst CPU", Unit: "µs", Target: 0.55},
-		{What: "CPU of the first sync, a handler of keys and no index", Metric: "budget keys: sync CPU", Theirs: "sync CPU", Unit: "s"},
-		{What: "CPU for one watch event, a handler of keys and no index", Metric: "budget keys: burst CPU", Theirs: "burst CPU", Unit: "µs"},
-		{What: "objects that are folded", Metric: "budget: folded part", Unit: "%", NoRatio: true},
-		{What: "Get of a folded pod, beside the generated Unmarshal of its bytes", Metric: "budget: get each", Theirs: "decode each at random", Unit: "µs", Target: 1},
-		{What: "all folded pods listed once, each, beside the generated Unmarshal", Metric: "budget: list each", Theirs: "decode each", Unit: "µs", Target: 1},
-		{What: "by how much the heap grows with that", Metric: "budget: growth of a list", Unit: "%", Target: 5, Absolute: true},
-		{What: "unstructured, all listed once, each", Metric: "json budget: list each", Unit: "µs", NoRatio: true},
+		{What: "CPU per watch event", Metric: "budget: burst CPU", Theirs: "burst CPU", Unit: "µs", Target: 0.55},
+		{What: "CPU of the first sync, keys-only handler and no index", Metric: "budget keys: sync CPU", Theirs: "sync CPU", Unit: "s"},
+		{What: "CPU per watch event, keys-only handler and no index", Metric: "budget keys: burst CPU", Theirs: "burst CPU", Unit: "µs"},
+		{What: "folded objects", Metric: "budget: folded part", Unit: "%", NoRatio: true},
+		{What: "Get of a folded pod, compared with the generated Unmarshal of its bytes", Metric: "budget: get each", Theirs: "decode each at random", Unit: "µs", Target: 1},
+		{What: "List of all folded pods, per pod, compared with the generated Unmarshal", Metric: "budget: list each", Theirs: "decode each", Unit: "µs", Target: 1},
+		{What: "heap growth by that list", Metric: "budget: growth of a list", Unit: "%", Target: 5, Absolute: true},
+		{What: "List of all unstructured, per object", Metric: "json budget: list each", Unit: "µs", NoRatio: true},
 	}
 	for _, c := range corpora {
 		prefix := string(c.name) + " budget: "
 		out = append(out, Row{
-			What: c.title + ": of a budget of a fifth of client-go's heap is taken", Metric: prefix + "of the budget", Unit: "%",
+			What: c.title + ": share used of a budget of a fifth of client-go's heap", Metric: prefix + "of the budget", Unit: "%",
 			Target: 110, Absolute: true, Unless: prefix + "over budget, and says so",
 		})
 	}
 	return out
 }
 
-// warmRows are those of a start from what an earlier run has saved, beside client-go's start with a list.
+// warmRows compare a start from files that an earlier run saved with client-go's start with a list.
 func warmRows() []Row {
 	var out []Row
 	for _, c := range []struct{ prefix, title string }{
-		{"warm: ", "everything open: "}, {"warm budget: ", "with a budget: "}, {"warm keys: ", "with a budget, a handler of keys and no index: "},
+		{"warm: ", "everything open: "}, {"warm budget: ", "with a budget: "}, {"warm keys: ", "with a budget, keys-only handler and no index: "},
 	} {
 		out = append(out,
-			Row{What: c.title + "time until synced, and the handler knows all", Metric: c.prefix + "sync time", Theirs: "sync time", Unit: "s", Target: 0.10},
-			Row{What: c.title + "CPU until then", Metric: c.prefix + "sync CPU", Theirs: "sync CPU", Unit: "s", Target: 0.15},
+			Row{What: c.title + "time until synced and the handler has all objects", Metric: c.prefix + "sync time", Theirs: "sync time", Unit: "s", Target: 0.10},
+			Row{What: c.title + "CPU until synced", Metric: c.prefix + "sync CPU", Theirs: "sync CPU", Unit: "s", Target: 0.15},
 			Row{What: c.title + "bytes from the server", Metric: c.prefix + "sync bytes", Theirs: "sync bytes", Unit: "kB", Scale: 1e3, Target: 0.01},
-			Row{What: c.title + "time until readers have all", Metric: c.prefix + "served time", Theirs: "sync time", Unit: "s"},
+			Row{What: c.title + "time until readers have all objects", Metric: c.prefix + "served time", Theirs: "sync time", Unit: "s"},
 			Row{What: c.title + "peak RSS", Metric: c.prefix + "sync RSS", Theirs: "sync RSS", Unit: "MB", Scale: 1e6},
-			Row{What: c.title + "live heap a pod", Metric: c.prefix + "heap", Theirs: "heap", Unit: "kB", Scale: 1e3},
+			Row{What: c.title + "live heap per pod", Metric: c.prefix + "heap", Theirs: "heap", Unit: "kB", Scale: 1e3},
 		)
 	}
 	return out
@@ -111,69 +111,69 @@ var latencyRows = []Row{
 	{What: "p50", Metric: "at a rate: latency p50", Unit: "µs"},
 	{What: "p99", Metric: "at a rate: latency p99", Unit: "µs"},
 	{What: "p99.9", Metric: "at a rate: latency p99.9", Unit: "µs"},
-	{What: "the slowest", Metric: "at a rate: latency max", Unit: "µs"},
-	{What: "collections meanwhile", Metric: "at a rate: latency GC cycles"},
-	{What: "longest pause of the collector", Metric: "at a rate: rate GC pause", Unit: "µs"},
-	{What: "collector's share of the CPU", Metric: "at a rate: rate GC share", Unit: "%"},
+	{What: "max", Metric: "at a rate: latency max", Unit: "µs"},
+	{What: "garbage collections meanwhile", Metric: "at a rate: latency GC cycles"},
+	{What: "longest GC pause", Metric: "at a rate: rate GC pause", Unit: "µs"},
+	{What: "GC share of the CPU", Metric: "at a rate: rate GC share", Unit: "%"},
 }
 
 // collectorRows are what the garbage collector does elsewhere.
 var collectorRows = []Row{
-	{What: "share of the CPU, initial sync", Metric: "sync GC share", Unit: "%"},
-	{What: "share of the CPU, burst of events", Metric: "burst GC share", Unit: "%"},
-	{What: "longest pause, initial sync", Metric: "sync GC pause", Unit: "µs"},
-	{What: "longest pause, burst of events", Metric: "burst GC pause", Unit: "µs"},
+	{What: "GC share of the CPU, initial sync", Metric: "sync GC share", Unit: "%"},
+	{What: "GC share of the CPU, burst of events", Metric: "burst GC share", Unit: "%"},
+	{What: "longest GC pause, initial sync", Metric: "sync GC pause", Unit: "µs"},
+	{What: "longest GC pause, burst of events", Metric: "burst GC pause", Unit: "µs"},
 }
 
-// readRows are reads from one goroutine, of a store of 100,000 small objects.
+// readRows are reads by one goroutine of a store of 100,000 small objects.
 var readRows = []Row{
 	{What: "Get", Metric: "get", Unit: "ns", Scale: 1e-3},
 	{What: "Get, allocations", Metric: "get allocations"},
-	{What: "List of 100,000, each read", Metric: "list", Unit: "µs"},
+	{What: "List of 100,000, reading each", Metric: "list", Unit: "µs"},
 	{What: "List, allocations", Metric: "list allocations"},
-	{What: "ByIndex, 1,000 of 100,000, each read", Metric: "index", Unit: "µs"},
+	{What: "ByIndex, 1,000 of 100,000, reading each", Metric: "index", Unit: "µs"},
 	{What: "ByIndex, allocations", Metric: "index allocations"},
 }
 
-// programRows are those of a program that lists ten pods and ends.
+// programRows are those of a program that lists ten pods and exits.
 var programRows = []Row{
-	{What: "size of the program", Metric: "binary", Unit: "MB", Scale: 1e6},
-	{What: "time from its start to its end", Metric: "start time", Unit: "ms"},
+	{What: "binary size", Metric: "binary", Unit: "MB", Scale: 1e6},
+	{What: "run time", Metric: "start time", Unit: "ms"},
 	{What: "CPU", Metric: "start CPU", Unit: "ms"},
 	{What: "peak RSS", Metric: "start RSS", Unit: "MB", Scale: 1e6},
 }
 
-// guardRows have no ratio: one guard looks at a sample and stays on, the other compares everything and is for tests.
+// guardRows have no ratio: one guard checks a sample and stays on, the other compares everything and is for tests.
 var guardRows = []Row{
-	{What: "CPU for one watch event, Tidings' guard on and client-go's detector off (the defaults)", Metric: "burst CPU", Unit: "µs", NoRatio: true},
-	{What: "CPU for one watch event, Tidings' guard off and client-go's detector on", Metric: "guard: burst CPU", Unit: "µs", NoRatio: true},
-	{What: "live heap a pod, Tidings' guard off and client-go's detector on", Metric: "guard: heap", Unit: "kB", Scale: 1e3, NoRatio: true},
+	{What: "CPU per watch event, Tidings' guard on and client-go's detector off (the defaults)", Metric: "burst CPU", Unit: "µs", NoRatio: true},
+	{What: "CPU per watch event, Tidings' guard off and client-go's detector on", Metric: "guard: burst CPU", Unit: "µs", NoRatio: true},
+	{What: "live heap per pod, Tidings' guard off and client-go's detector on", Metric: "guard: heap", Unit: "kB", Scale: 1e3, NoRatio: true},
 }
 
 // deafRows are those of the two schedules of faults.
 var deafRows = []Row{
-	{What: "cut every minute: deaf", Metric: "cut: deaf", Unit: "%"},
-	{What: "cut every minute: longest time deaf", Metric: "cut: longest deaf", Unit: "s"},
-	{What: "cut every minute: watches that were cut", Metric: "cut: happened", NoRatio: true},
-	{What: "cut every minute: came back", Metric: "cut: came back", NoRatio: true},
-	{What: "random faults: deaf while the server could be reached", Metric: "faults: deaf", Unit: "%"},
-	{What: "random faults: longest time deaf", Metric: "faults: longest deaf", Unit: "s"},
+	{What: "cut every minute: stale", Metric: "cut: deaf", Unit: "%"},
+	{What: "cut every minute: longest stale time", Metric: "cut: longest deaf", Unit: "s"},
+	{What: "cut every minute: watches cut", Metric: "cut: happened", NoRatio: true},
+	{What: "cut every minute: recovered", Metric: "cut: came back", NoRatio: true},
+	{What: "random faults: stale while the server could be reached", Metric: "faults: deaf", Unit: "%"},
+	{What: "random faults: longest stale time", Metric: "faults: longest deaf", Unit: "s"},
 	{What: "random faults", Metric: "faults: happened", NoRatio: true},
-	{What: "random faults: came back", Metric: "faults: came back"},
+	{What: "random faults: recovered", Metric: "faults: came back"},
 }
 
 // noWorse is the target of every corpus, and smallNoWorse that of small caches.
 const noWorse, smallNoWorse = 1.02, 1.2
 
-// corpora are the objects other than the pods of the targets, as rows call them.
+// corpora are the objects other than the pods of the targets, with their titles in rows.
 var corpora = []struct {
 	name  corpus.Name
 	title string
 }{
-	{corpus.FewReplicas, "pods, owners of 1 to 5 replicas"},
+	{corpus.FewReplicas, "pods, 1 to 5 replicas per owner"},
 	{corpus.Shuffled, "the same, shuffled"},
 	{corpus.Sidecars, "the same, with sidecars and network annotations"},
-	{corpus.ConfigMaps, "ConfigMaps of 2 kB random data"},
+	{corpus.ConfigMaps, "ConfigMaps with 2 kB of random data"},
 	{corpus.Events, "Events"},
 	{corpus.Leases, "Leases"},
 	{corpus.Nodes, "Nodes"},
@@ -185,11 +185,11 @@ func corpusRows() []Row {
 	for _, c := range corpora {
 		prefix := string(c.name) + ": "
 		out = append(out,
-			Row{What: c.title + ": live heap each", Metric: prefix + "heap", Unit: "kB", Scale: 1e3, Target: noWorse},
-			Row{What: c.title + ": live heap each, after the events", Metric: prefix + "settled heap", Unit: "kB", Scale: 1e3, Target: noWorse},
-			Row{What: c.title + ": CPU of the sync, each", Metric: prefix + "sync CPU each", Unit: "µs", Target: noWorse},
-			Row{What: c.title + ": CPU for one watch event", Metric: prefix + "burst CPU", Unit: "µs", Target: noWorse},
-			Row{What: c.title + ": CPU for one that changes a label or the spec", Metric: prefix + "edits CPU", Unit: "µs", Target: noWorse},
+			Row{What: c.title + ": live heap per object", Metric: prefix + "heap", Unit: "kB", Scale: 1e3, Target: noWorse},
+			Row{What: c.title + ": live heap per object, after the events", Metric: prefix + "settled heap", Unit: "kB", Scale: 1e3, Target: noWorse},
+			Row{What: c.title + ": CPU of the sync, per object", Metric: prefix + "sync CPU each", Unit: "µs", Target: noWorse},
+			Row{What: c.title + ": CPU per watch event", Metric: prefix + "burst CPU", Unit: "µs", Target: noWorse},
+			Row{What: c.title + ": CPU per event that changes a label or the spec", Metric: prefix + "edits CPU", Unit: "µs", Target: noWorse},
 		)
 	}
 	return out
@@ -201,18 +201,18 @@ func cacheRows() []Row {
 	for _, n := range []string{"10", "100", "1000"} {
 		out = append(out,
 			Row{What: n + " pods: live heap", Metric: n + " pods: heap total", Unit: "kB", Scale: 1e3, Target: smallNoWorse},
-			Row{What: n + " pods: live heap after the events", Metric: n + " pods: settled heap", Unit: "kB a pod", Scale: 1e3, Target: smallNoWorse},
+			Row{What: n + " pods: live heap after the events", Metric: n + " pods: settled heap", Unit: "kB per pod", Scale: 1e3, Target: smallNoWorse},
 		)
 	}
 	for _, name := range []string{"ten informers", "fifty informers"} {
-		title := map[string]string{"ten informers": "ten large informers at once", "fifty informers": "fifty informers of ten pods"}[name]
+		title := map[string]string{"ten informers": "ten large informers", "fifty informers": "fifty informers of ten pods"}[name]
 		out = append(out,
 			Row{What: title + ": live heap", Metric: name + ": heap total", Unit: "kB", Scale: 1e3, Target: smallNoWorse},
 			Row{What: title + ": peak RSS", Metric: name + ": sync RSS", Unit: "MB", Scale: 1e6},
 			Row{What: title + ": CPU of the sync", Metric: name + ": sync CPU", Unit: "ms", Scale: 1e-3, Target: smallNoWorse},
 			Row{What: title + ": time to sync", Metric: name + ": sync time", Unit: "ms", Scale: 1e-3},
 			Row{What: title + ": goroutines", Metric: name + ": goroutines"},
-			Row{What: title + ": idle, CPU a second", Metric: name + ": idle CPU", Unit: "ms"},
+			Row{What: title + ": idle, CPU per second", Metric: name + ": idle CPU", Unit: "ms"},
 		)
 	}
 	return out
@@ -224,7 +224,7 @@ func batchRows() []Row {
 	for _, readers := range []int{0, 10} {
 		for _, batch := range []int{1, 10, 100, 1000} {
 			out = append(out, Row{
-				What:   fmt.Sprintf("%d in a transaction, %d readers", batch, readers),
+				What:   fmt.Sprintf("%d per transaction, %d readers", batch, readers),
 				Metric: fmt.Sprintf("store writes/s, batch %d, readers %d", batch, readers),
 			})
 		}

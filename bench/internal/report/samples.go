@@ -1,4 +1,4 @@
-// Package report turns what was measured into a page.
+// Package report turns measurements into a page.
 package report
 
 import (
@@ -40,7 +40,7 @@ type Figure struct {
 	Rounds    int
 }
 
-// resolved reports whether the figure says anything: one that is smaller than its spread does not.
+// resolved reports whether the figure is significant, that is, not smaller than its spread.
 func (f Figure) resolved() bool { return f.Spread <= 1 }
 
 // Get returns a metric, or false if it was not measured.
