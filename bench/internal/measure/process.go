@@ -47,6 +47,29 @@ func memoryStatus(field string) (float64, error) {
 	return 0, fmt.Errorf("read memory: %s has no %s", f.Name(), field)
 }
 
+// newMemory is how much memory newPageCost touches.
+const newMemory = 64 << 20
+
+// newPageCost is the CPU that the first touch of a page of new memory takes: the kernel's work, and in a virtual machine that of the host, which differs
+// widely between machines.
+func newPageCost() (time.Duration, error) {
+	memory, err := syscall.Mmap(-1, 0, newMemory, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+	if err != nil {
+		return 0, fmt.Errorf("map memory: %w", err)
+	}
+	defer func() { _ = syscall.Munmap(memory) }()
+	before, err := cpuTime()
+	if err != nil {
+		return 0, err
+	}
+	page := os.Getpagesize()
+	for i := 0; i < len(memory); i += page {
+		memory[i] = 1
+	}
+	after, err := cpuTime()
+	return (after - before) / time.Duration(len(memory)/page), err
+}
+
 // heap is the state of the heap after collections that leave nothing to collect: the second one takes what the
 // first has emptied pools and finalizers of.
 func heap() runtime.MemStats {

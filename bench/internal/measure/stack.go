@@ -105,6 +105,13 @@ func (r *run) sync(ctx context.Context) error {
 	r.out["sync time"] = c.wall.Seconds()
 	r.out["sync allocations"] = float64(c.mallocs) / n
 	r.note("sync", c)
+	if r.Engine == engine.Bytes {
+		page, err := newPageCost()
+		if err != nil {
+			return err
+		}
+		r.out["new page"] = micros(page)
+	}
 	now := heap()
 	r.out["heap total"] = float64(now.HeapAlloc) - float64(r.base.HeapAlloc)
 	r.out["heap"] = r.out["heap total"] / n

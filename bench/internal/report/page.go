@@ -159,12 +159,14 @@ func (p Page) floor() string {
 		f, ok := p.Samples.Get(engine.Bytes, metric)
 		return Row{Unit: unit, Scale: scale}.cell(f, ok)
 	}
-	return "The cost of reading the same bytes without decoding them, and keeping those of the initial list:\n\n" + table([][]string{
+	return "The cost of reading the same bytes without decoding them, and keeping those of the initial list. The last row is the machine's: the CPU to touch a page of\n" +
+		"memory for the first time. Where that is expensive, as on some virtual machines, whatever allocates less gains more than on other machines: starts and events above all.\n\n" + table([][]string{
 		{"what", "bytes only"},
 		{"CPU per watch event", cell("burst CPU", "µs", 1)},
 		{"initial sync, CPU", cell("sync CPU", "s", 1)},
 		{"initial sync, peak RSS", cell("sync RSS", "MB", 1e6)},
 		{"live heap per pod", cell("heap", "kB", 1e3)},
+		{"a new page of memory, CPU", cell("new page", "µs", 1)},
 	})
 }
 
