@@ -54,7 +54,7 @@ func (f *folding[T]) newFolded(packed fold.Packed, uid types.UID, version string
 	return &folded[T]{packed: packed, identity: identityOf(uid, version), number: f.opened.number()}
 }
 
-// packedAs returns an entry for the same object, packed in another way. An opened object stays valid.
+// packedAs returns an entry for the same object, packed in another way. Readers keep getting the same opened object.
 func (e *folded[T]) packedAs(packed fold.Packed) *folded[T] {
 	return &folded[T]{packed: packed, identity: e.identity, number: e.number}
 }

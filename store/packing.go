@@ -131,7 +131,7 @@ func giveBack(scratch *[]byte) {
 // entry returns the entry of a packed object.
 func (f *folding[T]) entry(o T, packed fold.Packed) *folded[T] {
 	e := f.newFolded(packed, o.GetUID(), o.GetResourceVersion())
-	f.opened.put(e.number, f.pointer(o)) // an opened object stays valid
+	f.opened.put(e.number, f.pointer(o)) // readers keep getting o while somebody holds it
 	return e
 }
 

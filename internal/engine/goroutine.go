@@ -55,7 +55,7 @@ func (c *caller) endWait() {
 	}
 }
 
-// whenWaiting returns a channel that is closed while c waits for other goroutines to end.
+// whenWaiting returns a channel that is closed once c waits for other goroutines to end.
 func (c *caller) whenWaiting() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()

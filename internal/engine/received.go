@@ -29,7 +29,8 @@ type onTheWay[T object.Object] struct {
 	recalled T
 	before   store.Held[T]
 	data     *[]byte
-	// standIns and olderStandIns are the states behind stand-ins, by key. The store may have lost a state when its stand-in comes back, if it was edited by hand.
+	// standIns and olderStandIns are the states behind stand-ins, by key. The store may have lost a state by the time its stand-in comes back,
+	// if it was edited by hand.
 	standIns, olderStandIns map[object.Key]store.Held[T]
 }
 

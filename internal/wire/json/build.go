@@ -393,8 +393,8 @@ func (b *builder) remember(key sum, v any, before int) {
 	b.fresh = before
 }
 
-// mapBytes estimates the memory of a map[string]any with size entries: a header and groups of eight slots, of which
-// a big map keeps an eighth free.
+// mapBytes estimates the memory of a map[string]any with size entries: a header and groups of eight slots; a big map
+// keeps an eighth of them free.
 func mapBytes(size int) int {
 	const header, group = 48, 288
 	if size == 0 {

@@ -221,7 +221,7 @@ func (d *decoder) decode(data []byte, old unsafe.Pointer, was []byte) (unsafe.Po
 	defer d.release()
 	old, next := d.compare(data, old, was)
 	p, err := d.attempt(data, old, was, false)
-	if err == errIrregular && !d.inPlace { // in a base, parts may not overlap
+	if err == errIrregular && !d.inPlace { // the strings of a base point into data, where irregular ones might overlap
 		p, err = d.attempt(data, nil, nil, true)
 	}
 	if err != nil {

@@ -52,7 +52,7 @@ type listState uint8
 const (
 	atMagic    listState = iota
 	inEnvelope           // among the fields of the envelope
-	inRaw                // among the fields of the list, of which l.raw bytes are left
+	inRaw                // among the fields of the list; l.raw bytes of it are left
 )
 
 // NewListReader returns a reader for the list at the start of r. An item larger than maxItem bytes is a

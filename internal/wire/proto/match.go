@@ -18,7 +18,7 @@ const maxMatch = 16
 // place is the position of a field in a struct.
 type place struct{ offset, size uintptr }
 
-// matches reports whether decoding regular b gives exactly the message at p, including which fields are nil and which are empty;
+// matches reports whether decoding b, not in plain mode, gives exactly the message at p, including which fields are nil and which are empty;
 // the message may then be shared. It may also return false if finding out would take too long: for messages nested more than
 // left deep, for types with their own Unmarshal, and for anything no server writes. It only reads.
 //
