@@ -90,7 +90,7 @@ func (a *auditor[T]) start() (wait func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for sleep(a.part.ctx, every-time.Duration(rand.Float64()*0.1*float64(every))) { // jitter, so that informers do not audit together
+		for sleep(a.part.ctx, every-time.Duration(rand.Float64()*0.1*float64(every))) { // so that informers do not audit together
 			a.audit()
 		}
 	}()

@@ -807,7 +807,7 @@ func newResumed(t *testing.T, dir string, folding bool, src source.ListerWatcher
 	return inf, &told
 }
 
-// TestFileThatBreaksLate: objects sent to handlers before the file turned out broken stay until a list says otherwise, even one of another history.
+// TestFileThatBreaksLate: what handlers were told of before it broke stays until a list says otherwise, also one of another history.
 func TestFileThatBreaksLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inf, pf := newSaved(t, t.TempDir(), true)
@@ -861,7 +861,7 @@ func TestFileThatBreaksLate(t *testing.T) {
 	})
 }
 
-// TestFileGivesWay to anything newer: a removed part, previous objects of its namespace, and objects from another part.
+// TestFileGivesWay to all that is known beside it: a part that was given up, what its namespace held before, and what another part has told of.
 func TestFileGivesWay(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(inf *Informer[settings], p *part[settings])

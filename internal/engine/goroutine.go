@@ -31,7 +31,7 @@ func (c *caller) enter() {
 
 func (c *caller) leave() { callers.Delete(c.id) }
 
-// currentCaller returns the caller of the calling goroutine, or nil.
+// currentCaller returns the caller that the calling goroutine is; nil if it is none.
 func currentCaller() *caller {
 	c, _ := callers.Load(goroutineID())
 	current, _ := c.(*caller)

@@ -124,7 +124,7 @@ func (g *guard) corrupted(field string) {
 	}
 }
 
-// strayed reports an object that was opened from parts that were written to.
+// strayed notes that an object was opened of parts that were written to.
 func (g *guard) strayed(key object.Key) { g.tell(Mutation{Resource: g.resource, Key: key}) }
 
 func (g *guard) tell(m Mutation) {

@@ -79,7 +79,7 @@ type Informer[T object.Object] struct {
 	// apply is held while one transaction goes through the store to all queues. Nothing waits while it is held. Release it with
 	// unlockApply.
 	apply   sync.Mutex
-	later   []func()         // run when apply is released; guarded by apply
+	later   []func()         // what is to be done when apply is given up; guarded by apply
 	writer  *store.Writer[T] // guarded by apply
 	store   *store.Store[T]
 	budget  *budgeted[T]       // nil without a budget
@@ -319,7 +319,7 @@ func (inf *Informer[T]) RemoveIndexes(indexes []*store.Index[T]) {
 	}
 }
 
-// unlockApply releases the apply lock, and then runs what must not run under it, such as calls of the user's logger.
+// unlockApply gives up the apply lock, and then does what must not be done under it: the user's logger may take its time.
 func (inf *Informer[T]) unlockApply() {
 	later := inf.later
 	inf.later = nil
@@ -329,7 +329,7 @@ func (inf *Informer[T]) unlockApply() {
 	}
 }
 
-// indexPanicked is called when an index function panicked. apply is held.
+// indexPanicked is told that an index function panicked. apply is held.
 func (inf *Informer[T]) indexPanicked(index string, key object.Key, reason any) {
 	inf.indexPanics.Add(1)
 	inf.later = append(inf.later, func() {

@@ -391,8 +391,8 @@ func (inf *Informer[T]) applyFile(p *part[T], l *loaded[T]) bool {
 	return true
 }
 
-// contradicts reports whether a list shows that the part's file is of another history: the list has an object in an older state than the
-// file, although the list is not older than that state.
+// contradicts reports whether a list shows that the objects of the part's file are of another history: the list has an object
+// in an older state than the file, although it is not older than that state.
 func (p *part[T]) contradicts(objects object.Collection[T], version string) bool {
 	if p.file == nil || p.listed.Load() {
 		return false

@@ -23,10 +23,10 @@ func (e unreadableError) Error() string {
 
 func (e unreadableError) Unwrap() error { return e.err }
 
-// openFailed is called when a folded object cannot be opened, on whatever goroutine tried. Readers miss it, so the collection is listed again.
+// openFailed is told that a folded object cannot be opened, on whatever goroutine that was found out. Readers miss it, so it is listed again.
 func (inf *Informer[T]) openFailed(key object.Key, err error) {
 	inf.log.log(slog.LevelError, "a folded object cannot be opened; readers miss it until it is listed again", "key", key.String(), "err", err)
-	if !inf.mu.TryLock() { // held if the caller is removing the object; otherwise the next reader gets here again
+	if !inf.mu.TryLock() { // the caller may hold it, who is removing the object then; or else the next reader gets here
 		return
 	}
 	defer inf.mu.Unlock()
