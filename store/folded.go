@@ -240,8 +240,8 @@ func (f *folding[T]) openFrom(k object.Key, e *folded[T], buf []byte) (o T, enco
 // checkEvery: one in so many objects opened from a template is checked, which takes as long as opening some ten objects.
 const checkEvery = 1024
 
-// checked returns the object of an entry, given what its template and patch made of it. It occasionally decodes the object as a whole as well: if the two
-// differ, the template is decoded again for others.
+// checked returns the object of an entry, given what its template and patch made of it. It occasionally decodes the object as a whole as well: if the
+// two differ, the template is decoded again for others.
 func (f *folding[T]) checked(k object.Key, e *folded[T], o T) T {
 	if f.strayed == nil || f.opens.Load()%checkEvery != 0 {
 		return o

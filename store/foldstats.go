@@ -17,7 +17,8 @@ type FoldStats struct {
 	IndexEntries int
 	// Recent counts the folded objects that are kept open because they were read one by one.
 	Recent int
-	// Bytes is the memory of folded objects, including dictionaries, the table of opened ones, and everything else. EncodedBytes is their size when encoded.
+	// Bytes is the memory of folded objects, including dictionaries, the table of opened ones, and everything else. EncodedBytes is their size when
+	// encoded.
 	Bytes, EncodedBytes int64
 	// TemplateBytes estimates the memory of templates that are kept decoded.
 	TemplateBytes int64

@@ -73,9 +73,9 @@ func (h *Held[T]) ObjectFrom(buf []byte) (o T, encoded []byte) {
 // IsPatch reports whether the object is folded as a patch.
 func (h *Held[T]) IsPatch() bool { return h.folded != nil && h.folded.packed.IsPatch() }
 
-// DecodeNext decodes a later state of the object, if it IsPatch, as a patch of the same template. opened is the result of Object, not a stand-in, or the
-// zero T if the object was not opened. Nobody may have written to opened, since the result shares parts with it. DecodeNext returns false if the states have
-// little in common. It keeps no reference to the bytes.
+// DecodeNext decodes a later state of the object, if it IsPatch, as a patch of the same template. opened is the result of Object, not a stand-in, or
+// the zero T if the object was not opened. Nobody may have written to opened, since the result shares parts with it. DecodeNext returns false if the
+// states have little in common. It keeps no reference to the bytes.
 func (h *Held[T]) DecodeNext(opened T, encoded []byte) (o T, e Encoding, ok bool) {
 	unopened := object.IsNil(opened)
 	if !h.IsPatch() || h.folding.patcher == nil || !unopened && !h.Is(opened) {
@@ -175,7 +175,8 @@ func (s *Snapshot[T]) Held(k object.Key) (Held[T], bool) {
 	return s.hold(k, n), true
 }
 
-// LikelyHeld is Held without comparing the key of a folded object, which takes as long as opening it: the caller has to check the key of the opened object.
+// LikelyHeld is Held without comparing the key of a folded object, which takes as long as opening it: the caller has to check the key of the opened
+// object.
 func (s *Snapshot[T]) LikelyHeld(k object.Key) (Held[T], bool) {
 	n, ok := s.likely(k)
 	if !ok {

@@ -5,8 +5,8 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// Neighbors decodes consecutive objects, such as those of a list, as patches of one of them, which takes half the time, and packs them so. Parts that an
-// object has in common with its neighbors are shared by all of them, as when patches are opened. Only one goroutine at a time may use it.
+// Neighbors decodes consecutive objects, such as those of a list, as patches of one of them, which takes half the time, and packs them so. Parts that
+// an object has in common with its neighbors are shared by all of them, as when patches are opened. Only one goroutine at a time may use it.
 type Neighbors[T object.Object] struct {
 	folding  *folding[T]
 	template *fold.Dictionary // nil until there is one
@@ -51,8 +51,8 @@ func (n *Neighbors[T]) refresh() (ok bool) {
 	return true
 }
 
-// Follow makes an object, decoded from these bytes, the one that the next objects are compared with, and returns it as a patch of itself. If objects cannot
-// be compared with it, Follow returns false and the previous one stays. It keeps no reference to the bytes.
+// Follow makes an object, decoded from these bytes, the one that the next objects are compared with, and returns it as a patch of itself. If objects
+// cannot be compared with it, Follow returns false and the previous one stays. It keeps no reference to the bytes.
 func (n *Neighbors[T]) Follow(o T, encoded []byte) (e Encoding, ok bool) {
 	if n.folding == nil || !fold.CanBeTemplate(encoded) {
 		return e, false

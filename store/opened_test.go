@@ -114,8 +114,8 @@ func TestOpenedIsTidied(t *testing.T) {
 	}
 }
 
-// TestOpenedByMany: while goroutines put, get and tidy, and garbage is collected, each finds the object it holds, two that put at the same number agree,
-// and the count is right.
+// TestOpenedByMany: while goroutines put, get and tidy, and garbage is collected, each finds the object it holds, two that put at the same number
+// agree, and the count is right.
 func TestOpenedByMany(t *testing.T) {
 	const goroutines, numbers, held = 4, 500, 50
 	var o opened

@@ -7,8 +7,8 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// pack packs objects; those that cannot be encoded are nil in the result. known is what they were decoded from, as far as that is known, and may be nil. If
-// like is nil they are neighbors, else like has, for each, the dictionary of an object that it resembles.
+// pack packs objects; those that cannot be encoded are nil in the result. known is what they were decoded from, as far as that is known, and may be
+// nil. If like is nil they are neighbors, else like has, for each, the dictionary of an object that it resembles.
 func (f *folding[T]) pack(objects []T, known []Encoding, like []*fold.Dictionary) []*folded[T] {
 	p := packing[T]{folding: f, objects: objects, known: known, like: like, entries: make([]*folded[T], len(objects))}
 	p.encoded = encodings.Get().(*[]byte)

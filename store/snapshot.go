@@ -73,8 +73,8 @@ func (s *Snapshot[T]) read(k object.Key) (T, bool) {
 	return s.readAt(k, n)
 }
 
-// likely returns the slot that the lookup proposes for k. If it holds a folded object, that may have another key, but hardly ever does; checking the key
-// of the opened object is cheaper than descending the tree.
+// likely returns the slot that the lookup proposes for k. If it holds a folded object, that may have another key, but hardly ever does; checking the
+// key of the opened object is cheaper than descending the tree.
 func (s *Snapshot[T]) likely(k object.Key) (slot, bool) {
 	if s.folds == nil {
 		return s.quick(k)

@@ -61,7 +61,8 @@ func (inf *Informer[T]) applyArrivals(p *part[T], g *store.Gathering[T], a *stor
 	return true
 }
 
-// keepUnfinished sets inherited to the newest version that an incomplete first list left in the store, and returns it: an older list is of another history.
+// keepUnfinished sets inherited to the newest version that an incomplete first list left in the store, and returns it: an older list is of another
+// history.
 func (p *part[T]) keepUnfinished() string {
 	p.inf.apply.Lock()
 	defer p.inf.unlockApply()

@@ -119,8 +119,8 @@ func (p *part[T]) recall(key object.Key) (T, bool) {
 	return o, true
 }
 
-// recallPatch prepares decoding a change of an object that is folded as a patch as another patch. It opens the object if a handler uses objects, else the
-// result is nil. It returns false if another way is better.
+// recallPatch prepares decoding a change of an object that is folded as a patch as another patch. It opens the object if a handler uses objects, else
+// the result is nil. It returns false if another way is better.
 func (p *part[T]) recallPatch(key object.Key) (o T, ok bool) {
 	if p.isListing() || !p.inf.budget.comesAsIs() || !p.inf.budget.memory.isMostlyUsed() {
 		return o, false
@@ -232,8 +232,8 @@ func (w *onTheWay[T]) standsFor(key object.Key, held *store.Held[T]) {
 	w.standIns[key] = held.Under(key)
 }
 
-// decode implements source.Decode: it records what an object is decoded from, if it is likely to be folded soon. An object that resembles one that is folded
-// already is decoded as a patch.
+// decode implements source.Decode: it records what an object is decoded from, if it is likely to be folded soon. An object that resembles one that is
+// folded already is decoded as a patch.
 func (p *part[T]) decode(data []byte, previous T, decode func(previousData []byte) (T, error)) (T, error) {
 	w, b := &p.onTheWay, p.inf.budget
 	if !p.foldsSoon() && !w.before.IsFolded() {

@@ -183,7 +183,8 @@ func TestStandInsAreBounded(t *testing.T) {
 	<-inf.done
 }
 
-// TestStandInsInChanges: stand-ins in changes that came together with a list are replaced by the states they stand for, even if these were removed by hand.
+// TestStandInsInChanges: stand-ins in changes that came together with a list are replaced by the states they stand for, even if these were removed by
+// hand.
 func TestStandInsInChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := manySettings(1)[0]

@@ -131,7 +131,8 @@ func TestStopWhileAChangeIsDelivered(t *testing.T) {
 	})
 }
 
-// TestStopFromWithinADelivery ends, although the delivery waits for the last save, which waits for the delivery. The reason why nothing is saved is logged.
+// TestStopFromWithinADelivery ends, although the delivery waits for the last save, which waits for the delivery. The reason why nothing is saved is
+// logged.
 func TestStopFromWithinADelivery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
@@ -298,8 +299,8 @@ func TestPanicWhileSaving(t *testing.T) {
 	}
 }
 
-// TestWhatWasWrittenByHandIsNotSaved: a watch resumed from it would never bring what is missing. Even edits from before the start may survive the first list,
-// which does not look at an object of the same uid and version.
+// TestWhatWasWrittenByHandIsNotSaved: a watch resumed from it would never bring what is missing. Even edits from before the start may survive the
+// first list, which does not look at an object of the same uid and version.
 func TestWhatWasWrittenByHandIsNotSaved(t *testing.T) {
 	for _, started := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

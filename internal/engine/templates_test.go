@@ -133,8 +133,8 @@ func TestNeighborsInAFile(t *testing.T) {
 	}
 }
 
-// TestListOfNeighbors lists objects of a few kinds that do not fit: the source decodes one of each kind, the others are decoded as its patches, and readers
-// and handlers get the server's state. Some objects are too large for patches.
+// TestListOfNeighbors lists objects of a few kinds that do not fit: the source decodes one of each kind, the others are decoded as its patches, and
+// readers and handlers get the server's state. Some objects are too large for patches.
 func TestListOfNeighbors(t *testing.T) {
 	const kinds, each = 10, 2*fold.TemplateUses + 10
 	synctest.Test(t, func(t *testing.T) {

@@ -94,7 +94,8 @@ func (p *Packer) packNear(data []byte, like *Dictionary) Packed {
 	return p.packLike(data, p.usages[like])
 }
 
-// longestPatch returns the maximum length of a patch from template to data, 0 if there should be none. Templates that few objects need get no new ones.
+// longestPatch returns the maximum length of a patch from template to data, 0 if there should be none. Templates that few objects need get no new
+// ones.
 func (p *Packer) longestPatch(data []byte, template *Dictionary) int {
 	if p.differ == nil || p.templates.thin(template) || !mayBePatch(data) {
 		return 0
