@@ -237,7 +237,7 @@ func (f *folding[T]) openFrom(k object.Key, e *folded[T], buf []byte) (o T, enco
 	return o, encoded, ok
 }
 
-// checkEvery: one in so many objects opened from a template is checked, which takes as long as opening some ten objects.
+// checkEvery: one in checkEvery objects opened from a template is checked, which takes as long as opening some ten objects.
 const checkEvery = 1024
 
 // checked returns the object of an entry, given what its template and patch made of it. It occasionally decodes the object as a whole as well: if the

@@ -10,8 +10,8 @@ import (
 
 // How often the guard checks. Each check costs about one walk over an object.
 const (
-	guardEveryDelivery = 1024 // one in so many deliveries of a handler is checked before and after
-	guardEveryChange   = 512  // one in so many changes of an informer is remembered and checked later
+	guardEveryDelivery = 1024 // one in this many deliveries of a handler is checked before and after
+	guardEveryChange   = 512  // one in this many changes of an informer is remembered and checked later
 	guardSamples       = 16   // how many objects are remembered at a time
 )
 

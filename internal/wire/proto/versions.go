@@ -51,7 +51,7 @@ const (
 	minUses        = 1 << 12
 )
 
-// decodedAnew: of the versions whose predecessor is not remembered, one in so many, at random, reuses nothing. That bounds
+// decodedAnew: of the versions whose predecessor is not remembered, one in decodedAnew, at random, reuses nothing. That bounds
 // what they keep alive of earlier ones, which is not counted.
 const decodedAnew = 16
 
