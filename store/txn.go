@@ -27,7 +27,7 @@ type Txn[T object.Object] struct {
 	moved bool
 	// silent says that the changes of Replace and Drop are not needed.
 	silent bool
-	// contradicted is the result of Contradicted.
+	// contradicted is what Contradicted returns.
 	contradicted object.Key
 	// packed are the objects that PutCold has packed.
 	packed []fold.Packed
@@ -36,8 +36,8 @@ type Txn[T object.Object] struct {
 // Silence makes Replace and Drop return nothing, so that no folded object is opened for their results.
 func (t *Txn[T]) Silence() { t.silent = true }
 
-// Contradicted returns an object that a list passed to Replace had in an older state than the store, although the list was newer
-// than the store's state. That cannot happen within one history. It returns false if there was none.
+// Contradicted returns an object that a list given to Replace had in an older state than the store, although the list was
+// newer than the store's state. Within one history that cannot be. It is false if there was none.
 func (t *Txn[T]) Contradicted() (object.Key, bool) { return t.contradicted, t.contradicted.Name != "" }
 
 // Get returns the object with the key, or false if there is none.
