@@ -8,14 +8,14 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// Arrivals are objects that a Gathering has brought and that Txn.PutArrivals has put into the store before the rest of their list. It is an
-// object.Collection: what has to be told of them. They are the same ones that were decoded until Release is called; from then on, each is opened for
-// whoever looks at it.
+// Arrivals are objects of a Gathering that Txn.PutArrivals has put into the store before the rest of their list. It is an object.Collection
+// for the handlers. Until Release is called it returns the objects as they were decoded; after that, each is opened for whoever
+// reads it.
 type Arrivals[T object.Object] struct {
 	items []Held[T]
-	open  atomic.Pointer[[]T] // of the items, which it may have room for more of; nil once they are released
-	from  int                 // where they are in the Gathering
-	cold  int                 // how many of the items are folded
+	open  atomic.Pointer[[]T] // of the items, possibly with spare room; nil once released
+	from  int                 // index of the first in the Gathering
+	cold  int                 // number of folded items
 }
 
 var _ object.Collection[object.Object] = (*Arrivals[object.Object])(nil)
@@ -23,7 +23,7 @@ var _ object.Collection[object.Object] = (*Arrivals[object.Object])(nil)
 // Len returns the number of objects. It is part of object.Collection.
 func (a *Arrivals[T]) Len() int { return len(a.items) }
 
-// Open returns how many of them it keeps open: those that are folded in the store, until they are released.
+// Open returns how many objects it keeps open although the store has them folded; 0 once released.
 func (a *Arrivals[T]) Open() int {
 	if a.open.Load() == nil {
 		return 0
@@ -31,7 +31,7 @@ func (a *Arrivals[T]) Open() int {
 	return a.cold
 }
 
-// Release lets go of the objects, which are folded in the store. Any goroutine may call it.
+// Release drops the open objects that are folded in the store. It may be called from any goroutine.
 func (a *Arrivals[T]) Release() { a.open.Store(nil) }
 
 // All iterates over the objects. It is part of object.Collection.
@@ -52,10 +52,10 @@ func (a *Arrivals[T]) at(i int) T {
 	return a.items[i].Object()
 }
 
-// Waiting returns how many of the objects have not been taken as Arrivals.
+// Waiting returns how many objects were not yet taken as Arrivals.
 func (g *Gathering[T]) Waiting() int { return len(g.items) - g.arrived }
 
-// FoldArrivals folds the next of the objects that are waiting, a batch of them.
+// FoldArrivals folds the next batch of waiting objects.
 func (g *Gathering[T]) FoldArrivals() *Arrivals[T] {
 	from, to := g.arrived, min(g.arrived+packBatch, len(g.items))
 	objects := make([]T, to-from)
@@ -66,18 +66,18 @@ func (g *Gathering[T]) FoldArrivals() *Arrivals[T] {
 	if g.from >= from {
 		g.from = to
 	}
-	g.forgetFolded() // or not yet: one of those that were to come may have taken the place of an arrival that was removed
+	g.forgetFolded() // or later: an object that has yet to arrive may have taken the place of a removed arrival
 	return g.Arrivals(objects)
 }
 
-// Unfold puts the next of the objects that are waiting, which are these, in the place of their folded states.
+// Unfold replaces the folded states of the next waiting objects by these objects.
 func (g *Gathering[T]) Unfold(objects []T) {
 	for i, o := range objects {
 		g.Set(g.arrived+i, o)
 	}
 }
 
-// Arrivals returns the next of the objects that are waiting, which are these.
+// Arrivals returns the next waiting objects, given as objects, as Arrivals.
 func (g *Gathering[T]) Arrivals(objects []T) *Arrivals[T] {
 	a := &Arrivals[T]{from: g.arrived, items: make([]Held[T], len(objects))}
 	for i := range objects {
@@ -98,8 +98,8 @@ func (a *Arrivals[T]) countCold() {
 	}
 }
 
-// OpenPacked opens objects that AddPacked has appended: from the from-th on, up to the to-th. Several goroutines may do so for different ones,
-// each with a codec of its own. An error says which object cannot be opened, and why.
+// OpenPacked opens the objects from..to that AddPacked has appended. Several goroutines may open different ones concurrently, each
+// with its own codec. The error says which object cannot be opened, and why.
 func (g *Gathering[T]) OpenPacked(from, to int, codec Codec[T]) ([]T, error) {
 	objects := make([]T, to-from)
 	for i := range objects {
@@ -136,8 +136,8 @@ func (f *folding[T]) openWith(codec Codec[T], k object.Key, e *folded[T]) (o T, 
 	return o, nil
 }
 
-// PutArrivals puts objects of a namespace, "" for all, into the store. Those that are there already, in whatever state, and those of other
-// namespaces are no arrivals any more: Replace decides about them.
+// PutArrivals puts objects of a namespace, "" for all, into the store. Objects whose key is already there, in any state, and those of
+// other namespaces are removed from a: Replace decides about them.
 func (t *Txn[T]) PutArrivals(g *Gathering[T], a *Arrivals[T], namespace string) {
 	t.mustBeOpen("PutArrivals")
 	open, kept := *a.open.Load(), 0

@@ -8,8 +8,8 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// TestArrivalsCountOnce: what a list has put into the store, and cannot be folded, is open there and nowhere else, whatever is done with the list
-// afterwards.
+// TestArrivalsCountOnce: unfoldable objects that a list has put into the store are open there and count only there, whatever is done with the
+// list afterwards.
 func TestArrivalsCountOnce(t *testing.T) {
 	const n, every, known = 40, 10, 7
 	thingOf := func(i int) *thing {
@@ -21,7 +21,7 @@ func TestArrivalsCountOnce(t *testing.T) {
 	}
 	for name, after := range map[string]struct {
 		do   func(g *Gathering[*thing])
-		open int // in the list, and not in the store
+		open int // in the list and not in the store
 	}{
 		"nothing":           {func(*Gathering[*thing]) {}, 1},
 		"folded again":      {func(g *Gathering[*thing]) { g.from = 0; g.Fold() }, 1},
@@ -57,7 +57,7 @@ func TestArrivalsCountOnce(t *testing.T) {
 	}
 }
 
-// TestRemovedArrival removes an arrival while others are waiting, the last of which comes into its place: all are folded as what they were decoded from.
+// TestRemovedArrival removes an arrival while others are waiting, the last of which takes its place: all are folded from their own encodings.
 func TestRemovedArrival(t *testing.T) {
 	const n, removed = 20, 3
 	codec := newPatchingCodec(t)
@@ -91,7 +91,7 @@ func TestRemovedArrival(t *testing.T) {
 	txn.Replace("", g, "100", false)
 	g.Close()
 	s := txn.Commit()
-	runtime.GC() // or the objects are still open
+	runtime.GC() // otherwise the objects are still open
 	for i, o := range objects {
 		if got, ok := s.Get(object.KeyOf(o)); ok != (i != removed) || ok && !reflect.DeepEqual(got, o) {
 			t.Errorf("%v: it is there: %t, and is %v", object.KeyOf(o), ok, got)

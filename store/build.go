@@ -6,14 +6,14 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// builder makes a tree of full nodes from items that come in ascending order.
+// builder builds a tree of full nodes from items in ascending order.
 type builder struct {
 	txn    uint64
-	open   []item  // the leaf that is being filled
+	open   []item  // the leaf being filled
 	leaves []child // the full ones
 }
 
-// add appends an item, which must sort behind all before it.
+// add appends an item, which must sort after all previous ones.
 func (b *builder) add(it item) {
 	if b.open == nil {
 		b.open = make([]item, 0, maxFill)
@@ -30,7 +30,7 @@ func (b *builder) close() {
 	b.open = nil
 }
 
-// root returns the root of the tree, nil if it is empty. The builder is then used up.
+// root returns the root of the tree, nil if it is empty. The builder must not be used afterwards.
 func (b *builder) root() *node {
 	if len(b.open) > 0 {
 		b.open = slices.Clip(slices.Clone(b.open))
@@ -50,11 +50,10 @@ func (b *builder) root() *node {
 	return level[0].node
 }
 
-// knownValues returns the values in the index of the object in the slot, or false if they are not known and the object has to be
-// asked.
+// knownValues returns the values in the index of the object in the slot, or false if they are not known and must be computed.
 type knownValues[T object.Object] func(x *Index[T], n slot) (values []string, ok bool)
 
-// valuesOf returns a function for the values in the index of an object of s, which are none and a reason if the index function
+// valuesOf returns a function that returns the index values of an object of s, or no values and a reason if the index function
 // panics. known may be nil.
 func valuesOf[T object.Object](s *Snapshot[T], x *Index[T], known knownValues[T]) func(it *item) (values []string, reason any) {
 	return func(it *item) ([]string, any) {
@@ -68,8 +67,7 @@ func valuesOf[T object.Object](s *Snapshot[T], x *Index[T], known knownValues[T]
 	}
 }
 
-// fill replaces the tree of the index by one of all objects of s. It calls report for each object whose index
-// function panics.
+// fill rebuilds the index from all objects of s. It calls report for each object whose index function panics.
 func (x *indexTree[T]) fill(
 	txn uint64, s *Snapshot[T], names *names, valuesOf func(*item) ([]string, any), report func(*Index[T], object.Key, any),
 ) {
@@ -90,7 +88,7 @@ func (x *indexTree[T]) fill(
 	var last *item
 	var under string
 	g.each(func(value string, it *item) {
-		if it != last || value != under { // else the object has the value twice
+		if it != last || value != under { // skips duplicate values
 			b.add(item{key{value, it.Key}, it.slot})
 		}
 		last, under = it, value

@@ -32,13 +32,13 @@ func byLabel(label string) func(*thing) []string {
 	}
 }
 
-// byAllLabels gives as many values as an object has labels, some of them twice.
+// byAllLabels returns all label values of an object, some of them twice.
 func byAllLabels(o *thing) []string {
 	return slices.AppendSeq(slices.Sorted(maps.Values(o.Labels)), maps.Values(o.Labels))
 }
 
 // check fails the test if any invariant of the snapshot is broken: the shape of all trees, and that each index
-// holds exactly what its function says of the objects.
+// holds exactly the values that its function returns for the objects.
 func check(t testing.TB, s *Snapshot[*thing]) {
 	t.Helper()
 	if err := checkTree(s.keys); err != nil {
@@ -81,7 +81,7 @@ func checkDigests(t testing.TB, s *Snapshot[*thing], x *indexTree[*thing]) {
 	})
 }
 
-// checkSlots fails the test if an object is not in the slot of its key, or a slot that no key has holds one.
+// checkSlots fails the test if an object is not in the slot of its key, or a slot without a key holds one.
 func checkSlots(t testing.TB, s *Snapshot[*thing]) {
 	t.Helper()
 	held := 0
@@ -109,7 +109,7 @@ func checkSlots(t testing.TB, s *Snapshot[*thing]) {
 	})
 }
 
-// checkFolds fails the test if the folded objects are not counted right, and returns how many there are.
+// checkFolds fails the test if the folded objects are miscounted, and returns their number.
 func checkFolds(t testing.TB, f *folds[*thing]) int {
 	t.Helper()
 	n := 0
@@ -148,7 +148,7 @@ func checkLookup(t testing.TB, s *Snapshot[*thing]) {
 	})
 }
 
-// checkFree fails the test unless each slot ever used is either that of one key or free. No transaction is open.
+// checkFree fails the test unless each slot ever used either belongs to one key or is free. No transaction may be open.
 func checkFree(t testing.TB, w *Writer[*thing]) {
 	t.Helper()
 	seen := make([]int, w.used)
@@ -235,7 +235,7 @@ func (s *shape) checkLeaf(n *node, depth int, low, high *key) error {
 	return nil
 }
 
-// model is a store without any cleverness.
+// model is a trivial implementation of a store.
 type model map[object.Key]*thing
 
 func (m model) sorted() []*thing {

@@ -5,26 +5,26 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// Cold are objects of a store that were not read lately, packed, for Txn.Fold.
+// Cold is a batch of objects that were not read recently, packed, for Txn.Fold.
 type Cold[T object.Object] struct {
-	// Next is the key to go on with; the zero key is that of the beginning.
+	// Next is the key to continue with; the zero key is the beginning.
 	Next object.Key
-	// Visited is how many objects were looked at.
+	// Visited is the number of objects examined.
 	Visited int
 
 	folding *folding[T]
 	keys    []object.Key
 	objects []T          // open ones
-	again   []*folded[T] // instead of objects: folded ones that were packed again
+	again   []*folded[T] // instead of objects: folded ones that were repacked
 	entries []*folded[T]
 }
 
-// Len returns how many objects can be folded.
+// Len returns the number of objects that can be folded.
 func (c *Cold[T]) Len() int { return len(c.keys) }
 
-// PackCold looks for objects that can be folded, from the key on, and packs them: until it has some hundred, has visited so many, or has
-// come to the end. Those that were read one by one since it passed them last are left alone this time, unless
-// all is set. It changes nothing; any goroutine may call it.
+// PackCold looks for objects that can be folded, starting at the key, and packs them. It stops after a few hundred, after examining visit
+// objects, or at the end. Unless all is set, it skips objects read one by one since its last pass, this time. It changes nothing in
+// the store, and may be called from any goroutine.
 func (s *Store[T]) PackCold(from object.Key, visit int, all bool) *Cold[T] {
 	now := s.Snapshot()
 	if now.folds == nil {
@@ -39,7 +39,7 @@ func (s *Store[T]) PackCold(from object.Key, visit int, all bool) *Cold[T] {
 	return c
 }
 
-// PackKeys is PackCold of the objects under these keys.
+// PackKeys is PackCold for the objects under these keys.
 func (s *Store[T]) PackKeys(keys []object.Key, all bool) *Cold[T] {
 	now := s.Snapshot()
 	if now.folds == nil {
@@ -61,8 +61,8 @@ func (s *Store[T]) PackKeys(keys []object.Key, all bool) *Cold[T] {
 	return c
 }
 
-// PackAgain packs folded objects that take less memory then, because few others need their dictionary, from the key on: until it has
-// some hundred, has visited so many, or has come to the end. Like PackCold it changes nothing.
+// PackAgain repacks folded objects whose dictionary too few others need, which saves memory, starting at the key. It stops after a few
+// hundred, after examining visit objects, or at the end. Like PackCold it changes nothing.
 func (s *Store[T]) PackAgain(from object.Key, visit int) *Cold[T] {
 	now := s.Snapshot()
 	if now.folds == nil {
@@ -84,9 +84,9 @@ func (s *Store[T]) PackAgain(from object.Key, visit int) *Cold[T] {
 	return c
 }
 
-// PackTogether packs folded neighbors again, from the key on, as if they had come in a list: those that came one by one have less in
-// common with what they were packed with. It looks at some hundred objects, and at no more than visit. The result has none if
-// that saves next to nothing. Like PackCold it changes nothing.
+// PackTogether repacks folded neighbors, starting at the key, as if they had come in a list: objects that came one by one have less in
+// common with their dictionary. It examines a few hundred objects, at most visit. The result is empty if repacking saves next to
+// nothing. Like PackCold it changes nothing.
 func (s *Store[T]) PackTogether(from object.Key, visit int) *Cold[T] {
 	now := s.Snapshot()
 	if now.folds == nil {
@@ -109,7 +109,7 @@ func (s *Store[T]) PackTogether(from object.Key, visit int) *Cold[T] {
 		if e == nil {
 			continue
 		}
-		if longer, err := e.packed.Open(*scratch); err == nil { // else whoever reads it reports it
+		if longer, err := e.packed.Open(*scratch); err == nil { // otherwise its next reader reports it
 			*scratch = longer
 			ends, c.keys, c.again = append(ends, len(longer)), append(c.keys, it.Key), append(c.again, e)
 		}
@@ -118,7 +118,7 @@ func (s *Store[T]) PackTogether(from object.Key, visit int) *Cold[T] {
 	return c
 }
 
-// packTogether packs the objects again, whose encodings are given, or none if that saves next to nothing.
+// packTogether repacks the objects, given their encodings, or drops them all if that saves next to nothing.
 func (c *Cold[T]) packTogether(encoded [][]byte) {
 	was := make([]fold.Packed, len(c.again))
 	for i, e := range c.again {
@@ -133,7 +133,7 @@ func (c *Cold[T]) packTogether(encoded [][]byte) {
 	}
 }
 
-// addAgain packs a folded object again. One that cannot be opened stays as it is: whoever reads it reports it.
+// addAgain repacks a folded object. One that cannot be opened stays as it is: its next reader reports it.
 func (c *Cold[T]) addAgain(k object.Key, e *folded[T], like *fold.Dictionary) {
 	_ = e.packed.View(func(data []byte) error {
 		c.keys, c.again = append(c.keys, k), append(c.again, e)
@@ -142,7 +142,7 @@ func (c *Cold[T]) addAgain(k object.Key, e *folded[T], like *fold.Dictionary) {
 	})
 }
 
-// dictionaryNear returns the dictionary of a folded neighbor of the item that the cursor is at, nil if there is none.
+// dictionaryNear returns the dictionary of a folded neighbor of the cursor's item, nil if there is none.
 func (f *folds[T]) dictionaryNear(c *cursor) *fold.Dictionary {
 	at := &c.path[c.depth-1]
 	for _, i := range [...]int{at.i - 1, at.i + 1, at.i - 2, at.i + 2} {
@@ -156,7 +156,7 @@ func (f *folds[T]) dictionaryNear(c *cursor) *fold.Dictionary {
 	return nil
 }
 
-// isCold reports whether the open object can be folded and was not read lately, or all count as such.
+// isCold reports whether the open object can be folded and was not read recently; all disregards reads.
 func (c *Cold[T]) isCold(now *Snapshot[T], it *item, all bool) bool {
 	return !now.folds.unfoldable.has(it.slot) && (!now.folds.read.clear(it.slot) || all)
 }
@@ -166,7 +166,7 @@ func (c *Cold[T]) add(now *Snapshot[T], it *item) {
 	c.objects = append(c.objects, now.objects.get(it.slot))
 }
 
-// choose chooses the objects. It returns for each the dictionary of a folded neighbor, nil if there is none.
+// choose chooses the objects. It returns, for each, the dictionary of a folded neighbor, nil if there is none.
 func (c *Cold[T]) choose(now *Snapshot[T], from object.Key, visit int, all bool) (like []*fold.Dictionary) {
 	var neighbor *fold.Dictionary
 	cursor := cursor{root: now.keys}
@@ -191,7 +191,7 @@ func (c *Cold[T]) choose(now *Snapshot[T], from object.Key, visit int, all bool)
 	return like
 }
 
-// isCurrent reports whether the i-th object is what is in the slot.
+// isCurrent reports whether the i-th object is the one in the slot.
 func (c *Cold[T]) isCurrent(now *Snapshot[T], n slot, i int) bool {
 	e := now.folds.at(n)
 	if c.again != nil {
@@ -200,7 +200,7 @@ func (c *Cold[T]) isCurrent(now *Snapshot[T], n slot, i int) bool {
 	return e == nil && any(now.objects.get(n)) == any(c.objects[i])
 }
 
-// Fold folds those of the objects that the store still has. It returns how many these are. The transaction has to be committed.
+// Fold folds the objects that are still current, and returns their number. The transaction must be committed.
 func (t *Txn[T]) Fold(c *Cold[T]) int {
 	t.mustBeOpen("Fold")
 	done := 0

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// cpuTime is the CPU time that the process has used. On a busy machine it says more than the clock.
+// cpuTime is the CPU time of the process. On a busy machine it is more reliable than the clock.
 func cpuTime() time.Duration {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {

@@ -1,9 +1,8 @@
 package store
 
-// cursor is a position between two items of a tree. The zero cursor is at the end of an empty tree.
+// cursor is a position in a tree. The zero cursor is at the end of an empty tree.
 //
-// Invariant: path[:depth] leads from the root to a leaf, and the position in the leaf is one of its items; or
-// depth is 0, and the cursor is at the end.
+// Invariant: path[:depth] leads from the root to an item in a leaf; or depth is 0, and the cursor is at the end.
 type cursor struct {
 	root  *node
 	path  [maxDepth]step
@@ -15,7 +14,7 @@ type step struct {
 	i    int
 }
 
-// seek moves the cursor to the first item at or behind k.
+// seek moves the cursor to the first item at or after k.
 func (c *cursor) seek(k *key) {
 	c.depth = 0
 	if c.root != nil {
@@ -23,7 +22,7 @@ func (c *cursor) seek(k *key) {
 	}
 }
 
-// seekBelow is seek from n on, which is the root, or the child that the path leads to and whose keys include k.
+// seekBelow is seek below n, which is the root, or the child that the path leads to and whose keys include k.
 func (c *cursor) seekBelow(n *node, k *key) {
 	for !n.leaf() {
 		i := n.route(k)
@@ -37,8 +36,7 @@ func (c *cursor) seekBelow(n *node, k *key) {
 	}
 }
 
-// advance moves the cursor forward to the first item at or behind k; it never moves back. The nearer k, the
-// quicker.
+// advance moves the cursor forward to the first item at or after k; it never moves back. It is faster the nearer k is.
 func (c *cursor) advance(k *key) {
 	if c.depth == 0 || c.item().compare(k) >= 0 {
 		return
@@ -53,8 +51,8 @@ func (c *cursor) advance(k *key) {
 	c.seekBelow(n, k)
 }
 
-// includes reports whether k, which is behind the cursor, belongs to the child that the step goes to. It may say
-// no for the last child.
+// includes reports whether k, which is after the cursor, belongs to the child that the step leads to. It may return
+// false for the last child.
 func (s *step) includes(k *key) bool {
 	if s.i+1 == len(s.node.children) {
 		return false
@@ -63,7 +61,7 @@ func (s *step) includes(k *key) bool {
 	return next.compare(k) > 0
 }
 
-// item returns the item that the cursor is at, nil at the end.
+// item returns the current item, nil at the end.
 func (c *cursor) item() *item {
 	if c.depth == 0 {
 		return nil
@@ -72,13 +70,13 @@ func (c *cursor) item() *item {
 	return &at.node.items[at.i]
 }
 
-// rest returns the items of the current leaf from the cursor on. The cursor is not at the end.
+// rest returns the items of the current leaf from the cursor on. The cursor must not be at the end.
 func (c *cursor) rest() []item {
 	at := &c.path[c.depth-1]
 	return at.node.items[at.i:]
 }
 
-// next moves the cursor to the next item. It is not at the end.
+// next moves the cursor to the next item. It must not be at the end.
 func (c *cursor) next() {
 	at := &c.path[c.depth-1]
 	at.i++
@@ -87,7 +85,7 @@ func (c *cursor) next() {
 	}
 }
 
-// nextLeaf moves the cursor to the first item of the next leaf. It is not at the end.
+// nextLeaf moves the cursor to the first item of the next leaf. It must not be at the end.
 func (c *cursor) nextLeaf() {
 	c.depth--
 	for c.depth > 0 {
@@ -101,7 +99,7 @@ func (c *cursor) nextLeaf() {
 	}
 }
 
-// descend goes down from n to the first item of its first leaf.
+// descend descends from n to the first item of its first leaf.
 func (c *cursor) descend(n *node) {
 	for !n.leaf() {
 		c.push(n, 0)
@@ -126,8 +124,8 @@ func (n *node) scan(s span, yield func(*item) bool) {
 	}
 }
 
-// runs yields the items of s leaf by leaf. The end of s is looked for only in the leaf that holds it, so that
-// an item in the middle costs no comparison.
+// runs yields the items of s leaf by leaf. Only the last leaf is searched for the end of s, so that items in the middle cost
+// no comparison.
 func (n *node) runs(s span) func(yield func([]item) bool) {
 	return func(yield func([]item) bool) {
 		start := s.start()
@@ -145,7 +143,7 @@ func (n *node) runs(s span) func(yield func([]item) bool) {
 	}
 }
 
-// end returns how many of n sorted keys, all at or behind the start of s, are in s.
+// end returns how many of n sorted keys, all at or after the start of s, are in s.
 func (s *span) end(n int, at func(int) *key) int {
 	low, high := 0, n
 	for low < high {
@@ -159,8 +157,7 @@ func (s *span) end(n int, at func(int) *key) int {
 	return low
 }
 
-// count returns the number of items of s in the tree under n, which may be nil. It goes down only along the two
-// ends of s.
+// count returns the number of items of s in the tree under n, which may be nil. It descends only along the two ends of s.
 func (n *node) count(s span) int {
 	if n == nil {
 		return 0

@@ -2,16 +2,16 @@ package store
 
 import "slices"
 
-// put inserts an item into a tree. It goes down once, for looking whether the item is there and for inserting it.
+// put inserts an item into a tree, descending only once to find its place and insert it.
 type put struct {
-	// path[:depth] leads from the root to the leaf of the item, and to its place there; depth is 0 in an empty tree.
+	// path[:depth] leads from the root to the leaf of the item and its place there; depth is 0 in an empty tree.
 	path  [maxDepth]step
 	depth int
-	// edge is how many of the steps are on the right edge of the tree: keys that arrive in order leave full nodes there.
+	// edge is the number of steps along the right edge of the tree, where keys that arrive in order leave full nodes.
 	edge int
 }
 
-// seek goes to the place of k in the tree under n, which may be nil. It returns the item of k and true, or else one of the items next to
+// seek goes to the place of k in the tree under n, which may be nil. It returns the item of k and true, or else an item next to
 // its place, nil in an empty tree.
 func (p *put) seek(n *node, k *key) (near *item, found bool) {
 	p.depth, p.edge = 0, 0
@@ -29,7 +29,7 @@ func (p *put) seek(n *node, k *key) (near *item, found bool) {
 	return &n.items[i], found
 }
 
-// step adds a step to the path, and last is which one would be on the right edge.
+// step adds a step to the path; last is the index that would be on the right edge.
 func (p *put) step(n *node, i, last int) {
 	if p.edge == p.depth && i == last {
 		p.edge++
@@ -38,7 +38,7 @@ func (p *put) step(n *node, i, last int) {
 	p.depth++
 }
 
-// insert inserts the item at the place that seek has gone to, where it is not yet, for the transaction txn, and returns the new root.
+// insert inserts a new item at the place that seek found, for the transaction txn, and returns the new root.
 func (p *put) insert(txn uint64, it item) *node {
 	if p.depth == 0 {
 		return newLeaf(txn, []item{it})
@@ -53,7 +53,7 @@ func (p *put) insert(txn uint64, it item) *node {
 	return newBranch(txn, []child{{node: left}, {low: right.low(), node: right}})
 }
 
-// intoLeaf inserts the item into the leaf. It returns the node in its place and, if that had to be split, the one to its right.
+// intoLeaf inserts the item into the leaf. It returns the leaf's replacement and, if that had to be split, the node to its right.
 func (p *put) intoLeaf(txn uint64, it item) (left, right *node) {
 	at := p.path[p.depth-1]
 	n := at.node
@@ -71,7 +71,7 @@ func (p *put) intoLeaf(txn uint64, it item) (left, right *node) {
 	}
 }
 
-// intoBranch puts what has become of the child that the last step goes to into the branch of that step. It returns what intoLeaf does.
+// intoBranch replaces the child that the last step leads to by l and, unless that is nil, r. It returns the same as intoLeaf.
 func (p *put) intoBranch(txn uint64, l, r *node) (left, right *node) {
 	at := p.path[p.depth-1]
 	n := at.node.editable(txn, 0)
@@ -117,7 +117,7 @@ func (c *cut) root(n *node) *node {
 	return n
 }
 
-// from removes the item below n and returns the node in n's place, which may have become too small.
+// from removes the item below n and returns n's replacement, which may be too small.
 func (c *cut) from(n *node) *node {
 	if n.leaf() {
 		return c.fromLeaf(n)
@@ -146,8 +146,8 @@ func (c *cut) fromLeaf(n *node) *node {
 	return n
 }
 
-// rebalance brings the child at i, which has just lost an entry, back to its least fill with the help of a
-// neighbor. n belongs to txn.
+// rebalance brings the child at i, which has just lost an entry, back to the minimum fill, using a neighbor. n belongs to
+// txn.
 func (n *node) rebalance(txn uint64, i int) {
 	switch fill := n.children[i].node.fill(); {
 	case fill >= minFill:
@@ -166,12 +166,12 @@ func (n *node) rebalance(txn uint64, i int) {
 		return
 	}
 	rights := slices.Clone(right.children)
-	rights[0].low = n.children[i].low // it means something again
+	rights[0].low = n.children[i].low // no longer the first child, so its low matters
 	ls, rs := joined(left.children, rights)
 	n.replacePair(i, newBranch(txn, ls), newBranch(txn, rs))
 }
 
-// replacePair puts left and right in the places i-1 and i, or left alone if nothing is in right.
+// replacePair replaces the children at i-1 and i by left and right, or by left alone if right is empty.
 func (n *node) replacePair(i int, left, right *node) {
 	n.children[i-1].node = left
 	if right.fill() == 0 {
@@ -181,7 +181,7 @@ func (n *node) replacePair(i int, left, right *node) {
 	n.children[i] = child{low: right.low(), node: right}
 }
 
-// joined returns the entries of two neighbors as one slice if they fit into one node, else evenly as two.
+// joined returns the entries of two neighbors as one slice if they fit into one node, else split evenly into two.
 func joined[E any](left, right []E) (ls, rs []E) {
 	if len(left)+len(right) <= maxFill {
 		return append(grown(left, len(right)), right...), nil

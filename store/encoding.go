@@ -6,21 +6,22 @@ import (
 	"github.com/tidings/tidings/internal/fold"
 )
 
-// Encoding is what an object was decoded from. The zero value says that nobody knows.
+// Encoding is what an object was decoded from. The zero value means that this is not known.
 type Encoding struct {
-	data   []byte      // what the store's Codec decodes to the object
-	packed fold.Packed // or that as a patch
-	// before is the entry, a *folded[T], of an earlier state of the object, nil if that is not known: where the store has that, it has the object's key.
+	data   []byte      // decoded by the store's Codec
+	packed fold.Packed // or the same as a patch
+	// before is the entry, a *folded[T], of an earlier state of the object, or nil if unknown. If the store has that entry, it is under the object's
+	// key.
 	before unsafe.Pointer
 }
 
-// EncodingOf returns the Encoding of an object that the store's Codec decodes from data. It refers to these.
+// EncodingOf returns the Encoding of an object that the store's Codec decoded from data. It keeps a reference to data.
 func EncodingOf(data []byte) Encoding { return Encoding{data: data} }
 
-// IsZero reports whether nobody knows what the object was decoded from.
+// IsZero reports whether it is unknown what the object was decoded from.
 func (e Encoding) IsZero() bool { return e.data == nil && e.packed.IsZero() }
 
-// appendTo appends the bytes to dst, and returns false if they cannot be had.
+// appendTo appends the encoded bytes to dst, or returns false if they are not available.
 func (e Encoding) appendTo(dst []byte) ([]byte, bool) {
 	if e.packed.IsZero() {
 		return append(dst, e.data...), e.data != nil

@@ -7,7 +7,7 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// ErrRewritten ends a wait for a resource version that no longer exists, because the server's history was rewritten: it was
+// ErrRewritten ends a wait for a resource version that may no longer exist, because the server's history was rewritten: it was
 // restored from a backup, and lists an older collection than before.
 var ErrRewritten = errors.New("the server's history was rewritten, and this version may no longer exist")
 
@@ -16,7 +16,7 @@ var (
 	errOtherObject = errors.New("it is another object")
 )
 
-// WaitError is returned by Store.WaitFor and its relatives when they end before the store has caught up.
+// WaitError is returned by Store.WaitFor and its variants if they end before the store has caught up.
 type WaitError struct {
 	// Namespace and Key are what was waited for: the object under Key if that is set, else the namespace, or all if that is
 	// empty.
@@ -24,11 +24,11 @@ type WaitError struct {
 	Key       object.Key
 	// Want is the resource version that was waited for, Have the one that the namespace was current to, "" for none.
 	Want, Have string
-	// Err is the reason: the cause of the context's end, ErrRewritten, or that versions cannot be compared.
+	// Err is the reason: the context's cause, ErrRewritten, or that the versions cannot be compared.
 	Err error
 }
 
-// Error says what was waited for and how far the store was.
+// Error says what was waited for and how far the store had got.
 func (e *WaitError) Error() string {
 	have := "no resource version yet"
 	if e.Have != "" {

@@ -15,7 +15,7 @@ import (
 	"github.com/tidings/tidings/store"
 )
 
-// foldedPods returns a store of n pods, of which all are folded, and what the heap has grown by for each.
+// foldedPods returns a store of n folded pods, and the growth of the heap per pod.
 func foldedPods(b *testing.B, n int) (*store.Store[*corev1.Pod], []object.Key, float64) {
 	pods := wiretest.Pods(n, 1)
 	before := live()
@@ -51,8 +51,8 @@ func live() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// BenchmarkFolded reads folded pods: by key in random order, and all of them; beside it what the generated decoder takes for the same
-// bytes. The CPU time is that of the process, with the garbage collector.
+// BenchmarkFolded reads folded pods: by key in random order, and all of them; compare with the generated decoder on the same bytes. The
+// CPU time is that of the process, including the garbage collector.
 func BenchmarkFolded(b *testing.B) {
 	s, keys, grown := foldedPods(b, 20_000)
 	shuffled := slices.Clone(keys)
@@ -95,7 +95,7 @@ func BenchmarkFolded(b *testing.B) {
 	})
 }
 
-// reportCPU begins to measure; what it returns ends that.
+// reportCPU starts measuring; the returned function ends that.
 func reportCPU(b *testing.B) (end func()) {
 	runtime.GC()
 	b.ReportAllocs()

@@ -17,7 +17,7 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// thingCodec encodes things. Those with the label "open" it cannot encode.
+// thingCodec encodes things. It cannot encode those with the label "open".
 type thingCodec struct{}
 
 var errOpen = errors.New("it stays open")
@@ -47,10 +47,10 @@ type foldWorld struct {
 	version int
 	hand    object.Key
 	kept    []keptSnapshot
-	held    []*thing // objects that a reader has not let go
+	held    []*thing // objects that a reader holds
 	codec   Codec[*thing]
-	common  string // what all things have in common
-	nexts   int    // changes decoded beside earlier states
+	common  string // text that all things have in common
+	nexts   int    // changes decoded relative to earlier states
 }
 
 func newFoldWorld(t *testing.T, seed uint64) *foldWorld { return newFoldWorldOf(t, seed, thingCodec{}) }
@@ -72,13 +72,13 @@ func (w *foldWorld) thing(k object.Key) *thing {
 	o.UID = types.UID(fmt.Sprintf("0000%04x-0000-4000-8000-%012x", w.rand.IntN(2), w.rand.IntN(2)))
 	o.Annotations = map[string]string{"text": strings.Repeat(fmt.Sprint(w.rand.IntN(100), " "), 20)}
 	if w.common != "" {
-		o.Finalizers = []string{w.common} // in maps, patches have all of it
+		o.Finalizers = []string{w.common} // in patches, maps are always written whole
 	}
 	if w.rand.IntN(20) == 0 {
 		o.Labels["open"] = ""
 	}
 	if w.rand.IntN(20) == 0 {
-		o.UID, o.ResourceVersion = "x", "" // not what a server gives
+		o.UID, o.ResourceVersion = "x", "" // not the form that servers use
 	}
 	return o
 }
@@ -102,7 +102,7 @@ func (w *foldWorld) step() {
 	}
 }
 
-// batch sets, deletes and puts back.
+// batch sets, deletes and undoes.
 func (w *foldWorld) batch() {
 	txn, before := w.writer.Begin(), maps.Clone(w.model)
 	deletes := w.rand.IntN(10)
@@ -147,7 +147,7 @@ func (w *foldWorld) batch() {
 	w.keep(txn.Commit())
 }
 
-// decodedNext decodes a change beside the state of the object that the store has, or without having opened that, if it is a patch.
+// decodedNext decodes a change relative to the state in the store, opened or not, if that is a patch.
 func (w *foldWorld) decodedNext(k object.Key, encoded []byte) (*thing, Encoding) {
 	o := w.model[k]
 	held, ok := w.writer.Store().Snapshot().LikelyHeld(k)
@@ -164,7 +164,7 @@ func (w *foldWorld) decodedNext(k object.Key, encoded []byte) (*thing, Encoding)
 		return o, EncodingOf(encoded)
 	}
 	w.nexts++
-	clear(encoded) // nobody keeps it
+	clear(encoded) // nobody may keep it
 	if !reflect.DeepEqual(next, o) || !reflect.DeepEqual(before, was) {
 		w.t.Fatalf("after %v, %v is decoded to %v, and the earlier one is %v", was, o, next, before)
 	}
@@ -183,7 +183,7 @@ func (w *foldWorld) checkHeld(h *Held[*thing], want *thing) {
 // fold packs some objects, and changes some of them before it folds them.
 func (w *foldWorld) fold() {
 	cold := w.writer.Store().PackCold(w.hand, 1+w.rand.IntN(300), w.rand.IntN(2) == 0)
-	again := w.writer.Store().PackAgain(w.hand, 1+w.rand.IntN(300)) // what was packed before there was a dictionary
+	again := w.writer.Store().PackAgain(w.hand, 1+w.rand.IntN(300)) // objects packed before there was a dictionary
 	together := w.writer.Store().PackTogether(w.hand, 1+w.rand.IntN(300))
 	w.hand = cold.Next
 	txn := w.writer.Begin()
@@ -198,7 +198,7 @@ func (w *foldWorld) fold() {
 	w.keep(txn.Commit())
 }
 
-// relist replaces the objects of a namespace, or all, by a list of which some parts were folded while they came.
+// relist replaces the objects of a namespace, or all, by a list that was partly folded while it came.
 func (w *foldWorld) relist() {
 	namespace := []string{"", "ns1"}[w.rand.IntN(2)]
 	g := w.writer.Store().Gather(w.rand.IntN(100))
@@ -224,7 +224,7 @@ func (w *foldWorld) relist() {
 			g.AddHeld(h)
 			next[k] = w.model[k]
 		case held && w.rand.IntN(3) == 0:
-			g.Add(w.model[k].DeepCopy()) // the same contents
+			g.Add(w.model[k].DeepCopy()) // equal contents
 			next[k] = w.model[k]
 		default:
 			next[k] = w.thing(k)
@@ -269,7 +269,7 @@ func (w *foldWorld) relist() {
 	}
 }
 
-// decoded adds an object of a list as it came, or as what it is decoded to beside its neighbors.
+// decoded adds an object of a list as it came, or as decoded relative to its neighbors.
 func (w *foldWorld) decoded(n *Neighbors[*thing], o *thing, encoded []byte, g *Gathering[*thing]) *thing {
 	if w.rand.IntN(3) == 0 {
 		g.AddEncoded(o, EncodingOf(encoded))
@@ -283,7 +283,7 @@ func (w *foldWorld) decoded(n *Neighbors[*thing], o *thing, encoded []byte, g *G
 		w.t.Fatalf("%v is decoded to %v", o, beside)
 	}
 	g.AddEncoded(beside, e)
-	clear(encoded) // nobody keeps it
+	clear(encoded) // nobody may keep it
 	return beside
 }
 
@@ -309,7 +309,7 @@ func (w *foldWorld) read() {
 	}
 }
 
-// late adds an index that has to open everything, and removes it.
+// late adds an index, which has to open everything, and removes it.
 func (w *foldWorld) late() {
 	late := w.writer.AddIndex("late", byAllLabels)
 	check(w.t, w.writer.Store().Snapshot())
@@ -347,7 +347,7 @@ func (w *foldWorld) verify(s *Snapshot[*thing], m model) {
 		}
 	}
 	st := s.FoldStats()
-	if st.Open+st.Folded != len(m) || st.IndexEntries != len(m) { // each has one value in one index
+	if st.Open+st.Folded != len(m) || st.IndexEntries != len(m) { // each object has one value in one index
 		w.t.Fatalf("%+v of %d objects", st, len(m))
 	}
 }
@@ -382,7 +382,7 @@ func TestFoldedModel(t *testing.T) {
 	})
 }
 
-// checkPacker fails the test unless the packer counts the folded objects of the newest snapshot and no others.
+// checkPacker fails the test unless the packer counts exactly the folded objects of the newest snapshot.
 func (w *foldWorld) checkPacker() {
 	w.t.Helper()
 	s := w.writer.Store().Snapshot()
@@ -391,7 +391,7 @@ func (w *foldWorld) checkPacker() {
 	}
 }
 
-// TestSampleOpen samples stores of which all, some and few objects are open.
+// TestSampleOpen samples stores where all, some and few objects are open.
 func TestSampleOpen(t *testing.T) {
 	const things = 5000
 	testseed.Each(t, 3, func(t *testing.T, seed uint64) {
@@ -426,7 +426,7 @@ func TestSampleOpen(t *testing.T) {
 	})
 }
 
-// TestPackAgain has batches that pay for dictionaries of their own, of which few objects are left: their dictionaries go.
+// TestPackAgain has batches with their own dictionaries, and few objects left in them: repacking frees the dictionaries.
 func TestPackAgain(t *testing.T) {
 	const batch, batches = 500, 6
 	w := newFoldWorld(t, testseed.Seed(t))
@@ -457,7 +457,7 @@ func TestPackAgain(t *testing.T) {
 		write(kind*batch, (kind+1)*batch, kind)
 		apply(w.writer.Store().PackCold(object.Key{Namespace: "a", Name: fmt.Sprintf("%05d", kind*batch)}, batch, true))
 	}
-	for kind := range batches - 1 { // most of a batch becomes something else, and a few stay
+	for kind := range batches - 1 { // most of a batch changes, and a few objects stay
 		write(kind*batch+20, (kind+1)*batch, batches-1)
 	}
 	before := w.writer.Store().Snapshot().FoldStats()

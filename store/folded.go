@@ -15,37 +15,37 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// Codec encodes the objects of a store and decodes them again. Any goroutine calls its methods.
+// Codec encodes and decodes the objects of a store. Its methods may be called from any goroutine.
 type Codec[T object.Object] interface {
-	// Append appends the encoding of obj to dst. With an error, which says that the same object could not be had back, the object
+	// Append appends the encoding of obj to dst. It returns an error if decoding would not restore an equal object; the object then
 	// stays open.
 	Append(dst []byte, obj T) ([]byte, error)
-	// Decode decodes what Append encoded, for those who look at many objects in order. The object may share what it has in common
-	// with others, and with previous, an earlier version of it or the zero T.
+	// Decode decodes what Append encoded, for readers of many objects in order. The object may share equal parts with other objects,
+	// and with previous, an earlier version of it or the zero T.
 	Decode(data []byte, previous T) (T, error)
-	// DecodeAlone decodes what Append encoded, for those who look at one object, which they soon drop.
+	// DecodeAlone decodes what Append encoded, for readers of single objects that are soon dropped.
 	DecodeAlone(data []byte) (T, error)
 }
 
-// Patcher is a Codec that knows objects as what differs from others.
+// Patcher is a Codec that can store objects as patches of others.
 type Patcher[T object.Object] interface {
 	Codec[T]
-	// Diff appends a patch to dst that makes data of base, both encodings of objects. It returns false if there is none of at most so many bytes.
-	// It has to be exact: see fold.Differ.
+	// Diff appends to dst a patch that turns base into data, both encodings of objects. It returns false if there is none of at most most bytes.
+	// It must be exact: see fold.Differ.
 	Diff(dst, base, data []byte, most int) ([]byte, bool)
-	// DecodeBase decodes what Append encoded, for patches that are based on it. Nobody changes data any more.
+	// DecodeBase decodes what Append encoded, as the base of patches. data does not change any more.
 	DecodeBase(data []byte) (T, error)
-	// DecodePatch returns the object that a patch makes of base, the decoded base of the patch. It may share what the two have in common.
+	// DecodePatch applies a patch to base, the decoded base of the patch. The result may share parts with base.
 	DecodePatch(base T, patch []byte) (T, error)
-	// DecodeNextPatch is DecodePatch where other is what otherPatch has made of the same base, an earlier state of the object.
+	// DecodeNextPatch is DecodePatch, given an earlier state of the object, other, and the patch that made it from the same base.
 	DecodeNextPatch(base T, patch []byte, other T, otherPatch []byte) (T, error)
 }
 
-// folded is an object that is packed. It is what the snapshots that have it in common refer to.
+// folded is the entry of a folded object. Snapshots that have it in common share it.
 type folded[T object.Object] struct {
 	packed fold.Packed
 	identity
-	// number finds the object as it was opened last. As long as somebody holds that, readers get the same one.
+	// number identifies the opened object in the table. While somebody holds that, readers get the same one.
 	number uint64
 }
 
@@ -54,22 +54,22 @@ func (f *folding[T]) newFolded(packed fold.Packed, uid types.UID, version string
 	return &folded[T]{packed: packed, identity: identityOf(uid, version), number: f.opened.number()}
 }
 
-// packedAs returns the entry of the same object, packed in another way. Who holds the object goes on with it.
+// packedAs returns an entry for the same object, packed in another way. Readers keep getting the same opened object.
 func (e *folded[T]) packedAs(packed fold.Packed) *folded[T] {
 	return &folded[T]{packed: packed, identity: e.identity, number: e.number}
 }
 
-// folding is what the snapshots of a store with a codec have in common.
+// folding is the state shared by all snapshots of a store with a codec.
 type folding[T object.Object] struct {
 	codec     Codec[T]
-	patcher   Patcher[T]   // the codec, or nil if it is none
+	patcher   Patcher[T]   // the codec, or nil if it is not a Patcher
 	typ       reflect.Type // of the objects, a pointer
 	packer    fold.Packer
 	recent    recent[T]
 	templates templates
 	opened    opened
 	opens     atomic.Uint64
-	// unencoded says why the last object that cannot be encoded cannot.
+	// unencoded is the reason why the last unencodable object could not be encoded.
 	unencoded atomic.Pointer[string]
 	failed    func(object.Key, error)
 	strayed   func(object.Key)
@@ -77,19 +77,19 @@ type folding[T object.Object] struct {
 
 // folds are the folded objects of a snapshot or a transaction. It is nil in a store without a codec.
 //
-// Invariant: the slot of an object has either an entry here or an object among those of the snapshot.
+// Invariant: the slot of an object has either an entry here or an object in the snapshot's objects.
 type folds[T object.Object] struct {
 	*folding[T]
 	entries slots[*folded[T]]
-	count   int // of the entries that are not nil
-	// read has the slots that were read one by one lately; unfoldable those of open objects that cannot be encoded.
+	count   int // of the non-nil entries
+	// read marks the slots that were read one by one recently; unfoldable those of open objects that cannot be encoded.
 	read, unfoldable marks
-	// gone are the packed objects that the transaction has taken out.
+	// gone are the packed objects that the transaction has removed.
 	gone []fold.Packed
 }
 
-// UseCodec makes objects of a type foldable: T, or one that has the interface T. It is a pointer. Objects of other types, which the
-// codec refuses, stay open. UseCodec is called before the first transaction.
+// UseCodec makes objects of a type foldable. typ is a pointer type: T, or one that implements the interface T. Objects of other types,
+// which the codec refuses, stay open. Call UseCodec before the first transaction.
 func (w *Writer[T]) UseCodec(codec Codec[T], typ reflect.Type) {
 	w.mustBeIdle("UseCodec")
 	if typ.Kind() != reflect.Pointer || !typ.AssignableTo(reflect.TypeFor[T]()) {
@@ -106,7 +106,7 @@ func (w *Writer[T]) UseCodec(codec Codec[T], typ reflect.Type) {
 	w.store.publish(&next, nil)
 }
 
-// empty returns what f is when there are no objects. f may be nil.
+// empty returns f without objects. f may be nil.
 func (f *folds[T]) empty() *folds[T] {
 	if f == nil {
 		return nil
@@ -134,7 +134,7 @@ func (f *folds[T]) at(n slot) *folded[T] {
 	return nil
 }
 
-// put sets the entry of a slot, nil for one whose object is open or gone, and what is known of the slot is forgotten.
+// put sets the entry of a slot, nil if its object is open or gone. It also clears the unfoldable mark.
 func (f *folds[T]) put(txn uint64, n slot, e *folded[T]) {
 	f.unfoldable.clear(n)
 	before := f.at(n)
@@ -151,7 +151,7 @@ func (f *folds[T]) put(txn uint64, n slot, e *folded[T]) {
 	f.entries.set(txn, n, e)
 }
 
-// release tells the packer what is not in the store any more.
+// release tells the packer which objects have left the store.
 func (f *folds[T]) release() {
 	for _, packed := range f.gone {
 		f.folding.release(packed)
@@ -159,15 +159,15 @@ func (f *folds[T]) release() {
 	f.gone = nil
 }
 
-// release tells the packer that an object is not in the store any more. The template that it was the last one to need is not kept decoded.
+// release tells the packer that an object has left the store. If it was the last to need its template, that is not kept decoded any longer.
 func (f *folding[T]) release(packed fold.Packed) {
 	if template := f.packer.Release(packed); template != nil {
 		f.templates.drop(template)
 	}
 }
 
-// open returns the object of an entry: the one that somebody holds, or else a new one, decoded alone or not. It returns false, and reports why, if it
-// cannot be opened.
+// open returns the object of an entry: the one that somebody holds, or else a new one, decoded alone or not. If it cannot be opened, open reports
+// why and returns false.
 func (f *folding[T]) open(k object.Key, e *folded[T], alone bool) (T, bool) {
 	if o, ok := f.held(e); ok {
 		return o, true
@@ -183,8 +183,8 @@ func (f *folding[T]) open(k object.Key, e *folded[T], alone bool) (T, bool) {
 	return f.enter(k, e, o, err)
 }
 
-// openPatch opens an object that is packed as a patch. It returns false for others, and for what is to be decoded as a whole: single objects whose template
-// is not decoded, until more of them are asked for.
+// openPatch opens an object that is packed as a patch. It returns false for others, and for objects to decode as a whole: single ones whose
+// template is not decoded, until more of them are requested.
 func (f *folding[T]) openPatch(patcher Patcher[T], e *folded[T], alone bool) (o T, ok bool) {
 	template, patch, ok, err := e.packed.Patch()
 	if !ok || err != nil || patcher == nil {
@@ -199,7 +199,7 @@ func (f *folding[T]) openPatch(patcher Patcher[T], e *folded[T], alone bool) (o 
 	return o, err == nil && !object.IsNil(o)
 }
 
-// base returns a decoded template. It returns false for one that cannot be decoded, or does not pay to be for one object alone.
+// base returns a decoded template. It returns false if that cannot be decoded, or if decoding it for a single object does not pay off.
 func (f *folding[T]) base(patcher Patcher[T], template *fold.Dictionary, alone bool) (base T, ok bool) {
 	decoded, kept := template.Decoded()
 	if base, ok = decoded.(T); ok {
@@ -216,8 +216,8 @@ func (f *folding[T]) base(patcher Patcher[T], template *fold.Dictionary, alone b
 	return base, true
 }
 
-// openFrom is open of an object alone. It also returns what that was decoded from, appended to buf, or nil if somebody held the object or
-// has opened it meanwhile.
+// openFrom is open for a single object. It also returns the encoding that the object was decoded from, appended to buf, or nil if somebody held the
+// object already or opened it meanwhile.
 func (f *folding[T]) openFrom(k object.Key, e *folded[T], buf []byte) (o T, encoded []byte, ok bool) {
 	if o, ok := f.held(e); ok {
 		return o, nil, true
@@ -237,11 +237,11 @@ func (f *folding[T]) openFrom(k object.Key, e *folded[T], buf []byte) (o T, enco
 	return o, encoded, ok
 }
 
-// checkEvery is of how many opened objects one is checked that was made of a template. That takes as long as to open some ten objects.
+// checkEvery: one in checkEvery objects opened from a template is checked, which takes as long as opening some ten objects.
 const checkEvery = 1024
 
-// checked returns the object of an entry, given as its template and its patch made it. Now and then it decodes it as a whole as well, and compares: if the two differ,
-// the template is decoded anew for others.
+// checked returns the object of an entry, given what its template and patch made of it. It occasionally decodes the object as a whole as well: if the
+// two differ, the template is decoded again for others.
 func (f *folding[T]) checked(k object.Key, e *folded[T], o T) T {
 	if f.strayed == nil || f.opens.Load()%checkEvery != 0 {
 		return o
@@ -255,7 +255,7 @@ func (f *folding[T]) checked(k object.Key, e *folded[T], o T) T {
 	return whole
 }
 
-// whole decodes the object from its bytes, of parts that nobody has written to.
+// whole decodes the object from its bytes, using only parts that nobody can have written to.
 func (e *folded[T]) whole(patcher Patcher[T]) (o T, err error) {
 	data, err := e.packed.Open(nil)
 	if err != nil {
@@ -264,7 +264,7 @@ func (e *folded[T]) whole(patcher Patcher[T]) (o T, err error) {
 	return patcher.DecodeBase(data)
 }
 
-// sameEncoding reports whether an object has the encoding that it should have, or should have none.
+// sameEncoding reports whether o has the same encoding as should, or should cannot be encoded.
 func sameEncoding[T object.Object](codec Codec[T], o, should T) bool {
 	want, err := codec.Append(nil, should)
 	if err != nil {
@@ -287,7 +287,7 @@ func (f *folding[T]) decode(data []byte, alone bool) (o T, err error) {
 	return o, err
 }
 
-// enter makes an object that was decoded that of the entry, or reports why it could not be.
+// enter registers a decoded object for the entry, or reports why it could not be decoded.
 func (f *folding[T]) enter(k object.Key, e *folded[T], o T, err error) (T, bool) {
 	if err != nil {
 		if f.failed != nil {
@@ -305,7 +305,7 @@ func (f *folding[T]) pointer(o T) unsafe.Pointer {
 	return reflect.ValueOf(o).UnsafePointer()
 }
 
-// object returns what pointer returned the pointer of.
+// object is the inverse of pointer.
 func (f *folding[T]) object(p unsafe.Pointer) (o T) {
 	if f.typ == reflect.TypeFor[T]() {
 		*(*unsafe.Pointer)(unsafe.Pointer(&o)) = p
@@ -323,7 +323,7 @@ func (f *folding[T]) held(e *folded[T]) (o T, ok bool) {
 	return f.object(p), true
 }
 
-// recent keeps objects open that were folded when they were read one by one, the latest ones.
+// recent keeps the latest folded objects that were read one by one open.
 type recent[T object.Object] struct {
 	mu      sync.Mutex
 	objects []T // a ring
@@ -351,7 +351,7 @@ func (r *recent[T]) len() int {
 	return len(r.objects)
 }
 
-// resize keeps at most so many.
+// resize limits how many are kept.
 func (r *recent[T]) resize(limit int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

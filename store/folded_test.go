@@ -38,7 +38,7 @@ func newFoldingAlone(t *testing.T, n int) (*Writer[*thing], []object.Key) {
 	return w, keys
 }
 
-// inCommon is text that all things have, and that is best packed with a dictionary.
+// inCommon is text that all things have, which packs best with a dictionary.
 var inCommon = func() string {
 	var b strings.Builder
 	for i := range 150 {
@@ -54,7 +54,7 @@ func plainThing(i int) *thing {
 	return o
 }
 
-// foldKeys folds the objects under the keys, and returns how many were.
+// foldKeys folds the objects under the keys, and returns their number.
 func foldKeys(w *Writer[*thing], all bool, keys ...object.Key) int {
 	cold := w.Store().PackKeys(keys, all)
 	txn := w.Begin()
@@ -63,7 +63,7 @@ func foldKeys(w *Writer[*thing], all bool, keys ...object.Key) int {
 	return n
 }
 
-// TestIdentity keeps uids and versions as numbers where that loses nothing, and any others as they are.
+// TestIdentity keeps uids and versions as numbers where that loses nothing, and others as text.
 func TestIdentity(t *testing.T) {
 	const uid = "0a1b2c3d-4e5f-4000-8abc-def012345678"
 	for _, tt := range []struct {
@@ -88,7 +88,7 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// TestPackKeys folds what is asked for: not what is folded already, not there, cannot be encoded, or was read lately.
+// TestPackKeys folds the requested objects, except those that are already folded, missing, unencodable, or recently read.
 func TestPackKeys(t *testing.T) {
 	w, keys := newFolding(t, 20)
 	stubborn := plainThing(3)
@@ -125,7 +125,7 @@ func TestPackKeys(t *testing.T) {
 	}
 }
 
-// TestDictionaryOfANeighbor leaves one object near an open one folded: its dictionary serves if it is at most two places away, in the same leaf.
+// TestDictionaryOfANeighbor leaves one object near an open one folded: its dictionary is used if it is at most two places away in the same leaf.
 func TestDictionaryOfANeighbor(t *testing.T) {
 	const at = 60
 	for _, distance := range []int{-3, -2, -1, 1, 2, 3} {
@@ -156,7 +156,7 @@ func TestDictionaryOfANeighbor(t *testing.T) {
 	}
 }
 
-// TestGatheringFolds folds all that can be, at once, and says what is open.
+// TestGatheringFolds folds everything that can be folded at once, and counts what is open.
 func TestGatheringFolds(t *testing.T) {
 	w, _ := newFolding(t, 0)
 	g := w.Store().Gather(0)
@@ -206,7 +206,7 @@ func TestGatheringFolds(t *testing.T) {
 	}
 }
 
-// TestRecentObjectsStayOpen: the latest that were read one by one stay open, as many as are wanted.
+// TestRecentObjectsStayOpen: the latest objects read one by one stay open, as many as requested.
 func TestRecentObjectsStayOpen(t *testing.T) {
 	w, keys := newFolding(t, 10)
 	foldKeys(w, true, keys...)
@@ -243,7 +243,7 @@ func TestRecentObjectsStayOpen(t *testing.T) {
 	expect(0)
 }
 
-// TestEqualObjectsAreNotOpened lists what is known again: the encodings are compared, whichever side is folded.
+// TestEqualObjectsAreNotOpened lists known objects again: the encodings are compared, whichever side is folded.
 func TestEqualObjectsAreNotOpened(t *testing.T) {
 	for _, known := range []bool{false, true} {
 		for _, listed := range []bool{false, true} {
@@ -262,7 +262,7 @@ func TestEqualObjectsAreNotOpened(t *testing.T) {
 			if listed {
 				g.Fold()
 			}
-			runtime.GC() // or the objects are known as they were open last
+			runtime.GC() // otherwise the objects are still open
 			txn := w.Begin()
 			deltas := txn.Replace("", g, "100", false)
 			txn.Commit()
@@ -276,7 +276,7 @@ func TestEqualObjectsAreNotOpened(t *testing.T) {
 	}
 }
 
-// TestUseCodecRefuses refuses a codec for other types, and one inside a transaction.
+// TestUseCodecRefuses a codec for other types, and one inside a transaction.
 func TestUseCodecRefuses(t *testing.T) {
 	refused := func(name string, use func(w *Writer[*thing])) {
 		defer func() {
@@ -294,7 +294,7 @@ func TestUseCodecRefuses(t *testing.T) {
 	})
 }
 
-// TestReplaceOfRepeatedObjects: of a key that comes twice, also side by side, the newest counts, of equals the later one.
+// TestReplaceOfRepeatedObjects: of duplicate keys, adjacent or not, the newest counts, of equals the last.
 func TestReplaceOfRepeatedObjects(t *testing.T) {
 	at := func(version, name string) *thing {
 		o := newThing("ns", name, nil)
@@ -319,7 +319,7 @@ func TestReplaceOfRepeatedObjects(t *testing.T) {
 	}
 }
 
-// TestListWithoutAVersionIsAPart: a namespace that was listed without a version belongs to the collection, whose version is then unknown.
+// TestListWithoutAVersionIsAPart: a namespace listed without a version belongs to the collection, whose version is then unknown.
 func TestListWithoutAVersionIsAPart(t *testing.T) {
 	w := NewWriter[*thing](Options{})
 	txn := w.Begin()
@@ -331,7 +331,7 @@ func TestListWithoutAVersionIsAPart(t *testing.T) {
 	}
 }
 
-// TestReadObjectsAreNotCold reads objects one by one: whatever their place, they are left alone once.
+// TestReadObjectsAreNotCold reads objects one by one: wherever they are, they are spared once.
 func TestReadObjectsAreNotCold(t *testing.T) {
 	w, keys := newFolding(t, 200)
 	for _, k := range keys {
@@ -345,7 +345,7 @@ func TestReadObjectsAreNotCold(t *testing.T) {
 	}
 }
 
-// TestFoldStats counts what is folded, and forgets why an object could not be when it can.
+// TestFoldStats counts folded objects, and forgets the reason why an object could not be folded once it can.
 func TestFoldStats(t *testing.T) {
 	w, keys := newFolding(t, 200)
 	stubborn := plainThing(3)
@@ -369,7 +369,7 @@ func TestFoldStats(t *testing.T) {
 	}
 }
 
-// TestBrokenObjects has folded objects that cannot be opened, whatever the decoder makes of them.
+// TestBrokenObjects has folded objects that cannot be opened, whatever the decoder returns for them.
 func TestBrokenObjects(t *testing.T) {
 	errs := map[object.Key]error{}
 	w := NewWriter[*thing](Options{OnOpenError: func(k object.Key, err error) { errs[k] = err }})
@@ -392,7 +392,7 @@ func TestBrokenObjects(t *testing.T) {
 	}
 }
 
-// TestAdvanceNeedsATransaction panics after the end of one.
+// TestAdvanceNeedsATransaction: it panics after the end of one.
 func TestAdvanceNeedsATransaction(t *testing.T) {
 	w := NewWriter[*thing](Options{})
 	txn := w.Begin()
@@ -405,7 +405,7 @@ func TestAdvanceNeedsATransaction(t *testing.T) {
 	txn.Advance("", "5")
 }
 
-// TestWhoHoldsAnObjectGoesOnWithIt: an object that somebody holds while it folds is the one that every reader gets, however it came to be folded.
+// TestWhoHoldsAnObjectGoesOnWithIt: if somebody holds an object while it is folded, in whatever way, every reader gets the same object.
 func TestWhoHoldsAnObjectGoesOnWithIt(t *testing.T) {
 	w, keys := newFolding(t, 60)
 	held := map[object.Key]*thing{}
@@ -454,14 +454,14 @@ func TestWhoHoldsAnObjectGoesOnWithIt(t *testing.T) {
 	check("listed")
 }
 
-// TestSilence: a list of which nobody wants to know what it changes opens nothing, and says nothing.
+// TestSilence: a list whose changes are not needed opens nothing, and returns nothing.
 func TestSilence(t *testing.T) {
 	for _, silent := range []bool{false, true} {
 		w, keys := newFoldingAlone(t, 30)
 		foldKeys(w, true, keys...)
 		runtime.GC()
 		g := w.Store().Gather(0)
-		for i := range 20 { // ten are changed, ten are new, and twenty are gone
+		for i := range 20 { // ten are changed, ten are new, and twenty are deleted
 			o := plainThing(20 + i)
 			o.ResourceVersion = "100"
 			g.Add(o)

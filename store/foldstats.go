@@ -7,27 +7,28 @@ import (
 	"github.com/tidings/tidings/internal/fold"
 )
 
-// FoldStats is what the folded objects of a store are and take.
+// FoldStats has the numbers and sizes of the open and folded objects of a store.
 type FoldStats struct {
-	Open, Folded int // objects
-	// Unfoldable are those of the open ones that were found not to be had back from an encoding, Reason why the last one cannot.
+	Open, Folded int // numbers of objects
+	// Unfoldable counts the open objects that could not be restored from an encoding; Reason says why the last one could not.
 	Unfoldable int
 	Reason     string
-	// IndexEntries are how often objects are in indexes, once for each value.
+	// IndexEntries counts the entries of all indexes, one per object and value.
 	IndexEntries int
-	// Recent are the folded objects that are kept open because they were read one by one.
+	// Recent counts the folded objects that are kept open because they were read one by one.
 	Recent int
-	// Bytes is what the folded objects take, with their dictionaries, the table that finds opened ones, and all else. EncodedBytes is what they would take encoded.
+	// Bytes is the memory of folded objects, including dictionaries, the table of opened ones, and everything else. EncodedBytes is their size when
+	// encoded.
 	Bytes, EncodedBytes int64
-	// TemplateBytes is about what objects take that are kept decoded because others are patches of them.
+	// TemplateBytes estimates the memory of templates that are kept decoded.
 	TemplateBytes int64
-	// StaleBytes is what the dictionaries take whose objects are so few that Store.PackAgain saves memory.
+	// StaleBytes is the memory of dictionaries with so few objects that Store.PackAgain saves memory.
 	StaleBytes int64
 	// Opens counts how often an object was opened.
 	Opens uint64
 }
 
-// FoldStats returns what is folded. In a store without a codec everything is open.
+// FoldStats returns the fold statistics. In a store without a codec everything is open.
 func (s *Snapshot[T]) FoldStats() FoldStats {
 	st := FoldStats{Open: s.Len()}
 	for i := range s.indexes {
@@ -50,17 +51,17 @@ func (s *Snapshot[T]) FoldStats() FoldStats {
 	return st
 }
 
-// entryBytes is what a folded object takes besides what is packed: its entry, and the pointer to it.
+// entryBytes is the memory of a folded object besides its packed bytes: its entry, and the pointer to it.
 const entryBytes = int64(unsafe.Sizeof(fold.Packed{})+unsafe.Sizeof(identity{})) + 8 + 8
 
-// KeepRecent sets how many folded objects are kept open after they were read one by one. It is 0 at first.
+// KeepRecent sets how many folded objects are kept open after they were read one by one, initially 0.
 func (s *Store[T]) KeepRecent(n int) {
 	if f := s.Snapshot().folds; f != nil {
 		f.recent.resize(n)
 	}
 }
 
-// ForgetUnheld forgets where the opened objects are that nobody holds any more, if the garbage was collected since it was called last. They count in
+// ForgetUnheld drops opened objects that nobody holds any more from the table, if there was a garbage collection since the last call. They count in
 // FoldStats.Bytes until then.
 func (s *Store[T]) ForgetUnheld() {
 	if f := s.Snapshot().folds; f != nil {
@@ -68,15 +69,15 @@ func (s *Store[T]) ForgetUnheld() {
 	}
 }
 
-// KeepTemplates sets how many bytes those objects may take that are kept decoded because others are patches of them. A few are kept in any case.
+// KeepTemplates sets how many bytes decoded templates may take. A few are always kept.
 func (s *Store[T]) KeepTemplates(bytes int64) {
 	if f := s.Snapshot().folds; f != nil {
 		f.templates.resize(bytes)
 	}
 }
 
-// SampleTemplates returns some n of the objects that are kept decoded because others are patches of them, and what these n would count for in
-// FoldStats.TemplateBytes without ScaleTemplates. Their strings are parts of what is counted already.
+// SampleTemplates returns up to n decoded templates, and what they would count for in FoldStats.TemplateBytes without ScaleTemplates. Their strings
+// are parts of memory that is counted already.
 func (s *Store[T]) SampleTemplates(n int) (objects []T, guessed int64) {
 	f := s.Snapshot().folds
 	if f == nil {
@@ -89,17 +90,17 @@ func (s *Store[T]) SampleTemplates(n int) (objects []T, guessed int64) {
 	return objects, guessed
 }
 
-// ScaleTemplates lets such objects count for so many times what SampleTemplates guesses.
+// ScaleTemplates sets the factor by which to multiply the guesses of SampleTemplates.
 func (s *Store[T]) ScaleTemplates(scale float64) {
 	if f := s.Snapshot().folds; f != nil {
 		f.templates.count(scale)
 	}
 }
 
-// samplePage is how many neighbors of a page are in a sample: few, because neighbors are of one size, and not one, because they share parts.
+// samplePage is how many neighbors of a page are sampled: few, because neighbors have similar sizes, but not one, because they share parts.
 const samplePage = 8
 
-// maxPages is how many pages are looked at for each object of a sample, when few objects are open.
+// maxPages is how many pages are examined per sampled object, if few objects are open.
 const maxPages = 16
 
 // SampleOpen returns about n of the open objects: groups of neighbors, chosen at random, none twice.
@@ -117,7 +118,7 @@ func (s *Snapshot[T]) SampleOpen(n int) []T {
 	return sample
 }
 
-// stepThrough returns a random step that leads through all of n places before it comes to one again.
+// stepThrough returns a random step that visits all of n places before returning to the first.
 func stepThrough(n int) int {
 	for {
 		step := 1 + rand.IntN(n)
@@ -131,7 +132,7 @@ func stepThrough(n int) int {
 	}
 }
 
-// appendPage appends neighbors of a page.
+// appendPage appends some neighbors of a page.
 func (s *Snapshot[T]) appendPage(sample []T, page int) []T {
 	p := s.objects.branches[page/branchSize].pages[page%branchSize]
 	if p == nil {

@@ -11,23 +11,23 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// Gathering collects the objects of a list for Txn.Replace, and can fold them meanwhile, so that they are never all open. It is
-// used by one goroutine at a time.
+// Gathering collects the objects of a list for Txn.Replace, and can fold them as they come, so that never all are open. Only
+// one goroutine at a time may use it.
 type Gathering[T object.Object] struct {
 	folding *folding[T] // nil if the store has no codec
 	items   []gatheredItem[T]
-	open    int // of the items, without those that are stored
-	// from is where open items may begin, arrived where those do that have not been taken as Arrivals.
+	open    int // number of open items that are not stored
+	// from is the index at which open items may begin; arrived is the index of the first that was not taken as Arrivals.
 	from    int
 	arrived int
 	indexes []*Index[T]
 	names   names
 	values  map[string]string // copies of index values
-	// known is what open objects were decoded from, encodings the bytes of that, one behind the other.
+	// known is what open objects were decoded from; encodings are its bytes, concatenated.
 	known     []gatheredEncoding
 	encodings []byte
-	patches   int // bytes that those of known take that are patches, with their templates
-	// template is that of the latest of these patches.
+	patches   int // memory of the patches in known, including their templates
+	// template is the template of the latest of these patches.
 	template *fold.Dictionary
 }
 
@@ -37,9 +37,9 @@ var _ object.Collection[object.Object] = (*Gathering[object.Object])(nil)
 type gatheredItem[T object.Object] struct {
 	Held[T]
 	own    bool       // packed for the gathering: the packer counts it
-	stored bool       // open and in the store already, which counts it
+	stored bool       // open and already in the store, which counts it
 	values [][]string // by index of the gathering; nil if not known
-	// known is the number of what an open object was decoded from, from 1 on; 0 if that is not known.
+	// known is 1 + the index in known of what an open object was decoded from; 0 if that is not known.
 	known int32
 }
 
@@ -62,11 +62,11 @@ func (g *Gathering[T]) Add(o T) {
 	g.open++
 }
 
-// AddEncoded is Add of an object of which it is known what it was decoded from. It keeps no reference to the bytes.
+// AddEncoded is Add for an object whose encoding is known. It keeps no reference to the bytes.
 func (g *Gathering[T]) AddEncoded(o T, e Encoding) {
 	g.Add(o)
 	known := gatheredEncoding{packed: e.packed, bytes: e.packed.HeapSize(), from: len(g.encodings)}
-	if template := e.packed.Dictionary(); template != nil && template != g.template { // neighbors have one in common
+	if template := e.packed.Dictionary(); template != nil && template != g.template { // neighbors share one
 		g.template = template
 		known.bytes += template.Size()
 	}
@@ -77,16 +77,16 @@ func (g *Gathering[T]) AddEncoded(o T, e Encoding) {
 	g.patches += known.bytes
 }
 
-// EncodedBytes returns what the gathering takes to know what open objects were decoded from.
+// EncodedBytes returns the memory that knowing the encodings of open objects takes.
 func (g *Gathering[T]) EncodedBytes() int { return len(g.encodings) + g.patches }
 
-// AddHeld appends the present state of an object. If it is open, the store counts it: the Gathering does not, though it keeps the object should the store
-// fold it meanwhile.
+// AddHeld appends the present state of an object. If it is open, the Gathering does not count it, since the store does; but it keeps the object, in
+// case the store folds it meanwhile.
 func (g *Gathering[T]) AddHeld(h Held[T]) {
 	g.items = append(g.items, gatheredItem[T]{Held: h, stored: h.folded == nil})
 }
 
-// AddPacked appends an object that was packed elsewhere, such as one that was read from a file.
+// AddPacked appends an object packed elsewhere, for example one read from a file.
 func (g *Gathering[T]) AddPacked(k object.Key, uid types.UID, version string, packed fold.Packed) {
 	g.folding.packer.Adopt(packed)
 	g.items = append(g.items, gatheredItem[T]{own: true, Held: Held[T]{
@@ -97,7 +97,7 @@ func (g *Gathering[T]) AddPacked(k object.Key, uid types.UID, version string, pa
 // Len returns the number of objects. It is part of object.Collection.
 func (g *Gathering[T]) Len() int { return len(g.items) }
 
-// Open returns how many of them are open and not in the store yet.
+// Open returns how many objects are open and not in the store yet.
 func (g *Gathering[T]) Open() int { return g.open }
 
 // Key returns the key of the i-th object.
@@ -114,7 +114,7 @@ func (g *Gathering[T]) All() iter.Seq2[object.Key, T] {
 	}
 }
 
-// Set puts an object in the place of the i-th.
+// Set replaces the i-th object.
 func (g *Gathering[T]) Set(i int, o T) {
 	g.drop(&g.items[i])
 	g.items[i] = gatheredItem[T]{Held: Held[T]{key: object.KeyOf(o), object: o}}
@@ -122,7 +122,7 @@ func (g *Gathering[T]) Set(i int, o T) {
 	g.from = min(g.from, i)
 }
 
-// Remove removes the i-th object, and puts the last one in its place.
+// Remove removes the i-th object, and moves the last one to its place.
 func (g *Gathering[T]) Remove(i int) {
 	last := len(g.items) - 1
 	g.drop(&g.items[i])
@@ -146,7 +146,7 @@ func (g *Gathering[T]) Truncate(n int) {
 	g.forget(known)
 }
 
-// drop takes the item out of the account.
+// drop uncounts the item.
 func (g *Gathering[T]) drop(item *gatheredItem[T]) {
 	switch {
 	case item.stored:
@@ -160,7 +160,7 @@ func (g *Gathering[T]) drop(item *gatheredItem[T]) {
 // packBatch is how many neighbors are packed together.
 const packBatch = 500
 
-// Fold folds the objects that are open. It calls the functions of the indexes.
+// Fold folds the open objects. It calls the index functions.
 func (g *Gathering[T]) Fold() {
 	for g.folding != nil && g.from < len(g.items) {
 		end := min(g.from+packBatch, len(g.items))
@@ -170,14 +170,14 @@ func (g *Gathering[T]) Fold() {
 	g.forgetFolded()
 }
 
-// forgetFolded forgets what objects were decoded from when no open one is left.
+// forgetFolded forgets the encodings once no open object is left.
 func (g *Gathering[T]) forgetFolded() {
 	if g.from == len(g.items) {
 		g.forget(0)
 	}
 }
 
-// forget forgets what objects were decoded from, but for the first n of known: the others are needed no more.
+// forget forgets all but the first n of known, which are no longer needed.
 func (g *Gathering[T]) forget(n int) {
 	gone := g.known[n:]
 	if len(gone) == 0 {
@@ -191,7 +191,7 @@ func (g *Gathering[T]) forget(n int) {
 	g.known = g.known[:n]
 }
 
-// foldBatch folds the open ones of the items, and finds out, if asked, what they have in the indexes.
+// foldBatch folds the open items and, if indexed is set, computes their index values.
 func (g *Gathering[T]) foldBatch(items []gatheredItem[T], indexed bool) {
 	var objects []T
 	var known []Encoding
@@ -218,10 +218,10 @@ func (g *Gathering[T]) foldBatch(items []gatheredItem[T], indexed bool) {
 	}
 }
 
-// gatheredEncoding is an Encoding whose bytes are a part of those of the gathering.
+// gatheredEncoding is an Encoding whose bytes are part of the gathering's encodings.
 type gatheredEncoding struct {
 	packed   fold.Packed
-	bytes    int // that packed takes, with the template of the first that needs it
+	bytes    int // memory of packed, plus that of the template for the first that needs it
 	from, to int
 }
 
@@ -237,7 +237,7 @@ func (g *Gathering[T]) encoding(item *gatheredItem[T]) (e Encoding) {
 	return e
 }
 
-// valuesOf returns what the object has in the indexes, in memory of its own. An index function that panics leaves nil.
+// valuesOf returns copies of the object's index values. An index function that panics leaves nil.
 func (g *Gathering[T]) valuesOf(o T) [][]string {
 	all := make([][]string, len(g.indexes))
 	for i, x := range g.indexes {
@@ -265,7 +265,7 @@ func (g *Gathering[T]) copy(value string) string {
 	return value
 }
 
-// list returns the objects of a namespace, "" for all, as a list. What it does not take is out of the account afterwards.
+// list returns the objects of a namespace, "" for all, as a listing. It uncounts duplicates that it drops.
 func (g *Gathering[T]) list(namespace string) *gatheredList[T] {
 	key := func(item *gatheredItem[T]) object.Key { return item.key }
 	version := func(item *gatheredItem[T]) string { return item.ResourceVersion() }
@@ -274,7 +274,7 @@ func (g *Gathering[T]) list(namespace string) *gatheredList[T] {
 	return &gatheredList[T]{items: items, indexes: g.indexes}
 }
 
-// Close takes what Replace did not put into the store out of the account.
+// Close uncounts what Replace did not put into the store.
 func (g *Gathering[T]) Close() { g.Truncate(0) }
 
 // gatheredList is a Gathering as a listing.

@@ -2,14 +2,14 @@ package store
 
 import "slices"
 
-// groups brings items that come sorted by key into the order of an index: by value, then key. Only the distinct
-// values are compared with each other, which makes it several times faster than sorting all entries.
+// groups arranges items that come sorted by key in the order of an index: by value, then key. Only the distinct values
+// are compared with each other, which is several times faster than sorting all entries.
 type groups struct {
 	ids     map[string]int // from each value to its index in values and counts
 	values  []string
 	counts  []int
 	entries []grouped
-	names   *names // for copies of the values, which keep no object alive
+	names   *names // copies the values, so that they keep no object alive
 }
 
 type grouped struct {
@@ -17,7 +17,7 @@ type grouped struct {
 	item *item
 }
 
-// add adds an item under a value. Items come in ascending order.
+// add adds an item under a value. Items must come in ascending order.
 func (g *groups) add(value string, it *item) {
 	id, ok := g.ids[value]
 	if !ok {
@@ -33,7 +33,7 @@ func (g *groups) add(value string, it *item) {
 	g.entries = append(g.entries, grouped{id, it})
 }
 
-// each calls yield for all items under all their values, in the order of the index. It is a counting sort.
+// each calls yield for all items under all their values, in index order. It is a counting sort.
 func (g *groups) each(yield func(value string, it *item)) {
 	starts := g.starts()
 	items := make([]grouped, len(g.entries))
@@ -46,7 +46,7 @@ func (g *groups) each(yield func(value string, it *item)) {
 	}
 }
 
-// starts returns for each value at which place its items begin.
+// starts returns, for each value, where its items begin.
 func (g *groups) starts() []int {
 	order := make([]int, len(g.values))
 	for i, v := range slices.Sorted(slices.Values(g.values)) {

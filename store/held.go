@@ -12,11 +12,11 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// Held is the state of an object in a store. It may be folded: what identifies it is known, the object itself has to be opened.
+// Held is the state of an object in a store. It may be folded: its identity is known, but the object itself has to be opened.
 // The zero value holds nothing.
 type Held[T object.Object] struct {
 	key     object.Key
-	object  T // open; where folded is set it may be the zero T
+	object  T // open; if folded is set, it may be the zero T
 	folded  *folded[T]
 	folding *folding[T]
 }
@@ -51,14 +51,14 @@ func (h *Held[T]) Open() (T, bool) {
 	return h.object, true
 }
 
-// Object returns the object. Where it cannot be opened, which Options.OnOpenError is told, the object has a key, uid and version only.
+// Object returns the object. If it cannot be opened, which Options.OnOpenError reports, the result has just a key, uid and version.
 func (h *Held[T]) Object() T { return h.opened(false) }
 
-// ObjectAlone is Object for those who look at one object, out of any order: see Codec.DecodeAlone.
+// ObjectAlone is Object for readers of single objects in no order: see Codec.DecodeAlone.
 func (h *Held[T]) ObjectAlone() T { return h.opened(true) }
 
-// ObjectFrom is ObjectAlone that also returns what the object was decoded from, in buf if there is room. That is nil if the object was open
-// or cannot be opened.
+// ObjectFrom is ObjectAlone, and also returns the encoding that the object was decoded from, in buf if it fits. That is nil if the object was
+// open or cannot be opened.
 func (h *Held[T]) ObjectFrom(buf []byte) (o T, encoded []byte) {
 	if h.folded == nil {
 		return h.object, nil
@@ -70,12 +70,12 @@ func (h *Held[T]) ObjectFrom(buf []byte) (o T, encoded []byte) {
 	return o, encoded
 }
 
-// IsPatch reports whether the object is folded as what differs from another one.
+// IsPatch reports whether the object is folded as a patch.
 func (h *Held[T]) IsPatch() bool { return h.folded != nil && h.folded.packed.IsPatch() }
 
-// DecodeNext decodes a later state of the object, if it IsPatch: as what differs from what that differs from. opened is what Object has returned, of which
-// nobody may have written to anything, since the result has parts of it; a stand-in will not do. It is the zero T if the object was not opened. DecodeNext returns
-// false if the states have little in common. It keeps no reference to the bytes.
+// DecodeNext decodes a later state of the object, if it IsPatch, as a patch of the same template. opened is the result of Object, not a stand-in, or
+// the zero T if the object was not opened. Nobody may have written to opened, since the result shares parts with it. DecodeNext returns false if the
+// states have little in common. It keeps no reference to the bytes.
 func (h *Held[T]) DecodeNext(opened T, encoded []byte) (o T, e Encoding, ok bool) {
 	unopened := object.IsNil(opened)
 	if !h.IsPatch() || h.folding.patcher == nil || !unopened && !h.Is(opened) {
@@ -103,7 +103,7 @@ func (h *Held[T]) DecodeNext(opened T, encoded []byte) (o T, e Encoding, ok bool
 	if err != nil || object.IsNil(o) || object.KeyOf(o) != h.key {
 		return o, e, false
 	}
-	if !unopened { // the key is that of this entry, and only likely to be otherwise
+	if !unopened { // the key is that of this entry; without opened that is only likely
 		e.before = unsafe.Pointer(h.folded)
 	}
 	return o, e, true
@@ -119,22 +119,22 @@ func (h *Held[T]) opened(alone bool) T {
 	return h.StandIn()
 }
 
-// StandIn returns a new object with the key, uid and version of h, and nothing else.
+// StandIn returns a new object with only the key, uid and version of h.
 func (h *Held[T]) StandIn() T {
 	o := reflect.New(h.folding.typ.Elem()).Interface().(T)
-	o.SetNamespace(strings.Clone(h.key.Namespace)) // it may be the caller's, who may write to it
+	o.SetNamespace(strings.Clone(h.key.Namespace)) // it may go to the user, who may write to it
 	o.SetName(strings.Clone(h.key.Name))
 	o.SetUID(h.UID())
 	o.SetResourceVersion(h.ResourceVersion())
 	return o
 }
 
-// Under returns h with an equal key in memory of its own.
+// Under returns h under k, an equal key in its own memory.
 func (h *Held[T]) Under(k object.Key) Held[T] {
 	return Held[T]{key: k, object: h.object, folded: h.folded, folding: h.folding}
 }
 
-// seen returns the object without opening it if that is known to be open.
+// seen returns the object, without opening it if h has it open.
 func (h *Held[T]) seen() T {
 	if h.folded != nil && any(h.object) != any(*new(T)) {
 		return h.object
@@ -142,7 +142,7 @@ func (h *Held[T]) seen() T {
 	return h.Object()
 }
 
-// Packed returns the packed object, and false if it is open.
+// Packed returns the packed object, or false if the object is open.
 func (h *Held[T]) Packed() (fold.Packed, bool) {
 	if h.folded == nil {
 		return fold.Packed{}, false
@@ -150,13 +150,13 @@ func (h *Held[T]) Packed() (fold.Packed, bool) {
 	return h.folded.packed, true
 }
 
-// Is reports whether the object is o, and not merely equal to it.
+// Is reports whether the object is o itself, not just equal to it.
 func (h *Held[T]) Is(o T) bool {
 	open, ok := h.Open()
 	return ok && any(open) == any(o)
 }
 
-// hold returns what is in a slot.
+// hold returns the state in a slot.
 func (s *Snapshot[T]) hold(k object.Key, n slot) Held[T] {
 	if s.folds != nil {
 		if e := s.folds.at(n); e != nil {
@@ -175,7 +175,8 @@ func (s *Snapshot[T]) Held(k object.Key) (Held[T], bool) {
 	return s.hold(k, n), true
 }
 
-// LikelyHeld is Held that does not compare the key of a folded object, which takes as long as to open it: who opens it sees whether it is another one.
+// LikelyHeld is Held without comparing the key of a folded object, which takes as long as opening it: the caller has to check the key of the opened
+// object.
 func (s *Snapshot[T]) LikelyHeld(k object.Key) (Held[T], bool) {
 	n, ok := s.likely(k)
 	if !ok {

@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// identity is the uid and resource version of a folded object. In the form that API servers give them both are kept as
-// numbers, which take a third of the memory of their texts.
+// identity is the uid and resource version of a folded object. In the form that API servers use, both are kept as numbers,
+// which take a third of the memory of their texts.
 type identity struct {
 	uid     [16]byte
 	version uint64
@@ -30,10 +30,10 @@ func identityOf(uid types.UID, version string) identity {
 	return identity{text: &textIdentity{uid: types.UID([]byte(uid)), version: string([]byte(version))}}
 }
 
-// The places of the hyphens in a uid.
+// The positions of the hyphens in a uid.
 const uidLength, hyphen1, hyphen2, hyphen3, hyphen4 = 36, 8, 13, 18, 23
 
-// parseUID reads a uid as API servers write it: in lower case.
+// parseUID parses a uid as API servers write it, in lower case.
 func parseUID(s string, to *[16]byte) bool {
 	if len(s) != uidLength {
 		return false
@@ -56,7 +56,7 @@ func parseUID(s string, to *[16]byte) bool {
 	return true
 }
 
-// digit returns the value of a hexadecimal digit in lower case, or more than 15.
+// digit returns the value of a lower-case hexadecimal digit, or more than 15.
 func digit(c byte) byte {
 	switch {
 	case c >= '0' && c <= '9':

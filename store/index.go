@@ -8,8 +8,8 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// Index finds objects by values that a function computes from them. Writer.AddIndex makes one. An Index may be
-// used by any goroutine.
+// Index finds objects by values that a function computes from them. Writer.AddIndex creates one. An Index may be used from
+// any goroutine.
 type Index[T object.Object] struct {
 	name    string
 	compute func(T) []string
@@ -17,19 +17,18 @@ type Index[T object.Object] struct {
 	seed    maphash.Seed // for digests
 }
 
-// Name returns the name that the index was added with. It is for messages: two indexes may have the same.
+// Name returns the name that the index was added with. It is for messages: two indexes may have the same name.
 func (ix *Index[T]) Name() string { return ix.name }
 
-// All iterates over the objects that have the value, sorted by key, in the snapshot that is the newest when the
-// iteration starts. See Snapshot.ByIndex.
+// All iterates over the objects that have the value, sorted by key, in the snapshot that is newest when the iteration
+// starts. See Snapshot.ByIndex.
 func (ix *Index[T]) All(value string) iter.Seq[T] {
 	return func(yield func(T) bool) {
 		ix.store.Snapshot().byIndex(ix, value, yield)
 	}
 }
 
-// values returns what the index function returns for o. If the function panics, it returns no values and the
-// reason.
+// values calls the index function for o. If it panics, values returns no values and the reason.
 func (ix *Index[T]) values(o T) (values []string, reason any) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -39,8 +38,8 @@ func (ix *Index[T]) values(o T) (values []string, reason any) {
 	return ix.compute(o), nil
 }
 
-// digest returns a number that tells sets of values apart: two have the same with odds of one in 2^64. Without values it
-// is 0.
+// digest returns a number that identifies a set of values: two sets have the same digest with odds of one in 2^64. It is 0 for
+// no values.
 func (ix *Index[T]) digest(values []string) uint64 {
 	if len(values) >= manyValues {
 		values = slices.Compact(slices.Sorted(slices.Values(values)))
@@ -64,10 +63,10 @@ func (ix *Index[T]) has(o T, value string) bool {
 type indexTree[T object.Object] struct {
 	index *Index[T]
 	root  *node
-	// digests holds the digest of the values under which the tree has each object, by slot. They say whether a change of the
-	// object is one of its values, and whether somebody wrote to it.
+	// digests holds, by slot, the digest of the values under which the tree has each object. They show whether a change of an
+	// object changes its values, and whether somebody has written to it.
 	digests slots[uint64]
-	// stale says that the tree has entries that nobody knows the values of, and is made anew before it is published.
+	// stale says that the tree has entries whose values are not known; it is rebuilt before it is published.
 	stale bool
 }
 
@@ -79,8 +78,7 @@ type change[T object.Object] struct {
 	had, has bool
 }
 
-// valuesAfter returns the values of the object after a change, none if it is gone, and the reason if the index function
-// panics.
+// valuesAfter returns the object's values after a change, none if it is deleted, and the reason if the index function panics.
 func (x *indexTree[T]) valuesAfter(c *change[T]) (values []string, reason any) {
 	if !c.has {
 		return nil, nil
@@ -89,16 +87,16 @@ func (x *indexTree[T]) valuesAfter(c *change[T]) (values []string, reason any) {
 }
 
 // valuesBefore returns the values under which the tree has the object before a change, none if it was not there. It returns
-// false if these are not known, because somebody wrote to the object.
+// false if they are not known, because somebody has written to the object.
 func (x *indexTree[T]) valuesBefore(c *change[T]) (values []string, ok bool) {
 	if !c.had {
 		return nil, true
 	}
-	values, _ = x.index.values(c.from.Object()) // a panic was reported when the object came, and left no values then
+	values, _ = x.index.values(c.from.Object()) // a panic was reported when the object was added, and left no values then
 	return values, x.digests.get(c.slot) == x.index.digest(values)
 }
 
-// move takes an item from some values to others, for the transaction txn.
+// move moves an item from the values before to those after, for the transaction txn.
 func (x *indexTree[T]) move(txn uint64, names *names, it item, before, after []string) {
 	for _, v := range after {
 		x.add(txn, names, item{key{v, it.Key}, it.slot})
@@ -109,7 +107,7 @@ func (x *indexTree[T]) move(txn uint64, names *names, it item, before, after []s
 	}
 }
 
-// add puts an item into the tree, if it is not there.
+// add inserts an item into the tree, unless it is there.
 func (x *indexTree[T]) add(txn uint64, names *names, it item) {
 	var p put
 	next, found := p.seek(x.root, &it.key)
@@ -124,7 +122,7 @@ func (x *indexTree[T]) add(txn uint64, names *names, it item) {
 	x.root = p.insert(txn, it)
 }
 
-// manyValues is the number of values from which looking them up in a map beats looking through them.
+// manyValues is the number of values from which a map lookup beats a linear search.
 const manyValues = 32
 
 // missing returns the values that are in before but not in after.

@@ -8,17 +8,17 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// Match asks for the objects that have the value in the index.
+// Match selects the objects that have the value in the index.
 type Match[T object.Object] struct {
 	Index *Index[T]
 	Value string
 }
 
-// Intersect iterates over the objects that fulfill all matches, sorted by key; with no match, over all objects.
+// Intersect iterates over the objects that satisfy all matches, sorted by key; without matches, over all objects.
 //
-// The sorted lists of the matches are walked together, each leaping to where the others are, so that the cost
-// follows the shortest list and not the longest. Matches whose index the snapshot does not have are tested on
-// what the others leave over.
+// The sorted lists of the matches are walked together, each skipping ahead to where the others are, so that the cost
+// depends on the shortest list and not on the longest. Matches whose index the snapshot does not have are tested on the
+// objects that the others leave.
 func (s *Snapshot[T]) Intersect(matches ...Match[T]) iter.Seq[T] {
 	return func(yield func(T) bool) {
 		var lists []list
@@ -46,7 +46,7 @@ func (s *Snapshot[T]) Intersect(matches ...Match[T]) iter.Seq[T] {
 	}
 }
 
-// list is a walk along the objects of one value of an index.
+// list is a cursor over the objects of one value of an index.
 type list struct {
 	cursor cursor
 	value  string
@@ -58,7 +58,7 @@ func newList(root *node, value string) list {
 	return list{cursor: cursor{root: root}, value: value, size: size}
 }
 
-// item returns the item that the walk is at, nil at its end.
+// item returns the current item, nil at the end.
 func (l *list) item() *item {
 	it := l.cursor.item()
 	if it == nil || it.value != l.value {
@@ -67,7 +67,7 @@ func (l *list) item() *item {
 	return it
 }
 
-// advance moves forward to the first item at or behind k.
+// advance moves forward to the first item at or after k.
 func (l *list) advance(k object.Key) *item {
 	l.cursor.advance(&key{l.value, k})
 	return l.item()
@@ -96,8 +96,8 @@ func leapfrog(lists []list, yield func(*item) bool) {
 	}
 }
 
-// ahead moves all lists to k or behind it. It returns k if all of them have k, else the key of one that does
-// not, or that one has ended.
+// ahead moves all lists to k or beyond. It returns k if all of them have k, else the key at which one of them is, or that
+// one of them has ended.
 func ahead(lists []list, k object.Key) (at object.Key, ended bool) {
 	for i := range lists {
 		it := lists[i].advance(k)

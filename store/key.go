@@ -6,15 +6,15 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// key is the place of an item in a tree: by value, then namespace, then name. Value is empty in the tree of the
-// objects; in the tree of an index it is the indexed value.
+// key is the sort key of an item in a tree: value, then namespace, then name. value is empty in the key tree; in the tree of
+// an index it is the indexed value.
 type key struct {
 	value string
 	object.Key
 }
 
-// compare orders keys. Values and namespaces repeat, so testing for equality first is the quick way: strings of
-// different length or the same memory need no look at their bytes.
+// compare orders keys. Values and namespaces repeat, so testing for equality first is fast: strings of different length or
+// at the same address are decided without reading their bytes.
 func (k *key) compare(other *key) int {
 	if k.value != other.value {
 		return strings.Compare(k.value, other.value)
@@ -25,11 +25,11 @@ func (k *key) compare(other *key) int {
 	return strings.Compare(k.Name, other.Name)
 }
 
-// bound is a key in memory of its own, so that it keeps no object alive. It takes less room than a key: its
-// strings are the parts of one.
+// bound is a copy of a key in its own memory, so that it keeps no object alive. It is smaller than a key, since its strings
+// are parts of one.
 type bound struct {
 	text string
-	// value and namespace are where these two end in text; the name is the rest.
+	// value and namespace are the ends of these two in text; the name is the rest.
 	value, namespace uint32
 }
 
@@ -42,7 +42,7 @@ func (k *key) bound() bound {
 	}
 }
 
-// key returns b as a key, whose strings are those of b.
+// key returns b as a key whose strings are parts of b.
 func (b *bound) key() key {
 	return key{
 		value: b.text[:b.value],
@@ -50,15 +50,15 @@ func (b *bound) key() key {
 	}
 }
 
-// span is a range of neighboring keys: those that agree with it in its first fields.
+// span is a range of adjacent keys: those whose first fields equal the span's.
 type span struct {
 	value, namespace string
-	// fields says how many fields have to agree: 0 for all keys, 1 for those of a value, 2 for those of a
+	// fields is the number of fields that must be equal: 0 for all keys, 1 for those of a value, 2 for those of a
 	// value and a namespace.
 	fields int
 }
 
-// within returns the span of a namespace in the tree of keys, "" for all.
+// within returns the span of a namespace in the key tree, "" for all.
 func within(namespace string) span {
 	if namespace == "" {
 		return span{}

@@ -7,7 +7,7 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// TestKeysOfCollections: every collection has its keys, in its order, and opens nothing to tell them.
+// TestKeysOfCollections: Keys works for every collection, in its order, and opens nothing.
 func TestKeysOfCollections(t *testing.T) {
 	w, sorted := newFolding(t, 20)
 	elsewhere := plainThing(0)
@@ -55,7 +55,7 @@ func TestKeysOfCollections(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, got, tt.want)
 		}
 		for range keys.All() {
-			break // and no more
+			break // stops early
 		}
 	}
 	if opens := w.Store().Snapshot().FoldStats().Opens; opens != 0 {

@@ -7,18 +7,18 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// listing is what Replace is given, sorted by key, each key once.
+// listing is the input of Replace, sorted by key, each key once.
 type listing[T object.Object] interface {
 	len() int
 	key(i int) object.Key
 	held(i int) Held[T]
-	// taken says that the i-th is now in the store.
+	// taken records that the i-th object is now in the store.
 	taken(i int)
-	// known returns what the i-th object has in an index, as knownValues does.
+	// known returns the values of the i-th object in an index, as knownValues does.
 	known(x *Index[T], i slot) (values []string, ok bool)
 }
 
-// listOf returns those of the objects that are in the namespace, "" for all, as a listing.
+// listOf returns the objects that are in the namespace, "" for all, as a listing.
 func listOf[T object.Object](namespace string, objects object.Collection[T]) listing[T] {
 	if g, ok := objects.(*Gathering[T]); ok {
 		return g.list(namespace)
@@ -61,7 +61,7 @@ func collected[T object.Object](objects object.Collection[T]) []T {
 	return items
 }
 
-// only returns those of the sorted items that are in the namespace, "" for all.
+// only returns the sorted items that are in the namespace, "" for all.
 func only[E any](namespace string, items []E, namespaceOf func(*E) string) []E {
 	if namespace == "" {
 		return items
@@ -79,13 +79,13 @@ func only[E any](namespace string, items []E, namespaceOf func(*E) string) []E {
 	return items[from:to]
 }
 
-// sorted sorts the items by key, in place, and drops all but the newest of each key. It only looks at items that
-// are sorted already. dropped is told of what it drops, and may be nil.
+// sorted sorts the items by key, in place, and drops all but the newest of each key. Sorted items are only checked. dropped
+// is called for each dropped item, and may be nil.
 func sorted[E any](items []E, keyOf func(*E) object.Key, versionOf func(*E) string, dropped func(*E)) []E {
 	if ascending(items, keyOf) {
 		return items
 	}
-	// Stable, so that the last of equals is the latest to come.
+	// Stable, so that the last of equals is the one that came last.
 	slices.SortStableFunc(items, func(a, b E) int { return keyOf(&a).Compare(keyOf(&b)) })
 	kept := 0
 	for i := range items {
@@ -106,7 +106,7 @@ func sorted[E any](items []E, keyOf func(*E) object.Key, versionOf func(*E) stri
 	return items[:kept]
 }
 
-// ascending reports whether the items are sorted by key, none twice.
+// ascending reports whether the items are sorted by key, without duplicates.
 func ascending[E any](items []E, keyOf func(*E) object.Key) bool {
 	var last object.Key
 	for i := range items {

@@ -7,18 +7,17 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// minLookup is the least size of a lookup's table.
+// minLookup is the minimum size of a lookup's table.
 const minLookup = pageSize
 
-// lookup finds the slot of a key in a snapshot by a hash, which touches a fraction of the memory that the way down the
-// tree of keys does. It only proposes: the caller compares the key of the object there.
+// lookup finds the slot of a key in a snapshot by a hash, which touches a fraction of the memory that descending the key tree
+// does. It only proposes: the caller compares the key of the object there.
 //
-// Its table has open addressing with linear probing and no marks for what was deleted. At most three of four entries
-// are used.
+// Its table has open addressing with linear probing and no tombstones. At most three of four entries are used.
 type lookup struct {
 	seed maphash.Seed
-	// table has a power of two of entries: 0, or a key's hash and behind it its slot + 1. The hash says where the search for
-	// the entry begins.
+	// table has a power of two of entries: 0, or a key's hash in the upper half and its slot + 1 in the lower. The search for an
+	// entry starts at its hash.
 	table slots[uint64]
 	size  uint32
 }
@@ -27,7 +26,7 @@ func (l *lookup) hash(k object.Key) uint32 {
 	return uint32(maphash.String(l.seed, k.Namespace)*31 + maphash.String(l.seed, k.Name))
 }
 
-// find calls is for the slots that k may have, until it returns true, and returns that slot.
+// find calls is for the slots that k may have until it returns true, and returns that slot.
 func (l *lookup) find(k object.Key, is func(slot) bool) (n slot, found bool) {
 	if l.size == 0 {
 		return 0, false
@@ -46,7 +45,7 @@ func (l *lookup) find(k object.Key, is func(slot) bool) (n slot, found bool) {
 
 func (l *lookup) next(i uint32) uint32 { return (i + 1) & (l.size - 1) }
 
-// add adds a key that is not there. keys has all keys, this one included.
+// add adds a new key. keys has all keys, including this one.
 func (l *lookup) add(txn uint64, k object.Key, n slot, keys *node) {
 	if uint64(keys.size)*4 > uint64(l.size)*3 {
 		l.fill(txn, keys)
@@ -63,7 +62,7 @@ func (l *lookup) put(txn uint64, hash uint32, n slot) {
 	l.table.set(txn, slot(i), uint64(hash)<<32|uint64(n)+1)
 }
 
-// fill makes the table anew from all keys, with room for as many again.
+// fill rebuilds the table from all keys, with room for as many again.
 func (l *lookup) fill(txn uint64, keys *node) {
 	l.size, l.table = 0, slots[uint64]{}
 	if keys == nil {
@@ -71,12 +70,12 @@ func (l *lookup) fill(txn uint64, keys *node) {
 	}
 	l.size = max(minLookup, uint32(1)<<bits.Len(uint(keys.size)*4/3))
 	for i := uint32(0); i < l.size; i += pageSize {
-		l.table.set(txn, slot(i), 0) // so that there are all pages
+		l.table.set(txn, slot(i), 0) // so that all pages exist
 	}
 	keys.scan(span{}, func(it *item) bool { l.put(txn, l.hash(it.Key), it.slot); return true })
 }
 
-// remove removes the key whose slot is n, and moves up what is behind it, so that a search need not go on over gaps.
+// remove removes the key whose slot is n, and closes the gap in the probe sequence after it.
 func (l *lookup) remove(txn uint64, k object.Key, n slot) { l.removeAt(txn, l.hash(k), n) }
 
 func (l *lookup) removeAt(txn uint64, hash uint32, n slot) {
@@ -89,7 +88,7 @@ func (l *lookup) removeAt(txn uint64, hash uint32, n slot) {
 		if e == 0 {
 			break
 		}
-		// An entry may move to the gap if the search for it begins there or before: not between the gap and its place.
+		// An entry may move to the gap if its search starts at or before the gap: not between the gap and its place.
 		if start := uint32(e >> 32); (i-start)&(l.size-1) >= (i-gap)&(l.size-1) {
 			l.table.set(txn, slot(gap), e)
 			gap = i

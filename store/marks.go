@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 )
 
-// marks has a bit for each slot, which readers set and the writer clears. Its pages are shared by all snapshots: they
-// are about the store, not about one moment. A reader that sets a bit which is set already writes nothing.
+// marks has a bit for each slot, which readers set and the writer clears. All snapshots share its pages: they are about the
+// store, not about one moment. Setting a bit that is already set writes nothing.
 type marks struct {
 	pages []*markPage
 }
@@ -19,14 +19,14 @@ const (
 
 type markPage [markPageBits / markWordBits]atomic.Uint64
 
-// grow makes room for n slots. Copies of m that were made before stay as they are.
+// grow makes room for n slots. Existing copies of m stay as they are.
 func (m *marks) grow(n slot) {
 	for len(m.pages)*markPageBits < int(n) {
 		m.pages = append(slices.Clip(m.pages), new(markPage))
 	}
 }
 
-// word returns where the bit of n is, nil if there is none.
+// word returns the word and mask of n's bit, nil if it is beyond the pages.
 func (m *marks) word(n slot) (word *atomic.Uint64, bit uint64) {
 	page := int(n / markPageBits)
 	if page >= len(m.pages) {

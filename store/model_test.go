@@ -11,7 +11,7 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// world runs random operations on a writer and on the model, and keeps some snapshots with what they held.
+// world runs random operations on a writer and on the model, and keeps some snapshots with their expected content.
 type world struct {
 	t       testing.TB
 	rand    *rand.Rand
@@ -118,7 +118,7 @@ func (w *world) compareTxn() {
 	}
 }
 
-// keep remembers a snapshot for later, and forgets an old one.
+// keep remembers a snapshot for later, and drops an old one.
 func (w *world) keep(s *Snapshot[*thing]) {
 	if w.rand.IntN(3) > 0 {
 		return
@@ -133,7 +133,7 @@ func (w *world) keep(s *Snapshot[*thing]) {
 	}
 }
 
-// verify compares a snapshot with a model: every read there is.
+// verify compares all reads of a snapshot with a model.
 func (w *world) verify(s *Snapshot[*thing], m model) {
 	check(w.t, s)
 	all := m.sorted()
@@ -157,7 +157,7 @@ func (w *world) verify(s *Snapshot[*thing], m model) {
 	if got, ok := s.Get(k); got != m[k] || ok != (m[k] != nil) {
 		w.t.Fatalf("Get(%v) = %v, want %v", k, got, m[k])
 	}
-	// Removed indexes, and those younger than the snapshot, must be answered as well.
+	// Removed indexes, and ones newer than the snapshot, must be answered too.
 	indexes := slices.Concat(w.indexes, w.removed)
 	for _, ix := range indexes {
 		w.verifyIndex(s, m, ix)
@@ -203,7 +203,7 @@ func (w *world) verifyIntersect(s *Snapshot[*thing], m model, indexes []*Index[*
 	}
 }
 
-// verifyKept checks that the old snapshots are what they were.
+// verifyKept checks that the kept snapshots have not changed.
 func (w *world) verifyKept() {
 	for _, k := range w.kept {
 		w.verify(k.snapshot, k.model)

@@ -6,15 +6,15 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// nameBlock is the size of the memory that several names share. It is small, because one name keeps it whole.
+// nameBlock is the size of the block that several names share. It is small, because any one of its names keeps it alive.
 const nameBlock = 256
 
-// names makes copies of strings, for keys that shall keep no object alive.
+// names copies strings, for keys that must not keep objects alive.
 type names struct {
 	block strings.Builder
 }
 
-// copy returns a copy of s in memory that it shares with other copies.
+// copy returns a copy of s in memory shared with other copies.
 func (n *names) copy(s string) string {
 	if len(s) > nameBlock/4 {
 		return strings.Clone(s)
@@ -24,7 +24,7 @@ func (n *names) copy(s string) string {
 		n.block.Grow(nameBlock)
 	}
 	from := n.block.Len()
-	n.block.WriteString(s) // within the capacity, so what String returned before stays where it is
+	n.block.WriteString(s) // within the capacity, so earlier results of String stay valid
 	return n.block.String()[from:]
 }
 
@@ -36,7 +36,7 @@ func (n *names) like(s, near string) string {
 	return n.copy(s)
 }
 
-// key returns a copy of k that shares what it can with near, a key from here.
+// key returns a copy of k that shares its namespace with near, an earlier result, if equal.
 func (n *names) key(near, k object.Key) object.Key {
 	return object.Key{Namespace: n.like(k.Namespace, near.Namespace), Name: n.copy(k.Name)}
 }

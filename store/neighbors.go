@@ -5,17 +5,16 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// Neighbors decodes objects that come one after the other, such as those of a list: as what differs from one of them, which takes half the time, and packs
-// them so. What an object has in common with its neighbors becomes a part of all of these, as it does when patches are opened. It is used by one goroutine
-// at a time.
+// Neighbors decodes consecutive objects, such as those of a list, as patches of one of them, which takes half the time, and packs them so. Parts that
+// an object has in common with its neighbors are shared by all of them, as when patches are opened. Only one goroutine at a time may use it.
 type Neighbors[T object.Object] struct {
 	folding  *folding[T]
 	template *fold.Dictionary // nil until there is one
-	base     T                // what it was decoded to
+	base     T                // the decoded template
 	uses     int              // of the base
 }
 
-// Neighbors returns a Neighbors for the store. Without a codec that knows patches it decodes nothing.
+// Neighbors returns a Neighbors for the store. Unless the codec is a Patcher, it decodes nothing.
 func (s *Store[T]) Neighbors() *Neighbors[T] {
 	n := &Neighbors[T]{}
 	if folds := s.Snapshot().folds; folds != nil && folds.patcher != nil {
@@ -24,8 +23,8 @@ func (s *Store[T]) Neighbors() *Neighbors[T] {
 	return n
 }
 
-// Decode decodes what the store's Codec decodes to an object, and returns false if that has little in common with the one that Follow was told of last.
-// It keeps no reference to the bytes.
+// Decode decodes the encoding of an object, and returns false if the object has little in common with the one last passed to Follow. It keeps no
+// reference to the bytes.
 func (n *Neighbors[T]) Decode(encoded []byte) (o T, e Encoding, ok bool) {
 	if n.template == nil {
 		return o, e, false
@@ -38,7 +37,7 @@ func (n *Neighbors[T]) Decode(encoded []byte) (o T, e Encoding, ok bool) {
 	return n.folding.decodePatch(n.base, packed)
 }
 
-// refresh decodes the template again when the object that it was decoded to has become a part of enough others. A template that cannot be decoded is given up.
+// refresh decodes the template again once enough objects share its parts. It drops a template that cannot be decoded.
 func (n *Neighbors[T]) refresh() (ok bool) {
 	if n.uses < fold.TemplateUses {
 		return true
@@ -52,8 +51,8 @@ func (n *Neighbors[T]) refresh() (ok bool) {
 	return true
 }
 
-// Follow makes an object, which was decoded from these bytes, the one that the next are compared with, and returns it as a patch of itself. It returns false
-// if none can be compared with it; the next are compared with the same as before then. It keeps no reference to the bytes.
+// Follow makes an object, decoded from these bytes, the one that the next objects are compared with, and returns it as a patch of itself. If objects
+// cannot be compared with it, Follow returns false and the previous one stays. It keeps no reference to the bytes.
 func (n *Neighbors[T]) Follow(o T, encoded []byte) (e Encoding, ok bool) {
 	if n.folding == nil || !fold.CanBeTemplate(encoded) {
 		return e, false
@@ -65,7 +64,7 @@ func (n *Neighbors[T]) Follow(o T, encoded []byte) (e Encoding, ok bool) {
 	return e, ok
 }
 
-// decodePatch decodes an object that has just been packed as a patch.
+// decodePatch decodes an object that was just packed as a patch.
 func (f *folding[T]) decodePatch(base T, packed fold.Packed) (o T, e Encoding, ok bool) {
 	_, patch, ok, err := packed.Patch()
 	if !ok || err != nil {

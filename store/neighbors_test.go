@@ -13,8 +13,8 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// listNeighbors gathers objects as they are decoded beside their neighbors, of whose encodings the caller changes the bytes afterwards. It returns how many
-// were decoded as a whole.
+// listNeighbors gathers objects decoded relative to their neighbors; it overwrites their encodings afterwards. It returns how many were
+// decoded as a whole.
 func listNeighbors(t *testing.T, w *Writer[*thing], codec Codec[*thing], objects []*thing, fold func(g *Gathering[*thing], i int)) (whole int) {
 	t.Helper()
 	g, n := w.Store().Gather(0), w.Store().Neighbors()
@@ -34,7 +34,7 @@ func listNeighbors(t *testing.T, w *Writer[*thing], codec Codec[*thing], objects
 	return whole
 }
 
-// addBeside adds an object to the gathering as it is decoded, and reports whether that was beside a neighbor.
+// addBeside adds a decoded object to the gathering, and reports whether it was decoded relative to a neighbor.
 func addBeside(t *testing.T, g *Gathering[*thing], n *Neighbors[*thing], codec Codec[*thing], o *thing) bool {
 	t.Helper()
 	encoded, err := codec.Append(nil, o)
@@ -43,7 +43,7 @@ func addBeside(t *testing.T, g *Gathering[*thing], n *Neighbors[*thing], codec C
 	}
 	beside, e, ok := n.Decode(encoded)
 	if !ok {
-		beside = o.DeepCopy() // or the caller would keep it open
+		beside = o.DeepCopy() // otherwise the caller would keep it open
 		e = follow(n, beside, encoded)
 	}
 	if !reflect.DeepEqual(beside, o) {
@@ -54,7 +54,7 @@ func addBeside(t *testing.T, g *Gathering[*thing], n *Neighbors[*thing], codec C
 	return ok
 }
 
-// follow is Follow with an encoding in any case.
+// follow is Follow that always returns an encoding.
 func follow(n *Neighbors[*thing], o *thing, encoded []byte) Encoding {
 	if e, ok := n.Follow(o, encoded); ok {
 		return e
@@ -71,7 +71,7 @@ func neighborThings(kinds, each int) (objects []*thing) {
 	return objects
 }
 
-// TestNeighbors lists objects of some kinds: one of each is decoded as a whole, the others as what differs from it, and all are folded so.
+// TestNeighbors lists objects of a few kinds: one of each is decoded as a whole, the others as its patches, and all are folded that way.
 func TestNeighbors(t *testing.T) {
 	const kinds, each = 4, 2*fold.TemplateUses + 5
 	codec := newPatchingCodec(t)
@@ -89,7 +89,7 @@ func TestNeighbors(t *testing.T) {
 	if limit := len(objects) * 200; most == 0 || most > limit {
 		t.Errorf("%d bytes are kept of objects that are not folded yet, want at most %d", most, limit)
 	}
-	runtime.GC() // or the objects are still open
+	runtime.GC() // otherwise the objects are still open
 	s := w.writer.Store().Snapshot()
 	for _, o := range objects {
 		if got, ok := s.Get(object.KeyOf(o)); !ok || !reflect.DeepEqual(got, o) {
@@ -98,7 +98,7 @@ func TestNeighbors(t *testing.T) {
 	}
 }
 
-// TestFewNeighbors: templates of few objects do not pay, so these are packed in another way.
+// TestFewNeighbors: templates of few objects do not pay off, so these are packed in another way.
 func TestFewNeighbors(t *testing.T) {
 	codec := newPatchingCodec(t)
 	w := newFoldWorldOf(t, 1, codec)
@@ -118,7 +118,7 @@ func TestFewNeighbors(t *testing.T) {
 	}
 }
 
-// TestNeighborsWithoutPatches: a codec that makes none, or fails to decode them, leaves the objects to be decoded as a whole.
+// TestNeighborsWithoutPatches: if a codec makes no patches, or fails to decode them, objects are decoded as a whole.
 func TestNeighborsWithoutPatches(t *testing.T) {
 	objects := neighborThings(2, 100)
 	testseed.Each(t, 2, func(t *testing.T, seed uint64) {
@@ -143,14 +143,14 @@ func TestNeighborsWithoutPatches(t *testing.T) {
 	}
 }
 
-// lyingCodec makes patches that are not exact: they decode to the object, but do not open to its bytes.
+// lyingCodec makes inexact patches: they decode to the object, but do not open to its bytes.
 type lyingCodec struct{ patchingCodec }
 
 func (lyingCodec) Diff(dst, _, _ []byte, _ int) ([]byte, bool) { return append(dst, 0, 0), true }
 
 func (lyingCodec) DecodePatch(base *thing, _ []byte) (*thing, error) { return base.DeepCopy(), nil }
 
-// TestNeighborsThatDoNotOpen: an object whose patch is broken, and that is to be packed in another way, is encoded again.
+// TestNeighborsThatDoNotOpen: an object with a broken patch, to be packed in another way, is encoded again.
 func TestNeighborsThatDoNotOpen(t *testing.T) {
 	codec := lyingCodec{newPatchingCodec(t)}
 	w := newFoldWorldOf(t, 1, codec)
@@ -182,7 +182,7 @@ func TestNeighborsThatDoNotOpen(t *testing.T) {
 	}
 }
 
-// TestStrayWritesToNeighbors: who writes to an object of a list, against the rules, writes to few others.
+// TestStrayWritesToNeighbors: a forbidden write to an object of a list reaches few others.
 func TestStrayWritesToNeighbors(t *testing.T) {
 	codec := newPatchingCodec(t)
 	w := newFoldWorldOf(t, 1, codec)
@@ -208,7 +208,7 @@ func TestStrayWritesToNeighbors(t *testing.T) {
 	}
 }
 
-// baselessCodec cannot decode what patches are based on.
+// baselessCodec cannot decode the bases of patches.
 type baselessCodec struct {
 	patchingCodec
 	asked *int
@@ -216,7 +216,7 @@ type baselessCodec struct {
 
 func (c baselessCodec) DecodeBase([]byte) (*thing, error) { *c.asked++; return nil, errFaulty }
 
-// TestNeighborsWithoutABase: a template that cannot be decoded again is given up, and not tried for each object that follows.
+// TestNeighborsWithoutABase: a template that cannot be decoded again is dropped, and not retried for each following object.
 func TestNeighborsWithoutABase(t *testing.T) {
 	asked := 0
 	codec := baselessCodec{newPatchingCodec(t), &asked}
@@ -235,7 +235,7 @@ func TestNeighborsWithoutABase(t *testing.T) {
 	}
 }
 
-// TestNeighborsThatAreDropped: what objects were decoded from goes with them when a list is cut short, and the others are folded with what they have.
+// TestNeighborsThatAreDropped: truncating a list drops the encodings of its objects, and the others are folded from their own.
 func TestNeighborsThatAreDropped(t *testing.T) {
 	const n, left = 40, 15
 	codec := newPatchingCodec(t)
@@ -258,7 +258,7 @@ func TestNeighborsThatAreDropped(t *testing.T) {
 	if g.Truncate(left); g.EncodedBytes() != bytes[left] {
 		t.Errorf("%d bytes are kept of %d objects, want %d", g.EncodedBytes(), left, bytes[left])
 	}
-	g.Remove(2) // the last one is in its place now
+	g.Remove(2) // the last one has taken its place
 	if g.Truncate(left - 2); g.EncodedBytes() != bytes[left] {
 		t.Errorf("%d bytes are kept of objects one of which was the last of %d, want %d", g.EncodedBytes(), left, bytes[left])
 	}
@@ -267,7 +267,7 @@ func TestNeighborsThatAreDropped(t *testing.T) {
 	}
 }
 
-// TestTemplatesOfNeighborsCount: of objects that have nothing in common each is kept as a template, which takes more than its encoding.
+// TestTemplatesOfNeighborsCount: if objects have nothing in common, each is kept as a template, which takes more than its encoding.
 func TestTemplatesOfNeighborsCount(t *testing.T) {
 	const n = 30
 	codec := newPatchingCodec(t)
@@ -303,7 +303,7 @@ func TestTemplatesOfNeighborsCount(t *testing.T) {
 	g.Close()
 }
 
-// TestLargeObjectsAreNoTemplates: what is too large to be compared with others is not copied for that.
+// TestLargeObjectsAreNoTemplates: objects too large to compare are not copied for that.
 func TestLargeObjectsAreNoTemplates(t *testing.T) {
 	codec := newPatchingCodec(t)
 	n := newFoldWorldOf(t, 1, codec).writer.Store().Neighbors()

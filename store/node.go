@@ -2,24 +2,24 @@ package store
 
 import "slices"
 
-// Sizes of nodes. Larger nodes make scans and large batches cheaper, smaller ones single writes; of the sizes
-// that measured alike, this one fills an allocation of 1,408 B. The least fill is a quarter, not a half, so that a
-// node that was just split or joined is far from the next split or join.
+// Sizes of nodes. Larger nodes make scans and large batches cheaper, smaller ones single writes; among sizes that measured
+// alike, this one fills an allocation of 1,408 B. The minimum fill is a quarter, not half, so that a node that was just split
+// or joined is far from the next split or join.
 const (
 	maxFill = 25
 	minFill = maxFill / 4
-	// maxDepth is more levels than any tree can have: a level multiplies its size by minFill at least.
+	// maxDepth exceeds the depth of any tree: each level multiplies its size by at least minFill.
 	maxDepth = 12
 )
 
 // node is a node of a B-tree whose items are all in the leaves. A leaf has items, a branch has children.
 //
 // Invariants, for nodes below the root:
-//   - A node holds minFill to maxFill entries. Only on the right edge of the tree it may hold fewer (at least
+//   - A node holds minFill to maxFill entries. Only on the right edge of the tree may it hold fewer (at least
 //     one), because appending leaves full nodes behind.
 //   - All leaves have the same depth.
-//   - txn is the transaction that made the node, and the only one that may change it. Numbers are never used
-//     again, so that a published node never changes.
+//   - txn is the transaction that created the node, and the only one that may change it. Numbers are never reused, so a
+//     published node never changes.
 type node struct {
 	txn      uint64
 	size     int // items in the leaves at or below
@@ -34,8 +34,8 @@ type item struct {
 	slot slot
 }
 
-// child is an entry of a branch. All keys below node are at or above low and below the low of the next child.
-// The low of the first child of a branch means nothing.
+// child is an entry of a branch. All keys below node are at or above low, and below the low of the next child.
+// The low of the first child of a branch is meaningless.
 type child struct {
 	low  bound
 	node *node
@@ -78,7 +78,7 @@ func (n *node) route(k *key) int {
 	return low - 1
 }
 
-// near returns the item of k and true, or else one of the items next to its place, nil in an empty tree. n may be nil.
+// near returns the item of k and true, or else an item next to its place, nil in an empty tree. n may be nil.
 func (n *node) near(k *key) (it *item, found bool) {
 	if n == nil {
 		return nil, false
@@ -93,7 +93,7 @@ func (n *node) near(k *key) (it *item, found bool) {
 	return &n.items[i], found
 }
 
-// editable returns n if txn may change it, else a copy that txn may change, with room for so many more entries.
+// editable returns n if txn may change it, else a copy that txn may change, with room for that many more entries.
 func (n *node) editable(txn uint64, more int) *node {
 	if n.txn == txn {
 		return n
@@ -101,12 +101,12 @@ func (n *node) editable(txn uint64, more int) *node {
 	return &node{txn: txn, size: n.size, items: grown(n.items, more), children: grown(n.children, more)}
 }
 
-// grown returns a copy of s with room for n more entries, and no more. A nil s stays nil.
+// grown returns a copy of s with room for exactly n more entries. A nil s stays nil.
 func grown[E any](s []E, n int) []E {
 	switch {
 	case s == nil:
 		return nil
-	case n == 0: // the compiler makes one step of this, which does not clear what it is about to fill
+	case n == 0: // the compiler fuses these, without clearing the memory it is about to fill
 		c := make([]E, len(s))
 		copy(c, s)
 		return c

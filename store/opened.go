@@ -7,30 +7,30 @@ import (
 	"weak"
 )
 
-// opened finds the objects that were opened and that somebody still holds, by the numbers of their entries. It keeps no object
-// alive. A weak pointer in each entry would be two more objects for each folded one, which the garbage collector has to visit.
+// opened finds opened objects that somebody still holds, by the numbers of their entries. It keeps no object alive. A weak pointer
+// in each entry would cost two more heap objects per folded one, which the garbage collector has to visit.
 type opened struct {
-	last   atomic.Uint64 // number that was given to an entry
-	count  atomic.Int64  // of all objects
+	last   atomic.Uint64 // the last number given to an entry
+	count  atomic.Int64  // of all shards
 	shards [16]openedShard
 
-	tidying sync.Mutex             // held by the one who tidies
-	since   weak.Pointer[[32]byte] // is gone once the garbage was collected after that
+	tidying sync.Mutex             // held while tidying
+	since   weak.Pointer[[32]byte] // cleared by the first garbage collection after the last tidying
 }
 
 type openedShard struct {
-	mu      sync.Mutex // held for a lookup, or to drop what nobody holds any more
+	mu      sync.Mutex // held for a lookup, or to drop unheld objects
 	objects map[uint64]weak.Pointer[byte]
-	full    int // from how many objects on those are dropped that nobody holds
+	full    int // size at which unheld objects are dropped
 }
 
-// minOpened is the least number for full.
+// minOpened is the minimum of full.
 const minOpened = 32
 
-// openedBytes is about what an object takes in the table: its place, of which a third is empty, and what the runtime has for a weak pointer.
+// openedBytes estimates the memory per object in the table: its place, a third of which is empty, and the runtime's part of a weak pointer.
 const openedBytes = 40
 
-// bytes returns about what the table takes.
+// bytes estimates the memory of the table.
 func (o *opened) bytes() int64 { return o.count.Load() * openedBytes }
 
 // number returns the number of a new entry.
@@ -47,7 +47,7 @@ func (o *opened) get(n uint64) unsafe.Pointer {
 	return unsafe.Pointer(p.Value())
 }
 
-// put makes an object that of the entry, unless there is one that somebody holds. It returns which it is then.
+// put registers an object for the entry, unless somebody holds one. It returns the registered object.
 func (o *opened) put(n uint64, object unsafe.Pointer) unsafe.Pointer {
 	s := o.shard(n)
 	s.mu.Lock()
@@ -66,7 +66,7 @@ func (o *opened) put(n uint64, object unsafe.Pointer) unsafe.Pointer {
 	return object
 }
 
-// tidy forgets the objects that nobody holds where these are most of a shard, if the garbage was collected since it was called last: else nobody knows of more.
+// tidy drops unheld objects from shards where they are the majority. It does so only after a garbage collection: without one, no more are known.
 func (o *opened) tidy() {
 	if !o.tidying.TryLock() {
 		return
@@ -81,7 +81,7 @@ func (o *opened) tidy() {
 	}
 }
 
-// tidy drops what nobody holds, if that is most of many, and returns how many these are.
+// tidy drops unheld objects if they are the majority of many, and returns their number.
 func (s *openedShard) tidy() (dropped int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -98,7 +98,7 @@ func (s *openedShard) tidy() (dropped int) {
 	return before - len(s.objects)
 }
 
-// drop forgets the objects that nobody holds. How many that are is known after a garbage collection only, so full becomes smaller in steps.
+// drop drops unheld objects. Their number is known only after a garbage collection, so full shrinks in steps.
 func (s *openedShard) drop() {
 	kept := make(map[uint64]weak.Pointer[byte])
 	for n, p := range s.objects {

@@ -11,7 +11,7 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// TestPackedElsewhere holds objects that were not packed here: each key has its own, and the same one each time.
+// TestPackedElsewhere holds objects packed elsewhere: each key has its own, and the same one each time.
 func TestPackedElsewhere(t *testing.T) {
 	w := NewWriter[*thing](Options{})
 	w.UseCodec(thingCodec{}, reflect.TypeFor[*thing]())
@@ -40,7 +40,7 @@ func TestPackedElsewhere(t *testing.T) {
 	runtime.KeepAlive(held)
 }
 
-// TestOpenedIsBounded opens many objects, of which somebody holds few: these are found, and the others take nothing.
+// TestOpenedIsBounded opens many objects, few of which are held: these are found, and the others take no memory.
 func TestOpenedIsBounded(t *testing.T) {
 	var o opened
 	held := map[uint64]*thing{}
@@ -73,7 +73,7 @@ func TestOpenedIsBounded(t *testing.T) {
 	}
 }
 
-// TestOpenedIsTidied: once the garbage was collected, what nobody holds goes where it is most of many, and what somebody holds stays.
+// TestOpenedIsTidied: after a garbage collection, unheld objects are dropped if they are the majority of many, and held ones stay.
 func TestOpenedIsTidied(t *testing.T) {
 	for _, tt := range []struct {
 		name            string
@@ -114,8 +114,8 @@ func TestOpenedIsTidied(t *testing.T) {
 	}
 }
 
-// TestOpenedByMany: while goroutines put, find and tidy, and the garbage is collected, each finds what it holds, two that put at the same number agree, and
-// the count is that of the places.
+// TestOpenedByMany: while goroutines put, get and tidy, and garbage is collected, each finds the object it holds, two that put at the same number
+// agree, and the count is right.
 func TestOpenedByMany(t *testing.T) {
 	const goroutines, numbers, held = 4, 500, 50
 	var o opened
@@ -157,7 +157,7 @@ func TestOpenedByMany(t *testing.T) {
 	}
 }
 
-// TestKeyOfAHeldObjectIsWrittenTo: who reads a key gets its object, whatever somebody who holds it has made of that.
+// TestKeyOfAHeldObjectIsWrittenTo: a reader of a key gets its object, even if somebody has written to the key in it.
 func TestKeyOfAHeldObjectIsWrittenTo(t *testing.T) {
 	w, keys := newFolding(t, 10)
 	foldKeys(w, true, keys...)
@@ -173,7 +173,7 @@ func TestKeyOfAHeldObjectIsWrittenTo(t *testing.T) {
 	runtime.KeepAlive(held)
 }
 
-// interrupted is a codec that calls something within a decoding, once.
+// interrupted is a codec that once calls a function while decoding.
 type interrupted struct {
 	thingCodec
 	call func()
@@ -187,8 +187,8 @@ func (c *interrupted) DecodeAlone(data []byte) (*thing, error) {
 	return c.thingCodec.DecodeAlone(data)
 }
 
-// TestOpenedByAnotherMeanwhile: who opens an object that another reader has opened in the meantime gets that one, and no encoding: whoever has it may have
-// written to it. The encoding that comes with an object is its own, at the place where it was to be.
+// TestOpenedByAnotherMeanwhile: a reader gets the object that another one opened meanwhile, and no encoding, since the other may have written to the
+// object. An encoding returned with an object is its own, and in the given buffer.
 func TestOpenedByAnotherMeanwhile(t *testing.T) {
 	for name, meanwhile := range map[string]func(s *Snapshot[*thing], k object.Key) *thing{
 		"nobody":              func(*Snapshot[*thing], object.Key) *thing { return nil },
@@ -219,7 +219,7 @@ func TestOpenedByAnotherMeanwhile(t *testing.T) {
 		if n := foldKeys(w, true, k, object.KeyOf(plainThing(1))); n != 2 {
 			t.Fatalf("%d objects were folded", n)
 		}
-		runtime.GC() // or the objects are still open
+		runtime.GC() // otherwise the objects are still open
 		runtime.GC()
 		s := w.Store().Snapshot()
 		var other *thing

@@ -7,8 +7,8 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// pack packs objects; what it cannot encode is nil in the result. known is what they were decoded from, where that is known, and may be nil. Without like
-// they are neighbors, else like has for each the dictionary of an object that it resembles.
+// pack packs objects; those that cannot be encoded are nil in the result. known is what they were decoded from, as far as that is known, and may be
+// nil. If like is nil they are neighbors, else like has, for each, the dictionary of an object that it resembles.
 func (f *folding[T]) pack(objects []T, known []Encoding, like []*fold.Dictionary) []*folded[T] {
 	p := packing[T]{folding: f, objects: objects, known: known, like: like, entries: make([]*folded[T], len(objects))}
 	p.encoded = encodings.Get().(*[]byte)
@@ -23,12 +23,12 @@ func (f *folding[T]) pack(objects []T, known []Encoding, like []*fold.Dictionary
 	return p.entries
 }
 
-// packOne packs an object that was decoded from e, of which before is an earlier state or nil. It returns nil if that cannot be.
+// packOne packs an object that was decoded from e. before is an earlier state, or nil. It returns nil if the object cannot be packed.
 func (f *folding[T]) packOne(o T, e Encoding, before *folded[T]) *folded[T] {
 	if f.packer.AdoptPatch(e.packed) {
 		return f.entry(o, e.packed)
 	}
-	if !e.packed.IsZero() { // one of a list that came to an end
+	if !e.packed.IsZero() { // one of a list that has ended
 		return f.pack([]T{o}, []Encoding{e}, nil)[0]
 	}
 	var like *fold.Dictionary
@@ -38,19 +38,19 @@ func (f *folding[T]) packOne(o T, e Encoding, before *folded[T]) *folded[T] {
 	return f.entry(o, f.packer.Pack(e.data, like))
 }
 
-// packing packs some objects.
+// packing packs a batch of objects.
 type packing[T object.Object] struct {
 	*folding[T]
 	objects []T
 	known   []Encoding
 	like    []*fold.Dictionary
 	entries []*folded[T]
-	// encoded are those that wait to be packed together, one behind the other. They end there, and have these numbers.
+	// encoded are the concatenated encodings waiting to be packed together; they end at ends, and are those of the objects at.
 	encoded  *[]byte
 	ends, at []int
 }
 
-// adopt takes over what is a patch already.
+// adopt takes over objects that are patches already.
 func (p *packing[T]) adopt() {
 	var patches []fold.Packed
 	for i := range p.known {
@@ -63,7 +63,7 @@ func (p *packing[T]) adopt() {
 	}
 }
 
-// add packs the i-th object sooner or later.
+// add packs the i-th object, at once or with the next flush.
 func (p *packing[T]) add(i int) {
 	longer, err := p.encode(i)
 	if err != nil {
@@ -76,7 +76,7 @@ func (p *packing[T]) add(i int) {
 	}
 }
 
-// encode appends what the i-th object was decoded from, if that can be had, or else its encoding.
+// encode appends what the i-th object was decoded from, if available, or else its encoding.
 func (p *packing[T]) encode(i int) ([]byte, error) {
 	if p.known != nil {
 		if longer, ok := p.known[i].appendTo(*p.encoded); ok {
@@ -86,7 +86,7 @@ func (p *packing[T]) encode(i int) ([]byte, error) {
 	return p.codec.Append(*p.encoded, p.objects[i])
 }
 
-// flush packs those that wait.
+// flush packs the waiting encodings.
 func (p *packing[T]) flush() {
 	for i, packed := range p.packWaiting(slicesOf(*p.encoded, p.ends)) {
 		p.entries[p.at[i]] = p.entry(p.objects[p.at[i]], packed)
@@ -104,7 +104,7 @@ func (p *packing[T]) packWaiting(encoded [][]byte) (packed []fold.Packed) {
 	return packed
 }
 
-// slicesOf returns the parts of b that end there.
+// slicesOf returns the parts of b that end at ends.
 func slicesOf(b []byte, ends []int) [][]byte {
 	parts, start := make([][]byte, len(ends)), 0
 	for i, end := range ends {
@@ -113,7 +113,7 @@ func slicesOf(b []byte, ends []int) [][]byte {
 	return parts
 }
 
-// packBytes is how many encoded bytes are packed together at most, but for the last object of them, and maxScratch the largest buffer that is kept.
+// packBytes is how many encoded bytes are packed together, except that the last object may exceed it; maxScratch is the largest buffer kept.
 const (
 	packBytes  = 2 << 20
 	maxScratch = 2 * packBytes
@@ -128,14 +128,14 @@ func giveBack(scratch *[]byte) {
 	}
 }
 
-// entry makes the entry of an object that was packed.
+// entry returns the entry of a packed object.
 func (f *folding[T]) entry(o T, packed fold.Packed) *folded[T] {
 	e := f.newFolded(packed, o.GetUID(), o.GetResourceVersion())
-	f.opened.put(e.number, f.pointer(o)) // who holds it goes on with it
+	f.opened.put(e.number, f.pointer(o)) // readers keep getting o while somebody holds it
 	return e
 }
 
-// unencodable notes why an object stays open.
+// unencodable records why an object stays open.
 func (f *folding[T]) unencodable(o T, err error) {
 	reason := object.KeyOf(o).String() + ": " + err.Error()
 	f.unencoded.Store(&reason)

@@ -19,7 +19,7 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// patchingCodec is the codec of a source, which makes patches. Things with the label "open" it cannot encode.
+// patchingCodec is the codec of a source, which makes patches. It cannot encode things with the label "open".
 type patchingCodec struct{ *source.Codec[*thing] }
 
 func newPatchingCodec(t testing.TB) patchingCodec {
@@ -38,7 +38,7 @@ func (c patchingCodec) Append(dst []byte, o *thing) ([]byte, error) {
 	return c.Codec.Append(dst, o)
 }
 
-// faultyCodec fails in one way or another to decode patches and their bases, now and then.
+// faultyCodec occasionally fails to decode patches and their bases, in different ways.
 type faultyCodec struct {
 	patchingCodec
 	mu   sync.Mutex
@@ -83,7 +83,7 @@ func (c *faultyCodec) DecodeNextPatch(base *thing, patch []byte, other *thing, o
 	return c.patchingCodec.DecodeNextPatch(base, patch, other, otherPatch)
 }
 
-// TestFoldedModelWithPatches is TestFoldedModel where most objects are patches, which some codecs decode and others do not always.
+// TestFoldedModelWithPatches is TestFoldedModel with mostly patches, which some codecs occasionally fail to decode.
 func TestFoldedModelWithPatches(t *testing.T) {
 	most, nexts := int64(0), 0
 	for _, faulty := range []bool{false, true} {
@@ -114,7 +114,7 @@ func TestFoldedModelWithPatches(t *testing.T) {
 	}
 }
 
-// letGo makes the model hold none of the objects that the store opens.
+// letGo makes the model hold none of the objects that the store opened.
 func (w *foldWorld) letGo() {
 	for k, o := range w.model {
 		w.model[k] = o.DeepCopy()
@@ -127,7 +127,7 @@ func (w *foldWorld) letGo() {
 	runtime.GC()
 }
 
-// podStore returns a store of pods that are folded as they come in a list, many of them as patches.
+// podStore returns a store of pods folded from a list, many of them as patches.
 func podStore(t testing.TB, n int) (*Writer[*corev1.Pod], map[object.Key]*corev1.Pod) {
 	t.Helper()
 	codec, err := source.NewCodec[*corev1.Pod](0)
@@ -150,7 +150,7 @@ func podStore(t testing.TB, n int) (*Writer[*corev1.Pod], map[object.Key]*corev1
 	txn.Replace("", g, "1", false)
 	g.Close()
 	txn.Commit()
-	runtime.GC() // or the pods are still open
+	runtime.GC() // otherwise the pods are still open
 	if patches(w) < n/4 {
 		t.Fatalf("%d of %d pods are patches: the test does not test what it should", patches(w), n)
 	}
@@ -207,7 +207,7 @@ func TestPodsAsPatches(t *testing.T) {
 	}
 }
 
-// TestPatchesReadAndWrittenAtOnce has readers of all kinds beside a writer that changes, folds and packs again.
+// TestPatchesReadAndWrittenAtOnce runs readers of all kinds while a writer changes, folds and repacks.
 func TestPatchesReadAndWrittenAtOnce(t *testing.T) {
 	w, pods := podStore(t, 300)
 	seed := testseed.Seed(t)
@@ -274,7 +274,7 @@ func keysOf[T any](objects map[object.Key]T) (keys []object.Key) {
 	return keys
 }
 
-// TestPackedArrivals has objects that come packed, from elsewhere: they are opened by several goroutines, each with a codec of its own.
+// TestPackedArrivals has objects packed elsewhere: several goroutines open them, each with its own codec.
 func TestPackedArrivals(t *testing.T) {
 	from, pods := podStore(t, 300)
 	codec, _ := source.NewCodec[*corev1.Pod](0)
@@ -311,7 +311,7 @@ func TestPackedArrivals(t *testing.T) {
 	}
 }
 
-// strayPods decodes patches to other objects than they are of.
+// strayPods decodes patches to different objects.
 type strayPods struct{ *source.Codec[*corev1.Pod] }
 
 func (c strayPods) DecodePatch(base *corev1.Pod, patch []byte) (*corev1.Pod, error) {
@@ -326,7 +326,7 @@ func (c strayPods) Decode(data []byte, previous *corev1.Pod) (*corev1.Pod, error
 	return &corev1.Pod{}, nil
 }
 
-// TestStrayWritesToPatches writes to an object, against the rules: that shows in few others, and not in those that are opened later.
+// TestStrayWritesToPatches makes a forbidden write to an object: it shows in few others, and not in those opened later.
 func TestStrayWritesToPatches(t *testing.T) {
 	w, n := newFoldWorldOf(t, 1, newPatchingCodec(t)), 200
 	var keys []object.Key
@@ -342,7 +342,7 @@ func TestStrayWritesToPatches(t *testing.T) {
 	txn.Replace("", g, "1", false)
 	g.Close()
 	s := txn.Commit()
-	runtime.GC() // or the objects are still open
+	runtime.GC() // otherwise the objects are still open
 	if got := patches(w.writer); got < n {
 		t.Fatalf("%d of %d objects are patches", got, n)
 	}
@@ -368,7 +368,7 @@ func TestStrayWritesToPatches(t *testing.T) {
 	runtime.KeepAlive(held)
 }
 
-// TestStrayPartsAreFound when an object that has them is looked at: readers get it as it should be, and those that are opened later.
+// TestStrayPartsAreFound when an object that has them is checked: readers then get it, and those opened later, as they should be.
 func TestStrayPartsAreFound(t *testing.T) {
 	w, pods := podStore(t, 500)
 	s := w.Store().Snapshot()
@@ -409,7 +409,7 @@ func TestStrayPartsAreFound(t *testing.T) {
 	runtime.KeepAlive(held)
 }
 
-// TestNoTemplatesAreLeft reads all objects, so that their templates are kept decoded, and then removes them: one by one, or all at once.
+// TestNoTemplatesAreLeft reads all objects, so that their templates are kept decoded, and then removes them, one by one or all at once.
 func TestNoTemplatesAreLeft(t *testing.T) {
 	for _, atOnce := range []bool{false, true} {
 		w, pods := podStore(t, 500)
@@ -452,7 +452,7 @@ func newTemplates(t *testing.T, r *rand.Rand, n int) []*fold.Dictionary {
 	return out
 }
 
-// check counts what is kept.
+// check counts the kept templates.
 func (t *templates) check(tb testing.TB, all []*fold.Dictionary) {
 	tb.Helper()
 	t.mu.Lock()
@@ -480,7 +480,7 @@ func (t *templates) check(tb testing.TB, all []*fold.Dictionary) {
 
 func needsAll(*fold.Dictionary) bool { return true }
 
-// TestTemplatesAreBounded keeps templates at random, and changes how many may be kept.
+// TestTemplatesAreBounded keeps templates at random, and changes the limit.
 func TestTemplatesAreBounded(t *testing.T) {
 	testseed.Each(t, 3, func(t *testing.T, seed uint64) {
 		r := rand.New(rand.NewPCG(seed, 0))
@@ -517,7 +517,7 @@ func TestTemplatesAreBounded(t *testing.T) {
 	})
 }
 
-// TestTemplatesAtOnce keeps templates from several goroutines, while others read them and change how many may be kept.
+// TestTemplatesAtOnce keeps templates from several goroutines, while others read them and change the limit.
 func TestTemplatesAtOnce(t *testing.T) {
 	seed := testseed.Seed(t)
 	all := newTemplates(t, rand.New(rand.NewPCG(seed, 0)), 40)
@@ -547,8 +547,8 @@ func TestTemplatesAtOnce(t *testing.T) {
 	kept.check(t, all)
 }
 
-// TestTemplatesMeasuredByTwoAtOnce has two measure the decoded templates at one time: the second finds out nothing else than the first, and that they look at
-// templates is no use of these.
+// TestTemplatesMeasuredByTwoAtOnce measures the decoded templates twice at a time: both get the same result, and measuring does not count
+// as use of a template.
 func TestTemplatesMeasuredByTwoAtOnce(t *testing.T) {
 	w, _ := podStore(t, 100)
 	s := w.Store()
@@ -586,7 +586,7 @@ func TestTemplatesOfOldSnapshots(t *testing.T) {
 		txn.Remove(object.KeyOf(o))
 	}
 	txn.Commit()
-	runtime.GC() // or the objects are still open
+	runtime.GC() // otherwise the objects are still open
 	for _, o := range objects {
 		if got, ok := old.Get(object.KeyOf(o)); !ok || !reflect.DeepEqual(got, o) {
 			t.Fatalf("%v is %v", o, got)
@@ -597,7 +597,7 @@ func TestTemplatesOfOldSnapshots(t *testing.T) {
 	}
 }
 
-// TestStandInsHaveNoNextState: what stands for an object that cannot be opened is not taken for the object.
+// TestStandInsHaveNoNextState: the stand-in of an object that cannot be opened is not taken for the object.
 func TestStandInsHaveNoNextState(t *testing.T) {
 	w, _ := podStore(t, 100)
 	for h := range w.Store().Snapshot().AllHeld("") {

@@ -10,22 +10,22 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// Replace makes these objects the whole content of a namespace, "" for all of them, at the resource version, which the
-// namespace is then current to. It returns what that changes, sorted by key: Added, Replaced with Old, and Deleted with
-// FinalStateUnknown. What is not new gives nothing, and the present object stays: one of the same version and contents.
-// When another object has a key, that is a Deleted and an Added. Objects of other namespaces are ignored.
+// Replace makes the objects the whole content of a namespace, "" for all, at the resource version, which the namespace is then
+// current to. It returns the changes, sorted by key: Added, Replaced with Old, and Deleted with FinalStateUnknown. An object with
+// the version and contents of the present one is no change, and the present object stays. If another object has taken over a
+// key, that is a Deleted and an Added. Objects of other namespaces are ignored.
 //
-// The objects come in any order, and where a key comes twice, the newest counts, of equals the later one. Replace takes
-// them over: it sorts object.Items in place.
+// The objects may come in any order. Of duplicate keys the newest counts, of equals the last. Replace takes ownership of the
+// objects: it sorts object.Items in place.
 //
-// A list may be older than what is known already. So an object that is newer than its state in the list stays as it is,
-// and so does one that is newer than the whole list and missing from it. Not so if the server's history was
-// rewritten: then the list counts as it is, its version too, and waits for a newer version end with ErrRewritten.
+// A list may be older than the store. So an object that is newer than its state in the list stays as it is, and so does one that
+// is missing from the list and newer than the whole list. If the server's history was rewritten, though, the list is taken as it
+// is, including its version, and waits for a newer version end with ErrRewritten.
 //
-// After Replace with a Gathering the transaction has to be committed, as after PutArrivals: what it has taken over counts as the store's.
+// After Replace with a Gathering the transaction must be committed, as after PutArrivals: objects that it took over count as the
+// store's.
 //
-// Where all namespaces are empty, Replace makes the trees in one go, like Load. Snapshot.In returns what was loaded as a
-// collection.
+// If the store is empty, Replace builds the trees in one pass, like Load. Snapshot.In returns the loaded objects as a collection.
 func (t *Txn[T]) Replace(namespace string, objects object.Collection[T], resourceVersion string, rewritten bool) []object.Delta[T] {
 	t.mustBeOpen("Replace")
 	items := listOf(namespace, objects)
@@ -71,7 +71,7 @@ func (t *Txn[T]) Drop(namespace string) []object.Delta[T] {
 	return r.deltas
 }
 
-// relist writes the difference between a list and what is known to a transaction, and gathers the deltas.
+// relist applies the difference between a list and the present state to a transaction, and collects the deltas.
 type relist[T object.Object] struct {
 	txn       *Txn[T]
 	version   string
@@ -79,7 +79,7 @@ type relist[T object.Object] struct {
 	deltas    []object.Delta[T]
 }
 
-// loaded tells of items that are in the transaction already.
+// loaded records the deltas of items that build has already put into the transaction.
 func (r *relist[T]) loaded(items listing[T]) {
 	if r.txn.silent {
 		return
@@ -91,7 +91,7 @@ func (r *relist[T]) loaded(items listing[T]) {
 	}
 }
 
-// compare walks along what is known and the items, side by side. Where nothing has changed it allocates nothing.
+// compare merges the present state with the items. If nothing has changed, it allocates nothing.
 func (r *relist[T]) compare(known iter.Seq[Held[T]], items listing[T]) {
 	next, n := 0, items.len()
 	for old := range known {
@@ -126,7 +126,7 @@ func (r *relist[T]) added(items listing[T], i int) {
 // missing deletes an object that is not in the list.
 func (r *relist[T]) missing(old Held[T]) {
 	if r.older(r.version, old.ResourceVersion()) {
-		return // the list was made before this state of the object, and says nothing about it
+		return // the list is older than this state, and proves nothing about the object
 	}
 	r.txn.Remove(old.key)
 	r.deleted(old)
@@ -139,7 +139,7 @@ func (r *relist[T]) deleted(old Held[T]) {
 	}
 }
 
-// present puts the i-th item in the place of old, which has the same key.
+// present replaces old by the i-th item, which has the same key.
 func (r *relist[T]) present(old Held[T], items listing[T], i int) {
 	h := items.held(i)
 	if h.folded == nil && old.Is(h.object) || h.folded != nil && h.folded == old.folded {
@@ -167,11 +167,11 @@ func (r *relist[T]) present(old Held[T], items listing[T], i int) {
 	r.deltas = append(r.deltas, object.Delta[T]{Key: h.key, Object: h.Object(), Old: old.Object(), Type: object.Replaced})
 }
 
-// older reports whether a is older than b and this matters.
+// older reports whether a is older than b and that matters.
 func (r *relist[T]) older(a, b string) bool { return !r.rewritten && object.OlderResourceVersion(a, b) }
 
-// unchanged reports whether a and b are the same version of an object, with the same contents: a new default, or another
-// conversion, changes the contents and not the version.
+// unchanged reports whether a and b have the same version and contents: a new default, or another conversion, changes
+// the contents but not the version.
 func (a *Held[T]) unchanged(b *Held[T]) bool {
 	if a.ResourceVersion() != b.ResourceVersion() || a.UID() != b.UID() {
 		return false
@@ -179,7 +179,7 @@ func (a *Held[T]) unchanged(b *Held[T]) bool {
 	return a.encodedLike(b) || equal(a.Object(), b.Object())
 }
 
-// encodedLike reports whether a or b is folded and both have the same encoding, which takes less to find out than opening.
+// encodedLike reports whether a or b is folded and both have the same encoding, which is cheaper to check than opening.
 func (a *Held[T]) encodedLike(b *Held[T]) bool {
 	if b.folded == nil {
 		a, b = b, a
@@ -207,8 +207,8 @@ func (a *Held[T]) hasEncoding(data []byte, folding *folding[T]) (same bool) {
 	return err == nil && bytes.Equal(own, data)
 }
 
-// equal compares contents. What Go can tell apart may still be equal for Kubernetes, such as quantities; but that
-// comparison panics on types with unexported fields.
+// equal compares contents. Values that differ in Go may be equal for Kubernetes, such as quantities, but that comparison
+// panics on types with unexported fields.
 func equal[T object.Object](a, b T) (same bool) {
 	if reflect.DeepEqual(a, b) {
 		return true

@@ -30,7 +30,7 @@ func at(name, uid, version, app string) *thing {
 	return o
 }
 
-// text writes deltas for comparison: Type:key/uid/version/app, and what matters besides.
+// text formats deltas for comparison: Type:key/uid/version/app, and other fields that matter.
 func text(deltas []object.Delta[*thing]) string {
 	var words []string
 	for _, d := range deltas {
@@ -122,7 +122,7 @@ func TestReplaceOneNamespace(t *testing.T) {
 	}
 }
 
-// TestReplaceEmptyStore takes the quick way, whose result must not differ.
+// TestReplaceEmptyStore takes the fast path, whose result must be the same.
 func TestReplaceEmptyStore(t *testing.T) {
 	all := things(20 * maxFill)
 	unsorted := slices.Clone(all)
@@ -186,7 +186,7 @@ func TestReplaceComparesContents(t *testing.T) {
 		}
 		txn.Commit()
 	}
-	// What Go tells apart may be the same for Kubernetes.
+	// Values that differ in Go may be the same for Kubernetes.
 	w := holding("1", at("a", "1", "1", "x"))
 	other := at("a", "1", "1", "x")
 	other.Annotations, other.Finalizers = map[string]string{}, []string{}
@@ -197,7 +197,7 @@ func TestReplaceComparesContents(t *testing.T) {
 	txn.Commit()
 }
 
-// TestReplaceWithoutVersions is about sources that give none: the contents decide.
+// TestReplaceWithoutVersions is about sources without versions: the contents decide.
 func TestReplaceWithoutVersions(t *testing.T) {
 	w := holding("", at("a", "1", "", "x"), at("b", "2", "", "x"))
 	txn := w.Begin()
@@ -266,7 +266,7 @@ func TestDrop(t *testing.T) {
 	}
 }
 
-// relistModel does what Replace does, without any cleverness.
+// relistModel is a trivial implementation of Replace.
 func relistModel(m model, namespace string, list []*thing, version string, rewritten bool) (want []string) {
 	newest := model{}
 	for _, o := range list {

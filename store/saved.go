@@ -7,7 +7,7 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// CanFold reports whether the store has a codec, so that Gathering.AddPacked may be called.
+// CanFold reports whether the store has a codec, which Gathering.AddPacked requires.
 func (s *Store[T]) CanFold() bool { return s.Snapshot().folds != nil }
 
 // HasIndexes reports whether the snapshot has any index.
@@ -24,7 +24,7 @@ func (g *Gathering[T]) AllHeld() iter.Seq[Held[T]] {
 	}
 }
 
-// HeldOf iterates over the states of the objects of a collection, without opening those of this package's collections.
+// HeldOf iterates over the states of a collection's objects. It does not open those of this package's collections.
 func HeldOf[T object.Object](objects object.Collection[T]) iter.Seq[Held[T]] {
 	switch of := objects.(type) {
 	case *Gathering[T]:
@@ -45,7 +45,7 @@ func HeldOf[T object.Object](objects object.Collection[T]) iter.Seq[Held[T]] {
 	}
 }
 
-// Keys returns a collection that has the keys of the objects, and no objects: nothing is opened for it.
+// Keys returns a collection with the keys of the objects and zero objects, without opening anything.
 func Keys[T object.Object](objects object.Collection[T]) object.Collection[T] {
 	return keys[T]{objects}
 }

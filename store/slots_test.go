@@ -9,7 +9,7 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// TestSlotsAreGivenBack empties a large store almost: what is left must not need the room of all there was.
+// TestSlotsAreGivenBack removes most objects of a large store: the rest must not need the memory of all.
 func TestSlotsAreGivenBack(t *testing.T) {
 	w, ix := filled(3 * manySlots)
 	full := w.Store().Snapshot()
@@ -72,7 +72,7 @@ func TestAbortGivesSlotsBack(t *testing.T) {
 	checkFree(t, w)
 }
 
-// TestKeysKeepNoObjectAlive looks at the memory of all strings in the trees: none may be an object's.
+// TestKeysKeepNoObjectAlive checks the memory of all strings in the trees: none may belong to an object.
 func TestKeysKeepNoObjectAlive(t *testing.T) {
 	loaded, _ := filled(500)
 	set := NewWriter[*thing](Options{})
@@ -116,7 +116,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestRenamedObject writes to an object in the store, which nobody may: the store must still know it by its key.
+// TestRenamedObject makes a forbidden write to the name of an object in the store, which must still be found by its key.
 func TestRenamedObject(t *testing.T) {
 	w, _ := filled(100)
 	o := things(100)[42]
@@ -141,7 +141,7 @@ func TestRenamedObject(t *testing.T) {
 	checkFree(t, w)
 }
 
-// TestLookupWrapsAround fills a table whose entries all begin near its end, and removes them in all orders.
+// TestLookupWrapsAround fills a table with entries that all start near its end, and removes them in all orders.
 func TestLookupWrapsAround(t *testing.T) {
 	const n = 6
 	for order := range 720 {

@@ -10,27 +10,27 @@ import (
 )
 
 // Snapshot is the state of a store at one moment. It never changes, and any number of goroutines may read it.
-// The objects it hands out are shared and read-only.
+// The objects it returns are shared and read-only.
 //
 //  1. Get, Len, All, Namespace, In, Keys: the objects, by key.
 //  2. ByIndex, Count, Values, Intersect: the objects, by the values of indexes.
-//  3. ResourceVersion, ResourceVersionIn: what it is current to.
+//  3. ResourceVersion, ResourceVersionIn: the versions it is current to.
 //
-// An empty namespace stands for all of them.
+// An empty namespace means all namespaces.
 type Snapshot[T object.Object] struct {
 	keys     *node  // leads to the slots of the objects
-	lookup   lookup // a short way to most of them
+	lookup   lookup // a shortcut to most of them
 	objects  slots[T]
 	indexes  []indexTree[T]
 	versions versions
 	folds    *folds[T] // nil unless objects can be folded
 }
 
-// ResourceVersion returns the resource version that the snapshot is current to, "" before that is known. Where namespaces are
-// listed and watched apart from each other it is the lowest of theirs.
+// ResourceVersion returns the resource version that the snapshot is current to, or "" if that is not known yet. If namespaces are
+// listed and watched separately, it is the lowest of their versions.
 func (s *Snapshot[T]) ResourceVersion() string { return s.versions.lowest }
 
-// ResourceVersionIn returns the resource version that the snapshot is current to in a namespace, "" if that is not known.
+// ResourceVersionIn returns the resource version that the snapshot is current to in a namespace, or "" if that is not known.
 func (s *Snapshot[T]) ResourceVersionIn(namespace string) string { return s.versions.in(namespace) }
 
 // Get returns the object with the key, or false if there is none.
@@ -58,8 +58,8 @@ func (s *Snapshot[T]) slot(k object.Key) (slot, bool) {
 	return it.slot, true
 }
 
-// read returns the object with the key to somebody who asked for it in particular, so that it stays open or is kept open for a
-// while.
+// read returns the object with the key to a caller who asked for this object in particular, and marks it as read, so that it stays
+// open, or is kept open for a while.
 func (s *Snapshot[T]) read(k object.Key) (T, bool) {
 	if n, ok := s.likely(k); ok {
 		if o, ok := s.readAt(k, n); ok && object.KeyOf(o) == k || !ok && s.isAt(k, n) {
@@ -73,8 +73,8 @@ func (s *Snapshot[T]) read(k object.Key) (T, bool) {
 	return s.readAt(k, n)
 }
 
-// likely returns the slot that the lookup proposes for k. Where a folded object is in it, it may be that of another key, but nearly never is; that costs less to
-// see when the object is open than on the way down the tree.
+// likely returns the slot that the lookup proposes for k. If it holds a folded object, that may have another key, but hardly ever does; checking the
+// key of the opened object is cheaper than descending the tree.
 func (s *Snapshot[T]) likely(k object.Key) (slot, bool) {
 	if s.folds == nil {
 		return s.quick(k)
@@ -98,7 +98,7 @@ func (s *Snapshot[T]) readAt(k object.Key, n slot) (T, bool) {
 	return o, ok
 }
 
-// scanned returns the object of an item to somebody who looks at many: it does not stay open for that.
+// scanned returns the object of an item to a caller who reads many: the object does not stay open for that.
 func (s *Snapshot[T]) scanned(it *item) (T, bool) {
 	if s.folds != nil {
 		if e := s.folds.at(it.slot); e != nil {
@@ -141,8 +141,8 @@ func (s *Snapshot[T]) Namespace(namespace string) iter.Seq2[object.Key, T] {
 	return s.pairs(within(namespace))
 }
 
-// In returns the objects of one namespace as a collection, which can be counted cheaply and kept; "" returns the snapshot
-// itself. Nothing is copied: the collection keeps the snapshot alive.
+// In returns the objects of one namespace as a collection; "" returns the snapshot itself. Counting is cheap and nothing is copied;
+// the collection keeps the snapshot alive.
 func (s *Snapshot[T]) In(namespace string) object.Collection[T] {
 	if namespace == "" {
 		return s
@@ -150,7 +150,7 @@ func (s *Snapshot[T]) In(namespace string) object.Collection[T] {
 	return namespaced[T]{s, namespace}
 }
 
-// namespaced is a snapshot that shows one namespace.
+// namespaced is a snapshot restricted to one namespace.
 type namespaced[T object.Object] struct {
 	snapshot  *Snapshot[T]
 	namespace string
@@ -160,8 +160,8 @@ func (n namespaced[T]) Len() int { return n.snapshot.keys.count(within(n.namespa
 
 func (n namespaced[T]) All() iter.Seq2[object.Key, T] { return n.snapshot.Namespace(n.namespace) }
 
-// pairs iterates over the objects whose keys are in r. Like byIndex it does without scan, which would cost
-// another call for each item.
+// pairs iterates over the objects whose keys are in r. Like byIndex it does not use scan, which would cost another call for
+// each item.
 func (s *Snapshot[T]) pairs(r span) iter.Seq2[object.Key, T] {
 	return func(yield func(object.Key, T) bool) {
 		for run := range s.keys.runs(r) {
@@ -186,9 +186,8 @@ func (s *Snapshot[T]) Keys() iter.Seq[object.Key] {
 	}
 }
 
-// ByIndex iterates over the objects that have the value in the index, sorted by key. For an index that the
-// snapshot does not have, because it was added later or is removed, the index function is called for each
-// object.
+// ByIndex iterates over the objects that have the value in the index, sorted by key. If the snapshot does not have the index,
+// because it was added later or removed, the index function is called for each object.
 func (s *Snapshot[T]) ByIndex(ix *Index[T], value string) iter.Seq[T] {
 	return func(yield func(T) bool) { s.byIndex(ix, value, yield) }
 }
@@ -216,8 +215,8 @@ func (s *Snapshot[T]) byIndex(ix *Index[T], value string, yield func(T) bool) {
 	}
 }
 
-// Count returns the number of objects that have the value in the index. It looks at none of them, unless the
-// snapshot does not have the index.
+// Count returns the number of objects that have the value in the index. It examines none of them, unless the snapshot does
+// not have the index.
 func (s *Snapshot[T]) Count(ix *Index[T], value string) int {
 	if root, ok := s.index(ix); ok {
 		return root.count(span{value: value, fields: 1})
@@ -229,7 +228,7 @@ func (s *Snapshot[T]) Count(ix *Index[T], value string) int {
 	return n
 }
 
-// Values iterates over the values that some object has in the index, sorted and each once.
+// Values iterates over the distinct values that objects have in the index, sorted.
 func (s *Snapshot[T]) Values(ix *Index[T]) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		root, ok := s.index(ix)
@@ -244,7 +243,7 @@ func (s *Snapshot[T]) Values(ix *Index[T]) iter.Seq[string] {
 			if !yield(value) {
 				return
 			}
-			from.value = value + "\x00" // the smallest string behind value
+			from.value = value + "\x00" // the smallest string after value
 		}
 	}
 }
@@ -270,7 +269,7 @@ func (s *Snapshot[T]) computeValues(ix *Index[T], yield func(string) bool) {
 	}
 }
 
-// index returns the root of the tree of ix, and false if the snapshot does not have that index.
+// index returns the root of the tree of ix, or false if the snapshot does not have that index.
 func (s *Snapshot[T]) index(ix *Index[T]) (*node, bool) {
 	for i := range s.indexes {
 		if s.indexes[i].index == ix {

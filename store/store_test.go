@@ -256,14 +256,14 @@ func checkWhole(t *testing.T, s *Snapshot[*thing], ix *Index[*thing], n int) {
 	}
 }
 
-// TestForgetsWhatIsGone checks that a store keeps nothing of replaced and deleted objects alive.
+// TestForgetsWhatIsGone checks that a store keeps no replaced or deleted object alive.
 func TestForgetsWhatIsGone(t *testing.T) {
 	const n = 1000
 	w, _ := filled(0)
 	var mu sync.Mutex
 	freed := 0
 	set := func(txn *Txn[*thing], i int) {
-		// Names of their own, as a decoder makes them, show whether keys are kept.
+		// Separately allocated names, as from a decoder, show whether keys are kept.
 		o := newThing("ns", strings.Clone(fmt.Sprintf("name%06d", i)), map[string]string{"app": "x"})
 		runtime.AddCleanup(o, func(int) { mu.Lock(); freed++; mu.Unlock() }, 0)
 		txn.Set(object.KeyOf(o), o)

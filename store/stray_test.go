@@ -11,7 +11,7 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// reporting returns a writer with an index by app that holds these objects, and what it reports of stray writes.
+// reporting returns a writer with an index by app that holds these objects, and the stray writes it reports.
 func reporting(all ...*thing) (*Writer[*thing], *Index[*thing], *[]string) {
 	var reports []string
 	w := NewWriter[*thing](Options{OnStrayWrite: func(index string, k object.Key) { reports = append(reports, index+" "+k.String()) }})
@@ -48,7 +48,7 @@ func TestStrayWrites(t *testing.T) {
 				check(t, s)
 				wanted := 0
 				if before != written && before != after && (before != "" || after != "deleted") {
-					wanted = 1 // else the index is right as it is
+					wanted = 1 // otherwise the index stays right
 				}
 				if len(*reports) != wanted || wanted > 0 && (*reports)[0] != "app b" {
 					t.Errorf("%s: reports %q", name, *reports)
@@ -65,7 +65,7 @@ func TestStrayWrites(t *testing.T) {
 	}
 }
 
-// checkLeads fails the test if an index leads to another object than the entry says, or to none.
+// checkLeads fails the test if an index leads to an object other than the entry's, or to none.
 func checkLeads(t testing.TB, s *Snapshot[*thing]) {
 	t.Helper()
 	for _, x := range s.indexes {
@@ -78,8 +78,8 @@ func checkLeads(t testing.TB, s *Snapshot[*thing]) {
 	}
 }
 
-// TestRandomStrayWrites writes to objects in the store again and again. The indexes lead to the right objects all the time,
-// and once all objects have been replaced, they are right again.
+// TestRandomStrayWrites repeatedly writes to objects in the store. The indexes always lead to the right objects, and once all objects
+// have been replaced, they are right again.
 func TestRandomStrayWrites(t *testing.T) {
 	testseed.Each(t, 5, func(t *testing.T, seed uint64) {
 		r := rand.New(rand.NewPCG(seed, 0))
@@ -119,7 +119,7 @@ func TestRandomStrayWrites(t *testing.T) {
 	})
 }
 
-// TestNoStrayWrites has an index whose function returns the same values in another order each time, some of them twice.
+// TestNoStrayWrites has an index whose function returns the same values in a different order each time, some of them twice.
 func TestNoStrayWrites(t *testing.T) {
 	w, _, reports := reporting()
 	few, many := map[string]string{}, map[string]string{}
@@ -138,7 +138,7 @@ func TestNoStrayWrites(t *testing.T) {
 	}
 }
 
-// TestCollision has two keys whose hashes are equal: the lookup must tell them apart.
+// TestCollision has two keys with equal hashes, which the lookup must distinguish.
 func TestCollision(t *testing.T) {
 	w := NewWriter[*thing](Options{})
 	first, second := colliding(w.store.Snapshot().lookup)
@@ -176,7 +176,7 @@ func TestCollision(t *testing.T) {
 	}
 }
 
-// colliding returns two keys that the lookup has one hash for.
+// colliding returns two keys with the same hash.
 func colliding(l lookup) (a, b object.Key) {
 	seen := map[uint32]object.Key{}
 	for i := 0; ; i++ {
@@ -189,7 +189,7 @@ func colliding(l lookup) (a, b object.Key) {
 	}
 }
 
-// TestStaleIndexIsNotUsedAgain aborts a transaction that found a stray write: the next one must find it as well.
+// TestStaleIndexIsNotUsedAgain aborts a transaction that found a stray write: the next one must find it too.
 func TestStaleIndexIsNotUsedAgain(t *testing.T) {
 	o := newThing("", "a", map[string]string{"app": "x"})
 	w, ix, reports := reporting(o)

@@ -8,32 +8,32 @@ import (
 	"github.com/tidings/tidings/internal/fold"
 )
 
-// templates are those that are kept decoded, because objects that are patches of them are opened: the latest ones.
+// templates keeps the latest templates decoded, for opening their patches.
 type templates struct {
 	mu    sync.Mutex
-	kept  []*fold.Dictionary // in the order in which they came
+	kept  []*fold.Dictionary // oldest first
 	bytes int64              // of all kept
 	limit int64
-	root  int64   // what one object takes without anything that it refers to
-	scale float64 // what bytesOf is of guess; 0 is 1
+	root  int64   // size of an object without anything it refers to
+	scale float64 // factor from guess to bytesOf; 0 means 1
 	// needed reports whether objects of the store need a template.
 	needed func(*fold.Dictionary) bool
 }
 
-// leastTemplates is what may be kept in any case: neighbors need the same, and who reads all objects needs one after the other.
+// leastTemplates may always be kept: neighbors need the same one, and a reader of all objects needs one after the other.
 const leastTemplates = 64 << 10
 
-// guess is about what a decoded template takes, as long as nothing is known better. Its strings are parts of its encoding, which is there anyway.
+// guess is a first estimate of the memory of a decoded template. Its strings are parts of its encoding, which exists anyway.
 func (t *templates) guess(template *fold.Dictionary) int64 {
 	return t.root + int64(len(template.Encoded()))*5/4
 }
 
-// bytesOf is about what a decoded template takes.
+// bytesOf is the scaled estimate of the memory of a decoded template.
 func (t *templates) bytesOf(template *fold.Dictionary) int64 {
 	return int64(cmp.Or(t.scale, 1) * float64(t.guess(template)))
 }
 
-// sample returns up to n of those that are kept, the latest ones, and what they would count for at a scale of 1.
+// sample returns up to n of the kept objects, the latest ones, and the sum of their guesses.
 func (t *templates) sample(n int) (objects []any, guessed int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -57,20 +57,20 @@ func (t *templates) count(scale float64) {
 	t.shrink()
 }
 
-// keep keeps what a template was decoded to, and drops that of others where there are too many. One that only snapshots need which are no more current is
-// not kept: nothing would drop it.
+// keep keeps a decoded template, and drops the oldest ones if there are too many. A template that only outdated snapshots need is not kept:
+// nothing would drop it.
 func (t *templates) keep(template *fold.Dictionary, object any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.needed(template) || !template.KeepDecoded(object) {
-		return // or it is here
+		return // not needed, or kept already
 	}
 	t.kept = append(t.kept, template)
 	t.bytes += t.bytesOf(template)
 	t.shrink()
 }
 
-// drop drops what a template was decoded to that no object of the store needs any more.
+// drop drops a decoded template that no object of the store needs any more.
 func (t *templates) drop(template *fold.Dictionary) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -81,7 +81,7 @@ func (t *templates) drop(template *fold.Dictionary) {
 	}
 }
 
-// shrink drops the oldest where there are too many, but for the latest.
+// shrink drops the oldest while there are too many, but never the latest.
 func (t *templates) shrink() {
 	for len(t.kept) > 1 && t.bytes > max(t.limit, leastTemplates) {
 		oldest := t.kept[0]

@@ -8,7 +8,7 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// TestPackTogether folds objects one by one, in random order, and then packs neighbors together, which have much in common.
+// TestPackTogether folds objects one by one, in random order, and then repacks neighbors, which have much in common, together.
 func TestPackTogether(t *testing.T) {
 	const kinds, each = 3, 500
 	w := newFoldWorld(t, testseed.Seed(t))
@@ -55,7 +55,7 @@ func TestPackTogether(t *testing.T) {
 	w.checkPacker()
 }
 
-// packTogether goes once through the store and returns how many objects were packed again.
+// packTogether passes once over the store and returns how many objects were repacked.
 func packTogether(w *Writer[*thing]) (packed int) {
 	for next := (object.Key{}); ; {
 		cold := w.Store().PackTogether(next, 700)
@@ -68,7 +68,7 @@ func packTogether(w *Writer[*thing]) (packed int) {
 	}
 }
 
-// bufferedCodec notes the most bytes that waited in a buffer while something was encoded.
+// bufferedCodec records the most bytes that waited in a buffer during encoding.
 type bufferedCodec struct {
 	patchingCodec
 	most *int
@@ -79,7 +79,7 @@ func (c bufferedCodec) Append(dst []byte, o *thing) ([]byte, error) {
 	return c.patchingCodec.Append(dst, o)
 }
 
-// TestPackOneByOne: objects that are no neighbors do not wait for each other, encoded.
+// TestPackOneByOne: encoded objects that are not neighbors do not wait for each other.
 func TestPackOneByOne(t *testing.T) {
 	codec := bufferedCodec{newPatchingCodec(t), new(int)}
 	w := newFoldWorldOf(t, 1, codec).writer

@@ -9,23 +9,23 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// Txn is a transaction of a Writer: changes that become visible together. Its reads see its own writes. It is
-// used by one goroutine at a time, and not after Commit or Abort: what writes panics then.
+// Txn is a transaction of a Writer: changes that become visible together. Its reads see its own writes. Only one goroutine at
+// a time may use it. After Commit or Abort, write methods panic.
 //
 //  1. Get, Len, All, Namespace read.
 //  2. Set, Delete, Load write single objects.
-//  3. Replace makes a list the content of a namespace, and says what that changes. Drop removes a namespace.
+//  3. Replace makes a list the content of a namespace, and returns what that changes. Drop removes a namespace.
 //  4. Track, Advance, Replace, Drop set the resource versions.
 //  5. Commit or Abort ends it.
 type Txn[T object.Object] struct {
 	// writer is nil once the transaction is finished.
 	writer *Writer[T]
-	// next is the state to be published. Its nodes that carry id belong to this transaction alone.
+	// next is the state to be published. The nodes in it with number id belong to this transaction alone.
 	next *Snapshot[T]
 	id   uint64
 	// moved says that slots were taken or freed.
 	moved bool
-	// silent says that nobody wants to know what Replace and Drop change.
+	// silent says that the changes of Replace and Drop are not needed.
 	silent bool
 	// contradicted is what Contradicted returns.
 	contradicted object.Key
@@ -33,7 +33,7 @@ type Txn[T object.Object] struct {
 	packed []fold.Packed
 }
 
-// Silence makes Replace and Drop return nothing, so that no folded object is opened for what they would.
+// Silence makes Replace and Drop return nothing, so that no folded object is opened for their results.
 func (t *Txn[T]) Silence() { t.silent = true }
 
 // Contradicted returns an object that a list given to Replace had in an older state than the store, although the list was
@@ -49,17 +49,16 @@ func (t *Txn[T]) Held(k object.Key) (Held[T], bool) { return t.next.Held(k) }
 // Len returns the number of objects.
 func (t *Txn[T]) Len() int { return t.next.Len() }
 
-// All iterates over all objects, sorted by key, as they are when All is called. The transaction may go on
-// writing meanwhile.
+// All iterates over all objects as of the call, sorted by key. The transaction may continue to write meanwhile.
 func (t *Txn[T]) All() iter.Seq2[object.Key, T] { return t.frozen().All() }
 
-// Namespace iterates over the objects of one namespace, "" for all, sorted by name, as they are when Namespace is called.
-// The transaction may go on writing meanwhile.
+// Namespace iterates over the objects of one namespace as of the call, sorted by name; "" means all. The transaction may
+// continue to write meanwhile.
 func (t *Txn[T]) Namespace(namespace string) iter.Seq2[object.Key, T] {
 	return t.frozen().Namespace(namespace)
 }
 
-// frozen returns what the transaction has made so far. Then it takes a new number, so that this is never changed again.
+// frozen returns the current state and gives the transaction a new number, so that the returned state never changes.
 func (t *Txn[T]) frozen() *Snapshot[T] {
 	if t.writer != nil {
 		t.id = t.writer.nextID()
@@ -72,8 +71,8 @@ func (t *Txn[T]) frozen() *Snapshot[T] {
 	return &now
 }
 
-// Set puts the object under the key, which is its own, and into all indexes. It returns the object that was there before,
-// if one was.
+// Set stores the object under k, which must be its own key, and updates all indexes. It returns the object that was there before,
+// if any.
 func (t *Txn[T]) Set(k object.Key, o T) (old T, existed bool) {
 	before, existed := t.Put(k, o)
 	if existed {
@@ -82,13 +81,13 @@ func (t *Txn[T]) Set(k object.Key, o T) (old T, existed bool) {
 	return old, existed
 }
 
-// Put is Set that does not open what was there before.
+// Put is Set without opening the object that was there before.
 func (t *Txn[T]) Put(k object.Key, o T) (old Held[T], existed bool) {
 	return t.put(Held[T]{key: k, object: o})
 }
 
-// PutCold is Put of an object that is not likely to be read soon, if its state before is folded and was not read by key since: then
-// it is folded at once, and stays open for those only who hold it. e is what it was decoded from; the transaction keeps no reference to the bytes.
+// PutCold is Put for an object that is unlikely to be read soon: if its previous state is folded and was not read by key since, or if it
+// is new, it is folded at once, and stays open only for those who hold it. The transaction keeps no reference to the bytes of e.
 func (t *Txn[T]) PutCold(k object.Key, o T, e Encoding) (old Held[T], existed bool) {
 	t.mustBeOpen("PutCold")
 	f, h := t.next.folds, Held[T]{key: k, object: o}
@@ -110,7 +109,7 @@ func (t *Txn[T]) put(h Held[T]) (old Held[T], existed bool) {
 	return t.putAt(n, existed, h)
 }
 
-// find returns the slot of an object, which gets one, and the key that the tree of keys has, if it is not there.
+// find returns the slot of an object. If it is new, find allocates a slot and sets the key of h to that of the key tree.
 func (t *Txn[T]) find(h *Held[T]) (n slot, existed bool) {
 	if n, existed = t.next.quick(h.key); existed {
 		return n, true
@@ -118,7 +117,7 @@ func (t *Txn[T]) find(h *Held[T]) (n slot, existed bool) {
 	return t.place(h)
 }
 
-// findBefore is find for a new state of an object, which was decoded from e.
+// findBefore is find for a new state of an object, decoded from e.
 func (t *Txn[T]) findBefore(h *Held[T], e Encoding) (n slot, existed bool) {
 	if e.before != nil {
 		n, existed = t.next.likely(h.key)
@@ -129,8 +128,8 @@ func (t *Txn[T]) findBefore(h *Held[T], e Encoding) (n slot, existed bool) {
 	return t.find(h)
 }
 
-// putAt makes h the state of the object in a slot, which existed before or was made for it, as find says. The object of a folded h may be set: to what is
-// open now.
+// putAt makes h the state of the object in slot n, as found by find. If h is folded, its object may also be set, to the one that
+// is open now.
 func (t *Txn[T]) putAt(n slot, existed bool, h Held[T]) (old Held[T], had bool) {
 	k := h.key
 	if existed {
@@ -148,7 +147,7 @@ func (t *Txn[T]) putAt(n slot, existed bool, h Held[T]) (old Held[T], had bool) 
 	return old, existed
 }
 
-// PutBack makes the state of an object again what it was before Put returned it, in the same transaction.
+// PutBack restores the state that Put returned, in the same transaction.
 func (t *Txn[T]) PutBack(old Held[T]) {
 	t.put(old)
 	if old.folded != nil {
@@ -158,7 +157,7 @@ func (t *Txn[T]) PutBack(old Held[T]) {
 	}
 }
 
-// place finds the slot of the object in the tree of keys, and gives it one, and the tree's own key, if it is not there.
+// place finds the slot of the object in the key tree. If it is not there, place allocates a slot and uses the tree's copy of the key.
 func (t *Txn[T]) place(h *Held[T]) (n slot, existed bool) {
 	var p put
 	var neighbor object.Key
@@ -174,8 +173,7 @@ func (t *Txn[T]) place(h *Held[T]) (n slot, existed bool) {
 	return n, false
 }
 
-// Delete removes the object under the key from the store and all indexes. It returns the object, if there was
-// one.
+// Delete removes the object under the key from the store and all indexes. It returns the object, if there was one.
 func (t *Txn[T]) Delete(k object.Key) (old T, existed bool) {
 	before, existed := t.Remove(k)
 	if existed {
@@ -184,7 +182,7 @@ func (t *Txn[T]) Delete(k object.Key) (old T, existed bool) {
 	return old, existed
 }
 
-// Remove is Delete that does not open the object.
+// Remove is Delete without opening the object.
 func (t *Txn[T]) Remove(k object.Key) (old Held[T], existed bool) {
 	t.mustBeOpen("Delete")
 	it, existed := t.next.keys.near(&key{Key: k})
@@ -207,8 +205,8 @@ func (t *Txn[T]) Remove(k object.Key) (old Held[T], existed bool) {
 	return old, true
 }
 
-// Load puts all objects under their own keys. It does what Set does for each of them, but makes the trees in
-// one go, several times faster, when the store is empty and the objects are sorted by key, none twice.
+// Load puts all objects under their own keys, like Set for each. If the store is empty and the objects are sorted by key
+// without duplicates, it builds the trees in one pass, which is several times faster.
 func (t *Txn[T]) Load(objects []T) {
 	t.mustBeOpen("Load")
 	if t.Len() > 0 || !t.build(open(objects), nil, t.writer.report) {
@@ -229,8 +227,8 @@ func open[T object.Object](objects []T) iter.Seq[Held[T]] {
 	}
 }
 
-// build makes the state anew from the objects alone, which get slots in their order. It reports false, and does nothing,
-// if they are not sorted by key. known has what they have in indexes, and may be nil.
+// build rebuilds the state from the objects alone, assigning slots in their order. If they are not sorted by key, it does nothing and
+// returns false. known has their index values, and may be nil.
 func (t *Txn[T]) build(objects iter.Seq[Held[T]], known knownValues[T], report func(*Index[T], object.Key, any)) bool {
 	b := builder{txn: t.id}
 	var places slots[T]
@@ -259,7 +257,7 @@ func (t *Txn[T]) build(objects iter.Seq[Held[T]], known knownValues[T], report f
 	return true
 }
 
-// reindex brings all indexes up to a change. The key of the change is in the tree of keys, and is that of the tree if the object comes or goes.
+// reindex applies a change to all indexes. Its key is in the key tree, and is the tree's own copy if the object was added or removed.
 func (t *Txn[T]) reindex(c *change[T]) {
 	for i := range t.next.indexes {
 		x := &t.next.indexes[i]
@@ -269,7 +267,7 @@ func (t *Txn[T]) reindex(c *change[T]) {
 		}
 		digest := x.index.digest(after)
 		if x.stale || c.had && x.digests.get(c.slot) == digest {
-			continue // Commit fills it anew; or the tree has the object under these values
+			continue // Commit rebuilds it; or the tree has the object under these values
 		}
 		before, ok := x.valuesBefore(c)
 		if !ok {
@@ -289,7 +287,7 @@ func (t *Txn[T]) reindex(c *change[T]) {
 	}
 }
 
-// refill fills the indexes anew that lead to where they should not.
+// refill rebuilds the stale indexes.
 func (t *Txn[T]) refill() {
 	for i := range t.next.indexes {
 		if x := &t.next.indexes[i]; x.stale {
@@ -298,7 +296,7 @@ func (t *Txn[T]) refill() {
 	}
 }
 
-// reportedBefore is told of index functions that panic again for an object that is in the store.
+// reportedBefore ignores panics of index functions for objects in the store: they were reported before.
 func reportedBefore[T object.Object](*Index[T], object.Key, any) {}
 
 // Commit publishes the changes as the newest snapshot and returns it. Objects and resource versions become visible
@@ -321,7 +319,7 @@ func (t *Txn[T]) Commit() *Snapshot[T] {
 	return s
 }
 
-// Abort forgets the changes. It does nothing after Commit or Abort, so that it may be deferred.
+// Abort discards the changes. It does nothing after Commit or Abort, so it may be deferred.
 func (t *Txn[T]) Abort() {
 	if t.writer == nil {
 		return
@@ -332,7 +330,7 @@ func (t *Txn[T]) Abort() {
 	t.finish()
 }
 
-// manySlots is the number of slots from which they are given back when most are free.
+// manySlots is the number of slots above which they are compacted if most are free.
 const manySlots = 4096
 
 // sparse reports whether three of four slots are free.
@@ -340,13 +338,13 @@ func (t *Txn[T]) sparse() bool {
 	return t.moved && t.writer.used > manySlots && t.Len() < int(t.writer.used/4)
 }
 
-// repack gives the objects new slots, the first ones there are.
+// repack gives the objects new slots, starting from the first.
 func (t *Txn[T]) repack() {
 	t.build(t.frozen().AllHeld(""), nil, reportedBefore)
 }
 
-// finish gives up the number and all nodes, so that nothing can be changed through t any more, and the slots that were
-// taken or freed for what is not published.
+// finish gives up the transaction's number and nodes, so that nothing can be changed through t any more, and recounts the
+// slots if any were taken or freed for an unpublished change.
 func (t *Txn[T]) finish() {
 	w := t.writer
 	w.open, w.rewound = nil, nil

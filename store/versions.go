@@ -7,22 +7,22 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// part is what is listed and watched together: one namespace, or all of them if namespace is empty. version is what it is
-// current to, "" before that is known.
+// part is a unit that is listed and watched: one namespace, or all of them if namespace is empty. version is the resource version
+// it is current to, "" if not known yet.
 type part struct {
 	namespace, version string
 }
 
 // versions are the resource versions of the parts of a collection. It is a value: what it refers to never changes.
 //
-// Invariant: parts is nil while no part but that of all namespaces has a version, which is then lowest. Else it is sorted by
-// namespace, and lowest is the lowest version in it, "" if one of them has none.
+// Invariant: parts is nil as long as only the part of all namespaces has a version, which is then lowest. Otherwise it is sorted
+// by namespace, and lowest is the lowest version in it, "" if one of them has none.
 type versions struct {
 	lowest string
 	parts  []part
 }
 
-// in returns the version of what covers the namespace; "" means all.
+// in returns the version of the part that covers the namespace; "" means all.
 func (v *versions) in(namespace string) string {
 	if namespace == "" || v.parts == nil {
 		return v.lowest
@@ -44,7 +44,7 @@ func (v *versions) of(namespace string) string {
 	return ""
 }
 
-// covering returns the name of the part that the namespace belongs to: its own, or else that of all.
+// covering returns the name of the part that covers the namespace: its own, or else the one of all namespaces.
 func (v *versions) covering(namespace string) string {
 	if _, ok := v.find(namespace); ok {
 		return namespace
@@ -62,7 +62,7 @@ func (v *versions) find(namespace string) (int, bool) {
 	return slices.BinarySearchFunc(v.parts, namespace, func(p part, n string) int { return strings.Compare(p.namespace, n) })
 }
 
-// track adds a part without a version, unless it is there.
+// track adds a part without a version, unless it exists.
 func (v *versions) track(namespace string) {
 	if v.has(namespace) {
 		return
@@ -76,7 +76,7 @@ func (v *versions) track(namespace string) {
 	v.parts, v.lowest = slices.Insert(slices.Clone(parts), i, part{namespace: namespace}), ""
 }
 
-// set sets the version of a part, which is added if it is not there.
+// set sets the version of a part, adding it if needed.
 func (v *versions) set(namespace, version string) {
 	if namespace == "" && (len(v.parts) == 0 || len(v.parts) == 1 && v.parts[0].namespace == "") {
 		*v = versions{lowest: version}
@@ -92,7 +92,7 @@ func (v *versions) set(namespace, version string) {
 	}
 }
 
-// drop removes a part, if it is there.
+// drop removes a part, if it exists.
 func (v *versions) drop(namespace string) {
 	if !v.has(namespace) {
 		return
@@ -106,7 +106,7 @@ func (v *versions) drop(namespace string) {
 	v.settle()
 }
 
-// settle finds the lowest version.
+// settle recomputes the lowest version.
 func (v *versions) settle() {
 	v.lowest = v.parts[0].version
 	for _, p := range v.parts[1:] {
@@ -119,16 +119,16 @@ func (v *versions) settle() {
 	}
 }
 
-// Track makes a namespace a part of the collection of its own, with a resource version of its own, unless it is one; ""
-// stands for all namespaces. The store has no resource version then until that part has one, by Replace or Advance. A
-// collection that is one part, of all namespaces, need not be tracked.
+// Track makes a namespace a separate part of the collection, with its own resource version, unless it is one; "" means all
+// namespaces. The store then has no resource version until that part gets one, by Replace or Advance. A collection with a
+// single part, of all namespaces, need not be tracked.
 func (t *Txn[T]) Track(namespace string) {
 	t.mustBeOpen("Track")
 	t.next.versions.track(namespace)
 }
 
-// Advance brings a part to the resource version, unless it is at a newer one, or the version is empty. A namespace that is
-// not tracked is from then on.
+// Advance moves a part forward to the resource version. It does nothing if the part is at a newer one or the version is empty.
+// It also tracks the namespace, if it was not tracked.
 func (t *Txn[T]) Advance(namespace, resourceVersion string) {
 	t.mustBeOpen("Advance")
 	if now := t.next.versions.of(namespace); object.MaxResourceVersion(now, resourceVersion) != now {

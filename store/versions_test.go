@@ -21,7 +21,7 @@ func checkVersions(t testing.TB, v versions) {
 	}
 }
 
-// versionModel is what versions are, without any cleverness.
+// versionModel is a trivial implementation of versions.
 type versionModel map[string]string
 
 func (m versionModel) lowest() string {
@@ -90,7 +90,7 @@ func TestRandomVersions(t *testing.T) {
 	})
 }
 
-// TestOldSnapshotKeepsItsVersions changes every part behind a snapshot.
+// TestOldSnapshotKeepsItsVersions changes every part after a snapshot was taken.
 func TestOldSnapshotKeepsItsVersions(t *testing.T) {
 	w := holding("")
 	txn := w.Begin()

@@ -10,31 +10,31 @@ import (
 type waiter struct {
 	namespace string
 	key       object.Key
-	byKey     bool // for the object under key, or else its namespace
+	byKey     bool // for the object under key, not for its namespace
 	version   string
 
 	done chan struct{} // closed when the wait has ended
-	err  error         // why, if the version was not reached; written before done is closed
+	err  error         // why the version was not reached, if so; written before done is closed
 }
 
-// WaitFor waits until the newest snapshot is current to the resource version, all its parts, and returns at once if it is;
-// an empty version is always reached. Otherwise it returns a *WaitError: with the cause of ctx when that ends first, with
-// ErrRewritten when the store goes back to an older version, and at once when the version, here or of the store, is not a
+// WaitFor waits until all parts of the newest snapshot are current to the resource version. It returns at once if they are; an
+// empty version is always reached. Otherwise it returns a *WaitError: with the cause of ctx if that ends first, with
+// ErrRewritten if the store goes back to an older version, and at once if the version, given or in the store, is not a
 // decimal number.
 //
-// It is for reading one's own writes: wait for the version that the write returned, then read.
+// Use it to read your own writes: wait for the version that the write returned, then read.
 func (s *Store[T]) WaitFor(ctx context.Context, resourceVersion string) error {
 	return s.wait(ctx, &waiter{version: resourceVersion})
 }
 
-// WaitIn is WaitFor for one namespace: it does not wait for those that are listed and watched apart from it. An empty
-// namespace stands for all.
+// WaitIn is WaitFor for one namespace: it does not wait for namespaces that are listed and watched separately. An empty
+// namespace means all.
 func (s *Store[T]) WaitIn(ctx context.Context, namespace, resourceVersion string) error {
 	return s.wait(ctx, &waiter{namespace: namespace, version: resourceVersion})
 }
 
 // WaitForKey is WaitFor for one object: it waits until the object under the key has the resource version or a newer one, or
-// its namespace is current to the version, so that an object that is not there is known not to be.
+// until its namespace is current to the version, which proves that a missing object is absent.
 func (s *Store[T]) WaitForKey(ctx context.Context, key object.Key, resourceVersion string) error {
 	return s.wait(ctx, &waiter{namespace: key.Namespace, key: key, byKey: true, version: resourceVersion})
 }
@@ -46,7 +46,7 @@ func (s *Store[T]) wait(ctx context.Context, w *waiter) error {
 	w.done = make(chan struct{})
 	s.enter(w)
 	defer s.leave(w)
-	// Again: what was published before enter did not see the waiter.
+	// Again: a snapshot published before enter did not see the waiter.
 	if ended, err := s.Snapshot().ends(w, nil); ended {
 		return err
 	}
@@ -72,7 +72,7 @@ func (s *Store[T]) leave(w *waiter) {
 	defer s.mu.Unlock()
 	delete(s.waiters, w)
 	if len(s.waiters) == 0 {
-		s.waiters = nil // a map keeps the room that it once needed
+		s.waiters = nil // a map never shrinks
 	}
 }
 

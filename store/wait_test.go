@@ -94,7 +94,7 @@ func TestWaitForStoreWithoutOrder(t *testing.T) {
 	})
 }
 
-// waiters starts waits, and reports how those ended that have.
+// waiters starts waits, and reports how they ended.
 type waiters struct {
 	t     *testing.T
 	ended map[string]chan error
@@ -109,7 +109,7 @@ func (w *waiters) start(name string, wait func() error) {
 	go func() { ended <- wait() }()
 }
 
-// expect checks that these have ended, and no others, since it was last called. A name with a ! has ended with ErrRewritten.
+// expect checks that exactly these waits have ended since the last call. A name with a ! has ended with ErrRewritten.
 func (w *waiters) expect(step string, want ...string) {
 	w.t.Helper()
 	synctest.Wait()
@@ -133,7 +133,7 @@ func (w *waiters) expect(step string, want ...string) {
 	}
 }
 
-// TestWaitForParts has two namespaces, of which b lags behind.
+// TestWaitForParts has two namespaces, one of which lags behind.
 func TestWaitForParts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := holding("", at("a/x", "1", "12", ""))

@@ -9,24 +9,23 @@ import (
 
 // Options configures a Writer. Its zero value works.
 type Options struct {
-	// OnIndexPanic is called when the function of an index panics for an object that is being written, or that
-	// a new index is filled from. The object is then in the store, but has no values in that index. It is
-	// called on the goroutine that writes, before the change is published, and must not call the Writer. It
-	// may be nil.
+	// OnIndexPanic, if not nil, is called when an index function panics for an object that is being written, or that a new
+	// index is filled from. The object is then in the store, but has no values in that index. It is called on the writing
+	// goroutine before the change is published, and must not call the Writer.
 	OnIndexPanic func(index string, key object.Key, reason any)
-	// OnStrayWrite is called when an object that is being replaced or deleted does not have the values any more under which
-	// the index has it: somebody wrote to it. The whole index is then made anew before the change is published.
-	// It is called like OnIndexPanic, and may be nil.
+	// OnStrayWrite, if not nil, is called when an object that is being replaced or deleted no longer has the values that it is
+	// indexed under: somebody has written to it. The whole index is then rebuilt before the change is published. It is called
+	// like OnIndexPanic.
 	OnStrayWrite func(index string, key object.Key)
-	// OnOpenError is called when a folded object cannot be opened, because memory or the type's own methods are broken. Readers do
-	// not see the object then. It is called on any goroutine that reads or writes, and may be nil.
+	// OnOpenError, if not nil, is called when a folded object cannot be opened, because of corrupt memory or a failing method of the
+	// type. Readers then miss the object. It is called on any goroutine that reads or writes.
 	OnOpenError func(key object.Key, err error)
-	// OnStrayPart is called when an object that was made of others' common parts turns out to be another one than its encoding says: somebody wrote
-	// to such a part. One in many is looked at, which readers then get as it should be. It is called like OnOpenError. If it is nil, nobody looks.
+	// OnStrayPart, if not nil, is called when an object opened from a template does not match its encoding: somebody has written to a part that
+	// it shares. One in many is checked; readers then get the correct object. It is called like OnOpenError. If it is nil, nothing is checked.
 	OnStrayPart func(key object.Key)
 }
 
-// Writer is the write side of a store. It is used by one goroutine at a time.
+// Writer is the write side of a store. Only one goroutine at a time may use it.
 //
 //  1. Begin starts a transaction; Txn.Commit publishes it.
 //  2. AddIndex and RemoveIndex change the set of indexes between transactions.
@@ -34,21 +33,21 @@ type Options struct {
 type Writer[T object.Object] struct {
 	store   *Store[T]
 	options Options
-	// last is the number of the latest transaction. Numbers only grow, so that no transaction may ever edit
+	// last is the number of the latest transaction. Numbers only grow, so that no transaction can ever edit
 	// the nodes of another.
 	last uint64
-	// open is the transaction that was begun and not finished, else nil.
+	// open is the unfinished transaction, or nil.
 	open *Txn[T]
-	// rewound are the parts that the open transaction took back, and the versions that they went to.
+	// rewound are the parts that the open transaction took back, with the versions it took them to.
 	rewound []part
-	// names makes the strings of the trees.
+	// names allocates the strings of the trees.
 	names names
-	// used is the number of slots that were ever used; free are those of them that hold no object now.
+	// used is the number of slots ever used; free are those of them that hold no object now.
 	used slot
 	free []slot
 }
 
-// NewWriter returns a Writer of a new, empty store.
+// NewWriter returns a Writer for a new, empty store.
 func NewWriter[T object.Object](options Options) *Writer[T] {
 	w := &Writer[T]{store: &Store[T]{}, options: options}
 	w.store.current.Store(&Snapshot[T]{lookup: lookup{seed: maphash.MakeSeed()}})
@@ -58,8 +57,8 @@ func NewWriter[T object.Object](options Options) *Writer[T] {
 // Store returns the read side. It is always the same one.
 func (w *Writer[T]) Store() *Store[T] { return w.store }
 
-// Begin starts a transaction on the newest state. It panics if the one before is neither committed nor aborted:
-// that one's changes would be lost.
+// Begin starts a transaction on the newest state. It panics if the previous one is neither committed nor aborted, whose
+// changes would be lost.
 func (w *Writer[T]) Begin() *Txn[T] {
 	w.mustBeIdle("Begin")
 	now := w.store.Snapshot()
@@ -70,12 +69,11 @@ func (w *Writer[T]) Begin() *Txn[T] {
 	return w.open
 }
 
-// AddIndex adds an index, fills it from the current objects, and publishes the result. The function gets an
-// object and returns its values, any number of them and in any order; a value that comes twice counts once.
-// What it returns may depend on nothing but the object, it must not write to it, and any goroutine may call it.
-// It is asked again when an object is replaced or leaves the store, to find its entries. If somebody wrote to the object,
-// so that it then answers otherwise, the index is made anew: it may lead to an object under a value that it no longer
-// has, until the object changes, but never to another object. AddIndex panics inside a transaction.
+// AddIndex adds an index, fills it from the current objects, and publishes the result. values returns an object's values,
+// any number of them in any order; duplicates count once. The result must depend only on the object; values must not write to
+// the object, and may be called from any goroutine. It is called again when an object is replaced or leaves the store, to find
+// its entries. If somebody wrote to the object, so that the values differ, the index is rebuilt: until the object changes, the
+// index may list it under a value that it no longer has, but never lists another object. AddIndex panics inside a transaction.
 func (w *Writer[T]) AddIndex(name string, values func(T) []string) *Index[T] {
 	w.mustBeIdle("AddIndex")
 	now := w.store.Snapshot()
@@ -97,14 +95,14 @@ func (w *Writer[T]) RemoveIndex(ix *Index[T]) {
 	w.publish(now, left)
 }
 
-// publish makes a snapshot the newest that differs from now in its indexes.
+// publish publishes a snapshot that differs from now only in its indexes.
 func (w *Writer[T]) publish(now *Snapshot[T], indexes []indexTree[T]) {
 	next := *now
 	next.indexes = indexes
 	w.store.publish(&next, nil)
 }
 
-// take returns a slot that holds no object.
+// take returns a free slot.
 func (w *Writer[T]) take() slot {
 	if last := len(w.free) - 1; last >= 0 {
 		n := w.free[last]
@@ -115,7 +113,7 @@ func (w *Writer[T]) take() slot {
 	return w.used - 1
 }
 
-// recount finds the free slots anew, after a transaction that took or freed some was aborted.
+// recount recomputes the free slots, after aborting a transaction that took or freed some.
 func (w *Writer[T]) recount() {
 	keys := w.store.Snapshot().keys
 	w.used, w.free = 0, nil
@@ -140,14 +138,14 @@ func (w *Writer[T]) nextID() uint64 {
 	return w.last
 }
 
-// report tells of an index function that panicked.
+// report reports a panic of an index function.
 func (w *Writer[T]) report(ix *Index[T], k object.Key, reason any) {
 	if w.options.OnIndexPanic != nil {
 		w.options.OnIndexPanic(ix.name, k, reason)
 	}
 }
 
-// reportWritten tells of an object that somebody wrote to.
+// reportWritten reports that somebody has written to an object.
 func (w *Writer[T]) reportWritten(ix *Index[T], k object.Key) {
 	if w.options.OnStrayWrite != nil {
 		w.options.OnStrayWrite(ix.name, k)

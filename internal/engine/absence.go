@@ -6,21 +6,20 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// rememberedDeletions is how many deletions a part remembers. What repeats or overtakes on its way is never far from its
+// rememberedDeletions is how many deletions a part remembers. Events that are repeated or reordered are never far from their
 // place, so few are enough.
 const rememberedDeletions = 512
 
-// absence is what is known about objects that a part does not hold. An older state of such an object is news from before its
-// end and must not bring it back. Versions of other objects prove nothing: only a list that does not have the object,
-// or its own deletion.
+// absence is what is known about objects that a part does not hold. An older state of such an object is from before its end and must
+// not bring it back. Versions of other objects prove nothing: only a list without the object does, or its own deletion.
 type absence struct {
 	listed  string                // the version of the last list
 	deleted map[object.Key]string // the versions of the latest deletions
-	order   []object.Key          // of deleted, as a ring
-	next    int                   // where the next one goes
+	order   []object.Key          // keys of deleted, a ring
+	next    int                   // index of the next one
 }
 
-// relisted starts over with a list of the given version.
+// relisted resets it after a list at the given version.
 func (a *absence) relisted(version string) { *a = absence{listed: version} }
 
 // note remembers that the object under key was deleted at the version.

@@ -12,8 +12,8 @@ import (
 	"github.com/tidings/tidings/store"
 )
 
-// waitForRoom lets Block handlers hold back the part. The apply lock is not held meanwhile, so handlers can be added and
-// removed. Nobody is held back while somebody waits for a version, since that may be such a handler.
+// waitForRoom waits until Block handlers have room in their queues. The apply lock is not held, so handlers can be added and
+// removed meanwhile. It does not wait while somebody waits for a version, since that may be such a handler.
 func (inf *Informer[T]) waitForRoom(ctx context.Context) {
 	for _, s := range inf.subscriptions() {
 		if s.opts.Queue.Policy != deltafifo.Block || !s.queue.Full() {
@@ -21,13 +21,13 @@ func (inf *Informer[T]) waitForRoom(ctx context.Context) {
 		}
 		wait, cancel := context.WithCancel(inf.wait.relaxed())
 		unlink := context.AfterFunc(ctx, cancel)
-		_ = s.queue.WaitForRoom(wait) // whatever ends the wait, the part goes on
+		_ = s.queue.WaitForRoom(wait) // whatever ends the wait, the part continues
 		unlink()
 		cancel()
 	}
 }
 
-// applyChanges takes changes through the store to the handlers' queues, and returns what the handlers are notified of.
+// applyChanges takes changes through the store to the handlers' queues, and returns the notifications.
 func (inf *Informer[T]) applyChanges(p *part[T], deltas []object.Delta[T], version string) []object.Delta[T] {
 	inf.apply.Lock()
 	defer inf.unlockApply()
@@ -45,8 +45,8 @@ func (inf *Informer[T]) applyChanges(p *part[T], deltas []object.Delta[T], versi
 	return notes
 }
 
-// applyArrivals puts objects of a first list that is still being read into the store and tells the handlers of them. It returns false if the
-// part was given up.
+// applyArrivals puts objects of an unfinished first list into the store and notifies the handlers of them. It returns false if the
+// part was removed.
 func (inf *Informer[T]) applyArrivals(p *part[T], g *store.Gathering[T], a *store.Arrivals[T]) bool {
 	inf.apply.Lock()
 	defer inf.unlockApply()
@@ -61,7 +61,8 @@ func (inf *Informer[T]) applyArrivals(p *part[T], g *store.Gathering[T], a *stor
 	return true
 }
 
-// keepUnfinished notes and returns how new that is which a first list that was not completed has left in the store: a list that is older is of another history.
+// keepUnfinished sets inherited to the newest version that an incomplete first list left in the store, and returns it: an older list is of another
+// history.
 func (p *part[T]) keepUnfinished() string {
 	p.inf.apply.Lock()
 	defer p.inf.unlockApply()
@@ -89,7 +90,7 @@ func (inf *Informer[T]) applyList(p *part[T], objects object.Collection[T], vers
 	txn := inf.writer.Begin()
 	defer txn.Abort()
 	before := inf.store.Snapshot()
-	first := !p.listed.Load() && before.In(p.namespace).Len() == 0 // of which the handlers do not know
+	first := !p.listed.Load() && before.In(p.namespace).Len() == 0 // the handlers do not know of these objects
 	if first || len(inf.subscriptions()) == 0 {
 		txn.Silence()
 	}
@@ -124,7 +125,7 @@ func (inf *Informer[T]) applyList(p *part[T], objects object.Collection[T], vers
 	inf.checkSynced()
 }
 
-// noteOlder reports a first list that is older than what the store has had before: the reflector does not know of that. apply is held.
+// noteOlder reports a first list that is older than what the store had before, which the reflector cannot know. apply is held.
 func (p *part[T]) noteOlder(version string) {
 	if !object.OlderResourceVersion(version, p.inherited) {
 		return
@@ -136,14 +137,14 @@ func (p *part[T]) noteOlder(version string) {
 	})
 }
 
-// olderError says that a list is of another history than what was seen before it.
+// olderError says that a list is of another history than what was seen before.
 type olderError struct{ version, seen string }
 
 func (e olderError) Error() string {
 	return fmt.Sprintf("the server's list is at resource version %s, although %s was seen before: its data were probably restored from a backup", e.version, e.seen)
 }
 
-// markInitial says of what is added that it belongs to an initial list.
+// markInitial marks added objects as part of an initial list.
 func markInitial[T object.Object](notes []object.Delta[T]) {
 	for i := range notes {
 		notes[i].Initial = notes[i].Type == object.Added
@@ -185,17 +186,17 @@ type applying[T object.Object] struct {
 	txn      *store.Txn[T]
 	absent   *absence
 	onTheWay *onTheWay[T]
-	// silent says that nobody wants to see objects as they were: they need not be opened.
+	// silent says that no handler uses objects, so that previous states need not be opened.
 	silent bool
 }
 
-// deltas writes deltas to the store and returns what handlers are notified of. It uses the slice for that as long as
-// there is room: a notification may only take the place of a delta that has been read.
+// deltas writes deltas to the store and returns the notifications. It reuses the slice as long as there is room: a notification
+// may only overwrite a delta that has been read.
 func (a *applying[T]) deltas(deltas []object.Delta[T]) []object.Delta[T] {
 	notes, moved := deltas[:0], false
 	for i := range deltas {
 		if !moved {
-			notes = deltas[: len(notes) : i+1] // appending more than fits moves them to memory of their own
+			notes = deltas[: len(notes) : i+1] // appending beyond this reallocates
 		}
 		notes = a.delta(deltas[i], notes)
 		moved = moved || len(notes) > i+1
@@ -206,13 +207,13 @@ func (a *applying[T]) deltas(deltas []object.Delta[T]) []object.Delta[T] {
 	return notes
 }
 
-// delta writes d to the store and appends what follows from it to notes. A state that is older than the one in the store
-// changes nothing, neither does the same one again, and neither does one of an object that is known to be gone.
+// delta writes d to the store and appends the resulting notifications to notes. It ignores states that are older than the one in
+// the store, the same one again, and states of an object that is known to be gone.
 func (a *applying[T]) delta(d object.Delta[T], notes []object.Delta[T]) []object.Delta[T] {
 	if d.Type == object.Deleted {
 		return a.delete(d, notes)
 	}
-	// Written first and taken back if it should not have been, which is rare: the key is looked up once.
+	// Written first and undone if stale, which is rare: that way the key is looked up once.
 	held, exists := a.put(&d)
 	version := d.Object.GetResourceVersion()
 	if !exists {
@@ -252,13 +253,13 @@ func (a *applying[T]) delete(d object.Delta[T], notes []object.Delta[T]) []objec
 	}
 	a.txn.Remove(d.Key)
 	before := a.before(&held)
-	if uid := d.Object.GetUID(); uid != held.UID() && uid != "" { // held went before it, unseen
+	if uid := d.Object.GetUID(); uid != held.UID() && uid != "" { // held was deleted before, unseen
 		return append(notes, object.Delta[T]{Type: object.Deleted, Key: d.Key, Object: before, Old: before, FinalStateUnknown: true})
 	}
 	return append(notes, object.Delta[T]{Type: object.Deleted, Key: d.Key, Object: d.Object, Old: before, FinalStateUnknown: d.FinalStateUnknown})
 }
 
-// before returns an object as it was, if anybody wants to know.
+// before returns the previous state of an object, if any handler uses objects.
 func (a *applying[T]) before(held *store.Held[T]) T {
 	if a.silent && held.IsFolded() {
 		var none T
@@ -267,5 +268,5 @@ func (a *applying[T]) before(held *store.Held[T]) T {
 	return held.ObjectAlone()
 }
 
-// anotherObject reports whether these uids, of one key, are known to be those of two objects and not of versions of one.
+// anotherObject reports whether two uids under one key are known to be those of different objects.
 func anotherObject(a, b types.UID) bool { return a != b && a != "" && b != "" }

@@ -18,7 +18,7 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// TestNotesInTheSliceOfTheDeltas applies random batches twice: with notifications in the slice that the deltas came in, and one by one.
+// TestNotesInTheSliceOfTheDeltas applies random batches twice: with notifications that reuse the slice of the deltas, and one by one.
 func TestNotesInTheSliceOfTheDeltas(t *testing.T) {
 	testseed.Each(t, 20, func(t *testing.T, seed uint64) {
 		random := rand.New(rand.NewPCG(seed, 0))
@@ -54,7 +54,7 @@ func TestNotesInTheSliceOfTheDeltas(t *testing.T) {
 	})
 }
 
-// randomBatch returns changes of a few objects, which now and then are recreated, deleted twice, or go back in time.
+// randomBatch returns changes of a few objects, which are occasionally recreated, deleted twice, or go back in time.
 func randomBatch(random *rand.Rand, version *int) []object.Delta[settings] {
 	var batch []object.Delta[settings]
 	for range random.IntN(8) {
@@ -75,11 +75,11 @@ func randomBatch(random *rand.Rand, version *int) []object.Delta[settings] {
 	return batch
 }
 
-// TestDeletionOfAnUnseenObject: what is deleted is another object than the one that is held, which therefore went before it.
+// TestDeletionOfAnUnseenObject: the deleted object is not the one that is held, which must therefore have been deleted before.
 func TestDeletionOfAnUnseenObject(t *testing.T) {
 	for _, tt := range []struct {
 		uid     types.UID
-		unknown bool // whether the final state of what was held is unknown
+		unknown bool // whether the final state of the held object is unknown
 	}{{"one", false}, {"other", true}, {"", false}} {
 		inf := New(Config[settings]{Options: Options{Logger: slog.New(slog.DiscardHandler)}})
 		held := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x", UID: "one", ResourceVersion: "1"}}
@@ -104,7 +104,7 @@ func TestDeletionOfAnUnseenObject(t *testing.T) {
 	}
 }
 
-// TestRecreatedObject: an object with another uid is another one, so that the first one has gone; one without a uid may be the same.
+// TestRecreatedObject: an object with another uid is a different object, so the first one was deleted; one without a uid may be the same.
 func TestRecreatedObject(t *testing.T) {
 	for _, tt := range []struct {
 		held, uid types.UID

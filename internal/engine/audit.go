@@ -19,31 +19,31 @@ import (
 )
 
 const (
-	// auditPage is how many objects an audit lists at once, and auditPause how long it waits before the next page: so many
-	// a second, whatever the interval.
+	// auditPage is how many objects an audit lists per page, and auditPause how long it waits before the next page, which bounds the
+	// objects per second regardless of the interval.
 	auditPage, auditPause = 500, time.Second
-	// longestAudit is what the pauses may add up to; servers forget the version of a list after some minutes.
+	// longestAudit bounds the sum of the pauses; servers forget the version of a list after a few minutes.
 	longestAudit = 2 * time.Minute
 	// auditPatience is how long one page may take.
 	auditPatience = 90 * time.Second
-	// confirmAfter is when a difference is looked at again before it counts.
+	// confirmAfter is the delay before a difference is checked again; only then does it count.
 	confirmAfter = 5 * time.Second
 )
 
-// AuditStatus is what the audits of one list and watch have found.
+// AuditStatus has the results of the audits of one list and watch.
 type AuditStatus struct {
-	// Completed counts the audits that compared everything, Inconclusive those that could not, the last time for the reason Err.
+	// Completed counts the audits that compared everything, Inconclusive those that could not; Err is the last reason.
 	Completed, Inconclusive uint64
-	// Differences counts the objects that were found to differ, and Heals the lists that this led to.
+	// Differences counts the objects found to differ, and Heals the lists requested because of that.
 	Differences, Heals uint64
-	// LastCompleted is when an audit compared everything last; zero before.
+	// LastCompleted is when an audit last compared everything; zero if none has.
 	LastCompleted time.Time
 	Err           error
 }
 
-// DivergedError says that the store was found to differ from the server, which should never be.
+// DivergedError says that the store was found to differ from the server, which should never happen.
 type DivergedError struct {
-	// Resource names the informer, Namespace the namespace where it has several.
+	// Resource is the informer's name; Namespace is the namespace, if it has several.
 	Resource, Namespace string
 	// ResourceVersion is the version at which both were compared.
 	ResourceVersion string
@@ -71,9 +71,9 @@ func (e *DivergedError) add(count *int, key object.Key) {
 
 func (e *DivergedError) objects() int { return e.Missing + e.Extra + e.Outdated }
 
-// auditor compares the store with the server now and then. It takes a snapshot, and lists what the server had at exactly the snapshot's
-// version: both are what all changes up to there lead to, so that whatever is on its way does not matter. What differs twice
-// is reported, and healed by a list that reuses nothing.
+// auditor compares the store with the server periodically. It takes a snapshot, and lists what the server had at exactly the snapshot's
+// version, so that changes in flight do not matter. Objects that differ twice are reported, and corrected by a list that reuses
+// nothing.
 type auditor[T object.Object] struct {
 	part *part[T]
 
@@ -81,7 +81,7 @@ type auditor[T object.Object] struct {
 	status AuditStatus
 }
 
-// start runs audits until the part ends, if they are wanted. The result waits for that.
+// start runs audits until the part ends, if they are enabled. wait waits for that.
 func (a *auditor[T]) start() (wait func()) {
 	every := a.part.inf.cfg.Audit
 	if every <= 0 {
@@ -149,7 +149,7 @@ func (a *auditor[T]) snapshot() AuditStatus {
 	return a.status
 }
 
-// What keeps an audit from comparing.
+// Reasons why an audit cannot compare.
 var (
 	errNotWatching  = errors.New("the watch is not open")
 	errNoVersion    = errors.New("the store has no resource version to compare at")
@@ -157,7 +157,7 @@ var (
 	errManySkipped  = errors.New("too many objects cannot be decoded to leave them out")
 )
 
-// compare finds the differences between the store and the server, at the store's version. A panic in the source is an error.
+// compare finds the differences between the store and the server at the store's version. A panic in the source becomes an error.
 func (a *auditor[T]) compare() (found *DivergedError, err error) {
 	defer func() {
 		if reason := recover(); reason != nil {
@@ -208,7 +208,7 @@ func (a *auditor[T]) list(c *comparison[T], version string) error {
 	}
 }
 
-// pauseBetweenPages is how long an audit of so many objects waits before the next page.
+// pauseBetweenPages is how long an audit of this many objects waits before the next page.
 func pauseBetweenPages(objects int) time.Duration {
 	return min(auditPause, longestAudit/time.Duration(1+objects/auditPage))
 }
@@ -226,7 +226,7 @@ func (a *auditor[T]) page(opts source.ListOptions[T], c *comparison[T]) (source.
 type comparison[T object.Object] struct {
 	snap    *store.Snapshot[T]
 	held    object.Collection[T] // of the part
-	skipped map[object.Key]bool  // which say nothing
+	skipped map[object.Key]bool  // not compared
 	seen    map[uint64]struct{}  // hashes of the keys that the server has
 	found   *DivergedError
 }
@@ -258,7 +258,7 @@ func (c *comparison[T]) listed(o metav1.Object) {
 	}
 }
 
-// finish finds what the server does not have.
+// finish finds objects that the server does not have.
 func (c *comparison[T]) finish() {
 	for held := range store.HeldOf(c.held) {
 		key := held.Key()

@@ -81,14 +81,14 @@ func TestAuditNotes(t *testing.T) {
 	}
 }
 
-// panicking is a source that does not survive an audit.
+// panicking is a source that panics during an audit.
 type panicking struct{ answering }
 
 func (p *panicking) ListMetadata(context.Context, source.ListOptions[*metav1.PartialObjectMetadata], func(*metav1.PartialObjectMetadata) error) (source.ListResult, error) {
 	panic("oh")
 }
 
-// TestAuditOfASourceThatPanics: the audit has compared nothing, and says why.
+// TestAuditOfASourceThatPanics: such an audit is inconclusive, and the error says why.
 func TestAuditOfASourceThatPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inf := startOf(t, &panicking{})
@@ -123,12 +123,12 @@ func (p *pages) ListMetadata(_ context.Context, opts source.ListOptions[*metav1.
 	return result, nil
 }
 
-// TestAuditReadsPages reads to the end, at one version, and gives up what leads nowhere.
+// TestAuditReadsPages reads all pages at one version, and stops on errors and repeated tokens.
 func TestAuditReadsPages(t *testing.T) {
 	for name, tt := range map[string]struct {
 		next  func(n int) (source.ListResult, []string)
 		asked int
-		words string // of the error
+		words string // part of the error
 	}{
 		"three pages": {func(n int) (source.ListResult, []string) {
 			return source.ListResult{ResourceVersion: "10", Continue: []string{"", "b", "c", ""}[n]}, []string{fmt.Sprint(n - 1)}
@@ -175,7 +175,7 @@ func TestAuditReadsPages(t *testing.T) {
 	}
 }
 
-// TestAuditLooksTwice: what differs once may be the audit's own fault, and is not told. What differs twice is.
+// TestAuditLooksTwice: a difference found once may be caused by the audit itself and is not reported; one found twice is.
 func TestAuditLooksTwice(t *testing.T) {
 	for name, differs := range map[string]int{"once": 1, "twice": 2} {
 		t.Run(name, func(t *testing.T) {
@@ -210,7 +210,7 @@ func TestAuditLooksTwice(t *testing.T) {
 	}
 }
 
-// TestAuditThatBreaksOff has compared nothing: what was not listed is not extra.
+// TestAuditThatBreaksOff: an interrupted audit is inconclusive; objects that it did not list are not extra.
 func TestAuditThatBreaksOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &pages{fails: 2, next: func(int) (source.ListResult, []string) {
@@ -256,7 +256,7 @@ func (l *lingering) ListMetadata(ctx context.Context, _ source.ListOptions[*meta
 	return source.ListResult{}, ctx.Err()
 }
 
-// TestAuditsEndWithTheInformer: nothing is asked any more when it has ended, and what was broken off counts as nothing.
+// TestAuditsEndWithTheInformer: no requests are made after it has ended, and an interrupted audit does not count.
 func TestAuditsEndWithTheInformer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &lingering{}
@@ -281,7 +281,7 @@ func TestAuditsEndWithTheInformer(t *testing.T) {
 	})
 }
 
-// TestAuditsAreSpread: informers that were started together do not ask the server together.
+// TestAuditsAreSpread: informers started together do not audit together.
 func TestAuditsAreSpread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -318,7 +318,7 @@ func TestAuditsAreSpread(t *testing.T) {
 	})
 }
 
-// eventful is a source with a version of its own, whose watch brings events and is then quiet.
+// eventful is a source with its own version, whose watch brings events and is then quiet.
 type eventful struct {
 	answering
 	version string
@@ -347,8 +347,8 @@ func (s *eventfulStream) Next(buf []source.Event[settings]) ([]source.Event[sett
 	return s.quiet.Next(buf)
 }
 
-// TestWhatCannotBeComparedOrSaved: an audit needs an open watch, a version, and the names of all that was left out; a file needs a version and
-// all objects.
+// TestWhatCannotBeComparedOrSaved: an audit needs an open watch, a version, and the names of all skipped objects; a file needs a version
+// and all objects.
 func TestWhatCannotBeComparedOrSaved(t *testing.T) {
 	skipped := func(n int) (events []source.Event[settings]) {
 		for i := range n {
@@ -360,7 +360,7 @@ func TestWhatCannotBeComparedOrSaved(t *testing.T) {
 	for name, tt := range map[string]struct {
 		src         eventful
 		audit, save error
-		version     string // that is saved
+		version     string // the version that is saved
 	}{
 		"nothing is wrong":     {src: eventful{version: "10"}, version: "10"},
 		"no list":              {src: eventful{version: "10", answering: answering{list: errors.New("down")}}, audit: errNotWatching},
@@ -382,7 +382,7 @@ func TestWhatCannotBeComparedOrSaved(t *testing.T) {
 				}
 				tt.src.events = nil
 				_, err := p.audit.compare()
-				if tt.audit == nil && errors.Is(err, errOtherVersion) { // a watch has gone on from the list
+				if tt.audit == nil && errors.Is(err, errOtherVersion) { // the watch has moved on from the list
 					err = nil
 				}
 				if err != tt.audit {

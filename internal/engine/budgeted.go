@@ -13,40 +13,39 @@ import (
 )
 
 const (
-	// perObject is about what the store takes for an object, open or folded: its key and its slot. perEntry is what an index takes for one
-	// of its values, and perChanged what a remembered key takes. A tenth less if they came in a list, a tenth more if one by one.
+	// perObject is roughly what the store takes for an object, open or folded: its key and its slot. perEntry is what an index takes per value, and
+	// perChanged what a remembered key takes. It is a tenth less if objects came in a list, a tenth more if they came one by one.
 	perObject, perEntry, perChanged = 130, 75, 96
-	// sampleSize is how many open objects are measured to know the size of one. They are measured again, and what is remembered of them, after
-	// as many changes, or opened objects, as a part of all objects: one in resampleShare, but resampleAfter at least.
+	// sampleSize is how many open objects are measured to estimate the size of one. They, and the tables of shared parts, are measured again after
+	// 1/resampleShare of all objects, but at least resampleAfter, were changed or opened.
 	sampleSize    = 256
 	resampleAfter = 1 << 12
 	resampleShare = 4
-	// templateSample is how many decoded templates are measured with them.
+	// templateSample is how many decoded templates are measured along with them.
 	templateSample = 32
 	// maxChanged is how many keys of changed objects are remembered.
 	maxChanged = 4096
-	// foldBatch is how many of them are folded together.
+	// foldBatch is how many of these are folded together.
 	foldBatch = 500
-	// visitBatch is how many objects are looked at before the budget is.
+	// visitBatch is how many objects are examined between checks of the budget.
 	visitBatch = 8192
-	// Neighbors are packed together again once a part of the objects has changed: one in shrinkShare. shrinkBatch of them are looked at before
-	// the changes go on.
+	// Neighbors are repacked together once 1/shrinkShare of the objects have changed. shrinkBatch of them are examined before changes
+	// continue.
 	shrinkShare = 4
 	shrinkBatch = 4096
-	// staleShare is the part of the budget that dictionaries which few objects need may take before these are packed again.
+	// staleShare: dictionaries that few objects need may take 1/staleShare of the budget before their objects are repacked.
 	staleShare = 64
-	// arrivalsShare is the part of the budget that objects of a first list may take which are kept open for handlers to be told of: one in
-	// so many.
+	// arrivalsShare: objects of a first list that are kept open for handlers may take 1/arrivalsShare of the budget.
 	arrivalsShare = 8
-	// recentShare is the part of the budget that folded objects may take which are open because they were read: one in so many.
+	// recentShare: folded objects that are open because they were read may take 1/recentShare of the budget.
 	recentShare = 32
-	// sharedShare is the part of it that what objects share may take, in the source of each namespace and once more for the objects that
-	// are opened; minShared is what it is worth at least.
+	// sharedShare: tables of shared parts may take 1/sharedShare of the budget each, in the source of each namespace and once more for opened
+	// objects, but at least minShared.
 	sharedShare = 48
 	minShared   = 128 << 10
 )
 
-// SharedBytes returns how much memory a source may take to remember what objects share under this budget; 0 for its default.
+// SharedBytes returns how much memory a source may use for tables of shared parts under this budget; 0 for its default.
 func SharedBytes(budget int64) int {
 	if budget <= 0 {
 		return 0
@@ -54,39 +53,39 @@ func SharedBytes(budget int64) int {
 	return int(max(minShared, budget/sharedShare))
 }
 
-// budgeted is what an informer with a memory budget has in addition.
+// budgeted is the additional state of an informer with a memory budget.
 type budgeted[T object.Object] struct {
 	inf     *Informer[T]
 	memory  *Memory
 	codec   *source.Codec[T] // nil if nothing can be folded
-	noCodec error            // why not
+	noCodec error            // why codec is nil
 
-	used atomic.Int64 // as measured last
-	// mean is the size of an open object, the bits of a float64; gathered is what open objects of lists take that are being read.
+	used atomic.Int64 // as last measured
+	// mean is the size of an open object, the bits of a float64; gathered is the memory of open objects in lists being read.
 	mean     atomic.Uint64
 	gathered atomic.Int64
 
 	mu      sync.Mutex // guards what follows
 	left    bool       // the informer has ended
-	sampled int        // open objects when they were sampled
-	objects int        // all of them, then
-	opens   uint64     // so many, until then
-	changes int        // since then
-	shared  int64      // what the source and the codec take to remember what objects share
-	// single is how many changes have come since neighbors were last packed together.
+	sampled int        // number of open objects when they were last sampled
+	objects int        // number of all objects then
+	opens   uint64     // FoldStats.Opens then
+	changes int        // number of changes since then
+	shared  int64      // memory of the tables of shared parts, in the source and the codec
+	// single is the number of changes since neighbors were last repacked together.
 	single int
-	// changed are the keys of objects that came lately and are open.
+	// changed are the keys of recently changed objects that are open.
 	changed []object.Key
 
-	// arrivals are the latest ones that handlers may not have been told of. They stay open for these, within a bound.
+	// arrivals are the latest ones that handlers may not have been notified of. They stay open for that, within a bound.
 	arrivals []weak.Pointer[store.Arrivals[T]]
 
-	// hand is where the next search for cold objects begins, shrunk where neighbors were last packed together, zero if all were; both are
+	// hand is where the next search for cold objects begins; shrunk is where repacking neighbors stopped, zero if all were. Both are
 	// guarded by Memory.settling.
 	hand, shrunk object.Key
 }
 
-// useMemory makes the informer keep within a budget.
+// useMemory makes the informer keep to a budget.
 func (inf *Informer[T]) useMemory(memory *Memory) {
 	b := &budgeted[T]{inf: inf, memory: memory}
 	typ := inf.objectType()
@@ -99,7 +98,7 @@ func (inf *Informer[T]) useMemory(memory *Memory) {
 
 func (b *budgeted[T]) accountName() string { return b.inf.cfg.Name }
 
-// leave ends the account of an informer that has ended.
+// leave closes the account of an informer that has ended.
 func (b *budgeted[T]) leave() {
 	b.mu.Lock()
 	b.left = true
@@ -108,7 +107,7 @@ func (b *budgeted[T]) leave() {
 	b.memory.leave(b, used)
 }
 
-// note remembers which objects came, and keeps the budget. No lock is held.
+// note remembers which objects changed, and enforces the budget. No lock is held.
 func (b *budgeted[T]) note(notes []object.Delta[T]) {
 	now := b.inf.store.Snapshot()
 	b.mu.Lock()
@@ -126,14 +125,14 @@ func (b *budgeted[T]) note(notes []object.Delta[T]) {
 	b.memory.settle()
 }
 
-// keepBudget keeps the budget, if there is one, after anything but changes. No lock is held.
+// keepBudget enforces the budget, if there is one, after anything but changes. No lock is held.
 func (inf *Informer[T]) keepBudget() {
 	if inf.budget != nil {
 		inf.budget.note(nil)
 	}
 }
 
-// expect keeps the arrivals open until the handlers have been told of them, as long as there is room: a slow handler has them opened again.
+// expect keeps the arrivals open for the handlers as long as there is room; after that they are opened again for slow handlers.
 func (b *budgeted[T]) expect(a *store.Arrivals[T]) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -143,7 +142,7 @@ func (b *budgeted[T]) expect(a *store.Arrivals[T]) {
 	}
 }
 
-// openArrivals returns how many objects are open for handlers to be told of. mu is held.
+// openArrivals returns how many objects are open for handlers. mu is held.
 func (b *budgeted[T]) openArrivals() (n int) {
 	for _, w := range b.arrivals {
 		if a := w.Value(); a != nil {
@@ -153,7 +152,7 @@ func (b *budgeted[T]) openArrivals() (n int) {
 	return n
 }
 
-// releaseArrivals lets go of the n oldest arrivals. mu is held.
+// releaseArrivals releases the n oldest arrivals. mu is held.
 func (b *budgeted[T]) releaseArrivals(n int) {
 	for _, w := range b.arrivals[:n] {
 		if a := w.Value(); a != nil {
@@ -169,7 +168,7 @@ func (b *budgeted[T]) measure() int64 {
 	snap := b.inf.store.Snapshot()
 	st := snap.FoldStats()
 	if b.sample(snap, st) {
-		st = snap.FoldStats() // templates may count for something else now
+		st = snap.FoldStats() // the weight of templates may have changed
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -179,12 +178,12 @@ func (b *budgeted[T]) measure() int64 {
 	open := float64(st.Open+st.Recent+b.inf.guard.remembered()+b.openArrivals()) * b.meanSize()
 	now := st.Bytes + st.TemplateBytes + int64(open) + int64(snap.Len())*perObject + int64(st.IndexEntries)*perEntry + b.gathered.Load() + b.shared + int64(len(b.changed))*perChanged
 	used := b.memory.used.Add(now - b.used.Swap(now))
-	left := b.memory.budget - b.memory.slack() - (used - int64(open) - st.TemplateBytes) // for what need not be folded: more would be folded for ever
+	left := b.memory.budget - b.memory.slack() - (used - int64(open) - st.TemplateBytes) // for what need not be folded; with more, folding would never end
 	b.inf.store.KeepTemplates(max(left-left/32, b.leastTemplates()))
 	return now
 }
 
-// leastTemplates is what decoded templates may take in any case.
+// leastTemplates is what decoded templates may always take.
 func (b *budgeted[T]) leastTemplates() int64 { return b.memory.budget / recentShare }
 
 // spare implements account.
@@ -194,7 +193,7 @@ func (b *budgeted[T]) spare() int64 {
 
 func (b *budgeted[T]) meanSize() float64 { return math.Float64frombits(b.mean.Load()) }
 
-// sample measures open objects anew, if there are many more or fewer, or others. It reports whether it did.
+// sample measures a sample of open objects again, if their number or many of them have changed. It reports whether it did.
 func (b *budgeted[T]) sample(snap *store.Snapshot[T], st store.FoldStats) (due bool) {
 	b.mu.Lock()
 	after := max(resampleAfter, b.objects/resampleShare)
@@ -215,7 +214,7 @@ func (b *budgeted[T]) sample(snap *store.Snapshot[T], st store.FoldStats) (due b
 	return true
 }
 
-// scaleTemplates lets the decoded templates count for what a sample of them takes.
+// scaleTemplates adjusts the estimate for decoded templates to a measured sample.
 func (b *budgeted[T]) scaleTemplates() {
 	objects, guessed := b.inf.store.SampleTemplates(templateSample)
 	if size := sizeWithoutText(objects); size > 0 && guessed > 0 {
@@ -223,7 +222,7 @@ func (b *budgeted[T]) scaleTemplates() {
 	}
 }
 
-// sharedBytes returns what the source and the codec take to remember what objects share.
+// sharedBytes returns the memory of the tables of shared parts, in the sources and the codec.
 func (b *budgeted[T]) sharedBytes() (bytes int64) {
 	for _, p := range b.inf.currentParts() {
 		if s, ok := p.source.(interface{ SharedBytes() int64 }); ok {
@@ -236,8 +235,8 @@ func (b *budgeted[T]) sharedBytes() (bytes int64) {
 	return bytes
 }
 
-// fits reports whether so many objects, of so many bytes in their encoding, can stay open and leave some room. Open they hardly take more than twice as much
-// and a kilobyte each.
+// fits reports whether objects with this total size of encodings can all stay open with some room to spare. When open they hardly take more than
+// twice that and a kilobyte each.
 func (b *budgeted[T]) fits(objects int, encoded int64) bool {
 	return b.memory.used.Load()+2*encoded+int64(objects)<<10 <= b.memory.budget-b.memory.budget/4
 }
@@ -283,7 +282,7 @@ func (b *budgeted[T]) fold(all bool, enough func() bool) {
 	}
 }
 
-// packAgain packs all objects again whose dictionaries few others need, so that these go, when there are enough of them.
+// packAgain repacks all objects whose dictionaries few others need, to free these, if they take enough memory.
 func (b *budgeted[T]) packAgain() {
 	st := b.inf.store.Snapshot().FoldStats()
 	if st.StaleBytes <= b.memory.budget/staleShare {
@@ -323,7 +322,7 @@ func (b *budgeted[T]) shrink(enough func() bool) (more bool) {
 	return b.shrunk != (object.Key{})
 }
 
-// takeChanged takes some of the keys of changed objects, the oldest ones.
+// takeChanged takes the oldest keys of changed objects, up to foldBatch.
 func (b *budgeted[T]) takeChanged() []object.Key {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -336,7 +335,7 @@ func (b *budgeted[T]) takeChanged() []object.Key {
 	return keys
 }
 
-// apply folds what is packed, where it is still in the store.
+// apply folds the packed objects that are still in the store.
 func (b *budgeted[T]) apply(cold *store.Cold[T]) {
 	if cold.Len() > 0 {
 		b.inf.applyFold(cold)
@@ -353,19 +352,19 @@ func (inf *Informer[T]) applyFold(cold *store.Cold[T]) {
 	txn.Commit()
 }
 
-// MemoryStatus is what an informer's objects take. Without a budget only Open is known.
+// MemoryStatus is the memory of an informer's objects. Without a budget only Open is known.
 type MemoryStatus struct {
 	// Budget is what the informer may take together with those that share the budget, and Used what they take.
 	Budget, Used int64
-	// Problem says what is wrong when the budget cannot be kept.
+	// Problem says what is wrong if the budget is exceeded.
 	Problem string
 
 	Open, Folded int
-	// Unfoldable are the open objects that cannot be had back from an encoding; Reason says why, of the one that was found last.
+	// Unfoldable counts the open objects that could not be restored from an encoding; Reason says why, for the one found last.
 	Unfoldable int
 	Reason     string
 	// OpenBytes is estimated from a sample, FoldedBytes is counted, and EncodedBytes is what the folded objects would take
-	// encoded and not packed. Bytes is all that the informer takes.
+	// encoded but not packed. Bytes is everything that the informer takes.
 	OpenBytes, FoldedBytes, EncodedBytes, Bytes int64
 	// Opens counts how often a folded object was opened.
 	Opens uint64
@@ -385,7 +384,7 @@ func (inf *Informer[T]) memoryStatus(snap *store.Snapshot[T]) MemoryStatus {
 		status.Unfoldable, status.Reason = st.Open, b.noCodec.Error()
 	}
 	status.Used = b.memory.used.Load()
-	if problem := b.memory.problem.Load(); problem != nil && status.Used > status.Budget { // else an informer has ended since
+	if problem := b.memory.problem.Load(); problem != nil && status.Used > status.Budget { // otherwise an informer has ended since
 		status.Problem = *problem
 	}
 	return status

@@ -22,7 +22,7 @@ type sharing struct{ *answering }
 
 func (sharing) SharedBytes() int64 { return 1 << 20 }
 
-// TestSharedBytesCount: what a source and the codec remember of objects is part of what an informer takes.
+// TestSharedBytesCount: the tables of shared parts in the source and the codec count as the informer's memory.
 func TestSharedBytesCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := namedSettings(1)
@@ -65,7 +65,7 @@ func TestSharedBytesCount(t *testing.T) {
 	})
 }
 
-// untyped has config maps as objects of any type.
+// untyped treats config maps as objects of an unknown type.
 type untyped struct{ *answering }
 
 func (u untyped) List(ctx context.Context, _ source.ListOptions[object.Object], each func(object.Object) error) (source.ListResult, error) {
@@ -73,7 +73,7 @@ func (u untyped) List(ctx context.Context, _ source.ListOptions[object.Object], 
 }
 
 func (u untyped) Watch(ctx context.Context, opts source.WatchOptions[object.Object]) (source.Stream[object.Object], error) {
-	for i := range u.items { // a source that asks for what is there
+	for i := range u.items { // a source that asks for the previous objects
 		if held, ok := opts.Previous(object.KeyOf(u.items[i])); !ok || held != object.Object(u.items[i]) {
 			return nil, errOtherVersion
 		}
@@ -118,7 +118,7 @@ func TestBudgetOfATypeThatCannotBeFolded(t *testing.T) {
 	})
 }
 
-// TestBudgetOfATypeThatIsTold: where the informer's own type says nothing, objects can be folded all the same.
+// TestBudgetOfATypeThatIsTold: if the informer's own type says nothing, objects can still be folded by Config.Type.
 func TestBudgetOfATypeThatIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &answering{}
@@ -142,7 +142,7 @@ func TestBudgetOfATypeThatIsTold(t *testing.T) {
 	})
 }
 
-// TestSharedBytesOfABudget: a source gets a small part of it, but enough to be of use.
+// TestSharedBytesOfABudget: a source gets a small share of it, but enough to be useful.
 func TestSharedBytesOfABudget(t *testing.T) {
 	for budget, want := range map[int64]int{-1: 0, 0: 0, 1: minShared, sharedShare * minShared: minShared, sharedShare << 20: 1 << 20} {
 		if got := SharedBytes(budget); got != want {
@@ -168,7 +168,7 @@ func TestWhatCounts(t *testing.T) {
 	})
 }
 
-// TestChangedKeysAreBounded: of many changes the oldest are remembered, and none of what is gone.
+// TestChangedKeysAreBounded: of many changes the oldest are remembered, and none of deleted objects.
 func TestChangedKeysAreBounded(t *testing.T) {
 	inf := withBudget(1<<40, &answering{})
 	var notes []object.Delta[settings]
@@ -201,7 +201,7 @@ func TestChangedKeysAreBounded(t *testing.T) {
 	<-inf.done
 }
 
-// TestNeighborsArePackedTogetherAgain: once a part of the objects has come one by one, some thousand at a time, and not before.
+// TestNeighborsArePackedTogetherAgain: once a share of the objects has come one by one, a few thousand at a time, and not before.
 func TestNeighborsArePackedTogetherAgain(t *testing.T) {
 	const n = shrinkBatch + 1000
 	inf := withBudget(1<<40, &answering{})
@@ -240,7 +240,7 @@ func TestNeighborsArePackedTogetherAgain(t *testing.T) {
 	<-inf.done
 }
 
-// TestWhatIsUsedIsTheSum: everything that an informer keeps for its objects is a part of what it uses, by its own measure.
+// TestWhatIsUsedIsTheSum: everything that an informer keeps for its objects is part of the memory that it reports.
 func TestWhatIsUsedIsTheSum(t *testing.T) {
 	inf := withBudget(1<<40, &answering{})
 	b := inf.budget
@@ -271,7 +271,7 @@ func TestWhatIsUsedIsTheSum(t *testing.T) {
 	grown("keys of changes", 2*perChanged)
 	inf.applyFold(inf.store.PackKeys([]object.Key{keyOf(0), keyOf(1)}, true))
 	used = b.measure()
-	runtime.GC() // or they are still open
+	runtime.GC() // otherwise they are still open
 	runtime.GC()
 	inf.store.Snapshot().Get(keyOf(0))
 	inf.store.Snapshot().Get(keyOf(1))
@@ -293,7 +293,7 @@ func TestWhatIsUsedIsTheSum(t *testing.T) {
 	<-inf.done
 }
 
-// TestSizesAreMeasuredAgain: when there are half as many open objects more, half as many of all, many changes or many that were opened; not before.
+// TestSizesAreMeasuredAgain: when open objects or all objects have grown by half, or after many changes or openings; not before.
 func TestSizesAreMeasuredAgain(t *testing.T) {
 	inf := withBudget(1, &answering{})
 	b, n, size := inf.budget, 0, 0
@@ -323,7 +323,7 @@ func TestSizesAreMeasuredAgain(t *testing.T) {
 		{"as many changes as are noted", func() { b.changes += resampleAfter }, false},
 		{"one change more", func() { b.changes++ }, true},
 		{"one change after that", func() { b.changes++ }, false},
-		{"half as many open ones more", func() { // of those that were folded
+		{"half as many open ones more", func() { // objects that were folded
 			for i := 1; i <= 30; i++ {
 				put(i)
 			}
@@ -332,7 +332,7 @@ func TestSizesAreMeasuredAgain(t *testing.T) {
 		{"half as many of all more", func() { add(50, true) }, false},
 		{"one more of all", func() { add(1, true) }, true},
 		{"many that were opened", func() {
-			inf.store.Snapshot().Get(keyOf(0)) // a first one
+			inf.store.Snapshot().Get(keyOf(0)) // the first one
 			b.opens = inf.store.Snapshot().FoldStats().Opens - resampleAfter
 		}, false},
 		{"one more that was opened", func() { b.opens-- }, true},
@@ -346,7 +346,7 @@ func TestSizesAreMeasuredAgain(t *testing.T) {
 	} {
 		before := b.meanSize()
 		size += 10_000
-		put(99) // which is open
+		put(99) // an open one
 		step.act()
 		b.measure()
 		if measured := b.meanSize() != before; measured != step.want {
@@ -357,7 +357,7 @@ func TestSizesAreMeasuredAgain(t *testing.T) {
 	<-inf.done
 }
 
-// TestArrivalsStayOpenWithinTheirShare: those that do not fit any more are let go of, the oldest first, and all when there is no room at all.
+// TestArrivalsStayOpenWithinTheirShare: arrivals that no longer fit are released, oldest first, and all of them if there is no room at all.
 func TestArrivalsStayOpenWithinTheirShare(t *testing.T) {
 	const each, batch = 1000, 10
 	inf := withBudget(arrivalsShare*each*batch*2, &answering{}) // room for two batches
@@ -419,11 +419,11 @@ func TestStaleDictionariesGo(t *testing.T) {
 		write(kind*batch, (kind+1)*batch, kind)
 		inf.applyFold(inf.store.PackCold(object.Key{Name: fmt.Sprintf("%05d", kind*batch)}, batch, true))
 	}
-	for kind := range batches - 1 { // of most batches a few stay
+	for kind := range batches - 1 { // a few of most batches stay
 		write(kind*batch+20, (kind+1)*batch, batches-1)
 	}
 	before := inf.writer.Begin()
-	for i := range visitBatch { // so that the others come behind what is looked at first
+	for i := range visitBatch { // so that the others come after those that are examined first
 		before.Set(object.Key{Name: fmt.Sprintf("!%05d", i)}, namedSettings(i))
 	}
 	before.Commit()
@@ -444,8 +444,8 @@ func TestStaleDictionariesGo(t *testing.T) {
 	<-inf.done
 }
 
-// TestBudgetIsKeptByHand: what somebody puts in by hand folds like what a server brings, and what is taken out makes the budget do again, although nothing
-// else happens. So do indexes, and namespaces that are given up.
+// TestBudgetIsKeptByHand: objects edited in by hand fold like those from a server, and removing some makes the budget suffice again although nothing
+// else happens. The same holds for indexes and for removed namespaces.
 func TestBudgetIsKeptByHand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const budget = 3 << 20
@@ -455,7 +455,7 @@ func TestBudgetIsKeptByHand(t *testing.T) {
 			inf.Edit(func(txn *store.Txn[settings]) {
 				for _, o := range manySettings(n) {
 					if !fold {
-						o.Labels = map[string]string{} // not nil, which no encoding says
+						o.Labels = map[string]string{} // not nil, which no encoding can express
 					}
 					txn.Put(object.KeyOf(o), o)
 				}
@@ -508,7 +508,7 @@ func TestBudgetIsKeptByHand(t *testing.T) {
 	})
 }
 
-// TestNoMoreIsFoldedThanMust: what fits stays open, and is quick to read.
+// TestNoMoreIsFoldedThanMust: objects that fit stay open, and are fast to read.
 func TestNoMoreIsFoldedThanMust(t *testing.T) {
 	const n = 2000
 	inf := withBudget(4<<20, &answering{})
@@ -530,7 +530,7 @@ func TestNoMoreIsFoldedThanMust(t *testing.T) {
 	<-inf.done
 }
 
-// foldAll puts folded objects into the store of an informer that does not run.
+// foldAll puts folded objects into the store of an informer that is not running.
 func foldAll(inf *Informer[settings], items []settings) {
 	g := inf.store.Gather(0)
 	for _, o := range items {
@@ -543,7 +543,7 @@ func foldAll(inf *Informer[settings], items []settings) {
 	txn.Commit()
 }
 
-// TestOpenedObjectsThatNobodyHoldsTakeNothing: somebody holds all objects for a while, which is too much for the budget. Then they make no problem any more.
+// TestOpenedObjectsThatNobodyHoldsTakeNothing: all objects are held for a while, which exceeds the budget. Afterwards there is no problem any more.
 func TestOpenedObjectsThatNobodyHoldsTakeNothing(t *testing.T) {
 	const n = 3000
 	inf := withBudget(1<<40, &answering{})

@@ -7,18 +7,18 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// caughtUpAfter is how long a watch that was resumed has to be quiet to count as caught up, unless it has come to the version
-// that the server was at before. A server sends what it remembers at once, and so it says that it does not remember that far.
+// caughtUpAfter is how long a resumed watch must be quiet to count as caught up, unless it reaches the version that the server was at
+// before. A server sends remembered events at once, and likewise the error that it does not remember that far.
 const caughtUpAfter = 200 * time.Millisecond
 
-// onResume is called by the reflector when it has opened a watch that goes on from the file. recent is the version that the
-// server was at, if that is known.
+// onResume is called by the reflector when it has opened a watch that resumes from the file. recent is the version that the
+// server was at, if known.
 func (p *part[T]) onResume(watch context.Context, recent string) {
 	if p.listed.Load() {
 		return
 	}
 	if recent != "" && !object.OlderResourceVersion(p.file.savedVersion(), recent) {
-		p.caughtUp() // nothing has happened since the file
+		p.caughtUp() // nothing has happened since the file was saved
 		return
 	}
 	p.recent = recent
@@ -38,7 +38,7 @@ func (p *part[T]) awaitQuiet(watch context.Context) {
 			return
 		}
 		var quiet time.Duration
-		if !p.adding.Load() { // what has been added has set newsAt before
+		if !p.adding.Load() { // once adding is false, newsAt is up to date
 			quiet = time.Since(p.made) - time.Duration(p.newsAt.Load())
 		}
 		if quiet >= caughtUpAfter {
@@ -49,7 +49,7 @@ func (p *part[T]) awaitQuiet(watch context.Context) {
 	}
 }
 
-// resumedTo notes that the watch has brought the part to a version.
+// resumedTo records that the watch has brought the part to a version.
 func (p *part[T]) resumedTo(version string) {
 	if p.listed.Load() {
 		return
@@ -60,7 +60,7 @@ func (p *part[T]) resumedTo(version string) {
 	}
 }
 
-// caughtUp says that the part has everything that the server had when the watch was resumed, as after a list.
+// caughtUp marks the part as listed: it has everything that the server had when the watch was resumed.
 func (p *part[T]) caughtUp() {
 	inf := p.inf
 	inf.apply.Lock()

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Errors that the public API hands on.
+// Errors that the public API passes on.
 var (
 	ErrNotStarted = errors.New("the informer has not been started; call Start on it or on its factory")
 	ErrStopped    = errors.New("the informer has been stopped")
@@ -15,10 +15,10 @@ var (
 	ErrOutOfScope = errors.New("the object is not in the informer's scope")
 )
 
-// StopError says that a stop's context ended before what it waits for.
+// StopError says that the context of a stop ended before everything it waits for.
 type StopError struct {
 	Resource string
-	Handlers []string // that are still running
+	Handlers []string // still running
 	Err      error
 }
 

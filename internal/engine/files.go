@@ -25,28 +25,28 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// fileFormat changes when files of earlier programs must not be read any more.
+// fileFormat changes when files of earlier releases must not be read any more.
 const fileFormat = "1"
 
-// fileSuffix ends the names of the files.
+// fileSuffix is the suffix of file names.
 const fileSuffix = ".tidings"
 
-// FileOptions say where and how the informers of a factory save their objects.
+// FileOptions configure where and how the informers of a factory save their objects.
 type FileOptions struct {
 	Dir string
-	// Key encrypts the files; empty for no encryption.
+	// Key encrypts the files; empty means no encryption.
 	Key []byte
 	// Every is how often an informer saves its objects; 0 means 5 minutes.
 	Every time.Duration
-	// Secrets says that Secrets may be saved. It needs a key.
+	// Secrets allows saving Secrets. It requires a key.
 	Secrets bool
-	// TransformVersion names what the transforms do. Informers with a transform are not saved without it.
+	// TransformVersion names the behavior of the transforms. Informers with a transform are not saved without it.
 	TransformVersion string
-	// Cluster returns what tells the cluster from others. An error is one of the moment. Nil says that nobody knows.
+	// Cluster returns an identifier of the cluster. Its errors are temporary. Nil means that the cluster cannot be identified.
 	Cluster func(context.Context) (string, error)
 }
 
-// check says what is wrong with the options.
+// check validates the options.
 func (o *FileOptions) check() error {
 	switch {
 	case len(o.Key) > 0 && len(o.Key) < file.MinKey:
@@ -59,24 +59,24 @@ func (o *FileOptions) check() error {
 	return nil
 }
 
-// FileStatus is what is known of the file of a part.
+// FileStatus is the status of a part's file.
 type FileStatus struct {
 	// Path is empty if nothing is saved.
 	Path string
-	// Loaded is how many objects the part began with, and AsOf when they were the server's state for certain. AsOf is zero
-	// if the part began with a list.
+	// Loaded is how many objects the part began with, and AsOf the last time at which they were certainly the server's state. AsOf is zero if
+	// the part began with a list.
 	Loaded int
 	AsOf   time.Time
-	// Serving is set while the part shows what was in the file and nothing else is known.
+	// Serving is set while the part shows the content of the file and nothing newer is known.
 	Serving bool
-	// Discarded is why the file that was there at the start was not used.
+	// Discarded is why the file found at the start was not used.
 	Discarded error
-	// Saves counts how often the file was written, SavedAt is when that was last, with SavedObjects and SavedBytes.
+	// Saves counts how often the file was written; SavedAt is the time of the last save, SavedObjects and SavedBytes its size.
 	Saves        uint64
 	SavedAt      time.Time
 	SavedObjects int
 	SavedBytes   int64
-	// Failures counts the attempts that failed. Err is why the objects are not saved now; nil if they are.
+	// Failures counts failed attempts. Err is why the objects are not saved at present; nil if they are.
 	Failures uint64
 	Err      error
 }
@@ -89,14 +89,14 @@ type files[T object.Object] struct {
 	codec    *source.Codec[T]
 	identity map[string]string // without cluster and namespace
 	refused  error             // why nothing is saved or loaded
-	done     chan struct{}     // closed when the goroutine that saves has ended
+	done     chan struct{}     // closed when the saving goroutine has ended
 	caller   caller
 }
 
-// errNotSaved begins the reasons why an informer is not saved.
+// errNotSaved is wrapped by the reasons why an informer is not saved.
 var errNotSaved = errors.New("not saved")
 
-// newFiles returns what saves the informer's objects; nil without a directory. inf.mu is held.
+// newFiles returns the informer's files; nil without a directory. inf.mu is held.
 func (inf *Informer[T]) newFiles() (*files[T], error) {
 	if inf.cfg.Files == nil {
 		return nil, nil
@@ -128,7 +128,7 @@ var (
 	errCluster   = fmt.Errorf("%w: nobody knows of which cluster the objects are (Options.ClusterID)", errNotSaved)
 )
 
-// cluster returns what tells the cluster from others. The way to the server may lead through functions of the user's: a panic is an error.
+// cluster returns an identifier of the cluster. The request may run user code: a panic becomes an error.
 func (f *files[T]) cluster(ctx context.Context) (cluster string, err error) {
 	defer func() {
 		if reason := recover(); reason != nil {
@@ -138,7 +138,7 @@ func (f *files[T]) cluster(ctx context.Context) (cluster string, err error) {
 	return f.Cluster(ctx)
 }
 
-// refusal says why the objects of the informer are not saved. What the user may not expect is logged.
+// refusal returns why the objects of the informer are not saved. It logs reasons that the user may not expect.
 func (f *files[T]) refusal() (err error) {
 	switch {
 	case isSecret(f.typ, f.inf.cfg.Resource) && !f.Secrets:
@@ -156,10 +156,10 @@ func (f *files[T]) refusal() (err error) {
 	return err
 }
 
-// secrets is the resource that is not saved unless asked for.
+// secrets is the resource that is not saved unless requested.
 var secrets = schema.GroupResource{Resource: "secrets"}
 
-// isSecret tells whether the informer holds Secrets, or what is known of them.
+// isSecret reports whether the informer holds Secrets, or their metadata.
 func isSecret(t reflect.Type, resource schema.GroupVersionResource) bool {
 	if t.Kind() == reflect.Pointer && t.Elem().PkgPath() == "k8s.io/api/core/v1" && t.Elem().Name() == "Secret" {
 		return true
@@ -167,12 +167,12 @@ func isSecret(t reflect.Type, resource schema.GroupVersionResource) bool {
 	return resource.GroupResource() == secrets
 }
 
-// mayBeSecret reports whether neither the type nor the resource tells what the objects are.
+// mayBeSecret reports whether neither the type nor the resource says what the objects are.
 func mayBeSecret(t reflect.Type, resource schema.GroupVersionResource) bool {
 	return resource.Empty() && (t == reflect.TypeFor[*unstructured.Unstructured]() || t == reflect.TypeFor[*metav1.PartialObjectMetadata]())
 }
 
-// describe returns what a file must agree on to be read.
+// describe returns the identity that a file must match to be read.
 func (f *files[T]) describe() map[string]string {
 	about := map[string]string{
 		"format": fileFormat, "encoding": f.codec.Encoding(), "type": typeName(f.typ), "layout": layout(f.typ), "transform": "",
@@ -191,11 +191,11 @@ type partFile struct {
 
 	mu      sync.Mutex // guards what follows
 	status  FileStatus
-	version string // that the file is at; empty if that is not known, or the file is wrong
+	version string // the file's version; empty if unknown, or if the file is wrong
 	wrongs  int    // how often the file became wrong
 }
 
-// ofPart returns the file of the part of a namespace.
+// ofPart returns the file for the part of a namespace.
 func (f *files[T]) ofPart(namespace string) *partFile {
 	if f == nil {
 		return nil
@@ -209,8 +209,8 @@ func (f *files[T]) ofPart(namespace string) *partFile {
 	return &partFile{path: path, identity: identity, status: FileStatus{Path: path}}
 }
 
-// fileName returns the name of a file. Files that live side by side differ in the hash: that of everything that two informers of
-// one factory can differ in. What only another program can do otherwise is not in it, so that its file is replaced.
+// fileName returns the name of a file. Coexisting files differ in the hash, which covers everything that two informers of one factory
+// can differ in. It leaves out what only another program can do differently, so that this program replaces that one's file.
 func fileName(name string, identity map[string]string) string {
 	hash := sha256.New()
 	for _, key := range slices.Sorted(maps.Keys(identity)) {
@@ -225,7 +225,7 @@ func fileName(name string, identity map[string]string) string {
 	return strings.Join(append(words, hex.EncodeToString(hash.Sum(nil)[:8])), "-") + fileSuffix
 }
 
-// plain returns a name that every file system takes, made of s.
+// plain turns s into a name that every file system accepts.
 func plain(s string) string {
 	const most = 80
 	word := strings.Map(func(r rune) rune {
@@ -237,7 +237,7 @@ func plain(s string) string {
 	return strings.TrimLeft(word[:min(most, len(word))], ".")
 }
 
-// noteFile changes the status.
+// note changes the status.
 func (pf *partFile) note(change func(*FileStatus)) {
 	pf.mu.Lock()
 	defer pf.mu.Unlock()
@@ -256,7 +256,7 @@ func (p *part[T]) fileStatus() FileStatus {
 	return st
 }
 
-// Progress says how far a part has come that has not synced.
+// Progress describes how far a part that has not synced has got.
 func (st FileStatus) Progress(r reflector.Status) string {
 	if !st.Serving {
 		return fmt.Sprintf("%s, %d objects so far", r.Phase, r.Gathered)

@@ -33,7 +33,7 @@ import (
 
 type settings = *corev1.ConfigMap
 
-// newSaved returns an informer that does not run, with the file of its only part.
+// newSaved returns an informer that is not running, with the file of its only part.
 func newSaved(tb testing.TB, dir string, folding bool) (*Informer[settings], *partFile) {
 	tb.Helper()
 	inf := New(Config[settings]{Name: "configmaps", Namespaces: []string{""}, Options: Options{
@@ -50,7 +50,7 @@ func newSaved(tb testing.TB, dir string, folding bool) (*Informer[settings], *pa
 	return inf, inf.files.ofPart("")
 }
 
-// savedBefore returns an informer that does not run and a part of it, whose file has five objects that another informer saved.
+// savedBefore returns an informer that is not running and its part, with a file of five objects that another informer saved.
 func savedBefore(t *testing.T, folding bool) (*Informer[settings], *part[settings], *partFile) {
 	t.Helper()
 	inf, pf := newSaved(t, t.TempDir(), folding)
@@ -96,7 +96,7 @@ func both(t *testing.T, test func(t *testing.T, folding bool)) {
 	}
 }
 
-// TestSaveAndLoad takes a store through a file, from and into stores that can fold and that cannot.
+// TestSaveAndLoad saves and loads a store, between stores that can fold and ones that cannot.
 func TestSaveAndLoad(t *testing.T) {
 	both(t, func(t *testing.T, from bool) {
 		both(t, func(t *testing.T, to bool) {
@@ -140,7 +140,7 @@ func wantGeneration(t *testing.T, objects object.Collection[settings], generatio
 	}
 }
 
-// FuzzLoad reads any bytes: what is no file is an error.
+// FuzzLoad reads arbitrary bytes: anything but a valid file is an error.
 func FuzzLoad(f *testing.F) {
 	inf, pf := newSaved(f, f.TempDir(), false)
 	fill(inf, 40, 1)
@@ -163,7 +163,7 @@ func FuzzLoad(f *testing.F) {
 		switch {
 		case err != nil && string(data) == string(whole):
 			t.Fatal(err)
-		case err == nil && l.objects().Len() != 40: // another process of the fuzzer has files of its own
+		case err == nil && l.objects().Len() != 40: // another fuzzing process uses the same files
 			t.Fatalf("%d bytes were read as %d objects", len(data), l.objects().Len())
 		case err == nil:
 			wantGeneration(t, l.objects(), "1")
@@ -171,7 +171,7 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
-// FuzzHostileRecord reads files whose frames are right and whose records are anything.
+// FuzzHostileRecord reads files with valid frames and arbitrary records.
 func FuzzHostileRecord(f *testing.F) {
 	f.Add([]byte("\x00\x00\x0a\x00"), "shop", "a", "u", "5")
 	f.Add([]byte{}, "", "", "", "")
@@ -230,7 +230,7 @@ func (inf *Informer[T]) newTestPart(pf *partFile) (*part[T], error) {
 	return p, err
 }
 
-// TestKilledWhileSaving kills a process that saves one generation after the other, at any point. What is left is one of them.
+// TestKilledWhileSaving kills a process that saves one generation after another, at any point. The file left is one of them.
 func TestKilledWhileSaving(t *testing.T) {
 	const rounds, objects = 12, 300
 	random := rand.New(rand.NewPCG(testseed.Seed(t), 0))
@@ -258,7 +258,7 @@ func TestKilledWhileSaving(t *testing.T) {
 	}
 }
 
-// killWhileSaving runs a child that writes a byte before each record, and kills it after so many.
+// killWhileSaving runs a child that writes a byte before each record, and kills it after that many.
 func killWhileSaving(t *testing.T, dir string, round, after int) {
 	t.Helper()
 	child := exec.Command(os.Args[0], "-test.run=^TestSavingChild$")
@@ -282,7 +282,7 @@ func killWhileSaving(t *testing.T, dir string, round, after int) {
 	_ = child.Wait() // it was killed
 }
 
-// stepping is a context that writes a byte whenever it is asked for its error.
+// stepping is a context that writes a byte whenever its error is checked.
 type stepping struct{ context.Context }
 
 func (stepping) Err() error {
@@ -306,7 +306,7 @@ func TestSavingChild(t *testing.T) {
 	}
 }
 
-// TestFileNames has files of different parts side by side.
+// TestFileNames checks that files of different parts can coexist.
 func TestFileNames(t *testing.T) {
 	base := map[string]string{"resource": "pods", "type": "T", "namespace": "", "labels": "", "format": "1", "transform": "a"}
 	with := func(key, value string) map[string]string {
@@ -345,7 +345,7 @@ func TestFileNames(t *testing.T) {
 	}
 }
 
-// TestLayout tells types with other fields apart.
+// TestLayout distinguishes types with different fields.
 func TestLayout(t *testing.T) {
 	type inner struct{ A int }
 	type other struct{ A int64 }
@@ -367,13 +367,13 @@ func TestLayout(t *testing.T) {
 	}
 }
 
-// TestUnusedFilesAreRemoved: those that no program has written for long, and nothing else.
+// TestUnusedFilesAreRemoved: files that no program has written for long, and nothing else.
 func TestUnusedFilesAreRemoved(t *testing.T) {
 	dir := t.TempDir()
 	inf, pf := newSaved(t, dir, false)
 	inf.cfg.NewSource = func(string) (source.ListerWatcher[settings], error) { return &answering{list: errors.New("down")}, nil }
 	fill(inf, 5, 3)
-	if err := save(t.Context(), inf, pf); err != nil { // one that can be used
+	if err := save(t.Context(), inf, pf); err != nil { // a usable one
 		t.Fatal(err)
 	}
 	long := time.Now().Add(-unusedFor - time.Hour)
@@ -418,7 +418,7 @@ func TestUnusedFilesAreRemoved(t *testing.T) {
 	}
 }
 
-// TestOldNewsAfterAFile: what a file does not have was gone at the file's version, so that an older state does not bring it back.
+// TestOldNewsAfterAFile: an object missing from a file was gone at the file's version, so an older state does not bring it back.
 func TestOldNewsAfterAFile(t *testing.T) {
 	both(t, func(t *testing.T, folding bool) {
 		dir := t.TempDir()
@@ -445,7 +445,7 @@ func TestOldNewsAfterAFile(t *testing.T) {
 	})
 }
 
-// TestSecretsAreRecognized by their Go type or by the resource; another type may be called the same.
+// TestSecretsAreRecognized by their Go type or by the resource; other types may have the same name.
 func TestSecretsAreRecognized(t *testing.T) {
 	type Secret struct{ corev1.ConfigMap }
 	secret, pod := corev1.SchemeGroupVersion.WithResource("secrets"), corev1.SchemeGroupVersion.WithResource("pods")
@@ -465,8 +465,8 @@ func TestSecretsAreRecognized(t *testing.T) {
 	}
 }
 
-// TestRecordsThatDoNotBelong: a file with an object that is not of the collection, or not what the file says of it, is not used at all, and
-// the reason names the object.
+// TestRecordsThatDoNotBelong: a file with an object that is not of the collection, or differs from its record, is not used at all, and the
+// reason names the object.
 func TestRecordsThatDoNotBelong(t *testing.T) {
 	good := file.Record{Namespace: "shop", Name: "a", UID: "u", ResourceVersion: "5"}
 	encoded := func(change func(*corev1.ConfigMap)) []byte {
@@ -488,7 +488,7 @@ func TestRecordsThatDoNotBelong(t *testing.T) {
 		data     []byte
 		versions map[string]string
 		words    string
-		onlyOpen bool // folded objects are not opened before somebody reads them
+		onlyOpen bool // folded objects are not opened before they are read
 	}{
 		"well":               {data: same},
 		"no name":            {change: func(r *file.Record) { r.Name = "" }, data: same, words: "has no name"},
@@ -540,11 +540,11 @@ func TestRecordsThatDoNotBelong(t *testing.T) {
 	}
 }
 
-// TestObjectsThatCannotBeEncodedAreNotSaved: half a collection is none, so there is no file then.
+// TestObjectsThatCannotBeEncodedAreNotSaved: a partial collection is useless, so no file is written.
 func TestObjectsThatCannotBeEncodedAreNotSaved(t *testing.T) {
 	inf, pf := newSaved(t, t.TempDir(), false)
 	o := namedSettings(1)
-	o.Namespace, o.ResourceVersion, o.Labels = "shop", "5", map[string]string{} // not nil, which no encoding says
+	o.Namespace, o.ResourceVersion, o.Labels = "shop", "5", map[string]string{} // not nil, which no encoding can express
 	txn := inf.writer.Begin()
 	txn.Replace("", object.Items[settings]{o}, "7", false)
 	txn.Commit()
@@ -556,7 +556,7 @@ func TestObjectsThatCannotBeEncodedAreNotSaved(t *testing.T) {
 	}
 }
 
-// TestJitter spreads what programs that were started together do, to both sides and by a fifth.
+// TestJitter spreads the actions of programs started together, by up to a fifth in both directions.
 func TestJitter(t *testing.T) {
 	shortest, longest := time.Duration(1<<62), time.Duration(0)
 	for range 2000 {
@@ -568,7 +568,7 @@ func TestJitter(t *testing.T) {
 	}
 }
 
-// TestHandlerStopsAnInformerThatSaves: the stop waits for the last save and not for itself.
+// TestHandlerStopsAnInformerThatSaves: the stop waits for the last save, but not for itself.
 func TestHandlerStopsAnInformerThatSaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inf, _ := newSaved(t, t.TempDir(), false)
@@ -607,7 +607,7 @@ func TestHandlerStopsAnInformerThatSaves(t *testing.T) {
 	})
 }
 
-// TestFileOptionsAreChecked: a key has to be one.
+// TestFileOptionsAreChecked: for example, a key must be long enough.
 func TestFileOptionsAreChecked(t *testing.T) {
 	long := make([]byte, file.MinKey)
 	for words, o := range map[string]FileOptions{
@@ -624,7 +624,7 @@ func TestFileOptionsAreChecked(t *testing.T) {
 	}
 }
 
-// TestPanicWhileLoading is a reason not to use the file, but for one of those who are asked which cluster it is.
+// TestPanicWhileLoading: a panic is a reason not to use the file, unless it comes from asking for the cluster.
 func TestPanicWhileLoading(t *testing.T) {
 	inf, pf := newSaved(t, t.TempDir(), false)
 	fill(inf, 5, 3)
@@ -637,7 +637,7 @@ func TestPanicWhileLoading(t *testing.T) {
 	if _, momentary := errors.AsType[momentaryError](err); !momentary || !strings.Contains(err.Error(), "oh dear") {
 		t.Errorf("%v, want an error with the panic that says nothing about the file", err)
 	}
-	pf.identity = nil // which cannot be written to
+	pf.identity = nil // writing to it panics
 	l, err = inf.files.load(t.Context(), pf)
 	l.close()
 	if !errors.Is(err, file.ErrBroken) || !strings.Contains(err.Error(), "panic") {
@@ -645,7 +645,7 @@ func TestPanicWhileLoading(t *testing.T) {
 	}
 }
 
-// TestFileComesFirstOrNotAtAll: what the store holds already is newer than a file, be it a single object.
+// TestFileComesFirstOrNotAtAll: anything in the store is newer than a file, even a single object.
 func TestFileComesFirstOrNotAtAll(t *testing.T) {
 	both(t, testFileComesFirst)
 }
@@ -677,7 +677,7 @@ func testFileComesFirst(t *testing.T, folding bool) {
 	}
 }
 
-// TestSaveThatFailsIsNoSave: it is counted, logged, and tried again the next time.
+// TestSaveThatFailsIsNoSave: a failed save is counted, logged, and retried the next time.
 func TestSaveThatFailsIsNoSave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
@@ -724,7 +724,7 @@ func TestSaveThatFailsIsNoSave(t *testing.T) {
 	})
 }
 
-// TestWaitTellsOfTheFile: who waits for a sync learns what came from the file, also when nothing else happens.
+// TestWaitTellsOfTheFile: a wait for sync reports what came from the file, even if nothing else happens.
 func TestWaitTellsOfTheFile(t *testing.T) {
 	both(t, func(t *testing.T, folding bool) {
 		synctest.Test(t, func(t *testing.T) {
@@ -757,7 +757,7 @@ func TestWaitTellsOfTheFile(t *testing.T) {
 	})
 }
 
-// TestFileIsToldInOrder: whatever the number of objects, handlers are told of each in its own state, once.
+// TestFileIsToldInOrder: whatever the number of objects, handlers get each in its own state, once.
 func TestFileIsToldInOrder(t *testing.T) {
 	both(t, func(t *testing.T, folding bool) {
 		for _, n := range []int{1, openBatch - 1, openBatch, openBatch + 1, 2*openBatch - 1, 2 * openBatch, 4*openBatch + 5} {
@@ -785,7 +785,7 @@ func TestFileIsToldInOrder(t *testing.T) {
 	})
 }
 
-// newResumed starts an informer that saves in a directory, with a handler, and lets it come to rest.
+// newResumed starts an informer with a handler that saves to a directory, and waits until it is idle.
 func newResumed(t *testing.T, dir string, folding bool, src source.ListerWatcher[settings], log io.Writer) (*Informer[settings], *[]object.Delta[settings]) {
 	t.Helper()
 	inf, _ := newSaved(t, dir, folding)
@@ -887,8 +887,8 @@ func TestFileGivesWay(t *testing.T) {
 	}
 }
 
-// TestContradiction: a first list shows that the file is of another history if it has an older state of an object than the file and is not
-// older than that itself.
+// TestContradiction: a first list shows that the file is of another history if it has an older state of an object than the file, but is not
+// itself older than that.
 func TestContradiction(t *testing.T) {
 	for _, tt := range []struct {
 		held, listed, version string
@@ -925,7 +925,7 @@ func TestContradiction(t *testing.T) {
 	}
 }
 
-// TestFileTellsTheRest: what the store has lost of the objects that handlers were told of, they are told of again once all is there.
+// TestFileTellsTheRest: objects that handlers know and the store has lost since are sent to them again once everything is loaded.
 func TestFileTellsTheRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		next, p, pf := savedBefore(t, true)

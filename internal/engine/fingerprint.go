@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// What a fingerprint looks at is bounded, should an object refer to itself, or be huge.
+// Bounds for objects that refer to themselves, or are huge.
 const (
 	fingerprintDepth  = 64
 	fingerprintValues = 100_000
@@ -17,20 +17,20 @@ const (
 
 var fingerprintSeed = maphash.MakeSeed()
 
-// fingerprint is a hash of what an object says: its exported fields, all the way down. It calls no code of the object's type,
-// which could panic or encode the same object in several ways; the order of a map's entries does not matter. What
-// types cache in unexported fields does not count, and neither do changes there. An object with too many values has none: it is 0.
+// fingerprint is a hash of an object's contents: its exported fields, recursively. It calls no code of the object's type, which
+// could panic or encode the same object in several ways; the order of a map's entries does not matter. Unexported fields, where types
+// keep caches, do not count, and neither do changes there. The fingerprint of an object with too many values is 0.
 func fingerprint(obj any) uint64 {
 	w := walk{left: fingerprintValues}
 	sum := w.value(reflect.ValueOf(obj), fingerprintDepth)
-	if w.left <= 0 { // how far it came may depend on the order of a map
+	if w.left <= 0 { // how far it got may depend on the order of a map
 		return 0
 	}
 	return sum
 }
 
-// walk is one walk through an object.
-type walk struct{ left int } // how many values it may still look at
+// walk is one traversal of an object.
+type walk struct{ left int } // number of values it may still visit
 
 func (w *walk) value(v reflect.Value, depth int) uint64 {
 	if w.left--; depth == 0 || w.left <= 0 {
@@ -67,7 +67,7 @@ func (w *walk) value(v reflect.Value, depth int) uint64 {
 }
 
 func (w *walk) fields(v reflect.Value, depth int) uint64 {
-	// These two keep what they say in fields that are not exported.
+	// These two keep their contents in unexported fields.
 	switch v.Type() {
 	case reflect.TypeFor[time.Time]():
 		return mix(8, uint64(v.Interface().(time.Time).UnixNano()))
@@ -104,7 +104,7 @@ func (w *walk) list(v reflect.Value, depth int) uint64 {
 	return sum
 }
 
-// mix combines two hashes, in this order.
+// mix combines two hashes; their order matters.
 func mix(a, b uint64) uint64 {
 	h := (a ^ b>>32) * 0x9e3779b97f4a7c15
 	return (h ^ h>>29 ^ b) * 0xbf58476d1ce4e5b9

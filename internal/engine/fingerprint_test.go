@@ -83,7 +83,7 @@ func TestAbsence(t *testing.T) {
 			t.Errorf("version %q after the deletion at 20: %v, want %v", version, got, want)
 		}
 	}
-	a.note(key, "30") // it was there again meanwhile
+	a.note(key, "30") // it was recreated meanwhile
 	if !a.proves(key, "29") || a.proves(key, "30") {
 		t.Error("the later deletion does not count")
 	}
@@ -112,7 +112,7 @@ func TestAbsence(t *testing.T) {
 	}
 }
 
-// TestFingerprintIsBounded has an object that refers to itself in two ways, so that a walk would never end, and a large secret.
+// TestFingerprintIsBounded uses an object that refers to itself in two ways, so that a walk would never end, and a large Secret.
 func TestFingerprintIsBounded(t *testing.T) {
 	type node struct{ Left, Right *node }
 	n := &node{}
@@ -135,7 +135,7 @@ func BenchmarkFingerprint(b *testing.B) {
 	}
 }
 
-// TestFingerprintOfOtherKinds: users' types may have numbers without a sign, and what says nothing.
+// TestFingerprintOfOtherKinds: users' types may have unsigned numbers, and kinds without a fingerprint.
 func TestFingerprintOfOtherKinds(t *testing.T) {
 	type other struct {
 		Small uint8

@@ -6,21 +6,21 @@ import (
 	"github.com/tidings/tidings/store"
 )
 
-// checkEvery is after how many objects of a list the budget is looked at: half of what is folded together. At first it is sooner, since
-// objects may be large.
+// checkEvery is the number of listed objects between checks of the budget: half of what is folded together. The first check comes
+// earlier, since objects may be large.
 const firstCheck, checkEvery = 8, foldBatch / 2
 
-// gatherer keeps the objects of a list within the budget: transformed, and folded once the budget is tight. A first list then goes into
-// the store and to the handlers as it comes.
+// gatherer keeps the objects of a list within the budget: transformed, and folded once the budget is tight. A first list that does
+// not fit goes into the store and to the handlers as it comes.
 type gatherer[T object.Object] struct {
 	*store.Gathering[T]
 	part    *part[T]
-	counted int64 // of the informer's gathered
-	check   int   // at how many objects the budget is looked at again
-	// first says that this is the part's first list, and that the store has had nothing of the part.
+	counted int64 // this list's part of the informer's gathered
+	check   int   // number of objects at which the budget is checked next
+	// first says that this is the part's first list and the store has none of the part's objects.
 	first bool
-	// full says that the budget does not hold a first list. Then the rest folds as it comes: what is open until the next look is not
-	// only in the budget, it makes the collector let the heap grow by as much again.
+	// full says that the budget does not hold a first list. The rest is then folded as it comes: objects that are open between checks
+	// count not only in the budget; they also let the heap grow by as much again before the next collection.
 	full bool
 }
 
@@ -54,7 +54,7 @@ func (g *gatherer[T]) Add(o T) {
 	}
 }
 
-// inStore returns the state of o if that is the object that the store holds.
+// inStore returns the state of o if the store holds o itself.
 func (g *gatherer[T]) inStore(o T) (held store.Held[T], ok bool) {
 	held, ok = g.part.inf.store.Snapshot().Held(object.KeyOf(o))
 	return held, ok && held.Is(o)
@@ -70,13 +70,13 @@ func (g *gatherer[T]) Set(i int, o T) {
 	g.Gathering.Set(i, o)
 }
 
-// Truncate implements reflector.Gatherer. A list that failed may be tried again much later.
+// Truncate implements reflector.Gatherer. A failed list may be retried much later.
 func (g *gatherer[T]) Truncate(n int) {
 	g.Gathering.Truncate(n)
 	g.count()
 }
 
-// transformed runs the user's transform, but for the object that the store holds, which was transformed before.
+// transformed runs the user's transform, except on the object that the store holds, which was transformed before.
 func (g *gatherer[T]) transformed(o T) T {
 	if g.part.transform == nil {
 		return o
@@ -87,7 +87,7 @@ func (g *gatherer[T]) transformed(o T) T {
 	return g.part.transformed(o)
 }
 
-// keepBudget counts what is open, and folds it if the budget is tight.
+// keepBudget counts the open objects, and folds them if the budget is tight.
 func (g *gatherer[T]) keepBudget() {
 	b := g.part.inf.budget
 	b.learnSize(g)
@@ -99,8 +99,8 @@ func (g *gatherer[T]) keepBudget() {
 	}
 }
 
-// fold folds what is open. The objects of a first list that does not fit go on to the store and the handlers, which thus get them while they are
-// still open. If the list is not completed, the next one says what became of them.
+// fold folds the open objects. Objects of a first list that does not fit go on to the store and to the handlers, which get them while
+// they are still open. If the list is not completed, the next one decides about them.
 func (g *gatherer[T]) fold() {
 	inf := g.part.inf
 	g.full = g.first && inf.budget.codec != nil
@@ -114,7 +114,7 @@ func (g *gatherer[T]) fold() {
 	g.Fold()
 }
 
-// count brings the account up to date.
+// count updates the account.
 func (g *gatherer[T]) count() {
 	b := g.part.inf.budget
 	now := int64(float64(g.Open())*b.meanSize()) + int64(g.EncodedBytes())
@@ -123,7 +123,7 @@ func (g *gatherer[T]) count() {
 	b.measure()
 }
 
-// learnSize measures the objects of a first list, as long as these are few.
+// learnSize measures the objects of a first list while they are few.
 func (b *budgeted[T]) learnSize(g *gatherer[T]) {
 	if b.meanSize() > 0 && (!g.first || g.Len() > sampleSize || g.Open() < g.Len()) {
 		return
@@ -142,7 +142,7 @@ func (g *gatherer[T]) Collection() object.Collection[T] {
 	if g.full || g.part.inf.budget.memory.isTight() {
 		g.fold()
 	}
-	g.uncount() // the store will
+	g.uncount() // the store will count them
 	return g.Gathering
 }
 

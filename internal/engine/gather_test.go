@@ -15,7 +15,7 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// looking is a source that looks at something after each object of a list.
+// looking is a source that calls a function after each object of a list.
 type looking struct {
 	*answering
 	look func(n int) error
@@ -45,7 +45,7 @@ func manySettings(n int) (items []settings) {
 	return items
 }
 
-// withBudget returns an informer of these objects, with a budget, that has not been started.
+// withBudget returns an informer for these objects, with a budget, that is not started.
 func withBudget(budget int64, src source.ListerWatcher[settings]) *Informer[settings] {
 	return New(Config[settings]{
 		Name: "configmaps", Namespaces: []string{""}, Options: Options{Logger: slog.New(slog.DiscardHandler), NoWatchList: true},
@@ -68,8 +68,8 @@ func startIt(t *testing.T, inf *Informer[settings]) {
 	synctest.Wait()
 }
 
-// TestListStaysWithinItsBudget: a list that does not fit is folded while it streams, so that the budget is not exceeded by more than what
-// comes between two looks.
+// TestListStaysWithinItsBudget: a list that does not fit is folded as it streams, so that the budget is exceeded at most by the objects that
+// arrive between two checks.
 func TestListStaysWithinItsBudget(t *testing.T) {
 	const budget, each = 9 << 17, 3500 // the source holds all objects, so that the table of opened ones has them too
 	synctest.Test(t, func(t *testing.T) {
@@ -110,7 +110,7 @@ func TestListStaysWithinItsBudget(t *testing.T) {
 	})
 }
 
-// TestSizeIsLearnedAsAListGoesOn: the first objects of a list may be of another size than most.
+// TestSizeIsLearnedAsAListGoesOn: the first objects of a list may not be of typical size.
 func TestSizeIsLearnedAsAListGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var inf *Informer[settings]
@@ -158,7 +158,7 @@ func TestUnfoldableObjectsCountOnce(t *testing.T) {
 	}
 }
 
-// TestListThatFitsStaysOpen: what is read and what is in the store do not count both, and nothing is folded within the budget.
+// TestListThatFitsStaysOpen: the list and the store do not both count the objects, and nothing is folded within the budget.
 func TestListThatFitsStaysOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inf := withBudget(5<<20, looking{&answering{items: manySettings(1000)}, func(int) error { return nil }})
@@ -169,7 +169,7 @@ func TestListThatFitsStaysOpen(t *testing.T) {
 	})
 }
 
-// TestListThatBreaksTakesNothing: what was read of a list that failed is not counted any more.
+// TestListThatBreaksTakesNothing: the objects of a failed list no longer count.
 func TestListThatBreaksTakesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var inf *Informer[settings]
@@ -191,7 +191,7 @@ func TestListThatBreaksTakesNothing(t *testing.T) {
 	})
 }
 
-// TestFoldedListIsTransformed: also where objects fold as they come.
+// TestFoldedListIsTransformed, even if objects are folded as they come.
 func TestFoldedListIsTransformed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inf := withBudget(1, &answering{items: manySettings(600)})
@@ -231,7 +231,7 @@ func TestOpenBytesAreThoseThatFold(t *testing.T) {
 	})
 }
 
-// telling is a source that has objects decoded for it, as one over HTTP does, some of them before it hands out the first.
+// telling is a source that has objects decoded by the engine, as source.HTTP does, some of them before it hands out the first.
 type telling struct{ *answering }
 
 func (s telling) List(ctx context.Context, opts source.ListOptions[settings], each func(settings) error) (source.ListResult, error) {
@@ -266,7 +266,7 @@ func (s telling) List(ctx context.Context, opts source.ListOptions[settings], ea
 	return result, err
 }
 
-// TestTransformGoesBeforeWhatWasReceived: folded objects are those that the transform made, not those that came.
+// TestTransformGoesBeforeWhatWasReceived: the folded objects are the transformed ones, not those that were received.
 func TestTransformGoesBeforeWhatWasReceived(t *testing.T) {
 	for _, transformed := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -295,7 +295,7 @@ func TestTransformGoesBeforeWhatWasReceived(t *testing.T) {
 	}
 }
 
-// TestInitialEventsAreTransformed: also those that change an object which came before, but no object that the store holds.
+// TestInitialEventsAreTransformed, including those that change an earlier object, but not objects that the store holds.
 func TestInitialEventsAreTransformed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		held := namedSettings(1)
@@ -337,8 +337,8 @@ func TestInitialEventsAreTransformed(t *testing.T) {
 	})
 }
 
-// TestFoldedListThatBreaks: of a first list that breaks off, what handlers were told of stays; what further attempts bring of the same is let go
-// of.
+// TestFoldedListThatBreaks: if a first list breaks off, objects sent to handlers stay; further attempts that bring the same objects do not
+// add to the memory.
 func TestFoldedListThatBreaks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inf := withBudget(1, looking{&answering{items: manySettings(1000)}, func(n int) error {
@@ -357,7 +357,7 @@ func TestFoldedListThatBreaks(t *testing.T) {
 	})
 }
 
-// TestStandInsAreNeverKept: what stands for an object that the store holds makes room for that object, whatever is done with it in a list.
+// TestStandInsAreNeverKept: a stand-in is replaced by the object it stands for, whatever is done with it in a list.
 func TestStandInsAreNeverKept(t *testing.T) {
 	for name, list := range map[string]func(g *gatherer[settings], standIn, older settings){
 		"added": func(g *gatherer[settings], standIn, _ settings) { g.Add(standIn) },
@@ -398,7 +398,7 @@ func TestStandInsAreNeverKept(t *testing.T) {
 	}
 }
 
-// TestListThatIsGivenUpTakesNothing, whatever was read of it.
+// TestListThatIsGivenUpTakesNothing, however much of it was read.
 func TestListThatIsGivenUpTakesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inf := withBudget(1<<30, &answering{})
@@ -417,7 +417,7 @@ func TestListThatIsGivenUpTakesNothing(t *testing.T) {
 	})
 }
 
-// TestRelistCountsWhatIsNew: an object that the store has open, and that a list shows unchanged, is there once.
+// TestRelistCountsWhatIsNew: an object that is open in the store and unchanged in a list counts once.
 func TestRelistCountsWhatIsNew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inf := withBudget(1<<30, &answering{items: manySettings(100)})
@@ -445,7 +445,7 @@ func TestRelistCountsWhatIsNew(t *testing.T) {
 	})
 }
 
-// TestUnchangedObjectsAreNotPackedAgain, those that are folded and that somebody holds.
+// TestUnchangedObjectsAreNotPackedAgain, neither folded ones nor ones that somebody holds.
 func TestUnchangedObjectsAreNotPackedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inf := withBudget(1, &answering{items: manySettings(100)})

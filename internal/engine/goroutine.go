@@ -8,21 +8,21 @@ import (
 	"sync"
 )
 
-// caller is a goroutine that runs the user's code. Stops know it, so that one which that code asks for does not wait for itself.
-// Go has no other way to find that out: the user's functions get no context that could tell.
+// caller is a goroutine that runs user code. Stops know it, so that a stop called from that code does not wait for itself. Go has
+// no other way to detect that: the user's functions get no context.
 type caller struct {
-	id uint64 // its goroutine's number; 0 if that could not be read
+	id uint64 // the goroutine's id; 0 if it could not be read
 
 	mu      sync.Mutex
 	waits   int
 	waiting chan struct{} // closed while waits > 0; nil until somebody asks
 }
 
-// callers are all goroutines that run users' code, of all informers, by number: two handlers of different informers may stop
-// each other's.
+// callers are all goroutines that run user code, of all informers, by id: handlers of two informers may stop each other's
+// informer.
 var callers sync.Map
 
-// enter marks the calling goroutine as c; leave ends that.
+// enter registers the calling goroutine as c, until leave.
 func (c *caller) enter() {
 	if c.id = goroutineID(); c.id != 0 {
 		callers.Store(c.id, c)
@@ -38,7 +38,7 @@ func currentCaller() *caller {
 	return current
 }
 
-// beginWait notes that c waits for other goroutines to end; endWait that it does no longer.
+// beginWait records that c waits for other goroutines to end, until endWait.
 func (c *caller) beginWait() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -55,7 +55,7 @@ func (c *caller) endWait() {
 	}
 }
 
-// whenWaiting returns a channel that is closed when c begins to wait for other goroutines to end, or does so already.
+// whenWaiting returns a channel that is closed once c waits for other goroutines to end.
 func (c *caller) whenWaiting() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -68,14 +68,14 @@ func (c *caller) whenWaiting() <-chan struct{} {
 	return c.waiting
 }
 
-// ending is something that is about to end.
+// ending is a goroutine that is about to end.
 type ending struct {
 	done <-chan struct{}
 	by   *caller
 }
 
-// await waits until everything has ended or ctx does, whose cause is then the error. A goroutine that runs the user's code does
-// not wait for itself, and for no other one that waits like it: they would wait for each other. all is false if there was one.
+// await waits until everything has ended, or until ctx ends, whose cause is then the error. A goroutine that runs user code does not
+// wait for itself, or for another one that is itself waiting: they would wait for each other. all is false if there was one.
 func await(ctx context.Context, ends []ending) (all bool, err error) {
 	me := currentCaller()
 	if me != nil {
@@ -86,7 +86,7 @@ func await(ctx context.Context, ends []ending) (all bool, err error) {
 	for _, e := range ends {
 		var waiting <-chan struct{}
 		if me != nil {
-			waiting = e.by.whenWaiting() // of itself too, which waits now
+			waiting = e.by.whenWaiting() // including itself, which is waiting now
 		}
 		select {
 		case <-e.done:
@@ -110,8 +110,8 @@ func closed(done <-chan struct{}) bool {
 	}
 }
 
-// goroutineID reads the number of the calling goroutine from the head of its stack trace, "goroutine 18 [running]:". It takes
-// about a microsecond and is used once in the life of a handler, and by stops. 0 means that it could not be read.
+// goroutineID reads the id of the calling goroutine from the head of its stack trace, "goroutine 18 [running]:". It takes about a
+// microsecond, and is called once per handler and by stops. 0 means that the id could not be read.
 func goroutineID() uint64 {
 	var buf [64]byte
 	line := buf[:runtime.Stack(buf[:], false)]

@@ -8,25 +8,25 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// How often the guard looks. Both cost about one walk through an object each time.
+// How often the guard checks. Each check costs about one walk over an object.
 const (
-	guardEveryDelivery = 1024 // of a handler's deliveries, one in so many is checked before and after
-	guardEveryChange   = 512  // of an informer's changes, one in so many is remembered and checked later
-	guardSamples       = 16   // how many remembered objects there are at a time
+	guardEveryDelivery = 1024 // one in this many deliveries of a handler is checked before and after
+	guardEveryChange   = 512  // one in this many changes of an informer is remembered and checked later
+	guardSamples       = 16   // how many objects are remembered at a time
 )
 
-// Mutation is what the mutation guard reports: somebody wrote to an object that the cache shares.
+// Mutation is a finding of the mutation guard: somebody wrote to a shared cached object.
 type Mutation struct {
 	Resource string
 	Key      object.Key
-	// Handler is the handler that was running while the object changed; empty when it changed at another time.
+	// Handler is the handler that was running while the object changed; empty if none is known.
 	Handler string
-	// Field is the shared part that was written to, where the decoder found that out; Key is then empty.
+	// Field is the shared part that was written to, if the decoder found that; Key is then empty.
 	Field string
 }
 
-// guard catches who writes to cached objects, by sampling: it is cheap enough to stay on in production, and finds what
-// happens often. It runs on the goroutines of reflectors and handlers, never under the apply lock.
+// guard catches writes to cached objects by sampling: it is cheap enough for production, and finds writes that happen often. It
+// runs on the goroutines of reflectors and handlers, never under the apply lock.
 type guard struct {
 	resource string
 	log      *throttled
@@ -37,19 +37,19 @@ type guard struct {
 	mu      sync.Mutex
 	changes uint64
 	samples []sample
-	next    int // the sample to check and replace next
+	next    int // index of the sample to check and replace next
 }
 
-// sample is a cached object as it was when it was remembered.
+// sample is a cached object with its fingerprint when it was remembered.
 type sample struct {
 	obj object.Object
 	sum uint64
 }
 
-// sampled reports whether the n-th delivery of a handler is one to check. The first one is.
+// sampled reports whether to check the n-th delivery of a handler. The first one is checked.
 func (g *guard) sampled(n uint64) bool { return !g.off && n%guardEveryDelivery == 1 }
 
-// watch takes the fingerprint of obj. The function it returns compares and names the handler.
+// watch takes the fingerprint of obj. The returned function compares it, and blames the handler.
 func (g *guard) watch(obj object.Object, key object.Key) func(handler string) {
 	before := fingerprint(obj)
 	return func(handler string) {
@@ -59,8 +59,8 @@ func (g *guard) watch(obj object.Object, key object.Key) func(handler string) {
 	}
 }
 
-// remember counts n changes, the last of which brought obj. Now and then it takes obj's fingerprint, to compare
-// it when its turn comes.
+// remember counts n changes, the last of which brought obj. For one in guardEveryChange it remembers obj's fingerprint, and checks the
+// sample that it replaces.
 func (g *guard) remember(obj object.Object, n int) {
 	if g.off || !g.due(n) {
 		return
@@ -71,7 +71,7 @@ func (g *guard) remember(obj object.Object, n int) {
 	}
 }
 
-// due counts n changes and reports whether one of them is to be remembered.
+// due counts n changes and reports whether one of them should be remembered.
 func (g *guard) due(n int) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -80,7 +80,7 @@ func (g *guard) due(n int) bool {
 	return g.changes/guardEveryChange != before
 }
 
-// exchange stores a sample, and returns the one whose place it takes, if there is one.
+// exchange stores a sample, and returns the one that it replaces, if any.
 func (g *guard) exchange(taken sample) (before sample, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -93,14 +93,14 @@ func (g *guard) exchange(taken sample) (before sample, ok bool) {
 	return before, true
 }
 
-// remembered returns how many objects the guard keeps, which may be in the cache no more.
+// remembered returns how many objects the guard keeps alive, which may no longer be in the cache.
 func (g *guard) remembered() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return len(g.samples)
 }
 
-// end compares every remembered object for the last time.
+// end checks every remembered object for the last time.
 func (g *guard) end() {
 	g.mu.Lock()
 	samples := g.samples
@@ -117,7 +117,7 @@ func (g *guard) check(s sample) {
 	}
 }
 
-// corrupted notes that the decoder found a shared part that was written to.
+// corrupted reports that the decoder found a shared part that was written to.
 func (g *guard) corrupted(field string) {
 	if !g.off {
 		g.tell(Mutation{Resource: g.resource, Field: field})

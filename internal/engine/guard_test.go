@@ -22,7 +22,7 @@ func namedSettings(i int) settings {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(i)}}
 }
 
-// TestGuardChecksEverySampleOnce writes to every object that is remembered: each is reported once, when its place is taken or at the end.
+// TestGuardChecksEverySampleOnce writes to every remembered object: each write is reported once, when the sample is replaced or at the end.
 func TestGuardChecksEverySampleOnce(t *testing.T) {
 	var found []Mutation
 	g := newGuard(&found)
@@ -53,7 +53,7 @@ func TestGuardChecksEverySampleOnce(t *testing.T) {
 	}
 }
 
-// TestGuardSamples counts how often the guard looks.
+// TestGuardSamples counts the guard's checks.
 func TestGuardSamples(t *testing.T) {
 	var found []Mutation
 	g := newGuard(&found)
@@ -92,7 +92,7 @@ func TestGuardSamples(t *testing.T) {
 // TestMutationsAreLogged with who wrote to what, and what to do.
 func TestMutationsAreLogged(t *testing.T) {
 	var log strings.Builder
-	g := &guard{resource: "configmaps", log: newThrottled(slog.New(slog.NewTextHandler(&log, nil)))} // nobody wants to be told
+	g := &guard{resource: "configmaps", log: newThrottled(slog.New(slog.NewTextHandler(&log, nil)))} // no report function
 	o := namedSettings(1)
 	check := g.watch(o, object.KeyOf(o))
 	check("innocent")
@@ -106,7 +106,7 @@ func TestMutationsAreLogged(t *testing.T) {
 	}
 }
 
-// TestWritesToIndexedObjectsAreFound: an object that was written to is not in the index under the values that it has now.
+// TestWritesToIndexedObjectsAreFound: after a write, the object's present values are not those it is indexed under.
 func TestWritesToIndexedObjectsAreFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var found []Mutation

@@ -20,27 +20,27 @@ import (
 	"github.com/tidings/tidings/store"
 )
 
-// Config is what an informer is made of. Name, Namespaces, NewSource and Options.Logger must be set.
+// Config describes an informer. Name, Namespaces, NewSource and Options.Logger must be set.
 type Config[T object.Object] struct {
 	Options
-	// Name is the collection in messages: the resource, with what tells it apart from others of the same resource.
+	// Name is the collection's name in messages: the resource, and what distinguishes it from other informers of that resource.
 	Name     string
-	Resource schema.GroupVersionResource // zero where the source is the user's
-	// Type is the Go type of the objects where T is an interface; nil if nobody knows it, and they are neither folded nor saved.
+	Resource schema.GroupVersionResource // zero if the source is the user's
+	// Type is the Go type of the objects if T is an interface; if it is nil then, objects are neither folded nor saved.
 	Type reflect.Type
-	// Namespaces are listed and watched each on its own; "" is all of them.
+	// Namespaces are listed and watched separately; "" is all of them.
 	Namespaces []string
 	NewSource  func(namespace string) (source.ListerWatcher[T], error)
 	Transform  func(T) (T, error)
-	// Identity tells the collection from others in Options.Files, but for the Go type, the namespace, the cluster and the transform.
+	// Identity identifies the collection in Options.Files, in addition to the Go type, the namespace, the cluster and the transform.
 	Identity map[string]string
-	// Memory is the budget that the informer keeps to; nil for none.
+	// Memory is the budget to keep to; nil for none.
 	Memory *Memory
-	// OnEnd is called once when the informer has ended, before Done is closed. It may be nil.
+	// OnEnd, if not nil, is called once when the informer has ended, before Done is closed.
 	OnEnd func()
 }
 
-// Options are what the informers of one factory have in common.
+// Options are shared by all informers of a factory.
 type Options struct {
 	Logger          *slog.Logger
 	OnError         func(error)    // may be nil
@@ -49,66 +49,66 @@ type Options struct {
 	NoWatchList     bool
 	Backoff         reflector.Backoff
 	PageSize        int64
-	// Seed makes what is random repeatable; 0 takes random seeds.
+	// Seed makes randomness repeatable; 0 picks random seeds.
 	Seed uint64
-	// Audit is how often each part compares the store with the server; 0 is never.
+	// Audit is how often each part compares the store with the server; 0 means never.
 	Audit time.Duration
 	// Peers are the reflectors of the same server; may be nil.
 	Peers *reflector.Peers
-	// Files say how the objects are saved; nil for not at all.
+	// Files configures how the objects are saved; nil means not at all.
 	Files *FileOptions
 }
 
-// phase is where an informer is in its life. It only grows.
+// phase is the state of an informer's lifecycle. It only grows.
 type phase uint8
 
 const (
 	notStarted phase = iota
 	running
-	stopping // and stopped, once done is closed
+	stopping // or stopped, once done is closed
 )
 
-// Informer keeps a store equal to a collection and tells handlers of every change. It is made once and started once. Its
-// methods may be called from any goroutine; see the package comment for how a change passes through it.
+// Informer keeps a store equal to a collection and notifies handlers of every change. It can be started once. Its methods may be
+// called from any goroutine; see the package comment for the path of a change.
 type Informer[T object.Object] struct {
 	cfg     Config[T]
 	log     *throttled
 	guard   *guard
-	reports *reporter // nil if the user has no function to call
+	reports *reporter // nil if the user set no callbacks
 
-	// apply is held while one transaction goes through the store to all queues. Nothing waits under it. It is given up by
+	// apply is held while one transaction goes through the store to all queues. Nothing waits while it is held. Release it with
 	// unlockApply.
 	apply   sync.Mutex
 	later   []func()         // what is to be done when apply is given up; guarded by apply
 	writer  *store.Writer[T] // guarded by apply
 	store   *store.Store[T]
-	budget  *budgeted[T]       // nil without one
-	left    string             // the newest version of the parts that were given up; guarded by apply
-	givenUp map[string]givenUp // by namespace, lately; guarded by apply
+	budget  *budgeted[T]       // nil without a budget
+	left    string             // the newest version of the removed parts; guarded by apply
+	givenUp map[string]givenUp // recently removed parts, by namespace; guarded by apply
 
-	synced chan struct{} // closed under apply when each part has had its first list, for the first time
+	synced chan struct{} // closed under apply when, for the first time, every part has had its first list
 	life   context.Context
-	end    context.CancelCauseFunc // ends life; the cause says why
+	end    context.CancelCauseFunc // ends life, with a cause
 	done   chan struct{}           // closed when every goroutine has ended
 	wg     sync.WaitGroup
 	wait   pressure
-	files  *files[T] // set by Start; nil if nothing is to be saved
+	files  *files[T] // set by Start; nil if nothing is saved
 
-	mu        sync.Mutex // guards what follows; never held while calling out. apply is taken before it.
+	mu        sync.Mutex // guards what follows; never held while calling out. Lock order: apply before mu.
 	phase     phase
-	unlink    func() bool // lets go of the context that the informer was started with
+	unlink    func() bool // detaches the informer from the context that it was started with
 	transform func(T) (T, error)
 	parts     []*part[T]         // replaced, never changed in place; replaced only under apply
-	subs      []*Subscription[T] // likewise: those that are told of changes
-	alive     []*Subscription[T] // those whose goroutine has not ended, with those that were removed; replaced like parts
+	subs      []*Subscription[T] // likewise: the handlers that are notified
+	alive     []*Subscription[T] // those whose goroutine has not ended, including removed ones; replaced like parts
 	changed   chan struct{}      // closed and replaced when a part's state has changed
-	made      uint64             // parts made so far
+	made      uint64             // number of parts created so far
 
 	indexPanics, transformErrors atomic.Uint64
-	edited                       atomic.Bool // the store was written to by hand
+	edited                       atomic.Bool // the store was edited by hand
 }
 
-// New returns an informer that has not been started.
+// New returns an informer that is not started yet.
 func New[T object.Object](cfg Config[T]) *Informer[T] {
 	inf := &Informer[T]{
 		cfg: cfg, log: newThrottled(cfg.Logger.With("resource", cfg.Name)), transform: cfg.Transform,
@@ -135,13 +135,13 @@ func New[T object.Object](cfg Config[T]) *Informer[T] {
 // objectType returns the Go type of the objects.
 func (inf *Informer[T]) objectType() reflect.Type { return cmp.Or(inf.cfg.Type, reflect.TypeFor[T]()) }
 
-// Name returns the name in messages.
+// Name returns the informer's name in messages.
 func (inf *Informer[T]) Name() string { return inf.cfg.Name }
 
 // Store returns the read side of the store.
 func (inf *Informer[T]) Store() *store.Store[T] { return inf.store }
 
-// Start makes the parts and runs them until ctx ends or the informer is stopped. Starting again does nothing.
+// Start creates the parts and runs them until ctx ends or the informer is stopped. Starting again does nothing.
 func (inf *Informer[T]) Start(ctx context.Context) error {
 	inf.apply.Lock()
 	defer inf.unlockApply()
@@ -164,7 +164,7 @@ func (inf *Informer[T]) Start(ctx context.Context) error {
 	inf.phase = running
 	inf.unlink = context.AfterFunc(ctx, func() { inf.Halt(context.Cause(ctx)) })
 	if inf.reports != nil {
-		go inf.reports.run() // ended by Halt, after all that reports
+		go inf.reports.run() // ended by Halt, after everything that reports
 	}
 	for _, s := range inf.subs {
 		inf.wg.Go(func() { s.run(inf.life) })
@@ -176,7 +176,7 @@ func (inf *Informer[T]) Start(ctx context.Context) error {
 	return nil
 }
 
-// Halt ends every goroutine, for the given reason, without waiting for them. Later calls do nothing.
+// Halt ends every goroutine, for the given reason, without waiting for them. Further calls do nothing.
 func (inf *Informer[T]) Halt(cause error) {
 	inf.mu.Lock()
 	before, unlink, subs := inf.phase, inf.unlink, inf.subs
@@ -209,8 +209,8 @@ func (inf *Informer[T]) Halt(cause error) {
 	}()
 }
 
-// Stop ends every goroutine and waits for them until ctx ends. It may be called again, and waits again. Called from a
-// function of the user's that the informer runs, or another one, it waits neither for that call nor for others that wait like it.
+// Stop ends every goroutine and waits for them until ctx ends. It may be called again, and then waits again. Called from user code
+// that this or another informer runs, it waits neither for that call nor for other such calls that are themselves waiting.
 func (inf *Informer[T]) Stop(ctx context.Context) error {
 	inf.Halt(nil)
 	if currentCaller() != nil {
@@ -232,8 +232,8 @@ func (inf *Informer[T]) Stop(ctx context.Context) error {
 // Done is closed when every goroutine of the informer has ended.
 func (inf *Informer[T]) Done() <-chan struct{} { return inf.done }
 
-// endings are the goroutines that run the user's code. The last of them, which tells of errors, ends after all others: so it
-// counts as ended once it has told of what there is.
+// endings are the goroutines that run user code. The reporter's goroutine ends after all others, so it counts as ended once it
+// has delivered all pending reports.
 func (inf *Informer[T]) endings() []ending {
 	var ends []ending
 	for _, s := range inf.living() {
@@ -246,13 +246,13 @@ func (inf *Informer[T]) endings() []ending {
 	if len(parts) > 0 && inf.files != nil {
 		ends = append(ends, ending{inf.files.done, &inf.files.caller})
 	}
-	if inf.reports != nil && len(parts) > 0 { // or it was never started
+	if inf.reports != nil && len(parts) > 0 { // otherwise it was never started
 		ends = append(ends, ending{inf.reports.flushed(), &inf.reports.caller})
 	}
 	return ends
 }
 
-// stopError says that a stop ended for that reason; nil if err is nil.
+// stopError wraps err, the reason why a stop ended early; nil stays nil.
 func (inf *Informer[T]) stopError(err error) error {
 	if err == nil {
 		return nil
@@ -270,7 +270,7 @@ func (inf *Informer[T]) subscriptions() []*Subscription[T] {
 	return inf.subs
 }
 
-// wantsObjects reports whether any handler looks at objects.
+// wantsObjects reports whether any handler uses objects rather than just keys.
 func (inf *Informer[T]) wantsObjects() bool {
 	return slices.ContainsFunc(inf.subscriptions(), func(s *Subscription[T]) bool { return !s.opts.Keys })
 }
@@ -287,7 +287,7 @@ func (inf *Informer[T]) currentParts() []*part[T] {
 	return inf.parts
 }
 
-// SetTransform sets the function that every object passes before it is stored.
+// SetTransform sets the function that every object passes through before it is stored.
 func (inf *Informer[T]) SetTransform(transform func(T) (T, error)) error {
 	inf.mu.Lock()
 	defer inf.mu.Unlock()
@@ -338,14 +338,14 @@ func (inf *Informer[T]) indexPanicked(index string, key object.Key, reason any) 
 	})
 }
 
-// indexOutdated is told that an object in an index was written to. apply is held.
+// indexOutdated is called when an indexed object was written to. apply is held.
 func (inf *Informer[T]) indexOutdated(index string, key object.Key) {
 	inf.later = append(inf.later, func() {
 		inf.guard.tell(Mutation{Resource: inf.cfg.Name, Key: key, Field: "index " + index})
 	})
 }
 
-// reportError hands an error to the user's OnError.
+// reportError passes an error to the user's OnError.
 func (inf *Informer[T]) reportError(err error) {
 	if inf.cfg.OnError != nil {
 		inf.reports.report(func() { inf.cfg.OnError(err) })
@@ -366,14 +366,14 @@ func (inf *Informer[T]) notify() {
 	inf.changed = make(chan struct{})
 }
 
-// pressure tells Block handlers that somebody waits for a version: while one does, they do not hold the informer back, since
-// the handler itself may be the one who waits.
+// pressure tells Block handlers that somebody waits for a version. While somebody does, Block handlers do not hold the informer back,
+// since the handler itself may be the one that waits.
 type pressure struct {
 	life context.Context
 
 	mu      sync.Mutex
 	waiting int
-	ctx     context.Context // ended while somebody waits
+	ctx     context.Context // canceled while somebody waits
 	cancel  context.CancelFunc
 }
 
@@ -382,7 +382,7 @@ func (p *pressure) init(life context.Context) {
 	p.ctx, p.cancel = context.WithCancel(life)
 }
 
-// enter says that somebody waits; the result ends that.
+// enter records that somebody waits, until leave is called.
 func (p *pressure) enter() (leave func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -399,14 +399,14 @@ func (p *pressure) leave() {
 	}
 }
 
-// relaxed returns a context that ends when somebody begins to wait; it has ended while somebody does.
+// relaxed returns a context that is canceled when, or while, somebody waits.
 func (p *pressure) relaxed() context.Context {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.ctx
 }
 
-// partSeed gives each part its own random numbers.
+// partSeed returns a different seed for each part.
 func (inf *Informer[T]) partSeed() uint64 {
 	inf.made++
 	if inf.cfg.Seed == 0 {

@@ -18,12 +18,11 @@ import (
 	"github.com/tidings/tidings/tidingstest/recorder"
 )
 
-// scoped are sources of config maps that a test changes: the lists of each namespace have a version of their own, as watches come to versions of
-// their own.
+// scoped are sources of config maps that a test changes: the lists and watches of each namespace have their own versions.
 type scoped struct {
 	items   []settings
 	version map[string]string // by namespace
-	// behind is called behind the last object of a list.
+	// behind is called after the last object of a list.
 	behind func(ctx context.Context) error
 }
 
@@ -46,7 +45,7 @@ func (s *scoped) of(namespace string) (source.ListerWatcher[settings], error) {
 	return source.Funcs[settings]{ListFunc: list, WatchFunc: watch}, nil
 }
 
-// setting returns a config map of the namespace at the version, whose name is the version that it was created at.
+// setting returns a config map of the namespace at the version, named after the version that it was created at.
 func setting(namespace string, created, version int) settings {
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprint(created), UID: "u", ResourceVersion: fmt.Sprint(version)},
@@ -54,8 +53,8 @@ func setting(namespace string, created, version int) settings {
 	}
 }
 
-// TestRestoreWhileNamespacesChange restores the server from a backup and lets another part take over what the store holds: the lists count as
-// they are, also where nothing but what is missing from them shows that.
+// TestRestoreWhileNamespacesChange restores the server from a backup and lets another part take over the store's objects: the lists replace
+// the store's state, even if only missing objects show the restore.
 func TestRestoreWhileNamespacesChange(t *testing.T) {
 	type versions = map[string]string
 	for name, tt := range map[string]struct {
@@ -91,7 +90,7 @@ func TestRestoreWhileNamespacesChange(t *testing.T) {
 				if _, err := inf.Subscribe(rec.Delta, HandlerOptions{}); err != nil {
 					t.Fatal(err)
 				}
-				for i := range 20 { // so that the budget is looked at
+				for i := range 20 { // so that the budget is checked
 					src.items = append(src.items, setting("c", i, i+1))
 				}
 				startIt(t, inf)
@@ -114,11 +113,11 @@ func TestRestoreWhileNamespacesChange(t *testing.T) {
 	}
 }
 
-// TestVersionsOfOtherNamespacesProveNothing: the list of a namespace that is added may be older than those of the others. That of a part that
-// takes over may not.
+// TestVersionsOfOtherNamespacesProveNothing: the list of an added namespace may be older than those of the others. The list of a part that
+// takes over from another may not.
 func TestVersionsOfOtherNamespacesProveNothing(t *testing.T) {
 	for _, tt := range []struct {
-		from, over, to []string // over is not listed before it gives way
+		from, over, to []string // over is not listed before it is replaced
 		restored       bool
 	}{
 		{from: []string{"a"}, to: []string{"a", "b"}}, {from: []string{"a", "c"}, to: []string{"c", "b"}},
@@ -158,7 +157,7 @@ func TestVersionsOfOtherNamespacesProveNothing(t *testing.T) {
 	}
 }
 
-// TestFirstListThatBreaksOffIsFollowedByNoneFromBefore: handlers were told of what it had brought, and a replica of the server that lags behind answers next.
+// TestFirstListThatBreaksOffIsFollowedByNoneFromBefore: handlers got a part of it, and a replica of the server that lags behind answers next.
 func TestFirstListThatBreaksOffIsFollowedByNoneFromBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &scoped{version: map[string]string{"": "900"}}
@@ -170,7 +169,7 @@ func TestFirstListThatBreaksOffIsFollowedByNoneFromBefore(t *testing.T) {
 		if _, err := inf.Subscribe(rec.Delta, HandlerOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		for i := range 600 { // more than come together
+		for i := range 600 { // more than arrive together
 			src.items = append(src.items, setting("a", i, 200+i))
 		}
 		now := src.items
@@ -178,7 +177,7 @@ func TestFirstListThatBreaksOffIsFollowedByNoneFromBefore(t *testing.T) {
 		src.behind = func(context.Context) error {
 			lists++
 			switch lists {
-			case 1: // at 900; the next one is from before
+			case 1: // at 900; the next one is older
 				src.version[""], src.items = "150", []settings{setting("a", 0, 100)}
 				return errors.New("cut off")
 			case 2:

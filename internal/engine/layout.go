@@ -8,7 +8,7 @@ import (
 	"reflect"
 )
 
-// typeName returns the name of a type with the path of its package.
+// typeName returns the name of a type with its package path.
 func typeName(t reflect.Type) string {
 	if t.Kind() == reflect.Pointer {
 		return "*" + typeName(t.Elem())
@@ -16,15 +16,15 @@ func typeName(t reflect.Type) string {
 	return t.PkgPath() + "." + t.Name()
 }
 
-// layout returns a hash of everything that decides how objects of a type are encoded: the names, types and tags of all
-// fields, down to the last one.
+// layout returns a hash of everything that decides how objects of a type are encoded: the names, types and tags of all fields,
+// recursively.
 func layout(t reflect.Type) string {
 	hash := sha256.New()
 	describeType(hash, t, map[reflect.Type]bool{})
 	return hex.EncodeToString(hash.Sum(nil)[:16])
 }
 
-// describeType writes what t is made of, once for each type.
+// describeType writes the structure of t, once for each type.
 func describeType(out io.Writer, t reflect.Type, seen map[reflect.Type]bool) {
 	fmt.Fprintf(out, "%s %q\n", t.Kind(), t)
 	if seen[t] {

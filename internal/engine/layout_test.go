@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestLayoutOfTypesOfOneName: a program of another version has a type of the same name with other fields, so that its files must not be
-// read. What differs may be anywhere inside.
+// TestLayoutOfTypesOfOneName: another version of a program may have a type of the same name with other fields, possibly nested, and its
+// files must not be read.
 func TestLayoutOfTypesOfOneName(t *testing.T) {
 	before, renamed, retagged, embedded, deeper := typeBefore(), typeRenamed(), typeRetagged(), typeEmbedded(), typeDeeper()
 	for name, after := range map[string]reflect.Type{"renamed": renamed, "retagged": retagged, "embedded": embedded, "deeper": deeper} {
@@ -29,7 +29,7 @@ func TestLayoutOfTypesOfOneName(t *testing.T) {
 	}
 }
 
-// What follows are types that reflect calls the same.
+// Types with equal names in reflect.
 
 func typeBefore() reflect.Type {
 	type inner struct{ A int }
@@ -76,7 +76,7 @@ func TestLayoutOfATypeThatRefersToItself(t *testing.T) {
 	}
 }
 
-// TestTypeNames tell types apart that have other objects.
+// TestTypeNames distinguishes types of different objects.
 func TestTypeNames(t *testing.T) {
 	for typ, want := range map[reflect.Type]string{
 		reflect.TypeFor[settings](): "*k8s.io/api/core/v1.ConfigMap", reflect.TypeFor[*settings](): "**k8s.io/api/core/v1.ConfigMap",

@@ -22,18 +22,18 @@ import (
 	"github.com/tidings/tidings/store"
 )
 
-// listedAnyway is how many objects a collection may have that is listed all the same. That costs no more than the check before a
-// watch is resumed, and leaves nothing in doubt.
+// listedAnyway is the size up to which a collection is listed despite the file. That costs no more than the check before a watch
+// resumes, and leaves no doubt.
 const listedAnyway = 100
 
-// loaded is what was read from a file: where the store can fold, folded objects, which nobody has to decode, else open ones.
+// loaded is the content of a file: folded objects, without decoding them, if the store can fold, else open ones.
 type loaded[T object.Object] struct {
 	items   object.Items[T]
 	folded  *store.Gathering[T] // nil if the store cannot fold
 	version string
 	asOf    time.Time
-	newest  object.Key // of the object that was changed last
-	told    bool       // the handlers have been told of the objects
+	newest  object.Key // the object that was changed last
+	told    bool       // the handlers were notified of the objects
 }
 
 func (l *loaded[T]) objects() object.Collection[T] {
@@ -43,20 +43,20 @@ func (l *loaded[T]) objects() object.Collection[T] {
 	return l.items
 }
 
-// close is called when the objects are in the store, or are not to be.
+// close is called once the objects are in the store, or will not be.
 func (l *loaded[T]) close() {
 	if l.folded != nil {
 		l.folded.Close()
 	}
 }
 
-// momentaryError wraps an error that says nothing about the file.
+// momentaryError wraps a temporary error that is not about the file.
 type momentaryError struct{ error }
 
 func (e momentaryError) Unwrap() error { return e.error }
 
-// resume returns where the part begins: with its file, or else with a list that is no older than what handlers were told of its objects before. It
-// runs on the reflector's goroutine before the first request.
+// resume returns where the part begins: from its file, or else with a list that is no older than what handlers were told about its objects.
+// It runs on the reflector's goroutine before the first request.
 func (p *part[T]) resume(ctx context.Context) (held reflector.Contents, err error) {
 	held, err = p.resumeFromFile(ctx)
 	if err == nil && held.ResourceVersion == "" {
@@ -65,7 +65,7 @@ func (p *part[T]) resume(ctx context.Context) (held reflector.Contents, err erro
 	return held, err
 }
 
-// resumeFromFile fills the store from the part's file, if it can be used, and returns what the store holds then.
+// resumeFromFile fills the store from the part's file, if that is usable, and returns what the store then holds.
 func (p *part[T]) resumeFromFile(ctx context.Context) (held reflector.Contents, err error) {
 	pf := p.file
 	if pf == nil || pf.path == "" {
@@ -87,11 +87,11 @@ func (p *part[T]) resumeFromFile(ctx context.Context) (held reflector.Contents, 
 	}
 	p.inf.waitForRoom(p.ctx)
 	n := l.objects().Len()
-	pf.note(func(st *FileStatus) { st.Loaded, st.AsOf = n, l.asOf }) // readers may see the first objects before the last one has been opened
+	pf.note(func(st *FileStatus) { st.Loaded, st.AsOf = n, l.asOf }) // readers may see the first objects before the last one is opened
 	if applied, err := p.inf.takeOver(ctx, p, &l); err != nil {
 		p.keepUnfinished()
 		pf.note(func(st *FileStatus) { st.Loaded = 0 })
-		if p.inf.store.Snapshot().In(p.namespace).Len() == 0 { // else readers see what was opened
+		if p.inf.store.Snapshot().In(p.namespace).Len() == 0 { // otherwise readers see the objects that were opened
 			pf.note(func(st *FileStatus) { st.AsOf = time.Time{} })
 		}
 		p.discard(err)
@@ -108,13 +108,13 @@ func (p *part[T]) resumeFromFile(ctx context.Context) (held reflector.Contents, 
 	return reflector.Contents{ResourceVersion: l.version, Newest: l.newest, List: n <= listedAnyway}, nil
 }
 
-// discard throws the part's file away, which cannot be used. Where the system could not read it, that may pass: such a file is left for the next
-// start, or the next save.
+// discard removes the part's file, which cannot be used. If the system failed to read it, that may be temporary: such a file is kept for the
+// next start, or the next save.
 func (p *part[T]) discard(err error) {
 	p.file.note(func(st *FileStatus) { st.Discarded = err })
 	p.inf.log.log(slog.LevelWarn, "the saved objects cannot be used; they are listed instead", "err", err)
 	if _, unread := errors.AsType[*fs.PathError](err); !unread {
-		_ = os.Remove(p.file.path) // or else the next save replaces it
+		_ = os.Remove(p.file.path) // otherwise the next save replaces it
 	}
 }
 
@@ -141,14 +141,14 @@ func (f *files[T]) load(ctx context.Context, pf *partFile) (l loaded[T], err err
 	return l, err
 }
 
-// brokenByPanic makes a panic an error. It is deferred.
+// brokenByPanic, when deferred, turns a panic into an error.
 func brokenByPanic(err *error) {
 	if reason := recover(); reason != nil {
 		*err = fmt.Errorf("%w: panic: %v", file.ErrBroken, reason)
 	}
 }
 
-// checkHeader says why a file is not of this part. The cluster is asked for last, since that may take a request.
+// checkHeader returns an error if a file does not belong to this part. It checks the cluster last, since that may take a request.
 func (f *files[T]) checkHeader(ctx context.Context, header file.Header, identity map[string]string) error {
 	want := maps.Clone(identity)
 	want["cluster"] = header.Identity["cluster"]
@@ -166,15 +166,15 @@ func (f *files[T]) checkHeader(ctx context.Context, header file.Header, identity
 	return header.Check(want)
 }
 
-// checking goes through the records of a file.
+// checking iterates over the records of a file.
 type checking[T object.Object] struct {
 	l         *loaded[T]
 	namespace string
 	records   iter.Seq2[file.Record, error]
-	err       error // why all has ended
+	err       error // why it ended early
 }
 
-// all iterates over the records until one does not belong to the file, and notes which is the newest.
+// all iterates over the records until one does not belong to the file, and tracks the newest object.
 func (c *checking[T]) all(ctx context.Context) iter.Seq[file.Record] {
 	return func(yield func(file.Record) bool) {
 		newest := ""
@@ -213,9 +213,9 @@ func (c *checking[T]) check(record file.Record) error {
 
 func keyOfRecord(r file.Record) object.Key { return object.Key{Namespace: r.Namespace, Name: r.Name} }
 
-// decode decodes the objects of the records on several cores, while they are read.
+// decode decodes the objects of the records on several cores while reading.
 func (f *files[T]) decode(ctx context.Context, c *checking[T]) error {
-	codecs := make([]*source.Codec[T], openers()) // each has one of its own, since it remembers what objects have in common
+	codecs := make([]*source.Codec[T], openers()) // one for each, since it remembers what objects have in common
 	for i := range codecs {
 		var err error
 		if codecs[i], err = source.NewCodecAs[T](f.typ, 0); err != nil {
@@ -231,7 +231,7 @@ func (f *files[T]) decode(ctx context.Context, c *checking[T]) error {
 	return cmp.Or(err, c.err)
 }
 
-// inBatches groups what all has, n at a time.
+// inBatches groups the elements of all, n at a time.
 func inBatches[E any](all iter.Seq[E], n int) iter.Seq[[]E] {
 	return func(yield func([]E) bool) {
 		batch := make([]E, 0, n)
@@ -279,8 +279,8 @@ func decodeRecord[T object.Object](codec *source.Codec[T], record file.Record) (
 	return obj, nil
 }
 
-// decodePatch returns an object that is known as a patch, and false for another one, or if it cannot be had so. Patches of one template follow one another:
-// it is decoded once for some of them.
+// decodePatch decodes an object stored as a patch. It returns false for other objects, or if that fails. Patches of one template are adjacent: it is
+// decoded once for several of them.
 func decodePatch[T object.Object](codec *source.Codec[T], packed fold.Packed) (obj T, ok bool) {
 	template, patch, ok, err := packed.Patch()
 	if !ok || err != nil {
@@ -292,14 +292,14 @@ func decodePatch[T object.Object](codec *source.Codec[T], packed fold.Packed) (o
 		if base, err = codec.DecodeBase(template.Encoded()); err != nil {
 			return obj, false
 		}
-		template.KeepDecoded(base) // which goes with the file's records
+		template.KeepDecoded(base) // until the file's records are dropped
 	}
 	obj, err = codec.DecodePatch(base, patch)
 	return obj, err == nil && !object.IsNil(obj)
 }
 
-// takeOver makes what was read from a file the content of the part, and tells the handlers of it as an initial list. It does
-// nothing, and returns false, if something is known that may be newer. An error says what is wrong with an object.
+// takeOver makes the content of a file the content of the part, and sends it to the handlers as an initial list. It does nothing and
+// returns false if something newer may be known. An error says what is wrong with an object.
 func (inf *Informer[T]) takeOver(ctx context.Context, p *part[T], l *loaded[T]) (bool, error) {
 	if !inf.applies(p, l) {
 		return false, nil
@@ -316,12 +316,12 @@ func (inf *Informer[T]) applies(p *part[T], l *loaded[T]) bool {
 	inf.apply.Lock()
 	defer inf.unlockApply()
 	return !p.removed && p.inherited == "" && inf.store.Snapshot().In(p.namespace).Len() == 0 &&
-		!object.OlderResourceVersion(l.version, inf.left) // else handlers have been told what came after the file, before the part was given up
+		!object.OlderResourceVersion(l.version, inf.left) // otherwise handlers were told of changes after the file, before a part was removed
 }
 
 var errGivenUp = errors.New("the part was given up")
 
-// openFolded opens folded objects on several cores, once for the indexes and all handlers, where any of them looks at objects or all can stay open.
+// openFolded opens folded objects on several cores, once for the indexes and all handlers, if any of these use objects or if all can stay open.
 func (inf *Informer[T]) openFolded(ctx context.Context, p *part[T], l *loaded[T]) error {
 	if l.folded == nil {
 		return nil
@@ -366,7 +366,7 @@ func numbersBelow(n, step int) iter.Seq[int] {
 	}
 }
 
-// applyFile makes what was read from a file the content of the part, unless that was given up.
+// applyFile makes the content of a file the content of the part, unless that was removed.
 func (inf *Informer[T]) applyFile(p *part[T], l *loaded[T]) bool {
 	inf.apply.Lock()
 	defer inf.unlockApply()

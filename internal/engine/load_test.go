@@ -21,7 +21,7 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// panicky is an object of a user's type that cannot bear to be decoded.
+// panicky is an object of a user's type that panics when decoded.
 type panicky struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -36,7 +36,7 @@ func (p *panicky) DeepCopyObject() kruntime.Object {
 	return &panicky{TypeMeta: p.TypeMeta, ObjectMeta: *p.ObjectMeta.DeepCopy()}
 }
 
-// TestPanicWhileObjectsAreOpened, in the code of their type, is a reason not to use the file.
+// TestPanicWhileObjectsAreOpened: a panic in the code of the type is a reason not to use the file.
 func TestPanicWhileObjectsAreOpened(t *testing.T) {
 	both(t, func(t *testing.T, folding bool) {
 		synctest.Test(t, func(t *testing.T) {
@@ -79,7 +79,7 @@ func TestPanicWhileObjectsAreOpened(t *testing.T) {
 	})
 }
 
-// TestLoadIsGivenUp when the part is, before and after something was opened, and when it ends.
+// TestLoadIsGivenUp if the part is removed before or after something was opened, and when it ends.
 func TestLoadIsGivenUp(t *testing.T) {
 	both(t, func(t *testing.T, folding bool) {
 		next, p, pf := savedBefore(t, folding)
@@ -121,7 +121,7 @@ func TestLoadIsGivenUp(t *testing.T) {
 	})
 }
 
-// TestWhatAFileTellsCounts: objects that are open for handlers that were not told yet are within the budget, and can be let go of.
+// TestWhatAFileTellsCounts: objects that are open for handlers that have not got them yet count in the budget, and can be released.
 func TestWhatAFileTellsCounts(t *testing.T) {
 	next, p, pf := savedBefore(t, true)
 	s, err := next.Subscribe(func(object.Delta[settings]) {}, HandlerOptions{})
@@ -147,7 +147,7 @@ func TestWhatAFileTellsCounts(t *testing.T) {
 	<-next.done
 }
 
-// TestFileWaitsForRoom, as a list does, where a handler that was there before blocks.
+// TestFileWaitsForRoom, as a list does, if an existing Block handler is full.
 func TestFileWaitsForRoom(t *testing.T) {
 	both(t, func(t *testing.T, folding bool) {
 		synctest.Test(t, func(t *testing.T) {
@@ -179,7 +179,7 @@ func TestFileWaitsForRoom(t *testing.T) {
 	})
 }
 
-// TestListOlderThanItsFile is of another history, and counts as it is.
+// TestListOlderThanItsFile: such a list is of another history, and replaces the store's state.
 func TestListOlderThanItsFile(t *testing.T) {
 	both(t, func(t *testing.T, folding bool) {
 		for version, restored := range map[string]bool{"3998": true, "3999": false} {

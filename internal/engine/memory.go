@@ -10,25 +10,25 @@ import (
 	"sync/atomic"
 )
 
-// Memory is a budget of memory that informers share.
+// Memory is a memory budget that informers share.
 //
 //	            ┌────────── Memory: budget, sum of all accounts ──────────┐
 //	informer ──►│ account: folded bytes are counted, open objects sampled │
 //	informer ──►│ account                                                 │
 //	            └─────────────────────────────────────────────────────────┘
-//	what grew over the budget ──► folds: changed objects, then a hand that goes round, sparing what was read
+//	the part that exceeds the budget ──► folds changed objects, then scans on from where the last scan stopped, sparing objects that were read
 //
-// It has no goroutine: the part whose change went over the budget folds, also objects of other informers, before it reads on. So
-// the server is slowed down rather than the budget exceeded.
+// It has no goroutine: the part whose change exceeds the budget folds, even objects of other informers, before it reads on. So the
+// server is slowed down rather than the budget exceeded.
 type Memory struct {
 	budget int64
 	log    *throttled
 
 	used atomic.Int64 // by all accounts
-	// limit is what used may grow to before somebody folds.
+	// limit is the value of used above which somebody folds.
 	limit    atomic.Int64
-	settling sync.Mutex // held by the one who folds
-	// shrinking says that the next to settle goes on with shrink.
+	settling sync.Mutex // held while folding
+	// shrinking says that the next settle continues with shrink.
 	shrinking atomic.Bool
 	problem   atomic.Pointer[string]
 
@@ -36,32 +36,32 @@ type Memory struct {
 	accounts []account
 }
 
-// account is an informer, as its Memory sees it.
+// account is an informer as its Memory sees it.
 type account interface {
 	accountName() string
-	// measure brings up to date what the account uses, and returns it.
+	// measure updates and returns the memory that the account uses.
 	measure() int64
-	// openBytes is what open objects that can be folded take.
+	// openBytes is the memory of open objects that can be folded.
 	openBytes() int64
-	// spare is what it takes of the budget only as long as objects do not need that.
+	// spare is the memory that the account gives up when objects need it.
 	spare() int64
-	// fold goes once through the objects that are open and folds them until there is enough. Those that were read lately are
-	// spared unless all is set.
+	// fold passes once over the open objects and folds them until enough returns true. It spares objects that were read recently,
+	// unless all is set.
 	fold(all bool, enough func() bool)
-	// shrink packs folded objects better, where enough have come one by one since it last did, until there is enough. It stops
-	// after some thousand, and reports whether there are more.
+	// shrink repacks folded objects better, if enough came one by one since it last did, until enough returns true. It stops after a
+	// few thousand, and reports whether there are more.
 	shrink(enough func() bool) (more bool)
 }
 
-// NewMemory returns a budget of so many bytes.
+// NewMemory returns a budget of this many bytes.
 func NewMemory(budget int64, logger *slog.Logger) *Memory {
 	m := &Memory{budget: budget, log: newThrottled(logger)}
 	m.limit.Store(budget)
 	return m
 }
 
-// slack is how far below the budget folding goes, and how far above what cannot be folded open objects may gather: so many are folded
-// together.
+// slack is how far below the budget folding goes, and how far above the unfoldable memory open objects may accumulate, so that
+// many are folded together.
 func (m *Memory) slack() int64 { return m.budget / 32 }
 
 func (m *Memory) enter(a account) {
@@ -76,12 +76,12 @@ func (m *Memory) leave(a account, used int64) {
 	m.mu.Unlock()
 	now := m.used.Add(-used)
 	m.limit.Store(m.budget)
-	if m.problem.Load() != nil { // it names the one that has gone
+	if m.problem.Load() != nil { // it may name the account that has left
 		m.judge(now)
 	}
 }
 
-// byOpenBytes returns the accounts, those first that have most to fold.
+// byOpenBytes returns the accounts, those with most to fold first.
 func (m *Memory) byOpenBytes() []account {
 	m.mu.Lock()
 	accounts := slices.Clone(m.accounts)
@@ -90,11 +90,11 @@ func (m *Memory) byOpenBytes() []account {
 	return accounts
 }
 
-// isTight reports whether what comes should be folded at once.
+// isTight reports whether new objects should be folded at once.
 func (m *Memory) isTight() bool { return m.used.Load() > m.budget-m.slack() }
 
-// isMostlyUsed reports whether there is so little room that a folded object is folded again when it changes, rather than opened: that it can be made and
-// folded as what has changed takes less time than to fold it later.
+// isMostlyUsed reports whether so little room is left that a folded object is folded again when it changes, instead of being opened: decoding and
+// folding just the changed parts takes less time than folding it later.
 func (m *Memory) isMostlyUsed() bool { return m.used.Load() > m.budget-m.budget/4 }
 
 // isDue reports whether somebody has to settle.
@@ -102,7 +102,7 @@ func (m *Memory) isDue(used int64) bool {
 	return used > m.limit.Load() || used > m.budget && m.shrinking.Load() || used <= m.budget && m.problem.Load() != nil
 }
 
-// settle folds until the budget is kept, if it is not. Only one goroutine does; the others go on. No lock of an informer is held.
+// settle folds until the budget is kept, if it is exceeded. Only one goroutine does; others continue. No informer's lock is held.
 func (m *Memory) settle() {
 	m.lowerLimit()
 	if !m.isDue(m.used.Load()) || !m.settling.TryLock() {
@@ -110,7 +110,7 @@ func (m *Memory) settle() {
 	}
 	defer m.settling.Unlock()
 	enough := func() bool { return m.used.Load() <= m.budget-m.slack() }
-	for _, all := range []bool{false, false, true} { // the first pass forgets who was read, and the second sees who was read since
+	for _, all := range []bool{false, false, true} { // the first pass clears the read marks, the second sees new ones
 		for _, a := range m.byOpenBytes() {
 			if enough() {
 				break
@@ -128,7 +128,7 @@ func (m *Memory) settle() {
 	m.judge(used)
 }
 
-// shrink packs folded objects better until they leave enough room for open ones.
+// shrink repacks folded objects better until they leave enough room for open ones.
 func (m *Memory) shrink() (more bool) {
 	accounts := m.byOpenBytes()
 	enough := func() bool {
@@ -147,7 +147,7 @@ func (m *Memory) shrink() (more bool) {
 	return more
 }
 
-// lowerLimit makes the limit follow what is used downwards: what has gone makes no room beyond the budget.
+// lowerLimit lowers the limit as usage falls: freed memory makes no room beyond the budget.
 func (m *Memory) lowerLimit() {
 	limit := m.limit.Load()
 	if lower := max(m.budget, m.used.Load()+m.slack()); lower < limit {
@@ -155,7 +155,7 @@ func (m *Memory) lowerLimit() {
 	}
 }
 
-// judge says loudly when the budget cannot be kept.
+// judge records and logs that the budget is exceeded, or clears the problem.
 func (m *Memory) judge(used int64) {
 	if used <= m.budget {
 		m.problem.Store(nil)
@@ -167,7 +167,7 @@ func (m *Memory) judge(used int64) {
 	m.log.log(slog.LevelWarn, "the memory budget is too small; nothing is dropped, memory goes on growing", "problem", problem)
 }
 
-// largest names what takes most of the memory.
+// largest names the accounts that take most memory.
 func (m *Memory) largest() string {
 	type use struct {
 		name  string
@@ -189,7 +189,7 @@ func (m *Memory) largest() string {
 	return strings.Join(words, ", ")
 }
 
-// formatBytes writes a number of bytes as people read it.
+// formatBytes formats a number of bytes for people.
 func formatBytes(n int64) string {
 	switch {
 	case n < 10_000:

@@ -11,13 +11,13 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// books is an account whose objects a test makes up.
+// books is an account with made-up objects.
 type books struct {
 	memory *Memory
 	name   string
 	used   int64
-	open   int64 // of it, what can be folded
-	read   int64 // of what is open, what was read lately
+	open   int64 // the part of used that can be folded
+	read   int64 // the part of open that was read recently
 	visits []bool
 }
 
@@ -33,13 +33,13 @@ func (b *books) fold(all bool, enough func() bool) {
 		b.memory.used.Add(-1)
 	}
 	if !all {
-		b.read /= 2 // it was not read since
+		b.read /= 2 // not read since
 	}
 }
 
 func (b *books) shrink(func() bool) (more bool) { return false }
 
-// grow adds so many open bytes to the account.
+// grow adds open bytes to the account.
 func (b *books) grow(n int64) {
 	b.open, b.used = b.open+n, b.used+n
 	b.memory.used.Add(n)
@@ -60,7 +60,7 @@ func newBooks(budget int64, log *strings.Builder, names ...string) (*Memory, []*
 	return m, all
 }
 
-// TestBudgetIsSettled: nobody folds while the budget is kept; beyond it, so much is folded that changes can gather again.
+// TestBudgetIsSettled: nobody folds while the budget is kept; beyond it, enough is folded for changes to accumulate again.
 func TestBudgetIsSettled(t *testing.T) {
 	m, all := newBooks(1600, nil, "few", "many")
 	all[0].grow(500)
@@ -92,7 +92,7 @@ func TestBudgetIsSettled(t *testing.T) {
 	}
 }
 
-// TestWhatWasReadIsFoldedLast: only if all else does not do.
+// TestWhatWasReadIsFoldedLast, only if everything else is not enough.
 func TestWhatWasReadIsFoldedLast(t *testing.T) {
 	m, all := newBooks(1600, nil, "read", "unread")
 	all[0].grow(1200)
@@ -102,7 +102,7 @@ func TestWhatWasReadIsFoldedLast(t *testing.T) {
 	if all[0].open != 1200 || all[1].open != 350 {
 		t.Errorf("%d bytes of what was read and %d of what was not are open, want 1200 and 350", all[0].open, all[1].open)
 	}
-	all[0].grow(700) // what was not read since goes in the second pass
+	all[0].grow(700) // what was not read since is folded in the second pass
 	m.settle()
 	if m.used.Load() != 1550 || slices.Contains(all[0].visits, true) {
 		t.Errorf("%d bytes are used after the passes %v", m.used.Load(), all[0].visits)
@@ -115,14 +115,14 @@ func TestWhatWasReadIsFoldedLast(t *testing.T) {
 	}
 }
 
-// TestBudgetThatCannotBeKept: it is said what takes the space; folding is tried again only when there is more to fold, or
-// the budget can be kept.
+// TestBudgetThatCannotBeKept: the problem names what takes the memory; folding is tried again only when there is more to fold, or the
+// budget can be kept.
 func TestBudgetThatCannotBeKept(t *testing.T) {
 	var log strings.Builder
 	m, all := newBooks(1600, &log, "pods")
 	pods := all[0]
 	pods.grow(200)
-	pods.used += 2000 // which cannot be folded
+	pods.used += 2000 // unfoldable
 	m.used.Add(2000)
 	m.settle()
 	problem := m.problem.Load()
@@ -151,7 +151,7 @@ func TestBudgetThatCannotBeKept(t *testing.T) {
 	}
 }
 
-// TestLimitComesDown with what is used: objects that are gone make no room for open ones beyond the budget.
+// TestLimitComesDown with usage: freed memory makes no room for open objects beyond the budget.
 func TestLimitComesDown(t *testing.T) {
 	for name, shrink := range map[string]func(m *Memory, stuck *books){
 		"deleted": func(m *Memory, stuck *books) {
@@ -163,7 +163,7 @@ func TestLimitComesDown(t *testing.T) {
 	} {
 		m, all := newBooks(1600, nil, "stuck", "pods", "more")
 		for _, b := range all[:2] {
-			b.used = 2000 // which cannot be folded
+			b.used = 2000 // unfoldable
 			m.used.Add(2000)
 		}
 		m.settle()
@@ -176,7 +176,7 @@ func TestLimitComesDown(t *testing.T) {
 	}
 }
 
-// TestOnlyOneFolds: others go on while somebody folds.
+// TestOnlyOneFolds: others continue while somebody folds.
 func TestOnlyOneFolds(t *testing.T) {
 	m, all := newBooks(1600, nil, "pods")
 	all[0].grow(1700)
@@ -187,7 +187,7 @@ func TestOnlyOneFolds(t *testing.T) {
 	}
 	m.settling.Unlock()
 	for range 2 {
-		m.settle() // if the first does not give up its turn, the second does nothing
+		m.settle() // if the first call kept the lock, the second does nothing
 		if all[0].open != 1550 {
 			t.Errorf("%d bytes are open", all[0].open)
 		}
@@ -195,7 +195,7 @@ func TestOnlyOneFolds(t *testing.T) {
 	}
 }
 
-// TestEndedInformersTakeNothing: what an informer took is free for others once it has ended, and nobody asks it any more.
+// TestEndedInformersTakeNothing: the memory of an ended informer is free for others, and it is not asked to fold any more.
 func TestEndedInformersTakeNothing(t *testing.T) {
 	m, all := newBooks(1600, nil, "a", "b", "c")
 	for _, b := range all {
@@ -210,7 +210,7 @@ func TestEndedInformersTakeNothing(t *testing.T) {
 	}
 }
 
-// TestProblemEndsWithTheInformer that it came from, although nothing happens to the others.
+// TestProblemEndsWithTheInformer that caused it, although the others have no changes.
 func TestProblemEndsWithTheInformer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		large := manySettings(1000)
@@ -244,7 +244,7 @@ func TestProblemEndsWithTheInformer(t *testing.T) {
 	})
 }
 
-// TestLargestAreNamed: the five that take most, the largest first.
+// TestLargestAreNamed: the five accounts that take most, largest first.
 func TestLargestAreNamed(t *testing.T) {
 	var names []string
 	for i := range 7 {

@@ -6,37 +6,37 @@ import (
 	"sync"
 )
 
-// maxOpeners bounds the cores that open what was read from a file: the program has other things to do when it starts.
+// maxOpeners bounds the cores that open objects from a file: a program that starts has other things to do.
 const maxOpeners = 4
 
-// openers is how many goroutines open what was read from a file.
+// openers is how many goroutines open objects from a file.
 func openers() int { return min(runtime.GOMAXPROCS(0), maxOpeners) }
 
 // openBatch is how many objects they open at once.
 const openBatch = 200
 
-// result is what a call of work has returned.
+// result is the result of a call of work.
 type result[R any] struct {
 	value R
 	err   error
 }
 
-// resultOf calls work. A panic is an error of what was read: there is nobody else on that goroutine who could end it.
+// resultOf calls work. A panic becomes an error about the input: nobody else on that goroutine could recover it.
 func resultOf[I, R any](work func(worker int, input I) (R, error), worker int, input I) (r result[R]) {
 	defer brokenByPanic(&r.err)
 	r.value, r.err = work(worker, input)
 	return r
 }
 
-// inOrder calls work for the inputs, on several goroutines that know which of them they are, and then calls next with the results, in order, on
-// the calling goroutine, which also goes through the inputs. It stops at the first error, which it returns, and waits for all that it has started. At
-// most two results for each goroutine wait for next.
+// inOrder calls work for the inputs on several goroutines, identified by worker, and next with the results, in order, on the calling goroutine,
+// which also iterates over the inputs. It stops at the first error, which it returns, and waits for everything it started. At most two
+// results per goroutine wait for next.
 func inOrder[I, R any](inputs iter.Seq[I], workers int, work func(worker int, input I) (R, error), next func(R) error) error {
 	type job struct {
 		input I
 		done  chan result[R]
 	}
-	jobs := make(chan job, 2*workers) // as many as wait, so that sending does not
+	jobs := make(chan job, 2*workers) // room for all that wait, so that sending never blocks
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer close(jobs)

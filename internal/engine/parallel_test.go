@@ -13,7 +13,7 @@ import (
 	"github.com/tidings/tidings/internal/testseed"
 )
 
-// TestInOrder lets work take any time, and sometimes fail, with any number of goroutines.
+// TestInOrder runs work of any duration that sometimes fails, with any number of goroutines.
 func TestInOrder(t *testing.T) {
 	testseed.Each(t, 50, func(t *testing.T, seed uint64) {
 		synctest.Test(t, func(t *testing.T) {
@@ -59,7 +59,7 @@ func TestInOrder(t *testing.T) {
 	})
 }
 
-// TestPanicOnAWorker is an error, and ends all.
+// TestPanicOnAWorker: a panic becomes an error, and ends everything.
 func TestPanicOnAWorker(t *testing.T) {
 	told := 0
 	err := inOrder(numbersBelow(20, 1), 2, func(_, i int) (int, error) {
@@ -73,7 +73,7 @@ func TestPanicOnAWorker(t *testing.T) {
 	}
 }
 
-// TestOpeners are as many as there are cores to run on, within a bound, and leave that number as it is.
+// TestOpeners: there are as many as cores, within a bound, and GOMAXPROCS stays as it is.
 func TestOpeners(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	for cores, want := range map[int]int{1: 1, 3: 3, maxOpeners: maxOpeners, maxOpeners + 1: maxOpeners} {

@@ -17,7 +17,7 @@ import (
 	"github.com/tidings/tidings/store"
 )
 
-// part is one list and watch of an informer: a whole resource, or one namespace of it. It is the reflector's sink and
+// part is one list and watch of an informer: the whole resource, or one namespace of it. It is the reflector's sink and
 // runs on the reflector's goroutine.
 type part[T object.Object] struct {
 	inf       *Informer[T]
@@ -27,44 +27,44 @@ type part[T object.Object] struct {
 	transform func(T) (T, error)
 	made      time.Time
 
-	ctx    context.Context // the part's life, within the informer's
+	ctx    context.Context // the part's lifetime, within the informer's
 	cancel context.CancelFunc
-	// rewrites is how many times the history was found to be rewritten before the last list; used by the reflector's goroutine.
+	// rewrites is the reflector's count of rewritten histories as of the last list; used on the reflector's goroutine.
 	rewrites uint64
 	audit    auditor[T]
-	healing  atomic.Bool   // the next list counts as it is
+	healing  atomic.Bool   // the next list replaces the store's state unconditionally
 	done     chan struct{} // closed when the part's goroutine has ended
 	caller   caller
-	file     *partFile // nil if nothing is to be saved
-	// While a watch goes on from the file: recent is the version that it is to catch up to, "" if that is not known, which only the
-	// reflector's goroutine uses; newsAt is when it brought something last, in nanoseconds after made, and adding is set while that
-	// is on its way to the store.
+	file     *partFile // nil if nothing is saved
+	// These are used while a watch resumes from the file. recent is the version that it has to catch up to, "" if unknown, used only on
+	// the reflector's goroutine; newsAt is when it last brought something, in nanoseconds after made; adding is set while changes are
+	// being added to the store.
 	recent string
 	newsAt atomic.Int64
 	adding atomic.Bool
 
 	// What follows is guarded by Informer.apply.
-	removed bool    // the part's namespace was given up: nothing of it is applied any more
-	absent  absence // what is known not to exist
-	// inherited is the newest version of what the store held of the part's objects before the first list: from parts that were given up, a file, or
-	// a list that was not completed.
+	removed bool    // the part's namespace was removed: nothing of it is applied any more
+	absent  absence // objects known not to exist
+	// inherited is the newest version that the store held of the part's objects before the first list: from removed parts, a file, or an
+	// incomplete list.
 	inherited string
-	// notBefore is the version at which handlers were told that some of the part's objects are gone, if it is newer than inherited: that of a part
-	// that was given up. It is set before the part runs.
+	// notBefore is the version at which handlers were told that some of the part's objects are gone, because another part was removed, if it is
+	// newer than inherited. It is set before the part runs.
 	notBefore string
 
 	listed atomic.Bool // the first list is in the store; written under apply
 	// onTheWay is used by the reflector's goroutine only.
 	onTheWay onTheWay[T]
-	// usesStandIns says that the source is one that may get stand-ins for folded objects.
+	// usesStandIns says that the source may get stand-ins for folded objects.
 	usesStandIns bool
-	// overcome is the problem that the last list put an end to, which the reflector notes when it has handed the list over.
+	// overcome is the problem that the last list resolved. The reflector's own status clears it only after it has handed the list over.
 	overcome atomic.Pointer[reflector.Error]
-	// unreadable is when a list was ordered last because a folded object cannot be opened. Informer.mu guards it.
+	// unreadable is when a list was last requested because a folded object could not be opened. Guarded by Informer.mu.
 	unreadable time.Time
 }
 
-// newParts makes the parts of the namespaces, which do not run yet. inf.mu is held.
+// newParts creates parts for the namespaces without running them. inf.mu is held.
 func (inf *Informer[T]) newParts(namespaces []string) ([]*part[T], error) {
 	var parts []*part[T]
 	for _, namespace := range namespaces {
@@ -110,9 +110,9 @@ func (inf *Informer[T]) newPart(namespace string) (*part[T], error) {
 	return p, err
 }
 
-// SetNamespaces changes the namespaces of the informer. What is added is listed on its own, what is gone is told to the handlers as
-// deleted, and the rest goes on untouched, also where it is listed with a wider or narrower scope from now on. The namespaces are without repetition. It waits until ctx ends for the requests of
-// those that are gone.
+// SetNamespaces changes the namespaces of the informer, which must be distinct. Added namespaces are listed separately, the objects of
+// removed ones are reported to the handlers as deleted, and the others continue undisturbed, even if another part lists them from now
+// on. It waits until ctx ends for the requests of removed parts.
 func (inf *Informer[T]) SetNamespaces(ctx context.Context, namespaces []string) error {
 	gone, err := inf.changeNamespaces(namespaces)
 	if err != nil {
@@ -155,8 +155,8 @@ func (inf *Informer[T]) changeNamespaces(namespaces []string) (gone []*part[T], 
 	return gone, nil
 }
 
-// changeParts adds parts and runs them, gives others up, and tells the handlers of the objects that are gone. An object that
-// a part given up and one that was added have in common stays. apply and mu are held.
+// changeParts adds parts and runs them, removes others, and notifies the handlers of the objects that are gone. Objects that a
+// removed and an added part have in common stay. apply and mu are held.
 func (inf *Informer[T]) changeParts(added []*part[T], drop func(*part[T]) bool) (gone []*part[T]) {
 	txn := inf.writer.Begin()
 	defer txn.Abort()
@@ -193,16 +193,16 @@ func (inf *Informer[T]) changeParts(added []*part[T], drop func(*part[T]) bool) 
 	return gone
 }
 
-// rememberGivenUp is how long it is known when a namespace was given up: longer than a replica of a server lags behind.
+// rememberGivenUp is how long a removed namespace is remembered: longer than a replica of a server lags behind.
 const rememberGivenUp = time.Hour
 
-// givenUp says at which version a namespace was given up: handlers were told then that its objects are gone.
+// givenUp is the version at which a namespace was removed: handlers were then told that its objects are gone.
 type givenUp struct {
 	version string
 	at      time.Time
 }
 
-// noteGivenUp remembers that a part is given up. apply is held.
+// noteGivenUp remembers that a part is removed. apply is held.
 func (inf *Informer[T]) noteGivenUp(p *part[T]) {
 	if inf.givenUp == nil {
 		inf.givenUp = map[string]givenUp{}
@@ -211,7 +211,7 @@ func (inf *Informer[T]) noteGivenUp(p *part[T]) {
 	inf.givenUp[p.namespace] = givenUp{object.MaxResourceVersion(p.newest(), p.notBefore), time.Now()}
 }
 
-// givenUpAt returns the newest version at which objects of a namespace, "" for all, were given up. apply is held.
+// givenUpAt returns the newest version at which objects of a namespace, "" for all, were removed with their part. apply is held.
 func (inf *Informer[T]) givenUpAt(namespace string) (version string) {
 	for of, g := range inf.givenUp {
 		if of == namespace || of == "" || namespace == "" {
@@ -221,8 +221,8 @@ func (inf *Informer[T]) givenUpAt(namespace string) (version string) {
 	return version
 }
 
-// newestIn returns the newest version that the parts have brought to a namespace that is added, "" for all, or may have: none of them is
-// of that namespace alone. apply and mu are held.
+// newestIn returns the newest version of the parts that overlap an added namespace, "" for all. There is no part of exactly that
+// namespace. apply and mu are held.
 func (inf *Informer[T]) newestIn(namespace string) (version string) {
 	for _, p := range inf.parts {
 		if namespace == "" || p.namespace == "" {
@@ -232,7 +232,7 @@ func (inf *Informer[T]) newestIn(namespace string) (version string) {
 	return version
 }
 
-// newest returns the newest version of what the part has put into the store. apply is held.
+// newest returns the newest version that the part has put into the store. apply is held.
 func (p *part[T]) newest() string {
 	snap := p.inf.store.Snapshot()
 	newest := snap.ResourceVersionIn(p.namespace)
@@ -240,7 +240,7 @@ func (p *part[T]) newest() string {
 		return newest
 	}
 	newest = object.MaxResourceVersion(p.inherited, newest)
-	for held := range snap.AllHeld(p.namespace) { // of a first list that is not complete
+	for held := range snap.AllHeld(p.namespace) { // of an incomplete first list
 		newest = object.MaxResourceVersion(newest, held.ResourceVersion())
 	}
 	return strings.Clone(newest) // it may be a part of an object
@@ -259,10 +259,10 @@ func (p *part[T]) run() {
 	defer p.cancel()
 	p.caller.enter()
 	defer p.caller.leave()
-	_ = p.reflector.Run(p.ctx) // ends with ctx, whose cause is the informer's to tell
+	_ = p.reflector.Run(p.ctx) // ends with ctx, whose cause the informer reports
 }
 
-// held finds the object that the store holds.
+// held returns the object that the store holds.
 func (p *part[T]) held(key object.Key) (T, bool) {
 	held, ok := p.inf.store.Snapshot().Held(key)
 	if !ok {
@@ -272,7 +272,7 @@ func (p *part[T]) held(key object.Key) (T, bool) {
 	return held.Object(), true
 }
 
-// Add takes changes through to the handlers. It implements reflector.Sink.
+// Add takes changes through the store to the handlers. It implements reflector.Sink.
 func (p *part[T]) Add(deltas []object.Delta[T], resourceVersion string) {
 	p.adding.Store(true)
 	defer p.adding.Store(false)
@@ -281,8 +281,8 @@ func (p *part[T]) Add(deltas []object.Delta[T], resourceVersion string) {
 	if p.transform != nil {
 		p.transformChanges(deltas)
 	}
-	if p.listed.Load() || p.recent == "" { // what a resumed watch has missed belongs to the first state, for which a handler may wait
-		p.adding.Store(false) // or a handler that waits for sync would wait for ever where nobody knows what has been missed
+	if p.listed.Load() || p.recent == "" { // until a resumed watch has caught up, its changes belong to the initial state, which a handler may be waiting for
+		p.adding.Store(false) // otherwise awaitQuiet cannot finish, and a handler that waits for sync would wait forever
 		p.inf.waitForRoom(p.ctx)
 		p.adding.Store(true)
 	}
@@ -307,13 +307,13 @@ func (p *part[T]) Replace(objects object.Collection[T], resourceVersion string) 
 	p.inf.notify()
 }
 
-// heal makes the next list count as it is, and asks for one. The reflector logs and reports the cause.
+// heal requests a list that replaces the store's state unconditionally. The reflector logs and reports the cause.
 func (p *part[T]) heal(cause error) {
 	p.healing.Store(true)
 	p.reflector.Relist(cause)
 }
 
-// contradictedError says that a list and the store are of different histories.
+// contradictedError says that a list and the store belong to different histories.
 type contradictedError struct {
 	key     object.Key
 	version string
@@ -323,8 +323,9 @@ func (e contradictedError) Error() string {
 	return fmt.Sprintf("the server's list at resource version %s has an older state of %s than was seen before: its data were probably restored from a backup", e.version, e.key)
 }
 
-// historyRewritten reports whether the next list counts as it is: because the server's history was rewritten since the last list, or
-// because the store was found to differ from it. The version need not tell: the new history may have overtaken the old one.
+// historyRewritten reports whether the next list replaces the store's state unconditionally: because the server's history was rewritten
+// since the last list, or because the store was found to differ from the server. The version need not show that: the new history may
+// have overtaken the old one.
 func (p *part[T]) historyRewritten() bool {
 	before := p.rewrites
 	p.rewrites = p.reflector.Status().Rewrites
@@ -332,8 +333,8 @@ func (p *part[T]) historyRewritten() bool {
 	return healing || p.rewrites > before
 }
 
-// transformChanges transforms what the deltas bring. The source may bring the object that the store holds, which was transformed
-// before and is everybody's; and a deletion whose object cannot be decoded comes with the state before.
+// transformChanges transforms the objects of the deltas. It skips an object that the store holds, which was transformed before and is
+// shared. A deletion whose object could not be decoded comes with the previous state.
 func (p *part[T]) transformChanges(deltas []object.Delta[T]) {
 	snap := p.inf.store.Snapshot()
 	for i := range deltas {
@@ -357,7 +358,7 @@ func (p *part[T]) transformAll(objects object.Collection[T]) object.Items[T] {
 	snap := p.inf.store.Snapshot()
 	items := make(object.Items[T], 0, objects.Len())
 	for key, o := range objects.All() {
-		if held, ok := snap.Held(key); !ok || !held.Is(o) { // else it did not change, and was transformed before
+		if held, ok := snap.Held(key); !ok || !held.Is(o) { // otherwise it did not change, and was transformed before
 			o = p.transformed(o)
 		}
 		items = append(items, o)
@@ -365,8 +366,8 @@ func (p *part[T]) transformAll(objects object.Collection[T]) object.Items[T] {
 	return items
 }
 
-// transformed runs the user's transform. What makes up an object's identity is put back if the transform took
-// it away. An object whose transform fails is kept as it came, so that nothing is lost.
+// transformed runs the user's transform. It restores an object's identity if the transform changed it. If the transform fails,
+// the object is kept as it came, so that nothing is lost.
 func (p *part[T]) transformed(obj T) T {
 	key, uid, version := object.KeyOf(obj), obj.GetUID(), obj.GetResourceVersion()
 	out, err := p.callTransform(obj)
@@ -403,7 +404,7 @@ func (p *part[T]) transformFailed(key object.Key, err error) {
 	p.inf.reportError(err)
 }
 
-// onError is told by the reflector, which has logged it.
+// onError is called by the reflector, which has logged the error.
 func (p *part[T]) onError(err *reflector.Error) {
 	p.inf.reportError(err)
 	p.inf.notify()

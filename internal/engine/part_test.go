@@ -22,7 +22,7 @@ import (
 	"github.com/tidings/tidings/store"
 )
 
-// TestTransformKeepsTheIdentity has transforms that take away or change one part of what tells objects apart.
+// TestTransformKeepsTheIdentity uses transforms that remove or change one part of an object's identity.
 func TestTransformKeepsTheIdentity(t *testing.T) {
 	for name, change := range map[string]func(settings){
 		"namespace": func(o settings) { o.Namespace = "other" }, "name": func(o settings) { o.Name = "" },
@@ -94,8 +94,8 @@ func startOf(t *testing.T, src source.ListerWatcher[settings]) *Informer[setting
 	return inf
 }
 
-// TestListOvercomesItsProblem: between a list and the reflector's next status, the status shows no problem that the list put an end to,
-// but what is wrong with the watch.
+// TestListOvercomesItsProblem: between a list and the reflector's next status, the status shows no problem that the list resolved, but still
+// shows problems with the watch.
 func TestListOvercomesItsProblem(t *testing.T) {
 	for name, tt := range map[string]struct {
 		src      answering
@@ -121,7 +121,7 @@ func TestListOvercomesItsProblem(t *testing.T) {
 	}
 }
 
-// TestCallersAreForgotten: nothing is kept of goroutines that have ended.
+// TestCallersAreForgotten: nothing is kept of ended goroutines.
 func TestCallersAreForgotten(t *testing.T) {
 	count := func() (n int) {
 		callers.Range(func(any, any) bool { n++; return true })
@@ -141,7 +141,7 @@ func TestCallersAreForgotten(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if n := count() - before; n != 4 { // the part's, the handler's, the one that saves, which logs, and the one that tells of errors
+		if n := count() - before; n != 4 { // the part's, the handler's, the saver's, which logs, and the reporter's
 			t.Errorf("%d goroutines call the user's code, want 4", n)
 		}
 		inf.Halt(nil)
@@ -182,7 +182,7 @@ func TestLateHandlerOfOneObject(t *testing.T) {
 	}
 }
 
-// TestRemovedHandlerIsOffTheList: what is removed is told nothing, and no status shows it.
+// TestRemovedHandlerIsOffTheList: a removed handler is not notified, and not in the status.
 func TestRemovedHandlerIsOffTheList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inf := startOf(t, &answering{})
@@ -233,7 +233,7 @@ func (s slow) List(ctx context.Context, _ source.ListOptions[settings], _ func(s
 	return source.ListResult{}, ctx.Err()
 }
 
-// TestSetNamespacesWaits: when it returns, nothing is asked any more in the namespaces that are gone.
+// TestSetNamespacesWaits: after it returns, no requests are made in the removed namespaces.
 func TestSetNamespacesWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var running atomic.Int32
@@ -267,7 +267,7 @@ func TestSetNamespacesWaits(t *testing.T) {
 	})
 }
 
-// TestSyncOfTheNamespacesThatAreLeft: who waits for a sync is told at once when the namespace that was in the way is gone.
+// TestSyncOfTheNamespacesThatAreLeft: a wait for sync ends at once when the namespace that held it up is removed.
 func TestSyncOfTheNamespacesThatAreLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inf := New(Config[settings]{Name: "configmaps", Namespaces: []string{"a", "b"}, Options: Options{Logger: slog.New(slog.DiscardHandler), NoWatchList: true},
@@ -297,7 +297,7 @@ func TestSyncOfTheNamespacesThatAreLeft(t *testing.T) {
 	})
 }
 
-// TestBadOptionsOfAReflector come out of Start.
+// TestBadOptionsOfAReflector: Start returns the error.
 func TestBadOptionsOfAReflector(t *testing.T) {
 	inf := New(Config[settings]{Name: "configmaps", Namespaces: []string{""}, Options: Options{Logger: slog.New(slog.DiscardHandler), PageSize: -1},
 		NewSource: func(string) (source.ListerWatcher[settings], error) { return &answering{}, nil }})
@@ -308,7 +308,7 @@ func TestBadOptionsOfAReflector(t *testing.T) {
 	<-inf.done
 }
 
-// TestThrottledLog logs one kind of trouble often and another twice.
+// TestThrottledLog logs one message often and another twice.
 func TestThrottledLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var text strings.Builder
@@ -345,7 +345,7 @@ level=ERROR msg=twice
 	})
 }
 
-// TestPanicInAReportIsLogged names what was given to panic.
+// TestPanicInAReportIsLogged with the panic's value.
 func TestPanicInAReportIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var text strings.Builder
@@ -359,7 +359,7 @@ func TestPanicInAReportIsLogged(t *testing.T) {
 	})
 }
 
-// asked notes how a source is asked.
+// asked records how a source is asked.
 type asked struct {
 	*answering
 	noSharing []bool
@@ -375,7 +375,7 @@ func (a *asked) Watch(ctx context.Context, opts source.WatchOptions[settings]) (
 	return a.answering.Watch(ctx, opts)
 }
 
-// TestTransformedObjectsShareNothing: a transform may write to what it is given, so the source is asked for objects of its own.
+// TestTransformedObjectsShareNothing: a transform may write to its argument, so the source is asked for unshared objects.
 func TestTransformedObjectsShareNothing(t *testing.T) {
 	for _, transformed := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -399,7 +399,7 @@ func TestTransformedObjectsShareNothing(t *testing.T) {
 	}
 }
 
-// TestSeedsOfParts: without a seed all is random; with one each part has random numbers of its own.
+// TestSeedsOfParts: without a seed everything is random; with one each part has its own random numbers.
 func TestSeedsOfParts(t *testing.T) {
 	inf := New(Config[settings]{Options: Options{Logger: slog.New(slog.DiscardHandler)}})
 	if a, b := inf.partSeed(), inf.partSeed(); a != 0 || b != 0 {
@@ -413,7 +413,7 @@ func TestSeedsOfParts(t *testing.T) {
 	}
 }
 
-// TestPanicInAnEdit leaves the store as it was, and in order.
+// TestPanicInAnEdit leaves the store unchanged and usable.
 func TestPanicInAnEdit(t *testing.T) {
 	inf := New(Config[settings]{Options: Options{Logger: slog.New(slog.DiscardHandler)}})
 	func() {
@@ -429,15 +429,15 @@ func TestPanicInAnEdit(t *testing.T) {
 	}
 }
 
-// TestResumedWatchCatchesUp: a watch that goes on from a file has caught up when it has brought the version that the server was at, not
-// before, however much comes; where that version is not known, when nothing has come for a while; and never after it ended.
+// TestResumedWatchCatchesUp: a watch that resumes from a file has caught up when it reaches the version that the server was at, not before,
+// however much comes; if that version is unknown, after a quiet time; and never after it has ended.
 func TestResumedWatchCatchesUp(t *testing.T) {
 	const apart = 90 * time.Millisecond
 	for name, tt := range map[string]struct {
 		recent string
-		news   []string // apart from each other
+		news   []string // one after another
 		ends   bool
-		after  time.Duration // 0 is never
+		after  time.Duration // 0 means never
 	}{
 		"nothing comes":              {recent: "", after: caughtUpAfter},
 		"nothing comes to a version": {recent: "200", after: caughtUpAfter},
@@ -475,7 +475,7 @@ func TestResumedWatchCatchesUp(t *testing.T) {
 					t.Errorf("caught up after %v, want %v", caughtUp, tt.after)
 				}
 				if p.listed.Load() {
-					p.onResume(watch, "1000") // of a later watch, which changes nothing
+					p.onResume(watch, "1000") // for a later watch, which changes nothing
 				}
 				inf.Halt(nil)
 				if tt.after == 0 {
@@ -486,11 +486,11 @@ func TestResumedWatchCatchesUp(t *testing.T) {
 	}
 }
 
-// TestResumedWatchAndItsRoom: what has been missed up to a known version does not wait for room, since a handler may wait for the sync. Where the version
-// is not known it waits, so that the queue has a bound, and that it waits counts as silence.
+// TestResumedWatchAndItsRoom: changes up to a known version do not wait for room, since a handler may be waiting for sync. If the version is
+// unknown they do, so that the queue is bounded, and waiting counts as silence.
 func TestResumedWatchAndItsRoom(t *testing.T) {
 	const changes, limit = 20, 3
-	for recent, want := range map[string]int{"200": changes, "": limit + 1} { // with the one that the handler works on
+	for recent, want := range map[string]int{"200": changes, "": limit + 1} { // including the one that the handler is processing
 		t.Run(fmt.Sprintf("version %q", recent), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				inf := startOf(t, &answering{list: errors.New("down")})
@@ -528,7 +528,7 @@ func TestResumedWatchAndItsRoom(t *testing.T) {
 	}
 }
 
-// sleepy is a log handler that takes its time.
+// sleepy is a slow log handler.
 type sleepy struct{ slog.Handler }
 
 func (s sleepy) Handle(context.Context, slog.Record) error {
@@ -536,7 +536,7 @@ func (s sleepy) Handle(context.Context, slog.Record) error {
 	return nil
 }
 
-// TestSlowChangeIsNoSilence: while a change is on its way through the informer, the watch does not count as quiet.
+// TestSlowChangeIsNoSilence: while a change is passing through the informer, the watch does not count as quiet.
 func TestSlowChangeIsNoSilence(t *testing.T) {
 	for _, recent := range []string{"", "200"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -564,7 +564,7 @@ func TestSlowChangeIsNoSilence(t *testing.T) {
 	}
 }
 
-// TestNamespacesThatCannotBeAdded leave the informer with those that it has.
+// TestNamespacesThatCannotBeAdded leave the informer with its present ones.
 func TestNamespacesThatCannotBeAdded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := true
@@ -598,7 +598,7 @@ func TestNamespacesThatCannotBeAdded(t *testing.T) {
 	})
 }
 
-// TestLaterIsDoneOnce: what waits for the end of the apply lock is done when it is given up, and not again.
+// TestLaterIsDoneOnce: functions deferred until the apply lock is released run once.
 func TestLaterIsDoneOnce(t *testing.T) {
 	inf := New(Config[settings]{Options: Options{Logger: slog.New(slog.DiscardHandler)}})
 	done := 0
@@ -614,8 +614,8 @@ func TestLaterIsDoneOnce(t *testing.T) {
 	}
 }
 
-// TestTransformOfALastState: a deletion whose object cannot be decoded comes with the state before, which may have come in the same batch and
-// was transformed then.
+// TestTransformOfALastState: a deletion whose object cannot be decoded comes with the previous state, which may have come in the same batch
+// and been transformed there.
 func TestTransformOfALastState(t *testing.T) {
 	inf := New(Config[settings]{Name: "configmaps", Options: Options{Logger: slog.New(slog.DiscardHandler)}})
 	calls := 0
@@ -638,7 +638,7 @@ func TestTransformOfALastState(t *testing.T) {
 	}
 }
 
-// TestGuardSamplesSingleChanges: also where changes come one by one.
+// TestGuardSamplesSingleChanges, even if changes come one by one.
 func TestGuardSamplesSingleChanges(t *testing.T) {
 	inf := New(Config[settings]{Name: "configmaps", Options: Options{Logger: slog.New(slog.DiscardHandler)},
 		NewSource: func(string) (source.ListerWatcher[settings], error) { return &answering{}, nil }})
@@ -676,7 +676,7 @@ func TestHandlerThatNeverRan(t *testing.T) {
 	})
 }
 
-// TestObstacleIsOneToASync: of several namespaces, trouble with one that has synced is none.
+// TestObstacleIsOneToASync: a problem of a namespace that has synced is no obstacle.
 func TestObstacleIsOneToASync(t *testing.T) {
 	for _, slow := range []string{"a", "b", "c"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -716,7 +716,7 @@ func (l listFunc) List(ctx context.Context, opts source.ListOptions[settings], e
 	return l.answering.List(ctx, opts, each)
 }
 
-// TestNamespaceIsNamed in messages where there are several.
+// TestNamespaceIsNamed in messages if there are several.
 func TestNamespaceIsNamed(t *testing.T) {
 	for n := 1; n <= 3; n++ {
 		synctest.Test(t, func(t *testing.T) {
@@ -741,7 +741,7 @@ func TestNamespaceIsNamed(t *testing.T) {
 	}
 }
 
-// TestObstacleIsAProblemIfThereIsOne: a namespace that is only slow does not hide the trouble of another.
+// TestObstacleIsAProblemIfThereIsOne: a slow namespace does not hide the problem of another.
 func TestObstacleIsAProblemIfThereIsOne(t *testing.T) {
 	for _, troubled := range []string{"a", "b", "c"} {
 		synctest.Test(t, func(t *testing.T) {

@@ -12,47 +12,48 @@ import (
 	"github.com/tidings/tidings/store"
 )
 
-// onTheWay is what the part knows of objects that its source has decoded, or been given, and not handed out yet. The source
-// handles them in that order. It is used by the reflector's goroutine.
+// onTheWay tracks objects that the part's source has decoded, or was given, but has not handed out yet. The source handles them in
+// order. It is used on the reflector's goroutine.
 type onTheWay[T object.Object] struct {
-	// encodings say what objects were decoded from, while the budget is tight; what is not a patch is in bytes, one behind the other. Between batches
-	// bytes is nil.
+	// encodings are the encodings that objects were decoded from, recorded while the budget is tight; those that are not patches are in
+	// bytes, concatenated. bytes is nil between batches.
 	encodings handed[T]
 	bytes     *[]byte
-	neighbors *store.Neighbors[T] // decodes those of lists, while the budget is tight
-	// folds says that the list that is being read is folded as it streams, so that all that comes will be.
+	neighbors *store.Neighbors[T] // decodes lists while the budget is tight
+	// folds says that the list being read is folded as it streams, including everything still to come.
 	folds bool
-	// opened keeps the objects open that were opened for the changes of a batch: handlers are told of the same ones.
+	// opened keeps objects open that were opened for the changes of a batch, so that handlers get the same ones.
 	opened []T
-	// recalled is the one that was opened for what comes now. That is decoded beside what before holds, or is compared with data, which recalled was decoded from,
-	// encoded by the codec. Between batches data is nil.
+	// recalled is the previous state opened for the object that comes next. The new state is decoded relative to before, or compared with
+	// data, the codec's encoding of recalled. data is nil between batches.
 	recalled T
 	before   store.Held[T]
 	data     *[]byte
-	// standIns and olderStandIns have what stand-ins stand for, by key: the store may have lost it when they come, if somebody writes to it by hand.
+	// standIns and olderStandIns are the states behind stand-ins, by key. The store may have lost a state by the time its stand-in comes back,
+	// if it was edited by hand.
 	standIns, olderStandIns map[object.Key]store.Held[T]
 }
 
-// encoded says what an object was decoded from: a patch, or these of the bytes. It came as so many.
+// encoded is what an object was decoded from: a patch, or bytes[from:to]. size is the number of bytes received.
 type encoded struct {
 	patch    store.Encoding
 	from, to int
 	size     int
 }
 
-// maxHanded is how many objects a source may handle before it hands out the first of them, and maxHandedBytes how many bytes of them. A source reads no more
-// than a part of that at a time; what it leaves out is never handed out.
+// maxHanded and maxHandedBytes bound the objects that a source may handle before it hands out the first of them. A source reads only
+// a part of that at a time; objects that it skips are never handed out.
 const (
 	maxHanded      = 1024
 	maxHandedBytes = 2 << 20
 )
 
-// handed are objects in the order in which they will come, each with what it was decoded from.
+// handed are objects in the order in which they are expected, each with what it was decoded from.
 type handed[T object.Object] struct {
 	objects []T
 	encoded []encoded
 	next    int // the first that may still come
-	size    int // of all that came since there was none
+	size    int // bytes received since it was last empty
 }
 
 // add appends an object.
@@ -64,7 +65,7 @@ func (h *handed[T]) add(o T, e encoded) {
 	h.objects, h.encoded, h.size = append(h.objects, o), append(h.encoded, e), h.size+e.size
 }
 
-// take returns what an object that has come was decoded from, and forgets what was to come before it.
+// take returns what an object that has come was decoded from, and forgets everything before it.
 func (h *handed[T]) take(o T) (e encoded, ok bool) {
 	for i := h.next; i < len(h.objects); i++ {
 		if any(h.objects[i]) == any(o) {
@@ -76,7 +77,7 @@ func (h *handed[T]) take(o T) (e encoded, ok bool) {
 	return e, false
 }
 
-// forget forgets what is before i.
+// forget forgets everything before i.
 func (h *handed[T]) forget(i int) {
 	clear(h.objects[h.next:i])
 	clear(h.encoded[h.next:i])
@@ -85,7 +86,7 @@ func (h *handed[T]) forget(i int) {
 	}
 }
 
-// recall finds the object that the store holds, for the source to compare with what comes.
+// recall returns the object that the store holds, for the source to compare with what comes.
 func (p *part[T]) recall(key object.Key) (T, bool) {
 	p.onTheWay.recalled, p.onTheWay.before = *new(T), store.Held[T]{}
 	if o, ok := p.recallPatch(key); ok {
@@ -109,7 +110,7 @@ func (p *part[T]) recall(key object.Key) (T, bool) {
 		o = standInFor(&held)
 		p.onTheWay.standsFor(object.KeyOf(o), &held)
 		return o, true
-	case !open && !p.inf.wantsObjects(): // to open it takes longer than it saves
+	case !open && !p.inf.wantsObjects(): // opening it takes longer than it saves
 		return o, false
 	case !open:
 		o = p.onTheWay.open(&held)
@@ -118,8 +119,8 @@ func (p *part[T]) recall(key object.Key) (T, bool) {
 	return o, true
 }
 
-// recallPatch keeps what the new state of an object is decoded with, of which a change has come, and opens the object if somebody wants it: it is nil otherwise.
-// recallPatch returns false if there is a better way.
+// recallPatch prepares decoding a change of an object that is folded as a patch as another patch. It opens the object if a handler uses objects, else
+// the result is nil. It returns false if another way is better.
 func (p *part[T]) recallPatch(key object.Key) (o T, ok bool) {
 	if p.isListing() || !p.inf.budget.comesAsIs() || !p.inf.budget.memory.isMostlyUsed() {
 		return o, false
@@ -146,7 +147,7 @@ func (p *part[T]) recallPatch(key object.Key) (o T, ok bool) {
 	return o, true
 }
 
-// keepOpen keeps an object open until the batch was delivered, unless too many others are opened before that.
+// keepOpen keeps an object open until the batch is delivered, unless too many others are opened first.
 func (w *onTheWay[T]) keepOpen(o T) {
 	if len(w.opened) >= 2*maxHanded { // the oldest were not handed out, and will not be
 		w.opened = slices.Delete(w.opened, 0, maxHanded)
@@ -154,13 +155,13 @@ func (w *onTheWay[T]) keepOpen(o T) {
 	w.opened = append(w.opened, o)
 }
 
-// open opens a folded object, and keeps what it is decoded from.
+// open opens a folded object, and keeps what it was decoded from.
 func (w *onTheWay[T]) open(held *store.Held[T]) T {
 	if w.data == nil {
 		w.data = takeBuffer()
 	}
 	o, data := held.ObjectFrom(*w.data)
-	if w.recalled, w.before = o, (store.Held[T]{}); data == nil { // somebody has opened it meanwhile
+	if w.recalled, w.before = o, (store.Held[T]{}); data == nil { // somebody opened it meanwhile
 		*w.data = (*w.data)[:0]
 	} else {
 		*w.data = data
@@ -168,7 +169,7 @@ func (w *onTheWay[T]) open(held *store.Held[T]) T {
 	return o
 }
 
-// recalledData returns what an object was decoded from that recall has just opened; nil if it was open.
+// recalledData returns what the object just opened by recall was decoded from; nil if it was open already.
 func (p *part[T]) recalledData(o T) []byte {
 	w := &p.onTheWay
 	if w.data == nil || len(*w.data) == 0 || w.before.IsFolded() || any(w.recalled) != any(o) || object.IsNil(o) {
@@ -177,23 +178,23 @@ func (p *part[T]) recalledData(o T) []byte {
 	return p.inf.budget.codec.ReceivedData(*w.data)
 }
 
-// isListing reports whether a list is being read, of which nobody has to know what the objects were before.
+// isListing reports whether a list is being read, for which no previous states are needed.
 func (p *part[T]) isListing() bool { return p.reflector.Phase() != reflector.Watching }
 
 // A stand-in has the identity of a folded object. A source that finds that unchanged hands out the stand-in, so the object need not be
-// opened. Only sources that look at nothing else may get one: another could take it for the object, and filter or record it.
+// opened. Only sources that use nothing else of it may get one: another could take it for the object, and filter or record it.
 
-// standInMark tells a stand-in from objects, by where it is in memory. Nobody can guess it: an object that says the same would get the same string from
-// the decoder, and pass for unchanged.
+// standInMark marks a stand-in by its address. Its content is unguessable: an object with the same text could otherwise share the
+// string in the decoder, and pass for unchanged.
 var standInMark = "a stand-in " + rand.Text()
 
-// handsOnUnseen reports whether all that a source hands out of what Previous returns is what it finds unchanged by uid and version, without
-// looking at more of it.
+// handsOnUnseen reports whether a source hands out results of Previous only if they are unchanged by uid and version, and uses nothing
+// else of them.
 func handsOnUnseen[T object.Object](src source.ListerWatcher[T]) bool {
 	if _, ok := src.(*source.HTTP[T]); ok {
 		return true
 	}
-	of, ok := src.(interface{ HandsOnUnseen() bool }) // one that has another source's objects as T's
+	of, ok := src.(interface{ HandsOnUnseen() bool }) // a source that wraps another one
 	return ok && of.HandsOnUnseen()
 }
 
@@ -203,7 +204,7 @@ func standInFor[T object.Object](held *store.Held[T]) T {
 	return o
 }
 
-// unchanged returns the object that o stands for, and false if o is an object itself.
+// unchanged returns the state that o stands in for, or false if o is an object itself.
 func (p *part[T]) unchanged(o T) (held store.Held[T], ok bool) {
 	if !p.usesStandIns || unsafe.StringData(o.GetSelfLink()) != unsafe.StringData(standInMark) {
 		return held, false
@@ -215,11 +216,11 @@ func (p *part[T]) unchanged(o T) (held store.Held[T], ok bool) {
 	if held, ok = p.onTheWay.olderStandIns[key]; ok {
 		return held, true
 	}
-	held, ok = p.inf.store.Snapshot().Held(key) // more were on the way
+	held, ok = p.inf.store.Snapshot().Held(key) // there were more stand-ins than remembered
 	return held.Under(key), ok
 }
 
-// standsFor notes what the stand-in with the key stands for.
+// standsFor records the state behind the stand-in with this key.
 func (w *onTheWay[T]) standsFor(key object.Key, held *store.Held[T]) {
 	if w.standIns == nil || len(w.standIns) >= maxHanded {
 		w.standIns, w.olderStandIns = w.olderStandIns, w.standIns
@@ -231,8 +232,8 @@ func (w *onTheWay[T]) standsFor(key object.Key, held *store.Held[T]) {
 	w.standIns[key] = held.Under(key)
 }
 
-// decode implements source.Decode: it keeps what an object is decoded from, if it is to be folded soon. An object that resembles what is folded already is
-// made of that.
+// decode implements source.Decode: it records what an object is decoded from, if it is likely to be folded soon. An object that resembles one that is
+// folded already is decoded as a patch.
 func (p *part[T]) decode(data []byte, previous T, decode func(previousData []byte) (T, error)) (T, error) {
 	w, b := &p.onTheWay, p.inf.budget
 	if !p.foldsSoon() && !w.before.IsFolded() {
@@ -259,7 +260,7 @@ func (p *part[T]) decode(data []byte, previous T, decode func(previousData []byt
 	return o, err
 }
 
-// foldsSoon reports whether what comes is likely to be folded soon. The objects of a list may be many, so they are kept in that form earlier.
+// foldsSoon reports whether the next objects are likely to be folded soon. For lists that starts earlier, because they may be large.
 func (p *part[T]) foldsSoon() bool {
 	m := p.inf.budget.memory
 	if p.isListing() {
@@ -268,7 +269,7 @@ func (p *part[T]) foldsSoon() bool {
 	return m.used.Load() > m.budget-2*m.slack()
 }
 
-// decodeEncoded decodes an encoding of the codec. The Encoding is zero if it is no patch.
+// decodeEncoded decodes an encoding of the codec. The Encoding is zero if it is not a patch.
 func (p *part[T]) decodeEncoded(encoded []byte, previous T, decode func(previousData []byte) (T, error)) (o T, e store.Encoding, err error) {
 	w := &p.onTheWay
 	if !p.isListing() {
@@ -292,22 +293,22 @@ func (p *part[T]) decodeEncoded(encoded []byte, previous T, decode func(previous
 	return o, e, err
 }
 
-// encodings are buffers for encoded objects: a program may have many informers, few of which get something at a time.
+// encodings are buffers for encoded objects: a program may have many informers, few of which receive something at a time.
 var encodings = sync.Pool{New: func() any { return new([]byte) }}
 
 func takeBuffer() *[]byte { return encodings.Get().(*[]byte) }
 
-// maxKeptBytes is how much room for encodings is kept for other batches.
+// maxKeptBytes bounds the buffers kept for other batches.
 const maxKeptBytes = 512 << 10
 
-// giveBuffer takes a buffer back, or nil.
+// giveBuffer returns a buffer, or nil, to the pool.
 func giveBuffer(b *[]byte) {
 	if b != nil && cap(*b) <= maxKeptBytes {
 		encodings.Put(b)
 	}
 }
 
-// encodingOf returns what an object that has come was decoded from, zero if that is not known. It is valid until the next is decoded.
+// encodingOf returns what an object that has come was decoded from, zero if unknown. It is valid until the next one is decoded.
 func (w *onTheWay[T]) encodingOf(o T) store.Encoding {
 	e, ok := w.encodings.take(o)
 	if ok && e.patch.IsZero() {
@@ -316,13 +317,13 @@ func (w *onTheWay[T]) encodingOf(o T) store.Encoding {
 	return e.patch
 }
 
-// delivered forgets what was known of a batch of changes, and of the list that may have been before it.
+// delivered forgets everything about a batch of changes, and about a list before it.
 func (w *onTheWay[T]) delivered() {
 	w.applied()
 	w.standIns, w.olderStandIns = nil, nil
 }
 
-// applied forgets what was known of changes, or of a list, but for what changes behind it stand for.
+// applied forgets everything about changes or a list, except stand-ins, which following changes may still use.
 func (w *onTheWay[T]) applied() {
 	clear(w.opened)
 	w.opened = w.opened[:0]
@@ -332,7 +333,7 @@ func (w *onTheWay[T]) applied() {
 	w.bytes, w.data, w.neighbors, w.recalled, w.before = nil, nil, nil, *new(T), store.Held[T]{}
 }
 
-// resolve puts objects in the place of what stands for them, in changes that came together with the end of a list.
+// resolve replaces stand-ins by their objects, in changes that came together with the end of a list.
 func (p *part[T]) resolve(deltas []object.Delta[T]) {
 	if !p.usesStandIns {
 		return
@@ -347,7 +348,7 @@ func (p *part[T]) resolve(deltas []object.Delta[T]) {
 	}
 }
 
-// comesAsIs reports whether objects of one version come in one encoding, so that those of lists may be unchanged.
+// comesAsIs reports whether objects of one version always have the same encoding, so that those of lists may be unchanged.
 func (b *budgeted[T]) comesAsIs() bool {
 	return b != nil && b.codec != nil && b.codec.Encoding() == "protobuf"
 }

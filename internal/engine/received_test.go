@@ -15,8 +15,8 @@ import (
 	"github.com/tidings/tidings/store"
 )
 
-// TestEncodingsOfWhatIsOnTheWay: objects come in the order in which they were decoded, but some do not come, and some were not
-// decoded; each gets its own encoding or none.
+// TestEncodingsOfWhatIsOnTheWay: objects come in the order in which they were decoded, but some never come, and some were not decoded; each
+// gets its own encoding or none.
 func TestEncodingsOfWhatIsOnTheWay(t *testing.T) {
 	w := onTheWay[settings]{bytes: new([]byte)}
 	var objects []settings
@@ -24,7 +24,7 @@ func TestEncodingsOfWhatIsOnTheWay(t *testing.T) {
 		o := namedSettings(i)
 		objects = append(objects, o)
 		if i == 3 {
-			continue // which has none
+			continue // it has none
 		}
 		from := len(*w.bytes)
 		*w.bytes = append(*w.bytes, "encoding-"+o.Name...)
@@ -44,7 +44,7 @@ func TestEncodingsOfWhatIsOnTheWay(t *testing.T) {
 	}
 }
 
-// TestWhatNeverComesIsForgotten: a source may decode objects without end that it does not hand out.
+// TestWhatNeverComesIsForgotten: a source may decode any number of objects that it never hands out.
 func TestWhatNeverComesIsForgotten(t *testing.T) {
 	var h handed[settings]
 	var last settings
@@ -81,7 +81,7 @@ func TestWhatNeverComesIsForgotten(t *testing.T) {
 	}
 }
 
-// watched is a source that remembers how it was watched.
+// watched is a source that records how it was watched.
 type watched struct {
 	*answering
 	opts source.WatchOptions[settings]
@@ -92,7 +92,7 @@ func (w *watched) Watch(ctx context.Context, opts source.WatchOptions[settings])
 	return w.answering.Watch(ctx, opts)
 }
 
-// previousData returns what the informer says that an object was decoded from.
+// previousData returns the encoding that the informer reports for a previous object.
 func (w *watched) previousData(t *testing.T, o settings) (data []byte) {
 	t.Helper()
 	_, err := w.opts.Decode(nil, o, func(previousData []byte) (settings, error) {
@@ -105,7 +105,7 @@ func (w *watched) previousData(t *testing.T, o settings) (data []byte) {
 	return data
 }
 
-// watchFolded starts an informer with a handler, whose n objects are folded. Nobody holds them.
+// watchFolded starts an informer with a handler and n folded objects, which nobody holds.
 func watchFolded(t *testing.T, n int) (*watched, *Informer[settings]) {
 	t.Helper()
 	src := &watched{answering: &answering{items: manySettings(n)}}
@@ -119,7 +119,7 @@ func watchFolded(t *testing.T, n int) (*watched, *Informer[settings]) {
 	return src, inf
 }
 
-// TestRecalledData: a source is told what an object was decoded from that was folded, and nothing of one that somebody holds.
+// TestRecalledData: a source gets the encoding that a folded object was decoded from, and nothing for one that somebody holds.
 func TestRecalledData(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src, inf := watchFolded(t, 50)
@@ -138,7 +138,7 @@ func TestRecalledData(t *testing.T) {
 		}
 		p := inf.currentParts()[0]
 		open, _ := inf.store.Snapshot().Get(keyOf(10))
-		meanwhile, _ := inf.store.Snapshot().Held(keyOf(10)) // as when somebody opens it between two looks
+		meanwhile, _ := inf.store.Snapshot().Held(keyOf(10)) // as if somebody opened it between two looks
 		if o := p.onTheWay.open(&meanwhile); o != open || src.previousData(t, o) != nil {
 			t.Errorf("what somebody has opened was decoded from %q", src.previousData(t, o))
 		}
@@ -149,7 +149,7 @@ func TestRecalledData(t *testing.T) {
 	})
 }
 
-// TestChangesWithoutAnObject have nothing that could stand for another.
+// TestChangesWithoutAnObject have nothing that could be a stand-in.
 func TestChangesWithoutAnObject(t *testing.T) {
 	p := &part[settings]{inf: withBudget(1, &answering{}), usesStandIns: true}
 	deltas := []object.Delta[settings]{{Type: object.Deleted, Key: object.Key{Name: "x"}}, {Type: object.Updated, Key: object.Key{Name: "1"}, Object: namedSettings(1)}}
@@ -159,7 +159,7 @@ func TestChangesWithoutAnObject(t *testing.T) {
 	}
 }
 
-// TestStandInsAreBounded: a source may ask for any number of objects that it does not hand out.
+// TestStandInsAreBounded: a source may ask for any number of objects that it never hands out.
 func TestStandInsAreBounded(t *testing.T) {
 	inf := withBudget(1, &answering{})
 	p := &part[settings]{inf: inf, usesStandIns: true}
@@ -183,11 +183,12 @@ func TestStandInsAreBounded(t *testing.T) {
 	<-inf.done
 }
 
-// TestStandInsInChanges, which came together with a list, make room for what they stand for, though somebody has removed that by hand.
+// TestStandInsInChanges: stand-ins in changes that came together with a list are replaced by the states they stand for, even if these were removed by
+// hand.
 func TestStandInsInChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := manySettings(1)[0]
-		o.ResourceVersion = "10" // which the list does not prove to be gone
+		o.ResourceVersion = "10" // which the list does not prove gone
 		inf := withBudget(1, telling{&answering{items: []settings{o}}})
 		startIt(t, inf)
 		p := inf.currentParts()[0]
@@ -205,7 +206,7 @@ func TestStandInsInChanges(t *testing.T) {
 	})
 }
 
-// TestPreviousOfFoldedObjects: a source that could look at what it is given gets objects or nothing, whatever is asked for.
+// TestPreviousOfFoldedObjects: a source that may look at its previous objects gets real ones or none, whatever it asks for.
 func TestPreviousOfFoldedObjects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
@@ -222,7 +223,7 @@ func TestPreviousOfFoldedObjects(t *testing.T) {
 			}
 		}})
 		startIt(t, inf)
-		runtime.GC() // or objects are open that are in use no more
+		runtime.GC() // otherwise unused objects are still open
 		runtime.GC()
 		before := asked
 		inf.currentParts()[0].heal(errOtherVersion)
@@ -241,7 +242,7 @@ func TestPreviousOfFoldedObjects(t *testing.T) {
 	})
 }
 
-// remembering is a source that looks at how it is asked for a list, and keeps nothing of what it brings.
+// remembering is a source that records how it is asked for a list, and keeps nothing that it brings.
 type remembering struct {
 	*watched
 	look func(source.ListOptions[settings])
@@ -252,7 +253,7 @@ func (r remembering) List(ctx context.Context, opts source.ListOptions[settings]
 	return r.watched.List(ctx, opts, func(o settings) error { return each(o.DeepCopy()) })
 }
 
-// TestReceivedEncodings: what came together is kept side by side, and each object can be had back from its own.
+// TestReceivedEncodings: encodings that came together are kept together, and each object can be restored from its own.
 func TestReceivedEncodings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inf := withBudget(1, &answering{})
@@ -287,7 +288,7 @@ func TestReceivedEncodings(t *testing.T) {
 	})
 }
 
-// TestBytesOfWhatNeverComesAreForgotten: large objects that a source decodes and does not hand out take no more memory than some of them.
+// TestBytesOfWhatNeverComesAreForgotten: large objects that a source decodes but never hands out take a bounded amount of memory.
 func TestBytesOfWhatNeverComesAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inf := withBudget(1, &answering{})
@@ -317,7 +318,7 @@ func TestBytesOfWhatNeverComesAreForgotten(t *testing.T) {
 	})
 }
 
-// TestObjectsOpenedForWhatNeverComesAreForgotten: a source may ask for any number of objects of which no change comes that can be decoded.
+// TestObjectsOpenedForWhatNeverComesAreForgotten: a source may ask for any number of objects whose changes cannot be decoded.
 func TestObjectsOpenedForWhatNeverComesAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 50
@@ -333,7 +334,7 @@ func TestObjectsOpenedForWhatNeverComesAreForgotten(t *testing.T) {
 	})
 }
 
-// as is what a source decodes o with.
+// as is the decode function of a source for o.
 func as(o settings) func([]byte) (settings, error) {
 	return func([]byte) (settings, error) { return o, nil }
 }

@@ -11,13 +11,13 @@ import (
 // maxReports is how many reports may wait for the user's function before further ones are dropped.
 const maxReports = 64
 
-// reporter calls the user's OnError and OnMutation, one at a time and in order, on a goroutine of its own: they may then do
-// anything with the informer.
+// reporter calls the user's OnError and OnMutation, one at a time and in order, on its own goroutine, so that they may do anything
+// with the informer.
 type reporter struct {
 	pending chan func()
 	log     *throttled
 	caller  caller
-	quit    chan struct{} // closed when nothing is reported any more
+	quit    chan struct{} // closed when nothing will be reported any more
 	done    chan struct{} // closed when the goroutine has ended
 	dropped atomic.Uint64
 
@@ -29,7 +29,7 @@ func newReporter(log *throttled) *reporter {
 	return &reporter{pending: make(chan func(), maxReports), log: log, quit: make(chan struct{}), done: make(chan struct{})}
 }
 
-// report leaves a call to be made. It never waits: a function that is too slow misses reports, which are counted.
+// report enqueues a call. It never waits: if the function is too slow, reports are dropped and counted.
 func (r *reporter) report(call func()) {
 	select {
 	case r.pending <- call:
@@ -39,7 +39,7 @@ func (r *reporter) report(call func()) {
 	}
 }
 
-// run makes the calls until end, and then those that are left.
+// run makes the calls until end, and then the remaining ones.
 func (r *reporter) run() {
 	defer r.flush()
 	defer close(r.done)
@@ -59,7 +59,7 @@ func (r *reporter) run() {
 	}
 }
 
-// end waits until all calls have been made. Nothing is reported any more.
+// end waits until all calls have been made. Nothing may be reported afterwards.
 func (r *reporter) end() {
 	close(r.quit)
 	<-r.done
@@ -76,14 +76,14 @@ func (r *reporter) drain() {
 	}
 }
 
-// flushed returns a channel that is closed when everything that was reported so far has been told.
+// flushed returns a channel that is closed when everything reported so far has been delivered.
 func (r *reporter) flushed() <-chan struct{} {
 	told := make(chan struct{})
 	r.mu.Lock()
 	r.flushes = append(r.flushes, told)
 	r.mu.Unlock()
 	select {
-	case r.pending <- func() {}: // wakes the goroutine, should it have nothing to do
+	case r.pending <- func() {}: // wakes the goroutine, in case it is idle
 	default:
 	}
 	if closed(r.done) {
@@ -92,7 +92,7 @@ func (r *reporter) flushed() <-chan struct{} {
 	return told
 }
 
-// flush answers those who asked for it. Nothing is pending.
+// flush closes the channels of flushed. Nothing is pending.
 func (r *reporter) flush() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

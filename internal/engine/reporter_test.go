@@ -15,7 +15,7 @@ func startReporter() *reporter {
 	return r
 }
 
-// TestReportsAreFlushed: whoever asks is answered when all that was reported before has been told, and not earlier.
+// TestReportsAreFlushed: a flush ends when everything reported before was delivered, and not earlier.
 func TestReportsAreFlushed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := startReporter()
@@ -46,7 +46,7 @@ func TestReportsAreFlushed(t *testing.T) {
 	})
 }
 
-// TestReportsAreDroppedAndCounted has a function that does not return.
+// TestReportsAreDroppedAndCounted uses a function that does not return.
 func TestReportsAreDroppedAndCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
@@ -78,16 +78,16 @@ func TestReportsAreDroppedAndCounted(t *testing.T) {
 			r.report(func() { told++ })
 		}
 		time.AfterFunc(time.Second, func() { close(busy) })
-		r.end() // makes the calls that are left
+		r.end() // makes the remaining calls
 		if told != 2*maxReports {
 			t.Errorf("%d told after the end, want %d", told, 2*maxReports)
 		}
 	})
 }
 
-// TestWhoAsksInTheEndIsAnswered: also when the reporter ends before it comes to the question.
+// TestWhoAsksInTheEndIsAnswered, even if the reporter ends before it gets to the question.
 func TestWhoAsksInTheEndIsAnswered(t *testing.T) {
-	for range 30 { // since what comes first is a matter of chance
+	for range 30 { // the order is random
 		synctest.Test(t, func(t *testing.T) {
 			r := newReporter(newThrottled(slog.New(slog.DiscardHandler)))
 			asked := r.flushed()

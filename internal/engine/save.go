@@ -23,13 +23,13 @@ import (
 
 const (
 	defaultSaveEvery = 5 * time.Minute
-	// firstSave is when a program that has just started saves for the first time; many never get old.
+	// firstSave is when a program saves for the first time after its start; many do not live long.
 	firstSave = 30 * time.Second
-	// restAfterSave bounds the share of the time that saving takes: the next one comes after so many times what one took.
+	// restAfterSave bounds the share of time spent saving: the next save comes at least that many times the duration of the last one later.
 	restAfterSave = 100
-	// unusedFor is the age from which a file is removed that no informer saves any more.
+	// unusedFor is the age from which a file that no informer saves is removed.
 	unusedFor = 14 * 24 * time.Hour
-	// endsWithin is how long the last save waits for the parts to end, longestLook how long any save does for what a part delivers.
+	// endsWithin is how long the last save waits for the parts to end, longestLook how long any save waits for changes on their way.
 	endsWithin  = 5 * time.Second
 	longestLook = 256 * time.Millisecond
 )
@@ -43,7 +43,7 @@ var (
 	errWrittenTo     = errors.New("not saved any more: somebody wrote to cached objects, so they may not be what the server has")
 )
 
-// run saves the parts now and then, and when the informer ends.
+// run saves the parts periodically, and when the informer ends.
 func (f *files[T]) run() {
 	defer close(f.done)
 	f.caller.enter() // the logger is the user's
@@ -59,7 +59,7 @@ func (f *files[T]) run() {
 		select {
 		case <-life.Done():
 			f.awaitParts()
-			f.inf.guard.end() // what it finds is not to be saved
+			f.inf.guard.end() // do not save what it finds
 			f.saveAll(context.Background())
 			return
 		case <-timer.C:
@@ -70,8 +70,8 @@ func (f *files[T]) run() {
 	}
 }
 
-// awaitParts waits until the parts have ended, so that what they deliver is saved too. It does not wait for one that waits itself, for it may wait
-// for the save, nor for long for a source that hangs.
+// awaitParts waits until the parts have ended, so that what they deliver is saved too. It does not wait for a part that is itself waiting,
+// perhaps for the save, nor long for a source that hangs.
 func (f *files[T]) awaitParts() {
 	enough := time.NewTimer(endsWithin)
 	defer enough.Stop()
@@ -85,13 +85,13 @@ func (f *files[T]) awaitParts() {
 	}
 }
 
-// jitter returns d, up to a fifth longer or shorter.
+// jitter returns d, randomly up to a fifth longer or shorter.
 func jitter(d time.Duration) time.Duration {
 	return d - d/5 + time.Duration(rand.Float64()*float64(d)*2/5)
 }
 
-// saveAll saves the parts one after the other. While nobody can say which cluster it is, that is asked for one of them only: a server that is down takes
-// its time.
+// saveAll saves the parts one after another. If the cluster cannot be identified, it tries just one part: a server that is down may take long
+// to answer.
 func (f *files[T]) saveAll(ctx context.Context) {
 	for _, p := range f.inf.currentParts() {
 		err := f.savePart(ctx, p)
@@ -101,7 +101,7 @@ func (f *files[T]) saveAll(ctx context.Context) {
 	}
 }
 
-// savePart saves the objects of a part, if there is anything new, and notes how that went.
+// savePart saves the objects of a part, if there is anything new, and records the outcome.
 func (f *files[T]) savePart(ctx context.Context, p *part[T]) error {
 	err := f.trySave(ctx, p)
 	if err != nil && ctx.Err() == nil {
@@ -111,7 +111,7 @@ func (f *files[T]) savePart(ctx context.Context, p *part[T]) error {
 	return err
 }
 
-// trySave saves the objects of a part, if there is anything new. A panic, in a method of the user's source or type, is an error.
+// trySave saves the objects of a part, if there is anything new. A panic in a method of the user's source or type becomes an error.
 func (f *files[T]) trySave(ctx context.Context, p *part[T]) (err error) {
 	defer func() {
 		if reason := recover(); reason != nil {
@@ -135,19 +135,19 @@ func (f *files[T]) trySave(ctx context.Context, p *part[T]) (err error) {
 	defer p.file.mu.Unlock()
 	st := &p.file.status
 	st.Saves, st.SavedAt, st.SavedObjects, st.SavedBytes, st.Err = st.Saves+1, time.Now(), snap.In(p.namespace).Len(), bytes, nil
-	if p.file.wrongs == wrongs { // while it was written, too
+	if p.file.wrongs == wrongs { // not if it became wrong while it was written
 		p.file.version = version
 	}
 	return nil
 }
 
-// isThere reports whether the file may be there still: somebody may have removed it, or its directory.
+// isThere reports whether the file may still exist: somebody may have removed it, or its directory.
 func isThere(path string) bool {
 	_, err := os.Stat(path)
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// becameWrong notes that the file is not what the server has, although that may be at the same version. pf may be nil.
+// becameWrong records that the file differs from the server, even if that is at the same version. pf may be nil.
 func (pf *partFile) becameWrong() {
 	if pf == nil {
 		return
@@ -170,7 +170,7 @@ func (pf *partFile) savedVersion() string {
 	return pf.version
 }
 
-// toSave returns a snapshot and its version in the part, from which a watch can be resumed. Without a version there is nothing to
+// toSave returns a snapshot and its version in the part, from which a watch can resume. If the version is empty, there is nothing to
 // save.
 func (p *part[T]) toSave() (snap *store.Snapshot[T], version string, err error) {
 	if !p.listed.Load() {
@@ -185,7 +185,7 @@ func (p *part[T]) toSave() (snap *store.Snapshot[T], version string, err error) 
 	switch {
 	case p.healing.Load():
 		return nil, "", errDiffers
-	case p.inf.edited.Load(): // set before the store is written to
+	case p.inf.edited.Load(): // set before the store is edited
 		return nil, "", errEdited
 	case p.inf.guard.found.Load() > 0:
 		return nil, "", errWrittenTo
@@ -198,9 +198,9 @@ func (p *part[T]) toSave() (snap *store.Snapshot[T], version string, err error) 
 	return snap, version, nil
 }
 
-// complete says why a snapshot of the version may lack something, by the reflector's status before and after it was taken. What
-// the reflector has left out is counted before the store gets the version, and shown before the reflector has it; so if it has it
-// and nothing was listed or left out meanwhile, what it shows is what there is.
+// complete returns an error if a snapshot at the version may be incomplete, given the reflector's status before and after it was taken.
+// Skipped objects are counted before the store gets the version, and shown before the reflector has it; so if the reflector is at the
+// version and nothing was listed or skipped meanwhile, its status holds for the snapshot.
 func complete(before, after reflector.Status, version string) error {
 	switch {
 	case after.SkippedTotal > 0 || after.LostEvents:
@@ -236,7 +236,7 @@ func (f *files[T]) write(ctx context.Context, pf *partFile, snap *store.Snapshot
 	return info.Size(), nil
 }
 
-// writeObjects writes the objects, a batch after the other, so that it needs little memory. Folded ones are written as they are.
+// writeObjects writes the objects in batches, so that it needs little memory. Folded ones are written as they are.
 func (f *files[T]) writeObjects(ctx context.Context, w *file.Writer, objects iter.Seq[store.Held[T]]) error {
 	b := saving[T]{files: f, out: w}
 	b.packer.SetDiffer(f.codec.Diff)
@@ -256,17 +256,17 @@ func (f *files[T]) writeObjects(ctx context.Context, w *file.Writer, objects ite
 	return b.flush()
 }
 
-// saveBatch and saveBytes are how many records, and encoded bytes of open objects, wait at most to be written together.
+// saveBatch and saveBytes bound the records, and the encoded bytes of open objects, that are written together.
 const saveBatch, saveBytes = 500, 1 << 20
 
-// saving writes records in batches, since open objects that are neighbors are packed together.
+// saving writes records in batches, since neighboring open objects are packed together.
 type saving[T object.Object] struct {
 	*files[T]
 	out     *file.Writer
 	packer  fold.Packer
 	records []file.Record
-	open    []int  // which of the records have to be packed
-	ends    []int  // where their encodings end
+	open    []int  // indexes of the records that have to be packed
+	ends    []int  // ends of their encodings in encoded
 	encoded []byte // these
 }
 
@@ -309,11 +309,11 @@ func (b *saving[T]) flush() error {
 	return nil
 }
 
-// removeUnused removes files that nobody has written for long: of namespaces and scopes that programs do not have any more.
+// removeUnused removes files that nobody has written for long: of namespaces and scopes that programs no longer have.
 func (f *files[T]) removeUnused() {
 	entries, err := os.ReadDir(f.Dir)
 	if err != nil {
-		return // writing will say why
+		return // writing will report why
 	}
 	for _, entry := range entries {
 		if !strings.HasSuffix(entry.Name(), fileSuffix) || f.owns(entry.Name()) || !unused(entry) {
@@ -323,7 +323,7 @@ func (f *files[T]) removeUnused() {
 	}
 }
 
-// owns reports whether a file is of a part of the informer.
+// owns reports whether a file belongs to a part of the informer.
 func (f *files[T]) owns(name string) bool {
 	for _, p := range f.inf.currentParts() {
 		if filepath.Base(p.file.path) == name {

@@ -66,8 +66,8 @@ func (h onMessage) Handle(ctx context.Context, r slog.Record) error {
 
 func (h onMessage) WithAttrs([]slog.Attr) slog.Handler { return h }
 
-// startSaving starts an informer that saves, and lets it come to rest. With a call, each new object leads to a line in the log, which is written while the
-// object is being delivered: call is called then.
+// startSaving starts an informer that saves, and waits until it is idle. If call is set, each new object logs a line while it is being
+// delivered, and call is called then.
 func startSaving(t *testing.T, src source.ListerWatcher[settings], log *strings.Builder, call func(*Informer[settings])) *Informer[settings] {
 	t.Helper()
 	inf, _ := newSaved(t, t.TempDir(), false)
@@ -97,7 +97,7 @@ func startSaving(t *testing.T, src source.ListerWatcher[settings], log *strings.
 	return inf
 }
 
-// wantSaved checks what the file holds, at which version.
+// wantSaved checks which objects the file holds, and at which version.
 func wantSaved(t *testing.T, inf *Informer[settings], version string, objects int) {
 	t.Helper()
 	next, pf := newSaved(t, filepath.Dir(inf.currentParts()[0].file.path), false)
@@ -113,14 +113,14 @@ func first() settings {
 	return o
 }
 
-// TestStopWhileAChangeIsDelivered: the last save has it.
+// TestStopWhileAChangeIsDelivered: the last save includes the change.
 func TestStopWhileAChangeIsDelivered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
 		src := newBringing(first())
 		inf := startSaving(t, src, &log, func(inf *Informer[settings]) {
 			inf.Halt(nil)
-			time.Sleep(time.Second) // the change is in the store, and the reflector has not gone on
+			time.Sleep(time.Second) // the change is in the store, but the reflector has not continued
 		})
 		src.bring(1, "20")
 		<-inf.done
@@ -131,7 +131,8 @@ func TestStopWhileAChangeIsDelivered(t *testing.T) {
 	})
 }
 
-// TestStopFromWithinADelivery ends, although the delivery waits for the last save and that for the delivery. Why nothing is saved is said.
+// TestStopFromWithinADelivery ends, although the delivery waits for the last save, which waits for the delivery. The reason why nothing is saved is
+// logged.
 func TestStopFromWithinADelivery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
@@ -146,7 +147,7 @@ func TestStopFromWithinADelivery(t *testing.T) {
 	})
 }
 
-// TestStopFromATransform ends, and what the store has by then is saved.
+// TestStopFromATransform ends, and the present state of the store is saved.
 func TestStopFromATransform(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := newBringing(first())
@@ -175,7 +176,7 @@ func TestStopFromATransform(t *testing.T) {
 	})
 }
 
-// TestStopWhileASourceHangs: the last save does not wait for it any longer than it has to.
+// TestStopWhileASourceHangs: the last save waits for it only as long as it must.
 func TestStopWhileASourceHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inf := startSaving(t, hanging{&answering{items: []settings{first()}}}, &strings.Builder{}, nil)
@@ -189,7 +190,7 @@ func TestStopWhileASourceHangs(t *testing.T) {
 	})
 }
 
-// hanging is a source whose watches do not end when they should.
+// hanging is a source whose watches do not end when canceled.
 type hanging struct{ *answering }
 
 func (h hanging) Watch(ctx context.Context, _ source.WatchOptions[settings]) (source.Stream[settings], error) {
@@ -204,7 +205,7 @@ func (h hangs) Next(buf []source.Event[settings]) ([]source.Event[settings], err
 	return buf, io.EOF
 }
 
-// TestSaveDuringADelivery waits a moment for it; if it takes long, the reason is given, and the next save has it.
+// TestSaveDuringADelivery waits for it briefly; if it takes long, the reason is reported, and the next save includes it.
 func TestSaveDuringADelivery(t *testing.T) {
 	for took, saved := range map[time.Duration]bool{50 * time.Millisecond: true, time.Minute: false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -234,7 +235,7 @@ func TestSaveDuringADelivery(t *testing.T) {
 	}
 }
 
-// TestServerIsDownInTheEnd: with many namespaces it is asked once which cluster it is, and not for each.
+// TestServerIsDownInTheEnd: with many namespaces, the cluster is asked for once, not for each.
 func TestServerIsDownInTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inf, _ := newSaved(t, t.TempDir(), false)
@@ -263,12 +264,12 @@ func TestServerIsDownInTheEnd(t *testing.T) {
 	})
 }
 
-// noStats is a source whose statistics cannot be had.
+// noStats is a source whose Stats panics.
 type noStats struct{ *answering }
 
 func (noStats) Stats() source.Stats { panic("no statistics") }
 
-// TestPanicWhileSaving is a failure like any other, and leaves nothing in the directory.
+// TestPanicWhileSaving counts as a failure, and leaves nothing in the directory.
 func TestPanicWhileSaving(t *testing.T) {
 	for word, tt := range map[string]struct {
 		src  source.ListerWatcher[settings]
@@ -298,8 +299,8 @@ func TestPanicWhileSaving(t *testing.T) {
 	}
 }
 
-// TestWhatWasWrittenByHandIsNotSaved: a watch that goes on from it would never bring what is missing. What was written before the start, the first list need
-// not correct: an object of the same uid and version is not looked at.
+// TestWhatWasWrittenByHandIsNotSaved: a watch resumed from it would never bring what is missing. Even edits from before the start may survive the
+// first list, which does not look at an object of the same uid and version.
 func TestWhatWasWrittenByHandIsNotSaved(t *testing.T) {
 	for _, started := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -328,7 +329,7 @@ func TestWhatWasWrittenByHandIsNotSaved(t *testing.T) {
 	}
 }
 
-// TestLastLookOfTheGuardComesBeforeTheLastSave: what somebody wrote to, which is found out only in the end, is not saved.
+// TestLastLookOfTheGuardComesBeforeTheLastSave: an object that somebody has written to, which the guard finds only at the end, is not saved.
 func TestLastLookOfTheGuardComesBeforeTheLastSave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inf := startSaving(t, &answering{items: []settings{first()}}, &strings.Builder{}, nil)
@@ -343,7 +344,7 @@ func TestLastLookOfTheGuardComesBeforeTheLastSave(t *testing.T) {
 	})
 }
 
-// TestSkippedObjectsAreTheReason that nothing is saved, where they are.
+// TestSkippedObjectsAreTheReason why nothing is saved, if there are any.
 func TestSkippedObjectsAreTheReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := newBringing(first())

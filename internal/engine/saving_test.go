@@ -16,7 +16,7 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// TestTypeThatCannotBeSaved: a type that no codec knows is not saved, and the status says why.
+// TestTypeThatCannotBeSaved: a type without a codec is not saved, and the status says why.
 func TestTypeThatCannotBeSaved(t *testing.T) {
 	inf := New(Config[object.Object]{Name: "anything", Options: Options{Logger: slog.New(slog.DiscardHandler),
 		Files: &FileOptions{Dir: t.TempDir(), Cluster: func(context.Context) (string, error) { return "test", nil }}}})
@@ -29,7 +29,7 @@ func TestTypeThatCannotBeSaved(t *testing.T) {
 	}
 }
 
-// runningWithFile returns an informer that runs in a bubble, with three objects, and its part. The informer saves nothing by itself.
+// runningWithFile returns an informer that runs in a bubble, with three objects, and its part. The informer does not save by itself.
 func runningWithFile(t *testing.T) (*Informer[settings], *part[settings]) {
 	t.Helper()
 	inf, _ := newSaved(t, t.TempDir(), false)
@@ -42,7 +42,7 @@ func runningWithFile(t *testing.T) (*Informer[settings], *part[settings]) {
 	return inf, inf.currentParts()[0]
 }
 
-// TestSaveThatIsGivenUp, since the informer ends, is neither a save nor a failure, and leaves no file.
+// TestSaveThatIsGivenUp because the informer ends is neither a save nor a failure, and leaves no file.
 func TestSaveThatIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inf, p := runningWithFile(t)
@@ -68,7 +68,7 @@ func TestSaveThatIsGivenUp(t *testing.T) {
 	})
 }
 
-// TestWhatMayBeSecretIsNotSaved, open or folded, unless that is asked for, or the resource is known.
+// TestWhatMayBeSecretIsNotSaved, open or folded, unless that is requested or the resource is known.
 func TestWhatMayBeSecretIsNotSaved(t *testing.T) {
 	pods := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 	for _, tt := range []struct {

@@ -5,11 +5,11 @@ import (
 	"testing"
 )
 
-// steps is an account whose objects are all folded, and can be packed better in some steps.
+// steps is an account whose objects are all folded, and can be packed better in a few steps.
 type steps struct {
 	memory      *Memory
 	used        int64
-	kept        int64 // of it, what objects may have
+	kept        int64 // the part of it that objects need
 	left, calls int
 }
 
@@ -29,7 +29,7 @@ func (s *steps) shrink(enough func() bool) (m bool) {
 	return s.left > 0
 }
 
-// TestSettleShrinks packs better, a step for each change, what does not fit though all is folded.
+// TestSettleShrinks repacks, one step per change, if everything is folded and does not fit.
 func TestSettleShrinks(t *testing.T) {
 	m := NewMemory(16_000, slog.New(slog.DiscardHandler))
 	a := &steps{memory: m, left: 30}
@@ -43,7 +43,7 @@ func TestSettleShrinks(t *testing.T) {
 	if a.calls != 1 || m.problem.Load() != nil {
 		t.Errorf("%d steps at first, want one, and no problem yet", a.calls)
 	}
-	for range 10 { // used is below the limit now, but not all was looked at
+	for range 10 { // used is below the limit now, but not everything was examined
 		m.settle()
 	}
 	if a.calls != 5 || m.used.Load() != m.budget || m.problem.Load() != nil {
@@ -59,7 +59,7 @@ func TestSettleShrinks(t *testing.T) {
 	}
 }
 
-// TestSettleLeavesRoomAlone: nothing is packed better to make room for what only fills it.
+// TestSettleLeavesRoomAlone: nothing is repacked to make room for what merely fills it.
 func TestSettleLeavesRoomAlone(t *testing.T) {
 	for kept, calls := range map[int64]int{1499: 1, 1500: 0} {
 		m := NewMemory(32_000, slog.New(slog.DiscardHandler))
@@ -74,7 +74,7 @@ func TestSettleLeavesRoomAlone(t *testing.T) {
 	}
 }
 
-// TestBudgetThatMayStillFit is no problem, as long as objects can be packed better and not much is missing.
+// TestBudgetThatMayStillFit is no problem while objects can be packed better and little is missing.
 func TestBudgetThatMayStillFit(t *testing.T) {
 	for _, tt := range []struct {
 		over    int64 // after a step
@@ -91,7 +91,7 @@ func TestBudgetThatMayStillFit(t *testing.T) {
 	}
 }
 
-// TestBudgetThatFitsAgain is no problem any more, down to the last byte.
+// TestBudgetThatFitsAgain is no problem any more, exact to the byte.
 func TestBudgetThatFitsAgain(t *testing.T) {
 	for over, problem := range map[int64]bool{-1: false, 0: false, 1: true} {
 		m := NewMemory(16_000, slog.New(slog.DiscardHandler))

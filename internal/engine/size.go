@@ -6,25 +6,25 @@ import (
 	"unsafe"
 )
 
-// sizer adds up the memory that objects take. What several of them share counts once.
+// sizer adds up the memory of objects. Shared memory counts once.
 type sizer struct {
 	seen  map[unsafe.Pointer]struct{}
 	bytes int64
-	left  int // values that it may still look at
-	// withoutText is set if strings are parts of something else.
+	left  int // number of values it may still visit
+	// withoutText is set if strings are parts of other memory.
 	withoutText bool
 }
 
-// maxSized bounds the values that are looked at, should an object be huge or contain itself in ways that pointers do not show.
+// maxSized bounds the values visited, for objects that are huge or contain themselves in ways that pointers do not show.
 const maxSized = 1 << 20
 
-// sizeOf returns the memory that the objects take together.
+// sizeOf returns the memory of all objects together.
 func sizeOf[T any](objects []T) int64 {
 	s := sizer{seen: make(map[unsafe.Pointer]struct{}), left: maxSized}
 	return add(&s, objects)
 }
 
-// sizeWithoutText is sizeOf where the strings are parts of something that was counted.
+// sizeWithoutText is sizeOf for objects whose strings are parts of memory that was counted already.
 func sizeWithoutText[T any](objects []T) int64 {
 	s := sizer{seen: make(map[unsafe.Pointer]struct{}), left: maxSized, withoutText: true}
 	return add(&s, objects)
@@ -37,7 +37,7 @@ func add[T any](s *sizer, objects []T) int64 {
 	return s.bytes
 }
 
-// allocate counts an allocation, unless it is known. Go's allocator has sizes in steps, about an eighth apart.
+// allocate counts an allocation, unless it was counted. Go's size classes are about an eighth apart.
 func (s *sizer) allocate(at unsafe.Pointer, size int) (first bool) {
 	if at == nil || size == 0 {
 		return false
@@ -55,7 +55,7 @@ func (s *sizer) allocate(at unsafe.Pointer, size int) (first bool) {
 	return true
 }
 
-// follow counts what v refers to. What v itself takes is a part of something that was counted.
+// follow counts the memory that v refers to. The memory of v itself is part of something that was counted.
 func (s *sizer) follow(v reflect.Value) {
 	if s.left--; s.left <= 0 {
 		return
@@ -96,7 +96,7 @@ func (s *sizer) followInterface(v reflect.Value) {
 		return
 	}
 	e := v.Elem()
-	if e.Kind() != reflect.Pointer && e.Kind() != reflect.Map { // which are in the interface itself
+	if e.Kind() != reflect.Pointer && e.Kind() != reflect.Map { // these are in the interface itself
 		s.bytes += int64(e.Type().Size()+7) &^ 7
 	}
 	s.follow(e)
@@ -111,18 +111,18 @@ func (s *sizer) followAll(v reflect.Value) {
 	}
 }
 
-// Sizes of Go's maps: what a map of up to mapGroup entries has besides its entries, and what a larger one has for each.
+// Sizes of Go's maps: the overhead of a map of up to mapGroup entries, and the slots per entry of a larger one.
 const (
 	mapHeader = 48 + 8
 	mapGroup  = 8
-	mapSpare  = 1.4 // places for each entry of a larger one
+	mapSpare  = 1.4 // slots per entry of a larger one
 )
 
 func (s *sizer) followMap(v reflect.Value) {
 	if v.IsNil() {
 		return
 	}
-	places := 0.0 // an empty one has no group
+	places := 0.0 // an empty map has no group
 	switch n := v.Len(); {
 	case n > mapGroup:
 		places = mapSpare * float64(n)
@@ -141,7 +141,7 @@ func (s *sizer) followMap(v reflect.Value) {
 
 func (s *sizer) followFields(v reflect.Value) {
 	if v.Type() == reflect.TypeFor[time.Time]() {
-		return // its location is everybody's
+		return // its Location is shared by all
 	}
 	for i := range v.NumField() {
 		if f := v.Field(i); refers(f.Type()) {

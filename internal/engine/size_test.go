@@ -10,7 +10,7 @@ import (
 	"github.com/tidings/tidings/internal/wire/wiretest"
 )
 
-// checkSize fails the test unless the estimate of what make allocates is near what the heap grows by.
+// checkSize fails the test unless the estimated size of what make allocates is near the growth of the heap.
 func checkSize[T any](t *testing.T, name string, make func() []T) {
 	t.Helper()
 	before := liveBytes()

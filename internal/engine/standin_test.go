@@ -16,7 +16,7 @@ import (
 	"github.com/tidings/tidings/store"
 )
 
-// comparing is a source that hands out again what the store holds where it has not changed, as one over HTTP does. before is called between the two.
+// comparing is a source that hands out the store's object again if it is unchanged, as source.HTTP does. before is called between the two.
 type comparing struct {
 	*answering
 	before func(settings)
@@ -54,8 +54,8 @@ func (e expiring) Next(buf []source.Event[settings]) ([]source.Event[settings], 
 	}
 }
 
-// TestObjectRemovedByHandWhileItIsListed removes a folded object from the store between the source's look at it and its arrival: what stands for
-// it is not taken for the object.
+// TestObjectRemovedByHandWhileItIsListed removes a folded object from the store after the source looked at it and before it arrives: its stand-in
+// is not taken for the object.
 func TestObjectRemovedByHandWhileItIsListed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var inf *Informer[settings]
@@ -68,7 +68,7 @@ func TestObjectRemovedByHandWhileItIsListed(t *testing.T) {
 			}
 		}})
 		startIt(t, inf)
-		runtime.GC() // or the objects are still open
+		runtime.GC() // otherwise the objects are still open
 		runtime.GC()
 		time.Sleep(time.Hour)
 		synctest.Wait()

@@ -7,7 +7,7 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// Status is an informer's state at one moment. It is cheap to take: nothing that a change passes through waits.
+// Status is an informer's state at one moment. Taking it is cheap, and delays no change.
 type Status struct {
 	Started, Stopped, Synced     bool
 	ResourceVersion              string
@@ -24,7 +24,7 @@ type Status struct {
 type PartStatus struct {
 	Namespace       string
 	ResourceVersion string
-	// Age is the time since the server was last heard of, or since the part was made.
+	// Age is the time since the server was last heard from, or since the part was created.
 	Age       time.Duration
 	Reflector reflector.Status
 	Source    source.Stats
@@ -32,7 +32,7 @@ type PartStatus struct {
 	Audit     AuditStatus
 }
 
-// Status reports on the informer.
+// Status returns the informer's status.
 func (inf *Informer[T]) Status() Status {
 	now := time.Now()
 	snap := inf.store.Snapshot()
@@ -59,20 +59,20 @@ func (inf *Informer[T]) Status() Status {
 	return st
 }
 
-// noteOvercome notes that a list is in the store. What is wrong with the watch may still be.
+// noteOvercome records that a list has resolved the present problem, unless that concerns the watch.
 func (p *part[T]) noteOvercome() {
 	if problem := p.reflector.Status().Problem; problem != nil && problem.Phase != reflector.Watching {
 		p.overcome.Store(problem)
 	}
 }
 
-// reflectorStatus is the reflector's status, which follows the store a moment later, brought up to what is in the store.
+// reflectorStatus is the reflector's status, which lags slightly behind the store, adjusted to the store's state.
 func (p *part[T]) reflectorStatus() reflector.Status {
 	listed := p.listed.Load()
 	st := p.reflector.Status()
 	switch {
 	case !listed:
-		st.SyncedSince = time.Time{} // what a resumed watch has brought may not be all
+		st.SyncedSince = time.Time{} // a resumed watch may not have brought everything yet
 	case st.SyncedSince.IsZero():
 		st.SyncedSince = time.Now()
 	}
@@ -89,7 +89,7 @@ func (p *part[T]) status(now time.Time) PartStatus {
 		heard = st.Reflector.LastContact
 	}
 	if st.File.Serving {
-		heard = st.File.AsOf // what the server says now is not what readers see
+		heard = st.File.AsOf // readers do not see what the server says now
 	}
 	st.Age = max(0, now.Sub(heard))
 	st.Audit = p.audit.snapshot()

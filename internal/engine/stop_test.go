@@ -42,7 +42,7 @@ func TestHandlerStopsWhatNeverRan(t *testing.T) {
 	})
 }
 
-// TestHandlerStopsWhatDidNotStart: what a failed start has made was never run, so that nobody waits for it.
+// TestHandlerStopsWhatDidNotStart: parts made by a failed start never ran, so nobody waits for them.
 func TestHandlerStopsWhatDidNotStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		failed := errors.New("no source")
@@ -86,7 +86,7 @@ func TestPressure(t *testing.T) {
 	}
 }
 
-// TestHandlerWaitsForAnotherInformer: a handler that stops another informer waits for its end, as everybody does.
+// TestHandlerWaitsForAnotherInformer: a handler that stops another informer waits for its end, as anybody does.
 func TestHandlerWaitsForAnotherInformer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := false
@@ -136,7 +136,7 @@ func (c *longLived) AfterFunc(func()) (stop func() bool) {
 	return func() bool { c.waiting.Add(-1); return true }
 }
 
-// TestWaitsLeaveNothingBehind: contexts that live long do not gather what has waited.
+// TestWaitsLeaveNothingBehind: long-lived contexts do not accumulate ended waits.
 func TestWaitsLeaveNothingBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		user, life, relaxed := newLongLived(), newLongLived(), newLongLived()
@@ -176,7 +176,7 @@ func TestWaitsLeaveNothingBehind(t *testing.T) {
 	})
 }
 
-// TestEndedHandlerKeepsNothing: what it was not told of any more is let go of, and no status counts it.
+// TestEndedHandlerKeepsNothing: undelivered changes are freed, and no status counts them.
 func TestEndedHandlerKeepsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		items := manySettings(5)
@@ -228,7 +228,7 @@ func TestPendingGoesDown(t *testing.T) {
 	})
 }
 
-// TestGuardLooksOnceMoreInTheEnd: what was written to since it was remembered is found when the informer ends.
+// TestGuardLooksOnceMoreInTheEnd: a write to a remembered object is found when the informer ends.
 func TestGuardLooksOnceMoreInTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inf := startOf(t, &answering{})
@@ -244,7 +244,7 @@ func TestGuardLooksOnceMoreInTheEnd(t *testing.T) {
 	})
 }
 
-// TestCallerWaits from the first of its waits to the last, and neither before nor after.
+// TestCallerWaits from the start of its first wait to the end of its last, neither before nor after.
 func TestCallerWaits(t *testing.T) {
 	var c caller
 	for range 2 {
@@ -268,7 +268,7 @@ func TestCallerWaits(t *testing.T) {
 	}
 }
 
-// TestStartAndStopAgain change nothing any more, whatever became of their contexts.
+// TestStartAndStopAgain have no further effect, whatever happens to their contexts.
 func TestStartAndStopAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inf := startOf(t, &answering{})
@@ -282,7 +282,7 @@ func TestStartAndStopAgain(t *testing.T) {
 		}
 		ended, end := context.WithCancel(t.Context())
 		end()
-		for range 20 { // which of the two ends is looked at is a matter of chance
+		for range 20 { // which of the two is checked first is random
 			if err := inf.Stop(ended); err != nil {
 				t.Fatalf("a stop of what has stopped: %v", err)
 			}
@@ -293,7 +293,7 @@ func TestStartAndStopAgain(t *testing.T) {
 	})
 }
 
-// TestTypeOfASourceThatCannotBeMade: it is not known, and the start says why.
+// TestTypeOfASourceThatCannotBeMade: the type is unknown, and Start returns the error.
 func TestTypeOfASourceThatCannotBeMade(t *testing.T) {
 	failed := errors.New("no source")
 	inf := New(Config[object.Object]{Name: "anything", Namespaces: []string{""}, Options: Options{Logger: slog.New(slog.DiscardHandler)},

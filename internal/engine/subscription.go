@@ -14,14 +14,14 @@ import (
 	"github.com/tidings/tidings/store"
 )
 
-// HandlerOptions say how a handler is notified.
+// HandlerOptions configure how a handler is notified.
 type HandlerOptions struct {
 	Name   string
 	Queue  deltafifo.Options
 	Resync time.Duration // 0 means never
-	// Keys says that the handler looks at the key of a delta alone: nothing is opened for it.
+	// Keys says that the handler uses only the key of a delta: nothing is opened for it.
 	Keys bool
-	// OnSynced is called on the handler's goroutine behind the last object of the initial list. It may be nil.
+	// OnSynced, if not nil, is called on the handler's goroutine after the last object of the initial list.
 	OnSynced func()
 }
 
@@ -41,7 +41,7 @@ type Subscription[T object.Object] struct {
 	panics    atomic.Uint64
 }
 
-// Subscribe adds a handler. It is told first of the objects that are there, while the others go on.
+// Subscribe adds a handler. It first gets the existing objects; other handlers continue meanwhile.
 func (inf *Informer[T]) Subscribe(deliver func(object.Delta[T]), opts HandlerOptions) (*Subscription[T], error) {
 	s := &Subscription[T]{
 		inf: inf, opts: opts, deliver: deliver, queue: deltafifo.New[T](opts.Queue),
@@ -68,8 +68,8 @@ func (inf *Informer[T]) Subscribe(deliver func(object.Delta[T]), opts HandlerOpt
 	return s, nil
 }
 
-// Remove takes the handler away and waits until ctx ends for its running call: after a nil error it is never called again.
-// Called from the handler itself, or one that waits to be removed by it, it does not wait. It may be called again, and waits again.
+// Remove removes the handler and waits until ctx ends for its running call: after a nil error it is never called again. Called from
+// the handler itself, or from one that is itself waiting, it does not wait for that. It may be called again, and then waits again.
 func (s *Subscription[T]) Remove(ctx context.Context) error {
 	s.stop.Store(true)
 	s.queue.Close()
@@ -82,7 +82,7 @@ func (s *Subscription[T]) Remove(ctx context.Context) error {
 	return nil
 }
 
-// unsubscribe takes s off the list, and reports whether it was there and its goroutine never ran.
+// unsubscribe removes s from the list, and reports whether it was there and its goroutine never ran.
 func (inf *Informer[T]) unsubscribe(s *Subscription[T]) (neverRan bool) {
 	inf.apply.Lock()
 	defer inf.unlockApply()
@@ -99,7 +99,7 @@ func (inf *Informer[T]) unsubscribe(s *Subscription[T]) (neverRan bool) {
 // Synced is closed when the initial list has been delivered.
 func (s *Subscription[T]) Synced() <-chan struct{} { return s.synced }
 
-// Done is closed when the handler is not called any more.
+// Done is closed when the handler will not be called any more.
 func (s *Subscription[T]) Done() <-chan struct{} { return s.done }
 
 // run is the body of the subscription's goroutine.
@@ -119,7 +119,7 @@ func (s *Subscription[T]) run(ctx context.Context) {
 	}
 }
 
-// resyncEvery asks for a resync now and then; the result ends that and waits.
+// resyncEvery requests a resync periodically; stop ends that and waits.
 func (s *Subscription[T]) resyncEvery(period time.Duration) (stop func()) {
 	end, ended := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -138,7 +138,7 @@ func (s *Subscription[T]) resyncEvery(period time.Duration) (stop func()) {
 	return func() { close(end); <-ended }
 }
 
-// resync tells s of every object again, in its order among the changes.
+// resync sends s every object again, in order with the changes.
 func (inf *Informer[T]) resync(s *Subscription[T]) {
 	inf.apply.Lock()
 	defer inf.unlockApply()
@@ -147,7 +147,7 @@ func (inf *Informer[T]) resync(s *Subscription[T]) {
 	}
 }
 
-// sync tells s of all the objects, as an initial list or a resync.
+// sync sends s all the objects, as an initial list or a resync.
 func (s *Subscription[T]) sync(objects object.Collection[T], initial bool) {
 	if s.opts.Keys {
 		objects = store.Keys(objects)
@@ -155,7 +155,7 @@ func (s *Subscription[T]) sync(objects object.Collection[T], initial bool) {
 	s.queue.Sync(objects, initial)
 }
 
-// end marks the goroutine as gone and frees what was pending, and the handler.
+// end marks the goroutine as ended, and frees pending deltas and the handler.
 func (s *Subscription[T]) end() {
 	s.queue.Close()
 	s.deliver, s.opts.OnSynced = nil, nil
@@ -176,7 +176,7 @@ func (s *Subscription[T]) deliverBatch(ctx context.Context, b deltafifo.Batch[T]
 		s.deliverObjects(ctx, &b)
 		return
 	}
-	for i := range b.Deltas { // not b.All: this is where nearly all changes pass through
+	for i := range b.Deltas { // not b.All: nearly all changes pass through here
 		if s.stop.Load() || ctx.Err() != nil {
 			return
 		}
@@ -196,7 +196,7 @@ func (s *Subscription[T]) deliverObjects(ctx context.Context, b *deltafifo.Batch
 	}
 }
 
-// finishSync says that the initial list has been delivered.
+// finishSync signals that the initial list has been delivered.
 func (s *Subscription[T]) finishSync() {
 	defer close(s.synced)
 	defer s.recover("synced", object.Key{})
@@ -205,7 +205,7 @@ func (s *Subscription[T]) finishSync() {
 	}
 }
 
-// notify hands one delta to the handler.
+// notify passes one delta to the handler.
 func (s *Subscription[T]) notify(d object.Delta[T]) {
 	defer s.recover(d.Type.String(), d.Key)
 	n := s.delivered.Add(1)
@@ -216,7 +216,7 @@ func (s *Subscription[T]) notify(d object.Delta[T]) {
 	s.deliver(d)
 }
 
-// recover ends a panic of the handler: it is counted and logged, and the next delta is delivered. It is deferred.
+// recover, when deferred, recovers a panic of the handler: it is counted and logged, and delivery continues.
 func (s *Subscription[T]) recover(what string, key object.Key) {
 	if reason := recover(); reason != nil {
 		s.panics.Add(1)
@@ -236,7 +236,7 @@ type HandlerStatus struct {
 	Coalesced         uint64
 }
 
-// Status reports on the handler. It holds only the queue's own lock, for a moment.
+// Status returns the state of the handler. It only holds the queue's own lock, briefly.
 func (s *Subscription[T]) Status() HandlerStatus {
 	q := s.queue.Stats()
 	st := HandlerStatus{

@@ -19,7 +19,7 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// similarSettings are some objects of each of many kinds, of about 5 kB each. Those of a kind differ in their names only.
+// similarSettings are a few objects of each of many kinds, of about 5 kB each. Those of a kind differ only in their names.
 func similarSettings(r *rand.Rand, kinds, each int) (items []settings) {
 	for kind := range kinds {
 		var text strings.Builder
@@ -35,7 +35,7 @@ func similarSettings(r *rand.Rand, kinds, each int) (items []settings) {
 	return items
 }
 
-// TestDecodedTemplatesCount reads many objects that are patches: the templates that are kept decoded count, and they are few where the budget is tight.
+// TestDecodedTemplatesCount reads many objects that are patches: the decoded templates count, and few are kept if the budget is tight.
 func TestDecodedTemplatesCount(t *testing.T) {
 	const kinds, each = 60, 10
 	inf := withBudget(1<<40, &answering{})
@@ -54,7 +54,7 @@ func TestDecodedTemplatesCount(t *testing.T) {
 		}
 		return inf.store.Snapshot().FoldStats().TemplateBytes
 	}
-	now := b.measure() // which may have found out what the templates take that were decoded
+	now := b.measure() // may have learned the size of decoded templates
 	if used := b.measure(); used != now {
 		t.Errorf("%d bytes are used, and %d without a change", now, used)
 	}
@@ -66,7 +66,7 @@ func TestDecodedTemplatesCount(t *testing.T) {
 	}
 	for _, room := range []int64{all / 2, 0, -rest / 2, 2 * all} {
 		b.memory.budget = rest + room
-		b.measure() // says how many may be kept from now on
+		b.measure() // sets how many may be kept
 		least := int64(64<<10) + 8<<10
 		most := max(room, b.memory.budget/recentShare, least)
 		if now := inf.store.Snapshot().FoldStats().TemplateBytes; now > most {
@@ -96,14 +96,14 @@ func TestDecodedTemplatesCount(t *testing.T) {
 	<-inf.done
 }
 
-// TestNeighborsInAFile saves open objects, of which neighbors resemble each other. The file has what they have in common once, and it is decoded once for
-// some of them.
+// TestNeighborsInAFile saves open objects whose neighbors resemble each other. The file has the common part once, and loading decodes it
+// once for several of them.
 func TestNeighborsInAFile(t *testing.T) {
 	const kinds, each = 7, 2*fold.TemplateUses + 10
 	inf, pf := newSaved(t, t.TempDir(), false)
 	items := similarSettings(testseed.Rand(t), kinds, each)
 	odd := namedSettings(0)
-	odd.Name, odd.ResourceVersion = "003-000-odd", "5" // among those of a kind
+	odd.Name, odd.ResourceVersion = "003-000-odd", "5" // in the middle of a kind
 	txn := inf.writer.Begin()
 	txn.Replace("", object.Items[settings](append(items, odd)), "5", false)
 	txn.Commit()
@@ -133,8 +133,8 @@ func TestNeighborsInAFile(t *testing.T) {
 	}
 }
 
-// TestListOfNeighbors lists objects of some kinds that do not fit: one of each kind is decoded by the source, the others beside it, and readers and handlers
-// get what the server has. Among them are some that are too large for patches.
+// TestListOfNeighbors lists objects of a few kinds that do not fit: the source decodes one of each kind, the others are decoded as its patches, and
+// readers and handlers get the server's state. Some objects are too large for patches.
 func TestListOfNeighbors(t *testing.T) {
 	const kinds, each = 10, 2*fold.TemplateUses + 10
 	synctest.Test(t, func(t *testing.T) {
@@ -158,7 +158,7 @@ func TestListOfNeighbors(t *testing.T) {
 		startIt(t, inf)
 		src.items, items = nil, nil
 		runtime.GC()                    // or they are still open
-		if src.decoded > kinds*each/2 { // the first ones before anybody knows how large they are
+		if src.decoded > kinds*each/2 { // the first ones, before their size is known
 			t.Errorf("%d of %d objects were decoded by the source", src.decoded, kinds*each)
 		}
 		st := inf.Status().Memory

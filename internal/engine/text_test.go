@@ -16,7 +16,7 @@ func TestFormatBytes(t *testing.T) {
 	}
 }
 
-// TestComplete changes one thing after the other of a status by which a snapshot may be saved.
+// TestComplete changes one field at a time of a status that allows saving.
 func TestComplete(t *testing.T) {
 	well := reflector.Status{ResourceVersion: "10", Lists: 3, Invalid: 2}
 	for name, tt := range map[string]struct {

@@ -7,28 +7,28 @@ import (
 	"time"
 )
 
-// logEvery is how often one kind of trouble is logged.
+// logEvery is how often a message is logged.
 const logEvery = time.Minute
 
-// throttled logs the first of each kind of trouble at once, and then at most one a minute with the number of those in between.
+// throttled logs the first occurrence of a message at once, and then at most one a minute, with the number of those suppressed.
 type throttled struct {
 	logger *slog.Logger
 
 	mu   sync.Mutex
-	last map[string]repeated // by kind
+	last map[string]repeated // by message
 }
 
-// repeated is a kind of trouble that was logged.
+// repeated describes a message that was logged.
 type repeated struct {
 	at   time.Time
-	more int // since then
+	more int // suppressed since then
 }
 
 func newThrottled(logger *slog.Logger) *throttled {
 	return &throttled{logger: logger, last: map[string]repeated{}}
 }
 
-// log logs the message unless one of its kind was logged within a minute. The message is the kind.
+// log logs the message unless the same one was logged within a minute.
 func (t *throttled) log(level slog.Level, message string, args ...any) {
 	t.mu.Lock()
 	now := time.Now()
@@ -47,7 +47,7 @@ func (t *throttled) log(level slog.Level, message string, args ...any) {
 	t.write(level, message, args...)
 }
 
-// write logs a message. The log handler is the user's: a panic in it has nowhere to be reported, and ends nothing.
+// write logs a message. The log handler is the user's: a panic in it cannot be reported anywhere, and is dropped.
 func (t *throttled) write(level slog.Level, message string, args ...any) {
 	defer func() { _ = recover() }()
 	t.logger.Log(context.Background(), level, message, args...)

@@ -8,7 +8,7 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// listAgainEvery is how often a collection is listed again, at most, because of folded objects that cannot be opened: there may be one that never can.
+// listAgainEvery is how often, at most, a collection is listed again because of folded objects that cannot be opened: one of them may never open.
 const listAgainEvery = 5 * time.Minute
 
 // unreadableError says that readers miss an object.

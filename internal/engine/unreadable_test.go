@@ -24,7 +24,7 @@ import (
 // garbage is the key of the object of resumedFromGarbage that cannot be opened.
 var garbage = object.Key{Name: "7"}
 
-// resumedFromGarbage starts an informer from a file of manySettings, one of which is garbage that no checksum tells.
+// resumedFromGarbage starts an informer from a file of manySettings, one of which is garbage with a valid checksum.
 func resumedFromGarbage(t *testing.T, src source.ListerWatcher[settings], onError func(error), log io.Writer) *Informer[settings] {
 	t.Helper()
 	inf, pf := newSaved(t, t.TempDir(), true)
@@ -68,7 +68,7 @@ func resumedFromGarbage(t *testing.T, src source.ListerWatcher[settings], onErro
 	return inf
 }
 
-// TestUnreadableObjectIsListedAgain: readers miss it, which is logged, reported and healed.
+// TestUnreadableObjectIsListedAgain: readers miss it, which is logged, reported and corrected.
 func TestUnreadableObjectIsListedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
@@ -97,7 +97,7 @@ func TestUnreadableObjectIsListedAgain(t *testing.T) {
 	})
 }
 
-// TestUnreadableObjectsAreNotListedAllTheTime: a server whose object never can be opened again is asked for it now and then.
+// TestUnreadableObjectsAreNotListedAllTheTime: if an object can never be opened, the server is asked only occasionally.
 func TestUnreadableObjectsAreNotListedAllTheTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inf := resumedFromGarbage(t, &answering{items: manySettings(3)}, nil, io.Discard)
@@ -114,7 +114,7 @@ func TestUnreadableObjectsAreNotListedAllTheTime(t *testing.T) {
 	})
 }
 
-// TestUnreadableWhileItIsRemoved: who removes an object that cannot be opened holds locks, and does not wait for them.
+// TestUnreadableWhileItIsRemoved: removing an object that cannot be opened holds locks, and does not deadlock.
 func TestUnreadableWhileItIsRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inf := resumedFromGarbage(t, &answering{list: errors.New("down")}, nil, io.Discard)

@@ -11,22 +11,22 @@ import (
 )
 
 const (
-	// firstWord is how long a wait for sync says nothing; then it logs what is in the way.
+	// firstWord is when a wait for sync first logs what it is waiting for.
 	firstWord = 1500 * time.Millisecond
-	// nextWord is the time between later such messages.
+	// nextWord is the interval between later messages.
 	nextWord = 30 * time.Second
 )
 
-// Obstacle is what keeps an informer from being synced or fresh, or ended the wait for that.
+// Obstacle is what keeps an informer from being synced or fresh, or what ended the wait for that.
 type Obstacle struct {
-	// Namespace is the namespace that is worst off, where the informer has several.
+	// Namespace is the namespace in the worst state, if the informer has several.
 	Namespace string
-	// Problem is what is wrong now; nil if nothing has failed.
+	// Problem is the present problem; nil if nothing has failed.
 	Problem *reflector.Error
-	// Skipped names objects that could not be decoded, of SkippedCount there are.
+	// Skipped names objects that could not be decoded; SkippedCount is the number of all of them.
 	Skipped      []reflector.Skipped
 	SkippedCount int
-	// Progress tells how far the list has come, such as "listing, 1,500 objects so far".
+	// Progress describes how far the list has got, such as "listing, 1,500 objects so far".
 	Progress string
 	// Wait is what ended the wait, if it did.
 	Wait error
@@ -35,7 +35,7 @@ type Obstacle struct {
 // HasSynced reports whether every part has had its first list. It can become false again when namespaces are added.
 func (inf *Informer[T]) HasSynced() bool { return inf.everSynced() && allListed(inf.currentParts()) }
 
-// everSynced reports whether every part there was then had had its first list at some time.
+// everSynced reports whether at some time every part of that time had had its first list.
 func (inf *Informer[T]) everSynced() bool {
 	select {
 	case <-inf.synced:
@@ -48,9 +48,9 @@ func (inf *Informer[T]) everSynced() bool {
 // Synced is closed when every part has had its first list.
 func (inf *Informer[T]) Synced() <-chan struct{} { return inf.synced }
 
-// WaitForSync returns nil when the informer has synced with every object. Otherwise it says what is in the way: when ctx
-// or the informer ends, when objects were left out because they cannot be decoded, and at once, if failFast is set, for
-// what cannot heal by itself. err is set instead if the informer does not run.
+// WaitForSync returns nil when the informer has synced with every object. Otherwise it returns the obstacle: when ctx or the informer
+// ends, when objects were skipped because they cannot be decoded, and, if failFast is set, at once for a permanent problem. err is set
+// instead if the informer is not running.
 func (inf *Informer[T]) WaitForSync(ctx context.Context, failFast bool) (obstacle *Obstacle, err error) {
 	word := time.NewTimer(firstWord)
 	defer word.Stop()
@@ -88,14 +88,14 @@ func problemText(err *reflector.Error) string {
 	return err.Error()
 }
 
-// changes returns the channel that is closed when a part's state changes next.
+// changes returns the channel that is closed when a part's state next changes.
 func (inf *Informer[T]) changes() <-chan struct{} {
 	inf.mu.Lock()
 	defer inf.mu.Unlock()
 	return inf.changed
 }
 
-// CheckRunning returns an error if waiting for this informer would be in vain.
+// CheckRunning returns an error if waiting for this informer is pointless, because it is not running.
 func (inf *Informer[T]) CheckRunning() error {
 	inf.mu.Lock()
 	defer inf.mu.Unlock()
@@ -108,8 +108,8 @@ func (inf *Informer[T]) CheckRunning() error {
 	return nil
 }
 
-// Obstacle says what is in the way of the part that is worst off among those that have not synced: one whose problem cannot
-// heal by itself, or else one with a problem.
+// Obstacle describes the part in the worst state among those that have not synced: one with a permanent problem, or else one with
+// any problem.
 func (inf *Informer[T]) Obstacle() *Obstacle {
 	o := &Obstacle{Progress: "starting"}
 	parts := inf.currentParts()
@@ -130,7 +130,7 @@ func (inf *Informer[T]) Obstacle() *Obstacle {
 	return o
 }
 
-// skippedObstacle names the objects that are missing or out of date because they could not be decoded; nil if there are none.
+// skippedObstacle names the objects that are missing or outdated because they could not be decoded; nil if there are none.
 func (inf *Informer[T]) skippedObstacle() *Obstacle {
 	o := &Obstacle{Progress: "synced"}
 	for _, p := range inf.currentParts() {
@@ -144,15 +144,15 @@ func (inf *Informer[T]) skippedObstacle() *Obstacle {
 	return o
 }
 
-// WaitForKey returns when the store holds the object under key at the version or a newer one, or is current to the
-// version where the object would be. It is ErrOutOfScope if the informer does not hold the object's namespace, or gives it up.
+// WaitForKey returns when the store holds the object under key at the version or a newer one, or its namespace is current to the
+// version. It returns ErrOutOfScope if the informer does not have the object's namespace, or removes it.
 func (inf *Informer[T]) WaitForKey(ctx context.Context, key object.Key, version string) error {
 	held := func() *part[T] { return inf.partOf(key.Namespace) }
 	return inf.waitFor(ctx, held, func(ctx context.Context) error { return inf.store.WaitForKey(ctx, key, version) })
 }
 
-// WaitForVersion returns when the store is current to the version in the namespace; "" is all of them. It is ErrOutOfScope if the
-// informer does not hold the namespace, or gives it up.
+// WaitForVersion returns when the store is current to the version in the namespace; "" is all of them. It returns ErrOutOfScope if
+// the informer does not have the namespace, or removes it.
 func (inf *Informer[T]) WaitForVersion(ctx context.Context, namespace, version string) error {
 	held := func() *part[T] { return inf.partOf(namespace) }
 	if namespace == "" {
@@ -161,7 +161,7 @@ func (inf *Informer[T]) WaitForVersion(ctx context.Context, namespace, version s
 	return inf.waitFor(ctx, held, func(ctx context.Context) error { return inf.store.WaitIn(ctx, namespace, version) })
 }
 
-// waitFor waits while the informer runs and has the part that held returns, if it is set: there may be another one later.
+// waitFor waits while the informer runs and held, if set, returns a part. If that part is removed, another may take its place.
 func (inf *Informer[T]) waitFor(ctx context.Context, held func() *part[T], wait func(context.Context) error) error {
 	defer inf.wait.enter()()
 	for {
@@ -186,7 +186,7 @@ func (inf *Informer[T]) waitFor(ctx context.Context, held func() *part[T], wait 
 	}
 }
 
-// waitWithin ends a wait when life does, with ErrStopped.
+// waitWithin ends a wait with ErrStopped when life ends.
 func waitWithin(ctx, life context.Context, wait func(context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

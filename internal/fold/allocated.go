@@ -5,13 +5,13 @@ import (
 	"sync"
 )
 
-// Go's allocator has classes of sizes up to maxClass. What is larger takes whole pages.
+// Go's allocator has size classes up to maxClass. Larger allocations take whole pages.
 const (
 	maxClass = 32 << 10
 	heapPage = 8 << 10
 )
 
-// sizeClasses returns the sizes in which Go's allocator hands out memory without pointers, as a growing slice shows them.
+// sizeClasses returns the allocator's size classes for memory without pointers, as the growth of a slice reveals them.
 var sizeClasses = sync.OnceValue(func() (classes []int) {
 	for n := 1; n <= maxClass; {
 		grown = append([]byte(nil), make([]byte, n)...)
@@ -22,10 +22,10 @@ var sizeClasses = sync.OnceValue(func() (classes []int) {
 	return classes
 })
 
-// grown makes what sizeClasses looks at escape to the heap.
+// grown makes the allocations of sizeClasses escape to the heap.
 var grown []byte
 
-// allocated returns the memory that n bytes without pointers take in the heap.
+// allocated returns the heap memory of n bytes without pointers.
 func allocated(n int) int {
 	if n == 0 {
 		return 0

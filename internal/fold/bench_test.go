@@ -16,7 +16,7 @@ func packAll(p *Packer, objects [][]byte) []Packed {
 	return out
 }
 
-// BenchmarkPack packs objects of each corpus into a collection of 10,000, and reports the sizes of one.
+// BenchmarkPack packs objects of each corpus into a collection of 10,000, and reports the size of one.
 func BenchmarkPack(b *testing.B) {
 	for _, c := range corpora {
 		b.Run(c.name, func(b *testing.B) {
@@ -40,7 +40,7 @@ func BenchmarkPack(b *testing.B) {
 	}
 }
 
-// BenchmarkPackAll packs lists of 10,000 from nothing in batches, training included, and reports what an object takes.
+// BenchmarkPackAll packs lists of 10,000 in batches, starting from nothing and including training, and reports the size per object.
 func BenchmarkPackAll(b *testing.B) {
 	for _, c := range corpora {
 		b.Run(c.name, func(b *testing.B) {
@@ -72,7 +72,7 @@ func BenchmarkOpen(b *testing.B) {
 	}
 }
 
-// BenchmarkUnmarshal is what opening is compared with: the generated decoder of pods.
+// BenchmarkUnmarshal is the reference for opening: the generated decoder of pods.
 func BenchmarkUnmarshal(b *testing.B) {
 	objects := corpora[0].make(b, 10_000, 1)
 	i := 0

@@ -5,13 +5,13 @@ import (
 	"sync"
 )
 
-// maxPooled is the largest buffer that goes back to the pool: one large object must not make all buffers large.
+// maxPooled is the largest buffer returned to the pool: one large object must not make all buffers large.
 const maxPooled = 256 << 10
 
-// buffers holds *[]byte. The garbage collector empties it when they are not used.
+// buffers holds *[]byte. The garbage collector frees unused ones.
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// getBuffer returns a buffer with the length and at least the capacity of size, with anything in it.
+// getBuffer returns a buffer of length size, with arbitrary content.
 func getBuffer(size int) *[]byte {
 	buf := buffers.Get().(*[]byte)
 	*buf = grow((*buf)[:0], size)
@@ -24,5 +24,5 @@ func putBuffer(buf *[]byte) {
 	}
 }
 
-// grow returns b, longer by n bytes.
+// grow returns b extended by n bytes.
 func grow(b []byte, n int) []byte { return slices.Grow(b, n)[:len(b)+n] }

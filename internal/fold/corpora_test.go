@@ -67,7 +67,7 @@ func jsonPods(t testing.TB, n int, seed uint64) [][]byte {
 	return out
 }
 
-// maker makes what is unique in objects.
+// maker generates the unique parts of objects.
 type maker struct{ *rand.Rand }
 
 func newMaker(seed uint64) maker { return maker{rand.New(rand.NewPCG(seed, 7))} }

@@ -17,51 +17,51 @@ const (
 	MaxDictionary = s2.MaxDictSize
 	minDictionary = s2.MinDictSize
 
-	// encoderBytes is what s2 adds to a dictionary to pack with it: a table of 16,384 positions. Opening needs none.
+	// encoderBytes is the memory that s2 needs to pack with a dictionary: a table of 16,384 positions. Opening needs none.
 	encoderBytes = 2 << 14
-	// decoderBytes is about what a Dictionary takes beside its samples.
+	// decoderBytes is roughly the memory of a Dictionary besides its samples.
 	decoderBytes = 256
 )
 
-// Dictionary is what packed objects of one collection have in common: parts that come up again and again, for s2 to refer to, or one object, the template,
-// of which others are patches. It is immutable; any goroutine may use it.
+// Dictionary is what packed objects of a collection refer to: samples of text that repeats, for s2, or one object, the template, for
+// patches. It is immutable and may be used from any goroutine.
 type Dictionary struct {
-	samples []byte   // with room behind them, so that s2 need not copy them
-	start   uint16   // where in samples an object begins: the first guess of s2. It is templateStart in a template.
+	samples []byte   // with spare capacity, so that s2 need not copy them
+	start   uint16   // where an object begins in samples, s2's first guess; templateStart in a template
 	decoder *s2.Dict // never used for encoding, so that it has no tables; nil in a template
 	sum     uint32   // of a template
 	decoded atomic.Pointer[decoded]
-	missed  atomic.Uint32 // how often it was not decoded when it was wanted
+	missed  atomic.Uint32 // how often it was wanted but not decoded
 }
 
-// decoded is what a template was decoded to, for whoever opens its patches.
+// decoded is a decoded template, for opening its patches.
 type decoded struct {
 	object any
 	uses   atomic.Uint32
 }
 
-// templateStart marks a template where a dictionary has the place of an object. No dictionary is so long.
+// templateStart marks a template. No dictionary is long enough to have an object there.
 const templateStart = math.MaxUint16
 
-// NewTemplate makes a template of an encoded object, of which it keeps no reference.
+// NewTemplate makes a template from an encoded object. It keeps no reference to object.
 func NewTemplate(object []byte) *Dictionary { return asTemplate(bytes.Clone(object)) }
 
-// asTemplate makes a template of an encoded object that nobody changes as long as it is used.
+// asTemplate makes a template from an encoded object that must not change while the template is used.
 func asTemplate(object []byte) *Dictionary {
 	return &Dictionary{samples: object[:len(object):len(object)], start: templateStart, sum: crc32.Checksum(object, castagnoli)}
 }
 
-// IsTemplate reports whether the dictionary is one object, of which others are patches.
+// IsTemplate reports whether the dictionary is one object, for patches.
 func (d *Dictionary) IsTemplate() bool { return d.decoder == nil }
 
 // Encoded returns the encoding of a template. The caller must not change it.
 func (d *Dictionary) Encoded() []byte { return d.samples }
 
-// TemplateUses is how many objects a decoded template becomes a part of, before it is decoded again: who writes to one of them, against the rules, writes to
-// what these have in common.
+// TemplateUses is how many objects share parts of a decoded template before it is decoded again. It bounds how far a forbidden write
+// to one of them spreads.
 const TemplateUses = 32
 
-// Decoded returns what KeepDecoded was called with last. It is nil if that was asked for TemplateUses times, and kept is false if there is none.
+// Decoded returns the argument of the last KeepDecoded. It is nil after TemplateUses calls; kept is false if nothing is kept.
 func (d *Dictionary) Decoded() (object any, kept bool) {
 	now := d.decoded.Load()
 	switch {
@@ -73,7 +73,7 @@ func (d *Dictionary) Decoded() (object any, kept bool) {
 	return now.object, true
 }
 
-// KeptDecoded returns what KeepDecoded was called with last, however often Decoded was asked, to somebody who makes no object of it.
+// KeptDecoded returns the argument of the last KeepDecoded without counting a use, for callers that make no object from it.
 func (d *Dictionary) KeptDecoded() any {
 	if now := d.decoded.Load(); now != nil {
 		return now.object
@@ -81,10 +81,10 @@ func (d *Dictionary) KeptDecoded() any {
 	return nil
 }
 
-// IsWanted notes that a template is not decoded where one object needs it, and reports whether it pays to: every other time.
+// IsWanted records that a template was needed but not decoded, and reports whether decoding it pays off: every other time.
 func (d *Dictionary) IsWanted() bool { return d.missed.Add(1)%2 == 0 }
 
-// KeepDecoded keeps what a template was decoded to, or nothing if that is nil. It reports whether nothing was kept before.
+// KeepDecoded keeps a decoded template, or nothing if object is nil. It reports whether nothing was kept before.
 func (d *Dictionary) KeepDecoded(object any) (first bool) {
 	if object == nil {
 		return d.decoded.Swap(nil) == nil
@@ -92,11 +92,11 @@ func (d *Dictionary) KeepDecoded(object any) (first bool) {
 	return d.decoded.Swap(&decoded{object: object}) == nil
 }
 
-// patchSum is the checksum of the body of a patch of the template: it is another one if the template is.
+// patchSum is the checksum of a patch's body and its template.
 func (d *Dictionary) patchSum(body []byte) uint32 { return crc32.Update(d.sum, castagnoli, body) }
 
-// newDictionary makes a dictionary of these samples, of which it keeps no reference. It returns nil if they are
-// too short or too long, or if start does not leave the eight bytes behind it that s2 reads at once.
+// newDictionary makes a dictionary from samples. It keeps no reference to them. It returns nil if they are too short or too
+// long, or if start does not leave the eight bytes after it that s2 reads at once.
 func newDictionary(samples []byte, start int) *Dictionary {
 	if len(samples) < minDictionary || len(samples) > MaxDictionary || start < 0 || start >= len(samples)-8 {
 		return nil
@@ -109,10 +109,10 @@ func newDictionary(samples []byte, start int) *Dictionary {
 	return d
 }
 
-// s2 returns a dictionary of s2 that shares the samples. It gets its tables when it first encodes.
+// s2 returns an s2 dictionary that shares the samples. It gets its tables when it first encodes.
 func (d *Dictionary) s2() *s2.Dict { return s2.MakeDictManual(d.samples, d.start) }
 
-// Size returns the memory that the dictionary takes, in bytes. What a template is decoded to is not counted.
+// Size returns the memory of the dictionary, in bytes, without a decoded template.
 func (d *Dictionary) Size() int { return allocated(cap(d.samples)) + decoderBytes }
 
 // AppendTo appends the dictionary to b in the form that ParseDictionary reads.
@@ -120,8 +120,8 @@ func (d *Dictionary) AppendTo(b []byte) []byte {
 	return append(binary.LittleEndian.AppendUint16(b, d.start), d.samples...)
 }
 
-// ParseDictionary reads what AppendTo wrote. It keeps no reference to data. Any bytes of a possible length are a
-// dictionary; with one that an object was not packed with, opening it is an error.
+// ParseDictionary reads what AppendTo wrote. It keeps no reference to data. Any bytes of valid length are accepted; opening
+// an object with a dictionary other than its own is an error.
 func ParseDictionary(data []byte) (*Dictionary, error) {
 	if len(data) < 2 {
 		return nil, errors.New("a dictionary of less than two bytes")

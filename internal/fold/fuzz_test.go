@@ -8,7 +8,7 @@ import (
 	"github.com/tidings/tidings/internal/wire/patch"
 )
 
-// FuzzOpen opens anything with any dictionary. What opens must pack and open again.
+// FuzzOpen opens arbitrary bytes with an arbitrary dictionary. Whatever opens must pack and open again.
 func FuzzOpen(f *testing.F) {
 	objects := corpora[0].make(f, 200, 1)
 	_, packed := trained(f, objects)
@@ -27,7 +27,7 @@ func FuzzOpen(f *testing.F) {
 			mustBeCorrupt(t, err)
 			return
 		}
-		// The checksum stops nearly everything; without it, the decoder sees what it must survive.
+		// The checksum stops nearly everything; without it, the decoder itself is tested.
 		if object.is(formPatch) {
 			mustNotLie(t, dict, object)
 		} else {
@@ -42,7 +42,7 @@ func FuzzOpen(f *testing.F) {
 	})
 }
 
-// mustNotLie opens a patch whose checksum is right, whatever it is: to what the patch makes, if that has as many bytes as Len says.
+// mustNotLie opens an arbitrary patch with a valid checksum: if it opens, then to the patch's result, with the length that Len returns.
 func mustNotLie(t *testing.T, template *Dictionary, object Packed) {
 	t.Helper()
 	_, change, _, _ := sealPatch(template, object.Bytes()[headerSize:]).Patch()
@@ -64,7 +64,7 @@ func mustBeCorrupt(t *testing.T, err error) {
 	}
 }
 
-// FuzzPack packs anything with a dictionary of anything.
+// FuzzPack packs arbitrary bytes with an arbitrary dictionary.
 func FuzzPack(f *testing.F) {
 	objects := corpora[0].make(f, 50, 1)
 	f.Add(bytes.Join(objects[:10], nil), uint16(0), objects[20])

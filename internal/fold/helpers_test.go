@@ -28,7 +28,7 @@ func mustOpen(t testing.TB, object Packed, want []byte) {
 	}
 }
 
-// randomObject makes objects that are hard in one way or another: empty, random, repetitive, long, cut out of real ones.
+// randomObject generates objects that are hard in one way or another: empty, random, repetitive, long, cut out of real ones.
 func randomObject(r *rand.Rand, real [][]byte) []byte {
 	out := bytes.Clone(real[r.IntN(len(real))])
 	switch r.IntN(8) {
@@ -38,7 +38,7 @@ func randomObject(r *rand.Rand, real [][]byte) []byte {
 		return randomBytes(r, r.IntN(5000))
 	case 2:
 		return bytes.Repeat(randomBytes(r, 1+r.IntN(9)), r.IntN(3000))
-	case 3: // beyond 64 KiB s2 does not look into the dictionary
+	case 3: // beyond 64 KiB s2 does not use the dictionary
 		for len(out) < 100_000 {
 			out = append(out, real[r.IntN(len(real))]...)
 		}

@@ -7,16 +7,16 @@ import (
 	"github.com/tidings/tidings/internal/testseed"
 )
 
-// collection is a Packer beside a plain copy of what it packed.
+// collection is a Packer with a plain copy of what it packed.
 type collection struct {
 	t       *testing.T
 	rand    *rand.Rand
 	packer  Packer
 	opened  [][]byte
 	packed  []Packed
-	dropped []Packed // released, but somebody still holds them
+	dropped []Packed // released, but still held
 	was     [][]byte // what the dropped ones open to
-	// templates are those that there were when the collection was checked.
+	// templates are those that existed when the collection was last checked.
 	templates map[*Dictionary]bool
 }
 
@@ -24,7 +24,7 @@ func (c *collection) add(data []byte, packed Packed) {
 	c.opened, c.packed = append(c.opened, data), append(c.packed, packed)
 }
 
-// drop releases the i-th object, and puts the last one in its place.
+// drop releases the i-th object, and moves the last one to its place.
 func (c *collection) drop(i int) {
 	c.packer.Release(c.packed[i])
 	if c.rand.IntN(50) == 0 {
@@ -82,7 +82,7 @@ func (c *collection) adopt(batch [][]byte) {
 	}
 }
 
-// adoptPatches makes patches of a template that may be known, and of some that are not.
+// adoptPatches makes patches of a template that may be registered, and of some that are not.
 func (c *collection) adoptPatches(batch [][]byte) {
 	patches, template := make([]Packed, len(batch)), c.packed[c.rand.IntN(len(c.packed))].Dictionary()
 	for i, data := range batch {
@@ -101,7 +101,7 @@ func (c *collection) adoptPatches(batch [][]byte) {
 	}
 }
 
-// packStaleAgain packs objects again that are worth it, with the dictionary of any other.
+// packStaleAgain repacks stale objects, with the dictionary of any other.
 func (c *collection) packStaleAgain() {
 	for i, old := range c.packed {
 		if !c.packer.Stale(old) {
@@ -112,7 +112,7 @@ func (c *collection) packStaleAgain() {
 	}
 }
 
-// check compares all with the plain copy.
+// check compares everything with the plain copy.
 func (c *collection) check() {
 	c.t.Helper()
 	want := Stats{Objects: len(c.packed)}
@@ -171,7 +171,7 @@ func (c *collection) checkDictionaries(got Stats) {
 	}
 }
 
-// TestRandomOperations packs, releases and packs again objects of kinds that change all the time.
+// TestRandomOperations packs, releases and repacks objects of kinds that keep changing.
 func TestRandomOperations(t *testing.T) {
 	c := &collection{t: t, rand: testseed.Rand(t)}
 	c.run(6, func() int { return c.rand.IntN(len(corpora)) })
@@ -180,7 +180,7 @@ func TestRandomOperations(t *testing.T) {
 	}
 }
 
-// TestRandomOperationsWithPatches is TestRandomOperations where many objects are patches of others.
+// TestRandomOperationsWithPatches is TestRandomOperations with many objects that are patches.
 func TestRandomOperationsWithPatches(t *testing.T) {
 	c := &collection{t: t, rand: testseed.Rand(t)}
 	c.packer.SetDiffer(podDiffer(t))
@@ -194,7 +194,7 @@ func TestRandomOperationsWithPatches(t *testing.T) {
 	c.run(3, func() int { return c.rand.IntN(4) * c.rand.IntN(2) }) // mostly pods
 }
 
-// run runs random operations with so many kinds of objects, one after the other, and releases all in the end.
+// run runs random operations with a sequence of kinds of objects, and finally releases all.
 func (c *collection) run(kinds int, kind func() int) {
 	for range kinds {
 		real := corpora[kind()].make(c.t, 300, c.rand.Uint64())
@@ -202,7 +202,7 @@ func (c *collection) run(kinds int, kind func() int) {
 			c.step(real)
 		}
 		c.check()
-		c.packStaleAgain() // the next check sees whether it was right
+		c.packStaleAgain() // the next check verifies it
 	}
 	for len(c.packed) > 0 {
 		c.drop(0)

@@ -3,15 +3,15 @@ package fold
 import "bytes"
 
 const (
-	// minPatches is how many objects a template must serve to be worth its memory, once it is there.
+	// minPatches is how many objects a registered template must serve to be worth its memory.
 	minPatches = 4
-	// templateWorth is how many bytes of a template one saved byte is worth, because patches open much faster.
+	// templateWorth is how many bytes of template one saved byte justifies, because patches open much faster.
 	templateWorth = 2
-	// likelyRatio is the least ratio of packed to opened bytes that is expected of objects without a template.
+	// likelyRatio is an upper bound of the ratio of packed to opened bytes to expect without a template.
 	likelyRatio = 0.25
 )
 
-// worth is what patches of one template save.
+// worth is what the patches of one template save.
 type worth struct{ objects, saved int }
 
 // pays reports whether a template is worth its memory.
@@ -19,7 +19,7 @@ func (w worth) pays(template *Dictionary) bool {
 	return w.objects >= minPatches && w.saved*templateWorth >= template.Size()
 }
 
-// worthOf returns what each template would save the objects that are its patches.
+// worthOf returns what each template saves for its patches among objects.
 func (p *Packer) worthOf(objects []Packed) map[*Dictionary]worth {
 	all := make(map[*Dictionary]worth)
 	for _, packed := range objects {
@@ -31,12 +31,12 @@ func (p *Packer) worthOf(objects []Packed) map[*Dictionary]worth {
 	return all
 }
 
-// saves is how much less memory a patch is expected to take than the object packed in another way.
+// saves estimates how much less memory a patch takes than the object packed in another way.
 func (p *Packer) saves(packed Packed) int {
 	return allocated(headerSize+p.expectedWithout(packed.Len())) - packed.HeapSize()
 }
 
-// expectedWithout is how many bytes an object of so many is expected to take without a template.
+// expectedWithout estimates the packed size of an object of this size without a template.
 func (p *Packer) expectedWithout(size int) int {
 	ratio := likelyRatio
 	if p.current != nil {
@@ -45,8 +45,8 @@ func (p *Packer) expectedWithout(size int) int {
 	return int(float64(size) * ratio)
 }
 
-// AdoptPatches counts those objects as ones of the collection whose templates it has already, or that come with enough others of the same template for
-// that to pay. It reports which these are. Those that are no patches are not.
+// AdoptPatches adds patches to the collection if it already has their template, or if enough of objects share the template for that to pay
+// off. It reports which were added. Objects that are not patches are not.
 func (p *Packer) AdoptPatches(objects []Packed) (adopted []bool) {
 	adopted = make([]bool, len(objects))
 	p.mu.Lock()
@@ -58,7 +58,7 @@ func (p *Packer) AdoptPatches(objects []Packed) (adopted []bool) {
 			adopted[i] = true
 		}
 	}
-	for i, packed := range objects { // only now, or the first ones would decide about the others
+	for i, packed := range objects { // after all were decided, or the first ones would influence the others
 		if adopted[i] {
 			p.enter(packed, +1)
 		}
@@ -66,7 +66,7 @@ func (p *Packer) AdoptPatches(objects []Packed) (adopted []bool) {
 	return adopted
 }
 
-// AdoptPatch is AdoptPatches of one object.
+// AdoptPatch is AdoptPatches for one object.
 func (p *Packer) AdoptPatch(object Packed) (adopted bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -77,8 +77,8 @@ func (p *Packer) AdoptPatch(object Packed) (adopted bool) {
 	return true
 }
 
-// patchNeighbors packs those of the objects, which are neighbors, as patches that take less memory so, with the templates that they need. The others stay
-// zero in the result.
+// patchNeighbors packs neighbors as patches where that takes less memory, registering the templates they need. The others stay zero in the
+// result.
 func (p *Packer) patchNeighbors(objects [][]byte) []Packed {
 	g := grouping{Packer: p, objects: objects, out: make([]Packed, len(objects)), template: p.templates.last}
 	if p.differ == nil {
@@ -92,13 +92,13 @@ func (p *Packer) patchNeighbors(objects [][]byte) []Packed {
 	return g.out
 }
 
-// grouping finds groups of objects that follow one another and resemble the first one of them.
+// grouping finds groups of consecutive objects that resemble the first of the group.
 type grouping struct {
 	*Packer
 	objects [][]byte
 	out     []Packed
-	// template is that of the last group, which the next objects may belong to as well. first is nil until one has a new group, of which members are the
-	// patches so far and saved is what they save.
+	// template is that of the last group, which may fit the next objects too. first is the candidate template of a new group, nil if there
+	// is none; members and patches are the group so far, and saved is what the patches save.
 	template *Dictionary
 	first    *Dictionary
 	members  []int
@@ -106,7 +106,7 @@ type grouping struct {
 	saved    int
 }
 
-// next puts the i-th object into a group: that of the objects before it, or a new one, of which it is the first.
+// next assigns the i-th object to a group: the group of the preceding objects, or a new one that it begins.
 func (g *grouping) next(i int) {
 	data := g.objects[i]
 	if !mayBePatch(data) {
@@ -141,7 +141,7 @@ func (g *grouping) join(i int) bool {
 	return ok
 }
 
-// end ends the new group, which gets its template if that pays.
+// end ends the new group, and keeps its template if that pays off.
 func (g *grouping) end() {
 	if g.first == nil {
 		return

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// patchesOf returns objects as patches of a template; all of them resemble it.
+// patchesOf returns objects, which all resemble a template, as patches of it.
 func patchesOf(t *testing.T, template *Dictionary, objects [][]byte) (patches []Packed) {
 	t.Helper()
 	for _, data := range objects {
@@ -19,7 +19,7 @@ func patchesOf(t *testing.T, template *Dictionary, objects [][]byte) (patches []
 	return patches
 }
 
-// TestAdoptPatches takes those of a known template, and those that are enough for one of their own to pay.
+// TestAdoptPatches adds patches of a registered template, and patches that are enough for their template to pay off.
 func TestAdoptPatches(t *testing.T) {
 	pods := ofOwner(t, 40)
 	p := &Packer{}
@@ -59,7 +59,7 @@ func TestAdoptPatches(t *testing.T) {
 	}
 }
 
-// TestTemplatesThatDoNotPay: patches that are as long as the objects would be otherwise are not worth a template.
+// TestTemplatesThatDoNotPay: patches as long as the objects would be otherwise do not justify a template.
 func TestTemplatesThatDoNotPay(t *testing.T) {
 	pods := ofOwner(t, 40)
 	template := NewTemplate(pods[0])
@@ -79,7 +79,7 @@ func TestTemplatesThatDoNotPay(t *testing.T) {
 	}
 }
 
-// TestNoPatch: dictionaries of samples, and objects that are too small or too large, make no patches.
+// TestNoPatch: sample dictionaries, and objects that are too small or too large, make no patches.
 func TestNoPatch(t *testing.T) {
 	any := func(dst, base, data []byte, most int) ([]byte, bool) { return dst, true }
 	dict := newDictionary(make([]byte, minDictionary), 0)

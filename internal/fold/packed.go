@@ -12,37 +12,37 @@ import (
 	"github.com/tidings/tidings/internal/wire/patch"
 )
 
-// MaxOpened is how many bytes a compressed object may open to. Larger objects are packed as they are, so that bytes of
-// unknown origin cannot ask for more memory than this.
+// MaxOpened bounds the bytes that a compressed object may open to. Larger objects are stored as is, so that bytes from an
+// unknown source cannot ask for more memory than this.
 const MaxOpened = 32 << 20
 
-// ErrCorrupt is wrapped by every error of bytes that do not open to what was packed.
+// ErrCorrupt is wrapped by every error about bytes that do not open to what was packed.
 var ErrCorrupt = errors.New("corrupt packed object")
 
-// The bytes of a Packed begin with its form and the checksum of the opened bytes; that of a patch is of its template and the bytes that follow, among
-// which is the checksum of the opened bytes.
+// The bytes of a Packed begin with its form and the checksum of the opened bytes; for a patch the checksum is over its template and the bytes
+// that follow, which include the checksum of the opened bytes.
 const headerSize = 1 + 4
 
 const (
-	formRaw            = 1 + iota // the bytes as they are: without a dictionary, they did not become smaller
+	formRaw            = 1 + iota // as is: not smaller when packed without a dictionary
 	formAlone                     // an s2 block
-	formDictionary                // an s2 block that refers to a dictionary
-	formIncompressible            // the bytes as they are: too few, too many, or no smaller with a dictionary
-	formPatch                     // the length and checksum of the opened bytes, and a patch of those of a template
+	formDictionary                // an s2 block with references to a dictionary
+	formIncompressible            // as is: too short, too long, or not smaller with a dictionary
+	formPatch                     // length and checksum of the opened bytes, and a patch of a template
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Packed is one packed object. It is a small immutable value that may be copied; any goroutine may use it. The zero value
+// Packed is one packed object. It is a small immutable value that may be copied and used from any goroutine. The zero value
 // holds no object.
 type Packed struct {
-	dict *Dictionary // nil unless the form is formDictionary, or formPatch: then it is a template
+	dict *Dictionary // set for formDictionary and formPatch, where it is a template
 	data string
 }
 
-// FromBytes returns the packed object with these bytes, which Bytes returned, and the dictionary that it was packed
-// with, or nil if Dictionary returned nil. It keeps no reference to data. It checks what can be checked without opening:
-// bytes that are not of a packed object may pass, and then give an error when they are opened.
+// FromBytes returns the packed object with these bytes, as returned by Bytes, and the dictionary returned by Dictionary. It
+// keeps no reference to data. It validates what it can without opening the object: bytes that are not a packed object may
+// pass, and then fail to open.
 func FromBytes(dict *Dictionary, data []byte) (Packed, error) {
 	p := Packed{dict: dict, data: string(data)}
 	if _, err := p.opened(); err != nil {
@@ -51,19 +51,19 @@ func FromBytes(dict *Dictionary, data []byte) (Packed, error) {
 	return p, nil
 }
 
-// Bytes returns the packed bytes, to be written somewhere with those of Dictionary. The caller must not change them.
+// Bytes returns the packed bytes, for writing them together with Dictionary. The caller must not change them.
 func (p Packed) Bytes() []byte { return unsafe.Slice(unsafe.StringData(p.data), len(p.data)) }
 
-// Dictionary returns the dictionary without which the object cannot be opened, nil if it needs none.
+// Dictionary returns the dictionary needed to open the object, or nil if it needs none.
 func (p Packed) Dictionary() *Dictionary { return p.dict }
 
 // IsZero reports whether this is the zero value, which holds no object.
 func (p Packed) IsZero() bool { return p.data == "" }
 
-// Size returns the number of packed bytes. The Packed itself, 24 bytes, and the dictionary are not counted.
+// Size returns the number of packed bytes. It does not count the Packed itself, 24 bytes, or the dictionary.
 func (p Packed) Size() int { return len(p.data) }
 
-// HeapSize returns the memory that the packed bytes take in the heap.
+// HeapSize returns the heap memory of the packed bytes.
 func (p Packed) HeapSize() int { return allocated(len(p.data)) }
 
 // Len returns the number of bytes that the object opens to, 0 if it cannot be opened.
@@ -75,7 +75,7 @@ func (p Packed) Len() int {
 	return n
 }
 
-// opened checks the header and returns the number of bytes that the object opens to.
+// opened validates the header and returns the number of bytes that the object opens to.
 func (p Packed) opened() (int, error) {
 	if len(p.data) < headerSize {
 		return 0, fmt.Errorf("%w: %d bytes are less than a header", ErrCorrupt, len(p.data))
@@ -97,7 +97,7 @@ func (p Packed) opened() (int, error) {
 	}
 }
 
-// blockLen returns the length that an s2 block claims to have when it is decoded.
+// blockLen returns the decoded length that an s2 block claims.
 func blockLen(block []byte) (int, error) {
 	n, err := s2.DecodedLen(block)
 	if err != nil {
@@ -109,8 +109,8 @@ func blockLen(block []byte) (int, error) {
 	return n, nil
 }
 
-// Open appends the object's bytes to dst and returns the extended slice. An error wraps ErrCorrupt, and the slice is
-// then dst; what is behind its end may have been written to.
+// Open appends the object's bytes to dst and returns the extended slice. Errors wrap ErrCorrupt; the slice is then dst, but
+// memory beyond its end may have been written to.
 func (p Packed) Open(dst []byte) ([]byte, error) {
 	n, err := p.opened()
 	if err != nil {
@@ -133,7 +133,7 @@ func (p Packed) Open(dst []byte) ([]byte, error) {
 	return out, nil
 }
 
-// patch returns the number of bytes that the object opens to, their checksum, and the patch that makes them of the template.
+// patch returns the number of bytes that the object opens to, their checksum, and the patch from the template to them.
 func (p Packed) patch() (opened int, sum uint32, patch []byte, err error) {
 	body := p.Bytes()[headerSize:]
 	n, width := binary.Uvarint(body)
@@ -143,8 +143,8 @@ func (p Packed) patch() (opened int, sum uint32, patch []byte, err error) {
 	return int(n), binary.LittleEndian.Uint32(body[width:]), body[width+4:], nil
 }
 
-// Patch returns the template of an object that is known as what differs from one, and the patch; false if it is packed in another way. The error wraps
-// ErrCorrupt.
+// Patch returns the template and the patch of an object stored as a patch, or false if it is packed in another way. The error
+// wraps ErrCorrupt.
 func (p Packed) Patch() (template *Dictionary, patch []byte, ok bool, err error) {
 	if !p.is(formPatch) || p.dict == nil {
 		return nil, nil, false, nil
@@ -155,10 +155,10 @@ func (p Packed) Patch() (template *Dictionary, patch []byte, ok bool, err error)
 	return p.dict, patch, true, err
 }
 
-// IsPatch reports whether the object is known as what differs from a template, which is its Dictionary.
+// IsPatch reports whether the object is stored as a patch of a template, which is its Dictionary.
 func (p Packed) IsPatch() bool { return p.is(formPatch) }
 
-// check compares the checksum with what it should be.
+// check compares sum with the checksum in the header.
 func (p Packed) check(sum uint32) error {
 	if sum != p.checksum() {
 		return fmt.Errorf("%w: its checksum is %08x, not %08x", ErrCorrupt, sum, p.checksum())
@@ -179,7 +179,7 @@ func (p Packed) apply(body []byte) error {
 	if len(got) != len(body) {
 		return fmt.Errorf("%w: it opens to %d bytes, not %d", ErrCorrupt, len(got), len(body))
 	}
-	copy(body, got) // which is elsewhere if it took more room meanwhile
+	copy(body, got) // a no-op unless appending has reallocated
 	if _, sum, _, _ := p.patch(); sum != crc32.Checksum(body, castagnoli) {
 		return fmt.Errorf("%w: it opens to other bytes than those that were packed", ErrCorrupt)
 	}
@@ -211,8 +211,8 @@ func (p Packed) decode(body []byte) error {
 
 func (p Packed) checksum() uint32 { return binary.LittleEndian.Uint32(p.Bytes()[1:]) }
 
-// View opens the object into a buffer of a pool and calls read with it. The bytes are valid only until read returns.
-// It returns what read returned, or an error that wraps ErrCorrupt without having called it.
+// View opens the object into a pooled buffer and calls read with it. The bytes are valid only until read returns.
+// It returns the error of read, or one that wraps ErrCorrupt if it could not open the object.
 func (p Packed) View(read func(data []byte) error) error {
 	buf := getBuffer(p.Len())
 	defer putBuffer(buf)
@@ -226,7 +226,7 @@ func (p Packed) View(read func(data []byte) error) error {
 // is reports whether the object has this form.
 func (p Packed) is(form byte) bool { return len(p.data) > 0 && p.data[0] == form }
 
-// seal returns a packed object of these parts, with the checksum of what it opens to.
+// seal returns a packed object of these parts, with the checksum of the opened bytes.
 func seal(form byte, dict *Dictionary, body, opened []byte) Packed {
 	return sealSum(form, dict, body, crc32.Checksum(opened, castagnoli))
 }

@@ -60,8 +60,8 @@ func TestViewsInsideViews(t *testing.T) {
 	}
 }
 
-// TestBrokenBytes flips each bit of packed objects, and cuts them off at each length. They open to nothing but what was
-// packed: a reference to an equal place elsewhere may do no harm.
+// TestBrokenBytes flips each bit of packed objects, and truncates them at each length. They open to nothing but the original: a
+// reference to an equal place elsewhere may be harmless.
 func TestBrokenBytes(t *testing.T) {
 	objects := corpora[0].make(t, 200, 1)
 	_, withDictionary := trained(t, objects)
@@ -79,7 +79,7 @@ func TestBrokenBytes(t *testing.T) {
 	}
 }
 
-// mustNotDiffer fails the test if the broken bytes of the object open to anything else than the object.
+// mustNotDiffer fails the test if the broken bytes open to anything but the object.
 func mustNotDiffer(t *testing.T, object Packed, data []byte) {
 	t.Helper()
 	want, err := object.Open(nil)
@@ -155,7 +155,7 @@ func TestDictionaryBytes(t *testing.T) {
 	}
 }
 
-// TestDictionariesAreFreed drops all objects of a dictionary that is not the current one any more.
+// TestDictionariesAreFreed drops all objects of a dictionary that is no longer current.
 func TestDictionariesAreFreed(t *testing.T) {
 	p, packed := trained(t, corpora[0].make(t, 200, 1))
 	old := weak.Make(packed[0].Dictionary())

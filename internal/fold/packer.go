@@ -8,74 +8,73 @@ import (
 	"github.com/klauspost/compress/s2"
 )
 
-// minPackable is the length below which objects are kept as they are: s2 does not compress less than 32 bytes.
+// minPackable is the length below which objects are stored as is: s2 does not compress less than 32 bytes.
 const minPackable = 32
 
-// Packer packs the objects of one collection. The zero value is ready for use. Any goroutine may call any method; they
-// take turns.
+// Packer packs the objects of one collection. The zero value is ready for use. All methods may be called from any goroutine;
+// a mutex serializes them.
 //
-//  1. Pack packs an object, which then counts as one of the collection. PackAll packs neighbors together, better. PackSmaller packs
-//     those together that were packed one by one.
-//  2. Release says that an object has left the collection. Adopt says that one packed elsewhere has come.
-//  3. Stale tells whether packing an object again saves memory.
-//  4. Stats tells what the collection takes.
+//  1. Pack packs an object and adds it to the collection. PackAll packs neighbors together, which is better. PackSmaller
+//     repacks together neighbors that were packed one by one.
+//  2. Release removes an object from the collection. Adopt adds one that was packed elsewhere.
+//  3. Stale tells whether repacking an object saves memory.
+//  4. Stats returns what the collection takes.
 type Packer struct {
 	mu sync.Mutex
 
-	// current is the dictionary for objects that are not known to resemble others. It is nil at first, and as long as
-	// none is worth its memory.
+	// current is the dictionary for objects not known to resemble others. It is nil until one is worth its memory.
 	current *usage
-	// usages are the dictionaries that objects of the collection need, and the current one. If there are any, one of
-	// them is the current one.
+	// usages are the dictionaries that objects of the collection need, and the current one. If it is not empty, there is a
+	// current one.
 	usages    map[*Dictionary]*usage
 	training  training
 	templates templates
 	differ    Differ // nil if no patches are made
 	rng       rand.PCG
-	count     Stats // without what Stats adds up when it is asked
+	count     Stats // without the parts that Stats computes
 }
 
-// usage is what one Packer does with one dictionary.
+// usage is the use that one Packer makes of one dictionary.
 type usage struct {
 	dict    *Dictionary
-	encoder *s2.Dict // the dictionary with the tables for packing; nil if it was not packed with lately
-	used    bool     // packed with since the last training
+	encoder *s2.Dict // the dictionary with tables for packing; nil if not used for packing lately
+	used    bool     // used for packing since the last training
 	objects int      // in the collection
-	opened  int64    // bytes of these before packing
-	ratio   float64  // of packed to opened bytes that held-out samples had; 0 if not known
+	opened  int64    // their length before packing
+	ratio   float64  // of packed to opened bytes of held-out samples; 0 if unknown
 }
 
-// Stats is what the objects of a Packer take and took.
+// Stats holds the sizes of a Packer's objects, before and after packing.
 type Stats struct {
 	Objects int // packed and not released
-	Raw     int // of these, kept as they are, because packing does not make them smaller
-	Stale   int // of these, worth packing again (see Packer.Stale)
-	// StaleBytes is what the dictionaries take that only stale objects need.
+	Raw     int // those stored as is, because packing does not make them smaller
+	Stale   int // those worth repacking (see Packer.Stale)
+	// StaleBytes is the memory of dictionaries that only stale objects need.
 	StaleBytes int64
 
-	OpenedBytes int64 // what the objects would take encoded
-	PackedBytes int64 // what they take packed
-	HeapBytes   int64 // what they take in the heap: Go's allocator rounds each up
+	OpenedBytes int64 // size of the objects when opened
+	PackedBytes int64 // their size when packed
+	HeapBytes   int64 // their heap memory: Go's allocator rounds each up
 
-	Dictionaries    int   // that objects of the collection need, templates and the current one included
-	DictionaryBytes int64 // what they take
-	EncoderBytes    int64 // what the tables for packing with them take
-	SampleBytes     int64 // packed objects kept for training; most are in the collection anyway
-	Trainings       int   // dictionaries trained and taken into use since the start
+	Dictionaries    int   // used by objects of the collection, including templates and the current one
+	DictionaryBytes int64 // their memory
+	EncoderBytes    int64 // memory of the tables for packing with them
+	SampleBytes     int64 // packed objects kept for training; most are also in the collection
+	Trainings       int   // dictionaries trained and put to use so far
 
 	incompressible, alone int   // objects of these forms
-	patched               int64 // what the patches would take encoded
+	patched               int64 // size of the patches when opened
 }
 
-// Bytes returns what all of it takes in the heap: the objects, the dictionaries, the tables and the samples.
+// Bytes returns the total heap memory: objects, dictionaries, tables and samples.
 func (s Stats) Bytes() int64 {
 	return s.HeapBytes + s.DictionaryBytes + s.EncoderBytes + s.SampleBytes
 }
 
-// Pack packs an encoded object and counts it as one of the collection. It keeps no reference to data.
+// Pack packs an encoded object and adds it to the collection. It keeps no reference to data.
 //
 // If like is not nil, it is the dictionary of an object that this one resembles, such as its earlier version or its
-// neighbor in the order of keys, and is used if it serves this one well.
+// neighbor in key order; it is used if it suits this object.
 func (p *Packer) Pack(data []byte, like *Dictionary) Packed {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -85,7 +84,7 @@ func (p *Packer) Pack(data []byte, like *Dictionary) Packed {
 	return out
 }
 
-// packNear packs as a patch of like, if that is a template and pays, or else with a dictionary.
+// packNear packs data as a patch of like, if that is a template and it pays off, or else with a dictionary.
 func (p *Packer) packNear(data []byte, like *Dictionary) Packed {
 	if most := p.longestPatch(data, like); most > 0 {
 		if out, ok := like.patch(p.differ, data, most); ok {
@@ -95,7 +94,8 @@ func (p *Packer) packNear(data []byte, like *Dictionary) Packed {
 	return p.packLike(data, p.usages[like])
 }
 
-// longestPatch is how long the patch may be that makes data of a template, 0 if it may not be one. A template that few objects need gets no more of them.
+// longestPatch returns the maximum length of a patch from template to data, 0 if there should be none. Templates that few objects need get no new
+// ones.
 func (p *Packer) longestPatch(data []byte, template *Dictionary) int {
 	if p.differ == nil || p.templates.thin(template) || !mayBePatch(data) {
 		return 0
@@ -103,7 +103,7 @@ func (p *Packer) longestPatch(data []byte, template *Dictionary) int {
 	return p.expectedWithout(len(data))
 }
 
-// PatchNear returns data as Pack packs it if that is a patch of the template, or else false. The object is of no collection until AdoptPatches takes it.
+// PatchNear returns what Pack returns if that is a patch of the template, or else false. The object is in no collection until AdoptPatches adds it.
 func (p *Packer) PatchNear(data []byte, template *Dictionary) (Packed, bool) {
 	p.mu.Lock()
 	most := p.longestPatch(data, template)
@@ -114,7 +114,7 @@ func (p *Packer) PatchNear(data []byte, template *Dictionary) (Packed, bool) {
 	return template.patch(p.differ, data, most)
 }
 
-// packLike packs with the dictionary of like, or with the current one if like is stale or serves the object badly.
+// packLike packs data with the dictionary like, or with the current one if like is stale or suits the object badly.
 func (p *Packer) packLike(data []byte, like *usage) Packed {
 	if like == nil || like == p.current || p.stale(like) {
 		return p.current.pack(data)
@@ -129,7 +129,7 @@ func (p *Packer) packLike(data []byte, like *usage) Packed {
 	return out
 }
 
-// expected is the ratio that objects should have, 1 if it is not known.
+// expected is the ratio to expect of objects, 1 if unknown.
 func (u *usage) expected() float64 {
 	if u.ratio == 0 {
 		return 1
@@ -137,20 +137,19 @@ func (u *usage) expected() float64 {
 	return u.ratio
 }
 
-// PackAll packs neighbors: objects that have more in common than any two of the collection, such as those that follow each
-// other in the order of keys. If they pay for a dictionary of their own, they get one. About 500 objects or
-// 2 MiB are a good batch.
+// PackAll packs neighbors: objects that have more in common than arbitrary ones of the collection, such as those adjacent in key order.
+// They get their own dictionary if that pays off. A good batch has about 500 objects or 2 MiB.
 func (p *Packer) PackAll(objects [][]byte) []Packed {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.packAll(objects, math.MaxInt)
 }
 
-// worthPacking is what neighbors have to shrink to for PackSmaller to pack them again.
+// worthPacking is the fraction that neighbors must shrink to for PackSmaller to repack them.
 const worthPacking = 15. / 16
 
-// PackSmaller is PackAll of neighbors of the collection that were packed before, one by one. If they do not take considerably less memory then, with a
-// dictionary of their own if they get one, it returns nil.
+// PackSmaller is like PackAll, for neighbors in the collection that were packed one by one before. It returns nil if they would not take considerably
+// less memory, including their own dictionary if they get one.
 func (p *Packer) PackSmaller(objects [][]byte, before []Packed) []Packed {
 	size := 0
 	for _, object := range before {
@@ -161,7 +160,7 @@ func (p *Packer) PackSmaller(objects [][]byte, before []Packed) []Packed {
 	return p.packAll(objects, int(float64(size)*worthPacking))
 }
 
-// packAll packs neighbors and counts them, unless they take more memory than most. Then it returns nil.
+// packAll packs neighbors and counts them. If they take more memory than most, it returns nil instead.
 func (p *Packer) packAll(objects [][]byte, most int) []Packed {
 	b := p.packBatch(objects)
 	if b.size > most {
@@ -180,14 +179,14 @@ func (p *Packer) packAll(objects [][]byte, most int) []Packed {
 	return b.packed
 }
 
-// batch are neighbors that were packed and are not counted yet.
+// batch is a batch of packed neighbors that are not yet counted.
 type batch struct {
 	packed []Packed
-	own    *usage // the dictionary that they got, or nil
-	size   int    // what they take, with the dictionary and the templates that they got
+	own    *usage // their own dictionary, or nil
+	size   int    // their memory, including their own dictionary and new templates
 }
 
-// packBatch packs neighbors: as patches where they resemble each other, and else with a dictionary.
+// packBatch packs neighbors: as patches where they resemble each other, the others with a dictionary.
 func (p *Packer) packBatch(objects [][]byte) batch {
 	before := p.templates.bytes
 	b := batch{packed: p.patchNeighbors(objects)}
@@ -206,7 +205,7 @@ func (p *Packer) packBatch(objects [][]byte) batch {
 	return b
 }
 
-// unpacked returns those of the objects that are not packed.
+// unpacked returns the objects that are not packed.
 func unpacked(objects [][]byte, packed []Packed) (rest [][]byte) {
 	for i, data := range objects {
 		if packed[i].IsZero() {
@@ -216,7 +215,7 @@ func unpacked(objects [][]byte, packed []Packed) (rest [][]byte) {
 	return rest
 }
 
-// forget drops what a batch got that does not come into the collection.
+// forget drops the dictionary and templates of a batch that is not added to the collection.
 func (p *Packer) forget(b batch) {
 	if b.own != nil && b.own != p.current {
 		delete(p.usages, b.own.dict)
@@ -224,8 +223,8 @@ func (p *Packer) forget(b batch) {
 	p.templates.dropUnused(b.packed)
 }
 
-// Release says that an object that Pack returned or Adopt got is no longer in the collection. Whoever still holds it
-// can go on opening it. It returns the template of the object, if no other one needs that, or else nil.
+// Release removes an object, returned by Pack or passed to Adopt, from the collection. Code that still holds it can still
+// open it. If no other object needs its template, Release returns that, else nil.
 func (p *Packer) Release(old Packed) (unneeded *Dictionary) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -244,8 +243,8 @@ func (p *Packer) Needs(template *Dictionary) bool {
 	return needed
 }
 
-// Adopt counts an object that was not packed here, such as one read from a file, as one of the collection. If the
-// packer has no dictionary yet, it goes on with that of the object.
+// Adopt adds an object packed elsewhere, for example one read from a file, to the collection. If the packer has no dictionary
+// yet, it continues with that of the object.
 func (p *Packer) Adopt(from Packed) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -260,8 +259,8 @@ func (p *Packer) Adopt(from Packed) {
 	p.enter(from, +1)
 }
 
-// Stale reports whether packing the object again saves memory: it was packed before there was a dictionary, or with
-// one that too few objects need.
+// Stale reports whether repacking the object saves memory: it was packed before there was a dictionary, or with one that
+// too few objects need.
 func (p *Packer) Stale(object Packed) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -275,10 +274,10 @@ func (p *Packer) Stale(object Packed) bool {
 	return p.current != nil && !object.is(formIncompressible)
 }
 
-// stale reports whether the objects of a dictionary are so few that it takes more memory than it saves.
+// stale reports whether a dictionary has so few objects that it takes more memory than it saves.
 func (p *Packer) stale(u *usage) bool { return u != p.current && u.opened < staleBelow }
 
-// Stats returns what the collection takes.
+// Stats returns the sizes of the collection.
 func (p *Packer) Stats() Stats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -303,10 +302,10 @@ func (p *Packer) Stats() Stats {
 	return s
 }
 
-// forDictionaries is what the objects that are no patches would take encoded.
+// forDictionaries is the opened size of the objects that are not patches.
 func (p *Packer) forDictionaries() int64 { return p.count.OpenedBytes - p.count.patched }
 
-// enter counts an object that comes (+1) or goes (-1).
+// enter counts an object that is added (+1) or removed (-1).
 func (p *Packer) enter(object Packed, n int) {
 	opened := int64(n * object.Len())
 	p.count.Objects += n
@@ -330,7 +329,7 @@ func (p *Packer) enter(object Packed, n int) {
 	}
 }
 
-// enterUsage counts objects and bytes at a dictionary, and forgets it when no object is left.
+// enterUsage counts objects and bytes of a dictionary, and drops it when no object is left.
 func (p *Packer) enterUsage(u *usage, objects int, opened int64) {
 	if u == nil {
 		return // released more often than packed
@@ -342,7 +341,7 @@ func (p *Packer) enterUsage(u *usage, objects int, opened int64) {
 	}
 }
 
-// add makes a dictionary known, and returns u.
+// add registers a dictionary, and returns u.
 func (p *Packer) add(u *usage) *usage {
 	if p.usages == nil {
 		p.usages = make(map[*Dictionary]*usage)
@@ -351,7 +350,7 @@ func (p *Packer) add(u *usage) *usage {
 	return u
 }
 
-// use makes a known dictionary the current one.
+// use makes a registered dictionary the current one.
 func (p *Packer) use(u *usage) {
 	if old := p.current; old != nil && old.objects <= 0 {
 		delete(p.usages, old.dict)
@@ -359,7 +358,7 @@ func (p *Packer) use(u *usage) {
 	p.current = u
 }
 
-// dropEncoders frees the tables of dictionaries that were not packed with since it was called last.
+// dropEncoders frees the tables of dictionaries that were not used for packing since the last call.
 func (p *Packer) dropEncoders() {
 	for _, u := range p.usages {
 		if !u.used {
@@ -389,7 +388,7 @@ func (u *usage) pack(data []byte) Packed {
 	}
 }
 
-// encode compresses data into buf, which is large enough.
+// encode compresses data into buf, which must be large enough.
 func (u *usage) encode(buf, data []byte) []byte {
 	if u == nil {
 		return s2.Encode(buf, data)

@@ -9,7 +9,7 @@ import (
 	"github.com/tidings/tidings/internal/testseed"
 )
 
-// TestSmallCollections have nothing but their objects, no matter how often these change.
+// TestSmallCollections hold nothing but their objects, no matter how often these change.
 func TestSmallCollections(t *testing.T) {
 	var p Packer
 	objects := corpora[0].make(t, 10, 1)
@@ -37,7 +37,7 @@ func TestIncompressibleCollection(t *testing.T) {
 	}
 }
 
-// TestTinyObjectsNeedTheDictionary packs objects that s2 alone can do nothing about: the first are stale once there is one.
+// TestTinyObjectsNeedTheDictionary packs objects that s2 alone cannot shrink: the first ones are stale once there is a dictionary.
 func TestTinyObjectsNeedTheDictionary(t *testing.T) {
 	var p Packer
 	objects := corpora[6].make(t, 5000, 1)
@@ -61,7 +61,7 @@ func TestTinyObjectsNeedTheDictionary(t *testing.T) {
 	}
 }
 
-// TestCollectionThatChangesItsKind gets a dictionary for what it has become, long before all of it was packed again.
+// TestCollectionThatChangesItsKind gets a new dictionary long before everything was repacked.
 func TestCollectionThatChangesItsKind(t *testing.T) {
 	var p Packer
 	for _, data := range corpora[0].make(t, 3000, 1) {
@@ -110,7 +110,7 @@ func TestNeighborsPackBetter(t *testing.T) {
 	}
 }
 
-// TestLikeThatServesBadly packs an object with the dictionary of one that it does not resemble at all.
+// TestLikeThatServesBadly packs an object with the dictionary of one that it does not resemble.
 func TestLikeThatServesBadly(t *testing.T) {
 	var p Packer
 	leases, pods := corpora[6].make(t, 5000, 1), corpora[0].make(t, 2000, 1)
@@ -150,7 +150,7 @@ func TestPackKeepsNoReference(t *testing.T) {
 	}
 }
 
-// TestReadersBesideTheWriter opens objects in several goroutines while they are packed again with new dictionaries.
+// TestReadersBesideTheWriter opens objects in several goroutines while they are repacked with new dictionaries.
 func TestReadersBesideTheWriter(t *testing.T) {
 	var p Packer
 	objects := corpora[0].make(t, 400, 1)
@@ -198,7 +198,7 @@ func openEach(t *testing.T, packed []Packed, want [][]byte) {
 	}
 }
 
-// TestStatsTellTheHeap compares what Stats counts with what the heap has grown by.
+// TestStatsTellTheHeap compares Stats with the growth of the heap.
 func TestStatsTellTheHeap(t *testing.T) {
 	objects := corpora[0].make(t, 2500, 1)
 	before := heap()

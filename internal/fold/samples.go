@@ -3,21 +3,21 @@ package fold
 import "math/rand/v2"
 
 const (
-	// sampleTarget is how many bytes the samples shall open to: two dictionaries, as half of them are held back.
+	// sampleTarget is the opened size to collect: two dictionaries, since half of the samples are held out.
 	sampleTarget = 2 * MaxDictionary
 	minSamples   = 16
 	maxSamples   = 512
-	// maxSample is the size up to which an encoded object is a sample; of larger ones, a dictionary would have only a part.
+	// maxSample is the size up to which an encoded object is sampled; a dictionary would hold only a part of a larger one.
 	maxSample = 256 << 10
-	// heldOut is how many objects are asked what a dictionary for a batch is worth.
+	// heldOut is how many objects of a batch measure the worth of a dictionary.
 	heldOut = 16
 )
 
-// reservoir holds a random choice of what was packed since it was empty. Samples are kept packed: as long as they
-// are in the collection as well, they take nothing.
+// reservoir holds a random sample of what was packed since it was empty. Samples are kept packed: while they are also in the
+// collection, they take no memory.
 type reservoir struct {
 	kept   []Packed
-	opened int // bytes that the kept ones open to
+	opened int // opened size of the kept ones
 	seen   int
 }
 
@@ -50,8 +50,8 @@ func (r *reservoir) split() (a, b []Packed) {
 	return a, b
 }
 
-// chooseSamples chooses objects of a batch to make a dictionary of, in random order, and others, spread over the batch,
-// that are asked what it is worth.
+// chooseSamples picks objects of a batch to make a dictionary from, in random order, and others, spread over the batch,
+// to measure its worth.
 func chooseSamples(rng rand.Source, batch [][]byte) (made, held [][]byte) {
 	step := max(2, len(batch)/heldOut)
 	bytes := 0
@@ -68,7 +68,7 @@ func chooseSamples(rng rand.Source, batch [][]byte) (made, held [][]byte) {
 	return made, held
 }
 
-// size returns the memory that the samples take, packed.
+// size returns the memory of the packed samples.
 func (r *reservoir) size() int64 {
 	n := int64(0)
 	for _, sample := range r.kept {
@@ -77,7 +77,7 @@ func (r *reservoir) size() int64 {
 	return n
 }
 
-// openAll opens packed objects. One that does not open is left out: it is not the packer that reports it.
+// openAll opens packed objects. It skips any that fails to open: reporting that is not up to the packer.
 func openAll(objects []Packed) [][]byte {
 	var out [][]byte
 	for _, object := range objects {

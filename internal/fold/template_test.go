@@ -21,7 +21,7 @@ import (
 	"github.com/tidings/tidings/internal/wire/wiretest"
 )
 
-// podDiffer makes patches of encoded pods, and none of what is broken so that it panics.
+// podDiffer makes patches of encoded pods. It returns false for malformed ones that make it panic.
 func podDiffer(t testing.TB) Differ {
 	t.Helper()
 	dec, err := proto.New[*corev1.Pod](wire.Options{})
@@ -52,7 +52,7 @@ var podsOfOwner = sync.OnceValue(func() []*corev1.Pod {
 	}
 })
 
-// patched returns a packer that has a template for the objects, and the objects packed as patches of it.
+// patched returns a packer with a template for the objects, and the objects packed as patches of it.
 func patched(t testing.TB, objects [][]byte) (*Packer, []Packed) {
 	t.Helper()
 	p := &Packer{}
@@ -66,7 +66,7 @@ func patched(t testing.TB, objects [][]byte) (*Packer, []Packed) {
 	return p, packed
 }
 
-// inBatches packs the objects as they come in a list.
+// inBatches packs the objects in list order.
 func inBatches(differ Differ, objects [][]byte) Stats {
 	var p Packer
 	if differ != nil {
@@ -78,14 +78,14 @@ func inBatches(differ Differ, objects [][]byte) Stats {
 	return p.Stats()
 }
 
-// TestMemoryOfPatches packs similar objects and others with a Differ and without.
+// TestMemoryOfPatches packs similar and other objects with a Differ and without.
 func TestMemoryOfPatches(t *testing.T) {
 	const seed = 1 // some choices of pods have fewer replicas
 	differ := podDiffer(t)
 	for _, c := range []struct {
 		name        string
 		objects     [][]byte
-		least, most float64 // bytes with a Differ, of those without
+		least, most float64 // bytes with a Differ, relative to those without
 	}{
 		{"pods of many replicas", marshalAll(t, wiretest.Pods(1000, seed)), 0, 0.97},
 		{"pods of small owners", marshalAll(t, wiretest.PodsOfSmallOwners(400, 3, seed)), 0.98, 1.02},
@@ -104,7 +104,7 @@ func TestMemoryOfPatches(t *testing.T) {
 	}
 }
 
-// TestOtherOrderOfFields has objects whose bytes no server writes: a patch would put them in order.
+// TestOtherOrderOfFields has objects in encodings that no server writes, which a patch would not reproduce.
 func TestOtherOrderOfFields(t *testing.T) {
 	var p Packer
 	p.SetDiffer(podDiffer(t))
@@ -113,7 +113,7 @@ func TestOtherOrderOfFields(t *testing.T) {
 		end := int(data[1]&0x7f) | int(data[2])<<7 + 3 // the first field has up to 16 KiB
 		if i%2 == 0 {
 			objects[i] = append(bytes.Clone(data[end:]), data[:end]...)
-		} else { // the length in one byte more
+		} else { // the length encoded in one byte more
 			objects[i] = append([]byte{data[0], data[1], data[2] | 0x80, 0}, data[3:]...)
 		}
 	}
@@ -122,7 +122,7 @@ func TestOtherOrderOfFields(t *testing.T) {
 	}
 }
 
-// TestThinTemplatesGo releases the patches of a template but for a few. These are stale, and the template goes when they are packed again.
+// TestThinTemplatesGo releases all but a few patches of a template. These are stale, and the template is freed when they are repacked.
 func TestThinTemplatesGo(t *testing.T) {
 	objects := ofOwner(t, 10)
 	p, packed := patched(t, objects)
@@ -170,7 +170,7 @@ func TestTemplateOfAnUpdate(t *testing.T) {
 	}
 }
 
-// TestNothingIsLeftOfABatch packs neighbors with PackSmaller that already take as little as they can.
+// TestNothingIsLeftOfABatch uses PackSmaller on neighbors that already take as little as they can.
 func TestNothingIsLeftOfABatch(t *testing.T) {
 	objects := ofOwner(t, 30)
 	p, packed := patched(t, objects)
@@ -194,7 +194,7 @@ func TestNothingIsLeftOfABatch(t *testing.T) {
 	}
 }
 
-// TestAdoptWithoutDiffer adopts patches, and packs objects that are like them, with a packer that makes no patches.
+// TestAdoptWithoutDiffer adopts patches, and packs similar objects, with a packer that makes no patches.
 func TestAdoptWithoutDiffer(t *testing.T) {
 	objects := ofOwner(t, 10)
 	_, packed := patched(t, objects)
@@ -209,7 +209,7 @@ func TestAdoptWithoutDiffer(t *testing.T) {
 	p.PackAll(objects)
 }
 
-// TestBrokenPatches flips each bit of patches, cuts them off, and gives them other templates and lengths.
+// TestBrokenPatches flips each bit of patches, truncates them, and gives them other templates and lengths.
 func TestBrokenPatches(t *testing.T) {
 	objects := ofOwner(t, 10)
 	_, packed := patched(t, objects)
@@ -244,8 +244,8 @@ func TestBrokenPatches(t *testing.T) {
 	}
 }
 
-// TestPatchesOfAnyLength makes a length within an object shorter, so that applying the patch needs more room for a moment than the object has: with each
-// length of the object, some of which are sizes that the allocator has.
+// TestPatchesOfAnyLength shortens a length within an object, so that applying the patch temporarily needs more room than the object has, for
+// each length of the object, including size classes of the allocator.
 func TestPatchesOfAnyLength(t *testing.T) {
 	pod := func(name, message int) []byte {
 		return marshalAll(t, []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: strings.Repeat("n", name)}, Status: corev1.PodStatus{Message: strings.Repeat("m", message)}}})[0]
@@ -261,12 +261,12 @@ func TestPatchesOfAnyLength(t *testing.T) {
 	}
 }
 
-// openedTo is what the body of a patch begins with that makes opened, and claims that to be of this length.
+// openedTo returns the start of the body of a patch that results in opened, but claims this length.
 func openedTo(length int, opened []byte) []byte {
 	return appendOpened(nil, length, crc32.Checksum(opened, castagnoli))
 }
 
-// TestPatchesThatLie have good checksums, but lengths and patches that are wrong.
+// TestPatchesThatLie have valid checksums, but wrong lengths and patches.
 func TestPatchesThatLie(t *testing.T) {
 	objects := ofOwner(t, 10)
 	_, packed := patched(t, objects)
@@ -314,7 +314,7 @@ func TestTemplateBytes(t *testing.T) {
 	}
 }
 
-// TestDecodedTemplates counts the uses of what a template was decoded to.
+// TestDecodedTemplates counts the uses of decoded templates.
 func TestDecodedTemplates(t *testing.T) {
 	d := NewTemplate([]byte("anything"))
 	if _, kept := d.Decoded(); kept {
@@ -340,7 +340,7 @@ func TestDecodedTemplates(t *testing.T) {
 	}
 }
 
-// randomBatch returns neighbors, or any objects.
+// randomBatch returns neighbors, or arbitrary objects.
 func randomBatch(r *rand.Rand, real [][]byte) [][]byte {
 	if from := r.IntN(len(real)); r.IntN(2) == 0 {
 		return real[from : from+r.IntN(len(real)-from+1)]

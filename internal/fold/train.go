@@ -7,47 +7,47 @@ import (
 )
 
 const (
-	// trainFrom is how many bytes a collection has, before packing, when its first dictionary is trained. A dictionary
-	// and its tables take up to 64 KiB then, and save about a fifth of the collection's bytes.
+	// trainFrom is the opened size of the collection at which its first dictionary is trained. The dictionary and its tables take
+	// up to 64 KiB then, and save about a fifth of the collection's bytes.
 	trainFrom = 256 << 10
-	// sampleFrom is from how many bytes on samples are kept for that.
+	// sampleFrom is the size at which sampling for that begins.
 	sampleFrom = trainFrom / 4
-	// dictionaryShare is which part of the collection's bytes a dictionary may have: one in so many.
+	// dictionaryShare bounds a dictionary to 1/dictionaryShare of the collection's bytes.
 	dictionaryShare = 8
-	// maxPatience is for how many times the collection's bytes the next attempt waits after some that found nothing.
+	// maxPatience bounds how many times the collection's bytes are packed before the next attempt, after failed ones.
 	maxPatience = 8
 
-	// ratioWindow is over how many bytes the ratio is averaged, and how many are sampled once it has risen.
+	// ratioWindow is the number of bytes that the ratio averages over, and the most to sample once it has risen.
 	ratioWindow = 4 << 20
-	// worse is by how much the ratio may rise above what the dictionary promised.
+	// worse is the factor by which the ratio may exceed what the dictionary promised.
 	worse = 1.2
-	// better is what the packed size must shrink to for another dictionary to be taken.
+	// better is the fraction that the packed size must shrink to for another dictionary to be used.
 	better = 0.98
-	// serveBadly is how many times worse than samples an object may pack with the dictionary of one that it resembles
-	// before the current one is tried as well.
+	// serveBadly is how many times worse than samples an object may pack with the dictionary of one that it resembles before
+	// the current one is tried too.
 	serveBadly = 1.5
 
-	// freeDictionaries may be in use at any size of the collection. More of them may have one in maxShare of its bytes.
+	// freeDictionaries may be in use at any size of the collection. Beyond that, all together may take 1/maxShare of its bytes.
 	freeDictionaries = 3
 	maxShare         = 16
-	// staleBelow is how many bytes of objects a dictionary must serve, or be the current one, to be worth its memory.
+	// staleBelow is how many bytes of objects a dictionary other than the current one must serve to be worth its memory.
 	staleBelow = 256 << 10
 )
 
-// training decides when to look for a better current dictionary: when as much was packed as there was, because the
-// collection has grown or its objects have changed; and when objects pack worse than they did.
+// training decides when to look for a better current dictionary: when as much was packed as the collection holds, because it
+// has grown or its objects have changed; and when objects pack worse than they did.
 type training struct {
 	samples reservoir // of what was packed since the last attempt
 	since   int64     // bytes packed since then
-	next    int64     // how many there shall be at the next one; 0 is as soon as the collection is large enough
-	// patience is for how many times the collection's bytes the next attempt waits: 1 after one that found a better
-	// dictionary, twice as much after each other one.
+	next    int64     // value of since at which the next attempt is due; 0 is as soon as the collection is large enough
+	// patience is how many times the collection's bytes are packed before the next attempt: 1 after a success, doubled after
+	// each failure.
 	patience int64
 	urgent   bool  // objects pack worse than they did: the next attempt waits only for samples of them
-	ratio    ratio // of what was packed with the current dictionary lately
+	ratio    ratio // of what was packed with the current dictionary recently
 }
 
-// observe takes note of an object that was packed for p, and trains a dictionary if it is time to.
+// observe records an object packed by p, and trains a dictionary if one is due.
 func (t *training) observe(p *Packer, packed Packed) {
 	if packed.is(formPatch) {
 		return
@@ -67,7 +67,7 @@ func (t *training) observe(p *Packer, packed Packed) {
 	}
 }
 
-// checkRatio begins to sample anew when objects pack worse than the current dictionary promised.
+// checkRatio restarts sampling when objects pack worse than the current dictionary promised.
 func (t *training) checkRatio(p *Packer) {
 	if t.urgent || p.current.ratio == 0 || t.ratio.value() <= worse*p.current.ratio {
 		return
@@ -76,8 +76,8 @@ func (t *training) checkRatio(p *Packer) {
 	t.urgent, t.since, t.next = true, 0, min(ratioWindow, p.forDictionaries())
 }
 
-// train makes a dictionary of half the samples, and asks the others whether it pays. If it does not, what
-// they have now is what can be had, and so is what is expected from now on.
+// train makes a dictionary from half of the samples, and measures on the others whether it pays off. If not, the ratio that
+// these have now becomes the one to expect.
 func (t *training) train(p *Packer) {
 	made, held := t.samples.split()
 	objects := openAll(held)
@@ -92,8 +92,8 @@ func (t *training) train(p *Packer) {
 	p.dropEncoders()
 }
 
-// trainFor returns a dictionary for a batch of objects, or nil if they do not pay for one. If it is the first, it
-// becomes the current one.
+// trainFor returns a dictionary for a batch of objects, or nil if it does not pay off. The first one becomes the current
+// one.
 func (p *Packer) trainFor(batch [][]byte) *usage {
 	made, held := chooseSamples(&p.rng, batch)
 	own := p.trial(made, held, int64(totalLen(batch)))
@@ -103,8 +103,8 @@ func (p *Packer) trainFor(batch [][]byte) *usage {
 	return own
 }
 
-// trial makes a dictionary of made and returns it, known to p, if it pays to use it for so many bytes of objects like
-// those held out. Else it returns nil.
+// trial makes a dictionary from made. It registers and returns it if using it pays off for this many bytes of objects like
+// those held out, else it returns nil.
 func (p *Packer) trial(made, held [][]byte, bytes int64) *usage {
 	if len(held) == 0 || bytes < trainFrom || !p.mayGrow(bytes) {
 		return nil
@@ -123,7 +123,7 @@ func (p *Packer) trial(made, held [][]byte, bytes int64) *usage {
 	return p.add(next)
 }
 
-// mayGrow reports whether the collection, with so many bytes more, is large enough for one more dictionary.
+// mayGrow reports whether the collection, grown by this many bytes, is large enough for another dictionary.
 func (p *Packer) mayGrow(bytes int64) bool {
 	n := int64(len(p.usages))
 	return n < freeDictionaries || (n+1)*MaxDictionary <= (p.forDictionaries()+bytes)/maxShare
@@ -140,8 +140,8 @@ func (u *usage) ratioOf(objects [][]byte) float64 {
 	return float64(packed) / float64(max(1, totalLen(objects)))
 }
 
-// concatenate makes a dictionary of objects, one behind the other, of at most size bytes. No object gets more than a
-// quarter of it. It returns nil if there is nothing to make one of.
+// concatenate makes a dictionary of at most size bytes by concatenating objects. No object gets more than a quarter of it.
+// It returns nil if there is not enough to make one.
 func concatenate(objects [][]byte, size int) *Dictionary {
 	var samples []byte
 	start := 0
@@ -156,7 +156,7 @@ func concatenate(objects [][]byte, size int) *Dictionary {
 	return newDictionary(samples, start)
 }
 
-// ratio is the ratio of packed to opened bytes, in which older objects count less and less.
+// ratio is a ratio of packed to opened bytes in which older objects count less and less.
 type ratio struct{ packed, opened int64 }
 
 func (r *ratio) add(object Packed) {
@@ -167,7 +167,7 @@ func (r *ratio) add(object Packed) {
 	r.opened += int64(object.Len())
 }
 
-// value is 0 until it rests on half a window.
+// value is 0 until it is based on half a window.
 func (r *ratio) value() float64 {
 	if r.opened < ratioWindow/2 {
 		return 0

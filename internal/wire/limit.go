@@ -2,8 +2,8 @@ package wire
 
 import "fmt"
 
-// The memory that an object may take when it is decoded: freeBytes, and maxExpansion times its encoding. Real objects stay far
-// below. Without a bound, a few bytes for each of many empty messages or maps could take hundreds of times as much.
+// A decoded object may take freeBytes plus maxExpansion times its encoding. Real objects stay far below. Without a bound, an encoding
+// of many empty messages or maps, a few bytes each, could take hundreds of times its size.
 const (
 	freeBytes    = 1 << 20
 	maxExpansion = 64
@@ -12,7 +12,7 @@ const (
 // Allowance returns how many bytes of memory an object of size encoded bytes may take.
 func Allowance(size int) int { return freeBytes + maxExpansion*size }
 
-// ExpansionError says that an object would take far more memory than its encoding.
+// ExpansionError says that an object would take far more memory than its encoding justifies.
 type ExpansionError struct {
 	Size int // of the encoding, in bytes
 }

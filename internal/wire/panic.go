@@ -8,5 +8,5 @@ type PanicError struct {
 	Stack []byte // as debug.Stack formats it
 }
 
-// Error names the value of the panic. The stack is left out.
+// Error returns a message with the panic's value, without the stack.
 func (e *PanicError) Error() string { return fmt.Sprintf("the decoder panicked: %v", e.Value) }

@@ -5,21 +5,21 @@ import (
 	"strings"
 )
 
-// untrimmable are the fields that the stack cannot do without.
+// untrimmable are the fields that informers need.
 var untrimmable = [...]string{
 	"apiVersion", "kind", "metadata.name", "metadata.namespace", "metadata.uid", "metadata.resourceVersion", "metadata.deletionTimestamp",
 }
 
-// TrimPath is a path in the notation of object.Trim, taken apart.
+// TrimPath is a parsed path in the notation of object.Trim.
 type TrimPath struct {
-	// Names are the names of fields and of entries of maps, from the outside in.
+	// Names are the names of fields and map entries, outermost first.
 	Names []string
-	// Entry tells for each name whether it stands in brackets, and so is an entry of a map.
+	// Entry says for each name whether it was in brackets, which makes it a map entry.
 	Entry []bool
 }
 
-// ParseTrim takes a path apart: "metadata.annotations[a.b/c]" has the names metadata, annotations and a.b/c. It is an error
-// if the path cannot be read or names something that the stack needs.
+// ParseTrim parses a path: "metadata.annotations[a.b/c]" has the names metadata, annotations and a.b/c. It returns an error
+// if the path is malformed or names a field that informers need.
 func ParseTrim(path string) (TrimPath, error) {
 	var p TrimPath
 	for rest := path; ; {

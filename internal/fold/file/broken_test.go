@@ -12,7 +12,7 @@ import (
 	"github.com/tidings/tidings/internal/fold"
 )
 
-// TestEachByteCounts changes each byte of a file, and cuts it off at each length.
+// TestEachByteCounts changes each byte of a file, and truncates it at each length.
 func TestEachByteCounts(t *testing.T) {
 	for name, opts := range bothOptions {
 		eachByteCounts(t, name, encode(t, pods(t, 2), opts), opts)
@@ -37,7 +37,7 @@ func eachByteCounts(t *testing.T, name string, data []byte, opts Options) {
 	}
 }
 
-// TestOtherTemplate has files with good checksums whose templates are others than those of the objects: they do not open.
+// TestOtherTemplate has files with valid checksums but the wrong templates: the objects do not open.
 func TestOtherTemplate(t *testing.T) {
 	entries := similarPods(t, 6)
 	header := frame(kindHeader, testHeader.append(nil)...)
@@ -67,7 +67,7 @@ func TestOtherTemplate(t *testing.T) {
 	}
 }
 
-// frames takes a file apart: the prologue, and then each frame.
+// frames splits a file into the prologue and its frames.
 func frames(data []byte) [][]byte {
 	out := [][]byte{data[:prologueSize]}
 	for rest := data[prologueSize:]; len(rest) > 0; {
@@ -77,7 +77,7 @@ func frames(data []byte) [][]byte {
 	return out
 }
 
-// TestEachFrameHasItsPlace swaps, drops, repeats, and takes over frames. The checksums of all of them are good.
+// TestEachFrameHasItsPlace swaps, drops, repeats, and transplants frames, all with valid checksums.
 func TestEachFrameHasItsPlace(t *testing.T) {
 	for name, opts := range bothOptions {
 		entries := pods(t, 1500)
@@ -105,7 +105,7 @@ func TestEachFrameHasItsPlace(t *testing.T) {
 	}
 }
 
-// forge returns a file with good checksums of any frames.
+// forge returns a file of arbitrary frames with valid checksums.
 func forge(frames ...[]byte) []byte {
 	prologue := newPrologue(false)
 	framing, err := newFraming(prologue, nil)
@@ -123,7 +123,7 @@ func forge(frames ...[]byte) []byte {
 
 func frame(kind byte, payload ...byte) []byte { return append([]byte{kind}, payload...) }
 
-// TestForgedFiles have good checksums and nonsense in them.
+// TestForgedFiles have valid checksums and invalid content.
 func TestForgedFiles(t *testing.T) {
 	header := frame(kindHeader, testHeader.append(nil)...)
 	record := Record{Name: "a"}
@@ -152,7 +152,7 @@ func TestForgedFiles(t *testing.T) {
 	}
 }
 
-// TestClaimsCostNothing reads short files whose lengths claim much.
+// TestClaimsCostNothing reads short files that claim large lengths.
 func TestClaimsCostNothing(t *testing.T) {
 	data := newPrologue(false)
 	data = binary.LittleEndian.AppendUint32(append(data, kindHeader), maxPayload)
@@ -171,7 +171,7 @@ func TestClaimsCostNothing(t *testing.T) {
 	}
 }
 
-// FuzzRead reads anything, and what claims to be the frames of a file.
+// FuzzRead reads arbitrary bytes, and arbitrary frames.
 func FuzzRead(f *testing.F) {
 	data := encode(f, pods(f, 3), Options{})
 	f.Add(data, byte(kindRecords), frames(data)[2][headSize:])
@@ -188,7 +188,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// readAny reads a file; what can be read must be the same when it is written and read again.
+// readAny reads a file; whatever can be read must be the same when it is written and read again.
 func readAny(t *testing.T, data []byte, opts Options) {
 	_, records, err := decode(data, opts)
 	if err != nil {
@@ -201,7 +201,7 @@ func readAny(t *testing.T, data []byte, opts Options) {
 	for _, record := range records {
 		opened, err := record.Object.Open(nil)
 		if err != nil {
-			return // its checksum is not checked before
+			return // its checksum is not verified before
 		}
 		entries = append(entries, entry{record, opened})
 	}

@@ -13,9 +13,9 @@ import (
 // abandoned is the age from which a temporary file belongs to no living process.
 const abandoned = time.Hour
 
-// WriteFile writes a file at path that has the records that write writes. A file that is there is replaced when all is
-// written, and is left alone if there is an error, which is that of write if it is its. The directory must exist. If
-// several processes write the same file, the last one wins.
+// WriteFile writes a file at path; write is called to write its records. An existing file is replaced once everything is
+// written, and left alone on error; the error wraps that of write, if it failed. The directory must exist. If several processes
+// write the same file, the last one wins.
 func WriteFile(path string, header Header, opts Options, write func(*Writer) error) error {
 	removeAbandoned(path)
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*"+tempSuffix) // mode 0600
@@ -43,7 +43,7 @@ func WriteFile(path string, header Header, opts Options, write func(*Writer) err
 	return syncDir(filepath.Dir(path))
 }
 
-// writeAll writes a file, and waits until the disk has it.
+// writeAll writes a file and syncs it to disk.
 func writeAll(f *os.File, header Header, opts Options, write func(*Writer) error) error {
 	w, err := NewWriter(f, header, opts)
 	if err != nil {
@@ -58,8 +58,8 @@ func writeAll(f *os.File, header Header, opts Options, write func(*Writer) error
 	return f.Sync()
 }
 
-// ReadFile opens the file at path, and calls read with a reader of it. It returns the error of opening it, which
-// wraps fs.ErrNotExist if there is none, or that of read. All errors name the path.
+// ReadFile opens the file at path and calls read with a reader of it. It returns the error of opening it, which wraps
+// fs.ErrNotExist if there is none, or that of read. All errors name the path.
 func ReadFile(path string, opts Options, read func(*Reader) error) error {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -83,14 +83,14 @@ func ReadFile(path string, opts Options, read func(*Reader) error) error {
 	return nil
 }
 
-// A temporary file has the name of the file, a random number, and this.
+// tempSuffix is the end of temporary file names: the name of the file, a random number, and this.
 const tempSuffix = ".tmp"
 
-// removeAbandoned removes temporary files that processes left behind which were killed while they wrote the file.
+// removeAbandoned removes temporary files of processes that were killed while writing the file.
 func removeAbandoned(path string) {
 	entries, err := os.ReadDir(filepath.Dir(path))
 	if err != nil {
-		return // creating a file there will say why
+		return // creating a file there will report why
 	}
 	for _, entry := range entries {
 		ours := strings.HasPrefix(entry.Name(), filepath.Base(path)+".") && strings.HasSuffix(entry.Name(), tempSuffix)
@@ -105,7 +105,7 @@ func isAbandoned(entry fs.DirEntry) bool {
 	return err == nil && info.Mode().IsRegular() && time.Since(info.ModTime()) > abandoned
 }
 
-// syncDir waits until the disk knows of the names in the directory.
+// syncDir syncs the directory entries to disk.
 func syncDir(path string) error {
 	if runtime.GOOS == "windows" {
 		return nil // directories cannot be synced there

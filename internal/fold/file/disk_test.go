@@ -92,7 +92,7 @@ func TestErrorWhileWriting(t *testing.T) {
 	}
 }
 
-// TestPanicWhileWriting leaves the file as it was, and nothing else.
+// TestPanicWhileWriting leaves the file unchanged, and no other files.
 func TestPanicWhileWriting(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pods")
 	entries := pods(t, 10)
@@ -129,7 +129,7 @@ func TestPathsThatCannotBe(t *testing.T) {
 	}
 }
 
-// TestAbandonedFiles are removed by the next who writes the file; those of living processes, and of others, are not.
+// TestAbandonedFiles are removed when the file is next written; those of living processes, and of other files, are not.
 func TestAbandonedFiles(t *testing.T) {
 	dir := t.TempDir()
 	for name, age := range map[string]time.Duration{
@@ -163,7 +163,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// generation returns the records of the n-th file, all of which say n.
+// generation returns the records of the n-th file, all of which contain n.
 func generation(n int) []Record {
 	var p fold.Packer
 	out := make([]Record, 500+n%500)
@@ -174,7 +174,7 @@ func generation(n int) []Record {
 	return out
 }
 
-// writeForever replaces the file again and again, and prints a line for each frame's worth of records and each file.
+// writeForever replaces the file repeatedly, and prints a line after each frame's worth of records and each file.
 func writeForever(path string) error {
 	for n := 0; ; n++ {
 		err := WriteFile(path, testHeader, Options{}, func(w *Writer) error {
@@ -195,8 +195,8 @@ func writeForever(path string) error {
 	}
 }
 
-// TestKilledWhileWriting kills a process that writes at random points. What it has said to be written is there, or what
-// came behind it, whole.
+// TestKilledWhileWriting kills a writing process at random points. The last file it reported, or the one after that, is there and
+// complete.
 func TestKilledWhileWriting(t *testing.T) {
 	r := testseed.Rand(t)
 	for range 15 {
@@ -230,8 +230,8 @@ func mustBeGeneration(t *testing.T, records []Record, n int) {
 	mustEqual(t, records, want)
 }
 
-// killAfter runs the child until it has printed so many lines, and kills it. It returns the last generation that the
-// child said to have written, -1 for none.
+// killAfter runs the child until it has printed that many lines, and kills it. It returns the last generation that the
+// child reported, -1 for none.
 func killAfter(t *testing.T, dir string, lines int) int {
 	t.Helper()
 	child := exec.Command(os.Args[0])
@@ -256,6 +256,6 @@ func killAfter(t *testing.T, dir string, lines int) int {
 	if err := child.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	child.Wait() // says that it was killed
+	child.Wait() // reports that it was killed
 	return last
 }

@@ -28,7 +28,7 @@ func TestMode(t *testing.T) {
 	}
 }
 
-// TestPipe reads a pipe that nobody writes to, and does not wait.
+// TestPipe checks that reading a pipe without a writer does not wait.
 func TestPipe(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {

@@ -21,7 +21,7 @@ func appendMap(b []byte, m map[string]string) []byte {
 	return b
 }
 
-// values reads values one after the other. After an error, it gives zero values.
+// values reads consecutive values. After an error, it returns zero values.
 type values struct {
 	rest []byte
 	err  error
@@ -37,7 +37,7 @@ func (v *values) number() uint64 {
 	return n
 }
 
-// bytes returns a part of what is read.
+// bytes returns a part of the input.
 func (v *values) bytes() []byte {
 	n := v.number()
 	if n > uint64(len(v.rest)) {
@@ -64,7 +64,7 @@ func (v *values) stringMap() map[string]string {
 	return out
 }
 
-// end returns an error unless everything was read, and read well.
+// end returns an error unless everything was read without one.
 func (v *values) end() error {
 	if v.err == nil && len(v.rest) > 0 {
 		return errors.New("has more than it should")

@@ -28,7 +28,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestRoundTripOfTemplates writes and reads objects that are patches, and goes on with them.
+// TestRoundTripOfTemplates writes and reads objects that are patches, and continues to pack with their templates.
 func TestRoundTripOfTemplates(t *testing.T) {
 	for name, opts := range bothOptions {
 		entries := similarPods(t, 60)
@@ -54,7 +54,7 @@ func TestRoundTripOfTemplates(t *testing.T) {
 	}
 }
 
-// TestWriterForgetsDictionaries: one that comes again after many others is written again, and the writer keeps few alive.
+// TestWriterForgetsDictionaries: one that is needed again after many others is written again, and the writer keeps few alive.
 func TestWriterForgetsDictionaries(t *testing.T) {
 	first, others := similarPods(t, 60), pods(t, 1500)
 	var buf bytes.Buffer
@@ -88,7 +88,7 @@ func TestWriterForgetsDictionaries(t *testing.T) {
 	mustEqual(t, records, all)
 }
 
-// TestRandomRecords writes records whose strings and objects are of any length.
+// TestRandomRecords writes records with strings and objects of any length.
 func TestRandomRecords(t *testing.T) {
 	r := testseed.Rand(t)
 	text := func() string { return strings.Repeat(string(rune('a'+r.IntN(26))), r.IntN(1<<r.IntN(16))) }
@@ -108,7 +108,7 @@ func TestRandomRecords(t *testing.T) {
 	}
 }
 
-// TestReadAndWriteAgain goes on with the dictionaries of a file.
+// TestReadAndWriteAgain continues with the dictionaries of a file.
 func TestReadAndWriteAgain(t *testing.T) {
 	entries := pods(t, 1000)
 	data := encode(t, entries, Options{})

@@ -18,9 +18,9 @@ const (
 	headSize     = 1 + 4
 	checksumSize = 4
 
-	// maxPayload is the length of the largest payload before it is sealed. The largest object fits.
+	// maxPayload is the maximum length of a payload before sealing. The largest object fits.
 	maxPayload = 64 << 20
-	// recordsPayload is the length from which a frame of records is written.
+	// recordsPayload is the length at which a frame of records is written.
 	recordsPayload = 64 << 10
 )
 
@@ -34,7 +34,7 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// framing is what writing and reading frames have in common: their place in the file.
+// framing is the state that writing and reading of frames share: the position in the file.
 type framing struct {
 	base   uint32 // the checksum of the prologue
 	number uint64 // of the next frame
@@ -51,7 +51,7 @@ func newFraming(prologue []byte, key []byte) (*framing, error) {
 	return f, err
 }
 
-// checksum returns the checksum of the next frame, which has this head and payload.
+// checksum returns the checksum of the next frame, with this head and payload.
 func (f *framing) checksum(head, payload []byte) uint32 {
 	var number [8]byte
 	binary.LittleEndian.PutUint64(number[:], f.number)
@@ -90,7 +90,7 @@ func (f *framing) read(r io.Reader, buf *bytes.Buffer) (kind byte, payload []byt
 		return 0, nil, f.broken("claims to have %d bytes", length)
 	}
 	buf.Reset()
-	if _, err := io.CopyN(buf, r, int64(length)+checksumSize); err != nil { // buf grows with what is there
+	if _, err := io.CopyN(buf, r, int64(length)+checksumSize); err != nil { // buf grows only as data arrives
 		return 0, nil, f.readError(err)
 	}
 	payload, sum := buf.Bytes()[:length], binary.LittleEndian.Uint32(buf.Bytes()[length:])

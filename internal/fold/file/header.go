@@ -9,22 +9,22 @@ import (
 	"time"
 )
 
-// maxHeader is how many bytes a header may have.
+// maxHeader is the maximum size of a header in bytes.
 const maxHeader = 64 << 10
 
-// Header says what the records of a file are.
+// Header describes the records of a file.
 type Header struct {
-	// Identity says what the objects are and where they are from, such as the cluster's uid, the type, the scope, and what was
-	// trimmed. The names and values are the caller's.
+	// Identity describes the objects and their origin, such as the cluster's uid, the type, the scope, and what was trimmed. The
+	// caller chooses names and values.
 	Identity map[string]string
-	// ResourceVersions are the versions of the collection that the records show, by namespace; the empty name is that of a
-	// collection that is not divided by namespaces.
+	// ResourceVersions are the versions of the collection that the records represent, by namespace; the empty name stands for a
+	// collection that is not divided by namespace.
 	ResourceVersions map[string]string
-	// Written is when the writing began, by the clock of the machine.
+	// Written is when writing began, by the local clock.
 	Written time.Time
 }
 
-// Check returns an error that wraps ErrIdentity, and says how they differ, unless the file's identity is exactly this one.
+// Check returns an error that wraps ErrIdentity and lists the differences, unless the file's identity is exactly this one.
 func (h Header) Check(identity map[string]string) error {
 	names := slices.Collect(maps.Keys(identity))
 	for name := range h.Identity {

@@ -27,19 +27,19 @@ var (
 	bothOptions = map[string]Options{"plain": {}, "encrypted": {Key: testKey}}
 )
 
-// entry is a record with what its object opens to.
+// entry is a record with the bytes that its object opens to.
 type entry struct {
 	record Record
 	opened []byte
 }
 
-// pods returns n pods, of which some are packed with dictionaries and some without.
+// pods returns n pods, some packed with dictionaries and some without.
 func pods(t testing.TB, n int) []entry {
 	t.Helper()
 	return packPods(t, wiretest.Pods(n, 1), nil)
 }
 
-// similarPods returns pods that are patches of a template or two, but for some.
+// similarPods returns pods that are mostly patches of a template or two.
 func similarPods(t testing.TB, n int) []entry {
 	t.Helper()
 	dec, err := proto.New[*corev1.Pod](wire.Options{})
@@ -48,7 +48,7 @@ func similarPods(t testing.TB, n int) []entry {
 	}
 	d, many := dec.NewDiffer(), wiretest.Pods(500, 1)
 	slices.SortStableFunc(many, func(a, b *corev1.Pod) int { return cmp.Compare(a.GenerateName, b.GenerateName) })
-	at := 0 // where the n pods begin that are most alike
+	at := 0 // start of the n most similar pods
 	for i := range len(many) - n + 1 {
 		if many[i].GenerateName == many[i+n*2/3].GenerateName {
 			at = i
@@ -133,7 +133,7 @@ func collect(r *Reader) ([]Record, error) {
 	return out, nil
 }
 
-// mustEqual fails the test unless the records are the entries, and open to the same.
+// mustEqual fails the test unless the records equal the entries, and open to the same bytes.
 func mustEqual(t testing.TB, records []Record, want []entry) {
 	t.Helper()
 	if len(records) != len(want) {

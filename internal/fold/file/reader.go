@@ -11,7 +11,7 @@ import (
 	"github.com/tidings/tidings/internal/fold"
 )
 
-// Reader reads one file. It is for one goroutine.
+// Reader reads one file. Only one goroutine may use it.
 type Reader struct {
 	in           *bufio.Reader
 	framing      *framing
@@ -76,7 +76,7 @@ func (r *Reader) readHeader() error {
 // Header returns the header of the file.
 func (r *Reader) Header() Header { return r.header }
 
-// Records reads the records, once. If the loop ends without an error, these were all; an error comes as the last
+// Records iterates over the records, once. If it ends without an error, these were all; an error comes as the last
 // pair, without a record.
 func (r *Reader) Records() iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
@@ -86,7 +86,7 @@ func (r *Reader) Records() iter.Seq2[Record, error] {
 	}
 }
 
-// each calls yield with each record until it returns false, and returns what is wrong with the file.
+// each calls yield with each record until it returns false. It returns an error if the file is broken.
 func (r *Reader) each(yield func(Record) bool) error {
 	for {
 		kind, payload, err := r.framing.read(r.in, &r.buf)
@@ -121,7 +121,7 @@ func (r *Reader) addDictionary(payload []byte) error {
 	return nil
 }
 
-// eachOf calls yield with each record of a frame, and reports whether there shall be more.
+// eachOf calls yield with each record of a frame, and reports whether to continue.
 func (r *Reader) eachOf(payload []byte, yield func(Record) bool) (bool, error) {
 	v := values{rest: payload}
 	for len(v.rest) > 0 {
@@ -137,7 +137,7 @@ func (r *Reader) eachOf(payload []byte, yield func(Record) bool) (bool, error) {
 	return true, nil
 }
 
-// end checks that everything was there, and nothing is behind it.
+// end checks that everything was there and that nothing follows.
 func (r *Reader) end(payload []byte) error {
 	v := values{rest: payload}
 	records, dictionaries := v.number(), v.number()

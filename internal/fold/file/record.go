@@ -10,13 +10,13 @@ import (
 // Record is one object of a file.
 type Record struct {
 	Namespace, Name, UID, ResourceVersion string
-	// Extra is the caller's, such as what its indexes need, so that the object need not be opened for them.
+	// Extra belongs to the caller, for example for index values, so that the object need not be opened for them.
 	Extra string
-	// Object is the packed object. That it opens is not checked when a file is read.
+	// Object is the packed object. Reading a file does not check that it opens.
 	Object fold.Packed
 }
 
-// append appends the record, of which the dictionary has this number, 0 for none.
+// append appends the record. dictionary is the number of its dictionary, 0 for none.
 func (r Record) append(b []byte, dictionary uint64) []byte {
 	for _, s := range [...]string{r.Namespace, r.Name, r.UID, r.ResourceVersion, r.Extra} {
 		b = appendString(b, s)
@@ -26,7 +26,7 @@ func (r Record) append(b []byte, dictionary uint64) []byte {
 	return append(b, r.Object.Bytes()...)
 }
 
-// record reads a record that refers to these dictionaries.
+// record reads a record that may refer to these dictionaries.
 func (v *values) record(dictionaries []*fold.Dictionary) (Record, error) {
 	r := Record{Namespace: v.string(), Name: v.string(), UID: v.string(), ResourceVersion: v.string(), Extra: v.string()}
 	number, packed := v.number(), v.bytes()

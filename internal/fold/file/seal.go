@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// MinKey is the least number of bytes a key may have. They must be random.
+	// MinKey is the minimum length of a key in bytes. They must be random.
 	MinKey       = 32
 	sealOverhead = 16
 )
@@ -18,10 +18,10 @@ const (
 // sealer encrypts and decrypts the frames of one file.
 type sealer struct {
 	aead cipher.AEAD
-	buf  []byte // of the frame sealed or opened last
+	buf  []byte // for the frame sealed or opened last
 }
 
-// newSealer derives the key of a file from the caller's and the prologue, which has the salt.
+// newSealer derives the key of a file from the caller's and the prologue, which contains the salt.
 func newSealer(key, prologue []byte) (*sealer, error) {
 	if len(key) < MinKey {
 		return nil, fmt.Errorf("%w: it has %d bytes, fewer than %d", ErrKey, len(key), MinKey)
@@ -51,7 +51,7 @@ func (s *sealer) open(kind byte, number uint64, payload []byte) ([]byte, error) 
 	return s.buf, err
 }
 
-// nonce is unique for each frame of the file, and the key is for each file.
+// nonce is unique per frame of the file; the key is unique per file.
 func (s *sealer) nonce(number uint64) []byte {
 	return binary.BigEndian.AppendUint64(make([]byte, 4, 12), number)
 }

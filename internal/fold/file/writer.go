@@ -10,26 +10,26 @@ import (
 	"github.com/tidings/tidings/internal/fold"
 )
 
-// Options are the options of writing and reading files.
+// Options configure writing and reading.
 type Options struct {
-	// Key encrypts the file; empty for no encryption. It has at least MinKey random bytes.
+	// Key encrypts the file; empty means no encryption. It must have at least MinKey random bytes.
 	Key []byte
 }
 
-// Writer writes the records of one file. It is for one goroutine.
+// Writer writes the records of one file. Only one goroutine may use it.
 type Writer struct {
 	out          *bufio.Writer
 	framing      *framing
 	pending      []byte                      // the records of the next frame
-	dictionaries map[*fold.Dictionary]uint64 // the number of each that was written lately
-	held         int                         // what these take in memory
-	written      uint64                      // how many were written
+	dictionaries map[*fold.Dictionary]uint64 // numbers of recently written ones
+	held         int                         // their memory
+	written      uint64                      // number of dictionaries written
 	buf          []byte
 	records      uint64
 	err          error // the first one
 }
 
-// NewWriter begins a file. What it writes is a file only after Close.
+// NewWriter begins a file. The file is complete only after Close.
 func NewWriter(w io.Writer, header Header, opts Options) (*Writer, error) {
 	encoded := header.append(nil)
 	if len(encoded) > maxHeader {
@@ -58,7 +58,7 @@ func newPrologue(encrypted bool) []byte {
 	return b
 }
 
-// Write writes a record, and the dictionary that its object needs if it is the first one to need it. An error is final.
+// Write writes a record, preceded by its object's dictionary if the file does not have that yet. An error is final.
 func (w *Writer) Write(r Record) error {
 	number := w.dictionary(r.Object.Dictionary())
 	w.pending = r.append(w.pending, number)
@@ -69,14 +69,14 @@ func (w *Writer) Write(r Record) error {
 	return w.err
 }
 
-// dictionary returns the number of a dictionary in the file, which it has then.
+// dictionary returns the number of a dictionary, and writes it to the file if needed.
 func (w *Writer) dictionary(d *fold.Dictionary) uint64 {
 	if d == nil {
 		return 0
 	}
 	number, ok := w.dictionaries[d]
 	if !ok {
-		if w.held += d.Size(); w.held > maxHeld { // most are those of neighbors: one that comes again is written again
+		if w.held += d.Size(); w.held > maxHeld { // most serve neighbors only; one that is needed again is written again
 			clear(w.dictionaries)
 			w.held = d.Size()
 		}
@@ -89,7 +89,7 @@ func (w *Writer) dictionary(d *fold.Dictionary) uint64 {
 	return number
 }
 
-// maxHeld is how many bytes of dictionaries a writer keeps alive.
+// maxHeld bounds the memory of dictionaries that a writer keeps alive.
 const maxHeld = 2 << 20
 
 // Close writes the end of the file. It does not close the underlying writer.

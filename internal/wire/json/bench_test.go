@@ -16,9 +16,8 @@ import (
 	"github.com/tidings/tidings/internal/wire/wiretest"
 )
 
-// BenchmarkDecode decodes many objects and keeps them all, as a cache does. It reports the CPU time that this takes, the
-// garbage collector's included, the heap that an object takes once garbage is gone, the decoder's tables included, and
-// the number of heap objects.
+// BenchmarkDecode decodes many objects and keeps them all, as a cache does. It reports the CPU time, including the garbage
+// collector's, the live heap per object, including the decoder's tables, and the number of heap objects.
 func BenchmarkDecode(b *testing.B) {
 	for _, set := range []struct {
 		name string
@@ -69,7 +68,7 @@ func benchmarkKept(b *testing.B, docs [][]byte, fresh func() decode) {
 	b.ReportMetric(float64(grown.HeapAlloc)/each, "heapB/object")
 	b.ReportMetric(float64(grown.HeapObjects)/each, "heapobjects/object")
 	b.ReportMetric(float64(used.Nanoseconds())/each/float64(b.N), "cpu-ns/object")
-	b.ReportMetric(0, "ns/op") // of all objects with the measuring: says nothing
+	b.ReportMetric(0, "ns/op") // includes the measuring of all objects: meaningless
 }
 
 func heap() (stats runtime.MemStats) {

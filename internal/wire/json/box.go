@@ -3,7 +3,7 @@ package json
 import "unsafe"
 
 // boxedString returns *s as an interface value that points to *s itself, where a conversion would allocate a copy of
-// the string's header. Nobody may write to *s afterwards. It relies on an interface being a pair of type and pointer.
+// the string header. Nobody may write to *s afterwards. It relies on an interface being a pair of type and pointer.
 func boxedString(s *string) any { return withPointer("", unsafe.Pointer(s)) }
 
 // boxedList is boxedString for slices.
@@ -14,14 +14,14 @@ func withPointer(v any, p unsafe.Pointer) any {
 	return v
 }
 
-// box is a string's header with its bytes behind it.
+// box is a string header followed by the string's bytes.
 type box[Bytes any] struct {
 	header string
 	bytes  Bytes
 }
 
-// boxed returns the decoded string raw as an interface value. Where raw is short and plain, this is one allocation
-// instead of two.
+// boxed returns the decoded string raw as an interface value. If raw is short and plain, this takes one allocation instead
+// of two.
 func boxed(raw []byte) any {
 	if !isPlain(raw) {
 		return unquote(raw)
@@ -54,13 +54,13 @@ func newBox[Bytes any](text []byte) any {
 	return boxedString(&b.header)
 }
 
-// listBox is a slice's header with its elements behind it.
+// listBox is a slice header followed by the slice's elements.
 type listBox[Elements any] struct {
 	header   []any
 	elements Elements
 }
 
-// newList returns a slice of size elements that boxedList takes. If it is short, this is one allocation instead of two.
+// newList returns a slice of size elements for boxedList. If it is short, this takes one allocation instead of two.
 func newList(size int) *[]any {
 	switch size {
 	case 1:
@@ -74,7 +74,7 @@ func newList(size int) *[]any {
 	return &list
 }
 
-// newListBox makes a box for a slice of size elements, which must be what Elements holds.
+// newListBox makes a box for a slice of size elements; Elements must be an array of that length.
 func newListBox[Elements any](size int) *[]any {
 	b := new(listBox[Elements])
 	b.header = unsafe.Slice((*any)(unsafe.Pointer(&b.elements)), size)

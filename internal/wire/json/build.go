@@ -12,11 +12,11 @@ import (
 	"github.com/tidings/tidings/internal/wire/share"
 )
 
-// builder makes values from the nodes of one document after the other.
+// builder builds values from the nodes of one document after another.
 //
-// A value whose field repeats is looked up by its text; if it is new, it is built and put into the table. The strings
-// and slices that are this object's alone would cost two small allocations each, so they are gathered while the object
-// is built and get their memory at the end, all together; see own.
+// A value whose field tends to repeat is looked up by its text; a new one is built and put into the table. The strings and
+// slices that only this object has would cost two small allocations each, so they are collected while the object is built
+// and allocated together at the end; see own.
 type builder struct {
 	tape   tape
 	data   []byte
@@ -25,29 +25,29 @@ type builder struct {
 	shared bool // maps and slices may be shared
 
 	own     own
-	fixed   int    // above 0, strings and slices get memory of their own: what is built goes into the table, or is built twice
-	doc     uint32 // counts the documents; it may wrap
-	fresh   int    // bytes allocated that no entry of the table accounts for
+	fixed   int    // above 0, strings and slices are allocated at once, because the value goes into the table or is built a second time
+	doc     uint32 // number of the document; it may wrap
+	fresh   int    // bytes allocated that no table entry accounts for
 	allowed int    // bytes that may still be allocated for this document
 	budget  int    // bytes of maps and slices that may still be hashed in this document
-	twice   bool   // an object had a name twice
+	twice   bool   // an object had a duplicate name
 	empty   any    // the shared {}
 	none    any    // the shared []
-	sum     uint64 // while fixed is above 0, the checksum of the map or slice that was made or found last
+	sum     uint64 // while fixed is above 0, the checksum of the map or slice built or found last
 	lookups uint64
 	hits    uint64
-	saved   uint64 // bytes of text that hits stand for
-	err     error  // the first number that does not fit, or that it takes too much memory
-	// corrupted are the names of the fields at which a shared value came up that somebody has written to.
+	saved   uint64 // bytes of text that hits saved decoding
+	err     error  // the first number that does not fit, or the expansion error
+	// corrupted are the names of fields where a shared value turned out to have been written to.
 	corrupted []string
-	left      int // how many values a checksum may still go through
+	left      int // number of values that a checksum may still visit
 }
 
 const (
-	// maxOwn bounds the strings that are gathered, so that small ones do not keep a big one alive, and the texts of
+	// maxOwn bounds the strings that are collected, so that small ones do not keep a big one alive, and the texts of
 	// the maps that are compared, so that deep nesting cannot take quadratic time.
 	maxOwn = 1024
-	// maxHashed bounds how often each byte is hashed as part of one more map or slice around it, so that deep nesting
+	// maxHashed bounds how often each byte is hashed as part of another map or slice around it, so that deep nesting
 	// cannot take quadratic time. Real objects stay below it.
 	maxHashed = 32
 )
@@ -65,7 +65,7 @@ func (b *builder) build(data []byte) (map[string]any, error) {
 	b.doc++
 	object := b.root(0)
 	if b.twice && b.err == nil {
-		// What is set later could overwrite the member that came last: start again without those.
+		// settle could overwrite the last of the duplicates: build again without deferring anything.
 		object = b.root(1)
 	}
 	b.data = nil
@@ -83,8 +83,8 @@ func (b *builder) root(fixed int) map[string]any {
 	return b.object(0, b.fields.root)
 }
 
-// value returns the value of node i, which goes to place. A string or slice of the object's own is nil for now: it is
-// put there by settle.
+// value returns the value of node i, destined for to. A string or slice that only the object has is nil for now: settle
+// stores it.
 func (b *builder) value(i int32, f *field, to place) any {
 	n := &b.tape.nodes[i]
 	switch n.kind {
@@ -103,7 +103,7 @@ func (b *builder) value(i int32, f *field, to place) any {
 	}
 }
 
-// container returns the map or slice of node i, shared if this or another object had it.
+// container returns the map or slice of node i, shared if this or another object has an equal one.
 func (b *builder) container(i int32, f *field, to place) any {
 	n := &b.tape.nodes[i]
 	isMap := n.kind == jsontext.KindBeginObject
@@ -119,7 +119,7 @@ func (b *builder) container(i int32, f *field, to place) any {
 	case !isMap || b.fixed > 0 || n.end-n.start > maxOwn:
 		return b.sharedContainer(i, f, to)
 	}
-	// Containers started together say so with equal maps, and mount the same volume.
+	// Containers that started together have equal state maps, and they mount the same volume.
 	m := ownMap{text: b.data[n.start:n.end], trim: f.trim}
 	if m.value = b.own.mapLike(m); m.value == nil {
 		m.value = b.sharedContainer(i, f, to)
@@ -137,7 +137,7 @@ func (b *builder) emptyMap(f *field) any {
 	return b.empty
 }
 
-// sharedContainer returns the map or slice of node i, shared if another object had it.
+// sharedContainer returns the map or slice of node i, shared if another object has an equal one.
 func (b *builder) sharedContainer(i int32, f *field, to place) any {
 	n := &b.tape.nodes[i]
 	raw := b.data[n.start:n.end]
@@ -169,8 +169,8 @@ func (b *builder) sharedContainer(i int32, f *field, to place) any {
 	return v
 }
 
-// rateOfMaps returns the rate that the map of node i counts for. Maps of several kinds mostly differ in the second
-// name, unless that is data: the first is often that of a name or type. The map is not empty.
+// rateOfMaps returns the rate that counts the map of node i, which must not be empty. Maps of several kinds usually differ in
+// their second name, unless names are data: the first is often a name or type.
 func (b *builder) rateOfMaps(i int32, f *field) *share.Rate {
 	first, nodes := b.fields.member(f, nil, b.name(i+1)), b.tape.nodes
 	if nodes[i].size > 1 {
@@ -194,7 +194,7 @@ func (b *builder) fill(i int32, f *field, to place) any {
 	}
 }
 
-// object builds the map of node i. Of members with the same name the last one wins.
+// object builds the map of node i. The last of members with the same name wins.
 func (b *builder) object(i int32, f *field) map[string]any {
 	size := b.kept(i, f)
 	if b.spend(mapBytes(size)); b.err != nil {
@@ -225,7 +225,7 @@ func (b *builder) object(i int32, f *field) map[string]any {
 	return m
 }
 
-// spend notes memory that is about to be allocated, and fails if that is too much.
+// spend records memory about to be allocated, and sets an error if it exceeds the allowance.
 func (b *builder) spend(bytes int) {
 	b.fresh += bytes
 	if b.allowed -= bytes; b.allowed < 0 && b.err == nil {
@@ -281,7 +281,7 @@ func (b *builder) array(i int32, f *field) any {
 	return boxedList(list)
 }
 
-// ownArray builds the slice of node i among the object's own.
+// ownArray builds the slice of node i as one that only the object has.
 func (b *builder) ownArray(i int32, f *field, to place) {
 	size := int(b.tape.nodes[i].size)
 	if b.spend(24 + 16*size); b.err != nil {
@@ -310,8 +310,8 @@ func (b *builder) string(raw []byte, f *field, to place) any {
 	return b.newString(raw)
 }
 
-// sharedScalar looks the string or number raw up, and if it is new, decodes it for the table. It is a value or a name,
-// of which r is the rate. The result is nil if it is not wanted, or new and only part of a sample.
+// sharedScalar looks up the string or number raw, a value or a name with rate r. A new one is decoded for the table. The
+// result is nil if raw should not be looked up, or is new and only sampled.
 func (b *builder) sharedScalar(raw []byte, f *field, r *share.Rate, decode func(raw []byte) any) any {
 	if !b.wants(r, raw) {
 		return nil
@@ -336,8 +336,8 @@ func (b *builder) newString(raw []byte) any {
 	return boxed(raw)
 }
 
-// number returns the number raw: an int64 if it is a whole number without point or exponent that fits, else a
-// float64. As with strings, big ones are looked up; small ones cost nothing in Go.
+// number returns the number raw: an int64 if it has no point or exponent and fits, else a float64. Like strings, long ones
+// are looked up; Go boxes small ones without allocating.
 func (b *builder) number(raw []byte, f *field) any {
 	if len(raw) > len("99") {
 		if v := b.sharedScalar(raw, f, &f.rate, b.newNumber); v != nil {
@@ -362,8 +362,8 @@ func (b *builder) newNumber(raw []byte) any {
 	return float
 }
 
-// find looks a value up and counts the outcome. If another object had it but it was not kept, v is nil and seen true.
-// What only this object had before is returned too, but says nothing about whether objects have it in common.
+// find looks a value up and counts the outcome. If another object had it but it was not stored, v is nil and seen true. A
+// value that only this object had before is returned too, but does not count as repeating.
 func (b *builder) find(key sum, raw []byte, f *field, r *share.Rate, p *share.Policy) (v any, seen bool) {
 	e := b.table.get(key)
 	seen = e != nil && e.Object != b.doc
@@ -384,17 +384,17 @@ func (b *builder) find(key sum, raw []byte, f *field, r *share.Rate, p *share.Po
 	return e.Value, seen
 }
 
-// remember puts a new value into the table, or nil for one that was only seen. It accounts for what was allocated
+// remember puts a new value into the table, or nil to record that it was seen. The entry accounts for what was allocated
 // since fresh was before.
 func (b *builder) remember(key sum, v any, before int) {
 	if b.err == nil {
-		b.table.put(key, entry{Value: v, Object: b.doc, Cost: uint32(b.fresh - before), Memory: b.sum}) // of scalars the sum says nothing
+		b.table.put(key, entry{Value: v, Object: b.doc, Cost: uint32(b.fresh - before), Memory: b.sum}) // for scalars the sum is meaningless
 	}
 	b.fresh = before
 }
 
-// mapBytes is about what a map[string]any with size entries takes: a header and groups of eight slots, of which
-// a big map keeps an eighth free.
+// mapBytes estimates the memory of a map[string]any with size entries: a header and groups of eight slots; a big map
+// keeps an eighth of them free.
 func mapBytes(size int) int {
 	const header, group = 48, 288
 	if size == 0 {

@@ -6,7 +6,7 @@ import (
 	"unsafe"
 )
 
-// isSound checks an entry once a batch, and drops it if it was written to. Only maps and slices can be.
+// isSound verifies an entry once per batch, and drops it if somebody has written to it, which is possible for maps and slices only.
 func (b *builder) isSound(e *entry, f *field, size int) bool {
 	switch {
 	case !isContainer(e.Value) || b.table.IsChecked(e):
@@ -28,16 +28,16 @@ func isContainer(v any) bool {
 	return false
 }
 
-// The checksum of a value changes if somebody writes to a map or slice in it; to nothing else can be written. Strings stand in
-// it for where they are.
+// The checksum of a value changes if somebody writes to a map or slice in it, the only parts that are writable. It covers
+// the addresses of strings rather than their bytes.
 
-// checksumOf returns the checksum of v, which was made from size bytes.
+// checksumOf returns the checksum of v, which was decoded from size bytes.
 func (b *builder) checksumOf(v any, size int) uint64 {
 	b.left = size
 	return b.checksum(v)
 }
 
-// checksum returns the checksum of v. It goes through no more than left values: someone may have put a map into itself.
+// checksum returns the checksum of v. It visits at most b.left values, because somebody may have put a map into itself.
 func (b *builder) checksum(v any) uint64 {
 	if b.left--; b.left < 0 {
 		return 0
@@ -59,7 +59,7 @@ func (b *builder) checksum(v any) uint64 {
 	return checksumScalar(v)
 }
 
-// partSum returns the checksum of a part of a map or slice, which was made or found just now.
+// partSum returns the checksum of a map or slice that was just built or found, or of a scalar.
 func (b *builder) partSum(v any) uint64 {
 	if isContainer(v) {
 		return b.sum
@@ -91,7 +91,7 @@ func checksumScalar(v any) uint64 {
 	case nil:
 		return 5
 	}
-	return 6 // nothing that this package decodes
+	return 6 // not a value that this package decodes
 }
 
 func checksumString(s string) uint64 {

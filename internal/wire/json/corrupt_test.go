@@ -19,8 +19,8 @@ import (
 	"github.com/tidings/tidings/internal/wire/wiretest"
 )
 
-// TestStrayWritesDoNotSpread has someone write to decoded objects, somewhere inside, which nobody may. What is decoded in
-// the next batch must not show it.
+// TestStrayWritesDoNotSpread makes forbidden writes somewhere inside decoded objects. Objects decoded in the next batch must not
+// show them.
 func TestStrayWritesDoNotSpread(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -55,7 +55,7 @@ func TestStrayWritesDoNotSpread(t *testing.T) {
 	}
 }
 
-// writeInto changes something in v, in its place.
+// writeInto changes something in v, in place.
 func writeInto(rng *rand.Rand, v any) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -137,7 +137,7 @@ func TestCorruptPartIsReported(t *testing.T) {
 	}
 }
 
-// TestCircles has someone put maps into themselves.
+// TestCircles puts maps into themselves.
 func TestCircles(t *testing.T) {
 	d := newDecoder(t, wire.Options{})
 	const text = `{"kind":"K","spec":{"a":{"b":{"c":1,"d":2}},"e":[{"f":1}]}}`
@@ -157,7 +157,7 @@ func TestCircles(t *testing.T) {
 	}
 }
 
-// TestExpansionIsBounded decodes short texts that would become much memory.
+// TestExpansionIsBounded decodes short texts that would take much memory.
 func TestExpansionIsBounded(t *testing.T) {
 	const n = 1 << 20
 	repeat := func(part string) []byte {
@@ -202,7 +202,7 @@ func TestExpansionIsBounded(t *testing.T) {
 	}
 }
 
-// grumpy is a type whose own method panics.
+// grumpy is a type with a method that panics.
 type grumpy struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`

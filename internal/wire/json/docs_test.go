@@ -7,7 +7,7 @@ import (
 	"github.com/tidings/tidings/internal/wire/wiretest"
 )
 
-// podDocs returns pods as a watch in JSON carries them.
+// podDocs returns pods as in a JSON watch.
 func podDocs(t testing.TB, n int) [][]byte {
 	t.Helper()
 	docs := make([][]byte, 0, n)

@@ -11,30 +11,30 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// EventReader reads the events of a watch in JSON: objects with a type and an object, one behind the other.
+// EventReader reads the events of a watch in JSON: concatenated objects, each with a type and an object.
 type EventReader struct {
 	stream stream
 	count  int
-	err    error // what ended the stream
+	err    error // the error that ended the stream
 }
 
-// NewEventReader returns a reader of the events in src. An event may have limit bytes; 0 means DefaultLimit.
+// NewEventReader returns a reader of the events in src. limit bounds the bytes of an event; 0 means DefaultLimit.
 func NewEventReader(src io.Reader, limit int) *EventReader {
 	r := &EventReader{stream: newStream(src, limit)}
 	r.stream.what = "watch event"
 	return r
 }
 
-// ErrEvent marks the error for one event that cannot be understood, while the stream around it goes on.
+// ErrEvent marks an error that concerns a single malformed event; the stream continues.
 var ErrEvent = errors.New("malformed watch event")
 
 // Next waits for the next event and returns its type and the text of its object. The text is valid until the next call
 // of Next; it is complete, but not validated.
 //
-// The error is io.EOF when the stream ended between two events. An error that wraps ErrEvent concerns one event only,
-// and the next call goes on behind it. Every other error is the end of the stream and is returned again by each call:
-// a *LimitError, an error of the reader, one that wraps io.ErrUnexpectedEOF for a stream cut off in the middle of an
-// event, or an apierrors.APIStatus where the server sent a Status in place of an event.
+// The error is io.EOF if the stream ended between two events. An error that wraps ErrEvent concerns one event only, and the
+// next call continues after it. Every other error ends the stream and is returned again by each call: a *LimitError, an error
+// of the reader, one that wraps io.ErrUnexpectedEOF if the stream was cut off in the middle of an event, or an
+// apierrors.APIStatus if the server sent a Status in place of an event.
 func (r *EventReader) Next() (eventType string, object []byte, err error) {
 	if r.err != nil {
 		return "", nil, r.err
@@ -77,7 +77,7 @@ func (r *EventReader) explain(err error) error {
 	return fmt.Errorf("read watch, after %d events: %w", r.count, err)
 }
 
-// splitEvent takes an event apart. As everywhere, of members that come twice the last one counts.
+// splitEvent splits an event into type and object. As everywhere, the last of duplicate members wins.
 func splitEvent(text []byte) (eventType string, object []byte, err error) {
 	var kind, rawType []byte
 	m := walk(text)
@@ -106,7 +106,7 @@ func splitEvent(text []byte) (eventType string, object []byte, err error) {
 	return typeName(rawType), object, nil
 }
 
-// typeName decodes the type of an event; the usual ones need no memory.
+// typeName decodes the type of an event; the usual ones take no allocation.
 func typeName(raw []byte) string {
 	switch string(raw) {
 	case `"ADDED"`:

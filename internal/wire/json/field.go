@@ -9,22 +9,21 @@ import (
 	"github.com/tidings/tidings/internal/wire/share"
 )
 
-// field is one place in the documents: all values that have the same names around them, whatever list they are in.
-// A field knows the fields below it, so that their names are decoded only once, and whether it is worth looking its
-// values up.
+// field is one path in the documents: all values with the same names around them, whatever list they are in. A field knows
+// the fields below it, so that their names are decoded only once, and tracks whether looking its values up pays off.
 type field struct {
 	name  string // decoded
-	raw   string // as in the text, with quotes
-	path  int    // bytes of the names from the top
+	raw   string // as in the text, including quotes
+	path  int    // total length of the names from the top
 	trim  *trimNode
 	under map[string]*field // by raw name
-	first *field            // the first member last time
-	after *field            // the member that came behind this one last time
-	other *field            // stands for the members that found no room; it has neither name nor raw, and is its own other
+	first *field            // the first member of the last object
+	after *field            // the member that followed this one in the last object
+	other *field            // stands for the members beyond the bounds; it has neither name nor raw, and is its own other
 	stats wire.FieldStats
-	rate  share.Rate // of its values but maps
-	maps  share.Rate // of the maps whose second, or only, member it is: a list may have maps of several kinds, of which some repeat
-	names share.Rate // of the names that it stands for
+	rate  share.Rate // of its values other than maps
+	maps  share.Rate // of the maps whose second, or only, member it is: a list may hold several kinds of maps, only some of which repeat
+	names share.Rate // of the names it stands for
 }
 
 const (
@@ -32,7 +31,7 @@ const (
 	maxFieldsUnder = 128
 	maxFields      = 8192
 	maxPath        = 512
-	// fieldBytes is about what a field needs besides its names.
+	// fieldBytes is roughly the memory of a field without its names.
 	fieldBytes = 256
 )
 
@@ -47,8 +46,8 @@ func newFields(trim *trimNode) *fields {
 	return &fields{root: &field{trim: trim}}
 }
 
-// member returns the field of the member called raw in objects at f. The member before it in the document is
-// before, or nil: members mostly come in the same order as last time, which saves the search.
+// member returns the field of the member called raw in objects at f. before is the field of the preceding member, or nil.
+// Members mostly come in the same order as last time, which saves the search.
 func (fs *fields) member(f, before *field, raw []byte) *field {
 	guess := &f.first
 	if before != nil {
@@ -65,8 +64,8 @@ func (fs *fields) member(f, before *field, raw []byte) *field {
 	return m
 }
 
-// add makes the field for a member that was not seen before. Where there is no room, it returns one that stands for all
-// such members, or if there is something to trim, one that is used only this time.
+// add creates the field of a new member. Beyond the bounds it returns the field that stands for all such members, or, if
+// there is something to trim, one that is used only this time.
 func (fs *fields) add(f *field, raw []byte) *field {
 	full := f.other == f || len(f.under) >= maxFieldsUnder || fs.count >= maxFields || f.path+len(raw) > maxPath
 	if full && f.trim == nil {
@@ -102,7 +101,7 @@ func (fs *fields) nameOf(f *field) string {
 	return "*"
 }
 
-// find returns the name of the field to, as it is below f.
+// find returns the name of to relative to f.
 func (f *field) find(to *field) (name string, ok bool) {
 	for _, m := range f.under {
 		if m == to {
@@ -115,7 +114,7 @@ func (f *field) find(to *field) (name string, ok bool) {
 	return "", false
 }
 
-// rest returns the field for the members of f that found no room. All that is below it is the same field.
+// rest returns the field for the members of f beyond the bounds. It also stands for everything below them.
 func (f *field) rest() *field {
 	if f.other == nil {
 		f.other = &field{}
@@ -124,7 +123,7 @@ func (f *field) rest() *field {
 	return f.other
 }
 
-// unquote decodes a string that the tokenizer has validated.
+// unquote decodes a string that was already validated.
 func unquote(raw []byte) string {
 	if isPlain(raw) {
 		return string(raw[1 : len(raw)-1])
@@ -132,17 +131,17 @@ func unquote(raw []byte) string {
 	return string(appendUnquoted(nil, raw))
 }
 
-// appendUnquoted appends the decoded string to dst. What is not UTF-8 becomes U+FFFD.
+// appendUnquoted appends the decoded string to dst. Invalid UTF-8 becomes U+FFFD.
 func appendUnquoted(dst, raw []byte) []byte {
 	if isPlain(raw) {
 		return append(dst, raw[1:len(raw)-1]...)
 	}
-	// The only error it can have is that of invalid UTF-8, which is replaced.
+	// The only possible error is invalid UTF-8, which is replaced.
 	dst, _ = jsontext.AppendUnquote(dst, raw)
 	return dst
 }
 
-// isPlain reports whether a string is ASCII without escapes, so that it stands for itself.
+// isPlain reports whether a string is ASCII without escapes, so that its bytes are its value.
 func isPlain(raw []byte) bool {
 	return bytes.IndexByte(raw, '\\') < 0 && isASCII(raw)
 }
@@ -156,13 +155,13 @@ func isASCII(text []byte) bool {
 	return true
 }
 
-// What is looked up in vain costs an entry of the table, and memory of its own for the strings in it.
+// A lookup that finds nothing costs a table entry, and separate memory for its strings.
 var (
-	containers = share.Policy{Direct: 2, Second: share.Never, First: 256, Window: 256, Sampled: 64} // maps and slices, which are dear
+	containers = share.Policy{Direct: 2, Second: share.Never, First: 256, Window: 256, Sampled: 64} // maps and slices, which are expensive
 	scalars    = share.Policy{Direct: 6, Second: share.Never, First: 256, Window: 256, Sampled: 64}
 )
 
-// wants reports whether text shall be looked up.
+// wants reports whether text should be looked up.
 func (b *builder) wants(r *share.Rate, text []byte) bool {
 	return r.Mode != share.Sampling || r.Samples(b.table.hash.class(text))
 }

@@ -24,7 +24,7 @@ func countFields(t *testing.T, f *field) (n int) {
 	return n
 }
 
-// TestFieldsAreBounded decodes documents that use data as names. What finds no room is decoded all the same, and is counted under a star.
+// TestFieldsAreBounded decodes documents that use data as names. Members beyond the bounds are decoded all the same, and counted under a star.
 func TestFieldsAreBounded(t *testing.T) {
 	d := newDecoder(t, wire.Options{})
 	const outer, inner = maxFieldsUnder - 1, 100
@@ -53,7 +53,7 @@ func TestFieldsAreBounded(t *testing.T) {
 	}
 }
 
-// A field that was given up because nothing repeated is taken up again when it does, of whatever its values are.
+// A field that stopped sharing because nothing repeated starts again when values of any kind repeat.
 func TestFieldIsTakenUpAgain(t *testing.T) {
 	for text, rate := range map[string]func(root *field) *share.Rate{
 		`{"kind":"K","spec":{"value":%q}}`: func(root *field) *share.Rate { return &root.under[`"spec"`].under[`"value"`].maps },
@@ -74,7 +74,7 @@ func TestFieldIsTakenUpAgain(t *testing.T) {
 			t.Fatalf("%s: a field that never repeated is still looked up", text)
 		}
 		taken := false
-		for i := 0; i < 200_000 && !taken; i++ { // a sample may have few of the values, or none
+		for i := 0; i < 200_000 && !taken; i++ { // a sample may contain few of the values, or none
 			taken = decode(fmt.Sprint("one of many, ", i%200)).Mode != share.Sampling
 		}
 		if !taken {
@@ -83,15 +83,15 @@ func TestFieldIsTakenUpAgain(t *testing.T) {
 	}
 }
 
-// A field with more values than a int(containers.Window) has lookups repeats too. That the values differ in a few bytes amid long texts
-// must not matter.
+// A field with more values than int(containers.Window) lookups can repeat too. It must not matter that the values differ in a few bytes
+// of long texts.
 func TestFieldWithManyValues(t *testing.T) {
 	const values = 250
 	d := newDecoder(t, wire.Options{})
 	text := func(i int) []byte {
 		return fmt.Appendf(nil, `{"kind":"K","node":"a long prefix of a name, %03d, and a long suffix of it"}`, i%values)
 	}
-	for i := range int(4000 * containers.Sampled) { // a sample may have few of the values, or none
+	for i := range int(4000 * containers.Sampled) { // a sample may contain few of the values, or none
 		compare(t, d, text(i))
 		if i > int(2*containers.Window) && d.build.fields.root.under[`"node"`].rate.Mode != share.Sampling {
 			return

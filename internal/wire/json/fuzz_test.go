@@ -9,7 +9,7 @@ import (
 	"github.com/tidings/tidings/internal/wire"
 )
 
-// corpus are documents to start from.
+// corpus are the seed documents.
 func corpus(f *testing.F) {
 	docs := newDocuments(1)
 	for range 40 {
@@ -17,7 +17,7 @@ func corpus(f *testing.F) {
 	}
 }
 
-// FuzzDecode compares with upstream, with one decoder for all inputs and one that begins anew.
+// FuzzDecode compares with upstream, using one decoder for all inputs and a new one.
 func FuzzDecode(f *testing.F) {
 	corpus(f)
 	old := newDecoder(f, wire.Options{MaxTableBytes: 1 << 20})
@@ -30,7 +30,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// FuzzExtent looks for the end of a document that the tokenizer says is valid.
+// FuzzExtent looks for the end of valid documents.
 func FuzzExtent(f *testing.F) {
 	corpus(f)
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -45,7 +45,7 @@ func FuzzExtent(f *testing.F) {
 	})
 }
 
-// FuzzTrim compares trimming in the bytes with trimming what is decoded.
+// FuzzTrim compares trimming the bytes with trimming the decoded value.
 func FuzzTrim(f *testing.F) {
 	corpus(f)
 	trim, err := newTrim([]string{"a.b", "metadata.labels", "spec"})
@@ -72,7 +72,7 @@ func FuzzTrim(f *testing.F) {
 	})
 }
 
-// FuzzStreams reads anything as a watch and as a list, in small pieces and at once: both must end with the same error.
+// FuzzStreams reads arbitrary text as a watch and as a list, in small pieces and at once: both must end with the same error.
 func FuzzStreams(f *testing.F) {
 	corpus(f)
 	f.Add([]byte(`{"type":"ADDED","object":{"a":1}}{"type":"ADDED","object":{}}`))
@@ -93,7 +93,7 @@ func FuzzStreams(f *testing.F) {
 	})
 }
 
-// allEvents reads over the events that cannot be understood.
+// allEvents skips malformed events.
 func allEvents(src io.Reader, limit int) (events []string, err error) {
 	r := NewEventReader(src, limit)
 	for {

@@ -9,7 +9,7 @@ import (
 	"testing/iotest"
 )
 
-// TestLimitIsOfOneValue: what lies before a value in the buffer does not count, and a value of just the limit fits.
+// TestLimitIsOfOneValue: data before a value in the buffer does not count, and a value of exactly the limit fits.
 func TestLimitIsOfOneValue(t *testing.T) {
 	event := func(size int) string {
 		const frame = `{"type":"ADDED","object":{"a":""}}`
@@ -32,7 +32,7 @@ func TestLimitIsOfOneValue(t *testing.T) {
 	}
 }
 
-// TestLimitOfHead bounds what a list says besides its items.
+// TestLimitOfHead bounds the metadata of a list.
 func TestLimitOfHead(t *testing.T) {
 	const head = `{"a":"12345678","b":"12345678",`
 	text := head + `"items":[{}]}`
@@ -45,7 +45,7 @@ func TestLimitOfHead(t *testing.T) {
 	}
 }
 
-// TestLargeValuesBetweenSmallOnes go through buffers of all sizes.
+// TestLargeValuesBetweenSmallOnes uses buffers of all sizes.
 func TestLargeValuesBetweenSmallOnes(t *testing.T) {
 	var text strings.Builder
 	var want []string
@@ -71,7 +71,7 @@ func TestLargeValuesBetweenSmallOnes(t *testing.T) {
 	}
 }
 
-// TestBrokenHeads are told where they are found out.
+// TestBrokenHeads: the errors say where a head is malformed.
 func TestBrokenHeads(t *testing.T) {
 	for text, want := range map[string]int{`{"metadata":7,"items":[{},{}]}`: 0, `{"items":[{},{}],"metadata":7}`: 2, `{"items":[{}],"kind":7}`: 1} {
 		items, _, err := readList(strings.NewReader(text), 0)
@@ -81,7 +81,7 @@ func TestBrokenHeads(t *testing.T) {
 	}
 }
 
-// TestEventTypes may be of one letter, and not of none.
+// TestEventTypes: a type may have one letter, but not none.
 func TestEventTypes(t *testing.T) {
 	for raw, want := range map[string]string{`"X"`: "X", `"ADDED"`: "ADDED", `"MODIFIED"`: "MODIFIED", `"DELETED"`: "DELETED", `"BOOKMARK"`: "BOOKMARK", `"ERROR"`: "ERROR", `"\u0041DDED"`: "ADDED"} {
 		kind, _, err := NewEventReader(strings.NewReader(`{"type":`+raw+`,"object":{}}`), 0).Next()
@@ -99,7 +99,7 @@ type pieces20 struct{ io.Reader }
 
 func (r pieces20) Read(p []byte) (int, error) { return r.Reader.Read(p[:min(len(p), 20)]) }
 
-// TestManySmallPieces takes for ever if what has come is copied for each piece of a large value.
+// TestManySmallPieces takes forever if each piece of a large value copies what came before.
 func TestManySmallPieces(t *testing.T) {
 	text := fmt.Sprintf(`{"type":"ADDED","object":{"a":%q}}`, strings.Repeat("x", 8<<20))
 	if events, err := readEvents(pieces20{strings.NewReader(text)}, 0); err != io.EOF || len(events) != 1 {
@@ -111,7 +111,7 @@ func TestManySmallPieces(t *testing.T) {
 	}
 }
 
-// TestNoItems may come anywhere, with members behind.
+// TestNoItems: null or empty items may be anywhere among the members.
 func TestNoItems(t *testing.T) {
 	for _, text := range []string{`{"items":null,"kind":"PodList"}`, `{"kind":"PodList","items":null,"metadata":{}}`, `{"kind":"PodList","items":[],"metadata":{}}`} {
 		if items, head, err := readList(strings.NewReader(text), 0); err != io.EOF || len(items) > 0 || head.Kind != "PodList" {
@@ -120,7 +120,7 @@ func TestNoItems(t *testing.T) {
 	}
 }
 
-// lastRoom returns its pieces one by one, and notes how much room there is for each, the end included.
+// lastRoom returns its pieces one by one, and records how much room there is for each, including the end.
 type lastRoom struct {
 	pieces []string
 	room   int
@@ -137,7 +137,7 @@ func (r *lastRoom) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestWaitingStreamsAreSmall: a stream that has caught up waits with little room, and the small buffer is still its own.
+// TestWaitingStreamsAreSmall: a stream that has caught up waits with a small buffer, and that is still its own.
 func TestWaitingStreamsAreSmall(t *testing.T) {
 	event := func(size int) string {
 		return fmt.Sprintf(`{"type":"ADDED","object":{"a":%q}}`, strings.Repeat("x", size))

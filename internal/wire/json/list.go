@@ -10,19 +10,19 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// ListReader reads a list in JSON item by item, so that the list is never held as a whole.
+// ListReader reads a list in JSON item by item, so that the whole list is never in memory.
 type ListReader struct {
 	stream stream
 	head   ListHead
-	rest   []byte // the members other than items, as the beginning of an object
+	rest   []byte // the members other than items, as the start of a JSON object
 	state  listState
-	// hasItems is set once the member items was seen; it may come only once.
+	// hasItems is set once the member items was seen; a second one is an error.
 	hasItems bool
 	count    int
-	err      error // what ended the list
+	err      error // the error that ended the list
 }
 
-// listState says what comes next in the text of a list.
+// listState says what comes next in the text of the list.
 type listState uint8
 
 const (
@@ -33,14 +33,14 @@ const (
 	listItem                    // a comma and an item, or the end of items
 )
 
-// ListHead is what a list says about itself besides its items.
+// ListHead is the metadata of a list.
 type ListHead struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata"`
 }
 
-// ItemKind returns the apiVersion and kind of the list's items. Lists of built-in types leave them out of the items.
-// It returns two empty strings if the list has no kind that ends in List, as that of a plain "List" of anything.
+// ItemKind returns the apiVersion and kind of the list's items; items of built-in types omit them.
+// It returns two empty strings if the kind of the list does not end in List, or is just "List", which may hold anything.
 func (h *ListHead) ItemKind() (apiVersion, kind string) {
 	kind, ok := strings.CutSuffix(h.Kind, "List")
 	if !ok || kind == "" {
@@ -49,18 +49,18 @@ func (h *ListHead) ItemKind() (apiVersion, kind string) {
 	return h.APIVersion, kind
 }
 
-// NewListReader returns a reader of the list in src. An item may have limit bytes, and so may everything that is not
-// an item together; 0 means DefaultLimit.
+// NewListReader returns a reader of the list in src. limit bounds the bytes of each item, and of everything else in the list
+// together; 0 means DefaultLimit.
 func NewListReader(src io.Reader, limit int) *ListReader {
 	return &ListReader{stream: newStream(src, limit)}
 }
 
-// Next returns the text of the next item. It is valid until the next call; it is complete and starts with a brace, but it
-// is not validated.
+// Next returns the text of the next item, which is valid until the next call. The text is complete and starts with a brace, but
+// it is not validated.
 //
-// The error is io.EOF behind the last item, when the rest of the list was read and found sound. Every other error ends
-// the list and is returned again by each call: a *LimitError, an error of the reader, one that wraps
-// io.ErrUnexpectedEOF for a list that was cut off, or an apierrors.APIStatus if the server sent a Status instead.
+// The error is io.EOF after the last item, once the rest of the list was read and is valid. Every other error ends the list
+// and is returned again by each call: a *LimitError, an error of the reader, one that wraps io.ErrUnexpectedEOF if the list was
+// cut off, or an apierrors.APIStatus if the server sent a Status instead.
 func (r *ListReader) Next() ([]byte, error) {
 	if r.err != nil {
 		return nil, r.err
@@ -76,8 +76,8 @@ func (r *ListReader) Next() ([]byte, error) {
 	return item, nil
 }
 
-// Head returns what is known of the list: before the first item what the server wrote in front of the items, which is
-// usually all, and once Next has returned io.EOF all of it.
+// Head returns the metadata read so far: before the first item, what the server wrote in front of the items, which is usually
+// everything; complete once Next has returned io.EOF.
 func (r *ListReader) Head() ListHead { return r.head }
 
 func isStatus(err error) bool {
@@ -117,7 +117,7 @@ func (r *ListReader) step() ([]byte, error) {
 	}
 }
 
-// member reads a member of the list up to its end, or up to the first item.
+// member reads a member of the list to its end, or up to the first item.
 func (r *ListReader) member() error {
 	if r.state == listMember {
 		if err := r.stream.expect(','); err != nil {
@@ -156,7 +156,7 @@ func (r *ListReader) keep(text []byte, behind byte) {
 
 var errTwoItems = errors.New("the list has items twice")
 
-// items reads up to the first item, or over a null in place of items.
+// items reads up to the first item, or skips a null in place of items.
 func (r *ListReader) items() error {
 	if r.hasItems {
 		return errTwoItems
@@ -205,7 +205,7 @@ func (r *ListReader) item() ([]byte, error) {
 
 var errNoItems = errors.New("it has no items, so it is not a list")
 
-// finish decodes the rest of the list behind its closing brace. It returns io.EOF if all is well.
+// finish decodes the rest of the list after its closing brace. It returns io.EOF if the list is valid.
 func (r *ListReader) finish() error {
 	if c, err := r.stream.peek(); err == nil {
 		return fmt.Errorf("got %q behind the list", c)

@@ -1,24 +1,24 @@
 package json
 
-// place is where a value goes: m[key], or if m is nil an element among the object's own.
+// place is the destination of a value: m[key], or, if m is nil, an index into own.elements.
 type place struct {
 	m       map[string]any
 	key     string
 	element int
 }
 
-// own gathers the strings and slices that only one object has.
+// own collects the strings and slices that belong to one object only.
 type own struct {
-	text     []byte // all strings, one behind the other
+	text     []byte // all strings, concatenated
 	strings  []span // in text
-	elements []any  // of all slices
+	elements []any  // of all slices, concatenated
 	lists    []span // in elements
 	pending  []pending
-	maps     [maxCompared]ownMap // the last ones
-	nextMap  int                 // where the next one goes
+	maps     [maxCompared]ownMap // the most recent ones, a ring
+	nextMap  int                 // index of the next one
 }
 
-// ownMap is a map that an object has, with the text it was built from and what was trimmed from it.
+// ownMap is one of the object's maps, with the text it was built from and what was trimmed from it.
 type ownMap struct {
 	value any
 	text  []byte
@@ -27,18 +27,18 @@ type ownMap struct {
 
 type span struct{ from, to int }
 
-// pending is a string or slice that is still to be put to its place.
+// pending is a string or slice that settle has yet to store.
 type pending struct {
 	place
 	index int // in strings or lists
 	list  bool
 }
 
-// maxCompared is how many of the last strings or maps are compared with a new one. Times come several times in an
+// maxCompared is how many of the most recent strings and maps a new one is compared with. Times, for example, repeat within an
 // object.
 const maxCompared = 32
 
-// reset forgets everything, and gives the memory of an unusually large object back.
+// reset drops everything, and frees the memory of an unusually large object.
 func (o *own) reset() {
 	if cap(o.text) > maxScratch || cap(o.pending) > maxKeptNodes || cap(o.elements) > maxKeptNodes {
 		*o = own{}
@@ -52,7 +52,7 @@ func (o *own) reset() {
 	o.nextMap = 0
 }
 
-// addString adds the string raw, which stands with its quotes.
+// addString adds the string raw, which includes its quotes.
 func (o *own) addString(raw []byte, to place) {
 	from := len(o.text)
 	o.text = appendUnquoted(o.text, raw)
@@ -65,7 +65,7 @@ func (o *own) addString(raw []byte, to place) {
 	o.pending = append(o.pending, pending{place: to, index: index})
 }
 
-// indexOf returns where text is among the last strings, or their number.
+// indexOf returns the index of text among the most recent strings, or len(o.strings).
 func (o *own) indexOf(text []byte) int {
 	for i := len(o.strings) - 1; i >= max(0, len(o.strings)-maxCompared); i-- {
 		if s := o.strings[i]; s.to-s.from == len(text) && string(o.text[s.from:s.to]) == string(text) {
@@ -75,13 +75,13 @@ func (o *own) indexOf(text []byte) int {
 	return len(o.strings)
 }
 
-// addMap keeps m to be compared with those that follow.
+// addMap keeps m for comparison with later maps.
 func (o *own) addMap(m ownMap) {
 	o.maps[o.nextMap] = m
 	o.nextMap = (o.nextMap + 1) % maxCompared
 }
 
-// mapLike returns the map among the last ones that was built as m is to be, or nil.
+// mapLike returns the value of a recent map built from the same text with the same trims, or nil.
 func (o *own) mapLike(m ownMap) any {
 	for i := range o.maps {
 		if seen := &o.maps[i]; seen.trim == m.trim && len(seen.text) == len(m.text) && string(seen.text) == string(m.text) {
@@ -91,7 +91,7 @@ func (o *own) mapLike(m ownMap) any {
 	return nil
 }
 
-// addList adds a slice of size elements, which are nil at first, and returns where they begin.
+// addList reserves a slice of size nil elements, and returns the index of the first.
 func (o *own) addList(size int, to place) int {
 	from := len(o.elements)
 	o.elements = append(o.elements, make([]any, size)...)
@@ -100,7 +100,7 @@ func (o *own) addList(size int, to place) int {
 	return from
 }
 
-// settle gives what was gathered its memory, four pieces at most, and puts it to its places.
+// settle allocates the final memory of everything collected, in at most four pieces, and stores the strings and slices.
 func (o *own) settle() {
 	text, elements := string(o.text), make([]any, len(o.elements))
 	copy(elements, o.elements)

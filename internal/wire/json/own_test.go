@@ -19,8 +19,8 @@ import (
 	"github.com/tidings/tidings/internal/wire"
 )
 
-// TestOwnValues decodes objects with strings and lists that no other object has, many of them equally long, and some of them twice. They come
-// out as upstream decodes them, and what one object says twice it has once.
+// TestOwnValues decodes objects with strings and lists that no other object has, many of them equally long, and some repeated. The result
+// equals upstream's, and values that repeat within an object are stored once.
 func TestOwnValues(t *testing.T) {
 	random := testseed.Rand(t)
 	for _, noSharing := range []bool{false, true} {
@@ -51,7 +51,7 @@ func TestOwnValues(t *testing.T) {
 	}
 }
 
-// TestKeepsNothing: neither decoder keeps the bytes that it has decoded.
+// TestKeepsNothing: neither decoder keeps the bytes that it decoded.
 func TestKeepsNothing(t *testing.T) {
 	untyped := newDecoder(t, wire.Options{})
 	trimmed := newDecoder(t, wire.Options{Trim: []string{"spec.a"}})
@@ -80,14 +80,14 @@ func TestKeepsNothing(t *testing.T) {
 	runtime.KeepAlive([]any{untyped, trimmed, typed})
 }
 
-// TestKeepsNoObject: a decoder does not keep what it has decoded, nor what it could not.
+// TestKeepsNoObject: a decoder keeps neither objects nor documents that it failed to decode.
 func TestKeepsNoObject(t *testing.T) {
 	d := newDecoder(t, wire.Options{NoSharing: true})
 	text := func(i int, more string) []byte {
 		return fmt.Appendf(nil, `{"kind":"K","a":"%s %d","b":["%s %d",{"c":"%s %d"}]%s}`,
 			strings.Repeat("x", 100), i, strings.Repeat("y", 100), i, strings.Repeat("z", 100), i, more)
 	}
-	for i := range 3 * int(scalars.Window) { // so that strings are not put into the table
+	for i := range 3 * int(scalars.Window) { // so that strings are not stored in the table
 		compare(t, d, text(i, ""))
 	}
 	var kept []weak.Pointer[byte]
@@ -117,7 +117,7 @@ func TestKeepsNoObject(t *testing.T) {
 	runtime.KeepAlive(d)
 }
 
-// TestPartsInNewParts: a part that is found is in new ones. Nobody has written to those, and what one has is not counted for the next.
+// TestPartsInNewParts: new parts may contain parts found in the table. Nobody has written to those, and they do not count for the next part.
 func TestPartsInNewParts(t *testing.T) {
 	d := newDecoder(t, wire.Options{})
 	for i := range 30 {
@@ -129,7 +129,7 @@ func TestPartsInNewParts(t *testing.T) {
 	}
 }
 
-// TestSpoiltPartsAreNoHits: what is found to be written to was not found.
+// TestSpoiltPartsAreNoHits: a shared part that was written to is not a hit.
 func TestSpoiltPartsAreNoHits(t *testing.T) {
 	d := newDecoder(t, wire.Options{})
 	text := []byte(`{"kind":"K","spec":{"list":[1,2]}}`)
@@ -146,8 +146,8 @@ func TestSpoiltPartsAreNoHits(t *testing.T) {
 	}
 }
 
-// TestEveryScalarCounts writes each kind of scalar in the place of each other into a shared list. It is noticed, and it is not when nobody has
-// written, empty maps and lists included.
+// TestEveryScalarCounts replaces each kind of scalar by each other in a shared list. Every write is noticed, and there are no false alarms,
+// even with empty maps and lists.
 func TestEveryScalarCounts(t *testing.T) {
 	values := []any{true, false, nil, int64(0), int64(1), int64(2), 0.0, 1.0, "", "1", int64(math.Float64bits(1.5)), 1.5, struct{}{}}
 	const text = `{"kind":"K","spec":{"list":[7,true,{"a":{},"b":[]},[]],"map":{"x":{},"y":[{}],"z":false}}}`
@@ -171,7 +171,7 @@ func TestEveryScalarCounts(t *testing.T) {
 	}
 }
 
-// TestRechecksByItself: a decoder that nobody tells of a new batch finds stray writes all the same, later.
+// TestRechecksByItself: without calls of Recheck, a decoder still finds stray writes, later.
 func TestRechecksByItself(t *testing.T) {
 	d := newDecoder(t, wire.Options{})
 	decode := func() map[string]any {
@@ -193,7 +193,7 @@ func TestRechecksByItself(t *testing.T) {
 	}
 }
 
-// TestTooManyMaps decodes maps in maps, each of which takes more memory than is allowed for its text.
+// TestTooManyMaps decodes nested maps, each of which takes more memory than its text allows.
 func TestTooManyMaps(t *testing.T) {
 	const depth, chains = 9000, 8
 	chain := strings.Repeat(`{"":`, depth) + "{}" + strings.Repeat("}", depth)
@@ -208,7 +208,7 @@ func TestTooManyMaps(t *testing.T) {
 	}
 }
 
-// TestStatsOfFields names the fields that were looked up, with names that do not grow without bounds.
+// TestStatsOfFields names the fields that were looked up; names must not grow without bound.
 func TestStatsOfFields(t *testing.T) {
 	d := newDecoder(t, wire.Options{})
 	const text = `{"kind":"K","n":1,"nothing":null,"spec":{"a":"text","b":{"c":"more"}}}`
@@ -238,7 +238,7 @@ func subset(some, all []string) bool {
 	return !slices.ContainsFunc(some, func(s string) bool { return !slices.Contains(all, s) })
 }
 
-// TestStatsBesideDecode: asking for what a typed decoder has done does not end it.
+// TestStatsBesideDecode: Stats does not disturb a running Decode.
 func TestStatsBesideDecode(t *testing.T) {
 	d, err := NewTyped[*unstructured.Unstructured](wire.Options{})
 	if err != nil {
@@ -260,7 +260,7 @@ func TestStatsBesideDecode(t *testing.T) {
 	}
 }
 
-// TestNoDocument tells texts that are no object from those that are cut off.
+// TestNoDocument distinguishes texts that are no object from truncated ones.
 func TestNoDocument(t *testing.T) {
 	typed, err := NewTyped[*unstructured.Unstructured](wire.Options{Trim: []string{"a.b"}})
 	if err != nil {
@@ -277,7 +277,7 @@ func TestNoDocument(t *testing.T) {
 	}
 }
 
-// TestEqualScalarsAreOne: objects that say the same string or large number have one.
+// TestEqualScalarsAreOne: objects with the same string or large number share it.
 func TestEqualScalarsAreOne(t *testing.T) {
 	d := newDecoder(t, wire.Options{})
 	decode := func(i int) map[string]any {
@@ -291,7 +291,7 @@ func TestEqualScalarsAreOne(t *testing.T) {
 	}
 }
 
-// TestFieldsTakeMemory that counts.
+// TestFieldsTakeMemory: their memory is counted.
 func TestFieldsTakeMemory(t *testing.T) {
 	d := newDecoder(t, wire.Options{})
 	compare(t, d, []byte(`{"kind":"K"}`))
@@ -306,7 +306,7 @@ func TestFieldsTakeMemory(t *testing.T) {
 	}
 }
 
-// spentOn is the model of what value i of a document takes of its allowance. Seen are the strings and large numbers that are in the table.
+// spentOn is the model of the memory that value i of a document takes of its allowance. seen holds the strings and large numbers in the table.
 func spentOn(b *builder, data []byte, i int32, seen map[string]bool) (spent int) {
 	n := b.tape.nodes[i]
 	raw := string(data[n.start:n.end])
@@ -335,7 +335,7 @@ func spentOn(b *builder, data []byte, i int32, seen map[string]bool) (spent int)
 	return spent
 }
 
-// TestMemoryIsCounted compares what decoding takes of an object's allowance with the model.
+// TestMemoryIsCounted compares the memory spent on decoding with the model.
 func TestMemoryIsCounted(t *testing.T) {
 	docs, compared := newDocuments(testseed.Seed(t)), 0
 	for range 300 {

@@ -2,7 +2,7 @@ package json
 
 import "github.com/tidings/tidings/internal/wire"
 
-// peek finds the identity of the object in data. It reads no further than the first metadata, so it says nothing about
+// peek finds the identity of the object in data. It reads no further than the first metadata, so it does not validate
 // what follows, and it allocates nothing. It gives up on strings that are not plain ASCII.
 func peek(data []byte) (wire.Meta, bool) {
 	for m := walk(data); m.next(); {
@@ -15,7 +15,7 @@ func peek(data []byte) (wire.Meta, bool) {
 
 func peekMetadata(text []byte) (meta wire.Meta, ok bool) {
 	m := walk(text)
-	for m.next() { // to the end: of what comes twice the last one would count
+	for m.next() { // to the end: the last of duplicates would win
 		var to *[]byte
 		switch string(m.name) {
 		case `"namespace"`:

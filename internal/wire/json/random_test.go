@@ -9,7 +9,7 @@ import (
 	"github.com/tidings/tidings/internal/wire/wiretest"
 )
 
-// documents makes random documents: valid and broken ones, of a small vocabulary, so that much of them is equal.
+// documents generates random documents: valid and malformed ones, from a small vocabulary, so that much of them is equal.
 type documents struct {
 	r     *rand.Rand
 	seeds [][]byte

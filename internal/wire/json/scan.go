@@ -5,17 +5,17 @@ import (
 	"errors"
 )
 
-// extent finds the end of a value by its brackets and quotes alone, without validating what is between them. It can
-// be resumed when more text has come, and looks at each byte once. Of a valid value it finds the exact end.
+// extent finds the end of a value by brackets and quotes alone, without validating what is between them. It can be resumed
+// as more text arrives, and looks at each byte once. The result is exact if the value is valid.
 type extent struct {
-	at       int // the next byte to look at, from the start of the value
-	depth    int // open brackets
-	end      int // once it is known
+	at       int // the next byte to look at, relative to the start of the value
+	depth    int // number of open brackets
+	end      int // 0 until it is found
 	inString bool
 }
 
-// find looks for the end in text, which starts with the value and may have grown since the last call. It returns the
-// position behind the value, which is 0 where no value can start, or false if the text ends before that is known.
+// find looks for the end in text, which starts with the value and may have grown since the last call. It returns the index
+// after the value, 0 if no value can start here, or false if text ends too early to tell.
 func (e *extent) find(text []byte) (end int, ok bool) {
 	if e.end > 0 {
 		return e.end, true
@@ -56,7 +56,7 @@ func (e *extent) search(text []byte) (end int, ok bool) {
 	return 0, false
 }
 
-// stringEnd returns the position behind the quote that ends the string text[at:] is in, or len(text) and false.
+// stringEnd returns the index after the closing quote of the string that text[at:] is in, or len(text) and false.
 func stringEnd(text []byte, at int) (end int, ok bool) {
 	for {
 		quote := bytes.IndexByte(text[at:], '"')
@@ -77,7 +77,7 @@ func stringEnd(text []byte, at int) (end int, ok bool) {
 	}
 }
 
-// searchScalar finds the end of a number or literal, for which it must see what follows.
+// searchScalar finds the end of a number or literal, which takes seeing the byte after it.
 func (e *extent) searchScalar(text []byte) (end int, ok bool) {
 	if i := bytes.IndexAny(text[e.at:], "{}[]\",: \t\r\n"); i >= 0 {
 		return e.at + i, true
@@ -86,9 +86,9 @@ func (e *extent) searchScalar(text []byte) (end int, ok bool) {
 	return 0, false
 }
 
-// members walks over the members of an object in memory. The names and values are not validated.
+// members iterates over the members of an object in memory. Names and values are not validated.
 type members struct {
-	name, value []byte // the current member; the name with its quotes
+	name, value []byte // the current member; the name includes its quotes
 
 	text  []byte
 	at    int
@@ -98,14 +98,14 @@ type members struct {
 
 var errNotObject = errors.New("malformed JSON object")
 
-// walk returns the members of the object that is text.
+// walk returns an iterator over the members of the object text.
 func walk(text []byte) members {
 	m := members{text: text}
 	m.expect('{')
 	return m
 }
 
-// next moves to the next member. It is false behind the last one, and when the object is malformed: then err is set.
+// next moves to the next member. It returns false after the last one, or with err set if the object is malformed.
 func (m *members) next() bool {
 	if m.err != nil || m.at > 0 && m.take('}') {
 		return false
@@ -123,7 +123,7 @@ func (m *members) next() bool {
 	return m.err == nil
 }
 
-// read returns the value at hand, which is empty only together with an error.
+// read returns the next value, which is empty only if there is an error.
 func (m *members) read() []byte {
 	m.space()
 	var e extent
@@ -142,7 +142,7 @@ func (m *members) expect(c byte) {
 	}
 }
 
-// take moves over c if it comes next.
+// take skips c if it comes next.
 func (m *members) take(c byte) bool {
 	m.space()
 	if m.at < len(m.text) && m.text[m.at] == c {

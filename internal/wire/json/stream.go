@@ -7,11 +7,11 @@ import (
 	"sync"
 )
 
-// DefaultLimit is the largest value that a reader takes when it is given no limit: 16 MiB, several times the largest
+// DefaultLimit is the largest value that a reader accepts if no limit is given: 16 MiB, several times the largest
 // object that an API server stores.
 const DefaultLimit = 16 << 20
 
-// LimitError says that a value in a stream was larger than its reader takes.
+// LimitError says that a value in a stream is larger than its reader accepts.
 type LimitError struct {
 	What  string // such as "watch event"
 	Limit int    // in bytes
@@ -22,24 +22,24 @@ func (e *LimitError) Error() string {
 	return fmt.Sprintf("%s is larger than the limit of %d bytes; raise Scope.MaxObjectBytes if it really is that large", e.What, e.Limit)
 }
 
-// stream takes the values of a stream apart. It holds one value and what has arrived behind it.
+// stream splits a stream into values. It holds one value and what has arrived after it.
 type stream struct {
 	src   io.Reader
 	limit int
-	what  string // what is read, for errors
+	what  string // what is being read, for errors
 	buf   []byte // buf[start:] is unread
-	quiet []byte // is buf while nothing is unread
+	quiet []byte // the buffer used while nothing is unread
 	start int
 	next  extent // of the value at start, as far as it has arrived
-	err   error  // of src, for when buf is used up
+	err   error  // of src, reported once buf is used up
 }
 
 const (
-	// quietBuffer is the buffer of a stream that waits: most watches do, and a program has many. It is too small for any event.
+	// quietBuffer is the buffer size of an idle stream: most watches are, and a program has many. It is too small for any event.
 	quietBuffer = 64
-	// busyBuffer is the buffer that a stream borrows when something has come, until it has caught up.
+	// busyBuffer is the size of the buffer that a stream borrows when data arrives, until it has caught up.
 	busyBuffer = 64 << 10
-	// keepBuffer is the largest buffer that is kept when little is in it.
+	// keepBuffer is the largest buffer that is kept while it is nearly empty.
 	keepBuffer = 256 << 10
 	// maxEmptyReads is how often in a row a reader may return neither data nor an error.
 	maxEmptyReads = 100
@@ -52,7 +52,7 @@ func newStream(src io.Reader, limit int) stream {
 	return stream{src: src, limit: limit}
 }
 
-// peek returns the next byte that is not space, without moving over it. At the end of the stream the error is io.EOF.
+// peek returns the next byte that is not white space, without consuming it. At the end of the stream the error is io.EOF.
 func (s *stream) peek() (byte, error) {
 	for {
 		for s.start < len(s.buf) {
@@ -67,7 +67,7 @@ func (s *stream) peek() (byte, error) {
 	}
 }
 
-// take moves over c if it comes next. At the end of the stream the error is io.ErrUnexpectedEOF.
+// take consumes c if it comes next. At the end of the stream the error is io.ErrUnexpectedEOF.
 func (s *stream) take(c byte) (bool, error) {
 	got, err := s.peek()
 	if err != nil {
@@ -79,7 +79,7 @@ func (s *stream) take(c byte) (bool, error) {
 	return got == c, nil
 }
 
-// expect moves over c, or says what is there instead.
+// expect consumes c, or returns an error that says what is there instead.
 func (s *stream) expect(c byte) error {
 	ok, err := s.take(c)
 	if err == nil && !ok {
@@ -88,7 +88,7 @@ func (s *stream) expect(c byte) error {
 	return err
 }
 
-// read returns the next value. It is not validated, and it is valid until the next call of any method.
+// read returns the next value. It is not validated, and is valid until the next call of any method.
 func (s *stream) read() ([]byte, error) {
 	if _, err := s.peek(); err != nil {
 		return nil, unexpected(err)
@@ -125,7 +125,7 @@ func (s *stream) ready() bool {
 	return ok
 }
 
-// fill waits for more data and appends it to buf. Space that was read is reused.
+// fill waits for more data and appends it to buf, reusing the space of consumed data.
 func (s *stream) fill() error {
 	if s.err != nil {
 		return s.err
@@ -146,11 +146,11 @@ func (s *stream) fill() error {
 	return s.err
 }
 
-// busyBuffers are those that no stream has borrowed.
+// busyBuffers are the ones not in use.
 var busyBuffers = sync.Pool{New: func() any { return new([busyBuffer]byte) }}
 
-// makeRoom sees that there is room behind what is unread, and moves that to the front if need be: a large value may come in many
-// small pieces. The buffer doubles for a value that does not fit, and becomes small again once large values are gone.
+// makeRoom makes room after the unread data, moving it to the front if needed: a large value may arrive in many small
+// pieces. The buffer doubles for a value that does not fit, and shrinks again once large values are gone.
 func (s *stream) makeRoom() {
 	old, unread := s.buf, s.buf[s.start:]
 	switch size := cap(old); {
@@ -173,7 +173,7 @@ func (s *stream) makeRoom() {
 	}
 }
 
-// unexpected turns the clean end of a stream into the error that it is in the middle of a value.
+// unexpected turns the clean end of a stream into an error, for use in the middle of a value.
 func unexpected(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF

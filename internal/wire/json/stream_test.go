@@ -74,7 +74,7 @@ func TestEventErrors(t *testing.T) {
 	for _, test := range []struct {
 		text string
 		want string // part of the error
-		more bool   // the stream goes on
+		more bool   // the stream continues
 	}{
 		{``, "EOF", false},
 		{event + "\n", "EOF", false},
@@ -138,7 +138,7 @@ func TestEventErrorTypes(t *testing.T) {
 	}
 }
 
-// once returns an error together with data, and never again.
+// once returns an error together with data, and no error afterwards.
 type once struct {
 	data string
 	err  error
@@ -150,7 +150,7 @@ func (o *once) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// TestErrorsBesideData are the end, behind the data.
+// TestErrorsBesideData: an error returned with data ends the stream after the data.
 func TestErrorsBesideData(t *testing.T) {
 	const event = `{"type":"ADDED","object":{"a":1}}`
 	broken := errors.New("connection is broken")
@@ -164,7 +164,7 @@ func TestErrorsBesideData(t *testing.T) {
 	}
 }
 
-// TestListsThatBreakBehind their end are no lists.
+// TestListsThatBreakBehind: a list followed by garbage is not a list.
 func TestListsThatBreakBehind(t *testing.T) {
 	broken := errors.New("connection is broken")
 	items, _, err := readList(io.MultiReader(strings.NewReader(`{"items":[{}]}`), iotest.ErrReader(broken)), 0)
@@ -173,7 +173,7 @@ func TestListsThatBreakBehind(t *testing.T) {
 	}
 }
 
-// TestExtents looks for the ends of values, at once and as they arrive.
+// TestExtents finds the ends of values, at once and incrementally.
 func TestExtents(t *testing.T) {
 	random := testseed.Rand(t)
 	docs := newDocuments(random.Uint64())
@@ -221,7 +221,7 @@ func TestEventsBuffered(t *testing.T) {
 	if r.Buffered() {
 		t.Error("an event is there before the first was sent")
 	}
-	space := strings.Repeat(" ", quietBuffer) // no event of an API server is shorter
+	space := strings.Repeat(" ", quietBuffer) // every event of an API server is longer
 	go func() {
 		fmt.Fprint(out, `{"type":"ADDED",`+space+`"object":{"n":1}} {"type":"ADDED","object":{"n":2}} {"type":"ADDED","obj`)
 		fmt.Fprint(out, `ect":{"n":3}}`)
@@ -241,7 +241,7 @@ func TestEventsBuffered(t *testing.T) {
 	}
 }
 
-// One large event must not keep its buffer forever.
+// One large event must not keep its buffer alive forever.
 func TestEventBufferShrinks(t *testing.T) {
 	var text bytes.Buffer
 	fmt.Fprintf(&text, `{"type":"ADDED","object":{"a":"%s"}}`, strings.Repeat("x", 8<<20))

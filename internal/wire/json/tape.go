@@ -10,17 +10,17 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// node is one value of a document, or the name of a member of an object. The nodes of a document lie in the order
-// of its text: behind the node of an object come name, value, name, value; behind that of an array its elements.
+// node is one value of a document, or the name of an object's member. Nodes are in the order of the text: the node of an
+// object is followed by name, value, name, value; that of an array by its elements.
 type node struct {
-	start, end int32 // where it is in the text; strings with their quotes
-	next       int32 // the node behind it and all that is in it
+	start, end int32 // its position in the text; strings include their quotes
+	next       int32 // the node after it and everything in it
 	size       int32 // members of an object, elements of an array
 	kind       jsontext.Kind
 }
 
-// tape is a validated document taken apart in one pass. Every value's extent is known from then on, so that later
-// passes can skip or look up a whole sub-tree without reading it again.
+// tape is a validated document, parsed in one pass. Since it has the extent of every value, later passes can skip or look
+// up a whole subtree without reading it again.
 type tape struct {
 	dec   jsontext.Decoder
 	buf   bytes.Buffer
@@ -50,8 +50,7 @@ func (t *tape) parse(data []byte) error {
 	}
 }
 
-// reset points the tokenizer at data. It is made to take what Kubernetes takes: names given twice, and text that is
-// not UTF-8.
+// reset points the tokenizer at data. Like Kubernetes, it accepts duplicate names and invalid UTF-8.
 func (t *tape) reset(data []byte) {
 	t.buf = *bytes.NewBuffer(data)
 	t.dec.Reset(&t.buf, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
@@ -80,7 +79,7 @@ func (t *tape) add(data []byte, kind jsontext.Kind, end int32) {
 	}
 }
 
-// tokenStart returns where the token that ends at end starts.
+// tokenStart returns the start of the token that ends at end.
 func (t *tape) tokenStart(data []byte, kind jsontext.Kind, end int32) int32 {
 	switch kind {
 	case jsontext.KindBeginObject, jsontext.KindBeginArray:
@@ -90,7 +89,7 @@ func (t *tape) tokenStart(data []byte, kind jsontext.Kind, end int32) int32 {
 	case jsontext.KindFalse:
 		return end - 5
 	}
-	// Only space and separators lie between the last token and a string or number.
+	// Only white space and separators lie between the last token and a string or number.
 	at := int32(0)
 	if len(t.nodes) > 0 {
 		at = t.nodes[len(t.nodes)-1].end
@@ -107,17 +106,17 @@ func (t *tape) tokenStart(data []byte, kind jsontext.Kind, end int32) int32 {
 	return at
 }
 
-// maxKeptNodes is how many nodes there is room for between documents, a megabyte.
+// maxKeptNodes bounds the nodes kept between documents, to about a megabyte.
 const maxKeptNodes = 50_000
 
-// release gives the memory of an unusually large document back.
+// release frees the memory of an unusually large document.
 func (t *tape) release() {
 	if cap(t.nodes) > maxKeptNodes {
 		t.nodes = nil
 	}
 }
 
-// finish says whether a tape that ended with err holds one complete value.
+// finish returns nil if a tape that ended with err holds one complete value.
 func (t *tape) finish(err error) error {
 	switch {
 	case err != io.EOF:

@@ -2,11 +2,11 @@ package json
 
 import "github.com/tidings/tidings/internal/wire"
 
-// trimNode is the tree of trimmed paths. A nil node has nothing to trim below it.
+// trimNode is a tree of trimmed paths. Below a nil node nothing is trimmed.
 type trimNode struct {
 	drop  bool // the field itself is trimmed
 	under map[string]*trimNode
-	salt  uint64 // tells this node from all others; 0 is for fields without anything to trim
+	salt  uint64 // distinguishes this node from all others; 0 where nothing is trimmed
 }
 
 // newTrim compiles paths in the notation of object.Trim. Without paths the result is nil.
@@ -39,7 +39,7 @@ func (n *trimNode) insert(names []string) {
 	n.drop = true
 }
 
-// number gives every node its salt, from next on, and returns the first one left.
+// number assigns salts to the node and all below it, starting at next, and returns the next free one.
 func (n *trimNode) number(next uint64) uint64 {
 	n.salt = next
 	next++
@@ -57,7 +57,7 @@ func (n *trimNode) member(name string) *trimNode {
 	return n.under[name]
 }
 
-// trims reports whether values here are dropped.
+// trims reports whether values here are trimmed.
 func (n *trimNode) trims() bool { return n != nil && n.drop }
 
 // saltOf returns the salt for hashing values here.

@@ -61,7 +61,7 @@ func TestTrimEqualsRemoval(t *testing.T) {
 	}
 }
 
-// A part that is trimmed in one place must not be taken for the equal part that is not trimmed in another.
+// A part that is trimmed in one place must not be taken for an equal part elsewhere that is not trimmed.
 func TestTrimTellsEqualPartsApart(t *testing.T) {
 	d := newDecoder(t, wire.Options{Trim: []string{"spec.part.secret"}})
 	for range 3 {
@@ -191,7 +191,7 @@ func TestTypedOfItself(t *testing.T) {
 	}
 }
 
-// TestLargestPart finds the largest struct of which an object may have any number, wherever it is.
+// TestLargestPart finds the largest struct that an object can hold any number of, wherever it is.
 func TestLargestPart(t *testing.T) {
 	type large struct{ Numbers [8]int64 }
 	for typ, want := range map[reflect.Type]int{
@@ -207,7 +207,7 @@ func TestLargestPart(t *testing.T) {
 	}
 }
 
-// TestTypedScratch: the room for a huge document is given back with the next one.
+// TestTypedScratch: the buffer for a huge document is freed with the next one.
 func TestTypedScratch(t *testing.T) {
 	d, err := NewTyped[*metav1.PartialObjectMetadata](wire.Options{Trim: []string{"a"}})
 	if err != nil {

@@ -16,10 +16,10 @@ import (
 )
 
 // Typed is a wire.Decoder for Go structs: a user's types for custom resources, metav1.PartialObjectMetadata, or built-in
-// types where a server answers in JSON. Make one with NewTyped. It shares nothing, so its objects may be written to.
+// types from a server that answers in JSON. Create one with NewTyped. It shares nothing, so its objects may be written to.
 type Typed[T runtime.Object] struct {
 	elem reflect.Type
-	// largest is the size of the largest struct of which an object may have any number.
+	// largest is the size of the largest struct that an object can hold any number of.
 	largest int
 
 	mu    sync.Mutex // guards what follows; only Stats ever waits for it
@@ -27,13 +27,13 @@ type Typed[T runtime.Object] struct {
 	stats wire.Stats
 }
 
-// NewTyped returns a decoder for T, which must be a pointer to a struct. The error says what is wrong with T or which
-// path of opts.Trim is wrong. The options about sharing have no effect.
+// NewTyped returns a decoder for T, which must be a pointer to a struct. It returns an error if T is not, or if a path in
+// opts.Trim is invalid. The sharing options have no effect.
 func NewTyped[T runtime.Object](opts wire.Options) (*Typed[T], error) {
 	return NewTypedAs[T](reflect.TypeFor[T](), opts)
 }
 
-// NewTypedAs is NewTyped for a type that is known at run time only, a pointer to a struct. T is an interface that it has.
+// NewTypedAs is NewTyped for a type known only at run time, which must be a pointer to a struct that implements the interface T.
 func NewTypedAs[T runtime.Object](pointer reflect.Type, opts wire.Options) (*Typed[T], error) {
 	if pointer.Kind() != reflect.Pointer || pointer.Elem().Kind() != reflect.Struct {
 		return nil, fmt.Errorf("cannot decode JSON into %s: want a pointer to a struct", pointer)
@@ -45,7 +45,7 @@ func NewTypedAs[T runtime.Object](pointer reflect.Type, opts wire.Options) (*Typ
 	return &Typed[T]{elem: pointer.Elem(), largest: largestOf(pointer.Elem()), cut: cutter{trim: trim}}, nil
 }
 
-// largestParts has what largestOf has returned: a program has many decoders of few types.
+// largestParts caches the results of largestOf: a program has many decoders of few types.
 var largestParts sync.Map // of int by reflect.Type
 
 // largestOf is largestPart of a whole type.
@@ -58,7 +58,7 @@ func largestOf(t reflect.Type) int {
 	return size
 }
 
-// largestPart returns the size of the largest struct in slices and maps and behind pointers of t.
+// largestPart returns the size of the largest struct that t holds in slices, in maps or behind pointers.
 func largestPart(t reflect.Type, seen map[reflect.Type]bool) (size int) {
 	if seen[t] {
 		return 0
@@ -79,9 +79,9 @@ func largestPart(t reflect.Type, seen map[reflect.Type]bool) (size int) {
 
 var errNoObject = errors.New("got another value instead of an object")
 
-// Decode decodes one object as sigs.k8s.io/json does: names are case-sensitive, unknown ones are skipped, and of those
-// that come twice the last one wins. The kind is not checked. Anything but a JSON object is an error, null too.
-// The previous version is not used.
+// Decode decodes one object as sigs.k8s.io/json does: names are case-sensitive, unknown ones are skipped, and the last of
+// duplicates wins. The kind is not checked. Anything but a JSON object is an error, null included. The previous version is
+// not used.
 func (d *Typed[T]) Decode(data []byte, _ T) (object T, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -95,7 +95,7 @@ func (d *Typed[T]) Decode(data []byte, _ T) (object T, err error) {
 	return object, nil
 }
 
-// decode makes a panic an error, as a type's own UnmarshalJSON may have one.
+// decode turns a panic, for example in a type's own UnmarshalJSON, into an error.
 func (d *Typed[T]) decode(data []byte) (object T, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -117,14 +117,14 @@ func (d *Typed[T]) decode(data []byte) (object T, err error) {
 	return object, kjson.UnmarshalCaseSensitivePreserveInts(text, object)
 }
 
-// checkExpansion refuses a document that could take far more memory than its text: that of many empty structs.
+// checkExpansion refuses a document of many empty structs, which could take far more memory than its text.
 func (d *Typed[T]) checkExpansion(text []byte) error {
 	allowed := wire.Allowance(len(text))
 	if (bytes.Count(text, []byte("{"))+bytes.Count(text, []byte("null")))*d.largest <= allowed {
 		return nil
 	}
 	defer d.cut.tape.release()
-	if err := d.cut.tape.parse(text); err != nil { // which tells strings that look like structs
+	if err := d.cut.tape.parse(text); err != nil { // which distinguishes braces and nulls in strings
 		return err
 	}
 	structs := 0
@@ -139,7 +139,7 @@ func (d *Typed[T]) checkExpansion(text []byte) error {
 	return nil
 }
 
-// Recheck implements wire.Decoder. There is nothing to check.
+// Recheck implements wire.Decoder. There is nothing to verify.
 func (d *Typed[T]) Recheck() {}
 
 // Peek implements wire.Decoder.
@@ -160,7 +160,7 @@ type cutter struct {
 	out  []byte
 }
 
-// maxScratch bounds the buffer that is kept from one document to the next.
+// maxScratch bounds the buffer that is kept between documents.
 const maxScratch = 1 << 20
 
 // trimmed returns data without the trimmed fields. The result is valid until the next call.

@@ -1,12 +1,12 @@
-// Package json decodes Kubernetes objects from JSON: unstructured ones while sharing what is equal, and typed ones.
-// It also reads the streams that lists and watches are.
+// Package json decodes Kubernetes objects from JSON: unstructured ones, sharing equal parts, and typed ones.
+// It also reads the JSON streams of lists and watches.
 //
-//   - Unstructured decodes into *unstructured.Unstructured. Equal names, strings, numbers, maps and lists of all the
-//     objects of one decoder are stored once.
+//   - Unstructured decodes into *unstructured.Unstructured. Equal names, strings, numbers, maps and lists of all objects
+//     of one decoder are stored once.
 //   - Typed decodes into Go structs.
-//   - EventReader and ListReader take watches and lists apart into the texts of single objects.
+//   - EventReader and ListReader split watches and lists into the texts of single objects.
 //
-// The grammar is validated by jsontext. What a valid document means is what sigs.k8s.io/json says it means.
+// The grammar is validated by jsontext. A valid document means what sigs.k8s.io/json says it means.
 package json
 
 import (
@@ -21,14 +21,13 @@ import (
 	"github.com/tidings/tidings/internal/wire"
 )
 
-// Unstructured is a wire.Decoder for objects without a Go type. Make one with NewUnstructured.
+// Unstructured is a wire.Decoder for objects without a Go type. Create one with NewUnstructured.
 //
-// The maps and slices of what it returns are shared with other objects, of the past and of the future, and equal maps of
-// one object may be one. Go cannot protect a map: whoever wants to write to an object must take a DeepCopy first, or
-// decode with NoSharing.
+// The maps and slices of its objects are shared with earlier and later objects, and equal maps within one object may be the
+// same map. Go cannot protect a map: whoever wants to write to an object must DeepCopy it first, or decode with NoSharing.
 //
-// The strings that only one object has share one block of memory. Who keeps one of them for longer than its object
-// should clone it.
+// The strings that only one object has share one block of memory. Code that keeps one of them longer than its object should
+// clone it.
 type Unstructured struct {
 	opts wire.Options
 	trim *trimNode
@@ -43,9 +42,9 @@ type Unstructured struct {
 
 var _ wire.Decoder[*unstructured.Unstructured] = (*Unstructured)(nil)
 
-// NewUnstructured returns a decoder. The error says which path of opts.Trim is wrong. Options.NoSharing makes maps and
-// slices the object's own; equal strings are shared all the same, nobody can write to a string.
-// Options.Seed is not used: nothing here is random but the secret of the hash.
+// NewUnstructured returns a decoder. It returns an error if a path in opts.Trim is invalid. With Options.NoSharing an object
+// owns its maps and slices; equal strings are shared all the same, since nobody can write to a string.
+// Options.Seed is not used: nothing here is random except the secret of the hash.
 func NewUnstructured(opts wire.Options) (*Unstructured, error) {
 	trim, err := newTrim(opts.Trim)
 	if err != nil {
@@ -54,17 +53,16 @@ func NewUnstructured(opts wire.Options) (*Unstructured, error) {
 	return &Unstructured{opts: opts, trim: trim, build: newBuilder(trim, opts.MaxTableBytes, !opts.NoSharing)}, nil
 }
 
-// SetDefaultKind sets the kind of objects that come without kind and apiVersion, as the items of lists of built-in
-// types do. Two empty strings, as at first, make such objects errors.
+// SetDefaultKind sets the kind of objects that have neither kind nor apiVersion, such as the items of lists of built-in
+// types. Two empty strings, the default, make such objects errors.
 func (d *Unstructured) SetDefaultKind(apiVersion, kind string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.apiVersion, d.kind = apiVersion, kind
 }
 
-// Decode decodes one object. Its value is the one that unstructured.UnstructuredJSONScheme decodes into an
-// *unstructured.Unstructured, less what is trimmed, and so is the verdict. The previous version is
-// not used.
+// Decode decodes one object. The value, and whether the data is valid, are those of unstructured.UnstructuredJSONScheme
+// decoding into an *unstructured.Unstructured, less what is trimmed. The previous version is not used.
 func (d *Unstructured) Decode(data []byte, _ *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	object, corrupted, err := d.decode(data)
 	if d.opts.OnStrayWrite != nil {
@@ -90,7 +88,7 @@ func (d *Unstructured) recheck() {
 	d.unchecked = 0
 }
 
-// decode makes a panic an error. What the decoder knows is forgotten then, because it may be incomplete.
+// decode turns a panic into an error. It then resets the decoder, whose state may be inconsistent.
 func (d *Unstructured) decode(data []byte) (object *unstructured.Unstructured, corrupted []string, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -136,7 +134,7 @@ func (d *Unstructured) ensureKind(object *unstructured.Unstructured) error {
 	if object.GetKind() == "" && object.GetAPIVersion() == "" && d.kind != "" {
 		object.Object["kind"], object.Object["apiVersion"] = d.kind, d.apiVersion
 	}
-	if object.GroupVersionKind().Kind == "" { // so too when apiVersion is no group and version
+	if object.GroupVersionKind().Kind == "" { // also if apiVersion is not a group and version
 		return errNoKind
 	}
 	return nil
@@ -145,7 +143,7 @@ func (d *Unstructured) ensureKind(object *unstructured.Unstructured) error {
 // Peek implements wire.Decoder.
 func (d *Unstructured) Peek(data []byte) (wire.Meta, bool) { return peek(data) }
 
-// Stats implements wire.Decoder. Fields names those whose values were looked up at least once.
+// Stats implements wire.Decoder. Fields holds those whose values were looked up at least once.
 func (d *Unstructured) Stats() wire.Stats {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -159,7 +157,7 @@ func (d *Unstructured) Stats() wire.Stats {
 	return stats
 }
 
-// report adds the rates of the field and of all below it. Its path is the names from the top, joined by dots.
+// report adds the stats of the field and all below it. path is the names from the top, joined by dots.
 func (f *field) report(path string, to map[string]wire.FieldStats) {
 	if f.stats.Lookups > 0 && path != "" {
 		to[path] = f.stats

@@ -33,7 +33,7 @@ func newDecoder(t testing.TB, opts wire.Options) *Unstructured {
 	return d
 }
 
-// compare decodes data with d and as upstream does, and fails unless values and verdicts are the same.
+// compare decodes data with d and with upstream, and fails unless values and errors agree.
 func compare(t *testing.T, d *Unstructured, data []byte) *unstructured.Unstructured {
 	t.Helper()
 	want, wantErr := upstream(data)
@@ -73,7 +73,7 @@ func TestDecodeRealisticEqualsUpstream(t *testing.T) {
 	}
 }
 
-// What one object gives away to another must never change: every object is compared again after all were decoded.
+// Parts shared between objects must never change: every object is compared again after all were decoded.
 func TestDecodedObjectsStayAsTheyAre(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -82,12 +82,12 @@ func TestDecodedObjectsStayAsTheyAre(t *testing.T) {
 	for i := range 500 {
 		data := docs.next()
 		object := compare(t, d, data)
-		clear(data) // the decoder must keep nothing of it
+		clear(data) // the decoder must not keep it
 		if object != nil {
 			got[i], want[i] = object, object.DeepCopy()
 		}
 	}
-	runtime.GC() // what the objects point to must be reachable for the collector
+	runtime.GC() // everything that objects refer to must be reachable for the collector
 	for i := range got {
 		if !reflect.DeepEqual(got[i], want[i]) {
 			t.Fatalf("object %d changed:\ngot  %v\nwant %v", i, got[i], want[i])
@@ -122,7 +122,7 @@ func TestDecodeEdges(t *testing.T) {
 	}
 }
 
-// Nesting with a name twice at each level, or with a long text in the middle, must not take quadratic time.
+// Nesting with duplicate names at each level, or with a long text in the middle, must not take quadratic time.
 func TestDecodeHostileNesting(t *testing.T) {
 	const depth = 3000
 	long := strings.Repeat("x", 1<<20)
@@ -138,7 +138,7 @@ func TestDecodeHostileNesting(t *testing.T) {
 	}
 }
 
-// TestTableForgets what does not come again, and keeps what does.
+// TestTableForgets values that do not come again, and keeps those that do.
 func TestTableForgets(t *testing.T) {
 	d := newDecoder(t, wire.Options{})
 	spec := func(text string) uintptr {
@@ -185,8 +185,8 @@ func TestDecodeSharesEqualParts(t *testing.T) {
 	}
 }
 
-// What an object says twice it has once, also where its field was given up because nothing repeats between objects. An
-// object that may be written to has it twice.
+// Values that repeat within an object are stored once, even if their field stopped sharing because nothing repeats between objects.
+// An object that may be written to has them twice.
 func TestDecodeSharesWithinAnObject(t *testing.T) {
 	before := strings.Repeat("x", maxOwn)
 	for _, noSharing := range []bool{false, true} {
@@ -203,7 +203,7 @@ func TestDecodeSharesWithinAnObject(t *testing.T) {
 	}
 }
 
-// Maps of a list that repeat are shared beside others that never do, and that begin with the same name. Most are of those.
+// Maps in a list that repeat are shared even among many others that never do and start with the same name.
 func TestDecodeSharesOneKindInAList(t *testing.T) {
 	d := newDecoder(t, wire.Options{})
 	volume := func(i int) uintptr {
@@ -223,7 +223,7 @@ func TestDecodeSharesOneKindInAList(t *testing.T) {
 	}
 }
 
-// Maps that never repeat are given up also when the second name in them is data, and what is below it does repeat.
+// A field of maps that never repeat stops sharing even if the second name in them is data and values below do repeat.
 func TestDecodeGivesUpMapsOfDataNames(t *testing.T) {
 	d := newDecoder(t, wire.Options{})
 	const n = 4 * 256
@@ -235,7 +235,7 @@ func TestDecodeGivesUpMapsOfDataNames(t *testing.T) {
 	}
 }
 
-// Equal texts are different values where something else is trimmed from them.
+// Equal texts are different values if different parts of them are trimmed.
 func TestDecodeSharesOnlyWhatIsTrimmedAlike(t *testing.T) {
 	for _, noSharing := range []bool{false, true} {
 		d := newDecoder(t, wire.Options{Trim: []string{"b.t", "c.u", "d.x"}, NoSharing: noSharing})
@@ -286,7 +286,7 @@ func TestDefaultKind(t *testing.T) {
 	}
 }
 
-// Objects that never repeat must not make the tables grow without bound, and what they held must go again.
+// Objects that never repeat must not make the tables grow without bound, and their memory must be freed again.
 func TestTablesStayBounded(t *testing.T) {
 	const limit = 512 << 10
 	d := newDecoder(t, wire.Options{MaxTableBytes: limit})
@@ -309,7 +309,7 @@ func TestTablesStayBounded(t *testing.T) {
 	}
 }
 
-// A huge document, or names that are spelled in ever new ways, must not be held on to.
+// The memory of a huge document, or of ever new spellings of names, must not be kept.
 func TestScratchIsGivenBack(t *testing.T) {
 	d := newDecoder(t, wire.Options{Trim: []string{"trimmed"}})
 	huge := `{"kind":"K","a":[` + strings.Repeat(`"x",`, 200_000) + `"x"],"b":"` + strings.Repeat("y", 1<<21) + `"}`

@@ -7,11 +7,11 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// maxDepth is the deepest nesting of messages. API types nest about 15 deep.
+// maxDepth bounds the nesting of messages. API types nest about 15 deep.
 const maxDepth = 100
 
-// Apply appends to dst what a patch makes of its base, and returns the extended slice. The result has no more than size bytes. The error is ErrBroken, and
-// dst is then returned as it was; what is behind its end may have been written to.
+// Apply appends to dst the result of applying patch p to base, at most size bytes, and returns the extended slice. The error is
+// ErrBroken; dst is then returned unchanged, but the memory beyond its end may have been written to.
 func Apply(dst, base, p []byte, size int) ([]byte, error) {
 	r, head := NewReader(p)
 	if head > len(base) {
@@ -28,11 +28,11 @@ func Apply(dst, base, p []byte, size int) ([]byte, error) {
 // applier applies a patch to the encoding of its base.
 type applier struct {
 	*Reader
-	most    int // bytes of the result
+	most    int // maximum length of dst
 	scratch Scratch
 }
 
-// append appends b, unless that is too much.
+// append appends b, or fails if the result would be too long.
 func (a *applier) append(dst, b []byte) []byte {
 	if len(b) > a.most-len(dst) {
 		a.Fail()
@@ -41,7 +41,7 @@ func (a *applier) append(dst, b []byte) []byte {
 	return append(dst, b...)
 }
 
-// message appends what the entries up to the next end make of a message.
+// message appends the message base, changed by the entries up to the next end.
 func (a *applier) message(dst, base []byte, depth int) []byte {
 	if depth > maxDepth {
 		a.Fail()
@@ -64,7 +64,7 @@ func (a *applier) message(dst, base []byte, depth int) []byte {
 	}
 }
 
-// field appends what an entry makes of a run of fields, which may be empty.
+// field appends a run of fields, which may be empty, changed by one entry.
 func (a *applier) field(dst, run []byte, number int32, action Action, depth int) []byte {
 	switch action {
 	case Set:
@@ -82,7 +82,7 @@ func (a *applier) field(dst, run []byte, number int32, action Action, depth int)
 	return dst
 }
 
-// single appends what an entry makes of the body of a single field, with its length.
+// single appends the body of a single field, changed by one entry, prefixed with its length.
 func (a *applier) single(dst, body []byte, action Action, depth int) []byte {
 	switch action {
 	case Within:
@@ -102,14 +102,14 @@ func (a *applier) single(dst, body []byte, action Action, depth int) []byte {
 	}
 }
 
-// spliced appends a text, with its length, that was body.
+// spliced appends the string body, changed by one entry, prefixed with its length.
 func (a *applier) spliced(dst, body []byte, action Action) []byte {
 	before, behind, between := a.Spliced(action, len(body), &a.scratch)
 	dst = binary.AppendUvarint(dst, uint64(before+len(between)+behind))
 	return a.append(a.append(a.append(dst, body[:before]), between), body[len(body)-behind:])
 }
 
-// list appends what the elements up to the next end make of a run of fields.
+// list appends a run of fields, changed by the elements up to the next end.
 func (a *applier) list(dst, run []byte, depth int) []byte {
 	tag, _, _ := first(run)
 	if tag == nil {
@@ -149,7 +149,7 @@ func (a *applier) list(dst, run []byte, depth int) []byte {
 	return dst
 }
 
-// element appends a field with its tag and length. body is what it was in the base, nil if it was not there.
+// element appends a field with its tag and length. body is the element of the base, nil if there is none.
 func (a *applier) element(dst, tag, body []byte, change Change, depth int) []byte {
 	dst = a.append(dst, tag)
 	switch {
@@ -165,10 +165,10 @@ func (a *applier) element(dst, tag, body []byte, change Change, depth int) []byt
 	return a.within(dst, body, depth)
 }
 
-// within appends what the entries of a message make of its body, with its length.
+// within appends the message body, changed by entries, prefixed with its length.
 func (a *applier) within(dst, body []byte, depth int) []byte {
 	from, width := len(dst), protowire.SizeVarint(uint64(len(body)))
-	dst = slices.Grow(dst, width)[:from+width] // most lengths are as long as they were
+	dst = slices.Grow(dst, width)[:from+width] // most lengths keep their width
 	a.most += width - 1                        // a shorter length makes the result shorter
 	dst = a.message(dst, body, depth+1)
 	a.most -= width - 1
@@ -182,7 +182,7 @@ func (a *applier) within(dst, body []byte, depth int) []byte {
 	return dst
 }
 
-// find returns where the first field is whose number is not below that, and a negative number for bytes that are no message.
+// find returns the index of the first field whose number is at least this, or a negative one if b is not a message.
 func find(b []byte, number int32) int {
 	for i := 0; ; {
 		n := Number(b[i:])
@@ -195,7 +195,7 @@ func find(b []byte, number int32) int {
 	}
 }
 
-// first takes apart a run of fields with lengths: the tag and the body of the first, and what is behind it. The tag is nil if there is none.
+// first splits a run of length-delimited fields into the tag and body of the first, and the rest. The tag is nil if there is none.
 func first(run []byte) (tag, body, rest []byte) {
 	_, typ, width := protowire.ConsumeTag(run)
 	if width < 0 || typ != protowire.BytesType {

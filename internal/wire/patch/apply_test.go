@@ -106,7 +106,7 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// TestApplyShorterLength: where the lengths around what becomes shorter become shorter too, at several depths, the exact size is enough.
+// TestApplyShorterLength: if a change shortens the lengths around it, at several depths, the exact size is enough.
 func TestApplyShorterLength(t *testing.T) {
 	nested := func(n int) string { return text(1, text(1, text(1, text(1, strings.Repeat("x", n))))) }
 	for from := 100; from < 140; from++ {
@@ -119,7 +119,7 @@ func TestApplyShorterLength(t *testing.T) {
 	}
 }
 
-// TestApplyBroken has patches that no one makes, or that are for another base.
+// TestApplyBroken has malformed patches, and patches of another base.
 func TestApplyBroken(t *testing.T) {
 	base := text(1, "name") + text(2, "a") + text(2, "b") + number(3, 1) + text(4, number(1, 1)) + text(5, timeOf(1_700_000_000))
 	deep, deepBase := start(), ""
@@ -179,7 +179,7 @@ func TestApplyBroken(t *testing.T) {
 	}
 }
 
-// TestFieldEnd compares with protowire, for fields that are sound, cut off, or random bytes.
+// TestFieldEnd compares with protowire, for valid, truncated and random fields.
 func TestFieldEnd(t *testing.T) {
 	rng := testseed.Rand(t)
 	for range 20_000 {
@@ -271,7 +271,7 @@ func TestSplice(t *testing.T) {
 	}
 }
 
-// TestSeconds compares with what metav1 writes, and refuses other times.
+// TestSeconds compares with the encoding of metav1, and refuses other times.
 func TestSeconds(t *testing.T) {
 	for _, seconds := range []int64{1 << 28, 1<<35 - 1, 1_700_000_000} {
 		data, err := (&metav1.Timestamp{Seconds: seconds}).Marshal()
@@ -295,7 +295,7 @@ func TestSeconds(t *testing.T) {
 	}
 }
 
-// checkApply checks what holds for all bases and patches.
+// checkApply checks the invariants of Apply for arbitrary bases and patches.
 func checkApply(t *testing.T, base, p []byte) {
 	t.Helper()
 	was, kept := bytes.Clone(base), []byte("kept")
@@ -312,7 +312,7 @@ func checkApply(t *testing.T, base, p []byte) {
 	}
 }
 
-// TestApplyRandom applies random bytes, and patches with some bytes changed.
+// TestApplyRandom applies random bytes, and mutated patches.
 func TestApplyRandom(t *testing.T) {
 	rng := testseed.Rand(t)
 	base := []byte(text(1, "name") + text(2, text(1, "a"), text(1, "b")) + text(4, "a") + text(4, "b") + text(4, long) + number(6, 1) + text(8, timeOf(2e9)) + text(9, "0123"))

@@ -2,26 +2,26 @@ package patch
 
 import "encoding/hex"
 
-// Much of what differs between objects are uids, hashes and numbers, of which a digit takes four bits.
+// Objects differ mostly in uids, hashes and numbers. A hexadecimal digit of these takes four bits.
 
 const (
-	// minDigits is from how many digits on it is worth to say that a text has no others, and MaxDigits how many one may have: a SHA-512 has so many.
+	// minDigits is the shortest text worth packing as digits; MaxDigits is the longest, the length of a SHA-512.
 	minDigits = 4
 	MaxDigits = 128
-	// uuidSize is the length of a uuid with its hyphens.
+	// uuidSize is the length of a UUID with its hyphens.
 	uuidSize  = 36
 	uuidBytes = 16
 )
 
-// Scratch is room for digits that are read.
+// Scratch is a buffer for unpacked digits.
 type Scratch [MaxDigits]byte
 
-// isDigit reports whether c is a digit. Capitals are none: they could not be told from the others later.
+// isDigit reports whether c is a digit. Upper case is not, since unpacking could not restore it.
 func isDigit(c byte) bool { return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' }
 
-// areDigits reports whether a text is to be packed as digits.
+// areDigits reports whether text can be packed as digits.
 func areDigits(text []byte) bool {
-	if len(text) < minDigits || len(text) > MaxDigits || len(text) == uuidSize { // which says that it is a uuid
+	if len(text) < minDigits || len(text) > MaxDigits || len(text) == uuidSize { // this length marks a UUID
 		return false
 	}
 	for _, c := range text {
@@ -32,7 +32,7 @@ func areDigits(text []byte) bool {
 	return true
 }
 
-// uuidGroups are the lengths of the parts of a uuid, which have hyphens between them.
+// uuidGroups are the lengths of a UUID's hyphen-separated groups.
 var uuidGroups = [...]int{8, 4, 4, 4, 12}
 
 func isUUID(text []byte) bool {
@@ -54,7 +54,7 @@ func isUUID(text []byte) bool {
 	return true
 }
 
-// appendDigits appends digits, two in a byte. If they are odd in number, the last byte has one.
+// appendDigits appends digits, two per byte. If their number is odd, the last byte holds one.
 func appendDigits(dst, text []byte) []byte {
 	pairs := len(text) / 2 * 2
 	dst, _ = hex.AppendDecode(dst, text[:pairs])
@@ -64,7 +64,7 @@ func appendDigits(dst, text []byte) []byte {
 	return dst
 }
 
-// appendUUID appends the digits of a uuid.
+// appendUUID appends the digits of a UUID.
 func appendUUID(dst, text []byte) []byte {
 	for _, n := range uuidGroups {
 		dst, _ = hex.AppendDecode(dst, text[:n])
@@ -73,7 +73,7 @@ func appendUUID(dst, text []byte) []byte {
 	return dst
 }
 
-// digits reads, into scratch, what a text has in the place of a part of the base; see Text.
+// digits reads an entry with the action Digits; see Text. It unpacks into scratch.
 func (r *Reader) digits(base int, scratch *Scratch) (before, behind int, between []byte) {
 	before, behind = r.number(), r.number()
 	n := r.number()
@@ -90,7 +90,7 @@ func (r *Reader) digits(base int, scratch *Scratch) (before, behind int, between
 	return before, behind, scratch[:n]
 }
 
-// packedSize returns how many bytes so many digits take.
+// packedSize returns how many bytes n digits take.
 func packedSize(n int) int {
 	if n == uuidSize {
 		return uuidBytes
@@ -98,7 +98,7 @@ func packedSize(n int) int {
 	return n/2 + n%2 // the sum cannot overflow
 }
 
-// putUUID appends the uuid with these digits, for which there is room.
+// putUUID appends the UUID with these digits to text, which has room for it.
 func putUUID(text, packed []byte) {
 	for _, n := range uuidGroups {
 		if len(text) > 0 {

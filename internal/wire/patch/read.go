@@ -7,17 +7,17 @@ import (
 	"math"
 )
 
-// ErrBroken says that a patch is none, or none of this base.
+// ErrBroken says that a patch is malformed or does not fit this base.
 var ErrBroken = errors.New("patch: it does not fit its base")
 
-// Reader reads a patch. After an error, which Err returns, it reads nothing but ends.
+// Reader reads a patch. After an error, which Err returns, it reads only ends.
 type Reader struct {
 	data []byte
-	at   int // what is before it has been read
+	at   int // data[at:] is unread
 	err  error
 }
 
-// NewReader returns a reader of a patch, and how many bytes before the message are those of the base.
+// NewReader returns a reader of patch p, and the number of bytes before the message that are copied from the base.
 func NewReader(p []byte) (r *Reader, head int) {
 	r = &Reader{data: p}
 	return r, r.number()
@@ -26,10 +26,10 @@ func NewReader(p []byte) (r *Reader, head int) {
 // Err returns ErrBroken once something could not be read.
 func (r *Reader) Err() error { return r.err }
 
-// Fail makes the reader end with ErrBroken.
+// Fail makes the reader fail with ErrBroken.
 func (r *Reader) Fail() { r.data, r.at, r.err = nil, 0, ErrBroken }
 
-// Finish checks that nothing is left, and returns Err.
+// Finish checks that the whole patch was read, and returns Err.
 func (r *Reader) Finish() error {
 	if r.at < len(r.data) {
 		r.Fail()
@@ -37,7 +37,7 @@ func (r *Reader) Finish() error {
 	return r.err
 }
 
-// Entry reads the beginning of an entry.
+// Entry reads the header of an entry.
 func (r *Reader) Entry() (number int32, a Action) {
 	v := r.uvarint()
 	if a = Action(v & 7); v == 0 {
@@ -50,7 +50,7 @@ func (r *Reader) Entry() (number int32, a Action) {
 	return int32(v >> 3), a
 }
 
-// Next returns what Entry does without reading it. The number is None at the end.
+// Next returns what Entry will read, without reading it. The number is None at the end.
 func (r *Reader) Next() (number int32, a Action) {
 	next := *r
 	if number, a = next.Entry(); a == End {
@@ -59,7 +59,7 @@ func (r *Reader) Next() (number int32, a Action) {
 	return number, a
 }
 
-// Skip reads over the rest of an entry.
+// Skip skips the rest of an entry.
 func (r *Reader) Skip(a Action) { r.skip(a, 0) }
 
 func (r *Reader) skip(a Action, depth int) {
@@ -109,7 +109,7 @@ func (r *Reader) skipDigits() {
 	r.take(packedSize(r.number()))
 }
 
-// SkipSame reads over the next entry of both readers if it is the same one.
+// SkipSame skips the next entry of both readers if it is the same.
 func (r *Reader) SkipSame(other *Reader) (same bool) {
 	next := *r
 	_, a := next.Entry()
@@ -121,7 +121,7 @@ func (r *Reader) SkipSame(other *Reader) (same bool) {
 	return true
 }
 
-// Element reads the beginning of an element of a list.
+// Element reads the header of a list element.
 func (r *Reader) Element() (gap int, c Change) {
 	v := r.uvarint()
 	if c = Change(v & 3); v == 0 {
@@ -134,7 +134,7 @@ func (r *Reader) Element() (gap int, c Change) {
 	return int(v >> 2), c
 }
 
-// Count reads the number of elements of a list, of which the base has so many. Each of the others takes a byte of the patch at least.
+// Count reads the length of a list. base is its length in the base; each element beyond that takes at least a byte of the patch.
 func (r *Reader) Count(base int) int {
 	n := r.number()
 	if n > base+len(r.data)-r.at {
@@ -144,10 +144,10 @@ func (r *Reader) Count(base int) int {
 	return n
 }
 
-// Bytes reads bytes with their length. They are a part of the patch.
+// Bytes reads a length and that many bytes. The result is a part of the patch.
 func (r *Reader) Bytes() []byte { return r.take(r.number()) }
 
-// take reads so many bytes.
+// take reads n bytes.
 func (r *Reader) take(n int) []byte {
 	if n > len(r.data)-r.at {
 		r.Fail()
@@ -158,7 +158,7 @@ func (r *Reader) take(n int) []byte {
 	return r.data[from:r.at:r.at]
 }
 
-// Fields reads bytes with their length that are fields with this number.
+// Fields reads a length and that many bytes, which must be fields with this number.
 func (r *Reader) Fields(number int32) []byte {
 	b := r.Bytes()
 	if runEnd(b, number) < len(b) {
@@ -168,7 +168,7 @@ func (r *Reader) Fields(number int32) []byte {
 	return b
 }
 
-// Text reads how many bytes of a text are those of the base before and behind what is between them. The base has so many.
+// Text reads a change of a text of length base: the lengths of the prefix and suffix to keep, and the bytes between them.
 func (r *Reader) Text(base int) (before, behind int, between []byte) {
 	before, behind = r.number(), r.number()
 	between = r.Bytes()
@@ -179,7 +179,7 @@ func (r *Reader) Text(base int) (before, behind int, between []byte) {
 	return before, behind, between
 }
 
-// Spliced is Text of an entry with the action Splice or Digits. What it returns may be in scratch.
+// Spliced is Text for an entry with the action Splice or Digits. between may be in scratch.
 func (r *Reader) Spliced(a Action, base int, scratch *Scratch) (before, behind int, between []byte) {
 	if a == Digits {
 		return r.digits(base, scratch)

@@ -2,10 +2,10 @@ package patch
 
 import "encoding/binary"
 
-// Action says what an entry of a message does.
+// Action is what an entry does to a field of a message.
 type Action uint8
 
-// The actions of the entries of a message.
+// The actions.
 const (
 	End Action = iota
 	Drop
@@ -17,10 +17,10 @@ const (
 	Digits
 )
 
-// Change says what an entry of a list does with an element.
+// Change is what an entry does to an element of a list.
 type Change uint8
 
-// The changes of elements.
+// The changes.
 const (
 	EndList Change = iota
 	WithinElement
@@ -28,15 +28,15 @@ const (
 	NewElement
 )
 
-// minShared is what a text must have in common with that of the base for it to be worth saying.
+// minShared is the shortest common prefix and suffix, together, that is worth encoding.
 const minShared = 4
 
-// AppendEntry appends the beginning of an entry. What follows depends on the action.
+// AppendEntry appends the header of an entry. What follows depends on the action.
 func AppendEntry(dst []byte, number int32, a Action) []byte {
 	return binary.AppendUvarint(dst, uint64(number)<<3|uint64(a))
 }
 
-// AppendElement appends the beginning of an element that comes behind gap unchanged ones.
+// AppendElement appends the header of a list element that follows gap unchanged ones.
 func AppendElement(dst []byte, gap int, c Change) []byte {
 	return binary.AppendUvarint(dst, uint64(gap)<<2|uint64(c))
 }
@@ -47,12 +47,12 @@ func AppendEnd(dst []byte) []byte { return append(dst, 0) }
 // AppendCount appends the number of elements of a list.
 func AppendCount(dst []byte, n int) []byte { return binary.AppendUvarint(dst, uint64(n)) }
 
-// AppendBytes appends bytes with their length.
+// AppendBytes appends b, prefixed with its length.
 func AppendBytes(dst, b []byte) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(b))), b...)
 }
 
-// AppendText appends a text that was base.
+// AppendText appends text as a change of base.
 func AppendText(dst, base, text []byte) []byte {
 	before, behind := shared(base, text)
 	return appendText(dst, before, behind, text)
@@ -63,7 +63,7 @@ func appendText(dst []byte, before, behind int, text []byte) []byte {
 	return AppendBytes(dst, text[before:len(text)-behind])
 }
 
-// AppendSplice appends an entry for one string that was base.
+// AppendSplice appends an entry that changes one string from base to text.
 func AppendSplice(dst []byte, number int32, base, text []byte) []byte {
 	before, behind := shared(base, text)
 	switch between := text[before : len(text)-behind]; {
@@ -78,15 +78,15 @@ func AppendSplice(dst []byte, number int32, base, text []byte) []byte {
 	return appendText(AppendEntry(dst, number, Splice), before, behind, text)
 }
 
-// AppendShift appends an entry for a time, whose seconds were others.
+// AppendShift appends an entry that changes the seconds of a time.
 func AppendShift(dst []byte, number int32, was, is int64) []byte {
 	return binary.AppendVarint(AppendEntry(dst, number, Shift), is-was)
 }
 
-// stride is how many bytes are compared at once.
+// stride is the number of bytes compared at once.
 const stride = 32
 
-// shared returns how many bytes a text has in common with its base, before and behind what differs.
+// shared returns the lengths of the common prefix and suffix of base and text.
 func shared(base, text []byte) (before, behind int) {
 	for most := min(len(base), len(text)) - stride; before <= most && string(base[before:before+stride]) == string(text[before:before+stride]); {
 		before += stride

@@ -9,12 +9,12 @@ import (
 // maxTimes is the number of times of one object that share an array.
 const maxTimes = 64
 
-// arena gathers what is put off to the end of an object: its own strings and byte slices, and the times it points
-// to. Then each of the two gets one allocation of the exact size.
+// arena collects what is deferred to the end of an object: its own strings and byte slices, and the times it points to. Each
+// of the two then takes one allocation of the exact size.
 //
-// Until then the strings are empty and the times are in the arena, so nothing may copy a value that has pending
-// parts. That holds because values that go into the table are decoded without the arena, and because
-// no slice or struct of an object moves while it is decoded.
+// Until then the strings are empty and the times are in the arena, so a value with deferred parts must not be copied. That
+// holds because values for the table are decoded without the arena, and because no slice or struct of an object moves
+// while it is decoded.
 type arena struct {
 	bytes   []byte
 	pending []pending
@@ -30,38 +30,38 @@ type pending struct {
 	from, to int
 }
 
-// arenas are those that no decoder uses at the moment.
+// arenas are the ones not in use.
 var arenas = sync.Pool{New: func() any { return new(arena) }}
 
-// text puts off *s = string(b).
+// text defers *s = string(b).
 func (a *arena) text(s *string, b []byte) {
 	from := len(a.bytes)
 	a.bytes = append(a.bytes, b...)
 	a.pending = append(a.pending, pending{text: s, from: from, to: len(a.bytes)})
 }
 
-// joined puts off *s = before + between + behind.
+// joined defers *s = before + between + behind.
 func (a *arena) joined(s *string, before string, between []byte, behind string) {
 	from := len(a.bytes)
 	a.bytes = append(append(append(a.bytes, before...), between...), behind...)
 	a.pending = append(a.pending, pending{text: s, from: from, to: len(a.bytes)})
 }
 
-// raw puts off *s = clone of b.
+// raw defers *s = clone of b.
 func (a *arena) raw(s *[]byte, b []byte) {
 	from := len(a.bytes)
 	a.bytes = append(a.bytes, b...)
 	a.pending = append(a.pending, pending{raw: s, from: from, to: len(a.bytes)})
 }
 
-// rawJoined puts off *s = before + between + behind.
+// rawJoined defers *s = before + between + behind.
 func (a *arena) rawJoined(s *[]byte, before, between, behind []byte) {
 	from := len(a.bytes)
 	a.bytes = append(append(append(a.bytes, before...), between...), behind...)
 	a.pending = append(a.pending, pending{raw: s, from: from, to: len(a.bytes)})
 }
 
-// time makes *holder point to a zero time and returns that. It is nil when there is no place left.
+// time points *holder to a zero time and returns that. It returns nil if the arena has no more room.
 func (a *arena) time(holder *unsafe.Pointer) unsafe.Pointer {
 	if a.timed == maxTimes {
 		return nil
@@ -74,7 +74,7 @@ func (a *arena) time(holder *unsafe.Pointer) unsafe.Pointer {
 	return unsafe.Pointer(t)
 }
 
-// settle gives everything its final place. It returns the bytes of memory that this took.
+// settle moves everything to its final place and returns the memory allocated, in bytes.
 func (a *arena) settle() (size int) {
 	size = len(a.bytes) + a.timed*int(unsafe.Sizeof(time.Time{}))
 	if len(a.pending) > 0 {
@@ -85,8 +85,8 @@ func (a *arena) settle() (size int) {
 			if p.raw != nil {
 				*p.raw = part
 			} else {
-				// Safe because no byte of the block that belongs to a string is ever written again: byte slices of the
-				// same block cannot reach beyond their capacity.
+				// Safe because the bytes of a string in the block are never written again: byte slices of the same block
+				// cannot reach beyond their capacity.
 				*p.text = unsafe.String(unsafe.SliceData(part), len(part))
 			}
 		}
@@ -101,10 +101,10 @@ func (a *arena) settle() (size int) {
 	return size
 }
 
-// keptBytes is the size above which the arena's buffers are not kept from object to object.
+// keptBytes is the size above which buffers are not kept between objects.
 const keptBytes = 1 << 20
 
-// reset forgets everything that is put off.
+// reset drops everything deferred.
 func (a *arena) reset() {
 	if cap(a.bytes) > keptBytes || cap(a.pending) > keptBytes/32 {
 		a.bytes, a.pending = nil, nil

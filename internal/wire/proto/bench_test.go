@@ -14,8 +14,7 @@ import (
 	"github.com/tidings/tidings/internal/wire/wiretest"
 )
 
-// decoding is one way to decode the pods of a cache. What make returns is given a function that finds the version in the cache
-// by uid.
+// decoding is one way to decode the pods of a cache. The result of make is given a function that finds the cached version by uid.
 type decoding struct {
 	name string
 	make func(testing.TB) func(data []byte, find func(uid []byte) *corev1.Pod) (*corev1.Pod, error)
@@ -73,8 +72,8 @@ func marshalAll(t testing.TB, pods []*corev1.Pod) [][]byte {
 	return out
 }
 
-// BenchmarkPod decodes 10,000 different pods with a new decoder each time, as the first list of an informer does, and
-// reports what one takes.
+// BenchmarkPod decodes 10,000 different pods with a new decoder each time, like the first list of an informer, and
+// reports the cost per pod.
 func BenchmarkPod(b *testing.B) {
 	inputs := encodedPods(b, 10_000, 1)
 	for _, way := range decodings {
@@ -84,7 +83,7 @@ func BenchmarkPod(b *testing.B) {
 	}
 }
 
-// BenchmarkUpdate decodes the events of 1,000 pods that are updated again and again: each event has another resource
+// BenchmarkUpdate decodes the events of 1,000 pods that are updated repeatedly: each event has a new resource
 // version, time and container id.
 func BenchmarkUpdate(b *testing.B) {
 	pods := wiretest.Pods(1000, 2)
@@ -109,8 +108,8 @@ func BenchmarkUpdate(b *testing.B) {
 	}
 }
 
-// BenchmarkEvent decodes 20,000 pods and then, in random order, an event of each, in which it has become ready or
-// unready. It reports what an event takes, while the last value of each pod is held as a cache does.
+// BenchmarkEvent decodes 20,000 pods and then, in random order, an event of each in which it becomes ready or unready. It reports
+// the cost per event; the last version of each pod is held, as by a cache.
 func BenchmarkEvent(b *testing.B) {
 	pods := wiretest.Pods(20_000, 3)
 	inputs := marshalAll(b, pods)
@@ -134,7 +133,7 @@ func BenchmarkEvent(b *testing.B) {
 	}
 }
 
-// touch writes what a kubelet writes when the readiness of a container changes, as the n-th write of all.
+// touch makes the changes that a kubelet makes when the readiness of a container changes, as the n-th write of all.
 func touch(pod *corev1.Pod, n int) {
 	now := metav1.Unix(int64(1_770_000_000+n), 0)
 	pod.ResourceVersion = fmt.Sprint(100_000_000 + n)
@@ -154,8 +153,8 @@ func touch(pod *corev1.Pod, n int) {
 	pod.ManagedFields[len(pod.ManagedFields)-1].Time = &now
 }
 
-// decodeEvents decodes the inputs with a new decoder, and then the events, of which the n-th belongs to input order[n].
-// It reports what an event takes.
+// decodeEvents decodes the inputs with a new decoder, and then the events, the n-th of which belongs to input order[n].
+// It reports the cost per event.
 func decodeEvents(b *testing.B, way decoding, inputs, events [][]byte, order []int) {
 	decode := way.make(b)
 	pods := make([]*corev1.Pod, len(inputs))
@@ -194,8 +193,8 @@ func decodeEvents(b *testing.B, way decoding, inputs, events [][]byte, order []i
 	runtime.KeepAlive(pods)
 }
 
-// decodeAll decodes the inputs in a loop, with a new decoder each time round, and reports what one takes: by the
-// clock, and of CPU time including the collector's. Each n inputs are of n objects, in the same order.
+// decodeAll decodes the inputs in a loop, with a new decoder each round, and reports the cost of one: by the clock, and in CPU
+// time including the collector's. Each n inputs are of n objects, in the same order.
 func decodeAll(b *testing.B, way decoding, inputs [][]byte, n int, unit string) {
 	cpu := processTime()
 	for b.Loop() {
@@ -214,7 +213,7 @@ func decodeAll(b *testing.B, way decoding, inputs [][]byte, n int, unit string) 
 	b.ReportMetric(float64((processTime()-cpu).Nanoseconds())/all, "cpu-ns/"+unit)
 }
 
-// BenchmarkLiveHeap decodes 10,000 pods and reports what a pod costs as long as all are held, tables included.
+// BenchmarkLiveHeap decodes 10,000 pods and reports the live heap per pod, tables included.
 func BenchmarkLiveHeap(b *testing.B) {
 	inputs := encodedPods(b, 10_000, 1)
 	for _, way := range decodings {

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// layout says where the memory is that can be written to through a value of a type: the value itself and all that it refers
-// to, but for strings, which nobody can write to.
+// layout describes the memory that is writable through a value of a type: the value itself and everything that it refers to,
+// except strings, which nobody can write to.
 type layout struct {
 	size uintptr
 	refs []refs
@@ -21,11 +21,11 @@ type layout struct {
 	elem *layout // of a map's values
 }
 
-// refs are references in a value: n pointers one behind the other, a slice or a map.
+// refs are references in a value: n consecutive pointers, a slice or a map.
 type refs struct {
 	offset uint32
 	slice  bool
-	// to are the layouts of what they refer to.
+	// to are the layouts of the targets.
 	to []*layout
 }
 
@@ -39,7 +39,7 @@ const (
 	otherMap
 )
 
-// layouts makes the layouts of types, each once: types may contain themselves.
+// layouts creates the layout of each type once: types may be recursive.
 type layouts map[reflect.Type]*layout
 
 func (ls layouts) of(t reflect.Type) *layout {
@@ -56,7 +56,7 @@ func (ls layouts) of(t reflect.Type) *layout {
 	return l
 }
 
-// collect adds the references in a value of type t, which is at offset.
+// collect adds the references in a value of type t at offset.
 func (ls layouts) collect(l *layout, t reflect.Type, offset uintptr) {
 	switch t.Kind() {
 	case reflect.Pointer, reflect.Map:
@@ -73,7 +73,7 @@ func (ls layouts) collect(l *layout, t reflect.Type, offset uintptr) {
 		}
 	case reflect.Struct:
 		if t == reflect.TypeFor[time.Time]() {
-			return // its Location is nobody's to write to, and keeps a cache
+			return // nobody may write to its Location, which has a cache
 		}
 		for sf := range t.Fields() {
 			ls.collect(l, sf.Type, offset+sf.Offset)
@@ -101,12 +101,12 @@ func mapKindOf(t reflect.Type) mapKind {
 	return otherMap
 }
 
-// summer computes checksums of memory: of all that can be written to through a value. Two are the same if nobody has
-// written to it in between, and different if somebody has, with a probability of 2^-64 for an error.
+// summer computes checksums of the memory that is writable through a value. Two checksums are equal if nobody wrote to it in
+// between, and different if somebody did, except with a probability of 2^-64.
 type summer struct {
 	seed  maphash.Seed
 	start uint64
-	// left bounds how many values a sum goes through. Someone may have made them refer to each other in a circle.
+	// left bounds how many values a sum visits. Somebody may have made them refer to each other in a cycle.
 	left int
 }
 
@@ -126,7 +126,7 @@ func mix(a, b uint64) uint64 {
 // maxWords is the size up to which memory is summed word by word.
 const maxWords = 48
 
-// memory returns the checksum of the n bytes at p alone.
+// memory returns the checksum of just the n bytes at p.
 func (s *summer) memory(p unsafe.Pointer, n uintptr) uint64 {
 	if n > maxWords {
 		return maphash.Bytes(s.seed, unsafe.Slice((*byte)(p), n))
@@ -142,13 +142,13 @@ func (s *summer) memory(p unsafe.Pointer, n uintptr) uint64 {
 	return h
 }
 
-// sum returns the checksum of what was decoded from size bytes: n values from p on, or the map that p is.
+// sum returns the checksum of something decoded from size bytes: n values starting at p, or the map p.
 func (s *summer) sum(l *layout, p unsafe.Pointer, n, size int) uint64 {
 	s.left = size + 1 // every reference takes more than a byte
 	return s.values(l, p, n)
 }
 
-// values returns the checksum of n values that lie one after the other from p on, or of the map that p is.
+// values returns the checksum of n consecutive values starting at p, or of the map p.
 func (s *summer) values(l *layout, p unsafe.Pointer, n int) uint64 {
 	if s.left--; s.left < 0 {
 		return 0
@@ -156,7 +156,7 @@ func (s *summer) values(l *layout, p unsafe.Pointer, n int) uint64 {
 	if l.kind != noMap {
 		return s.mapping(l, p)
 	}
-	// Safe because p points to n values of the size, here as everywhere below: l is the layout of their type.
+	// Safe because p points to n values of this size, here and everywhere below: l is the layout of their type.
 	h := s.memory(p, uintptr(n)*l.size)
 	if len(l.refs) == 0 {
 		return h
@@ -182,9 +182,9 @@ func (s *summer) values(l *layout, p unsafe.Pointer, n int) uint64 {
 	return h
 }
 
-// mapping returns the checksum of a map, whose values are no maps. It does not depend on the order of the entries.
+// mapping returns the checksum of a map, whose values are not maps. It does not depend on the order of entries.
 func (s *summer) mapping(l *layout, m unsafe.Pointer) (sum uint64) {
-	// Safe because keys and values are strings and quantities, of whatever name.
+	// Safe because keys are of string kinds, and values of string kinds or quantities.
 	switch l.kind {
 	case stringMap:
 		for k, v := range *(*map[string]string)(unsafe.Pointer(&m)) {
@@ -209,7 +209,7 @@ func (s *summer) otherMap(l *layout, m unsafe.Pointer) (sum uint64) {
 	return sum
 }
 
-// text stands for a string by where it is.
+// text hashes a string by its address.
 func (s *summer) text(text string) uint64 {
 	return mix(s.start^uint64(uintptr(unsafe.Pointer(unsafe.StringData(text)))), uint64(len(text)))
 }

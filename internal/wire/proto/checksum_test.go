@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// memories has memory that can be written to in all the ways in which a value can have it.
+// memories has writable memory in all the ways in which a value can have it.
 type memories struct {
 	Number   int64
 	One, Two *int64
@@ -23,7 +23,7 @@ type memories struct {
 	Inner    struct{ A, B *memories }
 }
 
-// TestSumsSeeEveryWrite compares the checksums of a value before and after each write that can be made to it.
+// TestSumsSeeEveryWrite compares the checksums of a value before and after each possible write to it.
 func TestSumsSeeEveryWrite(t *testing.T) {
 	number := func() *int64 { return new(int64(7)) }
 	value := func() *memories {
@@ -57,7 +57,7 @@ func TestSumsSeeEveryWrite(t *testing.T) {
 	}
 }
 
-// TestSumsStopAtTheEnd: what is behind the end of a slice, empty ones too, is not the value's.
+// TestSumsStopAtTheEnd: memory beyond the end of a slice, even an empty one, is not part of the value.
 func TestSumsStopAtTheEnd(t *testing.T) {
 	behind := make([]int64, 100)
 	m := &memories{List: behind[2:2], Lists: [][]int64{behind[:2], behind[2:2:2], {}}}

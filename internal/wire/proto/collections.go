@@ -14,7 +14,7 @@ type header struct {
 	len, cap int
 }
 
-// list decodes the run of elements that begins with the tag at b[start:]. p points to the slice.
+// list decodes the run of elements whose first tag is b[start:i]. p points to the slice.
 func (d *decoder) list(f *field, p, old unsafe.Pointer, b []byte, start, i, wire int) (int, error) {
 	if wire != bytesWire {
 		return 0, wrongWire(f, wire)
@@ -50,15 +50,15 @@ func (d *decoder) list(f *field, p, old unsafe.Pointer, b []byte, start, i, wire
 	return end, nil
 }
 
-// makeEmpty makes a nil slice an empty one.
+// makeEmpty turns a nil slice into an empty one.
 func makeEmpty(slice *header) {
 	if slice.data == nil {
 		slice.data = unsafe.Pointer(new(struct{}))
 	}
 }
 
-// elements decodes n elements and appends them to the slice. What the elements of the old one have is taken over by
-// their place in the list: servers change elements far more often than they move them.
+// elements decodes n elements and appends them to the slice. An element reuses parts of the previous element at its index:
+// servers change elements far more often than they move them.
 func (d *decoder) elements(f *field, slice, old *header, b []byte, start, i, n int) error {
 	first, width := slice.len, i-start
 	if err := d.extend(f, slice, n); err != nil {
@@ -83,8 +83,8 @@ func (d *decoder) elements(f *field, slice, old *header, b []byte, start, i, n i
 	return nil
 }
 
-// extend makes the slice longer by n zero elements. A new slice gets the exact capacity. One that has elements, which
-// happens only in plain mode, grows by at least its size, so that many short runs take no quadratic time.
+// extend appends n zero elements to the slice. A new slice gets the exact capacity. One that has elements, which
+// happens only in plain mode, grows by at least its size, so that many short runs do not take quadratic time.
 func (d *decoder) extend(f *field, slice *header, n int) error {
 	need := slice.len + n
 	if need <= slice.cap {
@@ -104,7 +104,7 @@ func (d *decoder) extend(f *field, slice *header, n int) error {
 	return nil
 }
 
-// makeSlice allocates n zero elements. For a few it makes an array, which saves the allocation of a slice header.
+// makeSlice allocates n zero elements. For a few it allocates an array, which saves the allocation of a slice header.
 func (d *decoder) makeSlice(f *field, n int) header {
 	d.spend(n * int(f.size))
 	if n == 1 {
@@ -116,7 +116,7 @@ func (d *decoder) makeSlice(f *field, n int) header {
 	return header{reflect.MakeSlice(reflect.SliceOf(f.typ), n, n).UnsafePointer(), n, n}
 }
 
-// arrayOf returns a nil pointer of the type of a pointer to an array of n values, or nil if that is too long to have a type of its own.
+// arrayOf returns a nil pointer to the type of an array of n values, or nil if that is too long to be cached.
 func (f *field) arrayOf(n int) any {
 	if n >= len(f.arrays) {
 		return nil
@@ -152,8 +152,8 @@ func (d *decoder) numbers(f *field, p, old unsafe.Pointer, b []byte, start, i, w
 	return 0, wrongWire(f, wire)
 }
 
-// packed appends the varints of b[from:to]. As in the generated code the last one may reach beyond to; what follows is
-// then read from behind it.
+// packed appends the varints of b[from:to]. As in the generated code, the last one may extend beyond to; reading then
+// continues after it.
 func (d *decoder) packed(f *field, slice *header, b []byte, from, to int) (int, error) {
 	n := 0
 	for _, c := range b[from:to] {
@@ -182,7 +182,7 @@ func (d *decoder) packed(f *field, slice *header, b []byte, from, to int) (int, 
 	return from, nil
 }
 
-// varints appends the run of single varints that begins with the tag at b[start:].
+// varints appends the run of unpacked varints whose first tag is b[start:i].
 func (d *decoder) varints(f *field, slice *header, b []byte, start, i int) (int, error) {
 	tag := b[start:i]
 	n, end := 0, i
@@ -209,10 +209,10 @@ func (d *decoder) varints(f *field, slice *header, b []byte, start, i int) (int,
 	return end, nil
 }
 
-// maxHint bounds the room that a map is made with; a longer one grows as it is filled.
+// maxHint bounds the initial size of a map; a larger one grows as it is filled.
 const maxHint = 1024
 
-// mapping decodes the run of map entries that begins with the tag at b[start:]. p points to the map.
+// mapping decodes the run of map entries whose first tag is b[start:i]. p points to the map.
 func (d *decoder) mapping(f *field, p, old unsafe.Pointer, b []byte, start, i, wire int) (int, error) {
 	if wire != bytesWire {
 		return 0, wrongWire(f, wire)
@@ -248,7 +248,7 @@ func (d *decoder) mapping(f *field, p, old unsafe.Pointer, b []byte, start, i, w
 	return end, nil
 }
 
-// mapEntries decodes n entries into the map. Keys and values are copied into the map, so nothing of them is put off.
+// mapEntries decodes n entries into the map. Keys and values are copied into the map, so nothing in them is deferred.
 func (d *decoder) mapEntries(f *field, p unsafe.Pointer, b []byte, start, i, n int) error {
 	if d.spend(48 + n*(int(f.size)+16+1)); d.allowance < 0 {
 		return errAllowance
@@ -276,21 +276,21 @@ func (d *decoder) mapEntries(f *field, p unsafe.Pointer, b []byte, start, i, n i
 	return nil
 }
 
-// makeMap makes a map at p with room for n entries.
+// makeMap creates a map at p with room for n entries.
 func (f *field) makeMap(p unsafe.Pointer, n int) {
 	switch {
 	case f.whole == stringMapType:
 		*(*map[string]string)(p) = make(map[string]string, n)
 	case f.kind == quantityKind:
-		// Safe because the keys of all maps are strings, of whatever name, so that maps of quantities are all alike.
+		// Safe because the keys of all maps are of string kinds, so that all maps of quantities have the same layout.
 		*(*map[string]resource.Quantity)(p) = make(map[string]resource.Quantity, n)
 	default:
 		reflect.NewAt(f.whole, p).Elem().Set(reflect.MakeMapWithSize(f.whole, n))
 	}
 }
 
-// mapEntry decodes the entry b[i:end] into m. As in the generated code the wire types of key and value do not matter.
-// Where a key or value reaches beyond the entry, the message that holds the map decides; that is left to plain mode.
+// mapEntry decodes the entry b[i:end] into m. As in the generated code, the wire types of key and value do not matter.
+// If a key or value extends beyond the entry, the result depends on the message around the map; that is left to plain mode.
 func (d *decoder) mapEntry(f *field, m reflect.Value, b []byte, i, end int) error {
 	var key, value []byte
 	var amount resource.Quantity
@@ -311,7 +311,7 @@ func (d *decoder) mapEntry(f *field, m reflect.Value, b []byte, i, end int) erro
 			if from, to, err = prefixed(b, next); err != nil {
 				return err
 			}
-			// Each value is decoded even if another one follows: it may be broken.
+			// Each value is decoded even if another one follows: it may be malformed.
 			switch value, i = b[from:to], to; f.kind {
 			case stringKind, bytesKind:
 			case quantityKind:
@@ -340,7 +340,7 @@ func (d *decoder) mapEntry(f *field, m reflect.Value, b []byte, i, end int) erro
 	if f.kind == quantityKind {
 		var k string
 		d.string(f.key, &k, nil, key)
-		// Safe because m is addressable, and the keys of all maps are strings, of whatever name.
+		// Safe because m is addressable and the keys of all maps are of string kinds.
 		(*(*map[string]resource.Quantity)(m.Addr().UnsafePointer()))[k] = amount
 		return nil
 	}
@@ -348,7 +348,7 @@ func (d *decoder) mapEntry(f *field, m reflect.Value, b []byte, i, end int) erro
 	return nil
 }
 
-// insert adds an entry to m that is no quantity. decoded holds the value where it is a message.
+// insert adds an entry that is not a quantity to m. decoded holds the value if it is a message.
 func (d *decoder) insert(f *field, m reflect.Value, key, value []byte, decoded reflect.Value) {
 	var k string
 	d.string(f.key, &k, nil, key)
@@ -366,7 +366,7 @@ func (d *decoder) insert(f *field, m reflect.Value, key, value []byte, decoded r
 	m.SetMapIndex(reflect.ValueOf(k).Convert(f.whole.Key()), decoded.Elem())
 }
 
-// missing sets a map's value at p that is not a message, or is one that the entry does not have.
+// missing sets a map value at p that is not a message, or a message that the entry lacks.
 func (d *decoder) missing(f *field, p unsafe.Pointer, b []byte) {
 	switch {
 	case f.kind == stringKind:

@@ -7,7 +7,7 @@ import (
 	"github.com/tidings/tidings/internal/wire/share"
 )
 
-// kind is how one value is encoded and stored.
+// kind is the type of one value, which decides how it is encoded and stored.
 type kind uint8
 
 const (
@@ -23,7 +23,7 @@ const (
 	foreignKind // decoded by its own Unmarshal
 )
 
-// form is how many values a field has and how it holds them.
+// form is how a field holds its values, and how many.
 type form uint8
 
 const (
@@ -33,42 +33,42 @@ const (
 	mapping
 )
 
-// maxFields is the number of fields that the set of seen fields has bits for.
+// maxFields is the number of bits in the set of fields seen.
 const maxFields = 64
 
 // message is the plan for one message type on one path.
 type message struct {
 	*messageType
-	parent *message // the plan of the message that this one is in
+	parent *message // the plan of the enclosing message
 	path   string
 	trims  *trimTree
-	fields []*field // by field number; nil where none has come yet
+	fields []*field // by field number; nil until the field is first seen
 }
 
-// field is the plan for one field of a message, and what is known of its values on this path. It is made when the first
-// value comes: of the many fields that types have, most objects set few.
+// field is the plan for one field of a message, with what the decoder learned of its values on this path. It is created with
+// the first value: objects use few of the fields that their types have.
 type field struct {
 	fieldType
-	// site is that of the whole field, element that of one element of a list or map, key that of a map's keys.
+	// site is for the whole field, element for one element of a list or map, key for the keys of a map.
 	site, element, key *site
-	// parent is the plan that the field belongs to, sub that of the messages it holds, made when it is first needed.
+	// parent is the plan that the field belongs to, sub that of the messages it holds, created when first needed.
 	parent, sub *message
-	// shapes say which table entries fit: for one value, and for the whole of a list or map.
+	// shapes say which table entries fit: shape for one value, wholeShape for a whole list or map.
 	shape, wholeShape uint32
-	// layout is that of one value, mapLayout that of the whole of a map.
+	// layout is for one value, mapLayout for a whole map.
 	layout, mapLayout *layout
-	// arrays holds nil pointers of the types of pointers to short arrays of typ, made as they are needed.
+	// arrays caches nil pointers to short array types of typ.
 	arrays *[8]any
 	path   string
-	// below holds the trims inside of the field, entries the trimmed keys of a map.
+	// below holds the trims inside the field, entries the trimmed keys of a map.
 	below   *trimTree
 	entries map[string]bool
 }
 
-// noField stands for the fields that a message does not have.
+// noField stands for fields that a message does not have.
 var noField = new(field)
 
-// op is what the decoder does with a field: a digest of form, kind and trims.
+// op is what the decoder does with a field, derived from form, kind and trims.
 type op uint8
 
 const (
@@ -84,16 +84,16 @@ const (
 	mapOp
 )
 
-// noWire is no wire type.
+// noWire is not a wire type.
 const noWire = 0xff
 
-// siteBytes is about what a site takes, with its part of the plans.
+// siteBytes is roughly the memory of a site and its part of the plans.
 const siteBytes = 480
 
-// compiler makes plans for one decoder.
+// compiler compiles plans for one decoder.
 type compiler struct {
 	sites  []*site
-	policy *share.Policy // of sites whose values objects refer to
+	policy *share.Policy // for sites of values that objects refer to
 }
 
 func (c *compiler) site(path string) *site {
@@ -106,13 +106,13 @@ func (c *compiler) copySite(path string) *site {
 	return c.sites[len(c.sites)-1]
 }
 
-// message makes the plan for the struct type typ, which checkMessage has accepted.
+// message creates the plan for the struct type typ, which checkMessage has accepted.
 func (c *compiler) message(typ reflect.Type, parent *message, path string, trims *trimTree) *message {
 	t := known.message(typ)
 	return &message{messageType: t, parent: parent, path: path, trims: trims, fields: make([]*field, len(t.index))}
 }
 
-// field returns the plan for the field with this number, whose op is skipOp if there is none.
+// field returns the plan for the field with this number. Its op is skipOp if there is none.
 func (c *compiler) field(m *message, num int32) *field {
 	if int(num) >= len(m.fields) {
 		return noField
@@ -143,7 +143,7 @@ func (c *compiler) newField(m *message, t *fieldType) *field {
 	return f
 }
 
-// prepare fills in what looking up f's values takes.
+// prepare fills in what looking up f's values needs.
 func (c *compiler) prepare(f *field) {
 	f.layout = known.layout(f.typ)
 	f.shape = known.shape(f.typ, single, f.path, f.below, nil)
@@ -165,13 +165,13 @@ func (c *compiler) prepare(f *field) {
 	case mapping:
 		f.mapLayout = known.layout(f.whole)
 		c.prepareMany(f)
-		f.key = c.site(f.path + "[]") // apart from the values, of which perhaps none is like another
+		f.key = c.site(f.path + "[]") // separate from the values, which may never repeat
 	case list:
 		c.prepareMany(f)
 	}
 }
 
-// prepareSingle prepares what is looked up of single values: strings and messages.
+// prepareSingle prepares lookups of single values: strings and messages.
 func (c *compiler) prepareSingle(f *field) {
 	switch f.kind {
 	case stringKind:
@@ -194,8 +194,8 @@ func (c *compiler) prepareMany(f *field) {
 	}
 }
 
-// plan returns the plan of f's messages. Their type was checked when f was compiled. A type that contains itself gets
-// one plan for all depths, so that the number of plans depends on the types and not on the data.
+// plan returns the plan of f's messages. Their type was checked when f was compiled. A recursive type gets one plan for all
+// depths, so that the number of plans depends on the types and not on the data.
 func (c *compiler) plan(f *field) *message {
 	switch {
 	case f.sub != nil:
@@ -209,7 +209,7 @@ func (c *compiler) plan(f *field) *message {
 	return f.sub
 }
 
-// enclosing returns the plan of a message of f's type that encloses f and is trimmed like f's, which is not at all.
+// enclosing returns the plan of an enclosing message of f's type, if neither is trimmed.
 func (f *field) enclosing() *message {
 	for m := f.parent; m != nil && f.below == nil; m = m.parent {
 		if m.typ == f.typ && m.trims == nil {
@@ -219,7 +219,7 @@ func (f *field) enclosing() *message {
 	return nil
 }
 
-// itemsMessage is the plan of a slice type that is a message of its own: field 1, repeated, is the slice.
+// itemsMessage returns the plan of a slice type that is a message itself: field 1, repeated, is the slice.
 func (c *compiler) itemsMessage(f *field) *message {
 	elem := f.typ.Elem()
 	item := &field{

@@ -13,7 +13,7 @@ import (
 	"github.com/tidings/tidings/internal/wire"
 )
 
-// tree is a message that contains itself; no type of Kubernetes' that the decoder compiles does.
+// tree is a recursive message; no Kubernetes type that the decoder compiles is one.
 type tree struct {
 	Name     string  `json:"name" protobuf:"bytes,1,opt,name=name"`
 	Children []tree  `json:"children" protobuf:"bytes,2,rep,name=children"`
@@ -83,7 +83,7 @@ type family struct {
 
 func (f *family) Unmarshal([]byte) error { return errors.New("not called") }
 
-// TestRecursiveTypeInVersions: the spec of a version may be taken over, but not for an object inside.
+// TestRecursiveTypeInVersions: the spec of a version may be reused, but not that of an object inside.
 func TestRecursiveTypeInVersions(t *testing.T) {
 	d, err := New[*family](wire.Options{})
 	if err != nil {
@@ -115,12 +115,12 @@ func TestRecursiveTypeInVersions(t *testing.T) {
 		}
 		last = got
 	}
-	if d.Stats().Fields == nil || d.d.stats.Hits < 2 { // in the last version the object would keep more alive than it has
+	if d.Stats().Fields == nil || d.d.stats.Hits < 2 { // for the last version, the object would keep more alive than its size
 		t.Errorf("the spec was taken over %d times, want 2 at least", d.d.stats.Hits)
 	}
 }
 
-// TestManyRuns checks that a list in many short runs takes no quadratic time.
+// TestManyRuns checks that a list in many short runs does not take quadratic time.
 func TestManyRuns(t *testing.T) {
 	d, err := New[*tree](wire.Options{})
 	if err != nil {

@@ -5,22 +5,22 @@ import (
 	"unsafe"
 )
 
-// What reflect does at a place in memory by the type alone begins with a lookup of the type of its pointer, which takes as long as to copy a small struct.
-// So the plans keep that type, in a nil pointer.
+// A reflect operation on memory at a given type starts with a lookup of the pointer type, which takes as long as copying a small struct.
+// So plans keep the pointer type, in a nil pointer.
 
 // boxed is the memory of an any.
 type boxed struct{ typ, data unsafe.Pointer }
 
-// nilPointer returns a nil pointer to a value of the type.
+// nilPointer returns a nil pointer to the type.
 func nilPointer(typ reflect.Type) any { return reflect.Zero(reflect.PointerTo(typ)).Interface() }
 
-// valueAt returns the value at p, to which a pointer has the type of this one.
+// valueAt returns the value at p. pointer is a nil pointer of its type.
 func valueAt(pointer any, p unsafe.Pointer) reflect.Value {
 	(*boxed)(unsafe.Pointer(&pointer)).data = p
 	return reflect.ValueOf(pointer).Elem()
 }
 
-// copyValue copies the value at from to to. A pointer to it has the type of this one.
+// copyValue copies the value at from to to. pointer is a nil pointer of its type.
 func copyValue(pointer any, to, from unsafe.Pointer) {
 	valueAt(pointer, to).Set(valueAt(pointer, from))
 }
@@ -28,7 +28,7 @@ func copyValue(pointer any, to, from unsafe.Pointer) {
 // cloneValue returns a pointer to a copy of the value at from.
 func cloneValue(pointer any, from unsafe.Pointer) unsafe.Pointer {
 	v := valueAt(pointer, from)
-	if v.Type().Size() <= unsafe.Sizeof(from) { // an any may have the value itself
+	if v.Type().Size() <= unsafe.Sizeof(from) { // an any may hold such a value itself
 		p := reflect.New(v.Type())
 		p.Elem().Set(v)
 		return p.UnsafePointer()
@@ -37,7 +37,7 @@ func cloneValue(pointer any, from unsafe.Pointer) unsafe.Pointer {
 	return (*boxed)(unsafe.Pointer(&copied)).data // nobody else has this any
 }
 
-// clear makes the field at p what it is in a new message.
+// clear resets the field at p.
 func (f *field) clear(p unsafe.Pointer) {
 	if f.op == skipOp {
 		return
@@ -52,7 +52,7 @@ func (f *field) clear(p unsafe.Pointer) {
 	}
 }
 
-// copy makes the field at p what it is at from.
+// copy copies the field at from to p.
 func (f *field) copy(p, from unsafe.Pointer) {
 	switch {
 	case f.op == skipOp:

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// An any has a value of the size of a pointer in it, and refers to others.
+// An any holds a value of the size of a pointer itself, and refers to others.
 func TestCloneValue(t *testing.T) {
 	type one struct{ p *int }
 	type two struct {

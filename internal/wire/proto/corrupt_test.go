@@ -23,8 +23,8 @@ import (
 	"github.com/tidings/tidings/internal/wire/wiretest"
 )
 
-// TestStrayWritesDoNotSpread has someone write to decoded objects of every type, somewhere inside, which nobody may. What is
-// decoded afterwards, other objects as well as further versions, must not show it.
+// TestStrayWritesDoNotSpread makes forbidden writes somewhere inside decoded objects of every type. Objects decoded later, both other
+// objects and further versions, must not show them.
 func TestStrayWritesDoNotSpread(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -44,7 +44,7 @@ func TestStrayWritesDoNotSpread(t *testing.T) {
 	}
 }
 
-// writeAndDecode decodes obj again and again, and each time writes to what comes out.
+// writeAndDecode decodes obj repeatedly, and each time writes to the result.
 func writeAndDecode(rng *rand.Rand, obj generated) error {
 	typ := reflect.TypeOf(obj)
 	d, err := newUntyped(typ, wire.Options{})
@@ -77,7 +77,7 @@ func writeAndDecode(rng *rand.Rand, obj generated) error {
 	return nil
 }
 
-// writeInto changes something that v leads to, in its place.
+// writeInto changes something that v leads to, in place.
 func writeInto(rng *rand.Rand, v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -101,7 +101,7 @@ func writeInto(rng *rand.Rand, v reflect.Value) {
 	}
 }
 
-// TestCorruptPartIsReported writes to one shared part after the other, each of which must be reported by its name once.
+// TestCorruptPartIsReported writes to one shared part after another; each must be reported by name, once.
 func TestCorruptPartIsReported(t *testing.T) {
 	for field, write := range map[string]func(*corev1.Pod){
 		"metadata.labels":                    func(p *corev1.Pod) { p.Labels["a"] = "b" },
@@ -148,7 +148,7 @@ func TestCorruptPartIsReported(t *testing.T) {
 	}
 }
 
-// sharedPod returns a pod with parts of each kind that is shared.
+// sharedPod returns a pod with every kind of shared part.
 func sharedPod() *corev1.Pod {
 	seconds, yes := int64(30), false
 	p := wiretest.Pods(1, 1)[0]
@@ -167,8 +167,8 @@ func sharedPod() *corev1.Pod {
 	return p
 }
 
-// TestSpoiltSpecIsDecodedAgain: the spec is taken over from the version before where its bytes are the same, but not if someone
-// has written to it.
+// TestSpoiltSpecIsDecodedAgain: the spec of the previous version is reused if its bytes are unchanged, but not if somebody has written
+// to it.
 func TestSpoiltSpecIsDecodedAgain(t *testing.T) {
 	for name, write := range map[string]func(*corev1.PodSpec){
 		"a field":         func(s *corev1.PodSpec) { s.NodeName = "other" },
@@ -195,7 +195,7 @@ func TestSpoiltSpecIsDecodedAgain(t *testing.T) {
 	}
 }
 
-// TestExpansionIsBounded decodes few bytes that would become much memory.
+// TestExpansionIsBounded decodes few bytes that would take much memory.
 func TestExpansionIsBounded(t *testing.T) {
 	const n = 1 << 20
 	nested := func(path ...byte) []byte {
@@ -224,7 +224,7 @@ func TestExpansionIsBounded(t *testing.T) {
 				if took := after.TotalAlloc - before.TotalAlloc; took > 2*uint64(wire.Allowance(len(data))) {
 					t.Errorf("%d bytes took %d", len(data), took)
 				}
-				decodePod(t, d, sharedPod()) // and it goes on
+				decodePod(t, d, sharedPod()) // the decoder still works
 			}
 		})
 	}
@@ -242,7 +242,7 @@ func TestLargeObjectsAreAllowed(t *testing.T) {
 	}
 }
 
-// TestPanicIsAnError breaks the decoder from inside.
+// TestPanicIsAnError corrupts the decoder's state.
 func TestPanicIsAnError(t *testing.T) {
 	d := newPodDecoder(t)
 	data := marshalAll(t, []*corev1.Pod{sharedPod()})[0]
@@ -261,7 +261,7 @@ func TestPanicIsAnError(t *testing.T) {
 	}
 }
 
-// TestDecoderKeepsNothingAlive: what is remembered of versions holds no objects.
+// TestDecoderKeepsNothingAlive: remembered versions hold no objects.
 func TestDecoderKeepsNothingAlive(t *testing.T) {
 	d := newPodDecoder(t)
 	p := sharedPod()
@@ -276,7 +276,7 @@ func TestDecoderKeepsNothingAlive(t *testing.T) {
 	runtime.KeepAlive(d)
 }
 
-// TestVersionsAreForgotten: what is remembered of objects that are gone goes, and is bounded.
+// TestVersionsAreForgotten: versions of deleted objects are dropped, and their number is bounded.
 func TestVersionsAreForgotten(t *testing.T) {
 	vs := newVersions(0)
 	for key := range uint64(100_000) {
@@ -310,7 +310,7 @@ func TestVersionsAreForgotten(t *testing.T) {
 	}
 }
 
-// TestCircles has someone make messages refer to themselves.
+// TestCircles makes messages refer to themselves.
 func TestCircles(t *testing.T) {
 	d, err := New[*tree](wire.Options{})
 	if err != nil {

@@ -4,5 +4,5 @@ package proto
 
 import "time"
 
-// processTime is 0 where the CPU time of the process is not known.
+// processTime is 0 where the CPU time of the process is unknown.
 func processTime() time.Duration { return 0 }

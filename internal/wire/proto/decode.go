@@ -7,7 +7,7 @@ import (
 
 var errDepth = errors.New("protobuf: messages are nested too deeply")
 
-// fieldOf returns the plan for a field of m, whose op is skipOp if there is none.
+// fieldOf returns the plan for a field of m. Its op is skipOp if there is none.
 func (d *decoder) fieldOf(m *message, num int32) *field {
 	if int(num) < len(m.fields) {
 		if f := m.fields[num]; f != nil {
@@ -18,8 +18,8 @@ func (d *decoder) fieldOf(m *message, num int32) *field {
 }
 
 // message decodes b into the value at p, of type m.typ. In plain mode the value may already hold something.
-// Here and below, old is what the version before has at the same place, from which is taken over what b has too. It
-// is nil where there is none: in plain mode, and in values that go into the table, which must not refer to an object.
+// Here and below, old is the same place in the previous version, whose parts are reused if b has them too. It is nil if there
+// is none: in plain mode, and in values for the table, which must not refer to an object.
 //
 // All the writing through unsafe pointers happens below here. It is safe because p always comes from an allocation of
 // m.typ, or of a type that holds one at this place, and the offsets and types of the fields come from reflection
@@ -48,7 +48,7 @@ func (d *decoder) message(m *message, p, old unsafe.Pointer, b []byte) (err erro
 		}
 		seen |= f.bit
 		if i < len(b) && b[i] == 0 && wire == int(f.zeroWire) && !d.plain {
-			i++ // the zero value, which is there already: servers write many of them
+			i++ // the zero value, which is already there: servers write many of them
 			continue
 		}
 		at, before := unsafe.Add(p, f.offset), old
@@ -78,7 +78,7 @@ func (d *decoder) message(m *message, p, old unsafe.Pointer, b []byte) (err erro
 	return nil
 }
 
-// field decodes the value at b[i:], which is encoded as bytes, into p, and returns the index behind it.
+// field decodes the length-delimited value at b[i:] into p, and returns the index after it.
 func (d *decoder) field(f *field, p, old unsafe.Pointer, b []byte, i, wire int) (end int, err error) {
 	if wire != bytesWire {
 		return 0, wrongWire(f, wire)
@@ -121,7 +121,7 @@ func (d *decoder) varint(f *field, p unsafe.Pointer, b []byte, i, wire int) (end
 	return end, nil
 }
 
-// value decodes one value that is encoded as bytes into p. Its field is looked up under site.
+// value decodes one length-delimited value into p. It is looked up under site s.
 func (d *decoder) value(f *field, s *site, p, old unsafe.Pointer, b []byte) error {
 	switch f.kind {
 	case stringKind:
@@ -138,11 +138,11 @@ func (d *decoder) value(f *field, s *site, p, old unsafe.Pointer, b []byte) erro
 	return d.part(f, s, p, old, b)
 }
 
-// minPart is the smallest message that is worth a lookup when it is held by value.
+// minPart is the size of the smallest message held by value that is worth a lookup.
 const minPart = 24
 
-// part decodes a message or Quantity into p, where there is nothing yet unless in plain mode. Where an equal one is
-// known, it is copied. With a version before, what is in the message is taken over one by one.
+// part decodes a message or Quantity into p, which is zero except in plain mode. If an equal one is in the table, it is copied.
+// With a previous version, it is decoded field by field instead, to reuse what is equal.
 func (d *decoder) part(f *field, s *site, p, old unsafe.Pointer, b []byte) error {
 	if f.kind == quantityKind {
 		return d.quantity(p, b)
@@ -231,7 +231,7 @@ func (d *decoder) pointer(f *field, holder, oldHolder *unsafe.Pointer, b []byte)
 	return nil
 }
 
-// target decodes the value of a pointer, which was looked up already.
+// target decodes the target of a pointer, which was already looked up.
 func (d *decoder) target(f *field, p, old unsafe.Pointer, b []byte) error {
 	switch f.kind {
 	case stringKind:
@@ -243,7 +243,7 @@ func (d *decoder) target(f *field, p, old unsafe.Pointer, b []byte) error {
 	return d.value(f, f.site, p, nil, b)
 }
 
-// open begins a value that goes into the table. What it returns is to be given to close.
+// open begins a value for the table. Pass its result to close.
 func (d *decoder) open() (outer int) {
 	outer, d.cost = d.cost, 0
 	d.storing++

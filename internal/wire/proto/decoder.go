@@ -15,18 +15,17 @@ import (
 	"github.com/tidings/tidings/internal/wire/patch"
 )
 
-// ErrNotSupported is in the chain of the error of New for a type that has no protobuf encoding. Such a type has to
-// be read as JSON.
+// ErrNotSupported is wrapped by the error of New for a type that has no protobuf encoding. Such a type has to be read as JSON.
 var ErrNotSupported = errors.New("the type has no protobuf encoding; ask the server for JSON")
 
-// errIrregular says that the bytes use freedoms of protobuf that no API server uses, so that the object has to be
+// errIrregular says that the bytes take liberties of protobuf that no API server takes, so that the object has to be
 // decoded again in plain mode.
 var errIrregular = errors.New("protobuf: irregular message")
 
-// maxDepth is the deepest nesting of messages. API types nest about 15 deep.
+// maxDepth bounds the nesting of messages. API types nest about 15 deep.
 const maxDepth = 10_000
 
-// Decoder decodes objects of type T, a pointer to a struct. See wire.Decoder for what its methods promise.
+// Decoder decodes objects of type T, a pointer to a struct. See wire.Decoder for the contract of its methods.
 type Decoder[T any] struct {
 	typ  reflect.Type // of the objects
 	opts wire.Options
@@ -42,31 +41,31 @@ var (
 	_ wire.Patcher[*struct{}] = (*Decoder[*struct{}])(nil)
 )
 
-// decoder is the part of a Decoder that does not depend on its type.
+// decoder is the part of a Decoder that does not depend on the type parameter.
 type decoder struct {
 	typ      reflect.Type
-	typed    any // nil, of the type of a pointer to an object
+	typed    any // a nil pointer to the object type
 	opts     wire.Options
 	compiler *compiler
-	root     *message // nil for a type that is decoded by its own Unmarshal
-	table    *table   // nil when nothing is shared
-	arena    *arena   // while an object is decoded
+	root     *message // nil if the type is decoded by its own Unmarshal
+	table    *table   // nil if nothing is shared
+	arena    *arena   // set while an object is decoded
 	stats    wire.Stats
 	small    smallValues
 	// plain is set while an irregular object is decoded.
 	plain bool
-	// patching is set while a patch is applied to a decoded base, which has what the object shares with others.
+	// patching is set while a patch is applied to a decoded base, from which the object gets its shared parts.
 	patching bool
 	digits   patch.Scratch
-	// storing is above 0 while a value is decoded that goes into the table, or into a map: then nothing may be put off.
+	// storing is above 0 while decoding a value that goes into the table or into a map: nothing may be deferred then.
 	storing int
-	// keepsBytes says that own strings are parts of the bytes that are being decoded. tabling is above 0 while a value is decoded that
-	// goes into the table, which they are not.
+	// keepsBytes says that the object's own strings point into the bytes being decoded. tabling is above 0 while decoding a value that goes
+	// into the table; its strings do not.
 	keepsBytes bool
-	// inPlace says that nobody changes the bytes any more, so that there is no need for a copy of them.
+	// inPlace says that the bytes will not change any more, so that no copy of them is needed.
 	inPlace bool
 	tabling int
-	// cost is the memory allocated for values since the innermost value that goes into the table was begun.
+	// cost is the memory allocated for values since the innermost value for the table was begun.
 	cost int
 	// allowance is the memory that values of the object may still take.
 	allowance int
@@ -74,18 +73,18 @@ type decoder struct {
 	unchecked int // objects decoded since the last recheck
 	// versions is nil if objects have no uid or nothing is shared.
 	versions *versions
-	// spec is nil if T has none that can be taken over as a whole.
+	// spec is nil if T has no spec that can be reused as a whole.
 	spec       *field
 	specLayout *layout
-	sameSpec   bool // the object that is being decoded has the spec of the version before
+	sameSpec   bool // the object being decoded has the spec of the previous version
 	quantities quantities
 	random     *rand.PCG
-	// warmed are the lists that warm reads, warmth what it reads.
+	// warmed are the lists that warm reads, warmth the sum of what it read.
 	warmed []warmList
 	warmth byte
 }
 
-// Supports reports whether typ, a pointer to a struct, has a protobuf encoding that can be decoded.
+// Supports reports whether typ, a pointer to a struct, has a protobuf encoding that this package can decode.
 func Supports(typ reflect.Type) bool { return supported(typ) == nil }
 
 func supported(typ reflect.Type) error {
@@ -98,15 +97,14 @@ func supported(typ reflect.Type) error {
 	return nil
 }
 
-// New returns a decoder for T, a pointer to a struct type such as *corev1.Pod. A type that has an Unmarshal method but
-// not the tags that a plan needs is decoded by that method. The error says what is wrong with opts.Trim, or
-// wraps ErrNotSupported. opts.Seed decides which versions take nothing over; which values are looked up depends on
-// the objects alone.
+// New returns a decoder for T, a pointer to a struct type such as *corev1.Pod. A type with an Unmarshal method but without
+// the tags that a plan needs is decoded by that method. The error says what is wrong with opts.Trim, or wraps
+// ErrNotSupported. opts.Seed decides which versions reuse nothing; which values are looked up depends on the objects alone.
 func New[T any](opts wire.Options) (*Decoder[T], error) {
 	return newOf[T](reflect.TypeFor[T](), opts)
 }
 
-// newOf returns a decoder for a type that T stands for.
+// newOf returns a decoder for typ, which T stands for.
 func newOf[T any](typ reflect.Type, opts wire.Options) (*Decoder[T], error) {
 	d, err := newDecoder(typ, opts)
 	if err != nil {
@@ -148,7 +146,7 @@ func (d *decoder) identified() bool {
 	return meta.op != skipOp && meta.typ == objectMetaType
 }
 
-// rememberVersions prepares for taking over from earlier versions.
+// rememberVersions sets up reuse of earlier versions.
 func (d *decoder) rememberVersions(maxBytes int) {
 	if !d.identified() {
 		return
@@ -202,7 +200,7 @@ func (dec *Decoder[T]) decode(data []byte, old unsafe.Pointer, was []byte) (p un
 	return p, dec.d.takeCorrupted(), err
 }
 
-// guarded makes a panic an error. What the decoder knows is forgotten then, because it may be incomplete.
+// guarded turns a panic into an error. It then replaces the decoder, whose state may be inconsistent.
 func (dec *Decoder[T]) guarded(decode func() (unsafe.Pointer, error)) (p unsafe.Pointer, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -214,7 +212,7 @@ func (dec *Decoder[T]) guarded(decode func() (unsafe.Pointer, error)) (p unsafe.
 	return decode()
 }
 
-// decode returns a pointer to a new value of the root type. old is an earlier version, or nil, and was its encoding, if that is known.
+// decode returns a pointer to a new value of the root type. old is an earlier version, or nil, and was its encoding, if known.
 func (d *decoder) decode(data []byte, old unsafe.Pointer, was []byte) (unsafe.Pointer, error) {
 	if d.unchecked++; d.unchecked > wire.RecheckEvery {
 		d.recheck()
@@ -223,7 +221,7 @@ func (d *decoder) decode(data []byte, old unsafe.Pointer, was []byte) (unsafe.Po
 	defer d.release()
 	old, next := d.compare(data, old, was)
 	p, err := d.attempt(data, old, was, false)
-	if err == errIrregular && !d.inPlace { // in a base, fields might overlap
+	if err == errIrregular && !d.inPlace { // the strings of a base point into data, where irregular ones might overlap
 		p, err = d.attempt(data, nil, nil, true)
 	}
 	if err != nil {
@@ -235,19 +233,19 @@ func (d *decoder) decode(data []byte, old unsafe.Pointer, was []byte) (unsafe.Po
 	d.stats.Objects++
 	d.stats.Bytes += uint64(len(data))
 	if d.table != nil && old == nil {
-		d.table.Decoded() // other objects look up too little to say what is still in use
+		d.table.Decoded() // objects with a previous version look up too little to show what is still in use
 	}
 	return p, nil
 }
 
-// release gives the arena back.
+// release returns the arena to the pool.
 func (d *decoder) release() {
 	d.arena.reset()
 	arenas.Put(d.arena)
 	d.arena = nil
 }
 
-// attempt decodes data. old is the version to take over from, or nil, and was its encoding, or nil.
+// attempt decodes data. old is the version to reuse parts of, or nil, and was its encoding, or nil.
 func (d *decoder) attempt(data []byte, old unsafe.Pointer, was []byte, plain bool) (p unsafe.Pointer, err error) {
 	d.arena.reset()
 	d.plain, d.storing, d.tabling, d.depth, d.cost = plain, 0, 0, 0, 0
@@ -277,13 +275,13 @@ func (d *decoder) attempt(data []byte, old unsafe.Pointer, was []byte, plain boo
 // errAllowance says that the values of an object take too much memory.
 var errAllowance = errors.New("too much memory")
 
-// spend notes memory that is allocated for values.
+// spend records memory allocated for values.
 func (d *decoder) spend(bytes int) {
 	d.cost += bytes
 	d.allowance -= bytes
 }
 
-// takeCorrupted returns the names of the shared parts that were found to be written to since the last call.
+// takeCorrupted returns the names of the shared parts found to have been written to since the last call.
 func (d *decoder) takeCorrupted() []string {
 	if d.table == nil || len(d.table.corrupted) == 0 {
 		return nil
@@ -294,24 +292,24 @@ func (d *decoder) takeCorrupted() []string {
 	return fields
 }
 
-// maxKept is the size up to which the encoding of an object is kept: it lives as long as the last reader of one of its strings.
+// maxKept is the largest encoding that strings may point into: it lives as long as any of the strings is referenced.
 const maxKept = 32 << 10
 
-// keeps reports whether strings of the value that is being decoded are parts of its encoding. No two of them overlap there: in plain mode,
-// which is for bytes where they might, they do not.
+// keeps reports whether the strings of the value being decoded point into its encoding. They never overlap: bytes where they might are decoded
+// in plain mode, which copies strings.
 func (d *decoder) keeps() bool { return d.keepsBytes && d.tabling == 0 }
 
-// putsOff reports whether parts of the value that is being decoded may wait in the arena.
+// putsOff reports whether parts of the value being decoded may be deferred to the arena.
 func (d *decoder) putsOff() bool { return d.storing == 0 && !d.plain }
 
 // shares reports whether values are looked up.
 func (d *decoder) shares() bool { return d.table != nil && !d.plain && !d.patching }
 
-// sharesValues reports whether strings and values that are held in place are looked up.
+// sharesValues reports whether strings and values held in place are looked up.
 func (d *decoder) sharesValues() bool { return d.shares() && !d.opts.KeepBytes }
 
-// Stats implements wire.Decoder. It waits for a Decode that is running. In Fields, "spec.containers" counts whole lists
-// and "spec.containers[]" single elements; a part is looked up only where the one that holds it was not found.
+// Stats implements wire.Decoder. It waits for a running Decode. In Fields, "spec.containers" counts whole lists and
+// "spec.containers[]" single elements; a part is looked up only if the part around it was not found.
 func (dec *Decoder[T]) Stats() wire.Stats {
 	dec.mu.Lock()
 	defer dec.mu.Unlock()

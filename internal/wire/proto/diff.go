@@ -9,7 +9,7 @@ import (
 	"github.com/tidings/tidings/internal/wire/patch"
 )
 
-// differ is a decoder that only compares.
+// differ is a decoder that is only used to compare encodings.
 type differ struct{ *decoder }
 
 // NewDiffer implements wire.Patcher.
@@ -34,11 +34,11 @@ func (d differ) Diff(dst []byte, head int, base, data []byte, most int) ([]byte,
 // differing makes one patch.
 type differing struct {
 	*decoder
-	most   int // bytes of the result; what is longer is of no use
+	most   int // maximum length of the result
 	failed bool
 }
 
-// message appends what makes a message of type m of another one, and the end.
+// message appends the changes that turn a message of type m into another one, and the end.
 func (d *differing) message(dst []byte, m *message, base, data []byte, depth int) []byte {
 	was, is := patch.Number(base), patch.Number(data)
 	for last := int32(0); was > last && is > last && len(dst) <= d.most && depth < maxMatch; {
@@ -74,17 +74,17 @@ func (d *differing) message(dst []byte, m *message, base, data []byte, depth int
 			dst = d.field(dst, m, last, before, run, depth)
 		}
 	}
-	d.failed = true // in another order, or broken, or too different
+	d.failed = true // fields out of order, malformed, or too different
 	return dst
 }
 
-// fieldRun are fields of one number that follow one another.
+// fieldRun is a run of fields with one number.
 type fieldRun struct {
 	fields []byte
 	n      int
 }
 
-// cut takes the fields off b that have the number of the first. It returns the number of the next one, which is 0 if these are broken.
+// cut splits the run of fields with this number off b. It returns the number of the next field, which is 0 if one is malformed.
 func (d *differing) cut(b []byte, number int32) (next int32, run fieldRun, rest []byte) {
 	for i := 0; ; {
 		if i = patch.FieldEnd(b, i); i < 0 {
@@ -128,7 +128,7 @@ func (d *differing) field(dst []byte, m *message, number int32, before, run fiel
 	return dst
 }
 
-// timeOf takes a single field apart that has a time as nearly all are: the length and the body of it have nine bytes then.
+// timeOf splits a single field that holds a time in the common encoding, whose length and body take nine bytes.
 func timeOf(field []byte) (tag []byte, seconds int64, common bool) {
 	width := len(field) - 9
 	if width < 1 || field[0]&7 != bytesWire || field[width] != 8 {
@@ -138,7 +138,7 @@ func timeOf(field []byte) (tag []byte, seconds int64, common bool) {
 	return field[:width], seconds, common
 }
 
-// only returns the bodies of two single fields of one number.
+// only returns the bodies of two single fields with the same number.
 func (d *differing) only(before, run fieldRun) (was, is []byte) {
 	width := d.tagWidth(before, run)
 	was, _ = d.pop(before.fields, width)
@@ -146,7 +146,7 @@ func (d *differing) only(before, run fieldRun) (was, is []byte) {
 	return was, is
 }
 
-// tagWidth returns the length of the tag that both begin with. It has to be the same, that of fields with lengths.
+// tagWidth returns the width of the tag that both begin with. It must be the same tag, of length-delimited fields.
 func (d *differing) tagWidth(before, run fieldRun) int {
 	_, wire, width, err := tag(run.fields, 0)
 	if err != nil || wire != bytesWire || !bytes.HasPrefix(before.fields, run.fields[:width]) {
@@ -155,8 +155,8 @@ func (d *differing) tagWidth(before, run fieldRun) int {
 	return width
 }
 
-// pop takes the first field off, whose tag is so wide, and returns its body. The tag of the next has to be the same, and the length as short as can be:
-// they are made anew when the patch is applied.
+// pop splits off the first field, whose tag has this width, and returns its body. The next field must have the same tag, and lengths must be
+// in their shortest form, because applying the patch writes them that way.
 func (d *differing) pop(fields []byte, width int) (body, rest []byte) {
 	if d.failed {
 		return nil, nil
@@ -172,7 +172,7 @@ func (d *differing) pop(fields []byte, width int) (body, rest []byte) {
 	return fields[from:to], rest
 }
 
-// list appends the elements of a list that are not what was in their place, and the end.
+// list appends the elements of a list that differ from the base's elements at the same index, and the end.
 func (d *differing) list(dst []byte, f *field, before, run fieldRun, depth int) []byte {
 	width := d.tagWidth(before, run)
 	dst = patch.AppendCount(dst, run.n)

@@ -34,7 +34,7 @@ func newDiffer(t testing.TB, typ reflect.Type) wire.Differ {
 	return d.NewDiffer()
 }
 
-// checkDiff makes a patch and applies it, which must give exactly data. It returns nil if there is none.
+// checkDiff makes a patch and applies it, which must yield exactly data. It returns nil if there is no patch.
 func checkDiff(t testing.TB, d wire.Differ, base, data []byte) []byte {
 	t.Helper()
 	kept := []byte("kept")
@@ -80,8 +80,8 @@ func neighbors(t testing.TB, rng *rand.Rand, typ reflect.Type, n int) (out [][]b
 	return out
 }
 
-// TestDiff makes patches of objects as servers write them, of which each has one, and of what is broken or oddly written in all manner of ways, which
-// may have none.
+// TestDiff makes patches of objects as servers write them, which always have one, and of malformed or oddly encoded ones, which may
+// have none.
 func TestDiff(t *testing.T) {
 	rng := testseed.Rand(t)
 	for _, typ := range patchedTypes {
@@ -113,13 +113,13 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-// TestDiffOfOddFields makes patches between messages that hold all pairs of fields, sound and odd, at the top and further inside.
+// TestDiffOfOddFields makes patches between messages with all pairs of fields, valid and odd, at the top and nested.
 func TestDiffOfOddFields(t *testing.T) {
 	fields := slices.Concat(oddFields, [][]byte{
 		nil, {0x08, 0x01}, {0x0a, 0x00}, {0x0a, 0x01, 'a'}, {0x0a, 0x02, 'a'}, {0x0a}, {0x0b, 0x0c}, {0x0b, 0x14}, {0x0d, 1, 2, 3, 4}, {0x09, 1, 2}, {0x0e, 0x01},
-		{0x0a, 0x81, 0x00, 'a'}, {0x8a, 0x00, 0x01, 'a'}, // a length and a tag that are longer than need be
+		{0x0a, 0x81, 0x00, 'a'}, {0x8a, 0x00, 0x01, 'a'}, // a length and a tag in overlong encoding
 		{0x0a, 0x81, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x02, 'a'},    // a length with a 65th bit
-		{0xf8, 0xff, 0xff, 0xff, 0x3f, 0x01}, {0xfa, 0xff, 0xff, 0xff, 0x3f, 0x00}, // the greatest number there is
+		{0xf8, 0xff, 0xff, 0xff, 0x3f, 0x01}, {0xfa, 0xff, 0xff, 0xff, 0x3f, 0x00}, // the largest field number
 		{0x12, 0x00}, {0x12, 0x02, 0x0a, 0x00}, {0x12, 0x04, 0x52, 0x02, 'h', 'i'}, {0x12, 0x06, 0x12, 0x00, 0x12, 0x02, 0x0a, 0x00}, {0x1a, 0x02, 0x0a, 0x00},
 	})
 	var messages [][]byte
@@ -148,7 +148,7 @@ func TestDiffOfOddFields(t *testing.T) {
 	}
 }
 
-// TestDiffOfLengths changes texts within nested messages such that the lengths around them get more bytes, or fewer.
+// TestDiffOfLengths changes texts within nested messages such that the encodings of the lengths around them grow or shrink.
 func TestDiffOfLengths(t *testing.T) {
 	d := newDiffer(t, reflect.TypeFor[*corev1.Pod]())
 	pod := func(n int) []byte {
@@ -165,7 +165,7 @@ func TestDiffOfLengths(t *testing.T) {
 	}
 }
 
-// TestDiffKeepsHead has bytes before the message, of which the patch says how many there are.
+// TestDiffKeepsHead has bytes before the message, whose number is in the patch.
 func TestDiffKeepsHead(t *testing.T) {
 	d := newDiffer(t, reflect.TypeFor[*corev1.Pod]())
 	pods := encodedPods(t, 2, 1)
@@ -179,7 +179,7 @@ func TestDiffKeepsHead(t *testing.T) {
 	}
 }
 
-// TestDiffIsBounded asks for patches of at most so many bytes.
+// TestDiffIsBounded asks for patches of limited length.
 func TestDiffIsBounded(t *testing.T) {
 	d := newDiffer(t, reflect.TypeFor[*corev1.Pod]())
 	pods := encodedPods(t, 6, 1)
@@ -193,7 +193,7 @@ func TestDiffIsBounded(t *testing.T) {
 	}
 }
 
-// TestDiffIsSmall: what neighbors have in common is in no patch.
+// TestDiffIsSmall: a patch contains nothing that neighbors have in common.
 func TestDiffIsSmall(t *testing.T) {
 	d := newDiffer(t, reflect.TypeFor[*corev1.Pod]())
 	pods := wiretest.PodsOfSmallOwners(100, 10, 1)
@@ -209,7 +209,7 @@ func TestDiffIsSmall(t *testing.T) {
 	}
 }
 
-// TestNoDiffOfUnfitMessages: where a type is decoded by its own method there are no patches.
+// TestNoDiffOfUnfitMessages: types decoded by their own method have no patches.
 func TestNoDiffOfUnfitMessages(t *testing.T) {
 	d, err := New[*unfit](wire.Options{})
 	must(t, err)
@@ -221,7 +221,7 @@ func TestNoDiffOfUnfitMessages(t *testing.T) {
 	}
 }
 
-// choices are a source of what looks like random numbers: the bytes that somebody chose, and then random ones.
+// choices are a source of pseudo-random numbers: first the bytes of the input, then random ones.
 type choices struct {
 	chosen []byte
 	rest   *rand.PCG
@@ -236,7 +236,7 @@ func (c *choices) Uint64() uint64 {
 	return uint64(b) * 0x0101010101010101
 }
 
-// smallMessages are encoded objects of each of the types, most of them of some hundred bytes.
+// smallMessages are encoded objects of each of the types, mostly of a few hundred bytes.
 func smallMessages(t testing.TB, types []reflect.Type) map[reflect.Type][][]byte {
 	t.Helper()
 	f, rng := newFiller(1).NilChance(0.8).NumElements(0, 2), rand.New(rand.NewPCG(1, 1))
@@ -256,7 +256,7 @@ func smallMessages(t testing.TB, types []reflect.Type) map[reflect.Type][][]byte
 	return all
 }
 
-// related returns two messages that became of one, or of two of them.
+// related returns two messages derived from one, or each from its own.
 func related(rng *rand.Rand, messages [][]byte) (base, data []byte) {
 	base = pick(rng, messages)
 	for range rng.IntN(3) {
@@ -271,8 +271,8 @@ func related(rng *rand.Rand, messages [][]byte) (base, data []byte) {
 	return base, data
 }
 
-// FuzzNeighbors makes patches between messages that became of one another by changes of fields here and there, which the bytes choose, and applies them
-// to the encoding and to the object. Other than with FuzzDiff, most of the messages are sound.
+// FuzzNeighbors makes patches between messages derived from each other by changes of fields, which the input chooses, and applies them to
+// the encoding and to the object. Unlike in FuzzDiff, most of the messages are valid.
 func FuzzNeighbors(f *testing.F) {
 	all := smallMessages(f, patchedTypes)
 	differs, checks := map[reflect.Type]wire.Differ{}, map[reflect.Type]*patchChecker{}
@@ -284,7 +284,7 @@ func FuzzNeighbors(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, chosen []byte) {
 		rng := rand.New(&choices{chosen, rand.NewPCG(uint64(crc32.ChecksumIEEE(chosen)), 1)})
-		for range 16 { // the engine takes a millisecond for each call
+		for range 16 { // a call of the fuzzing engine takes a millisecond
 			typ := pick(rng, patchedTypes)
 			base, data := related(rng, all[typ])
 			if p := checkDiff(t, differs[typ], base, data); p != nil {
@@ -295,7 +295,7 @@ func FuzzNeighbors(f *testing.F) {
 	})
 }
 
-// FuzzDiff makes patches of anything, and applies them to the encoding and to the object.
+// FuzzDiff makes patches of arbitrary bytes, and applies them to the encoding and to the object.
 func FuzzDiff(f *testing.F) {
 	pods := smallMessages(f, []reflect.Type{reflect.TypeFor[*corev1.Pod]()})[reflect.TypeFor[*corev1.Pod]()]
 	for i := range pods {

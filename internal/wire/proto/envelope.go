@@ -6,16 +6,16 @@ import (
 	"fmt"
 )
 
-// magic begins every object that Kubernetes encodes as protobuf.
+// magic is the prefix of every protobuf object of Kubernetes.
 const magic = "k8s\x00"
 
-// ErrNoMagic says that bytes do not begin with the four that mark Kubernetes' protobuf encoding.
+// ErrNoMagic says that data lacks the four-byte prefix of Kubernetes' protobuf encoding.
 var ErrNoMagic = errors.New("not in Kubernetes' protobuf encoding: the bytes k8s\\0 are missing at the beginning")
 
-// Envelope is what encloses an object: a runtime.Unknown. Its slices point into the bytes it was read from.
+// Envelope is the envelope of an object, a runtime.Unknown. Its slices point into the bytes it was parsed from.
 type Envelope struct {
 	APIVersion, Kind []byte
-	// Raw is the message of the object, for Decoder.Decode.
+	// Raw is the encoded object, for Decoder.Decode.
 	Raw                          []byte
 	ContentEncoding, ContentType []byte
 }
@@ -31,8 +31,8 @@ const (
 	typeMetaKind       = 2
 )
 
-// ParseEnvelope reads the envelope of data, which holds one object with its prefix. It copies nothing. The error is
-// ErrNoMagic, or says how the envelope is broken.
+// ParseEnvelope parses the envelope of data, which holds one object with its prefix. It copies nothing. The error is
+// ErrNoMagic, or says how the envelope is malformed.
 func ParseEnvelope(data []byte) (Envelope, error) {
 	raw, ok := bytes.CutPrefix(data, []byte(magic))
 	if !ok {
@@ -69,7 +69,7 @@ func (e *Envelope) parseTypeMeta(b []byte) error {
 	}, typeMetaKind)
 }
 
-// WatchEvent is one event of a watch: a metav1.WatchEvent. Its slices point into the bytes it was read from.
+// WatchEvent is one event of a watch, a metav1.WatchEvent. Its slices point into the bytes it was parsed from.
 type WatchEvent struct {
 	// Type is ADDED, MODIFIED, DELETED, BOOKMARK or ERROR.
 	Type []byte
@@ -84,7 +84,7 @@ const (
 	extensionRaw = 1
 )
 
-// ParseWatchEvent reads one frame of a watch, without the length before it. It copies nothing.
+// ParseWatchEvent parses one frame of a watch, without its length prefix. It copies nothing.
 func ParseWatchEvent(frame []byte) (WatchEvent, error) {
 	var e WatchEvent
 	err := eachField(frame, func(num int32, b []byte) error {
@@ -103,8 +103,8 @@ func ParseWatchEvent(frame []byte) (WatchEvent, error) {
 	return e, nil
 }
 
-// eachField calls f for the fields of b that are numbered from 1 to last, which must all be strings, byte slices or
-// messages. Other fields are skipped.
+// eachField calls f for the fields of b numbered from 1 to last, which must all be strings, byte slices or messages. Other
+// fields are skipped.
 func eachField(b []byte, f func(num int32, b []byte) error, last int32) error {
 	for i := 0; i < len(b); {
 		num, wire, next, err := tag(b, i)

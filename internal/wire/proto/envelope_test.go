@@ -179,7 +179,7 @@ func TestListReaderErrors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The envelope ends with two empty fields of two bytes each, which a list can do without.
+	// The envelope ends with two empty fields of two bytes each, which are optional.
 	for n := 0; n < len(data)-4; n += 1 + n/50 {
 		r := NewListReader(bufio.NewReader(bytes.NewReader(data[:n])), 0)
 		_, err := readList(r, d)
@@ -213,7 +213,7 @@ func TestListReaderErrors(t *testing.T) {
 	}
 }
 
-// TestItemsOfAllSizes reads items that are about as large as the reader's buffer, the steps in which larger ones are read, and the limit.
+// TestItemsOfAllSizes reads items of about the size of the reader's buffer, of the steps in which larger ones are read, and of the limit.
 func TestItemsOfAllSizes(t *testing.T) {
 	const buffer = 4096
 	var want, data []byte

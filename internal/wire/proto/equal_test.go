@@ -13,8 +13,8 @@ import (
 // objects makes the comparison more thorough: go test -run TestEveryType -objects 50.
 var objects = flag.Int("objects", 2, "random objects of each type")
 
-// TestEveryType compares with the generated decoder for random objects of all types: sound ones and broken ones, with
-// sharing from object to object and without. In the end all objects must still be what they were.
+// TestEveryType compares with the generated decoder for random objects of all types, valid and malformed, with and without sharing
+// between objects. At the end no object may have changed.
 func TestEveryType(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -36,7 +36,7 @@ func TestEveryType(t *testing.T) {
 						if err != nil {
 							t.Fatalf("seed %d: %v", seed, err)
 						}
-						clear(input) // whoever refers to the input shows now
+						clear(input) // reveals references to the input
 						w, err := oracle(typ, data)
 						if err != nil {
 							t.Fatal(err)
@@ -59,7 +59,7 @@ func TestEveryType(t *testing.T) {
 	}
 }
 
-// mutate breaks data in one of several ways; some of them keep it sound.
+// mutate breaks data in one of several ways, some of which keep it valid.
 func mutate(rng *rand.Rand, data []byte, others [][]byte) []byte {
 	out := bytes.Clone(data)
 	if len(out) == 0 {
@@ -69,9 +69,9 @@ func mutate(rng *rand.Rand, data []byte, others [][]byte) []byte {
 	switch rng.IntN(14) {
 	case 0: // one bit
 		out[at] ^= 1 << rng.UintN(8)
-	case 1: // cut off
+	case 1: // truncated
 		out = out[:at]
-	case 2: // a part twice
+	case 2: // a part duplicated
 		to := at + rng.IntN(len(out)-at+1)
 		out = append(out[:to:to], out[at:]...)
 	case 3: // a part missing
@@ -79,7 +79,7 @@ func mutate(rng *rand.Rand, data []byte, others [][]byte) []byte {
 		out = append(out[:at:at], out[to:]...)
 	case 4: // two objects after one another: protobuf merges them
 		out = append(out, others[rng.IntN(len(others))]...)
-	case 5: // a part of another
+	case 5: // a part of another object
 		other := others[rng.IntN(len(others))]
 		out = append(out[:at:at], other[min(at, len(other)):]...)
 	case 6: // some random bytes

@@ -12,7 +12,7 @@ import (
 	"github.com/tidings/tidings/internal/wire"
 )
 
-// splitFields takes a message apart, if it is one, into fields with their tags.
+// splitFields splits b into fields with their tags, if it is a message.
 func splitFields(b []byte) (fields [][]byte, ok bool) {
 	for len(b) > 0 {
 		_, _, n := protowire.ConsumeField(b)
@@ -24,7 +24,7 @@ func splitFields(b []byte) (fields [][]byte, ok bool) {
 	return fields, true
 }
 
-// varyFields changes a field of the message b, or of a message in it, and keeps the lengths around it right.
+// varyFields changes a field of the message b, or of a nested message, and adjusts the lengths around it.
 func varyFields(rng *rand.Rand, b []byte) []byte {
 	fields, ok := splitFields(b)
 	if !ok || len(fields) == 0 {
@@ -41,16 +41,16 @@ func varyFields(rng *rand.Rand, b []byte) []byte {
 		}
 	}
 	switch rng.IntN(9) {
-	case 0: // twice
+	case 0: // duplicated
 		fields = slices.Insert(fields, rng.IntN(len(fields)), fields[k])
 	case 1:
 		fields = slices.Delete(fields, k, k+1)
-	case 2: // in another place
+	case 2: // moved
 		i := rng.IntN(len(fields))
 		fields[i], fields[k] = fields[k], fields[i]
-	case 3: // a tag that is longer than need be
+	case 3: // an overlong tag
 		fields[k] = slices.Concat(longer(fields[k][:n]), value)
-	case 4: // a length or number that is longer than need be
+	case 4: // an overlong length or number
 		_, n := protowire.ConsumeVarint(value)
 		if n > 0 && (wire == protowire.BytesType || wire == protowire.VarintType) {
 			fields[k] = slices.Concat(protowire.AppendTag(nil, num, wire), longer(value[:n]), value[n:])
@@ -61,7 +61,7 @@ func varyFields(rng *rand.Rand, b []byte) []byte {
 		fields[k] = slices.Concat(protowire.AppendTag(nil, num, protowire.Type(rng.IntN(8))), value)
 	case 7: // another field
 		fields[k] = slices.Concat(protowire.AppendTag(nil, protowire.Number(1+rng.IntN(20)), wire), value)
-	case 8: // one more that nobody knows, or that cannot be
+	case 8: // an additional one that is unknown or invalid
 		fields = slices.Insert(fields, k, pick(rng, oddFields))
 	}
 	return slices.Concat(fields...)
@@ -76,7 +76,7 @@ var oddFields = [][]byte{
 
 func pick[E any](rng *rand.Rand, from []E) E { return from[rng.IntN(len(from))] }
 
-// longer spells a varint with one byte more.
+// longer encodes a varint in one byte more.
 func longer(varint []byte) []byte {
 	out := slices.Clone(varint)
 	out[len(out)-1] |= 0x80
@@ -95,7 +95,7 @@ func TestVaryFields(t *testing.T) {
 	}
 }
 
-// TestPeekFindsWhatDecodeFinds in objects that are sound, broken or oddly written, as far as it reads.
+// TestPeekFindsWhatDecodeFinds in valid, malformed and oddly encoded objects, as far as it reads.
 func TestPeekFindsWhatDecodeFinds(t *testing.T) {
 	rng := testseed.Rand(t)
 	d, err := New[*corev1.Pod](wire.Options{NoSharing: true})
@@ -130,7 +130,7 @@ func TestPeekFindsWhatDecodeFinds(t *testing.T) {
 	}
 }
 
-// isSeen reports whether Peek reads to the end of what counts: behind a resource version and a field of a larger number it stops.
+// isSeen reports whether Peek reads everything relevant: after a resource version and a field of a larger number it stops.
 func isSeen(metadata []byte) bool {
 	fields, ok := splitFields(metadata)
 	version, end := false, false

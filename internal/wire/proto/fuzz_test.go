@@ -19,10 +19,10 @@ import (
 var oddInputs = [][]byte{
 	{},
 	{0x0a, 0x00, 0x0a, 0x00},            // a message twice
-	{0x0a, 0x04, 0x0a, 0x01, 'a', 0x0a}, // cut off
+	{0x0a, 0x04, 0x0a, 0x01, 'a', 0x0a}, // truncated
 	{0x0b, 0x0c},                        // a group
 	{0x0b, 0x0b, 0x0c},                  // an open group
-	{0x8a, 0x80, 0x00, 0x00},            // a tag that is longer than it need be
+	{0x8a, 0x80, 0x00, 0x00},            // an overlong tag
 	{0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x01},             // a varint of 11 bytes
 	{0x0a, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01},             // a negative length
 	{0x0a, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f},                   // a length that overflows an index
@@ -31,11 +31,9 @@ var oddInputs = [][]byte{
 	{0x12, 0x06, 0x12, 0x01, 0x0a, 0x42, 0x01, 0x0a, 0x12, 0x03, 0x12, 0x01, 0x0a}, // lists in several runs
 }
 
-// Run these with -fuzzminimizetime 1x: what an input covers depends on the ones before it, so that the fuzzer's attempts
-// at making one smaller are in vain.
+// Run these with -fuzzminimizetime 1x: what an input covers depends on earlier inputs, so minimizing is futile.
 
-// FuzzDecodePod compares with the generated decoder. The decoders live on from input to input, so that what one leaves
-// in the table meets the next.
+// FuzzDecodePod compares with the generated decoder. The decoders are reused for all inputs, so that table entries of one meet the next.
 func FuzzDecodePod(f *testing.F) {
 	for _, data := range append(encodedPods(f, 5, 1), oddInputs...) {
 		f.Add(data)
@@ -69,7 +67,7 @@ func fuzzDecoders(t testing.TB, typ reflect.Type) []*untyped {
 	return append(out, beside)
 }
 
-// FuzzDecodeAny does the same for the type that which chooses.
+// FuzzDecodeAny does the same for a type chosen by which.
 func FuzzDecodeAny(f *testing.F) {
 	types := registered()
 	filler := newFiller(1)
@@ -93,12 +91,12 @@ func FuzzDecodeAny(f *testing.F) {
 	})
 }
 
-// FuzzListReader compares the items with those of the generated decoder, where that accepts the list.
+// FuzzListReader compares the items with those of the generated decoder, if that accepts the list.
 func FuzzListReader(f *testing.F) {
 	_, data := testList(f, 3)
 	f.Add(data)
 	f.Add(data[:len(data)-4])
-	f.Add([]byte("k8s\x14\x12\x12\x12\x10\x95 \x88\x95\x95\x95 \x88\x95\x95\x95XX\xff\xffX")) // a message, but for the magic
+	f.Add([]byte("k8s\x14\x12\x12\x12\x10\x95 \x88\x95\x95\x95 \x88\x95\x95\x95XX\xff\xffX")) // a message, except for the magic
 	f.Add([]byte{unknownRaw<<3 | bytesWire, 0})
 	for _, odd := range oddInputs {
 		f.Add(append([]byte(magic), odd...))
@@ -118,7 +116,7 @@ func FuzzListReader(f *testing.F) {
 			return
 		}
 		raw, once := only(envelope, unknownRaw)
-		var list metav1.List // whose items are messages with bytes
+		var list metav1.List // with items that are messages with bytes
 		if !once || (&runtime.Unknown{}).Unmarshal(envelope) != nil || (&corev1.PodList{}).Unmarshal(raw) != nil {
 			return
 		}

@@ -14,8 +14,8 @@ import (
 	"github.com/tidings/tidings/internal/wire/wiretest"
 )
 
-// TestManyVersionsTakeNoMoreMemory holds the last version of pods that were changed many times, as a cache does, and compares
-// with the memory of the same pods when they are decoded for the first time. The tables are not counted.
+// TestManyVersionsTakeNoMoreMemory holds the last versions of pods that were changed many times, as a cache does, and compares their
+// memory with that of the same pods decoded for the first time. Tables are not counted.
 func TestManyVersionsTakeNoMoreMemory(t *testing.T) {
 	pods := wiretest.Pods(100, 5)
 	for name, change := range map[string]func(*corev1.Pod, int){
@@ -68,7 +68,7 @@ func TestManyVersionsTakeNoMoreMemory(t *testing.T) {
 	}
 }
 
-// heapOf returns the bytes by which the heap grows when what f returns is kept.
+// heapOf returns the growth of the heap while the result of f is kept.
 func heapOf(t *testing.T, f func() any) int {
 	t.Helper()
 	var before, after runtime.MemStats
@@ -88,14 +88,14 @@ func sizeOf(encoded [][]byte) (n int) {
 	return n
 }
 
-// held returns what the decoder thinks that the pod holds.
+// held returns the decoder's count of what the pod holds.
 func (c *podCache) held(uid types.UID) int {
 	v, _ := c.d.versions.get(maphash.String(c.d.versions.summer.seed, string(uid)) | 1)
 	return v.held
 }
 
-// TestHeldMemoryIsBounded has versions of which each leaves one short string for good, in the same block as a long one
-// that is replaced at once.
+// TestHeldMemoryIsBounded has versions that each leave one short string behind for good, in the same block as a long one that is
+// replaced at once.
 func TestHeldMemoryIsBounded(t *testing.T) {
 	d := newPodDecoder(t)
 	const versions, long = 1000, maxPutOff - 100
@@ -124,7 +124,7 @@ func TestHeldMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// TestUpdatesKeepTheTable checks that what is taken over instead of looked up stays in the table, for objects to come.
+// TestUpdatesKeepTheTable checks that parts that are reused instead of looked up stay in the table for later objects.
 func TestUpdatesKeepTheTable(t *testing.T) {
 	d := newPodDecoder(t)
 	pods := wiretest.Pods(50, 6)
@@ -132,7 +132,7 @@ func TestUpdatesKeepTheTable(t *testing.T) {
 		decodePod(t, d, pod)
 	}
 	before := d.Stats().TableEntries
-	for range sweepEvery - len(pods) - 10 { // as if that many had come by
+	for range sweepEvery - len(pods) - 10 { // as if that many had been decoded
 		d.d.table.Decoded()
 	}
 	for range 2 {
@@ -146,7 +146,7 @@ func TestUpdatesKeepTheTable(t *testing.T) {
 	}
 }
 
-// TestUpdatesAreLight counts the allocations for a pod that has become ready or unready.
+// TestUpdatesAreLight counts the allocations for a pod that becomes ready or unready.
 func TestUpdatesAreLight(t *testing.T) {
 	d := newPodDecoder(t)
 	pods := wiretest.Pods(500, 7)

@@ -26,7 +26,7 @@ import (
 	"github.com/tidings/tidings/internal/wire"
 )
 
-// message is what all generated types have.
+// message is implemented by all generated types.
 type generated interface {
 	Marshal() ([]byte, error)
 	Unmarshal([]byte) error
@@ -47,11 +47,11 @@ func registered() []reflect.Type {
 	return types
 }
 
-// untyped is a decoder for a type that is known only at run time, with the last version of each object as a cache has them.
+// untyped is a decoder for a type known only at run time, with the last version of each object, as in a cache.
 type untyped struct {
 	*decoder
 	last map[string]lastVersion // by uid
-	// beside says that the decoder gets the encoding of the last version too.
+	// beside says that the decoder also gets the encoding of the last version.
 	beside bool
 }
 
@@ -88,7 +88,7 @@ func decodeAny(d *untyped, data []byte) (generated, error) {
 	return reflect.NewAt(d.typ, p).Interface().(generated), nil
 }
 
-// oracle decodes with the generated code, whose panics on broken quantities are errors.
+// oracle decodes with the generated code, turning its panics on malformed quantities into errors.
 func oracle(typ reflect.Type, data []byte) (obj generated, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -99,7 +99,7 @@ func oracle(typ reflect.Type, data []byte) (obj generated, err error) {
 	return obj, obj.Unmarshal(bytes.Clone(data))
 }
 
-// sameVerdict decodes data with both decoders and says how they differ.
+// sameVerdict decodes data with both decoders and returns how they differ.
 func sameVerdict(d *untyped, typ reflect.Type, data []byte) error {
 	got, err := decodeAny(d, data)
 	if err != nil && strings.Contains(err.Error(), errExponent.Error()) {
@@ -154,7 +154,7 @@ func newFiller(seed int64) *randfill.Filler {
 	return fuzzer.FuzzerFor(funcs, rand.NewSource(seed), serializer.NewCodecFactory(scheme.Scheme)).NilChance(0.3).NumElements(0, 3)
 }
 
-// encodings returns random encoded objects of typ; some of them are encoded twice.
+// encodings returns random encoded objects of typ, some of them twice.
 func encodings(t testing.TB, f *randfill.Filler, typ reflect.Type, n int) [][]byte {
 	t.Helper()
 	var out [][]byte

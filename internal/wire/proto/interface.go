@@ -7,21 +7,21 @@ import (
 	"github.com/tidings/tidings/internal/wire"
 )
 
-// AsInterface is a wire.Decoder of objects whose type is known at run time only. T is an interface that they have.
+// AsInterface is a wire.Decoder for objects whose type is known only at run time. T is an interface that they implement.
 type AsInterface[T any] struct{ *Decoder[unsafe.Pointer] }
 
-// NewAsInterface returns a decoder for typ, a pointer to a struct that has the methods of the interface T. See New.
+// NewAsInterface returns a decoder for typ, a pointer to a struct that implements the interface T. See New.
 func NewAsInterface[T any](typ reflect.Type, opts wire.Options) (AsInterface[T], error) {
 	dec, err := newOf[unsafe.Pointer](typ, opts)
 	return AsInterface[T]{dec}, err
 }
 
-// Decode implements wire.Decoder. A previous object of another type is not used.
+// Decode implements wire.Decoder. A previous object of another type is ignored.
 func (dec AsInterface[T]) Decode(data []byte, previous T) (T, error) {
 	return dec.Update(data, previous, nil)
 }
 
-// Update implements wire.Updater. A previous object of another type is not used.
+// Update implements wire.Updater. A previous object of another type is ignored.
 func (dec AsInterface[T]) Update(data []byte, previous T, encoded []byte) (T, error) {
 	var old unsafe.Pointer
 	if v := reflect.ValueOf(previous); v.IsValid() && v.Type() == dec.typ {

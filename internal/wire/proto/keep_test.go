@@ -14,7 +14,7 @@ import (
 	"github.com/tidings/tidings/internal/wire/wiretest"
 )
 
-// keeping are the options for single objects that are soon dropped.
+// keeping are the options for single objects that are dropped soon.
 var keeping = wire.Options{KeepBytes: true, NoVersions: true, MaxTableBytes: 32 << 10}
 
 func newKeeping(t *testing.T) *Decoder[*corev1.Pod] {
@@ -26,7 +26,7 @@ func newKeeping(t *testing.T) *Decoder[*corev1.Pod] {
 	return d
 }
 
-// TestKeptBytes: the strings of an object are in one block, which nobody can append into.
+// TestKeptBytes: the strings of an object are in one block, into which nobody can append.
 func TestKeptBytes(t *testing.T) {
 	d := newKeeping(t)
 	for _, pod := range wiretest.Pods(50, 3) {
@@ -41,7 +41,7 @@ func TestKeptBytes(t *testing.T) {
 	}
 }
 
-// TestKeptBytesAreFew holds one string of each object. Of a small one that keeps the encoding, of a large one it does not.
+// TestKeptBytesAreFew holds one string of each object. That keeps the encoding of a small object alive, but not of a large one.
 func TestKeptBytesAreFew(t *testing.T) {
 	const n = 50
 	for size, most := range map[int]int{1 << 10: maxKept, 1 << 20: 4 << 10} {
@@ -59,7 +59,7 @@ func TestKeptBytesAreFew(t *testing.T) {
 	}
 }
 
-// TestTableKeepsNoEncodings: what is shared is no part of the encoding of the object that it came with.
+// TestTableKeepsNoEncodings: shared parts do not point into the encoding of the object that they came with.
 func TestTableKeepsNoEncodings(t *testing.T) {
 	pods := marshalAll(t, wiretest.Pods(2000, 4))
 	taken := heapOf(t, func() any {

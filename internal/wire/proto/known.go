@@ -5,33 +5,33 @@ import (
 	"sync"
 )
 
-// messageType is what is known of a struct type, whatever path it is on.
+// messageType describes a struct type, regardless of the path it is on.
 type messageType struct {
 	typ    reflect.Type
 	index  []int8       // by field number: 1 + the index in the struct; 0 where the type has no field
-	fields []*fieldType // by field number; nil where none has come yet
-	places []place      // of all fields of the struct, in the order of their bits
+	fields []*fieldType // by field number; nil until the field is first seen
+	places []place      // all fields of the struct, in the order of their bits
 }
 
-// fieldType is what is known of a field, whatever path its message is on. What every value needs comes first.
+// fieldType describes a field, regardless of the path of its message. The members that every value needs come first.
 type fieldType struct {
 	op   op
 	kind kind
 	form form
-	// zeroWire is the wire type with which a single zero byte stands for the zero value, or noWire.
+	// zeroWire is the wire type with which a single zero byte encodes the zero value, or noWire.
 	zeroWire uint8
-	// timeShaped says that the value is one time and nothing else.
+	// timeShaped says that the value is a pointer to a single time.
 	timeShaped bool
 	// items is set for a slice type that is a message with one repeated string.
 	items  bool
-	inline bool    // its fields appear among those of its message
-	bit    uint64  // its bit in the set of fields that were seen
+	inline bool    // its fields are inlined into its message in JSON
+	bit    uint64  // its bit in the set of fields seen
 	offset uintptr // in the message
 	size   uintptr // of one value
 	typ    reflect.Type
-	typed  any          // nil, of the type of a pointer to a value
-	whole  reflect.Type // of the field itself
-	name   string       // in JSON; empty if it is inline
+	typed  any          // a nil pointer to the value type
+	whole  reflect.Type // the type of the field itself
+	name   string       // in JSON; empty if inline
 }
 
 func newMessageType(typ reflect.Type) *messageType {
@@ -99,7 +99,7 @@ func (f *fieldType) chooseOp() op {
 	return valueOp
 }
 
-// known is what all decoders of the program know of Go types. It is asked when a decoder meets a field for the first time.
+// known describes the Go types, for all decoders of the program. Decoders consult it when they first see a field.
 var known = knowledge{messages: map[reflect.Type]*messageType{}, shapes: map[shapeKey]uint32{}, layouts: layouts{}}
 
 type knowledge struct {
@@ -120,7 +120,7 @@ func (k *knowledge) message(typ reflect.Type) *messageType {
 	return m
 }
 
-// field returns what is known of the field of m with this number, nil if there is none.
+// field returns the type of the field of m with this number, or nil if there is none.
 func (k *knowledge) field(m *messageType, num int32) *fieldType {
 	if int(num) >= len(m.index) || m.index[num] == 0 {
 		return nil
@@ -140,11 +140,11 @@ func (k *knowledge) layout(typ reflect.Type) *layout {
 	return k.layouts.of(typ)
 }
 
-// shapeKey names a shape: a Go type and how it is held. Values of one shape may be exchanged for one another.
+// shapeKey identifies a shape: a Go type and how it is held. Values of one shape are interchangeable.
 type shapeKey struct {
 	typ  reflect.Type
 	form form
-	// path is set where trimming makes the values of this path special.
+	// path is set if trimming makes the values at this path special.
 	path string
 }
 

@@ -10,14 +10,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// DefaultMaxItem is the size in bytes that a ListReader allows one item; etcd accepts about a tenth of that.
+// DefaultMaxItem is the default bound on the bytes of a list item; etcd accepts about a tenth of that.
 const DefaultMaxItem = 16 << 20
 
-// LimitError says that an item of a list is larger than its reader allows.
+// LimitError says that a list item is larger than its reader allows.
 type LimitError struct {
-	Size  uint64 // of the item, in bytes, as the list says
+	Size  uint64 // of the item, in bytes, according to the list
 	Limit int    // in bytes
-	Start []byte // how the item starts, as far as that has arrived already
+	Start []byte // the beginning of the item, as far as it has already arrived
 }
 
 // Error implements error.
@@ -32,7 +32,7 @@ const (
 )
 
 // ListReader reads a list, such as a PodList with its envelope, item by item as it arrives. It holds one item at a
-// time. It is for one goroutine.
+// time. Only one goroutine may use it.
 type ListReader struct {
 	r        *bufio.Reader
 	maxItem  int
@@ -46,16 +46,16 @@ type ListReader struct {
 	items    int
 }
 
-// listState says what of the list comes next.
+// listState says what comes next in the list.
 type listState uint8
 
 const (
 	atMagic    listState = iota
 	inEnvelope           // among the fields of the envelope
-	inRaw                // among the fields of the list, of which l.raw bytes are left
+	inRaw                // among the fields of the list; l.raw bytes of it are left
 )
 
-// NewListReader returns a reader for the list that begins at r. An item that is larger than maxItem bytes is a
+// NewListReader returns a reader for the list at the start of r. An item larger than maxItem bytes is a
 // *LimitError; 0 means DefaultMaxItem.
 func NewListReader(r *bufio.Reader, maxItem int) *ListReader {
 	if maxItem <= 0 {
@@ -65,7 +65,7 @@ func NewListReader(r *bufio.Reader, maxItem int) *ListReader {
 }
 
 // Next returns the bytes of the next item, for Decoder.Decode. They are valid until the next call. After the last item
-// the error is io.EOF; a list that ends too early gives io.ErrUnexpectedEOF. After an error, the same comes again.
+// the error is io.EOF; a list that ends too early gives io.ErrUnexpectedEOF. Errors are returned again by each further call.
 func (l *ListReader) Next() ([]byte, error) {
 	if l.err != nil {
 		return nil, l.err
@@ -82,12 +82,12 @@ func (l *ListReader) Next() ([]byte, error) {
 	return item, nil
 }
 
-// Meta returns the list's metadata as far as it was read: it is complete when Next has returned io.EOF, and an API
-// server sends it before the items.
+// Meta returns the list's metadata read so far. It is complete when Next has returned io.EOF, but an API server sends it
+// before the items.
 func (l *ListReader) Meta() metav1.ListMeta { return l.meta }
 
-// TypeMeta returns the kind and version of the list. It is complete as Meta is. Where the kind is Status, the
-// server sent an error in place of a list.
+// TypeMeta returns the kind and version of the list, complete when Meta is. If the kind is Status, the server sent an error
+// in place of a list.
 func (l *ListReader) TypeMeta() metav1.TypeMeta {
 	return metav1.TypeMeta{APIVersion: string(l.envelope.APIVersion), Kind: string(l.envelope.Kind)}
 }
@@ -125,8 +125,7 @@ func (l *ListReader) readMagic() error {
 	return nil
 }
 
-// envelopeField reads one field of the envelope, or of the raw part only its beginning. Between two fields the stream
-// may end.
+// envelopeField reads one field of the envelope, or just the header of the raw part. The stream may end between two fields.
 func (l *ListReader) envelopeField() error {
 	if _, err := l.r.Peek(1); err != nil {
 		return err
@@ -156,7 +155,7 @@ func (l *ListReader) envelopeField() error {
 	return errors.Join(err, l.release())
 }
 
-// listField reads one field of the list. It returns the item if it is one; that is never nil.
+// listField reads one field of the list. It returns it if it is an item, which is never nil.
 func (l *ListReader) listField() ([]byte, error) {
 	if l.raw == 0 {
 		l.state = inEnvelope
@@ -183,7 +182,7 @@ func (l *ListReader) listField() ([]byte, error) {
 	return nil, errors.Join(l.meta.Unmarshal(b), l.release())
 }
 
-// take returns the next size bytes, valid until release. It grows its memory only as the bytes arrive.
+// take returns the next size bytes, valid until release. It grows its buffer only as bytes arrive.
 func (l *ListReader) take(size uint64) ([]byte, error) {
 	if size > uint64(l.maxItem) {
 		start, _ := l.r.Peek(l.r.Buffered()) // cannot fail, the bytes are buffered
@@ -214,7 +213,7 @@ func (l *ListReader) take(size uint64) ([]byte, error) {
 	return l.buf, nil
 }
 
-// release gives the bytes of the last take back.
+// release discards the bytes of the last take.
 func (l *ListReader) release() error {
 	if cap(l.buf) > keptBytes {
 		l.buf = nil
@@ -266,7 +265,7 @@ func (l *ListReader) uvarint(budget *uint64) (uint64, error) {
 	return 0, errOverflow
 }
 
-// skipField reads over a field whose tag was read.
+// skipField skips a field whose tag was read.
 func (l *ListReader) skipField(wire int, budget *uint64) error {
 	for depth := 0; ; {
 		var size uint64
@@ -324,7 +323,7 @@ func spend(budget *uint64, n uint64) error {
 	return nil
 }
 
-// noEOF makes an end of the stream in the middle of something an error.
+// noEOF turns an end of the stream into an error, for use in the middle of something.
 func noEOF(err error) error {
 	if err == io.EOF {
 		return io.ErrUnexpectedEOF

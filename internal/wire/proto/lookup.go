@@ -12,23 +12,23 @@ import (
 const (
 	// stringShape is the shape of all strings.
 	stringShape = 0
-	// sweepEvery is the number of objects after which the table drops what was not found again.
+	// sweepEvery is the number of objects after which the table drops entries that were not found again.
 	sweepEvery = 1 << 16
 )
 
 // table finds decoded values by their encoded bytes.
 //
-// Two values are taken for equal when their shape and their bytes are. For strings the bytes are compared. For
-// everything else 128 bits of two independently and unguessably seeded hashes stand for them: finding two that
-// collide by trying takes 2^64 objects.
+// Two values count as equal if their shapes and their bytes are. The bytes of strings are compared. For everything else 128
+// bits of two independently and unpredictably seeded hashes stand for the bytes: finding a collision by trying takes 2^64
+// objects.
 type table struct {
 	*share.Table[found]
 	seed1, seed2 maphash.Seed
 	summer       summer
-	corrupted    []string // paths at which values came up that had been written to
+	corrupted    []string // paths of values found to have been written to
 }
 
-// found is a value of the table. For a string, value points to its bytes and n is its length; for a list, value points to its
+// found is a value in the table. For a string, value points to its bytes and n is its length; for a list, value points to its
 // first element and n is its length; for a map, value is the map; for all others, value points to a copy of the value.
 type found struct {
 	value unsafe.Pointer
@@ -40,15 +40,15 @@ type verdict uint8
 
 const (
 	keep  verdict = iota // decode it for this object only
-	store                // decode it so that it can be shared, and add it
+	store                // decode it so that it can be shared, and add it to the table
 )
 
 func newTable(maxBytes int) *table {
 	return &table{share.NewTable[found](maxBytes, sweepEvery), maphash.MakeSeed(), maphash.MakeSeed(), newSummer(), nil}
 }
 
-// find looks up b for site s; l is the layout of the values of the shape. Where it is not there, the found value is nil, and
-// hash is to be given to add if the verdict is store.
+// find looks up b for site s; l is the layout of values of the shape. If it is not there, the found value is nil; if the
+// verdict is store, pass hash to add.
 func (t *table) find(s *site, shape uint32, l *layout, b []byte) (f found, hash uint64, v verdict) {
 	s.renew(t.Generation(), t.Batch())
 	if s.last != nil && s.last.is(shape, b) {
@@ -66,15 +66,15 @@ func (t *table) find(s *site, shape uint32, l *layout, b []byte) (f found, hash 
 	return e.Value, hash, keep
 }
 
-// stringCheck is in the place of the second hash for strings, which are compared themselves.
+// stringCheck takes the place of the second hash for strings, whose bytes are compared.
 const stringCheck = 0
 
-// check returns the second hash of a value that is no string.
+// check returns the second hash of a value other than a string.
 func (t *table) check(shape uint32, b []byte) uint64 {
 	return (maphash.Bytes(t.seed2, b) + uint64(shape)*mixer) | 1
 }
 
-// isSound checks an entry once a batch, and drops it if it was written to.
+// isSound verifies an entry once per batch, and drops it if it was written to.
 func (t *table) isSound(s *site, e *share.Entry[found], l *layout, size int) bool {
 	switch {
 	case t.IsChecked(e):
@@ -88,7 +88,7 @@ func (t *table) isSound(s *site, e *share.Entry[found], l *layout, size int) boo
 	return false
 }
 
-// findString is find for strings that are not empty.
+// findString is find for non-empty strings.
 func (t *table) findString(s *site, b []byte) (text string, hash uint64, v verdict) {
 	s.renew(t.Generation(), t.Batch())
 	if text := s.recall(b); text != "" {
@@ -108,7 +108,7 @@ func (t *table) findString(s *site, b []byte) (text string, hash uint64, v verdi
 	return text, hash, keep
 }
 
-// miss says what to do with a value that is not in the table.
+// miss decides what to do with a value that is not in the table.
 func (t *table) miss(s *site, hash uint64, b []byte) verdict {
 	if s.rate.Mode == share.Direct {
 		s.note(len(b), false, false)
@@ -134,10 +134,10 @@ func (t *table) add(hash uint64, shape uint32, l *layout, b []byte, value unsafe
 var (
 	// sharing is the policy for values that objects refer to.
 	sharing = share.Policy{Direct: 4, Second: 1, First: 64, Window: 512, Sampled: 32}
-	// sharingOften is the policy where decoding costs hardly more than looking up: only what is found in half of the cases is looked up.
+	// sharingOften is the policy if decoding costs hardly more than a lookup: only values found half of the time are looked up.
 	sharingOften = share.Policy{Direct: share.Never, Second: 4, First: 512, Window: 512, Sampled: 32, Found: true}
-	// copying is the policy for values that are held in place. The table has a copy of such a value besides those in the
-	// objects, so that a lookup saves time but no memory: it is never stored at first sight.
+	// copying is the policy for values held in place. The table needs a copy besides those in the objects, so a lookup saves
+	// time but no memory: values are never stored at first sight.
 	copying = share.Policy{Direct: share.Never, Second: 2, First: 64, Window: 512, Sampled: 32}
 )
 
@@ -147,7 +147,7 @@ type site struct {
 	stats  wire.FieldStats
 	rate   share.Rate
 	policy *share.Policy
-	// generation is that of the table in which last and recent were set, batch that in which last was; from others they are void.
+	// last and recent are valid only in the table's generation, and last only in the batch, in which they were set.
 	generation, batch uint32
 	last              *lastValue // nil until there is one
 	recent            *[recentStrings]string
@@ -159,31 +159,31 @@ const recentStrings = 8
 // lastBytes is the size of the largest part that a site remembers.
 const lastBytes = 2 << 10
 
-// lastValue is the last value of a site that came from the table. In a list the pods of one owner follow one another, so
-// that often it is the next one too, and comparing is cheaper than hashing.
+// lastValue is the last value of a site that was found in the table. Pods of one owner are adjacent in a list, so the next
+// value is often the same, and comparing is cheaper than hashing.
 type lastValue struct {
 	found
 	encoded []byte
 	shape   uint32
 }
 
-// newSite is a site for values that objects refer to. At first they are stored when they are seen for the second time: if
-// there are few of them, what is seen once would take more in the table than sharing saves.
+// newSite returns a site for values that objects refer to. At first they are stored when seen for the second time: if there are
+// few of them, storing each at first sight would take more memory than sharing saves.
 func newSite(path string, policy *share.Policy) *site {
 	return &site{path: path, policy: policy, rate: share.Rate{Mode: share.Second}}
 }
 
-// newCopySite is a site for values that are held in place.
+// newCopySite returns a site for values held in place.
 func newCopySite(path string) *site {
 	return &site{path: path, policy: &copying, rate: share.Rate{Mode: share.Second}}
 }
 
-// is reports whether l is what b encodes.
+// is reports whether b encodes l.
 func (l *lastValue) is(shape uint32, b []byte) bool {
 	return l.shape == shape && l.value != nil && string(l.encoded) == string(b)
 }
 
-// renew drops what the site remembers if the table has begun another generation, or values have to be checked again.
+// renew drops what the site remembers if the table has begun another generation, or values must be verified again.
 func (s *site) renew(generation, batch uint32) {
 	if s.last != nil && (s.batch != batch || s.generation != generation) {
 		s.last.value = nil
@@ -198,7 +198,7 @@ func (s *site) renew(generation, batch uint32) {
 	}
 }
 
-// remember makes the value the last one.
+// remember makes f the last value.
 func (s *site) remember(shape uint32, b []byte, f found) {
 	if len(b) > lastBytes {
 		return
@@ -221,7 +221,7 @@ func (s *site) bytes() uint64 {
 	return uint64(n)
 }
 
-// recall returns the string that b encodes if the site remembers it. b is not empty.
+// recall returns the string that b encodes if the site remembers it. b must not be empty.
 func (s *site) recall(b []byte) string {
 	if s.recent == nil {
 		return ""
@@ -232,7 +232,7 @@ func (s *site) recall(b []byte) string {
 	return ""
 }
 
-// rememberString makes text, which is not empty, one of the recent strings, unless there are so few that it does not matter.
+// rememberString makes text, which must not be empty, a recent string, unless the site has seen too few for it to matter.
 func (s *site) rememberString(text string) {
 	if s.recent == nil {
 		if s.stats.Lookups < fewLookups {
@@ -243,19 +243,19 @@ func (s *site) rememberString(text string) {
 	s.recent[recentSlot(text)] = text
 }
 
-// fewLookups is the number of lookups up to which a site remembers no strings.
+// fewLookups is the number of lookups before which a site remembers no strings.
 const fewLookups = 64
 
 func recentSlot[S string | []byte](text S) int {
 	return (len(text) + int(text[len(text)-1])) % recentStrings
 }
 
-// wants reports whether this value shall be looked up.
+// wants reports whether this value should be looked up.
 func (s *site) wants(b []byte) bool {
 	return s.rate.Mode != share.Sampling || s.rate.Samples(class(b))
 }
 
-// class mixes the length and the last bytes, which is cheap, and nearly always tells different values apart.
+// class hashes the length and the last bytes, which is cheap and nearly always distinguishes values.
 func class(b []byte) uint64 {
 	h := uint64(len(b))
 	if len(b) >= 8 {

@@ -19,7 +19,7 @@ import (
 	"github.com/tidings/tidings/internal/wire/wiretest"
 )
 
-// TestTableIsBounded decodes objects that have little in common, and then ones that have everything.
+// TestTableIsBounded decodes objects that have little in common, and then ones that have everything in common.
 func TestTableIsBounded(t *testing.T) {
 	const limit = 1 << 20
 	d, err := New[*corev1.Pod](wire.Options{MaxTableBytes: limit})
@@ -37,7 +37,7 @@ func TestTableIsBounded(t *testing.T) {
 		s := d.Stats()
 		highest = max(highest, s.TableBytes)
 	}
-	if highest > limit+share.MaxDoor*4+limit/versionsShare || highest < limit/4 { // with its doorkeeper, and what is known of versions
+	if highest > limit+share.MaxDoor*4+limit/versionsShare || highest < limit/4 { // including the doorkeeper and the versions
 		t.Errorf("the table took up to %d bytes of %d", highest, limit)
 	}
 	same := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "same", Labels: map[string]string{"a": "b"}}}
@@ -54,7 +54,7 @@ func TestTableIsBounded(t *testing.T) {
 	}
 }
 
-// nextGeneration makes the table sweep, as if many objects had come by.
+// nextGeneration makes the table sweep, as if many objects had been decoded.
 func nextGeneration(t *table) {
 	for before := t.Generation(); t.Generation() == before; {
 		t.Decoded()
@@ -106,7 +106,7 @@ func TestSharing(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 10 {
-			decodeOne(t, d, pods[0]) // what is seen once is not stored yet
+			decodeOne(t, d, pods[0]) // a value seen once is not stored yet
 		}
 		a, b := decodeOne(t, d, pods[0]), decodeOne(t, d, pods[0])
 		if unsafe.SliceData(a.Spec.Tolerations) == unsafe.SliceData(b.Spec.Tolerations) == alone {
@@ -144,7 +144,7 @@ func TestAloneIsOwned(t *testing.T) {
 	}
 }
 
-// targets collects what can be written to through v. Strings cannot; the location of a time is a constant.
+// targets collects the memory that is writable through v. Strings are not; the Location of a time is a constant.
 func targets(v reflect.Value, seen map[unsafe.Pointer]bool) {
 	if v.Type() == reflect.TypeFor[time.Time]() {
 		return
@@ -189,7 +189,7 @@ func checkCaps(t *testing.T, v reflect.Value, path string) {
 		}
 	case reflect.Struct:
 		if v.Type() == quantityType {
-			return // what a large number takes is up to big.Int
+			return // the memory of a large number is up to big.Int
 		}
 		for sf, f := range v.Fields() {
 			checkCaps(t, f, path+"."+sf.Name)
@@ -232,7 +232,7 @@ func TestStats(t *testing.T) {
 	}
 }
 
-// TestLight holds the decoder to what it is for: see the benchmarks for the figures.
+// TestLight holds the decoder to its purpose: see the benchmarks for the numbers.
 func TestLight(t *testing.T) {
 	inputs := encodedPods(t, 2000, 12)
 	bytes, objects, allocs := liveHeap(t, decodings[1], inputs)
@@ -261,7 +261,7 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-// TestTableForgets what is not found again among many objects. Versions that come after one that is known say nothing about that.
+// TestTableForgets entries that are not found again among many objects. Versions with a known predecessor do not count.
 func TestTableForgets(t *testing.T) {
 	d := newPodDecoder(t)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "u"}}
@@ -282,7 +282,7 @@ func TestTableForgets(t *testing.T) {
 	}
 }
 
-// TestWhatIsInUseStays in the table, however many objects come by, as long as it is found again from time to time.
+// TestWhatIsInUseStays in the table, however many objects are decoded, if it is found again from time to time.
 func TestWhatIsInUseStays(t *testing.T) {
 	d := newPodDecoder(t)
 	n := 0

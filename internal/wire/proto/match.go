@@ -11,17 +11,16 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// maxMatch bounds how deeply messages may nest in a part that is compared in order to be taken over. A part that differs only
-// far below is compared once more for each part around it that differs too, so that without a bound the time could be
-// quadratic.
+// maxMatch bounds the nesting of messages in a part that is compared for reuse. A part that differs only far below is compared
+// once more for each part around it that differs too, so that without a bound the time could be quadratic.
 const maxMatch = 16
 
-// place is where a field of a struct is.
+// place is the position of a field in a struct.
 type place struct{ offset, size uintptr }
 
-// matches reports whether decoding b, regularly, gives exactly the message at p, down to what is nil and what is empty. Then
-// the message may be shared. False may also mean that it would take too long to find out: so it is for messages that
-// nest more than left deep, for types with an Unmarshal of their own, and for whatever no server writes. It reads only.
+// matches reports whether decoding b, not in plain mode, gives exactly the message at p, including which fields are nil and which are empty;
+// the message may then be shared. It may also return false if finding out would take too long: for messages nested more than
+// left deep, for types with their own Unmarshal, and for anything no server writes. It only reads.
 //
 // As in decoder.message, p is a value of m.typ.
 func (d *decoder) matches(m *message, p unsafe.Pointer, b []byte, left int) bool {
@@ -61,10 +60,10 @@ func (d *decoder) matches(m *message, p unsafe.Pointer, b []byte, left int) bool
 	return m.isZeroBut(set, p)
 }
 
-// noMatch is what the functions below return, which otherwise return the index behind the field.
+// noMatch is what the functions below return instead of the index after the field.
 const noMatch = -1
 
-// matchField compares the field whose tag is b[start:i] with what is at p.
+// matchField compares the field whose tag is b[start:i] with the value at p.
 func (d *decoder) matchField(f *field, p unsafe.Pointer, b []byte, start, i, wire, left int) (end int) {
 	switch f.op {
 	case varintOp:
@@ -92,7 +91,7 @@ func (d *decoder) matchField(f *field, p unsafe.Pointer, b []byte, start, i, wir
 	return end
 }
 
-// matchValue compares one value that is encoded as bytes.
+// matchValue compares one length-delimited value.
 func (d *decoder) matchValue(f *field, p unsafe.Pointer, b []byte, left int) bool {
 	switch f.kind {
 	case stringKind:
@@ -118,13 +117,13 @@ func sameBytes(old, b []byte) bool {
 	return old != nil && len(old) == cap(old) && string(old) == string(b)
 }
 
-// matchTime compares a time. It is at p whatever it is wrapped in.
+// matchTime compares a time. Its memory is at p, whatever type it is wrapped in.
 func matchTime(k kind, p unsafe.Pointer, b []byte) bool {
 	t, err := parseTime(k, b)
 	return err == nil && t == *(*time.Time)(p)
 }
 
-// matchVarint compares a number, at p if that is not nil.
+// matchVarint compares a number. p may be nil.
 func matchVarint(f *field, p unsafe.Pointer, b []byte, i, wire int) (end int) {
 	v, end, err := uvarint(b, i)
 	if err != nil || p == nil || wire != varintWire || !isVarintAt(f.kind, p, v) {
@@ -145,7 +144,7 @@ func isVarintAt(k kind, p unsafe.Pointer, v uint64) bool {
 	}
 }
 
-// matchNumbers compares a run of single varints.
+// matchNumbers compares a run of unpacked varints.
 func matchNumbers(f *field, slice *header, b []byte, start, i, wire int) (end int) {
 	tag := b[start:i]
 	if wire != varintWire || slice.len == 0 || slice.cap != slice.len {
@@ -187,7 +186,7 @@ func (d *decoder) matchList(f *field, slice *header, b []byte, start, i, left in
 	return unlessMore(b, i, tag)
 }
 
-// unlessMore returns i, unless the run goes on there. Should there be another run, the message is irregular.
+// unlessMore returns i, or noMatch if the run continues there. If another run follows later, the message is irregular.
 func unlessMore(b []byte, i int, tag []byte) int {
 	if bytes.HasPrefix(b[i:], tag) {
 		return noMatch
@@ -195,8 +194,8 @@ func unlessMore(b []byte, i int, tag []byte) int {
 	return i
 }
 
-// matchMap compares the run of map entries whose first tag is b[start:i]. p points to the map. The entries must be written as
-// servers do it, in the order of their keys: so none comes twice.
+// matchMap compares the run of map entries whose first tag is b[start:i]. p points to the map. The entries must be in key order,
+// as servers write them, so that no key comes twice.
 func (d *decoder) matchMap(f *field, p unsafe.Pointer, b []byte, start, i, left int) (end int) {
 	tag, n := b[start:i], 0
 	var last []byte
@@ -224,7 +223,7 @@ func (d *decoder) matchMap(f *field, p unsafe.Pointer, b []byte, start, i, left 
 	return i
 }
 
-// plainEntry reads the map entry at b[i:], which must have exactly a key and a value.
+// plainEntry reads the map entry at b[i:], which must consist of exactly a key and a value.
 func plainEntry(b []byte, i int) (key, value []byte, end int) {
 	from, end, err := prefixed(b, i)
 	if err != nil || from == end || b[from] != 1<<3|bytesWire {
@@ -256,7 +255,7 @@ func (d *decoder) matchEntry(f *field, p unsafe.Pointer, key, value []byte, left
 		held, ok := (*(*map[string][]byte)(p))[string(key)]
 		return ok && sameBytes(held, value)
 	case f.kind == quantityKind:
-		// Safe because the keys of all maps are strings, of whatever name.
+		// Safe because the keys of all maps are of string kinds.
 		held, ok := (*(*map[string]resource.Quantity)(p))[string(key)]
 		return ok && d.matchQuantity(&held, value)
 	}
@@ -270,8 +269,8 @@ func (d *decoder) matchEntry(f *field, p unsafe.Pointer, key, value []byte, left
 	return d.matchValue(f, v.UnsafePointer(), value, left)
 }
 
-// isZeroBut reports whether all fields of the message at p are zero but those in set. That goes for fields that are trimmed
-// or have no encoding too.
+// isZeroBut reports whether all fields of the message at p are zero except those in set. That includes fields that are trimmed
+// or not encoded.
 func (m *message) isZeroBut(set uint64, p unsafe.Pointer) bool {
 	for rest := (uint64(1)<<len(m.places) - 1) &^ set; rest != 0; rest &= rest - 1 {
 		at := m.places[bits.TrailingZeros64(rest)]

@@ -19,8 +19,8 @@ import (
 	"github.com/tidings/tidings/internal/wire/wiretest"
 )
 
-// TestEveryTypeInVersions decodes version after version of an object of each type, sound ones and broken ones. Each must be
-// what the generated decoder makes of it, and must still be that when all later ones were decoded.
+// TestEveryTypeInVersions decodes version after version of an object of each type, valid and malformed. Each must equal the result of
+// the generated decoder, and must still do so when all later ones were decoded.
 func TestEveryTypeInVersions(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -45,7 +45,7 @@ func TestEveryTypeInVersions(t *testing.T) {
 	}
 }
 
-// inVersions changes obj again and again and decodes it each time, sometimes all of them beside the encoding before.
+// inVersions changes obj repeatedly and decodes it each time, in half of the runs together with the previous encoding.
 func inVersions(rng *rand.Rand, obj generated, opts wire.Options) error {
 	typ := reflect.TypeOf(obj)
 	d, err := newUntyped(typ, opts)
@@ -92,7 +92,7 @@ func inVersions(rng *rand.Rand, obj generated, opts wire.Options) error {
 	return nil
 }
 
-// trimLike does to o what the trims of TestEveryTypeInVersions do.
+// trimLike applies the trims of TestEveryTypeInVersions to o.
 func trimLike(o metav1.Object, opts wire.Options) {
 	if opts.Trim == nil {
 		return
@@ -105,7 +105,7 @@ func trimLike(o metav1.Object, opts wire.Options) {
 	}
 }
 
-// FuzzVersions decodes two versions after one another, of an object of the type that which chooses.
+// FuzzVersions decodes two consecutive versions of an object of the type chosen by which.
 func FuzzVersions(f *testing.F) {
 	types := registered()
 	filler := newFiller(1)
@@ -146,7 +146,7 @@ func FuzzVersions(f *testing.F) {
 	})
 }
 
-// TestUnchangedPartsAreTakenOver looks at what two versions share.
+// TestUnchangedPartsAreTakenOver checks what two versions share.
 func TestUnchangedPartsAreTakenOver(t *testing.T) {
 	d := newPodDecoder(t)
 	pod := wiretest.Pods(1, 1)[0]
@@ -170,8 +170,8 @@ func TestUnchangedPartsAreTakenOver(t *testing.T) {
 	}
 }
 
-// TestTableTakesNothingOver has a list and what a pointer refers to go into the table, while a version before has the
-// same strings in its own block: other objects must not keep that alive.
+// TestTableTakesNothingOver makes a list and a pointer target go into the table while a previous version has the same strings in its
+// own block: other objects must not keep that alive.
 func TestTableTakesNothingOver(t *testing.T) {
 	d := newPodDecoder(t)
 	pod := wiretest.Pods(1, 1)[0]
@@ -210,8 +210,7 @@ func TestTableTakesNothingOver(t *testing.T) {
 	}
 }
 
-// TestNothingTakenOverThatSomebodyChanged has someone write to an object, which is not allowed. What the decoder
-// compares must not spread it.
+// TestNothingTakenOverThatSomebodyChanged makes a forbidden write to an object. Comparing must not spread it.
 func TestNothingTakenOverThatSomebodyChanged(t *testing.T) {
 	d := newPodDecoder(t)
 	pod := wiretest.Pods(1, 1)[0]
@@ -248,17 +247,17 @@ func TestMatchesIsExact(t *testing.T) {
 	}{
 		{metav1.ObjectMeta{}, "", true},
 		{metav1.ObjectMeta{}, "\x0a\x00", true},      // an empty name
-		{metav1.ObjectMeta{}, "\xfa\x3f\x01x", true}, // a field that no one knows
-		{metav1.ObjectMeta{}, "\x0a", false},         // cut off
-		{metav1.ObjectMeta{Name: "x"}, "", false},    // one is missing
+		{metav1.ObjectMeta{}, "\xfa\x3f\x01x", true}, // an unknown field
+		{metav1.ObjectMeta{}, "\x0a", false},         // truncated
+		{metav1.ObjectMeta{Name: "x"}, "", false},    // missing
 		{metav1.ObjectMeta{Name: "x"}, "\x0a\x00", false},
 		{metav1.ObjectMeta{Name: "x"}, "\x0a\x01x", true},
-		{metav1.ObjectMeta{Name: "x"}, "\x0a\x01x\x0a\x01x", false}, // twice
+		{metav1.ObjectMeta{Name: "x"}, "\x0a\x01x\x0a\x01x", false}, // duplicated
 		{metav1.ObjectMeta{Name: "x"}, "\x08\x01", false},           // another wire type
 		{metav1.ObjectMeta{Generation: 1}, "\x38\x01", true},
 		{metav1.ObjectMeta{Generation: 1}, "\x38\x02", false},
 		{metav1.ObjectMeta{Generation: 1}, "\x0a\x00\x38\x01", true},
-		{metav1.ObjectMeta{Generation: 1}, "\x0a\x00\x12\x38\x01", false}, // cut off
+		{metav1.ObjectMeta{Generation: 1}, "\x0a\x00\x12\x38\x01", false}, // truncated
 		{metav1.ObjectMeta{}, "\x38\x00\x0a\x00", true},
 		{metav1.ObjectMeta{Labels: map[string]string{"a": "1"}}, "\x5a\x06\x0a\x01a\x12\x011", true},
 		{metav1.ObjectMeta{Labels: map[string]string{"a": "1"}}, "", false},
@@ -274,7 +273,7 @@ func TestMatchesIsExact(t *testing.T) {
 		{metav1.ObjectMeta{Labels: map[string]string{"a": "1", "b": "2"}}, "\x5a\x06\x0a\x01b\x12\x012\x5a\x06\x0a\x01a\x12\x011", false}, // out of order
 		{metav1.ObjectMeta{Finalizers: []string{""}}, "\x72\x00", true},
 		{metav1.ObjectMeta{Finalizers: []string{}}, "", false},
-		{metav1.ObjectMeta{Finalizers: make([]string, 1, 2)}, "\x72\x00", false}, // someone could append to it
+		{metav1.ObjectMeta{Finalizers: make([]string, 1, 2)}, "\x72\x00", false}, // somebody could append to it
 		{metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{}}, "\x4a\x00", true},
 		{metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{}}, "", false},
 		{metav1.ObjectMeta{}, "\x4a\x00", false},
@@ -289,7 +288,7 @@ func TestMatchesIsExact(t *testing.T) {
 	}
 }
 
-// TestNumbersAreTakenOver where something beside them has changed.
+// TestNumbersAreTakenOver if something next to them has changed.
 func TestNumbersAreTakenOver(t *testing.T) {
 	for range 5 {
 		d, pod := newPodDecoder(t), sharedPod()
@@ -309,7 +308,7 @@ func TestNumbersAreTakenOver(t *testing.T) {
 	}
 }
 
-// TestMatchesBoundsDepth: what nests deeply is not compared, so that it takes no quadratic time.
+// TestMatchesBoundsDepth: deeply nested parts are not compared, so that comparing does not take quadratic time.
 func TestMatchesBoundsDepth(t *testing.T) {
 	d, err := New[*tree](wire.Options{})
 	if err != nil {
@@ -326,9 +325,9 @@ func TestMatchesBoundsDepth(t *testing.T) {
 	}
 }
 
-// TestMatchReadsLongTags has a tag of two bytes, the first of which looks like one of its own, before what looks like another field then.
+// TestMatchReadsLongTags has a tag of two bytes, the first of which looks like a tag itself, followed by what would then look like another field.
 func TestMatchReadsLongTags(t *testing.T) {
-	const data = "\x80\x01\xc0\x3e\xfa\x3e\x0a\x09abcdefghi" // stdin, and a field that nobody knows
+	const data = "\x80\x01\xc0\x3e\xfa\x3e\x0a\x09abcdefghi" // stdin, and an unknown field
 	d := newPodDecoder(t)
 	decodePod(t, d, sharedPod())
 	field := d.d.compiler.field(d.d.compiler.plan(d.d.spec), specContainers)
@@ -339,7 +338,7 @@ func TestMatchReadsLongTags(t *testing.T) {
 	}
 }
 
-// TestListThatIsAMessage: a message that is a list, with a field that it does not know in place of its items.
+// TestListThatIsAMessage: a message that is a list, with an unknown field in place of its items.
 func TestListThatIsAMessage(t *testing.T) {
 	request := func(value string) []byte {
 		entry := "\x0a\x01k\x12" + string(rune(len(value))) + value

@@ -20,12 +20,12 @@ import (
 	"github.com/tidings/tidings/internal/wire/share"
 )
 
-// spending is the model of what decoding a value takes of its object's allowance.
+// spending is the model of the memory that decoding a value takes of its object's allowance.
 type spending struct {
-	stored bool // in the table or in a map: strings are not put off
-	kept   bool // strings are parts of the encoding
+	stored bool // in the table or in a map: strings are not deferred
+	kept   bool // strings point into the encoding
 	shares bool // small numbers are shared
-	times  int  // put off
+	times  int  // deferred ones
 }
 
 func (s *spending) bytes(n int) int {
@@ -90,7 +90,7 @@ func (s *spending) mapping(v reflect.Value) int {
 	return n
 }
 
-// TestMemoryIsCounted compares what decoding takes of an object's allowance with a model, for objects of all types.
+// TestMemoryIsCounted compares the memory spent on decoding with a model, for objects of all types.
 func TestMemoryIsCounted(t *testing.T) {
 	seed := testseed.Seed(t)
 	for i, typ := range registered() {
@@ -117,7 +117,7 @@ func TestMemoryIsCounted(t *testing.T) {
 	}
 }
 
-// ownMethods reports whether t has parts that their own method decodes: what that takes is not known.
+// ownMethods reports whether t has parts that their own method decodes, whose memory is unknown.
 func ownMethods(t reflect.Type, seen map[reflect.Type]bool) bool {
 	if seen[t] {
 		return false
@@ -142,7 +142,7 @@ func ownMethods(t reflect.Type, seen map[reflect.Type]bool) bool {
 	return false
 }
 
-// TestSharedPartsCount for what they take, each once, whatever they are in.
+// TestSharedPartsCount with their memory, each once, whatever they are in.
 func TestSharedPartsCount(t *testing.T) {
 	const entry = 72
 	pod := sharedPod()
@@ -154,7 +154,7 @@ func TestSharedPartsCount(t *testing.T) {
 	}}}
 	for _, tt := range []struct {
 		paths []string
-		parts func(*corev1.Pod) []any // that are in no other
+		parts func(*corev1.Pod) []any // that are in no others
 	}{
 		{[]string{"metadata.labels"}, func(p *corev1.Pod) []any { return []any{p.Labels} }},
 		{[]string{"spec.securityContext"}, func(p *corev1.Pod) []any { return []any{p.Spec.SecurityContext} }},
@@ -168,7 +168,7 @@ func TestSharedPartsCount(t *testing.T) {
 	} {
 		d := newPodDecoderWith(t, wire.Options{KeepBytes: true}) // so that strings are not looked up
 		pod.UID = "u"
-		decodePod(t, d, pod) // so that there are sites
+		decodePod(t, d, pod) // so that sites exist
 		for _, s := range d.d.compiler.sites {
 			if s.rate.Mode = share.Sampling; slices.Contains(tt.paths, s.path) {
 				s.rate.Mode = share.Direct
@@ -191,7 +191,7 @@ func TestSharedPartsCount(t *testing.T) {
 	}
 }
 
-// TestManyTimes: of the times that an object points to, some share an array and the others do not.
+// TestManyTimes: some of the times that an object points to share an array, the others do not.
 func TestManyTimes(t *testing.T) {
 	typ := reflect.TypeFor[*corev1.Pod]()
 	for _, n := range []int{1, maxTimes - 1, maxTimes, maxTimes + 1, 2*maxTimes + 1} {
@@ -214,10 +214,10 @@ func TestManyTimes(t *testing.T) {
 	}
 }
 
-// TestTimesOfNoObject: a time that is not encoded is zero, whatever the object before had.
+// TestTimesOfNoObject: a time that is not encoded is zero, whatever the previous object had.
 func TestTimesOfNoObject(t *testing.T) {
 	d := newPodDecoder(t)
-	for i := range 20 { // rooms for times are used again, mostly
+	for i := range 20 { // most arenas are reused
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: types.UID(fmt.Sprint(i))}}
 		p.Status.ContainerStatuses = make([]corev1.ContainerStatus, 3)
 		for k := range p.Status.ContainerStatuses {
@@ -232,7 +232,7 @@ func TestTimesOfNoObject(t *testing.T) {
 	}
 }
 
-// TestPointersToNumbers: those to small numbers are shared, and say what was encoded.
+// TestPointersToNumbers: pointers to small numbers are shared, and have the right values.
 func TestPointersToNumbers(t *testing.T) {
 	d := newPodDecoder(t)
 	for _, n := range []int64{0, 1, smallPage - 1, smallPage, 100, maxSmall - 1, maxSmall, maxSmall + 1, -1, 1<<31 - 1, -1 << 31} {
@@ -258,7 +258,7 @@ func TestPointersToNumbers(t *testing.T) {
 	}
 }
 
-// TestStatsOfMemory: versions and plans count for what they take.
+// TestStatsOfMemory counts the memory of versions and plans.
 func TestStatsOfMemory(t *testing.T) {
 	const n = 30
 	stats := map[bool]wire.Stats{}
@@ -289,7 +289,7 @@ func TestStatsOfMemory(t *testing.T) {
 	}
 }
 
-// TestSitesCount for what they remember.
+// TestSitesCount with the memory of what they remember.
 func TestSitesCount(t *testing.T) {
 	s := newSite("x", &sharing)
 	if s.bytes() != 0 {
@@ -321,7 +321,7 @@ func TestSitesCount(t *testing.T) {
 	}
 }
 
-// TestScratchIsGivenBack: the rooms for a huge object are not kept.
+// TestScratchIsGivenBack: the buffers for a huge object are not kept.
 func TestScratchIsGivenBack(t *testing.T) {
 	var texts [keptBytes / 16]string
 	var a arena
@@ -352,7 +352,7 @@ func TestScratchIsGivenBack(t *testing.T) {
 	}
 }
 
-// TestOwnMemory: what is put off to the end takes what its strings and times have, and is all in its place then.
+// TestOwnMemory: settling takes the memory of the deferred strings and times, and puts everything in its place.
 func TestOwnMemory(t *testing.T) {
 	var a arena
 	var text string

@@ -36,7 +36,7 @@ const (
 	resourcesLimits, securityGroups, securityFSGroup, mapKey, mapValue = 1, 4, 5, 1, 2
 )
 
-// TestPackedNumbers packs numbers that are whole, none, and cut off, with and without more behind them.
+// TestPackedNumbers packs whole numbers, none, and truncated ones, with and without more data after them.
 func TestPackedNumbers(t *testing.T) {
 	typ := reflect.TypeFor[*corev1.Pod]()
 	for _, numbers := range [][]byte{
@@ -61,8 +61,8 @@ func TestPackedNumbers(t *testing.T) {
 	}
 }
 
-// TestOddMaps decodes maps in all the ways in which few entries can be written, each after each other one, so that a map could be taken over
-// that differs.
+// TestOddMaps decodes maps in all encodings of a few entries, each after each other one, so that a different map might wrongly be
+// reused.
 func TestOddMaps(t *testing.T) {
 	text := func(number int, s string) []byte { return messageField(number, []byte(s)) }
 	entries := [][]byte{
@@ -115,7 +115,7 @@ func TestOddMaps(t *testing.T) {
 	}
 }
 
-// unknownFields are fields that no type has, of each wire type, and some that end too early.
+// unknownFields are fields that no type has, of each wire type, some of them truncated.
 var unknownFields = map[string][]byte{
 	"none": {}, "varint": {0xc0, 0x3e, 0x96, 0x01}, "fixed64": {0xc1, 0x3e, 1, 2, 3, 4, 5, 6, 7, 8}, "bytes": {0xc2, 0x3e, 2, 'x', 'y'},
 	"empty bytes": {0xc2, 0x3e, 0}, "group": {0xc3, 0x3e, 0x08, 1, 0xc4, 0x3e}, "fixed32": {0xc5, 0x3e, 1, 2, 3, 4}, "two": {0xc0, 0x3e, 1, 0xc5, 0x3e, 1, 2, 3, 4},
@@ -127,7 +127,7 @@ var unknownFields = map[string][]byte{
 	"another wire type": {0x10, 0xc0, 0x3e, 0x01}, "a number beyond 32 bits": {0x8a, 0x80, 0x80, 0x80, 0x80, 0x01, 0x00},
 }
 
-// oddPod returns a pod that has more in each kind of its messages.
+// oddPod returns a pod with additional content in each kind of its messages.
 func oddPod(place string, more []byte) []byte {
 	in := func(name string) []byte {
 		if name == place {
@@ -159,7 +159,7 @@ func oddPod(place string, more []byte) []byte {
 	)
 }
 
-// TestUnknownFields puts fields that nobody knows into each kind of message, sound ones and broken ones.
+// TestUnknownFields puts unknown fields into each kind of message, valid and malformed ones.
 func TestUnknownFields(t *testing.T) {
 	typ := reflect.TypeFor[*corev1.Pod]()
 	trimmed, err := New[*corev1.Pod](wire.Options{Trim: []string{"metadata.managedFields", "spec.securityContext"}})
@@ -194,7 +194,7 @@ func TestUnknownFields(t *testing.T) {
 	}
 }
 
-// TestTrimOfOnePlace drops fields of a type that is in two places, in one of them.
+// TestTrimOfOnePlace trims fields of a type that occurs in two places, in one of them.
 func TestTrimOfOnePlace(t *testing.T) {
 	p := &corev1.Pod{}
 	for _, list := range []*[]corev1.Container{&p.Spec.InitContainers, &p.Spec.Containers} {
@@ -222,7 +222,7 @@ func TestTrimOfOnePlace(t *testing.T) {
 				want.Spec.InitContainers[0].Command = nil
 			}
 		}
-		for range 3 { // what is shared is trimmed alike
+		for range 3 { // shared values are trimmed alike
 			got, err := d.Decode(data, nil)
 			if err != nil || !reflect.DeepEqual(got, want) {
 				t.Errorf("%v: %v, %+v", paths, err, got)
@@ -231,7 +231,7 @@ func TestTrimOfOnePlace(t *testing.T) {
 	}
 }
 
-// TestListsHaveNoRoom: appending to a list of a decoded object moves it, so that nothing else is written to.
+// TestListsHaveNoRoom: appending to a list of a decoded object reallocates it, so that no other memory is written to.
 func TestListsHaveNoRoom(t *testing.T) {
 	for n := range 20 {
 		p := &corev1.Pod{}
@@ -260,7 +260,7 @@ func TestListsHaveNoRoom(t *testing.T) {
 	}
 }
 
-// TestBrokenAsInterface decodes what is broken, and what an object of another type came before.
+// TestBrokenAsInterface decodes malformed data, and data with a previous object of another type.
 func TestBrokenAsInterface(t *testing.T) {
 	d, err := NewAsInterface[any](reflect.TypeFor[*corev1.Pod](), wire.Options{})
 	if err != nil {
@@ -290,7 +290,7 @@ func TestBrokenAsInterface(t *testing.T) {
 	}
 }
 
-// TestStatsOfFields adds up what the fields were asked for.
+// TestStatsOfFields sums up the lookups of the fields.
 func TestStatsOfFields(t *testing.T) {
 	d, err := New[*corev1.Pod](wire.Options{})
 	if err != nil {
@@ -314,7 +314,7 @@ func TestStatsOfFields(t *testing.T) {
 	}
 }
 
-// TestUnknownFieldsOfLists puts fields that nobody knows into a list, and into the envelope that it comes in.
+// TestUnknownFieldsOfLists puts unknown fields into a list and into its envelope.
 func TestUnknownFieldsOfLists(t *testing.T) {
 	d, err := New[*corev1.Pod](wire.Options{})
 	if err != nil {
@@ -347,7 +347,7 @@ func TestUnknownFieldsOfLists(t *testing.T) {
 	}
 }
 
-// TestQuantitiesOfVersions takes over a quantity only from one that says the same.
+// TestQuantitiesOfVersions reuses a quantity only if it has the same value.
 func TestQuantitiesOfVersions(t *testing.T) {
 	with := func(quantity ...byte) []byte {
 		return messageField(podSpec, messageField(specContainers, messageField(containerResources,

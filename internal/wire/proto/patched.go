@@ -85,7 +85,7 @@ func (dec AsInterface[T]) patchedAs(base T, patched func(base unsafe.Pointer) (u
 	return reflect.NewAt(dec.typ.Elem(), out).Interface().(T), nil
 }
 
-// pointerTo returns the pointer that o is.
+// pointerTo returns o as a pointer.
 func (dec AsInterface[T]) pointerTo(o T) (unsafe.Pointer, error) {
 	v := reflect.ValueOf(o)
 	if !v.IsValid() || v.Type() != dec.typ {
@@ -94,13 +94,13 @@ func (dec AsInterface[T]) pointerTo(o T) (unsafe.Pointer, error) {
 	return v.UnsafePointer(), nil
 }
 
-// relative is an object that a patch has made of the same base; the zero value is none.
+// relative is another object made from the same base, with its patch; the zero value is none.
 type relative struct {
 	object unsafe.Pointer
 	patch  []byte
 }
 
-// patched returns a pointer to a new value of the root type: what the patch makes of the base. What it has in common with the relative is that of it.
+// patched applies the patch to base and returns a pointer to the new value of the root type. Parts shared with the relative are taken from it.
 func (d *decoder) patched(base unsafe.Pointer, p []byte, of relative) (unsafe.Pointer, error) {
 	if d.root == nil || base == nil {
 		return nil, patch.ErrBroken
@@ -138,10 +138,10 @@ func (d *decoder) applied(r *patch.Reader, base unsafe.Pointer, of relative) (ou
 	return out, err
 }
 
-// patchRoom is how much memory an object may take besides what its patch allows. Copies of what its base has do not count.
+// patchRoom is the memory an object may take beyond the allowance for its patch. Copies of the base's memory do not count.
 const patchRoom = 1 << 20
 
-// entries changes the message at p, a copy of that of the base, by the entries up to the next end.
+// entries changes the message at p, a copy of the base's message, by the entries up to the next end.
 func (d *decoder) entries(r *patch.Reader, m *message, p unsafe.Pointer) error {
 	if d.depth++; d.depth > maxDepth {
 		return errDepth
@@ -152,7 +152,7 @@ func (d *decoder) entries(r *patch.Reader, m *message, p unsafe.Pointer) error {
 			d.depth--
 			return r.Err()
 		}
-		if number <= last { // what is put off must not be copied
+		if number <= last { // a value with deferred parts must not be copied
 			return patch.ErrBroken
 		}
 		last = number
@@ -165,7 +165,7 @@ func (d *decoder) entries(r *patch.Reader, m *message, p unsafe.Pointer) error {
 	}
 }
 
-// entry changes a field of the message at whole.
+// entry applies an entry to its field of the message at whole.
 func (d *decoder) entry(r *patch.Reader, m *message, number int32, whole unsafe.Pointer, action patch.Action) error {
 	f := d.fieldOf(m, number)
 	p := unsafe.Add(whole, f.offset)
@@ -176,7 +176,7 @@ func (d *decoder) entry(r *patch.Reader, m *message, number int32, whole unsafe.
 	case action == patch.Set:
 		f.clear(p)
 		return d.message(m, whole, nil, r.Fields(number))
-	case f.op == skipOp: // what is not known is only set
+	case f.op == skipOp: // an unknown field can only be Set
 	case (action == patch.Splice || action == patch.Digits) && f.op == stringOp:
 		d.splice(r, action, (*string)(p))
 		return nil
@@ -194,7 +194,7 @@ func (d *decoder) entry(r *patch.Reader, m *message, number int32, whole unsafe.
 	return patch.ErrBroken
 }
 
-// within changes a copy of what holder points to.
+// within replaces the message that holder points to with a changed copy.
 func (d *decoder) within(r *patch.Reader, f *field, holder *unsafe.Pointer) error {
 	if *holder == nil {
 		return patch.ErrBroken
@@ -203,7 +203,7 @@ func (d *decoder) within(r *patch.Reader, f *field, holder *unsafe.Pointer) erro
 	return d.entries(r, d.plan(f), *holder)
 }
 
-// splice sets *s to what the text makes of it.
+// splice applies the change of a string to *s.
 func (d *decoder) splice(r *patch.Reader, action patch.Action, s *string) {
 	before, behind, between := r.Spliced(action, len(*s), &d.digits)
 	old := *s
@@ -230,12 +230,12 @@ func (d *decoder) spliceBytes(r *patch.Reader, action patch.Action, b *[]byte) e
 	return r.Err()
 }
 
-// isTime reports whether the field has a single time.
+// isTime reports whether the field holds a single time.
 func (f *field) isTime() bool {
 	return (f.kind == timeKind || f.kind == microTimeKind) && (f.op == timeOp || f.op == valueOp || f.op == pointerOp)
 }
 
-// shift gives the time at p, or that which p points to, other seconds.
+// shift changes the seconds of the time at p, or of the time that p points to.
 func (d *decoder) shift(r *patch.Reader, f *field, p unsafe.Pointer) error {
 	was := p
 	if f.op == pointerOp {
@@ -253,7 +253,7 @@ func (d *decoder) shift(r *patch.Reader, f *field, p unsafe.Pointer) error {
 	return r.Err()
 }
 
-// patchedList makes the list at p one of its own, and changes its elements.
+// patchedList replaces the list at p with a copy and changes its elements.
 func (d *decoder) patchedList(r *patch.Reader, f *field, slice *header) error {
 	old := *slice
 	n := r.Count(old.len)
@@ -280,7 +280,7 @@ func (d *decoder) patchedList(r *patch.Reader, f *field, slice *header) error {
 	}
 }
 
-// copyList makes the list a copy of itself that has n elements: fewer, or more that are zero.
+// copyList replaces the list with a copy of length n, truncated or padded with zero elements.
 func (d *decoder) copyList(f *field, slice *header, n int) error {
 	old := *slice
 	copied := min(n, old.len)
@@ -301,7 +301,7 @@ func (d *decoder) copyList(f *field, slice *header, n int) error {
 	return nil
 }
 
-// patchedElement changes the element at p, which is that of the base if there was one.
+// patchedElement changes the element at p. was says whether it is a copy of the base's element.
 func (d *decoder) patchedElement(r *patch.Reader, f *field, p unsafe.Pointer, change patch.Change, was bool) error {
 	switch {
 	case change == patch.NewElement:

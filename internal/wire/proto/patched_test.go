@@ -20,12 +20,12 @@ import (
 	"github.com/tidings/tidings/internal/wire/wiretest"
 )
 
-// patchChecker applies patches to decoded objects of one type. Its decoder lives on from patch to patch.
+// patchChecker applies patches to decoded objects of one type. Its decoder is reused for all patches.
 type patchChecker struct {
 	typ   reflect.Type
-	alone *decoder // decodes what is to be
+	alone *decoder // decodes the expected results
 	AsInterface[generated]
-	// patches are some that fit, by their base.
+	// patches are valid ones, by their base.
 	patches map[string][][]byte
 }
 
@@ -47,8 +47,8 @@ func (c *patchChecker) fresh(data []byte) (generated, error) {
 	return reflect.NewAt(c.typ.Elem(), p).Interface().(generated), nil
 }
 
-// patched applies p, which makes data of base, to the decoded base. The result must be what is decoded from data, and the base must stay what it was.
-// It is nil if there is an error.
+// patched applies p, a patch from base to data, to the decoded base. The result must equal data decoded, and the base must not change. The
+// result is nil if there is an error.
 func (c *patchChecker) patched(t testing.TB, base, data, p []byte) generated {
 	t.Helper()
 	was, err := c.fresh(base)
@@ -79,8 +79,8 @@ func (c *patchChecker) patched(t testing.TB, base, data, p []byte) generated {
 	return got
 }
 
-// repatched applies p to the base as patched does, and once more beside objects that other patches have made of the base: the result must be the same, and
-// none of the others may change.
+// repatched applies p to the base as patched does, and again given objects that other patches made from the base: the results must be equal,
+// and none of the others may change.
 func (c *patchChecker) repatched(t testing.TB, base, data, p []byte) generated {
 	t.Helper()
 	want := c.patched(t, base, data, p)
@@ -108,7 +108,7 @@ func (c *patchChecker) repatched(t testing.TB, base, data, p []byte) generated {
 	return want
 }
 
-// TestPatched compares patched objects of several types with decoded ones. In the end all must still be what they were, and the decoder decodes as ever.
+// TestPatched compares patched objects of several types with decoded ones. At the end no object may have changed, and the decoder still works.
 func TestPatched(t *testing.T) {
 	rng := testseed.Rand(t)
 	for _, typ := range patchedTypes {
@@ -151,7 +151,7 @@ func TestPatched(t *testing.T) {
 	}
 }
 
-// TestPatchedTrimmed has fields, keys and parts of lists that are not decoded.
+// TestPatchedTrimmed has fields, keys and parts of lists that are trimmed.
 func TestPatchedTrimmed(t *testing.T) {
 	rng := testseed.Rand(t)
 	typ := reflect.TypeFor[*corev1.Pod]()
@@ -175,7 +175,7 @@ func newPod(t testing.TB, change func(*corev1.Pod)) (before, after []byte) {
 	return before, marshalAll(t, []*corev1.Pod{pod})[0]
 }
 
-// TestPatchedShares: what the patch leaves as it is is a part of both objects, the rest is not.
+// TestPatchedShares: parts that the patch leaves alone are shared by both objects, the rest is not.
 func TestPatchedShares(t *testing.T) {
 	d := newKeeping(t)
 	before, after := newPod(t, func(p *corev1.Pod) {
@@ -207,7 +207,7 @@ func TestPatchedShares(t *testing.T) {
 	}
 }
 
-// TestRepatchedShares: what is the same in both patches is a part of both objects, what one has changed alone is that of the base.
+// TestRepatchedShares: entries equal in both patches are shared by both objects; a part that only the other patch changed is the base's.
 func TestRepatchedShares(t *testing.T) {
 	d := newKeeping(t)
 	changed := func(change func(*corev1.Pod)) (*corev1.Pod, []byte) {
@@ -253,7 +253,7 @@ func within(data []byte, s string) bool {
 	return at >= from && at < from+uintptr(len(data))
 }
 
-// TestDecodeBaseIsInPlace: strings of a base are parts of its encoding, those of other objects are not, also after a base that is broken.
+// TestDecodeBaseIsInPlace: strings of a base point into its encoding, those of other objects do not, even after a malformed base.
 func TestDecodeBaseIsInPlace(t *testing.T) {
 	single := newKeeping(t)
 	byInterface, err := NewAsInterface[generated](reflect.TypeFor[*corev1.Pod](), keeping)
@@ -291,7 +291,7 @@ func TestDecodeBaseIsInPlace(t *testing.T) {
 	}
 }
 
-// TestLargeBaseIsInPlace has a base of more bytes than other objects keep.
+// TestLargeBaseIsInPlace has a base larger than the encodings that other objects keep.
 func TestLargeBaseIsInPlace(t *testing.T) {
 	data := marshalAll(t, []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "name", Annotations: map[string]string{"a": strings.Repeat("x", maxKept)}}}})[0]
 	d := newKeeping(t)
@@ -307,8 +307,8 @@ func TestLargeBaseIsInPlace(t *testing.T) {
 	}
 }
 
-// TestWritesDoNotReachTheEncodingOfABase has someone write to the byte slices of decoded bases of all types, which nobody may. Their encoding, which all
-// patches rest on, stays what it is.
+// TestWritesDoNotReachTheEncodingOfABase makes forbidden writes to the byte slices of decoded bases of all types. Their encoding, on which all
+// patches depend, must not change.
 func TestWritesDoNotReachTheEncodingOfABase(t *testing.T) {
 	types := append(registered(), reflect.TypeFor[*holder]())
 	filler := newFiller(testseed.Rand(t).Int64())
@@ -329,7 +329,7 @@ func TestWritesDoNotReachTheEncodingOfABase(t *testing.T) {
 	}
 }
 
-// TestWritesDoNotReachAPatch has a field whose method keeps the bytes that it gets: they are not those of the patch.
+// TestWritesDoNotReachAPatch has a field whose method keeps the bytes that it gets: they must not be the patch's.
 func TestWritesDoNotReachAPatch(t *testing.T) {
 	d, err := New[*holder](keeping)
 	must(t, err)
@@ -398,11 +398,11 @@ func (k *keeper) Unmarshal(data []byte) error {
 	return nil
 }
 
-// TestNoIrregularBase: what the fields of such an encoding mean depends on where they are, so that it is nothing to base a patch on.
+// TestNoIrregularBase: the meaning of such fields depends on their place in the encoding, so it cannot be the base of a patch.
 func TestNoIrregularBase(t *testing.T) {
 	d := newKeeping(t)
 	name := messageField(podMetadata, messageField(fieldOfName, []byte("a")))
-	groups := messageField(podSpec, messageField(14, messageField(4, []byte{1, 0x80}), []byte{1, 0x10, 5})) // the last one is not over at the end
+	groups := messageField(podSpec, messageField(14, messageField(4, []byte{1, 0x80}), []byte{1, 0x10, 5})) // the last one extends beyond the end
 	for _, data := range [][]byte{slices.Concat(name, name), groups} {
 		if _, err := d.DecodeBase(data); err == nil {
 			t.Errorf("%x was decoded", data)
@@ -413,7 +413,7 @@ func TestNoIrregularBase(t *testing.T) {
 	}
 }
 
-// beyond are messages with a map entry, or packed numbers, the last value of which has its end in the field behind.
+// beyond are messages with a map entry, or packed numbers, whose last value extends into the next field.
 func beyond(after byte) map[reflect.Type][]byte {
 	uid := messageField(podMetadata, messageField(5, []byte("one")))
 	return map[reflect.Type][]byte{
@@ -422,7 +422,7 @@ func beyond(after byte) map[reflect.Type][]byte {
 	}
 }
 
-// TestValuesThatReachBeyondTheirField: what such a field says depends on the next one, so that it changes with that.
+// TestValuesThatReachBeyondTheirField: the meaning of such a field depends on the next one, and changes with that.
 func TestValuesThatReachBeyondTheirField(t *testing.T) {
 	for typ, base := range beyond(5) {
 		c, data := newPatchChecker(t, typ, keeping), beyond(1)[typ]
@@ -438,7 +438,7 @@ func TestValuesThatReachBeyondTheirField(t *testing.T) {
 	}
 }
 
-// TestPatchedOfAnotherBase gives patches bases that they are not for: none at all, or other objects.
+// TestPatchedOfAnotherBase applies patches to wrong bases: none at all, or other objects.
 func TestPatchedOfAnotherBase(t *testing.T) {
 	rng := testseed.Rand(t)
 	typ := reflect.TypeFor[*corev1.Pod]()
@@ -459,12 +459,12 @@ func TestPatchedOfAnotherBase(t *testing.T) {
 	}
 }
 
-// checkHostile applies any bytes as a patch. Where that works with the encoding as well as with the object, the results must agree.
+// checkHostile applies arbitrary bytes as a patch. If that works with both the encoding and the object, the results must agree.
 func checkHostile(t testing.TB, c *patchChecker, base, p []byte) {
 	t.Helper()
 	data, err := patch.Apply(nil, base, p, len(base)+len(p))
-	if _, head := patch.NewReader(p); err != nil || head > 0 { // the object says nothing of what is before the message
-		data = []byte{7} // no message
+	if _, head := patch.NewReader(p); err != nil || head > 0 { // the object does not have the bytes before the message
+		data = []byte{7} // not a message
 	}
 	if o := c.repatched(t, base, data, p); o != nil {
 		if _, err := o.Marshal(); err != nil {
@@ -485,7 +485,7 @@ func mutatePatch(rng *rand.Rand, p []byte, others [][]byte) []byte {
 	return mutate(rng, p, others)
 }
 
-// TestHostilePatches applies patches that were changed in all manner of ways.
+// TestHostilePatches applies mutated patches.
 func TestHostilePatches(t *testing.T) {
 	rng := testseed.Rand(t)
 	typ := reflect.TypeFor[*corev1.Pod]()
@@ -500,7 +500,7 @@ func TestHostilePatches(t *testing.T) {
 	}
 }
 
-// TestSetOfOtherFields has a patch that says that it sets one field, but has others, which the base has already.
+// TestSetOfOtherFields has a patch that claims to set one field but contains others, which the base already has.
 func TestSetOfOtherFields(t *testing.T) {
 	c := newPatchChecker(t, reflect.TypeFor[*corev1.Pod](), keeping)
 	base := encodedPods(t, 1, 1)[0]
@@ -514,11 +514,11 @@ func TestSetOfOtherFields(t *testing.T) {
 	}
 }
 
-// TestListsWithoutGaps has patches that leave elements of a list as they are in the base, which does not have them.
+// TestListsWithoutGaps has patches that leave list elements unchanged that the base does not have.
 func TestListsWithoutGaps(t *testing.T) {
 	c := newPatchChecker(t, reflect.TypeFor[*corev1.Pod](), keeping)
 	base := messageField(podSpec, messageField(specContainers, messageField(containerName, []byte("a"))))
-	for gap, fits := range []bool{true, true, false, false} { // 0 replaces the one that there is
+	for gap, fits := range []bool{true, true, false, false} { // 0 replaces the existing one
 		p := patch.AppendEntry(patch.AppendEntry(patch.AppendCount(nil, 0), podSpec, patch.Within), specContainers, patch.List)
 		p = patch.AppendBytes(patch.AppendElement(patch.AppendCount(p, gap+2), gap, patch.NewElement), nil)
 		p = patch.AppendBytes(patch.AppendElement(p, 0, patch.NewElement), nil)
@@ -530,7 +530,7 @@ func TestListsWithoutGaps(t *testing.T) {
 	}
 }
 
-// TestPatchedMemoryIsBounded has patches whose lists would take far more memory than patches.
+// TestPatchedMemoryIsBounded has patches with lists that would take far more memory than the patches justify.
 func TestPatchedMemoryIsBounded(t *testing.T) {
 	d := newKeeping(t)
 	base, err := d.DecodeBase(encodedPods(t, 1, 1)[0])
@@ -559,7 +559,7 @@ func TestPatchedMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// TestPatchedLargeBase changes little of an object with much in one list, more than the patch alone would allow.
+// TestPatchedLargeBase changes little of an object with a large list, which exceeds what the patch alone would allow.
 func TestPatchedLargeBase(t *testing.T) {
 	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: make([]corev1.Container, 3500)}}
 	for i := range pod.Spec.Containers {
@@ -578,7 +578,7 @@ func TestPatchedLargeBase(t *testing.T) {
 	}
 }
 
-// FuzzPatched applies anything to a decoded pod.
+// FuzzPatched applies arbitrary bytes to a decoded pod.
 func FuzzPatched(f *testing.F) {
 	pods := encodedPods(f, 5, 1)
 	c := newPatchChecker(f, reflect.TypeFor[*corev1.Pod](), keeping)
@@ -589,7 +589,7 @@ func FuzzPatched(f *testing.F) {
 	f.Fuzz(func(t *testing.T, p []byte) { checkHostile(t, c, pods[0], p) })
 }
 
-// BenchmarkPatched is what it takes to make and apply the patch between two neighbors, beside decoding the object.
+// BenchmarkPatched measures making and applying the patch between two neighbors; compare with decoding the object.
 func BenchmarkPatched(b *testing.B) {
 	pods := encodedPods(b, 100, 1)
 	base, data := pods[50], pods[51]

@@ -2,7 +2,7 @@ package proto
 
 import "github.com/tidings/tidings/internal/wire"
 
-// The numbers of the fields of metav1.ObjectMeta that Peek reads.
+// The field numbers of metav1.ObjectMeta that Peek reads.
 const (
 	metaName            = 1
 	metaNamespace       = 3
@@ -10,8 +10,8 @@ const (
 	metaResourceVersion = 6
 )
 
-// Peek implements wire.Decoder. It allocates nothing and looks at no more than the top level of the object and its
-// metadata, so that data it accepts may still be broken. It may be called while Decode runs.
+// Peek implements wire.Decoder. It allocates nothing and looks only at the top level of the object and its metadata, so
+// data that it accepts may still be malformed. It may be called while Decode runs.
 func (dec *Decoder[T]) Peek(data []byte) (wire.Meta, bool) {
 	if !dec.identified {
 		return wire.Meta{}, false
@@ -48,7 +48,7 @@ func peek(data []byte) (meta wire.Meta, ok bool) {
 	return meta, len(meta.Name) > 0
 }
 
-// firstUID returns the uid of the object in data, as far as that can be told without reading on behind it; else nothing.
+// firstUID returns the uid of the object in data, or nothing if there is none. It does not read the metadata beyond it.
 func firstUID(data []byte) []byte {
 	meta, _ := only(data, 1)
 	for i := 0; i < len(meta); {
@@ -81,7 +81,7 @@ func metaField(meta *wire.Meta, num int32) *[]byte {
 	return nil
 }
 
-// only returns the bytes of field num, which must be there exactly once.
+// only returns the bytes of field num, which must occur exactly once.
 func only(b []byte, num int32) (field []byte, ok bool) {
 	for i := 0; i < len(b); {
 		n, kind, next, err := tag(b, i)

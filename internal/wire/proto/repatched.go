@@ -6,10 +6,10 @@ import (
 	"github.com/tidings/tidings/internal/wire/patch"
 )
 
-// What two patches make of one base is the same where their entries are the same. So an object need not be made of the base if there is another one
-// already: most of what a change of it leaves as it is are the parts in which it differs from the base.
+// Where the entries of two patches of the same base are equal, so are their results. So an object can be made from a previous one that was made
+// from the same base, instead of from the base: most of what a change leaves alone are parts that differ from the base.
 
-// reentries changes the message at p by the entries of r up to the next end. The message is a copy of what those of other have made of the one at base.
+// reentries changes the message at p by the entries of r up to the next end. The message is a copy of the result of other's entries on base.
 func (d *decoder) reentries(r, other *patch.Reader, m *message, p, base unsafe.Pointer) error {
 	if d.depth++; d.depth > maxDepth {
 		return errDepth
@@ -18,7 +18,7 @@ func (d *decoder) reentries(r, other *patch.Reader, m *message, p, base unsafe.P
 		is, action := r.Next()
 		was, otherAction := other.Next()
 		number := min(is, was)
-		if number <= last { // what is put off must not be copied
+		if number <= last { // a value with deferred parts must not be copied
 			return patch.ErrBroken
 		}
 		last = number
@@ -47,7 +47,7 @@ func (d *decoder) reentries(r, other *patch.Reader, m *message, p, base unsafe.P
 	}
 }
 
-// endOf reads the ends of the entries of both.
+// endOf reads the end of both patches' entries.
 func (d *decoder) endOf(r, other *patch.Reader) error {
 	r.Entry()
 	other.Entry()
@@ -58,7 +58,7 @@ func (d *decoder) endOf(r, other *patch.Reader) error {
 	return other.Err()
 }
 
-// revert makes a field of the message at whole, which the next entry of other has changed, that of the base.
+// revert resets the field that the next entry of other has changed in the message at whole to that of the base.
 func (d *decoder) revert(other *patch.Reader, m *message, whole, base unsafe.Pointer) {
 	number, action := other.Entry()
 	other.Skip(action)
@@ -66,7 +66,7 @@ func (d *decoder) revert(other *patch.Reader, m *message, whole, base unsafe.Poi
 	f.copy(unsafe.Add(whole, f.offset), unsafe.Add(base, f.offset))
 }
 
-// reentriesWithin changes the message in a field of the one at whole, where both have entries.
+// reentriesWithin changes a message-typed field of the message at whole that both patches change.
 func (d *decoder) reentriesWithin(r, other *patch.Reader, m *message, whole, base unsafe.Pointer) error {
 	number, _ := r.Next()
 	f := d.fieldOf(m, number)

@@ -28,18 +28,18 @@ func setVarint(k kind, p unsafe.Pointer, v uint64) {
 	}
 }
 
-// smallValues are the targets of pointers to common numbers, made when they are first needed. They are shared.
+// smallValues are shared targets of pointers to common numbers, created when first needed.
 type smallValues struct {
 	bools [2]*bool
 	int32 smallNumbers[int32]
 	int64 smallNumbers[int64]
 }
 
-// smallNumbers are in pages, of which most objects need few.
+// smallNumbers are in pages, since most objects need few.
 type smallNumbers[E any] [maxSmall / smallPage]*[smallPage]*E
 
 const (
-	// maxSmall is the end of the numbers that are shared.
+	// maxSmall is the end of the range of shared numbers.
 	maxSmall  = 1024
 	smallPage = 16
 )
@@ -69,7 +69,7 @@ func (d *decoder) newVarint(f *field, v uint64) unsafe.Pointer {
 	return unsafe.Pointer(common(d.table, f, d.small.int64.slot(v), int64(v)))
 }
 
-// common returns the shared v in slot, which is replaced if somebody has written to it.
+// common returns the shared v in slot. It replaces one that somebody has written to.
 func common[E comparable](t *table, f *field, slot **E, v E) *E {
 	if *slot == nil || **slot != v {
 		if *slot != nil {
@@ -80,7 +80,7 @@ func common[E comparable](t *table, f *field, slot **E, v E) *E {
 	return *slot
 }
 
-// string sets *p to b, shared with what is equal if that pays. The old string, if there is one, is asked first.
+// string sets *p to b, sharing an equal string if that pays off. It tries the old string first, if there is one.
 func (d *decoder) string(s *site, p, old *string, b []byte) {
 	switch {
 	case len(b) == 0:
@@ -103,8 +103,8 @@ func (d *decoder) string(s *site, p, old *string, b []byte) {
 	}
 }
 
-// maxPutOff is the size from which a string or byte slice gets an allocation of its own: a block shall not be so large
-// that it matters when a reader keeps one of its strings longer than the object.
+// maxPutOff is the size from which a string or byte slice gets its own allocation. It keeps blocks small, so that it hardly
+// matters if a reader keeps one of the strings longer than the object.
 const maxPutOff = 2 << 10
 
 func (d *decoder) ownString(p *string, b []byte) {
@@ -120,14 +120,14 @@ func (d *decoder) ownString(p *string, b []byte) {
 	*p = string(b)
 }
 
-// bytes sets *p to a copy of b that is never nil, or to the old one if that is equal.
+// bytes sets *p to a copy of b that is never nil, or to the old slice if that is equal.
 func (d *decoder) bytes(p, old *[]byte, b []byte) {
 	switch {
 	case len(b) == 0:
 		*p = []byte{}
 	case old != nil && sameBytes(*old, b):
 		*p = *old
-	case d.keeps() && !d.inPlace: // other than to strings, somebody might write to them
+	case d.keeps() && !d.inPlace: // unlike strings, byte slices are writable
 		*p = b[:len(b):len(b)]
 	case d.putsOff() && len(b) < maxPutOff:
 		d.arena.raw(p, b)
@@ -143,7 +143,7 @@ func (d *decoder) alloc(typ reflect.Type, size uintptr) unsafe.Pointer {
 	return reflect.New(typ).UnsafePointer()
 }
 
-// parseTime reads a metav1.Time or metav1.MicroTime. Like their own Unmarshal it takes empty bytes for the zero time
+// parseTime reads a metav1.Time or metav1.MicroTime. Like their own Unmarshal it accepts empty bytes as the zero time
 // and drops fractions: those of a second for Time, those of a microsecond for MicroTime.
 func parseTime(k kind, b []byte) (t time.Time, err error) {
 	if len(b) == 0 {
@@ -206,8 +206,8 @@ func timestamp(b []byte) (seconds int64, nanos int32, err error) {
 	return seconds, nanos, nil
 }
 
-// quantity decodes a resource.Quantity, a message with one string. It gets its string cached, so that its String method,
-// which readers may call on shared values at the same time, never writes.
+// quantity decodes a resource.Quantity, a message with one string. The string is cached in the quantity, so that the String
+// method, which readers may call on shared values concurrently, never writes.
 func (d *decoder) quantity(p unsafe.Pointer, b []byte) error {
 	for i := 0; i < len(b); {
 		num, wire, next, err := tag(b, i)
@@ -250,16 +250,16 @@ func (d *decoder) matchQuantity(held *resource.Quantity, b []byte) bool {
 	return err == nil && (*held == q || !isValue(q) && held.Format == q.Format && held.Cmp(q) == 0)
 }
 
-// quantities are quantities that were parsed, by their text. Most objects have the same few.
+// quantities caches parsed quantities by their text. Most objects use the same few.
 type quantities map[string]resource.Quantity
 
-// The bounds of quantities: how many are kept, and how long their texts may be.
+// maxQuantities bounds the cached quantities, maxQuantityText the length of their texts.
 const (
 	maxQuantities   = 1024
 	maxQuantityText = 32
 )
 
-// parse returns the quantity that text says, with its string cached.
+// parse returns the quantity that text encodes, with its string cached.
 func (qs *quantities) parse(text []byte) (resource.Quantity, error) {
 	if q, ok := (*qs)[string(text)]; ok {
 		return q, nil
@@ -278,12 +278,11 @@ func (qs *quantities) parse(text []byte) (resource.Quantity, error) {
 	return q, nil
 }
 
-// isValue reports whether q holds no pointer, so that a copy of it can be handed out.
+// isValue reports whether q holds no pointer, so that copies of it are independent.
 func isValue(q resource.Quantity) bool { return q == q.DeepCopy() }
 
 // maxExponent bounds the decimal exponent of a quantity. resource.ParseQuantity computes the power, which takes minutes
-// for what fits in a few bytes. It rounds what is below 1n and caps what is above 2^63, so no quantity that means
-// something is lost.
+// for an exponent of a few bytes. It rounds values below 1n and caps values above 2^63, so no meaningful quantity is lost.
 const maxExponent = 1000
 
 var errExponent = errors.New("the exponent of a quantity is out of range")
@@ -297,7 +296,7 @@ func parseQuantity(s string) (resource.Quantity, error) {
 	return resource.ParseQuantity(s)
 }
 
-// foreign lets the type's own Unmarshal decode b. Should that panic, the bytes are at fault.
+// foreign decodes b with the type's own Unmarshal. A panic there is blamed on the bytes.
 func (d *decoder) foreign(typ reflect.Type, p unsafe.Pointer, b []byte) (err error) {
 	defer func() {
 		if r := recover(); r != nil {

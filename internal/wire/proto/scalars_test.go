@@ -54,7 +54,7 @@ func compareTime(t *testing.T, data []byte) {
 	}
 }
 
-// TestDeepGroups checks that nesting costs no stack.
+// TestDeepGroups checks that nesting takes no stack.
 func TestDeepGroups(t *testing.T) {
 	deep := []byte(strings.Repeat("\x0b", 1<<20) + strings.Repeat("\x0c", 1<<20))
 	start := time.Now()

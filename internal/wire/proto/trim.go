@@ -9,14 +9,14 @@ import (
 	"github.com/tidings/tidings/internal/wire"
 )
 
-// trimTree is the set of trims below one field. A nil tree trims nothing.
+// trimTree holds the trims below one field. A nil tree trims nothing.
 type trimTree struct {
 	whole   bool
 	fields  map[string]*trimTree
 	entries map[string]bool // keys of a map
 }
 
-// at returns what is trimmed of the field name: all of it, parts of it, or entries of the map that it is.
+// at returns what is trimmed of the field name: the whole field, parts of it, or entries of a map.
 func (t *trimTree) at(name string) (whole bool, below *trimTree, entries map[string]bool) {
 	if t == nil || t.fields[name] == nil {
 		return false, nil, nil
@@ -38,7 +38,7 @@ func (t *trimTree) child(name string) *trimTree {
 	return t.fields[name]
 }
 
-// parseTrims checks the trims against the type and arranges them as a tree.
+// parseTrims checks the trims against the type and builds their tree.
 func parseTrims(typ reflect.Type, trims []string) (*trimTree, error) {
 	if len(trims) == 0 {
 		return nil, nil
@@ -87,7 +87,7 @@ func (t *trimTree) addEntry(typ reflect.Type, trim, path, key string) error {
 	return nil
 }
 
-// messageOf takes pointers and lists off t, so that what is left may be a message.
+// messageOf returns the innermost element type of pointers and lists.
 func messageOf(t reflect.Type) reflect.Type {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
 		t = t.Elem()
@@ -95,7 +95,7 @@ func messageOf(t reflect.Type) reflect.Type {
 	return t
 }
 
-// typeOfField returns the type of the field that has this name in JSON; its kind is Map for a map.
+// typeOfField returns the type of the field with this JSON name.
 func typeOfField(t reflect.Type, name string) (reflect.Type, bool) {
 	t = messageOf(t)
 	if t.Kind() != reflect.Struct || checkMessage(t) != nil {
@@ -138,7 +138,7 @@ func fieldNames(t reflect.Type) (names []string) {
 	return names
 }
 
-// nearest says which field was probably meant.
+// nearest suggests the field that was probably meant.
 func nearest(t reflect.Type, path, name string) string {
 	names := fieldNames(t)
 	if len(names) == 0 {
@@ -148,7 +148,7 @@ func nearest(t reflect.Type, path, name string) string {
 	return fmt.Sprintf("; did you mean %q?", join(path, best))
 }
 
-// distance is the number of insertions, deletions and substitutions between a and b, capitals not counting.
+// distance is the case-insensitive edit distance between a and b.
 func distance(a, b string) int {
 	a, b = strings.ToLower(a), strings.ToLower(b)
 	row := make([]int, len(b)+1)

@@ -74,7 +74,7 @@ func TestTrim(t *testing.T) {
 	}
 }
 
-// TestTrimDoesNotLeak checks that a trimmed part and the same part in full, elsewhere in one object, stay apart.
+// TestTrimDoesNotLeak checks that a trimmed part and an equal untrimmed part of one object stay separate.
 func TestTrimDoesNotLeak(t *testing.T) {
 	d, err := New[*corev1.Pod](wire.Options{Trim: []string{"spec.initContainers.env", "spec.initContainers.resources.limits[memory]"}})
 	if err != nil {
@@ -103,7 +103,7 @@ func TestTrimDoesNotLeak(t *testing.T) {
 	}
 }
 
-// TestTrimmedMapsAreNil when nothing is left in them, also where somebody has put another into the version before.
+// TestTrimmedMapsAreNil if nothing is left in them, even if somebody has put another map into the previous version.
 func TestTrimmedMapsAreNil(t *testing.T) {
 	d, err := New[*corev1.Pod](wire.Options{Trim: []string{"metadata.labels[a]"}})
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// unmarshaler is what the generated code gives every message.
+// unmarshaler is the method that the generated code gives every message.
 type unmarshaler interface{ Unmarshal([]byte) error }
 
 var (
@@ -23,7 +23,7 @@ var (
 	objectMetaType  = reflect.TypeFor[metav1.ObjectMeta]()
 )
 
-// checkMessage says why typ cannot be compiled; such a type is left to its own Unmarshal.
+// checkMessage returns why typ cannot be compiled; such a type is decoded by its own Unmarshal.
 func checkMessage(typ reflect.Type) error {
 	switch {
 	case typ.Kind() != reflect.Struct:
@@ -45,7 +45,7 @@ func checkMessage(typ reflect.Type) error {
 	return nil
 }
 
-// fieldNumber reads the protobuf tag of a struct field. The number is 0 for a field that is not encoded.
+// fieldNumber reads the protobuf tag of a struct field. The number is 0 if the field is not encoded.
 func fieldNumber(sf reflect.StructField) (int32, error) {
 	tag, ok := sf.Tag.Lookup("protobuf")
 	if !ok {
@@ -68,7 +68,7 @@ func fieldNumber(sf reflect.StructField) (int32, error) {
 	return int32(n), nil
 }
 
-// jsonName returns the name of a field in JSON, and whether its fields appear among those of its parent.
+// jsonName returns the JSON name of a field, and whether it is inlined into its parent.
 func jsonName(sf reflect.StructField) (name string, inline bool) {
 	name, opts, _ := strings.Cut(sf.Tag.Get("json"), ",")
 	if name == "" && (opts == "inline" || sf.Anonymous) {
@@ -80,7 +80,7 @@ func jsonName(sf reflect.StructField) (name string, inline bool) {
 	return name, false
 }
 
-// formOf says how a field of type t holds its values, and of which type these are.
+// formOf returns how a field of type t holds its values, and the type of one value.
 func formOf(t reflect.Type) (form form, elem reflect.Type, err error) {
 	form, elem = single, t
 	switch {
@@ -108,8 +108,8 @@ func formOf(t reflect.Type) (form form, elem reflect.Type, err error) {
 	return form, elem, nil
 }
 
-// isMessage reports whether t is a message: a struct or a slice with a name. Other types are not even asked, because a pointer
-// type that the program does not have takes memory for good.
+// isMessage reports whether t is a message: a named struct or slice. Other types are not even checked, because creating a
+// pointer type that the program does not have leaks memory.
 func isMessage(t reflect.Type) bool {
 	return (t.Kind() == reflect.Struct || t.Kind() == reflect.Slice) && t.Name() != "" && reflect.PointerTo(t).Implements(unmarshalerType)
 }
@@ -131,7 +131,7 @@ func kindOf(t reflect.Type) kind {
 	return foreignKind
 }
 
-// isItems reports whether t is a list of strings that is a message of its own.
+// isItems reports whether t is a list of strings that is a message itself.
 func isItems(t reflect.Type) bool {
 	return t.Kind() == reflect.Slice && t.Elem() == reflect.TypeFor[string]()
 }
@@ -153,7 +153,7 @@ func scalarKind(t reflect.Type) (kind, bool) {
 	return 0, false
 }
 
-// isTimeShaped reports whether t is a struct around one time.Time, at whatever depth.
+// isTimeShaped reports whether t is a struct around a single time.Time, at any depth.
 func isTimeShaped(t reflect.Type) bool {
 	for t.Kind() == reflect.Struct && t.NumField() == 1 {
 		t = t.Field(0).Type

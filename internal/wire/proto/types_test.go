@@ -26,7 +26,7 @@ type methodical string
 
 func (*methodical) Unmarshal([]byte) error { return fmt.Errorf("not called") }
 
-// TestMessages are structs and slices with a name and an Unmarshal method.
+// TestMessages: messages are named structs and slices with an Unmarshal method.
 func TestMessages(t *testing.T) {
 	for typ, want := range map[reflect.Type]bool{
 		reflect.TypeFor[metav1.Time](): true, reflect.TypeFor[metav1.Verbs](): true, reflect.TypeFor[header](): false, reflect.TypeFor[[]string](): false,
@@ -41,7 +41,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// TestForms tells the types of fields that a plan can be made for from others.
+// TestForms distinguishes field types that can be compiled from others.
 func TestForms(t *testing.T) {
 	for typ, want := range map[reflect.Type]bool{
 		reflect.TypeFor[string](): true, reflect.TypeFor[[]byte](): true, reflect.TypeFor[uint32](): true, reflect.TypeFor[int64](): true, reflect.TypeFor[*bool](): true,

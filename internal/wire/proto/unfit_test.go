@@ -9,7 +9,7 @@ import (
 	"github.com/tidings/tidings/internal/wire"
 )
 
-// unfit is a message with a field that protobuf cannot have.
+// unfit is a message with a field that protobuf cannot encode.
 type unfit struct {
 	Name string     `protobuf:"bytes,1,opt,name=name"`
 	Odd  complex128 `protobuf:"bytes,2,opt,name=odd"`
@@ -28,14 +28,14 @@ type partly struct {
 
 func (*partly) Unmarshal([]byte) error { return errors.New("not called") }
 
-// grumpy is unfit too, and its method panics.
+// grumpy is also unfit, and its method panics.
 type grumpy struct {
 	Odd complex128 `protobuf:"bytes,1,opt,name=odd"`
 }
 
 func (*grumpy) Unmarshal([]byte) error { panic("not today") }
 
-// TestUnfitMessages decodes a message that has fields of no known form by its own method.
+// TestUnfitMessages decodes a message with fields of unknown form by its own method.
 func TestUnfitMessages(t *testing.T) {
 	d, err := New[*unfit](wire.Options{})
 	if err != nil {

@@ -5,8 +5,8 @@ import (
 	"unsafe"
 )
 
-// update decodes b into the new value at p, of type m.typ, where the version before is known with its encoding: the value at old was decoded
-// from was. What is encoded as it was is taken over without a look at it, so that an update costs little more than what has changed.
+// update decodes b into the new value at p, of type m.typ, given the previous version and its encoding: old was decoded from was. Parts whose
+// encoding is unchanged are reused without being compared, so that an update costs little more than the changed parts.
 func (d *decoder) update(m *message, p, old unsafe.Pointer, b, was []byte) (err error) {
 	if !isRegular(was) {
 		return d.message(m, p, old, b)
@@ -49,8 +49,8 @@ func (d *decoder) update(m *message, p, old unsafe.Pointer, b, was []byte) (err 
 	return nil
 }
 
-// isRegular reports whether the fields of a message are in the order of their numbers, as servers write them, so that there are
-// none of one number in two places.
+// isRegular reports whether the fields of a message are in the order of their numbers, as servers write them, so that no number occurs in
+// two places.
 func isRegular(message []byte) bool {
 	last, lastTag := int32(0), []byte(nil)
 	for i := 0; i < len(message); {
@@ -66,7 +66,7 @@ func isRegular(message []byte) bool {
 	return true
 }
 
-// fieldOfBefore finds the field, or the run of fields, that has this tag in a regular message, and returns it with what comes behind it. It returns
+// fieldOfBefore finds the field, or run of fields, with this tag in a regular message, and returns it with the rest of the message. It returns
 // nil if there is none.
 func fieldOfBefore(was []byte, num int32, encodedTag []byte) (field, rest []byte) {
 	for len(was) > 0 {
@@ -90,15 +90,15 @@ func fieldOfBefore(was []byte, num int32, encodedTag []byte) (field, rest []byte
 	return nil, nil
 }
 
-// updating is a field that is decoded into the value at p, which was at old before. was is its encoding then, with the tags; nil if there was none, or
-// one without a length.
+// updating is a field being decoded into the value at p, whose previous value is at old. was is its previous encoding, including tags; nil if there
+// was none, or if it was not length-delimited.
 type updating struct {
 	*field
 	p, old unsafe.Pointer
 	was    []byte
 }
 
-// updateField decodes the field whose tag is b[start:i], and returns the index behind it.
+// updateField decodes the field whose tag is b[start:i], and returns the index after it.
 func (d *decoder) updateField(u updating, b []byte, start, i, wire int) (end int, err error) {
 	switch {
 	case u.op == varintOp || u.op == varintPointerOp:
@@ -128,7 +128,7 @@ func (d *decoder) updateField(u updating, b []byte, start, i, wire int) (end int
 // isMessage reports whether the values of the field are messages with fields of their own.
 func (f *field) isMessage() bool { return f.kind == messageKind && !f.items }
 
-// isSame reports whether the field, or run of fields, whose tag is b[start:i] is encoded as it was.
+// isSame reports whether the encoding of the field, or run of fields, whose tag is b[start:i] is unchanged.
 func (u *updating) isSame(b []byte, start, i int) bool {
 	if u.was == nil || u.kind == foreignKind || !bytes.HasPrefix(b[start:], u.was) {
 		return false
@@ -139,8 +139,8 @@ func (u *updating) isSame(b []byte, start, i int) bool {
 	return true
 }
 
-// endsWithin reports whether what a run of fields says depends on nothing behind it. The key or value of a map entry, and the last of packed numbers, may reach
-// into the fields that follow. Servers do not pack numbers, so these count as if they did.
+// endsWithin reports whether the meaning of a run of fields depends on nothing after it. The key or value of a map entry, and the last of packed
+// numbers, may extend into the fields that follow. Servers do not pack numbers, so any packed run counts as if it did.
 func (f *field) endsWithin(run []byte) bool {
 	if f.op != mapOp && f.op != numbersOp {
 		return true
@@ -164,7 +164,7 @@ func (f *field) endsWithin(run []byte) bool {
 	return true
 }
 
-// endsOfEntry returns an error if a part of a map entry reaches beyond it. It sees the same parts as mapEntry.
+// endsOfEntry returns an error if a part of a map entry extends beyond it. It parses the entry as mapEntry does.
 func endsOfEntry(entry []byte) (err error) {
 	for i := 0; i < len(entry) && err == nil; {
 		v, next, broken := uvarint(entry, i)
@@ -180,7 +180,7 @@ func endsOfEntry(entry []byte) (err error) {
 	return err
 }
 
-// single returns where the value is in was, behind a tag of this width, and false if there is not exactly one.
+// single returns the bounds of the value in was, after a tag of this width, and false if there is not exactly one value.
 func (u *updating) single(width int) (from, to int, ok bool) {
 	if u.was == nil {
 		return 0, 0, false
@@ -189,7 +189,7 @@ func (u *updating) single(width int) (from, to int, ok bool) {
 	return from, to, err == nil && to == len(u.was)
 }
 
-// updateList decodes the run of elements whose first tag is b[start:i]. Each is compared with the one that was in its place.
+// updateList decodes the run of elements whose first tag is b[start:i]. Each is compared with the previous element at its index.
 func (d *decoder) updateList(u updating, b []byte, start, i int) (int, error) {
 	n, end, err := run(b, start, i)
 	if err != nil {
@@ -209,7 +209,7 @@ func (d *decoder) updateList(u updating, b []byte, start, i int) (int, error) {
 		at, old := unsafe.Add(slice.data, uintptr(k)*u.size), unsafe.Pointer(nil)
 		var encoded []byte
 		if len(was) > 0 && k < before.len {
-			wasFrom, wasTo, _ := prefixed(was, width) // a run has no broken field
+			wasFrom, wasTo, _ := prefixed(was, width) // a run has no malformed field
 			old, encoded, was = unsafe.Add(before.data, uintptr(k)*u.size), was[wasFrom:wasTo], was[wasTo:]
 		}
 		if err := d.updateElement(u.field, at, old, b[from:to], encoded); err != nil {
@@ -220,7 +220,7 @@ func (d *decoder) updateList(u updating, b []byte, start, i int) (int, error) {
 	return end, nil
 }
 
-// updateElement decodes b into an element at p. Unless old is nil, there was one in its place that was decoded from was.
+// updateElement decodes b into an element at p. If old is not nil, it is the previous element at this index, decoded from was.
 func (d *decoder) updateElement(f *field, p, old unsafe.Pointer, b, was []byte) error {
 	switch {
 	case old == nil || f.kind == foreignKind:

@@ -12,7 +12,7 @@ import (
 	"github.com/tidings/tidings/internal/wire/wiretest"
 )
 
-// TestUpdateTakesOverWhatIsEncodedAsBefore looks at what an update has in common with the version before.
+// TestUpdateTakesOverWhatIsEncodedAsBefore checks what an update shares with the previous version.
 func TestUpdateTakesOverWhatIsEncodedAsBefore(t *testing.T) {
 	d := newPodDecoderWith(t, wire.Options{}).Decoder
 	pod := wiretest.Pods(1, 1)[0]
@@ -41,7 +41,7 @@ func TestUpdateTakesOverWhatIsEncodedAsBefore(t *testing.T) {
 	}
 }
 
-// TestUpdateOfIrregularEncodings updates from and to encodings that have a field in two places, where the values of both are one.
+// TestUpdateOfIrregularEncodings updates from and to encodings with a field in two places, whose values are merged.
 func TestUpdateOfIrregularEncodings(t *testing.T) {
 	typ := reflect.TypeFor[*corev1.Pod]()
 	uid := messageField(5, []byte("one"))
@@ -78,8 +78,8 @@ func TestUpdateOfIrregularEncodings(t *testing.T) {
 	}
 }
 
-// TestUpdateOfAnotherObject gives the decoder encodings that the version before was not decoded from. The result may be wrong, but it is an object
-// of the type.
+// TestUpdateOfAnotherObject gives the decoder encodings that the previous version was not decoded from. The result may be wrong, but it is a
+// valid object of the type.
 func TestUpdateOfAnotherObject(t *testing.T) {
 	d := newPodDecoderWith(t, wire.Options{}).Decoder
 	pods := wiretest.PodsOfSmallOwners(40, 2, 1)
@@ -95,7 +95,7 @@ func TestUpdateOfAnotherObject(t *testing.T) {
 	}
 }
 
-// BenchmarkOpened has an event of a pod that was just opened: what was taken over is compared with the object, or the encodings are.
+// BenchmarkOpened decodes an event of a pod that was just opened, comparing either with the object or with its encoding.
 func BenchmarkOpened(b *testing.B) {
 	pods := wiretest.Pods(2000, 1)
 	before := marshalAll(b, pods)

@@ -24,7 +24,7 @@ import (
 	"github.com/tidings/tidings/internal/wire"
 )
 
-// TestEqualMapsAreOne: objects that say the same in a map have one.
+// TestEqualMapsAreOne: objects with equal maps share one.
 func TestEqualMapsAreOne(t *testing.T) {
 	d := newPodDecoder(t)
 	labels := func(i int) uintptr {
@@ -43,7 +43,7 @@ func TestEqualMapsAreOne(t *testing.T) {
 	}
 }
 
-// TestEqualTextsAreOne: objects that say the same in a string or a pointer to one have one.
+// TestEqualTextsAreOne: objects with equal strings, or pointers to them, share one.
 func TestEqualTextsAreOne(t *testing.T) {
 	d := newPodDecoder(t)
 	texts := func(i int) (plain *byte, pointer *string) {
@@ -66,7 +66,7 @@ func TestEqualTextsAreOne(t *testing.T) {
 	}
 }
 
-// TestTextsInAllPlaces has one text in strings, pointers to strings, lists and maps, so that each of them could be taken for another.
+// TestTextsInAllPlaces has the same text in strings, pointers to strings, lists and maps, so that they might be confused.
 func TestTextsInAllPlaces(t *testing.T) {
 	typ := reflect.TypeFor[*corev1.Pod]()
 	d, err := newUntyped(typ, wire.Options{})
@@ -93,7 +93,7 @@ func TestTextsInAllPlaces(t *testing.T) {
 	}
 }
 
-// TestOneTypeTrimmedInOneOfTwoPlaces: equal metadata of an object and of the template in it, of which one loses an entry.
+// TestOneTypeTrimmedInOneOfTwoPlaces: equal metadata of an object and of the template in it, one of which loses an entry.
 func TestOneTypeTrimmedInOneOfTwoPlaces(t *testing.T) {
 	for _, trim := range []string{"metadata.annotations[x]", "spec.template.metadata.annotations[x]"} {
 		d, err := New[*appsv1.Deployment](wire.Options{Trim: []string{trim}})
@@ -123,7 +123,7 @@ func TestOneTypeTrimmedInOneOfTwoPlaces(t *testing.T) {
 	}
 }
 
-// TestOneTypeTrimmedInTwoPlaces: equal metadata in two places, each of which loses another entry.
+// TestOneTypeTrimmedInTwoPlaces: equal metadata in two places, each of which loses a different entry.
 func TestOneTypeTrimmedInTwoPlaces(t *testing.T) {
 	d, err := New[*appsv1.Deployment](wire.Options{Trim: []string{"metadata.annotations[x]", "spec.template.metadata.annotations[y]"}})
 	if err != nil {
@@ -146,7 +146,7 @@ func TestOneTypeTrimmedInTwoPlaces(t *testing.T) {
 	}
 }
 
-// TestBrokenQuantities: what the generated code refuses is refused, wherever in a quantity it is.
+// TestBrokenQuantities: whatever the generated code rejects is rejected, wherever it is in a quantity.
 func TestBrokenQuantities(t *testing.T) {
 	typ := reflect.TypeFor[*corev1.Pod]()
 	limits := func(value string) []byte { // spec.containers[0].resources.limits["cpu"]
@@ -175,7 +175,7 @@ func TestBrokenQuantities(t *testing.T) {
 	}
 }
 
-// TestLargeQuantitiesChange to others that are compared by their values.
+// TestLargeQuantitiesChange: large quantities, which are compared by value, change to others.
 func TestLargeQuantitiesChange(t *testing.T) {
 	d := newPodDecoder(t)
 	for _, amount := range []string{"1e30", "1e29", "1e31", "1e31", "12345678901234567890123", "12345678901234567890122", "12345678901234567890123"} {
@@ -213,7 +213,7 @@ func TestMatchNumbers(t *testing.T) {
 	}
 }
 
-// TestHitsAreLookups: nothing is found that was not looked up.
+// TestHitsAreLookups: every hit counts as a lookup.
 func TestHitsAreLookups(t *testing.T) {
 	d := newPodDecoder(t)
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "u"}}
@@ -233,7 +233,7 @@ func TestHitsAreLookups(t *testing.T) {
 	}
 }
 
-// lastTwo decodes versions of one object one after the other, each with the one before, and returns the last two.
+// lastTwo decodes consecutive versions of one object, each with the previous one, and returns the last two.
 func lastTwo[T any](t *testing.T, versions ...[]byte) (before, last T) {
 	t.Helper()
 	d, err := New[T](wire.Options{})
@@ -257,10 +257,10 @@ type odd struct {
 
 func (o *odd) Unmarshal([]byte) error { return fmt.Errorf("not called") }
 
-// TestPartsOfOwnMethods: a part that its own method decodes is never taken for what it was.
+// TestPartsOfOwnMethods: a part decoded by its own method is never reused.
 func TestPartsOfOwnMethods(t *testing.T) {
 	metadata := "\x0a\x06\x0a\x01p\x2a\x01u"
-	for range 20 { // some versions are decoded anew, at random
+	for range 20 { // some versions, chosen at random, reuse nothing
 		_, last := lastTwo[*odd](t, []byte(metadata+"\x12\x01a"), []byte(metadata+"\x12\x01b"))
 		if last.Name != "p" || last.Part.Name != "by its method, b" {
 			t.Fatalf("got %+v", last)
@@ -274,7 +274,7 @@ func TestPartsOfOwnMethods(t *testing.T) {
 	}
 }
 
-// TestQuantitiesAreTakenOver with the map that they are in.
+// TestQuantitiesAreTakenOver together with the map that they are in.
 func TestQuantitiesAreTakenOver(t *testing.T) {
 	encode := func(label string) []byte {
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "u", Labels: map[string]string{"a": label}}}
@@ -286,7 +286,7 @@ func TestQuantitiesAreTakenOver(t *testing.T) {
 		return data
 	}
 	taken := 0
-	for range 50 { // some versions are decoded anew, at random
+	for range 50 { // some versions, chosen at random, reuse nothing
 		before, last := lastTwo[*corev1.Pod](t, encode("1"), encode("2"))
 		if reflect.ValueOf(before.Spec.Overhead).Pointer() == reflect.ValueOf(last.Spec.Overhead).Pointer() {
 			taken++
@@ -309,7 +309,7 @@ func TestMicroTimeOfWholeSeconds(t *testing.T) {
 	}
 }
 
-// TestTrimOfWhatIsNotEncoded is refused: it would do nothing.
+// TestTrimOfWhatIsNotEncoded is rejected: it would do nothing.
 func TestTrimOfWhatIsNotEncoded(t *testing.T) {
 	for _, path := range []string{"kind", "apiVersion", "metadata.creationTimestamp.time", "spec.overhead.format", "spec.nodeName.x"} {
 		if _, err := New[*corev1.Pod](wire.Options{Trim: []string{path}}); err == nil {
@@ -323,7 +323,7 @@ func TestTrimOfWhatIsNotEncoded(t *testing.T) {
 	}
 }
 
-// TestFieldsLongerThanTheirList: what a list skips lies within the list, even if more follows behind it.
+// TestFieldsLongerThanTheirList: a field that a list skips must end within the list, even if more data follows.
 func TestFieldsLongerThanTheirList(t *testing.T) {
 	behind := messageField(7, make([]byte, 200))
 	for _, content := range []string{"\x4a\x32\x48\x01", "\x49\x48\x01\x48\x01", "\x4d\x48\x01", "\x48", "\x4a", "\x4b\x48\x01"} {
@@ -336,7 +336,7 @@ func TestFieldsLongerThanTheirList(t *testing.T) {
 	}
 }
 
-// TestLargeMaps of all kinds, with more entries than there is room for at first.
+// TestLargeMaps of all kinds, with more entries than their initial size.
 func TestLargeMaps(t *testing.T) {
 	var objects []generated
 	for _, n := range []int{8, 9, 100, maxHint, maxHint + 1, 3000} {

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// vary changes something somewhere in v, which can be set, so that it can still be encoded.
+// vary changes something in the settable value v, such that it can still be encoded.
 func vary(rng *rand.Rand, v reflect.Value) {
 	switch p := v.Addr().Interface().(type) {
 	case *metav1.Time:

@@ -9,29 +9,29 @@ import (
 // specField is the number of the spec in nearly all types that have one.
 const specField = 2
 
-// minSpec is the size in bytes from which on hashing a spec is cheaper than comparing it.
+// minSpec is the size in bytes from which hashing a spec is cheaper than comparing it.
 const minSpec = 128
 
-// version is what is remembered of the last version of an object.
+// version is what the decoder remembers of the last version of an object.
 //
-// The spec is the largest part of most objects and the one that changes least, and comparing it with an encoding costs as
-// much as decoding all the rest. Where the hash of its bytes and the checksum of its memory are those of the version before, it
-// is taken over as a whole. So nothing is wrong should somebody have written to the object, or should it be another
-// one: the checksum goes for one place in memory.
+// The spec is the largest part of most objects and changes least, and comparing it with an encoding costs as much as decoding
+// all the rest. If the hash of its bytes and the checksum of its memory are those of the previous version, it is reused as a
+// whole. That is correct even if somebody has written to the object, or if it is a different object: the checksum covers
+// memory addresses.
 type version struct {
-	spec uint64 // hash of the spec's bytes, combined with the checksum of its memory; 0 if it has none to speak of
-	// held is the memory in bytes of all blocks of strings and arrays of times that the object may refer to.
+	spec uint64 // hash of the spec's bytes, mixed with the checksum of its memory; 0 if the object has no spec worth hashing
+	// held is the memory in bytes of all string blocks and time arrays that the object may refer to.
 	//
-	// A string that is taken over keeps the whole block alive that it is in, though the rest of that may have been
-	// replaced since. Every version adds a block with what is new in it, and in the worst case all of them stay.
-	// When they are larger than the encoded object, a version is decoded without taking anything over, and they
-	// all go. For a pod that becomes ready and unready, that is about every fiftieth version.
+	// A reused string keeps its whole block alive, though the rest of the block may have been replaced since. Every version
+	// adds a block with its new strings, and in the worst case all of them stay. When they exceed the encoded object, a
+	// version is decoded without reusing anything, which frees them all. For a pod that becomes ready and unready, that is
+	// about every fiftieth version.
 	held int
 }
 
-// versions remembers the last versions of objects, by the hash of their uids. It keeps nothing of the objects alive.
-// What is not used for a while, such as what belongs to objects that are gone, is dropped; a version whose predecessor
-// is not remembered, because it was dropped or decoded elsewhere, is compared with that part by part, the spec too.
+// versions remembers the last versions of objects, by the hash of their uids. It keeps nothing of the objects alive. Versions
+// not used for a while, such as those of deleted objects, are dropped. A version whose predecessor is not remembered, because
+// it was dropped or decoded elsewhere, is compared with that part by part, including the spec.
 type versions struct {
 	summer     summer
 	young, old map[uint64]version
@@ -40,9 +40,9 @@ type versions struct {
 }
 
 const (
-	// versionBytes is about what one takes in a map.
+	// versionBytes is roughly the memory of a version in a map.
 	versionBytes = 40
-	// maxVersions bounds each of the two generations. Where memory is bounded, a quarter of it is for both.
+	// maxVersions bounds each of the two generations. If memory is bounded, a quarter of it is for both.
 	maxVersions   = 1 << 19
 	versionsShare = 4
 	// A generation ends when it was used usesPerVersion times as often as there are versions; minUses keeps it from being
@@ -51,11 +51,11 @@ const (
 	minUses        = 1 << 12
 )
 
-// decodedAnew is how many of the versions whose predecessor is not remembered take nothing over: one in so many, at random. So what
-// they keep alive of earlier ones stays little, although nobody counts it.
+// decodedAnew: of the versions whose predecessor is not remembered, one in decodedAnew, at random, reuses nothing. That bounds
+// what they keep alive of earlier ones, which is not counted.
 const decodedAnew = 16
 
-// newVersions returns room for versions in a part of maxBytes, 0 for enough.
+// newVersions returns a versions that may use a part of maxBytes; 0 means enough.
 func newVersions(maxBytes int) *versions {
 	vs := &versions{summer: newSummer(), young: map[uint64]version{}, max: maxVersions}
 	if maxBytes > 0 {
@@ -80,10 +80,10 @@ func (vs *versions) put(key uint64, v version) {
 	}
 }
 
-// len may count versions twice that are used at present.
+// len may count versions in both generations twice.
 func (vs *versions) len() int { return len(vs.young) + len(vs.old) }
 
-// specOf returns the plan of the spec of root, nil if root has none that is a message held by value.
+// specOf returns the plan of root's spec, or nil if it has none that is a message held by value.
 func (d *decoder) specOf(root *message) *field {
 	if f := d.compiler.field(root, specField); f.op == valueOp && f.kind == messageKind && !f.items {
 		return f
@@ -91,16 +91,16 @@ func (d *decoder) specOf(root *message) *field {
 	return nil
 }
 
-// next is what is known of the version that is being decoded.
+// next describes the version being decoded.
 type next struct {
 	version
-	uid     uint64 // its hash; 0 if there is no uid, so that nothing can be remembered
-	encoded uint64 // hash of the spec's bytes; 0 if there is none to speak of
+	uid     uint64 // hash of the uid; 0 if there is none, so that nothing can be remembered
+	encoded uint64 // hash of the spec's bytes; 0 if there is no spec worth hashing
 	size    int    // of the encoded object
 }
 
-// compare prepares decoding data, of which old is an earlier version, or nil. It returns old if something may be taken over from
-// it, and notes whether the spec may be. Where it is known what old was decoded from, nothing is to be noted or remembered.
+// compare prepares decoding data. old is an earlier version, or nil, and was its encoding, if known. It returns old if parts of it may be
+// reused, and sets sameSpec if the spec may be. If the encoding is known, neither sameSpec nor remember is needed.
 func (d *decoder) compare(data []byte, old unsafe.Pointer, was []byte) (from unsafe.Pointer, n next) {
 	d.sameSpec = false
 	switch {
@@ -145,7 +145,7 @@ func (d *decoder) compare(data []byte, old unsafe.Pointer, was []byte) (from uns
 	return old, n
 }
 
-// remember makes the object the last version. own is the memory of the strings and times that it does not share with others.
+// remember makes the object the last version. own is the memory of its unshared strings and times.
 func (d *decoder) remember(n next, object unsafe.Pointer, own int) {
 	if d.versions == nil || n.uid == 0 {
 		return
@@ -169,16 +169,16 @@ func (d *decoder) sumSpec(object unsafe.Pointer, size int) uint64 {
 }
 
 const (
-	// cacheLine is how much memory a processor loads at a time, on nearly all of them.
+	// cacheLine is how much memory nearly all processors load at a time.
 	cacheLine = 64
-	// maxWarm bounds what is read ahead of one list.
+	// maxWarm bounds the bytes read ahead of one list.
 	maxWarm = 2 << 10
 )
 
-// warmList is where objects have a list, and the size of its elements.
+// warmList is the offset of a list in objects, and the size of its elements.
 type warmList struct{ offset, size uintptr }
 
-// warmLists returns the lists of a type and of the messages in it.
+// warmLists returns the lists of a type and of the messages directly in it.
 func warmLists(root reflect.Type) (lists []warmList) {
 	for i := range root.NumField() {
 		switch sf := root.Field(i); {
@@ -195,9 +195,9 @@ func warmLists(root reflect.Type) (lists []warmList) {
 	return lists
 }
 
-// warm reads from all over an object that is about to be compared. It was last used long ago, so that its memory comes slowly;
-// asked for all at once it comes in the time of a few waits, where comparing would wait for one line after the
-// other. That makes an event about a tenth cheaper.
+// warm touches the memory of an object that is about to be compared. It was last used long ago, so its cache lines are cold;
+// requesting all of them at once overlaps the misses, while comparing would wait for one after another. That makes an event
+// about a tenth cheaper.
 func (d *decoder) warm(object unsafe.Pointer) {
 	d.warmth += readLines(object, d.typ.Size())
 	for _, l := range d.warmed {
@@ -206,8 +206,7 @@ func (d *decoder) warm(object unsafe.Pointer) {
 	}
 }
 
-// readLines reads a byte of each cache line of the n bytes at p. The sum means nothing, but keeps the compiler from leaving
-// the reads out.
+// readLines reads a byte of each cache line of the n bytes at p. The sum only keeps the compiler from removing the reads.
 func readLines(p unsafe.Pointer, n uintptr) (sum byte) {
 	for i := uintptr(0); i < n; i += cacheLine {
 		sum += *(*byte)(unsafe.Add(p, i))

@@ -12,8 +12,8 @@ import (
 	"github.com/tidings/tidings/internal/wire/wiretest"
 )
 
-// TestVersionsOfObjects decodes version after version of some pods, which change in their metadata, spec or status. Each
-// must equal its encoding, also at the end; a spec that did not change must be that of the version before.
+// TestVersionsOfObjects decodes version after version of some pods, whose metadata, spec or status change. Each must equal its encoding,
+// even at the end; an unchanged spec must be shared with the previous version.
 func TestVersionsOfObjects(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -60,7 +60,7 @@ func change(p *corev1.Pod, rnd *rand.Rand) (spec bool) {
 	return false
 }
 
-// TestBrokenVersionTakesNothingOver has an object whose spec is known, but whose other parts are broken or irregular.
+// TestBrokenVersionTakesNothingOver has an object with a known spec whose other parts are malformed or irregular.
 func TestBrokenVersionTakesNothingOver(t *testing.T) {
 	d := newPodDecoder(t)
 	p := wiretest.Pods(1, 1)[0]
@@ -76,7 +76,7 @@ func TestBrokenVersionTakesNothingOver(t *testing.T) {
 	if !ok {
 		t.Fatal("the pod has no spec")
 	}
-	// The spec once more, which protobuf merges with the first: lists get longer.
+	// The spec again, which protobuf merges with the first: lists get longer.
 	twice := append(data[:len(data):len(data)], 0x12, byte(len(spec)&0x7f|0x80), byte(len(spec)>>7))
 	twice = append(twice, spec...)
 	want := &corev1.Pod{}
@@ -95,7 +95,7 @@ func TestBrokenVersionTakesNothingOver(t *testing.T) {
 	}
 }
 
-// TestStatsOfVersions: a spec that is taken over is looked up and found, with all its bytes.
+// TestStatsOfVersions: a reused spec counts as a lookup and a hit, with all its bytes.
 func TestStatsOfVersions(t *testing.T) {
 	d, p := newPodDecoder(t), sharedPod()
 	before := d.d.stats

@@ -23,7 +23,7 @@ var (
 	errFieldNumber = errors.New("protobuf: a field number is not positive")
 )
 
-// uvarint reads the varint at b[i:] and returns it with the index behind it. As in the generated code, ten bytes are
+// uvarint reads the varint at b[i:] and returns it with the index after it. As in the generated code, ten bytes are
 // allowed and bits beyond the 64th are dropped.
 func uvarint(b []byte, i int) (uint64, int, error) {
 	var v uint64
@@ -77,8 +77,7 @@ func tag(b []byte, i int) (num int32, wire int, next int, err error) {
 	return num, wire, next, nil
 }
 
-// skip returns the index behind the field whose tag is at b[i:]. Groups are skipped with all that is in them,
-// without recursion.
+// skip returns the index after the field whose tag is at b[i:]. Groups are skipped with their content, without recursion.
 func skip(b []byte, i int) (int, error) {
 	for depth := 0; ; {
 		v, next, err := uvarint(b, i)
@@ -118,9 +117,8 @@ func skip(b []byte, i int) (int, error) {
 	}
 }
 
-// run finds the fields that follow one another with the same tag. The tag of the first is at b[start:] and ends
-// at i. It returns how many there are and the index behind the last. A run ends before a field that is broken;
-// where that is the first one, run returns the error.
+// run finds the run of fields with the same tag. The tag of the first is b[start:i]. It returns their number and the index
+// after the last. A run ends before a malformed field; if the first one is malformed, run returns the error.
 func run(b []byte, start, i int) (n, end int, err error) {
 	for width := i - start; ; i = end + width {
 		_, next, err := prefixed(b, i)

@@ -1,54 +1,54 @@
 package share
 
-// Mode says what is done with the values of a field.
+// Mode says how a decoder treats the values of a field.
 type Mode uint8
 
 const (
-	// Direct looks a value up and stores it at first sight.
+	// Direct looks every value up and stores it when it is first seen.
 	Direct Mode = iota
-	// Second looks a value up and stores it when it is seen for the second time.
+	// Second looks every value up and stores it when it is seen for the second time.
 	Second
-	// Sampling looks up a sample, so that it shows when values begin to repeat, and stores what repeats.
+	// Sampling looks up only a sample, to notice when values begin to repeat, and stores the ones that repeat.
 	Sampling
 )
 
-// Policy says what part of the lookups must find something for a mode, and how many lookups are judged together. What is looked
-// up in vain costs time and an entry of the table.
+// Policy sets the hit rates that the modes require, and how many lookups make up one measurement. A lookup that finds nothing
+// costs time and a table entry.
 type Policy struct {
-	// Direct and Second are in eighths. With less than both, a field is only sampled. Never rules a mode out.
+	// Direct and Second are the required hit rates in eighths. A field below both is only sampled. Never rules a mode out.
 	Direct, Second uint32
-	// First are the lookups before the first judgement, Window those between two, Sampled the same in the mode Sampling.
+	// First is the number of lookups before the first evaluation, Window between later ones, Sampled the same in mode Sampling.
 	First, Window, Sampled uint32
-	// Found says that a value only counts as one that repeats if it was found, and not if it was seen before and dropped.
+	// Found says that only values found in the table count as repeats, not those that were seen before and dropped.
 	Found bool
 }
 
-// Never is a part that no field reaches.
+// Never is a rate that no field reaches.
 const Never = 9
 
-// Rate counts how often the values of one field repeat, and picks the mode by it. The zero value begins with Direct.
+// Rate counts how often the values of one field repeat, and picks the mode accordingly. The zero value starts in Direct.
 //
-// A sample is one value in 64, and of equal values all or none: so the rate within the sample is that of the whole, and the
-// field is taken up again when it rises. From time to time other values become the sample; otherwise a field with few
-// values might never be sampled.
+// A sample is one of 64 hash classes, so equal values are all in it or all outside: the rate within the sample is that of the
+// whole, and sharing resumes when it rises. The sampled class changes from time to time; otherwise a field with few values
+// might never be sampled.
 type Rate struct {
 	Mode         Mode
 	judged       bool
-	class        uint8  // of the values in the sample
-	tried, found uint32 // lookups since the last judgement
-	passed       uint32 // values since this class is the sample
-	period       uint32 // after how many it changes
+	class        uint8  // the class that is the sample
+	tried, found uint32 // lookups since the last evaluation, and how many of them were repeats
+	passed       uint32 // values seen since this class became the sample
+	period       uint32 // number of values after which the class changes
 }
 
 const (
-	// Classes is the number of classes that a sample is one of.
+	// Classes is the number of hash classes; a sample is one of them.
 	Classes     = 64
 	firstPeriod = 1 << 10
 	lastPeriod  = 1 << 15
 )
 
-// Samples reports whether a value of the class, which equal values have in common, is in the sample. It is to be asked once
-// for each value in the mode Sampling.
+// Samples reports whether a value of the given class is in the sample; equal values have equal classes. Call it once per value
+// in mode Sampling.
 func (r *Rate) Samples(class uint64) bool {
 	if r.passed++; r.passed > r.period {
 		r.class, r.passed, r.period = (r.class+1)%Classes, 0, min(2*r.period, lastPeriod)
@@ -56,7 +56,7 @@ func (r *Rate) Samples(class uint64) bool {
 	return class%Classes == uint64(r.class)
 }
 
-// Note takes the outcome of a lookup: whether the value is one that was there before.
+// Note records the outcome of a lookup: whether the value had been seen before.
 func (r *Rate) Note(p *Policy, repeated bool) {
 	r.tried++
 	if repeated {

@@ -1,5 +1,5 @@
-// Package share has what the decoders of all encodings need in order to store equal parts of objects once: the table of
-// the shared values, and the policy by which a decoder looks a field's values up at all.
+// Package share holds what the decoders of all encodings need to store equal parts of objects once: the table of shared
+// values, and the policy that decides whether a decoder looks up a field's values at all.
 package share
 
 import (
@@ -8,56 +8,56 @@ import (
 
 const (
 	defaultTableBytes = 64 << 20
-	// entryOverhead is what an entry costs besides its value: itself and its share of the index.
+	// entryOverhead is what an entry costs besides its value: the entry itself and its share of the index.
 	entryOverhead = 72
-	// MaxDoor is the number of fingerprints that the doorkeeper remembers at most.
+	// MaxDoor is the maximum number of fingerprints that the doorkeeper remembers.
 	MaxDoor = 1 << 16
-	// doorShare is the part of the bytes of a small table that its doorkeeper may take in addition: one in so many.
+	// doorShare bounds the doorkeeper of a small table: it may take 1/doorShare of the table's bytes in addition.
 	doorShare = 4
-	// firstIndex and firstDoor are the lengths of index and door of a table that has next to nothing.
+	// firstIndex and firstDoor are the initial lengths of the index and the doorkeeper.
 	firstIndex, firstDoor = 16, 64
 )
 
 // Table finds decoded values by the hashes of their encodings.
 //
 //	index    open addressing; a slot holds 32 bits of the hash and the number of an entry
-//	entries  the values, densely, in order of arrival, in pages, so that growing copies nothing
-//	door     fingerprints of values seen once, in sets of a few
+//	entries  the values, dense, in order of arrival, in pages, so that growing copies nothing
+//	door     the doorkeeper: fingerprints of values seen once, in small sets
 //
-// Memory is bounded by generations: a hit brings its entry into the current generation. When that holds half of the
+// Memory is bounded by generations: a hit moves its entry into the current generation. When that generation holds half of the
 // allowed bytes, or after a number of objects, all entries of older generations are dropped and a new one begins.
 //
-// Whoever has an object with a value of the table could write to it, although nobody may. So an entry has a checksum of its
-// value's memory, and before a value is shared again, for the first time in a batch, its finder has to check it.
+// Whoever holds an object could write to the values it shares, although that is forbidden. So each entry has a checksum of its
+// value's memory, and whoever finds an entry must verify it before sharing the value for the first time in a batch.
 type Table[V any] struct {
 	index      []uint64
 	entries    entries[V]
 	door       []uint32
-	max        uint64 // bytes allowed, for the entries
+	max        uint64 // maximum bytes of the entries
 	maxDoor    int    // a power of two
-	sweepEvery int    // objects after which what was not found again is dropped
+	sweepEvery int    // objects after which entries that were not found again are dropped
 	old, young uint64 // bytes of the entries of earlier generations, and of the current one
 	generation uint32
 	objects    int    // decoded since the last sweep
-	doorUse    uint32 // fingerprints written, those that replaced others included
+	doorUse    uint32 // fingerprints written, including ones that replaced others
 	batch      uint32 // counts the batches
 }
 
 // Entry is one value.
 type Entry[V any] struct {
-	// Hash and Check stand for the encoding and for what kind of value it is. The table finds by Hash; to compare Check is up
-	// to the finder.
+	// Hash and Check stand for the encoding and the kind of value. The table searches by Hash; comparing Check is up to the
+	// caller.
 	Hash, Check uint64
 	Value       V
-	Memory      uint64 // checksum of the memory that can be written to through the value
-	Cost        uint32 // bytes of memory that the value keeps alive; in the table, with what the entry takes
-	Object      uint32 // number of the object that the value was first seen in, if that matters
+	Memory      uint64 // checksum of the memory that is writable through the value
+	Cost        uint32 // bytes of memory that the value keeps alive; once stored, including the entry itself
+	Object      uint32 // number of the object in which the value was first seen, if that matters
 	generation  uint32
-	batch       uint32 // in which the value was checked
+	batch       uint32 // the batch in which the value was last verified
 }
 
-// NewTable returns a table that may take maxBytes bytes, with the values. 0 means enough for the distinct parts of some
-// hundred thousand objects. After sweepEvery objects it drops what was not found again.
+// NewTable returns a table that may take maxBytes bytes, values included. 0 means enough for the distinct parts of a few hundred
+// thousand objects. Every sweepEvery objects it drops entries that were not found again.
 func NewTable[V any](maxBytes, sweepEvery int) *Table[V] {
 	if maxBytes <= 0 {
 		maxBytes = defaultTableBytes
@@ -74,13 +74,13 @@ func (t *Table[V]) Bytes() uint64 { return t.old + t.young + uint64(len(t.door))
 // Len is the number of entries.
 func (t *Table[V]) Len() int { return t.entries.n }
 
-// Generation is the number of the current generation. Entries that Find has returned in another one are void.
+// Generation is the number of the current generation. Entries that Find returned in another generation are invalid.
 func (t *Table[V]) Generation() uint32 { return t.generation }
 
 // Batch is the number of the current batch.
 func (t *Table[V]) Batch() uint32 { return t.batch }
 
-// BeginBatch makes all values to be checked again.
+// BeginBatch starts a new batch, in which all values must be verified again.
 func (t *Table[V]) BeginBatch() { t.batch++ }
 
 // Find returns the entry with this hash, or nil. It is valid until the next Add or Decoded.
@@ -107,13 +107,13 @@ func (t *Table[V]) Use(e *Entry[V]) {
 	}
 }
 
-// IsChecked reports whether the value of e was checked in this batch.
+// IsChecked reports whether the value of e was verified in this batch.
 func (t *Table[V]) IsChecked(e *Entry[V]) bool { return e.batch == t.batch }
 
-// Checked says that the value of e was found to be sound.
+// Checked records that the value of e was verified.
 func (t *Table[V]) Checked(e *Entry[V]) { e.batch = t.batch }
 
-// Drop gives up a value, which has been written to. What is left of the entry goes with the next sweep.
+// Drop removes a value that somebody has written to. The empty entry goes with the next sweep.
 func (t *Table[V]) Drop(e *Entry[V]) {
 	if e.generation == t.generation {
 		t.young -= uint64(e.Cost)
@@ -123,7 +123,7 @@ func (t *Table[V]) Drop(e *Entry[V]) {
 	*e = Entry[V]{generation: e.generation}
 }
 
-// SeenBefore reports whether it was called with this hash before, as far as it remembers, and remembers it.
+// SeenBefore remembers hash and reports whether it was called with it before. It may have forgotten.
 func (t *Table[V]) SeenBefore(hash uint64) bool {
 	if int(t.doorUse)*2 >= len(t.door) && len(t.door) < t.maxDoor {
 		t.enlargeDoor()
@@ -138,16 +138,16 @@ func (t *Table[V]) SeenBefore(hash uint64) bool {
 	return false
 }
 
-// doorWays is the number of places for a fingerprint. With one alone, two values that repeat could keep replacing each other.
+// doorWays is the size of a fingerprint's set. With just one place, two values that repeat could keep evicting each other.
 const doorWays = 4
 
-// doorSet returns the places of a fingerprint.
+// doorSet returns the set that a fingerprint belongs to.
 func (t *Table[V]) doorSet(print uint32) []uint32 {
 	set := int(print>>1) & (len(t.door)/doorWays - 1)
 	return t.door[set*doorWays : (set+1)*doorWays]
 }
 
-// remember puts a fingerprint in the place of the oldest.
+// remember adds a fingerprint to its set, evicting the oldest.
 func (t *Table[V]) remember(print uint32) {
 	set := t.doorSet(print)
 	copy(set[1:], set)
@@ -165,7 +165,7 @@ func (t *Table[V]) enlargeDoor() {
 	}
 }
 
-// Add stores a value that Find has not found. Very large ones are left out.
+// Add stores a value that Find did not find. Very large values are left out.
 func (t *Table[V]) Add(e Entry[V]) {
 	cost := uint64(e.Cost) + entryOverhead
 	if cost > t.max/8 {
@@ -194,7 +194,7 @@ func (t *Table[V]) link(n int) {
 	t.index[i] = hash>>32<<32 | uint64(n+1)
 }
 
-// reindex makes the index fit the entries.
+// reindex rebuilds the index to fit the entries.
 func (t *Table[V]) reindex() {
 	t.index = make([]uint64, max(firstIndex, 1<<bits.Len(uint(t.entries.n*3/2))))
 	for n := range t.entries.n {
@@ -202,7 +202,7 @@ func (t *Table[V]) reindex() {
 	}
 }
 
-// Decoded tells the table that another object was decoded.
+// Decoded counts another decoded object, which may cause a sweep.
 func (t *Table[V]) Decoded() {
 	if t.objects++; t.objects >= t.sweepEvery {
 		t.sweep()
@@ -231,7 +231,7 @@ type entries[V any] struct {
 	n     int
 }
 
-// The numbers of entries of a page, and of the first page when it begins.
+// The number of entries of a page, and the initial size of the first page.
 const (
 	pageEntries  = 256
 	firstEntries = 4

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestTableAgainstModel compares a table with a Go map: what it finds is what was added last, and its memory is bounded.
+// TestTableAgainstModel compares a table with a Go map: it finds what was added last, and its memory is bounded.
 func TestTableAgainstModel(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -41,7 +41,7 @@ func TestTableAgainstModel(t *testing.T) {
 
 const mixer = uint64(0x9e3779b97f4a7c15)
 
-// TestTableForgets: what is no longer used goes, and what is stays.
+// TestTableForgets: unused entries are dropped, used ones stay.
 func TestTableForgets(t *testing.T) {
 	const sweepEvery = 100
 	seven := rand.Uint64()
@@ -87,7 +87,7 @@ func TestSeenBefore(t *testing.T) {
 			seen++
 		}
 	}
-	if seen < 990 { // some are forgotten when there is more room
+	if seen < 990 { // some are forgotten when the doorkeeper grows
 		t.Errorf("%d of 1000 were remembered", seen)
 	}
 	small := NewTable[int](100_000, 100)

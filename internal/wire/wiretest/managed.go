@@ -12,7 +12,7 @@ import (
 // fields is a set of fields in the notation of managedFields; a nil value is a leaf.
 type fields map[string]fields
 
-// managedFields lists what the controller set at creation and what the kubelet wrote into the status.
+// managedFields lists the fields that the controller set at creation and those that the kubelet wrote into the status.
 func managedFields(pod *corev1.Pod, w *workload, created time.Time) []metav1.ManagedFieldsEntry {
 	at := created
 	for _, cond := range pod.Status.Conditions {
@@ -73,7 +73,7 @@ func containerFields(c *corev1.Container) fields {
 	return out
 }
 
-// podStatusFields is the kubelet's entry; it names the pod's address, so that no two are the same.
+// podStatusFields is the kubelet's entry; it contains the pod's address, so no two are the same.
 func podStatusFields(pod *corev1.Pod) *metav1.FieldsV1 {
 	conditions := fields{}
 	for _, cond := range pod.Status.Conditions {

@@ -1,4 +1,4 @@
-// Package wiretest makes objects that look like those of a real cluster, for tests and benchmarks.
+// Package wiretest generates objects that look like those of a real cluster, for tests and benchmarks.
 package wiretest
 
 import (
@@ -14,15 +14,14 @@ import (
 
 // Pods returns n pods of one made-up cluster. The same n and seed give the same pods.
 //
-// What repeats is what repeats in a cluster: the pods of one workload come from one template, and the kubelets and
-// the controllers write their fields in the same way each time. What is unique there is unique here: names, uids,
-// resource versions, addresses, container ids, times, the name of the service account token's volume with its
-// mounts, and the pod's address in the fields that the kubelet manages. Fields that only some clusters write, such as the resources in
-// a container's status, are left out. The pods are in the order of a list:
-// by namespace, then by name. One pod is about 4.2 kB in protobuf.
+// Values repeat as they do in a cluster: the pods of a workload come from one template, and kubelets and controllers write their
+// fields in the same way each time. Values that are unique there are unique here: names, uids, resource versions, addresses,
+// container ids, times, the name of the service account token's volume and its mounts, and the pod's address in the fields that the
+// kubelet manages. Fields that only some clusters write, such as the resources in a container's status, are left out. The pods are
+// in list order: by namespace, then by name. One pod is about 4.2 kB in protobuf.
 func Pods(n int, seed uint64) []*corev1.Pod { return newCluster(n, seed).pods(n) }
 
-// PodsOfSmallOwners is Pods of a cluster where no owner has more than the given number of replicas.
+// PodsOfSmallOwners is like Pods, but no owner has more than the given number of replicas.
 func PodsOfSmallOwners(n, replicas int, seed uint64) []*corev1.Pod {
 	c := newCluster(n, seed)
 	c.maxReplicas = replicas
@@ -41,7 +40,7 @@ func (c *cluster) pods(n int) []*corev1.Pod {
 	return pods
 }
 
-// cluster is the state that the pods of one cluster draw from.
+// cluster is the state that all pods of one cluster are generated from.
 type cluster struct {
 	rng        *rand.Rand
 	namespaces []string
@@ -52,13 +51,13 @@ type cluster struct {
 	workloads  int
 	daemons    int
 	ip         uint32
-	// maxReplicas bounds the replicas of an owner; 0 leaves them as they are in large clusters.
+	// maxReplicas bounds the replicas of an owner; 0 keeps the numbers of a large cluster.
 	maxReplicas int
 }
 
 type node struct{ name, ip string }
 
-// image is one that several workloads run: what a container asks for, and what the kubelet reports.
+// image is run by several workloads: the reference that containers ask for, and the id that the kubelet reports.
 type image struct{ ref, id string }
 
 func newCluster(pods int, seed uint64) *cluster {

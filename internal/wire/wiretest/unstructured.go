@@ -9,7 +9,7 @@ import (
 
 // CustomResources returns n custom resources as an API server writes them in JSON: databases run by an operator,
 // each with a spec that a user applied, a status with conditions and instances, and managedFields of both. About
-// one in ten is the first of its kind; the others repeat a spec that was seen before. Equal seeds give equal bytes.
+// one in ten introduces a new spec; the others repeat an earlier one. Equal seeds give equal bytes.
 func CustomResources(n int, seed uint64) [][]byte {
 	g := &resourceGenerator{r: rand.New(rand.NewPCG(seed, 1)), now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 	out := make([][]byte, n)

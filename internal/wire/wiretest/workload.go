@@ -24,7 +24,7 @@ const (
 
 var kindNames = [...]string{replicaSet: "ReplicaSet", daemonSet: "DaemonSet", statefulSet: "StatefulSet", job: "Job"}
 
-// workload is an owner of pods and the template that they are made from.
+// workload is an owner of pods with its pod template.
 type workload struct {
 	kind      kind
 	namespace string
@@ -37,10 +37,10 @@ type workload struct {
 	spec      corev1.PodSpec
 }
 
-// maxDaemons is the number of DaemonSets: a node runs some 60 pods, of which one in six belongs to one.
+// maxDaemons is the number of DaemonSets: a node runs some 60 pods, one in six of them from a DaemonSet.
 const maxDaemons = 10
 
-// workload makes the next owner: three of five are ReplicaSets.
+// workload generates the next owner: three of five are ReplicaSets.
 func (c *cluster) workload() *workload {
 	c.workloads++
 	w := &workload{
@@ -100,7 +100,7 @@ func (w *workload) podName(c *cluster, i int) string {
 	return w.generateName() + c.suffix(5)
 }
 
-// podLabels adds to the template's labels what the controller of w adds.
+// podLabels adds the labels that the controller of w adds to the template's.
 func (w *workload) podLabels(i int) map[string]string {
 	labels := maps.Clone(w.labels)
 	switch w.kind {
@@ -142,7 +142,7 @@ func (c *cluster) podSpec(w *workload, app string) corev1.PodSpec {
 			ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: app + "-config"}, DefaultMode: new(int32(420))},
 		}})
 	}
-	// Out of ten workloads seven have one container, two have two and one has four; one in six has an init container.
+	// Of ten workloads, seven have one container, two have two and one has four; one in six has an init container.
 	for i := range []int{1, 1, 1, 1, 1, 1, 1, 2, 2, 4}[c.rng.IntN(10)] {
 		spec.Containers = append(spec.Containers, c.container(app, i, len(spec.Volumes) > 0))
 	}
