@@ -1,7 +1,7 @@
 //go:build ignore
 
-// Gen_types writes types.go and types_newer.go: one row for each resource that client-go's informer factory knows. Run it with "go generate" after
-// an update of client-go.
+// Gen_types writes types.go and types_newer.go: one row for each resource of client-go's informer factory. Run it with "go generate" after
+// updating client-go.
 package main
 
 import (
@@ -21,11 +21,11 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// resourceCase is one case of client-go's ForResource: the resource's name, and its accessors.
+// resourceCase matches a case of client-go's ForResource, with the resource's name and accessors.
 var resourceCase = regexp.MustCompile(`case (\w+)\.SchemeGroupVersion\.WithResource\("(\w+)"\):\s*return .*informer: f\.(\w+)\(\)\.(\w+)\(\)\.(\w+)\(\)`)
 
-// newer are the accessors that the client-go of Kubernetes 1.36 does not have. Their rows have a file of their own, which the
-// build tag clientgo_0_36 leaves out.
+// newer lists the accessors that the client-go of Kubernetes 1.36 lacks. Their rows have their own file, which the build tag clientgo_0_36
+// excludes.
 var newer = []string{
 	"CertificatesV1().ClusterTrustBundles", "CertificatesV1().PodCertificateRequests",
 	"LifecycleV1alpha1().EvictionRequests", "LifecycleV1alpha1().Evictions",
@@ -58,7 +58,7 @@ func main() {
 	onlyNewer.write()
 }
 
-// listOf returns the list type of a resource, whose client is clientset.<group>().<accessor>(), and whether it is namespaced.
+// listOf returns the list type of the resource whose client is clientset.<group>().<accessor>(), and whether it is namespaced.
 func listOf(group, accessor string) (list reflect.Type, namespaced bool) {
 	clients, _ := reflect.TypeFor[kubernetes.Interface]().MethodByName(group)
 	getter, ok := clients.Type.Out(0).MethodByName(accessor)
