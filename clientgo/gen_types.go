@@ -44,8 +44,8 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	everywhere := table{file: "types.go", function: "commonTypes", doc: "returns the resources that every supported client-go's factory has an accessor for."}
-	onlyNewer := table{file: "types_newer.go", constraint: "!clientgo_0_36", function: "newerTypes", doc: "returns the resources that client-go 0.36 does not know."}
+	everywhere := table{file: "types.go", function: "commonTypes", doc: "returns the resources in the informer factory of every supported client-go."}
+	onlyNewer := table{file: "types_newer.go", constraint: "!clientgo_0_36", function: "newerTypes", doc: "returns the resources that client-go 0.36 lacks."}
 	for _, c := range resourceCase.FindAllStringSubmatch(string(text), -1) {
 		list, namespaced := listOf(c[3]+c[4], c[5])
 		into := &everywhere

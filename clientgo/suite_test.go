@@ -64,7 +64,7 @@ type factoryOptions struct {
 
 var upstream = engine{
 	name: "client-go", informer: cache.NewSharedIndexInformer, withOptions: cache.NewSharedIndexInformerWithOptions, controller: cache.NewInformerWithOptions,
-	indexer: cache.NewIndexerInformer, //lint:ignore SA1019 what is deprecated has to work as well
+	indexer: cache.NewIndexerInformer, //lint:ignore SA1019 deprecated functions must work too
 	factory: func(c kubernetes.Interface, resync time.Duration, o factoryOptions) informers.SharedInformerFactory {
 		return informers.NewSharedInformerFactoryWithOptions(c, resync, informers.WithNamespace(o.namespace), informers.WithTweakListOptions(o.tweak),
 			informers.WithTransform(o.transform), informers.WithCustomResyncConfig(o.resync), informers.WithInformerName(o.name))

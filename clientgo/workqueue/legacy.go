@@ -5,7 +5,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-//lint:file-ignore SA1019 what is deprecated has to be there as well
+//lint:file-ignore SA1019 deprecated names are needed too
 
 // The functions below make queues of any. client-go deprecates them in favor of those with Typed in their names.
 
