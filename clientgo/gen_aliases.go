@@ -127,7 +127,9 @@ func (g *generator) declaration(file *ast.File, d *ast.GenDecl) {
 	}
 }
 
-func comment(verb, name string) string { return fmt.Sprintf("// %s %s client-go's %s.", name, verb, name) }
+func comment(verb, name string) string {
+	return fmt.Sprintf("// %s %s client-go's %s.", name, verb, name)
+}
 
 // typeParams returns type parameters as declared and as passed on.
 func (g *generator) typeParams(file *ast.File, list *ast.FieldList) (params, args string) {
