@@ -22,7 +22,7 @@ import (
 	"github.com/tidings/tidings/cmd/tidings/internal/manager"
 )
 
-// podNamespaceFile tells a process in a pod which namespace it is in.
+// podNamespaceFile has the namespace of the pod in which the process runs.
 const podNamespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
 // managerFlags are the flags of "tidings controller-manager".
@@ -66,7 +66,7 @@ back. When it loses the lease it exits with 1, so that it is started afresh.`,
 	return cmd
 }
 
-// complete completes the values of flags.
+// complete registers the completions of flag values.
 func (f *managerFlags) complete(cmd *cobra.Command) {
 	complete(cmd, "controllers", fixed(append([]string{"*"}, manager.Names()...)...))
 	complete(cmd, "namespaces", namespaceNames(&f.cluster))
@@ -117,7 +117,7 @@ func (f *managerFlags) run(cmd *cobra.Command) error {
 	return manager.Run(cmd.Context(), config, opts)
 }
 
-// options checks the flags and returns the options that they mean, but for what only the cluster can tell.
+// options validates the flags and returns the options, except those that depend on the cluster.
 func (f *managerFlags) options(stderr io.Writer) (manager.Options, error) {
 	opts := manager.Options{Namespaces: f.namespaces, Workers: f.workers, BindAddress: f.bindAddress, Profiling: f.profiling}
 	if f.elect {
@@ -171,7 +171,7 @@ func (f *managerFlags) checkElection() error {
 	return nil
 }
 
-// checkPlaces checks where the controllers act and where their state is served.
+// checkPlaces validates where the controllers act and where their state is served.
 func (f *managerFlags) checkPlaces() error {
 	for _, ns := range f.namespaces {
 		if err := checkNamespace("--namespaces", ns); err != nil {
@@ -191,7 +191,7 @@ func checkNamespace(flag, name string) error {
 	return nil
 }
 
-// ownNamespace is the namespace that this process is in, or the context's.
+// ownNamespace returns the namespace in which this process runs, or that of the context.
 func (f *managerFlags) ownNamespace() (string, error) {
 	if data, err := os.ReadFile(podNamespaceFile); err == nil {
 		return strings.TrimSpace(string(data)), nil

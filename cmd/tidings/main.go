@@ -1,4 +1,4 @@
-// Command tidings brings the news of a Kubernetes cluster.
+// Command tidings shows, records and measures what happens in a Kubernetes cluster.
 package main
 
 import (
@@ -13,7 +13,7 @@ func main() {
 	os.Exit(cli.Main(newRoot(), os.Args[1:]))
 }
 
-// newRoot returns the command line with all its commands.
+// newRoot returns the root command with all its commands.
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "tidings",

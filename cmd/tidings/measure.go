@@ -26,7 +26,8 @@ type measureFlags struct {
 	options    measure.Options
 }
 
-// measuredUnasked are the resources that most controllers cache, and those that there are most of.
+// measuredUnasked are the resources to measure by default: those that most controllers cache, and the most
+// numerous ones.
 var measuredUnasked = []string{
 	"pods", "nodes", "namespaces", "services", "endpointslices.discovery.k8s.io", "configmaps", "secrets", "serviceaccounts", "events",
 	"deployments.apps", "replicasets.apps", "statefulsets.apps", "daemonsets.apps", "jobs.batch", "leases.coordination.k8s.io",
@@ -116,7 +117,7 @@ func (f *measureFlags) measure(cmd *cobra.Command, screen *cli.Screen, args []st
 	return errors.Join(screen.Out(ctx, text), report.Err())
 }
 
-// check finds the mistakes that can be seen without a cluster.
+// check checks what can be checked without a cluster.
 func (f *measureFlags) check() error {
 	switch {
 	case f.output != "text" && f.output != "json":
@@ -129,7 +130,7 @@ func (f *measureFlags) check() error {
 	return nil
 }
 
-// print returns the report as the user wants it, as text for a terminal of this width; 0 means that it is none.
+// print formats the report as requested, as text for a terminal of this width; 0 means not a terminal.
 func (f *measureFlags) print(report measure.Report, width int) ([]byte, error) {
 	if f.output == "text" {
 		return []byte(report.Text(f.fields, width)), nil
@@ -138,7 +139,8 @@ func (f *measureFlags) print(report measure.Report, width int) ([]byte, error) {
 	return append(cli.PrintableJSON(text), '\n'), err
 }
 
-// findMeasured is find, but without arguments it takes the usual resources, as far as the server has them.
+// findMeasured is like find, but without arguments it returns the default resources, as far as the server has
+// them.
 func findMeasured(ctx context.Context, client discovery.ServerResourcesInterfaceWithContext, args []string, logger *slog.Logger) ([]resources.Resource, error) {
 	if len(args) > 0 {
 		return find(ctx, client, args, logger)

@@ -62,7 +62,7 @@ func runMigrate(cmd *cobra.Command, args []string, write bool) error {
 		return err
 	}
 	for line := range strings.Lines(result.Summary(dir, write)) {
-		fmt.Fprintln(cmd.ErrOrStderr(), cli.Printable(strings.TrimSuffix(line, "\n"))) // if that fails there is nobody left to tell
+		fmt.Fprintln(cmd.ErrOrStderr(), cli.Printable(strings.TrimSuffix(line, "\n"))) // if that fails there is nobody to report it to
 	}
 	if result.Broken {
 		return errors.New("packages that do not build were left alone")

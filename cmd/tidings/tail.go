@@ -21,7 +21,7 @@ import (
 	"github.com/tidings/tidings/source/recording"
 )
 
-// closeGrace is how long a stalled reader of the output may keep the command from ending.
+// closeGrace is how long a stalled reader of the output can delay the end of the command.
 const closeGrace = 2 * time.Second
 
 // tailFlags are the flags of "tidings tail".
@@ -101,7 +101,7 @@ func (f *tailFlags) bind(cmd *cobra.Command) {
 	f.cluster.Bind(set)
 }
 
-// bindOutput binds the flags that say what is shown, and how.
+// bindOutput binds the flags that select what is shown, and how.
 func (f *tailFlags) bindOutput(set *pflag.FlagSet) {
 	set.StringVarP(&f.output, "output", "o", "text", "text or json (one object a line; see docs/tail.md)")
 	set.BoolVar(&f.options.Initial, "show-initial", false, "also show the objects that are there at the start")
@@ -152,8 +152,7 @@ func (f *tailFlags) follow(ctx context.Context, screen *cli.Screen, opts tail.Op
 	return errors.Join(tail.Run(ctx, config, screen, opts), opts.Recorder.Close())
 }
 
-// complete checks the flags and returns the options that they mean, but for what only the
-// cluster can tell.
+// complete validates the flags and returns the options, except those that depend on the cluster.
 func (f *tailFlags) complete(stdout, stderr io.Writer) (tail.Options, error) {
 	opts := f.options
 	if opts.Count < 0 || opts.Idle < 0 || opts.Timeout < 0 || f.maxChanges < 0 || f.maxValue < 0 {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// sentence answers the question that the command was asked.
+// sentence answers the question for which the command was run.
 func (r Report) sentence() string {
 	t := r.Total
 	if t.Objects == 0 {
@@ -21,7 +21,7 @@ func (r Report) sentence() string {
 	return s
 }
 
-// sentence says what to set.
+// sentence says which budget to set.
 func (f Folded) sentence() string {
 	return fmt.Sprintf("With Options.MemoryBudget of %s or more, these objects fit: all that nobody reads are folded, packed. Reading one opens it again.\n"+
 		"HEAP is measured with that budget, and includes the informer around the objects.", size(f.Budget))
@@ -34,8 +34,8 @@ func theseObjects(n int64) string {
 	return fmt.Sprintf("these %d objects", n)
 }
 
-// notes say which figures are measured and which are not, and what is behind a ratio that disappoints. left are the columns for
-// which there was no room.
+// notes says which figures are measured and which are not, and explains a disappointing ratio. left are the columns for which
+// there was no room.
 func (r Report) notes(left []string) string {
 	s := ""
 	if len(left) > 0 {
@@ -54,10 +54,10 @@ func (r Report) notes(left []string) string {
 	return s + r.disappointment()
 }
 
-// littleSaved is the ratio from which on the report says why Tidings saves little or nothing.
+// littleSaved is the ratio from which on the report explains why Tidings saves little or nothing.
 const littleSaved = 0.95
 
-// disappointment says why little is saved: because there is little to save on, or because the objects have little in common.
+// disappointment explains why little is saved: because there is little to save, or because the objects have little in common.
 func (r Report) disappointment() string {
 	t := r.Total
 	ours, theirs := t.Tidings.CacheBytes, t.ClientGo.CacheBytes

@@ -8,14 +8,14 @@ import (
 	"slices"
 )
 
-// edit puts text in place of what stands from one position to another.
+// edit replaces the text between two positions.
 type edit struct {
 	from, to token.Pos
 	text     string
 	about    string // what is changed, for messages
 }
 
-// apply makes the edits. A file that was formatted as gofmt does it stays so.
+// apply applies the edits. The result is formatted if the input was.
 func apply(before []byte, edits []edit, fset *token.FileSet) ([]byte, error) {
 	slices.SortFunc(edits, func(a, b edit) int { return int(a.from - b.from) })
 	var after []byte

@@ -8,9 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Resolve finds the resources that the arguments name, in their order and each once. Every argument is a name or
-// several joined by commas. An argument that names nothing, or nothing that can be watched, is an error that
-// says what was probably meant.
+// Resolve returns the resources that the arguments name, in order and without duplicates. Every argument is a name or several
+// joined by commas. An argument that names nothing, or nothing that can be watched, is an error that suggests what was probably
+// meant.
 func (c *Catalog) Resolve(args ...string) ([]Resource, error) {
 	var found []Resource
 	for _, arg := range args {
@@ -59,7 +59,7 @@ func listOf(verbs []string) string {
 	return strings.Join(verbs, ", ")
 }
 
-// find tries the three ways in which a name can be meant: resource.version.group, resource.group, and resource.
+// find tries the three forms of a name: resource.version.group, resource.group, and resource.
 func (c *Catalog) find(name string) (Resource, bool) {
 	gvr, gr := schema.ParseResourceArg(name)
 	if gvr != nil {
@@ -76,8 +76,7 @@ func (c *Catalog) find(name string) (Resource, bool) {
 	return c.best(gr.Resource, func(r Resource) bool { return strings.HasPrefix(r.Group, gr.Group) })
 }
 
-// best returns the resource that answers best to the name, the first one of equals. One that can be watched goes
-// before one that cannot.
+// best returns the resource that best matches the name, the first of several equals. Watchable resources take precedence.
 func (c *Catalog) best(name string, in func(Resource) bool) (best Resource, ok bool) {
 	score := 0
 	for _, r := range c.resources {
@@ -95,8 +94,8 @@ func (c *Catalog) best(name string, in func(Resource) bool) (best Resource, ok b
 	return best, score > 0
 }
 
-// Names returns the names under which what can be watched is found: the plural, with the group if another resource would be found
-// without it.
+// Names returns the names under which watchable resources are found: the plural, with the group if the plural alone would find
+// another resource.
 func (c *Catalog) Names() []string {
 	var names []string
 	for _, r := range c.resources {
@@ -115,7 +114,7 @@ func (c *Catalog) Names() []string {
 	return names
 }
 
-// category returns what can be watched of a category, each resource in its preferred version.
+// category returns the watchable resources of a category, each in its preferred version.
 func (c *Catalog) category(name string) []Resource {
 	var found []Resource
 	seen := map[schema.GroupResource]bool{}
@@ -128,7 +127,7 @@ func (c *Catalog) category(name string) []Resource {
 	return found
 }
 
-// unknown makes the error for a name that nothing answers to.
+// unknown returns the error for a name that matches nothing.
 func (c *Catalog) unknown(name string) error {
 	var text strings.Builder
 	fmt.Fprintf(&text, "the server has no resource %q", name)
