@@ -12,7 +12,7 @@ import (
 	"github.com/tidings/tidings/cmd/tidings/internal/cli"
 )
 
-// TestControllerManagerRefuses runs the command with what it cannot work with. Nothing gets as far as to ask the cluster.
+// TestControllerManagerRefuses runs the command with invalid flags, which fail before any request to the cluster.
 func TestControllerManagerRefuses(t *testing.T) {
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	content := `{apiVersion: v1, kind: Config, current-context: test,

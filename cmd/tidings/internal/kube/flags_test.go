@@ -25,7 +25,7 @@ users:
 - {name: alice, user: {token: sesame}}
 `
 
-// setup writes a kubeconfig and keeps the machine's own one away.
+// setup writes a kubeconfig and hides the machine's own one.
 func setup(t *testing.T, content string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "config")

@@ -78,7 +78,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// TestNotesAreTrue: they name the reason for which little is saved, and only if that is so.
+// TestNotesAreTrue: the notes name the reason why little is saved, and only if little is saved.
 func TestNotesAreTrue(t *testing.T) {
 	report := func(objects int64, clientGo, tidings uint64, shared uint64) Report {
 		result := Result{Resource: "things", Objects: objects, Sampled: objects, ClientGo: Weight{CacheBytes: clientGo}, Tidings: Weight{CacheBytes: tidings},
@@ -112,12 +112,12 @@ func TestNotesAreTrue(t *testing.T) {
 	}
 }
 
-// TestTextFitsTheTerminal at any width that a terminal has, and says what it leaves out.
+// TestTextFitsTheTerminal at any realistic width, and says what it leaves out.
 func TestTextFitsTheTerminal(t *testing.T) {
 	for _, trim := range []bool{false, true} {
 		for width := 40; width <= 200; width++ {
 			if trim && width < 78 {
-				continue // so many columns of figures need as much
+				continue // the columns of figures alone need this much
 			}
 			text := example(trim).Text(5, width)
 			table, _, _ := strings.Cut(text, "\n\n")
