@@ -64,7 +64,7 @@ func discover(ctx context.Context, client discovery.ServerResourcesInterfaceWith
 }
 
 // errNoDiscovery is the error when discovery has not completed.
-var errNoDiscovery = errors.New("the server has not said what it offers")
+var errNoDiscovery = errors.New("the server has not answered discovery")
 
 // interrupted returns the error when ctx ended before discovery completed.
 func interrupted(ctx context.Context) error {

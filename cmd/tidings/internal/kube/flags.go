@@ -52,7 +52,7 @@ func (f *Flags) RESTConfig(logger *slog.Logger) (*rest.Config, error) {
 	config, err := loader.ClientConfig()
 	switch {
 	case clientcmd.IsEmptyConfig(err):
-		return nil, fmt.Errorf("no cluster given: there is nothing in %s; set --kubeconfig, $KUBECONFIG or --server", files(rules))
+		return nil, fmt.Errorf("no cluster given: there is none in %s; set --kubeconfig, $KUBECONFIG or --server", files(rules))
 	case err != nil:
 		return nil, fmt.Errorf("kubeconfig %s: %w", files(rules), err)
 	}
@@ -116,7 +116,7 @@ type Namespaces struct {
 
 // Bind adds the flags to set.
 func (n *Namespaces) Bind(set *pflag.FlagSet) {
-	set.StringSliceVarP(&n.names, "namespace", "n", nil, "namespaces, repeated or joined by commas (default the context's namespace)")
+	set.StringSliceVarP(&n.names, "namespace", "n", nil, "namespaces, repeated or comma-separated (default the context's namespace)")
 	set.BoolVarP(&n.all, "all-namespaces", "A", false, "all namespaces")
 }
 
@@ -134,7 +134,7 @@ func (n *Namespaces) List(f *Flags) ([]string, error) {
 	loader, _ := f.loader()
 	name, _, err := loader.Namespace()
 	if err != nil {
-		return nil, fmt.Errorf("cannot tell the context's namespace: %w", err)
+		return nil, fmt.Errorf("cannot determine the context's namespace: %w", err)
 	}
 	return []string{name}, nil
 }
@@ -144,7 +144,7 @@ func checkNames(names []string) ([]string, error) {
 	for _, name := range names {
 		name = strings.TrimSpace(name)
 		if reasons := validation.IsDNS1123Label(name); len(reasons) > 0 {
-			return nil, fmt.Errorf("%q cannot be a namespace: %s", name, reasons[0])
+			return nil, fmt.Errorf("%q is not a valid namespace: %s", name, reasons[0])
 		}
 		if !slices.Contains(list, name) {
 			list = append(list, name)

@@ -75,7 +75,7 @@ func Select(words []string) ([]string, error) {
 		case word == "*":
 			chosen = append(chosen, Names()...)
 		case constructors[name] == nil:
-			return nil, fmt.Errorf("there is no controller %q; there are: %s", name, strings.Join(Names(), ", "))
+			return nil, fmt.Errorf("there is no controller %q; available: %s", name, strings.Join(Names(), ", "))
 		case minus:
 			without = append(without, name)
 		default:
@@ -85,7 +85,7 @@ func Select(words []string) ([]string, error) {
 	chosen = slices.DeleteFunc(chosen, func(name string) bool { return slices.Contains(without, name) })
 	slices.Sort(chosen)
 	if chosen = slices.Compact(chosen); len(chosen) == 0 {
-		return nil, fmt.Errorf("no controller is left to run; there are: %s", strings.Join(Names(), ", "))
+		return nil, fmt.Errorf("no controller is left to run; available: %s", strings.Join(Names(), ", "))
 	}
 	return chosen, nil
 }

@@ -30,7 +30,7 @@ const (
 
 var errPageTimeout = errors.New("the server took more than " + pageTimeout.String() + " for one page of the list; is it overloaded?")
 
-var errEmptyPage = errors.New("the server sent an empty page of the list and says that more follow")
+var errEmptyPage = errors.New("the server sent an empty page of the list and announced more")
 
 // accepts is the Accept header for each encoding. There is no alternative, because results in different encodings
 // would not be comparable.

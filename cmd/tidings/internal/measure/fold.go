@@ -102,7 +102,7 @@ func (f folder) with(ctx context.Context, budget int64) (out Folded, kept bool, 
 	}
 	st := informer.Status()
 	if st.Objects != len(f.raw) {
-		return out, false, fmt.Errorf("%d objects of %d can be held in an informer", st.Objects, len(f.raw))
+		return out, false, fmt.Errorf("an informer can only hold %d objects of %d", st.Objects, len(f.raw))
 	}
 	out = Folded{
 		Budget: uint64(max(budget, st.Memory.Used)), HeapBytes: settledHeap().minus(before).bytes,

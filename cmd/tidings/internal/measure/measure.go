@@ -151,11 +151,11 @@ func failure(r resources.Resource, err error) Failure {
 	f := Failure{Resource: r.Name(), Forbidden: apierrors.IsForbidden(err), Message: redact.Error(r.GroupResource(), err)}
 	switch {
 	case f.Forbidden:
-		f.Message += "; grant list on it, or leave it out"
+		f.Message += "; grant the verb list on it, or leave it out"
 	case apierrors.IsResourceExpired(err):
-		f.Message += "; the list took longer than the server keeps its history: try --sample"
+		f.Message += "; the list took longer than the server keeps its history; try --sample"
 	case apierrors.IsNotAcceptable(err):
-		f.Message += "; the server does not offer this resource in protobuf, as client-go asks for it"
+		f.Message += "; the server does not serve this resource in protobuf, which client-go requests"
 	}
 	return f
 }

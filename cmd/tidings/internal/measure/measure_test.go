@@ -217,7 +217,7 @@ func TestFailures(t *testing.T) {
 		want      string
 		forbidden bool
 	}{
-		"forbidden":   {tidingstest.Fault{Err: apierrors.NewForbidden(resource, "", errors.New("no"))}, "grant list on it", true},
+		"forbidden":   {tidingstest.Fault{Err: apierrors.NewForbidden(resource, "", errors.New("no"))}, "grant the verb list on it", true},
 		"expired":     {tidingstest.Fault{Err: apierrors.NewResourceExpired("too old")}, "try --sample", false},
 		"no protobuf": {tidingstest.Fault{Err: apierrors.NewGenericServerResponse(http.StatusNotAcceptable, "get", resource, "", "", 0, false)}, "protobuf", false},
 		"hang-up":     {tidingstest.Fault{HangUp: true}, "EOF", false},

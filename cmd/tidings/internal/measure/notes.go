@@ -23,7 +23,7 @@ func (r Report) sentence() string {
 
 // sentence says which budget to set.
 func (f Folded) sentence() string {
-	return fmt.Sprintf("With Options.MemoryBudget of %s or more, these objects fit: all that nobody reads are folded, packed. Reading one opens it again.\n"+
+	return fmt.Sprintf("With Options.MemoryBudget of %s or more, these objects fit: those that nobody uses are folded, and reading one opens it again.\n"+
 		"HEAP is measured with that budget, and includes the informer around the objects.", size(f.Budget))
 }
 
@@ -39,17 +39,17 @@ func theseObjects(n int64) string {
 func (r Report) notes(left []string) string {
 	s := ""
 	if len(left) > 0 {
-		s = "There was no room for " + strings.Join(left, ", ") + "; -o json has everything.\n"
+		s = "No room for " + strings.Join(left, ", ") + "; -o json has everything.\n"
 	}
 	if r.Total.Objects == 0 {
 		return s
 	}
-	s += "Memory is measured: the live heap after decoding the same bytes, and putting the objects into a store.\n"
+	s += "Memory is measured: the live heap after decoding the same bytes and storing the objects.\n"
 	if !slices.Contains(left, "SYNC") {
-		s += "SYNC is estimated: reading the list once, and decoding it. Handlers, queues and buffers come on top of both.\n"
+		s += "SYNC is estimated: the time to read the list once, and to decode it. Handlers, queues and buffers add to both.\n"
 	}
 	if r.Total.Extrapolated {
-		s += "~ is extrapolated from the first objects of the list; the more objects, the more Tidings shares.\n"
+		s += "~ is extrapolated from the first objects of the list; with more objects, Tidings shares more.\n"
 	}
 	return s + r.disappointment()
 }
@@ -66,12 +66,12 @@ func (r Report) disappointment() string {
 		return ""
 	case ours > 2*theirs:
 		each := (ours - theirs) / uint64(len(r.Resources))
-		return fmt.Sprintf("There are too few objects to save anything: most of what Tidings holds is the fixed part of its decoders, about %s for each resource.\n", size(each))
+		return fmt.Sprintf("There are too few objects to save anything: most of what Tidings takes is the fixed size of its decoders, about %s for each resource.\n", size(each))
 	default:
 		var bytes, shared uint64
 		for _, result := range r.Resources {
 			bytes, shared = bytes+result.Sharing.Bytes, shared+result.Sharing.SharedBytes
 		}
-		return fmt.Sprintf("Tidings saves nothing on these objects, because they have little in common: %s of their bytes are in another one too.\n", percent(shared, bytes))
+		return fmt.Sprintf("Tidings saves nothing on these objects, because they have little in common: only %s of their bytes also occur in another object.\n", percent(shared, bytes))
 	}
 }

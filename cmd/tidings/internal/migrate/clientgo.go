@@ -77,7 +77,7 @@ func (f *file) reflectorType(used []use) {
 	made := slices.ContainsFunc(used, func(u use) bool { return strings.HasPrefix(u.name, "New") && strings.Contains(u.name, "Reflector") })
 	for _, u := range used {
 		if made && u.name == "Reflector" {
-			f.note(u.at, "if this is what NewReflector returns, its type becomes %s/clientgo.Reflector", ours)
+			f.note(u.at, "if this is a result of NewReflector, its type becomes %s/clientgo.Reflector", ours)
 		}
 	}
 }
@@ -120,7 +120,7 @@ func (f *file) otherEngine(path string, used []use) {
 	case strings.HasSuffix(path, "/informers/externalversions") && !ast.IsGenerated(f.syntax):
 		for _, u := range used {
 			if strings.HasPrefix(u.name, "New") && strings.Contains(u.name, "SharedInformerFactory") {
-				f.note(u.at, "%s is generated for a custom resource and runs on client-go's engine: clientgo.NewGroupFactory takes its group packages, see docs/migrating.md", u.name)
+				f.note(u.at, "%s is generated for a custom resource and runs on client-go's engine: use clientgo.NewGroupFactory with its group packages, see docs/migrating.md", u.name)
 			}
 		}
 	}

@@ -23,7 +23,7 @@ func apply(before []byte, edits []edit, fset *token.FileSet) ([]byte, error) {
 	for _, e := range edits {
 		from, to := fset.PositionFor(e.from, false).Offset, fset.PositionFor(e.to, false).Offset
 		if from < done || to < from || to > len(before) {
-			return nil, fmt.Errorf("the file has changed while it was read")
+			return nil, fmt.Errorf("the file changed while it was being read")
 		}
 		after = append(append(after, before[done:from]...), e.text...)
 		done = to
@@ -31,7 +31,7 @@ func apply(before []byte, edits []edit, fset *token.FileSet) ([]byte, error) {
 	after = append(after, before[done:]...)
 	formatted, err := format.Source(after)
 	if err != nil {
-		return nil, fmt.Errorf("the change does not parse: %w", err)
+		return nil, fmt.Errorf("the changed file does not parse: %w", err)
 	}
 	if same, err := format.Source(before); err == nil && bytes.Equal(same, before) {
 		return formatted, nil

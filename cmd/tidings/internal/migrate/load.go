@@ -25,7 +25,7 @@ func load(ctx context.Context, opts Options) ([]*packages.Package, error) {
 			packages.NeedTypes | packages.NeedTypesSizes | packages.NeedSyntax | packages.NeedTypesInfo | packages.NeedModule,
 	}
 	if _, err := exec.LookPath("go"); err != nil {
-		return nil, fmt.Errorf("there is no go command, which is needed to read Go packages: %w", err)
+		return nil, fmt.Errorf("the go command, which is needed to load Go packages, cannot be found: %w", err)
 	}
 	pkgs, err := packages.Load(config, patterns...)
 	switch {

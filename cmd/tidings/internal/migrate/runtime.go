@@ -47,7 +47,7 @@ func (f *file) managerOptions(lit *ast.CompositeLit) bool {
 		}
 		if key, ok := pair.Key.(*ast.Ident); ok && key.Name == "NewCache" {
 			if !f.isOurs(pair.Value) {
-				f.note(pair.Pos(), "NewCache is set already")
+				f.note(pair.Pos(), "NewCache is already set")
 			}
 			return false
 		}
@@ -87,12 +87,12 @@ func (f *file) runtimeCall(call *ast.CallExpr) {
 	switch fn := f.callee(call); {
 	case fn == nil:
 	case isFunc(fn, cachePackage, "New"):
-		f.note(call.Pos(), "a cache of its own: call %s.NewCache, which takes the same", runtimeName)
+		f.note(call.Pos(), "a separate cache: call %s.NewCache, which takes the same arguments", runtimeName)
 	case isFunc(fn, clusterPackage, "New"):
-		f.note(call.Pos(), "a cluster of its own: set NewCache of its options to %s.NewCache", runtimeName)
+		f.note(call.Pos(), "a separate cluster: set NewCache in its options to %s.NewCache", runtimeName)
 	case len(call.Args) == 2 && (isFunc(fn, managerPackage, "New") || isFunc(fn, "sigs.k8s.io/controller-runtime", "NewManager")):
 		if !f.fromLiteral(call.Args[1]) {
-			f.note(call.Args[1].Pos(), "the manager's options are made elsewhere: their NewCache has to be %s.NewCache", runtimeName)
+			f.note(call.Args[1].Pos(), "the manager's options are set elsewhere: set their NewCache to %s.NewCache", runtimeName)
 		}
 	}
 }

@@ -42,7 +42,7 @@ func (r *Result) Summary(dir string, written bool) string {
 	case changes == 0:
 		text.WriteString("nothing to change\n")
 	case !written:
-		fmt.Fprintf(&text, "%s in %s; to make them, add --write\n", count(changes, "change"), count(len(r.Files), "file"))
+		fmt.Fprintf(&text, "%s in %s; add --write to make them\n", count(changes, "change"), count(len(r.Files), "file"))
 	default:
 		fmt.Fprintf(&text, "%s made in %s; now run\n", count(changes, "change"), count(len(r.Files), "file"))
 		fmt.Fprintf(&text, "  go get %s\n  go mod tidy\n", strings.Join(r.Requires, " "))
@@ -89,7 +89,7 @@ func (f File) write() error {
 		return err
 	}
 	if now, err := os.ReadFile(path); err != nil || !bytes.Equal(now, f.Before) {
-		return fmt.Errorf("%s: it has changed since it was read; run again", f.Path)
+		return fmt.Errorf("%s: the file has changed since it was read; run again", f.Path)
 	}
 	temp, err := os.CreateTemp(filepath.Dir(path), ".tidings-*")
 	if err != nil {

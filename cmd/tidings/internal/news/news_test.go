@@ -131,7 +131,7 @@ func TestColors(t *testing.T) {
 func TestHiddenIsTold(t *testing.T) {
 	before, after := pod("1", "a", nil), pod("2", "a", nil)
 	after.Object["metadata"].(map[string]any)["managedFields"] = []any{}
-	if text := string((Text{}).Event(NewModified(noon, pods, before, after, Options{}))); !strings.Contains(text, "no change but in metadata.managedFields") {
+	if text := string((Text{}).Event(NewModified(noon, pods, before, after, Options{}))); !strings.Contains(text, "no change except in metadata.managedFields") {
 		t.Error(text)
 	}
 }

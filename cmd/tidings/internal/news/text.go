@@ -53,7 +53,7 @@ func (t Text) Event(e Event) []byte {
 		t.change(&b, change, mixed)
 	}
 	if len(e.Changes) == 0 && len(e.Hidden) > 0 {
-		fmt.Fprintf(&b, "    %s\n", t.paint(dim, "no change but in "+strings.Join(e.Hidden, ", ")))
+		fmt.Fprintf(&b, "    %s\n", t.paint(dim, "no change except in "+strings.Join(e.Hidden, ", ")))
 	}
 	return []byte(b.String())
 }

@@ -65,13 +65,13 @@ func Discover(ctx context.Context, client discovery.ServerResourcesInterfaceWith
 	groups, lists, err := client.ServerGroupsAndResourcesWithContext(ctx)
 	partial, isPartial := errors.AsType[*discovery.ErrGroupDiscoveryFailed](err)
 	if err != nil && !isPartial {
-		return nil, fmt.Errorf("cannot learn what the server offers: %w", err)
+		return nil, fmt.Errorf("discovery failed: %w", err)
 	}
 	c := &Catalog{resources: collect(groups, lists)}
 	if isPartial {
 		c.failed = partial.Groups
 		for _, gv := range c.failedGroups() {
-			logger.Warn("the server cannot say what this API group offers; going on without it", "group", gv.String(), "error", partial.Groups[gv])
+			logger.Warn("discovery of this API group failed; continuing without it", "group", gv.String(), "error", partial.Groups[gv])
 		}
 	}
 	if len(c.resources) == 0 {

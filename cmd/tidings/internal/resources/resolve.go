@@ -27,7 +27,7 @@ func (c *Catalog) Resolve(args ...string) ([]Resource, error) {
 		}
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("no resource named; name one or several, such as pods,replicasets.apps")
+		return nil, fmt.Errorf("no resource named; name one or more, such as pods,replicasets.apps")
 	}
 	return found, nil
 }
@@ -37,12 +37,12 @@ func (c *Catalog) resolve(name string) ([]Resource, error) {
 		return nil, fmt.Errorf("a resource name is empty; write them as pods,replicasets.apps")
 	}
 	if resource, rest, isPath := strings.Cut(name, "/"); isPath {
-		return nil, fmt.Errorf("%q: objects (%s/NAME) and subresources cannot be followed one by one; use %s, and --field-selector metadata.name=%s for one object", name, resource, resource, rest)
+		return nil, fmt.Errorf("%q: single objects (%s/NAME) and subresources cannot be followed; use %s, and --field-selector metadata.name=%s for one object", name, resource, resource, rest)
 	}
 	lower := strings.ToLower(name)
 	if r, ok := c.find(lower); ok {
 		if !r.Watchable() {
-			return nil, fmt.Errorf("%s cannot be watched: the server offers only %s on it", r.Name(), listOf(r.Verbs))
+			return nil, fmt.Errorf("%s cannot be watched: it only supports %s", r.Name(), listOf(r.Verbs))
 		}
 		return []Resource{r}, nil
 	}
@@ -134,10 +134,10 @@ func (c *Catalog) unknown(name string) error {
 	if near := c.near(name); len(near) > 0 {
 		fmt.Fprintf(&text, "; did you mean %s?", strings.Join(near, ", "))
 	} else {
-		text.WriteString("; install its CRD, or see what there is with kubectl api-resources")
+		text.WriteString("; install its CRD, or see kubectl api-resources for what there is")
 	}
 	for _, gv := range c.failedGroups() {
-		fmt.Fprintf(&text, " (group %s could not be asked: %v)", gv, c.failed[gv])
+		fmt.Fprintf(&text, " (discovery of group %s failed: %v)", gv, c.failed[gv])
 	}
 	return fmt.Errorf("%s", text.String())
 }

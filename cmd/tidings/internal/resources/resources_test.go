@@ -134,8 +134,8 @@ func TestMistakes(t *testing.T) {
 		"pods,,cm":             "empty",
 		"pods/log":             "subresources",
 		"pod/web":              "--field-selector metadata.name=web",
-		"pods.metrics.k8s.io":  "pods.metrics.k8s.io cannot be watched: the server offers only get, list",
-		"tokenreviews":         "cannot be watched: the server offers only create",
+		"pods.metrics.k8s.io":  "pods.metrics.k8s.io cannot be watched: it only supports get, list",
+		"tokenreviews":         "cannot be watched: it only supports create",
 		"widgets.v9.acme.test": "no resource",
 	}
 	for arg, want := range tests {
@@ -162,7 +162,7 @@ func TestPartialDiscovery(t *testing.T) {
 	if !strings.Contains(log.String(), "custom.metrics.k8s.io/v1") {
 		t.Errorf("no warning: %s", &log)
 	}
-	if _, err := c.Resolve("flux"); err == nil || !strings.Contains(err.Error(), "group custom.metrics.k8s.io/v1 could not be asked: service unavailable") {
+	if _, err := c.Resolve("flux"); err == nil || !strings.Contains(err.Error(), "discovery of group custom.metrics.k8s.io/v1 failed: service unavailable") {
 		t.Errorf("unknown resource: %v", err)
 	}
 }

@@ -62,7 +62,7 @@ func (t *tail) lookAtServer(observations []observation) error {
 		return t.lookAtOutage(observations, failing == nil && well)
 	case failing != nil:
 		t.server.outage, t.server.stale = &outage{since: failing.When}, false
-		return t.serverStatus(news.Outage, t.explainOutage(failing)+"; trying again")
+		return t.serverStatus(news.Outage, t.explainOutage(failing)+"; retrying")
 	case broken && well:
 		return t.lookAtBreak(observations)
 	default:
@@ -94,9 +94,9 @@ func (t *tail) lookAtBreak(observations []observation) error {
 	if time.Since(t.server.toldBreaks) < breaksEvery {
 		return nil
 	}
-	message := "the connection broke and was made again at once"
+	message := "the connection broke and was restored at once"
 	if t.server.breaks > 1 {
-		message = fmt.Sprintf("the connection broke %d times and was made again at once", t.server.breaks)
+		message = fmt.Sprintf("the connection broke %d times and was restored at once", t.server.breaks)
 	}
 	t.server.breaks, t.server.toldBreaks = 0, time.Now()
 	return t.serverStatus(news.Reconnected, message)
@@ -141,9 +141,9 @@ func (t *tail) takeUp(observations []observation) string {
 	case 0:
 		return ""
 	case synced:
-		return "; everything was listed again, and changes that were missed have been shown"
+		return "; everything was relisted, and missed changes have been shown"
 	default:
-		return "; changes that were missed have been shown, after listing again " + strings.Join(relisted, ", ")
+		return "; missed changes have been shown, after relisting " + strings.Join(relisted, ", ")
 	}
 }
 
@@ -160,9 +160,9 @@ func (t *tail) lookAtAge(observations []observation) error {
 	}
 	t.server.stale = stale
 	if !stale {
-		return t.serverStatus(news.Recovered, "the server is heard from again")
+		return t.serverStatus(news.Recovered, "the server has sent something again")
 	}
-	return t.serverStatus(news.Stale, fmt.Sprintf("nothing has been heard from the server for %s; what is shown may be out of date", age.Round(time.Second)))
+	return t.serverStatus(news.Stale, fmt.Sprintf("the server has sent nothing for %s; what is shown may be stale", age.Round(time.Second)))
 }
 
 // explainOutage says what is wrong with the server. If it answers some requests, the message names the resource.

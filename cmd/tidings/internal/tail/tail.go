@@ -64,7 +64,7 @@ type Printer interface {
 }
 
 // ErrTimeout is the cause with which the context ends after Options.Timeout.
-var ErrTimeout = errors.New("the time is up")
+var ErrTimeout = errors.New("timed out")
 
 // pollEvery is how often the state of the informers is checked.
 const pollEvery = 250 * time.Millisecond
@@ -327,7 +327,7 @@ func (t *tail) markMissing(f *follow, why error) error {
 	}
 	t.waitOn(f)
 	s := f.status(f.observe(), news.Missing)
-	s.Message = strings.TrimPrefix(f.missing, f.where()+": ") + "; going on without it"
+	s.Message = strings.TrimPrefix(f.missing, f.where()+": ") + "; continuing without it"
 	if err := t.status(s); err != nil {
 		return err
 	}

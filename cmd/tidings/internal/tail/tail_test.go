@@ -183,8 +183,8 @@ func TestEndings(t *testing.T) {
 		"after sync":             {opts: Options{ExitAfterSync: true}, atMost: time.Second},
 		"idle":                   {opts: Options{Idle: time.Minute}, atMost: 62 * time.Second},
 		"timeout":                {opts: Options{Timeout: time.Minute}, atMost: time.Minute},
-		"timeout before count":   {opts: Options{Timeout: time.Minute, Count: 2}, want: "the time is up after 1m0s: 0 of 2 changes seen", atMost: time.Minute},
-		"timeout before sync":    {opts: Options{Timeout: time.Minute}, stop: true, want: "the time is up after 1m0s: configmaps: ", atMost: time.Minute},
+		"timeout before count":   {opts: Options{Timeout: time.Minute, Count: 2}, want: "timed out after 1m0s: 0 of 2 changes seen", atMost: time.Minute},
+		"timeout before sync":    {opts: Options{Timeout: time.Minute}, stop: true, want: "timed out after 1m0s: configmaps: ", atMost: time.Minute},
 		"timeout wins over idle": {opts: Options{Timeout: time.Minute, Idle: time.Hour}, atMost: time.Minute},
 	}
 	for name, test := range tests {

@@ -108,7 +108,7 @@ func TestOneForbiddenResource(t *testing.T) {
 		forbid(server, "secrets")
 		s := begin(t, server, Options{Resources: []resources.Resource{secrets, configMaps, pods}})
 		s.rest(time.Minute)
-		s.expect(`missing secrets/: forbidden: User "eve" cannot list resource "secrets"; grant list and watch; going on without it`)
+		s.expect(`missing secrets/: forbidden: User "eve" cannot list resource "secrets"; grant list and watch; continuing without it`)
 		server.Create(configMap(1, 1))
 		s.rest(time.Minute)
 		if len(s.printer.versions) != 1 || s.printer.statuses[news.Synced] != 2 {
@@ -193,7 +193,7 @@ func TestOutageIsOneLine(t *testing.T) {
 		server.Start()
 		s.rest(3 * time.Minute)
 		told := s.told()
-		if len(told) == 0 || len(told) > 2 || !strings.HasSuffix(told[len(told)-1], "; everything was listed again, and changes that were missed have been shown") {
+		if len(told) == 0 || len(told) > 2 || !strings.HasSuffix(told[len(told)-1], "; everything was relisted, and missed changes have been shown") {
 			t.Errorf("told %q", told)
 		}
 		if err := s.end(); err != nil {
@@ -278,7 +278,7 @@ func TestForbiddenLater(t *testing.T) {
 		}
 		server.ClearFaults()
 		s.rest(2 * time.Minute)
-		s.expect("relisted pods/: listed again")
+		s.expect("relisted pods/: relisted")
 		if err := s.end(); err != nil {
 			t.Error(err)
 		}
@@ -291,7 +291,7 @@ func TestSilence(t *testing.T) {
 		server := tidingstest.NewServer(t, tidingstest.ServerOptions{BookmarkInterval: time.Hour})
 		s := begin(t, server, Options{Resources: []resources.Resource{configMaps, pods, secrets}})
 		s.rest(4*time.Minute + 30*time.Second)
-		s.expect("stale /: nothing has been heard from the server for 3m")
+		s.expect("stale /: the server has sent nothing for 3m")
 		server.Create(configMap(1, 1))
 		if err := s.end(); err != nil {
 			t.Error(err)

@@ -22,7 +22,7 @@ func (t *tail) look() error {
 	for i, f := range t.follows {
 		observations[i] = f.observe()
 		if n := observations[i].panics; n > 0 {
-			return fmt.Errorf("%s: showing a change failed because of a mistake in this program; %d changes are missing", f.where(), n)
+			return fmt.Errorf("%s: showing a change failed because of a bug in this program; %d changes are missing", f.where(), n)
 		}
 	}
 	if err := t.lookAtServer(observations); err != nil {
@@ -53,10 +53,10 @@ func (t *tail) lookAt(f *follow, o observation) error {
 	case o.failure != nil && o.failure.Reason != f.failing && o.failure.Reason != reflector.Expired:
 		f.failing = o.failure.Reason
 		s.Kind = news.Failing
-		s.Message = strings.TrimPrefix(f.explain(o.failure), f.where()+": ") + "; trying again"
+		s.Message = strings.TrimPrefix(f.explain(o.failure), f.where()+": ") + "; retrying"
 	case o.relists > seen.relists && o.failure == nil:
 		f.failing, f.seen.relists = "", o.relists
-		s.Message = fmt.Sprintf("listed again at resource version %s, because the watch could not be resumed; changes that were missed have been shown", o.version)
+		s.Message = fmt.Sprintf("relisted at resource version %s, because the watch could not be resumed; missed changes have been shown", o.version)
 	case f.failing != "" && o.watching && time.Since(f.failed) >= steady:
 		f.failing = ""
 		s.Kind = news.Reconnected
