@@ -1,9 +1,9 @@
-// Command demo shows what Tidings does, on a control plane of its own that leaves nothing behind.
+// Command demo shows what Tidings does, on its own control plane, and leaves nothing behind.
 //
 // It starts a real kube-apiserver with etcd, follows it with "tidings tail" while objects are created, changed and
-// deleted, runs two controller managers and kills the one that leads, and at the end compares the caches of
-// informers that watched all the time with what the server lists. It exits with 0 if everything was as it should
-// be, and with 1 and the reason if not.
+// deleted, runs two controller managers and kills the leader, and finally compares the caches of informers that
+// have been watching all along with what the server lists. It exits with 0 if everything is as it should be, and
+// otherwise with 1 and the reason.
 package main
 
 import (
@@ -24,11 +24,11 @@ import (
 )
 
 const (
-	// launchTime bounds the start with both builds, of which the first one of the control plane takes minutes.
+	// launchTime limits the start, including both builds. The first build of the control plane takes minutes.
 	launchTime = 20 * time.Minute
-	// showTime bounds all that follows, which takes half a minute.
+	// showTime limits everything after the start, which takes half a minute.
 	showTime = 3 * time.Minute
-	// closeTime bounds the end.
+	// closeTime limits the shutdown.
 	closeTime = 30 * time.Second
 )
 
@@ -80,7 +80,7 @@ func run(ctx context.Context, w io.Writer) (err error) {
 	return nil
 }
 
-// show is the demo on a control plane that runs.
+// show runs the demo on a running control plane.
 func show(ctx context.Context, out *narrator, program string, plane *controlplane.ControlPlane) error {
 	c, err := newCluster(plane.Config())
 	if err != nil {
@@ -119,13 +119,13 @@ func show(ctx context.Context, out *narrator, program string, plane *controlplan
 	return tail.stop(ctx)
 }
 
-// buildTidings builds the command line into a temporary folder, which remove takes away.
+// buildTidings builds the command in a temporary folder, which remove deletes.
 func buildTidings(ctx context.Context) (path string, remove func(), err error) {
 	dir, err := os.MkdirTemp("", "tidings-demo-")
 	if err != nil {
 		return "", nil, err
 	}
-	remove = func() { _ = os.RemoveAll(dir) } // a temporary folder: what cannot be removed does no harm
+	remove = func() { _ = os.RemoveAll(dir) } // leftovers in a temporary folder do no harm
 	path = filepath.Join(dir, "tidings")
 	if runtime.GOOS == "windows" {
 		path += ".exe"

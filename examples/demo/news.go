@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// tailed are the resources that "tidings tail" follows, in its own words.
+// tailed are the resources that "tidings tail" follows, as arguments.
 var tailed = []string{"configmaps", "secrets", "widgets", "pods", "replicasets", "replicationcontrollers"}
 
 // startTail starts "tidings tail" and waits until it follows everything.
@@ -32,12 +32,12 @@ func startTail(ctx context.Context, out *narrator, program, kubeconfig string) (
 
 func asPrinted(lines []string) []string { return lines }
 
-// showNews creates, changes and deletes objects, each when the change before has been told.
+// showNews creates, changes and deletes objects, each after tail has shown the previous change.
 func showNews(ctx context.Context, out *narrator, c *cluster, tail *child) error {
 	for _, change := range []struct {
 		title string
 		act   func(context.Context) error
-		told  string // the line of tail that tells it
+		told  string // the line in which tail shows the change
 	}{
 		{"create a config map", c.createSettings, `ADDED +configmaps demo/settings`},
 		{"change two values and a label of it", c.changeSettings, `\+ metadata\.labels\.tier`},
@@ -93,7 +93,7 @@ func (c *cluster) changeSecret(ctx context.Context) error {
 	return err
 }
 
-// gear is a custom object with one wheel of so many teeth.
+// gear returns a custom object, one of whose wheels has this many teeth.
 func gear(teeth int64) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": widgets.GroupVersion().String(), "kind": "Widget",
@@ -114,12 +114,12 @@ func (c *cluster) changeWidget(ctx context.Context) error {
 		return err
 	}
 	changed := gear(13)
-	changed.SetResourceVersion(current.GetResourceVersion()) // custom resources are not updated without
+	changed.SetResourceVersion(current.GetResourceVersion()) // required for updates of custom resources
 	_, err = objects.Update(ctx, changed, metav1.UpdateOptions{})
 	return err
 }
 
-// podSpec is that of all pods here. Nobody runs them: there is no kubelet.
+// podSpec is the spec of all pods here. Nobody runs them: there is no kubelet.
 func podSpec() corev1.PodSpec {
 	return corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "example.com/main:1"}}}
 }

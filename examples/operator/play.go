@@ -10,12 +10,13 @@ import (
 	"github.com/tidings/tidings/examples/internal/website"
 )
 
-// play gives the operator something to do. gone tells of deleted services, and ended of the end of the controller.
+// play gives the operator something to do. gone has a line for each deleted service, and ended gets the result of
+// the controller.
 func (o *operator) play(ctx context.Context, gone cluster.News, ended chan error) error {
 	steps := []struct {
 		what string
 		do   func() error
-		news []cluster.News // what each step leads to, a line each
+		news []cluster.News // where the step's lines come from, in order
 	}{
 		{"a website is created", func() error {
 			_, err := o.websiteClient.Create(ctx, website.New("blog", "blog.example.com"))

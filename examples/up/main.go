@@ -1,5 +1,5 @@
-// Command up keeps a control plane running, a real kube-apiserver with etcd, and prints how to use it. It ends with
-// Ctrl-C; what was written is there again the next time.
+// Command up runs a control plane, a real kube-apiserver with etcd, and prints how to use it. It runs until Ctrl-C,
+// and keeps its data for the next time.
 package main
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/tidings/tidings/tidingstest/controlplane"
 )
 
-// closeTime bounds the end, which takes a second or two.
+// closeTime limits the shutdown, which takes a second or two.
 const closeTime = 30 * time.Second
 
 func main() {
@@ -39,7 +39,7 @@ func run(ctx context.Context, out io.Writer, options controlplane.Options) error
 	plane, err := controlplane.Launch(ctx, options)
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil // Ctrl-C while it started
+			return nil // Ctrl-C during the start
 		}
 		return err
 	}

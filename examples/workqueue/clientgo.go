@@ -22,7 +22,7 @@ func withClientGo(ctx context.Context, c *cluster.Cluster, services services, ne
 	}
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]())
 	enqueue := func(obj any) {
-		key, err := cache.DeletionHandlingObjectToName(obj) // it may be a tombstone
+		key, err := cache.DeletionHandlingObjectToName(obj) // obj may be a tombstone
 		if err != nil {
 			news.Say("%v", err)
 			return
