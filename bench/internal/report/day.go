@@ -15,7 +15,7 @@ const (
 	dayTitle = "Live heap over a day of pods that come, change and go"
 )
 
-// line is the heap over the day of one engine.
+// line is the heap of one engine over the day.
 type line struct {
 	name   string
 	engine engine.Name
@@ -29,7 +29,7 @@ var dayLines = []line{
 	{"Tidings with a budget", engine.Tidings, "day budget: ", func(t theme) string { return t.folded }},
 }
 
-// heaps are the sizes of the heap after each hour, nil if they were not measured.
+// heaps returns the sizes of the heap after each hour, or nil if they were not measured.
 func (l line) heaps(s *Samples) (out []float64) {
 	for i := range server.DaySteps + 1 {
 		f, ok := s.Get(l.engine, l.prefix+measure.DayHeap(i))
@@ -41,7 +41,7 @@ func (l line) heaps(s *Samples) (out []float64) {
 	return out
 }
 
-// The lengths of the plot, in the units of the picture.
+// Dimensions of the plot, in the units of the picture.
 const (
 	plotLeft, plotTop     = 70, 60
 	plotWidth, plotHeight = 660, 260
@@ -96,14 +96,14 @@ func grid(w *strings.Builder, t theme, top float64) {
 	}
 }
 
-// dayRows compare the most that the heap was.
+// dayRows compare the maximum size of the heap.
 var dayRows = []Row{
 	{What: "most live heap of the day", Metric: "day: most heap", Unit: "MB", Scale: 1e6},
 	{What: "most live heap of the day, with the budget", Metric: "day budget: most heap", Theirs: "day: most heap", Unit: "MB", Scale: 1e6},
 	{What: "the same as a part of the budget", Metric: "day budget: most of the budget", Unit: "%", Target: 110, Absolute: true},
 }
 
-// aboutDay shows the plot and what is behind it.
+// aboutDay returns the plot and its explanation.
 func (p Page) aboutDay() string {
 	noon := server.PodsAt(p.Night, server.DaySteps/2)
 	return fmt.Sprintf("A day that is compressed into a minute or so: %s pods at midnight, %s at noon, %s again at the end. Each pod is replaced once by one of\n"+

@@ -19,23 +19,23 @@ import (
 	"github.com/tidings/tidings/bench/internal/measure"
 )
 
-// notes is what a human has to say about the figures.
+// notes is a hand-written commentary on the figures.
 //
 //go:embed notes.md
 var notes string
 
-// Page is all that was measured.
+// Page has all results.
 type Page struct {
 	Samples      *Samples
 	Profiles     []Profile
 	Churn        measure.Metrics
 	ChurnEvents  int
-	Counts       map[corpus.Name]int // of objects
+	Counts       map[corpus.Name]int // numbers of objects
 	Unstructured int
-	Informers    int           // objects of the ten informers together
-	Night        int           // pods at the beginning of the day
-	Million      string        // what Million has written; empty if it has not
-	Deaf         time.Duration // of each schedule of faults
+	Informers    int           // total number of objects of the ten informers
+	Night        int           // number of pods at the beginning of the day
+	Million      string        // Million's part, or empty if it has not been measured
+	Deaf         time.Duration // duration of each schedule of faults
 	Took         time.Duration
 }
 
@@ -153,7 +153,7 @@ func through(s *Samples) string {
 	return table(cells)
 }
 
-// floor tells what the bytes alone cost.
+// floor describes the cost of the bytes alone.
 func (p Page) floor() string {
 	cell := func(metric, unit string, scale float64) string {
 		f, ok := p.Samples.Get(engine.Bytes, metric)
@@ -168,7 +168,7 @@ func (p Page) floor() string {
 	})
 }
 
-// ChurnTable shows the heap while events come.
+// ChurnTable returns a table of the heap during the events.
 func ChurnTable(churn measure.Metrics, events int) string {
 	if len(churn) == 0 {
 		return "Not measured.\n"
@@ -201,7 +201,7 @@ func (p Page) repeat(machine string) string {
 		"does the churn alone.\n\n%s", machine)
 }
 
-// machine tells what the figures are from.
+// machine describes the machine on which the figures were measured.
 func machine() (string, error) {
 	lines := []string{
 		fmt.Sprintf("- %s, GOMAXPROCS %d, GOGC at its default", runtime.Version(), runtime.GOMAXPROCS(0)),
@@ -219,7 +219,7 @@ func machine() (string, error) {
 	return strings.Join(lines, "\n") + "\n", nil
 }
 
-// processor returns the processor's name, if the system tells.
+// processor returns the processor's name, if it is known.
 func processor() string {
 	info, err := os.ReadFile("/proc/cpuinfo")
 	if err != nil {
@@ -233,7 +233,7 @@ func processor() string {
 	return "unknown processor"
 }
 
-// table returns a Markdown table of which the first row is the head.
+// table returns a Markdown table with the first row as its head.
 func table(cells [][]string) string {
 	var out strings.Builder
 	for i, row := range cells {

@@ -10,27 +10,27 @@ import (
 	"github.com/tidings/tidings/bench/internal/engine"
 )
 
-// Row is a line of a comparison: one metric of both engines, and what it is meant to be.
+// Row is a line of a comparison: one metric of both engines, and its target.
 type Row struct {
 	What   string
 	Metric string
-	// Theirs is client-go's metric where it is another: client-go has no budget. Empty means Metric.
+	// Theirs is client-go's metric if it differs, as client-go has no budget. Empty means Metric.
 	Theirs string
 	Unit   string
 	Scale  float64 // the unit in terms of the metric; 0 means 1
-	// Target bounds the ratio, or the figure itself where Absolute is set; 0 means there is no target.
+	// Target limits the ratio, or the figure itself if Absolute is set; 0 means no target.
 	Target   float64
 	Absolute bool
 	AtLeast  bool // Target is a lower bound
-	Zero     bool // the target is to be 0
-	NoRatio  bool // the two figures are not of the same thing
-	// Unless is a metric of Tidings' with which missing the target is met by saying so.
+	Zero     bool // the target is 0
+	NoRatio  bool // the two figures are not comparable
+	// Unless is a metric of Tidings' that excuses missing the target if it is reported.
 	Unless string
 }
 
 const notResolved, missed = "not resolved", "**no**"
 
-// head names the cells of a row.
+// head has the titles of the cells of a row.
 var head = []string{"what", "client-go", "Tidings", "ratio", "target", "met", "rounds"}
 
 // line returns the row's cells, see head.
@@ -55,7 +55,7 @@ func (r Row) line(s *Samples) []string {
 	return cells
 }
 
-// rounds tells how often something was measured: all figures if they agree, else each.
+// rounds says how often something was measured: one number if all figures agree, else one for each.
 func rounds(figures ...Figure) string {
 	var counts []string
 	for _, f := range figures {
@@ -66,7 +66,7 @@ func rounds(figures ...Figure) string {
 	return cmp.Or(strings.Join(counts, ", "), "–")
 }
 
-// scale is the unit in terms of the metric.
+// scale returns the unit in terms of the metric.
 func (r Row) scale() float64 { return cmp.Or(r.Scale, 1) }
 
 func (r Row) cell(f Figure, have bool) string {
@@ -113,8 +113,8 @@ func (r Row) target() string {
 	}
 }
 
-// met compares the figures as measured, not as printed. An absolute target that some rounds meet and others do not is
-// not resolved.
+// met compares the figures as measured, not as printed. An absolute target that only some rounds meet is not
+// resolved.
 func (r Row) met(ratio float64, ours Figure, have bool) string {
 	value := ratio
 	if r.Absolute {
@@ -135,7 +135,7 @@ func (r Row) met(ratio float64, ours Figure, have bool) string {
 	}
 }
 
-// number prints three significant digits, and all of a larger integer part with commas.
+// number formats three significant digits, or all digits of a larger integer part, with commas.
 func number(v float64) string {
 	if v < 0.005 && v > -0.005 {
 		return "0"
@@ -157,13 +157,13 @@ func number(v float64) string {
 	return whole
 }
 
-// throughRow is a line about Tidings behind client-go's interfaces, beside what it is compared with.
+// throughRow is a line about Tidings behind client-go's interfaces, with what it is compared with.
 type throughRow struct {
 	Row
 	with engine.Name
 }
 
-// throughRows are those of package clientgo.
+// throughRows are the rows of package clientgo.
 var throughRows = []throughRow{
 	{Row{What: "CPU for one watch event", Metric: "burst CPU", Unit: "µs", Target: 1.15}, engine.Tidings},
 	{Row{What: "initial sync, CPU", Metric: "sync CPU", Unit: "s"}, engine.Tidings},

@@ -34,7 +34,7 @@ var targetRows = []Row{
 	{What: "random faults: came back before the next", Metric: "faults: came back of", Unit: "%", Target: 1, AtLeast: true},
 }
 
-// moreRows are lines that help to read the others.
+// moreRows are lines that help to interpret the others.
 var moreRows = []Row{
 	{What: "bytes of a pod on the wire, protobuf", Metric: "wire bytes", Unit: "kB", Scale: 1e3},
 	{What: "bytes of a pod on the wire, JSON", Metric: "json: wire bytes", Unit: "kB", Scale: 1e3},
@@ -61,7 +61,7 @@ var moreRows = []Row{
 	{What: "allocations for one write, at most 10 in flight", Metric: "0 readers: write allocations"},
 }
 
-// budgetRows are those of a memory budget. client-go has none: its figures are those of the tables above.
+// budgetRows are the rows of a memory budget. client-go has none: its figures are those of the tables above.
 func budgetRows() []Row {
 	out := []Row{
 		{What: "live heap a pod", Metric: "budget: heap", Theirs: "heap", Unit: "kB", Scale: 1e3, Target: 0.10},
@@ -88,7 +88,7 @@ func budgetRows() []Row {
 	return out
 }
 
-// warmRows are those of a start from what an earlier run has saved, beside client-go's start with a list.
+// warmRows are the rows of a start from what an earlier run has saved, compared with client-go's start with a list.
 func warmRows() []Row {
 	var out []Row
 	for _, c := range []struct{ prefix, title string }{
@@ -106,7 +106,7 @@ func warmRows() []Row {
 	return out
 }
 
-// latencyRows are those of delivery at 1,000 events a second.
+// latencyRows are the rows of delivery at 1,000 events per second.
 var latencyRows = []Row{
 	{What: "p50", Metric: "at a rate: latency p50", Unit: "µs"},
 	{What: "p99", Metric: "at a rate: latency p99", Unit: "µs"},
@@ -117,7 +117,7 @@ var latencyRows = []Row{
 	{What: "collector's share of the CPU", Metric: "at a rate: rate GC share", Unit: "%"},
 }
 
-// collectorRows are what the garbage collector does elsewhere.
+// collectorRows are further rows of the garbage collector.
 var collectorRows = []Row{
 	{What: "share of the CPU, initial sync", Metric: "sync GC share", Unit: "%"},
 	{What: "share of the CPU, burst of events", Metric: "burst GC share", Unit: "%"},
@@ -125,7 +125,7 @@ var collectorRows = []Row{
 	{What: "longest pause, burst of events", Metric: "burst GC pause", Unit: "µs"},
 }
 
-// readRows are reads from one goroutine, of a store of 100,000 small objects.
+// readRows are the rows of reads from one goroutine, of a store of 100,000 small objects.
 var readRows = []Row{
 	{What: "Get", Metric: "get", Unit: "ns", Scale: 1e-3},
 	{What: "Get, allocations", Metric: "get allocations"},
@@ -135,7 +135,7 @@ var readRows = []Row{
 	{What: "ByIndex, allocations", Metric: "index allocations"},
 }
 
-// programRows are those of a program that lists ten pods and ends.
+// programRows are the rows of a program that lists ten pods and exits.
 var programRows = []Row{
 	{What: "size of the program", Metric: "binary", Unit: "MB", Scale: 1e6},
 	{What: "time from its start to its end", Metric: "start time", Unit: "ms"},
@@ -143,14 +143,15 @@ var programRows = []Row{
 	{What: "peak RSS", Metric: "start RSS", Unit: "MB", Scale: 1e6},
 }
 
-// guardRows have no ratio: one guard looks at a sample and stays on, the other compares everything and is for tests.
+// guardRows have no ratio: one guard checks a sample and is always on, the other compares everything and is for
+// tests.
 var guardRows = []Row{
 	{What: "CPU for one watch event, Tidings' guard on and client-go's detector off (the defaults)", Metric: "burst CPU", Unit: "µs", NoRatio: true},
 	{What: "CPU for one watch event, Tidings' guard off and client-go's detector on", Metric: "guard: burst CPU", Unit: "µs", NoRatio: true},
 	{What: "live heap a pod, Tidings' guard off and client-go's detector on", Metric: "guard: heap", Unit: "kB", Scale: 1e3, NoRatio: true},
 }
 
-// deafRows are those of the two schedules of faults.
+// deafRows are the rows of the two schedules of faults.
 var deafRows = []Row{
 	{What: "cut every minute: deaf", Metric: "cut: deaf", Unit: "%"},
 	{What: "cut every minute: longest time deaf", Metric: "cut: longest deaf", Unit: "s"},
@@ -165,7 +166,7 @@ var deafRows = []Row{
 // noWorse is the target of every corpus, and smallNoWorse that of small caches.
 const noWorse, smallNoWorse = 1.02, 1.2
 
-// corpora are the objects other than the pods of the targets, as rows call them.
+// corpora are the corpora other than the pods of the targets, with their titles in rows.
 var corpora = []struct {
 	name  corpus.Name
 	title string
@@ -179,7 +180,7 @@ var corpora = []struct {
 	{corpus.Nodes, "Nodes"},
 }
 
-// corpusRows are the rows of each corpus.
+// corpusRows returns the rows of each corpus.
 func corpusRows() []Row {
 	var out []Row
 	for _, c := range corpora {
@@ -195,7 +196,7 @@ func corpusRows() []Row {
 	return out
 }
 
-// cacheRows are those of small caches, and of many informers at once.
+// cacheRows returns the rows of small caches, and of many informers at once.
 func cacheRows() []Row {
 	var out []Row
 	for _, n := range []string{"10", "100", "1000"} {
@@ -218,7 +219,7 @@ func cacheRows() []Row {
 	return out
 }
 
-// batchRows are writes to the bare stores.
+// batchRows returns the rows of writes to the bare stores.
 func batchRows() []Row {
 	var out []Row
 	for _, readers := range []int{0, 10} {
@@ -232,7 +233,7 @@ func batchRows() []Row {
 	return out
 }
 
-// allRows are the rows of all tables.
+// allRows returns the rows of all tables.
 func allRows() []Row {
 	return slices.Concat(targetRows, moreRows, budgetRows(), warmRows(), latencyRows, collectorRows, readRows, programRows, guardRows, deafRows, dayRows, corpusRows(), cacheRows(), batchRows())
 }
