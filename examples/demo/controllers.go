@@ -62,7 +62,7 @@ func (m *managers) stop(ctx context.Context) error {
 }
 
 func showControllers(ctx context.Context, out *narrator, c *cluster, tail *child, m *managers) error {
-	out.step("Run the ReplicaSet and ReplicationController controllers, in two processes of which one leads")
+	out.step("Run the ReplicaSet and ReplicationController controllers, in two processes, one of which leads")
 	first, err := m.start(ctx, "A")
 	if err != nil {
 		return err
@@ -82,7 +82,7 @@ func showControllers(ctx context.Context, out *narrator, c *cluster, tail *child
 
 // showReplicas has the leader maintain the number of pods.
 func showReplicas(ctx context.Context, out *narrator, c *cluster, tail *child) error {
-	out.say("   - create a ReplicaSet of two pods: A makes them, and writes what there is into its status")
+	out.say("   - create a ReplicaSet of two pods: A creates them, and updates its status")
 	if err := c.createReplicaSet(ctx, "web", 2); err != nil {
 		return err
 	}

@@ -37,7 +37,7 @@ func main() {
 	defer stop()
 	if err := run(ctx, os.Stdout); err != nil {
 		if ctx.Err() != nil {
-			err = errors.New("interrupted; everything that was started has been ended")
+			err = errors.New("interrupted; everything that was started has been stopped")
 		}
 		fmt.Fprintln(os.Stderr, "\ndemo:", err)
 		os.Exit(1)
@@ -47,12 +47,12 @@ func main() {
 func run(ctx context.Context, w io.Writer) (err error) {
 	began := time.Now()
 	out := &narrator{w: w}
-	out.say("Tidings brings the news of a Kubernetes cluster. This shows it on a real API server, which is gone afterwards.")
+	out.say("This demo shows Tidings on a real API server, which is deleted afterwards.")
 	launch, cancel := context.WithTimeout(ctx, launchTime)
 	defer cancel()
 
 	out.step("Start a control plane: kube-apiserver and etcd in one process")
-	out.say("   compiling; on a new machine this takes some minutes the first time, and says how far it is")
+	out.say("   compiling; the first time this takes some minutes, and prints its progress")
 	program, remove, err := buildTidings(launch)
 	if err != nil {
 		return err
@@ -76,7 +76,7 @@ func run(ctx context.Context, w io.Writer) (err error) {
 	if err := show(ctx, out, program, plane); err != nil {
 		return err
 	}
-	out.say("\nAll of it worked, in %v. To look around yourself: make up", time.Since(began).Round(time.Second))
+	out.say("\nEverything worked, in %v. To try it yourself: make up", time.Since(began).Round(time.Second))
 	return nil
 }
 
@@ -95,7 +95,7 @@ func show(ctx context.Context, out *narrator, program string, plane *controlplan
 	}
 	defer closeMirrors()
 
-	out.step("Follow the news")
+	out.step("Follow changes")
 	tail, err := startTail(ctx, out, program, plane.Kubeconfig())
 	if err != nil {
 		return err

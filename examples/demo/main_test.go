@@ -25,7 +25,7 @@ func TestDemo(t *testing.T) {
 	}
 	for _, value := range []string{"reader", "correct horse", "battery staple"} {
 		if strings.Contains(out.String(), value) || strings.Contains(out.String(), base64.StdEncoding.EncodeToString([]byte(value))) {
-			t.Errorf("the secret's %q was shown:\n%s", value, out.String())
+			t.Errorf("the value %q of the secret was shown:\n%s", value, out.String())
 		}
 	}
 }

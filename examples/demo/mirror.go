@@ -98,7 +98,7 @@ func (c *cluster) compare(ctx context.Context, out *narrator, mirrors []mirror) 
 			}
 		}
 		st := m.status()
-		out.say("   %-24s %2d objects, each in the server's version; %3d events, %d relists", st.Resource, len(want),
+		out.say("   %-24s %2d objects, each at the server's version; %3d events, %d relists", st.Resource, len(want),
 			st.Parts[0].Reflector.Events, st.Parts[0].Reflector.Relists)
 	}
 	return nil

@@ -18,7 +18,7 @@ var tailed = []string{"configmaps", "secrets", "widgets", "pods", "replicasets",
 func startTail(ctx context.Context, out *narrator, program, kubeconfig string) (*child, error) {
 	args := []string{"tail", strings.Join(tailed, ","), "--namespace", namespace}
 	out.say("   $ %s %s", filepath.Base(program), strings.Join(args, " "))
-	out.say("   Look at what changed from what to what, and by whom. A secret's values are never shown.")
+	out.say("   Each line shows what changed, from what to what, and by whom. The values of a secret are never shown.")
 	tail, err := startChild(out, "tail", asPrinted, program, append(args, "--kubeconfig", kubeconfig)...)
 	if err != nil {
 		return nil, err
@@ -40,11 +40,11 @@ func showNews(ctx context.Context, out *narrator, c *cluster, tail *child) error
 		told  string // the line in which tail shows the change
 	}{
 		{"create a config map", c.createSettings, `ADDED +configmaps demo/settings`},
-		{"change two values and a label of it", c.changeSettings, `\+ metadata\.labels\.tier`},
+		{"change two of its values and a label", c.changeSettings, `\+ metadata\.labels\.tier`},
 		{"create a secret", c.createSecret, `ADDED +secrets demo/login`},
 		{"change its password", c.changeSecret, `~ data\.password: .*redacted`},
 		{"create an object of a custom resource", c.createWidget, `ADDED +widgets.example.com demo/gear`},
-		{"change one item of a list in it", c.changeWidget, `teeth.*12 → 13`},
+		{"change an item of a list in it", c.changeWidget, `teeth.*12 → 13`},
 		{"create a pod", c.createPod, `ADDED +pods demo/lonely`},
 		{"delete it", c.deletePod, `DELETED +pods demo/lonely`},
 		{"delete the config map", c.deleteSettings, `DELETED +configmaps demo/settings`},

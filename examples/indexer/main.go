@@ -13,7 +13,7 @@ import (
 )
 
 func main() {
-	useClientGo := flag.Bool("clientgo", false, "run the program that is written with client-go's names")
+	useClientGo := flag.Bool("clientgo", false, "run the program written for client-go")
 	flag.Parse()
 	example := withTidings
 	if *useClientGo {

@@ -25,7 +25,7 @@ func (o *operator) play(ctx context.Context, gone cluster.News, ended chan error
 		{"somebody deletes its service", func() error {
 			return o.serviceClient.Delete(ctx, "blog", metav1.DeleteOptions{})
 		}, []cluster.News{gone, o.news}},
-		{"the website moves", func() error {
+		{"the website's host changes", func() error {
 			return o.websiteClient.SetHost(ctx, "blog", "news.example.com")
 		}, []cluster.News{o.news, o.news}},
 		{"the website is deleted", func() error {

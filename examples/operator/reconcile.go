@@ -52,7 +52,7 @@ func (o *operator) ensureService(ctx context.Context, site *website.Website) err
 		return err // the key is retried, with backoff
 	}
 	controller.Wrote(ctx, o.services, service) // no further reconcile of this key until the cache has seen the write
-	o.news.Say("%s: the service leads to %s", site.Name, site.Spec.Host)
+	o.news.Say("%s: the service points to %s", site.Name, site.Spec.Host)
 	return nil
 }
 
@@ -68,7 +68,7 @@ func (o *operator) ensureStatus(ctx context.Context, site *website.Website) erro
 		return err
 	}
 	controller.Wrote(ctx, o.websites, written)
-	o.news.Say("%s: the status is of generation %d", site.Name, want.ObservedGeneration)
+	o.news.Say("%s: the status reflects generation %d", site.Name, want.ObservedGeneration)
 	return nil
 }
 

@@ -59,8 +59,8 @@ The API server is ready on %s (process %d, log in %s).
 In another terminal:
 
   export KUBECONFIG=%s
-  go run ./cmd/tidings tail configmaps,pods,replicasets -A     # the news
-  go run ./cmd/tidings controller-manager                      # pods for ReplicaSets
+  go run ./cmd/tidings tail configmaps,pods,replicasets -A     # shows changes
+  go run ./cmd/tidings controller-manager                      # creates pods for ReplicaSets
 `, plane.Config().Host, plane.PID(), plane.LogFile(), plane.Kubeconfig())
 	if kubectl {
 		fmt.Fprint(out, `  kubectl create configmap settings --from-literal=color=green
@@ -71,5 +71,5 @@ In another terminal:
 		fmt.Fprintln(out, "\nkubectl is not installed here; with it, try: kubectl create configmap settings --from-literal=color=green")
 	}
 	fmt.Fprintln(out, `
-There is no scheduler and no kubelet, so pods stay Pending; see controlplane/README.md. Ctrl-C ends it.`)
+There is no scheduler and no kubelet, so pods stay Pending; see controlplane/README.md. Press Ctrl-C to stop.`)
 }

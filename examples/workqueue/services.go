@@ -33,14 +33,14 @@ func (s services) lead(ctx context.Context, name, host string) (string, error) {
 			Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: host},
 		}
 		_, err = s.client.Create(ctx, service, metav1.CreateOptions{})
-		return fmt.Sprintf("%s: made a service that leads to %s", name, host), err
+		return fmt.Sprintf("%s: created a service that points to %s", name, host), err
 	}
 	if err != nil {
 		return "", err
 	}
 	service.Spec.ExternalName = host
 	_, err = s.client.Update(ctx, service, metav1.UpdateOptions{})
-	return fmt.Sprintf("%s: the service leads to %s", name, host), err
+	return fmt.Sprintf("%s: the service points to %s", name, host), err
 }
 
 // remove deletes the Service with this name, and returns what it did.

@@ -40,11 +40,11 @@ type Example func(ctx context.Context, c *Cluster) error
 // Main is the main function of an example: it runs withTidings or, with the flag -clientgo, the same program written for client-go,
 // which may be nil.
 func Main(withTidings, withClientGo Example) {
-	kubeconfig := flag.String("kubeconfig", "", "run against the cluster of this kubeconfig; the example makes a namespace and deletes it")
-	inCluster := flag.Bool("in-cluster", false, "run against the cluster that this program runs in")
+	kubeconfig := flag.String("kubeconfig", "", "run against the cluster in this kubeconfig; the example creates a namespace and deletes it")
+	inCluster := flag.Bool("in-cluster", false, "run against the cluster in which this program runs")
 	useClientGo := false
 	if withClientGo != nil {
-		flag.BoolVar(&useClientGo, "clientgo", false, "run the program that is written with client-go's names")
+		flag.BoolVar(&useClientGo, "clientgo", false, "run the program written for client-go")
 	}
 	flag.Parse()
 	example := withTidings
@@ -68,7 +68,7 @@ func connect(kubeconfig string, inCluster bool) (config *rest.Config, end func()
 	none := func() error { return nil }
 	switch {
 	case kubeconfig != "" && inCluster:
-		return nil, nil, errors.New("-kubeconfig and -in-cluster contradict each other")
+		return nil, nil, errors.New("use either -kubeconfig or -in-cluster")
 	case kubeconfig != "":
 		config, err = clientcmd.BuildConfigFromFlags("", kubeconfig)
 		return config, none, err

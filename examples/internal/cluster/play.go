@@ -68,7 +68,7 @@ func (n News) PrintUnless(ctx context.Context, ended chan error) error {
 	select {
 	case err := <-ended:
 		ended <- err // for the caller, who waits for it
-		return errors.New("the example ended too early")
+		return errors.New("the example ended early")
 	case line := <-n:
 		fmt.Println(line)
 		return nil
