@@ -19,7 +19,7 @@ import (
 	"github.com/tidings/tidings/clientgo"
 )
 
-// A key function that fails for one object of an event costs the queue, or the store, that object only.
+// A key function that fails for one object of an event drops only that object from the queue or store.
 func TestKeyFunctionFails(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
 		key := func(obj any) (string, error) {
@@ -37,7 +37,7 @@ func TestKeyFunctionFails(t *testing.T) {
 		}))
 		synctest.Wait()
 		src.Add(pod("a/bad"))
-		time.Sleep(time.Second) // client-go takes a break after it has logged an error
+		time.Sleep(time.Second) // client-go pauses after logging an error
 		src.Add(pod("a/two"))
 		src.Delete(pod("a/bad"))
 		time.Sleep(time.Second)
@@ -49,7 +49,8 @@ func TestKeyFunctionFails(t *testing.T) {
 	})
 }
 
-// A list or watch that returns nothing, something else or panics is an error that the watch error handler hears of, and is tried again.
+// A list or watch that returns nothing, returns something unexpected or panics is an error. The watch error handler gets it, and the
+// request is retried.
 func TestBadAnswers(t *testing.T) {
 	good := func() (runtime.Object, error) {
 		return &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}, Items: []corev1.Pod{*pod("a/one")}}, nil
@@ -104,14 +105,14 @@ func TestBadAnswers(t *testing.T) {
 	}
 }
 
-// eventOf returns a watch with one event.
+// eventOf returns a watch that sends one event.
 func eventOf(what watch.EventType, obj runtime.Object) watch.Interface {
 	w := watch.NewFakeWithOptions(watch.FakeOptions{ChannelSize: 1})
 	w.Action(what, obj)
 	return w
 }
 
-// Lists that ignore the options, limits and continue tokens among them, end all the same.
+// Lists that ignore the options, including limits and continue tokens, still terminate.
 func TestListIgnoresOptions(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
 		var lists atomic.Int64
@@ -135,7 +136,7 @@ func TestListIgnoresOptions(t *testing.T) {
 	})
 }
 
-// Handlers that are added from a handler, or by functions that are nil, are no problem.
+// Adding handlers from within a handler works, and so do handlers whose functions are nil.
 func TestHandlerAddsHandler(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
 		src, h := newPods(t, "a/one"), &recorder{}

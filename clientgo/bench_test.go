@@ -29,15 +29,15 @@ import (
 	"github.com/tidings/tidings/clientgo"
 )
 
-// tape is an API server's side of a connection: one list of pods, and one watch whose frames the benchmark writes. All ways that are compared read
-// the same bytes.
+// tape is the server side of a connection: one list of pods, and one watch whose frames the benchmark writes. All compared variants read the same
+// bytes.
 type tape struct {
 	pods    []*corev1.Pod
 	version int
 	watch   chan io.Reader
 }
 
-// benchPods are pods that differ as those of a few deployments do.
+// benchPods returns pods that differ like those of a few deployments.
 func benchPods(n int) []*corev1.Pod {
 	var pods []*corev1.Pod
 	for i := range n {
@@ -68,7 +68,7 @@ func encode(obj apiruntime.Object) []byte {
 	return b.Bytes()
 }
 
-// frames returns the watch events of as many changes, each of the next pod.
+// frames returns n watch events, each of which changes the next pod.
 func (p *tape) frames(n int) []byte {
 	var out []byte
 	for range n {
@@ -86,7 +86,7 @@ func (p *tape) frames(n int) []byte {
 	return out
 }
 
-// RoundTrip answers a request.
+// RoundTrip answers list and watch requests.
 func (p *tape) RoundTrip(request *http.Request) (*http.Response, error) {
 	answer := &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/vnd.kubernetes.protobuf"}}, Request: request, ProtoMajor: 2}
 	query := request.URL.Query()
@@ -109,12 +109,12 @@ func (p *tape) RoundTrip(request *http.Request) (*http.Response, error) {
 
 // benchInformer is an informer of pods that has synced.
 type benchInformer struct {
-	list func() int // the pods, and returns their number
-	// late adds a handler for new pods, and returns what removes it.
+	list func() int // lists the pods and returns their number
+	// late adds a handler for new pods, and returns a function that removes it.
 	late func(added func()) (remove func())
 }
 
-// benchWays are the ways to run an informer of pods that are compared. The handler is called for every change.
+// benchWays are the compared ways to run a pod informer. The handler is called for every change.
 var benchWays = []struct {
 	name string
 	run  func(ctx context.Context, config *rest.Config, changed func(*corev1.Pod)) benchInformer
@@ -172,7 +172,7 @@ func runBenchFactory(ctx context.Context, f informers.SharedInformerFactory, cha
 	}}
 }
 
-// cpuTime is what the process has used.
+// cpuTime is the CPU time that the process has used.
 func cpuTime() time.Duration {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
@@ -181,7 +181,7 @@ func cpuTime() time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// BenchmarkEvents measures a change from the bytes to the handler, 1,000 at a time, and the heap that 5,000 pods take.
+// BenchmarkEvents measures changes, 1,000 at a time, from the bytes to the handler, and the heap size of 5,000 pods.
 func BenchmarkEvents(b *testing.B) {
 	const batch = 1000
 	for _, way := range benchWays {
@@ -242,7 +242,7 @@ func BenchmarkListPods(b *testing.B) {
 	})
 }
 
-// BenchmarkLateHandler measures how long a handler that is added to an informer of 10,000 pods takes to hear of all of them.
+// BenchmarkLateHandler measures how long a handler added to an informer of 10,000 pods takes to receive all of them.
 func BenchmarkLateHandler(b *testing.B) {
 	benchSynced(b, func(b *testing.B, informer benchInformer, pods int) {
 		for b.Loop() {

@@ -15,7 +15,7 @@ import (
 	"github.com/tidings/tidings/tidingstest"
 )
 
-// TestMemoryBudget folds the objects of client-go's informers, whose type the engine learns from the source.
+// TestMemoryBudget folds the objects of client-go informers. The engine learns their type from the source.
 func TestMemoryBudget(t *testing.T) {
 	server := tidingstest.NewServer(t, tidingstest.ServerOptions{})
 	const n = 300
@@ -54,7 +54,7 @@ func TestDirectory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := tidingstest.NewServer(t, tidingstest.ServerOptions{})
 		server.Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system"}})
-		const n = 150 // fewer are listed anyway
+		const n = 150 // smaller collections are listed anyway
 		for i := range n {
 			server.Create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: fmt.Sprint(i)}, Data: map[string]string{"n": fmt.Sprint(i)}})
 		}

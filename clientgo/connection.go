@@ -8,9 +8,9 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// configOf returns a config for the API server of a clientset, over the clientset's own connections; false if the clientset has none, as
-// fake ones have not. Credentials, TLS and impersonation are part of the connections. The clientset's rate limit and its warning handler
-// cannot be had from outside and do not apply.
+// configOf returns a config that reaches a clientset's API server through the clientset's own transport, which carries credentials, TLS and
+// impersonation. It returns false if the clientset has no transport, as fakes do not. The clientset's rate limit and warning handler are not
+// accessible and do not apply.
 func configOf(client kubernetes.Interface) (*rest.Config, bool) {
 	set, ok := client.(*kubernetes.Clientset)
 	if !ok || set == nil {
@@ -29,21 +29,20 @@ func configOf(client kubernetes.Interface) (*rest.Config, bool) {
 	return config, true
 }
 
-// ownUserAgent is a transport for the requests of one client over the connections of another one, which sets its own user agent where there is
-// none.
+// ownUserAgent lets a client send requests over another client's transport under its own user agent: it drops the header, and the transport
+// underneath sets its own.
 type ownUserAgent struct{ http.RoundTripper }
 
-// RoundTrip sends the request.
 func (t ownUserAgent) RoundTrip(request *http.Request) (*http.Response, error) {
 	request = request.Clone(request.Context())
 	request.Header.Del("User-Agent")
 	return t.RoundTripper.RoundTrip(request)
 }
 
-// WrappedRoundTripper returns what is wrapped, as client-go's transports do.
+// WrappedRoundTripper returns the wrapped transport, as client-go's transports do.
 func (t ownUserAgent) WrappedRoundTripper() http.RoundTripper { return t.RoundTripper }
 
-// compressionDisabled reports whether a transport asks for answers without compression.
+// compressionDisabled reports whether a transport requests uncompressed responses.
 func compressionDisabled(transport http.RoundTripper) bool {
 	for {
 		wrapper, ok := transport.(utilnet.RoundTripperWrapper)

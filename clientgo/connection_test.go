@@ -12,7 +12,7 @@ import (
 	"github.com/tidings/tidings/clientgo"
 )
 
-// onlyAsked is a connection that hands on what it is asked, without an answer.
+// onlyAsked is a transport that passes on requests without responding.
 type onlyAsked chan *http.Request
 
 func (c onlyAsked) RoundTrip(request *http.Request) (*http.Response, error) {
@@ -20,7 +20,7 @@ func (c onlyAsked) RoundTrip(request *http.Request) (*http.Response, error) {
 	return nil, errors.New("no answer")
 }
 
-// A factory over a clientset sends its requests the way the clientset does: to its server, with its credentials, its user agent and its transports.
+// A factory over a clientset sends its requests as the clientset does: to its server, with its credentials, user agent and transports.
 func TestConnectionOfClientset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked, wrapped := make(onlyAsked, 1000), false
@@ -49,7 +49,7 @@ func TestConnectionOfClientset(t *testing.T) {
 	})
 }
 
-// A clientset without connections does the asking itself, and so does one that somebody has wrapped.
+// A clientset without a transport lists and watches itself, and so does one that somebody has wrapped.
 func TestClientsetWithoutConnection(t *testing.T) {
 	for name, client := range map[string]kubernetes.Interface{
 		"empty": &kubernetes.Clientset{}, "made of nothing": kubernetes.New(nil), "wrapped": struct{ kubernetes.Interface }{kubernetes.NewForConfigOrDie(&rest.Config{})},

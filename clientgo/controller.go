@@ -14,7 +14,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// NewInformer returns a store and the controller that fills it and notifies one handler; see NewInformerWithOptions.
+// NewInformer returns a store, and the controller that fills it and notifies one handler; see NewInformerWithOptions.
 func NewInformer(lw cache.ListerWatcher, example runtime.Object, resync time.Duration, h cache.ResourceEventHandler) (cache.Store, cache.Controller) {
 	return NewInformerWithOptions(cache.InformerOptions{ListerWatcher: lw, ObjectType: example, ResyncPeriod: resync, Handler: h})
 }
@@ -34,17 +34,17 @@ func NewTransformingIndexerInformer(lw cache.ListerWatcher, example runtime.Obje
 	return newController(cache.InformerOptions{ListerWatcher: lw, ObjectType: example, ResyncPeriod: resync, Handler: h, Indexers: indexers, Transform: transform})
 }
 
-// NewInformerWithOptions returns a store and the controller that fills it and notifies one handler. The handler is
-// notified after the store holds a change. In contrast to client-go it has a goroutine of its own, so the store can be ahead of it;
-// the controller's HasSynced is true when the handler has seen the initial list.
+// NewInformerWithOptions returns a store, and the controller that fills it and notifies one handler. The handler is notified after the store holds a
+// change. Unlike in client-go, it has its own goroutine, so the store can be ahead of it. The controller's HasSynced is true once the handler has
+// seen the initial list.
 //
-// Identifier and InformerMetricsProvider are used as by NewSharedIndexInformerWithOptions. MinWatchTimeout is not, which is logged if it is set. A nil ListerWatcher
-// and a nil index function panic.
+// Identifier and InformerMetricsProvider mean the same as for NewSharedIndexInformerWithOptions. MinWatchTimeout is ignored; setting it logs a
+// message. A nil ListerWatcher or index function panics.
 func NewInformerWithOptions(opts cache.InformerOptions) (cache.Store, cache.Controller) {
 	return newController(opts)
 }
 
-// controller is a cache.Controller over an informer with one handler.
+// controller is a cache.Controller that runs an informer with one handler.
 type controller struct {
 	informer *informer
 	handler  *registration
@@ -73,25 +73,25 @@ func newController(opts cache.InformerOptions) (cache.Indexer, cache.Controller)
 // Run runs the informer until stopCh is closed.
 func (c *controller) Run(stopCh <-chan struct{}) { c.RunWithContext(wait.ContextForChannel(stopCh)) }
 
-// RunWithContext runs the informer until ctx ends. Running it twice logs a warning and returns.
+// RunWithContext runs the informer until ctx ends. A second call logs a warning and returns.
 func (c *controller) RunWithContext(ctx context.Context) { c.informer.RunWithContext(ctx) }
 
 // HasSynced reports whether the handler has seen the initial list.
 func (c *controller) HasSynced() bool { return c.handler.HasSynced() }
 
-// HasSyncedChecker is done when the handler has seen the initial list.
+// HasSyncedChecker returns a checker that is done once the handler has seen the initial list.
 func (c *controller) HasSyncedChecker() cache.DoneChecker { return c.handler.HasSyncedChecker() }
 
-// LastSyncResourceVersion returns the version that the store is current to.
+// LastSyncResourceVersion returns the resource version of the store.
 func (c *controller) LastSyncResourceVersion() string { return c.informer.LastSyncResourceVersion() }
 
-// NewController returns the controller that client-go's New makes of a config: it runs a Reflector into the config's Queue, and pops the queue
-// into the config's Process, or ProcessBatch under client-go's conditions for it. It panics as NewReflectorWithOptions does when it is run.
+// NewController returns the controller that client-go's New makes of a config: it runs a Reflector that fills the config's Queue, and pops items off
+// the queue into the config's Process, or ProcessBatch under the same conditions as client-go. Running it panics where NewReflectorWithOptions does.
 func NewController(config *cache.Config) cache.Controller {
 	return &queueController{config: *config}
 }
 
-// queueController is a cache.Controller over a queue of the caller's.
+// queueController is a cache.Controller over a queue that the caller supplies.
 type queueController struct {
 	config cache.Config
 
@@ -99,12 +99,12 @@ type queueController struct {
 	reflector *Reflector
 }
 
-// Run runs the reflector and the processing until stopCh is closed.
+// Run runs the reflector and processes the queue until stopCh is closed.
 func (c *queueController) Run(stopCh <-chan struct{}) {
 	c.RunWithContext(wait.ContextForChannel(stopCh))
 }
 
-// RunWithContext runs the reflector and the processing until ctx ends, and closes the queue. Running it twice logs a warning and returns.
+// RunWithContext runs the reflector and processes the queue until ctx ends, and then closes the queue. A second call logs a warning and returns.
 func (c *queueController) RunWithContext(ctx context.Context) {
 	r := c.newReflector()
 	if !c.start(r) {
@@ -121,7 +121,7 @@ func (c *queueController) RunWithContext(ctx context.Context) {
 	c.process(ctx)
 }
 
-// start makes r the reflector, and reports false if there is one.
+// start sets the reflector to r. It reports false if there already is one.
 func (c *queueController) start(r *Reflector) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -146,7 +146,7 @@ func (c *queueController) newReflector() *Reflector {
 	return r
 }
 
-// process pops until the queue is closed. What the config's functions return is their own affair, as with client-go.
+// process pops items until the queue is closed. Like client-go, it ignores the errors of the config's functions.
 func (c *queueController) process(ctx context.Context) {
 	pop := func() error {
 		_, err := c.config.Queue.Pop(cache.PopProcessFunc(c.config.Process))
@@ -165,15 +165,15 @@ func (c *queueController) process(ctx context.Context) {
 	}
 }
 
-// HasSynced is the queue's.
+// HasSynced reports whether the queue has synced.
 func (c *queueController) HasSynced() bool { return c.config.Queue.HasSynced() }
 
-// HasSyncedChecker is the queue's.
+// HasSyncedChecker returns the queue's checker.
 func (c *queueController) HasSyncedChecker() cache.DoneChecker {
 	return c.config.Queue.HasSyncedChecker()
 }
 
-// LastSyncResourceVersion is the reflector's, and empty before the controller runs.
+// LastSyncResourceVersion returns the reflector's version, which is empty before the controller runs.
 func (c *queueController) LastSyncResourceVersion() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

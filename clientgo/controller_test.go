@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// controllers returns both kinds of controllers over a source: one of an informer, and one of a config with a queue of the caller's.
+// controllers returns both kinds of controllers over a source: one of an informer, and one of a config with the caller's queue.
 func controllers(e engine, lw cache.ListerWatcher, processed *atomic.Int64) map[string]cache.Controller {
 	_, informing := e.controller(cache.InformerOptions{
 		ListerWatcher: lw, ObjectType: &corev1.Pod{}, Handler: cache.ResourceEventHandlerFuncs{AddFunc: func(any) { processed.Add(1) }},

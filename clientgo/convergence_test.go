@@ -17,7 +17,7 @@ import (
 	"github.com/tidings/tidings/internal/testseed"
 )
 
-// replay is a handler that does to a map what it is told, and checks that this fits.
+// replay is a handler that applies notifications to a map and checks that they are consistent with it.
 type replay struct {
 	t    *testing.T
 	name string
@@ -70,8 +70,9 @@ func (r *replay) OnDelete(obj any) {
 	delete(r.pods, key)
 }
 
-// "Eventually the cache holds an exact copy of that collection", whatever events were lost; "for a given client and object, the notifications are delivered in
-// order"; "a client added after Run starts gets a startup batch". So every handler that does what it is told ends with the source's content.
+// "Eventually the cache holds an exact copy of that collection", whatever events were lost; "for a given client and object, the notifications are
+// delivered in order"; "a client added after Run starts gets a startup batch". So every handler that applies its notifications ends up with the
+// source's content.
 func TestConvergence(t *testing.T) {
 	seed := testseed.Seed(t)
 	bothEngines(t, func(t *testing.T, e engine) {

@@ -19,7 +19,7 @@ import (
 )
 
 // clause is one sentence of client-go's documentation, given by its first words, and what covers it: tests that run against both implementations, or
-// why there is nothing to test.
+// the reason why there is nothing to test.
 type clause struct {
 	begins  string
 	tests   []func(*testing.T)
@@ -208,7 +208,7 @@ var contract = map[string][]clause{
 		by("This supports adding", TestAddIndexersLate, TestStoreFilledByHand),
 	},
 
-	// The queues are client-go's. What is ours are the reflector and the controller at their ends.
+	// The queues are client-go's. The reflector and the controller around them are ours.
 	"Queue": {
 		untested("Queue extends", alias),
 		by("Every Add, Update, or Delete", TestReflectorIntoQueue),
@@ -247,13 +247,13 @@ var contract = map[string][]clause{
 	"Controller.LastSyncResourceVersion": {by("LastSyncResourceVersion delegates", TestQueueController)},
 }
 
-// documentedIn has the files of client-go that the interfaces are in.
+// documentedIn lists the client-go files that declare the interfaces.
 var documentedIn = map[string][]string{
 	"shared_informer.go": {"SharedInformer", "ResourceEventHandlerRegistration", "SharedIndexInformer"},
 	"store.go":           {"Store"}, "index.go": {"Indexer"}, "fifo.go": {"Queue"}, "controller.go": {"Controller"},
 }
 
-// Every sentence of client-go's documentation is in the table, and what is in the table is in the documentation.
+// Every sentence of client-go's documentation is in the table, and everything in the table is in the documentation.
 func TestEverySentence(t *testing.T) {
 	dir := clientGoFolder(t, "tools/cache")
 	documented := map[string]bool{}
@@ -324,7 +324,7 @@ func checkSentences(t *testing.T, of string, sentences []string) {
 	}
 }
 
-// The data structures are client-go's own, so that there is nothing to compare.
+// The data structures are client-go's own, so there is nothing to compare.
 func TestDataStructuresAreClientGos(t *testing.T) {
 	key, known := upstreamcache.MetaNamespaceKeyFunc, upstreamcache.NewStore(upstreamcache.MetaNamespaceKeyFunc)
 	for name, pair := range map[string][2]any{

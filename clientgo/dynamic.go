@@ -23,33 +23,33 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// NewDynamicSharedInformerFactory returns a factory whose objects are *unstructured.Unstructured, in the place of dynamicinformer's
-// factory for a dynamic client. WithCustomResyncConfig and WithInformerName have no effect here, as they have no
-// counterpart there. It panics as NewSharedInformerFactory does.
+// NewDynamicSharedInformerFactory returns a factory of *unstructured.Unstructured objects. It replaces dynamicinformer's factory for a dynamic
+// client. WithCustomResyncConfig and WithInformerName have no effect, as dynamicinformer has no such options. It panics as NewSharedInformerFactory
+// does.
 func NewDynamicSharedInformerFactory(config *rest.Config, defaultResync time.Duration, options ...Option) dynamicinformer.DynamicSharedInformerFactory {
 	return newResourceFactory[*unstructured.Unstructured](config, defaultResync, options)
 }
 
-// NewMetadataSharedInformerFactory returns a factory whose objects are *metav1.PartialObjectMetadata, in the place of metadatainformer's
-// factory for a metadata client. Its options are those of NewDynamicSharedInformerFactory.
+// NewMetadataSharedInformerFactory returns a factory of *metav1.PartialObjectMetadata objects. It replaces metadatainformer's factory for a metadata
+// client. It takes the same options as NewDynamicSharedInformerFactory.
 func NewMetadataSharedInformerFactory(config *rest.Config, defaultResync time.Duration, options ...Option) metadatainformer.SharedInformerFactory {
 	return newResourceFactory[*metav1.PartialObjectMetadata](config, defaultResync, options)
 }
 
-// NewTypedSharedInformerFactory returns a factory whose objects are of the Go type T, for a custom resource that has one. Generated listers take the
-// indexers of its informers, so it is the lighter way for those than their generated factory, which leaves decoding to a clientset:
+// NewTypedSharedInformerFactory returns a factory of objects of the Go type T, for custom resources that have one. Generated listers accept the
+// indexers of its informers, and it is lighter than the generated factory, which leaves decoding to a clientset:
 //
 //	factory := clientgo.NewTypedSharedInformerFactory[*v1.Widget](config, 0)
 //	informer := factory.ForResource(v1.SchemeGroupVersion.WithResource("widgets")).Informer()
 //	lister := listers.NewWidgetLister(informer.GetIndexer())
 //
-// Its options are those of NewDynamicSharedInformerFactory. T is a pointer to a struct named after the kind; a list of another kind is an error.
+// It takes the same options as NewDynamicSharedInformerFactory. T is a pointer to a struct named after the kind; a list of another kind is an error.
 func NewTypedSharedInformerFactory[T tidings.Object](config *rest.Config, defaultResync time.Duration, options ...Option) dynamicinformer.DynamicSharedInformerFactory {
 	return newResourceFactory[T](config, defaultResync, options)
 }
 
-// NewDynamicSharedInformerFactoryFromClient is NewDynamicSharedInformerFactory over a dynamic client, which lists, watches and decodes. With a
-// config the factory does that itself, several times lighter; a dynamic client does not tell which server it belongs to.
+// NewDynamicSharedInformerFactoryFromClient is like NewDynamicSharedInformerFactory, except that a dynamic client lists, watches and decodes. Prefer
+// a config where you have one: decoding in the factory is several times lighter, and a dynamic client does not reveal which server it talks to.
 func NewDynamicSharedInformerFactoryFromClient(client dynamic.Interface, defaultResync time.Duration, options ...Option) dynamicinformer.DynamicSharedInformerFactory {
 	return newResourceFactoryFromClient[*unstructured.Unstructured](defaultResync, options,
 		func(resource schema.GroupVersionResource, namespace string) source.ClientGo[*unstructured.UnstructuredList] {
@@ -57,7 +57,7 @@ func NewDynamicSharedInformerFactoryFromClient(client dynamic.Interface, default
 		})
 }
 
-// NewMetadataSharedInformerFactoryFromClient is NewMetadataSharedInformerFactory over a metadata client, which lists, watches and decodes.
+// NewMetadataSharedInformerFactoryFromClient is like NewMetadataSharedInformerFactory, except that a metadata client lists, watches and decodes.
 func NewMetadataSharedInformerFactoryFromClient(client metadata.Interface, defaultResync time.Duration, options ...Option) metadatainformer.SharedInformerFactory {
 	return newResourceFactoryFromClient[*metav1.PartialObjectMetadata](defaultResync, options,
 		func(resource schema.GroupVersionResource, namespace string) source.ClientGo[*metav1.PartialObjectMetadataList] {
@@ -65,7 +65,7 @@ func NewMetadataSharedInformerFactoryFromClient(client metadata.Interface, defau
 		})
 }
 
-// newResourceFactoryFromClient makes a factory whose objects are T's that come from clients for lists L.
+// newResourceFactoryFromClient returns a factory of T objects from clients that return lists of type L.
 func newResourceFactoryFromClient[T tidings.Object, L runtime.Object](resync time.Duration, options []Option,
 	client func(resource schema.GroupVersionResource, namespace string) source.ClientGo[L],
 ) *resourceFactory {
@@ -75,7 +75,7 @@ func newResourceFactoryFromClient[T tidings.Object, L runtime.Object](resync tim
 	return &resourceFactory{base: base, row: resourceType{goType: reflect.TypeFor[T](), scope: namespaced}}
 }
 
-// NewFilteredDynamicInformer returns an informer of one resource of a dynamic client.
+// NewFilteredDynamicInformer returns an informer for one resource, listed and watched through a dynamic client.
 func NewFilteredDynamicInformer(client dynamic.Interface, resource schema.GroupVersionResource, namespace string, resync time.Duration,
 	indexers cache.Indexers, tweak func(*metav1.ListOptions),
 ) informers.GenericInformer {
@@ -83,7 +83,7 @@ func NewFilteredDynamicInformer(client dynamic.Interface, resource schema.GroupV
 	return newResourceInformer(of, new(unstructured.Unstructured), resource, resync, indexers, tweak)
 }
 
-// NewFilteredMetadataInformer returns an informer of one resource of a metadata client.
+// NewFilteredMetadataInformer returns an informer for one resource, listed and watched through a metadata client.
 func NewFilteredMetadataInformer(client metadata.Interface, resource schema.GroupVersionResource, namespace string, resync time.Duration,
 	indexers cache.Indexers, tweak func(*metav1.ListOptions),
 ) informers.GenericInformer {
@@ -91,7 +91,7 @@ func NewFilteredMetadataInformer(client metadata.Interface, resource schema.Grou
 	return newResourceInformer(of, new(metav1.PartialObjectMetadata), resource, resync, indexers, tweak)
 }
 
-// newResourceInformer makes an informer of objects like the example that a client lists.
+// newResourceInformer returns an informer for a client's objects, which are of the example's type.
 func newResourceInformer[L runtime.Object](client source.ClientGo[L], example runtime.Object, resource schema.GroupVersionResource,
 	resync time.Duration, indexers cache.Indexers, tweak func(*metav1.ListOptions),
 ) informers.GenericInformer {
@@ -108,7 +108,7 @@ func newResourceInformer[L runtime.Object](client source.ClientGo[L], example ru
 	return genericInformer{NewSharedIndexInformer(lw, example, resync, indexers), resource.GroupResource()}
 }
 
-// resourceFactory makes informers for resources of any name, all of one Go type.
+// resourceFactory makes informers for any resources, all of one Go type.
 type resourceFactory struct {
 	starter[schema.GroupVersionResource]
 	base *factory // has the native factory and the options
@@ -122,7 +122,7 @@ func newResourceFactory[T tidings.Object](config *rest.Config, resync time.Durat
 	return &resourceFactory{base: base, row: resourceType{goType: reflect.TypeFor[T](), scope: namespaced}}
 }
 
-// ForResource returns the informer of a resource. Whether the server has it shows when the informer runs.
+// ForResource returns the informer of a resource. It does not check that the server has the resource; running the informer does.
 func (f *resourceFactory) ForResource(resource schema.GroupVersionResource) informers.GenericInformer {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -141,7 +141,7 @@ func (f *resourceFactory) newInformer(resource schema.GroupVersionResource) cach
 	return inf
 }
 
-// WaitForCacheSync waits until every started informer has its initial list, or stopCh is closed.
+// WaitForCacheSync waits until every started informer has its initial list, or until stopCh is closed.
 func (f *resourceFactory) WaitForCacheSync(stopCh <-chan struct{}) map[schema.GroupVersionResource]bool {
 	synced, _ := f.waitForSync(wait.ContextForChannel(stopCh))
 	return synced

@@ -10,11 +10,11 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// erased is a source of T's as one of Objects. So all informers here are of one Go type, and only the sources exist once for each of the
-// 147 built-in types: the whole engine for each of them would make a program 18 MB larger.
+// erased adapts a source of T to a source of Objects. Thus all informers in this package have one Go type, and only the sources are
+// instantiated for each of the 147 built-in types: instantiating the whole engine for each would make a program 18 MB larger.
 type erased[T tidings.Object] struct{ typed source.ListerWatcher[T] }
 
-// previous finds T's among the objects that the caller holds.
+// previous adapts find to return objects of type T.
 func previous[T tidings.Object](find source.Previous[tidings.Object]) source.Previous[T] {
 	if find == nil {
 		return nil
@@ -26,12 +26,12 @@ func previous[T tidings.Object](find source.Previous[tidings.Object]) source.Pre
 	}
 }
 
-// decode decodes T's as Objects, one at a time.
+// decode adapts a function that decodes Objects to T. It handles one object at a time.
 func decode[T tidings.Object](erased source.Decode[tidings.Object]) source.Decode[T] {
 	if erased == nil {
 		return nil
 	}
-	var current func([]byte) (T, error) // that of the object that is being decoded: one function for each would be garbage
+	var current func([]byte) (T, error) // decodes the current object; shared by all, because a closure for each would be garbage
 	whole := func(previousData []byte) (tidings.Object, error) { return current(previousData) }
 	return func(data []byte, previous T, decode func([]byte) (T, error)) (none T, err error) {
 		var held tidings.Object
@@ -47,16 +47,16 @@ func decode[T tidings.Object](erased source.Decode[tidings.Object]) source.Decod
 	}
 }
 
-// HandsOnUnseen reports whether the source is one that does not look at what Previous returns, but for the uid and version.
+// HandsOnUnseen reports whether the source looks at nothing but the uid and version of what Previous returns.
 func (e erased[T]) HandsOnUnseen() bool {
 	_, ok := e.typed.(*source.HTTP[T])
 	return ok
 }
 
-// ObjectType returns T, without which the engine could not fold objects.
+// ObjectType returns the type T, which the engine needs to fold objects.
 func (e erased[T]) ObjectType() reflect.Type { return reflect.TypeFor[T]() }
 
-// SharedBytes is source.HTTP's, where the source has it: a budget counts it.
+// SharedBytes forwards to the source if it implements this, as source.HTTP does. A memory budget counts it.
 func (e erased[T]) SharedBytes() int64 {
 	if of, ok := e.typed.(interface{ SharedBytes() int64 }); ok {
 		return of.SharedBytes()
@@ -64,7 +64,7 @@ func (e erased[T]) SharedBytes() int64 {
 	return 0
 }
 
-// OnStrayWrite is source.HTTP's, where the source has it: the mutation guard reports what the decoder finds.
+// OnStrayWrite forwards to the source if it implements this, as source.HTTP does. The mutation guard reports what the decoder finds.
 func (e erased[T]) OnStrayWrite(fn func(field string)) {
 	if of, ok := e.typed.(interface{ OnStrayWrite(func(string)) }); ok {
 		of.OnStrayWrite(fn)
@@ -85,7 +85,7 @@ func (e erased[T]) ListMetadata(
 	})
 }
 
-// List lists T's.
+// List forwards to the source.
 func (e erased[T]) List(ctx context.Context, opts source.ListOptions[tidings.Object], each func(tidings.Object) error) (source.ListResult, error) {
 	return e.typed.List(ctx, source.ListOptions[T]{
 		ResourceVersion: opts.ResourceVersion, ResourceVersionMatch: opts.ResourceVersionMatch, Continue: opts.Continue, Limit: opts.Limit, Only: opts.Only,
@@ -93,7 +93,7 @@ func (e erased[T]) List(ctx context.Context, opts source.ListOptions[tidings.Obj
 	}, func(obj T) error { return each(obj) })
 }
 
-// Watch watches T's.
+// Watch forwards to the source.
 func (e erased[T]) Watch(ctx context.Context, opts source.WatchOptions[tidings.Object]) (source.Stream[tidings.Object], error) {
 	stream, err := e.typed.Watch(ctx, source.WatchOptions[T]{
 		ResourceVersion: opts.ResourceVersion, SendInitialEvents: opts.SendInitialEvents, Timeout: opts.Timeout,
@@ -105,7 +105,7 @@ func (e erased[T]) Watch(ctx context.Context, opts source.WatchOptions[tidings.O
 	return &erasedStream[T]{typed: stream}, nil
 }
 
-// Stats returns what the source has done; zero if it does not count.
+// Stats returns the source's statistics, or zero if it keeps none.
 func (e erased[T]) Stats() source.Stats {
 	if counting, ok := e.typed.(interface{ Stats() source.Stats }); ok {
 		return counting.Stats()
@@ -113,7 +113,7 @@ func (e erased[T]) Stats() source.Stats {
 	return source.Stats{}
 }
 
-// erasedStream is a stream of T's as one of Objects.
+// erasedStream adapts a stream of T to a stream of Objects.
 type erasedStream[T tidings.Object] struct {
 	typed source.Stream[T]
 	buf   []source.Event[T] // reused by Next
@@ -127,11 +127,11 @@ func (s *erasedStream[T]) Next(buf []source.Event[tidings.Object]) ([]source.Eve
 			ResourceVersion: event.ResourceVersion, Err: event.Err, Type: event.Type, InitialEventsEnd: event.InitialEventsEnd,
 		}
 		if event.Type == source.Added || event.Type == source.Modified || event.Type == source.Deleted {
-			out.Object = event.Object // else it would be an interface that holds a nil pointer
+			out.Object = event.Object // otherwise it would be an interface that holds a nil pointer
 		}
 		buf = append(buf, out)
 	}
-	clear(events) // or it would keep objects alive
+	clear(events) // so that the buffer keeps no objects alive
 	s.buf = events
 	if cap(s.buf) > maxErasedBuffer {
 		s.buf = nil
@@ -139,7 +139,7 @@ func (s *erasedStream[T]) Next(buf []source.Event[tidings.Object]) ([]source.Eve
 	return buf, err
 }
 
-// maxErasedBuffer is how many events a stream keeps room for.
+// maxErasedBuffer is the largest number of events for which a stream keeps its buffer.
 const maxErasedBuffer = 1024
 
 // Close ends the watch.

@@ -16,9 +16,8 @@ import (
 	"github.com/tidings/tidings/tidingstest"
 )
 
-// TestNothingIsLostBehindAnInterface: an informer of client-go's does what one of our own does, though its sources are those of
-// another type: audits list metadata only, who writes to what objects share is found, and the budget counts what
-// the decoder remembers.
+// TestNothingIsLostBehindAnInterface: a client-go informer does what a native one does, although its source is of another type:
+// audits list metadata only, writes to shared parts of objects are found, and the budget counts what the decoder remembers.
 func TestNothingIsLostBehindAnInterface(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := tidingstest.NewServer(t, tidingstest.ServerOptions{})

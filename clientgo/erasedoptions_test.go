@@ -11,7 +11,7 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// watching is a source that watches with this function.
+// watching is a source that watches by calling the function.
 type watching func(source.WatchOptions[*corev1.Pod]) (source.Stream[*corev1.Pod], error)
 
 func (w watching) Watch(_ context.Context, opts source.WatchOptions[*corev1.Pod]) (source.Stream[*corev1.Pod], error) {
@@ -22,7 +22,8 @@ func (w watching) List(context.Context, source.ListOptions[*corev1.Pod], func(*c
 	return source.ListResult{}, errors.New("it only watches")
 }
 
-// TestErasedWatchKnowsWhatIsHeld: the source of a type finds the object that an informer of Objects holds, and has that decode in its place.
+// TestErasedWatchKnowsWhatIsHeld: the typed source finds the object that an informer of Objects holds, and lets it decode in the source's
+// place.
 func TestErasedWatchKnowsWhatIsHeld(t *testing.T) {
 	held, decoded, stop := &corev1.Pod{}, &corev1.Pod{}, errors.New("that was all")
 	decode := func(previousData []byte) (*corev1.Pod, error) {

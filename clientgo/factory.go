@@ -30,24 +30,24 @@ type factory struct {
 	client   func() kubernetes.Interface
 	resync   time.Duration
 	opts     factoryOptions
-	selected metav1.ListOptions // the selectors
+	selected metav1.ListOptions
 
 	starter[reflect.Type]
-	failed map[schema.GroupVersionResource]func(error) // who is told of an informer's errors; guarded by starter.mu
+	failed map[schema.GroupVersionResource]func(error) // handles an informer's errors; guarded by starter.mu
 }
 
-// NewSharedInformerFactory returns a factory for the API server of config, in the place of client-go's factory for a clientset. It does
-// not connect yet. It panics if config cannot be used, like kubernetes.NewForConfigOrDie, and if a selector cannot be parsed.
+// NewSharedInformerFactory returns a factory for config's API server. It replaces client-go's factory for a clientset. It does not connect yet. It
+// panics if config is invalid, like kubernetes.NewForConfigOrDie, and if a selector cannot be parsed.
 //
-// Informers from the accessors and from ForResource run on Tidings' engine. InformerFor with a function of the caller's own calls that function,
-// since it may choose other selectors or indexes, and the informer it returns runs on whatever engine it was made for: client-go's
-// if it was made by package cache, which is logged, or ours if by this package. The generated informers of a custom resource come with a
-// factory of their own; NewGroupFactory takes its place.
+// Informers from the accessors and from ForResource run on Tidings' engine. InformerFor called with a custom function calls that function, since it
+// may choose other selectors or indexes. The informer that it returns runs on the engine of the package that made it: on client-go's, which is
+// logged, if that was client-go's package cache, and on Tidings' if it was this package. For the generated informers of a custom resource, use
+// NewGroupFactory in place of their generated factory.
 func NewSharedInformerFactory(config *rest.Config, defaultResync time.Duration, options ...Option) informers.SharedInformerFactory {
 	return newBuiltinFactory(config, defaultResync, options)
 }
 
-// newBuiltinFactory makes a factory of the built-in resources.
+// newBuiltinFactory returns a factory for the built-in resources.
 func newBuiltinFactory(config *rest.Config, defaultResync time.Duration, options []Option) *factory {
 	return newHTTPFactory(config, defaultResync, options, func(client *source.Client, scope source.Scope) (source.ListerWatcher[tidings.Object], error) {
 		row, err := builtinRow(scope.Resource)
@@ -58,7 +58,7 @@ func newBuiltinFactory(config *rest.Config, defaultResync time.Duration, options
 	})
 }
 
-// newHTTPFactory makes a factory whose informers take their objects from what newSource makes.
+// newHTTPFactory returns a factory whose informers get their objects from the sources that newSource returns.
 func newHTTPFactory(config *rest.Config, defaultResync time.Duration, options []Option,
 	newSource func(*source.Client, source.Scope) (source.ListerWatcher[tidings.Object], error),
 ) *factory {
@@ -81,7 +81,7 @@ func newHTTPFactory(config *rest.Config, defaultResync time.Duration, options []
 	return f
 }
 
-// builtinRow finds the row of a resource.
+// builtinRow returns the table row of a resource.
 func builtinRow(resource schema.GroupVersionResource) (resourceType, error) {
 	row, ok := byResource()[resource]
 	if !ok {
@@ -90,10 +90,9 @@ func builtinRow(resource schema.GroupVersionResource) (resourceType, error) {
 	return row, nil
 }
 
-// NewSharedInformerFactoryFromClient returns a factory for a clientset, with the arguments of client-go's. Over a clientset that
-// kubernetes.NewForConfig made it uses the clientset's connections and is like NewSharedInformerFactory, except that the clientset's rate limit
-// and its handler of warnings do not apply. Every other one, a fake for instance, does the listing and watching itself. With a nil client nothing can be
-// listed, but the stores can be filled by hand.
+// NewSharedInformerFactoryFromClient returns a factory for a clientset and takes client-go's arguments. With a clientset from kubernetes.NewForConfig
+// it uses the clientset's transport and is like NewSharedInformerFactory, except that the clientset's rate limit and warning handler do not apply.
+// Any other clientset, such as a fake, lists and watches itself. With a nil client nothing can be listed, but the stores can be filled by hand.
 func NewSharedInformerFactoryFromClient(client kubernetes.Interface, defaultResync time.Duration, options ...Option) informers.SharedInformerFactory {
 	if config, ok := configOf(client); ok {
 		f := newBuiltinFactory(config, defaultResync, options)
@@ -109,7 +108,7 @@ func NewSharedInformerFactoryFromClient(client kubernetes.Interface, defaultResy
 	})
 }
 
-// newClientFactory makes a factory whose informers take their objects from a client of client-go's.
+// newClientFactory returns a factory whose informers list and watch through a client-go client.
 func newClientFactory(defaultResync time.Duration, options []Option, client kubernetes.Interface,
 	newSource func(scope source.Scope, tweak func(*metav1.ListOptions)) (source.ListerWatcher[tidings.Object], error),
 ) *factory {
@@ -121,8 +120,8 @@ func newClientFactory(defaultResync time.Duration, options []Option, client kube
 	})
 }
 
-// Native returns the Tidings factory behind one that this package made; false for others. It reports the status of all informers here, for
-// which package metrics has collectors. Their element type is tidings.Object, so typed informers that are taken from it have caches of their own.
+// Native returns the Tidings factory behind one of this package's factories, or false for any other. It reports the status of all informers here, and
+// package metrics has collectors for it. Their element type is tidings.Object, so a typed informer requested from it has its own cache.
 func Native(f informers.SharedInformerFactory) (*tidings.Factory, bool) {
 	ours, ok := f.(*factory)
 	if !ok {
@@ -131,7 +130,7 @@ func Native(f informers.SharedInformerFactory) (*tidings.Factory, bool) {
 	return ours.native, true
 }
 
-// init finishes f, whose informers take their objects from what newSource makes.
+// init completes f, whose informers get their objects from the sources that newSource returns.
 func (f *factory) init(native *tidings.Factory, resync time.Duration, opts factoryOptions,
 	newSource func(source.Scope) (source.ListerWatcher[tidings.Object], error),
 ) *factory {
@@ -144,7 +143,7 @@ func (f *factory) init(native *tidings.Factory, resync time.Duration, opts facto
 	return f
 }
 
-// demultiplex returns the native factory's OnError, which tells the informer that an error belongs to.
+// demultiplex returns an OnError for the native factory that passes each error to the informer it belongs to, after next.
 func (f *factory) demultiplex(next func(error)) func(error) {
 	return func(err error) {
 		if next != nil {
@@ -163,14 +162,14 @@ func (f *factory) demultiplex(next func(error)) func(error) {
 	}
 }
 
-// notify lets fn hear of the errors of a resource's informer.
+// notify registers fn for the errors of a resource's informer.
 func (f *factory) notify(resource schema.GroupVersionResource, fn func(error)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.failed[resource] = fn
 }
 
-// newInformer makes an informer for a row.
+// newInformer returns an informer for a table row.
 func (f *factory) newInformer(row resourceType, resync time.Duration) (*informer, error) {
 	scope := tidings.Scope{Resource: row.resource, Labels: f.selected.LabelSelector, Fields: f.selected.FieldSelector}
 	if row.scope == namespaced {
@@ -184,7 +183,7 @@ func (f *factory) newInformer(row resourceType, resync time.Duration) (*informer
 	return inf, inf.init(native, row.goType.String(), resync, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 }
 
-// InformerFor returns the informer for the type of obj, which newFunc makes if there is none yet; see NewSharedInformerFactory.
+// InformerFor returns the informer for obj's type, and calls newFunc to make it if there is none yet; see NewSharedInformerFactory.
 func (f *factory) InformerFor(obj runtime.Object, newFunc internalinterfaces.NewInformerFunc) cache.SharedIndexInformer {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -198,13 +197,13 @@ func (f *factory) InformerFor(obj runtime.Object, newFunc internalinterfaces.New
 	})
 }
 
-// isOurs reports whether an informer runs on our engine. It asks the controller because that comes through a wrapper, such as a typed informer.
+// isOurs reports whether an informer runs on our engine. It checks the controller, because wrappers such as typed informers pass that through.
 func isOurs(inf cache.SharedIndexInformer) bool {
 	_, ours := inf.GetController().(idleController)
 	return ours
 }
 
-// informerFor returns the informer for a type, which make makes if there is none yet. The lock is held.
+// informerFor returns the informer for a type, and calls make if there is none yet. The lock is held.
 func (f *factory) informerFor(t reflect.Type, make func(resync time.Duration) cache.SharedIndexInformer) cache.SharedIndexInformer {
 	return f.informer(t, func() cache.SharedIndexInformer {
 		resync, ok := f.opts.resync[t]
@@ -221,7 +220,7 @@ func (f *factory) informerFor(t reflect.Type, make func(resync time.Duration) ca
 	})
 }
 
-// builtinInformer returns the informer of a row.
+// builtinInformer returns the informer for a table row.
 func (f *factory) builtinInformer(row resourceType) cache.SharedIndexInformer {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -236,7 +235,7 @@ func (f *factory) builtinInformer(row resourceType) cache.SharedIndexInformer {
 	})
 }
 
-// ForResource returns the informer of a built-in resource. Another one is an error.
+// ForResource returns the informer of a built-in resource, or an error for any other.
 func (f *factory) ForResource(resource schema.GroupVersionResource) (informers.GenericInformer, error) {
 	row, ok := byResource()[resource]
 	if !ok {
@@ -254,35 +253,34 @@ type genericInformer struct {
 // Informer returns the informer.
 func (g genericInformer) Informer() cache.SharedIndexInformer { return g.informer }
 
-// Lister returns a lister of the informer's objects.
+// Lister returns a lister for the informer's objects.
 func (g genericInformer) Lister() cache.GenericLister {
 	return cache.NewGenericLister(g.informer.GetIndexer(), g.resource)
 }
 
-// InformerName returns what WithInformerName gave.
+// InformerName returns the name set by WithInformerName.
 func (f *factory) InformerName() *cache.InformerName { return f.opts.informerName }
 
-// Shutdown waits for all informers, whose contexts have to be ended by the caller. Nothing can be started afterwards. It releases the
-// informer name.
+// Shutdown waits for all informers to stop; the caller has to end their contexts. Nothing can be started afterwards. It releases the informer name.
 func (f *factory) Shutdown() {
 	f.starter.Shutdown()
 	f.opts.informerName.Release()
 }
 
-// WaitForCacheSync waits until every started informer has its initial list, or stopCh is closed.
+// WaitForCacheSync waits until every started informer has its initial list, or until stopCh is closed.
 func (f *factory) WaitForCacheSync(stopCh <-chan struct{}) map[reflect.Type]bool {
 	return f.WaitForCacheSyncWithContext(wait.ContextForChannel(stopCh)).Synced
 }
 
-// WaitForCacheSyncWithContext waits until every started informer has its initial list, or ctx ends. Its error then says what is
-// in the way of each informer that has not.
+// WaitForCacheSyncWithContext waits until every started informer has its initial list, or until ctx ends. The result's error then says what keeps
+// each remaining informer from syncing.
 func (f *factory) WaitForCacheSyncWithContext(ctx context.Context) cache.SyncResult {
 	synced, err := f.waitForSync(ctx)
 	return cache.SyncResult{Synced: synced, Err: err}
 }
 
-// accessors is what the generated accessors know of a factory. That a request comes from them tells that newFunc is the
-// generated one, which need not be called: what it would list is in the row.
+// accessors is the factory as the generated accessors see it. A call through it always passes the generated newFunc, which need not be called: the
+// table row says what it would list.
 type accessors struct{ *factory }
 
 // InformerFor returns the informer for the type of obj.

@@ -27,7 +27,7 @@ import (
 	"github.com/tidings/tidings/tidingstest"
 )
 
-// served is an engine's factory with what writes to the server behind it.
+// served is an engine's factory, and a function that writes to the server behind it.
 type served struct {
 	informers.SharedInformerFactory
 	create, update, remove func(*corev1.Pod)
@@ -100,7 +100,7 @@ func runFactory(t *testing.T, f informers.SharedInformerFactory) {
 	}
 }
 
-// An accessor's informer, lister and handler work, and asking again gives the same informer.
+// An accessor's informer, lister and handler work, and a second call returns the same informer.
 func TestFactory(t *testing.T) {
 	everyWay(t, 0, factoryOptions{}, func(t *testing.T, e engine, f served) {
 		f.create(labeled("a/one", "1"))
@@ -150,7 +150,7 @@ func TestFactoryNamespaceAndTransform(t *testing.T) {
 		f.create(pod("b/two"))
 		h := &recorder{}
 		mustAdd(t, f.Core().V1().Pods().Informer(), h)
-		f.Core().V1().Nodes().Informer() // has no namespaces, and is not limited
+		f.Core().V1().Nodes().Informer() // cluster-scoped, so not limited
 		runFactory(t, f)
 		h.expect(t, "start", "initial a/one=seen")
 		f.create(pod("b/three"))
@@ -176,7 +176,7 @@ func TestFactoryTweak(t *testing.T) {
 	})
 }
 
-// A custom resync period is for one type, the default for the others.
+// A custom resync period applies to one type, the default to the others.
 func TestFactoryResync(t *testing.T) {
 	o := factoryOptions{resync: map[metav1.Object]time.Duration{&corev1.Pod{}: time.Minute}}
 	bothEngines(t, func(t *testing.T, e engine) {
@@ -191,7 +191,8 @@ func TestFactoryResync(t *testing.T) {
 	})
 }
 
-// Starting is repeatable, and starts what came later; after Shutdown nothing starts. Only started informers are waited for.
+// Start may be called again, and then starts new informers; after Shutdown nothing starts. Only started informers are waited
+// for.
 func TestFactoryStart(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
 		f := e.factory(fake.NewClientset(), 0, factoryOptions{})
@@ -220,7 +221,7 @@ func TestFactoryStart(t *testing.T) {
 	})
 }
 
-// A wait that ends too early says which types have not synced; ours also says why.
+// A wait that ends too early reports which types have not synced; ours also says why.
 func TestFactoryWaitError(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
 		server := tidingstest.NewServer(t, tidingstest.ServerOptions{})
@@ -249,7 +250,7 @@ func TestFactoryWaitError(t *testing.T) {
 	})
 }
 
-// Every accessor gives an informer that runs on our engine, and ForResource the same one.
+// Every accessor returns an informer that runs on our engine, and ForResource returns the same one.
 func TestEveryAccessor(t *testing.T) {
 	f := clientgo.NewSharedInformerFactory(&rest.Config{Host: "http://127.0.0.1:1"}, 0)
 	names, want := accessorsOf(t, reflect.ValueOf(f)), accessorsOf(t, reflect.ValueOf(informers.NewSharedInformerFactory(fake.NewClientset(), 0)))
@@ -295,7 +296,7 @@ func accessorsOf(t *testing.T, f reflect.Value) []string {
 	return names
 }
 
-// A function of the caller's own decides what an informer lists, as kube-scheduler's does.
+// A custom function decides what an informer lists, as in kube-scheduler.
 func TestInformerForOwnFunction(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
 		f := overFake(t, e, 0, factoryOptions{})
@@ -339,7 +340,7 @@ func TestInformerName(t *testing.T) {
 	})
 }
 
-// The native factory reports on the informers here, and gives typed ones. Its own decoder was at work, over a clientset as well.
+// The native factory reports on the informers here, and provides typed ones. Its own decoder is used, over a clientset as well.
 func TestNative(t *testing.T) {
 	for name, over := range map[string]func(*testing.T, engine, time.Duration, factoryOptions) served{"config": overHTTP, "clientset": overClientset} {
 		t.Run(name, func(t *testing.T) { checkNative(t, over) })

@@ -1,8 +1,8 @@
 //go:build ignore
 
-// Gen_aliases writes aliases.go into a package that stands in for one of client-go's: it gives the package every exported name of that one
-// which its other files do not declare. Types, constants and variables become aliases. A function calls the one of the same name in package
-// clientgo if there is one, and client-go's otherwise. Run it with "go generate" after an update of client-go.
+// Gen_aliases writes aliases.go into a package that replaces one of client-go's: it declares every exported name of client-go's package that the
+// other files do not. Types, constants and variables re-export client-go's. A function calls the function of the same name in package
+// clientgo if there is one, and client-go's otherwise. Run it with "go generate" after updating client-go.
 //
 //	go run gen_aliases.go folder path-in-client-go
 package main
@@ -52,7 +52,7 @@ type generator struct {
 	funcs        []string
 }
 
-// parse returns the files of a folder that are no tests.
+// parse parses the files of a folder, without tests and generators.
 func parse(dir, except string) []*ast.File {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -73,7 +73,7 @@ func parse(dir, except string) []*ast.File {
 	return files
 }
 
-// names returns the exported names that a folder declares.
+// names returns the functions and types that a folder declares.
 func names(dir, except string) map[string]bool {
 	found := map[string]bool{}
 	for _, file := range parse(dir, except) {
@@ -93,7 +93,7 @@ func names(dir, except string) map[string]bool {
 	return found
 }
 
-// upstream reads client-go's package.
+// upstream adds what client-go's package declares.
 func (g *generator) upstream(dir string) {
 	for _, file := range parse(dir, "") {
 		for _, decl := range file.Decls {
@@ -115,21 +115,23 @@ func (g *generator) declaration(file *ast.File, d *ast.GenDecl) {
 		case *ast.TypeSpec:
 			if s.Name.IsExported() && !g.ours[s.Name.Name] {
 				params, args := g.typeParams(file, s.TypeParams)
-				g.types = append(g.types, fmt.Sprintf("%s\ntype %s%s = upstream.%s%s\n", comment(s.Name.Name), s.Name.Name, params, s.Name.Name, args))
+				g.types = append(g.types, fmt.Sprintf("%s\ntype %s%s = upstream.%s%s\n", comment("re-exports", s.Name.Name), s.Name.Name, params, s.Name.Name, args))
 			}
 		case *ast.ValueSpec:
 			for _, name := range s.Names {
 				if name.IsExported() && !g.ours[name.Name] {
-					fmt.Fprintf(&g.values, "%s\n%s %s = upstream.%s\n\n", comment(name.Name), d.Tok, name.Name, name.Name)
+					fmt.Fprintf(&g.values, "%s\n%s %s = upstream.%s\n\n", comment("re-exports", name.Name), d.Tok, name.Name, name.Name)
 				}
 			}
 		}
 	}
 }
 
-func comment(name string) string { return fmt.Sprintf("// %s is client-go's.", name) }
+func comment(verb, name string) string {
+	return fmt.Sprintf("// %s %s client-go's %s.", name, verb, name)
+}
 
-// typeParams returns type parameters as they are declared and as they are passed on.
+// typeParams returns type parameters as declared and as passed on.
 func (g *generator) typeParams(file *ast.File, list *ast.FieldList) (params, args string) {
 	if list == nil {
 		return "", ""
@@ -168,19 +170,19 @@ func (g *generator) function(file *ast.File, d *ast.FuncDecl) {
 		}
 		results, call = "("+strings.Join(types, ", ")+")", "return "
 	}
-	from, about := "upstream", comment(name)
+	from, about := "upstream", comment("calls", name)
 	if g.engine[name] {
-		from, about = "clientgo", fmt.Sprintf("// %s is [clientgo.%s], with Tidings' engine.", name, name)
+		from, about = "clientgo", fmt.Sprintf("// %s calls [clientgo.%s], which runs on Tidings' engine.", name, name)
 		g.imports["clientgo"] = "github.com/tidings/tidings/clientgo"
 	}
 	if strings.Contains(d.Doc.Text(), "Deprecated:") {
-		about += "\n//\n// Deprecated: client-go says so."
+		about += "\n//\n// Deprecated: deprecated in client-go."
 	}
 	g.funcs = append(g.funcs, fmt.Sprintf("%s\nfunc %s%s(%s) %s {\n%s%s.%s%s(%s)\n}\n",
 		about, name, typeParams, strings.Join(params, ", "), results, call, from, name, typeArgs, strings.Join(args, ", ")))
 }
 
-// text prints a type and notes the packages that it needs.
+// text prints a type and adds the imports that it needs.
 func (g *generator) text(file *ast.File, t ast.Expr) string {
 	ast.Inspect(t, func(n ast.Node) bool {
 		if sel, ok := n.(*ast.SelectorExpr); ok {
@@ -197,7 +199,7 @@ func (g *generator) text(file *ast.File, t ast.Expr) string {
 	return b.String()
 }
 
-// need notes an import of a file by the name that the file has for it.
+// need adds a file's import, given the name by which the file refers to it.
 func (g *generator) need(file *ast.File, name string) {
 	for _, spec := range file.Imports {
 		path, err := strconv.Unquote(spec.Path.Value)
@@ -218,7 +220,7 @@ func (g *generator) file(folder string) []byte {
 	for name, path := range g.imports {
 		fmt.Fprintf(&b, "\t%s %q\n", name, path)
 	}
-	b.WriteString(")\n\n//lint:file-ignore SA1019 what is deprecated has to be there as well\n\n")
+	b.WriteString(")\n\n//lint:file-ignore SA1019 deprecated names are needed too\n\n")
 	b.Write(g.values.Bytes())
 	slices.Sort(g.types)
 	slices.Sort(g.funcs)

@@ -1,7 +1,7 @@
 //go:build ignore
 
-// Gen_types writes types.go and types_newer.go: one row for each resource that client-go's informer factory knows. Run it with "go generate" after
-// an update of client-go.
+// Gen_types writes types.go and types_newer.go: one row for each resource of client-go's informer factory. Run it with "go generate" after
+// updating client-go.
 package main
 
 import (
@@ -21,11 +21,11 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// resourceCase is one case of client-go's ForResource: the resource's name, and its accessors.
+// resourceCase matches a case of client-go's ForResource, with the resource's name and accessors.
 var resourceCase = regexp.MustCompile(`case (\w+)\.SchemeGroupVersion\.WithResource\("(\w+)"\):\s*return .*informer: f\.(\w+)\(\)\.(\w+)\(\)\.(\w+)\(\)`)
 
-// newer are the accessors that the client-go of Kubernetes 1.36 does not have. Their rows have a file of their own, which the
-// build tag clientgo_0_36 leaves out.
+// newer lists the accessors that the client-go of Kubernetes 1.36 lacks. Their rows have their own file, which the build tag clientgo_0_36
+// excludes.
 var newer = []string{
 	"CertificatesV1().ClusterTrustBundles", "CertificatesV1().PodCertificateRequests",
 	"LifecycleV1alpha1().EvictionRequests", "LifecycleV1alpha1().Evictions",
@@ -44,8 +44,8 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	everywhere := table{file: "types.go", function: "commonTypes", doc: "returns the resources that every supported client-go's factory has an accessor for."}
-	onlyNewer := table{file: "types_newer.go", constraint: "!clientgo_0_36", function: "newerTypes", doc: "returns the resources that client-go 0.36 does not know."}
+	everywhere := table{file: "types.go", function: "commonTypes", doc: "returns the resources in the informer factory of every supported client-go."}
+	onlyNewer := table{file: "types_newer.go", constraint: "!clientgo_0_36", function: "newerTypes", doc: "returns the resources that client-go 0.36 lacks."}
 	for _, c := range resourceCase.FindAllStringSubmatch(string(text), -1) {
 		list, namespaced := listOf(c[3]+c[4], c[5])
 		into := &everywhere
@@ -58,7 +58,7 @@ func main() {
 	onlyNewer.write()
 }
 
-// listOf returns the list type of a resource, whose client is clientset.<group>().<accessor>(), and whether it is namespaced.
+// listOf returns the list type of the resource whose client is clientset.<group>().<accessor>(), and whether it is namespaced.
 func listOf(group, accessor string) (list reflect.Type, namespaced bool) {
 	clients, _ := reflect.TypeFor[kubernetes.Interface]().MethodByName(group)
 	getter, ok := clients.Type.Out(0).MethodByName(accessor)

@@ -17,8 +17,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// What the code generators make for a custom resource, in their shape: its types' scheme, a clientset, the interfaces between factory and groups, and a group. They put each into
-// a package of its own.
+// What the code generators produce for a custom resource: its types' scheme, a clientset, the interfaces between factory and groups, and a group.
+// They put each into its own package.
 
 var (
 	widgetGroup     = schema.GroupVersion{Group: "example.com", Version: "v1"}
@@ -49,7 +49,7 @@ func (l *WidgetList) DeepCopyObject() runtime.Object {
 	return &c
 }
 
-// widgetClient is the clientset's interface, and widgetClientset the clientset.
+// widgetClient is the clientset's interface, and widgetClientset implements it.
 type widgetClient interface {
 	Widgets(namespace string) widgetInterface
 }

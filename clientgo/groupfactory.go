@@ -17,31 +17,32 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// GroupFactory is a factory for the group packages that informer-gen makes, such as those of a custom resource. Their function New takes anything that has Start and
-// InformerFor, so that their accessors and listers work as they are, with informers on Tidings' engine:
+// GroupFactory is a factory for the group packages that informer-gen generates, such as those of a custom resource. Their New functions take anything
+// that has Start and InformerFor, so their accessors and listers work unchanged, with informers on Tidings' engine:
 //
 //	factory := clientgo.NewGroupFactory[internalinterfaces.NewInformerFunc](config, versioned.NewForConfig, 10*time.Minute)
 //	widgets := example.New(factory, metav1.NamespaceAll, nil).V1().Widgets()
 //	widgets.Informer().AddEventHandler(…)
 //	factory.Start(ctx.Done())
 //
-// The generated packages for F, C and New are externalversions/internalinterfaces, clientset/versioned and externalversions/<group>. One factory serves all groups of a
-// clientset. It works with client-go's own group packages as well.
+// The generated packages that declare F, C and New are externalversions/internalinterfaces, clientset/versioned and externalversions/<group>. One
+// factory serves all groups of a clientset. It also works with client-go's own group packages.
 //
-// A generated function makes an informer of client-go's, and nothing tells what that lists. So InformerFor lets it make one with a client that sends nothing, runs it
-// up to its first request, and throws it away: the request names the resource, the namespace and the selectors. Objects are then listed, watched and decoded here,
-// as by NewSharedInformerFactory.
+// A generated function makes a client-go informer, which does not reveal what it lists. So InformerFor has it make one whose client sends nothing,
+// runs that informer up to its first request, and discards it: the request names the resource, the namespace and the selectors. Objects are then
+// listed, watched and decoded as by NewSharedInformerFactory.
 type GroupFactory[F ~func(C, time.Duration) cache.SharedIndexInformer, C any] struct {
 	base      *factory
 	newClient func(*rest.Config) (C, error)
 	config    *rest.Config
 
-	asking   atomic.Bool // while a function makes an informer that is thrown away
+	asking   atomic.Bool // true while a function makes an informer that will be discarded
 	examples sync.Map    // tidings.Object by schema.GroupVersionResource
 }
 
-// NewGroupFactory returns a factory for an API server. newClient is the clientset's NewForConfig; what it returns has to implement C. Of the options, WithNamespace and
-// WithTweakListOptions panic, because a group package's New takes them. It panics as NewSharedInformerFactory does as well.
+// NewGroupFactory returns a factory for an API server. newClient is the clientset's NewForConfig; its result has to implement C. The options
+// WithNamespace and WithTweakListOptions panic, because a group package's New takes these settings. It also panics where NewSharedInformerFactory
+// does.
 func NewGroupFactory[F ~func(C, time.Duration) cache.SharedIndexInformer, C, Clientset any](config *rest.Config, newClient func(*rest.Config) (Clientset, error),
 	defaultResync time.Duration, options ...Option,
 ) *GroupFactory[F, C] {
@@ -59,7 +60,7 @@ func NewGroupFactory[F ~func(C, time.Duration) cache.SharedIndexInformer, C, Cli
 	return f
 }
 
-// clientAs asserts that a clientset is a C.
+// clientAs asserts that a clientset implements C.
 func clientAs[C any](client any, err error) (C, error) {
 	c, ok := client.(C)
 	if err == nil && !ok {
@@ -68,10 +69,10 @@ func clientAs[C any](client any, err error) (C, error) {
 	return c, err
 }
 
-// InformerFor returns the informer for the type of obj. If there is none yet, newFunc is called to find out what to list, with which indexes. It has to be a generated function, or
-// one that calls a generated constructor such as NewFilteredWidgetInformer: handlers and transforms that it adds are lost, and so are list options other than
-// selectors. A function whose informer is on Tidings' engine already, because its imports were changed, is called with a real client. An informer that sends no
-// request, and an obj that is no API object, panic.
+// InformerFor returns the informer for obj's type. If there is none yet, it calls newFunc to find out what to list, and with which indexes. newFunc
+// has to be a generated function, or one that calls a generated constructor such as NewFilteredWidgetInformer: handlers and transforms that it adds
+// are lost, and so are list options other than selectors. If its informer already runs on Tidings' engine, because its imports were changed, it is
+// called with a real client. An informer that sends no request, or an obj that is not an API object, panics.
 func (f *GroupFactory[F, C]) InformerFor(obj runtime.Object, newFunc F) cache.SharedIndexInformer {
 	f.base.mu.Lock()
 	defer f.base.mu.Unlock()
@@ -115,17 +116,17 @@ func (f *GroupFactory[F, C]) newInformer(obj runtime.Object, newFunc F, resync t
 	return inf, inf.init(native, reflect.TypeOf(obj).String(), resync, asked.GetIndexer().GetIndexers())
 }
 
-// ask lets newFunc make an informer that is not kept.
+// ask calls newFunc for an informer that will be discarded.
 func (f *GroupFactory[F, C]) ask(newFunc F, client C, resync time.Duration) cache.SharedIndexInformer {
 	f.asking.Store(true)
 	defer f.asking.Store(false)
 	return newFunc(client, resync)
 }
 
-// InformerName returns what WithInformerName gave.
+// InformerName returns the name set by WithInformerName.
 func (f *GroupFactory[F, C]) InformerName() *cache.InformerName {
 	if f.asking.Load() {
-		return nil // an informer that is thrown away must not take the name
+		return nil // an informer that will be discarded must not claim the name
 	}
 	return f.base.InformerName()
 }
@@ -139,17 +140,16 @@ func (f *GroupFactory[F, C]) Start(stopCh <-chan struct{}) { f.base.Start(stopCh
 // StartWithContext starts the informers that have not been started. It does not wait.
 func (f *GroupFactory[F, C]) StartWithContext(ctx context.Context) { f.base.StartWithContext(ctx) }
 
-// Shutdown waits for all informers, whose contexts have to be ended by the caller. Nothing can be started afterwards. It releases the
-// informer name.
+// Shutdown waits for all informers to stop; the caller has to end their contexts. Nothing can be started afterwards. It releases the informer name.
 func (f *GroupFactory[F, C]) Shutdown() { f.base.Shutdown() }
 
-// WaitForCacheSync waits until every started informer has its initial list, or stopCh is closed.
+// WaitForCacheSync waits until every started informer has its initial list, or until stopCh is closed.
 func (f *GroupFactory[F, C]) WaitForCacheSync(stopCh <-chan struct{}) map[reflect.Type]bool {
 	return f.base.WaitForCacheSync(stopCh)
 }
 
-// WaitForCacheSyncWithContext waits until every started informer has its initial list, or ctx ends. Its error then says what is
-// in the way of each informer that has not.
+// WaitForCacheSyncWithContext waits until every started informer has its initial list, or until ctx ends. The result's error then says what keeps
+// each remaining informer from syncing.
 func (f *GroupFactory[F, C]) WaitForCacheSyncWithContext(ctx context.Context) cache.SyncResult {
 	return f.base.WaitForCacheSyncWithContext(ctx)
 }

@@ -49,7 +49,7 @@ type startable interface {
 	Shutdown()
 }
 
-// startFactory starts a factory and waits for it. It ends with the test.
+// startFactory starts a factory, waits until it has synced, and stops it when the test ends.
 func startFactory(t *testing.T, f startable) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -60,7 +60,7 @@ func startFactory(t *testing.T, f startable) {
 	}
 }
 
-// A generated group package has its informers on our engine: with its namespace, selectors and indexes, its lister, and the factory's options.
+// A generated group package gets informers on our engine: with its namespace, selectors and indexes, its lister, and the factory's options.
 func TestGroupFactory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newWidgetServer(t, widget("shop", "one", "web", 3), widget("shop", "two", "db", 4), widget("other", "three", "web", 5))
@@ -102,7 +102,7 @@ func TestGroupFactory(t *testing.T) {
 	})
 }
 
-// Nothing but the informers' own lists and watches is sent.
+// Only the informers' own lists and watches are sent.
 func TestGroupFactorySendsNoMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newWidgetServer(t, widget("shop", "one", "web", 3))
@@ -120,7 +120,7 @@ func TestGroupFactorySendsNoMore(t *testing.T) {
 	})
 }
 
-// client-go's own group packages, and the constructors in them, have their informers on our engine in the same way.
+// client-go's own group packages, and their constructors, get informers on our engine in the same way.
 func TestGroupFactoryOfBuiltins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := tidingstest.NewServer(t, tidingstest.ServerOptions{})
@@ -145,7 +145,7 @@ func TestGroupFactoryOfBuiltins(t *testing.T) {
 	})
 }
 
-// A function whose informer is ours already gets a real client.
+// A function whose informer is already ours gets a real client.
 func TestGroupFactoryOfOurs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newWidgetServer(t, widget("shop", "one", "web", 3))

@@ -13,18 +13,18 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// indexer is an informer's store, to read and to write. Most tests of controllers put objects into it before the informer runs, or
-// instead of running it; they are then in a plain store of client-go's, which takes anything. With the start they go over to the
-// native store, unseen by the handlers, so that the first list is compared with them.
+// indexer is an informer's store, for reading and writing. Many controller tests put objects into it before the informer runs, or
+// instead of running it. Until the start, such objects are in a plain client-go store, which accepts anything. The start moves them
+// to the native store without notifying handlers, so that the first list is compared with them.
 type indexer struct {
 	view *view
 
-	mu      sync.Mutex // held while something is written
+	mu      sync.Mutex // held during writes
 	started bool
-	byHand  atomic.Pointer[cache.Indexer] // nil without such objects
+	byHand  atomic.Pointer[cache.Indexer] // objects added before the start; nil without any
 }
 
-// current returns the store that is read.
+// current returns the store to read from.
 func (x *indexer) current() cache.Indexer {
 	if plain := x.byHand.Load(); plain != nil {
 		return *plain
@@ -32,7 +32,7 @@ func (x *indexer) current() cache.Indexer {
 	return x.view
 }
 
-// write lets fn write to the store.
+// write calls fn with the store to write to.
 func (x *indexer) write(fn func(cache.Indexer) error) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -43,7 +43,7 @@ func (x *indexer) write(fn func(cache.Indexer) error) error {
 	return fn(x.current())
 }
 
-// start hands the objects over to the native store.
+// start moves the objects to the native store.
 func (x *indexer) start() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -70,28 +70,28 @@ func (x *indexer) Add(obj interface{}) error {
 	return x.write(func(s cache.Indexer) error { return s.Add(obj) })
 }
 
-// Update is Add.
+// Update is the same as Add.
 func (x *indexer) Update(obj interface{}) error {
 	return x.write(func(s cache.Indexer) error { return s.Update(obj) })
 }
 
-// Delete deletes the object that has the key of obj. The handlers are not notified.
+// Delete deletes the object with obj's key. The handlers are not notified.
 func (x *indexer) Delete(obj interface{}) error {
 	return x.write(func(s cache.Indexer) error { return s.Delete(obj) })
 }
 
-// Replace makes the objects the whole content. The handlers are not notified. Once the informer runs, the version of the store is the
-// informer's own all the same.
+// Replace replaces the whole content. The handlers are not notified. Once the informer runs, resourceVersion is ignored: the store's
+// version is the informer's.
 func (x *indexer) Replace(objects []interface{}, resourceVersion string) error {
 	return x.write(func(s cache.Indexer) error { return s.Replace(objects, resourceVersion) })
 }
 
-// Bookmark sets the version of a store whose informer has not run. Afterwards it panics, because that version is the informer's own.
+// Bookmark sets the store's version. It panics once the informer has started, because the version is then the informer's.
 func (x *indexer) Bookmark(resourceVersion string) {
 	_ = x.write(func(s cache.Indexer) error { s.Bookmark(resourceVersion); return nil })
 }
 
-// AddIndexers adds indexes, all of them or none. A name that is taken is an error.
+// AddIndexers adds indexes, all or none. A duplicate name is an error.
 func (x *indexer) AddIndexers(indexers cache.Indexers) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -102,16 +102,16 @@ func (x *indexer) AddIndexers(indexers cache.Indexers) error {
 	return err
 }
 
-// Resync does nothing, as for all of client-go's plain stores.
+// Resync does nothing, as in all of client-go's plain stores.
 func (x *indexer) Resync() error { return nil }
 
-// List returns all objects: sorted by key, once the informer runs.
+// List returns all objects, sorted by key once the informer runs.
 func (x *indexer) List() []interface{} { return x.current().List() }
 
-// ListKeys returns all keys: sorted by namespace and name, once the informer runs.
+// ListKeys returns all keys, sorted by namespace and name once the informer runs.
 func (x *indexer) ListKeys() []string { return x.current().ListKeys() }
 
-// Get returns the object that has the key of obj.
+// Get returns the object with obj's key.
 func (x *indexer) Get(obj interface{}) (item interface{}, exists bool, err error) {
 	return x.current().Get(obj)
 }
@@ -121,35 +121,35 @@ func (x *indexer) GetByKey(key string) (item interface{}, exists bool, err error
 	return x.current().GetByKey(key)
 }
 
-// LastStoreSyncResourceVersion returns the version that the store is current to.
+// LastStoreSyncResourceVersion returns the store's resource version.
 func (x *indexer) LastStoreSyncResourceVersion() string {
 	return x.current().LastStoreSyncResourceVersion()
 }
 
-// Index returns the objects that have a value in common with obj.
+// Index returns the objects that share an index value with obj.
 func (x *indexer) Index(indexName string, obj interface{}) ([]interface{}, error) {
 	return x.current().Index(indexName, obj)
 }
 
-// ByIndex returns the objects that have a value.
+// ByIndex returns the objects with an index value.
 func (x *indexer) ByIndex(indexName, value string) ([]interface{}, error) {
 	return x.current().ByIndex(indexName, value)
 }
 
-// IndexKeys returns the keys of the objects that have a value.
+// IndexKeys returns the keys of the objects with an index value.
 func (x *indexer) IndexKeys(indexName, value string) ([]string, error) {
 	return x.current().IndexKeys(indexName, value)
 }
 
-// ListIndexFuncValues returns the values of an index; none for an index that does not exist.
+// ListIndexFuncValues returns the values of an index, or none if there is no such index.
 func (x *indexer) ListIndexFuncValues(indexName string) []string {
 	return x.current().ListIndexFuncValues(indexName)
 }
 
-// GetIndexers returns the index functions, in a map of the caller's own.
+// GetIndexers returns a copy of the map of index functions.
 func (x *indexer) GetIndexers() cache.Indexers { return x.view.GetIndexers() }
 
-// The methods below write to a native store.
+// The methods below write to the native store.
 
 // apiObject asserts that item is an API object.
 func apiObject(item interface{}) (tidings.Object, error) {
@@ -168,22 +168,22 @@ func (v *view) Add(item interface{}) error {
 	return err
 }
 
-// Update is Add.
+// Update is the same as Add.
 func (v *view) Update(item interface{}) error { return v.Add(item) }
 
-// Delete deletes the object that has the key of item.
+// Delete deletes the object with item's key.
 func (v *view) Delete(item interface{}) error {
 	key, err := keyOf(item)
 	if err != nil {
 		return err
 	}
-	if parsed, err := object.ParseKey(key); err == nil { // else no object has it
+	if parsed, err := object.ParseKey(key); err == nil { // otherwise no object has it
 		v.native.Edit([]tidings.Key{parsed}, nil)
 	}
 	return nil
 }
 
-// Replace makes the items the whole content.
+// Replace replaces the whole content.
 func (v *view) Replace(items []interface{}, _ string) error {
 	var put []tidings.Object
 	for _, item := range items {

@@ -26,7 +26,7 @@ func filled(t *testing.T, e engine, src cache.ListerWatcher, keys ...string) cac
 	return inf
 }
 
-// Tests of controllers fill the store by hand and do not run the informer.
+// Controller tests fill the store by hand and do not run the informer.
 func TestStoreFilledByHand(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
 		inf := filled(t, e, newPods(t), "a/one", "b/two", "b/three")
@@ -57,7 +57,7 @@ func TestStoreFilledByHand(t *testing.T) {
 	})
 }
 
-// What was put into the store before the start counts as known to the handlers: they hear of what the first list changes.
+// Handlers count what was in the store before the start as known: they are notified of what the first list changes.
 func TestStoreFilledBeforeRun(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
 		src, h := newPods(t, "a/changed", "a/new"), &recorder{}
@@ -74,7 +74,7 @@ func TestStoreFilledBeforeRun(t *testing.T) {
 	})
 }
 
-// Writing to a running informer's store tells the handlers nothing. Later events count from what was written.
+// Writing to a running informer's store does not notify the handlers. Later events are relative to what was written.
 func TestStoreWrittenWhileRunning(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
 		src, early, late := newPods(t, "a/one", "a/two"), &recorder{}, &recorder{}
@@ -104,7 +104,7 @@ func TestStoreWrittenWhileRunning(t *testing.T) {
 	})
 }
 
-// What is no API object is an error, before and after the start.
+// Anything but an API object is an error, before and after the start.
 func TestStoreRefuses(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
 		inf := filled(t, e, newPods(t))
@@ -125,7 +125,7 @@ func TestStoreRefuses(t *testing.T) {
 	})
 }
 
-// A factory without a client serves the tests that only fill stores.
+// A factory without a client is enough for tests that only fill stores.
 func TestFactoryWithoutClient(t *testing.T) {
 	for _, e := range []engine{upstream, ours} {
 		pods := e.factory(kubernetes.Interface(nil), 0, factoryOptions{}).Core().V1().Pods()
@@ -136,7 +136,7 @@ func TestFactoryWithoutClient(t *testing.T) {
 	}
 }
 
-// The version of a running informer's store is its own.
+// A running informer determines its store's version.
 func TestBookmarkWhileRunning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inf := clientgo.NewSharedIndexInformer(newPods(t), &corev1.Pod{}, 0, nil)
@@ -170,7 +170,7 @@ func TestStoreWrittenFromHandler(t *testing.T) {
 	})
 }
 
-// The store is read and written from all sides while the informer starts: nothing that was put in before is lost to readers.
+// The store is read and written concurrently while the informer starts: readers lose nothing that was put in before.
 func TestStoreWhileStarting(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
 		inf := filled(t, e, newPods(t, "a/seed"), "a/seed")

@@ -15,17 +15,17 @@ import (
 	"github.com/tidings/tidings"
 )
 
-// informer is a cache.SharedIndexInformer over a native one.
+// informer is a cache.SharedIndexInformer over a native informer.
 //
-// Handlers that come before Run are kept here and added when it starts, because the resync periods that all of them ask for
-// decide on each one's.
+// Handlers added before Run are kept here and attached when it starts, because each handler's resync period depends on the periods that all of
+// them request.
 type informer struct {
 	native *tidings.SharedInformer[tidings.Object]
 	store  *indexer
-	// reflector is what watch error handlers get. It never runs: its name and type are all that is in it.
+	// reflector is passed to watch error handlers. It never runs: only its name and type description are set.
 	reflector *cache.Reflector
-	what      string           // the type of the objects
-	metrics   *informerMetrics // nil without
+	what      string           // type description of the objects
+	metrics   *informerMetrics // nil if no metrics are published
 
 	mu            sync.Mutex // never held while user code runs
 	phase         phase
@@ -33,7 +33,7 @@ type informer struct {
 	transform     cache.TransformFunc
 	onWatchError  cache.WatchErrorHandlerWithContext
 	ctx           context.Context // Run's
-	registrations []*registration // those that have not been removed
+	registrations []*registration
 	lastProblem   error
 	removals      sync.WaitGroup // of handlers that were still running when they were removed
 }
@@ -60,13 +60,13 @@ func (inf *informer) AddEventHandler(h cache.ResourceEventHandler) (cache.Resour
 	return inf.AddEventHandlerWithOptions(h, cache.HandlerOptions{})
 }
 
-// AddEventHandlerWithResyncPeriod adds a handler with a resync period of its own, which is rounded as client-go does.
+// AddEventHandlerWithResyncPeriod adds a handler with its own resync period, which is rounded as in client-go.
 func (inf *informer) AddEventHandlerWithResyncPeriod(h cache.ResourceEventHandler, period time.Duration) (cache.ResourceEventHandlerRegistration, error) {
 	return inf.AddEventHandlerWithOptions(h, cache.HandlerOptions{ResyncPeriod: &period})
 }
 
-// AddEventHandlerWithOptions adds a handler, before or after the start. A nil handler, and a stopped informer, are errors. The logger is
-// not used: what there is to say about a handler is in the native informer's status.
+// AddEventHandlerWithOptions adds a handler, before or after the start. It returns an error for a nil handler or a stopped informer. The options'
+// Logger is ignored: problems with a handler are reported in the native informer's status.
 func (inf *informer) AddEventHandlerWithOptions(h cache.ResourceEventHandler, opts cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
 	if h == nil {
 		return nil, fmt.Errorf("%s: the handler is nil", inf.native.Name())
@@ -92,7 +92,7 @@ func (inf *informer) AddEventHandlerWithOptions(h cache.ResourceEventHandler, op
 	return r, nil
 }
 
-// attach adds a handler to the native informer. Every change is delivered, however far the handler is behind, as client-go does. The lock is held.
+// attach adds a handler to the native informer. As in client-go every change is delivered, however far the handler is behind. The lock is held.
 func (inf *informer) attach(r *registration) (err error) {
 	r.native, err = inf.native.AddHandler(inf.metrics.timed(deliverTo(r.handler)), tidings.HandlerOptions{
 		Name: r.name(), Policy: tidings.Unbounded, Resync: inf.resync.nominal(r.resync), OnSynced: func() { close(r.synced) },
@@ -100,7 +100,7 @@ func (inf *informer) attach(r *registration) (err error) {
 	return err
 }
 
-// pending counts the changes that handlers are not done with.
+// pending returns the number of changes that handlers have not finished processing.
 func (inf *informer) pending() int {
 	inf.mu.Lock()
 	defer inf.mu.Unlock()
@@ -111,8 +111,8 @@ func (inf *informer) pending() int {
 	return n
 }
 
-// RemoveEventHandler removes a handler. It does not wait for the handler's running call; cache.ShutDownEventHandler does. Removing it again does
-// nothing.
+// RemoveEventHandler removes a handler. It does not wait for the handler's current call; cache.ShutDownEventHandler does. Removing a handler twice
+// is a no-op.
 func (inf *informer) RemoveEventHandler(handle cache.ResourceEventHandlerRegistration) error {
 	r, ok := handle.(*registration)
 	if !ok {
@@ -128,15 +128,15 @@ func (inf *informer) RemoveEventHandler(handle cache.ResourceEventHandlerRegistr
 		inf.removals.Done()
 		return nil
 	}
-	go func() { // ends with the handler's running call; Run waits for it
+	go func() { // ends with the handler's current call; Run waits for it
 		defer inf.removals.Done()
-		_ = r.native.Remove(context.Background()) // without an end, Remove has no error
+		_ = r.native.Remove(context.Background()) // Remove only fails when its context ends
 		r.finish()
 	}()
 	return nil
 }
 
-// forget takes r off the list and reports whether it was there. If so, it is counted as a removal under way.
+// forget removes r from the list and reports whether it was there. If so, it also adds to removals.
 func (inf *informer) forget(r *registration) bool {
 	inf.mu.Lock()
 	defer inf.mu.Unlock()
@@ -149,19 +149,19 @@ func (inf *informer) forget(r *registration) bool {
 	return true
 }
 
-// Run runs the informer until stopCh is closed, and returns when all handlers have.
+// Run runs the informer until stopCh is closed, and returns when all handlers have returned.
 func (inf *informer) Run(stopCh <-chan struct{}) {
 	inf.RunWithContext(wait.ContextForChannel(stopCh))
 }
 
-// RunWithContext runs the informer until ctx ends, and returns when all handlers have. Running it twice logs a warning and returns.
+// RunWithContext runs the informer until ctx ends, and returns when all handlers have returned. A second call logs a warning and returns.
 func (inf *informer) RunWithContext(ctx context.Context) {
 	if err := inf.start(ctx); err != nil {
 		klog.FromContext(ctx).Info("Warning: the informer cannot be run", "informer", inf.native.Name(), "err", err)
 		return
 	}
 	inf.metrics.publishUntil(ctx, inf)
-	_ = inf.native.Stop(context.Background()) // without an end, Stop has no error
+	_ = inf.native.Stop(context.Background()) // Stop only fails when its context ends
 	inf.metrics.publish(inf)
 	inf.mu.Lock()
 	inf.phase = stopped
@@ -195,7 +195,7 @@ func (inf *informer) start(ctx context.Context) error {
 	return inf.native.Start(ctx)
 }
 
-// nativeTransform makes a native transform of one of client-go's.
+// nativeTransform adapts a client-go transform.
 func nativeTransform(transform cache.TransformFunc) func(tidings.Object) (tidings.Object, error) {
 	return func(obj tidings.Object) (tidings.Object, error) {
 		out, err := transform(obj)
@@ -210,9 +210,8 @@ func nativeTransform(transform cache.TransformFunc) func(tidings.Object) (tiding
 	}
 }
 
-// SetTransform sets the function that every object passes before it is stored. It may write to the object, and must return an
-// API object with the same name, namespace, uid and resource version. An object whose transform fails is kept as it
-// came, and the error is logged.
+// SetTransform sets the function through which every object passes before it is stored. It may modify the object, and must return an API object
+// with the same name, namespace, uid and resource version. An object whose transform fails is stored unchanged, and the error is logged.
 func (inf *informer) SetTransform(transform cache.TransformFunc) error {
 	inf.mu.Lock()
 	defer inf.mu.Unlock()
@@ -223,13 +222,13 @@ func (inf *informer) SetTransform(transform cache.TransformFunc) error {
 	return nil
 }
 
-// SetWatchErrorHandler sets the function that is called when a list or watch fails.
+// SetWatchErrorHandler sets the function to call when a list or watch fails.
 func (inf *informer) SetWatchErrorHandler(h cache.WatchErrorHandler) error {
 	return inf.SetWatchErrorHandlerWithContext(func(_ context.Context, r *cache.Reflector, err error) { h(r, err) })
 }
 
-// SetWatchErrorHandlerWithContext sets the function that is called when a list or watch fails; it gets Run's context. The
-// reflector it gets has only a name and a type description. Errors are logged in any case.
+// SetWatchErrorHandlerWithContext sets the function to call, with Run's context, when a list or watch fails. The reflector passed to it only has a
+// name and a type description. Errors are logged in any case.
 func (inf *informer) SetWatchErrorHandlerWithContext(h cache.WatchErrorHandlerWithContext) error {
 	inf.mu.Lock()
 	defer inf.mu.Unlock()
@@ -240,7 +239,7 @@ func (inf *informer) SetWatchErrorHandlerWithContext(h cache.WatchErrorHandlerWi
 	return nil
 }
 
-// failed is told of every error that the native informer meets.
+// failed handles every error of the native informer.
 func (inf *informer) failed(err error) {
 	if errors.Is(err, tidings.ErrTransform) {
 		return
@@ -254,7 +253,7 @@ func (inf *informer) failed(err error) {
 	}
 }
 
-// problem is the last failure of the list and watch. Unlike the native status it outlives the informer.
+// problem returns the last list or watch error. Unlike the native status it remains available after the informer has ended.
 func (inf *informer) problem() error {
 	inf.mu.Lock()
 	defer inf.mu.Unlock()
@@ -264,7 +263,7 @@ func (inf *informer) problem() error {
 // HasSynced reports whether the initial list is in the store.
 func (inf *informer) HasSynced() bool { return cache.IsDone(inf.HasSyncedChecker()) }
 
-// HasSyncedChecker is done when the initial list is in the store.
+// HasSyncedChecker returns a checker that is done once the initial list is in the store.
 func (inf *informer) HasSyncedChecker() cache.DoneChecker {
 	return checker{name: "SharedIndexInformer " + inf.what, done: inf.native.Synced()}
 }
@@ -276,19 +275,19 @@ func (inf *informer) IsStopped() bool {
 	return inf.phase == stopped
 }
 
-// LastSyncResourceVersion returns the version that the store is current to. It may be called from any goroutine.
+// LastSyncResourceVersion returns the store's resource version. It may be called from any goroutine.
 func (inf *informer) LastSyncResourceVersion() string {
 	return inf.native.Snapshot().ResourceVersion()
 }
 
-// GetStore returns the store. It can be written to, of which the handlers are not notified.
+// GetStore returns the store. It may be written to, but the handlers are not notified of that.
 func (inf *informer) GetStore() cache.Store { return inf.store }
 
 // GetIndexer returns the store with its indexes.
 func (inf *informer) GetIndexer() cache.Indexer { return inf.store }
 
-// AddIndexers adds indexes, at any time before the informer has stopped. An index function that fails, or panics, leaves its object out of the
-// index, which is logged, where client-go panics.
+// AddIndexers adds indexes, at any time before the informer has stopped. If an index function fails or panics, the object is left out of the index
+// and the failure is logged; client-go panics.
 func (inf *informer) AddIndexers(indexers cache.Indexers) error {
 	if inf.IsStopped() {
 		return errors.New("indexer was not added because it has stopped already")
@@ -296,23 +295,22 @@ func (inf *informer) AddIndexers(indexers cache.Indexers) error {
 	return inf.store.AddIndexers(indexers)
 }
 
-// GetController returns a controller that answers questions about the informer. Running it does nothing, as in client-go.
+// GetController returns a controller that reports the informer's state. As in client-go, running it does nothing.
 func (inf *informer) GetController() cache.Controller { return idleController{inf} }
 
-// idleController is what GetController returns.
+// idleController implements GetController's result.
 type idleController struct{ inf *informer }
 
-// RunWithContext does nothing: the informer is run, not this.
+// RunWithContext does nothing.
 func (idleController) RunWithContext(context.Context) {}
 
-// Run does nothing.
 func (idleController) Run(<-chan struct{}) {}
 
-// HasSynced is the informer's.
+// HasSynced reports whether the informer has synced.
 func (c idleController) HasSynced() bool { return c.inf.HasSynced() }
 
-// HasSyncedChecker is the informer's.
+// HasSyncedChecker returns the informer's checker.
 func (c idleController) HasSyncedChecker() cache.DoneChecker { return c.inf.HasSyncedChecker() }
 
-// LastSyncResourceVersion is the informer's.
+// LastSyncResourceVersion returns the informer's version.
 func (c idleController) LastSyncResourceVersion() string { return c.inf.LastSyncResourceVersion() }

@@ -61,7 +61,7 @@ func TestTombstone(t *testing.T) {
 		src.ResetWatch()
 		time.Sleep(time.Minute) // in the bubble: time for a new list
 		notes := slices.DeleteFunc(h.take(), func(note string) bool {
-			return note == "update a/stays to a/stays" // client-go also tells of objects that a relist found unchanged
+			return note == "update a/stays to a/stays" // client-go also notifies of objects that a relist found unchanged
 		})
 		if !slices.Equal(notes, []string{"tombstone a/gone of a/gone=1"}) {
 			t.Errorf("after a relist the handler was told %q", notes)
@@ -222,7 +222,7 @@ func TestStopped(t *testing.T) {
 	})
 }
 
-// Running an informer twice does nothing, and returns.
+// Running an informer a second time returns at once and does nothing.
 func TestRunTwice(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
 		src, h := newPods(t, "a/one"), &recorder{}
@@ -235,8 +235,8 @@ func TestRunTwice(t *testing.T) {
 	})
 }
 
-// "Events to a single handler are delivered sequentially, but there is no coordination between different handlers." No update is left out,
-// however slow the handler.
+// "Events to a single handler are delivered sequentially, but there is no coordination between different handlers." No update is skipped, however
+// slow the handler.
 func TestSlowHandler(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
 		src, slow, fast := newPods(t, "a/one"), &recorder{block: make(chan struct{})}, &recorder{}

@@ -121,7 +121,7 @@ func TestHasSyncedNeedsList(t *testing.T) {
 	})
 }
 
-// "RemoveEventHandler is asynchronous." It takes the handler away while that is busy, and what waits for the handler is not delivered.
+// "RemoveEventHandler is asynchronous." It removes a busy handler, and does not deliver what was queued for it.
 func TestRemoveDoesNotWait(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
 		src, h := newPods(t, "a/one"), &recorder{block: make(chan struct{})}
@@ -144,7 +144,7 @@ func TestRemoveDoesNotWait(t *testing.T) {
 	})
 }
 
-// A handle "must be supplied back to the same SharedInformer". Another one does nothing with it.
+// A handle "must be supplied back to the same SharedInformer". Any other informer ignores it.
 func TestForeignHandle(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
 		src, h := newPods(t, "a/one"), &recorder{}
@@ -159,8 +159,8 @@ func TestForeignHandle(t *testing.T) {
 	})
 }
 
-// "For a given SharedInformer and client, the notifications are delivered sequentially", those of resyncs and of the startup batch included; "there is no
-// coordination between different handlers".
+// "For a given SharedInformer and client, the notifications are delivered sequentially", including those of resyncs and of the startup batch; "there
+// is no coordination between different handlers".
 func TestOneCallAtATime(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
 		src := newPods(t, "a/one", "a/two", "b/one")
@@ -221,7 +221,6 @@ type counted struct {
 	broken   atomic.Bool
 }
 
-// List lists.
 func (c *counted) List(opts metav1.ListOptions) (runtime.Object, error) {
 	c.requests.Add(1)
 	if c.broken.Load() {
@@ -230,7 +229,6 @@ func (c *counted) List(opts metav1.ListOptions) (runtime.Object, error) {
 	return c.FakeControllerSource.List(opts)
 }
 
-// Watch watches.
 func (c *counted) Watch(opts metav1.ListOptions) (watch.Interface, error) {
 	c.requests.Add(1)
 	return c.FakeControllerSource.Watch(opts)

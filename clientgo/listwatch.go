@@ -16,20 +16,18 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// listWatch is a cache.ListerWatcher as a client of source.FromClient's.
+// listWatch adapts a cache.ListerWatcher to source.FromClient.
 type listWatch struct{ cache.ListerWatcherWithContext }
 
-// List lists.
 func (lw listWatch) List(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 	return lw.ListWithContext(ctx, opts)
 }
 
-// Watch watches.
 func (lw listWatch) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 	return lw.WatchWithContext(ctx, opts)
 }
 
-// newSource makes a source of a ListerWatcher, of objects that are like the example.
+// newSource returns a source that lists and watches through lw. Its objects have the example's type.
 func newSource(lw cache.ListerWatcher, example runtime.Object) (source.ListerWatcher[tidings.Object], error) {
 	if lw == nil {
 		return nil, fmt.Errorf("the ListerWatcher is nil")
@@ -41,13 +39,14 @@ func newSource(lw cache.ListerWatcher, example runtime.Object) (source.ListerWat
 	return checked{src, example}, nil
 }
 
-// checked is a source whose objects are like an example: of its Go type, and of its kind if that is a field of the type.
+// checked is a source that checks its objects against an example: their Go type, and their kind if the type has a field
+// for that.
 type checked struct {
 	source.ListerWatcher[tidings.Object]
 	example runtime.Object
 }
 
-// check returns an error if obj is not like the example.
+// check returns an error if obj does not match the example.
 func (c checked) check(obj tidings.Object) error {
 	if reflect.TypeOf(obj) != reflect.TypeOf(c.example) {
 		return fmt.Errorf("got a %T where a %T is expected", obj, c.example)
@@ -62,7 +61,7 @@ func (c checked) check(obj tidings.Object) error {
 	return nil
 }
 
-// List ends with an error at an object that is not like the example.
+// List fails at the first object that does not match the example.
 func (c checked) List(ctx context.Context, opts source.ListOptions[tidings.Object], each func(tidings.Object) error) (source.ListResult, error) {
 	return c.ListerWatcher.List(ctx, opts, func(obj tidings.Object) error {
 		if err := c.check(obj); err != nil {
@@ -72,7 +71,7 @@ func (c checked) List(ctx context.Context, opts source.ListOptions[tidings.Objec
 	})
 }
 
-// Watch makes an invalid event of one with an object that is not like the example.
+// Watch turns an event whose object does not match the example into an invalid one.
 func (c checked) Watch(ctx context.Context, opts source.WatchOptions[tidings.Object]) (source.Stream[tidings.Object], error) {
 	stream, err := c.ListerWatcher.Watch(ctx, opts)
 	if err != nil {
@@ -86,7 +85,7 @@ type checkedStream struct {
 	checked checked
 }
 
-// Next checks what the stream's Next returns.
+// Next checks the events of the stream.
 func (s checkedStream) Next(buf []source.Event[tidings.Object]) ([]source.Event[tidings.Object], error) {
 	before := len(buf)
 	buf, err := s.Stream.Next(buf)

@@ -6,33 +6,33 @@ import (
 	"strconv"
 	"sync/atomic"
 	"time"
-	_ "unsafe" // for the link to client-go's provider
+	_ "unsafe" // for the linkname of client-go's provider
 
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/tidings/tidings"
 )
 
-// globalInformerMetricsProvider is what client-go's SetInformerMetricsProvider has set. Libraries call that with providers of their own, in their init
-// functions, and there is no function to ask for it.
+// globalInformerMetricsProvider is the provider set with client-go's SetInformerMetricsProvider. Libraries call that in their init functions, and
+// client-go has no getter for it.
 //
 //go:linkname globalInformerMetricsProvider k8s.io/client-go/tools/cache.globalInformerMetricsProvider
 var globalInformerMetricsProvider cache.InformerMetricsProvider
 
-// publishPeriod is how often the gauges are set.
+// publishPeriod is the interval at which gauges are set.
 const publishPeriod = 500 * time.Millisecond
 
-// informerMetrics are client-go's metrics of one informer. In client-go changes wait in one queue before the store, and here at each handler: so what is
-// queued is the sum of what the handlers have not been called for, and the processing latency is that of a handler's call.
+// informerMetrics are client-go's metrics for one informer. In client-go, changes wait in one queue in front of the store; here they wait at each
+// handler. So the queue length is the total over all handlers of changes not yet delivered, and the processing latency is that of a handler call.
 type informerMetrics struct {
 	queued  cache.GaugeMetric
 	latency cache.HistogramMetric
 	version cache.GaugeMetric
 
-	calling atomic.Int64 // handlers that are being called
+	calling atomic.Int64 // handler calls in progress
 }
 
-// newInformerMetrics returns the metrics of an informer; nil if it is not to have any or nobody provides them.
+// newInformerMetrics returns an informer's metrics, or nil if it should have none or there is no provider.
 func newInformerMetrics(id cache.InformerNameAndResource, provider cache.InformerMetricsProvider) *informerMetrics {
 	if provider == nil {
 		provider = globalInformerMetricsProvider
@@ -45,7 +45,7 @@ func newInformerMetrics(id cache.InformerNameAndResource, provider cache.Informe
 	}
 }
 
-// timed returns a handler that observes how long each call of h takes.
+// timed wraps h to observe how long each call takes.
 func (m *informerMetrics) timed(h tidings.DeltaFunc[tidings.Object]) tidings.DeltaFunc[tidings.Object] {
 	if m == nil {
 		return h
@@ -53,7 +53,7 @@ func (m *informerMetrics) timed(h tidings.DeltaFunc[tidings.Object]) tidings.Del
 	return func(d tidings.Delta[tidings.Object]) {
 		start := time.Now()
 		m.calling.Add(1)
-		defer func() { // also if it panics
+		defer func() { // also if h panics
 			m.calling.Add(-1)
 			m.latency.Observe(time.Since(start).Seconds())
 		}()
@@ -61,7 +61,7 @@ func (m *informerMetrics) timed(h tidings.DeltaFunc[tidings.Object]) tidings.Del
 	}
 }
 
-// publishUntil sets the gauges of an informer until ctx ends.
+// publishUntil sets an informer's gauges periodically until ctx ends.
 func (m *informerMetrics) publishUntil(ctx context.Context, inf *informer) {
 	if m == nil {
 		<-ctx.Done()
@@ -79,7 +79,7 @@ func (m *informerMetrics) publishUntil(ctx context.Context, inf *informer) {
 	}
 }
 
-// publish sets the gauges of an informer.
+// publish sets an informer's gauges.
 func (m *informerMetrics) publish(inf *informer) {
 	if m == nil {
 		return
@@ -90,10 +90,10 @@ func (m *informerMetrics) publish(inf *informer) {
 	}
 }
 
-// maxVersionDigits is how many of a version's last digits client-go publishes, which a float64 can hold.
+// maxVersionDigits is the number of trailing digits of a version that client-go publishes; a float64 can hold them exactly.
 const maxVersionDigits = 15
 
-// gaugeOf returns a resource version as a number; 0 if there is none yet.
+// gaugeOf returns a resource version as a number, or 0 if it is empty.
 func gaugeOf(version string) (float64, error) {
 	if version == "" {
 		return 0, nil

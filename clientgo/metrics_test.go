@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// gauges is a provider of client-go's informer metrics that keeps what they were told last, and every latency.
+// gauges is a provider of client-go's informer metrics that keeps their last values, and every latency.
 type gauges struct {
 	mu        sync.Mutex
 	last      map[string]float64
@@ -79,7 +79,7 @@ func (g *gauges) observed(name string) []float64 {
 
 var pods = corev1.SchemeGroupVersion.WithResource("pods")
 
-// named returns an informer name of its own for a test.
+// named returns an informer name for one test.
 func named(t *testing.T, name string) *cache.InformerName {
 	t.Helper()
 	n, err := cache.NewInformerName(name)
@@ -88,7 +88,7 @@ func named(t *testing.T, name string) *cache.InformerName {
 	return n
 }
 
-// A controller with an identifier publishes how many items wait for the handler, how long the handler takes, and the version of the store.
+// A controller with an identifier publishes how many items wait for the handler, how long the handler takes, and the store's version.
 func TestInformerMetrics(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
 		g, src := newGauges(), newPods(t, "a/one")
@@ -119,7 +119,7 @@ func TestInformerMetrics(t *testing.T) {
 	})
 }
 
-// A shared informer publishes as well. Its handlers do not hold up the store.
+// A shared informer publishes metrics as well. Its handlers do not hold up the store.
 func TestSharedInformerMetrics(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
 		g, src := newGauges(), newPods(t, "a/one", "a/two")
@@ -136,7 +136,7 @@ func TestSharedInformerMetrics(t *testing.T) {
 	})
 }
 
-// The first informer of a name and resource publishes, and no other one; nor does one without a name.
+// Only the first informer of a name and resource publishes; one without a name does not.
 func TestNoInformerMetrics(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
 		name := named(t, "test")
@@ -153,14 +153,14 @@ func TestNoInformerMetrics(t *testing.T) {
 	})
 }
 
-// globalGauges were given to client-go's SetInformerMetricsProvider, of which only the first call in a process counts.
+// globalGauges is passed to client-go's SetInformerMetricsProvider, which ignores all but the first call in a process.
 var globalGauges = sync.OnceValue(func() *gauges {
 	g := newGauges()
 	cache.SetInformerMetricsProvider(g)
 	return g
 })
 
-// A factory with a name publishes to the provider that a library has given to client-go's SetInformerMetricsProvider.
+// A factory with a name publishes to the provider that a library passed to client-go's SetInformerMetricsProvider.
 func TestGlobalInformerMetrics(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
 		g := globalGauges()

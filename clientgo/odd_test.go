@@ -46,7 +46,7 @@ func TestWatchClosesAtOnce(t *testing.T) {
 	})
 }
 
-// An object of an unexpected type does not get into the store by a watch.
+// A watch does not put an object of an unexpected type into the store.
 func TestUnexpectedTypeInWatch(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
 		src, h := newPods(t, "a/one"), &recorder{}
@@ -56,7 +56,7 @@ func TestUnexpectedTypeInWatch(t *testing.T) {
 		h.expect(t, "start", "initial a/one")
 		src.Add(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "service"}})
 		h.expect(t, "a service")
-		time.Sleep(time.Second) // client-go takes a break after it has logged an error
+		time.Sleep(time.Second) // client-go pauses after logging an error
 		src.Add(pod("a/two"))
 		h.expect(t, "a pod", "add a/two")
 	})
@@ -83,7 +83,7 @@ func TestUnexpectedKindInWatch(t *testing.T) {
 	})
 }
 
-// In a list, it is an error that the watch error handler gets.
+// In a list it is an error, which the watch error handler gets.
 func TestUnexpectedTypeInList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := newPods(t, "a/one")
@@ -130,7 +130,7 @@ func TestBadArguments(t *testing.T) {
 	})
 }
 
-// A function that fails costs its object the index, and a transform that fails leaves the object as it came.
+// If an index function fails, the object is missing from that index; if a transform fails, the object is stored unchanged.
 func TestFailingFunctions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inf := clientgo.NewSharedIndexInformer(newPods(t, "a/bad", "a/good"), &corev1.Pod{}, 0, cache.Indexers{"byName": func(obj any) ([]string, error) {
@@ -169,7 +169,7 @@ func TestPanickingHandler(t *testing.T) {
 	})
 }
 
-// Handlers come and go from many goroutines, while the informer runs and stops.
+// Many goroutines add and remove handlers while the informer runs and stops.
 func TestHandlersComeAndGo(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
 		src := newPods(t, "a/one")
@@ -203,7 +203,7 @@ func TestHandlersComeAndGo(t *testing.T) {
 	})
 }
 
-// An informer that the caller's function made on client-go's engine is used as it is, and is not one of the native factory's.
+// An informer that a custom function made on client-go's engine is used as is, and does not belong to the native factory.
 func TestInformerOnOtherEngine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := overFake(t, ours, 0, factoryOptions{transform: func(obj any) (any, error) { return obj, nil }})
@@ -227,7 +227,7 @@ func TestInformerOnOtherEngine(t *testing.T) {
 	})
 }
 
-// A handler may end the informer that calls it.
+// A handler may stop the informer that calls it.
 func TestStopFromHandler(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
 		inf := newInformer(e, newPods(t, "a/one"))
@@ -240,7 +240,7 @@ func TestStopFromHandler(t *testing.T) {
 	})
 }
 
-// An object that is deleted and created again under its name is not the same object for our handlers; client-go may make an update of it.
+// An object that is deleted and created again under the same name is a different object to our handlers; client-go may report an update.
 func TestRecreatedObject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		of := func(uid, v string) *corev1.Pod {
@@ -260,7 +260,7 @@ func TestRecreatedObject(t *testing.T) {
 	})
 }
 
-// The small constructors give what the large ones do.
+// The small constructors return the same as the large ones.
 func TestSmallConstructors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stamp := func(obj any) (any, error) {

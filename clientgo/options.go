@@ -14,13 +14,13 @@ import (
 	"github.com/tidings/tidings"
 )
 
-// Option is an option of a factory. The functions that make one have the names of those in client-go's informers package.
+// Option is a factory option. The functions that return options have the names of those in client-go's informers package.
 type Option func(*factoryOptions)
 
 type factoryOptions struct {
 	namespace    string
 	tweak        internalinterfaces.TweakListOptionsFunc // never nil
-	tweaked      bool                                    // by the caller
+	tweaked      bool                                    // whether the caller set tweak
 	resync       map[reflect.Type]time.Duration
 	transform    cache.TransformFunc
 	informerName *cache.InformerName
@@ -38,16 +38,16 @@ func newFactoryOptions(options []Option) factoryOptions {
 	return o
 }
 
-// klogLogger logs where client-go does.
+// klogLogger returns a logger that writes to klog, as client-go does.
 func klogLogger() *slog.Logger { return slog.New(logr.ToSlogHandler(klog.Background())) }
 
-// WithNamespace limits the factory to one namespace. Resources without namespaces are not limited.
+// WithNamespace limits the factory to one namespace. Cluster-scoped resources are not limited.
 func WithNamespace(namespace string) Option {
 	return func(o *factoryOptions) { o.namespace = namespace }
 }
 
-// WithTweakListOptions limits what the factory's informers list. A factory with a rest.Config calls tweak once, and takes the label and the field
-// selector from it; other options that it sets are logged and left out. A factory with a client calls it for each request.
+// WithTweakListOptions limits what the factory's informers list. A factory with a rest.Config calls tweak once and uses the label and field
+// selectors; if tweak sets other options, they are logged and ignored. A factory with a client calls it for each request.
 func WithTweakListOptions(tweak internalinterfaces.TweakListOptionsFunc) Option {
 	return func(o *factoryOptions) {
 		if tweak != nil {
@@ -56,7 +56,7 @@ func WithTweakListOptions(tweak internalinterfaces.TweakListOptionsFunc) Option 
 	}
 }
 
-// WithCustomResyncConfig sets the resync periods of some types, given by an object of each.
+// WithCustomResyncConfig sets resync periods by type; the keys are objects of these types.
 func WithCustomResyncConfig(periods map[metav1.Object]time.Duration) Option {
 	return func(o *factoryOptions) {
 		for obj, period := range periods {
@@ -65,19 +65,18 @@ func WithCustomResyncConfig(periods map[metav1.Object]time.Duration) Option {
 	}
 }
 
-// WithTransform sets a transform for all informers; see SetTransform of the informers for what it may do.
+// WithTransform sets a transform for all informers; see their SetTransform for what it may do.
 func WithTransform(transform cache.TransformFunc) Option {
 	return func(o *factoryOptions) { o.transform = transform }
 }
 
-// WithInformerName sets the name under which the factory's informers publish client-go's metrics, if client-go's SetInformerMetricsProvider was given a provider
-// for them; see NewSharedIndexInformerWithOptions. Shutdown releases it.
+// WithInformerName sets the name under which the factory's informers publish client-go's metrics, if a provider was set with client-go's
+// SetInformerMetricsProvider; see NewSharedIndexInformerWithOptions. Shutdown releases the name.
 func WithInformerName(name *cache.InformerName) Option {
 	return func(o *factoryOptions) { o.informerName = name }
 }
 
-// WithOptions sets what client-go has no option for: the native options of the factory. Without a logger, messages go to
-// klog.
+// WithOptions sets the factory's native options, for which client-go has no counterpart. Without a Logger, messages go to klog.
 func WithOptions(options tidings.Options) Option {
 	return func(o *factoryOptions) { o.native = options }
 }

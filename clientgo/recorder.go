@@ -17,14 +17,14 @@ import (
 	"github.com/tidings/tidings"
 )
 
-// recorder is a transport that keeps the address of the first request and sends none.
+// recorder is a transport that records the URL of the first request and sends nothing.
 type recorder struct {
 	mu     sync.Mutex
 	first  *url.URL
 	cancel context.CancelFunc // called at the first request
 }
 
-// errRecorded is the answer to a request.
+// errRecorded is the result of each request.
 var errRecorded = errors.New("the request is recorded and not sent")
 
 // RoundTrip records a request.
@@ -38,20 +38,20 @@ func (r *recorder) RoundTrip(request *http.Request) (*http.Response, error) {
 	return nil, errRecorded
 }
 
-// config returns a config for clients whose requests are recorded.
+// config returns a client config whose requests are recorded.
 func (r *recorder) config() *rest.Config {
 	return &rest.Config{Host: "http://recorded.invalid", Transport: r, QPS: -1}
 }
 
-// recordTimeout is how long an informer may take to its first request.
+// recordTimeout limits how long an informer may take to send its first request.
 const recordTimeout = 10 * time.Second
 
-// scopeOf runs an informer up to its first request, and returns what that asks for.
+// scopeOf runs an informer up to its first request, and returns the scope of that.
 func (r *recorder) scopeOf(inf cache.SharedIndexInformer) (tidings.Scope, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), recordTimeout)
 	defer cancel()
 	r.cancel = cancel
-	if err := inf.SetWatchErrorHandler(func(*cache.Reflector, error) {}); err != nil { // nobody needs to know
+	if err := inf.SetWatchErrorHandler(func(*cache.Reflector, error) {}); err != nil { // the error is expected
 		return tidings.Scope{}, err
 	}
 	inf.RunWithContext(ctx)
@@ -63,7 +63,7 @@ func (r *recorder) scopeOf(inf cache.SharedIndexInformer) (tidings.Scope, error)
 	return scopeIn(r.first)
 }
 
-// scopeIn reads what a list or watch asks for from its address, such as /apis/example.com/v1/namespaces/shop/widgets?labelSelector=app.
+// scopeIn parses the URL of a list or watch, such as /apis/example.com/v1/namespaces/shop/widgets?labelSelector=app.
 func scopeIn(address *url.URL) (tidings.Scope, error) {
 	query := address.Query()
 	scope := tidings.Scope{Labels: query.Get("labelSelector"), Fields: query.Get("fieldSelector")}

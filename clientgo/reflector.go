@@ -19,14 +19,14 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// Reflector keeps a store equal to what a ListerWatcher lists and watches. It has the methods and fields of client-go's Reflector, and is
-// a type of its own, since all that client-go's can do is run itself.
+// Reflector keeps a store equal to what a ListerWatcher lists and watches. It has the methods and fields of client-go's Reflector. It is a
+// separate type, because client-go's can only run client-go's code.
 type Reflector struct {
-	// WatchListPageSize is the size of a list's pages; 0 means 500.
+	// WatchListPageSize is the page size of lists, in objects; 0 means 500.
 	WatchListPageSize int64
-	// ShouldResync is asked before each resync; nil means yes.
+	// ShouldResync is called before each resync; if it returns false, that resync is skipped. Nil means always resync.
 	ShouldResync func() bool
-	// MaxInternalErrorRetryDuration is not used: an internal error of the server is retried for as long as it lasts, more and more slowly.
+	// MaxInternalErrorRetryDuration is ignored: internal errors of the server are retried, with backoff, for as long as they last.
 	MaxInternalErrorRetryDuration time.Duration
 
 	source          source.ListerWatcher[tidings.Object]
@@ -34,7 +34,7 @@ type Reflector struct {
 	resync          time.Duration
 	minWatchTimeout time.Duration
 	backoff         reflector.Backoff
-	// upstream is what watch error handlers get. It never runs: its name and type are all that is in it.
+	// upstream is passed to watch error handlers. It never runs: only its name and type description are set.
 	upstream     *cache.Reflector
 	onWatchError cache.WatchErrorHandlerWithContext
 
@@ -52,18 +52,18 @@ func NewNamedReflector(name string, lw cache.ListerWatcher, expectedType interfa
 	return NewReflectorWithOptions(lw, expectedType, store, cache.ReflectorOptions{Name: name, ResyncPeriod: resync})
 }
 
-// NewNamespaceKeyedIndexerAndReflector returns a plain store of client-go's with an index by namespace, and the reflector that fills it.
+// NewNamespaceKeyedIndexerAndReflector returns a plain client-go store indexed by namespace, and the reflector that fills it.
 func NewNamespaceKeyedIndexerAndReflector(lw cache.ListerWatcher, expectedType interface{}, resync time.Duration) (cache.Indexer, *Reflector) {
 	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 	return indexer, NewReflector(lw, expectedType, indexer, resync)
 }
 
-// NewReflectorWithOptions returns a reflector that keeps store equal to what lw lists and watches, and asks it to resync now and then. The
-// objects must be API objects of the expected type, of any type if that is nil: one that is not ends a list with an error, and makes an event
-// invalid, which is reported.
+// NewReflectorWithOptions returns a reflector that keeps store equal to what lw lists and watches, and resyncs it periodically if
+// options.ResyncPeriod is set. The objects must be API objects of the expected type, or of any type if that is nil. An object of another type
+// fails a list, and is reported as an invalid event of a watch.
 //
-// The reflector of Tidings lists and watches: package reflector says how it retries. Errors go to client-go's default watch error handler. A nil
-// lw or store, an expected type that is no API object, and a clock other than the real one panic; so does a backoff that cannot be kept.
+// Tidings' reflector lists and watches: see package reflector for how it retries. Errors go to client-go's default watch error handler. A nil lw
+// or store, an expected type that is not an API object, a clock other than the real one, or an invalid backoff panics.
 func NewReflectorWithOptions(lw cache.ListerWatcher, expectedType interface{}, store cache.ReflectorStore, options cache.ReflectorOptions) *Reflector {
 	if options.Name == "" {
 		options.Name = naming.GetNameFromCallsite("clientgo/reflector.go", "clientgo/controller.go", "clientgo/cache/")
@@ -102,7 +102,7 @@ func newReflector(lw cache.ListerWatcher, expectedType interface{}, store cache.
 	return r, err
 }
 
-// nativeBackoff translates a backoff of client-go's.
+// nativeBackoff converts a client-go backoff.
 func nativeBackoff(b *wait.Backoff) reflector.Backoff {
 	if b == nil {
 		return reflector.Backoff{}
@@ -117,10 +117,10 @@ func nativeBackoff(b *wait.Backoff) reflector.Backoff {
 	return native
 }
 
-// minWatchTimeout is the shortest time that client-go's reflector asks a watch to last, however short the one that is set.
+// minWatchTimeout is the minimum watch timeout that client-go's reflector requests, even if a shorter one is set.
 const minWatchTimeout = 5 * time.Minute
 
-// native returns a reflector of Tidings' that fills a sink and tells of its errors.
+// native returns a Tidings reflector that fills sink and reports its errors to onError.
 func (r *Reflector) native(sink *reflectorSink, onError func(*reflector.Error)) (*reflector.Reflector[tidings.Object], error) {
 	return reflector.New(reflector.Options[tidings.Object]{
 		Name: r.TypeDescription(), Source: r.source, Sink: sink, OnError: onError,
@@ -131,10 +131,10 @@ func (r *Reflector) native(sink *reflectorSink, onError func(*reflector.Error)) 
 // Name returns the reflector's name.
 func (r *Reflector) Name() string { return r.upstream.Name() }
 
-// TypeDescription says what the objects are.
+// TypeDescription describes the type of the objects.
 func (r *Reflector) TypeDescription() string { return r.upstream.TypeDescription() }
 
-// LastSyncResourceVersion returns the version of the last list or event that is in the store. It may be called from any goroutine.
+// LastSyncResourceVersion returns the version of the last list or event in the store. It may be called from any goroutine.
 func (r *Reflector) LastSyncResourceVersion() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -144,18 +144,18 @@ func (r *Reflector) LastSyncResourceVersion() string {
 // Run lists and watches until stopCh is closed.
 func (r *Reflector) Run(stopCh <-chan struct{}) { r.RunWithContext(wait.ContextForChannel(stopCh)) }
 
-// RunWithContext lists and watches until ctx ends. One call may run at a time.
+// RunWithContext lists and watches until ctx ends. It must not be called concurrently.
 func (r *Reflector) RunWithContext(ctx context.Context) {
-	_ = r.run(ctx, newReflectorSink(r), func(err error) { r.onWatchError(ctx, r.upstream, err) }) // ends with ctx
+	_ = r.run(ctx, newReflectorSink(r), func(err error) { r.onWatchError(ctx, r.upstream, err) }) // returns when ctx ends
 }
 
-// ListAndWatch is ListAndWatchWithContext with a channel.
+// ListAndWatch is like ListAndWatchWithContext, but ends when stopCh is closed.
 func (r *Reflector) ListAndWatch(stopCh <-chan struct{}) error {
 	return r.ListAndWatchWithContext(wait.ContextForChannel(stopCh))
 }
 
-// ListAndWatchWithContext lists, and then watches until ctx ends. An error of the list is returned. From then on it goes on through every error
-// as RunWithContext does, where client-go's returns at the end of the watch.
+// ListAndWatchWithContext lists, and then watches until ctx ends. It returns an error of the initial list. After that list it retries every
+// error as RunWithContext does, where client-go's returns when the watch ends.
 func (r *Reflector) ListAndWatchWithContext(ctx context.Context) error {
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -173,10 +173,10 @@ func (r *Reflector) ListAndWatchWithContext(ctx context.Context) error {
 	return err
 }
 
-// run runs a native reflector, and the resync beside it, until ctx ends, and returns its cause.
+// run runs a native reflector, with resyncs alongside, until ctx ends, and returns the cause.
 func (r *Reflector) run(ctx context.Context, sink *reflectorSink, onError func(error)) error {
 	native, err := r.native(sink, func(err *reflector.Error) { onError(err) })
-	if err != nil { // a field has been set since to what cannot be
+	if err != nil { // a field has been set to an invalid value
 		utilruntime.HandleErrorWithContext(ctx, err, "The reflector cannot run", "reflector", r.Name())
 		return err
 	}
@@ -190,7 +190,7 @@ func (r *Reflector) run(ctx context.Context, sink *reflectorSink, onError func(e
 	return native.Run(ctx)
 }
 
-// resyncUntil resyncs the store periodically, once it has had a list, until ctx ends.
+// resyncUntil resyncs the store periodically, from the first list on, until ctx ends.
 func (r *Reflector) resyncUntil(ctx context.Context, sink *reflectorSink) {
 	select {
 	case <-sink.listed:
@@ -218,7 +218,7 @@ func (r *Reflector) report(what string, err error) {
 	}
 }
 
-// moved notes the version that the store has.
+// moved records the store's new version.
 func (r *Reflector) moved(version string) {
 	r.mu.Lock()
 	r.version = version
@@ -228,7 +228,7 @@ func (r *Reflector) moved(version string) {
 	}
 }
 
-// reflectorSink writes what one run of a native reflector finds out to a store of client-go's.
+// reflectorSink writes what one run of a native reflector receives to a client-go store.
 type reflectorSink struct {
 	*Reflector
 	listed chan struct{} // closed by the first list
@@ -247,7 +247,7 @@ func (s *reflectorSink) hasListed() bool {
 	}
 }
 
-// Add writes changes, one by one, and then a bookmark if the version is beyond them.
+// Add writes changes one by one, and then a bookmark if the version is newer than the last change.
 func (s *reflectorSink) Add(deltas []object.Delta[tidings.Object], version string) {
 	last := ""
 	for _, d := range deltas {

@@ -25,7 +25,7 @@ import (
 	"github.com/tidings/tidings/clientgo"
 )
 
-// notebook is a store that writes down what a reflector does to it.
+// notebook is a store that records what a reflector does to it.
 type notebook struct {
 	mu     sync.Mutex
 	notes  []string
@@ -58,7 +58,7 @@ func (n *notebook) Resync() error {
 // Bookmark implements cache.ReflectorBookmarkStore.
 func (n *notebook) Bookmark(version string) error { return n.note("bookmark %s", version) }
 
-// versioned is a notebook that wants to know the versions as well.
+// versioned is a notebook that records versions as well.
 type versioned struct{ notebook }
 
 // UpdateResourceVersion implements cache.ResourceVersionUpdater.
@@ -75,7 +75,7 @@ func (n *notebook) expect(t *testing.T, when string, want ...string) {
 	n.notes = nil
 }
 
-// A reflector brings a store the list, and then every event, in order.
+// A reflector passes a store the list, and then every event, in order.
 func TestReflector(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
 		src, store := newPods(t, "a/one", "a/two"), &notebook{}
@@ -99,7 +99,7 @@ func TestReflector(t *testing.T) {
 	})
 }
 
-// "If no name is set it is where the reflector was made", and the description says what the objects are.
+// "If no name is set it is where the reflector was made", and the description names the type of the objects.
 func TestReflectorNames(t *testing.T) {
 	for _, e := range []engine{upstream, ours} {
 		r := e.reflector(newPods(t), nil, &notebook{}, cache.ReflectorOptions{})
@@ -146,7 +146,7 @@ func TestReflectorShouldResync(t *testing.T) {
 	})
 }
 
-// A list that fails is tried again, and what was missed is in the next list.
+// A list that fails is retried, and the next list has what was missed.
 func TestReflectorRetries(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
 		src, store := newPods(t, "a/one"), &notebook{}
@@ -201,12 +201,12 @@ func TestListAndWatch(t *testing.T) {
 	})
 }
 
-// overFakeClient marks a ListerWatcher as one that cannot begin a watch with the current objects.
+// overFakeClient marks a ListerWatcher as one whose watch cannot begin with the current objects.
 func overFakeClient(lw *cache.ListWatch) cache.ListerWatcher {
 	return cache.ToListWatcherWithWatchListSemantics(lw, fake.NewClientset())
 }
 
-// A bookmark moves the version on, and goes to the stores that want it.
+// A bookmark advances the version, and is passed to stores that accept bookmarks.
 func TestReflectorBookmarks(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
 		w, store := watch.NewFakeWithOptions(watch.FakeOptions{ChannelSize: 10}), &versioned{}
@@ -230,7 +230,7 @@ func TestReflectorBookmarks(t *testing.T) {
 		if got := r.LastSyncResourceVersion(); got != "9" {
 			t.Errorf("the version is %q, want 9", got)
 		}
-		notes := slices.DeleteFunc(store.notes, func(note string) bool { return note == "version 3" }) // client-go says it at the first event only
+		notes := slices.DeleteFunc(store.notes, func(note string) bool { return note == "version 3" }) // client-go sends it with the first event only
 		want := []string{"replace [] at 3", "add a/one", "version 4", "bookmark 9", "version 9"}
 		if !slices.Equal(notes, want) {
 			t.Errorf("the store was told %q, want %q", notes, want)
@@ -238,7 +238,7 @@ func TestReflectorBookmarks(t *testing.T) {
 	})
 }
 
-// A reflector with a queue between it and whoever handles the changes.
+// A reflector fills a queue from which the changes are processed.
 func TestReflectorIntoQueue(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
 		src, known := newPods(t, "a/one"), cache.NewStore(cache.MetaNamespaceKeyFunc)
@@ -271,7 +271,7 @@ func TestReflectorIntoQueue(t *testing.T) {
 	})
 }
 
-// NewNamespaceKeyedIndexerAndReflector's indexer has the index by namespace.
+// The indexer of NewNamespaceKeyedIndexerAndReflector has the index by namespace.
 func TestNamespaceKeyedIndexerAndReflector(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		indexer, r := clientgo.NewNamespaceKeyedIndexerAndReflector(newPods(t, "a/one", "b/two"), &corev1.Pod{}, 0)
@@ -284,7 +284,7 @@ func TestNamespaceKeyedIndexerAndReflector(t *testing.T) {
 	})
 }
 
-// A store that returns errors, or panics, does not end the reflector.
+// A store that returns errors, or panics, does not stop the reflector.
 func TestReflectorSurvivesStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := newPods(t, "a/one")
@@ -387,7 +387,8 @@ func checkQueueController(t *testing.T, e engine, newQueue func(cache.Store) cac
 	}
 }
 
-// "WatchErrorHandler is called whenever ListAndWatch drops the connection with an error", and its relative with a context only where it is not set.
+// "WatchErrorHandler is called whenever ListAndWatch drops the connection with an error"; WatchErrorHandlerWithContext is called only if it is not
+// set.
 func TestQueueControllerErrors(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
 		for _, withContext := range []bool{false, true} {

@@ -11,14 +11,15 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// registration is one handler. It implements cache.ResourceEventHandlerRegistration, and what cache.ShutDownEventHandler needs.
+// registration is one handler's registration. It implements cache.ResourceEventHandlerRegistration, and what
+// cache.ShutDownEventHandler needs.
 type registration struct {
 	handler cache.ResourceEventHandler
-	resync  time.Duration         // as the handler asked for it
+	resync  time.Duration         // as requested
 	native  *tidings.Registration // nil until the informer starts; guarded by the informer's lock
 
 	synced   chan struct{} // closed when the handler has seen the initial list
-	finished chan struct{} // closed when the handler will not be called again
+	finished chan struct{} // closed when the handler will no longer be called
 	once     sync.Once
 }
 
@@ -26,18 +27,18 @@ func newRegistration(h cache.ResourceEventHandler, resync time.Duration) *regist
 	return &registration{handler: h, resync: resync, synced: make(chan struct{}), finished: make(chan struct{})}
 }
 
-// name stands for the handler in messages and in the status of the native informer.
+// name identifies the handler in messages and in the native informer's status.
 func (r *registration) name() string { return fmt.Sprintf("%T", r.handler) }
 
 // HasSynced reports whether the handler has been called for every object of the initial list.
 func (r *registration) HasSynced() bool { return cache.IsDone(r.HasSyncedChecker()) }
 
-// HasSyncedChecker is done when HasSynced is true.
+// HasSyncedChecker returns a checker that is done once HasSynced is true.
 func (r *registration) HasSyncedChecker() cache.DoneChecker {
 	return checker{name: fmt.Sprintf("SharedIndexInformer EventHandler %s", r.name()), done: r.synced}
 }
 
-// ShutdownChan is closed when the handler will not be called again.
+// ShutdownChan returns a channel that is closed when the handler will no longer be called.
 func (r *registration) ShutdownChan() <-chan struct{} { return r.finished }
 
 func (r *registration) finish() { r.once.Do(func() { close(r.finished) }) }
@@ -48,13 +49,13 @@ type checker struct {
 	done <-chan struct{}
 }
 
-// Name returns what is waited for.
+// Name says what is being waited for.
 func (c checker) Name() string { return c.name }
 
-// Done is closed when the wait is over.
+// Done returns a channel that is closed when the wait is over.
 func (c checker) Done() <-chan struct{} { return c.done }
 
-// deliverTo hands deltas to a handler in client-go's shape.
+// deliverTo returns a function that passes deltas to a client-go handler.
 func deliverTo(h cache.ResourceEventHandler) tidings.DeltaFunc[tidings.Object] {
 	return func(d tidings.Delta[tidings.Object]) {
 		switch {

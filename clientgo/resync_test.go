@@ -10,8 +10,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// resyncs runs an informer with one pod for ten minutes and returns how many resyncs each handler saw. The periods are asked for before the
-// start; late ones after it. A negative period stands for the informer's default.
+// resyncs runs an informer with one pod for ten minutes and returns how many resyncs each handler saw. Handlers with an early period are added before
+// the start, those with a late one after it. A negative period stands for the informer's default.
 func resyncs(t *testing.T, e engine, byDefault time.Duration, early, late []time.Duration) []int {
 	t.Helper()
 	counts := make([]int, len(early)+len(late))
@@ -63,7 +63,7 @@ func TestResyncPeriods(t *testing.T) {
 		t.Run(fmt.Sprint(test.byDefault, test.early, test.late), func(t *testing.T) {
 			bothEngines(t, func(t *testing.T, e engine) {
 				for i, got := range resyncs(t, e, test.byDefault, test.early, test.late) {
-					// The clock of the checks and that of the handlers do not start together, so one more or less is right.
+					// The clocks of the checks and of the handlers do not start together, so one more or less is fine.
 					if want := test.want[i]; got < want-1 || got > want+1 || (want == 0) != (got == 0) {
 						t.Errorf("handler %d saw %d resyncs in ten minutes, want about %d", i, got, want)
 					}

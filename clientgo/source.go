@@ -10,9 +10,10 @@ import (
 	"github.com/tidings/tidings"
 )
 
-// NewSharedIndexInformerFromSource returns an informer that belongs to a factory of Tidings and takes its objects from what newSource makes, for packages
-// that sit between client-go's interfaces and the engine. It is as light as one from NewSharedInformerFactory, and nobody else gets it. It runs when it is
-// run, not when the factory starts. client-go's options are meant as by NewSharedIndexInformerWithOptions; the transform is SetTransform's. A nil source, a nil index function and one whose name is taken are errors.
+// NewSharedIndexInformerFromSource returns an informer that belongs to a Tidings factory and gets its objects from the source that newSource returns.
+// It is for packages between client-go's interfaces and the engine. It is as light as an informer from NewSharedInformerFactory, and is not shared
+// with other callers. It does not start with the factory: call its Run. The options mean the same as for NewSharedIndexInformerWithOptions; the
+// transform is as for SetTransform. A nil source, a nil index function or a duplicate index name is an error.
 func NewSharedIndexInformerFromSource(f *tidings.Factory, scope tidings.Scope, newSource tidings.SourceFunc[tidings.Object],
 	options cache.SharedIndexInformerOptions,
 ) (cache.SharedIndexInformer, error) {
@@ -32,8 +33,8 @@ func NewSharedIndexInformerFromSource(f *tidings.Factory, scope tidings.Scope, n
 	return inf, nil
 }
 
-// NativeInformer returns the Tidings informer behind one that this package made; false for others. It has the status. Its life belongs
-// to the informer: do not start it, and stop it only if the informer is not to be run, or not any more.
+// NativeInformer returns the Tidings informer behind one of this package's informers, or false for any other. Use it for its status. inf manages its
+// lifecycle: do not start it, and stop it only if inf will not be run, or not run any longer.
 func NativeInformer(inf cache.SharedIndexInformer) (*tidings.SharedInformer[tidings.Object], bool) {
 	ours, ok := inf.(*informer)
 	if !ok {

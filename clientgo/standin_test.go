@@ -18,7 +18,7 @@ import (
 	"testing"
 )
 
-// standIns are the packages that stand in for client-go's, by folder.
+// standIns maps this module's drop-in packages to the client-go packages that they replace.
 var standIns = map[string]string{
 	"cache":            "tools/cache",
 	"informers":        "informers",
@@ -27,14 +27,14 @@ var standIns = map[string]string{
 	"metadatainformer": "metadata/metadatainformer",
 }
 
-// otherSignatures are the functions whose results are types of ours; see their documentation.
+// otherSignatures lists the functions whose results are types of ours; see their documentation.
 var otherSignatures = map[string]bool{
 	"NewReflector": true, "NewNamedReflector": true, "NewReflectorWithOptions": true, "NewNamespaceKeyedIndexerAndReflector": true,
-	"WithChunkSize": true, // its result's name is not exported by client-go
+	"WithChunkSize": true, // client-go does not export the name of its result
 }
 
-// A package that stands in for one of client-go's has every exported name of it, of the same kind, and functions of the same types. So changing the
-// import path is enough.
+// A drop-in package has every exported name of the client-go package, of the same kind, and functions of the same types. So changing the import
+// path is enough.
 func TestStandIns(t *testing.T) {
 	for folder, path := range standIns {
 		ours, theirs := exported(t, folder), exported(t, clientGoFolder(t, path))
@@ -54,7 +54,7 @@ func TestStandIns(t *testing.T) {
 	}
 }
 
-// The table in docs/migrating.md says of every function where it went.
+// The table in docs/migrating.md lists where every function went.
 func TestMigratingTable(t *testing.T) {
 	text, err := os.ReadFile("../docs/migrating.md")
 	must(t, err)
@@ -67,7 +67,7 @@ func TestMigratingTable(t *testing.T) {
 	}
 }
 
-// clientGo finds the folder of client-go's module.
+// clientGo returns the folder of client-go's module.
 var clientGo = sync.OnceValues(func() (string, error) {
 	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/client-go").Output()
 	return strings.TrimSpace(string(dir)), err
@@ -80,7 +80,7 @@ func clientGoFolder(t *testing.T, path string) string {
 	return filepath.Join(dir, path)
 }
 
-// exported returns the exported declarations of a folder: by name what they are, and of functions the types.
+// exported returns a folder's exported declarations by name: their kinds, and the types of functions.
 func exported(t *testing.T, folder string) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -131,7 +131,7 @@ func declared(decl ast.Decl, found map[string]string) {
 	}
 }
 
-// qualifier is the package in front of a name: files import one package under several names.
+// qualifier matches a package name in front of an identifier: files import one package under several names.
 var qualifier = regexp.MustCompile(`\b\w+\.([A-Z])`)
 
 // typesOf prints the types in a list.

@@ -10,16 +10,16 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// starter is what all factories have in common: their informers by what they are asked for, and the life of these.
+// starter is what all factories have in common: a map of informers and their lifecycle.
 type starter[K comparable] struct {
 	mu           sync.Mutex
-	informers    map[K]cache.SharedIndexInformer // made by its first use
+	informers    map[K]cache.SharedIndexInformer // created on first use
 	started      map[K]bool
 	shuttingDown bool
 	wg           sync.WaitGroup // the informers' Run
 }
 
-// informer returns the informer under a key, which make makes if there is none yet. The lock is held.
+// informer returns the informer for a key, and calls make if there is none yet. The lock is held.
 func (s *starter[K]) informer(key K, make func() cache.SharedIndexInformer) cache.SharedIndexInformer {
 	if inf := s.informers[key]; inf != nil {
 		return inf
@@ -52,7 +52,7 @@ func (s *starter[K]) StartWithContext(ctx context.Context) {
 	}
 }
 
-// Shutdown waits for all informers, whose contexts have to be ended by the caller. Nothing can be started afterwards.
+// Shutdown waits for all informers to stop; the caller has to end their contexts. Nothing can be started afterwards.
 func (s *starter[K]) Shutdown() {
 	s.mu.Lock()
 	s.shuttingDown = true
@@ -60,8 +60,8 @@ func (s *starter[K]) Shutdown() {
 	s.wg.Wait()
 }
 
-// waitForSync waits until every started informer has its initial list, or ctx ends. It returns which have, and says of the others what is in
-// the way.
+// waitForSync waits until every started informer has its initial list, or until ctx ends. It returns which informers have, and an error that
+// says what keeps the others from syncing.
 func (s *starter[K]) waitForSync(ctx context.Context) (map[K]bool, error) {
 	started := s.startedInformers()
 	var checkers []cache.DoneChecker

@@ -109,7 +109,7 @@ func TestIndexerReads(t *testing.T) {
 	})
 }
 
-// "AddIndexers adds more indexers to this store. This supports adding indexes after the store already has items." A name that is taken is an error.
+// "AddIndexers adds more indexers to this store. This supports adding indexes after the store already has items." A duplicate name is an error.
 func TestAddIndexersLate(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
 		inf := running(t, e)
@@ -157,7 +157,7 @@ func TestNotifiedAfterStore(t *testing.T) {
 	})
 }
 
-// NewInformer and its relatives: a store, a controller, one handler that has seen everything when HasSynced says so.
+// NewInformer and its variants: a store, a controller, and one handler that has seen everything when HasSynced is true.
 func TestController(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
 		src, h := newPods(t, "a/one"), &recorder{}
@@ -202,8 +202,8 @@ func TestIndexerInformer(t *testing.T) {
 	})
 }
 
-// Add, Update, Delete and Replace change what is under the key of the object that they are given, and nothing else, before the start, while the informer
-// runs, and after its stop. "Each accumulator is simply the last given object, or empty after Delete."
+// Add, Update, Delete and Replace change what is under the given object's key, and nothing else, before the start, while the informer runs, and after
+// it has stopped. "Each accumulator is simply the last given object, or empty after Delete."
 func TestStoreChanges(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
 		inf := filled(t, e, newPods(t))
@@ -252,8 +252,8 @@ func checkStoreChanges(t *testing.T, when string, store cache.Indexer) {
 	expect("Replace with nothing", store.Replace(nil, "10"))
 }
 
-// "LastStoreSyncResourceVersion returns the latest resource version that the store has seen from objects observed being written", and "Bookmark observes a
-// new resource version". Once our informer runs the version is its own, and Bookmark panics.
+// "LastStoreSyncResourceVersion returns the latest resource version that the store has seen from objects observed being written", and "Bookmark
+// observes a new resource version". Once our informer runs it determines the version, and Bookmark panics.
 func TestStoreVersion(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
 		store := filled(t, e, newPods(t)).GetStore()

@@ -26,11 +26,11 @@ import (
 func init() {
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
-	utilruntime.ErrorHandlers = nil // one of them sleeps until the time that it was made, which a bubble's clock takes years to reach
+	utilruntime.ErrorHandlers = nil // one of them sleeps until its time of creation, which is years ahead of a bubble's clock
 }
 
-// engine is one implementation of client-go's informers. The contract tests run against both, which shows that a test states
-// what client-go does, and that ours does it too.
+// engine is one implementation of client-go's informers. The contract tests run against both, which shows that they state what
+// client-go does, and that ours does it too.
 type engine struct {
 	name        string
 	informer    func(cache.ListerWatcher, runtime.Object, time.Duration, cache.Indexers) cache.SharedIndexInformer
@@ -42,7 +42,7 @@ type engine struct {
 	queued      func(*cache.Config) cache.Controller
 }
 
-// listAndWatcher is what both reflectors can do.
+// listAndWatcher is implemented by both reflectors.
 type listAndWatcher interface {
 	Run(stopCh <-chan struct{})
 	RunWithContext(ctx context.Context)
@@ -53,7 +53,7 @@ type listAndWatcher interface {
 	TypeDescription() string
 }
 
-// factoryOptions are those that both engines take.
+// factoryOptions are the options that both engines take.
 type factoryOptions struct {
 	namespace string
 	tweak     func(*metav1.ListOptions)
@@ -64,7 +64,7 @@ type factoryOptions struct {
 
 var upstream = engine{
 	name: "client-go", informer: cache.NewSharedIndexInformer, withOptions: cache.NewSharedIndexInformerWithOptions, controller: cache.NewInformerWithOptions,
-	indexer: cache.NewIndexerInformer, //lint:ignore SA1019 what is deprecated has to work as well
+	indexer: cache.NewIndexerInformer, //lint:ignore SA1019 deprecated functions must work too
 	factory: func(c kubernetes.Interface, resync time.Duration, o factoryOptions) informers.SharedInformerFactory {
 		return informers.NewSharedInformerFactoryWithOptions(c, resync, informers.WithNamespace(o.namespace), informers.WithTweakListOptions(o.tweak),
 			informers.WithTransform(o.transform), informers.WithCustomResyncConfig(o.resync), informers.WithInformerName(o.name))
@@ -92,7 +92,7 @@ func ourOptions(o factoryOptions) []clientgo.Option {
 		clientgo.WithTransform(o.transform), clientgo.WithCustomResyncConfig(o.resync), clientgo.WithInformerName(o.name)}
 }
 
-// bothEngines runs a contract test against both, in a bubble with a clock of its own.
+// bothEngines runs a contract test against both engines, in a synctest bubble.
 func bothEngines(t *testing.T, test func(t *testing.T, e engine)) {
 	for _, e := range []engine{upstream, ours} {
 		t.Run(e.name, func(t *testing.T) {
@@ -140,11 +140,11 @@ func run(t *testing.T, inf interface{ RunWithContext(context.Context) }) (stop f
 	return stop
 }
 
-// recorder is a handler that writes down what it is told.
+// recorder is a handler that records its notifications.
 type recorder struct {
 	mu    sync.Mutex
 	notes []string
-	last  any           // what the last delete was given
+	last  any           // the argument of the last delete
 	block chan struct{} // if set, every call waits for it
 }
 
@@ -186,7 +186,7 @@ func (r *recorder) OnDelete(obj any) {
 	r.note("delete %s", describe(obj))
 }
 
-// take returns what was noted since the last take, once nothing moves any more.
+// take returns what was recorded since the last take, once everything has settled.
 func (r *recorder) take() []string {
 	synctest.Wait()
 	r.mu.Lock()
@@ -196,7 +196,7 @@ func (r *recorder) take() []string {
 	return notes
 }
 
-// expect takes, and compares in the order given.
+// expect calls take, and compares in the given order.
 func (r *recorder) expect(t *testing.T, when string, want ...string) {
 	t.Helper()
 	if got := r.take(); !slices.Equal(got, want) {
@@ -204,7 +204,7 @@ func (r *recorder) expect(t *testing.T, when string, want ...string) {
 	}
 }
 
-// expectAnyOrder takes, and compares without regard to order, which is not promised between objects.
+// expectAnyOrder calls take, and ignores the order, which is not guaranteed between objects.
 func (r *recorder) expectAnyOrder(t *testing.T, when string, want ...string) {
 	t.Helper()
 	got := r.take()

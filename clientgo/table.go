@@ -21,7 +21,7 @@ type resourceType struct {
 	goType   reflect.Type
 	resource schema.GroupVersionResource
 	scope    resourceScope
-	// overHTTP makes a source over HTTP, and overClient one over a clientset's typed client.
+	// overHTTP returns a source over HTTP, and overClient one over a clientset's typed client.
 	overHTTP   func(client *source.Client, scope source.Scope) (source.ListerWatcher[tidings.Object], error)
 	overClient func(c kubernetes.Interface, namespace string, tweak func(*metav1.ListOptions)) (source.ListerWatcher[tidings.Object], error)
 }
@@ -33,7 +33,7 @@ const (
 	namespaced    resourceScope = true
 )
 
-// builtin makes the row of a type.
+// builtin returns the row of a type.
 func builtin[T tidings.Object, L runtime.Object](resource schema.GroupVersionResource, scope resourceScope, client func(c kubernetes.Interface, namespace string) source.ClientGo[L]) resourceType {
 	return resourceType{
 		goType: reflect.TypeFor[T](), resource: resource, scope: scope,
@@ -46,7 +46,7 @@ func builtin[T tidings.Object, L runtime.Object](resource schema.GroupVersionRes
 	}
 }
 
-// erase makes a source of Objects of one of T's.
+// erase adapts a source of T to a source of Objects.
 func erase[T tidings.Object, S source.ListerWatcher[T]](typed S, err error) (source.ListerWatcher[tidings.Object], error) {
 	if err != nil {
 		return nil, err
@@ -54,25 +54,23 @@ func erase[T tidings.Object, S source.ListerWatcher[T]](typed S, err error) (sou
 	return erased[T]{typed}, nil
 }
 
-// tweakedClient is a typed client with a factory's list options.
+// tweakedClient is a typed client that applies a factory's list options.
 type tweakedClient[L runtime.Object] struct {
 	client source.ClientGo[L]
 	tweak  func(*metav1.ListOptions)
 }
 
-// List lists with the factory's options.
 func (c tweakedClient[L]) List(ctx context.Context, opts metav1.ListOptions) (L, error) {
 	c.tweak(&opts)
 	return c.client.List(ctx, opts)
 }
 
-// Watch watches with the factory's options.
 func (c tweakedClient[L]) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 	c.tweak(&opts)
 	return c.client.Watch(ctx, opts)
 }
 
-// byType and byResource find the row of a built-in type.
+// byType and byResource index the rows of the built-in types.
 var (
 	byType = sync.OnceValue(func() map[reflect.Type]resourceType {
 		rows := map[reflect.Type]resourceType{}

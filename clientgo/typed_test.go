@@ -31,7 +31,7 @@ func (w *Widget) DeepCopyObject() runtime.Object {
 	return &c
 }
 
-// A custom resource has its own type, decoded by us, limited to a namespace and followed.
+// A custom resource with a Go type is decoded by us, limited to a namespace and kept current.
 func TestTypedFactory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		widgets := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}

@@ -58,7 +58,7 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// commonTypes returns the resources that every supported client-go's factory has an accessor for.
+// commonTypes returns the resources in the informer factory of every supported client-go.
 func commonTypes() []resourceType {
 	return []resourceType{
 		builtin[*admissionregistrationv1.MutatingAdmissionPolicy](admissionregistrationv1.SchemeGroupVersion.WithResource("mutatingadmissionpolicies"), clusterScoped, func(c kubernetes.Interface, namespace string) source.ClientGo[*admissionregistrationv1.MutatingAdmissionPolicyList] {

@@ -2,5 +2,5 @@
 
 package clientgo
 
-// newerTypes returns nothing: these resources came with client-go 0.37.
+// newerTypes returns nothing: these resources are new in client-go 0.37.
 func newerTypes() []resourceType { return nil }

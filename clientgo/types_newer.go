@@ -19,7 +19,7 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// newerTypes returns the resources that client-go 0.36 does not know.
+// newerTypes returns the resources that client-go 0.36 lacks.
 func newerTypes() []resourceType {
 	return []resourceType{
 		builtin[*certificatesv1.ClusterTrustBundle](certificatesv1.SchemeGroupVersion.WithResource("clustertrustbundles"), clusterScoped, func(c kubernetes.Interface, namespace string) source.ClientGo[*certificatesv1.ClusterTrustBundleList] {

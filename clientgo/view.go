@@ -16,13 +16,13 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// view is a native informer's store as a cache.Indexer. Each call is answered from one snapshot.
+// view presents a native informer's store as a cache.Indexer. Each call reads one snapshot.
 type view struct {
 	native *tidings.SharedInformer[tidings.Object]
 
 	mu       sync.RWMutex
 	indexers cache.Indexers
-	// indexes has an index for each indexer but those by namespace, which every snapshot can answer.
+	// indexes has an index for each indexer, except those by namespace, which every snapshot can answer.
 	indexes map[string]*tidings.Index[tidings.Object]
 }
 
@@ -50,7 +50,7 @@ func (v *view) ListKeys() []string {
 	return keys
 }
 
-// Get returns the object that has the key of obj.
+// Get returns the object with obj's key.
 func (v *view) Get(obj interface{}) (item interface{}, exists bool, err error) {
 	key, err := keyOf(obj)
 	if err != nil {
@@ -59,7 +59,7 @@ func (v *view) Get(obj interface{}) (item interface{}, exists bool, err error) {
 	return v.GetByKey(key)
 }
 
-// keyOf returns the key of an object, or of what stands for one.
+// keyOf returns the key of an object, or of a tombstone or explicit key.
 func keyOf(obj interface{}) (string, error) {
 	key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj)
 	if err != nil {
@@ -68,7 +68,7 @@ func keyOf(obj interface{}) (string, error) {
 	return key, nil
 }
 
-// GetByKey returns the object under a key such as "namespace/name". A key of another form has no object.
+// GetByKey returns the object under a key such as "namespace/name". It finds nothing for a key of another form.
 func (v *view) GetByKey(key string) (item interface{}, exists bool, err error) {
 	parsed, err := object.ParseKey(key)
 	if err != nil {
@@ -81,12 +81,12 @@ func (v *view) GetByKey(key string) (item interface{}, exists bool, err error) {
 	return obj, true, nil
 }
 
-// LastStoreSyncResourceVersion returns the version that the store is current to.
+// LastStoreSyncResourceVersion returns the store's resource version.
 func (v *view) LastStoreSyncResourceVersion() string {
 	return v.native.Snapshot().ResourceVersion()
 }
 
-// Index returns the objects that have a value in common with obj.
+// Index returns the objects that share an index value with obj.
 func (v *view) Index(indexName string, obj interface{}) ([]interface{}, error) {
 	fn, ix, err := v.index(indexName)
 	if err != nil {
@@ -113,7 +113,7 @@ func (v *view) Index(indexName string, obj interface{}) ([]interface{}, error) {
 	return items, nil
 }
 
-// ByIndex returns the objects that have a value.
+// ByIndex returns the objects with an index value.
 func (v *view) ByIndex(indexName, value string) ([]interface{}, error) {
 	_, ix, err := v.index(indexName)
 	if err != nil {
@@ -122,7 +122,7 @@ func (v *view) ByIndex(indexName, value string) ([]interface{}, error) {
 	return collect(v.native.Snapshot(), ix, value), nil
 }
 
-// IndexKeys returns the keys of the objects that have a value.
+// IndexKeys returns the keys of the objects with an index value.
 func (v *view) IndexKeys(indexName, value string) ([]string, error) {
 	_, ix, err := v.index(indexName)
 	if err != nil {
@@ -135,7 +135,7 @@ func (v *view) IndexKeys(indexName, value string) ([]string, error) {
 	return keys, nil
 }
 
-// ListIndexFuncValues returns the values of an index, sorted; none for an index that does not exist.
+// ListIndexFuncValues returns the sorted values of an index, or none if there is no such index.
 func (v *view) ListIndexFuncValues(indexName string) []string {
 	_, ix, err := v.index(indexName)
 	switch {
@@ -153,14 +153,14 @@ func (v *view) ListIndexFuncValues(indexName string) []string {
 	return namespaces
 }
 
-// GetIndexers returns the index functions, in a map of the caller's own.
+// GetIndexers returns a copy of the map of index functions.
 func (v *view) GetIndexers() cache.Indexers {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	return maps.Clone(v.indexers)
 }
 
-// AddIndexers adds indexes, all of them or none. A name that is taken is an error.
+// AddIndexers adds indexes, all or none. A duplicate name is an error.
 func (v *view) AddIndexers(indexers cache.Indexers) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -181,7 +181,7 @@ func (v *view) AddIndexers(indexers cache.Indexers) error {
 	return nil
 }
 
-// valuesOf makes an native index function of one of client-go's. The engine recovers a panic and leaves the object out of the index.
+// valuesOf adapts a client-go index function. The engine recovers from its panic and leaves the object out of the index.
 func valuesOf(name string, fn cache.IndexFunc) func(tidings.Object) []string {
 	return func(obj tidings.Object) []string {
 		values, err := fn(obj)
@@ -192,7 +192,7 @@ func valuesOf(name string, fn cache.IndexFunc) func(tidings.Object) []string {
 	}
 }
 
-// index finds an index. It is nil for an index by namespace.
+// index returns the named index, which is nil for an index by namespace.
 func (v *view) index(name string) (cache.IndexFunc, *tidings.Index[tidings.Object], error) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
@@ -203,7 +203,7 @@ func (v *view) index(name string) (cache.IndexFunc, *tidings.Index[tidings.Objec
 	return fn, v.indexes[name], nil
 }
 
-// byNamespace reports whether fn is client-go's index by namespace, or that of the package that stands in for client-go's.
+// byNamespace reports whether fn is MetaNamespaceIndexFunc, of client-go or of this module's package cache.
 func byNamespace(fn cache.IndexFunc) bool {
 	switch runtime.FuncForPC(reflect.ValueOf(fn).Pointer()).Name() {
 	case "k8s.io/client-go/tools/cache.MetaNamespaceIndexFunc", "github.com/tidings/tidings/clientgo/cache.MetaNamespaceIndexFunc":
@@ -212,14 +212,14 @@ func byNamespace(fn cache.IndexFunc) bool {
 	return false
 }
 
-// having iterates over the objects that have a value in an index; nil is the one by namespace.
+// having iterates over the objects with an index value; a nil index is the one by namespace.
 func having(snap tidings.Snapshot[tidings.Object], ix *tidings.Index[tidings.Object], value string) iter.Seq[tidings.Object] {
 	if ix != nil {
 		return snap.ByIndex(ix, value)
 	}
 	return func(yield func(tidings.Object) bool) {
 		for key, obj := range snap.Namespace(value) {
-			if key.Namespace == value && !yield(obj) { // the empty namespace is not all of them here
+			if key.Namespace == value && !yield(obj) { // an empty value would otherwise select all namespaces
 				return
 			}
 		}

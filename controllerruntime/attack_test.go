@@ -14,7 +14,7 @@ import (
 	tidingsruntime "github.com/tidings/tidings/controllerruntime"
 )
 
-// TestConcurrently lets everything happen at once, for the race detector and the bubble's check of goroutines.
+// TestConcurrently runs all operations concurrently, for the race detector and the bubble's check for leaked goroutines.
 func TestConcurrently(t *testing.T) {
 	bubble(t, tidingsruntime.NewCache, func(w *world) {
 		w.fill()
@@ -33,7 +33,7 @@ func TestConcurrently(t *testing.T) {
 			} {
 				wg.Go(func() {
 					for range 30 {
-						// A read may wait for an informer that was removed meanwhile, as in controller-runtime: until its context ends.
+						// As in controller-runtime, a read may wait for an informer that was removed meanwhile, until its context ends.
 						do()
 					}
 				})
@@ -45,7 +45,7 @@ func TestConcurrently(t *testing.T) {
 	})
 }
 
-// TestHandlersInterfere has handlers that remove their informer, end the cache and panic.
+// TestHandlersInterfere has handlers that remove their informer, stop the cache and panic.
 func TestHandlersInterfere(t *testing.T) {
 	bubble(t, tidingsruntime.NewCache, func(w *world) {
 		w.fill()
@@ -76,7 +76,7 @@ func TestHandlersInterfere(t *testing.T) {
 	})
 }
 
-// TestIndexFunctionPanics checks that one object that an index function cannot stand does no harm to others.
+// TestIndexFunctionPanics checks that an object that makes an index function panic does not affect others.
 func TestIndexFunctionPanics(t *testing.T) {
 	bubble(t, tidingsruntime.NewCache, func(w *world) {
 		w.fill()

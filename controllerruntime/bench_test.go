@@ -16,7 +16,7 @@ import (
 	"github.com/tidings/tidings/tidingstest"
 )
 
-// BenchmarkMemory measures what one object takes in each cache: 2,000 varied pods in the three forms, whole and without managed fields.
+// BenchmarkMemory measures the memory per object in each cache: 2,000 varied pods in the three forms, with and without managed fields.
 func BenchmarkMemory(b *testing.B) {
 	const pods = 2000
 	server := tidingstest.NewServer(b, tidingstest.ServerOptions{})
@@ -62,7 +62,7 @@ func BenchmarkMemory(b *testing.B) {
 	}
 }
 
-// filled runs a cache until it has the objects like obj.
+// filled runs a cache until it has the objects of obj's kind.
 func filled(b *testing.B, c cache.Cache, obj client.Object) (end func()) {
 	ctx, cancel := context.WithCancel(b.Context())
 	ended := make(chan error, 1)

@@ -23,7 +23,7 @@ import (
 	"github.com/tidings/tidings/tidingstest"
 )
 
-// inWorld runs a test with our cache, made with options.
+// inWorld runs a test with our cache and the options.
 func inWorld(t *testing.T, options tidings.Options, test func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -33,7 +33,7 @@ func inWorld(t *testing.T, options tidings.Options, test func(w *world)) {
 	})
 }
 
-// statuses returns the status of every informer, by form, resource and what narrows it.
+// statuses returns the status of every informer, by form, resource and filters.
 func (w *world) statuses(c cache.Cache) map[string]tidings.Status {
 	w.Helper()
 	all, ok := tidingsruntime.Status(c)
@@ -47,7 +47,8 @@ func (w *world) statuses(c cache.Cache) map[string]tidings.Status {
 	return byName
 }
 
-// TestOneBudget lets all informers of a cache, of whatever form and namespace, share a budget that holds no open object.
+// TestOneBudget has all informers of a cache, of every form and namespace, share a budget that is too small for any open
+// object.
 func TestOneBudget(t *testing.T) {
 	inWorld(t, tidings.Options{MemoryBudget: 1, Logger: slog.New(slog.DiscardHandler)}, func(w *world) {
 		for i := range 20 {
@@ -92,7 +93,7 @@ func TestOneBudget(t *testing.T) {
 	})
 }
 
-// TestRemovedBeforeItRan gives up informers of a cache that has not been started.
+// TestRemovedBeforeItRan removes informers of a cache that has not started.
 func TestRemovedBeforeItRan(t *testing.T) {
 	inWorld(t, tidings.Options{MemoryBudget: 1 << 20}, func(w *world) {
 		c := w.make(cache.Options{})
@@ -118,12 +119,12 @@ func TestRemovedBeforeItRan(t *testing.T) {
 	})
 }
 
-// TestDirectory starts a second cache from the files of the first, and tells its forms, selectors and namespaces apart.
+// TestDirectory starts a second cache from the files of the first. Forms, selectors and namespaces have separate files.
 func TestDirectory(t *testing.T) {
 	dir := t.TempDir()
 	inWorld(t, tidings.Options{Dir: dir}, func(w *world) {
 		w.Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system"}})
-		for i := range 150 { // fewer are listed anyway
+		for i := range 150 { // smaller collections are listed anyway
 			w.Create(pod("a", fmt.Sprint(i), "app", "x"))
 			w.Create(pod("b", fmt.Sprint(i), "app", fmt.Sprint(i%2)))
 		}
@@ -164,7 +165,7 @@ func TestDirectory(t *testing.T) {
 	})
 }
 
-// TestWatchErrorsGoToTheirInformer breaks one of two informers of the same resource.
+// TestWatchErrorsGoToTheirInformer makes one of two informers of the same resource fail.
 func TestWatchErrorsGoToTheirInformer(t *testing.T) {
 	var log bytes.Buffer
 	var errs []error

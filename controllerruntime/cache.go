@@ -22,15 +22,16 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// NewCache makes a cache like controller-runtime's cache.New, whose informers run on Tidings' engine. It is a cache.NewCacheFunc, for the NewCache field
-// of manager.Options and cluster.Options.
+// NewCache returns a cache like that of controller-runtime's cache.New, with informers that run on Tidings' engine. It is a cache.NewCacheFunc: set
+// it as the NewCache field of manager.Options or cluster.Options.
 //
-// All options are honored but NewInformer, which is refused: it and NewCache both say how informers are made. Where a program turns watch bookmarks
-// off, objects are decoded by client-go, which costs more memory and CPU. docs/migrating.md in the project says what else differs.
+// It honors all options except NewInformer, which is an error: NewCache decides how informers are made. If a program disables watch bookmarks,
+// client-go decodes the objects, which costs more memory and CPU. For other differences see docs/migrating.md in the Tidings repository.
 var NewCache cache.NewCacheFunc = WithOptions(tidings.Options{})
 
-// WithOptions is NewCache with options that controller-runtime has no place for. All informers of a cache share one memory budget and one directory,
-// those of several caches that are made with the same options do not share a budget. Without a logger, messages go to controller-runtime's; the scheme is the cache's.
+// WithOptions is NewCache with Tidings options, for which controller-runtime has no place. All informers of a cache share one memory budget and one
+// directory; caches made with the same options do not share a budget. Without a Logger, messages go to controller-runtime's. Options.Scheme is
+// ignored in favor of the cache's scheme.
 func WithOptions(options tidings.Options) cache.NewCacheFunc {
 	return func(config *rest.Config, opts cache.Options) (cache.Cache, error) {
 		return newCache(config, opts, options)
@@ -70,7 +71,7 @@ func newCache(config *rest.Config, opts cache.Options, native tidings.Options) (
 	return &runtimeCache{Cache: upstream, informers: made, started: make(chan struct{}), stopped: make(chan struct{})}, nil
 }
 
-// withDefaults sets what both caches, upstream's and this one, have to agree on.
+// withDefaults sets the defaults on which upstream's cache and this one have to agree.
 func withDefaults(config *rest.Config, opts cache.Options) (cache.Options, error) {
 	if config == nil {
 		return opts, errors.New("the config is nil")
@@ -96,8 +97,8 @@ func withDefaults(config *rest.Config, opts cache.Options) (cache.Options, error
 
 func logger() logr.Logger { return log.Log.WithName("controller-runtime").WithName("cache") }
 
-// Status reports on the informers of a cache that this package made, for example the one that manager.GetCache returns; false for other
-// caches. Package metrics of the project has collectors for it.
+// Status reports on the informers of a cache that this package made, such as that of manager.GetCache, or returns false for other caches. Tidings'
+// package metrics has collectors for it.
 func Status(c cache.Cache) ([]tidings.Status, bool) {
 	ours, ok := c.(*runtimeCache)
 	if !ok {
@@ -110,16 +111,16 @@ func Status(c cache.Cache) ([]tidings.Status, bool) {
 	return all, true
 }
 
-// runtimeCache is controller-runtime's cache, which waits for its informers without polling and says what is in the way.
+// runtimeCache is controller-runtime's cache, but it waits for its informers without polling and logs what keeps them from syncing.
 type runtimeCache struct {
 	cache.Cache
 	informers *informers
 	start     sync.Once
 	started   chan struct{} // closed by the first Start
-	stopped   chan struct{} // closed when its context has ended
+	stopped   chan struct{} // closed when the context of Start has ended
 }
 
-// Start runs the informers until ctx ends. Starting again is an error.
+// Start runs the informers until ctx ends. A second call returns an error.
 func (c *runtimeCache) Start(ctx context.Context) error {
 	c.start.Do(func() {
 		context.AfterFunc(ctx, func() { close(c.stopped) })
@@ -140,8 +141,8 @@ func (c *runtimeCache) hasStarted() bool {
 // NeedLeaderElection says that the cache runs on every replica.
 func (c *runtimeCache) NeedLeaderElection() bool { return false }
 
-// WaitForCacheSync waits until the cache has been started and its informers have synced, but for those that are removed meanwhile. If ctx or the cache
-// ends first it returns false, and logs what is in the way.
+// WaitForCacheSync waits until the cache has started and its informers have synced, except those removed in the meantime. If ctx or the cache ends
+// first, it returns false and logs what keeps the informers from syncing.
 func (c *runtimeCache) WaitForCacheSync(ctx context.Context) bool {
 	for _, inf := range c.informers.all() {
 		if !inf.waitForSync(ctx.Done(), c.stopped) {
@@ -152,8 +153,8 @@ func (c *runtimeCache) WaitForCacheSync(ctx context.Context) bool {
 	return c.upstreamSynced(ctx)
 }
 
-// upstreamSynced waits until upstream's cache sees that, which has to start each of its parts. It is asked again from time to time, because it goes on
-// waiting for informers that are removed meanwhile.
+// upstreamSynced waits until upstream's cache has synced too, for which it has to start its internal caches. It retries, because upstream keeps
+// waiting for informers removed in the meantime.
 func (c *runtimeCache) upstreamSynced(ctx context.Context) bool {
 	for {
 		attempt, cancel := context.WithTimeout(ctx, time.Second)
@@ -165,7 +166,7 @@ func (c *runtimeCache) upstreamSynced(ctx context.Context) bool {
 	}
 }
 
-// unsynced says what is in the way of the informers that have not synced.
+// unsynced returns what keeps the remaining informers from syncing.
 func (c *runtimeCache) unsynced() error {
 	var errs []error
 	for _, inf := range c.informers.all() {
@@ -176,8 +177,8 @@ func (c *runtimeCache) unsynced() error {
 	return errors.Join(errs...)
 }
 
-// GetInformer returns the informer for the kind of obj, which is made if there is none. Once the cache has been started it waits for the informer to
-// sync, unless told otherwise.
+// GetInformer returns the informer for obj's kind, and makes it if there is none. Once the cache has started it waits for the informer to sync,
+// unless BlockUntilSynced is false.
 func (c *runtimeCache) GetInformer(ctx context.Context, obj client.Object, opts ...cache.InformerGetOption) (cache.Informer, error) {
 	inf, err := c.Cache.GetInformer(ctx, obj, append(opts[:len(opts):len(opts)], cache.BlockUntilSynced(false))...)
 	if err != nil || !c.blocks(opts) {
@@ -186,7 +187,7 @@ func (c *runtimeCache) GetInformer(ctx context.Context, obj client.Object, opts 
 	return c.whenSynced(ctx, inf, fmt.Sprintf("%T", obj))
 }
 
-// GetInformerForKind is GetInformer for a kind that the scheme knows.
+// GetInformerForKind is like GetInformer, for a kind in the scheme.
 func (c *runtimeCache) GetInformerForKind(ctx context.Context, kind schema.GroupVersionKind, opts ...cache.InformerGetOption) (cache.Informer, error) {
 	inf, err := c.Cache.GetInformerForKind(ctx, kind, append(opts[:len(opts):len(opts)], cache.BlockUntilSynced(false))...)
 	if err != nil || !c.blocks(opts) {
@@ -195,7 +196,7 @@ func (c *runtimeCache) GetInformerForKind(ctx context.Context, kind schema.Group
 	return c.whenSynced(ctx, inf, kind.Kind)
 }
 
-// blocks reports whether a request for an informer waits until it has synced.
+// blocks reports whether a request for an informer waits for it to sync.
 func (c *runtimeCache) blocks(opts []cache.InformerGetOption) bool {
 	var o cache.InformerGetOptions
 	for _, opt := range opts {
@@ -220,7 +221,7 @@ func (c *runtimeCache) whenSynced(ctx context.Context, inf cache.Informer, what 
 	return nil, apierrors.NewTimeoutError(fmt.Sprintf("failed waiting for %s Informer to sync%s", what, why), 0)
 }
 
-// RemoveInformer stops the informer for the kind of obj and forgets it.
+// RemoveInformer stops and removes the informer for obj's kind.
 func (c *runtimeCache) RemoveInformer(ctx context.Context, obj client.Object) error {
 	if err := c.Cache.RemoveInformer(ctx, obj); err != nil {
 		return err

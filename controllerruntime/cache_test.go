@@ -23,7 +23,7 @@ import (
 	"github.com/tidings/tidings/tidingstest"
 )
 
-// bubble runs a test of what our cache alone can.
+// bubble runs a test of what only our cache supports.
 func bubble(t *testing.T, newCache cache.NewCacheFunc, test func(w *world)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, tidingstest.ServerOptions{}, "tidings")
@@ -78,7 +78,7 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// TestSaysWhatIsInTheWay checks that a program which may not list pods is told so, by the log and by the error.
+// TestSaysWhatIsInTheWay checks that the log and the error tell a program that it may not list pods.
 func TestSaysWhatIsInTheWay(t *testing.T) {
 	var logged bytes.Buffer
 	options := tidings.Options{Logger: slog.New(slog.NewTextHandler(&logged, nil))}
@@ -97,7 +97,7 @@ func TestSaysWhatIsInTheWay(t *testing.T) {
 	}
 }
 
-// TestWaitsWithoutPolling checks that a cache which can sync at once takes no time to.
+// TestWaitsWithoutPolling checks that syncing takes no time if the cache can sync at once.
 func TestWaitsWithoutPolling(t *testing.T) {
 	bubble(t, tidingsruntime.NewCache, func(w *world) {
 		w.fill()
@@ -112,7 +112,7 @@ func TestWaitsWithoutPolling(t *testing.T) {
 	})
 }
 
-// TestEndsWaits checks that nobody waits for an informer of a cache that has ended.
+// TestEndsWaits checks that nobody waits for an informer of a stopped cache.
 func TestEndsWaits(t *testing.T) {
 	bubble(t, tidingsruntime.NewCache, func(w *world) {
 		w.InjectAlways(tidingstest.Any, tidingstest.Fault{Resource: "pods", HangUp: true})
@@ -128,7 +128,7 @@ func TestEndsWaits(t *testing.T) {
 	})
 }
 
-// TestOptionsReachTheInformers checks that an option of which controller-runtime knows nothing has its effect.
+// TestOptionsReachTheInformers checks that an option unknown to controller-runtime takes effect.
 func TestOptionsReachTheInformers(t *testing.T) {
 	failed := make(chan error, 10)
 	bubble(t, tidingsruntime.WithOptions(tidings.Options{NoWatchList: true, OnError: func(err error) { failed <- err }}), func(w *world) {

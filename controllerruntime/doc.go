@@ -1,13 +1,13 @@
-// Package tidingsruntime lets controller-runtime's cache run on Tidings' engine. A program changes one line:
+// Package tidingsruntime runs controller-runtime's cache on Tidings' engine. A program changes one line:
 //
 //	mgr, err := ctrl.NewManager(config, ctrl.Options{})                                  // before
 //	mgr, err := ctrl.NewManager(config, ctrl.Options{NewCache: tidingsruntime.NewCache}) // after
 //
-// # How it is made
+// # How it works
 //
-// controller-runtime's own cache stays: it reads the options, divides the work among namespaces and types, finds and copies what
-// readers ask for. What it is given is other informers. It makes an informer of a ListerWatcher and of an example, and the
-// two do not say which namespace and which selectors are meant. So the ListerWatcher is asked once for the request it would send,
-// which is answered here (request.go); a source of Tidings' then lists and watches what that request names, and an informer from
-// package clientgo stands between it and controller-runtime.
+// controller-runtime's own cache stays: it interprets the options, splits the work among namespaces and types, and finds and
+// copies what readers ask for. Only the informers are replaced. controller-runtime makes an informer from a ListerWatcher and an
+// example object, neither of which reveals the namespace and the selectors. So the ListerWatcher is made to send one request,
+// which is answered locally (request.go). A Tidings source then lists and watches what that request names, and an informer from
+// package clientgo connects it to controller-runtime.
 package tidingsruntime

@@ -11,7 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 )
 
-// NewDrainedInformer makes client-go's informer, whose watches leave no goroutine behind when they are stopped, see drained.
+// NewDrainedInformer returns a client-go informer whose watches leave no goroutine behind when they are stopped; see
+// drained.
 func NewDrainedInformer(lw toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 	through := listWatch{toolscache.ToListerWatcherWithContext(lw)}
 	return toolscache.NewSharedIndexInformer(&toolscache.ListWatch{
@@ -22,8 +23,8 @@ func NewDrainedInformer(lw toolscache.ListerWatcher, example runtime.Object, res
 	}, example, resync, indexers)
 }
 
-// StripsManagedFields tells which transforms are replaced by a Trim.
+// StripsManagedFields exposes which transforms are replaced by a Trim.
 var StripsManagedFields = stripsManagedFields
 
-// InFactory returns how many informers the factory behind a cache has.
+// InFactory returns the number of informers in the factory behind a cache.
 func InFactory(c cache.Cache) int { return len(c.(*runtimeCache).informers.factory.Status()) }

@@ -30,19 +30,19 @@ import (
 
 func TestMain(m *testing.M) {
 	log.SetLogger(logr.Discard())
-	utilruntime.ErrorHandlers = nil // one of them slows client-go down by the time of its last error, which is that of another bubble
+	utilruntime.ErrorHandlers = nil // one of them delays client-go by the time since its last error, which occurred in another bubble
 	os.Exit(m.Run())
 }
 
-// newCaches are the caches that each test of the contract runs with: upstream's shows that the test is right.
+// newCaches are the caches with which each contract test runs: upstream's shows that the test is right.
 var newCaches = map[string]cache.NewCacheFunc{
 	"controller-runtime": newUpstream,
 	"tidings":            tidingsruntime.NewCache,
 	"tidings, folded":    tidingsruntime.WithOptions(tidings.Options{MemoryBudget: 1, Logger: slog.New(slog.DiscardHandler)}),
 }
 
-// newUpstream makes upstream's cache without one defect, which a bubble would not forgive: its watches of metadata can leave a
-// goroutine behind.
+// newUpstream returns upstream's cache without a defect that a bubble does not tolerate: its watches of metadata can leak a
+// goroutine.
 func newUpstream(config *rest.Config, opts cache.Options) (cache.Cache, error) {
 	opts.NewInformer = tidingsruntime.NewDrainedInformer
 	return cache.New(config, opts)
@@ -75,7 +75,7 @@ func newWorld(t *testing.T, options tidingstest.ServerOptions, name string) *wor
 // ctx returns the test's context.
 func (w *world) ctx() context.Context { return w.Context() }
 
-// make makes a cache that is not started.
+// make returns a cache that is not started.
 func (w *world) make(opts cache.Options) cache.Cache {
 	w.Helper()
 	opts.Scheme = testScheme
@@ -86,7 +86,7 @@ func (w *world) make(opts cache.Options) cache.Cache {
 	return c
 }
 
-// run starts a cache, which ends with the test, and waits until it has synced.
+// run starts a cache, waits until it has synced, and stops it when the test ends.
 func (w *world) run(c cache.Cache) (stop func()) {
 	w.Helper()
 	ctx, cancel := context.WithCancel(w.ctx())
@@ -106,7 +106,7 @@ func (w *world) run(c cache.Cache) (stop func()) {
 	return stop
 }
 
-// start makes a cache and starts it.
+// start makes and runs a cache.
 func (w *world) start(opts cache.Options) cache.Cache {
 	w.Helper()
 	c := w.make(opts)
@@ -114,10 +114,10 @@ func (w *world) start(opts cache.Options) cache.Cache {
 	return c
 }
 
-// settle waits until nothing moves any more.
+// settle waits until all goroutines of the bubble are blocked.
 func (w *world) settle() { synctest.Wait() }
 
-// names lists objects, and returns their keys, sorted.
+// names lists objects and returns their sorted keys.
 func (w *world) names(from client.Reader, list client.ObjectList, opts ...client.ListOption) []string {
 	w.Helper()
 	names, err := namesOf(w.ctx(), from, list, opts...)
@@ -152,7 +152,7 @@ func want[T comparable](w *world, what string, got, want []T) {
 	}
 }
 
-// pod makes a pod with labels, given as names and values in turn.
+// pod returns a pod with labels, given as alternating names and values.
 func pod(namespace, name string, labels ...string) *corev1.Pod {
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{}},
@@ -215,7 +215,7 @@ func newScheme() *runtime.Scheme {
 	return s
 }
 
-// asUnstructured and asMetadata make objects of a kind in the other two forms, or lists of it.
+// asUnstructured and asMetadata return an object of a kind in the other two forms.
 func asUnstructured(kind schema.GroupVersionKind) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(kind)
@@ -242,7 +242,7 @@ func asMetadataList(kind schema.GroupVersionKind) *metav1.PartialObjectMetadataL
 
 var podKind, nodeKind, widgetKind = corev1.SchemeGroupVersion.WithKind("Pod"), corev1.SchemeGroupVersion.WithKind("Node"), widgets.WithKind("Widget")
 
-// forms are ways to ask for objects of a kind: an object, and a list.
+// forms are the ways to read objects of a kind: an object, and a list.
 func forms(kind schema.GroupVersionKind) map[string]func() (client.Object, client.ObjectList) {
 	return map[string]func() (client.Object, client.ObjectList){
 		"structured": func() (client.Object, client.ObjectList) {

@@ -21,10 +21,10 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// informers makes a cache's informers, and knows those that have not been removed.
+// informers makes a cache's informers, and tracks those that have not been removed.
 type informers struct {
 	factory *tidings.Factory
-	base    string // the path of the API server's address
+	base    string // URL path of the API server
 	scheme  *runtime.Scheme
 	mapper  meta.RESTMapper
 
@@ -32,19 +32,19 @@ type informers struct {
 	made []*informer
 }
 
-// informer is an informer on our engine.
+// informer is an informer on Tidings' engine.
 type informer struct {
-	// SharedIndexInformer is made by SetTransform. controller-runtime calls that before it hands the informer to anybody, and nothing else before but
-	// SetWatchErrorHandlerWithContext.
+	// SharedIndexInformer is created by SetTransform. controller-runtime calls that before it hands the informer to anybody; it only calls
+	// SetWatchErrorHandlerWithContext earlier.
 	toolscache.SharedIndexInformer
 	about        about
 	onWatchError toolscache.WatchErrorHandlerWithContext
 	build        func(tidings.Trim) (toolscache.SharedIndexInformer, error)
-	made         func(*informer) // is called when there is a SharedIndexInformer
+	made         func(*informer) // called once SharedIndexInformer is set
 	removed      chan struct{}   // closed when the informer has been removed from the cache
 }
 
-// about tells what an informer holds.
+// about describes what an informer holds.
 type about struct {
 	kind   schema.GroupVersionKind
 	form   form
@@ -61,16 +61,16 @@ func (is *informers) newInformer(lw toolscache.ListerWatcher, example runtime.Ob
 	return inf
 }
 
-// failed stands for an informer that could not be made. NewInformer cannot return an error, and what is called next can.
+// failed is an informer that could not be made. NewInformer cannot return an error, but SetTransform, which is called next, can.
 type failed struct {
 	toolscache.SharedIndexInformer
 	err error
 }
 
-// SetTransform returns why there is no informer.
+// SetTransform returns the reason why there is no informer.
 func (f failed) SetTransform(toolscache.TransformFunc) error { return f.err }
 
-// make makes an informer of what lw would list and watch.
+// make returns an informer for what lw would list and watch.
 func (is *informers) make(lw toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers) (*informer, error) {
 	of, ok := example.(tidings.Object)
 	if !ok {
@@ -108,7 +108,7 @@ func (is *informers) make(lw toolscache.ListerWatcher, example runtime.Object, r
 	return inf, nil
 }
 
-// source returns what lists and watches a scope. Our own sources always ask for bookmarks; lw does as it is told.
+// source returns a source for a scope. Without bookmarks it uses lw, because our own sources always request them.
 func (is *informers) source(lw toolscache.ListerWatcher, example tidings.Object, scope source.Scope, noBookmarks bool) (listerWatcher, error) {
 	if noBookmarks {
 		return throughListWatch(lw, scope)
@@ -116,14 +116,14 @@ func (is *informers) source(lw toolscache.ListerWatcher, example tidings.Object,
 	return source.NewHTTPLike(is.factory.Client(), scope, example)
 }
 
-// SetWatchErrorHandlerWithContext sets the function that is called when a list or watch fails.
+// SetWatchErrorHandlerWithContext sets the function to call when a list or watch fails.
 func (inf *informer) SetWatchErrorHandlerWithContext(h toolscache.WatchErrorHandlerWithContext) error {
 	inf.onWatchError = h
 	return nil
 }
 
-// SetTransform makes the informer, with the function that every object passes before it is stored. In the place of the one that only strips
-// managed fields, these are skipped when objects are decoded: with a transform, objects could not share what is equal in them.
+// SetTransform creates the informer with the function through which every object passes before it is stored. If that function only strips managed
+// fields, they are skipped during decoding instead, because objects with a transform could not share equal parts.
 func (inf *informer) SetTransform(transform toolscache.TransformFunc) error {
 	var trim tidings.Trim
 	if stripsManagedFields(transform) {
@@ -138,26 +138,26 @@ func (inf *informer) SetTransform(transform toolscache.TransformFunc) error {
 	return errors.Join(made.SetTransform(transform), made.SetWatchErrorHandlerWithContext(inf.onWatchError))
 }
 
-// stripsManagedFields reports whether a transform is controller-runtime's for that. It is known by the place of its text, since the compiler
-// makes a function of it wherever it is asked for.
+// stripsManagedFields reports whether a transform is controller-runtime's TransformStripManagedFields. It compares source lines, because the
+// compiler creates a separate function for each call site.
 func stripsManagedFields(transform toolscache.TransformFunc) bool {
 	return transform != nil && placeOf(transform) == placeOf(cache.TransformStripManagedFields())
 }
 
-// place is a line of a program's text.
+// place is a line of source code.
 type place struct {
 	file string
 	line int
 }
 
-// placeOf returns where a function begins.
+// placeOf returns the line at which a function begins.
 func placeOf(transform toolscache.TransformFunc) (p place) {
 	pc := reflect.ValueOf(transform).Pointer()
 	p.file, p.line = goruntime.FuncForPC(pc).FileLine(pc)
 	return p
 }
 
-// waitForSync waits until the informer has synced or was removed, and reports whether that came before one of the others.
+// waitForSync waits until the informer has synced or is removed, and reports whether that happened before ended or stopped was closed.
 func (inf *informer) waitForSync(ended, stopped <-chan struct{}) bool {
 	select {
 	case <-inf.HasSyncedChecker().Done():
@@ -171,18 +171,18 @@ func (inf *informer) waitForSync(ended, stopped <-chan struct{}) bool {
 }
 
 func (inf *informer) native() *tidings.SharedInformer[tidings.Object] {
-	native, _ := clientgo.NativeInformer(inf.SharedIndexInformer) // all that are made here have one
+	native, _ := clientgo.NativeInformer(inf.SharedIndexInformer) // all informers made here have one
 	return native
 }
 
-// status reports on the informer.
+// status returns the informer's status.
 func (inf *informer) status() tidings.Status {
 	st := inf.native().Status()
 	st.Resource, st.Type, st.Scope = inf.about.scope.String(), inf.about.goType, inf.about.words()
 	return st
 }
 
-// title names the informer in messages: its resource, with what tells it apart from others of that resource.
+// title names the informer in messages: its resource, and what distinguishes it from other informers of that resource.
 func (a about) title() string {
 	words := a.words()
 	if a.form != structured {
@@ -194,7 +194,7 @@ func (a about) title() string {
 	return fmt.Sprintf("%s (%s)", a.scope, words)
 }
 
-// words says how the informer is narrower than the whole resource.
+// words describes the namespace and selectors that limit the informer.
 func (a about) words() string {
 	var words []string
 	for _, part := range [][2]string{{"namespace", a.scope.Namespace}, {"labels", a.scope.Labels}, {"fields", a.scope.Fields}} {
@@ -225,7 +225,8 @@ var ended = func() context.Context {
 	return ctx
 }()
 
-// remove forgets the informers of a kind. controller-runtime has ended those that ran; the others end here, so that the factory forgets them.
+// remove removes the informers of a kind. controller-runtime has stopped those that ran; the others are stopped here, so that the factory drops
+// them.
 func (is *informers) remove(kind schema.GroupVersionKind, as form) {
 	is.mu.Lock()
 	defer is.mu.Unlock()
@@ -236,7 +237,7 @@ func (is *informers) remove(kind schema.GroupVersionKind, as form) {
 			continue
 		}
 		close(inf.removed)
-		_ = inf.native().Stop(ended) // does not wait, and so says nothing
+		_ = inf.native().Stop(ended) // does not wait, and so returns no error of interest
 	}
 	is.made = left
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/tidings/tidings/tidingstest"
 )
 
-// notes writes down what a handler is told.
+// notes records a handler's notifications.
 type notes struct {
 	mu    sync.Mutex
 	lines []string
@@ -55,7 +55,7 @@ func (n *notes) OnUpdate(old, new any) {
 
 func (n *notes) OnDelete(obj any) { n.note("delete", obj) }
 
-// take returns what has been written down since the last call, sorted.
+// take returns what was recorded since the last call, sorted.
 func (n *notes) take() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -133,7 +133,7 @@ func TestHandlers(t *testing.T) {
 	}
 }
 
-// TestHandlerObjects checks that handlers of metadata get the kind, which mapping functions need.
+// TestHandlerObjects checks that handlers of metadata get objects with a kind, which mapping functions need.
 func TestHandlerObjects(t *testing.T) {
 	for _, as := range []client.Object{asMetadata(podKind), asUnstructured(podKind)} {
 		onBoth(t, tidingstest.ServerOptions{}, func(w *world) {
@@ -165,13 +165,13 @@ func TestSyncPeriod(t *testing.T) {
 		w.handle(w.informer(c, &corev1.Node{}), nodes, toolscache.HandlerOptions{})
 		w.settle()
 		want(w, "pods", pods.take(), []string{"initial a/one"})
-		time.Sleep(50 * time.Minute) // the period is an hour, a tenth more or less
+		time.Sleep(50 * time.Minute) // the period is an hour, plus or minus a tenth
 		w.settle()
 		want(w, "pods before the period", pods.take(), nil)
 		if n := len(nodes.take()); n < 40 {
 			w.Errorf("in 50 minutes, nodes were resynced %d times", n)
 		}
-		time.Sleep(90 * time.Minute) // client-go's first one may come a period late, if the handler came after the start
+		time.Sleep(90 * time.Minute) // client-go's first resync may come a period late if the handler was added after the start
 		w.settle()
 		if lines := pods.take(); len(lines) == 0 || lines[0] != "resync a/one" {
 			w.Errorf("pods after the period: %v", lines)

@@ -132,7 +132,7 @@ func TestTransforms(t *testing.T) {
 	})
 }
 
-// TestStripManagedFields uses controller-runtime's transform, which is not run here as a transform.
+// TestStripManagedFields uses controller-runtime's transform, which our cache replaces by a Trim.
 func TestStripManagedFields(t *testing.T) {
 	onBoth(t, tidingstest.ServerOptions{}, func(w *world) {
 		managed := pod("a", "one")
@@ -182,7 +182,7 @@ func TestWatchErrorHandler(t *testing.T) {
 	})
 }
 
-// TestBookmarks checks what watches ask for. Where a watch can begin with the present objects, client-go waits for a bookmark in any case.
+// TestBookmarks checks what watches ask for. Where a watch can begin with the current objects, client-go waits for a bookmark in any case.
 func TestBookmarks(t *testing.T) {
 	onBoth(t, tidingstest.ServerOptions{NoWatchList: true}, func(w *world) {
 		w.fill()
@@ -211,7 +211,7 @@ func TestBookmarks(t *testing.T) {
 	})
 }
 
-// counting counts the requests that pass.
+// counting counts the requests that pass through it.
 type counting struct {
 	next  http.RoundTripper
 	count atomic.Int32
@@ -226,7 +226,7 @@ func TestHTTPClient(t *testing.T) {
 	onBoth(t, tidingstest.ServerOptions{}, func(w *world) {
 		w.fill()
 		through := &counting{next: w.config.Transport}
-		w.config.Transport = nil // nothing can be reached but through the client
+		w.config.Transport = nil // so that only the client reaches the server
 		c := w.start(cache.Options{HTTPClient: &http.Client{Transport: through}})
 		want(w, "pods", w.names(c, &corev1.PodList{}), []string{"a/one", "a/two", "b/one"})
 		if sent, arrived := int(through.count.Load()), w.Count(tidingstest.Any)+w.Count(tidingstest.Discovery); sent != arrived {
@@ -280,7 +280,7 @@ func TestBadOptions(t *testing.T) {
 	})
 }
 
-// TestReadYourWrites uses controller-runtime's client that waits for its own writes, while every watch is a second late.
+// TestReadYourWrites uses controller-runtime's client that waits for its own writes, while every watch is delayed by a second.
 func TestReadYourWrites(t *testing.T) {
 	onBoth(t, tidingstest.ServerOptions{}, func(w *world) {
 		w.fill()
@@ -313,7 +313,7 @@ func TestReadYourWrites(t *testing.T) {
 	})
 }
 
-// TestResourceComesLate checks that a cache learns of a resource that the server did not have.
+// TestResourceComesLate checks that a cache picks up a resource that the server did not have at first.
 func TestResourceComesLate(t *testing.T) {
 	onBoth(t, tidingstest.ServerOptions{}, func(w *world) {
 		c := w.start(cache.Options{})

@@ -22,7 +22,8 @@ import (
 	"github.com/tidings/tidings/tidingstest"
 )
 
-// TestRandomOptions gives both kinds of cache the same random options and the same random changes. They must answer alike.
+// TestRandomOptions gives both kinds of cache the same random options and the same random changes. They must give the same
+// answers.
 func TestRandomOptions(t *testing.T) {
 	testseed.Each(t, 8, func(t *testing.T, seed uint64) {
 		answers := map[string][]string{}
@@ -49,7 +50,7 @@ var (
 	randomKinds      = []schema.GroupVersionKind{podKind, nodeKind, widgetKind}
 )
 
-// randomRun returns what a cache with random options answers.
+// randomRun returns the answers of a cache with random options.
 func randomRun(w *world, r *rand.Rand) (answers []string) {
 	for range 20 {
 		randomChange(w, r)
@@ -80,7 +81,7 @@ func randomRun(w *world, r *rand.Rand) (answers []string) {
 	return answers
 }
 
-// randomAnswers asks a cache for the objects of a kind in all ways.
+// randomAnswers asks a cache for the objects of a kind in all possible ways.
 func (w *world) randomAnswers(c cache.Cache, kind schema.GroupVersionKind, form string) (answers []string) {
 	ctx, cancel := context.WithCancel(w.ctx())
 	defer cancel()

@@ -141,7 +141,7 @@ func TestListOptions(t *testing.T) {
 	})
 }
 
-// TestDeepCopy checks that what a reader gets is its own, unless it asked for the cache's.
+// TestDeepCopy checks that readers get copies, unless they ask for the cache's own objects.
 func TestDeepCopy(t *testing.T) {
 	onBoth(t, tidingstest.ServerOptions{}, func(w *world) {
 		w.fill()

@@ -17,10 +17,11 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// recordKey is the key of a context whose request is recorded in the URL under it, instead of being sent.
+// recordKey is a context key. Its value is a *url.URL, which gets the URL of the context's request instead of the request being
+// sent.
 type recordKey struct{}
 
-// recorder is a transport that records requests whose context asks for it, and sends all others.
+// recorder is a transport that records requests with a recordKey in their context, and sends all others.
 type recorder struct{ next http.RoundTripper }
 
 // RoundTrip answers a recorded request with a watch that ends at once.
@@ -36,7 +37,7 @@ func (r recorder) RoundTrip(request *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// recording returns a client that records requests, and sends the rest as client does.
+// recording returns a copy of client that records requests with a recordKey.
 func recording(client *http.Client) *http.Client {
 	next := client.Transport
 	if next == nil {
@@ -47,7 +48,7 @@ func recording(client *http.Client) *http.Client {
 	return &recording
 }
 
-// requestOf returns the address of the watch that lw would start, with its parameters. lw's client must be a recording one.
+// requestOf returns the URL of the watch request that lw would send. lw's client must be a recording one.
 func requestOf(lw toolscache.ListerWatcher) (*url.URL, error) {
 	record := new(url.URL)
 	ctx := context.WithValue(context.Background(), recordKey{}, record)
@@ -59,20 +60,20 @@ func requestOf(lw toolscache.ListerWatcher) (*url.URL, error) {
 	if record.Path == "" {
 		return nil, errors.New("the ListerWatcher sent no request")
 	}
-	for range watch.ResultChan() { // until the watch's goroutine has ended
+	for range watch.ResultChan() { // so that the watch's goroutine ends
 	}
 	return record, nil
 }
 
-// request is what the request of a ListerWatcher is for.
+// request is what a ListerWatcher's request selects.
 type request struct {
 	scope source.Scope
-	// noBookmarks is set if the watch shall have no bookmarks.
+	// noBookmarks is set if the watch does not allow bookmarks.
 	noBookmarks bool
 }
 
-// readRequest finds out what the request at an address is for. The path below base names the resource and the namespace; kinds are
-// those that the example may be of.
+// readRequest parses the URL of a request. The path below base names the resource and the namespace; kinds are the possible kinds
+// of the example.
 func readRequest(address *url.URL, base string, kinds []schema.GroupVersionKind, mapper meta.RESTMapper) (request, error) {
 	query := address.Query()
 	r := request{
@@ -96,7 +97,7 @@ func readRequest(address *url.URL, base string, kinds []schema.GroupVersionKind,
 	return request{}, fmt.Errorf("cannot tell which of %v the request to %s is for", kinds, address.Path)
 }
 
-// apiPath is where the server has the resources of a group version.
+// apiPath returns the path of a group version's resources.
 func apiPath(gv schema.GroupVersion) string {
 	if gv.Group == "" {
 		return "/api/" + gv.Version
@@ -104,8 +105,8 @@ func apiPath(gv schema.GroupVersion) string {
 	return "/apis/" + gv.Group + "/" + gv.Version
 }
 
-// namespaceIn reads the namespace from the path of a collection, such as "namespaces/shop/pods"; "pods" is all namespaces. It
-// reports false if the path is not the resource's.
+// namespaceIn returns the namespace in the path of a collection, such as "namespaces/shop/pods"; "pods" means all namespaces. It
+// reports false if the path belongs to another resource.
 func namespaceIn(path, resource string) (namespace string, ok bool) {
 	if path == resource {
 		return "", true
@@ -118,7 +119,7 @@ func namespaceIn(path, resource string) (namespace string, ok bool) {
 	return namespace, ok && !strings.Contains(namespace, "/")
 }
 
-// kindsOf returns the kinds that an example may be of.
+// kindsOf returns the possible kinds of an example.
 func kindsOf(example runtime.Object, scheme *runtime.Scheme) ([]schema.GroupVersionKind, error) {
 	if formOf(example) == structured {
 		kinds, _, err := scheme.ObjectKinds(example)
@@ -127,7 +128,7 @@ func kindsOf(example runtime.Object, scheme *runtime.Scheme) ([]schema.GroupVers
 	return []schema.GroupVersionKind{example.GetObjectKind().GroupVersionKind()}, nil
 }
 
-// form is how objects are represented. controller-runtime has a cache for each.
+// form is a representation of objects. controller-runtime has a separate cache for each.
 type form string
 
 const (

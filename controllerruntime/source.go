@@ -12,7 +12,7 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// listerWatcher is a ListerWatcher of an API server's objects, of whatever type.
+// listerWatcher is a source of API objects of any type.
 type listerWatcher = source.ListerWatcher[tidings.Object]
 
 // throughListWatch returns a source that sends its requests through lw, which decodes the objects.
@@ -20,17 +20,15 @@ func throughListWatch(lw toolscache.ListerWatcher, scope source.Scope) (listerWa
 	return source.FromClient[tidings.Object](listWatch{toolscache.ToListerWatcherWithContext(lw)}, source.Scope{Trim: scope.Trim})
 }
 
-// listWatch is a ListerWatcher as a client of source.FromClient's.
+// listWatch adapts a ListerWatcher to source.FromClient.
 type listWatch struct {
 	toolscache.ListerWatcherWithContext
 }
 
-// List lists.
 func (lw listWatch) List(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 	return lw.ListWithContext(ctx, opts)
 }
 
-// Watch watches.
 func (lw listWatch) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	w, err := lw.WatchWithContext(ctx, opts)
@@ -41,17 +39,17 @@ func (lw listWatch) Watch(ctx context.Context, opts metav1.ListOptions) (watch.I
 	return drained{w, cancel}, nil
 }
 
-// drained is a watch whose goroutines have ended when Stop returns. A watch of metadata has one that would wait for somebody to
-// take its last event.
+// drained is a watch whose goroutines have ended when Stop returns. Without it, a watch of metadata leaves a goroutine that
+// waits for somebody to receive its last event.
 type drained struct {
 	watch.Interface
 	cancel context.CancelFunc
 }
 
-// Stop ends the watch.
+// Stop ends the watch and drains its events.
 func (d drained) Stop() {
 	d.cancel()
 	d.Interface.Stop()
-	for range d.ResultChan() { // until it is closed
+	for range d.ResultChan() {
 	}
 }

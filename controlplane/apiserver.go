@@ -18,20 +18,19 @@ import (
 
 const (
 	serviceRange = "10.96.0.0/16"
-	// watchGrace is how long open watches may take to end at a clean stop. Without
-	// it the server waits a minute for clients to hang up.
+	// watchGrace is how long open watches may take to end at a clean shutdown. Without it the server waits a
+	// minute for clients to hang up.
 	watchGrace = 2 * time.Second
 
 	serviceAccountIssuer = "https://kubernetes.default.svc"
 )
 
-// serviceAddress is the first address of serviceRange, which the API server
-// gives to the kubernetes service.
+// serviceAddress is the first address of serviceRange, which the API server assigns to the kubernetes
+// service.
 func serviceAddress() net.IP { return net.IPv4(10, 96, 0, 1) }
 
-// parseAPIServerOptions returns the options of a kube-apiserver on the files of
-// l, with args on top. Everything a flag may say wrongly is found here, before
-// anything has been started.
+// parseAPIServerOptions returns the options of a kube-apiserver on the files of l, with args on top. It
+// reports every mistake in the flags before anything has been started.
 func parseAPIServerOptions(l layout, args []string) (*options.ServerRunOptions, error) {
 	opts := defaultAPIServerOptions(l)
 	flags := pflag.NewFlagSet("kube-apiserver", pflag.ContinueOnError)
@@ -68,8 +67,7 @@ func defaultAPIServerOptions(l layout) *options.ServerRunOptions {
 	opts := options.NewServerRunOptions()
 	opts.ServiceClusterIPRanges = serviceRange
 	opts.AllowPrivileged = true
-	// The endpoints of the kubernetes service may not be loopback addresses, and
-	// there is no other.
+	// The endpoints of the kubernetes service must not be loopback addresses, and there are no others.
 	opts.EndpointReconcilerType = "none"
 	opts.GenericServerRunOptions.AdvertiseAddress = net.IPv4(127, 0, 0, 1)
 	opts.GenericServerRunOptions.ExternalHost = "127.0.0.1"
@@ -84,9 +82,8 @@ func defaultAPIServerOptions(l layout) *options.ServerRunOptions {
 	return opts
 }
 
-// disableServiceAccounts turns the ServiceAccount admission plugin off unless
-// the user has asked for it. It would reject every pod, because no controller
-// creates the default service account of a namespace.
+// disableServiceAccounts turns off the ServiceAccount admission plugin unless the user has enabled it. It
+// would reject every pod, because no controller creates the default service account of a namespace.
 func disableServiceAccounts(opts *options.ServerRunOptions) {
 	const plugin = "ServiceAccount"
 	admission := opts.Admission.GenericAdmission
@@ -96,8 +93,8 @@ func disableServiceAccounts(opts *options.ServerRunOptions) {
 	admission.DisablePlugins = append(admission.DisablePlugins, plugin)
 }
 
-// completeAPIServerOptions fills in what follows from the flags, and checks the
-// whole. The files that the options name have to be there.
+// completeAPIServerOptions derives what follows from the flags, and validates the result. The files that the
+// options name have to exist.
 func completeAPIServerOptions(ctx context.Context, opts *options.ServerRunOptions, listener net.Listener, etcdServers []string) (options.CompletedOptions, error) {
 	opts.SecureServing.Listener = listener
 	opts.Etcd.StorageConfig.Transport.ServerList = etcdServers
@@ -113,7 +110,7 @@ func completeAPIServerOptions(ctx context.Context, opts *options.ServerRunOption
 
 // runAPIServer serves until ctx ends, and then waits for the requests in flight.
 func runAPIServer(ctx context.Context, opts options.CompletedOptions) error {
-	// The server talks to itself; its warnings are not for the user.
+	// The server is a client of itself; these warnings are not for the user.
 	rest.SetDefaultWarningHandler(rest.NoWarnings{})
 	return app.Run(ctx, opts)
 }

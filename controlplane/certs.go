@@ -19,23 +19,23 @@ import (
 )
 
 const (
-	// certLifetime is long enough for any data folder that is kept; nothing
-	// renews these certificates while the server runs.
+	// certLifetime exceeds the lifetime of any data folder; nothing renews these certificates while the
+	// server runs.
 	certLifetime = 10 * 365 * 24 * time.Hour
-	// certBackdate keeps certificates valid on machines whose clock is late.
+	// certBackdate keeps certificates valid on machines whose clock is behind.
 	certBackdate = time.Hour
 )
 
-// authority is the certificate authority of one data folder. It signs what the
-// server shows to its clients, and what clients show to the server.
+// authority is the certificate authority of one data folder. It signs the certificates of the server and of
+// its clients.
 type authority struct {
 	cert *x509.Certificate
 	key  crypto.Signer
 }
 
-// openAuthority reads the authority of a data folder, and makes one in a new
-// folder. The key is written before the certificate, so a crash in between
-// leaves a key whose certificate the next start makes.
+// openAuthority reads the authority of a data folder, or creates one in a new folder. The key is written
+// before the certificate, so a crash in between leaves a key for which the next start creates the
+// certificate.
 func openAuthority(l layout) (*authority, error) {
 	_, err := os.Stat(l.caKey())
 	_, certErr := os.Stat(l.caCert())
@@ -54,7 +54,7 @@ func openAuthority(l layout) (*authority, error) {
 	return readAuthority(l)
 }
 
-// readAuthority reads the authority of a data folder that has been served.
+// readAuthority reads the authority of a data folder that has been served before.
 func readAuthority(l layout) (*authority, error) {
 	key, err := readKey(l.caKey())
 	if err != nil {
@@ -82,8 +82,8 @@ func createAuthority(path string, key crypto.Signer) error {
 	return writeFile(path, encodeCert(der))
 }
 
-// serving issues the server's certificate for the loopback names and for
-// service, the address of the kubernetes service.
+// serving issues the server's certificate for the loopback names and for service, the address of the
+// kubernetes service.
 func (a *authority) serving(key crypto.Signer, service net.IP) ([]byte, error) {
 	template := certTemplate(pkix.Name{CommonName: "kube-apiserver"})
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
@@ -92,7 +92,7 @@ func (a *authority) serving(key crypto.Signer, service net.IP) ([]byte, error) {
 	return a.sign(template, key)
 }
 
-// client issues a certificate for a user and the groups it belongs to.
+// client issues a certificate for a user and the user's groups.
 func (a *authority) client(key crypto.Signer, user string, groups []string) ([]byte, error) {
 	template := certTemplate(pkix.Name{CommonName: user, Organization: groups})
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
@@ -108,7 +108,7 @@ func (a *authority) sign(template *x509.Certificate, key crypto.Signer) ([]byte,
 	return encodeCert(der), nil
 }
 
-// certTemplate leaves the serial number to x509, which draws a random one.
+// certTemplate leaves the serial number to x509, which picks a random one.
 func certTemplate(subject pkix.Name) *x509.Certificate {
 	now := time.Now()
 	return &x509.Certificate{Subject: subject, NotBefore: now.Add(-certBackdate), NotAfter: now.Add(certLifetime)}
@@ -122,7 +122,7 @@ func newKey() (*ecdsa.PrivateKey, error) {
 	return ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 }
 
-// openKey reads the private key in path, and makes one when there is no file.
+// openKey reads the private key in path, or creates one if there is no file.
 func openKey(path string) (crypto.Signer, error) {
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		return readKey(path)

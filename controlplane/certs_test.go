@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// newLayout returns an open data folder that the test's cleanup closes.
+// newLayout returns an open data folder, which the test's cleanup closes.
 func newLayout(t *testing.T) layout {
 	t.Helper()
 	l, release, err := openLayout(t.TempDir())
@@ -92,7 +92,7 @@ func TestServingCertificateNames(t *testing.T) {
 	}
 }
 
-// TestServiceAddress holds the constant range and the constant address together.
+// TestServiceAddress checks that the constant range contains the constant address.
 func TestServiceAddress(t *testing.T) {
 	_, services, err := net.ParseCIDR(serviceRange)
 	if err != nil || !services.Contains(serviceAddress()) {
@@ -102,7 +102,7 @@ func TestServiceAddress(t *testing.T) {
 
 func TestKeyWithoutCertificateIsCompleted(t *testing.T) {
 	l := newLayout(t)
-	// What a crash between the two writes leaves.
+	// The state after a crash between the two writes.
 	if _, err := openKey(l.caKey()); err != nil {
 		t.Fatal(err)
 	}

@@ -21,8 +21,7 @@ Flags after -- are given to kube-apiserver, and win over the defaults:
 
   controlplane --data-dir /tmp/cp -- --v=2 --runtime-config=api/all=true`
 
-// newCommand returns the command line: serving at the root, minting a user
-// below it.
+// newCommand returns the command: the root serves, and a subcommand mints users.
 func newCommand() *cobra.Command {
 	var opts serveOptions
 	var exitWithStdin bool
@@ -43,7 +42,7 @@ func newCommand() *cobra.Command {
 			opts.out = cmd.OutOrStdout()
 			err := serve(ctx, opts)
 			if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-				return nil // asked to end before there was anything to end
+				return nil // stopped before anything had started
 			}
 			return err
 		},
@@ -60,8 +59,7 @@ func newCommand() *cobra.Command {
 	return cmd
 }
 
-// onlyAfterDash accepts arguments behind -- and nothing else, so that a
-// mistyped flag is not taken for something to pass on.
+// onlyAfterDash accepts only arguments after --, so that a mistyped flag is not passed on.
 func onlyAfterDash(cmd *cobra.Command, args []string) error {
 	dash := cmd.ArgsLenAtDash()
 	if dash < 0 {
@@ -98,8 +96,8 @@ func newUserCommand() *cobra.Command {
 	return cmd
 }
 
-// endWith returns a context that also ends when r does. The reading goroutine
-// lives as long as the process: reading standard input cannot be interrupted.
+// endWith returns a context that also ends when r does. The reading goroutine runs until the process exits:
+// reading standard input cannot be interrupted.
 func endWith(ctx context.Context, r io.Reader) context.Context {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {

@@ -15,7 +15,7 @@ import (
 
 func run(t *testing.T, args ...string) error {
 	t.Helper()
-	// The logging configuration is a global of the process and may be set once.
+	// The logging configuration is global to the process and may only be set once.
 	logsapi.ReapplyHandling = logsapi.ReapplyHandlingIgnoreUnchanged
 	cmd := newCommand()
 	cmd.SetArgs(args)

@@ -11,28 +11,26 @@ import (
 )
 
 const (
-	// maxSocketPath is the longest name of a unix socket that every system takes;
-	// the kernel's field has 104 bytes on some, with a zero at the end.
+	// maxSocketPath is the longest name of a unix socket that every system accepts; the kernel's field has
+	// 104 bytes on some, including the terminating zero.
 	maxSocketPath = 103
-	// etcdStartTimeout bounds the wait for a single member to elect itself, which
-	// takes a second or so, or to replay a long log.
+	// etcdStartTimeout limits the wait for a single member to elect itself, which takes a second or so, or to
+	// replay a long log.
 	etcdStartTimeout = time.Minute
-	// etcdQuota is well above etcd's default of 2 GiB, which a large benchmark
-	// can fill between two compactions.
+	// etcdQuota is well above etcd's default of 2 GiB, which a large benchmark can fill between two
+	// compactions.
 	etcdQuota = 8 << 30
 )
 
-// etcdConfig describes a single etcd member that listens on a unix socket in the
-// data folder. A socket there takes no port, and file permissions guard it: etcd
-// itself asks nobody for a password.
+// etcdConfig configures a single etcd member that listens on a unix socket in the data folder. Such a socket
+// needs no port, and file permissions protect it: etcd itself has no authentication here.
 func etcdConfig(l layout, unsafeNoFsync bool) (*embed.Config, error) {
 	if len(l.etcdSocket()) > maxSocketPath {
 		return nil, fmt.Errorf("the name of etcd's socket %s is %d bytes long, %d are allowed: choose a --data-dir with a shorter name",
 			l.etcdSocket(), len(l.etcdSocket()), maxSocketPath)
 	}
 	client := url.URL{Scheme: "unix", Path: l.etcdSocket()}
-	// A member has to tell other members how it is reached, in the form of host
-	// and port. There are none to tell.
+	// A member has to advertise its address to other members, as host and port. There are none.
 	nobody := []url.URL{{Scheme: "unix", Host: "no-other-members:0"}}
 
 	config := embed.NewConfig()
@@ -43,18 +41,18 @@ func etcdConfig(l layout, unsafeNoFsync bool) (*embed.Config, error) {
 	config.ListenPeerUrls = nil
 	config.AdvertisePeerUrls = nobody
 	config.InitialCluster = config.InitialClusterFromName(config.Name)
-	// A single member elects itself as soon as the first timeout is over; with
-	// etcd's default that is a second of every start.
+	// A single member elects itself as soon as the first timeout is over; with etcd's default that takes a
+	// second of every start.
 	config.TickMs, config.ElectionMs = 10, 100
 	config.QuotaBackendBytes = etcdQuota
 	config.UnsafeNoFsync = unsafeNoFsync
 	config.LogLevel = "warn"
-	// The gateway translates HTTP into gRPC for clients that cannot speak it.
+	// The gateway translates HTTP into gRPC for clients without gRPC.
 	config.EnableGRPCGateway = false
 	return config, nil
 }
 
-// startEtcd returns a member that answers requests. Close ends it and waits.
+// startEtcd returns a member that answers requests. Close stops it and waits.
 func startEtcd(ctx context.Context, config *embed.Config) (*embed.Etcd, error) {
 	etcd, err := embed.StartEtcd(config)
 	if err != nil {

@@ -10,18 +10,16 @@ import (
 	"k8s.io/client-go/util/keyutil"
 )
 
-// contextName names the cluster, and the context, in every kubeconfig written.
+// contextName is the name of the cluster and the context in every kubeconfig.
 const contextName = "tidings"
 
 const (
 	adminUser = "admin"
-	// adminGroup is the group that RBAC lets do everything, whatever the roles
-	// in the cluster say.
+	// adminGroup is the group to which RBAC always allows everything.
 	adminGroup = "system:masters"
 )
 
-// newKubeconfig returns a kubeconfig for the server, with fresh credentials for
-// the user inside: it refers to no other file.
+// newKubeconfig returns a self-contained kubeconfig for the server, with new credentials for the user.
 func newKubeconfig(ca *authority, server, user string, groups []string) ([]byte, error) {
 	key, err := newKey()
 	if err != nil {
@@ -43,8 +41,8 @@ func newKubeconfig(ca *authority, server, user string, groups []string) ([]byte,
 	return clientcmd.Write(*config)
 }
 
-// userKubeconfig mints a user in a data folder that a control plane serves or
-// has served. The user may do only what RBAC grants to the name and groups.
+// userKubeconfig mints a user in a data folder that a control plane serves or has served. The user may only
+// do what RBAC grants to the name and groups.
 func userKubeconfig(l layout, user string, groups []string) ([]byte, error) {
 	if l == "" {
 		return nil, errors.New("no data folder: name the one of the control plane with --data-dir")

@@ -9,8 +9,8 @@ import (
 	"go.etcd.io/etcd/client/pkg/v3/fileutil"
 )
 
-// layout names the files of a data folder. Everything a restart needs is in it:
-// the etcd data, the certificate authority and the service account key.
+// layout is the path of a data folder, and names its files. Everything a restart needs is in it: the etcd
+// data, the certificate authority and the service account key.
 type layout string
 
 func (l layout) lock() string            { return filepath.Join(string(l), "lock") }
@@ -25,14 +25,13 @@ func (l layout) serviceAccountKey() string {
 	return filepath.Join(string(l), "pki", "service-account.key")
 }
 
-// openLayout makes dir ready for use by this process alone. The lock belongs to
-// the open file, so it is free again however the process ends; release frees it
-// earlier.
+// openLayout prepares dir for exclusive use by this process. The lock belongs to the open file, so it is
+// released however the process ends; release releases it earlier.
 func openLayout(dir string) (l layout, release func() error, err error) {
 	if dir == "" {
 		return "", nil, errors.New("no data folder: name one with --data-dir, it keeps etcd's data and the certificates")
 	}
-	// The API server and etcd are given absolute names, whoever changes folder.
+	// The API server and etcd get absolute paths, which stay valid if the working directory changes.
 	dir, err = filepath.Abs(dir)
 	if err != nil {
 		return "", nil, fmt.Errorf("data folder: %w", err)
@@ -57,11 +56,10 @@ func unusable(dir string, err error) error {
 	return fmt.Errorf("data folder %s cannot be used: %w; choose one you may write to with --data-dir", dir, err)
 }
 
-// writeFile replaces path by data in one step: a reader, or a start after a
-// crash, finds the old contents or the new, never a part. Only the owner may
-// read it.
+// writeFile atomically replaces the content of path: a reader, or a start after a crash, finds the old
+// content or the new, never a part. Only the owner may read it.
 func writeFile(path string, data []byte) error {
-	// CreateTemp makes files of mode 0600.
+	// CreateTemp creates files with mode 0600.
 	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {
 		return err

@@ -12,24 +12,22 @@ import (
 )
 
 const (
-	// listenPatience is how long a port that is asked for may be in use. After a
-	// restart it can be held for a moment by an outgoing connection of another
-	// process that was given the same number.
+	// listenPatience is how long a requested port may be in use. After a restart, an outgoing connection of
+	// another process can hold it for a moment.
 	listenPatience = 2 * time.Second
 	listenInterval = 50 * time.Millisecond
 )
 
-// Systems hand out ports from 32768 or higher to outgoing connections, and to
-// listeners that take any. A port below that is likely still free when the
-// control plane is started again and needs it back.
+// Systems assign ports from 32768 or higher to outgoing connections, and to listeners without a fixed port. A
+// port below that is likely still free when the control plane restarts and needs it again.
 const (
 	firstFreePort = 20000
 	freePorts     = 10000
 	freePortTries = 100
 )
 
-// listen opens the port on the loopback address, or a free one for 0. The open
-// listener is handed to the API server, so nobody can take the port in between.
+// listen listens on the port of the loopback address, or on a free one for 0. The open listener is passed to
+// the API server, so nobody can take the port in between.
 func listen(ctx context.Context, port int) (net.Listener, error) {
 	switch {
 	case port < 0 || port > 65535:
@@ -41,7 +39,7 @@ func listen(ctx context.Context, port int) (net.Listener, error) {
 	}
 }
 
-// listenAnywhere opens a free port.
+// listenAnywhere listens on a free port.
 func listenAnywhere(ctx context.Context) (listener net.Listener, err error) {
 	for range freePortTries {
 		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(firstFreePort+rand.IntN(freePorts)))
@@ -53,7 +51,7 @@ func listenAnywhere(ctx context.Context) (listener net.Listener, err error) {
 	return listener, err
 }
 
-// listenAt opens the port as soon as it is free.
+// listenAt listens on the port as soon as it is free.
 func listenAt(ctx context.Context, port int) (net.Listener, error) {
 	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	deadline := time.Now().Add(listenPatience)

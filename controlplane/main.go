@@ -1,7 +1,7 @@
-// Command controlplane runs a real Kubernetes API server on an embedded etcd,
-// both in this one process, for tests, demos and experiments.
+// Command controlplane runs a real Kubernetes API server on an embedded etcd, both in one process, for tests,
+// demos and experiments.
 //
-// What it is for, and what it leaves out, is in README.md beside this file.
+// See README.md beside this file for what it is for, and what it leaves out.
 package main
 
 import (
@@ -14,8 +14,8 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// After the first signal the handlers go away, so that a second one ends a
-	// process whose clean end takes too long.
+	// After the first signal the handlers are removed, so that a second one kills a process whose clean
+	// shutdown takes too long.
 	context.AfterFunc(ctx, stop)
 
 	if err := newCommand().ExecuteContext(ctx); err != nil {

@@ -15,16 +15,14 @@ import (
 const (
 	// readyTimeout is many times what a start takes on a busy machine.
 	readyTimeout = 2 * time.Minute
-	// readyInterval is how often the server is asked. It offers no event to wait
-	// for.
+	// readyInterval is the polling interval. There is no event to wait for.
 	readyInterval = 20 * time.Millisecond
-	// maxAnswer bounds what is read of one answer; a real one has a few kilobytes.
+	// maxAnswer limits what is read of a response; a real one has a few kilobytes.
 	maxAnswer = 64 << 10
 )
 
-// waitReady returns when the server that kubeconfig names says on /readyz that
-// it is ready: the watch caches are filled, and the RBAC roles are there. The
-// error of a timeout carries the server's last answer.
+// waitReady returns when /readyz of the server in kubeconfig reports that it is ready: the watch caches are
+// filled, and the RBAC roles exist. A timeout error includes the server's last response.
 func waitReady(ctx context.Context, kubeconfig []byte) error {
 	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
 	if err != nil {
@@ -52,8 +50,7 @@ func waitReady(ctx context.Context, kubeconfig []byte) error {
 	}
 }
 
-// askReady asks once. The error of a server that answers names the checks that
-// fail.
+// askReady checks once. If the server responds, the error names the failing checks.
 func askReady(ctx context.Context, client *http.Client, server string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, server+"/readyz?verbose", nil)
 	if err != nil {
@@ -71,7 +68,7 @@ func askReady(ctx context.Context, client *http.Client, server string) error {
 	return fmt.Errorf("%s: %s", response.Status, failedChecks(string(body)))
 }
 
-// failedChecks picks the lines of the checks that fail out of a verbose answer.
+// failedChecks returns the lines of failing checks in a verbose response.
 func failedChecks(answer string) string {
 	var failed []string
 	for line := range strings.Lines(answer) {

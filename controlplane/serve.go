@@ -12,7 +12,7 @@ import (
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 )
 
-// serveOptions is what the command line says.
+// serveOptions are the options of the command line.
 type serveOptions struct {
 	dataDir       string
 	kubeconfig    string
@@ -25,12 +25,11 @@ type serveOptions struct {
 	out io.Writer
 }
 
-// serve runs a control plane until ctx ends, which is a clean end and no error.
+// serve runs a control plane until ctx ends, and returns nil in that case.
 //
-// The start goes from what fails fast to what takes time: lock the folder, parse
-// the flags, make the keys, open the port, start etcd, start the API server,
-// wait until it is ready, and only then publish the kubeconfig. The end goes
-// backwards: etcd is closed after the API server's last request.
+// It starts with what fails fast and ends with what takes time: lock the folder, parse the flags, create the
+// keys, open the port, start etcd, start the API server, wait until it is ready, and only then publish the
+// kubeconfig. It stops in reverse order: etcd is closed after the API server's last request.
 func serve(ctx context.Context, opts serveOptions) error {
 	l, release, err := openLayout(opts.dataDir)
 	if err != nil {
@@ -54,7 +53,7 @@ func serve(ctx context.Context, opts serveOptions) error {
 	if err != nil {
 		return err
 	}
-	// The API server closes it itself, if it comes that far.
+	// The API server closes it itself, if it gets that far.
 	defer func() { _ = listener.Close() }()
 	kubeconfig, err := newKubeconfig(ca, "https://"+listener.Addr().String(), adminUser, []string{adminGroup})
 	if err != nil {
@@ -80,8 +79,8 @@ func serve(ctx context.Context, opts serveOptions) error {
 	return nil
 }
 
-// chooseEtcd returns where the API server finds etcd, and the member to start
-// for it, which is nil when the user has a cluster.
+// chooseEtcd returns the addresses of etcd for the API server, and the member to start, which is nil if the
+// user supplies a cluster.
 func chooseEtcd(l layout, opts serveOptions) (member *embed.Config, servers []string, err error) {
 	if len(opts.etcdServers) > 0 {
 		return nil, opts.etcdServers, nil
@@ -93,9 +92,8 @@ func chooseEtcd(l layout, opts serveOptions) (member *embed.Config, servers []st
 	return member, []string{member.ListenClientUrls[0].String()}, nil
 }
 
-// openPKI makes sure that the folder holds every key and certificate, and
-// returns the authority. The serving certificate is made anew at every start;
-// clients only know the authority.
+// openPKI makes sure that the folder has every key and certificate, and returns the authority. The serving
+// certificate is new on every start; clients only know the authority.
 func openPKI(l layout) (*authority, error) {
 	if _, err := openKey(l.serviceAccountKey()); err != nil {
 		return nil, err
@@ -115,7 +113,7 @@ func openPKI(l layout) (*authority, error) {
 	return ca, writeFile(l.servingCert(), cert)
 }
 
-// publish writes the kubeconfig and tells the user about it.
+// publish writes the kubeconfig and prints its path.
 func publish(opts serveOptions, l layout, kubeconfig []byte, address net.Addr) error {
 	if err := writeFile(l.adminKubeconfig(), kubeconfig); err != nil {
 		return fmt.Errorf("kubeconfig: %w", err)
@@ -131,12 +129,12 @@ func publish(opts serveOptions, l layout, kubeconfig []byte, address net.Addr) e
 	return err
 }
 
-// controlPlane is one run of the API server, with or without an etcd of its own.
+// controlPlane is one run of the API server, with or without an embedded etcd.
 type controlPlane struct {
 	apiserver options.CompletedOptions
-	// kubeconfig has the admin's credentials, to ask whether the server is ready.
+	// kubeconfig has the admin's credentials, for the readiness check.
 	kubeconfig []byte
-	// publish is called once, when it is.
+	// publish is called once, when the server is ready.
 	publish func() error
 }
 
@@ -160,8 +158,7 @@ func (c controlPlane) serveWithEtcd(ctx context.Context, config *embed.Config) e
 	return err
 }
 
-// watchEtcd ends the run when etcd stops by itself, as it does when the disk is
-// full.
+// watchEtcd ends the run when etcd stops on its own, as it does when the disk is full.
 func watchEtcd(ctx context.Context, etcd *embed.Etcd, cancel context.CancelCauseFunc) {
 	select {
 	case err := <-etcd.Err():
@@ -172,11 +169,10 @@ func watchEtcd(ctx context.Context, etcd *embed.Etcd, cancel context.CancelCause
 	}
 }
 
-// serve runs the API server until ctx ends, and returns the reason if that is
-// not the user's wish.
+// serve runs the API server until ctx ends, and returns the reason if it ends for another reason.
 //
-// A start is not interrupted: the server's own start-up work takes a cancelled
-// context for a fatal error, and ends the process before etcd is closed.
+// A start is not interrupted: the server's start-up hooks treat a cancelled context as a fatal error, and
+// exit the process before etcd is closed.
 func (c controlPlane) serve(ctx context.Context) error {
 	running, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	ended := make(chan error, 1)
@@ -185,7 +181,7 @@ func (c controlPlane) serve(ctx context.Context) error {
 		if err == nil && running.Err() == nil {
 			err = errors.New("the API server ended by itself, see the log")
 		}
-		// Nobody needs to wait for anything any more.
+		// Stop waiting for the server to become ready.
 		stop(err)
 		ended <- err
 	}()
@@ -197,9 +193,8 @@ func (c controlPlane) serve(ctx context.Context) error {
 	return err
 }
 
-// untilEnd publishes the kubeconfig once the server is ready, and returns when
-// ctx ends or the running server does. The error is nil if that is what the user
-// wants.
+// untilEnd publishes the kubeconfig once the server is ready, and returns when ctx or running ends. It
+// returns nil if ctx ended.
 func (c controlPlane) untilEnd(ctx, running context.Context) error {
 	err := waitReady(running, c.kubeconfig)
 	if err == nil && ctx.Err() == nil {

@@ -1,4 +1,4 @@
-// Package examples_test holds the examples that are written with client-go's names to client-go itself.
+// Package examples_test checks the examples that are written for client-go against client-go itself.
 package examples_test
 
 import (
@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// replaced are the import paths of the examples, and the ones that they stand for.
+// replaced maps the import paths of the examples to client-go's.
 var replaced = strings.NewReplacer(
 	"github.com/tidings/tidings/clientgo/informers", "k8s.io/client-go/informers",
 	"github.com/tidings/tidings/clientgo/cache", "k8s.io/client-go/tools/cache",
@@ -18,8 +18,7 @@ var replaced = strings.NewReplacer(
 	"github.com/tidings/tidings/clientgo/dynamicinformer", "k8s.io/client-go/dynamic/dynamicinformer",
 )
 
-// TestUpstreamPrintsTheSame runs the tests of these examples with client-go's own packages: nothing but imports may have been changed to
-// make them run here.
+// TestUpstreamPrintsTheSame runs the tests of these examples with client-go's own packages: nothing but the imports may differ.
 func TestUpstreamPrintsTheSame(t *testing.T) {
 	if testing.Short() {
 		t.Skip("links every example once more")
@@ -32,7 +31,7 @@ func TestUpstreamPrintsTheSame(t *testing.T) {
 	overlay := struct{ Replace map[string]string }{map[string]string{}}
 	args := []string{"test", "-run=Example_clientGo", "-count=1", "-overlay=" + filepath.Join(dir, "overlay.json")}
 	if raceEnabled {
-		args = append(args, "-race") // what it needs is compiled then
+		args = append(args, "-race") // so that compiled dependencies are reused
 	}
 	for _, file := range files {
 		text, err := os.ReadFile(file)

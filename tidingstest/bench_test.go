@@ -9,7 +9,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// BenchmarkStart is a server that starts, answers one request and ends.
+// BenchmarkStart starts a server, sends it one request and stops it.
 func BenchmarkStart(b *testing.B) {
 	for b.Loop() {
 		b.StopTimer()
@@ -23,7 +23,7 @@ func BenchmarkStart(b *testing.B) {
 	}
 }
 
-// benchT lets the cleanups of one round run at its end.
+// benchT runs the cleanups of one iteration at its end.
 type benchT struct {
 	testing.TB
 	cleanups []func()
@@ -70,7 +70,7 @@ func BenchmarkRequests(b *testing.B) {
 	}
 }
 
-// BenchmarkCreateAtScale creates objects beside many others and a watch.
+// BenchmarkCreateAtScale creates objects next to many others and a watch.
 func BenchmarkCreateAtScale(b *testing.B) {
 	s := NewServer(b, ServerOptions{})
 	for i := range 20_000 {

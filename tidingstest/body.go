@@ -12,14 +12,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// dripBytes is how much of an answer is sent at a time when it drips.
+// dripBytes is the number of bytes per write while a response drips.
 const dripBytes = 16
 
-// body is the body of one answer, written through the request's fault.
+// body writes the body of one response, subject to the request's fault.
 type body struct {
 	w       http.ResponseWriter
 	ctx     context.Context
-	ended   <-chan struct{} // of the server
+	ended   <-chan struct{} // closed when the server stops
 	zip     *gzip.Writer    // nil without compression
 	started bool
 	drip    time.Duration
@@ -35,7 +35,7 @@ func newBody(w http.ResponseWriter, r *http.Request, fault Fault, ended <-chan s
 	return b
 }
 
-// start sends the header.
+// start writes the header.
 func (b *body) start(code int, contentType string) error {
 	b.started = true
 	b.w.Header().Set("Content-Type", contentType)
@@ -48,7 +48,7 @@ func (b *body) start(code int, contentType string) error {
 
 func (b *body) flush() error { return http.NewResponseController(b.w).Flush() }
 
-// write sends data at once, with compression as a gzip member of its own.
+// write sends data at once. With compression, data becomes a gzip member of its own.
 func (b *body) write(data []byte) error {
 	if b.zip == nil {
 		if _, err := b.writePlain(data); err != nil {
@@ -87,7 +87,7 @@ func (b *body) writePlain(data []byte) (int, error) {
 	return written, nil
 }
 
-// pause waits for the next drop.
+// pause waits until the next chunk is due. It returns false if the request or the server ends first.
 func (b *body) pause() bool {
 	timer := time.NewTimer(b.drip)
 	defer timer.Stop()
@@ -113,7 +113,7 @@ func (b *body) writeUntilCut(data []byte) (int, error) {
 	return n, err
 }
 
-// writeObject answers with one object.
+// writeObject responds with one object.
 func (b *body) writeObject(e encoder, code int, o runtime.Object) error {
 	data, err := e.encode(o)
 	if err != nil {

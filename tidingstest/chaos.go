@@ -11,18 +11,17 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Chaos chooses faults by a seed. What a request gets depends on nothing but the seed, the kind of the request, its resource,
-// and how many of that kind and resource came before, so that a run can be repeated.
+// Chaos chooses faults at random from a seed. A request's fault depends only on the seed, the kind and resource of the
+// request, and the number of earlier requests of that kind and resource, so that a run can be repeated.
 type Chaos struct {
 	Seed uint64
 	// Share is the share of requests that get a fault, between 0 and 1; 0 means 0.1.
 	Share float64
-	// MaxDelay bounds how long a fault delays an answer, and how long an incident of Disturb takes; 0 means 2 seconds.
+	// MaxDelay limits the delays that faults add, and the duration of an incident of Disturb; 0 means 2 seconds.
 	MaxDelay time.Duration
-	// Interval is how far apart the incidents of Disturb are on average; 0 means 10 seconds.
+	// Interval is the mean time between incidents of Disturb; 0 means 10 seconds.
 	Interval time.Duration
-	// Hostile adds what no correct server does: silence without end, garbage, giant frames, and events that come twice or in
-	// the wrong order.
+	// Hostile adds what no correct server does: hanging forever, garbage, giant frames, and duplicate or reordered events.
 	Hostile bool
 }
 
@@ -45,7 +44,8 @@ func (c Chaos) withDefaults() Chaos {
 	return c
 }
 
-// Fault returns the fault for the n-th request, counted from 0, of a kind and resource. ok is false if it goes well.
+// Fault returns the fault for the n-th request, counted from 0, of a kind and resource. ok is false if the request gets no
+// fault.
 func (c Chaos) Fault(kind RequestKind, resource schema.GroupVersionResource, n int) (fault Fault, ok bool) {
 	c = c.withDefaults()
 	random := c.random(kind, resource, n)
@@ -67,14 +67,14 @@ func (c Chaos) Fault(kind RequestKind, resource schema.GroupVersionResource, n i
 	return choices[random.IntN(len(choices))](random, c), true
 }
 
-// random returns the random numbers for one request.
+// random returns the random number generator for one request.
 func (c Chaos) random(request ...any) *rand.Rand {
 	hash := fnv.New64a()
 	fmt.Fprintln(hash, request...)
 	return rand.New(rand.NewPCG(c.Seed, hash.Sum64()))
 }
 
-// choice makes one sort of fault.
+// choice returns a random fault of one kind.
 type choice func(*rand.Rand, Chaos) Fault
 
 func delay(r *rand.Rand, c Chaos) time.Duration { return time.Duration(r.Int64N(int64(c.MaxDelay))) }
@@ -118,8 +118,8 @@ var writeFaults = []choice{
 	},
 }
 
-// Answers are compressed for reads only: real servers do not compress watches, and stopping one that is would block many
-// clients (see Fault.Gzip).
+// Only reads are compressed: real servers do not compress watches, and stopping a compressed watch would block many clients
+// (see Fault.Gzip).
 var readFaults = []choice{
 	func(*rand.Rand, Chaos) Fault { return Fault{Gzip: true} },
 	func(r *rand.Rand, _ Chaos) Fault { return Fault{Gzip: true, CutAfterBytes: 1 + r.IntN(300)} },
@@ -160,7 +160,8 @@ var hostileFaults = []choice{
 	},
 }
 
-// InjectRandom gives requests of this kind random faults, after those of Inject and InjectAlways, until ClearFaults.
+// InjectRandom gives requests of this kind random faults until ClearFaults. Faults of Inject and InjectAlways take
+// precedence.
 func (s *Server) InjectRandom(kind RequestKind, chaos Chaos) {
 	s.faults.injectRandom(kind, func(r Request, n int) (Fault, bool) { return chaos.Fault(r.Kind, r.Resource, n) })
 }

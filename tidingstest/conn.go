@@ -10,19 +10,19 @@ import (
 	"time"
 )
 
-// pipeBytes is what one direction of an in-memory connection holds before its writer waits, about what a
-// kernel's socket buffer does.
+// pipeBytes is the buffer size of one direction of an in-memory connection, about that of a kernel's socket
+// buffer.
 const pipeBytes = 64 << 10
 
-// pipe is one direction of an in-memory connection: a bounded buffer between one writer and one reader.
-// Everything blocks on a sync.Cond, so a synctest bubble sees a waiting end as idle.
+// pipe is one direction of an in-memory connection: a bounded buffer between one writer and one reader. All
+// waits use a sync.Cond, so that a synctest bubble considers a waiting end idle.
 type pipe struct {
 	mu    sync.Mutex
 	moved sync.Cond // signals every change of the fields below
 
 	data   []byte
-	parted bool // nothing gets through to the reader
-	// err is what the reader gets once data is empty, and the writer at once. It is set once.
+	parted bool // whether a partition keeps data from the reader
+	// err is what the writer gets at once, and the reader once data is empty. It is set once.
 	err error
 
 	read, write deadline
@@ -34,7 +34,7 @@ func newPipe() *pipe {
 	return p
 }
 
-// close ends the pipe with err. With drop, what the reader has not read yet is lost.
+// close closes the pipe with err. With drop, unread data is lost.
 func (p *pipe) close(err error, drop bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -116,7 +116,7 @@ func (p *pipe) setDeadline(d *deadline, t time.Time) {
 	p.moved.Broadcast()
 }
 
-// deadline is guarded by its pipe's lock.
+// deadline is a read or write deadline, guarded by its pipe's lock.
 type deadline struct {
 	at    time.Time
 	timer *time.Timer
@@ -148,7 +148,7 @@ func (c *conn) Write(b []byte) (int, error) { return c.out.Write(b) }
 func (c *conn) LocalAddr() net.Addr         { return memoryAddr{} }
 func (c *conn) RemoteAddr() net.Addr        { return memoryAddr{} }
 
-// Close lets the peer read what has been written, then shows it the end.
+// Close lets the peer read what has been written, and then EOF.
 func (c *conn) Close() error {
 	c.closed.Do(func() {
 		c.out.close(io.EOF, false)
@@ -157,7 +157,7 @@ func (c *conn) Close() error {
 	return nil
 }
 
-// reset breaks the connection at once: what is on the way is lost, and both ends get an error.
+// reset breaks the connection at once: data in transit is lost, and both ends get an error.
 func (c *conn) reset() {
 	c.out.close(syscall.ECONNRESET, true)
 	c.in.close(syscall.ECONNRESET, true)
@@ -184,7 +184,7 @@ type memoryAddr struct{}
 func (memoryAddr) Network() string { return "memory" }
 func (memoryAddr) String() string  { return "memory" }
 
-// memoryListener is a net.Listener whose connections never leave the process.
+// memoryListener is a net.Listener for connections within the process.
 type memoryListener struct {
 	accept chan net.Conn
 	done   chan struct{}
@@ -211,7 +211,7 @@ func (l *memoryListener) Accept() (net.Conn, error) {
 	}
 }
 
-// dial connects to the listener; once it is closed, the connection is refused.
+// dial connects to the listener. Once that is closed, connections are refused.
 func (l *memoryListener) dial(ctx context.Context) (net.Conn, error) {
 	client, server := newConns()
 	select {

@@ -24,7 +24,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// maxRequestBytes limits the body of a request, as in a real server.
+// maxRequestBytes limits the body of a request, as on a real server.
 const maxRequestBytes = 3 << 20
 
 // readBody reads the body of a request.
@@ -39,7 +39,7 @@ func (x *exchange) readBody() ([]byte, error) {
 	return data, nil
 }
 
-// bodyType returns the media type of the body, JSON if there is none. protobuf says whether that is possible here.
+// bodyType returns the media type of the body, or JSON if it is unset. protobuf says whether protobuf is allowed.
 func (x *exchange) bodyType(protobuf bool) (string, error) {
 	media := x.r.Header.Get("Content-Type")
 	if media == "" {
@@ -59,7 +59,7 @@ func unsupportedMedia(accepted string) error {
 	}}
 }
 
-// validation is what a client wants of fields that the server does not know.
+// validation is how a request wants unknown fields to be handled.
 type validation string
 
 func (v validation) strict() bool { return v == metav1.FieldValidationStrict }
@@ -78,12 +78,12 @@ func (x *exchange) problems(v validation, problems []error) bool {
 	return true
 }
 
-// warn adds a warning to the answer, if that has not begun.
+// warn adds a warning header, unless the response has begun.
 func (x *exchange) warn(text string) {
 	x.w.Header().Add("Warning", fmt.Sprintf("299 - %q", text))
 }
 
-// decodeObject reads the object in the body, which must be of the resource's kind.
+// decodeObject decodes the object in the body, which must be of the resource's kind.
 func (x *exchange) decodeObject(v validation) (object.Object, error) {
 	kind := x.resource.GroupVersionKind()
 	media, err := x.bodyType(x.resource.BuiltIn)
@@ -105,7 +105,7 @@ func (x *exchange) decodeObject(v validation) (object.Object, error) {
 	return o.(object.Object), nil
 }
 
-// decodeBuiltIn reads an object of a kind of client-go's scheme.
+// decodeBuiltIn decodes an object of a kind in client-go's scheme.
 func (x *exchange) decodeBuiltIn(data []byte, media string, kind schema.GroupVersionKind, into runtime.Object, v validation) (runtime.Object, error) {
 	o, got, err := serializer(media).Decode(data, &kind, into)
 	if strict, ok := runtime.AsStrictDecodingError(err); ok && o != nil {
@@ -158,7 +158,7 @@ func ending(cut bool) string {
 	return ""
 }
 
-// decodeCustom reads an object of a custom resource.
+// decodeCustom decodes an object of a custom resource.
 func (x *exchange) decodeCustom(data []byte, media string, v validation) (object.Object, error) {
 	var err error
 	if media == yamlType {
@@ -189,7 +189,7 @@ func (x *exchange) unrecognized(err error, data []byte) error {
 	return apierrors.NewBadRequest(fmt.Sprintf("the object provided is unrecognized (must be of type %s): %v (%s)", x.resource.Kind, err, summary(data)))
 }
 
-// fit drops what the schema of a custom object does not have, and sets what it has defaults for.
+// fit prunes and defaults a custom object by its schema.
 func (x *exchange) fit(u *unstructured.Unstructured, v validation) error {
 	if x.resource.Structure == nil {
 		return nil
@@ -206,7 +206,7 @@ func (x *exchange) fit(u *unstructured.Unstructured, v validation) error {
 	return nil
 }
 
-// checkCustom checks the parts of a custom object that all objects have.
+// checkCustom checks the fields of a custom object that all objects have.
 func (x *exchange) checkCustom(u *unstructured.Unstructured) error {
 	if u.Object == nil || u.GetKind() == "" {
 		return apierrors.NewBadRequest(runtime.NewMissingKindErr("the object").Error())
@@ -224,7 +224,7 @@ func (x *exchange) checkCustom(u *unstructured.Unstructured) error {
 	return nil
 }
 
-// cleanMetadata refuses metadata of the wrong types, and drops fields that metadata does not have.
+// cleanMetadata rejects metadata of the wrong types, and drops unknown fields of metadata.
 func cleanMetadata(u *unstructured.Unstructured) error {
 	data, err := json.Marshal(u.Object["metadata"])
 	if err != nil {
@@ -245,7 +245,7 @@ func cleanMetadata(u *unstructured.Unstructured) error {
 	return nil
 }
 
-// deleteOptions reads the options of a deletion from the body or, if there is none, from the URL.
+// deleteOptions decodes the options of a deletion from the body or, if that is empty, from the URL.
 func (x *exchange) deleteOptions() (*metav1.DeleteOptions, error) {
 	options := &metav1.DeleteOptions{}
 	data, err := x.readBody()

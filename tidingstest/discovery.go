@@ -14,7 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 )
 
-// serverVersion is what the server says it is: the version of the API that its clients were built with.
+// serverVersion is the version that the server reports: that of the API packages that its clients are built
+// with.
 var serverVersion = version.Info{
 	Major: "1", Minor: "37", GitVersion: "v1.37.2", GitTreeState: "clean",
 	GoVersion: "go1.26", Compiler: "gc", Platform: "linux/amd64",
@@ -22,7 +23,7 @@ var serverVersion = version.Info{
 
 var verbs = []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
 
-// serveDiscovery answers the requests that are not for resources.
+// serveDiscovery handles requests that are not for resources.
 func (s *Server) serveDiscovery(w http.ResponseWriter, r *http.Request, request Request) error {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		http.Error(w, "405: Method Not Allowed", http.StatusMethodNotAllowed)
@@ -52,7 +53,7 @@ func (s *Server) serveDiscovery(w http.ResponseWriter, r *http.Request, request 
 	}
 }
 
-// served groups the resources that discovery lists by group and version.
+// served returns the resources that discovery lists, by group and version.
 func (s *Server) served() map[string]map[string][]*api.Resource {
 	groups := make(map[string]map[string][]*api.Resource)
 	for _, r := range s.catalog.All() {
@@ -77,7 +78,7 @@ func preferred(group map[string][]*api.Resource) []string {
 	return names
 }
 
-// serveGroups answers /api and /apis, in one document with everything for clients that can read that.
+// serveGroups handles /api and /apis, as one aggregated document for clients that accept that.
 func (s *Server) serveGroups(w http.ResponseWriter, r *http.Request, core bool) error {
 	groups := s.served()
 	var names []string
@@ -231,7 +232,7 @@ func kindForDiscovery(kind schema.GroupVersionKind) *metav1.GroupVersionKind {
 	return &metav1.GroupVersionKind{Group: kind.Group, Version: kind.Version, Kind: kind.Kind}
 }
 
-// writeMeta writes an object of the meta API as the client asked for it.
+// writeMeta writes an object of the meta API in the form that the client requested.
 func writeMeta(w http.ResponseWriter, r *http.Request, o runtime.Object) error {
 	e, err := negotiate(r.Header.Get("Accept"), nil, false)
 	if err != nil {

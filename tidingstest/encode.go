@@ -33,16 +33,16 @@ const (
 	mediaTypes = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
 )
 
-// encoder writes objects the way one client asked for. The zero value writes JSON.
+// encoder encodes objects as one client requested. The zero value writes JSON.
 type encoder struct {
 	media    string // "" is JSON
 	partial  bool   // as PartialObjectMetadata
-	as       string // what was asked for in the place of the object, such as PartialObjectMetadataList
+	as       string // the requested kind in place of the object's, such as PartialObjectMetadataList
 	resource *api.Resource
 }
 
-// negotiate picks the first media type of an Accept header that the server can write. Objects of custom resources are not
-// written in protobuf, streams not in YAML, and nothing as a Table or in CBOR.
+// negotiate picks the first media type of an Accept header that the server can write. It cannot write custom resources in
+// protobuf, streams in YAML, or anything as a Table or in CBOR.
 func negotiate(accept string, r *api.Resource, stream bool) (encoder, error) {
 	e := encoder{resource: r}
 	if accept == "" {
@@ -77,8 +77,8 @@ func negotiate(accept string, r *api.Resource, stream bool) (encoder, error) {
 	return encoder{media: e.media}, notAcceptable(r == nil || r.BuiltIn)
 }
 
-// notAcceptable is the error for a client that accepts nothing that the server can write. Built-in resources are served by
-// another library than custom ones, with other texts.
+// notAcceptable returns the error for a client that accepts nothing that the server can write. A real server handles
+// built-in and custom resources with different libraries, which have different messages.
 func notAcceptable(builtIn bool) error {
 	status := metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusNotAcceptable, Reason: metav1.StatusReasonNotAcceptable,
@@ -102,7 +102,7 @@ func (e encoder) contentType(isWatch bool) string {
 	}
 }
 
-// object gives o the type and the kind that the client is to see. It does not change o.
+// object returns o in the form and with the kind that the client should see. It does not change o.
 func (e encoder) object(o runtime.Object) runtime.Object {
 	m, ok := o.(object.Object)
 	if !ok || e.resource == nil {
@@ -129,7 +129,7 @@ func (e encoder) object(o runtime.Object) runtime.Object {
 	return o
 }
 
-// shallowCopy returns an object whose kind can be set without changing that of o.
+// shallowCopy returns a copy whose kind can be set without changing that of o.
 func shallowCopy(o object.Object) runtime.Object {
 	if u, ok := o.(*unstructured.Unstructured); ok {
 		return &unstructured.Unstructured{Object: maps.Clone(u.Object)}
@@ -139,7 +139,7 @@ func shallowCopy(o object.Object) runtime.Object {
 	return c.Interface().(runtime.Object)
 }
 
-// list builds the list object. Items of built-in types carry no kind, as in a real server's answer.
+// list returns the list object. Items of built-in types have no kind, as on a real server.
 func (e encoder) list(items []runtime.Object, version, token string, remaining *int64) (runtime.Object, error) {
 	list, err := e.emptyList()
 	if err != nil {
@@ -179,7 +179,7 @@ func (e encoder) emptyList() (list runtime.Object, err error) {
 	return list, err
 }
 
-// encode writes one object.
+// encode encodes one object.
 func (e encoder) encode(o runtime.Object) ([]byte, error) {
 	switch e.media {
 	case protobufType:
@@ -193,7 +193,7 @@ func (e encoder) encode(o runtime.Object) ([]byte, error) {
 	}
 }
 
-// event writes one watch event in its frame.
+// event encodes one watch event with its framing.
 func (e encoder) event(t watch.EventType, o runtime.Object) ([]byte, error) {
 	data, err := e.encode(e.object(o))
 	if err != nil {
@@ -208,7 +208,7 @@ func (e encoder) event(t watch.EventType, o runtime.Object) ([]byte, error) {
 	return append(binary.BigEndian.AppendUint32(nil, uint32(len(data))), data...), err
 }
 
-// bookmark builds the object of a BOOKMARK event.
+// bookmark returns the object of a BOOKMARK event.
 func (e encoder) bookmark(version string, initialEventsEnd bool) (runtime.Object, error) {
 	o := rest.NewObject(e.resource)
 	o.GetObjectKind().SetGroupVersionKind(e.resource.GroupVersionKind())

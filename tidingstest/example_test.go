@@ -22,7 +22,7 @@ import (
 	"github.com/tidings/tidings/tidingstest"
 )
 
-// A test gets a server, fills it, lets it misbehave, and looks at what was asked of it.
+// A test starts a server, fills it, makes it misbehave, and checks which requests it got.
 func ExampleServer() {
 	t := &exampleT{} // in a test, its *testing.T
 	defer t.end()
@@ -30,7 +30,7 @@ func ExampleServer() {
 	server.Create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
 	server.Inject(tidingstest.List,
 		tidingstest.Fault{Err: apierrors.NewUnauthorized("the first list fails")},
-		tidingstest.Fault{}, // the second goes well
+		tidingstest.Fault{}, // the second request succeeds
 	)
 	nodes := kubernetes.NewForConfigOrDie(server.Config()).CoreV1().Nodes()
 	for range 2 {
@@ -44,7 +44,8 @@ func ExampleServer() {
 	// 2 lists
 }
 
-// Any source can be made to misbehave: here a fake client's, whose first two requests fail. The informer gets over it.
+// Any source can be made to misbehave: here that of a fake client, whose first two requests fail. The informer
+// recovers.
 func ExampleFaultySource() {
 	ctx := context.Background()
 	clients := fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
@@ -57,7 +58,7 @@ func ExampleFaultySource() {
 		tidingstest.SourceFault{Err: syscall.ECONNREFUSED},
 		tidingstest.SourceFault{Err: apierrors.NewServiceUnavailable("starting")},
 	)
-	faulty.Inject(tidingstest.List, tidingstest.SourceFault{After: 1, End: tidingstest.Cut}) // the first list behind these
+	faulty.Inject(tidingstest.List, tidingstest.SourceFault{After: 1, End: tidingstest.Cut}) // the first list after these
 	nodes, err := tidings.NewInformer(faulty, tidings.InformerOptions[*corev1.Node]{Options: tidings.Options{
 		Backoff: reflector.Backoff{Min: time.Millisecond, Max: 10 * time.Millisecond}, Logger: slog.New(slog.DiscardHandler),
 	}})
@@ -77,7 +78,7 @@ func ExampleFaultySource() {
 	// Output: 1 node; map[cut:1 refused:2]
 }
 
-// exampleT stands for the *testing.T that an example does not have.
+// exampleT replaces the *testing.T that an example does not have.
 type exampleT struct {
 	testing.TB
 	cleanups []func()

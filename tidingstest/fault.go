@@ -10,51 +10,53 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// Fault changes the answer to one request. Its fields combine where that makes sense; the zero value changes
-// nothing, so it stands for a request that goes well between others that do not.
+// Fault changes the response to one request. Its fields combine where that makes sense. The zero value changes nothing, so
+// it stands for a request without a fault in a sequence of faults.
 type Fault struct {
-	// Resource limits the fault to requests for one resource by its plural, such as "pods"; empty means any.
+	// Resource limits the fault to requests for one resource, given by its plural, such as "pods"; empty means any.
 	Resource string
 
-	// Delay waits before anything is answered.
+	// Delay delays the response.
 	Delay time.Duration
-	// HangUp breaks the connection without an answer.
+	// HangUp breaks the connection without a response.
 	HangUp bool
-	// Err is answered instead, with its status code and, if it says when to retry, a Retry-After header.
-	// The constructors of apierrors make such values.
+	// Err is the response, with its status code and, if it says when to retry, a Retry-After header. The constructors of
+	// apierrors return such values.
 	Err apierrors.APIStatus
-	// Answer is sent instead, as it is.
+	// Answer is the response, sent as is.
 	Answer *Answer
-	// Applied carries out a write although HangUp, Err or Answer tells the client otherwise: the answer got lost.
+	// Applied carries out a write although HangUp, Err or Answer tells the client otherwise, as if the response had been
+	// lost.
 	Applied bool
 
-	// Gzip compresses the answer, for a client that accepts it. Each event of a watch is a member of its own. Go's HTTP
-	// client cannot close a compressed body while another goroutine waits for its next bytes: cancel the context of such a
+	// Gzip compresses the response if the client accepts that. Each event of a watch is a gzip member of its own. Go's
+	// HTTP client cannot close a compressed body while another goroutine is reading from it: cancel the context of such a
 	// watch before you stop it.
 	Gzip bool
-	// Drip sends the body a few bytes at a time, this far apart. With Gzip that cuts the compressed bytes to pieces.
+	// Drip sends the body a few bytes at a time, at this interval. With Gzip that splits the compressed bytes.
 	Drip time.Duration
-	// CutAfterBytes breaks the connection when this many bytes of the body have been sent; 0 means never.
+	// CutAfterBytes breaks the connection after this many bytes of the body; 0 means never.
 	CutAfterBytes int
-	// Lag answers a read as a replica does that has not seen the newest changes: this many of them, of all resources.
+	// Lag answers a read like a replica that is this many changes behind, counted over all resources.
 	Lag int
 
-	// Items are added to what a list holds, without any check.
+	// Items are added to the items of a list, without any check.
 	Items []runtime.Object
 
-	// Events are sent by a watch as soon as After allows it, without any check.
+	// Events are sent by a watch as soon as After allows, without any check.
 	Events []RawEvent
-	// After is how many regular events (bookmarks included) the watch sends before Events and End take effect.
+	// After is the number of regular events, including bookmarks, that the watch sends before Events and End take effect.
 	After int
-	// End is what happens to the watch then.
+	// End is how the watch ends then.
 	End Ending
-	// NoInitialEventsEnd leaves out the bookmark that ends the initial events, and NoBookmarks all of them.
+	// NoInitialEventsEnd omits the bookmark that ends the initial events, and NoBookmarks omits all bookmarks.
 	NoInitialEventsEnd, NoBookmarks bool
-	// Duplicate sends every event of a watch twice; Reorder exchanges each event but bookmarks with the next.
+	// Duplicate sends every event of a watch twice. Reorder swaps each event other than a bookmark with the next.
 	Duplicate, Reorder bool
 }
 
-// Kinds returns what the fault does, in a few words each; nothing for the zero value. Amounts and times are left out.
+// Kinds returns what the fault does, in a few words each, without amounts and durations. It returns nothing for the zero
+// value.
 func (f Fault) Kinds() (kinds []string) {
 	for _, k := range []struct {
 		set  bool
@@ -89,7 +91,7 @@ func (f Fault) Kinds() (kinds []string) {
 
 func (f Fault) concerns(r Request) bool { return f.Resource == "" || f.Resource == r.Resource.Resource }
 
-// endings has the kinds of what ends a watch.
+// endings has the kinds of faults that end a watch.
 var endings = map[Ending][]string{
 	Close: {"watch closed"}, Cut: {"watch cut between frames"}, Stall: {"silence"}, CutInside: {"watch cut inside a frame"}, Truncate: {"truncated frame"},
 }
@@ -101,9 +103,9 @@ type Answer struct {
 	Body        []byte
 }
 
-// RawEvent is an event that the test makes up. With Raw set it is just these bytes, with Giant a frame of this many bytes;
-// else Type and Object are encoded as the watch's other events are. An ERROR event has a *metav1.Status as its object
-// (ErrorEvent).
+// RawEvent is an event made up by the test. If Raw is set, it consists of just these bytes; if Giant is set, it is a frame
+// of that many bytes. Otherwise Type and Object are encoded like the watch's other events. An ERROR event has a
+// *metav1.Status as its object (ErrorEvent).
 type RawEvent struct {
 	Type   watch.EventType
 	Object runtime.Object
@@ -125,14 +127,14 @@ func (e RawEvent) kind() string {
 	}
 }
 
-// ErrorEvent returns the ERROR event that carries err.
+// ErrorEvent returns an ERROR event that carries err.
 func ErrorEvent(err apierrors.APIStatus) RawEvent {
 	status := err.Status()
 	status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
 	return RawEvent{Type: watch.Error, Object: &status}
 }
 
-// Ending says how a watch ends.
+// Ending is how a watch ends.
 type Ending int
 
 const (
@@ -142,7 +144,7 @@ const (
 	Close
 	// Cut breaks the connection.
 	Cut
-	// Stall keeps the connection open and sends nothing more, not even bookmarks.
+	// Stall keeps the connection open but sends nothing more, not even bookmarks.
 	Stall
 	// CutInside breaks the connection in the middle of the next event.
 	CutInside
@@ -150,24 +152,24 @@ const (
 	Truncate
 )
 
-// Inject schedules faults: the next requests of this kind take one each, in this order.
+// Inject schedules faults: each of the next requests of this kind takes one, in order.
 func (s *Server) Inject(kind RequestKind, faults ...Fault) {
 	s.faults.inject(kind, faults)
 }
 
-// InjectAlways makes every request of this kind take the fault, after those of Inject are used up, until ClearFaults.
+// InjectAlways gives the fault to every request of this kind until ClearFaults. Faults of Inject are taken first.
 func (s *Server) InjectAlways(kind RequestKind, fault Fault) {
 	s.faults.injectUntil(time.Time{}, kind, fault)
 }
 
-// InjectFor is InjectAlways for a limited time from now.
+// InjectFor is like InjectAlways, for a limited time from now on.
 func (s *Server) InjectFor(d time.Duration, kind RequestKind, fault Fault) {
 	s.faults.injectUntil(time.Now().Add(d), kind, fault)
 }
 
-// FaultCounts returns how many faults of each kind requests have had (Fault.Kinds), and how many incidents there were. A
-// test that depends on a fault can see whether it came to pass.
+// FaultCounts returns the number of faults that requests have had, by kind (Fault.Kinds), and the number of incidents. A
+// test that depends on a fault can check that it has occurred.
 func (s *Server) FaultCounts() map[string]int { return s.faults.counted() }
 
-// ClearFaults forgets all faults that have not been taken, random ones included.
+// ClearFaults removes all faults that have not been taken, including random ones.
 func (s *Server) ClearFaults() { s.faults.clear() }

@@ -21,7 +21,7 @@ import (
 func keyOf(o metav1.Object) object.Key { return object.KeyOf(o) }
 
 // watchNames reads a watch that lasts five seconds, during which three objects are created, and returns the names of its
-// events in order, with a text that tells how it ended.
+// events in order, and a text that says how it ended.
 func watchNames(t *testing.T, fault Fault) (names []string, body string, err error) {
 	s := NewServer(t, ServerOptions{BookmarkInterval: 4 * time.Second})
 	version := s.Create(configMap("a", "zero"))
@@ -52,7 +52,7 @@ func TestWatchFaults(t *testing.T) {
 		fault Fault
 		want  []string
 		cut   bool // the connection breaks
-		half  bool // the last event is not whole
+		half  bool // the last event is incomplete
 	}{
 		{"none", Fault{}, []string{"one", "two", "three", "bookmark", "bookmark"}, false, false},
 		{"no bookmarks", Fault{NoBookmarks: true}, []string{"one", "two", "three"}, false, false},
@@ -136,7 +136,7 @@ func TestChaosIsRepeatable(t *testing.T) {
 	}
 }
 
-// TestChaosEnds reads and writes through chaos and incidents; after it the server answers as if nothing had been.
+// TestChaosEnds reads and writes during chaos and incidents; afterwards the server responds normally.
 func TestChaosEnds(t *testing.T) {
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
@@ -177,7 +177,7 @@ func testChaosEnds(t *testing.T, seed uint64) {
 	}
 }
 
-// describeFault writes a fault without the addresses in it.
+// describeFault formats a fault without its pointers.
 func describeFault(ok bool, f Fault) string {
 	err, answer := "", ""
 	if f.Err != nil {

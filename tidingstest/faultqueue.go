@@ -9,37 +9,37 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// fault is what a faultQueue holds: a Fault, or a SourceFault.
+// fault is what a faultQueue holds: a Fault or a SourceFault.
 type fault interface {
 	Kinds() []string
 	concerns(Request) bool
 }
 
-// faultQueue holds the faults that wait for their requests.
+// faultQueue holds faults for future requests.
 type faultQueue[F fault] struct {
 	mu     sync.Mutex
 	once   []scheduled[F]
 	always []scheduled[F]
 	random []randomFaults[F]
-	counts map[string]int // of what was taken and what happened, by kind
+	counts map[string]int // of faults taken and incidents, by kind
 }
 
 type scheduled[F fault] struct {
 	kind  RequestKind
 	fault F
-	until time.Time // zero for ever
+	until time.Time // zero means no limit
 }
 
 func (s scheduled[F]) fits(r Request) bool { return s.kind.includes(r.Kind) && s.fault.concerns(r) }
 
-// take returns the fault for a request, and counts it. Without one it is the zero value.
+// take returns the fault for a request, and counts it. The zero value means none.
 func (q *faultQueue[F]) take(r Request) F {
 	fault := q.find(r)
 	q.count(fault.Kinds()...)
 	return fault
 }
 
-// find takes the fault for a request, and does not count it.
+// find returns the fault for a request without counting it.
 func (q *faultQueue[F]) find(r Request) F {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -99,17 +99,17 @@ func (q *faultQueue[F]) injectRandom(kind RequestKind, choose func(r Request, n 
 	q.random = append(q.random, randomFaults[F]{kind: kind, choose: choose, seen: map[seenKey]int{}})
 }
 
-// clear forgets all faults, but not the counts.
+// clear removes all faults, but keeps the counts.
 func (q *faultQueue[F]) clear() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.once, q.always, q.random = nil, nil, nil
 }
 
-// randomFaults hands out the faults of a Chaos.
+// randomFaults are the faults of a Chaos.
 type randomFaults[F fault] struct {
 	kind   RequestKind
-	choose func(r Request, n int) (F, bool) // n is how many of the kind and resource came before
+	choose func(r Request, n int) (F, bool) // n is the number of earlier requests of the kind and resource
 	seen   map[seenKey]int
 }
 

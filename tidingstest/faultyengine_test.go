@@ -21,8 +21,8 @@ import (
 	"github.com/tidings/tidings/tidingstest/recorder"
 )
 
-// TestFaultySourceConverges runs informers on a source of a healthy server that misbehaves by a seed. When it does no longer, the store and
-// what a handler was told have to be what the server has, and no promise to the handler may have been broken.
+// TestFaultySourceConverges runs informers on a source that misbehaves at random. Once it has stopped misbehaving, the store and the state
+// that a handler has seen must equal the server's, and no promise to the handler may have been broken.
 func TestFaultySourceConverges(t *testing.T) {
 	testseed.Each(t, 12, func(t *testing.T, seed uint64) {
 		synctest.Test(t, func(t *testing.T) { converge(t, rand.New(rand.NewPCG(seed, 0))) })
@@ -41,7 +41,7 @@ func converge(t *testing.T, random *rand.Rand) {
 	if random.IntN(3) == 0 {
 		opts.MemoryBudget = 1 // everything is folded
 	}
-	if random.IntN(2) == 0 { // an informer whose source may share nothing
+	if random.IntN(2) == 0 { // an informer whose source must not share anything
 		opts.Transform = func(o configMap) (configMap, error) {
 			o.Data["transformed"] = o.Data["value"]
 			return o, nil
@@ -68,7 +68,7 @@ func converge(t *testing.T, random *rand.Rand) {
 		}
 	}
 	src.ClearFaults()
-	time.Sleep(30 * time.Minute) // a watch that went silent is given up
+	time.Sleep(30 * time.Minute) // by then a watch that hangs is given up
 	synctest.Wait()
 
 	want := server.Versions(configMaps)
@@ -87,7 +87,7 @@ func converge(t *testing.T, random *rand.Rand) {
 	if err := rec.Err(); err != nil {
 		t.Error(err)
 	}
-	// A replica that shows old data again and again cannot be told from a server that was restored.
+	// A replica that returns stale data repeatedly cannot be distinguished from a server that was restored.
 	if rec.Rewinds() > 0 && inf.Status().Parts[0].Reflector.Rewrites == 0 {
 		t.Errorf("%d times an object went back in time, and nothing says so", rec.Rewinds())
 	}
@@ -102,7 +102,7 @@ func converge(t *testing.T, random *rand.Rand) {
 	}
 }
 
-// writeRandomly makes one change.
+// writeRandomly makes one random change.
 func writeRandomly(server *tidingstest.Server, random *rand.Rand) {
 	o := newConfigMap(fmt.Sprint("x", random.IntN(15)), fmt.Sprint(random.IntN(1000)))
 	_, exists := server.Versions(configMaps)[object.KeyOf(o)]

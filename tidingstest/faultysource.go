@@ -12,13 +12,12 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// FaultySource is a source that brings what another one brings, whatever that is made of, and misbehaves when it is told to.
-// Without faults it changes nothing. It is for tests of what has a source of its own, or none that speaks HTTP; over HTTP the faults of
-// Server go deeper.
+// FaultySource wraps any source and makes it misbehave on request. Without faults it changes nothing. Use it to test code with a custom
+// source, or with a source that does not use HTTP; over HTTP, the faults of Server go deeper.
 //
-// Faults are chosen by List, Watch and WatchList (a watch that asks for initial events); Any is all three. What ends a watch or
-// a list here, a correct user of sources recovers from, if the source itself still has what was missed: one over a client-go fake has not,
-// as a fake keeps no history.
+// Faults are selected by List, Watch and WatchList (a watch that requests initial events); Any is all three. A correct user of sources
+// recovers when a fault ends a watch or a list, provided that the source itself still has what was missed. One over a client-go fake does
+// not, because a fake keeps no history.
 //
 // Its methods may be called from any goroutine.
 type FaultySource[T object.Object] struct {
@@ -27,42 +26,41 @@ type FaultySource[T object.Object] struct {
 	past   past[T]
 }
 
-// NewFaultySource returns a source that brings what src brings.
+// NewFaultySource returns a FaultySource that wraps src.
 func NewFaultySource[T object.Object](src source.ListerWatcher[T]) *FaultySource[T] {
 	return &FaultySource[T]{source: src}
 }
 
-// SourceFault changes what one list or watch of a FaultySource brings. Its fields combine where that makes sense; the zero value
-// changes nothing, so it stands for a request that goes well between others that do not.
+// SourceFault changes the result of one list or watch of a FaultySource. Its fields combine where that makes sense. The zero value changes
+// nothing, so it stands for a request without a fault in a sequence of faults.
 type SourceFault struct {
-	// Delay waits before anything else.
+	// Delay delays the request.
 	Delay time.Duration
-	// Err is returned in the place of an answer. It may be any error: those of an API server are made by the constructors of apierrors,
-	// and syscall.ECONNREFUSED is a server that cannot be reached.
+	// Err is returned instead of a result. It may be any error: the constructors of apierrors return those of an API server, and
+	// syscall.ECONNREFUSED means an unreachable server.
 	Err error
-	// Lag answers a list, or the initial events of a watch, as a replica does that has not seen the newest changes: at least this many of
-	// those that came through the FaultySource, back to its first list. Such a replica refuses a request that names a newer version.
-	// Most recent lists that are behind more than once look as if the server had been restored from a backup.
+	// Lag answers a list, or the initial events of a watch, like a replica that is behind by at least this many of the changes that came
+	// through the FaultySource, going back to its first list at most. Such a replica rejects a request for a newer version. Several stale
+	// lists of the most recent version in a row look as if the server had been restored from a backup.
 	Lag int
-	// Drip is how far apart the objects of a list and the events of a watch are.
+	// Drip is the interval between the objects of a list and between the events of a watch.
 	Drip time.Duration
 
-	// After is how many objects of a list, or events of a watch (bookmarks included), come through before End takes effect.
+	// After is the number of objects of a list, or events of a watch (including bookmarks), that pass before End takes effect.
 	After int
-	// End is how the list or watch ends then. Only a watch can be closed: for a list, Close is Cut. CutInside and Truncate are
-	// Cut as well, since a source brings whole objects.
+	// End is how the list or watch ends then. Only a watch can be closed: for a list, Close means Cut. CutInside and Truncate also mean
+	// Cut, since a source returns whole objects.
 	End Ending
-	// EndErr ends it instead, with this error. For a watch that is what an ERROR event of the server does, such as
-	// apierrors.NewResourceExpired.
+	// EndErr ends it with this error instead. For a watch that is like an ERROR event of the server, such as apierrors.NewResourceExpired.
 	EndErr error
 
-	// NoInitialEventsEnd leaves out the bookmark that ends the initial events, and NoBookmarks all of them.
+	// NoInitialEventsEnd omits the bookmark that ends the initial events, and NoBookmarks omits all bookmarks.
 	NoInitialEventsEnd, NoBookmarks bool
-	// Duplicate brings every event of a watch twice; Reorder exchanges each event but bookmarks with the next, for which it waits.
+	// Duplicate returns every event of a watch twice. Reorder swaps each event other than a bookmark with the next, for which it waits.
 	Duplicate, Reorder bool
 }
 
-// Kinds returns what the fault does, in a few words each; nothing for the zero value. Amounts and times are left out.
+// Kinds returns what the fault does, in a few words each, without amounts and durations. It returns nothing for the zero value.
 func (f SourceFault) Kinds() (kinds []string) {
 	for _, k := range []struct {
 		set  bool
@@ -92,13 +90,13 @@ func (SourceFault) concerns(Request) bool { return true }
 
 var errBroken = fmt.Errorf("tidingstest: the connection broke: %w", io.ErrUnexpectedEOF)
 
-// ends reports whether the fault ends what has brought n objects or events.
+// ends reports whether the fault ends a list or watch after n objects or events.
 func (f *SourceFault) ends(n int) bool { return (f.EndErr != nil || f.End != GoOn) && n >= f.After }
 
-// silences reports whether the end is silence.
+// silences reports whether the list or watch stalls rather than ending with an error.
 func (f *SourceFault) silences() bool { return f.EndErr == nil && f.End == Stall }
 
-// end returns the error for an end that is not silence.
+// end returns the error with which the list or watch ends, if it does not stall.
 func (f *SourceFault) end() error {
 	switch {
 	case f.EndErr != nil:
@@ -110,34 +108,34 @@ func (f *SourceFault) end() error {
 	}
 }
 
-// Inject schedules faults: the next requests of this kind take one each, in this order.
+// Inject schedules faults: each of the next requests of this kind takes one, in order.
 func (s *FaultySource[T]) Inject(kind RequestKind, faults ...SourceFault) {
 	s.faults.inject(kind, faults)
 }
 
-// InjectAlways makes every request of this kind take the fault, after those of Inject are used up, until ClearFaults.
+// InjectAlways gives the fault to every request of this kind until ClearFaults. Faults of Inject are taken first.
 func (s *FaultySource[T]) InjectAlways(kind RequestKind, fault SourceFault) {
 	s.faults.injectUntil(time.Time{}, kind, fault)
 }
 
-// InjectFor is InjectAlways for a limited time from now.
+// InjectFor is like InjectAlways, for a limited time from now on.
 func (s *FaultySource[T]) InjectFor(d time.Duration, kind RequestKind, fault SourceFault) {
 	s.faults.injectUntil(time.Now().Add(d), kind, fault)
 }
 
-// InjectRandom gives requests of this kind random faults, after those of Inject and InjectAlways, until ClearFaults.
+// InjectRandom gives requests of this kind random faults until ClearFaults. Faults of Inject and InjectAlways take precedence.
 func (s *FaultySource[T]) InjectRandom(kind RequestKind, chaos Chaos) {
 	s.faults.injectRandom(kind, func(r Request, n int) (SourceFault, bool) { return chaos.SourceFault(r.Kind, n) })
 }
 
-// FaultCounts returns how many faults of each kind requests have had (SourceFault.Kinds). A test that depends on a fault can see whether
-// it came to pass.
+// FaultCounts returns the number of faults that requests have had, by kind (SourceFault.Kinds). A test that depends on a fault can check
+// that it has occurred.
 func (s *FaultySource[T]) FaultCounts() map[string]int { return s.faults.counted() }
 
-// ClearFaults forgets all faults that have not been taken, random ones included.
+// ClearFaults removes all faults that have not been taken, including random ones.
 func (s *FaultySource[T]) ClearFaults() { s.faults.clear() }
 
-// Scope returns what the source serves, if it says so.
+// Scope returns the scope of the wrapped source, if that has one.
 func (s *FaultySource[T]) Scope() source.Scope {
 	if of, ok := s.source.(interface{ Scope() source.Scope }); ok {
 		return of.Scope()
@@ -145,7 +143,7 @@ func (s *FaultySource[T]) Scope() source.Scope {
 	return source.Scope{}
 }
 
-// Stats returns what the source has done, if it counts.
+// Stats returns the statistics of the wrapped source, if that keeps any.
 func (s *FaultySource[T]) Stats() source.Stats {
 	if of, ok := s.source.(interface{ Stats() source.Stats }); ok {
 		return of.Stats()
@@ -153,7 +151,7 @@ func (s *FaultySource[T]) Stats() source.Stats {
 	return source.Stats{}
 }
 
-// take returns the fault for a request. One that shows the past does not where that is not known.
+// take returns the fault for a request. It drops the fault's Lag while no past state is known.
 func (s *FaultySource[T]) take(kind RequestKind) SourceFault {
 	fault := s.faults.find(Request{Kind: kind})
 	if kind == Watch || !s.past.known() {
@@ -187,7 +185,7 @@ func (s *FaultySource[T]) List(ctx context.Context, opts source.ListOptions[T], 
 		return each(o)
 	})
 	if err == nil && fault.ends(fault.After) {
-		err = fault.endList(ctx) // it had no more objects than that
+		err = fault.endList(ctx) // it had fewer objects
 	}
 	if err != nil {
 		return source.ListResult{}, err
@@ -195,7 +193,7 @@ func (s *FaultySource[T]) List(ctx context.Context, opts source.ListOptions[T], 
 	return result, nil
 }
 
-// begin is what a fault does before the answer.
+// begin applies the fault's delay and error.
 func (f *SourceFault) begin(ctx context.Context) error {
 	if err := pause(ctx, f.Delay); err != nil {
 		return err
@@ -203,7 +201,7 @@ func (f *SourceFault) begin(ctx context.Context) error {
 	return f.Err
 }
 
-// endList returns why a list ends, at once or when ctx does.
+// endList returns the error with which a list ends. If the fault is a stall, it waits for the end of ctx.
 func (f *SourceFault) endList(ctx context.Context) error {
 	if f.silences() {
 		<-ctx.Done()
@@ -215,9 +213,9 @@ func (f *SourceFault) endList(ctx context.Context) error {
 	return errBroken
 }
 
-// listFresh lists, and remembers what came.
+// listFresh lists the wrapped source, and records the result.
 func (s *FaultySource[T]) listFresh(ctx context.Context, opts source.ListOptions[T], each func(T) error) (source.ListResult, error) {
-	opts.Decode = nil // nobody knows whether the object is handed out
+	opts.Decode = nil // it is unknown whether the object reaches the caller
 	objects := s.past.page(opts.Continue)
 	known := objects != nil && opts.Only.Name == ""
 	result, err := s.source.List(ctx, opts, func(o T) error {
@@ -232,7 +230,7 @@ func (s *FaultySource[T]) listFresh(ctx context.Context, opts source.ListOptions
 	return result, err
 }
 
-// kept returns an object that stays as it is, even if the caller writes to what it gets.
+// kept returns an object that does not change even if the caller modifies what it gets.
 func kept[T object.Object](o T, writes bool) T {
 	if writes {
 		return o.DeepCopyObject().(T)
@@ -240,7 +238,7 @@ func kept[T object.Object](o T, writes bool) T {
 	return o
 }
 
-// pause waits. The error is that of a ctx that ended before.
+// pause waits for d. It returns an error if ctx ends first.
 func pause(ctx context.Context, d time.Duration) error {
 	if d > 0 && !wait(ctx, d) {
 		return context.Cause(ctx)

@@ -47,7 +47,7 @@ func faultySource(t *testing.T, server *tidingstest.Server) *tidingstest.FaultyS
 	return tidingstest.NewFaultySource(src)
 }
 
-// inBubble runs a test with a server and a source of it.
+// inBubble runs a test with a server and a source for it.
 func inBubble(t *testing.T, test func(*testing.T, *tidingstest.Server, *tidingstest.FaultySource[configMap])) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -56,7 +56,7 @@ func inBubble(t *testing.T, test func(*testing.T, *tidingstest.Server, *tidingst
 	})
 }
 
-// names lists, and returns the names with the version at the end.
+// names lists, and returns the names of the objects and the version of the list.
 func names(ctx context.Context, src source.ListerWatcher[configMap], opts source.ListOptions[configMap]) (names []string, version string, err error) {
 	result, err := src.List(ctx, opts, func(o configMap) error {
 		names = append(names, o.Name)
@@ -65,7 +65,7 @@ func names(ctx context.Context, src source.ListerWatcher[configMap], opts source
 	return names, result.ResourceVersion, err
 }
 
-// watchFor reads a watch for some time, and returns its events, with "|" between those that came together, and how it ended.
+// watchFor reads a watch for some time, and returns its events, with "|" between batches, and how it ended.
 func watchFor(t *testing.T, src source.ListerWatcher[configMap], opts source.WatchOptions[configMap], d time.Duration) (events []string, err error) {
 	t.Helper()
 	stream, err := src.Watch(t.Context(), opts)
@@ -112,7 +112,7 @@ func TestFaultySourceWithoutFaults(t *testing.T) {
 	})
 }
 
-// errEnough is why the context of a test ends.
+// errEnough is the cause with which the context of a test ends.
 var errEnough = errors.New("enough")
 
 func TestFaultySourceLists(t *testing.T) {
@@ -211,7 +211,7 @@ func TestFaultySourceWatches(t *testing.T) {
 	}
 }
 
-// TestFaultySourceLags lists and watches what was there some changes ago.
+// TestFaultySourceLags lists and watches the state of some changes ago.
 func TestFaultySourceLags(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *tidingstest.Server, src *tidingstest.FaultySource[configMap]) {
 		src.InjectAlways(tidingstest.Any, sourceFault{Lag: 1})
@@ -264,8 +264,8 @@ func TestFaultySourceLags(t *testing.T) {
 	})
 }
 
-// TestFaultySourceRemembers lists the past: it does not change when callers write to what they get, is put together from pages
-// and initial events, goes back so far, and not behind a restored backup.
+// TestFaultySourceRemembers lists the past: it does not change when callers modify what they get, is assembled from pages and
+// initial events, goes back only so far, and not past a restored backup.
 func TestFaultySourceRemembers(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *tidingstest.Server, src *tidingstest.FaultySource[configMap]) {
 		backup := server.Snapshot()
@@ -331,7 +331,7 @@ func TestFaultySourceRemembers(t *testing.T) {
 	})
 }
 
-// TestFaultySourceDuplicatesShareNothing writes to what a watch brings twice, where that is allowed.
+// TestFaultySourceDuplicatesShareNothing modifies the objects of duplicate events, where that is allowed.
 func TestFaultySourceDuplicatesShareNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *tidingstest.Server, src *tidingstest.FaultySource[configMap]) {
 		server.Create(newConfigMap("x", "1"))

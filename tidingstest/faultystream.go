@@ -17,7 +17,7 @@ func (s *FaultySource[T]) Watch(ctx context.Context, opts source.WatchOptions[T]
 	if err := fault.begin(ctx); err != nil {
 		return nil, err
 	}
-	opts.Decode = nil // nobody knows whether the object is handed out
+	opts.Decode = nil // it is unknown whether the object reaches the caller
 	var initial []source.Event[T]
 	if fault.Lag > 0 {
 		var err error
@@ -45,13 +45,13 @@ type faultyStream[T object.Object] struct {
 	ctx    context.Context // ends with the stream
 	cancel context.CancelCauseFunc
 
-	// The rest is used by Next only.
+	// The fields below are only used by Next.
 	noted   noted[T]
-	read    []source.Event[T] // from the source, not handed out yet
-	readErr error             // what comes behind them
-	held    []source.Event[T] // one that waits to change places with the next
-	brought int               // how many events came through
-	err     error             // what ended the stream
+	read    []source.Event[T] // from the source, not returned yet
+	readErr error             // the error that follows them
+	held    []source.Event[T] // an event that waits to be swapped with the next
+	brought int               // number of events passed on
+	err     error             // the error that ended the stream
 }
 
 // Next implements source.Stream.
@@ -72,7 +72,7 @@ func (s *faultyStream[T]) Next(buf []source.Event[T]) ([]source.Event[T], error)
 	return buf, s.err
 }
 
-// pauses reports whether the caller gets what there is before anything else happens.
+// pauses reports whether Next should return what it has before anything else happens.
 func (s *faultyStream[T]) pauses() bool {
 	if s.fault.ends(s.brought) {
 		return s.fault.silences()
@@ -80,7 +80,8 @@ func (s *faultyStream[T]) pauses() bool {
 	return s.fault.Drip > 0 || len(s.read) == 0 && s.readErr == nil
 }
 
-// end returns why the stream ends, after the silence if the fault is one.
+// end returns the error that ends the stream. If the fault is a stall, it waits for the end of the stream's
+// context.
 func (s *faultyStream[T]) end() error {
 	if s.fault.silences() {
 		<-s.ctx.Done()
@@ -89,7 +90,7 @@ func (s *faultyStream[T]) end() error {
 	return s.fault.end()
 }
 
-// pass takes one event that was read, and appends what the fault makes of it.
+// pass applies the fault to one event that was read, and appends the result.
 func (s *faultyStream[T]) pass(buf []source.Event[T]) ([]source.Event[T], error) {
 	e := s.read[0]
 	s.read = s.read[1:]
@@ -100,7 +101,7 @@ func (s *faultyStream[T]) pass(buf []source.Event[T]) ([]source.Event[T], error)
 		return buf, err
 	}
 	switch {
-	case e.Type == source.Bookmark: // it stays behind what it covers
+	case e.Type == source.Bookmark: // a bookmark must follow the events that it covers
 		return s.bring(s.flush(buf), e), nil
 	case s.fault.Reorder && len(s.held) == 0:
 		s.held = append(s.held, e)
@@ -117,12 +118,12 @@ func (s *faultyStream[T]) bring(buf []source.Event[T], e source.Event[T]) []sour
 		return buf
 	}
 	if e.Type == source.Added || e.Type == source.Modified || e.Type == source.Deleted {
-		e.Object = kept(e.Object, s.noted.copied) // two events do not share what the caller may write to
+		e.Object = kept(e.Object, s.noted.copied) // the two events must not share what the caller may modify
 	}
 	return append(buf, e)
 }
 
-// flush brings the event that was held back.
+// flush appends the event that was held back.
 func (s *faultyStream[T]) flush(buf []source.Event[T]) []source.Event[T] {
 	for _, e := range s.held {
 		buf = s.bring(buf, e)
@@ -137,11 +138,11 @@ func (s *faultyStream[T]) Close() error {
 	return s.source.Close()
 }
 
-// noted writes down what a watch brings.
+// noted records what a watch returns.
 type noted[T object.Object] struct {
 	past    *past[T]
-	copied  bool             // the caller may write to what it gets
-	initial map[object.Key]T // the initial objects so far; nil when they are complete
+	copied  bool             // whether the caller may modify what it gets
+	initial map[object.Key]T // initial objects so far; nil once they are complete
 }
 
 func (n *noted[T]) add(events []source.Event[T]) {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// FuzzRequest sends requests of all sorts straight to the handler. It must neither panic nor leave the store with an object
+// FuzzRequest sends requests of all kinds straight to the handler. It must neither panic nor leave an object in the store
 // that cannot be listed.
 func FuzzRequest(f *testing.F) {
 	const (

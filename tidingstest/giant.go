@@ -5,7 +5,7 @@ import (
 	"encoding/binary"
 )
 
-// giantPiece is how much of a giant frame is sent at a time.
+// giantPiece is the number of bytes of a giant frame per write.
 const giantPiece = 64 << 10
 
 // sendGiant sends an event whose frame has size bytes, without holding it in memory.

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// errCut ends a request by breaking its connection.
+// errCut makes the server break the request's connection.
 var errCut = errors.New("cut")
 
 func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
@@ -28,12 +28,12 @@ func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	defer s.handlers.Done()
 	if err := s.serve(w, r); err != nil {
-		// net/http's way to break a connection from a handler; it logs nothing.
+		// net/http's way to break a connection from a handler; it is not logged.
 		panic(http.ErrAbortHandler)
 	}
 }
 
-// serve answers one request. An error means that the connection is to be broken.
+// serve handles one request. After an error, the connection is broken.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) error {
 	request := parseRequest(r)
 	s.log.add(request)
@@ -58,7 +58,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) error {
 	return s.answer(w, r, request, fault)
 }
 
-// answer answers a request, or says what the fault says instead.
+// answer handles a request, or sends the fault's response instead.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, request Request, fault Fault) error {
 	if err := s.authenticate(r); err != nil {
 		return writeError(w, encoder{}, err)
@@ -89,7 +89,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, request Request,
 	return err
 }
 
-// serveUnknown answers a request for a resource that does not exist.
+// serveUnknown handles a request for a resource that does not exist.
 func (s *Server) serveUnknown(w http.ResponseWriter, r *http.Request, request Request) error {
 	if s.catalog.HasGroup(request.Resource.Group) {
 		return writeError(w, encoder{}, errNoPath)
@@ -102,7 +102,7 @@ func statusError(err apierrors.APIStatus) error {
 	return &apierrors.StatusError{ErrStatus: err.Status()}
 }
 
-// exchange is one request for a resource and its answer.
+// exchange is one request for a resource and its response.
 type exchange struct {
 	server   *Server
 	w        http.ResponseWriter
@@ -138,7 +138,7 @@ func (x *exchange) serve() error {
 	}
 }
 
-// checkScope refuses paths that a real server does not have.
+// checkScope rejects paths that a real server does not have.
 func (x *exchange) checkScope() error {
 	request := x.request
 	switch {
@@ -170,13 +170,13 @@ func (x *exchange) hasSubresource() bool {
 	}
 }
 
-// Paths and methods that no resource has.
+// Errors for paths and methods that no resource has.
 var (
 	errNoPath   = apierrors.NewGenericServerResponse(http.StatusNotFound, "", schema.GroupResource{}, "", "", 0, false)
 	errNoMethod = apierrors.NewGenericServerResponse(http.StatusMethodNotAllowed, "", schema.GroupResource{}, "", "", 0, false)
 )
 
-// sleep reports whether the time passed before the client or the server went.
+// sleep waits for d. It returns false if the request or the server ends first.
 func (s *Server) sleep(ctx context.Context, d time.Duration) bool {
 	if d == 0 {
 		return true
@@ -192,8 +192,8 @@ func (s *Server) sleep(ctx context.Context, d time.Duration) bool {
 	return false
 }
 
-// writeError answers with the Status that err carries, or with an internal error that only has its text. errCut is
-// returned.
+// writeError responds with the Status that err carries, or with an internal error that has err's message. It
+// returns errCut without responding.
 func writeError(w http.ResponseWriter, e encoder, err error) error {
 	if errors.Is(err, errCut) {
 		return err
@@ -217,7 +217,7 @@ func writeError(w http.ResponseWriter, e encoder, err error) error {
 	return err
 }
 
-// authenticate checks the bearer token, if the server wants one.
+// authenticate checks the bearer token, if one is required.
 func (s *Server) authenticate(r *http.Request) error {
 	if want := s.token.Load(); want != nil && r.Header.Get("Authorization") != "Bearer "+*want {
 		return apierrors.NewUnauthorized("Unauthorized")
@@ -225,7 +225,7 @@ func (s *Server) authenticate(r *http.Request) error {
 	return nil
 }
 
-// discarder takes an answer that nobody is to see.
+// discarder is a http.ResponseWriter that discards the response.
 type discarder struct{ header http.Header }
 
 func newDiscarder() discarder                    { return discarder{http.Header{}} }

@@ -12,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Disturb lets something happen to the whole server now and then, until ctx ends, and returns what it was: connections break,
-// the server restarts, cannot be reached, forgets its history, refuses everything for a while, or shows old data. In the end the
-// server is well. What happens and when depends on the chaos' seed alone. FaultCounts counts it.
+// Disturb causes incidents that affect the whole server until ctx ends, and returns their kinds: connections break, the server
+// restarts, is unreachable, loses its history, rejects everything for a while, or returns stale data. At the end the server
+// recovers. The incidents and their times depend only on the seed of chaos. FaultCounts counts them.
 func (s *Server) Disturb(ctx context.Context, chaos Chaos) (incidents []string) {
 	chaos = chaos.withDefaults()
 	random := rand.New(rand.NewPCG(chaos.Seed, 0))
@@ -34,7 +34,7 @@ func (s *Server) Disturb(ctx context.Context, chaos Chaos) (incidents []string) 
 	return incidents
 }
 
-// incident is something that happens to a server. happen returns when the server is well again, or will be by itself after
+// incident is something that happens to a server. happen returns when the server is healthy again, or will be on its own after
 // the duration.
 type incident struct {
 	kind   string
@@ -88,7 +88,7 @@ func partition(ctx context.Context, s *Server, _ *rand.Rand, d time.Duration) {
 	s.Heal()
 }
 
-// wait reports whether the time passed before ctx ended.
+// wait waits for d. It returns false if ctx ends first.
 func wait(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -7,15 +7,15 @@ import (
 	"go.uber.org/goleak"
 )
 
-// leakPatience is how long goroutines may take to end. They are only about to, but on a busy machine each of their
-// steps may have to wait for its turn.
+// leakPatience is how long goroutines may take to end. They are about to, but on a busy machine each step may have
+// to wait to be scheduled.
 const leakPatience = 10 * time.Second
 
-// CheckLeaks makes the test fail if, when it and the cleanups registered after this call are over, goroutines
-// run that did not run now. So call it first. It waits a moment for goroutines that are about to end.
+// CheckLeaks fails the test if, after it and the cleanups registered after this call are done, goroutines are
+// running that are not running now. So call it first. It gives goroutines that are about to end some time.
 //
-// It looks at the whole process and is therefore not for parallel tests. Inside a synctest bubble it is not
-// needed: a bubble waits for its goroutines and reports those that cannot end.
+// It checks the whole process and is therefore not suitable for parallel tests. Inside a synctest bubble it is not
+// needed: a bubble waits for its goroutines and reports those that are stuck.
 func CheckLeaks(t testing.TB) {
 	t.Helper()
 	checkLeaks(t, leakPatience)
@@ -27,7 +27,7 @@ func checkLeaks(t testing.TB, patience time.Duration) {
 	t.Cleanup(func() {
 		t.Helper()
 		deadline := time.Now().Add(patience)
-		err := goleak.Find(before) // which takes a good part of a second to be sure of a leak
+		err := goleak.Find(before) // takes a good part of a second to confirm a leak
 		for err != nil && time.Now().Before(deadline) {
 			err = goleak.Find(before)
 		}

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// quiet is a testing.TB that keeps its failures to itself.
+// quiet is a testing.TB that records failures instead of reporting them.
 type quiet struct {
 	testing.TB
 	cleanup func()

@@ -15,11 +15,11 @@ import (
 	"time"
 )
 
-// hostName is the server's name where it has no address.
+// hostName is the server's name when it has no address.
 const hostName = "server.test"
 
-// Partition lets nothing through between the server and its clients until Heal: connections stay open and carry
-// nothing, and new ones are not answered. Neither side is told. It needs in-memory connections.
+// Partition blocks all traffic between the server and its clients until Heal: connections stay open but carry nothing, and
+// new ones get no answer. Neither side notices. It needs in-memory connections.
 func (s *Server) Partition() {
 	s.t.Helper()
 	if s.options.Loopback {
@@ -45,7 +45,7 @@ func (s *Server) Partition() {
 	}
 }
 
-// Heal ends a Partition, as Stop does. What was sent meanwhile arrives, unless the sender has given up the connection.
+// Heal ends a Partition; so does Stop. What was sent meanwhile arrives, unless the sender has given up the connection.
 func (s *Server) Heal() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,7 +59,7 @@ func (s *Server) Heal() {
 	s.parted, s.silent = nil, nil
 }
 
-// reach waits until no partition keeps a client from the server, and returns the listener, nil while the server is stopped.
+// reach waits until no partition separates client and server, and returns the listener, or nil if the server is stopped.
 func (s *Server) reach(ctx context.Context) (*memoryListener, error) {
 	for {
 		s.mu.Lock()
@@ -76,14 +76,14 @@ func (s *Server) reach(ctx context.Context) (*memoryListener, error) {
 	}
 }
 
-// ShiftClock moves the server's clock, by which it sets creation and deletion times, forward or, with a negative
-// duration, back. Timers are not affected.
+// ShiftClock moves the server's clock, which sets creation and deletion times, forward or, with a negative duration, back.
+// Timers are not affected.
 func (s *Server) ShiftClock(d time.Duration) { s.skew.Add(int64(d)) }
 
 func (s *Server) now() time.Time { return time.Now().Add(time.Duration(s.skew.Load())) }
 
-// ChangeCertificate gives a server with TLS another certificate and breaks all connections. With trusted it comes from the
-// authority that the clients of Config trust, otherwise from one that they do not know, until the next change.
+// ChangeCertificate replaces the certificate of a server with TLS and breaks all connections. If trusted, the new one is
+// issued by the authority that the clients of Config trust, otherwise by an unknown one, until the next change.
 func (s *Server) ChangeCertificate(trusted bool) {
 	s.t.Helper()
 	if s.identity == nil {
@@ -103,7 +103,7 @@ func (s *Server) ChangeCertificate(trusted bool) {
 	s.breakConnections()
 }
 
-// identity is who the server claims to be.
+// identity holds the server's certificates.
 type identity struct {
 	trusted, unknown *authority
 	present          atomic.Pointer[tls.Certificate]
@@ -138,7 +138,7 @@ func (id *identity) client() *tls.Config {
 	return &tls.Config{RootCAs: roots}
 }
 
-// authority signs certificates.
+// authority is a certificate authority.
 type authority struct {
 	certificate *x509.Certificate
 	key         *ecdsa.PrivateKey
@@ -159,7 +159,7 @@ func newAuthority() (*authority, error) {
 	return &authority{certificate, key}, err
 }
 
-// certify makes a certificate of the server, with a key of its own.
+// certify issues a server certificate with a new key.
 func (a *authority) certify() (*tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -106,7 +106,7 @@ func TestFaultCounts(t *testing.T) {
 	s.Inject(List, Fault{Lag: 1, Gzip: true}, Fault{}, Fault{Err: apierrors.NewServiceUnavailable("")}, Fault{Lag: 2})
 	maps := kubernetes.NewForConfigOrDie(s.Config()).CoreV1().ConfigMaps("a")
 	for range 5 {
-		_, _ = maps.List(t.Context(), metav1.ListOptions{}) // the faults are what matters
+		_, _ = maps.List(t.Context(), metav1.ListOptions{}) // only the faults matter
 	}
 	got := s.FaultCounts()
 	if len(got) != 3 || got["stale replica"] != 2 || got["compressed in pieces"] != 1 || got["answer 503"] != 1 {
@@ -114,7 +114,8 @@ func TestFaultCounts(t *testing.T) {
 	}
 }
 
-// TestWatchFromTheFuture watches from a version that a restored server has not reached: such a watch is silent, bookmarks included.
+// TestWatchFromTheFuture watches from a version that a restored server has not reached: such a watch sends nothing, not even
+// bookmarks.
 func TestWatchFromTheFuture(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewServer(t, ServerOptions{BookmarkInterval: time.Second})

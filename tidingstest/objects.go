@@ -14,24 +14,23 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// Create adds an object and returns its resource version. The server keeps a copy, with a uid and a creation
-// time where they are missing; nothing else is checked, completed or cleared, and nobody is asked. The object may be of a
-// built-in type, unstructured, or the Go type of a custom resource with apiVersion and kind set. A second object under one
-// key fails the test.
+// Create adds an object and returns its resource version. The server keeps a copy, and sets a missing uid and creation time;
+// it does not validate, default or clear anything else, and admission is skipped. The object may be of a built-in type,
+// unstructured, or the Go type of a custom resource with apiVersion and kind set. The test fails if the key already exists.
 func (s *Server) Create(o object.Object) string {
 	s.t.Helper()
 	return s.write(o, s.registry.Insert)
 }
 
-// Update replaces an object and returns the new resource version. The uid and creation time stay. The resource
-// version in o is not compared, and a status is replaced too. An object that does not exist fails the test.
+// Update replaces an object and returns the new resource version. The uid and creation time are kept. The resource version
+// in o is ignored, and the status is replaced too. The test fails if the object does not exist.
 func (s *Server) Update(o object.Object) string {
 	s.t.Helper()
 	return s.write(o, s.registry.Put)
 }
 
-// Delete removes the object with o's kind and key at once, whatever its finalizers, and returns the resource version of the
-// deletion. An object that does not exist fails the test.
+// Delete removes the object with o's kind and key at once, regardless of finalizers, and returns the resource version of the
+// deletion. The test fails if the object does not exist.
 func (s *Server) Delete(o object.Object) string {
 	s.t.Helper()
 	return s.write(o, func(request rest.Request, _ object.Object) (object.Object, error) { return s.registry.Drop(request) })
@@ -68,7 +67,7 @@ func (s *Server) write(o object.Object, do func(rest.Request, object.Object) (ob
 	return stored.GetResourceVersion()
 }
 
-// toStored copies o into the form that the server keeps: the Go type for built-in kinds, unstructured for others.
+// toStored copies o into the form that the server stores: the Go type for built-in kinds, unstructured for others.
 func (s *Server) toStored(o object.Object) (object.Object, schema.GroupVersionKind, error) {
 	_, isUnstructured := o.(*unstructured.Unstructured)
 	if kinds, _, err := scheme.Scheme.ObjectKinds(o); err == nil && !isUnstructured {
@@ -102,7 +101,7 @@ func (s *Server) toStored(o object.Object) (object.Object, schema.GroupVersionKi
 	return typed.(object.Object), kind, nil
 }
 
-// Versions returns the resource version of every object of a resource: the truth that a cache must come to equal.
+// Versions returns the resource version of every object of a resource: what a cache must converge to.
 func (s *Server) Versions(resource schema.GroupVersionResource) map[object.Key]string {
 	versions := map[object.Key]string{}
 	for _, o := range s.Objects(resource) {
@@ -111,7 +110,7 @@ func (s *Server) Versions(resource schema.GroupVersionResource) map[object.Key]s
 	return versions
 }
 
-// Objects returns the objects of a resource, ordered as in a list. They must not be changed.
+// Objects returns the objects of a resource, in list order. They must not be changed.
 func (s *Server) Objects(resource schema.GroupVersionResource) []object.Object {
 	r := s.catalog.Get(resource)
 	if r == nil {
@@ -128,13 +127,13 @@ func (s *Server) Objects(resource schema.GroupVersionResource) []object.Object {
 	return objects
 }
 
-// ResourceVersion returns the version of the newest change to any resource.
+// ResourceVersion returns the version of the latest change to any resource.
 func (s *Server) ResourceVersion() string {
 	return strconv.FormatUint(s.store.Version(), 10)
 }
 
-// Compact forgets the history up to now: a list or watch from an older version gets 410 Gone, and so does a
-// continue token. What running watches have not been sent yet stays until the next Compact.
+// Compact drops the history up to now: a list or watch from an older version gets 410 Gone, and so does a continue token.
+// What running watches have not sent yet is kept until the next Compact.
 func (s *Server) Compact() { s.store.Compact() }
 
 // SendBookmarks makes every running watch of a resource send a bookmark now.
@@ -144,12 +143,12 @@ func (s *Server) SendBookmarks(resource schema.GroupVersionResource) {
 	}
 }
 
-// Snapshot is the state of a server at one moment.
+// Snapshot is the state of a server at one time.
 type Snapshot struct{ backup *storage.Backup }
 
-// Snapshot returns the present state: all objects and the resource version, but not the history.
+// Snapshot returns the current state: all objects and the resource version, but not the history.
 func (s *Server) Snapshot() Snapshot { return Snapshot{s.store.Backup()} }
 
-// Restore takes the server back to an earlier state, as restoring etcd from a backup does: resource versions that were given
-// out since will be given out again, for other changes. Running watches end.
+// Restore returns the server to an earlier state, like restoring etcd from a backup: resource versions assigned since then
+// will be assigned again, to other changes. Running watches end.
 func (s *Server) Restore(snapshot Snapshot) { s.store.Restore(snapshot.backup) }

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// serveOpenAPI answers /openapi/v3 with the list of documents, and each of those. There is no v2.
+// serveOpenAPI serves /openapi/v3, the list of documents, and each document. There is no v2.
 func (s *Server) serveOpenAPI(w http.ResponseWriter, r *http.Request, path string) error {
 	rest, ok := strings.CutPrefix(path, "v3")
 	if !ok {
@@ -36,8 +36,7 @@ func (s *Server) serveOpenAPI(w http.ResponseWriter, r *http.Request, path strin
 	return writeJSON(w, openapi.Document(gv, resources, "Tidings test server", serverVersion.GitVersion))
 }
 
-// serveOpenAPIPaths lists the documents. Their addresses change with the resources in them, because clients keep what they
-// got from an address.
+// serveOpenAPIPaths lists the documents. Their URLs change with their resources, because clients cache by URL.
 func (s *Server) serveOpenAPIPaths(w http.ResponseWriter) error {
 	paths := map[string]any{}
 	for group, versions := range s.served() {

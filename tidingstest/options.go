@@ -8,40 +8,40 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// ServerOptions says how a Server works. The zero value is a current server over in-memory connections.
+// ServerOptions configures a Server. The zero value is a current server over in-memory connections.
 type ServerOptions struct {
-	// Loopback serves on a TCP port of 127.0.0.1. Without it the connections stay in memory, which also works
-	// inside a synctest bubble.
+	// Loopback listens on a TCP port of 127.0.0.1. Otherwise connections are in memory, which also works inside a
+	// synctest bubble.
 	Loopback bool
-	// HTTP2 speaks HTTP/2 instead of HTTP/1.1.
+	// HTTP2 uses HTTP/2 instead of HTTP/1.1.
 	HTTP2 bool
-	// TLS serves over TLS with a certificate that the clients of Config trust; see ChangeCertificate.
+	// TLS uses TLS with a certificate that the clients of Config trust; see ChangeCertificate.
 	TLS bool
-	// NoWatchList answers 422 to a watch that asks for initial events, as servers did before they knew it.
+	// NoWatchList responds with 422 to a watch that requests initial events, as servers without that feature did.
 	NoWatchList bool
 	// BookmarkInterval is how often a watch gets a bookmark; 0 means every minute.
 	BookmarkInterval time.Duration
-	// WatchTimeout ends a watch that named no timeout; 0 means 30 minutes.
+	// WatchTimeout limits a watch that specifies no timeout; 0 means 30 minutes.
 	WatchTimeout time.Duration
-	// History is how many changes of each resource the server remembers; 0 means 10,000. Who wants to start from an older
-	// one gets 410 Gone.
+	// History is the number of changes that the server keeps for each resource; 0 means 10,000. Reading from an older
+	// version gets 410 Gone.
 	History int
 
-	// Scheme declares its custom resources to the server, under the usual plurals of their kinds, namespaced, and with a
-	// status subresource if the type has a field Status. Resources that differ are declared with AddResource.
+	// Scheme declares its custom resources to the server, with the usual plurals of their kinds, namespaced, and with a
+	// status subresource if the type has a field Status. Use AddResource for resources that differ.
 	Scheme *runtime.Scheme
-	// Admit is asked before each write of a client, after defaults and before validation, and may change
-	// Admission.Object or refuse the write with an error. An error of apierrors is answered as it is, any other as a 403.
-	// It is called without locks held, possibly again when another write came in between, and may use the server.
+	// Admit is called before each write of a client, after defaulting and before validation. It may change
+	// Admission.Object, or reject the write with an error. An error of apierrors is returned as is, any other as a 403.
+	// It is called without locks held, and again if another write came in between. It may use the server.
 	Admit func(context.Context, *Admission) error
-	// RequireNamespaces refuses to create objects in namespaces that do not exist, as a real server does. The namespaces
-	// default and kube-… always exist.
+	// RequireNamespaces rejects creations in namespaces that do not exist, as a real server does. The namespaces default
+	// and kube-… always exist.
 	RequireNamespaces bool
-	// GarbageCollector deletes the dependents of deleted owners, carries out foreground deletion and orphaning, and empties
-	// deleted namespaces, in the same moment as the write that gave cause. Without it the server behaves like one without
+	// GarbageCollector deletes the dependents of deleted owners, completes foreground deletion and orphaning, and
+	// empties deleted namespaces, as part of the triggering write. Without it the server behaves like one without
 	// controllers: finalizers stay until a client removes them.
 	GarbageCollector bool
-	// Seed decides the names that the server generates.
+	// Seed determines the names that the server generates.
 	Seed uint64
 }
 
@@ -60,10 +60,10 @@ func (o ServerOptions) withDefaults() ServerOptions {
 	return o
 }
 
-// Admission is a write before it is carried out.
+// Admission is a write that awaits admission.
 type Admission = rest.Admission
 
-// Operation is what an Admission wants to do.
+// Operation is the operation of an Admission.
 type Operation = rest.Operation
 
 // The operations that are subject to admission.

@@ -10,17 +10,17 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// rememberedSteps is how many changes the past goes back, at least.
+// rememberedSteps is the minimum number of changes that the past goes back.
 const rememberedSteps = 1000
 
-// past is what a source has shown so far, for answers that are behind. The zero value knows nothing yet.
+// past records what a source has returned so far, for stale results. The zero value is empty.
 type past[T object.Object] struct {
 	mu    sync.Mutex
-	steps []step[T]                   // oldest first; the first one is a whole list
-	pages map[string]map[object.Key]T // of lists that are not complete, by the token for the next page
+	steps []step[T]                   // oldest first; the first is a whole list
+	pages map[string]map[object.Key]T // of incomplete lists, by the token for the next page
 }
 
-// step leads from one state of the source to the next.
+// step is the difference between one state of the source and the next.
 type step[T object.Object] struct {
 	version string
 	set     map[object.Key]T
@@ -33,17 +33,17 @@ func (p *past[T]) known() bool {
 	return len(p.steps) > 0
 }
 
-// page returns what a list brought before the page that the token asks for; nil if that is not known.
+// page returns the objects of a list before the page with the token, or nil if they are unknown.
 func (p *past[T]) page(token string) map[object.Key]T {
 	if token == "" {
 		return map[object.Key]T{}
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return maps.Clone(p.pages[token]) // a page may be asked for again
+	return maps.Clone(p.pages[token]) // a page may be requested again
 }
 
-// paged notes what a list has brought up to the end of a page.
+// paged records the objects of a list up to the end of a page.
 func (p *past[T]) paged(objects map[object.Key]T, result source.ListResult) {
 	if result.Continue == "" {
 		p.listed(objects, result.ResourceVersion)
@@ -57,7 +57,7 @@ func (p *past[T]) paged(objects map[object.Key]T, result source.ListResult) {
 	p.pages[result.Continue] = objects
 }
 
-// listed notes a whole list. One that is older than what was known begins a new past: the server may have been restored.
+// listed records a whole list. One that is older than what is known starts a new past: the server may have been restored.
 func (p *past[T]) listed(objects map[object.Key]T, version string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -77,7 +77,7 @@ func (p *past[T]) listed(objects map[object.Key]T, version string) {
 	p.add(next)
 }
 
-// changed notes an event of a watch.
+// changed records an event of a watch.
 func (p *past[T]) changed(o T, gone bool, version string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -93,7 +93,7 @@ func (p *past[T]) changed(o T, gone bool, version string) {
 	p.add(next)
 }
 
-// add appends a step, and merges the older half of very many into one. The lock is held.
+// add appends a step. If there are too many, it merges the older half into one. The lock is held.
 func (p *past[T]) add(s step[T]) {
 	p.steps = append(p.steps, s)
 	if len(p.steps) > 2*rememberedSteps {
@@ -102,7 +102,7 @@ func (p *past[T]) add(s step[T]) {
 	}
 }
 
-// version returns the newest version. The lock is held.
+// version returns the latest version. The lock is held.
 func (p *past[T]) version() string { return p.steps[len(p.steps)-1].version }
 
 // state returns the objects after the first n steps. The lock is held.
@@ -117,8 +117,8 @@ func (p *past[T]) state(n int) map[object.Key]T {
 	return state
 }
 
-// before returns the state that lacks at least this many of the newest changes, in the order of keys, and its version. It
-// goes back to the first list at most.
+// before returns a state without at least this many of the latest changes, in key order, and its version. It goes back to
+// the first list at most.
 func (p *past[T]) before(changes int) (objects []T, version string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -133,7 +133,7 @@ func (p *past[T]) before(changes int) (objects []T, version string) {
 	return objects, p.steps[n-1].version
 }
 
-// behind is before for a request that wants what is not older than a version.
+// behind is like before, for a request that rejects anything older than the wanted version.
 func (p *past[T]) behind(changes int, wanted string) (objects []T, version string, err error) {
 	objects, version = p.before(changes)
 	if wanted != "0" && object.OlderResourceVersion(version, wanted) {
@@ -156,7 +156,7 @@ func (p *past[T]) list(ctx context.Context, changes int, opts source.ListOptions
 	return source.ListResult{ResourceVersion: version}, context.Cause(ctx)
 }
 
-// initialEvents returns what a WatchList begins with.
+// initialEvents returns the initial events of a WatchList.
 func (p *past[T]) initialEvents(changes int, opts source.WatchOptions[T]) ([]source.Event[T], error) {
 	objects, version, err := p.behind(changes, opts.ResourceVersion)
 	if err != nil {

@@ -47,7 +47,8 @@ func (x *exchange) patch() error {
 	return x.finishUpdate(x.server.registry.Update(x.r.Context(), request, false, edit))
 }
 
-// patchType reads the kind of a patch from the type of the body. Custom resources have no strategic merge patch.
+// patchType returns the kind of patch for the body's media type. Custom resources do not support strategic merge
+// patches.
 func (x *exchange) patchType() (types.PatchType, error) {
 	media, _, err := mime.ParseMediaType(x.r.Header.Get("Content-Type"))
 	kind := types.PatchType(media)
@@ -96,7 +97,7 @@ func (e encoder) full() encoder {
 	return e
 }
 
-// checkPatched checks what a client must not change by a patch.
+// checkPatched checks what a patch must not change.
 func (x *exchange) checkPatched(o object.Object, v validation) error {
 	if u, ok := o.(*unstructured.Unstructured); ok {
 		if err := x.checkCustom(u); err != nil {

@@ -31,7 +31,7 @@ func (x *exchange) collection() *storage.Collection {
 	return x.server.store.Collection(x.resource.Storage)
 }
 
-// decodeQuery reads the options in the URL into a type of metav1 or its internal version.
+// decodeQuery decodes the options in the URL into a metav1 type or its internal version.
 func (x *exchange) decodeQuery(into runtime.Object) error {
 	if err := metascheme.ParameterCodec.DecodeParameters(x.request.Query, metav1.SchemeGroupVersion, into); err != nil {
 		return apierrors.NewBadRequest(err.Error())
@@ -39,7 +39,7 @@ func (x *exchange) decodeQuery(into runtime.Object) error {
 	return nil
 }
 
-// listOptions reads and checks the options of a list, a watch or the deletion of a collection.
+// listOptions decodes and validates the options of a list, watch or deletecollection.
 func (x *exchange) listOptions() (*internalversion.ListOptions, error) {
 	options := &internalversion.ListOptions{}
 	if err := x.decodeQuery(options); err != nil {
@@ -55,7 +55,7 @@ func (x *exchange) listOptions() (*internalversion.ListOptions, error) {
 	return options, nil
 }
 
-// selection returns what decides whether an object belongs to the request's namespace, name and selectors.
+// selection returns a function that reports whether an object matches the request's namespace, name and selectors.
 func (x *exchange) selection(options *internalversion.ListOptions) func(object.Object) bool {
 	namespace, name, resource := x.request.Namespace, x.request.Name, x.resource
 	byLabel, byField := options.LabelSelector, options.FieldSelector
@@ -66,7 +66,7 @@ func (x *exchange) selection(options *internalversion.ListOptions) func(object.O
 	}
 }
 
-// now returns the version that the server shows this request as the newest one.
+// now returns the version that this request sees as the latest.
 func (x *exchange) now() uint64 {
 	version, lag := x.server.store.Version(), uint64(x.fault.Lag)
 	if lag == 0 || lag > version {
@@ -142,7 +142,7 @@ func (x *exchange) get() error {
 	return x.writeObject(200, o)
 }
 
-// read returns the object that the request names, as the server shows it.
+// read returns the object that the request names, at the version that the request sees.
 func (x *exchange) read() (object.Object, error) {
 	key := object.Key{Namespace: x.request.Namespace, Name: x.request.Name}
 	if x.fault.Lag == 0 {
@@ -184,7 +184,7 @@ func (x *exchange) list() error {
 	return x.body.writeObject(x.encoder, 200, list)
 }
 
-// page is a part of a list.
+// page is a page of a list.
 type page struct {
 	items     []runtime.Object
 	version   uint64
@@ -202,7 +202,7 @@ func (x *exchange) listPage(options *internalversion.ListOptions) (page, error) 
 	case errors.Is(err, storage.ErrCompacted):
 		return page{}, expired(start)
 	case err != nil:
-		return page{}, errCut // it was removed in between
+		return page{}, errCut // it was removed in the meantime
 	}
 	prefix := ""
 	if x.request.Namespace != "" {
@@ -244,7 +244,7 @@ func countPrefix(entries []storage.Entry, prefix string) *int64 {
 	return &n
 }
 
-// position returns the version that a list asks for, and the path where its page starts.
+// position returns the version that a list requests, and the path at which its page starts.
 func (x *exchange) position(options *internalversion.ListOptions) (at uint64, start string, err error) {
 	version, err := parseVersion(options.ResourceVersion)
 	if err != nil {
@@ -279,8 +279,8 @@ func (x *exchange) continued(text string) (at uint64, start string, err error) {
 	return uint64(t.ResourceVersion), t.Start, nil
 }
 
-// expired refuses a version that is too old. To a client that was reading page by page it offers a token with which to read
-// the rest from the newest version.
+// expired returns the error for a version that is too old. A client that was reading page by page gets a token with which
+// to read the rest at the latest version.
 func expired(start string) error {
 	if start == "" {
 		return apierrors.NewResourceExpired("The resourceVersion for the provided list is too old.")
@@ -293,15 +293,15 @@ func expired(start string) error {
 	return err
 }
 
-// token is what a continue token holds.
+// token is the content of a continue token.
 type token struct {
 	Version         string `json:"v"`
-	ResourceVersion int64  `json:"rv"` // -1 is the newest
+	ResourceVersion int64  `json:"rv"` // -1 is the latest
 	Start           string `json:"start"`
 }
 
 func encodeToken(t token) string {
-	data, _ := json.Marshal(t) // texts and a number cannot fail
+	data, _ := json.Marshal(t) // cannot fail for strings and a number
 	return base64.RawURLEncoding.EncodeToString(data)
 }
 
@@ -325,7 +325,7 @@ func decodeToken(s string) (t token, err error) {
 	return t, nil
 }
 
-// writeObject answers with an object or a Status.
+// writeObject responds with an object or a Status.
 func (x *exchange) writeObject(code int, o runtime.Object) error {
 	if status, ok := o.(*metav1.Status); ok {
 		status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// RequestKind says what a request asks for.
+// RequestKind is what a request does.
 type RequestKind string
 
 // The kinds of requests. A watch that asks for initial events is a WatchList and not a Watch; an apply is a Patch.
@@ -23,16 +23,16 @@ const (
 	Patch            RequestKind = "patch"
 	Delete           RequestKind = "delete"
 	DeleteCollection RequestKind = "deletecollection"
-	// Any stands for all of the above where requests are selected.
+	// Any selects all of the above.
 	Any RequestKind = ""
-	// Write stands for those that change something.
+	// Write selects those that change something.
 	Write RequestKind = "write"
-	// Discovery is every request that is not for a resource: API groups, OpenAPI, the version, health. Any does not
-	// include it.
+	// Discovery is every request that is not for a resource: API groups, OpenAPI, the version, health. Any does
+	// not include it.
 	Discovery RequestKind = "discovery"
 )
 
-// includes reports whether requests of kind other are selected by k.
+// includes reports whether k selects requests of kind other.
 func (k RequestKind) includes(other RequestKind) bool {
 	switch k {
 	case Any:
@@ -55,7 +55,7 @@ func (k RequestKind) writes() bool {
 
 func (k RequestKind) watches() bool { return k == Watch || k == WatchList }
 
-// Request is one request as the server got it.
+// Request is one request as the server received it.
 type Request struct {
 	Kind        RequestKind
 	Resource    schema.GroupVersionResource
@@ -65,14 +65,14 @@ type Request struct {
 	Path        string // as in the URL
 	Query       url.Values
 	Header      http.Header
-	// Received is when it came, by the clock of the bubble if there is one.
+	// Received is when it arrived, on the bubble's clock if there is one.
 	Received time.Time
 }
 
-// noMethod is the kind of a request with a method that its path does not have.
+// noMethod is the kind of a request whose method its path does not support.
 const noMethod RequestKind = "none"
 
-// parseRequest reads /api/v1/… and /apis/group/version/… paths. Other requests are Discovery.
+// parseRequest parses /api/v1/… and /apis/group/version/… paths. Other requests are Discovery.
 func parseRequest(r *http.Request) Request {
 	request := Request{Kind: Discovery, Path: r.URL.Path, Query: r.URL.Query(), Header: r.Header, Received: time.Now()}
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")

@@ -6,14 +6,14 @@ import (
 	"sync"
 )
 
-// maxRequests is how many requests the log keeps; it forgets the oldest in bulk.
+// maxRequests is the number of requests that the log keeps; it drops the oldest in bulk.
 const maxRequests = 20_000
 
-// requestLog remembers the requests, and how many watches are open.
+// requestLog records requests, and how many watches are open.
 type requestLog struct {
 	mu       sync.Mutex
-	changed  chan struct{} // closed and replaced at every change
-	requests []Request     // the last ones
+	changed  chan struct{} // closed and replaced on every change
+	requests []Request     // the latest ones
 	counts   map[RequestKind]int
 	watches  int
 }
@@ -52,7 +52,7 @@ func (l *requestLog) count(kind RequestKind) (n int) {
 	return n
 }
 
-// wait waits until the condition, which is called with the lock held, is true.
+// wait waits until the condition is true. The condition is called with the lock held.
 func (l *requestLog) wait(ctx context.Context, condition func() bool) error {
 	for {
 		l.mu.Lock()
@@ -69,27 +69,27 @@ func (l *requestLog) wait(ctx context.Context, condition func() bool) error {
 	}
 }
 
-// Requests returns the requests of this kind, in the order they came; Any returns all. After 20,000 requests the oldest are
-// forgotten.
+// Requests returns the requests of this kind, in order of arrival; Any returns all. Beyond 20,000 requests, the oldest are
+// dropped.
 func (s *Server) Requests(kind RequestKind) []Request {
 	s.log.mu.Lock()
 	defer s.log.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(s.log.requests), func(r Request) bool { return !kind.includes(r.Kind) })
 }
 
-// Count returns how many requests of this kind there were; Any counts all.
+// Count returns the number of requests of this kind; Any counts all.
 func (s *Server) Count(kind RequestKind) int {
 	s.log.mu.Lock()
 	defer s.log.mu.Unlock()
 	return s.log.count(kind)
 }
 
-// WaitRequests waits until there were at least n requests of this kind since the server was made.
+// WaitRequests waits until there have been at least n requests of this kind since the server was created.
 func (s *Server) WaitRequests(ctx context.Context, kind RequestKind, n int) error {
 	return s.log.wait(ctx, func() bool { return s.log.count(kind) >= n })
 }
 
-// WaitWatches waits until exactly n watches are open. A watch counts once its answer's header is sent.
+// WaitWatches waits until exactly n watches are open. A watch counts once its response header has been sent.
 func (s *Server) WaitWatches(ctx context.Context, n int) error {
 	return s.log.wait(ctx, func() bool { return s.log.watches == n })
 }

@@ -16,24 +16,24 @@ import (
 type CustomResource struct {
 	Resource schema.GroupVersionResource
 	Kind     string
-	// ClusterScoped is for a resource whose objects belong to no namespace.
+	// ClusterScoped is for resources without namespaces.
 	ClusterScoped bool
-	// NoStatus is for a resource without a status subresource: a field called status is like any other.
+	// NoStatus is for resources without a status subresource: a field named status is like any other.
 	NoStatus bool
-	// ReplicasPath, such as ".spec.replicas", gives the resource a scale subresource; the other two are optional.
+	// ReplicasPath, such as ".spec.replicas", adds a scale subresource; the other two are optional.
 	ReplicasPath, StatusReplicasPath, SelectorPath string
-	// SelectableFields are paths, such as ".spec.color", of the fields that field selectors may name.
+	// SelectableFields are the paths, such as ".spec.color", of the fields that field selectors may use.
 	SelectableFields []string
 	ShortNames       []string
 }
 
-// AddResource makes the server know a simple custom resource, such as a CRD that gets installed: one that is namespaced and
-// has a status subresource. A resource that it knows already keeps its objects.
+// AddResource adds a simple custom resource, as installing a CRD does: it is namespaced and has a status subresource. A
+// resource that already exists keeps its objects.
 func (s *Server) AddResource(resource schema.GroupVersionResource, kind string) {
 	s.AddCustomResource(CustomResource{Resource: resource, Kind: kind})
 }
 
-// AddCustomResource makes the server know a custom resource. A resource that it knows already keeps its objects.
+// AddCustomResource adds a custom resource. A resource that already exists keeps its objects.
 func (s *Server) AddCustomResource(c CustomResource) {
 	r := api.Custom(c.Resource, c.Kind)
 	r.Namespaced, r.Status = !c.ClusterScoped, !c.NoStatus
@@ -45,8 +45,8 @@ func (s *Server) AddCustomResource(c CustomResource) {
 	s.catalog.Add(r)
 }
 
-// RemoveResource makes the server forget a resource, as when its CRD is deleted: its objects are gone, its
-// watches end, and requests get 404. It works for built-in resources too.
+// RemoveResource removes a resource, as deleting its CRD does: its objects are gone, its watches end, and requests get 404.
+// It also works for built-in resources.
 func (s *Server) RemoveResource(resource schema.GroupVersionResource) {
 	if r := s.catalog.Get(resource); r != nil {
 		s.catalog.Remove(resource)
@@ -54,7 +54,7 @@ func (s *Server) RemoveResource(resource schema.GroupVersionResource) {
 	}
 }
 
-// addScheme declares the kinds of a scheme that are neither built in nor part of another kind.
+// addScheme adds the kinds of a scheme that are neither built in nor part of another kind.
 func (s *Server) addScheme(types *runtime.Scheme) {
 	if types == nil {
 		return
@@ -70,8 +70,8 @@ func (s *Server) addScheme(types *runtime.Scheme) {
 	}
 }
 
-// RequireToken makes the server answer 401 to requests that do not carry this bearer token; "" wants none. A client whose
-// token was good until now has to get the new one.
+// RequireToken makes the server respond with 401 to requests without this bearer token; "" requires none. Clients with a
+// previously valid token need the new one.
 func (s *Server) RequireToken(token string) {
 	if token == "" {
 		s.token.Store(nil)

@@ -21,12 +21,12 @@ import (
 	clientrest "k8s.io/client-go/rest"
 )
 
-// Server is an API server for tests: a real http.Server that holds objects, answers reads, watches and writes as a
-// Kubernetes API server does, and can be told to misbehave (Inject).
+// Server is an API server for tests: a real http.Server that holds objects, handles reads, watches and writes like a
+// Kubernetes API server, and misbehaves on request (Inject).
 //
-// It knows every built-in resource of client-go's clientset, and custom resources that AddResource, ServerOptions.Scheme or
-// a client that creates CustomResourceDefinitions declare. No controllers run, but ServerOptions.GarbageCollector stands in
-// for two of them. Its methods may be called from any goroutine.
+// It serves every built-in resource of client-go's clientset, and custom resources declared by AddResource,
+// ServerOptions.Scheme or CustomResourceDefinitions that a client creates. No controllers run, but
+// ServerOptions.GarbageCollector replaces two of them. Its methods may be called from any goroutine.
 type Server struct {
 	t       testing.TB
 	options ServerOptions
@@ -36,26 +36,26 @@ type Server struct {
 	registry *rest.Registry
 	faults   faultQueue[Fault]
 	log      requestLog
-	token    atomic.Pointer[string] // that requests must carry; nil wants none
+	token    atomic.Pointer[string] // required of requests; nil requires none
 	skew     atomic.Int64           // of the server's clock, a time.Duration
 	identity *identity              // nil without TLS
 
 	transport *http.Transport
-	handlers  sync.WaitGroup // requests being answered; added to under mu, while listener is not nil
+	handlers  sync.WaitGroup // requests in progress; added to under mu, while listener is not nil
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	http     *http.Server
 	address  string            // host:port for Loopback, chosen by the first Start
 	listener net.Listener      // nil while stopped
-	conns    map[net.Conn]bool // the server's ends that are open
+	conns    map[net.Conn]bool // the server's open ends
 	serving  chan struct{}     // closed when Serve has returned
 	quit     chan struct{}     // closed to end the requests of this run
 	memory   *memoryListener   // set with listener unless Loopback
-	parted   chan struct{}     // closed at the end of a partition; nil without one
-	silent   []*pipe           // those that the partition has cut
+	parted   chan struct{}     // closed when a partition ends; nil without one
+	silent   []*pipe           // the pipes that the partition has cut
 }
 
-// NewServer starts a server that the test's cleanup stops. The cleanup waits for everything the server started.
+// NewServer starts a server, which the test's cleanup stops. The cleanup waits for everything the server started.
 func NewServer(t testing.TB, options ServerOptions) *Server {
 	t.Helper()
 	options = options.withDefaults()
@@ -76,8 +76,8 @@ func NewServer(t testing.TB, options ServerOptions) *Server {
 	return s
 }
 
-// Config returns what a client needs to reach the server. All clients made from it share one connection pool,
-// which ends with the server.
+// Config returns a client configuration for the server. All clients made from it share one connection pool, which is closed
+// with the server.
 func (s *Server) Config() *clientrest.Config {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,7 +93,7 @@ func (s *Server) Config() *clientrest.Config {
 	return &clientrest.Config{Host: host, Transport: s.transport, QPS: -1}
 }
 
-// Start makes a stopped server accept connections again, with the objects it had.
+// Start makes a stopped server accept connections again, with its previous objects.
 func (s *Server) Start() {
 	s.t.Helper()
 	s.mu.Lock()
@@ -121,7 +121,7 @@ func (s *Server) Start() {
 	}(s.listener, s.serving)
 }
 
-// protocols returns those that the options choose.
+// protocols returns the protocols that the options select.
 func (s *Server) protocols() *http.Protocols {
 	p := new(http.Protocols)
 	p.SetHTTP1(!s.options.HTTP2)
@@ -144,8 +144,9 @@ func (s *Server) listen() error {
 	return nil
 }
 
-// listenLoopback listens at the address, or at a new one if it is empty. That one's port is not of those that systems
-// hand out to connections and to listeners without a wish, so that it is still free when a stopped server wants it back.
+// listenLoopback listens on the address, or on a new one if it is empty. The port of a new one is outside the range that
+// systems assign to connections and to listeners without a fixed port, so that it is still free when a stopped server
+// restarts.
 func listenLoopback(address string) (l net.Listener, err error) {
 	if address != "" {
 		return net.Listen("tcp", address)
@@ -159,8 +160,8 @@ func listenLoopback(address string) (l net.Listener, err error) {
 	return nil, err
 }
 
-// Stop breaks all connections and refuses new ones, as a crashed server does. It waits until every request
-// has ended. The objects and their history stay.
+// Stop breaks all connections and refuses new ones, like a crashed server. It waits until every request has ended. The
+// objects and their history are kept.
 func (s *Server) Stop() {
 	s.mu.Lock()
 	server, serving, listener := s.http, s.serving, s.listener
@@ -180,14 +181,14 @@ func (s *Server) Stop() {
 	s.handlers.Wait()
 }
 
-// Restart is Stop and Start.
+// Restart calls Stop and Start.
 func (s *Server) Restart() {
 	s.t.Helper()
 	s.Stop()
 	s.Start()
 }
 
-// BreakConnections resets every open connection, as a failing network does. The server keeps serving.
+// BreakConnections resets every open connection, like a network failure. The server keeps serving.
 func (s *Server) BreakConnections() { s.breakConnections() }
 
 func (s *Server) breakConnections() {
@@ -202,7 +203,7 @@ func (s *Server) breakConnections() {
 	}
 }
 
-// reset closes c so that the peer sees an error rather than an end.
+// reset closes c so that the peer sees an error rather than EOF.
 func reset(c net.Conn) {
 	switch c := c.(type) {
 	case *tls.Conn:
@@ -211,7 +212,7 @@ func reset(c net.Conn) {
 	case *conn:
 		c.reset()
 	case *net.TCPConn:
-		_ = c.SetLinger(0) // makes Close send a reset; nothing to do if it cannot
+		_ = c.SetLinger(0) // makes Close send a reset; if it fails, nothing can be done
 	}
 	c.Close()
 }

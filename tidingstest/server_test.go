@@ -42,7 +42,8 @@ func widget(namespace, name string) *unstructured.Unstructured {
 	}}
 }
 
-// eachServer runs a test in a bubble over in-memory connections with both protocols, and outside over loopback.
+// eachServer runs a test over in-memory connections in a bubble, with both protocols, and over loopback outside
+// a bubble.
 func eachServer(t *testing.T, test func(t *testing.T, options ServerOptions)) {
 	for _, http2 := range []bool{false, true} {
 		t.Run(fmt.Sprintf("memory,http2=%v", http2), func(t *testing.T) {
@@ -169,7 +170,7 @@ func testServerPages(t *testing.T) {
 	if len(first.Items) != 2 || first.Continue == "" || *first.RemainingItemCount != 3 {
 		t.Fatalf("first page: %+v", first.ListMeta)
 	}
-	s.Delete(pod("a", "p2")) // later pages still show the state of the first
+	s.Delete(pod("a", "p2")) // later pages still show the state as of the first
 	second := must(client.List(t.Context(), metav1.ListOptions{Limit: 2, Continue: first.Continue}))(t)
 	if len(second.Items) != 2 || second.Items[0].Name != "p2" || second.ResourceVersion != first.ResourceVersion {
 		t.Errorf("second page: %+v", second)
@@ -188,7 +189,7 @@ func testServerPages(t *testing.T) {
 	}
 }
 
-// get reads a whole answer and reports how it ended.
+// get reads a whole response and reports how it ended.
 func get(t *testing.T, s *Server, path string) (*http.Response, string, error) {
 	t.Helper()
 	return getAs(t, s, path, "")

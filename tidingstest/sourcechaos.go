@@ -10,7 +10,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// SourceFault returns the fault for the n-th request of a kind, counted from 0, to a FaultySource. ok is false if it goes well.
+// SourceFault returns the fault for the n-th request of a kind, counted from 0, to a FaultySource. ok is false if the request
+// gets no fault.
 func (c Chaos) SourceFault(kind RequestKind, n int) (fault SourceFault, ok bool) {
 	c = c.withDefaults()
 	random := c.random(kind, n)
@@ -27,7 +28,7 @@ func (c Chaos) SourceFault(kind RequestKind, n int) (fault SourceFault, ok bool)
 	return choices[random.IntN(len(choices))](random, c), true
 }
 
-// sourceChoice makes one sort of fault of a source.
+// sourceChoice returns a random source fault of one kind.
 type sourceChoice func(*rand.Rand, Chaos) SourceFault
 
 var anySourceFaults = []sourceChoice{

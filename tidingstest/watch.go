@@ -16,18 +16,18 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// watcher answers one watch.
+// watcher handles one watch.
 type watcher struct {
 	*exchange
 	sender     sender
 	selected   func(object.Object) bool
-	bookmarked bool // the client takes bookmarks
+	bookmarked bool // whether the client accepts bookmarks
 	timeout    time.Duration
 
 	collection *storage.Collection
 	position   uint64 // version up to which everything has been sent
-	expired    bool   // the version to start from has been compacted
-	bookmarks  int    // of Tail.Bookmarks, those answered
+	expired    bool   // whether the start version has been compacted
+	bookmarks  int    // the value of Tail.Bookmarks that has been handled
 }
 
 // errStop ends a watch cleanly.
@@ -61,8 +61,8 @@ func (x *exchange) watch() error {
 	return nil
 }
 
-// begin finds where the watch starts, and the objects to send as its initial events. They are nil for a watch
-// that starts from a version.
+// begin determines where the watch starts, and the objects to send as its initial events. They are nil for a
+// watch that starts from a version.
 func (w *watcher) begin(options *internalversion.ListOptions) ([]storage.Entry, error) {
 	version, err := parseVersion(options.ResourceVersion)
 	if err != nil {
@@ -82,7 +82,7 @@ func (w *watcher) begin(options *internalversion.ListOptions) ([]storage.Entry, 
 	w.position = w.now()
 	list, err := w.collection.List(w.position)
 	if err != nil {
-		return nil, errCut // it was removed in between
+		return nil, errCut // it was removed in the meantime
 	}
 	w.bookmarks = w.collection.After(w.position).Bookmarks
 	return list.Entries, nil
@@ -111,7 +111,7 @@ func (w *watcher) run(initial []storage.Entry) error {
 	return w.follow()
 }
 
-// follow sends changes as they come, and bookmarks, until the watch ends.
+// follow sends changes as they occur, and bookmarks, until the watch ends.
 func (w *watcher) follow() error {
 	timeout := time.NewTimer(w.timeout)
 	defer timeout.Stop()
@@ -142,7 +142,7 @@ func (w *watcher) follow() error {
 	}
 }
 
-// catchUp sends what has changed since the last call. The channel is closed at the next change.
+// catchUp sends the changes since the last call. The returned channel is closed on the next change.
 func (w *watcher) catchUp() (<-chan struct{}, error) {
 	tail := w.collection.After(w.position)
 	if tail.Lost {
@@ -175,7 +175,7 @@ func (w *watcher) catchUp() (<-chan struct{}, error) {
 	return tail.Changed, nil
 }
 
-// event turns a change into what a watch with this selection sees of it, which may be nothing.
+// event converts a change into the event that a watch with this selection sees, if any.
 func event(c storage.Change, selected func(object.Object) bool) (watch.EventType, object.Object) {
 	was := c.Before != nil && selected(c.Before)
 	is := c.After != nil && selected(c.After)
@@ -193,7 +193,7 @@ func event(c storage.Change, selected func(object.Object) bool) (watch.EventType
 	}
 }
 
-// sendBookmark sends a bookmark, unless the watch began at a version that the server has not reached.
+// sendBookmark sends a bookmark, unless the watch started at a version that the server has not reached.
 func (w *watcher) sendBookmark(initialEventsEnd bool) error {
 	if !w.bookmarked || w.position > w.server.store.Version() {
 		return nil
@@ -205,7 +205,7 @@ func (w *watcher) sendBookmark(initialEventsEnd bool) error {
 	return w.sender.send(watch.Bookmark, o)
 }
 
-// expire ends the watch as a real server does when the version to start from is too old.
+// expire ends the watch as a real server does when the start version is too old.
 func (w *watcher) expire() error {
 	text := fmt.Sprintf("too old resource version: %d (%d)", w.position, w.collection.Oldest())
 	if err := w.sender.sendRaw(ErrorEvent(apierrors.NewResourceExpired(text))); err != nil {
@@ -214,10 +214,10 @@ func (w *watcher) expire() error {
 	return errStop
 }
 
-// sender sends the events of a watch, and does to them what the fault says.
+// sender sends the events of a watch, subject to the fault.
 type sender struct {
 	*exchange
-	sent int // regular events
+	sent int // number of regular events sent
 	held []RawEvent
 }
 
@@ -229,7 +229,7 @@ func (s *sender) send(t watch.EventType, o runtime.Object) error {
 	}
 	events := append([]RawEvent{event}, s.held...)
 	if t == watch.Bookmark {
-		slices.Reverse(events) // a bookmark stays behind what it covers
+		slices.Reverse(events) // a bookmark must follow the events that it covers
 	}
 	s.held = nil
 	for _, e := range events {
@@ -240,7 +240,7 @@ func (s *sender) send(t watch.EventType, o runtime.Object) error {
 	return nil
 }
 
-// flush sends an event that was held back.
+// flush sends the event that was held back, if any.
 func (s *sender) flush() error {
 	held := s.held
 	s.held = nil
@@ -285,7 +285,7 @@ func (s *sender) sendRaw(e RawEvent) error {
 	return s.body.write(data)
 }
 
-// misbehave does what the fault says for the present number of sent events.
+// misbehave applies what the fault schedules for the current number of sent events.
 func (s *sender) misbehave() error {
 	if s.sent != s.fault.After {
 		return nil
@@ -311,7 +311,7 @@ func (s *sender) misbehave() error {
 	}
 }
 
-// breakOff sends the first half of an event if the fault ends the watch inside of it.
+// breakOff sends the first half of an event if the fault ends the watch within it.
 func (s *sender) breakOff(e RawEvent) error {
 	if s.fault.End != CutInside && s.fault.End != Truncate {
 		return nil

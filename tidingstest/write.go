@@ -20,7 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// writeRequest describes the write to the registry.
+// writeRequest returns the registry's description of the write.
 func (x *exchange) writeRequest(manager string, dryRun []string) rest.Request {
 	return rest.Request{
 		Resource: x.resource, Subresource: x.request.Subresource, Namespace: x.request.Namespace, Name: x.request.Name,
@@ -28,7 +28,7 @@ func (x *exchange) writeRequest(manager string, dryRun []string) rest.Request {
 	}
 }
 
-// managerOf returns who manages the fields of a write: who the client says, or else its program.
+// managerOf returns the field manager of a write: the one that the client names, or its program.
 func managerOf(manager, userAgent string) string {
 	if manager != "" {
 		return manager
@@ -100,7 +100,7 @@ func (x *exchange) evict(request rest.Request) error {
 	return x.writeObject(http.StatusCreated, &metav1.Status{Status: metav1.StatusSuccess, Code: http.StatusCreated})
 }
 
-// decodeOther reads a body of another kind than the resource's.
+// decodeOther decodes a body of a kind other than the resource's.
 func (x *exchange) decodeOther(into runtime.Object) error {
 	kinds := kindsOf(into)
 	media, err := x.bodyType(true)
@@ -149,7 +149,7 @@ func (x *exchange) finishUpdate(o object.Object, created bool, err error) error 
 	return x.writeObject(http.StatusOK, o)
 }
 
-// checkName refuses an object that is another one than the URL names.
+// checkName rejects an object whose name differs from that in the URL.
 func (x *exchange) checkName(o metav1.Object) error {
 	switch {
 	case o.GetName() == "":

@@ -60,7 +60,8 @@ func TestWritesOverAllConnections(t *testing.T) {
 	})
 }
 
-// TestConcurrentUpdatesLoseNothing lets many writers count in one object, each retrying on conflicts or patching blindly.
+// TestConcurrentUpdatesLoseNothing has many writers increment counters in one object, each with retries on conflicts or
+// with blind patches.
 func TestConcurrentUpdatesLoseNothing(t *testing.T) {
 	const writers, rounds = 8, 10
 	s := NewServer(t, ServerOptions{})
@@ -109,7 +110,7 @@ func TestAdmission(t *testing.T) {
 	var seen []string
 	s = NewServer(t, ServerOptions{Admit: func(ctx context.Context, a *Admission) error {
 		seen = append(seen, fmt.Sprint(a.Operation, " ", a.Resource.Resource, " ", a.Name))
-		_ = s.Versions(configMaps) // the server can be used
+		_ = s.Versions(configMaps) // the server can be called
 		switch {
 		case a.Operation == AdmitDelete && a.Old.GetName() == "keep":
 			return errors.New("it is needed")

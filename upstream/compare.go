@@ -14,7 +14,7 @@ import (
 	"github.com/tidings/tidings/upstream/internal/controllers"
 )
 
-// compareFlags are what can be chosen for a comparison.
+// compareFlags are the flags of a comparison.
 type compareFlags struct {
 	rounds, restartEvery int
 	pause                time.Duration

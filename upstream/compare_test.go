@@ -10,7 +10,7 @@ import (
 	"github.com/tidings/tidings/upstream/internal/controllers"
 )
 
-// TestMain lets the test binary be the program that runs the controllers.
+// TestMain lets the test binary act as the program that runs the controllers.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "controllers" {
 		main()
@@ -19,7 +19,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestSameEnd plays a short scenario, in which the API server is killed once and restarted once, on both engines.
+// TestSameEnd plays a short scenario on both engines, in which the API server is killed once and restarted once.
 func TestSameEnd(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts control planes")

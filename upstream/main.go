@@ -1,4 +1,4 @@
-// Upstream runs controllers of Kubernetes itself, unchanged, on the informers of this project and on client-go's, and compares the two.
+// Upstream runs unmodified controllers of Kubernetes on this project's informers and on client-go's, and compares the two.
 package main
 
 import (

@@ -10,7 +10,7 @@ import (
 	"github.com/tidings/tidings/upstream/internal/compare"
 )
 
-// page is RESULTS.md.
+// page returns the content of RESULTS.md.
 func page(f compareFlags, theirs, ours compare.Result, on time.Time) string {
 	return fmt.Sprintf(`# Results
 
@@ -28,7 +28,7 @@ backup; and if a collection's version has expired, ours lists it where client-go
 `, f.rounds, f.pause, f.restartEvery, on.Format(time.DateOnly), table(theirs, ours), len(theirs.State.Lines))
 }
 
-// table is a Markdown table of what the controllers used.
+// table returns a Markdown table of what the controllers used.
 func table(theirs, ours compare.Result) string {
 	var b strings.Builder
 	row := func(cells ...string) { fmt.Fprintf(&b, "| %s |\n", strings.Join(cells, " | ")) }

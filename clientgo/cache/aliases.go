@@ -17,701 +17,701 @@ import (
 	time "time"
 )
 
-//lint:file-ignore SA1019 what is deprecated has to be there as well
+//lint:file-ignore SA1019 deprecated names are needed too
 
-// Added is client-go's.
+// Added re-exports client-go's Added.
 const Added = upstream.Added
 
-// Updated is client-go's.
+// Updated re-exports client-go's Updated.
 const Updated = upstream.Updated
 
-// Deleted is client-go's.
+// Deleted re-exports client-go's Deleted.
 const Deleted = upstream.Deleted
 
-// Replaced is client-go's.
+// Replaced re-exports client-go's Replaced.
 const Replaced = upstream.Replaced
 
-// ReplacedAll is client-go's.
+// ReplacedAll re-exports client-go's ReplacedAll.
 const ReplacedAll = upstream.ReplacedAll
 
-// Sync is client-go's.
+// Sync re-exports client-go's Sync.
 const Sync = upstream.Sync
 
-// SyncAll is client-go's.
+// SyncAll re-exports client-go's SyncAll.
 const SyncAll = upstream.SyncAll
 
-// Bookmark is client-go's.
+// Bookmark re-exports client-go's Bookmark.
 const Bookmark = upstream.Bookmark
 
-// ErrZeroLengthDeltasObject is client-go's.
+// ErrZeroLengthDeltasObject re-exports client-go's ErrZeroLengthDeltasObject.
 var ErrZeroLengthDeltasObject = upstream.ErrZeroLengthDeltasObject
 
-// ErrFIFOClosed is client-go's.
+// ErrFIFOClosed re-exports client-go's ErrFIFOClosed.
 var ErrFIFOClosed = upstream.ErrFIFOClosed
 
-// NamespaceIndex is client-go's.
+// NamespaceIndex re-exports client-go's NamespaceIndex.
 const NamespaceIndex = upstream.NamespaceIndex
 
-// TransactionTypeAdd is client-go's.
+// TransactionTypeAdd re-exports client-go's TransactionTypeAdd.
 const TransactionTypeAdd = upstream.TransactionTypeAdd
 
-// TransactionTypeUpdate is client-go's.
+// TransactionTypeUpdate re-exports client-go's TransactionTypeUpdate.
 const TransactionTypeUpdate = upstream.TransactionTypeUpdate
 
-// TransactionTypeDelete is client-go's.
+// TransactionTypeDelete re-exports client-go's TransactionTypeDelete.
 const TransactionTypeDelete = upstream.TransactionTypeDelete
 
-// AppendFunc is client-go's.
+// AppendFunc re-exports client-go's AppendFunc.
 type AppendFunc = upstream.AppendFunc
 
-// BookmarkInfo is client-go's.
+// BookmarkInfo re-exports client-go's BookmarkInfo.
 type BookmarkInfo = upstream.BookmarkInfo
 
-// Config is client-go's.
+// Config re-exports client-go's Config.
 type Config = upstream.Config
 
-// Controller is client-go's.
+// Controller re-exports client-go's Controller.
 type Controller = upstream.Controller
 
-// CounterMetric is client-go's.
+// CounterMetric re-exports client-go's CounterMetric.
 type CounterMetric = upstream.CounterMetric
 
-// DeletedFinalStateUnknown is client-go's.
+// DeletedFinalStateUnknown re-exports client-go's DeletedFinalStateUnknown.
 type DeletedFinalStateUnknown = upstream.DeletedFinalStateUnknown
 
-// DeletedObject is client-go's.
+// DeletedObject re-exports client-go's DeletedObject.
 type DeletedObject[T Object] = upstream.DeletedObject[T]
 
-// Delta is client-go's.
+// Delta re-exports client-go's Delta.
 type Delta = upstream.Delta
 
-// DeltaFIFO is client-go's.
+// DeltaFIFO re-exports client-go's DeltaFIFO.
 type DeltaFIFO = upstream.DeltaFIFO
 
-// DeltaFIFOOptions is client-go's.
+// DeltaFIFOOptions re-exports client-go's DeltaFIFOOptions.
 type DeltaFIFOOptions = upstream.DeltaFIFOOptions
 
-// DeltaType is client-go's.
+// DeltaType re-exports client-go's DeltaType.
 type DeltaType = upstream.DeltaType
 
-// Deltas is client-go's.
+// Deltas re-exports client-go's Deltas.
 type Deltas = upstream.Deltas
 
-// DoneChecker is client-go's.
+// DoneChecker re-exports client-go's DoneChecker.
 type DoneChecker = upstream.DoneChecker
 
-// ExpirationCache is client-go's.
+// ExpirationCache re-exports client-go's ExpirationCache.
 type ExpirationCache = upstream.ExpirationCache
 
-// ExpirationPolicy is client-go's.
+// ExpirationPolicy re-exports client-go's ExpirationPolicy.
 type ExpirationPolicy = upstream.ExpirationPolicy
 
-// ExplicitKey is client-go's.
+// ExplicitKey re-exports client-go's ExplicitKey.
 type ExplicitKey = upstream.ExplicitKey
 
-// FIFO is client-go's.
+// FIFO re-exports client-go's FIFO.
 type FIFO = upstream.FIFO
 
-// FakeCustomStore is client-go's.
+// FakeCustomStore re-exports client-go's FakeCustomStore.
 type FakeCustomStore = upstream.FakeCustomStore
 
-// FakeExpirationPolicy is client-go's.
+// FakeExpirationPolicy re-exports client-go's FakeExpirationPolicy.
 type FakeExpirationPolicy = upstream.FakeExpirationPolicy
 
-// FilteringResourceEventHandler is client-go's.
+// FilteringResourceEventHandler re-exports client-go's FilteringResourceEventHandler.
 type FilteringResourceEventHandler = upstream.FilteringResourceEventHandler
 
-// GaugeMetric is client-go's.
+// GaugeMetric re-exports client-go's GaugeMetric.
 type GaugeMetric = upstream.GaugeMetric
 
-// GenericLister is client-go's.
+// GenericLister re-exports client-go's GenericLister.
 type GenericLister = upstream.GenericLister
 
-// GenericNamespaceLister is client-go's.
+// GenericNamespaceLister re-exports client-go's GenericNamespaceLister.
 type GenericNamespaceLister = upstream.GenericNamespaceLister
 
-// Getter is client-go's.
+// Getter re-exports client-go's Getter.
 type Getter = upstream.Getter
 
-// HandlerOptions is client-go's.
+// HandlerOptions re-exports client-go's HandlerOptions.
 type HandlerOptions = upstream.HandlerOptions
 
-// Heap is client-go's.
+// Heap re-exports client-go's Heap.
 type Heap = upstream.Heap
 
-// HistogramMetric is client-go's.
+// HistogramMetric re-exports client-go's HistogramMetric.
 type HistogramMetric = upstream.HistogramMetric
 
-// IndexFunc is client-go's.
+// IndexFunc re-exports client-go's IndexFunc.
 type IndexFunc = upstream.IndexFunc
 
-// Indexer is client-go's.
+// Indexer re-exports client-go's Indexer.
 type Indexer = upstream.Indexer
 
-// Indexers is client-go's.
+// Indexers re-exports client-go's Indexers.
 type Indexers = upstream.Indexers
 
-// Indices is client-go's.
+// Indices re-exports client-go's Indices.
 type Indices = upstream.Indices
 
-// InformerMetricsProvider is client-go's.
+// InformerMetricsProvider re-exports client-go's InformerMetricsProvider.
 type InformerMetricsProvider = upstream.InformerMetricsProvider
 
-// InformerName is client-go's.
+// InformerName re-exports client-go's InformerName.
 type InformerName = upstream.InformerName
 
-// InformerNameAndResource is client-go's.
+// InformerNameAndResource re-exports client-go's InformerNameAndResource.
 type InformerNameAndResource = upstream.InformerNameAndResource
 
-// InformerOptions is client-go's.
+// InformerOptions re-exports client-go's InformerOptions.
 type InformerOptions = upstream.InformerOptions
 
-// InformerSynced is client-go's.
+// InformerSynced re-exports client-go's InformerSynced.
 type InformerSynced = upstream.InformerSynced
 
-// KeyError is client-go's.
+// KeyError re-exports client-go's KeyError.
 type KeyError = upstream.KeyError
 
-// KeyFunc is client-go's.
+// KeyFunc re-exports client-go's KeyFunc.
 type KeyFunc = upstream.KeyFunc
 
-// KeyGetter is client-go's.
+// KeyGetter re-exports client-go's KeyGetter.
 type KeyGetter = upstream.KeyGetter
 
-// KeyLister is client-go's.
+// KeyLister re-exports client-go's KeyLister.
 type KeyLister = upstream.KeyLister
 
-// KeyListerGetter is client-go's.
+// KeyListerGetter re-exports client-go's KeyListerGetter.
 type KeyListerGetter = upstream.KeyListerGetter
 
-// LessFunc is client-go's.
+// LessFunc re-exports client-go's LessFunc.
 type LessFunc = upstream.LessFunc
 
-// ListFunc is client-go's.
+// ListFunc re-exports client-go's ListFunc.
 type ListFunc = upstream.ListFunc
 
-// ListWatch is client-go's.
+// ListWatch re-exports client-go's ListWatch.
 type ListWatch = upstream.ListWatch
 
-// ListWithContextFunc is client-go's.
+// ListWithContextFunc re-exports client-go's ListWithContextFunc.
 type ListWithContextFunc = upstream.ListWithContextFunc
 
-// Lister is client-go's.
+// Lister re-exports client-go's Lister.
 type Lister = upstream.Lister
 
-// ListerWatcher is client-go's.
+// ListerWatcher re-exports client-go's ListerWatcher.
 type ListerWatcher = upstream.ListerWatcher
 
-// ListerWatcherWithContext is client-go's.
+// ListerWatcherWithContext re-exports client-go's ListerWatcherWithContext.
 type ListerWatcherWithContext = upstream.ListerWatcherWithContext
 
-// ListerWithContext is client-go's.
+// ListerWithContext re-exports client-go's ListerWithContext.
 type ListerWithContext = upstream.ListerWithContext
 
-// MetricsProvider is client-go's.
+// MetricsProvider re-exports client-go's MetricsProvider.
 type MetricsProvider = upstream.MetricsProvider
 
-// MutationCache is client-go's.
+// MutationCache re-exports client-go's MutationCache.
 type MutationCache = upstream.MutationCache
 
-// MutationCacheOptions is client-go's.
+// MutationCacheOptions re-exports client-go's MutationCacheOptions.
 type MutationCacheOptions = upstream.MutationCacheOptions
 
-// MutationDetector is client-go's.
+// MutationDetector re-exports client-go's MutationDetector.
 type MutationDetector = upstream.MutationDetector
 
-// Object is client-go's.
+// Object re-exports client-go's Object.
 type Object = upstream.Object
 
-// ObjectName is client-go's.
+// ObjectName re-exports client-go's ObjectName.
 type ObjectName = upstream.ObjectName
 
-// PopProcessFunc is client-go's.
+// PopProcessFunc re-exports client-go's PopProcessFunc.
 type PopProcessFunc = upstream.PopProcessFunc
 
-// ProcessBatchFunc is client-go's.
+// ProcessBatchFunc re-exports client-go's ProcessBatchFunc.
 type ProcessBatchFunc = upstream.ProcessBatchFunc
 
-// ProcessFunc is client-go's.
+// ProcessFunc re-exports client-go's ProcessFunc.
 type ProcessFunc = upstream.ProcessFunc
 
-// Queue is client-go's.
+// Queue re-exports client-go's Queue.
 type Queue = upstream.Queue
 
-// QueueWithBatch is client-go's.
+// QueueWithBatch re-exports client-go's QueueWithBatch.
 type QueueWithBatch = upstream.QueueWithBatch
 
-// RealFIFO is client-go's.
+// RealFIFO re-exports client-go's RealFIFO.
 type RealFIFO = upstream.RealFIFO
 
-// RealFIFOOptions is client-go's.
+// RealFIFOOptions re-exports client-go's RealFIFOOptions.
 type RealFIFOOptions = upstream.RealFIFOOptions
 
-// Reflector is client-go's.
+// Reflector re-exports client-go's Reflector.
 type Reflector = upstream.Reflector
 
-// ReflectorBookmarkStore is client-go's.
+// ReflectorBookmarkStore re-exports client-go's ReflectorBookmarkStore.
 type ReflectorBookmarkStore = upstream.ReflectorBookmarkStore
 
-// ReflectorOptions is client-go's.
+// ReflectorOptions re-exports client-go's ReflectorOptions.
 type ReflectorOptions = upstream.ReflectorOptions
 
-// ReflectorStore is client-go's.
+// ReflectorStore re-exports client-go's ReflectorStore.
 type ReflectorStore = upstream.ReflectorStore
 
-// ReplacedAllInfo is client-go's.
+// ReplacedAllInfo re-exports client-go's ReplacedAllInfo.
 type ReplacedAllInfo = upstream.ReplacedAllInfo
 
-// ResourceEventHandler is client-go's.
+// ResourceEventHandler re-exports client-go's ResourceEventHandler.
 type ResourceEventHandler = upstream.ResourceEventHandler
 
-// ResourceEventHandlerDetailedFuncs is client-go's.
+// ResourceEventHandlerDetailedFuncs re-exports client-go's ResourceEventHandlerDetailedFuncs.
 type ResourceEventHandlerDetailedFuncs = upstream.ResourceEventHandlerDetailedFuncs
 
-// ResourceEventHandlerFuncs is client-go's.
+// ResourceEventHandlerFuncs re-exports client-go's ResourceEventHandlerFuncs.
 type ResourceEventHandlerFuncs = upstream.ResourceEventHandlerFuncs
 
-// ResourceEventHandlerRegistration is client-go's.
+// ResourceEventHandlerRegistration re-exports client-go's ResourceEventHandlerRegistration.
 type ResourceEventHandlerRegistration = upstream.ResourceEventHandlerRegistration
 
-// ResourceVersionComparator is client-go's.
+// ResourceVersionComparator re-exports client-go's ResourceVersionComparator.
 type ResourceVersionComparator = upstream.ResourceVersionComparator
 
-// ResourceVersionUpdater is client-go's.
+// ResourceVersionUpdater re-exports client-go's ResourceVersionUpdater.
 type ResourceVersionUpdater = upstream.ResourceVersionUpdater
 
-// RetryWithDeadline is client-go's.
+// RetryWithDeadline re-exports client-go's RetryWithDeadline.
 type RetryWithDeadline = upstream.RetryWithDeadline
 
-// SharedIndexInformer is client-go's.
+// SharedIndexInformer re-exports client-go's SharedIndexInformer.
 type SharedIndexInformer = upstream.SharedIndexInformer
 
-// SharedIndexInformerOptions is client-go's.
+// SharedIndexInformerOptions re-exports client-go's SharedIndexInformerOptions.
 type SharedIndexInformerOptions = upstream.SharedIndexInformerOptions
 
-// SharedInformer is client-go's.
+// SharedInformer re-exports client-go's SharedInformer.
 type SharedInformer = upstream.SharedInformer
 
-// ShouldResyncFunc is client-go's.
+// ShouldResyncFunc re-exports client-go's ShouldResyncFunc.
 type ShouldResyncFunc = upstream.ShouldResyncFunc
 
-// Store is client-go's.
+// Store re-exports client-go's Store.
 type Store = upstream.Store
 
-// StoreOption is client-go's.
+// StoreOption re-exports client-go's StoreOption.
 type StoreOption = upstream.StoreOption
 
-// SummaryMetric is client-go's.
+// SummaryMetric re-exports client-go's SummaryMetric.
 type SummaryMetric = upstream.SummaryMetric
 
-// SyncAllInfo is client-go's.
+// SyncAllInfo re-exports client-go's SyncAllInfo.
 type SyncAllInfo = upstream.SyncAllInfo
 
-// SyncResult is client-go's.
+// SyncResult re-exports client-go's SyncResult.
 type SyncResult = upstream.SyncResult
 
-// TTLPolicy is client-go's.
+// TTLPolicy re-exports client-go's TTLPolicy.
 type TTLPolicy = upstream.TTLPolicy
 
-// ThreadSafeStore is client-go's.
+// ThreadSafeStore re-exports client-go's ThreadSafeStore.
 type ThreadSafeStore = upstream.ThreadSafeStore
 
-// ThreadSafeStoreOption is client-go's.
+// ThreadSafeStoreOption re-exports client-go's ThreadSafeStoreOption.
 type ThreadSafeStoreOption = upstream.ThreadSafeStoreOption
 
-// ThreadSafeStoreTransaction is client-go's.
+// ThreadSafeStoreTransaction re-exports client-go's ThreadSafeStoreTransaction.
 type ThreadSafeStoreTransaction = upstream.ThreadSafeStoreTransaction
 
-// ThreadSafeStoreWithTransaction is client-go's.
+// ThreadSafeStoreWithTransaction re-exports client-go's ThreadSafeStoreWithTransaction.
 type ThreadSafeStoreWithTransaction = upstream.ThreadSafeStoreWithTransaction
 
-// TimestampedEntry is client-go's.
+// TimestampedEntry re-exports client-go's TimestampedEntry.
 type TimestampedEntry = upstream.TimestampedEntry
 
-// Transaction is client-go's.
+// Transaction re-exports client-go's Transaction.
 type Transaction = upstream.Transaction
 
-// TransactionError is client-go's.
+// TransactionError re-exports client-go's TransactionError.
 type TransactionError = upstream.TransactionError
 
-// TransactionStore is client-go's.
+// TransactionStore re-exports client-go's TransactionStore.
 type TransactionStore = upstream.TransactionStore
 
-// TransactionType is client-go's.
+// TransactionType re-exports client-go's TransactionType.
 type TransactionType = upstream.TransactionType
 
-// TransformFunc is client-go's.
+// TransformFunc re-exports client-go's TransformFunc.
 type TransformFunc = upstream.TransformFunc
 
-// TransformingStore is client-go's.
+// TransformingStore re-exports client-go's TransformingStore.
 type TransformingStore = upstream.TransformingStore
 
-// TypedFilteringResourceEventHandler is client-go's.
+// TypedFilteringResourceEventHandler re-exports client-go's TypedFilteringResourceEventHandler.
 type TypedFilteringResourceEventHandler[T Object] = upstream.TypedFilteringResourceEventHandler[T]
 
-// TypedIndexFunc is client-go's.
+// TypedIndexFunc re-exports client-go's TypedIndexFunc.
 type TypedIndexFunc[T any] = upstream.TypedIndexFunc[T]
 
-// TypedIndexer is client-go's.
+// TypedIndexer re-exports client-go's TypedIndexer.
 type TypedIndexer[T any] = upstream.TypedIndexer[T]
 
-// TypedIndexers is client-go's.
+// TypedIndexers re-exports client-go's TypedIndexers.
 type TypedIndexers[T any] = upstream.TypedIndexers[T]
 
-// TypedResourceEventHandler is client-go's.
+// TypedResourceEventHandler re-exports client-go's TypedResourceEventHandler.
 type TypedResourceEventHandler[T Object] = upstream.TypedResourceEventHandler[T]
 
-// TypedResourceEventHandlerDetailedFuncs is client-go's.
+// TypedResourceEventHandlerDetailedFuncs re-exports client-go's TypedResourceEventHandlerDetailedFuncs.
 type TypedResourceEventHandlerDetailedFuncs[T Object] = upstream.TypedResourceEventHandlerDetailedFuncs[T]
 
-// TypedResourceEventHandlerFuncs is client-go's.
+// TypedResourceEventHandlerFuncs re-exports client-go's TypedResourceEventHandlerFuncs.
 type TypedResourceEventHandlerFuncs[T Object] = upstream.TypedResourceEventHandlerFuncs[T]
 
-// TypedSharedIndexInformer is client-go's.
+// TypedSharedIndexInformer re-exports client-go's TypedSharedIndexInformer.
 type TypedSharedIndexInformer[T Object] = upstream.TypedSharedIndexInformer[T]
 
-// UndeltaStore is client-go's.
+// UndeltaStore re-exports client-go's UndeltaStore.
 type UndeltaStore = upstream.UndeltaStore
 
-// VeryShortWatchError is client-go's.
+// VeryShortWatchError re-exports client-go's VeryShortWatchError.
 type VeryShortWatchError = upstream.VeryShortWatchError
 
-// WatchErrorHandler is client-go's.
+// WatchErrorHandler re-exports client-go's WatchErrorHandler.
 type WatchErrorHandler = upstream.WatchErrorHandler
 
-// WatchErrorHandlerWithContext is client-go's.
+// WatchErrorHandlerWithContext re-exports client-go's WatchErrorHandlerWithContext.
 type WatchErrorHandlerWithContext = upstream.WatchErrorHandlerWithContext
 
-// WatchFunc is client-go's.
+// WatchFunc re-exports client-go's WatchFunc.
 type WatchFunc = upstream.WatchFunc
 
-// WatchFuncWithContext is client-go's.
+// WatchFuncWithContext re-exports client-go's WatchFuncWithContext.
 type WatchFuncWithContext = upstream.WatchFuncWithContext
 
-// Watcher is client-go's.
+// Watcher re-exports client-go's Watcher.
 type Watcher = upstream.Watcher
 
-// WatcherWithContext is client-go's.
+// WatcherWithContext re-exports client-go's WatcherWithContext.
 type WatcherWithContext = upstream.WatcherWithContext
 
-// DefaultWatchErrorHandler is client-go's.
+// DefaultWatchErrorHandler calls client-go's DefaultWatchErrorHandler.
 func DefaultWatchErrorHandler(ctx context.Context, r *Reflector, err error) {
 	upstream.DefaultWatchErrorHandler(ctx, r, err)
 }
 
-// DeletionHandlingMetaNamespaceKeyFunc is client-go's.
+// DeletionHandlingMetaNamespaceKeyFunc calls client-go's DeletionHandlingMetaNamespaceKeyFunc.
 func DeletionHandlingMetaNamespaceKeyFunc(obj interface{}) (string, error) {
 	return upstream.DeletionHandlingMetaNamespaceKeyFunc(obj)
 }
 
-// DeletionHandlingObjectToName is client-go's.
+// DeletionHandlingObjectToName calls client-go's DeletionHandlingObjectToName.
 func DeletionHandlingObjectToName(obj interface{}) (ObjectName, error) {
 	return upstream.DeletionHandlingObjectToName(obj)
 }
 
-// IndexFuncToKeyFuncAdapter is client-go's.
+// IndexFuncToKeyFuncAdapter calls client-go's IndexFuncToKeyFuncAdapter.
 func IndexFuncToKeyFuncAdapter(indexFunc IndexFunc) KeyFunc {
 	return upstream.IndexFuncToKeyFuncAdapter(indexFunc)
 }
 
-// IsDone is client-go's.
+// IsDone calls client-go's IsDone.
 func IsDone(checker DoneChecker) bool {
 	return upstream.IsDone(checker)
 }
 
-// ListAll is client-go's.
+// ListAll calls client-go's ListAll.
 func ListAll(store Store, selector labels.Selector, appendFn AppendFunc) error {
 	return upstream.ListAll(store, selector, appendFn)
 }
 
-// ListAllByNamespace is client-go's.
+// ListAllByNamespace calls client-go's ListAllByNamespace.
 func ListAllByNamespace(indexer Indexer, namespace string, selector labels.Selector, appendFn AppendFunc) error {
 	return upstream.ListAllByNamespace(indexer, namespace, selector, appendFn)
 }
 
-// MetaNamespaceIndexFunc is client-go's.
+// MetaNamespaceIndexFunc calls client-go's MetaNamespaceIndexFunc.
 func MetaNamespaceIndexFunc(obj interface{}) ([]string, error) {
 	return upstream.MetaNamespaceIndexFunc(obj)
 }
 
-// MetaNamespaceKeyFunc is client-go's.
+// MetaNamespaceKeyFunc calls client-go's MetaNamespaceKeyFunc.
 func MetaNamespaceKeyFunc(obj interface{}) (string, error) {
 	return upstream.MetaNamespaceKeyFunc(obj)
 }
 
-// MetaObjectToName is client-go's.
+// MetaObjectToName calls client-go's MetaObjectToName.
 func MetaObjectToName(obj metav1.Object) ObjectName {
 	return upstream.MetaObjectToName(obj)
 }
 
-// NamespacedNameAsObjectName is client-go's.
+// NamespacedNameAsObjectName calls client-go's NamespacedNameAsObjectName.
 func NamespacedNameAsObjectName(nn types.NamespacedName) ObjectName {
 	return upstream.NamespacedNameAsObjectName(nn)
 }
 
-// NewCacheMutationDetector is client-go's.
+// NewCacheMutationDetector calls client-go's NewCacheMutationDetector.
 func NewCacheMutationDetector(name string) MutationDetector {
 	return upstream.NewCacheMutationDetector(name)
 }
 
-// NewDeltaFIFO is client-go's.
+// NewDeltaFIFO calls client-go's NewDeltaFIFO.
 //
-// Deprecated: client-go says so.
+// Deprecated: deprecated in client-go.
 func NewDeltaFIFO(keyFunc KeyFunc, knownObjects KeyListerGetter) *DeltaFIFO {
 	return upstream.NewDeltaFIFO(keyFunc, knownObjects)
 }
 
-// NewDeltaFIFOWithOptions is client-go's.
+// NewDeltaFIFOWithOptions calls client-go's NewDeltaFIFOWithOptions.
 func NewDeltaFIFOWithOptions(opts DeltaFIFOOptions) *DeltaFIFO {
 	return upstream.NewDeltaFIFOWithOptions(opts)
 }
 
-// NewExpirationStore is client-go's.
+// NewExpirationStore calls client-go's NewExpirationStore.
 func NewExpirationStore(keyFunc KeyFunc, expirationPolicy ExpirationPolicy) Store {
 	return upstream.NewExpirationStore(keyFunc, expirationPolicy)
 }
 
-// NewFIFO is client-go's.
+// NewFIFO calls client-go's NewFIFO.
 func NewFIFO(keyFunc KeyFunc) *FIFO {
 	return upstream.NewFIFO(keyFunc)
 }
 
-// NewFakeExpirationStore is client-go's.
+// NewFakeExpirationStore calls client-go's NewFakeExpirationStore.
 func NewFakeExpirationStore(keyFunc KeyFunc, deletedKeys chan<- string, expirationPolicy ExpirationPolicy, cacheClock clock.Clock) Store {
 	return upstream.NewFakeExpirationStore(keyFunc, deletedKeys, expirationPolicy, cacheClock)
 }
 
-// NewFilteredListWatchFromClient is client-go's.
+// NewFilteredListWatchFromClient calls client-go's NewFilteredListWatchFromClient.
 func NewFilteredListWatchFromClient(c Getter, resource string, namespace string, optionsModifier func(options *metav1.ListOptions)) *ListWatch {
 	return upstream.NewFilteredListWatchFromClient(c, resource, namespace, optionsModifier)
 }
 
-// NewGenericLister is client-go's.
+// NewGenericLister calls client-go's NewGenericLister.
 func NewGenericLister(indexer Indexer, resource schema.GroupResource) GenericLister {
 	return upstream.NewGenericLister(indexer, resource)
 }
 
-// NewHeap is client-go's.
+// NewHeap calls client-go's NewHeap.
 func NewHeap(keyFn KeyFunc, lessFn LessFunc) *Heap {
 	return upstream.NewHeap(keyFn, lessFn)
 }
 
-// NewIndexer is client-go's.
+// NewIndexer calls client-go's NewIndexer.
 func NewIndexer(keyFunc KeyFunc, indexers Indexers, opts ...StoreOption) Indexer {
 	return upstream.NewIndexer(keyFunc, indexers, opts...)
 }
 
-// NewIndexerInformer is [clientgo.NewIndexerInformer], with Tidings' engine.
+// NewIndexerInformer calls [clientgo.NewIndexerInformer], which runs on Tidings' engine.
 //
-// Deprecated: client-go says so.
+// Deprecated: deprecated in client-go.
 func NewIndexerInformer(lw ListerWatcher, objType runtime.Object, resyncPeriod time.Duration, h ResourceEventHandler, indexers Indexers) (Indexer, Controller) {
 	return clientgo.NewIndexerInformer(lw, objType, resyncPeriod, h, indexers)
 }
 
-// NewInformer is [clientgo.NewInformer], with Tidings' engine.
+// NewInformer calls [clientgo.NewInformer], which runs on Tidings' engine.
 //
-// Deprecated: client-go says so.
+// Deprecated: deprecated in client-go.
 func NewInformer(lw ListerWatcher, objType runtime.Object, resyncPeriod time.Duration, h ResourceEventHandler) (Store, Controller) {
 	return clientgo.NewInformer(lw, objType, resyncPeriod, h)
 }
 
-// NewInformerName is client-go's.
+// NewInformerName calls client-go's NewInformerName.
 func NewInformerName(name string) (*InformerName, error) {
 	return upstream.NewInformerName(name)
 }
 
-// NewInformerWithOptions is [clientgo.NewInformerWithOptions], with Tidings' engine.
+// NewInformerWithOptions calls [clientgo.NewInformerWithOptions], which runs on Tidings' engine.
 func NewInformerWithOptions(options InformerOptions) (Store, Controller) {
 	return clientgo.NewInformerWithOptions(options)
 }
 
-// NewIntegerResourceVersionMutationCache is client-go's.
+// NewIntegerResourceVersionMutationCache calls client-go's NewIntegerResourceVersionMutationCache.
 func NewIntegerResourceVersionMutationCache(logger klog.Logger, backingCache Store, indexer Indexer, ttl time.Duration, includeAdds bool) MutationCache {
 	return upstream.NewIntegerResourceVersionMutationCache(logger, backingCache, indexer, ttl, includeAdds)
 }
 
-// NewIntegerResourceVersionMutationCacheWithOptions is client-go's.
+// NewIntegerResourceVersionMutationCacheWithOptions calls client-go's NewIntegerResourceVersionMutationCacheWithOptions.
 func NewIntegerResourceVersionMutationCacheWithOptions(logger klog.Logger, backingCache Store, options MutationCacheOptions) MutationCache {
 	return upstream.NewIntegerResourceVersionMutationCacheWithOptions(logger, backingCache, options)
 }
 
-// NewListWatchFromClient is client-go's.
+// NewListWatchFromClient calls client-go's NewListWatchFromClient.
 func NewListWatchFromClient(c Getter, resource string, namespace string, fieldSelector fields.Selector) *ListWatch {
 	return upstream.NewListWatchFromClient(c, resource, namespace, fieldSelector)
 }
 
-// NewObjectName is client-go's.
+// NewObjectName calls client-go's NewObjectName.
 func NewObjectName(namespace string, name string) ObjectName {
 	return upstream.NewObjectName(namespace, name)
 }
 
-// NewRealFIFO is client-go's.
+// NewRealFIFO calls client-go's NewRealFIFO.
 //
-// Deprecated: client-go says so.
+// Deprecated: deprecated in client-go.
 func NewRealFIFO(keyFunc KeyFunc, knownObjects KeyListerGetter, transformer TransformFunc) *RealFIFO {
 	return upstream.NewRealFIFO(keyFunc, knownObjects, transformer)
 }
 
-// NewRealFIFOWithOptions is client-go's.
+// NewRealFIFOWithOptions calls client-go's NewRealFIFOWithOptions.
 func NewRealFIFOWithOptions(opts RealFIFOOptions) *RealFIFO {
 	return upstream.NewRealFIFOWithOptions(opts)
 }
 
-// NewRetryWithDeadline is client-go's.
+// NewRetryWithDeadline calls client-go's NewRetryWithDeadline.
 func NewRetryWithDeadline(maxRetryDuration time.Duration, minResetPeriod time.Duration, isRetryable func(error) bool, clock clock.Clock) RetryWithDeadline {
 	return upstream.NewRetryWithDeadline(maxRetryDuration, minResetPeriod, isRetryable, clock)
 }
 
-// NewSharedIndexInformer is [clientgo.NewSharedIndexInformer], with Tidings' engine.
+// NewSharedIndexInformer calls [clientgo.NewSharedIndexInformer], which runs on Tidings' engine.
 func NewSharedIndexInformer(lw ListerWatcher, exampleObject runtime.Object, defaultEventHandlerResyncPeriod time.Duration, indexers Indexers) SharedIndexInformer {
 	return clientgo.NewSharedIndexInformer(lw, exampleObject, defaultEventHandlerResyncPeriod, indexers)
 }
 
-// NewSharedIndexInformerWithOptions is [clientgo.NewSharedIndexInformerWithOptions], with Tidings' engine.
+// NewSharedIndexInformerWithOptions calls [clientgo.NewSharedIndexInformerWithOptions], which runs on Tidings' engine.
 func NewSharedIndexInformerWithOptions(lw ListerWatcher, exampleObject runtime.Object, options SharedIndexInformerOptions) SharedIndexInformer {
 	return clientgo.NewSharedIndexInformerWithOptions(lw, exampleObject, options)
 }
 
-// NewSharedInformer is [clientgo.NewSharedInformer], with Tidings' engine.
+// NewSharedInformer calls [clientgo.NewSharedInformer], which runs on Tidings' engine.
 func NewSharedInformer(lw ListerWatcher, exampleObject runtime.Object, defaultEventHandlerResyncPeriod time.Duration) SharedInformer {
 	return clientgo.NewSharedInformer(lw, exampleObject, defaultEventHandlerResyncPeriod)
 }
 
-// NewStore is client-go's.
+// NewStore calls client-go's NewStore.
 func NewStore(keyFunc KeyFunc, opts ...StoreOption) Store {
 	return upstream.NewStore(keyFunc, opts...)
 }
 
-// NewTTLStore is client-go's.
+// NewTTLStore calls client-go's NewTTLStore.
 func NewTTLStore(keyFunc KeyFunc, ttl time.Duration) Store {
 	return upstream.NewTTLStore(keyFunc, ttl)
 }
 
-// NewThreadSafeStore is client-go's.
+// NewThreadSafeStore calls client-go's NewThreadSafeStore.
 func NewThreadSafeStore(indexers Indexers, indices Indices, opts ...ThreadSafeStoreOption) ThreadSafeStore {
 	return upstream.NewThreadSafeStore(indexers, indices, opts...)
 }
 
-// NewTransformingIndexerInformer is [clientgo.NewTransformingIndexerInformer], with Tidings' engine.
+// NewTransformingIndexerInformer calls [clientgo.NewTransformingIndexerInformer], which runs on Tidings' engine.
 //
-// Deprecated: client-go says so.
+// Deprecated: deprecated in client-go.
 func NewTransformingIndexerInformer(lw ListerWatcher, objType runtime.Object, resyncPeriod time.Duration, h ResourceEventHandler, indexers Indexers, transformer TransformFunc) (Indexer, Controller) {
 	return clientgo.NewTransformingIndexerInformer(lw, objType, resyncPeriod, h, indexers, transformer)
 }
 
-// NewTransformingInformer is [clientgo.NewTransformingInformer], with Tidings' engine.
+// NewTransformingInformer calls [clientgo.NewTransformingInformer], which runs on Tidings' engine.
 //
-// Deprecated: client-go says so.
+// Deprecated: deprecated in client-go.
 func NewTransformingInformer(lw ListerWatcher, objType runtime.Object, resyncPeriod time.Duration, h ResourceEventHandler, transformer TransformFunc) (Store, Controller) {
 	return clientgo.NewTransformingInformer(lw, objType, resyncPeriod, h, transformer)
 }
 
-// NewTypedSharedIndexInformer is client-go's.
+// NewTypedSharedIndexInformer calls client-go's NewTypedSharedIndexInformer.
 func NewTypedSharedIndexInformer[T Object](informer SharedIndexInformer) TypedSharedIndexInformer[T] {
 	return upstream.NewTypedSharedIndexInformer[T](informer)
 }
 
-// NewUndeltaStore is client-go's.
+// NewUndeltaStore calls client-go's NewUndeltaStore.
 func NewUndeltaStore(pushFunc func([]interface{}), keyFunc KeyFunc) *UndeltaStore {
 	return upstream.NewUndeltaStore(pushFunc, keyFunc)
 }
 
-// ObjectToName is client-go's.
+// ObjectToName calls client-go's ObjectToName.
 func ObjectToName(obj interface{}) (ObjectName, error) {
 	return upstream.ObjectToName(obj)
 }
 
-// ParseObjectName is client-go's.
+// ParseObjectName calls client-go's ParseObjectName.
 func ParseObjectName(str string) (ObjectName, error) {
 	return upstream.ParseObjectName(str)
 }
 
-// ResetInformerNamesForTesting is client-go's.
+// ResetInformerNamesForTesting calls client-go's ResetInformerNamesForTesting.
 func ResetInformerNamesForTesting() {
 	upstream.ResetInformerNamesForTesting()
 }
 
-// SetInformerMetricsProvider is client-go's.
+// SetInformerMetricsProvider calls client-go's SetInformerMetricsProvider.
 func SetInformerMetricsProvider(metricsProvider InformerMetricsProvider) {
 	upstream.SetInformerMetricsProvider(metricsProvider)
 }
 
-// SetReflectorMetricsProvider is client-go's.
+// SetReflectorMetricsProvider calls client-go's SetReflectorMetricsProvider.
 func SetReflectorMetricsProvider(metricsProvider MetricsProvider) {
 	upstream.SetReflectorMetricsProvider(metricsProvider)
 }
 
-// ShutDownEventHandler is client-go's.
+// ShutDownEventHandler calls client-go's ShutDownEventHandler.
 func ShutDownEventHandler(informer SharedInformer, handle ResourceEventHandlerRegistration) error {
 	return upstream.ShutDownEventHandler(informer, handle)
 }
 
-// SplitMetaNamespaceKey is client-go's.
+// SplitMetaNamespaceKey calls client-go's SplitMetaNamespaceKey.
 func SplitMetaNamespaceKey(key string) (string, string, error) {
 	return upstream.SplitMetaNamespaceKey(key)
 }
 
-// ToListWatcherWithWatchListSemantics is client-go's.
+// ToListWatcherWithWatchListSemantics calls client-go's ToListWatcherWithWatchListSemantics.
 func ToListWatcherWithWatchListSemantics(lw *ListWatch, client any) ListerWatcher {
 	return upstream.ToListWatcherWithWatchListSemantics(lw, client)
 }
 
-// ToListerWatcherWithContext is client-go's.
+// ToListerWatcherWithContext calls client-go's ToListerWatcherWithContext.
 func ToListerWatcherWithContext(lw ListerWatcher) ListerWatcherWithContext {
 	return upstream.ToListerWatcherWithContext(lw)
 }
 
-// ToListerWithContext is client-go's.
+// ToListerWithContext calls client-go's ToListerWithContext.
 func ToListerWithContext(l Lister) ListerWithContext {
 	return upstream.ToListerWithContext(l)
 }
 
-// ToWatcherWithContext is client-go's.
+// ToWatcherWithContext calls client-go's ToWatcherWithContext.
 func ToWatcherWithContext(w Watcher) WatcherWithContext {
 	return upstream.ToWatcherWithContext(w)
 }
 
-// TypedIndexerFuncToIndexerFunc is client-go's.
+// TypedIndexerFuncToIndexerFunc calls client-go's TypedIndexerFuncToIndexerFunc.
 func TypedIndexerFuncToIndexerFunc[T any](indexer TypedIndexFunc[T]) IndexFunc {
 	return upstream.TypedIndexerFuncToIndexerFunc[T](indexer)
 }
 
-// TypedIndexersToIndexers is client-go's.
+// TypedIndexersToIndexers calls client-go's TypedIndexersToIndexers.
 func TypedIndexersToIndexers[T any](indexers TypedIndexers[T]) Indexers {
 	return upstream.TypedIndexersToIndexers[T](indexers)
 }
 
-// WaitFor is client-go's.
+// WaitFor calls client-go's WaitFor.
 func WaitFor(ctx context.Context, what string, checkers ...DoneChecker) bool {
 	return upstream.WaitFor(ctx, what, checkers...)
 }
 
-// WaitForCacheSync is client-go's.
+// WaitForCacheSync calls client-go's WaitForCacheSync.
 func WaitForCacheSync(stopCh <-chan struct{}, cacheSyncs ...InformerSynced) bool {
 	return upstream.WaitForCacheSync(stopCh, cacheSyncs...)
 }
 
-// WaitForNamedCacheSync is client-go's.
+// WaitForNamedCacheSync calls client-go's WaitForNamedCacheSync.
 func WaitForNamedCacheSync(controllerName string, stopCh <-chan struct{}, cacheSyncs ...InformerSynced) bool {
 	return upstream.WaitForNamedCacheSync(controllerName, stopCh, cacheSyncs...)
 }
 
-// WaitForNamedCacheSyncWithContext is client-go's.
+// WaitForNamedCacheSyncWithContext calls client-go's WaitForNamedCacheSyncWithContext.
 func WaitForNamedCacheSyncWithContext(ctx context.Context, cacheSyncs ...InformerSynced) bool {
 	return upstream.WaitForNamedCacheSyncWithContext(ctx, cacheSyncs...)
 }
 
-// WithStoreMetrics is client-go's.
+// WithStoreMetrics calls client-go's WithStoreMetrics.
 func WithStoreMetrics(identifier InformerNameAndResource, metrics InformerMetricsProvider) StoreOption {
 	return upstream.WithStoreMetrics(identifier, metrics)
 }
 
-// WithThreadSafeStoreMetrics is client-go's.
+// WithThreadSafeStoreMetrics calls client-go's WithThreadSafeStoreMetrics.
 func WithThreadSafeStoreMetrics(identifier InformerNameAndResource, metricsProvider InformerMetricsProvider) ThreadSafeStoreOption {
 	return upstream.WithThreadSafeStoreMetrics(identifier, metricsProvider)
 }
 
-// WithTransformer is client-go's.
+// WithTransformer calls client-go's WithTransformer.
 func WithTransformer(transformer TransformFunc) StoreOption {
 	return upstream.WithTransformer(transformer)
 }

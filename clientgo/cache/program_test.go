@@ -1,4 +1,4 @@
-// Package cache_test has programs as they are written against client-go, with nothing but the import paths changed.
+// Package cache_test has programs as written against client-go, with only the import paths changed.
 package cache_test
 
 import (
@@ -37,10 +37,10 @@ import (
 )
 
 func init() {
-	utilruntime.ErrorHandlers = nil // one of them sleeps until the time that it was made, which a bubble's clock takes years to reach
+	utilruntime.ErrorHandlers = nil // one of them sleeps until its time of creation, which is years ahead of a bubble's clock
 }
 
-// controller is the usual one: a lister, a function that tells whether it is filled, and a queue of keys.
+// controller is a typical controller: a lister, a function that reports whether it has synced, and a queue of keys.
 type controller struct {
 	deployments appslisters.DeploymentLister
 	synced      cache.InformerSynced
@@ -121,7 +121,7 @@ func (c *controller) sync(name cache.ObjectName) error {
 
 func (c *controller) expect(t *testing.T, want ...string) {
 	t.Helper()
-	time.Sleep(time.Second) // in the bubble: WaitForCacheSync looks ten times a second
+	time.Sleep(time.Second) // in the bubble: WaitForCacheSync polls ten times a second
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	slices.Sort(c.seen)
@@ -180,7 +180,7 @@ func checkController(t *testing.T, client kubernetes.Interface) {
 	factory.Shutdown()
 }
 
-// A controller's unit test: the store is filled by hand, nothing runs.
+// A controller's unit test fills the store by hand and runs nothing.
 func TestUnitTestProgram(t *testing.T) {
 	factory := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
 	c, err := newController(factory.Apps().V1().Deployments())
@@ -252,7 +252,7 @@ func TestSmallPrograms(t *testing.T) {
 	})
 }
 
-// A list and watch made of a client's REST interface, and typed handlers and indexes.
+// A ListWatch over a client's REST interface, with typed handlers and indexes.
 func TestTypedProgram(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := tidingstest.NewServer(t, tidingstest.ServerOptions{})
@@ -287,7 +287,8 @@ func TestTypedProgram(t *testing.T) {
 
 //lint:file-ignore SA1019 generated code has what is deprecated as well
 
-// generated is what informer-gen makes for a custom resource, here with a ConfigMap for it, with the import of package cache changed.
+// generated is what informer-gen generates for a custom resource, with a ConfigMap in its place, and with the import of package cache
+// changed.
 type generated struct {
 	client    kubernetes.Interface
 	informers map[string]cache.SharedIndexInformer

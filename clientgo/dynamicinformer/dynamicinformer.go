@@ -1,5 +1,5 @@
-// Package dynamicinformer stands in for client-go's dynamic/dynamicinformer: it has every exported name of that package, so a program changes the
-// import path only. Where there is a rest.Config, clientgo.NewDynamicSharedInformerFactory is several times lighter.
+// Package dynamicinformer is a drop-in replacement for client-go's dynamic/dynamicinformer: it declares every exported name of that package, so a
+// program only changes the import path. With a rest.Config, clientgo.NewDynamicSharedInformerFactory is several times lighter.
 package dynamicinformer
 
 import (
@@ -16,10 +16,10 @@ import (
 	"github.com/tidings/tidings/clientgo"
 )
 
-// DynamicSharedInformerFactory is client-go's.
+// DynamicSharedInformerFactory re-exports client-go's DynamicSharedInformerFactory.
 type DynamicSharedInformerFactory = upstream.DynamicSharedInformerFactory
 
-// TweakListOptionsFunc is client-go's.
+// TweakListOptionsFunc re-exports client-go's TweakListOptionsFunc.
 type TweakListOptionsFunc = upstream.TweakListOptionsFunc
 
 // NewDynamicSharedInformerFactory returns a factory for all namespaces; see [clientgo.NewDynamicSharedInformerFactoryFromClient].
@@ -27,13 +27,13 @@ func NewDynamicSharedInformerFactory(client dynamic.Interface, defaultResync tim
 	return NewFilteredDynamicSharedInformerFactory(client, defaultResync, metav1.NamespaceAll, nil)
 }
 
-// NewFilteredDynamicSharedInformerFactory returns a factory for one namespace whose lists tweakListOptions limits; it may be nil.
+// NewFilteredDynamicSharedInformerFactory returns a factory for one namespace. tweakListOptions limits its lists; it may be nil.
 func NewFilteredDynamicSharedInformerFactory(client dynamic.Interface, defaultResync time.Duration, namespace string, tweakListOptions TweakListOptionsFunc) DynamicSharedInformerFactory {
 	return clientgo.NewDynamicSharedInformerFactoryFromClient(client, defaultResync,
 		clientgo.WithNamespace(namespace), clientgo.WithTweakListOptions(internalinterfaces.TweakListOptionsFunc(tweakListOptions)))
 }
 
-// NewFilteredDynamicInformer is [clientgo.NewFilteredDynamicInformer].
+// NewFilteredDynamicInformer calls [clientgo.NewFilteredDynamicInformer].
 func NewFilteredDynamicInformer(client dynamic.Interface, gvr schema.GroupVersionResource, namespace string, resyncPeriod time.Duration, indexers cache.Indexers, tweakListOptions TweakListOptionsFunc) informers.GenericInformer {
 	return clientgo.NewFilteredDynamicInformer(client, gvr, namespace, resyncPeriod, indexers, tweakListOptions)
 }

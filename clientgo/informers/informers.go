@@ -1,5 +1,5 @@
-// Package informers stands in for client-go's informers: it has every exported name of that package, so a program changes the import path only.
-// The packages of the groups below it stay client-go's: their accessors ask this package's factory for informers.
+// Package informers is a drop-in replacement for client-go's informers: it declares every exported name of that package, so a program only
+// changes the import path. The group packages below it remain client-go's: their accessors request informers from this package's factory.
 package informers
 
 import (
@@ -14,13 +14,13 @@ import (
 	"github.com/tidings/tidings/clientgo"
 )
 
-// SharedInformerFactory is client-go's.
+// SharedInformerFactory re-exports client-go's SharedInformerFactory.
 type SharedInformerFactory = upstream.SharedInformerFactory
 
-// GenericInformer is client-go's.
+// GenericInformer re-exports client-go's GenericInformer.
 type GenericInformer = upstream.GenericInformer
 
-// SharedInformerOption is an option of a factory.
+// SharedInformerOption is a factory option.
 type SharedInformerOption = clientgo.Option
 
 // NewSharedInformerFactory returns a factory for all namespaces; see [clientgo.NewSharedInformerFactoryFromClient].
@@ -28,9 +28,9 @@ func NewSharedInformerFactory(client kubernetes.Interface, defaultResync time.Du
 	return clientgo.NewSharedInformerFactoryFromClient(client, defaultResync)
 }
 
-// NewFilteredSharedInformerFactory returns a factory for one namespace whose lists tweakListOptions limits; it may be nil.
+// NewFilteredSharedInformerFactory returns a factory for one namespace. tweakListOptions limits its lists; it may be nil.
 //
-// Deprecated: client-go says so; use NewSharedInformerFactoryWithOptions.
+// Deprecated: deprecated in client-go; use NewSharedInformerFactoryWithOptions.
 func NewFilteredSharedInformerFactory(client kubernetes.Interface, defaultResync time.Duration, namespace string, tweakListOptions internalinterfaces.TweakListOptionsFunc) SharedInformerFactory {
 	return NewSharedInformerFactoryWithOptions(client, defaultResync, WithNamespace(namespace), WithTweakListOptions(tweakListOptions))
 }
@@ -40,25 +40,25 @@ func NewSharedInformerFactoryWithOptions(client kubernetes.Interface, defaultRes
 	return clientgo.NewSharedInformerFactoryFromClient(client, defaultResync, options...)
 }
 
-// WithCustomResyncConfig is [clientgo.WithCustomResyncConfig].
+// WithCustomResyncConfig calls [clientgo.WithCustomResyncConfig].
 func WithCustomResyncConfig(resyncConfig map[metav1.Object]time.Duration) SharedInformerOption {
 	return clientgo.WithCustomResyncConfig(resyncConfig)
 }
 
-// WithTweakListOptions is [clientgo.WithTweakListOptions].
+// WithTweakListOptions calls [clientgo.WithTweakListOptions].
 func WithTweakListOptions(tweakListOptions internalinterfaces.TweakListOptionsFunc) SharedInformerOption {
 	return clientgo.WithTweakListOptions(tweakListOptions)
 }
 
-// WithNamespace is [clientgo.WithNamespace].
+// WithNamespace calls [clientgo.WithNamespace].
 func WithNamespace(namespace string) SharedInformerOption { return clientgo.WithNamespace(namespace) }
 
-// WithTransform is [clientgo.WithTransform].
+// WithTransform calls [clientgo.WithTransform].
 func WithTransform(transform cache.TransformFunc) SharedInformerOption {
 	return clientgo.WithTransform(transform)
 }
 
-// WithInformerName is [clientgo.WithInformerName].
+// WithInformerName calls [clientgo.WithInformerName].
 func WithInformerName(informerName *cache.InformerName) SharedInformerOption {
 	return clientgo.WithInformerName(informerName)
 }

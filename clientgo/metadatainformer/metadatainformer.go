@@ -1,5 +1,5 @@
-// Package metadatainformer stands in for client-go's metadata/metadatainformer: it has every exported name of that package, so a program changes the
-// import path only. Where there is a rest.Config, clientgo.NewMetadataSharedInformerFactory is lighter.
+// Package metadatainformer is a drop-in replacement for client-go's metadata/metadatainformer: it declares every exported name of that package, so a
+// program only changes the import path. With a rest.Config, clientgo.NewMetadataSharedInformerFactory is lighter.
 package metadatainformer
 
 import (
@@ -15,16 +15,16 @@ import (
 	"github.com/tidings/tidings/clientgo"
 )
 
-// SharedInformerFactory is client-go's.
+// SharedInformerFactory re-exports client-go's SharedInformerFactory.
 type SharedInformerFactory = upstream.SharedInformerFactory
 
-// TweakListOptionsFunc is client-go's.
+// TweakListOptionsFunc re-exports client-go's TweakListOptionsFunc.
 type TweakListOptionsFunc = upstream.TweakListOptionsFunc
 
-// SharedInformerOption is an option of a factory.
+// SharedInformerOption is a factory option.
 type SharedInformerOption = clientgo.Option
 
-// WithTransform is [clientgo.WithTransform].
+// WithTransform calls [clientgo.WithTransform].
 func WithTransform(transform cache.TransformFunc) SharedInformerOption {
 	return clientgo.WithTransform(transform)
 }
@@ -34,7 +34,7 @@ func NewSharedInformerFactory(client metadata.Interface, defaultResync time.Dura
 	return NewSharedInformerFactoryWithOptions(client, defaultResync)
 }
 
-// NewFilteredSharedInformerFactory returns a factory for one namespace whose lists tweakListOptions limits; it may be nil.
+// NewFilteredSharedInformerFactory returns a factory for one namespace. tweakListOptions limits its lists; it may be nil.
 func NewFilteredSharedInformerFactory(client metadata.Interface, defaultResync time.Duration, namespace string, tweakListOptions TweakListOptionsFunc) SharedInformerFactory {
 	return NewSharedInformerFactoryWithOptions(client, defaultResync,
 		clientgo.WithNamespace(namespace), clientgo.WithTweakListOptions(internalinterfaces.TweakListOptionsFunc(tweakListOptions)))
@@ -45,7 +45,7 @@ func NewSharedInformerFactoryWithOptions(client metadata.Interface, defaultResyn
 	return clientgo.NewMetadataSharedInformerFactoryFromClient(client, defaultResync, options...)
 }
 
-// NewFilteredMetadataInformer is [clientgo.NewFilteredMetadataInformer].
+// NewFilteredMetadataInformer calls [clientgo.NewFilteredMetadataInformer].
 func NewFilteredMetadataInformer(client metadata.Interface, gvr schema.GroupVersionResource, namespace string, resyncPeriod time.Duration, indexers cache.Indexers, tweakListOptions TweakListOptionsFunc) informers.GenericInformer {
 	return clientgo.NewFilteredMetadataInformer(client, gvr, namespace, resyncPeriod, indexers, tweakListOptions)
 }

@@ -8,190 +8,190 @@ import (
 	time "time"
 )
 
-//lint:file-ignore SA1019 what is deprecated has to be there as well
+//lint:file-ignore SA1019 deprecated names are needed too
 
-// BucketRateLimiter is client-go's.
+// BucketRateLimiter re-exports client-go's BucketRateLimiter.
 type BucketRateLimiter = upstream.BucketRateLimiter
 
-// CounterMetric is client-go's.
+// CounterMetric re-exports client-go's CounterMetric.
 type CounterMetric = upstream.CounterMetric
 
-// DelayingInterface is client-go's.
+// DelayingInterface re-exports client-go's DelayingInterface.
 type DelayingInterface = upstream.DelayingInterface
 
-// DelayingQueueConfig is client-go's.
+// DelayingQueueConfig re-exports client-go's DelayingQueueConfig.
 type DelayingQueueConfig = upstream.DelayingQueueConfig
 
-// DoWorkPieceFunc is client-go's.
+// DoWorkPieceFunc re-exports client-go's DoWorkPieceFunc.
 type DoWorkPieceFunc = upstream.DoWorkPieceFunc
 
-// GaugeMetric is client-go's.
+// GaugeMetric re-exports client-go's GaugeMetric.
 type GaugeMetric = upstream.GaugeMetric
 
-// HistogramMetric is client-go's.
+// HistogramMetric re-exports client-go's HistogramMetric.
 type HistogramMetric = upstream.HistogramMetric
 
-// Interface is client-go's.
+// Interface re-exports client-go's Interface.
 type Interface = upstream.Interface
 
-// ItemExponentialFailureRateLimiter is client-go's.
+// ItemExponentialFailureRateLimiter re-exports client-go's ItemExponentialFailureRateLimiter.
 type ItemExponentialFailureRateLimiter = upstream.ItemExponentialFailureRateLimiter
 
-// ItemFastSlowRateLimiter is client-go's.
+// ItemFastSlowRateLimiter re-exports client-go's ItemFastSlowRateLimiter.
 type ItemFastSlowRateLimiter = upstream.ItemFastSlowRateLimiter
 
-// MaxOfRateLimiter is client-go's.
+// MaxOfRateLimiter re-exports client-go's MaxOfRateLimiter.
 type MaxOfRateLimiter = upstream.MaxOfRateLimiter
 
-// MetricsProvider is client-go's.
+// MetricsProvider re-exports client-go's MetricsProvider.
 type MetricsProvider = upstream.MetricsProvider
 
-// Options is client-go's.
+// Options re-exports client-go's Options.
 type Options = upstream.Options
 
-// Queue is client-go's.
+// Queue re-exports client-go's Queue.
 type Queue[T comparable] = upstream.Queue[T]
 
-// QueueConfig is client-go's.
+// QueueConfig re-exports client-go's QueueConfig.
 type QueueConfig = upstream.QueueConfig
 
-// RateLimiter is client-go's.
+// RateLimiter re-exports client-go's RateLimiter.
 type RateLimiter = upstream.RateLimiter
 
-// RateLimitingInterface is client-go's.
+// RateLimitingInterface re-exports client-go's RateLimitingInterface.
 type RateLimitingInterface = upstream.RateLimitingInterface
 
-// RateLimitingQueueConfig is client-go's.
+// RateLimitingQueueConfig re-exports client-go's RateLimitingQueueConfig.
 type RateLimitingQueueConfig = upstream.RateLimitingQueueConfig
 
-// SettableGaugeMetric is client-go's.
+// SettableGaugeMetric re-exports client-go's SettableGaugeMetric.
 type SettableGaugeMetric = upstream.SettableGaugeMetric
 
-// SummaryMetric is client-go's.
+// SummaryMetric re-exports client-go's SummaryMetric.
 type SummaryMetric = upstream.SummaryMetric
 
-// TypedBucketRateLimiter is client-go's.
+// TypedBucketRateLimiter re-exports client-go's TypedBucketRateLimiter.
 type TypedBucketRateLimiter[T comparable] = upstream.TypedBucketRateLimiter[T]
 
-// TypedDelayingInterface is client-go's.
+// TypedDelayingInterface re-exports client-go's TypedDelayingInterface.
 type TypedDelayingInterface[T comparable] = upstream.TypedDelayingInterface[T]
 
-// TypedDelayingQueueConfig is client-go's.
+// TypedDelayingQueueConfig re-exports client-go's TypedDelayingQueueConfig.
 type TypedDelayingQueueConfig[T comparable] = upstream.TypedDelayingQueueConfig[T]
 
-// TypedInterface is client-go's.
+// TypedInterface re-exports client-go's TypedInterface.
 type TypedInterface[T comparable] = upstream.TypedInterface[T]
 
-// TypedItemExponentialFailureRateLimiter is client-go's.
+// TypedItemExponentialFailureRateLimiter re-exports client-go's TypedItemExponentialFailureRateLimiter.
 type TypedItemExponentialFailureRateLimiter[T comparable] = upstream.TypedItemExponentialFailureRateLimiter[T]
 
-// TypedItemFastSlowRateLimiter is client-go's.
+// TypedItemFastSlowRateLimiter re-exports client-go's TypedItemFastSlowRateLimiter.
 type TypedItemFastSlowRateLimiter[T comparable] = upstream.TypedItemFastSlowRateLimiter[T]
 
-// TypedMaxOfRateLimiter is client-go's.
+// TypedMaxOfRateLimiter re-exports client-go's TypedMaxOfRateLimiter.
 type TypedMaxOfRateLimiter[T comparable] = upstream.TypedMaxOfRateLimiter[T]
 
-// TypedQueueConfig is client-go's.
+// TypedQueueConfig re-exports client-go's TypedQueueConfig.
 type TypedQueueConfig[T comparable] = upstream.TypedQueueConfig[T]
 
-// TypedRateLimiter is client-go's.
+// TypedRateLimiter re-exports client-go's TypedRateLimiter.
 type TypedRateLimiter[T comparable] = upstream.TypedRateLimiter[T]
 
-// TypedRateLimitingInterface is client-go's.
+// TypedRateLimitingInterface re-exports client-go's TypedRateLimitingInterface.
 type TypedRateLimitingInterface[T comparable] = upstream.TypedRateLimitingInterface[T]
 
-// TypedRateLimitingQueueConfig is client-go's.
+// TypedRateLimitingQueueConfig re-exports client-go's TypedRateLimitingQueueConfig.
 type TypedRateLimitingQueueConfig[T comparable] = upstream.TypedRateLimitingQueueConfig[T]
 
-// TypedWithMaxWaitRateLimiter is client-go's.
+// TypedWithMaxWaitRateLimiter re-exports client-go's TypedWithMaxWaitRateLimiter.
 type TypedWithMaxWaitRateLimiter[T comparable] = upstream.TypedWithMaxWaitRateLimiter[T]
 
-// WithMaxWaitRateLimiter is client-go's.
+// WithMaxWaitRateLimiter re-exports client-go's WithMaxWaitRateLimiter.
 type WithMaxWaitRateLimiter = upstream.WithMaxWaitRateLimiter
 
-// DefaultControllerRateLimiter is client-go's.
+// DefaultControllerRateLimiter calls client-go's DefaultControllerRateLimiter.
 //
-// Deprecated: client-go says so.
+// Deprecated: deprecated in client-go.
 func DefaultControllerRateLimiter() RateLimiter {
 	return upstream.DefaultControllerRateLimiter()
 }
 
-// DefaultItemBasedRateLimiter is client-go's.
+// DefaultItemBasedRateLimiter calls client-go's DefaultItemBasedRateLimiter.
 //
-// Deprecated: client-go says so.
+// Deprecated: deprecated in client-go.
 func DefaultItemBasedRateLimiter() RateLimiter {
 	return upstream.DefaultItemBasedRateLimiter()
 }
 
-// DefaultQueue is client-go's.
+// DefaultQueue calls client-go's DefaultQueue.
 func DefaultQueue[T comparable]() Queue[T] {
 	return upstream.DefaultQueue[T]()
 }
 
-// DefaultTypedControllerRateLimiter is client-go's.
+// DefaultTypedControllerRateLimiter calls client-go's DefaultTypedControllerRateLimiter.
 func DefaultTypedControllerRateLimiter[T comparable]() TypedRateLimiter[T] {
 	return upstream.DefaultTypedControllerRateLimiter[T]()
 }
 
-// DefaultTypedItemBasedRateLimiter is client-go's.
+// DefaultTypedItemBasedRateLimiter calls client-go's DefaultTypedItemBasedRateLimiter.
 func DefaultTypedItemBasedRateLimiter[T comparable]() TypedRateLimiter[T] {
 	return upstream.DefaultTypedItemBasedRateLimiter[T]()
 }
 
-// NewItemExponentialFailureRateLimiter is client-go's.
+// NewItemExponentialFailureRateLimiter calls client-go's NewItemExponentialFailureRateLimiter.
 //
-// Deprecated: client-go says so.
+// Deprecated: deprecated in client-go.
 func NewItemExponentialFailureRateLimiter(baseDelay time.Duration, maxDelay time.Duration) RateLimiter {
 	return upstream.NewItemExponentialFailureRateLimiter(baseDelay, maxDelay)
 }
 
-// NewItemFastSlowRateLimiter is client-go's.
+// NewItemFastSlowRateLimiter calls client-go's NewItemFastSlowRateLimiter.
 //
-// Deprecated: client-go says so.
+// Deprecated: deprecated in client-go.
 func NewItemFastSlowRateLimiter(fastDelay time.Duration, slowDelay time.Duration, maxFastAttempts int) RateLimiter {
 	return upstream.NewItemFastSlowRateLimiter(fastDelay, slowDelay, maxFastAttempts)
 }
 
-// NewMaxOfRateLimiter is client-go's.
+// NewMaxOfRateLimiter calls client-go's NewMaxOfRateLimiter.
 //
-// Deprecated: client-go says so.
+// Deprecated: deprecated in client-go.
 func NewMaxOfRateLimiter(limiters ...TypedRateLimiter[any]) RateLimiter {
 	return upstream.NewMaxOfRateLimiter(limiters...)
 }
 
-// NewTypedItemExponentialFailureRateLimiter is client-go's.
+// NewTypedItemExponentialFailureRateLimiter calls client-go's NewTypedItemExponentialFailureRateLimiter.
 func NewTypedItemExponentialFailureRateLimiter[T comparable](baseDelay time.Duration, maxDelay time.Duration) TypedRateLimiter[T] {
 	return upstream.NewTypedItemExponentialFailureRateLimiter[T](baseDelay, maxDelay)
 }
 
-// NewTypedItemFastSlowRateLimiter is client-go's.
+// NewTypedItemFastSlowRateLimiter calls client-go's NewTypedItemFastSlowRateLimiter.
 func NewTypedItemFastSlowRateLimiter[T comparable](fastDelay time.Duration, slowDelay time.Duration, maxFastAttempts int) TypedRateLimiter[T] {
 	return upstream.NewTypedItemFastSlowRateLimiter[T](fastDelay, slowDelay, maxFastAttempts)
 }
 
-// NewTypedMaxOfRateLimiter is client-go's.
+// NewTypedMaxOfRateLimiter calls client-go's NewTypedMaxOfRateLimiter.
 func NewTypedMaxOfRateLimiter[T comparable](limiters ...TypedRateLimiter[T]) TypedRateLimiter[T] {
 	return upstream.NewTypedMaxOfRateLimiter[T](limiters...)
 }
 
-// NewTypedWithMaxWaitRateLimiter is client-go's.
+// NewTypedWithMaxWaitRateLimiter calls client-go's NewTypedWithMaxWaitRateLimiter.
 func NewTypedWithMaxWaitRateLimiter[T comparable](limiter TypedRateLimiter[T], maxDelay time.Duration) TypedRateLimiter[T] {
 	return upstream.NewTypedWithMaxWaitRateLimiter[T](limiter, maxDelay)
 }
 
-// NewWithMaxWaitRateLimiter is client-go's.
+// NewWithMaxWaitRateLimiter calls client-go's NewWithMaxWaitRateLimiter.
 //
-// Deprecated: client-go says so.
+// Deprecated: deprecated in client-go.
 func NewWithMaxWaitRateLimiter(limiter RateLimiter, maxDelay time.Duration) RateLimiter {
 	return upstream.NewWithMaxWaitRateLimiter(limiter, maxDelay)
 }
 
-// ParallelizeUntil is client-go's.
+// ParallelizeUntil calls client-go's ParallelizeUntil.
 func ParallelizeUntil(ctx context.Context, workers int, pieces int, doWorkPiece DoWorkPieceFunc, opts ...Options) {
 	upstream.ParallelizeUntil(ctx, workers, pieces, doWorkPiece, opts...)
 }
 
-// SetProvider is client-go's.
+// SetProvider calls client-go's SetProvider.
 func SetProvider(metricsProvider MetricsProvider) {
 	upstream.SetProvider(metricsProvider)
 }

@@ -5,100 +5,100 @@ import (
 	"k8s.io/utils/clock"
 )
 
-//lint:file-ignore SA1019 what is deprecated has to be there as well
+//lint:file-ignore SA1019 deprecated names are needed too
 
-// The functions below are for queues of anything. client-go deprecates them for those with Typed in their names.
+// The functions below make queues of any. client-go deprecates them in favor of those with Typed in their names.
 
-// New returns a queue without a name.
+// New returns an unnamed queue.
 //
-// Deprecated: client-go says so; use NewTyped.
+// Deprecated: deprecated in client-go; use NewTyped.
 func New() *Type {
 	return NewTyped[any]()
 }
 
 // NewWithConfig returns a queue.
 //
-// Deprecated: client-go says so; use NewTypedWithConfig.
+// Deprecated: deprecated in client-go; use NewTypedWithConfig.
 func NewWithConfig(config QueueConfig) *Type {
 	return NewTypedWithConfig(config)
 }
 
-// NewNamed returns a queue with a name.
+// NewNamed returns a named queue.
 //
-// Deprecated: client-go says so; use NewTypedWithConfig.
+// Deprecated: deprecated in client-go; use NewTypedWithConfig.
 func NewNamed(name string) *Type {
 	return NewTypedWithConfig(QueueConfig{Name: name})
 }
 
-// NewDelayingQueue returns a queue with delays.
+// NewDelayingQueue returns a delaying queue.
 //
-// Deprecated: client-go says so; use NewTypedDelayingQueue.
+// Deprecated: deprecated in client-go; use NewTypedDelayingQueue.
 func NewDelayingQueue() DelayingInterface {
 	return NewTypedDelayingQueue[any]()
 }
 
-// TypedNewDelayingQueue returns a queue with delays.
+// TypedNewDelayingQueue returns a delaying queue.
 //
-// Deprecated: client-go says so; use NewTypedDelayingQueue.
+// Deprecated: deprecated in client-go; use NewTypedDelayingQueue.
 func TypedNewDelayingQueue[T comparable]() TypedDelayingInterface[T] {
 	return NewTypedDelayingQueue[T]()
 }
 
-// NewDelayingQueueWithConfig returns a queue with delays.
+// NewDelayingQueueWithConfig returns a delaying queue.
 //
-// Deprecated: client-go says so; use NewTypedDelayingQueueWithConfig.
+// Deprecated: deprecated in client-go; use NewTypedDelayingQueueWithConfig.
 func NewDelayingQueueWithConfig(config DelayingQueueConfig) DelayingInterface {
 	return NewTypedDelayingQueueWithConfig(config)
 }
 
-// NewNamedDelayingQueue returns a queue with delays and a name.
+// NewNamedDelayingQueue returns a named delaying queue.
 //
-// Deprecated: client-go says so; use NewTypedDelayingQueueWithConfig.
+// Deprecated: deprecated in client-go; use NewTypedDelayingQueueWithConfig.
 func NewNamedDelayingQueue(name string) DelayingInterface {
 	return NewTypedDelayingQueueWithConfig(DelayingQueueConfig{Name: name})
 }
 
-// NewDelayingQueueWithCustomQueue puts client-go's delays before a queue.
+// NewDelayingQueueWithCustomQueue returns client-go's delaying queue on top of q.
 //
-// Deprecated: client-go says so; use NewTypedDelayingQueueWithConfig.
+// Deprecated: deprecated in client-go; use NewTypedDelayingQueueWithConfig.
 func NewDelayingQueueWithCustomQueue(q Interface, name string) DelayingInterface {
 	return upstream.NewDelayingQueueWithCustomQueue(q, name)
 }
 
-// NewDelayingQueueWithCustomClock returns client-go's queue with delays, because of the clock.
+// NewDelayingQueueWithCustomClock returns client-go's delaying queue, because of the clock.
 //
-// Deprecated: client-go says so; use NewTypedDelayingQueueWithConfig.
+// Deprecated: deprecated in client-go; use NewTypedDelayingQueueWithConfig.
 func NewDelayingQueueWithCustomClock(clock clock.WithTicker, name string) DelayingInterface {
 	return upstream.NewDelayingQueueWithCustomClock(clock, name)
 }
 
-// NewRateLimitingQueue returns a queue with delays and a rate limiter.
+// NewRateLimitingQueue returns a rate-limited delaying queue.
 //
-// Deprecated: client-go says so; use NewTypedRateLimitingQueue.
+// Deprecated: deprecated in client-go; use NewTypedRateLimitingQueue.
 func NewRateLimitingQueue(rateLimiter RateLimiter) RateLimitingInterface {
 	return NewTypedRateLimitingQueue[any](rateLimiter)
 }
 
-// NewRateLimitingQueueWithConfig returns a queue with delays and a rate limiter.
+// NewRateLimitingQueueWithConfig returns a rate-limited delaying queue.
 //
-// Deprecated: client-go says so; use NewTypedRateLimitingQueueWithConfig.
+// Deprecated: deprecated in client-go; use NewTypedRateLimitingQueueWithConfig.
 func NewRateLimitingQueueWithConfig(rateLimiter RateLimiter, config RateLimitingQueueConfig) RateLimitingInterface {
 	return NewTypedRateLimitingQueueWithConfig[any](rateLimiter, config)
 }
 
-// NewNamedRateLimitingQueue returns a queue with delays, a rate limiter and a name.
+// NewNamedRateLimitingQueue returns a named rate-limited delaying queue.
 //
-// Deprecated: client-go says so; use NewTypedRateLimitingQueueWithConfig.
+// Deprecated: deprecated in client-go; use NewTypedRateLimitingQueueWithConfig.
 func NewNamedRateLimitingQueue(rateLimiter RateLimiter, name string) RateLimitingInterface {
 	return NewTypedRateLimitingQueueWithConfig[any](rateLimiter, RateLimitingQueueConfig{Name: name})
 }
 
-// NewRateLimitingQueueWithDelayingInterface puts a rate limiter before a queue with delays.
+// NewRateLimitingQueueWithDelayingInterface adds a rate limiter to a delaying queue.
 //
-// Deprecated: client-go says so; use NewTypedRateLimitingQueueWithConfig.
+// Deprecated: deprecated in client-go; use NewTypedRateLimitingQueueWithConfig.
 func NewRateLimitingQueueWithDelayingInterface(di DelayingInterface, rateLimiter RateLimiter) RateLimitingInterface {
 	return upstream.NewRateLimitingQueueWithDelayingInterface(di, rateLimiter)
 }
 
-// WithChunkSize is client-go's.
+// WithChunkSize calls client-go's WithChunkSize.
 func WithChunkSize(c int) Options { return upstream.WithChunkSize(c) }

@@ -4,23 +4,23 @@ import (
 	"fmt"
 	"sync"
 	"time"
-	_ "unsafe" // for the link to client-go's provider
+	_ "unsafe" // for the linkname of client-go's provider
 
 	upstream "k8s.io/client-go/util/workqueue"
 
 	"github.com/tidings/tidings/workqueue"
 )
 
-// globalMetricsProvider is what client-go's SetProvider has set. Libraries call that with providers of their own, in their init functions, and there is
-// no function to ask for it.
+// globalMetricsProvider is the provider set with client-go's SetProvider. Libraries call that in their init functions, and client-go has no getter
+// for it.
 //
 //go:linkname globalMetricsProvider k8s.io/client-go/util/workqueue.globalMetricsProvider
 var globalMetricsProvider upstream.MetricsProvider
 
-// updatePeriod is how often the metrics of unfinished work are set.
+// updatePeriod is the interval at which the metrics of unfinished work are set.
 const updatePeriod = 500 * time.Millisecond
 
-// metrics are client-go's metrics of one queue. It implements workqueue.Observer.
+// metrics are client-go's metrics for one queue. It implements workqueue.Observer.
 type metrics struct {
 	depth               GaugeMetric
 	adds, retries       CounterMetric
@@ -29,10 +29,10 @@ type metrics struct {
 
 	once  sync.Once
 	end   chan struct{} // closed to end the updates
-	ended chan struct{} // closed when they have ended
+	ended chan struct{} // closed when the updates have ended
 }
 
-// newMetrics returns the metrics of a queue; nil if it has no name or nobody provides any.
+// newMetrics returns a queue's metrics, or nil if the queue is unnamed or there is no provider.
 func newMetrics(name string, provider MetricsProvider) *metrics {
 	if provider == nil {
 		provider = globalMetricsProvider
@@ -48,7 +48,7 @@ func newMetrics(name string, provider MetricsProvider) *metrics {
 	}
 }
 
-// start sets the metrics of unfinished work from now on, until stop is called.
+// start sets the metrics of unfinished work periodically until stop is called.
 func (m *metrics) start(stats func() workqueue.Stats) {
 	go func() {
 		defer close(m.ended)
@@ -67,7 +67,7 @@ func (m *metrics) start(stats func() workqueue.Stats) {
 	}()
 }
 
-// stop ends the updates and waits for that.
+// stop ends the updates and waits until they have ended.
 func (m *metrics) stop() {
 	if m == nil {
 		return
@@ -76,17 +76,17 @@ func (m *metrics) stop() {
 	<-m.ended
 }
 
-// Added counts an add.
+// Added counts an added item.
 func (m *metrics) Added() {
 	m.adds.Inc()
 	m.depth.Inc()
 }
 
-// Started observes how long an item waited.
+// Started observes how long an item waited in the queue.
 func (m *metrics) Started(waited time.Duration) {
 	m.depth.Dec()
 	m.latency.Observe(waited.Seconds())
 }
 
-// Finished observes how long an item was worked on.
+// Finished observes how long processing an item took.
 func (m *metrics) Finished(worked time.Duration) { m.work.Observe(worked.Seconds()) }

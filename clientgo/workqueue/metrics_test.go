@@ -12,7 +12,7 @@ import (
 	"github.com/tidings/tidings/clientgo/workqueue"
 )
 
-// provider writes down what a queue's metrics are told.
+// provider records the updates of a queue's metrics.
 type provider struct {
 	mu    sync.Mutex
 	notes []string
@@ -64,7 +64,7 @@ func (p *provider) take() []string {
 	return notes
 }
 
-// A queue with a name tells its metrics of every item, as client-go's does.
+// A named queue updates its metrics for every item, as client-go's does.
 func TestMetrics(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
 		p := new(provider)
@@ -108,7 +108,7 @@ func TestMetrics(t *testing.T) {
 	})
 }
 
-// A queue without a name has no metrics.
+// An unnamed queue has no metrics.
 func TestNoMetricsWithoutName(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
 		p := new(provider)
@@ -123,21 +123,21 @@ func TestNoMetricsWithoutName(t *testing.T) {
 	})
 }
 
-// globalProvider is a provider that was given to client-go's SetProvider, of which only the first call in a process counts.
+// globalProvider is passed to client-go's SetProvider, which ignores all but the first call in a process.
 var globalProvider = sync.OnceValue(func() *provider {
 	p := new(provider)
 	upstream.SetProvider(p)
 	return p
 })
 
-// A provider that a library has given to client-go's SetProvider serves these queues as well.
+// Queues also use the provider that a library passed to client-go's SetProvider.
 func TestGlobalProvider(t *testing.T) {
 	p := globalProvider()
 	for name, e := range engines {
 		q := e.plain(workqueue.TypedQueueConfig[string]{Name: name})
 		q.Add("a")
 		q.ShutDown()
-		notes := slices.DeleteFunc(p.take(), func(note string) bool { return note != name+" adds +1" }) // half a second may pass at any time
+		notes := slices.DeleteFunc(p.take(), func(note string) bool { return note != name+" adds +1" }) // the periodic update may come at any time
 		if len(notes) != 1 {
 			t.Errorf("%s: the metrics were told %q", name, notes)
 		}

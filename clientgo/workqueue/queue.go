@@ -10,21 +10,21 @@ import (
 	"github.com/tidings/tidings/workqueue"
 )
 
-// Typed is a work queue. NewTyped and NewTypedWithConfig make one.
+// Typed is a work queue. Create it with NewTyped or NewTypedWithConfig.
 type Typed[T comparable] struct{ TypedInterface[T] }
 
-// Type is a work queue of anything.
+// Type is a work queue of any.
 //
-// Deprecated: client-go says so; use Typed.
+// Deprecated: deprecated in client-go; use Typed.
 type Type = Typed[any]
 
-// queue is a native queue as a TypedDelayingInterface.
+// queue implements TypedDelayingInterface with a native queue.
 type queue[T comparable] struct {
 	native  *workqueue.Queue[T]
 	metrics *metrics // nil without a provider
 
 	mu      sync.Mutex
-	waiting []context.CancelFunc // end the calls of ShutDownWithDrain
+	waiting []context.CancelFunc // cancel the waits in ShutDownWithDrain
 }
 
 func newQueue[T comparable](name string, provider MetricsProvider) *queue[T] {
@@ -40,10 +40,10 @@ func newQueue[T comparable](name string, provider MetricsProvider) *queue[T] {
 	return q
 }
 
-// Add marks an item as needing processing. After a shutdown it does nothing.
+// Add marks an item as needing processing. It does nothing after a shutdown.
 func (q *queue[T]) Add(item T) { q.native.Add(item) }
 
-// AddAfter adds an item after a delay. After a shutdown it does nothing.
+// AddAfter adds an item after a delay. It does nothing after a shutdown.
 func (q *queue[T]) AddAfter(item T, delay time.Duration) {
 	if q.native.ShuttingDown() {
 		return
@@ -54,26 +54,26 @@ func (q *queue[T]) AddAfter(item T, delay time.Duration) {
 	q.native.AddAfter(item, delay)
 }
 
-// Len returns the number of items that wait for a worker.
+// Len returns the number of items that are waiting for a worker.
 func (q *queue[T]) Len() int { return q.native.Len() }
 
-// Get waits for an item, for which Done has to be called, or for the shutdown.
+// Get blocks until an item is available or the queue has shut down. Call Done for the item when it has been processed.
 func (q *queue[T]) Get() (item T, shutdown bool) {
 	item, err := q.native.Get(context.Background())
 	return item, err != nil
 }
 
-// Done says that an item has been processed. If it was added meanwhile it waits again.
+// Done marks an item as processed. If it was added again meanwhile, it is queued again.
 func (q *queue[T]) Done(item T) { q.native.Done(item) }
 
-// ShuttingDown reports whether the queue was shut down.
+// ShuttingDown reports whether the queue has been shut down.
 func (q *queue[T]) ShuttingDown() bool { return q.native.ShuttingDown() }
 
-// ShutDown makes the queue refuse new items. Workers still get those that wait. It ends the waits of ShutDownWithDrain.
+// ShutDown makes the queue ignore new items. Workers still get the queued ones. Pending calls of ShutDownWithDrain return.
 func (q *queue[T]) ShutDown() {
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
-	_ = q.native.ShutDownWithDrain(ended) // which does not wait then
+	_ = q.native.ShutDownWithDrain(ended) // returns at once, because ctx has ended
 	q.mu.Lock()
 	for _, end := range q.waiting {
 		end()
@@ -83,14 +83,14 @@ func (q *queue[T]) ShutDown() {
 	q.metrics.stop()
 }
 
-// ShutDownWithDrain is ShutDown, and waits until all items have been processed, or ShutDown is called.
+// ShutDownWithDrain is like ShutDown, and waits until all items have been processed or ShutDown is called.
 func (q *queue[T]) ShutDownWithDrain() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	q.mu.Lock()
 	q.waiting = append(q.waiting, cancel)
 	q.mu.Unlock()
-	_ = q.native.ShutDownWithDrain(ctx) // the end of ctx is no error here
+	_ = q.native.ShutDownWithDrain(ctx) // fails only if ShutDown ended ctx
 	q.metrics.stop()
 }
 
@@ -100,19 +100,19 @@ type limited[T comparable] struct {
 	limiter TypedRateLimiter[T]
 }
 
-// AddRateLimited adds an item when the rate limiter says so.
+// AddRateLimited adds an item after the delay that the rate limiter sets.
 func (q limited[T]) AddRateLimited(item T) { q.AddAfter(item, q.limiter.When(item)) }
 
-// Forget makes the rate limiter forget an item.
+// Forget makes the rate limiter forget an item's retries.
 func (q limited[T]) Forget(item T) { q.limiter.Forget(item) }
 
-// NumRequeues returns how often the rate limiter was asked for an item since it forgot it.
+// NumRequeues returns how often the rate limiter was asked about an item since it last forgot it.
 func (q limited[T]) NumRequeues(item T) int { return q.limiter.NumRequeues(item) }
 
-// NewTyped returns a queue without a name.
+// NewTyped returns an unnamed queue.
 func NewTyped[T comparable]() *Typed[T] { return NewTypedWithConfig(TypedQueueConfig[T]{}) }
 
-// NewTypedWithConfig returns a queue. With a clock or a storage in the config it is client-go's.
+// NewTypedWithConfig returns a queue. If the config has a clock or a storage, the queue is client-go's.
 func NewTypedWithConfig[T comparable](config TypedQueueConfig[T]) *Typed[T] {
 	if config.Clock != nil || config.Queue != nil {
 		return &Typed[T]{upstream.NewTypedWithConfig(config)}
@@ -120,13 +120,13 @@ func NewTypedWithConfig[T comparable](config TypedQueueConfig[T]) *Typed[T] {
 	return &Typed[T]{newQueue[T](config.Name, config.MetricsProvider)}
 }
 
-// NewTypedDelayingQueue returns a queue with delays and without a name.
+// NewTypedDelayingQueue returns an unnamed delaying queue.
 func NewTypedDelayingQueue[T comparable]() TypedDelayingInterface[T] {
 	return NewTypedDelayingQueueWithConfig(TypedDelayingQueueConfig[T]{})
 }
 
-// NewTypedDelayingQueueWithConfig returns a queue with delays. With a clock in the config it is client-go's; with a queue, client-go's delays are put
-// before that. The logger is for client-go's.
+// NewTypedDelayingQueueWithConfig returns a delaying queue. If the config has a clock, the queue is client-go's; if it has a queue, client-go's
+// delaying queue wraps that. The Logger applies to client-go's only.
 func NewTypedDelayingQueueWithConfig[T comparable](config TypedDelayingQueueConfig[T]) TypedDelayingInterface[T] {
 	if config.Clock != nil || config.Queue != nil {
 		return upstream.NewTypedDelayingQueueWithConfig(config)
@@ -134,13 +134,13 @@ func NewTypedDelayingQueueWithConfig[T comparable](config TypedDelayingQueueConf
 	return newQueue[T](config.Name, config.MetricsProvider)
 }
 
-// NewTypedRateLimitingQueue returns a queue with delays, a rate limiter and no name.
+// NewTypedRateLimitingQueue returns an unnamed rate-limited delaying queue.
 func NewTypedRateLimitingQueue[T comparable](rateLimiter TypedRateLimiter[T]) TypedRateLimitingInterface[T] {
 	return NewTypedRateLimitingQueueWithConfig(rateLimiter, TypedRateLimitingQueueConfig[T]{})
 }
 
-// NewTypedRateLimitingQueueWithConfig returns a queue with delays and a rate limiter. With a clock in the config it is client-go's; with a queue, the rate
-// limiter is put before that.
+// NewTypedRateLimitingQueueWithConfig returns a rate-limited delaying queue. If the config has a clock, the queue is client-go's; if it has a queue,
+// the rate limiter is added to that.
 func NewTypedRateLimitingQueueWithConfig[T comparable](rateLimiter TypedRateLimiter[T], config TypedRateLimitingQueueConfig[T]) TypedRateLimitingInterface[T] {
 	if config.Clock != nil || config.DelayingQueue != nil {
 		return upstream.NewTypedRateLimitingQueueWithConfig(rateLimiter, config)

@@ -14,7 +14,7 @@ import (
 	"github.com/tidings/tidings/clientgo/workqueue"
 )
 
-// engine is one implementation of client-go's work queue. The contract tests run against both, which shows that a test states what client-go does.
+// engine is one implementation of client-go's work queue. The contract tests run against both, which shows that they state what client-go does.
 type engine struct {
 	plain   func(workqueue.TypedQueueConfig[string]) workqueue.TypedInterface[string]
 	delayed func(workqueue.TypedDelayingQueueConfig[string]) workqueue.TypedDelayingInterface[string]
@@ -38,7 +38,7 @@ var engines = map[string]engine{
 	},
 }
 
-// bothEngines runs a contract test against both, in a bubble with a clock of its own.
+// bothEngines runs a contract test against both engines, in a synctest bubble.
 func bothEngines(t *testing.T, test func(t *testing.T, e engine)) {
 	for name, e := range engines {
 		t.Run(name, func(t *testing.T) {
@@ -135,7 +135,7 @@ func TestShutDown(t *testing.T) {
 	})
 }
 
-// A waiting Get ends with the queue.
+// A shutdown wakes a waiting Get.
 func TestShutDownWakesGet(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
 		q, ends := e.plain(workqueue.TypedQueueConfig[string]{}), make(chan bool, 3)
@@ -192,7 +192,7 @@ func checkDrain(t *testing.T, e engine, forced bool) {
 	}
 }
 
-// A drain waits for what no worker has taken yet, as its documentation says; client-go's does not.
+// A drain waits for items that no worker has taken yet, as documented; client-go's does not.
 func TestDrainWaitsForAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q, drained := workqueue.NewTyped[string](), make(chan bool)
@@ -210,7 +210,7 @@ func TestDrainWaitsForAll(t *testing.T) {
 	})
 }
 
-// "AddAfter adds an item to the workqueue after the indicated duration has passed"; of several delays of an item the shortest counts.
+// "AddAfter adds an item to the workqueue after the indicated duration has passed"; if an item has several delays, the shortest applies.
 func TestAddAfter(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
 		q := e.delayed(workqueue.TypedDelayingQueueConfig[string]{})
@@ -298,7 +298,7 @@ func TestManyWorkers(t *testing.T) {
 		producers.Wait()
 		time.Sleep(time.Second)
 		q.ShutDownWithDrain()
-		q.ShutDown() // client-go's delaying queue ends its goroutine only here
+		q.ShutDown() // only this ends the goroutine of client-go's delaying queue
 		workers.Wait()
 		if len(done) != 50 {
 			t.Errorf("%d items were processed, want 50", len(done))
@@ -306,7 +306,7 @@ func TestManyWorkers(t *testing.T) {
 	})
 }
 
-// A clock, a storage and a queue of the program's own are used: by client-go's queues.
+// Queues with a custom clock, storage or queue are client-go's and use these.
 func TestGivenParts(t *testing.T) {
 	clock := testingclock.NewFakeClock(time.Now())
 	q := workqueue.NewTypedRateLimitingQueueWithConfig(workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Hour, time.Hour),
@@ -332,7 +332,7 @@ func TestGivenParts(t *testing.T) {
 	get(t, delayed, "c")
 }
 
-// lifo is a storage that hands out the last item first.
+// lifo is a storage that returns the last item first.
 type lifo struct{ items []string }
 
 func (l *lifo) Touch(string)     {}
@@ -344,7 +344,7 @@ func (l *lifo) Pop() string {
 	return item
 }
 
-// The functions for queues of anything make the same queues.
+// The functions for queues of any make the same queues.
 func TestUntyped(t *testing.T) {
 	limiter := workqueue.DefaultControllerRateLimiter()
 	delayed := workqueue.NewDelayingQueue()

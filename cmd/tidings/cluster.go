@@ -14,8 +14,7 @@ import (
 	"github.com/tidings/tidings/cmd/tidings/internal/resources"
 )
 
-// connect returns the configuration that the flags name, and a client that asks the cluster what it offers. It sends
-// nothing yet.
+// connect returns the client configuration that the flags select, and a discovery client for it. It sends nothing yet.
 func connect(cluster *kube.Flags, logger *slog.Logger) (*rest.Config, discovery.ServerResourcesInterfaceWithContext, error) {
 	if err := cluster.CheckFlags(); err != nil {
 		return nil, nil, cli.Usage(err)
@@ -31,7 +30,7 @@ func connect(cluster *kube.Flags, logger *slog.Logger) (*rest.Config, discovery.
 	return config, client, nil
 }
 
-// find asks the server what it offers and finds the resources among that.
+// find discovers the server's resources and resolves the arguments among them.
 func find(ctx context.Context, client discovery.ServerResourcesInterfaceWithContext, args []string, logger *slog.Logger) ([]resources.Resource, error) {
 	catalog, err := discover(ctx, client, logger)
 	if err != nil {
@@ -41,8 +40,8 @@ func find(ctx context.Context, client discovery.ServerResourcesInterfaceWithCont
 	return found, cli.Usage(err)
 }
 
-// discover is resources.Discover that ends with ctx, whatever holds the request up: a program that gets credentials, which the
-// kubeconfig can name, does not know of ctx.
+// discover is resources.Discover, but it returns when ctx ends, whatever holds the request up: a credential plugin named in
+// the kubeconfig does not get ctx.
 func discover(ctx context.Context, client discovery.ServerResourcesInterfaceWithContext, logger *slog.Logger) (*resources.Catalog, error) {
 	type answer struct {
 		catalog *resources.Catalog
@@ -64,10 +63,10 @@ func discover(ctx context.Context, client discovery.ServerResourcesInterfaceWith
 	}
 }
 
-// errNoDiscovery says what was waited for.
-var errNoDiscovery = errors.New("the server has not said what it offers")
+// errNoDiscovery is the error when discovery has not completed.
+var errNoDiscovery = errors.New("the server has not answered discovery")
 
-// interrupted says that ctx ended before the server had said what it offers.
+// interrupted returns the error when ctx ended before discovery completed.
 func interrupted(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", context.Cause(ctx), errNoDiscovery)
 }

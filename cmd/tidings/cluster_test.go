@@ -30,17 +30,17 @@ import (
 	"github.com/tidings/tidings/tidingstest"
 )
 
-// waitAtMost bounds every wait of a script for the server.
+// waitAtMost limits every wait of a script for the server.
 const waitAtMost = 20 * time.Second
 
-// cluster is a scripted API server behind a front that answers discovery.
+// cluster is an API server controlled by scripts, behind a proxy that serves discovery.
 type cluster struct {
 	server *tidingstest.Server
 	front  *httptest.Server
 
 	mu       sync.Mutex
 	closed   string        // a namespace in which everything is forbidden
-	stalling chan struct{} // not nil while discovery does not answer; closed when it does
+	stalling chan struct{} // not nil while discovery stalls; closed when that ends
 }
 
 func newCluster(t *testing.T) *cluster {
@@ -70,7 +70,7 @@ func newCluster(t *testing.T) *cluster {
 	return c
 }
 
-// guard refuses what is forbidden in one namespace.
+// guard rejects what is forbidden in one namespace.
 func (c *cluster) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c.mu.Lock()
@@ -87,7 +87,7 @@ func (c *cluster) guard(next http.Handler) http.Handler {
 	})
 }
 
-// stall holds up the answers about what the server offers.
+// stall holds up discovery.
 func (c *cluster) stall(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c.mu.Lock()
@@ -97,7 +97,7 @@ func (c *cluster) stall(next http.Handler) http.Handler {
 			select {
 			case <-stalling:
 			case <-r.Context().Done():
-				panic(http.ErrAbortHandler) // to return is an answer, which a client that hangs up may still read
+				panic(http.ErrAbortHandler) // returning would send a response, which a client that hangs up may still read
 			}
 		}
 		next.ServeHTTP(w, r)
@@ -107,11 +107,11 @@ func (c *cluster) stall(next http.Handler) http.Handler {
 func answerWith(answer any) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(answer) // the client sees what is missing
+		_ = json.NewEncoder(w).Encode(answer) // the client notices an incomplete response
 	}
 }
 
-// discoveryAnswers is what the front says the server offers, by path.
+// discoveryAnswers returns the proxy's discovery documents by path.
 func discoveryAnswers() map[string]any {
 	group := func(name, version string) metav1.APIGroup {
 		v := metav1.GroupVersionForDiscovery{GroupVersion: name + "/" + version, Version: version}
@@ -137,27 +137,27 @@ func discoveryAnswers() map[string]any {
 	}
 }
 
-// setup gives a script the kubeconfig of its server, and nothing of the machine's.
+// setup gives a script the kubeconfig of its server, and keeps that of the machine away.
 func (c *cluster) setup(env *testscript.Env) error {
 	content := fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: test,
 clusters: [{name: test, cluster: {server: %q}}], contexts: [{name: test, context: {cluster: test, namespace: shop}}]}`, c.front.URL)
 	file := filepath.Join(env.WorkDir, "kubeconfig")
 	env.Setenv("KUBECONFIG", file)
 	env.Setenv("TZ", "UTC")
-	env.Setenv("GORACE", "atexit_sleep_ms=0") // else every program of a race build lingers for a second
+	env.Setenv("GORACE", "atexit_sleep_ms=0") // otherwise every program of a race build waits a second before it exits
 	return os.WriteFile(file, []byte(content), 0o600)
 }
 
-// script is the command "server", by which a script acts on the server:
+// script is the command "server", with which a script controls the server:
 //
 //	server create|update|delete FILE...   the objects in the files
 //	server watches N                      wait until N watches are open
-//	server forbid RESOURCE                refuse every list and watch of it
-//	server forbid-in NAMESPACE            refuse everything in this namespace
-//	server stall                          answer no more what the server offers
+//	server forbid RESOURCE                reject every list and watch of it
+//	server forbid-in NAMESPACE            reject everything in this namespace
+//	server stall                          stop answering discovery
 //	server garble RESOURCE TEXT           answer every list and watch of it with this text
 //	server cut                            break all connections
-//	server compact                        forget the history, so that no watch can be resumed
+//	server compact                        drop the history, so that no watch can be resumed
 //	server stop|start
 func (c *cluster) script(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
@@ -218,7 +218,7 @@ func readObject(ts *testscript.TestScript, file string) *unstructured.Unstructur
 	return o
 }
 
-// exits is the command "exits CODE PROGRAM [ARGUMENT...]": it runs the program and wants this exit code.
+// exits is the command "exits CODE PROGRAM [ARGUMENT...]": it runs the program and expects this exit code.
 func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits CODE PROGRAM [ARGUMENT...]")
@@ -235,8 +235,8 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// await is the command "await FILE REGEXP": it waits until the file has a match. It looks again and again, because
-// what a program in the background has printed can be seen only in a file.
+// await is the command "await FILE REGEXP": it waits until the file has a match. It polls, because the output of a
+// program in the background is only visible in a file.
 func await(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: await FILE REGEXP")
@@ -254,7 +254,7 @@ func await(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// What differs from run to run.
+// What differs between runs.
 var (
 	clocks = regexp.MustCompile(`\b\d\d:\d\d:\d\d\.\d{3}\b`)
 	stamps = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
@@ -263,7 +263,7 @@ var (
 	ports  = regexp.MustCompile(`127\.0\.0\.1:\d+`)
 )
 
-// normal is the command "normal FILE": it prints the file, such as stdout, without what differs from run to run.
+// normal is the command "normal FILE": it prints the file, such as stdout, without what differs between runs.
 func normal(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: normal FILE")

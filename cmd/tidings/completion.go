@@ -17,23 +17,23 @@ import (
 	"github.com/tidings/tidings/cmd/tidings/internal/kube"
 )
 
-// completionTimeout is how long somebody who has pressed the tab key may have to wait for the cluster.
+// completionTimeout limits how long a completion waits for the cluster.
 const completionTimeout = 2 * time.Second
 
-// completionPage is how many namespaces are looked at.
+// completionPage limits the number of namespaces that are completed.
 const completionPage = 500
 
-// complete has the values of a flag completed by what values returns.
+// complete makes values complete a flag.
 func complete(cmd *cobra.Command, flag string, values func(ctx context.Context) []string) {
 	err := cmd.RegisterFlagCompletionFunc(flag, func(cmd *cobra.Command, _ []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		return ofList(cmd, toComplete, values)
 	})
 	if err != nil {
-		panic(err) // there is no such flag: a mistake in this program
+		panic(err) // there is no such flag, which is a bug
 	}
 }
 
-// ofList completes the last of several values that are joined by commas.
+// ofList completes the last of several comma-separated values.
 func ofList(cmd *cobra.Command, toComplete string, values func(ctx context.Context) []string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	ctx := cmd.Context()
 	if ctx == nil {
@@ -51,19 +51,19 @@ func ofList(cmd *cobra.Command, toComplete string, values func(ctx context.Conte
 	return found, cobra.ShellCompDirectiveNoFileComp
 }
 
-// fixed are values that do not depend on anything.
+// fixed returns constant values.
 func fixed(values ...string) func(context.Context) []string {
 	return func(context.Context) []string { return values }
 }
 
-// completeCluster completes the flags that choose the cluster.
+// completeCluster completes the flags that select the cluster.
 func completeCluster(cmd *cobra.Command, cluster *kube.Flags) {
 	complete(cmd, "context", func(context.Context) []string { return cluster.Contexts() })
 	complete(cmd, "cluster", func(context.Context) []string { return cluster.Clusters() })
 	complete(cmd, "user", func(context.Context) []string { return cluster.Users() })
 }
 
-// resourceNames returns what the cluster offers to be followed; nothing if it does not answer.
+// resourceNames returns the names of the cluster's watchable resources, or nothing if it does not answer.
 func resourceNames(cluster *kube.Flags) func(context.Context) []string {
 	return func(ctx context.Context) []string {
 		quiet := slog.New(slog.DiscardHandler)
@@ -79,14 +79,14 @@ func resourceNames(cluster *kube.Flags) func(context.Context) []string {
 	}
 }
 
-// completeResources completes the arguments of commands that take resources.
+// completeResources completes arguments that name resources.
 func completeResources(cluster *kube.Flags) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, _ []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		return ofList(cmd, toComplete, resourceNames(cluster))
 	}
 }
 
-// namespaceNames returns the namespaces of the cluster; nothing if it does not answer or does not want to tell.
+// namespaceNames returns the namespaces of the cluster, or nothing if it does not answer or denies access.
 func namespaceNames(cluster *kube.Flags) func(context.Context) []string {
 	return func(ctx context.Context) []string {
 		config, err := cluster.RESTConfig(slog.New(slog.DiscardHandler))
@@ -94,7 +94,7 @@ func namespaceNames(cluster *kube.Flags) func(context.Context) []string {
 			return nil
 		}
 		answered := make(chan []string, 1)
-		go func() { answered <- listNamespaces(ctx, config) }() // what gets credentials may not know of ctx
+		go func() { answered <- listNamespaces(ctx, config) }() // a credential plugin does not get ctx
 		select {
 		case names := <-answered:
 			return names

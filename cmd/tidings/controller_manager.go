@@ -22,7 +22,7 @@ import (
 	"github.com/tidings/tidings/cmd/tidings/internal/manager"
 )
 
-// podNamespaceFile tells a process in a pod which namespace it is in.
+// podNamespaceFile has the namespace of the pod in which the process runs.
 const podNamespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
 // managerFlags are the flags of "tidings controller-manager".
@@ -48,15 +48,15 @@ func newControllerManager() *cobra.Command {
 		Short: "Run the ReplicaSet and ReplicationController controllers",
 		Long: `controller-manager runs the ReplicaSet and ReplicationController controllers against a cluster.
 
-Two controllers for one resource get in each other's way. In a cluster that has a kube-controller-manager, turn off there
-what is run here: --controllers='*,-replicaset,-replicationcontroller'.
+Two controllers for one resource get in each other's way. In a cluster with a kube-controller-manager, disable its own:
+--controllers='*,-replicaset,-replicationcontroller'.
 
-It serves /healthz, /readyz and /metrics at --bind-address. On SIGTERM it ends its work in hand and gives the lease
-back. When it loses the lease it exits with 1, so that it is started afresh.`,
+It serves /healthz, /readyz and /metrics on --bind-address. On SIGTERM it finishes its work in progress and releases the
+lease. When it loses the lease it exits with 1, so that it is restarted.`,
 		Example: `  # all controllers, with the kubeconfig's cluster
   tidings controller-manager
 
-  # ReplicaSets of two namespaces, without an election
+  # ReplicaSets of two namespaces, without leader election
   tidings controller-manager --controllers replicaset --namespaces shop,billing --leader-elect=false`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
@@ -66,7 +66,7 @@ back. When it loses the lease it exits with 1, so that it is started afresh.`,
 	return cmd
 }
 
-// complete completes the values of flags.
+// complete registers the completions of flag values.
 func (f *managerFlags) complete(cmd *cobra.Command) {
 	complete(cmd, "controllers", fixed(append([]string{"*"}, manager.Names()...)...))
 	complete(cmd, "namespaces", namespaceNames(&f.cluster))
@@ -79,16 +79,16 @@ func (f *managerFlags) complete(cmd *cobra.Command) {
 func (f *managerFlags) bind(cmd *cobra.Command) {
 	set := cmd.Flags()
 	set.SortFlags = false
-	set.StringSliceVar(&f.controllers, "controllers", []string{"*"}, "controllers to run: names, * for all, -name for all but one; there are "+strings.Join(manager.Names(), ", "))
+	set.StringSliceVar(&f.controllers, "controllers", []string{"*"}, "controllers to run: names, * for all, -name for all but one; available: "+strings.Join(manager.Names(), ", "))
 	set.StringSliceVar(&f.namespaces, "namespaces", nil, "namespaces to act in (default all)")
 	set.StringToIntVar(&f.workers, "workers", nil, "workers by controller, such as replicaset=10 (default 5 each)")
-	set.BoolVar(&f.elect, "leader-elect", true, "act only while holding a Lease, so that several processes can stand by")
+	set.BoolVar(&f.elect, "leader-elect", true, "act only while holding a Lease, so that several replicas can stand by")
 	set.StringVar(&f.election.Namespace, "leader-elect-namespace", "", "namespace of the Lease (default the pod's, or the context's)")
 	set.StringVar(&f.election.Name, "leader-elect-name", "tidings-controller-manager", "name of the Lease")
-	set.DurationVar(&f.election.Duration, "leader-elect-lease-duration", 15*time.Second, "how long others wait for a leader that has gone silent; whole seconds")
-	set.Float32Var(&f.qps, "qps", 0, "API requests a second, on average (0 = as many as the server takes)")
-	set.IntVar(&f.burst, "burst", 0, "API requests at once (0 = twice --qps)")
-	set.StringVar(&f.bindAddress, "bind-address", "127.0.0.1:9440", "where to serve /healthz, /readyz and /metrics; port 0 takes a free one")
+	set.DurationVar(&f.election.Duration, "leader-elect-lease-duration", 15*time.Second, "how long others wait for a leader that has stopped renewing; whole seconds")
+	set.Float32Var(&f.qps, "qps", 0, "API requests per second, on average (0 = no limit)")
+	set.IntVar(&f.burst, "burst", 0, "burst of API requests (0 = twice --qps)")
+	set.StringVar(&f.bindAddress, "bind-address", "127.0.0.1:9440", "address on which to serve /healthz, /readyz and /metrics; port 0 picks a free one")
 	set.BoolVar(&f.profiling, "profiling", false, "also serve /debug/pprof")
 	set.StringVar(&f.logFormat, "log-format", "text", "text or json")
 	set.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
@@ -117,7 +117,7 @@ func (f *managerFlags) run(cmd *cobra.Command) error {
 	return manager.Run(cmd.Context(), config, opts)
 }
 
-// options checks the flags and returns the options that they mean, but for what only the cluster can tell.
+// options validates the flags and returns the options, except those that depend on the cluster.
 func (f *managerFlags) options(stderr io.Writer) (manager.Options, error) {
 	opts := manager.Options{Namespaces: f.namespaces, Workers: f.workers, BindAddress: f.bindAddress, Profiling: f.profiling}
 	if f.elect {
@@ -136,7 +136,7 @@ func (f *managerFlags) options(stderr io.Writer) (manager.Options, error) {
 func (f *managerFlags) checkWorkers() error {
 	for name, n := range f.workers {
 		if !slices.Contains(manager.Names(), name) || n < 1 {
-			return fmt.Errorf("--workers %s=%d: want a controller's name and a number from 1 on", name, n)
+			return fmt.Errorf("--workers %s=%d: want a controller's name and a number of at least 1", name, n)
 		}
 	}
 	return nil
@@ -160,10 +160,10 @@ func (f *managerFlags) checkElection() error {
 		return nil
 	}
 	if d := f.election.Duration; d < time.Second || d%time.Second != 0 {
-		return fmt.Errorf("--leader-elect-lease-duration %v: want whole seconds, one or more", d)
+		return fmt.Errorf("--leader-elect-lease-duration %v: want whole seconds, at least one", d)
 	}
 	if reasons := validation.IsDNS1123Subdomain(f.election.Name); len(reasons) > 0 {
-		return fmt.Errorf("--leader-elect-name: %q cannot be a Lease's name: %s", f.election.Name, reasons[0])
+		return fmt.Errorf("--leader-elect-name: %q is not a valid Lease name: %s", f.election.Name, reasons[0])
 	}
 	if ns := f.election.Namespace; ns != "" {
 		return checkNamespace("--leader-elect-namespace", ns)
@@ -171,7 +171,7 @@ func (f *managerFlags) checkElection() error {
 	return nil
 }
 
-// checkPlaces checks where the controllers act and where their state is served.
+// checkPlaces validates where the controllers act and where their state is served.
 func (f *managerFlags) checkPlaces() error {
 	for _, ns := range f.namespaces {
 		if err := checkNamespace("--namespaces", ns); err != nil {
@@ -186,12 +186,12 @@ func (f *managerFlags) checkPlaces() error {
 
 func checkNamespace(flag, name string) error {
 	if reasons := validation.IsDNS1123Label(name); len(reasons) > 0 {
-		return fmt.Errorf("%s: %q cannot be a namespace: %s", flag, name, reasons[0])
+		return fmt.Errorf("%s: %q is not a valid namespace: %s", flag, name, reasons[0])
 	}
 	return nil
 }
 
-// ownNamespace is the namespace that this process is in, or the context's.
+// ownNamespace returns the namespace in which this process runs, or that of the context.
 func (f *managerFlags) ownNamespace() (string, error) {
 	if data, err := os.ReadFile(podNamespaceFile); err == nil {
 		return strings.TrimSpace(string(data)), nil
@@ -199,7 +199,7 @@ func (f *managerFlags) ownNamespace() (string, error) {
 	var none kube.Namespaces
 	names, err := none.List(&f.cluster)
 	if err != nil {
-		return "", fmt.Errorf("cannot tell where the lease shall be, set --leader-elect-namespace: %w", err)
+		return "", fmt.Errorf("cannot determine the namespace of the Lease, set --leader-elect-namespace: %w", err)
 	}
 	return names[0], nil
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/tidings/tidings/cmd/tidings/internal/cli"
 )
 
-// TestControllerManagerRefuses runs the command with what it cannot work with. Nothing gets as far as to ask the cluster.
+// TestControllerManagerRefuses runs the command with invalid flags, which fail before any request to the cluster.
 func TestControllerManagerRefuses(t *testing.T) {
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	content := `{apiVersion: v1, kind: Config, current-context: test,
@@ -31,10 +31,10 @@ clusters: [{name: test, cluster: {server: "http://127.0.0.1:1"}}], contexts: [{n
 		code int
 		says string
 	}{
-		{"--controllers replicaset,deployment", 2, `--controllers: there is no controller "deployment"; there are: replicaset, replicationcontroller`},
+		{"--controllers replicaset,deployment", 2, `--controllers: there is no controller "deployment"; available: replicaset, replicationcontroller`},
 		{"--controllers *,-deployment", 2, `there is no controller "deployment"`},
 		{"--controllers -replicaset", 2, "no controller is left to run"},
-		{"--workers replicaset=0", 2, "--workers replicaset=0: want a controller's name and a number from 1 on"},
+		{"--workers replicaset=0", 2, "--workers replicaset=0: want a controller's name and a number of at least 1"},
 		{"--workers nonsense=3", 2, "--workers nonsense=3: want"},
 		{"--workers *=3", 2, `--workers \*=3: want`},
 		{"--qps -1", 2, "--qps and --burst must not be negative"},
@@ -43,9 +43,9 @@ clusters: [{name: test, cluster: {server: "http://127.0.0.1:1"}}], contexts: [{n
 		{"--burst 10", 2, "--burst without --qps limits nothing"},
 		{"--leader-elect-lease-duration 100ms", 2, "want whole seconds"},
 		{"--leader-elect-lease-duration 1500ms", 2, "want whole seconds"},
-		{"--leader-elect-name Upper_Case", 2, `--leader-elect-name: "Upper_Case" cannot be a Lease's name`},
-		{"--leader-elect-namespace A.B", 2, `--leader-elect-namespace: "A.B" cannot be a namespace`},
-		{"--namespaces shop,UPPER", 2, `--namespaces: "UPPER" cannot be a namespace`},
+		{"--leader-elect-name Upper_Case", 2, `--leader-elect-name: "Upper_Case" is not a valid Lease name`},
+		{"--leader-elect-namespace A.B", 2, `--leader-elect-namespace: "A.B" is not a valid namespace`},
+		{"--namespaces shop,UPPER", 2, `--namespaces: "UPPER" is not a valid namespace`},
 		{"--bind-address 9440", 2, `--bind-address "9440": want host:port`},
 		{"--bind-address 127.0.0.1:http:80", 2, "want host:port"},
 		{"--log-level loud", 2, `--log-level "loud": want debug, info, warn or error`},

@@ -45,7 +45,7 @@ type kubectl struct {
 	discovery *discovery.DiscoveryClient
 }
 
-// script is the command "kube", by which a script acts on the server:
+// script is the command "kube", with which a script acts on the server:
 //
 //	kube create|update|status|apply|delete FILE MANAGER   the object in the file, as this field manager
 //	kube offers RESOURCE                                  wait until the server has the resource
@@ -94,7 +94,7 @@ func act(ctx context.Context, objects dynamic.ResourceInterface, verb string, o 
 	return err
 }
 
-// waitFor returns the resource as soon as the server offers it. Nothing tells when that is, so it asks again and again.
+// waitFor returns the resource as soon as discovery lists it. There is no notification of that, so it polls.
 func (k kubectl) waitFor(ctx context.Context, ts *testscript.TestScript, name string) resources.Resource {
 	for {
 		catalog, err := resources.Discover(ctx, k.discovery, slog.New(slog.DiscardHandler))

@@ -1,4 +1,4 @@
-// Command tidings brings the news of a Kubernetes cluster.
+// Command tidings shows, records and measures what happens in a Kubernetes cluster.
 package main
 
 import (
@@ -13,15 +13,15 @@ func main() {
 	os.Exit(cli.Main(newRoot(), os.Args[1:]))
 }
 
-// newRoot returns the command line with all its commands.
+// newRoot returns the root command with all its commands.
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "tidings",
-		Short: "The news of a Kubernetes cluster",
-		Long: `tidings brings the news of a Kubernetes cluster.
+		Short: "Follow changes in a Kubernetes cluster, and move programs to Tidings",
+		Long: `tidings follows changes in a Kubernetes cluster, measures what caching its objects takes, and moves programs to Tidings.
 
 Every command exits with 0 when it is done or was interrupted, with 1 when something went wrong, and with 2 when
-the command line makes no sense.`,
+the command line is invalid.`,
 		Args: cobra.NoArgs,
 	}
 	showVersion := root.Flags().Bool("version", false, "show the version of this program")

@@ -11,12 +11,12 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden output in testdata")
 
-// TestMain makes the command line a program that scripts can run: the test binary itself under another name.
+// TestMain makes the command line a program for scripts: the test binary itself under another name.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"tidings": main})
 }
 
-// TestScripts runs each script of testdata with an API server of its own.
+// TestScripts runs each script of testdata with its own API server.
 func TestScripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) == 0 {

@@ -26,35 +26,36 @@ type measureFlags struct {
 	options    measure.Options
 }
 
-// measuredUnasked are the resources that most controllers cache, and those that there are most of.
+// measuredUnasked are the resources to measure by default: those that most controllers cache, and the most
+// numerous ones.
 var measuredUnasked = []string{
 	"pods", "nodes", "namespaces", "services", "endpointslices.discovery.k8s.io", "configmaps", "secrets", "serviceaccounts", "events",
 	"deployments.apps", "replicasets.apps", "statefulsets.apps", "daemonsets.apps", "jobs.batch", "leases.coordination.k8s.io",
 }
 
-const measureExamples = `  # what would I save, with the resources that most controllers cache
+const measureExamples = `  # what would I save on the resources that most controllers cache?
   tidings measure
 
   # pods and a custom resource, with and without managedFields
   tidings measure pods,databases.example.com --trim
 
-  # a large cluster: look at 5000 objects of each, and show which fields are alike
+  # a large cluster: decode 5000 objects of each resource, and show which fields are shared
   tidings measure --sample 5000 --fields 10`
 
 func newMeasure() *cobra.Command {
 	var f measureFlags
 	cmd := &cobra.Command{
 		Use:   "measure [RESOURCE[,RESOURCE...]]",
-		Short: "Show what caching some resources takes with client-go, and with Tidings",
+		Short: "Show how much memory it takes to cache resources with client-go, and with Tidings",
 		Long: `measure answers the question "what would I save?" for your own cluster. It lists each resource once, decodes the same bytes
-with client-go's decoder and with the one of Tidings, and measures the memory of both. It also shows what a memory budget would do.
+with client-go's decoder and with Tidings', and measures the memory that both take. It also shows the effect of a memory budget.
 
-Resources are named as kubectl takes them: plural, singular, short name or kind, with ".group" or ".version.group"
-behind it, several joined by commas, and categories such as "all". Without a name, those are measured that most
-controllers cache. Resources that you may not list are reported, and the others measured.
+Resources are named as in kubectl: plural, singular, short name or kind, optionally followed by ".group" or
+".version.group", several joined by commas, and categories such as "all". By default the resources that most
+controllers cache are measured. Resources that you may not list are reported, and the others are still measured.
 
-Nothing is written to the cluster: the only verbs are get, for what the server offers, and list. Of the objects, only
-sizes and names of fields are shown, never a value.`,
+Nothing is written to the cluster: the only verbs are get, for discovery, and list. Of the objects, only
+sizes and field names are shown, never a value.`,
 		Example: measureExamples,
 		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
@@ -70,12 +71,12 @@ func (f *measureFlags) bind(cmd *cobra.Command) {
 	set := cmd.Flags()
 	set.SortFlags = false
 	f.namespaces.Bind(set)
-	set.Lookup("namespace").Usage = "namespaces, repeated or joined by commas (default all)"
+	set.Lookup("namespace").Usage = "namespaces, repeated or comma-separated (default all)"
 	set.StringVarP(&f.output, "output", "o", "text", "text or json (see docs/measure.md)")
-	set.IntVar(&f.fields, "fields", 0, "also show so many fields of each resource, those that share most")
+	set.IntVar(&f.fields, "fields", 0, "also show this many fields of each resource, those that share the most")
 	set.BoolVar(&f.options.Trim, "trim", false, "also measure without metadata.managedFields")
-	set.IntVar(&f.options.Sample, "sample", 0, "decode at most so many objects of each resource, and extrapolate (0 = no limit)")
-	set.Int64Var(&f.maxMB, "max-mb", measure.DefaultMaxBytes>>20, "decode at most so many MiB of each resource, and extrapolate; the command needs 5 to 10 times that")
+	set.IntVar(&f.options.Sample, "sample", 0, "decode at most this many objects of each resource, and extrapolate (0 = no limit)")
+	set.Int64Var(&f.maxMB, "max-mb", measure.DefaultMaxBytes>>20, "decode at most this many MiB of each resource, and extrapolate; the command needs 5 to 10 times as much memory")
 	f.cluster.Bind(set)
 }
 
@@ -116,7 +117,7 @@ func (f *measureFlags) measure(cmd *cobra.Command, screen *cli.Screen, args []st
 	return errors.Join(screen.Out(ctx, text), report.Err())
 }
 
-// check finds the mistakes that can be seen without a cluster.
+// check checks what can be checked without a cluster.
 func (f *measureFlags) check() error {
 	switch {
 	case f.output != "text" && f.output != "json":
@@ -129,7 +130,7 @@ func (f *measureFlags) check() error {
 	return nil
 }
 
-// print returns the report as the user wants it, as text for a terminal of this width; 0 means that it is none.
+// print formats the report as requested, as text for a terminal of this width; 0 means not a terminal.
 func (f *measureFlags) print(report measure.Report, width int) ([]byte, error) {
 	if f.output == "text" {
 		return []byte(report.Text(f.fields, width)), nil
@@ -138,7 +139,8 @@ func (f *measureFlags) print(report measure.Report, width int) ([]byte, error) {
 	return append(cli.PrintableJSON(text), '\n'), err
 }
 
-// findMeasured is find, but without arguments it takes the usual resources, as far as the server has them.
+// findMeasured is like find, but without arguments it returns the default resources, as far as the server has
+// them.
 func findMeasured(ctx context.Context, client discovery.ServerResourcesInterfaceWithContext, args []string, logger *slog.Logger) ([]resources.Resource, error) {
 	if len(args) > 0 {
 		return find(ctx, client, args, logger)
@@ -154,7 +156,7 @@ func findMeasured(ctx context.Context, client discovery.ServerResourcesInterface
 		}
 	}
 	if len(found) == 0 {
-		return nil, errors.New("the server has none of the resources that are measured unless others are named; name some")
+		return nil, errors.New("the server has none of the resources that are measured by default; name some")
 	}
 	return found, nil
 }

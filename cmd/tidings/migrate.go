@@ -12,7 +12,7 @@ import (
 	"github.com/tidings/tidings/cmd/tidings/internal/migrate"
 )
 
-const migrateExamples = `  # show what would change in the program of this folder
+const migrateExamples = `  # show what would change in the program in this folder
   tidings migrate ./...
 
   # change it
@@ -22,15 +22,15 @@ func newMigrate() *cobra.Command {
 	var write bool
 	cmd := &cobra.Command{
 		Use:   "migrate [PACKAGE...]",
-		Short: "Let a program's informers run on Tidings, by changing its imports",
+		Short: "Change a program's imports so that its informers run on Tidings",
 		Long: `migrate changes the Go source of a program that uses client-go's informers or controller-runtime so that its caches run on
-Tidings. It shows the changes as a diff, and makes them with --write. What it leaves alone it lists, with the reason.
+Tidings. It shows the changes as a diff, or makes them with --write. It lists what it leaves alone, and why.
 
   - Imports of client-go's informers, tools/cache, util/workqueue, dynamicinformer and metadatainformer become those of the packages
-    under github.com/tidings/tidings/clientgo that have the same names. Files that use only types of these packages stay.
+    under github.com/tidings/tidings/clientgo that have the same names. Files that only use types of these packages are not changed.
   - The options of a controller-runtime manager get NewCache: tidingsruntime.NewCache.
 
-Packages are named as for the go command; without one it is ./... in this folder. The go command has to be there, and the
+Packages are named as for the go command; the default is ./... in this folder. The go command has to be installed, and the
 program has to build.`,
 		Example: migrateExamples,
 		RunE:    func(cmd *cobra.Command, args []string) error { return runMigrate(cmd, args, write) },
@@ -42,7 +42,7 @@ program has to build.`,
 func runMigrate(cmd *cobra.Command, args []string, write bool) error {
 	for _, pattern := range args {
 		if strings.HasPrefix(pattern, "-") || strings.Contains(pattern, "=") {
-			return cli.Usage(fmt.Errorf("%q is no package", pattern))
+			return cli.Usage(fmt.Errorf("%q is not a package", pattern))
 		}
 	}
 	dir, err := os.Getwd()
@@ -62,7 +62,7 @@ func runMigrate(cmd *cobra.Command, args []string, write bool) error {
 		return err
 	}
 	for line := range strings.Lines(result.Summary(dir, write)) {
-		fmt.Fprintln(cmd.ErrOrStderr(), cli.Printable(strings.TrimSuffix(line, "\n"))) // if that fails there is nobody left to tell
+		fmt.Fprintln(cmd.ErrOrStderr(), cli.Printable(strings.TrimSuffix(line, "\n"))) // if that fails there is nobody to report it to
 	}
 	if result.Broken {
 		return errors.New("packages that do not build were left alone")

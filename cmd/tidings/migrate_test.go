@@ -10,8 +10,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// TestMigrate runs each script of testdata/migrate over a small program. The modules that the programs use have the shape of the real ones, so
-// that loading them takes no time; TestMigrateExamples uses the real ones.
+// TestMigrate runs each script of testdata/migrate on a small program. The modules that these programs use are small stand-ins with the API of
+// the real ones, so that loading them takes no time; TestExamples in internal/migrate uses the real ones.
 func TestMigrate(t *testing.T) {
 	modules, err := filepath.Abs("testdata/migrate/modules")
 	if err != nil {
@@ -22,14 +22,14 @@ func TestMigrate(t *testing.T) {
 		Dir: "testdata/migrate", UpdateScripts: *update, RequireUniqueNames: true,
 		Setup: func(env *testscript.Env) error {
 			env.Vars = append(env.Vars, environment...)
-			env.Setenv("BIN", filepath.SplitList(env.Getenv("PATH"))[0]) // has nothing but the programs of TestMain
+			env.Setenv("BIN", filepath.SplitList(env.Getenv("PATH"))[0]) // has only the programs of TestMain
 			return os.CopyFS(filepath.Join(env.WorkDir, "modules"), os.DirFS(modules))
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
 	})
 }
 
-// goEnvironment lets scripts use this machine's go command, without the network.
+// goEnvironment lets scripts use this machine's go command offline.
 func goEnvironment(t *testing.T) []string {
 	t.Helper()
 	names := []string{"GOCACHE", "GOMODCACHE", "GOROOT"}

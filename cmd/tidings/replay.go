@@ -18,7 +18,7 @@ type replayFlags struct {
 	speed string
 }
 
-const replayExamples = `  # record what happens to pods until nothing has changed for a minute, and show it again as it was
+const replayExamples = `  # record what happens to pods until nothing has changed for a minute, and replay it
   tidings tail pods --record pods.tidings --until-idle 1m
   tidings replay pods.tidings
 
@@ -29,19 +29,19 @@ func newReplay() *cobra.Command {
 	var f replayFlags
 	cmd := &cobra.Command{
 		Use:   "replay FILE",
-		Short: "Show the changes of a recording, as tail shows those of a cluster",
+		Short: "Show the changes in a recording, as tail shows those of a cluster",
 		Long: `replay plays a recording, made by "tidings tail --record" or by any program with Options.Recorder, through the whole informer
-stack, and shows the changes as "tidings tail" does: what a program saw in another cluster, lost connections and errors
-included, at the speed at which it happened or any other. No cluster is needed.
+stack, and shows the changes as "tidings tail" does: what a program saw in another cluster, including lost connections and
+errors, at the original or any other speed. No cluster is needed.
 
-A recording that ends early, because its program crashed or its file was full, is played as far as it goes.`,
+A recording that ends early, because its program crashed or the disk was full, is played as far as it goes.`,
 		Example: replayExamples,
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
 	}
 	set := cmd.Flags()
 	set.SortFlags = false
-	set.StringVar(&f.speed, "speed", "1", "how many times faster than it happened, or max")
+	set.StringVar(&f.speed, "speed", "1", "how many times faster than the original, or max")
 	f.bindOutput(set)
 	complete(cmd, "output", fixed("text", "json"))
 	complete(cmd, "speed", fixed("1", "10", "max"))

@@ -21,7 +21,7 @@ import (
 	"github.com/tidings/tidings/source/recording"
 )
 
-// closeGrace is how long a stalled reader of the output may keep the command from ending.
+// closeGrace is how long a stalled reader of the output can delay the end of the command.
 const closeGrace = 2 * time.Second
 
 // tailFlags are the flags of "tidings tail".
@@ -45,28 +45,28 @@ const tailExamples = `  # every change of pods and ReplicaSets in all namespaces
   # deployments of one application in two namespaces, as JSON lines
   tidings tail deploy -n shop,billing -l app=web -o json
 
-  # what a rollout changes: ends when nothing has changed for ten seconds
+  # what a rollout changes: stops when nothing has changed for ten seconds
   tidings tail deploy,rs,pods --until-idle 10s`
 
 func newTail() *cobra.Command {
 	var f tailFlags
 	cmd := &cobra.Command{
 		Use:   "tail RESOURCE[,RESOURCE...]",
-		Short: "Show every change of the objects of some resources, field by field",
-		Long: `tail shows every change of the objects of some resources: when, what happened to which object, which fields changed
+		Short: "Show every change of a resource's objects, field by field",
+		Long: `tail shows every change of the objects of one or more resources: when, what happened to which object, which fields changed
 from what to what, and which field manager changed them.
 
-Resources are named as kubectl takes them: plural, singular, short name or kind, with ".group" or ".version.group"
-behind it, several joined by commas, and categories such as "all". Any resource that the server lets be listed and
-watched can be followed, custom resources included.
+Resources are named as in kubectl: plural, singular, short name or kind, optionally followed by ".group" or
+".version.group", several joined by commas, and categories such as "all". Any resource that can be listed and watched
+can be followed, including custom resources.
 
 The values of Secrets are never shown, only their length and that they changed.
 
-A resource or namespace that may not be followed does not end the others: it is told at once, and the exit code is 1 in
-the end.
+A resource or namespace that you may not list or watch does not affect the others: it is reported at once, and
+if it is still missing at the end, the exit code is 1.
 
-Changes go to the standard output. News about the connection (synced, lost, back) is no change: as text it goes to the
-standard error, in JSON it is a line of kind "status".`,
+Changes are written to standard output. The status of the connection (synced, lost, back) is written to standard error as
+text, and with -o json to standard output as a line of kind "status".`,
 		Example: tailExamples,
 		Args:    atLeastOneResource,
 		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
@@ -81,7 +81,7 @@ standard error, in JSON it is a line of kind "status".`,
 
 func atLeastOneResource(_ *cobra.Command, args []string) error {
 	if len(args) == 0 {
-		return errors.New("name one or several resources, such as pods,deployments.apps")
+		return errors.New("name one or more resources, such as pods,deployments.apps")
 	}
 	return nil
 }
@@ -93,24 +93,24 @@ func (f *tailFlags) bind(cmd *cobra.Command) {
 	set.StringVarP(&f.options.Labels, "selector", "l", "", "label selector, such as app=web,tier!=test")
 	set.StringVar(&f.options.Fields, "field-selector", "", "field selector, such as spec.nodeName=node-1")
 	f.bindOutput(set)
-	set.IntVar(&f.options.Count, "count", 0, "end after so many changes")
-	set.DurationVar(&f.options.Idle, "until-idle", 0, "end when there was no change for this long")
-	set.DurationVar(&f.options.Timeout, "timeout", 0, "end after this long; a failure if --count has not been reached or not everything has synced")
-	set.BoolVar(&f.options.ExitAfterSync, "exit-after-sync", false, "end when the present objects are known; with --show-initial, a list")
+	set.IntVar(&f.options.Count, "count", 0, "stop after this many changes")
+	set.DurationVar(&f.options.Idle, "until-idle", 0, "stop when there has been no change for this long")
+	set.DurationVar(&f.options.Timeout, "timeout", 0, "stop after this long; an error if --count has not been reached or not everything has synced")
+	set.BoolVar(&f.options.ExitAfterSync, "exit-after-sync", false, "stop when the current objects are known; with --show-initial, this is a list")
 	set.StringVar(&f.record, "record", "", "also record what the server sends in this new file, without the values of Secrets, for tidings replay")
 	f.cluster.Bind(set)
 }
 
-// bindOutput binds the flags that say what is shown, and how.
+// bindOutput binds the flags that select what is shown, and how.
 func (f *tailFlags) bindOutput(set *pflag.FlagSet) {
-	set.StringVarP(&f.output, "output", "o", "text", "text or json (one object a line; see docs/tail.md)")
-	set.BoolVar(&f.options.Initial, "show-initial", false, "also show the objects that are there at the start")
+	set.StringVarP(&f.output, "output", "o", "text", "text or json (one object per line; see docs/tail.md)")
+	set.BoolVar(&f.options.Initial, "show-initial", false, "also show the objects that exist at the start")
 	set.BoolVar(&f.withManaged, "show-managed-fields", false, "also show changes of metadata.managedFields")
-	set.BoolVar(&f.withApplied, "show-last-applied", false, "also show changes of the annotation in which kubectl keeps what was last applied")
-	set.BoolVar(&f.withObjects, "show-objects", false, "with -o json, also the whole object in each line")
-	set.IntVar(&f.maxChanges, "max-changes", 30, "changed fields shown of one change; the others are counted (0 = all)")
-	set.IntVar(&f.maxValue, "max-value", 200, "bytes shown of one value; its length is told (0 = all)")
-	set.BoolVar(&f.noColor, "no-color", false, "no colors, as outside of a terminal or with NO_COLOR set")
+	set.BoolVar(&f.withApplied, "show-last-applied", false, "also show changes of kubectl's last-applied-configuration annotation")
+	set.BoolVar(&f.withObjects, "show-objects", false, "with -o json, include the whole object in each line")
+	set.IntVar(&f.maxChanges, "max-changes", 30, "maximum number of changed fields to show of one change; the others are counted (0 = all)")
+	set.IntVar(&f.maxValue, "max-value", 200, "maximum number of bytes to show of one value; the length of a longer one is shown (0 = all)")
+	set.BoolVar(&f.noColor, "no-color", false, "no colors; the default if the output is not a terminal or NO_COLOR is set")
 }
 
 // run follows the resources that args name.
@@ -152,12 +152,11 @@ func (f *tailFlags) follow(ctx context.Context, screen *cli.Screen, opts tail.Op
 	return errors.Join(tail.Run(ctx, config, screen, opts), opts.Recorder.Close())
 }
 
-// complete checks the flags and returns the options that they mean, but for what only the
-// cluster can tell.
+// complete validates the flags and returns the options, except those that depend on the cluster.
 func (f *tailFlags) complete(stdout, stderr io.Writer) (tail.Options, error) {
 	opts := f.options
 	if opts.Count < 0 || opts.Idle < 0 || opts.Timeout < 0 || f.maxChanges < 0 || f.maxValue < 0 {
-		return opts, errors.New("numbers and times must not be negative")
+		return opts, errors.New("numbers and durations must not be negative")
 	}
 	if _, err := labels.Parse(opts.Labels); err != nil {
 		return opts, fmt.Errorf("--selector %q: %w", opts.Labels, err)
@@ -166,7 +165,7 @@ func (f *tailFlags) complete(stdout, stderr io.Writer) (tail.Options, error) {
 		return opts, fmt.Errorf("--field-selector %q: %w", opts.Fields, err)
 	}
 	if f.withObjects && f.output != "json" {
-		return opts, errors.New("--show-objects is for -o json")
+		return opts, errors.New("--show-objects requires -o json")
 	}
 	opts.News = news.Options{Diff: diff.Options{ManagedFields: f.withManaged, LastApplied: f.withApplied}, Objects: f.withObjects}
 	limits := news.Limits{Changes: f.maxChanges, Value: f.maxValue}

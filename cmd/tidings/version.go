@@ -23,7 +23,7 @@ func writeVersion(cmd *cobra.Command) error {
 	return cli.Write(cmd.OutOrStdout(), []byte(version()+"\n"))
 }
 
-// version says what this program is and what it was built from, as far as the build recorded that.
+// version describes this program and what it was built from, as far as the build recorded that.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

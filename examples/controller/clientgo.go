@@ -28,7 +28,7 @@ func withClientGo(ctx context.Context, c *cluster.Cluster) error {
 			news.Say("changed %s: %s → %s", new.Name, old.Spec.ExternalName, new.Spec.ExternalName)
 		},
 		DeleteFunc: func(obj any) {
-			key, err := cache.DeletionHandlingObjectToName(obj) // it may be a tombstone
+			key, err := cache.DeletionHandlingObjectToName(obj) // obj may be a tombstone
 			if err != nil {
 				news.Say("deleted %v", err)
 				return

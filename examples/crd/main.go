@@ -1,4 +1,4 @@
-// Command crd follows a custom resource with a Go type of its own: no generated client, no unstructured maps.
+// Command crd watches a custom resource that has a Go type: no generated client, no unstructured maps.
 package main
 
 import (
@@ -24,7 +24,7 @@ func run(ctx context.Context, c *cluster.Cluster) (err error) {
 		return err
 	}
 	defer factory.Shutdown(context.WithoutCancel(ctx))
-	// The resource has to be named, because no scheme knows the type.
+	// The resource has to be specified, because the type is in no scheme.
 	websites, err := tidings.Informer[*website.Website](factory, tidings.Scope{Resource: website.Resource, Namespaces: []string{c.Namespace}})
 	if err != nil {
 		return err
@@ -51,7 +51,7 @@ func run(ctx context.Context, c *cluster.Cluster) (err error) {
 	return play(ctx, c, websites, func() error { return news.Print(ctx) })
 }
 
-// play writes a Website, and reads what it wrote.
+// play writes a Website, and reads its own write.
 func play(ctx context.Context, c *cluster.Cluster, websites *tidings.SharedInformer[*website.Website], seen func() error) error {
 	client, err := website.NewClient(c.Config, c.Namespace)
 	if err != nil {

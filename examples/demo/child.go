@@ -12,20 +12,20 @@ import (
 	"syscall"
 )
 
-// child is a program that was started here. Whoever starts it defers kill, which ends it whatever happens.
+// child is a child process. Its starter should defer kill, which ends it in any case.
 type child struct {
 	name string
 	cmd  *exec.Cmd
-	done chan struct{} // closed when the process is gone
+	done chan struct{} // closed when the process has exited
 	err  error         // how it ended; set before done is closed
 
 	mu    sync.Mutex
-	lines []string      // all that it has printed
-	news  chan struct{} // closed and replaced with every line
+	lines []string      // everything it has printed
+	news  chan struct{} // closed and replaced on every line
 }
 
-// startChild starts a program. show is called with whole lines of its output as they come, and returns them as people
-// shall see them; a nil slice hides them.
+// startChild starts a program. show is called with whole lines of its output as they arrive, and returns the lines to
+// print; nil prints nothing.
 func startChild(out *narrator, name string, show func(lines []string) []string, program string, args ...string) (*child, error) {
 	c := &child{name: name, cmd: exec.Command(program, args...), done: make(chan struct{}), news: make(chan struct{})}
 	take := func(lines []string) {
@@ -38,7 +38,7 @@ func startChild(out *narrator, name string, show func(lines []string) []string, 
 	if err := c.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	go func() { // ends with the process, which stop and kill wait for
+	go func() { // ends with the process, for which stop and kill wait
 		c.err = c.cmd.Wait()
 		close(c.done)
 	}()
@@ -85,14 +85,14 @@ func (c *child) count(want *regexp.Regexp) (found int, news <-chan struct{}) {
 	return found, c.news
 }
 
-// last is what the program printed last.
+// last returns the last line that the program printed.
 func (c *child) last() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return strings.Join(c.lines[max(0, len(c.lines)-10):], "\n")
 }
 
-// exit is how the program ended, which it has.
+// exit returns how the program ended. It must have ended.
 func (c *child) exit() error {
 	if c.err == nil {
 		return errors.New("exit status 0")
@@ -100,10 +100,10 @@ func (c *child) exit() error {
 	return c.err
 }
 
-// stop asks the program to end and waits until it has. A program that does not end cleanly is an error.
+// stop asks the program to exit and waits for it. An unclean exit is an error.
 func (c *child) stop(ctx context.Context) error {
 	if err := c.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		c.kill() // it has ended, or the system has no such signal
+		c.kill() // it has already exited, or the system has no such signal
 	}
 	select {
 	case <-c.done:
@@ -117,13 +117,13 @@ func (c *child) stop(ctx context.Context) error {
 	return nil
 }
 
-// kill ends the program at once and waits until it is gone. It may have ended before.
+// kill ends the program at once and waits until it has exited. It may have exited before.
 func (c *child) kill() {
-	_ = c.cmd.Process.Kill() // fails only if it has ended
+	_ = c.cmd.Process.Kill() // fails only if it has already exited
 	<-c.done
 }
 
-// lineWriter hands on whole lines, those that were written together in one call.
+// lineWriter passes on whole lines; lines written together are passed in one call.
 type lineWriter struct {
 	take    func(lines []string)
 	partial []byte

@@ -18,16 +18,16 @@ import (
 	"github.com/tidings/tidings"
 )
 
-// namespace is where everything happens.
+// namespace is the namespace of the demo.
 const namespace = "demo"
 
-// The resources of the demo beside those whose Go types tell their names.
+// The demo's resources whose Go types do not determine the resource.
 var (
 	definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 	widgets     = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
 )
 
-// cluster is the control plane as the demo uses it.
+// cluster has the demo's clients for the control plane.
 type cluster struct {
 	config   *rest.Config
 	client   kubernetes.Interface
@@ -36,7 +36,7 @@ type cluster struct {
 }
 
 func newCluster(config *rest.Config) (*cluster, error) {
-	config.UserAgent = "demo" // the field manager of all that is written here
+	config.UserAgent = "demo" // the field manager of everything that is written here
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func newCluster(config *rest.Config) (*cluster, error) {
 	return &cluster{config: config, client: client, dynamic: objects, metadata: versions}, nil
 }
 
-// prepare makes the namespace and the custom resource.
+// prepare creates the namespace and the custom resource.
 func (c *cluster) prepare(ctx context.Context) error {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
 	if _, err := c.client.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil {
@@ -80,7 +80,7 @@ func widgetDefinition() *unstructured.Unstructured {
 	}}
 }
 
-// awaitEstablished waits, with an informer, until the server serves a custom resource.
+// awaitEstablished waits, using an informer, until the server serves a custom resource.
 func (c *cluster) awaitEstablished(ctx context.Context, name string) (err error) {
 	factory, err := tidings.NewFactory(c.config, tidings.Options{})
 	if err != nil {
@@ -113,7 +113,7 @@ func established(crds tidings.Lister[*unstructured.Unstructured], name string) b
 	if !ok {
 		return false
 	}
-	conditions, _, _ := unstructured.NestedSlice(crd.Object, "status", "conditions") // none while there is no status
+	conditions, _, _ := unstructured.NestedSlice(crd.Object, "status", "conditions") // absent without a status
 	for _, c := range conditions {
 		if c, ok := c.(map[string]any); ok && c["type"] == "Established" && c["status"] == "True" {
 			return true
@@ -122,7 +122,7 @@ func established(crds tidings.Lister[*unstructured.Unstructured], name string) b
 	return false
 }
 
-// signalOn returns a channel that gets a token whenever the informer's objects have changed.
+// signalOn returns a channel that receives a value when the informer's objects have changed.
 func signalOn[T tidings.Object](inf *tidings.SharedInformer[T]) (<-chan struct{}, error) {
 	changed := make(chan struct{}, 1)
 	_, err := inf.HandleDeltas("signal", func(tidings.Delta[T]) {
@@ -134,19 +134,19 @@ func signalOn[T tidings.Object](inf *tidings.SharedInformer[T]) (<-chan struct{}
 	return changed, err
 }
 
-// shutdown ends a factory. It has nothing that could keep it from ending.
+// shutdown shuts down a factory. Nothing in the demo can keep it from ending.
 func shutdown(f *tidings.Factory) {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
 	_ = f.Shutdown(ctx)
 }
 
-// scale sets how many replicas a ReplicaSet shall have.
+// scale sets a ReplicaSet's number of replicas.
 func (c *cluster) scale(ctx context.Context, name string, replicas int) error {
 	patch := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas)
 	_, err := c.client.AppsV1().ReplicaSets(namespace).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{})
 	return err
 }
 
-// shortly is a duration as the narrator tells it.
+// shortly rounds a duration for printing.
 func shortly(d time.Duration) time.Duration { return d.Round(100 * time.Millisecond) }

@@ -13,18 +13,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// leaseDuration is how long the second manager waits for the first one, once that is silent. It is short, so that
-// nobody falls asleep.
+// leaseDuration is how long the second manager waits when the first one stops renewing the lease. It is short to keep
+// the demo short.
 const leaseDuration = 3 * time.Second
 
-// managers are two processes of which one leads.
+// managers are two processes, one of which leads.
 type managers struct {
 	out                 *narrator
 	program, kubeconfig string
 	running             []*child
 }
 
-// leading is what a manager prints when it begins to lead.
+// leading is the log message of a manager that becomes the leader.
 const leading = `msg=leading`
 
 // start starts another manager.
@@ -49,20 +49,20 @@ func withoutTime(lines []string) []string {
 	return short
 }
 
-// kill ends those that still run.
+// kill kills the managers that are still running.
 func (m *managers) kill() {
 	for _, c := range m.running {
 		c.kill()
 	}
 }
 
-// stop ends the last manager, which leads, in peace.
+// stop stops the last manager, the leader, gracefully.
 func (m *managers) stop(ctx context.Context) error {
 	return m.running[len(m.running)-1].stop(ctx)
 }
 
 func showControllers(ctx context.Context, out *narrator, c *cluster, tail *child, m *managers) error {
-	out.step("Run the ReplicaSet and ReplicationController controllers, in two processes of which one leads")
+	out.step("Run the ReplicaSet and ReplicationController controllers, in two processes, one of which leads")
 	first, err := m.start(ctx, "A")
 	if err != nil {
 		return err
@@ -80,9 +80,9 @@ func showControllers(ctx context.Context, out *narrator, c *cluster, tail *child
 	return showTakeover(ctx, out, c, tail, first, second)
 }
 
-// showReplicas lets the leader keep the number of pods.
+// showReplicas has the leader maintain the number of pods.
 func showReplicas(ctx context.Context, out *narrator, c *cluster, tail *child) error {
-	out.say("   - create a ReplicaSet of two pods: A makes them, and writes what there is into its status")
+	out.say("   - create a ReplicaSet of two pods: A creates them, and updates its status")
 	if err := c.createReplicaSet(ctx, "web", 2); err != nil {
 		return err
 	}
@@ -110,7 +110,7 @@ func showReplicas(ctx context.Context, out *narrator, c *cluster, tail *child) e
 	return awaitReplicas(ctx, tail, "old", 3, "0 → 3")
 }
 
-// awaitReplicas waits until tail has told of so many pods that were made, and of a change of the number of replicas in a
+// awaitReplicas waits until tail has shown that this many pods were created, and a change of the number of replicas in a
 // status.
 func awaitReplicas(ctx context.Context, tail *child, owner string, made int, change string) error {
 	if err := tail.await(ctx, made, `ADDED +pods demo/`+owner+`-`); err != nil {
@@ -119,7 +119,7 @@ func awaitReplicas(ctx context.Context, tail *child, owner string, made int, cha
 	return tail.await(ctx, 1, `status\.replicas: .*`+change)
 }
 
-// showTakeover kills the leader while there is something to do.
+// showTakeover kills the leader while there is work to do.
 func showTakeover(ctx context.Context, out *narrator, c *cluster, tail, first, second *child) error {
 	out.step("Kill the leader")
 	out.say("   - kill -9 %d (A), and scale to seven while nobody leads", first.cmd.Process.Pid)

@@ -1,9 +1,9 @@
-// Command demo shows what Tidings does, on a control plane of its own that leaves nothing behind.
+// Command demo shows what Tidings does, on its own control plane, and leaves nothing behind.
 //
 // It starts a real kube-apiserver with etcd, follows it with "tidings tail" while objects are created, changed and
-// deleted, runs two controller managers and kills the one that leads, and at the end compares the caches of
-// informers that watched all the time with what the server lists. It exits with 0 if everything was as it should
-// be, and with 1 and the reason if not.
+// deleted, runs two controller managers and kills the leader, and finally compares the caches of informers that
+// have been watching all along with what the server lists. It exits with 0 if everything is as it should be, and
+// otherwise with 1 and the reason.
 package main
 
 import (
@@ -24,11 +24,11 @@ import (
 )
 
 const (
-	// launchTime bounds the start with both builds, of which the first one of the control plane takes minutes.
+	// launchTime limits the start, including both builds. The first build of the control plane takes minutes.
 	launchTime = 20 * time.Minute
-	// showTime bounds all that follows, which takes half a minute.
+	// showTime limits everything after the start, which takes half a minute.
 	showTime = 3 * time.Minute
-	// closeTime bounds the end.
+	// closeTime limits the shutdown.
 	closeTime = 30 * time.Second
 )
 
@@ -37,7 +37,7 @@ func main() {
 	defer stop()
 	if err := run(ctx, os.Stdout); err != nil {
 		if ctx.Err() != nil {
-			err = errors.New("interrupted; everything that was started has been ended")
+			err = errors.New("interrupted; everything that was started has been stopped")
 		}
 		fmt.Fprintln(os.Stderr, "\ndemo:", err)
 		os.Exit(1)
@@ -47,12 +47,12 @@ func main() {
 func run(ctx context.Context, w io.Writer) (err error) {
 	began := time.Now()
 	out := &narrator{w: w}
-	out.say("Tidings brings the news of a Kubernetes cluster. This shows it on a real API server, which is gone afterwards.")
+	out.say("This demo shows Tidings on a real API server, which is deleted afterwards.")
 	launch, cancel := context.WithTimeout(ctx, launchTime)
 	defer cancel()
 
 	out.step("Start a control plane: kube-apiserver and etcd in one process")
-	out.say("   compiling; on a new machine this takes some minutes the first time, and says how far it is")
+	out.say("   compiling; the first time this takes some minutes, and prints its progress")
 	program, remove, err := buildTidings(launch)
 	if err != nil {
 		return err
@@ -76,11 +76,11 @@ func run(ctx context.Context, w io.Writer) (err error) {
 	if err := show(ctx, out, program, plane); err != nil {
 		return err
 	}
-	out.say("\nAll of it worked, in %v. To look around yourself: make up", time.Since(began).Round(time.Second))
+	out.say("\nEverything worked, in %v. To try it yourself: make up", time.Since(began).Round(time.Second))
 	return nil
 }
 
-// show is the demo on a control plane that runs.
+// show runs the demo on a running control plane.
 func show(ctx context.Context, out *narrator, program string, plane *controlplane.ControlPlane) error {
 	c, err := newCluster(plane.Config())
 	if err != nil {
@@ -95,7 +95,7 @@ func show(ctx context.Context, out *narrator, program string, plane *controlplan
 	}
 	defer closeMirrors()
 
-	out.step("Follow the news")
+	out.step("Follow changes")
 	tail, err := startTail(ctx, out, program, plane.Kubeconfig())
 	if err != nil {
 		return err
@@ -119,13 +119,13 @@ func show(ctx context.Context, out *narrator, program string, plane *controlplan
 	return tail.stop(ctx)
 }
 
-// buildTidings builds the command line into a temporary folder, which remove takes away.
+// buildTidings builds the command in a temporary folder, which remove deletes.
 func buildTidings(ctx context.Context) (path string, remove func(), err error) {
 	dir, err := os.MkdirTemp("", "tidings-demo-")
 	if err != nil {
 		return "", nil, err
 	}
-	remove = func() { _ = os.RemoveAll(dir) } // a temporary folder: what cannot be removed does no harm
+	remove = func() { _ = os.RemoveAll(dir) } // leftovers in a temporary folder do no harm
 	path = filepath.Join(dir, "tidings")
 	if runtime.GOOS == "windows" {
 		path += ".exe"

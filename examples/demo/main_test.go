@@ -13,7 +13,7 @@ import (
 	"github.com/tidings/tidings/tidingstest"
 )
 
-// TestDemo runs all of it. The demo checks itself; here the secret is looked for in what it prints.
+// TestDemo runs the whole demo, which checks itself, and checks that the output does not contain the secret.
 func TestDemo(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a control plane")
@@ -25,12 +25,12 @@ func TestDemo(t *testing.T) {
 	}
 	for _, value := range []string{"reader", "correct horse", "battery staple"} {
 		if strings.Contains(out.String(), value) || strings.Contains(out.String(), base64.StdEncoding.EncodeToString([]byte(value))) {
-			t.Errorf("the secret's %q was shown:\n%s", value, out.String())
+			t.Errorf("the value %q of the secret was shown:\n%s", value, out.String())
 		}
 	}
 }
 
-// TestMain lets this program play the children of its tests.
+// TestMain lets this program act as the children of its tests.
 func TestMain(m *testing.M) {
 	switch os.Getenv("DEMO_CHILD") {
 	case "":

@@ -14,7 +14,7 @@ import (
 	"github.com/tidings/tidings"
 )
 
-// mirror is an informer of any type: a copy of one resource that shall equal the server's.
+// mirror is an informer of any type: a copy of one resource that should equal the server's.
 type mirror struct {
 	resource schema.GroupVersionResource
 	changed  <-chan struct{}
@@ -22,7 +22,7 @@ type mirror struct {
 	status   func() tidings.Status
 }
 
-// watch starts an informer for each resource of the demo, before there are any objects.
+// watch starts an informer for each of the demo's resources, before there are any objects.
 func (c *cluster) watch(ctx context.Context) (mirrors []mirror, end func(), err error) {
 	factory, err := tidings.NewFactory(c.config, tidings.Options{})
 	if err != nil {
@@ -78,8 +78,8 @@ func newMirror[T tidings.Object](f *tidings.Factory, resource schema.GroupVersio
 	return mirror{resource: resource, changed: changed, versions: versions, status: inf.Status}, err
 }
 
-// compare lists every resource and waits until the caches hold exactly those objects in those versions. The last
-// changes may still be on their way to them.
+// compare lists every resource and waits until the caches hold exactly those objects at those versions. The last
+// changes may still be in transit.
 func (c *cluster) compare(ctx context.Context, out *narrator, mirrors []mirror) error {
 	for _, m := range mirrors {
 		list, err := c.metadata.Resource(m.resource).Namespace(namespace).List(ctx, metav1.ListOptions{})
@@ -98,7 +98,7 @@ func (c *cluster) compare(ctx context.Context, out *narrator, mirrors []mirror) 
 			}
 		}
 		st := m.status()
-		out.say("   %-24s %2d objects, each in the server's version; %3d events, %d relists", st.Resource, len(want),
+		out.say("   %-24s %2d objects, each at the server's version; %3d events, %d relists", st.Resource, len(want),
 			st.Parts[0].Reflector.Events, st.Parts[0].Reflector.Relists)
 	}
 	return nil

@@ -14,7 +14,7 @@ type narrator struct {
 	steps int
 }
 
-// step begins the next numbered step.
+// step prints the heading of the next numbered step.
 func (n *narrator) step(title string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -29,7 +29,7 @@ func (n *narrator) say(format string, args ...any) {
 	fmt.Fprintf(n.w, format+"\n", args...)
 }
 
-// quote prints what a program said, line by line behind its name.
+// quote prints the output of a program, each line after the program's name.
 func (n *narrator) quote(who string, lines []string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

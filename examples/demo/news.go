@@ -11,14 +11,14 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// tailed are the resources that "tidings tail" follows, in its own words.
+// tailed are the resources that "tidings tail" follows, as arguments.
 var tailed = []string{"configmaps", "secrets", "widgets", "pods", "replicasets", "replicationcontrollers"}
 
 // startTail starts "tidings tail" and waits until it follows everything.
 func startTail(ctx context.Context, out *narrator, program, kubeconfig string) (*child, error) {
 	args := []string{"tail", strings.Join(tailed, ","), "--namespace", namespace}
 	out.say("   $ %s %s", filepath.Base(program), strings.Join(args, " "))
-	out.say("   Look at what changed from what to what, and by whom. A secret's values are never shown.")
+	out.say("   Each line shows what changed, from what to what, and by whom. The values of a secret are never shown.")
 	tail, err := startChild(out, "tail", asPrinted, program, append(args, "--kubeconfig", kubeconfig)...)
 	if err != nil {
 		return nil, err
@@ -32,19 +32,19 @@ func startTail(ctx context.Context, out *narrator, program, kubeconfig string) (
 
 func asPrinted(lines []string) []string { return lines }
 
-// showNews creates, changes and deletes objects, each when the change before has been told.
+// showNews creates, changes and deletes objects, each after tail has shown the previous change.
 func showNews(ctx context.Context, out *narrator, c *cluster, tail *child) error {
 	for _, change := range []struct {
 		title string
 		act   func(context.Context) error
-		told  string // the line of tail that tells it
+		told  string // the line in which tail shows the change
 	}{
 		{"create a config map", c.createSettings, `ADDED +configmaps demo/settings`},
-		{"change two values and a label of it", c.changeSettings, `\+ metadata\.labels\.tier`},
+		{"change two of its values and a label", c.changeSettings, `\+ metadata\.labels\.tier`},
 		{"create a secret", c.createSecret, `ADDED +secrets demo/login`},
 		{"change its password", c.changeSecret, `~ data\.password: .*redacted`},
 		{"create an object of a custom resource", c.createWidget, `ADDED +widgets.example.com demo/gear`},
-		{"change one item of a list in it", c.changeWidget, `teeth.*12 → 13`},
+		{"change an item of a list in it", c.changeWidget, `teeth.*12 → 13`},
 		{"create a pod", c.createPod, `ADDED +pods demo/lonely`},
 		{"delete it", c.deletePod, `DELETED +pods demo/lonely`},
 		{"delete the config map", c.deleteSettings, `DELETED +configmaps demo/settings`},
@@ -93,7 +93,7 @@ func (c *cluster) changeSecret(ctx context.Context) error {
 	return err
 }
 
-// gear is a custom object with one wheel of so many teeth.
+// gear returns a custom object, one of whose wheels has this many teeth.
 func gear(teeth int64) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": widgets.GroupVersion().String(), "kind": "Widget",
@@ -114,12 +114,12 @@ func (c *cluster) changeWidget(ctx context.Context) error {
 		return err
 	}
 	changed := gear(13)
-	changed.SetResourceVersion(current.GetResourceVersion()) // custom resources are not updated without
+	changed.SetResourceVersion(current.GetResourceVersion()) // required for updates of custom resources
 	_, err = objects.Update(ctx, changed, metav1.UpdateOptions{})
 	return err
 }
 
-// podSpec is that of all pods here. Nobody runs them: there is no kubelet.
+// podSpec is the spec of all pods here. Nobody runs them: there is no kubelet.
 func podSpec() corev1.PodSpec {
 	return corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "example.com/main:1"}}}
 }

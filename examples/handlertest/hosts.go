@@ -1,5 +1,5 @@
-// Package handlertest shows how a handler is tested without a server: its tests call it, and run an informer over a fake clientset in
-// simulated time.
+// Package handlertest shows how to test a handler without a server: its tests call the handler directly, and run an informer over a
+// fake clientset in simulated time.
 package handlertest
 
 import (
@@ -11,26 +11,26 @@ import (
 	"github.com/tidings/tidings"
 )
 
-// Hosts is a handler that knows which Services lead to which host. Its other method may be called from any goroutine.
+// Hosts is a handler that tracks which Services point to which host. Names may be called from any goroutine.
 type Hosts struct {
 	mu sync.Mutex
 	by map[string][]string // names of services by host
 }
 
-// Names returns the names of the Services that lead to a host, sorted.
+// Names returns the sorted names of the Services that point to a host.
 func (h *Hosts) Names(host string) []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.by[host])
 }
 
-// OnAdd implements tidings.Handler, as do the two others.
+// OnAdd implements tidings.Handler, as do OnUpdate and OnDelete.
 func (h *Hosts) OnAdd(s *corev1.Service, _ bool) { h.change(nil, s) }
 
 // OnUpdate moves a Service whose host has changed.
 func (h *Hosts) OnUpdate(old, new *corev1.Service) { h.change(old, new) }
 
-// OnDelete forgets a Service.
+// OnDelete removes a Service.
 func (h *Hosts) OnDelete(gone tidings.Tombstone[*corev1.Service]) { h.change(gone.Object, nil) }
 
 func (h *Hosts) change(old, new *corev1.Service) {

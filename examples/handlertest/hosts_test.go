@@ -30,7 +30,7 @@ func (h *Hosts) mustHave(t *testing.T, host string, want ...string) {
 	}
 }
 
-// TestHandlerByItself calls the handler as an informer would. That needs neither informer nor client.
+// TestHandlerByItself calls the handler as an informer would, without an informer or a client.
 func TestHandlerByItself(t *testing.T) {
 	h := &Hosts{}
 	h.OnAdd(service("web", "a.example.com"), true)
@@ -44,7 +44,7 @@ func TestHandlerByItself(t *testing.T) {
 }
 
 // TestHandlerInAnInformer runs a real informer over a fake clientset. Time in the bubble is simulated, and synctest.Wait
-// returns when everything has come to rest: no sleeps, no polling.
+// returns when all goroutines are blocked: no sleeps, no polling.
 func TestHandlerInAnInformer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clientset := fake.NewClientset(service("web", "a.example.com"))
@@ -72,7 +72,7 @@ func TestHandlerInAnInformer(t *testing.T) {
 	})
 }
 
-// TestHandlerInClientGosInformer is the same with client-go's names.
+// TestHandlerInClientGosInformer does the same with client-go's API.
 func TestHandlerInClientGosInformer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clientset := fake.NewClientset(service("web", "a.example.com"))
@@ -96,7 +96,7 @@ func TestHandlerInClientGosInformer(t *testing.T) {
 	})
 }
 
-// move changes where the Service leads to, and waits until everybody knows.
+// move changes the host to which the Service points, and waits until the handler has seen it.
 func move(t *testing.T, clientset *fake.Clientset) {
 	t.Helper()
 	if _, err := clientset.CoreV1().Services("shop").Update(t.Context(), service("web", "b.example.com"), metav1.UpdateOptions{}); err != nil {

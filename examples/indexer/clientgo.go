@@ -40,7 +40,7 @@ func withClientGo() error {
 	return nil
 }
 
-// show prints the names that an index finds. They come in any order.
+// show prints the names of the objects with an index value, sorted because they come in any order.
 func show(indexer cache.Indexer, index, value, about string) error {
 	found, err := indexer.ByIndex(index, value)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Command indexer fills an indexed store by hand, without a server, and asks it by namespace and by keyword. An object has any
-// number of keywords.
+// Command indexer fills an indexed store by hand, without a server, and queries it by namespace and by keyword. An object can
+// have any number of keywords.
 package main
 
 import (
@@ -13,7 +13,7 @@ import (
 )
 
 func main() {
-	useClientGo := flag.Bool("clientgo", false, "run the program that is written with client-go's names")
+	useClientGo := flag.Bool("clientgo", false, "run the program written for client-go")
 	flag.Parse()
 	example := withTidings
 	if *useClientGo {
@@ -25,7 +25,7 @@ func main() {
 	}
 }
 
-// books are what the stores are filled with.
+// books are the objects in the stores.
 func books() []*corev1.ConfigMap {
 	return []*corev1.ConfigMap{
 		book("novels", "emma", "love,irony"), book("novels", "persuasion", "love,sea"), book("travel", "voyage", "sea,islands"),

@@ -1,4 +1,4 @@
-// Command indexerinformer finds objects by what they hold: its informer has an index of the Services by the host that they lead to.
+// Command indexerinformer finds objects by their content: its informer indexes Services by the host that they point to.
 package main
 
 import (
@@ -11,7 +11,7 @@ import (
 
 func main() { cluster.Main(withTidings, withClientGo) }
 
-// host is the first part of the name that a service leads to.
+// host returns the first label of the DNS name that a service points to.
 func host(s *corev1.Service) string {
 	name, _, _ := strings.Cut(s.Spec.ExternalName, ".")
 	return name

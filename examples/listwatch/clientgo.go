@@ -36,7 +36,7 @@ func withClientGo(ctx context.Context, c *cluster.Cluster) error {
 		case event := <-w.ResultChan():
 			s, ok := event.Object.(*corev1.Service)
 			if !ok {
-				return fmt.Errorf("the watch broke off: %v", event)
+				return fmt.Errorf("the watch ended: %v", event)
 			}
 			fmt.Println(event.Type, s.Name, s.Spec.ExternalName)
 			return nil

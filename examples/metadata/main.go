@@ -1,4 +1,4 @@
-// Command metadata follows Services without what is in them: the server sends names, labels and owners only, which is enough for many
+// Command metadata watches only the metadata of Services: the server sends names, labels and owners, which is enough for many
 // controllers and takes a fraction of the memory.
 package main
 

@@ -1,8 +1,8 @@
-// Command operator keeps a Service for every Website, a custom resource, and says so in the Website's status. What somebody does to the Service is
-// put right, and the Service goes with its Website.
+// Command operator maintains a Service for every Website, a custom resource, and reports it in the Website's status. It reverts foreign changes of
+// the Service, and the Service is deleted with its Website.
 //
-// It does by package controller what the example workqueue does by hand: workers, retries, timeouts, and no reconcile before
-// the caches have seen what the one before it wrote.
+// Package controller does what the example workqueue does by hand: workers, retries, timeouts, and no reconcile before the caches have seen the
+// writes of the previous one.
 package main
 
 import (
@@ -36,7 +36,7 @@ func run(ctx context.Context, c *cluster.Cluster) (err error) {
 		return err
 	}
 	sites := controller.New("websites", o.reconcile, controller.Options{})
-	// The controller's errors at this point are told by Run as well.
+	// Run returns the errors of these calls too.
 	_ = controller.WatchKeys(sites, o.websites)
 	_ = controller.Watch(sites, o.services, controller.Owner[*corev1.Service](o.websites, website.Kind.GroupKind()))
 	gone := cluster.NewNews()
@@ -57,7 +57,7 @@ func run(ctx context.Context, c *cluster.Cluster) (err error) {
 	return errors.Join(err, <-ended)
 }
 
-// newOperator returns an operator whose informers the factory makes.
+// newOperator returns an operator with informers of the factory.
 func newOperator(c *cluster.Cluster, factory *tidings.Factory) (*operator, error) {
 	clientset, err := kubernetes.NewForConfig(c.Config)
 	if err != nil {

@@ -6,14 +6,14 @@ func Example() {
 	cluster.Embedded(run)
 	// Output:
 	// # a website is created
-	// blog: the service leads to blog.example.com
-	// blog: the status is of generation 1
+	// blog: the service points to blog.example.com
+	// blog: the status reflects generation 1
 	// # somebody deletes its service
 	// blog: the service is gone
-	// blog: the service leads to blog.example.com
-	// # the website moves
-	// blog: the service leads to news.example.com
-	// blog: the status is of generation 2
+	// blog: the service points to blog.example.com
+	// # the website's host changes
+	// blog: the service points to news.example.com
+	// blog: the status reflects generation 2
 	// # the website is deleted
 	// blog: the service is gone
 }

@@ -10,12 +10,13 @@ import (
 	"github.com/tidings/tidings/examples/internal/website"
 )
 
-// play gives the operator something to do. gone tells of deleted services, and ended of the end of the controller.
+// play gives the operator something to do. gone has a line for each deleted service, and ended gets the result of
+// the controller.
 func (o *operator) play(ctx context.Context, gone cluster.News, ended chan error) error {
 	steps := []struct {
 		what string
 		do   func() error
-		news []cluster.News // what each step leads to, a line each
+		news []cluster.News // where the step's lines come from, in order
 	}{
 		{"a website is created", func() error {
 			_, err := o.websiteClient.Create(ctx, website.New("blog", "blog.example.com"))
@@ -24,7 +25,7 @@ func (o *operator) play(ctx context.Context, gone cluster.News, ended chan error
 		{"somebody deletes its service", func() error {
 			return o.serviceClient.Delete(ctx, "blog", metav1.DeleteOptions{})
 		}, []cluster.News{gone, o.news}},
-		{"the website moves", func() error {
+		{"the website's host changes", func() error {
 			return o.websiteClient.SetHost(ctx, "blog", "news.example.com")
 		}, []cluster.News{o.news, o.news}},
 		{"the website is deleted", func() error {

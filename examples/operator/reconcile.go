@@ -22,11 +22,12 @@ type operator struct {
 	news          cluster.News
 }
 
-// reconcile makes what is there what the Website with this key asks for. It looks at the present state only, so it may be called at any time.
+// reconcile brings the Service and the status in line with the Website of this key. It only depends on the current state, so it may be called
+// at any time.
 func (o *operator) reconcile(ctx context.Context, key tidings.Key) (controller.Result, error) {
 	site, ok := o.websites.Get(key)
 	if !ok || site.DeletionTimestamp != nil {
-		return controller.Result{}, nil // the server's garbage collector deletes what the Website owns
+		return controller.Result{}, nil // the server's garbage collector deletes the dependents
 	}
 	if err := o.ensureService(ctx, site); err != nil {
 		return controller.Result{}, err
@@ -43,15 +44,15 @@ func (o *operator) ensureService(ctx context.Context, site *website.Website) err
 	if !ok {
 		service, err = o.serviceClient.Create(ctx, newService(site), metav1.CreateOptions{})
 	} else {
-		service = service.DeepCopy() // what a cache holds is read-only
+		service = service.DeepCopy() // objects in a cache are read-only
 		service.Spec.ExternalName = site.Spec.Host
 		service, err = o.serviceClient.Update(ctx, service, metav1.UpdateOptions{})
 	}
 	if err != nil {
-		return err // and the key is tried again, later each time
+		return err // the key is retried, with backoff
 	}
-	controller.Wrote(ctx, o.services, service) // no further reconcile of this key before the cache has seen it
-	o.news.Say("%s: the service leads to %s", site.Name, site.Spec.Host)
+	controller.Wrote(ctx, o.services, service) // no further reconcile of this key until the cache has seen the write
+	o.news.Say("%s: the service points to %s", site.Name, site.Spec.Host)
 	return nil
 }
 
@@ -67,7 +68,7 @@ func (o *operator) ensureStatus(ctx context.Context, site *website.Website) erro
 		return err
 	}
 	controller.Wrote(ctx, o.websites, written)
-	o.news.Say("%s: the status is of generation %d", site.Name, want.ObservedGeneration)
+	o.news.Say("%s: the status reflects generation %d", site.Name, want.ObservedGeneration)
 	return nil
 }
 

@@ -21,7 +21,7 @@ func withClientGo(ctx context.Context, c *cluster.Cluster) error {
 	services := cache.NewListWatchFromClient(clientset.CoreV1().RESTClient(), "services", c.Namespace, fields.Everything())
 	objects := cache.NewStore(cache.MetaNamespaceKeyFunc)
 	queue := cache.NewDeltaFIFOWithOptions(cache.DeltaFIFOOptions{KnownObjects: objects, EmitDeltaTypeReplaced: true})
-	defer context.AfterFunc(ctx, queue.Close)() // which ends a Pop that waits
+	defer context.AfterFunc(ctx, queue.Close)() // wakes a blocked Pop
 	r := cache.NewReflector(services, &corev1.Service{}, queue, 0)
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
@@ -49,12 +49,12 @@ func withClientGo(ctx context.Context, c *cluster.Cluster) error {
 	return nil
 }
 
-// applyDeltas takes the changes of one object from the queue into the store, and prints them.
+// applyDeltas applies the changes of one object from the queue to the store, and prints them.
 func applyDeltas(deltas cache.Deltas, objects cache.Store) (err error) {
 	for _, d := range deltas {
 		s, ok := d.Object.(*corev1.Service)
 		if !ok {
-			return fmt.Errorf("unexpected %T", d.Object) // such as a DeletedFinalStateUnknown, after the watch was down
+			return fmt.Errorf("unexpected %T", d.Object) // such as a DeletedFinalStateUnknown after a missed deletion
 		}
 		verb := map[cache.DeltaType]string{cache.Replaced: "listed", cache.Added: "added", cache.Updated: "changed", cache.Deleted: "deleted"}[d.Type]
 		if d.Type == cache.Deleted {

@@ -35,7 +35,7 @@ func withTidings(ctx context.Context, c *cluster.Cluster) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
-	running.Go(func() { _ = r.Run(ctx) }) // returns when ctx ends, and then with nothing to tell
+	running.Go(func() { _ = r.Run(ctx) }) // only returns when ctx ends
 	defer running.Wait()
 	defer cancel()
 
@@ -53,7 +53,7 @@ func withTidings(ctx context.Context, c *cluster.Cluster) error {
 	return nil
 }
 
-// apply takes the next changes from the queue into the store, in one transaction, and prints them.
+// apply applies the next changes in the queue to the store, in one transaction, and prints them.
 func apply(ctx context.Context, queue *deltafifo.Queue[*corev1.Service], objects *store.Writer[*corev1.Service]) error {
 	for {
 		batch, err := queue.Pop(ctx)
@@ -62,7 +62,7 @@ func apply(ctx context.Context, queue *deltafifo.Queue[*corev1.Service], objects
 		}
 		txn := objects.Begin()
 		deltas := batch.Deltas
-		if batch.Type == deltafifo.Replace { // the collection is exactly these objects; the store finds out what that changes
+		if batch.Type == deltafifo.Replace { // the collection is exactly these objects; the store computes the changes
 			deltas = txn.Replace("", batch.Objects, batch.ResourceVersion, false)
 		}
 		for _, d := range batch.Deltas {

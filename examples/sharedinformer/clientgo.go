@@ -26,7 +26,7 @@ func withClientGo(ctx context.Context, c *cluster.Cluster) error {
 		AddFunc:    func(obj any) { changes.Say("added %s", obj.(*corev1.Service).Name) },
 		UpdateFunc: func(_, obj any) { changes.Say("changed %s", obj.(*corev1.Service).Name) },
 		DeleteFunc: func(obj any) {
-			key, err := cache.DeletionHandlingObjectToName(obj) // it may be a tombstone
+			key, err := cache.DeletionHandlingObjectToName(obj) // obj may be a tombstone
 			if err != nil {
 				changes.Say("deleted %v", err)
 				return

@@ -1,5 +1,5 @@
-// Command up keeps a control plane running, a real kube-apiserver with etcd, and prints how to use it. It ends with
-// Ctrl-C; what was written is there again the next time.
+// Command up runs a control plane, a real kube-apiserver with etcd, and prints how to use it. It runs until Ctrl-C,
+// and keeps its data for the next time.
 package main
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/tidings/tidings/tidingstest/controlplane"
 )
 
-// closeTime bounds the end, which takes a second or two.
+// closeTime limits the shutdown, which takes a second or two.
 const closeTime = 30 * time.Second
 
 func main() {
@@ -39,7 +39,7 @@ func run(ctx context.Context, out io.Writer, options controlplane.Options) error
 	plane, err := controlplane.Launch(ctx, options)
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil // Ctrl-C while it started
+			return nil // Ctrl-C during the start
 		}
 		return err
 	}
@@ -59,8 +59,8 @@ The API server is ready on %s (process %d, log in %s).
 In another terminal:
 
   export KUBECONFIG=%s
-  go run ./cmd/tidings tail configmaps,pods,replicasets -A     # the news
-  go run ./cmd/tidings controller-manager                      # pods for ReplicaSets
+  go run ./cmd/tidings tail configmaps,pods,replicasets -A     # shows changes
+  go run ./cmd/tidings controller-manager                      # creates pods for ReplicaSets
 `, plane.Config().Host, plane.PID(), plane.LogFile(), plane.Kubeconfig())
 	if kubectl {
 		fmt.Fprint(out, `  kubectl create configmap settings --from-literal=color=green
@@ -71,5 +71,5 @@ In another terminal:
 		fmt.Fprintln(out, "\nkubectl is not installed here; with it, try: kubectl create configmap settings --from-literal=color=green")
 	}
 	fmt.Fprintln(out, `
-There is no scheduler and no kubelet, so pods stay Pending; see controlplane/README.md. Ctrl-C ends it.`)
+There is no scheduler and no kubelet, so pods stay Pending; see controlplane/README.md. Press Ctrl-C to stop.`)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/tidings/tidings/tidingstest/controlplane"
 )
 
-// interrupt is a writer that interrupts what writes to it once it says how it is ended.
+// interrupt is a writer that cancels the program when the output says how to stop it.
 type interrupt struct {
 	bytes.Buffer
 	cancel context.CancelFunc
@@ -25,7 +25,7 @@ func (i *interrupt) Write(p []byte) (int, error) {
 	return i.Buffer.Write(p)
 }
 
-// TestUp starts it twice on one folder.
+// TestUp starts the program twice on one folder.
 func TestUp(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a control plane")

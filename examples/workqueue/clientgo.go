@@ -22,7 +22,7 @@ func withClientGo(ctx context.Context, c *cluster.Cluster, services services, ne
 	}
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]())
 	enqueue := func(obj any) {
-		key, err := cache.DeletionHandlingObjectToName(obj) // it may be a tombstone
+		key, err := cache.DeletionHandlingObjectToName(obj) // obj may be a tombstone
 		if err != nil {
 			news.Say("%v", err)
 			return
@@ -57,7 +57,7 @@ func withClientGo(ctx context.Context, c *cluster.Cluster, services services, ne
 				return
 			}
 			if done, err := reconcile(key); err != nil {
-				news.Say("%s: again later: %v", key.Name, err)
+				news.Say("%s: retrying later: %v", key.Name, err)
 				queue.AddRateLimited(key)
 			} else {
 				news.Say("%s", done)

@@ -1,5 +1,5 @@
-// Command workqueue is a controller by hand: an informer puts the keys of Websites, a custom resource, into a work queue, and a
-// worker takes them from there and keeps one Service for each Website.
+// Command workqueue is a controller written by hand: an informer puts the keys of Websites, a custom resource, into a work queue,
+// and a worker takes them from it and maintains a Service for each Website.
 package main
 
 import (
@@ -12,10 +12,11 @@ import (
 
 func main() { cluster.Main(installed(withTidings), installed(withClientGo)) }
 
-// controllerFunc runs the controller until ctx ends. It tells the news of what it has done.
+// controllerFunc runs the controller until ctx ends. It reports to news what it has done.
 type controllerFunc func(ctx context.Context, c *cluster.Cluster, services services, news cluster.News) error
 
-// installed makes an example of a controller: it installs the custom resource, runs the controller, and gives it something to do.
+// installed turns a controller into an example: it installs the custom resource, runs the controller, and gives it something to
+// do.
 func installed(controller controllerFunc) cluster.Example {
 	return func(ctx context.Context, c *cluster.Cluster) (err error) {
 		remove, err := website.Install(ctx, c.Config)
@@ -40,7 +41,7 @@ func installed(controller controllerFunc) cluster.Example {
 	}
 }
 
-// play writes Websites.
+// play creates, changes and deletes a Website.
 func play(ctx context.Context, websites *website.Client, seen func() error) error {
 	if _, err := websites.Create(ctx, website.New("blog", "blog.example.com")); err != nil {
 		return err

@@ -13,7 +13,7 @@ import (
 	"github.com/tidings/tidings/examples/internal/cluster"
 )
 
-// services writes the Services of a namespace.
+// services writes the Services in a namespace.
 type services struct{ client typed.ServiceInterface }
 
 func newServices(c *cluster.Cluster) (services, error) {
@@ -24,7 +24,7 @@ func newServices(c *cluster.Cluster) (services, error) {
 	return services{client.CoreV1().Services(c.Namespace)}, nil
 }
 
-// lead makes the Service with this name lead to the host, and says what it did.
+// lead makes the Service with this name point to the host, and returns what it did.
 func (s services) lead(ctx context.Context, name, host string) (string, error) {
 	service, err := s.client.Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -33,17 +33,17 @@ func (s services) lead(ctx context.Context, name, host string) (string, error) {
 			Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: host},
 		}
 		_, err = s.client.Create(ctx, service, metav1.CreateOptions{})
-		return fmt.Sprintf("%s: made a service that leads to %s", name, host), err
+		return fmt.Sprintf("%s: created a service that points to %s", name, host), err
 	}
 	if err != nil {
 		return "", err
 	}
 	service.Spec.ExternalName = host
 	_, err = s.client.Update(ctx, service, metav1.UpdateOptions{})
-	return fmt.Sprintf("%s: the service leads to %s", name, host), err
+	return fmt.Sprintf("%s: the service points to %s", name, host), err
 }
 
-// remove deletes the Service with this name, and says so.
+// remove deletes the Service with this name, and returns what it did.
 func (s services) remove(ctx context.Context, name string) (string, error) {
 	err := s.client.Delete(ctx, name, metav1.DeleteOptions{})
 	if apierrors.IsNotFound(err) {

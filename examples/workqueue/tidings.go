@@ -47,7 +47,7 @@ func withTidings(ctx context.Context, c *cluster.Cluster, services services, new
 			return err
 		}
 		if done, err := reconcile(key); err != nil {
-			news.Say("%s: again later: %v", key.Name, err)
+			news.Say("%s: retrying later: %v", key.Name, err)
 			queue.AddRateLimited(key)
 		} else {
 			news.Say("%s", done)

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// equivalentText has a line for each mutant that changes nothing that a test could see, as reports show it, and above it why. A line
-// with the name of a file, or of a file and a function of it, stands for all mutants that are in there.
+// equivalentText has one line for each mutant without an effect that a test could observe, in the format of reports, with the reason
+// above it. A line with the name of a file, or of a file and a function in it, applies to all mutants in there.
 //
 //go:embed equivalent.txt
 var equivalentText string
@@ -34,5 +34,5 @@ func isEquivalent(known map[string]bool, m *mutant) bool {
 	return known[strings.TrimSpace(m.String())] || known[m.name] || known[m.inFunction()]
 }
 
-// inFunction names the function that a mutant is in.
+// inFunction names the function that contains the mutant.
 func (m *mutant) inFunction() string { return m.name + ": func " + m.function }

@@ -1,11 +1,11 @@
-// Mutants breaks the code of a package in small ways, one at a time, and reports which breaks its tests do not notice.
+// Mutants breaks the code of a package in small ways, one at a time, and reports which mutants its tests do not detect.
 //
 //	go run ./internal/mutants -n 40 ./store            # 40 random mutants of store, against its own tests
 //	go run ./internal/mutants -tests . ./internal/engine
 //
-// Nothing in the source tree changes: mutated files take the place of the originals by the go command's -overlay flag. Most mutants are
-// compiled together, each with a switch, and a mutant that is switched on meets only the tests that reach it. Mutants that do not compile
-// do not count. Those that are known to change nothing but speed, or nothing at all, are listed in equivalent.txt.
+// The source tree is not changed: mutated files replace the originals through the go command's -overlay flag. Most mutants are compiled
+// together, each with a switch, and a mutant that is switched on is only run against the tests that reach it. Mutants that do not compile
+// do not count. Mutants known to change nothing but speed, or nothing at all, are listed in equivalent.txt.
 package main
 
 import (
@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// options say what is mutated and how much of it has to be found.
+// options select what is mutated, and the required detection rate.
 type options struct {
 	pkg, tests string
 	n          int
@@ -85,7 +85,7 @@ func run(ctx context.Context, o options) error {
 	return nil
 }
 
-// choose picks n random mutants, or all.
+// choose returns n random mutants, or all.
 func choose(all []mutant, n int, seed uint64) []mutant {
 	random := rand.New(rand.NewPCG(seed, 0))
 	random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })

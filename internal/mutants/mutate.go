@@ -15,29 +15,29 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// mutant is one small break of one file.
+// mutant is one small change of one file.
 type mutant struct {
 	file       string // absolute path
-	name       string // of the file, as reports show it
+	name       string // of the file, as in reports
 	line       int
-	start, end int    // the bytes that are replaced
-	text       string // what replaces them
-	before     string // the line before
+	start, end int    // the bytes to replace
+	text       string // their replacement
+	before     string // the original line
 	source     []byte // of the file
-	lastLine   int    // of what is broken
-	function   string // that it is in
-	// toggle makes the break one that can be switched on while the program runs; without edits there is no such form.
+	lastLine   int    // of the replaced code
+	function   string // the function that contains it
+	// toggle allows switching the change on at run time; it has no edits if that is not possible.
 	toggle toggle
 }
 
-// String describes the mutant in a way that does not depend on where the line is.
+// String describes the mutant independently of its line number.
 func (m *mutant) String() string {
 	from := strings.LastIndexByte(string(m.source[:m.start]), '\n') + 1
 	after, _, _ := strings.Cut(string(m.source[from:m.start])+m.text+string(m.source[m.end:]), "\n")
 	return fmt.Sprintf("%s: %s => %s", m.name, m.before, strings.TrimSpace(after))
 }
 
-// mutated returns the file's text with the break in it.
+// mutated returns the file with the change.
 func (m *mutant) mutated() []byte {
 	return []byte(string(m.source[:m.start]) + m.text + string(m.source[m.end:]))
 }
@@ -76,18 +76,18 @@ func packageErrors(loaded []*packages.Package) []error {
 	return errs
 }
 
-// walker gathers the mutants of a file.
+// walker collects the mutants of a file.
 type walker struct {
 	base  mutant
 	files *token.FileSet
 	info  *types.Info
 	pkg   *types.Package
 	found []mutant
-	// unused are results that nobody looks at, since there is an error beside them.
+	// unused are results that callers ignore because there is an error.
 	unused map[ast.Expr]bool
 }
 
-// walk returns all mutants of a file, none if the file is generated.
+// walk returns all mutants of a file, or none if the file is generated.
 func (w *walker) walk(parsed *ast.File) []mutant {
 	if !ast.IsGenerated(parsed) {
 		ast.Inspect(parsed, w.visit)
@@ -95,7 +95,7 @@ func (w *walker) walk(parsed *ast.File) []mutant {
 	return w.found
 }
 
-// replace adds a mutant that has the text in the place of what is between the positions.
+// replace adds a mutant that replaces the code between the positions with text.
 func (w *walker) replace(from, to token.Pos, text string, switched toggle) {
 	m := w.base
 	position := w.files.Position(from)
@@ -139,12 +139,12 @@ func (w *walker) visit(n ast.Node) bool {
 	case *ast.CallExpr:
 		return w.call(n)
 	case *ast.GenDecl:
-		return n.Tok == token.VAR // what constants say is a matter of tuning: a limit that is one larger breaks nothing
+		return n.Tok == token.VAR // constants are a matter of tuning: increasing a limit by one breaks nothing
 	}
 	return true
 }
 
-// call looks into a call, but for a capacity: that is a matter of speed.
+// call visits the arguments of a call, except capacities, which only affect speed.
 func (w *walker) call(n *ast.CallExpr) bool {
 	if id, ok := n.Fun.(*ast.Ident); !ok || id.Name != "make" {
 		return true
@@ -155,7 +155,7 @@ func (w *walker) call(n *ast.CallExpr) bool {
 	return false
 }
 
-// negate turns a condition around. A comparison for equality is left to operator, which does the same.
+// negate negates a condition. It skips equality comparisons, for which operator does the same.
 func (w *walker) negate(e ast.Expr) {
 	if b, ok := e.(*ast.BinaryExpr); ok && (b.Op == token.EQL || b.Op == token.NEQ) {
 		return
@@ -163,7 +163,7 @@ func (w *walker) negate(e ast.Expr) {
 	w.replace(e.Pos(), e.End(), "!("+w.text(e)+")", w.around(e, "((", ") != mutantOn($))"))
 }
 
-// cases negates the conditions of a switch without a value; a case that compares values has no boolean operator of its own.
+// cases negates the conditions of a switch without a value; a case that compares values is not a boolean expression.
 func (w *walker) cases(n *ast.CaseClause) {
 	for _, e := range n.List {
 		switch e := e.(type) {
@@ -175,7 +175,7 @@ func (w *walker) cases(n *ast.CaseClause) {
 	}
 }
 
-// shifted has an operator for each that it can be mistaken for.
+// shifted maps operators to those for which they can be mistaken.
 var shifted = map[token.Token]token.Token{
 	token.LSS: token.LEQ, token.LEQ: token.LSS, token.GTR: token.GEQ, token.GEQ: token.GTR, token.EQL: token.NEQ, token.NEQ: token.EQL,
 	token.LAND: token.LOR, token.LOR: token.LAND, token.ADD: token.SUB, token.SUB: token.ADD, token.MUL: token.QUO, token.QUO: token.MUL,
@@ -203,7 +203,7 @@ func (w *walker) operator(n *ast.BinaryExpr) {
 	w.replace(n.OpPos, end, other.String(), switched)
 }
 
-// drop takes each statement away that can be taken away.
+// drop adds a mutant for each statement that can be removed.
 func (w *walker) drop(statements []ast.Stmt) {
 	for _, s := range statements {
 		switch s := s.(type) {
@@ -217,7 +217,7 @@ func (w *walker) drop(statements []ast.Stmt) {
 	}
 }
 
-// allBlank says whether an assignment only names what it does not use.
+// allBlank reports whether an assignment only assigns to the blank identifier.
 func allBlank(exprs []ast.Expr) bool {
 	for _, e := range exprs {
 		if id, ok := e.(*ast.Ident); !ok || id.Name != "_" {
@@ -227,7 +227,7 @@ func allBlank(exprs []ast.Expr) bool {
 	return true
 }
 
-// results turns the truth values that a function returns around, and errors into none.
+// results negates boolean results and replaces errors with nil.
 func (w *walker) results(n *ast.ReturnStmt) {
 	w.unused = w.besideError(n)
 	for _, r := range n.Results {
@@ -245,7 +245,7 @@ func (w *walker) results(n *ast.ReturnStmt) {
 	}
 }
 
-// besideError returns the results that are not used because the last one is an error, or says that there are none.
+// besideError returns the results that callers ignore because the last one is an error, if it is.
 func (w *walker) besideError(n *ast.ReturnStmt) map[ast.Expr]bool {
 	unused, last := map[ast.Expr]bool{}, len(n.Results)-1
 	if last < 1 {
@@ -263,7 +263,7 @@ func (w *walker) besideError(n *ast.ReturnStmt) map[ast.Expr]bool {
 	return unused
 }
 
-// literal makes a number one larger.
+// literal increases a number by one.
 func (w *walker) literal(n *ast.BasicLit) {
 	if n.Kind != token.INT || w.unused[n] {
 		return
@@ -288,7 +288,7 @@ func (w *walker) literal(n *ast.BasicLit) {
 	w.replace(n.Pos(), n.End(), larger, switched)
 }
 
-// around returns the toggle that puts text before and after a node.
+// around returns a toggle that puts text before and after a node.
 func (w *walker) around(n ast.Node, before, after string) toggle {
 	start, end := w.offset(n.Pos()), w.offset(n.End())
 	return toggle{start, end, []edit{{start, start, before}, {end, end, after}}}

@@ -39,7 +39,7 @@ func f(n int, next func() error) (bool, error) {
 }
 `
 
-// writeModule makes a module of the files, and goes into its folder.
+// writeModule writes a module with the files, and changes to its folder.
 func writeModule(t *testing.T, files map[string]string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -94,7 +94,7 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// TestEquivalentMutantsExist fails when a listed mutant is of code that has changed.
+// TestEquivalentMutantsExist fails if the code of a listed mutant has changed.
 func TestEquivalentMutantsExist(t *testing.T) {
 	known, err := readEquivalent()
 	if err != nil {

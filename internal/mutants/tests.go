@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// program is a compiled test program.
+// program is a compiled test binary.
 type program struct {
 	path, dir string // where it is, and where it runs
 	pkg       string
@@ -30,14 +30,14 @@ type test struct {
 	takes time.Duration
 }
 
-// built is what is known of mutants that were compiled together.
+// built holds mutants that were compiled together.
 type built struct {
 	mutants  []mutant
-	reaching map[int][]test // which tests reach a mutant, the quickest first
+	reaching map[int][]test // the tests that reach a mutant, the fastest first
 	tests    []test
 }
 
-// testsOf returns the tests of another program of the same package.
+// testsOf returns the tests of another program for the same package.
 func (b *built) testsOf(p program) []test {
 	var all []test
 	for _, t := range b.tests {
@@ -49,7 +49,7 @@ func (b *built) testsOf(p program) []test {
 	return all
 }
 
-// build compiles mutants together, and finds out which tests reach which. It returns also those that do not compile in this form.
+// build compiles mutants together, and determines which tests reach which. It also returns those that do not compile in this form.
 func (t *trial) build(ctx context.Context, mutants []mutant) (b *built, refused []mutant, err error) {
 	for round := 0; ; round++ {
 		dir := filepath.Join(t.dir, fmt.Sprint("round", round))
@@ -74,7 +74,7 @@ func (t *trial) build(ctx context.Context, mutants []mutant) (b *built, refused 
 	}
 }
 
-// isBlamed says whether a line that a mutant is in is one that the compiler complains about.
+// isBlamed reports whether the compiler complains about a line of the mutant.
 func (m *mutant) isBlamed(out []byte) bool {
 	for line := m.line; line <= m.lastLine; line++ {
 		if bytes.Contains(out, fmt.Appendf(nil, "%s:%d:", filepath.Base(m.file), line)) {
@@ -84,7 +84,7 @@ func (m *mutant) isBlamed(out []byte) bool {
 	return false
 }
 
-// writeToggles writes the package's files with all mutants in them, and returns the path of the overlay.
+// writeToggles writes the package's files with all mutants, and returns the path of the overlay.
 func (t *trial) writeToggles(dir string, mutants []mutant) (string, error) {
 	byFile := map[string]map[int]*mutant{}
 	for i := range mutants {
@@ -105,7 +105,7 @@ func (t *trial) writeToggles(dir string, mutants []mutant) (string, error) {
 	return writeOverlay(dir, replaced)
 }
 
-// writeOverlay writes files into dir, and returns the path of the overlay that puts them in the place of others.
+// writeOverlay writes files to dir, and returns the path of an overlay that replaces the originals with them.
 func writeOverlay(dir string, files map[string][]byte) (string, error) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return "", err
@@ -125,7 +125,7 @@ func writeOverlay(dir string, files map[string][]byte) (string, error) {
 	return overlay, os.WriteFile(overlay, text, 0o644)
 }
 
-// testPrograms compiles the test programs of all packages whose tests count. With an error comes what the go command says.
+// testPrograms compiles the test binaries of all packages whose tests are used. An error comes with the output of the go command.
 func (t *trial) testPrograms(ctx context.Context, dir, overlay string) ([]program, []byte, error) {
 	var programs []program
 	for i, pkg := range strings.Fields(t.tests) {
@@ -143,7 +143,8 @@ func (t *trial) testPrograms(ctx context.Context, dir, overlay string) ([]progra
 	return programs, nil, nil
 }
 
-// reach runs each test alone, to see which mutants it reaches and how long it takes. Tests that fail without a mutant are left out.
+// reach runs each test alone, to determine which mutants it reaches and how long it takes. Tests that fail without a mutant are
+// dropped.
 func (t *trial) reach(ctx context.Context, b *built, programs []program) error {
 	for _, p := range programs {
 		out, err := p.command(ctx, "-test.list", "^(Test|Fuzz|Example)").Output()
@@ -199,7 +200,7 @@ func (t *trial) reach(ctx context.Context, b *built, programs []program) error {
 	return errors.Join(errs...)
 }
 
-// reachedBy runs one test with no mutant switched on. file is where the test program notes what it reaches.
+// reachedBy runs one test with no mutant switched on. The test binary writes the mutants that it reaches to file.
 func (t *trial) reachedBy(ctx context.Context, tt test, file string) (mutants []int, took time.Duration, err error) {
 	if err := os.WriteFile(file, nil, 0o644); err != nil {
 		return nil, 0, err
@@ -223,7 +224,7 @@ func (t *trial) reachedBy(ctx context.Context, tt test, file string) (mutants []
 	return mutants, took, nil
 }
 
-// batches divides tests into what runs at once: programs start slowly, but most mutants are found by the quick tests already.
+// batches groups tests to be run together: binaries start slowly, but fast tests detect most mutants.
 func batches(tests []test) [][]test {
 	var all [][]test
 	var batch []test
@@ -241,17 +242,17 @@ func batches(tests []test) [][]test {
 	return all
 }
 
-// firstLimit is how long a test may take without a mutant.
+// firstLimit limits the duration of a test without a mutant.
 const firstLimit = 5 * time.Minute
 
-// runTests runs tests of one program, and returns an error if one fails or takes much longer than it did.
+// runTests runs tests of one program, and returns an error if one fails or takes much longer than without a mutant.
 func (t *trial) runTests(ctx context.Context, tests []test, env string) error {
 	var names []string
 	limit := t.timeout
 	for _, tt := range tests {
 		names = append(names, tt.name)
 		limit += 10 * tt.takes
-		if tt.takes == 0 { // nobody knows yet
+		if tt.takes == 0 { // not measured yet
 			limit += firstLimit
 		}
 	}
@@ -266,10 +267,10 @@ func (t *trial) runTests(ctx context.Context, tests []test, env string) error {
 	return nil
 }
 
-// memoryLimit is what a program may address, in KiB: a mutant may be one that allocates without end.
+// memoryLimit limits the address space of a program, in KiB: a mutant may allocate without end.
 const memoryLimit = 16 << 20
 
-// command returns a command that runs the program with a limit to its memory.
+// command returns a command that runs the program with a memory limit.
 func (p program) command(ctx context.Context, args ...string) *exec.Cmd {
 	command := exec.CommandContext(ctx, "sh", append([]string{"-c", fmt.Sprintf(`ulimit -v %d 2>/dev/null; exec "$0" "$@"`, memoryLimit), p.path}, args...)...)
 	command.Dir = p.dir

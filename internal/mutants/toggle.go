@@ -8,21 +8,21 @@ import (
 	"strings"
 )
 
-// toggle is a mutant that can be switched on while the program runs, so that many mutants are compiled at once. Toggles are put into each
-// other as what they change is.
+// toggle is a mutant that can be switched on at run time, so that many mutants are compiled at once. Toggles are nested like the code that
+// they change.
 type toggle struct {
-	start, end int // of what the edits surround
+	start, end int // of the code between the edits
 	edits      []edit
 }
 
-// edit puts text in the place of what is from start to end; in the text $ stands for the mutant's number. Edits have no line breaks, so that
-// lines keep their numbers.
+// edit replaces the code from start to end with text, in which $ stands for the number of the mutant. Edits contain no line breaks, so that
+// line numbers are preserved.
 type edit struct {
 	start, end int
 	text       string
 }
 
-// withToggles returns the source of a file with the toggles of mutants, which are numbered by their keys.
+// withToggles returns the source of a file with the toggles of mutants, keyed by their numbers.
 func withToggles(source []byte, mutants map[int]*mutant) []byte {
 	type numbered struct {
 		edit
@@ -62,7 +62,7 @@ func withToggles(source []byte, mutants map[int]*mutant) []byte {
 	return []byte(out.String())
 }
 
-// operatorNames has the functions of toggleSource that are in the place of operators.
+// operatorNames maps operators to the functions in toggleSource that replace them.
 var operatorNames = map[token.Token]string{
 	token.LSS: "mutantLess", token.LEQ: "mutantLessOrEqual", token.GTR: "mutantGreater", token.GEQ: "mutantGreaterOrEqual",
 	token.ADD: "mutantAdd", token.SUB: "mutantSub", token.MUL: "mutantMul", token.QUO: "mutantQuo",
@@ -70,11 +70,11 @@ var operatorNames = map[token.Token]string{
 
 // Environment variables of a program with toggles.
 const (
-	activeVariable  = "TIDINGS_MUTANT"          // the number of the mutant that is switched on
-	reachedVariable = "TIDINGS_MUTANTS_REACHED" // a file to which the numbers of mutants are written when they are reached first
+	activeVariable  = "TIDINGS_MUTANT"          // number of the mutant that is switched on
+	reachedVariable = "TIDINGS_MUTANTS_REACHED" // file to which the numbers of mutants are written when they are first reached
 )
 
-// toggleSource returns the file that a package with toggles of n mutants has besides its own.
+// toggleSource returns the additional file of a package with toggles for n mutants.
 func toggleSource(name string, n int) []byte {
 	return []byte(strings.NewReplacer("$PACKAGE", name, "$N", strconv.Itoa(n), "$ACTIVE", activeVariable, "$REACHED", reachedVariable).Replace(`package $PACKAGE
 

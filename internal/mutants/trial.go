@@ -9,14 +9,14 @@ import (
 	"sync"
 )
 
-// outcome says what became of a mutant.
+// outcome is what happened to a mutant.
 type outcome int
 
 const (
 	found outcome = iota
 	alive
-	unreached // alive, and no test runs the code, or not with values that would make a difference
-	invalid   // it does not compile
+	unreached // survived: no test runs the code, or not with values that make a difference
+	invalid   // does not compile
 	equivalent
 )
 
@@ -34,7 +34,7 @@ type result struct {
 	alive                      []mutant
 }
 
-// rate returns the part of the mutants that was found; 1 if there are none.
+// rate returns the fraction of mutants that were detected, or 1 if there are none.
 func (r *result) rate() float64 {
 	if r.found+len(r.alive) == 0 {
 		return 1
@@ -60,8 +60,8 @@ func (r *result) count(o outcome, m mutant) {
 	}
 }
 
-// run tries the mutants, and prints those that stay alive as it goes. Those that can be switched on are compiled together, the others
-// one by one.
+// run tries the mutants, and prints survivors as it goes. Mutants that can be switched on are compiled together, the others one by
+// one.
 func (t *trial) run(ctx context.Context, mutants []mutant) (*result, error) {
 	var r result
 	var pending, single []mutant
@@ -90,7 +90,7 @@ func (t *trial) run(ctx context.Context, mutants []mutant) (*result, error) {
 	return &r, err
 }
 
-// each tries mutants with as many workers as were asked for.
+// each tries mutants with the configured number of workers.
 func (t *trial) each(ctx context.Context, r *result, mutants []mutant, try func(i int) (outcome, error)) error {
 	var (
 		mu   sync.Mutex
@@ -123,7 +123,7 @@ func (t *trial) each(ctx context.Context, r *result, mutants []mutant, try func(
 	return errors.Join(append(errs, context.Cause(ctx))...)
 }
 
-// switchOn runs the tests that reach a mutant, the quick ones first, with the mutant switched on.
+// switchOn switches a mutant on and runs the tests that reach it, the fast ones first.
 func (t *trial) switchOn(ctx context.Context, b *built, i int) (outcome, error) {
 	tests := b.reaching[i]
 	if len(tests) == 0 {

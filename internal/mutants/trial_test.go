@@ -23,7 +23,7 @@ func Positive(n int) bool {
 	badTest    = "package p\n\nimport \"testing\"\n\nfunc TestPositive(t *testing.T) { t.Fail() }\n"
 )
 
-// TestTrial tries the mutants of a package whose test notices some of them.
+// TestTrial tries the mutants of a package whose test detects some of them.
 func TestTrial(t *testing.T) {
 	writeModule(t, map[string]string{"go.mod": "module p\n\ngo 1.26\n", "p.go": positive, "p_test.go": weakTest})
 	all, name, err := find(t.Context(), ".")

@@ -18,7 +18,7 @@ import (
 	"github.com/tidings/tidings/tidingstest"
 )
 
-// settle waits until everything is right, or Patience is over.
+// settle waits until nothing is wrong, or until Patience has passed.
 func (r *run) settle() {
 	const look = 5 * time.Second
 	began := time.Now()
@@ -37,7 +37,7 @@ func (r *run) settle() {
 	}
 }
 
-// wrong says what is not right yet; it is empty if everything is.
+// wrong describes what is not right yet, or returns "".
 func (r *run) wrong() string {
 	for _, v := range r.views {
 		title, store := fmt.Sprint(v.scope()), v.objects()
@@ -63,7 +63,7 @@ func (r *run) wrong() string {
 	return ""
 }
 
-// current tells whether all informers, those of the processes too, have come as far as a version of the server.
+// current reports whether all informers, including those of the processes, have reached a version of the server.
 func (r *run) current(version string) bool {
 	statuses := r.shift.statuses()
 	for _, v := range r.views {
@@ -91,7 +91,7 @@ func describe(s tidings.Status) string {
 	return strings.Join(parts, ", ")
 }
 
-// difference tells how objects differ from what is wanted, by their versions.
+// difference describes how objects differ from what is wanted, by their versions.
 func difference(got, want map[object.Key]object.Object) string {
 	const most = 5
 	var lines []string
@@ -116,7 +116,7 @@ func identity(o object.Object) string {
 	return fmt.Sprintf("%s at %s", o.GetUID(), o.GetResourceVersion())
 }
 
-// unreached says which parent does not have what it wants.
+// unreached names a parent whose desired state has not been reached.
 func (r *run) unreached() string {
 	children, parents := map[object.Key][]object.Object{}, map[object.Key]object.Object{}
 	for key, o := range (scope{resource: configResource}).objects(r.server) {
@@ -145,7 +145,7 @@ func (r *run) unreached() string {
 	return ""
 }
 
-// checkViews compares what the stores hold, field by field, with what the server has, and the replays with it.
+// checkViews compares the content of the stores, field by field, with the server, and the replays with the stores.
 func (r *run) checkViews() {
 	for _, v := range r.views {
 		title, store, truth := fmt.Sprint(v.scope()), v.objects(), v.scope().objects(r.server)
@@ -168,7 +168,7 @@ func (r *run) checkViews() {
 	}
 }
 
-// checkIndex compares what an index has under a color with the objects of the store that have it.
+// checkIndex compares the objects under a color in an index with those in the store that have the color.
 func (r *run) checkIndex(title, color string, found []object.Object, store map[object.Key]object.Object) {
 	got, want := map[object.Key]object.Object{}, map[object.Key]object.Object{}
 	for _, o := range found {
@@ -184,7 +184,7 @@ func (r *run) checkIndex(title, color string, found []object.Object, store map[o
 	}
 }
 
-// checkReplay notes the promises that were broken to a handler, and counts what it got.
+// checkReplay records broken promises to a handler, and counts its events.
 func (r *run) checkReplay(h replay) {
 	if h.err != nil {
 		r.diverge("%s: %v", h.name, h.err)
@@ -204,7 +204,7 @@ func (r *run) checkContent(what string, got, want object.Object) {
 	}
 }
 
-// content returns what an object says, whatever its Go type.
+// content returns the content of an object, whatever its Go type.
 func content(o object.Object) map[string]any {
 	var fields map[string]any
 	data, err := json.Marshal(o)
@@ -228,7 +228,7 @@ func contentLike(want, got object.Object) map[string]any {
 	return fields
 }
 
-// monitor looks at the queues and the stores' versions until unmonitor is called.
+// monitor checks the queues and the versions of the stores until unmonitor is called.
 func (r *run) monitor(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})
@@ -250,8 +250,8 @@ func (r *run) monitor(ctx context.Context) {
 	}()
 }
 
-// What may wait for a handler: of each key a deletion and an addition, and a batch that it works on, which is as large as
-// what the network brought at once.
+// What may be queued for a handler: a deletion and an addition per key, and the batch it is processing, which is as large
+// as what the network delivered at once.
 const maxBatch = 1200 // small objects in a buffer of 256 KiB
 
 func (r *run) checkQueues(s tidings.Status) {
@@ -269,7 +269,7 @@ func (r *run) checkQueues(s tidings.Status) {
 	}
 }
 
-// missed returns how many changes a process may have missed that began with a file, which do not wait for room.
+// missed returns how many changes a process that started from a file may have missed. They can exceed the queue's limit.
 func (r *run) missed(s tidings.Status) int {
 	if !slices.ContainsFunc(s.Parts, func(p tidings.PartStatus) bool { return p.File.Loaded > 0 }) {
 		return 0
@@ -278,11 +278,11 @@ func (r *run) missed(s tidings.Status) int {
 	if err != nil {
 		r.diverge("the server is at version %q: %v", r.server.ResourceVersion(), err)
 	}
-	r.changes = max(r.changes, changes) // of which a restored server knows fewer
+	r.changes = max(r.changes, changes) // a restored server has fewer
 	return r.changes
 }
 
-// checkVersions compares the versions of an informer's namespaces with those that it had, and returns them.
+// checkVersions compares the versions of an informer's namespaces with the previous ones, and returns them.
 func (r *run) checkVersions(s tidings.Status, before map[string]string) map[string]string {
 	now := map[string]string{}
 	for _, p := range s.Parts {
@@ -304,7 +304,7 @@ func (r *run) reconciled(first bool) {
 	}
 }
 
-// close stops the views, after which no handler may be called.
+// close stops the views. No handler may be called afterwards.
 func (r *run) close() {
 	for _, v := range r.views {
 		if err := v.stop(context.Background()); err != nil {

@@ -18,23 +18,23 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// With the tag simulation_core, programs with mutants do without this mode: package clientgo takes long to compile.
+// The tag simulation_core excludes this mode from mutant builds: package clientgo takes long to compile.
 func init() {
 	Modes = append(Modes, ClientGo)
 	modes[ClientGo] = opener{openClientGo, newTypedProcess}
 }
 
-// upstream is a view by way of client-go's API on our engine. Its handlers' queues are unbounded, as client-go's are.
+// upstream is a view through client-go's API on our engine. Its handlers' queues are unbounded, like client-go's.
 type upstream struct {
 	handlers[object.Object]
 	what    scope
 	factory informers.SharedInformerFactory
 	inf     cache.SharedIndexInformer
-	native  *tidings.Factory // behind factory
+	native  *tidings.Factory // the factory behind it
 	cancel  context.CancelFunc
 }
 
-// newUpstream returns a view of a factory of its own. The scope has one namespace at most.
+// newUpstream returns a view with its own factory. The scope has one namespace at most.
 func newUpstream(r *run, s scope) (*upstream, error) {
 	namespace := tidings.All
 	if len(s.namespaces) > 0 {
@@ -80,7 +80,7 @@ func (v *upstream) stop(context.Context) error {
 	return nil
 }
 
-// status is that of the native informer behind, of which the factory tells nothing once it has stopped.
+// status returns the status of the native informer, which the factory no longer reports once it has stopped.
 func (v *upstream) status() (s tidings.Status) {
 	for _, s = range v.native.Status() {
 	}
@@ -114,7 +114,7 @@ func (v *upstream) addHandler(plan handlerPlan) {
 	})
 }
 
-// upstreamHandler turns client-go's calls into deltas.
+// upstreamHandler converts client-go's calls to deltas.
 type upstreamHandler struct {
 	*handler[object.Object]
 	r *run

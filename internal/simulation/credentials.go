@@ -12,7 +12,7 @@ import (
 	"github.com/tidings/tidings/tidingstest"
 )
 
-// credentials are the token that the clients have, and the one that the server wants.
+// credentials are the token that the clients use, and the one that the server requires.
 type credentials struct {
 	server *tidingstest.Server
 
@@ -21,7 +21,7 @@ type credentials struct {
 	token   string
 }
 
-// change makes the server want a new token, which the clients get after a time.
+// change makes the server require a new token, which the clients get after some time.
 func (c *credentials) change(after time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -37,26 +37,26 @@ func (c *credentials) change(after time.Duration) {
 // wanted returns the server's token. The lock is held.
 func (c *credentials) wanted() string { return fmt.Sprint("token-", c.changes) }
 
-// clientConfig returns what a client needs.
+// clientConfig returns a client configuration.
 func (r *run) clientConfig() *rest.Config {
 	config := r.server.Config()
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return bearer{&r.credentials, next} })
 	return config
 }
 
-// bearer sends the token that the clients have.
+// bearer sends the clients' token.
 type bearer struct {
 	*credentials
 	next http.RoundTripper
 }
 
-// link is a process' own line to the server.
+// link is a process's connection to the server.
 type link struct {
 	mu  sync.Mutex
-	cut chan struct{} // closed when the line works again; nil while it does
+	cut chan struct{} // closed when the link works again; nil while it does
 }
 
-// interrupt lets no request through for some time. It does nothing if the line is cut already.
+// interrupt blocks all requests for some time. It does nothing if the link is already cut.
 func (l *link) interrupt(d time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -72,7 +72,7 @@ func (l *link) interrupt(d time.Duration) {
 	})
 }
 
-// wrap makes requests wait while the line is cut.
+// wrap makes requests wait while the link is cut.
 func (l *link) wrap(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(request *http.Request) (*http.Response, error) {
 		l.mu.Lock()

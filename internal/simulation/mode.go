@@ -3,30 +3,31 @@ package simulation
 // Mode is a way to use the project.
 type Mode string
 
-// The modes. Another one is a row of modes.
+// The modes. To add one, add a row to modes.
 const (
-	// Typed has informers of Go types, which are decoded from protobuf.
+	// Typed has informers of Go types, decoded from protobuf.
 	Typed Mode = "typed"
-	// Unstructured has informers of unstructured and metadata-only objects, which are decoded from JSON.
+	// Unstructured has informers of unstructured and metadata-only objects, decoded from JSON.
 	Unstructured Mode = "unstructured"
-	// Folded is Typed with a memory budget that is too small, so that objects are folded and opened again all the time.
+	// Folded is Typed with a memory budget that is too small, so that objects are folded and opened again all the
+	// time.
 	Folded Mode = "folded"
-	// Warm is Typed, or Folded, with a directory: informers and processes that start again begin with what was saved.
+	// Warm is Typed, or Folded, with a directory: restarted informers and processes begin with what was saved.
 	Warm Mode = "warm"
-	// ClientGo has client-go's informers on our engine; the controllers have ours.
+	// ClientGo has client-go informers on our engine; the controllers use our own API.
 	ClientGo Mode = "clientgo"
 )
 
 // Modes are all modes; clientgo.go adds ClientGo.
 var Modes = []Mode{Typed, Unstructured, Folded, Warm}
 
-// opener is what a mode has to know.
+// opener is the implementation of a mode.
 type opener struct {
 	open    func(*run) ([]view, error)
 	process func(*run, string, *ledger) (*process, error)
 }
 
-// modes says how each mode opens its views, and starts a process.
+// modes maps each mode to how it opens its views and starts a process.
 var modes = map[Mode]opener{
 	Typed:        {openTyped, newTypedProcess},
 	Unstructured: {openUnstructured, newUnstructuredProcess},

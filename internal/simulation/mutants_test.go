@@ -17,8 +17,8 @@ import (
 
 var allMutants = flag.Bool("mutants", false, "whether TestMutants looks for all mutants")
 
-// mutant is a patch that breaks the code on purpose. Its file says what breaks, and then names the source file after "---" and
-// has lines to be found there, with a space before those that stay, "-" before those that go and "+" before new ones.
+// mutant is a patch that breaks the code on purpose. Its file says what breaks, then names the source file after "---",
+// followed by the lines to find there: with a space before lines that stay, "-" before removed and "+" before new ones.
 type mutant struct {
 	name, about, file, before, after string
 }
@@ -72,7 +72,7 @@ func parseMutant(text string) (m mutant, err error) {
 	return m, nil
 }
 
-// source returns the path of the file that the mutant changes, and the changed text.
+// source returns the path of the file that the mutant changes, and its changed content.
 func (m mutant) source() (path, changed string, err error) {
 	if path, err = filepath.Abs(filepath.Join(moduleFolder, m.file)); err != nil {
 		return "", "", err
@@ -87,7 +87,7 @@ func (m mutant) source() (path, changed string, err error) {
 	return path, strings.Replace(string(text), m.before, m.after, 1), nil
 }
 
-// build compiles the simulation with the mutant in it, and returns the program.
+// build compiles the simulation with the mutant, and returns the program.
 func (m mutant) build(t *testing.T) string {
 	t.Helper()
 	path, changed, err := m.source()
@@ -107,7 +107,7 @@ func (m mutant) build(t *testing.T) string {
 	}
 	args := []string{"test", "-c", "-vet=off", "-tags", "simulation_core", "-overlay", overlay, "-o", program}
 	if raceDetector {
-		args = append(args, "-race") // the packages that it needs were compiled so
+		args = append(args, "-race") // so that compiled dependencies are reused
 	}
 	if out, err := exec.CommandContext(t.Context(), "go", append(args, ".")...).CombinedOutput(); err != nil {
 		t.Fatalf("it does not compile: %v\n%s", err, out)
@@ -115,7 +115,7 @@ func (m mutant) build(t *testing.T) string {
 	return program
 }
 
-// find fails the test unless the simulation fails with the mutant in it, within some seeds.
+// find fails the test unless the simulation with the mutant fails for one of some seeds.
 func (m mutant) find(t *testing.T, seeds int) {
 	t.Helper()
 	program := m.build(t)
@@ -135,7 +135,7 @@ func (m mutant) find(t *testing.T, seeds int) {
 	t.Logf("%s\nfound: %s", m.about, why)
 }
 
-// reason returns the first line that says what a failed simulation found; empty if it did not find anything.
+// reason returns the first line of a failed simulation's output that says what it found, or "".
 func reason(out string) string {
 	for line := range strings.Lines(out) {
 		_, found, ok := strings.Cut(line, "simulation_test.go:")
@@ -154,7 +154,7 @@ func reason(out string) string {
 	return ""
 }
 
-// TestMutantsApply holds the patches to the source that they change.
+// TestMutantsApply checks that the patches apply to the source.
 func TestMutantsApply(t *testing.T) {
 	for _, m := range readMutants(t) {
 		if _, changed, err := m.source(); err != nil || m.before == m.after || strings.TrimSpace(m.about) == "" || changed == "" {
@@ -163,7 +163,7 @@ func TestMutantsApply(t *testing.T) {
 	}
 }
 
-// TestMutant shows with one of the mutants that broken code is found.
+// TestMutant checks with one of the mutants that broken code is detected.
 func TestMutant(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it compiles the simulation anew")
@@ -177,7 +177,7 @@ func TestMutant(t *testing.T) {
 	t.Error("there is no such mutant")
 }
 
-// TestMutants looks for all mutants.
+// TestMutants checks that all mutants are detected.
 func TestMutants(t *testing.T) {
 	if !*allMutants {
 		t.Skip("make simulate-mutants runs this")

@@ -15,7 +15,7 @@ import (
 	"github.com/tidings/tidings/reflector"
 )
 
-// native is a view by way of our own API.
+// native is a view through our own API.
 type native[T object.Object] struct {
 	handlers[T]
 	inf   *tidings.SharedInformer[T]
@@ -64,7 +64,8 @@ func (v *native[T]) addHandler(plan handlerPlan) {
 	})
 }
 
-// checkHeld holds the store to a delta that a handler gets: it has what the handler is told, or what came later.
+// checkHeld checks the store when a handler gets a delta: it must have the object of the delta, or a later
+// state.
 func (v *native[T]) checkHeld(d object.Delta[T]) {
 	held, ok := v.inf.Get(d.Key)
 	if ok && d.Type != object.Deleted && object.OlderResourceVersion(held.GetResourceVersion(), d.Object.GetResourceVersion()) && !v.r.restored.Load() {
@@ -72,7 +73,7 @@ func (v *native[T]) checkHeld(d object.Delta[T]) {
 	}
 }
 
-// move changes the namespaces of a view that has some.
+// move changes the namespaces of a view that is limited to some.
 func (v *native[T]) move(ctx context.Context, random *rand.Rand) {
 	if len(v.what.namespaces) == 0 {
 		return
@@ -84,7 +85,7 @@ func (v *native[T]) move(ctx context.Context, random *rand.Rand) {
 	}
 }
 
-// informerOptions are those of every factory of a run.
+// informerOptions are the options of every factory of a run.
 func (r *run) informerOptions(purpose string) tidings.Options {
 	random := newRandom(r.config.Seed, purpose)
 	options := tidings.Options{

@@ -19,8 +19,8 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// operator gives each parent its children: as many as it wants, with its value. Their names are generated, so acting
-// twice on an old state of the cache makes too many.
+// operator gives each parent its children: the number and the value that it wants. Their names are generated, so acting twice
+// on a stale cache creates too many.
 type operator[T object.Object] struct {
 	process           *process
 	client            kubernetes.Interface
@@ -72,7 +72,7 @@ func (p *operator[T]) create(ctx context.Context, key object.Key, parent T) erro
 	return p.wrote(ctx, key, p.children, "children", created, err)
 }
 
-// update sets an annotation of an object that the cache has, if it is not so already. It fails if the object has changed since.
+// update sets an annotation of a cached object, unless it already has the value. It fails if the object has changed since.
 func (p *operator[T]) update(ctx context.Context, key object.Key, c *tidings.SharedInformer[T], cache string, o T, note, value string) error {
 	if o.GetAnnotations()[note] == value {
 		return nil
@@ -84,12 +84,12 @@ func (p *operator[T]) update(ctx context.Context, key object.Key, c *tidings.Sha
 		Labels: o.GetLabels(), Annotations: annotations,
 	}}, metav1.UpdateOptions{})
 	if apierrors.IsNotFound(err) {
-		return nil // its deletion will bring the key up again
+		return nil // its deletion will requeue the key
 	}
 	return p.wrote(ctx, key, c, cache, written, err)
 }
 
-// wrote reports a write, if it was one.
+// wrote reports a successful write.
 func (p *operator[T]) wrote(ctx context.Context, key object.Key, c *tidings.SharedInformer[T], cache string, written *corev1.ConfigMap, err error) error {
 	if err != nil {
 		return err
@@ -118,11 +118,11 @@ func (p *operator[T]) remove(ctx context.Context, key object.Key, children []T) 
 	return err
 }
 
-// ledger knows which process works on what, and what it has written.
+// ledger records which process works on what, and what it has written.
 type ledger struct {
 	r       *run
 	mu      sync.Mutex
-	working map[work]bool // the reconciles that go on
+	working map[work]bool // reconciles in progress
 	terms   []*term
 }
 
@@ -134,11 +134,11 @@ type work struct {
 
 func newLedger(r *run) *ledger { return &ledger{r: r, working: map[work]bool{}} }
 
-// term is one process' part of the ledger.
+// term is the part of the ledger for one process's term of leadership.
 type term struct {
 	ledger  *ledger
 	process *process
-	// writes has the writes of each key whose answers came, guarded by the ledger's lock.
+	// writes holds, by key, the writes whose responses arrived, guarded by the ledger's lock.
 	writes map[object.Key][]ownWrite
 	worked bool
 }
@@ -149,7 +149,7 @@ type ownWrite struct {
 	key          object.Key
 	uid, version string
 	deleted      bool
-	cacheAt      string // the version of the cache when the write was reported
+	cacheAt      string // version of the cache when the write was reported
 }
 
 func (l *ledger) begin(p *process) *term {
@@ -160,7 +160,7 @@ func (l *ledger) begin(p *process) *term {
 	return t
 }
 
-// forget drops what was written: a restore may have undone it.
+// forget drops all writes: a restore may have undone them.
 func (l *ledger) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -169,7 +169,7 @@ func (l *ledger) forget() {
 	}
 }
 
-// work notes that a reconcile begins. The function returned notes its end.
+// work records the start of a reconcile. The returned function records its end.
 func (t *term) work(key object.Key) (end func()) {
 	l := t.ledger
 	l.mu.Lock()
@@ -207,7 +207,7 @@ func (t *term) add(key object.Key, w ownWrite) {
 	t.writes[key] = append(t.writes[key], w)
 }
 
-// seenBy returns a function that tells whether a cache has seen a write, or has gone back since, as after a restore.
+// seenBy returns a function that reports whether a cache has seen a write, or has gone back since, as after a restore.
 func seenBy[T object.Object](c *tidings.SharedInformer[T]) func(ownWrite) bool {
 	return func(w ownWrite) bool {
 		if object.OlderResourceVersion(c.ResourceVersionIn(w.key.Namespace), w.cacheAt) {
@@ -222,7 +222,7 @@ func seenBy[T object.Object](c *tidings.SharedInformer[T]) func(ownWrite) bool {
 	}
 }
 
-// check notes the writes for a key that the cache has not seen, and forgets the others.
+// check records the writes for a key that the cache has not seen, and drops the others.
 func (t *term) check(key object.Key, cache string, seen func(ownWrite) bool) {
 	t.ledger.mu.Lock()
 	defer t.ledger.mu.Unlock()

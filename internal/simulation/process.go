@@ -22,7 +22,7 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// shift is the processes that compete for the lease. Its methods are called from the run's own goroutine.
+// shift manages the processes that compete for the lease. Its methods are called from the run's goroutine.
 type shift struct {
 	r         *run
 	ctx       context.Context
@@ -39,7 +39,7 @@ func newShift(r *run, ctx context.Context) *shift {
 	return s
 }
 
-// begin starts a process under a new name, as a container that starts again does.
+// begin starts a process under a new name, like a restarted container.
 func (s *shift) begin() *process {
 	s.started++
 	id := fmt.Sprint("process-", s.started)
@@ -52,7 +52,7 @@ func (s *shift) begin() *process {
 	return p
 }
 
-// revive starts those again that have ended.
+// revive restarts processes that have ended.
 func (s *shift) revive() {
 	for i, p := range s.processes {
 		if p == nil {
@@ -67,7 +67,7 @@ func (s *shift) revive() {
 	}
 }
 
-// check looks at why a process ended.
+// check checks why a process ended.
 func (s *shift) check(p *process, err error) {
 	if err != nil && !errors.Is(err, controller.ErrLeaseLost) && !errors.Is(err, errNotSynced) {
 		s.r.diverge("%s ended: %v", p.id, err)
@@ -81,7 +81,7 @@ func (s *shift) retire(random *rand.Rand) {
 	}
 }
 
-// isolate cuts one process off from the server, for long enough to lose its lease.
+// isolate cuts one process off from the server, long enough to lose its lease.
 func (s *shift) isolate(random *rand.Rand) {
 	d := time.Duration(random.IntN(90)) * time.Second
 	if p := s.processes[random.IntN(len(s.processes))]; p != nil {
@@ -90,7 +90,7 @@ func (s *shift) isolate(random *rand.Rand) {
 	}
 }
 
-// living returns the processes that run.
+// living returns the running processes.
 func (s *shift) living() (all []*process) {
 	for _, p := range s.processes {
 		if p != nil && !p.dead.Load() {
@@ -100,7 +100,7 @@ func (s *shift) living() (all []*process) {
 	return all
 }
 
-// stale says how the caches of the processes differ from what the server has.
+// stale describes how the caches of the processes differ from the server.
 func (s *shift) stale() string {
 	for _, p := range s.living() {
 		if d := p.stale(); d != "" {
@@ -110,7 +110,7 @@ func (s *shift) stale() string {
 	return ""
 }
 
-// describe says what the processes are doing.
+// describe describes the state of the processes.
 func (s *shift) describe() string {
 	var lines []string
 	for _, p := range s.living() {
@@ -119,7 +119,7 @@ func (s *shift) describe() string {
 	return strings.Join(lines, "; ")
 }
 
-// statuses returns those of the processes' caches.
+// statuses returns the statuses of the processes' caches.
 func (s *shift) statuses() (all []tidings.Status) {
 	for _, p := range s.living() {
 		all = append(all, p.factory.Status()...)
@@ -127,7 +127,7 @@ func (s *shift) statuses() (all []tidings.Status) {
 	return all
 }
 
-// forget forgives what a restore undoes.
+// forget drops the writes that a restore may have undone.
 func (s *shift) forget() { s.ledger.forget() }
 
 func (s *shift) stop() {
@@ -139,10 +139,10 @@ func (s *shift) stop() {
 	}
 }
 
-// errNotSynced ends a process whose caches do not sync in time, which is no broken promise: it starts again.
+// errNotSynced ends a process whose caches do not sync in time. It breaks no promise: the process is restarted.
 var errNotSynced = errors.New("the caches are not in sync")
 
-// process is an operator: a factory with two caches, a controller behind a lease, a client, and a line to the server.
+// process is an operator: a factory with two caches, a controller behind a lease, a client, and a link to the server.
 type process struct {
 	id         string
 	link       link
@@ -150,18 +150,18 @@ type process struct {
 	controller *controller.Controller
 	manager    *controller.Manager
 	elector    *controller.LeaseElector
-	stale      func() string // how the caches differ from what the server has
+	stale      func() string // how the caches differ from the server
 	dead       atomic.Bool   // its Run has returned
 	cancel     context.CancelFunc
 	done       chan error
 }
 
-// withRole is what one of a process' caches holds.
+// withRole is the scope of one of a process's caches.
 func withRole(role string) scope {
 	return scope{resource: configResource, selector: roleLabel + "=" + role}
 }
 
-// held returns what a cache holds.
+// held returns the objects in a cache.
 func held[T object.Object](cache *tidings.SharedInformer[T]) map[object.Key]object.Object {
 	all := map[object.Key]object.Object{}
 	for key, o := range cache.Snapshot().All() {
@@ -170,7 +170,7 @@ func held[T object.Object](cache *tidings.SharedInformer[T]) map[object.Key]obje
 	return all
 }
 
-// workers is how many keys a process works on at once.
+// workers is the number of keys that a process handles concurrently.
 const workers = 3
 
 func newProcess[T object.Object](r *run, id string, l *ledger, convert func(*corev1.ConfigMap) (T, error)) (*process, error) {
@@ -224,7 +224,7 @@ func newUnstructuredProcess(r *run, id string, l *ledger) (*process, error) {
 	})
 }
 
-// describe says what the process is doing.
+// describe describes the state of the process.
 func (p *process) describe() string {
 	lease, work := p.elector.Stats(), p.controller.Stats()
 	line := fmt.Sprintf("%s: leads %v, %d keys wait, %d are delayed, %d worked on, %d held up by own writes, %d of %d reconciles failed",
@@ -235,7 +235,7 @@ func (p *process) describe() string {
 	return line
 }
 
-// run lets the process run until ctx ends, it is cancelled, or it loses its lease.
+// run runs the process until ctx ends, it is cancelled, or it loses its lease.
 func (p *process) run(ctx context.Context) {
 	ctx, p.cancel = context.WithCancel(ctx)
 	go func() {
@@ -252,7 +252,7 @@ func (p *process) run(ctx context.Context) {
 	}()
 }
 
-// lease is what the processes compete for.
+// The lease for which the processes compete.
 const (
 	leaseNamespace = "z"
 	leaseName      = "operator"
@@ -267,7 +267,7 @@ func newElector(r *run, id string, client kubernetes.Interface) *controller.Leas
 	}
 }
 
-// skewedClock is a client of leases on a machine whose clock is wrong, and jumps by as much again at times.
+// skewedClock is a lease client on a machine whose clock is wrong, and sometimes jumps by as much again.
 type skewedClock struct {
 	controller.LeaseClient
 	skew time.Duration

@@ -35,7 +35,7 @@ func (s *Summary) Add(r Report) {
 	s.longest = max(s.longest, r.Settled)
 }
 
-// Divergences returns how many promises were broken.
+// Divergences returns the number of broken promises.
 func (s *Summary) Divergences() int { return s.divergences }
 
 // String returns the summary in several lines.

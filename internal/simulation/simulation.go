@@ -16,27 +16,27 @@ import (
 	"github.com/tidings/tidings/tidingstest"
 )
 
-// Patience is how long after the end of all faults everything may take to be right again. Watches that went silent, or that
-// show old data, end after ten minutes at most.
+// Patience is how long after the last fault it may take until everything is right. Watches that hang, or that return stale
+// data, end after ten minutes at most.
 const Patience = 30 * time.Minute
 
-// Config is what to run.
+// Config configures a run.
 type Config struct {
 	Seed uint64
 	Mode Mode
-	// Steps is how many things happen until the faults end.
+	// Steps is the number of steps until the faults end.
 	Steps int
 }
 
-// Report says what happened in a run.
+// Report is the result of a run.
 type Report struct {
 	Config
-	// Schedule is a hash of the writes in their order.
+	// Schedule is a hash of the sequence of writes.
 	Schedule uint64
 	// Faults counts the faults and incidents by kind.
 	Faults map[string]int
-	// Writes counts those of the schedule, Events the deltas that handlers got, Reconciles and Terms what the processes
-	// did, and Requests what the server was asked.
+	// Writes counts the scheduled writes, Events the deltas that handlers got, Reconciles and Terms those of the processes, and
+	// Requests the requests to the server.
 	Writes, Events, Reconciles, Terms, Requests int
 	// Settled is how long after the last fault everything was right.
 	Settled time.Duration
@@ -54,20 +54,20 @@ type run struct {
 	shift       *shift
 	credentials credentials
 	random      *rand.Rand // of the schedule; used by the run's own goroutine
-	dir         string     // of saved objects; empty if nothing is saved
-	unmonitor   func()     // ends the monitor
-	changes     int        // that the server has made, as the monitor saw it
+	dir         string     // for saved objects; empty if nothing is saved
+	unmonitor   func()     // stops the monitor
+	changes     int        // made by the server, as seen by the monitor
 
-	restored atomic.Bool // objects may have gone back in time
+	restored atomic.Bool // whether objects may have gone back in time
 	stormed  bool
 
 	mu       sync.Mutex
 	report   Report
-	reported int // errors that said that history was rewritten
+	reported int // errors that reported a rewritten history
 }
 
-// Run runs one simulation in a bubble of its own. Broken promises are in the report, and not errors of t; but what the
-// bubble finds, such as a goroutine that does not end, fails t.
+// Run runs one simulation in its own bubble. Broken promises are in the report, and are not errors of t; but what the bubble
+// detects, such as a leaked goroutine, fails t.
 func Run(t *testing.T, config Config) (report Report) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -79,7 +79,7 @@ func Run(t *testing.T, config Config) (report Report) {
 	return report
 }
 
-// newRandom returns random numbers that the seed and the purpose decide.
+// newRandom returns a random number generator determined by the seed and the purpose.
 func newRandom(seed uint64, purpose string) *rand.Rand {
 	hash := fnv.New64a()
 	hash.Write([]byte(purpose))
@@ -135,14 +135,14 @@ func (r *run) open(ctx context.Context) (err error) {
 	return err
 }
 
-// disturb lets things happen while requests fail and the server has incidents, and ends the faults.
+// disturb runs the steps while requests fail and the server has incidents, and then ends the faults.
 func (r *run) disturb(ctx context.Context, steps int) {
 	ctx, cancel := context.WithCancel(ctx)
 	chaos := tidingstest.Chaos{
 		Seed: r.random.Uint64(), Share: []float64{0.02, 0.1, 0.3}[r.random.IntN(3)],
 		Hostile: r.random.IntN(2) == 0, Interval: time.Duration(5+r.random.IntN(30)) * time.Second,
 	}
-	if chaos.Hostile { // else these are rare
+	if chaos.Hostile { // otherwise these are rare
 		r.server.Inject(tidingstest.Watch, tidingstest.Fault{Reorder: true}, tidingstest.Fault{Duplicate: true}, tidingstest.Fault{Reorder: true})
 	}
 	r.server.InjectRandom(tidingstest.Any, chaos)
@@ -160,7 +160,7 @@ func (r *run) disturb(ctx context.Context, steps int) {
 	r.server.ClearFaults()
 }
 
-// pause returns how long to wait for the next step: mostly not at all or not long.
+// pause returns the time until the next step, usually little or none.
 func (r *run) pause() time.Duration {
 	switch n := r.random.IntN(100); {
 	case n < 40:
@@ -172,7 +172,7 @@ func (r *run) pause() time.Duration {
 	}
 }
 
-// step lets one thing happen.
+// step runs one random step.
 func (r *run) step(ctx context.Context) {
 	r.shift.revive()
 	v := r.views[r.random.IntN(len(r.views))]
@@ -198,7 +198,7 @@ func (r *run) step(ctx context.Context) {
 	}
 }
 
-// storm writes much in little time, once, so that slow handlers fall far behind.
+// storm writes a lot in a short time, once, so that slow handlers fall far behind.
 func (r *run) storm() {
 	const writes = 4000
 	if r.stormed || r.random.IntN(4) > 0 {
@@ -220,14 +220,14 @@ func (r *run) schedule(what string) {
 	r.report.Schedule = hash.Sum64()
 }
 
-// note counts a fault that is not the server's own.
+// note counts a fault other than the server's.
 func (r *run) note(kind string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.report.Faults[kind]++
 }
 
-// diverge notes a broken promise.
+// diverge records a broken promise.
 func (r *run) diverge(format string, args ...any) {
 	const most = 20
 	r.mu.Lock()
@@ -237,16 +237,16 @@ func (r *run) diverge(format string, args ...any) {
 	}
 }
 
-// restore takes the server back to a backup and waits until everything is right again. A server that has passed its old version
-// before an informer asks it again cannot be told from one that was not restored, so the informers are current, and the
-// backup is much older, when that happens.
+// restore restores the server from a backup and waits until everything is right again. If a server has passed its old version
+// before an informer contacts it again, it cannot be distinguished from one that was not restored. So this makes sure that the
+// informers are current, and the backup is much older.
 func (r *run) restore(backup tidingstest.Snapshot) {
 	r.settle()
 	const versions = 1000
 	for range versions {
 		r.world.count()
 	}
-	// Until no answer from before is on its way, and all watches have had a bookmark, those included that are deaf now.
+	// Wait until no earlier response is in transit, and all watches have had a bookmark, including those that currently hang.
 	for version, began := r.server.ResourceVersion(), time.Now(); time.Since(began) < 2*time.Minute || !r.current(version) && time.Since(began) < Patience; {
 		time.Sleep(5 * time.Second)
 	}

@@ -20,7 +20,7 @@ var (
 	steps = flag.Int("steps", 150, "how many things happen in a run until the faults end")
 )
 
-func init() { klog.SetLogger(logr.Discard()) } // client-go logs answers that break off
+func init() { klog.SetLogger(logr.Discard()) } // client-go logs broken responses
 
 // simulate runs one simulation and fails the test for each broken promise.
 func simulate(t *testing.T, config Config) Report {
@@ -35,7 +35,7 @@ func simulate(t *testing.T, config Config) Report {
 	return r
 }
 
-// TestSeeds runs seeds that are always the same, and new ones.
+// TestSeeds runs fixed seeds and new ones.
 func TestSeeds(t *testing.T) {
 	const fixed = 1
 	for _, mode := range Modes {
@@ -49,7 +49,7 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
-// TestScheduleRepeats runs one seed twice. What the seed decides is the same.
+// TestScheduleRepeats runs one seed twice, and checks that what the seed determines is the same.
 func TestScheduleRepeats(t *testing.T) {
 	seed := testseed.Seed(t)
 	first := simulate(t, Config{Seed: seed, Mode: Typed, Steps: 120})
@@ -92,7 +92,7 @@ func TestSimulate(t *testing.T) {
 	after.compare(t, before)
 }
 
-// footprint is what the process takes.
+// footprint is the number of goroutines and the memory of the process.
 type footprint struct {
 	goroutines int
 	heap       uint64
@@ -101,13 +101,13 @@ type footprint struct {
 func measure() footprint {
 	var stats runtime.MemStats
 	runtime.GC()
-	runtime.GC() // what finalizers have set free
+	runtime.GC() // frees what finalizers have released
 	runtime.ReadMemStats(&stats)
 	return footprint{runtime.NumGoroutine(), stats.HeapAlloc}
 }
 
-// compare fails the test if a process takes more than before. Tables of types that are filled at the first use, and the
-// test's own records, take some memory.
+// compare fails the test if a process uses more than before. Lazily filled tables of types, and the test's own records,
+// take some memory.
 func (f footprint) compare(t *testing.T, before footprint) {
 	t.Helper()
 	const allowed = 16 << 20
@@ -119,7 +119,8 @@ func (f footprint) compare(t *testing.T, before footprint) {
 	}
 }
 
-// TestFootprint runs seeds one after the other. Goroutines and memory are back to the start after each.
+// TestFootprint runs seeds one after the other, and checks that goroutines and memory return to the initial level after
+// each.
 func TestFootprint(t *testing.T) {
 	run := func() { simulate(t, Config{Seed: testseed.Seed(t), Mode: Typed, Steps: 60}) }
 	run()

@@ -12,50 +12,50 @@ import (
 	"github.com/tidings/tidings/tidingstest/recorder"
 )
 
-// view is an informer with its handlers, of whatever kind. Its methods are called from the run's own goroutine, save for
-// status, which the monitor calls.
+// view is an informer of any kind with its handlers. Its methods are called from the run's goroutine, except for status,
+// which the monitor calls.
 type view interface {
 	start(context.Context) error
 	stop(context.Context) error
 	status() tidings.Status
 	scope() scope
-	// objects returns what the store holds.
+	// objects returns the content of the store.
 	objects() map[object.Key]object.Object
 	addHandler(handlerPlan)
 	removeHandler(*rand.Rand)
-	// move changes the scope, if the informer can.
+	// move changes the scope, if the informer supports that.
 	move(context.Context, *rand.Rand)
 	allowRewrites()
 	replays() []replay
-	// byColor returns what the index has under a color.
+	// byColor returns the objects under a color in the index.
 	byColor(color string) []object.Object
 }
 
-// replay is what a handler has been told so far.
+// replay is the state that a handler has received so far.
 type replay struct {
 	name    string
 	state   map[object.Key]object.Object
-	err     error // promises that were broken
+	err     error // broken promises
 	events  int
 	rewinds int
 }
 
-// maxHandlers is how many handlers a view has at a time.
+// maxHandlers is the maximum number of handlers of a view.
 const maxHandlers = 5
 
-// handlerPlan is what a handler does.
+// handlerPlan is the behavior of a handler.
 type handlerPlan struct {
 	name   string
 	delay  time.Duration // of each call
-	panics int           // every n-th call panics; 0 for none
+	panics int           // every n-th call panics; 0 means none
 	policy tidings.Policy
 	resync time.Duration
 }
 
-// maxDelay is how long a call takes that nobody makes up for by coalescing.
+// maxDelay is the maximum duration of a call if coalescing cannot compensate for it.
 const maxDelay = 50 * time.Millisecond
 
-// buffer is that of handlers that block.
+// buffer is the buffer size of handlers that block.
 const buffer = 10
 
 func (r *run) newHandlerPlan() handlerPlan {
@@ -79,7 +79,7 @@ func (p handlerPlan) options() tidings.HandlerOptions {
 	return tidings.HandlerOptions{Name: p.name, Policy: p.policy, Buffer: buffer, Resync: p.resync}
 }
 
-// handler records what it is told, takes its time and panics, as planned.
+// handler records its notifications, and delays and panics as planned.
 type handler[T object.Object] struct {
 	recorder.Recorder[T]
 	plan   handlerPlan
@@ -107,7 +107,7 @@ func generic[T object.Object](objects map[object.Key]T) map[object.Key]object.Ob
 	return all
 }
 
-// colorsOf is the function of the index that each view has.
+// colorsOf is the index function of each view.
 func colorsOf[T object.Object](o T) []string {
 	if color := o.GetLabels()[colorLabel]; color != "" {
 		return []string{color}
@@ -115,14 +115,14 @@ func colorsOf[T object.Object](o T) []string {
 	return nil
 }
 
-// handlers are those that a view has, and what is left of earlier ones.
+// handlers are a view's handlers, and the results of removed ones.
 type handlers[T object.Object] struct {
 	r        *run
 	present  []*handler[T]
 	restored bool
 }
 
-// add adds a handler with the function, which returns how to remove it.
+// add adds a handler by calling with, which returns a function to remove it.
 func (hs *handlers[T]) add(plan handlerPlan, with func(*handler[T]) (func(context.Context) error, error)) {
 	if len(hs.present) >= maxHandlers {
 		return

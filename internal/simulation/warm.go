@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 )
 
-// reopen stops the views and opens them again, where they are saved: they begin with what was saved when they were stopped, or, as
-// after a crash, some time before.
+// reopen stops and reopens the views that are saved: they begin with what was saved when they were stopped or, as after a crash,
+// some time before.
 func (r *run) reopen(ctx context.Context) {
 	if r.dir == "" {
 		return
@@ -51,12 +51,12 @@ func (r *run) reopen(ctx context.Context) {
 	r.monitor(ctx)
 }
 
-// readFiles returns what is saved at the moment. Files come and go by being renamed.
+// readFiles returns the currently saved files, which come and go by being renamed.
 func (r *run) readFiles() (map[string][]byte, error) {
 	names, err := filepath.Glob(filepath.Join(r.dir, "*.tidings"))
 	files := map[string][]byte{}
 	for _, name := range names {
-		if data, err := os.ReadFile(name); err == nil { // else it was thrown away in between
+		if data, err := os.ReadFile(name); err == nil { // otherwise it was deleted in the meantime
 			files[name] = data
 		}
 	}

@@ -16,10 +16,11 @@ import (
 )
 
 const (
-	podsEach    = 8 // pods of a namespace, at most
-	parentsEach = 3 // parents of a namespace, at most
-	maxChildren = 4 // that a parent wants
-	// maxKeys is how many objects that change a view can hold, children that a lost answer made twice included.
+	podsEach    = 8 // maximum number of pods per namespace
+	parentsEach = 3 // maximum number of parents per namespace
+	maxChildren = 4 // maximum number of children that a parent wants
+	// maxKeys is the maximum number of changing objects in a view, including children that were created twice because
+	// a response was lost.
 	maxKeys = 100
 )
 
@@ -31,21 +32,21 @@ var (
 	configResource = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 )
 
-// world is what is on the server, and who writes it from outside: pods, and parents, which are ConfigMaps that say how
-// many children they want and with what value. The writes pass all faults by.
+// world is the content of the server, and writes it from outside: pods, and parents, which are ConfigMaps that say how
+// many children they want and with what value. The writes bypass all faults.
 type world struct {
 	server  *tidingstest.Server
 	random  *rand.Rand
 	writes  int
-	ballast int            // pods that nobody writes to
-	dummy   *corev1.Secret // that nobody watches
+	ballast int            // number of pods that nobody changes
+	dummy   *corev1.Secret // nobody watches it
 }
 
 func newWorld(s *tidingstest.Server, random *rand.Rand) *world {
 	return &world{server: s, random: random, dummy: &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "z", Name: "dummy"}}}
 }
 
-// load makes so many pods that a start from a file is followed by a watch and not by a list.
+// load creates so many pods that a start from a file continues with a watch rather than a list.
 func (w *world) load() {
 	const pods = 150
 	for ; w.ballast < pods; w.ballast++ {
@@ -55,10 +56,10 @@ func (w *world) load() {
 	}
 }
 
-// keys is how many objects a view can hold.
+// keys returns the maximum number of objects in a view.
 func (w *world) keys() int { return maxKeys + w.ballast }
 
-// fill makes the first objects.
+// fill creates the first objects.
 func (w *world) fill() {
 	w.server.Create(w.dummy)
 	for range 40 {
@@ -66,10 +67,10 @@ func (w *world) fill() {
 	}
 }
 
-// count lets the server's version grow by one.
+// count increases the server's version by one.
 func (w *world) count() { w.server.Update(w.dummy) }
 
-// write makes the next write of the schedule, and says what it was.
+// write makes the next write of the schedule, and returns a description of it.
 func (w *world) write() string {
 	w.writes++
 	namespace := namespaces[w.random.IntN(len(namespaces))]
@@ -96,7 +97,7 @@ func (w *world) put(o object.Object, resource schema.GroupVersionResource, remov
 	return fmt.Sprint("write ", resource.Resource, key, o.GetLabels(), o.GetAnnotations())
 }
 
-// newPod returns a state of one of the pods, which has parts in common with others.
+// newPod returns a state of one of the pods, which shares parts with others.
 func (w *world) newPod(namespace string) *corev1.Pod {
 	name := fmt.Sprint("pod-", w.random.IntN(podsEach))
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
@@ -115,16 +116,16 @@ func (w *world) newPod(namespace string) *corev1.Pod {
 	return p
 }
 
-// colorLabel is that of pods.
+// colorLabel is a label of pods.
 const colorLabel = "color"
 
 // Labels and annotations of parents and children.
 const (
 	roleLabel   = "role"  // parent or child
 	ofLabel     = "of"    // a child's parent
-	valueNote   = "value" // what children take over from their parent
+	valueNote   = "value" // what children inherit from their parent
 	wantNote    = "want"  // how many children a parent wants
-	reachedNote = "seen"  // the value that the controller has carried out
+	reachedNote = "seen"  // the value that the controller has applied
 )
 
 func (w *world) newParent(namespace string) *corev1.ConfigMap {
@@ -137,18 +138,18 @@ func (w *world) newParent(namespace string) *corev1.ConfigMap {
 	}}
 }
 
-// scope is what a view holds.
+// scope is the scope of a view.
 type scope struct {
 	resource   schema.GroupVersionResource
 	namespaces []string // empty for all
 	selector   string
 }
 
-// objects returns what the server has of the scope.
+// objects returns the server's objects in the scope.
 func (s scope) objects(server *tidingstest.Server) map[object.Key]object.Object {
 	selector, err := labels.Parse(s.selector)
 	if err != nil {
-		panic(err) // it is a constant
+		panic(err) // cannot happen for a constant
 	}
 	all := map[object.Key]object.Object{}
 	for _, o := range server.Objects(s.resource) {

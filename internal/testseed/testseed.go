@@ -1,4 +1,4 @@
-// Package testseed gives property tests their seeds: random ones, or the one that is to be repeated.
+// Package testseed provides the seeds of property tests: random ones, or a given one to repeat a test.
 package testseed
 
 import (
@@ -9,11 +9,12 @@ import (
 	"testing"
 )
 
-// Variable is the environment variable that fixes the seed: a decimal number, or a hexadecimal one after 0x.
+// Variable is the environment variable that fixes the seed, as a decimal number or a hexadecimal one with the prefix
+// 0x.
 const Variable = "TIDINGS_SEED"
 
-// Seed returns the seed of a property test and logs how to repeat it. Without Variable it is a new one at each call.
-// A Variable that is not a number fails the test.
+// Seed returns the seed of a property test and logs how to repeat it. Without Variable each call returns a new seed.
+// If Variable is not a number, the test fails.
 func Seed(t testing.TB) uint64 {
 	t.Helper()
 	seed, fixed, err := fromEnvironment()
@@ -27,13 +28,13 @@ func Seed(t testing.TB) uint64 {
 	return seed
 }
 
-// Rand returns random numbers from a Seed.
+// Rand returns a random number generator seeded with Seed.
 func Rand(t testing.TB) *rand.Rand {
 	t.Helper()
 	return rand.New(rand.NewPCG(Seed(t), 0))
 }
 
-// Each runs n subtests, each with a seed of its own. With Variable set it runs one, with that seed.
+// Each runs n subtests, each with its own seed. If Variable is set, it runs one with that seed.
 func Each(t *testing.T, n int, test func(t *testing.T, seed uint64)) {
 	t.Helper()
 	_, fixed, err := fromEnvironment()

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// recorder is a test that only writes down what it is told.
+// recorder is a test that only records its calls.
 type recorder struct {
 	testing.TB
 	logs  []string
@@ -20,7 +20,7 @@ func (r *recorder) Logf(format string, args ...any) {
 	r.logs = append(r.logs, fmt.Sprintf(format, args...))
 }
 
-// Fatal ends the caller, as that of a test does.
+// Fatal ends the calling goroutine, as that of a test does.
 func (r *recorder) Fatal(args ...any) {
 	r.fatal = fmt.Sprint(args...)
 	panic(r)

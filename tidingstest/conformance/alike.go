@@ -8,11 +8,11 @@ import (
 	"slices"
 )
 
-// alike reports whether two answers are the same but for the order of managers. A server sorts managedFields by time, in whole
-// seconds, so that the order of writes in one second and of writes across two differ.
+// alike reports whether two responses are equal except for the order of managers. A server sorts managedFields by time, in
+// whole seconds, so the order depends on whether two writes fall into the same second.
 func alike(a, b string) bool { return a == b || sortManagers(a) == sortManagers(b) }
 
-// jsonObject is an object that begins and ends at the margin.
+// jsonObject matches an object whose braces are not indented.
 var jsonObject = regexp.MustCompile(`(?ms)^\{$.*?^\}$`)
 
 // sortManagers sorts the managedFields of every object in a text.

@@ -24,7 +24,7 @@ import (
 
 const letters = "bcdfghjklmnpqrstvwxz2456789"
 
-// randomSuffix keeps the names of one run apart from those of another.
+// randomSuffix returns a suffix that makes the names of a run unique.
 func randomSuffix() string {
 	b := make([]byte, 8)
 	for i := range b {
@@ -73,7 +73,7 @@ func ok(t *testing.T, err error) {
 	}
 }
 
-// checkTyped takes a config map through its life, seen by a watch.
+// checkTyped creates, changes and deletes a config map, and watches it.
 func checkTyped(t *testing.T, client kubernetes.Interface, namespace string) {
 	ctx, maps := t.Context(), client.CoreV1().ConfigMaps(namespace)
 	w, err := maps.Watch(ctx, metav1.ListOptions{})
@@ -137,7 +137,7 @@ func checkDeployment(t *testing.T, client kubernetes.Interface, namespace string
 	}
 }
 
-// expectEvent waits for the next event, which must show o.
+// expectEvent waits for the next event, which must have the object o.
 func expectEvent(t *testing.T, w watch.Interface, kind watch.EventType, o metav1.Object) {
 	t.Helper()
 	timeout := time.NewTimer(eventPatience)
@@ -150,7 +150,7 @@ func expectEvent(t *testing.T, w watch.Interface, kind watch.EventType, o metav1
 			}
 			got, isObject := e.Object.(metav1.Object)
 			if isObject && got.GetName() == "kube-root-ca.crt" {
-				continue // a controller's
+				continue // written by a controller
 			}
 			if e.Type != kind || !isObject || o != nil && got.GetResourceVersion() != o.GetResourceVersion() {
 				t.Errorf("got %s %v, want %s %v", e.Type, e.Object, kind, o)
@@ -212,7 +212,7 @@ func checkDynamic(t *testing.T, client dynamic.Interface, namespace string) {
 	ok(t, maps.Delete(ctx, name, metav1.DeleteOptions{PropagationPolicy: &background}))
 }
 
-// checkDiscovery compares what both forms of discovery say of a resource.
+// checkDiscovery compares a resource in both forms of discovery.
 func checkDiscovery(t *testing.T, client *discovery.DiscoveryClient) {
 	for _, legacy := range []bool{false, true} {
 		client.UseLegacyDiscovery = legacy

@@ -20,20 +20,20 @@ import (
 //go:embed scripts/*.txt
 var scripts embed.FS
 
-// waitInterval is how often WAIT looks.
+// waitInterval is the polling interval of WAIT.
 const waitInterval = 100 * time.Millisecond
 
-// eventPatience is how long an event of a watch may take.
+// eventPatience is the timeout for an event of a watch.
 const eventPatience = 20 * time.Second
 
-// Run checks that a client observes on the server behind config what it observes on a real one. It works in namespaces of its
-// own, which it deletes, and on a few cluster-wide objects whose names begin with "conformance-".
+// Run checks that a client observes the same on the server behind config as on a real one. It works in its own namespaces,
+// which it deletes, and on a few cluster-scoped objects whose names begin with "conformance-".
 func Run(t *testing.T, config *rest.Config) {
 	run(t, config, func(*script) {})
 	t.Run("clients", func(t *testing.T) { checkClients(t, config) })
 }
 
-// run runs the scripts. after is called with each.
+// run runs the scripts, and calls after with each.
 func run(t *testing.T, config *rest.Config, after func(*script)) {
 	files, err := fs.Glob(scripts, "scripts/*.txt")
 	if err != nil || len(files) == 0 {
@@ -85,7 +85,7 @@ func runScript(t *testing.T, config *rest.Config, s *script) {
 	}
 }
 
-// namespace creates the namespace that the script works in, and deletes it in the end.
+// namespace creates the script's namespace, and deletes it when the test ends.
 func (r *runner) namespace(name string) {
 	body := fmt.Sprintf(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":%q}}`, name)
 	if observed := r.step(&step{verb: "POST", target: "/api/v1/namespaces", body: body, show: []string{"kind"}}); !strings.HasPrefix(observed, "201") {
@@ -102,7 +102,7 @@ func (r *runner) namespace(name string) {
 	})
 }
 
-// step carries out a step and returns what was observed.
+// step runs a step and returns what it observed.
 func (r *runner) step(st *step) string {
 	switch st.verb {
 	case "START":
@@ -144,7 +144,7 @@ func (r *runner) request(ctx context.Context, st *step, method, target string) (
 	return r.client.Do(request)
 }
 
-// answer describes an answer: its code, warnings, media type if it is not JSON, and content.
+// answer describes a response: its code, warnings, media type if it is not JSON, and content.
 func (r *runner) answer(st *step, response *http.Response, data []byte) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d\n", response.StatusCode)
@@ -170,7 +170,7 @@ func (r *runner) answer(st *step, response *http.Response, data []byte) string {
 	return strings.TrimSpace(b.String())
 }
 
-// wait reads a path until it is there and, if the target names a condition, that is true.
+// wait reads a path until it exists and, if the target names a condition, until that is true.
 func (r *runner) wait(st *step) string {
 	target, condition, _ := strings.Cut(st.target, " ")
 	ctx, cancel := context.WithTimeout(r.t.Context(), eventPatience)
@@ -214,7 +214,7 @@ func hasCondition(data []byte, name string) bool {
 type stream struct {
 	cancel  context.CancelFunc
 	body    io.Closer
-	lines   chan string // closed at the end
+	lines   chan string // closed when the watch ends
 	started *step
 }
 
@@ -223,7 +223,7 @@ func (w *stream) close() {
 	w.body.Close()
 }
 
-// start opens a watch, which the script goes on without.
+// start opens a watch that runs alongside the script.
 func (r *runner) start(st *step) string {
 	name, target, _ := strings.Cut(st.target, " ")
 	ctx, cancel := context.WithCancel(r.t.Context())

@@ -39,7 +39,7 @@ func TestControlPlane(t *testing.T) {
 	record(t, c.Config(), func(st *step) { st.want = st.observed })
 }
 
-// record runs the scripts and writes them back with what edit makes of each step.
+// record runs the scripts and writes them back after calling edit for each step.
 func record(t *testing.T, config *rest.Config, edit func(*step)) {
 	run(t, config, func(s *script) {
 		for _, st := range s.steps {

@@ -1,23 +1,22 @@
-// Package conformance holds one suite that runs against the test server and against a real control plane: what a client can
-// observe is equal.
+// Package conformance is a test suite that runs against both the test server and a real control plane, and checks that
+// clients cannot tell them apart.
 //
-// Most of it is in scripts: requests, each with the answer of a real kube-apiserver. They were recorded from one, and can be
-// recorded again:
+// Most of it consists of scripts: requests with the responses of a real kube-apiserver. To record them again:
 //
 //	go test ./tidingstest/conformance -run ControlPlane -update
 //
-// Where the test server deliberately differs, the step says why, and holds the test server's answer too. These are all
-// differences of that kind:
+// Where the test server deliberately differs, the step says why and also has the test server's response. These are all such
+// differences:
 //
-//   - It sets no defaults in specifications, and validates metadata but not specifications, for want of a library outside of
-//     kube-apiserver that does. An Admit function can do both.
+//   - It does not default specs, and validates metadata but not specs, because no library outside of
+//     kube-apiserver does. An Admit function can do both.
 //   - Versions of one built-in resource, such as autoscaling/v1 and v2, or events of v1 and events.k8s.io/v1, are separate:
-//     an object that was written in one cannot be read in the other. Only stable versions are in discovery.
-//   - It has no Tables and offers JSON where a client accepts that too. kubectl prints names and ages.
-//   - Where kube-apiserver writes its internal Go types into an error text, it writes something similar.
-//   - No namespaces but those that a client creates exist, and by default objects may be created in others too
+//     an object written in one cannot be read in the other. Discovery lists stable versions only.
+//   - It has no Tables. Where a client also accepts JSON, it responds with that, and kubectl prints names and ages.
+//   - Where kube-apiserver writes its internal Go types into an error message, it writes something similar.
+//   - Only namespaces that a client creates exist, and by default objects may also be created in others
 //     (ServerOptions.RequireNamespaces).
 //
-// What no request of the suite touches is not part of this promise: authorization, impersonation, admission webhooks, logs,
-// exec, port forwarding and proxies, priority and fairness, audit, tokens of service accounts.
+// The suite does not cover, and so does not guarantee: authorization, impersonation, admission webhooks, logs, exec, port
+// forwarding and proxies, priority and fairness, audit, service account tokens.
 package conformance

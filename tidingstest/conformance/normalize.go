@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// symbols replaces what differs from run to run, such as uids and versions, by names in the order in which they are first
-// seen. The same value gets the same name, so that one sees which versions are equal. Requests can use the names.
+// symbols replaces values that differ between runs, such as uids and versions, with names in order of first occurrence.
+// Equal values get the same name, which shows which versions are equal. Requests can use the names.
 type symbols struct {
 	names  map[string]string // by value
 	values map[string]string // by name
@@ -39,7 +39,7 @@ func (s *symbols) name(prefix, value string) string {
 
 var symbolPattern = regexp.MustCompile(`\$[a-z]+[0-9]*`)
 
-// expand puts the values in place of the names in a request.
+// expand replaces names in a request with their values.
 func (s *symbols) expand(text string) string {
 	return symbolPattern.ReplaceAllStringFunc(text, func(name string) string {
 		if value, ok := s.values[name]; ok {
@@ -55,7 +55,7 @@ var (
 	uidPattern  = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 )
 
-// text replaces what is known in a text, and numbers that may be versions.
+// text replaces known values in a text, and numbers that may be versions.
 func (s *symbols) text(text string) string {
 	text = strings.ReplaceAll(text, s.values["$ns"], "$ns")
 	text = uidPattern.ReplaceAllStringFunc(text, func(uid string) string { return s.name("uid", uid) })
@@ -63,7 +63,7 @@ func (s *symbols) text(text string) string {
 	return longNumber.ReplaceAllLiteralString(text, "$number")
 }
 
-// object replaces what differs from run to run in a decoded answer.
+// object replaces values that differ between runs in a decoded response.
 func (s *symbols) object(content map[string]any, managed bool) {
 	kind, _ := content["kind"].(string)
 	metadata, _ := content["metadata"].(map[string]any)
@@ -139,7 +139,7 @@ func (s *symbols) metadata(m map[string]any, managed bool) {
 	}
 }
 
-// texts replaces the namespace and uids in all other texts.
+// texts replaces the namespace and uids in all other strings.
 func (s *symbols) texts(content map[string]any) {
 	for key, value := range content {
 		switch value := value.(type) {
@@ -163,7 +163,7 @@ func asList(v any) []any {
 	return list
 }
 
-// show reduces an answer to the fields at the paths, and its items if it is a list.
+// show reduces a response to the fields at the paths. In a list, it reduces the items too.
 func show(content map[string]any, paths []string) map[string]any {
 	kind, _ := content["kind"].(string)
 	if len(paths) == 0 || kind == "Status" {

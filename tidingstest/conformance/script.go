@@ -6,19 +6,19 @@ import (
 	"strings"
 )
 
-// script is one file of requests with the answers that are expected.
+// script is one file of requests with their expected responses.
 type script struct {
 	name  string
 	steps []*step
 }
 
-// step is one request, and what a client is to observe.
+// step is one request, and what a client should observe.
 type step struct {
 	title   string
-	differs string // why the test server deliberately answers otherwise; empty where it does not
+	differs string // why the test server deliberately responds differently; empty if it does not
 
 	headers []string // "Name: value"
-	show    []string // paths of the fields to compare; empty compares the whole answer
+	show    []string // paths of the fields to compare; empty compares the whole response
 	managed bool     // compare managed fields too
 	verb    string   // an HTTP method, START or EVENTS
 	target  string   // a path with a query; for START "name path", for EVENTS "name count"
@@ -35,7 +35,7 @@ type step struct {
 //	@header Content-Type: application/merge-patch+json
 //	@show metadata.name status
 //	@managed
-//	@differs why the test server answers otherwise
+//	@differs why the test server responds differently
 //	PATCH /api/v1/namespaces/$ns/configmaps/a
 //	{"data":{"a":"1"}}
 //	>> 200
@@ -43,7 +43,7 @@ type step struct {
 //	~> 200
 //	{…}
 //
-// The answer after >> is that of a real server; the one after ~> is the test server's where it deliberately differs.
+// The response after >> is a real server's; the one after ~> is the test server's where it deliberately differs.
 func parseScript(name, text string) (*script, error) {
 	s := &script{name: name}
 	var part *string
@@ -107,7 +107,7 @@ func (st *step) addOption(line string) error {
 	return nil
 }
 
-// text writes the script as it was read, but with the present expectations.
+// text formats the script with its current expectations.
 func (s *script) text() string {
 	var b strings.Builder
 	for _, st := range s.steps {

@@ -20,20 +20,20 @@ import (
 )
 
 const (
-	// binaryVariable names a ready control plane program, which is then used as it is.
+	// binaryVariable is the environment variable with the path of a prebuilt control plane binary.
 	binaryVariable = "TIDINGS_CONTROLPLANE"
 
 	rootModule         = "github.com/tidings/tidings"
 	controlPlaneModule = rootModule + "/controlplane"
 
-	// binaryPrefix begins the names of programs in the cache.
+	// binaryPrefix is the prefix of binaries in the cache.
 	binaryPrefix = "controlplane-"
-	// keepBinary is how long a program stays in the cache after its last use.
+	// keepBinary is how long a binary stays in the cache after its last use.
 	keepBinary = 14 * 24 * time.Hour
 )
 
-// controlPlaneBinary returns the path of a program that belongs to the sources at hand, building it if the cache
-// has none.
+// controlPlaneBinary returns the path of a binary built from the current sources. It builds the binary if it is
+// not in the cache.
 func controlPlaneBinary(ctx context.Context, logger *slog.Logger) (string, error) {
 	if path := os.Getenv(binaryVariable); path != "" {
 		if _, err := os.Stat(path); err != nil {
@@ -89,13 +89,13 @@ func exeSuffix() string {
 	return ""
 }
 
-// useBinary says whether there is a program at path, and notes that it was used.
+// useBinary reports whether there is a binary at path, and updates its modification time to mark it as used.
 func useBinary(path string) bool {
 	now := time.Now()
 	return os.Chtimes(path, now, now) == nil
 }
 
-// module is what the go command says about a module.
+// module is what the go command prints about a module.
 type module struct {
 	Version string
 	Dir     string
@@ -123,7 +123,7 @@ func controlPlaneSource(ctx context.Context) (string, error) {
 	return own.Dir, nil
 }
 
-// goJSON runs the go command and decodes what it prints, even of a command that failed.
+// goJSON runs the go command and decodes its output, even if the command fails.
 func goJSON(ctx context.Context, into *module, args ...string) error {
 	out, err := output(exec.CommandContext(ctx, "go", args...))
 	if len(out) > 0 {
@@ -132,8 +132,8 @@ func goJSON(ctx context.Context, into *module, args ...string) error {
 	return err
 }
 
-// sourceHash names what a build depends on: the Go version, the system, and the module's own files, which fix
-// all others.
+// sourceHash returns a hash of what a build depends on: the Go version, the system, and the module's own files,
+// which determine all others.
 func sourceHash(ctx context.Context, source string) (string, error) {
 	toolchain, err := output(exec.CommandContext(ctx, "go", "env", "-C", source, "GOVERSION", "GOOS", "GOARCH"))
 	if err != nil {
@@ -161,7 +161,7 @@ func isSource(entry fs.DirEntry) bool {
 	return strings.HasSuffix(name, ".go") || name == "go.mod" || name == "go.sum"
 }
 
-// build builds the module in source and puts the program at path, in one step. The caller holds the lock.
+// build builds the module in source and atomically puts the binary at path. The caller holds the lock.
 func build(ctx context.Context, logger *slog.Logger, source, path string) error {
 	stamp, err := versionFlags(ctx, source)
 	if err != nil {
@@ -173,7 +173,7 @@ func build(ctx context.Context, logger *slog.Logger, source, path string) error 
 	if err := progress.count(ctx, source); err != nil {
 		return err
 	}
-	// The go command does not replace what a killed build may have left.
+	// The go command does not overwrite the remains of a killed build.
 	unfinished := path + ".new"
 	if err := os.RemoveAll(unfinished); err != nil {
 		return err
@@ -186,8 +186,8 @@ func build(ctx context.Context, logger *slog.Logger, source, path string) error 
 	return os.Rename(unfinished, path)
 }
 
-// versionFlags makes the server report the Kubernetes version it is built from. Without, clients are told a
-// placeholder that they cannot parse.
+// versionFlags sets the Kubernetes version that the server reports. Without them it reports a placeholder that
+// clients cannot parse.
 func versionFlags(ctx context.Context, source string) (string, error) {
 	out, err := output(goIn(ctx, source, "list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes"))
 	if err != nil {
@@ -200,7 +200,7 @@ func versionFlags(ctx context.Context, source string) (string, error) {
 	return variable + "gitVersion=" + version + " " + variable + "gitMajor=" + major + " " + variable + "gitMinor=" + minor, nil
 }
 
-// goIn returns a go command in another module, free of settings that are meant for this one.
+// goIn returns a go command that runs in another module, without settings meant for this one.
 func goIn(ctx context.Context, folder string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = folder
@@ -208,8 +208,8 @@ func goIn(ctx context.Context, folder string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// lock waits for a lock between processes, at most until ctx ends. A wait for a file lock cannot be interrupted,
-// so its goroutine stays behind then, until the other process is done; it gives the lock back.
+// lock acquires a lock between processes, or fails when ctx ends. Waiting for a file lock cannot be interrupted,
+// so in that case its goroutine remains until it gets the lock, and then releases it.
 func lock(ctx context.Context, path string) (unlock func(), err error) {
 	type result struct {
 		unlock func()
@@ -234,7 +234,7 @@ func lock(ctx context.Context, path string) (unlock func(), err error) {
 	}
 }
 
-// removeOld removes programs that nobody has used since the given time.
+// removeOld removes binaries that have not been used since the given time.
 func removeOld(cache string, since time.Time) error {
 	entries, err := os.ReadDir(cache)
 	if err != nil {

@@ -37,7 +37,7 @@ func TestBinaryFromEnvironment(t *testing.T) {
 	if err != nil || found != path {
 		t.Errorf("got %s, %v", found, err)
 	}
-	// It is no program, so it cannot be started.
+	// It is not an executable, so it cannot be started.
 	if _, err := Launch(t.Context(), Options{}); !errors.Is(err, os.ErrPermission) {
 		t.Errorf("no program: %v", err)
 	}
@@ -118,7 +118,7 @@ func TestLock(t *testing.T) {
 	if _, err := lock(ctx, path); !errors.Is(err, context.Canceled) {
 		t.Errorf("a wait that is given up: %v", err)
 	}
-	// A file lock orders nothing for the race detector, so the count is atomic.
+	// The race detector knows no ordering by a file lock, so the count is atomic.
 	var holders atomic.Int32
 	holders.Store(1)
 	var waiting sync.WaitGroup

@@ -1,4 +1,4 @@
-// Package controlplane launches a real kube-apiserver with etcd in a child process, to be killed and restarted by tests.
+// Package controlplane launches a real kube-apiserver with etcd in a child process, which tests can kill and restart.
 package controlplane
 
 import (
@@ -20,54 +20,52 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// stopPatience is how long the cleanup of Start waits for a clean end, which takes a second or two.
+// stopPatience is how long the cleanup of Start waits for a clean shutdown, which takes a second or two.
 const stopPatience = time.Minute
 
-// Options says how a control plane is started. The zero value is one with a temporary folder, on a
-// free port, that waits for the disk as a real one does.
+// Options configures a control plane. The zero value uses a temporary folder and a free port, and syncs to disk as a
+// real control plane does.
 type Options struct {
-	// DataDir keeps all that a restart needs; one control plane at a time may use it. It may already hold the
-	// data of an earlier one. Empty means a temporary folder that Close removes.
+	// DataDir holds everything that survives a restart. Only one control plane at a time may use it. It may hold the
+	// data of an earlier one. Empty means a temporary folder, which Close removes.
 	DataDir string
-	// Port is the port on 127.0.0.1. 0 takes a free one, which Restart keeps.
+	// Port is the port on 127.0.0.1. 0 picks a free one, which Restart keeps.
 	Port int
-	// UnsafeNoFsync does not wait for the disk. Killing the process still loses nothing; a crash of the machine
-	// may.
+	// UnsafeNoFsync disables fsync. Killing the process still loses nothing, but a crash of the machine may.
 	UnsafeNoFsync bool
-	// EtcdServers are the URLs of an etcd cluster to use instead of one of its own.
+	// EtcdServers are the URLs of an external etcd cluster to use instead of an own etcd.
 	EtcdServers []string
-	// FeatureGates turns features of kube-apiserver on or off by name.
+	// FeatureGates turns features of kube-apiserver on or off, by name.
 	FeatureGates map[string]bool
-	// Args are further flags for kube-apiserver, such as "--v=2". They win over the defaults.
+	// Args are additional flags for kube-apiserver, such as "--v=2". They override the defaults.
 	Args []string
-	// Logger hears of slow steps, and every ten seconds of how far the build of the program is. Nil is silent.
+	// Logger receives messages about slow steps and, every ten seconds, the progress of the build. Nil is silent.
 	Logger *slog.Logger
 }
 
-// ControlPlane is a real kube-apiserver with an etcd, running as a child process on the loopback address. There
-// are no controllers, no scheduler and no nodes: what is written stays as it was written.
+// ControlPlane is a real kube-apiserver with etcd, running as a child process on the loopback address. There are no
+// controllers, no scheduler and no nodes: objects stay as they were written.
 //
-// Its methods may be called from any goroutine; Stop, Kill, Restart and Close wait for each other. The process
-// ends when its parent does, however that ends; an interrupt from the terminal does not end it before.
+// Its methods may be called from any goroutine; Stop, Kill, Restart and Close wait for each other. The process ends when
+// its parent does, in whatever way that ends. An interrupt from the terminal does not end it.
 type ControlPlane struct {
 	binary    string
 	options   Options
 	dir       string
-	temporary bool // dir was made here, and Close removes it
+	temporary bool // whether dir is a temporary folder, which Close removes
 
-	// config and options.Port are set by the first start and fixed from then on.
+	// config and options.Port are set by the first start and do not change afterwards.
 	config *rest.Config
 
 	mu      sync.Mutex
-	process *process // nil when stopped or killed on purpose
+	process *process // nil if stopped or killed on purpose
 }
 
-// Start starts a control plane for a test and returns when it is ready. The test's cleanup stops it,
-// and fails the test if it had ended by itself or does not end cleanly.
+// Start starts a control plane for a test and returns when it is ready. The test's cleanup stops it, and fails the test
+// if it exited on its own or does not shut down cleanly.
 //
-// The first use on a machine builds the program, which takes minutes; it is kept in the user's cache folder
-// until its sources or the Go version change. TIDINGS_CONTROLPLANE can name a ready one. With -short the test is
-// skipped.
+// The first use on a machine builds the binary, which takes minutes. It is kept in the user's cache folder until its
+// sources or the Go version change. TIDINGS_CONTROLPLANE can name a prebuilt one. With -short, the test is skipped.
 func Start(t testing.TB, options Options) *ControlPlane {
 	t.Helper()
 	if testing.Short() {
@@ -87,8 +85,8 @@ func Start(t testing.TB, options Options) *ControlPlane {
 	return c
 }
 
-// Launch is Start for use outside of tests. ctx bounds the build and the start, not the
-// life of the control plane: Close ends that.
+// Launch is like Start, but for use outside of tests. ctx limits the build and the start, not the lifetime of the
+// control plane, which ends with Close.
 func Launch(ctx context.Context, options Options) (*ControlPlane, error) {
 	if options.Logger == nil {
 		options.Logger = slog.New(slog.DiscardHandler)
@@ -108,8 +106,7 @@ func Launch(ctx context.Context, options Options) (*ControlPlane, error) {
 	return c, nil
 }
 
-// openDir makes the data folder. The name of a temporary one is short, because the name of a socket in it must
-// be.
+// openDir creates the data folder. The name of a temporary one is short, because a socket path in it must be.
 func (c *ControlPlane) openDir() (err error) {
 	if c.dir == "" {
 		c.temporary = true
@@ -151,7 +148,7 @@ func (c *ControlPlane) firstStart(ctx context.Context) error {
 	return nil
 }
 
-// start starts the process and waits until it is ready. It holds c.mu.
+// start starts the process and waits until it is ready. The caller holds c.mu.
 func (c *ControlPlane) start(ctx context.Context) error {
 	process, err := startProcess(c.binary, c.args(), c.LogFile())
 	if err != nil {
@@ -188,23 +185,23 @@ func gates(features map[string]bool) string {
 	return strings.Join(pairs, ",")
 }
 
-// failure returns an error with what the process said last.
+// failure returns an error with the end of the process's log.
 func (c *ControlPlane) failure(what string, err error) error {
 	return fmt.Errorf("control plane %s: %w\n%s", what, err, c.LogTail())
 }
 
-// Config returns a new client configuration for an administrator, without a rate limit. It stays right over
+// Config returns a new client configuration for an administrator, without a rate limit. It remains valid across
 // restarts.
 func (c *ControlPlane) Config() *rest.Config { return rest.CopyConfig(c.config) }
 
-// Kubeconfig returns the path of the administrator's kubeconfig. It refers to no other file, and stays right
-// over restarts.
+// Kubeconfig returns the path of the administrator's kubeconfig. It is self-contained, and remains valid across
+// restarts.
 func (c *ControlPlane) Kubeconfig() string { return filepath.Join(c.dir, "admin.kubeconfig") }
 
-// LogFile returns the path of the log, which goes on over restarts.
+// LogFile returns the path of the log, to which restarts append.
 func (c *ControlPlane) LogFile() string { return filepath.Join(c.dir, "control-plane.log") }
 
-// LogTail returns the last lines of the log, at most a few kilobytes, or says why it cannot.
+// LogTail returns the last lines of the log, at most a few kilobytes, or the reason why it cannot.
 func (c *ControlPlane) LogTail() string {
 	tail, err := fileTail(c.LogFile(), logTailSize)
 	if err != nil {
@@ -213,7 +210,7 @@ func (c *ControlPlane) LogTail() string {
 	return tail
 }
 
-// PID returns the process id, or 0 when it was stopped or killed.
+// PID returns the process id, or 0 if the process was stopped or killed.
 func (c *ControlPlane) PID() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -223,8 +220,8 @@ func (c *ControlPlane) PID() int {
 	return c.process.pid()
 }
 
-// User returns a client configuration, without a rate limit, for a user of that name in those groups. It may do
-// what RBAC rules in the cluster grant, which for a new name is hardly more than to ask for the version.
+// User returns a client configuration, without a rate limit, for a user with that name and groups. The user has the
+// permissions that RBAC rules in the cluster grant, which for a new name is little more than reading the version.
 func (c *ControlPlane) User(name string, groups ...string) (*rest.Config, error) {
 	kubeconfig, err := mintUser(c.binary, c.dir, name, groups)
 	if err != nil {
@@ -238,9 +235,9 @@ func (c *ControlPlane) User(name string, groups ...string) (*rest.Config, error)
 	return config, nil
 }
 
-// Stop ends the process as SIGTERM does: it answers what it is being asked, closes etcd and exits. It waits for
-// that, and kills the process when ctx ends first. The error says if that was so, if the process ended with a
-// failure, or if it had ended by itself before. A control plane that is not running is no error.
+// Stop ends the process as SIGTERM does: it finishes pending requests, closes etcd and exits. Stop waits for that, and
+// kills the process if ctx ends first. It returns an error if it had to kill the process, if the process exited with a
+// failure, or if it had already exited on its own. Stopping a control plane that is not running is not an error.
 func (c *ControlPlane) Stop(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -262,7 +259,7 @@ func (c *ControlPlane) stop(ctx context.Context) error {
 	return nil
 }
 
-// Kill ends the process as SIGKILL does, and waits until it is gone.
+// Kill ends the process as SIGKILL does, and waits until it has exited.
 func (c *ControlPlane) Kill() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -272,9 +269,8 @@ func (c *ControlPlane) Kill() {
 	}
 }
 
-// Restart starts the control plane again, with the same data on the same port, and returns when it is ready. If
-// it is running it is stopped first, and what Stop would complain about is returned instead of a restart. ctx
-// bounds both.
+// Restart starts the control plane again, with the same data on the same port, and returns when it is ready. If it is
+// running, it is stopped first; if that fails, Restart returns the error and does not start it again. ctx limits both.
 func (c *ControlPlane) Restart(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -284,7 +280,7 @@ func (c *ControlPlane) Restart(ctx context.Context) error {
 	return c.start(ctx)
 }
 
-// Close stops the control plane, and removes its folder if that is a temporary one.
+// Close stops the control plane, and removes its folder if that is temporary.
 func (c *ControlPlane) Close(ctx context.Context) error {
 	return errors.Join(c.Stop(ctx), c.removeDir())
 }

@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// TestControlPlane goes through the life of control planes. It is one test, because each start takes seconds.
+// TestControlPlane covers the lifecycle of control planes. It is one test, because each start takes seconds.
 func TestControlPlane(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts real API servers")
@@ -51,7 +51,7 @@ func startTwo(t *testing.T) (first, second *ControlPlane) {
 	return first, second
 }
 
-// launch is Start for goroutines of a test, which may not end it.
+// launch is like Start, for goroutines of a test, which must not call t.Fatal.
 func launch(t *testing.T, options Options) *ControlPlane {
 	c, err := Launch(t.Context(), options)
 	if err != nil {
@@ -133,7 +133,7 @@ func checkRestricted(t *testing.T, c *ControlPlane) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The server learns of the role by a watch of its own.
+	// The server learns of the role through a watch.
 	deadline := time.Now().Add(stopPatience)
 	for err = getConfigMap(t, config, "apart"); err != nil && time.Now().Before(deadline); err = getConfigMap(t, config, "apart") {
 		time.Sleep(20 * time.Millisecond)
@@ -168,8 +168,8 @@ func checkKill(t *testing.T, c *ControlPlane) {
 	}
 }
 
-// checkInterrupt does what Ctrl-C in a terminal does: it reaches the child too, which leaves the decision to the
-// parent.
+// checkInterrupt simulates Ctrl-C in a terminal: the signal reaches the child too, which leaves the decision to
+// the parent.
 func checkInterrupt(t *testing.T, c *ControlPlane) {
 	if err := c.process.cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Skip("no interrupts on this system: ", err)
@@ -211,7 +211,7 @@ func checkDead(t *testing.T, c *ControlPlane) {
 	}
 }
 
-// checkOrphan does to the process what the death of its parent does.
+// checkOrphan simulates the death of the process's parent.
 func checkOrphan(t *testing.T, c *ControlPlane) {
 	if err := c.Restart(t.Context()); err != nil {
 		t.Fatal(err)

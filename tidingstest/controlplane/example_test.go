@@ -12,8 +12,8 @@ import (
 	"github.com/tidings/tidings/tidingstest/controlplane"
 )
 
-// A program starts a control plane of its own, uses it, and leaves nothing behind. A test calls
-// Start instead, which needs no error handling and no Close.
+// A program launches its own control plane, uses it, and leaves nothing behind. A test calls Start instead,
+// which needs neither error handling nor Close.
 func ExampleLaunch() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()

@@ -13,21 +13,22 @@ import (
 	"syscall"
 )
 
-// logTailSize is how many bytes of the log an error carries.
+// logTailSize is the number of bytes of the log in an error.
 const logTailSize = 4 << 10
 
-// process is one run of the control plane program.
+// process is one run of the control plane binary.
 type process struct {
 	cmd *exec.Cmd
-	// stdin is never written to. The program ends when it is closed, which the system does if this process dies.
+	// stdin is never written to. The program exits when it is closed, which the system does if this process
+	// dies.
 	stdin io.Closer
 	ready *firstLine
 
-	done chan struct{} // closed when the process is gone
+	done chan struct{} // closed when the process has exited
 	err  error         // how it ended; set before done is closed
 }
 
-// startProcess starts the program with its log appended to logFile.
+// startProcess starts the binary and appends its log to logFile.
 func startProcess(binary string, args []string, logFile string) (*process, error) {
 	log, err := os.OpenFile(logFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -74,7 +75,7 @@ func (p *process) ended() bool {
 	}
 }
 
-// exit returns how the process ended, which it has.
+// exit returns how the process ended. It must have ended.
 func (p *process) exit() error {
 	if p.err == nil {
 		return errors.New("exit status 0")
@@ -82,10 +83,10 @@ func (p *process) exit() error {
 	return p.err
 }
 
-// stop asks the process to end, and waits. It kills it when ctx ends first.
+// stop asks the process to exit, and waits. It kills the process if ctx ends first.
 func (p *process) stop(ctx context.Context) error {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		// There is no such signal on every system; a closed standard input asks for the same.
+		// Not every system has such a signal; closing standard input has the same effect.
 		_ = p.stdin.Close()
 	}
 	select {
@@ -97,14 +98,14 @@ func (p *process) stop(ctx context.Context) error {
 	}
 }
 
-// kill ends the process at once, and waits until it is gone.
+// kill ends the process at once, and waits until it has exited.
 func (p *process) kill() {
-	// The only error is that it has ended already.
+	// The only possible error is that it has already exited.
 	_ = p.cmd.Process.Kill()
 	<-p.done
 }
 
-// mintUser asks the program for the kubeconfig of a user.
+// mintUser has the program write a user's kubeconfig.
 func mintUser(binary, dataDir, name string, groups []string) ([]byte, error) {
 	args := []string{"user", "--data-dir", dataDir}
 	for _, group := range groups {
@@ -113,7 +114,7 @@ func mintUser(binary, dataDir, name string, groups []string) ([]byte, error) {
 	return output(exec.Command(binary, append(args, "--", name)...))
 }
 
-// output runs a command to its end and returns what it printed. The error carries what it complained about.
+// output runs a command and returns its output. Errors include its standard error.
 func output(cmd *exec.Cmd) ([]byte, error) {
 	out, err := cmd.Output()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok && len(exit.Stderr) > 0 {
@@ -122,7 +123,7 @@ func output(cmd *exec.Cmd) ([]byte, error) {
 	return out, err
 }
 
-// firstLine is a writer that closes seen when a whole line has been written, and drops what it is given.
+// firstLine is a writer that closes seen when a whole line has been written. It discards what is written.
 type firstLine struct {
 	seen chan struct{}
 	once sync.Once

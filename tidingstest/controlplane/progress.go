@@ -11,25 +11,25 @@ import (
 )
 
 const (
-	// progressEvery is how often a build that goes on says so.
+	// progressEvery is the interval at which a build reports progress.
 	progressEvery = 10 * time.Second
-	// keepLines is how many lines of what the go command complained about an error carries.
+	// keepLines is the number of lines of the go command's messages in an error.
 	keepLines = 20
 )
 
-// buildProgress reads what "go build -v" writes to its standard error: modules that it downloads, packages that it
-// compiles, and complaints.
+// buildProgress parses what "go build -v" writes to standard error: modules that it downloads, packages that it compiles,
+// and other messages.
 type buildProgress struct {
 	mu         sync.Mutex
-	packages   int    // that the program is made of, 0 while it is not known; those in the build cache are not compiled again
-	line       []byte // the last one, as far as it has come
+	packages   int    // in the program, 0 while unknown; those in the build cache are not compiled again
+	line       []byte // the current line, as far as it has been read
 	downloaded int
 	compiled   int
-	latest     string // what is being downloaded or compiled
+	latest     string // being downloaded or compiled
 	complaints []string
 }
 
-// count finds out how many packages the program in source is made of. The go command may download them for that.
+// count determines the number of packages in the program in source. The go command may download them for that.
 func (p *buildProgress) count(ctx context.Context, source string) error {
 	cmd := goIn(ctx, source, "list", "-deps", ".")
 	cmd.Stderr = p
@@ -43,7 +43,7 @@ func (p *buildProgress) count(ctx context.Context, source string) error {
 	return nil
 }
 
-// Write takes the next part of the output.
+// Write parses the next part of the output.
 func (p *buildProgress) Write(text []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -58,7 +58,7 @@ func (p *buildProgress) Write(text []byte) (int, error) {
 	}
 }
 
-// note takes a line. The go command names a package by its path alone, without a space in it, before it compiles it.
+// note parses a line. Before compiling a package, the go command prints its path alone, which has no space.
 func (p *buildProgress) note(line string) {
 	module, downloading := strings.CutPrefix(line, "go: downloading ")
 	switch {
@@ -76,14 +76,14 @@ func (p *buildProgress) note(line string) {
 	}
 }
 
-// complaint is what the go command said that is not progress.
+// complaint returns the go command's messages other than progress.
 func (p *buildProgress) complaint() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return strings.TrimSpace(strings.Join(append(p.complaints, string(p.line)), "\n"))
 }
 
-// watch logs how far the build is until the function it returns is called, which waits for the last line.
+// watch logs the progress of the build until the returned function is called, which waits for the last message.
 func (p *buildProgress) watch(ctx context.Context, logger *slog.Logger) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var logging sync.WaitGroup

@@ -15,7 +15,7 @@ import (
 	"github.com/tidings/tidings/tidingstest"
 )
 
-// logTo returns a logger without times.
+// logTo returns a logger that omits times.
 func logTo(w *bytes.Buffer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if a.Key == slog.TimeKey {

@@ -1,4 +1,4 @@
-// Package recorder has a handler for tests that keeps what it is told and notes every broken promise.
+// Package recorder has a handler for tests that records its deltas and every broken promise.
 package recorder
 
 import (
@@ -14,11 +14,10 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// Recorder takes deltas in the place of a handler. It keeps every delta and the state that they lead to, and it
-// notes each promise about them that is broken; see Err. The zero value is ready for use, and its methods may be
-// called from any goroutine.
+// Recorder is a handler that records every delta and the resulting state, and every promise that the deltas break; see
+// Err. The zero value is ready for use, and its methods may be called from any goroutine.
 type Recorder[T object.Object] struct {
-	// inside is set while Delta runs, to notice a second call at the same time.
+	// inside is set while Delta runs, to detect concurrent calls.
 	inside atomic.Bool
 
 	mu      sync.Mutex
@@ -29,20 +28,20 @@ type Recorder[T object.Object] struct {
 	deleted  map[object.Key]string
 	broken   []error
 	rewrites bool // going back in time breaks no promise
-	rewinds  int  // how many deltas went back in time
+	rewinds  int  // number of deltas that went back in time
 }
 
-// maxBroken is how many broken promises are kept.
+// maxBroken is the number of broken promises that are kept.
 const maxBroken = 20
 
-// AllowRewrites makes it no broken promise that an object goes back in time: the test restores its server from a backup.
+// AllowRewrites allows objects to go back in time. Use it if the test restores its server from a backup.
 func (r *Recorder[T]) AllowRewrites() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.rewrites = true
 }
 
-// Rewinds returns how many deltas went back in time, allowed or not.
+// Rewinds returns the number of deltas that went back in time, allowed or not.
 func (r *Recorder[T]) Rewinds() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -102,7 +101,7 @@ func (r *Recorder[T]) check(d object.Delta[T]) error {
 	return checkType(d, last, known)
 }
 
-// checkOrder counts d if it goes back in time, and returns an error if it must not.
+// checkOrder counts d if it goes back in time, and returns an error if that is not allowed.
 func (r *Recorder[T]) checkOrder(d object.Delta[T]) (err error) {
 	if any(d.Object) == any(*new(T)) {
 		return nil
@@ -124,7 +123,7 @@ func (r *Recorder[T]) checkOrder(d object.Delta[T]) (err error) {
 	return err
 }
 
-// checkType returns what is wrong with a delta of d's type after the last state.
+// checkType returns an error if a delta of d's type must not follow the last state.
 func checkType[T object.Object](d object.Delta[T], last T, known bool) error {
 	switch d.Type {
 	case object.Added:
@@ -154,44 +153,44 @@ func checkType[T object.Object](d object.Delta[T], last T, known bool) error {
 	return nil
 }
 
-// identity names one version of one object.
+// identity identifies a version of an object.
 func identity[T object.Object](o T) string {
 	return fmt.Sprintf("uid %q version %q", o.GetUID(), o.GetResourceVersion())
 }
 
-// Err returns the promises that were broken, nil if there are none: every delta's object is the one under its key;
-// an object is added before it is updated or deleted, and not twice; the old object of an Updated or Sync is the
-// last one that was seen, and an Updated differs from it; no object goes back in time, not even over its deletion;
-// deltas come one at a time. Of many, the first 20 are returned.
+// Err returns the broken promises, or nil if there are none. The promises are: a delta's object is the one under its
+// key; an object is added before it is updated or deleted, and not twice; the old object of an Updated or Sync is the
+// last one seen, and an Updated differs from it; no object goes back in time, not even across its deletion; deltas
+// arrive one at a time. Err returns at most the first 20.
 func (r *Recorder[T]) Err() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return errors.Join(r.broken...)
 }
 
-// State returns a copy of the state that the deltas lead to.
+// State returns a copy of the state that results from the deltas.
 func (r *Recorder[T]) State() map[object.Key]T {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return maps.Clone(r.state)
 }
 
-// Deltas returns all deltas so far, in their order.
+// Deltas returns all deltas so far, in order.
 func (r *Recorder[T]) Deltas() []object.Delta[T] {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.deltas)
 }
 
-// Len returns how many deltas there are so far.
+// Len returns the number of deltas so far.
 func (r *Recorder[T]) Len() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.deltas)
 }
 
-// Wait waits until condition is true of the state, or until ctx ends, which is an error. The condition is called
-// again after each delta; it must not keep the map nor call the recorder.
+// Wait waits until condition returns true for the state. It returns an error if ctx ends first. The condition is called
+// again after each delta; it must not keep the map or call the recorder.
 func (r *Recorder[T]) Wait(ctx context.Context, condition func(state map[object.Key]T) bool) error {
 	for {
 		done, changed := r.try(condition)
@@ -218,8 +217,8 @@ func (r *Recorder[T]) try(condition func(map[object.Key]T) bool) (done bool, cha
 	return false, r.changed
 }
 
-// WaitVersions waits until the state holds exactly these objects at these resource versions, such as those that
-// Server.Versions returns. The error, when ctx ends first, tells the difference.
+// WaitVersions waits until the state holds exactly these objects at these resource versions, such as those of
+// Server.Versions. If ctx ends first, it returns an error that describes the difference.
 func (r *Recorder[T]) WaitVersions(ctx context.Context, want map[object.Key]string) error {
 	err := r.Wait(ctx, func(state map[object.Key]T) bool { return difference(state, want) == "" })
 	if err != nil {
@@ -228,7 +227,7 @@ func (r *Recorder[T]) WaitVersions(ctx context.Context, want map[object.Key]stri
 	return nil
 }
 
-// difference tells how a state differs from what is wanted; it is empty if they are the same.
+// difference describes how a state differs from what is wanted; it is empty if they are equal.
 func difference[T object.Object](state map[object.Key]T, want map[object.Key]string) string {
 	const most = 10
 	var lines []string

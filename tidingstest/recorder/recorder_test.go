@@ -27,7 +27,7 @@ func TestRecorderNotesBrokenPromises(t *testing.T) {
 	added := delta{Type: object.Added, Key: key, Object: at("5")}
 	deleted := delta{Type: object.Deleted, Key: key, Object: at("7")}
 	tests := []struct {
-		want   string // empty if all is well
+		want   string // empty if nothing is wrong
 		deltas []delta
 	}{
 		{"", []delta{added, {Type: object.Updated, Key: key, Object: at("6"), Old: at("5")},

@@ -17,10 +17,10 @@ import (
 	"github.com/tidings/tidings/bench/internal/server"
 )
 
-// patience is how long one measurement may take.
+// patience is the timeout of one measurement.
 const patience = 30 * time.Minute
 
-// serve is a server's process. It tells its address on standard output, in JSON, and ends with its standard input.
+// serve is the server process. It writes its address to standard output, in JSON, and ends when its standard input does.
 func serve(config string) error {
 	var c server.Config
 	if err := json.Unmarshal([]byte(config), &c); err != nil {
@@ -30,7 +30,7 @@ func serve(config string) error {
 	if err != nil {
 		return fmt.Errorf("serve: %w", err)
 	}
-	debug.FreeOSMemory() // what the contents were made from; the measurements shall not be disturbed by its collection
+	debug.FreeOSMemory() // what the contents were made from; collecting it must not disturb the measurements
 	running, err := server.Listen(handler)
 	if err != nil {
 		return fmt.Errorf("serve: %w", err)
@@ -42,7 +42,7 @@ func serve(config string) error {
 	return running.Close()
 }
 
-// measureOne is a measurement's process. It writes the metrics to standard output.
+// measureOne is a measurement process. It writes the metrics to standard output.
 func measureOne(ctx context.Context, spec string) error {
 	var s measure.Spec
 	if err := json.Unmarshal([]byte(spec), &s); err != nil {
@@ -60,8 +60,8 @@ func measureOne(ctx context.Context, spec string) error {
 	return json.NewEncoder(os.Stdout).Encode(metrics)
 }
 
-// measureAsTest measures deafness in a test, because virtual time is for tests only, and ends the process. The metrics are the
-// first of what it writes to standard output.
+// measureAsTest measures deafness in a test, because virtual time requires one, and ends the process. It first writes the
+// metrics to standard output.
 func measureAsTest(d measure.Deaf) {
 	all := func(string, string) (bool, error) { return true, nil }
 	testing.Main(all, []testing.InternalTest{{Name: "deaf", F: func(t *testing.T) {
@@ -76,7 +76,7 @@ func measureAsTest(d measure.Deaf) {
 	}}}, nil, nil)
 }
 
-// startServer starts a server's process and waits until it listens. The function it returns ends the process.
+// startServer starts a server process and waits until it listens. The returned function stops it.
 func startServer(ctx context.Context, c server.Config) (address server.Address, stop func() error, err error) {
 	cmd, err := command(ctx, "serve", c)
 	if err != nil {
@@ -100,7 +100,7 @@ func startServer(ctx context.Context, c server.Config) (address server.Address, 
 	return address, stop, nil
 }
 
-// runMeasurement runs a measurement's process to its end.
+// runMeasurement runs a measurement process to completion.
 func runMeasurement(ctx context.Context, spec measure.Spec, env []string) (measure.Metrics, error) {
 	cmd, err := command(ctx, "measure", spec)
 	if err != nil {
@@ -118,7 +118,7 @@ func runMeasurement(ctx context.Context, spec measure.Spec, env []string) (measu
 	return metrics, nil
 }
 
-// command is this program again, in another role.
+// command returns a command that runs this program in another role.
 func command(ctx context.Context, role string, config any) (*exec.Cmd, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -133,7 +133,7 @@ func command(ctx context.Context, role string, config any) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// buildProgram builds the small program of an engine.
+// buildProgram builds an engine's small program.
 func buildProgram(ctx context.Context, e engine.Name, path string) error {
 	const folder = "github.com/tidings/tidings/bench/cmd/small-"
 	out, err := exec.CommandContext(ctx, "go", "build", "-o", path, folder+string(e)).CombinedOutput()

@@ -1,14 +1,15 @@
 // Command bench compares Tidings with client-go, and writes RESULTS.md and the pictures beside it.
 //
 //	bench          measures everything, in about twenty minutes on two quiet cores
-//	bench million  lets Tidings hold a million pods, with a memory budget; the figures get a place of their own in RESULTS.md
-//	bench churn    lets Tidings go through two million events of which none is like one before
+//	bench million  has Tidings hold a million pods, with a memory budget; the figures go into their own part of RESULTS.md
+//	bench churn    has Tidings process two million events, none of which is like an earlier one
 //
-// With -quick everything is small, to see that it works; the figures mean nothing then. -rounds says how often each
-// measurement is repeated, and -latency-rounds how often those of latency, which take more than a minute each. -only
-// takes the measurements with a text in their names.
+// -quick makes everything small, to check that it works; the figures are then meaningless. -rounds sets how often
+// each measurement is repeated, and -latency-rounds how often latency is measured, which takes more than a minute
+// each time. -only selects the measurements whose name contains a text.
 //
-// Each measurement is a process of its own, and so is the server: the commands "serve" and "measure" are for those.
+// Each measurement runs in its own process, and so does the server: the commands "serve" and "measure" are for
+// those.
 package main
 
 import (

@@ -14,15 +14,15 @@ import (
 	"github.com/tidings/tidings/bench/internal/server"
 )
 
-// leastMillion is how many pods the command has at least.
+// leastMillion is the minimum number of pods of the command.
 const leastMillion = 2000
 
-// millionBudget is the memory budget for a million pods, in bytes for each.
+// millionBudget is the memory budget for a million pods, in bytes per pod.
 const millionBudget = 1 << 10
 
-// million measures Tidings with very many pods, which the server makes while it sends them, and client-go with a twentieth and a
-// tenth of them, from which its memory is extrapolated. The figures are printed, and written into their place in the page at path,
-// where the next run of everything leaves them.
+// million measures Tidings with very many pods, which the server generates while sending them, and client-go with a twentieth and
+// a tenth of them, from which its memory is extrapolated. It prints the figures and writes them into their part of the page at
+// path, which the next full run keeps.
 func (s *session) million(ctx context.Context, path string) error {
 	n := s.size.million
 	ours, err := s.large(ctx, engine.Tidings, n, int64(n)*millionBudget, server.Rate, measure.Settle)

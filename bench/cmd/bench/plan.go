@@ -11,21 +11,21 @@ import (
 	"github.com/tidings/tidings/bench/internal/server"
 )
 
-// size is how much is measured.
+// size is the size of the measurements.
 type size struct {
 	rounds        int
 	latencyRounds int
-	counts        map[corpus.Name]int // of objects
+	counts        map[corpus.Name]int // numbers of objects
 	json          int                 // unstructured pods
-	burst         int                 // events, of each kind
+	burst         int                 // events of each kind
 	rate          int                 // events for latency, at 1,000 a second
-	informers     int                 // objects of the ten informers together
-	objects       int                 // of the small objects that writes and reads are measured with
+	informers     int                 // total number of objects of the ten informers
+	objects       int                 // number of small objects for measuring writes and reads
 	events        int                 // for a delivery
 	churn         int                 // events
-	alive         int                 // pods that come together in the churn
-	night, day    int                 // pods at the beginning of the day, and changes of those that stay
-	each          time.Duration       // for one figure of a loop
+	alive         int                 // pods that are created together in the churn
+	night, day    int                 // pods at the beginning of the day, and changes of pods that stay
+	each          time.Duration       // duration of a loop per figure
 	idle          time.Duration
 	deaf          time.Duration // virtual
 	million       int           // pods of the command million
@@ -53,30 +53,31 @@ var (
 	}
 )
 
-// job is one measurement of one engine, in a process of its own.
+// job is one measurement of one engine, in its own process.
 type job struct {
 	name   string // for people and for -only
 	engine engine.Name
 	prefix string // of its metrics
 	env    []string
 	spec   measure.Spec
-	// budgetOf is a metric of client-go's: Tidings gets a fifth of it as its memory budget. Without it the job is left out.
+	// budgetOf is a metric of client-go's, a fifth of which is Tidings' memory budget. If it has not been measured, the job is
+	// skipped.
 	budgetOf string
-	// rounds is how often the job is repeated, if that is less often than the stage; 0 is as often.
+	// rounds is how often the job is repeated, if less often than the stage; 0 means as often as that.
 	rounds int
-	// dir names a directory that jobs of Tidings share: the first saves its objects there, others start from them.
+	// dir names a directory shared by jobs of Tidings: the first saves its objects there, and the others start from them.
 	dir string
 }
 
 func (j job) String() string { return j.name + ", " + string(j.engine) }
 
-// stage is a number of jobs that are repeated together.
+// stage is a set of jobs that are repeated together.
 type stage struct {
 	rounds int
-	// server is what the jobs need; nil is no server.
+	// server is the configuration of the jobs' server; nil means none.
 	server *server.Config
 	jobs   func(server.Address) []job
-	// profile is the title of a profile that is made of Tidings at the end; empty is none.
+	// profile is the title of the profile that is taken of Tidings at the end; empty means none.
 	profile string
 }
 
@@ -85,10 +86,10 @@ var (
 	detector    = []string{"KUBE_CACHE_MUTATION_DETECTOR=true"}
 )
 
-// smallCaches are those that an ordinary program has many of.
+// smallCaches are sizes of caches of which an ordinary program has many.
 var smallCaches = []int{10, 100, 1000}
 
-// stages are all that is measured, but for the programs and the churn.
+// stages are all measurements except the programs and the churn.
 func (s size) stages() []stage {
 	pods := &server.Config{Encoding: server.Protobuf, Corpus: corpus.Pods, Objects: s.counts[corpus.Pods], Burst: s.burst, Rate: s.rate}
 	out := []stage{
@@ -153,23 +154,24 @@ func both(name, prefix string, stack measure.Stack, phases ...server.Phase) []jo
 	return jobs
 }
 
-// throughJob measures what is asked of client-go's interfaces. Only the lists and the late handler are new for client-go's own engine.
+// throughJob measures an engine behind client-go's interfaces. For client-go's own engine, only the lists and the late handler are
+// new.
 func throughJob(stack measure.Stack, e engine.Name, phases ...server.Phase) job {
 	stack.Engine, stack.Phases = e, phases
 	return job{name: "clientgo", engine: e, spec: measure.Spec{Stack: &stack}}
 }
 
-// budgetFor is 64 MB for 50,000 objects.
+// budgetFor returns the budget for a number of objects, at 64 MB per 50,000 objects.
 func budgetFor(objects int) int64 { return int64(objects) * (64 << 20) / 50_000 }
 
-// budgeted is a job of Tidings with a budget.
+// budgeted returns a job of Tidings with a budget.
 func budgeted(name string, objects int, stack measure.Stack, phases ...server.Phase) job {
 	stack.Engine, stack.Phases = engine.Tidings, phases
 	stack.Config.Budget = budgetFor(objects)
 	return job{name: name, engine: engine.Tidings, prefix: name + ": ", spec: measure.Spec{Stack: &stack}}
 }
 
-// fifth is a job of Tidings with a fifth of client-go's heap for the same objects.
+// fifth returns a job of Tidings with a fifth of client-go's heap for the same objects.
 func fifth(name string, stack measure.Stack) job {
 	stack.Engine, stack.Phases = engine.Tidings, []server.Phase{server.Burst, measure.Folded}
 	return job{
@@ -178,7 +180,7 @@ func fifth(name string, stack measure.Stack) job {
 	}
 }
 
-// warmJobs let Tidings save its objects, once, and start from what was saved.
+// warmJobs returns jobs in which Tidings saves its objects once, and then starts from what was saved.
 func warmJobs(name string, rounds int, stack measure.Stack) []job {
 	stack.Engine, stack.Resumed = engine.Tidings, true
 	save := stack
@@ -200,7 +202,7 @@ func (s size) podJobs(a server.Address) []job {
 	budget.Config.Budget = budgetFor(s.counts[corpus.Pods])
 	keys := budget
 	keys.Config.Keys = true
-	// The mutation guards: ours off, because it is on by default, and client-go's detector on.
+	// These jobs reverse the defaults of the mutation guards: ours is off, and client-go's detector is on.
 	guards := both("guard", "guard: ", unguarded, server.Burst)
 	guards[0].env = detector
 	return slices.Concat(
@@ -228,7 +230,7 @@ func repeated(rounds int, jobs []job) []job {
 	return jobs
 }
 
-// writeLoads are how the informers without a server are read while they are written to.
+// writeLoads are the read loads while the informers without a server are written to.
 var writeLoads = []struct {
 	prefix                      string
 	readers, perSecond, flights int
@@ -236,7 +238,7 @@ var writeLoads = []struct {
 	{"0 readers: ", 0, 0, 10}, {"1 reader: ", 1, 0, 10}, {"10 readers: ", 10, 0, 10}, {"10 lists a second: ", 1, 10, 10}, {"batched: ", 0, 0, 1000},
 }
 
-// loopJobs measure what needs no server: informers over a function, single data structures, and deafness.
+// loopJobs need no server: informers over a function, single data structures, and deafness.
 func (s size) loopJobs(server.Address) []job {
 	var jobs []job
 	for _, e := range engine.Both {
@@ -263,7 +265,7 @@ func (s size) loopJobs(server.Address) []job {
 	return jobs
 }
 
-// forRound is the job as it is run in a round: each has faults of its own, the same for both engines.
+// forRound returns the job for a round: each round has its own faults, the same for both engines.
 func (j job) forRound(round int) job {
 	if j.spec.Deaf != nil {
 		deaf := *j.spec.Deaf

@@ -25,13 +25,13 @@ type session struct {
 	log  io.Writer
 	dir  string // for what jobs save
 
-	measured bool // something was
+	measured bool // whether anything was measured
 	samples  report.Samples
 	profiles []report.Profile
 	churn    measure.Metrics
 }
 
-// writeResults measures everything and writes the page with its pictures, to the standard output without a path.
+// writeResults measures everything and writes the page with its pictures, or prints the page if path is empty.
 func (s *session) writeResults(ctx context.Context, path string) error {
 	start := time.Now()
 	var err error
@@ -84,7 +84,7 @@ func (s *session) writeResults(ctx context.Context, path string) error {
 	return nil
 }
 
-// names are those of all measurements.
+// names returns the names of all measurements.
 func (s *session) names() []string {
 	out := []string{"churn", "programs"}
 	for _, stage := range s.size.stages() {
@@ -96,7 +96,7 @@ func (s *session) names() []string {
 	return slices.Compact(out)
 }
 
-// printChurn measures the churn alone.
+// printChurn measures the churn only.
 func (s *session) printChurn(ctx context.Context, w io.Writer) error {
 	if err := s.measureChurn(ctx); err != nil {
 		return err
@@ -105,8 +105,8 @@ func (s *session) printChurn(ctx context.Context, w io.Writer) error {
 	return err
 }
 
-// run runs the jobs of a stage again and again, in turn, so that what disturbs the machine disturbs all. Every other
-// round is in reverse.
+// run runs the jobs of a stage repeatedly, in turn, so that disturbances of the machine affect all of them. Every
+// other round is in reverse order.
 func (s *session) run(ctx context.Context, st stage) error {
 	wanted := func(j job) bool { return strings.Contains(j.String(), s.only) }
 	if !slices.ContainsFunc(st.jobs(server.Address{}), wanted) {
@@ -133,7 +133,7 @@ func (s *session) run(ctx context.Context, st stage) error {
 	})
 }
 
-// budget gives a job the budget that it is to have. It returns false if client-go has not been measured yet.
+// budget sets a job's budget. It returns false if client-go has not been measured yet.
 func (s *session) budget(j *job) bool {
 	if j.budgetOf == "" {
 		return true
@@ -145,7 +145,7 @@ func (s *session) budget(j *job) bool {
 	return ok && stack.Config.Budget > 0
 }
 
-// place gives a job the directory that it is to have.
+// place sets a job's directory.
 func (s *session) place(j *job) {
 	if j.dir == "" {
 		return
@@ -167,7 +167,7 @@ func (s *session) measure(ctx context.Context, j job, round int) error {
 	return nil
 }
 
-// withServer starts a server for f, if one is needed.
+// withServer starts a server for f, if f needs one.
 func (s *session) withServer(ctx context.Context, c *server.Config, f func(server.Address) error) error {
 	if c == nil {
 		return f(server.Address{})
@@ -183,7 +183,7 @@ func (s *session) withServer(ctx context.Context, c *server.Config, f func(serve
 	return stop()
 }
 
-// profile lets Tidings sync and take events once more, and looks where the time goes.
+// profile has Tidings sync and receive events once more, and takes a CPU profile.
 func (s *session) profile(ctx context.Context, st stage, address server.Address) error {
 	if s.only != "" || st.profile == "" {
 		return nil
@@ -209,7 +209,7 @@ func (s *session) profile(ctx context.Context, st stage, address server.Address)
 	return nil
 }
 
-// measurePrograms builds a small program with each engine, and starts them.
+// measurePrograms builds and runs a small program for each engine.
 func (s *session) measurePrograms(ctx context.Context) error {
 	if !strings.Contains("programs", s.only) {
 		return nil

@@ -1,6 +1,6 @@
-// Command reliability measures, in virtual time, how long after faults informers are current again and what a server sees of many
-// that come back at once, of client-go and of Tidings. It writes the tables into ../docs/reliability.md, between the marks that
-// bear their names.
+// Command reliability measures, in virtual time, how long it takes until informers of client-go and of Tidings are current again
+// after faults, and the load on a server when many of them reconnect at once. It writes the tables into ../docs/reliability.md,
+// between the marks with their names.
 package main
 
 import (
@@ -22,11 +22,11 @@ func main() {
 	times := flag.Int("times", 40, "how often each fault happens")
 	processes := flag.Int("processes", 20, "processes of the herd")
 	informers := flag.Int("informers", 50, "informers of each process")
-	testing.Init() // it adds flags that are of no use here
+	testing.Init() // adds flags that are of no use here
 	flag.Parse()
 	slog.SetDefault(slog.New(slog.DiscardHandler))
 	all := func(string, string) (bool, error) { return true, nil }
-	testing.Main(all, []testing.InternalTest{{Name: "reliability", F: func(t *testing.T) { // virtual time is for tests only
+	testing.Main(all, []testing.InternalTest{{Name: "reliability", F: func(t *testing.T) { // virtual time requires a test
 		tables := map[string]string{"recovery": recovery(t, *times), "herd": herd(t, *processes, *informers)}
 		if err := write(*page, tables); err != nil {
 			t.Fatal(err)
@@ -44,7 +44,7 @@ func write(page string, tables map[string]string) error {
 	return nil
 }
 
-// longTimes bounds how often the faults happen whose recovery takes long.
+// longTimes limits the repetitions of faults that take long to recover from.
 const longTimes = 5
 
 func recovery(t *testing.T, times int) string {

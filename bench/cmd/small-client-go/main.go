@@ -1,4 +1,4 @@
-// Command small-client-go lists pods with client-go and ends. Its size and the time that it takes are what is measured.
+// Command small-client-go lists pods with client-go and exits. Its size and run time are measured.
 package main
 
 import (

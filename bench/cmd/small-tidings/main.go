@@ -1,4 +1,4 @@
-// Command small-tidings lists pods with Tidings and ends. Its size and the time that it takes are what is measured.
+// Command small-tidings lists pods with Tidings and exits. Its size and run time are measured.
 package main
 
 import (

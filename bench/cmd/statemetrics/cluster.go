@@ -16,7 +16,7 @@ import (
 	"github.com/tidings/tidings/tidingstest"
 )
 
-// newCluster starts a server with a mix of objects such as clusters have, and returns its address.
+// newCluster starts a server with a typical mix of objects, and returns its address.
 func newCluster(t testing.TB, pods int) (host string) {
 	t.Helper()
 	server := tidingstest.NewServer(t, tidingstest.ServerOptions{Loopback: true, TLS: true, HTTP2: true})
@@ -37,7 +37,8 @@ func newCluster(t testing.TB, pods int) (host string) {
 	return server.Config().Host
 }
 
-// loadOwners creates what stands behind pods: a Deployment for every fifth, with three ReplicaSets and an EndpointSlice, and a Secret.
+// loadOwners creates what pods usually come with: a Deployment for every fifth, with three ReplicaSets and an EndpointSlice, and a
+// Secret.
 func loadOwners(server *tidingstest.Server, pods []corpus.Object) {
 	random := rand.New(rand.NewPCG(1, 1))
 	for i := 0; i < len(pods); i += 5 {

@@ -30,8 +30,8 @@ var engines = []engine{clientGo, throughUs, native, budgeted}
 
 const budget = 32 << 20
 
-// start starts an informer for each resource, whose handler keeps m current, and returns when m has every object. What it
-// returns keeps the informers alive.
+// start starts an informer for each resource, whose handler keeps m current, and returns when m has every object. The
+// result keeps the informers alive.
 func (e engine) start(ctx context.Context, config *rest.Config, resources []resource, m *metrics) (alive any, err error) {
 	switch e {
 	case clientGo:
@@ -50,7 +50,7 @@ func (e engine) start(ctx context.Context, config *rest.Config, resources []reso
 	return nil, fmt.Errorf("there is no engine %q", e)
 }
 
-// startFactory starts a factory with client-go's interface.
+// startFactory starts a factory that has client-go's interface.
 func startFactory(ctx context.Context, factory informers.SharedInformerFactory, resources []resource, m *metrics) (any, error) {
 	var handled []cache.InformerSynced
 	for _, r := range resources {
@@ -81,7 +81,7 @@ func startFactory(ctx context.Context, factory informers.SharedInformerFactory, 
 	return factory, nil
 }
 
-// startNative starts our own factory.
+// startNative starts a native factory.
 func startNative(ctx context.Context, config *rest.Config, opts tidings.Options, resources []resource, m *metrics) (any, error) {
 	opts.Logger = slog.New(slog.DiscardHandler)
 	factory, err := tidings.NewFactory(config, opts)

@@ -1,5 +1,5 @@
-// Command statemetrics is like kube-state-metrics: it has an informer for every built-in resource, and keeps a few lines of metrics of each
-// object. It runs on client-go's informers and on ours, each time in a process of its own, and prints what that took side by side.
+// Command statemetrics resembles kube-state-metrics: it has an informer for every built-in resource, and keeps a few lines of metrics for
+// each object. It runs on client-go's informers and on ours, each time in a separate process, and prints what they used side by side.
 package main
 
 import (
@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// The commands of this program that are not for people.
+// Commands that this program runs itself.
 const runCommand = "run" // ENGINE HOST
 
 func main() {
@@ -22,7 +22,7 @@ func main() {
 	pods := flag.Int("pods", 5000, "pods in the cluster; there are about four other objects for each")
 	rounds := flag.Int("rounds", 3, "how often to run each engine; the figures are medians")
 	out := flag.String("o", "", "file for a page with the results")
-	// The cluster is a test server, which wants to be in a test.
+	// The cluster is a test server, which requires a test.
 	all := func(string, string) (bool, error) { return true, nil }
 	testing.Main(all, []testing.InternalTest{{Name: "statemetrics", F: func(t *testing.T) {
 		results, err := compare(t, *pods, *rounds)
@@ -41,7 +41,7 @@ func main() {
 
 func isRun(args []string) bool { return len(args) == 4 && args[1] == runCommand }
 
-// runAsChild is the process of one engine. It prints the Usage in JSON and ends.
+// runAsChild is the process of one engine. It prints its Usage in JSON.
 func runAsChild(args []string) {
 	usage, err := run(context.Background(), engine(args[2]), args[3])
 	if err == nil {
@@ -54,7 +54,7 @@ func runAsChild(args []string) {
 	os.Exit(0)
 }
 
-// compare runs all engines against one server, in turns.
+// compare runs all engines against one server, in turn.
 func compare(t testing.TB, pods, rounds int) (map[engine][]Usage, error) {
 	program, err := os.Executable()
 	if err != nil {

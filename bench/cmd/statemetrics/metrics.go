@@ -14,7 +14,7 @@ import (
 	"github.com/tidings/tidings"
 )
 
-// metrics has the lines of all objects, as they are written when somebody asks for them.
+// metrics holds the lines of all objects, as written when they are scraped.
 type metrics struct {
 	mu    sync.Mutex
 	lines map[metricKey][]byte
@@ -35,7 +35,7 @@ func (m *metrics) delete(r resource, uid types.UID) { m.replace(r, uid, nil) }
 func (m *metrics) replace(r resource, uid types.UID, lines []byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	key := metricKey{r.Resource + "." + r.Group, types.UID(strings.Clone(string(uid)))} // or else it keeps alive what the object's strings are in
+	key := metricKey{r.Resource + "." + r.Group, types.UID(strings.Clone(string(uid)))} // otherwise it keeps the memory of the object's strings alive
 	m.bytes += len(lines) - len(m.lines[key])
 	if lines == nil {
 		delete(m.lines, key)
@@ -44,21 +44,21 @@ func (m *metrics) replace(r resource, uid types.UID, lines []byte) {
 	m.lines[key] = lines
 }
 
-// size returns how many objects have lines, and how many bytes these are.
+// size returns the number of objects with lines, and the size of these in bytes.
 func (m *metrics) size() (objects, bytes int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return len(m.lines), m.bytes
 }
 
-// lines is what is written of one object.
+// lines builds the lines of one object.
 type lines struct {
 	text   []byte
-	prefix string // of the metrics' names
-	about  string // the labels that all have
+	prefix string // of metric names
+	about  string // labels of all lines
 }
 
-// add adds a line; labels are names and values in turn.
+// add adds a line; labels are alternating names and values.
 func (l *lines) add(name string, value float64, labels ...string) {
 	l.text = append(append(append(append(l.text, l.prefix...), name...), '{'), l.about...)
 	for i := 0; i+1 < len(labels); i += 2 {
@@ -69,7 +69,7 @@ func (l *lines) add(name string, value float64, labels ...string) {
 	l.text = append(l.text, '\n')
 }
 
-// linesOf returns the lines of an object, which refer to nothing of it.
+// linesOf returns the lines of an object. They do not refer to the object's memory.
 func linesOf(r resource, obj tidings.Object) []byte {
 	l := lines{prefix: "kube_" + r.Resource + "_", about: fmt.Sprintf("namespace=%q,name=%q,uid=%q", obj.GetNamespace(), obj.GetName(), obj.GetUID())}
 	l.add("created", float64(obj.GetCreationTimestamp().Unix()))
@@ -91,7 +91,7 @@ func linesOf(r resource, obj tidings.Object) []byte {
 		l.add("status_replicas", float64(obj.Status.Replicas))
 		l.add("status_ready_replicas", float64(obj.Status.ReadyReplicas))
 	}
-	return append([]byte(nil), l.text...) // without what was left for more
+	return append([]byte(nil), l.text...) // drops unused capacity
 }
 
 func (l *lines) pod(pod *corev1.Pod) {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// page is STATEMETRICS.md.
+// page returns the content of STATEMETRICS.md.
 func page(results map[engine][]Usage, pods, rounds int) string {
 	first := results[clientGo][0]
 	return fmt.Sprintf(`# A program like kube-state-metrics
@@ -21,7 +21,7 @@ Figures are medians of %d runs. `+"`make state-metrics`"+` wrote this page on %s
 %s`, first.Resources, first.Objects, pods, float64(first.Metrics)/1e6, rounds, time.Now().Format(time.DateOnly), table(results))
 }
 
-// table is a Markdown table of what the engines used.
+// table returns a Markdown table of what the engines used.
 func table(results map[engine][]Usage) string {
 	var b strings.Builder
 	row := func(cells ...string) { fmt.Fprintf(&b, "| %s |\n", strings.Join(cells, " | ")) }

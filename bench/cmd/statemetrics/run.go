@@ -18,25 +18,25 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// patience is how long the informers may take to sync.
+// patience is the timeout for the informers' sync.
 const patience = 10 * time.Minute
 
-// Usage is what a process has used when all its informers have synced and the metrics of all objects are there.
+// Usage is what a process has used when all its informers have synced and it has the metrics of all objects.
 type Usage struct {
 	Resources, Objects int
-	Metrics            int           // bytes of the metrics' lines
-	CPU, Wall          time.Duration // from the start of the informers
-	Heap, HeapObjects  uint64        // live, the metrics included
+	Metrics            int           // bytes of the metrics
+	CPU, Wall          time.Duration // since the start of the informers
+	Heap, HeapObjects  uint64        // live, including the metrics
 	RSS, PeakRSS       uint64        // bytes
 }
 
-// resource is one that the server lists and watches.
+// resource is a resource that the server can list and watch.
 type resource struct {
 	schema.GroupVersionResource
 	kind schema.GroupVersionKind
 }
 
-// run is one engine's program.
+// run runs the program of one engine.
 func run(ctx context.Context, e engine, host string) (Usage, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -68,7 +68,7 @@ func run(ctx context.Context, e engine, host string) (Usage, error) {
 	return usage, err
 }
 
-// discover returns every resource that the server lists and watches, in its preferred version, and whose Go type is known.
+// discover returns every resource that the server can list and watch and whose Go type is known, in its preferred version.
 func discover(config *rest.Config) (resources []resource, err error) {
 	client, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
@@ -104,7 +104,7 @@ func cpuTime() (time.Duration, error) {
 	return time.Duration(r.Utime.Nano() + r.Stime.Nano()), nil
 }
 
-// addMemory measures the heap behind collections that leave nothing to collect.
+// addMemory measures the heap after collections that leave no garbage.
 func (u *Usage) addMemory() (err error) {
 	if u.RSS, err = memoryStatus("VmRSS:"); err != nil {
 		return err
@@ -118,7 +118,7 @@ func (u *Usage) addMemory() (err error) {
 	return err
 }
 
-// memoryStatus reads a line of this process' status, in bytes.
+// memoryStatus returns a field of this process's status, in bytes.
 func memoryStatus(field string) (uint64, error) {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {

@@ -10,25 +10,25 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Writer changes objects as those who own them do. Every change gets the next resource version.
+// Writer changes objects as their owners do. Every change gets the next resource version.
 type Writer struct {
 	rng     *rand.Rand
 	version uint64
 	first   uint64
 }
 
-// NewWriter returns a writer whose first change gets the version behind the given one.
+// NewWriter returns a writer whose first change gets the version after the given one.
 func NewWriter(version uint64) *Writer {
 	return &Writer{rng: rand.New(rand.NewPCG(2, 2)), version: version, first: version}
 }
 
-// Version is that of the last change.
+// Version returns the version of the last change.
 func (w *Writer) Version() uint64 { return w.version }
 
-// Skip takes the next version for something that is no change of an object.
+// Skip consumes a version that is not a change of an object.
 func (w *Writer) Skip() { w.version++ }
 
-// Order returns indices of n objects out of so many, in random order, none twice before all have come.
+// Order returns n indices of objects in random order, without repetition until all have been used.
 func (w *Writer) Order(n, objects int) []int {
 	var order []int
 	for len(order) < n {
@@ -37,7 +37,7 @@ func (w *Writer) Order(n, objects int) []int {
 	return order
 }
 
-// next gives obj the next version, and returns the time of the change.
+// next sets the next version of obj, and returns the time of the change.
 func (w *Writer) next(obj Object) metav1.Time {
 	w.version++
 	obj.SetResourceVersion(fmt.Sprint(w.version))
@@ -48,8 +48,8 @@ func (w *Writer) next(obj Object) metav1.Time {
 	return now
 }
 
-// Status changes what is written most often: a pod becomes ready or unready, a node says that it lives, a lease
-// is renewed, an event happens again, a key of a config map gets a new value.
+// Status makes the most frequent kind of change: a pod becomes ready or unready, a node sends a heartbeat, a lease
+// is renewed, an event recurs, a key of a config map gets a new value.
 func (w *Writer) Status(obj Object) {
 	now := w.next(obj)
 	switch obj := obj.(type) {
@@ -69,8 +69,8 @@ func (w *Writer) Status(obj Object) {
 	}
 }
 
-// turnReady writes what a kubelet writes when a container's readiness changes: two conditions and the container's
-// status.
+// turnReady makes the changes of a kubelet when a container's readiness changes: two conditions and the
+// container's status.
 func turnReady(pod *corev1.Pod, now metav1.Time) {
 	ready := !pod.Status.ContainerStatuses[0].Ready
 	pod.Status.ContainerStatuses[0].Ready = ready
@@ -87,8 +87,8 @@ func turnReady(pod *corev1.Pod, now metav1.Time) {
 	}
 }
 
-// Edit changes what people and controllers change: by turns a label, and something in the spec, where the kind has
-// one that may change.
+// Edit makes changes that people and controllers make: alternately a label, and something in the spec, if the kind
+// has a mutable one.
 func (w *Writer) Edit(obj Object) {
 	w.next(obj)
 	pod, isPod := obj.(*corev1.Pod)

@@ -1,4 +1,4 @@
-// Package corpus makes the objects that the engines list and watch, and the changes that they see.
+// Package corpus generates the objects that the engines list and watch, and changes of them.
 package corpus
 
 import (
@@ -24,35 +24,35 @@ type Name string
 
 // The corpora.
 const (
-	// Pods are those of a large cluster: about 24 replicas an owner, in the order of a list.
+	// Pods are those of a large cluster: about 24 replicas per owner, in list order.
 	Pods Name = "pods"
-	// FewReplicas are pods of owners that have 1 to 5 of them.
+	// FewReplicas are pods of owners with 1 to 5 replicas.
 	FewReplicas Name = "few-replicas"
 	// Shuffled is FewReplicas in random order: neighbours belong to different owners.
 	Shuffled Name = "shuffled"
 	// Sidecars is FewReplicas with what a service mesh injects, and with the annotations of a network plugin.
 	Sidecars Name = "sidecars"
-	// ConfigMaps have 2 kB of random data each: nothing in one is in another.
+	// ConfigMaps have 2 kB of random data each: they have no data in common.
 	ConfigMaps Name = "configmaps"
 	// Events are those that kubelets and controllers write about pods.
 	Events Name = "events"
 	// Leases are those of nodes.
 	Leases Name = "leases"
-	// Nodes have labels, conditions and the images that they hold.
+	// Nodes have labels, conditions and lists of images.
 	Nodes Name = "nodes"
 )
 
-// All has every corpus.
+// All lists every corpus.
 var All = []Name{Pods, FewReplicas, Shuffled, Sidecars, ConfigMaps, Events, Leases, Nodes}
 
-// Kind is what an API server calls the objects of a corpus.
+// Kind describes the objects of a corpus as an API server does.
 type Kind struct {
 	Kind       string
 	Resource   schema.GroupVersionResource
 	Namespaced bool
 }
 
-// Path is the path of the collection on an API server, of all namespaces if namespace is empty.
+// Path returns the URL path of the collection, for all namespaces if namespace is empty.
 func (k Kind) Path(namespace string) string {
 	path := "/api/" + k.Resource.Version
 	if k.Resource.Group != "" {
@@ -83,7 +83,7 @@ func (n Name) Kind() Kind {
 	}
 }
 
-// Make returns n objects of the corpus, each with its kind set. The same n gives the same objects.
+// Make returns n objects of the corpus, each with its kind set. The same n yields the same objects.
 func (n Name) Make(count int) ([]Object, error) {
 	const seed = 1
 	rng := rand.New(rand.NewPCG(seed, 5))
@@ -130,10 +130,10 @@ func asObjects[T Object](in []T) []Object {
 	return out
 }
 
-// Part returns the name of the namespace that the i-th part of a divided corpus is in.
+// Part returns the namespace of the i-th part of a divided corpus.
 func Part(i int) string { return fmt.Sprintf("part-%03d", i) }
 
-// Divide puts the objects into so many parts of about equal size, each in a namespace of its own.
+// Divide splits the objects into parts of about equal size, each in its own namespace.
 func Divide(objects []Object, parts int) [][]Object {
 	out := slices.Collect(slices.Chunk(objects, (len(objects)+parts-1)/parts))
 	for i, part := range out {

@@ -13,12 +13,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// start is when the objects were written, more or less.
+// start is roughly when the objects were written.
 var start = time.Unix(1_760_000_000, 0)
 
 const alphanumeric = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
-// generator makes the objects that are not pods.
+// generator generates objects other than pods.
 type generator struct {
 	rng     *rand.Rand
 	version uint64
@@ -79,7 +79,7 @@ func (g *generator) meta(namespace, name, manager, fields string) metav1.ObjectM
 	}
 }
 
-// configMap has 2 kB of random data in four keys.
+// configMap returns a config map with 2 kB of random data in four keys.
 func (g *generator) configMap(i int) *corev1.ConfigMap {
 	out := &corev1.ConfigMap{
 		ObjectMeta: g.meta(fmt.Sprint("team-", i%40), fmt.Sprint("settings-", i), "kubectl-create",
@@ -102,7 +102,7 @@ var reasons = []struct{ reason, message, component string }{
 	{"Killing", "Stopping container app", "kubelet"},
 }
 
-// event is about a pod; about four are of one.
+// event returns an event about a pod; about four share a pod.
 func (g *generator) event(i int) *corev1.Event {
 	const fields = `{"f:count":{},"f:firstTimestamp":{},"f:involvedObject":{},"f:lastTimestamp":{},"f:message":{},"f:reason":{},` +
 		`"f:reportingComponent":{},"f:source":{"f:component":{},"f:host":{}},"f:type":{}}`
@@ -138,7 +138,7 @@ func (g *generator) lease(i int) *coordinationv1.Lease {
 	return out
 }
 
-// nodeImages is how many images a node holds, of those that the cluster runs.
+// nodeImages is the number of images on a node, out of the clusterImages in the cluster.
 const nodeImages, clusterImages = 25, 300
 
 func (g *generator) node(i int) *corev1.Node {

@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// injectSidecars gives pods what a service mesh and a network plugin write into them: a proxy with variables that name
-// the pod, an init container, their statuses, and annotations with addresses.
+// injectSidecars adds to pods what a service mesh and a network plugin do: a proxy with variables that name the pod,
+// an init container, their statuses, and annotations with addresses.
 func injectSidecars(rng *rand.Rand, pods []Object) {
 	for _, obj := range pods {
 		pod, ok := obj.(*corev1.Pod)

@@ -1,6 +1,6 @@
-// Package deaf finds out how long an informer does not hear of changes, and how often it comes back, when its watches are
-// cut and its server has troubles. It runs the informers in virtual time: hours pass in seconds, and what is measured
-// is only what the informers wait, never how fast the machine is.
+// Package deaf measures how long an informer misses changes, and how often it recovers, when its watches are cut and its server
+// has problems. It runs the informers in virtual time: hours pass in seconds, and the results only depend on how long the
+// informers wait, never on the speed of the machine.
 package deaf
 
 import (
@@ -18,51 +18,51 @@ import (
 	"github.com/tidings/tidings/bench/internal/server"
 )
 
-// Schedule says what happens to the informer's connection.
+// Schedule is what happens to the informer's connection.
 type Schedule struct {
 	// Lasts is how long the informer is observed, from its sync on.
 	Lasts time.Duration
-	// CutAfter is how long a proxy lets each watch live; 0 is for ever.
+	// CutAfter is how long a proxy keeps each watch open; 0 means forever.
 	CutAfter time.Duration
-	// Faults come one after the other, in the order of their beginnings.
+	// Faults are sorted by start and do not overlap.
 	Faults []Fault
 }
 
 // Fault is something that goes wrong. Every fault ends the watches that are open when it begins.
 type Fault struct {
 	At    time.Duration
-	Lasts time.Duration // 0 for one that is over at once
+	Lasts time.Duration // 0 if it is momentary
 	Kind  Kind
 }
 
-// Kind is how something goes wrong.
+// Kind is the kind of a fault.
 type Kind string
 
 // The kinds of faults.
 const (
-	// Cut ends the body of the watch as a server does that is restarted in order; Broken breaks it off.
+	// Cut ends the body of the watch like a server that shuts down cleanly; Broken breaks the connection.
 	Cut, Broken Kind = "cut", "broken"
-	// Expired forgets all older versions, so that the watch cannot go on where it was.
+	// Expired drops all older versions, so that the watch cannot be resumed.
 	Expired Kind = "expired"
-	// Refused takes no connections, and breaks those that are there.
+	// Refused refuses connections, and breaks the existing ones.
 	Refused Kind = "refused"
 	// Unavailable, Internal and Throttled answer every request with 503, 500, or 429 and a second to wait.
 	Unavailable, Internal, Throttled Kind = "unavailable", "internal", "throttled"
 	// Unauthorized and Forbidden answer every request with 401 or 403.
 	Unauthorized, Forbidden Kind = "unauthorized", "forbidden"
-	// Gateway answers every request with a proxy's page and 502.
+	// Gateway answers every request with a proxy's error page and 502.
 	Gateway Kind = "gateway"
 	// Short ends every watch as soon as it is open.
 	Short Kind = "short"
-	// Garbled sends bytes that are no frame, and ends the watch.
+	// Garbled sends bytes that are not a frame, and ends the watch.
 	Garbled Kind = "garbled"
-	// Silent forgets the watches that are open: they stay so, and nothing comes any more. All others work.
+	// Silent keeps the open watches open but sends nothing more on them. All others work.
 	Silent Kind = "silent"
-	// Restored takes no connections either, and goes back to an earlier version, as a restore from a backup does.
+	// Restored refuses connections too, and goes back to an earlier version, like a restore from a backup.
 	Restored Kind = "restored"
 )
 
-// momentary faults are over at once, lasting ones are not. These are those of random schedules.
+// momentary faults are over at once, lasting ones are not. Random schedules have these.
 var (
 	momentary = []Kind{Cut, Broken, Expired}
 	lasting   = []Kind{Refused, Unavailable, Internal, Throttled, Short}
@@ -73,10 +73,10 @@ const (
 	longest   = 10 * time.Second
 )
 
-// CutEvery is a schedule with a proxy that cuts each watch after so long.
+// CutEvery returns a schedule with a proxy that cuts each watch after this time.
 func CutEvery(after, lasts time.Duration) Schedule { return Schedule{Lasts: lasts, CutAfter: after} }
 
-// Random is a schedule of faults with pauses of half a minute on average. The same seed gives the same faults.
+// Random returns a schedule of faults with pauses of half a minute on average. The same seed yields the same faults.
 func Random(seed uint64, lasts time.Duration) Schedule {
 	rng := rand.New(rand.NewPCG(seed, 8))
 	s := Schedule{Lasts: lasts}
@@ -91,12 +91,12 @@ func Random(seed uint64, lasts time.Duration) Schedule {
 	return s
 }
 
-// pause is the time between two faults: half a second at least.
+// pause returns a random time between two faults, of at least half a second.
 func pause(rng *rand.Rand) time.Duration {
 	return time.Second/2 + time.Duration(rng.ExpFloat64()*float64(meanPause))
 }
 
-// Each is a schedule of so many faults of one kind, pause apart. It leaves the informer as much time after the last.
+// Each returns a schedule of repeated faults of one kind, with a pause before each and after the last.
 func Each(f Fault, times int, pause time.Duration) Schedule {
 	s := Schedule{Lasts: time.Duration(times)*(pause+f.Lasts) + pause}
 	for i := range times {
@@ -111,22 +111,22 @@ func Each(f Fault, times int, pause time.Duration) Schedule {
 	return s
 }
 
-// Result is what became of an informer.
+// Result is how an informer fared.
 type Result struct {
-	// Faults is how many there were, or how many watches the proxy cut; CameBack is after how many of them the
-	// informer had the server's state again before the next one.
+	// Faults is the number of faults, or of watches that the proxy cut; CameBack is the number of those after which the informer
+	// was current again before the next one.
 	Faults, CameBack int
-	// Up is how long the server could be reached, and Deaf how long of that the informer did not have its state.
+	// Up is how long the server was reachable, and Deaf how long of that the informer was not current.
 	Up, Deaf time.Duration
-	// Longest is the longest time without a break that was Deaf.
+	// Longest is the longest uninterrupted time that was Deaf.
 	Longest time.Duration
 }
 
-// prepare makes client-go fit for a bubble. Its error handlers print, and one sleeps until a millisecond has passed since
-// the last error of the process, or since its start: in the time of a bubble that is in 26 years.
+// prepare makes client-go work in a bubble. Its error handlers print, and one sleeps until a millisecond has passed since the
+// last error of the process, or since its start, which on the clock of a bubble is in 26 years.
 var prepare = sync.OnceFunc(func() {
 	utilruntime.ErrorHandlers = nil
-	klog.SetLogger(klog.Logger{}) // the zero value drops everything
+	klog.SetLogger(klog.Logger{}) // the zero value discards everything
 })
 
 // Run runs an informer through a schedule. It must be called in a synctest bubble.

@@ -14,22 +14,22 @@ import (
 	"github.com/tidings/tidings/bench/internal/server"
 )
 
-// Herd is what a server sees of many informers that come back at once.
+// Herd is the load on a server when many informers reconnect at once.
 type Herd struct {
-	// Seconds are those from the moment in which the server is back.
+	// Seconds start when the server is back.
 	Seconds []Second
-	// Refused is the most connections a second that were tried while it was away.
+	// Refused is the maximum number of connection attempts per second while it was away.
 	Refused int
 	// Current is when the last informer had a watch open again; 0 if that did not happen.
 	Current time.Duration
-	// AtOnce is the most requests that were being carried out at one time, and Throttled how many were answered 429.
+	// AtOnce is the maximum number of concurrent requests, and Throttled the number of requests answered with 429.
 	AtOnce, Throttled int
 }
 
-// Second is what the server was asked for in a second, and the bytes it sent.
+// Second counts the requests within a second, and the bytes sent.
 type Second struct{ Lists, Watches, Bytes int }
 
-// Peak returns the most requests and bytes of a second.
+// Peak returns the maximum requests and bytes of a second.
 func (h Herd) Peak() (requests, bytes int) {
 	for _, s := range h.Seconds {
 		requests, bytes = max(requests, s.Lists+s.Watches), max(bytes, s.Bytes)
@@ -37,7 +37,7 @@ func (h Herd) Peak() (requests, bytes int) {
 	return requests, bytes
 }
 
-// Total adds all seconds up.
+// Total adds up all seconds.
 func (h Herd) Total() (sum Second) {
 	for _, s := range h.Seconds {
 		sum.Lists += s.Lists
@@ -48,18 +48,18 @@ func (h Herd) Total() (sum Second) {
 }
 
 const (
-	// herdUp is how long all is well before the server goes away, and herdSeen how long it is observed after that.
+	// herdUp is how long everything works before the server goes away, and herdSeen how long it is observed after it is back.
 	herdUp, herdSeen = time.Minute, time.Minute
-	// herdWrites is how often an object changes. Every informer hears of each.
+	// herdWrites is the interval at which an object changes. Every informer gets each change.
 	herdWrites = 5 * time.Second
-	// herdSeats is how many requests are carried out at a time: what an API server with its defaults lets through of priority level
-	// workload-low, which service accounts have. Others would wait in its queues; here they are refused. herdSeatTime is how long a
-	// request takes, for a watch until it is set up: long, as on a server that has just started.
+	// herdSeats limits concurrent requests, to what an API server with default settings admits of priority level workload-low,
+	// to which service accounts belong. That server would queue others; this one rejects them. herdSeatTime is how long a
+	// request takes, for a watch until it is established: long, as on a server that has just started.
 	herdSeats, herdSeatTime = 245, 50 * time.Millisecond
 )
 
-// MeasureHerd lets processes with informers run, in virtual time, on a server that is away for some time. Expired says that it
-// has forgotten the versions of before when it comes back, so that everything has to be listed.
+// MeasureHerd runs processes with informers, in virtual time, on a server that is away for some time. With expired, the server
+// has dropped earlier versions when it comes back, so that everything has to be listed.
 func MeasureHerd(t *testing.T, name engine.Name, processes, informers int, away time.Duration, expired bool) (herd Herd, err error) {
 	synctest.Test(t, func(t *testing.T) { herd, err = runHerd(t.Context(), name, processes, informers, away, expired) })
 	return herd, err
@@ -79,7 +79,7 @@ func runHerd(ctx context.Context, name engine.Name, processes, informers int, aw
 	defer func() {
 		close(writes)
 		for _, e := range running {
-			_ = e.Stop() // without an end, stopping has no error
+			_ = e.Stop() // Stop only fails when its context ends
 		}
 		w.close()
 	}()
@@ -92,7 +92,7 @@ func runHerd(ctx context.Context, name engine.Name, processes, informers int, aw
 			return Herd{}, err
 		}
 		running = append(running, e)
-		time.Sleep(time.Second) // processes do not start together
+		time.Sleep(time.Second) // processes do not start simultaneously
 	}
 	time.Sleep(herdUp)
 	if open := b.watching(); open != b.wanted {
@@ -103,13 +103,13 @@ func runHerd(ctx context.Context, name engine.Name, processes, informers int, aw
 	return b.result(), nil
 }
 
-// herdBooks counts what a server is asked for.
+// herdBooks counts requests to a server.
 type herdBooks struct {
 	world  *world
-	wanted int // watches, when all is well
+	wanted int // watches, in normal operation
 
 	mu      sync.Mutex
-	back    time.Time // when the server came back; zero before
+	back    time.Time // when the server came back; zero before that
 	open    int       // watches
 	busy    int       // seats
 	refused map[int]int
@@ -117,7 +117,7 @@ type herdBooks struct {
 	out     Herd
 }
 
-// write changes an object now and then.
+// write changes an object periodically.
 func (b *herdBooks) write(done <-chan struct{}) {
 	ticker := time.NewTicker(herdWrites)
 	defer ticker.Stop()
@@ -146,7 +146,7 @@ func (b *herdBooks) restart(away time.Duration, expired bool) {
 	})
 }
 
-// forget makes all versions too old that a watch could go on from.
+// forget expires all versions from which a watch could be resumed.
 func (w *world) forget() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -160,7 +160,7 @@ func (b *herdBooks) watching() int {
 	return b.open
 }
 
-// second returns the one of now; nil while the server is not back. mu is held.
+// second returns the current second, or nil while the server is not back. mu is held.
 func (b *herdBooks) second() *Second {
 	if b.back.IsZero() {
 		return nil
@@ -185,7 +185,7 @@ func (b *herdBooks) asked(watch bool) {
 	}
 }
 
-// admit carries a request out, as far as that takes time, or returns false if the server has no seat for it.
+// admit takes a seat for the time of a request, or returns false if the server has no free seat.
 func (b *herdBooks) admit() bool {
 	b.mu.Lock()
 	back := !b.back.IsZero()
@@ -214,7 +214,7 @@ func (b *herdBooks) sent(n int) {
 	}
 }
 
-// opened counts a watch that is up to date.
+// opened adds n to the number of watches that are up to date.
 func (b *herdBooks) opened(n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -241,7 +241,7 @@ func (b *herdBooks) result() Herd {
 	return b.out
 }
 
-// herdWriter counts the bytes of an answer.
+// herdWriter counts the bytes of a response.
 type herdWriter struct {
 	http.ResponseWriter
 	books *herdBooks

@@ -8,15 +8,15 @@ import (
 	"syscall"
 )
 
-// hostName is the server's.
+// hostName is the server's host name.
 const hostName = "server.example.com"
 
-// network is the way to the server, in memory: a synctest bubble knows no other.
+// network connects to the server in memory, as a synctest bubble requires.
 type network struct {
 	incoming chan net.Conn
 	done     chan struct{}
 	once     sync.Once
-	onRefuse func() // called for every connection that is refused; may be nil
+	onRefuse func() // called for every refused connection; may be nil
 
 	mu      sync.Mutex
 	refused bool
@@ -76,7 +76,7 @@ func (n *network) connect() (ours, theirs net.Conn, err error) {
 
 func refusedError() error { return os.NewSyscallError("connect", syscall.ECONNREFUSED) }
 
-// refuse makes the network refuse connections, or take them again.
+// refuse makes the network refuse connections, or accept them again.
 func (n *network) refuse(refused bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -88,7 +88,7 @@ func (n *network) breakAll() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, c := range n.conns {
-		_ = c.Close() // a pipe closes
+		_ = c.Close() // closing a pipe cannot fail
 	}
 	n.conns = nil
 }

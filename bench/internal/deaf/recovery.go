@@ -8,21 +8,22 @@ import (
 	"github.com/tidings/tidings/bench/internal/engine"
 )
 
-// Recovery is how long after faults of one kind an informer is current again, counted from when the server works again.
+// Recovery is how long it takes until an informer is current again after faults of one kind, counted from when the
+// server works again.
 type Recovery struct {
-	Times         int // faults, and after how many of them it was before the next one
+	Times         int // number of faults, and of those after which it was current before the next one
 	Recovered     int
 	Mean, Longest time.Duration
 }
 
-// Case is a kind of fault with how it is told of.
+// Case is a kind of fault, with its description.
 type Case struct {
 	Fault Fault
 	What  string
 	pause time.Duration
 }
 
-// Cases are the faults of which the recovery is measured.
+// Cases are the faults whose recovery is measured.
 var Cases = []Case{
 	{Fault{Kind: Cut}, "the server ends the watch", pauseAfter},
 	{Fault{Kind: Broken}, "the connection breaks", pauseAfter},
@@ -42,9 +43,9 @@ var Cases = []Case{
 }
 
 const (
-	// pauseAfter is the time between two faults. All waits of both informers are shorter.
+	// pauseAfter is the time between two faults. Both informers wait less than that.
 	pauseAfter = 3 * time.Minute
-	// recoveries is how often each fault is measured: the waits are random.
+	// recoveries is how often each fault is measured, because the waits are random.
 	recoveries = 10
 )
 

@@ -21,10 +21,10 @@ import (
 // freshPatience is how long a request waits for a version that does not exist yet.
 const freshPatience = 3 * time.Second
 
-// objects is how many there are. The change with version v is of object v modulo objects.
+// objects is the number of objects. The change with version v is of object v modulo objects.
 const objects = 5
 
-// object returns the state that version v brought.
+// object returns the state as of the change with version v.
 func object(v uint64) *corev1.ConfigMap {
 	return &corev1.ConfigMap{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
@@ -103,7 +103,7 @@ func (w *world) serve(out http.ResponseWriter, r *http.Request) {
 	s.follow(r)
 }
 
-// refuse answers as an API server does that has no better answer.
+// refuse responds with an error as an API server does.
 func refuse(out http.ResponseWriter, code int, reason metav1.StatusReason) {
 	answer(out, status(code, reason, "the server says no"))
 }
@@ -142,14 +142,14 @@ func (w *world) serveList(out http.ResponseWriter) {
 type session struct {
 	world    *world
 	out      http.ResponseWriter
-	position uint64 // the version up to which all has been sent
+	position uint64 // version up to which everything has been sent
 	err      error
 }
 
 func (s *session) send(kind watch.EventType, obj runtime.Object) {
 	frame, err := server.Protobuf.Encode(kind, obj)
 	if err != nil {
-		panic(err) // what is sent here always encodes
+		panic(err) // everything sent here can be encoded
 	}
 	if s.err == nil {
 		_, s.err = s.out.Write(frame)
@@ -177,7 +177,7 @@ func (s *session) sendInitial() {
 	})
 }
 
-// follow sends changes until the watch is cut, has lived as long as the client wanted, or the client has gone.
+// follow sends changes until the watch is cut, its timeout has passed, or the client has gone.
 func (s *session) follow(r *http.Request) {
 	w := s.world
 	var proxy, over <-chan time.Time
@@ -213,7 +213,7 @@ func (s *session) follow(r *http.Request) {
 		select {
 		case <-changed:
 		case <-bookmarks.C:
-			if s.position <= version { // else the watch waits for a version of a history that was given up
+			if s.position <= version { // otherwise the watch waits for a version of an abandoned history
 				s.bookmark()
 			}
 		case <-cut:
@@ -230,7 +230,7 @@ func (s *session) follow(r *http.Request) {
 	}
 }
 
-// cut ends a watch as the fault has it that has just begun.
+// cut ends a watch as the fault that has just begun demands.
 func (s *session) cut(r *http.Request) {
 	switch s.world.kindOfCut() {
 	case Silent:
@@ -244,7 +244,7 @@ func (s *session) cut(r *http.Request) {
 	}
 }
 
-// bookmark tells the version up to which everything has been sent.
+// bookmark sends a bookmark with the version up to which everything has been sent.
 func (s *session) bookmark() {
 	s.send(watch.Bookmark, &corev1.ConfigMap{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
@@ -252,7 +252,8 @@ func (s *session) bookmark() {
 	})
 }
 
-// proxyCuts notes that the proxy cuts the informer's watch. Every other time it does not end the body in order.
+// proxyCuts records that the proxy cuts the informer's watch. Every other time the connection is broken instead of
+// the body ending.
 func (w *world) proxyCuts() (broken bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -267,7 +268,8 @@ func (w *world) kindOfCut() Kind {
 	return w.cutBy
 }
 
-// reached waits as API servers do for a version that does not exist yet, and refuses the request if it does not come.
+// reached waits for a version that does not exist yet, as API servers do, and rejects the request if it does not
+// appear in time.
 func (w *world) reached(out http.ResponseWriter, r *http.Request) bool {
 	wanted, err := strconv.ParseUint(r.URL.Query().Get("resourceVersion"), 10, 64)
 	if err != nil {
@@ -294,7 +296,7 @@ func (w *world) reached(out http.ResponseWriter, r *http.Request) bool {
 	}
 }
 
-// breakOff ends the watch that is being served without an end of its body, if it is to be broken.
+// breakOff breaks the connection of the current watch if broken is set.
 func breakOff(broken bool) {
 	if broken {
 		panic(http.ErrAbortHandler)

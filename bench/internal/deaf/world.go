@@ -16,42 +16,42 @@ import (
 )
 
 const (
-	// writeEvery is how often an object changes, and with that how exactly deafness is measured.
+	// writeEvery is the interval at which objects change, and so the precision at which deafness is measured.
 	writeEvery = 100 * time.Millisecond
-	// syncPatience is how long the first list may take, while nothing is wrong.
+	// syncPatience is the timeout for the first list, while nothing is wrong.
 	syncPatience = time.Minute
 	firstVersion = 100_000
-	// bookmarkEvery is what API servers do.
+	// bookmarkEvery is the interval of API servers.
 	bookmarkEvery = time.Minute
-	// goesBack is how many changes a restore from a backup loses.
+	// goesBack is the number of changes that a restore from a backup loses.
 	goesBack = 3000
 )
 
-// world is the server, its faults, and the books about what the informer has heard of.
+// world is the server, its faults, and the record of what the informer has received.
 type world struct {
 	schedule Schedule
 	ca       []byte
 	net      *network
 	http     *http.Server
 	serving  sync.WaitGroup
-	herd     *herdBooks // set before anybody connects, or nil
+	herd     *herdBooks // set before any connection, or nil
 
 	mu      sync.Mutex
 	version uint64        // of the last change
-	oldest  uint64        // the oldest version that a watch may begin at
-	changed chan struct{} // closed and replaced by each change
+	oldest  uint64        // oldest version from which a watch may start
+	changed chan struct{} // closed and replaced on every change
 	cut     chan struct{} // closed and replaced when all watches are to end
-	cutBy   Kind          // the fault that ends them
-	fault   Kind          // the lasting one that is on, or empty
+	cutBy   Kind          // the fault that ends the watches
+	fault   Kind          // the current lasting fault, or empty
 
-	seen   uint64 // the newest version that the handler was told of
+	seen   uint64 // newest version that the handler has received
 	synced chan struct{}
 
-	// The books are open while play runs.
+	// The record is open while play runs.
 	open    bool
-	at      time.Time // up to when they are kept
+	at      time.Time // up to when it is complete
 	stretch time.Duration
-	awaited uint64 // the version that the last fault found; 0 when the informer has come back since
+	awaited uint64 // version at the last fault; 0 once the informer has recovered
 	out     Result
 }
 
@@ -66,18 +66,18 @@ func newWorld(schedule Schedule) (*world, error) {
 	}
 	w.http = &http.Server{
 		Handler: http.HandlerFunc(w.serve), TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}},
-		ErrorLog: log.New(io.Discard, "", 0), // broken connections are what this is about
+		ErrorLog: log.New(io.Discard, "", 0), // broken connections are expected
 	}
 	w.serving.Go(func() {
 		if err := w.http.ServeTLS(w.net, "", ""); !errors.Is(err, http.ErrServerClosed) {
-			panic(err) // the network has no errors
+			panic(err) // the network returns no errors
 		}
 	})
 	return w, nil
 }
 
 func (w *world) close() {
-	_ = w.http.Close() // it closes connections in memory
+	_ = w.http.Close() // closes connections in memory
 	w.net.breakAll()
 	w.serving.Wait()
 }
@@ -124,7 +124,7 @@ func (w *world) waitSynced(ctx context.Context) error {
 	}
 }
 
-// play lets time and faults pass.
+// play lets time pass and runs the faults.
 func (w *world) play() {
 	w.mu.Lock()
 	w.open, w.at = true, time.Now()
@@ -164,7 +164,7 @@ func (w *world) write() {
 	w.changed = make(chan struct{})
 }
 
-// begin lets a fault begin. One that lasts ends by itself.
+// begin begins a fault. A lasting one ends on its own.
 func (w *world) begin(f Fault) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -198,7 +198,7 @@ func (w *world) end() {
 	w.net.refuse(false)
 }
 
-// lost notes that the informer has lost its watch, and now has to come back. w.mu is held.
+// lost records that the informer has lost its watch and has to recover. w.mu is held.
 func (w *world) lost() {
 	if w.open {
 		w.awaited = w.version
@@ -206,7 +206,8 @@ func (w *world) lost() {
 	}
 }
 
-// account keeps the books up to now. It is called before anything in them changes. w.mu is held.
+// account updates the record to the current time. It is called before anything that it depends on changes.
+// w.mu is held.
 func (w *world) account() {
 	if !w.open {
 		return

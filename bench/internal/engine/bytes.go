@@ -16,14 +16,14 @@ import (
 	"github.com/tidings/tidings/bench/internal/server"
 )
 
-// reader is the floor: it reads frames of a protobuf watch.
+// reader is the lower bound: it reads the frames of a protobuf watch.
 type reader struct {
 	body    io.ReadCloser
 	kept    [][]byte
 	running sync.WaitGroup
 }
 
-// StartBytes starts the reader of bytes, which tells the observer of each frame.
+// StartBytes starts the reader of bytes, which notifies the observer of each frame.
 func StartBytes(ctx context.Context, c Config, o *Observer) (Engine, error) {
 	if c.Encoding != server.Protobuf {
 		return nil, fmt.Errorf("reading without decoding knows the frames of protobuf only, not of %s", c.Encoding)
@@ -45,7 +45,7 @@ func StartBytes(ctx context.Context, c Config, o *Observer) (Engine, error) {
 	return r, nil
 }
 
-// httpClient is a client of the server alone.
+// httpClient sends requests to the server.
 type httpClient struct {
 	http *http.Client
 	host string
@@ -57,7 +57,7 @@ func (c Config) http() (httpClient, error) {
 	return httpClient{client, config.Host}, err
 }
 
-// read ends when the body is closed.
+// read returns when the body is closed.
 func (r *reader) read(o *Observer) {
 	in := bufio.NewReaderSize(r.body, 64<<10)
 	var frame []byte
@@ -77,7 +77,7 @@ func (r *reader) read(o *Observer) {
 	}
 }
 
-// seeBytes is See for an object that is still encoded.
+// seeBytes is like See, for an encoded object.
 func (o *Observer) seeBytes(frame []byte) {
 	if a := o.awaited.Load(); a != nil && bytes.Contains(frame, []byte(a.version)) {
 		o.See(a.version)

@@ -31,7 +31,7 @@ type clientGo struct {
 	running   sync.WaitGroup
 }
 
-// maker makes the informer of a namespace.
+// maker creates the informer of a namespace.
 type maker func(namespace string) cache.SharedIndexInformer
 
 func startClientGo(ctx context.Context, c Config, see func(version string), makers func(Config) (maker, error)) (Engine, error) {
@@ -54,7 +54,7 @@ func startClientGo(ctx context.Context, c Config, see func(version string), make
 	return e, nil
 }
 
-// clientGoInformers returns what makes the informer of a namespace. Its index is by node for pods, else by namespace.
+// clientGoInformers returns a maker of client-go informers. Their index is by node for pods, else by namespace.
 func clientGoInformers(c Config) (maker, error) {
 	config := c.rest()
 	byNamespace := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
@@ -95,7 +95,7 @@ func clientGoInformers(c Config) (maker, error) {
 	}
 }
 
-// throughInformers returns what makes Tidings' informers of pods for programs of client-go's.
+// throughInformers returns a maker of Tidings' pod informers behind client-go's interfaces.
 func throughInformers(c Config) (maker, error) {
 	if c.Encoding != server.Protobuf || c.Parts > 0 {
 		return nil, errors.New("only one informer of typed pods is measured through clientgo")

@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// Observer is what the handler under measurement tells. It does as little as it can. Its methods may be called from
-// several goroutines, Await and Record by one at a time.
+// Observer gets the notifications of the measured handler. It does as little as it can. Its methods may be called
+// from several goroutines, except that calls of Await and Record must not overlap.
 type Observer struct {
-	initial int64 // how many objects make up the initial list
+	initial int64 // number of objects in the initial list
 	synced  chan struct{}
 	seen    atomic.Int64
 	awaited atomic.Pointer[awaited]
 	record  atomic.Pointer[recording]
 }
 
-// awaited is the notification of a version or, if count is set, the one with that number.
+// awaited is a notification: the one of a version or, if count is set, the one with that number.
 type awaited struct {
 	version string
 	count   int64
@@ -32,19 +32,19 @@ func (a *awaited) is(seen int64, version string) bool {
 	return version == a.version
 }
 
-// recording keeps when each version from first on arrived.
+// recording holds the arrival time of each version from first on.
 type recording struct {
 	first  uint64
 	at     []int64
-	newest atomic.Uint64 // the version that has come last
+	newest atomic.Uint64 // the version that arrived last
 }
 
-// NewObserver returns an observer of an initial list of so many objects.
+// NewObserver returns an observer for an initial list of this many objects.
 func NewObserver(initial int) *Observer {
 	return &Observer{initial: int64(initial), synced: make(chan struct{})}
 }
 
-// See notes one notification, of an object with this resource version.
+// See records a notification for an object with this resource version.
 func (o *Observer) See(version string) {
 	if r := o.record.Load(); r != nil {
 		r.note(version)
@@ -66,14 +66,14 @@ func (o *Observer) WaitInitial(ctx context.Context) error {
 	return o.wait(ctx, o.synced, "the initial list")
 }
 
-// Expect makes the observer look out for a version. The function it returns waits for it.
+// Expect makes the observer look for a version. The returned function waits for it.
 func (o *Observer) Expect(version uint64) (wait func(context.Context) error) {
 	a := &awaited{version: strconv.FormatUint(version, 10), done: make(chan struct{})}
 	o.awaited.Store(a)
 	return func(ctx context.Context) error { return o.wait(ctx, a.done, "version "+a.version) }
 }
 
-// ExpectMore is Expect for n more notifications, where the handler cannot tell versions.
+// ExpectMore is like Expect, for n more notifications, if the handler gets no versions.
 func (o *Observer) ExpectMore(n int) (wait func(context.Context) error) {
 	a := &awaited{count: o.seen.Load() + int64(n), done: make(chan struct{})}
 	o.awaited.Store(a)
@@ -89,8 +89,8 @@ func (o *Observer) wait(ctx context.Context, done <-chan struct{}, what string) 
 	}
 }
 
-// Record keeps the arrival times of n versions, beginning with first, until the function it returns is called. That
-// returns them as Unix times in nanoseconds, 0 for versions that did not arrive.
+// Record records the arrival times of n versions, beginning with first, until the returned function is called. That
+// returns them as Unix times in nanoseconds, 0 for versions that have not arrived.
 func (o *Observer) Record(first uint64, n int) (stop func() []int64) {
 	r := &recording{first: first, at: make([]int64, n)}
 	o.record.Store(r)
@@ -100,7 +100,7 @@ func (o *Observer) Record(first uint64, n int) (stop func() []int64) {
 	}
 }
 
-// Newest returns the version that has come last since Record was called, 0 for none.
+// Newest returns the version that arrived last since Record was called, or 0.
 func (o *Observer) Newest() uint64 {
 	if r := o.record.Load(); r != nil {
 		return r.newest.Load()

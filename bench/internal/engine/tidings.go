@@ -17,8 +17,8 @@ import (
 	"github.com/tidings/tidings/workqueue"
 )
 
-// everyChange makes handlers hear of every change, as client-go's do. With the default they would skip some, which is
-// less work.
+// everyChange makes handlers receive every change, as client-go's do. By default they would skip some, which is less
+// work.
 var everyChange = tidings.HandlerOptions{Policy: tidings.Block}
 
 type ours[T tidings.Object] struct {
@@ -172,7 +172,7 @@ func (t *tidingsCache) AddHandlers(ctx context.Context, n int) error {
 	return addTidingsHandlers(ctx, t.informer, n, everyChange)
 }
 
-func (t *tidingsCache) Stop() { _ = t.informer.Stop(context.Background()) } // without an end, Stop has no error
+func (t *tidingsCache) Stop() { _ = t.informer.Stop(context.Background()) } // Stop only fails when its context ends
 
 type tidingsStore struct {
 	writer *store.Writer[*corev1.Pod]

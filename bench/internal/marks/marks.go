@@ -1,4 +1,4 @@
-// Package marks writes generated parts into pages that people write.
+// Package marks writes generated parts into hand-written pages.
 package marks
 
 import (
@@ -9,16 +9,16 @@ import (
 	"strings"
 )
 
-// begin and end are the lines around a part.
+// begin and end return the lines around a part.
 func begin(name string) string { return "<!-- " + name + " -->\n" }
 func end(name string) string   { return "<!-- /" + name + " -->" }
 
-// Around returns a part as it stands in a page: between its marks.
+// Around returns a part with its marks, as it appears in a page.
 func Around(name, part string) string {
 	return begin(name) + "\n" + strings.TrimSpace(part) + "\n\n" + end(name)
 }
 
-// Find returns a part of the page, empty if there is no such page or part.
+// Find returns a part of the page, or "" if there is no such page or part.
 func Find(path, name string) (string, error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -35,8 +35,8 @@ func Find(path, name string) (string, error) {
 	return strings.TrimSpace(part), nil
 }
 
-// Replace writes each part between the lines "<!-- name -->" and "<!-- /name -->" of the page, by its name. A page without these is
-// an error, and stays as it is.
+// Replace replaces each part between the lines "<!-- name -->" and "<!-- /name -->" of the page. If the marks of a part are
+// missing, it returns an error and leaves the page unchanged.
 func Replace(path string, parts map[string]string) error {
 	data, err := os.ReadFile(path)
 	if err != nil {

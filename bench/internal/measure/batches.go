@@ -13,7 +13,7 @@ import (
 	"github.com/tidings/tidings/bench/internal/engine"
 )
 
-// Batches measures writes to the bare store against the number of objects in a transaction, while readers list
+// Batches measures writes to the bare store by the number of objects in a transaction, while readers list
 // everything in a loop and read a field of each object.
 type Batches struct {
 	Engine   engine.Name
@@ -23,7 +23,7 @@ type Batches struct {
 	Duration time.Duration
 }
 
-// Run measures writes a second.
+// Run measures writes per second.
 func (s Batches) Run(context.Context) (Metrics, error) {
 	pods := smallPods(s.Objects)
 	store := engine.NewStore(s.Engine, pods)

@@ -13,8 +13,8 @@ const (
 	churnPoll    = 10 * time.Millisecond
 )
 
-// churn takes the size of the heap ten times while the events come, which must not grow from one to the next: as many
-// pods are alive each time.
+// churn samples the size of the heap ten times during the events. It must not grow, because the number of live pods
+// stays the same.
 func (r *run) churn(ctx context.Context) error {
 	ticks := time.NewTicker(churnPoll)
 	defer ticks.Stop()

@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// newClient returns a client that trusts the authority. It has connections of its own, so that the engine's are not
-// open already.
+// newClient returns a client that trusts the authority. It has its own connections, so that the engine's are not
+// already open.
 func newClient(ca []byte) (*http.Client, error) {
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(ca) {
@@ -22,7 +22,7 @@ func newClient(ca []byte) (*http.Client, error) {
 	return &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}}, nil
 }
 
-// get asks the server for what is at path.
+// get gets the JSON at path from the server.
 func (r *run) get(ctx context.Context, path string, into any) error {
 	body, err := r.request(ctx, http.MethodGet, path)
 	if err != nil {
@@ -31,7 +31,7 @@ func (r *run) get(ctx context.Context, path string, into any) error {
 	return json.Unmarshal(body, into)
 }
 
-// post makes the server do what path says.
+// post sends a POST to path.
 func (r *run) post(ctx context.Context, path string) error {
 	_, err := r.request(ctx, http.MethodPost, path)
 	return err

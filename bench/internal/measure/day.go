@@ -7,10 +7,11 @@ import (
 	"github.com/tidings/tidings/bench/internal/server"
 )
 
-// Day goes through a day of the server's, and takes the size of the heap after each hour, when all is quiet.
+// Day goes through a day of the server's, and samples the size of the heap after each hour, when everything
+// is quiet.
 const Day server.Phase = "day"
 
-// DayHeap is the metric of the heap after i hours.
+// DayHeap returns the name of the metric of the heap after i hours.
 func DayHeap(i int) string { return fmt.Sprintf("heap at %02d", i) }
 
 func (r *run) day(ctx context.Context) error {

@@ -10,18 +10,18 @@ import (
 	"github.com/tidings/tidings/bench/internal/engine"
 )
 
-// Deaf measures how long an informer does not hear of changes, and how often it comes back: behind a proxy that cuts
-// every watch after a minute, and in a random schedule of faults.
+// Deaf measures how long an informer misses changes, and how often it recovers: behind a proxy that cuts every watch
+// after a minute, and in a random schedule of faults.
 type Deaf struct {
 	Engine engine.Name
 	Lasts  time.Duration // of each schedule, in virtual time
 	Seed   uint64        // of the random schedule
 }
 
-// cutAfter is how long the proxy lets a watch live.
+// cutAfter is how long the proxy keeps a watch open.
 const cutAfter = time.Minute
 
-// Run runs the two schedules. It needs a test, because virtual time is for tests only.
+// Run runs the two schedules. It needs a test, because virtual time requires one.
 func (d Deaf) Run(t *testing.T) (Metrics, error) {
 	out := Metrics{}
 	for name, schedule := range map[string]deaf.Schedule{

@@ -7,7 +7,7 @@ import (
 	"github.com/tidings/tidings/bench/internal/engine"
 )
 
-// Delivery measures what one more handler costs for each change that it is told of.
+// Delivery measures the cost per change of one more handler.
 type Delivery struct {
 	Engine engine.Name
 	Events int
@@ -15,7 +15,8 @@ type Delivery struct {
 
 const deliveryHandlers = 20
 
-// Run sends as many changes to an informer with one handler as to one with many. The difference is the handlers'.
+// Run sends the same number of changes to an informer with one handler and to one with many. The difference is
+// due to the handlers.
 func (d Delivery) Run(ctx context.Context) (Metrics, error) {
 	driver, err := Writes{Engine: d.Engine, Objects: 1000, InFlight: 1000}.start(ctx)
 	if err != nil {
@@ -23,7 +24,7 @@ func (d Delivery) Run(ctx context.Context) (Metrics, error) {
 	}
 	defer driver.cache.Stop()
 	write := func() error { return driver.writeN(ctx, d.Events) }
-	if err := write(); err != nil { // what grows at first has grown then
+	if err := write(); err != nil { // by then buffers have grown
 		return nil, err
 	}
 	one, err := spend("", write)

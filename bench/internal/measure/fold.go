@@ -15,7 +15,7 @@ import (
 // Folded reads every object of an informer with a budget once, in random order, and then all of them in a list.
 const Folded server.Phase = "folded"
 
-// folded measures what reads of folded objects cost. Those that the first reads left open are few, if the budget is small.
+// folded measures the cost of reading folded objects. If the budget is small, few of them stay open after the first reads.
 func (r *run) folded(context.Context) error {
 	cache, ok := r.running.(engine.Folding)
 	if !ok {
@@ -59,7 +59,8 @@ func (r *run) folded(context.Context) error {
 	return nil
 }
 
-// keysOf returns the namespaces and names of objects. They are parts of one string: the collector would mark more strings than the cache has objects.
+// keysOf returns the namespaces and names of objects. They share one string: otherwise the collector would mark more strings than the cache has
+// objects.
 func keysOf(objects []corpus.Object) [][2]string {
 	var all strings.Builder
 	for _, obj := range objects {
@@ -74,13 +75,13 @@ func keysOf(objects []corpus.Object) [][2]string {
 	return keys
 }
 
-// Decoding measures the decoder that code generation makes, on the pods of a corpus.
+// Decoding measures the generated decoder, on the pods of a corpus.
 type Decoding struct {
 	Corpus  corpus.Name
 	Objects int
 }
 
-// Run decodes every object twice: in the order in which they are in memory, as a list has them, and in that of the reads of Folded.
+// Run decodes every object twice: in memory order, like a list, and in the order of the reads of Folded.
 func (d Decoding) Run(context.Context) (Metrics, error) {
 	objects, err := d.Corpus.Make(d.Objects)
 	if err != nil {
@@ -117,7 +118,7 @@ func (d Decoding) Run(context.Context) (Metrics, error) {
 	return out, nil
 }
 
-// mix brings what is as long into the same random order.
+// mix shuffles slices of equal length into the same random order.
 func mix[E any](s []E) {
 	rand.New(rand.NewPCG(3, 3)).Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] })
 }

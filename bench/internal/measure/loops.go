@@ -11,8 +11,7 @@ import (
 	"github.com/tidings/tidings/bench/internal/engine"
 )
 
-// repeat measures one call of f, by CPU time, while it calls it for about d. The testing package takes that from a flag
-// only.
+// repeat measures one call of f by CPU time, by calling it for about d. The testing package only takes that from a flag.
 func repeat(d time.Duration, f func()) (microseconds, allocations float64, err error) {
 	testing.Init()
 	if err := flag.Set("test.benchtime", d.String()); err != nil {
@@ -33,19 +32,19 @@ func repeat(d time.Duration, f func()) (microseconds, allocations float64, err e
 	return per(used, result.N), float64(result.AllocsPerOp()), err
 }
 
-// Reads measures reads of a bare store from one goroutine, beside which nothing happens.
+// Reads measures reads of a bare store from one goroutine, with nothing else running.
 type Reads struct {
 	Engine   engine.Name
 	Objects  int
-	Nodes    int // objects are spread evenly over them
+	Nodes    int // the objects are spread evenly over them
 	Duration time.Duration
 }
 
-// gets is how many objects one pass of the measurement of Get asks for.
+// gets is the number of objects that one pass of the measurement of Get reads.
 const gets = 1000
 
-// Run measures Get of random objects, List of all, and the lookup of all objects of a node. Lists and lookups visit what
-// they return and read a field, as a caller would.
+// Run measures Get of random objects, List of all, and the lookup of all objects of a node. Lists and lookups visit
+// their results and read a field, as a caller would.
 func (r Reads) Run(context.Context) (Metrics, error) {
 	pods := smallPods(r.Objects)
 	for i := range pods {
@@ -70,7 +69,7 @@ func (r Reads) Run(context.Context) (Metrics, error) {
 	for _, read := range []struct {
 		name  string
 		want  int
-		calls int // of which one pass consists
+		calls int // number of calls per pass
 		f     func() int
 	}{
 		{"get", gets, gets, get},
@@ -89,7 +88,7 @@ func (r Reads) Run(context.Context) (Metrics, error) {
 	return out, nil
 }
 
-// Queue measures adding, getting and finishing 100 items, one after the other, in a queue that is warm.
+// Queue measures adding, getting and finishing 100 items, one after the other, in a warm queue.
 type Queue struct {
 	Engine   engine.Name
 	Duration time.Duration

@@ -1,5 +1,5 @@
-// Package measure takes figures of one engine in one process. A process that has measured something else before
-// would count that as well, so each measurement gets a new one.
+// Package measure measures one engine in one process. Each measurement needs a new process, because the figures
+// would include what an earlier measurement left behind.
 package measure
 
 import (
@@ -13,7 +13,7 @@ import (
 
 // Metrics are the figures of one measurement, by name.
 //
-// CPU times are in microseconds for each event or object unless the name says otherwise, sizes in bytes.
+// CPU times are in microseconds per event or object unless the name says otherwise, sizes in bytes.
 type Metrics map[string]float64
 
 // String returns the metrics in one line, sorted by name.
@@ -25,7 +25,7 @@ func (m Metrics) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// Spec says what to measure: the one field that is set. It is passed to the process that measures.
+// Spec selects a measurement: the one field that is set. It is passed to the measurement process.
 type Spec struct {
 	Stack    *Stack    `json:",omitempty"`
 	Writes   *Writes   `json:",omitempty"`
@@ -38,7 +38,7 @@ type Spec struct {
 	Deaf     *Deaf     `json:",omitempty"` // not for Run
 }
 
-// Run measures. It gives up when ctx ends.
+// Run runs the measurement, until ctx ends.
 func (s Spec) Run(ctx context.Context) (Metrics, error) {
 	switch {
 	case s.Stack != nil:

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// cpuTime is what the process has used so far, in user and kernel mode.
+// cpuTime returns the CPU time that the process has used so far, in user and kernel mode.
 func cpuTime() (time.Duration, error) {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
@@ -28,7 +28,7 @@ func used(usage syscall.Rusage) time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// peakMemory is the largest resident size that the process has had, in bytes; residentMemory is what it has now.
+// peakMemory returns the maximum resident size of the process, in bytes; residentMemory returns the current one.
 func peakMemory() (float64, error)     { return memoryStatus("VmHWM:") }
 func residentMemory() (float64, error) { return memoryStatus("VmRSS:") }
 
@@ -70,8 +70,8 @@ func newPageCost() (time.Duration, error) {
 	return (after - before) / time.Duration(len(memory)/page), err
 }
 
-// heap is the state of the heap after collections that leave nothing to collect: the second one takes what the
-// first has emptied pools and finalizers of.
+// heap returns the state of the heap after collections that leave no garbage: the second one frees what the
+// first has released from pools and finalizers.
 func heap() runtime.MemStats {
 	runtime.GC()
 	runtime.GC()
@@ -80,7 +80,7 @@ func heap() runtime.MemStats {
 	return stats
 }
 
-// cost is what an activity took.
+// cost is what an activity cost.
 type cost struct {
 	cpu     time.Duration
 	wall    time.Duration
@@ -89,11 +89,11 @@ type cost struct {
 	gc      collections
 }
 
-// collections are what the garbage collector did.
+// collections are statistics of the garbage collector.
 type collections struct {
 	cycles  uint64
 	cpu     time.Duration // up to the end of the last cycle
-	longest time.Duration // pause; the upper bound of the bucket that it is in
+	longest time.Duration // pause; the upper bound of its histogram bucket
 	pauses  *metrics.Float64Histogram
 }
 
@@ -103,7 +103,7 @@ const (
 	gcPauses = "/sched/pauses/total/gc:seconds"
 )
 
-// readCollections returns all since the process began, without the longest pause.
+// readCollections returns the totals of the process, without the longest pause.
 func readCollections() collections {
 	samples := []metrics.Sample{{Name: gcCycles}, {Name: gcCPU}, {Name: gcPauses}}
 	metrics.Read(samples)
@@ -113,7 +113,7 @@ func readCollections() collections {
 	}
 }
 
-// since returns what has come since before.
+// since returns the difference from before.
 func (c collections) since(before collections) collections {
 	out := collections{cycles: c.cycles - before.cycles, cpu: c.cpu - before.cpu}
 	for i, count := range c.pauses.Counts {
@@ -124,7 +124,7 @@ func (c collections) since(before collections) collections {
 	return out
 }
 
-// spend measures f. With a path it also writes a CPU profile of f there, which costs something.
+// spend measures f. If profile is not empty it also writes a CPU profile of f there, which adds some cost.
 func spend(profile string, f func() error) (out cost, err error) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -151,7 +151,7 @@ func spend(profile string, f func() error) (out cost, err error) {
 	}, nil
 }
 
-// startProfile starts a CPU profile that the function it returns ends. Without a path there is none.
+// startProfile starts a CPU profile, which the returned function stops. Without a path it does nothing.
 func startProfile(path string) (stop func() error, err error) {
 	if path == "" {
 		return func() error { return nil }, nil
@@ -166,7 +166,7 @@ func startProfile(path string) (stop func() error, err error) {
 	return func() error { pprof.StopCPUProfile(); return out.Close() }, nil
 }
 
-// per is a duration in microseconds for each of n.
+// per returns d/n in microseconds.
 func per(d time.Duration, n int) float64 { return float64(d.Nanoseconds()) / 1000 / float64(n) }
 
 func micros(d time.Duration) float64 { return per(d, 1) }

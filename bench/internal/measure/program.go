@@ -11,13 +11,13 @@ import (
 	"github.com/tidings/tidings/bench/internal/server"
 )
 
-// Program measures a small program that lists some pods and ends: how large it is, and what its start takes.
+// Program measures a small program that lists some pods and exits: its size, and the cost of its start.
 type Program struct {
 	Path   string
 	Server server.Address
 }
 
-// Run starts the program and waits for its end.
+// Run runs the program.
 func (p Program) Run(ctx context.Context) (Metrics, error) {
 	info, err := os.Stat(p.Path)
 	if err != nil {

@@ -14,38 +14,39 @@ import (
 )
 
 const (
-	// extraHandlers is how many handlers BurstAgain has more than Burst.
+	// extraHandlers is how many more handlers BurstAgain has than Burst.
 	extraHandlers = 9
-	// settle is how often the heap is collected, and how long apart, before it counts as steady.
+	// settleCollections is how often the heap is collected before it counts as steady, and settlePause the time in
+	// between.
 	settleCollections, settlePause = 5, 100 * time.Millisecond
 )
 
-// Stack is a whole program: informers over HTTP, from their start on through the given phases.
+// Stack is a whole program: informers over HTTP, from their start through the given phases.
 type Stack struct {
 	Engine engine.Name
 	Config engine.Config
 	Phases []server.Phase
-	// Resumed is set if the engine starts from what an earlier run has saved, in Config.Dir.
+	// Resumed is set if the engine starts from what an earlier run has saved in Config.Dir.
 	Resumed bool
-	// IdleFor is how long the phase Idle takes.
+	// IdleFor is the duration of the phase Idle.
 	IdleFor time.Duration
-	// Profiles are files that get the CPU profiles of phases, or of Sync.
+	// Profiles are files for the CPU profiles of phases, or of Sync.
 	Profiles map[server.Phase]string `json:",omitempty"`
 }
 
-// What a Stack does without asking the server for it.
+// Phases that a Stack runs without the server.
 const (
 	// Sync is the initial list. It comes first.
 	Sync server.Phase = "sync"
-	// Idle waits. The server sends a bookmark a second.
+	// Idle waits. The server sends a bookmark per second.
 	Idle server.Phase = "idle"
-	// Lists lists all pods by client-go's typed lister, and adds a handler.
+	// Lists lists all pods with client-go's typed lister, and adds a handler.
 	Lists server.Phase = "lists"
-	// Settle looks at what stays in memory after several collections.
+	// Settle measures the memory that remains after several collections.
 	Settle server.Phase = "settle"
 )
 
-// run is a Stack while it is measured.
+// run is a Stack being measured.
 type run struct {
 	Stack
 	client   *http.Client
@@ -54,11 +55,11 @@ type run struct {
 	running  engine.Engine
 	read     counter // by the engine; not without TLS
 	base     runtime.MemStats
-	routines int // before the start
+	routines int // goroutines before the start
 	out      Metrics
 }
 
-// Run syncs the informers and goes through the phases one after the other.
+// Run syncs the informers and runs the phases one after the other.
 func (s Stack) Run(ctx context.Context) (metrics Metrics, err error) {
 	r := &run{Stack: s, out: Metrics{}}
 	if r.client, err = newClient(s.Config.Server.CA); err != nil {
@@ -82,7 +83,7 @@ func (s Stack) Run(ctx context.Context) (metrics Metrics, err error) {
 	return r.out, nil
 }
 
-// sync measures the way to the handlers' last initial object, and what is then in memory.
+// sync measures from the start until the handlers have received the last initial object, and the memory then in use.
 func (r *run) sync(ctx context.Context) error {
 	r.base, r.routines = heap(), runtime.NumGoroutine()
 	r.observer = engine.NewObserver(r.plan.Objects)
@@ -125,7 +126,7 @@ func (r *run) sync(ctx context.Context) error {
 }
 
 func (r *run) start(ctx context.Context) (engine.Engine, error) {
-	if !r.Config.Plain { // without TLS, a connection that somebody else has dialed is read differently
+	if !r.Config.Plain { // without TLS, a connection from a custom dialer is read differently
 		r.Config.Dial = r.read.dial
 	}
 	if r.Engine == engine.Bytes {
@@ -134,7 +135,7 @@ func (r *run) start(ctx context.Context) (engine.Engine, error) {
 	return engine.Start(ctx, r.Engine, r.Config, r.observer.See)
 }
 
-// note takes down what the garbage collector did in a phase.
+// note records the collector's statistics for a phase.
 func (r *run) note(phase server.Phase, c cost) {
 	r.out[string(phase)+" GC share"] = 100 * c.gc.cpu.Seconds() / c.cpu.Seconds()
 	r.out[string(phase)+" GC pause"] = micros(c.gc.longest)
@@ -172,7 +173,7 @@ func (r *run) phase(ctx context.Context, phase server.Phase) error {
 	}
 }
 
-// burst measures events that come as fast as they are taken.
+// burst measures events that are sent as fast as they are consumed.
 func (r *run) burst(ctx context.Context, phase server.Phase) error {
 	events := r.plan.Events[phase]
 	runtime.GC()
@@ -194,7 +195,7 @@ func (r *run) burst(ctx context.Context, phase server.Phase) error {
 	return nil
 }
 
-// play starts a phase and waits until its last event has come to the handler.
+// play starts a phase and waits until its last event has reached the handler.
 func (r *run) play(ctx context.Context, phase server.Phase) (cost, error) {
 	wait := r.observer.Expect(r.plan.Last[phase])
 	if r.Config.Keys {
@@ -221,7 +222,7 @@ func (r *run) relist(ctx context.Context) error {
 	return nil
 }
 
-// idle measures what is used while nothing happens, in milliseconds of CPU a second.
+// idle measures what is used while nothing happens, in milliseconds of CPU per second.
 func (r *run) idle(ctx context.Context) error {
 	runtime.GC()
 	c, err := spend(r.Profiles[Idle], func() error {
@@ -265,7 +266,7 @@ func (r *run) lists(ctx context.Context) error {
 	return err
 }
 
-// settle measures what stays once the collector has had several turns.
+// settle measures what remains after several collections.
 func (r *run) settle(ctx context.Context) (err error) {
 	for range settleCollections {
 		runtime.GC()
@@ -280,8 +281,8 @@ func (r *run) settle(ctx context.Context) (err error) {
 	return err
 }
 
-// rate measures latency. The first tenth of the events is not counted: both engines start with a heap that has just
-// been collected, and the first events find everything cold.
+// rate measures latency. It skips the first tenth of the events: both engines start with a heap that has just been
+// collected, and with cold caches.
 func (r *run) rate(ctx context.Context) error {
 	events := r.plan.Events[server.Rate]
 	runtime.GC()
@@ -308,8 +309,8 @@ func (r *run) rate(ctx context.Context) error {
 	return nil
 }
 
-// latencies returns the time from sending to arrival of each event, in microseconds. A version that a handler was not told
-// of, because a newer one of the same object had come, arrived with the next that it was told of.
+// latencies returns the time from sending to arrival of each event, in microseconds. A version that a handler did not
+// receive, because it was coalesced with a newer one of the same object, counts as arrived with the next version received.
 func latencies(sent, arrived []int64) []float64 {
 	out := make([]float64, len(sent))
 	next := int64(0)

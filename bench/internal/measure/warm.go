@@ -11,7 +11,7 @@ import (
 	"github.com/tidings/tidings/bench/internal/engine"
 )
 
-// counter counts what comes over connections.
+// counter counts the bytes received on connections.
 type counter struct{ read atomic.Int64 }
 
 func (c *counter) dial(ctx context.Context, network, address string) (net.Conn, error) {
@@ -31,7 +31,7 @@ func (c countedConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// awaitSync waits until all handlers know all objects and the informers have synced.
+// awaitSync waits until all handlers have received all objects and the informers have synced.
 func (r *run) awaitSync(ctx context.Context) error {
 	if r.Resumed {
 		return r.awaitResumed(ctx)
@@ -47,11 +47,11 @@ func (r *run) awaitInformers(ctx context.Context) error {
 	return err
 }
 
-// servedPoll is how often a start from what was saved is looked at.
+// servedPoll is the polling interval during a start from saved objects.
 const servedPoll = time.Millisecond
 
-// awaitResumed waits until an engine that starts from what was saved has it, has told its handlers, and knows that the server has
-// nothing else.
+// awaitResumed waits until an engine that starts from saved objects serves them, has notified its handlers, and knows that the
+// server has nothing newer.
 func (r *run) awaitResumed(ctx context.Context) error {
 	e, ok := r.running.(engine.Resuming)
 	if !ok {

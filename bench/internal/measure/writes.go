@@ -17,23 +17,23 @@ import (
 	"github.com/tidings/tidings/bench/internal/engine"
 )
 
-// benchNamespace is the one that all pods of Writes are in.
+// benchNamespace is the namespace of all pods of Writes.
 const benchNamespace = "default"
 
-// Writes measures how many changes an informer takes from a watch to a handler while goroutines list everything and read
-// a field of each object. It has the shape of client-go's BenchmarkSharedIndexInformer: small pods, one namespace,
-// nothing encoded, and a writer that is at most InFlight changes ahead of the handler.
+// Writes measures how many changes per second an informer takes from a watch to a handler while goroutines list
+// everything and read a field of each object. It has the shape of client-go's BenchmarkSharedIndexInformer: small pods,
+// one namespace, nothing encoded, and a writer that is at most InFlight changes ahead of the handler.
 type Writes struct {
 	Engine   engine.Name
 	Objects  int
 	Readers  int
 	InFlight int
 	Duration time.Duration
-	// ListsPerSecond is how often each reader lists; 0 is without a pause.
+	// ListsPerSecond is how often each reader lists; 0 means without a pause.
 	ListsPerSecond int
 }
 
-// Run measures writes and lists a second, and what a write costs.
+// Run measures writes and lists per second, and the cost of a write.
 func (w Writes) Run(ctx context.Context) (Metrics, error) {
 	d, err := w.start(ctx)
 	if err != nil {
@@ -105,7 +105,7 @@ type driver struct {
 	version int
 }
 
-// start returns a driver of an informer that holds all objects.
+// start returns a driver of an informer that has all objects.
 func (w Writes) start(ctx context.Context) (*driver, error) {
 	d := &driver{
 		watcher: watch.NewFakeWithChanSize(max(1, w.InFlight/10), false),
@@ -130,7 +130,7 @@ func smallPods(n int) []corev1.Pod {
 	return pods
 }
 
-// writeFor changes random pods until the time is over and the handler has been told of all changes.
+// writeFor changes random pods for the given duration and waits until the handler has received all changes.
 func (d *driver) writeFor(ctx context.Context, duration time.Duration) (written int, err error) {
 	for start := time.Now(); time.Since(start) < duration; written++ {
 		if err := d.write(ctx); err != nil {
@@ -140,7 +140,7 @@ func (d *driver) writeFor(ctx context.Context, duration time.Duration) (written 
 	return written, d.drain(ctx)
 }
 
-// writeN changes random pods n times and waits until the handler has been told.
+// writeN changes random pods n times and waits until the handler has received the changes.
 func (d *driver) writeN(ctx context.Context, n int) error {
 	for range n {
 		if err := d.write(ctx); err != nil {
@@ -178,8 +178,8 @@ func (d *driver) drain(ctx context.Context) error {
 	return nil
 }
 
-// List and Watch make the driver a client of the pods. It knows no initial events, as the API servers that client-go's
-// benchmark stands for.
+// List and Watch make the driver a client for pods. It does not support initial events, like the API servers for which
+// client-go's benchmark stands.
 func (d *driver) List(context.Context, metav1.ListOptions) (*corev1.PodList, error) {
 	return &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}, Items: d.pods}, nil
 }

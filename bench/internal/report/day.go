@@ -15,7 +15,7 @@ const (
 	dayTitle = "Live heap over a day of pods being created, changed and deleted"
 )
 
-// line is the heap over the day of one engine.
+// line is the heap of one engine over the day.
 type line struct {
 	name   string
 	engine engine.Name
@@ -29,7 +29,7 @@ var dayLines = []line{
 	{"Tidings with a budget", engine.Tidings, "day budget: ", func(t theme) string { return t.folded }},
 }
 
-// heaps are the sizes of the heap after each hour, nil if they were not measured.
+// heaps returns the sizes of the heap after each hour, or nil if they were not measured.
 func (l line) heaps(s *Samples) (out []float64) {
 	for i := range server.DaySteps + 1 {
 		f, ok := s.Get(l.engine, l.prefix+measure.DayHeap(i))
@@ -41,7 +41,7 @@ func (l line) heaps(s *Samples) (out []float64) {
 	return out
 }
 
-// The lengths of the plot, in the units of the picture.
+// Dimensions of the plot, in the units of the picture.
 const (
 	plotLeft, plotTop     = 70, 60
 	plotWidth, plotHeight = 660, 260

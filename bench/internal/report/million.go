@@ -8,10 +8,10 @@ import (
 	"github.com/tidings/tidings/bench/internal/measure"
 )
 
-// MillionPart names the part of the page that Million writes.
+// MillionPart is the name of the part of the page with the result of Million.
 const MillionPart = "million pods"
 
-// Million is what was measured with very many pods.
+// Million is the result with very many pods.
 type Million struct {
 	Objects, Events int
 	Tidings         measure.Metrics
@@ -19,7 +19,7 @@ type Million struct {
 	Few, More measure.Metrics
 }
 
-// millionRows are targets for a million pods; with fewer they hold in proportion.
+// millionRows have targets for a million pods, which are scaled in proportion for fewer.
 func millionRows(part float64) []Row {
 	return []Row{
 		{What: "live heap", Metric: "heap total", Unit: "GB", Scale: 1e9, Target: 1.3 * part},
@@ -55,7 +55,8 @@ func (m Million) Markdown() string {
 		time.Now().UTC().Format("2006-01-02"), table(cells))
 }
 
-// extrapolated is what client-go would take: a twentieth more of the pods takes as much each time.
+// extrapolated returns what client-go would take, assuming that each further twentieth of the pods takes the
+// same.
 func (m Million) extrapolated() float64 {
 	return m.More["heap total"] + 18*(m.More["heap total"]-m.Few["heap total"])
 }

@@ -30,7 +30,7 @@ type Page struct {
 	Profiles     []Profile
 	Churn        measure.Metrics
 	ChurnEvents  int
-	Counts       map[corpus.Name]int // of objects
+	Counts       map[corpus.Name]int // numbers of objects
 	Unstructured int
 	Informers    int           // objects of the ten informers together
 	Night        int           // pods at the beginning of the day
@@ -170,7 +170,7 @@ func (p Page) floor() string {
 	})
 }
 
-// ChurnTable shows the heap while events come.
+// ChurnTable returns a table of the heap during the events.
 func ChurnTable(churn measure.Metrics, events int) string {
 	if len(churn) == 0 {
 		return "Not measured.\n"

@@ -11,7 +11,7 @@ import (
 	"github.com/tidings/tidings/bench/internal/engine"
 )
 
-// PictureFolder is where the pictures are, beside the page.
+// PictureFolder is the folder of the pictures, beside the page.
 const PictureFolder = "pictures"
 
 // picture is a chart with two bars per row. In each row the longer bar has the full length, so that one chart can have rows of
@@ -65,7 +65,7 @@ var themes = []theme{
 	{"dark", "#e6edf3", "#3d444d", "#6e7681", "#58a6ff", "#3fb950"},
 }
 
-// WritePictures writes the pictures of what was measured into a folder, in every theme.
+// WritePictures writes the pictures of the results into a folder, in every theme.
 func (p Page) WritePictures(folder string) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return fmt.Errorf("write the pictures: %w", err)
@@ -84,7 +84,7 @@ func (p Page) WritePictures(folder string) error {
 	return nil
 }
 
-// The lengths of a picture, in its own units.
+// Dimensions of a picture, in its own units.
 const (
 	pictureWidth = 760
 	labelWidth   = 270
@@ -149,11 +149,11 @@ func text(w *strings.Builder, x, y int, colour, attributes, words string) {
 
 func escape(words string) string {
 	var out strings.Builder
-	_ = xml.EscapeText(&out, []byte(words)) // a builder takes everything
+	_ = xml.EscapeText(&out, []byte(words)) // writing to a builder cannot fail
 	return out.String()
 }
 
-// showPicture shows a picture in the page's theme.
+// showPicture returns the markup for a picture in the page's theme.
 func showPicture(file, title string) string {
 	return fmt.Sprintf(`<picture><source media="(prefers-color-scheme: dark)" srcset="%[1]s/%[2]s-dark.svg"><img alt="%[3]s" src="%[1]s/%[2]s-light.svg"></picture>`+"\n",
 		PictureFolder, file, escape(title))

@@ -10,14 +10,14 @@ import (
 	"github.com/google/pprof/profile"
 )
 
-// Profile is a CPU profile by areas of the code.
+// Profile is a CPU profile summarized by areas of the code.
 type Profile struct {
 	Title string
-	Areas []Share // that all of the time is divided between
-	Top   []Share // the functions that take most by themselves
+	Areas []Share // which divide up all of the time
+	Top   []Share // functions with the most time of their own
 }
 
-// Share is a part of the whole.
+// Share is a share of the whole.
 type Share struct {
 	Name string
 	Part float64 // of 1
@@ -25,8 +25,8 @@ type Share struct {
 
 const topFunctions = 12
 
-// areas tell what a sample was spent on, by the first frame from the innermost out that has one of the prefixes. The
-// runtime's come first in a stack, so that memory and system calls are told apart from what asked for them.
+// areas classify samples by the first frame, from the innermost out, that has one of the prefixes. The runtime's
+// come first in a stack, so that memory management and system calls are distinguished from their callers.
 var areas = []struct {
 	name     string
 	prefixes []string
@@ -46,7 +46,7 @@ var areas = []struct {
 	{"HTTP", []string{"net/http", "golang.org/x/net/http2", "net.", "bufio."}},
 }
 
-// ReadProfile reads a CPU profile of the pprof format.
+// ReadProfile reads a CPU profile in the pprof format.
 func ReadProfile(path, title string) (Profile, error) {
 	f, err := os.Open(path)
 	if err != nil {

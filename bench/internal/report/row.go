@@ -18,7 +18,7 @@ type Row struct {
 	Theirs string
 	Unit   string
 	Scale  float64 // the unit in terms of the metric; 0 means 1
-	// Target bounds the ratio, or the figure itself where Absolute is set; 0 means there is no target.
+	// Target limits the ratio, or the figure itself if Absolute is set; 0 means no target.
 	Target   float64
 	Absolute bool
 	AtLeast  bool // Target is a lower bound
@@ -30,7 +30,7 @@ type Row struct {
 
 const notResolved, missed = "not resolved", "**no**"
 
-// head names the cells of a row.
+// head has the titles of the cells of a row.
 var head = []string{"what", "client-go", "Tidings", "ratio", "target", "met", "rounds"}
 
 // line returns the row's cells, see head.
@@ -66,7 +66,7 @@ func rounds(figures ...Figure) string {
 	return cmp.Or(strings.Join(counts, ", "), "–")
 }
 
-// scale is the unit in terms of the metric.
+// scale returns the unit in terms of the metric.
 func (r Row) scale() float64 { return cmp.Or(r.Scale, 1) }
 
 func (r Row) cell(f Figure, have bool) string {
@@ -163,7 +163,7 @@ type throughRow struct {
 	with engine.Name
 }
 
-// throughRows are those of package clientgo.
+// throughRows are the rows of package clientgo.
 var throughRows = []throughRow{
 	{Row{What: "CPU per watch event", Metric: "burst CPU", Unit: "µs", Target: 1.15}, engine.Tidings},
 	{Row{What: "initial sync, CPU", Metric: "sync CPU", Unit: "s"}, engine.Tidings},

@@ -61,7 +61,7 @@ var moreRows = []Row{
 	{What: "allocations per write, at most 10 in flight", Metric: "0 readers: write allocations"},
 }
 
-// budgetRows are those of a memory budget. client-go has none: its figures are those of the tables above.
+// budgetRows are the rows of a memory budget. client-go has none: its figures are those of the tables above.
 func budgetRows() []Row {
 	out := []Row{
 		{What: "live heap per pod", Metric: "budget: heap", Theirs: "heap", Unit: "kB", Scale: 1e3, Target: 0.10},
@@ -106,7 +106,7 @@ func warmRows() []Row {
 	return out
 }
 
-// latencyRows are those of delivery at 1,000 events a second.
+// latencyRows are the rows of delivery at 1,000 events per second.
 var latencyRows = []Row{
 	{What: "p50", Metric: "at a rate: latency p50", Unit: "µs"},
 	{What: "p99", Metric: "at a rate: latency p99", Unit: "µs"},
@@ -117,7 +117,7 @@ var latencyRows = []Row{
 	{What: "GC share of the CPU", Metric: "at a rate: rate GC share", Unit: "%"},
 }
 
-// collectorRows are what the garbage collector does elsewhere.
+// collectorRows are further rows of the garbage collector.
 var collectorRows = []Row{
 	{What: "GC share of the CPU, initial sync", Metric: "sync GC share", Unit: "%"},
 	{What: "GC share of the CPU, burst of events", Metric: "burst GC share", Unit: "%"},
@@ -150,7 +150,7 @@ var guardRows = []Row{
 	{What: "live heap per pod, Tidings' guard off and client-go's detector on", Metric: "guard: heap", Unit: "kB", Scale: 1e3, NoRatio: true},
 }
 
-// deafRows are those of the two schedules of faults.
+// deafRows are the rows of the two schedules of faults.
 var deafRows = []Row{
 	{What: "cut every minute: stale", Metric: "cut: deaf", Unit: "%"},
 	{What: "cut every minute: longest stale time", Metric: "cut: longest deaf", Unit: "s"},
@@ -179,7 +179,7 @@ var corpora = []struct {
 	{corpus.Nodes, "Nodes"},
 }
 
-// corpusRows are the rows of each corpus.
+// corpusRows returns the rows of each corpus.
 func corpusRows() []Row {
 	var out []Row
 	for _, c := range corpora {
@@ -195,7 +195,7 @@ func corpusRows() []Row {
 	return out
 }
 
-// cacheRows are those of small caches, and of many informers at once.
+// cacheRows returns the rows of small caches, and of many informers at once.
 func cacheRows() []Row {
 	var out []Row
 	for _, n := range []string{"10", "100", "1000"} {
@@ -218,7 +218,7 @@ func cacheRows() []Row {
 	return out
 }
 
-// batchRows are writes to the bare stores.
+// batchRows returns the rows of writes to the bare stores.
 func batchRows() []Row {
 	var out []Row
 	for _, readers := range []int{0, 10} {
@@ -232,7 +232,7 @@ func batchRows() []Row {
 	return out
 }
 
-// allRows are the rows of all tables.
+// allRows returns the rows of all tables.
 func allRows() []Row {
 	return slices.Concat(targetRows, moreRows, budgetRows(), warmRows(), latencyRows, collectorRows, readRows, programRows, guardRows, deafRows, dayRows, corpusRows(), cacheRows(), batchRows())
 }

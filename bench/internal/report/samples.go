@@ -20,7 +20,7 @@ type sampleKey struct {
 	metric string
 }
 
-// Add adds the figures of one measurement. The prefix goes before the name of each metric.
+// Add adds the figures of one measurement. The prefix is prepended to the name of each metric.
 func (s *Samples) Add(name engine.Name, prefix string, m measure.Metrics) {
 	if s.values == nil {
 		s.values = map[sampleKey][]float64{}
@@ -34,7 +34,7 @@ func (s *Samples) Add(name engine.Name, prefix string, m measure.Metrics) {
 // Figure is a metric over all rounds.
 type Figure struct {
 	Median float64
-	// Spread is half the distance from the lowest to the highest figure, as a part of the median.
+	// Spread is half the difference between the highest and the lowest figure, relative to the median.
 	Spread    float64
 	Low, High float64
 	Rounds    int

@@ -14,12 +14,12 @@ import (
 )
 
 const (
-	generations  = 4 // that live at the same time, with one more while it comes
+	generations  = 4 // alive at the same time, plus one that is being created
 	eventsPerPod = 4 // created, changed twice, deleted
 )
 
-// churn returns about n events, in whole generations. Generation after generation of pods comes, is
-// changed twice and goes when newer ones are there. No two generations have a value in common that a cluster makes up.
+// churn returns about n events, in whole generations. Generation after generation of pods is created, changed twice
+// and deleted once there are newer ones. No two generations share a value that a cluster generates.
 func churn(e Encoding, n, generationSize int) (events iter.Seq[[]byte], last uint64) {
 	count := (n + generationSize*eventsPerPod - 1) / (generationSize * eventsPerPod)
 	last = firstVersion + 1 + uint64(count*generationSize*eventsPerPod)
@@ -42,7 +42,7 @@ func churn(e Encoding, n, generationSize int) (events iter.Seq[[]byte], last uin
 	}, last
 }
 
-// newGeneration returns pods of which no two have one name, which random names do not promise.
+// newGeneration returns pods with unique names, which random names do not guarantee.
 func newGeneration(size, number int) []*corev1.Pod {
 	return slices.CompactFunc(wiretest.Pods(size, uint64(1000+number)), func(a, b *corev1.Pod) bool {
 		return a.Namespace == b.Namespace && a.Name == b.Name
@@ -64,7 +64,7 @@ func (c *churner) live(pods []*corev1.Pod) bool {
 	return c.send(watch.Added, pods) && c.send(watch.Modified, pods) && c.send(watch.Modified, pods)
 }
 
-// finish deletes all pods but one, which brings the version that the client waits for.
+// finish deletes all pods but one, whose event has the version for which the client waits.
 func (c *churner) finish(alive [][]*corev1.Pod, last uint64) {
 	marker := alive[len(alive)-1][0]
 	for _, pods := range alive {
@@ -80,7 +80,7 @@ func (c *churner) finish(alive [][]*corev1.Pod, last uint64) {
 	c.send(watch.Modified, []*corev1.Pod{marker})
 }
 
-// send sends one event for each of the pods. It returns false when nobody wants more.
+// send sends one event for each of the pods. It returns false when the consumer has stopped.
 func (c *churner) send(kind watch.EventType, pods []*corev1.Pod) bool {
 	for _, pod := range pods {
 		if kind == watch.Modified {

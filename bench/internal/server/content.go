@@ -11,23 +11,23 @@ import (
 	"github.com/tidings/tidings/bench/internal/corpus"
 )
 
-// firstVersion is the resource version of the list; the objects' own are below it, those of the events above.
+// firstVersion is the resource version of the list. The versions of its objects are lower, those of the events higher.
 const firstVersion = 100_000_000
 
-// content is all that a server sends, encoded before the first request comes.
+// content is everything that a server sends, encoded before the first request arrives.
 type content struct {
 	encoding Encoding
 	kind     corpus.Name
 	initial  map[string]iter.Seq[[]byte] // by namespace: the objects, then the bookmark that ends them
-	marker   frames                      // one event, sent behind the initial events of a relist
-	expired  []byte                      // the error that makes a client list again
+	marker   frames                      // one event, sent after the initial events of a relist
+	expired  []byte                      // the error that makes a client relist
 	phases   map[Phase]iter.Seq[[]byte]
 	newest   newestObject
 	plan     Plan
 }
 
 // newContent makes the objects and the events of each phase. Every phase but Rate changes each object at most once, so
-// that a handler that merges changes of one object has nothing to merge.
+// that a handler that coalesces changes has nothing to coalesce.
 func newContent(c Config) (*content, error) {
 	if c.OnTheFly {
 		return newStreamed(c)
@@ -61,7 +61,7 @@ func newContent(c Config) (*content, error) {
 	return out, nil
 }
 
-// addInitial makes the initial events, of all objects or of each part.
+// addInitial adds the initial events, of all objects or of each part.
 func (c *content) addInitial(objects []corpus.Object, parts int) error {
 	byNamespace := map[string][]corpus.Object{"": objects}
 	if parts > 0 {
@@ -86,7 +86,7 @@ func (c *content) addInitial(objects []corpus.Object, parts int) error {
 	return nil
 }
 
-// initialEnd is the bookmark that ends the initial events.
+// initialEnd returns the bookmark that ends the initial events.
 func (c *content) initialEnd() corpus.Object {
 	end := c.kind.New()
 	end.SetResourceVersion(fmt.Sprint(firstVersion))
@@ -94,7 +94,7 @@ func (c *content) initialEnd() corpus.Object {
 	return end
 }
 
-// addRelist makes what ends a watch, and the event that comes behind the list which follows.
+// addRelist adds the error that ends a watch, and the event after the list that follows.
 func (c *content) addRelist(marked corpus.Object) (err error) {
 	c.plan.Last[Relist] = firstVersion + 1
 	version := marked.GetResourceVersion()
@@ -111,7 +111,7 @@ func (c *content) addRelist(marked corpus.Object) (err error) {
 	return err
 }
 
-// addEvents makes the events of the phases, in the order in which the phases are run.
+// addEvents adds the events of the phases, in the order in which the phases are run.
 func (c *content) addEvents(objects []corpus.Object, size Config) error {
 	w := corpus.NewWriter(c.plan.Last[Relist])
 	for _, p := range []struct {

@@ -13,25 +13,25 @@ import (
 	"github.com/tidings/tidings/internal/wire/wiretest"
 )
 
-// DaySteps is how many phases a day has: one for each hour, from midnight on.
+// DaySteps is the number of phases of a day: one for each hour, from midnight on.
 const DaySteps = 24
 
-// DayStep is the phase of the i-th hour. The phases come one after the other; the first begins the day anew.
+// DayStep returns the phase of the i-th hour. The phases must be run in order; the first starts the day.
 func DayStep(i int) Phase { return Phase(fmt.Sprintf("day-%02d", i)) }
 
-// day is a cluster from midnight to midnight. By day there are two thirds more pods than at night, as if replicas were added and
-// taken away; every pod is replaced once in the day, as by rollouts; new pods become ready, and others change now and then.
+// day is a cluster from midnight to midnight. By day there are two thirds more pods than at night, as if scaled up and down;
+// every pod is replaced once a day, as by rollouts; new pods become ready, and others change occasionally.
 type day struct {
 	encoding Encoding
-	night    int // how many pods there are at midnight
-	changes  int // of pods that are not new, in a step
+	night    int // number of pods at midnight
+	changes  int // number of changes per step, of pods that are not new
 
 	rng    *rand.Rand
 	writer *corpus.Writer
 	alive  []*corev1.Pod // the oldest first
 }
 
-// addDay makes the phases of a day that begins with the pods of the initial list.
+// addDay adds the phases of a day that begins with the pods of the initial list.
 func (c *content) addDay(config Config) {
 	d := &day{encoding: c.encoding, night: config.Objects, changes: config.Day / DaySteps}
 	last := uint64(firstVersion)
@@ -43,10 +43,10 @@ func (c *content) addDay(config Config) {
 	}
 }
 
-// at is how many pods there are before the i-th step.
+// at returns the number of pods before the i-th step.
 func (d *day) at(i int) int { return PodsAt(d.night, i) }
 
-// PodsAt is how many pods there are i hours after midnight if there are so many at night.
+// PodsAt returns the number of pods i hours after midnight, given their number at night.
 func PodsAt(night, i int) int {
 	return night + int(float64(night)*(1-math.Cos(2*math.Pi*float64(i)/DaySteps))/3)
 }
@@ -78,7 +78,7 @@ func (d *day) step(i int) iter.Seq[[]byte] {
 	}
 }
 
-// begin is midnight, with the pods of the initial list.
+// begin resets the state to midnight, with the pods of the initial list.
 func (d *day) begin() {
 	d.rng, d.writer, d.alive = rand.New(rand.NewPCG(8, 8)), corpus.NewWriter(firstVersion), nil
 	objects, err := corpus.Pods.Make(d.night)
@@ -91,7 +91,7 @@ func (d *day) begin() {
 	}
 }
 
-// newcomers returns exactly so many pods, with workloads, nodes and names that no others have.
+// newcomers returns exactly n pods, whose workloads, nodes and names are unique.
 func newcomers(n, step int) []*corev1.Pod {
 	pods := wiretest.Pods(n, uint64(5000+step))
 	for i, pod := range pods {

@@ -13,16 +13,16 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// Encoding is how a server writes objects.
+// Encoding is the encoding of objects.
 type Encoding string
 
-// The two encodings of a watch. Protobuf is what typed clients ask for, JSON what clients of unstructured objects do.
+// The two encodings of a watch. Typed clients request Protobuf, and clients of unstructured objects JSON.
 const (
 	Protobuf Encoding = "protobuf"
 	JSON     Encoding = "json"
 )
 
-// ContentType is the media type of a watch in this encoding.
+// ContentType returns the media type of a watch in this encoding.
 func (e Encoding) ContentType() string {
 	if e == Protobuf {
 		return e.listType() + ";stream=watch"
@@ -30,7 +30,7 @@ func (e Encoding) ContentType() string {
 	return e.listType()
 }
 
-// listType is the media type of a list.
+// listType returns the media type of a list.
 func (e Encoding) listType() string {
 	if e == Protobuf {
 		return "application/vnd.kubernetes.protobuf"
@@ -38,7 +38,7 @@ func (e Encoding) listType() string {
 	return "application/json"
 }
 
-// frames are the events of a watch as the bytes that go over the wire, one after the other.
+// frames are the events of a watch as bytes on the wire, one after the other.
 type frames struct {
 	data []byte
 	ends []int // where each frame ends in data
@@ -62,7 +62,7 @@ func (f *frames) append(frame []byte) {
 	f.ends = append(f.ends, len(f.data))
 }
 
-// Encode returns one event as an API server writes it. obj must have its kind set.
+// Encode returns one event as an API server encodes it. obj must have its kind set.
 func (e Encoding) Encode(kind watch.EventType, obj runtime.Object) ([]byte, error) {
 	if e == Protobuf {
 		return encodeProtobuf(kind, obj)

@@ -39,10 +39,10 @@ func Listen(handler http.Handler) (*Running, error) {
 	return r, nil
 }
 
-// Close ends all connections and waits until nobody listens.
+// Close closes all connections and waits until the server has stopped.
 func (r *Running) Close() error {
 	for _, s := range r.servers {
-		_ = s.Close() // what Serve returns says more
+		_ = s.Close() // the error of Serve says more
 	}
 	r.serving.Wait()
 	for i, err := range r.errs {

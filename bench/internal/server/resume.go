@@ -17,8 +17,8 @@ import (
 	"github.com/tidings/tidings/bench/internal/corpus"
 )
 
-// newestObject is the object of the initial list that was changed last, as a list of one. It is what a client asks for before it
-// resumes a watch of an earlier run.
+// newestObject is a list with only that object of the initial list that was changed last. A client asks for it before it resumes
+// a watch of an earlier run.
 type newestObject struct {
 	fields fields.Set
 	list   []byte
@@ -61,7 +61,7 @@ func (e Encoding) encodeList(list runtime.Object) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// serveNewest answers a list of the one object that was changed last, and refuses all other lists.
+// serveNewest answers a list of the one object that was changed last, and rejects all other lists.
 func (s *Server) serveNewest(w http.ResponseWriter, r *http.Request) {
 	selector, err := fields.ParseSelector(r.URL.Query().Get("fieldSelector"))
 	if err != nil || selector.Empty() || !selector.Matches(s.content.newest.fields) {
@@ -69,10 +69,10 @@ func (s *Server) serveNewest(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", s.content.encoding.listType())
-	_, _ = w.Write(s.content.newest.list) // a client that is gone needs no answer
+	_, _ = w.Write(s.content.newest.list) // a client that has gone needs no answer
 }
 
-// serveCluster tells the identity of the cluster, as its namespace kube-system does.
+// serveCluster serves the namespace kube-system, which identifies the cluster.
 func serveCluster(w http.ResponseWriter, _ *http.Request) {
 	reply(w, metav1.PartialObjectMetadata{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadata"},

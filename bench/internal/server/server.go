@@ -1,9 +1,9 @@
-// Package server is an API server of one collection that has encoded all it will ever send before the first
-// request comes, so that what a benchmark measures is the client.
+// Package server is an API server with one collection. It encodes everything that it will send before the first request, so that
+// a benchmark measures only the client.
 //
-// It answers a watch with initial events, as API servers do by default, and then sends what it is told to: see Phase.
-// A watch that has nothing to send gets a bookmark every second. A client that was here before can resume its watch: what it asks
-// for first, the cluster's identity and the object that was changed last, is there too.
+// It answers a watch with initial events, as API servers do by default, and then sends what it is told to: see Phase. An idle
+// watch gets a bookmark every second. A returning client can resume its watch: what it requests first, the cluster's identity and
+// the object that was changed last, is served too.
 package server
 
 import (
@@ -18,25 +18,25 @@ import (
 	"github.com/tidings/tidings/bench/internal/corpus"
 )
 
-// Phase is something that a server does on its watch when it is asked to.
+// Phase is something that a server does on its watches when it is told to.
 type Phase string
 
 const (
-	// Relist ends the watch because its version has expired. The client starts anew and gets the same pods; after
-	// them comes one event.
+	// Relist ends the watch because its version has expired. The client starts over and gets the same pods, followed by one
+	// event.
 	Relist Phase = "relist"
-	// Burst sends events as fast as the client takes them, each for another object, in random order. What changes is
-	// the status, or what else is written most often.
+	// Burst sends events as fast as the client consumes them, each for a different object, in random order. They change the
+	// status, or what else is written most often.
 	Burst Phase = "burst"
-	// BurstSorted does so in the order of the list, in which the pods of a workload follow each other.
+	// BurstSorted is like Burst, in list order, in which the pods of a workload follow each other.
 	BurstSorted Phase = "burst-sorted"
 	// Edits is a burst of changes of labels and of specs.
 	Edits Phase = "edits"
-	// BurstAgain does what Burst does, with newer events.
+	// BurstAgain is like Burst, with newer events.
 	BurstAgain Phase = "burst-again"
-	// Rate sends 1,000 events a second, each on its own.
+	// Rate sends 1,000 events per second, each on its own.
 	Rate Phase = "rate"
-	// Churn creates, changes and deletes pods of which none is like one before.
+	// Churn creates, changes and deletes pods, none of which is like an earlier one.
 	Churn Phase = "churn"
 )
 
@@ -47,53 +47,53 @@ const (
 	bookmarkEvery = time.Second
 )
 
-// Config says what a server has to send, and how much of it in objects or events.
+// Config configures the content of a server, in numbers of objects or events.
 type Config struct {
 	Encoding Encoding
 	Corpus   corpus.Name
-	Objects  int // of the initial list
-	// Parts divides the objects over so many namespaces, each of which is listed and watched alone. There are no
-	// phases then. 0 makes one collection of all.
+	Objects  int // number in the initial list
+	// Parts divides the objects among this many namespaces, each of which is listed and watched on its own, without phases. 0
+	// makes one collection.
 	Parts int
-	// OnTheFly makes the pods of the initial list while it is sent, so that there may be more of them than memory holds. Of the
-	// phases there is only Rate then.
+	// OnTheFly generates the pods of the initial list while sending it, so that there may be more than fit into memory. The only
+	// phase is then Rate.
 	OnTheFly bool
 	Burst    int // at most Objects
 	Rate     int
-	Churn    int // about; for pods only
-	// Day makes the phases of a day, with about so many changes of pods besides those that come and go; for pods only, and without
-	// other phases.
+	Churn    int // approximate; for pods only
+	// Day adds the phases of a day, with about this many changes of pods besides those that are created and deleted; for pods
+	// only, and without other phases.
 	Day int
-	// Generation is how many pods come together in Churn, with workloads, nodes and images of their own. Five times
-	// as many are alive at most.
+	// Generation is the number of pods that are created together in Churn, with their own workloads, nodes and images. At most
+	// five times as many are alive.
 	Generation int
 }
 
-// Plan is what a client has to expect.
+// Plan is what a client should expect.
 type Plan struct {
-	Objects int // of the initial list
+	Objects int // number in the initial list
 	Parts   int
 	// Bytes is the size of all their events.
 	Bytes int
-	// Last is the resource version of the last event of each phase, and Events how many there are with the versions
-	// up to it. Phases come in the order of their versions, and may be left out.
+	// Last is the resource version of the last event of each phase, and Events the number of events up to it. Phases are ordered
+	// by version, and may be skipped.
 	Last   map[Phase]uint64
 	Events map[Phase]int
 }
 
-// Server is an http.Handler with three resources besides the objects: /bench/plan gives the Plan, a POST to
-// /bench/phase/{phase} starts a phase on every open watch, and /bench/sent tells when each event of Rate was sent.
+// Server is an http.Handler with three resources besides the objects: /bench/plan returns the Plan, a POST to
+// /bench/phase/{phase} starts a phase on every open watch, and /bench/sent returns when each event of Rate was sent.
 type Server struct {
 	content *content
 	mux     *http.ServeMux
 
 	mu        sync.Mutex
 	watches   map[chan Phase]bool
-	relisting bool    // the next watch gets a marker behind its initial events
+	relisting bool    // the next watch gets a marker after its initial events
 	sent      []int64 // Unix times in nanoseconds; written by the watch that runs Rate
 }
 
-// New returns a server. It takes some seconds for each 100,000 objects and events.
+// New returns a server. It takes some seconds per 100,000 objects and events.
 func New(c Config) (*Server, error) {
 	content, err := newContent(c)
 	if err != nil {
@@ -114,7 +114,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.Serve
 
 func reply(w http.ResponseWriter, body any) {
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(body) // a client that is gone needs no answer
+	_ = json.NewEncoder(w).Encode(body) // a client that has gone needs no answer
 }
 
 func (s *Server) serveSent(w http.ResponseWriter, _ *http.Request) {
@@ -141,7 +141,7 @@ func (s *Server) servePhase(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serveWatch sends the initial events if the client wants them, then one phase after the other.
+// serveWatch sends the initial events if requested, then one phase after the other.
 func (s *Server) serveWatch(w http.ResponseWriter, r *http.Request, namespace string) {
 	if query := r.URL.Query(); query.Get("watch") != "1" && query.Get("watch") != "true" {
 		s.serveNewest(w, r)
@@ -198,7 +198,7 @@ func (s *Server) run(out *stream, phase Phase) {
 	out.end()
 }
 
-// sendSlowly keeps to the rate over all: after an event that was late the next ones follow at once.
+// sendSlowly keeps the average rate: if an event was late, the next ones follow at once.
 func (s *Server) sendSlowly(out *stream, events iter.Seq[[]byte]) {
 	s.note(nil)
 	due := time.Now()
@@ -241,7 +241,7 @@ func (s *Server) takeRelisting() bool {
 	return was
 }
 
-// stream is the body of a watch. After an error it takes no more.
+// stream is the body of a watch. After an error it discards everything.
 type stream struct {
 	w     *bufio.Writer
 	flush func() error
@@ -262,7 +262,7 @@ func (s *stream) send(events iter.Seq[[]byte]) {
 	}
 }
 
-// end sends what is still in the buffers.
+// end flushes the buffers.
 func (s *stream) end() {
 	if s.err == nil {
 		s.err = s.w.Flush()

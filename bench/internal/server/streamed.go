@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	// chunk is how many pods are made together, as those of one cluster.
+	// chunk is the number of pods that are generated together, as those of one cluster.
 	chunk = 5_000
-	// changedChunks is how many chunks the events of Rate are about.
+	// changedChunks is the number of chunks that the events of Rate change.
 	changedChunks = 50
 )
 
-// newStreamed makes the content of a server whose list is made while it is sent.
+// newStreamed returns the content of a server whose list is generated while it is sent.
 func newStreamed(c Config) (*content, error) {
 	out := &content{
 		encoding: c.Encoding, kind: corpus.Pods, initial: map[string]iter.Seq[[]byte]{}, phases: map[Phase]iter.Seq[[]byte]{},
@@ -40,7 +40,7 @@ func newStreamed(c Config) (*content, error) {
 	return out, nil
 }
 
-// makeChunk makes the pods from first on, with names that no other pod has.
+// makeChunk returns the pods from first on, with unique names.
 func makeChunk(first, objects int) []*corev1.Pod {
 	pods := wiretest.Pods(min(chunk, objects-first), uint64(first+1))
 	for i, pod := range pods {
@@ -50,7 +50,7 @@ func makeChunk(first, objects int) []*corev1.Pod {
 	return pods
 }
 
-// addScattered makes the events of Rate: changes of pods all over the list.
+// addScattered adds the events of Rate: changes of pods all over the list.
 func (c *content) addScattered(size Config) {
 	w, rng := corpus.NewWriter(firstVersion), rand.New(rand.NewPCG(4, 4))
 	chunks := (size.Objects + chunk - 1) / chunk

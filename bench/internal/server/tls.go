@@ -14,21 +14,21 @@ import (
 	"time"
 )
 
-// Address is where a server can be reached.
+// Address has the addresses of a server.
 type Address struct {
-	Host  string // with TLS, where HTTP/2 is spoken, as API servers do
-	CA    []byte // the certificate, in PEM, that vouches for the server's
-	Plain string // without encryption, where HTTP/1.1 is spoken
+	Host  string // with TLS and HTTP/2, like API servers
+	CA    []byte // PEM certificate of the authority
+	Plain string // without TLS, and with HTTP/1.1
 }
 
-// validity begins before the clocks of a synctest bubble do, which is in 2000.
+// validity begins before the clocks of a synctest bubble, which start in 2000.
 var (
 	notBefore = time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC)
 	notAfter  = time.Date(2099, 1, 1, 0, 0, 0, 0, time.UTC)
 )
 
-// NewIdentity makes a certificate for a server that is reached by any of the names, and returns that of the authority
-// which has signed it, in PEM.
+// NewIdentity returns a certificate for a server with these names, and the certificate of the authority that signed
+// it, in PEM.
 func NewIdentity(names ...string) (certificate tls.Certificate, ca []byte, err error) {
 	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

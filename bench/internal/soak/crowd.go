@@ -11,22 +11,23 @@ import (
 	"github.com/tidings/tidings"
 )
 
-// crowd are the handlers that are slow, panic, come and go. One goroutine at a time adds and exchanges them.
+// crowd are handlers that are slow, panic, and are added and removed. Only one goroutine at a time may do
+// that.
 type crowd struct {
 	joins []func(*visitor) (leave func(context.Context) error, err error) // one for each informer
 
 	notified, panics, replaced atomic.Uint64
 
 	made    int
-	members []func(context.Context) error // that take one away
+	members []func(context.Context) error // remove one handler each
 }
 
-// visitor is one of them.
+// visitor is one handler of a crowd.
 type visitor struct {
 	crowd  *crowd
 	name   string
 	policy tidings.Policy
-	// slow is how long every hundredth call takes, panics says that as many do that instead.
+	// slow is the duration of every hundredth call; with panics, these calls panic instead.
 	slow   time.Duration
 	panics bool
 	calls  int // used by the handler's goroutine
@@ -66,14 +67,14 @@ func (c *crowd) add() error {
 	return nil
 }
 
-// churn lets a handler go and another one come several times a second, holding lock each time.
+// churn replaces a handler several times a second, holding lock each time.
 func (c *crowd) churn(ctx context.Context, lock sync.Locker, random *rand.Rand) {
 	for sleep(ctx, time.Duration(random.Int64N(int64(200*time.Millisecond)))) {
 		lock.Lock()
 		err := c.exchange(ctx, random)
 		lock.Unlock()
 		if err != nil {
-			return // the end has come
+			return // ctx has ended
 		}
 	}
 }

@@ -12,10 +12,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// objects is how many names the writers of one kind choose from.
+// objects is the number of names from which the writers of one kind choose.
 const objects = 400
 
-// write creates, changes and deletes objects. Errors are what faults do to a writer.
+// write creates, changes and deletes objects. It ignores errors, which faults cause.
 func (s *soak) write(ctx context.Context, random *rand.Rand) {
 	for ctx.Err() == nil {
 		s.writing.RLock()
@@ -69,7 +69,7 @@ func (s *soak) writeLease(ctx context.Context, random *rand.Rand) error {
 	return err
 }
 
-// disturb lets something go wrong every few seconds until the duration is over, and compares everything after each.
+// disturb causes a fault every few seconds until the duration has passed, and compares everything after each.
 func (s *soak) disturb(ctx context.Context, backup string) error {
 	random := rand.New(rand.NewPCG(s.opts.Seed, 2000))
 	faults := s.faults(backup)
@@ -127,7 +127,7 @@ func (s *soak) faults(backup string) []fault {
 	}
 }
 
-// restore copies etcd's data, lets writers go on for some seconds, and puts the copy back.
+// restore copies etcd's data, lets the writers continue for some seconds, and restores the copy.
 func (s *soak) restore(ctx context.Context, backup string, random *rand.Rand) error {
 	if err := s.plane.Stop(ctx); err != nil {
 		return err

@@ -15,12 +15,12 @@ import (
 	"github.com/tidings/tidings"
 )
 
-// follow is an informer with a ledger of what a handler was told.
+// follow is an informer, with a ledger of a handler's notifications.
 type follow struct {
 	name string
-	// held returns what the store has, and told what a handler knows: versions by key.
+	// held returns the state of the store, and told that of a handler: versions by key.
 	held, told func() map[tidings.Key]string
-	// want lists what the server has.
+	// want lists the state of the server.
 	want func(context.Context) (map[tidings.Key]string, error)
 }
 
@@ -29,7 +29,7 @@ var (
 	leases     = schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}
 )
 
-// selected is a label that half of the config maps bear, some of the time.
+// selected is a label that half of the config maps have, some of the time.
 const selected = "soak=odd"
 
 // follow makes the informers: typed, unstructured, metadata only, with selectors and namespaces.
@@ -83,7 +83,7 @@ func followOne[T tidings.Object](s *soak, name string, scope tidings.Scope, want
 	return nil
 }
 
-// ledger replays what a handler is told.
+// ledger replays a handler's notifications.
 type ledger struct {
 	mu       sync.Mutex
 	versions map[tidings.Key]string
@@ -144,11 +144,11 @@ func (s *soak) listLeases(ctx context.Context) (map[tidings.Key]string, error) {
 	return versions, nil
 }
 
-// patience is how long informers may take after a fault to hold what the server has. What a restored server leaves behind that has
-// already passed the versions that were seen is found by the next audit.
+// patience is how long informers may take after a fault to converge with the server. The next audit finds what remains if a
+// restored server had already passed the versions that were seen.
 const patience = 2 * time.Minute
 
-// compare stops the writers, and waits until every store, and every ledger, is what the server has.
+// compare stops the writers, and waits until every store and every ledger equals the server's state.
 func (s *soak) compare(ctx context.Context) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -165,7 +165,7 @@ func (s *soak) diverged(why string) {
 	s.report.Divergences = append(s.report.Divergences, fmt.Sprintf("after %v, %s", time.Since(s.began).Round(time.Second), why))
 }
 
-// rest waits until every handler has heard of everything, and looks at what is live then.
+// rest waits until every handler has received everything, and measures the live heap.
 func (s *soak) rest(ctx context.Context) {
 	deadline := time.Now().Add(patience)
 	for {
@@ -184,7 +184,7 @@ func (s *soak) rest(ctx context.Context) {
 	}
 }
 
-// pending counts what waits for handlers, and the objects of all stores.
+// pending returns the number of changes that wait for handlers, and that of objects in all stores.
 func (s *soak) pending() (pending, objects int) {
 	for _, st := range s.factory.Status() {
 		objects += st.Objects
@@ -195,7 +195,7 @@ func (s *soak) pending() (pending, objects int) {
 	return pending, objects
 }
 
-// agree waits until a store and a ledger are what the server has, and returns the difference if they are not in time.
+// agree waits until a store and a ledger equal the server's state, and returns the difference if they do not in time.
 func (s *soak) agree(ctx context.Context, f follow) (why string) {
 	deadline := time.Now().Add(patience)
 	for {
@@ -229,7 +229,7 @@ func difference(who string, got, want map[tidings.Key]string) string {
 	return ""
 }
 
-// sleep reports whether the time passed before ctx ended.
+// sleep waits for d. It returns false if ctx ends first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// network makes the informers' connections, and can cut them.
+// network opens the informers' connections, and can break them.
 type network struct {
 	mu    sync.Mutex
 	down  bool

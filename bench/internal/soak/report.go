@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Table tells of the run in Markdown.
+// Table describes the run in Markdown.
 func (r *Report) Table() string {
 	var b strings.Builder
 	row := func(what, format string, args ...any) {
@@ -46,7 +46,7 @@ func keys(m map[string]int) func(func(string) bool) {
 	}
 }
 
-// mean is that of some samples.
+// mean is the mean of some samples.
 type mean struct{ Heap, Goroutines float64 }
 
 // quarter returns the mean of the i-th quarter of the samples, from 0.
@@ -62,7 +62,7 @@ func (r *Report) quarter(i int) (m mean) {
 	return m
 }
 
-// meanRest is that of some rests.
+// meanRest is the mean of some rests.
 type meanRest struct{ Heap, Objects float64 } // in MB
 
 // restOf returns the mean of the rests of the i-th quarter of the run, from 0.
@@ -76,7 +76,7 @@ func (r *Report) restOf(i int) (m meanRest) {
 	return meanRest{Heap: m.Heap / max(1, n), Objects: m.Objects / max(1, n)}
 }
 
-// theme is a set of colours for a background that a page has.
+// theme is a set of colours for one background of the page.
 type theme struct{ name, text, grid, line string }
 
 var themes = []theme{{"light", "#1f2328", "#d1d9e0", "#0969da"}, {"dark", "#e6edf3", "#3d444d", "#58a6ff"}}
@@ -94,7 +94,7 @@ func (r *Report) WritePictures(folder string) error {
 	return nil
 }
 
-// The lengths of the picture, in its own units.
+// Dimensions of the picture, in its own units.
 const (
 	width, left   = 760, 60
 	chart, gap    = 110, 46
@@ -145,6 +145,6 @@ func text(b *strings.Builder, x, y int, colour, attributes, words string) {
 
 func escape(words string) string {
 	var out strings.Builder
-	_ = xml.EscapeText(&out, []byte(words)) // a builder takes everything
+	_ = xml.EscapeText(&out, []byte(words)) // writing to a builder cannot fail
 	return out.String()
 }

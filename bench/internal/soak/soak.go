@@ -1,5 +1,5 @@
-// Package soak lets informers with hundreds of handlers follow a real control plane that is written to, killed, restarted, restored
-// and cut off, and checks again and again that they hold what it holds.
+// Package soak runs informers with hundreds of handlers against a real control plane that is written to, killed, restarted, restored
+// from a backup and disconnected, and checks again and again that they have the server's state.
 package soak
 
 import (
@@ -25,55 +25,54 @@ import (
 	"github.com/tidings/tidings/tidingstest/controlplane"
 )
 
-// Options say how to soak.
+// Options configures a run.
 type Options struct {
 	Duration time.Duration
-	// Handlers is how many there are at a time, over all informers. Writers write as fast as the server lets them.
+	// Handlers is the number of handlers at a time, over all informers. Writers write as fast as the server accepts it.
 	Handlers, Writers int
 	Seed              uint64
 	// Informers are the options of the factory; tight budgets belong here.
 	Informers tidings.Options
-	// Log hears of what happens.
+	// Log receives a message about each fault.
 	Log *slog.Logger
 }
 
-// Sample is how the process was at one moment.
+// Sample is the state of the process at one time.
 type Sample struct {
 	At         time.Duration
-	Heap       uint64 // bytes that are live
+	Heap       uint64 // live bytes
 	Goroutines int
 	Events     uint64
 }
 
-// Rest is how much was live while nothing was written, every handler had heard of everything, and all was equal to the server.
+// Rest is the live heap while nothing was written, every handler had received everything, and everything equaled the server's state.
 type Rest struct {
 	At      time.Duration
 	Heap    uint64 // bytes
 	Objects int    // in all stores
 }
 
-// Report is what came of it.
+// Report is the result of a run.
 type Report struct {
 	Options  Options
 	Took     time.Duration
 	Faults   map[string]int
 	FaultsAt []time.Duration
-	Writes   uint64 // that succeeded
-	// Notified counts the calls of all handlers, Panics those that panicked, Replaced the handlers that were removed and
-	// added again.
+	Writes   uint64 // successful ones
+	// Notified counts the calls of all handlers, Panics those that panicked, Replaced the handlers that were removed and added again.
 	Notified, Panics, Replaced uint64
-	// Checks is how often everything was compared, and Divergences what differed.
+	// Checks is the number of comparisons, and Divergences the differences found.
 	Checks      int
 	Divergences []string
 	// Audits, Relists, Rewrites and Stalls are the informers' own counts.
 	Audits, AuditsInconclusive, AuditDifferences, Relists, Rewrites, Stalls uint64
-	// Inconclusive has the reasons of the audits that were so last.
+	// Inconclusive has the reasons of the latest inconclusive audits.
 	Inconclusive []string
 	Samples      []Sample
 	Rests        []Rest
-	// GoroutinesBefore and After are those before the informers started and after they were stopped.
+	// GoroutinesBefore and After are the numbers before the informers started and after they stopped.
 	GoroutinesBefore, GoroutinesAfter int
-	// Stacks are those of all goroutines at that moment, if some were left.
+	// Stacks are the stacks of all goroutines at that time, if some leaked.
 	Stacks string
 }
 
@@ -82,13 +81,13 @@ type soak struct {
 	opts   Options
 	began  time.Time
 	plane  *controlplane.ControlPlane
-	data   string // the control plane's folder
+	data   string // the control plane's data folder
 	client kubernetes.Interface
 	// disconnect closes the connections of client.
 	disconnect func()
 	network    *network
 
-	// writing is held for reading by each write, and while handlers are exchanged, for writing while everything is compared.
+	// writing is read-locked for each write, and while handlers are replaced, and locked while everything is compared.
 	writing sync.RWMutex
 	writes  atomic.Uint64
 	crowd   crowd
@@ -97,9 +96,10 @@ type soak struct {
 	report  *Report
 }
 
-// Run soaks until the duration is over, or ctx ends. The error is about the harness; what the informers did wrong is in the report.
+// Run runs the soak test for the duration, or until ctx ends. The error is about the test itself; failures of the informers are in the
+// report.
 func Run(ctx context.Context, opts Options) (report *Report, err error) {
-	klog.SetLogger(klog.Logger{}) // writers fail whenever the server is away
+	klog.SetLogger(klog.Logger{}) // writers fail whenever the server is down
 	data, err := os.MkdirTemp("", "soak-")
 	if err != nil {
 		return nil, err
@@ -160,18 +160,18 @@ func (s *soak) run(ctx context.Context, backup string) error {
 // stacks returns the stacks of all goroutines.
 func stacks() string {
 	var b strings.Builder
-	_ = pprof.Lookup("goroutine").WriteTo(&b, 1) // a builder takes everything
+	_ = pprof.Lookup("goroutine").WriteTo(&b, 1) // writing to a builder cannot fail
 	return b.String()
 }
 
-// settled returns the goroutines that are left once they are few enough, or after a minute.
+// settled returns the number of remaining goroutines once it is low enough, or after a minute.
 func settled(few int) int {
 	n := runtime.NumGoroutine()
 	for range 60 {
 		if n <= few {
 			break
 		}
-		time.Sleep(time.Second) // goroutines of closed connections end in their own time, and nothing tells of that
+		time.Sleep(time.Second) // goroutines of closed connections end later, without notification
 		n = runtime.NumGoroutine()
 	}
 	return n
@@ -201,7 +201,7 @@ func (s *soak) start(ctx context.Context) error {
 	return s.factory.WaitForSync(wait)
 }
 
-// sample looks at the process some hundred times.
+// sample samples the process some hundred times.
 func (s *soak) sample(ctx context.Context) {
 	ticker := time.NewTicker(max(time.Second, s.opts.Duration/200))
 	defer ticker.Stop()
@@ -217,7 +217,7 @@ func (s *soak) sample(ctx context.Context) {
 	}
 }
 
-// live returns how many bytes of the heap are in use.
+// live returns the live bytes of the heap.
 func live() uint64 {
 	runtime.GC()
 	var memory runtime.MemStats
@@ -225,7 +225,7 @@ func live() uint64 {
 	return memory.HeapAlloc
 }
 
-// count takes over the informers' own counts.
+// count records the informers' own counts.
 func (s *soak) count() {
 	r := s.report
 	r.Writes, r.Notified, r.Replaced = s.writes.Load(), s.crowd.notified.Load(), s.crowd.replaced.Load()
@@ -245,10 +245,10 @@ func (s *soak) count() {
 	}
 }
 
-// mostGrowth is by how much the heap of the last quarter may be above that of the second: relists leave some garbage for a while.
+// mostGrowth is the maximum growth of the heap from the second to the last quarter: relists leave some garbage for a while.
 const mostGrowth = 1.2
 
-// Err returns what went wrong: a divergence, goroutines that were left, or memory that grew.
+// Err returns what went wrong: a divergence, leaked goroutines, or memory growth.
 func (r *Report) Err() error {
 	var errs []error
 	for _, d := range r.Divergences {

@@ -1,7 +1,7 @@
 // Command peer runs Kubernetes' own ReplicaSet controller, alone, for the benchmark that compares it with this project's.
 //
-// It prints "ready" once its caches are synced, works until its standard input ends, and then prints what it has
-// used: processor seconds, and API calls by method and resource.
+// It prints "ready" once its caches are synced, works until its standard input ends, and then prints its usage: CPU
+// seconds, and API calls by method and resource.
 package main
 
 import (
@@ -27,13 +27,13 @@ import (
 	"k8s.io/kubernetes/pkg/controller/replicaset"
 )
 
-// What kube-controller-manager has by default.
+// The defaults of kube-controller-manager.
 const (
 	workers = 5
 	burst   = replicaset.BurstReplicas
 )
 
-// report is what is printed in the end.
+// report is printed at the end.
 type report struct {
 	ProcessorSeconds float64        `json:"processorSeconds"`
 	Calls            map[string]int `json:"calls"`
@@ -112,13 +112,13 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// resource is the resource of a path, with its subresource: "replicasets/status".
+// resource returns the resource in a path, with its subresource: "replicasets/status".
 func resource(path string) string {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	if i := slices.Index(parts, "namespaces"); i >= 0 && len(parts) > i+2 {
 		parts = parts[i+2:]
 		if len(parts) > 1 {
-			parts = slices.Delete(parts, 1, 2) // the name
+			parts = slices.Delete(parts, 1, 2) // drop the name
 		}
 		return strings.Join(parts, "/")
 	}

@@ -1,5 +1,5 @@
-// Package cluster gives the examples a cluster: the one that -kubeconfig or -in-cluster names, or else an API server inside the
-// process, which holds objects and answers like a Kubernetes API server but runs nothing.
+// Package cluster provides a cluster for the examples: the one that -kubeconfig or -in-cluster selects, or else an API server within
+// the process, which stores objects and answers like a Kubernetes API server but runs nothing.
 package cluster
 
 import (
@@ -19,32 +19,32 @@ import (
 )
 
 const (
-	// runTime bounds an example, which takes a second or two on a cluster far away. Without it a missing line would make it wait for ever.
+	// runTime limits an example, which takes a second or two on a remote cluster. Without it a missing line would block forever.
 	runTime = 2 * time.Minute
-	// cleanTime bounds what follows.
+	// cleanTime limits the cleanup.
 	cleanTime = 30 * time.Second
 )
 
-// Cluster is what an example runs against.
+// Cluster is the cluster of an example.
 type Cluster struct {
 	Config *rest.Config
-	// Namespace is the example's own; it is deleted in the end.
+	// Namespace belongs to the example, and is deleted at the end.
 	Namespace string
 
 	client kubernetes.Interface
 }
 
-// Example is the body of an example program. It returns when it is done, or with an error when ctx ends before.
+// Example is the body of an example program. It returns when it is done, or with an error if ctx ends first.
 type Example func(ctx context.Context, c *Cluster) error
 
-// Main is an example's main function: it runs withTidings, or with the flag -clientgo the same program in client-go's words. The second
-// may be nil.
+// Main is the main function of an example: it runs withTidings or, with the flag -clientgo, the same program written for client-go,
+// which may be nil.
 func Main(withTidings, withClientGo Example) {
-	kubeconfig := flag.String("kubeconfig", "", "run against the cluster of this kubeconfig; the example makes a namespace and deletes it")
-	inCluster := flag.Bool("in-cluster", false, "run against the cluster that this program runs in")
+	kubeconfig := flag.String("kubeconfig", "", "run against the cluster in this kubeconfig; the example creates a namespace and deletes it")
+	inCluster := flag.Bool("in-cluster", false, "run against the cluster in which this program runs")
 	useClientGo := false
 	if withClientGo != nil {
-		flag.BoolVar(&useClientGo, "clientgo", false, "run the program that is written with client-go's names")
+		flag.BoolVar(&useClientGo, "clientgo", false, "run the program written for client-go")
 	}
 	flag.Parse()
 	example := withTidings
@@ -63,12 +63,12 @@ func Main(withTidings, withClientGo Example) {
 	}
 }
 
-// connect returns the config of the cluster that the flags name, and what ends it.
+// connect returns a config for the cluster that the flags select, and a function to call at the end.
 func connect(kubeconfig string, inCluster bool) (config *rest.Config, end func() error, err error) {
 	none := func() error { return nil }
 	switch {
 	case kubeconfig != "" && inCluster:
-		return nil, nil, errors.New("-kubeconfig and -in-cluster contradict each other")
+		return nil, nil, errors.New("use either -kubeconfig or -in-cluster")
 	case kubeconfig != "":
 		config, err = clientcmd.BuildConfigFromFlags("", kubeconfig)
 		return config, none, err
@@ -81,7 +81,7 @@ func connect(kubeconfig string, inCluster bool) (config *rest.Config, end func()
 	return config, end, nil
 }
 
-// run gives an example a namespace with one object.
+// run runs an example in a namespace with one object.
 func run(ctx context.Context, config *rest.Config, example Example) (err error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/tidings/tidings/tidingstest"
 )
 
-// Embedded runs an example against an API server inside the process, for a test of what the example prints. An error is printed too, and
-// so is a goroutine that the example leaves behind.
+// Embedded runs an example against an API server within the process, to test what the example prints. Errors and leaked goroutines are
+// printed too.
 func Embedded(example Example) {
 	p := &process{}
 	tidingstest.CheckLeaks(p)
@@ -23,13 +23,13 @@ func Embedded(example Example) {
 	}
 }
 
-// embedded starts an API server inside the process.
+// embedded starts an API server within the process.
 func embedded(p *process) (config *rest.Config, end func() error) {
 	server := tidingstest.NewServer(p, tidingstest.ServerOptions{RequireNamespaces: true, GarbageCollector: true})
 	return server.Config(), p.end
 }
 
-// process stands in for the test that a server of package tidingstest belongs to: it has its errors and its end.
+// process takes the place of the test that a tidingstest server requires: it collects errors and runs cleanups.
 type process struct {
 	testing.TB // nil: no other method is called
 
@@ -40,15 +40,15 @@ type process struct {
 // Helper does nothing.
 func (p *process) Helper() {}
 
-// Errorf notes an error, which end returns.
+// Errorf records an error, which end returns.
 func (p *process) Errorf(format string, args ...any) {
 	p.errs = append(p.errs, fmt.Errorf(format, args...))
 }
 
-// Error notes errors as well.
+// Error records an error, like Errorf.
 func (p *process) Error(args ...any) { p.Errorf("%s", fmt.Sprintln(args...)) }
 
-// Cleanup lets end call fn, after those that come later.
+// Cleanup registers fn to be called by end, in reverse order.
 func (p *process) Cleanup(fn func()) { p.cleanups = append(p.cleanups, fn) }
 
 func (p *process) end() error {

@@ -9,9 +9,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Play changes the objects of the namespace, in which there is a Service "web": it creates "db", changes "web", and deletes "db". After each step
-// it calls seen, which waits until the example has shown the change. The services are mere names (ExternalName), which no
-// controller of a cluster touches.
+// Play changes the objects in the namespace, in which there is a Service "web": it creates "db", changes "web", and deletes "db". After each step
+// it calls seen, which waits until the example has shown the change. The services are just DNS aliases (ExternalName), which no controller of a
+// cluster touches.
 func (c *Cluster) Play(ctx context.Context, seen func() error) error {
 	steps := []func() error{
 		func() error { return c.create(ctx, "db") },
@@ -50,25 +50,25 @@ func (c *Cluster) update(ctx context.Context, name, host string) error {
 	return err
 }
 
-// News takes lines from the handlers of an example to its main goroutine, which prints each one behind the step that it
-// belongs to. So every run prints the same.
+// News passes lines from an example's handlers to its main goroutine, which prints each one after the step that it belongs to. Thus every run
+// prints the same.
 type News chan string
 
-// NewNews returns news with room for what an example does not wait for.
+// NewNews returns a News with a buffer for lines that an example does not wait for.
 func NewNews() News { return make(News, 16) }
 
-// Say puts a line into the news.
+// Say sends a line.
 func (n News) Say(format string, args ...any) { n <- fmt.Sprintf(format, args...) }
 
 // Print waits for the next line and prints it.
 func (n News) Print(ctx context.Context) error { return n.PrintUnless(ctx, nil) }
 
-// PrintUnless is Print that gives up when the program which writes the news has ended.
+// PrintUnless is like Print, but returns early if the program that sends the lines has ended.
 func (n News) PrintUnless(ctx context.Context, ended chan error) error {
 	select {
 	case err := <-ended:
 		ended <- err // for the caller, who waits for it
-		return errors.New("the example ended too early")
+		return errors.New("the example ended early")
 	case line := <-n:
 		fmt.Println(line)
 		return nil

@@ -9,7 +9,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Client writes the Websites of one namespace.
+// Client writes the Websites in a namespace.
 type Client struct {
 	rest      rest.Interface
 	namespace string
@@ -27,17 +27,17 @@ func NewClient(config *rest.Config, namespace string) (*Client, error) {
 	return &Client{rest: client, namespace: namespace}, err
 }
 
-// Create writes a new Website and returns what the server made of it, as the other methods do.
+// Create creates a Website. Like the other methods it returns the object as stored by the server.
 func (c *Client) Create(ctx context.Context, w *Website) (*Website, error) {
 	return do(ctx, c.rest.Post().Namespace(c.namespace).Resource(Resource.Resource).Body(w))
 }
 
-// Update replaces a Website but for its status.
+// Update replaces a Website except its status.
 func (c *Client) Update(ctx context.Context, w *Website) (*Website, error) {
 	return do(ctx, c.rest.Put().Namespace(c.namespace).Resource(Resource.Resource).Name(w.Name).Body(w))
 }
 
-// UpdateStatus replaces the status of a Website, and nothing else.
+// UpdateStatus replaces only the status of a Website.
 func (c *Client) UpdateStatus(ctx context.Context, w *Website) (*Website, error) {
 	return do(ctx, c.rest.Put().Namespace(c.namespace).Resource(Resource.Resource).Name(w.Name).SubResource("status").Body(w))
 }

@@ -22,10 +22,11 @@ var manifest []byte
 
 var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
-// removeTime bounds the removal of the definition.
+// removeTime limits the removal of the definition.
 const removeTime = 30 * time.Second
 
-// Install makes a server know Websites, and returns when it serves them. remove takes that back, unless the server knew them before.
+// Install installs the CustomResourceDefinition of Websites, and returns when the server serves them. remove deletes it, unless it
+// existed before.
 func Install(ctx context.Context, config *rest.Config) (remove func() error, err error) {
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
@@ -50,7 +51,7 @@ func Install(ctx context.Context, config *rest.Config) (remove func() error, err
 	return remove, awaitServed(ctx, config)
 }
 
-// awaitServed waits until Websites can be listed. An informer does that by itself: it goes on trying while the server does not have them.
+// awaitServed waits until Websites can be listed. An informer is all it takes: it retries while the server does not have the resource.
 func awaitServed(ctx context.Context, config *rest.Config) error {
 	factory, err := tidings.NewFactory(config, tidings.Options{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package website is a custom resource with a Go type of its own: a Website says which host a name in the cluster leads to.
+// Package website has a custom resource with a Go type: a Website makes a name in the cluster point to a host.
 package website
 
 import (
@@ -23,16 +23,16 @@ type Website struct {
 	Status Status `json:"status,omitzero"`
 }
 
-// Spec is what the user wants.
+// Spec is the desired state.
 type Spec struct {
 	Host string `json:"host"`
 }
 
-// Status is what a controller has made of it.
+// Status is the observed state.
 type Status struct {
-	// Service is the name of the Service that leads to the host.
+	// Service is the name of the Service that points to the host.
 	Service string `json:"service,omitempty"`
-	// ObservedGeneration is the generation of the spec that the status is about.
+	// ObservedGeneration is the generation of the spec that the status reflects.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }
 
@@ -43,7 +43,7 @@ func New(name, host string) *Website {
 	return w
 }
 
-// DeepCopy returns a copy that shares nothing with w. It is what controller-gen would write.
+// DeepCopy returns a deep copy, as controller-gen would generate it.
 func (w *Website) DeepCopy() *Website {
 	out := *w
 	out.ObjectMeta = *w.ObjectMeta.DeepCopy()

@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// BuiltIn returns the resources of client-go's clientset. It reads them from the methods of the clientset's
-// interfaces, which say how a resource is called, whether it has a namespace, and which subresources it has.
+// BuiltIn returns the resources of client-go's clientset. It derives them from the methods of the clientset's
+// interfaces, which reveal a resource's name, whether it is namespaced, and which subresources it has.
 var BuiltIn = sync.OnceValue(func() []*Resource {
 	var resources []*Resource
 	for group := range clientMethods(reflect.TypeFor[kubernetes.Interface]()) {
@@ -29,7 +29,7 @@ var BuiltIn = sync.OnceValue(func() []*Resource {
 	})
 })
 
-// clientMethods yields the methods of an interface that return nothing but another interface.
+// clientMethods yields the methods of an interface whose only result is another interface.
 func clientMethods(t reflect.Type) func(yield func(reflect.Method) bool) {
 	return func(yield func(reflect.Method) bool) {
 		for i := range t.NumMethod() {
@@ -42,7 +42,7 @@ func clientMethods(t reflect.Type) func(yield func(reflect.Method) bool) {
 }
 
 // builtIn describes the resource behind a method such as Pods(namespace string) PodInterface, or returns nil if the
-// method leads to no stored resource.
+// resource is not a stored one.
 func builtIn(method reflect.Method) *Resource {
 	client := method.Type.Out(0)
 	get, ok := client.MethodByName("Get")

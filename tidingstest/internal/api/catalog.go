@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Catalog holds the resources that a server serves at the moment. Its methods may be called from any goroutine.
+// Catalog holds the resources that a server currently serves. Its methods may be called from any goroutine.
 type Catalog struct {
 	mu        sync.RWMutex
 	resources map[schema.GroupVersionResource]*Resource
@@ -30,7 +30,7 @@ func NewCatalog(others ...*Resource) *Catalog {
 	return c
 }
 
-// Add makes the catalog hold a resource, in place of any that it held under this name.
+// Add adds a resource, replacing any of the same name.
 func (c *Catalog) Add(r *Resource) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -38,7 +38,7 @@ func (c *Catalog) Add(r *Resource) {
 	c.kinds[r.GroupVersionKind()] = r
 }
 
-// Remove forgets a resource and reports whether the catalog held it.
+// Remove removes a resource and reports whether it was in the catalog.
 func (c *Catalog) Remove(resource schema.GroupVersionResource) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -58,7 +58,7 @@ func (c *Catalog) Get(resource schema.GroupVersionResource) *Resource {
 	return c.resources[resource]
 }
 
-// HasGroup reports whether there is any resource of a group.
+// HasGroup reports whether a group has any resources.
 func (c *Catalog) HasGroup(group string) bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -70,7 +70,7 @@ func (c *Catalog) HasGroup(group string) bool {
 	return false
 }
 
-// OfKind returns the resource that holds objects of a kind, or nil.
+// OfKind returns the resource of a kind, or nil.
 func (c *Catalog) OfKind(kind schema.GroupVersionKind) *Resource {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

@@ -1,5 +1,5 @@
-// Package api knows which resources the test server serves, and what distinguishes one from another: its scope, its
-// subresources, and the rules for writing to it.
+// Package api describes the resources that the test server serves, and how they differ: their scope, their
+// subresources, and the rules for writing to them.
 package api
 
 import (
@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Resource describes one served resource. It is not changed after it has been added to a Catalog.
+// Resource describes one served resource. It must not be changed once it has been added to a Catalog.
 type Resource struct {
 	schema.GroupVersionResource
 
@@ -18,12 +18,12 @@ type Resource struct {
 	ShortNames []string
 	Categories []string
 	Namespaced bool
-	// BuiltIn resources have a Go type in client-go's scheme and are served in protobuf too.
+	// BuiltIn resources have a Go type in client-go's scheme and can be served in protobuf.
 	BuiltIn bool
 	// Status and Scale say which of the common subresources exist. ScalePaths are the fields behind Scale.
 	Status, Scale bool
 	ScalePaths    ScalePaths
-	// Subresources are the others, such as "binding".
+	// Subresources are any others, such as "binding".
 	Subresources []string
 	// Storage is the version in which the objects are stored. Resources with the same Storage share their objects.
 	Storage schema.GroupVersionResource
@@ -31,7 +31,7 @@ type Resource struct {
 	SelectableFields []string
 	// Schema is the OpenAPI schema of a custom resource; nil allows everything.
 	Schema map[string]any
-	// Structure applies the schema to objects; nil leaves them as they are.
+	// Structure applies the schema to objects; nil leaves them unchanged.
 	Structure Structure
 	// Hidden resources are served, but discovery does not list them.
 	Hidden bool
@@ -54,19 +54,19 @@ type ScalePaths struct {
 	Replicas, StatusReplicas, Selector string
 }
 
-// Rules are the ways in which writing to one resource differs from writing to another.
+// Rules are how writes differ between resources.
 type Rules struct {
-	// Generation says that metadata.generation counts the changes of the specification.
+	// Generation says that metadata.generation counts changes of the spec.
 	Generation bool
 	// CreateOnUpdate lets an update of a missing object create it.
 	CreateOnUpdate bool
-	// NeedsVersion refuses updates that name no resource version.
+	// NeedsVersion rejects updates without a resource version.
 	NeedsVersion bool
-	// ReturnsDeleted answers a deletion with the object instead of a Status.
+	// ReturnsDeleted responds to a deletion with the object instead of a Status.
 	ReturnsDeleted bool
-	// Orphans is set where deleting without a propagation policy leaves the dependents alone.
+	// Orphans says that deleting without a propagation policy orphans the dependents.
 	Orphans bool
-	// NoGarbageCollection is set where the propagation policy has no meaning.
+	// NoGarbageCollection says that the propagation policy has no effect.
 	NoGarbageCollection bool
 	// StatusKeepsLabels says that a write to the status subresource cannot change labels.
 	StatusKeepsLabels bool
@@ -82,8 +82,8 @@ func (r *Resource) StorageKind() schema.GroupVersionKind {
 	return r.Storage.GroupVersion().WithKind(r.Kind)
 }
 
-// Custom returns the description of a custom resource with the defaults of a simple CRD: namespaced, with a
-// generation and a status subresource.
+// Custom returns a custom resource with the defaults of a simple CRD: namespaced, with a generation and a status
+// subresource.
 func Custom(resource schema.GroupVersionResource, kind string) *Resource {
 	return &Resource{
 		GroupVersionResource: resource,

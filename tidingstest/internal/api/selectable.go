@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// Fields returns the fields of an object that field selectors may name.
+// Fields returns the fields of an object that field selectors may use.
 func (r *Resource) Fields(o object.Object) fields.Set {
 	set := kindFields(o)
 	for _, path := range r.SelectableFields {
@@ -31,7 +31,7 @@ func (r *Resource) Fields(o object.Object) fields.Set {
 	return set
 }
 
-// CheckFields refuses a selector with a field that the resource does not support.
+// CheckFields rejects a selector with a field that the resource does not support.
 func (r *Resource) CheckFields(selector fields.Selector) error {
 	if selector == nil {
 		return nil
@@ -73,7 +73,7 @@ func (r *Resource) empty() object.Object {
 	return &unstructured.Unstructured{}
 }
 
-// kindFields returns the fields of an object's kind, without those that all kinds have.
+// kindFields returns the selectable fields specific to an object's kind.
 func kindFields(o object.Object) fields.Set {
 	switch o := o.(type) {
 	case *corev1.Pod:

@@ -23,7 +23,7 @@ func TestFields(t *testing.T) {
 		resource  schema.GroupVersionResource
 		o         object.Object
 		yes, no   string // selectors that match and that do not
-		forbidden string // one that is refused, and why
+		forbidden string // one that is rejected, and the error
 		why       string
 	}{
 		{corev1.SchemeGroupVersion.WithResource("pods"),

@@ -1,5 +1,5 @@
-// Package crd turns CustomResourceDefinitions into the resources that they declare, with schemas that prune, default and
-// validate custom objects.
+// Package crd converts CustomResourceDefinitions into the resources that they declare, with schemas that prune, default
+// and validate custom objects.
 package crd
 
 import (
@@ -25,7 +25,7 @@ var Definitions = &api.Resource{
 
 var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
-// definition is what this package reads of a CustomResourceDefinition.
+// definition is the part of a CustomResourceDefinition that this package uses.
 type definition struct {
 	Spec struct {
 		Group string
@@ -83,7 +83,7 @@ func Resources(u *unstructured.Unstructured) (served []*api.Resource, err error)
 	return served, nil
 }
 
-// storage returns the resource in the version in which objects are stored, and checks what every definition must have.
+// storage returns the resource in the storage version, and checks what every definition must have.
 func (d *definition) storage() (schema.GroupVersionResource, error) {
 	names := d.Spec.Names
 	if d.Spec.Group == "" || names.Plural == "" || names.Kind == "" || d.Spec.Scope != "Namespaced" && d.Spec.Scope != "Cluster" {
@@ -125,7 +125,7 @@ func (d *definition) resource(v version, storage schema.GroupVersionResource) (*
 	return r, nil
 }
 
-// SetEstablished gives a definition the status that controllers give it once its resources are served.
+// SetEstablished gives a definition the status that controllers set once its resources are served.
 func SetEstablished(u *unstructured.Unstructured, now string) {
 	names, _, _ := unstructured.NestedMap(u.Object, "spec", "names")
 	if names["singular"] == nil {

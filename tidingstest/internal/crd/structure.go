@@ -20,7 +20,7 @@ type structure struct {
 	validator *validate.SchemaValidator
 }
 
-// node is the schema of one value, as far as pruning and defaults need it.
+// node is the schema of one value, reduced to what pruning and defaulting need.
 type node struct {
 	Properties           map[string]*node
 	Items                *node
@@ -62,7 +62,7 @@ func newStructure(content map[string]any) (*structure, error) {
 	return s, nil
 }
 
-// Prune drops the fields of an object that the schema does not have, and returns their paths.
+// Prune drops fields that are not in the schema, and returns their paths.
 func (s *structure) Prune(content map[string]any) (unknown []string) {
 	return s.root.prune(content, "", true)
 }
@@ -106,7 +106,7 @@ func (n *node) pruneField(value map[string]any, key, path string, isObject bool)
 	return []string{path}
 }
 
-// Default sets the missing fields of an object for which the schema has a default.
+// Default sets missing fields to their defaults in the schema.
 func (s *structure) Default(content map[string]any) { s.root.setDefaults(content) }
 
 func (n *node) setDefaults(value any) {
@@ -135,7 +135,7 @@ func (n *node) setDefaults(value any) {
 	}
 }
 
-// integers turns the whole numbers of decoded JSON into int64, which objects hold them as.
+// integers converts whole numbers in decoded JSON to int64, the type that objects use.
 func integers(value any) any {
 	switch value := value.(type) {
 	case float64:

@@ -1,5 +1,5 @@
-// Package fields keeps track of which client manages which field of an object, and merges what server-side apply sends.
-// The work is done by apimachinery's library; this package supplies it with the types of the objects.
+// Package fields tracks field managers, and merges for server-side apply. apimachinery's library does the work; this
+// package supplies it with the types of the objects.
 package fields
 
 import (
@@ -24,7 +24,8 @@ var builtInTypes = sync.OnceValue(func() managedfields.TypeConverter {
 	return applyconfigurations.NewTypeConverter(scheme.Scheme)
 })
 
-// Managers makes the field managers of resources and keeps them. The zero value is ready for use from any goroutine.
+// Managers creates and caches the field managers of resources. The zero value is ready for use. Its methods may be
+// called from any goroutine.
 type Managers struct {
 	managers sync.Map // of *managedfields.FieldManager by managerKey
 }
@@ -34,7 +35,7 @@ type managerKey struct {
 	subresource string
 }
 
-// For returns the field manager for writes to a resource or, unless it is empty, to a subresource.
+// For returns the field manager for writes to a resource, or to a subresource unless that is empty.
 func (m *Managers) For(r *api.Resource, subresource string) (*managedfields.FieldManager, error) {
 	key := managerKey{r, subresource}
 	if found, ok := m.managers.Load(key); ok {
@@ -61,7 +62,7 @@ func newManager(r *api.Resource, subresource string) (*managedfields.FieldManage
 	return managedfields.NewDefaultCRDFieldManager(types, c, c, c, r.GroupVersionKind(), r.Storage.GroupVersion(), subresource, reset)
 }
 
-// customTypes returns the types of a custom resource: those of its schema, or what its objects look like.
+// customTypes returns the types of a custom resource, from its schema or else deduced from its objects.
 func customTypes(r *api.Resource) (managedfields.TypeConverter, error) {
 	if r.Schema == nil {
 		return managedfields.NewDeducedTypeConverter(), nil
@@ -86,7 +87,7 @@ func customTypes(r *api.Resource) (managedfields.TypeConverter, error) {
 	return managedfields.NewTypeConverter(map[string]*spec.Schema{r.Kind: parsed}, preserve)
 }
 
-// metadataSchema says how the lists and maps in metadata are merged.
+// metadataSchema defines how the lists and maps in metadata are merged.
 var metadataSchema = map[string]any{
 	"type":                                 "object",
 	"x-kubernetes-preserve-unknown-fields": true,
@@ -112,7 +113,8 @@ var metadataSchema = map[string]any{
 
 var textMap = map[string]any{"type": "object", "additionalProperties": map[string]any{"type": "string"}}
 
-// resetFields returns what a write to the resource or subresource cannot change and therefore does not come to manage.
+// resetFields returns the fields that a write to the resource or subresource cannot change, and which its manager
+// therefore does not own.
 func resetFields(r *api.Resource, subresource string) map[fieldpath.APIVersion]fieldpath.Filter {
 	var filter fieldpath.Filter
 	switch {
@@ -138,8 +140,8 @@ func resetFields(r *api.Resource, subresource string) map[fieldpath.APIVersion]f
 	return map[fieldpath.APIVersion]fieldpath.Filter{fieldpath.APIVersion(r.GroupVersion().String()): filter}
 }
 
-// converter gives objects the version of a resource. All versions of a resource have the same fields. It also sets no
-// defaults and makes empty custom objects.
+// converter sets the version of an object. All versions of a resource have the same fields. It sets no defaults, and
+// creates empty custom objects.
 type converter struct{ resource *api.Resource }
 
 func (c converter) Default(runtime.Object) {}
@@ -175,7 +177,7 @@ func (c converter) ConvertToVersion(in runtime.Object, target runtime.GroupVersi
 	return out, nil
 }
 
-// Typed returns the Go object of a built-in kind with the content of u, apiVersion and kind included.
+// Typed returns u as the Go type of a built-in kind, including apiVersion and kind.
 func Typed(u *unstructured.Unstructured, kind schema.GroupVersionKind) (runtime.Object, error) {
 	typed, err := scheme.Scheme.New(kind)
 	if err != nil {

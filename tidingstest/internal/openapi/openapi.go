@@ -1,5 +1,5 @@
-// Package openapi describes the Go types of resources as OpenAPI v3 documents, well enough for kubectl to validate and explain
-// them.
+// Package openapi describes the Go types of resources as OpenAPI v3 documents that are complete enough for kubectl validate
+// and explain.
 package openapi
 
 import (
@@ -72,7 +72,7 @@ func kindOf(r *api.Resource) Schema {
 	return Schema{"group": r.Group, "version": r.Version, "kind": r.Kind}
 }
 
-// nameOf returns the name of a type's schema: its package in reverse order, and its own.
+// nameOf returns the name of a type's schema: its package path with the domain reversed, and its name.
 func nameOf(t reflect.Type) string {
 	if named, ok := reflect.New(t).Interface().(interface{ OpenAPIModelName() string }); ok {
 		return named.OpenAPIModelName()
@@ -83,7 +83,7 @@ func nameOf(t reflect.Type) string {
 	return strings.Join(labels, ".") + "." + strings.ReplaceAll(path, "/", ".") + "." + t.Name()
 }
 
-// schemaOf returns the schema of a type, which is a reference for a struct.
+// schemaOf returns the schema of a type, which for a struct is a reference.
 func (b builder) schemaOf(t reflect.Type) Schema {
 	if t.Kind() == reflect.Pointer {
 		return b.schemaOf(t.Elem())
@@ -103,7 +103,7 @@ func (b builder) schemaOf(t reflect.Type) Schema {
 	}
 }
 
-// described is a type that says itself how it is encoded.
+// described is a type that declares its OpenAPI encoding.
 type described interface {
 	OpenAPISchemaType() []string
 	OpenAPISchemaFormat() string
@@ -175,7 +175,7 @@ func (b builder) addFields(t reflect.Type, doc map[string]string, properties Sch
 	}
 }
 
-// property is the schema of a field. What belongs to the field stands beside a reference, which OpenAPI wants in an allOf.
+// property returns the schema of a field. OpenAPI requires an allOf around a reference that has siblings.
 func (b builder) property(f reflect.StructField, doc string) Schema {
 	s := b.schemaOf(f.Type)
 	if _, ref := s["$ref"]; ref {
@@ -193,8 +193,8 @@ func (b builder) property(f reflect.StructField, doc string) Schema {
 	return s
 }
 
-// pathsOf describes the requests of a resource as far as kubectl asks: which kind a path holds, and that writes can be tried
-// and validated.
+// pathsOf describes a resource's requests as far as kubectl needs it: which kind a path has, and that writes support dry run
+// and field validation.
 func pathsOf(r *api.Resource) Schema {
 	prefix := "/apis/" + r.GroupVersion().String()
 	if r.Group == "" {

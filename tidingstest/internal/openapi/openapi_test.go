@@ -10,7 +10,7 @@ import (
 	"k8s.io/kube-openapi/pkg/spec3"
 )
 
-// TestDocument reads the document of a whole group as a client does, and follows all references.
+// TestDocument decodes the document of a whole group as a client does, and follows all references.
 func TestDocument(t *testing.T) {
 	gv := schema.GroupVersion{Group: "apps", Version: "v1"}
 	resources := []*api.Resource{api.Custom(gv.WithResource("widgets"), "Widget")}

@@ -1,5 +1,5 @@
-// Package patch applies JSON patches, JSON merge patches and strategic merge patches to objects, and refuses what an API
-// server refuses.
+// Package patch applies JSON patches, JSON merge patches and strategic merge patches to objects, and rejects what an API
+// server rejects.
 package patch
 
 import (
@@ -20,7 +20,7 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// maxOperations is how many operations a JSON patch may have, and maxCopied how many bytes they may copy in all.
+// maxOperations limits the operations of a JSON patch, and maxCopied the bytes that they may copy in total.
 const (
 	maxOperations = 10000
 	maxCopied     = 3 << 20
@@ -28,15 +28,16 @@ const (
 
 func init() { jsonpatch.AccumulatedCopySizeLimit = maxCopied }
 
-// Patch is a patch that a client sent.
+// Patch is a client's patch.
 type Patch struct {
 	Type types.PatchType
 	Data []byte
-	// Refuse makes unknown and duplicate fields an error. Without it Apply returns them as problems.
+	// Refuse makes unknown and duplicate fields an error. Otherwise Apply returns them as problems.
 	Refuse bool
 }
 
-// Apply fills into with the content of o, patched. Neither o nor the patch is changed. Errors are what an API server answers.
+// Apply sets into to o with the patch applied. Neither o nor the patch is changed. Errors are those that an API server
+// returns.
 func (p Patch) Apply(o, into runtime.Object) (problems []error, err error) {
 	if p.Type == types.StrategicMergePatchType {
 		return p.applyStrategic(o, into)
@@ -56,7 +57,7 @@ func (p Patch) Apply(o, into runtime.Object) (problems []error, err error) {
 	return p.judge(string(patched), append(problems, more...))
 }
 
-// judge returns the problems of a patched object, as an error if they are to be refused.
+// judge returns the problems of a patched object, as an error if Refuse is set.
 func (p Patch) judge(patched string, problems []error) ([]error, error) {
 	if p.Refuse && len(problems) > 0 {
 		return nil, Invalid(patched, runtime.NewStrictDecodingError(problems))
@@ -79,7 +80,7 @@ func (p Patch) applyJSON(data []byte) (patched []byte, problems []error, err err
 	return patched, problems, nil
 }
 
-// operation is one step of a JSON patch.
+// operation is one operation of a JSON patch.
 type operation struct {
 	Op    string `json:"op"`
 	Path  string `json:"path"`
@@ -110,7 +111,7 @@ func (p Patch) applyOperations(data []byte) (patched []byte, problems []error, e
 	return patched, problems, nil
 }
 
-// applySafely applies a JSON patch. The library panics on some patches that make no sense.
+// applySafely applies a JSON patch. The library panics on some malformed patches.
 func applySafely(p jsonpatch.Patch, data []byte) (patched []byte, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -140,7 +141,7 @@ func (p Patch) applyStrategic(o, into runtime.Object) (problems []error, err err
 	return p.judge(fmt.Sprintf("%+v", changes), append(problems, more...))
 }
 
-// mergeSafely applies a strategic merge patch. The library panics on some patches that make no sense.
+// mergeSafely applies a strategic merge patch. The library panics on some malformed patches.
 func mergeSafely(content, changes map[string]any, like runtime.Object) (patched map[string]any, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -163,7 +164,7 @@ func strategicError(err error) error {
 	}
 }
 
-// decode reads JSON into an object. The problems are unknown and duplicate fields.
+// decode decodes JSON into an object. The problems are unknown and duplicate fields.
 func decode(data []byte, into runtime.Object) (problems []error, err error) {
 	if u, ok := into.(*unstructured.Unstructured); ok {
 		return nil, u.UnmarshalJSON(data)

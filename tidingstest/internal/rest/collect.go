@@ -12,12 +12,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// The garbage collector does at once, as part of the write that gives it cause, what controllers do in a cluster: it
-// deletes the dependents of owners that are gone, carries out foreground deletion and orphaning, and empties namespaces.
+// The garbage collector does immediately, as part of the triggering write, what controllers do in a cluster: it deletes
+// the dependents of deleted owners, completes foreground deletion and orphaning, and empties namespaces.
 
 var namespaces = corev1.SchemeGroupVersion.WithResource("namespaces")
 
-// collectAfterDelete runs when an object has gone.
+// collectAfterDelete runs after an object has been deleted.
 func (r *Registry) collectAfterDelete(request Request, gone object.Object) {
 	if !r.CollectGarbage {
 		return
@@ -35,7 +35,7 @@ func (r *Registry) collectAfterDelete(request Request, gone object.Object) {
 	}
 }
 
-// collectAfterUpdate runs when an object has changed, and when something that belongs to it has gone.
+// collectAfterUpdate runs after an object has changed, and after a dependent of it has been deleted.
 func (r *Registry) collectAfterUpdate(request Request, o object.Object) {
 	if !r.CollectGarbage || o.GetDeletionTimestamp() == nil {
 		return
@@ -55,7 +55,7 @@ func (r *Registry) collectAfterUpdate(request Request, o object.Object) {
 	}
 }
 
-// deleteDependents deletes what depends on an object that is deleted in the foreground.
+// deleteDependents deletes the dependents of an object in foreground deletion.
 func (r *Registry) deleteDependents(request Request, owner object.Object) {
 	for _, d := range r.dependents(owner.GetUID()) {
 		r.lostOwner(d, owner.GetUID())
@@ -63,7 +63,7 @@ func (r *Registry) deleteDependents(request Request, owner object.Object) {
 	r.finishForeground(request, owner)
 }
 
-// finishForeground lets an object that is deleted in the foreground go, unless a dependent blocks that.
+// finishForeground completes the foreground deletion of an object, unless a dependent blocks it.
 func (r *Registry) finishForeground(request Request, owner object.Object) {
 	if owner.GetDeletionTimestamp() == nil {
 		return
@@ -84,13 +84,14 @@ func (r *Registry) deleteDependent(d stored) {
 		policy = metav1.DeletePropagationForeground
 	}
 	uid := d.object.GetUID()
-	// An error means that it is gone, or that admission keeps it.
+	// An error means that it is already gone, or that admission denies it.
 	_, _, _ = r.Delete(context.Background(), d.Request, &metav1.DeleteOptions{
 		Preconditions: &metav1.Preconditions{UID: &uid}, PropagationPolicy: &policy,
 	})
 }
 
-// lostOwner deletes a dependent whose last owner has gone or is about to, and else takes away the reference to it.
+// lostOwner deletes a dependent whose last owner is gone or being deleted. If there are other owners, it removes the
+// owner reference.
 func (r *Registry) lostOwner(d stored, owner types.UID) {
 	for _, ref := range d.object.GetOwnerReferences() {
 		if found, ok := r.find(ref, d.object.GetNamespace()); ok && ref.UID != owner && found.object.GetUID() == ref.UID {
@@ -114,7 +115,7 @@ func (r *Registry) dropFinalizer(request Request, finalizer string) {
 }
 
 func (r *Registry) edit(request Request, change func(object.Object)) {
-	// An error means that the object has gone, or that admission refuses the change.
+	// An error means that the object is gone, or that admission denies the change.
 	_, _, _ = r.Update(context.Background(), request, false, func(old object.Object) (object.Object, error) {
 		if old == nil {
 			return nil, request.notFound()
@@ -129,14 +130,14 @@ func (r *Registry) edit(request Request, change func(object.Object)) {
 func (r *Registry) emptyNamespace(namespace Request) {
 	for d := range r.all() {
 		if d.object.GetNamespace() == namespace.Name {
-			// An error means that it is gone, or that admission keeps it.
+			// An error means that it is already gone, or that admission denies it.
 			_, _, _ = r.Delete(context.Background(), d.Request, &metav1.DeleteOptions{})
 		}
 	}
 	r.finishNamespace(namespace)
 }
 
-// finishNamespace finalizes a namespace that is being deleted and has no objects.
+// finishNamespace finalizes a terminating namespace that has no objects.
 func (r *Registry) finishNamespace(namespace Request) {
 	found := r.Store.Collection(namespaces).Get(namespace.key())
 	if found == nil || found.GetDeletionTimestamp() == nil {
@@ -152,7 +153,7 @@ func (r *Registry) finishNamespace(namespace Request) {
 	})
 }
 
-// stored is an object with the request that would name it.
+// stored is an object with the request that names it.
 type stored struct {
 	Request
 	object object.Object

@@ -21,10 +21,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// nameAttempts is how many generated names are tried.
+// nameAttempts is the number of attempts to generate a name.
 const nameAttempts = 8
 
-// Create stores o, which it takes over, and returns the stored object.
+// Create stores o and returns the stored object. It takes ownership of o.
 func (r *Registry) Create(ctx context.Context, request Request, o object.Object) (object.Object, error) {
 	wipeSystemFields(o)
 	if err := checkNamespace(request, o); err != nil {
@@ -45,7 +45,7 @@ func (r *Registry) Create(ctx context.Context, request Request, o object.Object)
 	return r.insert(request, o)
 }
 
-// empty returns an object without content, from which a creation starts.
+// empty returns an empty object, from which a creation starts.
 func (r *Registry) empty(request Request) object.Object {
 	return NewObject(request.Resource)
 }
@@ -58,7 +58,7 @@ func wipeSystemFields(o metav1.Object) {
 	o.SetSelfLink("")
 }
 
-// insert completes, checks and stores an object that has been admitted.
+// insert completes, validates and stores an object that has been admitted.
 func (r *Registry) insert(request Request, o object.Object) (object.Object, error) {
 	if err := r.checkNamespaceExists(request); err != nil {
 		return nil, err
@@ -96,7 +96,7 @@ func (r *Registry) insert(request Request, o object.Object) (object.Object, erro
 	}
 }
 
-// now is the present time as precise as objects hold it.
+// now returns the current time at the precision of object timestamps.
 func (r *Registry) now() metav1.Time { return metav1.NewTime(r.Clock().Truncate(time.Second)) }
 
 func checkCreate(request Request, o object.Object) error {
@@ -108,7 +108,7 @@ func checkCreate(request Request, o object.Object) error {
 	return invalid(request, o.GetName(), append(errs, structureErrors(request, o)...))
 }
 
-// structureErrors checks a custom object against its schema.
+// structureErrors validates a custom object against its schema.
 func structureErrors(request Request, o object.Object) field.ErrorList {
 	u, ok := o.(*unstructured.Unstructured)
 	if !ok || request.Resource.Structure == nil {
@@ -124,7 +124,7 @@ func invalid(request Request, name string, errs field.ErrorList) error {
 	return apierrors.NewInvalid(request.Resource.GroupVersionKind().GroupKind(), name, errs)
 }
 
-// checkFinalizers wants finalizers to be qualified. Custom objects only get a warning.
+// checkFinalizers requires qualified finalizer names. For custom objects it only warns.
 func checkFinalizers(request Request, o object.Object) (errs field.ErrorList) {
 	path := field.NewPath("metadata", "finalizers")
 	for i, f := range o.GetFinalizers() {
@@ -139,7 +139,7 @@ func checkFinalizers(request Request, o object.Object) (errs field.ErrorList) {
 	return errs
 }
 
-// nameRule returns what checks the names of a resource's objects.
+// nameRule returns the name validation of a resource.
 func nameRule(r schema.GroupResource) validation.ValidateNameFunc {
 	switch {
 	case r.Group == "rbac.authorization.k8s.io":
@@ -151,7 +151,7 @@ func nameRule(r schema.GroupResource) validation.ValidateNameFunc {
 	}
 }
 
-// isPathSegment allows every name that can stand in a URL.
+// isPathSegment allows every name that can be a segment of a URL path.
 func isPathSegment(name string, prefix bool) []string {
 	if prefix {
 		return content.IsPathSegmentPrefix(name)
@@ -159,8 +159,7 @@ func isPathSegment(name string, prefix bool) []string {
 	return content.IsPathSegmentName(name)
 }
 
-// checkNamespaceExists refuses creations in a namespace that is being deleted and, if so configured, in one that does not
-// exist.
+// checkNamespaceExists rejects creations in a terminating namespace and, if so configured, in one that does not exist.
 func (r *Registry) checkNamespaceExists(request Request) error {
 	if !request.Resource.Namespaced || request.Namespace == "" {
 		return nil
@@ -183,7 +182,7 @@ func (r *Registry) checkNamespaceExists(request Request) error {
 	return err
 }
 
-// alwaysThere names the namespaces that an API server makes when it starts.
+// alwaysThere reports whether an API server creates this namespace when it starts.
 func alwaysThere(namespace string) bool {
 	return namespace == "default" || strings.HasPrefix(namespace, "kube-")
 }
@@ -193,7 +192,7 @@ const (
 	duplicateOwnersAfterAdmission = ".metadata.ownerReferences contains duplicate entries after mutating admission happens; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: %v"
 )
 
-// dedupOwners drops owner references that occur twice, with a warning.
+// dedupOwners drops duplicate owner references, with a warning.
 func dedupOwners(request Request, o metav1.Object, warning string) {
 	var kept []metav1.OwnerReference
 	var duplicates []string
@@ -216,7 +215,7 @@ func (r Request) warn(text string) {
 	}
 }
 
-// Insert stores an object as it is, but for its uid and creation time where they are missing. It asks nobody.
+// Insert stores an object as is, and only sets a missing uid and creation time. It skips admission and validation.
 func (r *Registry) Insert(request Request, o object.Object) (object.Object, error) {
 	if o.GetUID() == "" {
 		o.SetUID(r.NewUID())
@@ -231,7 +230,8 @@ func (r *Registry) Insert(request Request, o object.Object) (object.Object, erro
 	return o, nil
 }
 
-// Put replaces an object by o but for its uid and creation time, whatever version it has. It asks nobody.
+// Put replaces an object regardless of its version, and keeps its uid and creation time. It skips admission and
+// validation.
 func (r *Registry) Put(request Request, o object.Object) (object.Object, error) {
 	for {
 		old := r.collection(request.Resource).Get(request.key())
@@ -246,8 +246,8 @@ func (r *Registry) Put(request Request, o object.Object) (object.Object, error) 
 	}
 }
 
-// Drop deletes an object at once and returns its last state, at the version of the deletion. It asks nobody, but the
-// garbage collector runs if there is one.
+// Drop deletes an object at once and returns its last state, at the version of the deletion. It skips admission, but the
+// garbage collector runs if it is enabled.
 func (r *Registry) Drop(request Request) (object.Object, error) {
 	for {
 		old := r.collection(request.Resource).Get(request.key())

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// ValidateDelete checks the options of a deletion by themselves.
+// ValidateDelete validates the options of a deletion.
 func ValidateDelete(options *metav1.DeleteOptions) error {
 	if errs := validation.ValidateDeleteOptions(options); len(errs) > 0 {
 		return apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "DeleteOptions"}, "", errs)
@@ -24,8 +24,8 @@ func ValidateDelete(options *metav1.DeleteOptions) error {
 	return nil
 }
 
-// Delete deletes an object, or begins to if finalizers or a grace period are in the way. It returns the object, or a
-// Status for those kinds that are answered so, and whether the object is gone.
+// Delete deletes an object, or marks it as being deleted if it has finalizers or a grace period. It returns the object, or
+// a Status for kinds whose deletion returns that, and whether the object is gone.
 func (r *Registry) Delete(ctx context.Context, request Request, options *metav1.DeleteOptions) (answer runtime.Object, gone bool, err error) {
 	if err := ValidateDelete(options); err != nil {
 		return nil, false, err
@@ -66,7 +66,7 @@ func checkPreconditions(request Request, p *metav1.Preconditions, o object.Objec
 	return nil
 }
 
-// deleteOnce tries a deletion. It is not done if the object was changed in between.
+// deleteOnce attempts a deletion. done is false if the object changed in the meantime.
 func (r *Registry) deleteOnce(request Request, old object.Object, options *metav1.DeleteOptions) (answer runtime.Object, gone, done bool) {
 	next := storage.Copy(old)
 	graceful, pending := setGracePeriod(next, options, r.Clock())
@@ -84,7 +84,7 @@ func (r *Registry) deleteOnce(request Request, old object.Object, options *metav
 	if request.DryRun {
 		return deletionAnswer(request, next), true, true
 	}
-	if graceful { // it is first seen as being deleted
+	if graceful { // watchers see it as being deleted first
 		if _, done := r.collection(request.Resource).Replace(request.key(), old, next); !done {
 			return nil, false, false
 		}
@@ -97,7 +97,7 @@ func (r *Registry) deleteOnce(request Request, old object.Object, options *metav
 	return deletionAnswer(request, storage.At(old, version)), true, true
 }
 
-// beginDelete stores an object that is being deleted.
+// beginDelete stores an object with its deletion timestamp set.
 func (r *Registry) beginDelete(request Request, old, next object.Object) (answer runtime.Object, gone, done bool) {
 	if namespace, ok := next.(*corev1.Namespace); ok {
 		namespace.Status.Phase = corev1.NamespaceTerminating
@@ -112,8 +112,8 @@ func (r *Registry) beginDelete(request Request, old, next object.Object) (answer
 	return next, false, true
 }
 
-// setGracePeriod marks an object that is deleted gracefully. It is pending if it was marked before and there is nothing to
-// change about that.
+// setGracePeriod marks an object for graceful deletion. It is pending if it was already marked and the options change
+// nothing.
 func setGracePeriod(o object.Object, options *metav1.DeleteOptions, now time.Time) (graceful, pending bool) {
 	if _, ok := o.(*corev1.Pod); !ok {
 		return false, false
@@ -175,8 +175,8 @@ func markDeleted(o object.Object, at time.Time) {
 	}
 }
 
-// propagation returns the finalizers that an object has after a deletion with these options: what shall happen to the
-// dependents is written there, for the garbage collector.
+// propagation returns the finalizers of an object after a deletion with these options. They tell the garbage collector
+// what to do with the dependents.
 func propagation(request Request, o object.Object, options *metav1.DeleteOptions) []string {
 	before := o.GetFinalizers()
 	policy := options.PropagationPolicy
@@ -217,7 +217,7 @@ func isPropagation(finalizer string) bool {
 	return finalizer == metav1.FinalizerOrphanDependents || finalizer == metav1.FinalizerDeleteDependents
 }
 
-// remove takes an object out of the storage.
+// remove removes an object from the storage.
 func (r *Registry) remove(request Request, old object.Object) (version uint64, done bool) {
 	version, done = r.collection(request.Resource).Replace(request.key(), old, nil)
 	if done {

@@ -7,10 +7,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Writes to CustomResourceDefinitions take effect at once: their resources are served, or no longer, before the writer gets
-// the answer.
+// Writes to CustomResourceDefinitions take effect immediately: the server starts or stops serving their resources before it
+// responds to the writer.
 
-// checkDefinition refuses a definition that cannot be installed.
+// checkDefinition rejects a definition that cannot be installed.
 func checkDefinition(request Request, o object.Object) error {
 	u, ok := o.(*unstructured.Unstructured)
 	if !ok || request.Resource.Storage != crd.Definitions.Storage {
@@ -30,7 +30,7 @@ func checkDefinition(request Request, o object.Object) error {
 	return nil
 }
 
-// install serves the resources of a definition that was written, and reports that in its status.
+// install serves the resources of a definition that was written, and sets its status accordingly.
 func (r *Registry) install(request Request, o, old object.Object) {
 	u, ok := o.(*unstructured.Unstructured)
 	if !ok || request.Resource.Storage != crd.Definitions.Storage {
@@ -41,7 +41,7 @@ func (r *Registry) install(request Request, o, old object.Object) {
 	}
 	resources, err := crd.Resources(u)
 	if err != nil {
-		return // it was checked
+		return // checkDefinition has checked it
 	}
 	for _, resource := range resources {
 		r.Catalog.Add(resource)
@@ -55,7 +55,7 @@ func (r *Registry) install(request Request, o, old object.Object) {
 	})
 }
 
-// uninstall stops serving the resources of a definition that was deleted, and drops their objects.
+// uninstall stops serving the resources of a deleted definition, and drops their objects.
 func (r *Registry) uninstall(request Request, gone object.Object) {
 	if request.Resource.Storage == crd.Definitions.Storage {
 		r.forget(gone, true)

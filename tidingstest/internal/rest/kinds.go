@@ -22,14 +22,14 @@ func NewObject(r *api.Resource) object.Object {
 	return u
 }
 
-// toStorage gives a custom object the version in which it is stored.
+// toStorage sets a custom object to its storage version.
 func toStorage(r *api.Resource, o object.Object) {
 	if !r.BuiltIn {
 		o.GetObjectKind().SetGroupVersionKind(r.StorageKind())
 	}
 }
 
-// prepareCreate sets what clients cannot set on creation.
+// prepareCreate resets what clients cannot set on creation.
 func prepareCreate(r *api.Resource, o object.Object) {
 	toStorage(r, o)
 	if r.Status {
@@ -69,7 +69,7 @@ func setNameLabel(o *corev1.Namespace) {
 	o.Labels[corev1.LabelMetadataName] = o.Name
 }
 
-// prepareUpdate keeps from the present object what a write to the resource or subresource cannot change.
+// prepareUpdate keeps the fields of the current object that a write to the resource or subresource cannot change.
 func prepareUpdate(request Request, o, old object.Object) {
 	r := request.Resource
 	toStorage(r, o)
@@ -117,7 +117,7 @@ func prepareStatusUpdate(r *api.Resource, o, old object.Object) {
 	}
 }
 
-// gracePeriod returns how long a deletion lets an object live; graceful is false for those that are deleted at once.
+// gracePeriod returns the grace period of a deletion; graceful is false for objects that are deleted at once.
 func gracePeriod(o object.Object, options *metav1.DeleteOptions) (seconds int64, graceful bool) {
 	pod, ok := o.(*corev1.Pod)
 	if !ok {
@@ -139,7 +139,7 @@ func gracePeriod(o object.Object, options *metav1.DeleteOptions) (seconds int64,
 	return seconds, true
 }
 
-// qosClass derives a pod's quality of service from its containers' resources.
+// qosClass derives a pod's QoS class from its containers' resources.
 func qosClass(pod *corev1.Pod) corev1.PodQOSClass {
 	guaranteed, any := true, false
 	for _, c := range append(pod.Spec.InitContainers[:len(pod.Spec.InitContainers):len(pod.Spec.InitContainers)], pod.Spec.Containers...) {

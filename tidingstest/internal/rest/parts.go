@@ -10,9 +10,9 @@ import (
 )
 
 // An object consists of its type, its metadata, its status, and the rest, which is its specification. These functions
-// work on these parts for Go types and for unstructured objects.
+// handle these parts for Go types and for unstructured objects.
 
-// setStatus gives o the status of from. The two share what the status holds.
+// setStatus sets the status of o to that of from. The two share its content.
 func setStatus(o, from object.Object) {
 	if u, ok := o.(*unstructured.Unstructured); ok {
 		status, has := from.(*unstructured.Unstructured).Object["status"]
@@ -28,7 +28,7 @@ func setStatus(o, from object.Object) {
 	}
 }
 
-// clearStatus empties the status of o.
+// clearStatus clears the status of o.
 func clearStatus(o object.Object) {
 	if u, ok := o.(*unstructured.Unstructured); ok {
 		delete(u.Object, "status")
@@ -39,7 +39,7 @@ func clearStatus(o object.Object) {
 	}
 }
 
-// setSpecification gives o everything of from but its type, metadata and status. The two share what it holds.
+// setSpecification copies everything but type, metadata and status from from to o. The two share the content.
 func setSpecification(o, from object.Object) {
 	if u, ok := o.(*unstructured.Unstructured); ok {
 		for key := range u.Object {
@@ -62,7 +62,7 @@ func setSpecification(o, from object.Object) {
 	}
 }
 
-// sameSpecification reports whether two objects are equal but for type, metadata and status.
+// sameSpecification reports whether two objects are equal except for type, metadata and status.
 func sameSpecification(a, b object.Object, hasStatus bool) bool {
 	if u, ok := a.(*unstructured.Unstructured); ok {
 		return sameContent(u.Object, b.(*unstructured.Unstructured).Object, hasStatus)
@@ -79,7 +79,7 @@ func sameSpecification(a, b object.Object, hasStatus bool) bool {
 	return true
 }
 
-// sameContent compares custom objects. Without a status subresource a field called status is like any other.
+// sameContent compares custom objects. Without a status subresource, a field named status is like any other.
 func sameContent(a, b map[string]any, hasStatus bool) bool {
 	counts := func(key string) bool { return isSpecification(key) || key == "status" && !hasStatus }
 	for key, value := range a {

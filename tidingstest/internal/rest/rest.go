@@ -1,6 +1,6 @@
-// Package rest does what a Kubernetes API server does between the decoded request and the storage: it checks and completes
-// metadata, runs admission, keeps track of generations and managed fields, resolves conflicts, and carries out deletions
-// in their steps.
+// Package rest implements what a Kubernetes API server does between the decoded request and the storage: it validates and
+// completes metadata, runs admission, tracks generations and managed fields, resolves conflicts, and carries out deletions
+// in stages.
 package rest
 
 import (
@@ -25,37 +25,37 @@ type Registry struct {
 	Store   *storage.Store
 	Catalog *api.Catalog
 
-	// Admit, unless it is nil, may change or refuse an object that is to be written. It is called without locks held.
+	// Admit may change or reject an object before it is written. It is called without locks held. Nil admits everything.
 	Admit func(context.Context, *Admission) error
-	// RequireNamespaces refuses to create objects in namespaces that do not exist.
+	// RequireNamespaces rejects creations in namespaces that do not exist.
 	RequireNamespaces bool
-	// Clock returns the present time by the server's clock.
+	// Clock returns the server's current time.
 	Clock func() time.Time
 	// CollectGarbage deletes the dependents of deleted owners, and the content of deleted namespaces.
 	CollectGarbage bool
 
 	fields fields.Managers
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	random *rand.Rand
 	uids   uint64
 }
 
-// NewRegistry returns a registry whose generated names and uids depend on nothing but the seed and the order of requests.
+// NewRegistry returns a registry. Its generated names and uids depend only on the seed and the order of requests.
 func NewRegistry(store *storage.Store, catalog *api.Catalog, seed uint64) *Registry {
 	return &Registry{Store: store, Catalog: catalog, Clock: time.Now, random: rand.New(rand.NewPCG(seed, 0))}
 }
 
-// Request says what a write is about.
+// Request describes a write.
 type Request struct {
 	Resource    *api.Resource
 	Subresource string
 	Namespace   string
 	Name        string // empty for a creation whose name is in the object, and for collections
-	Manager     string // who will manage the written fields
+	Manager     string // the manager of the written fields
 	UserAgent   string
 	DryRun      bool
-	// Warn tells the client something that does not stop the request.
+	// Warn sends the client a warning.
 	Warn func(string)
 }
 
@@ -65,7 +65,7 @@ func (r Request) groupResource() schema.GroupResource { return r.Resource.GroupR
 
 func (r Request) notFound() error { return apierrors.NewNotFound(r.groupResource(), r.Name) }
 
-// Operation is what an admission function is asked to admit.
+// Operation is the operation that an admission function is asked to admit.
 type Operation string
 
 // The operations that are subject to admission.
@@ -81,10 +81,10 @@ type Admission struct {
 	Resource    schema.GroupVersionResource
 	Subresource string
 	Namespace   string
-	Name        string // empty while a generated name is not known
-	// Object is what is to be written; the function may change it. It is nil for a deletion.
+	Name        string // empty until a name has been generated
+	// Object is the object to be written; the function may change it. It is nil for a deletion.
 	Object object.Object
-	// Old is the present object, which must not be changed. It is nil for a creation.
+	// Old is the current object, which must not be changed. It is nil for a creation.
 	Old       object.Object
 	DryRun    bool
 	UserAgent string
@@ -107,12 +107,12 @@ func (r *Registry) admit(ctx context.Context, request Request, op Operation, o, 
 	return apierrors.NewForbidden(request.groupResource(), request.Name, err)
 }
 
-// collection returns the collection behind a resource.
+// collection returns the collection of a resource.
 func (r *Registry) collection(resource *api.Resource) *storage.Collection {
 	return r.Store.Collection(resource.Storage)
 }
 
-// Get returns an object in its stored version.
+// Get returns an object in its storage version.
 func (r *Registry) Get(request Request) (object.Object, error) {
 	if o := r.collection(request.Resource).Get(request.key()); o != nil {
 		return o, nil
@@ -120,7 +120,7 @@ func (r *Registry) Get(request Request) (object.Object, error) {
 	return nil, request.notFound()
 }
 
-// NewUID returns a uid that this registry has not given out.
+// NewUID returns a new unique uid.
 func (r *Registry) NewUID() types.UID {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -128,7 +128,7 @@ func (r *Registry) NewUID() types.UID {
 	return types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", r.uids))
 }
 
-// generated names have five random letters or digits that do not form words.
+// Generated names have five random letters or digits that do not form words.
 const (
 	suffixLetters = "bcdfghjklmnpqrstvwxz2456789"
 	suffixLength  = 5
@@ -148,7 +148,7 @@ func (r *Registry) generateName(base string) string {
 	return base + string(suffix)
 }
 
-// Manage notes that the manager of a request set the fields in which o differs from old.
+// Manage records the request's manager as the owner of the fields in which o differs from old.
 func (r *Registry) Manage(request Request, old, o object.Object) (object.Object, error) {
 	manager, err := r.fields.For(request.Resource, request.Subresource)
 	if err != nil {
@@ -157,7 +157,7 @@ func (r *Registry) Manage(request Request, old, o object.Object) (object.Object,
 	return manager.UpdateNoErrors(old, o, request.Manager).(object.Object), nil
 }
 
-// Apply merges into old what the manager of a request applies.
+// Apply merges the applied configuration of a request's manager into old.
 func (r *Registry) Apply(request Request, old object.Object, patch object.Object, force bool) (object.Object, error) {
 	manager, err := r.fields.For(request.Resource, request.Subresource)
 	if err != nil {
@@ -170,7 +170,7 @@ func (r *Registry) Apply(request Request, old object.Object, patch object.Object
 	return merged.(object.Object), nil
 }
 
-// checkNamespace makes the namespace of o that of the request, or refuses another one.
+// checkNamespace sets the namespace of o to that of the request, or rejects a different one.
 func checkNamespace(request Request, o metav1.Object) error {
 	switch {
 	case !request.Resource.Namespaced || o.GetNamespace() == "":

@@ -40,7 +40,7 @@ func ScaleOf(r *api.Resource, o object.Object) (*autoscalingv1.Scale, error) {
 	return scale, err
 }
 
-// selectorText returns the selector at a path, which may be a text, a label selector or a set of labels, as a text.
+// selectorText returns the selector at a path as a string. It may be a string, a label selector or a set of labels.
 func selectorText(content map[string]any, path string) (string, error) {
 	if path == "" {
 		return "", nil
@@ -73,7 +73,8 @@ func selectorText(content map[string]any, path string) (string, error) {
 // steps splits a path such as ".spec.replicas".
 func steps(path string) []string { return strings.Split(strings.TrimPrefix(path, "."), ".") }
 
-// UpdateScale changes the number of replicas of an object, as edit makes it from the present scale.
+// UpdateScale sets the number of replicas of an object to that of the scale that edit returns for the current
+// scale.
 func (r *Registry) UpdateScale(ctx context.Context, request Request, edit func(*autoscalingv1.Scale) (*autoscalingv1.Scale, error)) (*autoscalingv1.Scale, error) {
 	request.Subresource = "scale"
 	o, _, err := r.Update(ctx, request, false, func(old object.Object) (object.Object, error) {

@@ -16,21 +16,21 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// errModified is the reason that a conflict of versions gives.
+// errModified is the message of a version conflict.
 var errModified = errors.New("the object has been modified; please apply your changes to the latest version and try again")
 
-// Edit makes the new state of an object from the present one, which it must not change and which is nil if there is none.
-// It is called again when another write came in between. The new state is the registry's from then on.
+// Edit returns the new state of an object, given the current one, which it must not change and which is nil if there is
+// none. It is called again if another write came in between. The registry takes ownership of the new state.
 type Edit func(old object.Object) (object.Object, error)
 
 // Update changes an object and returns the stored one, and whether it was created. An object that does not exist is created
-// if its kind allows that or create says so.
+// if its kind allows that or if create is set.
 func (r *Registry) Update(ctx context.Context, request Request, create bool, edit Edit) (o object.Object, created bool, err error) {
 	for ctx.Err() == nil {
 		old := r.collection(request.Resource).Get(request.key())
 		if old == nil {
 			if o, err = r.createByUpdate(ctx, request, create, edit); apierrors.IsAlreadyExists(err) {
-				continue // it was created in between
+				continue // it was created in the meantime
 			}
 			return o, true, err
 		}
@@ -64,7 +64,7 @@ func (r *Registry) createByUpdate(ctx context.Context, request Request, create b
 	return r.insert(request, o)
 }
 
-// updateOnce tries an update. It is not done if the object was changed in between.
+// updateOnce attempts an update. done is false if the object changed in the meantime.
 func (r *Registry) updateOnce(ctx context.Context, request Request, old object.Object, edit Edit) (o object.Object, done bool, err error) {
 	o, err = edit(old)
 	if err != nil {
@@ -103,7 +103,7 @@ func (r *Registry) updateOnce(ctx context.Context, request Request, old object.O
 	return o, done, nil
 }
 
-// checkVersion refuses an update that was made from another state than the present one.
+// checkVersion rejects an update that is not based on the current version.
 func checkVersion(request Request, o, old object.Object) error {
 	version := o.GetResourceVersion()
 	if _, err := strconv.ParseUint(version, 10, 64); err != nil && version != "" {
@@ -143,15 +143,14 @@ func prepareAndCheckUpdate(request Request, o, old object.Object) error {
 	errs := validation.ValidateObjectMetaAccessor(o, request.Resource.Namespaced, nameRule(request.groupResource()), metadata)
 	changes := validation.ValidateObjectMetaAccessorUpdate(o, old, metadata)
 	errs = append(errs, changes...)
-	if request.Resource.BuiltIn { // which a real server checks twice
+	if request.Resource.BuiltIn { // a real server checks these twice
 		errs = append(errs, changes...)
 	}
 	errs = append(errs, checkFinalizers(request, o)...)
 	return invalid(request, o.GetName(), append(errs, structureErrors(request, o)...))
 }
 
-// keepTimes takes over the times of managed fields that did not change otherwise, so that a write that changes nothing
-// is seen as such.
+// keepTimes keeps the times of managed fields that have not changed otherwise, so that a no-op write is recognized as one.
 func keepTimes(o, old object.Object) {
 	entries, before := o.GetManagedFields(), old.GetManagedFields()
 	if len(entries) == 0 || len(entries) != len(before) {
@@ -177,7 +176,7 @@ func sameObject(a, b object.Object) bool {
 	return apiequality.Semantic.DeepEqual(a, b)
 }
 
-// shouldDelete reports whether an update takes away the last thing that kept a deleted object alive.
+// shouldDelete reports whether an update removes the last thing that keeps a deleted object.
 func shouldDelete(o, old object.Object) bool {
 	if old.GetDeletionTimestamp() == nil || len(o.GetFinalizers()) > 0 || !namespaceIsFinalized(o) {
 		return false
@@ -186,7 +185,7 @@ func shouldDelete(o, old object.Object) bool {
 	return grace == nil || *grace == 0
 }
 
-// Managed returns an Edit that puts o in place of the present state, under the request's manager.
+// Managed returns an Edit that replaces the current state with o, under the request's manager.
 func (r *Registry) Managed(request Request, o object.Object) Edit {
 	return func(old object.Object) (object.Object, error) {
 		next := o.DeepCopyObject().(object.Object)
@@ -201,7 +200,7 @@ func (r *Registry) Managed(request Request, o object.Object) Edit {
 	}
 }
 
-// checkUID refuses to replace another object than the one with the uid in o.
+// checkUID rejects a write if the uid in o is not that of the current object.
 func checkUID(request Request, o, old object.Object) error {
 	uid := o.GetUID()
 	if uid == "" || uid == old.GetUID() {
@@ -216,7 +215,7 @@ func checkUID(request Request, o, old object.Object) error {
 		key, uid, old.GetUID()))
 }
 
-// managedMeta is what a subresource of another kind passes on to the object behind it.
+// managedMeta is the metadata that a write to a subresource of another kind passes on to its parent object.
 func managedMeta(o metav1.Object, old metav1.Object) {
 	if version := o.GetResourceVersion(); version != "" {
 		old.SetResourceVersion(version)

@@ -12,15 +12,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Errors of reading an earlier or later state.
+// Errors of reading an older or newer state.
 var (
 	ErrCompacted = errors.New("the version is too old")
 	ErrTooNew    = errors.New("the version does not exist yet")
 	ErrClosed    = errors.New("the collection is gone")
 )
 
-// Collection holds the objects of one resource. Its objects are ordered by their path, as in etcd. All its fields are
-// guarded by the store's lock.
+// Collection holds the objects of one resource, ordered by path as in etcd. All its fields are guarded by the store's
+// lock.
 type Collection struct {
 	ID    schema.GroupVersionResource // fixed
 	store *Store                      // fixed
@@ -29,11 +29,12 @@ type Collection struct {
 	paths   []string                 // of objects, sorted
 	// history holds the changes after dropped, oldest first.
 	history []Change
-	// dropped is the version up to which the history is gone; compacted, not less, is where new readers may start.
+	// dropped is the version up to which the history is gone. compacted is at least as high; new readers may not start
+	// before it.
 	dropped, compacted uint64
-	// lists holds the last lists that were asked for.
+	// lists caches the most recently requested lists.
 	lists [2]List
-	// changed is closed and replaced at every change, bookmark request and end.
+	// changed is closed and replaced on every change, bookmark request and close.
 	changed   chan struct{}
 	bookmarks int // requested so far
 	closed    bool
@@ -47,7 +48,7 @@ type Change struct {
 	Final object.Object
 }
 
-// List is the state of a collection at a version, which is that of the store or an older one. It is not written to.
+// List is the state of a collection at a version, which is that of the store or an older one. It is read-only.
 type List struct {
 	Entries []Entry
 	// changed is the version of the last change that the list includes.
@@ -60,7 +61,7 @@ type Entry struct {
 	Object object.Object
 }
 
-// Path returns the name of an object in its collection: "namespace/name", or "name" without a namespace.
+// Path returns the path of an object in its collection: "namespace/name", or "name" without a namespace.
 func Path(key object.Key) string { return key.String() }
 
 func newCollection(s *Store, id schema.GroupVersionResource) *Collection {
@@ -102,7 +103,7 @@ func (c *Collection) Get(key object.Key) object.Object {
 	return c.objects[Path(key)]
 }
 
-// HasNamespace reports whether there are objects in a namespace.
+// HasNamespace reports whether a namespace has objects.
 func (c *Collection) HasNamespace(namespace string) bool {
 	c.store.mu.Lock()
 	defer c.store.mu.Unlock()
@@ -111,9 +112,9 @@ func (c *Collection) HasNamespace(namespace string) bool {
 	return i < len(c.paths) && strings.HasPrefix(c.paths[i], prefix)
 }
 
-// Replace stores next under a key if the present object is still the one in old; nil stands for none in both. It gives
-// next its resource version and returns that version. It returns false, and changes nothing, if the object is another one
-// or the collection is closed.
+// Replace stores next under a key if the current object is still old. Nil means no object, for both. It sets next's
+// resource version and returns it. If the current object is a different one, or the collection is closed, it changes
+// nothing and returns false.
 func (c *Collection) Replace(key object.Key, old, next object.Object) (version uint64, ok bool) {
 	c.store.mu.Lock()
 	defer c.store.mu.Unlock()
@@ -142,7 +143,7 @@ func (c *Collection) Replace(key object.Key, old, next object.Object) (version u
 	return change.Version, true
 }
 
-// remember appends to the history. It drops the oldest changes in bulk, so that each costs little.
+// remember appends to the history. It drops the oldest changes in bulk, so that the amortized cost is low.
 func (c *Collection) remember(change Change) {
 	c.history = append(c.history, change)
 	if extra := len(c.history) - c.store.limit; extra > c.store.limit/8 {
@@ -223,17 +224,17 @@ func (l List) From(path string) []Entry {
 // Tail is what a reader that follows a collection has not seen yet.
 type Tail struct {
 	Changes []Change
-	// Version is the store's: with Changes the reader has seen everything up to it.
+	// Version is the store's version: with Changes, the reader is current to it.
 	Version uint64
-	// Changed is closed at the next change.
+	// Changed is closed on the next change.
 	Changed <-chan struct{}
 	// Bookmarks counts the calls of RequestBookmarks.
 	Bookmarks int
-	// Lost says that changes the reader has not seen are forgotten; Closed that the collection has ended.
+	// Lost says that changes the reader has not seen have been dropped, and Closed that the collection has been closed.
 	Lost, Closed bool
 }
 
-// After returns the changes after a version. They are not written to.
+// After returns the changes after a version. They are read-only.
 func (c *Collection) After(version uint64) Tail {
 	c.store.mu.Lock()
 	defer c.store.mu.Unlock()
@@ -243,7 +244,7 @@ func (c *Collection) After(version uint64) Tail {
 	}
 }
 
-// Oldest returns the oldest version that a new reader may start from.
+// Oldest returns the oldest version from which a new reader may start.
 func (c *Collection) Oldest() uint64 {
 	c.store.mu.Lock()
 	defer c.store.mu.Unlock()
@@ -257,7 +258,7 @@ func (c *Collection) Compacted(version uint64) bool {
 	return version < c.compacted
 }
 
-// RequestBookmarks asks those that follow the collection for a bookmark.
+// RequestBookmarks asks the collection's followers to send a bookmark.
 func (c *Collection) RequestBookmarks() {
 	c.store.mu.Lock()
 	defer c.store.mu.Unlock()

@@ -1,4 +1,4 @@
-// Package storage holds the objects of a test server and the history of their changes.
+// Package storage holds a test server's objects and the history of their changes.
 package storage
 
 import (
@@ -9,25 +9,24 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// firstVersion is the resource version of an empty store. It is not 0, which means "any version" in a request, and readers
-// may start from a lower one, because nothing happened before.
+// firstVersion is the resource version of an empty store. It is not 0, which means "any version" in a request. Readers may
+// start from a lower version, because nothing happened before.
 const firstVersion = 1000
 
-// Store holds collections of objects under one resource version that grows by one with each change, as etcd's
-// revision does. Objects in it are never written to. The methods of a Store and of its collections may be called
-// from any goroutine.
+// Store holds collections of objects under one resource version that grows by one with each change, like etcd's revision.
+// Its objects are never modified. The methods of a Store and of its collections may be called from any goroutine.
 type Store struct {
-	limit int // changes that each collection remembers
+	limit int // changes that each collection keeps
 
-	mu          sync.Mutex // guards what follows, and the collections
+	mu          sync.Mutex // guards the fields below, and the collections
 	version     uint64
 	compacted   uint64                                 // of the last Compact or Restore
-	changed     chan struct{}                          // closed and replaced at every change
-	removed     map[schema.GroupVersionResource]uint64 // when collections were removed
+	changed     chan struct{}                          // closed and replaced on every change
+	removed     map[schema.GroupVersionResource]uint64 // the versions at which collections were removed
 	collections map[schema.GroupVersionResource]*Collection
 }
 
-// New returns an empty store whose collections remember their last limit changes.
+// New returns an empty store whose collections keep their last limit changes.
 func New(limit int) *Store {
 	return &Store{
 		limit:       limit,
@@ -38,14 +37,14 @@ func New(limit int) *Store {
 	}
 }
 
-// Version returns the version of the newest change.
+// Version returns the version of the latest change.
 func (s *Store) Version() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.version
 }
 
-// Changed returns a channel that is closed at the next change of any collection.
+// Changed returns a channel that is closed on the next change of any collection.
 func (s *Store) Changed() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,7 +56,7 @@ func (s *Store) wake() {
 	s.changed = make(chan struct{})
 }
 
-// Collection returns the collection with this name, which it makes if there is none.
+// Collection returns the collection of a resource, and creates it if there is none.
 func (s *Store) Collection(id schema.GroupVersionResource) *Collection {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,7 +68,7 @@ func (s *Store) Collection(id schema.GroupVersionResource) *Collection {
 	return c
 }
 
-// Collections returns the collections that hold objects.
+// Collections returns the collections that have objects.
 func (s *Store) Collections() []*Collection {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,7 +81,7 @@ func (s *Store) Collections() []*Collection {
 	return found
 }
 
-// Remove drops a collection with all its objects. Who still holds it finds it Closed.
+// Remove removes a collection with all its objects, and closes it for those who still use it.
 func (s *Store) Remove(id schema.GroupVersionResource) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,8 +92,8 @@ func (s *Store) Remove(id schema.GroupVersionResource) {
 	}
 }
 
-// Compact forgets the history up to now: new readers cannot start from an older version. Those that follow a
-// collection already can still read the changes that they have not seen, until the next Compact.
+// Compact drops the history up to now: new readers cannot start from an older version. Those that already follow a
+// collection can still read the changes that they have not seen, until the next Compact.
 func (s *Store) Compact() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,13 +103,13 @@ func (s *Store) Compact() {
 	}
 }
 
-// Backup is the state of a store at one moment.
+// Backup is the state of a store at one time.
 type Backup struct {
 	version     uint64
 	collections map[schema.GroupVersionResource]map[string]object.Object
 }
 
-// Backup returns the present state.
+// Backup returns the current state.
 func (s *Store) Backup() *Backup {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,8 +120,8 @@ func (s *Store) Backup() *Backup {
 	return b
 }
 
-// Restore goes back to an earlier state, its version included. All collections are new ones, without history; the
-// ones before are Closed.
+// Restore goes back to an earlier state, including its version. All collections are replaced by new ones without history;
+// the old ones are closed.
 func (s *Store) Restore(b *Backup) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,7 +139,7 @@ func (s *Store) Restore(b *Backup) {
 	}
 }
 
-// At returns a copy of o with another resource version.
+// At returns a copy of o with a different resource version.
 func At(o object.Object, version uint64) object.Object {
 	o = Copy(o)
 	o.SetResourceVersion(strconv.FormatUint(version, 10))

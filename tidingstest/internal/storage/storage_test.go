@@ -22,7 +22,7 @@ func pod(key object.Key, label string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, Labels: map[string]string{"v": label}}}
 }
 
-// state is what the model remembers of each version: label and resource version by path.
+// state is what the model records of a version: label and resource version by path.
 type state map[string]string
 
 func describe(l List) state {
@@ -33,7 +33,7 @@ func describe(l List) state {
 	return s
 }
 
-// TestCollectionAgainstModel compares every version that is still known with a copy that was made when it was new.
+// TestCollectionAgainstModel compares every version that is still available with a copy made when it was current.
 func TestCollectionAgainstModel(t *testing.T) {
 	random := testseed.Rand(t)
 	s := New(40)
@@ -71,7 +71,7 @@ func TestCollectionAgainstModel(t *testing.T) {
 			for b, want := range backups {
 				s.Restore(b)
 				c, current = s.Collection(pods), maps.Clone(want)
-				versions = map[uint64]state{s.Version(): maps.Clone(want)} // all else is forgotten
+				versions = map[uint64]state{s.Version(): maps.Clone(want)} // everything else has been dropped
 				break
 			}
 		}

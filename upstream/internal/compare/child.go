@@ -17,8 +17,8 @@ import (
 	"github.com/tidings/tidings/upstream/internal/controllers"
 )
 
-// RunControllers runs the controllers on an engine until a line, or the end, comes on in. Before they stop it writes the Usage to
-// out, as JSON. A folder for profiles may be empty.
+// RunControllers runs the controllers on an engine until a line or EOF is read from in. Before they stop, it writes the Usage to
+// out, as JSON. profiles is a folder for profiles; it may be empty.
 func RunControllers(ctx context.Context, engine, kubeconfig, profiles string, in io.Reader, out io.Writer) error {
 	stopProfile, err := startProfile(profiles, engine)
 	if err != nil {
@@ -71,7 +71,7 @@ type child struct {
 	log *os.File
 }
 
-// startProfile begins a CPU profile of this process in a folder. The returned function ends it and adds a heap profile.
+// startProfile starts a CPU profile of this process in a folder. The returned function stops it and adds a heap profile.
 func startProfile(dir, engine string) (stop func() error, err error) {
 	if dir == "" {
 		return func() error { return nil }, nil
@@ -114,7 +114,7 @@ func startChild(logFile, program string, args ...string) (*child, error) {
 	return c, nil
 }
 
-// stop ends the process and returns what it has used.
+// stop ends the process and returns its usage.
 func (c *child) stop() (Usage, error) {
 	defer c.log.Close()
 	c.in.Close()
@@ -129,7 +129,7 @@ func (c *child) stop() (Usage, error) {
 	return used, nil
 }
 
-// kill ends a process that is not needed any more.
+// kill ends a process that is no longer needed.
 func (c *child) kill() {
 	_ = c.cmd.Process.Kill()
 	_ = c.cmd.Wait()

@@ -1,4 +1,4 @@
-// Package compare runs controllers of Kubernetes on two engines, each against a control plane of its own, and compares what comes out.
+// Package compare runs controllers of Kubernetes on two engines, each against its own control plane, and compares the results.
 package compare
 
 import (
@@ -14,32 +14,32 @@ import (
 	"github.com/tidings/tidings/upstream/internal/scenario"
 )
 
-// Options say what is run.
+// Options configures a run.
 type Options struct {
-	// Program is the path of this module's command, which is started for the controllers.
+	// Program is the path of this module's binary, which is started to run the controllers.
 	Program string
-	// Dir gets the controllers' logs. Profiles, unless it is empty, gets their CPU and heap profiles.
+	// Dir is the folder for the controllers' logs. Profiles is the folder for their CPU and heap profiles, or empty.
 	Dir, Profiles string
-	// Rounds and Pause are the scenario's. RestartEvery restarts the API server in every so many-th round; 0 never.
+	// Rounds and Pause are passed to the scenario. RestartEvery restarts the API server in every n-th round; 0 means never.
 	Rounds       int
 	Pause        time.Duration
 	RestartEvery int
-	Quietly      bool // the restarts come when nothing is left to do
+	Quietly      bool // restart when nothing is left to do
 	Seed         uint64
 	Logger       *slog.Logger
 }
 
-// Result is what came out on one engine.
+// Result is the result on one engine.
 type Result struct {
 	Engine string
 	State  scenario.State
 	Used   Usage
 	Took   time.Duration
-	// Kills and Restarts are how often the API server was killed, and stopped in good order, and started again.
+	// Kills and Restarts count how often the API server was killed, and shut down cleanly, and started again.
 	Kills, Restarts int
 }
 
-// Run runs the scenario on an engine. The error also says so when the controllers left something undone.
+// Run runs the scenario on an engine. It also returns an error if the controllers left something undone.
 func Run(ctx context.Context, engine string, opts Options) (Result, error) {
 	cp, err := controlplane.Launch(ctx, controlplane.Options{UnsafeNoFsync: true, Logger: opts.Logger})
 	if err != nil {
@@ -76,7 +76,7 @@ func Run(ctx context.Context, engine string, opts Options) (Result, error) {
 	return result, err
 }
 
-// restarter lets an API server go away and come back, in turns by killing and by stopping it.
+// restarter restarts an API server, alternately after killing it and after a clean shutdown.
 type restarter struct {
 	plane  *controlplane.ControlPlane
 	result *Result
@@ -89,5 +89,5 @@ func (r restarter) next(ctx context.Context) error {
 	} else {
 		r.result.Restarts++
 	}
-	return r.plane.Restart(ctx) // stops it if it runs
+	return r.plane.Restart(ctx) // stops it if it is running
 }

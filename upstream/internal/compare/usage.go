@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Usage is what a process has used since it started.
+// Usage is the resource usage of a process since its start.
 type Usage struct {
 	CPU      time.Duration  // of all threads, in user and kernel mode
 	Heap     uint64         // bytes of live objects, after a collection
@@ -49,7 +49,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// requests tells what requests are for, as the API server does.
+// requests classifies requests as the API server does.
 var requests = request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
 
 func verb(r *http.Request) string {
@@ -67,7 +67,7 @@ func (c *calls) usage() (Usage, error) {
 		return Usage{}, err
 	}
 	runtime.GC()
-	runtime.GC() // what finalizers kept
+	runtime.GC() // frees what finalizers kept
 	var mem runtime.MemStats
 	runtime.ReadMemStats(&mem)
 	c.mu.Lock()

@@ -1,4 +1,4 @@
-// Package controllers runs controllers of Kubernetes, as they are, on informer factories of the caller's choice.
+// Package controllers runs unmodified controllers of Kubernetes on informer factories of the caller's choice.
 package controllers
 
 import (
@@ -27,17 +27,17 @@ import (
 
 const (
 	workers = 5
-	burst   = 500 // pods that a ReplicaSet creates or deletes at once, as kube-controller-manager has it
+	burst   = 500 // maximum number of pods that a ReplicaSet creates or deletes at once, as in kube-controller-manager
 	resync  = 2 * time.Minute
 )
 
-// Factories are the informers that the controllers read from.
+// Factories are the informer factories from which the controllers read.
 type Factories struct {
 	Typed    informers.SharedInformerFactory
 	Metadata metadatainformer.SharedInformerFactory
 }
 
-// shutdowner is what both factories have besides their interfaces.
+// shutdowner is implemented by both factories in addition to their interfaces.
 type shutdowner interface{ Shutdown() }
 
 // runner is a controller that is ready to run until its context ends.
@@ -119,7 +119,7 @@ func withWorkers(run func(ctx context.Context, workers int)) runner {
 	return func(ctx context.Context) { run(ctx, workers) }
 }
 
-// collector returns the garbage collector, which looks for new resources every few seconds.
+// collector returns the garbage collector, which checks for new resources every few seconds.
 func (c clients) collector(ctx context.Context, f Factories, started <-chan struct{}) (runner, error) {
 	ignored := garbagecollector.DefaultIgnoredResources()
 	both := informerfactory.NewInformerFactory(f.Typed, f.Metadata)

@@ -18,7 +18,7 @@ const (
 	ClientGo = "client-go"
 )
 
-// NewFactories returns the informer factories of an engine. The two differ in the constructors alone.
+// NewFactories returns the informer factories of an engine. They differ only in their constructors.
 func NewFactories(engine string, config *rest.Config) (Factories, error) {
 	switch engine {
 	case Tidings:

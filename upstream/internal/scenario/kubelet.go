@@ -12,11 +12,11 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// nodeName is the node that all pods are bound to.
+// nodeName is the node to which all pods are bound.
 const nodeName = "node"
 
-// kubelet is what makes pods of the control plane, which has neither a scheduler nor nodes, come up: it binds them, and says that
-// they run, or have succeeded if a Job owns them. It looks at all pods again and again, so that it needs no engine of its own.
+// kubelet brings up the pods of the control plane, which has neither a scheduler nor nodes: it binds them, and sets their phase
+// to running, or to succeeded if a Job owns them. It polls all pods, so that it does not depend on an engine.
 type kubelet struct {
 	client kubernetes.Interface
 	nextIP int
@@ -30,11 +30,11 @@ func (k *kubelet) run(ctx context.Context) {
 func (k *kubelet) lookAtPods(ctx context.Context) {
 	pods, err := k.client.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: "status.phase=Pending"})
 	if err != nil {
-		return // the server is away, and comes back
+		return // the server is down and will come back
 	}
 	for i := range pods.Items {
 		if err := k.bringUp(ctx, &pods.Items[i]); err != nil {
-			continue // it is gone, or has changed: the next look tells
+			continue // it is gone or has changed: the next poll will tell
 		}
 	}
 }
@@ -75,7 +75,7 @@ func runningStatus(pod *corev1.Pod, ip string) corev1.PodStatus {
 	return s
 }
 
-// createNode makes the node that pods are bound to.
+// createNode creates the node to which pods are bound.
 func createNode(ctx context.Context, client kubernetes.Interface) error {
 	_, err := client.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName}}, metav1.CreateOptions{})
 	return err

@@ -9,12 +9,12 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// template is the pods of one app.
+// template is the pod template of an app.
 func template(app, image string) corev1.PodTemplateSpec {
 	return corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: labels(app)},
 		Spec: corev1.PodSpec{
-			TerminationGracePeriodSeconds: ptr.To[int64](0), // no kubelet ends them
+			TerminationGracePeriodSeconds: ptr.To[int64](0), // there is no kubelet to stop them
 			Containers:                    []corev1.Container{{Name: "main", Image: image}},
 		},
 	}
@@ -64,7 +64,7 @@ func service(name string) *corev1.Service {
 	}
 }
 
-// ownedBy is a config map that the garbage collector deletes with its owner.
+// ownedBy returns a config map that the garbage collector deletes with its owner.
 func ownedBy(name string, owner *appsv1.Deployment) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 		Name: name, OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: owner.Name, UID: owner.UID}},

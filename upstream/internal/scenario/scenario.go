@@ -1,4 +1,4 @@
-// Package scenario keeps the controllers of a control plane busy in a way that ends in the same state each time.
+// Package scenario keeps the controllers of a control plane busy with changes that always end in the same state.
 package scenario
 
 import (
@@ -19,35 +19,35 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// scenarioLabel marks the namespaces that a State is read from.
+// scenarioLabel marks the namespaces that belong to a State.
 const scenarioLabel = "scenario"
 
-// settlePatience is how long the controllers may take to do all that is left. A ReplicaSet controller that waits for an event which was lost with
-// the server, whatever the engine, goes on after five minutes, at the next resync.
+// settlePatience is how long the controllers may take to finish. On any engine, a ReplicaSet controller that waits for an event that was lost
+// with the server only continues after five minutes, at the next resync.
 const settlePatience = 10 * time.Minute
 
-// Options say what happens.
+// Options configures a scenario.
 type Options struct {
-	// Rounds is how often everything is changed, and Pause how long a round waits after its changes.
+	// Rounds is the number of rounds, each of which changes everything, and Pause the wait after the changes of a round.
 	Rounds int
 	Pause  time.Duration
 	Seed   uint64
-	// Disturb is called in the middle of every round from the second on, if it is not nil: to restart the API server, say.
+	// Disturb is called in the middle of every round from the second on, for example to restart the API server. It may be nil.
 	Disturb func(ctx context.Context) error
-	// Quietly waits before each disturbance until nothing is left to do, so that no request of a controller is under way.
+	// Quietly waits before each disturbance until nothing is left to do, so that no request of a controller is in flight.
 	Quietly bool
 	Logger  *slog.Logger
 }
 
-// play is a scenario under way.
+// play is a scenario in progress.
 type play struct {
 	Options
 	client kubernetes.Interface
 	random *rand.Rand
 }
 
-// Play creates workloads, changes them in rounds, deletes some, and returns the state in which the controllers leave the cluster
-// when nothing is left to do. Two plays with the same options should end alike.
+// Play creates workloads, changes them in rounds, deletes some, and returns the state in which the controllers leave the cluster when nothing is
+// left to do. Two plays with the same options should end in the same state.
 func Play(ctx context.Context, client kubernetes.Interface, opts Options) (State, error) {
 	p := &play{Options: opts, client: client, random: rand.New(rand.NewPCG(opts.Seed, 0))}
 	ctx, cancel := context.WithCancel(ctx)
@@ -69,7 +69,7 @@ func Play(ctx context.Context, client kubernetes.Interface, opts Options) (State
 	return state, err
 }
 
-// round makes a namespace with workloads, changes those of the rounds before, and deletes the namespace of three rounds ago.
+// round creates a namespace with workloads, changes those of earlier rounds, and deletes the namespace of three rounds ago.
 func (p *play) round(ctx context.Context, round int) error {
 	p.Logger.Info("round", "number", round)
 	if err := p.create(ctx, namespaceOf(round)); err != nil {
@@ -115,7 +115,7 @@ func pause(ctx context.Context, d time.Duration) error {
 
 func namespaceOf(round int) string { return fmt.Sprintf("round-%d", round) }
 
-// create makes a namespace with one of everything.
+// create creates a namespace with one of everything.
 func (p *play) create(ctx context.Context, ns string) error {
 	c, opts := p.client, metav1.CreateOptions{}
 	var web, doomed *appsv1.Deployment
@@ -150,7 +150,7 @@ func (p *play) create(ctx context.Context, ns string) error {
 
 func only[T any](_ T, err error) error { return err }
 
-// change scales and rolls out the workloads of a namespace, deletes a Deployment for the garbage collector, and takes pods away.
+// change scales and rolls out the workloads of a namespace, deletes a Deployment for the garbage collector, and deletes pods.
 func (p *play) change(ctx context.Context, ns string, round int) error {
 	web, lone, classic := int32(2+p.random.IntN(6)), int32(1+p.random.IntN(6)), int32(1+p.random.IntN(4))
 	image := fmt.Sprintf("image:%d", round)
@@ -202,7 +202,7 @@ func (p *play) scaleController(ctx context.Context, ns, name string, replicas in
 	return only(controllers.Update(ctx, rc, metav1.UpdateOptions{}))
 }
 
-// deletePods deletes at most n pods of a selector, which their owner replaces.
+// deletePods deletes at most n pods that match a selector; their owner replaces them.
 func (p *play) deletePods(ctx context.Context, ns, selector string, n int) error {
 	pods, err := p.client.CoreV1().Pods(ns).List(ctx, metav1.ListOptions{LabelSelector: selector})
 	if err != nil {
@@ -216,7 +216,7 @@ func (p *play) deletePods(ctx context.Context, ns, selector string, n int) error
 	return nil
 }
 
-// insist repeats a write until it was done: somebody else may have written at the same time. What is to be deleted may be gone.
+// insist retries a write until it succeeds, since others may write concurrently. It ignores that an object to delete is gone.
 func (p *play) insist(ctx context.Context, write func() error) error {
 	for {
 		err := write()

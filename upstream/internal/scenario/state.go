@@ -14,16 +14,16 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// State is what a cluster has.
+// State is the state of a cluster.
 type State struct {
-	// Lines are sorted, and have nothing that is random: no names of pods and slices, addresses, times or versions.
+	// Lines are sorted, and contain nothing random: no names of pods and slices, addresses, times or versions.
 	Lines []string
-	// Unsettled says which objects are not yet what was asked for.
+	// Unsettled names the objects that have not reached their desired state.
 	Unsettled []string
-	// Settled is how long it took after the last round until nothing was left to do.
+	// Settled is the time from the last round until nothing was left to do.
 	Settled time.Duration
 
-	owners map[types.UID]bool // that exist
+	owners map[types.UID]bool // existing ones
 }
 
 // ReadState reads the state of the scenario's namespaces.
@@ -45,7 +45,7 @@ func ReadState(ctx context.Context, client kubernetes.Interface) (State, error) 
 	return s, nil
 }
 
-// add adds a line; settled says that the object is what was asked for.
+// add adds a line; settled says whether the object has reached its desired state.
 func (s *State) add(settled bool, format string, args ...any) {
 	line := fmt.Sprintf(format, args...)
 	s.Lines = append(s.Lines, line)
@@ -77,7 +77,7 @@ func (s *State) replicaSets(ctx context.Context, client kubernetes.Interface, ns
 		s.owners[rs.UID] = true
 		want, has := *rs.Spec.Replicas, rs.Status
 		if want == 0 && has.Replicas == 0 {
-			continue // which revisions a Deployment goes through depends on when its controller looks
+			continue // which revisions a Deployment goes through depends on timing
 		}
 		settled := s.owned(&rs) && has.ObservedGeneration == rs.Generation && has.Replicas == want && has.AvailableReplicas == want
 		s.add(settled, "ReplicaSet %s/%s owner=%s replicas=%d/%d available=%d", ns, rs.Name, owner(&rs), has.Replicas, want, has.AvailableReplicas)
@@ -172,7 +172,7 @@ func (s *State) owned(o metav1.Object) bool {
 	return !slices.ContainsFunc(o.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return !s.owners[ref.UID] })
 }
 
-// owner names what controls an object. Names that end in a hash of a template are the same in every run.
+// owner names the controller of an object. Names that end in the hash of a template are the same in every run.
 func owner(o metav1.Object) string {
 	ref := metav1.GetControllerOf(o)
 	if ref == nil {
@@ -181,7 +181,8 @@ func owner(o metav1.Object) string {
 	return ref.Kind + "/" + ref.Name
 }
 
-// Difference returns the lines that only one of the states has, behind - for this one and + for the other.
+// Difference returns the lines that only one of the states has, prefixed with - for this one and + for the
+// other.
 func (s State) Difference(other State) string {
 	var lines []string
 	for _, line := range s.Lines {

@@ -152,7 +152,7 @@ func TestScreenSaysThatTheOutputIsClosed(t *testing.T) {
 	}
 }
 
-// TestScreenSaysWhyItFailed: a full disk is a failure, and told once.
+// TestScreenSaysWhyItFailed: a full disk is a failure, which is reported once.
 func TestScreenSaysWhyItFailed(t *testing.T) {
 	for name, given := range map[string]error{"well so far": nil, "knows": fmt.Errorf("cannot write the output: %w", errFull)} {
 		s := NewScreen(full{}, io.Discard)
@@ -171,7 +171,7 @@ func TestScreenSaysWhyItFailed(t *testing.T) {
 
 var errFull = errors.New("no space left")
 
-// full is a stream to a disk without room.
+// full is a stream to a full disk.
 type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, errFull }
@@ -216,7 +216,7 @@ func TestPrintable(t *testing.T) {
 	}
 }
 
-// TestPrintableJSON: the text means the same, and has nothing left that a terminal obeys.
+// TestPrintableJSON: the text means the same, but has nothing left that a terminal would interpret.
 func TestPrintableJSON(t *testing.T) {
 	for _, s := range []string{"plain é\n", "\u009b31m", "\u202ereversed\u2066", "\x7f\x1b[2J", "\U000e0001tag", "🙂 e\u0301", "\u200b\u00ad\ufeff"} {
 		text, err := json.Marshal(map[string]string{s: s})

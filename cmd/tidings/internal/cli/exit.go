@@ -1,5 +1,5 @@
-// Package cli is what every command shares: exit codes, signals, logging, and a screen on which results, messages and
-// a progress line get along.
+// Package cli has what all commands share: exit codes, signals, logging, and a screen that combines results, messages
+// and a progress line.
 package cli
 
 import (
@@ -17,12 +17,12 @@ import (
 
 // The exit codes of every command.
 const (
-	ExitOK      = 0 // done, or ended by the user: interrupted, or nobody reads the output any more
+	ExitOK      = 0 // done, or ended by the user: interrupted, or the output was closed
 	ExitFailure = 1 // something went wrong
-	ExitUsage   = 2 // the command line makes no sense
+	ExitUsage   = 2 // invalid command line
 )
 
-// ErrOutputClosed says that nobody reads the standard output any more. It ends a command well.
+// ErrOutputClosed says that the reader of standard output has gone. A command that ends with it exits with ExitOK.
 var ErrOutputClosed = errors.New("the output has been closed")
 
 // usageError marks an error as a mistake in the command line.
@@ -38,14 +38,14 @@ func Usage(err error) error {
 	return usageError{err}
 }
 
-// Main runs the command that args name and returns the exit code. SIGINT and SIGTERM cancel the command's context;
-// a second one ends the process at once. An error is written to the command's standard error. All that fails before
-// the command itself runs, such as an unknown flag, counts as a mistake in the command line.
+// Main runs the command that args name and returns the exit code. SIGINT and SIGTERM cancel the command's context; a
+// second signal ends the process at once. An error is written to the command's standard error. Anything that fails
+// before the command itself runs, such as an unknown flag, counts as a mistake in the command line.
 func Main(root *cobra.Command, args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)
-	signal.Ignore(syscall.SIGPIPE) // a closed output is an error of the write, not the end of the process
+	signal.Ignore(syscall.SIGPIPE) // a closed output is a write error, and does not end the process
 
 	started := false
 	root.PersistentPreRun = func(*cobra.Command, []string) { started = true }
@@ -62,7 +62,7 @@ func Main(root *cobra.Command, args []string) int {
 	return report(ctx, command, err)
 }
 
-// Write writes text to the standard output of a command that has no screen.
+// Write writes text to the standard output of a command without a screen.
 func Write(w io.Writer, text []byte) error {
 	if _, err := w.Write(text); err != nil {
 		return outputError(err)
@@ -70,13 +70,13 @@ func Write(w io.Writer, text []byte) error {
 	return nil
 }
 
-// report tells the user of err and returns the exit code.
+// report reports err to the user and returns the exit code.
 func report(ctx context.Context, command *cobra.Command, err error) int {
 	if err == nil || errors.Is(err, ErrOutputClosed) || errors.Is(err, syscall.EPIPE) || ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))) {
 		return ExitOK
 	}
 	stderr := command.ErrOrStderr()
-	for line := range strings.SplitSeq(err.Error(), "\n") { // joined errors have a line each
+	for line := range strings.SplitSeq(err.Error(), "\n") { // joined errors have one line each
 		fmt.Fprintf(stderr, "error: %s\n", Printable(line))
 	}
 	if _, ok := errors.AsType[usageError](err); ok {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// NewLogger returns a logger for people: it writes to w, one line each, what is at least as grave as level.
+// NewLogger returns a logger for people: it writes one line to w for each record of at least this level.
 func NewLogger(w io.Writer, level slog.Level) *slog.Logger {
 	return slog.New(logHandler{w: w, level: level})
 }

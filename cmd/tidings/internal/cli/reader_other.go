@@ -4,5 +4,5 @@ package cli
 
 import "io"
 
-// readerGone cannot tell here: the next write will.
+// readerGone cannot detect it on this system; the next write will.
 func readerGone(io.Writer) bool { return false }

@@ -9,14 +9,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readerGone reports whether w is a pipe or socket that nobody reads any more. A write would tell as well, but there
+// readerGone reports whether w is a pipe or socket that nobody reads any longer. A write would fail too, but there
 // may be nothing to write for hours.
 func readerGone(w io.Writer) bool {
 	file, ok := w.(*os.File)
 	if !ok {
 		return false
 	}
-	poll := []unix.PollFd{{Fd: int32(file.Fd())}} // no events asked for: errors are always told
+	poll := []unix.PollFd{{Fd: int32(file.Fd())}} // requests no events: errors are always reported
 	n, err := unix.Poll(poll, 0)
 	return err == nil && n > 0 && poll[0].Revents&unix.POLLERR != 0
 }

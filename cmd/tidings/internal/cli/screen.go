@@ -12,29 +12,28 @@ import (
 	"time"
 )
 
-// Screen is the way to the standard output and the standard error. One goroutine owns both, so lines come in
-// the order in which they were given, whole, and a progress line that is replaced in place never gets between them.
+// Screen writes to standard output and standard error. One goroutine owns both, so lines are written whole and in the order of
+// the calls, and the progress line that is replaced in place never mixes with them.
 //
 //	Out, Err, Progress ──► lines (bounded) ──► goroutine ──► stdout, stderr
 //
-// A reader that stalls makes Out wait, but not forever: its context ends the wait, and Close does not wait longer
-// than it is told to, so a stalled pipe cannot keep the process from ending. All methods but Close may be called
-// from several goroutines.
+// A stalled reader blocks Out, but only until its context ends, and Close waits no longer than its grace period, so a stalled
+// pipe cannot keep the process from ending. All methods but Close may be called from several goroutines.
 type Screen struct {
 	lines  chan line
-	closed chan struct{} // closed by Close: nothing more is taken
+	closed chan struct{} // closed by Close: no more lines are accepted
 	done   chan struct{} // closed when the goroutine has written everything
-	failed chan struct{} // closed when stdout cannot be written to any more; err says why
+	failed chan struct{} // closed when writing to stdout has failed; err says why
 	close  sync.Once
 
 	stdout, stderr io.Writer
-	live           bool  // stderr is a terminal: the progress line can be replaced
+	live           bool  // stderr is a terminal, so the progress line can be replaced
 	err            error // set before failed is closed
 
-	// The rest belongs to the goroutine.
+	// The fields below belong to the goroutine.
 	pending  []byte // for stdout, not yet written
 	broken   bool   // failed is closed
-	progress string // the line that stands on the terminal without an end
+	progress string // the progress line on the terminal, without a line end
 }
 
 // line is something to write.
@@ -51,10 +50,10 @@ const (
 	toProgress
 )
 
-// queued is how many lines wait for a slow reader before Out waits too.
+// queued is the number of lines that wait for a slow reader before Out blocks.
 const queued = 128
 
-// NewScreen starts a screen on the two streams. Close ends it.
+// NewScreen starts a screen on the two streams. Close stops it.
 func NewScreen(stdout, stderr io.Writer) *Screen {
 	s := &Screen{
 		lines: make(chan line, queued), closed: make(chan struct{}), done: make(chan struct{}), failed: make(chan struct{}),
@@ -64,8 +63,8 @@ func NewScreen(stdout, stderr io.Writer) *Screen {
 	return s
 }
 
-// Out writes text, whole lines, to the standard output. It returns OutputError if that cannot be written to any more
-// and the context's error if that ends first; it does not wait for the text to be written.
+// Out writes whole lines to standard output. It returns OutputError if writing has failed, and the context's error if that ends
+// first. It does not wait until the text has been written.
 func (s *Screen) Out(ctx context.Context, text []byte) error {
 	if err := s.OutputError(); err != nil {
 		return err
@@ -73,13 +72,13 @@ func (s *Screen) Out(ctx context.Context, text []byte) error {
 	return s.give(ctx, line{text, toStdout})
 }
 
-// Err writes text, whole lines, to the standard error, in order with what goes to the standard output.
+// Err writes whole lines to standard error, in order with those for standard output.
 func (s *Screen) Err(ctx context.Context, text []byte) error {
 	return s.give(ctx, line{text, toStderr})
 }
 
-// Progress shows text, cut to one line of the terminal, in place of the progress text before; "" takes it away. It does
-// nothing if the standard error is not a terminal, and drops the text when there is more important work.
+// Progress replaces the progress line with text, cut to one line of the terminal; "" removes it. It does nothing if standard
+// error is not a terminal, and drops the text if there is more important work.
 func (s *Screen) Progress(text string) {
 	if !s.live {
 		return
@@ -112,11 +111,11 @@ func (s *Screen) give(ctx context.Context, l line) error {
 	}
 }
 
-// Failed is closed when the standard output cannot be written to any more.
+// Failed returns a channel that is closed when writing to standard output has failed.
 func (s *Screen) Failed() <-chan struct{} { return s.failed }
 
-// OutputError says why the standard output cannot be written to any more: ErrOutputClosed if nobody reads it, another error if,
-// say, the disk is full. It is nil as long as all goes well.
+// OutputError returns the error of writing to standard output: ErrOutputClosed if its reader has gone, or another error, such
+// as a full disk. It is nil as long as writing works.
 func (s *Screen) OutputError() error {
 	select {
 	case <-s.failed:
@@ -133,11 +132,11 @@ func outputError(err error) error {
 	return fmt.Errorf("cannot write the output: %w", err)
 }
 
-// ReaderGone reports whether nobody reads the standard output any more, where that shows without a write. It costs a
-// system call.
+// ReaderGone reports whether nobody reads standard output any longer, on systems where that can be detected without a write. It
+// costs a system call.
 func (s *Screen) ReaderGone() bool { return readerGone(s.stdout) }
 
-// End closes the screen after a command that has returned err, and adds to that what went wrong with its output since.
+// End closes the screen after a command that returned err, and adds to err what has gone wrong with its output since.
 func (s *Screen) End(err error, grace time.Duration) error {
 	s.Close(grace)
 	if failed := s.OutputError(); failed != nil && failed != ErrOutputClosed && (err == nil || !strings.Contains(err.Error(), failed.Error())) {
@@ -146,8 +145,8 @@ func (s *Screen) End(err error, grace time.Duration) error {
 	return err
 }
 
-// Close writes what was given before it and ends the screen. It waits for that at most as long as grace: a reader
-// that has stalled leaves a goroutine behind, in a write that nothing can end but the process.
+// Close writes what was passed in before and stops the screen. It waits at most grace: a stalled reader leaves the goroutine
+// behind, in a write that only the end of the process can interrupt.
 func (s *Screen) Close(grace time.Duration) {
 	s.close.Do(func() { close(s.closed) })
 	timer := time.NewTimer(grace)
@@ -158,7 +157,7 @@ func (s *Screen) Close(grace time.Duration) {
 	}
 }
 
-// run writes lines until the screen is closed and nothing is left.
+// run writes lines until the screen is closed and no lines are left.
 func (s *Screen) run() {
 	defer close(s.done)
 	for {
@@ -168,7 +167,7 @@ func (s *Screen) run() {
 			continue
 		default:
 		}
-		s.flush() // nothing more is there at the moment
+		s.flush() // no more lines at the moment
 		select {
 		case l := <-s.lines:
 			s.write(l)
@@ -192,7 +191,7 @@ func (s *Screen) drain() {
 	}
 }
 
-// flushAt is how much is gathered for one write.
+// flushAt is the number of bytes to collect for one write.
 const flushAt = 32 << 10
 
 func (s *Screen) write(l line) {
@@ -203,7 +202,7 @@ func (s *Screen) write(l line) {
 	case toStderr:
 		s.flush()
 		s.replaceProgress("")
-		_, _ = s.stderr.Write(l.text) // there is nobody left to tell
+		_, _ = s.stderr.Write(l.text) // there is nobody to report an error to
 	default:
 		s.pending = append(s.pending, l.text...)
 		if len(s.pending) >= flushAt {
@@ -228,16 +227,16 @@ func (s *Screen) flush() {
 	}
 }
 
-// replaceProgress puts text in place of the progress line.
+// replaceProgress replaces the progress line with text.
 func (s *Screen) replaceProgress(text string) {
 	if text == s.progress {
 		return
 	}
-	_, _ = io.WriteString(s.stderr, "\r\x1b[K"+text) // to the start of the line, and clear it
+	_, _ = io.WriteString(s.stderr, "\r\x1b[K"+text) // move to the start of the line, and clear it
 	s.progress = text
 }
 
-// ErrWriter returns a writer to the standard error, for a logger. Each Write must be whole lines.
+// ErrWriter returns a writer to standard error, for a logger. Each Write must consist of whole lines.
 func (s *Screen) ErrWriter(ctx context.Context) io.Writer { return errWriter{s, ctx} }
 
 type errWriter struct {

@@ -19,7 +19,7 @@ func IsTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// Width returns how many characters a line of the terminal has, 80 if it does not say, and 0 if w is no terminal.
+// Width returns the width of the terminal in characters, 80 if it is unknown, and 0 if w is not a terminal.
 func Width(w io.Writer) int {
 	if !IsTerminal(w) {
 		return 0
@@ -36,14 +36,14 @@ func firstRunes(s string, n int) string {
 	return string(runes[:min(len(runes), n)])
 }
 
-// Colors reports whether to write colors to w: only to a terminal, and not where NO_COLOR is set to anything
-// (https://no-color.org) or the terminal is dumb.
+// Colors reports whether to write colors to w: only to a terminal, and not if NO_COLOR is set to anything (https://no-color.org)
+// or the terminal is dumb.
 func Colors(w io.Writer) bool {
 	return IsTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
 
-// Printable returns s with what a terminal would obey instead of show, such as escape sequences and line feeds, written
-// as Go escapes.
+// Printable returns s with everything that a terminal would interpret instead of displaying, such as escape sequences and line
+// feeds, escaped as in Go.
 func Printable(s string) string {
 	s = strings.ToValidUTF8(s, "\ufffd")
 	if strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) < 0 {
@@ -61,8 +61,8 @@ func Printable(s string) string {
 	return b.String()
 }
 
-// PrintableJSON returns the JSON text with what a terminal would obey instead of show, such as C1 controls and marks that change
-// the direction of text, written as JSON escapes. Line feeds stay, since in JSON they are only between values.
+// PrintableJSON returns the JSON text with everything that a terminal would interpret instead of displaying, such as C1 controls
+// and bidirectional marks, escaped as in JSON. Line feeds are kept, since in JSON they only occur between values.
 func PrintableJSON(text []byte) []byte {
 	obeyed := func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }
 	if bytes.IndexFunc(text, obeyed) < 0 {

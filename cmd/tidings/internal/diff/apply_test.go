@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// apply is the dumb model: it carries the changes out on a copy of before.
+// apply is a simple model: it applies the changes to a copy of before.
 func apply(before map[string]any, changes []Change) (map[string]any, error) {
 	var root any = clone(before)
 	for _, pass := range []Op{Removed, Changed, Reordered, Added} {
@@ -22,8 +22,8 @@ func apply(before map[string]any, changes []Change) (map[string]any, error) {
 	return root.(map[string]any), nil
 }
 
-// inOrder turns removals around, so that positions stay true while elements go. Positional changes come before
-// the removed run, and changed elements never lie behind it, so removing first does not move them.
+// inOrder reverses removals, so that positions stay valid while elements are removed. Positional changes come
+// before the removed run, and changed elements never come after it, so removing first does not move them.
 func inOrder(changes []Change, op Op) []Change {
 	ordered := slices.Clone(changes)
 	if op == Removed {
@@ -111,7 +111,7 @@ func clone(v any) any {
 	return v
 }
 
-// find returns the position of the element that the step leads to, -1 if there is none.
+// find returns the position of the element to which the step leads, or -1 if there is none.
 func (s Step) find(list []any) int {
 	if len(s.Keys) == 0 {
 		if s.Index < len(list) {

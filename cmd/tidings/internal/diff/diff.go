@@ -1,9 +1,8 @@
-// Package diff tells field by field what changed between two states of an object, and which field manager did it.
+// Package diff computes, field by field, what changed between two states of an object, and which field manager changed it.
 //
-// It works on the content of unstructured objects: maps, lists and scalars as JSON has them. Elements of a list of
-// maps are matched by their merge key (a container by its name, a port by number and protocol), so that an element
-// that moved or was inserted does not make all others look changed. Everything here is a pure function; inputs
-// are only read.
+// It compares the content of unstructured objects: maps, lists and scalars as in JSON. Elements of a list of maps are
+// matched by their merge key (a container by its name, a port by number and protocol), so that moving or inserting an
+// element does not make all others look changed. All functions are pure; inputs are only read.
 package diff
 
 import (
@@ -11,16 +10,16 @@ import (
 	"slices"
 )
 
-// Op says what happened to the value at a path.
+// Op is what happened to the value at a path.
 type Op string
 
-// The operations. A whole subtree that came or went is one change.
+// The operations. Adding or removing a whole subtree is one change.
 const (
 	Added   Op = "add"
 	Removed Op = "remove"
 	Changed Op = "replace"
-	// Reordered says that the elements of a keyed list, which are told apart by their merge key, stand in
-	// another order. Old and New are the elements' keys in order, without those that came or went.
+	// Reordered says that the elements of a keyed list, which are identified by their merge key, are in a different order.
+	// Old and New are the keys of the elements in order, without added and removed ones.
 	Reordered Op = "reorder"
 )
 
@@ -28,40 +27,40 @@ const (
 type Change struct {
 	Path Path
 	Op   Op
-	// Old and New are the values before and after: parts of the objects compared, not copies. Old is nil for
-	// Added and New is nil for Removed.
+	// Old and New are the values before and after. They are parts of the compared objects, not copies. Old is nil for Added
+	// and New is nil for Removed.
 	Old, New any
-	// By is the field manager that made the change, zero when the object does not tell.
+	// By is the field manager that made the change, or zero if the object does not say.
 	By Manager
 
 	// at is the position of an added element in the new list.
 	at int
-	// trail holds for each step of Path the value that it leads to: the new one, or the old one where it is gone.
+	// trail holds the value at each step of Path: the new one, or the old one if it was removed.
 	trail []any
 }
 
-// Options says what to compare. The zero value hides what changes with every write.
+// Options selects what to compare. The zero value hides what changes with every write.
 type Options struct {
-	// ManagedFields shows changes of metadata.managedFields.
+	// ManagedFields includes changes of metadata.managedFields.
 	ManagedFields bool
-	// LastApplied shows changes of the annotation in which kubectl keeps a copy of what was last applied.
+	// LastApplied includes changes of kubectl's last-applied-configuration annotation.
 	LastApplied bool
 }
 
 // Result is the difference between two states of an object.
 type Result struct {
-	// Changes are the differences, in the order of the fields' names and of the list elements.
+	// Changes are the differences, in order of field names and of list elements.
 	Changes []Change
-	// By is the field manager that wrote between the two states, zero if none or several are known to have.
+	// By is the only field manager that wrote between the two states, or zero if there are none or several.
 	By Manager
 	// Hidden names the metadata fields that differ but are not among the changes: managedFields, generation and kubectl's
-	// copy of what was last applied, which change along with something else. resourceVersion is not named, since it always
+	// last-applied-configuration, which change along with something else. It does not include resourceVersion, which always
 	// differs.
 	Hidden []string
 }
 
-// Objects compares two states of one object. metadata.resourceVersion and metadata.generation are only bookkeeping and never
-// among the changes; metadata.managedFields and kubectl's copy of what was last applied are if the options ask for them.
+// Objects compares two states of one object. The changes never include the bookkeeping in metadata.resourceVersion and
+// metadata.generation; they include metadata.managedFields and kubectl's last-applied-configuration if the options say so.
 func Objects(before, after map[string]any, opts Options) Result {
 	d := differ{hide: map[string]bool{"managedFields": !opts.ManagedFields, "resourceVersion": true, "generation": true}}
 	was, is := managedFields(before), managedFields(after)
@@ -73,19 +72,19 @@ func Objects(before, after map[string]any, opts Options) Result {
 	return Result{Changes: d.changes, By: attribute(d.changes, was, is), Hidden: d.hidden}
 }
 
-// Trees compares two trees and leaves nothing out. Applying the changes to before gives after.
+// Trees compares two trees completely. Applying the changes to before yields after.
 func Trees(before, after map[string]any) []Change {
 	var d differ
 	d.maps(before, after)
 	return d.changes
 }
 
-// differ collects the changes below path, which it moves along as it descends.
+// differ collects the changes below path, which it updates as it descends.
 type differ struct {
 	path    Path
 	trail   []any // the value at each step of path
 	changes []Change
-	hide    map[string]bool // entries of metadata to leave out
+	hide    map[string]bool // fields of metadata to leave out
 	hidden  []string
 }
 
@@ -93,7 +92,7 @@ func (d *differ) report(op Op, before, after any, at int) {
 	d.changes = append(d.changes, Change{Path: slices.Clone(d.path), Op: op, Old: before, New: after, at: at, trail: slices.Clone(d.trail)})
 }
 
-// step runs visit one step further down, where value is.
+// step calls visit one step further down, at value.
 func (d *differ) step(s Step, value any, visit func()) {
 	d.path, d.trail = append(d.path, s), append(d.trail, value)
 	visit()
@@ -142,7 +141,7 @@ func (d *differ) maps(before, after map[string]any) {
 	}
 }
 
-// present returns a if it is there, else b.
+// present returns a if it is present, or else b.
 func present(a any, has bool, b any) any {
 	if has {
 		return a
@@ -150,7 +149,7 @@ func present(a any, has bool, b any) any {
 	return b
 }
 
-// fieldNames returns the names in either map, sorted.
+// fieldNames returns the sorted names in either map.
 func fieldNames(a, b map[string]any) []string {
 	names := slices.AppendSeq(make([]string, 0, len(a)), maps.Keys(a))
 	for name := range b {

@@ -11,14 +11,14 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
-// TestApplyingGivesNew is the property that makes a difference complete: whatever two trees are compared, carrying
-// out the changes on the old one gives the new one, and comparing equal trees gives none.
+// TestApplyingGivesNew checks that differences are complete: for any two trees, applying the changes to the old one
+// yields the new one, and comparing equal trees yields no changes.
 func TestApplyingGivesNew(t *testing.T) {
 	for seed := range uint64(6000) {
 		g := generator{rand.New(rand.NewPCG(seed, 7))}
 		before := g.object(4)
 		after := g.object(4)
-		if seed%4 > 0 { // mostly a state that grew out of the old one
+		if seed%4 > 0 { // usually a modification of the old state
 			after = g.mutate(clone(before)).(map[string]any)
 		}
 		changes := Trees(before, after)
@@ -35,7 +35,8 @@ func TestApplyingGivesNew(t *testing.T) {
 	}
 }
 
-// TestPathsAreUnique: no two changes of one comparison may have the same written path, but for the order of a list.
+// TestPathsAreUnique: no two changes of a comparison may have the same formatted path, except for the order of a
+// list.
 func TestPathsAreUnique(t *testing.T) {
 	for seed := range uint64(5000) {
 		g := generator{rand.New(rand.NewPCG(seed, 11))}
@@ -166,7 +167,7 @@ func dump(v any) string {
 	return string(text)
 }
 
-// generator makes random trees with the shapes of API objects: keyed lists, plain lists, odd names, odd types.
+// generator makes random trees shaped like API objects: keyed lists, plain lists, unusual names and types.
 type generator struct{ *rand.Rand }
 
 func (g generator) object(depth int) map[string]any {
@@ -217,11 +218,11 @@ func (g generator) scalar() any {
 	return []any{"a", "b", "1", "true", int64(1), int64(2), 1.5, true, false, nil}[g.IntN(10)]
 }
 
-// mutate changes a few things somewhere in the tree, which it may write to.
+// mutate changes a few things somewhere in the tree, which it may modify.
 func (g generator) mutate(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
-		for _, name := range slices.Sorted(maps.Keys(v)) { // one seed, one mutation
+		for _, name := range slices.Sorted(maps.Keys(v)) { // sorted, so that a seed always yields the same mutation
 			switch g.IntN(8) {
 			case 0:
 				delete(v, name)

@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// fieldSets looks values up in the field sets of managed fields, which are in the FieldsV1 notation. It remembers by
-// the identity of each set of list elements where they are, since parsing their names, which are JSON, is expensive.
+// fieldSets looks up values in the field sets of managed fields, which are in the FieldsV1 format. It caches the parsed
+// list elements of each set by the set's identity, since their names are JSON, which is expensive to parse.
 type fieldSets map[uintptr]elements
 
-// closest returns the entries that own the changed value most closely: itself or something below it, or else the nearest
-// value above it; and how far down the path that is.
+// closest returns the entries that own the changed value most closely, and the depth of what they own: the value itself
+// or something below it, or else the nearest value above it.
 func (s fieldSets) closest(entries []entry, c *Change) (found []entry, best int) {
 	for _, e := range entries {
 		switch depth, ok := s.owns(e.fields, c); {
@@ -28,9 +28,9 @@ func (s fieldSets) closest(entries []entry, c *Change) (found []entry, best int)
 	return found, best
 }
 
-// owns reports whether a field set has the changed value, something below it, or as a leaf a value above it. Depth
-// is how far down the path that is. A leaf may stand for a value that is owned as one piece, or just for a map whose
-// entries others own, so who owns more of the path knows better.
+// owns reports whether a field set includes the changed value, something below it or, as a leaf, a value above it. depth
+// is the number of steps down the path. A leaf may be a value that is owned as a whole, or just a map whose fields
+// others own, so the owner of the deeper path takes precedence.
 func (s fieldSets) owns(fields map[string]any, c *Change) (depth int, ok bool) {
 	if fields == nil {
 		return 0, false
@@ -45,7 +45,7 @@ func (s fieldSets) owns(fields map[string]any, c *Change) (depth int, ok bool) {
 	return len(c.Path), true
 }
 
-// descend follows one step, which leads to value. The result is nil if the set does not have it.
+// descend follows one step, which leads to value. The result is nil if the set does not include it.
 func (s fieldSets) descend(fields map[string]any, step Step, value any) map[string]any {
 	if !step.InList {
 		child, _ := fields["f:"+step.Field].(map[string]any)
@@ -65,9 +65,9 @@ func (s fieldSets) descend(fields map[string]any, step Step, value any) map[stri
 	return known.find(value)
 }
 
-// elements are the members of a list in a field set.
+// elements are the list elements in a field set.
 type elements struct {
-	keys   [][]string                // the sets of key fields in use: one, if the list has one schema
+	keys   [][]string                // the combinations of key fields in use: one, if the list has one schema
 	byKey  map[string]map[string]any // `k:{"name":"web"}`: elements that are maps, by identify
 	values map[any]map[string]any    // `v:"web"`: elements that are scalars, with numbers as float64
 }
@@ -105,7 +105,7 @@ func (e *elements) addKeyed(text string, child map[string]any) {
 	}
 }
 
-// find returns the member that stands for the element of a list, nil if there is none.
+// find returns the field set of an element of a list, or nil if there is none.
 func (e elements) find(element any) map[string]any {
 	for _, key := range e.keys {
 		if id, ok := identify(element, key); ok && e.byKey[id] != nil {

@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// hideLastApplied leaves kubectl's copy of what was last applied out of both states, and notes if it differs.
+// hideLastApplied removes kubectl's last-applied-configuration from both states, and notes if it differs.
 func (d *differ) hideLastApplied(before, after map[string]any) (cleanBefore, cleanAfter map[string]any) {
 	cleanBefore, was := WithoutLastApplied(before)
 	cleanAfter, is := WithoutLastApplied(after)
@@ -16,8 +16,8 @@ func (d *differ) hideLastApplied(before, after map[string]any) (cleanBefore, cle
 	return cleanBefore, cleanAfter
 }
 
-// WithoutLastApplied returns the object without the annotation in which kubectl keeps a copy of what was last applied, and that
-// copy; nil if there is none. An object without other annotations has none at all then. The input is only read.
+// WithoutLastApplied returns the object without kubectl's last-applied-configuration annotation, and the value of that, or nil
+// if there is none. If there are no other annotations, the result has none at all. The input is only read.
 func WithoutLastApplied(object map[string]any) (clean map[string]any, lastApplied any) {
 	metadata, _ := object["metadata"].(map[string]any)
 	annotations, _ := metadata["annotations"].(map[string]any)

@@ -9,7 +9,8 @@ import (
 
 const lastAppliedField = "metadata.annotations[kubectl.kubernetes.io/last-applied-configuration]"
 
-// TestLastAppliedIsHidden: an apply shows as what it changed, and not once more as kubectl's copy of it.
+// TestLastAppliedIsHidden: an apply shows as what it changed, and not a second time as a change of the
+// annotation.
 func TestLastAppliedIsHidden(t *testing.T) {
 	const copied = `"kubectl.kubernetes.io/last-applied-configuration":`
 	for name, test := range map[string]struct {

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// mergeKeys are the fields that tell the elements of a list apart, the most telling ones first. They are the
-// merge keys of the built-in types, which custom resources follow by habit. A key is used for a list only
-// if every element has it and no two are alike.
+// mergeKeys are the fields that identify the elements of a list, the most specific ones first. They are the
+// merge keys of the built-in types, which custom resources usually follow. A key is used for a list only if
+// every element has it and no two have the same.
 var mergeKeys = [...][]string{
 	{"uid"},
 	{"containerPort", "protocol"},
@@ -28,7 +28,7 @@ var mergeKeys = [...][]string{
 
 func (d *differ) lists(before, after []any) {
 	if equal(before, after) {
-		return // most lists of most changes: finding their merge key would cost more than all else
+		return // true of most lists in most changes; finding their merge key would cost more than everything else
 	}
 	if key := commonKey(before, after); key != nil {
 		d.keyed(before, after, key)
@@ -37,7 +37,7 @@ func (d *differ) lists(before, after []any) {
 	d.positional(before, after)
 }
 
-// commonKey returns the merge key that fits both lists, nil if none does.
+// commonKey returns the merge key that fits both lists, or nil if none does.
 func commonKey(before, after []any) []string {
 	if len(before)+len(after) == 0 {
 		return nil
@@ -62,8 +62,8 @@ func isKeyOf(key []string, list []any) bool {
 	return true
 }
 
-// identify returns text that is the same for two elements exactly if the key's fields have the same values in
-// both. ok is false if element is not a map or lacks one of the fields.
+// identify returns a string that is equal for two elements if and only if the key's fields have the same values
+// in both. ok is false if element is not a map or lacks one of the fields.
 func identify(element any, key []string) (id string, ok bool) {
 	fields, ok := element.(map[string]any)
 	if !ok {
@@ -81,7 +81,7 @@ func (s Step) text() string {
 	var b strings.Builder
 	for _, kv := range s.Keys {
 		if _, isString := kv.Value.(string); isString {
-			b.WriteByte('\'') // keeps the string "1" apart from the number 1
+			b.WriteByte('\'') // distinguishes the string "1" from the number 1
 		}
 		b.WriteString(scalarText(kv.Value))
 		b.WriteByte(',')
@@ -106,8 +106,8 @@ func isScalar(v any) bool {
 	return false
 }
 
-// keyed compares lists whose elements have a merge key: first what changed or went, in the old order, then what
-// came, in the new order, then whether what stayed moved.
+// keyed compares lists whose elements have a merge key: first changed and removed elements, in the old order,
+// then added ones, in the new order, then whether the others moved.
 func (d *differ) keyed(before, after []any, key []string) {
 	old, new := newIndex(before, key), newIndex(after, key)
 	for i, element := range before {
@@ -128,7 +128,7 @@ func (d *differ) keyed(before, after []any, key []string) {
 	}
 }
 
-// index finds the elements of a keyed list by their identity.
+// index maps the identities of a keyed list's elements to their positions.
 type index struct {
 	ids []string
 	at  map[string]int
@@ -143,7 +143,7 @@ func newIndex(list []any, key []string) index {
 	return x
 }
 
-// both returns the identities that other has too, in the order of x.
+// both returns the identities that are also in other, in the order of x.
 func (x index) both(other index) []string {
 	var ids []string
 	for _, id := range x.ids {
@@ -154,7 +154,7 @@ func (x index) both(other index) []string {
 	return ids
 }
 
-// keyValues returns the key of each element: its value if the key is one field, else a list of its values.
+// keyValues returns the key of each element: its value if the key is one field, or else a list of its values.
 func (x index) keyValues(ids []string, list []any, key []string) []any {
 	result := make([]any, len(ids))
 	for i, id := range ids {
@@ -172,9 +172,9 @@ func (x index) keyValues(ids []string, list []any, key []string) []any {
 	return result
 }
 
-// positional compares lists whose elements are known only by their position. What the lists have in common at
-// both ends is left alone, so inserting or removing a run of elements shows as just that. An added element's
-// position is that in the new list, any other's that in the old list.
+// positional compares lists whose elements are only identified by their position. It skips what the lists have
+// in common at both ends, so that inserting or removing a run of elements shows as just that. The position of
+// an added element is that in the new list, any other's that in the old list.
 func (d *differ) positional(before, after []any) {
 	start := 0
 	for start < min(len(before), len(after)) && equal(before[start], after[start]) {
@@ -198,7 +198,7 @@ func (d *differ) positional(before, after []any) {
 	}
 }
 
-// equal compares two trees. Unlike reflect.DeepEqual it takes the short way for what JSON has.
+// equal compares two trees. Unlike reflect.DeepEqual it is fast for JSON's types.
 func equal(a, b any) bool {
 	switch a := a.(type) {
 	case map[string]any:

@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// Manager is who wrote a field, as metadata.managedFields has it.
+// Manager is a writer of fields, as recorded in metadata.managedFields.
 type Manager struct {
-	// Name is the manager's name, such as "kubectl-edit" or "kubelet"; "" if nobody knows.
+	// Name is the manager's name, such as "kubectl-edit" or "kubelet", or "" if unknown.
 	Name string
 	// Operation is "Apply" or "Update".
 	Operation string
-	// Subresource is what was written through, such as "status"; "" for the object itself.
+	// Subresource is the subresource written to, such as "status", or "" for the object itself.
 	Subresource string
 }
 
-// Creator returns the manager that created the object: the only one that has written the object itself, and not only through a
-// subresource, unless it did so after the object was created. It is the zero Manager if the object does not tell.
+// Creator returns the manager that created the object: the only one that has written the object itself, and not only a
+// subresource, unless it wrote after the creation. It is the zero Manager if the object does not say.
 func Creator(object map[string]any) Manager {
 	own := filter(managedFields(object), func(e entry) bool { return e.Subresource == "" })
 	metadata, _ := object["metadata"].(map[string]any)
@@ -26,22 +26,22 @@ func Creator(object map[string]any) Manager {
 	return own[0].Manager
 }
 
-// isAfter reports whether the manager last wrote after this time. A second may pass between two clocks that the server reads
-// for one request.
+// isAfter reports whether the manager last wrote after this time. It allows for one second, because the server may read its
+// clock twice for one request.
 func (e entry) isAfter(created string) bool {
 	wrote, err := time.Parse(time.RFC3339, e.time)
 	began, err2 := time.Parse(time.RFC3339, created)
 	return err == nil && err2 == nil && wrote.After(began.Add(time.Second))
 }
 
-// attribute finds for each change who made it, and returns the manager that wrote if there was only one.
+// attribute determines who made each change, and returns the manager that wrote if there was only one.
 //
-// A manager that sets a field to a new value becomes its owner, and all others that owned it lose it, unless they apply the
-// same value. So who made a change is among the owners after it, and has written in between: its entry is new, or has another
-// time, or has got fields. Times have only seconds, so a second write to the same field within one second leaves no trace; but
-// then the field has no other owner. What nobody owns by itself, such as the order of a list, or is gone, is laid to the only
-// manager that has written. The server does not record a write that only removes or moves something, unless it is an apply:
-// such a change has no manager.
+// A manager that sets a field to a new value becomes its owner, and all other owners lose it, unless they apply the same
+// value. So the author of a change is among the owners after it, and has written in between: its entry is new, or has a
+// different time, or has gained fields. Times only have seconds, so a second write to the same field within a second leaves no
+// trace; but then the field has no other owner. A change to something that has no owner of its own, such as the order of a
+// list, or that was removed, is attributed to the only manager that has written. The server does not record a write that only
+// removes or moves something, unless it is an apply: such a change has no manager.
 func attribute(changes []Change, was, is []entry) (writer Manager) {
 	wrote := func(e entry) bool { return e.wroteSince(was) }
 	writer, _ = only(filter(is, wrote))
@@ -52,7 +52,7 @@ func attribute(changes []Change, was, is []entry) (writer Manager) {
 	return writer
 }
 
-// maker returns who made the change; writer is the only manager that wrote, if there is only one.
+// maker returns who made the change; writer is the only manager that wrote, if there was only one.
 func (s fieldSets) maker(c *Change, is []entry, wrote func(entry) bool, writer Manager) Manager {
 	if c.Op == Removed {
 		return writer
@@ -72,11 +72,11 @@ func (s fieldSets) maker(c *Change, is []entry, wrote func(entry) bool, writer M
 type entry struct {
 	Manager
 	apiVersion string
-	time       string // RFC 3339 in UTC with a fixed number of digits, so it orders as text
+	time       string // RFC 3339 in UTC with a fixed number of digits, so it sorts as a string
 	fields     map[string]any
 }
 
-// managedFields reads the entries of an object. What is malformed is left out.
+// managedFields parses the entries of an object. It skips malformed ones.
 func managedFields(object map[string]any) []entry {
 	metadata, _ := object["metadata"].(map[string]any)
 	list, _ := metadata["managedFields"].([]any)
@@ -107,10 +107,10 @@ func (e entry) in(was []entry) (entry, bool) {
 	return was[i], true
 }
 
-// ancient is the manager in whose name the server merges the oldest entries when there are too many.
+// ancient is the manager under which the server merges the oldest entries when there are too many.
 const ancient = "ancient-changes"
 
-// wroteSince reports whether the manager itself wrote: only then the server sets its time, or gives it fields.
+// wroteSince reports whether the manager itself wrote: only then does the server set its time or give it fields.
 func (e entry) wroteSince(was []entry) bool {
 	old, ok := e.in(was)
 	if !ok {
@@ -119,7 +119,7 @@ func (e entry) wroteSince(was []entry) bool {
 	return old.time != e.time || gained(old.fields, e.fields)
 }
 
-// gained reports whether a field set has fields that it had not before.
+// gained reports whether a field set has new fields.
 func gained(was, is map[string]any) bool {
 	for name, child := range is {
 		old, had := was[name]

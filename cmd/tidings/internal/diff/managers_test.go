@@ -10,7 +10,7 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
-// managed writes an object with the given spec and managed fields entries.
+// managed returns an object with the given spec and managed fields entries.
 func managed(t *testing.T, body string, entries ...string) map[string]any {
 	t.Helper()
 	return parse(t, fmt.Sprintf(`{"metadata":{"name":"web","creationTimestamp":"2026-01-01T00:00:00Z","managedFields":[%s]},%s}`, strings.Join(entries, ","), body))
@@ -179,7 +179,7 @@ func TestCreator(t *testing.T) {
 	}
 }
 
-// TestWriter: who wrote an object shows even where no field of it did.
+// TestWriter: the writer of an object is known even if none of its fields changed.
 func TestWriter(t *testing.T) {
 	was := managed(t, `"a":1`, by("create", "Update", "", t0, `{"f:a":{}}`))
 	is := managed(t, `"a":1`, by("create", "Update", "", t0, `{"f:a":{}}`), by("applier", "Apply", "", t1, `{"f:a":{}}`))
@@ -191,7 +191,7 @@ func TestWriter(t *testing.T) {
 	}
 }
 
-// FuzzAttribution: whatever stands in managed fields, there is an answer.
+// FuzzAttribution: whatever managed fields contain, there is an answer.
 func FuzzAttribution(f *testing.F) {
 	f.Add(`{"f:spec":{"f:list":{"k:{\"name\":\"a\"}":{".":{}}}}}`, `k:{`)
 	f.Add(`{"f:spec":{"i:0":{}}}`, `v:`)
@@ -218,7 +218,8 @@ func FuzzAttribution(f *testing.F) {
 	})
 }
 
-// TestLongListsAreCheap: a list of thousands of elements that all changed must not take time by its square.
+// TestLongListsAreCheap: comparing a list of thousands of elements that all changed must not take quadratic
+// time.
 func TestLongListsAreCheap(t *testing.T) {
 	const n = 20_000
 	before, after, owned := make([]any, n), make([]any, n), map[string]any{}
@@ -257,7 +258,7 @@ func BenchmarkObjects(b *testing.B) {
 	}
 }
 
-// podText is a pod as small clusters have them.
+// podText is a pod typical of small clusters.
 const podText = `{"metadata":{"name":"web","labels":{"app":"web","tier":"front"},"ownerReferences":[{"uid":"1","kind":"ReplicaSet","name":"web"}],
 "managedFields":[{"manager":"kube-controller-manager","operation":"Update","time":"2026-01-01T00:00:00Z","fieldsV1":{"f:spec":{"f:containers":{"k:{\"name\":\"web\"}":{".":{},"f:image":{},"f:env":{"k:{\"name\":\"A\"}":{},"k:{\"name\":\"B\"}":{}}}}}}},
 {"manager":"kubelet","operation":"Update","subresource":"status","time":"2026-01-01T00:00:01Z","fieldsV1":{"f:status":{"f:phase":{},"f:conditions":{"k:{\"type\":\"Ready\"}":{".":{},"f:status":{}}}}}}]},

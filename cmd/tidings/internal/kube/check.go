@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 )
 
-// CheckFlags finds the mistakes in the flags that can be seen without a kubeconfig.
+// CheckFlags checks the flags as far as that is possible without a kubeconfig.
 func (f *Flags) CheckFlags() error {
 	if server := f.overrides.ClusterInfo.Server; server != "" {
 		if err := checkServer(server); err != nil {
@@ -25,7 +25,7 @@ func (f *Flags) CheckFlags() error {
 	return nil
 }
 
-// checkServer refuses what cannot be the address of an API server: a URL, or host:port.
+// checkServer rejects what cannot be the address of an API server: a URL, or host:port.
 func checkServer(server string) error {
 	address := server
 	if !strings.Contains(address, "://") {
@@ -38,7 +38,7 @@ func checkServer(server string) error {
 	return nil
 }
 
-// Contexts returns the names of the contexts that the kubeconfig has, sorted; none if it cannot be read.
+// Contexts returns the sorted names of the contexts in the kubeconfig, or none if it cannot be read.
 func (f *Flags) Contexts() []string { return names(f.raw().Contexts) }
 
 // Clusters is like Contexts.

@@ -1,4 +1,4 @@
-// Package kube gets a cluster's address and credentials from the flags and the kubeconfig, as kubectl does.
+// Package kube determines a cluster's address and credentials from the flags and the kubeconfig, as kubectl does.
 package kube
 
 import (
@@ -18,8 +18,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Flags are the flags that choose a cluster and the user to be there: --kubeconfig, --context, --cluster, --user,
-// --server, --token and their like, with kubectl's names and meanings. The zero value is ready to be bound.
+// Flags are the flags that select a cluster and a user: --kubeconfig, --context, --cluster, --user, --server,
+// --token and so on, with kubectl's names and meanings. The zero value is ready to be bound.
 type Flags struct {
 	kubeconfig string
 	overrides  clientcmd.ConfigOverrides
@@ -29,9 +29,9 @@ type Flags struct {
 func (f *Flags) Bind(set *pflag.FlagSet) {
 	set.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig file (default $KUBECONFIG, then ~/.kube/config, then the pod's service account)")
 	names := clientcmd.RecommendedConfigOverrideFlags("")
-	names.ContextOverrideFlags.Namespace.LongName = ""          // commands differ in how many they take: see Namespaces
+	names.ContextOverrideFlags.Namespace.LongName = ""          // commands differ in how many they accept: see Namespaces
 	names.Timeout.LongName = ""                                 // it would end every watch
-	names.ClusterOverrideFlags.DisableCompression.LongName = "" // of no use to a program that asks for none
+	names.ClusterOverrideFlags.DisableCompression.LongName = "" // of no use to a program that requests none
 	names.ClusterOverrideFlags.APIServer.ShortName = "s"
 	clientcmd.BindOverrideFlags(&f.overrides, set, names)
 }
@@ -42,8 +42,8 @@ func (f *Flags) loader() (clientcmd.ClientConfig, *clientcmd.ClientConfigLoading
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &f.overrides), rules
 }
 
-// RESTConfig reads the kubeconfig and returns what a client needs. Its errors name the file and the way out. What
-// the server warns of while the configuration is used goes to the logger.
+// RESTConfig reads the kubeconfig and returns a client configuration. Its errors name the file and a remedy.
+// Warnings that the server sends while the configuration is used go to the logger.
 func (f *Flags) RESTConfig(logger *slog.Logger) (*rest.Config, error) {
 	loader, rules := f.loader()
 	if err := f.check(loader, rules); err != nil {
@@ -52,7 +52,7 @@ func (f *Flags) RESTConfig(logger *slog.Logger) (*rest.Config, error) {
 	config, err := loader.ClientConfig()
 	switch {
 	case clientcmd.IsEmptyConfig(err):
-		return nil, fmt.Errorf("no cluster given: there is nothing in %s; set --kubeconfig, $KUBECONFIG or --server", files(rules))
+		return nil, fmt.Errorf("no cluster given: there is none in %s; set --kubeconfig, $KUBECONFIG or --server", files(rules))
 	case err != nil:
 		return nil, fmt.Errorf("kubeconfig %s: %w", files(rules), err)
 	}
@@ -61,7 +61,7 @@ func (f *Flags) RESTConfig(logger *slog.Logger) (*rest.Config, error) {
 	return config, nil
 }
 
-// check finds the mistakes that client-go tells in its own words or not at all.
+// check reports mistakes for which client-go's errors are unclear or missing.
 func (f *Flags) check(loader clientcmd.ClientConfig, rules *clientcmd.ClientConfigLoadingRules) error {
 	raw, err := loader.RawConfig()
 	if err != nil {
@@ -81,7 +81,7 @@ func (f *Flags) check(loader clientcmd.ClientConfig, rules *clientcmd.ClientConf
 	return err
 }
 
-// pick finds the entry of this name. No name is no error: the flags may say all that is needed.
+// pick returns the entry with this name. An empty name is not an error: the flags may be sufficient.
 func pick[E any](what, name string, entries map[string]*E, rules *clientcmd.ClientConfigLoadingRules) (*E, error) {
 	if entry := entries[name]; name == "" || entry != nil {
 		return entry, nil
@@ -90,7 +90,7 @@ func pick[E any](what, name string, entries map[string]*E, rules *clientcmd.Clie
 	return nil, fmt.Errorf("there is no %s %q in %s; it has: %s", what, name, files(rules), cmp.Or(known, "none"))
 }
 
-// files names where the configuration comes from.
+// files names the files from which the configuration comes.
 func files(rules *clientcmd.ClientConfigLoadingRules) string {
 	if rules.ExplicitPath != "" {
 		return rules.ExplicitPath
@@ -98,7 +98,7 @@ func files(rules *clientcmd.ClientConfigLoadingRules) string {
 	return strings.Join(slices.DeleteFunc(slices.Clone(rules.Precedence), func(s string) bool { return s == "" }), ", ")
 }
 
-// warnings logs what a server says in Warning headers, such as that a version is deprecated.
+// warnings logs the server's Warning headers, for example for deprecated versions.
 type warnings struct{ logger *slog.Logger }
 
 func (w warnings) HandleWarningHeaderWithContext(ctx context.Context, code int, _ string, text string) {
@@ -107,7 +107,7 @@ func (w warnings) HandleWarningHeaderWithContext(ctx context.Context, code int, 
 	}
 }
 
-// Namespaces are the flags that choose namespaces: --namespace, which can be repeated and takes lists, and
+// Namespaces are the flags that select namespaces: --namespace, which can be repeated and takes lists, and
 // --all-namespaces. The zero value is ready to be bound.
 type Namespaces struct {
 	names []string
@@ -116,12 +116,12 @@ type Namespaces struct {
 
 // Bind adds the flags to set.
 func (n *Namespaces) Bind(set *pflag.FlagSet) {
-	set.StringSliceVarP(&n.names, "namespace", "n", nil, "namespaces, repeated or joined by commas (default the context's namespace)")
+	set.StringSliceVarP(&n.names, "namespace", "n", nil, "namespaces, repeated or comma-separated (default the context's namespace)")
 	set.BoolVarP(&n.all, "all-namespaces", "A", false, "all namespaces")
 }
 
-// List returns the namespaces that the flags name, each once; one empty name stands for all of them. Without flags
-// it is the namespace of the context. It fails for flags that contradict each other and for impossible names.
+// List returns the selected namespaces without duplicates; a single empty name means all. Without flags it returns
+// the namespace of the context. It fails for contradictory flags and invalid names.
 func (n *Namespaces) List(f *Flags) ([]string, error) {
 	switch {
 	case n.all && len(n.names) > 0:
@@ -134,7 +134,7 @@ func (n *Namespaces) List(f *Flags) ([]string, error) {
 	loader, _ := f.loader()
 	name, _, err := loader.Namespace()
 	if err != nil {
-		return nil, fmt.Errorf("cannot tell the context's namespace: %w", err)
+		return nil, fmt.Errorf("cannot determine the context's namespace: %w", err)
 	}
 	return []string{name}, nil
 }
@@ -144,7 +144,7 @@ func checkNames(names []string) ([]string, error) {
 	for _, name := range names {
 		name = strings.TrimSpace(name)
 		if reasons := validation.IsDNS1123Label(name); len(reasons) > 0 {
-			return nil, fmt.Errorf("%q cannot be a namespace: %s", name, reasons[0])
+			return nil, fmt.Errorf("%q is not a valid namespace: %s", name, reasons[0])
 		}
 		if !slices.Contains(list, name) {
 			list = append(list, name)

@@ -25,7 +25,7 @@ users:
 - {name: alice, user: {token: sesame}}
 `
 
-// setup writes a kubeconfig and keeps the machine's own one away.
+// setup writes a kubeconfig and hides the machine's own one.
 func setup(t *testing.T, content string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "config")
@@ -116,7 +116,7 @@ func TestNamespaces(t *testing.T) {
 			t.Errorf("%s: %v, %v, want %v", args, got, err, want)
 		}
 	}
-	for args, want := range map[string]string{"-A -n a": "contradict", "-n A_B": `"A_B" cannot be a namespace`, "-n a,,b": "cannot be a namespace"} {
+	for args, want := range map[string]string{"-A -n a": "contradict", "-n A_B": `"A_B" is not a valid namespace`, "-n a,,b": "is not a valid namespace"} {
 		f, n := parse(t, strings.Fields(args)...)
 		if _, err := n.List(f); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", args, err, want)

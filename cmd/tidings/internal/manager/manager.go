@@ -1,5 +1,5 @@
-// Package manager runs the built-in controllers as one process: caches, leader election, health, metrics, and an end
-// that gives the lease back.
+// Package manager runs the built-in controllers in one process: caches, leader election, health, metrics, and a shutdown that
+// releases the lease.
 package manager
 
 import (
@@ -24,13 +24,13 @@ import (
 	"github.com/tidings/tidings/replicaset"
 )
 
-// defaultWorkers is how many workers upstream's controllers have.
+// defaultWorkers is the number of workers of upstream's controllers.
 const defaultWorkers = 5
 
-// stopGrace is how long the end may take before the process gives up waiting.
+// stopGrace is how long the process waits for its parts to stop.
 const stopGrace = 30 * time.Second
 
-// constructor makes one of the controllers.
+// constructor creates one of the controllers.
 type constructor func(*tidings.Factory, replicaset.Options) (*controller.Controller, error)
 
 var constructors = map[string]constructor{
@@ -38,35 +38,35 @@ var constructors = map[string]constructor{
 	"replicationcontroller": replicaset.NewReplicationController,
 }
 
-// Names are the controllers that there are, sorted.
+// Names returns the sorted names of the available controllers.
 func Names() []string {
 	return []string{"replicaset", "replicationcontroller"}
 }
 
-// Options say what to run and how.
+// Options configures Run.
 type Options struct {
-	// Controllers are names of controllers; see Select.
+	// Controllers are the names of the controllers to run; see Select.
 	Controllers []string
 	// Namespaces limits the controllers to these; empty means all.
 	Namespaces []string
-	// Workers is the number of workers by controller; 5 where it does not say.
+	// Workers is the number of workers by controller; the default is 5.
 	Workers map[string]int
-	// Election decides whether this process acts; nil means that it always does.
+	// Election configures leader election; nil means that this process always acts.
 	Election *Election
-	// BindAddress is where health and metrics are served.
+	// BindAddress is the address on which health and metrics are served.
 	BindAddress string
-	// Profiling serves /debug/pprof as well.
+	// Profiling also serves /debug/pprof.
 	Profiling bool
 	Logger    *slog.Logger
 }
 
-// Election is about the Lease by which processes take turns.
+// Election configures the Lease for leader election.
 type Election struct {
 	Namespace, Name string
 	Duration        time.Duration
 }
 
-// Select turns the words of --controllers into names: a name, "*" for all, "-name" for all but this.
+// Select resolves the words of --controllers: a name, "*" for all, "-name" for all but this one.
 func Select(words []string) ([]string, error) {
 	var chosen, without []string
 	for _, word := range words {
@@ -75,7 +75,7 @@ func Select(words []string) ([]string, error) {
 		case word == "*":
 			chosen = append(chosen, Names()...)
 		case constructors[name] == nil:
-			return nil, fmt.Errorf("there is no controller %q; there are: %s", name, strings.Join(Names(), ", "))
+			return nil, fmt.Errorf("there is no controller %q; available: %s", name, strings.Join(Names(), ", "))
 		case minus:
 			without = append(without, name)
 		default:
@@ -85,13 +85,13 @@ func Select(words []string) ([]string, error) {
 	chosen = slices.DeleteFunc(chosen, func(name string) bool { return slices.Contains(without, name) })
 	slices.Sort(chosen)
 	if chosen = slices.Compact(chosen); len(chosen) == 0 {
-		return nil, fmt.Errorf("no controller is left to run; there are: %s", strings.Join(Names(), ", "))
+		return nil, fmt.Errorf("no controller is left to run; available: %s", strings.Join(Names(), ", "))
 	}
 	return chosen, nil
 }
 
-// Run runs the controllers until ctx ends. It returns nil when that was the reason, after all has stopped and the lease was
-// given back, and an error when something could not start or the lease was lost.
+// Run runs the controllers until ctx ends. In that case it returns nil, after everything has stopped and the lease has been
+// released. It returns an error if something could not start or the lease was lost.
 func Run(ctx context.Context, config *rest.Config, opts Options) (err error) {
 	listener, err := net.Listen("tcp", opts.BindAddress)
 	if err != nil {
@@ -103,7 +103,7 @@ func Run(ctx context.Context, config *rest.Config, opts Options) (err error) {
 		return err
 	}
 	defer func() {
-		if !errors.Is(err, controller.ErrStillRunning) { // else another process may act soon, and this one has to be gone
+		if !errors.Is(err, controller.ErrStillRunning) { // otherwise another process may act soon, and this one has to be gone
 			err = errors.Join(err, p.end())
 		}
 	}()
@@ -118,13 +118,13 @@ func Run(ctx context.Context, config *rest.Config, opts Options) (err error) {
 	return err
 }
 
-// process is all that runs.
+// process is everything that runs.
 type process struct {
 	opts        Options
 	factory     *tidings.Factory
 	broadcaster record.EventBroadcaster
 	manager     *controller.Manager
-	elector     *controller.LeaseElector // nil without an election
+	elector     *controller.LeaseElector // nil without leader election
 }
 
 func newProcess(config *rest.Config, opts Options) (*process, error) {
@@ -144,8 +144,8 @@ func newProcess(config *rest.Config, opts Options) (*process, error) {
 	return p, nil
 }
 
-// elect makes the manager, with an elector if there is an election. The elector has a client of its own, so that no limit and no
-// other call of the process can hold up the renewal of the lease.
+// elect creates the manager, with an elector if leader election is on. The elector has its own client, so that neither rate
+// limits nor other requests of the process can delay the renewal of the lease.
 func (p *process) elect(config *rest.Config) (err error) {
 	if p.opts.Election == nil {
 		p.manager = controller.NewManager(nil)
@@ -161,7 +161,7 @@ func (p *process) elect(config *rest.Config) (err error) {
 	return nil
 }
 
-// recorder records events about what this process does.
+// recorder records events of this process.
 func (p *process) recorder() record.EventRecorder {
 	return p.broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "tidings-controller-manager"})
 }
@@ -187,7 +187,7 @@ func (p *process) addControllers(client kubernetes.Interface) error {
 	return nil
 }
 
-// end stops what the controllers stood on.
+// end stops the event broadcaster and the factory.
 func (p *process) end() error {
 	p.broadcaster.Shutdown()
 	ctx, cancel := context.WithTimeout(context.Background(), stopGrace)

@@ -23,8 +23,8 @@ func TestSelect(t *testing.T) {
 		}
 	}
 	for _, words := range [][]string{nil, {""}, {"-"}, {"--replicaset"}, {"ReplicaSet"}, {"-replicaset"}, {"replicaset", "-replicaset"}, {"*", "-replicaset", "-replicationcontroller"}} {
-		if got, err := Select(words); err == nil || !strings.Contains(err.Error(), "there are: replicaset, replicationcontroller") {
-			t.Errorf("%q selects %v, %v; want an error that says what there is", words, got, err)
+		if got, err := Select(words); err == nil || !strings.Contains(err.Error(), "available: replicaset, replicationcontroller") {
+			t.Errorf("%q selects %v, %v; want an error with the available names", words, got, err)
 		}
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/tidings/tidings/metrics"
 )
 
-// serve answers /healthz, /readyz and /metrics, and /debug/pprof if asked to, until the function that it returns is called.
+// serve serves /healthz, /readyz and /metrics, and /debug/pprof if configured, until the returned function is called.
 func (p *process) serve(listener net.Listener) (stop func()) {
 	server := &http.Server{Handler: p.handler(), ReadHeaderTimeout: 10 * time.Second}
 	done := make(chan struct{})
@@ -51,12 +51,11 @@ func (p *process) handler() http.Handler {
 	return mux
 }
 
-// programName takes the place of pprof's command line, of which it serves only the name of the program: the flags can hold
-// credentials.
+// programName replaces pprof's command line. It returns only the program's name, because flags can contain credentials.
 func programName(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	_, _ = io.WriteString(w, os.Args[0]) // who asked has gone if this fails
+	_, _ = io.WriteString(w, os.Args[0]) // if this fails, the client has gone
 }
 
 func (p *process) registry() *prometheus.Registry {

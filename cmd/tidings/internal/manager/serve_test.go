@@ -13,7 +13,7 @@ import (
 	"github.com/tidings/tidings/controller"
 )
 
-// served is the handler of a process with these options.
+// served returns the handler of a process with these options.
 func served(t *testing.T, opts Options) http.Handler {
 	t.Helper()
 	factory, err := tidings.NewFactory(&rest.Config{Host: "http://127.0.0.1:1"}, tidings.Options{})
@@ -30,7 +30,7 @@ func get(h http.Handler, path string) (code int, body string) {
 	return r.Code, r.Body.String()
 }
 
-// TestProfilesHoldNoCredentials: a token can be given as a flag, and must not be served with the command line.
+// TestProfilesHoldNoCredentials: a token can be passed as a flag, so the command line must not be served.
 func TestProfilesHoldNoCredentials(t *testing.T) {
 	args := os.Args
 	t.Cleanup(func() { os.Args = args })

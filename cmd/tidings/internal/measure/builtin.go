@@ -25,7 +25,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// builtinKinds returns the kinds that client-go's typed informers read as protobuf: those of the API's stable versions.
+// builtinKinds returns the kinds that client-go's typed informers decode from protobuf: those of the API's stable
+// versions.
 func builtinKinds() map[schema.GroupVersionKind]kind {
 	m := map[schema.GroupVersionKind]kind{}
 	add[admissionregistrationv1.MutatingAdmissionPolicy](m, admissionregistrationv1.SchemeGroupVersion)
@@ -95,7 +96,7 @@ func builtinKinds() map[schema.GroupVersionKind]kind {
 	return m
 }
 
-// add adds the kind whose objects are of the Go type S, which bears its name.
+// add adds the kind of the Go type S, which has the same name.
 func add[S any, T message[S]](m map[schema.GroupVersionKind]kind, version schema.GroupVersion) {
 	m[version.WithKind(reflect.TypeFor[S]().Name())] = typedKind[S, T]()
 }

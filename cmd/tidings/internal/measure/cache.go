@@ -10,19 +10,19 @@ import (
 	"github.com/tidings/tidings/store"
 )
 
-// cache decodes the objects of one collection and holds them. Its objects are first in a list, which has room for all of
-// them from the beginning, and then in a store.
+// cache decodes and holds the objects of one collection: first in a list, which has room for all of them from the start,
+// and then in a store.
 type cache interface {
 	// decode decodes one object and keeps it.
 	decode(data []byte) error
-	// publish moves the objects into the store. The list keeps its memory, so that it weighs the same throughout.
+	// publish copies the objects into the store. The list keeps its memory, so that its size does not change.
 	publish()
-	// stats tells what the decoder shared; nothing for one that shares nothing.
+	// stats returns what the decoder shared, or zero if it shares nothing.
 	stats() wire.Stats
 }
 
-// clientGoCache holds objects in what client-go's store is made of: a map by key, and the index by namespace that
-// every informer has. A key is a string of its own, which map and index have in common.
+// clientGoCache holds objects in the data structures of client-go's store: a map by key, and the index by namespace that
+// every informer has. Each key is a separate string, which map and index share.
 type clientGoCache[T object.Object] struct {
 	read       func([]byte) (T, error)
 	list       []T
@@ -57,7 +57,7 @@ func (c *clientGoCache[T]) publish() {
 
 func (c *clientGoCache[T]) stats() wire.Stats { return wire.Stats{} }
 
-// tidingsCache holds objects in a store of ours.
+// tidingsCache holds objects in a Tidings store.
 type tidingsCache[T object.Object] struct {
 	decoder wire.Decoder[T]
 	list    []T
@@ -77,7 +77,7 @@ func (c *tidingsCache[T]) decode(data []byte) error {
 	return err
 }
 
-// publish sorts first: the server's order is by name as a path, which is not quite that of keys.
+// publish sorts first: the server sorts names as paths, which differs a little from the order of keys.
 func (c *tidingsCache[T]) publish() {
 	slices.SortFunc(c.list, func(a, b T) int { return object.KeyOf(a).Compare(object.KeyOf(b)) })
 	txn := c.writer.Begin()

@@ -20,31 +20,32 @@ import (
 )
 
 const (
-	// pageSize is how many objects one request asks for, as client-go's pager and kubectl do.
+	// pageSize is the number of objects per request, that of client-go's pager and kubectl.
 	pageSize = 500
-	// pageTimeout is how long one page may take. A server that needs longer has stalled.
+	// pageTimeout limits the time for one page. A server that takes longer has stalled.
 	pageTimeout = 2 * time.Minute
-	// readSize is how much is read from the connection at once.
+	// readSize is the number of bytes read from the connection at once.
 	readSize = 64 << 10
 )
 
 var errPageTimeout = errors.New("the server took more than " + pageTimeout.String() + " for one page of the list; is it overloaded?")
 
-var errEmptyPage = errors.New("the server sent an empty page of the list and says that more follow")
+var errEmptyPage = errors.New("the server sent an empty page of the list and announced more")
 
-// accepts is what is asked for in each encoding. There is no second choice: the two would not compare.
+// accepts is the Accept header for each encoding. There is no alternative, because results in different encodings
+// would not be comparable.
 var accepts = map[Encoding]string{Protobuf: "application/vnd.kubernetes.protobuf", JSON: "application/json"}
 
 // fetcher reads encoded objects from a server.
 type fetcher struct {
 	client   *rest.RESTClient
-	sample   int   // how many objects of a resource are kept; 0 means any number
-	maxBytes int64 // how many bytes of them
+	sample   int   // number of objects of a resource to keep; 0 means no limit
+	maxBytes int64 // limit for their bytes
 }
 
 func newFetcher(config *rest.Config, opts Options) (*fetcher, error) {
 	config = rest.CopyConfig(config)
-	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion() // for errors, which are all that the client decodes
+	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion() // only for errors, which are all that the client decodes
 	config.QPS = -1                                                 // there is one request at a time
 	client, err := rest.UnversionedRESTClientFor(config)
 	if err != nil {
@@ -56,23 +57,23 @@ func newFetcher(config *rest.Config, opts Options) (*fetcher, error) {
 // collection is what was read of a resource.
 type collection struct {
 	raw   [][]byte // encoded objects, from the first on
-	kept  int64    // bytes of them
-	read  int64    // objects that were read
-	bytes int64    // bytes of them
-	// unread is how many more objects the server says there are.
+	kept  int64    // bytes of raw
+	read  int64    // number of objects read
+	bytes int64    // bytes of the objects read
+	// unread is the number of remaining objects, according to the server.
 	unread int64
 	took   time.Duration
 }
 
 func (c *collection) objects() int64 { return c.read + c.unread }
 
-// full reports whether no more objects shall be kept.
+// full reports whether no more objects should be kept.
 func (f *fetcher) full(c *collection) bool {
 	return f.sample > 0 && len(c.raw) >= f.sample || c.kept >= f.maxBytes
 }
 
-// fetch reads a resource in these namespaces; an empty one stands for all. It stops early when enough was kept and the
-// server says how much there is besides.
+// fetch reads a resource in these namespaces; an empty one means all. It stops early once it has kept enough and the
+// server has said how many objects remain.
 func (f *fetcher) fetch(ctx context.Context, resource schema.GroupVersionResource, encoding Encoding, namespaces []string) (*collection, error) {
 	c := &collection{}
 	began := time.Now()
@@ -85,7 +86,7 @@ func (f *fetcher) fetch(ctx context.Context, resource schema.GroupVersionResourc
 	return c, nil
 }
 
-// address is the path of a collection.
+// address returns the URL path of a collection.
 func address(r schema.GroupVersionResource, namespace string) string {
 	base := path.Join("/apis", r.Group, r.Version)
 	if r.Group == "" {
@@ -108,7 +109,7 @@ func (f *fetcher) list(ctx context.Context, address string, encoding Encoding, c
 			return nil
 		}
 		if c.read == before {
-			return errEmptyPage // the next one may be no better, without an end
+			return errEmptyPage // the next page may be empty too, and so on forever
 		}
 		if f.full(c) && meta.RemainingItemCount != nil {
 			c.unread += *meta.RemainingItemCount
@@ -117,7 +118,7 @@ func (f *fetcher) list(ctx context.Context, address string, encoding Encoding, c
 	}
 }
 
-// page reads one page of a list and returns what it says about the rest.
+// page reads one page of a list and returns its list metadata.
 func (f *fetcher) page(ctx context.Context, address, token string, encoding Encoding, c *collection) (metav1.ListMeta, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, pageTimeout, errPageTimeout)
 	defer cancel()
@@ -143,7 +144,7 @@ func (f *fetcher) page(ctx context.Context, address, token string, encoding Enco
 	}
 }
 
-// limit is the size of the next page: a small sample needs no more than itself.
+// limit returns the size of the next page, which for a small sample is no larger than that.
 func (f *fetcher) limit(c *collection) int {
 	if missing := f.sample - len(c.raw); missing > 0 {
 		return min(pageSize, missing)
@@ -161,7 +162,7 @@ func (f *fetcher) keep(c *collection, data []byte) {
 	c.bytes += int64(len(data))
 }
 
-// withCause returns why ctx ended in place of what that led to.
+// withCause returns why ctx ended, or err if it has not.
 func withCause(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -169,7 +170,7 @@ func withCause(ctx context.Context, err error) error {
 	return err
 }
 
-// items reads the items of a list.
+// items iterates over the items of a list.
 type items interface {
 	Next() ([]byte, error) // valid until the next call; io.EOF at the end
 	meta() metav1.ListMeta // complete at the end

@@ -13,23 +13,24 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// Folded is what the objects of a resource take with about the smallest memory budget that is kept while nothing is read.
+// Folded describes a resource with about the smallest memory budget that can be kept while nothing is read.
 type Folded struct {
-	// Budget is that budget, as Options.MemoryBudget counts.
+	// Budget is that budget in bytes, as in Options.MemoryBudget.
 	Budget uint64 `json:"budget"`
-	// HeapBytes is the live heap with it: an informer with its packed objects, and all that belongs to it.
+	// HeapBytes is the live heap with that budget: an informer with its packed objects and everything that belongs to it.
 	HeapBytes uint64 `json:"heapBytes"`
-	// Objects are folded; Unfoldable others cannot be, and stay open.
+	// Objects is the number of folded objects, and Unfoldable the number of those that cannot be folded and stay open.
 	Objects    int64 `json:"objects"`
 	Unfoldable int64 `json:"unfoldable"`
-	// PackedBytes are the packed objects and their dictionaries; encoded they would take EncodedBytes.
+	// PackedBytes is the size of the packed objects and their dictionaries, and EncodedBytes the size of the same objects in
+	// their encoding.
 	PackedBytes  uint64 `json:"packedBytes"`
 	EncodedBytes uint64 `json:"encodedBytes"`
-	// OpenSeconds is the time to open one object, where all are opened in order.
+	// OpenSeconds is the time to open one object when all are opened in order.
 	OpenSeconds float64 `json:"openSeconds"`
 }
 
-// plus returns the sum; nil is nothing.
+// plus returns the sum; nil adds nothing.
 func (f Folded) plus(o *Folded) Folded {
 	if o == nil {
 		return f
@@ -41,7 +42,7 @@ func (f Folded) plus(o *Folded) Folded {
 	}
 }
 
-// times returns what so many times as many objects take.
+// times scales the result to factor times as many objects.
 func (f Folded) times(factor float64) Folded {
 	scale := func(n uint64) uint64 { return uint64(float64(n) * factor) }
 	return Folded{
@@ -51,13 +52,13 @@ func (f Folded) times(factor float64) Folded {
 }
 
 const (
-	// tooSmall is a budget with which everything folds that can.
+	// tooSmall is a budget with which every object is folded that can be.
 	tooSmall = 1
-	// mostTries is how many budgets are tried. What is folded grows a little with the budget.
+	// mostTries is the maximum number of budgets to try. The size of what is folded grows a little with the budget.
 	mostTries = 4
 )
 
-// folder runs informers of the objects of a resource.
+// folder runs informers for the objects of a resource.
 type folder struct {
 	raw      [][]byte
 	kind     kind
@@ -65,17 +66,17 @@ type folder struct {
 	resource schema.GroupVersionResource
 }
 
-// smallest finds about the smallest budget that is kept: what everything takes that can be folded, and a little room. Objects are
-// packed a little differently each time.
+// smallest returns about the smallest budget that can be kept: the size of everything folded, plus a little room, because objects
+// are packed slightly differently each time.
 func (f folder) smallest(ctx context.Context) (Folded, error) {
 	out, kept, err := f.with(ctx, tooSmall)
 	for try := 1; try < mostTries && err == nil && !kept; try++ {
-		out, kept, err = f.with(ctx, int64(out.Budget)+int64(out.Budget)/16) // it is what it would have taken
+		out, kept, err = f.with(ctx, int64(out.Budget)+int64(out.Budget)/16) // what it would have taken
 	}
 	return out, err
 }
 
-// with runs an informer with a budget. It returns what it takes, and whether the budget was kept.
+// with runs an informer with a budget. It returns what it takes, and whether it kept the budget.
 func (f folder) with(ctx context.Context, budget int64) (out Folded, kept bool, err error) {
 	before := settledHeap()
 	l := newLists(f.raw, f.gvk, f.kind.encoding)
@@ -83,25 +84,25 @@ func (f folder) with(ctx context.Context, budget int64) (out Folded, kept bool, 
 	if err != nil {
 		return out, false, err
 	}
-	defer func() { _ = factory.Shutdown(context.WithoutCancel(ctx)) }() // it waits for nobody
+	defer func() { _ = factory.Shutdown(context.WithoutCancel(ctx)) }() // returns without waiting
 	if err := factory.Start(ctx); err != nil {
 		return out, false, err
 	}
 	err = factory.WaitForSyncFailFast(ctx)
 	switch {
-	case ctx.Err() != nil: // which also ends the informer
+	case ctx.Err() != nil: // also ends the informer
 		return out, false, context.Cause(ctx)
 	case err != nil:
 		return out, false, err
 	}
 	select {
-	case <-l.watched: // by then all is folded
+	case <-l.watched: // by then everything is folded
 	case <-ctx.Done():
 		return out, false, context.Cause(ctx)
 	}
 	st := informer.Status()
 	if st.Objects != len(f.raw) {
-		return out, false, fmt.Errorf("%d objects of %d can be held in an informer", st.Objects, len(f.raw))
+		return out, false, fmt.Errorf("an informer can only hold %d objects of %d", st.Objects, len(f.raw))
 	}
 	out = Folded{
 		Budget: uint64(max(budget, st.Memory.Used)), HeapBytes: settledHeap().minus(before).bytes,
@@ -112,7 +113,7 @@ func (f folder) with(ctx context.Context, budget int64) (out Folded, kept bool, 
 	return out, st.Memory.Used <= budget, err
 }
 
-// informer makes an informer whose Go type is known at run time only: compiling one for each kind would take minutes.
+// informer creates an informer whose Go type is only known at run time: compiling one for each kind would take minutes.
 func (f folder) informer(l *lists, budget int64) (*tidings.Factory, *tidings.SharedInformer[tidings.Object], error) {
 	client, err := source.NewClient(l.config())
 	if err != nil {
@@ -130,7 +131,7 @@ func (f folder) informer(l *lists, budget int64) (*tidings.Factory, *tidings.Sha
 	return factory, informer, err
 }
 
-// openAll opens all objects once, and returns how long one took.
+// openAll opens all objects once, and returns the time per object.
 func openAll(ctx context.Context, informer *tidings.SharedInformer[tidings.Object]) (seconds float64, err error) {
 	began, n := time.Now(), 0
 	for range informer.Lister().All() {

@@ -11,19 +11,19 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// managedFields is what "trimmed" figures are without.
+// managedFields is the field that the "trimmed" figures leave out.
 const managedFields = "metadata.managedFields"
 
-// kind makes the caches for the objects of one kind.
+// kind creates the caches for the objects of one kind.
 type kind struct {
 	encoding Encoding
-	// Each of them makes an empty cache with room for n objects.
+	// Each of these returns an empty cache with room for n objects.
 	clientGo, tidings func(n int, trim bool) (cache, error)
 	// example is an object of the Go type.
 	example object.Object
 }
 
-// message is a Go type with generated code for protobuf.
+// message is a Go type with generated protobuf code.
 type message[S any] interface {
 	*S
 	object.Object
@@ -50,8 +50,8 @@ func typedKind[S any, T message[S]]() kind {
 	}
 }
 
-// unstructuredKind compares upstream's unstructured objects with ours. The type is that of objects that do not
-// name one, as the items of lists of built-in kinds.
+// unstructuredKind compares upstream's unstructured objects with ours. apiVersion and kindName are for objects
+// without them, such as the items of lists of built-in kinds.
 func unstructuredKind(apiVersion, kindName string) kind {
 	upstream := func(data []byte) (*unstructured.Unstructured, error) {
 		o := &unstructured.Unstructured{}
@@ -79,7 +79,7 @@ func unstructuredKind(apiVersion, kindName string) kind {
 	}
 }
 
-// trimmed does what a transform of client-go does to save memory: it drops the fields that have just been decoded.
+// trimmed drops the fields after decoding, as a client-go transform does to save memory.
 func trimmed[T metav1.Object](decode func([]byte) (T, error), trim bool) func([]byte) (T, error) {
 	if !trim {
 		return decode

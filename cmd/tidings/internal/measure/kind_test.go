@@ -11,7 +11,7 @@ import (
 	"github.com/tidings/tidings/internal/wire/wiretest"
 )
 
-// TestBuiltinKinds compares with client-go's scheme: every kind of a stable version that can be listed is known.
+// TestBuiltinKinds compares with client-go's scheme: every listable kind of a stable version is known.
 func TestBuiltinKinds(t *testing.T) {
 	kinds := builtinKinds()
 	all := scheme.Scheme.AllKnownTypes()
@@ -41,7 +41,7 @@ func TestBuiltinKinds(t *testing.T) {
 	}
 }
 
-// TestBothDecodeTheSame: a comparison of memory means something only if the objects are equal.
+// TestBothDecodeTheSame: comparing memory is only meaningful if the objects are equal.
 func TestBothDecodeTheSame(t *testing.T) {
 	custom := wiretest.CustomResources(20, 1)
 	custom = append(custom, []byte(`{"metadata":{"name":"without-a-kind"}}`))

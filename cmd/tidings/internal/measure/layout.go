@@ -6,10 +6,10 @@ import (
 	"unicode/utf8"
 )
 
-// gap is between two columns.
+// gap separates two columns.
 const gap = "  "
 
-// align writes rows of equally many cells: the first column to the left, all others to the right.
+// align writes rows with the same number of cells: the first column aligned left, all others right.
 func align(b *strings.Builder, rows [][]string) {
 	widths := columnWidths(rows)
 	for _, row := range rows {
@@ -38,8 +38,8 @@ func columnWidths(rows [][]string) []int {
 	return widths
 }
 
-// fit makes rows fit into so many characters, 0 meaning any number: it leaves out the expendable columns, one after the other, and then
-// shortens the names in the first one. It returns what the columns left out are called.
+// fit makes rows fit into width characters; 0 means any width. It drops the expendable columns one after the other, and then shortens
+// the names in the first column. It returns the names of the dropped columns.
 func fit(rows [][]string, width int, expendable ...string) (fitting [][]string, left []string) {
 	for _, name := range expendable {
 		at := slices.Index(rows[0], name)
@@ -60,7 +60,7 @@ func fit(rows [][]string, width int, expendable ...string) (fitting [][]string, 
 	return rows, left
 }
 
-// minName is how much of a name is kept at least.
+// minName is the minimum length to which a name is shortened.
 const minName = 8
 
 func tableWidth(rows [][]string) int {
@@ -71,7 +71,7 @@ func tableWidth(rows [][]string) int {
 	return sum
 }
 
-// shortenFirst cuts the cells of the first column to so many characters.
+// shortenFirst cuts the cells of the first column to width characters.
 func shortenFirst(rows [][]string, width int) {
 	for i, row := range rows {
 		if runes := []rune(row[0]); len(runes) > width {
@@ -81,7 +81,7 @@ func shortenFirst(rows [][]string, width int) {
 	}
 }
 
-// wrap breaks lines between words so that they have at most so many characters; 0 means any number.
+// wrap breaks lines between words so that they have at most width characters; 0 means any width.
 func wrap(text string, width int) string {
 	if width == 0 {
 		return text

@@ -16,22 +16,22 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// lists answers an informer, without a network, with the encoded objects that were read from the server: their list in pages, and a
-// watch that brings nothing.
+// lists serves the encoded objects that were read from the server to an informer, without a network: their list in pages, and a
+// watch without events.
 type lists struct {
 	raw      [][]byte
 	kind     schema.GroupVersionKind // of the objects
 	encoding Encoding
 
 	once    sync.Once
-	watched chan struct{} // closed when a watch begins, which is when the informer is done with the list
+	watched chan struct{} // closed when a watch begins, when the informer has finished the list
 }
 
 func newLists(raw [][]byte, kind schema.GroupVersionKind, encoding Encoding) *lists {
 	return &lists{raw: raw, kind: kind, encoding: encoding, watched: make(chan struct{})}
 }
 
-// config is that of a client whose requests come here.
+// config returns a client configuration whose requests are sent here.
 func (l *lists) config() *rest.Config {
 	return &rest.Config{Host: "http://in-this-process", Transport: l}
 }
@@ -59,7 +59,7 @@ func (l *lists) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// silence is the body of a watch on which nothing happens.
+// silence is the body of a watch without events.
 type silence struct{ ctx context.Context }
 
 func (s silence) Read([]byte) (int, error) {
@@ -69,7 +69,7 @@ func (s silence) Read([]byte) (int, error) {
 
 func (silence) Close() error { return nil }
 
-// page returns the page of the list that begins where the token says, with so many objects.
+// page returns the page of the list that begins at the token, with up to limit objects.
 func (l *lists) page(token, limit string) ([]byte, error) {
 	from, _ := strconv.Atoi(token)
 	n, _ := strconv.Atoi(limit)
@@ -104,7 +104,7 @@ func (l *lists) protobuf(meta metav1.ListMeta, items [][]byte) ([]byte, error) {
 	return append([]byte("k8s\x00"), data...), err
 }
 
-// appendField appends a field of protobuf that has a length.
+// appendField appends a length-delimited protobuf field.
 func appendField(dst []byte, number uint64, data []byte) []byte {
 	const lengthDelimited = 2
 	dst = binary.AppendUvarint(dst, number<<3|lengthDelimited)

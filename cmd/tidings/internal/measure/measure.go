@@ -1,12 +1,12 @@
-// Package measure finds out what the objects of a cluster take in memory: in a cache of client-go, and in one of ours.
+// Package measure measures the memory that a cluster's objects take in a cache of client-go, and in one of ours.
 //
 //	server ──lists──► encoded objects ──┬─► generated decoder ─► list ─► map and index  ─► Weight
 //	                  (kept, bounded)   ├─► sharing decoder   ─► list ─► store          ─► Weight
 //	                                    └─► an informer with a memory budget            ─► Folded
 //
-// Every resource is read once, and all get the same bytes, one after the other. What they take is the difference
-// of the live heap before and after. Nothing is ever written to the cluster, and of the objects only sizes and the
-// names of fields get out.
+// Every resource is read once, and all caches get the same bytes, one after the other. The memory they take is the
+// difference of the live heap before and after. Nothing is ever written to the cluster, and of the objects only sizes
+// and field names are reported.
 package measure
 
 import (
@@ -22,26 +22,26 @@ import (
 	"github.com/tidings/tidings/internal/redact"
 )
 
-// DefaultMaxBytes is Options.MaxBytes unless it is set.
+// DefaultMaxBytes is the default of Options.MaxBytes.
 const DefaultMaxBytes = 64 << 20
 
-// Options say what to measure.
+// Options configures Run.
 type Options struct {
 	Resources []resources.Resource
-	// Namespaces limit resources that have them; none means all.
+	// Namespaces limits namespaced resources; none means all.
 	Namespaces []string
-	// Sample is how many objects of each resource are decoded; 0 means all that MaxBytes lets in.
+	// Sample is the number of objects of each resource to decode; 0 means as many as MaxBytes allows.
 	Sample int
-	// MaxBytes is how many encoded bytes of each resource are decoded; 0 means DefaultMaxBytes. The process needs
-	// about five times as much memory, with unstructured objects ten times.
+	// MaxBytes is the number of encoded bytes of each resource to decode; 0 means DefaultMaxBytes. The process needs
+	// about five times as much memory, or ten times with unstructured objects.
 	MaxBytes int64
-	// Trim measures without metadata.managedFields too.
+	// Trim also measures without metadata.managedFields.
 	Trim bool
-	// Progress is told what is being done, in a few words. It may be nil.
+	// Progress is called with a short description of what is being done. It may be nil.
 	Progress func(text string)
 }
 
-// complete fills in what was left open.
+// complete sets defaults.
 func (o Options) complete() Options {
 	if o.MaxBytes == 0 {
 		o.MaxBytes = DefaultMaxBytes
@@ -53,7 +53,8 @@ func (o Options) complete() Options {
 }
 
 // Run measures the resources. A resource that cannot be measured is a Failure in the report; the error is for what
-// concerns all of them, as when ctx ends. The figures are right only if the process does nothing else meanwhile.
+// concerns all of them, such as the end of ctx. The figures are correct only if the process does nothing else
+// meanwhile.
 func Run(ctx context.Context, config *rest.Config, opts Options) (Report, error) {
 	opts = opts.complete()
 	f, err := newFetcher(config, opts)
@@ -95,7 +96,7 @@ func measure(ctx context.Context, f *fetcher, kinds map[schema.GroupVersionKind]
 	return compare(ctx, k, c, r, opts.Trim)
 }
 
-// compare weighs what was read in all ways.
+// compare measures what was read, in all ways.
 func compare(ctx context.Context, k kind, c *collection, r resources.Resource, trim bool) (Result, error) {
 	result := Result{
 		Resource: r.Name(), Version: r.Version, Encoding: k.encoding,
@@ -135,7 +136,7 @@ func compare(ctx context.Context, k kind, c *collection, r resources.Resource, t
 	return result, nil
 }
 
-// both weighs the objects in a cache of each library.
+// both measures the objects in a cache of each library.
 func both(ctx context.Context, k kind, raw [][]byte, trim bool) (clientGo, tidings Weight, shared Sharing, err error) {
 	clientGo, _, err = weigh(ctx, raw, func() (cache, error) { return k.clientGo(len(raw), trim) })
 	if err != nil {
@@ -145,22 +146,22 @@ func both(ctx context.Context, k kind, raw [][]byte, trim bool) (clientGo, tidin
 	return clientGo, tidings, sharing(stats), err
 }
 
-// failure says in the user's words why a resource could not be measured.
+// failure describes in the user's terms why a resource could not be measured.
 func failure(r resources.Resource, err error) Failure {
 	f := Failure{Resource: r.Name(), Forbidden: apierrors.IsForbidden(err), Message: redact.Error(r.GroupResource(), err)}
 	switch {
 	case f.Forbidden:
-		f.Message += "; grant list on it, or leave it out"
+		f.Message += "; grant the verb list on it, or leave it out"
 	case apierrors.IsResourceExpired(err):
-		f.Message += "; the list took longer than the server keeps its history: try --sample"
+		f.Message += "; the list took longer than the server keeps its history; try --sample"
 	case apierrors.IsNotAcceptable(err):
-		f.Message += "; the server does not offer this resource in protobuf, as client-go asks for it"
+		f.Message += "; the server does not serve this resource in protobuf, which client-go requests"
 	}
 	return f
 }
 
-// Err says whether the report lacks something that the user did not expect to be missing: nil if everything was
-// measured but for what is forbidden, and something was.
+// Err returns an error if the report lacks something unexpectedly: nil means that something was measured, and
+// everything but forbidden resources.
 func (r Report) Err() error {
 	if len(r.Resources) == 0 && len(r.Failures) > 0 {
 		return errors.New("nothing could be measured")

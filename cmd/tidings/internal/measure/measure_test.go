@@ -29,7 +29,8 @@ var (
 // podCount is more than a page.
 const podCount = 600
 
-// newServer returns a server with so many pods and custom resources, and the bytes that the latter have.
+// newServer returns a server with these numbers of pods and custom resources, and the encoded size of the
+// latter.
 func newServer(t *testing.T, pods, custom int) (*tidingstest.Server, int64) {
 	server := tidingstest.NewServer(t, tidingstest.ServerOptions{})
 	for _, pod := range wiretest.Pods(pods, 1) {
@@ -89,7 +90,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// checkWeights checks what must hold for objects that are alike.
+// checkWeights checks invariants for objects that are alike.
 func checkWeights(t *testing.T, r Result) {
 	t.Helper()
 	theirs, ours := r.ClientGo, r.Tidings
@@ -114,7 +115,7 @@ func checkWeights(t *testing.T, r Result) {
 	}
 }
 
-// checkFolded checks what must hold for objects that all can be folded.
+// checkFolded checks invariants for objects that can all be folded.
 func checkFolded(t *testing.T, r Result) {
 	t.Helper()
 	f := r.Folded
@@ -130,7 +131,7 @@ func checkFolded(t *testing.T, r Result) {
 	}
 }
 
-// TestBudgetIsSmall: with the budget that is named and some room all fits, and with half of it it does not.
+// TestBudgetIsSmall: everything fits into the reported budget plus some room, but not into half of it.
 func TestBudgetIsSmall(t *testing.T) {
 	var raw [][]byte
 	for _, pod := range wiretest.Pods(podCount, 1) {
@@ -157,7 +158,7 @@ func TestBudgetIsSmall(t *testing.T) {
 	}
 }
 
-// TestFoldEndsEarly: a context that has ended ends the informer.
+// TestFoldEndsEarly: a context that has ended stops the informer.
 func TestFoldEndsEarly(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -168,7 +169,7 @@ func TestFoldEndsEarly(t *testing.T) {
 	}
 }
 
-// TestSample: what is extrapolated is near to what is measured, and the server is not asked for the rest.
+// TestSample: extrapolated figures are close to measured ones, and the rest is not requested from the server.
 func TestSample(t *testing.T) {
 	server, _ := newServer(t, podCount, 0)
 	all := run(t, server, Options{Resources: []resources.Resource{pods}}).Resources[0]
@@ -216,7 +217,7 @@ func TestFailures(t *testing.T) {
 		want      string
 		forbidden bool
 	}{
-		"forbidden":   {tidingstest.Fault{Err: apierrors.NewForbidden(resource, "", errors.New("no"))}, "grant list on it", true},
+		"forbidden":   {tidingstest.Fault{Err: apierrors.NewForbidden(resource, "", errors.New("no"))}, "grant the verb list on it", true},
 		"expired":     {tidingstest.Fault{Err: apierrors.NewResourceExpired("too old")}, "try --sample", false},
 		"no protobuf": {tidingstest.Fault{Err: apierrors.NewGenericServerResponse(http.StatusNotAcceptable, "get", resource, "", "", 0, false)}, "protobuf", false},
 		"hang-up":     {tidingstest.Fault{HangUp: true}, "EOF", false},
@@ -245,7 +246,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestSecretsStayInside: neither form of a report has a value, a key or a name of a secret.
+// TestSecretsStayInside: neither form of a report contains a value, key or name of a secret.
 func TestSecretsStayInside(t *testing.T) {
 	server := tidingstest.NewServer(t, tidingstest.ServerOptions{})
 	for i := range 50 {
@@ -260,7 +261,7 @@ func TestSecretsStayInside(t *testing.T) {
 	}
 }
 
-// TestEmptyPages: a server that never comes to an end is not followed there.
+// TestEmptyPages: a list of endless empty pages is given up.
 func TestEmptyPages(t *testing.T) {
 	server, _ := newServer(t, 0, 1)
 	body := []byte(`{"kind":"DatabaseList","apiVersion":"db.example.com/v1","metadata":{"continue":"more"},"items":[]}`)

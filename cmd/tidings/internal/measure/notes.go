@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// sentence answers the question that the command was asked.
+// sentence answers the question for which the command was run.
 func (r Report) sentence() string {
 	t := r.Total
 	if t.Objects == 0 {
@@ -21,9 +21,9 @@ func (r Report) sentence() string {
 	return s
 }
 
-// sentence says what to set.
+// sentence says which budget to set.
 func (f Folded) sentence() string {
-	return fmt.Sprintf("With Options.MemoryBudget of %s or more, these objects fit: all that nobody reads are folded, packed. Reading one opens it again.\n"+
+	return fmt.Sprintf("With Options.MemoryBudget of %s or more, these objects fit: those that nobody uses are folded, and reading one opens it again.\n"+
 		"HEAP is measured with that budget, and includes the informer around the objects.", size(f.Budget))
 }
 
@@ -34,30 +34,30 @@ func theseObjects(n int64) string {
 	return fmt.Sprintf("these %d objects", n)
 }
 
-// notes say which figures are measured and which are not, and what is behind a ratio that disappoints. left are the columns for
-// which there was no room.
+// notes says which figures are measured and which are not, and explains a disappointing ratio. left are the columns for which
+// there was no room.
 func (r Report) notes(left []string) string {
 	s := ""
 	if len(left) > 0 {
-		s = "There was no room for " + strings.Join(left, ", ") + "; -o json has everything.\n"
+		s = "No room for " + strings.Join(left, ", ") + "; -o json has everything.\n"
 	}
 	if r.Total.Objects == 0 {
 		return s
 	}
-	s += "Memory is measured: the live heap after decoding the same bytes, and putting the objects into a store.\n"
+	s += "Memory is measured: the live heap after decoding the same bytes and storing the objects.\n"
 	if !slices.Contains(left, "SYNC") {
-		s += "SYNC is estimated: reading the list once, and decoding it. Handlers, queues and buffers come on top of both.\n"
+		s += "SYNC is estimated: the time to read the list once, and to decode it. Handlers, queues and buffers add to both.\n"
 	}
 	if r.Total.Extrapolated {
-		s += "~ is extrapolated from the first objects of the list; the more objects, the more Tidings shares.\n"
+		s += "~ is extrapolated from the first objects of the list; with more objects, Tidings shares more.\n"
 	}
 	return s + r.disappointment()
 }
 
-// littleSaved is the ratio from which on the report says why Tidings saves little or nothing.
+// littleSaved is the ratio from which on the report explains why Tidings saves little or nothing.
 const littleSaved = 0.95
 
-// disappointment says why little is saved: because there is little to save on, or because the objects have little in common.
+// disappointment explains why little is saved: because there is little to save, or because the objects have little in common.
 func (r Report) disappointment() string {
 	t := r.Total
 	ours, theirs := t.Tidings.CacheBytes, t.ClientGo.CacheBytes
@@ -66,12 +66,12 @@ func (r Report) disappointment() string {
 		return ""
 	case ours > 2*theirs:
 		each := (ours - theirs) / uint64(len(r.Resources))
-		return fmt.Sprintf("There are too few objects to save anything: most of what Tidings holds is the fixed part of its decoders, about %s for each resource.\n", size(each))
+		return fmt.Sprintf("There are too few objects to save anything: most of what Tidings takes is the fixed size of its decoders, about %s for each resource.\n", size(each))
 	default:
 		var bytes, shared uint64
 		for _, result := range r.Resources {
 			bytes, shared = bytes+result.Sharing.Bytes, shared+result.Sharing.SharedBytes
 		}
-		return fmt.Sprintf("Tidings saves nothing on these objects, because they have little in common: %s of their bytes are in another one too.\n", percent(shared, bytes))
+		return fmt.Sprintf("Tidings saves nothing on these objects, because they have little in common: only %s of their bytes also occur in another object.\n", percent(shared, bytes))
 	}
 }

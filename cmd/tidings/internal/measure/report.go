@@ -8,27 +8,27 @@ import (
 	"github.com/tidings/tidings/internal/wire"
 )
 
-// Encoding is how objects come over the wire.
+// Encoding is the encoding of objects on the wire.
 type Encoding string
 
-// The encodings. Built-in kinds of stable versions are compared as Go types from protobuf, all others as unstructured
-// objects from JSON.
+// The encodings. Built-in kinds of stable versions are compared as Go types decoded from protobuf, all others as
+// unstructured objects decoded from JSON.
 const (
 	Protobuf Encoding = "protobuf"
 	JSON     Encoding = "json"
 )
 
-// Report is what was measured. Its JSON form is documented in docs/measure.md.
+// Report is the result of a measurement. Its JSON form is documented in docs/measure.md.
 type Report struct {
-	// Resources are those that were measured, in the order in which they were asked for.
+	// Resources are the measured resources, in the requested order.
 	Resources []Result `json:"resources"`
-	// Failures are those that were not.
+	// Failures are the resources that could not be measured.
 	Failures []Failure `json:"failures"`
 	Total    Total     `json:"total"`
 }
 
-// Result is what was measured of one resource. Where only a sample of it was decoded, all sizes and times are
-// extrapolated from that in proportion to the number of objects; Sharing is of the sample alone.
+// Result is the measurement of one resource. If only a sample of it was decoded, all sizes and times are extrapolated
+// in proportion to the number of objects; Sharing describes only the sample.
 type Result struct {
 	Resource string   `json:"resource"` // with its group, such as "replicasets.apps"
 	Version  string   `json:"version"`
@@ -42,38 +42,38 @@ type Result struct {
 
 	ClientGo Weight `json:"clientGo"`
 	Tidings  Weight `json:"tidings"`
-	// The same without metadata.managedFields, if that was asked for.
+	// The same without metadata.managedFields, if requested.
 	ClientGoTrimmed *Weight `json:"clientGoTrimmed,omitempty"`
 	TidingsTrimmed  *Weight `json:"tidingsTrimmed,omitempty"`
-	// Folded is what a memory budget does; nil without objects.
+	// Folded is the effect of a memory budget; nil without objects.
 	Folded *Folded `json:"folded,omitempty"`
 
 	Sharing Sharing `json:"sharing"`
 }
 
-// Weight is what the objects of a resource take when one of the libraries holds them. Of the memory, what the
-// decoder keeps for later is part.
+// Weight is what the objects of a resource take in a cache of one of the libraries, including what the decoder
+// retains.
 type Weight struct {
 	HeapBytes     uint64  `json:"heapBytes"`    // the decoded objects
-	HeapObjects   uint64  `json:"heapObjects"`  // separate pieces of memory, which the garbage collector has to visit
+	HeapObjects   uint64  `json:"heapObjects"`  // separate heap allocations, which the garbage collector has to visit
 	CacheBytes    uint64  `json:"cacheBytes"`   // HeapBytes and the store around them
 	CacheObjects  uint64  `json:"cacheObjects"` // HeapObjects and those of the store
 	DecodeSeconds float64 `json:"decodeSeconds"`
 	SyncSeconds   float64 `json:"syncSeconds"` // FetchSeconds and DecodeSeconds: an estimate, because they may overlap
 }
 
-// Sharing tells which parts of the objects were found to be equal and stored once.
+// Sharing says which parts of the objects were equal and stored once.
 type Sharing struct {
 	Bytes       uint64 `json:"bytes"`       // encoded bytes of the sample
-	SharedBytes uint64 `json:"sharedBytes"` // of these, parts that were there before
+	SharedBytes uint64 `json:"sharedBytes"` // of these, parts that were already known
 	Lookups     uint64 `json:"lookups"`
 	Hits        uint64 `json:"hits"`
-	TableBytes  uint64 `json:"tableBytes"` // memory of the tables; it is part of the Weight
-	// Fields are the fields that were looked up, those that saved most first.
+	TableBytes  uint64 `json:"tableBytes"` // memory of the tables; included in the Weight
+	// Fields are the fields that were looked up, those that saved the most first.
 	Fields []FieldSharing `json:"fields"`
 }
 
-// FieldSharing is the part of one field in Sharing. A field within a part that was found is not looked up.
+// FieldSharing is one field's share of Sharing. A field within a shared part is not looked up.
 type FieldSharing struct {
 	Field       string `json:"field"` // such as "spec.containers.env"
 	Lookups     uint64 `json:"lookups"`
@@ -90,10 +90,10 @@ type Failure struct {
 	Message   string `json:"message"`
 }
 
-// Total adds up what was measured.
+// Total is the sum of all results.
 type Total struct {
 	Objects         int64   `json:"objects"`
-	Extrapolated    bool    `json:"extrapolated"` // a part of the sum is
+	Extrapolated    bool    `json:"extrapolated"` // part of the sum is
 	WireBytes       int64   `json:"wireBytes"`
 	FetchSeconds    float64 `json:"fetchSeconds"`
 	ClientGo        Weight  `json:"clientGo"`
@@ -101,11 +101,11 @@ type Total struct {
 	ClientGoTrimmed *Weight `json:"clientGoTrimmed,omitempty"`
 	TidingsTrimmed  *Weight `json:"tidingsTrimmed,omitempty"`
 	Folded          *Folded `json:"folded,omitempty"` // one budget for all; OpenSeconds is the mean over the objects
-	// Ratio is Tidings.CacheBytes by ClientGo.CacheBytes; 0 if there is nothing to compare.
+	// Ratio is Tidings.CacheBytes divided by ClientGo.CacheBytes; 0 if there is nothing to compare.
 	Ratio float64 `json:"ratio"`
 }
 
-// add counts the result in.
+// add adds a result.
 func (t *Total) add(r Result) {
 	t.Objects += r.Objects
 	t.Extrapolated = t.Extrapolated || r.Extrapolated
@@ -123,7 +123,7 @@ func (t *Total) add(r Result) {
 	t.Ratio = ratio(t.Tidings.CacheBytes, t.ClientGo.CacheBytes)
 }
 
-// plus returns the sum; nil weighs nothing.
+// plus returns the sum; nil adds nothing.
 func (w Weight) plus(o *Weight) Weight {
 	if o == nil {
 		return w
@@ -134,7 +134,7 @@ func (w Weight) plus(o *Weight) Weight {
 	}
 }
 
-// times returns the weight of so many times as many objects.
+// times scales the weight to factor times as many objects.
 func (w Weight) times(factor float64) Weight {
 	scale := func(n uint64) uint64 { return uint64(float64(n) * factor) }
 	return Weight{
@@ -143,7 +143,7 @@ func (w Weight) times(factor float64) Weight {
 	}
 }
 
-// ratio returns a by b, and 0 where b is.
+// ratio returns a/b, or 0 if b is 0.
 func ratio[N uint64 | float64](a, b N) float64 {
 	if b == 0 {
 		return 0

@@ -9,8 +9,8 @@ import (
 	"github.com/tidings/tidings/cmd/tidings/internal/cli"
 )
 
-// Text returns the report for people: a table, what it adds up to, and the fields of each resource that share most, so
-// many of them. Its lines are at most so many characters wide; 0 means any number.
+// Text formats the report for people: a table, its totals, and for each resource the given number of fields that share
+// the most. Its lines have at most width characters; 0 means any width.
 func (r Report) Text(fields, width int) string {
 	var b strings.Builder
 	if len(r.Resources) > 0 {
@@ -66,7 +66,7 @@ func header(trimmed bool) []string {
 	return append(cells, "SHARED", "HEAP OBJECTS EACH", "SYNC")
 }
 
-// cells are the row of a resource or of all together.
+// cells returns the row of a resource, or of the total.
 func (t Total) cells(name, shared string) []string {
 	mark := ""
 	if t.Extrapolated {
@@ -84,7 +84,7 @@ func (t Total) cells(name, shared string) []string {
 	return append(cells, shared, each(t.ClientGo)+" → "+each(t.Tidings), seconds(t.ClientGo.SyncSeconds)+" → "+seconds(t.Tidings.SyncSeconds))
 }
 
-// folded writes the table of what a memory budget does, and a word about it.
+// folded writes the table of the effect of a memory budget, and a sentence about it.
 func (r Report) folded(b *strings.Builder, width int) {
 	if r.Total.Folded == nil {
 		return
@@ -115,7 +115,7 @@ func (f Folded) cells(name string, extrapolated bool, clientGo Weight) []string 
 	}
 }
 
-// fields writes the table of the fields that share most.
+// fields writes the table of the fields that share the most.
 func (r Result) fields(b *strings.Builder, most, width int) {
 	if len(r.Sharing.Fields) == 0 {
 		return
@@ -131,7 +131,7 @@ func (r Result) fields(b *strings.Builder, most, width int) {
 	align(b, rows)
 }
 
-// size writes bytes with three digits or a little more: 512 B, 4.2 kB, 110.5 MB.
+// size formats bytes with about three digits: 512 B, 4.2 kB, 110.5 MB.
 func size(bytes uint64) string {
 	if bytes < 1000 {
 		return fmt.Sprintf("%d B", bytes)

@@ -40,16 +40,16 @@ widgets.example.com        3    999 B     3.5 kB    3.5 kB  1.00×       -      
 total                  10003  42.0 MB  ~110.0 MB  ~27.5 MB  0.25×               126.0 → 13.1    1.51s → 1.26s
 
 A client-go cache of these 10003 objects holds about 110.0 MB, Tidings about 27.5 MB (0.25×).
-Memory is measured: the live heap after decoding the same bytes, and putting the objects into a store.
-SYNC is estimated: reading the list once, and decoding it. Handlers, queues and buffers come on top of both.
-~ is extrapolated from the first objects of the list; the more objects, the more Tidings shares.
+Memory is measured: the live heap after decoding the same bytes and storing the objects.
+SYNC is estimated: the time to read the list once, and to decode it. Handlers, queues and buffers add to both.
+~ is extrapolated from the first objects of the list; with more objects, Tidings shares more.
 
 WITH A BUDGET            HEAP  OF CLIENT-GO  PACKED TO  OPENING ONE  STAY OPEN  SMALLEST BUDGET
 pods                 ~11.0 MB         0.10×        20%       32.4µs          0         ~12.0 MB
 widgets.example.com    3.0 kB         0.86×        50%         50µs          1           2.0 kB
 total                ~11.0 MB         0.10×        20%       32.4µs          1         ~12.0 MB
 
-With Options.MemoryBudget of 12.0 MB or more, these objects fit: all that nobody reads are folded, packed. Reading one opens it again.
+With Options.MemoryBudget of 12.0 MB or more, these objects fit: those that nobody uses are folded, and reading one opens it again.
 HEAP is measured with that budget, and includes the informer around the objects.
 
 pods BY FIELD        LOOKED UP  FOUND   BYTES  SHARED
@@ -78,7 +78,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// TestNotesAreTrue: they name the reason for which little is saved, and only if that is so.
+// TestNotesAreTrue: the notes name the reason why little is saved, and only if little is saved.
 func TestNotesAreTrue(t *testing.T) {
 	report := func(objects int64, clientGo, tidings uint64, shared uint64) Report {
 		result := Result{Resource: "things", Objects: objects, Sampled: objects, ClientGo: Weight{CacheBytes: clientGo}, Tidings: Weight{CacheBytes: tidings},
@@ -112,12 +112,12 @@ func TestNotesAreTrue(t *testing.T) {
 	}
 }
 
-// TestTextFitsTheTerminal at any width that a terminal has, and says what it leaves out.
+// TestTextFitsTheTerminal at any realistic width, and says what it leaves out.
 func TestTextFitsTheTerminal(t *testing.T) {
 	for _, trim := range []bool{false, true} {
 		for width := 40; width <= 200; width++ {
 			if trim && width < 78 {
-				continue // so many columns of figures need as much
+				continue // the columns of figures alone need this much
 			}
 			text := example(trim).Text(5, width)
 			table, _, _ := strings.Cut(text, "\n\n")
@@ -127,7 +127,7 @@ func TestTextFitsTheTerminal(t *testing.T) {
 					t.Fatalf("%d characters in a terminal of %d:\n%s", n, width, text)
 				}
 			}
-			if told := strings.Contains(strings.ReplaceAll(text, "\n", " "), "There was no room for"); told == strings.Contains(table, "SYNC") {
+			if told := strings.Contains(strings.ReplaceAll(text, "\n", " "), "No room for"); told == strings.Contains(table, "SYNC") {
 				t.Fatalf("at %d it says what it leaves out: %t\n%s", width, told, text)
 			}
 			for _, column := range []string{"CLIENT-GO", "TIDINGS", "RATIO"} {

@@ -9,14 +9,14 @@ import (
 	"github.com/tidings/tidings/internal/wire"
 )
 
-// pointerSize is what a place in the list of a cache takes.
+// pointerSize is the size of an entry in a cache's list.
 const pointerSize = 8
 
-// checkEvery is how many objects are decoded before somebody looks whether the user has lost patience.
+// checkEvery is the number of objects to decode between checks of the context.
 const checkEvery = 256
 
-// weigh fills a cache with the objects and says what it weighs. Nothing else in the process may hold on to new
-// memory meanwhile: the figures are differences of the whole heap after a collection.
+// weigh fills a cache with the objects and measures it. Nothing else in the process may retain new memory meanwhile: the
+// figures are differences of the whole heap after a collection.
 func weigh(ctx context.Context, raw [][]byte, empty func() (cache, error)) (Weight, wire.Stats, error) {
 	start := settledHeap()
 	c, err := empty()
@@ -46,10 +46,11 @@ func weigh(ctx context.Context, raw [][]byte, empty func() (cache, error)) (Weig
 	}, stats, nil
 }
 
-// heap is what is alive in it.
+// heap is the size of the live heap.
 type heap struct{ bytes, objects uint64 }
 
-// settledHeap returns what is alive. The second collection empties what pools keep through the first.
+// settledHeap returns the size of the live heap. It needs two collections, because pools keep their content through the
+// first.
 func settledHeap() heap {
 	runtime.GC()
 	runtime.GC()
@@ -58,7 +59,8 @@ func settledHeap() heap {
 	return heap{m.HeapAlloc, m.HeapObjects}
 }
 
-// minus takes others away from h, and stops at zero: with a few objects, what the runtime does meanwhile can weigh more.
+// minus subtracts others from h, but not below zero: with a few objects, what the runtime allocates meanwhile can be
+// more.
 func (h heap) minus(others ...heap) heap {
 	for _, o := range others {
 		h.bytes -= min(h.bytes, o.bytes)

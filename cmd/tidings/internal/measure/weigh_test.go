@@ -9,7 +9,7 @@ import (
 	"github.com/tidings/tidings/internal/wire"
 )
 
-// copies is a cache of plain copies, so that it is known what it weighs. Publishing takes as much again.
+// copies is a cache of plain copies, whose size is known. Publishing takes as much again.
 type copies struct {
 	list, published [][]byte
 	fail            error
@@ -28,7 +28,7 @@ func (c *copies) publish() {
 
 func (c *copies) stats() wire.Stats { return wire.Stats{Bytes: uint64(len(c.list))} }
 
-// blocks returns n blocks of a size for which the allocator has a class.
+// blocks returns n blocks whose size is one of the allocator's size classes.
 func blocks(n int) [][]byte {
 	raw := make([][]byte, n)
 	for i := range raw {
@@ -37,7 +37,7 @@ func blocks(n int) [][]byte {
 	return raw
 }
 
-// TestWeigh: the figures are those of the cache alone, although the encoded objects are not used any more after it.
+// TestWeigh: the figures are those of the cache alone, although nothing uses the encoded objects afterwards.
 func TestWeigh(t *testing.T) {
 	const n = 20_000
 	got, stats, err := weigh(t.Context(), blocks(n), func() (cache, error) { return &copies{list: make([][]byte, 0, n)}, nil })
@@ -46,7 +46,7 @@ func TestWeigh(t *testing.T) {
 	}
 	headers := uint64(2 * pointerSize * n) // a slice takes three words, and one of them is taken for the list's
 	near := func(what string, got, want uint64) {
-		// A collection may free some dozens of objects that the runtime kept for itself before.
+		// A collection may free a few dozen objects that the runtime had kept for itself.
 		if got < want-want/100 || got > want+want/100 {
 			t.Errorf("%s: %d, want %d or up to 1%% more or less", what, got, want)
 		}

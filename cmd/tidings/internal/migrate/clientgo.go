@@ -17,11 +17,12 @@ const (
 // replacement is a package that has every name of one of client-go's.
 type replacement struct {
 	path string
-	// changes reports whether a name does something else in the new package. A file that uses no such name gains nothing from it.
+	// changes reports whether a name behaves differently in the new package. Migrating a file that uses no such name gains
+	// nothing.
 	changes func(name string) bool
 }
 
-// replacements has the packages by the path of client-go's.
+// replacements maps the import paths of client-go's packages to their replacements.
 var replacements = map[string]replacement{
 	clientGo + "informers":                 {ours + "/clientgo/informers", makesFactory},
 	clientGo + "tools/cache":               {ours + "/clientgo/cache", makesInformer},
@@ -32,12 +33,12 @@ var replacements = map[string]replacement{
 
 func replaceable(path string) bool { return replacements[path].path != "" }
 
-// makesFactory is about the packages with factories. Their options have a type of their own, so a file that names it goes along.
+// makesFactory is for the packages with factories. Their option type is different, so a file that mentions it has to change too.
 func makesFactory(name string) bool {
 	return strings.HasPrefix(name, "New") || strings.HasPrefix(name, "With") || name == "SharedInformerOption"
 }
 
-// plain are constructors in tools/cache of what is the same in both packages.
+// plain lists constructors in tools/cache whose results are the same in both packages.
 var plain = []string{
 	"NewListWatchFromClient", "NewFilteredListWatchFromClient", "NewObjectName", "NewInformerName", "NewGenericLister", "NewRetryWithDeadline",
 	"NewTypedSharedIndexInformer", "NewHeap", "NewUndeltaStore", "NewTTLStore", "NewExpirationStore", "NewFakeExpirationStore",
@@ -71,12 +72,12 @@ func (f *file) clientGo() {
 	}
 }
 
-// reflectorType notes the one type that NewReflector does not return any more: client-go hands its own to watch error handlers.
+// reflectorType notes uses of the one type that NewReflector no longer returns: watch error handlers take client-go's type.
 func (f *file) reflectorType(used []use) {
 	made := slices.ContainsFunc(used, func(u use) bool { return strings.HasPrefix(u.name, "New") && strings.Contains(u.name, "Reflector") })
 	for _, u := range used {
 		if made && u.name == "Reflector" {
-			f.note(u.at, "if this is what NewReflector returns, its type becomes %s/clientgo.Reflector", ours)
+			f.note(u.at, "if this is a result of NewReflector, its type becomes %s/clientgo.Reflector", ours)
 		}
 	}
 }
@@ -87,7 +88,7 @@ type use struct {
 	at   token.Pos
 }
 
-// uses returns what the file uses of each package.
+// uses returns the names that the file uses, by package.
 func (f *file) uses() map[string][]use {
 	found := map[string][]use{}
 	ast.Inspect(f.syntax, func(n ast.Node) bool {
@@ -96,7 +97,7 @@ func (f *file) uses() map[string][]use {
 			return true
 		}
 		obj := f.pkg.TypesInfo.Uses[id]
-		if obj == nil || obj.Pkg() == nil || obj.Parent() != obj.Pkg().Scope() { // not a name of a package
+		if obj == nil || obj.Pkg() == nil || obj.Parent() != obj.Pkg().Scope() { // not a package-level name
 			return true
 		}
 		if _, isName := obj.(*types.PkgName); !isName {
@@ -107,7 +108,7 @@ func (f *file) uses() map[string][]use {
 	return found
 }
 
-// otherEngine notes informers that go on running on client-go's engine, because none of the replaced packages makes them.
+// otherEngine notes informers that keep running on client-go's engine, because none of the replaced packages makes them.
 func (f *file) otherEngine(path string, used []use) {
 	switch {
 	case strings.HasPrefix(path, clientGo+"informers/"):
@@ -119,13 +120,13 @@ func (f *file) otherEngine(path string, used []use) {
 	case strings.HasSuffix(path, "/informers/externalversions") && !ast.IsGenerated(f.syntax):
 		for _, u := range used {
 			if strings.HasPrefix(u.name, "New") && strings.Contains(u.name, "SharedInformerFactory") {
-				f.note(u.at, "%s is generated for a custom resource and runs on client-go's engine: clientgo.NewGroupFactory takes its group packages, see docs/migrating.md", u.name)
+				f.note(u.at, "%s is generated for a custom resource and runs on client-go's engine: use clientgo.NewGroupFactory with its group packages, see docs/migrating.md", u.name)
 			}
 		}
 	}
 }
 
-// lastElement is the last two parts of the path of a group's informers, such as "core/v1".
+// lastElement returns the last two elements of the path of a group's informers, such as "core/v1".
 func lastElement(path string) string {
 	parts := strings.Split(path, "/")
 	return strings.Join(parts[max(0, len(parts)-2):], "/")

@@ -8,14 +8,14 @@ import (
 	"slices"
 )
 
-// edit puts text in place of what stands from one position to another.
+// edit replaces the text between two positions.
 type edit struct {
 	from, to token.Pos
 	text     string
 	about    string // what is changed, for messages
 }
 
-// apply makes the edits. A file that was formatted as gofmt does it stays so.
+// apply applies the edits. The result is formatted if the input was.
 func apply(before []byte, edits []edit, fset *token.FileSet) ([]byte, error) {
 	slices.SortFunc(edits, func(a, b edit) int { return int(a.from - b.from) })
 	var after []byte
@@ -23,7 +23,7 @@ func apply(before []byte, edits []edit, fset *token.FileSet) ([]byte, error) {
 	for _, e := range edits {
 		from, to := fset.PositionFor(e.from, false).Offset, fset.PositionFor(e.to, false).Offset
 		if from < done || to < from || to > len(before) {
-			return nil, fmt.Errorf("the file has changed while it was read")
+			return nil, fmt.Errorf("the file changed while it was being read")
 		}
 		after = append(append(after, before[done:from]...), e.text...)
 		done = to
@@ -31,7 +31,7 @@ func apply(before []byte, edits []edit, fset *token.FileSet) ([]byte, error) {
 	after = append(after, before[done:]...)
 	formatted, err := format.Source(after)
 	if err != nil {
-		return nil, fmt.Errorf("the change does not parse: %w", err)
+		return nil, fmt.Errorf("the changed file does not parse: %w", err)
 	}
 	if same, err := format.Source(before); err == nil && bytes.Equal(same, before) {
 		return formatted, nil

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// load reads the packages and their tests with types.
+// load loads the packages and their tests with types.
 func load(ctx context.Context, opts Options) ([]*packages.Package, error) {
 	patterns := opts.Patterns
 	if len(patterns) == 0 {
@@ -25,7 +25,7 @@ func load(ctx context.Context, opts Options) ([]*packages.Package, error) {
 			packages.NeedTypes | packages.NeedTypesSizes | packages.NeedSyntax | packages.NeedTypesInfo | packages.NeedModule,
 	}
 	if _, err := exec.LookPath("go"); err != nil {
-		return nil, fmt.Errorf("there is no go command, which is needed to read Go packages: %w", err)
+		return nil, fmt.Errorf("the go command, which is needed to load Go packages, cannot be found: %w", err)
 	}
 	pkgs, err := packages.Load(config, patterns...)
 	switch {
@@ -49,7 +49,7 @@ func load(ctx context.Context, opts Options) ([]*packages.Package, error) {
 	return found, nil
 }
 
-// missing returns an error for what stands for a pattern that names no package.
+// missing returns an error if pkg stands for a pattern that matches no package.
 func missing(pkg *packages.Package) error {
 	if len(pkg.Errors) == 0 || len(pkg.GoFiles)+len(pkg.IgnoredFiles) > 0 {
 		return nil
@@ -61,7 +61,8 @@ func missing(pkg *packages.Package) error {
 	return errors.New(text)
 }
 
-// reasons returns why a package does not build: the first errors that have a place in its files, since one leads to another.
+// reasons returns why a package does not build: the first errors with a position in its files, since one error leads to
+// another.
 func reasons(pkg *packages.Package) []packages.Error {
 	var placed []packages.Error
 	for _, err := range pkg.Errors {
@@ -75,7 +76,7 @@ func reasons(pkg *packages.Package) []packages.Error {
 	return placed[:min(len(placed), 3)]
 }
 
-// position reads a position as the go command prints it: "file:line:column", or "-".
+// position parses a position as the go command prints it: "file:line:column", or "-".
 func position(text string) token.Position {
 	parts := strings.Split(text, ":")
 	n := len(parts)
@@ -90,7 +91,7 @@ func position(text string) token.Position {
 	return token.Position{Filename: strings.Join(parts[:n-2], ":"), Line: line, Column: column}
 }
 
-// importsOf returns the imports of a file that does not belong to the build; none if it cannot be read.
+// importsOf returns the imports of a file that does not belong to the build, or none if it cannot be read.
 func importsOf(path string) (paths []string) {
 	syntax, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
 	if err != nil {

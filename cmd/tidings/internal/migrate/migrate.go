@@ -1,5 +1,5 @@
 // Package migrate changes the source of a program so that its informers run on Tidings: the import paths of client-go's informer packages, and the
-// NewCache of controller-runtime's managers. It touches nothing else, and says what it leaves alone.
+// NewCache of controller-runtime's managers. It changes nothing else, and reports what it leaves alone.
 //
 //	patterns ──load──► packages with types ──clientgo.go, runtime.go──► edits and notes ──edit.go──► files
 package migrate
@@ -18,11 +18,11 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// Options say which program to migrate.
+// Options selects the program to migrate.
 type Options struct {
-	// Dir is the folder in which Patterns have their meaning; empty means the current one.
+	// Dir is the folder in which Patterns are resolved; empty means the current one.
 	Dir string
-	// Patterns name packages as for the go command. None means "./...".
+	// Patterns are package patterns of the go command. None means "./...".
 	Patterns []string
 	// Overlay replaces the contents of files, by absolute path.
 	Overlay map[string][]byte
@@ -30,15 +30,15 @@ type Options struct {
 
 // Result is what a migration would change, and what it would not.
 type Result struct {
-	// Files are those that change, sorted by path.
+	// Files are the files that change, sorted by path.
 	Files []File
 	// Notes say what is left alone, and why, sorted by position.
 	Notes []Note
-	// Broken is set if packages do not build, so that they could not be looked at. Notes name them.
+	// Broken is set if packages do not build, so that they could not be analyzed. Notes name them.
 	Broken bool
 	// Requires are the modules that the changed files need.
 	Requires []string
-	// Vendored is set if the program keeps its dependencies in a vendor folder.
+	// Vendored is set if the program vendors its dependencies.
 	Vendored bool
 }
 
@@ -52,11 +52,11 @@ type File struct {
 
 // Note says why something was left alone.
 type Note struct {
-	Position token.Position // Filename is empty where it is not known
+	Position token.Position // Filename is empty if unknown
 	Text     string
 }
 
-// Run finds out what to change. It writes nothing. An error means that nothing could be looked at.
+// Run determines what to change. It writes nothing. It returns an error if nothing could be analyzed.
 func Run(ctx context.Context, opts Options) (*Result, error) {
 	pkgs, err := load(ctx, opts)
 	if err != nil {
@@ -73,7 +73,7 @@ func Run(ctx context.Context, opts Options) (*Result, error) {
 		for _, syntax := range pkg.Syntax {
 			path := pkg.Fset.File(syntax.FileStart).Name()
 			if seen[path] {
-				continue // a package comes a second time with its tests
+				continue // packages occur again with their tests
 			}
 			seen[path] = true
 			f := &file{pkg: pkg, syntax: syntax, path: path}
@@ -88,7 +88,7 @@ func Run(ctx context.Context, opts Options) (*Result, error) {
 	return r, nil
 }
 
-// add takes what was found in a file.
+// add adds the findings in a file.
 func (r *Result) add(f *file, overlay map[string][]byte) error {
 	r.Notes = append(r.Notes, f.notes...)
 	if len(f.edits) == 0 {
@@ -118,7 +118,7 @@ func (r *Result) add(f *file, overlay map[string][]byte) error {
 	return nil
 }
 
-// broken notes why a package cannot be looked at.
+// broken notes why a package cannot be analyzed.
 func (r *Result) broken(pkg *packages.Package) {
 	r.Broken = true
 	for _, err := range reasons(pkg) {
@@ -126,12 +126,12 @@ func (r *Result) broken(pkg *packages.Package) {
 	}
 }
 
-// excluded notes files that the build leaves out here, such as those for another system, if they would change.
+// excluded notes files that the build excludes here, such as those for another system, if they would change.
 func (r *Result) excluded(pkg *packages.Package, seen map[string]bool) {
 	for _, path := range pkg.IgnoredFiles {
 		if imported := importsOf(path); !seen[path] && slices.ContainsFunc(imported, replaceable) {
 			i := slices.IndexFunc(imported, replaceable)
-			r.Notes = append(r.Notes, Note{token.Position{Filename: path}, "left out of this build; it imports " + imported[i] + ": run again with its GOOS, GOARCH or GOFLAGS=-tags=…"})
+			r.Notes = append(r.Notes, Note{token.Position{Filename: path}, "excluded from this build; it imports " + imported[i] + ": run again with its GOOS, GOARCH or GOFLAGS=-tags=…"})
 		}
 		seen[path] = true
 	}
@@ -142,12 +142,12 @@ func (r *Result) sort() {
 	slices.SortFunc(r.Notes, func(a, b Note) int {
 		return cmp.Or(cmp.Compare(a.Position.Filename, b.Position.Filename), cmp.Compare(a.Position.Offset, b.Position.Offset), cmp.Compare(a.Text, b.Text))
 	})
-	r.Notes = slices.Compact(r.Notes) // a package with its tests has the errors of the package
+	r.Notes = slices.Compact(r.Notes) // a package with its tests repeats the errors of the package
 	slices.Sort(r.Requires)
 	r.Requires = slices.Compact(r.Requires)
 }
 
-// file is a file that is looked at.
+// file is a file being analyzed.
 type file struct {
 	pkg    *packages.Package
 	syntax *ast.File
@@ -158,22 +158,22 @@ type file struct {
 	notes    []Note
 }
 
-// note says why something at a position is left alone.
+// note records why something at a position is left alone.
 func (f *file) note(at token.Pos, format string, args ...any) {
 	f.notes = append(f.notes, Note{f.pkg.Fset.Position(at), fmt.Sprintf(format, args...)})
 }
 
-// untouchable says why the file cannot be changed; it is empty if it can.
+// untouchable returns why the file cannot be changed, or "" if it can.
 func (f *file) untouchable() string {
 	switch {
 	case ast.IsGenerated(f.syntax):
-		return "generated code: change what generates it"
+		return "generated code: change its generator"
 	case strings.Contains(filepath.ToSlash(f.path), "/vendor/"):
 		return "vendored code: change the original"
 	case f.pkg.Module != nil && !f.pkg.Module.Main:
 		return "code of another module, " + f.pkg.Module.Path
 	case !slices.Contains(f.pkg.GoFiles, f.path):
-		return "made by the go command, as for cgo: change the original by hand"
+		return "generated by the go command, as for cgo: change the original by hand"
 	}
 	return ""
 }

@@ -14,14 +14,14 @@ import (
 
 const root = "../../../.."
 
-// buildAsTest lets the go command use what it has compiled for this test.
+// buildAsTest lets the go command reuse what was compiled for this test.
 func buildAsTest(t *testing.T) {
 	if raceEnabled {
 		t.Setenv("GOFLAGS", "-race")
 	}
 }
 
-// TestExamples puts the examples back on client-go's packages, and wants the migration to make of them what they are.
+// TestExamples reverts the examples to client-go's packages, and checks that the migration restores them.
 func TestExamples(t *testing.T) {
 	if testing.Short() {
 		t.Skip("loads client-go")
@@ -61,7 +61,7 @@ func TestExamples(t *testing.T) {
 	}
 	for path, text := range want {
 		if got, changed := after[path]; !changed {
-			if filepath.Base(filepath.Dir(path)) != "listwatch" { // which lists and watches by hand: there is nothing to replace
+			if filepath.Base(filepath.Dir(path)) != "listwatch" { // listwatch lists and watches by hand: there is nothing to replace
 				t.Errorf("%s is not changed", path)
 			}
 		} else if normal(got) != normal(text) {
@@ -70,14 +70,14 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// normal is a file with its lines sorted, so that the order of imports does not matter: a changed import stays in its group.
+// normal sorts the lines of a file, to ignore the order of imports: a changed import stays in its group.
 func normal(text []byte) string {
 	lines := slices.DeleteFunc(strings.Split(string(text), "\n"), func(line string) bool { return line == "" })
 	slices.Sort(lines)
 	return strings.Join(lines, "\n")
 }
 
-// TestReplacements holds the table to the real packages: what is imported instead has every name of what it replaces.
+// TestReplacements compares the table with the real packages: a replacement has every name of the package that it replaces.
 func TestReplacements(t *testing.T) {
 	buildAsTest(t)
 	var paths []string

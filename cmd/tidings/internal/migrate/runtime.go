@@ -13,11 +13,11 @@ const (
 	cachePackage   = "sigs.k8s.io/controller-runtime/pkg/cache"
 	clusterPackage = "sigs.k8s.io/controller-runtime/pkg/cluster"
 	oursRuntime    = ours + "/controllerruntime"
-	// runtimeName is what files call oursRuntime.
+	// runtimeName is the name under which files import oursRuntime.
 	runtimeName = "tidingsruntime"
 )
 
-// controllerRuntime gives the options of managers a NewCache.
+// controllerRuntime adds NewCache to managers' options.
 func (f *file) controllerRuntime() {
 	changed := false
 	ast.Inspect(f.syntax, func(n ast.Node) bool {
@@ -34,7 +34,7 @@ func (f *file) controllerRuntime() {
 	}
 }
 
-// managerOptions gives a literal of a manager's options a NewCache, unless it has one, and reports whether it did.
+// managerOptions adds NewCache to a literal of a manager's options, unless it has one, and reports whether it did.
 func (f *file) managerOptions(lit *ast.CompositeLit) bool {
 	if !isNamed(f.pkg.TypesInfo.TypeOf(lit), managerPackage, "Options") {
 		return false
@@ -47,7 +47,7 @@ func (f *file) managerOptions(lit *ast.CompositeLit) bool {
 		}
 		if key, ok := pair.Key.(*ast.Ident); ok && key.Name == "NewCache" {
 			if !f.isOurs(pair.Value) {
-				f.note(pair.Pos(), "NewCache is set already")
+				f.note(pair.Pos(), "NewCache is already set")
 			}
 			return false
 		}
@@ -57,7 +57,7 @@ func (f *file) managerOptions(lit *ast.CompositeLit) bool {
 	return true
 }
 
-// insertField puts NewCache behind the last field of a literal.
+// insertField inserts NewCache after the last field of a literal.
 func (f *file) insertField(lit *ast.CompositeLit) edit {
 	field, at := "NewCache: "+f.runtimeName()+".NewCache", lit.Rbrace
 	line := func(pos token.Pos) int { return f.pkg.Fset.PositionFor(pos, false).Line }
@@ -66,7 +66,7 @@ func (f *file) insertField(lit *ast.CompositeLit) edit {
 		if line(last) == line(lit.Rbrace) {
 			field, at = ", "+field, last
 		} else {
-			field += ",\n" // behind the comma and the comments of the last field
+			field += ",\n" // after the comma and the comments of the last field
 		}
 	}
 	return edit{from: at, to: at, text: field, about: managerPackage}
@@ -82,22 +82,22 @@ func (f *file) isOurs(e ast.Expr) bool {
 	return obj != nil && obj.Pkg() != nil && obj.Pkg().Path() == oursRuntime
 }
 
-// runtimeCall notes caches and managers whose options are not written where they can be changed.
+// runtimeCall notes caches and managers whose options are not in a literal that can be changed.
 func (f *file) runtimeCall(call *ast.CallExpr) {
 	switch fn := f.callee(call); {
 	case fn == nil:
 	case isFunc(fn, cachePackage, "New"):
-		f.note(call.Pos(), "a cache of its own: call %s.NewCache, which takes the same", runtimeName)
+		f.note(call.Pos(), "a separate cache: call %s.NewCache, which takes the same arguments", runtimeName)
 	case isFunc(fn, clusterPackage, "New"):
-		f.note(call.Pos(), "a cluster of its own: set NewCache of its options to %s.NewCache", runtimeName)
+		f.note(call.Pos(), "a separate cluster: set NewCache in its options to %s.NewCache", runtimeName)
 	case len(call.Args) == 2 && (isFunc(fn, managerPackage, "New") || isFunc(fn, "sigs.k8s.io/controller-runtime", "NewManager")):
 		if !f.fromLiteral(call.Args[1]) {
-			f.note(call.Args[1].Pos(), "the manager's options are made elsewhere: their NewCache has to be %s.NewCache", runtimeName)
+			f.note(call.Args[1].Pos(), "the manager's options are set elsewhere: set their NewCache to %s.NewCache", runtimeName)
 		}
 	}
 }
 
-// callee is the function or the variable that a call calls; nil for others.
+// callee returns the function or variable that is called, or nil for anything else.
 func (f *file) callee(call *ast.CallExpr) types.Object {
 	switch fun := ast.Unparen(call.Fun).(type) {
 	case *ast.Ident:
@@ -137,7 +137,7 @@ func (f *file) fromLiteral(e ast.Expr) bool {
 	return found
 }
 
-// runtimeName is what the file calls our package, or is to call it.
+// runtimeName returns the name under which the file imports, or should import, our package.
 func (f *file) runtimeName() string {
 	if spec := f.imported(oursRuntime); spec != nil {
 		if spec.Name != nil {
@@ -152,7 +152,7 @@ func (f *file) runtimeName() string {
 	return name
 }
 
-// taken reports whether a name means something anywhere in the file.
+// taken reports whether a name is used anywhere in the file.
 func (f *file) taken(name string) bool {
 	found := f.pkg.Types.Scope().Lookup(name) != nil
 	ast.Inspect(f.syntax, func(n ast.Node) bool {
@@ -172,7 +172,8 @@ func (f *file) imported(path string) *ast.ImportSpec {
 	return nil
 }
 
-// importRuntime imports our package, unless the file does. It comes with a name, because that is not the last part of its path.
+// importRuntime imports our package, unless the file already does. The import has a name, because that is not the last element
+// of its path.
 func (f *file) importRuntime() {
 	if f.imported(oursRuntime) != nil {
 		return

@@ -10,7 +10,7 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 )
 
-// Diff returns the changes as a unified diff that git apply and patch -p1 take, with paths below dir.
+// Diff returns the changes as a unified diff for git apply or patch -p1, with paths relative to dir.
 func (r *Result) Diff(dir string) []byte {
 	var text bytes.Buffer
 	for _, f := range r.Files {
@@ -20,7 +20,7 @@ func (r *Result) Diff(dir string) []byte {
 	return text.Bytes()
 }
 
-// Summary returns what is left alone, and what to do next, in lines for people. Paths are below dir.
+// Summary describes what is left alone, and what to do next, in lines for people. Paths are relative to dir.
 func (r *Result) Summary(dir string, written bool) string {
 	var text strings.Builder
 	if len(r.Notes) > 0 {
@@ -42,7 +42,7 @@ func (r *Result) Summary(dir string, written bool) string {
 	case changes == 0:
 		text.WriteString("nothing to change\n")
 	case !written:
-		fmt.Fprintf(&text, "%s in %s; to make them, add --write\n", count(changes, "change"), count(len(r.Files), "file"))
+		fmt.Fprintf(&text, "%s in %s; add --write to make them\n", count(changes, "change"), count(len(r.Files), "file"))
 	default:
 		fmt.Fprintf(&text, "%s made in %s; now run\n", count(changes, "change"), count(len(r.Files), "file"))
 		fmt.Fprintf(&text, "  go get %s\n  go mod tidy\n", strings.Join(r.Requires, " "))
@@ -60,7 +60,7 @@ func count(n int, of string) string {
 	return fmt.Sprintf("%d %s", n, of)
 }
 
-// below returns a path as seen from dir, if it is below it.
+// below returns path relative to dir, if it is below that.
 func below(dir, path string) string {
 	rel, err := filepath.Rel(dir, path)
 	if err != nil || rel == ".." || strings.HasPrefix(rel, ".."+string(filepath.Separator)) {
@@ -69,7 +69,7 @@ func below(dir, path string) string {
 	return rel
 }
 
-// Write writes the changed files. Each is replaced as a whole or not at all.
+// Write writes the changed files. Each is replaced atomically.
 func (r *Result) Write() error {
 	for _, f := range r.Files {
 		if err := f.write(); err != nil {
@@ -89,13 +89,13 @@ func (f File) write() error {
 		return err
 	}
 	if now, err := os.ReadFile(path); err != nil || !bytes.Equal(now, f.Before) {
-		return fmt.Errorf("%s: it has changed since it was read; run again", f.Path)
+		return fmt.Errorf("%s: the file has changed since it was read; run again", f.Path)
 	}
 	temp, err := os.CreateTemp(filepath.Dir(path), ".tidings-*")
 	if err != nil {
 		return err
 	}
-	defer os.Remove(temp.Name()) // does nothing once it has its new name
+	defer os.Remove(temp.Name()) // no effect once it has been renamed
 	_, err = temp.Write(f.After)
 	for _, next := range []func() error{temp.Sync, func() error { return temp.Chmod(info.Mode().Perm()) }} {
 		if err == nil {

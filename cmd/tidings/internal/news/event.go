@@ -1,4 +1,4 @@
-// Package news says what happened to the objects of a cluster: as events, and as text and JSON lines of them.
+// Package news describes changes of a cluster's objects: as events, and as text and JSON lines.
 package news
 
 import (
@@ -12,57 +12,57 @@ import (
 	"github.com/tidings/tidings/internal/redact"
 )
 
-// Type says what happened to an object.
+// Type is what happened to an object.
 type Type string
 
-// The types, of which the first three are those of the watch protocol.
+// The types. The first three are those of the watch protocol.
 const (
 	Added    Type = "ADDED"
 	Modified Type = "MODIFIED"
 	Deleted  Type = "DELETED"
-	// Replaced says that the object was deleted and another one of the same name was created, and that the deletion
-	// was not seen as such.
+	// Replaced says that the object was deleted and another one of the same name was created, without the deletion
+	// being seen.
 	Replaced Type = "REPLACED"
 )
 
-// Event is one change to one object. It holds no secret values.
+// Event is one change of one object. It contains no secret values.
 type Event struct {
 	Time            time.Time
 	Type            Type
 	Resource        resources.Resource
 	Namespace, Name string
 	UID             string
-	// ResourceVersion is the version after the change; for Deleted, of the last state that is known.
+	// ResourceVersion is the version after the change; for Deleted, that of the last known state.
 	ResourceVersion string
-	// OldResourceVersion is the version before the change, "" if there was none.
+	// OldResourceVersion is the version before the change, or "" if there was none.
 	OldResourceVersion string
 	Generation         int64
-	// Initial is set on an Added that is the state found at the start, no change.
+	// Initial is set for an Added that is part of the initial state rather than a change.
 	Initial bool
-	// FinalStateUnknown is set on a Deleted whose event was missed.
+	// FinalStateUnknown is set for a Deleted whose event was missed.
 	FinalStateUnknown bool
-	// By is the field manager that created the object, for Added, and the only one that wrote it, for Modified. It is zero
-	// where the object does not tell.
+	// By is the field manager that created the object, for Added, and the only one that wrote it, for Modified. It is
+	// zero if the object does not say.
 	By diff.Manager
-	// Summary tells the most telling fields of an object that came or went, in the order in which to show them.
+	// Summary has the most informative fields of an object that was added or deleted, in display order.
 	Summary []Detail
-	// Changes are what changed, field by field, for Modified and Replaced.
+	// Changes are the changed fields, for Modified and Replaced.
 	Changes []diff.Change
 	// Hidden names bookkeeping fields that changed but are not among Changes.
 	Hidden []string
-	// Object is the whole object after the change, or its last known state, if that was asked for.
+	// Object is the whole object after the change, or its last known state, if requested.
 	Object map[string]any
 }
 
-// Options say what events hold.
+// Options selects what events contain.
 type Options struct {
-	// Diff says what is compared, and which bookkeeping is left out of whole objects.
+	// Diff selects what is compared, and which bookkeeping is left out of whole objects.
 	Diff diff.Options
 	// Objects adds the whole object to each event.
 	Objects bool
 }
 
-// NewAdded returns the event of an object that came, or with initial set, that was there already.
+// NewAdded returns the event of an object that was added or, if initial is set, that was there from the start.
 func NewAdded(now time.Time, r resources.Resource, obj *unstructured.Unstructured, initial bool, opts Options) Event {
 	e := newEvent(now, Added, r, obj)
 	e.Initial = initial
@@ -95,7 +95,7 @@ func (e *Event) replaced(after map[string]any) {
 	}
 }
 
-// NewDeleted returns the event of an object that is gone. last is its last known state.
+// NewDeleted returns the event of an object that was deleted. last is its last known state.
 func NewDeleted(now time.Time, r resources.Resource, last *unstructured.Unstructured, finalStateUnknown bool, opts Options) Event {
 	e := newEvent(now, Deleted, r, last)
 	e.FinalStateUnknown = finalStateUnknown
@@ -110,7 +110,7 @@ func newEvent(now time.Time, t Type, r resources.Resource, obj *unstructured.Uns
 	}
 }
 
-// tell adds what is told of an object that came or went. The object has been redacted.
+// tell adds the summary of an object that was added or deleted. The object has been redacted.
 func (e *Event) tell(object map[string]any, opts Options) {
 	e.Summary = summarize(e.Resource, object)
 	if opts.Objects {
@@ -118,7 +118,7 @@ func (e *Event) tell(object map[string]any, opts Options) {
 	}
 }
 
-// whole returns the object without the bookkeeping that is not wanted.
+// whole returns the object without unwanted bookkeeping.
 func whole(object map[string]any, opts diff.Options) map[string]any {
 	if !opts.LastApplied {
 		object, _ = diff.WithoutLastApplied(object)
@@ -133,8 +133,8 @@ func whole(object map[string]any, opts diff.Options) map[string]any {
 	return object
 }
 
-// manager returns the manager that made the whole event, if it was one alone. Otherwise mixed tells whether several
-// are known, so that each change has to name its own.
+// manager returns the manager that made the whole event, if there was only one. Otherwise mixed says that several are
+// known, so that each change has to name its own.
 func (e Event) manager() (by diff.Manager, mixed bool) {
 	for _, c := range e.Changes {
 		if c.By != e.Changes[0].By {

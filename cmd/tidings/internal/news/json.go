@@ -8,16 +8,16 @@ import (
 	"github.com/tidings/tidings/cmd/tidings/internal/resources"
 )
 
-// Schema is what every JSON line says it follows. Within one version fields may be added, but none is removed or
+// Schema is the schema that every JSON line names. Within a version, fields may be added, but none is removed or
 // changes its meaning. docs/tail.md documents it.
 const Schema = "tidings.tail/v1"
 
-// JSON writes events and status as JSON, one object a line. Its methods may be called from several goroutines.
+// JSON formats events and status as JSON, one object per line. Its methods may be called from several goroutines.
 type JSON struct {
 	Limits Limits
 }
 
-// header is what all lines begin with.
+// header is the beginning of all lines.
 type header struct {
 	Schema string `json:"schema"`
 	Kind   string `json:"kind"`
@@ -28,7 +28,7 @@ func newHeader(kind string, now time.Time) header {
 	return header{Schema: Schema, Kind: kind, Time: now.UTC().Format("2006-01-02T15:04:05.000000Z")}
 }
 
-// resourceFields name a resource.
+// resourceFields identify a resource.
 type resourceFields struct {
 	Group      string `json:"group"`
 	Version    string `json:"version"`
@@ -92,7 +92,7 @@ type statusLine struct {
 	Message         string `json:"message"`
 }
 
-// Event writes a line of kind "change".
+// Event returns a line of kind "change".
 func (j JSON) Event(e Event) []byte {
 	line := eventLine{
 		header: newHeader("change", e.Time), Type: e.Type, resourceFields: fieldsOf(e.Resource),
@@ -146,8 +146,8 @@ func (j JSON) change(c diff.Change) changeLine {
 	return line
 }
 
-// value returns the value, or if it is longer than the limit, a string with the beginning of its JSON text and the
-// text's whole length.
+// value returns the value or, if it is longer than the limit, a string with the beginning of its JSON text, and
+// the length of the whole text.
 func (j JSON) value(v any) (value json.RawMessage, length int) {
 	text := encode(v)
 	short, cut := shorten(string(text), j.Limits.Value)
@@ -157,7 +157,7 @@ func (j JSON) value(v any) (value json.RawMessage, length int) {
 	return encode(short), len(text)
 }
 
-// Status writes a line of kind "status".
+// Status returns a line of kind "status".
 func (j JSON) Status(s Status) []byte {
 	line := statusLine{
 		header: newHeader("status", s.Time), Status: s.Kind, Namespace: s.Namespace, ResourceVersion: s.ResourceVersion, Message: s.Message,

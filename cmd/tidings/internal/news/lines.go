@@ -2,17 +2,17 @@ package news
 
 import "slices"
 
-// hunk is a run of lines that differs between two texts. oldAt and newAt count the lines before it.
+// hunk is a run of lines that differs between two texts. oldAt and newAt are the numbers of lines before it.
 type hunk struct {
 	oldAt, newAt int
 	old, new     []string
 }
 
-// maxCells bounds the table by which the lines of two texts are compared; longer runs of different lines are one hunk.
+// maxCells limits the table for comparing the lines of two texts; longer runs of different lines become one hunk.
 const maxCells = 1 << 20
 
-// compareLines returns where two texts differ. Putting the new lines in the place of the old ones, hunk by hunk, makes the second
-// out of the first.
+// compareLines returns where two texts differ. Replacing the old lines with the new ones, hunk by hunk, turns the first text into
+// the second.
 func compareLines(before, after []string) []hunk {
 	start := 0
 	for start < min(len(before), len(after)) && before[start] == after[start] {
@@ -63,7 +63,7 @@ func alignLines(before, after []string) []hunk {
 	return slices.Clip(hunks)
 }
 
-// commonLines returns, for each pair of places, how many lines the rests behind them have in common in this order.
+// commonLines returns, for each pair of positions, the length of the longest common subsequence of the lines after them.
 func commonLines(before, after []string) [][]int32 {
 	width := len(after) + 1
 	cells := make([]int32, (len(before)+1)*width)

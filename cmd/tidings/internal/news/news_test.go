@@ -39,7 +39,7 @@ func TestReplaced(t *testing.T) {
 	}
 }
 
-// TestObjectsWithoutAnything: an object that lacks all that it should have is shown as far as it goes.
+// TestObjectsWithoutAnything: an object without any of the expected fields is shown as far as possible.
 func TestObjectsWithoutAnything(t *testing.T) {
 	empty := &unstructured.Unstructured{}
 	for _, e := range []Event{NewAdded(noon, pods, empty, true, Options{Objects: true}), NewModified(noon, pods, empty, empty, Options{}), NewDeleted(noon, pods, empty, true, Options{Objects: true})} {
@@ -84,7 +84,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestNothingReachesTheTerminal: what a hostile object holds cannot move the cursor or fake a line.
+// TestNothingReachesTheTerminal: the content of a hostile object cannot move the cursor or fake a line.
 func TestNothingReachesTheTerminal(t *testing.T) {
 	evil := "x\x1b[2J\r\n\u009b31m\u202e\x7f\U000E0001\u200b"
 	before, after := pod("1", "a", map[string]any{evil: evil}), pod("2", "a", map[string]any{evil: evil + "2", "l": []any{map[string]any{"name": evil}}})
@@ -131,7 +131,7 @@ func TestColors(t *testing.T) {
 func TestHiddenIsTold(t *testing.T) {
 	before, after := pod("1", "a", nil), pod("2", "a", nil)
 	after.Object["metadata"].(map[string]any)["managedFields"] = []any{}
-	if text := string((Text{}).Event(NewModified(noon, pods, before, after, Options{}))); !strings.Contains(text, "no change but in metadata.managedFields") {
+	if text := string((Text{}).Event(NewModified(noon, pods, before, after, Options{}))); !strings.Contains(text, "no change except in metadata.managedFields") {
 		t.Error(text)
 	}
 }
@@ -144,7 +144,7 @@ func TestThousands(t *testing.T) {
 	}
 }
 
-// TestSchemaIsDocumented: every field of the JSON lines stands in the documentation.
+// TestSchemaIsDocumented: every field of the JSON lines is in the documentation.
 func TestSchemaIsDocumented(t *testing.T) {
 	doc, err := os.ReadFile("../../../../docs/tail.md")
 	if err != nil {

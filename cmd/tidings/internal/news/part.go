@@ -7,26 +7,26 @@ import (
 	"github.com/tidings/tidings/cmd/tidings/internal/diff"
 )
 
-// part is where two long values differ. It never shows the same for both.
+// part is a place where two long values differ. It is never the same on both sides.
 type part struct {
-	// oldLine and newLine are the lines at which the part begins, from 1; 0 for values of one line.
+	// oldLine and newLine are the lines at which the part begins, counted from 1; 0 for single-line values.
 	oldLine, newLine int
-	// offset is how many bytes are before what is shown: in the lines of this part, or in values of one line.
+	// offset is the number of bytes before what is shown: within the lines of this part, or within a single-line value.
 	offset int
-	// old and new are the text before and after: whole lines, each with its end, of texts of many; and of long ones only what
-	// differs and follows.
+	// old and new are the text before and after: whole lines, including their ends, of multi-line texts, and for long ones
+	// only what differs and follows.
 	old, new string
-	// oldCut and newCut say that there is more behind.
+	// oldCut and newCut say that there is more text after old and new.
 	oldCut, newCut bool
-	// isJSON says that old and new are parts of JSON, and not of a text.
+	// isJSON says that old and new are parts of JSON rather than of a string.
 	isJSON bool
 }
 
-// context is how many bytes, at most, are shown before the first difference of a text that is cut.
+// context is the maximum number of bytes shown before the first difference in a truncated text.
 const context = 20
 
-// partsOf returns the parts in which the values of a change differ, if one of them is too long to be shown and what is shown
-// of both is much the same; else none. Texts of several lines are compared by lines, and what is no text as JSON.
+// partsOf returns the parts in which the values of a change differ, if one of them is too long to be shown and their truncated
+// forms are nearly the same; otherwise none. Multi-line strings are compared by lines, and anything but a string as JSON.
 func partsOf(c diff.Change, limit int) []part {
 	oldJSON, newJSON := string(encode(c.Old)), string(encode(c.New))
 	if c.Op != diff.Changed && c.Op != diff.Reordered || limit <= 0 || max(len(oldJSON), len(newJSON)) <= limit {
@@ -39,7 +39,7 @@ func partsOf(c diff.Change, limit int) []part {
 		return partsOfLines(before, after, limit)
 	}
 	if commonPrefix(oldJSON, newJSON)+utf8.UTFMax <= limit/2 {
-		return nil // they differ where everybody sees it
+		return nil // the difference is visible anyway
 	}
 	if !isText {
 		before, after = oldJSON, newJSON
@@ -59,7 +59,7 @@ func partsOfLines(before, after string, limit int) []part {
 	return parts
 }
 
-// joinLines ends every line, so that one empty line is not the same as none.
+// joinLines ends every line, so that one empty line differs from none.
 func joinLines(lines []string) string {
 	var b strings.Builder
 	for _, line := range lines {
@@ -68,7 +68,7 @@ func joinLines(lines []string) string {
 	return b.String()
 }
 
-// narrow returns the part of two texts in which they differ, with at most limit bytes of each, but no less than one character.
+// narrow returns the part of two texts in which they differ, with at most limit bytes of each, but at least one character.
 func narrow(before, after string, limit int) part {
 	if len(before) <= limit && len(after) <= limit {
 		return part{old: before, new: after}
@@ -81,7 +81,7 @@ func narrow(before, after string, limit int) part {
 	return p
 }
 
-// commonPrefix returns how many bytes two texts have in common at the beginning, in whole characters.
+// commonPrefix returns the length in bytes of the longest common prefix of whole characters.
 func commonPrefix(a, b string) int {
 	n := 0
 	for n < min(len(a), len(b)) && a[n] == b[n] {
@@ -90,7 +90,7 @@ func commonPrefix(a, b string) int {
 	return runeStart(a, n)
 }
 
-// runeStart returns where the character begins that the byte at this place belongs to.
+// runeStart returns the start of the character to which the byte at this position belongs.
 func runeStart(s string, at int) int {
 	for at > 0 && at < len(s) && !utf8.RuneStart(s[at]) {
 		at--
@@ -98,7 +98,7 @@ func runeStart(s string, at int) int {
 	return at
 }
 
-// shortenPast cuts text to at most limit bytes, but behind the character at must, if there is one.
+// shortenPast cuts text to at most limit bytes, but not before the end of the character at must, if there is one.
 func shortenPast(text string, must, limit int) (short string, cut bool) {
 	_, size := utf8.DecodeRuneInString(text[min(must, len(text)):])
 	return shorten(text, max(limit, must+size))

@@ -17,7 +17,7 @@ func changed(before, after any) Event {
 	return Event{Time: noon, Type: Modified, Resource: pods, Name: "web", Changes: []diff.Change{{Path: diff.Path{{Field: "data"}}, Op: diff.Changed, Old: before, New: after}}}
 }
 
-// TestLongValuesShowWhereTheyDiffer: two values that are equal up to the cut must not look equal.
+// TestLongValuesShowWhereTheyDiffer: two values with equal beginnings must not look equal when truncated.
 func TestLongValuesShowWhereTheyDiffer(t *testing.T) {
 	long := strings.Repeat("x", 300)
 	lines := func(change string) string {
@@ -53,7 +53,7 @@ func TestLongValuesShowWhereTheyDiffer(t *testing.T) {
 	}
 }
 
-// TestPartsInJSON: they say the same, and their number is bounded.
+// TestPartsInJSON: they say the same, and their number is limited.
 func TestPartsInJSON(t *testing.T) {
 	var before, after []string
 	for i := range 100 {
@@ -128,7 +128,7 @@ func change(r *rand.Rand, text string) string {
 	return string(runes)
 }
 
-// TestLinesAddUp puts the new lines in the place of the old ones, and counts what is left of them.
+// TestLinesAddUp replaces the old lines with the new ones, and counts what is left of the old ones.
 func TestLinesAddUp(t *testing.T) {
 	r := testseed.Rand(t)
 	for range 5000 {
@@ -159,7 +159,7 @@ func size(hunks []hunk) (n int) {
 	return n
 }
 
-// leastChange counts the lines to take out and put in, at least, row by row.
+// leastChange returns the minimum number of lines to remove and add, computed row by row.
 func leastChange(before, after []string) int {
 	row := make([]int, len(after)+1)
 	for i := range row {

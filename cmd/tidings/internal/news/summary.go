@@ -9,14 +9,14 @@ import (
 	"github.com/tidings/tidings/cmd/tidings/internal/resources"
 )
 
-// Detail is a telling field of an object under a short name. Value is a text, a number, or a list of texts.
+// Detail is an informative field of an object under a short name. Value is a string, a number, or a list of strings.
 type Detail struct {
 	Name  string
 	Value any
 }
 
-// summarize returns what one wants to know of an object that came or went: of an event what it says, and of all else, as far as
-// it is there, the phase, the node, the images and so on. The object has been redacted.
+// summarize returns the most informative fields of an object that was added or deleted: for an event its content, and for
+// anything else the phase, the node, the images and so on, as far as they are present. The object has been redacted.
 func summarize(r resources.Resource, object map[string]any) []Detail {
 	var s summary
 	if r.Kind == "Event" {
@@ -29,10 +29,10 @@ func summarize(r resources.Resource, object map[string]any) []Detail {
 	return s.details
 }
 
-// summary gathers details.
+// summary collects details.
 type summary struct{ details []Detail }
 
-// add adds the value unless there is none.
+// add adds a value, if there is one.
 func (s *summary) add(name string, value any) {
 	switch v := value.(type) {
 	case nil:
@@ -49,7 +49,7 @@ func (s *summary) add(name string, value any) {
 	s.details = append(s.details, Detail{name, value})
 }
 
-// event tells what an event says, in both of its versions.
+// event adds the content of an event, in either of its versions.
 func (s *summary) event(object map[string]any) {
 	about := first(at(object, "involvedObject"), at(object, "regarding"))
 	s.add("type", at(object, "type"))
@@ -63,7 +63,7 @@ func (s *summary) event(object map[string]any) {
 	}
 }
 
-// state tells how an object is.
+// state adds the state of an object.
 func (s *summary) state(object map[string]any) {
 	s.add("phase", scalar(at(object, "status", "phase")))
 	s.add("reason", scalar(at(object, "status", "reason")))
@@ -75,7 +75,7 @@ func (s *summary) state(object map[string]any) {
 	}
 }
 
-// workload tells what an object runs, and where.
+// workload adds what an object runs, and where.
 func (s *summary) workload(object map[string]any) {
 	spec := first(at(object, "spec", "jobTemplate", "spec", "template", "spec"), at(object, "spec", "template", "spec"), at(object, "spec"))
 	var images []string
@@ -99,7 +99,7 @@ func (s *summary) workload(object map[string]any) {
 	}
 }
 
-// data tells the keys of ConfigMaps and Secrets.
+// data adds the keys of ConfigMaps and Secrets.
 func (s *summary) data(object map[string]any) {
 	var keys []string
 	for _, field := range []string{"data", "binaryData", "stringData"} {
@@ -110,7 +110,7 @@ func (s *summary) data(object map[string]any) {
 	s.add("keys", keys)
 }
 
-// at follows fields down from v; nil if one of them is missing.
+// at returns the value at a path of fields below v, or nil if one of them is missing.
 func at(v any, fields ...string) any {
 	for _, name := range fields {
 		m, _ := v.(map[string]any)
@@ -119,7 +119,7 @@ func at(v any, fields ...string) any {
 	return v
 }
 
-// first returns the first value that is there.
+// first returns the first value that is present.
 func first(values ...any) any {
 	for _, v := range values {
 		if v != nil {
@@ -129,7 +129,7 @@ func first(values ...any) any {
 	return nil
 }
 
-// scalar returns v if it is a text, a number or a truth value.
+// scalar returns v if it is a string, a number or a boolean.
 func scalar(v any) any {
 	switch v.(type) {
 	case string, bool, int64, float64:
@@ -143,7 +143,7 @@ func list(v any) []any {
 	return l
 }
 
-// condition returns the status of the condition of this type, nil if there is none.
+// condition returns the status of the condition of this type, or nil if there is none.
 func condition(object map[string]any, kind string) any {
 	for _, c := range list(at(object, "status", "conditions")) {
 		if at(c, "type") == kind {
@@ -153,7 +153,7 @@ func condition(object map[string]any, kind string) any {
 	return nil
 }
 
-// text writes the detail as name=value, with a value that has spaces in quotes, and as much of it as limit lets.
+// text formats the detail as name=value, with quotes if the value has spaces, cut to the limit.
 func (d Detail) text(limit int) string {
 	value := fmt.Sprint(d.Value)
 	if values, ok := d.Value.([]string); ok {

@@ -58,7 +58,7 @@ status: {phase: Failed, reason: Evicted, conditions: [{type: Ready, status: "Fal
 	}
 }
 
-// TestObjectOnDemand: the whole object is there if it was asked for, without secrets and bookkeeping.
+// TestObjectOnDemand: the whole object is included if requested, without secrets and bookkeeping.
 func TestObjectOnDemand(t *testing.T) {
 	o := object(t, `{apiVersion: v1, kind: Secret, metadata: {name: db, annotations: {kubectl.kubernetes.io/last-applied-configuration: "{\"stringData\":{\"password\":\"hunter2\"}}"},
 managedFields: [{manager: x}]}, data: {password: aHVudGVyMg==}}`)

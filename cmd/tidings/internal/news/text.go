@@ -9,22 +9,23 @@ import (
 	"github.com/tidings/tidings/cmd/tidings/internal/diff"
 )
 
-// Limits bound what is shown of one event. 0 means no limit.
+// Limits limits what is shown of one event. 0 means no limit.
 type Limits struct {
-	// Changes is how many changes are shown; the others are counted.
+	// Changes is the number of changes to show; the others are counted.
 	Changes int
-	// Value is how many bytes of a value are shown; its length is told.
+	// Value is the number of bytes of a value to show; the length of a longer value is shown as well.
 	Value int
 }
 
-// Text writes events and status for people. Its methods return whole lines and may be called from several goroutines.
+// Text formats events and status for people. Its methods return whole lines and may be called from several
+// goroutines.
 type Text struct {
 	Limits Limits
-	// Colors is for events and StatusColors for status, which may go to different places.
+	// Colors applies to events and StatusColors to status, which may be written to different streams.
 	Colors, StatusColors bool
 }
 
-// The colors, as terminals number them.
+// The colors, by their terminal codes.
 const (
 	red    = "31"
 	green  = "32"
@@ -36,8 +37,8 @@ const clock = "15:04:05.000"
 
 var typeColors = map[Type]string{Added: green, Modified: yellow, Replaced: yellow, Deleted: red}
 
-// Event writes the event: one line that says what happened to which object and by whom, and below it one line
-// for each field that changed.
+// Event returns one line that says what happened to which object and by whom, followed by one line for each changed
+// field.
 func (t Text) Event(e Event) []byte {
 	var b strings.Builder
 	by, mixed := e.manager()
@@ -52,12 +53,12 @@ func (t Text) Event(e Event) []byte {
 		t.change(&b, change, mixed)
 	}
 	if len(e.Changes) == 0 && len(e.Hidden) > 0 {
-		fmt.Fprintf(&b, "    %s\n", t.paint(dim, "no change but in "+strings.Join(e.Hidden, ", ")))
+		fmt.Fprintf(&b, "    %s\n", t.paint(dim, "no change except in "+strings.Join(e.Hidden, ", ")))
 	}
 	return []byte(b.String())
 }
 
-// summary writes the details of an object that came or went in one line.
+// summary writes the details of an object that was added or deleted in one line.
 func (t Text) summary(b *strings.Builder, details []Detail) {
 	if len(details) == 0 {
 		return
@@ -76,7 +77,7 @@ func objectName(e Event) string {
 	return e.Namespace + "/" + e.Name
 }
 
-// remarks is what follows the object's name.
+// remarks returns what follows the object's name.
 func remarks(e Event, by diff.Manager) string {
 	var text string
 	if by.Name != "" {
@@ -91,7 +92,7 @@ func remarks(e Event, by diff.Manager) string {
 	return text
 }
 
-// managerText names a manager, and what it wrote through.
+// managerText returns a manager's name, and the subresource through which it wrote.
 func managerText(m diff.Manager) string {
 	name := cli.Printable(m.Name)
 	if m.Subresource != "" {
@@ -124,7 +125,7 @@ func (t Text) sign(op diff.Op) string {
 	}
 }
 
-// difference writes what changed in one line. For texts of many lines it only says how much; lines shows it.
+// difference formats a change in one line. For multi-line texts it only says how much changed; lines has the details.
 func (t Text) difference(c diff.Change, parts []part) string {
 	order := ""
 	if c.Op == diff.Reordered {
@@ -146,7 +147,7 @@ func (t Text) difference(c diff.Change, parts []part) string {
 	}
 }
 
-// text is the value as partsOf compares it.
+// text returns the value as partsOf compares it.
 func text(v any) string {
 	if s, ok := v.(string); ok {
 		return s
@@ -161,7 +162,7 @@ func places(n int) string {
 	return fmt.Sprintf("%s places", thousands(n))
 }
 
-// quote writes one side of a part, with marks for what is left out.
+// quote formats one side of a part, with marks for what is left out.
 func (p part) quote(side string, cut bool) string {
 	quoted := cli.Printable(side)
 	if !p.isJSON {
@@ -176,7 +177,7 @@ func (p part) quote(side string, cut bool) string {
 	return quoted
 }
 
-// lines writes the parts of texts of many lines: the number of each line, what is gone and what has come.
+// lines writes the parts of multi-line texts: the number of each line, and the removed and added lines.
 func (t Text) lines(b *strings.Builder, parts []part) {
 	if len(parts) == 0 || parts[0].newLine == 0 {
 		return
@@ -208,7 +209,7 @@ func (t Text) side(b *strings.Builder, number int, sign, side string, more, cut 
 	}
 }
 
-// value writes a value as JSON, shortened to the limit.
+// value formats a value as JSON, shortened to the limit.
 func (t Text) value(v any) string {
 	text := cli.Printable(string(encode(v)))
 	short, cut := shorten(text, t.Limits.Value)
@@ -218,7 +219,7 @@ func (t Text) value(v any) string {
 	return short + t.paint(dim, fmt.Sprintf("… (%s bytes)", thousands(len(text))))
 }
 
-// Status writes the status as one line, which begins with "--" so that nobody takes it for a change.
+// Status formats the status as one line, which begins with "--" to distinguish it from a change.
 func (t Text) Status(s Status) []byte {
 	where := cmp.Or(s.Resource.Name(), "server")
 	if s.Namespace != "" {

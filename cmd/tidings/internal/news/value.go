@@ -10,8 +10,8 @@ import (
 	"github.com/tidings/tidings/cmd/tidings/internal/cli"
 )
 
-// encode returns v as compact JSON, without the HTML escapes that encoding/json adds, and with escapes for what a terminal would
-// obey instead of show.
+// encode returns v as compact JSON, without the HTML escapes of encoding/json, and with escapes for everything that a terminal
+// would interpret instead of displaying.
 func encode(v any) []byte {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
@@ -33,7 +33,7 @@ func shorten(text string, limit int) (short string, cut bool) {
 	return text[:limit], true
 }
 
-// thousands writes n with commas: 1,234,567.
+// thousands formats n with commas: 1,234,567.
 func thousands(n int) string {
 	text := fmt.Sprint(n)
 	var b strings.Builder

@@ -1,6 +1,6 @@
-// Package resources finds the resources that a user names on a command line, as kubectl takes the names: plural,
-// singular, short name or kind, with group or version and group behind a dot, several joined by commas, and
-// categories such as "all".
+// Package resources resolves the resources that a user names on a command line, in the forms that kubectl accepts:
+// plural, singular, short name or kind, optionally followed by a dot and the group or the version and group, several
+// joined by commas, and categories such as "all".
 package resources
 
 import (
@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/discovery"
 )
 
-// Resource is one resource that the server offers.
+// Resource is one resource of the server.
 type Resource struct {
 	schema.GroupVersionResource
 	Kind       string
@@ -40,7 +40,7 @@ func (r Resource) Watchable() bool {
 	return slices.Contains(r.Verbs, "list") && slices.Contains(r.Verbs, "watch")
 }
 
-// answersTo reports how well the lower-case name fits: 0 not at all, the better the fit the higher.
+// answersTo returns how well the lower-case name matches: 0 not at all; the higher, the better.
 func (r Resource) answersTo(name string) int {
 	switch {
 	case r.Resource == name:
@@ -53,25 +53,25 @@ func (r Resource) answersTo(name string) int {
 	return 0
 }
 
-// Catalog is what a server offers. It does not change, so several goroutines may use it.
+// Catalog is the set of resources of a server. It is immutable, and may be used by several goroutines.
 type Catalog struct {
-	resources []Resource // in the order in which a name finds them
+	resources []Resource // in lookup order
 	failed    map[schema.GroupVersion]error
 }
 
-// Discover asks the server what it offers. Groups that do not answer, because the aggregated API behind them
-// is down, are left out with a warning to the logger; only if nothing can be learned there is an error.
+// Discover reads the resources of the server. Groups that do not respond, because their aggregated API server is
+// down, are skipped with a warning to the logger. It only fails if it learns nothing.
 func Discover(ctx context.Context, client discovery.ServerResourcesInterfaceWithContext, logger *slog.Logger) (*Catalog, error) {
 	groups, lists, err := client.ServerGroupsAndResourcesWithContext(ctx)
 	partial, isPartial := errors.AsType[*discovery.ErrGroupDiscoveryFailed](err)
 	if err != nil && !isPartial {
-		return nil, fmt.Errorf("cannot learn what the server offers: %w", err)
+		return nil, fmt.Errorf("discovery failed: %w", err)
 	}
 	c := &Catalog{resources: collect(groups, lists)}
 	if isPartial {
 		c.failed = partial.Groups
 		for _, gv := range c.failedGroups() {
-			logger.Warn("the server cannot say what this API group offers; going on without it", "group", gv.String(), "error", partial.Groups[gv])
+			logger.Warn("discovery of this API group failed; continuing without it", "group", gv.String(), "error", partial.Groups[gv])
 		}
 	}
 	if len(c.resources) == 0 {
@@ -84,8 +84,8 @@ func (c *Catalog) failedGroups() []schema.GroupVersion {
 	return slices.SortedFunc(maps.Keys(c.failed), func(a, b schema.GroupVersion) int { return cmp.Compare(a.String(), b.String()) })
 }
 
-// collect puts the resources in order: groups as the server lists them, in a group the preferred version
-// first and then the others as listed, in a version by name.
+// collect sorts the resources: by group as the server lists them, within a group the preferred version first and
+// then the others as listed, within a version by name.
 func collect(groups []*metav1.APIGroup, lists []*metav1.APIResourceList) []Resource {
 	rank := map[string]int{}
 	for _, group := range groups {
@@ -114,7 +114,7 @@ func position(rank map[string]int, groupVersion string) int {
 	return len(rank)
 }
 
-// fromList reads the resources of one version. Subresources are left out, and so is a version without a usable name.
+// fromList returns the resources of one version, without subresources. It skips a version with an invalid name.
 func fromList(list *metav1.APIResourceList) []Resource {
 	gv, err := schema.ParseGroupVersion(list.GroupVersion)
 	if err != nil {

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// suggestions is how many names a "did you mean" offers at most.
+// suggestions is the maximum number of names in a "did you mean".
 const suggestions = 3
 
-// near returns the names of resources that read like the given one, the nearest first.
+// near returns the names of resources similar to the given one, the nearest first.
 func (c *Catalog) near(name string) []string {
 	name, group, hasGroup := strings.Cut(name, ".")
 	limit := max(1, len(name)/3)
@@ -24,7 +24,7 @@ func (c *Catalog) near(name string) []string {
 				continue
 			}
 			if hasGroup && !strings.HasPrefix(r.Group, group) {
-				d++ // of two equals, the one in the group that was asked for
+				d++ // of two equals, prefer the one in the requested group
 			}
 			if best, seen := distances[r.Name()]; !seen || d < best {
 				distances[r.Name()] = d

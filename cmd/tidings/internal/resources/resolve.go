@@ -8,9 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Resolve finds the resources that the arguments name, in their order and each once. Every argument is a name or
-// several joined by commas. An argument that names nothing, or nothing that can be watched, is an error that
-// says what was probably meant.
+// Resolve returns the resources that the arguments name, in order and without duplicates. Every argument is a name or several
+// joined by commas. An argument that names nothing, or nothing that can be watched, is an error that suggests what was probably
+// meant.
 func (c *Catalog) Resolve(args ...string) ([]Resource, error) {
 	var found []Resource
 	for _, arg := range args {
@@ -27,7 +27,7 @@ func (c *Catalog) Resolve(args ...string) ([]Resource, error) {
 		}
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("no resource named; name one or several, such as pods,replicasets.apps")
+		return nil, fmt.Errorf("no resource named; name one or more, such as pods,replicasets.apps")
 	}
 	return found, nil
 }
@@ -37,12 +37,12 @@ func (c *Catalog) resolve(name string) ([]Resource, error) {
 		return nil, fmt.Errorf("a resource name is empty; write them as pods,replicasets.apps")
 	}
 	if resource, rest, isPath := strings.Cut(name, "/"); isPath {
-		return nil, fmt.Errorf("%q: objects (%s/NAME) and subresources cannot be followed one by one; use %s, and --field-selector metadata.name=%s for one object", name, resource, resource, rest)
+		return nil, fmt.Errorf("%q: single objects (%s/NAME) and subresources cannot be followed; use %s, and --field-selector metadata.name=%s for one object", name, resource, resource, rest)
 	}
 	lower := strings.ToLower(name)
 	if r, ok := c.find(lower); ok {
 		if !r.Watchable() {
-			return nil, fmt.Errorf("%s cannot be watched: the server offers only %s on it", r.Name(), listOf(r.Verbs))
+			return nil, fmt.Errorf("%s cannot be watched: it only supports %s", r.Name(), listOf(r.Verbs))
 		}
 		return []Resource{r}, nil
 	}
@@ -59,7 +59,7 @@ func listOf(verbs []string) string {
 	return strings.Join(verbs, ", ")
 }
 
-// find tries the three ways in which a name can be meant: resource.version.group, resource.group, and resource.
+// find tries the three forms of a name: resource.version.group, resource.group, and resource.
 func (c *Catalog) find(name string) (Resource, bool) {
 	gvr, gr := schema.ParseResourceArg(name)
 	if gvr != nil {
@@ -76,8 +76,7 @@ func (c *Catalog) find(name string) (Resource, bool) {
 	return c.best(gr.Resource, func(r Resource) bool { return strings.HasPrefix(r.Group, gr.Group) })
 }
 
-// best returns the resource that answers best to the name, the first one of equals. One that can be watched goes
-// before one that cannot.
+// best returns the resource that best matches the name, the first of several equals. Watchable resources take precedence.
 func (c *Catalog) best(name string, in func(Resource) bool) (best Resource, ok bool) {
 	score := 0
 	for _, r := range c.resources {
@@ -95,8 +94,8 @@ func (c *Catalog) best(name string, in func(Resource) bool) (best Resource, ok b
 	return best, score > 0
 }
 
-// Names returns the names under which what can be watched is found: the plural, with the group if another resource would be found
-// without it.
+// Names returns the names under which watchable resources are found: the plural, with the group if the plural alone would find
+// another resource.
 func (c *Catalog) Names() []string {
 	var names []string
 	for _, r := range c.resources {
@@ -115,7 +114,7 @@ func (c *Catalog) Names() []string {
 	return names
 }
 
-// category returns what can be watched of a category, each resource in its preferred version.
+// category returns the watchable resources of a category, each in its preferred version.
 func (c *Catalog) category(name string) []Resource {
 	var found []Resource
 	seen := map[schema.GroupResource]bool{}
@@ -128,17 +127,17 @@ func (c *Catalog) category(name string) []Resource {
 	return found
 }
 
-// unknown makes the error for a name that nothing answers to.
+// unknown returns the error for a name that matches nothing.
 func (c *Catalog) unknown(name string) error {
 	var text strings.Builder
 	fmt.Fprintf(&text, "the server has no resource %q", name)
 	if near := c.near(name); len(near) > 0 {
 		fmt.Fprintf(&text, "; did you mean %s?", strings.Join(near, ", "))
 	} else {
-		text.WriteString("; install its CRD, or see what there is with kubectl api-resources")
+		text.WriteString("; install its CRD, or see kubectl api-resources for what there is")
 	}
 	for _, gv := range c.failedGroups() {
-		fmt.Fprintf(&text, " (group %s could not be asked: %v)", gv, c.failed[gv])
+		fmt.Fprintf(&text, " (discovery of group %s failed: %v)", gv, c.failed[gv])
 	}
 	return fmt.Errorf("%s", text.String())
 }

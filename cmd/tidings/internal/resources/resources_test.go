@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/discovery"
 )
 
-// server is a discovery client of plain values.
+// server is a discovery client with fixed results.
 type server struct {
 	discovery.ServerResourcesInterfaceWithContext
 	groups []*metav1.APIGroup
@@ -53,7 +53,8 @@ func resource(plural, singular, kind string, more ...string) metav1.APIResource 
 	return r
 }
 
-// cluster offers what a small real one does. Its lists come in no order, as those of aggregated discovery do.
+// cluster has the resources of a small real cluster. Its lists are unordered, like those of aggregated
+// discovery.
 func cluster() server {
 	metrics := resource("pods", "", "PodMetrics")
 	metrics.Verbs = metav1.Verbs{"get", "list"}
@@ -95,7 +96,7 @@ func TestResolve(t *testing.T) {
 		"replicaset.apps": "apps/v1/replicasets",
 		"events":          "v1/events", "events.events.k8s.io": "events.k8s.io/v1/events", "ev.events": "events.k8s.io/v1/events",
 		"widgets": "example.com/v1/widgets", "widgets.v2.example.com": "example.com/v2/widgets", "wd.example.com": "example.com/v1/widgets", "widgets.example": "example.com/v1/widgets",
-		"cm":              "example.com/v1/cms", // a singular goes before a short name
+		"cm":              "example.com/v1/cms", // a singular takes precedence over a short name
 		"cms":             "example.com/v1/cms",
 		"pods,cm, rs":     "v1/pods example.com/v1/cms apps/v1/replicasets",
 		"pods,po,pod":     "v1/pods",
@@ -133,8 +134,8 @@ func TestMistakes(t *testing.T) {
 		"pods,,cm":             "empty",
 		"pods/log":             "subresources",
 		"pod/web":              "--field-selector metadata.name=web",
-		"pods.metrics.k8s.io":  "pods.metrics.k8s.io cannot be watched: the server offers only get, list",
-		"tokenreviews":         "cannot be watched: the server offers only create",
+		"pods.metrics.k8s.io":  "pods.metrics.k8s.io cannot be watched: it only supports get, list",
+		"tokenreviews":         "cannot be watched: it only supports create",
 		"widgets.v9.acme.test": "no resource",
 	}
 	for arg, want := range tests {
@@ -161,7 +162,7 @@ func TestPartialDiscovery(t *testing.T) {
 	if !strings.Contains(log.String(), "custom.metrics.k8s.io/v1") {
 		t.Errorf("no warning: %s", &log)
 	}
-	if _, err := c.Resolve("flux"); err == nil || !strings.Contains(err.Error(), "group custom.metrics.k8s.io/v1 could not be asked: service unavailable") {
+	if _, err := c.Resolve("flux"); err == nil || !strings.Contains(err.Error(), "discovery of group custom.metrics.k8s.io/v1 failed: service unavailable") {
 		t.Errorf("unknown resource: %v", err)
 	}
 }
@@ -178,7 +179,7 @@ func TestDiscoveryFails(t *testing.T) {
 	}
 }
 
-// TestDistance compares with the definition, computed without any table.
+// TestDistance compares with the recursive definition.
 func TestDistance(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -212,7 +213,7 @@ func slowDistance(a, b string) int {
 	return d
 }
 
-// FuzzResolve: any text gives resources or an error.
+// FuzzResolve: any text resolves to resources or an error.
 func FuzzResolve(f *testing.F) {
 	for _, arg := range []string{"pods", "a.b.c.d", "..", ",", "x/", "\xff"} {
 		f.Add(arg)

@@ -16,7 +16,7 @@ import (
 	"github.com/tidings/tidings/reflector"
 )
 
-// Objects are followed as they come over the wire: any resource has them.
+// Objects are unstructured, a form that any resource has.
 type (
 	object   = *unstructured.Unstructured
 	informer = tidings.SharedInformer[object]
@@ -25,15 +25,15 @@ type (
 // follow is one resource that is followed, or one namespace of it.
 type follow struct {
 	resource  resources.Resource
-	namespace string // set where there are several
+	namespace string // set if there are several
 	informer  *informer
 	handler   *tidings.Registration
-	// The rest belongs to the loop.
+	// The fields below belong to the loop.
 	synced  bool
 	missing string           // why it cannot be followed; "" if it can
 	seen    sighting         // what has been shown of its list and watch
-	failing reflector.Reason // of a failure that has been shown and lasts
-	failed  time.Time        // when it was last seen
+	failing reflector.Reason // of an ongoing failure that has been shown
+	failed  time.Time        // when the failure was last seen
 }
 
 // where names what is followed.
@@ -82,12 +82,12 @@ func (t *tail) scope(r resources.Resource, namespace string) tidings.Scope {
 		scope.Namespaces = []string{namespace}
 	}
 	if t.opts.Recorder != nil {
-		scope.Kind = r.Kind // for the recording, which is all that replaying it has
+		scope.Kind = r.Kind // for the recording, since a replay has no other source for it
 	}
 	return scope
 }
 
-// follow makes an informer for the resource, with a handler that turns what it is told into news.
+// follow makes an informer for the resource, with a handler that converts its notifications into news.
 func (t *tail) follow(factory *tidings.Factory, r resources.Resource, scope tidings.Scope) (*follow, error) {
 	inf, err := tidings.Informer[object](factory, scope)
 	if err != nil {
@@ -98,7 +98,7 @@ func (t *tail) follow(factory *tidings.Factory, r resources.Resource, scope tidi
 	return f, err
 }
 
-// handler turns what an informer tells into news.
+// handler converts an informer's notifications into news.
 func (t *tail) handler(f *follow) tidings.HandlerFuncs[object] {
 	tell := func(e news.Event) { send(t.ctx, t.events, change{f, e}) }
 	return tidings.HandlerFuncs[object]{
@@ -118,7 +118,7 @@ func (t *tail) handler(f *follow) tidings.HandlerFuncs[object] {
 	}
 }
 
-// send gives v to the loop unless the run is over.
+// send sends v to the loop, unless the run has ended.
 func send[V any](ctx context.Context, to chan<- V, v V) {
 	select {
 	case to <- v:
@@ -126,8 +126,8 @@ func send[V any](ctx context.Context, to chan<- V, v V) {
 	}
 }
 
-// wait returns when the handler has been told of all initial objects. With failFast, what cannot heal by itself is an error at
-// once.
+// wait returns when the handler has been called for all initial objects. With failFast, it returns at once with an error that
+// does not resolve by itself.
 func (f *follow) wait(ctx context.Context, failFast bool) error {
 	wait := f.informer.WaitForSync
 	if failFast {
@@ -139,7 +139,7 @@ func (f *follow) wait(ctx context.Context, failFast bool) error {
 	return f.handler.WaitForSync(ctx)
 }
 
-// explain says what is in the way, and of what, in words that hold no secret.
+// explain says what keeps f from being followed, without secrets.
 func (f *follow) explain(err error) string {
 	text := redact.Error(f.resource.GroupResource(), err)
 	if failure, ok := errors.AsType[*reflector.Error](err); ok {

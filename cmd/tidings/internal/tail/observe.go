@@ -8,26 +8,26 @@ import (
 	"github.com/tidings/tidings/reflector"
 )
 
-// observation is how an informer was when it was looked at.
+// observation is the state of an informer at one time.
 type observation struct {
 	objects  int
 	version  string
-	gathered int // objects that the running list has brought so far
+	gathered int // number of objects received so far by the current list
 	panics   uint64
-	pending  int // changes that the handler has not been called for
+	pending  int // number of changes for which the handler has not been called
 	sighting
 	// watching says that the watch is open.
 	watching bool
-	// failure is what is in the way now, nil if all is well.
+	// failure is the current failure, or nil.
 	failure *reflector.Error
 	stale   bool
-	age     time.Duration // since the server was last heard of
+	age     time.Duration // time since the server last sent something
 }
 
 // sighting counts what has happened to a list and watch.
 type sighting struct{ relists, errors uint64 }
 
-// observe asks the informer how it is. It has one list and watch.
+// observe returns the state of the informer, which has one list and watch.
 func (f *follow) observe() observation {
 	st := f.informer.Status()
 	o := observation{objects: st.Objects, version: st.ResourceVersion, stale: silent(st.NotFresh), age: st.Age}
@@ -47,7 +47,7 @@ func (f *follow) observe() observation {
 	return o
 }
 
-// silent reports whether nothing is wrong but that the server has not been heard of for too long.
+// silent reports whether the only problem is that the server has sent nothing for too long.
 func silent(notFresh error) bool {
 	stale, ok := errors.AsType[*tidings.StaleError](notFresh)
 	return ok && stale.Cause == nil

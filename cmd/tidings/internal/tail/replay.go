@@ -15,26 +15,25 @@ import (
 	"github.com/tidings/tidings/source/recording"
 )
 
-// replay is a recording that is followed in the place of a cluster.
+// replay is a recording that is followed in place of a cluster.
 type replay struct {
 	rec     *recording.Recording
 	options recording.PlayOptions
-	done    map[collection]<-chan struct{} // closed when it has been played
-	rested  bool                           // when last looked at, everything had been played and told
+	done    map[collection]<-chan struct{} // closed when the collection has been played
+	rested  bool                           // when last checked, everything had been played and shown
 }
 
-// collection tells what is followed apart.
+// collection identifies what is followed.
 type collection struct {
 	resource                  schema.GroupVersionResource
 	namespace, labels, fields string
 }
 
-// Replay follows what was recorded, and ends when everything has been shown. Of the options, those that say what to follow do not
-// count.
+// Replay follows a recording, and returns when everything has been shown. It ignores the options that select what to follow.
 func Replay(ctx context.Context, rec *recording.Recording, options recording.PlayOptions, screen *cli.Screen, opts Options) error {
 	r := &replay{rec: rec, options: options, done: map[collection]<-chan struct{}{}}
 	connect := func(options tidings.Options) (*tidings.Factory, error) {
-		options.Backoff = reflector.Backoff{Min: time.Millisecond, Max: time.Millisecond} // the recording has the waits
+		options.Backoff = reflector.Backoff{Min: time.Millisecond, Max: time.Millisecond} // the recording includes the waits
 		return tidings.NewSourceFactory(options), nil
 	}
 	return run(ctx, screen, opts, connect, func(t *tail, factory *tidings.Factory) error {
@@ -71,7 +70,7 @@ func (r *replay) start(t *tail, factory *tidings.Factory) error {
 	return t.run(factory)
 }
 
-// look ends the run when everything has been played, and twice in a row nothing waited to be shown.
+// look ends the run once everything has been played, and nothing has been waiting to be shown twice in a row.
 func (r *replay) look(observations []observation) error {
 	if r == nil {
 		return nil

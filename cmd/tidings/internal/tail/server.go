@@ -11,27 +11,27 @@ import (
 	"github.com/tidings/tidings/reflector"
 )
 
-// server is what has been shown of the server as a whole.
+// server is what has been shown about the server as a whole.
 type server struct {
-	outage *outage // nil while it can be reached
+	outage *outage // nil while it is reachable
 	stale  bool
-	// breaks counts the connections that broke and were made again at once since that was last told, which was at toldBreaks.
+	// breaks counts the connections that broke and were restored at once since that was last shown, which was at toldBreaks.
 	breaks     int
 	toldBreaks time.Time
 }
 
-// outage is a time in which the server cannot be reached, or answers nobody. It ends at wellSince if all goes well from there on;
-// zero while it does not.
+// outage is a time in which the server is unreachable or fails all requests. wellSince is since when everything has been working,
+// or zero while it is not.
 type outage struct{ since, wellSince time.Time }
 
 const (
-	// steady is how long all has to go well before that is told: a server that comes and goes is gone.
+	// steady is how long everything has to work before an outage ends: a server that comes and goes counts as gone.
 	steady = 2 * time.Second
-	// breaksEvery is how often connections that broke and were made again at once are told of.
+	// breaksEvery is how often connections that broke and were restored at once are shown.
 	breaksEvery = time.Minute
 )
 
-// ofServer reports whether a failure for this reason is of the server as a whole, and not of one resource.
+// ofServer reports whether a failure for this reason concerns the server as a whole rather than one resource.
 func ofServer(r reflector.Reason) bool {
 	switch r {
 	case reflector.Refused, reflector.DNS, reflector.Network, reflector.Timeout, reflector.TooManyRequests, reflector.Server,
@@ -42,8 +42,8 @@ func ofServer(r reflector.Reason) bool {
 	}
 }
 
-// ofResource reports whether what keeps a resource from being followed is of that resource, or is for the user to set right. A
-// server that cannot be reached may come back, and so may the resource.
+// ofResource reports whether the reason why a resource cannot be followed concerns that resource, or has to be resolved by the
+// user. A server that is unreachable may come back, and then so does the resource.
 func ofResource(err error) bool {
 	failure, ok := errors.AsType[*reflector.Error](err)
 	if !ok {
@@ -53,8 +53,8 @@ func ofResource(err error) bool {
 	return !ofServer(r) || r == reflector.Certificate || r == reflector.Unauthorized
 }
 
-// lookAtServer tells once when the server goes away, however many lists and watches fail and are tried again, and once when all
-// of them go on.
+// lookAtServer shows once when the server goes away, however many lists and watches fail and are retried, and once when all of
+// them continue.
 func (t *tail) lookAtServer(observations []observation) error {
 	failing, well, broken := t.summarize(observations)
 	switch {
@@ -62,7 +62,7 @@ func (t *tail) lookAtServer(observations []observation) error {
 		return t.lookAtOutage(observations, failing == nil && well)
 	case failing != nil:
 		t.server.outage, t.server.stale = &outage{since: failing.When}, false
-		return t.serverStatus(news.Outage, t.explainOutage(failing)+"; trying again")
+		return t.serverStatus(news.Outage, t.explainOutage(failing)+"; retrying")
 	case broken && well:
 		return t.lookAtBreak(observations)
 	default:
@@ -70,7 +70,7 @@ func (t *tail) lookAtServer(observations []observation) error {
 	}
 }
 
-// lookAtOutage ends an outage when all has gone well for a while.
+// lookAtOutage ends an outage after everything has been working for a while.
 func (t *tail) lookAtOutage(observations []observation, well bool) error {
 	out := t.server.outage
 	switch {
@@ -87,23 +87,23 @@ func (t *tail) lookAtOutage(observations []observation, well bool) error {
 	return t.serverStatus(news.Recovered, "the server answers again after "+roughly(out.wellSince.Sub(out.since))+t.takeUp(observations))
 }
 
-// lookAtBreak tells of connections that broke and were made again before anybody looked.
+// lookAtBreak shows connections that broke and were restored between two looks.
 func (t *tail) lookAtBreak(observations []observation) error {
 	t.takeUp(observations)
 	t.server.breaks++
 	if time.Since(t.server.toldBreaks) < breaksEvery {
 		return nil
 	}
-	message := "the connection broke and was made again at once"
+	message := "the connection broke and was restored at once"
 	if t.server.breaks > 1 {
-		message = fmt.Sprintf("the connection broke %d times and was made again at once", t.server.breaks)
+		message = fmt.Sprintf("the connection broke %d times and was restored at once", t.server.breaks)
 	}
 	t.server.breaks, t.server.toldBreaks = 0, time.Now()
 	return t.serverStatus(news.Reconnected, message)
 }
 
-// summarize returns a failure of the server that lasts, whether everything goes on that can, and whether a connection has broken
-// since it was last looked at.
+// summarize returns an ongoing failure of the server, whether everything that can continue does, and whether a connection has
+// broken since the last look.
 func (t *tail) summarize(observations []observation) (failing *reflector.Error, well, broken bool) {
 	well = true
 	for i, f := range t.follows {
@@ -122,7 +122,7 @@ func (t *tail) summarize(observations []observation) (failing *reflector.Error, 
 	return failing, well, broken
 }
 
-// takeUp takes note of where the lists and watches are after an outage, and names those that had to begin anew.
+// takeUp records the state of the lists and watches after an outage, and names those that had to start over.
 func (t *tail) takeUp(observations []observation) string {
 	var relisted []string
 	synced := 0
@@ -141,13 +141,13 @@ func (t *tail) takeUp(observations []observation) string {
 	case 0:
 		return ""
 	case synced:
-		return "; everything was listed again, and changes that were missed have been shown"
+		return "; everything was relisted, and missed changes have been shown"
 	default:
-		return "; changes that were missed have been shown, after listing again " + strings.Join(relisted, ", ")
+		return "; missed changes have been shown, after relisting " + strings.Join(relisted, ", ")
 	}
 }
 
-// lookAtAge tells when nothing has been heard of the server for long although no connection has broken.
+// lookAtAge shows when the server has sent nothing for a long time although no connection has broken.
 func (t *tail) lookAtAge(observations []observation) error {
 	stale, age := false, time.Duration(0)
 	for i, f := range t.follows {
@@ -160,12 +160,12 @@ func (t *tail) lookAtAge(observations []observation) error {
 	}
 	t.server.stale = stale
 	if !stale {
-		return t.serverStatus(news.Recovered, "the server is heard from again")
+		return t.serverStatus(news.Recovered, "the server has sent something again")
 	}
-	return t.serverStatus(news.Stale, fmt.Sprintf("nothing has been heard from the server for %s; what is shown may be out of date", age.Round(time.Second)))
+	return t.serverStatus(news.Stale, fmt.Sprintf("the server has sent nothing for %s; what is shown may be stale", age.Round(time.Second)))
 }
 
-// explainOutage says what is wrong with the server. If it answers some requests, the resource matters.
+// explainOutage says what is wrong with the server. If it answers some requests, the message names the resource.
 func (t *tail) explainOutage(failure *reflector.Error) string {
 	text := redact.Error(failure.Resource.GroupResource(), failure)
 	switch failure.Reason {
@@ -178,7 +178,7 @@ func (t *tail) explainOutage(failure *reflector.Error) string {
 	}
 }
 
-// root is the error at the bottom of the chain.
+// root returns the error at the bottom of the chain.
 func root(err error) error {
 	for {
 		below := errors.Unwrap(err)

@@ -2,9 +2,9 @@
 //
 //	informer ──► handler (diff, redact) ──► news ──► Run's loop ──► screen
 //
-// Every resource, and each namespace of it, has an informer with a blocking subscription, so that no change is skipped: a reader
-// who stalls makes the informers wait, and nothing piles up. What may not be listed keeps nobody else from being followed. One
-// loop owns all that is counted and shown.
+// Every resource, and each namespace of it, has an informer with a blocking subscription, so that no change is skipped: a
+// stalled reader makes the informers wait, and nothing piles up. A resource that may not be listed does not affect the others.
+// One loop owns everything that is counted and shown.
 package tail
 
 import (
@@ -27,54 +27,54 @@ import (
 	"github.com/tidings/tidings/source/recording"
 )
 
-// Options say what to follow, how to show it, and when to end.
+// Options selects what to follow, how to show it, and when to stop.
 type Options struct {
-	// Resources are followed in the Namespaces, of which one empty name stands for all. Resources that
-	// are not namespaced are followed as a whole. Labels and Fields are selectors in kubectl's notation.
+	// Resources are followed in the Namespaces; a single empty name means all. Resources that are not namespaced are followed as
+	// a whole. Labels and Fields are selectors in kubectl's notation.
 	Resources      []resources.Resource
 	Namespaces     []string
 	Labels, Fields string
 
-	// Printer turns news into lines.
+	// Printer formats news as lines.
 	Printer Printer
-	// StatusOut says that status lines belong to the standard output, with the changes.
+	// StatusOut writes status lines to standard output, with the changes.
 	StatusOut bool
-	// Initial shows the objects that are there at the start too.
+	// Initial also shows the objects that exist at the start.
 	Initial bool
-	// News says what is compared and told.
+	// News selects what is compared and shown.
 	News news.Options
 
-	// Count ends it after so many changes; 0 means never.
+	// Count stops after this many changes; 0 means never.
 	Count int
-	// Idle ends it when everything has synced, all watches are open, and no change came for this long; 0 means never.
+	// Idle stops when everything has synced, all watches are open, and there has been no change for this long; 0 means never.
 	Idle time.Duration
-	// Timeout ends it after this long; 0 means never. It is an error if not everything has synced by then, or Count
-	// changes have not come.
+	// Timeout stops after this long; 0 means never. It is an error if by then something has not synced, or there have been fewer
+	// than Count changes.
 	Timeout time.Duration
-	// ExitAfterSync ends it when everything has synced.
+	// ExitAfterSync stops when everything has synced.
 	ExitAfterSync bool
-	// Recorder records what the server sends; may be nil. It stays the caller's to close.
+	// Recorder records what the server sends; may be nil. The caller has to close it.
 	Recorder *recording.Recorder
 }
 
-// Printer turns news into whole lines. Its methods may be called from several goroutines.
+// Printer formats news as whole lines. Its methods may be called from several goroutines.
 type Printer interface {
 	Event(news.Event) []byte
 	Status(news.Status) []byte
 }
 
-// ErrTimeout is the cause with which the context ends when Options.Timeout is over.
-var ErrTimeout = errors.New("the time is up")
+// ErrTimeout is the cause with which the context ends after Options.Timeout.
+var ErrTimeout = errors.New("timed out")
 
-// pollEvery is how often the informers are asked how they are.
+// pollEvery is how often the state of the informers is checked.
 const pollEvery = 250 * time.Millisecond
 
-// shutdownGrace is how long the informers may take to end.
+// shutdownGrace is how long the informers may take to stop.
 const shutdownGrace = 5 * time.Second
 
-// Run follows the resources until ctx ends or the options say so. It returns nil for both, the screen's error if its output
-// cannot be written to any more, and an error for each resource that could not be followed: it goes on as long as there is
-// another one. Options.Timeout is the caller's to keep, with ErrTimeout as the cause.
+// Run follows the resources until ctx ends or the options say so. It returns nil in both cases, the screen's error if writing
+// its output fails, and an error for each resource that could not be followed: it continues as long as there is another one. The
+// caller has to enforce Options.Timeout, with ErrTimeout as the cause.
 func Run(ctx context.Context, config *rest.Config, screen *cli.Screen, opts Options) error {
 	connect := func(options tidings.Options) (*tidings.Factory, error) {
 		options.Recorder = opts.Recorder
@@ -83,14 +83,14 @@ func Run(ctx context.Context, config *rest.Config, screen *cli.Screen, opts Opti
 	return run(ctx, screen, opts, connect, (*tail).start)
 }
 
-// run follows what start finds at the factory that connect makes.
+// run follows what start finds through the factory that connect returns.
 func run(ctx context.Context, screen *cli.Screen, opts Options, connect func(tidings.Options) (*tidings.Factory, error), start func(*tail, *tidings.Factory) error) error {
 	run, cancel := context.WithCancel(ctx)
 	t := &tail{
 		opts: opts, screen: screen, ctx: run,
 		events: make(chan change), synced: make(chan syncResult), failures: make(chan *reflector.Error, 16),
 	}
-	quiet := slog.New(slog.DiscardHandler) // what an informer would log is told as status
+	quiet := slog.New(slog.DiscardHandler) // what an informer would log is shown as status
 	factory, err := connect(tidings.Options{OnError: t.onError, Logger: quiet})
 	if err != nil {
 		cancel()
@@ -107,7 +107,7 @@ func run(ctx context.Context, screen *cli.Screen, opts Options, connect func(tid
 	return errors.Join(t.verdict(ctx, err), factory.Shutdown(end))
 }
 
-// verdict is what the end of the loop means, and what was missing until then.
+// verdict returns the result of the run: what the end of the loop means, and what was missing until then.
 func (t *tail) verdict(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
 		err = nil // interrupted
@@ -127,13 +127,13 @@ func (t *tail) verdict(ctx context.Context, err error) error {
 	return errors.Join(errs...)
 }
 
-// timedOut returns an error unless all that was waited for has come in time.
+// timedOut returns an error unless everything that was waited for has happened in time.
 func (t *tail) timedOut(ctx context.Context) error {
 	for _, f := range t.follows {
 		if f.synced || f.missing != "" {
 			continue
 		}
-		if why := f.informer.WaitForSync(ctx); why != nil { // the wait is over, so this only asks what is in the way
+		if why := f.informer.WaitForSync(ctx); why != nil { // ctx has ended, so this only returns the reason
 			return fmt.Errorf("%w after %s: %s", ErrTimeout, t.opts.Timeout, f.explain(why))
 		}
 	}
@@ -143,7 +143,7 @@ func (t *tail) timedOut(ctx context.Context) error {
 	return nil
 }
 
-// tail is one run. What stands below the channels belongs to the loop.
+// tail is one run. The fields below the channels belong to the loop.
 type tail struct {
 	opts    Options
 	screen  *cli.Screen
@@ -152,17 +152,17 @@ type tail struct {
 
 	events chan change
 	synced chan syncResult
-	// failures are objects that could not be read; more than fit are dropped.
+	// failures are objects that could not be decoded; what does not fit is dropped.
 	failures chan *reflector.Error
 
 	follows []*follow
 	server  server
-	shown   int // changes shown
+	shown   int // number of changes shown
 	idle    *time.Timer
 	replay  *replay // nil if a cluster is followed
 }
 
-// pending is how many follows have yet to sync, of those of which it can be hoped.
+// pending returns the number of follows that have yet to sync, without those that cannot be followed.
 func (t *tail) pending() (n int) {
 	for _, f := range t.follows {
 		if !f.synced && f.missing == "" {
@@ -178,14 +178,14 @@ type change struct {
 	event  news.Event
 }
 
-// syncResult tells that a follow has synced and its handler knows all initial objects, or why it cannot.
+// syncResult says that a follow has synced and its handler has seen all initial objects, or why it cannot.
 type syncResult struct {
 	follow *follow
 	err    error
 }
 
-// onError takes what an informer reports. What concerns a list or watch as a whole is seen when the loop looks; here it is the
-// objects that could not be read. It must not wait, so what the loop cannot take is dropped.
+// onError handles an informer's errors. The loop notices errors of a list or watch as a whole when it looks; this only passes on
+// objects that could not be decoded. It must not wait, so it drops what the loop cannot take.
 func (t *tail) onError(err error) {
 	failure, ok := errors.AsType[*reflector.Error](err)
 	if !ok || failure.Reason != reflector.InvalidEvent && failure.Reason != reflector.InvalidObject {
@@ -198,13 +198,13 @@ func (t *tail) onError(err error) {
 }
 
 var (
-	// errDone ends the loop as the options ask for it.
+	// errDone ends the loop as the options demand.
 	errDone = errors.New("done")
 	// errNothingLeft ends the loop when none of the resources can be followed.
 	errNothingLeft = errors.New("nothing left to follow")
 )
 
-// loop takes what the handlers and informers tell until the run is over.
+// loop handles what the handlers and informers send until the run ends.
 func (t *tail) loop() error {
 	poll := time.NewTicker(pollEvery)
 	defer poll.Stop()
@@ -239,7 +239,7 @@ func (t *tail) next(poll <-chan time.Time) error {
 	}
 }
 
-// show shows a change. What is there at the start is no change and does not count.
+// show shows a change. The initial state is not a change and does not count.
 func (t *tail) show(c change) error {
 	if !c.event.Initial {
 		if err := t.markSynced(c.follow); err != nil { // the handler was faster than the goroutine that waits for it
@@ -257,14 +257,14 @@ func (t *tail) show(c change) error {
 	return nil
 }
 
-// rest begins to count the time without changes.
+// rest starts the timer for Options.Idle.
 func (t *tail) rest() {
 	if t.opts.Idle > 0 && t.pending() == 0 {
 		t.idle.Reset(t.opts.Idle)
 	}
 }
 
-// rested ends the run, unless changes may be missing because the server is out of reach.
+// rested ends the run, unless changes may be missing because the server is unreachable.
 func (t *tail) rested() error {
 	for _, f := range t.follows {
 		if f.missing == "" && !f.observe().watching {
@@ -279,7 +279,7 @@ func (t *tail) onSynced(result syncResult) error {
 	if result.err != nil && ofResource(result.err) {
 		return t.markMissing(result.follow, result.err)
 	}
-	if result.err != nil { // the server as a whole is told of as an outage
+	if result.err != nil { // failures of the server as a whole are shown as an outage
 		t.waitOn(result.follow)
 		return nil
 	}
@@ -289,7 +289,7 @@ func (t *tail) onSynced(result syncResult) error {
 	return t.settled()
 }
 
-// settled does what is to be done once everything has synced that can.
+// settled does what is due once everything that can sync has synced.
 func (t *tail) settled() error {
 	if t.pending() > 0 {
 		return nil
@@ -302,7 +302,7 @@ func (t *tail) settled() error {
 	return nil
 }
 
-// markSynced says, once, that changes follow from here.
+// markSynced shows, once, that changes follow from here on.
 func (t *tail) markSynced(f *follow) error {
 	if f.synced {
 		return nil
@@ -315,8 +315,8 @@ func (t *tail) markSynced(f *follow) error {
 	return t.status(s)
 }
 
-// markMissing says that a resource cannot be followed for a reason that cannot heal by itself. Its informer goes on trying, in
-// case somebody grants what is missing.
+// markMissing shows that a resource cannot be followed for a reason that does not resolve by itself. Its informer keeps trying,
+// in case somebody grants the missing permission.
 func (t *tail) markMissing(f *follow, why error) error {
 	if f.synced || f.missing != "" || t.ctx.Err() != nil {
 		return context.Cause(t.ctx)
@@ -327,7 +327,7 @@ func (t *tail) markMissing(f *follow, why error) error {
 	}
 	t.waitOn(f)
 	s := f.status(f.observe(), news.Missing)
-	s.Message = strings.TrimPrefix(f.missing, f.where()+": ") + "; going on without it"
+	s.Message = strings.TrimPrefix(f.missing, f.where()+": ") + "; continuing without it"
 	if err := t.status(s); err != nil {
 		return err
 	}

@@ -31,13 +31,13 @@ func configMap(n, value int) *unstructured.Unstructured {
 	}}
 }
 
-// ledger is a printer that replays the events and notes what does not fit.
+// ledger is a printer that replays the events and notes inconsistencies.
 type ledger struct {
 	mu       sync.Mutex
 	versions map[string]string
 	wrong    []string
 	statuses map[news.StatusKind]int
-	messages []string // of the statuses, with the kind and what they are about
+	messages []string // of the statuses, with their kind and subject
 }
 
 func newLedger() *ledger {
@@ -72,8 +72,8 @@ func (l *ledger) Status(s news.Status) []byte {
 	return []byte(s.Message + "\n")
 }
 
-// TestChangesAddUpToTheState: over random writes, broken connections, restarts and a forgotten history, what is shown
-// is a gapless story of every object that ends in the server's state.
+// TestChangesAddUpToTheState: through random writes, broken connections, restarts and lost history, the shown changes
+// are a gapless history of every object that ends in the server's state.
 func TestChangesAddUpToTheState(t *testing.T) {
 	for seed := range uint64(8) {
 		synctest.Test(t, func(t *testing.T) {
@@ -109,7 +109,7 @@ func TestChangesAddUpToTheState(t *testing.T) {
 	}
 }
 
-// disturb writes at random and breaks what can be broken.
+// disturb makes random writes and failures.
 func disturb(r *rand.Rand, server *tidingstest.Server) {
 	exists := map[int]bool{}
 	for step := range 300 {
@@ -143,7 +143,7 @@ func (w stalled) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestStalledOutput: a reader that stalls stops the news, and still the command ends when it is told to.
+// TestStalledOutput: a stalled reader blocks the output, but the command still ends on request.
 func TestStalledOutput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := tidingstest.NewServer(t, tidingstest.ServerOptions{})
@@ -183,8 +183,8 @@ func TestEndings(t *testing.T) {
 		"after sync":             {opts: Options{ExitAfterSync: true}, atMost: time.Second},
 		"idle":                   {opts: Options{Idle: time.Minute}, atMost: 62 * time.Second},
 		"timeout":                {opts: Options{Timeout: time.Minute}, atMost: time.Minute},
-		"timeout before count":   {opts: Options{Timeout: time.Minute, Count: 2}, want: "the time is up after 1m0s: 0 of 2 changes seen", atMost: time.Minute},
-		"timeout before sync":    {opts: Options{Timeout: time.Minute}, stop: true, want: "the time is up after 1m0s: configmaps: ", atMost: time.Minute},
+		"timeout before count":   {opts: Options{Timeout: time.Minute, Count: 2}, want: "timed out after 1m0s: 0 of 2 changes seen", atMost: time.Minute},
+		"timeout before sync":    {opts: Options{Timeout: time.Minute}, stop: true, want: "timed out after 1m0s: configmaps: ", atMost: time.Minute},
 		"timeout wins over idle": {opts: Options{Timeout: time.Minute, Idle: time.Hour}, atMost: time.Minute},
 	}
 	for name, test := range tests {
@@ -216,7 +216,7 @@ func TestEndings(t *testing.T) {
 	}
 }
 
-// TestIdleWaitsForTheServer: as long as the server is away nobody knows that nothing changes.
+// TestIdleWaitsForTheServer: while the server is away, it is unknown whether anything changes.
 func TestIdleWaitsForTheServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := tidingstest.NewServer(t, tidingstest.ServerOptions{})
@@ -248,7 +248,7 @@ func TestOutputClosedEndsIt(t *testing.T) {
 	})
 }
 
-// broken is an output that cannot be written to.
+// broken is an output whose writes fail.
 type broken struct{}
 
 func (broken) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }

@@ -64,7 +64,7 @@ func (s *session) rest(d time.Duration) {
 	synctest.Wait()
 }
 
-// told returns the statuses since it was last called, but for how far the resources have come.
+// told returns the statuses since the last call, without progress.
 func (s *session) told() []string {
 	s.printer.mu.Lock()
 	defer s.printer.mu.Unlock()
@@ -78,7 +78,7 @@ func (s *session) told() []string {
 	return told
 }
 
-// expect checks what was told: one status for each of the beginnings.
+// expect checks that there is one status for each prefix.
 func (s *session) expect(beginnings ...string) {
 	s.t.Helper()
 	told := s.told()
@@ -101,14 +101,14 @@ func forbid(server *tidingstest.Server, resource string) {
 	server.InjectAlways(tidingstest.Any, tidingstest.Fault{Resource: resource, Err: forbidden})
 }
 
-// TestOneForbiddenResource does not end the others, is told once, and is an error in the end.
+// TestOneForbiddenResource does not end the others, is shown once, and is an error in the end.
 func TestOneForbiddenResource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := tidingstest.NewServer(t, tidingstest.ServerOptions{})
 		forbid(server, "secrets")
 		s := begin(t, server, Options{Resources: []resources.Resource{secrets, configMaps, pods}})
 		s.rest(time.Minute)
-		s.expect(`missing secrets/: forbidden: User "eve" cannot list resource "secrets"; grant list and watch; going on without it`)
+		s.expect(`missing secrets/: forbidden: User "eve" cannot list resource "secrets"; grant list and watch; continuing without it`)
 		server.Create(configMap(1, 1))
 		s.rest(time.Minute)
 		if len(s.printer.versions) != 1 || s.printer.statuses[news.Synced] != 2 {
@@ -121,7 +121,7 @@ func TestOneForbiddenResource(t *testing.T) {
 	})
 }
 
-// TestGrantedLater: what was missing is followed once it is granted, and then nothing is missing in the end.
+// TestGrantedLater: a missing resource is followed once access is granted, and then nothing is missing in the end.
 func TestGrantedLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := tidingstest.NewServer(t, tidingstest.ServerOptions{})
@@ -140,7 +140,7 @@ func TestGrantedLater(t *testing.T) {
 	})
 }
 
-// TestEndsCountWhatIsThere: the ends that wait for a sync do not wait for what is missing.
+// TestEndsCountWhatIsThere: the options that wait for a sync do not wait for a missing resource.
 func TestEndsCountWhatIsThere(t *testing.T) {
 	for name, opts := range map[string]Options{"after sync": {ExitAfterSync: true}, "idle": {Idle: time.Second}} {
 		t.Run(name, func(t *testing.T) {
@@ -158,7 +158,7 @@ func TestEndsCountWhatIsThere(t *testing.T) {
 	}
 }
 
-// TestNothingLeft: with all of them forbidden it ends at once, and names each.
+// TestNothingLeft: if all resources are forbidden it ends at once, and names each.
 func TestNothingLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := tidingstest.NewServer(t, tidingstest.ServerOptions{})
@@ -172,7 +172,7 @@ func TestNothingLeft(t *testing.T) {
 	})
 }
 
-// TestOutageIsOneLine: however many resources fail and are tried again, the server goes once and comes back once.
+// TestOutageIsOneLine: however many resources fail and are retried, the server is shown as gone once and as back once.
 func TestOutageIsOneLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := tidingstest.NewServer(t, tidingstest.ServerOptions{})
@@ -193,7 +193,7 @@ func TestOutageIsOneLine(t *testing.T) {
 		server.Start()
 		s.rest(3 * time.Minute)
 		told := s.told()
-		if len(told) == 0 || len(told) > 2 || !strings.HasSuffix(told[len(told)-1], "; everything was listed again, and changes that were missed have been shown") {
+		if len(told) == 0 || len(told) > 2 || !strings.HasSuffix(told[len(told)-1], "; everything was relisted, and missed changes have been shown") {
 			t.Errorf("told %q", told)
 		}
 		if err := s.end(); err != nil {
@@ -202,7 +202,7 @@ func TestOutageIsOneLine(t *testing.T) {
 	})
 }
 
-// TestOutageAtTheStart: it is told too, and the time without an answer is no reason to give up.
+// TestOutageAtTheStart: it is shown too, and an unresponsive server is no reason to give up.
 func TestOutageAtTheStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := tidingstest.NewServer(t, tidingstest.ServerOptions{})
@@ -219,7 +219,7 @@ func TestOutageAtTheStart(t *testing.T) {
 	})
 }
 
-// TestWhatMakesAResourceMissing: what is of the server as a whole does not, even if it ends a wait that is to fail fast.
+// TestWhatMakesAResourceMissing: a failure of the server as a whole does not, even if it ends a fail-fast wait.
 func TestWhatMakesAResourceMissing(t *testing.T) {
 	for reason, want := range map[reflector.Reason]bool{
 		reflector.Forbidden: true, reflector.NotFound: true, reflector.BadRequest: true, reflector.NotAcceptable: true,
@@ -236,7 +236,7 @@ func TestWhatMakesAResourceMissing(t *testing.T) {
 	}
 }
 
-// TestServerThatComesAndGoes breaks every connection again and again: that is told of a few times, not each time.
+// TestServerThatComesAndGoes breaks every connection again and again: that is shown a few times, not each time.
 func TestServerThatComesAndGoes(t *testing.T) {
 	for _, pause := range []time.Duration{300 * time.Millisecond, time.Second, 3 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
@@ -263,7 +263,7 @@ func TestServerThatComesAndGoes(t *testing.T) {
 	}
 }
 
-// TestForbiddenLater: a resource that is refused while it is followed is told once, and so is that it goes on.
+// TestForbiddenLater: if access to a followed resource is revoked, that is shown once, and so is that it continues.
 func TestForbiddenLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := tidingstest.NewServer(t, tidingstest.ServerOptions{})
@@ -278,20 +278,20 @@ func TestForbiddenLater(t *testing.T) {
 		}
 		server.ClearFaults()
 		s.rest(2 * time.Minute)
-		s.expect("relisted pods/: listed again")
+		s.expect("relisted pods/: relisted")
 		if err := s.end(); err != nil {
 			t.Error(err)
 		}
 	})
 }
 
-// TestSilence: a server that keeps its connections and says nothing is told of once.
+// TestSilence: a server that keeps its connections open but sends nothing is shown once.
 func TestSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := tidingstest.NewServer(t, tidingstest.ServerOptions{BookmarkInterval: time.Hour})
 		s := begin(t, server, Options{Resources: []resources.Resource{configMaps, pods, secrets}})
 		s.rest(4*time.Minute + 30*time.Second)
-		s.expect("stale /: nothing has been heard from the server for 3m")
+		s.expect("stale /: the server has sent nothing for 3m")
 		server.Create(configMap(1, 1))
 		if err := s.end(); err != nil {
 			t.Error(err)
@@ -299,7 +299,7 @@ func TestSilence(t *testing.T) {
 	})
 }
 
-// TestFullDiskIsAFailure: what could not be written is not as if nobody wanted it.
+// TestFullDiskIsAFailure: a failed write is different from a reader that has gone.
 func TestFullDiskIsAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := tidingstest.NewServer(t, tidingstest.ServerOptions{})
@@ -312,7 +312,7 @@ func TestFullDiskIsAFailure(t *testing.T) {
 	})
 }
 
-// full is an output on a disk without room.
+// full is an output on a full disk.
 type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }

@@ -10,7 +10,7 @@ import (
 	"github.com/tidings/tidings/reflector"
 )
 
-// look asks every informer and the output how they are, and shows what is new about it and how far the others have come.
+// look checks the state of every informer and of the output, and shows what is new and the progress of the initial lists.
 func (t *tail) look() error {
 	if t.screen.ReaderGone() {
 		return cli.ErrOutputClosed
@@ -22,7 +22,7 @@ func (t *tail) look() error {
 	for i, f := range t.follows {
 		observations[i] = f.observe()
 		if n := observations[i].panics; n > 0 {
-			return fmt.Errorf("%s: showing a change failed because of a mistake in this program; %d changes are missing", f.where(), n)
+			return fmt.Errorf("%s: showing a change failed because of a bug in this program; %d changes are missing", f.where(), n)
 		}
 	}
 	if err := t.lookAtServer(observations); err != nil {
@@ -36,8 +36,9 @@ func (t *tail) look() error {
 	return t.replay.look(observations)
 }
 
-// lookAt shows what has happened to one list and watch alone: it fails for a reason of its own, and once, however often it is
-// tried; it goes on, or it has begun anew. What the whole server went through is told once for all.
+// lookAt shows what has happened to one list and watch alone, and each only once: that it fails for a reason of its own,
+// however often it is retried, that it continues, or that it has started over. What affects the whole server is shown once
+// for all.
 func (t *tail) lookAt(f *follow, o observation) error {
 	if !f.synced || t.server.outage != nil {
 		return nil
@@ -52,10 +53,10 @@ func (t *tail) lookAt(f *follow, o observation) error {
 	case o.failure != nil && o.failure.Reason != f.failing && o.failure.Reason != reflector.Expired:
 		f.failing = o.failure.Reason
 		s.Kind = news.Failing
-		s.Message = strings.TrimPrefix(f.explain(o.failure), f.where()+": ") + "; trying again"
+		s.Message = strings.TrimPrefix(f.explain(o.failure), f.where()+": ") + "; retrying"
 	case o.relists > seen.relists && o.failure == nil:
 		f.failing, f.seen.relists = "", o.relists
-		s.Message = fmt.Sprintf("listed again at resource version %s, because the watch could not be resumed; changes that were missed have been shown", o.version)
+		s.Message = fmt.Sprintf("relisted at resource version %s, because the watch could not be resumed; missed changes have been shown", o.version)
 	case f.failing != "" && o.watching && time.Since(f.failed) >= steady:
 		f.failing = ""
 		s.Kind = news.Reconnected
@@ -66,7 +67,7 @@ func (t *tail) lookAt(f *follow, o observation) error {
 	return t.status(s)
 }
 
-// showInvalid shows that one object could not be read. The others go on.
+// showInvalid shows that an object could not be decoded. The others continue.
 func (t *tail) showInvalid(failure *reflector.Error) error {
 	for _, f := range t.follows {
 		if f.resource.GroupVersionResource == failure.Resource {
@@ -78,7 +79,7 @@ func (t *tail) showInvalid(failure *reflector.Error) error {
 	return nil
 }
 
-// progress says in one line how far the resources have come that have not synced.
+// progress describes the progress of the unsynced resources in one line.
 func (t *tail) progress() string {
 	var parts []string
 	for _, f := range t.follows {

@@ -1,4 +1,4 @@
-// Package api has the custom resource of the example: a fleet of pods.
+// Package api has the example's custom resource: a fleet of pods.
 package api
 
 import (
@@ -9,13 +9,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// CRD is the definition of the resource, in YAML.
+// CRD is the YAML of the resource's CustomResourceDefinition.
 //
 //go:embed crd.yaml
 var CRD []byte
 
 var (
-	// GroupVersion is where the API server has fleets.
+	// GroupVersion is the group and version of the API.
 	GroupVersion  = schema.GroupVersion{Group: "harbor.example.com", Version: "v1"}
 	schemeBuilder = runtime.NewSchemeBuilder(addTypes)
 	// AddToScheme adds the types to a scheme.
@@ -28,7 +28,7 @@ func addTypes(s *runtime.Scheme) error {
 	return nil
 }
 
-// Fleet is a number of equal pods.
+// Fleet is a set of identical pods.
 type Fleet struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -37,17 +37,17 @@ type Fleet struct {
 	Status FleetStatus `json:"status,omitempty"`
 }
 
-// FleetSpec says what a fleet shall be.
+// FleetSpec is the desired state of a fleet.
 type FleetSpec struct {
-	// Size is how many pods it shall have.
+	// Size is the number of pods.
 	Size int `json:"size"`
-	// Image is what the pods run.
+	// Image is the container image of the pods.
 	Image string `json:"image"`
-	// Orders names a ConfigMap in the fleet's namespace, whose key "orders" every pod gets as an annotation. It may be empty.
+	// Orders names a ConfigMap in the fleet's namespace. Each pod is annotated with its key "orders". It may be empty.
 	Orders string `json:"orders,omitempty"`
 }
 
-// FleetStatus says what a fleet is.
+// FleetStatus is the observed state of a fleet.
 type FleetStatus struct {
 	Pods  int `json:"pods"`
 	Ready int `json:"ready"`
@@ -61,14 +61,14 @@ type FleetList struct {
 	Items []Fleet `json:"items"`
 }
 
-// DeepCopyObject returns a copy.
+// DeepCopyObject implements runtime.Object.
 func (f *Fleet) DeepCopyObject() runtime.Object {
 	out := *f
 	f.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
 	return &out
 }
 
-// DeepCopyObject returns a copy.
+// DeepCopyObject implements runtime.Object.
 func (l *FleetList) DeepCopyObject() runtime.Object {
 	out := &FleetList{TypeMeta: l.TypeMeta}
 	l.ListMeta.DeepCopyInto(&out.ListMeta)

@@ -1,5 +1,5 @@
-// Package controller keeps fleets as they shall be. It is an operator like any other: it knows controller-runtime, and nothing of
-// the cache that it reads from.
+// Package controller reconciles fleets. It is an ordinary operator: it uses controller-runtime, and does not depend on which cache it
+// reads from.
 package controller
 
 import (
@@ -27,22 +27,22 @@ import (
 )
 
 const (
-	// Finalizer holds a fleet until it has been struck off the register.
+	// Finalizer blocks the deletion of a fleet until its entry is removed from the register.
 	Finalizer = "harbor.example.com/register"
-	// OrdersAnnotation is where a pod has its fleet's orders.
+	// OrdersAnnotation is the annotation with which a pod gets its fleet's orders.
 	OrdersAnnotation = "harbor.example.com/orders"
-	// Register is the ConfigMap, of the namespace in Reconciler, that has an entry for each fleet.
+	// Register is the name of the ConfigMap, in the Reconciler's RegisterNamespace, that has an entry for each fleet.
 	Register = "register"
 
 	byOrders = "spec.orders"
 	byOwner  = "metadata.controller"
 )
 
-// Reconciler keeps fleets as they shall be.
+// Reconciler reconciles fleets.
 type Reconciler struct {
 	client.Client
 	Scheme *runtime.Scheme
-	// RegisterNamespace is where the register is.
+	// RegisterNamespace is the namespace of the register.
 	RegisterNamespace string
 }
 
@@ -63,7 +63,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 		Complete(r)
 }
 
-// ownerOf returns the name of the fleet that a pod belongs to.
+// ownerOf returns the name of the fleet that owns a pod.
 func ownerOf(obj client.Object) []string {
 	if owner := metav1.GetControllerOf(obj); owner != nil && owner.Kind == "Fleet" {
 		return []string{owner.Name}
@@ -71,7 +71,7 @@ func ownerOf(obj client.Object) []string {
 	return nil
 }
 
-// fleetsWithOrders returns the fleets that a ConfigMap has orders for.
+// fleetsWithOrders returns requests for the fleets whose orders are in a ConfigMap.
 func (r *Reconciler) fleetsWithOrders(ctx context.Context, orders client.Object) (requests []reconcile.Request) {
 	var fleets api.FleetList
 	if err := r.List(ctx, &fleets, client.InNamespace(orders.GetNamespace()), client.MatchingFields{byOrders: orders.GetName()}); err != nil {
@@ -83,7 +83,7 @@ func (r *Reconciler) fleetsWithOrders(ctx context.Context, orders client.Object)
 	return requests
 }
 
-// Reconcile makes a fleet what it shall be.
+// Reconcile brings a fleet to its desired state.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	var fleet api.Fleet
 	if err := r.Get(ctx, request.NamespacedName, &fleet); err != nil {
@@ -107,7 +107,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return ctrl.Result{}, client.IgnoreNotFound(unlessStale(r.report(ctx, &fleet, pods)))
 }
 
-// unlessStale leaves out an error that only says that the cache is behind: the event of the newer state is on its way.
+// unlessStale ignores a conflict: it only means that the cache is stale, and the event of the newer state is on its way.
 func unlessStale(err error) error {
 	if apierrors.IsConflict(err) {
 		return nil
@@ -115,7 +115,7 @@ func unlessStale(err error) error {
 	return err
 }
 
-// sail creates and deletes pods, and gives each its orders. It returns those that the fleet has.
+// sail creates and deletes pods, and sets their orders. It returns the pods that the fleet keeps.
 func (r *Reconciler) sail(ctx context.Context, fleet *api.Fleet) ([]corev1.Pod, error) {
 	orders, err := r.orders(ctx, fleet)
 	if err != nil {
@@ -134,7 +134,7 @@ func (r *Reconciler) sail(ctx context.Context, fleet *api.Fleet) ([]corev1.Pod, 
 		pod := &pods.Items[i]
 		switch {
 		case !pod.DeletionTimestamp.IsZero():
-			missing.Delete(pod.Name) // its name is not free yet
+			missing.Delete(pod.Name) // its name is still taken
 		case !missing.Has(pod.Name):
 			err = r.Delete(ctx, pod)
 		default:
@@ -154,7 +154,7 @@ func (r *Reconciler) sail(ctx context.Context, fleet *api.Fleet) ([]corev1.Pod, 
 	return kept, nil
 }
 
-// orders returns the fleet's orders, "" if there are none.
+// orders returns the fleet's orders, or "" if there are none.
 func (r *Reconciler) orders(ctx context.Context, fleet *api.Fleet) (string, error) {
 	if fleet.Spec.Orders == "" {
 		return "", nil
@@ -184,7 +184,7 @@ func (r *Reconciler) create(ctx context.Context, fleet *api.Fleet, name, orders 
 	return r.Create(ctx, pod)
 }
 
-// report writes the status.
+// report updates the status.
 func (r *Reconciler) report(ctx context.Context, fleet *api.Fleet, pods []corev1.Pod) error {
 	status := api.FleetStatus{Pods: len(pods)}
 	for _, pod := range pods {
@@ -199,7 +199,7 @@ func (r *Reconciler) report(ctx context.Context, fleet *api.Fleet, pods []corev1
 	return r.Status().Update(ctx, fleet)
 }
 
-// finalize strikes a fleet off the register and lets it go.
+// finalize removes a fleet from the register and then removes the finalizer.
 func (r *Reconciler) finalize(ctx context.Context, fleet *api.Fleet) error {
 	if !controllerutil.ContainsFinalizer(fleet, Finalizer) {
 		return nil
@@ -211,7 +211,7 @@ func (r *Reconciler) finalize(ctx context.Context, fleet *api.Fleet) error {
 	return unlessStale(r.Update(ctx, fleet))
 }
 
-// enter enters a fleet in the register.
+// enter adds a fleet to the register.
 func (r *Reconciler) enter(ctx context.Context, fleet *api.Fleet) error {
 	var register corev1.ConfigMap
 	if err := r.Get(ctx, client.ObjectKey{Namespace: r.RegisterNamespace, Name: Register}, &register); err != nil {
@@ -223,7 +223,7 @@ func (r *Reconciler) enter(ctx context.Context, fleet *api.Fleet) error {
 	return r.note(ctx, fleet, string(fleet.UID))
 }
 
-// strikeOff strikes a fleet off the register. It does not ask the cache whether the fleet is there: it may not have seen the entry yet.
+// strikeOff removes a fleet from the register. It does not check the cache for an entry first, since the cache may not have it yet.
 func (r *Reconciler) strikeOff(ctx context.Context, fleet *api.Fleet) error {
 	return r.note(ctx, fleet, nil)
 }

@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestFleet runs the operator's tests with both caches. In a bubble its timers cost nothing, and no goroutine may be left.
+// TestFleet runs the operator's tests with both caches, in a bubble: its timers cost nothing, and goroutine leaks fail the test.
 func TestFleet(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(newCaches)) {
 		onTestServer(t, name)
@@ -57,7 +57,8 @@ func onTestServer(t *testing.T, name string) {
 	})
 }
 
-// rounds is how often the tests run against each server, for the medians: what is made once for a process is made in the first one.
+// rounds is how often the tests run against each server, to take the median: the first round includes one-time setup of the
+// process.
 const rounds = 3
 
 // TestFleetOnControlPlane runs the same tests against a real API server, and logs how much longer that takes.
@@ -99,10 +100,10 @@ type harbor struct {
 	*testing.T
 	ctx         context.Context
 	kube        client.WithWatch // without a cache
-	office, sea string           // the namespaces
+	office, sea string           // namespaces
 
 	mu      sync.Mutex
-	changed chan struct{} // closed and replaced when something has changed
+	changed chan struct{} // closed and replaced on every change
 }
 
 // testFleet tests the operator in namespaces that end in suffix.
@@ -219,7 +220,7 @@ func (h *harbor) create(obj client.Object) {
 	}
 }
 
-// change changes an object, again if somebody else has in the meantime.
+// change updates an object, and retries on conflicts.
 func (h *harbor) change(obj client.Object, change func()) {
 	h.Helper()
 	for {
@@ -259,7 +260,7 @@ func (h *harbor) pods(fleet *api.Fleet) (pods []corev1.Pod) {
 	return pods
 }
 
-// hasPods waits until a fleet has pods of these numbers, and reports them.
+// hasPods waits until a fleet has the pods numbered below size, and sets their status to running.
 func (h *harbor) hasPods(fleet *api.Fleet, size int) {
 	h.Helper()
 	h.until(func() string {
