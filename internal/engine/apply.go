@@ -130,7 +130,7 @@ func (p *part[T]) noteOlder(version string) {
 		return
 	}
 	err := fmt.Errorf("%s: %w", p.inf.cfg.Name, olderError{version, p.inherited})
-	p.inf.later = append(p.inf.later, func() {
+	p.inf.later.add(func() {
 		p.inf.log.log(slog.LevelWarn, "the server's data were probably restored from a backup", "err", err)
 		p.inf.reportError(err)
 	})

@@ -124,6 +124,7 @@ func (s *Subscription[T]) resyncEvery(period time.Duration) (stop func()) {
 	end, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
+		defer s.caller.join()() // it may make calls of others: see afterApply
 		ticker := time.NewTicker(period)
 		defer ticker.Stop()
 		for {
