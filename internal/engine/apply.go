@@ -129,8 +129,13 @@ func (p *part[T]) noteOlder(version string) {
 	if !object.OlderResourceVersion(version, p.inherited) {
 		return
 	}
-	err := fmt.Errorf("%s: %w", p.inf.cfg.Name, olderError{version, p.inherited})
-	p.inf.later.add(func() {
+	p.noteRestored(olderError{version, p.inherited})
+}
+
+// noteRestored reports that the server's history is another one than that of what the store has had.
+func (p *part[T]) noteRestored(cause error) {
+	err := fmt.Errorf("%s: %w", p.inf.cfg.Name, cause)
+	p.inf.afterApply(func() {
 		p.inf.log.log(slog.LevelWarn, "the server's data were probably restored from a backup", "err", err)
 		p.inf.reportError(err)
 	})
