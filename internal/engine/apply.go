@@ -88,6 +88,7 @@ func (inf *Informer[T]) applyList(p *part[T], objects object.Collection[T], vers
 	}
 	txn := inf.writer.Begin()
 	defer txn.Abort()
+	txn.LeaveFolded()
 	before := inf.store.Snapshot()
 	first := !p.listed.Load() && before.In(p.namespace).Len() == 0 // of which the handlers do not know
 	if first || len(inf.subscriptions()) == 0 {
@@ -105,9 +106,11 @@ func (inf *Informer[T]) applyList(p *part[T], objects object.Collection[T], vers
 	if key, ok := txn.Contradicted(); ok {
 		p.heal(contradictedError{key, version})
 	}
+	removed := txn.Removed()
 	snap := txn.Commit()
 	p.absent.relisted(version)
 	p.noteOvercome()
+	inf.pushRemoved(inf.subscriptions(), removed)
 	if p.listed.Load() {
 		inf.push(inf.subscriptions(), notes, version)
 		return
@@ -162,6 +165,16 @@ func (inf *Informer[T]) push(subs []*Subscription[T], notes []object.Delta[T], v
 	}
 	for _, s := range subs {
 		s.queue.Add(notes, version)
+	}
+}
+
+// pushRemoved adds the deletions of folded objects to the handlers' queues. There may be very many, so each is opened when its turn comes. apply is held.
+func (inf *Informer[T]) pushRemoved(subs []*Subscription[T], removed *store.Removed[T]) {
+	if removed.Len() == 0 {
+		return
+	}
+	for _, s := range subs {
+		s.queue.Delete(s.looksAt(removed), "")
 	}
 }
 

@@ -160,6 +160,7 @@ func (inf *Informer[T]) changeNamespaces(namespaces []string) (gone []*part[T], 
 func (inf *Informer[T]) changeParts(added []*part[T], drop func(*part[T]) bool) (gone []*part[T]) {
 	txn := inf.writer.Begin()
 	defer txn.Abort()
+	txn.LeaveFolded()
 	if len(inf.subs) == 0 {
 		txn.Silence()
 	}
@@ -186,7 +187,10 @@ func (inf *Informer[T]) changeParts(added []*part[T], drop func(*part[T]) bool) 
 		}
 	}
 	inf.parts = append(kept, added...)
-	inf.push(inf.subs, notes, txn.Commit().ResourceVersion())
+	removed := txn.Removed()
+	version := txn.Commit().ResourceVersion()
+	inf.pushRemoved(inf.subs, removed)
+	inf.push(inf.subs, notes, version)
 	for _, p := range added {
 		inf.wg.Go(p.run)
 	}

@@ -150,10 +150,15 @@ func (inf *Informer[T]) resync(s *Subscription[T]) {
 
 // sync tells s of all the objects, as an initial list or a resync.
 func (s *Subscription[T]) sync(objects object.Collection[T], initial bool) {
+	s.queue.Sync(s.looksAt(objects), initial)
+}
+
+// looksAt returns what the handler looks at of the objects: with Keys, nothing is opened.
+func (s *Subscription[T]) looksAt(objects object.Collection[T]) object.Collection[T] {
 	if s.opts.Keys {
-		objects = store.Keys(objects)
+		return store.Keys(objects)
 	}
-	s.queue.Sync(objects, initial)
+	return objects
 }
 
 // end marks the goroutine as gone and frees what was pending, and the handler.
@@ -186,7 +191,7 @@ func (s *Subscription[T]) deliverBatch(ctx context.Context, b deltafifo.Batch[T]
 	}
 }
 
-// deliverObjects calls the handler for the initial list or a resync.
+// deliverObjects calls the handler for the initial list, a resync or the deletions of many objects.
 func (s *Subscription[T]) deliverObjects(ctx context.Context, b *deltafifo.Batch[T]) {
 	for d := range b.All() {
 		if s.stop.Load() || ctx.Err() != nil {
