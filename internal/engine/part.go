@@ -211,12 +211,18 @@ func (inf *Informer[T]) noteGivenUp(p *part[T]) {
 	if inf.givenUp == nil {
 		inf.givenUp = map[string]givenUp{}
 	}
-	maps.DeleteFunc(inf.givenUp, func(_ string, g givenUp) bool { return time.Since(g.at) > rememberGivenUp })
+	inf.forgetGivenUp()
 	inf.givenUp[p.namespace] = givenUp{object.MaxResourceVersion(p.newest(), p.notBefore), time.Now()}
 }
 
-// givenUpAt returns the newest version at which objects of a namespace, "" for all, were given up. apply is held.
+// forgetGivenUp forgets what was given up long ago. apply is held.
+func (inf *Informer[T]) forgetGivenUp() {
+	maps.DeleteFunc(inf.givenUp, func(_ string, g givenUp) bool { return time.Since(g.at) > rememberGivenUp })
+}
+
+// givenUpAt returns the newest version at which objects of a namespace, "" for all, were given up lately. apply is held.
 func (inf *Informer[T]) givenUpAt(namespace string) (version string) {
+	inf.forgetGivenUp()
 	for of, g := range inf.givenUp {
 		if of == namespace || of == "" || namespace == "" {
 			version = object.MaxResourceVersion(version, g.version)
