@@ -46,20 +46,40 @@ func (inf *SharedInformer[T]) addHandler(h Handler[T], opts HandlerOptions, keys
 		return nil, fmt.Errorf("%s: add handler %q: bad options: policy %d, buffer %d, resync %v; want a known policy, and buffer and resync not negative",
 			inf.Name(), name, opts.Policy, opts.Buffer, opts.Resync)
 	}
-	inf.mu.Lock()
-	defer inf.mu.Unlock()
-	if inf.released {
-		return nil, fmt.Errorf("%s: add handler %q: %w", inf.Name(), name, ErrStopped)
+	stopped := fmt.Errorf("%s: add handler %q: %w", inf.Name(), name, ErrStopped)
+	if inf.isReleased() {
+		return nil, stopped
 	}
 	options := engineHandlerOptions(name, opts)
 	options.Keys = keys
-	sub, err := inf.core.Subscribe(deliverTo(h), options)
+	sub, err := inf.core.Subscribe(deliverTo(h), options) // without the lock: it may call the user's logger
 	if err != nil {
 		return nil, err
 	}
 	reg := &Registration{name: name, resource: inf.Name(), sub: sub, running: inf.core.CheckRunning, forget: inf.forget}
-	inf.regs = append(inf.regs, reg)
+	if !inf.remember(reg) {
+		over, end := context.WithCancel(context.Background())
+		end()
+		_ = sub.Remove(over) // Stop waits for its running call; the caller may hold a lock that this call needs
+		return nil, stopped
+	}
 	return reg, nil
+}
+
+func (inf *SharedInformer[T]) isReleased() bool {
+	inf.mu.Lock()
+	defer inf.mu.Unlock()
+	return inf.released
+}
+
+// remember keeps a registration for Stop, and returns false after that.
+func (inf *SharedInformer[T]) remember(reg *Registration) bool {
+	inf.mu.Lock()
+	defer inf.mu.Unlock()
+	if !inf.released {
+		inf.regs = append(inf.regs, reg)
+	}
+	return !inf.released
 }
 
 // HandleDeltas adds a handler that is one function, with default options, for packages that know only the object package: it is

@@ -23,9 +23,11 @@ const (
 	Resync
 	// Synced says that the initial list is complete.
 	Synced
+	// Deletions says that all of Objects are gone.
+	Deletions
 )
 
-var batchTypeNames = [...]string{Changes: "Changes", Replace: "Replace", Initial: "Initial", Resync: "Resync", Synced: "Synced"}
+var batchTypeNames = [...]string{Changes: "Changes", Replace: "Replace", Initial: "Initial", Resync: "Resync", Synced: "Synced", Deletions: "Deletions"}
 
 // String returns the type's name.
 func (t BatchType) String() string {
@@ -39,7 +41,7 @@ func (t BatchType) String() string {
 type Batch[T object.Object] struct {
 	// Deltas are the changes, in order; set for Changes only. They are shared and read-only, and valid until the next Pop.
 	Deltas []object.Delta[T]
-	// Objects is set for Replace, Initial and Resync.
+	// Objects is set for Replace, Initial, Resync and Deletions.
 	Objects object.Collection[T]
 	// ResourceVersion is what the collection is current to once the batch is applied; "" if the batch does not say.
 	ResourceVersion string
@@ -59,7 +61,7 @@ func (b Batch[T]) objects() int {
 }
 
 // All iterates over the batch as deltas. Each object of an initial list is Added and Initial, each of a resync is Sync with
-// the object as its own Old, and each of a Replace is Replaced without Old. The deletions that a Replace implies are not
+// the object as its own Old, each of Deletions is Deleted, with its last known state as Object and Old, and each of a Replace is Replaced without Old. The deletions that a Replace implies are not
 // among them: store.Txn.Replace finds these.
 func (b Batch[T]) All() iter.Seq[object.Delta[T]] {
 	return func(yield func(object.Delta[T]) bool) {
@@ -86,6 +88,8 @@ func (b Batch[T]) delta(key object.Key, o T) object.Delta[T] {
 		return object.Delta[T]{Key: key, Object: o, Type: object.Added, Initial: true}
 	case Resync:
 		return object.Delta[T]{Key: key, Object: o, Old: o, Type: object.Sync}
+	case Deletions:
+		return object.Delta[T]{Key: key, Object: o, Old: o, Type: object.Deleted, FinalStateUnknown: true}
 	default:
 		return object.Delta[T]{Key: key, Object: o, Type: object.Replaced}
 	}

@@ -14,7 +14,7 @@
 //  4. Under Coalesce, what is added while the consumer is behind is merged by key. The consumer has, once the queue is
 //     empty, the state that every single delta would have led to; Old is always the state that it saw last. At most one
 //     entry is pending for each key behind each pending collection.
-//  5. Under Coalesce, an object that came and went before the consumer looked is not mentioned. One that was deleted and
+//  5. Under Coalesce, an object that came and went before the consumer looked is not mentioned, unless it came or went with a collection. One that was deleted and
 //     created again gives both deltas, next to each other.
 //  6. Under Block and Unbounded, every delta comes out as it went in.
 //  7. Replace supersedes all that is pending. A mark is never lost.

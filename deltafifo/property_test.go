@@ -32,7 +32,7 @@ type world struct {
 	versions     map[string]string
 	expected     []delta
 	popped       []delta
-	collections  int // pending initial lists
+	collections  int // pending initial lists before the mark
 	marked, done bool
 	consumer     *consumer
 	newest       string // of the versions that came out
@@ -66,9 +66,12 @@ func (w *world) operate(op byte) {
 	case 6:
 		w.pop(int(arg))
 	case 7:
-		if arg > 28 {
+		switch {
+		case arg > 28:
 			w.replace()
-		} else {
+		case arg > 24:
+			w.giveUp(fmt.Sprint(arg % namespaces))
+		default:
 			w.pop(int(arg))
 		}
 	}
@@ -131,11 +134,27 @@ func (w *world) list(namespace string) {
 	w.flush()
 	w.listed[namespace] = true
 	w.q.Sync(w.server.picture(func(k object.Key) bool { return k.Namespace == namespace }), true)
-	w.collections++
+	if !w.marked {
+		w.collections++
+	}
 	if len(w.listed) == namespaces && !w.marked {
 		w.q.Mark()
 		w.marked = true
 	}
+}
+
+// giveUp is the contrary of list.
+func (w *world) giveUp(namespace string) {
+	if !w.listed[namespace] {
+		return
+	}
+	w.flush()
+	w.version++
+	version := strconv.Itoa(w.version)
+	gone := w.server.picture(func(k object.Key) bool { return k.Namespace == namespace })
+	delete(w.listed, namespace)
+	w.versions[version] = w.server.text(w.isListed)
+	w.q.Delete(gone, version)
 }
 
 func (w *world) resync() {
@@ -165,7 +184,7 @@ func (w *world) pop(done int) {
 	w.popped = append(w.popped, b.Deltas...)
 	w.q.Done(min(done, b.Len()))
 	switch {
-	case b.Type == Initial:
+	case b.Type == Initial && !w.done:
 		w.collections--
 	case b.Type == Synced && (w.done || w.collections != 0):
 		w.t.Fatalf("a second mark, or one before %d collections", w.collections)

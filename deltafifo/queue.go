@@ -19,7 +19,7 @@ const takeAtOnce = 256
 
 // Queue is a queue of deltas in front of one consumer. It is a reflector.Sink as well.
 //
-//  1. Add, Replace, Sync, Mark: any goroutine; none of them waits.
+//  1. Add, Replace, Sync, Delete, Mark: any goroutine; none of them waits.
 //  2. Pop, Done: the consumer, one goroutine at a time.
 //  3. Full, WaitForRoom, Close, Stats: any goroutine.
 type Queue[T object.Object] struct {
@@ -125,6 +125,17 @@ func (q *Queue[T]) Sync(objects object.Collection[T], initial bool) bool {
 	}
 	q.push(entry[T]{Batch: b})
 	return true
+}
+
+// Delete tells the consumer that every object in the collection is gone, in order with the deltas, and that the collection it knows is then at the resource
+// version. It is for many objects that are expensive to get: each is asked for when its turn comes. Like an initial list, the collection is merged with nothing, and does not
+// count toward the limit of a Block queue.
+func (q *Queue[T]) Delete(objects object.Collection[T], resourceVersion string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.isClosed() {
+		q.push(entry[T]{Batch: Batch[T]{Type: Deletions, Objects: objects, ResourceVersion: resourceVersion, Since: time.Now()}})
+	}
 }
 
 // Mark adds a mark: a Synced batch, which comes out behind everything that was added before. It says that the initial list

@@ -3,6 +3,7 @@ package deltafifo
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"runtime"
 	"strings"
 	"testing"
@@ -162,6 +163,48 @@ func TestDeltasMergeBehindACollection(t *testing.T) {
 	expect(t, drain(t, q), "Initial@ Added:a/u1/1+initial", "Changes@3 Updated:a/u1/3<1", "Initial@ Added:a/u1/3+initial", "Changes@5 Deleted:a/u1/4<3")
 }
 
+// asking is a collection that notes what it is asked for.
+type asking struct {
+	items
+	asked *int
+}
+
+func (a asking) All() iter.Seq2[object.Key, *thing] {
+	*a.asked++
+	return a.items.All()
+}
+
+// TestDeletionsComeInOrder with all else, and are merged with nothing; the collection is asked for the objects when its turn comes.
+func TestDeletionsComeInOrder(t *testing.T) {
+	a1, a2, b1, again := newThing("a", 1, 1), newThing("a", 1, 2), newThing("b", 2, 2), newThing("a", 3, 4)
+	for _, policy := range policies {
+		q := New[*thing](Options{Policy: policy, Limit: 2})
+		asked := 0
+		q.Sync(items{a1, b1}, true)
+		q.Add([]delta{update(a1, a2)}, "2")
+		q.Delete(asking{items{a2, b1}, &asked}, "3")
+		q.Add([]delta{change(object.Added, again)}, "4")
+		if n := q.Stats().Pending; asked > 0 || n != 6 || q.Full() != (policy == Block) {
+			t.Errorf("%s: asked %d times, %d pending, full %t", policy, asked, n, q.Full())
+		}
+		c := consumer{t: t, state: model{}}
+		for range 3 {
+			b := pop(t, q)
+			c.apply(&b)
+		}
+		if asked != 1 || len(c.state) != 0 {
+			t.Errorf("%s: asked %d times, left with %v", policy, asked, c.state)
+		}
+		expect(t, drain(t, q), "Changes@4 Added:a/u3/4")
+		q.Delete(items{again}, "5")
+		expect(t, drain(t, q), "Deletions@5 Deleted:a/u3/4<4+missed")
+		q.Close()
+		if q.Delete(items{again}, "6"); q.Stats().Pending != 0 {
+			t.Errorf("%s: something is pending in a closed queue", policy)
+		}
+	}
+}
+
 func TestReplaceSupersedes(t *testing.T) {
 	for _, policy := range policies {
 		q := New[*thing](Options{Policy: policy})
@@ -318,8 +361,8 @@ func TestWarmQueueDoesNotAllocate(t *testing.T) {
 
 // TestNames covers the texts.
 func TestNames(t *testing.T) {
-	got := fmt.Sprint(Coalesce, Block, Unbounded, Unbounded+1, Policy(9), " ", Changes, Replace, Initial, Resync, Synced, Synced+1, BatchType(0))
-	if want := "Coalesce Block Unbounded unknown unknown Changes Replace Initial Resync Synced BatchType(6) BatchType(0)"; strings.Join(strings.Fields(got), " ") != want {
+	got := fmt.Sprint(Coalesce, Block, Unbounded, Unbounded+1, Policy(9), " ", Changes, Replace, Initial, Resync, Synced, Deletions, Deletions+1, BatchType(0))
+	if want := "Coalesce Block Unbounded unknown unknown Changes Replace Initial Resync Synced Deletions BatchType(7) BatchType(0)"; strings.Join(strings.Fields(got), " ") != want {
 		t.Errorf("got %s", got)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -488,6 +489,56 @@ func TestSilence(t *testing.T) {
 		}
 		if !silent && (changes != 40+20 || opens == 0) {
 			t.Errorf("%d changes are told, and %d objects were opened for them", changes, opens)
+		}
+	}
+}
+
+// TestFoldedObjectsAreLeft out of what a list and a drop return, and not opened until somebody looks at them. Open ones, and those that others took the place of, are not.
+func TestFoldedObjectsAreLeft(t *testing.T) {
+	for _, silent := range []bool{false, true} {
+		w, keys := newFoldingAlone(t, 30)
+		foldKeys(w, true, keys[:25]...)
+		runtime.GC()
+		txn := w.Begin()
+		if txn.LeaveFolded(); silent {
+			txn.Silence()
+		}
+		another := plainThing(0)
+		another.UID, another.ResourceVersion = types.UID("00000000-0000-4000-8000-000000000099"), "100"
+		changes := txn.Replace("", object.Items[*thing]{another}, "100", false) // 24 folded ones and 5 open ones are gone
+		removed := txn.Removed()
+		if txn.Commit(); silent {
+			if len(changes) != 0 || removed.Len() != 0 {
+				t.Errorf("%d changes and %d removed objects are told, though nobody wants to know", len(changes), removed.Len())
+			}
+			continue
+		}
+		if len(changes) != 2+5 || removed.Len() != 24 || w.Store().Snapshot().Len() != 1 {
+			t.Errorf("%d changes, %d removed, %d left", len(changes), removed.Len(), w.Store().Snapshot().Len())
+		}
+		before := w.Store().Snapshot().FoldStats().Opens
+		for key, o := range Keys[*thing](removed).All() {
+			if o != nil || !slices.Contains(keys, key) {
+				t.Errorf("%v: %v", key, o)
+			}
+		}
+		if opens := w.Store().Snapshot().FoldStats().Opens; opens != before || before != 1 { // for the one in whose place another came
+			t.Errorf("%d objects were opened, and %d before anybody looked", opens, before)
+		}
+		next := 1
+		for key, o := range removed.All() {
+			if want := plainThing(next); key != keys[next] || !reflect.DeepEqual(o, want) {
+				t.Errorf("removed %v: %v", key, o)
+			}
+			next++
+		}
+		foldKeys(w, true, keys[0])
+		txn = w.Begin()
+		txn.LeaveFolded()
+		changes = txn.Drop("")
+		removed = txn.Removed()
+		if txn.Commit(); len(changes) != 0 || removed.Len() != 1 {
+			t.Errorf("dropped: %d changes, %d removed", len(changes), removed.Len())
 		}
 	}
 }

@@ -129,6 +129,10 @@ func (r *relist[T]) missing(old Held[T]) {
 		return // the list is older than this state, and proves nothing about the object
 	}
 	r.txn.Remove(old.key)
+	if removed := r.txn.removed; removed != nil && old.folded != nil && !r.txn.silent {
+		removed.items = append(removed.items, old)
+		return
+	}
 	r.deleted(old)
 }
 

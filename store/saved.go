@@ -31,6 +31,8 @@ func HeldOf[T object.Object](objects object.Collection[T]) iter.Seq[Held[T]] {
 		return of.AllHeld()
 	case *Arrivals[T]:
 		return slices.Values(of.items)
+	case *Removed[T]:
+		return slices.Values(of.items)
 	case *Snapshot[T]:
 		return of.AllHeld("")
 	case namespaced[T]:

@@ -27,6 +27,8 @@ type Txn[T object.Object] struct {
 	moved bool
 	// silent says that the changes of Replace and Drop are not needed.
 	silent bool
+	// removed is what Removed returns; nil unless LeaveFolded was called.
+	removed *Removed[T]
 	// contradicted is what Contradicted returns.
 	contradicted object.Key
 	// packed are the objects that PutCold has packed.
@@ -35,6 +37,13 @@ type Txn[T object.Object] struct {
 
 // Silence makes Replace and Drop return nothing, so that no folded object is opened for their results.
 func (t *Txn[T]) Silence() { t.silent = true }
+
+// LeaveFolded makes Replace and Drop leave the folded objects out of what they return that are missing from a list or belong to the namespace: Removed returns
+// them. So however many there are, none is opened.
+func (t *Txn[T]) LeaveFolded() { t.removed = new(Removed[T]) }
+
+// Removed returns the folded objects that Replace and Drop have removed since LeaveFolded, in the order of their keys for each call.
+func (t *Txn[T]) Removed() *Removed[T] { return t.removed }
 
 // Contradicted returns an object that a list given to Replace had in an older state than the store, although the list was
 // newer than the store's state. Within one history that cannot be. It is false if there was none.

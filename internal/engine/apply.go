@@ -89,6 +89,7 @@ func (inf *Informer[T]) applyList(p *part[T], objects object.Collection[T], vers
 	}
 	txn := inf.writer.Begin()
 	defer txn.Abort()
+	txn.LeaveFolded()
 	before := inf.store.Snapshot()
 	first := !p.listed.Load() && before.In(p.namespace).Len() == 0 // the handlers do not know of these objects
 	if first || len(inf.subscriptions()) == 0 {
@@ -106,9 +107,11 @@ func (inf *Informer[T]) applyList(p *part[T], objects object.Collection[T], vers
 	if key, ok := txn.Contradicted(); ok {
 		p.heal(contradictedError{key, version})
 	}
+	removed := txn.Removed()
 	snap := txn.Commit()
 	p.absent.relisted(version)
 	p.noteOvercome()
+	inf.pushRemoved(inf.subscriptions(), removed)
 	if p.listed.Load() {
 		inf.push(inf.subscriptions(), notes, version)
 		return
@@ -130,8 +133,13 @@ func (p *part[T]) noteOlder(version string) {
 	if !object.OlderResourceVersion(version, p.inherited) {
 		return
 	}
-	err := fmt.Errorf("%s: %w", p.inf.cfg.Name, olderError{version, p.inherited})
-	p.inf.later = append(p.inf.later, func() {
+	p.noteRestored(olderError{version, p.inherited})
+}
+
+// noteRestored reports that the server's history is another one than that of what the store has had.
+func (p *part[T]) noteRestored(cause error) {
+	err := fmt.Errorf("%s: %w", p.inf.cfg.Name, cause)
+	p.inf.afterApply(func() {
 		p.inf.log.log(slog.LevelWarn, "the server's data were probably restored from a backup", "err", err)
 		p.inf.reportError(err)
 	})
@@ -158,6 +166,16 @@ func (inf *Informer[T]) push(subs []*Subscription[T], notes []object.Delta[T], v
 	}
 	for _, s := range subs {
 		s.queue.Add(notes, version)
+	}
+}
+
+// pushRemoved adds the deletions of folded objects to the handlers' queues. There may be very many, so each is opened when its turn comes. apply is held.
+func (inf *Informer[T]) pushRemoved(subs []*Subscription[T], removed *store.Removed[T]) {
+	if removed.Len() == 0 {
+		return
+	}
+	for _, s := range subs {
+		s.queue.Delete(s.looksAt(removed), "")
 	}
 }
 

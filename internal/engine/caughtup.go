@@ -22,7 +22,10 @@ func (p *part[T]) onResume(watch context.Context, recent string) {
 		return
 	}
 	p.recent = recent
-	p.inf.wg.Go(func() { p.awaitQuiet(watch) })
+	p.inf.wg.Go(func() {
+		defer p.caller.join()() // it may make calls of others: see afterApply
+		p.awaitQuiet(watch)
+	})
 }
 
 // awaitQuiet waits until the watch has been quiet for long enough, or has ended.
@@ -72,5 +75,5 @@ func (p *part[T]) caughtUp() {
 	inf.mu.Lock()
 	inf.checkSynced()
 	inf.mu.Unlock()
-	inf.later = append(inf.later, inf.notify)
+	inf.later.add(inf.notify)
 }

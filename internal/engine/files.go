@@ -152,7 +152,7 @@ func (f *files[T]) refusal() (err error) {
 	default:
 		return nil
 	}
-	f.inf.later = append(f.inf.later, func() { f.inf.log.log(slog.LevelWarn, "the objects are not saved", "err", err) })
+	f.inf.later.add(func() { f.inf.log.log(slog.LevelWarn, "the objects are not saved", "err", err) })
 	return err
 }
 

@@ -807,34 +807,42 @@ func newResumed(t *testing.T, dir string, folding bool, src source.ListerWatcher
 	return inf, &told
 }
 
+// breaksLate makes a file at 3999 of objects that are changed at 3000 and later, the last of which cannot be opened: openBatch others come before it.
+func breaksLate(t *testing.T) (dir string) {
+	t.Helper()
+	inf, pf := newSaved(t, t.TempDir(), true)
+	identity := maps.Clone(pf.identity)
+	identity["cluster"] = "test"
+	err := file.WriteFile(pf.path, file.Header{Identity: identity, ResourceVersions: map[string]string{"": "3999"}}, file.Options{}, func(w *file.Writer) error {
+		var packer fold.Packer
+		for i := range openBatch + 1 {
+			o := namedSettings(i)
+			o.ResourceVersion = strconv.Itoa(3000 + i)
+			data, err := inf.files.codec.Append(nil, o)
+			if i == openBatch {
+				data = []byte("\xff\xff\xff\xff")
+			}
+			if err := errors.Join(err, w.Write(file.Record{Name: o.Name, UID: string(o.UID), ResourceVersion: o.ResourceVersion, Object: packer.Pack(data, nil)})); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Dir(pf.path)
+}
+
 // TestFileThatBreaksLate: what handlers were told of before it broke stays until a list says otherwise, also one of another history.
 func TestFileThatBreaksLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		inf, pf := newSaved(t, t.TempDir(), true)
-		identity := maps.Clone(pf.identity)
-		identity["cluster"] = "test"
-		err := file.WriteFile(pf.path, file.Header{Identity: identity, ResourceVersions: map[string]string{"": "3999"}}, file.Options{}, func(w *file.Writer) error {
-			var packer fold.Packer
-			for i := range openBatch + 1 {
-				o := namedSettings(i)
-				o.ResourceVersion = strconv.Itoa(3000 + i)
-				data, err := inf.files.codec.Append(nil, o)
-				if i == openBatch {
-					data = []byte("\xff\xff\xff\xff")
-				}
-				if err := errors.Join(err, w.Write(file.Record{Name: o.Name, UID: string(o.UID), ResourceVersion: o.ResourceVersion, Object: packer.Pack(data, nil)})); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
 		older := namedSettings(7)
 		older.ResourceVersion = "5"
 		var log strings.Builder
-		next, told := newResumed(t, filepath.Dir(pf.path), true, &answering{items: []settings{older}}, &log)
+		next, told := newResumed(t, breaksLate(t), true, &answering{items: []settings{older}}, &log)
+		time.Sleep(time.Minute) // until the server is known to be behind for good
+		synctest.Wait()
 		for _, words := range []string{"the saved objects cannot be used", "probably restored from a backup"} {
 			if !strings.Contains(log.String(), words) {
 				t.Errorf("logged %s without %q", log.String(), words)
@@ -857,6 +865,42 @@ func TestFileThatBreaksLate(t *testing.T) {
 		}
 		if added != openBatch || deleted != openBatch-1 {
 			t.Errorf("%d objects added and %d deleted, want %d and one less", added, deleted, openBatch)
+		}
+	})
+}
+
+// TestFileThatBreaksLateIsFollowedByNoListFromBefore: a replica of the server that lags behind what handlers were told of from the file is not asked, as it is
+// where they were told nothing. No object goes back, and the server is not said to have been restored.
+func TestFileThatBreaksLateIsFollowedByNoListFromBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		before, now := namedSettings(7), namedSettings(7)
+		before.ResourceVersion, now.ResourceVersion = "2000", "3007"
+		var asked []string
+		list := func(_ context.Context, opts source.ListOptions[settings], each func(settings) error) (source.ListResult, error) {
+			asked = append(asked, opts.ResourceVersion)
+			o, version := now, "5000"
+			if !object.OlderResourceVersion("3100", opts.ResourceVersion) { // the replica has come that far
+				o, version = before, "3100"
+			}
+			return source.ListResult{ResourceVersion: version}, each(o)
+		}
+		var log strings.Builder
+		next, told := newResumed(t, breaksLate(t), true, source.Funcs[settings]{ListFunc: list, WatchFunc: (&answering{}).Watch}, &log)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if newest := strconv.Itoa(3000 + openBatch - 1); len(asked) == 0 || asked[0] != newest {
+			t.Errorf("asked for lists at %q, the first of which should be as new as %s", asked, newest)
+		}
+		if o, ok := next.store.Snapshot().Get(keyOf(7)); !next.HasSynced() || next.store.Snapshot().Len() != 1 || !ok || o.ResourceVersion != "3007" {
+			t.Errorf("synced %t, %d objects, %v", next.HasSynced(), next.store.Snapshot().Len(), o)
+		}
+		for _, d := range *told {
+			if d.Key == keyOf(7) && d.Type != object.Added {
+				t.Errorf("told of %+v", d)
+			}
+		}
+		if strings.Contains(log.String(), "restored") {
+			t.Error(log.String())
 		}
 	})
 }
@@ -907,6 +951,8 @@ func TestContradiction(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		var log strings.Builder
+		inf.log = newThrottled(slog.New(slog.NewTextHandler(&log, nil)))
 		p.listed.Store(tt.listedBefore)
 		held, listed := namedSettings(1), namedSettings(1)
 		held.ResourceVersion, listed.ResourceVersion = tt.held, tt.listed
@@ -917,6 +963,9 @@ func TestContradiction(t *testing.T) {
 		}
 		if got := p.contradicts(object.Items[settings]{namedSettings(0), listed}, tt.version); got != tt.want {
 			t.Errorf("%+v: contradicts %t", tt, got)
+		}
+		if said := strings.Contains(log.String(), "has an older state of 1 than was seen before"); said != tt.want {
+			t.Errorf("%+v: logged %s", tt, log.String())
 		}
 		p.file = nil
 		if p.contradicts(object.Items[settings]{listed}, tt.version) {

@@ -31,6 +31,16 @@ func (c *caller) enter() {
 
 func (c *caller) leave() { callers.Delete(c.id) }
 
+// join marks the calling goroutine as c too, so that a stop which is called on either does not wait for the other; the result ends that.
+func (c *caller) join() (leave func()) {
+	id := goroutineID()
+	if id == 0 {
+		return func() {}
+	}
+	callers.Store(id, c)
+	return func() { callers.Delete(id) }
+}
+
 // currentCaller returns the caller that the calling goroutine is; nil if it is none.
 func currentCaller() *caller {
 	c, _ := callers.Load(goroutineID())

@@ -124,11 +124,13 @@ func (g *guard) corrupted(field string) {
 	}
 }
 
-// strayed notes that an object was opened of parts that were written to.
-func (g *guard) strayed(key object.Key) { g.tell(Mutation{Resource: g.resource, Key: key}) }
-
 func (g *guard) tell(m Mutation) {
 	g.found.Add(1)
+	g.announce(m)
+}
+
+// announce logs and reports a Mutation that has been counted. It calls the user's logger: no lock is held.
+func (g *guard) announce(m Mutation) {
 	g.log.log(slog.LevelError, "a cached object was written to; objects from informers are shared and read-only, call DeepCopyObject first",
 		"key", m.Key.String(), "handler", m.Handler, "field", m.Field)
 	if g.report != nil {

@@ -79,7 +79,7 @@ type Informer[T object.Object] struct {
 	// apply is held while one transaction goes through the store to all queues. Nothing waits while it is held. Release it with
 	// unlockApply.
 	apply   sync.Mutex
-	later   []func()         // what is to be done when apply is given up; guarded by apply
+	later   deferred         // the calls to be made when apply is given up
 	writer  *store.Writer[T] // guarded by apply
 	store   *store.Store[T]
 	budget  *budgeted[T]       // nil without a budget
@@ -91,6 +91,7 @@ type Informer[T object.Object] struct {
 	end    context.CancelCauseFunc // ends life, with a cause
 	done   chan struct{}           // closed when every goroutine has ended
 	wg     sync.WaitGroup
+	closer caller // the goroutine that closes done
 	wait   pressure
 	files  *files[T] // set by Start; nil if nothing is saved
 
@@ -120,7 +121,7 @@ func New[T object.Object](cfg Config[T]) *Informer[T] {
 	inf.guard = &guard{resource: cfg.Name, log: inf.log, report: inf.reportMutation, off: cfg.NoMutationGuard}
 	options := store.Options{OnIndexPanic: inf.indexPanicked, OnStrayWrite: inf.indexOutdated, OnOpenError: inf.openFailed}
 	if !cfg.NoMutationGuard {
-		options.OnStrayPart = inf.guard.strayed
+		options.OnStrayPart = inf.partStrayed
 	}
 	inf.writer = store.NewWriter[T](options)
 	inf.store = inf.writer.Store()
@@ -195,6 +196,7 @@ func (inf *Informer[T]) Halt(cause error) {
 	inf.end(errors.Join(ErrStopped, cause))
 	go func() { // ends with the goroutines it waits for
 		inf.wg.Wait()
+		inf.closer.enter() // the logger is the user's
 		inf.guard.end()
 		if inf.budget != nil {
 			inf.budget.leave()
@@ -205,6 +207,7 @@ func (inf *Informer[T]) Halt(cause error) {
 		if inf.cfg.OnEnd != nil {
 			inf.cfg.OnEnd()
 		}
+		inf.closer.leave()
 		close(inf.done)
 	}()
 }
@@ -218,15 +221,8 @@ func (inf *Informer[T]) Stop(ctx context.Context) error {
 			return inf.stopError(err)
 		}
 	}
-	select {
-	case <-inf.done:
-		return nil
-	case <-ctx.Done():
-		if closed(inf.done) {
-			return nil
-		}
-		return inf.stopError(context.Cause(ctx))
-	}
+	_, err := await(ctx, []ending{{inf.done, &inf.closer}})
+	return inf.stopError(err)
 }
 
 // Done is closed when every goroutine of the informer has ended.
@@ -319,20 +315,10 @@ func (inf *Informer[T]) RemoveIndexes(indexes []*store.Index[T]) {
 	}
 }
 
-// unlockApply gives up the apply lock, and then does what must not be done under it: the user's logger may take its time.
-func (inf *Informer[T]) unlockApply() {
-	later := inf.later
-	inf.later = nil
-	inf.apply.Unlock()
-	for _, do := range later {
-		do()
-	}
-}
-
 // indexPanicked is told that an index function panicked. apply is held.
 func (inf *Informer[T]) indexPanicked(index string, key object.Key, reason any) {
 	inf.indexPanics.Add(1)
-	inf.later = append(inf.later, func() {
+	inf.later.add(func() {
 		inf.log.log(slog.LevelError, "index function panicked; the object is stored but not in this index",
 			"index", index, "key", key.String(), "panic", fmt.Sprint(reason))
 	})
@@ -340,9 +326,18 @@ func (inf *Informer[T]) indexPanicked(index string, key object.Key, reason any) 
 
 // indexOutdated is called when an indexed object was written to. apply is held.
 func (inf *Informer[T]) indexOutdated(index string, key object.Key) {
-	inf.later = append(inf.later, func() {
-		inf.guard.tell(Mutation{Resource: inf.cfg.Name, Key: key, Field: "index " + index})
-	})
+	inf.foundMutation(Mutation{Resource: inf.cfg.Name, Key: key, Field: "index " + index})
+}
+
+// partStrayed is told, on any goroutine, that an object was opened of parts that were written to.
+func (inf *Informer[T]) partStrayed(key object.Key) {
+	inf.foundMutation(Mutation{Resource: inf.cfg.Name, Key: key})
+}
+
+// foundMutation counts a Mutation at once, so that nothing more is saved, and reports it when the apply lock is free.
+func (inf *Informer[T]) foundMutation(m Mutation) {
+	inf.guard.found.Add(1)
+	inf.afterApply(func() { inf.guard.announce(m) })
 }
 
 // reportError passes an error to the user's OnError.

@@ -195,3 +195,59 @@ func TestFirstListThatBreaksOffIsFollowedByNoneFromBefore(t *testing.T) {
 		<-inf.done
 	})
 }
+
+// TestGivenUpIsForgotten after an hour, whether or not anything else is given up since. Until then the namespace is not listed from before it was given up.
+func TestGivenUpIsForgotten(t *testing.T) {
+	for _, tt := range []struct {
+		after  time.Duration
+		others bool // another namespace comes and goes in the end
+		want   string
+	}{
+		{rememberGivenUp, false, "900"}, {rememberGivenUp, true, "900"}, {rememberGivenUp + 1, false, ""}, {rememberGivenUp + 1, true, ""},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			src := &scoped{version: map[string]string{"a": "900", "b": "100", "c": "100"}, behind: func(context.Context) error { return nil }}
+			var asked []string // of a
+			inf := New(Config[settings]{
+				Name: "configmaps", Namespaces: []string{"a", "b"}, Options: Options{Logger: slog.New(slog.DiscardHandler), NoWatchList: true},
+				NewSource: func(namespace string) (source.ListerWatcher[settings], error) {
+					of, err := src.of(namespace)
+					list := func(ctx context.Context, opts source.ListOptions[settings], each func(settings) error) (source.ListResult, error) {
+						if namespace == "a" {
+							asked = append(asked, opts.ResourceVersion)
+						}
+						return of.List(ctx, opts, each)
+					}
+					return source.Funcs[settings]{ListFunc: list, WatchFunc: of.Watch}, err
+				},
+			})
+			if err := inf.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			set := func(namespaces ...string) {
+				if err := inf.SetNamespaces(t.Context(), namespaces); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+			}
+			synctest.Wait()
+			set("b")
+			time.Sleep(tt.after)
+			kept := 1
+			if tt.others {
+				set("b", "c")
+				set("b")
+				kept = 2
+			}
+			if tt.want == "" {
+				kept--
+			}
+			set("a", "b")
+			if len(asked) != 2 || asked[1] != tt.want || len(inf.givenUp) != kept {
+				t.Errorf("%v later: asked for lists at %q, the second of which should be at %q; %d namespaces are remembered, want %d", tt.after, asked, tt.want, len(inf.givenUp), kept)
+			}
+			inf.Halt(nil)
+			<-inf.done
+		})
+	}
+}

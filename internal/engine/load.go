@@ -89,7 +89,9 @@ func (p *part[T]) resumeFromFile(ctx context.Context) (held reflector.Contents, 
 	n := l.objects().Len()
 	pf.note(func(st *FileStatus) { st.Loaded, st.AsOf = n, l.asOf }) // readers may see the first objects before the last one is opened
 	if applied, err := p.inf.takeOver(ctx, p, &l); err != nil {
-		p.keepUnfinished()
+		// The file is no proof of what the server has. But its objects were the server's at some time, and handlers may have been told of them: a list from
+		// before them would take them back, or pass for another history. Where the server does not come that far, the reflector says that it was restored.
+		held = reflector.Contents{ResourceVersion: object.MaxResourceVersion(p.keepUnfinished(), p.notBefore), List: true}
 		pf.note(func(st *FileStatus) { st.Loaded = 0 })
 		if p.inf.store.Snapshot().In(p.namespace).Len() == 0 { // otherwise readers see the objects that were opened
 			pf.note(func(st *FileStatus) { st.AsOf = time.Time{} })
@@ -392,7 +394,7 @@ func (inf *Informer[T]) applyFile(p *part[T], l *loaded[T]) bool {
 }
 
 // contradicts reports whether a list shows that the objects of the part's file are of another history: the list has an object
-// in an older state than the file, although it is not older than that state.
+// in an older state than the file, although it is not older than that state. Handlers will be told of older states then, so this is said.
 func (p *part[T]) contradicts(objects object.Collection[T], version string) bool {
 	if p.file == nil || p.listed.Load() {
 		return false
@@ -401,6 +403,7 @@ func (p *part[T]) contradicts(objects object.Collection[T], version string) bool
 	for listed := range store.HeldOf(objects) {
 		held, ok := snap.Held(listed.Key())
 		if ok && object.OlderResourceVersion(listed.ResourceVersion(), held.ResourceVersion()) && !object.OlderResourceVersion(version, held.ResourceVersion()) {
+			p.noteRestored(contradictedError{held.Key(), version})
 			return true
 		}
 	}

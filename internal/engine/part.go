@@ -160,6 +160,7 @@ func (inf *Informer[T]) changeNamespaces(namespaces []string) (gone []*part[T], 
 func (inf *Informer[T]) changeParts(added []*part[T], drop func(*part[T]) bool) (gone []*part[T]) {
 	txn := inf.writer.Begin()
 	defer txn.Abort()
+	txn.LeaveFolded()
 	if len(inf.subs) == 0 {
 		txn.Silence()
 	}
@@ -186,7 +187,10 @@ func (inf *Informer[T]) changeParts(added []*part[T], drop func(*part[T]) bool) 
 		}
 	}
 	inf.parts = append(kept, added...)
-	inf.push(inf.subs, notes, txn.Commit().ResourceVersion())
+	removed := txn.Removed()
+	version := txn.Commit().ResourceVersion()
+	inf.pushRemoved(inf.subs, removed)
+	inf.push(inf.subs, notes, version)
 	for _, p := range added {
 		inf.wg.Go(p.run)
 	}
@@ -207,12 +211,18 @@ func (inf *Informer[T]) noteGivenUp(p *part[T]) {
 	if inf.givenUp == nil {
 		inf.givenUp = map[string]givenUp{}
 	}
-	maps.DeleteFunc(inf.givenUp, func(_ string, g givenUp) bool { return time.Since(g.at) > rememberGivenUp })
+	inf.forgetGivenUp()
 	inf.givenUp[p.namespace] = givenUp{object.MaxResourceVersion(p.newest(), p.notBefore), time.Now()}
 }
 
-// givenUpAt returns the newest version at which objects of a namespace, "" for all, were removed with their part. apply is held.
+// forgetGivenUp forgets what was given up long ago. apply is held.
+func (inf *Informer[T]) forgetGivenUp() {
+	maps.DeleteFunc(inf.givenUp, func(_ string, g givenUp) bool { return time.Since(g.at) > rememberGivenUp })
+}
+
+// givenUpAt returns the newest version at which objects of a namespace, "" for all, were given up lately. apply is held.
 func (inf *Informer[T]) givenUpAt(namespace string) (version string) {
+	inf.forgetGivenUp()
 	for of, g := range inf.givenUp {
 		if of == namespace || of == "" || namespace == "" {
 			version = object.MaxResourceVersion(version, g.version)

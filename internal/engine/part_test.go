@@ -605,7 +605,7 @@ func TestLaterIsDoneOnce(t *testing.T) {
 	for range 3 {
 		inf.apply.Lock()
 		if done == 0 {
-			inf.later = append(inf.later, func() { done++ })
+			inf.later.add(func() { done++ })
 		}
 		inf.unlockApply()
 	}

@@ -124,6 +124,7 @@ func (s *Subscription[T]) resyncEvery(period time.Duration) (stop func()) {
 	end, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
+		defer s.caller.join()() // it may make calls of others: see afterApply
 		ticker := time.NewTicker(period)
 		defer ticker.Stop()
 		for {
@@ -149,10 +150,15 @@ func (inf *Informer[T]) resync(s *Subscription[T]) {
 
 // sync sends s all the objects, as an initial list or a resync.
 func (s *Subscription[T]) sync(objects object.Collection[T], initial bool) {
+	s.queue.Sync(s.looksAt(objects), initial)
+}
+
+// looksAt returns what the handler looks at of the objects: with Keys, nothing is opened.
+func (s *Subscription[T]) looksAt(objects object.Collection[T]) object.Collection[T] {
 	if s.opts.Keys {
-		objects = store.Keys(objects)
+		return store.Keys(objects)
 	}
-	s.queue.Sync(objects, initial)
+	return objects
 }
 
 // end marks the goroutine as ended, and frees pending deltas and the handler.
@@ -185,7 +191,7 @@ func (s *Subscription[T]) deliverBatch(ctx context.Context, b deltafifo.Batch[T]
 	}
 }
 
-// deliverObjects calls the handler for the initial list or a resync.
+// deliverObjects calls the handler for the initial list, a resync or the deletions of many objects.
 func (s *Subscription[T]) deliverObjects(ctx context.Context, b *deltafifo.Batch[T]) {
 	for d := range b.All() {
 		if s.stop.Load() || ctx.Err() != nil {

@@ -23,18 +23,24 @@ func (e unreadableError) Error() string {
 
 func (e unreadableError) Unwrap() error { return e.err }
 
-// openFailed is told that a folded object cannot be opened, on whatever goroutine that was found out. Readers miss it, so it is listed again.
+// openFailed is told that a folded object cannot be opened, on whatever goroutine that was found out, under whatever lock of the informer. Readers miss the object,
+// so it is listed again.
 func (inf *Informer[T]) openFailed(key object.Key, err error) {
-	inf.log.log(slog.LevelError, "a folded object cannot be opened; readers miss it until it is listed again", "key", key.String(), "err", err)
-	if !inf.mu.TryLock() { // the caller may hold it, who is removing the object then; or else the next reader gets here
-		return
-	}
+	inf.afterApply(func() {
+		inf.listUnreadable(unreadableError{key, err})
+		inf.log.log(slog.LevelError, "a folded object cannot be opened; readers miss it until it is listed again", "key", key.String(), "err", err)
+	})
+}
+
+// listUnreadable orders a list from the parts that may bring the object, unless they had one lately.
+func (inf *Informer[T]) listUnreadable(cause unreadableError) {
+	inf.mu.Lock()
 	defer inf.mu.Unlock()
 	for _, p := range inf.parts {
-		if p.namespace != "" && p.namespace != key.Namespace || time.Since(p.unreadable) < listAgainEvery {
+		if p.namespace != "" && p.namespace != cause.key.Namespace || time.Since(p.unreadable) < listAgainEvery {
 			continue
 		}
 		p.unreadable = time.Now()
-		p.heal(unreadableError{key, err})
+		p.heal(cause)
 	}
 }
