@@ -127,7 +127,7 @@ func (c *collection) check() {
 		want.OpenedBytes += int64(len(c.opened[i]))
 		want.PackedBytes += int64(packed.Size())
 		want.HeapBytes += int64(packed.HeapSize())
-		if packed.Size() == headerSize+packed.Len() && packed.Dictionary() == nil && !packed.is(formAlone) {
+		if packed.Size() == headerSize+packed.Len() && packed.Dictionary() == nil && !packed.is(formBlock) {
 			want.Raw++
 		}
 		if c.packer.Stale(packed) {
@@ -211,7 +211,7 @@ func (c *collection) run(kinds int, kind func() int) {
 	if s := c.packer.Stats(); s.Dictionaries > 1 {
 		c.t.Errorf("an empty collection has %d dictionaries", s.Dictionaries)
 	}
-	if p := &c.packer.templates; len(p.objects) > 0 || p.last != nil || p.bytes != 0 || p.thinBytes != 0 || p.thinObjects != 0 {
+	if p := &c.packer.templates; len(p.objects) > 0 || p.last != nil || p.bytes != 0 || p.staleBytes != 0 || p.staleObjects != 0 {
 		c.t.Errorf("an empty collection has the templates %+v", p)
 	}
 }

@@ -53,14 +53,14 @@ func (p *Packer) AdoptPatches(objects []Packed) (adopted []bool) {
 	defer p.mu.Unlock()
 	worth := p.worthOf(objects)
 	for i, packed := range objects {
-		if w := worth[packed.dict]; packed.is(formPatch) && (!p.templates.thin(packed.dict) || w.pays(packed.dict)) {
+		if w := worth[packed.dict]; packed.is(formPatch) && (!p.templates.stale(packed.dict) || w.pays(packed.dict)) {
 			p.templates.add(packed.dict)
 			adopted[i] = true
 		}
 	}
 	for i, packed := range objects { // after all were decided, or the first ones would influence the others
 		if adopted[i] {
-			p.enter(packed, +1)
+			p.countObject(packed, +1)
 		}
 	}
 	return adopted
@@ -70,10 +70,10 @@ func (p *Packer) AdoptPatches(objects []Packed) (adopted []bool) {
 func (p *Packer) AdoptPatch(object Packed) (adopted bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !object.is(formPatch) || p.templates.thin(object.dict) {
+	if !object.is(formPatch) || p.templates.stale(object.dict) {
 		return false
 	}
-	p.enter(object, +1)
+	p.countObject(object, +1)
 	return true
 }
 

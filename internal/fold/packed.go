@@ -25,7 +25,7 @@ const headerSize = 1 + 4
 
 const (
 	formRaw            = 1 + iota // as is: not smaller when packed without a dictionary
-	formAlone                     // an s2 block
+	formBlock                     // an s2 block
 	formDictionary                // an s2 block with references to a dictionary
 	formIncompressible            // as is: too short, too long, or not smaller with a dictionary
 	formPatch                     // length and checksum of the opened bytes, and a patch of a template
@@ -87,7 +87,7 @@ func (p Packed) opened() (int, error) {
 	switch form {
 	case formRaw, formIncompressible:
 		return len(p.data) - headerSize, nil
-	case formAlone, formDictionary:
+	case formBlock, formDictionary:
 		return blockLen(p.Bytes()[headerSize:])
 	case formPatch:
 		n, _, _, err := p.patch()
@@ -195,7 +195,7 @@ func (p Packed) decode(body []byte) error {
 	case formRaw, formIncompressible:
 		copy(body, packed)
 		return nil
-	case formAlone:
+	case formBlock:
 		got, err = s2.Decode(body, packed)
 	default:
 		got, err = p.dict.decoder.Decode(body, packed)

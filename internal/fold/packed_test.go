@@ -120,7 +120,7 @@ func TestOtherDictionary(t *testing.T) {
 
 func TestClaimOfTooMuch(t *testing.T) {
 	block := binary.AppendUvarint(nil, MaxOpened+1)
-	mustNotOpen(t, nil, append([]byte{formAlone, 0, 0, 0, 0}, block...))
+	mustNotOpen(t, nil, append([]byte{formBlock, 0, 0, 0, 0}, block...))
 }
 
 func TestLargeObjects(t *testing.T) {

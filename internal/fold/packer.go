@@ -62,8 +62,9 @@ type Stats struct {
 	SampleBytes     int64 // packed objects kept for training; most are also in the collection
 	Trainings       int   // dictionaries trained and put to use so far
 
-	incompressible, alone int   // objects of these forms
-	patched               int64 // size of the patches when opened
+	incompressible    int   // objects of formIncompressible
+	withoutDictionary int   // objects of formRaw and formBlock
+	patched           int64 // size of the patches when opened
 }
 
 // Bytes returns the total heap memory: objects, dictionaries, tables and samples.
@@ -79,7 +80,7 @@ func (p *Packer) Pack(data []byte, like *Dictionary) Packed {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	out := p.packNear(data, like)
-	p.enter(out, +1)
+	p.countObject(out, +1)
 	p.training.observe(p, out)
 	return out
 }
@@ -97,7 +98,7 @@ func (p *Packer) packNear(data []byte, like *Dictionary) Packed {
 // longestPatch returns the maximum length of a patch from template to data, 0 if there should be none. Templates that few objects need get no new
 // ones.
 func (p *Packer) longestPatch(data []byte, template *Dictionary) int {
-	if p.differ == nil || p.templates.thin(template) || !mayBePatch(data) {
+	if p.differ == nil || p.templates.stale(template) || !mayBePatch(data) {
 		return 0
 	}
 	return p.expectedWithout(len(data))
@@ -168,7 +169,7 @@ func (p *Packer) packAll(objects [][]byte, most int) []Packed {
 		return nil
 	}
 	for _, packed := range b.packed {
-		p.enter(packed, +1)
+		p.countObject(packed, +1)
 	}
 	if b.own != nil && b.own != p.current {
 		b.own.encoder = nil // until one of them changes
@@ -228,7 +229,7 @@ func (p *Packer) forget(b batch) {
 func (p *Packer) Release(old Packed) (unneeded *Dictionary) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.enter(old, -1)
+	p.countObject(old, -1)
 	if old.is(formPatch) && p.templates.objects[old.dict] == 0 {
 		return old.dict
 	}
@@ -253,10 +254,10 @@ func (p *Packer) Adopt(from Packed) {
 	} else if from.dict != nil && p.usages[from.dict] == nil {
 		u := p.add(&usage{dict: from.dict})
 		if p.current == nil {
-			p.use(u)
+			p.setCurrent(u)
 		}
 	}
-	p.enter(from, +1)
+	p.countObject(from, +1)
 }
 
 // Stale reports whether repacking the object saves memory: it was packed before there was a dictionary, or with one that
@@ -265,7 +266,7 @@ func (p *Packer) Stale(object Packed) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if object.is(formPatch) {
-		return p.templates.thin(object.dict)
+		return p.templates.stale(object.dict)
 	}
 	if object.dict != nil {
 		u := p.usages[object.dict]
@@ -285,9 +286,9 @@ func (p *Packer) Stats() Stats {
 	s.SampleBytes = p.training.samples.size()
 	s.Dictionaries = len(p.usages) + len(p.templates.objects)
 	s.DictionaryBytes = p.templates.bytes
-	s.Stale, s.StaleBytes = p.templates.thinObjects, p.templates.thinBytes
+	s.Stale, s.StaleBytes = p.templates.staleObjects, p.templates.staleBytes
 	if p.current != nil {
-		s.Stale += s.alone
+		s.Stale += s.withoutDictionary
 	}
 	for _, u := range p.usages {
 		s.DictionaryBytes += int64(u.dict.Size())
@@ -305,8 +306,8 @@ func (p *Packer) Stats() Stats {
 // forDictionaries is the opened size of the objects that are not patches.
 func (p *Packer) forDictionaries() int64 { return p.count.OpenedBytes - p.count.patched }
 
-// enter counts an object that is added (+1) or removed (-1).
-func (p *Packer) enter(object Packed, n int) {
+// countObject counts an object that is added (+1) or removed (-1).
+func (p *Packer) countObject(object Packed, n int) {
 	opened := int64(n * object.Len())
 	p.count.Objects += n
 	p.count.OpenedBytes += opened
@@ -318,19 +319,19 @@ func (p *Packer) enter(object Packed, n int) {
 		p.count.incompressible += n
 	case object.is(formRaw):
 		p.count.Raw += n
-		p.count.alone += n
+		p.count.withoutDictionary += n
 	case object.is(formPatch):
 		p.count.patched += opened
-		p.templates.enter(object.dict, n)
+		p.templates.countObjects(object.dict, n)
 	case object.dict == nil:
-		p.count.alone += n
+		p.count.withoutDictionary += n
 	default:
-		p.enterUsage(p.usages[object.dict], n, opened)
+		p.countUsage(p.usages[object.dict], n, opened)
 	}
 }
 
-// enterUsage counts objects and bytes of a dictionary, and drops it when no object is left.
-func (p *Packer) enterUsage(u *usage, objects int, opened int64) {
+// countUsage counts objects and bytes of a dictionary, and drops it when no object is left.
+func (p *Packer) countUsage(u *usage, objects int, opened int64) {
 	if u == nil {
 		return // released more often than packed
 	}
@@ -350,8 +351,8 @@ func (p *Packer) add(u *usage) *usage {
 	return u
 }
 
-// use makes a registered dictionary the current one.
-func (p *Packer) use(u *usage) {
+// setCurrent makes a registered dictionary the current one.
+func (p *Packer) setCurrent(u *usage) {
 	if old := p.current; old != nil && old.objects <= 0 {
 		delete(p.usages, old.dict)
 	}
@@ -380,7 +381,7 @@ func (u *usage) pack(data []byte) Packed {
 	case worthwhile && u != nil:
 		return seal(formDictionary, u.dict, block, data)
 	case worthwhile:
-		return seal(formAlone, nil, block, data)
+		return seal(formBlock, nil, block, data)
 	case u != nil:
 		return seal(formIncompressible, nil, data, data)
 	default:

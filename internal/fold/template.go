@@ -63,9 +63,9 @@ type templates struct {
 	objects map[*Dictionary]int // number of objects that need each
 	last    *Dictionary         // the last one used for neighbors; nil once it is dropped
 	bytes   int64               // memory of all
-	// thinBytes is the memory of templates that too few objects need, thinObjects the number of those objects.
-	thinBytes   int64
-	thinObjects int
+	// staleBytes is the memory of templates that too few objects need, staleObjects the number of those objects.
+	staleBytes   int64
+	staleObjects int
 }
 
 // add registers a template, which no object needs yet.
@@ -76,20 +76,20 @@ func (t *templates) add(d *Dictionary) {
 	if _, known := t.objects[d]; !known {
 		t.objects[d] = 0
 		t.bytes += int64(d.Size())
-		t.countThin(d, 0, +1)
+		t.countStale(d, 0, +1)
 	}
 }
 
-// enter counts objects of a template, and drops it if none needs it any more.
-func (t *templates) enter(d *Dictionary, n int) {
+// countObjects counts objects of a template, and drops it if none needs it any more.
+func (t *templates) countObjects(d *Dictionary, n int) {
 	before, known := t.objects[d]
 	if !known {
 		return // released more often than packed
 	}
-	t.countThin(d, before, -1)
+	t.countStale(d, before, -1)
 	if now := before + n; now > 0 {
 		t.objects[d] = now
-		t.countThin(d, now, +1)
+		t.countStale(d, now, +1)
 		return
 	}
 	delete(t.objects, d)
@@ -103,18 +103,18 @@ func (t *templates) enter(d *Dictionary, n int) {
 func (t *templates) dropUnused(objects []Packed) {
 	for _, packed := range objects {
 		if packed.is(formPatch) && t.objects[packed.dict] == 0 {
-			t.enter(packed.dict, 0)
+			t.countObjects(packed.dict, 0)
 		}
 	}
 }
 
-// thin reports whether so few objects need the template that it takes more memory than it saves. An unregistered one is thin.
-func (t *templates) thin(d *Dictionary) bool { return t.objects[d] < minPatches }
+// stale reports whether so few objects need the template that it takes more memory than it saves. An unregistered one is stale.
+func (t *templates) stale(d *Dictionary) bool { return t.objects[d] < minPatches }
 
-// countThin adds (+1) or removes (-1) a template with this many objects, if they are too few.
-func (t *templates) countThin(d *Dictionary, objects, n int) {
+// countStale adds (+1) or removes (-1) a template with this many objects, if they are too few.
+func (t *templates) countStale(d *Dictionary, objects, n int) {
 	if objects < minPatches {
-		t.thinBytes += int64(n * d.Size())
-		t.thinObjects += n * objects
+		t.staleBytes += int64(n * d.Size())
+		t.staleObjects += n * objects
 	}
 }

@@ -14,8 +14,8 @@ const (
 	sampleFrom = trainFrom / 4
 	// dictionaryShare bounds a dictionary to 1/dictionaryShare of the collection's bytes.
 	dictionaryShare = 8
-	// maxPatience bounds how many times the collection's bytes are packed before the next attempt, after failed ones.
-	maxPatience = 8
+	// maxBackoff bounds how many times the collection's bytes are packed before the next attempt, after failed ones.
+	maxBackoff = 8
 
 	// ratioWindow is the number of bytes that the ratio averages over, and the most to sample once it has risen.
 	ratioWindow = 4 << 20
@@ -40,11 +40,11 @@ type training struct {
 	samples reservoir // of what was packed since the last attempt
 	since   int64     // bytes packed since then
 	next    int64     // value of since at which the next attempt is due; 0 is as soon as the collection is large enough
-	// patience is how many times the collection's bytes are packed before the next attempt: 1 after a success, doubled after
+	// backoff is how many times the collection's bytes are packed before the next attempt: 1 after a success, doubled after
 	// each failure.
-	patience int64
-	urgent   bool  // objects pack worse than they did: the next attempt waits only for samples of them
-	ratio    ratio // of what was packed with the current dictionary recently
+	backoff int64
+	urgent  bool  // objects pack worse than they did: the next attempt waits only for samples of them
+	ratio   ratio // of what was packed with the current dictionary recently
 }
 
 // observe records an object packed by p, and trains a dictionary if one is due.
@@ -81,14 +81,14 @@ func (t *training) checkRatio(p *Packer) {
 func (t *training) train(p *Packer) {
 	made, held := t.samples.split()
 	objects := openAll(held)
-	*t = training{patience: min(max(1, t.patience)*2, maxPatience)}
-	if next := p.trial(openAll(made), objects, p.forDictionaries()); next != nil {
-		p.use(next)
-		t.patience = 1
+	*t = training{backoff: min(max(1, t.backoff)*2, maxBackoff)}
+	if next := p.tryDictionary(openAll(made), objects, p.forDictionaries()); next != nil {
+		p.setCurrent(next)
+		t.backoff = 1
 	} else if p.current != nil {
 		p.current.ratio = p.current.ratioOf(objects)
 	}
-	t.next = t.patience * p.forDictionaries()
+	t.next = t.backoff * p.forDictionaries()
 	p.dropEncoders()
 }
 
@@ -96,16 +96,16 @@ func (t *training) train(p *Packer) {
 // one.
 func (p *Packer) trainFor(batch [][]byte) *usage {
 	made, held := chooseSamples(&p.rng, batch)
-	own := p.trial(made, held, int64(totalLen(batch)))
+	own := p.tryDictionary(made, held, int64(totalLen(batch)))
 	if own != nil && p.current == nil {
-		p.use(own)
+		p.setCurrent(own)
 	}
 	return own
 }
 
-// trial makes a dictionary from made. It registers and returns it if using it pays off for this many bytes of objects like
+// tryDictionary makes a dictionary from made. It registers and returns it if using it pays off for this many bytes of objects like
 // those held out, else it returns nil.
-func (p *Packer) trial(made, held [][]byte, bytes int64) *usage {
+func (p *Packer) tryDictionary(made, held [][]byte, bytes int64) *usage {
 	if len(held) == 0 || bytes < trainFrom || !p.mayGrow(bytes) {
 		return nil
 	}

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// abandoned is the age from which a temporary file belongs to no living process.
-const abandoned = time.Hour
+// abandonedAfter is the age from which a temporary file belongs to no living process.
+const abandonedAfter = time.Hour
 
 // WriteFile writes a file at path; write is called to write its records. An existing file is replaced once everything is
 // written, and left alone on error; the error wraps that of write, if it failed. The directory must exist. If several processes
@@ -102,7 +102,7 @@ func removeAbandoned(path string) {
 
 func isAbandoned(entry fs.DirEntry) bool {
 	info, err := entry.Info()
-	return err == nil && info.Mode().IsRegular() && time.Since(info.ModTime()) > abandoned
+	return err == nil && info.Mode().IsRegular() && time.Since(info.ModTime()) > abandonedAfter
 }
 
 // syncDir syncs the directory entries to disk.

@@ -16,7 +16,7 @@ import (
 //
 // A value whose field tends to repeat is looked up by its text; a new one is built and put into the table. The strings and
 // slices that only this object has would cost two small allocations each, so they are collected while the object is built
-// and allocated together at the end; see own.
+// and allocated together at the end; see arena.
 type builder struct {
 	tape   tape
 	data   []byte
@@ -24,29 +24,29 @@ type builder struct {
 	table  *table
 	shared bool // maps and slices may be shared
 
-	own     own
-	fixed   int    // above 0, strings and slices are allocated at once, because the value goes into the table or is built a second time
-	doc     uint32 // number of the document; it may wrap
-	fresh   int    // bytes allocated that no table entry accounts for
-	allowed int    // bytes that may still be allocated for this document
-	budget  int    // bytes of maps and slices that may still be hashed in this document
-	twice   bool   // an object had a duplicate name
-	empty   any    // the shared {}
-	none    any    // the shared []
-	sum     uint64 // while fixed is above 0, the checksum of the map or slice built or found last
-	lookups uint64
-	hits    uint64
-	saved   uint64 // bytes of text that hits saved decoding
-	err     error  // the first number that does not fit, or the expansion error
+	arena         arena
+	noDefer       int    // above 0, strings and slices are allocated at once, because the value goes into the table or is built a second time
+	doc           uint32 // number of the document; it may wrap
+	unaccounted   int    // bytes allocated that no table entry accounts for
+	allowed       int    // bytes that may still be allocated for this document
+	budget        int    // bytes of maps and slices that may still be hashed in this document
+	hasDuplicates bool   // an object had a duplicate name
+	empty         any    // the shared {}
+	none          any    // the shared []
+	sum           uint64 // while noDefer is above 0, the checksum of the map or slice built or found last
+	lookups       uint64
+	hits          uint64
+	saved         uint64 // bytes of text that hits saved decoding
+	err           error  // the first number that does not fit, or the expansion error
 	// corrupted are the names of fields where a shared value turned out to have been written to.
-	corrupted []string
-	left      int // number of values that a checksum may still visit
+	corrupted  []string
+	visitsLeft int // number of values that a checksum may still visit
 }
 
 const (
-	// maxOwn bounds the strings that are collected, so that small ones do not keep a big one alive, and the texts of
+	// maxArenaText bounds the strings that are collected, so that small ones do not keep a big one alive, and the texts of
 	// the maps that are compared, so that deep nesting cannot take quadratic time.
-	maxOwn = 1024
+	maxArenaText = 1024
 	// maxHashed bounds how often each byte is hashed as part of another map or slice around it, so that deep nesting
 	// cannot take quadratic time. Real objects stay below it.
 	maxHashed = 32
@@ -61,25 +61,25 @@ func newBuilder(trim *trimNode, maxTableBytes int, shared bool) builder {
 
 // build returns the object at the root of the parsed document.
 func (b *builder) build(data []byte) (map[string]any, error) {
-	b.data, b.err, b.twice, b.budget = data, nil, false, maxHashed*len(data)
+	b.data, b.err, b.hasDuplicates, b.budget = data, nil, false, maxHashed*len(data)
 	b.doc++
 	object := b.root(0)
-	if b.twice && b.err == nil {
+	if b.hasDuplicates && b.err == nil {
 		// settle could overwrite the last of the duplicates: build again without deferring anything.
 		object = b.root(1)
 	}
 	b.data = nil
 	if b.err != nil {
-		b.own.reset()
+		b.arena.reset()
 		return nil, b.err
 	}
-	b.own.settle()
+	b.arena.settle()
 	return object, nil
 }
 
-func (b *builder) root(fixed int) map[string]any {
-	b.own.reset()
-	b.fixed, b.fresh, b.allowed = fixed, 0, wire.Allowance(len(b.data))
+func (b *builder) root(noDefer int) map[string]any {
+	b.arena.reset()
+	b.noDefer, b.unaccounted, b.allowed = noDefer, 0, wire.Allowance(len(b.data))
 	return b.object(0, b.fields.root)
 }
 
@@ -116,14 +116,14 @@ func (b *builder) container(i int32, f *field, to place) any {
 	case n.size == 0:
 		b.sum = 0
 		return b.none
-	case !isMap || b.fixed > 0 || n.end-n.start > maxOwn:
+	case !isMap || b.noDefer > 0 || n.end-n.start > maxArenaText:
 		return b.sharedContainer(i, f, to)
 	}
 	// Containers that started together have equal state maps, and they mount the same volume.
-	m := ownMap{text: b.data[n.start:n.end], trim: f.trim}
-	if m.value = b.own.mapLike(m); m.value == nil {
+	m := recentMap{text: b.data[n.start:n.end], trim: f.trim}
+	if m.value = b.arena.mapLike(m); m.value == nil {
 		m.value = b.sharedContainer(i, f, to)
-		b.own.addMap(m)
+		b.arena.addMap(m)
 	}
 	return m.value
 }
@@ -149,7 +149,7 @@ func (b *builder) sharedContainer(i int32, f *field, to place) any {
 	if n.kind == jsontext.KindBeginObject {
 		r = b.rateOfMaps(i, f)
 	}
-	if !b.wants(r, raw) {
+	if !b.shouldLookUp(r, raw) {
 		return b.fill(i, f, to)
 	}
 	key := b.table.hash.sum(raw, f.trim.saltOf())
@@ -158,13 +158,13 @@ func (b *builder) sharedContainer(i int32, f *field, to place) any {
 	case v != nil:
 		return v
 	case !seen && r.Mode == share.Sampling:
-		b.remember(key, nil, b.fresh)
+		b.remember(key, nil, b.unaccounted)
 		return b.fill(i, f, to)
 	}
-	before := b.fresh
-	b.fixed++
+	before := b.unaccounted
+	b.noDefer++
 	v = b.fill(i, f, to)
-	b.fixed--
+	b.noDefer--
 	b.remember(key, v, before)
 	return v
 }
@@ -186,8 +186,8 @@ func (b *builder) fill(i int32, f *field, to place) any {
 	switch {
 	case b.tape.nodes[i].kind == jsontext.KindBeginObject:
 		return b.object(i, f)
-	case b.fixed == 0:
-		b.ownArray(i, f, to)
+	case b.noDefer == 0:
+		b.arenaArray(i, f, to)
 		return nil
 	default:
 		return b.array(i, f)
@@ -215,19 +215,19 @@ func (b *builder) object(i int32, f *field) map[string]any {
 		}
 		v := b.value(at+1, member, place{m: m, key: name})
 		m[name] = v
-		if b.fixed > 0 {
+		if b.noDefer > 0 {
 			sum += b.memberSum(name, b.partSum(v))
 		}
 	}
 	if b.sum = sum; len(m) != size {
-		b.twice, b.sum = true, b.checksumOf(m, len(b.data))
+		b.hasDuplicates, b.sum = true, b.checksumOf(m, len(b.data))
 	}
 	return m
 }
 
 // spend records memory about to be allocated, and sets an error if it exceeds the allowance.
 func (b *builder) spend(bytes int) {
-	b.fresh += bytes
+	b.unaccounted += bytes
 	if b.allowed -= bytes; b.allowed < 0 && b.err == nil {
 		b.err = &wire.ExpansionError{Size: len(b.data)}
 	}
@@ -281,16 +281,16 @@ func (b *builder) array(i int32, f *field) any {
 	return boxedList(list)
 }
 
-// ownArray builds the slice of node i as one that only the object has.
-func (b *builder) ownArray(i int32, f *field, to place) {
+// arenaArray builds the slice of node i as one that only the object has.
+func (b *builder) arenaArray(i int32, f *field, to place) {
 	size := int(b.tape.nodes[i].size)
 	if b.spend(24 + 16*size); b.err != nil {
 		return
 	}
-	from := b.own.addList(size, to)
+	from := b.arena.addList(size, to)
 	for at := i + 1; at < b.tape.nodes[i].next; at = b.tape.nodes[at].next {
 		v := b.value(at, f, place{element: from})
-		b.own.elements[from] = v
+		b.arena.elements[from] = v
 		from++
 	}
 }
@@ -303,8 +303,8 @@ func (b *builder) string(raw []byte, f *field, to place) any {
 	if v := b.sharedScalar(raw, f, &f.rate, b.newString); v != nil {
 		return v
 	}
-	if b.fixed == 0 && len(raw) <= maxOwn {
-		b.own.addString(raw, to)
+	if b.noDefer == 0 && len(raw) <= maxArenaText {
+		b.arena.addString(raw, to)
 		return nil
 	}
 	return b.newString(raw)
@@ -313,7 +313,7 @@ func (b *builder) string(raw []byte, f *field, to place) any {
 // sharedScalar looks up the string or number raw, a value or a name with rate r. A new one is decoded for the table. The
 // result is nil if raw should not be looked up, or is new and only sampled.
 func (b *builder) sharedScalar(raw []byte, f *field, r *share.Rate, decode func(raw []byte) any) any {
-	if !b.wants(r, raw) {
+	if !b.shouldLookUp(r, raw) {
 		return nil
 	}
 	key := b.table.hash.sum(raw, 0)
@@ -322,10 +322,10 @@ func (b *builder) sharedScalar(raw []byte, f *field, r *share.Rate, decode func(
 	case v != nil:
 		return v
 	case !seen && r.Mode == share.Sampling:
-		b.remember(key, nil, b.fresh)
+		b.remember(key, nil, b.unaccounted)
 		return nil
 	}
-	before := b.fresh
+	before := b.unaccounted
 	v = decode(raw)
 	b.remember(key, v, before)
 	return v
@@ -385,12 +385,12 @@ func (b *builder) find(key sum, raw []byte, f *field, r *share.Rate, p *share.Po
 }
 
 // remember puts a new value into the table, or nil to record that it was seen. The entry accounts for what was allocated
-// since fresh was before.
+// since unaccounted was before.
 func (b *builder) remember(key sum, v any, before int) {
 	if b.err == nil {
-		b.table.put(key, entry{Value: v, Object: b.doc, Cost: uint32(b.fresh - before), Memory: b.sum}) // for scalars the sum is meaningless
+		b.table.put(key, entry{Value: v, Object: b.doc, Cost: uint32(b.unaccounted - before), Memory: b.sum}) // for scalars the sum is meaningless
 	}
-	b.fresh = before
+	b.unaccounted = before
 }
 
 // mapBytes estimates the memory of a map[string]any with size entries: a header and groups of eight slots; a big map

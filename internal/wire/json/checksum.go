@@ -33,13 +33,13 @@ func isContainer(v any) bool {
 
 // checksumOf returns the checksum of v, which was decoded from size bytes.
 func (b *builder) checksumOf(v any, size int) uint64 {
-	b.left = size
+	b.visitsLeft = size
 	return b.checksum(v)
 }
 
-// checksum returns the checksum of v. It visits at most b.left values, because somebody may have put a map into itself.
+// checksum returns the checksum of v. It visits at most b.visitsLeft values, because somebody may have put a map into itself.
 func (b *builder) checksum(v any) uint64 {
-	if b.left--; b.left < 0 {
+	if b.visitsLeft--; b.visitsLeft < 0 {
 		return 0
 	}
 	switch v := v.(type) {

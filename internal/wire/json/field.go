@@ -12,25 +12,25 @@ import (
 // field is one path in the documents: all values with the same names around them, whatever list they are in. A field knows
 // the fields below it, so that their names are decoded only once, and tracks whether looking its values up pays off.
 type field struct {
-	name  string // decoded
-	raw   string // as in the text, including quotes
-	path  int    // total length of the names from the top
-	trim  *trimNode
-	under map[string]*field // by raw name
-	first *field            // the first member of the last object
-	after *field            // the member that followed this one in the last object
-	other *field            // stands for the members beyond the bounds; it has neither name nor raw, and is its own other
-	stats wire.FieldStats
-	rate  share.Rate // of its values other than maps
-	maps  share.Rate // of the maps whose second, or only, member it is: a list may hold several kinds of maps, only some of which repeat
-	names share.Rate // of the names it stands for
+	name     string // decoded
+	raw      string // as in the text, including quotes
+	path     int    // total length of the names from the top
+	trim     *trimNode
+	children map[string]*field // by raw name
+	first    *field            // the first member of the last object
+	after    *field            // the member that followed this one in the last object
+	overflow *field            // stands for the members beyond the bounds; it has neither name nor raw, and is its own overflow
+	stats    wire.FieldStats
+	rate     share.Rate // of its values other than maps
+	maps     share.Rate // of the maps whose second, or only, member it is: a list may hold several kinds of maps, only some of which repeat
+	names    share.Rate // of the names it stands for
 }
 
 const (
 	// Documents may use data as names. Members beyond these bounds share one field.
-	maxFieldsUnder = 128
-	maxFields      = 8192
-	maxPath        = 512
+	maxChildren = 128
+	maxFields   = 8192
+	maxPath     = 512
 	// fieldBytes is roughly the memory of a field without its names.
 	fieldBytes = 256
 )
@@ -56,7 +56,7 @@ func (fs *fields) member(f, before *field, raw []byte) *field {
 	if g := *guess; g != nil && g.raw == string(raw) {
 		return g
 	}
-	m, ok := f.under[string(raw)]
+	m, ok := f.children[string(raw)]
 	if !ok {
 		return fs.add(f, raw)
 	}
@@ -67,9 +67,9 @@ func (fs *fields) member(f, before *field, raw []byte) *field {
 // add creates the field of a new member. Beyond the bounds it returns the field that stands for all such members, or, if
 // there is something to trim, one that is used only this time.
 func (fs *fields) add(f *field, raw []byte) *field {
-	full := f.other == f || len(f.under) >= maxFieldsUnder || fs.count >= maxFields || f.path+len(raw) > maxPath
+	full := f.overflow == f || len(f.children) >= maxChildren || fs.count >= maxFields || f.path+len(raw) > maxPath
 	if full && f.trim == nil {
-		return f.rest()
+		return f.overflowField()
 	}
 	m := &field{raw: string(raw), path: f.path + len(raw)}
 	m.name = m.raw[1 : len(raw)-1]
@@ -78,16 +78,16 @@ func (fs *fields) add(f *field, raw []byte) *field {
 	}
 	m.trim = f.trim.member(m.name)
 	if full && m.trim == nil {
-		return f.rest()
+		return f.overflowField()
 	}
 	if full {
-		m.name, m.raw, m.other = "", "", m
+		m.name, m.raw, m.overflow = "", "", m
 		return m
 	}
-	if f.under == nil {
-		f.under = map[string]*field{}
+	if f.children == nil {
+		f.children = map[string]*field{}
 	}
-	f.under[m.raw] = m
+	f.children[m.raw] = m
 	fs.count++
 	fs.bytes += fieldBytes + len(m.raw)
 	return m
@@ -103,7 +103,7 @@ func (fs *fields) nameOf(f *field) string {
 
 // find returns the name of to relative to f.
 func (f *field) find(to *field) (name string, ok bool) {
-	for _, m := range f.under {
+	for _, m := range f.children {
 		if m == to {
 			return m.name, true
 		}
@@ -114,13 +114,13 @@ func (f *field) find(to *field) (name string, ok bool) {
 	return "", false
 }
 
-// rest returns the field for the members of f beyond the bounds. It also stands for everything below them.
-func (f *field) rest() *field {
-	if f.other == nil {
-		f.other = &field{}
-		f.other.other = f.other
+// overflowField returns the field for the members of f beyond the bounds. It also stands for everything below them.
+func (f *field) overflowField() *field {
+	if f.overflow == nil {
+		f.overflow = &field{}
+		f.overflow.overflow = f.overflow
 	}
-	return f.other
+	return f.overflow
 }
 
 // unquote decodes a string that was already validated.
@@ -161,7 +161,7 @@ var (
 	scalars    = share.Policy{Direct: 6, Second: share.Never, First: 256, Window: 256, Sampled: 64}
 )
 
-// wants reports whether text should be looked up.
-func (b *builder) wants(r *share.Rate, text []byte) bool {
+// shouldLookUp reports whether text should be looked up.
+func (b *builder) shouldLookUp(r *share.Rate, text []byte) bool {
 	return r.Mode != share.Sampling || r.Samples(b.table.hash.class(text))
 }

@@ -12,10 +12,10 @@ import (
 // countFields counts the fields below f, which must be within their bounds.
 func countFields(t *testing.T, f *field) (n int) {
 	t.Helper()
-	if len(f.under) > maxFieldsUnder || f.path > maxPath {
-		t.Errorf("field %s has %d fields, and a path of %d bytes", f.name, len(f.under), f.path)
+	if len(f.children) > maxChildren || f.path > maxPath {
+		t.Errorf("field %s has %d fields, and a path of %d bytes", f.name, len(f.children), f.path)
 	}
-	for _, m := range f.under {
+	for _, m := range f.children {
 		if m.path != f.path+len(m.raw) {
 			t.Errorf("field %s has a path of %d bytes", m.name, m.path)
 		}
@@ -27,7 +27,7 @@ func countFields(t *testing.T, f *field) (n int) {
 // TestFieldsAreBounded decodes documents that use data as names. Members beyond the bounds are decoded all the same, and counted under a star.
 func TestFieldsAreBounded(t *testing.T) {
 	d := newDecoder(t, wire.Options{})
-	const outer, inner = maxFieldsUnder - 1, 100
+	const outer, inner = maxChildren - 1, 100
 	for i := range outer {
 		var text strings.Builder
 		fmt.Fprintf(&text, `{"kind":"K","n%d":{"kind":"inner"`, i)
@@ -56,9 +56,9 @@ func TestFieldsAreBounded(t *testing.T) {
 // A field that stopped sharing because nothing repeated starts again when values of any kind repeat.
 func TestFieldIsTakenUpAgain(t *testing.T) {
 	for text, rate := range map[string]func(root *field) *share.Rate{
-		`{"kind":"K","spec":{"value":%q}}`: func(root *field) *share.Rate { return &root.under[`"spec"`].under[`"value"`].maps },
-		`{"kind":"K","value":%q}`:          func(root *field) *share.Rate { return &root.under[`"value"`].rate },
-		`{"kind":"K","list":[%q]}`:         func(root *field) *share.Rate { return &root.under[`"list"`].rate },
+		`{"kind":"K","spec":{"value":%q}}`: func(root *field) *share.Rate { return &root.children[`"spec"`].children[`"value"`].maps },
+		`{"kind":"K","value":%q}`:          func(root *field) *share.Rate { return &root.children[`"value"`].rate },
+		`{"kind":"K","list":[%q]}`:         func(root *field) *share.Rate { return &root.children[`"list"`].rate },
 	} {
 		d := newDecoder(t, wire.Options{})
 		decode := func(value string) *share.Rate {
@@ -93,7 +93,7 @@ func TestFieldWithManyValues(t *testing.T) {
 	}
 	for i := range int(4000 * containers.Sampled) { // a sample may contain few of the values, or none
 		compare(t, d, text(i))
-		if i > int(2*containers.Window) && d.build.fields.root.under[`"node"`].rate.Mode != share.Sampling {
+		if i > int(2*containers.Window) && d.build.fields.root.children[`"node"`].rate.Mode != share.Sampling {
 			return
 		}
 	}

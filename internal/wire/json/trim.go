@@ -4,9 +4,9 @@ import "github.com/tidings/tidings/internal/wire"
 
 // trimNode is a tree of trimmed paths. Below a nil node nothing is trimmed.
 type trimNode struct {
-	drop  bool // the field itself is trimmed
-	under map[string]*trimNode
-	salt  uint64 // distinguishes this node from all others; 0 where nothing is trimmed
+	drop     bool // the field itself is trimmed
+	children map[string]*trimNode
+	salt     uint64 // distinguishes this node from all others; 0 where nothing is trimmed
 }
 
 // newTrim compiles paths in the notation of object.Trim. Without paths the result is nil.
@@ -28,13 +28,13 @@ func newTrim(paths []string) (*trimNode, error) {
 
 func (n *trimNode) insert(names []string) {
 	for _, name := range names {
-		if n.under == nil {
-			n.under = map[string]*trimNode{}
+		if n.children == nil {
+			n.children = map[string]*trimNode{}
 		}
-		if n.under[name] == nil {
-			n.under[name] = &trimNode{}
+		if n.children[name] == nil {
+			n.children[name] = &trimNode{}
 		}
-		n = n.under[name]
+		n = n.children[name]
 	}
 	n.drop = true
 }
@@ -43,7 +43,7 @@ func (n *trimNode) insert(names []string) {
 func (n *trimNode) number(next uint64) uint64 {
 	n.salt = next
 	next++
-	for _, m := range n.under {
+	for _, m := range n.children {
 		next = m.number(next)
 	}
 	return next
@@ -54,7 +54,7 @@ func (n *trimNode) member(name string) *trimNode {
 	if n == nil {
 		return nil
 	}
-	return n.under[name]
+	return n.children[name]
 }
 
 // trims reports whether values here are trimmed.

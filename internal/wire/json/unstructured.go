@@ -166,10 +166,10 @@ func (f *field) report(path string, to map[string]wire.FieldStats) {
 	if path == "" {
 		prefix = ""
 	}
-	for _, m := range f.under {
+	for _, m := range f.children {
 		m.report(prefix+m.name, to)
 	}
-	if f.other != nil && f.other != f {
-		f.other.report(prefix+"*", to)
+	if f.overflow != nil && f.overflow != f {
+		f.overflow.report(prefix+"*", to)
 	}
 }

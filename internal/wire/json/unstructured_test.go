@@ -188,7 +188,7 @@ func TestDecodeSharesEqualParts(t *testing.T) {
 // Values that repeat within an object are stored once, even if their field stopped sharing because nothing repeats between objects.
 // An object that may be written to has them twice.
 func TestDecodeSharesWithinAnObject(t *testing.T) {
-	before := strings.Repeat("x", maxOwn)
+	before := strings.Repeat("x", maxArenaText)
 	for _, noSharing := range []bool{false, true} {
 		d := newDecoder(t, wire.Options{NoSharing: noSharing})
 		for i := range 4 * int(containers.Window) {
@@ -197,7 +197,7 @@ func TestDecodeSharesWithinAnObject(t *testing.T) {
 				t.Fatalf("NoSharing is %t; that two maps of object %d are the same is %t", noSharing, i, same)
 			}
 		}
-		if rate := d.build.fields.root.under[`"a"`].under[`"t"`].maps; !noSharing && rate.Mode != share.Sampling {
+		if rate := d.build.fields.root.children[`"a"`].children[`"t"`].maps; !noSharing && rate.Mode != share.Sampling {
 			t.Error("nothing repeats between objects and is still looked up")
 		}
 	}
@@ -217,8 +217,8 @@ func TestDecodeSharesOneKindInAList(t *testing.T) {
 			t.Fatalf("object %d has its own map", i)
 		}
 	}
-	volumes := d.build.fields.root.under[`"spec"`].under[`"volumes"`]
-	if got := volumes.under[`"with"`].maps.Mode; got != share.Sampling {
+	volumes := d.build.fields.root.children[`"spec"`].children[`"volumes"`]
+	if got := volumes.children[`"with"`].maps.Mode; got != share.Sampling {
 		t.Errorf("maps that never repeat have mode %d", got)
 	}
 }
@@ -248,7 +248,7 @@ func TestDecodeSharesOnlyWhatIsTrimmedAlike(t *testing.T) {
 		if !reflect.DeepEqual(object.Object, want) {
 			t.Errorf("got %v, want %v", object.Object, want)
 		}
-		if d.build.twice {
+		if d.build.hasDuplicates {
 			t.Error("an object is built twice because something is trimmed from it")
 		}
 	}
@@ -304,7 +304,7 @@ func TestTablesStayBounded(t *testing.T) {
 	if stats := d.Stats(); stats.TableBytes > limit+maxFields*2*fieldBytes {
 		t.Errorf("the tables and fields take %d bytes", stats.TableBytes)
 	}
-	if rate := d.build.fields.root.under[`"metadata"`].under[`"name"`].rate; rate.Mode != share.Sampling {
+	if rate := d.build.fields.root.children[`"metadata"`].children[`"name"`].rate; rate.Mode != share.Sampling {
 		t.Error("names never repeat and are still looked up")
 	}
 }
@@ -338,12 +338,12 @@ func TestScratchIsGivenBack(t *testing.T) {
 	} {
 		d := newDecoder(t, wire.Options{NoSharing: true})
 		compare(t, d, []byte(text))
-		if o := &d.build.own; cap(o.pending) > maxKeptNodes || cap(o.elements) > maxKeptNodes {
-			t.Errorf("%s: kept %d places and %d elements", name, cap(o.pending), cap(o.elements))
+		if a := &d.build.arena; cap(a.pending) > maxKeptNodes || cap(a.elements) > maxKeptNodes {
+			t.Errorf("%s: kept %d places and %d elements", name, cap(a.pending), cap(a.elements))
 		}
 	}
 	b := &d.build
-	if cap(b.tape.nodes) > maxKeptNodes || cap(b.own.text) > maxScratch || cap(b.own.pending) > maxKeptNodes || b.fields.count > maxFields {
-		t.Errorf("kept %d nodes, %d bytes of text, %d places, %d fields", cap(b.tape.nodes), cap(b.own.text), cap(b.own.pending), b.fields.count)
+	if cap(b.tape.nodes) > maxKeptNodes || cap(b.arena.text) > maxScratch || cap(b.arena.pending) > maxKeptNodes || b.fields.count > maxFields {
+		t.Errorf("kept %d nodes, %d bytes of text, %d places, %d fields", cap(b.tape.nodes), cap(b.arena.text), cap(b.arena.pending), b.fields.count)
 	}
 }

@@ -101,18 +101,18 @@ func mapKindOf(t reflect.Type) mapKind {
 	return otherMap
 }
 
-// summer computes checksums of the memory that is writable through a value. Two checksums are equal if nobody wrote to it in
+// checksummer computes checksums of the memory that is writable through a value. Two checksums are equal if nobody wrote to it in
 // between, and different if somebody did, except with a probability of 2^-64.
-type summer struct {
+type checksummer struct {
 	seed  maphash.Seed
 	start uint64
 	// left bounds how many values a sum visits. Somebody may have made them refer to each other in a cycle.
-	left int
+	visitsLeft int
 }
 
-func newSummer() summer {
+func newChecksummer() checksummer {
 	seed := maphash.MakeSeed()
-	return summer{seed: seed, start: maphash.String(seed, "start")}
+	return checksummer{seed: seed, start: maphash.String(seed, "start")}
 }
 
 // mixer is an odd number without a pattern.
@@ -127,7 +127,7 @@ func mix(a, b uint64) uint64 {
 const maxWords = 48
 
 // memory returns the checksum of just the n bytes at p.
-func (s *summer) memory(p unsafe.Pointer, n uintptr) uint64 {
+func (s *checksummer) memory(p unsafe.Pointer, n uintptr) uint64 {
 	if n > maxWords {
 		return maphash.Bytes(s.seed, unsafe.Slice((*byte)(p), n))
 	}
@@ -143,14 +143,14 @@ func (s *summer) memory(p unsafe.Pointer, n uintptr) uint64 {
 }
 
 // sum returns the checksum of something decoded from size bytes: n values starting at p, or the map p.
-func (s *summer) sum(l *layout, p unsafe.Pointer, n, size int) uint64 {
-	s.left = size + 1 // every reference takes more than a byte
+func (s *checksummer) sum(l *layout, p unsafe.Pointer, n, size int) uint64 {
+	s.visitsLeft = size + 1 // every reference takes more than a byte
 	return s.values(l, p, n)
 }
 
 // values returns the checksum of n consecutive values starting at p, or of the map p.
-func (s *summer) values(l *layout, p unsafe.Pointer, n int) uint64 {
-	if s.left--; s.left < 0 {
+func (s *checksummer) values(l *layout, p unsafe.Pointer, n int) uint64 {
+	if s.visitsLeft--; s.visitsLeft < 0 {
 		return 0
 	}
 	if l.kind != noMap {
@@ -183,7 +183,7 @@ func (s *summer) values(l *layout, p unsafe.Pointer, n int) uint64 {
 }
 
 // mapping returns the checksum of a map, whose values are not maps. It does not depend on the order of entries.
-func (s *summer) mapping(l *layout, m unsafe.Pointer) (sum uint64) {
+func (s *checksummer) mapping(l *layout, m unsafe.Pointer) (sum uint64) {
 	// Safe because keys are of string kinds, and values of string kinds or quantities.
 	switch l.kind {
 	case stringMap:
@@ -200,7 +200,7 @@ func (s *summer) mapping(l *layout, m unsafe.Pointer) (sum uint64) {
 	return sum
 }
 
-func (s *summer) otherMap(l *layout, m unsafe.Pointer) (sum uint64) {
+func (s *checksummer) otherMap(l *layout, m unsafe.Pointer) (sum uint64) {
 	value := reflect.New(l.elem.typ)
 	for entries := reflect.NewAt(l.typ, unsafe.Pointer(&m)).Elem().MapRange(); entries.Next(); {
 		value.Elem().SetIterValue(entries)
@@ -210,6 +210,6 @@ func (s *summer) otherMap(l *layout, m unsafe.Pointer) (sum uint64) {
 }
 
 // text hashes a string by its address.
-func (s *summer) text(text string) uint64 {
+func (s *checksummer) text(text string) uint64 {
 	return mix(s.start^uint64(uintptr(unsafe.Pointer(unsafe.StringData(text)))), uint64(len(text)))
 }

@@ -45,7 +45,7 @@ func TestSumsSeeEveryWrite(t *testing.T) {
 		func(m *memories) { *m.Inner.B.One++ }, func(m *memories) { *m.Inner.B.Array[1]++ }, func(m *memories) { m.Inner.A = &memories{} }, func(m *memories) { m.Inner.B = nil },
 		func(m *memories) { m.Texts = nil }, func(m *memories) { m.Inner.B.Inner.B = m },
 	} {
-		s, l, m := newSummer(), layouts{}.of(reflect.TypeFor[memories]()), value()
+		s, l, m := newChecksummer(), layouts{}.of(reflect.TypeFor[memories]()), value()
 		sum := func() uint64 { return s.sum(l, unsafe.Pointer(m), 1, 1000) }
 		before := sum()
 		if sum() != before {
@@ -61,7 +61,7 @@ func TestSumsSeeEveryWrite(t *testing.T) {
 func TestSumsStopAtTheEnd(t *testing.T) {
 	behind := make([]int64, 100)
 	m := &memories{List: behind[2:2], Lists: [][]int64{behind[:2], behind[2:2:2], {}}}
-	s, l := newSummer(), layouts{}.of(reflect.TypeFor[memories]())
+	s, l := newChecksummer(), layouts{}.of(reflect.TypeFor[memories]())
 	before := s.sum(l, unsafe.Pointer(m), 1, 1000)
 	for i := 2; i < len(behind); i++ {
 		behind[i]++

@@ -31,22 +31,22 @@ func (d *decoder) list(f *field, p, old unsafe.Pointer, b []byte, start, i, wire
 		return 0, err
 	}
 	encoded := b[start:end]
-	if !d.shares() || f.kind == foreignKind || !f.site.wants(encoded) {
+	if !d.shares() || f.kind == foreignKind || !f.site.shouldLookUp(encoded) {
 		return end, d.elements(f, slice, before, b, start, i, n)
 	}
-	found, hash, verdict := d.table.find(f.site, f.wholeShape, f.layout, encoded)
+	found, hash, action := d.table.find(f.site, f.wholeShape, f.layout, encoded)
 	if found.value != nil {
 		*slice = header{found.value, found.n, found.n}
 		return end, nil
 	}
-	if verdict == keep {
+	if action == decodeOnly {
 		return end, d.elements(f, slice, before, b, start, i, n)
 	}
-	outer := d.open()
+	outer := d.beginShared()
 	if err := d.elements(f, slice, nil, b, start, i, n); err != nil {
 		return 0, err
 	}
-	d.close(outer, hash, f.wholeShape, f.layout, encoded, slice.data, n)
+	d.endShared(outer, hash, f.wholeShape, f.layout, encoded, slice.data, n)
 	return end, nil
 }
 
@@ -228,23 +228,23 @@ func (d *decoder) mapping(f *field, p, old unsafe.Pointer, b []byte, start, i, w
 		return 0, err
 	}
 	encoded := b[start:end]
-	if !d.shares() || f.kind == foreignKind || !f.site.wants(encoded) {
+	if !d.shares() || f.kind == foreignKind || !f.site.shouldLookUp(encoded) {
 		return end, d.mapEntries(f, p, b, start, i, n)
 	}
-	found, hash, verdict := d.table.find(f.site, f.wholeShape, f.mapLayout, encoded)
+	found, hash, action := d.table.find(f.site, f.wholeShape, f.mapLayout, encoded)
 	if found.value != nil {
 		// Safe because a map is one pointer, and the entry's shape names the type of this map.
 		*(*unsafe.Pointer)(p) = found.value
 		return end, nil
 	}
-	if verdict == keep {
+	if action == decodeOnly {
 		return end, d.mapEntries(f, p, b, start, i, n)
 	}
-	outer := d.open()
+	outer := d.beginShared()
 	if err := d.mapEntries(f, p, b, start, i, n); err != nil {
 		return 0, err
 	}
-	d.close(outer, hash, f.wholeShape, f.mapLayout, encoded, *(*unsafe.Pointer)(p), n)
+	d.endShared(outer, hash, f.wholeShape, f.mapLayout, encoded, *(*unsafe.Pointer)(p), n)
 	return end, nil
 }
 
@@ -257,7 +257,7 @@ func (d *decoder) mapEntries(f *field, p unsafe.Pointer, b []byte, start, i, n i
 	if *(*unsafe.Pointer)(p) == nil {
 		f.makeMap(p, min(n, maxHint))
 	}
-	d.storing++
+	d.noDefer++
 	width := i - start
 	for range n {
 		from, to, err := prefixed(b, i)
@@ -272,7 +272,7 @@ func (d *decoder) mapEntries(f *field, p unsafe.Pointer, b []byte, start, i, n i
 	if m.Len() == 0 {
 		m.SetZero() // all entries are trimmed
 	}
-	d.storing--
+	d.noDefer--
 	return nil
 }
 
@@ -361,13 +361,13 @@ func (d *decoder) insert(f *field, m reflect.Value, key, value []byte, decoded r
 	}
 	if !decoded.IsValid() {
 		decoded = reflect.New(f.typ)
-		d.missing(f, decoded.UnsafePointer(), value)
+		d.setMapValue(f, decoded.UnsafePointer(), value)
 	}
 	m.SetMapIndex(reflect.ValueOf(k).Convert(f.whole.Key()), decoded.Elem())
 }
 
-// missing sets a map value at p that is not a message, or a message that the entry lacks.
-func (d *decoder) missing(f *field, p unsafe.Pointer, b []byte) {
+// setMapValue sets a map value at p that is not a message, or a message that the entry lacks.
+func (d *decoder) setMapValue(f *field, p unsafe.Pointer, b []byte) {
 	switch {
 	case f.kind == stringKind:
 		d.string(f.element, (*string)(p), nil, b)

@@ -108,7 +108,7 @@ func (c *compiler) copySite(path string) *site {
 
 // message creates the plan for the struct type typ, which checkMessage has accepted.
 func (c *compiler) message(typ reflect.Type, parent *message, path string, trims *trimTree) *message {
-	t := known.message(typ)
+	t := goTypes.message(typ)
 	return &message{messageType: t, parent: parent, path: path, trims: trims, fields: make([]*field, len(t.index))}
 }
 
@@ -118,7 +118,7 @@ func (c *compiler) field(m *message, num int32) *field {
 		return noField
 	}
 	if m.fields[num] == nil {
-		m.fields[num] = c.newField(m, known.field(m.messageType, num))
+		m.fields[num] = c.newField(m, goTypes.field(m.messageType, num))
 	}
 	return m.fields[num]
 }
@@ -145,8 +145,8 @@ func (c *compiler) newField(m *message, t *fieldType) *field {
 
 // prepare fills in what looking up f's values needs.
 func (c *compiler) prepare(f *field) {
-	f.layout = known.layout(f.typ)
-	f.shape = known.shape(f.typ, single, f.path, f.below, nil)
+	f.layout = goTypes.layout(f.typ)
+	f.shape = goTypes.shape(f.typ, single, f.path, f.below, nil)
 	if f.kind == stringKind {
 		f.shape = stringShape
 	}
@@ -160,10 +160,10 @@ func (c *compiler) prepare(f *field) {
 		}
 		f.site = c.site(f.path)
 		if f.kind == stringKind {
-			f.wholeShape = known.shape(f.typ, pointer, f.path, nil, nil)
+			f.wholeShape = goTypes.shape(f.typ, pointer, f.path, nil, nil)
 		}
 	case mapping:
-		f.mapLayout = known.layout(f.whole)
+		f.mapLayout = goTypes.layout(f.whole)
 		c.prepareMany(f)
 		f.key = c.site(f.path + "[]") // separate from the values, which may never repeat
 	case list:
@@ -185,7 +185,7 @@ func (c *compiler) prepareMany(f *field) {
 	if f.op == numbersOp {
 		return
 	}
-	f.wholeShape = known.shape(f.whole, f.form, f.path, f.below, f.entries)
+	f.wholeShape = goTypes.shape(f.whole, f.form, f.path, f.below, f.entries)
 	f.site = c.site(f.path)
 	if f.kind == messageKind {
 		f.element = c.copySite(f.path + "[]")
@@ -224,7 +224,7 @@ func (c *compiler) itemsMessage(f *field) *message {
 	elem := f.typ.Elem()
 	item := &field{
 		fieldType: fieldType{op: listOp, zeroWire: noWire, bit: 1, form: list, kind: stringKind, typ: elem, size: elem.Size()},
-		path:      f.path, shape: stringShape, wholeShape: known.shape(f.typ, list, f.path, nil, nil), layout: known.layout(elem),
+		path:      f.path, shape: stringShape, wholeShape: goTypes.shape(f.typ, list, f.path, nil, nil), layout: goTypes.layout(elem),
 		site: c.site(f.path + "[]"), element: c.site(f.path + "[][]"),
 	}
 	t := &messageType{typ: f.typ, places: []place{{0, unsafe.Sizeof(header{})}}}

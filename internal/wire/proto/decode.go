@@ -154,24 +154,24 @@ func (d *decoder) part(f *field, s *site, p, old unsafe.Pointer, b []byte) error
 	if old != nil {
 		return d.build(f, p, old, b)
 	}
-	if !d.sharesValues() || len(b) < minPart || !s.wants(b) {
+	if !d.sharesValues() || len(b) < minPart || !s.shouldLookUp(b) {
 		return d.build(f, p, nil, b)
 	}
-	found, hash, verdict := d.table.find(s, f.shape, f.layout, b)
+	found, hash, action := d.table.find(s, f.shape, f.layout, b)
 	if found.value != nil {
 		copyValue(f.typed, p, found.value)
 		return nil
 	}
-	if verdict == keep {
+	if action == decodeOnly {
 		return d.build(f, p, nil, b)
 	}
-	outer := d.open()
+	outer := d.beginShared()
 	if err := d.build(f, p, nil, b); err != nil {
 		return err
 	}
 	stored := d.alloc(f.typ, f.size)
 	copyValue(f.typed, stored, p)
-	d.close(outer, hash, f.shape, f.layout, b, stored, 1)
+	d.endShared(outer, hash, f.shape, f.layout, b, stored, 1)
 	return nil
 }
 
@@ -203,31 +203,31 @@ func (d *decoder) pointer(f *field, holder, oldHolder *unsafe.Pointer, b []byte)
 			return nil
 		}
 	}
-	if f.timeShaped && d.putsOff() {
+	if f.timeShaped && d.canDefer() {
 		if p := d.arena.time(holder); p != nil {
 			return d.value(f, f.site, p, nil, b)
 		}
 	}
-	if !d.shares() || f.kind == foreignKind || !f.site.wants(b) {
+	if !d.shares() || f.kind == foreignKind || !f.site.shouldLookUp(b) {
 		*holder = d.alloc(f.typ, f.size)
 		return d.target(f, *holder, old, b)
 	}
-	found, hash, verdict := d.table.find(f.site, f.wholeShape, f.layout, b)
+	found, hash, action := d.table.find(f.site, f.wholeShape, f.layout, b)
 	if found.value != nil {
 		*holder = found.value
 		return nil
 	}
-	if verdict == keep {
+	if action == decodeOnly {
 		*holder = d.alloc(f.typ, f.size)
 		return d.target(f, *holder, old, b)
 	}
-	outer := d.open()
+	outer := d.beginShared()
 	p := d.alloc(f.typ, f.size)
 	if err := d.target(f, p, nil, b); err != nil {
 		return err
 	}
 	*holder = p
-	d.close(outer, hash, f.wholeShape, f.layout, b, p, 1)
+	d.endShared(outer, hash, f.wholeShape, f.layout, b, p, 1)
 	return nil
 }
 
@@ -243,18 +243,18 @@ func (d *decoder) target(f *field, p, old unsafe.Pointer, b []byte) error {
 	return d.value(f, f.site, p, nil, b)
 }
 
-// open begins a value for the table. Pass its result to close.
-func (d *decoder) open() (outer int) {
+// beginShared begins a value for the table. Pass its result to endShared.
+func (d *decoder) beginShared() (outer int) {
 	outer, d.cost = d.cost, 0
-	d.storing++
-	d.tabling++
+	d.noDefer++
+	d.tableDepth++
 	return outer
 }
 
-// close adds the value to the table.
-func (d *decoder) close(outer int, hash uint64, shape uint32, l *layout, b []byte, value unsafe.Pointer, n int) {
+// endShared adds the value to the table.
+func (d *decoder) endShared(outer int, hash uint64, shape uint32, l *layout, b []byte, value unsafe.Pointer, n int) {
 	d.table.add(hash, shape, l, b, value, n, d.cost)
 	d.cost = outer
-	d.storing--
-	d.tabling--
+	d.noDefer--
+	d.tableDepth--
 }

@@ -57,14 +57,14 @@ type decoder struct {
 	// patching is set while a patch is applied to a decoded base, from which the object gets its shared parts.
 	patching bool
 	digits   patch.Scratch
-	// storing is above 0 while decoding a value that goes into the table or into a map: nothing may be deferred then.
-	storing int
-	// keepsBytes says that the object's own strings point into the bytes being decoded. tabling is above 0 while decoding a value that goes
+	// noDefer is above 0 while decoding a value that goes into the table or into a map: nothing may be deferred then.
+	noDefer int
+	// keepsBytes says that the object's own strings point into the bytes being decoded. tableDepth is above 0 while decoding a value that goes
 	// into the table; its strings do not.
 	keepsBytes bool
 	// inPlace says that the bytes will not change any more, so that no copy of them is needed.
-	inPlace bool
-	tabling int
+	inPlace    bool
+	tableDepth int
 	// cost is the memory allocated for values since the innermost value for the table was begun.
 	cost int
 	// allowance is the memory that values of the object may still take.
@@ -79,9 +79,9 @@ type decoder struct {
 	sameSpec   bool // the object being decoded has the spec of the previous version
 	quantities quantities
 	random     *rand.PCG
-	// warmed are the lists that warm reads, warmth the sum of what it read.
-	warmed []warmList
-	warmth byte
+	// prefetchLists are the lists that prefetch reads, prefetchSum the sum of what it read.
+	prefetchLists []prefetchList
+	prefetchSum   byte
 }
 
 // Supports reports whether typ, a pointer to a struct, has a protobuf encoding that this package can decode.
@@ -153,9 +153,9 @@ func (d *decoder) rememberVersions(maxBytes int) {
 	}
 	d.versions = newVersions(maxBytes)
 	if d.spec = d.specOf(d.root); d.spec != nil {
-		d.specLayout = known.layout(d.spec.typ)
+		d.specLayout = goTypes.layout(d.spec.typ)
 	}
-	d.warmed = warmLists(d.typ)
+	d.prefetchLists = prefetchListsOf(d.typ)
 }
 
 // Recheck implements wire.Decoder.
@@ -248,7 +248,7 @@ func (d *decoder) release() {
 // attempt decodes data. old is the version to reuse parts of, or nil, and was its encoding, or nil.
 func (d *decoder) attempt(data []byte, old unsafe.Pointer, was []byte, plain bool) (p unsafe.Pointer, err error) {
 	d.arena.reset()
-	d.plain, d.storing, d.tabling, d.depth, d.cost = plain, 0, 0, 0, 0
+	d.plain, d.noDefer, d.tableDepth, d.depth, d.cost = plain, 0, 0, 0, 0
 	d.allowance = wire.Allowance(len(data))
 	if d.keepsBytes = d.opts.KeepBytes && !plain && (len(data) <= maxKept || d.inPlace); d.keepsBytes && !d.inPlace {
 		data = bytes.Clone(data)
@@ -295,12 +295,12 @@ func (d *decoder) takeCorrupted() []string {
 // maxKept is the largest encoding that strings may point into: it lives as long as any of the strings is referenced.
 const maxKept = 32 << 10
 
-// keeps reports whether the strings of the value being decoded point into its encoding. They never overlap: bytes where they might are decoded
+// aliasesInput reports whether the strings of the value being decoded point into its encoding. They never overlap: bytes where they might are decoded
 // in plain mode, which copies strings.
-func (d *decoder) keeps() bool { return d.keepsBytes && d.tabling == 0 }
+func (d *decoder) aliasesInput() bool { return d.keepsBytes && d.tableDepth == 0 }
 
-// putsOff reports whether parts of the value being decoded may be deferred to the arena.
-func (d *decoder) putsOff() bool { return d.storing == 0 && !d.plain }
+// canDefer reports whether parts of the value being decoded may be deferred to the arena.
+func (d *decoder) canDefer() bool { return d.noDefer == 0 && !d.plain }
 
 // shares reports whether values are looked up.
 func (d *decoder) shares() bool { return d.table != nil && !d.plain && !d.patching }

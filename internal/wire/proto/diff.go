@@ -23,7 +23,7 @@ func (d differ) Diff(dst []byte, head int, base, data []byte, most int) ([]byte,
 	if d.root == nil {
 		return dst, false
 	}
-	m := differing{decoder: d.decoder, most: len(dst) + most}
+	m := patchBuilder{decoder: d.decoder, most: len(dst) + most}
 	out := m.message(patch.AppendCount(dst, head), d.root, base[head:], data[head:], 0)
 	if m.failed || len(out) > m.most {
 		return dst, false
@@ -31,15 +31,15 @@ func (d differ) Diff(dst []byte, head int, base, data []byte, most int) ([]byte,
 	return out, true
 }
 
-// differing makes one patch.
-type differing struct {
+// patchBuilder makes one patch.
+type patchBuilder struct {
 	*decoder
 	most   int // maximum length of the result
 	failed bool
 }
 
 // message appends the changes that turn a message of type m into another one, and the end.
-func (d *differing) message(dst []byte, m *message, base, data []byte, depth int) []byte {
+func (d *patchBuilder) message(dst []byte, m *message, base, data []byte, depth int) []byte {
 	was, is := patch.Number(base), patch.Number(data)
 	for last := int32(0); was > last && is > last && len(dst) <= d.most && depth < maxMatch; {
 		last = min(was, is)
@@ -47,20 +47,20 @@ func (d *differing) message(dst []byte, m *message, base, data []byte, depth int
 		case last == patch.None:
 			return patch.AppendEnd(dst)
 		case was < is:
-			was, _, base = d.cut(base, was)
+			was, _, base = d.splitRun(base, was)
 			dst = patch.AppendEntry(dst, last, patch.Drop)
 		case is < was:
 			run := fieldRun{}
-			is, run, data = d.cut(data, is)
+			is, run, data = d.splitRun(data, is)
 			dst = d.set(dst, last, run.fields)
 		default:
 			var before, run fieldRun
-			if is, run, data = d.cut(data, is); is == 0 {
+			if is, run, data = d.splitRun(data, is); is == 0 {
 				break
 			}
 			if bytes.HasPrefix(base, run.fields) {
 				if next := patch.Number(base[len(run.fields):]); next != last {
-					if !d.fieldOf(m, last).endsWithin(run.fields) {
+					if !d.fieldOf(m, last).isSelfContained(run.fields) {
 						d.failed = true
 						return dst
 					}
@@ -68,7 +68,7 @@ func (d *differing) message(dst []byte, m *message, base, data []byte, depth int
 					continue
 				}
 			}
-			if was, before, base = d.cut(base, was); was == 0 {
+			if was, before, base = d.splitRun(base, was); was == 0 {
 				break
 			}
 			dst = d.field(dst, m, last, before, run, depth)
@@ -84,8 +84,8 @@ type fieldRun struct {
 	n      int
 }
 
-// cut splits the run of fields with this number off b. It returns the number of the next field, which is 0 if one is malformed.
-func (d *differing) cut(b []byte, number int32) (next int32, run fieldRun, rest []byte) {
+// splitRun splits the run of fields with this number off b. It returns the number of the next field, which is 0 if one is malformed.
+func (d *patchBuilder) splitRun(b []byte, number int32) (next int32, run fieldRun, rest []byte) {
 	for i := 0; ; {
 		if i = patch.FieldEnd(b, i); i < 0 {
 			return 0, run, nil
@@ -98,19 +98,19 @@ func (d *differing) cut(b []byte, number int32) (next int32, run fieldRun, rest 
 	}
 }
 
-func (d *differing) set(dst []byte, number int32, run []byte) []byte {
+func (d *patchBuilder) set(dst []byte, number int32, run []byte) []byte {
 	return patch.AppendBytes(patch.AppendEntry(dst, number, patch.Set), run)
 }
 
 // field appends an entry for a run of fields that has changed.
-func (d *differing) field(dst []byte, m *message, number int32, before, run fieldRun, depth int) []byte {
+func (d *patchBuilder) field(dst []byte, m *message, number int32, before, run fieldRun, depth int) []byte {
 	f, from := d.fieldOf(m, number), len(dst)
 	switch {
 	case f.op == listOp && (f.kind == stringKind || f.isMessage()):
 		dst = d.list(patch.AppendEntry(dst, number, patch.List), f, before, run, depth)
 	case before.n > 1 || run.n > 1:
 	case f.op == stringOp || f.op == valueOp && f.kind == bytesKind:
-		was, is := d.only(before, run)
+		was, is := d.bodies(before, run)
 		return patch.AppendSplice(dst, number, was, is)
 	case f.isTime():
 		tag, was, common := timeOf(before.fields)
@@ -119,7 +119,7 @@ func (d *differing) field(dst []byte, m *message, number int32, before, run fiel
 			return patch.AppendShift(dst, number, was, is)
 		}
 	case (f.op == valueOp || f.op == pointerOp) && f.isMessage():
-		was, is := d.only(before, run)
+		was, is := d.bodies(before, run)
 		dst = d.message(patch.AppendEntry(dst, number, patch.Within), d.plan(f), was, is, depth+1)
 	}
 	if len(dst) == from || len(dst)-from > len(run.fields)+2 {
@@ -138,8 +138,8 @@ func timeOf(field []byte) (tag []byte, seconds int64, common bool) {
 	return field[:width], seconds, common
 }
 
-// only returns the bodies of two single fields with the same number.
-func (d *differing) only(before, run fieldRun) (was, is []byte) {
+// bodies returns the bodies of two single fields with the same number.
+func (d *patchBuilder) bodies(before, run fieldRun) (was, is []byte) {
 	width := d.tagWidth(before, run)
 	was, _ = d.pop(before.fields, width)
 	is, _ = d.pop(run.fields, width)
@@ -147,7 +147,7 @@ func (d *differing) only(before, run fieldRun) (was, is []byte) {
 }
 
 // tagWidth returns the width of the tag that both begin with. It must be the same tag, of length-delimited fields.
-func (d *differing) tagWidth(before, run fieldRun) int {
+func (d *patchBuilder) tagWidth(before, run fieldRun) int {
 	_, wire, width, err := tag(run.fields, 0)
 	if err != nil || wire != bytesWire || !bytes.HasPrefix(before.fields, run.fields[:width]) {
 		d.failed = true
@@ -157,7 +157,7 @@ func (d *differing) tagWidth(before, run fieldRun) int {
 
 // pop splits off the first field, whose tag has this width, and returns its body. The next field must have the same tag, and lengths must be
 // in their shortest form, because applying the patch writes them that way.
-func (d *differing) pop(fields []byte, width int) (body, rest []byte) {
+func (d *patchBuilder) pop(fields []byte, width int) (body, rest []byte) {
 	if d.failed {
 		return nil, nil
 	}
@@ -173,7 +173,7 @@ func (d *differing) pop(fields []byte, width int) (body, rest []byte) {
 }
 
 // list appends the elements of a list that differ from the base's elements at the same index, and the end.
-func (d *differing) list(dst []byte, f *field, before, run fieldRun, depth int) []byte {
+func (d *patchBuilder) list(dst []byte, f *field, before, run fieldRun, depth int) []byte {
 	width := d.tagWidth(before, run)
 	dst = patch.AppendCount(dst, run.n)
 	was, is := before.fields, run.fields
@@ -196,7 +196,7 @@ func (d *differing) list(dst []byte, f *field, before, run fieldRun, depth int) 
 	return patch.AppendEnd(dst)
 }
 
-func (d *differing) element(dst []byte, f *field, gap int, before, body []byte, depth int) []byte {
+func (d *patchBuilder) element(dst []byte, f *field, gap int, before, body []byte, depth int) []byte {
 	if f.kind == stringKind {
 		return patch.AppendText(patch.AppendElement(dst, gap, patch.SpliceElement), before, body)
 	}

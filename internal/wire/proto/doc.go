@@ -14,7 +14,7 @@
 // compared before anything is allocated for them (see decoder.matches), and strings before they are looked up.
 //
 // A part that somebody has written to is never shared or reused: table values and specs have a checksum of their memory
-// (see summer), and all other parts are compared with the encoding.
+// (see checksummer), and all other parts are compared with the encoding.
 //
 // # How an object is laid out
 //

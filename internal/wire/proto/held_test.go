@@ -90,7 +90,7 @@ func sizeOf(encoded [][]byte) (n int) {
 
 // held returns the decoder's count of what the pod holds.
 func (c *podCache) held(uid types.UID) int {
-	v, _ := c.d.versions.get(maphash.String(c.d.versions.summer.seed, string(uid)) | 1)
+	v, _ := c.d.versions.get(maphash.String(c.d.versions.checksummer.seed, string(uid)) | 1)
 	return v.held
 }
 
@@ -98,7 +98,7 @@ func (c *podCache) held(uid types.UID) int {
 // replaced at once.
 func TestHeldMemoryIsBounded(t *testing.T) {
 	d := newPodDecoder(t)
-	const versions, long = 1000, maxPutOff - 100
+	const versions, long = 1000, maxDeferred - 100
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "u"}}
 	pod.Status.Conditions = make([]corev1.PodCondition, versions)
 	for i := range pod.Status.Conditions {
@@ -110,7 +110,7 @@ func TestHeldMemoryIsBounded(t *testing.T) {
 			pod.Status.Conditions[i].Reason = fmt.Sprint("second ", i)
 			pod.Status.Message = fmt.Sprint(i, strings.Repeat("m", long))
 			decodePod(t, d, pod)
-			if held, size := d.held("u"), pod.Size(); held > size+2*maxPutOff {
+			if held, size := d.held("u"), pod.Size(); held > size+2*maxDeferred {
 				t.Fatalf("%d bytes are held after %d versions, with an encoding of %d", held, i, size)
 			}
 		}

@@ -24,7 +24,7 @@ const (
 type table struct {
 	*share.Table[found]
 	seed1, seed2 maphash.Seed
-	summer       summer
+	checksummer  checksummer
 	corrupted    []string // paths of values found to have been written to
 }
 
@@ -35,25 +35,25 @@ type found struct {
 	n     int
 }
 
-// verdict says what to do with a value that was not found.
-type verdict uint8
+// missAction says what to do with a value that was not found.
+type missAction uint8
 
 const (
-	keep  verdict = iota // decode it for this object only
-	store                // decode it so that it can be shared, and add it to the table
+	decodeOnly     missAction = iota // decode it for this object only
+	decodeAndStore                   // decode it so that it can be shared, and add it to the table
 )
 
 func newTable(maxBytes int) *table {
-	return &table{share.NewTable[found](maxBytes, sweepEvery), maphash.MakeSeed(), maphash.MakeSeed(), newSummer(), nil}
+	return &table{share.NewTable[found](maxBytes, sweepEvery), maphash.MakeSeed(), maphash.MakeSeed(), newChecksummer(), nil}
 }
 
 // find looks up b for site s; l is the layout of values of the shape. If it is not there, the found value is nil; if the
-// verdict is store, pass hash to add.
-func (t *table) find(s *site, shape uint32, l *layout, b []byte) (f found, hash uint64, v verdict) {
+// action is decodeAndStore, pass hash to add.
+func (t *table) find(s *site, shape uint32, l *layout, b []byte) (f found, hash uint64, action missAction) {
 	s.renew(t.Generation(), t.Batch())
 	if s.last != nil && s.last.is(shape, b) {
 		s.note(len(b), true, true)
-		return s.last.found, 0, keep
+		return s.last.found, 0, decodeOnly
 	}
 	hash = maphash.Bytes(t.seed1, b) ^ uint64(shape)*mixer
 	e := t.Find(hash)
@@ -63,7 +63,7 @@ func (t *table) find(s *site, shape uint32, l *layout, b []byte) (f found, hash 
 	t.Use(e)
 	s.note(len(b), true, true)
 	s.remember(shape, b, e.Value)
-	return e.Value, hash, keep
+	return e.Value, hash, decodeOnly
 }
 
 // stringCheck takes the place of the second hash for strings, whose bytes are compared.
@@ -79,7 +79,7 @@ func (t *table) isSound(s *site, e *share.Entry[found], l *layout, size int) boo
 	switch {
 	case t.IsChecked(e):
 		return true
-	case e.Memory == t.summer.sum(l, e.Value.value, e.Value.n, size):
+	case e.Memory == t.checksummer.sum(l, e.Value.value, e.Value.n, size):
 		t.Checked(e)
 		return true
 	}
@@ -89,11 +89,11 @@ func (t *table) isSound(s *site, e *share.Entry[found], l *layout, size int) boo
 }
 
 // findString is find for non-empty strings.
-func (t *table) findString(s *site, b []byte) (text string, hash uint64, v verdict) {
+func (t *table) findString(s *site, b []byte) (text string, hash uint64, action missAction) {
 	s.renew(t.Generation(), t.Batch())
-	if text := s.recall(b); text != "" {
+	if text := s.recentString(b); text != "" {
 		s.note(len(b), true, true)
-		return text, 0, keep
+		return text, 0, decodeOnly
 	}
 	hash = maphash.Bytes(t.seed1, b)
 	e := t.Find(hash)
@@ -105,28 +105,28 @@ func (t *table) findString(s *site, b []byte) (text string, hash uint64, v verdi
 	s.note(len(b), true, true)
 	text = unsafe.String((*byte)(e.Value.value), e.Value.n)
 	s.rememberString(text)
-	return text, hash, keep
+	return text, hash, decodeOnly
 }
 
 // miss decides what to do with a value that is not in the table.
-func (t *table) miss(s *site, hash uint64, b []byte) verdict {
+func (t *table) miss(s *site, hash uint64, b []byte) missAction {
 	if s.rate.Mode == share.Direct {
 		s.note(len(b), false, false)
-		return store
+		return decodeAndStore
 	}
 	known := t.SeenBefore(hash)
 	s.note(len(b), known, false)
 	if known {
-		return store
+		return decodeAndStore
 	}
-	return keep
+	return decodeOnly
 }
 
 // add stores a value under the hash that find returned for b. cost is the memory that the value keeps alive.
 func (t *table) add(hash uint64, shape uint32, l *layout, b []byte, value unsafe.Pointer, n, cost int) {
 	e := share.Entry[found]{Hash: hash, Check: stringCheck, Value: found{value, n}, Cost: uint32(cost)}
 	if shape != stringShape {
-		e.Check, e.Memory = t.check(shape, b), t.summer.sum(l, value, n, len(b))
+		e.Check, e.Memory = t.check(shape, b), t.checksummer.sum(l, value, n, len(b))
 	}
 	t.Add(e)
 }
@@ -221,8 +221,8 @@ func (s *site) bytes() uint64 {
 	return uint64(n)
 }
 
-// recall returns the string that b encodes if the site remembers it. b must not be empty.
-func (s *site) recall(b []byte) string {
+// recentString returns the string that b encodes if the site remembers it. b must not be empty.
+func (s *site) recentString(b []byte) string {
 	if s.recent == nil {
 		return ""
 	}
@@ -250,8 +250,8 @@ func recentSlot[S string | []byte](text S) int {
 	return (len(text) + int(text[len(text)-1])) % recentStrings
 }
 
-// wants reports whether this value should be looked up.
-func (s *site) wants(b []byte) bool {
+// shouldLookUp reports whether this value should be looked up.
+func (s *site) shouldLookUp(b []byte) bool {
 	return s.rate.Mode != share.Sampling || s.rate.Samples(class(b))
 }
 

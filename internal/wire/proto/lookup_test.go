@@ -83,11 +83,11 @@ func TestTableAgainstModel(t *testing.T) {
 		b := []byte(fmt.Sprint(i * 7919 % 5000))
 		shape := uint32(1 + i%3)
 		key := fmt.Sprint(shape, string(b))
-		found, hash, verdict := table.find(s, shape, numbers, b)
+		found, hash, action := table.find(s, shape, numbers, b)
 		if found.value != nil && found.value != model[key] {
 			t.Fatalf("%s: found something else", key)
 		}
-		if found.value == nil && verdict == store {
+		if found.value == nil && action == decodeAndStore {
 			model[key] = unsafe.Pointer(new(int64))
 			table.add(hash, shape, numbers, b, model[key], 1, 8)
 		}

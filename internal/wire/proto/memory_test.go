@@ -29,7 +29,7 @@ type spending struct {
 }
 
 func (s *spending) bytes(n int) int {
-	if s.kept || !s.stored && n < maxPutOff {
+	if s.kept || !s.stored && n < maxDeferred {
 		return 0
 	}
 	return n
@@ -177,8 +177,8 @@ func TestSharedPartsCount(t *testing.T) {
 		before, entries := d.d.table.Bytes(), d.d.table.Len()
 		pod.UID = "another"
 		got := decodePod(t, d, pod)
-		if d.d.storing != 0 || d.d.tabling != 0 || d.d.depth != 0 {
-			t.Errorf("%v: %d, %d and %d are left of what was begun", tt.paths, d.d.storing, d.d.tabling, d.d.depth)
+		if d.d.noDefer != 0 || d.d.tableDepth != 0 || d.d.depth != 0 {
+			t.Errorf("%v: %d, %d and %d are left of what was begun", tt.paths, d.d.noDefer, d.d.tableDepth, d.d.depth)
 		}
 		s := spending{stored: true, shares: true}
 		want := len(tt.paths) * entry

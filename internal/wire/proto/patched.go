@@ -35,13 +35,13 @@ func (dec *Decoder[T]) setInPlace(inPlace bool) {
 // Patched implements wire.Patcher.
 func (dec *Decoder[T]) Patched(base T, p []byte) (T, error) {
 	return dec.patchedAs(func() (unsafe.Pointer, error) {
-		return dec.d.patched(*(*unsafe.Pointer)(unsafe.Pointer(&base)), p, relative{})
+		return dec.d.patched(*(*unsafe.Pointer)(unsafe.Pointer(&base)), p, sibling{})
 	})
 }
 
 // Repatched implements wire.Patcher.
 func (dec *Decoder[T]) Repatched(base T, p []byte, other T, otherPatch []byte) (T, error) {
-	r := relative{*(*unsafe.Pointer)(unsafe.Pointer(&other)), otherPatch}
+	r := sibling{*(*unsafe.Pointer)(unsafe.Pointer(&other)), otherPatch}
 	return dec.patchedAs(func() (unsafe.Pointer, error) { return dec.d.patched(*(*unsafe.Pointer)(unsafe.Pointer(&base)), p, r) })
 }
 
@@ -94,26 +94,26 @@ func (dec AsInterface[T]) pointerTo(o T) (unsafe.Pointer, error) {
 	return v.UnsafePointer(), nil
 }
 
-// relative is another object made from the same base, with its patch; the zero value is none.
-type relative struct {
+// sibling is another object made from the same base, with its patch; the zero value is none.
+type sibling struct {
 	object unsafe.Pointer
 	patch  []byte
 }
 
-// patched applies the patch to base and returns a pointer to the new value of the root type. Parts shared with the relative are taken from it.
-func (d *decoder) patched(base unsafe.Pointer, p []byte, of relative) (unsafe.Pointer, error) {
+// patched applies the patch to base and returns a pointer to the new value of the root type. Parts shared with the sibling are taken from it.
+func (d *decoder) patched(base unsafe.Pointer, p []byte, of sibling) (unsafe.Pointer, error) {
 	if d.root == nil || base == nil {
 		return nil, patch.ErrBroken
 	}
 	d.arena = arenas.Get().(*arena)
 	defer d.release()
 	d.arena.reset()
-	d.plain, d.storing, d.tabling, d.depth, d.cost, d.keepsBytes = false, 0, 0, 0, 0, false
+	d.plain, d.noDefer, d.tableDepth, d.depth, d.cost, d.keepsBytes = false, 0, 0, 0, 0, false
 	d.allowance = wire.Allowance(len(p)) + patchRoom
 	d.patching, d.sameSpec = true, false
 	defer func() { d.patching = false }()
 	r, _ := patch.NewReader(p)
-	out, err := d.applied(r, base, of)
+	out, err := d.cloneAndPatch(r, base, of)
 	if err == nil {
 		err = r.Finish()
 	}
@@ -125,14 +125,14 @@ func (d *decoder) patched(base unsafe.Pointer, p []byte, of relative) (unsafe.Po
 	return out, nil
 }
 
-func (d *decoder) applied(r *patch.Reader, base unsafe.Pointer, of relative) (out unsafe.Pointer, err error) {
+func (d *decoder) cloneAndPatch(r *patch.Reader, base unsafe.Pointer, of sibling) (out unsafe.Pointer, err error) {
 	if of.object == nil {
 		out = cloneValue(d.typed, base)
 		return out, d.entries(r, d.root, out)
 	}
 	out = cloneValue(d.typed, of.object)
 	other, _ := patch.NewReader(of.patch)
-	if err = d.reentries(r, other, d.root, out, base); err == nil {
+	if err = d.repatchEntries(r, other, d.root, out, base); err == nil {
 		err = other.Finish()
 	}
 	return out, err
@@ -211,7 +211,7 @@ func (d *decoder) splice(r *patch.Reader, action patch.Action, s *string) {
 		d.ownString(s, between)
 		return
 	}
-	if before+len(between)+behind >= maxPutOff {
+	if before+len(between)+behind >= maxDeferred {
 		*s = old[:before] + string(between) + old[len(old)-behind:]
 		return
 	}
@@ -221,7 +221,7 @@ func (d *decoder) splice(r *patch.Reader, action patch.Action, s *string) {
 func (d *decoder) spliceBytes(r *patch.Reader, action patch.Action, b *[]byte) error {
 	before, behind, between := r.Spliced(action, len(*b), &d.digits)
 	old := *b
-	if size := before + len(between) + behind; size >= maxPutOff {
+	if size := before + len(between) + behind; size >= maxDeferred {
 		joined := make([]byte, 0, size)
 		*b = append(append(append(joined, old[:before]...), between...), old[len(old)-behind:]...)
 	} else {

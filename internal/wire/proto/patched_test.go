@@ -567,7 +567,7 @@ func TestPatchedLargeBase(t *testing.T) {
 	}
 	before := marshalAll(t, []*corev1.Pod{pod})[0]
 	for i := range 4 {
-		pod.Spec.Containers[i*7].Command = []string{strings.Repeat("y", maxPutOff-2+i)}
+		pod.Spec.Containers[i*7].Command = []string{strings.Repeat("y", maxDeferred-2+i)}
 	}
 	after := marshalAll(t, []*corev1.Pod{pod})[0]
 	c := newPatchChecker(t, reflect.TypeFor[*corev1.Pod](), keeping)

@@ -9,8 +9,8 @@ import (
 // Where the entries of two patches of the same base are equal, so are their results. So an object can be made from a previous one that was made
 // from the same base, instead of from the base: most of what a change leaves alone are parts that differ from the base.
 
-// reentries changes the message at p by the entries of r up to the next end. The message is a copy of the result of other's entries on base.
-func (d *decoder) reentries(r, other *patch.Reader, m *message, p, base unsafe.Pointer) error {
+// repatchEntries changes the message at p by the entries of r up to the next end. The message is a copy of the result of other's entries on base.
+func (d *decoder) repatchEntries(r, other *patch.Reader, m *message, p, base unsafe.Pointer) error {
 	if d.depth++; d.depth > maxDepth {
 		return errDepth
 	}
@@ -25,14 +25,14 @@ func (d *decoder) reentries(r, other *patch.Reader, m *message, p, base unsafe.P
 		var err error
 		switch {
 		case number == patch.None:
-			return d.endOf(r, other)
+			return d.readEnds(r, other)
 		case was < is:
 			d.revert(other, m, p, base)
 		case is < was:
 			r.Entry()
 			err = d.entry(r, m, number, p, action)
 		case action == patch.Within && otherAction == patch.Within:
-			err = d.reentriesWithin(r, other, m, p, base)
+			err = d.repatchWithin(r, other, m, p, base)
 		case !r.SkipSame(other):
 			d.revert(other, m, p, base)
 			r.Entry()
@@ -47,8 +47,8 @@ func (d *decoder) reentries(r, other *patch.Reader, m *message, p, base unsafe.P
 	}
 }
 
-// endOf reads the end of both patches' entries.
-func (d *decoder) endOf(r, other *patch.Reader) error {
+// readEnds reads the end of both patches' entries.
+func (d *decoder) readEnds(r, other *patch.Reader) error {
 	r.Entry()
 	other.Entry()
 	d.depth--
@@ -66,8 +66,8 @@ func (d *decoder) revert(other *patch.Reader, m *message, whole, base unsafe.Poi
 	f.copy(unsafe.Add(whole, f.offset), unsafe.Add(base, f.offset))
 }
 
-// reentriesWithin changes a message-typed field of the message at whole that both patches change.
-func (d *decoder) reentriesWithin(r, other *patch.Reader, m *message, whole, base unsafe.Pointer) error {
+// repatchWithin changes a message-typed field of the message at whole that both patches change.
+func (d *decoder) repatchWithin(r, other *patch.Reader, m *message, whole, base unsafe.Pointer) error {
 	number, _ := r.Next()
 	f := d.fieldOf(m, number)
 	p, from := unsafe.Add(whole, f.offset), unsafe.Add(base, f.offset)
@@ -89,5 +89,5 @@ func (d *decoder) reentriesWithin(r, other *patch.Reader, m *message, whole, bas
 	}
 	r.Entry()
 	other.Entry()
-	return d.reentries(r, other, d.plan(f), p, from)
+	return d.repatchEntries(r, other, d.plan(f), p, from)
 }

@@ -87,12 +87,12 @@ func (d *decoder) string(s *site, p, old *string, b []byte) {
 		*p = ""
 	case old != nil && *old == string(b):
 		*p = *old
-	case d.sharesValues() && s.wants(b):
-		text, hash, verdict := d.table.findString(s, b)
+	case d.sharesValues() && s.shouldLookUp(b):
+		text, hash, action := d.table.findString(s, b)
 		switch {
 		case text != "":
 			*p = text
-		case verdict == store:
+		case action == decodeAndStore:
 			*p = string(b)
 			d.table.add(hash, stringShape, nil, b, unsafe.Pointer(unsafe.StringData(*p)), len(b), len(b))
 		default:
@@ -103,16 +103,16 @@ func (d *decoder) string(s *site, p, old *string, b []byte) {
 	}
 }
 
-// maxPutOff is the size from which a string or byte slice gets its own allocation. It keeps blocks small, so that it hardly
+// maxDeferred is the size from which a string or byte slice gets its own allocation. It keeps blocks small, so that it hardly
 // matters if a reader keeps one of the strings longer than the object.
-const maxPutOff = 2 << 10
+const maxDeferred = 2 << 10
 
 func (d *decoder) ownString(p *string, b []byte) {
-	if d.keeps() {
+	if d.aliasesInput() {
 		*p = unsafe.String(unsafe.SliceData(b), len(b))
 		return
 	}
-	if d.putsOff() && len(b) < maxPutOff {
+	if d.canDefer() && len(b) < maxDeferred {
 		d.arena.text(p, b)
 		return
 	}
@@ -127,9 +127,9 @@ func (d *decoder) bytes(p, old *[]byte, b []byte) {
 		*p = []byte{}
 	case old != nil && sameBytes(*old, b):
 		*p = *old
-	case d.keeps() && !d.inPlace: // unlike strings, byte slices are writable
+	case d.aliasesInput() && !d.inPlace: // unlike strings, byte slices are writable
 		*p = b[:len(b):len(b)]
-	case d.putsOff() && len(b) < maxPutOff:
+	case d.canDefer() && len(b) < maxDeferred:
 		d.arena.raw(p, b)
 	default:
 		d.spend(len(b))

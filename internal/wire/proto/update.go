@@ -36,7 +36,7 @@ func (d *decoder) update(m *message, p, old unsafe.Pointer, b, was []byte) (err 
 			i = next + 1
 			continue
 		}
-		u := updating{f, unsafe.Add(p, f.offset), unsafe.Add(old, f.offset), nil}
+		u := fieldUpdate{f, unsafe.Add(p, f.offset), unsafe.Add(old, f.offset), nil}
 		u.was, was = fieldOfBefore(was, num, b[start:next])
 		if i, err = d.updateField(u, b, start, next, wire); err != nil {
 			return err
@@ -90,16 +90,16 @@ func fieldOfBefore(was []byte, num int32, encodedTag []byte) (field, rest []byte
 	return nil, nil
 }
 
-// updating is a field being decoded into the value at p, whose previous value is at old. was is its previous encoding, including tags; nil if there
+// fieldUpdate is a field being decoded into the value at p, whose previous value is at old. was is its previous encoding, including tags; nil if there
 // was none, or if it was not length-delimited.
-type updating struct {
+type fieldUpdate struct {
 	*field
 	p, old unsafe.Pointer
 	was    []byte
 }
 
 // updateField decodes the field whose tag is b[start:i], and returns the index after it.
-func (d *decoder) updateField(u updating, b []byte, start, i, wire int) (end int, err error) {
+func (d *decoder) updateField(u fieldUpdate, b []byte, start, i, wire int) (end int, err error) {
 	switch {
 	case u.op == varintOp || u.op == varintPointerOp:
 		return d.varint(u.field, u.p, b, i, wire)
@@ -129,19 +129,19 @@ func (d *decoder) updateField(u updating, b []byte, start, i, wire int) (end int
 func (f *field) isMessage() bool { return f.kind == messageKind && !f.items }
 
 // isSame reports whether the encoding of the field, or run of fields, whose tag is b[start:i] is unchanged.
-func (u *updating) isSame(b []byte, start, i int) bool {
+func (u *fieldUpdate) isSame(b []byte, start, i int) bool {
 	if u.was == nil || u.kind == foreignKind || !bytes.HasPrefix(b[start:], u.was) {
 		return false
 	}
 	if u.op == listOp || u.op == mapOp {
-		return !bytes.HasPrefix(b[start+len(u.was):], b[start:i]) && u.endsWithin(u.was)
+		return !bytes.HasPrefix(b[start+len(u.was):], b[start:i]) && u.isSelfContained(u.was)
 	}
 	return true
 }
 
-// endsWithin reports whether the meaning of a run of fields depends on nothing after it. The key or value of a map entry, and the last of packed
+// isSelfContained reports whether the meaning of a run of fields depends on nothing after it. The key or value of a map entry, and the last of packed
 // numbers, may extend into the fields that follow. Servers do not pack numbers, so any packed run counts as if it did.
-func (f *field) endsWithin(run []byte) bool {
+func (f *field) isSelfContained(run []byte) bool {
 	if f.op != mapOp && f.op != numbersOp {
 		return true
 	}
@@ -181,7 +181,7 @@ func endsOfEntry(entry []byte) (err error) {
 }
 
 // single returns the bounds of the value in was, after a tag of this width, and false if there is not exactly one value.
-func (u *updating) single(width int) (from, to int, ok bool) {
+func (u *fieldUpdate) single(width int) (from, to int, ok bool) {
 	if u.was == nil {
 		return 0, 0, false
 	}
@@ -190,7 +190,7 @@ func (u *updating) single(width int) (from, to int, ok bool) {
 }
 
 // updateList decodes the run of elements whose first tag is b[start:i]. Each is compared with the previous element at its index.
-func (d *decoder) updateList(u updating, b []byte, start, i int) (int, error) {
+func (d *decoder) updateList(u fieldUpdate, b []byte, start, i int) (int, error) {
 	n, end, err := run(b, start, i)
 	if err != nil {
 		return 0, err

@@ -33,10 +33,10 @@ type version struct {
 // not used for a while, such as those of deleted objects, are dropped. A version whose predecessor is not remembered, because
 // it was dropped or decoded elsewhere, is compared with that part by part, including the spec.
 type versions struct {
-	summer     summer
-	young, old map[uint64]version
-	uses       int // since the young generation began
-	max        int // of each generation
+	checksummer checksummer
+	young, old  map[uint64]version
+	uses        int // since the young generation began
+	max         int // of each generation
 }
 
 const (
@@ -51,13 +51,13 @@ const (
 	minUses        = 1 << 12
 )
 
-// decodedAnew: of the versions whose predecessor is not remembered, one in decodedAnew, at random, reuses nothing. That bounds
+// decodeAnewEvery: of the versions whose predecessor is not remembered, one in decodeAnewEvery, at random, reuses nothing. That bounds
 // what they keep alive of earlier ones, which is not counted.
-const decodedAnew = 16
+const decodeAnewEvery = 16
 
 // newVersions returns a versions that may use a part of maxBytes; 0 means enough.
 func newVersions(maxBytes int) *versions {
-	vs := &versions{summer: newSummer(), young: map[uint64]version{}, max: maxVersions}
+	vs := &versions{checksummer: newChecksummer(), young: map[uint64]version{}, max: maxVersions}
 	if maxBytes > 0 {
 		vs.max = min(vs.max, maxBytes/versionsShare/versionBytes/2)
 	}
@@ -91,8 +91,8 @@ func (d *decoder) specOf(root *message) *field {
 	return nil
 }
 
-// next describes the version being decoded.
-type next struct {
+// pendingVersion describes the version being decoded.
+type pendingVersion struct {
 	version
 	uid     uint64 // hash of the uid; 0 if there is none, so that nothing can be remembered
 	encoded uint64 // hash of the spec's bytes; 0 if there is no spec worth hashing
@@ -101,7 +101,7 @@ type next struct {
 
 // compare prepares decoding data. old is an earlier version, or nil, and was its encoding, if known. It returns old if parts of it may be
 // reused, and sets sameSpec if the spec may be. If the encoding is known, neither sameSpec nor remember is needed.
-func (d *decoder) compare(data []byte, old unsafe.Pointer, was []byte) (from unsafe.Pointer, n next) {
+func (d *decoder) compare(data []byte, old unsafe.Pointer, was []byte) (from unsafe.Pointer, n pendingVersion) {
 	d.sameSpec = false
 	switch {
 	case d.versions == nil:
@@ -110,10 +110,10 @@ func (d *decoder) compare(data []byte, old unsafe.Pointer, was []byte) (from uns
 		return old, n
 	}
 	if old != nil {
-		d.warm(old)
+		d.prefetch(old)
 	}
 	n.size = len(data)
-	seed := d.versions.summer.seed
+	seed := d.versions.checksummer.seed
 	if uid := firstUID(data); len(uid) > 0 {
 		n.uid = maphash.Bytes(seed, uid) | 1
 	}
@@ -125,7 +125,7 @@ func (d *decoder) compare(data []byte, old unsafe.Pointer, was []byte) (from uns
 	switch {
 	case old == nil || last.held > len(data):
 		return nil, n
-	case !known && d.random.Uint64()%decodedAnew == 0:
+	case !known && d.random.Uint64()%decodeAnewEvery == 0:
 		return nil, n
 	}
 	n.held = last.held
@@ -146,7 +146,7 @@ func (d *decoder) compare(data []byte, old unsafe.Pointer, was []byte) (from uns
 }
 
 // remember makes the object the last version. own is the memory of its unshared strings and times.
-func (d *decoder) remember(n next, object unsafe.Pointer, own int) {
+func (d *decoder) remember(n pendingVersion, object unsafe.Pointer, own int) {
 	if d.versions == nil || n.uid == 0 {
 		return
 	}
@@ -165,29 +165,29 @@ func (d *decoder) encodedSpec(data []byte) (spec []byte, ok bool) {
 }
 
 func (d *decoder) sumSpec(object unsafe.Pointer, size int) uint64 {
-	return d.versions.summer.sum(d.specLayout, unsafe.Add(object, d.spec.offset), 1, size)
+	return d.versions.checksummer.sum(d.specLayout, unsafe.Add(object, d.spec.offset), 1, size)
 }
 
 const (
 	// cacheLine is how much memory nearly all processors load at a time.
 	cacheLine = 64
-	// maxWarm bounds the bytes read ahead of one list.
-	maxWarm = 2 << 10
+	// maxPrefetch bounds the bytes read ahead of one list.
+	maxPrefetch = 2 << 10
 )
 
-// warmList is the offset of a list in objects, and the size of its elements.
-type warmList struct{ offset, size uintptr }
+// prefetchList is the offset of a list in objects, and the size of its elements.
+type prefetchList struct{ offset, size uintptr }
 
-// warmLists returns the lists of a type and of the messages directly in it.
-func warmLists(root reflect.Type) (lists []warmList) {
+// prefetchListsOf returns the lists of a type and of the messages directly in it.
+func prefetchListsOf(root reflect.Type) (lists []prefetchList) {
 	for i := range root.NumField() {
 		switch sf := root.Field(i); {
 		case sf.Type.Kind() == reflect.Slice:
-			lists = append(lists, warmList{sf.Offset, sf.Type.Elem().Size()})
+			lists = append(lists, prefetchList{sf.Offset, sf.Type.Elem().Size()})
 		case sf.Type.Kind() == reflect.Struct && isMessage(sf.Type):
 			for in := range sf.Type.Fields() {
 				if in.Type.Kind() == reflect.Slice {
-					lists = append(lists, warmList{sf.Offset + in.Offset, in.Type.Elem().Size()})
+					lists = append(lists, prefetchList{sf.Offset + in.Offset, in.Type.Elem().Size()})
 				}
 			}
 		}
@@ -195,14 +195,14 @@ func warmLists(root reflect.Type) (lists []warmList) {
 	return lists
 }
 
-// warm touches the memory of an object that is about to be compared. It was last used long ago, so its cache lines are cold;
+// prefetch touches the memory of an object that is about to be compared. It was last used long ago, so its cache lines are cold;
 // requesting all of them at once overlaps the misses, while comparing would wait for one after another. That makes an event
 // about a tenth cheaper.
-func (d *decoder) warm(object unsafe.Pointer) {
-	d.warmth += readLines(object, d.typ.Size())
-	for _, l := range d.warmed {
+func (d *decoder) prefetch(object unsafe.Pointer) {
+	d.prefetchSum += readLines(object, d.typ.Size())
+	for _, l := range d.prefetchLists {
 		slice := (*header)(unsafe.Add(object, l.offset))
-		d.warmth += readLines(slice.data, min(uintptr(slice.len)*l.size, maxWarm))
+		d.prefetchSum += readLines(slice.data, min(uintptr(slice.len)*l.size, maxPrefetch))
 	}
 }
 

@@ -33,7 +33,7 @@ const Never = 9
 // might never be sampled.
 type Rate struct {
 	Mode         Mode
-	judged       bool
+	evaluated    bool
 	class        uint8  // the class that is the sample
 	tried, found uint32 // lookups since the last evaluation, and how many of them were repeats
 	passed       uint32 // values seen since this class became the sample
@@ -66,15 +66,15 @@ func (r *Rate) Note(p *Policy, repeated bool) {
 	switch {
 	case r.Mode == Sampling:
 		window = p.Sampled
-	case !r.judged:
+	case !r.evaluated:
 		window = p.First
 	}
 	if r.tried >= window {
-		r.judge(p)
+		r.chooseMode(p)
 	}
 }
 
-func (r *Rate) judge(p *Policy) {
+func (r *Rate) chooseMode(p *Policy) {
 	before := r.Mode
 	switch {
 	case r.found*8 >= r.tried*p.Direct:
@@ -87,5 +87,5 @@ func (r *Rate) judge(p *Policy) {
 	if r.Mode == Sampling && before != Sampling {
 		r.passed, r.period = 0, firstPeriod
 	}
-	r.judged, r.tried, r.found = true, 0, 0
+	r.evaluated, r.tried, r.found = true, 0, 0
 }

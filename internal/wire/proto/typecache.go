@@ -99,34 +99,34 @@ func (f *fieldType) chooseOp() op {
 	return valueOp
 }
 
-// known describes the Go types, for all decoders of the program. Decoders consult it when they first see a field.
-var known = knowledge{messages: map[reflect.Type]*messageType{}, shapes: map[shapeKey]uint32{}, layouts: layouts{}}
+// goTypes describes the Go types, for all decoders of the program. Decoders consult it when they first see a field.
+var goTypes = typeCache{messages: map[reflect.Type]*messageType{}, shapes: map[shapeKey]uint32{}, layouts: layouts{}}
 
-type knowledge struct {
+type typeCache struct {
 	mu       sync.Mutex
 	messages map[reflect.Type]*messageType
 	shapes   map[shapeKey]uint32
 	layouts  layouts
 }
 
-func (k *knowledge) message(typ reflect.Type) *messageType {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	m, ok := k.messages[typ]
+func (c *typeCache) message(typ reflect.Type) *messageType {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m, ok := c.messages[typ]
 	if !ok {
 		m = newMessageType(typ)
-		k.messages[typ] = m
+		c.messages[typ] = m
 	}
 	return m
 }
 
 // field returns the type of the field of m with this number, or nil if there is none.
-func (k *knowledge) field(m *messageType, num int32) *fieldType {
+func (c *typeCache) field(m *messageType, num int32) *fieldType {
 	if int(num) >= len(m.index) || m.index[num] == 0 {
 		return nil
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if m.fields[num] == nil {
 		i := int(m.index[num] - 1)
 		m.fields[num] = newFieldType(m.typ.Field(i), 1<<i)
@@ -134,10 +134,10 @@ func (k *knowledge) field(m *messageType, num int32) *fieldType {
 	return m.fields[num]
 }
 
-func (k *knowledge) layout(typ reflect.Type) *layout {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.layouts.of(typ)
+func (c *typeCache) layout(typ reflect.Type) *layout {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.layouts.of(typ)
 }
 
 // shapeKey identifies a shape: a Go type and how it is held. Values of one shape are interchangeable.
@@ -148,17 +148,17 @@ type shapeKey struct {
 	path string
 }
 
-func (k *knowledge) shape(typ reflect.Type, form form, path string, trims *trimTree, entries map[string]bool) uint32 {
+func (c *typeCache) shape(typ reflect.Type, form form, path string, trims *trimTree, entries map[string]bool) uint32 {
 	key := shapeKey{typ: typ, form: form}
 	if trims != nil || entries != nil {
 		key.path = path
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	shape, ok := k.shapes[key]
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	shape, ok := c.shapes[key]
 	if !ok {
-		shape = stringShape + 1 + uint32(len(k.shapes))
-		k.shapes[key] = shape
+		shape = stringShape + 1 + uint32(len(c.shapes))
+		c.shapes[key] = shape
 	}
 	return shape
 }

@@ -45,8 +45,8 @@ func TestOwnValues(t *testing.T) {
 		if at(object["last"]) != at(object["spec"].(map[string]any)["last"]) {
 			t.Error("the last string is not shared")
 		}
-		if o := &d.build.own; len(o.text)+len(o.strings)+len(o.elements)+len(o.lists)+len(o.pending) > 0 {
-			t.Errorf("left behind: %+v", o)
+		if a := &d.build.arena; len(a.text)+len(a.strings)+len(a.elements)+len(a.lists)+len(a.pending) > 0 {
+			t.Errorf("left behind: %+v", a)
 		}
 	}
 }
@@ -111,7 +111,7 @@ func TestKeepsNoObject(t *testing.T) {
 	}
 	broken = nil
 	runtime.GC()
-	if o := &d.build.own; data.Value() != nil || len(o.text)+len(o.pending)+len(o.elements) > 0 {
+	if a := &d.build.arena; data.Value() != nil || len(a.text)+len(a.pending)+len(a.elements) > 0 {
 		t.Error("something is kept of an object that was refused")
 	}
 	runtime.KeepAlive(d)
@@ -341,7 +341,7 @@ func TestMemoryIsCounted(t *testing.T) {
 	for range 300 {
 		data := docs.next()
 		d := newDecoder(t, wire.Options{NoSharing: true})
-		if _, err := d.Decode(data, nil); err != nil || d.build.twice {
+		if _, err := d.Decode(data, nil); err != nil || d.build.hasDuplicates {
 			continue
 		}
 		compared++
