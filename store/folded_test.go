@@ -493,14 +493,14 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// TestFoldedObjectsAreLeft out of what a list and a drop return, and not opened until somebody looks at them. Open ones, and those that others took the place of, are not.
+// TestFoldedObjectsAreLeft out of what a list and a drop return if they are many, and not opened until somebody looks at them. Open ones, and those that others took the place of, are not.
 func TestFoldedObjectsAreLeft(t *testing.T) {
 	for _, silent := range []bool{false, true} {
 		w, keys := newFoldingAlone(t, 30)
 		foldKeys(w, true, keys[:25]...)
 		runtime.GC()
 		txn := w.Begin()
-		if txn.LeaveFolded(); silent {
+		if txn.LeaveFolded(23); silent {
 			txn.Silence()
 		}
 		another := plainThing(0)
@@ -534,11 +534,17 @@ func TestFoldedObjectsAreLeft(t *testing.T) {
 		}
 		foldKeys(w, true, keys[0])
 		txn = w.Begin()
-		txn.LeaveFolded()
+		txn.LeaveFolded(0)
 		changes = txn.Drop("")
 		removed = txn.Removed()
-		if txn.Commit(); len(changes) != 0 || removed.Len() != 1 {
+		if txn.Abort(); len(changes) != 0 || removed.Len() != 1 {
 			t.Errorf("dropped: %d changes, %d removed", len(changes), removed.Len())
 		}
+		txn = w.Begin()
+		txn.LeaveFolded(1)
+		if changes = txn.Drop(""); len(changes) != 1 || txn.Removed().Len() != 0 {
+			t.Errorf("dropped where one may be opened: %d changes, %d removed", len(changes), txn.Removed().Len())
+		}
+		txn.Commit()
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"iter"
 	"reflect"
+	"slices"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 
@@ -45,6 +46,7 @@ func (t *Txn[T]) Replace(namespace string, objects object.Collection[T], resourc
 		return r.deltas
 	}
 	r.compare(known.AllHeld(namespace), items)
+	r.finish()
 	return r.deltas
 }
 
@@ -68,6 +70,7 @@ func (t *Txn[T]) Drop(namespace string) []object.Delta[T] {
 			r.missing(old)
 		}
 	}
+	r.finish()
 	return r.deltas
 }
 
@@ -77,6 +80,7 @@ type relist[T object.Object] struct {
 	version   string
 	rewritten bool
 	deltas    []object.Delta[T]
+	left      []Held[T] // folded objects that are gone, which deltas does not tell of yet
 }
 
 // loaded records the deltas of items that build has already put into the transaction.
@@ -129,11 +133,27 @@ func (r *relist[T]) missing(old Held[T]) {
 		return // the list is older than this state, and proves nothing about the object
 	}
 	r.txn.Remove(old.key)
-	if removed := r.txn.removed; removed != nil && old.folded != nil && !r.txn.silent {
-		removed.items = append(removed.items, old)
+	if r.txn.removed != nil && old.folded != nil && !r.txn.silent {
+		r.left = append(r.left, old)
 		return
 	}
 	r.deleted(old)
+}
+
+// finish tells of the folded objects that are gone: with the others if they are few, or else apart, without opening them.
+func (r *relist[T]) finish() {
+	if len(r.left) == 0 {
+		return
+	}
+	if len(r.left) > r.txn.mayOpen {
+		r.txn.removed.items = append(r.txn.removed.items, r.left...)
+		return
+	}
+	r.txn.mayOpen -= len(r.left)
+	for _, old := range r.left {
+		r.deleted(old)
+	}
+	slices.SortStableFunc(r.deltas, func(a, b object.Delta[T]) int { return a.Key.Compare(b.Key) })
 }
 
 func (r *relist[T]) deleted(old Held[T]) {

@@ -27,8 +27,9 @@ type Txn[T object.Object] struct {
 	moved bool
 	// silent says that the changes of Replace and Drop are not needed.
 	silent bool
-	// removed is what Removed returns; nil unless LeaveFolded was called.
+	// removed is what Removed returns; nil unless LeaveFolded was called. mayOpen is how many removed objects may still be opened then.
 	removed *Removed[T]
+	mayOpen int
 	// contradicted is what Contradicted returns.
 	contradicted object.Key
 	// packed are the objects that PutCold has packed.
@@ -38,11 +39,11 @@ type Txn[T object.Object] struct {
 // Silence makes Replace and Drop return nothing, so that no folded object is opened for their results.
 func (t *Txn[T]) Silence() { t.silent = true }
 
-// LeaveFolded makes Replace and Drop leave the folded objects out of what they return that are missing from a list or belong to the namespace: Removed returns
-// them. So however many there are, none is opened.
-func (t *Txn[T]) LeaveFolded() { t.removed = new(Removed[T]) }
+// LeaveFolded makes a Replace or Drop that removes many folded objects, because they are missing from a list or belong to the namespace, leave these out of what it returns:
+// Removed returns them. So of all that the transaction removes, it opens at most so many.
+func (t *Txn[T]) LeaveFolded(most int) { t.removed, t.mayOpen = new(Removed[T]), most }
 
-// Removed returns the folded objects that Replace and Drop have removed since LeaveFolded, in the order of their keys for each call.
+// Removed returns the folded objects that Replace and Drop have left out since LeaveFolded, sorted by key for each call.
 func (t *Txn[T]) Removed() *Removed[T] { return t.removed }
 
 // Contradicted returns an object that a list given to Replace had in an older state than the store, although the list was

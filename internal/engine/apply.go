@@ -89,7 +89,7 @@ func (inf *Informer[T]) applyList(p *part[T], objects object.Collection[T], vers
 	}
 	txn := inf.writer.Begin()
 	defer txn.Abort()
-	txn.LeaveFolded()
+	txn.LeaveFolded(foldBatch)
 	before := inf.store.Snapshot()
 	first := !p.listed.Load() && before.In(p.namespace).Len() == 0 // the handlers do not know of these objects
 	if first || len(inf.subscriptions()) == 0 {
@@ -169,7 +169,7 @@ func (inf *Informer[T]) push(subs []*Subscription[T], notes []object.Delta[T], v
 	}
 }
 
-// pushRemoved adds the deletions of folded objects to the handlers' queues. There may be very many, so each is opened when its turn comes. apply is held.
+// pushRemoved adds the deletions of many folded objects to the handlers' queues: each is opened when its turn comes. apply is held.
 func (inf *Informer[T]) pushRemoved(subs []*Subscription[T], removed *store.Removed[T]) {
 	if removed.Len() == 0 {
 		return

@@ -148,22 +148,23 @@ func TestStopFromEveryGoroutine(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				inf := New(Config[settings]{
-					Name: "configmaps", Namespaces: []string{""},
+				var inf *Informer[settings]
+				var stopped []error
+				handler := onMessage{slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: slog.LevelDebug}), func(message string) {
+					if strings.HasPrefix(message, "found") || strings.HasPrefix(message, "an audit") || strings.HasPrefix(message, "a cached object") {
+						stopped = append(stopped, inf.Stop(t.Context()))
+					}
+				}}
+				inf = New(Config[settings]{
+					Name: "configmaps", Namespaces: []string{""}, Options: Options{Logger: slog.New(handler), NoWatchList: true, Audit: time.Hour},
 					NewSource: func(string) (source.ListerWatcher[settings], error) {
 						return &answering{open: errors.New("no watch")}, nil
 					},
-					Options: Options{Logger: slog.New(slog.DiscardHandler), NoWatchList: true, Audit: time.Hour},
 				})
 				if err := inf.Start(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 				synctest.Wait()
-				var stopped []error
-				inf.log = newThrottled(slog.New(onMessage{slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: slog.LevelDebug}), func(string) {
-					stopped = append(stopped, inf.Stop(t.Context()))
-				}}))
-				inf.guard.log = inf.log
 				provoke(t, inf, func() { inf.log.log(slog.LevelError, "found") })
 				synctest.Wait()
 				if !closed(inf.done) || len(stopped) != 1 || stopped[0] != nil {

@@ -160,7 +160,7 @@ func (inf *Informer[T]) changeNamespaces(namespaces []string) (gone []*part[T], 
 func (inf *Informer[T]) changeParts(added []*part[T], drop func(*part[T]) bool) (gone []*part[T]) {
 	txn := inf.writer.Begin()
 	defer txn.Abort()
-	txn.LeaveFolded()
+	txn.LeaveFolded(foldBatch)
 	if len(inf.subs) == 0 {
 		txn.Silence()
 	}

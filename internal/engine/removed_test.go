@@ -13,7 +13,7 @@ import (
 // TestManyDeletionsAreOpenedOneByOne: folded objects whose namespace is given up, or that are missing from a list, are opened as a handler comes to them. None is for a handler
 // of keys.
 func TestManyDeletionsAreOpenedOneByOne(t *testing.T) {
-	const n = 300
+	const n = foldBatch + 1
 	for name, remove := range map[string]func(t *testing.T, inf *Informer[settings]){
 		"given up": func(t *testing.T, inf *Informer[settings]) {
 			if err := inf.SetNamespaces(t.Context(), []string{"other"}); err != nil {
