@@ -139,7 +139,7 @@ func TestListIgnoresOptions(t *testing.T) {
 // Adding handlers from within a handler works, and so do handlers whose functions are nil.
 func TestHandlerAddsHandler(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
-		src, h := newPods(t, "a/one"), &recorder{}
+		src, h := newPods(t, "a/one"), &requestRecorder{}
 		inf := newInformer(e, src)
 		mustAdd(t, inf, cache.ResourceEventHandlerFuncs{})
 		mustAdd(t, inf, cache.ResourceEventHandlerFuncs{AddFunc: func(any) { mustAdd(t, inf, h) }})

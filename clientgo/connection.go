@@ -8,10 +8,10 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// configOf returns a config that reaches a clientset's API server through the clientset's own transport, which carries credentials, TLS and
+// configForClientset returns a config that reaches a clientset's API server through the clientset's own transport, which carries credentials, TLS and
 // impersonation. It returns false if the clientset has no transport, as fakes do not. The clientset's rate limit and warning handler are not
 // accessible and do not apply.
-func configOf(client kubernetes.Interface) (*rest.Config, bool) {
+func configForClientset(client kubernetes.Interface) (*rest.Config, bool) {
 	set, ok := client.(*kubernetes.Clientset)
 	if !ok || set == nil {
 		return nil, false
@@ -25,22 +25,22 @@ func configOf(client kubernetes.Interface) (*rest.Config, bool) {
 		config.Transport, config.Timeout = core.Client.Transport, core.Client.Timeout
 		config.DisableCompression = compressionDisabled(core.Client.Transport)
 	}
-	config.WrapTransport = func(next http.RoundTripper) http.RoundTripper { return ownUserAgent{next} }
+	config.WrapTransport = func(next http.RoundTripper) http.RoundTripper { return userAgentTransport{next} }
 	return config, true
 }
 
-// ownUserAgent lets a client send requests over another client's transport under its own user agent: it drops the header, and the transport
+// userAgentTransport lets a client send requests over another client's transport under its own user agent: it drops the header, and the transport
 // underneath sets its own.
-type ownUserAgent struct{ http.RoundTripper }
+type userAgentTransport struct{ http.RoundTripper }
 
-func (t ownUserAgent) RoundTrip(request *http.Request) (*http.Response, error) {
+func (t userAgentTransport) RoundTrip(request *http.Request) (*http.Response, error) {
 	request = request.Clone(request.Context())
 	request.Header.Del("User-Agent")
 	return t.RoundTripper.RoundTrip(request)
 }
 
 // WrappedRoundTripper returns the wrapped transport, as client-go's transports do.
-func (t ownUserAgent) WrappedRoundTripper() http.RoundTripper { return t.RoundTripper }
+func (t userAgentTransport) WrappedRoundTripper() http.RoundTripper { return t.RoundTripper }
 
 // compressionDisabled reports whether a transport requests uncompressed responses.
 func compressionDisabled(transport http.RoundTripper) bool {

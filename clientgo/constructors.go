@@ -47,7 +47,7 @@ func newListWatchInformer(lw cache.ListerWatcher, example runtime.Object, what s
 	}
 	inf := &informer{metrics: newInformerMetrics(opts.Identifier, opts.InformerMetricsProvider)}
 	native, err := tidings.NewInformer(src, tidings.InformerOptions[tidings.Object]{
-		Name: what, Options: tidings.Options{OnError: inf.failed, Logger: klogLogger()},
+		Name: what, Options: tidings.Options{OnError: inf.handleError, Logger: klogLogger()},
 	})
 	if err != nil {
 		return nil, err

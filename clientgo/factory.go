@@ -26,14 +26,14 @@ import (
 
 // factory is an informers.SharedInformerFactory. Its accessors are in groups.go.
 type factory struct {
-	native   *tidings.Factory
-	client   func() kubernetes.Interface
-	resync   time.Duration
-	opts     factoryOptions
-	selected metav1.ListOptions
+	native    *tidings.Factory
+	client    func() kubernetes.Interface
+	resync    time.Duration
+	opts      factoryOptions
+	selectors metav1.ListOptions
 
 	starter[reflect.Type]
-	failed map[schema.GroupVersionResource]func(error) // handles an informer's errors; guarded by starter.mu
+	errorHandlers map[schema.GroupVersionResource]func(error) // handles an informer's errors; guarded by starter.mu
 }
 
 // NewSharedInformerFactory returns a factory for config's API server. It replaces client-go's factory for a clientset. It does not connect yet. It
@@ -73,7 +73,7 @@ func newHTTPFactory(config *rest.Config, defaultResync time.Duration, options []
 		scope.MaxObjectBytes = opts.native.MaxObjectBytes
 		return newSource(native.Client(), scope)
 	})
-	left := f.selected
+	left := f.selectors
 	left.LabelSelector, left.FieldSelector = "", ""
 	if left != (metav1.ListOptions{}) {
 		klog.Background().Info("Warning: of the tweaked list options only the selectors are used", "ignored", left.String())
@@ -94,7 +94,7 @@ func builtinRow(resource schema.GroupVersionResource) (resourceType, error) {
 // it uses the clientset's transport and is like NewSharedInformerFactory, except that the clientset's rate limit and warning handler do not apply.
 // Any other clientset, such as a fake, lists and watches itself. With a nil client nothing can be listed, but the stores can be filled by hand.
 func NewSharedInformerFactoryFromClient(client kubernetes.Interface, defaultResync time.Duration, options ...Option) informers.SharedInformerFactory {
-	if config, ok := configOf(client); ok {
+	if config, ok := configForClientset(client); ok {
 		f := newBuiltinFactory(config, defaultResync, options)
 		f.client = func() kubernetes.Interface { return client }
 		return f
@@ -135,11 +135,11 @@ func (f *factory) init(native *tidings.Factory, resync time.Duration, opts facto
 	newSource func(source.Scope) (source.ListerWatcher[tidings.Object], error),
 ) *factory {
 	f.native, f.resync, f.opts = native, resync, opts
-	f.failed = map[schema.GroupVersionResource]func(error){}
+	f.errorHandlers = map[schema.GroupVersionResource]func(error){}
 	tidings.SetSource(native, func(scope tidings.Scope, namespace string) (source.ListerWatcher[tidings.Object], error) {
 		return newSource(scope.Source(namespace))
 	})
-	opts.tweak(&f.selected)
+	opts.tweak(&f.selectors)
 	return f
 }
 
@@ -154,7 +154,7 @@ func (f *factory) demultiplex(next func(error)) func(error) {
 			return
 		}
 		f.mu.Lock()
-		tell := f.failed[failure.Resource]
+		tell := f.errorHandlers[failure.Resource]
 		f.mu.Unlock()
 		if tell != nil {
 			tell(failure)
@@ -162,16 +162,16 @@ func (f *factory) demultiplex(next func(error)) func(error) {
 	}
 }
 
-// notify registers fn for the errors of a resource's informer.
-func (f *factory) notify(resource schema.GroupVersionResource, fn func(error)) {
+// handleErrors registers fn for the errors of a resource's informer.
+func (f *factory) handleErrors(resource schema.GroupVersionResource, fn func(error)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.failed[resource] = fn
+	f.errorHandlers[resource] = fn
 }
 
 // newInformer returns an informer for a table row.
 func (f *factory) newInformer(row resourceType, resync time.Duration) (*informer, error) {
-	scope := tidings.Scope{Resource: row.resource, Labels: f.selected.LabelSelector, Fields: f.selected.FieldSelector}
+	scope := tidings.Scope{Resource: row.resource, Labels: f.selectors.LabelSelector, Fields: f.selectors.FieldSelector}
 	if row.scope == namespaced {
 		scope.Namespaces = []string{f.opts.namespace}
 	}
@@ -229,7 +229,7 @@ func (f *factory) builtinInformer(row resourceType) cache.SharedIndexInformer {
 		if err != nil {
 			panic(fmt.Errorf("clientgo: informer for %v: %w", row.goType, err))
 		}
-		f.failed[row.resource] = inf.failed
+		f.errorHandlers[row.resource] = inf.handleError
 		inf.metrics = newInformerMetrics(f.opts.informerName.WithResource(row.resource), nil)
 		return inf
 	})

@@ -104,7 +104,7 @@ func runFactory(t *testing.T, f informers.SharedInformerFactory) {
 func TestFactory(t *testing.T) {
 	everyWay(t, 0, factoryOptions{}, func(t *testing.T, e engine, f served) {
 		f.create(labeled("a/one", "1"))
-		pods, h := f.Core().V1().Pods(), &recorder{}
+		pods, h := f.Core().V1().Pods(), &requestRecorder{}
 		mustAdd(t, pods.Informer(), h)
 		runFactory(t, f)
 		h.expect(t, "start", "initial a/one=1")
@@ -148,7 +148,7 @@ func TestFactoryNamespaceAndTransform(t *testing.T) {
 	everyWay(t, 0, o, func(t *testing.T, e engine, f served) {
 		f.create(pod("a/one"))
 		f.create(pod("b/two"))
-		h := &recorder{}
+		h := &requestRecorder{}
 		mustAdd(t, f.Core().V1().Pods().Informer(), h)
 		f.Core().V1().Nodes().Informer() // cluster-scoped, so not limited
 		runFactory(t, f)
@@ -165,7 +165,7 @@ func TestFactoryTweak(t *testing.T) {
 		f := overHTTP(t, e, 0, o)
 		f.create(labeled("a/one", "1"))
 		f.create(labeled("a/two", "2"))
-		h := &recorder{}
+		h := &requestRecorder{}
 		mustAdd(t, f.Core().V1().Pods().Informer(), h)
 		runFactory(t, f)
 		h.expect(t, "start", "initial a/one=1")
@@ -182,7 +182,7 @@ func TestFactoryResync(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
 		f := overFake(t, e, time.Hour, o)
 		f.create(pod("a/one"))
-		h := &recorder{}
+		h := &requestRecorder{}
 		mustAdd(t, f.Core().V1().Pods().Informer(), h)
 		runFactory(t, f)
 		h.expect(t, "start", "initial a/one")

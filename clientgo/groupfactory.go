@@ -36,7 +36,7 @@ type GroupFactory[F ~func(C, time.Duration) cache.SharedIndexInformer, C any] st
 	newClient func(*rest.Config) (C, error)
 	config    *rest.Config
 
-	asking   atomic.Bool // true while a function makes an informer that will be discarded
+	probing  atomic.Bool // true while a function makes an informer that will be discarded
 	examples sync.Map    // tidings.Object by schema.GroupVersionResource
 }
 
@@ -90,12 +90,12 @@ func (f *GroupFactory[F, C]) newInformer(obj runtime.Object, newFunc F, resync t
 	if !ok {
 		return nil, errors.New("it is no API object")
 	}
-	var recorded recorder
+	var recorded requestRecorder
 	client, err := f.newClient(recorded.config())
 	if err != nil {
 		return nil, fmt.Errorf("a client: %w", err)
 	}
-	asked := f.ask(newFunc, client, resync)
+	asked := f.probe(newFunc, client, resync)
 	if isOurs(asked) {
 		if client, err = f.newClient(f.config); err != nil {
 			return nil, err
@@ -112,20 +112,20 @@ func (f *GroupFactory[F, C]) newInformer(obj runtime.Object, newFunc F, resync t
 		return nil, err
 	}
 	inf := &informer{metrics: newInformerMetrics(f.InformerName().WithResource(scope.Resource), nil)}
-	f.base.failed[scope.Resource] = inf.failed
+	f.base.errorHandlers[scope.Resource] = inf.handleError
 	return inf, inf.init(native, reflect.TypeOf(obj).String(), resync, asked.GetIndexer().GetIndexers())
 }
 
-// ask calls newFunc for an informer that will be discarded.
-func (f *GroupFactory[F, C]) ask(newFunc F, client C, resync time.Duration) cache.SharedIndexInformer {
-	f.asking.Store(true)
-	defer f.asking.Store(false)
+// probe calls newFunc for an informer that will be discarded.
+func (f *GroupFactory[F, C]) probe(newFunc F, client C, resync time.Duration) cache.SharedIndexInformer {
+	f.probing.Store(true)
+	defer f.probing.Store(false)
 	return newFunc(client, resync)
 }
 
 // InformerName returns the name set by WithInformerName.
 func (f *GroupFactory[F, C]) InformerName() *cache.InformerName {
-	if f.asking.Load() {
+	if f.probing.Load() {
 		return nil // an informer that will be discarded must not claim the name
 	}
 	return f.base.InformerName()

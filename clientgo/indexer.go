@@ -21,12 +21,12 @@ type indexer struct {
 
 	mu      sync.Mutex // held during writes
 	started bool
-	byHand  atomic.Pointer[cache.Indexer] // objects added before the start; nil without any
+	plain   atomic.Pointer[cache.Indexer] // objects added before the start; nil without any
 }
 
 // current returns the store to read from.
 func (x *indexer) current() cache.Indexer {
-	if plain := x.byHand.Load(); plain != nil {
+	if plain := x.plain.Load(); plain != nil {
 		return *plain
 	}
 	return x.view
@@ -36,9 +36,9 @@ func (x *indexer) current() cache.Indexer {
 func (x *indexer) write(fn func(cache.Indexer) error) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if !x.started && x.byHand.Load() == nil {
+	if !x.started && x.plain.Load() == nil {
 		plain := cache.NewIndexer(cache.DeletionHandlingMetaNamespaceKeyFunc, x.view.GetIndexers())
-		x.byHand.Store(&plain)
+		x.plain.Store(&plain)
 	}
 	return fn(x.current())
 }
@@ -48,7 +48,7 @@ func (x *indexer) start() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.started = true
-	plain := x.byHand.Load()
+	plain := x.plain.Load()
 	if plain == nil {
 		return
 	}
@@ -62,7 +62,7 @@ func (x *indexer) start() {
 		objects = append(objects, obj)
 	}
 	x.view.native.Edit(nil, objects)
-	x.byHand.Store(nil)
+	x.plain.Store(nil)
 }
 
 // Add adds an object. The handlers are not notified.
@@ -96,7 +96,7 @@ func (x *indexer) AddIndexers(indexers cache.Indexers) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	err := x.view.AddIndexers(indexers)
-	if plain := x.byHand.Load(); plain != nil && err == nil {
+	if plain := x.plain.Load(); plain != nil && err == nil {
 		err = (*plain).AddIndexers(indexers)
 	}
 	return err

@@ -60,7 +60,7 @@ func TestStoreFilledByHand(t *testing.T) {
 // Handlers count what was in the store before the start as known: they are notified of what the first list changes.
 func TestStoreFilledBeforeRun(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
-		src, h := newPods(t, "a/changed", "a/new"), &recorder{}
+		src, h := newPods(t, "a/changed", "a/new"), &requestRecorder{}
 		inf := filled(t, e, src, "a/changed", "a/missing")
 		mustAdd(t, inf, h)
 		run(t, inf)
@@ -77,7 +77,7 @@ func TestStoreFilledBeforeRun(t *testing.T) {
 // Writing to a running informer's store does not notify the handlers. Later events are relative to what was written.
 func TestStoreWrittenWhileRunning(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
-		src, early, late := newPods(t, "a/one", "a/two"), &recorder{}, &recorder{}
+		src, early, late := newPods(t, "a/one", "a/two"), &requestRecorder{}, &requestRecorder{}
 		inf := filled(t, e, src)
 		mustAdd(t, inf, early)
 		run(t, inf)

@@ -23,19 +23,19 @@ type informer struct {
 	native *tidings.SharedInformer[tidings.Object]
 	store  *indexer
 	// reflector is passed to watch error handlers. It never runs: only its name and type description are set.
-	reflector *cache.Reflector
-	what      string           // type description of the objects
-	metrics   *informerMetrics // nil if no metrics are published
+	reflector       *cache.Reflector
+	typeDescription string           // type description of the objects
+	metrics         *informerMetrics // nil if no metrics are published
 
-	mu            sync.Mutex // never held while user code runs
-	phase         phase
-	resync        resyncClock
-	transform     cache.TransformFunc
-	onWatchError  cache.WatchErrorHandlerWithContext
-	ctx           context.Context // Run's
-	registrations []*registration
-	lastProblem   error
-	removals      sync.WaitGroup // of handlers that were still running when they were removed
+	mu             sync.Mutex // never held while user code runs
+	phase          phase
+	resync         resyncClock
+	transform      cache.TransformFunc
+	onWatchError   cache.WatchErrorHandlerWithContext
+	ctx            context.Context // Run's
+	registrations  []*registration
+	lastWatchError error
+	removals       sync.WaitGroup // of handlers that were still running when they were removed
 }
 
 type phase uint8
@@ -49,7 +49,7 @@ const (
 var errStarted = errors.New("informer has already started")
 
 func (inf *informer) init(native *tidings.SharedInformer[tidings.Object], what string, resync time.Duration, indexers cache.Indexers) error {
-	inf.native, inf.what, inf.resync = native, what, newResyncClock(resync)
+	inf.native, inf.typeDescription, inf.resync = native, what, newResyncClock(resync)
 	inf.store = &indexer{view: newView(native)}
 	inf.reflector = cache.NewReflectorWithOptions(nil, nil, nil, cache.ReflectorOptions{Name: native.Name(), TypeDescription: what})
 	return inf.store.AddIndexers(indexers)
@@ -73,7 +73,7 @@ func (inf *informer) AddEventHandlerWithOptions(h cache.ResourceEventHandler, op
 	}
 	inf.mu.Lock()
 	defer inf.mu.Unlock()
-	period := inf.resync.byDefault
+	period := inf.resync.defaultPeriod
 	if opts.ResyncPeriod != nil {
 		period = *opts.ResyncPeriod
 	}
@@ -118,7 +118,7 @@ func (inf *informer) RemoveEventHandler(handle cache.ResourceEventHandlerRegistr
 	if !ok {
 		return fmt.Errorf("invalid key type %T", handle)
 	}
-	if !inf.forget(r) {
+	if !inf.unregister(r) {
 		return nil
 	}
 	ended, cancel := context.WithCancel(context.Background())
@@ -136,8 +136,8 @@ func (inf *informer) RemoveEventHandler(handle cache.ResourceEventHandlerRegistr
 	return nil
 }
 
-// forget removes r from the list and reports whether it was there. If so, it also adds to removals.
-func (inf *informer) forget(r *registration) bool {
+// unregister removes r from the list and reports whether it was there. If so, it also adds to removals.
+func (inf *informer) unregister(r *registration) bool {
 	inf.mu.Lock()
 	defer inf.mu.Unlock()
 	i := slices.Index(inf.registrations, r)
@@ -239,25 +239,25 @@ func (inf *informer) SetWatchErrorHandlerWithContext(h cache.WatchErrorHandlerWi
 	return nil
 }
 
-// failed handles every error of the native informer.
-func (inf *informer) failed(err error) {
+// handleError handles every error of the native informer.
+func (inf *informer) handleError(err error) {
 	if errors.Is(err, tidings.ErrTransform) {
 		return
 	}
 	inf.mu.Lock()
 	h, ctx := inf.onWatchError, inf.ctx
-	inf.lastProblem = err
+	inf.lastWatchError = err
 	inf.mu.Unlock()
 	if h != nil {
 		h(ctx, inf.reflector, err)
 	}
 }
 
-// problem returns the last list or watch error. Unlike the native status it remains available after the informer has ended.
-func (inf *informer) problem() error {
+// watchError returns the last list or watch error. Unlike the native status it remains available after the informer has ended.
+func (inf *informer) watchError() error {
 	inf.mu.Lock()
 	defer inf.mu.Unlock()
-	return inf.lastProblem
+	return inf.lastWatchError
 }
 
 // HasSynced reports whether the initial list is in the store.
@@ -265,7 +265,7 @@ func (inf *informer) HasSynced() bool { return cache.IsDone(inf.HasSyncedChecker
 
 // HasSyncedChecker returns a checker that is done once the initial list is in the store.
 func (inf *informer) HasSyncedChecker() cache.DoneChecker {
-	return checker{name: "SharedIndexInformer " + inf.what, done: inf.native.Synced()}
+	return checker{name: "SharedIndexInformer " + inf.typeDescription, done: inf.native.Synced()}
 }
 
 // IsStopped reports whether the informer has run and stopped.

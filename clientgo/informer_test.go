@@ -19,7 +19,7 @@ func newInformer(e engine, lw cache.ListerWatcher) cache.SharedIndexInformer {
 // "For every update to the SharedInformer's local cache and for every client added before Run(), eventually the client is notified."
 func TestHandlerAddedBeforeRun(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
-		src, h := newPods(t, "a/one"), &recorder{}
+		src, h := newPods(t, "a/one"), &requestRecorder{}
 		inf := newInformer(e, src)
 		mustAdd(t, inf, h)
 		run(t, inf)
@@ -34,7 +34,7 @@ func TestHandlerAddedBeforeRun(t *testing.T) {
 // "A client added after Run() starts gets a startup batch of notifications of additions of the objects existing in the cache."
 func TestHandlerAddedLate(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
-		src, h := newPods(t, "a/one", "b/two"), &recorder{}
+		src, h := newPods(t, "a/one", "b/two"), &requestRecorder{}
 		inf := newInformer(e, src)
 		run(t, inf)
 		synctest.Wait()
@@ -51,7 +51,7 @@ func TestHandlerAddedLate(t *testing.T) {
 // "A delete notification exposes the last locally known non-absent state", in a DeletedFinalStateUnknown if the deletion was missed.
 func TestTombstone(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
-		src, h := newPods(t, "a/stays"), &recorder{}
+		src, h := newPods(t, "a/stays"), &requestRecorder{}
 		src.Add(labeled("a/gone", "1"))
 		inf := newInformer(e, src)
 		mustAdd(t, inf, h)
@@ -76,7 +76,7 @@ func TestTombstone(t *testing.T) {
 // the parent has synced and all pre-sync events have been delivered".
 func TestHasSynced(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
-		src, h := newPods(t, "a/one"), &recorder{block: make(chan struct{})}
+		src, h := newPods(t, "a/one"), &requestRecorder{block: make(chan struct{})}
 		inf := newInformer(e, src)
 		r := mustAdd(t, inf, h)
 		check := func(when string, informer, registration bool) {
@@ -103,7 +103,7 @@ func TestHasSynced(t *testing.T) {
 func TestHasSyncedEmpty(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
 		inf := newInformer(e, newPods(t))
-		r := mustAdd(t, inf, &recorder{})
+		r := mustAdd(t, inf, &requestRecorder{})
 		run(t, inf)
 		synctest.Wait()
 		if !inf.HasSynced() || !r.HasSynced() {
@@ -115,7 +115,7 @@ func TestHasSyncedEmpty(t *testing.T) {
 // "RemoveEventHandler removes a formerly added event handler. This function is guaranteed to be idempotent, and thread-safe."
 func TestRemoveEventHandler(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
-		src, early, gone, stays := newPods(t, "a/one"), &recorder{}, &recorder{}, &recorder{}
+		src, early, gone, stays := newPods(t, "a/one"), &requestRecorder{}, &requestRecorder{}, &requestRecorder{}
 		inf := newInformer(e, src)
 		never := mustAdd(t, inf, early)
 		if err := inf.RemoveEventHandler(never); err != nil {
@@ -167,7 +167,7 @@ func TestRemoveFromInside(t *testing.T) {
 // "ShutDownEventHandler removes the event handler and blocks until it has fully stopped processing events."
 func TestShutDownEventHandler(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
-		inf, h := newInformer(e, newPods(t, "a/one")), &recorder{block: make(chan struct{})}
+		inf, h := newInformer(e, newPods(t, "a/one")), &requestRecorder{block: make(chan struct{})}
 		r := mustAdd(t, inf, h)
 		run(t, inf)
 		synctest.Wait()
@@ -206,7 +206,7 @@ func TestStopped(t *testing.T) {
 		if !inf.IsStopped() {
 			t.Error("it is not stopped")
 		}
-		if _, err := inf.AddEventHandler(&recorder{}); err == nil {
+		if _, err := inf.AddEventHandler(&requestRecorder{}); err == nil {
 			t.Error("a handler was added to a stopped informer")
 		}
 		if err := inf.AddIndexers(cache.Indexers{"late": byNode}); err == nil {
@@ -225,7 +225,7 @@ func TestStopped(t *testing.T) {
 // Running an informer a second time returns at once and does nothing.
 func TestRunTwice(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
-		src, h := newPods(t, "a/one"), &recorder{}
+		src, h := newPods(t, "a/one"), &requestRecorder{}
 		inf := newInformer(e, src)
 		mustAdd(t, inf, h)
 		run(t, inf)
@@ -239,7 +239,7 @@ func TestRunTwice(t *testing.T) {
 // slow the handler.
 func TestSlowHandler(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
-		src, slow, fast := newPods(t, "a/one"), &recorder{block: make(chan struct{})}, &recorder{}
+		src, slow, fast := newPods(t, "a/one"), &requestRecorder{block: make(chan struct{})}, &requestRecorder{}
 		inf := newInformer(e, src)
 		mustAdd(t, inf, slow)
 		mustAdd(t, inf, fast)
@@ -286,7 +286,7 @@ func TestWatchErrorHandler(t *testing.T) {
 // "The TransformFunc is called for each object which is about to be stored", and may write to it.
 func TestTransform(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
-		src, h := newPods(t, "a/one"), &recorder{}
+		src, h := newPods(t, "a/one"), &requestRecorder{}
 		inf := newInformer(e, src)
 		must(t, inf.SetTransform(func(any) (any, error) { t.Error("the first transform was called"); return nil, nil }))
 		must(t, inf.SetTransform(func(obj any) (any, error) {

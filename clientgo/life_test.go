@@ -53,7 +53,7 @@ func TestRunReturns(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bothEngines(t, func(t *testing.T, e engine) {
-				src, h := newPods(t, "a/one"), &recorder{block: make(chan struct{})}
+				src, h := newPods(t, "a/one"), &requestRecorder{block: make(chan struct{})}
 				inf := newInformer(e, src)
 				mustAdd(t, inf, h)
 				ctx, cancel := context.WithCancel(context.Background())
@@ -124,7 +124,7 @@ func TestHasSyncedNeedsList(t *testing.T) {
 // "RemoveEventHandler is asynchronous." It removes a busy handler, and does not deliver what was queued for it.
 func TestRemoveDoesNotWait(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
-		src, h := newPods(t, "a/one"), &recorder{block: make(chan struct{})}
+		src, h := newPods(t, "a/one"), &requestRecorder{block: make(chan struct{})}
 		inf := newInformer(e, src)
 		r := mustAdd(t, inf, h)
 		run(t, inf)
@@ -147,7 +147,7 @@ func TestRemoveDoesNotWait(t *testing.T) {
 // A handle "must be supplied back to the same SharedInformer". Any other informer ignores it.
 func TestForeignHandle(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
-		src, h := newPods(t, "a/one"), &recorder{}
+		src, h := newPods(t, "a/one"), &requestRecorder{}
 		inf, other := newInformer(e, src), newInformer(e, src)
 		r := mustAdd(t, inf, h)
 		run(t, inf)
@@ -197,7 +197,7 @@ func TestOneCallAtATime(t *testing.T) {
 // "The resync operation does not add any interactions with the authoritative storage."
 func TestResyncAsksNobody(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
-		src, h := newPods(t, "a/one"), &recorder{}
+		src, h := newPods(t, "a/one"), &requestRecorder{}
 		lw := &counted{FakeControllerSource: src}
 		inf := e.informer(lw, &corev1.Pod{}, 10*time.Second, nil)
 		mustAdd(t, inf, h)
@@ -238,7 +238,7 @@ func (c *counted) Watch(opts metav1.ListOptions) (watch.Interface, error) {
 // object is actually absent."
 func TestVersionOfDeletion(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
-		src, h := newPods(t, "a/one"), &recorder{}
+		src, h := newPods(t, "a/one"), &requestRecorder{}
 		inf := newInformer(e, src)
 		mustAdd(t, inf, h)
 		run(t, inf)

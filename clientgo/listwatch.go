@@ -36,18 +36,18 @@ func newSource(lw cache.ListerWatcher, example runtime.Object) (source.ListerWat
 	if err != nil || example == nil {
 		return src, err
 	}
-	return checked{src, example}, nil
+	return typeChecked{src, example}, nil
 }
 
-// checked is a source that checks its objects against an example: their Go type, and their kind if the type has a field
+// typeChecked is a source that checks its objects against an example: their Go type, and their kind if the type has a field
 // for that.
-type checked struct {
+type typeChecked struct {
 	source.ListerWatcher[tidings.Object]
 	example runtime.Object
 }
 
 // check returns an error if obj does not match the example.
-func (c checked) check(obj tidings.Object) error {
+func (c typeChecked) check(obj tidings.Object) error {
 	if reflect.TypeOf(obj) != reflect.TypeOf(c.example) {
 		return fmt.Errorf("got a %T where a %T is expected", obj, c.example)
 	}
@@ -62,7 +62,7 @@ func (c checked) check(obj tidings.Object) error {
 }
 
 // List fails at the first object that does not match the example.
-func (c checked) List(ctx context.Context, opts source.ListOptions[tidings.Object], each func(tidings.Object) error) (source.ListResult, error) {
+func (c typeChecked) List(ctx context.Context, opts source.ListOptions[tidings.Object], each func(tidings.Object) error) (source.ListResult, error) {
 	return c.ListerWatcher.List(ctx, opts, func(obj tidings.Object) error {
 		if err := c.check(obj); err != nil {
 			return fmt.Errorf("list: %s: %w", object.KeyOf(obj), err)
@@ -72,21 +72,21 @@ func (c checked) List(ctx context.Context, opts source.ListOptions[tidings.Objec
 }
 
 // Watch turns an event whose object does not match the example into an invalid one.
-func (c checked) Watch(ctx context.Context, opts source.WatchOptions[tidings.Object]) (source.Stream[tidings.Object], error) {
+func (c typeChecked) Watch(ctx context.Context, opts source.WatchOptions[tidings.Object]) (source.Stream[tidings.Object], error) {
 	stream, err := c.ListerWatcher.Watch(ctx, opts)
 	if err != nil {
 		return nil, err
 	}
-	return checkedStream{stream, c}, nil
+	return typeCheckedStream{stream, c}, nil
 }
 
-type checkedStream struct {
+type typeCheckedStream struct {
 	source.Stream[tidings.Object]
-	checked checked
+	checked typeChecked
 }
 
 // Next checks the events of the stream.
-func (s checkedStream) Next(buf []source.Event[tidings.Object]) ([]source.Event[tidings.Object], error) {
+func (s typeCheckedStream) Next(buf []source.Event[tidings.Object]) ([]source.Event[tidings.Object], error) {
 	before := len(buf)
 	buf, err := s.Stream.Next(buf)
 	for i := before; i < len(buf); i++ {
@@ -95,7 +95,7 @@ func (s checkedStream) Next(buf []source.Event[tidings.Object]) ([]source.Event[
 	return buf, err
 }
 
-func (s checkedStream) checkEvent(event *source.Event[tidings.Object]) {
+func (s typeCheckedStream) checkEvent(event *source.Event[tidings.Object]) {
 	if event.Object == nil {
 		return
 	}

@@ -85,7 +85,7 @@ func (m *informerMetrics) publish(inf *informer) {
 		return
 	}
 	m.queued.Set(float64(max(0, inf.pending()-int(m.calling.Load()))))
-	if version, err := gaugeOf(inf.LastSyncResourceVersion()); err == nil {
+	if version, err := versionNumber(inf.LastSyncResourceVersion()); err == nil {
 		m.version.Set(version)
 	}
 }
@@ -93,8 +93,8 @@ func (m *informerMetrics) publish(inf *informer) {
 // maxVersionDigits is the number of trailing digits of a version that client-go publishes; a float64 can hold them exactly.
 const maxVersionDigits = 15
 
-// gaugeOf returns a resource version as a number, or 0 if it is empty.
-func gaugeOf(version string) (float64, error) {
+// versionNumber returns a resource version as a number, or 0 if it is empty.
+func versionNumber(version string) (float64, error) {
 	if version == "" {
 		return 0, nil
 	}

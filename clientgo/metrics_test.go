@@ -124,7 +124,7 @@ func TestSharedInformerMetrics(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
 		g, src := newGauges(), newPods(t, "a/one", "a/two")
 		inf := e.withOptions(src, &corev1.Pod{}, cache.SharedIndexInformerOptions{Identifier: named(t, "test").WithResource(pods), InformerMetricsProvider: g})
-		mustAdd(t, inf, &recorder{})
+		mustAdd(t, inf, &requestRecorder{})
 		stop := run(t, inf)
 		g.expect(t, "after the list", map[string]float64{"test pods queued": 0, "test pods version": 2})
 		src.Delete(pod("a/one"))

@@ -25,7 +25,7 @@ import (
 // A ListerWatcher whose watches close at once, and whose lists ignore the options, still converges.
 func TestWatchClosesAtOnce(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
-		src, h := newPods(t, "a/one"), &recorder{}
+		src, h := newPods(t, "a/one"), &requestRecorder{}
 		lw := &cache.ListWatch{
 			ListWithContextFunc: func(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
 				return src.List(metav1.ListOptions{})
@@ -49,7 +49,7 @@ func TestWatchClosesAtOnce(t *testing.T) {
 // A watch does not put an object of an unexpected type into the store.
 func TestUnexpectedTypeInWatch(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
-		src, h := newPods(t, "a/one"), &recorder{}
+		src, h := newPods(t, "a/one"), &requestRecorder{}
 		inf := newInformer(e, src)
 		mustAdd(t, inf, h)
 		run(t, inf)
@@ -196,7 +196,7 @@ func TestHandlersComeAndGo(t *testing.T) {
 		for range 8 {
 			<-done
 		}
-		h := &recorder{}
+		h := &requestRecorder{}
 		mustAdd(t, inf, h)
 		h.expect(t, "in the end", "initial a/one")
 		stop()
@@ -248,7 +248,7 @@ func TestRecreatedObject(t *testing.T) {
 			p.UID = types.UID(uid)
 			return p
 		}
-		src, h := newPods(t), &recorder{}
+		src, h := newPods(t), &requestRecorder{}
 		src.Add(of("u1", "1"))
 		inf := newInformer(ours, src)
 		mustAdd(t, inf, h)
@@ -267,10 +267,10 @@ func TestSmallConstructors(t *testing.T) {
 			obj.(*corev1.Pod).Labels = map[string]string{"v": "seen"}
 			return obj, nil
 		}
-		src, h := newPods(t, "a/one"), &recorder{}
+		src, h := newPods(t, "a/one"), &requestRecorder{}
 		transforming, c1 := clientgo.NewTransformingInformer(src, &corev1.Pod{}, 0, h, stamp)
 		indexing, c2 := clientgo.NewTransformingIndexerInformer(src, &corev1.Pod{}, 0, nil, cache.Indexers{"label": byLabel}, stamp)
-		plain, c3 := clientgo.NewInformer(newPods(t, "a/two"), &corev1.Pod{}, 0, &recorder{})
+		plain, c3 := clientgo.NewInformer(newPods(t, "a/two"), &corev1.Pod{}, 0, &requestRecorder{})
 		shared := clientgo.NewSharedInformer(newPods(t, "a/three"), &corev1.Pod{}, 0)
 		for _, c := range []cache.Controller{c1, c2, c3} {
 			run(t, c)

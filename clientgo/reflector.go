@@ -206,20 +206,20 @@ func (r *Reflector) resyncUntil(ctx context.Context, sink *reflectorSink) {
 		case <-ticker.C:
 		}
 		if r.ShouldResync == nil || r.ShouldResync() {
-			r.report("resync the store", r.store.Resync())
+			r.logError("resync the store", r.store.Resync())
 		}
 	}
 }
 
-// report logs an error of the store.
-func (r *Reflector) report(what string, err error) {
+// logError logs an error of the store.
+func (r *Reflector) logError(what string, err error) {
 	if err != nil {
 		utilruntime.HandleError(fmt.Errorf("reflector %s: cannot %s: %w", r.Name(), what, err))
 	}
 }
 
-// moved records the store's new version.
-func (r *Reflector) moved(version string) {
+// setVersion records the store's new version.
+func (r *Reflector) setVersion(version string) {
 	r.mu.Lock()
 	r.version = version
 	r.mu.Unlock()
@@ -253,25 +253,25 @@ func (s *reflectorSink) Add(deltas []object.Delta[tidings.Object], version strin
 	for _, d := range deltas {
 		s.change(d)
 		last = d.Object.GetResourceVersion()
-		s.moved(last)
+		s.setVersion(last)
 	}
 	if version == last {
 		return
 	}
 	if store, ok := s.store.(cache.ReflectorBookmarkStore); ok {
-		s.report("bookmark", store.Bookmark(version))
+		s.logError("bookmark", store.Bookmark(version))
 	}
-	s.moved(version)
+	s.setVersion(version)
 }
 
 func (s *reflectorSink) change(d object.Delta[tidings.Object]) {
 	switch d.Type {
 	case object.Added:
-		s.report("add to the store", s.store.Add(d.Object))
+		s.logError("add to the store", s.store.Add(d.Object))
 	case object.Deleted:
-		s.report("delete from the store", s.store.Delete(d.Object))
+		s.logError("delete from the store", s.store.Delete(d.Object))
 	default:
-		s.report("update the store", s.store.Update(d.Object))
+		s.logError("update the store", s.store.Update(d.Object))
 	}
 }
 
@@ -281,8 +281,8 @@ func (s *reflectorSink) Replace(objects object.Collection[tidings.Object], versi
 	for _, obj := range objects.All() {
 		items = append(items, obj)
 	}
-	s.report("replace the content of the store", s.store.Replace(items, version))
-	s.moved(version)
+	s.logError("replace the content of the store", s.store.Replace(items, version))
+	s.setVersion(version)
 	if !s.hasListed() {
 		close(s.listed)
 	}

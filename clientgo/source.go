@@ -22,7 +22,7 @@ func NewSharedIndexInformerFromSource(f *tidings.Factory, scope tidings.Scope, n
 	}
 	inf := &informer{metrics: newInformerMetrics(options.Identifier, options.InformerMetricsProvider)}
 	native, err := tidings.UnsharedInformer(f, scope, tidings.UnsharedOptions[tidings.Object]{
-		Name: options.ObjectDescription, Source: newSource, OnError: inf.failed,
+		Name: options.ObjectDescription, Source: newSource, OnError: inf.handleError,
 	})
 	if err != nil {
 		return nil, err

@@ -160,7 +160,7 @@ func TestNotifiedAfterStore(t *testing.T) {
 // NewInformer and its variants: a store, a controller, and one handler that has seen everything when HasSynced is true.
 func TestController(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
-		src, h := newPods(t, "a/one"), &recorder{}
+		src, h := newPods(t, "a/one"), &requestRecorder{}
 		store, c := e.controller(cache.InformerOptions{
 			ListerWatcher: src, ObjectType: &corev1.Pod{}, Handler: h, ResyncPeriod: time.Minute,
 			Transform: func(obj any) (any, error) {
@@ -193,7 +193,7 @@ func TestIndexerInformer(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
 		src := newPods(t)
 		src.Add(labeled("a/one", "x"))
-		indexer, c := e.indexer(src, &corev1.Pod{}, 0, &recorder{}, cache.Indexers{"label": byLabel})
+		indexer, c := e.indexer(src, &corev1.Pod{}, 0, &requestRecorder{}, cache.Indexers{"label": byLabel})
 		run(t, c)
 		synctest.Wait()
 		if items, err := indexer.ByIndex("label", "x"); err != nil || len(items) != 1 {

@@ -140,15 +140,15 @@ func run(t *testing.T, inf interface{ RunWithContext(context.Context) }) (stop f
 	return stop
 }
 
-// recorder is a handler that records its notifications.
-type recorder struct {
+// requestRecorder is a handler that records its notifications.
+type requestRecorder struct {
 	mu    sync.Mutex
 	notes []string
 	last  any           // the argument of the last delete
 	block chan struct{} // if set, every call waits for it
 }
 
-func (r *recorder) note(format string, args ...any) {
+func (r *requestRecorder) note(format string, args ...any) {
 	if r.block != nil {
 		<-r.block
 	}
@@ -165,7 +165,7 @@ func describe(obj any) string {
 	return p.Namespace + "/" + p.Name
 }
 
-func (r *recorder) OnAdd(obj any, initial bool) {
+func (r *requestRecorder) OnAdd(obj any, initial bool) {
 	if initial {
 		r.note("initial %s", describe(obj))
 		return
@@ -173,9 +173,11 @@ func (r *recorder) OnAdd(obj any, initial bool) {
 	r.note("add %s", describe(obj))
 }
 
-func (r *recorder) OnUpdate(old, new any) { r.note("update %s to %s", describe(old), describe(new)) }
+func (r *requestRecorder) OnUpdate(old, new any) {
+	r.note("update %s to %s", describe(old), describe(new))
+}
 
-func (r *recorder) OnDelete(obj any) {
+func (r *requestRecorder) OnDelete(obj any) {
 	r.mu.Lock()
 	r.last = obj
 	r.mu.Unlock()
@@ -187,7 +189,7 @@ func (r *recorder) OnDelete(obj any) {
 }
 
 // take returns what was recorded since the last take, once everything has settled.
-func (r *recorder) take() []string {
+func (r *requestRecorder) take() []string {
 	synctest.Wait()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -197,7 +199,7 @@ func (r *recorder) take() []string {
 }
 
 // expect calls take, and compares in the given order.
-func (r *recorder) expect(t *testing.T, when string, want ...string) {
+func (r *requestRecorder) expect(t *testing.T, when string, want ...string) {
 	t.Helper()
 	if got := r.take(); !slices.Equal(got, want) {
 		t.Errorf("%s: handler was told %q, want %q", when, got, want)
@@ -205,7 +207,7 @@ func (r *recorder) expect(t *testing.T, when string, want ...string) {
 }
 
 // expectAnyOrder calls take, and ignores the order, which is not guaranteed between objects.
-func (r *recorder) expectAnyOrder(t *testing.T, when string, want ...string) {
+func (r *requestRecorder) expectAnyOrder(t *testing.T, when string, want ...string) {
 	t.Helper()
 	got := r.take()
 	slices.Sort(got)

@@ -103,7 +103,7 @@ func (v *view) Index(indexName string, obj interface{}) ([]interface{}, error) {
 	var items []interface{}
 	seen := sets.New[tidings.Key]()
 	for _, value := range values {
-		for obj := range having(snap, ix, value) {
+		for obj := range withIndexValue(snap, ix, value) {
 			if key := object.KeyOf(obj); !seen.Has(key) {
 				seen.Insert(key)
 				items = append(items, obj)
@@ -129,7 +129,7 @@ func (v *view) IndexKeys(indexName, value string) ([]string, error) {
 		return nil, err
 	}
 	var keys []string
-	for obj := range having(v.native.Snapshot(), ix, value) {
+	for obj := range withIndexValue(v.native.Snapshot(), ix, value) {
 		keys = append(keys, object.KeyOf(obj).String())
 	}
 	return keys, nil
@@ -212,8 +212,8 @@ func byNamespace(fn cache.IndexFunc) bool {
 	return false
 }
 
-// having iterates over the objects with an index value; a nil index is the one by namespace.
-func having(snap tidings.Snapshot[tidings.Object], ix *tidings.Index[tidings.Object], value string) iter.Seq[tidings.Object] {
+// withIndexValue iterates over the objects with an index value; a nil index is the one by namespace.
+func withIndexValue(snap tidings.Snapshot[tidings.Object], ix *tidings.Index[tidings.Object], value string) iter.Seq[tidings.Object] {
 	if ix != nil {
 		return snap.ByIndex(ix, value)
 	}
@@ -231,7 +231,7 @@ func collect(snap tidings.Snapshot[tidings.Object], ix *tidings.Index[tidings.Ob
 	if ix != nil {
 		items = make([]interface{}, 0, snap.Count(ix, value))
 	}
-	for obj := range having(snap, ix, value) {
+	for obj := range withIndexValue(snap, ix, value) {
 		items = append(items, obj)
 	}
 	return items

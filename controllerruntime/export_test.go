@@ -12,7 +12,7 @@ import (
 )
 
 // NewDrainedInformer returns a client-go informer whose watches leave no goroutine behind when they are stopped; see
-// drained.
+// drainedWatch.
 func NewDrainedInformer(lw toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 	through := listWatch{toolscache.ToListerWatcherWithContext(lw)}
 	return toolscache.NewSharedIndexInformer(&toolscache.ListWatch{

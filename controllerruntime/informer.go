@@ -37,15 +37,15 @@ type informer struct {
 	// SharedIndexInformer is created by SetTransform. controller-runtime calls that before it hands the informer to anybody; it only calls
 	// SetWatchErrorHandlerWithContext earlier.
 	toolscache.SharedIndexInformer
-	about        about
+	info         informerInfo
 	onWatchError toolscache.WatchErrorHandlerWithContext
 	build        func(tidings.Trim) (toolscache.SharedIndexInformer, error)
 	made         func(*informer) // called once SharedIndexInformer is set
 	removed      chan struct{}   // closed when the informer has been removed from the cache
 }
 
-// about describes what an informer holds.
-type about struct {
+// informerInfo describes what an informer holds.
+type informerInfo struct {
 	kind   schema.GroupVersionKind
 	form   form
 	goType string
@@ -56,19 +56,19 @@ type about struct {
 func (is *informers) newInformer(lw toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 	inf, err := is.make(lw, example, resync, indexers)
 	if err != nil {
-		return failed{toolscache.NewSharedIndexInformer(lw, example, resync, indexers), fmt.Errorf("tidings: informer for %T: %w", example, err)}
+		return failedInformer{toolscache.NewSharedIndexInformer(lw, example, resync, indexers), fmt.Errorf("tidings: informer for %T: %w", example, err)}
 	}
 	return inf
 }
 
-// failed is an informer that could not be made. NewInformer cannot return an error, but SetTransform, which is called next, can.
-type failed struct {
+// failedInformer is an informer that could not be made. NewInformer cannot return an error, but SetTransform, which is called next, can.
+type failedInformer struct {
 	toolscache.SharedIndexInformer
 	err error
 }
 
 // SetTransform returns the reason why there is no informer.
-func (f failed) SetTransform(toolscache.TransformFunc) error { return f.err }
+func (f failedInformer) SetTransform(toolscache.TransformFunc) error { return f.err }
 
 // make returns an informer for what lw would list and watch.
 func (is *informers) make(lw toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers) (*informer, error) {
@@ -89,8 +89,8 @@ func (is *informers) make(lw toolscache.ListerWatcher, example runtime.Object, r
 		return nil, err
 	}
 	inf := &informer{
-		about: about{kind: request.scope.Kind, form: formOf(example), goType: reflect.TypeOf(example).String(), scope: request.scope},
-		made:  is.add, removed: make(chan struct{}),
+		info: informerInfo{kind: request.scope.Kind, form: formOf(example), goType: reflect.TypeOf(example).String(), scope: request.scope},
+		made: is.add, removed: make(chan struct{}),
 	}
 	scope := tidings.Scope{
 		Resource: request.scope.Resource, Kind: request.scope.Kind.Kind, Namespaces: []string{request.scope.Namespace},
@@ -102,7 +102,7 @@ func (is *informers) make(lw toolscache.ListerWatcher, example runtime.Object, r
 	inf.build = func(trim tidings.Trim) (toolscache.SharedIndexInformer, error) {
 		scope.Trim = trim
 		return clientgo.NewSharedIndexInformerFromSource(is.factory, scope, newSource, toolscache.SharedIndexInformerOptions{
-			ResyncPeriod: resync, Indexers: indexers, ObjectDescription: inf.about.title(),
+			ResyncPeriod: resync, Indexers: indexers, ObjectDescription: inf.info.title(),
 		})
 	}
 	return inf, nil
@@ -111,7 +111,7 @@ func (is *informers) make(lw toolscache.ListerWatcher, example runtime.Object, r
 // source returns a source for a scope. Without bookmarks it uses lw, because our own sources always request them.
 func (is *informers) source(lw toolscache.ListerWatcher, example tidings.Object, scope source.Scope, noBookmarks bool) (listerWatcher, error) {
 	if noBookmarks {
-		return throughListWatch(lw, scope)
+		return newListWatchSource(lw, scope)
 	}
 	return source.NewHTTPLike(is.factory.Client(), scope, example)
 }
@@ -141,20 +141,20 @@ func (inf *informer) SetTransform(transform toolscache.TransformFunc) error {
 // stripsManagedFields reports whether a transform is controller-runtime's TransformStripManagedFields. It compares source lines, because the
 // compiler creates a separate function for each call site.
 func stripsManagedFields(transform toolscache.TransformFunc) bool {
-	return transform != nil && placeOf(transform) == placeOf(cache.TransformStripManagedFields())
+	return transform != nil && sourceLineOf(transform) == sourceLineOf(cache.TransformStripManagedFields())
 }
 
-// place is a line of source code.
-type place struct {
+// sourceLine is a line of source code.
+type sourceLine struct {
 	file string
 	line int
 }
 
-// placeOf returns the line at which a function begins.
-func placeOf(transform toolscache.TransformFunc) (p place) {
+// sourceLineOf returns the line at which a function begins.
+func sourceLineOf(transform toolscache.TransformFunc) (l sourceLine) {
 	pc := reflect.ValueOf(transform).Pointer()
-	p.file, p.line = goruntime.FuncForPC(pc).FileLine(pc)
-	return p
+	l.file, l.line = goruntime.FuncForPC(pc).FileLine(pc)
+	return l
 }
 
 // waitForSync waits until the informer has synced or is removed, and reports whether that happened before ended or stopped was closed.
@@ -178,26 +178,26 @@ func (inf *informer) native() *tidings.SharedInformer[tidings.Object] {
 // status returns the informer's status.
 func (inf *informer) status() tidings.Status {
 	st := inf.native().Status()
-	st.Resource, st.Type, st.Scope = inf.about.scope.String(), inf.about.goType, inf.about.words()
+	st.Resource, st.Type, st.Scope = inf.info.scope.String(), inf.info.goType, inf.info.filters()
 	return st
 }
 
 // title names the informer in messages: its resource, and what distinguishes it from other informers of that resource.
-func (a about) title() string {
-	words := a.words()
-	if a.form != structured {
-		words = strings.TrimSpace(string(a.form) + " " + words)
+func (i informerInfo) title() string {
+	words := i.filters()
+	if i.form != structured {
+		words = strings.TrimSpace(string(i.form) + " " + words)
 	}
 	if words == "" {
-		return a.scope.String()
+		return i.scope.String()
 	}
-	return fmt.Sprintf("%s (%s)", a.scope, words)
+	return fmt.Sprintf("%s (%s)", i.scope, words)
 }
 
-// words describes the namespace and selectors that limit the informer.
-func (a about) words() string {
+// filters describes the namespace and selectors that limit the informer.
+func (i informerInfo) filters() string {
 	var words []string
-	for _, part := range [][2]string{{"namespace", a.scope.Namespace}, {"labels", a.scope.Labels}, {"fields", a.scope.Fields}} {
+	for _, part := range [][2]string{{"namespace", i.scope.Namespace}, {"labels", i.scope.Labels}, {"fields", i.scope.Fields}} {
 		if part[1] != "" {
 			words = append(words, part[0]+"="+part[1])
 		}
@@ -232,7 +232,7 @@ func (is *informers) remove(kind schema.GroupVersionKind, as form) {
 	defer is.mu.Unlock()
 	var left []*informer
 	for _, inf := range is.made {
-		if inf.about.kind != kind || inf.about.form != as {
+		if inf.info.kind != kind || inf.info.form != as {
 			left = append(left, inf)
 			continue
 		}

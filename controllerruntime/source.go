@@ -15,8 +15,8 @@ import (
 // listerWatcher is a source of API objects of any type.
 type listerWatcher = source.ListerWatcher[tidings.Object]
 
-// throughListWatch returns a source that sends its requests through lw, which decodes the objects.
-func throughListWatch(lw toolscache.ListerWatcher, scope source.Scope) (listerWatcher, error) {
+// newListWatchSource returns a source that sends its requests through lw, which decodes the objects.
+func newListWatchSource(lw toolscache.ListerWatcher, scope source.Scope) (listerWatcher, error) {
 	return source.FromClient[tidings.Object](listWatch{toolscache.ToListerWatcherWithContext(lw)}, source.Scope{Trim: scope.Trim})
 }
 
@@ -36,18 +36,18 @@ func (lw listWatch) Watch(ctx context.Context, opts metav1.ListOptions) (watch.I
 		cancel()
 		return nil, err
 	}
-	return drained{w, cancel}, nil
+	return drainedWatch{w, cancel}, nil
 }
 
-// drained is a watch whose goroutines have ended when Stop returns. Without it, a watch of metadata leaves a goroutine that
+// drainedWatch is a watch whose goroutines have ended when Stop returns. Without it, a watch of metadata leaves a goroutine that
 // waits for somebody to receive its last event.
-type drained struct {
+type drainedWatch struct {
 	watch.Interface
 	cancel context.CancelFunc
 }
 
 // Stop ends the watch and drains its events.
-func (d drained) Stop() {
+func (d drainedWatch) Stop() {
 	d.cancel()
 	d.Interface.Stop()
 	for range d.ResultChan() {

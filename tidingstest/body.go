@@ -20,7 +20,7 @@ type body struct {
 	w       http.ResponseWriter
 	ctx     context.Context
 	ended   <-chan struct{} // closed when the server stops
-	zip     *gzip.Writer    // nil without compression
+	gzip    *gzip.Writer    // nil without compression
 	started bool
 	drip    time.Duration
 	left    int // bytes until the cut, if cut is set
@@ -30,7 +30,7 @@ type body struct {
 func newBody(w http.ResponseWriter, r *http.Request, fault Fault, ended <-chan struct{}) *body {
 	b := &body{w: w, ctx: r.Context(), ended: ended, drip: fault.Drip, left: fault.CutAfterBytes, cut: fault.CutAfterBytes > 0}
 	if fault.Gzip && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
-		b.zip = gzip.NewWriter(writerFunc(b.writePlain))
+		b.gzip = gzip.NewWriter(writerFunc(b.writePlain))
 	}
 	return b
 }
@@ -39,7 +39,7 @@ func newBody(w http.ResponseWriter, r *http.Request, fault Fault, ended <-chan s
 func (b *body) start(code int, contentType string) error {
 	b.started = true
 	b.w.Header().Set("Content-Type", contentType)
-	if b.zip != nil {
+	if b.gzip != nil {
 		b.w.Header().Set("Content-Encoding", "gzip")
 	}
 	b.w.WriteHeader(code)
@@ -50,19 +50,19 @@ func (b *body) flush() error { return http.NewResponseController(b.w).Flush() }
 
 // write sends data at once. With compression, data becomes a gzip member of its own.
 func (b *body) write(data []byte) error {
-	if b.zip == nil {
+	if b.gzip == nil {
 		if _, err := b.writePlain(data); err != nil {
 			return err
 		}
 		return b.flush()
 	}
-	if _, err := b.zip.Write(data); err != nil {
+	if _, err := b.gzip.Write(data); err != nil {
 		return err
 	}
-	if err := b.zip.Close(); err != nil {
+	if err := b.gzip.Close(); err != nil {
 		return err
 	}
-	b.zip.Reset(writerFunc(b.writePlain))
+	b.gzip.Reset(writerFunc(b.writePlain))
 	return b.flush()
 }
 

@@ -17,11 +17,11 @@ const pipeBytes = 64 << 10
 // pipe is one direction of an in-memory connection: a bounded buffer between one writer and one reader. All
 // waits use a sync.Cond, so that a synctest bubble considers a waiting end idle.
 type pipe struct {
-	mu    sync.Mutex
-	moved sync.Cond // signals every change of the fields below
+	mu      sync.Mutex
+	changed sync.Cond // signals every change of the fields below
 
-	data   []byte
-	parted bool // whether a partition keeps data from the reader
+	data        []byte
+	partitioned bool // whether a partition keeps data from the reader
 	// err is what the writer gets at once, and the reader once data is empty. It is set once.
 	err error
 
@@ -30,7 +30,7 @@ type pipe struct {
 
 func newPipe() *pipe {
 	p := &pipe{}
-	p.moved.L = &p.mu
+	p.changed.L = &p.mu
 	return p
 }
 
@@ -46,27 +46,27 @@ func (p *pipe) close(err error, drop bool) {
 	}
 	p.read.stop()
 	p.write.stop()
-	p.moved.Broadcast()
+	p.changed.Broadcast()
 }
 
 func (p *pipe) Read(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for len(p.data) == 0 || p.parted {
+	for len(p.data) == 0 || p.partitioned {
 		switch {
-		case p.err != nil && !(p.parted && p.err == io.EOF):
+		case p.err != nil && !(p.partitioned && p.err == io.EOF):
 			return 0, p.err
 		case p.read.passed():
 			return 0, os.ErrDeadlineExceeded
 		}
-		p.moved.Wait()
+		p.changed.Wait()
 	}
 	n := copy(b, p.data)
 	p.data = p.data[n:]
 	if len(p.data) == 0 {
 		p.data = nil
 	}
-	p.moved.Broadcast()
+	p.changed.Broadcast()
 	return n, nil
 }
 
@@ -83,22 +83,22 @@ func (p *pipe) Write(b []byte) (int, error) {
 		case p.write.passed():
 			return written, os.ErrDeadlineExceeded
 		case len(p.data) >= pipeBytes:
-			p.moved.Wait()
+			p.changed.Wait()
 			continue
 		}
 		n := min(len(b)-written, pipeBytes-len(p.data))
 		p.data = append(p.data, b[written:written+n]...)
 		written += n
-		p.moved.Broadcast()
+		p.changed.Broadcast()
 	}
 	return written, nil
 }
 
-func (p *pipe) setParted(parted bool) {
+func (p *pipe) setPartitioned(parted bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.parted = parted
-	p.moved.Broadcast()
+	p.partitioned = parted
+	p.changed.Broadcast()
 }
 
 func (p *pipe) setDeadline(d *deadline, t time.Time) {
@@ -110,10 +110,10 @@ func (p *pipe) setDeadline(d *deadline, t time.Time) {
 		d.timer = time.AfterFunc(wait, func() {
 			p.mu.Lock()
 			defer p.mu.Unlock()
-			p.moved.Broadcast()
+			p.changed.Broadcast()
 		})
 	}
-	p.moved.Broadcast()
+	p.changed.Broadcast()
 }
 
 // deadline is a read or write deadline, guarded by its pipe's lock.

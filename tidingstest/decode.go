@@ -182,15 +182,15 @@ func (x *exchange) decodeCustom(data []byte, media string, v validation) (object
 	if err := x.checkCustom(u); err != nil {
 		return nil, err
 	}
-	return u, x.fit(u, v)
+	return u, x.applySchema(u, v)
 }
 
 func (x *exchange) unrecognized(err error, data []byte) error {
 	return apierrors.NewBadRequest(fmt.Sprintf("the object provided is unrecognized (must be of type %s): %v (%s)", x.resource.Kind, err, summary(data)))
 }
 
-// fit prunes and defaults a custom object by its schema.
-func (x *exchange) fit(u *unstructured.Unstructured, v validation) error {
+// applySchema prunes and defaults a custom object by its schema.
+func (x *exchange) applySchema(u *unstructured.Unstructured, v validation) error {
 	if x.resource.Structure == nil {
 		return nil
 	}

@@ -35,10 +35,10 @@ const (
 
 // encoder encodes objects as one client requested. The zero value writes JSON.
 type encoder struct {
-	media    string // "" is JSON
-	partial  bool   // as PartialObjectMetadata
-	as       string // the requested kind in place of the object's, such as PartialObjectMetadataList
-	resource *api.Resource
+	media         string // "" is JSON
+	partial       bool   // as PartialObjectMetadata
+	requestedKind string // the requested kind in place of the object's, such as PartialObjectMetadataList
+	resource      *api.Resource
 }
 
 // negotiate picks the first media type of an Accept header that the server can write. It cannot write custom resources in
@@ -53,8 +53,8 @@ func negotiate(accept string, r *api.Resource, stream bool) (encoder, error) {
 		if err != nil {
 			continue
 		}
-		e.as = params["as"]
-		e.partial = strings.HasPrefix(e.as, "PartialObjectMetadata")
+		e.requestedKind = params["as"]
+		e.partial = strings.HasPrefix(e.requestedKind, "PartialObjectMetadata")
 		if params["as"] != "" && (!e.partial || params["g"] != metav1.GroupName || params["v"] != "v1") {
 			continue
 		}

@@ -21,9 +21,9 @@ import (
 //
 // Its methods may be called from any goroutine.
 type FaultySource[T object.Object] struct {
-	source source.ListerWatcher[T]
-	faults faultQueue[SourceFault]
-	past   past[T]
+	source  source.ListerWatcher[T]
+	faults  faultQueue[SourceFault]
+	history sourceHistory[T]
 }
 
 // NewFaultySource returns a FaultySource that wraps src.
@@ -73,7 +73,7 @@ func (f SourceFault) Kinds() (kinds []string) {
 		{f.EndErr != nil, "ended with an error"},
 		{f.EndErr == nil && f.End == Close, "closed"},
 		{f.EndErr == nil && (f.End == Cut || f.End == CutInside || f.End == Truncate), "cut"},
-		{f.silences(), "silence"},
+		{f.stalls(), "silence"},
 		{f.NoInitialEventsEnd, "no end of the initial events"},
 		{f.NoBookmarks, "no bookmarks"},
 		{f.Duplicate, "duplicated events"},
@@ -93,8 +93,8 @@ var errBroken = fmt.Errorf("tidingstest: the connection broke: %w", io.ErrUnexpe
 // ends reports whether the fault ends a list or watch after n objects or events.
 func (f *SourceFault) ends(n int) bool { return (f.EndErr != nil || f.End != GoOn) && n >= f.After }
 
-// silences reports whether the list or watch stalls rather than ending with an error.
-func (f *SourceFault) silences() bool { return f.EndErr == nil && f.End == Stall }
+// stalls reports whether the list or watch stalls rather than ending with an error.
+func (f *SourceFault) stalls() bool { return f.EndErr == nil && f.End == Stall }
 
 // end returns the error with which the list or watch ends, if it does not stall.
 func (f *SourceFault) end() error {
@@ -154,7 +154,7 @@ func (s *FaultySource[T]) Stats() source.Stats {
 // take returns the fault for a request. It drops the fault's Lag while no past state is known.
 func (s *FaultySource[T]) take(kind RequestKind) SourceFault {
 	fault := s.faults.find(Request{Kind: kind})
-	if kind == Watch || !s.past.known() {
+	if kind == Watch || !s.history.known() {
 		fault.Lag = 0
 	}
 	s.faults.count(fault.Kinds()...)
@@ -170,7 +170,7 @@ func (s *FaultySource[T]) List(ctx context.Context, opts source.ListOptions[T], 
 	list := s.listFresh
 	if fault.Lag > 0 && opts.Continue == "" && opts.ResourceVersionMatch != string(metav1.ResourceVersionMatchExact) {
 		list = func(ctx context.Context, opts source.ListOptions[T], each func(T) error) (source.ListResult, error) {
-			return s.past.list(ctx, fault.Lag, opts, each)
+			return s.history.list(ctx, fault.Lag, opts, each)
 		}
 	}
 	brought := 0
@@ -203,7 +203,7 @@ func (f *SourceFault) begin(ctx context.Context) error {
 
 // endList returns the error with which a list ends. If the fault is a stall, it waits for the end of ctx.
 func (f *SourceFault) endList(ctx context.Context) error {
-	if f.silences() {
+	if f.stalls() {
 		<-ctx.Done()
 		return context.Cause(ctx)
 	}
@@ -216,22 +216,22 @@ func (f *SourceFault) endList(ctx context.Context) error {
 // listFresh lists the wrapped source, and records the result.
 func (s *FaultySource[T]) listFresh(ctx context.Context, opts source.ListOptions[T], each func(T) error) (source.ListResult, error) {
 	opts.Decode = nil // it is unknown whether the object reaches the caller
-	objects := s.past.page(opts.Continue)
+	objects := s.history.page(opts.Continue)
 	known := objects != nil && opts.Only.Name == ""
 	result, err := s.source.List(ctx, opts, func(o T) error {
 		if known {
-			objects[object.KeyOf(o)] = kept(o, opts.NoSharing)
+			objects[object.KeyOf(o)] = detached(o, opts.NoSharing)
 		}
 		return each(o)
 	})
 	if err == nil && known {
-		s.past.paged(objects, result)
+		s.history.addPage(objects, result)
 	}
 	return result, err
 }
 
-// kept returns an object that does not change even if the caller modifies what it gets.
-func kept[T object.Object](o T, writes bool) T {
+// detached returns an object that does not change even if the caller modifies what it gets.
+func detached[T object.Object](o T, writes bool) T {
 	if writes {
 		return o.DeepCopyObject().(T)
 	}

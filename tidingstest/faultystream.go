@@ -21,7 +21,7 @@ func (s *FaultySource[T]) Watch(ctx context.Context, opts source.WatchOptions[T]
 	var initial []source.Event[T]
 	if fault.Lag > 0 {
 		var err error
-		if initial, err = s.past.initialEvents(fault.Lag, opts); err != nil {
+		if initial, err = s.history.initialEvents(fault.Lag, opts); err != nil {
 			return nil, err
 		}
 		opts.SendInitialEvents, opts.ResourceVersion = false, initial[len(initial)-1].ResourceVersion
@@ -30,9 +30,9 @@ func (s *FaultySource[T]) Watch(ctx context.Context, opts source.WatchOptions[T]
 	if err != nil {
 		return nil, err
 	}
-	of := &faultyStream[T]{source: stream, fault: fault, read: initial, noted: noted[T]{past: &s.past, copied: opts.NoSharing}}
+	of := &faultyStream[T]{source: stream, fault: fault, read: initial, recorder: watchRecorder[T]{history: &s.history, copied: opts.NoSharing}}
 	if opts.SendInitialEvents {
-		of.noted.initial = map[object.Key]T{}
+		of.recorder.initial = map[object.Key]T{}
 	}
 	of.ctx, of.cancel = context.WithCancelCause(ctx)
 	return of, nil
@@ -46,19 +46,19 @@ type faultyStream[T object.Object] struct {
 	cancel context.CancelCauseFunc
 
 	// The fields below are only used by Next.
-	noted   noted[T]
-	read    []source.Event[T] // from the source, not returned yet
-	readErr error             // the error that follows them
-	held    []source.Event[T] // an event that waits to be swapped with the next
-	brought int               // number of events passed on
-	err     error             // the error that ended the stream
+	recorder  watchRecorder[T]
+	read      []source.Event[T] // from the source, not returned yet
+	readErr   error             // the error that follows them
+	held      []source.Event[T] // an event that waits to be swapped with the next
+	delivered int               // number of events passed on
+	err       error             // the error that ended the stream
 }
 
 // Next implements source.Stream.
 func (s *faultyStream[T]) Next(buf []source.Event[T]) ([]source.Event[T], error) {
 	for first := len(buf); s.err == nil && !(len(buf) > first && s.pauses()); {
 		switch {
-		case s.fault.ends(s.brought):
+		case s.fault.ends(s.delivered):
 			s.err = s.end()
 		case len(s.read) > 0:
 			buf, s.err = s.pass(buf)
@@ -66,7 +66,7 @@ func (s *faultyStream[T]) Next(buf []source.Event[T]) ([]source.Event[T], error)
 			buf, s.err = s.flush(buf), s.readErr
 		default:
 			s.read, s.readErr = s.source.Next(nil)
-			s.noted.add(s.read)
+			s.recorder.add(s.read)
 		}
 	}
 	return buf, s.err
@@ -74,8 +74,8 @@ func (s *faultyStream[T]) Next(buf []source.Event[T]) ([]source.Event[T], error)
 
 // pauses reports whether Next should return what it has before anything else happens.
 func (s *faultyStream[T]) pauses() bool {
-	if s.fault.ends(s.brought) {
-		return s.fault.silences()
+	if s.fault.ends(s.delivered) {
+		return s.fault.stalls()
 	}
 	return s.fault.Drip > 0 || len(s.read) == 0 && s.readErr == nil
 }
@@ -83,7 +83,7 @@ func (s *faultyStream[T]) pauses() bool {
 // end returns the error that ends the stream. If the fault is a stall, it waits for the end of the stream's
 // context.
 func (s *faultyStream[T]) end() error {
-	if s.fault.silences() {
+	if s.fault.stalls() {
 		<-s.ctx.Done()
 		return context.Cause(s.ctx)
 	}
@@ -102,23 +102,23 @@ func (s *faultyStream[T]) pass(buf []source.Event[T]) ([]source.Event[T], error)
 	}
 	switch {
 	case e.Type == source.Bookmark: // a bookmark must follow the events that it covers
-		return s.bring(s.flush(buf), e), nil
+		return s.deliver(s.flush(buf), e), nil
 	case s.fault.Reorder && len(s.held) == 0:
 		s.held = append(s.held, e)
 		return buf, nil
 	default:
-		return s.flush(s.bring(buf, e)), nil
+		return s.flush(s.deliver(buf, e)), nil
 	}
 }
 
-func (s *faultyStream[T]) bring(buf []source.Event[T], e source.Event[T]) []source.Event[T] {
-	s.brought++
+func (s *faultyStream[T]) deliver(buf []source.Event[T], e source.Event[T]) []source.Event[T] {
+	s.delivered++
 	buf = append(buf, e)
 	if !s.fault.Duplicate {
 		return buf
 	}
 	if e.Type == source.Added || e.Type == source.Modified || e.Type == source.Deleted {
-		e.Object = kept(e.Object, s.noted.copied) // the two events must not share what the caller may modify
+		e.Object = detached(e.Object, s.recorder.copied) // the two events must not share what the caller may modify
 	}
 	return append(buf, e)
 }
@@ -126,7 +126,7 @@ func (s *faultyStream[T]) bring(buf []source.Event[T], e source.Event[T]) []sour
 // flush appends the event that was held back.
 func (s *faultyStream[T]) flush(buf []source.Event[T]) []source.Event[T] {
 	for _, e := range s.held {
-		buf = s.bring(buf, e)
+		buf = s.deliver(buf, e)
 	}
 	s.held = nil
 	return buf
@@ -138,19 +138,19 @@ func (s *faultyStream[T]) Close() error {
 	return s.source.Close()
 }
 
-// noted records what a watch returns.
-type noted[T object.Object] struct {
-	past    *past[T]
+// watchRecorder records what a watch returns.
+type watchRecorder[T object.Object] struct {
+	history *sourceHistory[T]
 	copied  bool             // whether the caller may modify what it gets
 	initial map[object.Key]T // initial objects so far; nil once they are complete
 }
 
-func (n *noted[T]) add(events []source.Event[T]) {
+func (n *watchRecorder[T]) add(events []source.Event[T]) {
 	for _, e := range events {
 		switch e.Type {
 		case source.Bookmark:
 			if e.InitialEventsEnd && n.initial != nil {
-				n.past.listed(n.initial, e.ResourceVersion)
+				n.history.addList(n.initial, e.ResourceVersion)
 				n.initial = nil
 			}
 		case source.Added, source.Modified, source.Deleted:
@@ -159,14 +159,14 @@ func (n *noted[T]) add(events []source.Event[T]) {
 	}
 }
 
-func (n *noted[T]) event(e source.Event[T]) {
+func (n *watchRecorder[T]) event(e source.Event[T]) {
 	key := object.KeyOf(e.Object)
 	switch {
 	case n.initial == nil:
-		n.past.changed(kept(e.Object, n.copied), e.Type == source.Deleted, e.ResourceVersion)
+		n.history.addEvent(detached(e.Object, n.copied), e.Type == source.Deleted, e.ResourceVersion)
 	case e.Type == source.Deleted:
 		delete(n.initial, key)
 	default:
-		n.initial[key] = kept(e.Object, n.copied)
+		n.initial[key] = detached(e.Object, n.copied)
 	}
 }

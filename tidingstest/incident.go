@@ -28,17 +28,17 @@ func (s *Server) Disturb(ctx context.Context, chaos Chaos) (incidents []string) 
 	for wait(ctx, time.Duration(random.Int64N(2*int64(chaos.Interval)))) {
 		i, d := choices[random.IntN(len(choices))], delay(random, chaos)
 		s.faults.count(i.kind)
-		i.happen(ctx, s, random, d)
+		i.run(ctx, s, random, d)
 		incidents = append(incidents, fmt.Sprintf("%s (%v)", i.kind, d))
 	}
 	return incidents
 }
 
-// incident is something that happens to a server. happen returns when the server is healthy again, or will be on its own after
+// incident is something that happens to a server. run returns when the server is healthy again, or will be on its own after
 // the duration.
 type incident struct {
-	kind   string
-	happen func(context.Context, *Server, *rand.Rand, time.Duration)
+	kind string
+	run  func(context.Context, *Server, *rand.Rand, time.Duration)
 }
 
 var errNoSpace = errors.New("etcdserver: mvcc: database space exceeded")

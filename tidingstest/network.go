@@ -28,20 +28,20 @@ func (s *Server) Partition() {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.parted != nil {
+	if s.partitionEnd != nil {
 		return
 	}
-	s.parted = make(chan struct{})
+	s.partitionEnd = make(chan struct{})
 	for c := range s.conns {
 		if t, ok := c.(*tls.Conn); ok {
 			c = t.NetConn()
 		}
 		if c, ok := c.(*conn); ok {
-			s.silent = append(s.silent, c.in, c.out)
+			s.partitionedPipes = append(s.partitionedPipes, c.in, c.out)
 		}
 	}
-	for _, p := range s.silent {
-		p.setParted(true)
+	for _, p := range s.partitionedPipes {
+		p.setPartitioned(true)
 	}
 }
 
@@ -49,21 +49,21 @@ func (s *Server) Partition() {
 func (s *Server) Heal() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.parted == nil {
+	if s.partitionEnd == nil {
 		return
 	}
-	close(s.parted)
-	for _, p := range s.silent {
-		p.setParted(false)
+	close(s.partitionEnd)
+	for _, p := range s.partitionedPipes {
+		p.setPartitioned(false)
 	}
-	s.parted, s.silent = nil, nil
+	s.partitionEnd, s.partitionedPipes = nil, nil
 }
 
-// reach waits until no partition separates client and server, and returns the listener, or nil if the server is stopped.
-func (s *Server) reach(ctx context.Context) (*memoryListener, error) {
+// waitReachable waits until no partition separates client and server, and returns the listener, or nil if the server is stopped.
+func (s *Server) waitReachable(ctx context.Context) (*memoryListener, error) {
 	for {
 		s.mu.Lock()
-		l, parted := s.memory, s.parted
+		l, parted := s.memory, s.partitionEnd
 		s.mu.Unlock()
 		if parted == nil {
 			return l, nil

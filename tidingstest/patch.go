@@ -103,7 +103,7 @@ func (x *exchange) checkPatched(o object.Object, v validation) error {
 		if err := x.checkCustom(u); err != nil {
 			return err
 		}
-		if err := x.fit(u, v); err != nil {
+		if err := x.applySchema(u, v); err != nil {
 			return err
 		}
 	} else if kind := o.GetObjectKind().GroupVersionKind(); kind != x.resource.GroupVersionKind() {

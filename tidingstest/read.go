@@ -171,7 +171,7 @@ func (x *exchange) list() error {
 		return err
 	}
 	items := append(page.items, x.fault.Items...)
-	if x.encoder.as == "PartialObjectMetadata" {
+	if x.encoder.requestedKind == "PartialObjectMetadata" {
 		return &apierrors.StatusError{ErrStatus: metav1.Status{
 			Status: metav1.StatusFailure, Code: http.StatusNotAcceptable, Reason: metav1.StatusReasonNotAcceptable,
 			Message: "you requested PartialObjectMetadata, but the requested object is a list",

@@ -43,16 +43,16 @@ type Server struct {
 	transport *http.Transport
 	handlers  sync.WaitGroup // requests in progress; added to under mu, while listener is not nil
 
-	mu       sync.Mutex // guards the fields below
-	http     *http.Server
-	address  string            // host:port for Loopback, chosen by the first Start
-	listener net.Listener      // nil while stopped
-	conns    map[net.Conn]bool // the server's open ends
-	serving  chan struct{}     // closed when Serve has returned
-	quit     chan struct{}     // closed to end the requests of this run
-	memory   *memoryListener   // set with listener unless Loopback
-	parted   chan struct{}     // closed when a partition ends; nil without one
-	silent   []*pipe           // the pipes that the partition has cut
+	mu               sync.Mutex // guards the fields below
+	http             *http.Server
+	address          string            // host:port for Loopback, chosen by the first Start
+	listener         net.Listener      // nil while stopped
+	conns            map[net.Conn]bool // the server's open ends
+	serving          chan struct{}     // closed when Serve has returned
+	quit             chan struct{}     // closed to end the requests of this run
+	memory           *memoryListener   // set with listener unless Loopback
+	partitionEnd     chan struct{}     // closed when a partition ends; nil without one
+	partitionedPipes []*pipe           // the pipes that the partition has cut
 }
 
 // NewServer starts a server, which the test's cleanup stops. The cleanup waits for everything the server started.
@@ -233,7 +233,7 @@ func (s *Server) dial(ctx context.Context, network, address string) (net.Conn, e
 		var d net.Dialer
 		return d.DialContext(ctx, network, address)
 	}
-	l, err := s.reach(ctx)
+	l, err := s.waitReachable(ctx)
 	if err != nil {
 		return nil, err
 	}

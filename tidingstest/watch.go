@@ -19,10 +19,10 @@ import (
 // watcher handles one watch.
 type watcher struct {
 	*exchange
-	sender     sender
-	selected   func(object.Object) bool
-	bookmarked bool // whether the client accepts bookmarks
-	timeout    time.Duration
+	sender         sender
+	selected       func(object.Object) bool
+	allowBookmarks bool // whether the client accepts bookmarks
+	timeout        time.Duration
 
 	collection *storage.Collection
 	position   uint64 // version up to which everything has been sent
@@ -39,7 +39,7 @@ func (x *exchange) watch() error {
 		return err
 	}
 	w := &watcher{
-		exchange: x, selected: x.selection(options), bookmarked: options.AllowWatchBookmarks && !x.fault.NoBookmarks,
+		exchange: x, selected: x.selection(options), allowBookmarks: options.AllowWatchBookmarks && !x.fault.NoBookmarks,
 		timeout: x.server.options.WatchTimeout,
 	}
 	w.sender = sender{exchange: x}
@@ -92,7 +92,7 @@ func (w *watcher) run(initial []storage.Entry) error {
 	if w.expired {
 		return w.expire()
 	}
-	if err := w.sender.misbehave(); err != nil {
+	if err := w.sender.applyFault(); err != nil {
 		return err
 	}
 	for _, e := range initial {
@@ -195,7 +195,7 @@ func event(c storage.Change, selected func(object.Object) bool) (watch.EventType
 
 // sendBookmark sends a bookmark, unless the watch started at a version that the server has not reached.
 func (w *watcher) sendBookmark(initialEventsEnd bool) error {
-	if !w.bookmarked || w.position > w.server.store.Version() {
+	if !w.allowBookmarks || w.position > w.server.store.Version() {
 		return nil
 	}
 	o, err := w.encoder.bookmark(strconv.FormatUint(w.position, 10), initialEventsEnd)
@@ -254,7 +254,7 @@ func (s *sender) flush() error {
 
 func (s *sender) sendOne(e RawEvent) error {
 	if s.sent == s.fault.After {
-		if err := s.breakOff(e); err != nil {
+		if err := s.sendHalf(e); err != nil {
 			return err
 		}
 	}
@@ -267,7 +267,7 @@ func (s *sender) sendOne(e RawEvent) error {
 		}
 	}
 	s.sent++
-	return s.misbehave()
+	return s.applyFault()
 }
 
 func (s *sender) sendRaw(e RawEvent) error {
@@ -285,8 +285,8 @@ func (s *sender) sendRaw(e RawEvent) error {
 	return s.body.write(data)
 }
 
-// misbehave applies what the fault schedules for the current number of sent events.
-func (s *sender) misbehave() error {
+// applyFault applies what the fault schedules for the current number of sent events.
+func (s *sender) applyFault() error {
 	if s.sent != s.fault.After {
 		return nil
 	}
@@ -311,8 +311,8 @@ func (s *sender) misbehave() error {
 	}
 }
 
-// breakOff sends the first half of an event if the fault ends the watch within it.
-func (s *sender) breakOff(e RawEvent) error {
+// sendHalf sends the first half of an event if the fault ends the watch within it.
+func (s *sender) sendHalf(e RawEvent) error {
 	if s.fault.End != CutInside && s.fault.End != Truncate {
 		return nil
 	}

@@ -23,8 +23,8 @@ type queue[T comparable] struct {
 	native  *workqueue.Queue[T]
 	metrics *metrics // nil without a provider
 
-	mu      sync.Mutex
-	waiting []context.CancelFunc // cancel the waits in ShutDownWithDrain
+	mu           sync.Mutex
+	cancelDrains []context.CancelFunc // cancel the waits in ShutDownWithDrain
 }
 
 func newQueue[T comparable](name string, provider MetricsProvider) *queue[T] {
@@ -75,10 +75,10 @@ func (q *queue[T]) ShutDown() {
 	cancel()
 	_ = q.native.ShutDownWithDrain(ended) // returns at once, because ctx has ended
 	q.mu.Lock()
-	for _, end := range q.waiting {
+	for _, end := range q.cancelDrains {
 		end()
 	}
-	q.waiting = nil
+	q.cancelDrains = nil
 	q.mu.Unlock()
 	q.metrics.stop()
 }
@@ -88,26 +88,26 @@ func (q *queue[T]) ShutDownWithDrain() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	q.mu.Lock()
-	q.waiting = append(q.waiting, cancel)
+	q.cancelDrains = append(q.cancelDrains, cancel)
 	q.mu.Unlock()
 	_ = q.native.ShutDownWithDrain(ctx) // fails only if ShutDown ended ctx
 	q.metrics.stop()
 }
 
-// limited is a queue with a rate limiter.
-type limited[T comparable] struct {
+// rateLimited is a queue with a rate limiter.
+type rateLimited[T comparable] struct {
 	*queue[T]
 	limiter TypedRateLimiter[T]
 }
 
 // AddRateLimited adds an item after the delay that the rate limiter sets.
-func (q limited[T]) AddRateLimited(item T) { q.AddAfter(item, q.limiter.When(item)) }
+func (q rateLimited[T]) AddRateLimited(item T) { q.AddAfter(item, q.limiter.When(item)) }
 
 // Forget makes the rate limiter forget an item's retries.
-func (q limited[T]) Forget(item T) { q.limiter.Forget(item) }
+func (q rateLimited[T]) Forget(item T) { q.limiter.Forget(item) }
 
 // NumRequeues returns how often the rate limiter was asked about an item since it last forgot it.
-func (q limited[T]) NumRequeues(item T) int { return q.limiter.NumRequeues(item) }
+func (q rateLimited[T]) NumRequeues(item T) int { return q.limiter.NumRequeues(item) }
 
 // NewTyped returns an unnamed queue.
 func NewTyped[T comparable]() *Typed[T] { return NewTypedWithConfig(TypedQueueConfig[T]{}) }
@@ -145,5 +145,5 @@ func NewTypedRateLimitingQueueWithConfig[T comparable](rateLimiter TypedRateLimi
 	if config.Clock != nil || config.DelayingQueue != nil {
 		return upstream.NewTypedRateLimitingQueueWithConfig(rateLimiter, config)
 	}
-	return limited[T]{newQueue[T](config.Name, config.MetricsProvider), rateLimiter}
+	return rateLimited[T]{newQueue[T](config.Name, config.MetricsProvider), rateLimiter}
 }

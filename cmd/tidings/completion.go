@@ -26,15 +26,15 @@ const completionPage = 500
 // complete makes values complete a flag.
 func complete(cmd *cobra.Command, flag string, values func(ctx context.Context) []string) {
 	err := cmd.RegisterFlagCompletionFunc(flag, func(cmd *cobra.Command, _ []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		return ofList(cmd, toComplete, values)
+		return completeLast(cmd, toComplete, values)
 	})
 	if err != nil {
 		panic(err) // there is no such flag, which is a bug
 	}
 }
 
-// ofList completes the last of several comma-separated values.
-func ofList(cmd *cobra.Command, toComplete string, values func(ctx context.Context) []string) ([]cobra.Completion, cobra.ShellCompDirective) {
+// completeLast completes the last of several comma-separated values.
+func completeLast(cmd *cobra.Command, toComplete string, values func(ctx context.Context) []string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	ctx := cmd.Context()
 	if ctx == nil {
 		ctx = context.Background()
@@ -51,8 +51,8 @@ func ofList(cmd *cobra.Command, toComplete string, values func(ctx context.Conte
 	return found, cobra.ShellCompDirectiveNoFileComp
 }
 
-// fixed returns constant values.
-func fixed(values ...string) func(context.Context) []string {
+// fixedValues returns constant values.
+func fixedValues(values ...string) func(context.Context) []string {
 	return func(context.Context) []string { return values }
 }
 
@@ -82,7 +82,7 @@ func resourceNames(cluster *kube.Flags) func(context.Context) []string {
 // completeResources completes arguments that name resources.
 func completeResources(cluster *kube.Flags) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, _ []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		return ofList(cmd, toComplete, resourceNames(cluster))
+		return completeLast(cmd, toComplete, resourceNames(cluster))
 	}
 }
 

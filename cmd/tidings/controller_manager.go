@@ -68,11 +68,11 @@ lease. When it loses the lease it exits with 1, so that it is restarted.`,
 
 // complete registers the completions of flag values.
 func (f *managerFlags) complete(cmd *cobra.Command) {
-	complete(cmd, "controllers", fixed(append([]string{"*"}, manager.Names()...)...))
+	complete(cmd, "controllers", fixedValues(append([]string{"*"}, manager.Names()...)...))
 	complete(cmd, "namespaces", namespaceNames(&f.cluster))
 	complete(cmd, "leader-elect-namespace", namespaceNames(&f.cluster))
-	complete(cmd, "log-format", fixed("text", "json"))
-	complete(cmd, "log-level", fixed("debug", "info", "warn", "error"))
+	complete(cmd, "log-format", fixedValues("text", "json"))
+	complete(cmd, "log-level", fixedValues("debug", "info", "warn", "error"))
 	completeCluster(cmd, &f.cluster)
 }
 
@@ -130,7 +130,7 @@ func (f *managerFlags) options(stderr io.Writer) (manager.Options, error) {
 	if opts.Logger, err = newLogger(stderr, f.logFormat, f.logLevel); err != nil {
 		return opts, err
 	}
-	return opts, errors.Join(f.checkWorkers(), f.checkLimits(), f.checkElection(), f.checkPlaces(), f.cluster.CheckFlags())
+	return opts, errors.Join(f.checkWorkers(), f.checkLimits(), f.checkElection(), f.checkAddresses(), f.cluster.CheckFlags())
 }
 
 func (f *managerFlags) checkWorkers() error {
@@ -171,8 +171,8 @@ func (f *managerFlags) checkElection() error {
 	return nil
 }
 
-// checkPlaces validates where the controllers act and where their state is served.
-func (f *managerFlags) checkPlaces() error {
+// checkAddresses validates where the controllers act and where their state is served.
+func (f *managerFlags) checkAddresses() error {
 	for _, ns := range f.namespaces {
 		if err := checkNamespace("--namespaces", ns); err != nil {
 			return err

@@ -26,9 +26,9 @@ type measureFlags struct {
 	options    measure.Options
 }
 
-// measuredUnasked are the resources to measure by default: those that most controllers cache, and the most
+// defaultResources are the resources to measure by default: those that most controllers cache, and the most
 // numerous ones.
-var measuredUnasked = []string{
+var defaultResources = []string{
 	"pods", "nodes", "namespaces", "services", "endpointslices.discovery.k8s.io", "configmaps", "secrets", "serviceaccounts", "events",
 	"deployments.apps", "replicasets.apps", "statefulsets.apps", "daemonsets.apps", "jobs.batch", "leases.coordination.k8s.io",
 }
@@ -62,7 +62,7 @@ sizes and field names are shown, never a value.`,
 	f.bind(cmd)
 	cmd.ValidArgsFunction = completeResources(&f.cluster)
 	complete(cmd, "namespace", namespaceNames(&f.cluster))
-	complete(cmd, "output", fixed("text", "json"))
+	complete(cmd, "output", fixedValues("text", "json"))
 	completeCluster(cmd, &f.cluster)
 	return cmd
 }
@@ -103,7 +103,7 @@ func (f *measureFlags) measure(cmd *cobra.Command, screen *cli.Screen, args []st
 			return cli.Usage(err)
 		}
 	}
-	if opts.Resources, err = findMeasured(ctx, client, args, logger); err != nil {
+	if opts.Resources, err = resourcesToMeasure(ctx, client, args, logger); err != nil {
 		return err
 	}
 	report, err := measure.Run(ctx, config, opts)
@@ -139,9 +139,9 @@ func (f *measureFlags) print(report measure.Report, width int) ([]byte, error) {
 	return append(cli.PrintableJSON(text), '\n'), err
 }
 
-// findMeasured is like find, but without arguments it returns the default resources, as far as the server has
+// resourcesToMeasure is like find, but without arguments it returns the default resources, as far as the server has
 // them.
-func findMeasured(ctx context.Context, client discovery.ServerResourcesInterfaceWithContext, args []string, logger *slog.Logger) ([]resources.Resource, error) {
+func resourcesToMeasure(ctx context.Context, client discovery.ServerResourcesInterfaceWithContext, args []string, logger *slog.Logger) ([]resources.Resource, error) {
 	if len(args) > 0 {
 		return find(ctx, client, args, logger)
 	}
@@ -150,7 +150,7 @@ func findMeasured(ctx context.Context, client discovery.ServerResourcesInterface
 		return nil, err
 	}
 	var found []resources.Resource
-	for _, name := range measuredUnasked {
+	for _, name := range defaultResources {
 		if some, err := catalog.Resolve(name); err == nil {
 			found = append(found, some...)
 		}

@@ -43,8 +43,8 @@ A recording that ends early, because its program crashed or the disk was full, i
 	set.SortFlags = false
 	set.StringVar(&f.speed, "speed", "1", "how many times faster than the original, or max")
 	f.bindOutput(set)
-	complete(cmd, "output", fixed("text", "json"))
-	complete(cmd, "speed", fixed("1", "10", "max"))
+	complete(cmd, "output", fixedValues("text", "json"))
+	complete(cmd, "speed", fixedValues("1", "10", "max"))
 	return cmd
 }
 

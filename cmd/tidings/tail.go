@@ -74,7 +74,7 @@ text, and with -o json to standard output as a line of kind "status".`,
 	f.bind(cmd)
 	cmd.ValidArgsFunction = completeResources(&f.cluster)
 	complete(cmd, "namespace", namespaceNames(&f.cluster))
-	complete(cmd, "output", fixed("text", "json"))
+	complete(cmd, "output", fixedValues("text", "json"))
 	completeCluster(cmd, &f.cluster)
 	return cmd
 }

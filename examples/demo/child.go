@@ -19,15 +19,15 @@ type child struct {
 	done chan struct{} // closed when the process has exited
 	err  error         // how it ended; set before done is closed
 
-	mu    sync.Mutex
-	lines []string      // everything it has printed
-	news  chan struct{} // closed and replaced on every line
+	mu      sync.Mutex
+	lines   []string      // everything it has printed
+	changed chan struct{} // closed and replaced on every line
 }
 
 // startChild starts a program. show is called with whole lines of its output as they arrive, and returns the lines to
 // print; nil prints nothing.
-func startChild(out *narrator, name string, show func(lines []string) []string, program string, args ...string) (*child, error) {
-	c := &child{name: name, cmd: exec.Command(program, args...), done: make(chan struct{}), news: make(chan struct{})}
+func startChild(out *printer, name string, show func(lines []string) []string, program string, args ...string) (*child, error) {
+	c := &child{name: name, cmd: exec.Command(program, args...), done: make(chan struct{}), changed: make(chan struct{})}
 	take := func(lines []string) {
 		if shown := show(lines); len(shown) > 0 {
 			out.quote(name, shown)
@@ -49,8 +49,8 @@ func (c *child) add(lines []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.lines = append(c.lines, lines...)
-	close(c.news)
-	c.news = make(chan struct{})
+	close(c.changed)
+	c.changed = make(chan struct{})
 }
 
 // await returns when n lines match the pattern.
@@ -82,7 +82,7 @@ func (c *child) count(want *regexp.Regexp) (found int, news <-chan struct{}) {
 			found++
 		}
 	}
-	return found, c.news
+	return found, c.changed
 }
 
 // last returns the last line that the program printed.

@@ -148,5 +148,5 @@ func (c *cluster) scale(ctx context.Context, name string, replicas int) error {
 	return err
 }
 
-// shortly rounds a duration for printing.
-func shortly(d time.Duration) time.Duration { return d.Round(100 * time.Millisecond) }
+// roundDuration rounds a duration for printing.
+func roundDuration(d time.Duration) time.Duration { return d.Round(100 * time.Millisecond) }

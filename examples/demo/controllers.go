@@ -19,7 +19,7 @@ const leaseDuration = 3 * time.Second
 
 // managers are two processes, one of which leads.
 type managers struct {
-	out                 *narrator
+	out                 *printer
 	program, kubeconfig string
 	running             []*child
 }
@@ -61,7 +61,7 @@ func (m *managers) stop(ctx context.Context) error {
 	return m.running[len(m.running)-1].stop(ctx)
 }
 
-func showControllers(ctx context.Context, out *narrator, c *cluster, tail *child, m *managers) error {
+func showControllers(ctx context.Context, out *printer, c *cluster, tail *child, m *managers) error {
 	out.step("Run the ReplicaSet and ReplicationController controllers, in two processes, one of which leads")
 	first, err := m.start(ctx, "A")
 	if err != nil {
@@ -81,7 +81,7 @@ func showControllers(ctx context.Context, out *narrator, c *cluster, tail *child
 }
 
 // showReplicas has the leader maintain the number of pods.
-func showReplicas(ctx context.Context, out *narrator, c *cluster, tail *child) error {
+func showReplicas(ctx context.Context, out *printer, c *cluster, tail *child) error {
 	out.say("   - create a ReplicaSet of two pods: A creates them, and updates its status")
 	if err := c.createReplicaSet(ctx, "web", 2); err != nil {
 		return err
@@ -120,7 +120,7 @@ func awaitReplicas(ctx context.Context, tail *child, owner string, made int, cha
 }
 
 // showTakeover kills the leader while there is work to do.
-func showTakeover(ctx context.Context, out *narrator, c *cluster, tail, first, second *child) error {
+func showTakeover(ctx context.Context, out *printer, c *cluster, tail, first, second *child) error {
 	out.step("Kill the leader")
 	out.say("   - kill -9 %d (A), and scale to seven while nobody leads", first.cmd.Process.Pid)
 	first.kill()
@@ -131,7 +131,7 @@ func showTakeover(ctx context.Context, out *narrator, c *cluster, tail, first, s
 	if err := second.await(ctx, 1, leading); err != nil {
 		return err
 	}
-	out.say("   - B leads %v after the kill, because A's lease of %v was not renewed", shortly(time.Since(killed)), leaseDuration)
+	out.say("   - B leads %v after the kill, because A's lease of %v was not renewed", roundDuration(time.Since(killed)), leaseDuration)
 	if err := awaitReplicas(ctx, tail, "web", 8, "→ 7"); err != nil {
 		return err
 	}

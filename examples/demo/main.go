@@ -46,7 +46,7 @@ func main() {
 
 func run(ctx context.Context, w io.Writer) (err error) {
 	began := time.Now()
-	out := &narrator{w: w}
+	out := &printer{w: w}
 	out.say("This demo shows Tidings on a real API server, which is deleted afterwards.")
 	launch, cancel := context.WithTimeout(ctx, launchTime)
 	defer cancel()
@@ -81,7 +81,7 @@ func run(ctx context.Context, w io.Writer) (err error) {
 }
 
 // show runs the demo on a running control plane.
-func show(ctx context.Context, out *narrator, program string, plane *controlplane.ControlPlane) error {
+func show(ctx context.Context, out *printer, program string, plane *controlplane.ControlPlane) error {
 	c, err := newCluster(plane.Config())
 	if err != nil {
 		return err
@@ -101,7 +101,7 @@ func show(ctx context.Context, out *narrator, program string, plane *controlplan
 		return err
 	}
 	defer tail.kill()
-	if err := showNews(ctx, out, c, tail); err != nil {
+	if err := showChanges(ctx, out, c, tail); err != nil {
 		return err
 	}
 	managers := &managers{out: out, program: program, kubeconfig: plane.Kubeconfig()}

@@ -48,7 +48,7 @@ func startTestChild(t *testing.T, role string) (c *child, out *strings.Builder) 
 	t.Helper()
 	t.Setenv("DEMO_CHILD", role)
 	out = &strings.Builder{}
-	c, err := startChild(&narrator{w: out}, role, asPrinted, os.Args[0])
+	c, err := startChild(&printer{w: out}, role, asPrinted, os.Args[0])
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -80,7 +80,7 @@ func newMirror[T tidings.Object](f *tidings.Factory, resource schema.GroupVersio
 
 // compare lists every resource and waits until the caches hold exactly those objects at those versions. The last
 // changes may still be in transit.
-func (c *cluster) compare(ctx context.Context, out *narrator, mirrors []mirror) error {
+func (c *cluster) compare(ctx context.Context, out *printer, mirrors []mirror) error {
 	for _, m := range mirrors {
 		list, err := c.metadata.Resource(m.resource).Namespace(namespace).List(ctx, metav1.ListOptions{})
 		if err != nil {

@@ -48,7 +48,7 @@ func withClientGo(ctx context.Context, c *cluster.Cluster, services services, ne
 		if err != nil {
 			return "", err
 		}
-		return services.lead(ctx, key.Name, host)
+		return services.ensure(ctx, key.Name, host)
 	}
 	worker := func() {
 		for {

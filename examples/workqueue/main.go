@@ -10,14 +10,14 @@ import (
 	"github.com/tidings/tidings/examples/internal/website"
 )
 
-func main() { cluster.Main(installed(withTidings), installed(withClientGo)) }
+func main() { cluster.Main(withWebsites(withTidings), withWebsites(withClientGo)) }
 
 // controllerFunc runs the controller until ctx ends. It reports to news what it has done.
 type controllerFunc func(ctx context.Context, c *cluster.Cluster, services services, news cluster.News) error
 
-// installed turns a controller into an example: it installs the custom resource, runs the controller, and gives it something to
+// withWebsites turns a controller into an example: it installs the custom resource, runs the controller, and gives it something to
 // do.
-func installed(controller controllerFunc) cluster.Example {
+func withWebsites(controller controllerFunc) cluster.Example {
 	return func(ctx context.Context, c *cluster.Cluster) (err error) {
 		remove, err := website.Install(ctx, c.Config)
 		if err != nil {

@@ -3,7 +3,7 @@ package main
 import "github.com/tidings/tidings/examples/internal/cluster"
 
 func Example_tidings() {
-	cluster.Embedded(installed(withTidings))
+	cluster.Embedded(withWebsites(withTidings))
 	// Output:
 	// blog: created a service that points to blog.example.com
 	// blog: the service points to news.example.com
@@ -11,7 +11,7 @@ func Example_tidings() {
 }
 
 func Example_clientGo() {
-	cluster.Embedded(installed(withClientGo))
+	cluster.Embedded(withWebsites(withClientGo))
 	// Output:
 	// blog: created a service that points to blog.example.com
 	// blog: the service points to news.example.com

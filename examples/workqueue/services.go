@@ -24,8 +24,8 @@ func newServices(c *cluster.Cluster) (services, error) {
 	return services{client.CoreV1().Services(c.Namespace)}, nil
 }
 
-// lead makes the Service with this name point to the host, and returns what it did.
-func (s services) lead(ctx context.Context, name, host string) (string, error) {
+// ensure makes the Service with this name point to the host, and returns what it did.
+func (s services) ensure(ctx context.Context, name, host string) (string, error) {
 	service, err := s.client.Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		service = &corev1.Service{

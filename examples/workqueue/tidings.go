@@ -36,7 +36,7 @@ func withTidings(ctx context.Context, c *cluster.Cluster, services services, new
 		if !ok {
 			return services.remove(ctx, key.Name)
 		}
-		return services.lead(ctx, key.Name, site.Spec.Host)
+		return services.ensure(ctx, key.Name, site.Spec.Host)
 	}
 	for {
 		key, err := queue.Get(ctx)

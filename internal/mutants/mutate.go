@@ -125,11 +125,11 @@ func (w *walker) visit(n ast.Node) bool {
 		}
 	case *ast.CaseClause:
 		w.cases(n)
-		w.drop(n.Body)
+		w.removeStatements(n.Body)
 	case *ast.CommClause:
-		w.drop(n.Body)
+		w.removeStatements(n.Body)
 	case *ast.BlockStmt:
-		w.drop(n.List)
+		w.removeStatements(n.List)
 	case *ast.BinaryExpr:
 		w.operator(n)
 	case *ast.ReturnStmt:
@@ -175,14 +175,14 @@ func (w *walker) cases(n *ast.CaseClause) {
 	}
 }
 
-// shifted maps operators to those for which they can be mistaken.
-var shifted = map[token.Token]token.Token{
+// confusedWith maps operators to those for which they can be mistaken.
+var confusedWith = map[token.Token]token.Token{
 	token.LSS: token.LEQ, token.LEQ: token.LSS, token.GTR: token.GEQ, token.GEQ: token.GTR, token.EQL: token.NEQ, token.NEQ: token.EQL,
 	token.LAND: token.LOR, token.LOR: token.LAND, token.ADD: token.SUB, token.SUB: token.ADD, token.MUL: token.QUO, token.QUO: token.MUL,
 }
 
 func (w *walker) operator(n *ast.BinaryExpr) {
-	other, ok := shifted[n.Op]
+	other, ok := confusedWith[n.Op]
 	if b, isBasic := w.info.TypeOf(n).Underlying().(*types.Basic); !ok || isBasic && b.Info()&types.IsString != 0 {
 		return
 	}
@@ -203,8 +203,8 @@ func (w *walker) operator(n *ast.BinaryExpr) {
 	w.replace(n.OpPos, end, other.String(), switched)
 }
 
-// drop adds a mutant for each statement that can be removed.
-func (w *walker) drop(statements []ast.Stmt) {
+// removeStatements adds a mutant for each statement that can be removed.
+func (w *walker) removeStatements(statements []ast.Stmt) {
 	for _, s := range statements {
 		switch s := s.(type) {
 		case *ast.ExprStmt, *ast.IncDecStmt, *ast.SendStmt, *ast.DeferStmt, *ast.GoStmt, *ast.BranchStmt:
@@ -229,7 +229,7 @@ func allBlank(exprs []ast.Expr) bool {
 
 // results negates boolean results and replaces errors with nil.
 func (w *walker) results(n *ast.ReturnStmt) {
-	w.unused = w.besideError(n)
+	w.unused = w.unusedResults(n)
 	for _, r := range n.Results {
 		id, ok := r.(*ast.Ident)
 		if !ok || w.unused[r] {
@@ -245,8 +245,8 @@ func (w *walker) results(n *ast.ReturnStmt) {
 	}
 }
 
-// besideError returns the results that callers ignore because the last one is an error, if it is.
-func (w *walker) besideError(n *ast.ReturnStmt) map[ast.Expr]bool {
+// unusedResults returns the results that callers ignore because the last one is an error, if it is.
+func (w *walker) unusedResults(n *ast.ReturnStmt) map[ast.Expr]bool {
 	unused, last := map[ast.Expr]bool{}, len(n.Results)-1
 	if last < 1 {
 		return unused

@@ -24,8 +24,8 @@ func (r *run) settle() {
 	began := time.Now()
 	for {
 		time.Sleep(look)
-		r.shift.revive()
-		wrong := r.wrong()
+		r.pool.restartEnded()
+		wrong := r.problem()
 		switch waited := time.Since(began); {
 		case wrong == "":
 			r.report.Settled = waited
@@ -37,8 +37,8 @@ func (r *run) settle() {
 	}
 }
 
-// wrong describes what is not right yet, or returns "".
-func (r *run) wrong() string {
+// problem describes what is not right yet, or returns "".
+func (r *run) problem() string {
 	for _, v := range r.views {
 		title, store := fmt.Sprint(v.scope()), v.objects()
 		if d := difference(store, v.scope().objects(r.server)); d != "" {
@@ -54,18 +54,18 @@ func (r *run) wrong() string {
 			}
 		}
 	}
-	if stale := r.shift.stale(); stale != "" {
+	if stale := r.pool.stale(); stale != "" {
 		return stale
 	}
 	if unreached := r.unreached(); unreached != "" {
-		return fmt.Sprintf("%s; %s", unreached, r.shift.describe())
+		return fmt.Sprintf("%s; %s", unreached, r.pool.describe())
 	}
 	return ""
 }
 
 // current reports whether all informers, including those of the processes, have reached a version of the server.
 func (r *run) current(version string) bool {
-	statuses := r.shift.statuses()
+	statuses := r.pool.statuses()
 	for _, v := range r.views {
 		statuses = append(statuses, v.status())
 	}
@@ -133,11 +133,11 @@ func (r *run) unreached() string {
 	}
 	for key, o := range parents {
 		notes := o.GetAnnotations()
-		if strconv.Itoa(len(children[key])) != notes[wantNote] || notes[reachedNote] != notes[valueNote] {
+		if strconv.Itoa(len(children[key])) != notes[wantAnnotation] || notes[appliedAnnotation] != notes[valueAnnotation] {
 			return fmt.Sprintf("%v has %d children, and wants %v", key, len(children[key]), notes)
 		}
 		for _, child := range children[key] {
-			if child.GetAnnotations()[valueNote] != notes[valueNote] {
+			if child.GetAnnotations()[valueAnnotation] != notes[valueAnnotation] {
 				return fmt.Sprintf("%v has the value %v, its parent %v", object.KeyOf(child), child.GetAnnotations(), notes)
 			}
 		}

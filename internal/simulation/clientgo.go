@@ -21,7 +21,7 @@ import (
 // The tag simulation_core excludes this mode from mutant builds: package clientgo takes long to compile.
 func init() {
 	Modes = append(Modes, ClientGo)
-	modes[ClientGo] = opener{openClientGo, newTypedProcess}
+	modes[ClientGo] = modeSetup{openClientGo, newTypedProcess}
 }
 
 // upstream is a view through client-go's API on our engine. Its handlers' queues are unbounded, like client-go's.

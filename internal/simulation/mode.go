@@ -21,14 +21,14 @@ const (
 // Modes are all modes; clientgo.go adds ClientGo.
 var Modes = []Mode{Typed, Unstructured, Folded, Warm}
 
-// opener is the implementation of a mode.
-type opener struct {
+// modeSetup is the implementation of a mode.
+type modeSetup struct {
 	open    func(*run) ([]view, error)
 	process func(*run, string, *ledger) (*process, error)
 }
 
 // modes maps each mode to how it opens its views and starts a process.
-var modes = map[Mode]opener{
+var modes = map[Mode]modeSetup{
 	Typed:        {openTyped, newTypedProcess},
 	Unstructured: {openUnstructured, newUnstructuredProcess},
 	Folded:       {openTyped, newTypedProcess},

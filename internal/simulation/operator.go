@@ -32,7 +32,7 @@ type operator[T object.Object] struct {
 
 // parentOf returns the key of a child's parent.
 func parentOf(o object.Object) object.Key {
-	return object.Key{Namespace: o.GetNamespace(), Name: o.GetLabels()[ofLabel]}
+	return object.Key{Namespace: o.GetNamespace(), Name: o.GetLabels()[parentLabel]}
 }
 
 func (p *operator[T]) reconcile(ctx context.Context, key object.Key) (controller.Result, error) {
@@ -44,7 +44,7 @@ func (p *operator[T]) reconcile(ctx context.Context, key object.Key) (controller
 	if !ok {
 		return controller.Result{}, p.remove(ctx, key, children)
 	}
-	want, err := strconv.Atoi(parent.GetAnnotations()[wantNote])
+	want, err := strconv.Atoi(parent.GetAnnotations()[wantAnnotation])
 	if err != nil {
 		return controller.Result{}, controller.Terminal(err)
 	}
@@ -56,18 +56,18 @@ func (p *operator[T]) reconcile(ctx context.Context, key object.Key) (controller
 		err = errors.Join(err, p.create(ctx, key, parent))
 	}
 	for _, child := range children {
-		err = errors.Join(err, p.update(ctx, key, p.children, "children", child, valueNote, parent.GetAnnotations()[valueNote]))
+		err = errors.Join(err, p.update(ctx, key, p.children, "children", child, valueAnnotation, parent.GetAnnotations()[valueAnnotation]))
 	}
 	if err == nil {
-		err = p.update(ctx, key, p.parents, "parents", parent, reachedNote, parent.GetAnnotations()[valueNote])
+		err = p.update(ctx, key, p.parents, "parents", parent, appliedAnnotation, parent.GetAnnotations()[valueAnnotation])
 	}
 	return controller.Result{}, err
 }
 
 func (p *operator[T]) create(ctx context.Context, key object.Key, parent T) error {
 	created, err := p.client.CoreV1().ConfigMaps(key.Namespace).Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
-		GenerateName: key.Name + "-", Labels: map[string]string{roleLabel: "child", ofLabel: key.Name},
-		Annotations: map[string]string{valueNote: parent.GetAnnotations()[valueNote]},
+		GenerateName: key.Name + "-", Labels: map[string]string{roleLabel: "child", parentLabel: key.Name},
+		Annotations: map[string]string{valueAnnotation: parent.GetAnnotations()[valueAnnotation]},
 	}}, metav1.CreateOptions{})
 	return p.wrote(ctx, key, p.children, "children", created, err)
 }

@@ -22,8 +22,8 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// shift manages the processes that compete for the lease. Its methods are called from the run's goroutine.
-type shift struct {
+// processPool manages the processes that compete for the lease. Its methods are called from the run's goroutine.
+type processPool struct {
 	r         *run
 	ctx       context.Context
 	processes [2]*process
@@ -31,16 +31,16 @@ type shift struct {
 	ledger    *ledger
 }
 
-func newShift(r *run, ctx context.Context) *shift {
-	s := &shift{r: r, ctx: ctx, ledger: newLedger(r)}
+func newShift(r *run, ctx context.Context) *processPool {
+	s := &processPool{r: r, ctx: ctx, ledger: newLedger(r)}
 	for i := range s.processes {
-		s.processes[i] = s.begin()
+		s.processes[i] = s.startProcess()
 	}
 	return s
 }
 
-// begin starts a process under a new name, like a restarted container.
-func (s *shift) begin() *process {
+// startProcess starts a process under a new name, like a restarted container.
+func (s *processPool) startProcess() *process {
 	s.started++
 	id := fmt.Sprint("process-", s.started)
 	p, err := s.r.config.Mode.process(s.r, id, s.ledger)
@@ -52,8 +52,8 @@ func (s *shift) begin() *process {
 	return p
 }
 
-// revive restarts processes that have ended.
-func (s *shift) revive() {
+// restartEnded restarts processes that have ended.
+func (s *processPool) restartEnded() {
 	for i, p := range s.processes {
 		if p == nil {
 			continue
@@ -61,37 +61,37 @@ func (s *shift) revive() {
 		select {
 		case err := <-p.done:
 			s.check(p, err)
-			s.processes[i] = s.begin()
+			s.processes[i] = s.startProcess()
 		default:
 		}
 	}
 }
 
 // check checks why a process ended.
-func (s *shift) check(p *process, err error) {
+func (s *processPool) check(p *process, err error) {
 	if err != nil && !errors.Is(err, controller.ErrLeaseLost) && !errors.Is(err, errNotSynced) {
 		s.r.diverge("%s ended: %v", p.id, err)
 	}
 }
 
-// retire stops one process.
-func (s *shift) retire(random *rand.Rand) {
+// stopOne stops one process.
+func (s *processPool) stopOne(random *rand.Rand) {
 	if p := s.processes[random.IntN(len(s.processes))]; p != nil {
 		p.cancel()
 	}
 }
 
 // isolate cuts one process off from the server, long enough to lose its lease.
-func (s *shift) isolate(random *rand.Rand) {
+func (s *processPool) isolate(random *rand.Rand) {
 	d := time.Duration(random.IntN(90)) * time.Second
 	if p := s.processes[random.IntN(len(s.processes))]; p != nil {
 		p.link.interrupt(d)
-		s.r.note("one process cut off")
+		s.r.countFault("one process cut off")
 	}
 }
 
-// living returns the running processes.
-func (s *shift) living() (all []*process) {
+// running returns the running processes.
+func (s *processPool) running() (all []*process) {
 	for _, p := range s.processes {
 		if p != nil && !p.dead.Load() {
 			all = append(all, p)
@@ -101,8 +101,8 @@ func (s *shift) living() (all []*process) {
 }
 
 // stale describes how the caches of the processes differ from the server.
-func (s *shift) stale() string {
-	for _, p := range s.living() {
+func (s *processPool) stale() string {
+	for _, p := range s.running() {
 		if d := p.stale(); d != "" {
 			return fmt.Sprintf("the caches of %s are not what the server has: %s; %s", p.id, d, p.describe())
 		}
@@ -111,26 +111,26 @@ func (s *shift) stale() string {
 }
 
 // describe describes the state of the processes.
-func (s *shift) describe() string {
+func (s *processPool) describe() string {
 	var lines []string
-	for _, p := range s.living() {
+	for _, p := range s.running() {
 		lines = append(lines, p.describe())
 	}
 	return strings.Join(lines, "; ")
 }
 
 // statuses returns the statuses of the processes' caches.
-func (s *shift) statuses() (all []tidings.Status) {
-	for _, p := range s.living() {
+func (s *processPool) statuses() (all []tidings.Status) {
+	for _, p := range s.running() {
 		all = append(all, p.factory.Status()...)
 	}
 	return all
 }
 
 // forget drops the writes that a restore may have undone.
-func (s *shift) forget() { s.ledger.forget() }
+func (s *processPool) forget() { s.ledger.forget() }
 
-func (s *shift) stop() {
+func (s *processPool) stop() {
 	for _, p := range s.processes {
 		if p != nil {
 			p.cancel()

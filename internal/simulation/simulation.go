@@ -51,7 +51,7 @@ type run struct {
 	server      *tidingstest.Server
 	world       *world
 	views       []view
-	shift       *shift
+	pool        *processPool
 	credentials credentials
 	random      *rand.Rand // of the schedule; used by the run's own goroutine
 	dir         string     // for saved objects; empty if nothing is saved
@@ -102,7 +102,7 @@ func (r *run) simulate() {
 		r.diverge("cannot start: %v", err)
 		return
 	}
-	r.shift = newShift(r, ctx)
+	r.pool = newShift(r, ctx)
 	r.monitor(ctx)
 
 	r.disturb(ctx, r.config.Steps/3)
@@ -115,7 +115,7 @@ func (r *run) simulate() {
 	}
 	r.disturb(ctx, r.config.Steps/3)
 	r.settle()
-	r.shift.stop()
+	r.pool.stop()
 	r.checkViews()
 	r.unmonitor()
 	cancel()
@@ -174,7 +174,7 @@ func (r *run) pause() time.Duration {
 
 // step runs one random step.
 func (r *run) step(ctx context.Context) {
-	r.shift.revive()
+	r.pool.restartEnded()
 	v := r.views[r.random.IntN(len(r.views))]
 	switch n := r.random.IntN(200); {
 	case n < 8:
@@ -184,28 +184,28 @@ func (r *run) step(ctx context.Context) {
 	case n < 16:
 		v.move(ctx, r.random)
 	case n == 16:
-		r.shift.retire(r.random)
+		r.pool.stopOne(r.random)
 	case n < 20:
-		r.shift.isolate(r.random)
+		r.pool.isolate(r.random)
 	case n == 20:
-		r.storm()
+		r.burst()
 	case n == 21:
 		r.credentials.change(time.Duration(r.random.IntN(5000)) * time.Millisecond)
-		r.note("new token")
+		r.countFault("new token")
 	default:
 		r.schedule(r.world.write())
 		r.report.Writes++
 	}
 }
 
-// storm writes a lot in a short time, once, so that slow handlers fall far behind.
-func (r *run) storm() {
+// burst writes a lot in a short time, once, so that slow handlers fall far behind.
+func (r *run) burst() {
 	const writes = 4000
 	if r.stormed || r.random.IntN(4) > 0 {
 		return
 	}
 	r.stormed = true
-	r.note("storm of writes")
+	r.countFault("storm of writes")
 	for range writes {
 		r.schedule(r.world.write())
 		time.Sleep(time.Millisecond)
@@ -220,8 +220,8 @@ func (r *run) schedule(what string) {
 	r.report.Schedule = hash.Sum64()
 }
 
-// note counts a fault other than the server's.
-func (r *run) note(kind string) {
+// countFault counts a fault other than the server's.
+func (r *run) countFault(kind string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.report.Faults[kind]++
@@ -255,8 +255,8 @@ func (r *run) restore(backup tidingstest.Snapshot) {
 	for _, v := range r.views {
 		v.allowRewrites()
 	}
-	r.note("restored")
-	r.shift.forget()
+	r.countFault("restored")
+	r.pool.forget()
 	r.server.Restore(backup)
 	r.settle()
 }

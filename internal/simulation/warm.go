@@ -24,7 +24,7 @@ func (r *run) reopen(ctx context.Context) {
 	for _, v := range r.views {
 		for _, p := range v.status().Parts {
 			if p.File.Loaded > 0 {
-				r.note("collection that began with a file")
+				r.countFault("collection that began with a file")
 			}
 		}
 		if err := v.stop(context.Background()); err != nil {
@@ -47,7 +47,7 @@ func (r *run) reopen(ctx context.Context) {
 	if err != nil {
 		r.diverge("the saved files: %v", err)
 	}
-	r.note(fmt.Sprintf("informers stopped and started from files%s", map[bool]string{true: " of before"}[crash]))
+	r.countFault(fmt.Sprintf("informers stopped and started from files%s", map[bool]string{true: " of before"}[crash]))
 	r.monitor(ctx)
 }
 

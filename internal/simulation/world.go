@@ -35,11 +35,11 @@ var (
 // world is the content of the server, and writes it from outside: pods, and parents, which are ConfigMaps that say how
 // many children they want and with what value. The writes bypass all faults.
 type world struct {
-	server  *tidingstest.Server
-	random  *rand.Rand
-	writes  int
-	ballast int            // number of pods that nobody changes
-	dummy   *corev1.Secret // nobody watches it
+	server     *tidingstest.Server
+	random     *rand.Rand
+	writes     int
+	staticPods int            // number of pods that nobody changes
+	dummy      *corev1.Secret // nobody watches it
 }
 
 func newWorld(s *tidingstest.Server, random *rand.Rand) *world {
@@ -49,15 +49,15 @@ func newWorld(s *tidingstest.Server, random *rand.Rand) *world {
 // load creates so many pods that a start from a file continues with a watch rather than a list.
 func (w *world) load() {
 	const pods = 150
-	for ; w.ballast < pods; w.ballast++ {
-		p := w.newPod(namespaces[w.ballast%len(namespaces)])
-		p.Name = fmt.Sprint("ballast-", w.ballast)
+	for ; w.staticPods < pods; w.staticPods++ {
+		p := w.newPod(namespaces[w.staticPods%len(namespaces)])
+		p.Name = fmt.Sprint("ballast-", w.staticPods)
 		w.server.Create(p)
 	}
 }
 
 // keys returns the maximum number of objects in a view.
-func (w *world) keys() int { return maxKeys + w.ballast }
+func (w *world) keys() int { return maxKeys + w.staticPods }
 
 // fill creates the first objects.
 func (w *world) fill() {
@@ -121,11 +121,11 @@ const colorLabel = "color"
 
 // Labels and annotations of parents and children.
 const (
-	roleLabel   = "role"  // parent or child
-	ofLabel     = "of"    // a child's parent
-	valueNote   = "value" // what children inherit from their parent
-	wantNote    = "want"  // how many children a parent wants
-	reachedNote = "seen"  // the value that the controller has applied
+	roleLabel         = "role"  // parent or child
+	parentLabel       = "of"    // a child's parent
+	valueAnnotation   = "value" // what children inherit from their parent
+	wantAnnotation    = "want"  // how many children a parent wants
+	appliedAnnotation = "seen"  // the value that the controller has applied
 )
 
 func (w *world) newParent(namespace string) *corev1.ConfigMap {
@@ -133,7 +133,7 @@ func (w *world) newParent(namespace string) *corev1.ConfigMap {
 		Namespace: namespace, Name: fmt.Sprint("parent-", w.random.IntN(parentsEach)),
 		Labels: map[string]string{roleLabel: "parent"},
 		Annotations: map[string]string{
-			valueNote: strconv.Itoa(w.writes), wantNote: strconv.Itoa(w.random.IntN(maxChildren + 1)),
+			valueAnnotation: strconv.Itoa(w.writes), wantAnnotation: strconv.Itoa(w.random.IntN(maxChildren + 1)),
 		},
 	}}
 }

@@ -181,7 +181,7 @@ func build(ctx context.Context, logger *slog.Logger, source, path string) error 
 	cmd := goIn(ctx, source, "build", "-v", "-ldflags", stamp, "-o", unfinished, ".")
 	cmd.Stderr = progress
 	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("%w: %s", err, progress.complaint())
+		return fmt.Errorf("%w: %s", err, progress.messages())
 	}
 	return os.Rename(unfinished, path)
 }

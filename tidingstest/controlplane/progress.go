@@ -35,7 +35,7 @@ func (p *buildProgress) count(ctx context.Context, source string) error {
 	cmd.Stderr = p
 	out, err := cmd.Output()
 	if err != nil {
-		return fmt.Errorf("%w: %s", err, p.complaint())
+		return fmt.Errorf("%w: %s", err, p.messages())
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -53,13 +53,13 @@ func (p *buildProgress) Write(text []byte) (int, error) {
 		if !whole {
 			return len(text), nil
 		}
-		p.note(string(line))
+		p.parseLine(string(line))
 		p.line = rest
 	}
 }
 
-// note parses a line. Before compiling a package, the go command prints its path alone, which has no space.
-func (p *buildProgress) note(line string) {
+// parseLine parses a line. Before compiling a package, the go command prints its path alone, which has no space.
+func (p *buildProgress) parseLine(line string) {
 	module, downloading := strings.CutPrefix(line, "go: downloading ")
 	switch {
 	case downloading:
@@ -76,8 +76,8 @@ func (p *buildProgress) note(line string) {
 	}
 }
 
-// complaint returns the go command's messages other than progress.
-func (p *buildProgress) complaint() string {
+// messages returns the go command's messages other than progress.
+func (p *buildProgress) messages() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return strings.TrimSpace(strings.Join(append(p.complaints, string(p.line)), "\n"))

@@ -51,7 +51,7 @@ level=INFO msg="still building the control plane" elapsed=20s "modules downloade
 		if out.String() != want {
 			t.Errorf("logged:\n%s\nwant:\n%s", out.String(), want)
 		}
-		if got := p.complaint(); got != "# example.com/m\n./main.go:3:1: syntax error" {
+		if got := p.messages(); got != "# example.com/m\n./main.go:3:1: syntax error" {
 			t.Errorf("complaint %q", got)
 		}
 	})
@@ -62,7 +62,7 @@ func TestComplaintsAreBounded(t *testing.T) {
 	if _, err := p.Write(bytes.Repeat([]byte("a complaint\n"), 10*keepLines)); err != nil {
 		t.Fatal(err)
 	}
-	if n := strings.Count(p.complaint(), "a complaint"); n != keepLines {
+	if n := strings.Count(p.messages(), "a complaint"); n != keepLines {
 		t.Errorf("kept %d lines, want %d", n, keepLines)
 	}
 }

@@ -54,11 +54,11 @@ func (p Patch) Apply(o, into runtime.Object) (problems []error, err error) {
 	if err != nil {
 		return nil, Invalid(string(patched), err)
 	}
-	return p.judge(string(patched), append(problems, more...))
+	return p.checkProblems(string(patched), append(problems, more...))
 }
 
-// judge returns the problems of a patched object, as an error if Refuse is set.
-func (p Patch) judge(patched string, problems []error) ([]error, error) {
+// checkProblems returns the problems of a patched object, as an error if Refuse is set.
+func (p Patch) checkProblems(patched string, problems []error) ([]error, error) {
 	if p.Refuse && len(problems) > 0 {
 		return nil, Invalid(patched, runtime.NewStrictDecodingError(problems))
 	}
@@ -138,7 +138,7 @@ func (p Patch) applyStrategic(o, into runtime.Object) (problems []error, err err
 	if err != nil {
 		return nil, Invalid(fmt.Sprintf("%+v", changes), err)
 	}
-	return p.judge(fmt.Sprintf("%+v", changes), append(problems, more...))
+	return p.checkProblems(fmt.Sprintf("%+v", changes), append(problems, more...))
 }
 
 // mergeSafely applies a strategic merge patch. The library panics on some malformed patches.

@@ -167,7 +167,7 @@ func (r *Registry) checkNamespaceExists(request Request) error {
 	namespaces := r.Store.Collection(corev1.SchemeGroupVersion.WithResource("namespaces"))
 	found := namespaces.Get(object.Key{Name: request.Namespace})
 	switch {
-	case found == nil && r.RequireNamespaces && !alwaysThere(request.Namespace):
+	case found == nil && r.RequireNamespaces && !isSystemNamespace(request.Namespace):
 		return apierrors.NewNotFound(corev1.Resource("namespaces"), request.Namespace)
 	case found == nil || found.GetDeletionTimestamp() == nil:
 		return nil
@@ -182,8 +182,8 @@ func (r *Registry) checkNamespaceExists(request Request) error {
 	return err
 }
 
-// alwaysThere reports whether an API server creates this namespace when it starts.
-func alwaysThere(namespace string) bool {
+// isSystemNamespace reports whether an API server creates this namespace when it starts.
+func isSystemNamespace(namespace string) bool {
 	return namespace == "default" || strings.HasPrefix(namespace, "kube-")
 }
 

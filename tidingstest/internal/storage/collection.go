@@ -137,14 +137,14 @@ func (c *Collection) Replace(key object.Key, old, next object.Object) (version u
 			c.paths = slices.Insert(c.paths, i, path)
 		}
 	}
-	c.remember(change)
+	c.appendHistory(change)
 	c.wake()
 	c.store.wake()
 	return change.Version, true
 }
 
-// remember appends to the history. It drops the oldest changes in bulk, so that the amortized cost is low.
-func (c *Collection) remember(change Change) {
+// appendHistory appends to the history. It drops the oldest changes in bulk, so that the amortized cost is low.
+func (c *Collection) appendHistory(change Change) {
 	c.history = append(c.history, change)
 	if extra := len(c.history) - c.store.limit; extra > c.store.limit/8 {
 		c.dropped = c.history[extra-1].Version

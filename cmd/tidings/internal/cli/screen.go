@@ -69,12 +69,12 @@ func (s *Screen) Out(ctx context.Context, text []byte) error {
 	if err := s.OutputError(); err != nil {
 		return err
 	}
-	return s.give(ctx, line{text, toStdout})
+	return s.enqueue(ctx, line{text, toStdout})
 }
 
 // Err writes whole lines to standard error, in order with those for standard output.
 func (s *Screen) Err(ctx context.Context, text []byte) error {
-	return s.give(ctx, line{text, toStderr})
+	return s.enqueue(ctx, line{text, toStderr})
 }
 
 // Progress replaces the progress line with text, cut to one line of the terminal; "" removes it. It does nothing if standard
@@ -89,7 +89,7 @@ func (s *Screen) Progress(text string) {
 	}
 }
 
-func (s *Screen) give(ctx context.Context, l line) error {
+func (s *Screen) enqueue(ctx context.Context, l line) error {
 	failed := s.failed
 	if l.kind != toStdout {
 		failed = nil // the other stream may still work

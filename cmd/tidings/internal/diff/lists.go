@@ -123,7 +123,7 @@ func (d *differ) keyed(before, after []any, key []string) {
 			d.step(elementStep(element, key), element, func() { d.report(Added, nil, element, i) })
 		}
 	}
-	if was, is := old.both(new), new.both(old); !slices.Equal(was, is) {
+	if was, is := old.common(new), new.common(old); !slices.Equal(was, is) {
 		d.report(Reordered, old.keyValues(was, before, key), new.keyValues(is, after, key), 0)
 	}
 }
@@ -143,8 +143,8 @@ func newIndex(list []any, key []string) index {
 	return x
 }
 
-// both returns the identities that are also in other, in the order of x.
-func (x index) both(other index) []string {
+// common returns the identities that are also in other, in the order of x.
+func (x index) common(other index) []string {
 	var ids []string
 	for _, id := range x.ids {
 		if _, ok := other.at[id]; ok {

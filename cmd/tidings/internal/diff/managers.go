@@ -44,25 +44,25 @@ func (e entry) isAfter(created string) bool {
 // removes or moves something, unless it is an apply: such a change has no manager.
 func attribute(changes []Change, was, is []entry) (writer Manager) {
 	wrote := func(e entry) bool { return e.wroteSince(was) }
-	writer, _ = only(filter(is, wrote))
+	writer, _ = commonManager(filter(is, wrote))
 	sets := fieldSets{}
 	for i := range changes {
-		changes[i].By = sets.maker(&changes[i], is, wrote, writer)
+		changes[i].By = sets.author(&changes[i], is, wrote, writer)
 	}
 	return writer
 }
 
-// maker returns who made the change; writer is the only manager that wrote, if there was only one.
-func (s fieldSets) maker(c *Change, is []entry, wrote func(entry) bool, writer Manager) Manager {
+// author returns who made the change; writer is the only manager that wrote, if there was only one.
+func (s fieldSets) author(c *Change, is []entry, wrote func(entry) bool, writer Manager) Manager {
 	if c.Op == Removed {
 		return writer
 	}
 	owners, depth := s.closest(is, c)
 	if among := filter(owners, wrote); len(among) > 0 {
-		by, _ := only(among)
+		by, _ := commonManager(among)
 		return by
 	}
-	if by, alone := only(owners); alone && depth == len(c.Path) && c.Op != Reordered && !c.Path[depth-1].isPosition() {
+	if by, alone := commonManager(owners); alone && depth == len(c.Path) && c.Op != Reordered && !c.Path[depth-1].isPosition() {
 		return by
 	}
 	return writer
@@ -107,20 +107,20 @@ func (e entry) in(was []entry) (entry, bool) {
 	return was[i], true
 }
 
-// ancient is the manager under which the server merges the oldest entries when there are too many.
-const ancient = "ancient-changes"
+// ancientManager is the manager under which the server merges the oldest entries when there are too many.
+const ancientManager = "ancient-changes"
 
 // wroteSince reports whether the manager itself wrote: only then does the server set its time or give it fields.
 func (e entry) wroteSince(was []entry) bool {
 	old, ok := e.in(was)
 	if !ok {
-		return e.Name != ancient
+		return e.Name != ancientManager
 	}
-	return old.time != e.time || gained(old.fields, e.fields)
+	return old.time != e.time || hasNewFields(old.fields, e.fields)
 }
 
-// gained reports whether a field set has new fields.
-func gained(was, is map[string]any) bool {
+// hasNewFields reports whether a field set has new fields.
+func hasNewFields(was, is map[string]any) bool {
 	for name, child := range is {
 		old, had := was[name]
 		if !had {
@@ -128,7 +128,7 @@ func gained(was, is map[string]any) bool {
 		}
 		before, _ := old.(map[string]any)
 		after, _ := child.(map[string]any)
-		if gained(before, after) {
+		if hasNewFields(before, after) {
 			return true
 		}
 	}
@@ -145,8 +145,8 @@ func filter(entries []entry, keep func(entry) bool) []entry {
 	return kept
 }
 
-// only returns the manager that all entries have in common.
-func only(entries []entry) (Manager, bool) {
+// commonManager returns the manager that all entries have in common.
+func commonManager(entries []entry) (Manager, bool) {
 	if len(entries) == 0 || slices.ContainsFunc(entries, func(e entry) bool { return e.Manager != entries[0].Manager }) {
 		return Manager{}, false
 	}

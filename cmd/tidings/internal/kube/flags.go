@@ -67,22 +67,22 @@ func (f *Flags) check(loader clientcmd.ClientConfig, rules *clientcmd.ClientConf
 	if err != nil {
 		return fmt.Errorf("cannot read the kubeconfig: %w", err)
 	}
-	context, err := pick("context", cmp.Or(f.overrides.CurrentContext, raw.CurrentContext), raw.Contexts, rules)
+	context, err := lookUp("context", cmp.Or(f.overrides.CurrentContext, raw.CurrentContext), raw.Contexts, rules)
 	if err != nil {
 		return err
 	}
 	if context == nil {
 		context = &api.Context{}
 	}
-	if _, err := pick("cluster", cmp.Or(f.overrides.Context.Cluster, context.Cluster), raw.Clusters, rules); err != nil && f.overrides.ClusterInfo.Server == "" {
+	if _, err := lookUp("cluster", cmp.Or(f.overrides.Context.Cluster, context.Cluster), raw.Clusters, rules); err != nil && f.overrides.ClusterInfo.Server == "" {
 		return err
 	}
-	_, err = pick("user", cmp.Or(f.overrides.Context.AuthInfo, context.AuthInfo), raw.AuthInfos, rules)
+	_, err = lookUp("user", cmp.Or(f.overrides.Context.AuthInfo, context.AuthInfo), raw.AuthInfos, rules)
 	return err
 }
 
-// pick returns the entry with this name. An empty name is not an error: the flags may be sufficient.
-func pick[E any](what, name string, entries map[string]*E, rules *clientcmd.ClientConfigLoadingRules) (*E, error) {
+// lookUp returns the entry with this name. An empty name is not an error: the flags may be sufficient.
+func lookUp[E any](what, name string, entries map[string]*E, rules *clientcmd.ClientConfigLoadingRules) (*E, error) {
 	if entry := entries[name]; name == "" || entry != nil {
 		return entry, nil
 	}

@@ -52,14 +52,14 @@ func (f Folded) times(factor float64) Folded {
 }
 
 const (
-	// tooSmall is a budget with which every object is folded that can be.
-	tooSmall = 1
-	// mostTries is the maximum number of budgets to try. The size of what is folded grows a little with the budget.
-	mostTries = 4
+	// tinyBudget is a budget with which every object is folded that can be.
+	tinyBudget = 1
+	// maxTries is the maximum number of budgets to try. The size of what is folded grows a little with the budget.
+	maxTries = 4
 )
 
-// folder runs informers for the objects of a resource.
-type folder struct {
+// foldMeasurer runs informers for the objects of a resource.
+type foldMeasurer struct {
 	raw      [][]byte
 	kind     kind
 	gvk      schema.GroupVersionKind
@@ -68,16 +68,16 @@ type folder struct {
 
 // smallest returns about the smallest budget that can be kept: the size of everything folded, plus a little room, because objects
 // are packed slightly differently each time.
-func (f folder) smallest(ctx context.Context) (Folded, error) {
-	out, kept, err := f.with(ctx, tooSmall)
-	for try := 1; try < mostTries && err == nil && !kept; try++ {
-		out, kept, err = f.with(ctx, int64(out.Budget)+int64(out.Budget)/16) // what it would have taken
+func (f foldMeasurer) smallest(ctx context.Context) (Folded, error) {
+	out, kept, err := f.tryBudget(ctx, tinyBudget)
+	for try := 1; try < maxTries && err == nil && !kept; try++ {
+		out, kept, err = f.tryBudget(ctx, int64(out.Budget)+int64(out.Budget)/16) // what it would have taken
 	}
 	return out, err
 }
 
-// with runs an informer with a budget. It returns what it takes, and whether it kept the budget.
-func (f folder) with(ctx context.Context, budget int64) (out Folded, kept bool, err error) {
+// tryBudget runs an informer with a budget. It returns what it takes, and whether it kept the budget.
+func (f foldMeasurer) tryBudget(ctx context.Context, budget int64) (out Folded, kept bool, err error) {
 	before := settledHeap()
 	l := newLists(f.raw, f.gvk, f.kind.encoding)
 	factory, informer, err := f.informer(l, budget)
@@ -114,7 +114,7 @@ func (f folder) with(ctx context.Context, budget int64) (out Folded, kept bool, 
 }
 
 // informer creates an informer whose Go type is only known at run time: compiling one for each kind would take minutes.
-func (f folder) informer(l *lists, budget int64) (*tidings.Factory, *tidings.SharedInformer[tidings.Object], error) {
+func (f foldMeasurer) informer(l *lists, budget int64) (*tidings.Factory, *tidings.SharedInformer[tidings.Object], error) {
 	client, err := source.NewClient(l.config())
 	if err != nil {
 		return nil, nil, err

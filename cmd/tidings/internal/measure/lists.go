@@ -42,7 +42,7 @@ func (l *lists) RoundTrip(r *http.Request) (*http.Response, error) {
 	var body io.ReadCloser
 	if query.Get("watch") != "" {
 		l.once.Do(func() { close(l.watched) })
-		body = silence{r.Context()}
+		body = idleBody{r.Context()}
 		if l.encoding == Protobuf {
 			contentType += ";stream=watch"
 		}
@@ -59,15 +59,15 @@ func (l *lists) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// silence is the body of a watch without events.
-type silence struct{ ctx context.Context }
+// idleBody is the body of a watch without events.
+type idleBody struct{ ctx context.Context }
 
-func (s silence) Read([]byte) (int, error) {
+func (s idleBody) Read([]byte) (int, error) {
 	<-s.ctx.Done()
 	return 0, s.ctx.Err()
 }
 
-func (silence) Close() error { return nil }
+func (idleBody) Close() error { return nil }
 
 // page returns the page of the list that begins at the token, with up to limit objects.
 func (l *lists) page(token, limit string) ([]byte, error) {

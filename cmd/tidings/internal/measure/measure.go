@@ -114,13 +114,13 @@ func compare(ctx context.Context, k kind, c *collection, r resources.Resource, t
 		w.SyncSeconds = result.FetchSeconds + w.DecodeSeconds
 		return w
 	}
-	clientGo, tidings, shared, err := both(ctx, k, c.raw, false)
+	clientGo, tidings, shared, err := weighBoth(ctx, k, c.raw, false)
 	if err != nil {
 		return Result{}, err
 	}
 	result.ClientGo, result.Tidings, result.Sharing = scale(clientGo), scale(tidings), shared
 	if len(c.raw) > 0 {
-		folded, err := folder{c.raw, k, r.GroupVersion().WithKind(r.Kind), r.GroupVersionResource}.smallest(ctx)
+		folded, err := foldMeasurer{c.raw, k, r.GroupVersion().WithKind(r.Kind), r.GroupVersionResource}.smallest(ctx)
 		if err != nil {
 			return Result{}, err
 		}
@@ -129,15 +129,15 @@ func compare(ctx context.Context, k kind, c *collection, r resources.Resource, t
 	if !trim {
 		return result, nil
 	}
-	if clientGo, tidings, _, err = both(ctx, k, c.raw, true); err != nil {
+	if clientGo, tidings, _, err = weighBoth(ctx, k, c.raw, true); err != nil {
 		return Result{}, err
 	}
 	result.ClientGoTrimmed, result.TidingsTrimmed = new(scale(clientGo)), new(scale(tidings))
 	return result, nil
 }
 
-// both measures the objects in a cache of each library.
-func both(ctx context.Context, k kind, raw [][]byte, trim bool) (clientGo, tidings Weight, shared Sharing, err error) {
+// weighBoth measures the objects in a cache of each library.
+func weighBoth(ctx context.Context, k kind, raw [][]byte, trim bool) (clientGo, tidings Weight, shared Sharing, err error) {
 	clientGo, _, err = weigh(ctx, raw, func() (cache, error) { return k.clientGo(len(raw), trim) })
 	if err != nil {
 		return clientGo, tidings, shared, err

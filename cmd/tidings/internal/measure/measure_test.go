@@ -143,7 +143,7 @@ func TestBudgetIsSmall(t *testing.T) {
 	}
 	kind := corev1.SchemeGroupVersion.WithKind("Pod")
 	k := builtinKinds()[kind]
-	folds := folder{raw, k, kind, pods.GroupVersionResource}
+	folds := foldMeasurer{raw, k, kind, pods.GroupVersionResource}
 	f, err := folds.smallest(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -152,7 +152,7 @@ func TestBudgetIsSmall(t *testing.T) {
 		budget int64
 		kept   bool
 	}{{int64(f.Budget) * 3 / 2, true}, {int64(f.Budget) / 2, false}} {
-		if _, kept, err := folds.with(t.Context(), test.budget); kept != test.kept || err != nil {
+		if _, kept, err := folds.tryBudget(t.Context(), test.budget); kept != test.kept || err != nil {
 			t.Errorf("with %d of %d: kept %t, %v", test.budget, f.Budget, kept, err)
 		}
 	}
@@ -163,7 +163,7 @@ func TestFoldEndsEarly(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	kind := corev1.SchemeGroupVersion.WithKind("Pod")
-	folds := folder{nil, builtinKinds()[kind], kind, pods.GroupVersionResource}
+	folds := foldMeasurer{nil, builtinKinds()[kind], kind, pods.GroupVersionResource}
 	if _, err := folds.smallest(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}

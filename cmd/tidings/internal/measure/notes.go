@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// sentence answers the question for which the command was run.
-func (r Report) sentence() string {
+// summary answers the question for which the command was run.
+func (r Report) summary() string {
 	t := r.Total
 	if t.Objects == 0 {
 		return "There are no objects of these resources, so there is nothing to compare."
@@ -21,8 +21,8 @@ func (r Report) sentence() string {
 	return s
 }
 
-// sentence says which budget to set.
-func (f Folded) sentence() string {
+// summary says which budget to set.
+func (f Folded) summary() string {
 	return fmt.Sprintf("With Options.MemoryBudget of %s or more, these objects fit: those that nobody uses are folded, and reading one opens it again.\n"+
 		"HEAP is measured with that budget, and includes the informer around the objects.", size(f.Budget))
 }
@@ -51,14 +51,14 @@ func (r Report) notes(left []string) string {
 	if r.Total.Extrapolated {
 		s += "~ is extrapolated from the first objects of the list; with more objects, Tidings shares more.\n"
 	}
-	return s + r.disappointment()
+	return s + r.explainRatio()
 }
 
 // littleSaved is the ratio from which on the report explains why Tidings saves little or nothing.
 const littleSaved = 0.95
 
-// disappointment explains why little is saved: because there is little to save, or because the objects have little in common.
-func (r Report) disappointment() string {
+// explainRatio explains why little is saved: because there is little to save, or because the objects have little in common.
+func (r Report) explainRatio() string {
 	t := r.Total
 	ours, theirs := t.Tidings.CacheBytes, t.ClientGo.CacheBytes
 	switch {

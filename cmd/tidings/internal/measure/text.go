@@ -15,7 +15,7 @@ func (r Report) Text(fields, width int) string {
 	var b strings.Builder
 	if len(r.Resources) > 0 {
 		left := r.table(&b, width)
-		b.WriteString("\n" + wrap(r.sentence(), width) + "\n")
+		b.WriteString("\n" + wrap(r.summary(), width) + "\n")
 		b.WriteString(wrap(r.notes(left), width))
 		r.folded(&b, width)
 	}
@@ -101,7 +101,7 @@ func (r Report) folded(b *strings.Builder, width int) {
 	b.WriteByte('\n')
 	rows, _ = fit(rows, width, "STAY OPEN", "PACKED TO", "OPENING ONE", "OF CLIENT-GO")
 	align(b, rows)
-	b.WriteString("\n" + wrap(r.Total.Folded.sentence(), width) + "\n")
+	b.WriteString("\n" + wrap(r.Total.Folded.summary(), width) + "\n")
 }
 
 func (f Folded) cells(name string, extrapolated bool, clientGo Weight) []string {

@@ -38,15 +38,15 @@ func makesFactory(name string) bool {
 	return strings.HasPrefix(name, "New") || strings.HasPrefix(name, "With") || name == "SharedInformerOption"
 }
 
-// plain lists constructors in tools/cache whose results are the same in both packages.
-var plain = []string{
+// unchangedConstructors lists constructors in tools/cache whose results are the same in both packages.
+var unchangedConstructors = []string{
 	"NewListWatchFromClient", "NewFilteredListWatchFromClient", "NewObjectName", "NewInformerName", "NewGenericLister", "NewRetryWithDeadline",
 	"NewTypedSharedIndexInformer", "NewHeap", "NewUndeltaStore", "NewTTLStore", "NewExpirationStore", "NewFakeExpirationStore",
 	"NewCacheMutationDetector", "NewIntegerResourceVersionMutationCache", "NewIntegerResourceVersionMutationCacheWithOptions",
 }
 
 func makesInformer(name string) bool {
-	return name == "New" || strings.HasPrefix(name, "New") && !slices.Contains(plain, name)
+	return name == "New" || strings.HasPrefix(name, "New") && !slices.Contains(unchangedConstructors, name)
 }
 
 func makesQueue(name string) bool {
@@ -63,17 +63,17 @@ func (f *file) clientGo() {
 		}
 		to, ok := replacements[path]
 		if !ok || !slices.ContainsFunc(used[path], func(use use) bool { return to.changes(use.name) }) {
-			f.otherEngine(path, used[path])
+			f.noteOtherEngine(path, used[path])
 			continue
 		}
 		f.edits = append(f.edits, edit{from: spec.Path.Pos(), to: spec.Path.End(), text: strconv.Quote(to.path), about: path})
 		f.requires = append(f.requires, ours)
-		f.reflectorType(used[path])
+		f.noteReflectorType(used[path])
 	}
 }
 
-// reflectorType notes uses of the one type that NewReflector no longer returns: watch error handlers take client-go's type.
-func (f *file) reflectorType(used []use) {
+// noteReflectorType notes uses of the one type that NewReflector no longer returns: watch error handlers take client-go's type.
+func (f *file) noteReflectorType(used []use) {
 	made := slices.ContainsFunc(used, func(u use) bool { return strings.HasPrefix(u.name, "New") && strings.Contains(u.name, "Reflector") })
 	for _, u := range used {
 		if made && u.name == "Reflector" {
@@ -108,8 +108,8 @@ func (f *file) uses() map[string][]use {
 	return found
 }
 
-// otherEngine notes informers that keep running on client-go's engine, because none of the replaced packages makes them.
-func (f *file) otherEngine(path string, used []use) {
+// noteOtherEngine notes informers that keep running on client-go's engine, because none of the replaced packages makes them.
+func (f *file) noteOtherEngine(path string, used []use) {
 	switch {
 	case strings.HasPrefix(path, clientGo+"informers/"):
 		for _, u := range used {

@@ -66,10 +66,10 @@ func Run(ctx context.Context, opts Options) (*Result, error) {
 	seen := map[string]bool{}
 	for _, pkg := range pkgs {
 		if len(pkg.Errors) > 0 {
-			r.broken(pkg)
+			r.addBroken(pkg)
 			continue
 		}
-		r.excluded(pkg, seen)
+		r.addExcluded(pkg, seen)
 		for _, syntax := range pkg.Syntax {
 			path := pkg.Fset.File(syntax.FileStart).Name()
 			if seen[path] {
@@ -94,7 +94,7 @@ func (r *Result) add(f *file, overlay map[string][]byte) error {
 	if len(f.edits) == 0 {
 		return nil
 	}
-	if why := f.untouchable(); why != "" {
+	if why := f.skipReason(); why != "" {
 		r.Notes = append(r.Notes, Note{f.pkg.Fset.Position(f.edits[0].from), why + "; it uses " + f.edits[0].about})
 		return nil
 	}
@@ -118,16 +118,16 @@ func (r *Result) add(f *file, overlay map[string][]byte) error {
 	return nil
 }
 
-// broken notes why a package cannot be analyzed.
-func (r *Result) broken(pkg *packages.Package) {
+// addBroken notes why a package cannot be analyzed.
+func (r *Result) addBroken(pkg *packages.Package) {
 	r.Broken = true
 	for _, err := range reasons(pkg) {
 		r.Notes = append(r.Notes, Note{position(err.Pos), "package " + pkg.PkgPath + " does not build, and is left alone: " + err.Msg})
 	}
 }
 
-// excluded notes files that the build excludes here, such as those for another system, if they would change.
-func (r *Result) excluded(pkg *packages.Package, seen map[string]bool) {
+// addExcluded notes files that the build excludes here, such as those for another system, if they would change.
+func (r *Result) addExcluded(pkg *packages.Package, seen map[string]bool) {
 	for _, path := range pkg.IgnoredFiles {
 		if imported := importsOf(path); !seen[path] && slices.ContainsFunc(imported, replaceable) {
 			i := slices.IndexFunc(imported, replaceable)
@@ -163,8 +163,8 @@ func (f *file) note(at token.Pos, format string, args ...any) {
 	f.notes = append(f.notes, Note{f.pkg.Fset.Position(at), fmt.Sprintf(format, args...)})
 }
 
-// untouchable returns why the file cannot be changed, or "" if it can.
-func (f *file) untouchable() string {
+// skipReason returns why the file cannot be changed, or "" if it can.
+func (f *file) skipReason() string {
 	switch {
 	case ast.IsGenerated(f.syntax):
 		return "generated code: change its generator"

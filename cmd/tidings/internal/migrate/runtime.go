@@ -146,14 +146,14 @@ func (f *file) runtimeName() string {
 		return runtimeName
 	}
 	name := runtimeName
-	for n := 2; f.taken(name); n++ {
+	for n := 2; f.isUsed(name); n++ {
 		name = runtimeName + strconv.Itoa(n)
 	}
 	return name
 }
 
-// taken reports whether a name is used anywhere in the file.
-func (f *file) taken(name string) bool {
+// isUsed reports whether a name is used anywhere in the file.
+func (f *file) isUsed(name string) bool {
 	found := f.pkg.Types.Scope().Lookup(name) != nil
 	ast.Inspect(f.syntax, func(n ast.Node) bool {
 		id, ok := n.(*ast.Ident)

@@ -14,7 +14,7 @@ import (
 func (r *Result) Diff(dir string) []byte {
 	var text bytes.Buffer
 	for _, f := range r.Files {
-		name := filepath.ToSlash(below(dir, f.Path))
+		name := filepath.ToSlash(relativePath(dir, f.Path))
 		text.Write(diff.Diff("a/"+name, f.Before, "b/"+name, f.After))
 	}
 	return text.Bytes()
@@ -29,7 +29,7 @@ func (r *Result) Summary(dir string, written bool) string {
 	for _, n := range r.Notes {
 		at := ""
 		if n.Position.Filename != "" {
-			n.Position.Filename = below(dir, n.Position.Filename)
+			n.Position.Filename = relativePath(dir, n.Position.Filename)
 			at = n.Position.String() + ": "
 		}
 		fmt.Fprintf(&text, "  %s%s\n", at, strings.ReplaceAll(n.Text, "\n", " "))
@@ -60,8 +60,8 @@ func count(n int, of string) string {
 	return fmt.Sprintf("%d %s", n, of)
 }
 
-// below returns path relative to dir, if it is below that.
-func below(dir, path string) string {
+// relativePath returns path relative to dir, if it is below that.
+func relativePath(dir, path string) string {
 	rel, err := filepath.Rel(dir, path)
 	if err != nil || rel == ".." || strings.HasPrefix(rel, ".."+string(filepath.Separator)) {
 		return path

@@ -67,7 +67,7 @@ func NewAdded(now time.Time, r resources.Resource, obj *unstructured.Unstructure
 	e := newEvent(now, Added, r, obj)
 	e.Initial = initial
 	e.By = diff.Creator(obj.Object)
-	e.tell(redact.Object(r.GroupResource(), obj.Object), opts)
+	e.addSummary(redact.Object(r.GroupResource(), obj.Object), opts)
 	return e
 }
 
@@ -82,7 +82,7 @@ func NewModified(now time.Time, r resources.Resource, before, after *unstructure
 		e.replaced(after.Object)
 	}
 	if opts.Objects {
-		e.Object = whole(cleanAfter, opts.Diff)
+		e.Object = withoutBookkeeping(cleanAfter, opts.Diff)
 	}
 	return e
 }
@@ -99,7 +99,7 @@ func (e *Event) replaced(after map[string]any) {
 func NewDeleted(now time.Time, r resources.Resource, last *unstructured.Unstructured, finalStateUnknown bool, opts Options) Event {
 	e := newEvent(now, Deleted, r, last)
 	e.FinalStateUnknown = finalStateUnknown
-	e.tell(redact.Object(r.GroupResource(), last.Object), opts)
+	e.addSummary(redact.Object(r.GroupResource(), last.Object), opts)
 	return e
 }
 
@@ -110,16 +110,16 @@ func newEvent(now time.Time, t Type, r resources.Resource, obj *unstructured.Uns
 	}
 }
 
-// tell adds the summary of an object that was added or deleted. The object has been redacted.
-func (e *Event) tell(object map[string]any, opts Options) {
+// addSummary adds the summary of an object that was added or deleted. The object has been redacted.
+func (e *Event) addSummary(object map[string]any, opts Options) {
 	e.Summary = summarize(e.Resource, object)
 	if opts.Objects {
-		e.Object = whole(object, opts.Diff)
+		e.Object = withoutBookkeeping(object, opts.Diff)
 	}
 }
 
-// whole returns the object without unwanted bookkeeping.
-func whole(object map[string]any, opts diff.Options) map[string]any {
+// withoutBookkeeping returns the object without unwanted bookkeeping.
+func withoutBookkeeping(object map[string]any, opts diff.Options) map[string]any {
 	if !opts.LastApplied {
 		object, _ = diff.WithoutLastApplied(object)
 	}

@@ -9,8 +9,8 @@ import (
 // suggestions is the maximum number of names in a "did you mean".
 const suggestions = 3
 
-// near returns the names of resources similar to the given one, the nearest first.
-func (c *Catalog) near(name string) []string {
+// similar returns the names of resources similar to the given one, the nearest first.
+func (c *Catalog) similar(name string) []string {
 	name, group, hasGroup := strings.Cut(name, ".")
 	limit := max(1, len(name)/3)
 	distances := map[string]int{}

@@ -131,7 +131,7 @@ func (c *Catalog) category(name string) []Resource {
 func (c *Catalog) unknown(name string) error {
 	var text strings.Builder
 	fmt.Fprintf(&text, "the server has no resource %q", name)
-	if near := c.near(name); len(near) > 0 {
+	if near := c.similar(name); len(near) > 0 {
 		fmt.Fprintf(&text, "; did you mean %s?", strings.Join(near, ", "))
 	} else {
 		text.WriteString("; install its CRD, or see kubectl api-resources for what there is")

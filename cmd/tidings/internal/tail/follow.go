@@ -31,7 +31,7 @@ type follow struct {
 	// The fields below belong to the loop.
 	synced  bool
 	missing string           // why it cannot be followed; "" if it can
-	seen    sighting         // what has been shown of its list and watch
+	shown   counters         // what has been shown of its list and watch
 	failing reflector.Reason // of an ongoing failure that has been shown
 	failed  time.Time        // when the failure was last seen
 }

@@ -15,7 +15,7 @@ type observation struct {
 	gathered int // number of objects received so far by the current list
 	panics   uint64
 	pending  int // number of changes for which the handler has not been called
-	sighting
+	counters
 	// watching says that the watch is open.
 	watching bool
 	// failure is the current failure, or nil.
@@ -24,13 +24,13 @@ type observation struct {
 	age     time.Duration // time since the server last sent something
 }
 
-// sighting counts what has happened to a list and watch.
-type sighting struct{ relists, errors uint64 }
+// counters counts what has happened to a list and watch.
+type counters struct{ relists, errors uint64 }
 
 // observe returns the state of the informer, which has one list and watch.
 func (f *follow) observe() observation {
 	st := f.informer.Status()
-	o := observation{objects: st.Objects, version: st.ResourceVersion, stale: silent(st.NotFresh), age: st.Age}
+	o := observation{objects: st.Objects, version: st.ResourceVersion, stale: onlyStale(st.NotFresh), age: st.Age}
 	for _, h := range st.Handlers {
 		o.panics += h.Panics
 		o.pending += h.Pending
@@ -38,7 +38,7 @@ func (f *follow) observe() observation {
 	for _, part := range st.Parts {
 		r := part.Reflector
 		o.gathered += r.Gathered
-		o.sighting = sighting{r.Relists, r.Errors}
+		o.counters = counters{r.Relists, r.Errors}
 		if r.Problem != nil {
 			o.failure = r.Problem
 		}
@@ -47,8 +47,8 @@ func (f *follow) observe() observation {
 	return o
 }
 
-// silent reports whether the only problem is that the server has sent nothing for too long.
-func silent(notFresh error) bool {
+// onlyStale reports whether the only problem is that the server has sent nothing for too long.
+func onlyStale(notFresh error) bool {
 	stale, ok := errors.AsType[*tidings.StaleError](notFresh)
 	return ok && stale.Cause == nil
 }

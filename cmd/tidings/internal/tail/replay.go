@@ -20,7 +20,7 @@ type replay struct {
 	rec     *recording.Recording
 	options recording.PlayOptions
 	done    map[collection]<-chan struct{} // closed when the collection has been played
-	rested  bool                           // when last checked, everything had been played and shown
+	wasIdle bool                           // when last checked, everything had been played and shown
 }
 
 // collection identifies what is followed.
@@ -70,14 +70,14 @@ func (r *replay) start(t *tail, factory *tidings.Factory) error {
 	return t.run(factory)
 }
 
-// look ends the run once everything has been played, and nothing has been waiting to be shown twice in a row.
-func (r *replay) look(observations []observation) error {
+// poll ends the run once everything has been played, and nothing has been waiting to be shown twice in a row.
+func (r *replay) poll(observations []observation) error {
 	if r == nil {
 		return nil
 	}
 	for _, o := range observations {
 		if o.pending > 0 {
-			r.rested = false
+			r.wasIdle = false
 			return nil
 		}
 	}
@@ -88,9 +88,9 @@ func (r *replay) look(observations []observation) error {
 			return nil
 		}
 	}
-	if r.rested {
+	if r.wasIdle {
 		return errDone
 	}
-	r.rested = true
+	r.wasIdle = true
 	return nil
 }

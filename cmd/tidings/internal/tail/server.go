@@ -15,9 +15,9 @@ import (
 type server struct {
 	outage *outage // nil while it is reachable
 	stale  bool
-	// breaks counts the connections that broke and were restored at once since that was last shown, which was at toldBreaks.
-	breaks     int
-	toldBreaks time.Time
+	// breaks counts the connections that broke and were restored at once since that was last shown, which was at breaksShown.
+	breaks      int
+	breaksShown time.Time
 }
 
 // outage is a time in which the server is unreachable or fails all requests. wellSince is since when everything has been working,
@@ -53,25 +53,25 @@ func ofResource(err error) bool {
 	return !ofServer(r) || r == reflector.Certificate || r == reflector.Unauthorized
 }
 
-// lookAtServer shows once when the server goes away, however many lists and watches fail and are retried, and once when all of
+// checkServer shows once when the server goes away, however many lists and watches fail and are retried, and once when all of
 // them continue.
-func (t *tail) lookAtServer(observations []observation) error {
+func (t *tail) checkServer(observations []observation) error {
 	failing, well, broken := t.summarize(observations)
 	switch {
 	case t.server.outage != nil:
-		return t.lookAtOutage(observations, failing == nil && well)
+		return t.checkOutage(observations, failing == nil && well)
 	case failing != nil:
 		t.server.outage, t.server.stale = &outage{since: failing.When}, false
 		return t.serverStatus(news.Outage, t.explainOutage(failing)+"; retrying")
 	case broken && well:
-		return t.lookAtBreak(observations)
+		return t.checkBreak(observations)
 	default:
-		return t.lookAtAge(observations)
+		return t.checkStale(observations)
 	}
 }
 
-// lookAtOutage ends an outage after everything has been working for a while.
-func (t *tail) lookAtOutage(observations []observation, well bool) error {
+// checkOutage ends an outage after everything has been working for a while.
+func (t *tail) checkOutage(observations []observation, well bool) error {
 	out := t.server.outage
 	switch {
 	case !well:
@@ -84,26 +84,26 @@ func (t *tail) lookAtOutage(observations []observation, well bool) error {
 		return nil
 	}
 	t.server.outage = nil
-	return t.serverStatus(news.Recovered, "the server answers again after "+roughly(out.wellSince.Sub(out.since))+t.takeUp(observations))
+	return t.serverStatus(news.Recovered, "the server answers again after "+roughly(out.wellSince.Sub(out.since))+t.resume(observations))
 }
 
-// lookAtBreak shows connections that broke and were restored between two looks.
-func (t *tail) lookAtBreak(observations []observation) error {
-	t.takeUp(observations)
+// checkBreak shows connections that broke and were restored between two polls.
+func (t *tail) checkBreak(observations []observation) error {
+	t.resume(observations)
 	t.server.breaks++
-	if time.Since(t.server.toldBreaks) < breaksEvery {
+	if time.Since(t.server.breaksShown) < breaksEvery {
 		return nil
 	}
 	message := "the connection broke and was restored at once"
 	if t.server.breaks > 1 {
 		message = fmt.Sprintf("the connection broke %d times and was restored at once", t.server.breaks)
 	}
-	t.server.breaks, t.server.toldBreaks = 0, time.Now()
+	t.server.breaks, t.server.breaksShown = 0, time.Now()
 	return t.serverStatus(news.Reconnected, message)
 }
 
 // summarize returns an ongoing failure of the server, whether everything that can continue does, and whether a connection has
-// broken since the last look.
+// broken since the last poll.
 func (t *tail) summarize(observations []observation) (failing *reflector.Error, well, broken bool) {
 	well = true
 	for i, f := range t.follows {
@@ -116,14 +116,14 @@ func (t *tail) summarize(observations []observation) (failing *reflector.Error, 
 		}
 		if f.synced {
 			well = well && (o.watching || o.failure != nil && !ofServer(o.failure.Reason) && o.failure.Reason != reflector.Expired)
-			broken = broken || o.errors > f.seen.errors && f.failing == "" && o.failure == nil && o.relists == f.seen.relists
+			broken = broken || o.errors > f.shown.errors && f.failing == "" && o.failure == nil && o.relists == f.shown.relists
 		}
 	}
 	return failing, well, broken
 }
 
-// takeUp records the state of the lists and watches after an outage, and names those that had to start over.
-func (t *tail) takeUp(observations []observation) string {
+// resume records the state of the lists and watches after an outage, and names those that had to start over.
+func (t *tail) resume(observations []observation) string {
 	var relisted []string
 	synced := 0
 	for i, f := range t.follows {
@@ -132,10 +132,10 @@ func (t *tail) takeUp(observations []observation) string {
 			continue
 		}
 		synced++
-		if o.relists > f.seen.relists {
+		if o.relists > f.shown.relists {
 			relisted = append(relisted, f.where())
 		}
-		f.seen = o.sighting
+		f.shown = o.counters
 	}
 	switch len(relisted) {
 	case 0:
@@ -147,8 +147,8 @@ func (t *tail) takeUp(observations []observation) string {
 	}
 }
 
-// lookAtAge shows when the server has sent nothing for a long time although no connection has broken.
-func (t *tail) lookAtAge(observations []observation) error {
+// checkStale shows when the server has sent nothing for a long time although no connection has broken.
+func (t *tail) checkStale(observations []observation) error {
 	stale, age := false, time.Duration(0)
 	for i, f := range t.follows {
 		if f.synced && observations[i].stale && observations[i].failure == nil {
@@ -172,14 +172,14 @@ func (t *tail) explainOutage(failure *reflector.Error) string {
 	case reflector.TooManyRequests, reflector.Server, reflector.Timeout:
 		return text
 	case reflector.Network:
-		return "the connection broke: " + root(failure).Error()
+		return "the connection broke: " + rootCause(failure).Error()
 	default:
 		return strings.TrimPrefix(text, failure.Name+": ")
 	}
 }
 
-// root returns the error at the bottom of the chain.
-func root(err error) error {
+// rootCause returns the error at the bottom of the chain.
+func rootCause(err error) error {
 	for {
 		below := errors.Unwrap(err)
 		if below == nil {

@@ -104,11 +104,11 @@ func run(ctx context.Context, screen *cli.Screen, opts Options, connect func(tid
 	t.waiters.Wait()
 	end, stop := context.WithTimeout(context.WithoutCancel(ctx), shutdownGrace)
 	defer stop()
-	return errors.Join(t.verdict(ctx, err), factory.Shutdown(end))
+	return errors.Join(t.result(ctx, err), factory.Shutdown(end))
 }
 
-// verdict returns the result of the run: what the end of the loop means, and what was missing until then.
-func (t *tail) verdict(ctx context.Context, err error) error {
+// result returns the result of the run: what the end of the loop means, and what was missing until then.
+func (t *tail) result(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
 		err = nil // interrupted
 		if errors.Is(context.Cause(ctx), ErrTimeout) {
@@ -184,7 +184,7 @@ type syncResult struct {
 	err    error
 }
 
-// onError handles an informer's errors. The loop notices errors of a list or watch as a whole when it looks; this only passes on
+// onError handles an informer's errors. The loop notices errors of a list or watch as a whole when it polls; this only passes on
 // objects that could not be decoded. It must not wait, so it drops what the loop cannot take.
 func (t *tail) onError(err error) {
 	failure, ok := errors.AsType[*reflector.Error](err)
@@ -229,9 +229,9 @@ func (t *tail) next(poll <-chan time.Time) error {
 	case failure := <-t.failures:
 		return t.showInvalid(failure)
 	case <-poll:
-		return t.look()
+		return t.poll()
 	case <-t.idle.C:
-		return t.rested()
+		return t.onIdle()
 	case <-t.screen.Failed():
 		return t.screen.OutputError()
 	case <-t.ctx.Done():
@@ -253,22 +253,22 @@ func (t *tail) show(c change) error {
 	if t.shown == t.opts.Count {
 		return errDone
 	}
-	t.rest()
+	t.startIdleTimer()
 	return nil
 }
 
-// rest starts the timer for Options.Idle.
-func (t *tail) rest() {
+// startIdleTimer starts the timer for Options.Idle.
+func (t *tail) startIdleTimer() {
 	if t.opts.Idle > 0 && t.pending() == 0 {
 		t.idle.Reset(t.opts.Idle)
 	}
 }
 
-// rested ends the run, unless changes may be missing because the server is unreachable.
-func (t *tail) rested() error {
+// onIdle ends the run, unless changes may be missing because the server is unreachable.
+func (t *tail) onIdle() error {
 	for _, f := range t.follows {
 		if f.missing == "" && !f.observe().watching {
-			t.rest()
+			t.startIdleTimer()
 			return nil
 		}
 	}
@@ -298,7 +298,7 @@ func (t *tail) settled() error {
 	if t.opts.ExitAfterSync {
 		return errDone
 	}
-	t.rest()
+	t.startIdleTimer()
 	return nil
 }
 
@@ -309,7 +309,7 @@ func (t *tail) markSynced(f *follow) error {
 	}
 	f.synced, f.missing = true, ""
 	o := f.observe()
-	f.seen = o.sighting
+	f.shown = o.counters
 	s := f.status(o, news.Synced)
 	s.Message = fmt.Sprintf("up to date with %s at resource version %s", objects(o.objects), o.version)
 	return t.status(s)

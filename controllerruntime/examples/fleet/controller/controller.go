@@ -94,29 +94,29 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	if controllerutil.AddFinalizer(&fleet, Finalizer) {
 		if err := r.Update(ctx, &fleet); err != nil {
-			return ctrl.Result{}, unlessStale(err)
+			return ctrl.Result{}, ignoreConflict(err)
 		}
 	}
-	if err := r.enter(ctx, &fleet); err != nil {
+	if err := r.register(ctx, &fleet); err != nil {
 		return ctrl.Result{}, err
 	}
-	pods, err := r.sail(ctx, &fleet)
+	pods, err := r.reconcilePods(ctx, &fleet)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	return ctrl.Result{}, client.IgnoreNotFound(unlessStale(r.report(ctx, &fleet, pods)))
+	return ctrl.Result{}, client.IgnoreNotFound(ignoreConflict(r.updateStatus(ctx, &fleet, pods)))
 }
 
-// unlessStale ignores a conflict: it only means that the cache is stale, and the event of the newer state is on its way.
-func unlessStale(err error) error {
+// ignoreConflict ignores a conflict: it only means that the cache is stale, and the event of the newer state is on its way.
+func ignoreConflict(err error) error {
 	if apierrors.IsConflict(err) {
 		return nil
 	}
 	return err
 }
 
-// sail creates and deletes pods, and sets their orders. It returns the pods that the fleet keeps.
-func (r *Reconciler) sail(ctx context.Context, fleet *api.Fleet) ([]corev1.Pod, error) {
+// reconcilePods creates and deletes pods, and sets their orders. It returns the pods that the fleet keeps.
+func (r *Reconciler) reconcilePods(ctx context.Context, fleet *api.Fleet) ([]corev1.Pod, error) {
 	orders, err := r.orders(ctx, fleet)
 	if err != nil {
 		return nil, err
@@ -140,14 +140,14 @@ func (r *Reconciler) sail(ctx context.Context, fleet *api.Fleet) ([]corev1.Pod, 
 		default:
 			missing.Delete(pod.Name)
 			kept = append(kept, *pod)
-			err = r.giveOrders(ctx, pod, orders)
+			err = r.setOrders(ctx, pod, orders)
 		}
 		if client.IgnoreNotFound(err) != nil {
 			return nil, err
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(missing)) {
-		if err := r.create(ctx, fleet, name, orders); err != nil {
+		if err := r.createPod(ctx, fleet, name, orders); err != nil {
 			return nil, err
 		}
 	}
@@ -164,7 +164,7 @@ func (r *Reconciler) orders(ctx context.Context, fleet *api.Fleet) (string, erro
 	return config.Data["orders"], client.IgnoreNotFound(err)
 }
 
-func (r *Reconciler) giveOrders(ctx context.Context, pod *corev1.Pod, orders string) error {
+func (r *Reconciler) setOrders(ctx context.Context, pod *corev1.Pod, orders string) error {
 	if pod.Annotations[OrdersAnnotation] == orders {
 		return nil
 	}
@@ -173,7 +173,7 @@ func (r *Reconciler) giveOrders(ctx context.Context, pod *corev1.Pod, orders str
 	return r.Patch(ctx, pod, before)
 }
 
-func (r *Reconciler) create(ctx context.Context, fleet *api.Fleet, name, orders string) error {
+func (r *Reconciler) createPod(ctx context.Context, fleet *api.Fleet, name, orders string) error {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: fleet.Namespace, Name: name, Annotations: map[string]string{OrdersAnnotation: orders}},
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "crew", Image: fleet.Spec.Image}}},
@@ -184,8 +184,8 @@ func (r *Reconciler) create(ctx context.Context, fleet *api.Fleet, name, orders 
 	return r.Create(ctx, pod)
 }
 
-// report updates the status.
-func (r *Reconciler) report(ctx context.Context, fleet *api.Fleet, pods []corev1.Pod) error {
+// updateStatus updates the status.
+func (r *Reconciler) updateStatus(ctx context.Context, fleet *api.Fleet, pods []corev1.Pod) error {
 	status := api.FleetStatus{Pods: len(pods)}
 	for _, pod := range pods {
 		if pod.Status.Phase == corev1.PodRunning {
@@ -204,33 +204,33 @@ func (r *Reconciler) finalize(ctx context.Context, fleet *api.Fleet) error {
 	if !controllerutil.ContainsFinalizer(fleet, Finalizer) {
 		return nil
 	}
-	if err := r.strikeOff(ctx, fleet); err != nil {
+	if err := r.unregister(ctx, fleet); err != nil {
 		return err
 	}
 	controllerutil.RemoveFinalizer(fleet, Finalizer)
-	return unlessStale(r.Update(ctx, fleet))
+	return ignoreConflict(r.Update(ctx, fleet))
 }
 
-// enter adds a fleet to the register.
-func (r *Reconciler) enter(ctx context.Context, fleet *api.Fleet) error {
+// register adds a fleet to the register.
+func (r *Reconciler) register(ctx context.Context, fleet *api.Fleet) error {
 	var register corev1.ConfigMap
 	if err := r.Get(ctx, client.ObjectKey{Namespace: r.RegisterNamespace, Name: Register}, &register); err != nil {
 		return err
 	}
-	if _, entered := register.Data[entryOf(fleet)]; entered {
+	if _, entered := register.Data[registerKey(fleet)]; entered {
 		return nil
 	}
-	return r.note(ctx, fleet, string(fleet.UID))
+	return r.setRegisterEntry(ctx, fleet, string(fleet.UID))
 }
 
-// strikeOff removes a fleet from the register. It does not check the cache for an entry first, since the cache may not have it yet.
-func (r *Reconciler) strikeOff(ctx context.Context, fleet *api.Fleet) error {
-	return r.note(ctx, fleet, nil)
+// unregister removes a fleet from the register. It does not check the cache for an entry first, since the cache may not have it yet.
+func (r *Reconciler) unregister(ctx context.Context, fleet *api.Fleet) error {
+	return r.setRegisterEntry(ctx, fleet, nil)
 }
 
-// note sets a fleet's entry in the register; nil removes it.
-func (r *Reconciler) note(ctx context.Context, fleet *api.Fleet, value any) error {
-	patch, err := json.Marshal(map[string]any{"data": map[string]any{entryOf(fleet): value}})
+// setRegisterEntry sets a fleet's entry in the register; nil removes it.
+func (r *Reconciler) setRegisterEntry(ctx context.Context, fleet *api.Fleet, value any) error {
+	patch, err := json.Marshal(map[string]any{"data": map[string]any{registerKey(fleet): value}})
 	if err != nil {
 		return err
 	}
@@ -238,5 +238,5 @@ func (r *Reconciler) note(ctx context.Context, fleet *api.Fleet, value any) erro
 	return r.Patch(ctx, register, client.RawPatch(types.MergePatchType, patch))
 }
 
-// entryOf returns the key of a fleet's entry in the register.
-func entryOf(fleet *api.Fleet) string { return fleet.Namespace + "." + fleet.Name }
+// registerKey returns the key of a fleet's entry in the register.
+func registerKey(fleet *api.Fleet) string { return fleet.Namespace + "." + fleet.Name }

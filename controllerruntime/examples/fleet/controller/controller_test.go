@@ -95,12 +95,12 @@ func timed(f func()) time.Duration {
 	return time.Since(begin)
 }
 
-// harbor is a running operator.
-type harbor struct {
+// operatorTest is a running operator.
+type operatorTest struct {
 	*testing.T
-	ctx         context.Context
-	kube        client.WithWatch // without a cache
-	office, sea string           // namespaces
+	ctx                               context.Context
+	kube                              client.WithWatch // without a cache
+	registerNamespace, fleetNamespace string
 
 	mu      sync.Mutex
 	changed chan struct{} // closed and replaced on every change
@@ -109,7 +109,7 @@ type harbor struct {
 // testFleet tests the operator in namespaces that end in suffix.
 func testFleet(t *testing.T, config *rest.Config, suffix string, newCache cache.NewCacheFunc) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-	h := &harbor{T: t, ctx: ctx, office: "office" + suffix, sea: "sea" + suffix, changed: make(chan struct{})}
+	h := &operatorTest{T: t, ctx: ctx, registerNamespace: "office" + suffix, fleetNamespace: "sea" + suffix, changed: make(chan struct{})}
 	var running sync.WaitGroup
 	t.Cleanup(running.Wait)
 	t.Cleanup(cancel)
@@ -126,7 +126,7 @@ func testFleet(t *testing.T, config *rest.Config, suffix string, newCache cache.
 			}
 		})
 	}
-	mgr := newManager(t, config, h.office, newCache)
+	mgr := newManager(t, config, h.registerNamespace, newCache)
 	running.Go(func() {
 		if err := mgr.Start(ctx); err != nil {
 			t.Errorf("the manager: %v", err)
@@ -148,14 +148,14 @@ func newScheme(t testing.TB) *runtime.Scheme {
 	return s
 }
 
-func newManager(t testing.TB, config *rest.Config, office string, newCache cache.NewCacheFunc) ctrl.Manager {
+func newManager(t testing.TB, config *rest.Config, registerNamespace string, newCache cache.NewCacheFunc) ctrl.Manager {
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme: newScheme(t), NewCache: newCache, Metrics: metricsserver.Options{BindAddress: "0"},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &controller.Reconciler{Client: mgr.GetClient(), Scheme: mgr.GetScheme(), RegisterNamespace: office}
+	r := &controller.Reconciler{Client: mgr.GetClient(), Scheme: mgr.GetScheme(), RegisterNamespace: registerNamespace}
 	if err := r.SetupWithManager(t.Context(), mgr); err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +163,7 @@ func newManager(t testing.TB, config *rest.Config, office string, newCache cache
 }
 
 // install creates what the operator needs, and waits until the server has fleets.
-func (h *harbor) install(config *rest.Config) {
+func (h *operatorTest) install(config *rest.Config) {
 	h.Helper()
 	var err error
 	if h.kube, err = client.NewWithWatch(config, client.Options{Scheme: newScheme(h)}); err != nil {
@@ -176,9 +176,9 @@ func (h *harbor) install(config *rest.Config) {
 	if err := h.kube.Create(h.ctx, crd); err != nil && !apierrors.IsAlreadyExists(err) {
 		h.Fatal(err)
 	}
-	h.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: h.office}})
-	h.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: h.sea}})
-	h.create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: h.office, Name: controller.Register}})
+	h.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: h.registerNamespace}})
+	h.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: h.fleetNamespace}})
+	h.create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: h.registerNamespace, Name: controller.Register}})
 	err = wait.PollUntilContextCancel(h.ctx, 10*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		return h.kube.List(ctx, &api.FleetList{}) == nil, nil
 	})
@@ -187,15 +187,15 @@ func (h *harbor) install(config *rest.Config) {
 	}
 }
 
-func (h *harbor) signal() {
+func (h *operatorTest) signal() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	close(h.changed)
 	h.changed = make(chan struct{})
 }
 
-// until waits until problem returns "".
-func (h *harbor) until(problem func() string) {
+// eventually waits until problem returns "".
+func (h *operatorTest) eventually(problem func() string) {
 	h.Helper()
 	for {
 		h.mu.Lock()
@@ -213,7 +213,7 @@ func (h *harbor) until(problem func() string) {
 	}
 }
 
-func (h *harbor) create(obj client.Object) {
+func (h *operatorTest) create(obj client.Object) {
 	h.Helper()
 	if err := h.kube.Create(h.ctx, obj); err != nil {
 		h.Fatal(err)
@@ -221,7 +221,7 @@ func (h *harbor) create(obj client.Object) {
 }
 
 // change updates an object, and retries on conflicts.
-func (h *harbor) change(obj client.Object, change func()) {
+func (h *operatorTest) change(obj client.Object, change func()) {
 	h.Helper()
 	for {
 		if err := h.kube.Get(h.ctx, client.ObjectKeyFromObject(obj), obj); err != nil {
@@ -237,16 +237,16 @@ func (h *harbor) change(obj client.Object, change func()) {
 	}
 }
 
-// launch creates a fleet.
-func (h *harbor) launch(name string, size int, orders string) *api.Fleet {
+// createFleet creates a fleet.
+func (h *operatorTest) createFleet(name string, size int, orders string) *api.Fleet {
 	h.Helper()
-	fleet := &api.Fleet{ObjectMeta: metav1.ObjectMeta{Namespace: h.sea, Name: name}, Spec: api.FleetSpec{Size: size, Image: "ship", Orders: orders}}
+	fleet := &api.Fleet{ObjectMeta: metav1.ObjectMeta{Namespace: h.fleetNamespace, Name: name}, Spec: api.FleetSpec{Size: size, Image: "ship", Orders: orders}}
 	h.create(fleet)
 	return fleet
 }
 
 // pods returns the pods of a fleet, sorted by name.
-func (h *harbor) pods(fleet *api.Fleet) (pods []corev1.Pod) {
+func (h *operatorTest) pods(fleet *api.Fleet) (pods []corev1.Pod) {
 	h.Helper()
 	var all corev1.PodList
 	if err := h.kube.List(h.ctx, &all, client.InNamespace(fleet.Namespace)); err != nil {
@@ -261,9 +261,9 @@ func (h *harbor) pods(fleet *api.Fleet) (pods []corev1.Pod) {
 }
 
 // hasPods waits until a fleet has the pods numbered below size, and sets their status to running.
-func (h *harbor) hasPods(fleet *api.Fleet, size int) {
+func (h *operatorTest) hasPods(fleet *api.Fleet, size int) {
 	h.Helper()
-	h.until(func() string {
+	h.eventually(func() string {
 		var names []string
 		for _, p := range h.pods(fleet) {
 			names = append(names, p.Name)
@@ -280,7 +280,7 @@ func (h *harbor) hasPods(fleet *api.Fleet, size int) {
 	})
 }
 
-func (h *harbor) reports(fleet *api.Fleet, right func(api.FleetStatus) bool) string {
+func (h *operatorTest) reports(fleet *api.Fleet, right func(api.FleetStatus) bool) string {
 	h.Helper()
 	if err := h.kube.Get(h.ctx, client.ObjectKeyFromObject(fleet), fleet); err != nil {
 		h.Fatal(err)
@@ -291,8 +291,8 @@ func (h *harbor) reports(fleet *api.Fleet, right func(api.FleetStatus) bool) str
 	return ""
 }
 
-func (h *harbor) keepsItsSize() {
-	fleet := h.launch("grand", 3, "")
+func (h *operatorTest) keepsItsSize() {
+	fleet := h.createFleet("grand", 3, "")
 	h.hasPods(fleet, 3)
 	for _, size := range []int{7, 0, 2} {
 		h.change(fleet, func() { fleet.Spec.Size = size })
@@ -302,7 +302,7 @@ func (h *harbor) keepsItsSize() {
 	if err := h.kube.Delete(h.ctx, &lost); err != nil {
 		h.Fatal(err)
 	}
-	h.until(func() string {
+	h.eventually(func() string {
 		for _, p := range h.pods(fleet) {
 			if p.Name == lost.Name && p.UID != lost.UID {
 				return ""
@@ -312,12 +312,12 @@ func (h *harbor) keepsItsSize() {
 	})
 }
 
-func (h *harbor) followsItsOrders() {
-	orders := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: h.sea, Name: "orders"}, Data: map[string]string{"orders": "sail"}}
-	first, second := h.launch("first", 2, "orders"), h.launch("second", 2, "orders")
+func (h *operatorTest) followsItsOrders() {
+	orders := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: h.fleetNamespace, Name: "orders"}, Data: map[string]string{"orders": "sail"}}
+	first, second := h.createFleet("first", 2, "orders"), h.createFleet("second", 2, "orders")
 	h.create(orders)
 	obey := func(text string) {
-		h.until(func() string {
+		h.eventually(func() string {
 			for _, fleet := range []*api.Fleet{first, second} {
 				obeying := 0
 				for _, p := range h.pods(fleet) {
@@ -337,8 +337,8 @@ func (h *harbor) followsItsOrders() {
 	obey("anchor")
 }
 
-func (h *harbor) reportsReadyPods() {
-	fleet := h.launch("ready", 3, "")
+func (h *operatorTest) reportsReadyPods() {
+	fleet := h.createFleet("ready", 3, "")
 	h.hasPods(fleet, 3)
 	for i, p := range h.pods(fleet) {
 		before := client.MergeFrom(p.DeepCopy())
@@ -346,26 +346,26 @@ func (h *harbor) reportsReadyPods() {
 		if err := h.kube.Status().Patch(h.ctx, &p, before); err != nil {
 			h.Fatal(err)
 		}
-		h.until(func() string { return h.reports(fleet, func(s api.FleetStatus) bool { return s.Ready == i+1 }) })
+		h.eventually(func() string { return h.reports(fleet, func(s api.FleetStatus) bool { return s.Ready == i+1 }) })
 	}
 }
 
-func (h *harbor) leavesTheRegister() {
+func (h *operatorTest) leavesTheRegister() {
 	registered := func() string {
 		var register corev1.ConfigMap
-		if err := h.kube.Get(h.ctx, client.ObjectKey{Namespace: h.office, Name: controller.Register}, &register); err != nil {
+		if err := h.kube.Get(h.ctx, client.ObjectKey{Namespace: h.registerNamespace, Name: controller.Register}, &register); err != nil {
 			h.Fatal(err)
 		}
 		var here []string
 		for name := range register.Data {
-			if name, ok := strings.CutPrefix(name, h.sea+"."); ok {
+			if name, ok := strings.CutPrefix(name, h.fleetNamespace+"."); ok {
 				here = append(here, name)
 			}
 		}
 		slices.Sort(here)
 		return strings.Join(here, " ")
 	}
-	fleet := h.launch("brief", 1, "")
+	fleet := h.createFleet("brief", 1, "")
 	h.hasPods(fleet, 1)
 	if got := registered(); got != "brief first grand ready second" {
 		h.Errorf("registered: %s", got)
@@ -373,7 +373,7 @@ func (h *harbor) leavesTheRegister() {
 	if err := h.kube.Delete(h.ctx, fleet); err != nil {
 		h.Fatal(err)
 	}
-	h.until(func() string {
+	h.eventually(func() string {
 		if err := h.kube.Get(h.ctx, client.ObjectKeyFromObject(fleet), fleet); !apierrors.IsNotFound(err) {
 			return fmt.Sprintf("the fleet is there: %v", err)
 		}

@@ -10,8 +10,8 @@ import (
 	"github.com/tidings/tidings/reflector"
 )
 
-// look checks the state of every informer and of the output, and shows what is new and the progress of the initial lists.
-func (t *tail) look() error {
+// poll checks the state of every informer and of the output, and shows what is new and the progress of the initial lists.
+func (t *tail) poll() error {
 	if t.screen.ReaderGone() {
 		return cli.ErrOutputClosed
 	}
@@ -25,26 +25,26 @@ func (t *tail) look() error {
 			return fmt.Errorf("%s: showing a change failed because of a bug in this program; %d changes are missing", f.where(), n)
 		}
 	}
-	if err := t.lookAtServer(observations); err != nil {
+	if err := t.checkServer(observations); err != nil {
 		return err
 	}
 	for i, f := range t.follows {
-		if err := t.lookAt(f, observations[i]); err != nil {
+		if err := t.checkFollow(f, observations[i]); err != nil {
 			return err
 		}
 	}
-	return t.replay.look(observations)
+	return t.replay.poll(observations)
 }
 
-// lookAt shows what has happened to one list and watch alone, and each only once: that it fails for a reason of its own,
+// checkFollow shows what has happened to one list and watch alone, and each only once: that it fails for a reason of its own,
 // however often it is retried, that it continues, or that it has started over. What affects the whole server is shown once
 // for all.
-func (t *tail) lookAt(f *follow, o observation) error {
+func (t *tail) checkFollow(f *follow, o observation) error {
 	if !f.synced || t.server.outage != nil {
 		return nil
 	}
-	seen := f.seen
-	f.seen.errors = o.errors
+	seen := f.shown
+	f.shown.errors = o.errors
 	s := f.status(o, news.Relisted)
 	if o.failure != nil {
 		f.failed = time.Now()
@@ -55,7 +55,7 @@ func (t *tail) lookAt(f *follow, o observation) error {
 		s.Kind = news.Failing
 		s.Message = strings.TrimPrefix(f.explain(o.failure), f.where()+": ") + "; retrying"
 	case o.relists > seen.relists && o.failure == nil:
-		f.failing, f.seen.relists = "", o.relists
+		f.failing, f.shown.relists = "", o.relists
 		s.Message = fmt.Sprintf("relisted at resource version %s, because the watch could not be resumed; missed changes have been shown", o.version)
 	case f.failing != "" && o.watching && time.Since(f.failed) >= steady:
 		f.failing = ""

@@ -15,7 +15,7 @@ import (
 var tailed = []string{"configmaps", "secrets", "widgets", "pods", "replicasets", "replicationcontrollers"}
 
 // startTail starts "tidings tail" and waits until it follows everything.
-func startTail(ctx context.Context, out *narrator, program, kubeconfig string) (*child, error) {
+func startTail(ctx context.Context, out *printer, program, kubeconfig string) (*child, error) {
 	args := []string{"tail", strings.Join(tailed, ","), "--namespace", namespace}
 	out.say("   $ %s %s", filepath.Base(program), strings.Join(args, " "))
 	out.say("   Each line shows what changed, from what to what, and by whom. The values of a secret are never shown.")
@@ -32,8 +32,8 @@ func startTail(ctx context.Context, out *narrator, program, kubeconfig string) (
 
 func asPrinted(lines []string) []string { return lines }
 
-// showNews creates, changes and deletes objects, each after tail has shown the previous change.
-func showNews(ctx context.Context, out *narrator, c *cluster, tail *child) error {
+// showChanges creates, changes and deletes objects, each after tail has shown the previous change.
+func showChanges(ctx context.Context, out *printer, c *cluster, tail *child) error {
 	for _, change := range []struct {
 		title string
 		act   func(context.Context) error

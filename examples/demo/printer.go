@@ -7,15 +7,15 @@ import (
 	"sync"
 )
 
-// narrator prints what happens, from any goroutine.
-type narrator struct {
+// printer prints what happens, from any goroutine.
+type printer struct {
 	mu    sync.Mutex
 	w     io.Writer
 	steps int
 }
 
 // step prints the heading of the next numbered step.
-func (n *narrator) step(title string) {
+func (n *printer) step(title string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.steps++
@@ -23,14 +23,14 @@ func (n *narrator) step(title string) {
 }
 
 // say prints a line of explanation.
-func (n *narrator) say(format string, args ...any) {
+func (n *printer) say(format string, args ...any) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	fmt.Fprintf(n.w, format+"\n", args...)
 }
 
 // quote prints the output of a program, each line after the program's name.
-func (n *narrator) quote(who string, lines []string) {
+func (n *printer) quote(who string, lines []string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	fmt.Fprintf(n.w, "%s%s\n", quoteMark(who), strings.Join(lines, "\n"+quoteMark(who)))

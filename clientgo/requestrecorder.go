@@ -17,8 +17,8 @@ import (
 	"github.com/tidings/tidings"
 )
 
-// recorder is a transport that records the URL of the first request and sends nothing.
-type recorder struct {
+// requestRecorder is a transport that records the URL of the first request and sends nothing.
+type requestRecorder struct {
 	mu     sync.Mutex
 	first  *url.URL
 	cancel context.CancelFunc // called at the first request
@@ -28,7 +28,7 @@ type recorder struct {
 var errRecorded = errors.New("the request is recorded and not sent")
 
 // RoundTrip records a request.
-func (r *recorder) RoundTrip(request *http.Request) (*http.Response, error) {
+func (r *requestRecorder) RoundTrip(request *http.Request) (*http.Response, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.first == nil {
@@ -39,7 +39,7 @@ func (r *recorder) RoundTrip(request *http.Request) (*http.Response, error) {
 }
 
 // config returns a client config whose requests are recorded.
-func (r *recorder) config() *rest.Config {
+func (r *requestRecorder) config() *rest.Config {
 	return &rest.Config{Host: "http://recorded.invalid", Transport: r, QPS: -1}
 }
 
@@ -47,7 +47,7 @@ func (r *recorder) config() *rest.Config {
 const recordTimeout = 10 * time.Second
 
 // scopeOf runs an informer up to its first request, and returns the scope of that.
-func (r *recorder) scopeOf(inf cache.SharedIndexInformer) (tidings.Scope, error) {
+func (r *requestRecorder) scopeOf(inf cache.SharedIndexInformer) (tidings.Scope, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), recordTimeout)
 	defer cancel()
 	r.cancel = cancel
@@ -60,11 +60,11 @@ func (r *recorder) scopeOf(inf cache.SharedIndexInformer) (tidings.Scope, error)
 	if r.first == nil {
 		return tidings.Scope{}, errors.New("it sends no request through the client that its function was given")
 	}
-	return scopeIn(r.first)
+	return parseScope(r.first)
 }
 
-// scopeIn parses the URL of a list or watch, such as /apis/example.com/v1/namespaces/shop/widgets?labelSelector=app.
-func scopeIn(address *url.URL) (tidings.Scope, error) {
+// parseScope parses the URL of a list or watch, such as /apis/example.com/v1/namespaces/shop/widgets?labelSelector=app.
+func parseScope(address *url.URL) (tidings.Scope, error) {
 	query := address.Query()
 	scope := tidings.Scope{Labels: query.Get("labelSelector"), Fields: query.Get("fieldSelector")}
 	path := strings.Split(strings.Trim(address.Path, "/"), "/")

@@ -10,11 +10,11 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// rememberedSteps is the minimum number of changes that the past goes back.
-const rememberedSteps = 1000
+// historySteps is the minimum number of changes that a sourceHistory goes back.
+const historySteps = 1000
 
-// past records what a source has returned so far, for stale results. The zero value is empty.
-type past[T object.Object] struct {
+// sourceHistory records what a source has returned so far, for stale results. The zero value is empty.
+type sourceHistory[T object.Object] struct {
 	mu    sync.Mutex
 	steps []step[T]                   // oldest first; the first is a whole list
 	pages map[string]map[object.Key]T // of incomplete lists, by the token for the next page
@@ -27,14 +27,14 @@ type step[T object.Object] struct {
 	gone    []object.Key
 }
 
-func (p *past[T]) known() bool {
+func (p *sourceHistory[T]) known() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.steps) > 0
 }
 
 // page returns the objects of a list before the page with the token, or nil if they are unknown.
-func (p *past[T]) page(token string) map[object.Key]T {
+func (p *sourceHistory[T]) page(token string) map[object.Key]T {
 	if token == "" {
 		return map[object.Key]T{}
 	}
@@ -43,10 +43,10 @@ func (p *past[T]) page(token string) map[object.Key]T {
 	return maps.Clone(p.pages[token]) // a page may be requested again
 }
 
-// paged records the objects of a list up to the end of a page.
-func (p *past[T]) paged(objects map[object.Key]T, result source.ListResult) {
+// addPage records the objects of a list up to the end of a page.
+func (p *sourceHistory[T]) addPage(objects map[object.Key]T, result source.ListResult) {
 	if result.Continue == "" {
-		p.listed(objects, result.ResourceVersion)
+		p.addList(objects, result.ResourceVersion)
 		return
 	}
 	p.mu.Lock()
@@ -57,8 +57,8 @@ func (p *past[T]) paged(objects map[object.Key]T, result source.ListResult) {
 	p.pages[result.Continue] = objects
 }
 
-// listed records a whole list. One that is older than what is known starts a new past: the server may have been restored.
-func (p *past[T]) listed(objects map[object.Key]T, version string) {
+// addList records a whole list. One that is older than what is known starts a new history: the server may have been restored.
+func (p *sourceHistory[T]) addList(objects map[object.Key]T, version string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.steps) == 0 || object.OlderResourceVersion(version, p.version()) {
@@ -77,8 +77,8 @@ func (p *past[T]) listed(objects map[object.Key]T, version string) {
 	p.add(next)
 }
 
-// changed records an event of a watch.
-func (p *past[T]) changed(o T, gone bool, version string) {
+// addEvent records an event of a watch.
+func (p *sourceHistory[T]) addEvent(o T, gone bool, version string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.steps) == 0 || !object.OlderResourceVersion(p.version(), version) {
@@ -94,19 +94,19 @@ func (p *past[T]) changed(o T, gone bool, version string) {
 }
 
 // add appends a step. If there are too many, it merges the older half into one. The lock is held.
-func (p *past[T]) add(s step[T]) {
+func (p *sourceHistory[T]) add(s step[T]) {
 	p.steps = append(p.steps, s)
-	if len(p.steps) > 2*rememberedSteps {
-		first := step[T]{version: p.steps[rememberedSteps-1].version, set: p.state(rememberedSteps)}
-		p.steps = append([]step[T]{first}, p.steps[rememberedSteps:]...)
+	if len(p.steps) > 2*historySteps {
+		first := step[T]{version: p.steps[historySteps-1].version, set: p.state(historySteps)}
+		p.steps = append([]step[T]{first}, p.steps[historySteps:]...)
 	}
 }
 
 // version returns the latest version. The lock is held.
-func (p *past[T]) version() string { return p.steps[len(p.steps)-1].version }
+func (p *sourceHistory[T]) version() string { return p.steps[len(p.steps)-1].version }
 
 // state returns the objects after the first n steps. The lock is held.
-func (p *past[T]) state(n int) map[object.Key]T {
+func (p *sourceHistory[T]) state(n int) map[object.Key]T {
 	state := map[object.Key]T{}
 	for _, s := range p.steps[:n] {
 		maps.Copy(state, s.set)
@@ -117,9 +117,9 @@ func (p *past[T]) state(n int) map[object.Key]T {
 	return state
 }
 
-// before returns a state without at least this many of the latest changes, in key order, and its version. It goes back to
+// stateBefore returns a state without at least this many of the latest changes, in key order, and its version. It goes back to
 // the first list at most.
-func (p *past[T]) before(changes int) (objects []T, version string) {
+func (p *sourceHistory[T]) stateBefore(changes int) (objects []T, version string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n := len(p.steps)
@@ -133,9 +133,9 @@ func (p *past[T]) before(changes int) (objects []T, version string) {
 	return objects, p.steps[n-1].version
 }
 
-// behind is like before, for a request that rejects anything older than the wanted version.
-func (p *past[T]) behind(changes int, wanted string) (objects []T, version string, err error) {
-	objects, version = p.before(changes)
+// staleState is like stateBefore, for a request that rejects anything older than the wanted version.
+func (p *sourceHistory[T]) staleState(changes int, wanted string) (objects []T, version string, err error) {
+	objects, version = p.stateBefore(changes)
 	if wanted != "0" && object.OlderResourceVersion(version, wanted) {
 		return nil, "", tooLarge(wanted, version)
 	}
@@ -143,13 +143,13 @@ func (p *past[T]) behind(changes int, wanted string) (objects []T, version strin
 }
 
 // list answers a list in one page.
-func (p *past[T]) list(ctx context.Context, changes int, opts source.ListOptions[T], each func(T) error) (source.ListResult, error) {
-	objects, version, err := p.behind(changes, opts.ResourceVersion)
+func (p *sourceHistory[T]) list(ctx context.Context, changes int, opts source.ListOptions[T], each func(T) error) (source.ListResult, error) {
+	objects, version, err := p.staleState(changes, opts.ResourceVersion)
 	if err != nil {
 		return source.ListResult{}, err
 	}
 	for _, o := range objects {
-		if err := each(kept(o, opts.NoSharing)); err != nil {
+		if err := each(detached(o, opts.NoSharing)); err != nil {
 			return source.ListResult{}, err
 		}
 	}
@@ -157,14 +157,14 @@ func (p *past[T]) list(ctx context.Context, changes int, opts source.ListOptions
 }
 
 // initialEvents returns the initial events of a WatchList.
-func (p *past[T]) initialEvents(changes int, opts source.WatchOptions[T]) ([]source.Event[T], error) {
-	objects, version, err := p.behind(changes, opts.ResourceVersion)
+func (p *sourceHistory[T]) initialEvents(changes int, opts source.WatchOptions[T]) ([]source.Event[T], error) {
+	objects, version, err := p.staleState(changes, opts.ResourceVersion)
 	if err != nil {
 		return nil, err
 	}
 	var events []source.Event[T]
 	for _, o := range objects {
-		events = append(events, source.Event[T]{Type: source.Added, Object: kept(o, opts.NoSharing), ResourceVersion: o.GetResourceVersion()})
+		events = append(events, source.Event[T]{Type: source.Added, Object: detached(o, opts.NoSharing), ResourceVersion: o.GetResourceVersion()})
 	}
 	return append(events, source.Event[T]{Type: source.Bookmark, ResourceVersion: version, InitialEventsEnd: true}), nil
 }
