@@ -9,20 +9,20 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// askClusterFor is how long the server may take to say which cluster it is.
+// askClusterFor limits how long finding out the cluster's identity may take.
 const askClusterFor = 10 * time.Second
 
-// clusterIdentity finds out which cluster a factory's objects are of, once for all informers.
+// clusterIdentity finds out, once for all informers of a factory, which cluster its objects belong to.
 type clusterIdentity struct {
 	client *source.Client
 	logger *slog.Logger
 
-	turn  chan struct{} // holds a value while somebody asks; it guards known
+	turn  chan struct{} // a lock that guards known; holds a value while locked
 	known string
 }
 
-// clusterOf returns what tells a cluster from others: the given identity, or else what the server says. It returns nil if there is
-// neither.
+// clusterOf returns a function that identifies the cluster: by Options.ClusterID, or else by asking the server. It returns nil
+// if there is neither.
 func clusterOf(client *source.Client, opts Options) func(context.Context) (string, error) {
 	switch {
 	case opts.ClusterID != "":
@@ -60,7 +60,7 @@ func (c *clusterIdentity) get(ctx context.Context) (string, error) {
 	return c.known, nil
 }
 
-// tell logs a message. The log handler is the user's: a panic in it has nowhere to be reported, and ends nothing.
+// tell logs a message. It drops a panic in the log handler, which is user code and must not crash the program.
 func (c *clusterIdentity) tell(message string, args ...any) {
 	defer func() { _ = recover() }()
 	c.logger.Info(message, args...)
