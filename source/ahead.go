@@ -5,24 +5,24 @@ import (
 	"sync"
 )
 
-// How much of a watch is read ahead. A program has many watches, and most of them wait. So one that waits has next to no
-// buffer, too small for any event. When something has come it borrows one, and a larger one if that gets full, until it has caught up.
+// Sizes of read buffers of watches. A program has many watches, most of them idle. So an idle watch has only a tiny buffer, too small
+// for any event. When data arrive, it borrows a buffer, and a larger one if that gets full, until it has caught up.
 const (
 	quietBuffer  = 64
 	usualBuffer  = 32 << 10
 	largestAhead = 256 << 10
 )
 
-// The buffers that are not borrowed.
+// Pools of the buffers that are not borrowed at the moment.
 var (
 	usualBuffers   = sync.Pool{New: func() any { return new([usualBuffer]byte) }}
 	largestBuffers = sync.Pool{New: func() any { return new([largestAhead]byte) }}
 )
 
-// ahead reads ahead. It is for one goroutine.
+// ahead is a buffered reader for watches. It must be used by one goroutine at a time.
 type ahead struct {
 	src io.Reader
-	// In buf, what was read and not yet discarded is between from and to. It is quiet or borrowed.
+	// buf is quiet or a borrowed buffer. buf[from:to] has been read and not yet discarded.
 	buf      []byte
 	from, to int
 	quiet    [quietBuffer]byte
@@ -35,10 +35,11 @@ func newAhead(src io.Reader) *ahead {
 	return a
 }
 
-// buffered returns all that was read ahead. Like the bytes of peek it is valid until the next peek.
+// buffered returns all bytes that were read ahead. They are valid until the next peek.
 func (a *ahead) buffered() []byte { return a.buf[a.from:a.to] }
 
-// peek returns the next n bytes, at most largestAhead, and reads as often as it has to. With fewer there is an error.
+// peek returns the next n bytes, reading as often as necessary; n is at most largestAhead. If it returns fewer, it also returns an error.
+// The bytes are valid until the next peek.
 func (a *ahead) peek(n int) ([]byte, error) {
 	for empty := 0; a.to-a.from < n && a.err == nil; {
 		a.makeRoom()
@@ -60,11 +61,11 @@ func (a *ahead) peek(n int) ([]byte, error) {
 // maxEmptyReads is how often in a row a reader may return neither data nor an error.
 const maxEmptyReads = 100
 
-// discard drops n bytes that are buffered.
+// discard drops n buffered bytes.
 func (a *ahead) discard(n int) { a.from += n }
 
-// makeRoom makes room for more bytes behind those that are buffered, which must be fewer than largestAhead. They stay where they are while
-// there is some: a large event may come in many small pieces.
+// makeRoom makes room for more bytes after the buffered ones, of which there must be fewer than largestAhead. As long as a quarter of the
+// buffer is free, it moves nothing: a large event may arrive in many small pieces.
 func (a *ahead) makeRoom() {
 	old, rest := a.buf, a.buffered()
 	switch {

@@ -16,14 +16,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// keeper reports whether an encoding in protobuf keeps all of a value. A nil keeper is one that says yes to every value.
+// keeper reports whether a value survives encoding in protobuf without loss. A nil keeper stands for one that is always true.
 //
-// What protobuf does not keep: that a list or map is empty and not nil, fractions of a second, and fields without a number, such as the kinds of objects
-// inside of the object.
-// Looking for these costs a tenth of decoding the object again and comparing.
+// Protobuf loses the difference between an empty and a nil list or map, fractions of a second, and fields without a field number, such as
+// the kinds of objects nested in the object.
+// Checking for these costs a tenth of decoding the object again and comparing.
 type keeper func(v reflect.Value) bool
 
-// keepers makes keepers of types. It remembers those of structs, which may contain themselves; nil where nothing can get lost.
+// keepers returns keepers for types. It caches those of structs, which may be recursive; nil if nothing can get lost.
 type keepers map[reflect.Type]*keeper
 
 func (ks keepers) of(t reflect.Type) keeper {
@@ -57,7 +57,7 @@ func (ks keepers) ofStruct(t reflect.Type) keeper {
 	} else if ok {
 		return func(v reflect.Value) bool { return *known == nil || (*known)(v) }
 	}
-	root := len(ks) == 0 // whose kind is kept beside the encoding
+	root := len(ks) == 0 // the root's kind is stored next to its encoding
 	made := new(keeper)
 	ks[t] = made
 	type check struct {
@@ -102,7 +102,7 @@ func (ks keepers) ofSlice(t reflect.Type) keeper {
 	if t.Elem().Kind() == reflect.Uint8 {
 		return nil
 	}
-	if reflect.PointerTo(t).Implements(reflect.TypeFor[message]()) { // of strings, and made even where there are none
+	if reflect.PointerTo(t).Implements(reflect.TypeFor[message]()) { // a list of strings; decoding creates it even if it is empty
 		return func(v reflect.Value) bool { return !v.IsNil() }
 	}
 	keeps, pointers := ks.of(t.Elem()), t.Elem().Kind() == reflect.Pointer
@@ -134,7 +134,7 @@ func (ks keepers) ofMap(t reflect.Type) keeper {
 			return true
 		}
 		for entries := v.MapRange(); entries.Next(); {
-			e := reflect.New(elem).Elem() // one that has an address
+			e := reflect.New(elem).Elem() // keepers need an addressable value
 			e.SetIterValue(entries)
 			if canBeNil && e.IsNil() || keeps != nil && !keeps(e) {
 				return false
@@ -144,23 +144,23 @@ func (ks keepers) ofMap(t reflect.Type) keeper {
 	}
 }
 
-// same reports whether two objects say the same: unlike for Kubernetes, nil and empty differ.
+// same reports whether two objects are semantically equal, except that nil and empty differ.
 func same(a, b any) (equal bool) {
 	defer func() {
-		if recover() != nil { // the comparison cannot do with unexported fields
+		if recover() != nil { // the comparison panics on unexported fields
 			equal = reflect.DeepEqual(a, b)
 		}
 	}()
 	return apiequality.Semantic.DeepEqualWithNilDifferentFromEmpty(a, b)
 }
 
-// maxJSONDepth is the deepest nesting that is encoded, so that content which contains itself is an error.
+// maxJSONDepth limits the nesting of encoded content, so that content which contains itself is an error.
 const maxJSONDepth = 1000
 
 var errDeep = errors.New("its content is nested too deeply")
 
-// appendJSON appends the text of unstructured content: of the types that decoding it gives, and no others. The names are sorted, and a
-// number with a fraction keeps its point.
+// appendJSON appends the JSON text of unstructured content. It supports only the types that decoding produces. Names are sorted, and
+// floating-point numbers keep a decimal point or exponent, so that they are not decoded as integers.
 func appendJSON(dst []byte, value any, depth int) ([]byte, error) {
 	if depth > maxJSONDepth {
 		return nil, errDeep

@@ -11,7 +11,7 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// trimmer removes fields from objects that are decoded already. The zero value removes nothing.
+// trimmer removes fields from decoded objects. The zero value removes nothing.
 type trimmer struct {
 	paths [][]string // each split into its names
 }
@@ -28,8 +28,8 @@ func newTrimmer(trim object.Trim) (trimmer, error) {
 	return t, nil
 }
 
-// apply returns o without the trimmed fields. It does not write to o: what changes is copied on the way down to
-// it, everything else is shared with o.
+// apply returns o without the trimmed fields. It does not modify o: the parts on the path to a removed field are copied,
+// everything else is shared with o.
 func (t trimmer) apply(o object.Object) object.Object {
 	for _, names := range t.paths {
 		o = trimObject(o, names)
@@ -52,7 +52,7 @@ func trimObject(o object.Object, names []string) object.Object {
 	return trimmed.Interface().(object.Object)
 }
 
-// without returns v without the field that names lead to, and whether it had one.
+// without returns v without the field at the path names, and whether v had that field.
 func without(v reflect.Value, names []string) (reflect.Value, bool) {
 	switch v.Kind() {
 	case reflect.Interface:
@@ -103,7 +103,7 @@ func structWithout(v reflect.Value, names []string) (reflect.Value, bool) {
 	return c, true
 }
 
-// fieldByJSONName finds the exported field that has this name in JSON, looking into structs that are inlined. The
+// fieldByJSONName finds the exported field with this JSON name, including those of inlined structs. The
 // result is an index for FieldByIndex, or nil.
 func fieldByJSONName(t reflect.Type, name string) []int {
 	for i := range t.NumField() {

@@ -18,10 +18,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// What kinds of errors are told apart. Others have their text only.
+// Codes of the errors that are distinguished. Of others, only the text is recorded.
 const (
 	codeEOF    = "eof"
-	codeClosed = "closed" // by the program that was recorded
+	codeClosed = "closed" // by the recorded program
 	codeStatus = "status"
 	codeObject = "object"
 	codeKind   = "kind"
@@ -29,7 +29,7 @@ const (
 	codeOther  = "other"
 )
 
-// plain are errors that stand for what happened on the way, by code. The first that fits counts.
+// plain lists connection errors that need no details, with their codes. The first match counts.
 var plain = []struct {
 	code string
 	err  error
@@ -43,10 +43,10 @@ var plain = []struct {
 	{"network closed", net.ErrClosed},
 }
 
-// errGivenUp is where the program that was recorded ended a watch or list itself.
+// errGivenUp is played where the recorded program itself ended a list or watch.
 var errGivenUp = fmt.Errorf("the recorded program gave the request up here: %w", io.ErrUnexpectedEOF)
 
-// playedError is an error as it is played: what it says, and what it is.
+// playedError is a played error: the recorded text, and an error of the same kind for errors.Is and errors.As.
 type playedError struct {
 	text string
 	is   error // may be nil
@@ -57,7 +57,7 @@ func (e *playedError) Unwrap() error { return e.is }
 
 const maxErrorText = 1024
 
-// failureOf returns the error for the file. Of messages that may quote an object, the quoted parts are left out.
+// failureOf converts an error for the file. Quoted parts of messages are left out if they may come from an object.
 func failureOf(resource schema.GroupResource, err error) *failure {
 	if err == io.EOF {
 		return &failure{Code: codeEOF}
@@ -114,7 +114,7 @@ func networkCode(err error) string {
 	return codeOther
 }
 
-// err returns the error that the failure was made of, as far as callers can tell.
+// err returns an error that callers cannot distinguish from the recorded one.
 func (f *failure) err() error {
 	switch f.Code {
 	case codeEOF:
@@ -156,7 +156,7 @@ func (f *failure) err() error {
 	return &playedError{text: f.Text}
 }
 
-// objectError returns the error about one object that the failure was made of.
+// objectError returns the recorded error about one object.
 func (f *failure) objectError() *source.ObjectError {
 	if e, ok := errors.AsType[*source.ObjectError](f.err()); ok {
 		return e

@@ -15,35 +15,35 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ErrPlayed is the error of a list that is asked for when the recording has no more of them. A watch is silent then.
+// ErrPlayed is returned by a list after the whole recording has been played. A watch is silent in that case.
 var ErrPlayed = errors.New("recording: everything has been played")
 
-// AtOnce is the speed at which nothing is waited for.
+// AtOnce is a speed that plays everything without delay.
 var AtOnce = math.Inf(1)
 
-// PlayOptions say how a recording is played.
+// PlayOptions are the options of a Player.
 type PlayOptions struct {
-	// Speed is how many times faster than it was recorded it is played; 0 means 1. Times are those between the beginning of
-	// a list or watch and what it brings; those between two requests are the caller's own.
+	// Speed is the playing speed relative to the recording's; 0 means 1. It applies to the times between the beginning of
+	// a list or watch and what it delivers. The times between requests are up to the caller.
 	Speed float64
 }
 
-// Player is a source that brings what was recorded, in the order in which it was: each list or watch that is asked for gets the next
-// one of the recording. Where the caller asks for a watch and the recording goes on with a list, the watch has expired, so that the
-// caller lists; initial events that were not recorded are not offered. Its methods may be called from any goroutine.
+// Player is a source that plays a recording in its original order: each list or watch that the caller requests plays the next
+// one of the recording. If the caller requests a watch and the recording continues with a list, the watch fails as expired, so that the
+// caller lists; a request for initial events is unsupported if none were recorded. Its methods may be called from any goroutine.
 type Player[T object.Object] struct {
 	rec   *Recording
 	of    *recordedCollection
 	speed float64
 	done  chan struct{}
 
-	mu   sync.Mutex // guards what follows
-	next int        // the call that is played next
-	left int        // calls that have not been played to their ends
+	mu   sync.Mutex // guards the fields below
+	next int        // index of the call to play next
+	left int        // number of calls that have not been played to the end
 }
 
-// Play returns a source that plays the collection of the scope: the one of its resource and namespace, with its selectors if
-// there are several. Another type than the recorded one will do if the objects can be decoded into it.
+// Play returns a source that plays one collection of rec: the one with the scope's resource and namespace, and if there are
+// several, with its selectors. T may differ from the recorded type if the objects can be decoded into it.
 func Play[T object.Object](rec *Recording, scope source.Scope, opts PlayOptions) (*Player[T], error) {
 	if opts.Speed == 0 {
 		opts.Speed = 1
@@ -83,10 +83,10 @@ func (rec *Recording) find(scope source.Scope) (*recordedCollection, error) {
 	}
 }
 
-// Done is closed when everything has been played, and the caller has asked for more than the last events.
+// Done returns a channel that is closed when everything has been played, and the caller has called Next again after the last events.
 func (p *Player[T]) Done() <-chan struct{} { return p.done }
 
-// ended notes that calls have been played to their ends, or passed over.
+// ended counts calls that have been played to the end, or skipped.
 func (p *Player[T]) ended(calls int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -95,7 +95,7 @@ func (p *Player[T]) ended(calls int) {
 	}
 }
 
-// take returns the next call if it fits what the caller asks for; nil if all have been taken.
+// take returns the next call, nil if there are no more, or the error of fits if that rejects the call.
 func (p *Player[T]) take(fits func(*call) error) (*call, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -117,7 +117,7 @@ func (p *Player[T]) List(ctx context.Context, opts source.ListOptions[T], each f
 		switch {
 		case c.list != nil:
 			return nil
-		case opts.Limit == 1 && c.watch.ResourceVersion != "": // asked for the version only
+		case opts.Limit == 1 && c.watch.ResourceVersion != "": // the caller only wants the version
 			result.ResourceVersion = c.watch.ResourceVersion
 			return errVersionOnly
 		}
@@ -145,7 +145,7 @@ func (p *Player[T]) List(ctx context.Context, opts source.ListOptions[T], each f
 	return result, errGivenUp // the recording ends here
 }
 
-// errVersionOnly says that there is an answer already.
+// errVersionOnly means that the result has been set without playing a call.
 var errVersionOnly = errors.New("version only")
 
 // listEntry plays an entry of a list, and reports whether it was the last.
@@ -206,7 +206,7 @@ func (p *Player[T]) Watch(ctx context.Context, opts source.WatchOptions[T]) (sou
 	return s, nil
 }
 
-// expired says that the caller has to list.
+// expired returns the error of a watch that makes the caller list.
 func expired() error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusGone, Reason: metav1.StatusReasonExpired, Message: "the recording goes on with a list",
@@ -220,7 +220,7 @@ type playing[T object.Object] struct {
 	began time.Time
 }
 
-// entry loads the i-th entry of the call and waits until its time has come.
+// entry loads the i-th entry of the call and waits until its time.
 func (pl *playing[T]) entry(ctx context.Context, i int) (entry, error) {
 	e, err := pl.of.rec.load(pl.call.entries[i])
 	if err != nil {
@@ -248,14 +248,14 @@ type playedStream[T object.Object] struct {
 	cancel context.CancelCauseFunc
 	over   sync.Once
 
-	position int   // of the entry that is next; used by Next only, as is err
+	position int   // index of the next entry; used by Next only, like err
 	err      error // what ended the stream
 }
 
 // Next implements source.Stream.
 func (s *playedStream[T]) Next(buf []source.Event[T]) ([]source.Event[T], error) {
 	for s.err == nil {
-		if s.call == nil || s.position == len(s.call.entries) { // a watch that is open where the recording ends
+		if s.call == nil || s.position == len(s.call.entries) { // the watch was still open at the end of the recording
 			s.end()
 			<-s.ctx.Done()
 			s.err = context.Cause(s.ctx)

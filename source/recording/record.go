@@ -13,12 +13,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Record returns a source that brings what src brings, and records it. The scope says what src serves; its resource decides what
-// counts as a Secret.
+// Record returns a source that records everything src delivers. scope describes what src serves; its resource and kind determine whether
+// the objects are treated as Secrets.
 func Record[T object.Object](r *Recorder, src source.ListerWatcher[T], scope source.Scope) source.ListerWatcher[T] {
 	of := describe[T](scope)
 	resource := scope.Resource.GroupResource()
-	if of.Kind == "Secret" { // however the resource is called
+	if of.Kind == "Secret" { // whatever the resource is called
 		resource = schema.GroupResource{Resource: "secrets"}
 	}
 	return &recorded[T]{
@@ -27,7 +27,7 @@ func Record[T object.Object](r *Recorder, src source.ListerWatcher[T], scope sou
 	}
 }
 
-// describe returns the scope for the file. As for sources over HTTP, a Go struct type bears the name of its kind.
+// describe converts a scope for the file. As for sources over HTTP, a Go struct type is assumed to have the name of its kind.
 func describe[T object.Object](scope source.Scope) collection {
 	kind, t := scope.Kind.Kind, reflect.TypeFor[T]()
 	switch any(*new(T)).(type) {
@@ -43,15 +43,15 @@ func describe[T object.Object](scope source.Scope) collection {
 	}
 }
 
-// recorded is a source that is recorded.
+// recorded is a source with a recorder.
 type recorded[T object.Object] struct {
 	source.ListerWatcher[T]
 	recorder *Recorder
 	resource schema.GroupResource
-	number   func() int // of the collection; it is in the file from the first request on
+	number   func() int // returns the collection's number; the first call writes the collection to the file
 }
 
-// Stats returns what the source has done, if it counts.
+// Stats returns the source's counters; zero if it has none.
 func (s *recorded[T]) Stats() source.Stats {
 	if counting, ok := s.ListerWatcher.(interface{ Stats() source.Stats }); ok {
 		return counting.Stats()
@@ -59,10 +59,10 @@ func (s *recorded[T]) Stats() source.Stats {
 	return source.Stats{}
 }
 
-// ObjectType returns the Go type of the objects, as far as the source tells.
+// ObjectType returns the Go type of the source's objects.
 func (s *recorded[T]) ObjectType() reflect.Type { return source.ObjectType(s.ListerWatcher) }
 
-// SharedBytes is source.HTTP's, where the source has it.
+// SharedBytes calls the source's method, as in source.HTTP, if there is one.
 func (s *recorded[T]) SharedBytes() int64 {
 	if of, ok := s.ListerWatcher.(interface{ SharedBytes() int64 }); ok {
 		return of.SharedBytes()
@@ -70,14 +70,14 @@ func (s *recorded[T]) SharedBytes() int64 {
 	return 0
 }
 
-// OnStrayWrite is source.HTTP's, where the source has it.
+// OnStrayWrite calls the source's method, as in source.HTTP, if there is one.
 func (s *recorded[T]) OnStrayWrite(fn func(field string)) {
 	if of, ok := s.ListerWatcher.(interface{ OnStrayWrite(func(string)) }); ok {
 		of.OnStrayWrite(fn)
 	}
 }
 
-// ListMetadata implements source.MetadataLister. It is not recorded: what an audit lists is no part of what the informer saw.
+// ListMetadata implements source.MetadataLister. It is not recorded, because an audit's lists are not part of what the informer saw.
 func (s *recorded[T]) ListMetadata(
 	ctx context.Context, opts source.ListOptions[*metav1.PartialObjectMetadata], each func(*metav1.PartialObjectMetadata) error,
 ) (source.ListResult, error) {
@@ -135,7 +135,7 @@ func (s *recorded[T]) Watch(ctx context.Context, opts source.WatchOptions[T]) (s
 	return &recordedStream[T]{Stream: stream, of: s, ctx: ctx, call: call}, nil
 }
 
-// encode returns an object for the file; null if it cannot be encoded.
+// encode encodes an object for the file; as null if that fails.
 func (s *recorded[T]) encode(obj T) []byte {
 	data, err := encode(s.resource, obj)
 	if err != nil {
@@ -151,13 +151,13 @@ func (s *recorded[T]) failure(ctx context.Context, err error) *failure {
 	return failureOf(s.resource, err)
 }
 
-// recordedStream is a watch that is recorded.
+// recordedStream records a watch.
 type recordedStream[T object.Object] struct {
 	source.Stream[T]
 	of   *recorded[T]
 	ctx  context.Context
 	call int
-	end  sync.Once // the end is recorded once
+	end  sync.Once // so that the end is recorded once
 }
 
 // Next implements source.Stream.
@@ -179,7 +179,7 @@ func (s *recordedStream[T]) Close() error {
 	return s.Stream.Close()
 }
 
-// write writes events that came together. Many large ones take several entries.
+// write records events that arrived together, in several entries if they are large.
 func (s *recordedStream[T]) write(events []event) {
 	for len(events) > 0 {
 		n, bytes := 0, 0

@@ -13,19 +13,19 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Recording is a recording that was read. It may be played several times, also at once.
+// Recording is a recording opened for playing. It may be played several times, even concurrently.
 type Recording struct {
 	from        io.ReaderAt
-	file        io.Closer // nil where the reader is the caller's
+	file        io.Closer // nil if the caller owns the reader
 	collections []*recordedCollection
 	calls       []*call
 	duration    time.Duration
 	entries     int
-	end         string // what the last entry says; empty if there is none
-	cutOff      bool   // the last line is not complete
+	end         string // from the last entry; empty if that is missing
+	cutOff      bool   // the last line is incomplete
 }
 
-// recordedCollection is a collection with its lists and watches, in the order in which they began.
+// recordedCollection is a collection with its lists and watches in the order in which they began.
 type recordedCollection struct {
 	scope source.Scope
 	calls []*call
@@ -36,17 +36,17 @@ type call struct {
 	at      time.Duration
 	list    *listCall
 	watch   *watchCall
-	entries []span // what it brought
+	entries []span // what it delivered
 }
 
-// span is where a line stands in the file.
+// span is the position of a line in the file.
 type span struct {
 	offset int64
 	length int
 }
 
-// Open reads the file and checks all of it. Its objects stay in the file, which Close closes. An error about its contents is a
-// *FormatError.
+// Open opens a file and validates all of it. The objects stay in the file; Close closes it. Errors in its contents are
+// *FormatErrors.
 func Open(path string) (*Recording, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -71,7 +71,7 @@ func read(file *os.File) (*Recording, error) {
 	return Read(file, info.Size())
 }
 
-// Read is Open for what has been read already, or lies elsewhere: size bytes of from.
+// Read is like Open, for a recording that is not in a file of its own: the first size bytes of from.
 func Read(from io.ReaderAt, size int64) (*Recording, error) {
 	rec := &Recording{from: from}
 	in := bufio.NewReaderSize(io.NewSectionReader(from, 0, size), 64<<10)
@@ -95,7 +95,7 @@ func Read(from io.ReaderAt, size int64) (*Recording, error) {
 	}
 }
 
-// complete checks what can only be known at the end.
+// complete checks the recording after its last entry.
 func (rec *Recording) complete() error {
 	if rec.entries == 0 {
 		return &FormatError{Line: 1, Err: errors.New("the file is empty")}
@@ -103,7 +103,7 @@ func (rec *Recording) complete() error {
 	return nil
 }
 
-// add reads a line.
+// add parses and adds a line.
 func (rec *Recording) add(text []byte, at span) error {
 	e, err := parse(text)
 	if rec.entries == 0 {
@@ -164,7 +164,7 @@ func (rec *Recording) addCollection(c collection) error {
 	return nil
 }
 
-// mostCollections is far more than any program has.
+// mostCollections limits the number of collections; it is far more than any program has.
 const mostCollections = 100_000
 
 func (rec *Recording) addCall(collection, number int, c *call) error {
@@ -189,7 +189,7 @@ func (rec *Recording) addTo(e entry, at span) error {
 	return nil
 }
 
-// load reads an entry again.
+// load rereads an entry from the file.
 func (rec *Recording) load(s span) (entry, error) {
 	text := make([]byte, s.length)
 	if _, err := rec.from.ReadAt(text, s.offset); err != nil && !(err == io.EOF && s.length > 0) {
@@ -202,7 +202,7 @@ func (rec *Recording) load(s span) (entry, error) {
 	return e, nil
 }
 
-// Collections returns what was recorded: one scope for each source that was asked for anything.
+// Collections returns the recorded collections: one scope for each source to which a request was made.
 func (rec *Recording) Collections() []source.Scope {
 	var scopes []source.Scope
 	for _, c := range rec.collections {
@@ -211,11 +211,11 @@ func (rec *Recording) Collections() []source.Scope {
 	return scopes
 }
 
-// Duration is how long it took to record.
+// Duration returns the time covered by the recording.
 func (rec *Recording) Duration() time.Duration { return rec.duration }
 
-// Incomplete says why the recording ends before its program stopped recording: because the file was full, because the program ended,
-// or because the file was cut off. It is nil otherwise.
+// Incomplete returns why the recording ends before its recorder was closed: because it reached its size limit, the program ended,
+// or the file was truncated. It is nil if the recording is complete.
 func (rec *Recording) Incomplete() error {
 	switch {
 	case rec.cutOff:
@@ -228,7 +228,7 @@ func (rec *Recording) Incomplete() error {
 	return nil
 }
 
-// Close closes the file. What plays it must have ended.
+// Close closes the file. All players must have ended.
 func (rec *Recording) Close() error {
 	if rec.file == nil {
 		return nil
