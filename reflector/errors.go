@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Error is one failure of a reflector: a request or a stream that failed, or something that was skipped.
+// Error is a failure of a reflector: a failed request or stream, or an object or event that was skipped.
 type Error struct {
 	// Name is Options.Name.
 	Name string
@@ -18,20 +18,20 @@ type Error struct {
 	Resource schema.GroupVersionResource
 	// Phase is what the reflector was doing.
 	Phase Phase
-	// Reason says what kind of failure it is.
+	// Reason is the kind of failure.
 	Reason Reason
-	// Err is what the source returned.
+	// Err is the underlying error, usually from the source.
 	Err error
-	// Attempt counts the failures since things last went well, beginning with 1, and InRow those of them that came last
-	// and have the same Reason. Both are 0 for what was skipped.
+	// Attempt counts the consecutive failures, beginning with 1, and InRow the last of these that have the same Reason.
+	// Both are 0 for skipped objects and events.
 	Attempt, InRow int
-	// NeverReached says that no API server had answered until then, neither the reflector nor one of its peers.
+	// NeverReached is set if no API server has ever responded to the reflector or one of its peers.
 	NeverReached bool
-	// When it happened, and RetryAt when the next request follows; RetryAt is zero for what was skipped.
+	// When is the time of the failure, and RetryAt that of the next request; RetryAt is zero for skipped objects and events.
 	When, RetryAt time.Time
 }
 
-// Error returns one line: the name, the reason, what happened, and the way out where there is one.
+// Error returns one line: the name, the reason, what happened, and advice if there is any.
 func (e *Error) Error() string {
 	var b strings.Builder
 	if e.Name != "" {
@@ -47,15 +47,15 @@ func (e *Error) Error() string {
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Permanent reports whether the failure will not heal by itself: somebody has to grant, install or correct something. The
-// reflector goes on trying all the same, since somebody may. These are permanent:
+// Permanent reports whether retrying cannot fix the failure: somebody has to grant, install or correct something. The
+// reflector keeps retrying nevertheless, since somebody may. These are permanent:
 //
 //   - Forbidden, NotFound, Certificate, NotAcceptable, BadRequest and WrongKind.
 //   - Unauthorized, from the second time in a row: after the first one, client-go gets new credentials from a plugin or
-//     file where it can.
+//     file if it can.
 //   - Credentials, if a plugin is not installed.
-//   - Until an API server has answered for the first time: Refused, WrongAddress, a Timeout without an answer, and DNS if
-//     the name does not exist. The address is then probably wrong. Later these are outages, which end.
+//   - Before any API server has responded: Refused, WrongAddress, a Timeout without a response, and DNS if
+//     the name does not exist. The address is probably wrong then. Later on, these are outages.
 func (e *Error) Permanent() bool {
 	switch e.Reason {
 	case Forbidden, NotFound, Certificate, NotAcceptable, BadRequest, WrongKind:
@@ -75,12 +75,12 @@ func (e *Error) Permanent() bool {
 	}
 }
 
-// mute tells whether nobody has ever answered.
+// mute reports whether the error is a timeout and no server has ever responded.
 func (e *Error) mute() bool {
 	return e.Reason == Timeout && e.NeverReached && unanswered(e.Err, e.Reason)
 }
 
-// cause is what happened, without what the line says anyway.
+// cause returns what happened, without what the line says anyway.
 func (e *Error) cause() string {
 	if e.Err == nil {
 		return "failed while " + e.Phase.String()
@@ -91,7 +91,7 @@ func (e *Error) cause() string {
 		if anonymous(e.Err) {
 			return "no credentials were sent, and anonymous users may not list and watch this"
 		}
-		// The API server begins with `pods is forbidden: `.
+		// The API server's message begins with "pods is forbidden: ".
 		if _, rest, found := strings.Cut(text, " is forbidden: "); found {
 			return rest
 		}
@@ -117,7 +117,7 @@ func (e *Error) cause() string {
 	return text
 }
 
-// wrongAddress says what is wrong about an address.
+// wrongAddress says what is wrong with an address.
 func wrongAddress(err error, text string) string {
 	switch {
 	case plainOnTLS(err):
@@ -131,7 +131,7 @@ func wrongAddress(err error, text string) string {
 	}
 }
 
-// wayOut is what the user can do.
+// wayOut returns what the user can do.
 func (e *Error) wayOut() string {
 	switch e.Reason {
 	case Forbidden:
@@ -186,7 +186,7 @@ func (e *Error) rightAddress() string {
 	}
 }
 
-// invalidError marks what was skipped because it could not be understood.
+// invalidError marks an object or event that was skipped because it could not be decoded.
 type invalidError struct{ err error }
 
 func (e invalidError) Error() string {

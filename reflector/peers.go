@@ -8,44 +8,44 @@ import (
 )
 
 const (
-	// What happens to all reflectors of a process at once is not followed by all of their requests at once, because there may
-	// be many such processes: after this time it is the next one's turn.
+	// Intervals between the requests of the reflectors in a process after an event that affects all of them. They are
+	// spaced out because there may be many such processes.
 	reconnectEvery = 20 * time.Millisecond // after their connection broke, or the server ended their watches
 	recoverEvery   = 80 * time.Millisecond // after an outage, when each may have to list
-	appearedEvery  = 5 * time.Millisecond  // after a resource has appeared, which few wait for
-	// mostTurns is how many may have a turn of their own. Where there are more, the others come at random within the same time.
+	appearedEvery  = 5 * time.Millisecond  // after a resource has appeared, which few reflectors wait for
+	// mostTurns is the number of reflectors that are spaced out evenly. Additional ones pick a random time in the same period.
 	mostTurns = 50
 )
 
-// Peers lets the reflectors of one server share what they find out about it, so that none goes on waiting for what
+// Peers lets the reflectors of one server share what they learn about it, so that none keeps waiting for an outage that
 // another one knows to be over:
 //
-//   - Those that wait because the server could not be reached try again when another one gets an answer.
-//   - Those that wait because the server failed try again when another one recovers.
-//   - Those that wait for a resource that the server did not have try again when another one finds it, or when
-//     ResourceAppeared says so.
+//   - Reflectors waiting because the server was unreachable retry when another one gets a response.
+//   - Reflectors waiting because the server failed retry when another one recovers.
+//   - Reflectors waiting for a resource that the server did not have retry when another one finds it, or when
+//     ResourceAppeared is called.
 //
-// They take turns, some hundredths of a second apart, also after a connection that they share has broken. None waits longer for its
-// turn than it would have waited alone after a failure, and a reflector whom this does not help falls back to its own backoff. The
-// zero value is ready, and a nil *Peers shares nothing. All methods may be called from any goroutine.
+// They retry one after the other, some hundredths of a second apart, also after a shared connection has broken. None waits longer for its
+// turn than it would have waited alone after a failure, and a reflector for which retrying early does not help returns to its own backoff.
+// The zero value is ready to use, and a nil *Peers shares nothing. All methods may be called from any goroutine.
 type Peers struct {
 	mu      sync.Mutex
 	waiting map[*waiter]struct{}
 	news    news
-	reached bool      // the server has answered once
-	free    time.Time // when it is nobody's turn yet
+	reached bool      // the server has responded at least once
+	free    time.Time // when the next turn is free
 }
 
-// news counts what was found out.
+// news counts what the peers have learned.
 type news struct{ answers, appearances uint64 }
 
-// awaited is what a reflector waits for that its peers may find out.
+// awaited describes news that would end a reflector's wait.
 type awaited struct {
 	class class
-	seen  news // when the request was sent that failed
+	seen  news // as of sending the failed request
 }
 
-// class says whose waits end together.
+// class groups waits that end together.
 type class uint8
 
 const (
@@ -68,18 +68,18 @@ func classOf(reason Reason) class {
 	}
 }
 
-// waiter is one reflector that waits.
+// waiter is a reflector that is waiting.
 type waiter struct {
-	peers    *Peers // nil if nothing will come
+	peers    *Peers // nil if no news can end the wait
 	resource schema.GroupVersionResource
 	class    class
-	// wake brings the time between the turns of those who are woken, once.
+	// wake receives, once, the interval between the retries of the reflectors that are woken.
 	wake chan time.Duration
 }
 
-// ResourceAppeared tells the reflectors of the resource that the server now serves it, for example when a
-// CustomResourceDefinition was established, or discovery lists the resource. Those that were told that it does not exist
-// ask again at once. An empty Version stands for all versions.
+// ResourceAppeared tells the reflectors of a resource that the server now serves it, for example because a
+// CustomResourceDefinition was established, or discovery lists the resource. Those that are waiting because it did not exist
+// retry immediately. An empty Version stands for all versions.
 func (p *Peers) ResourceAppeared(resource schema.GroupVersionResource) {
 	if p == nil {
 		return
@@ -94,7 +94,7 @@ func covers(a, b schema.GroupVersionResource) bool {
 	return a == b || a.Version == "" && a.GroupResource() == b.GroupResource()
 }
 
-// served notes that a request for a resource has succeeded; recovered says that others had failed before.
+// served records that a request for a resource has succeeded; recovered says that the requests before it had failed.
 func (p *Peers) served(resource schema.GroupVersionResource, recovered bool) {
 	if p == nil {
 		return
@@ -108,7 +108,7 @@ func (p *Peers) served(resource schema.GroupVersionResource, recovered bool) {
 	})
 }
 
-// answered notes that a request was answered, with an error.
+// answered records that the server responded to a request with an error.
 func (p *Peers) answered() {
 	if p == nil {
 		return
@@ -120,17 +120,17 @@ func (p *Peers) answered() {
 	p.wake(func(w *waiter) bool { return w.class == unreachable })
 }
 
-// wake wakes the waiters that match. mu is held.
+// wake wakes the waiters that match. The caller holds mu.
 func (p *Peers) wake(match func(*waiter) bool) {
 	for w := range p.waiting {
 		if match(w) {
-			w.wake <- w.class.every() // there is room: each waiter is woken once
+			w.wake <- w.class.every() // does not block: each waiter is woken once
 			delete(p.waiting, w)
 		}
 	}
 }
 
-// every is the time between the turns of those who were waiting for it.
+// every returns the interval between retries in the class.
 func (c class) every() time.Duration {
 	if c == missing {
 		return appearedEvery
@@ -138,7 +138,7 @@ func (c class) every() time.Duration {
 	return recoverEvery
 }
 
-// turn reserves the next turn, and returns how long to wait for it; false if all are taken.
+// turn reserves the next turn and returns how long to wait for it; false if all are taken.
 func (p *Peers) turn(now time.Time, every time.Duration) (wait time.Duration, ok bool) {
 	if p == nil {
 		return 0, true
@@ -155,7 +155,7 @@ func (p *Peers) turn(now time.Time, every time.Duration) (wait time.Duration, ok
 	return wait, true
 }
 
-// await makes a waiter for what may be found out. Its owner calls leave.
+// await returns a waiter for news. Its owner must call leave.
 func (p *Peers) await(resource schema.GroupVersionResource, a awaited) *waiter {
 	if p == nil || a.class == alone {
 		return &waiter{}
@@ -165,7 +165,7 @@ func (p *Peers) await(resource schema.GroupVersionResource, a awaited) *waiter {
 	defer p.mu.Unlock()
 	switch {
 	case a.class == unreachable && p.news.answers != a.seen.answers, a.class == missing && p.news.appearances != a.seen.appearances:
-		w.wake <- a.class.every() // it came while the request was on its way
+		w.wake <- a.class.every() // the news arrived while the request was in flight
 	default:
 		if p.waiting == nil {
 			p.waiting = map[*waiter]struct{}{}
@@ -185,7 +185,7 @@ func (w *waiter) leave() {
 	delete(w.peers.waiting, w)
 }
 
-// soFar returns what has been found out until now.
+// soFar returns the present counts of news.
 func (p *Peers) soFar() news {
 	if p == nil {
 		return news{}
@@ -195,7 +195,7 @@ func (p *Peers) soFar() news {
 	return p.news
 }
 
-// everReached tells whether the server has answered any of them.
+// everReached reports whether the server has ever responded to any of the peers.
 func (p *Peers) everReached() bool {
 	if p == nil {
 		return false

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// logEvery is how often, at most, the same kind of message is logged.
+// logEvery is the minimum interval between log messages of the same kind.
 const logEvery = time.Minute
 
 const (
@@ -15,22 +15,22 @@ const (
 	slogWarn = slog.LevelWarn
 )
 
-// journal remembers what was logged, so that lasting trouble fills no log.
+// journal remembers what was logged, so that persistent problems do not fill the log.
 type journal struct {
 	lines map[string]line
-	// failing is set once a failure was logged, until the recovery is.
+	// failing is set from logging a failure until logging the recovery.
 	failing bool
-	// since is when the failures in a row began.
+	// since is when the consecutive failures began.
 	since time.Time
 }
 
 // line is a kind of message.
 type line struct {
 	at     time.Time // when it was last logged
-	silent int       // how often it was not logged since
+	silent int       // how often it was suppressed since
 }
 
-// due tells whether a kind of message may be logged now, and how often it was not since the last time.
+// due reports whether a kind of message may be logged now, and how often it was suppressed since the last time.
 func (j *journal) due(kind string, now time.Time) (silent int, ok bool) {
 	if j.lines == nil {
 		j.lines = map[string]line{}
@@ -44,10 +44,10 @@ func (j *journal) due(kind string, now time.Time) (silent int, ok bool) {
 	return last.silent, true
 }
 
-// fail reports a failure of the current phase, and makes the machine go on with next after a wait that grows.
+// fail reports a failure of the current phase, and backs off before entering next.
 func (r *Reflector[T]) fail(err error, next Phase) { r.failAfter(err, next, r.retry.after(err)) }
 
-// failAtOnce is fail for what is worth another try at once.
+// failAtOnce is fail with an immediate retry.
 func (r *Reflector[T]) failAtOnce(err error, next Phase) {
 	r.failing(err, next, r.retry.atOnce(err), slog.LevelDebug)
 }
@@ -57,7 +57,7 @@ func (r *Reflector[T]) failAfter(err error, next Phase, wait time.Duration) {
 	r.failing(err, next, wait, slog.LevelWarn)
 }
 
-// failing changes the machine's state first: what follows calls the user's functions.
+// failing implements fail. It changes the machine's state before it calls the user's functions.
 func (r *Reflector[T]) failing(err error, next Phase, wait time.Duration, level slog.Level) {
 	now := time.Now()
 	e := r.newError(err, now)
@@ -91,7 +91,7 @@ func (r *Reflector[T]) tell(e *Error) {
 	r.opts.OnError(e)
 }
 
-// logFailure logs the first failure, the first one for another reason, and then one a minute.
+// logFailure logs the first failure, the first one for each other reason, and then one a minute.
 func (r *Reflector[T]) logFailure(e *Error, level slog.Level) {
 	defer r.status.contain()
 	if r.spoken.since.IsZero() {
@@ -133,7 +133,7 @@ func (r *Reflector[T]) write(level slog.Level, message string, args ...any) {
 	r.log.Log(context.Background(), level, message, args...)
 }
 
-// well notes that nothing is wrong any more.
+// well records that there is no problem any more.
 func (r *Reflector[T]) well() {
 	failures := r.status.failures.Load()
 	if failures == 0 && r.status.problem.Load() == nil {
@@ -141,7 +141,7 @@ func (r *Reflector[T]) well() {
 	}
 	r.status.failures.Store(0)
 	if !r.skipped.relistAt.IsZero() {
-		return // the sink misses something
+		return // the sink is still missing an event
 	}
 	r.status.problem.Store(nil)
 	if r.spoken.failing {
@@ -150,7 +150,7 @@ func (r *Reflector[T]) well() {
 	r.spoken.failing, r.spoken.since = false, time.Time{}
 }
 
-// listed notes that a list has succeeded. What is wrong with the watch still is.
+// listed records that a list has succeeded. A problem with the watch remains.
 func (r *Reflector[T]) listed() {
 	if problem := r.status.problem.Load(); problem != nil && problem.Phase == Watching && r.stream == nil {
 		return
@@ -158,7 +158,7 @@ func (r *Reflector[T]) listed() {
 	r.well()
 }
 
-// reportInvalid reports an object or event that is skipped; keyed says that the object is known.
+// reportInvalid reports a skipped object or event; keyed says that the object's key is known.
 func (r *Reflector[T]) reportInvalid(err error, keyed bool) {
 	now := time.Now()
 	e := r.newError(invalidError{err}, now)

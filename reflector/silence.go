@@ -7,22 +7,22 @@ import (
 )
 
 const (
-	// mostSilence is how long a watch may be silent where the server sends bookmarks, which it does about once a minute, before
-	// it counts as stalled.
+	// mostSilence is how long a watch may be silent before it counts as stalled, if the server sends bookmarks, which it does about
+	// once a minute.
 	mostSilence = 150 * time.Second
-	// missedBookmarks is how many bookmarks have to be missing where a server sends them more rarely.
+	// missedBookmarks is how many bookmarks have to be missing if a server sends them less often.
 	missedBookmarks = 2.5
-	// regular is how far apart two bookmarks of a watch have to be to show that the server sends them in quiet times.
+	// regular is how far apart two bookmarks of a watch have to be to show that the server sends them periodically.
 	regular = 10 * time.Second
 )
 
-// rhythm is what is known of when watches bring bookmarks.
+// rhythm tracks the intervals between bookmarks.
 type rhythm struct {
-	last    time.Time     // of this watch; zero before its first
-	longest time.Duration // between two of a watch; 0 while that is not known
+	last    time.Time     // the last bookmark of this watch; zero before its first
+	longest time.Duration // the longest interval in a watch; 0 if unknown
 }
 
-// beat notes a bookmark.
+// beat records a bookmark.
 func (b *rhythm) beat(now time.Time) {
 	if gap := now.Sub(b.last); !b.last.IsZero() && gap >= regular {
 		b.longest = max(b.longest, gap)
@@ -30,7 +30,7 @@ func (b *rhythm) beat(now time.Time) {
 	b.last = now
 }
 
-// patience is how long a watch may be silent; 0 if silence says nothing, because the server has sent no bookmarks so far.
+// patience returns how long a watch may be silent; 0 if there is no limit because the server has sent no bookmarks so far.
 func (b *rhythm) patience() time.Duration {
 	if b.longest == 0 {
 		return 0
@@ -38,8 +38,8 @@ func (b *rhythm) patience() time.Duration {
 	return max(mostSilence, time.Duration(missedBookmarks*float64(b.longest)))
 }
 
-// watchPatience is how long the open watch may go on without a word: until some time after it was asked to end, and where the server
-// sends bookmarks, until these are missed. A connection can be dead without a sign, and a server or proxy can forget a watch.
+// watchPatience returns how long the open watch may stay silent: until some time after its timeout, or if the server
+// sends bookmarks, until these are overdue. A connection can die unnoticed, and a server or proxy can forget a watch.
 func (r *Reflector[T]) watchPatience() time.Duration {
 	w := r.stream
 	left := time.Until(w.opened.Add(w.timeout + r.opts.StallTimeout))
@@ -52,8 +52,8 @@ func (r *Reflector[T]) watchPatience() time.Duration {
 	return r.patience(left)
 }
 
-// expectNext gives the watch, which has brought a batch, the time to bring another one. first says that it had brought nothing before,
-// and that it was not known whether it ever would.
+// expectNext extends the time of a watch that has delivered a batch. first says that this was the first sign that the watch delivers
+// anything at all.
 func (r *Reflector[T]) expectNext(batch []source.Event[T], first bool) {
 	if r.stream == nil {
 		return
@@ -66,7 +66,7 @@ func (r *Reflector[T]) expectNext(batch []source.Event[T], first bool) {
 	}
 }
 
-// stalled notes that a watch was given up because it was silent.
+// stalled records that a watch was abandoned because it was silent.
 func (r *Reflector[T]) stalled() {
 	r.status.stalls.Add(1)
 	r.logRarely(slogWarn, "the watch went silent; another one is opened", "silent_for", time.Since(r.status.get(&r.status.contact)).Round(time.Second))

@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	// shortWatch is the life after which a watch counts as one that works, and its end as a matter of course.
+	// shortWatch is the age from which a watch counts as working, and its end as normal.
 	shortWatch = time.Second
-	// triesBehind is how often in a row a server may say that it has not come as far as the watch's version, before it
-	// is asked for its most recent state. It has usually waited for the version, so this takes seconds.
+	// triesBehind is how often in a row a server may say that it has not reached the watch's version before
+	// its most recent state is requested. It usually waits for the version first, so this takes seconds.
 	triesBehind = 2
 )
 
@@ -26,26 +26,26 @@ var errShortWatch = errors.New("the server closed the watch within a second and 
 type watching[T object.Object] struct {
 	source.Stream[T]
 	*guard
-	opened  time.Time     // when it was asked for: some proxies answer only with the first event
-	since   time.Time     // when changes could be expected: opened, or the end of the initial events
-	timeout time.Duration // that the server was asked for
-	// synthetic is set while all events may be a picture of the current state, in no order: a watch that began
-	// at no particular version. Their versions say nothing about how far the watch has come.
+	opened  time.Time     // when it was requested: some proxies respond only with the first event
+	since   time.Time     // when changes could first be expected: opened, or the end of the initial events
+	timeout time.Duration // as requested from the server
+	// synthetic is set while all events may be synthetic ones for the current state, in no particular order: in a watch that began
+	// at no particular version. Their versions do not show how far the watch has got.
 	synthetic bool
 	// news is set once the watch has brought the sink to a newer version.
 	news bool
-	// vouched is set once the server has shown that its history comes as far as the version that the watch began at: by a list or
-	// check right before, or by anything that the watch brings. One that begins in the future of a server is silent.
+	// vouched is set once the server has shown that its history reaches the version at which the watch began: by a list or
+	// check right before, or by anything that the watch delivers. A watch that begins at a future version is silent.
 	vouched bool
-	// gatherBy is when the initial events have to be complete. live is set once there was something else.
+	// gatherBy is the deadline for the initial events. live is set once the server has sent other events.
 	gatherBy time.Time
 	live     bool
 }
 
-// proven tells whether the watch works: it has brought something new, or has lived.
+// proven reports whether the watch has proved to work: it has delivered something new, or has lasted long enough.
 func (w *watching[T]) proven(now time.Time) bool { return w.news || now.Sub(w.since) >= shortWatch }
 
-// openStream asks for a watch that starts at last, or for a WatchList.
+// openStream opens a watch or WatchList with the given options.
 func (r *Reflector[T]) openStream(ctx context.Context, opts source.WatchOptions[T]) error {
 	now, low := time.Now(), r.opts.WatchTimeout
 	opts.Timeout = low + time.Duration(r.retry.rand.Float64()*float64(low))
@@ -71,7 +71,7 @@ func (r *Reflector[T]) openStream(ctx context.Context, opts source.WatchOptions[
 	return nil
 }
 
-// callWatch is Source.Watch, but a panic in it is an error.
+// callWatch calls Source.Watch and turns a panic into an error.
 func (r *Reflector[T]) callWatch(ctx context.Context, opts source.WatchOptions[T]) (stream source.Stream[T], err error) {
 	defer r.status.caught(&err)
 	return r.opts.Source.Watch(ctx, opts)
@@ -84,14 +84,14 @@ func (r *Reflector[T]) closeStream() {
 		return
 	}
 	r.stream = nil
-	r.retry.seen = r.opts.Peers.soFar() // what peers found out while it was open says nothing about its end
+	r.retry.seen = r.opts.Peers.soFar() // news from while it was open is irrelevant to its end
 	r.status.proves.clear()
 	w.guard.stop()
 	defer r.status.contain()
-	w.Close() // what it says of a stream that is given up anyway helps nobody
+	w.Close() // the error does not matter, since the stream is abandoned
 }
 
-// read waits for the next events. They are valid until release. A panic in the source is an error.
+// read waits for the next events, which are valid until release. It turns a panic in the source into an error.
 func (r *Reflector[T]) read() (batch []source.Event[T], err error) {
 	defer r.status.caught(&err)
 	r.buf, err = r.stream.Next(r.buf[:0])
@@ -101,10 +101,10 @@ func (r *Reflector[T]) read() (batch []source.Event[T], err error) {
 	return r.buf, err
 }
 
-// release lets go of the objects of the last read, so that the buffer keeps none alive.
+// release clears the buffer, so that it does not keep objects in memory.
 func (r *Reflector[T]) release() { clear(r.buf) }
 
-// watch opens a watch, or hands what it brings to the sink.
+// watch opens a watch, or hands its next events to the sink.
 func (r *Reflector[T]) watch(ctx context.Context) {
 	if r.stream == nil {
 		r.openWatch(ctx)
@@ -133,12 +133,12 @@ func (r *Reflector[T]) openWatch(ctx context.Context) {
 	switch {
 	case r.stuck == 0:
 		r.well()
-	case r.skipped.relistAt.IsZero(): // watches have failed after they were opened
+	case r.skipped.relistAt.IsZero(): // previous watches failed after they were opened
 		r.status.set(&r.status.proves, r.stream.opened.Add(shortWatch))
 	}
 }
 
-// deliver hands a batch to the sink and then notes how far it has brought it.
+// deliver hands a batch to the sink and then records the progress.
 func (r *Reflector[T]) deliver(batch []source.Event[T]) {
 	if len(batch) == 0 {
 		return
@@ -151,7 +151,7 @@ func (r *Reflector[T]) deliver(batch []source.Event[T]) {
 	for i := range batch {
 		r.translate(&b, &batch[i], len(batch)-i)
 	}
-	r.status.events.Add(uint64(len(b.deltas))) // before somebody can see what they bring
+	r.status.events.Add(uint64(len(b.deltas))) // before the changes can be seen
 	r.status.bookmarks.Add(uint64(b.bookmarks))
 	if len(b.deltas) > 0 || b.bookmarks > 0 {
 		r.opts.Sink.Add(b.deltas, b.version)
@@ -171,15 +171,15 @@ func (r *Reflector[T]) deliver(batch []source.Event[T]) {
 	}
 }
 
-// changes is a batch as the sink gets it.
+// changes is a batch for the sink.
 type changes[T object.Object] struct {
 	deltas    []object.Delta[T]
 	version   string
 	bookmarks int
-	lost      bool // there was an event that could be of any object
+	lost      bool // there was an event whose object cannot be identified
 }
 
-// translate adds an event to a batch; left is how many are still to come, with this one.
+// translate adds an event to a batch; left is how many events remain, including this one.
 func (r *Reflector[T]) translate(b *changes[T], ev *source.Event[T], left int) {
 	switch ev.Type {
 	case source.Added:
@@ -192,7 +192,7 @@ func (r *Reflector[T]) translate(b *changes[T], ev *source.Event[T], left int) {
 		b.bookmarks++
 	default:
 		r.skipEvent(b, *ev, left)
-		return // its version is no better known than its object
+		return // its version is not reliable
 	}
 	w := r.stream
 	if w.synthetic = w.synthetic && ev.Type == source.Added; !w.synthetic {
@@ -200,7 +200,7 @@ func (r *Reflector[T]) translate(b *changes[T], ev *source.Event[T], left int) {
 	}
 }
 
-// change adds a delta to a batch. The first one makes room for all that are still to come.
+// change adds a delta to a batch. The first one allocates room for all remaining ones.
 func (r *Reflector[T]) change(b *changes[T], t object.DeltaType, obj T, left int) {
 	key := object.KeyOf(obj)
 	r.skipped.clear(key)
@@ -214,7 +214,7 @@ func (b *changes[T]) add(d object.Delta[T], left int) {
 	b.deltas = append(b.deltas, d)
 }
 
-// watchEnded picks what follows a watch that could not be opened, or has ended.
+// watchEnded picks the next phase after a watch that could not be opened, or has ended.
 func (r *Reflector[T]) watchEnded(ctx context.Context, err error) {
 	w := r.stream
 	r.closeStream()
@@ -250,9 +250,9 @@ func (r *Reflector[T]) watchEnded(ctx context.Context, err error) {
 	}
 }
 
-// watchFailed picks between the same watch again, as long as its version is good, and a relist. What follows a watch
-// that was proven, or the first word that its version has expired, follows at once. After an outage, or a long silence,
-// the server is checked before.
+// watchFailed chooses between resuming the watch, as long as its version is usable, and a relist. After a watch
+// that had proved to work, or if its version has expired for the first time, that follows immediately. After an outage, or a long silence,
+// the server is checked first.
 func (r *Reflector[T]) watchFailed(err error, outage, proven bool) {
 	reason := reasonOf(err)
 	next := r.afterWatch(err, reason)
@@ -271,10 +271,10 @@ func (r *Reflector[T]) watchFailed(err error, outage, proven bool) {
 func (r *Reflector[T]) afterWatch(err error, reason Reason) Phase {
 	switch {
 	case reason == Expired, reason == NotFound, reason == WrongKind:
-		return Starting // and the relist is not older than last, even where the resource was gone meanwhile
+		return Starting // the relist is not older than last, even if the resource did not exist in between
 	case reason == BadRequest && r.stuck == 0:
 		r.stuck++
-		r.mostRecent = true // it may be the version that the server does not like
+		r.mostRecent = true // the server may be rejecting the version
 		return Starting
 	case reason == Behind, apierrors.IsTimeout(err): // the server may have waited for the version
 		if r.stuck++; r.stuck < triesBehind {
