@@ -7,11 +7,10 @@ import (
 	"github.com/tidings/tidings/workqueue"
 )
 
-// guardedLimiter is a user's RateLimiter whose panics end neither the process nor the key's retries: the default limiter
-// stands in then.
+// guardedLimiter wraps a user's RateLimiter and recovers its panics, falling back to the default limiter.
 type guardedLimiter struct {
 	user, fallback workqueue.RateLimiter[object.Key]
-	// onPanic is told what was given to panic.
+	// onPanic is called with the value of a panic.
 	onPanic func(value any)
 }
 
@@ -19,7 +18,7 @@ func newGuardedLimiter(user workqueue.RateLimiter[object.Key], onPanic func(valu
 	return &guardedLimiter{user: user, fallback: workqueue.DefaultRateLimiter[object.Key](), onPanic: onPanic}
 }
 
-// When asks the user's limiter, and after a panic the other one.
+// When asks the user's limiter, and on a panic the fallback.
 func (l *guardedLimiter) When(key object.Key) (wait time.Duration) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -30,7 +29,7 @@ func (l *guardedLimiter) When(key object.Key) (wait time.Duration) {
 	return l.user.When(key)
 }
 
-// Forget tells both limiters.
+// Forget resets the key's failures in both limiters.
 func (l *guardedLimiter) Forget(key object.Key) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -41,7 +40,7 @@ func (l *guardedLimiter) Forget(key object.Key) {
 	l.user.Forget(key)
 }
 
-// NumRequeues asks the user's limiter, and after a panic the other one.
+// NumRequeues asks the user's limiter, and on a panic the fallback.
 func (l *guardedLimiter) NumRequeues(key object.Key) (n int) {
 	defer func() {
 		if v := recover(); v != nil {

@@ -15,17 +15,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// term is one attempt to lead, from acquiring the lease to giving it back.
+// term is one call of Lead, from acquiring the lease to releasing it.
 type term struct {
 	*LeaseElector
 	duration, deadline, retry, callTimeout time.Duration
 	random                                 func() float64
 	log                                    *slog.Logger
-	// unsure is set while a claim was sent whose outcome is not known. Only the goroutine that makes the calls uses it.
+	// unsure is set if the outcome of the last claim is unknown. Only the goroutine that makes the calls uses it.
 	unsure bool
 }
 
-// acquire tries to get the lease until ctx ends. It returns the time before the successful call.
+// acquire tries to get the lease until ctx ends. It returns the time right before the successful call.
 func (t *term) acquire(ctx context.Context) (renewed time.Time, ok bool) {
 	for {
 		renewed = time.Now()
@@ -51,17 +51,17 @@ type reign struct {
 	*term
 	turn   *turn
 	cancel context.CancelCauseFunc // of the work's context
-	fence  *time.Timer             // ends the reign when the lease is not renewed
+	fence  *time.Timer             // ends the reign if the lease is not renewed
 
 	once  sync.Once
 	loss  error // set once turn.lost is closed
 	ended bool
 }
 
-// takenGrace is how long the work of a leader may take to end after another has taken the lease.
+// takenGrace is how long a leader's work may take to end after another process has taken the lease.
 const takenGrace = time.Second
 
-// lead calls run while renewing the lease, and gives it back.
+// lead calls run while renewing the lease, and releases it afterwards.
 func (t *term) lead(ctx context.Context, renewed time.Time, run func(ctx context.Context) error) error {
 	runCtx, r := t.begin(ctx, renewed)
 	defer r.end()
@@ -126,13 +126,13 @@ func (r *reign) lose(why error) {
 		r.stats.Losses++
 		r.mu.Unlock()
 		r.loss = why
-		close(r.turn.lost) // before the work can end, so that lead tells why it did
+		close(r.turn.lost) // before the work can end, so that lead returns the reason
 		r.cancel(why)
 		r.log.Error("lost the lease, stopping", "error", why)
 	})
 }
 
-// noteRenewal notes that the lease was renewed by a call that began at the time.
+// noteRenewal records that the lease was renewed by a call that began at the given time.
 func (r *reign) noteRenewal(at time.Time) {
 	r.mu.Lock()
 	r.stats.LastRenewal = at
@@ -140,8 +140,8 @@ func (r *reign) noteRenewal(at time.Time) {
 	r.turn.setUntil(at.Add(r.duration - (r.duration-r.deadline)/5))
 }
 
-// renew renews the lease until ctx ends or another has it, and each time puts the fence off. It goes on after the fence
-// has ended the work's context, as long as the work takes: that keeps others from beginning.
+// renew renews the lease until ctx ends or another process has it, and resets the fence each time. After the fence
+// has ended the work's context, it continues until the work has ended, to keep others from taking over.
 func (r *reign) renew(ctx context.Context) {
 	wait := r.retry
 	for r.pause(ctx, wait) {
@@ -155,7 +155,7 @@ func (r *reign) renew(ctx context.Context) {
 		case held:
 			wait = r.retry
 			r.noteRenewal(start)
-			if r.fence.Stop() { // else it is too late: the work's context has ended
+			if r.fence.Stop() { // otherwise it is too late: the work's context has ended
 				r.fence.Reset(r.deadline - time.Since(start))
 			}
 		case err == nil:
@@ -179,7 +179,7 @@ func (r *reign) countRenewal(held bool) {
 	}
 }
 
-// pause waits for the time and up to a fifth more. It returns false if ctx ends first.
+// pause waits for d and up to a fifth more. It returns false if ctx ends first.
 func (t *term) pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d + time.Duration(t.random()*float64(d)/5))
 	defer timer.Stop()
@@ -191,9 +191,9 @@ func (t *term) pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// tryRenew renews the lease as it was last written, which saves reading it; only if that fails, because someone
-// has written to it, it reads it. It returns false and no error if the lease is not ours any more. One that was
-// freed or deleted is lost too: between that and now there may have been another leader.
+// tryRenew renews the lease as it was last written, without reading it first; only if that fails because someone
+// has written to it does it read it. It returns false and no error if the lease is not ours any more. A lease that was
+// released or deleted is lost as well, since there may have been another leader in the meantime.
 func (t *term) tryRenew(ctx context.Context) (held bool, err error) {
 	held, err = t.write(ctx, t.known())
 	if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
@@ -213,7 +213,7 @@ func (t *term) tryRenew(ctx context.Context) (held bool, err error) {
 	return t.write(ctx, lease)
 }
 
-// tryAcquire reads the lease, and takes it if it is free or ours. It returns false and no error if another has it.
+// tryAcquire reads the lease, and takes it if it is free or ours. It returns false and no error if another process has it.
 func (t *term) tryAcquire(ctx context.Context) (held bool, err error) {
 	lease, err := t.get(ctx)
 	if apierrors.IsNotFound(err) {
@@ -228,7 +228,7 @@ func (t *term) tryAcquire(ctx context.Context) (held bool, err error) {
 	return t.write(ctx, lease)
 }
 
-// observe remembers the lease and logs a new leader. It returns for how long another holder still has the lease.
+// observe records the lease and logs a new leader. It returns for how long another process still holds the lease.
 func (t *term) observe(lease *coordinationv1.Lease) time.Duration {
 	before, left := t.LeaseElector.observe(lease)
 	if h := holder(lease); h != before && h != t.Identity && h != "" {
@@ -244,7 +244,7 @@ func (t *term) create(ctx context.Context) (held bool, err error) {
 	})
 }
 
-// write writes our claim over the lease as we know it: the API server refuses if another was faster.
+// write writes our claim to the lease as we know it; the API server rejects it if another process was faster.
 func (t *term) write(ctx context.Context, lease *coordinationv1.Lease) (held bool, err error) {
 	return t.send(ctx, func(ctx context.Context) (*coordinationv1.Lease, error) {
 		return t.Client.Update(ctx, t.claim(lease), metav1.UpdateOptions{})
@@ -262,7 +262,7 @@ func (t *term) send(ctx context.Context, claim func(context.Context) (*coordinat
 	return true, nil
 }
 
-// claim returns a copy of the lease that says that we have it from now on.
+// claim returns a copy of the lease with this process as its holder from now on.
 func (t *term) claim(lease *coordinationv1.Lease) *coordinationv1.Lease {
 	now := metav1.NewMicroTime(time.Now())
 	seconds := int32(t.duration / time.Second)
@@ -279,14 +279,14 @@ func (t *term) claim(lease *coordinationv1.Lease) *coordinationv1.Lease {
 	return claim
 }
 
-// release gives the lease back if it is or may be ours. The work that it protected has ended.
+// release releases the lease if it is or may be ours. The work that it protects must have ended.
 func (t *term) release(ctx context.Context) {
 	if holder(t.known()) != t.Identity && !t.unsure {
 		return
 	}
 	ctx = context.WithoutCancel(ctx)
 	lease, err := t.known(), error(nil)
-	read := t.unsure // a claim that was cut off may have been made nevertheless
+	read := t.unsure // an interrupted claim may have succeeded nevertheless
 	for range 2 {
 		if read {
 			lease, err = t.get(ctx)
@@ -330,8 +330,8 @@ func (t *term) get(ctx context.Context) (*coordinationv1.Lease, error) {
 	})
 }
 
-// call makes one call to the API server, and waits for its answer no longer than it may. A client that does not heed
-// its context is left alone then, and a panic in it is an error.
+// call makes one call to the API server, and waits no longer than callTimeout for its response. A call that ignores
+// its context is abandoned, and a panic in it is returned as an error.
 func (t *term) call(ctx context.Context, do func(context.Context) (*coordinationv1.Lease, error)) (*coordinationv1.Lease, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, t.callTimeout, fmt.Errorf("no answer within %v", t.callTimeout))
 	defer cancel()
@@ -359,14 +359,14 @@ func (t *term) call(ctx context.Context, do func(context.Context) (*coordination
 	case <-ctx.Done():
 	}
 	select {
-	case a := <-answers: // it came in the same moment
+	case a := <-answers: // it arrived at the same time
 		return a.lease, a.err
 	default:
 		return nil, context.Cause(ctx)
 	}
 }
 
-// event writes an event about the lease, in the words of client-go's leader election.
+// event writes an event about the lease, worded like those of client-go's leader election.
 func (t *term) event(what string) {
 	if t.Events == nil {
 		return

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// turn is what the context of a leader says about its lease to those who wait for work to end.
+// turn is passed in a leader's context, to limit how long a controller waits for its work to end.
 type turn struct {
 	lost chan struct{} // closed when the lease is lost
 
 	mu sync.Mutex
-	// until is when all work has to have ended, if the lease is not renewed again.
+	// until is when all work must have ended if the lease is not renewed again.
 	until time.Time
 }
 
@@ -21,7 +21,7 @@ func withTurn(ctx context.Context, t *turn) context.Context {
 	return context.WithValue(ctx, turnKey{}, t)
 }
 
-// turnOf returns the turn under which the work of the context is done, or nil.
+// turnOf returns the turn in the context, or nil.
 func turnOf(ctx context.Context) *turn {
 	t, _ := ctx.Value(turnKey{}).(*turn)
 	return t
@@ -33,7 +33,7 @@ func (t *turn) setUntil(until time.Time) {
 	t.until = until
 }
 
-// limit returns the earlier of the deadline and the end of the turn. Without a turn there is only the deadline.
+// limit returns the earlier of the deadline and the end of the lease. If t is nil, it returns the deadline.
 func (t *turn) limit(deadline time.Time) time.Time {
 	if t == nil {
 		return deadline
@@ -53,8 +53,8 @@ func (t *turn) lostOrNil() <-chan struct{} {
 	return t.lost
 }
 
-// waitWhileAllowed waits until stopped is closed. It returns false if it is not by the deadline, or by the end of the
-// turn, which renewals put off and a loss may bring forward.
+// waitWhileAllowed waits until stopped is closed. It returns false if it is not closed by the deadline, or by the end of the
+// lease, which renewals postpone and a loss may bring forward.
 func waitWhileAllowed(stopped <-chan struct{}, deadline time.Time, t *turn) bool {
 	lost := t.lostOrNil()
 	for {

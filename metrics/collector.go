@@ -10,28 +10,28 @@ import (
 	"github.com/tidings/tidings/workqueue"
 )
 
-// Sources is where the figures come from. Each may be nil. The functions are called at each scrape, from any goroutine.
+// Sources are the sources of the metrics. Each may be nil. The functions are called at each scrape, from any goroutine.
 type Sources struct {
 	// Informers is usually Factory.Status.
 	Informers func() []tidings.Status
-	// Queues are queues that belong to no controller, with the names in their options.
+	// Queues returns the stats of queues that do not belong to a controller. They are labeled with the names in their options.
 	Queues func() []workqueue.Stats
 	// Controllers is usually Manager.Stats.
 	Controllers func() []controller.Stats
-	// Elections has the state of leases.
+	// Elections returns the stats of LeaseElectors.
 	Elections func() []controller.LeaseStats
 }
 
 // Collector is a prometheus.Collector. Its methods may be called from any goroutine.
 type Collector struct{ sources Sources }
 
-// NewCollector returns a collector of what the sources say.
+// NewCollector returns a collector for the sources.
 func NewCollector(sources Sources) *Collector { return &Collector{sources} }
 
-// Describe sends nothing: which metrics there are depends on the informers, so the collector is an unchecked one.
+// Describe sends nothing: the metrics depend on the informers, so the collector is an unchecked one.
 func (c *Collector) Describe(chan<- *prometheus.Desc) {}
 
-// Collect sends the present figures.
+// Collect sends the present values.
 func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	if c.sources.Informers != nil {
 		seen := map[[3]string]int{}
@@ -57,7 +57,7 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// metric is a metric's description with its kind.
+// metric is a metric's description and type.
 type metric struct {
 	desc *prometheus.Desc
 	kind prometheus.ValueType
@@ -87,7 +87,7 @@ func number(b bool) float64 {
 	return 0
 }
 
-// What a queue shows.
+// Metrics of a queue.
 var (
 	depth          = gauge("workqueue_depth", "Items that wait.", "name")
 	adds           = counter("workqueue_adds_total", "Items added.", "name")
@@ -108,7 +108,7 @@ func collectQueue(out chan<- prometheus.Metric, name string, st workqueue.Stats)
 	longestRunning.send(out, st.LongestRunning.Seconds(), name)
 }
 
-// What a controller shows besides its queue.
+// Metrics of a controller, besides those of its queue.
 var (
 	reconciles    = counter("tidings_reconcile_total", "Reconciles that have ended, by how.", "controller", "outcome")
 	reconcileTime = gauge("tidings_reconcile_duration_seconds", "How long reconciles take.", "controller")
@@ -139,7 +139,7 @@ func collectController(out chan<- prometheus.Metric, st controller.Stats) {
 	gateWaiting.send(out, float64(st.GateWaiting), st.Name)
 }
 
-// handlersByName adds up handlers of one name, because a metric must not appear twice.
+// handlersByName sums up handlers with the same name, because a metric must not appear twice.
 func handlersByName(handlers []tidings.HandlerStatus) []tidings.HandlerStatus {
 	var sums []tidings.HandlerStatus
 	for _, h := range handlers {

@@ -10,11 +10,11 @@ import (
 	"github.com/tidings/tidings"
 )
 
-// identity is what tells informers apart: resource, Go type and scope.
+// identity identifies an informer by resource, Go type and scope.
 type identity [3]string
 
-// distinct returns the identity of an informer. Informers that nothing else tells apart, such as one whose namespaces were changed
-// and another that took its place, are numbered.
+// distinct returns the identity of an informer. Otherwise indistinguishable informers, such as one whose namespaces were changed
+// and another one that took its place, are numbered.
 func distinct(seen map[[3]string]int, st tidings.Status) identity {
 	id := identity{st.Resource, st.Type, st.Scope}
 	seen[id]++
@@ -30,7 +30,7 @@ func ofInformer(more ...string) []string {
 	return append([]string{"resource", "type", "scope"}, more...)
 }
 
-// What an informer shows.
+// Metrics of an informer.
 var (
 	objects         = gauge("tidings_informer_objects", "Objects in the store.", ofInformer()...)
 	synced          = gauge("tidings_informer_synced", "1 once the initial list is in the store.", ofInformer()...)
@@ -42,7 +42,7 @@ var (
 	transformErrors = counter("tidings_informer_transform_errors_total", "Failures of transforms.", ofInformer()...)
 )
 
-// What an informer with a memory budget shows besides. Informers of one budget show the same budget and budget use.
+// Additional metrics of an informer with a memory budget. Informers that share a budget have the same budget and budget use.
 var (
 	openObjects   = gauge("tidings_informer_open_objects", "Objects that are decoded.", ofInformer()...)
 	foldedObjects = gauge("tidings_informer_folded_objects", "Objects that are packed.", ofInformer()...)
@@ -74,7 +74,7 @@ func collectMemory(out chan<- prometheus.Metric, m tidings.MemoryStatus, labels 
 	overBudget.send(out, number(m.Problem != ""), labels...)
 }
 
-// What one list and watch of it shows. The namespace is empty for all of them.
+// Metrics of one list and watch of an informer. The namespace is empty for all namespaces.
 var (
 	lists     = counter("reflector_lists_total", "Whole collections read.", ofInformer("namespace")...)
 	watches   = counter("reflector_watches_total", "Watches opened.", ofInformer("namespace")...)
@@ -98,7 +98,7 @@ var (
 	fileBytes    = gauge("tidings_informer_file_bytes", "Size of the file that the objects are saved in.", ofInformer("namespace")...)
 )
 
-// What a handler shows.
+// Metrics of a handler.
 var (
 	pending   = gauge("tidings_informer_handler_pending", "Changes that a handler has not been notified of.", ofInformer("handler")...)
 	lag       = gauge("tidings_informer_handler_lag_seconds", "How long the oldest of them has waited.", ofInformer("handler")...)

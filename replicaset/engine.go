@@ -20,7 +20,7 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// engine reconciles owners of type O with their pods. It is safe for use by several workers.
+// engine reconciles owners of type O. It is safe for concurrent use by several workers.
 type engine[O object.Object] struct {
 	kind   kind[O]
 	client kubernetes.Interface
@@ -29,14 +29,14 @@ type engine[O object.Object] struct {
 
 	owners *tidings.SharedInformer[O]
 	pods   *tidings.SharedInformer[*corev1.Pod]
-	// byOwner finds pods by the uid of their controller, and orphans by orphansOf their namespace.
+	// byOwner indexes pods by the uid of their controller, and orphans by orphansOf(namespace).
 	byOwner *tidings.Index[*corev1.Pod]
-	// siblings finds owners by the uid of their own controller: the ReplicaSets of one Deployment.
+	// siblings indexes owners by the uid of their own controller, for finding the ReplicaSets of one Deployment.
 	siblings *tidings.Index[O]
 
 	expectations *expectations
 	doubt        doubt
-	// noTerminating is set once the server has been seen to drop terminatingReplicas, as older ones do.
+	// noTerminating is set once the server has dropped terminatingReplicas from a status, as older servers do.
 	noTerminating atomic.Bool
 }
 
@@ -63,7 +63,7 @@ func newEngine[O object.Object](k kind[O], owners *tidings.SharedInformer[O], po
 	return e
 }
 
-// orphansOf is the value under which the index has a namespace's orphans. No uid begins with a slash.
+// orphansOf returns the value of a namespace's orphans in the index. No uid begins with a slash.
 func orphansOf(namespace string) string { return "/" + namespace }
 
 // concerned maps a pod to its owner, and an orphan to every owner that could adopt it.
@@ -81,13 +81,13 @@ func (e *engine[O]) concerned(p *corev1.Pod, enqueue func(object.Key)) {
 	}
 }
 
-// ownerOf finds the owner that a pod's controller reference names, if it is one of ours and still the same object.
+// ownerOf returns the owner in a pod's controller reference, if it is of this kind and has the referenced uid.
 func (e *engine[O]) ownerOf(p *corev1.Pod, ref *metav1.OwnerReference) (O, bool) {
 	owner, ok := e.owners.Get(object.Key{Namespace: p.Namespace, Name: ref.Name})
 	return owner, ok && ref.Kind == e.kind.Kind && owner.GetUID() == ref.UID
 }
 
-// changed is the predicate that keeps out resyncs of pods: owners are resynced themselves.
+// changed is a predicate that ignores resyncs of pods, since owners are resynced themselves.
 func changed(d object.Delta[*corev1.Pod]) bool { return d.Type != object.Sync }
 
 // reconcile brings one owner's pods and status in line with its spec.
@@ -108,7 +108,7 @@ func (e *engine[O]) reconcile(ctx context.Context, key object.Key) (controller.R
 			return controller.Result{RequeueAfter: wait}, err
 		}
 	}
-	// The expectations are asked before the pods are read: what fulfilled them is in the pods then.
+	// Check the expectations before reading the pods, so that the pods include what fulfilled them.
 	mayScale, wait := e.expectations.fulfilled(key, owner.GetUID())
 	pods, err := e.claimFrom(ctx, owner, want)
 	if err != nil {
@@ -117,7 +117,7 @@ func (e *engine[O]) reconcile(ctx context.Context, key object.Key) (controller.R
 	return e.settle(ctx, owner, want, pods, mayScale && owner.GetDeletionTimestamp() == nil, wait)
 }
 
-// claimFrom returns the owner's pods, adopted ones included and released ones left out.
+// claimFrom returns the owner's pods after adopting and releasing.
 func (e *engine[O]) claimFrom(ctx context.Context, owner O, want spec) ([]*corev1.Pod, error) {
 	snap := e.pods.Snapshot()
 	candidates := slices.Collect(snap.ByIndex(e.byOwner, string(owner.GetUID())))
@@ -125,7 +125,7 @@ func (e *engine[O]) claimFrom(ctx context.Context, owner O, want spec) ([]*corev
 	return e.claim(ctx, owner, want, candidates)
 }
 
-// settle scales if it may, writes the status, and says when to look again.
+// settle scales if permitted, writes the status, and returns when to reconcile again.
 func (e *engine[O]) settle(ctx context.Context, owner O, want spec, pods []*corev1.Pod, mayScale bool, wait time.Duration) (controller.Result, error) {
 	now := scaled{active: filter(pods, active)}
 	if mayScale {
@@ -147,8 +147,8 @@ func (e *engine[O]) settle(ctx context.Context, owner O, want spec, pods []*core
 	}
 }
 
-// conflictRetry is when an owner whose status could not be written, since it was changed in the meantime, is reconciled at
-// the latest. The change itself reconciles it as soon as the cache has it; before that, another try would fail as well.
+// conflictRetry is the maximum time until an owner is reconciled again whose status could not be written because of a conflict.
+// Usually the conflicting change triggers that as soon as the cache has it; before that, a retry would fail as well.
 const conflictRetry = 5 * time.Second
 
 func filter(pods []*corev1.Pod, keep func(*corev1.Pod) bool) []*corev1.Pod {
@@ -161,7 +161,7 @@ func filter(pods []*corev1.Pod, keep func(*corev1.Pod) bool) []*corev1.Pod {
 	return kept
 }
 
-// nextAvailable is how long it takes until another pod becomes available; 0 if none is on the way.
+// nextAvailable returns the time until the next pod becomes available; 0 if none is about to.
 func nextAvailable(pods []*corev1.Pod, minReadySeconds int32, now time.Time) time.Duration {
 	var next time.Duration
 	for _, p := range pods {
@@ -180,7 +180,7 @@ func (e *engine[O]) writeStatus(ctx context.Context, owner O, want spec, is scal
 		after.terminating = new(int32)
 	}
 	after.count(want, is.active, leaving, now)
-	if is.tried { // else what was the matter may still be
+	if is.tried { // otherwise an earlier failure may persist
 		after.failure(is.err, is.reason, now)
 	}
 	after.observedGeneration = owner.GetGeneration()
@@ -189,7 +189,7 @@ func (e *engine[O]) writeStatus(ctx context.Context, owner O, want spec, is scal
 	}
 	written, err := e.kind.updateStatus(ctx, owner, after)
 	if apierrors.IsNotFound(err) {
-		return nil // it was deleted, and the cache will tell
+		return nil // it was deleted, and the cache will show that
 	}
 	if err != nil {
 		return fmt.Errorf("%s %s: the status cannot be written: %w", e.kind.Kind, object.KeyOf(owner), err)
@@ -201,8 +201,8 @@ func (e *engine[O]) writeStatus(ctx context.Context, owner O, want spec, is scal
 	return nil
 }
 
-// related are the pods of all owners that have the same controller, by which crowded nodes are told. Without a
-// controller they are the owner's own.
+// related returns the pods of all owners with the same controller, for counting the related pods on each node. If the owner has no
+// controller, these are its own pods.
 func (e *engine[O]) related(owner O, own []*corev1.Pod) []*corev1.Pod {
 	ref := metav1.GetControllerOfNoCopy(owner)
 	if ref == nil {

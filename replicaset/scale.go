@@ -15,7 +15,7 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// The reasons of events and of the failure condition.
+// Reasons of events and of the failure condition.
 const (
 	reasonCreated      = "SuccessfulCreate"
 	reasonCreateFailed = "FailedCreate"
@@ -23,16 +23,16 @@ const (
 	reasonDeleteFailed = "FailedDelete"
 )
 
-// scaled is what a scaling led to.
+// scaled is the result of scaling.
 type scaled struct {
-	active  []*corev1.Pod // the replicas there are now
-	leaving int           // how many of those before were deleted and take their time to end
-	tried   bool          // whether the number was looked at: else there is no saying that it is right
-	reason  string        // what err is about
+	active  []*corev1.Pod // the replicas afterwards
+	leaving int           // the number of deleted pods that terminate gracefully
+	tried   bool          // whether scale was called; otherwise the number of replicas may be wrong
+	reason  string        // the reason for err in events and conditions
 	err     error
 }
 
-// scale creates or deletes pods until there are as many as wanted.
+// scale creates or deletes pods to reach the desired number.
 func (e *engine[O]) scale(ctx context.Context, owner O, want spec, active []*corev1.Pod) scaled {
 	switch missing := want.replicas - len(active); {
 	case missing > 0:
@@ -59,13 +59,13 @@ func (e *engine[O]) scaleUp(ctx context.Context, owner O, want spec, active []*c
 		return nil
 	})
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-		err = nil // nothing can be created any more, and the owner will be deleted
+		err = nil // nothing can be created in the namespace any more, and the owner will be deleted
 	}
 	return scaled{active: slices.Concat(active, created), reason: reasonCreateFailed, err: err}
 }
 
-// slowStart calls fn n times, in batches of 1, 2, 4 … whose calls run side by side. It ends after a batch in
-// which a call failed, with that call's error: what refuses one pod will likely refuse hundreds.
+// slowStart calls fn n times, in batches of 1, 2, 4 … concurrent calls. It stops after a batch with a failed call
+// and returns the error: what rejects one pod is likely to reject hundreds.
 func slowStart(n int, fn func() error) error {
 	for batch := 1; n > 0; batch *= 2 {
 		size := min(batch, n)
@@ -77,7 +77,7 @@ func slowStart(n int, fn func() error) error {
 	return nil
 }
 
-// sideBySide calls fn for 0 … n-1 at once, waits for all and returns the first error.
+// sideBySide calls fn for 0 … n-1 concurrently, waits for all calls, and returns the first error.
 func sideBySide(n int, fn func(i int) error) error {
 	errs := make([]error, n)
 	var wg sync.WaitGroup
@@ -91,7 +91,7 @@ func sideBySide(n int, fn func(i int) error) error {
 	return nil
 }
 
-// podFor makes a new pod from the template.
+// podFor returns a new pod from the template.
 func (e *engine[O]) podFor(owner O, template *corev1.PodTemplateSpec) *corev1.Pod {
 	t := template.DeepCopy()
 	return &corev1.Pod{
@@ -104,7 +104,7 @@ func (e *engine[O]) podFor(owner O, template *corev1.PodTemplateSpec) *corev1.Po
 	}
 }
 
-// namePrefix is what the names of an owner's pods begin with: its own, with a dash where that makes a valid name.
+// namePrefix returns the prefix for names of an owner's pods: its own name, with a dash if that makes valid names.
 func namePrefix(owner string) string {
 	if prefix := owner + "-"; len(validation.IsDNS1123Subdomain(prefix+"x")) == 0 {
 		return prefix
@@ -112,7 +112,8 @@ func namePrefix(owner string) string {
 	return owner
 }
 
-// create creates the pod, which is a copy since clients write to the type of what they encode, and several share the rest.
+// create creates the pod. It is passed by value because clients write to the TypeMeta of the object that they encode, while
+// several calls share the rest.
 func (e *engine[O]) create(ctx context.Context, owner O, pod corev1.Pod) (*corev1.Pod, error) {
 	created, err := e.client.CoreV1().Pods(pod.Namespace).Create(ctx, &pod, metav1.CreateOptions{})
 	if err != nil {
@@ -145,15 +146,15 @@ func (e *engine[O]) scaleDown(ctx context.Context, owner O, active []*corev1.Pod
 		switch {
 		case !gone[p]:
 			result.active = append(result.active, p)
-		case p.Spec.NodeName != "": // a pod that no kubelet has is gone at once
+		case p.Spec.NodeName != "": // a pod without a kubelet is gone immediately
 			result.leaving++
 		}
 	}
 	return result
 }
 
-// delete deletes the pod, provided that it is the one we know. That it is gone already is as good. A conflict can mean that
-// its name is another pod's by now, but also that the pod is there and changed while it was to be deleted.
+// delete deletes the pod, provided that it still has the same uid. If it is gone already, that counts as deleted. A conflict can mean
+// that another pod has its name by now, but also that the pod exists and was changed during the call.
 func (e *engine[O]) delete(ctx context.Context, owner O, p *corev1.Pod) error {
 	err := e.client.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, metav1.DeleteOptions{Preconditions: onlyThis(p)})
 	switch {
@@ -171,7 +172,7 @@ func (e *engine[O]) delete(ctx context.Context, owner O, p *corev1.Pod) error {
 	}
 }
 
-// onlyThis keeps a call from another pod of the same name. The pods of fake clients have no uid to tell them by.
+// onlyThis returns preconditions that protect another pod with the same name. Pods of fake clients may have no uid.
 func onlyThis(p *corev1.Pod) *metav1.Preconditions {
 	if p.UID == "" {
 		return nil
@@ -179,7 +180,7 @@ func onlyThis(p *corev1.Pod) *metav1.Preconditions {
 	return &metav1.Preconditions{UID: &p.UID}
 }
 
-// event records what happened to the owner, where somebody wants to know.
+// event records an event about the owner, if there is a recorder.
 func (e *engine[O]) event(owner O, eventType, reason, format string, args ...any) {
 	if e.events != nil {
 		e.events.Eventf(owner, eventType, reason, format, args...)
