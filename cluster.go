@@ -49,12 +49,12 @@ func (c *clusterIdentity) get(ctx context.Context) (string, error) {
 	id, ok, err := c.client.ClusterID(ctx)
 	switch {
 	case err != nil:
-		return "", fmt.Errorf("which cluster is it: %w", err)
+		return "", fmt.Errorf("identify the cluster: %w", err)
 	case ok:
 		c.known = "uid " + id
 	default:
 		c.known = "address " + c.client.Address()
-		c.tell("namespace kube-system cannot be read: saved objects are tied to the server's address and certificate authority, not to the uid of that namespace",
+		c.tell("namespace kube-system cannot be read: saved objects are identified by the server's address and certificate authority instead of the uid of that namespace",
 			"address", c.client.Address())
 	}
 	return c.known, nil

@@ -107,7 +107,7 @@ func TestFileOutlivesAServerThatIsDown(t *testing.T) {
 		word    string // that tells what is wrong
 	}{
 		"refused": {(*tidingstest.Server).Stop, (*tidingstest.Server).Start, "connection refused"},
-		"silent":  {(*tidingstest.Server).Partition, (*tidingstest.Server).Heal, "which cluster is it"},
+		"silent":  {(*tidingstest.Server).Partition, (*tidingstest.Server).Heal, "identify the cluster"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

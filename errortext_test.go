@@ -71,9 +71,9 @@ func TestStaleErrorText(t *testing.T) {
 		err  tidings.StaleError
 		text string
 	}{
-		{tidings.StaleError{Resource: "pods", Age: 61234 * time.Millisecond}, "pods: stale: nothing was heard from the server for 1m1.2s"},
+		{tidings.StaleError{Resource: "pods", Age: 61234 * time.Millisecond}, "pods: stale: nothing heard from the server for 1m1.2s"},
 		{tidings.StaleError{Resource: "pods", Namespace: "b", Age: time.Second, Cause: cause},
-			`pods (namespace "b"): stale: the server was last heard of 1s ago: ` + cause.Error()},
+			`pods (namespace "b"): stale: the server was last heard from 1s ago: ` + cause.Error()},
 	} {
 		if got := tt.err.Error(); got != tt.text {
 			t.Errorf("%q, want %q", got, tt.text)

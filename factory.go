@@ -265,7 +265,7 @@ func (f *Factory) unshare(shared *sharedInformer) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if shared.users > 1 {
-		return fmt.Errorf("%s: %d users share the informer; the change would reach them all", shared.about.title, shared.users)
+		return fmt.Errorf("%s: %d users share the informer; the change would affect all of them", shared.about.title, shared.users)
 	}
 	f.stopSharing(shared)
 	return nil

@@ -58,7 +58,7 @@ func NewInformer[T Object](src source.ListerWatcher[T], opts InformerOptions[T])
 	goType := reflect.TypeFor[T]().String()
 	of := scopeOfSource(src)
 	if opts.Dir != "" && opts.Name == "" && of.Resource.Empty() {
-		return nil, errors.New("new informer: Options.Dir needs a Name for the file, because the source does not tell its resource (by a method Scope() source.Scope)")
+		return nil, errors.New("new informer: Options.Dir needs a Name for the file, because the source does not declare its resource with a method Scope() source.Scope")
 	}
 	opts.Name = cmp.Or(opts.Name, goType)
 	if opts.Recorder != nil {
@@ -78,7 +78,7 @@ func NewInformer[T Object](src source.ListerWatcher[T], opts InformerOptions[T])
 		core: core, about: about{resource: opts.Name, title: opts.Name, goType: goType, staleAfter: shared.StaleAfter}, selected: selection{labels: opts.Labels},
 		release: func() bool { return true },
 		alone: func() error {
-			return fmt.Errorf("%s: the informer has one source, which does not know namespaces; take one from a factory", opts.Name)
+			return fmt.Errorf("%s: a standalone informer cannot change its namespaces; get one from a factory", opts.Name)
 		},
 	}, nil
 }

@@ -148,7 +148,7 @@ func resourceFor(scheme *runtime.Scheme, t reflect.Type, named schema.GroupVersi
 		return named, fmt.Errorf("scope of %s: the resource needs a version and a plural name, got %q", t, named.String())
 	}
 	if t == reflect.TypeFor[*unstructured.Unstructured]() || t == reflect.TypeFor[*metav1.PartialObjectMetadata]() {
-		return named, fmt.Errorf("scope of %s: set Scope.Resource, because the type does not tell which resource is meant", t)
+		return named, fmt.Errorf("scope of %s: set Scope.Resource, because the type does not determine the resource", t)
 	}
 	if t.Kind() != reflect.Pointer {
 		return named, fmt.Errorf("scope of %s: the type is not a pointer to an API type", t)

@@ -213,9 +213,9 @@ func (e *StaleError) Error() string {
 	}
 	age := e.Age.Round(100 * time.Millisecond)
 	if e.Cause == nil {
-		return fmt.Sprintf("%s: stale: nothing was heard from the server for %s", where, age)
+		return fmt.Sprintf("%s: stale: nothing heard from the server for %s", where, age)
 	}
-	return fmt.Sprintf("%s: stale: the server was last heard of %s ago: %v", where, age, e.Cause)
+	return fmt.Sprintf("%s: stale: the server was last heard from %s ago: %v", where, age, e.Cause)
 }
 
 // Unwrap returns Cause.

@@ -242,7 +242,7 @@ func TestTerminalErrorsAndPanics(t *testing.T) {
 		if st := c.Stats(); st.TerminalErrors != 1 || st.Panics != 1 || st.Reconciles != 3 {
 			t.Errorf("%+v", st)
 		}
-		for _, want := range []string{"failed for good", "panic: broken", "controller_test.go", "key=shop/panics"} {
+		for _, want := range []string{"failed with a terminal error", "panic: broken", "controller_test.go", "key=shop/panics"} {
 			if !strings.Contains(log.String(), want) {
 				t.Errorf("%q is not in the log:\n%s", want, log.String())
 			}

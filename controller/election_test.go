@@ -375,12 +375,12 @@ func TestElectionEventsAndLogs(t *testing.T) {
 		if !slices.Equal(e.got, want) {
 			t.Errorf("events %q", e.got)
 		}
-		for _, want := range []string{"msg=leading", `msg="stopped leading"`, `msg="gave the lease back"`} {
+		for _, want := range []string{"msg=leading", `msg="stopped leading"`, `msg="released the lease"`} {
 			if !strings.Contains(logA.String(), want) {
 				t.Errorf("%s is not in the leader's log:\n%s", want, logA.String())
 			}
 		}
-		if want := `msg="another leads" lease=demo identity=b leader=a`; strings.Count(logB.String(), want) != 1 {
+		if want := `msg="another process leads" lease=demo identity=b leader=a`; strings.Count(logB.String(), want) != 1 {
 			t.Errorf("%s is not once in the candidate's log:\n%s", want, logB.String())
 		}
 		for log, panics := range map[*logText]int{&logA: 2, &logB: 0} { // of the function that records events
@@ -440,14 +440,14 @@ func TestLossesAreLogged(t *testing.T) {
 			a.stop()
 			return <-a.done
 		},
-		`level=WARN msg="work is still running, so the lease is not given back" lease=demo identity=a error="work is still running"`: func(a *candidate) error {
+		`level=WARN msg="work is still running, so the lease is not released" lease=demo identity=a error="work is still running"`: func(a *candidate) error {
 			err := a.elector.Lead(context.Background(), func(context.Context) error { return ErrStillRunning })
 			if errors.Is(err, ErrStillRunning) {
 				err = nil
 			}
 			return err
 		},
-		`level=WARN msg="cannot give the lease back; another has to wait for its end" lease=demo identity=a error=broken`: func(a *candidate) error {
+		`level=WARN msg="cannot release the lease; other candidates have to wait until it expires" lease=demo identity=a error=broken`: func(a *candidate) error {
 			return a.elector.Lead(context.Background(), func(context.Context) error {
 				a.client.fails = func() bool { return true }
 				return nil

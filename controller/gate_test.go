@@ -398,7 +398,7 @@ func TestEveryMissIsTold(t *testing.T) {
 			t.Errorf("the key does not wait: %s", log.String())
 		}
 		time.Sleep(time.Minute)
-		if c.gate.blocks(key("a")) || !strings.Contains(log.String(), "reconciling although a cache has not seen an own write") {
+		if c.gate.blocks(key("a")) || !strings.Contains(log.String(), "reconciling although a cache has not seen one of the key's writes") {
 			t.Errorf("the key waits for too long, or nothing is logged: %s", log.String())
 		}
 	})

@@ -33,7 +33,7 @@ func TestLeaseIsHandedOver(t *testing.T) {
 		}
 		time.Sleep(3 * time.Second) // the retry period and a bit
 		if !b.leads.Load() {
-			t.Error("b does not lead soon after a gave the lease back")
+			t.Error("b does not lead soon after a released the lease")
 		}
 		b.stop()
 		if err := <-b.done; err != nil {

@@ -82,7 +82,7 @@ func TestPanickingMapperLosesNoKey(t *testing.T) {
 		if st.MapperPanics != 1 || st.UnmappedObjects != 1 || err == nil || m.c.Healthz() != nil {
 			t.Errorf("%+v, %v", st, err)
 		}
-		want := "controller test: pods: the mapper panics for 1 objects, so it is not known whom they concern; for shop/a: panic: broken"
+		want := "controller test: pods: the mapper panics for 1 objects, so it is not known which keys they concern; for shop/a: panic: broken"
 		if err != nil && (err.Error() != want || !errors.Is(err, errBroken)) {
 			t.Errorf("got  %v\nwant %s", err, want)
 		}

@@ -100,7 +100,7 @@ func (c *Controller) finish(ctx context.Context, key object.Key, result Result, 
 		c.queue.AddAfter(key, result.RequeueAfter)
 	case GaveUp:
 		c.queue.Forget(key)
-		c.log.Error("reconcile failed for good", "key", key.String(), "error", err)
+		c.log.Error("reconcile failed with a terminal error", "key", key.String(), "error", err)
 	default:
 		c.retry(ctx, key, err)
 	}
@@ -188,6 +188,6 @@ func (c *Controller) busyKeys() []object.Key {
 }
 
 func (c *Controller) logMiss(m miss) {
-	c.log.Warn("reconciling although a cache has not seen an own write", "key", m.key.String(), "write", m.write.String(),
+	c.log.Warn("reconciling although a cache has not seen one of the key's writes", "key", m.key.String(), "write", m.write.String(),
 		"waited", c.options.MaxGateWait)
 }

@@ -75,7 +75,7 @@ func (t *term) lead(ctx context.Context, renewed time.Time, run func(ctx context
 	renewing.Wait()
 	r.end()
 	if errors.Is(err, ErrStillRunning) {
-		t.log.Warn("work is still running, so the lease is not given back", "error", err)
+		t.log.Warn("work is still running, so the lease is not released", "error", err)
 	} else {
 		t.release(ctx)
 	}
@@ -232,7 +232,7 @@ func (t *term) tryAcquire(ctx context.Context) (held bool, err error) {
 func (t *term) observe(lease *coordinationv1.Lease) time.Duration {
 	before, left := t.LeaseElector.observe(lease)
 	if h := holder(lease); h != before && h != t.Identity && h != "" {
-		t.log.Info("another leads", "leader", h)
+		t.log.Info("another process leads", "leader", h)
 	}
 	return left
 }
@@ -300,7 +300,7 @@ func (t *term) release(ctx context.Context) {
 		read = true
 	}
 	if err != nil && !apierrors.IsNotFound(err) {
-		t.log.Warn("cannot give the lease back; another has to wait for its end", "error", err)
+		t.log.Warn("cannot release the lease; other candidates have to wait until it expires", "error", err)
 	}
 }
 
@@ -320,7 +320,7 @@ func (t *term) free(ctx context.Context, lease *coordinationv1.Lease) error {
 		return err
 	}
 	t.observe(written)
-	t.log.Info("gave the lease back")
+	t.log.Info("released the lease")
 	return nil
 }
 
@@ -333,7 +333,7 @@ func (t *term) get(ctx context.Context) (*coordinationv1.Lease, error) {
 // call makes one call to the API server, and waits no longer than callTimeout for its response. A call that ignores
 // its context is abandoned, and a panic in it is returned as an error.
 func (t *term) call(ctx context.Context, do func(context.Context) (*coordinationv1.Lease, error)) (*coordinationv1.Lease, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, t.callTimeout, fmt.Errorf("no answer within %v", t.callTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, t.callTimeout, fmt.Errorf("no response within %v", t.callTimeout))
 	defer cancel()
 	type answer struct {
 		lease *coordinationv1.Lease

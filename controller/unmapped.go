@@ -120,7 +120,7 @@ func (u *unmapped[T]) problem() error {
 			first = key
 		}
 	}
-	return fmt.Errorf("the mapper panics for %d objects, so it is not known whom they concern; for %s: %w",
+	return fmt.Errorf("the mapper panics for %d objects, so it is not known which keys they concern; for %s: %w",
 		len(u.objects), first, u.objects[first].err)
 }
 
@@ -169,7 +169,7 @@ func (c *Controller) mapperPanicked(what, resource string, key object.Key, err *
 // limiterPanicked counts a panic of the user's rate limiter, and logs it.
 func (c *Controller) limiterPanicked(value any) {
 	c.counters.limiterPanics.Add(1)
-	c.logThrottled("the rate limiter panicked; the default one stands in", "error", fmt.Sprint(value))
+	c.logThrottled("the rate limiter panicked; using the default one", "error", fmt.Sprint(value))
 }
 
 // mappingsDropped counts and logs states of an object that are not mapped any more.
@@ -178,7 +178,7 @@ func (c *Controller) mappingsDropped(resource string, key object.Key, n int) {
 		return
 	}
 	c.counters.mappingsDropped.Add(uint64(n))
-	c.logThrottled("gave up mapping states of an object; whom they concerned is not reconciled for it", "resource", resource, "object", key.String(), "states", n)
+	c.logThrottled("gave up mapping states of an object; the keys that they concern are not reconciled because of them", "resource", resource, "object", key.String(), "states", n)
 }
 
 // logThrottled logs an error, but at most one per second with the same message.

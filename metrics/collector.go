@@ -89,13 +89,13 @@ func number(b bool) float64 {
 
 // Metrics of a queue.
 var (
-	depth          = gauge("workqueue_depth", "Items that wait.", "name")
+	depth          = gauge("workqueue_depth", "Number of waiting items.", "name")
 	adds           = counter("workqueue_adds_total", "Items added.", "name")
-	retries        = counter("workqueue_retries_total", "Items added again with a delay.", "name")
+	retries        = counter("workqueue_retries_total", "Items added with a delay or rate limit.", "name")
 	queueDuration  = gauge("workqueue_queue_duration_seconds", "How long items wait for a worker.", "name")
-	workDuration   = gauge("workqueue_work_duration_seconds", "How long workers have items.", "name")
-	unfinished     = gauge("workqueue_unfinished_work_seconds", "Sum of the times that items in work have been so.", "name")
-	longestRunning = gauge("workqueue_longest_running_processor_seconds", "The greatest of these times.", "name")
+	workDuration   = gauge("workqueue_work_duration_seconds", "How long workers take for items.", "name")
+	unfinished     = gauge("workqueue_unfinished_work_seconds", "Total time spent so far on the items in progress.", "name")
+	longestRunning = gauge("workqueue_longest_running_processor_seconds", "Longest time spent so far on an item in progress.", "name")
 )
 
 func collectQueue(out chan<- prometheus.Metric, name string, st workqueue.Stats) {
@@ -110,16 +110,16 @@ func collectQueue(out chan<- prometheus.Metric, name string, st workqueue.Stats)
 
 // Metrics of a controller, besides those of its queue.
 var (
-	reconciles    = counter("tidings_reconcile_total", "Reconciles that have ended, by how.", "controller", "outcome")
+	reconciles    = counter("tidings_reconcile_total", "Reconciles that have ended, by outcome.", "controller", "outcome")
 	reconcileTime = gauge("tidings_reconcile_duration_seconds", "How long reconciles take.", "controller")
 	timeouts      = counter("tidings_reconcile_timeouts_total", "Reconciles that failed because they took too long.", "controller")
 	workers       = gauge("tidings_controller_workers", "Workers.", "controller")
-	active        = gauge("tidings_controller_active_workers", "Workers that reconcile.", "controller")
+	active        = gauge("tidings_controller_active_workers", "Workers that are reconciling.", "controller")
 	mapperPanics  = counter("tidings_controller_mapper_panics_total", "Panics of mappers and predicates.", "controller")
-	unmapped      = gauge("tidings_controller_unmapped_objects", "Objects for which a mapper has panicked and is to be asked again.", "controller")
+	unmapped      = gauge("tidings_controller_unmapped_objects", "Objects for which a mapper has panicked and will be called again.", "controller")
 	gateWaits     = counter("tidings_controller_gate_waits_total", "Times that a key waited for a cache to see the key's own writes.", "controller")
-	gateTimeouts  = counter("tidings_controller_gate_timeouts_total", "Times that it waited in vain.", "controller")
-	gateWaiting   = gauge("tidings_controller_gate_waiting", "Keys that wait so now.", "controller")
+	gateTimeouts  = counter("tidings_controller_gate_timeouts_total", "Times that such a wait timed out.", "controller")
+	gateWaiting   = gauge("tidings_controller_gate_waiting", "Keys that are waiting so now.", "controller")
 
 	leading = gauge("leader_election_master_status", "1 while this process holds the lease.", "name")
 )

@@ -108,10 +108,10 @@ func (e *Error) cause() string {
 		return wrongAddress(e.Err, text)
 	case Timeout:
 		if e.mute() && e.Err == errStalled {
-			return "no answer yet"
+			return "no response yet"
 		}
 		if e.mute() {
-			return "no answer yet: " + text
+			return "no response yet: " + text
 		}
 	}
 	return text
@@ -121,11 +121,11 @@ func (e *Error) cause() string {
 func wrongAddress(err error, text string) string {
 	switch {
 	case plainOnTLS(err):
-		return "the port expects HTTPS, but was spoken to in HTTP"
+		return "the port expects HTTPS, but the request used HTTP"
 	case errors.Is(err, http.ErrSchemeMismatch):
-		return "the port speaks HTTP, but was spoken to in HTTPS"
+		return "the port expects HTTP, but the request used HTTPS"
 	case foreign(err):
-		return fmt.Sprintf("there is no API server at this path, which answers 404 with %.60q", foreignText(err))
+		return fmt.Sprintf("there is no API server at this path, which responds 404 with %.60q", foreignText(err))
 	default:
 		return text
 	}
@@ -139,7 +139,7 @@ func (e *Error) wayOut() string {
 		case anonymous(e.Err):
 			return "check that the kubeconfig names a user with a token, a certificate or a plugin"
 		case foreign(e.Err):
-			return "this is not an API server's answer: check the address, and the proxies on the way"
+			return "this is not an API server's response: check the address and any proxies"
 		}
 		return "grant list and watch"
 	case Unauthorized:
@@ -161,7 +161,7 @@ func (e *Error) wayOut() string {
 		return e.rightAddress()
 	case Timeout:
 		if e.mute() {
-			return "check the address and port, and the firewalls and proxies on the way"
+			return "check the address and port, and any firewalls and proxies"
 		}
 	case NotAcceptable:
 		return "ask for an encoding that the server offers, such as JSON"
@@ -170,7 +170,7 @@ func (e *Error) wayOut() string {
 	case Behind:
 		return "wait for the server to catch up"
 	case Closed:
-		return "check what is between this program and the API server"
+		return "check the proxies between this program and the API server"
 	}
 	return ""
 }
@@ -194,7 +194,7 @@ func (e invalidError) Error() string {
 		return "an event of unknown type was skipped"
 	}
 	if _, keyed := objectError(e.err); keyed {
-		return e.err.Error() + "; what was known of it is kept"
+		return e.err.Error() + "; its last known state is kept"
 	}
 	return "an event was skipped: " + e.err.Error()
 }

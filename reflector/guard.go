@@ -7,7 +7,7 @@ import (
 )
 
 // errStalled is the cause with which a guard cancels a request.
-var errStalled = errors.New("the server went silent, or left the request open for longer than it was asked to; it is given up")
+var errStalled = errors.New("the server went silent, or kept the request open for longer than requested; the request was abandoned")
 
 // guard cancels a request that takes too long.
 type guard struct {

@@ -311,7 +311,7 @@ func TestTextOfWhatIsSkipped(t *testing.T) {
 	}{
 		{nil, "an event of unknown type was skipped"},
 		{errors.New("garbage"), "an event was skipped: garbage"},
-		{&source.ObjectError{Key: object.Key{Name: "a"}, Err: errors.New("garbage")}, "object a: garbage; what was known of it is kept"},
+		{&source.ObjectError{Key: object.Key{Name: "a"}, Err: errors.New("garbage")}, "object a: garbage; its last known state is kept"},
 	} {
 		if got := (invalidError{tt.err}).Error(); got != tt.want {
 			t.Errorf("got %q, want %q", got, tt.want)

@@ -36,7 +36,7 @@ func (e behindError) Error() string {
 type rewrittenError struct{ what, got, seen string }
 
 func (e rewrittenError) Error() string {
-	return fmt.Sprintf("the server's most recent resource version%s is %s, although it was %s before: its data were probably restored from a backup; everything is listed anew",
+	return fmt.Sprintf("the server's most recent resource version%s is %s, although it was %s before: its data were probably restored from a backup; listing everything again",
 		e.what, e.got, e.seen)
 }
 

@@ -15,7 +15,7 @@ type order struct {
 // divergedError reports that the sink was found to differ from the server.
 type divergedError struct{ err error }
 
-func (e divergedError) Error() string { return e.err.Error() + "; everything is listed anew" }
+func (e divergedError) Error() string { return e.err.Error() + "; listing everything again" }
 func (e divergedError) Unwrap() error { return e.err }
 
 // Relist makes the reflector list the most recent state of the collection and hand it to the sink, without reusing any of the sink's

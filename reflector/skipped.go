@@ -130,7 +130,7 @@ func (r *Reflector[T]) keepSkipped() {
 	}
 	r.publishSkipped()
 	first := r.status.skipped.Load().named[0]
-	r.logRarely(slogWarn, "objects that cannot be decoded were skipped; what was known of them is kept",
+	r.logRarely(slogWarn, "objects that cannot be decoded were skipped; their last known states are kept",
 		"skipped", len(r.skipped.objects), "first", first.Err)
 }
 

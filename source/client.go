@@ -141,7 +141,7 @@ func (c *Client) collectionURL(resource schema.GroupVersionResource, namespace s
 }
 
 // errTimeout is the cause with which a request is canceled after rest.Config.Timeout.
-var errTimeout = errors.New("no complete answer within the client's timeout (rest.Config.Timeout)")
+var errTimeout = errors.New("no complete response within the client's timeout (rest.Config.Timeout)")
 
 // get sends a GET request and returns the response if its status is 200 OK; any other status is an error.
 func (c *Client) get(ctx context.Context, u url.URL, query url.Values, accept string) (*http.Response, error) {

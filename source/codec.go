@@ -281,7 +281,7 @@ func (r *reading[T]) learn(head listHead, complete bool) error {
 	return nil
 }
 
-var errNoList = errors.New("the answer has no kind, so it is not a list")
+var errNoList = errors.New("the response has no kind, so it is not a list")
 
 // openEnvelope parses the envelope of an object in protobuf.
 func openEnvelope(data []byte) (proto.Envelope, error) {

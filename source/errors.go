@@ -80,7 +80,7 @@ type ContentTypeError struct {
 }
 
 func (e *ContentTypeError) Error() string {
-	s := fmt.Sprintf("the answer is %q, which is neither JSON nor Kubernetes protobuf; does the address really lead to an API server?", e.ContentType)
+	s := fmt.Sprintf("the response is %q, which is neither JSON nor Kubernetes protobuf; is this really the address of an API server?", e.ContentType)
 	if e.Start != "" {
 		s += fmt.Sprintf(" It starts with %q", e.Start)
 	}
@@ -141,7 +141,7 @@ func responseError(response *http.Response) error {
 	}
 	err := apierrors.NewGenericServerResponse(response.StatusCode, http.MethodGet, schema.GroupResource{}, "", text, after, true)
 	if err.ErrStatus.Message == "" {
-		err.ErrStatus.Message = fmt.Sprintf("the server answered %s without saying more", response.Status)
+		err.ErrStatus.Message = fmt.Sprintf("the server responded %s without further details", response.Status)
 	}
 	return err
 }
@@ -197,7 +197,7 @@ func statusError(status metav1.Status, retryAfter int) error {
 		}
 	}
 	if status.Message == "" {
-		status.Message = strings.TrimSpace(fmt.Sprintf("the server answered %d %s without saying more", status.Code, status.Reason))
+		status.Message = strings.TrimSpace(fmt.Sprintf("the server responded %d %s without further details", status.Code, status.Reason))
 	}
 	return &apierrors.StatusError{ErrStatus: status}
 }

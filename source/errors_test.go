@@ -61,7 +61,7 @@ func TestStatusOfAnswers(t *testing.T) {
 		{"no seconds at all", `{"kind":"Status","status":"Failure","code":429,"message":"busy"}`, "0", 429, 0, "busy"},
 		{"no code", `{"kind":"Status","status":"Failure","message":"no"}`, "", 403, 0, "no"},
 		{"code 1", `{"kind":"Status","status":"Failure","code":1,"message":"no"}`, "", 1, 0, "no"},
-		{"no message", `{"kind":"Status","status":"Failure","code":410,"reason":"Gone"}`, "", 410, 0, "the server answered 410 Gone without saying more"},
+		{"no message", `{"kind":"Status","status":"Failure","code":410,"reason":"Gone"}`, "", 410, 0, "the server responded 410 Gone without further details"},
 		{"no failure, but an error's code", `{"kind":"Status","code":400,"message":"no"}`, "", 400, 0, "no"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

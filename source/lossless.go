@@ -181,7 +181,7 @@ func appendJSON(dst []byte, value any, depth int) ([]byte, error) {
 	case nil:
 		return append(dst, "null"...), nil
 	default:
-		return nil, fmt.Errorf("%w: a %T cannot be told from others in JSON", ErrLossy, value)
+		return nil, fmt.Errorf("%w: a %T would not be restored from JSON", ErrLossy, value)
 	}
 }
 

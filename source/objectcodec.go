@@ -17,7 +17,7 @@ import (
 )
 
 // ErrLossy is wrapped by the error of Codec.Append for an object that decoding would not restore exactly.
-var ErrLossy = errors.New("its encoding does not say all that it says")
+var ErrLossy = errors.New("encoding it would lose information")
 
 // Codec encodes objects of one type, to keep them in a file or in little memory, and decodes them again. Its methods may be
 // called from any goroutine, and do not wait for each other.
@@ -181,7 +181,7 @@ func (c *Codec[T]) DecodeBase(data []byte) (obj T, err error) {
 		return obj, err
 	}
 	if !c.patches {
-		return obj, errors.New("decode a base: the encoding knows no patches")
+		return obj, errors.New("decode a base: the encoding does not support patches")
 	}
 	d := c.decoderAlone()
 	defer c.giveBack(d)
@@ -195,7 +195,7 @@ func (c *Codec[T]) DecodeBase(data []byte) (obj T, err error) {
 // objects share the parts that the patch does not change.
 func (c *Codec[T]) DecodePatch(base T, patch []byte) (obj T, err error) {
 	if !c.patches {
-		return obj, errors.New("decode a patch: the encoding knows none")
+		return obj, errors.New("decode a patch: the encoding does not support patches")
 	}
 	d := c.decoderAlone()
 	defer c.giveBack(d)
@@ -206,7 +206,7 @@ func (c *Codec[T]) DecodePatch(base T, patch []byte) (obj T, err error) {
 // also shares with other what the two patches have in common.
 func (c *Codec[T]) DecodeNextPatch(base T, patch []byte, other T, otherPatch []byte) (obj T, err error) {
 	if !c.patches {
-		return obj, errors.New("decode a patch: the encoding knows none")
+		return obj, errors.New("decode a patch: the encoding does not support patches")
 	}
 	d := c.decoderAlone()
 	defer c.giveBack(d)
@@ -340,7 +340,7 @@ func appendMessage(dst []byte, m message) ([]byte, error) {
 	dst = append(dst, make([]byte, size)...)
 	n, err := m.MarshalToSizedBuffer(dst[from:])
 	if err == nil && n != size {
-		err = fmt.Errorf("it has %d bytes and not %d; somebody wrote to it meanwhile", n, size)
+		err = fmt.Errorf("it was modified while it was encoded: it has %d bytes, not %d", n, size)
 	}
 	return dst, err
 }

@@ -19,7 +19,7 @@ func Error(resource schema.GroupResource, err error) string {
 	case isHarmless(err):
 		return err.Error()
 	case IsSecret(resource):
-		return resource.String() + ": what the server sent could not be used; the details are withheld because they may quote a secret"
+		return resource.String() + ": the server's response could not be used; details are withheld because they may quote a secret"
 	default:
 		return quoted.ReplaceAllString(err.Error(), `"…"`)
 	}

@@ -44,7 +44,7 @@ var plain = []struct {
 }
 
 // errGivenUp is played where the recorded program itself ended a list or watch.
-var errGivenUp = fmt.Errorf("the recorded program gave the request up here: %w", io.ErrUnexpectedEOF)
+var errGivenUp = fmt.Errorf("the recorded program abandoned the request here: %w", io.ErrUnexpectedEOF)
 
 // playedError is a played error: the recorded text, and an error of the same kind for errors.Is and errors.As.
 type playedError struct {

@@ -165,7 +165,7 @@ func parse(text []byte) (e entry, err error) {
 		return e, errChecksum
 	}
 	if err := json.Unmarshal(data, &e); err != nil {
-		return e, fmt.Errorf("the entry is no JSON that is understood: %w", err)
+		return e, fmt.Errorf("the entry is not valid JSON: %w", err)
 	}
 	return e, nil
 }

@@ -121,7 +121,7 @@ func (p *Player[T]) List(ctx context.Context, opts source.ListOptions[T], each f
 			result.ResourceVersion = c.watch.ResourceVersion
 			return errVersionOnly
 		}
-		return errors.New("recording: it goes on with a watch, not with a list")
+		return errors.New("recording: it continues with a watch, not with a list")
 	})
 	switch {
 	case err == errVersionOnly:
@@ -209,7 +209,7 @@ func (p *Player[T]) Watch(ctx context.Context, opts source.WatchOptions[T]) (sou
 // expired returns the error of a watch that makes the caller list.
 func expired() error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusGone, Reason: metav1.StatusReasonExpired, Message: "the recording goes on with a list",
+		Status: metav1.StatusFailure, Code: http.StatusGone, Reason: metav1.StatusReasonExpired, Message: "the recording continues with a list",
 	}}
 }
 

@@ -66,7 +66,7 @@ func read(file *os.File) (*Recording, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, errors.New("it is no regular file, which playing needs: save it in one first")
+		return nil, errors.New("it is not a regular file, as playing requires: save it to one first")
 	}
 	return Read(file, info.Size())
 }
@@ -108,7 +108,7 @@ func (rec *Recording) add(text []byte, at span) error {
 	e, err := parse(text)
 	if rec.entries == 0 {
 		if err != nil {
-			return fmt.Errorf("this is no recording: %w", err)
+			return fmt.Errorf("this is not a recording: %w", err)
 		}
 		return rec.begin(e)
 	}
@@ -117,7 +117,7 @@ func (rec *Recording) add(text []byte, at span) error {
 	}
 	rec.entries++
 	if rec.end != "" {
-		return errors.New("there is more behind the end")
+		return errors.New("there are entries after the end")
 	}
 	if now := time.Duration(e.At); now >= 0 {
 		rec.duration = max(rec.duration, now)
@@ -141,7 +141,7 @@ func (rec *Recording) add(text []byte, at span) error {
 func (rec *Recording) begin(e entry) error {
 	switch {
 	case e.Header == nil || e.Header.Format != formatName:
-		return errors.New("this is no recording: it does not begin with a header")
+		return errors.New("this is not a recording: it does not begin with a header")
 	case e.Header.Version != formatVersion:
 		return fmt.Errorf("the recording has format version %d; this program reads version %d: use the program that wrote it, or a newer one", e.Header.Version, formatVersion)
 	}
@@ -223,7 +223,7 @@ func (rec *Recording) Incomplete() error {
 	case rec.end == "full":
 		return ErrFull
 	case rec.end == "":
-		return errors.New("the program that recorded ended without closing the file")
+		return errors.New("the recorded program ended without closing the file")
 	}
 	return nil
 }
