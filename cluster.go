@@ -9,15 +9,15 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// askClusterFor limits how long finding out the cluster's identity may take.
-const askClusterFor = 10 * time.Second
+// clusterIDTimeout limits how long finding out the cluster's identity may take.
+const clusterIDTimeout = 10 * time.Second
 
 // clusterIdentity finds out, once for all informers of a factory, which cluster its objects belong to.
 type clusterIdentity struct {
 	client *source.Client
 	logger *slog.Logger
 
-	turn  chan struct{} // a lock that guards known; holds a value while locked
+	sem   chan struct{} // a lock that guards known; holds a value while locked
 	known string
 }
 
@@ -30,16 +30,16 @@ func clusterOf(client *source.Client, opts Options) func(context.Context) (strin
 	case client == nil:
 		return nil
 	}
-	c := &clusterIdentity{client: client, logger: opts.Logger, turn: make(chan struct{}, 1)}
+	c := &clusterIdentity{client: client, logger: opts.Logger, sem: make(chan struct{}, 1)}
 	return c.get
 }
 
 func (c *clusterIdentity) get(ctx context.Context) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, askClusterFor)
+	ctx, cancel := context.WithTimeout(ctx, clusterIDTimeout)
 	defer cancel()
 	select {
-	case c.turn <- struct{}{}:
-		defer func() { <-c.turn }()
+	case c.sem <- struct{}{}:
+		defer func() { <-c.sem }()
 	case <-ctx.Done():
 		return "", ctx.Err()
 	}
@@ -54,14 +54,14 @@ func (c *clusterIdentity) get(ctx context.Context) (string, error) {
 		c.known = "uid " + id
 	default:
 		c.known = "address " + c.client.Address()
-		c.tell("namespace kube-system cannot be read: saved objects are identified by the server's address and certificate authority instead of the uid of that namespace",
+		c.logInfo("namespace kube-system cannot be read: saved objects are identified by the server's address and certificate authority instead of the uid of that namespace",
 			"address", c.client.Address())
 	}
 	return c.known, nil
 }
 
-// tell logs a message. It drops a panic in the log handler, which is user code and must not crash the program.
-func (c *clusterIdentity) tell(message string, args ...any) {
+// logInfo logs a message. It drops a panic in the log handler, which is user code and must not crash the program.
+func (c *clusterIdentity) logInfo(message string, args ...any) {
 	defer func() { _ = recover() }()
 	c.logger.Info(message, args...)
 }

@@ -47,18 +47,18 @@ func fieldValue(obj Object, path string) (string, bool) {
 	}
 	v := reflect.ValueOf(obj)
 	for _, name := range names {
-		if v = field(v, name); !v.IsValid() {
+		if v = fieldByJSONName(v, name); !v.IsValid() {
 			return "", false
 		}
 	}
 	return scalarText(v)
 }
 
-// field returns the field with the given JSON name of a struct or a pointer to one, and the zero Value if there is none.
-func field(v reflect.Value, name string) reflect.Value {
+// fieldByJSONName returns the field with the given JSON name of a struct or a pointer to one, and the zero Value if there is none.
+func fieldByJSONName(v reflect.Value, name string) reflect.Value {
 	if v.Kind() == reflect.Pointer {
 		if v.IsNil() {
-			return field(reflect.Zero(v.Type().Elem()), name)
+			return fieldByJSONName(reflect.Zero(v.Type().Elem()), name)
 		}
 		v = v.Elem()
 	}
@@ -71,7 +71,7 @@ func field(v reflect.Value, name string) reflect.Value {
 		case tag == name:
 			return v.Field(i)
 		case t.Field(i).Anonymous && tag == "":
-			if found := field(v.Field(i), name); found.IsValid() {
+			if found := fieldByJSONName(v.Field(i), name); found.IsValid() {
 				return found
 			}
 		}

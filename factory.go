@@ -45,14 +45,14 @@ type informerKey struct {
 // sharedInformer is an engine informer with its user count.
 type sharedInformer struct {
 	key   informerKey
-	about about
+	info  informerInfo
 	core  lifecycle
 	users int // guarded by Factory.mu
 }
 
 // lifecycle is an engine.Informer of any type.
 type lifecycle interface {
-	reporting
+	statusReporter
 	Start(ctx context.Context) error
 	Halt(cause error)
 	Stop(ctx context.Context) error
@@ -106,7 +106,7 @@ func Informer[T Object](f *Factory, scope Scope) (*SharedInformer[T], error) {
 	key := informerKey{goType: reflect.TypeFor[T](), target: target.id()}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.usable(target); err != nil {
+	if err := f.checkNotStopped(target); err != nil {
 		return nil, err
 	}
 	shared := f.shared[key]
@@ -116,10 +116,10 @@ func Informer[T Object](f *Factory, scope Scope) (*SharedInformer[T], error) {
 			return nil, err
 		}
 		f.shared[key] = shared
-	} else if have := shared.about.scope.budget; target.budget != 0 && target.budget != have {
-		return nil, fmt.Errorf("%s: the informer of this scope has a MemoryBudget of %d, not %d", shared.about.title, have, target.budget)
+	} else if have := shared.info.scope.budget; target.budget != 0 && target.budget != have {
+		return nil, fmt.Errorf("%s: the informer of this scope has a MemoryBudget of %d, not %d", shared.info.title, have, target.budget)
 	}
-	return newHold[T](f, shared), nil
+	return newReference[T](f, shared), nil
 }
 
 // scopeOf validates the factory's budget and the scope.
@@ -130,28 +130,28 @@ func scopeOf[T Object](f *Factory, scope Scope) (target, error) {
 	return scope.resolve(f.opts.Scheme, reflect.TypeFor[T]())
 }
 
-// usable returns an error if the factory has been shut down. The caller holds f.mu.
-func (f *Factory) usable(t target) error {
+// checkNotStopped returns an error if the factory has been shut down. The caller holds f.mu.
+func (f *Factory) checkNotStopped(t target) error {
 	if !f.stopped {
 		return nil
 	}
 	return fmt.Errorf("%s: the factory has been shut down: %w", resourceName(t.resource), ErrStopped)
 }
 
-// newHold returns a new user's reference to an informer. The caller holds f.mu.
-func newHold[T Object](f *Factory, shared *sharedInformer) *SharedInformer[T] {
+// newReference returns a new user's reference to an informer. The caller holds f.mu.
+func newReference[T Object](f *Factory, shared *sharedInformer) *SharedInformer[T] {
 	shared.users++
 	inf := &SharedInformer[T]{
 		core:    shared.core.(*engine.Informer[T]), // T is part of the key
-		about:   shared.about,
+		info:    shared.info,
 		release: f.releaser(shared),
-		alone:   func() error { return f.unshare(shared) },
+		unshare: func() error { return f.unshare(shared) },
 	}
-	if selector := shared.about.scope.labels; !selector.Empty() {
-		inf.selected.labels = selector
+	if selector := shared.info.scope.labels; !selector.Empty() {
+		inf.selection.labels = selector
 	}
-	if selector := shared.about.scope.fields; !selector.Empty() {
-		inf.selected.fields = selector
+	if selector := shared.info.scope.fields; !selector.Empty() {
+		inf.selection.fields = selector
 	}
 	return inf
 }
@@ -163,7 +163,7 @@ func newShared[T Object](f *Factory, key informerKey, t target, opts UnsharedOpt
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", resourceName(t.resource), err)
 	}
-	shared := &sharedInformer{key: key, about: about{
+	shared := &sharedInformer{key: key, info: informerInfo{
 		resource: resourceName(t.resource), title: cmp.Or(opts.Name, t.title(key.goType)), goType: key.goType.String(), scope: t, staleAfter: f.opts.StaleAfter,
 	}}
 	memory := f.memory
@@ -171,9 +171,9 @@ func newShared[T Object](f *Factory, key informerKey, t target, opts UnsharedOpt
 		memory = engine.NewMemory(t.budget, f.opts.Logger)
 	}
 	options := f.opts.engine(f.peers, f.cluster)
-	options.OnError = both(options.OnError, opts.OnError)
+	options.OnError = callBoth(options.OnError, opts.OnError)
 	shared.core = engine.New(engine.Config[T]{
-		Memory: memory, Identity: t.identity(), Options: options, Name: shared.about.title, Resource: t.resource, Namespaces: t.namespaces,
+		Memory: memory, Identity: t.identity(), Options: options, Name: shared.info.title, Resource: t.resource, Namespaces: t.namespaces,
 		Type: source.ObjectType(first), NewSource: withFirst(t.namespaces[0], first, newSource), OnEnd: func() { f.remove(shared) },
 	})
 	f.all = append(f.all, shared)
@@ -200,19 +200,19 @@ func sourceFor[T Object](f *Factory, t target, given SourceFunc[T]) func(namespa
 	scope := t.scope()
 	scope.maxObjectBytes, scope.maxSharedBytes = f.opts.MaxObjectBytes, engine.SharedBytes(cmp.Or(t.budget, f.opts.MemoryBudget))
 	return func(namespace string) (src source.ListerWatcher[T], err error) {
-		of := scope.Source(namespace)
+		sourceScope := scope.Source(namespace)
 		switch {
 		case given != nil:
 			src, err = given(scope, namespace)
 		case client == nil:
 			return nil, fmt.Errorf("the factory has no API server and no source for %s; call SetSource", reflect.TypeFor[T]())
 		default:
-			src, err = source.NewHTTP[T](client, of)
+			src, err = source.NewHTTP[T](client, sourceScope)
 		}
 		if err != nil || recorder == nil {
 			return src, err
 		}
-		return recording.Record(recorder, src, of), nil
+		return recording.Record(recorder, src, sourceScope), nil
 	}
 }
 
@@ -265,7 +265,7 @@ func (f *Factory) unshare(shared *sharedInformer) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if shared.users > 1 {
-		return fmt.Errorf("%s: %d users share the informer; the change would affect all of them", shared.about.title, shared.users)
+		return fmt.Errorf("%s: %d users share the informer; the change would affect all of them", shared.info.title, shared.users)
 	}
 	f.stopSharing(shared)
 	return nil
@@ -332,7 +332,7 @@ func (f *Factory) waitForSync(ctx context.Context, failFast bool) error {
 		wg.Go(func() {
 			obstacle, err := s.core.WaitForSync(wait, failFast)
 			if err == nil {
-				err = syncError(s.about.title, obstacle)
+				err = syncError(s.info.title, obstacle)
 			}
 			if errs[i] = err; err != nil && failFast {
 				cancel(errGivenUp)
@@ -347,7 +347,7 @@ func (f *Factory) waitForSync(ctx context.Context, failFast bool) error {
 func (f *Factory) Status() []Status {
 	var all []Status
 	for _, s := range f.informers() {
-		all = append(all, s.about.status(s.core))
+		all = append(all, s.info.status(s.core))
 	}
 	return all
 }

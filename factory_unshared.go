@@ -21,7 +21,7 @@ func UnsharedInformer[T Object](f *Factory, scope Scope, opts UnsharedOptions[T]
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.usable(target); err != nil {
+	if err := f.checkNotStopped(target); err != nil {
 		return nil, err
 	}
 	key := informerKey{goType: reflect.TypeFor[T](), target: target.id()}
@@ -32,11 +32,11 @@ func UnsharedInformer[T Object](f *Factory, scope Scope, opts UnsharedOptions[T]
 	if err != nil {
 		return nil, err
 	}
-	return newHold[T](f, shared), nil
+	return newReference[T](f, shared), nil
 }
 
-// both returns a function that calls first and second, either of which may be nil.
-func both(first, second func(error)) func(error) {
+// callBoth returns a function that calls first and second, either of which may be nil.
+func callBoth(first, second func(error)) func(error) {
 	switch {
 	case first == nil:
 		return second

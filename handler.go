@@ -99,7 +99,7 @@ func (f KeyHandler[T]) OnDelete(gone Tombstone[T]) { f(gone.Key) }
 func FilterHandler[T Object](keep func(T) bool, h Handler[T]) Handler[T] {
 	deliver := deliverTo(h)
 	return DeltaFunc[T](func(d Delta[T]) {
-		switch before, after := kept(keep, d); {
+		switch before, after := matches(keep, d); {
 		case before == after:
 			if !after {
 				return
@@ -113,8 +113,8 @@ func FilterHandler[T Object](keep func(T) bool, h Handler[T]) Handler[T] {
 	})
 }
 
-// kept reports whether keep accepts the states before and after a change.
-func kept[T Object](keep func(T) bool, d Delta[T]) (before, after bool) {
+// matches reports whether keep accepts the states before and after a change.
+func matches[T Object](keep func(T) bool, d Delta[T]) (before, after bool) {
 	before = !object.IsNil(d.Old) && keep(d.Old)
 	if d.Type != object.Deleted {
 		return before, keep(d.Object)
@@ -181,8 +181,8 @@ func deliverTo[T Object](h Handler[T]) func(object.Delta[T]) {
 	}
 }
 
-// missing reports whether h is nil or holds a nil pointer or function.
-func missing[T Object](h Handler[T]) bool {
+// isNilHandler reports whether h is nil or holds a nil pointer or function.
+func isNilHandler[T Object](h Handler[T]) bool {
 	if h == nil {
 		return true
 	}

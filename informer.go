@@ -24,13 +24,13 @@ import (
 // It is one user's reference to an informer that others may share: Stop releases the reference and removes the handlers and
 // indexes added through it; the informer itself stops with its last user. Its methods may be called from any goroutine.
 type SharedInformer[T Object] struct {
-	core     *engine.Informer[T]
-	about    about
-	selected selection
+	core      *engine.Informer[T]
+	info      informerInfo
+	selection selection
 	// release drops the reference on the first call, and reports on every call whether it was the last one.
 	release func() (last bool)
-	// alone takes the informer out of sharing, for changes that would affect other users. It is an error if there are any.
-	alone func() error
+	// unshare takes the informer out of sharing, for changes that would affect other users. It is an error if there are any.
+	unshare func() error
 
 	mu       sync.Mutex
 	released bool
@@ -56,13 +56,13 @@ func NewInformer[T Object](src source.ListerWatcher[T], opts InformerOptions[T])
 		return nil, errors.New("new informer: the source is nil")
 	}
 	goType := reflect.TypeFor[T]().String()
-	of := scopeOfSource(src)
-	if opts.Dir != "" && opts.Name == "" && of.Resource.Empty() {
+	scope := scopeOfSource(src)
+	if opts.Dir != "" && opts.Name == "" && scope.Resource.Empty() {
 		return nil, errors.New("new informer: Options.Dir needs a Name for the file, because the source does not declare its resource with a method Scope() source.Scope")
 	}
 	opts.Name = cmp.Or(opts.Name, goType)
 	if opts.Recorder != nil {
-		src = recording.Record(opts.Recorder, src, of)
+		src = recording.Record(opts.Recorder, src, scope)
 	}
 	shared := opts.Options.withDefaults()
 	memory, err := shared.memory()
@@ -70,14 +70,14 @@ func NewInformer[T Object](src source.ListerWatcher[T], opts InformerOptions[T])
 		return nil, fmt.Errorf("new informer: %w", err)
 	}
 	core := engine.New(engine.Config[T]{
-		Options: shared.engine(new(reflector.Peers), clusterOf(nil, shared)), Identity: identityOf(opts.Name, of, opts.Labels),
-		Name: opts.Name, Resource: of.Resource, Namespaces: []string{All}, Transform: opts.Transform, Memory: memory,
+		Options: shared.engine(new(reflector.Peers), clusterOf(nil, shared)), Identity: identityOf(opts.Name, scope, opts.Labels),
+		Name: opts.Name, Resource: scope.Resource, Namespaces: []string{All}, Transform: opts.Transform, Memory: memory,
 		Type: source.ObjectType(src), NewSource: func(string) (source.ListerWatcher[T], error) { return src, nil },
 	})
 	return &SharedInformer[T]{
-		core: core, about: about{resource: opts.Name, title: opts.Name, goType: goType, staleAfter: shared.StaleAfter}, selected: selection{labels: opts.Labels},
+		core: core, info: informerInfo{resource: opts.Name, title: opts.Name, goType: goType, staleAfter: shared.StaleAfter}, selection: selection{labels: opts.Labels},
 		release: func() bool { return true },
-		alone: func() error {
+		unshare: func() error {
 			return fmt.Errorf("%s: a standalone informer cannot change its namespaces; get one from a factory", opts.Name)
 		},
 	}, nil
@@ -92,9 +92,9 @@ func scopeOfSource(src any) source.Scope {
 }
 
 // identityOf returns the description under which a standalone informer's objects are saved in a file.
-func identityOf(name string, of source.Scope, selector labels.Selector) map[string]string {
+func identityOf(name string, scope source.Scope, selector labels.Selector) map[string]string {
 	identity := map[string]string{
-		"name": name, "scope": fmt.Sprintf("%v of %v in %q, %q, %q, without %v", of.Kind, of.Resource, of.Namespace, of.Labels, of.Fields, of.Trim),
+		"name": name, "scope": fmt.Sprintf("%v of %v in %q, %q, %q, without %v", scope.Kind, scope.Resource, scope.Namespace, scope.Labels, scope.Fields, scope.Trim),
 	}
 	if selector != nil && !selector.Empty() {
 		identity["labels"] = selector.String()
@@ -103,7 +103,7 @@ func identityOf(name string, of source.Scope, selector labels.Selector) map[stri
 }
 
 // Name returns the informer's name, such as "pods" or "widgets.example.com".
-func (inf *SharedInformer[T]) Name() string { return inf.about.resource }
+func (inf *SharedInformer[T]) Name() string { return inf.info.resource }
 
 // Start starts listing and watching, until ctx ends or the informer is stopped. Starting again does nothing.
 // It does not wait for the sync; see WaitForSync.
@@ -146,7 +146,7 @@ func (inf *SharedInformer[T]) SetTransform(transform func(T) (T, error)) error {
 // It is an error if the informer has other users. From then on the informer is not shared: asking the factory for its old or
 // new scope returns another informer.
 func (inf *SharedInformer[T]) SetNamespaces(ctx context.Context, namespaces ...string) error {
-	if err := inf.alone(); err != nil {
+	if err := inf.unshare(); err != nil {
 		return err
 	}
 	return stopError(inf.core.SetNamespaces(ctx, canonicalNamespaces(namespaces)))
@@ -172,7 +172,7 @@ func (inf *SharedInformer[T]) ResourceVersionIn(namespace string) string {
 // Covers reports whether the informer would hold obj, judging by its namespace, labels and fields. It is
 // false if a field selector names a field that the object does not have, since only the server knows how to evaluate it.
 func (inf *SharedInformer[T]) Covers(obj T) bool {
-	return inf.hasNamespace(obj.GetNamespace()) && inf.selected.covers(obj)
+	return inf.hasNamespace(obj.GetNamespace()) && inf.selection.covers(obj)
 }
 
 func (inf *SharedInformer[T]) hasNamespace(namespace string) bool {

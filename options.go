@@ -110,11 +110,11 @@ func (o Options) memory() (*engine.Memory, error) {
 	return engine.NewMemory(o.MemoryBudget, o.Logger), nil
 }
 
-func checkBudget(of string, budget int64) error {
+func checkBudget(owner string, budget int64) error {
 	if budget >= 0 {
 		return nil
 	}
-	return fmt.Errorf("%s.MemoryBudget is %d; it is a number of bytes, and 0 means no budget", of, budget)
+	return fmt.Errorf("%s.MemoryBudget is %d; it is a number of bytes, and 0 means no budget", owner, budget)
 }
 
 func (o Options) withDefaults() Options {

@@ -40,7 +40,7 @@ func (inf *SharedInformer[T]) addHandler(h Handler[T], opts HandlerOptions, keys
 		name = fmt.Sprintf("%T", h)
 	}
 	switch {
-	case missing(h):
+	case isNilHandler(h):
 		return nil, fmt.Errorf("%s: add handler %q: the handler is nil", inf.Name(), name)
 	case opts.Policy > Unbounded || opts.Buffer < 0 || opts.Resync < 0:
 		return nil, fmt.Errorf("%s: add handler %q: bad options: policy %d, buffer %d, resync %v; want a known policy, and buffer and resync not negative",

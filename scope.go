@@ -42,14 +42,14 @@ type Scope struct {
 
 // Source returns the scope of a source for one namespace, for source.FromClient and the like.
 func (s Scope) Source(namespace string) source.Scope {
-	of := source.Scope{
+	out := source.Scope{
 		Resource: s.Resource, Namespace: namespace, Labels: s.Labels, Fields: s.Fields, Trim: s.Trim,
 		MaxObjectBytes: s.maxObjectBytes, MaxSharedBytes: s.maxSharedBytes,
 	}
 	if s.Kind != "" {
-		of.Kind = s.Resource.GroupVersion().WithKind(s.Kind)
+		out.Kind = s.Resource.GroupVersion().WithKind(s.Kind)
 	}
-	return of
+	return out
 }
 
 // target is a validated scope in canonical form: equal targets hold the same objects in the same shape.
@@ -109,21 +109,21 @@ func (t target) identity() map[string]string {
 // String lists how the target is narrower than the whole resource; empty if it is not.
 func (t target) String() string {
 	var words []string
-	say := func(what, value string) {
+	add := func(what, value string) {
 		if value != "" {
 			words = append(words, what+"="+value)
 		}
 	}
-	say("kind", t.kind)
-	say("namespaces", strings.Join(t.namespaces, ","))
-	say("labels", text(t.labels))
-	say("fields", text(t.fields))
-	say("trim", strings.Join(t.trim, ","))
+	add("kind", t.kind)
+	add("namespaces", strings.Join(t.namespaces, ","))
+	add("labels", selectorText(t.labels))
+	add("fields", selectorText(t.fields))
+	add("trim", strings.Join(t.trim, ","))
 	return strings.Join(words, " ")
 }
 
-// text returns a selector in kubectl's notation; "" for none.
-func text(selector fmt.Stringer) string {
+// selectorText returns a selector in kubectl's notation; "" for none.
+func selectorText(selector fmt.Stringer) string {
 	if selector == nil {
 		return ""
 	}

@@ -119,15 +119,15 @@ func handlerStatus(h engine.HandlerStatus) HandlerStatus {
 }
 
 // Status returns the informer's status.
-func (inf *SharedInformer[T]) Status() Status { return inf.about.status(inf.core) }
+func (inf *SharedInformer[T]) Status() Status { return inf.info.status(inf.core) }
 
 // Fresh returns nil while the store is current: the informer runs, has synced, watches every namespace of its scope,
 // has heard from the server within Options.StaleAfter, and could decode every object. Otherwise the error says which of these
 // is not the case, and wraps the error from the server or the network.
-func (inf *SharedInformer[T]) Fresh() error { return inf.about.fresh(inf.core.Status()) }
+func (inf *SharedInformer[T]) Fresh() error { return inf.info.fresh(inf.core.Status()) }
 
-// about is what the public API knows of an informer besides its engine.
-type about struct {
+// informerInfo is what the public API knows of an informer besides its engine.
+type informerInfo struct {
 	resource   string // "pods"
 	title      string // the resource and what distinguishes the informer from others of the resource, for messages
 	goType     string
@@ -135,15 +135,15 @@ type about struct {
 	staleAfter time.Duration
 }
 
-// reporting is the status side of an engine.Informer of any type.
-type reporting interface {
+// statusReporter is the status side of an engine.Informer of any type.
+type statusReporter interface {
 	Status() engine.Status
 	Namespaces() []string
 }
 
-func (a about) status(of reporting) Status {
-	raw := of.Status()
-	a.scope.namespaces = of.Namespaces()
+func (a informerInfo) status(inf statusReporter) Status {
+	raw := inf.Status()
+	a.scope.namespaces = inf.Namespaces()
 	st := Status{
 		Resource: a.resource, Type: a.goType, Scope: a.scope.String(), Started: raw.Started, Stopped: raw.Stopped, Synced: raw.Synced,
 		NotFresh: a.fresh(raw), ResourceVersion: raw.ResourceVersion, Objects: raw.Objects, Mutations: raw.Mutations,
@@ -164,7 +164,7 @@ func (a about) status(of reporting) Status {
 }
 
 // fresh returns why an informer in this state is not fresh, judging by the first part that is not.
-func (a about) fresh(raw engine.Status) error {
+func (a informerInfo) fresh(raw engine.Status) error {
 	switch {
 	case raw.Stopped:
 		return fmt.Errorf("%s: %w", a.title, ErrStopped)
@@ -179,7 +179,7 @@ func (a about) fresh(raw engine.Status) error {
 	return nil
 }
 
-func (a about) partFresh(p engine.PartStatus, several bool) error {
+func (a informerInfo) partFresh(p engine.PartStatus, several bool) error {
 	r, namespace := p.Reflector, ""
 	if several {
 		namespace = p.Namespace

@@ -34,7 +34,7 @@ func (inf *SharedInformer[T]) waitForSync(ctx context.Context, failFast bool) er
 	if err != nil {
 		return err
 	}
-	return syncError(inf.about.title, obstacle)
+	return syncError(inf.info.title, obstacle)
 }
 
 // WaitFor waits until reads of the cache reflect obj, as the server returned it from a write: the store holds obj at this
@@ -46,9 +46,9 @@ func (inf *SharedInformer[T]) WaitFor(ctx context.Context, obj T) error {
 	case object.IsNil(obj):
 		return fmt.Errorf("%s: wait for an object: it is nil", inf.Name())
 	case obj.GetResourceVersion() == "":
-		return fmt.Errorf("%s: wait for %s: it has no resource version; pass what the API server returned", inf.about.title, object.KeyOf(obj))
+		return fmt.Errorf("%s: wait for %s: it has no resource version; pass what the API server returned", inf.info.title, object.KeyOf(obj))
 	case !inf.hasNamespace(obj.GetNamespace()):
-		return fmt.Errorf("%s: wait for %s: %w", inf.about.title, object.KeyOf(obj), ErrOutOfScope)
+		return fmt.Errorf("%s: wait for %s: %w", inf.info.title, object.KeyOf(obj), ErrOutOfScope)
 	}
 	return inf.core.WaitForKey(ctx, object.KeyOf(obj), obj.GetResourceVersion())
 }
@@ -57,7 +57,7 @@ func (inf *SharedInformer[T]) WaitFor(ctx context.Context, obj T) error {
 // the scope, which takes as long as the quietest of them. Its errors are those of WaitFor.
 func (inf *SharedInformer[T]) WaitForVersion(ctx context.Context, namespace, resourceVersion string) error {
 	if namespace != All && !inf.hasNamespace(namespace) {
-		return fmt.Errorf("%s: wait in namespace %q: %w", inf.about.title, namespace, ErrOutOfScope)
+		return fmt.Errorf("%s: wait in namespace %q: %w", inf.info.title, namespace, ErrOutOfScope)
 	}
 	return inf.core.WaitForVersion(ctx, namespace, resourceVersion)
 }

@@ -185,10 +185,10 @@ func TestDamage(t *testing.T) {
 func TestWrongFiles(t *testing.T) {
 	for name, test := range map[string]struct{ data, want string }{
 		"empty":      {"", "empty"},
-		"text":       {"hello\n", "no recording"},
-		"no newline": {"hello", "no recording"},
-		"binary":     {strings.Repeat("\x00", 100_000), "no recording"},
-		"newer":      {"ffffffff {}\n", "no recording"},
+		"text":       {"hello\n", "not a recording"},
+		"no newline": {"hello", "not a recording"},
+		"binary":     {strings.Repeat("\x00", 100_000), "not a recording"},
+		"newer":      {"ffffffff {}\n", "not a recording"},
 	} {
 		_, err := recording.Read(strings.NewReader(test.data), int64(len(test.data)))
 		if _, ok := errors.AsType[*recording.FormatError](err); !ok || !strings.Contains(err.Error(), test.want) {
