@@ -21,8 +21,8 @@ type Client struct {
 	base *url.URL
 	// timeout is rest.Config.Timeout: how long a response may take. It does not end running watches.
 	timeout time.Duration
-	// authority is a hash of the certificate authority; "" if there is none.
-	authority string
+	// caHash is a hash of the certificate authority; "" if there is none.
+	caHash string
 	// compress is set unless rest.Config.DisableCompression is.
 	compress bool
 	// warnings handles the warnings of the server; nil stands for client-go's default handler.
@@ -47,7 +47,7 @@ func NewClient(config *rest.Config) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("source: server address: %w", err)
 	}
-	if base.Scheme == "http" && c.Transport == nil && c.Dial == nil && c.Proxy == nil && !saysOfTLS(c) {
+	if base.Scheme == "http" && c.Transport == nil && c.Dial == nil && c.Proxy == nil && !hasTLSOptions(c) {
 		c.Transport = plainTransport()
 	}
 	client, err := rest.HTTPClientFor(c)
@@ -55,7 +55,7 @@ func NewClient(config *rest.Config) (*Client, error) {
 		return nil, fmt.Errorf("source: connection to %s: %w", base.Redacted(), err)
 	}
 	return &Client{
-		http: client, base: base, timeout: timeout, authority: authorityOf(c), compress: !c.DisableCompression, warnings: warningHandler(c),
+		http: client, base: base, timeout: timeout, caHash: caHash(c), compress: !c.DisableCompression, warnings: warningHandler(c),
 	}, nil
 }
 
@@ -72,13 +72,13 @@ func NewClientFor(config *rest.Config, client *http.Client) (*Client, error) {
 	timeout, untimed := client.Timeout, *client
 	untimed.Timeout = 0 // it would end watches
 	return &Client{
-		http: &untimed, base: base, timeout: timeout, authority: authorityOf(config), compress: !config.DisableCompression, warnings: warningHandler(config),
+		http: &untimed, base: base, timeout: timeout, caHash: caHash(config), compress: !config.DisableCompression, warnings: warningHandler(config),
 	}, nil
 }
 
-// saysOfTLS reports whether config has TLS options, which it may even if the connection is not encrypted. client-go rejects them in
+// hasTLSOptions reports whether config has TLS options, which it may even if the connection is not encrypted. client-go rejects them in
 // combination with a Transport.
-func saysOfTLS(config *rest.Config) bool {
+func hasTLSOptions(config *rest.Config) bool {
 	c, err := config.TransportConfig()
 	return err != nil || c.HasCA() || c.HasCertAuth() || c.HasCertCallback() || c.TLS.Insecure
 }
@@ -159,7 +159,7 @@ func (c *Client) get(ctx context.Context, u url.URL, query url.Values, accept st
 		return nil, withCause(ctx, err)
 	}
 	c.warn(ctx, response.Header)
-	unpack(response)
+	decompress(response)
 	if response.StatusCode != http.StatusOK {
 		defer response.Body.Close()
 		return nil, responseError(response)

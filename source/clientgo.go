@@ -137,14 +137,14 @@ func (s *clientSource[T, L]) Watch(ctx context.Context, opts WatchOptions[T]) (S
 }
 
 func (s *clientSource[T, L]) objects(noSharing bool) clientObjects[T] {
-	return clientObjects[T]{scope: s.scope, trim: s.trim, copied: noSharing}
+	return clientObjects[T]{scope: s.scope, trim: s.trim, copyAll: noSharing}
 }
 
 // clientObjects converts objects from a client to objects of a source.
 type clientObjects[T object.Object] struct {
-	scope  Scope
-	trim   trimmer
-	copied bool // every object is a copy
+	scope   Scope
+	trim    trimmer
+	copyAll bool // every object is a copy
 }
 
 // take checks o, and trims and copies it if required. The error is an ObjectError if o has a key.
@@ -156,7 +156,7 @@ func (c *clientObjects[T]) take(o runtime.Object, t EventType) (T, error) {
 	}
 	typed, err := c.check(o)
 	if err == nil {
-		if c.copied {
+		if c.copyAll {
 			typed = typed.DeepCopyObject().(T)
 		}
 		return c.trim.apply(typed).(T), nil

@@ -43,15 +43,15 @@ func (c *Client) ClusterID(ctx context.Context) (id string, ok bool, err error) 
 // Address returns the server's address, with a hash of the certificate authority that its certificate is verified against, if one
 // is configured. It needs no request. As a rule, each cluster has its own certificate authority.
 func (c *Client) Address() string {
-	if c.authority == "" {
+	if c.caHash == "" {
 		return c.base.Redacted()
 	}
-	return c.base.Redacted() + " " + c.authority
+	return c.base.Redacted() + " " + c.caHash
 }
 
-// authorityOf returns a hash of the configured certificate authority; "" if there is none, or if its file cannot be read, an
+// caHash returns a hash of the configured certificate authority; "" if there is none, or if its file cannot be read, an
 // error that the connection will report.
-func authorityOf(config *rest.Config) string {
+func caHash(config *rest.Config) string {
 	data := config.CAData
 	if len(data) == 0 && config.CAFile != "" {
 		data, _ = os.ReadFile(config.CAFile)

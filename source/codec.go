@@ -43,8 +43,8 @@ type codec[T object.Object] struct {
 	newDecoder func(noSharing bool) (wire.Decoder[T], error)
 	shared     wire.Decoder[T]
 
-	mu    sync.Mutex      // guards alone
-	alone wire.Decoder[T] // decodes objects that share nothing; created on first use
+	mu       sync.Mutex      // guards unshared
+	unshared wire.Decoder[T] // decodes objects that share nothing; created on first use
 }
 
 // counters are the live counters behind a source's Stats.
@@ -57,16 +57,16 @@ func (c *codec[T]) decoder(noSharing bool) wire.Decoder[T] {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.alone == nil {
-		c.alone, _ = c.newDecoder(true)
+	if c.unshared == nil {
+		c.unshared, _ = c.newDecoder(true)
 	}
-	return c.alone
+	return c.unshared
 }
 
 // wireStats adds the statistics of the codec's decoders to sum.
 func (c *codec[T]) wireStats(sum wire.Stats) wire.Stats {
 	c.mu.Lock()
-	alone := c.alone
+	alone := c.unshared
 	c.mu.Unlock()
 	sum = addStats(sum, c.shared.Stats())
 	if alone != nil {
@@ -75,32 +75,32 @@ func (c *codec[T]) wireStats(sum wire.Stats) wire.Stats {
 	return sum
 }
 
-// reading decodes the objects of one list or watch.
-type reading[T object.Object] struct {
+// objectReader decodes the objects of one list or watch.
+type objectReader[T object.Object] struct {
 	*codec[T]
 	decoder   wire.Decoder[T]
 	previous  Previous[T]
 	noSharing bool
 	// instead, if set, decodes objects in place of the decoder. It may call decodeNow, which uses the decoder on data, with held as the
 	// object's previous version.
-	instead   Decode[T]
-	decodeNow func(previousData []byte) (T, error)
-	data      []byte
-	held      T
+	decodeInstead Decode[T]
+	decodeNow     func(previousData []byte) (T, error)
+	data          []byte
+	held          T
 }
 
-func (c *codec[T]) reading(previous Previous[T], instead Decode[T], noSharing bool) *reading[T] {
+func (c *codec[T]) newObjectReader(previous Previous[T], instead Decode[T], noSharing bool) *objectReader[T] {
 	d := c.decoder(noSharing)
 	d.Recheck()
-	r := &reading[T]{codec: c, decoder: d, previous: previous, noSharing: noSharing}
+	r := &objectReader[T]{codec: c, decoder: d, previous: previous, noSharing: noSharing}
 	if instead != nil && c.protobuf && c.form == typedForm && len(c.scope.Trim) == 0 && !noSharing {
-		r.instead, r.decodeNow = instead, r.decodeData
+		r.decodeInstead, r.decodeNow = instead, r.decodeData
 	}
 	return r
 }
 
 // item decodes an item of a list, or returns the caller's object if it is unchanged.
-func (r *reading[T]) item(data []byte) (T, error) {
+func (r *objectReader[T]) item(data []byte) (T, error) {
 	o, err := r.object(data)
 	if err != nil {
 		return o, r.objectError(data, 0, err)
@@ -109,7 +109,7 @@ func (r *reading[T]) item(data []byte) (T, error) {
 }
 
 // event decodes the object of a watch event, or returns the caller's object if it is unchanged.
-func (r *reading[T]) event(data []byte, t EventType) (T, error) {
+func (r *objectReader[T]) event(data []byte, t EventType) (T, error) {
 	raw, err := r.open(data)
 	if err == nil {
 		var o T
@@ -147,7 +147,7 @@ func (c *codec[T]) isWanted(apiVersion, kind string) bool {
 }
 
 // object decodes an object without envelope, or returns the caller's object if it is unchanged.
-func (r *reading[T]) object(data []byte) (T, error) {
+func (r *objectReader[T]) object(data []byte) (T, error) {
 	var held T
 	if r.previous != nil {
 		if m, ok := r.decoder.Peek(data); ok {
@@ -178,12 +178,12 @@ func (r *reading[T]) object(data []byte) (T, error) {
 }
 
 // decode decodes an object without envelope. held is its previous version, or the zero T.
-func (r *reading[T]) decode(data []byte, held T) (T, error) {
-	if r.instead == nil {
+func (r *objectReader[T]) decode(data []byte, held T) (T, error) {
+	if r.decodeInstead == nil {
 		return r.decoder.Decode(data, held)
 	}
 	r.data, r.held = data, held
-	o, err := r.instead(data, held, r.decodeNow)
+	o, err := r.decodeInstead(data, held, r.decodeNow)
 	r.data, r.held = nil, *new(T)
 	if err == nil && object.IsNil(o) {
 		err = errNoObject
@@ -194,7 +194,7 @@ func (r *reading[T]) decode(data []byte, held T) (T, error) {
 var errNoObject = errors.New("Decode returned no object")
 
 // decodeData decodes the object that instead was called for.
-func (r *reading[T]) decodeData(previousData []byte) (T, error) {
+func (r *objectReader[T]) decodeData(previousData []byte) (T, error) {
 	if d, ok := r.decoder.(wire.Updater[T]); ok && previousData != nil {
 		return d.Update(r.data, r.held, previousData)
 	}
@@ -262,9 +262,9 @@ func (c *codec[T]) setKind(o T) {
 	}
 }
 
-// learn checks the list's kind and derives from it the kind for items that do not state their own. complete is set
+// checkListHead checks the list's kind and derives from it the kind for items that do not state their own. complete is set
 // when the whole list has been read.
-func (r *reading[T]) learn(head listHead, complete bool) error {
+func (r *objectReader[T]) checkListHead(head listHead, complete bool) error {
 	if head.kind == "" {
 		if complete {
 			return errNoList

@@ -15,14 +15,14 @@ import (
 // frameReader reads the events of a watch in protobuf. Each is framed as a four-byte big-endian length and a
 // metav1.WatchEvent.
 type frameReader struct {
-	in    *ahead
+	in    *readAhead
 	limit int
 	used  int    // bytes at the front of in that the last frame still occupies
 	large []byte // a frame that does not fit into in's buffer
 }
 
 func newFrameReader(body io.Reader, limit int) *frameReader {
-	return &frameReader{in: newAhead(body), limit: limit}
+	return &frameReader{in: newReadAhead(body), limit: limit}
 }
 
 // Buffered reports whether the next event has arrived in full, so that Next does not wait.
@@ -62,7 +62,7 @@ func (r *frameReader) frame() ([]byte, error) {
 	if uint64(size) > uint64(r.limit) {
 		return nil, &TooLargeError{Size: int64(size), Limit: r.limit, Key: r.keyAhead()}
 	}
-	if int(size)+4 > largestAhead {
+	if int(size)+4 > maxBufferSize {
 		return r.largeFrame(int(size))
 	}
 	data, err := r.in.peek(4 + int(size))
@@ -77,7 +77,7 @@ func (r *frameReader) frame() ([]byte, error) {
 func (r *frameReader) largeFrame(size int) ([]byte, error) {
 	r.in.discard(4)
 	for len(r.large) < size {
-		part, err := r.in.peek(min(size-len(r.large), largestAhead))
+		part, err := r.in.peek(min(size-len(r.large), maxBufferSize))
 		r.large = append(r.large, part...)
 		if err != nil {
 			return nil, unexpected(err)

@@ -42,13 +42,13 @@ func (f Funcs[T]) Watch(ctx context.Context, opts WatchOptions[T]) (Stream[T], e
 	if err != nil {
 		return nil, err
 	}
-	return copying[T]{s}, nil
+	return copyingStream[T]{s}, nil
 }
 
-// copying is a stream that copies its objects.
-type copying[T object.Object] struct{ Stream[T] }
+// copyingStream is a stream that copies its objects.
+type copyingStream[T object.Object] struct{ Stream[T] }
 
-func (c copying[T]) Next(buf []Event[T]) ([]Event[T], error) {
+func (c copyingStream[T]) Next(buf []Event[T]) ([]Event[T], error) {
 	first := len(buf)
 	buf, err := c.Stream.Next(buf)
 	for i := range buf[first:] {

@@ -11,8 +11,8 @@ import (
 // a watch: if each event is a separate gzip member, net/http's reader holds back the last event until the next member begins.
 func acceptGzip(request *http.Request) { request.Header.Set("Accept-Encoding", "gzip") }
 
-// unpack makes the body of a compressed response decompress itself.
-func unpack(response *http.Response) {
+// decompress makes the body of a compressed response decompress itself.
+func decompress(response *http.Response) {
 	if response.Header.Get("Content-Encoding") == "gzip" {
 		response.Body = &gzipBody{ReadCloser: response.Body, in: bufio.NewReader(response.Body)}
 	}

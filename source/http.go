@@ -121,10 +121,10 @@ func (h *HTTP[T]) newProtobuf(noSharing bool) (wire.Decoder[T], error) {
 }
 
 func (h *HTTP[T]) wireOptions(noSharing bool) wire.Options {
-	return wire.Options{Trim: h.scope.Trim, NoSharing: noSharing, OnStrayWrite: h.strayWrite, MaxTableBytes: h.scope.MaxSharedBytes}
+	return wire.Options{Trim: h.scope.Trim, NoSharing: noSharing, OnStrayWrite: h.reportStrayWrite, MaxTableBytes: h.scope.MaxSharedBytes}
 }
 
-func (h *HTTP[T]) strayWrite(field string) {
+func (h *HTTP[T]) reportStrayWrite(field string) {
 	h.stats.corrupted.Add(1)
 	if f := h.onStrayWrite.Load(); f != nil {
 		(*f)(field)
@@ -169,7 +169,7 @@ func (h *HTTP[T]) List(ctx context.Context, opts ListOptions[T], each func(T) er
 	if err != nil {
 		return ListResult{}, err
 	}
-	r := c.reading(opts.Previous, opts.Decode, opts.NoSharing)
+	r := c.newObjectReader(opts.Previous, opts.Decode, opts.NoSharing)
 	items := c.list(countingReader{response.Body, &h.stats.bytes})
 	for first := true; ; first = false {
 		data, err := items.Next()
@@ -178,7 +178,7 @@ func (h *HTTP[T]) List(ctx context.Context, opts ListOptions[T], each func(T) er
 		}
 		head := items.head()
 		if first || err == io.EOF {
-			if err := r.learn(head, err == io.EOF); err != nil {
+			if err := r.checkListHead(head, err == io.EOF); err != nil {
 				return ListResult{}, fmt.Errorf("list %v: %w", h.scope, err)
 			}
 		}
@@ -226,7 +226,7 @@ func (h *HTTP[T]) Watch(ctx context.Context, opts WatchOptions[T]) (Stream[T], e
 		response.Body.Close()
 		return nil, err
 	}
-	s := &stream[T]{ctx: ctx, cancel: cancel, body: response.Body, reading: c.reading(opts.Previous, opts.Decode, opts.NoSharing)}
+	s := &stream[T]{ctx: ctx, cancel: cancel, body: response.Body, objectReader: c.newObjectReader(opts.Previous, opts.Decode, opts.NoSharing)}
 	s.events, s.initial = c.events(countingReader{response.Body, &h.stats.bytes}), opts.SendInitialEvents
 	return s, nil
 }

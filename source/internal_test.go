@@ -36,7 +36,7 @@ func TestDeepContent(t *testing.T) {
 		if _, err := appendJSON(nil, content, 0); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if _, err := appendJSON(nil, wrap(content), 0); !errors.Is(err, errDeep) {
+		if _, err := appendJSON(nil, wrap(content), 0); !errors.Is(err, errTooDeep) {
 			t.Errorf("%s that are deeper: %v", name, err)
 		}
 	}
@@ -126,7 +126,7 @@ func TestKeepersOfMaps(t *testing.T) {
 		Lists   map[string][]string `protobuf:"bytes,2,rep,name=lists"`
 		Texts   map[string]string   `protobuf:"bytes,3,rep,name=texts"`
 	}
-	keeps := keepers{}.of(reflect.TypeFor[outer]())
+	keeps := losslessChecks{}.forType(reflect.TypeFor[outer]())
 	for name, tt := range map[string]struct {
 		o    outer
 		want bool
@@ -169,7 +169,7 @@ func (r *idle) Read(p []byte) (int, error) {
 // TestEmptyReads reads on while a reader has nothing, but not for ever.
 func TestEmptyReads(t *testing.T) {
 	for times, want := range map[int]error{0: nil, maxEmptyReads: nil, maxEmptyReads + 1: io.ErrNoProgress, 1 << 30: io.ErrNoProgress} {
-		a := ahead{src: &idle{times: times, left: times, bytes: 3}}
+		a := readAhead{src: &idle{times: times, left: times, bytes: 3}}
 		data, err := a.peek(3)
 		if err != want || want == nil && string(data) != "xxx" {
 			t.Errorf("%d empty reads: %q, %v, want %v", times, data, err, want)
@@ -253,7 +253,7 @@ func TestSumOfStats(t *testing.T) {
 // TestSameOfUnexportedFields compares what the comparison of Kubernetes cannot do.
 func TestSameOfUnexportedFields(t *testing.T) {
 	type hiding struct{ hidden int }
-	if !same(&hiding{1}, &hiding{1}) || same(&hiding{1}, &hiding{2}) {
+	if !equalWithNil(&hiding{1}, &hiding{1}) || equalWithNil(&hiding{1}, &hiding{2}) {
 		t.Error("unexported fields are not compared")
 	}
 }
@@ -317,7 +317,7 @@ func (r pieces10) Read(p []byte) (int, error) { return r.Reader.Read(p[:min(len(
 // TestFramesInSmallPieces finds frames of all sizes one behind the other.
 func TestFramesInSmallPieces(t *testing.T) {
 	var body []byte
-	sizes := []int{5, 200_000, 7, 60, 64, usualBuffer, largestAhead - 4, 1_000_000, 3, 3}
+	sizes := []int{5, 200_000, 7, 60, 64, defaultBufferSize, maxBufferSize - 4, 1_000_000, 3, 3}
 	for i, size := range sizes {
 		frame := frameOf(size)
 		frame[4], frame[len(frame)-1] = byte(i), byte(i)

@@ -16,17 +16,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// keeper reports whether a value survives encoding in protobuf without loss. A nil keeper stands for one that is always true.
+// losslessCheck reports whether a value survives encoding in protobuf without loss. A nil one is always true.
 //
 // Protobuf loses the difference between an empty and a nil list or map, fractions of a second, and fields without a field number, such as
 // the kinds of objects nested in the object.
 // Checking for these costs a tenth of decoding the object again and comparing.
-type keeper func(v reflect.Value) bool
+type losslessCheck func(v reflect.Value) bool
 
-// keepers returns keepers for types. It caches those of structs, which may be recursive; nil if nothing can get lost.
-type keepers map[reflect.Type]*keeper
+// losslessChecks returns checks for types. It caches those of structs, which may be recursive; nil if nothing can get lost.
+type losslessChecks map[reflect.Type]*losslessCheck
 
-func (ks keepers) of(t reflect.Type) keeper {
+func (ks losslessChecks) forType(t reflect.Type) losslessCheck {
 	switch t {
 	case reflect.TypeFor[metav1.Time]():
 		return func(v reflect.Value) bool { return v.Addr().Interface().(*metav1.Time).Nanosecond() == 0 }
@@ -37,13 +37,13 @@ func (ks keepers) of(t reflect.Type) keeper {
 	}
 	switch t.Kind() {
 	case reflect.Struct:
-		return ks.ofStruct(t)
+		return ks.forStruct(t)
 	case reflect.Pointer:
-		return ks.ofPointer(t)
+		return ks.forPointer(t)
 	case reflect.Slice:
-		return ks.ofSlice(t)
+		return ks.forSlice(t)
 	case reflect.Map:
-		return ks.ofMap(t)
+		return ks.forMap(t)
 	case reflect.Interface, reflect.Func, reflect.Chan, reflect.Complex64, reflect.Complex128:
 		return reflect.Value.IsZero
 	default:
@@ -51,28 +51,28 @@ func (ks keepers) of(t reflect.Type) keeper {
 	}
 }
 
-func (ks keepers) ofStruct(t reflect.Type) keeper {
+func (ks losslessChecks) forStruct(t reflect.Type) losslessCheck {
 	if known, ok := ks[t]; ok && known == nil {
 		return nil
 	} else if ok {
 		return func(v reflect.Value) bool { return *known == nil || (*known)(v) }
 	}
 	root := len(ks) == 0 // the root's kind is stored next to its encoding
-	made := new(keeper)
+	made := new(losslessCheck)
 	ks[t] = made
 	type check struct {
 		field int
-		keeper
+		losslessCheck
 	}
 	var checks []check
 	for i := range t.NumField() {
 		field := t.Field(i)
-		keeps := ks.of(field.Type)
+		lossless := ks.forType(field.Type)
 		if tag := field.Tag.Get("protobuf"); (tag == "" || tag == "-") && (!root || field.Type != reflect.TypeFor[metav1.TypeMeta]()) {
-			keeps = reflect.Value.IsZero
+			lossless = reflect.Value.IsZero
 		}
-		if keeps != nil {
-			checks = append(checks, check{i, keeps})
+		if lossless != nil {
+			checks = append(checks, check{i, lossless})
 		}
 	}
 	if checks == nil {
@@ -81,7 +81,7 @@ func (ks keepers) ofStruct(t reflect.Type) keeper {
 	}
 	*made = func(v reflect.Value) bool {
 		for i := range checks {
-			if !checks[i].keeper(v.Field(checks[i].field)) {
+			if !checks[i].losslessCheck(v.Field(checks[i].field)) {
 				return false
 			}
 		}
@@ -90,32 +90,32 @@ func (ks keepers) ofStruct(t reflect.Type) keeper {
 	return *made
 }
 
-func (ks keepers) ofPointer(t reflect.Type) keeper {
-	keeps := ks.of(t.Elem())
-	if keeps == nil {
+func (ks losslessChecks) forPointer(t reflect.Type) losslessCheck {
+	lossless := ks.forType(t.Elem())
+	if lossless == nil {
 		return nil
 	}
-	return func(v reflect.Value) bool { return v.IsNil() || keeps(v.Elem()) }
+	return func(v reflect.Value) bool { return v.IsNil() || lossless(v.Elem()) }
 }
 
-func (ks keepers) ofSlice(t reflect.Type) keeper {
+func (ks losslessChecks) forSlice(t reflect.Type) losslessCheck {
 	if t.Elem().Kind() == reflect.Uint8 {
 		return nil
 	}
 	if reflect.PointerTo(t).Implements(reflect.TypeFor[message]()) { // a list of strings; decoding creates it even if it is empty
 		return func(v reflect.Value) bool { return !v.IsNil() }
 	}
-	keeps, pointers := ks.of(t.Elem()), t.Elem().Kind() == reflect.Pointer
+	lossless, pointers := ks.forType(t.Elem()), t.Elem().Kind() == reflect.Pointer
 	return func(v reflect.Value) bool {
 		n := v.Len()
 		if n == 0 {
 			return v.IsNil()
 		}
 		for i := range n {
-			if keeps == nil && !pointers {
+			if lossless == nil && !pointers {
 				return true
 			}
-			if e := v.Index(i); pointers && e.IsNil() || keeps != nil && !keeps(e) {
+			if e := v.Index(i); pointers && e.IsNil() || lossless != nil && !lossless(e) {
 				return false
 			}
 		}
@@ -123,20 +123,20 @@ func (ks keepers) ofSlice(t reflect.Type) keeper {
 	}
 }
 
-func (ks keepers) ofMap(t reflect.Type) keeper {
-	keeps, elem := ks.of(t.Elem()), t.Elem()
+func (ks losslessChecks) forMap(t reflect.Type) losslessCheck {
+	lossless, elem := ks.forType(t.Elem()), t.Elem()
 	canBeNil := elem.Kind() == reflect.Slice || elem.Kind() == reflect.Pointer
 	return func(v reflect.Value) bool {
 		if v.Len() == 0 {
 			return v.IsNil()
 		}
-		if keeps == nil && !canBeNil {
+		if lossless == nil && !canBeNil {
 			return true
 		}
 		for entries := v.MapRange(); entries.Next(); {
-			e := reflect.New(elem).Elem() // keepers need an addressable value
+			e := reflect.New(elem).Elem() // the checks need an addressable value
 			e.SetIterValue(entries)
-			if canBeNil && e.IsNil() || keeps != nil && !keeps(e) {
+			if canBeNil && e.IsNil() || lossless != nil && !lossless(e) {
 				return false
 			}
 		}
@@ -144,8 +144,8 @@ func (ks keepers) ofMap(t reflect.Type) keeper {
 	}
 }
 
-// same reports whether two objects are semantically equal, except that nil and empty differ.
-func same(a, b any) (equal bool) {
+// equalWithNil reports whether two objects are semantically equal, except that nil and empty differ.
+func equalWithNil(a, b any) (equal bool) {
 	defer func() {
 		if recover() != nil { // the comparison panics on unexported fields
 			equal = reflect.DeepEqual(a, b)
@@ -157,13 +157,13 @@ func same(a, b any) (equal bool) {
 // maxJSONDepth limits the nesting of encoded content, so that content which contains itself is an error.
 const maxJSONDepth = 1000
 
-var errDeep = errors.New("its content is nested too deeply")
+var errTooDeep = errors.New("its content is nested too deeply")
 
 // appendJSON appends the JSON text of unstructured content. It supports only the types that decoding produces. Names are sorted, and
 // floating-point numbers keep a decimal point or exponent, so that they are not decoded as integers.
 func appendJSON(dst []byte, value any, depth int) ([]byte, error) {
 	if depth > maxJSONDepth {
-		return nil, errDeep
+		return nil, errTooDeep
 	}
 	switch v := value.(type) {
 	case string:

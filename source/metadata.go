@@ -29,15 +29,15 @@ func ListMetadata[T object.Object](ctx context.Context, src ListerWatcher[T], op
 	return lister.ListMetadata(ctx, metadata, func(m *metav1.PartialObjectMetadata) error { return each(m) })
 }
 
-// bulky lists the parts of an object's metadata that do not identify it.
-var bulky = object.Trim{
+// bulkyMetadata lists the parts of an object's metadata that do not identify it.
+var bulkyMetadata = object.Trim{
 	"metadata.managedFields", "metadata.annotations", "metadata.labels", "metadata.ownerReferences", "metadata.finalizers",
 }
 
 // ListMetadata implements MetadataLister. It retains nothing in memory.
 func (h *HTTP[T]) ListMetadata(ctx context.Context, opts ListOptions[*metav1.PartialObjectMetadata], each func(*metav1.PartialObjectMetadata) error) (ListResult, error) {
 	scope := h.scope
-	scope.Trim = bulky
+	scope.Trim = bulkyMetadata
 	metadata, err := NewHTTP[*metav1.PartialObjectMetadata](h.client, scope)
 	if err != nil {
 		return ListResult{}, err

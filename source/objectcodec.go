@@ -37,43 +37,43 @@ type Codec[T object.Object] struct {
 	decoder wire.Decoder[T]
 	decoded int // objects since shared parts were last checked
 
-	newAlone func() (wire.Decoder[T], error) // has succeeded before, so it cannot fail
-	idleMu   sync.Mutex                      // guards idle
-	idle     *alone[T]                       // an unused decoder from newAlone, or nil
-	spare    sync.Pool                       // more unused decoders
+	newSingle func() (wire.Decoder[T], error) // has succeeded before, so it cannot fail
+	idleMu    sync.Mutex                      // guards idle
+	idle      *singleDecoder[T]               // an unused decoder from newSingle, or nil
+	spare     sync.Pool                       // more unused decoders
 }
 
-// alone decodes single objects.
-type alone[T any] struct {
+// singleDecoder decodes single objects.
+type singleDecoder[T any] struct {
 	wire.Decoder[T]
 	decoded int // objects since shared parts were last checked
 }
 
 // decode decodes an object without a previous version. It regularly rechecks shared parts, because the caller hands out the objects.
-func (d *alone[T]) decode(data []byte) (T, error) {
+func (d *singleDecoder[T]) decode(data []byte) (T, error) {
 	if d.decoded++; d.decoded%recheckEvery == 1 {
 		d.Recheck()
 	}
 	return d.Decode(data, *new(T))
 }
 
-// decoderAlone returns an unused decoder of single objects, or a new one.
-func (c *Codec[T]) decoderAlone() *alone[T] {
+// getDecoder returns an unused decoder of single objects, or a new one.
+func (c *Codec[T]) getDecoder() *singleDecoder[T] {
 	c.idleMu.Lock()
 	defer c.idleMu.Unlock()
 	if d := c.idle; d != nil {
 		c.idle = nil
 		return d
 	}
-	if d, ok := c.spare.Get().(*alone[T]); ok {
+	if d, ok := c.spare.Get().(*singleDecoder[T]); ok {
 		return d
 	}
-	d, _ := c.newAlone()
-	return &alone[T]{Decoder: d}
+	d, _ := c.newSingle()
+	return &singleDecoder[T]{Decoder: d}
 }
 
-// giveBack makes d available for reuse.
-func (c *Codec[T]) giveBack(d *alone[T]) {
+// putDecoder makes d available for reuse.
+func (c *Codec[T]) putDecoder(d *singleDecoder[T]) {
 	c.idleMu.Lock()
 	defer c.idleMu.Unlock()
 	if c.idle == nil {
@@ -83,9 +83,9 @@ func (c *Codec[T]) giveBack(d *alone[T]) {
 	}
 }
 
-// sharedAlone returns the limit in bytes for what a decoder of single objects remembers of shared parts. It is so small that all of it
+// maxSharedSingle returns the limit in bytes for what a decoder of single objects remembers of shared parts. It is so small that all of it
 // is reused soon. maxShared is the codec's limit.
-func sharedAlone(maxShared int) int {
+func maxSharedSingle(maxShared int) int {
 	const least, most = 32 << 10, 256 << 10
 	if maxShared == 0 {
 		return most
@@ -183,8 +183,8 @@ func (c *Codec[T]) DecodeBase(data []byte) (obj T, err error) {
 	if !c.patches {
 		return obj, errors.New("decode a base: the encoding does not support patches")
 	}
-	d := c.decoderAlone()
-	defer c.giveBack(d)
+	d := c.getDecoder()
+	defer c.putDecoder(d)
 	if obj, err = d.Decoder.(wire.Patcher[T]).DecodeBase(body); err == nil {
 		setTypeMeta(obj, kind)
 	}
@@ -197,8 +197,8 @@ func (c *Codec[T]) DecodePatch(base T, patch []byte) (obj T, err error) {
 	if !c.patches {
 		return obj, errors.New("decode a patch: the encoding does not support patches")
 	}
-	d := c.decoderAlone()
-	defer c.giveBack(d)
+	d := c.getDecoder()
+	defer c.putDecoder(d)
 	return d.Decoder.(wire.Patcher[T]).Patched(base, patch)
 }
 
@@ -208,8 +208,8 @@ func (c *Codec[T]) DecodeNextPatch(base T, patch []byte, other T, otherPatch []b
 	if !c.patches {
 		return obj, errors.New("decode a patch: the encoding does not support patches")
 	}
-	d := c.decoderAlone()
-	defer c.giveBack(d)
+	d := c.getDecoder()
+	defer c.putDecoder(d)
 	return d.Decoder.(wire.Patcher[T]).Repatched(base, patch, other, otherPatch)
 }
 
@@ -253,8 +253,8 @@ func (c *Codec[T]) DecodeAlone(data []byte) (obj T, err error) {
 	if err != nil {
 		return obj, err
 	}
-	d := c.decoderAlone()
-	defer c.giveBack(d)
+	d := c.getDecoder()
+	defer c.putDecoder(d)
 	if obj, err = d.decode(body); err == nil {
 		setTypeMeta(obj, kind)
 	}
@@ -301,10 +301,10 @@ type message interface {
 }
 
 func (c *Codec[T]) useProtobuf(options wire.Options) error {
-	keeps := keepers{}.of(c.typ)
+	lossless := losslessChecks{}.forType(c.typ)
 	c.encoding, c.envelope = "protobuf", true
 	c.append = func(dst []byte, obj T) ([]byte, error) {
-		if keeps != nil && !keeps(reflect.ValueOf(obj).Elem()) {
+		if lossless != nil && !lossless(reflect.ValueOf(obj).Elem()) {
 			return nil, ErrLossy
 		}
 		kind, ok := obj.GetObjectKind().(*metav1.TypeMeta)
@@ -314,7 +314,7 @@ func (c *Codec[T]) useProtobuf(options wire.Options) error {
 		dst = appendPrefixed(appendPrefixed(dst, kind.APIVersion), kind.Kind)
 		return appendMessage(dst, any(obj).(message))
 	}
-	single := wire.Options{KeepBytes: true, NoVersions: true, MaxTableBytes: sharedAlone(options.MaxTableBytes)}
+	single := wire.Options{KeepBytes: true, NoVersions: true, MaxTableBytes: maxSharedSingle(options.MaxTableBytes)}
 	return c.useDecoder(func(options wire.Options) (wire.Decoder[T], error) {
 		return protobufDecoder[T](reflect.PointerTo(c.typ), options)
 	}, options, single)
@@ -322,12 +322,12 @@ func (c *Codec[T]) useProtobuf(options wire.Options) error {
 
 // useDecoder sets up the codec's decoders.
 func (c *Codec[T]) useDecoder(decoder func(wire.Options) (wire.Decoder[T], error), options, single wire.Options) (err error) {
-	c.newAlone = func() (wire.Decoder[T], error) { return decoder(single) }
+	c.newSingle = func() (wire.Decoder[T], error) { return decoder(single) }
 	if c.decoder, err = decoder(options); err != nil {
 		return err
 	}
-	d, err := c.newAlone()
-	c.idle = &alone[T]{Decoder: d}
+	d, err := c.newSingle()
+	c.idle = &singleDecoder[T]{Decoder: d}
 	patcher, ok := d.(wire.Patcher[T])
 	if c.patches = ok && err == nil; c.patches {
 		c.differs.New = func() any { return patcher.NewDiffer() }
@@ -356,7 +356,7 @@ func (c *Codec[T]) useJSON(options wire.Options) error {
 		if err := kjson.UnmarshalCaseSensitivePreserveInts(data, back); err != nil {
 			return nil, err
 		}
-		if !same(obj, back) {
+		if !equalWithNil(obj, back) {
 			return nil, ErrLossy
 		}
 		return append(dst, data...), nil

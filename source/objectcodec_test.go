@@ -35,8 +35,10 @@ func newCodec[T object.Object](t testing.TB) *source.Codec[T] {
 	return c
 }
 
-// same is equality as Codec promises it.
-func same(a, b any) bool { return apiequality.Semantic.DeepEqualWithNilDifferentFromEmpty(a, b) }
+// equalWithNil is equality as Codec promises it.
+func equalWithNil(a, b any) bool {
+	return apiequality.Semantic.DeepEqualWithNilDifferentFromEmpty(a, b)
+}
 
 // checkCodec encodes obj and decodes it both ways. It reports whether that was possible.
 func checkCodec[T object.Object](t testing.TB, c *source.Codec[T], obj T) bool {
@@ -61,7 +63,7 @@ func checkCodec[T object.Object](t testing.TB, c *source.Codec[T], obj T) bool {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if !same(obj, back) {
+		if !equalWithNil(obj, back) {
 			t.Errorf("%s: decoded another object:\n%+v\ninstead of\n%+v", name, back, obj)
 		}
 	}
@@ -124,7 +126,7 @@ func comesBack(t *testing.T, obj message) bool {
 		t.Fatal(err)
 	}
 	*back.(object.Object).GetObjectKind().(*metav1.TypeMeta) = *obj.(object.Object).GetObjectKind().(*metav1.TypeMeta)
-	return same(obj, back)
+	return equalWithNil(obj, back)
 }
 
 // randomObjects fills objects. Regular ones have only what protobuf can say.
@@ -363,7 +365,7 @@ func TestStrayWritesToSingleObjects(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !same(p, pods[i]) {
+			if !equalWithNil(p, pods[i]) {
 				wrong++
 			}
 			if i == len(encoded)/2 {
@@ -483,7 +485,7 @@ func TestCodecOfReceived(t *testing.T) {
 	if string(out[:6]) != "before" {
 		t.Fatalf("%q", out)
 	}
-	if back, err := c.Decode(out[6:], nil); err != nil || !same(back, p) {
+	if back, err := c.Decode(out[6:], nil); err != nil || !equalWithNil(back, p) {
 		t.Errorf("%+v, %v", back, err)
 	}
 	if got := c.ReceivedData(out[6:]); string(got) != string(data) {

@@ -46,10 +46,10 @@ func checkPatch(t testing.TB, c *source.Codec[*corev1.Pod], base, data []byte, w
 	}
 	before := was.DeepCopy()
 	got, err := c.DecodePatch(was, p)
-	if err != nil || !same(got, want) {
+	if err != nil || !equalWithNil(got, want) {
 		t.Errorf("the patch makes another pod: %v", err)
 	}
-	if !same(was, before) {
+	if !equalWithNil(was, before) {
 		t.Error("the base has changed")
 	}
 }

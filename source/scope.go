@@ -100,8 +100,8 @@ func checkName(o object.Object) error {
 // query returns the query parameters common to lists and watches.
 func (s Scope) query() url.Values {
 	q := url.Values{}
-	set(q, "labelSelector", s.Labels)
-	set(q, "fieldSelector", s.Fields)
+	setQuery(q, "labelSelector", s.Labels)
+	setQuery(q, "fieldSelector", s.Fields)
 	return q
 }
 
@@ -109,9 +109,9 @@ func (s Scope) query() url.Values {
 func listQuery[T object.Object](s Scope, opts ListOptions[T]) url.Values {
 	s.Fields = s.fieldsOf(opts.Only)
 	q := s.query()
-	set(q, "resourceVersion", opts.ResourceVersion)
-	set(q, "resourceVersionMatch", opts.ResourceVersionMatch)
-	set(q, "continue", opts.Continue)
+	setQuery(q, "resourceVersion", opts.ResourceVersion)
+	setQuery(q, "resourceVersionMatch", opts.ResourceVersionMatch)
+	setQuery(q, "continue", opts.Continue)
 	if opts.Limit > 0 {
 		q.Set("limit", strconv.FormatInt(opts.Limit, 10))
 	}
@@ -137,7 +137,7 @@ func watchQuery[T object.Object](s Scope, opts WatchOptions[T]) url.Values {
 	q := s.query()
 	q.Set("watch", "1")
 	q.Set("allowWatchBookmarks", "true")
-	set(q, "resourceVersion", opts.ResourceVersion)
+	setQuery(q, "resourceVersion", opts.ResourceVersion)
 	if opts.SendInitialEvents {
 		q.Set("sendInitialEvents", "true")
 		q.Set("resourceVersionMatch", string(metav1.ResourceVersionMatchNotOlderThan))
@@ -148,7 +148,7 @@ func watchQuery[T object.Object](s Scope, opts WatchOptions[T]) url.Values {
 	return q
 }
 
-func set(q url.Values, name, value string) {
+func setQuery(q url.Values, name, value string) {
 	if value != "" {
 		q.Set(name, value)
 	}

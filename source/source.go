@@ -33,12 +33,12 @@ type ListerWatcher[T object.Object] interface {
 // returns.
 func ObjectType[T object.Object](src ListerWatcher[T]) reflect.Type {
 	t := reflect.TypeFor[T]()
-	of, ok := src.(interface{ ObjectType() reflect.Type })
+	typed, ok := src.(interface{ ObjectType() reflect.Type })
 	if !ok || t.Kind() != reflect.Interface {
 		return t
 	}
-	if told := of.ObjectType(); told != nil && told.Kind() == reflect.Pointer && told.AssignableTo(t) {
-		return told
+	if declared := typed.ObjectType(); declared != nil && declared.Kind() == reflect.Pointer && declared.AssignableTo(t) {
+		return declared
 	}
 	return t
 }

@@ -45,7 +45,7 @@ func unknownType(name string) error { return fmt.Errorf("unknown event type %.64
 // or returns the caller's object if it is unchanged, and (3) repeats this while the
 // reader's buffer holds complete events. It needs no goroutine besides net/http's.
 type stream[T object.Object] struct {
-	*reading[T]
+	*objectReader[T]
 	ctx     context.Context // ends with the request
 	cancel  context.CancelCauseFunc
 	body    io.Closer
@@ -93,7 +93,7 @@ func (s *stream[T]) event(name string, data []byte) (Event[T], error) {
 	case Bookmark:
 		return s.bookmarkEvent(data)
 	}
-	o, err := s.reading.event(data, t)
+	o, err := s.objectReader.event(data, t)
 	if err == nil {
 		return Event[T]{Type: t, Object: o, ResourceVersion: o.GetResourceVersion()}, nil
 	}

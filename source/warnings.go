@@ -45,14 +45,14 @@ func (c *Client) warn(ctx context.Context, header http.Header) {
 // have access to that, so it makes such a request and answers it locally with the same header.
 func warnByDefault(ctx context.Context, header http.Header) {
 	answer := &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Warning": header["Warning"]}, Body: http.NoBody}
-	client := &http.Client{Transport: answering{answer}}
+	client := &http.Client{Transport: cannedTransport{answer}}
 	request := rest.NewRequestWithClient(&url.URL{Scheme: "http", Host: "localhost"}, "", rest.ClientContentConfig{}, client)
 	if body, err := request.Verb(http.MethodGet).Stream(ctx); err == nil {
 		body.Close()
 	}
 }
 
-// answering is a RoundTripper that answers every request with the same response.
-type answering struct{ response *http.Response }
+// cannedTransport is a RoundTripper that answers every request with the same response.
+type cannedTransport struct{ response *http.Response }
 
-func (a answering) RoundTrip(*http.Request) (*http.Response, error) { return a.response, nil }
+func (a cannedTransport) RoundTrip(*http.Request) (*http.Response, error) { return a.response, nil }

@@ -32,14 +32,14 @@ type PlayOptions struct {
 // one of the recording. If the caller requests a watch and the recording continues with a list, the watch fails as expired, so that the
 // caller lists; a request for initial events is unsupported if none were recorded. Its methods may be called from any goroutine.
 type Player[T object.Object] struct {
-	rec   *Recording
-	of    *recordedCollection
-	speed float64
-	done  chan struct{}
+	rec        *Recording
+	collection *recordedCollection
+	speed      float64
+	done       chan struct{}
 
-	mu   sync.Mutex // guards the fields below
-	next int        // index of the call to play next
-	left int        // number of calls that have not been played to the end
+	mu        sync.Mutex // guards the fields below
+	next      int        // index of the call to play next
+	remaining int        // number of calls that have not been played to the end
 }
 
 // Play returns a source that plays one collection of rec: the one with the scope's resource and namespace, and if there are
@@ -55,8 +55,8 @@ func Play[T object.Object](rec *Recording, scope source.Scope, opts PlayOptions)
 	if err != nil {
 		return nil, err
 	}
-	p := &Player[T]{rec: rec, of: of, speed: opts.Speed, done: make(chan struct{}), left: len(of.calls)}
-	if p.left == 0 {
+	p := &Player[T]{rec: rec, collection: of, speed: opts.Speed, done: make(chan struct{}), remaining: len(of.calls)}
+	if p.remaining == 0 {
 		close(p.done)
 	}
 	return p, nil
@@ -86,11 +86,11 @@ func (rec *Recording) find(scope source.Scope) (*recordedCollection, error) {
 // Done returns a channel that is closed when everything has been played, and the caller has called Next again after the last events.
 func (p *Player[T]) Done() <-chan struct{} { return p.done }
 
-// ended counts calls that have been played to the end, or skipped.
-func (p *Player[T]) ended(calls int) {
+// finishCalls counts calls that have been played to the end, or skipped.
+func (p *Player[T]) finishCalls(calls int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.left -= calls; p.left == 0 && calls > 0 {
+	if p.remaining -= calls; p.remaining == 0 && calls > 0 {
 		close(p.done)
 	}
 }
@@ -99,10 +99,10 @@ func (p *Player[T]) ended(calls int) {
 func (p *Player[T]) take(fits func(*call) error) (*call, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.next == len(p.of.calls) {
+	if p.next == len(p.collection.calls) {
 		return nil, nil
 	}
-	c := p.of.calls[p.next]
+	c := p.collection.calls[p.next]
 	if err := fits(c); err != nil {
 		return nil, err
 	}
@@ -131,8 +131,8 @@ func (p *Player[T]) List(ctx context.Context, opts source.ListOptions[T], each f
 	case c == nil:
 		return result, ErrPlayed
 	}
-	defer p.ended(1)
-	pl := playing[T]{of: p, call: c, began: time.Now()}
+	defer p.finishCalls(1)
+	pl := playback[T]{player: p, call: c, began: time.Now()}
 	for i := range c.entries {
 		e, err := pl.entry(ctx, i)
 		if err != nil {
@@ -142,7 +142,7 @@ func (p *Player[T]) List(ctx context.Context, opts source.ListOptions[T], each f
 			return result, err
 		}
 	}
-	return result, errGivenUp // the recording ends here
+	return result, errAbandoned // the recording ends here
 }
 
 // errVersionOnly means that the result has been set without playing a call.
@@ -164,7 +164,7 @@ func (p *Player[T]) listEntry(e entry, result *source.ListResult, opts source.Li
 		opts.Skip(bad)
 		return false, nil
 	case e.Item != nil:
-		obj, err := decode[T](e.Item, p.of.scope.Kind)
+		obj, err := decode[T](e.Item, p.collection.scope.Kind)
 		if err != nil {
 			return true, fmt.Errorf("recording: %w", err)
 		}
@@ -190,7 +190,7 @@ func (p *Player[T]) Watch(ctx context.Context, opts source.WatchOptions[T]) (sou
 		return nil, err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	s := &playedStream[T]{playing: playing[T]{of: p, call: c, began: time.Now()}, ctx: ctx, cancel: cancel}
+	s := &playedStream[T]{playback: playback[T]{player: p, call: c, began: time.Now()}, ctx: ctx, cancel: cancel}
 	if c == nil || len(c.entries) == 0 {
 		return s, nil
 	}
@@ -200,7 +200,7 @@ func (p *Player[T]) Watch(ctx context.Context, opts source.WatchOptions[T]) (sou
 	}
 	if err != nil {
 		cancel(err)
-		p.ended(1)
+		p.finishCalls(1)
 		return nil, err
 	}
 	return s, nil
@@ -213,20 +213,20 @@ func expired() error {
 	}}
 }
 
-// playing is a list or watch that is being played.
-type playing[T object.Object] struct {
-	of    *Player[T]
-	call  *call // nil if the recording is over
-	began time.Time
+// playback is a list or watch that is being played.
+type playback[T object.Object] struct {
+	player *Player[T]
+	call   *call // nil if the recording is over
+	began  time.Time
 }
 
 // entry loads the i-th entry of the call and waits until its time.
-func (pl *playing[T]) entry(ctx context.Context, i int) (entry, error) {
-	e, err := pl.of.rec.load(pl.call.entries[i])
+func (pl *playback[T]) entry(ctx context.Context, i int) (entry, error) {
+	e, err := pl.player.rec.load(pl.call.entries[i])
 	if err != nil {
 		return e, err
 	}
-	after := float64(time.Duration(e.At)-pl.call.at) / pl.of.speed
+	after := float64(time.Duration(e.At)-pl.call.at) / pl.player.speed
 	wait := time.Until(pl.began.Add(time.Duration(min(after, float64(math.MaxInt64/2)))))
 	if wait < time.Millisecond {
 		return e, ctx.Err()
@@ -243,10 +243,10 @@ func (pl *playing[T]) entry(ctx context.Context, i int) (entry, error) {
 
 // playedStream plays a watch.
 type playedStream[T object.Object] struct {
-	playing[T]
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	over   sync.Once
+	playback[T]
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	endOnce sync.Once
 
 	position int   // index of the next entry; used by Next only, like err
 	err      error // what ended the stream
@@ -256,7 +256,7 @@ type playedStream[T object.Object] struct {
 func (s *playedStream[T]) Next(buf []source.Event[T]) ([]source.Event[T], error) {
 	for s.err == nil {
 		if s.call == nil || s.position == len(s.call.entries) { // the watch was still open at the end of the recording
-			s.end()
+			s.finish()
 			<-s.ctx.Done()
 			s.err = context.Cause(s.ctx)
 			break
@@ -268,7 +268,7 @@ func (s *playedStream[T]) Next(buf []source.Event[T]) ([]source.Event[T], error)
 		}
 		if err != nil {
 			s.err = err
-			s.end()
+			s.finish()
 			break
 		}
 		if len(e.Events) > 0 {
@@ -284,7 +284,7 @@ func (s *playedStream[T]) events(buf []source.Event[T], events []event) []source
 		switch ev.Type {
 		case source.Bookmark:
 		case source.Added, source.Modified, source.Deleted:
-			obj, err := decode[T](e.Object, s.of.of.scope.Kind)
+			obj, err := decode[T](e.Object, s.player.collection.scope.Kind)
 			if err != nil {
 				ev = source.Event[T]{Type: source.Invalid, Err: fmt.Errorf("recording: %w", err)}
 				break
@@ -301,10 +301,10 @@ func (s *playedStream[T]) events(buf []source.Event[T], events []event) []source
 	return buf
 }
 
-func (s *playedStream[T]) end() {
-	s.over.Do(func() {
+func (s *playedStream[T]) finish() {
+	s.endOnce.Do(func() {
 		if s.call != nil {
-			s.of.ended(1)
+			s.player.finishCalls(1)
 		}
 	})
 }
@@ -312,6 +312,6 @@ func (s *playedStream[T]) end() {
 // Close implements source.Stream.
 func (s *playedStream[T]) Close() error {
 	s.cancel(source.ErrClosed)
-	s.end()
+	s.finish()
 	return nil
 }

@@ -94,7 +94,7 @@ func (r *Recorder) Close() error {
 	}
 	r.closed = true
 	if r.err == nil {
-		r.put(entry{At: int64(time.Since(r.began)), End: "closed"}, r.limit)
+		r.writeLimited(entry{At: int64(time.Since(r.began)), End: "closed"}, r.limit)
 	}
 	if err := r.out.Flush(); err != nil && r.err == nil {
 		r.err = fmt.Errorf("recording: %w", err)
@@ -118,15 +118,15 @@ func (r *Recorder) append(e entry) bool {
 	if r.err != nil || r.closed {
 		return false
 	}
-	if !r.put(e, r.limit-endReserve) && r.err == nil {
-		r.put(entry{At: e.At, End: "full"}, r.limit)
+	if !r.writeLimited(e, r.limit-endReserve) && r.err == nil {
+		r.writeLimited(entry{At: e.At, End: "full"}, r.limit)
 		r.err = ErrFull
 	}
 	return r.err == nil
 }
 
-// put writes an entry, unless the file would exceed limit, and reports whether it did. On an error it sets r.err. The caller holds mu.
-func (r *Recorder) put(e entry, limit int64) bool {
+// writeLimited writes an entry, unless the file would exceed limit, and reports whether it did. On an error it sets r.err. The caller holds mu.
+func (r *Recorder) writeLimited(e entry, limit int64) bool {
 	text, err := line(e)
 	if err != nil {
 		r.err = fmt.Errorf("recording: %w", err)

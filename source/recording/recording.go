@@ -15,7 +15,7 @@ import (
 
 // Recording is a recording opened for playing. It may be played several times, even concurrently.
 type Recording struct {
-	from        io.ReaderAt
+	reader      io.ReaderAt
 	file        io.Closer // nil if the caller owns the reader
 	collections []*recordedCollection
 	calls       []*call
@@ -73,7 +73,7 @@ func read(file *os.File) (*Recording, error) {
 
 // Read is like Open, for a recording that is not in a file of its own: the first size bytes of from.
 func Read(from io.ReaderAt, size int64) (*Recording, error) {
-	rec := &Recording{from: from}
+	rec := &Recording{reader: from}
 	in := bufio.NewReaderSize(io.NewSectionReader(from, 0, size), 64<<10)
 	var buf bytes.Buffer
 	for offset, number := int64(0), 1; ; number++ {
@@ -82,7 +82,7 @@ func Read(from io.ReaderAt, size int64) (*Recording, error) {
 			return rec, rec.complete()
 		}
 		if err == nil || err == io.EOF {
-			err = rec.add(text, span{offset, len(text)})
+			err = rec.addLine(text, span{offset, len(text)})
 		}
 		if err == errCutOff && rec.entries > 0 {
 			rec.cutOff = true
@@ -103,8 +103,8 @@ func (rec *Recording) complete() error {
 	return nil
 }
 
-// add parses and adds a line.
-func (rec *Recording) add(text []byte, at span) error {
+// addLine parses and adds a line.
+func (rec *Recording) addLine(text []byte, at span) error {
 	e, err := parse(text)
 	if rec.entries == 0 {
 		if err != nil {
@@ -135,7 +135,7 @@ func (rec *Recording) add(text []byte, at span) error {
 		rec.end = e.End
 		return nil
 	}
-	return rec.addTo(e, at)
+	return rec.addEntry(e, at)
 }
 
 func (rec *Recording) begin(e entry) error {
@@ -150,8 +150,8 @@ func (rec *Recording) begin(e entry) error {
 }
 
 func (rec *Recording) addCollection(c collection) error {
-	if len(rec.collections) == mostCollections {
-		return fmt.Errorf("there are more than %d collections", mostCollections)
+	if len(rec.collections) == maxCollections {
+		return fmt.Errorf("there are more than %d collections", maxCollections)
 	}
 	scope := source.Scope{
 		Resource:  schema.GroupVersionResource{Group: c.Group, Version: c.Version, Resource: c.Resource},
@@ -164,8 +164,8 @@ func (rec *Recording) addCollection(c collection) error {
 	return nil
 }
 
-// mostCollections limits the number of collections; it is far more than any program has.
-const mostCollections = 100_000
+// maxCollections limits the number of collections; it is far more than any program has.
+const maxCollections = 100_000
 
 func (rec *Recording) addCall(collection, number int, c *call) error {
 	if number != len(rec.calls)+1 {
@@ -180,7 +180,7 @@ func (rec *Recording) addCall(collection, number int, c *call) error {
 	return nil
 }
 
-func (rec *Recording) addTo(e entry, at span) error {
+func (rec *Recording) addEntry(e entry, at span) error {
 	if e.Call < 1 || e.Call > len(rec.calls) {
 		return fmt.Errorf("the entry belongs to request %d, which has not begun", e.Call)
 	}
@@ -192,7 +192,7 @@ func (rec *Recording) addTo(e entry, at span) error {
 // load rereads an entry from the file.
 func (rec *Recording) load(s span) (entry, error) {
 	text := make([]byte, s.length)
-	if _, err := rec.from.ReadAt(text, s.offset); err != nil && !(err == io.EOF && s.length > 0) {
+	if _, err := rec.reader.ReadAt(text, s.offset); err != nil && !(err == io.EOF && s.length > 0) {
 		return entry{}, fmt.Errorf("recording: %w", err)
 	}
 	e, err := parse(text)
