@@ -340,7 +340,7 @@ func TestWhatAnInformerOfItsOwnCannot(t *testing.T) {
 	if err != nil || unnamed.Name() != "*v1.Pod" || inf.Name() != "pods" {
 		t.Errorf("%v; names %s and %s", err, unnamed.Name(), inf.Name())
 	}
-	if err := inf.SetNamespaces(t.Context(), "a"); err == nil || !strings.Contains(err.Error(), "pods: the informer has one source") {
+	if err := inf.SetNamespaces(t.Context(), "a"); err == nil || !strings.Contains(err.Error(), "pods: a standalone informer") {
 		t.Errorf("other namespaces: %v", err)
 	}
 	if err := inf.WaitFor(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "it is nil") {

@@ -3,8 +3,8 @@ package deltafifo
 // smallBuffer is the capacity that is always worth keeping.
 const smallBuffer = 64
 
-// keepsRoom reports whether a buffer with the given capacity is worth keeping if only used elements of it were used.
-func keepsRoom(room, used int) bool { return room <= smallBuffer || room/4 <= used }
+// worthKeeping reports whether a buffer with the given capacity is worth keeping if only used elements of it were used.
+func worthKeeping(room, used int) bool { return room <= smallBuffer || room/4 <= used }
 
 // list is a first-in, first-out list. It releases memory as it gets shorter.
 type list[E any] struct {
@@ -41,7 +41,7 @@ func (l *list[E]) push(e E) {
 // compact moves the elements to the front, or to a smaller slice.
 func (l *list[E]) compact() {
 	kept := l.items[l.head:]
-	if !keepsRoom(cap(l.items), len(kept)) {
+	if !worthKeeping(cap(l.items), len(kept)) {
 		l.items, l.head = append(make([]E, 0, 2*len(kept)+1), kept...), 0
 		return
 	}

@@ -202,7 +202,7 @@ func (w *world) check() {
 	if deltas != w.q.deltas || objects != w.q.objects {
 		w.t.Fatalf("%d deltas and %d objects are pending, counted are %d and %d", deltas, objects, w.q.deltas, w.q.objects)
 	}
-	if w.q.full() != (w.q.waitingRoom() != nil) {
+	if w.q.full() != (w.q.roomSignal() != nil) {
 		w.t.Fatal("a full queue has room")
 	}
 }

@@ -13,9 +13,9 @@ import (
 // ErrClosed is returned by Pop after Close.
 var ErrClosed = errors.New("the delta queue is closed")
 
-// takeAtOnce limits how many merged entries one Pop returns, so that newer deltas can still be merged into the
+// maxTake limits how many merged entries one Pop returns, so that newer deltas can still be merged into the
 // others.
-const takeAtOnce = 256
+const maxTake = 256
 
 // Queue is a queue of deltas for one consumer. It is also a reflector.Sink.
 //
@@ -42,8 +42,8 @@ type Queue[T object.Object] struct {
 	buffer []object.Delta[T]
 	// spare is an empty merged for reuse, or nil.
 	spare *merged[T]
-	// room is closed when a full queue has room again; nil if nothing waits for that.
-	room chan struct{}
+	// hasRoom is closed when a full queue has room again; nil if nothing waits for that.
+	hasRoom chan struct{}
 }
 
 // entry is a pending batch as it was added or, if merged is set, a batch of merged deltas.
@@ -105,7 +105,7 @@ func (q *Queue[T]) Replace(objects object.Collection[T], resourceVersion string)
 	if marked {
 		q.push(entry[T]{Batch: Batch[T]{Type: Synced, Since: time.Now()}})
 	}
-	q.freeRoom()
+	q.wakeProducers()
 }
 
 // Sync adds a batch with every object of the collection, in order with the deltas: as an initial list, or else as a
@@ -228,7 +228,7 @@ func (q *Queue[T]) take() (b Batch[T], ok bool, err error) {
 	}
 	q.since = b.Since
 	q.inFlight.Store(int64(b.Len()))
-	q.freeRoom()
+	q.wakeProducers()
 	return b, true, nil
 }
 
@@ -249,7 +249,7 @@ func (q *Queue[T]) takeFirst() (Batch[T], bool) {
 func (q *Queue[T]) takeMerged(e *entry[T], m *merged[T]) (Batch[T], bool) {
 	b := Batch[T]{Type: Changes, Since: e.oldest()}
 	before := m.len()
-	q.buffer = m.take(q.buffer[:0], takeAtOnce)
+	q.buffer = m.take(q.buffer[:0], maxTake)
 	b.Deltas = q.buffer
 	q.deltas -= before - m.len()
 	if m.len() == 0 {
@@ -272,7 +272,7 @@ func (q *Queue[T]) shrink() {
 	if cap(q.buffer) > smallBuffer {
 		q.buffer = nil
 	}
-	if q.spare != nil && q.spare.room() > smallBuffer {
+	if q.spare != nil && q.spare.capacity() > smallBuffer {
 		q.spare = nil
 	}
 }
@@ -289,7 +289,7 @@ func (q *Queue[T]) Close() {
 	q.entries, q.spare = list[entry[T]]{}, nil
 	q.deltas, q.objects = 0, 0
 	q.inFlight.Store(0)
-	q.freeRoom()
+	q.wakeProducers()
 }
 
 func (q *Queue[T]) isClosed() bool {
@@ -305,7 +305,7 @@ func (q *Queue[T]) isClosed() bool {
 // policies, and returns nil when the queue is closed. If ctx ends first, it returns the cause.
 func (q *Queue[T]) WaitForRoom(ctx context.Context) error {
 	for {
-		room := q.waitingRoom()
+		room := q.roomSignal()
 		if room == nil {
 			return nil
 		}
@@ -324,26 +324,26 @@ func (q *Queue[T]) Full() bool {
 	return q.full()
 }
 
-// waitingRoom returns a channel that is closed when there is room, nil if there is room now.
-func (q *Queue[T]) waitingRoom() <-chan struct{} {
+// roomSignal returns a channel that is closed when there is room, nil if there is room now.
+func (q *Queue[T]) roomSignal() <-chan struct{} {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if !q.full() {
 		return nil
 	}
-	if q.room == nil {
-		q.room = make(chan struct{})
+	if q.hasRoom == nil {
+		q.hasRoom = make(chan struct{})
 	}
-	return q.room
+	return q.hasRoom
 }
 
 func (q *Queue[T]) full() bool { return q.options.Policy == Block && q.deltas >= q.options.Limit }
 
-// freeRoom wakes all waiting producers if there is room. The caller holds the lock.
-func (q *Queue[T]) freeRoom() {
-	if q.room != nil && !q.full() {
-		close(q.room)
-		q.room = nil
+// wakeProducers wakes all waiting producers if there is room. The caller holds the lock.
+func (q *Queue[T]) wakeProducers() {
+	if q.hasRoom != nil && !q.full() {
+		close(q.hasRoom)
+		q.hasRoom = nil
 	}
 }
 

@@ -101,7 +101,7 @@ func TestVersionOfMergedDeltas(t *testing.T) {
 	q := New[*thing](Options{})
 	q.Add(added(1), "1")
 	pop(t, q)
-	q.Add(added(2*takeAtOnce+10), "700")
+	q.Add(added(2*maxTake+10), "700")
 	for _, want := range []string{"256 ", "256 ", "10 700"} {
 		b := pop(t, q)
 		if got := fmt.Sprint(len(b.Deltas), " ", b.ResourceVersion); got != want {
@@ -115,11 +115,11 @@ func TestLateDeltasMergeIntoThoseThatStay(t *testing.T) {
 	q := New[*thing](Options{})
 	q.Add(added(1), "")
 	pop(t, q)
-	run := added(takeAtOnce + 1)
+	run := added(maxTake + 1)
 	q.Add(run, "")
 	pop(t, q)
-	last := run[takeAtOnce].Object
-	q.Add([]delta{update(run[0].Object, newThing("n000000", 0, 900)), update(last, newThing(last.Name, takeAtOnce, 901))}, "901")
+	last := run[maxTake].Object
+	q.Add([]delta{update(run[0].Object, newThing("n000000", 0, 900)), update(last, newThing(last.Name, maxTake, 901))}, "901")
 	expect(t, drain(t, q), "Changes@901 Added:n000256/u256/901 Updated:n000000/u0/900<1")
 }
 
@@ -280,7 +280,7 @@ func TestQueueGivesMemoryBack(t *testing.T) {
 			pop(t, q)
 		}
 		popNothing(t, q)
-		if cap(q.entries.items) > smallBuffer || cap(q.buffer) > smallBuffer || q.spare != nil && q.spare.room() > smallBuffer {
+		if cap(q.entries.items) > smallBuffer || cap(q.buffer) > smallBuffer || q.spare != nil && q.spare.capacity() > smallBuffer {
 			t.Errorf("%s: room for %d entries and %d deltas is left", policy, cap(q.entries.items), cap(q.buffer))
 		}
 	}

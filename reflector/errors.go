@@ -38,7 +38,7 @@ func (e *Error) Error() string {
 		b.WriteString(e.Name + ": ")
 	}
 	fmt.Fprintf(&b, "%s: %s", e.Reason, e.cause())
-	if out := e.wayOut(); out != "" {
+	if out := e.advice(); out != "" {
 		b.WriteString("; " + out)
 	}
 	return b.String()
@@ -67,7 +67,7 @@ func (e *Error) Permanent() bool {
 	case Refused, WrongAddress:
 		return e.NeverReached
 	case Timeout:
-		return e.mute()
+		return e.neverResponded()
 	case DNS:
 		return e.NeverReached && unknownHost(e.Err)
 	default:
@@ -75,8 +75,8 @@ func (e *Error) Permanent() bool {
 	}
 }
 
-// mute reports whether the error is a timeout and no server has ever responded.
-func (e *Error) mute() bool {
+// neverResponded reports whether the error is a timeout and no server has ever responded.
+func (e *Error) neverResponded() bool {
 	return e.Reason == Timeout && e.NeverReached && unanswered(e.Err, e.Reason)
 }
 
@@ -107,10 +107,10 @@ func (e *Error) cause() string {
 	case WrongAddress:
 		return wrongAddress(e.Err, text)
 	case Timeout:
-		if e.mute() && e.Err == errStalled {
+		if e.neverResponded() && e.Err == errStalled {
 			return "no response yet"
 		}
-		if e.mute() {
+		if e.neverResponded() {
 			return "no response yet: " + text
 		}
 	}
@@ -124,21 +124,21 @@ func wrongAddress(err error, text string) string {
 		return "the port expects HTTPS, but the request used HTTP"
 	case errors.Is(err, http.ErrSchemeMismatch):
 		return "the port expects HTTP, but the request used HTTPS"
-	case foreign(err):
-		return fmt.Sprintf("there is no API server at this path, which responds 404 with %.60q", foreignText(err))
+	case notFromAPIServer(err):
+		return fmt.Sprintf("there is no API server at this path, which responds 404 with %.60q", responseText(err))
 	default:
 		return text
 	}
 }
 
-// wayOut returns what the user can do.
-func (e *Error) wayOut() string {
+// advice returns what the user can do.
+func (e *Error) advice() string {
 	switch e.Reason {
 	case Forbidden:
 		switch {
 		case anonymous(e.Err):
 			return "check that the kubeconfig names a user with a token, a certificate or a plugin"
-		case foreign(e.Err):
+		case notFromAPIServer(e.Err):
 			return "this is not an API server's response: check the address and any proxies"
 		}
 		return "grant list and watch"
@@ -147,7 +147,7 @@ func (e *Error) wayOut() string {
 	case NotFound:
 		return "install its CRD or check the version"
 	case Certificate:
-		return certificateWayOut(e.Err)
+		return certificateAdvice(e.Err)
 	case Credentials:
 		if missingPlugin(e.Err) {
 			return "install the plugin, or correct exec in the kubeconfig"
@@ -158,9 +158,9 @@ func (e *Error) wayOut() string {
 	case DNS:
 		return "check the host name in the kubeconfig"
 	case WrongAddress:
-		return e.rightAddress()
+		return e.addressAdvice()
 	case Timeout:
-		if e.mute() {
+		if e.neverResponded() {
 			return "check the address and port, and any firewalls and proxies"
 		}
 	case NotAcceptable:
@@ -175,7 +175,7 @@ func (e *Error) wayOut() string {
 	return ""
 }
 
-func (e *Error) rightAddress() string {
+func (e *Error) addressAdvice() string {
 	switch {
 	case plainOnTLS(e.Err):
 		return "use https:// in the server's address"

@@ -90,19 +90,19 @@ func TestJitter(t *testing.T) {
 // TestWakesOfPeers end waits early, but not for ever.
 func TestWakesOfPeers(t *testing.T) {
 	r := newTestRetry(Backoff{Min: time.Second, Max: time.Minute, Factor: 2}, nil)
-	for range mostWakes {
-		if got := r.awaits(Refused); got.class != unreachable {
+	for range maxWakes {
+		if got := r.awaits(Refused); got.class != classUnreachable {
 			t.Errorf("awaits %+v", got)
 		}
 		r.woken(Refused)
 	}
-	if got := r.awaits(Refused); got.class != alone {
-		t.Errorf("after %d wakes for nothing it awaits %+v", mostWakes, got)
+	if got := r.awaits(Refused); got.class != classAlone {
+		t.Errorf("after %d wakes for nothing it awaits %+v", maxWakes, got)
 	}
-	if r.waited(""); r.awaits(Refused).class != alone {
+	if r.waited(""); r.awaits(Refused).class != classAlone {
 		t.Error("a wait that no failure had made necessary counts")
 	}
-	if r.waited(Refused); r.awaits(Refused).class != unreachable {
+	if r.waited(Refused); r.awaits(Refused).class != classUnreachable {
 		t.Error("a wait that has ended by itself does not count")
 	}
 	r.answered = time.Minute
@@ -113,7 +113,7 @@ func TestWakesOfPeers(t *testing.T) {
 		t.Error("a resource that has appeared does not begin the waits anew")
 	}
 	r.woken(Refused)
-	if r.progressed(); r.awaits(Server).class != failing {
+	if r.progressed(); r.awaits(Server).class != classFailing {
 		t.Error("progress does not count")
 	}
 }
@@ -123,19 +123,19 @@ func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var peers Peers
 		r := newTestRetry(Backoff{Min: time.Second, Max: time.Minute, Factor: 2, Jitter: 1}, &peers)
-		for i := range mostTurns + 1 {
+		for i := range maxTurns + 1 {
 			want := time.Duration(i) * time.Second
-			if got := r.turn(time.Second); got < want || got > want+shortSpread {
+			if got := r.waitForTurn(time.Second); got < want || got > want+shortSpread {
 				t.Errorf("turn %d after %v", i, got)
 			}
 		}
 		for range 50 {
-			if got := r.turn(time.Second); got < 0 || got > mostTurns*time.Second {
+			if got := r.waitForTurn(time.Second); got < 0 || got > maxTurns*time.Second {
 				t.Errorf("a turn that is not there after %v", got)
 			}
 		}
 		time.Sleep(time.Hour)
-		if got := r.turn(time.Second); got > shortSpread {
+		if got := r.waitForTurn(time.Second); got > shortSpread {
 			t.Errorf("later: a turn after %v", got)
 		}
 		if got := r.atOnce(syscall.ECONNRESET); got < time.Second/2 || got > time.Second+shortSpread {
@@ -148,7 +148,7 @@ func TestTurns(t *testing.T) {
 			t.Errorf("at once where the server asks to wait: %v", got)
 		}
 		r.Jitter = 0
-		if got := r.turn(time.Second); got != 0 {
+		if got := r.waitForTurn(time.Second); got != 0 {
 			t.Errorf("without jitter: %v", got)
 		}
 	})
@@ -157,7 +157,7 @@ func TestTurns(t *testing.T) {
 // TestPace lets a burst pass, and then one at a time.
 func TestPace(t *testing.T) {
 	now := time.Unix(1000, 0)
-	p := pace{tokens: 3, burst: 3, every: time.Second}
+	p := tokenBucket{tokens: 3, burst: 3, every: time.Second}
 	for i := range 3 {
 		if wait := p.take(now); wait != 0 {
 			t.Errorf("request %d waits %v", i, wait)
@@ -282,7 +282,7 @@ func TestPeersWakeAgain(t *testing.T) {
 		recovers := func(woken bool) {
 			t.Helper()
 			before := requests.Load()
-			peers.served(schema.GroupVersionResource{Resource: "others"}, true)
+			peers.noteServed(schema.GroupVersionResource{Resource: "others"}, true)
 			time.Sleep(time.Second)
 			synctest.Wait()
 			if got := requests.Load() > before; got != woken {
@@ -290,7 +290,7 @@ func TestPeersWakeAgain(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Second)
-		for range mostWakes {
+		for range maxWakes {
 			recovers(true)
 		}
 		recovers(false)

@@ -45,9 +45,9 @@ func (r *Reflector[T]) behind(version string) bool {
 	return object.OlderResourceVersion(version, r.last)
 }
 
-// foundBehind handles a response that is older than what was already seen; recent says that the most recent state was
+// serverBehind handles a response that is older than what was already seen; recent says that the most recent state was
 // requested. The response is rejected, unless that has gone on for rewrittenAfter.
-func (r *Reflector[T]) foundBehind(version string, recent bool) {
+func (r *Reflector[T]) serverBehind(version string, recent bool) {
 	r.mostRecent = true
 	err := behindError{version, r.last}
 	switch {
@@ -57,27 +57,27 @@ func (r *Reflector[T]) foundBehind(version string, recent bool) {
 		r.history.behindSince = time.Now()
 		r.failAfter(err, Starting, rewrittenAfter)
 	default: // rewrittenAfter has passed
-		r.rewritten(rewrittenError{got: version, seen: r.last})
+		r.historyRewritten(rewrittenError{got: version, seen: r.last})
 	}
 }
 
-// rewritten forgets the version seen, and relists.
-func (r *Reflector[T]) rewritten(err rewrittenError) {
+// historyRewritten forgets the version seen, and relists.
+func (r *Reflector[T]) historyRewritten(err rewrittenError) {
 	r.last, r.mostRecent = "", false
 	r.history = history{rewritten: true}
 	r.status.rewrites.Add(1)
 	r.failAtOnce(err, Starting)
 }
 
-// suspected reports whether the server's most recent state has been behind since the last list, so that its history may be
+// historySuspect reports whether the server's most recent state has been behind since the last list, so that its history may be
 // another one, whatever its version is now.
-func (r *Reflector[T]) suspected() bool {
+func (r *Reflector[T]) historySuspect() bool {
 	return r.history.rewritten || !r.history.behindSince.IsZero()
 }
 
 // previous returns Options.Previous, or nil if nothing may be reused.
 func (r *Reflector[T]) previous() source.Previous[T] {
-	if r.suspected() {
+	if r.historySuspect() {
 		return nil
 	}
 	return r.opts.Previous
@@ -85,54 +85,54 @@ func (r *Reflector[T]) previous() source.Previous[T] {
 
 // wentBack reports whether an object is in an older state than the sink's.
 func (r *Reflector[T]) wentBack(o T) (older bool) {
-	defer r.status.contain()
+	defer r.status.recoverAndCount()
 	seen, held := r.held(object.KeyOf(o))
 	return held && seen.GetUID() == o.GetUID() && object.OlderResourceVersion(o.GetResourceVersion(), seen.GetResourceVersion())
 }
 
-// overtaken handles a list which shows that a history that was found to be behind was rewritten, and has passed the old
+// historyOvertaken handles a list which shows that a history that was found to be behind was rewritten, and has passed the old
 // version by now.
-func (r *Reflector[T]) overtaken(version string) {
-	r.rewritten(rewrittenError{got: version, seen: r.last, what: ", by what it has of " + r.list.older.String() + ","})
+func (r *Reflector[T]) historyOvertaken(version string) {
+	r.historyRewritten(rewrittenError{got: version, seen: r.last, what: ", by what it has of " + r.list.older.String() + ","})
 }
 
 // comparable reports whether versions can be compared with last.
 func (r *Reflector[T]) comparable() bool { return object.OlderResourceVersion("1", r.last) }
 
-// check requests the server's most recent version before a watch is resumed. A watch alone would not show that the server
+// checkHistory requests the server's most recent version before a watch is resumed. A watch alone would not show that the server
 // was restored from a backup: one that starts at a future version is silent until the new history reaches it.
-func (r *Reflector[T]) check(ctx context.Context) {
+func (r *Reflector[T]) checkHistory(ctx context.Context) {
 	r.recent = ""
 	if !r.comparable() {
-		r.checked()
+		r.historyChecked()
 		return
 	}
-	if !r.admitted() {
+	if !r.admitRequest() {
 		return
 	}
-	g := newGuard(ctx, r.opts.StallTimeout)
+	g := newWatchdog(ctx, r.opts.StallTimeout)
 	defer g.stop()
 	w := r.newWitness()
 	opts := source.ListOptions[T]{
 		Limit: 1, Only: w.key, Previous: r.previous(), NoSharing: r.opts.NoSharing, Skip: func(*source.ObjectError) { w.skipped = true },
 	}
-	result, err := r.callList(g.ctx, opts, w.look)
+	result, err := r.callList(g.ctx, opts, w.observe)
 	if ctx.Err() != nil {
 		return
 	}
-	r.answered(err)
+	r.noteResponse(err)
 	switch {
 	case err != nil:
-		r.checkFailed(g.explain(err))
+		r.historyCheckFailed(g.explain(err))
 	case r.behind(result.ResourceVersion):
-		r.foundBehind(result.ResourceVersion, true)
+		r.serverBehind(result.ResourceVersion, true)
 	case w.contradicts(r.last):
-		r.rewritten(rewrittenError{what: " of " + w.key.String(), got: w.got.GetResourceVersion(), seen: w.held.GetResourceVersion()})
+		r.historyRewritten(rewrittenError{what: " of " + w.key.String(), got: w.got.GetResourceVersion(), seen: w.held.GetResourceVersion()})
 	case w.gone():
 		r.enter(Starting) // it may have been deleted, or never have existed in this history
 	default:
 		r.history, r.recent = history{}, result.ResourceVersion
-		r.checked()
+		r.historyChecked()
 	}
 }
 
@@ -159,8 +159,8 @@ func (r *Reflector[T]) newWitness() *witness[T] {
 	return &witness[T]{key: r.newest, held: held}
 }
 
-// look is called for each object that the server has.
-func (w *witness[T]) look(o T) error {
+// observe is called for each object that the server has.
+func (w *witness[T]) observe(o T) error {
 	if object.KeyOf(o) == w.key {
 		w.got, w.found = o, true
 	} else {
@@ -178,9 +178,9 @@ func (w *witness[T]) contradicts(version string) bool {
 // gone reports whether the server does not have the object.
 func (w *witness[T]) gone() bool { return w.key.Name != "" && !w.found && !w.skipped && !w.others }
 
-// checkFailed retries the check if that may help, and otherwise goes on to the watch without one. If the server cannot
+// historyCheckFailed retries the check if that may help, and otherwise goes on to the watch without one. If the server cannot
 // list a single object, the check is made without a witness.
-func (r *Reflector[T]) checkFailed(err error) {
+func (r *Reflector[T]) historyCheckFailed(err error) {
 	reason := reasonOf(err)
 	if reason == BadRequest && r.newest.Name != "" {
 		r.newest = object.Key{}
@@ -188,26 +188,26 @@ func (r *Reflector[T]) checkFailed(err error) {
 	}
 	again := reason.transient() || reason == Unauthorized || isPanic(err)
 	if reason == Server || isPanic(err) || reason == Timeout && !unanswered(err, reason) {
-		r.stuck++
+		r.failedWatches++
 	}
-	if !again || r.stuck >= triesInPlace {
-		r.stuck = 0
-		r.checked()
+	if !again || r.failedWatches >= triesInPlace {
+		r.failedWatches = 0
+		r.historyChecked()
 		return
 	}
 	r.fail(err, Checking)
 }
 
-// checked goes on to the watch after a check that found nothing wrong or is not possible.
-func (r *Reflector[T]) checked() {
-	r.vouched = true
+// historyChecked goes on to the watch after a check that found nothing wrong or is not possible.
+func (r *Reflector[T]) historyChecked() {
+	r.historyConfirmed = true
 	r.enter(Watching)
 }
 
-// vouch records, for the open watch or else the next one, that the server's history reaches last.
-func (r *Reflector[T]) vouch() {
+// confirmHistory records, for the open watch or else the next one, that the server's history reaches last.
+func (r *Reflector[T]) confirmHistory() {
 	if r.stream != nil {
-		r.stream.vouched = true
+		r.stream.historyConfirmed = true
 	}
-	r.vouched = r.stream == nil
+	r.historyConfirmed = r.stream == nil
 }

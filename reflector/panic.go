@@ -17,8 +17,8 @@ func newPanicError(value any) *panicError { return &panicError{value: value, sta
 
 func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
 
-// caught is deferred to turn a panic in the source into an error.
-func (c *counters) caught(err *error) {
+// recoverSource is deferred to turn a panic in the source into an error.
+func (c *counters) recoverSource(err *error) {
 	if value := recover(); value != nil {
 		c.panics.Add(1)
 		e := newPanicError(value)
@@ -27,9 +27,9 @@ func (c *counters) caught(err *error) {
 	}
 }
 
-// contain is deferred to recover and only count a panic: one in a logger or OnError, to which it cannot be reported, or in closing
+// recoverAndCount is deferred to recover and only count a panic: one in a logger or OnError, to which it cannot be reported, or in closing
 // a stream.
-func (c *counters) contain() {
+func (c *counters) recoverAndCount() {
 	if recover() != nil {
 		c.panics.Add(1)
 	}

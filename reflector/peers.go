@@ -13,8 +13,8 @@ const (
 	reconnectEvery = 20 * time.Millisecond // after their connection broke, or the server ended their watches
 	recoverEvery   = 80 * time.Millisecond // after an outage, when each may have to list
 	appearedEvery  = 5 * time.Millisecond  // after a resource has appeared, which few reflectors wait for
-	// mostTurns is the number of reflectors that are spaced out evenly. Additional ones pick a random time in the same period.
-	mostTurns = 50
+	// maxTurns is the number of reflectors that are spaced out evenly. Additional ones pick a random time in the same period.
+	maxTurns = 50
 )
 
 // Peers lets the reflectors of one server share what they learn about it, so that none keeps waiting for an outage that
@@ -29,50 +29,50 @@ const (
 // turn than it would have waited alone after a failure, and a reflector for which retrying early does not help returns to its own backoff.
 // The zero value is ready to use, and a nil *Peers shares nothing. All methods may be called from any goroutine.
 type Peers struct {
-	mu      sync.Mutex
-	waiting map[*waiter]struct{}
-	news    news
-	reached bool      // the server has responded at least once
-	free    time.Time // when the next turn is free
+	mu          sync.Mutex
+	waiting     map[*waiter]struct{}
+	discoveries discoveries
+	reached     bool      // the server has responded at least once
+	nextTurn    time.Time // when the next turn is free
 }
 
-// news counts what the peers have learned.
-type news struct{ answers, appearances uint64 }
+// discoveries counts what the peers have learned.
+type discoveries struct{ answers, appearances uint64 }
 
-// awaited describes news that would end a reflector's wait.
-type awaited struct {
-	class class
-	seen  news // as of sending the failed request
+// awaitedDiscovery describes a discovery that would end a reflector's wait.
+type awaitedDiscovery struct {
+	class waitClass
+	seen  discoveries // as of sending the failed request
 }
 
-// class groups waits that end together.
-type class uint8
+// waitClass groups waits that end together.
+type waitClass uint8
 
 const (
-	alone       class = iota
-	unreachable       // the server could not be reached
-	failing           // the server failed
-	missing           // the server does not have the resource
+	classAlone       waitClass = iota // peers cannot end the wait
+	classUnreachable                  // the server could not be reached
+	classFailing                      // the server failed
+	classMissing                      // the server does not have the resource
 )
 
-func classOf(reason Reason) class {
+func classOf(reason Reason) waitClass {
 	switch reason {
 	case Refused, DNS, Network, Timeout:
-		return unreachable
+		return classUnreachable
 	case Server:
-		return failing
+		return classFailing
 	case NotFound:
-		return missing
+		return classMissing
 	default:
-		return alone
+		return classAlone
 	}
 }
 
 // waiter is a reflector that is waiting.
 type waiter struct {
-	peers    *Peers // nil if no news can end the wait
+	peers    *Peers // nil if no discovery can end the wait
 	resource schema.GroupVersionResource
-	class    class
+	class    waitClass
 	// wake receives, once, the interval between the retries of the reflectors that are woken.
 	wake chan time.Duration
 }
@@ -86,86 +86,86 @@ func (p *Peers) ResourceAppeared(resource schema.GroupVersionResource) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.news.appearances++
-	p.wake(func(w *waiter) bool { return w.class == missing && covers(resource, w.resource) })
+	p.discoveries.appearances++
+	p.wake(func(w *waiter) bool { return w.class == classMissing && covers(resource, w.resource) })
 }
 
 func covers(a, b schema.GroupVersionResource) bool {
 	return a == b || a.Version == "" && a.GroupResource() == b.GroupResource()
 }
 
-// served records that a request for a resource has succeeded; recovered says that the requests before it had failed.
-func (p *Peers) served(resource schema.GroupVersionResource, recovered bool) {
+// noteServed records that a request for a resource has succeeded; recovered says that the requests before it had failed.
+func (p *Peers) noteServed(resource schema.GroupVersionResource, recovered bool) {
 	if p == nil {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.reached = true
-	p.news.answers++
+	p.discoveries.answers++
 	p.wake(func(w *waiter) bool {
-		return w.class == unreachable || w.class == failing && recovered || w.class == missing && w.resource == resource
+		return w.class == classUnreachable || w.class == classFailing && recovered || w.class == classMissing && w.resource == resource
 	})
 }
 
-// answered records that the server responded to a request with an error.
-func (p *Peers) answered() {
+// noteResponse records that the server responded to a request with an error.
+func (p *Peers) noteResponse() {
 	if p == nil {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.reached = true
-	p.news.answers++
-	p.wake(func(w *waiter) bool { return w.class == unreachable })
+	p.discoveries.answers++
+	p.wake(func(w *waiter) bool { return w.class == classUnreachable })
 }
 
 // wake wakes the waiters that match. The caller holds mu.
 func (p *Peers) wake(match func(*waiter) bool) {
 	for w := range p.waiting {
 		if match(w) {
-			w.wake <- w.class.every() // does not block: each waiter is woken once
+			w.wake <- w.class.interval() // does not block: each waiter is woken once
 			delete(p.waiting, w)
 		}
 	}
 }
 
-// every returns the interval between retries in the class.
-func (c class) every() time.Duration {
-	if c == missing {
+// interval returns the interval between retries in the class.
+func (c waitClass) interval() time.Duration {
+	if c == classMissing {
 		return appearedEvery
 	}
 	return recoverEvery
 }
 
-// turn reserves the next turn and returns how long to wait for it; false if all are taken.
-func (p *Peers) turn(now time.Time, every time.Duration) (wait time.Duration, ok bool) {
+// reserveTurn reserves the next turn and returns how long to wait for it; false if all are taken.
+func (p *Peers) reserveTurn(now time.Time, every time.Duration) (wait time.Duration, ok bool) {
 	if p == nil {
 		return 0, true
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.free.Before(now) {
-		p.free = now
+	if p.nextTurn.Before(now) {
+		p.nextTurn = now
 	}
-	if wait = p.free.Sub(now); wait > mostTurns*every {
+	if wait = p.nextTurn.Sub(now); wait > maxTurns*every {
 		return 0, false
 	}
-	p.free = p.free.Add(every)
+	p.nextTurn = p.nextTurn.Add(every)
 	return wait, true
 }
 
-// await returns a waiter for news. Its owner must call leave.
-func (p *Peers) await(resource schema.GroupVersionResource, a awaited) *waiter {
-	if p == nil || a.class == alone {
+// await returns a waiter for a discovery. Its owner must call leave.
+func (p *Peers) await(resource schema.GroupVersionResource, a awaitedDiscovery) *waiter {
+	if p == nil || a.class == classAlone {
 		return &waiter{}
 	}
 	w := &waiter{peers: p, resource: resource, class: a.class, wake: make(chan time.Duration, 1)}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
-	case a.class == unreachable && p.news.answers != a.seen.answers, a.class == missing && p.news.appearances != a.seen.appearances:
-		w.wake <- a.class.every() // the news arrived while the request was in flight
+	case a.class == classUnreachable && p.discoveries.answers != a.seen.answers, a.class == classMissing && p.discoveries.appearances != a.seen.appearances:
+		w.wake <- a.class.interval() // it was made while the request was in flight
 	default:
 		if p.waiting == nil {
 			p.waiting = map[*waiter]struct{}{}
@@ -185,14 +185,14 @@ func (w *waiter) leave() {
 	delete(w.peers.waiting, w)
 }
 
-// soFar returns the present counts of news.
-func (p *Peers) soFar() news {
+// discoveriesSoFar returns the present counts.
+func (p *Peers) discoveriesSoFar() discoveries {
 	if p == nil {
-		return news{}
+		return discoveries{}
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.news
+	return p.discoveries
 }
 
 // everReached reports whether the server has ever responded to any of the peers.

@@ -146,19 +146,19 @@ func ownReason(err error) Reason {
 // address: an API server sends Go's plain 404 for groups that it does not have, and always has the core group.
 func reasonFor(err error, group string) Reason {
 	reason := reasonOf(err)
-	if reason == NotFound && (group == "" || foreignText(err) != "404 page not found") && foreign(err) {
+	if reason == NotFound && (group == "" || responseText(err) != "404 page not found") && notFromAPIServer(err) {
 		return WrongAddress
 	}
 	return reason
 }
 
-// foreign reports whether err is a response without the Status that an API server sends.
-func foreign(err error) bool {
+// notFromAPIServer reports whether err is a response without the Status that an API server sends.
+func notFromAPIServer(err error) bool {
 	return apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
 
-// foreignText returns the text of such a response.
-func foreignText(err error) string {
+// responseText returns the text of such a response.
+func responseText(err error) string {
 	cause, _ := apierrors.StatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 	return strings.TrimSpace(cause.Message)
 }
@@ -166,7 +166,7 @@ func foreignText(err error) string {
 // fromServer reports whether err is a response from an API server.
 func fromServer(err error) bool {
 	var status apierrors.APIStatus
-	return errors.As(err, &status) && !foreign(err)
+	return errors.As(err, &status) && !notFromAPIServer(err)
 }
 
 // unanswered reports whether the server could not be reached, so that there was no response.
@@ -283,7 +283,7 @@ func rejected(err *net.OpError) bool {
 	return err.Op == "remote error" && strings.Contains(err.Err.Error(), "certificate")
 }
 
-func certificateWayOut(err error) string {
+func certificateAdvice(err error) string {
 	if e, ok := errors.AsType[*net.OpError](err); ok && rejected(e) {
 		return "check client-certificate and client-key in the kubeconfig"
 	}
@@ -334,7 +334,7 @@ func missingPlugin(err error) bool {
 
 // plainOnTLS reports whether plain HTTP was sent to a port that expects TLS.
 func plainOnTLS(err error) bool {
-	text := foreignText(err)
+	text := responseText(err)
 	return strings.Contains(text, "HTTP request to an HTTPS server") || // net/http
 		strings.Contains(text, "plain HTTP request was sent to HTTPS port") || // nginx
 		strings.Contains(err.Error(), `malformed HTTP response "\x15\x03`) // a TLS alert

@@ -62,8 +62,8 @@ type Reflector[T object.Object] struct {
 	opts   Options[T] // with defaults
 	log    *slog.Logger
 	status counters
-	retry  retry   // how long to wait before a request
-	spoken journal // what was logged, and when
+	retry  retry       // how long to wait before a request
+	logged logThrottle // what was logged, and when
 
 	phase Phase
 	// resume makes Starting call Options.Resume and continue from its contents.
@@ -79,15 +79,15 @@ type Reflector[T object.Object] struct {
 	last string
 	// mostRecent makes the next list request the most recent state because the server cannot tell whether it
 	// has last. It is cleared when a list succeeds.
-	mostRecent bool
-	history    history
-	vouched    bool  // the server has just shown that its history reaches last
-	ordered    order // a requested relist
-	rhythm     rhythm
-	method     method
+	mostRecent       bool
+	history          history
+	historyConfirmed bool          // the server has just shown that its history reaches last
+	relistRequest    relistRequest // a requested relist
+	bookmarkRhythm   bookmarkRhythm
+	listMethod       listMethod
 
-	// stuck counts the consecutive watches that were rejected or failed without delivering anything new.
-	stuck int
+	// failedWatches counts the consecutive watches that were rejected or failed without delivering anything new.
+	failedWatches int
 	// expired is set once last has expired, until there is progress.
 	expired bool
 
@@ -126,14 +126,14 @@ func New[T object.Object](opts Options[T]) (*Reflector[T], error) {
 func (r *Reflector[T]) Run(ctx context.Context) error {
 	defer r.stop()
 	for {
-		if err := r.guardedStep(ctx); err != nil {
+		if err := r.recoverStep(ctx); err != nil {
 			return err
 		}
 	}
 }
 
-// guardedStep calls Step and turns a panic into a failure.
-func (r *Reflector[T]) guardedStep(ctx context.Context) error {
+// recoverStep calls Step and turns a panic into a failure.
+func (r *Reflector[T]) recoverStep(ctx context.Context) error {
 	defer func() {
 		if reason := recover(); reason != nil {
 			r.status.panics.Add(1)
@@ -154,7 +154,7 @@ func (r *Reflector[T]) Step(ctx context.Context) error {
 		r.stop()
 		return context.Cause(ctx)
 	}
-	r.obey()
+	r.obeyRelistRequest()
 	switch r.phase {
 	case Starting:
 		r.start(ctx)
@@ -163,11 +163,11 @@ func (r *Reflector[T]) Step(ctx context.Context) error {
 	case Listing:
 		r.listPage(ctx)
 	case Checking:
-		r.check(ctx)
+		r.checkHistory(ctx)
 	case Watching:
 		r.watch(ctx)
 	case BackingOff:
-		r.waitOut(ctx)
+		r.endPause(ctx)
 	default:
 		return ErrStopped
 	}
@@ -180,16 +180,16 @@ func (r *Reflector[T]) start(ctx context.Context) {
 		r.askResume(ctx)
 		return
 	}
-	if r.status.lists.Load() > 0 && !r.method.tryLists {
+	if r.status.lists.Load() > 0 && !r.listMethod.tryLists {
 		if wait := r.retry.relists.take(time.Now()); wait > 0 {
 			r.backOff(wait, Starting, "")
 			return
 		}
 	}
-	paged := r.opts.DisableWatchList || r.method.paged(time.Now())
+	paged := r.opts.DisableWatchList || r.listMethod.paged(time.Now())
 	r.status.paged.Store(paged)
 	r.list.wentBack = nil
-	if r.suspected() && !r.history.rewritten {
+	if r.historySuspect() && !r.history.rewritten {
 		r.list.wentBack = r.wentBack
 	}
 	r.list.restart()
@@ -209,7 +209,7 @@ func (r *Reflector[T]) askResume(ctx context.Context) {
 	case ctx.Err() != nil:
 	case err != nil:
 		r.fail(err, Starting)
-	case unset(held.ResourceVersion):
+	case isUnset(held.ResourceVersion):
 		r.resume = false
 	case held.List:
 		r.resume = false
@@ -230,7 +230,7 @@ func (r *Reflector[T]) enter(p Phase) {
 func (r *Reflector[T]) stop() {
 	r.closeStream()
 	r.list.restart()
-	r.status.asked.clear()
+	r.status.askedAt.clear()
 	r.enter(Stopped)
 }
 
@@ -241,8 +241,8 @@ func (r *Reflector[T]) backOff(wait time.Duration, next Phase, after Reason) {
 	r.enter(BackingOff)
 }
 
-// waitOut waits until the pause is over or a peer has news that makes it unnecessary.
-func (r *Reflector[T]) waitOut(ctx context.Context) {
+// endPause waits until the pause is over or a peer makes a discovery that makes it unnecessary.
+func (r *Reflector[T]) endPause(ctx context.Context) {
 	timer := time.NewTimer(time.Until(r.pause.until))
 	defer timer.Stop()
 	peers := r.opts.Peers.await(r.opts.Resource, r.retry.awaits(r.pause.after))
@@ -254,39 +254,39 @@ func (r *Reflector[T]) waitOut(ctx context.Context) {
 		r.enter(r.pause.next)
 	case every := <-peers.wake:
 		r.retry.woken(r.pause.after)
-		r.backOff(min(r.retry.turn(every), time.Until(r.pause.until)), r.pause.next, "")
+		r.backOff(min(r.retry.waitForTurn(every), time.Until(r.pause.until)), r.pause.next, "")
 	case <-ctx.Done():
 	}
 }
 
-// admitted reports whether a request may be sent now. If not, it backs off until one may.
-func (r *Reflector[T]) admitted() bool {
+// admitRequest reports whether a request may be sent now. If not, it backs off until one may.
+func (r *Reflector[T]) admitRequest() bool {
 	now := time.Now()
 	if wait := r.retry.requests.take(now); wait > 0 {
 		r.backOff(wait, r.phase, "")
 		return false
 	}
-	r.retry.seen = r.opts.Peers.soFar()
-	r.status.set(&r.status.asked, now)
+	r.retry.seen = r.opts.Peers.discoveriesSoFar()
+	r.status.set(&r.status.askedAt, now)
 	return true
 }
 
-// answered records the outcome of a request.
-func (r *Reflector[T]) answered(err error) {
-	r.status.asked.clear()
+// noteResponse records the outcome of a request.
+func (r *Reflector[T]) noteResponse(err error) {
+	r.status.askedAt.clear()
 	switch {
 	case err == nil:
-		r.heard()
-		r.opts.Peers.served(r.opts.Resource, r.status.failures.Load() > 0)
+		r.noteContact()
+		r.opts.Peers.noteServed(r.opts.Resource, r.status.failures.Load() > 0)
 	case fromServer(err):
 		r.status.reached.Store(true)
-		r.opts.Peers.answered()
+		r.opts.Peers.noteResponse()
 	}
 }
 
-// heard records that the server was heard from.
-func (r *Reflector[T]) heard() {
-	r.status.set(&r.status.contact, time.Now())
+// noteContact records that the server was heard from.
+func (r *Reflector[T]) noteContact() {
+	r.status.set(&r.status.lastContact, time.Now())
 	if !r.status.reached.Load() {
 		r.status.reached.Store(true)
 	}
@@ -307,6 +307,6 @@ func (r *Reflector[T]) advance(version string) {
 
 // progressed resets the record of failures: something new has arrived, or a watch has lasted.
 func (r *Reflector[T]) progressed() {
-	r.stuck, r.expired, r.list.furthest = 0, false, 0
+	r.failedWatches, r.expired, r.list.maxPages = 0, false, 0
 	r.retry.progressed()
 }

@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// order is a pending request for a relist.
-type order struct {
+// relistRequest is a pending request for a relist.
+type relistRequest struct {
 	cause atomic.Pointer[error] // nil if there is none
 	// interrupt ends the most recent watch.
 	interrupt atomic.Pointer[context.CancelCauseFunc]
@@ -22,21 +22,21 @@ func (e divergedError) Unwrap() error { return e.err }
 // objects. It is for callers that find the sink to differ from the server; cause says how, and is reported as an Error with the reason
 // Diverged. Relist does not wait, and may be called from any goroutine.
 func (r *Reflector[T]) Relist(cause error) {
-	r.ordered.cause.Store(&cause)
-	if interrupt := r.ordered.interrupt.Load(); interrupt != nil && Phase(r.status.phase.Load()) == Watching {
+	r.relistRequest.cause.Store(&cause)
+	if interrupt := r.relistRequest.interrupt.Load(); interrupt != nil && Phase(r.status.phase.Load()) == Watching {
 		(*interrupt)(nil)
 	}
 }
 
-// obey abandons the watch and relists if a relist was requested. During a list or a wait, the request stays pending until the reflector
+// obeyRelistRequest abandons the watch and relists if a relist was requested. During a list or a wait, the request stays pending until the reflector
 // enters one of the phases below.
-func (r *Reflector[T]) obey() {
+func (r *Reflector[T]) obeyRelistRequest() {
 	switch r.phase {
 	case Starting, Checking, Watching:
 	default:
 		return
 	}
-	cause := r.ordered.cause.Swap(nil)
+	cause := r.relistRequest.cause.Swap(nil)
 	if cause == nil {
 		return
 	}

@@ -8,13 +8,13 @@ import (
 )
 
 const (
-	// longestRetryAfter limits the Retry-After that is obeyed.
-	longestRetryAfter = 5 * time.Minute
+	// maxRetryAfter limits the Retry-After that is obeyed.
+	maxRetryAfter = 5 * time.Minute
 	// shortSpread is the time over which immediate requests are spread.
 	shortSpread = 50 * time.Millisecond
-	// mostWakes is how often in a row peers may end a wait early without success. A list that a proxy always cuts off
+	// maxWakes is how often in a row peers may end a wait early without success. A list that a proxy always cuts off
 	// fails however often others succeed.
-	mostWakes = 3
+	maxWakes = 3
 
 	// Whatever the server responds, the reflector's requests are limited to a burst of requestBurst and then one per
 	// requestEvery, and its relists to a burst of relistBurst and then one per relistEvery. Full pages of a list are not counted.
@@ -31,17 +31,17 @@ type retry struct {
 	// unreached and answered are the last waits, before jitter, after failures without and with a response; 0 before
 	// the first.
 	unreached, answered time.Duration
-	requests, relists   pace
+	requests, relists   tokenBucket
 	// wakes counts the waits that peers have ended since the last one that ran to its end.
 	wakes int
-	seen  news // the peers' news as of sending the last request or closing the last stream
+	seen  discoveries // the peers' discoveries as of sending the last request or closing the last stream
 }
 
 func newRetry(b Backoff, peers *Peers, random *rand.Rand) retry {
 	return retry{
 		Backoff: b, peers: peers, rand: random,
-		requests: pace{tokens: requestBurst, burst: requestBurst, every: requestEvery},
-		relists:  pace{tokens: relistBurst, burst: relistBurst, every: relistEvery},
+		requests: tokenBucket{tokens: requestBurst, burst: requestBurst, every: requestEvery},
+		relists:  tokenBucket{tokens: relistBurst, burst: relistBurst, every: relistEvery},
 	}
 }
 
@@ -62,21 +62,21 @@ func (t *retry) atOnce(err error) time.Duration {
 	case retryAfter(err) > 0:
 		return t.after(err)
 	case unanswered(err, reasonOf(err)):
-		return t.turn(reconnectEvery)
+		return t.waitForTurn(reconnectEvery)
 	default:
 		return t.spread(shortSpread)
 	}
 }
 
-// turn returns how long to wait for this reflector's turn among its peers, after an event that affects all of them.
-func (t *retry) turn(every time.Duration) time.Duration {
+// waitForTurn returns how long to wait for this reflector's turn among its peers, after an event that affects all of them.
+func (t *retry) waitForTurn(every time.Duration) time.Duration {
 	if t.Jitter == 0 {
 		return 0
 	}
-	if wait, ok := t.peers.turn(time.Now(), every); ok {
+	if wait, ok := t.peers.reserveTurn(time.Now(), every); ok {
 		return wait + t.spread(shortSpread)
 	}
-	return t.spread(mostTurns * every)
+	return t.spread(maxTurns * every)
 }
 
 // grow lengthens a wait and returns it with jitter. Including jitter, no wait exceeds Max: at the maximum, jitter shortens the
@@ -118,12 +118,12 @@ func (t *retry) woken(after Reason) {
 	}
 }
 
-// awaits returns which news from peers would end a wait.
-func (t *retry) awaits(after Reason) awaited {
-	if t.wakes >= mostWakes {
-		return awaited{}
+// awaits returns which discovery of a peer would end a wait.
+func (t *retry) awaits(after Reason) awaitedDiscovery {
+	if t.wakes >= maxWakes {
+		return awaitedDiscovery{}
 	}
-	return awaited{class: classOf(after), seen: t.seen}
+	return awaitedDiscovery{class: classOf(after), seen: t.seen}
 }
 
 // retryAfter returns how long the server asks the client to wait; 0 if it does not.
@@ -132,22 +132,22 @@ func retryAfter(err error) time.Duration {
 	if !ok {
 		return 0
 	}
-	return time.Duration(min(seconds, int(longestRetryAfter/time.Second))) * time.Second
+	return time.Duration(min(seconds, int(maxRetryAfter/time.Second))) * time.Second
 }
 
-// pace is a token bucket.
-type pace struct {
+// tokenBucket is a token bucket.
+type tokenBucket struct {
 	tokens, burst float64
 	every         time.Duration // the time between new tokens
-	at            time.Time     // when tokens was updated
+	updated       time.Time     // when tokens was updated
 }
 
 // take takes a token, or returns how long to wait for one.
-func (p *pace) take(now time.Time) time.Duration {
-	if !p.at.IsZero() {
-		p.tokens = min(p.burst, p.tokens+float64(now.Sub(p.at))/float64(p.every))
+func (p *tokenBucket) take(now time.Time) time.Duration {
+	if !p.updated.IsZero() {
+		p.tokens = min(p.burst, p.tokens+float64(now.Sub(p.updated))/float64(p.every))
 	}
-	p.at = now
+	p.updated = now
 	if p.tokens < 1 {
 		return time.Duration((1-p.tokens)*float64(p.every)) + time.Microsecond
 	}

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// mostSkippedNamed is how many skipped objects Status names.
-	mostSkippedNamed = 100
+	// maxSkippedNamed is how many skipped objects Status names.
+	maxSkippedNamed = 100
 	// lostEvery is the minimum interval between relists because of events whose objects cannot be identified.
 	lostEvery = time.Minute
 )
@@ -64,7 +64,7 @@ func (s *skipped[T]) named() []Skipped {
 		all = append(all, entry)
 	}
 	slices.SortFunc(all, func(a, b Skipped) int { return a.Key.Compare(b.Key) })
-	return slices.Clone(all[:min(len(all), mostSkippedNamed)])
+	return slices.Clone(all[:min(len(all), maxSkippedNamed)])
 }
 
 // publishSkipped copies changes to the status.
@@ -115,14 +115,14 @@ func (r *Reflector[T]) keepSkipped() {
 		r.publishSkipped()
 		return
 	}
-	r.list.index()
+	r.list.buildIndex()
 	for key, err := range r.list.skipped {
 		r.skipped.add(key, err)
 		if entry, ok := before[key]; ok {
 			entry.Err = err
 			r.skipped.objects[key] = entry
 		}
-		_, gathered := r.list.at[key]
+		_, gathered := r.list.index[key]
 		if held, ok := r.held(key); ok && !gathered {
 			r.list.begin()
 			r.list.items.Add(held)
@@ -204,8 +204,8 @@ func (r *Reflector[T]) relistDue() bool {
 	return true
 }
 
-// patience returns how long a watch may stay open: for d, or until a relist is due.
-func (r *Reflector[T]) patience(d time.Duration) time.Duration {
+// untilRelist returns how long a watch may stay open: for d, or until a relist is due.
+func (r *Reflector[T]) untilRelist(d time.Duration) time.Duration {
 	if at := r.skipped.relistAt; !at.IsZero() {
 		d = min(d, time.Until(at))
 	}

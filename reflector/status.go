@@ -64,13 +64,13 @@ func (r *Reflector[T]) Status() Status {
 		Lists: s.lists.Load(), Relists: s.relists.Load(), Rewrites: s.rewrites.Load(), Watches: s.watches.Load(), Stalls: s.stalls.Load(),
 		Events: s.events.Load(), Bookmarks: s.bookmarks.Load(), Invalid: s.invalid.Load(), Panics: s.panics.Load(),
 		Errors: s.errors.Load(), Failures: int(s.failures.Load()), Problem: s.problem.Load(), LastError: s.lastError.Load(),
-		LastContact: s.get(&s.contact), AskedAt: s.get(&s.asked), SyncedSince: s.get(&s.synced), NextRetry: s.get(&s.retryAt),
+		LastContact: s.get(&s.lastContact), AskedAt: s.get(&s.askedAt), SyncedSince: s.get(&s.synced), NextRetry: s.get(&s.retryAt),
 	}
 	st.LostEvents = s.lost.Load() // loaded after the version because it is stored before it
 	if skipped := s.skipped.Load(); skipped != nil {
 		st.Skipped, st.SkippedTotal = skipped.named, skipped.total
 	}
-	if at := s.get(&s.proves); !at.IsZero() && !time.Now().Before(at) {
+	if at := s.get(&s.provenAt); !at.IsZero() && !time.Now().Before(at) {
 		st.Problem, st.Failures = nil, 0
 	}
 	return st
@@ -94,9 +94,9 @@ type counters struct {
 	lost                       atomic.Bool
 	reached                    atomic.Bool // an API server has responded at least once
 
-	contact, asked, synced, retryAt moment
-	// proves is when the open watch will count as working, if watches before it failed.
-	proves moment
+	lastContact, askedAt, synced, retryAt moment
+	// provenAt is when the open watch will count as working, if watches before it failed.
+	provenAt moment
 }
 
 type skippedStatus struct {

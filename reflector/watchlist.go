@@ -14,12 +14,12 @@ const (
 	// watchListAgain is the interval for retrying WatchList with a server that did not support it. Relists are rare, so retrying
 	// costs next to nothing, and the server may have been upgraded.
 	watchListAgain = time.Hour
-	// endOfInitialEvents is how long the bookmark that ends the initial events may take after the first event that is not an
+	// initialEventsGrace is how long the bookmark that ends the initial events may take after the first event that is not an
 	// initial one. Servers that support WatchList send it at that moment; a server that ignores the request for initial events
 	// never does.
-	endOfInitialEvents = 30 * time.Second
-	// longestInitialEvents limits the time for all initial events, in units of StallTimeout.
-	longestInitialEvents = 10
+	initialEventsGrace = 30 * time.Second
+	// maxInitialEventsTime limits the time for all initial events, in units of StallTimeout.
+	maxInitialEventsTime = 10
 )
 
 var (
@@ -28,8 +28,8 @@ var (
 	errEndless     = errors.New("the server keeps the watch open but does not say that it has sent all current objects")
 )
 
-// method tracks how the server can be asked for the collection.
-type method struct {
+// listMethod tracks how the server can be asked for the collection.
+type listMethod struct {
 	// noWatchListUntil is when WatchList is tried again after it was found to be unsupported.
 	noWatchListUntil time.Time
 	// tryLists is set when a WatchList was rejected: if a list succeeds, WatchList is what the server does not support.
@@ -39,18 +39,18 @@ type method struct {
 }
 
 // paged reports whether to use paged lists.
-func (m *method) paged(now time.Time) bool { return m.tryLists || now.Before(m.noWatchListUntil) }
+func (m *listMethod) paged(now time.Time) bool { return m.tryLists || now.Before(m.noWatchListUntil) }
 
 // fallBack switches to paged lists.
 func (r *Reflector[T]) fallBack() {
-	r.method = method{noWatchListUntil: time.Now().Add(watchListAgain)}
+	r.listMethod = listMethod{noWatchListUntil: time.Now().Add(watchListAgain)}
 	r.write(slog.LevelDebug, "the server offers no WatchList; listing page by page")
 }
 
 // watchList opens a watch that begins with the current objects, or gathers its next events.
 func (r *Reflector[T]) watchList(ctx context.Context) {
 	if r.stream == nil {
-		if !r.admitted() {
+		if !r.admitRequest() {
 			return
 		}
 		opts := source.WatchOptions[T]{SendInitialEvents: true}
@@ -83,7 +83,7 @@ func (r *Reflector[T]) gather(batch []source.Event[T]) {
 	if len(batch) == 0 {
 		return
 	}
-	r.heard()
+	r.noteContact()
 	objects := false
 	for i := range batch {
 		ev := &batch[i]
@@ -93,12 +93,12 @@ func (r *Reflector[T]) gather(batch []source.Event[T]) {
 				r.initialEventsEnd(ev.ResourceVersion, batch[i+1:])
 				return
 			}
-			r.stream.goesLive()
+			r.stream.markLive()
 		case source.Added:
 			objects = true
 			r.list.apply(ev)
 		case source.Modified, source.Deleted:
-			r.stream.goesLive()
+			r.stream.markLive()
 			r.list.apply(ev)
 		default:
 			if err := r.skipInitial(*ev); err != nil {
@@ -110,19 +110,19 @@ func (r *Reflector[T]) gather(batch []source.Event[T]) {
 	}
 	r.status.gathered.Store(int64(r.list.len()))
 	if objects {
-		r.stream.extend(min(r.opts.StallTimeout, time.Until(r.stream.gatherBy)))
+		r.stream.extend(min(r.opts.StallTimeout, time.Until(r.stream.gatherDeadline)))
 	}
 }
 
-// goesLive records that the server has sent something other than an initial event.
-func (w *watching[T]) goesLive() {
+// markLive records that the server has sent something other than an initial event.
+func (w *watching[T]) markLive() {
 	if w.live {
 		return
 	}
 	w.live = true
-	if by := time.Now().Add(endOfInitialEvents); by.Before(w.gatherBy) {
-		w.gatherBy = by
-		w.extend(endOfInitialEvents)
+	if by := time.Now().Add(initialEventsGrace); by.Before(w.gatherDeadline) {
+		w.gatherDeadline = by
+		w.extend(initialEventsGrace)
 	}
 }
 
@@ -131,18 +131,18 @@ func (r *Reflector[T]) initialEventsEnd(version string, rest []source.Event[T]) 
 	switch {
 	case r.list.err != nil:
 		r.watchListFailed(r.list.err, true)
-	case unset(version):
+	case isUnset(version):
 		r.watchListFailed(errUnversioned, true)
 	case r.behind(version):
 		r.closeStream()
-		r.foundBehind(version, r.list.recent)
+		r.serverBehind(version, r.list.recent)
 	case r.list.older.Name != "":
 		r.closeStream()
-		r.overtaken(version)
+		r.historyOvertaken(version)
 	default:
 		r.replace(version)
 		r.stream.since = time.Now()
-		r.stream.extend(r.watchPatience())
+		r.stream.extend(r.watchTimeLeft())
 		r.deliver(rest)
 	}
 }
@@ -156,7 +156,7 @@ func (r *Reflector[T]) watchListFailed(err error, begun bool) {
 	reason := reasonOf(err)
 	switch {
 	case !begun && refused(err):
-		r.method.tryLists = true
+		r.listMethod.tryLists = true
 		r.enter(Starting)
 		return
 	case r.askForMostRecent(reason):
@@ -164,7 +164,7 @@ func (r *Reflector[T]) watchListFailed(err error, begun bool) {
 		return
 	case begun, err == errStalled, !unanswered(err, reason) && (reason == Server || reason == Timeout || reason == Protocol):
 		// Do not retry a silent one: fakes and old proxies accept the request and send no initial events.
-		if r.method.unfinished++; r.method.unfinished >= triesInPlace || err == errStalled || err == errEndless {
+		if r.listMethod.unfinished++; r.listMethod.unfinished >= triesInPlace || err == errStalled || err == errEndless {
 			r.fallBack()
 		}
 	}

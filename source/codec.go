@@ -81,7 +81,7 @@ type objectReader[T object.Object] struct {
 	decoder   wire.Decoder[T]
 	previous  Previous[T]
 	noSharing bool
-	// instead, if set, decodes objects in place of the decoder. It may call decodeNow, which uses the decoder on data, with held as the
+	// decodeInstead, if set, decodes objects in place of the decoder. It may call decodeNow, which uses the decoder on data, with held as the
 	// object's previous version.
 	decodeInstead Decode[T]
 	decodeNow     func(previousData []byte) (T, error)
@@ -193,7 +193,7 @@ func (r *objectReader[T]) decode(data []byte, held T) (T, error) {
 
 var errNoObject = errors.New("Decode returned no object")
 
-// decodeData decodes the object that instead was called for.
+// decodeData decodes the object that decodeInstead was called for.
 func (r *objectReader[T]) decodeData(previousData []byte) (T, error) {
 	if d, ok := r.decoder.(wire.Updater[T]); ok && previousData != nil {
 		return d.Update(r.data, r.held, previousData)

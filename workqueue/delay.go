@@ -12,7 +12,7 @@ type delays[T comparable] struct {
 	timer *time.Timer
 	// at is when the timer fires, on the queue's clock; zero while it is not set.
 	at time.Duration
-	// pending counts the timer's calls of ring that have not ended, including a scheduled one.
+	// pending counts the timer's calls that have not ended, including a scheduled one.
 	pending int
 }
 
@@ -38,9 +38,9 @@ func (d *delays[T]) pop(now time.Duration) *entry[T] {
 	return heap.Pop(&d.heap).(*entry[T])
 }
 
-// setTimer makes the timer call ring when the first entry is due. A timer that fires earlier is left alone: it
+// setTimer makes the timer call fire when the first entry is due. A timer that fires earlier is left alone: it
 // will be set again then.
-func (d *delays[T]) setTimer(now time.Duration, ring func()) {
+func (d *delays[T]) setTimer(now time.Duration, fire func()) {
 	if len(d.heap) == 0 {
 		return
 	}
@@ -51,15 +51,15 @@ func (d *delays[T]) setTimer(now time.Duration, ring func()) {
 	d.at = at
 	switch {
 	case d.timer == nil:
-		d.timer = time.AfterFunc(at-now, ring)
+		d.timer = time.AfterFunc(at-now, fire)
 		d.pending++
 	case !d.timer.Reset(at - now):
 		d.pending++
 	}
 }
 
-// rang records that the timer has made its call.
-func (d *delays[T]) rang() {
+// fired records that the timer has made its call.
+func (d *delays[T]) fired() {
 	d.pending--
 	d.at = 0
 }
@@ -100,7 +100,7 @@ func (h *delayHeap[T]) Pop() any {
 	e := (*h)[last]
 	(*h)[last] = nil
 	*h = (*h)[:last]
-	if cap(*h) > keepIdle && last <= cap(*h)/4 {
+	if cap(*h) > maxIdle && last <= cap(*h)/4 {
 		*h = slices.Clone(*h)
 	}
 	e.heapAt = 0

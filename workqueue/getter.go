@@ -2,8 +2,8 @@ package workqueue
 
 import "slices"
 
-// keepGetters is the maximum number of unused getters that a queue keeps.
-const keepGetters = 64
+// maxSpareGetters is the maximum number of unused getters that a queue keeps.
+const maxSpareGetters = 64
 
 // getter is a waiting call of Get. The queue fills it in and removes it from the waiting ones before waking it.
 type getter[T comparable] struct {
@@ -15,7 +15,7 @@ type getter[T comparable] struct {
 // getters holds the waiting calls of Get. The most recent one is served first, because its stack is still in the CPU's cache.
 type getters[T comparable] struct {
 	waiting []*getter[T]
-	spare   []*getter[T] // at most keepGetters
+	spare   []*getter[T] // at most maxSpareGetters
 }
 
 // add adds and returns a waiting getter.
@@ -62,7 +62,7 @@ func (s *getters[T]) wakeAll() {
 
 // recycle keeps a getter that is no longer used for reuse.
 func (s *getters[T]) recycle(g *getter[T]) {
-	if len(s.spare) < keepGetters {
+	if len(s.spare) < maxSpareGetters {
 		*g = getter[T]{woken: g.woken}
 		s.spare = append(s.spare, g)
 	}

@@ -105,7 +105,7 @@ func (m *model) tick() {
 func (m *model) get() string {
 	at := -1
 	for i := range levels {
-		if m.count(i) > 0 && (at < 0 || m.passed[at] < patience) {
+		if m.count(i) > 0 && (at < 0 || m.passed[at] < maxPassed) {
 			at = i
 		}
 	}
@@ -264,7 +264,7 @@ func checkInvariants[T comparable](t *testing.T, q *Queue[T]) {
 		t.Fatalf("counts are wrong: idle %d=%d waiting %d=%d working %d=%d delayed %d=%d", idle, q.table.idle,
 			waiting, q.schedule.len(), working, q.working.len, delayed, len(q.delays.heap))
 	}
-	if q.table.idle > max(keepIdle, len(q.table.entries)-q.table.idle) || q.table.spares > keepIdle {
+	if q.table.idle > max(maxIdle, len(q.table.entries)-q.table.idle) || q.table.spares > maxIdle {
 		t.Fatalf("%d idle entries and %d spares beside %d in use", q.table.idle, q.table.spares, len(q.table.entries)-q.table.idle)
 	}
 	if len(q.getters.waiting) > 0 && waiting > 0 {
@@ -309,7 +309,7 @@ func TestShrinks(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkInvariants(t, q)
-	if len(q.table.entries) > keepIdle || len(q.table.flows) > keepIdle || q.table.spares > keepIdle || cap(q.delays.heap) > keepIdle {
+	if len(q.table.entries) > maxIdle || len(q.table.flows) > maxIdle || q.table.spares > maxIdle || cap(q.delays.heap) > maxIdle {
 		t.Errorf("left: %d entries, %d flows, %d spares, room for %d delays",
 			len(q.table.entries), len(q.table.flows), q.table.spares, cap(q.delays.heap))
 	}
@@ -319,7 +319,7 @@ func TestShrinks(t *testing.T) {
 func TestDelaysShrink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := New(Options[int]{})
-		const burst = 8 * keepIdle
+		const burst = 8 * maxIdle
 		for i := range burst {
 			q.AddAfter(i, time.Duration(1+i%100)*time.Second)
 		}
@@ -331,7 +331,7 @@ func TestDelaysShrink(t *testing.T) {
 		}
 		checkInvariants(t, q)
 		q.mu.Lock()
-		if room := cap(q.delays.heap); room > keepIdle {
+		if room := cap(q.delays.heap); room > maxIdle {
 			t.Errorf("room for %d delays of one item", room)
 		}
 		q.mu.Unlock()
@@ -348,7 +348,7 @@ func TestGettersAreForgotten(t *testing.T) {
 		q := New(Options[int]{})
 		ctx, cancel := context.WithCancel(t.Context())
 		var waiting sync.WaitGroup
-		for range 10 * keepGetters {
+		for range 10 * maxSpareGetters {
 			waiting.Go(func() {
 				if _, err := q.Get(ctx); err != context.Canceled {
 					t.Error(err)
@@ -358,7 +358,7 @@ func TestGettersAreForgotten(t *testing.T) {
 		synctest.Wait()
 		cancel()
 		waiting.Wait()
-		if n := len(q.getters.spare); n > keepGetters || len(q.getters.waiting) != 0 {
+		if n := len(q.getters.spare); n > maxSpareGetters || len(q.getters.waiting) != 0 {
 			t.Errorf("%d getters are kept, %d wait", n, len(q.getters.waiting))
 		}
 	})

@@ -113,7 +113,7 @@ func (q *Queue[T]) add(item T, at level, keep bool, delay time.Duration, retry b
 	}
 	e := q.table.entry(item, flow)
 	if keep && e.working {
-		at = e.taken
+		at = e.takenLevel
 	}
 	if delay > 0 {
 		q.delay(e, at, delay)
@@ -179,7 +179,7 @@ func (q *Queue[T]) removeGetter(g *getter[T]) bool {
 func (q *Queue[T]) Done(item T) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if e := q.inWork(item); e != nil {
+	if e := q.workingEntry(item); e != nil {
 		q.finish(e)
 	}
 }
@@ -188,8 +188,8 @@ func (q *Queue[T]) Done(item T) {
 func (q *Queue[T]) PriorityOf(item T) Priority {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if e := q.inWork(item); e != nil {
-		return e.taken.priority()
+	if e := q.workingEntry(item); e != nil {
+		return e.takenLevel.priority()
 	}
 	return Normal
 }
@@ -284,19 +284,19 @@ func (q *Queue[T]) delay(e *entry[T], at level, d time.Duration) {
 		due = math.MaxInt64
 	}
 	q.delays.add(e, at, due)
-	q.delays.setTimer(now, q.ring)
+	q.delays.setTimer(now, q.timerFired)
 }
 
-// ring is called by the timer, without q.mu: it enqueues all entries that are due.
-func (q *Queue[T]) ring() {
+// timerFired is called by the timer, without q.mu: it enqueues all entries that are due.
+func (q *Queue[T]) timerFired() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.delays.rang()
+	q.delays.fired()
 	now := q.now()
 	for e := q.delays.pop(now); e != nil; e = q.delays.pop(now) {
 		q.enqueue(e, e.dueLevel)
 	}
-	q.delays.setTimer(now, q.ring)
+	q.delays.setTimer(now, q.timerFired)
 	q.checkDrained()
 }
 
@@ -311,15 +311,15 @@ func (q *Queue[T]) enqueue(e *entry[T], at level) {
 		e.level = max(e.level, at)
 	case e.working:
 		e.dirty, e.level = true, at
-		q.noteAdd(e)
+		q.countAdd(e)
 	default:
-		q.noteAdd(e)
+		q.countAdd(e)
 		q.handOut(e, at)
 	}
 }
 
-// noteAdd records that the entry has become due.
-func (q *Queue[T]) noteAdd(e *entry[T]) {
+// countAdd records that the entry has become due.
+func (q *Queue[T]) countAdd(e *entry[T]) {
 	e.added = q.timestamp()
 	q.adds++
 	if q.observer != nil {
@@ -342,7 +342,7 @@ func (q *Queue[T]) handOut(e *entry[T], at level) {
 
 // start records that a worker gets the entry.
 func (q *Queue[T]) start(e *entry[T]) {
-	e.working, e.taken = true, e.level
+	e.working, e.takenLevel = true, e.level
 	q.working.pushBack(e)
 	if q.name == "" {
 		return
@@ -355,9 +355,9 @@ func (q *Queue[T]) start(e *entry[T]) {
 	}
 }
 
-// inWork returns the entry of an item that a worker has, or nil. As there are rarely more than a few workers,
+// workingEntry returns the entry of an item that a worker has, or nil. As there are rarely more than a few workers,
 // searching the oldest working entries is usually cheaper than hashing the item.
-func (q *Queue[T]) inWork(item T) *entry[T] {
+func (q *Queue[T]) workingEntry(item T) *entry[T] {
 	e := q.working.first
 	for n := 0; e != nil && n < 4; n++ {
 		if e.item == item {

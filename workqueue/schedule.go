@@ -26,8 +26,8 @@ func (l level) priority() Priority {
 	return Priority(l) + Low
 }
 
-// patience is how many items of higher priority may be handed out in a row while one of a lower priority waits.
-const patience = 15
+// maxPassed is how many items of higher priority may be handed out in a row while one of a lower priority waits.
+const maxPassed = 15
 
 // flow holds the waiting entries of one flow, in first-come order for each level.
 type flow[T comparable] struct {
@@ -39,7 +39,7 @@ type flow[T comparable] struct {
 
 type flowLevel[T comparable] struct {
 	waiting list[T]
-	// queued is set while the flow is in the level's line; next is then the flow after it.
+	// queued is set while the flow is in the level's queue; next is then the flow after it.
 	queued bool
 	next   *flow[T]
 }
@@ -76,9 +76,9 @@ func (l *list[T]) remove(e *entry[T]) {
 	l.len--
 }
 
-// line holds the flows of one level in the order of their turns. Invariant: each flow with entries waiting at the
+// flowQueue holds the flows of one level in the order of their turns. Invariant: each flow with entries waiting at the
 // level is in it. A flow whose last entry was raised to another level may also be in it, until its turn.
-type line[T comparable] struct {
+type flowQueue[T comparable] struct {
 	first, last *flow[T]
 	waiting     int // number of entries in all flows
 	// passed counts the items of higher levels handed out, while entries were waiting here, since this level was last served.
@@ -87,13 +87,13 @@ type line[T comparable] struct {
 
 // schedule decides which waiting entry goes next. The zero value is empty.
 type schedule[T comparable] struct {
-	lines [levels]line[T]
+	queues [levels]flowQueue[T]
 }
 
 func (s *schedule[T]) len() int {
 	n := 0
-	for i := range s.lines {
-		n += s.lines[i].waiting
+	for i := range s.queues {
+		n += s.queues[i].waiting
 	}
 	return n
 }
@@ -101,7 +101,7 @@ func (s *schedule[T]) len() int {
 // push puts the entry at the end of its flow at the level.
 func (s *schedule[T]) push(e *entry[T], at level) {
 	e.level, e.waiting = at, true
-	l, f := &s.lines[at], e.flow
+	l, f := &s.queues[at], e.flow
 	f.levels[at].waiting.pushBack(e)
 	l.waiting++
 	if !f.levels[at].queued {
@@ -111,7 +111,7 @@ func (s *schedule[T]) push(e *entry[T], at level) {
 
 // raise moves a waiting entry to a higher level, where it goes to the end of its flow.
 func (s *schedule[T]) raise(e *entry[T], to level) {
-	s.lines[e.level].waiting--
+	s.queues[e.level].waiting--
 	e.flow.levels[e.level].waiting.remove(e)
 	s.push(e, to)
 }
@@ -122,7 +122,7 @@ func (s *schedule[T]) pop() *entry[T] {
 	if !ok {
 		return nil
 	}
-	l := &s.lines[at]
+	l := &s.queues[at]
 	for {
 		f := l.first
 		waiting := &f.levels[at].waiting
@@ -145,24 +145,24 @@ func (s *schedule[T]) pop() *entry[T] {
 // Of two levels that have, it chooses the lower one, which has fewer other chances.
 func (s *schedule[T]) choose() (level, bool) {
 	chosen := -1
-	for i := range s.lines {
-		if s.lines[i].waiting > 0 && (chosen < 0 || s.lines[chosen].passed < patience) {
+	for i := range s.queues {
+		if s.queues[i].waiting > 0 && (chosen < 0 || s.queues[chosen].passed < maxPassed) {
 			chosen = i
 		}
 	}
 	if chosen < 0 {
 		return 0, false
 	}
-	s.lines[chosen].passed = 0
+	s.queues[chosen].passed = 0
 	for i := range chosen {
-		if s.lines[i].waiting > 0 {
-			s.lines[i].passed++
+		if s.queues[i].waiting > 0 {
+			s.queues[i].passed++
 		}
 	}
 	return level(chosen), true
 }
 
-func (l *line[T]) append(f *flow[T], at level) {
+func (l *flowQueue[T]) append(f *flow[T], at level) {
 	f.levels[at].queued = true
 	if l.last == nil {
 		l.first = f
@@ -172,8 +172,8 @@ func (l *line[T]) append(f *flow[T], at level) {
 	l.last = f
 }
 
-// endTurn moves the first flow to the end of the line, or removes it if it has no more waiting entries.
-func (l *line[T]) endTurn(at level) {
+// endTurn moves the first flow to the end of the queue, or removes it if it has no more waiting entries.
+func (l *flowQueue[T]) endTurn(at level) {
 	f := l.first
 	fl := &f.levels[at]
 	l.first = fl.next

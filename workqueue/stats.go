@@ -38,7 +38,7 @@ type Stats struct {
 func (q *Queue[T]) Stats() Stats {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	lines := &q.schedule.lines
+	lines := &q.schedule.queues
 	s := Stats{
 		Name:          q.name,
 		Depth:         q.schedule.len(),

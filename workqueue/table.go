@@ -2,12 +2,12 @@ package workqueue
 
 import "time"
 
-// keepIdle is how many idle entries a queue keeps even if few are in use, so that items that return need
+// maxIdle is how many idle entries a queue keeps even if few are in use, so that items that return need
 // no allocation.
-const keepIdle = 1024
+const maxIdle = 1024
 
-// firstEntries is how many entries a new queue allocates in one piece: most queues never need more at a time.
-const firstEntries = 128
+// initialEntries is how many entries a new queue allocates in one piece: most queues never need more at a time.
+const initialEntries = 128
 
 // entry is the state of one item. An entry that is neither waiting, working nor delayed is idle.
 type entry[T comparable] struct {
@@ -21,8 +21,8 @@ type entry[T comparable] struct {
 	dirty bool
 	// level is the level at which a waiting entry waits, or at which a dirty one will wait.
 	level level
-	// taken is the level from which a working entry was taken.
-	taken level
+	// takenLevel is the level from which a working entry was taken.
+	takenLevel level
 	// dueLevel is the level at which a delayed entry will wait.
 	dueLevel level
 	// due is when a delayed entry is to be added, on the queue's clock. It is only valid if heapAt > 0.
@@ -41,9 +41,9 @@ func (e *entry[T]) idle() bool {
 type table[T comparable] struct {
 	// entries holds an entry for each item that is waiting, working or delayed, or was so recently.
 	entries map[T]*entry[T]
-	// idle counts the idle entries. Invariant: idle <= max(keepIdle, len(entries)-idle).
+	// idle counts the idle entries. Invariant: idle <= max(maxIdle, len(entries)-idle).
 	idle int
-	// spare holds entries without an item, linked by next, for new items. Invariant: spares <= keepIdle.
+	// spare holds entries without an item, linked by next, for new items. Invariant: spares <= maxIdle.
 	spare  *entry[T]
 	spares int
 	// flows holds every flow that an entry points to.
@@ -51,8 +51,8 @@ type table[T comparable] struct {
 }
 
 func newTable[T comparable]() table[T] {
-	t := table[T]{entries: make(map[T]*entry[T], firstEntries), flows: make(map[string]*flow[T])}
-	first := make([]entry[T], firstEntries)
+	t := table[T]{entries: make(map[T]*entry[T], initialEntries), flows: make(map[string]*flow[T])}
+	first := make([]entry[T], initialEntries)
 	for i := range first {
 		t.recycle(&first[i])
 	}
@@ -91,7 +91,7 @@ func (t *table[T]) release(e *entry[T]) {
 		return
 	}
 	t.idle++
-	if t.idle > max(keepIdle, len(t.entries)-t.idle) {
+	if t.idle > max(maxIdle, len(t.entries)-t.idle) {
 		t.sweep()
 	}
 }
@@ -112,7 +112,7 @@ func (t *table[T]) sweep() {
 }
 
 func (t *table[T]) recycle(e *entry[T]) {
-	if t.spares == keepIdle {
+	if t.spares == maxIdle {
 		return
 	}
 	*e = entry[T]{next: t.spare}
@@ -131,7 +131,7 @@ func (t *table[T]) flow(name string) *flow[T] {
 }
 
 // leaveFlow records that an entry no longer points to the flow, and removes the flow after the last one. It may still be
-// queued in a line and stays valid there until its turn; a new flow with that name is queued separately.
+// queued and stays valid there until its turn; a new flow with that name is queued separately.
 func (t *table[T]) leaveFlow(f *flow[T]) {
 	f.entries--
 	if f.entries == 0 {
