@@ -114,10 +114,10 @@ func New(name string, reconcile Reconciler, o Options) *Controller {
 		Flow: func(key object.Key) string { return key.Namespace },
 	}
 	if o.RateLimiter != nil {
-		queue.RateLimiter = newGuardedLimiter(o.RateLimiter, c.limiterPanicked)
+		queue.RateLimiter = newRecoveringLimiter(o.RateLimiter, c.limiterPanicked)
 	}
 	c.queue = workqueue.New(queue)
-	c.gate = newGate(o.MaxGateWait, c.queue.PriorityOf, c.enqueue, c.logMiss)
+	c.gate = newGate(o.MaxGateWait, c.queue.PriorityOf, c.enqueue, c.logMissedWrite)
 	return c
 }
 
@@ -275,7 +275,7 @@ func (c *Controller) stop(ctx context.Context, unsubscribe func(), running *sync
 		unsubscribe()
 		running.Wait()
 	}()
-	if waitWhileAllowed(stopped, start.Add(c.options.StopTimeout), turnOf(ctx)) {
+	if waitUntilDeadline(stopped, start.Add(c.options.StopTimeout), leaseDeadlineOf(ctx)) {
 		return nil
 	}
 	return fmt.Errorf("%w %v after its context has ended: %s", ErrStillRunning,

@@ -22,8 +22,8 @@ type gate struct {
 	// priorityOf returns the priority with which a worker got the key, and with which it is enqueued again.
 	priorityOf func(object.Key) workqueue.Priority
 	enqueue    func(object.Key, workqueue.Priority)
-	// onMiss is called for each write that a cache has not seen in time.
-	onMiss func(miss)
+	// onMissed is called for each write that a cache has not seen in time.
+	onMissed func(missedWrite)
 
 	mu sync.Mutex
 	// pending holds the writes by the key they were made for. Writes that were seen, or are older than
@@ -42,8 +42,8 @@ type gate struct {
 	waits, timeouts atomic.Uint64
 }
 
-// miss is a write that a cache has not seen in time.
-type miss struct {
+// missedWrite is a write that a cache has not seen in time.
+type missedWrite struct {
 	key   object.Key
 	write write
 }
@@ -55,13 +55,13 @@ const recheckEvery = 250 * time.Millisecond
 const minSweep = 256
 
 func newGate(maxWait time.Duration, priorityOf func(object.Key) workqueue.Priority,
-	enqueue func(object.Key, workqueue.Priority), onMiss func(miss),
+	enqueue func(object.Key, workqueue.Priority), onMissed func(missedWrite),
 ) *gate {
 	return &gate{
 		maxWait:    maxWait,
 		priorityOf: priorityOf,
 		enqueue:    enqueue,
-		onMiss:     onMiss,
+		onMissed:   onMissed,
 		pending:    make(map[object.Key]*writes),
 		sweepAt:    minSweep,
 		blocked:    make(map[object.Key]workqueue.Priority),
@@ -109,14 +109,14 @@ func (g *gate) blocks(key object.Key) bool {
 	return blocked
 }
 
-func (g *gate) block(key object.Key) (blocked bool, missed []miss) {
+func (g *gate) block(key object.Key) (blocked bool, missed []missedWrite) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.pending[key] == nil {
 		return false, nil
 	}
 	g.watched.Add(1)
-	if g.open(key, time.Now(), &missed) {
+	if g.openIfSeen(key, time.Now(), &missed) {
 		g.watched.Add(-1)
 		g.unblock(key)
 		return false, missed
@@ -129,13 +129,13 @@ func (g *gate) block(key object.Key) (blocked bool, missed []miss) {
 	}
 	g.blocked[key] = priority
 	g.waits.Add(1)
-	g.moved() // makes run set its timer
+	g.cacheChanged() // makes run set its timer
 	return true, nil
 }
 
-// open reports whether the key need not wait any more, and if so removes its writes. One that was not seen
+// openIfSeen reports whether the key need not wait any more, and if so removes its writes. One that was not seen
 // in time is added to missed.
-func (g *gate) open(key object.Key, now time.Time, missed *[]miss) bool {
+func (g *gate) openIfSeen(key object.Key, now time.Time, missed *[]missedWrite) bool {
 	p := g.pending[key] // not nil for a blocked key
 	missing := p.unseen()
 	if missing != nil && now.Before(p.until) {
@@ -143,16 +143,16 @@ func (g *gate) open(key object.Key, now time.Time, missed *[]miss) bool {
 	}
 	if missing != nil {
 		g.timeouts.Add(1)
-		*missed = append(*missed, miss{key, missing})
+		*missed = append(*missed, missedWrite{key, missing})
 	}
 	delete(g.pending, key)
 	return true
 }
 
-// report calls onMiss, without a lock, since that may do anything.
-func (g *gate) report(missed []miss) {
+// report calls onMissed, without a lock, since that may do anything.
+func (g *gate) report(missed []missedWrite) {
 	for _, m := range missed {
-		g.onMiss(m)
+		g.onMissed(m)
 	}
 }
 
@@ -163,8 +163,8 @@ func (g *gate) unblock(key object.Key) {
 	}
 }
 
-// moved is called when a cache has changed. It costs one atomic load while no key waits.
-func (g *gate) moved() {
+// cacheChanged is called when a cache has changed. It costs one atomic load while no key waits.
+func (g *gate) cacheChanged() {
 	if g.watched.Load() == 0 {
 		return
 	}
@@ -193,7 +193,7 @@ func (g *gate) run(ctx context.Context) {
 
 // recheck enqueues the keys that need not wait any more, and returns the number of remaining ones.
 func (g *gate) recheck() int {
-	free, missed, left := g.takeOpen()
+	free, missed, left := g.takeUnblocked()
 	g.report(missed)
 	for key, priority := range free {
 		g.enqueue(key, priority)
@@ -201,13 +201,13 @@ func (g *gate) recheck() int {
 	return left
 }
 
-func (g *gate) takeOpen() (free map[object.Key]workqueue.Priority, missed []miss, left int) {
+func (g *gate) takeUnblocked() (free map[object.Key]workqueue.Priority, missed []missedWrite, left int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	free = make(map[object.Key]workqueue.Priority)
 	now := time.Now()
 	for key, priority := range g.blocked {
-		if g.open(key, now, &missed) {
+		if g.openIfSeen(key, now, &missed) {
 			free[key] = priority
 		}
 	}

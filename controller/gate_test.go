@@ -346,7 +346,7 @@ func TestGateRaisesThePriority(t *testing.T) {
 	var got []workqueue.Priority
 	taken := workqueue.Low
 	g := newGate(time.Hour, func(object.Key) workqueue.Priority { return taken },
-		func(_ object.Key, p workqueue.Priority) { got = append(got, p) }, func(miss) {})
+		func(_ object.Key, p workqueue.Priority) { got = append(got, p) }, func(missedWrite) {})
 	g.add(key("a"), fakeWrite{&opened})
 	for _, taken = range []workqueue.Priority{workqueue.Low, workqueue.Normal, workqueue.Low} {
 		if !g.blocks(key("a")) {

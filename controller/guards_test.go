@@ -11,7 +11,7 @@ import (
 // TestPanicsOfALimiterAreTold counts them, whichever method they come from.
 func TestPanicsOfALimiterAreTold(t *testing.T) {
 	told := 0
-	l := newGuardedLimiter(brokenLimiter{}, func(any) { told++ })
+	l := newRecoveringLimiter(brokenLimiter{}, func(any) { told++ })
 	if wait := l.When(key("a")); told != 1 || wait <= 0 {
 		t.Errorf("When: %v, %d told", wait, told)
 	}
@@ -70,7 +70,7 @@ func TestReignEndsOnce(t *testing.T) {
 		var log logText
 		a := newCandidate(&leaseServer{}, "a")
 		a.elector.Logger = slog.New(slog.NewTextHandler(&log, nil))
-		term, err := a.elector.newTerm()
+		term, err := a.elector.newElection()
 		if err != nil {
 			t.Fatal(err)
 		}

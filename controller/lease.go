@@ -107,7 +107,7 @@ func (e *LeaseElector) leader() string {
 	switch h := holder(e.lease); {
 	case e.leading:
 		return e.Identity
-	case h == e.Identity || time.Since(e.seenAt) > e.promised():
+	case h == e.Identity || time.Since(e.seenAt) > e.promisedDuration():
 		return ""
 	default:
 		return h
@@ -137,37 +137,37 @@ func (e *LeaseElector) Stats() LeaseStats {
 // Then it releases the lease, so that other candidates need not wait; but if run's error is ErrStillRunning it lets the lease
 // expire. It returns run's error, joined with ErrLeaseLost if the lease was lost.
 func (e *LeaseElector) Lead(ctx context.Context, run func(ctx context.Context) error) error {
-	t, err := e.newTerm()
+	el, err := e.newElection()
 	if err != nil {
 		return err
 	}
-	renewed, ok := t.acquire(ctx)
+	renewed, ok := el.acquire(ctx)
 	if !ok {
 		return nil
 	}
-	return t.lead(ctx, renewed, run)
+	return el.lead(ctx, renewed, run)
 }
 
-// newTerm validates the fields and fills in defaults.
-func (e *LeaseElector) newTerm() (*term, error) {
-	t := &term{LeaseElector: e, duration: e.duration()}
-	t.deadline = cmp.Or(e.RenewDeadline, t.duration*2/3)
-	t.retry = cmp.Or(e.RetryPeriod, t.deadline/5)
-	t.callTimeout = t.deadline / 2
-	if t.random = e.Rand; t.random == nil {
-		t.random = rand.Float64
+// newElection validates the fields and fills in defaults.
+func (e *LeaseElector) newElection() (*election, error) {
+	el := &election{LeaseElector: e, duration: e.duration()}
+	el.renewDeadline = cmp.Or(e.RenewDeadline, el.duration*2/3)
+	el.retryPeriod = cmp.Or(e.RetryPeriod, el.renewDeadline/5)
+	el.callTimeout = el.renewDeadline / 2
+	if el.random = e.Rand; el.random == nil {
+		el.random = rand.Float64
 	}
-	t.log = cmp.Or(e.Logger, slog.Default()).With("lease", e.Name, "identity", e.Identity)
+	el.log = cmp.Or(e.Logger, slog.Default()).With("lease", e.Name, "identity", e.Identity)
 	switch {
 	case e.Client == nil || e.Name == "" || e.Identity == "":
 		return nil, errors.New("lease elector: Client, Name and Identity have to be set")
-	case t.duration%time.Second != 0 || t.duration <= 0:
-		return nil, fmt.Errorf("lease %s: Duration is %v, want whole seconds, as a Lease holds no others", e.Name, t.duration)
-	case t.deadline >= t.duration || t.deadline <= t.retry*6/5 || t.retry <= 0:
+	case el.duration%time.Second != 0 || el.duration <= 0:
+		return nil, fmt.Errorf("lease %s: Duration is %v, want whole seconds, as a Lease holds no others", e.Name, el.duration)
+	case el.renewDeadline >= el.duration || el.renewDeadline <= el.retryPeriod*6/5 || el.retryPeriod <= 0:
 		return nil, fmt.Errorf("lease %s: want RetryPeriod and a fifth of it < RenewDeadline < Duration, have %v < %v < %v",
-			e.Name, t.retry, t.deadline, t.duration)
+			e.Name, el.retryPeriod, el.renewDeadline, el.duration)
 	}
-	return t, nil
+	return el, nil
 }
 
 func (e *LeaseElector) duration() time.Duration { return cmp.Or(e.Duration, 15*time.Second) }
@@ -184,11 +184,11 @@ func (e *LeaseElector) observe(lease *coordinationv1.Lease) (before string, left
 	if h := holder(lease); h == "" || h == e.Identity {
 		return before, 0
 	}
-	return before, e.seenAt.Add(e.promised()).Sub(now)
+	return before, e.seenAt.Add(e.promisedDuration()).Sub(now)
 }
 
-// promised returns how long others wait for the present holder to renew the lease.
-func (e *LeaseElector) promised() time.Duration {
+// promisedDuration returns how long others wait for the present holder to renew the lease.
+func (e *LeaseElector) promisedDuration() time.Duration {
 	promised := e.duration()
 	if e.lease != nil && e.lease.Spec.LeaseDurationSeconds != nil {
 		promised = max(promised, time.Duration(*e.lease.Spec.LeaseDurationSeconds)*time.Second)
@@ -196,7 +196,7 @@ func (e *LeaseElector) promised() time.Duration {
 	return promised
 }
 
-func (e *LeaseElector) known() *coordinationv1.Lease {
+func (e *LeaseElector) lastLease() *coordinationv1.Lease {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.lease

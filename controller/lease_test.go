@@ -244,9 +244,9 @@ func TestLeadReturnsTheErrorOfRun(t *testing.T) {
 // TestLeaseElectorDefaults has the times that client-go's users know.
 func TestLeaseElectorDefaults(t *testing.T) {
 	e := &LeaseElector{Client: &leaseClient{server: &leaseServer{}}, Name: "demo", Identity: "a"}
-	term, err := e.newTerm()
-	if err != nil || term.duration != 15*time.Second || term.deadline != 10*time.Second || term.retry != 2*time.Second {
-		t.Fatalf("%v < %v < %v, %v", term.retry, term.deadline, term.duration, err)
+	term, err := e.newElection()
+	if err != nil || term.duration != 15*time.Second || term.renewDeadline != 10*time.Second || term.retryPeriod != 2*time.Second {
+		t.Fatalf("%v < %v < %v, %v", term.retryPeriod, term.renewDeadline, term.duration, err)
 	}
 	spec := term.claim(&coordinationv1.Lease{}).Spec
 	if *spec.LeaseDurationSeconds != 15 || *spec.HolderIdentity != "a" || *spec.LeaseTransitions != 0 || !spec.AcquireTime.Equal(spec.RenewTime) {

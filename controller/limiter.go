@@ -7,19 +7,19 @@ import (
 	"github.com/tidings/tidings/workqueue"
 )
 
-// guardedLimiter wraps a user's RateLimiter and recovers its panics, falling back to the default limiter.
-type guardedLimiter struct {
+// recoveringLimiter wraps a user's RateLimiter and recovers its panics, falling back to the default limiter.
+type recoveringLimiter struct {
 	user, fallback workqueue.RateLimiter[object.Key]
 	// onPanic is called with the value of a panic.
 	onPanic func(value any)
 }
 
-func newGuardedLimiter(user workqueue.RateLimiter[object.Key], onPanic func(value any)) *guardedLimiter {
-	return &guardedLimiter{user: user, fallback: workqueue.DefaultRateLimiter[object.Key](), onPanic: onPanic}
+func newRecoveringLimiter(user workqueue.RateLimiter[object.Key], onPanic func(value any)) *recoveringLimiter {
+	return &recoveringLimiter{user: user, fallback: workqueue.DefaultRateLimiter[object.Key](), onPanic: onPanic}
 }
 
 // When asks the user's limiter, and on a panic the fallback.
-func (l *guardedLimiter) When(key object.Key) (wait time.Duration) {
+func (l *recoveringLimiter) When(key object.Key) (wait time.Duration) {
 	defer func() {
 		if v := recover(); v != nil {
 			l.onPanic(v)
@@ -30,7 +30,7 @@ func (l *guardedLimiter) When(key object.Key) (wait time.Duration) {
 }
 
 // Forget resets the key's failures in both limiters.
-func (l *guardedLimiter) Forget(key object.Key) {
+func (l *recoveringLimiter) Forget(key object.Key) {
 	defer func() {
 		if v := recover(); v != nil {
 			l.onPanic(v)
@@ -41,7 +41,7 @@ func (l *guardedLimiter) Forget(key object.Key) {
 }
 
 // NumRequeues asks the user's limiter, and on a panic the fallback.
-func (l *guardedLimiter) NumRequeues(key object.Key) (n int) {
+func (l *recoveringLimiter) NumRequeues(key object.Key) (n int) {
 	defer func() {
 		if v := recover(); v != nil {
 			l.onPanic(v)

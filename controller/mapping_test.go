@@ -475,7 +475,7 @@ func TestSameState(t *testing.T) {
 func TestEarliestRetryComesFirst(t *testing.T) {
 	u, now := newUnmapped[*corev1.Pod](), time.Now()
 	for i := range 50 {
-		u.put(key(strconv.Itoa(i)), failure[*corev1.Pod]{states: []*corev1.Pod{pod("a", "")}, due: now.Add(time.Duration(i*17%50) * time.Second)})
+		u.put(key(strconv.Itoa(i)), unmappedObject[*corev1.Pod]{states: []*corev1.Pod{pod("a", "")}, due: now.Add(time.Duration(i*17%50) * time.Second)})
 	}
 	keys := u.dueKeys(now.Add(29 * time.Second))
 	if len(keys) != 30 {

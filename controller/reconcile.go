@@ -187,7 +187,7 @@ func (c *Controller) busyKeys() []object.Key {
 	})
 }
 
-func (c *Controller) logMiss(m miss) {
+func (c *Controller) logMissedWrite(m missedWrite) {
 	c.log.Warn("reconciling although a cache has not seen one of the key's writes", "key", m.key.String(), "write", m.write.String(),
 		"waited", c.options.MaxGateWait)
 }

@@ -37,11 +37,11 @@ type unmapped[T object.Object] struct {
 	count atomic.Int64 // len(objects), for reading without the lock
 
 	mu      sync.Mutex
-	objects map[object.Key]failure[T]
+	objects map[object.Key]unmappedObject[T]
 }
 
-// failure holds the unmapped states of one object.
-type failure[T object.Object] struct {
+// unmappedObject holds the unmapped states of one object.
+type unmappedObject[T object.Object] struct {
 	states   []T
 	err      *PanicError // the last one
 	failures int
@@ -49,13 +49,13 @@ type failure[T object.Object] struct {
 }
 
 func newUnmapped[T object.Object]() *unmapped[T] {
-	return &unmapped[T]{objects: make(map[object.Key]failure[T])}
+	return &unmapped[T]{objects: make(map[object.Key]unmappedObject[T])}
 }
 
 // take removes and returns the object's failure.
-func (u *unmapped[T]) take(key object.Key) failure[T] {
+func (u *unmapped[T]) take(key object.Key) unmappedObject[T] {
 	if u.count.Load() == 0 {
-		return failure[T]{}
+		return unmappedObject[T]{}
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -66,7 +66,7 @@ func (u *unmapped[T]) take(key object.Key) failure[T] {
 }
 
 // put stores the failure as far as the limits permit. It returns the number of states that were dropped.
-func (u *unmapped[T]) put(key object.Key, f failure[T]) (dropped int) {
+func (u *unmapped[T]) put(key object.Key, f unmappedObject[T]) (dropped int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if len(u.objects) >= maxUnmapped {

@@ -96,14 +96,14 @@ func newWatch[T object.Object](cache Cache[T], mapper Mapper[T], predicates ...P
 }
 
 func (w *watch[T]) subscribe(c *Controller) (func(), error) {
-	remove, err := w.follow(c)
+	remove, err := w.addHandler(c)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", w.cache.Name(), err)
 	}
 	return remove, nil
 }
 
-func (w *watch[T]) follow(c *Controller) (remove func(), err error) {
+func (w *watch[T]) addHandler(c *Controller) (remove func(), err error) {
 	if w.mapper == nil {
 		return w.cache.HandleKeys(c.name, func(key object.Key, t object.DeltaType, initial bool) { w.handleKey(c, key, t, initial) })
 	}
@@ -111,7 +111,7 @@ func (w *watch[T]) follow(c *Controller) (remove func(), err error) {
 }
 
 func (w *watch[T]) handleKey(c *Controller, key object.Key, t object.DeltaType, initial bool) {
-	c.gate.moved()
+	c.gate.cacheChanged()
 	if w.ownKeys {
 		c.enqueue(key, priorityOf(t, initial))
 	}
@@ -120,7 +120,7 @@ func (w *watch[T]) handleKey(c *Controller, key object.Key, t object.DeltaType, 
 // handle handles a change: it enqueues the keys that the states before and after it map to, and those of earlier states
 // for which the mapper has panicked.
 func (w *watch[T]) handle(c *Controller, d object.Delta[T]) {
-	c.gate.moved()
+	c.gate.cacheChanged()
 	if isZero(d.Object) {
 		return
 	}
@@ -130,7 +130,7 @@ func (w *watch[T]) handle(c *Controller, d object.Delta[T]) {
 	defer w.calls.end()
 	f := w.unmapped.take(d.Key)
 	w.states = append(w.states[:0], f.states...)
-	if w.triggers(c, d) {
+	if w.acceptedByAll(c, d) {
 		w.addStates(d)
 	}
 	priority := workqueue.Normal
@@ -153,18 +153,18 @@ func (w *watch[T]) addStates(d object.Delta[T]) {
 	}
 }
 
-// triggers reports whether all predicates accept the change.
-func (w *watch[T]) triggers(c *Controller, d object.Delta[T]) bool {
+// acceptedByAll reports whether all predicates accept the change.
+func (w *watch[T]) acceptedByAll(c *Controller, d object.Delta[T]) bool {
 	for _, p := range w.predicates {
-		if !w.matters(c, p, d) {
+		if !w.accepts(c, p, d) {
 			return false
 		}
 	}
 	return true
 }
 
-// matters calls the predicate. If it panics, the change is accepted, since it may matter.
-func (w *watch[T]) matters(c *Controller, p Predicate[T], d object.Delta[T]) (matters bool) {
+// accepts calls the predicate. If it panics, the change is accepted, since it may matter.
+func (w *watch[T]) accepts(c *Controller, p Predicate[T], d object.Delta[T]) (matters bool) {
 	defer func() {
 		if v := recover(); v != nil {
 			c.mapperPanicked("predicate", w.cache.Name(), d.Key, &PanicError{Value: v, Stack: debug.Stack()})
@@ -215,7 +215,7 @@ func (w *watch[T]) mapState(obj T) (err *PanicError) {
 }
 
 // remember stores the states for which the mapper panicked, and schedules a retry.
-func (w *watch[T]) remember(c *Controller, key object.Key, f failure[T]) {
+func (w *watch[T]) remember(c *Controller, key object.Key, f unmappedObject[T]) {
 	if f.failures == 0 {
 		f.failures, f.due = 1, time.Now().Add(retryDelay(1))
 	}

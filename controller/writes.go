@@ -166,18 +166,18 @@ func (w *removal[T]) String() string {
 
 // writes are the writes made for one key.
 type writes struct {
-	lasting, passing []write
+	lasting, transient []write
 	// until is when waiting for them ends.
 	until time.Time
 }
 
 func (p *writes) add(w write) {
 	p.lasting = slices.DeleteFunc(p.lasting, w.covers)
-	p.passing = slices.DeleteFunc(p.passing, w.covers)
+	p.transient = slices.DeleteFunc(p.transient, w.covers)
 	if w.lasting() {
 		p.lasting = append(p.lasting, w)
 	} else {
-		p.passing = append(p.passing, w)
+		p.transient = append(p.transient, w)
 	}
 }
 
@@ -188,7 +188,7 @@ func (p *writes) unseen() write {
 	if len(p.lasting) > 0 {
 		return p.lasting[0]
 	}
-	for _, w := range p.passing {
+	for _, w := range p.transient {
 		if !w.seen() {
 			return w
 		}

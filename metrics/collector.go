@@ -36,7 +36,7 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	if c.sources.Informers != nil {
 		seen := map[[3]string]int{}
 		for _, st := range c.sources.Informers() {
-			collectInformer(out, st, distinct(seen, st))
+			collectInformer(out, st, newIdentity(seen, st))
 		}
 	}
 	if c.sources.Queues != nil {
@@ -52,7 +52,7 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	}
 	if c.sources.Elections != nil {
 		for _, st := range c.sources.Elections() {
-			leading.send(out, number(st.Leading), st.Name)
+			leading.send(out, boolValue(st.Leading), st.Name)
 		}
 	}
 }
@@ -80,7 +80,7 @@ func (m metric) sendHistogram(out chan<- prometheus.Metric, h workqueue.Histogra
 	out <- prometheus.MustNewConstHistogram(m.desc, h.Count, h.Sum.Seconds(), h.Buckets(), labels...)
 }
 
-func number(b bool) float64 {
+func boolValue(b bool) float64 {
 	if b {
 		return 1
 	}

@@ -88,15 +88,15 @@ func (e *expectations) fulfilled(owner object.Key, uid types.UID) (ok bool, wait
 		return true, 0
 	}
 	left := expectationTimeout - time.Since(x.since)
-	if x.uid != uid || left <= 0 || e.shown(owner.Namespace, x) {
+	if x.uid != uid || left <= 0 || e.satisfied(owner.Namespace, x) {
 		delete(e.owners, owner)
 		return true, 0
 	}
 	return false, min(left, expectationRecheck)
 }
 
-// shown reports whether the cache shows everything that is expected.
-func (e *expectations) shown(namespace string, x *expected) bool {
+// satisfied reports whether the cache shows everything that is expected.
+func (e *expectations) satisfied(namespace string, x *expected) bool {
 	if x.version != "" && object.OlderResourceVersion(e.pods.ResourceVersionIn(namespace), x.version) {
 		return false
 	}

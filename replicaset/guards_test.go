@@ -115,7 +115,7 @@ func TestBothGuardsKnowEveryWrite(t *testing.T) {
 			return e.delete(ctx, owner, p)
 		}, "", 1},
 		"found in doubt": {func(ctx context.Context, e *idle) error {
-			e.wroteUncached(ctx, owner, written)
+			e.noteUncached(ctx, owner, written)
 			return nil
 		}, version, 0},
 		"adopted": {func(ctx context.Context, e *idle) error {
@@ -129,7 +129,7 @@ func TestBothGuardsKnowEveryWrite(t *testing.T) {
 		}, "", 0},
 		"the status": {func(ctx context.Context, e *idle) error {
 			answer(e, "update", "replicasets", always(status, nil))
-			return e.writeStatus(ctx, owner, spec{template: &owner.Spec.Template}, scaled{}, 0, noon)
+			return e.writeStatus(ctx, owner, spec{template: &owner.Spec.Template}, scaleResult{}, 0, noon)
 		}, "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -241,12 +241,12 @@ func TestClearsDoubt(t *testing.T) {
 	}{
 		"nothing anywhere":       {},
 		"as it is held":          {held: held, listed: held},
-		"one that is new":        {listed: added, wait: soon, expects: true},
-		"changed":                {held: held, listed: changed, wait: soon, expects: true},
-		"gone":                   {held: held, wait: soon, deletes: 1},
-		"replaced":               {held: held, listed: other, found: other, wait: soon, expects: true, deletes: 1},
-		"relabelled":             {held: held, found: relabelled, wait: soon, expects: true},
-		"relabelled and leaving": {held: held, found: leaving, wait: soon, deletes: 1},
+		"one that is new":        {listed: added, wait: requeueNow, expects: true},
+		"changed":                {held: held, listed: changed, wait: requeueNow, expects: true},
+		"gone":                   {held: held, wait: requeueNow, deletes: 1},
+		"replaced":               {held: held, listed: other, found: other, wait: requeueNow, expects: true, deletes: 1},
+		"relabelled":             {held: held, found: relabelled, wait: requeueNow, expects: true},
+		"relabelled and leaving": {held: held, found: leaving, wait: requeueNow, deletes: 1},
 		"unmatched in the cache": {held: unmatched},
 		"no answer":              {list: errBroken, wait: unansweredRetry, left: true},
 		"no answer about one":    {held: held, get: errBroken, wait: unansweredRetry, left: true},
@@ -276,9 +276,9 @@ func TestClearsDoubt(t *testing.T) {
 					t.Fatal(err)
 				}
 				key := object.KeyOf(owner)
-				e.doubt.note(key, errBroken)
-				wait, err := e.clearDoubt(t.Context(), owner, want)
-				if left := e.doubt.has(key); wait != tt.wait || (err != nil) != tt.fails || left != tt.left {
+				e.unknownOutcomes.add(key, errBroken)
+				wait, err := e.resolveUnknownOutcome(t.Context(), owner, want)
+				if left := e.unknownOutcomes.has(key); wait != tt.wait || (err != nil) != tt.fails || left != tt.left {
 					t.Errorf("wait %v, error %v, in doubt %t, want %v, %t and %t", wait, err, left, tt.wait, tt.fails, tt.left)
 				}
 				x := e.expectations.owners[key]

@@ -43,12 +43,12 @@ func TestOwnersThatAreGoneAreForgotten(t *testing.T) {
 	e := newIdle(t)
 	key := object.Key{Namespace: "shop", Name: "web"}
 	e.expectations.created(key, "web-uid", storedPod("a", "a", 5))
-	e.doubt.note(key, errors.New("no answer"))
+	e.unknownOutcomes.add(key, errors.New("no answer"))
 	if result, err := e.reconcile(t.Context(), key); err != nil || result.RequeueAfter != 0 {
 		t.Errorf("%+v, %v", result, err)
 	}
-	if len(e.expectations.owners) != 0 || e.doubt.has(key) {
-		t.Errorf("%d owners are remembered, in doubt: %t", len(e.expectations.owners), e.doubt.has(key))
+	if len(e.expectations.owners) != 0 || e.unknownOutcomes.has(key) {
+		t.Errorf("%d owners are remembered, in doubt: %t", len(e.expectations.owners), e.unknownOutcomes.has(key))
 	}
 }
 
@@ -81,7 +81,7 @@ func TestWhatTheCacheLacks(t *testing.T) {
 			if tt.held != nil {
 				e.pods.Edit(nil, []*corev1.Pod{tt.held})
 			}
-			e.wroteUncached(t.Context(), owner, tt.listed)
+			e.noteUncached(t.Context(), owner, tt.listed)
 			if waits := len(e.expectations.owners) == 1; waits != tt.waits {
 				t.Errorf("waits: %t", waits)
 			}
@@ -117,7 +117,7 @@ func TestConcernedOwners(t *testing.T) {
 		p := ownPod("a", 5)
 		tt.change(p)
 		var got []string
-		e.concerned(p, func(key object.Key) {
+		e.mapPod(p, func(key object.Key) {
 			if key.Namespace != "shop" {
 				t.Errorf("%s: concerns %v", name, key)
 			}

@@ -46,7 +46,7 @@ func replicaSets(client kubernetes.Interface) kind[*appsv1.ReplicaSet] {
 			if err != nil {
 				return spec{}, fmt.Errorf("the selector cannot be read: %w", err)
 			}
-			return checked(spec{
+			return validate(spec{
 				replicas: replicas(rs.Spec.Replicas), selector: selector, template: &rs.Spec.Template, minReadySeconds: rs.Spec.MinReadySeconds,
 			})
 		},
@@ -67,7 +67,7 @@ func replicationControllers(client kubernetes.Interface) kind[*corev1.Replicatio
 		spec: func(rc *corev1.ReplicationController) (spec, error) {
 			s := spec{replicas: replicas(rc.Spec.Replicas), template: rc.Spec.Template, minReadySeconds: rc.Spec.MinReadySeconds}
 			s.selector = labels.Set(rc.Spec.Selector).AsSelectorPreValidated()
-			return checked(s)
+			return validate(s)
 		},
 		status: func(rc *corev1.ReplicationController) status { return statusOfReplicationController(&rc.Status) },
 		get: func(ctx context.Context, namespace, name string) (*corev1.ReplicationController, error) {
@@ -80,8 +80,8 @@ func replicationControllers(client kubernetes.Interface) kind[*corev1.Replicatio
 	}
 }
 
-// checked rejects specs that the API server would reject, so that an object which got past it does no harm.
-func checked(s spec) (spec, error) {
+// validate rejects specs that the API server would reject, so that an object which got past it does no harm.
+func validate(s spec) (spec, error) {
 	switch {
 	case s.selector.Empty():
 		return s, fmt.Errorf("the selector is empty and would match every pod of the namespace")

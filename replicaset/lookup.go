@@ -30,8 +30,8 @@ func (e *engine[O]) isGone(ctx context.Context, p *corev1.Pod) bool {
 	return err == nil && found == nil
 }
 
-// isLeaving reports whether the pod is gone from the server, or being deleted there.
-func (e *engine[O]) isLeaving(ctx context.Context, p *corev1.Pod) bool {
+// isGoneOrTerminating reports whether the pod is gone from the server, or being deleted there.
+func (e *engine[O]) isGoneOrTerminating(ctx context.Context, p *corev1.Pod) bool {
 	found, err := e.lookUp(ctx, p)
 	return err == nil && (found == nil || found.DeletionTimestamp != nil)
 }

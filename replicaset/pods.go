@@ -8,15 +8,15 @@ import (
 
 // active reports whether a pod counts as a replica: it has not ended and is not being deleted.
 func active(p *corev1.Pod) bool {
-	return p.DeletionTimestamp == nil && !ended(p)
+	return p.DeletionTimestamp == nil && !finished(p)
 }
 
 // terminating reports whether a pod is being deleted and may still be running.
 func terminating(p *corev1.Pod) bool {
-	return p.DeletionTimestamp != nil && !ended(p)
+	return p.DeletionTimestamp != nil && !finished(p)
 }
 
-func ended(p *corev1.Pod) bool {
+func finished(p *corev1.Pod) bool {
 	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 }
 

@@ -11,21 +11,21 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// victims picks the n pods to delete, in order of preference. related are all pods under the owner's own
+// podsToDelete picks the n pods to delete, in order of preference. related are all pods under the owner's own
 // owner (including those of the other ReplicaSets of a Deployment), which are counted per node. pods is not modified.
-func victims(pods, related []*corev1.Pod, n int, now time.Time) []*corev1.Pod {
+func podsToDelete(pods, related []*corev1.Pod, n int, now time.Time) []*corev1.Pod {
 	if n >= len(pods) {
 		return pods
 	}
-	crowd := map[string]int{}
+	podsPerNode := map[string]int{}
 	for _, p := range related {
 		if active(p) {
-			crowd[p.Spec.NodeName]++
+			podsPerNode[p.Spec.NodeName]++
 		}
 	}
 	candidates := make([]candidate, 0, len(pods))
 	for _, p := range pods {
-		candidates = append(candidates, newCandidate(p, crowd[p.Spec.NodeName], now))
+		candidates = append(candidates, newCandidate(p, podsPerNode[p.Spec.NodeName], now))
 	}
 	slices.SortFunc(candidates, candidate.compare)
 	chosen := make([]*corev1.Pod, 0, n)
@@ -42,17 +42,17 @@ type candidate struct {
 	phase      int
 	ready      bool
 	cost       int
-	neighbours int // active related pods on its node, itself included
+	podsOnNode int // active related pods on its node, itself included
 	readyAge   int // see magnitude; 0 if it is not ready
 	restarts   int // of the container that restarted most often
 	sidecars   int // the same for restartable init containers
 	age        int
 }
 
-func newCandidate(p *corev1.Pod, neighbours int, now time.Time) candidate {
+func newCandidate(p *corev1.Pod, podsOnNode int, now time.Time) candidate {
 	c := candidate{
 		pod: p, assigned: p.Spec.NodeName != "", phase: phaseOrder(p.Status.Phase), ready: ready(p), cost: deletionCost(p),
-		neighbours: neighbours, age: magnitude(p.CreationTimestamp, now),
+		podsOnNode: podsOnNode, age: magnitude(p.CreationTimestamp, now),
 	}
 	if c.ready {
 		c.readyAge = magnitude(condition(p, corev1.PodReady).LastTransitionTime, now)
@@ -72,7 +72,7 @@ func (c candidate) compare(d candidate) int {
 		cmp.Compare(c.phase, d.phase),
 		falseFirst(c.ready, d.ready),
 		cmp.Compare(c.cost, d.cost),
-		-cmp.Compare(c.neighbours, d.neighbours),
+		-cmp.Compare(c.podsOnNode, d.podsOnNode),
 		cmp.Compare(c.readyAge, d.readyAge),
 		-cmp.Compare(c.restarts, d.restarts),
 		-cmp.Compare(c.sidecars, d.sidecars),

@@ -128,7 +128,7 @@ func TestVictimsFollowTheRules(t *testing.T) {
 			left = slices.Delete(left, first, first+1)
 		}
 		before := slices.Clone(pods)
-		got := podNames(victims(pods, related, len(want), now))
+		got := podNames(podsToDelete(pods, related, len(want), now))
 		if len(want) == len(pods) { // all go; their order is nobody's business
 			slices.Sort(got)
 			slices.Sort(want)

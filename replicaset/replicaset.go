@@ -59,6 +59,6 @@ func build[O object.Object](factory *tidings.Factory, opts Options, name string,
 	}
 	e := newEngine(k, owners, pods, opts)
 	c := controller.New(name, e.reconcile, opts.Controller)
-	err = errors.Join(controller.WatchKeys(c, owners), controller.Watch(c, pods, e.concerned, changed))
+	err = errors.Join(controller.WatchKeys(c, owners), controller.Watch(c, pods, e.mapPod, notResync))
 	return c, err
 }

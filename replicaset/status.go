@@ -29,8 +29,8 @@ type statusCondition struct {
 // replicaFailure is the type of the condition that says why pods could not be created or deleted.
 const replicaFailure = string(appsv1.ReplicaSetReplicaFailure)
 
-// count sets the counts of pods. active are the owner's replicas, leaving is the number of terminating ones.
-func (s *status) count(o spec, active []*corev1.Pod, leaving int, now time.Time) {
+// count sets the counts of pods. active are the owner's replicas, terminatingPods is the number of terminating ones.
+func (s *status) count(o spec, active []*corev1.Pod, terminatingPods int, now time.Time) {
 	full := labels.Set(o.template.Labels).AsSelectorPreValidated()
 	s.replicas, s.fullyLabeled, s.ready, s.available = int32(len(active)), 0, 0, 0
 	for _, p := range active {
@@ -46,7 +46,7 @@ func (s *status) count(o spec, active []*corev1.Pod, leaving int, now time.Time)
 		}
 	}
 	if s.terminating != nil {
-		n := int32(leaving)
+		n := int32(terminatingPods)
 		s.terminating = &n
 	}
 }

@@ -165,11 +165,11 @@ func TestSpecs(t *testing.T) {
 // TestPreconditions: a pod with a uid is deleted only if it is that one.
 func TestPreconditions(t *testing.T) {
 	p := &corev1.Pod{}
-	if got := onlyThis(p); got != nil {
+	if got := uidPrecondition(p); got != nil {
 		t.Errorf("%v of a pod without a uid", got)
 	}
 	p.UID = "u"
-	if got := onlyThis(p); got == nil || *got.UID != types.UID("u") {
+	if got := uidPrecondition(p); got == nil || *got.UID != types.UID("u") {
 		t.Errorf("%v", got)
 	}
 }

@@ -32,7 +32,7 @@ func Object(resource schema.GroupResource, object map[string]any) map[string]any
 // Pair returns two states of one object without the values of Secrets. If a value differs between the two, it is
 // marked as changed in the later one, so that the states still differ there.
 func Pair(resource schema.GroupResource, before, after map[string]any) (cleanBefore, cleanAfter map[string]any) {
-	found := findings{budget: parseBudget, parsed: map[string][]any{}, cleaned: map[pair]any{}}
+	found := findings{budget: parseBudget, parsed: map[string][]any{}, cleaned: map[textPair]any{}}
 	earlier, later := state{findings: &found}, state{findings: &found, later: true}
 	cleanBefore, _ = earlier.object(before, after, IsSecret(resource))
 	cleanAfter, _ = later.object(after, before, IsSecret(resource))
@@ -52,7 +52,7 @@ type findings struct {
 	budget int      // how many more bytes of strings may be parsed and written
 	// parsed and cleaned cache the results for strings, which can repeat.
 	parsed  map[string][]any
-	cleaned map[pair]any
+	cleaned map[textPair]any
 }
 
 func (s state) object(m, other map[string]any, isSecret bool) (clean map[string]any, changed bool) {
@@ -153,12 +153,12 @@ func identity(v any) string {
 	return namespace + "/" + name
 }
 
-// minTelling is the minimum length of values for which annotations are searched. Shorter ones would be found everywhere.
-const minTelling = 6
+// minSearchLength is the minimum length of values for which annotations are searched. Shorter ones would be found everywhere.
+const minSearchLength = 6
 
 // annotations redacts the annotations, of an object that contains a Secret, that repeat one of the Secret's values.
 func (s state) annotations(clean, other map[string]any) map[string]any {
-	known := slices.DeleteFunc(slices.Clone(s.known), func(value string) bool { return len(value) < minTelling })
+	known := slices.DeleteFunc(slices.Clone(s.known), func(value string) bool { return len(value) < minSearchLength })
 	metadata, _ := clean["metadata"].(map[string]any)
 	annotations, _ := metadata["annotations"].(map[string]any)
 	if len(known) == 0 || len(annotations) == 0 {
@@ -168,7 +168,7 @@ func (s state) annotations(clean, other map[string]any) map[string]any {
 	others, _ := otherMetadata["annotations"].(map[string]any)
 	scrubbed := maps.Clone(annotations)
 	for name, v := range annotations {
-		if text, ok := v.(string); ok && repeats(text, known) {
+		if text, ok := v.(string); ok && containsAny(text, known) {
 			scrubbed[name] = s.placeholder(v, others[name], false)
 		}
 	}
@@ -179,6 +179,6 @@ func (s state) annotations(clean, other map[string]any) map[string]any {
 	return clean
 }
 
-func repeats(text string, known []string) bool {
+func containsAny(text string, known []string) bool {
 	return slices.ContainsFunc(known, func(value string) bool { return strings.Contains(text, value) })
 }

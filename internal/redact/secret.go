@@ -11,7 +11,7 @@ import (
 // secret redacts one Secret: all values below data and stringData, at any depth, and other parts that may repeat them.
 func (s state) secret(m, other map[string]any) map[string]any {
 	clean := maps.Clone(m)
-	known := values(values(nil, m), other)
+	known := secretValues(secretValues(nil, m), other)
 	s.known = append(s.known, known...)
 	for name, v := range m {
 		switch name {
@@ -83,8 +83,8 @@ func length(text string, encoded bool) int {
 	return len(text)
 }
 
-// values appends to found the values that must not appear anywhere else in the Secret, both as they are and decoded.
-func values(found []string, m map[string]any) []string {
+// secretValues appends to found the values that must not appear anywhere else in the Secret, both as they are and decoded.
+func secretValues(found []string, m map[string]any) []string {
 	for name, v := range m {
 		found = valuesOf(found, name, v)
 	}
@@ -97,7 +97,7 @@ func valuesOf(found []string, name string, v any) []string {
 		if name == "data" || name == "stringData" {
 			return entryValues(found, v, name == "data")
 		}
-		return values(found, v)
+		return secretValues(found, v)
 	case []any:
 		for _, element := range v {
 			found = valuesOf(found, "", element)
@@ -125,7 +125,7 @@ func entryValues(found []string, data map[string]any, encoded bool) []string {
 func (s state) scrub(v, other any, known []string) any {
 	switch v := v.(type) {
 	case string:
-		if repeats(v, known) || isDocument(v) || isPacked(v) || looksLikeSecret(v) {
+		if containsAny(v, known) || isDocument(v) || isCompressed(v) || looksLikeSecret(v) {
 			return s.placeholder(v, other, false)
 		}
 		o, _ := other.(string)

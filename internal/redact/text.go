@@ -19,13 +19,13 @@ const parseBudget = 8 << 20
 // text redacts a string that contains objects as JSON or YAML. A string that seems to contain a Secret but cannot be parsed is replaced
 // as a whole; so is one that is compressed, since its contents are unknown.
 func (s state) text(text, other string) (clean any, changed bool) {
-	if isPacked(text) {
+	if isCompressed(text) {
 		return s.placeholder(text, other, false), true
 	}
 	if !mayHoldSecret(text) {
 		return text, false
 	}
-	id := pair{text, other, s.later}
+	id := textPair{text, other, s.later}
 	clean, known := s.cleaned[id]
 	if !known {
 		clean = s.clean(text, other)
@@ -34,8 +34,8 @@ func (s state) text(text, other string) (clean any, changed bool) {
 	return clean, clean != text
 }
 
-// pair is a string in one of the states and its counterpart in the other.
-type pair struct {
+// textPair is a string in one of the states and its counterpart in the other.
+type textPair struct {
 	text, other string
 	later       bool
 }
@@ -94,8 +94,8 @@ func isDocument(text string) bool {
 	return strings.HasPrefix(trimmed, "{") || strings.HasPrefix(trimmed, "[")
 }
 
-// isPacked reports whether a string is base64 of gzip or zip. Some tools keep a copy of the applied object in this form.
-func isPacked(text string) bool {
+// isCompressed reports whether a string is base64 of gzip or zip. Some tools keep a copy of the applied object in this form.
+func isCompressed(text string) bool {
 	return strings.HasPrefix(text, "H4sI") || strings.HasPrefix(text, "UEsDB")
 }
 

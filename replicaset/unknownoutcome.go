@@ -17,16 +17,16 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// doubt remembers the owners with a failed write whose outcome is unknown, for example because the connection broke or the
+// unknownOutcomes remembers the owners with a failed write whose outcome is unknown, for example because the connection broke or the
 // write timed out. Their pods are read from the server before they are counted again, because
 // neither a response nor the cache may show the result of the write.
-type doubt struct {
+type unknownOutcomes struct {
 	mu     sync.Mutex
 	owners map[object.Key]struct{}
 }
 
-// note adds the owner if the error of its write leaves the outcome unknown.
-func (d *doubt) note(owner object.Key, err error) {
+// add adds the owner if the error of its write leaves the outcome unknown.
+func (d *unknownOutcomes) add(owner object.Key, err error) {
 	if !outcomeUnknown(err) {
 		return
 	}
@@ -38,14 +38,14 @@ func (d *doubt) note(owner object.Key, err error) {
 	d.owners[owner] = struct{}{}
 }
 
-func (d *doubt) has(owner object.Key) bool {
+func (d *unknownOutcomes) has(owner object.Key) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	_, ok := d.owners[owner]
 	return ok
 }
 
-func (d *doubt) forget(owner object.Key) {
+func (d *unknownOutcomes) forget(owner object.Key) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.owners, owner)
@@ -69,18 +69,18 @@ func unanswered(err error) bool {
 }
 
 const (
-	// soon requeues an owner immediately: the gate blocks it until the cache has caught up.
-	soon = time.Millisecond
+	// requeueNow requeues an owner immediately: the gate blocks it until the cache has caught up.
+	requeueNow = time.Millisecond
 	// unansweredRetry is the interval for asking an unresponsive server about an owner in doubt. It is constant, so
 	// that a long outage is not followed by a long wait.
 	unansweredRetry = time.Second
 )
 
-// clearDoubt reads the owner's pods from the server and reports those that the cache lacks as writes, which keeps the
+// resolveUnknownOutcome reads the owner's pods from the server and reports those that the cache lacks as writes, which keeps the
 // owner from being reconciled and scaled before the cache has them. It returns the time after which to reconcile the owner again: 0 if
 // the cache has them already, so that the owner need not wait.
-func (e *engine[O]) clearDoubt(ctx context.Context, owner O, want spec) (wait time.Duration, err error) {
-	listed, err := e.listed(ctx, owner, want)
+func (e *engine[O]) resolveUnknownOutcome(ctx context.Context, owner O, want spec) (wait time.Duration, err error) {
+	listed, err := e.listPods(ctx, owner, want)
 	if err == nil {
 		err = e.explainMissing(ctx, owner, want, listed)
 	}
@@ -91,17 +91,17 @@ func (e *engine[O]) clearDoubt(ctx context.Context, owner O, want spec) (wait ti
 		return 0, fmt.Errorf("the outcome of an earlier write is unknown, and the pods cannot be read: %w", err)
 	}
 	for _, p := range listed {
-		e.wroteUncached(ctx, owner, p)
+		e.noteUncached(ctx, owner, p)
 	}
-	e.doubt.forget(object.KeyOf(owner))
+	e.unknownOutcomes.forget(object.KeyOf(owner))
 	if ok, _ := e.expectations.fulfilled(object.KeyOf(owner), owner.GetUID()); !ok {
-		return soon, nil
+		return requeueNow, nil
 	}
 	return 0, nil
 }
 
-// listed lists the pods that match the selector from the server.
-func (e *engine[O]) listed(ctx context.Context, owner O, want spec) (map[object.Key]*corev1.Pod, error) {
+// listPods lists the pods that match the selector from the server.
+func (e *engine[O]) listPods(ctx context.Context, owner O, want spec) (map[object.Key]*corev1.Pod, error) {
 	list, err := e.client.CoreV1().Pods(owner.GetNamespace()).List(ctx, metav1.ListOptions{LabelSelector: want.selector.String()})
 	if err != nil {
 		return nil, err
@@ -122,37 +122,37 @@ func (e *engine[O]) explainMissing(ctx context.Context, owner O, want spec, list
 			missing = append(missing, p)
 		}
 	}
-	return sideBySide(len(missing), func(i int) error {
+	return inParallel(len(missing), func(i int) error {
 		switch found, err := e.lookUp(ctx, missing[i]); {
 		case err != nil:
 			return err
 		case found == nil || found.DeletionTimestamp != nil:
-			e.deleted(ctx, owner, missing[i])
+			e.noteDeletion(ctx, owner, missing[i])
 		default:
-			e.wroteUncached(ctx, owner, found)
+			e.noteUncached(ctx, owner, found)
 		}
 		return nil
 	})
 }
 
-// wroteUncached records the state of a pod that is or was the owner's, unless the cache has it.
-func (e *engine[O]) wroteUncached(ctx context.Context, owner O, p *corev1.Pod) {
+// noteUncached records the state of a pod that is or was the owner's, unless the cache has it.
+func (e *engine[O]) noteUncached(ctx context.Context, owner O, p *corev1.Pod) {
 	held, ok := e.pods.Get(object.KeyOf(p))
 	switch {
 	case ok && held.UID == p.UID && !object.OlderResourceVersion(held.ResourceVersion, p.ResourceVersion):
 	case metav1.IsControlledBy(p, owner), ok && metav1.IsControlledBy(held, owner):
-		e.wrote(ctx, owner, p)
+		e.noteWrite(ctx, owner, p)
 	}
 }
 
-// wrote records a state of a pod from the server, so that the owner waits for the cache to show it.
-func (e *engine[O]) wrote(ctx context.Context, owner O, p *corev1.Pod) {
+// noteWrite records a state of a pod from the server, so that the owner waits for the cache to show it.
+func (e *engine[O]) noteWrite(ctx context.Context, owner O, p *corev1.Pod) {
 	e.expectations.created(object.KeyOf(owner), owner.GetUID(), p)
 	controller.Wrote(ctx, e.pods, p)
 }
 
-// deleted records that a pod is gone from the server, or being deleted there, so that the owner waits for the cache to show that.
-func (e *engine[O]) deleted(ctx context.Context, owner O, p *corev1.Pod) {
+// noteDeletion records that a pod is gone from the server, or being deleted there, so that the owner waits for the cache to show that.
+func (e *engine[O]) noteDeletion(ctx context.Context, owner O, p *corev1.Pod) {
 	e.expectations.deleted(object.KeyOf(owner), owner.GetUID(), p)
 	controller.Deleted(ctx, e.pods, p)
 }
