@@ -28,7 +28,7 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// failure lets one request of a reflector fail with err, and returns what the reflector says about it.
+// failure makes one request of a reflector fail with err, and returns the error that the reflector reports.
 func failure(t *testing.T, err error, resource schema.GroupVersionResource) *reflector.Error {
 	t.Helper()
 	var e *reflector.Error
@@ -164,12 +164,12 @@ func TestErrorText(t *testing.T) {
 	}
 }
 
-// statusOf is an API server's answer with a code that it has no reason for.
+// statusOf is a response from an API server with a code that has no reason of its own.
 func statusOf(code int) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: int32(code), Message: http.StatusText(code)}}
 }
 
-// TestPermanent is about what has to have happened before.
+// TestPermanent checks what depends on earlier events.
 func TestPermanent(t *testing.T) {
 	first := func(answers ...answer) []bool {
 		s := &script{answers: answers}
@@ -207,7 +207,7 @@ func TestPermanent(t *testing.T) {
 
 var foreignNotFound = apierrors.NewGenericServerResponse(http.StatusNotFound, http.MethodGet, schema.GroupResource{}, "", "<html>", 0, true)
 
-// TestRealNetworkErrors takes the errors that net/http itself gives.
+// TestRealNetworkErrors uses the errors of net/http itself.
 func TestRealNetworkErrors(t *testing.T) {
 	server := httptest.NewUnstartedServer(http.NotFoundHandler())
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
@@ -236,7 +236,7 @@ func plainServer(t *testing.T) string {
 	return server.URL
 }
 
-// TestMissingPlugin takes the error that client-go itself gives.
+// TestMissingPlugin uses the error of client-go itself.
 func TestMissingPlugin(t *testing.T) {
 	config := &rest.Config{Host: "https://127.0.0.1:1", ExecProvider: &clientcmdapi.ExecConfig{
 		APIVersion: "client.authentication.k8s.io/v1", Command: "no-such-plugin-anywhere", InteractiveMode: clientcmdapi.NeverExecInteractiveMode,

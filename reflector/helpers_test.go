@@ -35,7 +35,7 @@ func newTestRetry(b Backoff, peers *Peers) retry {
 	return newRetry(b, peers, rand.New(rand.NewPCG(1, 1)))
 }
 
-// TestWaitsGrow apart for those who are answered and those who are not, until something has come.
+// TestWaitsGrow separately for servers that respond and servers that do not, until there is progress.
 func TestWaitsGrow(t *testing.T) {
 	r := newTestRetry(Backoff{Min: time.Second, Max: 10 * time.Second, Factor: 2}, nil)
 	answered, unreached := apierrors.NewInternalError(errors.New("no")), syscall.ECONNREFUSED
@@ -56,7 +56,7 @@ func TestWaitsGrow(t *testing.T) {
 	}
 }
 
-// TestJitter spreads waits within what the backoff says.
+// TestJitter spreads waits within the limits of the backoff.
 func TestJitter(t *testing.T) {
 	r := newTestRetry(Backoff{Min: time.Second, Max: 4 * time.Second, Factor: 2, Jitter: 0.5}, nil)
 	for _, want := range []struct{ low, high time.Duration }{{1000, 1500}, {2000, 3000}, {2666, 4000}, {2666, 4000}} {
@@ -87,7 +87,7 @@ func TestJitter(t *testing.T) {
 	}
 }
 
-// TestWakesOfPeers end waits early, but not for ever.
+// TestWakesOfPeers end waits early, but not indefinitely.
 func TestWakesOfPeers(t *testing.T) {
 	r := newTestRetry(Backoff{Min: time.Second, Max: time.Minute, Factor: 2}, nil)
 	for range maxWakes {
@@ -118,7 +118,7 @@ func TestWakesOfPeers(t *testing.T) {
 	}
 }
 
-// TestTurns are apart, and random where they are all taken.
+// TestTurns are evenly spaced, and random if all are taken.
 func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var peers Peers
@@ -154,7 +154,7 @@ func TestTurns(t *testing.T) {
 	})
 }
 
-// TestPace lets a burst pass, and then one at a time.
+// TestPace admits a burst, and then one at a time.
 func TestPace(t *testing.T) {
 	now := time.Unix(1000, 0)
 	p := tokenBucket{tokens: 3, burst: 3, every: time.Second}
@@ -186,7 +186,7 @@ func foreignAnswer(code int, text string) error {
 	return apierrors.NewGenericServerResponse(code, "get", schema.GroupResource{}, "", text, 0, true)
 }
 
-// TestWrongWayToSpeak tells ports that expect TLS, each by what one server says.
+// TestWrongWayToSpeak recognizes ports that expect TLS by the messages of various servers.
 func TestWrongWayToSpeak(t *testing.T) {
 	for _, err := range []error{
 		foreignAnswer(http.StatusBadRequest, "Client sent an HTTP request to an HTTPS server.\n"),
@@ -205,7 +205,7 @@ func TestWrongWayToSpeak(t *testing.T) {
 	}
 }
 
-// TestCredentialErrors finds in a text what is wrong with credentials.
+// TestCredentialErrors extracts the problem with credentials from an error's text.
 func TestCredentialErrors(t *testing.T) {
 	for text, want := range map[string]struct {
 		line    string
@@ -227,7 +227,7 @@ func TestCredentialErrors(t *testing.T) {
 	}
 }
 
-// TestGathererForgets what it drops.
+// TestGathererForgets removed objects.
 func TestGathererForgets(t *testing.T) {
 	g := newOpenGatherer[*metav1.PartialObjectMetadata](4)
 	for _, name := range strings.Split("abcd", "") {
@@ -261,7 +261,7 @@ type nowhere struct{}
 func (nowhere) Replace(object.Collection[plain], string) {}
 func (nowhere) Add([]object.Delta[plain], string)        {}
 
-// TestPeersWakeAgain those whom they have woken in vain, once these have waited for themselves; nobody is left waiting at the end.
+// TestPeersWakeAgain reflectors that they have woken in vain, once these have waited by themselves; none is left waiting at the end.
 func TestPeersWakeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var requests atomic.Int64

@@ -45,7 +45,7 @@ func TestRetryAfter(t *testing.T) {
 	})
 }
 
-// TestStatusOfAnswers fills in what the Status in a body leaves out, and nothing else.
+// TestStatusOfAnswers fills in fields that the Status in a body leaves out, and nothing else.
 func TestStatusOfAnswers(t *testing.T) {
 	for _, tt := range []struct {
 		name, body, header string
@@ -86,7 +86,7 @@ func TestStatusOfAnswers(t *testing.T) {
 	}
 }
 
-// TestNoStatus: a body that is no failure is not taken for one.
+// TestNoStatus: a body that is not a failure is not treated as one.
 func TestNoStatus(t *testing.T) {
 	for _, body := range []string{`{"kind":"Status","status":"Success","code":200}`, `{"kind":"Pod","code":500}`, `{"code":500}`, `[`} {
 		if status, ok := readStatus(jsonType, []byte(body)); ok {

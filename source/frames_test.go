@@ -35,7 +35,7 @@ func frames(t *testing.T, rnd *rand.Rand, n int) (stream []byte, objects [][]byt
 	return stream, objects
 }
 
-// TestFramesThroughAllBuffers reads a stream that fills all buffers, and one that comes in pieces.
+// TestFramesThroughAllBuffers reads a stream that fills all buffers, and one that arrives in pieces.
 func TestFramesThroughAllBuffers(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

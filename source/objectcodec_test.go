@@ -35,7 +35,7 @@ func newCodec[T object.Object](t testing.TB) *source.Codec[T] {
 	return c
 }
 
-// equalWithNil is equality as Codec promises it.
+// equalWithNil is equality as guaranteed by Codec.
 func equalWithNil(a, b any) bool {
 	return apiequality.Semantic.DeepEqualWithNilDifferentFromEmpty(a, b)
 }
@@ -70,8 +70,8 @@ func checkCodec[T object.Object](t testing.TB, c *source.Codec[T], obj T) bool {
 	return true
 }
 
-// TestCodecOfMessages encodes objects with random contents. Either they come back equal, or the generated code cannot
-// give them back.
+// TestCodecOfMessages encodes objects with random contents. Either they are restored exactly, or the generated code cannot
+// restore them.
 func TestCodecOfMessages(t *testing.T) {
 	testseed.Each(t, 3, func(t *testing.T, seed uint64) {
 		r := &randomObjects{rng: rand.New(rand.NewPCG(seed, 1))}
@@ -114,7 +114,7 @@ type message interface {
 	Unmarshal([]byte) error
 }
 
-// comesBack reports whether the generated code decodes what it encodes. It knows no kind.
+// comesBack reports whether the generated code restores what it encodes. It ignores the kind.
 func comesBack(t *testing.T, obj message) bool {
 	t.Helper()
 	data, err := obj.Marshal()
@@ -129,7 +129,7 @@ func comesBack(t *testing.T, obj message) bool {
 	return equalWithNil(obj, back)
 }
 
-// randomObjects fills objects. Regular ones have only what protobuf can say.
+// randomObjects fills objects. Regular ones only have contents that protobuf can represent.
 type randomObjects struct {
 	rng     *rand.Rand
 	regular bool
@@ -276,7 +276,7 @@ func TestCodecOfStructs(t *testing.T) {
 	}
 }
 
-// TestCodecKeepsTheKind encodes objects as fake clients hand them out.
+// TestCodecKeepsTheKind encodes objects as returned by fake clients.
 func TestCodecKeepsTheKind(t *testing.T) {
 	p := pod("a", "b")
 	p.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
@@ -285,7 +285,7 @@ func TestCodecKeepsTheKind(t *testing.T) {
 	}
 }
 
-// TestCodecKeepsKindsInside encodes what an API server writes in JSON, but not in protobuf: the kind of the claims of a StatefulSet.
+// TestCodecKeepsKindsInside encodes a kind that an API server writes in JSON but not in protobuf: that of the claims of a StatefulSet.
 func TestCodecKeepsKindsInside(t *testing.T) {
 	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "db"}}
 	set.Spec.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: "data"}}}
@@ -344,8 +344,8 @@ func TestCodecConcurrently(t *testing.T) {
 	readers.Wait()
 }
 
-// TestStrayWritesToSingleObjects: what somebody writes to an object that was decoded alone is not in those that are decoded later, but in
-// those of the same batch at most.
+// TestStrayWritesToSingleObjects: writes to an object that was decoded alone do not show in objects decoded later, except at most in
+// those of the same batch.
 func TestStrayWritesToSingleObjects(t *testing.T) {
 	c := newCodec[*corev1.Pod](t)
 	var encoded [][]byte
@@ -414,7 +414,7 @@ func BenchmarkCodec(b *testing.B) {
 	each("alone", func(i int) error { _, err := c.DecodeAlone(encoded[i]); return err })
 }
 
-// TestCodecSharesAndChecks: objects that are decoded share what is equal, until somebody writes to it.
+// TestCodecSharesAndChecks: decoded objects share equal parts, until one of these is written to.
 func TestCodecSharesAndChecks(t *testing.T) {
 	c := newCodec[*corev1.Pod](t)
 	encode := func(i int) []byte {
@@ -473,7 +473,7 @@ func TestCodecEncodings(t *testing.T) {
 	}
 }
 
-// TestCodecOfReceived copies the bytes that a source has received, where they are in the codec's encoding.
+// TestCodecOfReceived copies the bytes that a source has received, if they are in the codec's encoding.
 func TestCodecOfReceived(t *testing.T) {
 	p := pod("a", "x")
 	data, err := p.Marshal()

@@ -34,7 +34,7 @@ func TestFieldByJSONName(t *testing.T) {
 	}
 }
 
-// TestTrimFindsNothing: paths that lead nowhere change nothing.
+// TestTrimFindsNothing: paths that do not exist change nothing.
 func TestTrimFindsNothing(t *testing.T) {
 	for _, v := range []any{
 		map[int]string{1: "x"}, map[string]any{"b": 1}, map[string]any{"a": nil}, map[string]any{"a": 7}, []any{nil, 1}, struct{ A *int }{}, (*corev1.Pod)(nil), 7,
