@@ -63,7 +63,7 @@ func TestLog(t *testing.T) {
 			opts := reflector.Options[thing]{Logger: slog.New(&lines), WatchTimeout: time.Hour}
 			lines.script = s
 			play(t, s, opts, 6*time.Minute)
-			if got := strings.Join(lines.kinds, "\n"); !slices.Equal(strings.Fields(got), strings.Fields(tt.want)) {
+			if got := strings.Join(lines.lines, "\n"); !slices.Equal(strings.Fields(got), strings.Fields(tt.want)) {
 				t.Errorf("got\n%s\nwant%s", got, strings.ReplaceAll(tt.want, "\t", ""))
 			}
 		})
@@ -73,7 +73,7 @@ func TestLog(t *testing.T) {
 // lineHandler records the time, the level, the reason and the attributes with counts.
 type lineHandler struct {
 	script *script
-	kinds  []string
+	lines  []string
 }
 
 func (h *lineHandler) Enabled(_ context.Context, level slog.Level) bool {
@@ -97,6 +97,6 @@ func (h *lineHandler) Handle(_ context.Context, r slog.Record) error {
 		}
 		return true
 	})
-	h.kinds = append(h.kinds, line)
+	h.lines = append(h.lines, line)
 	return nil
 }

@@ -43,7 +43,7 @@ func runScripts(t *testing.T, tests []scripted) {
 			tt.opts.WatchTimeout = time.Hour // no script sees a watch time out, whatever time it is given at random
 			play(t, s, tt.opts, 6*time.Minute)
 			want := strings.Fields(tt.want)
-			if got := strings.Join(s.kinds, "\n"); !slices.Equal(strings.Fields(got), want) {
+			if got := strings.Join(s.lines, "\n"); !slices.Equal(strings.Fields(got), want) {
 				t.Errorf("got\n%s\nwant%s", got, strings.ReplaceAll(tt.want, "\t", ""))
 			}
 		})

@@ -45,15 +45,15 @@ type model struct {
 
 	// mute says that a watch that starts at a future version is silent until that is reached, as at a real API server;
 	// otherwise it is rejected.
-	neverResponded bool
-	history        int       // how often the server was restored
-	down           time.Time // until when it can not be reached
-	stale          bool      // a most recent list was not
+	mute    bool
+	history int       // how often the server was restored
+	down    time.Time // until when it can not be reached
+	stale   bool      // a most recent list was not
 }
 
 func newModel(random *rand.Rand) *model {
 	m := &model{rand: random, changed: make(chan struct{}), trouble: true}
-	m.neverResponded = random.IntN(2) == 0
+	m.mute = random.IntN(2) == 0
 	switch random.IntN(4) {
 	case 0:
 		m.noWatchList = errInvalid
@@ -141,7 +141,7 @@ func (m *model) List(ctx context.Context, opts source.ListOptions[thing], each f
 			return source.ListResult{}, errExpired
 		}
 	} else {
-		if number(opts.ResourceVersion) > version && m.neverResponded {
+		if number(opts.ResourceVersion) > version && m.mute {
 			return source.ListResult{}, errTooLarge
 		}
 		version = m.behind(opts.ResourceVersion)
@@ -201,40 +201,40 @@ func (m *model) Watch(ctx context.Context, opts source.WatchOptions[thing]) (sou
 		return nil, err
 	}
 	s := &modelStream{model: m, ctx: ctx, end: time.Now().Add(opts.Timeout), history: m.history}
-	s.index, _ = strconv.Atoi(opts.ResourceVersion)
+	s.at, _ = strconv.Atoi(opts.ResourceVersion)
 	switch {
 	case opts.SendInitialEvents && m.noWatchList != nil:
 		return nil, m.noWatchList
-	case opts.SendInitialEvents && s.index > len(m.changes) && m.neverResponded:
+	case opts.SendInitialEvents && s.at > len(m.changes) && m.mute:
 		return nil, errTooLarge
 	case opts.SendInitialEvents:
-		s.index = m.behind(opts.ResourceVersion)
-		held := m.state(s.index)
+		s.at = m.behind(opts.ResourceVersion)
+		held := m.state(s.at)
 		for _, name := range slices.Sorted(maps.Keys(held)) { // sorted, so that a seed says all
 			o := reuse(opts.Previous, obj(name+"@"+held[name]))
 			s.initial = append(s.initial, event{Type: source.Added, Object: o, ResourceVersion: o.ResourceVersion})
 		}
-		s.initial = append(s.initial, initialEnd(strconv.Itoa(s.index)))
+		s.initial = append(s.initial, initialEnd(strconv.Itoa(s.at)))
 		if m.neverEnds {
 			s.initial, s.end = s.initial[:len(s.initial)-1], time.Now()
 		}
-	case s.index < m.compacted:
+	case s.at < m.compacted:
 		return nil, errExpired
-	case s.index > len(m.changes) && !m.neverResponded:
+	case s.at > len(m.changes) && !m.mute:
 		return nil, errTooLarge
 	}
-	s.suppressed = m.odds(10)
+	s.silent = m.odds(10)
 	return s, nil
 }
 
 type modelStream struct {
-	model      *model
-	ctx        context.Context
-	initial    events
-	index      int
-	end        time.Time
-	suppressed bool // stalls for ever
-	history    int
+	model   *model
+	ctx     context.Context
+	initial events
+	at      int
+	end     time.Time
+	silent  bool // stalls for ever
+	history int
 }
 
 func (s *modelStream) Close() error { return nil }
@@ -249,7 +249,7 @@ func (s *modelStream) Next(buf events) (events, error) {
 		if len(buf) > 0 || err != nil {
 			return buf, err
 		}
-		if s.suppressed {
+		if s.silent {
 			<-s.ctx.Done()
 			return buf, s.ctx.Err()
 		}
@@ -258,8 +258,8 @@ func (s *modelStream) Next(buf events) (events, error) {
 			return buf, s.ctx.Err()
 		case <-changed:
 		case <-time.After(min(time.Minute, time.Until(s.end))):
-			if s.index <= s.model.version() && time.Now().Before(s.end) {
-				return append(buf, bookmark(strconv.Itoa(s.index))), nil
+			if s.at <= s.model.version() && time.Now().Before(s.end) {
+				return append(buf, bookmark(strconv.Itoa(s.at))), nil
 			}
 		}
 	}
@@ -278,7 +278,7 @@ func (s *modelStream) poll(buf events) (events, error) {
 	switch {
 	case s.history != m.history:
 		return buf, io.ErrUnexpectedEOF
-	case s.suppressed:
+	case s.silent:
 		return buf, nil
 	case m.odds(8):
 		return buf, []error{io.EOF, io.ErrUnexpectedEOF, errExpired, errBusy, errInternal, errors.New("garbage")}[m.rand.IntN(6)]
@@ -288,13 +288,13 @@ func (s *modelStream) poll(buf events) (events, error) {
 		n := min(len(s.initial), 1+m.rand.IntN(3))
 		buf, s.initial = append(buf, s.initial[:n]...), s.initial[n:]
 		return buf, nil
-	case s.index > 0 && s.index <= len(m.changes) && m.odds(8):
-		return append(buf, s.event(1+m.rand.IntN(s.index))), nil // once more
+	case s.at > 0 && s.at <= len(m.changes) && m.odds(8):
+		return append(buf, s.event(1+m.rand.IntN(s.at))), nil // once more
 	}
 	for range 1 + m.rand.IntN(3) {
-		if s.index < len(m.changes) {
-			s.index++
-			buf = append(buf, s.event(s.index))
+		if s.at < len(m.changes) {
+			s.at++
+			buf = append(buf, s.event(s.at))
 		}
 	}
 	if len(buf) == 0 && !time.Now().Before(s.end) {

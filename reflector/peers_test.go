@@ -24,7 +24,7 @@ type shared struct {
 	down     error
 	errs     map[string]error
 	requests []time.Time
-	askedAt  map[string]int       // how often, by resource
+	asked    map[string]int       // how often, by resource
 	watching map[string]time.Time // when a reflector's watch was opened
 	streams  []context.CancelCauseFunc
 }
@@ -74,7 +74,7 @@ func (p part) List(ctx context.Context, opts source.ListOptions[thing], each fun
 
 func (p part) note() {
 	p.shared.requests = append(p.shared.requests, time.Now())
-	p.askedAt[p.resource]++
+	p.asked[p.resource]++
 }
 
 func (p part) err() error {
@@ -117,7 +117,7 @@ func (s *shared) start(t *testing.T, peers *reflector.Peers, resources ...string
 	if s.errs == nil {
 		s.errs = map[string]error{}
 	}
-	s.askedAt, s.watching = map[string]int{}, map[string]time.Time{}
+	s.asked, s.watching = map[string]int{}, map[string]time.Time{}
 	var stops []func()
 	for i, resource := range resources {
 		sink := &script{start: time.Now()}
@@ -326,7 +326,7 @@ func drive(t *testing.T, before, after func(*shared), most int) {
 func (s *shared) askedOf(resource string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.askedAt[resource]
+	return s.asked[resource]
 }
 
 // A reflector that begins during an outage knows from its peers that the server exists.

@@ -122,7 +122,7 @@ func TestGatherersAreClosed(t *testing.T) {
 		}
 	}
 	if len(made) < 5 {
-		t.Errorf("%d gatherers: %v", len(made), s.kinds)
+		t.Errorf("%d gatherers: %v", len(made), s.lines)
 	}
 }
 
@@ -200,13 +200,13 @@ func TestWatchListsThatFailAlways(t *testing.T) {
 			}
 			play(t, s, reflector.Options[thing]{WatchTimeout: time.Hour}, 20*time.Second)
 			lists := 0
-			for _, line := range s.kinds {
+			for _, line := range s.lines {
 				if strings.Contains(line, "s list ") {
 					lists++
 				}
 			}
 			if (lists > 0) != tt.lists {
-				t.Errorf("lists: %d\n%s", lists, strings.Join(s.kinds, "\n"))
+				t.Errorf("lists: %d\n%s", lists, strings.Join(s.lines, "\n"))
 			}
 		})
 	}
@@ -225,7 +225,7 @@ func TestSuccessOfOthersSaysNothing(t *testing.T) {
 		count := func() int {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			return s.askedAt["failing"]
+			return s.asked["failing"]
 		}
 		s.mu.Lock()
 		for _, cancel := range s.streams {
@@ -253,8 +253,8 @@ func TestFailuresAreCountedAnew(t *testing.T) {
 		failed(errInternal), failed(errInternal), stream(got(initialEnd("9"))),
 	}}
 	status := play(t, s, reflector.Options[thing]{WatchTimeout: time.Hour}, 5*time.Minute)
-	if status.Lists != 2 || slices.ContainsFunc(s.kinds, func(line string) bool { return strings.Contains(line, "s list ") }) {
-		t.Errorf("%d lists:\n%s", status.Lists, strings.Join(s.kinds, "\n"))
+	if status.Lists != 2 || slices.ContainsFunc(s.lines, func(line string) bool { return strings.Contains(line, "s list ") }) {
+		t.Errorf("%d lists:\n%s", status.Lists, strings.Join(s.lines, "\n"))
 	}
 }
 
@@ -265,7 +265,7 @@ func TestEndsAreContacts(t *testing.T) {
 		s := &script{answers: []answer{stream(got(initialEnd("5")), clean(time.Minute)), {hang: true}}}
 		status := playInBubble(t, s, reflector.Options[thing]{WatchTimeout: time.Hour}, 61*time.Second)
 		if got := status.LastContact.Sub(began); got != time.Minute {
-			t.Errorf("the last contact was after %v:\n%s", got, strings.Join(s.kinds, "\n"))
+			t.Errorf("the last contact was after %v:\n%s", got, strings.Join(s.lines, "\n"))
 		}
 	})
 }
@@ -300,6 +300,6 @@ func TestFailedListsLeaveNothing(t *testing.T) {
 	}}
 	status := play(t, s, reflector.Options[thing]{WatchTimeout: time.Hour, DisableWatchList: true}, 2*time.Minute)
 	if status.Lists != 2 || status.SkippedTotal != 0 {
-		t.Errorf("%d lists, %d objects skipped:\n%s", status.Lists, status.SkippedTotal, strings.Join(s.kinds, "\n"))
+		t.Errorf("%d lists, %d objects skipped:\n%s", status.Lists, status.SkippedTotal, strings.Join(s.lines, "\n"))
 	}
 }

@@ -315,7 +315,7 @@ type endlessSource struct {
 func (s *endlessSource) turn() {
 	s.script.answers = []answer{s.next(len(s.requests))}
 	s.requests = append(s.requests, time.Now())
-	s.kinds = nil
+	s.lines = nil
 }
 
 func (s *endlessSource) List(ctx context.Context, opts source.ListOptions[thing], each func(thing) error) (source.ListResult, error) {

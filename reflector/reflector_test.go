@@ -84,7 +84,7 @@ func TestStalledWatch(t *testing.T) {
 	if at := s.errs[0].When.Sub(s.start); at < 40*time.Second || at > 70*time.Second {
 		t.Errorf("given up after %v", at)
 	}
-	if last := s.kinds[len(s.kinds)-1]; !strings.HasSuffix(last, `watch "5"`) {
+	if last := s.lines[len(s.lines)-1]; !strings.HasSuffix(last, `watch "5"`) {
 		t.Errorf("went on with %s", last)
 	}
 }
@@ -95,8 +95,8 @@ func TestWatchListAgain(t *testing.T) {
 	opts := reflector.Options[thing]{WatchTimeout: time.Hour}
 	s := &script{answers: []answer{failed(errInvalid), page("5", ""), stream(quiet), page("6", ""), stream(quiet), stream(got(initialEnd("7")))}}
 	status := play(t, s, opts, 90*time.Minute)
-	if last := s.kinds[len(s.kinds)-2]; !strings.HasSuffix(last, `watchlist "6"`) {
-		t.Errorf("got %s", strings.Join(s.kinds, "\n"))
+	if last := s.lines[len(s.lines)-2]; !strings.HasSuffix(last, `watchlist "6"`) {
+		t.Errorf("got %s", strings.Join(s.lines, "\n"))
 	}
 	if !status.WatchList || status.Lists != 3 || status.Relists != 2 {
 		t.Errorf("status %+v", status)
@@ -211,7 +211,7 @@ func TestProblem(t *testing.T) {
 		name    string
 		opts    reflector.Options[thing]
 		answers []answer
-		index   time.Duration
+		at      time.Duration
 		want    reflector.Reason
 	}{
 		{"all is well", reflector.Options[thing]{}, []answer{stream(got(initialEnd("5")))}, time.Second, ""},
@@ -231,13 +231,13 @@ func TestProblem(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			s := &script{answers: tt.answers}
-			status := play(t, s, tt.opts, tt.index)
+			status := play(t, s, tt.opts, tt.at)
 			var got reflector.Reason
 			if status.Problem != nil {
 				got = status.Problem.Reason
 			}
 			if got != tt.want || (status.Failures == 0) != (tt.want == "") {
-				t.Errorf("problem %q with %d failures, want %q\n%s", got, status.Failures, tt.want, strings.Join(s.kinds, "\n"))
+				t.Errorf("problem %q with %d failures, want %q\n%s", got, status.Failures, tt.want, strings.Join(s.lines, "\n"))
 			}
 		})
 	}

@@ -76,7 +76,7 @@ func TestOnResume(t *testing.T) {
 	}}
 	play(t, s, opts, time.Minute)
 	if want := []string{"50", "50"}; !slices.Equal(recent, want) {
-		t.Errorf("told of %q, want %q\n%s", recent, want, strings.Join(s.kinds, "\n"))
+		t.Errorf("told of %q, want %q\n%s", recent, want, strings.Join(s.lines, "\n"))
 	}
 }
 
@@ -114,7 +114,7 @@ func TestWitness(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := &script{answers: tt.answers, held: map[object.Key]thing{{Name: "a"}: obj("a@40")}}
 			play(t, s, reflector.Options[thing]{Resume: held, WatchTimeout: time.Hour}, time.Minute)
-			if got := strings.Join(s.kinds, "\n"); !slices.Equal(strings.Fields(got), strings.Fields(tt.want)) {
+			if got := strings.Join(s.lines, "\n"); !slices.Equal(strings.Fields(got), strings.Fields(tt.want)) {
 				t.Errorf("got\n%s\nwant%s", got, tt.want)
 			}
 		})

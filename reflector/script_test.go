@@ -94,7 +94,7 @@ type script struct {
 	onTold  func() // called whenever the sink is told something
 
 	mu     sync.Mutex
-	kinds  []string
+	lines  []string
 	reused []string // which requests might reuse objects
 	errs   []*reflector.Error
 }
@@ -109,7 +109,7 @@ func (s *script) note(format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := time.Since(s.start).Round(time.Millisecond)
-	s.kinds = append(s.kinds, fmt.Sprintf("%v ", at)+fmt.Sprintf(format, args...))
+	s.lines = append(s.lines, fmt.Sprintf("%v ", at)+fmt.Sprintf(format, args...))
 }
 
 func orEmpty(held map[object.Key]thing) map[object.Key]thing {

@@ -89,7 +89,7 @@ func TestRelist(t *testing.T) {
 	fresh := page("9", "", "a@3")
 	for name, test := range map[string]struct {
 		answers []answer
-		index   time.Duration
+		at      time.Duration
 		want    string
 	}{
 		"watching": {[]answer{page("5", "", "a@1"), stream(), fresh, stream()}, time.Minute, `
@@ -122,9 +122,9 @@ func TestRelist(t *testing.T) {
 				s := &script{answers: test.answers}
 				cause := errors.New("a is missing")
 				status := playWith(t, s, reflector.Options[thing]{DisableWatchList: true, WatchTimeout: time.Hour}, 5*time.Minute, func(r *reflector.Reflector[thing]) {
-					time.AfterFunc(test.index, func() { r.Relist(cause) })
+					time.AfterFunc(test.at, func() { r.Relist(cause) })
 				})
-				if got := strings.Join(s.kinds, "\n"); !slices.Equal(strings.Fields(got), strings.Fields(test.want)) {
+				if got := strings.Join(s.lines, "\n"); !slices.Equal(strings.Fields(got), strings.Fields(test.want)) {
 					t.Errorf("got\n%s\nwant%s", got, strings.ReplaceAll(test.want, "\t", ""))
 				}
 				if last := s.errs[len(s.errs)-1]; last.Reason != reflector.Diverged || !errors.Is(last, cause) {

@@ -303,7 +303,7 @@ func TestSkippedAtRandom(t *testing.T) {
 			held[key.Name] = o.ResourceVersion
 		}
 		if !maps.Equal(held, known) {
-			t.Errorf("the sink holds %v, want %v\n%s", held, known, strings.Join(s.kinds, "\n"))
+			t.Errorf("the sink holds %v, want %v\n%s", held, known, strings.Join(s.lines, "\n"))
 		}
 	})
 }

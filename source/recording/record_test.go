@@ -277,17 +277,17 @@ func listOf(n int) source.ListerWatcher[*corev1.ConfigMap] {
 	}
 }
 
-type brokenWriter struct{ remaining int }
+type brokenWriter struct{ left int }
 
 func (w *brokenWriter) Write(b []byte) (int, error) {
-	if w.remaining -= len(b); w.remaining < 0 {
+	if w.left -= len(b); w.left < 0 {
 		return 0, errors.New("no space left on device")
 	}
 	return len(b), nil
 }
 
 func TestDiskFull(t *testing.T) {
-	recorder, err := recording.NewRecorder(&brokenWriter{remaining: 300}, recording.Options{})
+	recorder, err := recording.NewRecorder(&brokenWriter{left: 300}, recording.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
