@@ -111,7 +111,7 @@ func TestMergedOldest(t *testing.T) {
 	}
 }
 
-// TestMergedForgetsWhatCameAndWent keeps one entry pending while many others come and go.
+// TestMergedForgetsWhatCameAndWent keeps one entry pending while many others are added and cancel out.
 func TestMergedForgetsWhatCameAndWent(t *testing.T) {
 	var m merged[*thing]
 	d := change(object.Added, newThing("stays", 1, 1))
@@ -163,7 +163,7 @@ func TestWarmMergedDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// TestNothingIsKeptAlive adds and takes at random, so that what is pending is moved to the front now and then.
+// TestNothingIsKeptAlive adds and takes at random, so that pending entries are moved to the front now and then.
 func TestNothingIsKeptAlive(t *testing.T) {
 	random := testseed.Rand(t)
 	var m merged[*thing]

@@ -14,7 +14,7 @@ import (
 
 var policies = []Policy{Coalesce, Block, Unbounded}
 
-// describe writes a batch for comparison.
+// describe formats a batch for comparison.
 func describe(b Batch[*thing]) string {
 	var deltas []delta
 	for d := range b.All() {
@@ -23,7 +23,7 @@ func describe(b Batch[*thing]) string {
 	return strings.TrimSpace(fmt.Sprintf("%s@%s %s", b.Type, b.ResourceVersion, text(deltas)))
 }
 
-// drain pops and describes all that is pending.
+// drain pops and describes everything that is pending.
 func drain(t *testing.T, q *Queue[*thing]) (all []string) {
 	t.Helper()
 	for !idle(q) {
@@ -96,7 +96,7 @@ func TestBookmarks(t *testing.T) {
 	expect(t, drain(t, q), "Synced@", "Changes@10")
 }
 
-// TestVersionOfMergedDeltas pops more merged deltas than leave at once: only the last batch has the version.
+// TestVersionOfMergedDeltas pops more merged deltas than one Pop returns: only the last batch has the version.
 func TestVersionOfMergedDeltas(t *testing.T) {
 	q := New[*thing](Options{})
 	q.Add(added(1), "1")
@@ -148,7 +148,7 @@ func TestCollectionsComeInOrder(t *testing.T) {
 	}
 }
 
-// TestDeltasMergeBehindACollection has deltas of one key before, between and behind collections.
+// TestDeltasMergeBehindACollection has deltas of one key before, between and after collections.
 func TestDeltasMergeBehindACollection(t *testing.T) {
 	a1, a2, a3, a4 := newThing("a", 1, 1), newThing("a", 1, 2), newThing("a", 1, 3), newThing("a", 1, 4)
 	q := New[*thing](Options{})
@@ -178,7 +178,7 @@ func TestReplaceSupersedes(t *testing.T) {
 	}
 }
 
-// TestWhatCameAndWentIsNothing leaves nothing behind that a resync would wait for.
+// TestWhatCameAndWentIsNothing leaves nothing behind that would suppress a resync.
 func TestWhatCameAndWentIsNothing(t *testing.T) {
 	q := New[*thing](Options{})
 	o := newThing("a", 1, 1)

@@ -16,8 +16,8 @@ import (
 	"github.com/tidings/tidings/workqueue"
 )
 
-// sources are those of a process with three informers for one resource, two of which nothing tells apart, and two handlers of
-// one name.
+// sources are those of a process with three informers for one resource, two of which are indistinguishable, and two handlers with
+// the same name.
 func sources() metrics.Sources {
 	handlers := []tidings.HandlerStatus{
 		{Name: "web", Pending: 2, Lag: time.Second, Delivered: 10, Panics: 1}, {Name: "web", Pending: 3, Lag: 3 * time.Second, Delivered: 20},

@@ -26,7 +26,7 @@ import (
 	"github.com/tidings/tidings/tidingstest"
 )
 
-// answer makes the server of an idle engine answer calls of a verb for a resource in this way.
+// answer makes the server of an idle engine respond to calls of a verb for a resource in this way.
 func answer(e *engine[*appsv1.ReplicaSet], verb, resource string, with func(clienttesting.Action) (runtime.Object, error)) {
 	e.client.(*fake.Clientset).PrependReactor(verb, resource, func(a clienttesting.Action) (bool, runtime.Object, error) {
 		o, err := with(a)
@@ -34,12 +34,12 @@ func answer(e *engine[*appsv1.ReplicaSet], verb, resource string, with func(clie
 	})
 }
 
-// always answers the same.
+// always gives the same response.
 func always(o runtime.Object, err error) func(clienttesting.Action) (runtime.Object, error) {
 	return func(clienttesting.Action) (runtime.Object, error) { return o, err }
 }
 
-// newStale returns an engine whose caches show these objects, and nothing that comes later. It is called in a bubble.
+// newStale returns an engine whose caches show these objects, and nothing newer. It is called in a bubble.
 func newStale(t *testing.T, owner *appsv1.ReplicaSet, pods ...*corev1.Pod) *engine[*appsv1.ReplicaSet] {
 	t.Helper()
 	server := tidingstest.NewServer(t, tidingstest.ServerOptions{})
@@ -73,7 +73,7 @@ func newStale(t *testing.T, owner *appsv1.ReplicaSet, pods ...*corev1.Pod) *engi
 	return e
 }
 
-// later is a version that the caches of newStale have not come to.
+// later is a version that the caches of newStale have not reached.
 const later = 1_000_000
 
 // ownPod returns a pod of web's that the server has at this version.
@@ -84,7 +84,7 @@ func ownPod(name string, version int) *corev1.Pod {
 	return p
 }
 
-// TestBothGuardsKnowEveryWrite looks at each of the two guards against counts that lack own writes: what the expectations wait for after a
+// TestBothGuardsKnowEveryWrite checks each of the two guards against counts that lack own writes: what the expectations wait for after a
 // write, and whether the gate holds the owner back.
 func TestBothGuardsKnowEveryWrite(t *testing.T) {
 	owner, p, written := web(1), ownPod("a", 0), ownPod("a", later)
@@ -167,7 +167,7 @@ func TestBothGuardsKnowEveryWrite(t *testing.T) {
 	}
 }
 
-// TestClaimsEachCombination: whoever is the pod's controller, whatever its labels, and whatever becomes of it or of the owner.
+// TestClaimsEachCombination of a pod's controller, labels and state, and of the owner's state.
 func TestClaimsEachCombination(t *testing.T) {
 	for i := range 1 << 5 {
 		is := func(bit int) bool { return i>>bit&1 == 1 }
@@ -222,8 +222,8 @@ func TestClaimsEachCombination(t *testing.T) {
 	}
 }
 
-// TestClearsDoubt has one pod in the cache and another state of things on the server: the owner waits until the cache shows that, and no
-// longer than for that.
+// TestClearsDoubt has one pod in the cache and another state on the server: the owner waits until the cache shows that state, and no
+// longer.
 func TestClearsDoubt(t *testing.T) {
 	held, added, changed, relabelled, leaving, other := ownPod("a", 0), ownPod("b", later), ownPod("a", later), ownPod("a", later), ownPod("a", later), ownPod("a", later)
 	relabelled.Labels, other.UID = nil, "another"

@@ -16,7 +16,7 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// newIdle returns an engine whose informers do not run: its caches are what a test puts there.
+// newIdle returns an engine whose informers do not run: the test fills its caches.
 func newIdle(t *testing.T) *engine[*appsv1.ReplicaSet] {
 	t.Helper()
 	client := fake.NewClientset()
@@ -38,7 +38,7 @@ func newIdle(t *testing.T) *engine[*appsv1.ReplicaSet] {
 	return newEngine(replicaSets(client), owners, pods, Options{Client: client})
 }
 
-// TestOwnersThatAreGoneAreForgotten: nothing is kept of what a ReplicaSet waited for that does not exist any more.
+// TestOwnersThatAreGoneAreForgotten: nothing is kept of the expectations of a ReplicaSet that no longer exists.
 func TestOwnersThatAreGoneAreForgotten(t *testing.T) {
 	e := newIdle(t)
 	key := object.Key{Namespace: "shop", Name: "web"}
@@ -52,7 +52,7 @@ func TestOwnersThatAreGoneAreForgotten(t *testing.T) {
 	}
 }
 
-// TestWhatTheCacheLacks: of the pods that the server has, the owner waits for those that are or were its own and that the cache has not.
+// TestWhatTheCacheLacks: the owner waits for those pods on the server that are or were its own and that the cache lacks.
 func TestWhatTheCacheLacks(t *testing.T) {
 	owner := web(1)
 	of := func(p *corev1.Pod, uid string) *corev1.Pod {
@@ -89,7 +89,7 @@ func TestWhatTheCacheLacks(t *testing.T) {
 	}
 }
 
-// TestConcernedOwners: a pod concerns the owner that its controller reference names, by its kind, name and uid; an orphan concerns all of its
+// TestConcernedOwners: a pod is mapped to the owner in its controller reference, by kind, name and uid; an orphan to all owners in its
 // namespace that select it.
 func TestConcernedOwners(t *testing.T) {
 	e := newIdle(t)

@@ -14,7 +14,7 @@ import (
 	"github.com/tidings/tidings/internal/testseed"
 )
 
-// model is a queue that is too simple to be wrong: slices that are searched, and rules applied as they read.
+// model is a queue that is too simple to be wrong: slices that are searched, and rules applied literally.
 type model struct {
 	waiting []modelItem // in the order in which they came to their priority
 	turns   [levels][]string
@@ -69,7 +69,7 @@ func (m *model) wait(item string, p Priority) {
 	}
 }
 
-// kept is the priority of an add that keeps it.
+// kept is the priority of an add with KeepPriority.
 func (m *model) kept(item string, p Priority) Priority {
 	if taken, ok := m.working[item]; ok {
 		return taken
@@ -88,7 +88,7 @@ func (m *model) addAfter(item string, p Priority, d time.Duration) {
 	m.delayed[item] = modelDelay{due, p}
 }
 
-// tick adds all that is due, the earliest first.
+// tick adds all items that are due, the earliest first.
 func (m *model) tick() {
 	items := slices.SortedFunc(maps.Keys(m.delayed), func(a, b string) int {
 		return m.delayed[a].due.Compare(m.delayed[b].due)
@@ -154,7 +154,7 @@ func (m *model) done(item string) {
 	}
 }
 
-// TestModel runs random operations on a queue and on the model, and compares all that can be seen.
+// TestModel runs random operations on a queue and on the model, and compares everything that is visible.
 func TestModel(t *testing.T) {
 	testseed.Each(t, 60, func(t *testing.T, seed uint64) {
 		synctest.Test(t, func(t *testing.T) {
@@ -178,7 +178,7 @@ func compareWithModel(t *testing.T, random *rand.Rand) {
 			}
 			m.add(item, p)
 		case 4:
-			// To the nanosecond, so that no two items are due in the same moment, when any order is right.
+			// Nanoseconds, so that no two items are due at the same time, when any order would be right.
 			d := time.Duration(1 + random.Int64N(int64(time.Minute)))
 			q.AddWith(item, AddOptions{Priority: p, Delay: d, KeepPriority: keep})
 			if keep {
@@ -231,7 +231,7 @@ func compareStats(t *testing.T, q *Queue[string], m *model) {
 	}
 }
 
-// checkInvariants checks what the comments on Queue's fields say.
+// checkInvariants checks the invariants in the comments of Queue's fields.
 func checkInvariants[T comparable](t *testing.T, q *Queue[T]) {
 	t.Helper()
 	q.mu.Lock()
@@ -287,7 +287,7 @@ func count(b bool) int {
 	return 0
 }
 
-// TestShrinks fills a queue, empties it, and looks at what is left.
+// TestShrinks fills a queue, empties it, and checks what is left.
 func TestShrinks(t *testing.T) {
 	q := New(Options[int]{Flow: func(i int) string { return fmt.Sprint(i % 5000) }})
 	const burst = 50_000
@@ -315,7 +315,7 @@ func TestShrinks(t *testing.T) {
 	}
 }
 
-// TestDelaysShrink has many items that wait for their time; when all but a few have come, little memory is left.
+// TestDelaysShrink has many delayed items; when all but a few have become due, little memory is left.
 func TestDelaysShrink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := New(Options[int]{})
@@ -342,7 +342,7 @@ func TestDelaysShrink(t *testing.T) {
 	})
 }
 
-// TestGettersAreForgotten lets many Gets wait at a time.
+// TestGettersAreForgotten has many Gets waiting at a time.
 func TestGettersAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := New(Options[int]{})
