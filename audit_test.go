@@ -62,7 +62,7 @@ func (s lossyStream) Next(buf []source.Event[*corev1.ConfigMap]) ([]source.Event
 	return buf, err
 }
 
-// audited is an informer of config maps that is audited every minute.
+// audited is an informer of config maps with an audit every minute.
 type audited struct {
 	server *tidingstest.Server
 	inf    *tidings.SharedInformer[*corev1.ConfigMap]
@@ -105,7 +105,7 @@ func startAudited(t *testing.T, options tidings.Options, scope tidings.Scope) *a
 	return a
 }
 
-// stop ends the informer, so that nothing of it moves any more.
+// stop stops the informer, so that nothing changes any more.
 func (a *audited) stop(t *testing.T) {
 	t.Helper()
 	if err := a.inf.Stop(context.Background()); err != nil {
@@ -131,7 +131,7 @@ func (a *audited) sum() (sum tidings.AuditStatus) {
 	return sum
 }
 
-// TestAuditFindsWhatWasLost loses one event of each kind, and then bookmarks go on as if nothing had happened.
+// TestAuditFindsWhatWasLost loses one event of each type, while bookmarks continue as if nothing had happened.
 func TestAuditFindsWhatWasLost(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(*tidingstest.Server)
@@ -170,7 +170,7 @@ func TestAuditFindsWhatWasLost(t *testing.T) {
 	}
 }
 
-// TestAuditOpensNothing: what is folded stays so.
+// TestAuditOpensNothing: folded objects stay folded.
 func TestAuditOpensNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := startAudited(t, tidings.Options{MemoryBudget: 1}, tidings.Scope{})
@@ -195,7 +195,7 @@ func TestAuditOpensNothing(t *testing.T) {
 	})
 }
 
-// TestAuditRaisesNoFalseAlarm: while a server with all its troubles is written to, nothing is ever reported, and audits do complete.
+// TestAuditRaisesNoFalseAlarm: while writing to a server with all kinds of faults, no difference is reported, and audits do complete.
 func TestAuditRaisesNoFalseAlarm(t *testing.T) {
 	testseed.Each(t, 4, func(t *testing.T, seed uint64) {
 		synctest.Test(t, func(t *testing.T) {
@@ -222,7 +222,7 @@ func TestAuditRaisesNoFalseAlarm(t *testing.T) {
 	})
 }
 
-// TestAuditHealsWhateverIsLost loses events at random: in the end the store has what the server has.
+// TestAuditHealsWhateverIsLost loses events at random: in the end the store matches the server.
 func TestAuditHealsWhateverIsLost(t *testing.T) {
 	testseed.Each(t, 4, func(t *testing.T, seed uint64) {
 		synctest.Test(t, func(t *testing.T) {
@@ -244,7 +244,7 @@ func TestAuditHealsWhateverIsLost(t *testing.T) {
 	})
 }
 
-// write writes n times to a server that is disturbed, and calls before ahead of each.
+// write writes n times to a server with faults, and calls before ahead of each write.
 func write(random *rand.Rand, server *tidingstest.Server, n int, before func()) {
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -274,8 +274,8 @@ func write(random *rand.Rand, server *tidingstest.Server, n int, before func()) 
 	<-done
 }
 
-// TestAuditAfterRestore restores a backup, and lets the new history pass the versions that were seen before anybody asks: the list
-// that a reflector checks with looks well, and what was written before the restore stays in the store. The audit heals it.
+// TestAuditAfterRestore restores a backup, and lets the new history pass the old version before the reflector checks. That check
+// finds nothing wrong, and objects written before the restore stay in the store until the audit repairs it.
 func TestAuditAfterRestore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := startAudited(t, tidings.Options{}, tidings.Scope{})
@@ -308,7 +308,7 @@ func TestAuditAfterRestore(t *testing.T) {
 	})
 }
 
-// TestAuditOfOtherSources: a source that does not list exact versions is not judged by what it lists.
+// TestAuditOfOtherSources: a source that does not list at exact versions is not compared with its lists.
 func TestAuditOfOtherSources(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()

@@ -12,7 +12,7 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// feed is a source whose watch brings what the benchmark sends.
+// feed is a source whose watch delivers the benchmark's events.
 type feed struct{ batches chan []source.Event[pod] }
 
 func (f feed) List(context.Context, source.ListOptions[pod], func(pod) error) (source.ListResult, error) {
@@ -42,7 +42,7 @@ func (w feedWatch) Next(buf []source.Event[pod]) ([]source.Event[pod], error) {
 
 func (w feedWatch) Close() error { return nil }
 
-// BenchmarkEvent takes decoded events through queue, store, one index and the handlers. An operation is one event.
+// BenchmarkEvent passes decoded events through queue, store, one index and the handlers. An operation is one event.
 func BenchmarkEvent(b *testing.B) {
 	for _, size := range []int{1, 100} {
 		for _, handlers := range []int{1, 10} {

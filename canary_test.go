@@ -31,7 +31,7 @@ import (
 	"github.com/tidings/tidings/tidingstest"
 )
 
-// The canaries: a Secret's value, and a token. Neither may be seen anywhere.
+// The canaries: a Secret's value, and a token. Neither may appear anywhere.
 const (
 	canaryValue = "canary-value-6f1d-correct-horse"
 	canaryToken = "canary-token-93ab-battery-staple"
@@ -72,14 +72,14 @@ func (o *output) refuse(t *testing.T) {
 	}
 }
 
-// explain prints all that an error says, to whoever formats it how.
+// explain prints everything about an error, with different formats.
 func (o *output) explain(err error) {
 	for ; err != nil; err = errors.Unwrap(err) {
 		o.print("%v\n%+v\n%#v", err, err, err.Error())
 	}
 }
 
-// secrets are objects with the canary in every place that holds Secrets.
+// secrets are objects with the canary in every place that can hold Secrets.
 func secrets() []*unstructured.Unstructured {
 	template := map[string]any{"kind": "Secret", "stringData": map[string]any{"password": canaryValue}}
 	return []*unstructured.Unstructured{
@@ -114,8 +114,8 @@ func broken() []tidingstest.Fault {
 	}
 }
 
-// TestCanaries lets informers with Secrets and a token go through everything that a server can do, and looks for the canaries in all that
-// comes out: logs at every level, errors, statuses, metrics, the recording, the stacks of goroutines, panics of handlers.
+// TestCanaries puts informers with Secrets and a token through everything that a server can do, and searches for the canaries in all
+// output: logs at every level, errors, statuses, metrics, the recording, goroutine stacks, panics of handlers.
 func TestCanaries(t *testing.T) {
 	var out output
 	file := filepath.Join(t.TempDir(), "recording")
@@ -183,7 +183,7 @@ func TestCanaries(t *testing.T) {
 	}
 }
 
-// follow makes an informer with a handler that panics on every tenth call.
+// follow starts an informer with a handler that panics on every tenth call.
 func follow[T tidings.Object](t *testing.T, factory *tidings.Factory, scope tidings.Scope) {
 	t.Helper()
 	inf, err := tidings.Informer[T](factory, scope)
@@ -200,7 +200,7 @@ func follow[T tidings.Object](t *testing.T, factory *tidings.Factory, scope tidi
 	}
 }
 
-// see prints what an operator can look at.
+// see prints everything that an operator can look at.
 func (o *output) see(t *testing.T, factory *tidings.Factory) {
 	t.Helper()
 	for _, st := range factory.Status() {
@@ -229,7 +229,7 @@ func (o *output) see(t *testing.T, factory *tidings.Factory) {
 	}
 }
 
-// TestTokenStaysOutOfErrors has the token in every place of a configuration, and an address where nothing works.
+// TestTokenStaysOutOfErrors puts the token in every place of a configuration with an address where nothing works.
 func TestTokenStaysOutOfErrors(t *testing.T) {
 	var out output
 	synctest.Test(t, func(t *testing.T) {

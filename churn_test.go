@@ -15,7 +15,7 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// inNamespace shows one namespace of a cluster; "" is all of them.
+// inNamespace is a source for one namespace of a cluster; "" means all of them.
 type inNamespace struct {
 	*cluster
 	namespace string
@@ -53,7 +53,7 @@ func (w namespaceWatch) Next(buf []source.Event[pod]) ([]source.Event[pod], erro
 }
 
 // TestNamespacesChurn changes objects, the namespaces of the informer and its handlers at random, and breaks watches and lists.
-// In the end the store is the part of the cluster that is in scope, and each handler's replay is the store.
+// In the end the store holds the part of the cluster that is in scope, and so does each handler's replay.
 func TestNamespacesChurn(t *testing.T) {
 	testseed.Each(t, 10, func(t *testing.T, seed uint64) {
 		synctest.Test(t, func(t *testing.T) { churn(t, rand.New(rand.NewPCG(seed, 0)), seed) })

@@ -9,20 +9,20 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// askClusterFor is how long the server may take to say which cluster it is.
-const askClusterFor = 10 * time.Second
+// clusterIDTimeout limits how long finding out the cluster's identity may take.
+const clusterIDTimeout = 10 * time.Second
 
-// clusterIdentity finds out which cluster a factory's objects are of, once for all informers.
+// clusterIdentity finds out, once for all informers of a factory, which cluster its objects belong to.
 type clusterIdentity struct {
 	client *source.Client
 	logger *slog.Logger
 
-	turn  chan struct{} // holds a value while somebody asks; it guards known
+	sem   chan struct{} // a lock that guards known; holds a value while locked
 	known string
 }
 
-// clusterOf returns what tells a cluster from others: the given identity, or else what the server says. It returns nil if there is
-// neither.
+// clusterOf returns a function that identifies the cluster: by Options.ClusterID, or else by asking the server. It returns nil
+// if there is neither.
 func clusterOf(client *source.Client, opts Options) func(context.Context) (string, error) {
 	switch {
 	case opts.ClusterID != "":
@@ -30,16 +30,16 @@ func clusterOf(client *source.Client, opts Options) func(context.Context) (strin
 	case client == nil:
 		return nil
 	}
-	c := &clusterIdentity{client: client, logger: opts.Logger, turn: make(chan struct{}, 1)}
+	c := &clusterIdentity{client: client, logger: opts.Logger, sem: make(chan struct{}, 1)}
 	return c.get
 }
 
 func (c *clusterIdentity) get(ctx context.Context) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, askClusterFor)
+	ctx, cancel := context.WithTimeout(ctx, clusterIDTimeout)
 	defer cancel()
 	select {
-	case c.turn <- struct{}{}:
-		defer func() { <-c.turn }()
+	case c.sem <- struct{}{}:
+		defer func() { <-c.sem }()
 	case <-ctx.Done():
 		return "", ctx.Err()
 	}
@@ -49,19 +49,19 @@ func (c *clusterIdentity) get(ctx context.Context) (string, error) {
 	id, ok, err := c.client.ClusterID(ctx)
 	switch {
 	case err != nil:
-		return "", fmt.Errorf("which cluster is it: %w", err)
+		return "", fmt.Errorf("identify the cluster: %w", err)
 	case ok:
 		c.known = "uid " + id
 	default:
 		c.known = "address " + c.client.Address()
-		c.tell("namespace kube-system cannot be read: saved objects are tied to the server's address and certificate authority, not to the uid of that namespace",
+		c.logInfo("namespace kube-system cannot be read: saved objects are identified by the server's address and certificate authority instead of the uid of that namespace",
 			"address", c.client.Address())
 	}
 	return c.known, nil
 }
 
-// tell logs a message. The log handler is the user's: a panic in it has nowhere to be reported, and ends nothing.
-func (c *clusterIdentity) tell(message string, args ...any) {
+// logInfo logs a message. It drops a panic in the log handler, which is user code and must not crash the program.
+func (c *clusterIdentity) logInfo(message string, args ...any) {
 	defer func() { _ = recover() }()
 	c.logger.Info(message, args...)
 }

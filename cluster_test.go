@@ -14,7 +14,7 @@ import (
 	"github.com/tidings/tidings/tidingstest"
 )
 
-// addressedAs starts a program that reaches the server by the name.
+// addressedAs starts a program that uses the given name for the server.
 func addressedAs(t *testing.T, server *tidingstest.Server, name string, opts tidings.Options) *program {
 	t.Helper()
 	config := server.Config()
@@ -26,9 +26,9 @@ func addressedAs(t *testing.T, server *tidingstest.Server, name string, opts tid
 	return (&program{t: t}).startOf(f, tidings.Scope{})
 }
 
-// TestClusterWithoutKubeSystem: where the namespace kube-system cannot be read, saved objects are those of a server's address. A
-// server of another address does not get them, though its objects have the same names and versions; nor does one
-// that can be told apart better by now.
+// TestClusterWithoutKubeSystem: if the namespace kube-system cannot be read, saved objects belong to the server's address. A
+// server with another address does not get them, even if its objects have the same names and versions; nor does one
+// that can be identified by its uid.
 func TestClusterWithoutKubeSystem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
@@ -60,7 +60,7 @@ func TestClusterWithoutKubeSystem(t *testing.T) {
 	})
 }
 
-// TestClusterIsToldToALogThatPanics: that costs neither the program nor a file.
+// TestClusterIsToldToALogThatPanics: a log handler that panics neither crashes the program nor costs it the file.
 func TestClusterIsToldToALogThatPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, opts := saved(t, tidings.Options{}, tidings.Scope{})
@@ -76,7 +76,7 @@ func TestClusterIsToldToALogThatPanics(t *testing.T) {
 	})
 }
 
-// TestClusterIsAskedOnce: the informers of a factory share the answer.
+// TestClusterIsAskedOnce: the informers of a factory share the cluster's identity.
 func TestClusterIsAskedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, opts := saved(t, tidings.Options{}, tidings.Scope{Namespaces: []string{"shop", "other", "third"}})
@@ -99,15 +99,15 @@ func askedForClusters(server *tidingstest.Server) (n int) {
 	return n
 }
 
-// TestFileOutlivesAServerThatIsDown: a program that starts while nobody can say of which cluster the file is begins with the file
-// once somebody can.
+// TestFileOutlivesAServerThatIsDown: a program that starts while the cluster cannot be identified begins with its file
+// once it can.
 func TestFileOutlivesAServerThatIsDown(t *testing.T) {
 	for name, fault := range map[string]struct {
 		off, on func(*tidingstest.Server)
 		word    string // that tells what is wrong
 	}{
 		"refused": {(*tidingstest.Server).Stop, (*tidingstest.Server).Start, "connection refused"},
-		"silent":  {(*tidingstest.Server).Partition, (*tidingstest.Server).Heal, "which cluster is it"},
+		"silent":  {(*tidingstest.Server).Partition, (*tidingstest.Server).Heal, "identify the cluster"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

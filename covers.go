@@ -10,14 +10,14 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// selection is what an informer's selectors let through. Nil selectors let everything through.
+// selection holds an informer's selectors. A nil selector matches everything.
 type selection struct {
 	labels labels.Selector
 	fields fields.Selector
 }
 
-// covers reports whether the selectors let obj through. A field selector that names a field which the object does not have under
-// that path lets nothing through: what the server makes of it cannot be told here.
+// covers reports whether the selectors match obj. A field selector on a path that the object does not have matches nothing, since
+// only the server knows what the path refers to.
 func (s selection) covers(obj Object) bool {
 	if s.labels != nil && !s.labels.Matches(labels.Set(obj.GetLabels())) {
 		return false
@@ -34,8 +34,8 @@ func (s selection) covers(obj Object) bool {
 	return true
 }
 
-// fieldValue returns the value of the field at a path such as "spec.nodeName", as field selectors compare it. A field that is left
-// out of the object has the empty value; one that the type does not have is not found.
+// fieldValue returns the value of the field at a path such as "spec.nodeName", in the form that field selectors compare. A field that a
+// typed object leaves out has its zero or empty value; one that the type, or an unstructured object, does not have is not found.
 func fieldValue(obj Object, path string) (string, bool) {
 	names := strings.Split(path, ".")
 	if u, ok := obj.(*unstructured.Unstructured); ok {
@@ -47,18 +47,18 @@ func fieldValue(obj Object, path string) (string, bool) {
 	}
 	v := reflect.ValueOf(obj)
 	for _, name := range names {
-		if v = field(v, name); !v.IsValid() {
+		if v = fieldByJSONName(v, name); !v.IsValid() {
 			return "", false
 		}
 	}
 	return scalarText(v)
 }
 
-// field returns the field of a struct, or of what a pointer refers to, by its name in JSON; the zero Value if there is none.
-func field(v reflect.Value, name string) reflect.Value {
+// fieldByJSONName returns the field with the given JSON name of a struct or a pointer to one, and the zero Value if there is none.
+func fieldByJSONName(v reflect.Value, name string) reflect.Value {
 	if v.Kind() == reflect.Pointer {
 		if v.IsNil() {
-			return field(reflect.Zero(v.Type().Elem()), name)
+			return fieldByJSONName(reflect.Zero(v.Type().Elem()), name)
 		}
 		v = v.Elem()
 	}
@@ -71,7 +71,7 @@ func field(v reflect.Value, name string) reflect.Value {
 		case tag == name:
 			return v.Field(i)
 		case t.Field(i).Anonymous && tag == "":
-			if found := field(v.Field(i), name); found.IsValid() {
+			if found := fieldByJSONName(v.Field(i), name); found.IsValid() {
 				return found
 			}
 		}

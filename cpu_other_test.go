@@ -4,5 +4,5 @@ package tidings_test
 
 import "time"
 
-// processTime is 0 where the CPU time of the process is not known.
+// processTime is 0 where the process's CPU time is not available.
 func processTime() time.Duration { return 0 }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// processTime is the CPU time that the process has used. On a busy machine it says more than the clock.
+// processTime is the CPU time used by the process. On a busy machine it is more meaningful than wall-clock time.
 func processTime() time.Duration {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {

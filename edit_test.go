@@ -10,7 +10,7 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// What Edit writes is in the store and its indexes at once, and no handler hears of it.
+// Objects written by Edit are in the store and its indexes immediately, and handlers are not notified.
 func TestEdit(t *testing.T) {
 	pods, err := tidings.NewInformer(source.Funcs[*corev1.Pod]{}, tidings.InformerOptions[*corev1.Pod]{})
 	if err != nil {

@@ -12,47 +12,47 @@ import (
 
 // Errors that callers test for with errors.Is.
 var (
-	// ErrNotStarted is returned by a wait on an informer that nobody has started, instead of hanging.
+	// ErrNotStarted is returned, instead of hanging, by a wait on an informer that has not been started.
 	ErrNotStarted = engine.ErrNotStarted
 	// ErrStopped is returned by calls on an informer or factory that has been stopped, and by waits that
-	// it ended.
+	// the stop interrupted.
 	ErrStopped = engine.ErrStopped
-	// ErrStarted is returned by calls that come too late because the informer runs already.
+	// ErrStarted is returned by calls that must be made before the informer starts.
 	ErrStarted = engine.ErrStarted
-	// ErrTransform is wrapped by the error that a wrong transform causes.
+	// ErrTransform is wrapped by errors that a faulty transform causes.
 	ErrTransform = engine.ErrTransform
-	// ErrSkipped is wrapped by the error of a wait for sync that ended without some objects, because they cannot be decoded.
+	// ErrSkipped is wrapped by the error of a wait for sync if the informer synced without some objects because they cannot be decoded.
 	ErrSkipped = errors.New("objects that cannot be decoded were left out")
-	// ErrOutOfScope is returned by a wait for an object or a namespace that the informer does not hold, or gives up.
+	// ErrOutOfScope is returned by a wait for an object or a namespace that the informer does not hold, or stops holding.
 	ErrOutOfScope = engine.ErrOutOfScope
 )
 
-// DivergedError says that an audit found the store to differ from the server; see Options.Audit. It is the cause of a
-// *reflector.Error with the reason Diverged. Its fields are Resource, Namespace (where there are several) and ResourceVersion, at
-// which both were compared; Missing, Extra and Outdated, how many objects only the server has, only the store has, and differ; and
-// First, the keys of some of them.
+// DivergedError reports that an audit found the store to differ from the server; see Options.Audit. It is the cause of a
+// *reflector.Error with the reason Diverged. Its fields are Resource; Namespace, if the informer has several; ResourceVersion, the
+// version at which the two were compared; Missing, Extra and Outdated, the number of objects that only the server has, that only the
+// store has, and that differ; and First, the keys of some of them.
 type DivergedError = engine.DivergedError
 
-// SyncError says why an informer has not synced. It wraps what the server or the network said last, and the
+// SyncError says why an informer has not synced. It wraps the last error from the server or the network, and the
 // error of the context that ended the wait.
 type SyncError struct {
-	// Resource names the informer: "pods", or "pods (labels app=web)" where the resource alone does not tell.
+	// Resource names the informer: "pods", or "pods (labels app=web)" if the resource alone is ambiguous.
 	Resource string
-	// Namespace is the namespace that cannot be synced, where the informer has several.
+	// Namespace is the namespace that cannot be synced, if the informer has several.
 	Namespace string
-	// Cause is what is wrong now; nil if nothing has failed and the wait was only too short.
+	// Cause is the present problem; nil if nothing has failed and the wait was merely too short.
 	Cause *reflector.Error
-	// Skipped names objects that cannot be decoded: the informer has synced, but without these, or with an older state of
-	// them. SkippedCount is their number; Skipped has the first of them.
+	// Skipped lists objects that cannot be decoded: the informer has synced, but without them, or with an older state of
+	// them. SkippedCount is their number; Skipped holds the first of them.
 	Skipped      []SkippedObject
 	SkippedCount int
-	// Wait is what ended the wait; nil if the wait ended because Cause cannot heal by itself, or because of Skipped.
+	// Wait is the error that ended the wait; nil if the wait ended because Cause is permanent, or because of Skipped.
 	Wait error
-	// Progress tells how far the informer has come, such as "listing, 1,500 objects so far".
+	// Progress says how far the informer has got, such as "listing, 1,500 objects so far".
 	Progress string
 }
 
-// SkippedObject is an object that cannot be decoded. The informer keeps what it knows of it, if anything.
+// SkippedObject is an object that cannot be decoded. The informer keeps its last known state, if any.
 type SkippedObject struct {
 	Key Key
 	// Err says what is wrong with it.
@@ -61,7 +61,7 @@ type SkippedObject struct {
 	Since time.Time
 }
 
-// Error returns one line in the user's words, with the way out where there is one.
+// Error returns one line in plain words, with advice if there is any.
 func (e *SyncError) Error() string {
 	switch {
 	case e.SkippedCount > 0:
@@ -90,7 +90,7 @@ func skippedText(skipped []SkippedObject, count int) string {
 	return fmt.Sprintf("%d objects that cannot be decoded: %s", count, strings.Join(names, ", "))
 }
 
-// Unwrap returns the reflector's error, the one that ended the wait, and ErrSkipped if objects were left out.
+// Unwrap returns the reflector's error, the error that ended the wait, and ErrSkipped if objects were left out.
 func (e *SyncError) Unwrap() []error {
 	var errs []error
 	if e.Cause != nil {
@@ -105,10 +105,10 @@ func (e *SyncError) Unwrap() []error {
 	return errs
 }
 
-// Permanent reports whether waiting longer cannot help: a permission, a resource or a certificate is missing.
+// Permanent reports whether waiting longer cannot help, because for example a permission, a resource or a certificate is missing.
 func (e *SyncError) Permanent() bool { return e.Cause != nil && e.Cause.Permanent() }
 
-// syncError makes the public error of an obstacle; nil if there is none.
+// syncError returns the public error for an obstacle; nil if there is none.
 func syncError(resource string, o *engine.Obstacle) error {
 	if o == nil {
 		return nil
@@ -130,7 +130,7 @@ func skippedObjects(skipped []reflector.Skipped) []SkippedObject {
 // StopError is returned by Stop, Remove and Shutdown when their context ends before all handlers have returned.
 type StopError struct {
 	Resource string
-	// Handlers are the names of the handlers that are still running.
+	// Handlers names the handlers that are still running.
 	Handlers []string
 	Err      error
 }
@@ -141,7 +141,7 @@ func (e *StopError) Error() string { return (*engine.StopError)(e).Error() }
 // Unwrap returns the context's error.
 func (e *StopError) Unwrap() error { return e.Err }
 
-// stopError makes an engine's StopError the public one.
+// stopError turns an engine's StopError into the public one.
 func stopError(err error) error {
 	if e, ok := errors.AsType[*engine.StopError](err); ok {
 		return (*StopError)(e)

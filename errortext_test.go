@@ -71,9 +71,9 @@ func TestStaleErrorText(t *testing.T) {
 		err  tidings.StaleError
 		text string
 	}{
-		{tidings.StaleError{Resource: "pods", Age: 61234 * time.Millisecond}, "pods: stale: nothing was heard from the server for 1m1.2s"},
+		{tidings.StaleError{Resource: "pods", Age: 61234 * time.Millisecond}, "pods: stale: nothing heard from the server for 1m1.2s"},
 		{tidings.StaleError{Resource: "pods", Namespace: "b", Age: time.Second, Cause: cause},
-			`pods (namespace "b"): stale: the server was last heard of 1s ago: ` + cause.Error()},
+			`pods (namespace "b"): stale: the server was last heard from 1s ago: ` + cause.Error()},
 	} {
 		if got := tt.err.Error(); got != tt.text {
 			t.Errorf("%q, want %q", got, tt.text)
@@ -95,7 +95,7 @@ func TestStopErrorText(t *testing.T) {
 	}
 }
 
-// TestFactoryWaits has several informers, of which one cannot list one of its namespaces.
+// TestFactoryWaits has several informers, one of which cannot list one of its namespaces.
 func TestFactoryWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cs := clusters{"a": newCluster(), "b": newCluster(), "c": newCluster()}
@@ -168,7 +168,7 @@ func TestFactoryWaits(t *testing.T) {
 	})
 }
 
-// TestVersionsOfNamespaces: each namespace has its own version, and all of it the lowest.
+// TestVersionsOfNamespaces: each namespace has its own version, and all namespaces together have the lowest.
 func TestVersionsOfNamespaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cs := clusters{"a": newCluster(), "b": newCluster()}
@@ -200,7 +200,7 @@ func isForbidden(err error, namespace string) bool {
 	return ok && syncErr.Cause != nil && syncErr.Cause.Reason == reflector.Forbidden && syncErr.Permanent() && (syncErr.Namespace == namespace || syncErr.Namespace == "")
 }
 
-// TestScopesAreTold: a status says in words how the scope is narrower than the whole resource.
+// TestScopesAreTold: a status says how the scope is narrower than the whole resource.
 func TestScopesAreTold(t *testing.T) {
 	f := newFactory(t, "http://127.0.0.1:1")
 	for _, scope := range []tidings.Scope{
@@ -218,7 +218,7 @@ func TestScopesAreTold(t *testing.T) {
 	}
 }
 
-// TestTitlesAreTold: messages tell informers of one resource apart by what narrows them.
+// TestTitlesAreTold: messages distinguish informers of one resource by their selectors.
 func TestTitlesAreTold(t *testing.T) {
 	f := newFactory(t, "http://127.0.0.1:1")
 	widgets := schema.GroupVersionResource{Group: "shop.test", Version: "v1", Resource: "widgets"}
@@ -243,7 +243,7 @@ func TestTitlesAreTold(t *testing.T) {
 	}
 }
 
-// TestCovers asks which objects belong to what informers hold.
+// TestCovers checks which objects informers cover.
 func TestCovers(t *testing.T) {
 	f := newFactory(t, "http://127.0.0.1:1")
 	on := func(node string) pod {
@@ -294,7 +294,7 @@ func TestCovers(t *testing.T) {
 	}
 }
 
-// TestFailFastWaitsForTheOthers: that one informer has synced ends no wait, and neither does what can heal.
+// TestFailFastWaitsForTheOthers: neither an informer that has synced nor a transient problem ends the wait.
 func TestFailFastWaitsForTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cs := clusters{"a": newCluster(), "b": newCluster()}
@@ -320,7 +320,7 @@ func TestFailFastWaitsForTheOthers(t *testing.T) {
 	})
 }
 
-// TestWorstObstacleIsNamed: of several namespaces in trouble, the one that cannot heal by itself, wherever it is among them.
+// TestWorstObstacleIsNamed: of several failing namespaces, a permanent failure is reported, whatever its position.
 func TestWorstObstacleIsNamed(t *testing.T) {
 	for _, worst := range []string{"a", "b", "c", "d"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -341,7 +341,7 @@ func TestWorstObstacleIsNamed(t *testing.T) {
 	}
 }
 
-// TestOneScopeHasOneBudget asks again for the informer of a scope: with its budget, none, and another one.
+// TestOneScopeHasOneBudget requests the informer of a scope again: with the same budget, none, and another one.
 func TestOneScopeHasOneBudget(t *testing.T) {
 	f := newFactory(t, "http://127.0.0.1:1")
 	for i, budget := range []int64{1 << 20, 1 << 20, 0, 2 << 20} {
@@ -374,7 +374,7 @@ func TestListersWithoutASelector(t *testing.T) {
 	})
 }
 
-// TestDeltaFuncAsAHandler calls the methods of a DeltaFunc, as who wraps handlers does.
+// TestDeltaFuncAsAHandler calls the methods of a DeltaFunc, as wrappers of handlers do.
 func TestDeltaFuncAsAHandler(t *testing.T) {
 	var got []tidings.Delta[pod]
 	var h tidings.Handler[pod] = tidings.DeltaFunc[pod](func(d tidings.Delta[pod]) { got = append(got, d) })
@@ -392,7 +392,7 @@ func TestDeltaFuncAsAHandler(t *testing.T) {
 	}
 }
 
-// TestNamesOfHandlers: the one that was given, or else the Go type.
+// TestNamesOfHandlers: the given name, or else the Go type.
 func TestNamesOfHandlers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inf := start(t, newCluster(), tidings.InformerOptions[pod]{})
@@ -418,7 +418,7 @@ func TestHandlerOfAStoppedInformer(t *testing.T) {
 	}
 }
 
-// TestFailFastLeavesTheOthers: what cannot heal ends the waits for informers that may still sync, and they are not in the error.
+// TestFailFastLeavesTheOthers: a permanent failure ends the waits for informers that may still sync, and these are not in the error.
 func TestFailFastLeavesTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cs := clusters{"a": newCluster(), "b": newCluster()}
@@ -447,7 +447,7 @@ func TestFailFastLeavesTheOthers(t *testing.T) {
 	})
 }
 
-// TestBadHandlerOptions are refused, each alone.
+// TestBadHandlerOptions are rejected, each one separately.
 func TestBadHandlerOptions(t *testing.T) {
 	inf, err := tidings.NewInformer[pod](newCluster(), tidings.InformerOptions[pod]{Name: "pods"})
 	if err != nil {

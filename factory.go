@@ -20,11 +20,11 @@ import (
 	"github.com/tidings/tidings/source/recording"
 )
 
-// Factory makes informers of one API server and shares them: asking twice for the same type and scope gives the same
+// Factory makes informers for one API server and shares them: asking twice for the same type and scope returns the same
 // informer. It owns every goroutine of its informers. Its methods may be called from any goroutine.
 type Factory struct {
-	client  *source.Client                        // nil if all sources are given
-	cluster func(context.Context) (string, error) // nil if nobody knows
+	client  *source.Client                        // nil without an API server, when all sources come from SetSource
+	cluster func(context.Context) (string, error) // nil if the cluster cannot be identified
 	peers   *reflector.Peers
 	opts    Options
 	memory  *engine.Memory // nil without a budget
@@ -32,27 +32,27 @@ type Factory struct {
 	mu      sync.Mutex
 	sources map[reflect.Type]any // a SourceFunc[T] by T
 	shared  map[informerKey]*sharedInformer
-	all     []*sharedInformer // those that have not ended, shared or not, oldest first
+	all     []*sharedInformer // that have not ended, shared or not, oldest first
 	stopped bool
 }
 
-// informerKey is what two users must agree on to share an informer.
+// informerKey identifies the informer that users share: equal keys get the same one.
 type informerKey struct {
 	goType reflect.Type
 	target string
 }
 
-// sharedInformer is an engine with the count of its users.
+// sharedInformer is an engine informer with its user count.
 type sharedInformer struct {
 	key   informerKey
-	about about
+	info  informerInfo
 	core  lifecycle
 	users int // guarded by Factory.mu
 }
 
 // lifecycle is an engine.Informer of any type.
 type lifecycle interface {
-	reporting
+	statusReporter
 	Start(ctx context.Context) error
 	Halt(cause error)
 	Stop(ctx context.Context) error
@@ -60,11 +60,11 @@ type lifecycle interface {
 	WaitForSync(ctx context.Context, failFast bool) (*engine.Obstacle, error)
 }
 
-// SourceFunc makes the source of one namespace of a scope; All is all of them. The scope's Resource is set, and its Source method knows the
-// factory's limits. It must not call the factory or its informers.
+// SourceFunc returns the source for one namespace of a scope, or for all of them if namespace is All. The scope's Resource is set, and
+// its Source method applies the factory's limits. A SourceFunc must not call the factory or its informers.
 type SourceFunc[T Object] func(scope Scope, namespace string) (source.ListerWatcher[T], error)
 
-// NewFactory returns a factory for the API server of config. It does not connect yet. config is copied; its rate
+// NewFactory returns a factory for the API server that config points to. It does not connect yet. config is copied; its rate
 // limits do not apply, because an informer sends one request at a time.
 func NewFactory(config *rest.Config, opts Options) (*Factory, error) {
 	if config == nil {
@@ -77,8 +77,8 @@ func NewFactory(config *rest.Config, opts Options) (*Factory, error) {
 	return NewFactoryForClient(client, opts)
 }
 
-// NewSourceFactory returns a factory without an API server: every type needs a source, see SetSource. With a fake clientset it
-// serves the tests of programs that take a factory.
+// NewSourceFactory returns a factory without an API server: every type needs a source, see SetSource. It is for testing
+// programs that take a factory, for example with a fake clientset.
 func NewSourceFactory(opts Options) *Factory {
 	opts = opts.withDefaults()
 	memory, _ := opts.memory() // Informer returns the error
@@ -88,16 +88,16 @@ func NewSourceFactory(opts Options) *Factory {
 	}
 }
 
-// SetSource makes f take the objects of type T from the sources that fn makes, rather than from its API server. It concerns the
-// informers that are asked for later.
+// SetSource makes f get the objects of type T from the sources that fn returns instead of from its API server. It affects only
+// informers created later.
 func SetSource[T Object](f *Factory, fn SourceFunc[T]) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.sources[reflect.TypeFor[T]()] = fn
 }
 
-// Informer returns a hold on the factory's informer for type T and scope, which is made if it is not there yet. It
-// starts with the factory's next Start, or its own. A bad scope is an error at once.
+// Informer returns a reference to the factory's informer for type T and scope, and creates the informer if there is none. It
+// is started by the factory's next Start, or by its own. An invalid scope is an error right away.
 func Informer[T Object](f *Factory, scope Scope) (*SharedInformer[T], error) {
 	target, err := scopeOf[T](f, scope)
 	if err != nil {
@@ -106,23 +106,23 @@ func Informer[T Object](f *Factory, scope Scope) (*SharedInformer[T], error) {
 	key := informerKey{goType: reflect.TypeFor[T](), target: target.id()}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.usable(target); err != nil {
+	if err := f.checkNotStopped(target); err != nil {
 		return nil, err
 	}
 	shared := f.shared[key]
-	if shared == nil || errors.Is(shared.core.CheckRunning(), ErrStopped) { // it may take long to end
+	if shared == nil || errors.Is(shared.core.CheckRunning(), ErrStopped) { // one that is stopping may take long to end
 		given, _ := f.sources[key.goType].(SourceFunc[T])
 		if shared, err = newShared(f, key, target, UnsharedOptions[T]{Source: given}); err != nil {
 			return nil, err
 		}
 		f.shared[key] = shared
-	} else if have := shared.about.scope.budget; target.budget != 0 && target.budget != have {
-		return nil, fmt.Errorf("%s: the informer of this scope has a MemoryBudget of %d, not %d", shared.about.title, have, target.budget)
+	} else if have := shared.info.scope.budget; target.budget != 0 && target.budget != have {
+		return nil, fmt.Errorf("%s: the informer of this scope has a MemoryBudget of %d, not %d", shared.info.title, have, target.budget)
 	}
-	return newHold[T](f, shared), nil
+	return newReference[T](f, shared), nil
 }
 
-// scopeOf checks what an informer is asked for.
+// scopeOf validates the factory's budget and the scope.
 func scopeOf[T Object](f *Factory, scope Scope) (target, error) {
 	if err := checkBudget("Options", f.opts.MemoryBudget); err != nil {
 		return target{}, err
@@ -130,40 +130,40 @@ func scopeOf[T Object](f *Factory, scope Scope) (target, error) {
 	return scope.resolve(f.opts.Scheme, reflect.TypeFor[T]())
 }
 
-// usable reports whether informers can be made. The lock is held.
-func (f *Factory) usable(t target) error {
+// checkNotStopped returns an error if the factory has been shut down. The caller holds f.mu.
+func (f *Factory) checkNotStopped(t target) error {
 	if !f.stopped {
 		return nil
 	}
 	return fmt.Errorf("%s: the factory has been shut down: %w", resourceName(t.resource), ErrStopped)
 }
 
-// newHold counts one more user of an informer. The lock is held.
-func newHold[T Object](f *Factory, shared *sharedInformer) *SharedInformer[T] {
+// newReference returns a new user's reference to an informer. The caller holds f.mu.
+func newReference[T Object](f *Factory, shared *sharedInformer) *SharedInformer[T] {
 	shared.users++
 	inf := &SharedInformer[T]{
-		core:    shared.core.(*engine.Informer[T]), // the key holds the type
-		about:   shared.about,
+		core:    shared.core.(*engine.Informer[T]), // T is part of the key
+		info:    shared.info,
 		release: f.releaser(shared),
-		alone:   func() error { return f.unshare(shared) },
+		unshare: func() error { return f.unshare(shared) },
 	}
-	if selector := shared.about.scope.labels; !selector.Empty() {
-		inf.selected.labels = selector
+	if selector := shared.info.scope.labels; !selector.Empty() {
+		inf.selection.labels = selector
 	}
-	if selector := shared.about.scope.fields; !selector.Empty() {
-		inf.selected.fields = selector
+	if selector := shared.info.scope.fields; !selector.Empty() {
+		inf.selection.fields = selector
 	}
 	return inf
 }
 
-// newShared makes an informer, which nobody shares yet. The lock is held.
+// newShared makes an informer that has no users yet. The caller holds f.mu.
 func newShared[T Object](f *Factory, key informerKey, t target, opts UnsharedOptions[T]) (*sharedInformer, error) {
 	newSource := sourceFor(f, t, opts.Source)
-	first, err := newSource(t.namespaces[0]) // what is wrong with the scope shows now, not at the start
+	first, err := newSource(t.namespaces[0]) // so that an invalid scope is reported now and not at the start
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", resourceName(t.resource), err)
 	}
-	shared := &sharedInformer{key: key, about: about{
+	shared := &sharedInformer{key: key, info: informerInfo{
 		resource: resourceName(t.resource), title: cmp.Or(opts.Name, t.title(key.goType)), goType: key.goType.String(), scope: t, staleAfter: f.opts.StaleAfter,
 	}}
 	memory := f.memory
@@ -171,16 +171,16 @@ func newShared[T Object](f *Factory, key informerKey, t target, opts UnsharedOpt
 		memory = engine.NewMemory(t.budget, f.opts.Logger)
 	}
 	options := f.opts.engine(f.peers, f.cluster)
-	options.OnError = both(options.OnError, opts.OnError)
+	options.OnError = callBoth(options.OnError, opts.OnError)
 	shared.core = engine.New(engine.Config[T]{
-		Memory: memory, Identity: t.identity(), Options: options, Name: shared.about.title, Resource: t.resource, Namespaces: t.namespaces,
+		Memory: memory, Identity: t.identity(), Options: options, Name: shared.info.title, Resource: t.resource, Namespaces: t.namespaces,
 		Type: source.ObjectType(first), NewSource: withFirst(t.namespaces[0], first, newSource), OnEnd: func() { f.remove(shared) },
 	})
 	f.all = append(f.all, shared)
 	return shared, nil
 }
 
-// withFirst returns newSource where the first source is there already, that of a namespace. It is handed out once.
+// withFirst wraps newSource to return the existing source first, once, when it is called for that source's namespace.
 func withFirst[T Object](namespace string, first source.ListerWatcher[T], newSource func(string) (source.ListerWatcher[T], error)) func(string) (source.ListerWatcher[T], error) {
 	var once sync.Once
 	return func(wanted string) (src source.ListerWatcher[T], err error) {
@@ -194,29 +194,29 @@ func withFirst[T Object](namespace string, first source.ListerWatcher[T], newSou
 	}
 }
 
-// sourceFor returns what makes the sources of a target: the given function, or the API server's. The lock is held.
+// sourceFor returns a function that makes a target's sources, with the given function or over the API server. The caller holds f.mu.
 func sourceFor[T Object](f *Factory, t target, given SourceFunc[T]) func(namespace string) (source.ListerWatcher[T], error) {
 	client, recorder := f.client, f.opts.Recorder
 	scope := t.scope()
 	scope.maxObjectBytes, scope.maxSharedBytes = f.opts.MaxObjectBytes, engine.SharedBytes(cmp.Or(t.budget, f.opts.MemoryBudget))
 	return func(namespace string) (src source.ListerWatcher[T], err error) {
-		of := scope.Source(namespace)
+		sourceScope := scope.Source(namespace)
 		switch {
 		case given != nil:
 			src, err = given(scope, namespace)
 		case client == nil:
 			return nil, fmt.Errorf("the factory has no API server and no source for %s; call SetSource", reflect.TypeFor[T]())
 		default:
-			src, err = source.NewHTTP[T](client, of)
+			src, err = source.NewHTTP[T](client, sourceScope)
 		}
 		if err != nil || recorder == nil {
 			return src, err
 		}
-		return recording.Record(recorder, src, of), nil
+		return recording.Record(recorder, src, sourceScope), nil
 	}
 }
 
-// title names an informer in messages: its resource, with what tells it apart from others of that resource.
+// title names an informer in messages: its resource, and what distinguishes it from other informers of that resource.
 func (t target) title(goType reflect.Type) string {
 	words := ""
 	switch goType {
@@ -237,18 +237,18 @@ func (t target) title(goType reflect.Type) string {
 	return fmt.Sprintf("%s (%s)", resourceName(t.resource), words[1:])
 }
 
-// ResourceAppeared tells informers that wait for a resource which the server did not have to try again at once: for programs that
-// learn of new CRDs in their own way. Informers of the same resource tell each other.
+// ResourceAppeared makes informers that are waiting for a missing resource retry immediately. It is for programs that have their own
+// way of learning about new CRDs; among informers of the same resource, the first to find it wakes the others by itself.
 func (f *Factory) ResourceAppeared(resource schema.GroupVersionResource) {
 	f.peers.ResourceAppeared(resource)
 }
 
-// releaser returns a function that takes one user from shared, the first time, and reports whether that was the last, every time.
+// releaser returns a function that drops one user of shared on its first call, and reports on every call whether it was the last.
 func (f *Factory) releaser(shared *sharedInformer) (release func() (last bool)) {
 	return sync.OnceValue(func() bool { return f.dropUser(shared) })
 }
 
-// dropUser takes one user from shared, which is not shared any more after the last.
+// dropUser removes one user of shared. After the last one, shared is not handed out any more.
 func (f *Factory) dropUser(shared *sharedInformer) (last bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -260,25 +260,25 @@ func (f *Factory) dropUser(shared *sharedInformer) (last bool) {
 	return true
 }
 
-// unshare makes sure that shared has one user only, now and later.
+// unshare stops shared from being handed out again. It is an error if shared has other users already.
 func (f *Factory) unshare(shared *sharedInformer) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if shared.users > 1 {
-		return fmt.Errorf("%s: %d users share the informer; the change would reach them all", shared.about.title, shared.users)
+		return fmt.Errorf("%s: %d users share the informer; the change would affect all of them", shared.info.title, shared.users)
 	}
 	f.stopSharing(shared)
 	return nil
 }
 
-// stopSharing makes sure that nobody else is handed shared. The lock is held.
+// stopSharing stops shared from being handed out again. The caller holds f.mu.
 func (f *Factory) stopSharing(shared *sharedInformer) {
 	if f.shared[shared.key] == shared {
 		delete(f.shared, shared.key)
 	}
 }
 
-// remove drops an informer that has ended, however that came.
+// remove drops an informer that has ended for whatever reason.
 func (f *Factory) remove(shared *sharedInformer) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -286,7 +286,7 @@ func (f *Factory) remove(shared *sharedInformer) {
 	f.all = slices.DeleteFunc(slices.Clone(f.all), func(s *sharedInformer) bool { return s == shared })
 }
 
-// informers returns those that have not ended, oldest first.
+// informers returns the informers that have not ended, oldest first.
 func (f *Factory) informers() []*sharedInformer {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -304,22 +304,22 @@ func (f *Factory) Start(ctx context.Context) error {
 	}
 	var errs []error
 	for _, s := range f.informers() {
-		if err := s.core.Start(ctx); !errors.Is(err, ErrStopped) { // one that is about to leave is no one's concern
+		if err := s.core.Start(ctx); !errors.Is(err, ErrStopped) { // ignore informers that are just being stopped
 			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// WaitForSync returns when every informer has its initial list. If ctx ends first, the error has one *SyncError for each
-// informer that has not, which says what is in the way. See SharedInformer.WaitForSync.
+// WaitForSync waits until every informer has synced. If ctx ends first, the error wraps one *SyncError for each
+// informer that has not, which says why. See SharedInformer.WaitForSync.
 func (f *Factory) WaitForSync(ctx context.Context) error { return f.waitForSync(ctx, false) }
 
-// WaitForSyncFailFast is WaitForSync that returns at once when something is in the way that cannot heal by itself: a
-// missing permission, resource or certificate, a wrong address.
+// WaitForSyncFailFast is like WaitForSync, but returns immediately on a problem that retrying cannot fix, such as a
+// missing permission, resource or certificate, or a wrong address.
 func (f *Factory) WaitForSyncFailFast(ctx context.Context) error { return f.waitForSync(ctx, true) }
 
-// errGivenUp ends the waits for other informers once one has failed for good.
+// errGivenUp cancels the waits for the other informers once one has failed permanently.
 var errGivenUp = errors.New("another informer cannot sync")
 
 func (f *Factory) waitForSync(ctx context.Context, failFast bool) error {
@@ -332,7 +332,7 @@ func (f *Factory) waitForSync(ctx context.Context, failFast bool) error {
 		wg.Go(func() {
 			obstacle, err := s.core.WaitForSync(wait, failFast)
 			if err == nil {
-				err = syncError(s.about.title, obstacle)
+				err = syncError(s.info.title, obstacle)
 			}
 			if errs[i] = err; err != nil && failFast {
 				cancel(errGivenUp)
@@ -343,17 +343,17 @@ func (f *Factory) waitForSync(ctx context.Context, failFast bool) error {
 	return errors.Join(slices.DeleteFunc(errs, func(err error) bool { return errors.Is(err, errGivenUp) })...)
 }
 
-// Status reports on every informer, oldest first.
+// Status returns the status of every informer, oldest first.
 func (f *Factory) Status() []Status {
 	var all []Status
 	for _, s := range f.informers() {
-		all = append(all, s.about.status(s.core))
+		all = append(all, s.info.status(s.core))
 	}
 	return all
 }
 
-// Shutdown stops every informer, whoever holds it, and waits for them until ctx ends; called again, it waits again. The
-// factory cannot be used afterwards.
+// Shutdown stops every informer, whether or not it still has users, and waits for them until ctx ends; called again, it waits
+// again. The factory cannot be used afterwards.
 func (f *Factory) Shutdown(ctx context.Context) error {
 	f.mu.Lock()
 	f.stopped = true

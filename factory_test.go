@@ -131,7 +131,7 @@ func TestBadScopes(t *testing.T) {
 	}
 }
 
-// TestLimitsReachTheSources: what a factory limits, and what a budget leaves for what objects share.
+// TestLimitsReachTheSources: sources get the factory's limits, and a limit for shared parts that depends on the budget.
 func TestLimitsReachTheSources(t *testing.T) {
 	for _, tt := range []struct {
 		opts   tidings.Options
@@ -165,8 +165,8 @@ func TestLimitsReachTheSources(t *testing.T) {
 	}
 }
 
-// TestSourcesAreMadeOnce for each namespace, the one that shows whether the scope is good included, and anew for a namespace that comes back; by one
-// goroutine at a time, also where the objects' type is known from the source only.
+// TestSourcesAreMadeOnce for each namespace, including the one made to validate the scope, and again for a namespace that comes back; by one
+// goroutine at a time, even if the objects' type is only known from the source.
 func TestSourcesAreMadeOnce(t *testing.T) {
 	t.Run("typed", func(t *testing.T) {
 		sourcesAreMadeOnce(t, tidings.Options{}, func(client *source.Client, scope source.Scope) (source.ListerWatcher[pod], error) {
@@ -232,7 +232,7 @@ func sourcesAreMadeOnce[T tidings.Object](
 	})
 }
 
-// TestResourceThatAppears is asked for again at once by informers that wait for it, whatever their backoff.
+// TestResourceThatAppears makes informers that wait for a resource retry immediately, whatever their backoff.
 func TestResourceThatAppears(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
@@ -260,7 +260,7 @@ func TestResourceThatAppears(t *testing.T) {
 	})
 }
 
-// leakless is a context that counts what waits for its end.
+// leakless is a context that counts the functions that wait for its end.
 type leakless struct {
 	context.Context
 	waiting atomic.Int64
@@ -273,7 +273,7 @@ func (c *leakless) AfterFunc(func()) (stop func() bool) {
 	return func() bool { c.waiting.Add(-1); return true }
 }
 
-// TestWaitsForAFactoryLeaveNothing behind in a context that lives long.
+// TestWaitsForAFactoryLeaveNothing behind in a long-lived context.
 func TestWaitsForAFactoryLeaveNothing(t *testing.T) {
 	ctx := &leakless{Context: t.Context()}
 	if err := tidings.NewSourceFactory(tidings.Options{}).WaitForSync(ctx); err != nil || ctx.waiting.Load() != 0 {
@@ -281,7 +281,7 @@ func TestWaitsForAFactoryLeaveNothing(t *testing.T) {
 	}
 }
 
-// TestFactoryAfterShutdown makes and starts nothing any more.
+// TestFactoryAfterShutdown: a factory makes and starts nothing after its shutdown.
 func TestFactoryAfterShutdown(t *testing.T) {
 	f := newFactory(t, "http://127.0.0.1:1")
 	if err := f.Shutdown(t.Context()); err != nil {
@@ -296,7 +296,7 @@ func TestFactoryAfterShutdown(t *testing.T) {
 	}
 }
 
-// TestShutdownStopsAllTogether: it takes as long as the slowest of them.
+// TestShutdownStopsAllTogether: a shutdown takes as long as the slowest informer.
 func TestShutdownStopsAllTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
@@ -327,7 +327,7 @@ func TestShutdownStopsAllTogether(t *testing.T) {
 	})
 }
 
-// TestWhatAnInformerOfItsOwnCannot says so.
+// TestWhatAnInformerOfItsOwnCannot checks the errors of unsupported calls on a standalone informer.
 func TestWhatAnInformerOfItsOwnCannot(t *testing.T) {
 	if _, err := tidings.NewInformer[pod](nil, tidings.InformerOptions[pod]{}); err == nil || !strings.Contains(err.Error(), "the source is nil") {
 		t.Errorf("without a source: %v", err)
@@ -340,7 +340,7 @@ func TestWhatAnInformerOfItsOwnCannot(t *testing.T) {
 	if err != nil || unnamed.Name() != "*v1.Pod" || inf.Name() != "pods" {
 		t.Errorf("%v; names %s and %s", err, unnamed.Name(), inf.Name())
 	}
-	if err := inf.SetNamespaces(t.Context(), "a"); err == nil || !strings.Contains(err.Error(), "pods: the informer has one source") {
+	if err := inf.SetNamespaces(t.Context(), "a"); err == nil || !strings.Contains(err.Error(), "pods: a standalone informer") {
 		t.Errorf("other namespaces: %v", err)
 	}
 	if err := inf.WaitFor(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "it is nil") {
@@ -377,7 +377,7 @@ func TestHandlerOfAnInformerThatNeverRanCanBeRemoved(t *testing.T) {
 	}
 }
 
-// TestStopTakesItsIndexesAlong: what one user of a shared informer added goes with that user, and costs the others nothing.
+// TestStopTakesItsIndexesAlong: the indexes and handlers of one user of a shared informer are removed with that user, and others keep theirs.
 func TestStopTakesItsIndexesAlong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
@@ -413,7 +413,7 @@ func TestStopTakesItsIndexesAlong(t *testing.T) {
 	})
 }
 
-// TestHandlersAfterShutdown: who holds an informer of a factory that has been shut down can add no handler, and is told so.
+// TestHandlersAfterShutdown: adding a handler after the factory's shutdown is an error.
 func TestHandlersAfterShutdown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := tidings.NewSourceFactory(tidings.Options{})

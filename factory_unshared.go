@@ -2,19 +2,18 @@ package tidings
 
 import "reflect"
 
-// UnsharedOptions are the options of an informer that a factory shares with nobody.
+// UnsharedOptions are the options of an informer that a factory does not share.
 type UnsharedOptions[T Object] struct {
-	// Name stands for the collection in messages. Empty means the resource with what narrows it.
+	// Name identifies the collection in messages. Empty means the resource and its selectors.
 	Name string
 	// Source makes the informer's sources. Nil means those that Informer would use.
 	Source SourceFunc[T]
-	// OnError is called for the informer's errors, after Options.OnError and like it.
+	// OnError is called for the informer's errors, in the same way as Options.OnError and after it.
 	OnError func(error)
 }
 
-// UnsharedInformer returns an informer that belongs to the factory like those from Informer, keeps within its memory budget and saves to its
-// directory, but is shared with nobody: asking again gives another one. Informers that are there at the same time need
-// scopes or types that differ if they are saved.
+// UnsharedInformer is like Informer, including the factory's memory budget and directory, but returns a new informer on every call.
+// Informers that exist at the same time must differ in scope or type if they are saved.
 func UnsharedInformer[T Object](f *Factory, scope Scope, opts UnsharedOptions[T]) (*SharedInformer[T], error) {
 	target, err := scopeOf[T](f, scope)
 	if err != nil {
@@ -22,7 +21,7 @@ func UnsharedInformer[T Object](f *Factory, scope Scope, opts UnsharedOptions[T]
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.usable(target); err != nil {
+	if err := f.checkNotStopped(target); err != nil {
 		return nil, err
 	}
 	key := informerKey{goType: reflect.TypeFor[T](), target: target.id()}
@@ -33,11 +32,11 @@ func UnsharedInformer[T Object](f *Factory, scope Scope, opts UnsharedOptions[T]
 	if err != nil {
 		return nil, err
 	}
-	return newHold[T](f, shared), nil
+	return newReference[T](f, shared), nil
 }
 
-// both returns a function that calls the two, of which either may be nil.
-func both(first, second func(error)) func(error) {
+// callBoth returns a function that calls first and second, either of which may be nil.
+func callBoth(first, second func(error)) func(error) {
 	switch {
 	case first == nil:
 		return second

@@ -12,7 +12,7 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// TestUnsharedInformer has an informer that its factory shares with nobody, but that lives like the others.
+// TestUnsharedInformer has an informer that its factory does not share, but otherwise treats like others.
 func TestUnsharedInformer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared, own := newCluster(), newCluster()

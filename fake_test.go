@@ -15,7 +15,7 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// TestFakeClientset follows what a test does to a fake clientset, from before the start, and while the informer starts.
+// TestFakeClientset follows changes to a fake clientset, before and during the start of the informer.
 func TestFakeClientset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clients := fake.NewClientset(newPod("a", "early"))

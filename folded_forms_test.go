@@ -55,8 +55,8 @@ func (r *report) DeepCopyObject() runtime.Object {
 
 var reportResource = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "reports"}
 
-// TestFoldedHandlersHearTheSame runs informers with and without a budget over one server, in all forms that objects come in: their
-// handlers are told the same, word by word.
+// TestFoldedHandlersHearTheSame runs informers with and without a budget against one server, for all forms of objects: their
+// handlers get exactly the same notifications.
 func TestFoldedHandlersHearTheSame(t *testing.T) {
 	pods := tidings.Scope{Resource: podResource, Kind: "Pod"}
 	reports := tidings.Scope{Resource: reportResource, Kind: "Report"}
@@ -81,7 +81,7 @@ func TestFoldedHandlersHearTheSame(t *testing.T) {
 	}
 }
 
-// formsServer is a server of pods and reports that is written to at random.
+// formsServer is a server of pods and reports with random writes.
 type formsServer struct {
 	foldedServer
 	t      *testing.T
@@ -129,7 +129,7 @@ func (s *formsServer) report(key object.Key) *unstructured.Unstructured {
 	return o
 }
 
-// step writes, at times while the server is down, which then forgets or goes back to an earlier state, and waits until all is told.
+// step writes, sometimes while the server is down, which then forgets its history or goes back to an earlier state, and waits until all handlers were notified.
 func (s *formsServer) step() {
 	down := s.IntN(4)
 	if down < 2 {
@@ -155,7 +155,7 @@ func (s *formsServer) step() {
 	synctest.Wait()
 }
 
-// hearing is an informer whose handlers write down what they are told.
+// hearing is an informer whose handlers record their notifications.
 type hearing[T object.Object] struct {
 	inf   *tidings.SharedInformer[T]
 	heard [2][]object.Delta[T]

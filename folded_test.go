@@ -18,8 +18,8 @@ import (
 	"github.com/tidings/tidings/tidingstest"
 )
 
-// TestReplayEqualsFoldedServer changes objects of a server at random, whose bytes are folded as they come, and makes it forget so that all are listed
-// again. What a handler was told adds up to the store, each old state is the very object that it was told of last, and the contents are the
+// TestReplayEqualsFoldedServer changes objects of a server at random, which are folded as they arrive, and makes it forget its history so that all are listed
+// again. Replaying a handler's notifications yields the store, each old state is the very object of the handler's last notification, and the contents match the
 // server's.
 func TestReplayEqualsFoldedServer(t *testing.T) {
 	testseed.Each(t, 6, func(t *testing.T, seed uint64) {
@@ -48,14 +48,14 @@ func TestReplayEqualsFoldedServer(t *testing.T) {
 	})
 }
 
-// foldedServer is a server that is written to at random.
+// foldedServer is a server with random writes.
 type foldedServer struct {
 	*rand.Rand
 	server *tidingstest.Server
 	writes int
 }
 
-// round writes, sometimes while the server cannot be reached and then forgets, and reads.
+// round writes, sometimes while the server is unreachable and then forgets its history, and reads.
 func (w *foldedServer) round(inf *tidings.SharedInformer[pod]) {
 	away := w.IntN(5) == 0
 	if away {
@@ -94,7 +94,7 @@ func (w *foldedServer) write() {
 	}
 }
 
-// pod returns a pod most of whose parts are those of the one before.
+// pod returns a pod that shares most of its parts with the previous one.
 func (w *foldedServer) pod(key object.Key) pod {
 	p := newPod(key.Namespace, key.Name)
 	p.Labels = map[string]string{"write": fmt.Sprint(w.writes)}

@@ -13,7 +13,7 @@ import (
 	"github.com/tidings/tidings/reflector"
 )
 
-// askingLog calls a function for each message: a moment at which the reflector is in the middle of something.
+// askingLog calls a function for each message, at which point the reflector is in the middle of something.
 type askingLog struct {
 	slog.Handler
 	ask func(message string)
@@ -26,7 +26,7 @@ func (l askingLog) Handle(_ context.Context, r slog.Record) error {
 func (l askingLog) WithAttrs([]slog.Attr) slog.Handler       { return l }
 func (l askingLog) Enabled(context.Context, slog.Level) bool { return true }
 
-// TestFreshAgreesWithHasSynced asks while the reflector has handed its first list over and has yet to note that.
+// TestFreshAgreesWithHasSynced checks after the reflector has handed over its first list and before it has recorded that.
 func TestFreshAgreesWithHasSynced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
@@ -52,7 +52,7 @@ func TestFreshAgreesWithHasSynced(t *testing.T) {
 	})
 }
 
-// TestFreshWhenTheWaitEnds asks the moment the wait for sync ends.
+// TestFreshWhenTheWaitEnds checks at the moment when the wait for sync ends.
 func TestFreshWhenTheWaitEnds(t *testing.T) {
 	for range 100 {
 		c := newCluster()

@@ -65,7 +65,7 @@ func (g *grumpy) Marshal() ([]byte, error) { panic("no bytes today") }
 
 func (g *grumpy) MarshalJSON() ([]byte, error) { panic("no text today") }
 
-// TestGuardRunsNoCodeOfTheObject has objects that would take the process down if it did.
+// TestGuardRunsNoCodeOfTheObject has objects that would crash the process if it did.
 func TestGuardRunsNoCodeOfTheObject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const objects = 2000

@@ -8,31 +8,31 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// Handler is notified of every change. Its methods are called one at a time, from a goroutine of its own, after the
+// Handler is notified of every change. Its methods are called one at a time, from the handler's own goroutine, after the
 // store holds the change. The objects are shared and read-only. HandlerFuncs, DeltaFunc and KeyHandler are Handlers made of functions;
-// FilterHandler narrows one to the objects that matter.
+// FilterHandler narrows a handler to some of the objects.
 type Handler[T Object] interface {
-	// OnAdd is called for an object that the handler has not seen. initial is set for the objects that
-	// were there when the handler was added or the informer synced.
+	// OnAdd is called for an object that the handler has not seen. initial is set for objects that
+	// existed when the handler was added or the informer synced.
 	OnAdd(obj T, initial bool)
-	// OnUpdate is called when an object changed, and for a resync with old and new the same.
+	// OnUpdate is called when an object has changed, and on a resync, with old and new the same.
 	// old is the state that this handler saw last.
 	OnUpdate(old, new T)
-	// OnDelete is called when an object is gone.
+	// OnDelete is called when an object has been deleted or has left the informer's scope.
 	OnDelete(gone Tombstone[T])
 }
 
-// Tombstone is what is left of a deleted object.
+// Tombstone describes a deleted object.
 type Tombstone[T Object] struct {
 	Key Key
-	// Object is the last state that is known.
+	// Object is the last known state.
 	Object T
-	// FinalStateUnknown is set when the deletion itself was missed, because the watch was down: Object may
+	// FinalStateUnknown is set if the deletion itself was missed because the watch was down: Object may
 	// then be older than the object's final state.
 	FinalStateUnknown bool
 }
 
-// HandlerFuncs is a Handler of functions, of which any may be nil.
+// HandlerFuncs is a Handler made of functions, any of which may be nil.
 type HandlerFuncs[T Object] struct {
 	Add    func(obj T, initial bool)
 	Update func(old, new T)
@@ -60,7 +60,7 @@ func (h HandlerFuncs[T]) OnDelete(gone Tombstone[T]) {
 	}
 }
 
-// DeltaFunc is a Handler of one function that gets every change as it is: with its key, and with its type, which tells a resync
+// DeltaFunc is a Handler made of one function that gets every change as a delta, whose type distinguishes a resync
 // and a relist from an update.
 type DeltaFunc[T Object] func(Delta[T])
 
@@ -79,9 +79,9 @@ func (f DeltaFunc[T]) OnDelete(gone Tombstone[T]) {
 	f(Delta[T]{Type: object.Deleted, Key: gone.Key, Object: gone.Object, FinalStateUnknown: gone.FinalStateUnknown})
 }
 
-// KeyHandler is a Handler of one function that gets the key of each object that is added, changed or deleted, or comes again by a resync, such as
-// a work queue's Add. It is the lightest there is: with a memory budget no object is opened for it but what a relist finds changed, and a start from a
-// file opens none at all where there is no index either.
+// KeyHandler is a Handler made of one function, such as a work queue's Add, that gets the key of each object that is added, updated,
+// deleted or resynced. It is the cheapest handler: with a memory budget, the only objects opened for it are those that a relist finds
+// changed, and a start from a file opens none if there are no indexes either.
 type KeyHandler[T Object] func(Key)
 
 // OnAdd calls f with the object's key.
@@ -93,13 +93,13 @@ func (f KeyHandler[T]) OnUpdate(_, new T) { f(object.KeyOf(new)) }
 // OnDelete calls f with the object's key.
 func (f KeyHandler[T]) OnDelete(gone Tombstone[T]) { f(gone.Key) }
 
-// FilterHandler returns a handler that passes on to h what concerns the objects that keep keeps. An object that begins to be
-// kept is added for h, and one that is not kept any more is deleted, with its new state as the last. keep must be pure: it is
-// asked again about the state before a change.
+// FilterHandler returns a handler that passes on to h only the changes of objects for which keep returns true. h sees an object
+// that starts to match as added, and one that stops matching as deleted, with its new state as the last. keep must be pure: it is
+// called again for the state before a change.
 func FilterHandler[T Object](keep func(T) bool, h Handler[T]) Handler[T] {
 	deliver := deliverTo(h)
 	return DeltaFunc[T](func(d Delta[T]) {
-		switch before, after := kept(keep, d); {
+		switch before, after := matches(keep, d); {
 		case before == after:
 			if !after {
 				return
@@ -113,55 +113,55 @@ func FilterHandler[T Object](keep func(T) bool, h Handler[T]) Handler[T] {
 	})
 }
 
-// kept reports whether the states before and after a change are kept.
-func kept[T Object](keep func(T) bool, d Delta[T]) (before, after bool) {
+// matches reports whether keep accepts the states before and after a change.
+func matches[T Object](keep func(T) bool, d Delta[T]) (before, after bool) {
 	before = !object.IsNil(d.Old) && keep(d.Old)
 	if d.Type != object.Deleted {
 		return before, keep(d.Object)
 	}
 	if object.IsNil(d.Old) {
-		before = keep(d.Object) // all that is known of it
+		before = keep(d.Object) // the only known state
 	}
 	return before, false
 }
 
-// HandlerOptions say how a handler wants to be notified. The zero value coalesces and never resyncs.
+// HandlerOptions configure how a handler is notified. The zero value coalesces and never resyncs.
 type HandlerOptions struct {
-	// Name stands for the handler in status, logs and metrics. Empty means the handler's Go type.
+	// Name identifies the handler in status, logs and metrics. Empty means the handler's Go type.
 	Name string
-	// Policy says what happens when the handler falls behind.
+	// Policy is what happens when the handler falls behind.
 	Policy Policy
-	// Buffer is how many deltas may be pending before Block makes the informer wait; 0 means 1,024. What
-	// arrived together is not split, so a little more can be pending.
+	// Buffer is how many deltas may be pending before Block makes the informer wait; 0 means 1,024. Changes that
+	// arrive together are not split, so slightly more can be pending.
 	Buffer int
 	// Resync is how often the handler is notified of every object again, as an update with old and new the
-	// same; 0 means never. A handler that has fallen behind is spared.
+	// same; 0 means never. A handler that has fallen behind is not resynced.
 	Resync time.Duration
-	// OnSynced is called once, like the handler's methods and after they have seen every object of the initial list. It may
+	// OnSynced is called once, from the handler's goroutine, after the handler has seen every object of the initial list. It may
 	// be nil.
 	OnSynced func()
 }
 
-// Policy says what happens to changes that arrive while a handler is busy.
+// Policy is what happens to changes that arrive while a handler is busy.
 type Policy uint8
 
 const (
 	// Coalesce keeps at most one pending delta for each key and merges newer ones into it: a handler that
-	// falls behind skips states in between, and never has to catch up on more than there are objects.
+	// falls behind skips intermediate states, and never has more deltas pending than there are objects.
 	Coalesce = Policy(deltafifo.Coalesce)
-	// Block delivers every change and lets the informer wait once HandlerOptions.Buffer deltas are pending. That
-	// delays every handler of the informer, and a server that is kept waiting for long ends the watch. While somebody waits
-	// for a version (WaitFor, WaitForVersion), which may be the handler itself, the informer does not wait, nor does it, after a start
-	// from a file, for what has changed since.
+	// Block delivers every change and makes the informer wait once HandlerOptions.Buffer deltas are pending. That
+	// delays every handler of the informer, and a server that is kept waiting for long ends the watch. The informer does not wait
+	// while anybody, possibly the handler itself, waits for a version (WaitFor, WaitForVersion), nor with the changes it catches up
+	// on after a start from a file.
 	Block = Policy(deltafifo.Block)
-	// Unbounded delivers every change and keeps as many pending as there are, in memory.
+	// Unbounded delivers every change and keeps all pending ones in memory.
 	Unbounded = Policy(deltafifo.Unbounded)
 )
 
 // String returns the policy's name in lower case.
 func (p Policy) String() string { return deltafifo.Policy(p).String() }
 
-// deliverTo returns the function that hands one delta to h.
+// deliverTo returns a function that passes one delta to h.
 func deliverTo[T Object](h Handler[T]) func(object.Delta[T]) {
 	switch f := h.(type) {
 	case DeltaFunc[T]:
@@ -181,8 +181,8 @@ func deliverTo[T Object](h Handler[T]) func(object.Delta[T]) {
 	}
 }
 
-// missing reports whether h is nil or holds a nil pointer or function.
-func missing[T Object](h Handler[T]) bool {
+// isNilHandler reports whether h is nil or holds a nil pointer or function.
+func isNilHandler[T Object](h Handler[T]) bool {
 	if h == nil {
 		return true
 	}

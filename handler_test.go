@@ -8,7 +8,7 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// TestFilterOfDeletions: of an object that went unseen, the last state that is known decides whether the handler knew it.
+// TestFilterOfDeletions: for a deletion without an old state, the last known state decides whether the handler knew the object.
 func TestFilterOfDeletions(t *testing.T) {
 	red, blue := newPod("a", "red"), newPod("a", "blue")
 	for _, tt := range []struct {

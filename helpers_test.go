@@ -23,11 +23,11 @@ import (
 
 type pod = *corev1.Pod
 
-// What informers log by default is in the way of what tests say.
+// The default logger would clutter the output of tests.
 func init() { slog.SetDefault(slog.New(slog.DiscardHandler)) }
 
 // cluster is a source of pods that a test writes to. It lists and watches what has been written, in order, and
-// knows nothing of HTTP: the tests of the source package do.
+// does not involve HTTP, which the tests of the source package cover.
 type cluster struct {
 	mu      sync.Mutex
 	version int
@@ -37,7 +37,7 @@ type cluster struct {
 	lists   int
 	sent    []source.Event[pod] // to be sent as they are
 	failure error               // what lists and watches answer while it is set
-	// broken objects are those that cannot be decoded: the cluster tells of them as a source does.
+	// broken are objects that cannot be decoded; the cluster reports them as a source does.
 	undecodable map[object.Key]bool
 	broken      int // grows when running watches are to end
 }
@@ -50,7 +50,7 @@ func newPod(namespace, name string) pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 }
 
-// write stores p with the next version, as an update if it is there.
+// write stores p with the next version, as an update if it exists.
 func (c *cluster) write(p pod) pod {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -74,7 +74,7 @@ func (c *cluster) remove(key object.Key) {
 	}
 }
 
-// record makes p the next event. mu is held.
+// record makes p the next event. The caller holds mu.
 func (c *cluster) record(kind source.EventType, p pod) pod {
 	c.version++
 	p.ResourceVersion = strconv.Itoa(c.version)
@@ -97,7 +97,7 @@ func (c *cluster) objectError(p pod, event source.EventType) *source.ObjectError
 	}
 }
 
-// spoil makes a pod one that cannot be decoded, or not any more.
+// spoil makes a pod undecodable, or decodable again.
 func (c *cluster) spoil(key object.Key, spoilt bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -107,7 +107,7 @@ func (c *cluster) spoil(key object.Key, spoilt bool) {
 	c.undecodable[key] = spoilt
 }
 
-// restore goes back to an earlier state of the cluster, as a restore from a backup does. Running watches end.
+// restore goes back to an earlier state of the cluster, like a restore from a backup. Running watches end.
 func (c *cluster) restore(version int, pods ...pod) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -124,7 +124,7 @@ func (c *cluster) wake() {
 	c.changed = make(chan struct{})
 }
 
-// send makes an event part of the history as it is.
+// send appends an event to the history unchanged.
 func (c *cluster) send(event source.Event[pod]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -133,7 +133,7 @@ func (c *cluster) send(event source.Event[pod]) {
 	c.wake()
 }
 
-// forget drops the history, so that older watches cannot be resumed, and ends the running ones.
+// forget drops the history, so that older watches cannot be resumed, and ends running watches.
 func (c *cluster) forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -176,7 +176,7 @@ func (c *cluster) List(_ context.Context, opts source.ListOptions[pod], each fun
 	return source.ListResult{ResourceVersion: strconv.Itoa(c.version)}, nil
 }
 
-// Watch starts behind the given version.
+// Watch starts after the given version.
 func (c *cluster) Watch(ctx context.Context, opts source.WatchOptions[pod]) (source.Stream[pod], error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -249,7 +249,7 @@ func (w *clusterWatch) Close() error {
 	return nil
 }
 
-// start runs an informer over c until the test ends, and checks that it ends without leaving anything behind.
+// start runs an informer over c until the test ends, and checks that it leaves nothing behind.
 func start(t *testing.T, c *cluster, opts tidings.InformerOptions[pod]) *tidings.SharedInformer[pod] {
 	t.Helper()
 	opts.Name = "pods"

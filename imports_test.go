@@ -15,9 +15,9 @@ import (
 
 const (
 	module = "github.com/tidings/tidings"
-	// root is how the table calls the package in the module's own folder.
+	// root is the name in the table for the package in the module's own folder.
 	root = "tidings"
-	// tableHead begins the table of docs/architecture.md that these tests hold the packages to.
+	// tableHead begins the table of docs/architecture.md that these tests enforce.
 	tableHead = "| package | one job | may import |"
 )
 
@@ -44,7 +44,7 @@ var (
 	replacedHere = append([]string{"k8s.io/client-go/util/workqueue"}, replaced...)
 )
 
-// mayUseReplaced are the rows whose job is to meet the replaced packages.
+// mayUseReplaced are the rows that have to deal with the replaced packages.
 var mayUseReplaced = []string{"clientgo"}
 
 func TestImportTable(t *testing.T) {
@@ -103,7 +103,7 @@ func checkReplaced(t *testing.T, rows []packageRow) {
 	}
 }
 
-// folderOf is the folder of an import path below the module's.
+// folderOf returns the folder of an import path, relative to the module.
 func folderOf(path string) string {
 	if path == module {
 		return root
@@ -111,7 +111,7 @@ func folderOf(path string) string {
 	return strings.TrimPrefix(path, module+"/")
 }
 
-// TestImportTableCatches holds the checks themselves to a small table.
+// TestImportTableCatches tests the checks themselves with a small table.
 func TestImportTableCatches(t *testing.T) {
 	const text = "# Packages\n\n" + tableHead + "\n|---|---|---|\n" +
 		"| `tidings` (root) | API | `a`, `a/deep` |\n" +
@@ -157,7 +157,7 @@ func TestImportTableCatches(t *testing.T) {
 	}
 }
 
-// fakeFolders makes a tree in which own is a module.
+// fakeFolders creates a tree in which own is a module.
 func fakeFolders(t *testing.T, names ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -186,8 +186,8 @@ var (
 	quoted      = regexp.MustCompile("`([^`]+)`")
 )
 
-// parseTable reads the table. In its last column, names in quotes are packages of this module, and "all" stands for
-// everything; other words are for people.
+// parseTable parses the table. In its last column, names in quotes are packages of this module, and "all" stands for
+// everything; other words are ignored.
 func parseTable(text string) ([]packageRow, error) {
 	_, table, found := strings.Cut(text, tableHead+"\n")
 	if !found {
@@ -230,7 +230,7 @@ func parseRow(line string) (packageRow, error) {
 	return row, nil
 }
 
-// checkPackages says which packages are not in the table, and which import what it does not allow.
+// checkPackages returns which packages are not in the table, and which have imports that it does not allow.
 func checkPackages(rows []packageRow, packages []goPackage) (wrong []string) {
 	for _, p := range packages {
 		row, ok := rowOf(rows, p.folder)
@@ -253,13 +253,13 @@ func checkPackages(rows []packageRow, packages []goPackage) (wrong []string) {
 	return wrong
 }
 
-// needsRow is false for what uses the project and is not used by it: commands, examples and mere tests.
+// needsRow is false for packages that are not imported by the project: commands, examples and mere tests.
 func needsRow(p goPackage) bool {
 	top, _, _ := strings.Cut(p.folder, "/")
 	return p.files > 0 && !slices.Contains([]string{"cmd", "examples", "e2e", "bench"}, top)
 }
 
-// rowOf returns the row that speaks for a folder: its own, or that of the nearest folder above.
+// rowOf returns the row that applies to a folder: its own, or that of the nearest parent.
 func rowOf(rows []packageRow, folder string) (packageRow, bool) {
 	for {
 		if i := slices.IndexFunc(rows, func(r packageRow) bool { return r.folder == folder }); i >= 0 {
@@ -273,7 +273,7 @@ func rowOf(rows []packageRow, folder string) (packageRow, bool) {
 	}
 }
 
-// checkFolders says which rows have no folder, or none with a module where they say so.
+// checkFolders returns which rows have no folder, or none with a module although they claim one.
 func checkFolders(rows []packageRow, tree fs.FS) (wrong []string) {
 	for _, row := range rows {
 		path := row.folder

@@ -21,16 +21,16 @@ import (
 
 // SharedInformer keeps an exact, indexed, current copy of a collection and notifies handlers of every change.
 //
-// It is one user's hold on an informer that others may share: Stop gives up the hold with the handlers and
-// indexes added through it, and the informer ends with its last user. Its methods may be called from any goroutine.
+// It is one user's reference to an informer that others may share: Stop releases the reference and removes the handlers and
+// indexes added through it; the informer itself stops with its last user. Its methods may be called from any goroutine.
 type SharedInformer[T Object] struct {
-	core     *engine.Informer[T]
-	about    about
-	selected selection
-	// release gives up the hold, once, and reports on every call whether it was the last one.
+	core      *engine.Informer[T]
+	info      informerInfo
+	selection selection
+	// release drops the reference on the first call, and reports on every call whether it was the last one.
 	release func() (last bool)
-	// alone makes the informer its user's own, for changes that others must not see.
-	alone func() error
+	// unshare takes the informer out of sharing, for changes that would affect other users. It is an error if there are any.
+	unshare func() error
 
 	mu       sync.Mutex
 	released bool
@@ -38,31 +38,31 @@ type SharedInformer[T Object] struct {
 	indexes  []*store.Index[T]
 }
 
-// InformerOptions are the options of an informer that stands alone.
+// InformerOptions are the options of a standalone informer.
 type InformerOptions[T Object] struct {
 	Options
-	// Name stands for the collection in messages, such as "pods". Empty means the Go type.
+	// Name identifies the collection in messages, such as "pods". Empty means the Go type.
 	Name string
-	// Transform may change or replace every object before it is stored. It must keep the object's name, namespace,
-	// uid and resource version. It owns what it is given.
+	// Transform may modify or replace every object before it is stored. It must keep the object's name, namespace,
+	// uid and resource version. It owns the object it is given.
 	Transform func(T) (T, error)
-	// Labels is the label selector that the source applies, if any. It tells Covers what the informer holds.
+	// Labels is the label selector that the source applies, if any. Covers needs it to know what the informer holds.
 	Labels labels.Selector
 }
 
-// NewInformer returns an informer of its own over any source. Most programs take theirs from a Factory.
+// NewInformer returns a standalone informer over any source. Most programs get their informers from a Factory.
 func NewInformer[T Object](src source.ListerWatcher[T], opts InformerOptions[T]) (*SharedInformer[T], error) {
 	if src == nil {
 		return nil, errors.New("new informer: the source is nil")
 	}
 	goType := reflect.TypeFor[T]().String()
-	of := scopeOfSource(src)
-	if opts.Dir != "" && opts.Name == "" && of.Resource.Empty() {
-		return nil, errors.New("new informer: Options.Dir needs a Name for the file, because the source does not tell its resource (by a method Scope() source.Scope)")
+	scope := scopeOfSource(src)
+	if opts.Dir != "" && opts.Name == "" && scope.Resource.Empty() {
+		return nil, errors.New("new informer: Options.Dir needs a Name for the file, because the source does not declare its resource with a method Scope() source.Scope")
 	}
 	opts.Name = cmp.Or(opts.Name, goType)
 	if opts.Recorder != nil {
-		src = recording.Record(opts.Recorder, src, of)
+		src = recording.Record(opts.Recorder, src, scope)
 	}
 	shared := opts.Options.withDefaults()
 	memory, err := shared.memory()
@@ -70,20 +70,20 @@ func NewInformer[T Object](src source.ListerWatcher[T], opts InformerOptions[T])
 		return nil, fmt.Errorf("new informer: %w", err)
 	}
 	core := engine.New(engine.Config[T]{
-		Options: shared.engine(new(reflector.Peers), clusterOf(nil, shared)), Identity: identityOf(opts.Name, of, opts.Labels),
-		Name: opts.Name, Resource: of.Resource, Namespaces: []string{All}, Transform: opts.Transform, Memory: memory,
+		Options: shared.engine(new(reflector.Peers), clusterOf(nil, shared)), Identity: identityOf(opts.Name, scope, opts.Labels),
+		Name: opts.Name, Resource: scope.Resource, Namespaces: []string{All}, Transform: opts.Transform, Memory: memory,
 		Type: source.ObjectType(src), NewSource: func(string) (source.ListerWatcher[T], error) { return src, nil },
 	})
 	return &SharedInformer[T]{
-		core: core, about: about{resource: opts.Name, title: opts.Name, goType: goType, staleAfter: shared.StaleAfter}, selected: selection{labels: opts.Labels},
+		core: core, info: informerInfo{resource: opts.Name, title: opts.Name, goType: goType, staleAfter: shared.StaleAfter}, selection: selection{labels: opts.Labels},
 		release: func() bool { return true },
-		alone: func() error {
-			return fmt.Errorf("%s: the informer has one source, which does not know namespaces; take one from a factory", opts.Name)
+		unshare: func() error {
+			return fmt.Errorf("%s: a standalone informer cannot change its namespaces; get one from a factory", opts.Name)
 		},
 	}, nil
 }
 
-// scopeOfSource returns what a source says that it is for: nothing, if it is not one of package source's for an API server.
+// scopeOfSource returns the scope that a source declares. It is empty unless src has a Scope method, as package source's API server sources do.
 func scopeOfSource(src any) source.Scope {
 	if scoped, ok := src.(interface{ Scope() source.Scope }); ok {
 		return scoped.Scope()
@@ -91,10 +91,10 @@ func scopeOfSource(src any) source.Scope {
 	return source.Scope{}
 }
 
-// identityOf is what a file says of the objects of an informer that stands alone.
-func identityOf(name string, of source.Scope, selector labels.Selector) map[string]string {
+// identityOf returns the description under which a standalone informer's objects are saved in a file.
+func identityOf(name string, scope source.Scope, selector labels.Selector) map[string]string {
 	identity := map[string]string{
-		"name": name, "scope": fmt.Sprintf("%v of %v in %q, %q, %q, without %v", of.Kind, of.Resource, of.Namespace, of.Labels, of.Fields, of.Trim),
+		"name": name, "scope": fmt.Sprintf("%v of %v in %q, %q, %q, without %v", scope.Kind, scope.Resource, scope.Namespace, scope.Labels, scope.Fields, scope.Trim),
 	}
 	if selector != nil && !selector.Empty() {
 		identity["labels"] = selector.String()
@@ -103,16 +103,16 @@ func identityOf(name string, of source.Scope, selector labels.Selector) map[stri
 }
 
 // Name returns the informer's name, such as "pods" or "widgets.example.com".
-func (inf *SharedInformer[T]) Name() string { return inf.about.resource }
+func (inf *SharedInformer[T]) Name() string { return inf.info.resource }
 
-// Start lets the informer list and watch until ctx ends or it is stopped. Starting again does nothing.
-// It does not wait; see WaitForSync.
+// Start starts listing and watching, until ctx ends or the informer is stopped. Starting again does nothing.
+// It does not wait for the sync; see WaitForSync.
 func (inf *SharedInformer[T]) Start(ctx context.Context) error { return inf.core.Start(ctx) }
 
-// Stop gives up this hold on the informer: it removes the handlers and indexes that were added through it and, if
-// nobody else holds the informer, ends the informer. It waits for what it ends, until ctx does; called again, it waits again.
-// Called from a handler, or another function that an informer calls, it waits for everything but that call, which is the last, and
-// but for calls that wait in a stop as well.
+// Stop releases this reference to the informer: it removes the handlers and indexes that were added through it and, if
+// the informer has no other users, stops the informer. It waits, until ctx ends, for what it stops; called again, it waits again.
+// Called from a handler or another callback of an informer, it does not wait for that call, which is the last, nor for
+// callbacks that are waiting in Stop themselves.
 func (inf *SharedInformer[T]) Stop(ctx context.Context) error {
 	inf.mu.Lock()
 	regs, indexes := slices.Clone(inf.regs), inf.indexes
@@ -120,11 +120,11 @@ func (inf *SharedInformer[T]) Stop(ctx context.Context) error {
 	inf.mu.Unlock()
 	last := inf.release()
 	if last {
-		inf.core.Halt(nil) // first, since it ends what handlers may wait for
+		inf.core.Halt(nil) // first, because handlers may be waiting for something that it ends
 	}
 	var errs []error
 	for _, r := range regs {
-		errs = append(errs, r.Remove(ctx)) // one that returns an error stays, for the next call
+		errs = append(errs, r.Remove(ctx)) // on error it stays registered, for the next call
 	}
 	inf.core.RemoveIndexes(indexes)
 	if last {
@@ -133,35 +133,35 @@ func (inf *SharedInformer[T]) Stop(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// SetTransform sets the function that every object passes before it is stored; see InformerOptions.Transform. All
-// users of a shared informer share the transform, and a second one is an error, as is one for a started informer.
+// SetTransform sets the function that is applied to every object before it is stored; see InformerOptions.Transform. All
+// users of a shared informer share the transform. Setting a second one, or setting one after the start, is an error.
 func (inf *SharedInformer[T]) SetTransform(transform func(T) (T, error)) error {
 	return inf.core.SetTransform(transform)
 }
 
-// SetNamespaces changes which namespaces the informer holds, at any time; none, or All among them, means all. Those that are new are
-// listed on their own, and their objects are added for the handlers; the objects of those that are gone are deleted for the
-// handlers; the rest goes on untouched. It returns when what is gone is, or ctx ends.
+// SetNamespaces changes which namespaces the informer holds; none, or All among them, means all. It may be called at any time.
+// Each new namespace is listed on its own, and handlers see its objects added. Handlers see the objects of removed namespaces
+// deleted. Other namespaces are not affected. It returns when the removed namespaces are gone, or ctx ends.
 //
-// An informer that others share is an error. Afterwards nobody shares it: asking the factory for the scope that it had, or
-// has, gives another informer.
+// It is an error if the informer has other users. From then on the informer is not shared: asking the factory for its old or
+// new scope returns another informer.
 func (inf *SharedInformer[T]) SetNamespaces(ctx context.Context, namespaces ...string) error {
-	if err := inf.alone(); err != nil {
+	if err := inf.unshare(); err != nil {
 		return err
 	}
 	return stopError(inf.core.SetNamespaces(ctx, canonicalNamespaces(namespaces)))
 }
 
-// Namespaces returns the namespaces that the informer holds; All means all of them.
+// Namespaces returns the namespaces that the informer holds; All stands for all of them.
 func (inf *SharedInformer[T]) Namespaces() []string { return slices.Clone(inf.core.Namespaces()) }
 
-// Snapshot returns the newest immutable picture of the collection. It costs one atomic load.
+// Snapshot returns the newest immutable snapshot of the collection. It costs one atomic load.
 func (inf *SharedInformer[T]) Snapshot() Snapshot[T] { return Snapshot[T]{inf.core.Store().Snapshot()} }
 
 // Get returns the object under key from the newest snapshot.
 func (inf *SharedInformer[T]) Get(key Key) (T, bool) { return inf.Snapshot().Get(key) }
 
-// Lister returns a lister, which answers every call from the newest snapshot.
+// Lister returns a lister that answers every call from the newest snapshot.
 func (inf *SharedInformer[T]) Lister() Lister[T] { return Lister[T]{store: inf.core.Store()} }
 
 // ResourceVersionIn returns the version that the newest snapshot is current to in one namespace; All is the whole scope.
@@ -169,10 +169,10 @@ func (inf *SharedInformer[T]) ResourceVersionIn(namespace string) string {
 	return inf.Snapshot().ResourceVersionIn(namespace)
 }
 
-// Covers reports whether an object such as obj belongs to what the informer holds, by its namespace, labels and fields. It is
-// false where a field selector names a field that the object does not have, since only the server knows what that means.
+// Covers reports whether the informer would hold obj, judging by its namespace, labels and fields. It is
+// false if a field selector names a field that the object does not have, since only the server knows how to evaluate it.
 func (inf *SharedInformer[T]) Covers(obj T) bool {
-	return inf.hasNamespace(obj.GetNamespace()) && inf.selected.covers(obj)
+	return inf.hasNamespace(obj.GetNamespace()) && inf.selection.covers(obj)
 }
 
 func (inf *SharedInformer[T]) hasNamespace(namespace string) bool {
@@ -180,10 +180,10 @@ func (inf *SharedInformer[T]) hasNamespace(namespace string) bool {
 	return slices.Contains(held, All) || slices.Contains(held, namespace)
 }
 
-// AddIndex adds an index, at any time: fn returns the values under which an object shall be found. The index is
-// ready when AddIndex returns. fn is called for each object and change, for some more than once, must be pure, and must not write to the object; if
-// it panics the object has no values in this index, which is logged and counted. The name is for messages, and need not
-// be unique. A nil fn panics.
+// AddIndex adds an index; fn returns the values under which an object is found. It may be called at any time, and the index is
+// ready when it returns. fn is called for each object and each change, sometimes more than once. It must be pure and must not
+// modify the object. If it panics, the object has no values in this index, and the panic is logged and counted. The name is for
+// messages and need not be unique. AddIndex panics if fn is nil.
 func (inf *SharedInformer[T]) AddIndex(name string, fn func(T) []string) *Index[T] {
 	if fn == nil {
 		panic(fmt.Sprintf("tidings: AddIndex(%q): the function is nil", name))

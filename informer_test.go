@@ -22,7 +22,7 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// told writes down what a handler is told, as "add a/x@3", "update a/x 3→4", "delete a/x@4?".
+// told records a handler's notifications, as "add a/x@3", "update a/x 3→4", "delete a/x@4?".
 type told struct {
 	mu    sync.Mutex
 	lines []string
@@ -195,7 +195,7 @@ func TestCoalesceMergesWhileTheHandlerIsBusy(t *testing.T) {
 		}
 		synctest.Wait()
 		time.Sleep(time.Second)
-		// the running call, an update of x and an addition of y; z came and went
+		// the running call, an update of x and an addition of y; z was added and deleted
 		if st := reg.Status(); st.Pending != 3 || st.Lag < time.Second {
 			t.Errorf("status %+v, want 3 pending and a lag of a second", st)
 		}
@@ -258,7 +258,7 @@ func TestBlockHoldsTheInformerAndNotItsUsers(t *testing.T) {
 	})
 }
 
-// TestBlockHoldsRelistsToo: a list can bring as much as any number of changes.
+// TestBlockHoldsRelistsToo: a list can contain any number of changes.
 func TestBlockHoldsRelistsToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
@@ -284,7 +284,7 @@ func TestBlockHoldsRelistsToo(t *testing.T) {
 	})
 }
 
-// TestPendingIsExact: what waits counts one by one, whatever came together.
+// TestPendingIsExact: pending deltas are counted individually, even if they arrived together.
 func TestPendingIsExact(t *testing.T) {
 	for _, policy := range []tidings.Policy{tidings.Block, tidings.Unbounded} {
 		synctest.Test(t, func(t *testing.T) {
@@ -531,7 +531,7 @@ func TestTransform(t *testing.T) {
 	})
 }
 
-// TestRelistIsTransformed: what a list brings passes the transform, but for what has not changed.
+// TestRelistIsTransformed: objects from a list are transformed, except for those that have not changed.
 func TestRelistIsTransformed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		calls := map[string]int{}
@@ -562,7 +562,7 @@ func TestRelistIsTransformed(t *testing.T) {
 	})
 }
 
-// TestSetTransform sets the transform of an informer that a factory shares: once, and before the start.
+// TestSetTransform sets the transform of a shared informer: once, and before the start.
 func TestSetTransform(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
@@ -607,11 +607,11 @@ func TestSetTransform(t *testing.T) {
 	})
 }
 
-// TestReplayEqualsStore changes objects at random and breaks the watch at random; whatever the policy, what a
-// handler was told adds up to the store, and that equals the cluster.
+// TestReplayEqualsStore changes objects at random and breaks the watch at random; whatever the policy, replaying a
+// handler's notifications yields the store, and that equals the cluster.
 func TestReplayEqualsStore(t *testing.T) { testReplayEqualsStore(t, 0) }
 
-// TestReplayEqualsFoldedStore is the same where hardly anything may be open, and where the budget is tight.
+// TestReplayEqualsFoldedStore does the same with a budget that allows hardly any open objects, and with a tight one.
 func TestReplayEqualsFoldedStore(t *testing.T) {
 	testReplayEqualsStore(t, 1)
 	testReplayEqualsStore(t, 60_000)
@@ -663,7 +663,7 @@ func testReplayEqualsStore(t *testing.T, budget int64) {
 	})
 }
 
-// replayed rebuilds the collection from what a handler is told, and fails the test when that makes no sense.
+// replayed rebuilds the collection from a handler's notifications, and fails the test if they are inconsistent.
 type replayed struct {
 	t     *testing.T
 	state map[object.Key]pod

@@ -41,14 +41,14 @@ func (r *keyReader) handle(key object.Key) {
 	}
 }
 
-// versions returns those of the objects that it was told of last.
+// versions returns the versions of the objects in the latest notifications.
 func (r *keyReader) versions() map[object.Key]string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return maps.Clone(r.seen)
 }
 
-// podsOf returns an informer of the server's pods that has no handlers and was not started.
+// podsOf returns an informer of the server's pods without handlers, which has not been started.
 func podsOf(t *testing.T, server *tidingstest.Server, opts tidings.Options) *tidings.SharedInformer[pod] {
 	t.Helper()
 	f, err := tidings.NewFactory(server.Config(), opts)
@@ -67,8 +67,8 @@ func podsOf(t *testing.T, server *tidingstest.Server, opts tidings.Options) *tid
 	return inf
 }
 
-// TestKeysAreToldAfterEveryChange: who reads the object of each key that it is told of ends up with what the server has, whatever was folded,
-// relisted or missed, from the start on and late, beside handlers of objects or without.
+// TestKeysAreToldAfterEveryChange: a handler that reads the object of each key ends up with the server's state, whatever was folded,
+// relisted or missed, whether it was added at the start or late, and with or without handlers of objects.
 func TestKeysAreToldAfterEveryChange(t *testing.T) {
 	testseed.Each(t, 8, func(t *testing.T, seed uint64) {
 		synctest.Test(t, func(t *testing.T) {
@@ -112,8 +112,8 @@ func TestKeysAreToldAfterEveryChange(t *testing.T) {
 	})
 }
 
-// TestKeysOpenNothing: with all objects folded, none is opened for handlers of keys: neither at a start from a file nor for what changes, handlers that
-// come late, or a resync.
+// TestKeysOpenNothing: with all objects folded, none is opened for handlers of keys: neither on a start from a file, nor for changes, late
+// handlers, or a resync.
 func TestKeysOpenNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, opts := saved(t, tidings.Options{MemoryBudget: 1}, tidings.Scope{})

@@ -78,7 +78,7 @@ func TestStopOfAnInformerFromOnError(t *testing.T) {
 	})
 }
 
-// TestOnErrorMayUseTheInformer waits in OnError for what the informer's own goroutine has yet to do.
+// TestOnErrorMayUseTheInformer waits in OnError for something that the informer's own goroutine has yet to do.
 func TestOnErrorMayUseTheInformer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
@@ -188,7 +188,7 @@ func TestEndedInformerLeavesTheFactory(t *testing.T) {
 	})
 }
 
-// TestFailFastWhenTheStartContextEnds checks that a wait never passes for another's sake.
+// TestFailFastWhenTheStartContextEnds checks that a wait never succeeds because of another informer's failure.
 func TestFailFastWhenTheStartContextEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := tidings.NewSourceFactory(tidings.Options{})

@@ -9,21 +9,21 @@ import (
 	"github.com/tidings/tidings/store"
 )
 
-// Lister finds objects in the cache, in the words of client-go's listers. Each call is answered from one snapshot,
-// the newest. It is a small value; narrowing it by Namespace and Labels gives another one.
+// Lister finds objects in the cache, with methods named like those of client-go's listers. Each call is answered from one snapshot,
+// the newest. A Lister is a small value; Namespace and Labels return a narrower one.
 type Lister[T Object] struct {
 	store     *store.Store[T]
 	namespace string
 	selector  labels.Selector // nil matches all
 }
 
-// Namespace narrows the lister to one namespace; All widens it again.
+// Namespace returns a lister for one namespace; All removes the restriction.
 func (l Lister[T]) Namespace(namespace string) Lister[T] {
 	l.namespace = namespace
 	return l
 }
 
-// Labels narrows the lister to the objects that selector matches. Nil matches all.
+// Labels returns a lister for the objects that selector matches. Nil matches all.
 func (l Lister[T]) Labels(selector labels.Selector) Lister[T] {
 	l.selector = selector
 	if selector != nil && selector.Empty() {
@@ -32,7 +32,7 @@ func (l Lister[T]) Labels(selector labels.Selector) Lister[T] {
 	return l
 }
 
-// Get returns the object of this name, in the lister's namespace. Without a namespace it finds cluster-scoped objects.
+// Get returns the object with this name in the lister's namespace. Without a namespace it finds cluster-scoped objects.
 func (l Lister[T]) Get(name string) (T, bool) {
 	obj, ok := l.store.Snapshot().Get(Key{Namespace: l.namespace, Name: name})
 	if !ok || !l.matches(obj) {
@@ -54,7 +54,7 @@ func (l Lister[T]) All() iter.Seq[T] {
 	}
 }
 
-// List returns what All iterates over as a slice of its own.
+// List returns the objects that All iterates over, in a new slice.
 func (l Lister[T]) List() []T {
 	snap := l.store.Snapshot()
 	var list []T

@@ -18,7 +18,7 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// blocks is a source of pods all of whose strings are parts of one block of memory each, as a decoder makes them.
+// blocks is a source of pods whose strings share one block of memory each, as a decoder makes them.
 type blocks struct {
 	events chan source.Event[pod]
 	alive  []weak.Pointer[[blockSize]byte]
@@ -26,7 +26,7 @@ type blocks struct {
 
 const blockSize = 1 << 14
 
-// fewBlocks may be alive: the version that the store is at is a part of the last one, and stacks may have another.
+// fewBlocks may be alive: the store's version is part of the last one, and stacks may refer to another.
 const fewBlocks = 5
 
 func (b *blocks) List(context.Context, source.ListOptions[pod], func(pod) error) (source.ListResult, error) {
@@ -55,7 +55,7 @@ func (s *blockStream) Next(buf []source.Event[pod]) ([]source.Event[pod], error)
 	}
 }
 
-// send sends an event of a pod whose strings are in a block of their own.
+// send sends an event for a pod whose strings are in their own block.
 func (b *blocks) send(kind source.EventType, i, version int) {
 	block := new([blockSize]byte)
 	b.alive = append(b.alive, weak.Make(block))
@@ -73,7 +73,7 @@ func (b *blocks) send(kind source.EventType, i, version int) {
 	b.events <- source.Event[pod]{Type: kind, Object: p, ResourceVersion: p.ResourceVersion}
 }
 
-// living counts the blocks that something still refers to.
+// living counts the blocks that are still referenced.
 func (b *blocks) living() (n int) {
 	runtime.GC()
 	runtime.GC()
@@ -85,8 +85,8 @@ func (b *blocks) living() (n int) {
 	return n
 }
 
-// TestKeysKeepNoObjectAlive creates, changes and deletes pods that are folded at once. Nothing that an informer remembers of them may
-// keep the memory that they came in.
+// TestKeysKeepNoObjectAlive creates, changes and deletes pods that are folded immediately. Nothing that an informer remembers of them may
+// keep the original memory in use.
 func TestKeysKeepNoObjectAlive(t *testing.T) {
 	const pods = 200
 	for name, budget := range map[string]int64{"no budget": 0, "folded": 1, "all open": 1 << 30} {
@@ -129,10 +129,10 @@ func TestKeysKeepNoObjectAlive(t *testing.T) {
 	}
 }
 
-// raceEnabled is set where the race detector runs.
+// raceEnabled is set when the race detector is on.
 var raceEnabled = false
 
-// TestBudgetCountsTheHeap compares what an informer says that it takes with the heap, when nothing else is going on.
+// TestBudgetCountsTheHeap compares the memory that an informer reports with the heap.
 func TestBudgetCountsTheHeap(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector changes what objects take")

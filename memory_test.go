@@ -44,7 +44,7 @@ func TestNegativeBudgets(t *testing.T) {
 	}
 }
 
-// TestBudgetTooSmall says that a budget cannot be kept, until it can.
+// TestBudgetTooSmall checks that exceeding a budget is reported, until it can be kept.
 func TestBudgetTooSmall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
@@ -109,7 +109,7 @@ func TestBudgetIsSharedAndPrivate(t *testing.T) {
 	})
 }
 
-// TestStrayWriteStaysOutOfFoldedObjects writes to an object that was opened, and lets go of it.
+// TestStrayWriteStaysOutOfFoldedObjects writes to an opened object, and drops it.
 func TestStrayWriteStaysOutOfFoldedObjects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newEncodedPods(t, 1, testseed.Seed(t))
@@ -143,7 +143,7 @@ func TestStrayWriteStaysOutOfFoldedObjects(t *testing.T) {
 	})
 }
 
-// TestUnencodableObjectsStayOpen has pods that protobuf cannot give back.
+// TestUnencodableObjectsStayOpen has pods that protobuf cannot restore.
 func TestUnencodableObjectsStayOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
@@ -165,7 +165,7 @@ func TestUnencodableObjectsStayOpen(t *testing.T) {
 	})
 }
 
-// encodedPods is a source that keeps its pods encoded, so that a test can tell the informer's memory from its own.
+// encodedPods is a source that keeps its pods encoded, to distinguish the informer's memory from its own.
 type encodedPods struct {
 	pods   [][]byte
 	mu     sync.Mutex // guards latest
@@ -245,7 +245,7 @@ func (s *encodedStream) Next(buf []source.Event[pod]) ([]source.Event[pod], erro
 	return buf, nil
 }
 
-// heap returns the bytes that live.
+// heap returns the live heap in bytes.
 func heap() int64 {
 	runtime.GC()
 	runtime.GC()
@@ -308,10 +308,10 @@ func TestBudgetIsKept(t *testing.T) {
 	}
 }
 
-// uncounted is what the source of this test has in its buffers, and decoders know of the type: a budget counts neither.
+// uncounted is memory that a budget does not count: this test's source has it in buffers, and decoders for their plans of types.
 const uncounted = 256 << 10
 
-// checkHeap fails the test if the informer takes more than its budget and a tenth.
+// checkHeap fails the test if the informer exceeds its budget by more than a tenth.
 func checkHeap(t *testing.T, when string, before, budget int64, inf *tidings.SharedInformer[pod]) {
 	t.Helper()
 	for inf.Status().Handlers[0].Pending > 0 {

@@ -83,7 +83,7 @@ func TestSetNamespaces(t *testing.T) {
 	})
 }
 
-// TestNamespaceThatComesBackIsNotOlderThanItWas: a replica of the server that lags behind still has what handlers were told is gone.
+// TestNamespaceThatComesBackIsNotOlderThanItWas: a replica of the server that lags behind still has objects whose deletion handlers have seen.
 func TestNamespaceThatComesBackIsNotOlderThanItWas(t *testing.T) {
 	for _, back := range [][]string{{"a", "b"}, {tidings.All}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -258,7 +258,7 @@ func TestBlockWithSeveralNamespaces(t *testing.T) {
 	})
 }
 
-// TestWaitEndsWithItsNamespace waits in a namespace that the informer gives up.
+// TestWaitEndsWithItsNamespace waits in a namespace that is removed from the informer.
 func TestWaitEndsWithItsNamespace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cs := clusters{}
@@ -355,7 +355,7 @@ func TestStatusTellsTheNamespacesThereAre(t *testing.T) {
 	})
 }
 
-// TestWaitForSyncLearnsOfNamespaces gives up the namespace that cannot be listed, with a context that has ended.
+// TestWaitForSyncLearnsOfNamespaces removes the namespace that cannot be listed, with a context that has ended.
 func TestWaitForSyncLearnsOfNamespaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cs := clusters{"a": newCluster(), "b": newCluster()}
@@ -375,8 +375,8 @@ func TestWaitForSyncLearnsOfNamespaces(t *testing.T) {
 	})
 }
 
-// TestNamespaceTakenOverFromARestoredServer narrows the scope when the server has just been restored from a backup, which nobody
-// has noticed: what the narrower list and watch begins with is newer than what there is now.
+// TestNamespaceTakenOverFromARestoredServer narrows the scope just after the server was restored from a backup, before that
+// was noticed: the narrower list and watch begins at a newer version than the server's.
 func TestNamespaceTakenOverFromARestoredServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()

@@ -19,90 +19,90 @@ const defaultStaleAfter = 3 * time.Minute
 
 // Options are the options of a factory and of its informers. The zero value is ready to use.
 type Options struct {
-	// Scheme tells the kind of a Go type. Nil means client-go's scheme, which has all built-in types.
+	// Scheme maps Go types to kinds. Nil means client-go's scheme, which has all built-in types.
 	Scheme *runtime.Scheme
-	// Logger gets warnings and errors: the first of a kind at once, then at most one a minute. Nil means slog.Default();
+	// Logger receives warnings and errors: the first of each kind immediately, then at most one a minute. Nil means slog.Default();
 	// slog.New(slog.DiscardHandler) is silent.
 	Logger *slog.Logger
-	// OnError is called for every error that an informer meets and outlives: a failed list, a broken watch, an object that
-	// cannot be decoded, a wrong transform. Calls come one at a time, on a goroutine of their own. A function
-	// that is too slow misses some; Status counts them.
+	// OnError is called for every error that an informer encounters and survives: a failed list, a broken watch, an object that
+	// cannot be decoded, a faulty transform. Calls come one at a time, on a goroutine of their own. If the function is too
+	// slow, errors are dropped; Status counts them.
 	OnError func(error)
-	// OnMutation is called when the mutation guard catches somebody who writes to a cached object, like OnError.
+	// OnMutation is called, in the same way as OnError, when the mutation guard detects a write to a cached object.
 	OnMutation func(Mutation)
 	// NoMutationGuard turns the mutation guard off.
 	NoMutationGuard bool
-	// NoWatchList gets every collection by paged lists, instead of by a watch that begins with the current objects. It is
-	// for servers and proxies that say they can do the latter and cannot; one that says it cannot needs no help.
+	// NoWatchList fetches every collection with paged lists, instead of with a watch that begins with the current objects. It is
+	// for servers and proxies that claim to support such a watch but do not; it is not needed for those that decline it.
 	NoWatchList bool
 	// StaleAfter is how long the server may be silent before an informer counts as stale; 0 means 3 minutes. A
 	// server sends a bookmark about once a minute.
 	StaleAfter time.Duration
-	// Backoff is how retries are spaced; the zero value means reflector.Backoff's defaults.
+	// Backoff is the delay between retries; the zero value means reflector.Backoff's defaults.
 	Backoff reflector.Backoff
-	// PageSize is how many objects a page of a list has; 0 means 500.
+	// PageSize is how many objects a list requests per page; 0 means 500.
 	PageSize int64
 	// MaxObjectBytes is the largest encoded object that is accepted; 0 means the source's default.
 	MaxObjectBytes int
 	// MemoryBudget is how many bytes the cached objects of the factory's informers may take together. Informers keep their
-	// objects open, decoded, while they fit. Beyond that, objects that were not read lately are folded: kept encoded and packed, in a small
-	// part of the memory, and opened again when they are read. Nothing is ever dropped: where even the folded objects take more,
-	// Status.Memory says so, and a warning is logged. 0 means no budget, everything stays open; a negative one is an error.
+	// objects open, that is decoded, while they fit. Beyond that, objects that were not read lately are folded: kept encoded and packed
+	// in a fraction of the memory, and opened again when they are read. Nothing is ever dropped: if even the folded objects exceed the
+	// budget, Status.Memory says so and a warning is logged. 0 means no budget, and everything stays open; a negative one is an error.
 	MemoryBudget int64
-	// Audit is how often each list and watch is compared with the server: the keys and versions in the store with those that the server
-	// lists, without contents, at the same version. Nothing is held up for it, and what is on its way does not count. A
-	// difference, which should never be, is logged, told to OnError as a DivergedError, and healed by a list that reuses
-	// nothing; PartStatus.Audit counts. An audit costs the server a list of metadata in pages of 500, one a second. It needs a
-	// server that lists exact versions, as Kubernetes does; with others it is inconclusive. 0 means never; an hour is
-	// reasonable.
+	// Audit is how often each list and watch is compared with the server: the keys and versions in the store with a metadata-only
+	// list at the same version. Audits delay nothing, and changes in flight do not count as differences. A difference, which should
+	// never occur, is logged, reported to OnError as a DivergedError, and repaired by a list that reuses no cached objects;
+	// PartStatus.Audit counts them. An audit costs the server a metadata list in pages of 500, one a second. It needs a server that
+	// can list at an exact version, as Kubernetes does; with others it is inconclusive. 0 means never; an hour is reasonable.
 	Audit time.Duration
-	// Recorder, if set, records what the API server or the sources bring, without the values of Secrets; see source/recording. The
-	// caller closes it when the informers have ended.
+	// Recorder, if set, records what the API server or the sources deliver, without the values of Secrets; see source/recording. The
+	// caller closes it after the informers have ended.
 	Recorder *recording.Recorder
-	// Seed makes what is random (jitter, watch timeouts) repeatable; 0 takes a random seed.
+	// Seed makes randomness (jitter, watch timeouts) repeatable; 0 means a random seed.
 	Seed uint64
 
-	// Dir is a directory in which informers save their objects, so that the next start needs no list: readers and handlers get what
-	// was saved at once, and the watch goes on from there. It is made if it does not exist. Each cluster needs a directory of its
-	// own; programs may share one. See docs/memory.md. Empty saves nothing.
+	// Dir is a directory in which informers save their objects, so that the next start needs no list: readers and handlers get the
+	// saved objects immediately, and the watch resumes from there. It is created if it does not exist. Each cluster needs its own
+	// directory; programs may share one. See docs/memory.md. Empty saves nothing.
 	//
 	// An informer has synced only when the server has confirmed what was in the file and sent what has changed since. Until then
-	// Status and Fresh say that its data are from a file, and how old they are. A file that is broken, of another cluster or of other
-	// types is thrown away, with a word in the log. One whose version the server no longer remembers leads to a list, of which only what differs is decoded and told.
+	// Status and Fresh say that its data come from a file, and how old they are. A file that is corrupt or belongs to another cluster
+	// or other types is discarded, which is logged. If the server no longer remembers the file's version, the informer lists again, and
+	// only objects that differ are decoded and reported to handlers.
 	Dir string
-	// DirKey encrypts the files with AES-256-GCM: at least 32 random bytes, which are copied. Without a key, who can write to Dir decides what
-	// informers hold until the server says otherwise.
+	// DirKey encrypts the files with AES-256-GCM. It must be at least 32 random bytes, and is copied. Without a key, whoever can write
+	// to Dir decides what informers hold until the server says otherwise.
 	DirKey []byte
 	// SaveSecrets lets informers of Secrets save theirs too. It needs a DirKey.
 	SaveSecrets bool
-	// SaveEvery is about how often objects are saved that have changed; 0 means 5 minutes. They are also saved when an informer
+	// SaveEvery is roughly how often changed objects are saved; 0 means 5 minutes. They are also saved when an informer
 	// ends.
 	SaveEvery time.Duration
-	// TransformVersion names what the program's transforms do. Change it whenever one of them does something else: files of another
-	// version are thrown away. Without it, informers with a transform are not saved.
+	// TransformVersion identifies what the program's transforms do. Change it whenever one of them changes: files of another
+	// version are discarded. Without it, informers with a transform are not saved.
 	TransformVersion string
-	// ClusterID tells the cluster from others, so that no file of another one is used. Empty asks the server for the uid of its
-	// namespace kube-system, before a file is used; where reading that is not granted, the server's address and certificate authority
-	// have to do. With a ClusterID, readers get the saved objects even while the server cannot be reached. Informers of other sources
-	// than an API server need one.
+	// ClusterID identifies the cluster, so that files of another one are not used. If it is empty, informers ask the server for the
+	// uid of the namespace kube-system before they use a file; if they may not read that, they fall back to the server's address and
+	// certificate authority. With a ClusterID, readers get the saved objects even while the server is unreachable. Informers over
+	// sources other than an API server need one.
 	ClusterID string
 }
 
-// Mutation is what the mutation guard reports: somebody wrote to an object that the cache shares.
+// Mutation reports a write to a cached object, which the mutation guard detected.
 type Mutation struct {
 	// Resource is the informer's name.
 	Resource string
-	// Key is the object that was written to; empty if that is known only of a part that objects share.
+	// Key is the object that was written to; empty if the write was found in a part that several objects share.
 	Key Key
-	// Handler is the handler that was running while the object changed; empty when the object was changed at
+	// Handler is the handler that was running while the object changed; empty if the object was changed at
 	// another time, for example by the user of a lister.
 	Handler string
-	// Field is the shared part, such as "metadata.labels", where the decoder noticed the write. No object that is decoded later
-	// has it.
+	// Field is the shared part, such as "metadata.labels", if the decoder noticed the write. Objects decoded later do not
+	// get the modified part.
 	Field string
 }
 
-// memory returns the budget as the engine keeps it, nil if there is none, or an error if there cannot be one.
+// memory returns the budget in the engine's form, nil if there is none, or an error if it is negative.
 func (o Options) memory() (*engine.Memory, error) {
 	if o.MemoryBudget <= 0 {
 		return nil, checkBudget("Options", o.MemoryBudget)
@@ -110,11 +110,11 @@ func (o Options) memory() (*engine.Memory, error) {
 	return engine.NewMemory(o.MemoryBudget, o.Logger), nil
 }
 
-func checkBudget(of string, budget int64) error {
+func checkBudget(owner string, budget int64) error {
 	if budget >= 0 {
 		return nil
 	}
-	return fmt.Errorf("%s.MemoryBudget is %d; it is a number of bytes, and 0 means no budget", of, budget)
+	return fmt.Errorf("%s.MemoryBudget is %d; it is a number of bytes, and 0 means no budget", owner, budget)
 }
 
 func (o Options) withDefaults() Options {
@@ -127,11 +127,11 @@ func (o Options) withDefaults() Options {
 	if o.StaleAfter <= 0 {
 		o.StaleAfter = defaultStaleAfter
 	}
-	o.DirKey = slices.Clone(o.DirKey) // who has it may wipe it from memory
+	o.DirKey = slices.Clone(o.DirKey) // the caller may wipe its copy from memory
 	return o
 }
 
-// engine returns what the engine needs of the options.
+// engine returns the engine's part of the options.
 func (o Options) engine(peers *reflector.Peers, cluster func(context.Context) (string, error)) engine.Options {
 	opts := engine.Options{
 		Logger: o.Logger, OnError: o.OnError, NoMutationGuard: o.NoMutationGuard, NoWatchList: o.NoWatchList,

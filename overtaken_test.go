@@ -17,9 +17,9 @@ import (
 	"github.com/tidings/tidings/tidingstest"
 )
 
-// TestRestoredServerThatHasPassedTheOldVersion: a backup is restored while the informer cannot reach the server, and by the time it
-// can, the server has come past the version that it knows. Only the objects show it: one that is older than what the store holds in
-// a list that is newer.
+// TestRestoredServerThatHasPassedTheOldVersion restores a backup while the informer cannot reach the server. By the time it
+// can, the server has passed the informer's version. Only the objects show it: a newer list contains an object that is older
+// than the store's.
 func TestRestoredServerThatHasPassedTheOldVersion(t *testing.T) {
 	for _, recreated := range []bool{false, true} {
 		for _, budget := range []int64{0, 1} {

@@ -17,7 +17,7 @@ func (panickingLog) Handle(context.Context, slog.Record) error  { panic("no logs
 func (h panickingLog) WithAttrs([]slog.Attr) slog.Handler       { return h }
 func (h panickingLog) Enabled(context.Context, slog.Level) bool { return true }
 
-// TestPanickingLogHandler has every function of the user's panic, that which is told of panics too.
+// TestPanickingLogHandler makes every user function panic, including those that are called to report panics.
 func TestPanickingLogHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()

@@ -22,9 +22,9 @@ import (
 	"github.com/tidings/tidings/tidingstest"
 )
 
-// TestSimilarPods runs one program after the other on the directory of the one before. The pods of the server are much alike, so that most are folded as
-// what they differ in, and a transform may write to them. Whatever the budget, what readers, indexes and handlers see, also those that come late, is what
-// the server has, or had then, down to the last field.
+// TestSimilarPods runs programs one after the other with the same directory. The server's pods are similar, so that most are folded as
+// patches, and a transform may modify them. Whatever the budget, readers, indexes and handlers, including late ones, see exactly what
+// the server has, or had at that version.
 func TestSimilarPods(t *testing.T) {
 	testseed.Each(t, 4, func(t *testing.T, seed uint64) {
 		synctest.Test(t, func(t *testing.T) {
@@ -46,7 +46,7 @@ func TestSimilarPods(t *testing.T) {
 	})
 }
 
-// TestChangesOfFoldedObjectsFold: while there is little room, what is folded stays folded when it changes, and need not be folded anew later.
+// TestChangesOfFoldedObjectsFold: while memory is scarce, folded objects stay folded when they change, and need not be folded again later.
 func TestChangesOfFoldedObjectsFold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &similarPods{t: t, Rand: testseed.Rand(t), server: tidingstest.NewServer(t, tidingstest.ServerOptions{})}
@@ -107,7 +107,7 @@ type similarPods struct {
 	told    int // objects that a handler was told of, of which the history is known
 }
 
-// write creates, updates or deletes a pod, and records what the server has then before anybody is told.
+// write creates, updates or deletes a pod, and records the server's state before it is visible.
 func (w *similarPods) write() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -124,7 +124,7 @@ func (w *similarPods) write() {
 	w.record()
 }
 
-// record adds what the server has to the history. mu is held.
+// record adds the server's state to the history. The caller holds mu.
 func (w *similarPods) record() {
 	if w.history == nil {
 		w.history = map[string]pod{}
@@ -137,10 +137,10 @@ func (w *similarPods) record() {
 	}
 }
 
-// versionOf tells one version of one object from all others.
+// versionOf identifies one version of one object.
 func versionOf(o object.Object) string { return string(o.GetUID()) + "@" + o.GetResourceVersion() }
 
-// decoded returns what an informer is to have of an object of the server.
+// decoded returns an object of the server as an informer should hold it.
 func (w *similarPods) decoded(o pod) pod {
 	p := o.DeepCopy()
 	if p.TypeMeta = (metav1.TypeMeta{}); w.transform {
@@ -149,7 +149,7 @@ func (w *similarPods) decoded(o pod) pod {
 	return p
 }
 
-// hear is a handler that compares what it is told, the old states too, with the history. It keeps nothing.
+// hear is a handler that compares its notifications, including old states, with the history. It retains nothing.
 func (w *similarPods) hear(d tidings.Delta[pod]) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -164,7 +164,7 @@ func (w *similarPods) hear(d tidings.Delta[pod]) {
 	}
 }
 
-// pod fills in what a pod has in common with those of its owner, and changes some of that.
+// pod fills in what a pod has in common with others of its owner, and changes some of it.
 func (w *similarPods) pod(p pod) pod {
 	owner := p.Name[:len("owner0")]
 	p.Labels = map[string]string{"owner": owner}
@@ -198,7 +198,7 @@ func (w *similarPods) pod(p pod) pod {
 	return p
 }
 
-// mark is a transform, which writes to everything that a pod refers to.
+// mark is a transform that writes to everything a pod refers to.
 func mark(p pod) (pod, error) {
 	p.Labels["marked"] = "yes"
 	for i := range p.ManagedFields {
@@ -265,7 +265,7 @@ func (w *similarPods) run(opts tidings.Options, scope tidings.Scope) {
 	}
 }
 
-// round writes, at times while the server cannot be reached and then forgets, and reads.
+// round writes, sometimes while the server is unreachable and then forgets its history, and reads.
 func (w *similarPods) round(inf *tidings.SharedInformer[pod]) {
 	away := w.IntN(3) == 0
 	if away {
@@ -284,7 +284,7 @@ func (w *similarPods) round(inf *tidings.SharedInformer[pod]) {
 	}
 }
 
-// lateHandler adds a handler, and returns what gives the versions that it was told.
+// lateHandler adds a handler, and returns a function for the versions in its notifications.
 func (w *similarPods) lateHandler(inf *tidings.SharedInformer[pod]) func() map[object.Key]string {
 	if w.keysOnly {
 		return readKeys(w.t, inf, tidings.HandlerOptions{}).versions
@@ -307,7 +307,7 @@ func (w *similarPods) lateHandler(inf *tidings.SharedInformer[pod]) func() map[o
 	}
 }
 
-// compare compares what all ways to read show with what the server has.
+// compare compares all ways to read with the server's state.
 func (w *similarPods) compare(inf *tidings.SharedInformer[pod], scope tidings.Scope, index *tidings.Index[pod]) {
 	w.t.Helper()
 	want := map[object.Key]pod{}

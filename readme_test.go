@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestTranslation keeps README.zh-CN.md in step with README.md: sections, code but for comments, links, and
-// what is set as code in the text.
+// TestTranslation keeps README.zh-CN.md in step with README.md: sections, code except for comments, links, and
+// words in the text that are formatted as code.
 func TestTranslation(t *testing.T) {
 	original, translation := readPage(t, "README.md"), readPage(t, "README.zh-CN.md")
 	for what, parts := range map[string]func(page) []string{
@@ -76,7 +76,7 @@ func (p page) code() (blocks []string) {
 	return blocks
 }
 
-// links are the targets of links, in order, but for those between the two pages.
+// links are the targets of links, in order, except for those between the two pages.
 func (p page) links() (targets []string) {
 	for _, m := range link.FindAllStringSubmatch(p.text, -1) {
 		if !strings.HasPrefix(m[1], "README") {
@@ -94,7 +94,7 @@ func (p page) pictures() (files []string) {
 	return files
 }
 
-// quoted are the words in the text that are set as code, sorted: sentences have another order in another language.
+// quoted are the words in the text that are formatted as code, sorted, since word order differs between languages.
 func (p page) quoted() (words []string) {
 	for _, m := range quote.FindAllStringSubmatch(p.text, -1) {
 		words = append(words, m[1])

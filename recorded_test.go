@@ -12,7 +12,7 @@ import (
 	"github.com/tidings/tidings/tidingstest"
 )
 
-// TestRecordedInformersFoldAndSave: a recorder changes nothing, also where the objects' type is known from the source only.
+// TestRecordedInformersFoldAndSave: recording makes no difference, even if the objects' type is only known from the source.
 func TestRecordedInformersFoldAndSave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := tidingstest.NewServer(t, tidingstest.ServerOptions{})

@@ -26,21 +26,21 @@ type subscription interface {
 	Remove(context.Context) error
 }
 
-// AddHandler adds a handler, at any time. A handler that comes late is notified of the present objects first, with initial
-// set, while the other handlers go on.
+// AddHandler adds a handler. It may be called at any time: a handler that is added late is notified of the existing objects first,
+// with initial set, without delaying other handlers.
 func (inf *SharedInformer[T]) AddHandler(h Handler[T], opts HandlerOptions) (*Registration, error) {
 	_, keys := h.(KeyHandler[T])
 	return inf.addHandler(h, opts, keys)
 }
 
-// addHandler adds a handler. With keys it looks at no objects.
+// addHandler adds a handler. With keys set, the handler must not look at objects.
 func (inf *SharedInformer[T]) addHandler(h Handler[T], opts HandlerOptions, keys bool) (*Registration, error) {
 	name := opts.Name
 	if name == "" {
 		name = fmt.Sprintf("%T", h)
 	}
 	switch {
-	case missing(h):
+	case isNilHandler(h):
 		return nil, fmt.Errorf("%s: add handler %q: the handler is nil", inf.Name(), name)
 	case opts.Policy > Unbounded || opts.Buffer < 0 || opts.Resync < 0:
 		return nil, fmt.Errorf("%s: add handler %q: bad options: policy %d, buffer %d, resync %v; want a known policy, and buffer and resync not negative",
@@ -57,7 +57,7 @@ func (inf *SharedInformer[T]) addHandler(h Handler[T], opts HandlerOptions, keys
 		return nil, err
 	}
 	reg := &Registration{name: name, resource: inf.Name(), sub: sub, running: inf.core.CheckRunning, forget: inf.forget}
-	if !inf.remember(reg) {
+	if !inf.track(reg) {
 		over, end := context.WithCancel(context.Background())
 		end()
 		_ = sub.Remove(over) // Stop waits for its running call; the caller may hold a lock that this call needs
@@ -72,8 +72,8 @@ func (inf *SharedInformer[T]) isReleased() bool {
 	return inf.released
 }
 
-// remember keeps a registration for Stop, and returns false after that.
-func (inf *SharedInformer[T]) remember(reg *Registration) bool {
+// track records a registration for Stop to remove. It returns false after Stop.
+func (inf *SharedInformer[T]) track(reg *Registration) bool {
 	inf.mu.Lock()
 	defer inf.mu.Unlock()
 	if !inf.released {
@@ -82,15 +82,15 @@ func (inf *SharedInformer[T]) remember(reg *Registration) bool {
 	return !inf.released
 }
 
-// HandleDeltas adds a handler that is one function, with default options, for packages that know only the object package: it is
-// what the controller package builds on. Other programs use AddHandler with a DeltaFunc. remove takes the handler away and waits
-// for its running call, unless it is called from fn.
+// HandleDeltas adds a handler function with default options. It exists for packages that import only the object package, such as
+// controller; programs use AddHandler with a DeltaFunc. remove removes the handler and waits for its running call, unless it is
+// called from fn.
 func (inf *SharedInformer[T]) HandleDeltas(name string, fn func(Delta[T])) (remove func(), err error) {
 	return inf.handle(name, fn, false)
 }
 
-// HandleKeys is HandleDeltas for those who look at no object: fn gets a delta's key and type, and whether it is Initial. It
-// costs as little as a KeyHandler. It is what controller.WatchKeys and controller.Use build on.
+// HandleKeys is HandleDeltas without the objects: fn gets a delta's key and type, and whether it is Initial. It is as cheap
+// as a KeyHandler. controller.WatchKeys and controller.Use build on it.
 func (inf *SharedInformer[T]) HandleKeys(name string, fn func(key Key, t object.DeltaType, initial bool)) (remove func(), err error) {
 	if fn == nil {
 		return inf.handle(name, nil, true)
@@ -103,10 +103,10 @@ func (inf *SharedInformer[T]) handle(name string, fn DeltaFunc[T], keys bool) (r
 	if err != nil {
 		return nil, err
 	}
-	return func() { _ = reg.Remove(context.Background()) }, nil // without an end, Remove has no error
+	return func() { _ = reg.Remove(context.Background()) }, nil // Remove fails only if its context ends
 }
 
-// forget drops a registration whose handler was removed.
+// forget drops the registration of a removed handler.
 func (inf *SharedInformer[T]) forget(reg *Registration) {
 	inf.mu.Lock()
 	defer inf.mu.Unlock()
@@ -126,8 +126,8 @@ func (r *Registration) HasSynced() bool {
 // Synced returns a channel that is closed when the handler has been notified of every object of the initial list.
 func (r *Registration) Synced() <-chan struct{} { return r.sub.Synced() }
 
-// WaitForSync returns when the handler has been notified of every object of the initial list. It returns an error when ctx
-// ends, or the handler does.
+// WaitForSync waits until the handler has been notified of every object of the initial list. It returns an error if ctx
+// ends first, the handler is removed, or its informer is not running.
 func (r *Registration) WaitForSync(ctx context.Context) error {
 	if r.HasSynced() {
 		return nil
@@ -150,8 +150,8 @@ func (r *Registration) WaitForSync(ctx context.Context) error {
 // Status reports on the handler.
 func (r *Registration) Status() HandlerStatus { return handlerStatus(r.sub.Status()) }
 
-// Remove takes the handler away and waits, until ctx ends, for its running call: after a nil error the handler is never
-// called again. Called from the handler itself it does not wait, and that call is the last. It may be called again, and
+// Remove removes the handler and waits, until ctx ends, for its running call: after a nil error the handler is never
+// called again. Called from the handler itself, it does not wait, and that call is the last. It may be called again, and
 // then waits again.
 func (r *Registration) Remove(ctx context.Context) error {
 	if err := r.sub.Remove(ctx); err != nil {

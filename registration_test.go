@@ -14,7 +14,7 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// TestWaitForAHandler ends with its initial list, with the context, which is told apart, or with the handler.
+// TestWaitForAHandler ends with the initial list, with the context, which has its own error, or with the handler.
 func TestWaitForAHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
@@ -59,7 +59,7 @@ func TestWaitForAHandler(t *testing.T) {
 	})
 }
 
-// TestHandleKeys tells one function of the keys of all changes until it is taken away.
+// TestHandleKeys passes the keys of all changes to one function until it is removed.
 func TestHandleKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
@@ -90,7 +90,7 @@ func TestHandleKeys(t *testing.T) {
 	})
 }
 
-// TestHandleDeltas tells one function of all changes until it is taken away.
+// TestHandleDeltas passes all changes to one function until it is removed.
 func TestHandleDeltas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()

@@ -17,42 +17,42 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// Scope says which objects an informer holds, and how much of each. The zero value holds all objects of the type, whole.
+// Scope says which objects an informer holds, and which of their fields. The zero value holds all objects of the type, complete.
 type Scope struct {
-	// Resource is what the API server calls the collection. It may be left out for Go types that the scheme
-	// knows, and must be given for unstructured and metadata-only objects.
+	// Resource is the resource to list and watch. It may be omitted for Go types that are in the scheme,
+	// and must be set for unstructured and metadata-only objects.
 	Resource schema.GroupVersionResource
-	// Kind is what the objects are. It may be left out where the Go type is named after its kind, as all types of
-	// k8s.io/api are. Objects of another kind are an error of the sync.
+	// Kind is the kind of the objects. It may be omitted if the Go type is named after its kind, as all types in
+	// k8s.io/api are. Objects of another kind make the sync fail.
 	Kind string
-	// Namespaces limits the scope to these; empty, or All among them, means all. The informer lists and watches each on
-	// its own; see SharedInformer.SetNamespaces.
+	// Namespaces limits the scope to these namespaces; empty, or All among them, means all. Each is listed and watched
+	// separately; see SharedInformer.SetNamespaces.
 	Namespaces []string
 	// Labels and Fields are selectors in kubectl's notation. The server applies them.
 	Labels, Fields string
-	// Trim lists fields that nobody needs, such as ManagedFields. They are not kept in memory.
+	// Trim lists fields to drop, such as ManagedFields. They are not kept in memory.
 	Trim Trim
-	// MemoryBudget is how many bytes the objects of this informer may take, apart from what the factory's others may; see
-	// Options.MemoryBudget, which holds if this is 0. Users who share an informer have to agree on it.
+	// MemoryBudget is a budget in bytes for this informer's objects alone, apart from the factory's; 0 means that
+	// Options.MemoryBudget applies. Users who share an informer have to agree on it.
 	MemoryBudget int64
 
-	// maxObjectBytes and maxSharedBytes are the limits of the factory that asks for a source, 0 for none.
+	// maxObjectBytes and maxSharedBytes are the factory's limits for sources; 0 means the source's default.
 	maxObjectBytes, maxSharedBytes int
 }
 
-// Source returns what a source in one namespace of the scope is to get, for source.FromClient and the like.
+// Source returns the scope of a source for one namespace, for source.FromClient and the like.
 func (s Scope) Source(namespace string) source.Scope {
-	of := source.Scope{
+	out := source.Scope{
 		Resource: s.Resource, Namespace: namespace, Labels: s.Labels, Fields: s.Fields, Trim: s.Trim,
 		MaxObjectBytes: s.maxObjectBytes, MaxSharedBytes: s.maxSharedBytes,
 	}
 	if s.Kind != "" {
-		of.Kind = s.Resource.GroupVersion().WithKind(s.Kind)
+		out.Kind = s.Resource.GroupVersion().WithKind(s.Kind)
 	}
-	return of
+	return out
 }
 
-// target is a checked scope in its canonical form: equal targets hold the same objects in the same shape.
+// target is a validated scope in canonical form: equal targets hold the same objects in the same shape.
 type target struct {
 	resource   schema.GroupVersionResource
 	kind       string
@@ -60,10 +60,10 @@ type target struct {
 	labels     labels.Selector
 	fields     fields.Selector
 	trim       Trim
-	budget     int64 // not what tells targets apart
+	budget     int64 // not part of the target's identity
 }
 
-// resolve checks the scope for objects of type t.
+// resolve validates the scope for objects of type t.
 func (s Scope) resolve(scheme *runtime.Scheme, t reflect.Type) (target, error) {
 	resource, err := resourceFor(scheme, t, s.Resource)
 	if err == nil {
@@ -87,43 +87,43 @@ func (s Scope) resolve(scheme *runtime.Scheme, t reflect.Type) (target, error) {
 	}, nil
 }
 
-// scope returns the target as a scope again.
+// scope converts the target back to a scope.
 func (t target) scope() Scope {
 	return Scope{Resource: t.resource, Kind: t.kind, Namespaces: t.namespaces, Labels: t.labels.String(), Fields: t.fields.String(), Trim: t.trim}
 }
 
-// id is the same for equal targets and no others.
+// id is equal for equal targets, and only for these.
 func (t target) id() string {
 	return strings.Join([]string{
 		t.resource.String(), t.kind, strings.Join(t.namespaces, ","), t.labels.String(), t.fields.String(), strings.Join(t.trim, "\n"),
 	}, "\x00")
 }
 
-// identity is what a file says of the objects that it holds, but for their namespaces.
+// identity describes the target's objects, except for their namespaces, in the files they are saved in.
 func (t target) identity() map[string]string {
 	return map[string]string{
 		"resource": t.resource.String(), "kind": t.kind, "labels": t.labels.String(), "fields": t.fields.String(), "trim": strings.Join(t.trim, ","),
 	}
 }
 
-// String says in words how the target is narrower than the whole resource; empty if it is not.
+// String lists how the target is narrower than the whole resource; empty if it is not.
 func (t target) String() string {
 	var words []string
-	say := func(what, value string) {
+	add := func(what, value string) {
 		if value != "" {
 			words = append(words, what+"="+value)
 		}
 	}
-	say("kind", t.kind)
-	say("namespaces", strings.Join(t.namespaces, ","))
-	say("labels", text(t.labels))
-	say("fields", text(t.fields))
-	say("trim", strings.Join(t.trim, ","))
+	add("kind", t.kind)
+	add("namespaces", strings.Join(t.namespaces, ","))
+	add("labels", selectorText(t.labels))
+	add("fields", selectorText(t.fields))
+	add("trim", strings.Join(t.trim, ","))
 	return strings.Join(words, " ")
 }
 
-// text returns a selector in kubectl's notation; "" for none.
-func text(selector fmt.Stringer) string {
+// selectorText returns a selector in kubectl's notation; "" for none.
+func selectorText(selector fmt.Stringer) string {
 	if selector == nil {
 		return ""
 	}
@@ -139,7 +139,7 @@ func canonicalNamespaces(namespaces []string) []string {
 
 func sortedSet(s []string) []string { return slices.Compact(slices.Sorted(slices.Values(s))) }
 
-// resourceFor finds the resource of a Go type, unless the user named it.
+// resourceFor returns the named resource, or else the one of the Go type.
 func resourceFor(scheme *runtime.Scheme, t reflect.Type, named schema.GroupVersionResource) (schema.GroupVersionResource, error) {
 	switch {
 	case named.Resource != "" && named.Version != "":
@@ -148,7 +148,7 @@ func resourceFor(scheme *runtime.Scheme, t reflect.Type, named schema.GroupVersi
 		return named, fmt.Errorf("scope of %s: the resource needs a version and a plural name, got %q", t, named.String())
 	}
 	if t == reflect.TypeFor[*unstructured.Unstructured]() || t == reflect.TypeFor[*metav1.PartialObjectMetadata]() {
-		return named, fmt.Errorf("scope of %s: set Scope.Resource, because the type does not tell which resource is meant", t)
+		return named, fmt.Errorf("scope of %s: set Scope.Resource, because the type does not determine the resource", t)
 	}
 	if t.Kind() != reflect.Pointer {
 		return named, fmt.Errorf("scope of %s: the type is not a pointer to an API type", t)
@@ -165,5 +165,5 @@ func resourceFor(scheme *runtime.Scheme, t reflect.Type, named schema.GroupVersi
 	return resource, nil
 }
 
-// resourceName is how messages call a resource: "pods", "replicasets.apps".
+// resourceName returns a resource's name for messages: "pods", "replicasets.apps".
 func resourceName(r schema.GroupVersionResource) string { return r.GroupResource().String() }

@@ -21,10 +21,10 @@ import (
 
 type unstructuredSource = source.ListerWatcher[*unstructured.Unstructured]
 
-// untold is a source that tells nothing of itself.
+// untold is a source that does not describe itself.
 type untold struct{ unstructuredSource }
 
-// sourcesOfSecrets are sources of Secrets that the Go type does not give away.
+// sourcesOfSecrets are sources of Secrets whose Go type does not show that.
 func sourcesOfSecrets(t *testing.T, server *tidingstest.Server) map[string]unstructuredSource {
 	t.Helper()
 	scope := source.Scope{Resource: corev1.SchemeGroupVersion.WithResource("secrets")}
@@ -47,7 +47,7 @@ func sourcesOfSecrets(t *testing.T, server *tidingstest.Server) map[string]unstr
 	return map[string]unstructuredSource{"HTTP": overHTTP, "client": fromClient, "untold": untold{fromClient}}
 }
 
-// TestLoneInformersKeepSecrets has informers of Secrets that neither Go type nor factory give away: they are neither saved nor recorded, open or folded.
+// TestLoneInformersKeepSecrets has informers of Secrets that are not recognizable by Go type or factory: they are neither saved nor recorded, open or folded.
 func TestLoneInformersKeepSecrets(t *testing.T) {
 	for _, name := range []string{"HTTP", "client", "untold"} {
 		for _, budget := range []int64{0, 1} {

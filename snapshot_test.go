@@ -8,7 +8,7 @@ import (
 	"github.com/tidings/tidings"
 )
 
-// TestSnapshotIndexes asks one snapshot everything that indexes know.
+// TestSnapshotIndexes checks all index queries on one snapshot.
 func TestSnapshotIndexes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()

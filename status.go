@@ -9,27 +9,26 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// Status is an informer's state at one moment. It is cheap to take: nothing that a change passes through waits.
+// Status is an informer's state at one moment. Taking it is cheap and does not hold up the processing of changes.
 type Status struct {
 	// Resource is the informer's name, such as "pods" or "widgets.example.com".
 	Resource string
-	// Type is the Go type of its objects, and Scope tells informers of one resource and type apart, such as
+	// Type is the Go type of its objects. Scope distinguishes informers of one resource and type, such as
 	// "namespaces=a,b labels=app=web"; empty for the whole resource.
 	Type, Scope string
-	// Started, Stopped and Synced say where the informer is in its life. Synced is set while the initial list of every
-	// namespace is in the store: adding a namespace takes it back until that has been listed.
+	// Started, Stopped and Synced are the stages of the informer's life. Synced is set while the initial list of every
+	// namespace is in the store: adding a namespace clears it until that namespace has been listed.
 	Started, Stopped, Synced bool
-	// NotFresh says what is wrong now, as SharedInformer.Fresh does; nil while all is well.
+	// NotFresh is the present problem, as returned by SharedInformer.Fresh; nil if there is none.
 	NotFresh error
-	// Age is the time since the server was last heard of (an answer, an event or a bookmark), by the part of
-	// the informer that has waited longest.
+	// Age is the time since the server was last heard from (a response, an event or a bookmark); if the informer has
+	// several parts, the longest.
 	Age time.Duration
 	// ResourceVersion is the version that the store is current to.
 	ResourceVersion string
 	// Objects is how many objects the store holds.
 	Objects int
-	// Skipped names objects that cannot be decoded, of which there are SkippedCount. Of these the store has no state, or an
-	// older one.
+	// Skipped lists the first of the SkippedCount objects that cannot be decoded. The store has no state of these, or an older one.
 	Skipped      []SkippedObject
 	SkippedCount int
 	// Parts has one entry for each namespace of the scope; a single one for all namespaces.
@@ -38,11 +37,11 @@ type Status struct {
 	Handlers []HandlerStatus
 	// Mutations is how often the mutation guard has caught somebody writing to a cached object.
 	Mutations uint64
-	// IndexPanics and TransformErrors count what went wrong in the user's functions.
+	// IndexPanics and TransformErrors count failures of index functions and transforms.
 	IndexPanics, TransformErrors uint64
-	// ReportsDropped counts the calls of OnError and OnMutation that were left out because earlier ones took too long.
+	// ReportsDropped counts calls to OnError and OnMutation that were skipped because earlier ones took too long.
 	ReportsDropped uint64
-	// Memory is what the objects take.
+	// Memory is the objects' memory use.
 	Memory MemoryStatus
 }
 
@@ -52,48 +51,48 @@ type PartStatus struct {
 	Namespace string
 	// ResourceVersion is the version that the store is current to in the namespace.
 	ResourceVersion string
-	// Age is the time since the server was last heard of.
+	// Age is the time since the server was last heard from.
 	Age time.Duration
-	// Reflector tells what the list and watch is doing.
+	// Reflector says what the list and watch is doing.
 	Reflector reflector.Status
 	// Source counts bytes and objects read; zero for sources that do not count.
 	Source source.Stats
-	// File tells of the file that the objects are saved in, with Options.Dir.
+	// File is the state of the file in which the objects are saved; see Options.Dir.
 	File FileStatus
-	// Audit tells what comparing the store with the server has found; see Options.Audit.
+	// Audit holds the results of comparing the store with the server; see Options.Audit.
 	Audit AuditStatus
 }
 
-// FileStatus is the state of the file of one list and watch, see Options.Dir.
+// FileStatus is the state of the file of one list and watch; see Options.Dir.
 type FileStatus struct {
-	// Path is empty if nothing is saved; Err says why where Options.Dir is set.
+	// Path is empty if nothing is saved; if Options.Dir is set, Err says why.
 	Path string
-	// Loaded is how many objects the informer began with from the file, and AsOf when they were the server's state. AsOf is the
-	// zero time if the informer began with a list.
+	// Loaded is how many objects the informer loaded from the file at its start, and AsOf when they were the server's state. AsOf is
+	// the zero time if the informer began with a list.
 	Loaded int
 	AsOf   time.Time
-	// Serving is set while readers and handlers see what was in the file, because the server has not yet confirmed it or sent what has
-	// changed since.
+	// Serving is set while readers and handlers see the contents of the file, because the server has not yet confirmed them and sent
+	// what has changed since.
 	Serving bool
-	// Discarded is why the file that was there at the start was not used; nil if it was. Such a file is removed, unless the system could not read it.
+	// Discarded is why the file found at the start was not used; nil if it was. Such a file is removed, unless reading it failed.
 	Discarded error
-	// Saves counts how often the file was written; SavedAt is when that was last, SavedObjects and SavedBytes what it holds since.
+	// Saves counts how often the file was written. SavedAt is when it was last written, SavedObjects and SavedBytes what it contains.
 	Saves        uint64
 	SavedAt      time.Time
 	SavedObjects int
 	SavedBytes   int64
-	// Failures counts the times that the objects could not be saved. Err is why they were not the last time; nil if they were.
+	// Failures counts failed saves. Err is the error of the last save; nil if it succeeded.
 	Failures uint64
 	Err      error
 }
 
-// AuditStatus is what the audits of one list and watch have found, see Options.Audit.
+// AuditStatus holds the results of the audits of one list and watch; see Options.Audit.
 type AuditStatus struct {
-	// Completed counts the audits that compared everything, Inconclusive those that could not, the last time for the reason Err.
+	// Completed counts the audits that compared everything, Inconclusive those that could not; Err is why the last of these could not.
 	Completed, Inconclusive uint64
-	// Differences counts the objects that were found to differ, and Heals the lists that this led to.
+	// Differences counts the objects that were found to differ, and Heals the lists that repaired them.
 	Differences, Heals uint64
-	// LastCompleted is when an audit compared everything last; zero before.
+	// LastCompleted is when an audit last compared everything; zero if none has.
 	LastCompleted time.Time
 	Err           error
 }
@@ -104,7 +103,7 @@ type HandlerStatus struct {
 	Policy Policy
 	// Synced is set once the handler has been notified of every object of the initial list.
 	Synced bool
-	// Pending is how many deltas have arrived that the handler has not been called for.
+	// Pending is how many deltas are waiting for the handler.
 	Pending int
 	// Lag is how long the oldest of them has waited.
 	Lag time.Duration
@@ -119,32 +118,32 @@ func handlerStatus(h engine.HandlerStatus) HandlerStatus {
 	}
 }
 
-// Status reports on the informer.
-func (inf *SharedInformer[T]) Status() Status { return inf.about.status(inf.core) }
+// Status returns the informer's status.
+func (inf *SharedInformer[T]) Status() Status { return inf.info.status(inf.core) }
 
-// Fresh returns nil while the store shows what the server has: the informer runs, has synced, watches every namespace of its scope,
-// has heard from the server lately, and could decode every object. Otherwise the error says which of these does not
-// hold now, and wraps what the server or the network said.
-func (inf *SharedInformer[T]) Fresh() error { return inf.about.fresh(inf.core.Status()) }
+// Fresh returns nil while the store is current: the informer runs, has synced, watches every namespace of its scope,
+// has heard from the server within Options.StaleAfter, and could decode every object. Otherwise the error says which of these
+// is not the case, and wraps the error from the server or the network.
+func (inf *SharedInformer[T]) Fresh() error { return inf.info.fresh(inf.core.Status()) }
 
-// about is what the public API knows of an informer besides its engine.
-type about struct {
+// informerInfo is what the public API knows of an informer besides its engine.
+type informerInfo struct {
 	resource   string // "pods"
-	title      string // the same with what tells it apart from other informers of the resource, for messages
+	title      string // the resource and what distinguishes the informer from others of the resource, for messages
 	goType     string
-	scope      target // but for the namespaces, which can change
+	scope      target // except for the namespaces, which can change
 	staleAfter time.Duration
 }
 
-// reporting is an engine's Informer of any type.
-type reporting interface {
+// statusReporter is the status side of an engine.Informer of any type.
+type statusReporter interface {
 	Status() engine.Status
 	Namespaces() []string
 }
 
-func (a about) status(of reporting) Status {
-	raw := of.Status()
-	a.scope.namespaces = of.Namespaces()
+func (a informerInfo) status(inf statusReporter) Status {
+	raw := inf.Status()
+	a.scope.namespaces = inf.Namespaces()
 	st := Status{
 		Resource: a.resource, Type: a.goType, Scope: a.scope.String(), Started: raw.Started, Stopped: raw.Stopped, Synced: raw.Synced,
 		NotFresh: a.fresh(raw), ResourceVersion: raw.ResourceVersion, Objects: raw.Objects, Mutations: raw.Mutations,
@@ -164,8 +163,8 @@ func (a about) status(of reporting) Status {
 	return st
 }
 
-// fresh says what keeps an informer in this state from being fresh, of the part that is worst off.
-func (a about) fresh(raw engine.Status) error {
+// fresh returns why an informer in this state is not fresh, judging by the first part that is not.
+func (a informerInfo) fresh(raw engine.Status) error {
 	switch {
 	case raw.Stopped:
 		return fmt.Errorf("%s: %w", a.title, ErrStopped)
@@ -180,7 +179,7 @@ func (a about) fresh(raw engine.Status) error {
 	return nil
 }
 
-func (a about) partFresh(p engine.PartStatus, several bool) error {
+func (a informerInfo) partFresh(p engine.PartStatus, several bool) error {
 	r, namespace := p.Reflector, ""
 	if several {
 		namespace = p.Namespace
@@ -196,13 +195,13 @@ func (a about) partFresh(p engine.PartStatus, several bool) error {
 	return nil
 }
 
-// StaleError says why an informer that has synced is not current any more.
+// StaleError says why an informer that has synced is no longer current.
 type StaleError struct {
-	// Resource names the informer, Namespace the namespace that is stale where it has several.
+	// Resource names the informer, and Namespace the stale namespace if it has several.
 	Resource, Namespace string
-	// Age is the time since the server was last heard of.
+	// Age is the time since the server was last heard from.
 	Age time.Duration
-	// Cause is what is wrong now; nil if the server is only silent.
+	// Cause is the present problem; nil if the server is merely silent.
 	Cause *reflector.Error
 }
 
@@ -214,12 +213,12 @@ func (e *StaleError) Error() string {
 	}
 	age := e.Age.Round(100 * time.Millisecond)
 	if e.Cause == nil {
-		return fmt.Sprintf("%s: stale: nothing was heard from the server for %s", where, age)
+		return fmt.Sprintf("%s: stale: nothing heard from the server for %s", where, age)
 	}
-	return fmt.Sprintf("%s: stale: the server was last heard of %s ago: %v", where, age, e.Cause)
+	return fmt.Sprintf("%s: stale: the server was last heard from %s ago: %v", where, age, e.Cause)
 }
 
-// Unwrap returns what is wrong.
+// Unwrap returns Cause.
 func (e *StaleError) Unwrap() error {
 	if e.Cause == nil {
 		return nil

@@ -71,7 +71,7 @@ func podOn(namespace, name string) pod {
 	return p
 }
 
-// TestFirstListIsToldAsItStreams looks at a list that does not fit the budget while it is read: handlers know what has come, and find it in the
+// TestFirstListIsToldAsItStreams checks a list that exceeds the budget while it is being read: handlers are notified of what has arrived, and find it in the
 // store and the indexes, while the informer has not synced. Nothing is opened for them.
 func TestFirstListIsToldAsItStreams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -127,7 +127,7 @@ func TestFirstListIsToldAsItStreams(t *testing.T) {
 	})
 }
 
-// TestRestoreBetweenFirstLists restores the cluster from a backup after a first list has broken off.
+// TestRestoreBetweenFirstLists restores the cluster from a backup after a first list was interrupted.
 func TestRestoreBetweenFirstLists(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n, kept = 600, 300
@@ -178,8 +178,8 @@ func TestRestoreBetweenFirstLists(t *testing.T) {
 	})
 }
 
-// TestInterruptedFirstLists lets first lists break off while the cluster changes, goes back to an earlier state, or namespaces change, with
-// slow handlers, late ones and ones that panic. In the end every handler's replay is the store, and the store is the cluster.
+// TestInterruptedFirstLists interrupts first lists while the cluster changes, goes back to an earlier state, or namespaces change, with
+// slow handlers, late ones and ones that panic. In the end every handler's replay equals the store, and the store equals the cluster.
 func TestInterruptedFirstLists(t *testing.T) {
 	testseed.Each(t, 8, func(t *testing.T, seed uint64) {
 		synctest.Test(t, func(t *testing.T) {
@@ -304,7 +304,7 @@ func (r *interrupted) addHandler() {
 	})
 }
 
-// panicking panics when it has noted what it was told.
+// panicking panics after it has recorded its notification.
 type panicking struct {
 	*replayed
 	panics bool

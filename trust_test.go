@@ -114,7 +114,7 @@ func TestOlderVersionOfAnotherObject(t *testing.T) {
 		synctest.Wait()
 		r.want(t, "add a/x@100", "add a/y@50")
 
-		// What repeats does not come back.
+		// Repeated events do not restore old states.
 		c.send(source.Event[pod]{Type: source.Deleted, Object: at("y", "120"), ResourceVersion: "120"})
 		c.send(source.Event[pod]{Type: source.Added, Object: at("y", "50"), ResourceVersion: "50"})
 		c.send(source.Event[pod]{Type: source.Modified, Object: at("y", "119"), ResourceVersion: "119"})
@@ -189,7 +189,7 @@ func TestStaleReplicaIsNotARestore(t *testing.T) {
 	})
 }
 
-// TestFreshSaysWhatIsWrongAtOnce looks at the health of an informer whose server begins to refuse it.
+// TestFreshSaysWhatIsWrongAtOnce checks the health of an informer whose server begins to reject it.
 func TestFreshSaysWhatIsWrongAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
@@ -224,7 +224,7 @@ func TestFreshSaysWhatIsWrongAtOnce(t *testing.T) {
 	})
 }
 
-// TestRemovedBlockHandlerHoldsNobodyBack removes a handler that is stuck.
+// TestRemovedBlockHandlerHoldsNobodyBack removes a stuck handler.
 func TestRemovedBlockHandlerHoldsNobodyBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
@@ -343,7 +343,7 @@ func TestNilHandlers(t *testing.T) {
 	}
 }
 
-// reusing is a cluster's source that hands out the previous object where it has not changed, as those over HTTP do.
+// reusing is a cluster's source that returns the previous object if it has not changed, as sources over HTTP do.
 type reusing struct{ *cluster }
 
 func (r reusing) Watch(ctx context.Context, opts source.WatchOptions[pod]) (source.Stream[pod], error) {
@@ -373,7 +373,7 @@ func (w reusingWatch) Next(buf []source.Event[pod]) ([]source.Event[pod], error)
 	return events, err
 }
 
-// TestTransformGetsNoStoredObject repeats an event, and loses a deletion, so that the stored object comes in again.
+// TestTransformGetsNoStoredObject repeats an event, and loses a deletion, so that the stored object arrives again.
 func TestTransformGetsNoStoredObject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
@@ -411,7 +411,7 @@ func TestTransformGetsNoStoredObject(t *testing.T) {
 	})
 }
 
-// TestDeletionOfAnotherObject brings the deletion of an object that was never seen under the key of one that is held.
+// TestDeletionOfAnotherObject delivers the deletion of an unseen object with the key of one in the store.
 func TestDeletionOfAnotherObject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()

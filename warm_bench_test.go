@@ -13,10 +13,10 @@ import (
 	"github.com/tidings/tidings/tidingstest"
 )
 
-// benchmarkPods is how many pods BenchmarkStart starts with. Its heap and its server are not small.
+// benchmarkPods is the number of pods in BenchmarkStart, whose heap and server are not small.
 const benchmarkPods = 50_000
 
-// BenchmarkStart starts an informer of pods that have not changed, with a list and from a file, and reports how long the sync
+// BenchmarkStart starts an informer of unchanged pods, with a list and from a file, and reports how long the sync
 // takes, how much is read from the server, and the size of the file. The server shares the process.
 func BenchmarkStart(b *testing.B) {
 	server := tidingstest.NewServer(b, tidingstest.ServerOptions{Loopback: true})

@@ -15,8 +15,8 @@ import (
 	"github.com/tidings/tidings/tidingstest/recorder"
 )
 
-// TestNamespaceThatComesBackIsNotReadFromItsFile: what is in the file of a namespace that is given up and taken up again may be
-// older than what handlers have heard of it.
+// TestNamespaceThatComesBackIsNotReadFromItsFile: the file of a namespace that is removed and added again may be
+// older than what handlers have seen of it.
 func TestNamespaceThatComesBackIsNotReadFromItsFile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := tidingstest.NewServer(t, tidingstest.ServerOptions{})

@@ -14,7 +14,7 @@ import (
 	"github.com/tidings/tidings/tidingstest"
 )
 
-// TestObjectsOfAFileThatFitStayOpen, as those of a list do, with handlers or without.
+// TestObjectsOfAFileThatFitStayOpen, like those of a list, with or without handlers.
 func TestObjectsOfAFileThatFitStayOpen(t *testing.T) {
 	told := 0
 	for name, handler := range map[string]tidings.Handler[pod]{
@@ -58,7 +58,7 @@ func TestObjectsOfAFileThatFitStayOpen(t *testing.T) {
 	}
 }
 
-// TestFileThatBreaksLateIsShownAsOne: while the server is away, the status says where the objects are from that were opened before the file broke.
+// TestFileThatBreaksLateIsShownAsOne: while the server is away, the status shows the file as the origin of objects that were opened before it was found to be broken.
 func TestFileThatBreaksLateIsShownAsOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := tidingstest.NewServer(t, tidingstest.ServerOptions{})
@@ -87,7 +87,7 @@ func TestFileThatBreaksLateIsShownAsOne(t *testing.T) {
 	})
 }
 
-// TestWhatWasNotTransformedIsNotSaved: the next run would take it for transformed.
+// TestWhatWasNotTransformedIsNotSaved: the next run would assume that it was transformed.
 func TestWhatWasNotTransformedIsNotSaved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
@@ -126,7 +126,7 @@ func TestWhatWasNotTransformedIsNotSaved(t *testing.T) {
 	})
 }
 
-// TestRemovedDirectoryIsMadeAgain, although nothing is new.
+// TestRemovedDirectoryIsMadeAgain, even if nothing has changed.
 func TestRemovedDirectoryIsMadeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := tidingstest.NewServer(t, tidingstest.ServerOptions{})
@@ -171,7 +171,7 @@ func TestOpeningsForAFileCount(t *testing.T) {
 	})
 }
 
-// TestProblemOfAnInformerThatHasEnded is none of the others.
+// TestProblemOfAnInformerThatHasEnded does not affect the others.
 func TestProblemOfAnInformerThatHasEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := tidingstest.NewServer(t, tidingstest.ServerOptions{})

@@ -16,9 +16,9 @@ import (
 	"github.com/tidings/tidings/tidingstest"
 )
 
-// TestRandomStarts runs one program after the other on the directory of the one before, while the cluster changes, forgets and goes
-// back in time, and the files are lost, spoiled or put back from earlier. Every program that says it has synced has what the
-// server had, unless the network was slow, and has it in any case soon.
+// TestRandomStarts runs programs one after the other with the same directory, while the cluster changes, forgets its history and goes
+// back in time, and the files are lost, corrupted or replaced by earlier ones. Every program that reports having synced has the
+// server's state, unless the network was slow, and in any case has it soon.
 func TestRandomStarts(t *testing.T) {
 	testseed.Each(t, 4, func(t *testing.T, seed uint64) {
 		synctest.Test(t, func(t *testing.T) {
@@ -48,7 +48,7 @@ type randomStarts struct {
 	large   bool // so that watches are resumed
 }
 
-// change writes to the cluster, and does something to its history.
+// change writes to the cluster, and manipulates its history.
 func (r *randomStarts) change(n int) {
 	for range n {
 		r.write()
@@ -66,7 +66,7 @@ func (r *randomStarts) change(n int) {
 	}
 }
 
-// restart takes the server back to its backup.
+// restart restores the server from its backup.
 func (r *randomStarts) restart() {
 	r.server.Restore(*r.backup)
 	r.rewrote = true
@@ -135,7 +135,7 @@ func (r *randomStarts) want(scope tidings.Scope) map[object.Key]string {
 	return want
 }
 
-// keep remembers the files as they are, which are older than the ones that the program writes when it ends.
+// keep remembers the present files, which are older than those that the program writes when it ends.
 func (r *randomStarts) keep() {
 	if r.IntN(2) == 0 {
 		return
@@ -151,7 +151,7 @@ func (r *randomStarts) keep() {
 	}
 }
 
-// spoil does something to the files.
+// spoil corrupts, removes or replaces files.
 func (r *randomStarts) spoil() {
 	paths, _ := filepath.Glob(filepath.Join(r.dir, "*"))
 	switch r.IntN(6) {

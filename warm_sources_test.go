@@ -14,7 +14,7 @@ import (
 	"github.com/tidings/tidings/tidingstest"
 )
 
-// TestLoneInformersOfOtherScopesHaveOtherFiles: one that holds fewer objects does not begin with those of the other.
+// TestLoneInformersOfOtherScopesHaveOtherFiles: an informer with a narrower scope does not begin with the objects of the other one.
 func TestLoneInformersOfOtherScopesHaveOtherFiles(t *testing.T) {
 	for _, resource := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -44,7 +44,7 @@ func TestLoneInformersOfOtherScopesHaveOtherFiles(t *testing.T) {
 	}
 }
 
-// syncsWith starts an informer, which has to begin with no file, and ends it.
+// syncsWith runs an informer that must begin without a file.
 func syncsWith(t *testing.T, src source.ListerWatcher[pod], opts tidings.InformerOptions[pod], want int) {
 	t.Helper()
 	inf, err := tidings.NewInformer(src, opts)
@@ -69,7 +69,7 @@ func syncsWith(t *testing.T, src source.ListerWatcher[pod], opts tidings.Informe
 	}
 }
 
-// TestFilesOfSourcesThatTellNothing are told apart by names and labels. Without a name, two would take one file.
+// TestFilesOfSourcesThatTellNothing are distinguished by names and labels. Without a name, two would share one file.
 func TestFilesOfSourcesThatTellNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()

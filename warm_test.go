@@ -32,7 +32,7 @@ import (
 
 var podResource = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 
-// program is one run of a program that holds pods.
+// program is one run of a program with an informer of pods.
 type program struct {
 	t   *testing.T
 	f   *tidings.Factory
@@ -40,7 +40,7 @@ type program struct {
 	rec recorder.Recorder[pod]
 }
 
-// startProgram starts a program with a factory of its own.
+// startProgram starts a program with its own factory.
 func startProgram(t *testing.T, server *tidingstest.Server, opts tidings.Options, scope tidings.Scope) *program {
 	t.Helper()
 	return (&program{t: t}).start(server, opts, scope)
@@ -88,7 +88,7 @@ func (p *program) sync() {
 	}
 }
 
-// stop ends the program, and checks what its handler was told.
+// stop ends the program, and checks its handler's notifications.
 func (p *program) stop() {
 	p.t.Helper()
 	if err := p.f.Shutdown(context.Background()); err != nil {
@@ -113,7 +113,7 @@ func (p *program) holds(want map[object.Key]string) {
 	}
 }
 
-// isUnconfirmed looks at a program that shows its file, before the server has confirmed that.
+// isUnconfirmed checks a program that serves its file, before the server has confirmed that.
 func (p *program) isUnconfirmed() {
 	p.t.Helper()
 	time.Sleep(50 * time.Millisecond)
@@ -123,7 +123,7 @@ func (p *program) isUnconfirmed() {
 	}
 }
 
-// differ says in what two sets of versions differ.
+// differ returns how two sets of versions differ.
 func differ(want, got map[object.Key]string) string {
 	var lines []string
 	for key := range got {
@@ -149,7 +149,7 @@ func versionsOf(inf *tidings.SharedInformer[pod]) map[object.Key]string {
 
 func (p *program) file() tidings.FileStatus { return p.inf.Status().Parts[0].File }
 
-// fillers is how many pods a server gets that no test changes, so that the collection is not so small that it is listed anyway.
+// fillers is the number of pods on a server that no test changes, so that the collection is not so small that it is listed anyway.
 const fillers = 120
 
 func fill(server *tidingstest.Server, namespaces ...string) {
@@ -160,10 +160,10 @@ func fill(server *tidingstest.Server, namespaces ...string) {
 	}
 }
 
-// savedPods is how many pods there are in the file that saved makes.
+// savedPods is the number of pods in the file that saved creates.
 const savedPods = fillers + 3
 
-// saved makes a server with some pods, and a directory in which a program has saved them.
+// saved creates a server with some pods, and a directory in which a program has saved them.
 func saved(t *testing.T, opts tidings.Options, scope tidings.Scope) (*tidingstest.Server, tidings.Options) {
 	t.Helper()
 	server := tidingstest.NewServer(t, tidingstest.ServerOptions{})
@@ -224,7 +224,7 @@ func TestStartWithoutList(t *testing.T) {
 	})
 }
 
-// TestQuietWatchHasCaughtUp starts when no pod has changed: nothing will come that says so. If nothing at all has, the server's version does.
+// TestQuietWatchHasCaughtUp starts when no pod has changed, so that no event will show it. If nothing else has changed either, the server's version does.
 func TestQuietWatchHasCaughtUp(t *testing.T) {
 	for name, others := range map[string]int{"nothing has changed": 0, "other objects have changed": 3} {
 		t.Run(name, func(t *testing.T) {
@@ -248,7 +248,7 @@ func TestQuietWatchHasCaughtUp(t *testing.T) {
 	}
 }
 
-// TestFileWithSwappedObjects starts from a file that has, in the middle, the objects of two records in each other's place.
+// TestFileWithSwappedObjects starts from a file in which the objects of two records in the middle have been swapped.
 func TestFileWithSwappedObjects(t *testing.T) {
 	withBudgets(t, func(t *testing.T, opts tidings.Options) {
 		server := tidingstest.NewServer(t, tidingstest.ServerOptions{})
@@ -278,7 +278,7 @@ func TestFileWithSwappedObjects(t *testing.T) {
 	})
 }
 
-// swapObjects puts two objects of a file in each other's place, with everything around them in order.
+// swapObjects swaps two objects of a file, and keeps everything around them valid.
 func swapObjects(t *testing.T, path string) {
 	t.Helper()
 	var header file.Header
@@ -311,7 +311,7 @@ func swapObjects(t *testing.T, path string) {
 	}
 }
 
-// TestBusyWatchHasCaughtUp starts while objects change all the time: that something comes is no reason to wait.
+// TestBusyWatchHasCaughtUp starts while objects change all the time: continuous events must not prolong the wait.
 func TestBusyWatchHasCaughtUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, opts := saved(t, tidings.Options{}, tidings.Scope{})
@@ -342,7 +342,7 @@ func TestBusyWatchHasCaughtUp(t *testing.T) {
 	})
 }
 
-// TestExpiredFile starts from a version that the server has forgotten: what has not changed is not decoded again.
+// TestExpiredFile starts from a version that the server has forgotten: unchanged objects are not decoded again.
 func TestExpiredFile(t *testing.T) {
 	withBudgets(t, func(t *testing.T, opts tidings.Options) {
 		server, opts := saved(t, opts, tidings.Scope{})
@@ -420,7 +420,7 @@ func kubeSystem(server *tidingstest.Server, uid string) {
 	server.Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: types.UID(uid)}})
 }
 
-// TestFileOfSomethingElse starts programs that cannot use what the one before has saved.
+// TestFileOfSomethingElse starts programs that cannot use what the previous one has saved.
 func TestFileOfSomethingElse(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -533,7 +533,7 @@ func TestClusterIsAsked(t *testing.T) {
 	})
 }
 
-// TestServedWhileTheServerIsDown reads what was saved, and is told that it is old.
+// TestServedWhileTheServerIsDown reads saved objects, and checks that they are reported as old.
 func TestServedWhileTheServerIsDown(t *testing.T) {
 	withBudgets(t, func(t *testing.T, opts tidings.Options) {
 		opts.ClusterID = "one"
@@ -614,7 +614,7 @@ func TestSecretsAreNotSaved(t *testing.T) {
 	})
 }
 
-// ofScope is a source that says what it is for.
+// ofScope is a source that declares its scope.
 type ofScope struct {
 	*cluster
 	scope source.Scope
@@ -622,7 +622,7 @@ type ofScope struct {
 
 func (s ofScope) Scope() source.Scope { return s.scope }
 
-// TestAloneInformersOfOtherScopes do not begin with each other's files, though they have one name.
+// TestAloneInformersOfOtherScopes do not begin with each other's files, even if they have the same name.
 func TestAloneInformersOfOtherScopes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
@@ -748,7 +748,7 @@ func TestNamespacesOfFiles(t *testing.T) {
 	})
 }
 
-// TestKeyIsCopied: who wipes the key from memory once the program has started does not change what the files are encrypted with.
+// TestKeyIsCopied: wiping the key from memory after the program has started does not change the encryption of files.
 func TestKeyIsCopied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, opts := saved(t, tidings.Options{}, tidings.Scope{})
@@ -768,7 +768,7 @@ func TestKeyIsCopied(t *testing.T) {
 	})
 }
 
-// TestUnwritableDirectory goes on without files, and says so.
+// TestUnwritableDirectory continues without files, and reports that.
 func TestUnwritableDirectory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, opts := saved(t, tidings.Options{SaveEvery: time.Minute}, tidings.Scope{})
@@ -787,7 +787,7 @@ func TestUnwritableDirectory(t *testing.T) {
 	})
 }
 
-// TestSavesNowAndThen saves while the program runs, if there is anything new.
+// TestSavesNowAndThen saves while the program runs, if anything has changed.
 func TestSavesNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := tidingstest.NewServer(t, tidingstest.ServerOptions{BookmarkInterval: 24 * time.Hour})

@@ -19,7 +19,7 @@ import (
 	"github.com/tidings/tidings/tidingstest"
 )
 
-// onlyRed is a source of a user's, who embeds one of ours and looks at the objects that come.
+// onlyRed is a user's source that embeds one of ours and inspects the objects.
 type onlyRed struct{ *source.HTTP[pod] }
 
 func (s onlyRed) List(ctx context.Context, opts source.ListOptions[pod], each func(pod) error) (source.ListResult, error) {
@@ -31,7 +31,7 @@ func (s onlyRed) List(ctx context.Context, opts source.ListOptions[pod], each fu
 	})
 }
 
-// relisted runs an informer of red pods with everything folded, and makes it list again what has not changed.
+// relisted runs an informer of red pods with everything folded, and makes it relist unchanged objects.
 func relisted(t *testing.T, opts tidings.Options, newSource func(*tidingstest.Server) source.ListerWatcher[pod]) {
 	server := tidingstest.NewServer(t, tidingstest.ServerOptions{})
 	const pods = 50
@@ -92,7 +92,7 @@ func httpOf(t *testing.T, server *tidingstest.Server) *source.HTTP[pod] {
 	return src
 }
 
-// TestWrappedSourceGetsWholeObjects relists folded objects through sources that look at what comes.
+// TestWrappedSourceGetsWholeObjects relists folded objects through sources that inspect them.
 func TestWrappedSourceGetsWholeObjects(t *testing.T) {
 	t.Run("as it is", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// BenchmarkDelta measures what a change costs in a handler, up to the queue.
+// BenchmarkDelta measures the cost of a change in a handler, up to the queue.
 func BenchmarkDelta(b *testing.B) {
 	cache := newPodCache(newServer())
 	c := New("bench", succeed, Options{})
@@ -21,7 +21,7 @@ func BenchmarkDelta(b *testing.B) {
 	}
 }
 
-// BenchmarkReconcile measures what the controller adds to a reconcile that does nothing.
+// BenchmarkReconcile measures the controller's overhead for a reconcile that does nothing.
 func BenchmarkReconcile(b *testing.B) {
 	c := New("bench", succeed, Options{})
 	ctx, k := context.Background(), key("a")

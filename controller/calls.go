@@ -8,8 +8,8 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// semaphore lets one goroutine pass at a time. Unlike a mutex it may be held while a user's function runs in a
-// testing/synctest bubble: who waits for it does not keep time from passing.
+// semaphore is a lock that, unlike a mutex, may be held while a user's function runs in a
+// testing/synctest bubble: waiting for it does not keep the bubble's time from advancing.
 type semaphore chan struct{}
 
 func newSemaphore() semaphore { return make(semaphore, 1) }
@@ -17,15 +17,15 @@ func newSemaphore() semaphore { return make(semaphore, 1) }
 func (s semaphore) acquire() { s <- struct{}{} }
 func (s semaphore) release() { <-s }
 
-// callTracker knows which call of a user's function is running, and for how long. Calls come one at a time. They read no
-// clock: the time counts from when age first saw the call.
+// callTracker tracks which call of a user's function is running, and for how long. There is only one call at a time. To keep
+// calls from reading the clock, the time is measured from when age first saw the call.
 type callTracker struct {
 	// number counts the beginnings and ends of calls. It is odd while one is running.
 	number atomic.Uint64
 
 	mu  sync.Mutex
 	key object.Key // of the last call
-	// seen is the number of the call that age saw last, since when it first did.
+	// seen is the number of the call that age saw last, and since is when it first saw that call.
 	seen  uint64
 	since time.Time
 }
@@ -39,14 +39,14 @@ func (c *callTracker) begin(key object.Key) {
 
 func (c *callTracker) end() { c.number.Add(1) }
 
-// running returns the key of the call that is running.
+// running returns the key of the running call.
 func (c *callTracker) running() (key object.Key, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.key, c.number.Load()%2 == 1
 }
 
-// age returns the key of the call that is running, and for how long it has been so; zero if there is none or age has not
+// age returns the key of the running call, and for how long it has been running; zero if there is none or age has not
 // seen it before.
 func (c *callTracker) age() (object.Key, time.Duration) {
 	c.mu.Lock()
@@ -61,7 +61,7 @@ func (c *callTracker) age() (object.Key, time.Duration) {
 	return c.key, time.Since(c.since)
 }
 
-// staleness remembers since when a cache has been seen stale.
+// staleness remembers since when a cache has been seen to be stale.
 type staleness struct {
 	mu    sync.Mutex
 	since time.Time

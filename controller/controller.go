@@ -14,37 +14,37 @@ import (
 	"github.com/tidings/tidings/workqueue"
 )
 
-// Reconciler brings the world in line with what the object of the key asks for. It gets the key only, and reads the
-// newest state from the caches: between the change and the call there may be any number of other changes, and
-// the object may be gone. It may be called again at any time, so it must get by with work that is done already.
+// Reconciler brings the actual state in line with the desired state of the object with this key. It reads the
+// newest state from the caches: there may have been any number of other changes since the one that triggered it, and
+// the object may be gone. It may be called again at any time, so it must be idempotent.
 //
-// It is called by several workers at once, but never for the same key. It must return soon after ctx has ended.
+// It is called by several workers concurrently, but never for the same key. It must return soon after ctx has ended.
 type Reconciler func(ctx context.Context, key object.Key) (Result, error)
 
-// Result is what a reconcile that did not fail asks for.
+// Result is the result of a successful reconcile.
 type Result struct {
-	// RequeueAfter is when to reconcile the key again even if nothing changes. Zero or less means never.
+	// RequeueAfter is the time after which to reconcile the key again even if nothing changes. Zero or less means never.
 	RequeueAfter time.Duration
 }
 
-// Options configure a Controller. The zero value works.
+// Options configures a Controller. The zero value is ready to use.
 type Options struct {
-	// Workers is the number of keys that are reconciled at the same time. Zero means 1.
+	// Workers is the number of keys that are reconciled concurrently. Zero means 1.
 	Workers int
-	// Timeout is how long a reconcile may take before its context ends. Zero means 5 minutes, less than zero
+	// Timeout is how long a reconcile may take before its context ends. Zero means 5 minutes; a negative value
 	// means no limit.
 	Timeout time.Duration
-	// SyncTimeout is how long Run waits for the caches before it fails. Zero means 2 minutes.
+	// SyncTimeout is how long Run waits for the caches to sync before it fails. Zero means 2 minutes.
 	SyncTimeout time.Duration
-	// StopTimeout is how long Run waits for its workers and mappers when it is to end. Zero means 30 seconds. After
-	// its lease is lost, a leader waits no longer than what is left of the lease.
+	// StopTimeout is how long Run waits for its workers and mappers to return after its context has ended. Zero means 30 seconds.
+	// A leader that has lost its lease waits no longer than the remaining time of the lease.
 	StopTimeout time.Duration
-	// MaxGateWait is how long after its last write a key waits for the caches to see its writes. Then it is
-	// reconciled anyway, which is logged and counted. Zero means 10 seconds, less than zero means no waiting.
+	// MaxGateWait is how long after its last write a key waits for the caches to see its writes. After that it is
+	// reconciled nevertheless, which is logged and counted. Zero means 10 seconds; a negative value means no waiting.
 	MaxGateWait time.Duration
-	// RateLimiter decides when a key that failed is tried again. Nil means workqueue.DefaultRateLimiter.
+	// RateLimiter decides when a failed key is retried. Nil means workqueue.DefaultRateLimiter.
 	RateLimiter workqueue.RateLimiter[object.Key]
-	// Logger receives what goes wrong. Nil means slog.Default().
+	// Logger receives errors and warnings. Nil means slog.Default().
 	Logger *slog.Logger
 }
 
@@ -58,18 +58,18 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// The errors that callers may want to tell apart.
+// Errors that callers may want to distinguish.
 var (
-	// ErrStarted is what Run returns when it is called a second time, and what Watch, Use and Manager.Add return once
+	// ErrStarted is returned by Run if it is called a second time, and by Watch, Use and Manager.Add after
 	// Run was called.
 	ErrStarted = errors.New("already started: set it up before Run, and make a new one to run it again")
-	// ErrStillRunning is what Run returns when a reconcile or a mapper has not returned in time after the context
-	// ended. It goes on, so the process should exit.
+	// ErrStillRunning is returned by Run if a reconcile or a mapper has not returned in time after the context
+	// ended. It is still running, so the process should exit.
 	ErrStillRunning = errors.New("work is still running")
 )
 
-// Controller calls a Reconciler for the keys that its caches bring up. Set it up with Watch and Use, then call Run;
-// all its methods are safe for use from several goroutines.
+// Controller calls a Reconciler for keys of objects that change in its caches. Set it up with Watch and Use, then call Run.
+// Its methods are safe for concurrent use.
 type Controller struct {
 	name      string
 	reconcile Reconciler
@@ -78,7 +78,7 @@ type Controller struct {
 	queue     *workqueue.Queue[object.Key]
 	gate      *gate
 	counters  counters
-	// unmapped has room for one signal: a mapper has panicked, so there is something to try again.
+	// unmapped has a buffer for one signal: a mapper has panicked, so there is something to retry.
 	unmapped chan struct{}
 
 	mu sync.Mutex
@@ -86,15 +86,15 @@ type Controller struct {
 	sources         []source
 	setupErrs       []error
 	frozen, started bool
-	// busy has the keys that are being reconciled, with the start of it.
+	// busy maps the keys that are being reconciled to the start times.
 	busy          map[object.Key]time.Time
 	reconcileTime workqueue.Histogram
-	// logged is when each of the few messages of logThrottled was last logged.
+	// logged maps each message of logThrottled to when it was last logged.
 	logged map[string]time.Time
 }
 
-// New returns a controller that watches nothing yet. The name stands for it in logs, metrics and errors, and has to be
-// its own among the controllers of a Manager.
+// New returns a controller that watches nothing yet. The name identifies it in logs, metrics and errors, and must
+// be unique among the controllers of a Manager.
 func New(name string, reconcile Reconciler, o Options) *Controller {
 	o = o.withDefaults()
 	c := &Controller{
@@ -114,17 +114,17 @@ func New(name string, reconcile Reconciler, o Options) *Controller {
 		Flow: func(key object.Key) string { return key.Namespace },
 	}
 	if o.RateLimiter != nil {
-		queue.RateLimiter = newGuardedLimiter(o.RateLimiter, c.limiterPanicked)
+		queue.RateLimiter = newRecoveringLimiter(o.RateLimiter, c.limiterPanicked)
 	}
 	c.queue = workqueue.New(queue)
-	c.gate = newGate(o.MaxGateWait, c.queue.PriorityOf, c.enqueue, c.logMiss)
+	c.gate = newGate(o.MaxGateWait, c.queue.PriorityOf, c.enqueue, c.logMissedWrite)
 	return c
 }
 
 // Name returns the controller's name.
 func (c *Controller) Name() string { return c.name }
 
-// Enqueue has the key reconciled, for reasons that no cache knows of. It never blocks. It may be called before
+// Enqueue triggers a reconcile of the key for reasons that no cache shows. It never blocks. It may be called before
 // Run; after Run has ended it does nothing.
 func (c *Controller) Enqueue(key object.Key) {
 	c.queue.Add(key)
@@ -134,7 +134,7 @@ func (c *Controller) enqueue(key object.Key, p workqueue.Priority) {
 	c.queue.AddWith(key, workqueue.AddOptions{Priority: p})
 }
 
-// addSource adds a source that Watch or Use made. Of one that cannot work it remembers the error for Run.
+// addSource adds a source for Watch or Use. If they failed, it records the error for Run.
 func (c *Controller) addSource(s source, err error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -156,7 +156,7 @@ func (c *Controller) sourceList() []source {
 	return c.sources
 }
 
-// freeze makes Watch and Use fail from now on. It returns what they complained about before.
+// freeze makes Watch and Use fail from now on. It returns their earlier errors.
 func (c *Controller) freeze() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -164,11 +164,11 @@ func (c *Controller) freeze() error {
 	return errors.Join(c.setupErrs...)
 }
 
-// Run waits for the caches, then reconciles until ctx ends, and waits for its workers. It returns nil after that.
+// Run waits for the caches to sync, reconciles until ctx ends, waits for its workers, and returns nil.
 //
-// It returns an error at once when Watch or Use returned one, when a handler cannot be added, and when a cache is not
-// in sync in time. In the end it returns ErrStillRunning, with the names of what runs, when a reconcile or a mapper
-// does not return within StopTimeout: that one is left alone then.
+// It returns an error early if Watch or Use returned one, if a handler cannot be added, or if a cache does not
+// sync in time. At the end it returns ErrStillRunning, with the names of what is running, if a reconcile or a mapper
+// does not return within StopTimeout; its goroutine is abandoned.
 func (c *Controller) Run(ctx context.Context) error {
 	if err := c.freeze(); err != nil {
 		return err
@@ -207,7 +207,7 @@ func (c *Controller) run(ctx context.Context) error {
 	return errors.Join(err, c.stop(ctx, unsubscribe, &running))
 }
 
-// keepRunning runs fn in a goroutine. One that a user's function ended with runtime.Goexit is replaced.
+// keepRunning runs fn in a goroutine, and replaces it if a user's function ends it with runtime.Goexit.
 func (c *Controller) keepRunning(ctx context.Context, running *sync.WaitGroup, fn func(ctx context.Context)) {
 	running.Go(func() {
 		returned := false
@@ -221,7 +221,7 @@ func (c *Controller) keepRunning(ctx context.Context, running *sync.WaitGroup, f
 	})
 }
 
-// subscribe adds the handlers. The function returned, which is there even with an error, removes them.
+// subscribe adds the handlers. unsubscribe, which is not nil even on error, removes them.
 func (c *Controller) subscribe() (unsubscribe func(), err error) {
 	var removes []func()
 	unsubscribe = func() {
@@ -241,8 +241,8 @@ func (c *Controller) subscribe() (unsubscribe func(), err error) {
 	return unsubscribe, nil
 }
 
-// waitForSync waits for all caches at the same time: the first that fails is enough to fail, and after SyncTimeout
-// the error names each that is missing. It returns nil when ctx itself ended.
+// waitForSync waits for all caches concurrently. It fails as soon as one of them fails, and after SyncTimeout
+// the error names all that have not synced. It returns nil if ctx itself has ended.
 func (c *Controller) waitForSync(ctx context.Context) error {
 	cause := fmt.Errorf("not in sync after %v", c.options.SyncTimeout)
 	syncCtx, cancel := context.WithTimeoutCause(ctx, c.options.SyncTimeout, cause)
@@ -265,9 +265,9 @@ func (c *Controller) waitForSync(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// stop shuts the queue down and waits for all that runs, but no longer than it may.
+// stop shuts the queue down and waits for all goroutines, but no longer than permitted.
 func (c *Controller) stop(ctx context.Context, unsubscribe func(), running *sync.WaitGroup) error {
-	_ = c.queue.ShutDown(ctx) // ctx has ended, so this does not wait: running does
+	_ = c.queue.ShutDown(ctx) // does not wait, because ctx has ended
 	start := time.Now()
 	stopped := make(chan struct{})
 	go func() {
@@ -275,14 +275,14 @@ func (c *Controller) stop(ctx context.Context, unsubscribe func(), running *sync
 		unsubscribe()
 		running.Wait()
 	}()
-	if waitWhileAllowed(stopped, start.Add(c.options.StopTimeout), turnOf(ctx)) {
+	if waitUntilDeadline(stopped, start.Add(c.options.StopTimeout), leaseDeadlineOf(ctx)) {
 		return nil
 	}
 	return fmt.Errorf("%w %v after its context has ended: %s", ErrStillRunning,
 		time.Since(start).Round(time.Millisecond), strings.Join(c.runningNames(), ", "))
 }
 
-// runningNames says what has not returned, for an error.
+// runningNames names the calls that have not returned, for an error.
 func (c *Controller) runningNames() []string {
 	var names []string
 	for _, key := range c.busyKeys() {

@@ -53,7 +53,7 @@ func (c *calls) times() []time.Duration {
 	return slices.Clone(c.at)
 }
 
-// watchesOfOwnKeys are the ways to have each object reconciled under its own key.
+// watchesOfOwnKeys are the ways to reconcile each object under its own key.
 var watchesOfOwnKeys = map[string]func(*Controller, Cache[*corev1.Pod]) error{
 	"objects": func(c *Controller, cache Cache[*corev1.Pod]) error { return Watch(c, cache, Self[*corev1.Pod]) },
 	"keys":    WatchKeys[*corev1.Pod],
@@ -138,7 +138,7 @@ func testChangesGoBeforeTheInitialList(t *testing.T, watch func(*Controller, Cac
 	})
 }
 
-// TestOneReconcileForOneUpdate uses a worker that waits: it must not get the key once for each state of the object.
+// TestOneReconcileForOneUpdate uses a waiting worker: it must not get the key once for each state of the object.
 func TestOneReconcileForOneUpdate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
@@ -242,7 +242,7 @@ func TestTerminalErrorsAndPanics(t *testing.T) {
 		if st := c.Stats(); st.TerminalErrors != 1 || st.Panics != 1 || st.Reconciles != 3 {
 			t.Errorf("%+v", st)
 		}
-		for _, want := range []string{"failed for good", "panic: broken", "controller_test.go", "key=shop/panics"} {
+		for _, want := range []string{"failed with a terminal error", "panic: broken", "controller_test.go", "key=shop/panics"} {
 			if !strings.Contains(log.String(), want) {
 				t.Errorf("%q is not in the log:\n%s", want, log.String())
 			}
@@ -262,7 +262,7 @@ func TestErrorsKeepWhatTheyWrap(t *testing.T) {
 	}
 }
 
-// TestContextEndsWithTheReconcile, so that what a reconcile leaves behind learns of it.
+// TestContextEndsWithTheReconcile, so that goroutines left over from the reconcile notice.
 func TestContextEndsWithTheReconcile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var left context.Context
@@ -284,7 +284,7 @@ func TestContextEndsWithTheReconcile(t *testing.T) {
 	})
 }
 
-// TestDefaults are those that Options tell of.
+// TestDefaults are those documented in Options.
 func TestDefaults(t *testing.T) {
 	o := Options{Workers: -1}.withDefaults()
 	if o.Workers != 1 || o.Timeout != 5*time.Minute || o.SyncTimeout != 2*time.Minute || o.StopTimeout != 30*time.Second || o.MaxGateWait != 10*time.Second || o.Logger != slog.Default() {
@@ -355,7 +355,7 @@ func TestWorkersAreParallelButNotOnOneKey(t *testing.T) {
 	})
 }
 
-// TestRequeuesDoNotStarveTheInitialList reconciles an initial list whose keys come back all the time.
+// TestRequeuesDoNotStarveTheInitialList reconciles an initial list whose keys are requeued all the time.
 func TestRequeuesDoNotStarveTheInitialList(t *testing.T) {
 	for name, result := range map[string]struct {
 		result Result
@@ -392,7 +392,7 @@ func TestRequeuesDoNotStarveTheInitialList(t *testing.T) {
 	}
 }
 
-// TestHealthForgetsKeysThatAreDone has a reconcile that takes longer than it may and returns after all.
+// TestHealthForgetsKeysThatAreDone has a reconcile that takes longer than permitted but returns after all.
 func TestHealthForgetsKeysThatAreDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -418,7 +418,7 @@ func TestHealthForgetsKeysThatAreDone(t *testing.T) {
 	})
 }
 
-// TestWrongSetup makes mistakes that neither panic nor go unnoticed: Run returns them if nobody looked before.
+// TestWrongSetup makes mistakes that neither panic nor go unnoticed: Run returns them if their errors were ignored.
 func TestWrongSetup(t *testing.T) {
 	cache := newPodCache(newServer())
 	for want, setUp := range map[string]func(c *Controller) error{
@@ -442,7 +442,7 @@ func TestWrongSetup(t *testing.T) {
 	}
 }
 
-// TestStopFromAReconcile ends a controller by a reconcile that waits for that.
+// TestStopFromAReconcile stops a controller from a reconcile that waits for that.
 func TestStopFromAReconcile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

@@ -49,7 +49,7 @@ func TestLeaseIsRenewedWhileWorkEnds(t *testing.T) {
 	})
 }
 
-// TestLeaseIsNotGivenBackWhileWorkRuns has a reconcile that does not heed its context: the lease has to run out.
+// TestLeaseIsNotGivenBackWhileWorkRuns has a reconcile that ignores the end of its context: the lease has to expire.
 func TestLeaseIsNotGivenBackWhileWorkRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &leaseServer{}
@@ -91,7 +91,7 @@ func managerWith(e Elector, reconcile Reconciler) *Manager {
 	return m
 }
 
-// TestLoserStopsWithinItsLease cuts a leader off whose reconcile does not heed its context, before and after it was told
+// TestLoserStopsWithinItsLease disconnects a leader whose reconcile ignores the end of its context, before and after it was told
 // to stop: Run has to return before another may lead, so that the process can exit.
 func TestLoserStopsWithinItsLease(t *testing.T) {
 	for name, stopAfter := range map[string]time.Duration{"leading": time.Hour, "stopping": 5 * time.Second} {
@@ -131,7 +131,7 @@ func TestLoserStopsWithinItsLease(t *testing.T) {
 	}
 }
 
-// TestRobbedLeaderStopsAtOnce gives the lease of a leader whose reconcile does not heed its context to another.
+// TestRobbedLeaderStopsAtOnce gives the lease of a leader whose reconcile ignores the end of its context to another.
 func TestRobbedLeaderStopsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &leaseServer{}
@@ -177,7 +177,7 @@ func TestRobbedWhileStopping(t *testing.T) {
 	})
 }
 
-// TestFailedRenewalIsTriedAgainSoon refuses all calls of a leader at once.
+// TestFailedRenewalIsTriedAgainSoon rejects all calls of a leader immediately.
 func TestFailedRenewalIsTriedAgainSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newCandidate(&leaseServer{}, "a")
@@ -195,7 +195,7 @@ func TestFailedRenewalIsTriedAgainSoon(t *testing.T) {
 	})
 }
 
-// TestLoserIsNoLeaderWhileItStops asks while the work of a leader that was cut off is ending.
+// TestLoserIsNoLeaderWhileItStops checks while the work of a disconnected leader is ending.
 func TestLoserIsNoLeaderWhileItStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newCandidate(&leaseServer{}, "a")
@@ -211,7 +211,7 @@ func TestLoserIsNoLeaderWhileItStops(t *testing.T) {
 	})
 }
 
-// TestLeaderTellsTheTruth asks who leads after the leader was cut off, on both sides.
+// TestLeaderTellsTheTruth checks who leads after the leader was disconnected, on both sides.
 func TestLeaderTellsTheTruth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &leaseServer{}
@@ -246,7 +246,7 @@ func TestLeaderTellsTheTruth(t *testing.T) {
 	})
 }
 
-// TestOneLostCallDoesNotLoseTheLease lets a call hang until it is given up, now before it is made and now after it.
+// TestOneLostCallDoesNotLoseTheLease lets a call hang until it times out, sometimes before and sometimes after it took effect.
 func TestOneLostCallDoesNotLoseTheLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &leaseServer{}
@@ -285,7 +285,7 @@ func (c *strangeClient) Update(ctx context.Context, lease *coordinationv1.Lease,
 	return c.LeaseClient.Update(ctx, lease, o)
 }
 
-// TestClientThatMisbehaves uses clients that do not heed their context, panic, or return nothing: the leader has to stop
+// TestClientThatMisbehaves uses clients that ignore their context, panic, or return nothing: the leader has to stop
 // in time.
 func TestClientThatMisbehaves(t *testing.T) {
 	release := make(chan struct{})
@@ -338,7 +338,7 @@ func TestRunThatPanics(t *testing.T) {
 	})
 }
 
-// events records what it is told, asks who leads, and panics then.
+// events records its calls, asks who leads, and then panics.
 type events struct {
 	elector *LeaseElector
 	got     []string
@@ -375,12 +375,12 @@ func TestElectionEventsAndLogs(t *testing.T) {
 		if !slices.Equal(e.got, want) {
 			t.Errorf("events %q", e.got)
 		}
-		for _, want := range []string{"msg=leading", `msg="stopped leading"`, `msg="gave the lease back"`} {
+		for _, want := range []string{"msg=leading", `msg="stopped leading"`, `msg="released the lease"`} {
 			if !strings.Contains(logA.String(), want) {
 				t.Errorf("%s is not in the leader's log:\n%s", want, logA.String())
 			}
 		}
-		if want := `msg="another leads" lease=demo identity=b leader=a`; strings.Count(logB.String(), want) != 1 {
+		if want := `msg="another process leads" lease=demo identity=b leader=a`; strings.Count(logB.String(), want) != 1 {
 			t.Errorf("%s is not once in the candidate's log:\n%s", want, logB.String())
 		}
 		for log, panics := range map[*logText]int{&logA: 2, &logB: 0} { // of the function that records events
@@ -392,7 +392,7 @@ func TestElectionEventsAndLogs(t *testing.T) {
 	})
 }
 
-// TestTurnIsOverBeforeTheLeaseIsGivenBack: nobody is told that this process may act while another may have begun.
+// TestTurnIsOverBeforeTheLeaseIsGivenBack: this process is not reported as leader while another may have begun.
 func TestTurnIsOverBeforeTheLeaseIsGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newCandidate(&leaseServer{}, "a")
@@ -418,7 +418,7 @@ func TestTurnIsOverBeforeTheLeaseIsGivenBack(t *testing.T) {
 	})
 }
 
-// TestLossesAreLogged: why the lease was lost, is not given back, or cannot be.
+// TestLossesAreLogged: the log says why the lease was lost, is not released, or cannot be released.
 func TestLossesAreLogged(t *testing.T) {
 	for want, do := range map[string]func(a *candidate) error{
 		`level=ERROR msg="lost the lease, stopping" lease=demo identity=a error="lease lost: not renewed for 10s"`: func(a *candidate) error {
@@ -440,14 +440,14 @@ func TestLossesAreLogged(t *testing.T) {
 			a.stop()
 			return <-a.done
 		},
-		`level=WARN msg="work is still running, so the lease is not given back" lease=demo identity=a error="work is still running"`: func(a *candidate) error {
+		`level=WARN msg="work is still running, so the lease is not released" lease=demo identity=a error="work is still running"`: func(a *candidate) error {
 			err := a.elector.Lead(context.Background(), func(context.Context) error { return ErrStillRunning })
 			if errors.Is(err, ErrStillRunning) {
 				err = nil
 			}
 			return err
 		},
-		`level=WARN msg="cannot give the lease back; another has to wait for its end" lease=demo identity=a error=broken`: func(a *candidate) error {
+		`level=WARN msg="cannot release the lease; other candidates have to wait until it expires" lease=demo identity=a error=broken`: func(a *candidate) error {
 			return a.elector.Lead(context.Background(), func(context.Context) error {
 				a.client.fails = func() bool { return true }
 				return nil
@@ -468,7 +468,7 @@ func TestLossesAreLogged(t *testing.T) {
 	}
 }
 
-// TestFailedCandidateSaysWhy: a candidate that cannot get the lease since its calls fail logs why, and tries on.
+// TestFailedCandidateSaysWhy: a candidate that cannot get the lease because its calls fail logs why, and keeps trying.
 func TestFailedCandidateSaysWhy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log logText
@@ -494,7 +494,7 @@ func TestFailedCandidateSaysWhy(t *testing.T) {
 	})
 }
 
-// TestUnsyncedManagerDoesNotCompete has a lease that is free, and a manager whose cache is not in sync.
+// TestUnsyncedManagerDoesNotCompete has a free lease, and a manager whose cache is not in sync.
 func TestUnsyncedManagerDoesNotCompete(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &leaseServer{}
@@ -537,7 +537,7 @@ func TestUnsyncedManagerDoesNotCompete(t *testing.T) {
 	})
 }
 
-// TestClaimThatWasCutOffIsGivenBack stops a candidate while the answer to its claim is on its way.
+// TestClaimThatWasCutOffIsGivenBack stops a candidate while the response to its claim is on its way.
 func TestClaimThatWasCutOffIsGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &leaseServer{}
@@ -555,8 +555,8 @@ func TestClaimThatWasCutOffIsGivenBack(t *testing.T) {
 	})
 }
 
-// TestClaimThatWasCutOffAndOvertaken: by the time the candidate gives its claim back, another has the lease; it keeps it, and the
-// candidate knows.
+// TestClaimThatWasCutOffAndOvertaken: by the time the candidate releases its claim, another has the lease; that one keeps it, and the
+// candidate notices.
 func TestClaimThatWasCutOffAndOvertaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &leaseServer{}
@@ -572,7 +572,7 @@ func TestClaimThatWasCutOffAndOvertaken(t *testing.T) {
 	})
 }
 
-// TestClaimWithoutAnAnswerIsGivenBack stops a candidate that does not know whether its claim was made, before it tries again.
+// TestClaimWithoutAnAnswerIsGivenBack stops a candidate that does not know whether its claim took effect, before it retries.
 func TestClaimWithoutAnAnswerIsGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &leaseServer{}

@@ -39,7 +39,7 @@ func (c configMaps) ResourceVersionIn(string) string  { return c.only.ResourceVe
 func (c configMaps) Covers(cm *corev1.ConfigMap) bool { return true }
 func (c configMaps) Fresh() error                     { return nil }
 
-// A controller prints the ConfigMaps that there are.
+// A controller prints the existing ConfigMaps.
 func Example() {
 	cache := configMaps{&corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "prices", ResourceVersion: "7"},
@@ -66,7 +66,7 @@ func Example() {
 	// Output: shop/prices map[tea:3]
 }
 
-// An object whose spec makes no sense is not worth another try before it changes.
+// An object with an invalid spec is not worth a retry before it changes.
 func ExampleTerminal() {
 	validate := func(replicas int) error {
 		if replicas < 0 {
@@ -78,7 +78,7 @@ func ExampleTerminal() {
 	// Output: replicas must not be negative
 }
 
-// A reconciler reports what it has written, and is not called again for the key before the cache has seen it.
+// A reconciler reports what it has written, and is not called again for the key before the cache has seen that.
 func ExampleWrote() {
 	type client interface {
 		Create(ctx context.Context, cm *corev1.ConfigMap, o metav1.CreateOptions) (*corev1.ConfigMap, error)

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// leaseServer is an API server that has room for one lease.
+// leaseServer is an API server for a single lease.
 type leaseServer struct {
 	mu      sync.Mutex
 	lease   *coordinationv1.Lease
@@ -24,7 +24,7 @@ type leaseServer struct {
 
 var leases = schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
 
-// edit changes the lease behind everyone's back; nil deletes it.
+// edit changes the lease without a client; nil deletes it.
 func (s *leaseServer) edit(change func(*coordinationv1.Lease)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,17 +59,17 @@ func (s *leaseServer) writes() int {
 	return s.updates
 }
 
-// leaseClient is one process's way to a leaseServer.
+// leaseClient is a process's client of a leaseServer.
 type leaseClient struct {
 	server *leaseServer
-	// delay is how long a call may take, half of it on each way. Nil means no time.
+	// delay is how long a call may take, half of it in each direction. Nil means no time.
 	delay func() time.Duration
-	// fails is asked on each way whether the call breaks. Nil means never.
+	// fails is called for each direction to decide whether the call fails. Nil means never.
 	fails func() bool
 	cut   atomic.Bool // calls go nowhere
 }
 
-// leg is one way of a call.
+// leg is one direction of a call.
 func (c *leaseClient) leg(ctx context.Context) error {
 	if c.cut.Load() {
 		<-ctx.Done()
@@ -88,7 +88,7 @@ func (c *leaseClient) leg(ctx context.Context) error {
 	return nil
 }
 
-// call makes a call: what comes back may get lost after it was done.
+// call makes a call: its response may get lost after it took effect.
 func (c *leaseClient) call(ctx context.Context, do func(s *leaseServer) (*coordinationv1.Lease, error)) (*coordinationv1.Lease, error) {
 	if err := c.leg(ctx); err != nil {
 		return nil, err

@@ -75,7 +75,7 @@ func (s *server) since(n int) []event {
 	return s.events[n:]
 }
 
-// podCache is a Cache that follows a server when it is told to.
+// podCache is a Cache that follows a server on request.
 type podCache struct {
 	server *server
 	covers func(*corev1.Pod) bool // what it holds; nil: all
@@ -198,7 +198,7 @@ func (c *podCache) caughtUp() bool {
 func (c *podCache) apply(ev event) {
 	c.mu.Lock()
 	if ev.pod == nil || !c.holds(ev.pod) && c.pods[object.KeyOf(ev.pod)] == nil {
-		// A bookmark, or an event that the server's filter leaves out: no delta tells of it.
+		// A bookmark, or an event that the server's filter leaves out: there is no delta for it.
 		if ev.pod == nil {
 			c.version = ev.version
 		}
@@ -224,14 +224,14 @@ func (c *podCache) apply(ev event) {
 	}
 }
 
-// restore takes the cache back to a version of its server's past, as a relist after a restore does. What it holds stays.
+// restore takes the cache back to an earlier version of its server, as a relist after a restore does. Its contents stay.
 func (c *podCache) restore(version string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.version, _ = strconv.Atoi(version)
 }
 
-// resync tells the handlers of every object again.
+// resync notifies the handlers of every object again.
 func (c *podCache) resync() {
 	c.delivery.acquire()
 	defer c.delivery.release()
@@ -263,7 +263,7 @@ func pod(name, owner string) *corev1.Pod {
 
 func key(name string) object.Key { return object.Key{Namespace: "shop", Name: name} }
 
-// running runs the controller until the function returned is called, which reports Run's error.
+// running runs the controller until the returned function is called, which returns Run's error.
 func running(t *testing.T, c interface{ Run(context.Context) error }) (stop func() error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())

@@ -15,53 +15,53 @@ import (
 //	reconcile ──Wrote──► pending ①
 //	worker ──blocks? ②──► blocked ──cache moved, or some time passed ③──► enqueue, then ② again
 //
-// A blocked key is in no queue and holds up no worker. run looks at all blocked keys again when a cache that the
-// controller uses brings a change, and besides at a slow pace, as a bookmark or an unused cache brings none.
+// A blocked key is in no queue and occupies no worker. run rechecks all blocked keys when a cache that the
+// controller uses has a change, and also periodically, because bookmarks and other caches do not signal.
 type gate struct {
 	maxWait time.Duration
-	// priorityOf returns the priority with which a worker got the key; enqueue hands it back with that.
+	// priorityOf returns the priority with which a worker got the key, and with which it is enqueued again.
 	priorityOf func(object.Key) workqueue.Priority
 	enqueue    func(object.Key, workqueue.Priority)
-	// onMiss is told of each write that was waited for in vain.
-	onMiss func(miss)
+	// onMissed is called for each write that a cache has not seen in time.
+	onMissed func(missedWrite)
 
 	mu sync.Mutex
 	// pending holds the writes by the key they were made for. Writes that were seen, or are older than
-	// maxWait, stay until someone asks or until there are sweepAt keys.
+	// maxWait, stay until they are checked or until there are sweepAt keys.
 	pending map[object.Key]*writes
 	sweepAt int
-	// blocked holds the keys that a worker was kept from, with the highest priority it got them with.
+	// blocked holds the blocked keys, with the highest priority with which workers got them.
 	blocked map[object.Key]workqueue.Priority
 
-	// watched is at least the number of blocked keys. It is raised before a cache is asked whether it has seen
-	// a write: so a change is either seen then, or finds watched raised and makes run ask again.
+	// watched is at least the number of blocked keys. It is increased before checking whether a cache has seen
+	// a write: so either that check sees a change, or the change sees that watched is not zero and makes run check again.
 	watched atomic.Int64
-	// signal makes run look again. It holds one signal, and one is enough.
+	// signal makes run recheck. It has a buffer of one, which is enough.
 	signal chan struct{}
 
 	waits, timeouts atomic.Uint64
 }
 
-// miss is a write that no cache has seen in time.
-type miss struct {
+// missedWrite is a write that a cache has not seen in time.
+type missedWrite struct {
 	key   object.Key
 	write write
 }
 
-// recheckEvery is how often blocked keys are looked at when no cache moves.
+// recheckEvery is how often blocked keys are rechecked without a change in a cache.
 const recheckEvery = 250 * time.Millisecond
 
-// minSweep is the least number of pending keys that are looked through for old ones.
+// minSweep is the minimum number of pending keys at which old ones are removed.
 const minSweep = 256
 
 func newGate(maxWait time.Duration, priorityOf func(object.Key) workqueue.Priority,
-	enqueue func(object.Key, workqueue.Priority), onMiss func(miss),
+	enqueue func(object.Key, workqueue.Priority), onMissed func(missedWrite),
 ) *gate {
 	return &gate{
 		maxWait:    maxWait,
 		priorityOf: priorityOf,
 		enqueue:    enqueue,
-		onMiss:     onMiss,
+		onMissed:   onMissed,
 		pending:    make(map[object.Key]*writes),
 		sweepAt:    minSweep,
 		blocked:    make(map[object.Key]workqueue.Priority),
@@ -69,7 +69,7 @@ func newGate(maxWait time.Duration, priorityOf func(object.Key) workqueue.Priori
 	}
 }
 
-// add remembers a write that was made for the key.
+// add records a write that was made for the key.
 func (g *gate) add(key object.Key, w write) {
 	if g.maxWait < 0 {
 		return
@@ -86,7 +86,7 @@ func (g *gate) add(key object.Key, w write) {
 	p.until = time.Now().Add(g.maxWait)
 }
 
-// sweep makes room for one more key: each time their number has doubled, those that wait for nothing go.
+// sweep removes keys with nothing to wait for each time the number of keys has doubled.
 func (g *gate) sweep() {
 	if len(g.pending) < g.sweepAt {
 		return
@@ -102,21 +102,21 @@ func (g *gate) sweep() {
 	g.sweepAt = max(minSweep, 2*len(kept))
 }
 
-// blocks reports whether the key has to wait. The gate enqueues it then when it need not any more.
+// blocks reports whether the key has to wait. If so, the gate enqueues it later.
 func (g *gate) blocks(key object.Key) bool {
 	blocked, missed := g.block(key)
 	g.report(missed)
 	return blocked
 }
 
-func (g *gate) block(key object.Key) (blocked bool, missed []miss) {
+func (g *gate) block(key object.Key) (blocked bool, missed []missedWrite) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.pending[key] == nil {
 		return false, nil
 	}
 	g.watched.Add(1)
-	if g.open(key, time.Now(), &missed) {
+	if g.openIfSeen(key, time.Now(), &missed) {
 		g.watched.Add(-1)
 		g.unblock(key)
 		return false, missed
@@ -129,30 +129,30 @@ func (g *gate) block(key object.Key) (blocked bool, missed []miss) {
 	}
 	g.blocked[key] = priority
 	g.waits.Add(1)
-	g.moved() // makes run set its timer
+	g.cacheChanged() // makes run set its timer
 	return true, nil
 }
 
-// open reports whether nothing holds the key up any more, and then forgets its writes. One that was waited for
-// in vain is added to missed.
-func (g *gate) open(key object.Key, now time.Time, missed *[]miss) bool {
-	p := g.pending[key] // there is one for every key that is blocked
+// openIfSeen reports whether the key need not wait any more, and if so removes its writes. One that was not seen
+// in time is added to missed.
+func (g *gate) openIfSeen(key object.Key, now time.Time, missed *[]missedWrite) bool {
+	p := g.pending[key] // not nil for a blocked key
 	missing := p.unseen()
 	if missing != nil && now.Before(p.until) {
 		return false
 	}
 	if missing != nil {
 		g.timeouts.Add(1)
-		*missed = append(*missed, miss{key, missing})
+		*missed = append(*missed, missedWrite{key, missing})
 	}
 	delete(g.pending, key)
 	return true
 }
 
-// report tells of the writes that were waited for in vain. No lock is held: who is told may do anything.
-func (g *gate) report(missed []miss) {
+// report calls onMissed, without a lock, since that may do anything.
+func (g *gate) report(missed []missedWrite) {
 	for _, m := range missed {
-		g.onMiss(m)
+		g.onMissed(m)
 	}
 }
 
@@ -163,8 +163,8 @@ func (g *gate) unblock(key object.Key) {
 	}
 }
 
-// moved says that a cache has changed. It costs one atomic load while no key waits.
-func (g *gate) moved() {
+// cacheChanged is called when a cache has changed. It costs one atomic load while no key waits.
+func (g *gate) cacheChanged() {
 	if g.watched.Load() == 0 {
 		return
 	}
@@ -174,7 +174,7 @@ func (g *gate) moved() {
 	}
 }
 
-// run enqueues blocked keys as soon as they need not wait any more, until the context ends.
+// run enqueues blocked keys once they need not wait any more, until the context ends.
 func (g *gate) run(ctx context.Context) {
 	timer := time.NewTimer(recheckEvery)
 	defer timer.Stop()
@@ -191,9 +191,9 @@ func (g *gate) run(ctx context.Context) {
 	}
 }
 
-// recheck enqueues the keys that need not wait any more, and returns the number of those that have to.
+// recheck enqueues the keys that need not wait any more, and returns the number of remaining ones.
 func (g *gate) recheck() int {
-	free, missed, left := g.takeOpen()
+	free, missed, left := g.takeUnblocked()
 	g.report(missed)
 	for key, priority := range free {
 		g.enqueue(key, priority)
@@ -201,13 +201,13 @@ func (g *gate) recheck() int {
 	return left
 }
 
-func (g *gate) takeOpen() (free map[object.Key]workqueue.Priority, missed []miss, left int) {
+func (g *gate) takeUnblocked() (free map[object.Key]workqueue.Priority, missed []missedWrite, left int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	free = make(map[object.Key]workqueue.Priority)
 	now := time.Now()
 	for key, priority := range g.blocked {
-		if g.open(key, now, &missed) {
+		if g.openIfSeen(key, now, &missed) {
 			free[key] = priority
 		}
 	}

@@ -17,16 +17,16 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// owned is the dumb model of what the gate must know: the writes made for each key.
+// owned is a simple model of what the gate must know: the writes made for each key.
 type owned struct {
 	mu       sync.Mutex
 	versions map[object.Key]int
-	// deleted are the pods that the cache has held all the time since they were deleted. One that has left it once may
-	// come back in an older state, if it had only left the cache's scope for a while.
+	// deleted are the pods that the cache has held without interruption since they were deleted. A pod that has left it once may
+	// return in an older state, if it had only left the cache's scope for a while.
 	deleted map[object.Key][]*corev1.Pod
 }
 
-// saw takes note of what leaves the cache.
+// saw records what leaves the cache.
 func (o *owned) saw(d object.Delta[*corev1.Pod]) {
 	if d.Type != object.Deleted {
 		return
@@ -54,7 +54,7 @@ func (o *owned) missing(cache *podCache, key object.Key) string {
 }
 
 // TestGateProperty lets reconciles write at random to a server whose cache lags at random, and checks before each
-// reconcile that the cache shows all that was written for its key; and that each key is reconciled in the end.
+// reconcile that the cache shows everything that was written for its key; and that each key is reconciled in the end.
 func TestGateProperty(t *testing.T) {
 	testseed.Each(t, 20, func(t *testing.T, seed uint64) {
 		synctest.Test(t, func(t *testing.T) { checkGate(t, seed) })
@@ -102,7 +102,7 @@ func checkGate(t *testing.T, seed uint64) {
 		case 3:
 			cache.advance(-1)
 			synctest.Wait()
-			// No time has passed: it is the changes that must have woken the keys.
+			// No time has passed: the changes themselves must have woken the keys.
 			if n := c.Stats().GateWaiting; n > 0 && cache.caughtUp() {
 				t.Errorf("%d keys wait although the cache has seen all there is", n)
 			}
@@ -132,7 +132,7 @@ func checkGate(t *testing.T, seed uint64) {
 	}
 }
 
-// act makes one write for the key k to the pod p, and notes it in the model and in the gate.
+// act makes one write for the key k to the pod p, and records it in the model and in the gate.
 func (o *owned) act(ctx context.Context, cache *podCache, k, p object.Key, what int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 	"github.com/tidings/tidings/workqueue"
 )
 
-// gateTest is a controller whose reconciles of the key "a" do one write, and whose cache moves by hand.
+// gateTest is a controller whose reconciles of the key "a" do one write, and whose cache is advanced by the test.
 type gateTest struct {
 	server *server
 	cache  *podCache
@@ -124,7 +124,7 @@ func TestGateTakesADeletionTimestampForADelete(t *testing.T) {
 	})
 }
 
-// TestGateIsNotFooledByACreateAndDelete deletes an object that the cache has not even seen created.
+// TestGateIsNotFooledByACreateAndDelete deletes an object whose creation the cache has not even seen.
 func TestGateIsNotFooledByACreateAndDelete(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGateTest(t, Options{}, func(ctx context.Context, g *gateTest) {
@@ -253,8 +253,8 @@ func TestGateWaitsForADeleteByName(t *testing.T) {
 	})
 }
 
-// TestGateOpensForWritesThatTheCacheCannotJudge writes an object of which the cache cannot tell whether it covers it, such
-// as by a field selector.
+// TestGateOpensForWritesThatTheCacheCannotJudge writes an object of which the cache cannot tell whether it covers it, for example
+// because of a field selector.
 func TestGateOpensForWritesThatTheCacheCannotJudge(t *testing.T) {
 	for name, write := range map[string]*corev1.Pod{"new": pod("b", ""), "known": pod("old", "")} {
 		t.Run(name, func(t *testing.T) {
@@ -304,7 +304,7 @@ func TestGateForgetsALostHistory(t *testing.T) {
 	}
 }
 
-// TestGateKeepsThePriority has a key of low priority wait at the gate: it must not overtake others of its kind afterwards.
+// TestGateKeepsThePriority has a key of low priority wait at the gate: it must not overtake others with low priority afterwards.
 func TestGateKeepsThePriority(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
@@ -340,13 +340,13 @@ func TestGateKeepsThePriority(t *testing.T) {
 	})
 }
 
-// TestGateRaisesThePriority has a key wait at the gate that changes meanwhile.
+// TestGateRaisesThePriority has a key wait at the gate that changes in the meantime.
 func TestGateRaisesThePriority(t *testing.T) {
 	var opened bool
 	var got []workqueue.Priority
 	taken := workqueue.Low
 	g := newGate(time.Hour, func(object.Key) workqueue.Priority { return taken },
-		func(_ object.Key, p workqueue.Priority) { got = append(got, p) }, func(miss) {})
+		func(_ object.Key, p workqueue.Priority) { got = append(got, p) }, func(missedWrite) {})
 	g.add(key("a"), fakeWrite{&opened})
 	for _, taken = range []workqueue.Priority{workqueue.Low, workqueue.Normal, workqueue.Low} {
 		if !g.blocks(key("a")) {
@@ -359,7 +359,7 @@ func TestGateRaisesThePriority(t *testing.T) {
 	}
 }
 
-// fakeWrite is a write that is seen when it is told so.
+// fakeWrite is a write that counts as seen on request.
 type fakeWrite struct{ done *bool }
 
 func (w fakeWrite) seen() bool        { return *w.done }
@@ -367,7 +367,7 @@ func (w fakeWrite) lasting() bool     { return true }
 func (w fakeWrite) covers(write) bool { return false }
 func (w fakeWrite) String() string    { return "fake" }
 
-// TestLostHistoryStaysLost lets a restored server count on: the versions it gives anew are of other writes.
+// TestLostHistoryStaysLost lets a restored server continue: the versions it assigns again belong to other writes.
 func TestLostHistoryStaysLost(t *testing.T) {
 	type step struct {
 		version int
@@ -386,7 +386,7 @@ func TestLostHistoryStaysLost(t *testing.T) {
 	}
 }
 
-// TestEveryMissIsTold, also of a key that changes just when it has waited long enough.
+// TestEveryMissIsTold, even for a key that changes just when its wait times out.
 func TestEveryMissIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log logText
@@ -398,13 +398,13 @@ func TestEveryMissIsTold(t *testing.T) {
 			t.Errorf("the key does not wait: %s", log.String())
 		}
 		time.Sleep(time.Minute)
-		if c.gate.blocks(key("a")) || !strings.Contains(log.String(), "reconciling although a cache has not seen an own write") {
+		if c.gate.blocks(key("a")) || !strings.Contains(log.String(), "reconciling although a cache has not seen one of the key's writes") {
 			t.Errorf("the key waits for too long, or nothing is logged: %s", log.String())
 		}
 	})
 }
 
-// TestGateForgets writes for many keys that are never looked at again.
+// TestGateForgets writes for many keys that are never checked again.
 func TestGateForgets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cache := newPodCache(newServer())

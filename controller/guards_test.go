@@ -11,7 +11,7 @@ import (
 // TestPanicsOfALimiterAreTold counts them, whichever method they come from.
 func TestPanicsOfALimiterAreTold(t *testing.T) {
 	told := 0
-	l := newGuardedLimiter(brokenLimiter{}, func(any) { told++ })
+	l := newRecoveringLimiter(brokenLimiter{}, func(any) { told++ })
 	if wait := l.When(key("a")); told != 1 || wait <= 0 {
 		t.Errorf("When: %v, %d told", wait, told)
 	}
@@ -23,7 +23,7 @@ func TestPanicsOfALimiterAreTold(t *testing.T) {
 	}
 }
 
-// TestStaleness measures since when a cache is stale, each time anew.
+// TestStaleness measures since when a cache has been stale, each time anew.
 func TestStaleness(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s staleness
@@ -64,13 +64,13 @@ func TestUsedCachesMapNothing(t *testing.T) {
 	})
 }
 
-// TestReignEndsOnce is ended by its work and by the loss of the lease: that is told once, at once.
-func TestReignEndsOnce(t *testing.T) {
+// TestTermEndsOnce: a term ends by the end of its work and by the loss of the lease, which is reported once, immediately.
+func TestTermEndsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log logText
 		a := newCandidate(&leaseServer{}, "a")
 		a.elector.Logger = slog.New(slog.NewTextHandler(&log, nil))
-		term, err := a.elector.newTerm()
+		term, err := a.elector.newElection()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,15 +8,15 @@ import (
 )
 
 const (
-	// staleLimit is how long a cache may be stale, or a mapper may run, before the process counts as not healthy. It
-	// is long, because a restart does not help against an API server that cannot be reached.
+	// staleLimit is how long a cache may be stale, or a mapper may run, before the process counts as unhealthy. It
+	// is long because a restart does not help if the API server is unreachable.
 	staleLimit = 10 * time.Minute
-	// slowMapper is how long a mapper may run before the controller counts as not ready, as seen by the checks.
+	// slowMapper is how long a mapper may run, as observed by the checks, before the controller counts as not ready.
 	slowMapper = time.Minute
 )
 
-// Readyz returns nil, or what keeps the controller from seeing all changes: which of its caches is not in sync or stale,
-// and why, which mapper has been running for a minute, as seen by the calls of Readyz and Healthz, and for which objects a
+// Readyz returns nil, or what keeps the controller from seeing all changes: which of its caches are not in sync or are stale,
+// and why; which mappers have been running for a minute, as observed by calls of Readyz and Healthz; and for which objects a
 // mapper panics.
 func (c *Controller) Readyz() error {
 	var errs []error
@@ -26,8 +26,8 @@ func (c *Controller) Readyz() error {
 	return c.wrap(errs)
 }
 
-// Healthz returns nil, or why a restart of the process seems called for: a cache has been stale or a mapper
-// has been running for 10 minutes, as seen by the calls of Healthz, or a reconcile goes on although its context ended
+// Healthz returns nil, or why a restart of the process may be needed: a cache has been stale or a mapper
+// has been running for 10 minutes, as observed by calls of Healthz, or a reconcile is still running although its context ended
 // StopTimeout ago.
 func (c *Controller) Healthz() error {
 	var errs []error
@@ -45,7 +45,7 @@ func (c *Controller) wrap(errs []error) error {
 	return nil
 }
 
-// stuck returns an error if a reconcile does not heed its context.
+// stuck returns an error if a reconcile ignores the end of its context.
 func (c *Controller) stuck() error {
 	if c.options.Timeout < 0 {
 		return nil
@@ -61,7 +61,7 @@ func (c *Controller) stuck() error {
 	return nil
 }
 
-// Healthz returns nil, or why a restart of the process seems called for: see Controller.Healthz.
+// Healthz returns nil, or why a restart of the process may be needed; see Controller.Healthz.
 func (m *Manager) Healthz() error {
 	var errs []error
 	for _, c := range m.list() {
@@ -70,8 +70,8 @@ func (m *Manager) Healthz() error {
 	return errors.Join(errs...)
 }
 
-// Readyz returns nil, or what keeps which controllers from seeing all changes: see Controller.Readyz. A manager that
-// waits to be elected is ready when its caches are.
+// Readyz returns nil, or what keeps controllers from seeing all changes; see Controller.Readyz. A manager that
+// is waiting to be elected is ready if its caches are.
 func (m *Manager) Readyz() error {
 	var errs []error
 	for _, c := range m.list() {
@@ -80,7 +80,7 @@ func (m *Manager) Readyz() error {
 	return errors.Join(errs...)
 }
 
-// Handler serves the two checks at /healthz and /readyz: 200 and "ok", or 503 and the reasons in plain text.
+// Handler returns a handler that serves the checks at /healthz and /readyz: 200 and "ok", or 503 and the reasons in plain text.
 func (m *Manager) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", serveCheck(m.Healthz))

@@ -33,7 +33,7 @@ func TestLeaseIsHandedOver(t *testing.T) {
 		}
 		time.Sleep(3 * time.Second) // the retry period and a bit
 		if !b.leads.Load() {
-			t.Error("b does not lead soon after a gave the lease back")
+			t.Error("b does not lead soon after a released the lease")
 		}
 		b.stop()
 		if err := <-b.done; err != nil {
@@ -48,7 +48,7 @@ func TestLeaseIsHandedOver(t *testing.T) {
 	})
 }
 
-// TestLeaseIsGivenBackAfterALostAnswer stops a leader while the answer to a renewal is on its way.
+// TestLeaseIsGivenBackAfterALostAnswer stops a leader while the response to a renewal is on its way.
 func TestLeaseIsGivenBackAfterALostAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &leaseServer{}
@@ -109,8 +109,8 @@ func TestLeaderStopsWhenItCannotRenew(t *testing.T) {
 	})
 }
 
-// TestSlowCallsCountAgainstTheLeader: what others see is when a claim was written, and that may be long before its
-// answer came.
+// TestSlowCallsCountAgainstTheLeader: others see when a claim was written, and that may be long before its
+// response arrived.
 func TestSlowCallsCountAgainstTheLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newCandidate(&leaseServer{}, "a")
@@ -191,7 +191,7 @@ func TestLeaderGoesOnWhenOnlyALabelChanges(t *testing.T) {
 	})
 }
 
-// TestClocksDoNotMatter finds a lease whose times are from another age.
+// TestClocksDoNotMatter uses a lease whose times are far off.
 func TestClocksDoNotMatter(t *testing.T) {
 	for _, skew := range []time.Duration{-1000 * time.Hour, 1000 * time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
@@ -241,12 +241,12 @@ func TestLeadReturnsTheErrorOfRun(t *testing.T) {
 	})
 }
 
-// TestLeaseElectorDefaults has the times that client-go's users know.
+// TestLeaseElectorDefaults are the times known from client-go.
 func TestLeaseElectorDefaults(t *testing.T) {
 	e := &LeaseElector{Client: &leaseClient{server: &leaseServer{}}, Name: "demo", Identity: "a"}
-	term, err := e.newTerm()
-	if err != nil || term.duration != 15*time.Second || term.deadline != 10*time.Second || term.retry != 2*time.Second {
-		t.Fatalf("%v < %v < %v, %v", term.retry, term.deadline, term.duration, err)
+	term, err := e.newElection()
+	if err != nil || term.duration != 15*time.Second || term.renewDeadline != 10*time.Second || term.retryPeriod != 2*time.Second {
+		t.Fatalf("%v < %v < %v, %v", term.retryPeriod, term.renewDeadline, term.duration, err)
 	}
 	spec := term.claim(&coordinationv1.Lease{}).Spec
 	if *spec.LeaseDurationSeconds != 15 || *spec.HolderIdentity != "a" || *spec.LeaseTransitions != 0 || !spec.AcquireTime.Equal(spec.RenewTime) {
@@ -272,8 +272,8 @@ func TestLeaseElectorChecksItsFields(t *testing.T) {
 	}
 }
 
-// TestNeverTwoLeaders lets three candidates fight over a lease with calls that are slow, fail, or work without
-// telling, and with leaders that are cut off or stopped. There must never be two, and in the end there must be one.
+// TestNeverTwoLeaders lets three candidates compete for a lease with calls that are slow, fail, or succeed without
+// a response, and with leaders that are disconnected or stopped. There must never be two, and in the end there must be one.
 func TestNeverTwoLeaders(t *testing.T) {
 	testseed.Each(t, 20, func(t *testing.T, seed uint64) {
 		synctest.Test(t, func(t *testing.T) { fightForLease(t, seed) })

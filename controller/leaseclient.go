@@ -14,13 +14,13 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// NewLeaseElector returns an elector for the lease with the namespace and name, with a client of its own for the API
-// server of the config, and an Identity made of the host's name and a random end. Its other fields may be set before
+// NewLeaseElector returns an elector for the lease with this namespace and name. It has its own client for config's API
+// server, and an Identity made of the host's name and a random suffix. Its other fields may be set before
 // Lead is called.
 //
-// The client shares neither a rate limit nor a connection with any other: the config's QPS, Burst and RateLimiter do not
-// apply, and it speaks HTTP/1.1, where a call that gets no answer takes its connection down with it instead of leaving
-// the next call to the same dead connection. The config is not changed.
+// The client shares neither rate limits nor connections with other clients: the config's QPS, Burst and RateLimiter do not
+// apply, and it uses HTTP/1.1, where a call without a response closes its connection, so that
+// the next call does not use the same dead connection. config is not modified.
 func NewLeaseElector(config *rest.Config, namespace, name string) (*LeaseElector, error) {
 	client, err := newLeaseClient(config, namespace)
 	if err != nil {
@@ -33,7 +33,7 @@ func NewLeaseElector(config *rest.Config, namespace, name string) (*LeaseElector
 	return &LeaseElector{Client: client, Name: name, Identity: host + "_" + string(uuid.NewUUID())}, nil
 }
 
-// restLeases is a LeaseClient.
+// restLeases is a LeaseClient over a REST client.
 type restLeases struct {
 	client    rest.Interface
 	namespace string
@@ -74,7 +74,7 @@ func (l *restLeases) Update(ctx context.Context, lease *coordinationv1.Lease, _ 
 	return l.do(ctx, l.client.Put().Name(lease.Name).Body(lease))
 }
 
-// do makes a request once: the elector has its own pace for trying again.
+// do makes a request without retries: the elector does its own.
 func (l *restLeases) do(ctx context.Context, request *rest.Request) (*coordinationv1.Lease, error) {
 	lease := &coordinationv1.Lease{}
 	err := request.Namespace(l.namespace).Resource("leases").MaxRetries(0).Do(ctx).Into(lease)

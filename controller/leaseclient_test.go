@@ -139,7 +139,7 @@ func TestLeaseClient(t *testing.T) {
 	}
 }
 
-// TestLeaseClientLeavesADeadConnection makes a call that gets no answer: the next one must not take its connection.
+// TestLeaseClientLeavesADeadConnection makes a call without a response: the next one must not use its connection.
 func TestLeaseClientLeavesADeadConnection(t *testing.T) {
 	s := newLeaseAPI()
 	e, err := NewLeaseElector(s.serve(t), "shop", "demo")

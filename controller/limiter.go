@@ -7,20 +7,19 @@ import (
 	"github.com/tidings/tidings/workqueue"
 )
 
-// guardedLimiter is a user's RateLimiter whose panics end neither the process nor the key's retries: the default limiter
-// stands in then.
-type guardedLimiter struct {
+// recoveringLimiter wraps a user's RateLimiter and recovers its panics, falling back to the default limiter.
+type recoveringLimiter struct {
 	user, fallback workqueue.RateLimiter[object.Key]
-	// onPanic is told what was given to panic.
+	// onPanic is called with the value of a panic.
 	onPanic func(value any)
 }
 
-func newGuardedLimiter(user workqueue.RateLimiter[object.Key], onPanic func(value any)) *guardedLimiter {
-	return &guardedLimiter{user: user, fallback: workqueue.DefaultRateLimiter[object.Key](), onPanic: onPanic}
+func newRecoveringLimiter(user workqueue.RateLimiter[object.Key], onPanic func(value any)) *recoveringLimiter {
+	return &recoveringLimiter{user: user, fallback: workqueue.DefaultRateLimiter[object.Key](), onPanic: onPanic}
 }
 
-// When asks the user's limiter, and after a panic the other one.
-func (l *guardedLimiter) When(key object.Key) (wait time.Duration) {
+// When asks the user's limiter, and on a panic the fallback.
+func (l *recoveringLimiter) When(key object.Key) (wait time.Duration) {
 	defer func() {
 		if v := recover(); v != nil {
 			l.onPanic(v)
@@ -30,8 +29,8 @@ func (l *guardedLimiter) When(key object.Key) (wait time.Duration) {
 	return l.user.When(key)
 }
 
-// Forget tells both limiters.
-func (l *guardedLimiter) Forget(key object.Key) {
+// Forget resets the key's failures in both limiters.
+func (l *recoveringLimiter) Forget(key object.Key) {
 	defer func() {
 		if v := recover(); v != nil {
 			l.onPanic(v)
@@ -41,8 +40,8 @@ func (l *guardedLimiter) Forget(key object.Key) {
 	l.user.Forget(key)
 }
 
-// NumRequeues asks the user's limiter, and after a panic the other one.
-func (l *guardedLimiter) NumRequeues(key object.Key) (n int) {
+// NumRequeues asks the user's limiter, and on a panic the fallback.
+func (l *recoveringLimiter) NumRequeues(key object.Key) (n int) {
 	defer func() {
 		if v := recover(); v != nil {
 			l.onPanic(v)

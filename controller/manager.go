@@ -7,37 +7,36 @@ import (
 	"sync"
 )
 
-// Elector decides which of several processes acts. LeaseElector is one.
+// Elector elects one of several processes as the leader. LeaseElector implements it.
 type Elector interface {
-	// Lead waits until it is this process's turn, and calls run with a context that ends, with a cause, when the
-	// turn does or ctx ends. It returns after run has, with run's error and the reason why the turn was lost.
-	// When ctx ends before the turn comes it returns nil without having called run.
+	// Lead waits until this process is elected, and calls run with a context that ends, with a cause, when the
+	// leadership is lost or ctx ends. It returns after run has, with run's error and, if the leadership was lost, the reason for that.
+	// If ctx ends before this process is elected, it returns nil without calling run.
 	//
-	// The turn lasts until run has returned, however long after the end of ctx that is. If run's error is
-	// ErrStillRunning, work goes on, and the turn must not be passed on before it may have ended.
+	// The process remains leader until run has returned, however long after the end of ctx that is. If run's error is
+	// ErrStillRunning, work is still running, so the leadership must not be released but has to expire.
 	Lead(ctx context.Context, run func(ctx context.Context) error) error
 }
 
-// Manager runs controllers together. Set it up with Add, then call Run. All its methods are safe for use from several
-// goroutines.
+// Manager runs controllers together. Set it up with Add, then call Run. Its methods are safe for concurrent use.
 type Manager struct {
 	elector Elector
 
 	mu sync.Mutex
-	// controllers have different names.
+	// controllers have distinct names.
 	controllers []*Controller
 	setupErrs   []error
 	started     bool
 }
 
-// NewManager returns a manager without controllers. With an elector they run only while it is this process's turn;
-// nil means that they always do.
+// NewManager returns a manager without controllers. With an elector, controllers run only while this process is the leader;
+// nil means that they always run.
 func NewManager(elector Elector) *Manager {
 	return &Manager{elector: elector}
 }
 
-// Add adds controllers. It returns an error for one that is nil or has the name of one that was added before, which Run
-// returns as well, and ErrStarted after Run.
+// Add adds controllers. It returns an error for one that is nil or has the name of another one, which Run will
+// return as well, and ErrStarted after Run.
 func (m *Manager) Add(controllers ...*Controller) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -73,12 +72,12 @@ func (m *Manager) list() []*Controller {
 	return m.controllers
 }
 
-// Run runs all controllers until ctx ends, and waits for them. When one of them fails it ends the others, and
-// returns all errors. It returns an error at once when Add, Watch or Use returned one.
+// Run runs all controllers until ctx ends, and waits for them. If one of them fails, it stops the others and
+// returns all errors. It returns an error immediately if Add, Watch or Use returned one.
 //
-// With an elector it first waits for the caches of all controllers, for their SyncTimeout: a process that could not do
-// the work does not compete for it. When the elector takes the turn away Run ends the controllers, and returns why: a
-// process whose turn is over does best to exit, so that it starts afresh. With ErrStillRunning it should exit at once.
+// With an elector, it first waits for the caches of all controllers, up to their SyncTimeout: a process that could not do
+// the work does not stand for election. If the leadership is lost, Run stops the controllers and returns the reason; the
+// process should then exit, so that it starts afresh. On ErrStillRunning it should exit immediately.
 func (m *Manager) Run(ctx context.Context) error {
 	if err := m.start(); err != nil {
 		return err
@@ -98,7 +97,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	return m.elector.Lead(ctx, m.runAll)
 }
 
-// start notes that Run was called. From then on nothing can be added, to the controllers neither.
+// start records that Run was called. From then on nothing can be added, neither to the manager nor to its controllers.
 func (m *Manager) start() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -116,12 +115,12 @@ func (m *Manager) start() error {
 func (m *Manager) runAll(ctx context.Context) error {
 	err := m.each(ctx, func(ctx context.Context, c *Controller) error { return c.Run(ctx) })
 	if err == nil {
-		<-ctx.Done() // it has ended, unless there are no controllers
+		<-ctx.Done() // only waits if there are no controllers
 	}
 	return err
 }
 
-// each calls do for all controllers at the same time. The first error ends the context of the others.
+// each calls do for all controllers concurrently. The first error ends the context of the others.
 func (m *Manager) each(ctx context.Context, do func(ctx context.Context, c *Controller) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -139,7 +138,7 @@ func (m *Manager) each(ctx context.Context, do func(ctx context.Context, c *Cont
 	return errors.Join(errs...)
 }
 
-// Stats returns the figures of all controllers, in the order in which they were added.
+// Stats returns the stats of all controllers, in the order in which they were added.
 func (m *Manager) Stats() []Stats {
 	controllers := m.list()
 	stats := make([]Stats, len(controllers))

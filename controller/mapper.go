@@ -7,20 +7,20 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// Mapper says which keys a change of an object concerns, by calling enqueue for each of them. It is asked about
-// the state after a change and about the one before it, so that a former owner learns of its loss. It is never called
-// by two goroutines at a time, should be quick, and must not keep enqueue. See Watch for what happens when it panics.
+// Mapper maps an object to the keys to reconcile when it changes, by calling enqueue for each of them. It is called with
+// the state after a change and the one before it, so that a former owner is reconciled as well. It is never called
+// concurrently, should be quick, and must not retain enqueue. See Watch for what happens if it panics.
 type Mapper[T object.Object] func(obj T, enqueue func(object.Key))
 
-// Self maps each object to its own key. Without predicates WatchKeys does the same, and is cheaper.
+// Self maps each object to its own key. If there are no predicates, WatchKeys does the same and is cheaper.
 func Self[T object.Object](obj T, enqueue func(object.Key)) {
 	enqueue(object.KeyOf(obj))
 }
 
-// Owner maps an object to the owner of the given kind that controls it, in the object's own namespace.
+// Owner maps an object to its controlling owner of the given kind, in the object's own namespace.
 //
-// An owner that the cache holds with another UID than the reference names is a namesake, and is left alone. If it
-// is the cache that is late, the right owner is enqueued by its own arrival there, given that the controller
+// If the owner in the cache has another UID than the reference, it is another object with the same name, and is not enqueued. If
+// the cache is merely behind, the actual owner is enqueued when it arrives there, provided that the controller
 // watches owners too.
 func Owner[T, O object.Object](owners Cache[O], kind schema.GroupKind) Mapper[T] {
 	return func(obj T, enqueue func(object.Key)) {
@@ -28,7 +28,7 @@ func Owner[T, O object.Object](owners Cache[O], kind schema.GroupKind) Mapper[T]
 	}
 }
 
-// ClusterOwner is Owner for a kind that has no namespaces.
+// ClusterOwner is Owner for cluster-scoped owners.
 func ClusterOwner[T, O object.Object](owners Cache[O], kind schema.GroupKind) Mapper[T] {
 	return func(obj T, enqueue func(object.Key)) {
 		enqueueOwner(obj, "", owners, kind, enqueue)
@@ -54,9 +54,9 @@ func enqueueOwner[O object.Object](obj metav1.Object, namespace string, owners C
 // Predicate reports whether a change matters.
 type Predicate[T object.Object] func(d object.Delta[T]) bool
 
-// GenerationChanged leaves out updates that did not touch the spec, such as those of the status: the API server
-// counts metadata.generation up when the spec changes. It is not for kinds without a generation, such as
-// ConfigMaps, nor for controllers that look at labels or annotations.
+// GenerationChanged is a Predicate that ignores updates that did not change the spec, such as those of the status: the API server
+// increments metadata.generation when the spec changes. It is not for kinds without a generation, such as
+// ConfigMaps, nor for controllers that depend on labels or annotations.
 func GenerationChanged[T object.Object](d object.Delta[T]) bool {
 	return d.Type != object.Updated || isZero(d.Old) || d.Old.GetGeneration() != d.Object.GetGeneration()
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// mappingTest is a controller whose mapper goes to the owner named in the label "owner", and panics for states that
+// mappingTest is a controller whose mapper returns the owner in the label "owner", and panics for states that
 // panics names.
 type mappingTest struct {
 	server *server
@@ -50,7 +50,7 @@ func newMappingTest(t *testing.T, panics func(p *corev1.Pod) bool) *mappingTest 
 	return m
 }
 
-// put writes a pod with an owner, which the cache sees.
+// put writes a pod with an owner, and lets the cache see it.
 func (m *mappingTest) put(name, owner string) {
 	p := pod(name, "")
 	p.Labels = map[string]string{"owner": owner}
@@ -82,7 +82,7 @@ func TestPanickingMapperLosesNoKey(t *testing.T) {
 		if st.MapperPanics != 1 || st.UnmappedObjects != 1 || err == nil || m.c.Healthz() != nil {
 			t.Errorf("%+v, %v", st, err)
 		}
-		want := "controller test: pods: the mapper panics for 1 objects, so it is not known whom they concern; for shop/a: panic: broken"
+		want := "controller test: pods: the mapper panics for 1 objects, so it is not known which keys they concern; for shop/a: panic: broken"
 		if err != nil && (err.Error() != want || !errors.Is(err, errBroken)) {
 			t.Errorf("got  %v\nwant %s", err, want)
 		}
@@ -107,8 +107,8 @@ func TestPanickingMapperLosesNoKey(t *testing.T) {
 	})
 }
 
-// TestRetryBesideOtherCaches: a mapper that panicked is asked again, whatever other caches the controller has, and
-// once it has answered there is nothing to complain of.
+// TestRetryBesideOtherCaches: a mapper that panicked is called again, whatever other caches the controller has, and
+// once it succeeds there is no problem any more.
 func TestRetryBesideOtherCaches(t *testing.T) {
 	for name, broken := range map[string]int{"the first": 0, "the one between": 1, "the last": 2} {
 		t.Run(name, func(t *testing.T) {
@@ -153,8 +153,8 @@ func TestRetryBesideOtherCaches(t *testing.T) {
 	}
 }
 
-// TestFormerOwnerLearnsOfItsLoss has a mapper that cannot make sense of one state of a pod: whom the pod left in that
-// state is learned later.
+// TestFormerOwnerLearnsOfItsLoss has a mapper that panics for one state of a pod: the owner that the pod left in that
+// state is reconciled later.
 func TestFormerOwnerLearnsOfItsLoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var broken atomic.Bool
@@ -200,8 +200,8 @@ func TestChangesAndResyncsMapAgain(t *testing.T) {
 	})
 }
 
-// TestMappingIsGivenUp has a mapper that always panics for one pod. It is asked about the pod's present state for ever,
-// and about that of a deleted pod for some time.
+// TestMappingIsGivenUp has a mapper that always panics for one pod. It is called for the pod's present state forever,
+// and for that of a deleted pod a limited number of times.
 func TestMappingIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMappingTest(t, func(p *corev1.Pod) bool { return p.Name == "bad" })
@@ -312,7 +312,7 @@ func TestStuckMapperDoesNotKeepRunFromEnding(t *testing.T) {
 	})
 }
 
-// TestCallTracker tells one long call from several short ones.
+// TestCallTracker distinguishes one long call from several short ones.
 func TestCallTracker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c callTracker
@@ -338,7 +338,7 @@ func TestCallTracker(t *testing.T) {
 	})
 }
 
-// TestMapperIsNeverCalledTwiceAtATime changes an object while the mapper is being asked again about it.
+// TestMapperIsNeverCalledTwiceAtATime changes an object during a retry of the mapper.
 func TestMapperIsNeverCalledTwiceAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var calls, most atomic.Int64
@@ -359,7 +359,7 @@ func TestMapperIsNeverCalledTwiceAtATime(t *testing.T) {
 	})
 }
 
-// TestMapperMayCallBack calls all that a stranger may think of from a mapper.
+// TestMapperMayCallBack calls everything that a user may think of from a mapper.
 func TestMapperMayCallBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
@@ -450,7 +450,7 @@ func TestReconcileThatEndsItsGoroutine(t *testing.T) {
 	})
 }
 
-// TestSameState: two states are one if they are one object, or have the version and uid of one.
+// TestSameState: two states are the same if they are one object, or have the same version and uid.
 func TestSameState(t *testing.T) {
 	of := func(version, uid string) *corev1.Pod {
 		p := pod("a", "")
@@ -471,11 +471,11 @@ func TestSameState(t *testing.T) {
 	}
 }
 
-// TestEarliestRetryComesFirst: what has waited longest is asked about first.
+// TestEarliestRetryComesFirst: the object that has waited longest is retried first.
 func TestEarliestRetryComesFirst(t *testing.T) {
 	u, now := newUnmapped[*corev1.Pod](), time.Now()
 	for i := range 50 {
-		u.put(key(strconv.Itoa(i)), failure[*corev1.Pod]{states: []*corev1.Pod{pod("a", "")}, due: now.Add(time.Duration(i*17%50) * time.Second)})
+		u.put(key(strconv.Itoa(i)), unmappedObject[*corev1.Pod]{states: []*corev1.Pod{pod("a", "")}, due: now.Add(time.Duration(i*17%50) * time.Second)})
 	}
 	keys := u.dueKeys(now.Add(29 * time.Second))
 	if len(keys) != 30 {

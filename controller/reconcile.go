@@ -16,13 +16,13 @@ import (
 	"github.com/tidings/tidings/workqueue"
 )
 
-// terminalError is what Terminal returns.
+// terminalError is the error returned by Terminal.
 type terminalError struct{ error }
 
 func (e terminalError) Unwrap() error { return e.error }
 
-// Terminal marks an error of a Reconciler as one that trying again does not heal, such as a spec that makes no
-// sense: the key is not reconciled again until something changes. Of nil it makes nil.
+// Terminal marks an error of a Reconciler as one that retrying cannot fix, such as an invalid spec:
+// the key is not reconciled again until something changes. Terminal(nil) is nil.
 func Terminal(err error) error {
 	if err == nil {
 		return nil
@@ -30,15 +30,15 @@ func Terminal(err error) error {
 	return terminalError{err}
 }
 
-// PanicError is the error that a panic of a Reconciler becomes.
+// PanicError is the error that a panic in a Reconciler results in.
 type PanicError struct {
-	// Value is what was given to panic.
+	// Value is the value passed to panic.
 	Value any
-	// Stack is the stack of the goroutine, as debug.Stack returns it.
+	// Stack is the goroutine's stack, as returned by debug.Stack.
 	Stack []byte
 }
 
-// Error returns the value in words, without the stack.
+// Error returns the value as text, without the stack.
 func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
 
 // Unwrap returns the value if it is an error.
@@ -47,14 +47,14 @@ func (e *PanicError) Unwrap() error {
 	return err
 }
 
-// TimeoutError is the cause with which a reconcile's context ends when the reconcile takes too long. It is also a
+// TimeoutError is the cause with which the context of a reconcile that takes too long ends. It wraps
 // context.DeadlineExceeded.
 type TimeoutError struct {
 	Key     object.Key
 	Timeout time.Duration
 }
 
-// Error says how long was too long.
+// Error names the key and the timeout.
 func (e *TimeoutError) Error() string {
 	return fmt.Sprintf("reconcile of %s took longer than %v", e.Key, e.Timeout)
 }
@@ -62,7 +62,7 @@ func (e *TimeoutError) Error() string {
 // Unwrap returns context.DeadlineExceeded.
 func (e *TimeoutError) Unwrap() error { return context.DeadlineExceeded }
 
-// work is one worker: it reconciles key after key until the queue ends.
+// work is the loop of a worker: it reconciles keys until the queue is shut down.
 func (c *Controller) work(ctx context.Context) {
 	for {
 		key, err := c.queue.Get(ctx)
@@ -77,10 +77,10 @@ func (c *Controller) work(ctx context.Context) {
 	}
 }
 
-// errGoexit is what a reconcile gets that ended its goroutine, as testing.T.Fatal does.
+// errGoexit is the error of a reconcile that ended its goroutine, as testing.T.Fatal does.
 var errGoexit error = &PanicError{Value: "runtime.Goexit was called"}
 
-// process reconciles the key, and does with it what the outcome asks for.
+// process reconciles the key and handles the outcome.
 func (c *Controller) process(ctx context.Context, key object.Key) {
 	start := c.begin(key)
 	result, err := Result{}, errGoexit
@@ -100,14 +100,14 @@ func (c *Controller) finish(ctx context.Context, key object.Key, result Result, 
 		c.queue.AddAfter(key, result.RequeueAfter)
 	case GaveUp:
 		c.queue.Forget(key)
-		c.log.Error("reconcile failed for good", "key", key.String(), "error", err)
+		c.log.Error("reconcile failed with a terminal error", "key", key.String(), "error", err)
 	default:
 		c.retry(ctx, key, err)
 	}
 }
 
-// retry adds the key again after the limiter's delay, or after the API server's if that is longer. What fails
-// because the controller is to end is not worth a word.
+// retry adds the key again after the limiter's delay, or after the API server's if that is longer. It does not log
+// failures during shutdown.
 func (c *Controller) retry(ctx context.Context, key object.Key, err error) {
 	seconds, _ := apierrors.SuggestsClientDelay(err)
 	delay := time.Duration(seconds) * time.Second
@@ -122,7 +122,7 @@ func (c *Controller) retry(ctx context.Context, key object.Key, err error) {
 	c.log.Error("reconcile failed", attrs...)
 }
 
-// call calls the reconciler with its context, and makes an error of a panic.
+// call calls the reconciler with its context, and turns a panic into an error.
 func (c *Controller) call(ctx context.Context, key object.Key) (result Result, err error) {
 	if timeout := c.options.Timeout; timeout > 0 {
 		cause := &TimeoutError{Key: key, Timeout: timeout}
@@ -160,7 +160,7 @@ func outcomeOf(result Result, err error) Outcome {
 	return Failed
 }
 
-// begin notes that the key is being reconciled.
+// begin records that the key is being reconciled.
 func (c *Controller) begin(key object.Key) time.Time {
 	now := time.Now()
 	c.mu.Lock()
@@ -169,7 +169,7 @@ func (c *Controller) begin(key object.Key) time.Time {
 	return now
 }
 
-// end notes that the key's reconcile has ended, and how.
+// end records the outcome of the key's reconcile.
 func (c *Controller) end(key object.Key, outcome Outcome, took time.Duration) {
 	c.counters.outcomes[outcome].Add(1)
 	c.mu.Lock()
@@ -178,7 +178,7 @@ func (c *Controller) end(key object.Key, outcome Outcome, took time.Duration) {
 	c.reconcileTime.Observe(took)
 }
 
-// busyKeys returns the keys that are being reconciled, the longest running first.
+// busyKeys returns the keys that are being reconciled, those running longest first.
 func (c *Controller) busyKeys() []object.Key {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -187,7 +187,7 @@ func (c *Controller) busyKeys() []object.Key {
 	})
 }
 
-func (c *Controller) logMiss(m miss) {
-	c.log.Warn("reconciling although a cache has not seen an own write", "key", m.key.String(), "write", m.write.String(),
+func (c *Controller) logMissedWrite(m missedWrite) {
+	c.log.Warn("reconciling although a cache has not seen one of the key's writes", "key", m.key.String(), "write", m.write.String(),
 		"waited", c.options.MaxGateWait)
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// process is a process of the simulation: it dies when its manager's Run returns, and whatever runs in it.
+// process is a process of the simulation: it dies when its manager's Run returns, with everything that runs in it.
 type process struct {
 	id     string
 	client *leaseClient
@@ -25,7 +25,7 @@ type process struct {
 	dead   atomic.Bool
 }
 
-// world knows which processes act.
+// world tracks which processes act.
 type world struct {
 	t      *testing.T
 	lease  leaseServer
@@ -34,7 +34,7 @@ type world struct {
 	acts   int
 }
 
-// act notes that a reconcile of the process begins. The function returned notes its end.
+// act records that a reconcile of the process begins. The returned function records its end.
 func (w *world) act(p *process) (end func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -63,8 +63,8 @@ func (w *world) check() {
 	}
 }
 
-// TestNeverTwoManagersAct lets managers compete over a network that is slow, loses calls and answers, and is cut, and
-// stops them at random, while their reconciles end late or never. Never may the reconciles of two run at once.
+// TestNeverTwoManagersAct lets managers compete over a network that is slow, loses calls and responses, and is cut, and
+// stops them at random, while their reconciles end late or never. The reconciles of two managers must never overlap.
 func TestNeverTwoManagersAct(t *testing.T) {
 	testseed.Each(t, 20, func(t *testing.T, seed uint64) {
 		synctest.Test(t, func(t *testing.T) { simulateManagers(t, seed) })

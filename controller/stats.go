@@ -7,16 +7,16 @@ import (
 	"github.com/tidings/tidings/workqueue"
 )
 
-// Outcome says how a reconcile ended.
+// Outcome is the outcome of a reconcile.
 type Outcome uint8
 
 // The outcomes.
 const (
 	Succeeded Outcome = iota
-	Requeued          // succeeded, and asked to be called again later
-	Failed            // returned an error, and is tried again
+	Requeued          // succeeded with RequeueAfter
+	Failed            // returned an error, and is retried
 	GaveUp            // returned a Terminal error
-	Panicked          // panicked, and is tried again
+	Panicked          // panicked, and is retried
 	outcomes  = iota
 )
 
@@ -30,39 +30,39 @@ func (o Outcome) String() string {
 	return fmt.Sprintf("Outcome(%d)", uint8(o))
 }
 
-// Stats is what a controller has done since it was made, and its state now.
+// Stats holds a controller's counters and its present state.
 type Stats struct {
 	// Name is the controller's name.
 	Name string
-	// Queue is the state of its queue. Queue.Working is the number of workers that have a key.
+	// Queue is the state of the controller's queue. Queue.Working is the number of workers that have a key.
 	Queue workqueue.Stats
-	// Workers is the number of its workers, ActiveWorkers of those that reconcile.
+	// Workers is the number of workers, ActiveWorkers the number of those that are reconciling.
 	Workers, ActiveWorkers int
-	// Reconciles is the number of reconciles that have ended. Requeues, Errors, TerminalErrors and Panics are parts
-	// of it, and the rest has succeeded: each failure counts as one of the last three. Outcomes has all by outcome.
+	// Reconciles counts the reconciles that have ended. Requeues, Errors, TerminalErrors and Panics are parts
+	// of it; the rest succeeded. Each failure counts as exactly one of the last three. Outcomes has all by outcome.
 	Reconciles, Requeues, Errors, TerminalErrors, Panics uint64
-	// Timeouts is the number of failures whose context had ended because they took too long.
+	// Timeouts counts the failures of reconciles that took longer than Options.Timeout.
 	Timeouts uint64
-	// ReconcileTime has the times that reconciles took.
+	// ReconcileTime is a histogram of the durations of reconciles.
 	ReconcileTime workqueue.Histogram
-	// MapperPanics is the number of panics of mappers and predicates.
+	// MapperPanics counts the panics of mappers and predicates.
 	MapperPanics uint64
-	// UnmappedObjects is the number of objects for which a mapper has panicked and is to be asked again.
+	// UnmappedObjects is the number of objects for which a mapper has panicked and will be called again.
 	UnmappedObjects int
-	// MappingsDropped is the number of states of objects that a mapper is not asked about any more, because it panicked
+	// MappingsDropped counts the states of objects for which a mapper is not called any more, because it panicked
 	// too often or for too many objects.
 	MappingsDropped uint64
-	// LimiterPanics is the number of panics of the rate limiter.
+	// LimiterPanics counts the panics of the rate limiter.
 	LimiterPanics uint64
-	// GateWaits is how often a key had to wait because a cache had not seen a write that was made for it.
+	// GateWaits counts how often a key had to wait because a cache had not seen a write that was made for it.
 	GateWaits uint64
-	// GateTimeouts is how often this took so long that the key was reconciled anyway.
+	// GateTimeouts counts how often that took so long that the key was reconciled nevertheless.
 	GateTimeouts uint64
-	// GateWaiting is the number of keys that wait so now.
+	// GateWaiting is the number of keys that are waiting for that now.
 	GateWaiting int
 }
 
-// Outcomes returns the number of reconciles by how they ended.
+// Outcomes returns the number of reconciles by outcome.
 func (s Stats) Outcomes() map[Outcome]uint64 {
 	return map[Outcome]uint64{
 		Succeeded: s.Reconciles - s.Requeues - s.Errors - s.TerminalErrors - s.Panics,
@@ -73,7 +73,7 @@ func (s Stats) Outcomes() map[Outcome]uint64 {
 	}
 }
 
-// counters are the parts of Stats that count.
+// counters holds the counters behind Stats.
 type counters struct {
 	outcomes [outcomes]atomic.Uint64
 	timeouts atomic.Uint64
@@ -81,7 +81,7 @@ type counters struct {
 	mapperPanics, mappingsDropped, limiterPanics atomic.Uint64
 }
 
-// Stats returns the controller's figures. It is cheap, so it may be called often.
+// Stats returns the controller's stats. It is cheap, so it may be called often.
 func (c *Controller) Stats() Stats {
 	s := Stats{
 		Name:            c.name,

@@ -79,12 +79,12 @@ func TestRunNamesTheWorkerThatDoesNotStop(t *testing.T) {
 	})
 }
 
-// refusing is a cache that says at once why it will never be in sync.
+// refusing is a cache that immediately says why it will never be in sync.
 type refusing struct{ *podCache }
 
 func (refusing) WaitForSync(context.Context) error { return errBroken }
 
-// TestOneCacheIsEnoughToFail: a controller does not wait for caches whose end would change nothing.
+// TestOneCacheIsEnoughToFail: a controller does not wait for caches that cannot change the outcome.
 func TestOneCacheIsEnoughToFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		missing := newPodCache(newServer())

@@ -11,7 +11,7 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// How a mapper that panicked is asked again.
+// Limits for retrying a mapper that panicked.
 const (
 	firstRetry = time.Second
 	lastRetry  = 5 * time.Minute
@@ -19,12 +19,12 @@ const (
 	maxAttempts = 10
 	// maxStates is how many states of one object are kept, the latest ones.
 	maxStates = 4
-	// maxUnmapped is of how many objects states are kept. What is beyond is asked about at the object's next change
+	// maxUnmapped is the maximum number of objects whose states are kept. Others are only mapped at their next change
 	// or resync.
 	maxUnmapped = 10_000
 )
 
-// retryDelay is the time after the given number of failures.
+// retryDelay returns the delay after the given number of failures.
 func retryDelay(failures int) time.Duration {
 	if failures > 9 {
 		return lastRetry
@@ -32,16 +32,16 @@ func retryDelay(failures int) time.Duration {
 	return min(firstRetry<<(failures-1), lastRetry)
 }
 
-// unmapped remembers the states of objects for which a mapper panicked: which keys they concern is not known yet.
+// unmapped holds the states of objects for which a mapper panicked, so that their keys are not known yet.
 type unmapped[T object.Object] struct {
-	count atomic.Int64 // of objects, to be read without the lock
+	count atomic.Int64 // len(objects), for reading without the lock
 
 	mu      sync.Mutex
-	objects map[object.Key]failure[T]
+	objects map[object.Key]unmappedObject[T]
 }
 
-// failure is what is remembered of one object.
-type failure[T object.Object] struct {
+// unmappedObject holds the unmapped states of one object.
+type unmappedObject[T object.Object] struct {
 	states   []T
 	err      *PanicError // the last one
 	failures int
@@ -49,13 +49,13 @@ type failure[T object.Object] struct {
 }
 
 func newUnmapped[T object.Object]() *unmapped[T] {
-	return &unmapped[T]{objects: make(map[object.Key]failure[T])}
+	return &unmapped[T]{objects: make(map[object.Key]unmappedObject[T])}
 }
 
-// take removes and returns what is remembered of the object.
-func (u *unmapped[T]) take(key object.Key) failure[T] {
+// take removes and returns the object's failure.
+func (u *unmapped[T]) take(key object.Key) unmappedObject[T] {
 	if u.count.Load() == 0 {
-		return failure[T]{}
+		return unmappedObject[T]{}
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -65,8 +65,8 @@ func (u *unmapped[T]) take(key object.Key) failure[T] {
 	return f
 }
 
-// put remembers the failure, as far as there is room. It returns the number of states that there is no room for.
-func (u *unmapped[T]) put(key object.Key, f failure[T]) (dropped int) {
+// put stores the failure as far as the limits permit. It returns the number of states that were dropped.
+func (u *unmapped[T]) put(key object.Key, f unmappedObject[T]) (dropped int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if len(u.objects) >= maxUnmapped {
@@ -107,7 +107,7 @@ func (u *unmapped[T]) nextDue() (next time.Time) {
 
 func (u *unmapped[T]) len() int { return int(u.count.Load()) }
 
-// problem returns an error while there is something to map, with the first object by name as an example.
+// problem returns an error while there are unmapped objects, with the first one by key as an example.
 func (u *unmapped[T]) problem() error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -120,7 +120,7 @@ func (u *unmapped[T]) problem() error {
 			first = key
 		}
 	}
-	return fmt.Errorf("the mapper panics for %d objects, so it is not known whom they concern; for %s: %w",
+	return fmt.Errorf("the mapper panics for %d objects, so it is not known which keys they concern; for %s: %w",
 		len(u.objects), first, u.objects[first].err)
 }
 
@@ -137,7 +137,7 @@ func sameState[T object.Object](a, b T) bool {
 	return version != "" && version == b.GetResourceVersion() && a.GetUID() == b.GetUID()
 }
 
-// retryMappings asks mappers that panicked again, each when it is due, until ctx ends.
+// retryMappings calls mappers that panicked again, each when it is due, until ctx ends.
 func (c *Controller) retryMappings(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -169,19 +169,19 @@ func (c *Controller) mapperPanicked(what, resource string, key object.Key, err *
 // limiterPanicked counts a panic of the user's rate limiter, and logs it.
 func (c *Controller) limiterPanicked(value any) {
 	c.counters.limiterPanics.Add(1)
-	c.logThrottled("the rate limiter panicked; the default one stands in", "error", fmt.Sprint(value))
+	c.logThrottled("the rate limiter panicked; using the default one", "error", fmt.Sprint(value))
 }
 
-// mappingsDropped counts states of an object that are not asked about any more.
+// mappingsDropped counts and logs states of an object that are not mapped any more.
 func (c *Controller) mappingsDropped(resource string, key object.Key, n int) {
 	if n == 0 {
 		return
 	}
 	c.counters.mappingsDropped.Add(uint64(n))
-	c.logThrottled("gave up mapping states of an object; whom they concerned is not reconciled for it", "resource", resource, "object", key.String(), "states", n)
+	c.logThrottled("gave up mapping states of an object; the keys that they concern are not reconciled because of them", "resource", resource, "object", key.String(), "states", n)
 }
 
-// logThrottled logs an error, but not more than one a second with the same message.
+// logThrottled logs an error, but at most one per second with the same message.
 func (c *Controller) logThrottled(message string, attrs ...any) {
 	now := time.Now()
 	c.mu.Lock()

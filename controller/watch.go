@@ -12,15 +12,15 @@ import (
 	"github.com/tidings/tidings/workqueue"
 )
 
-// Watch makes changes in the cache trigger reconciles: of the keys that the mapper names, for those changes that
-// all predicates let pass. The controller uses the cache then, see Use.
+// Watch makes changes in the cache trigger reconciles of the keys that the mapper returns, if
+// all predicates accept the change. It also makes the controller use the cache, see Use.
 //
-// No change is lost to a panic. When the mapper panics for a state of an object, this is counted, logged and shown by
-// Readyz, and the mapper is asked again: after a second, then after ever longer times up to 5 minutes, and whenever the
+// No change is lost because of a panic. If the mapper panics for a state of an object, that is counted, logged and reported by
+// Readyz, and the mapper is called again: after a second, then with increasing delays up to 5 minutes, and whenever the
 // object changes or is resynced. A state that is not the object's present one any more is given up after 10 attempts.
-// A predicate that panics lets the change pass.
+// A predicate that panics accepts the change.
 //
-// It returns an error if the cache or the mapper is nil, which Run returns as well, and ErrStarted after Run.
+// It returns an error if the cache, the mapper or a predicate is nil, which Run will return as well, and ErrStarted after Run.
 func Watch[T object.Object](c *Controller, cache Cache[T], mapper Mapper[T], predicates ...Predicate[T]) error {
 	switch {
 	case cache == nil:
@@ -31,8 +31,8 @@ func Watch[T object.Object](c *Controller, cache Cache[T], mapper Mapper[T], pre
 	return c.addSource(newWatch(cache, mapper, predicates...), nil)
 }
 
-// WatchKeys makes every change in the cache trigger a reconcile of the changed object's own key. It is Watch with the mapper Self, but looks at no
-// object, so that a cache with a memory budget opens none for it. Its errors are those of Watch.
+// WatchKeys makes every change in the cache trigger a reconcile of the changed object's key. It is like Watch with the mapper Self, but
+// does not look at objects, so that a cache with a memory budget need not open them. Its errors are those of Watch.
 func WatchKeys[T object.Object](c *Controller, cache Cache[T]) error {
 	if cache == nil {
 		return c.addSource(nil, errors.New("WatchKeys needs a cache"))
@@ -43,8 +43,8 @@ func WatchKeys[T object.Object](c *Controller, cache Cache[T]) error {
 }
 
 // Use declares a cache that the controller reads, or reports writes for, without being triggered by it: Run waits
-// for it to sync, it counts for the controller's health, and waiting for own writes follows it closely. It looks at no object, as WatchKeys.
-// Its errors are those of Watch.
+// for it to sync, it counts for the controller's health, and keys that wait for own writes are rechecked when it changes. Like
+// WatchKeys, it does not look at objects. Its errors are those of Watch.
 func Use[T object.Object](c *Controller, cache Cache[T]) error {
 	if cache == nil {
 		return c.addSource(nil, errors.New("Use needs a cache"))
@@ -52,35 +52,35 @@ func Use[T object.Object](c *Controller, cache Cache[T]) error {
 	return c.addSource(newWatch[T](cache, nil), nil)
 }
 
-// source is a watch[T] of some T.
+// source is a watch[T] of any T.
 type source interface {
-	// subscribe starts passing changes on to the controller. The function returned ends it, and waits.
+	// subscribe starts passing changes on to the controller. remove stops that, and waits for a running call.
 	subscribe(c *Controller) (remove func(), err error)
 	waitForSync(ctx context.Context) error
-	// retryDue asks the mapper again about the states for which it panicked and whose time has come. It returns
+	// retryDue calls the mapper again for the states for which it panicked and that are due. It returns
 	// when the next one is due, or the zero time.
 	retryDue(c *Controller, now time.Time) (next time.Time)
 	// unmappedObjects returns the number of objects with such states.
 	unmappedObjects() int
-	// runningCall says which call of the mapper is running now, or returns "".
+	// runningCall describes the running call of the mapper, or returns "".
 	runningCall() string
-	// ready returns what is wrong with the source now; healthy returns what has been so for the limit.
+	// ready returns a present problem of the source; healthy returns one that has lasted for the limit.
 	ready() error
 	healthy(limit time.Duration) error
 }
 
-// watch is one use that a controller makes of a cache.
+// watch is a cache that a controller watches or uses.
 type watch[T object.Object] struct {
 	cache      Cache[T]
-	mapper     Mapper[T] // nil if no objects are looked at
-	ownKeys    bool      // whether each change triggers a reconcile of its key; without a mapper
+	mapper     Mapper[T] // nil if the watch does not look at objects
+	ownKeys    bool      // each change triggers a reconcile of its key; only without a mapper
 	predicates []Predicate[T]
 	staleness  staleness
 	unmapped   *unmapped[T]
 
-	// mapping is held while the mapper and the predicates are called: they need not be safe for several goroutines.
+	// mapping is held while the mapper and the predicates are called: they need not be safe for concurrent use.
 	mapping semaphore
-	// states and keys are buffers: what the mapper is asked about, and the keys it has named so far. collect adds
+	// states and keys are buffers for the mapper's arguments and for the keys that it has returned. collect adds
 	// to keys.
 	states  []T
 	keys    []object.Key
@@ -96,14 +96,14 @@ func newWatch[T object.Object](cache Cache[T], mapper Mapper[T], predicates ...P
 }
 
 func (w *watch[T]) subscribe(c *Controller) (func(), error) {
-	remove, err := w.follow(c)
+	remove, err := w.addHandler(c)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", w.cache.Name(), err)
 	}
 	return remove, nil
 }
 
-func (w *watch[T]) follow(c *Controller) (remove func(), err error) {
+func (w *watch[T]) addHandler(c *Controller) (remove func(), err error) {
 	if w.mapper == nil {
 		return w.cache.HandleKeys(c.name, func(key object.Key, t object.DeltaType, initial bool) { w.handleKey(c, key, t, initial) })
 	}
@@ -111,16 +111,16 @@ func (w *watch[T]) follow(c *Controller) (remove func(), err error) {
 }
 
 func (w *watch[T]) handleKey(c *Controller, key object.Key, t object.DeltaType, initial bool) {
-	c.gate.moved()
+	c.gate.cacheChanged()
 	if w.ownKeys {
 		c.enqueue(key, priorityOf(t, initial))
 	}
 }
 
-// handle takes a change: it enqueues the keys that the states after and before it map to, and those of earlier states
+// handle handles a change: it enqueues the keys that the states before and after it map to, and those of earlier states
 // for which the mapper has panicked.
 func (w *watch[T]) handle(c *Controller, d object.Delta[T]) {
-	c.gate.moved()
+	c.gate.cacheChanged()
 	if isZero(d.Object) {
 		return
 	}
@@ -130,7 +130,7 @@ func (w *watch[T]) handle(c *Controller, d object.Delta[T]) {
 	defer w.calls.end()
 	f := w.unmapped.take(d.Key)
 	w.states = append(w.states[:0], f.states...)
-	if w.triggers(c, d) {
+	if w.acceptedByAll(c, d) {
 		w.addStates(d)
 	}
 	priority := workqueue.Normal
@@ -143,7 +143,7 @@ func (w *watch[T]) handle(c *Controller, d object.Delta[T]) {
 	clear(w.states)
 }
 
-// addStates adds the states before and after the change to those that the mapper is to be asked about.
+// addStates adds the states before and after the change to those to be mapped.
 func (w *watch[T]) addStates(d object.Delta[T]) {
 	earlier := w.states
 	for _, state := range [...]T{d.Old, d.Object} {
@@ -153,18 +153,18 @@ func (w *watch[T]) addStates(d object.Delta[T]) {
 	}
 }
 
-// triggers reports whether all predicates let the change pass.
-func (w *watch[T]) triggers(c *Controller, d object.Delta[T]) bool {
+// acceptedByAll reports whether all predicates accept the change.
+func (w *watch[T]) acceptedByAll(c *Controller, d object.Delta[T]) bool {
 	for _, p := range w.predicates {
-		if !w.matters(c, p, d) {
+		if !w.accepts(c, p, d) {
 			return false
 		}
 	}
 	return true
 }
 
-// matters asks the predicate. One that panics cannot tell, so the change may matter.
-func (w *watch[T]) matters(c *Controller, p Predicate[T], d object.Delta[T]) (matters bool) {
+// accepts calls the predicate. If it panics, the change is accepted, since it may matter.
+func (w *watch[T]) accepts(c *Controller, p Predicate[T], d object.Delta[T]) (matters bool) {
 	defer func() {
 		if v := recover(); v != nil {
 			c.mapperPanicked("predicate", w.cache.Name(), d.Key, &PanicError{Value: v, Stack: debug.Stack()})
@@ -177,8 +177,8 @@ func (w *watch[T]) matters(c *Controller, p Predicate[T], d object.Delta[T]) (ma
 // mapStates enqueues the keys that the states map to. It returns the states for which the mapper panicked, and the last
 // panic.
 //
-// The keys are collected before any of them is enqueued: a key that both states of an object map to must not be handed
-// out between two adds of it, as it would be reconciled twice.
+// The keys are collected before any of them is enqueued: otherwise a key that both states of an object map to could be handed
+// out between its two adds, and be reconciled twice.
 func (w *watch[T]) mapStates(c *Controller, key object.Key, states []T, p workqueue.Priority) (failed []T, err *PanicError) {
 	w.keys = w.keys[:0]
 	for _, state := range states {
@@ -200,10 +200,10 @@ func (w *watch[T]) mapStates(c *Controller, key object.Key, states []T, p workqu
 	return failed, err
 }
 
-// maxKeptKeys is how many keys' room a watch keeps between changes.
+// maxKeptKeys is the maximum capacity of keys that is kept between changes.
 const maxKeptKeys = 1024
 
-// mapState asks the mapper about one state of an object, and returns its panic.
+// mapState calls the mapper for one state of an object, and returns its panic.
 func (w *watch[T]) mapState(obj T) (err *PanicError) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -214,8 +214,8 @@ func (w *watch[T]) mapState(obj T) (err *PanicError) {
 	return nil
 }
 
-// remember keeps the states for which the mapper panicked, and has retryDue called for them.
-func (w *watch[T]) remember(c *Controller, key object.Key, f failure[T]) {
+// remember stores the states for which the mapper panicked, and schedules a retry.
+func (w *watch[T]) remember(c *Controller, key object.Key, f unmappedObject[T]) {
 	if f.failures == 0 {
 		f.failures, f.due = 1, time.Now().Add(retryDelay(1))
 	}
@@ -235,7 +235,7 @@ func (w *watch[T]) retryDue(c *Controller, now time.Time) (next time.Time) {
 	return w.unmapped.nextDue()
 }
 
-// retry asks the mapper again about the object's states. After the last attempt only the object's present state is kept.
+// retry calls the mapper again for the object's states. After the last attempt only the object's present state is kept.
 func (w *watch[T]) retry(c *Controller, key object.Key) {
 	w.mapping.acquire()
 	defer w.mapping.release()
@@ -293,7 +293,7 @@ func (w *watch[T]) healthy(limit time.Duration) error {
 	return nil
 }
 
-// stuck returns an error if a call of the mapper takes longer than the limit: no change of the cache gets through then.
+// stuck returns an error if a call of the mapper takes longer than the limit, which holds up all changes of the cache.
 func (w *watch[T]) stuck(limit time.Duration) error {
 	key, took := w.calls.age()
 	if took < limit {
@@ -302,7 +302,7 @@ func (w *watch[T]) stuck(limit time.Duration) error {
 	return fmt.Errorf("the mapper has been running for %v for %s", took.Round(time.Second), key)
 }
 
-// priorityOf puts what has not changed behind what has.
+// priorityOf gives objects that have not changed a lower priority than changes.
 func priorityOf(t object.DeltaType, initial bool) workqueue.Priority {
 	if initial || t == object.Sync {
 		return workqueue.Low

@@ -12,12 +12,11 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// Wrote reports that the reconcile which got ctx has created, updated or patched an object, and that the API
-// server answered with the state given. The key is not reconciled again before the cache has seen it, or an
-// object that the cache does not cover has left it. An object that the cache neither covers nor holds is not waited
-// for.
+// Wrote reports that the reconcile with the context ctx has created, updated or patched an object; written is the API
+// server's response. The reconcile's key is not reconciled again before the cache has seen that state or, if the cache does not
+// cover the object, no longer holds it. If the cache neither covers nor holds the object, there is nothing to wait for.
 //
-// It may be called from several goroutines. With a context that does not come from a reconcile it does nothing.
+// It is safe for concurrent use. With a context that does not come from a reconcile it does nothing.
 func Wrote[T object.Object](ctx context.Context, cache Cache[T], written T) {
 	r := recorderOf(ctx)
 	if r == nil || isZero(written) || written.GetResourceVersion() == "" {
@@ -31,12 +30,12 @@ func Wrote[T object.Object](ctx context.Context, cache Cache[T], written T) {
 	r.record(&removal[T]{history: historyOf(cache, key), uid: written.GetUID(), version: version})
 }
 
-// Deleted reports that the reconcile which got ctx has deleted the object, given in any state of it: a name and a
-// namespace are enough. The key is not reconciled again before the cache holds it no more, or as being deleted, or holds
-// another object of that name. For an object without a uid, that is one with another uid than the cache holds now; if the
-// cache holds none now, it is one that is reported to Wrote later.
+// Deleted reports that the reconcile with the context ctx has deleted the object. Any state of the object will do, even just
+// its name and namespace. The reconcile's key is not reconciled again before the cache no longer holds the object, holds it as being
+// deleted, or holds another object with that name. If deleted has no uid, another object is one with another uid than the
+// object in the cache has now; if the cache holds none now, it is one that is reported to Wrote later.
 //
-// It may be called from several goroutines. With a context that does not come from a reconcile it does nothing.
+// It is safe for concurrent use. With a context that does not come from a reconcile it does nothing.
 func Deleted[T object.Object](ctx context.Context, cache Cache[T], deleted T) {
 	r := recorderOf(ctx)
 	if r == nil || isZero(deleted) {
@@ -49,7 +48,7 @@ func Deleted[T object.Object](ctx context.Context, cache Cache[T], deleted T) {
 	r.record(&removal[T]{history: historyOf(cache, key), uid: uid})
 }
 
-// recorder is how a reconcile's context leads to the gate.
+// recorder is passed in a reconcile's context, to record writes in the gate.
 type recorder struct {
 	gate *gate
 	key  object.Key
@@ -70,31 +69,31 @@ func recorderOf(ctx context.Context) *recorder {
 	return r
 }
 
-// write is a write that a cache may not have seen yet. It is used under the gate's lock.
+// write is a write that a cache may not have seen yet. Its methods are called with the gate's lock held.
 type write interface {
-	// seen asks the cache.
+	// seen reports whether the cache has seen the write.
 	seen() bool
-	// lasting reports whether what was seen once stays so.
+	// lasting reports whether a write that was seen once stays seen.
 	lasting() bool
-	// covers reports whether the other write, which was recorded before this one, has been seen when this one has.
+	// covers reports whether seeing this write implies having seen the other one, which was recorded before.
 	covers(other write) bool
 	String() string
 }
 
-// history follows the version of a cache, to notice that it goes back: then the server has lost the writes that were made
-// before, or never had them in that order, and they are not waited for.
+// history follows the version of a cache, to notice when it goes back: earlier writes are not waited for then, since the
+// server has lost them, or has another history.
 type history[T object.Object] struct {
 	cache     Cache[T]
-	key       object.Key // of the object that was written
-	last      string     // the version that the cache was last seen at
-	rewritten bool       // it was seen to go back
+	key       object.Key // of the written object
+	last      string     // the last seen version of the cache
+	rewritten bool       // the version was seen to go back
 }
 
 func historyOf[T object.Object](cache Cache[T], key object.Key) history[T] {
 	return history[T]{cache: cache, key: key, last: cache.ResourceVersionIn(key.Namespace)}
 }
 
-// version returns the version of the cache, and whether it ever went back.
+// version returns the version of the cache, and whether it has ever gone back.
 func (h *history[T]) version() (now string, rewritten bool) {
 	now = h.cache.ResourceVersionIn(h.key.Namespace)
 	h.rewritten = h.rewritten || object.OlderResourceVersion(now, h.last)
@@ -106,7 +105,7 @@ func (h *history[T]) sameCache(other history[T]) bool {
 	return reflect.ValueOf(h.cache).Comparable() && h.cache == other.cache
 }
 
-// update is a write that shows in the version that its cache is current to.
+// update is a write that has been seen when its cache is current to its version.
 type update[T object.Object] struct {
 	history[T]
 	version string
@@ -119,8 +118,8 @@ func (w *update[T]) seen() bool {
 
 func (w *update[T]) lasting() bool { return true }
 
-// covers is about older versions in the same part of the same cache, and about an earlier removal of an object whose
-// uid is not known: this is what came after it.
+// covers returns true for older versions in the same namespace of the same cache, and for an earlier removal with an unknown
+// uid: this is the write that came after it.
 func (w *update[T]) covers(other write) bool {
 	switch other := other.(type) {
 	case *update[T]:
@@ -136,9 +135,9 @@ func (w *update[T]) String() string {
 	return fmt.Sprintf("%s: version %s of %s", w.cache.Name(), w.version, w.key)
 }
 
-// removal is a write after which the object is not in the cache any more, or is there being deleted: a delete
-// call is not answered with a version. The write's own version is set if it only left the cache's scope; a
-// newer one is back in it.
+// removal is a write after which the cache no longer holds the object, or holds it as being deleted. The response to a delete
+// call has no version. version is set if the write only moved the object out of the cache's scope; an object with
+// a newer version is back in it.
 type removal[T object.Object] struct {
 	history[T]
 	uid     types.UID // empty if it is not known
@@ -156,7 +155,7 @@ func (w *removal[T]) seen() bool {
 	return w.version != "" && !object.OlderResourceVersion(held.GetResourceVersion(), w.version)
 }
 
-// lasting is false: an object that is not in the cache may be one whose creation has not reached it.
+// lasting is false: if the object is not in the cache, its creation may merely not have reached the cache yet.
 func (w *removal[T]) lasting() bool { return false }
 
 func (w *removal[T]) covers(write) bool { return false }
@@ -165,31 +164,31 @@ func (w *removal[T]) String() string {
 	return fmt.Sprintf("%s: removal of %s", w.cache.Name(), w.key)
 }
 
-// writes are those made for one key.
+// writes are the writes made for one key.
 type writes struct {
-	lasting, passing []write
-	// until is when nobody waits for them any more.
+	lasting, transient []write
+	// until is when waiting for them ends.
 	until time.Time
 }
 
 func (p *writes) add(w write) {
 	p.lasting = slices.DeleteFunc(p.lasting, w.covers)
-	p.passing = slices.DeleteFunc(p.passing, w.covers)
+	p.transient = slices.DeleteFunc(p.transient, w.covers)
 	if w.lasting() {
 		p.lasting = append(p.lasting, w)
 	} else {
-		p.passing = append(p.passing, w)
+		p.transient = append(p.transient, w)
 	}
 }
 
-// unseen returns a write that a cache has not seen, or nil. All removals have to be seen at one time, after all
-// else was: so one of an object that was created a moment before is not mistaken for seen.
+// unseen returns a write that a cache has not seen, or nil. All removals have to be seen at the same time, after all
+// other writes were: so the removal of a newly created object is not mistaken for seen before its creation is.
 func (p *writes) unseen() write {
 	p.lasting = slices.DeleteFunc(p.lasting, write.seen)
 	if len(p.lasting) > 0 {
 		return p.lasting[0]
 	}
-	for _, w := range p.passing {
+	for _, w := range p.transient {
 		if !w.seen() {
 			return w
 		}

@@ -8,22 +8,22 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// BatchType says what a batch is.
+// BatchType is the type of a batch.
 type BatchType uint8
 
 // The batch types.
 const (
-	// Changes are Deltas. There may be none: then only the resource version counts.
+	// Changes carries Deltas. There may be none; then only the resource version counts.
 	Changes BatchType = iota + 1
-	// Replace says that the collection is exactly Objects.
+	// Replace means that the collection is exactly Objects.
 	Replace
-	// Initial says that Objects, or some of them, are the initial list.
+	// Initial means that Objects are the initial list, or a part of it.
 	Initial
-	// Resync tells of Objects again.
+	// Resync delivers Objects again.
 	Resync
-	// Synced says that the initial list is complete.
+	// Synced marks that the initial list is complete.
 	Synced
-	// Deletions says that all of Objects are gone.
+	// Deletions means that all of Objects are gone.
 	Deletions
 )
 
@@ -37,15 +37,15 @@ func (t BatchType) String() string {
 	return fmt.Sprintf("BatchType(%d)", uint8(t))
 }
 
-// Batch is what the consumer takes from a queue at once.
+// Batch is what one Pop returns.
 type Batch[T object.Object] struct {
 	// Deltas are the changes, in order; set for Changes only. They are shared and read-only, and valid until the next Pop.
 	Deltas []object.Delta[T]
 	// Objects is set for Replace, Initial, Resync and Deletions.
 	Objects object.Collection[T]
-	// ResourceVersion is what the collection is current to once the batch is applied; "" if the batch does not say.
+	// ResourceVersion is the version that the collection is current to once the batch is applied; "" if unknown.
 	ResourceVersion string
-	// Since is when the oldest of it was added.
+	// Since is when the oldest part of the batch was added.
 	Since time.Time
 	Type  BatchType
 }
@@ -60,9 +60,9 @@ func (b Batch[T]) objects() int {
 	return b.Objects.Len()
 }
 
-// All iterates over the batch as deltas. Each object of an initial list is Added and Initial, each of a resync is Sync with
-// the object as its own Old, each of Deletions is Deleted, with its last known state as Object and Old, and each of a Replace is Replaced without Old. The deletions that a Replace implies are not
-// among them: store.Txn.Replace finds these.
+// All iterates over the batch as deltas. An object of an initial list is Added and Initial, one of a resync is Sync with
+// the object itself as Old, one of Deletions is Deleted with its last known state as Object and Old, and one of a Replace is
+// Replaced without Old. The deletions that a Replace implies are not included; store.Txn.Replace finds them.
 func (b Batch[T]) All() iter.Seq[object.Delta[T]] {
 	return func(yield func(object.Delta[T]) bool) {
 		for i := range b.Deltas {
@@ -81,7 +81,7 @@ func (b Batch[T]) All() iter.Seq[object.Delta[T]] {
 	}
 }
 
-// delta returns the delta that tells of an object of the batch.
+// delta returns the delta for an object of the batch.
 func (b Batch[T]) delta(key object.Key, o T) object.Delta[T] {
 	switch b.Type {
 	case Initial:

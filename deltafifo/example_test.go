@@ -22,7 +22,7 @@ func delta(t object.DeltaType, o *thing) object.Delta[*thing] {
 	return object.Delta[*thing]{Type: t, Key: object.KeyOf(o), Object: o}
 }
 
-// A program of one's own puts a queue between a reflector, whose sink it is, and a store.
+// A program can put a queue between a reflector, whose sink it is, and a store.
 func Example() {
 	queue := deltafifo.New[*thing](deltafifo.Options{})
 	// reflector.Options{Sink: queue, ...} would make these calls.
@@ -55,11 +55,11 @@ func Example() {
 	// context canceled
 }
 
-// apply takes a batch through a transaction of the store.
+// apply applies a batch in a transaction of the store.
 func apply(writer *store.Writer[*thing], batch deltafifo.Batch[*thing]) *store.Snapshot[*thing] {
 	txn := writer.Begin()
 	if batch.Type == deltafifo.Replace {
-		// A list that is older than what was known already tells of a server that was restored from a backup.
+		// A list that is older than the known state means that the server was restored from a backup.
 		rewritten := object.OlderResourceVersion(batch.ResourceVersion, writer.Store().Snapshot().ResourceVersion())
 		for _, d := range txn.Replace("", batch.Objects, batch.ResourceVersion, rewritten) {
 			fmt.Println(d.Type, d.Key)
@@ -77,7 +77,7 @@ func apply(writer *store.Writer[*thing], batch deltafifo.Batch[*thing]) *store.S
 	return txn.Commit()
 }
 
-// A handler that is behind is told of the latest state only, and of an object that made room for another.
+// A handler that is behind sees only the latest state, and sees an object that was replaced by another one with the same name.
 func ExampleQueue() {
 	v1, v2, v3, other := newThing("web", "u1", "1"), newThing("web", "u1", "2"), newThing("web", "u1", "3"), newThing("web", "u2", "5")
 	queue := deltafifo.New[*thing](deltafifo.Options{Policy: deltafifo.Coalesce})

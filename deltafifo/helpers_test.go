@@ -62,7 +62,7 @@ func idle(q *Queue[*thing]) bool {
 	})
 }
 
-// model is what is known, by key.
+// model is the known state, by key.
 type model map[object.Key]*thing
 
 // picture returns the model's objects that pass, sorted by key.
@@ -86,7 +86,7 @@ func (m model) text(pass func(object.Key) bool) string {
 	return s
 }
 
-// text writes deltas for comparison: one a word, as Type:name/uid/version, with what matters besides.
+// text formats deltas for comparison: one per word, as Type:name/uid/version, with other relevant fields.
 func text(deltas []delta) string {
 	s := ""
 	for i, d := range deltas {
@@ -107,7 +107,7 @@ func text(deltas []delta) string {
 	return s
 }
 
-// consumer applies what it is told, and fails if that does not fit what it was told before.
+// consumer applies what it receives, and fails if that is inconsistent with what it received before.
 type consumer struct {
 	t     testing.TB
 	state model

@@ -3,12 +3,12 @@ package deltafifo
 // smallBuffer is the capacity that is always worth keeping.
 const smallBuffer = 64
 
-// keepsRoom says whether room for so many elements is worth keeping when so few were used.
-func keepsRoom(room, used int) bool { return room <= smallBuffer || room/4 <= used }
+// worthKeeping reports whether a buffer with the given capacity is worth keeping if only used elements of it were used.
+func worthKeeping(room, used int) bool { return room <= smallBuffer || room/4 <= used }
 
-// list is a first-in, first-out list. It gives memory back as it gets shorter.
+// list is a first-in, first-out list. It releases memory as it gets shorter.
 type list[E any] struct {
-	// items[head:] are the elements; those before are zero.
+	// items[head:] are the elements; items[:head] are zero.
 	items []E
 	head  int
 }
@@ -38,10 +38,10 @@ func (l *list[E]) push(e E) {
 	l.items = append(l.items, e)
 }
 
-// compact moves the elements to the front, or to less memory.
+// compact moves the elements to the front, or to a smaller slice.
 func (l *list[E]) compact() {
 	kept := l.items[l.head:]
-	if !keepsRoom(cap(l.items), len(kept)) {
+	if !worthKeeping(cap(l.items), len(kept)) {
 		l.items, l.head = append(make([]E, 0, 2*len(kept)+1), kept...), 0
 		return
 	}
@@ -50,7 +50,7 @@ func (l *list[E]) compact() {
 	l.items, l.head = l.items[:n], 0
 }
 
-// pop removes the oldest element. There is one.
+// pop removes and returns the oldest element. The list must not be empty.
 func (l *list[E]) pop() E {
 	var zero E
 	e := l.items[l.head]

@@ -73,14 +73,14 @@ func checkMerged(t testing.TB, m *merged[*thing]) {
 		switch {
 		case e.Type == 0:
 			empty++
-		case m.places[e.Key] != m.head+i:
-			t.Fatalf("%v is at %d, not at %d", e.Key, m.head+i, m.places[e.Key])
+		case m.index[e.Key] != m.head+i:
+			t.Fatalf("%v is at %d, not at %d", e.Key, m.head+i, m.index[e.Key])
 		default:
 			live++
 		}
 	}
-	if empty != m.empty || live != len(m.places) || live != m.len() {
-		t.Fatalf("%d void and %d pending entries, but empty %d, %d places, len %d", empty, live, m.empty, len(m.places), m.len())
+	if empty != m.voids || live != len(m.index) || live != m.len() {
+		t.Fatalf("%d void and %d pending entries, but empty %d, %d places, len %d", empty, live, m.voids, len(m.index), m.len())
 	}
 	if live > 0 && m.entries[m.head].Type == 0 {
 		t.Fatal("the first entry is void")
@@ -111,7 +111,7 @@ func TestMergedOldest(t *testing.T) {
 	}
 }
 
-// TestMergedForgetsWhatCameAndWent keeps one entry pending while many others come and go.
+// TestMergedForgetsWhatCameAndWent keeps one entry pending while many others are added and cancel out.
 func TestMergedForgetsWhatCameAndWent(t *testing.T) {
 	var m merged[*thing]
 	d := change(object.Added, newThing("stays", 1, 1))
@@ -122,8 +122,8 @@ func TestMergedForgetsWhatCameAndWent(t *testing.T) {
 		m.add(&came, time.Time{})
 		m.add(&went, time.Time{})
 	}
-	if m.len() != 1 || m.room() > smallBuffer {
-		t.Errorf("%d entries in room for %d", m.len(), m.room())
+	if m.len() != 1 || m.capacity() > smallBuffer {
+		t.Errorf("%d entries in room for %d", m.len(), m.capacity())
 	}
 	checkMerged(t, &m)
 }
@@ -140,8 +140,8 @@ func TestMergedGivesMemoryBack(t *testing.T) {
 				checkMerged(t, &m)
 			}
 		}
-		if m.room() > 2*smallBuffer {
-			t.Errorf("%s: room for %d entries is left", name, m.room())
+		if m.capacity() > 2*smallBuffer {
+			t.Errorf("%s: room for %d entries is left", name, m.capacity())
 		}
 	}
 }
@@ -163,7 +163,7 @@ func TestWarmMergedDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// TestNothingIsKeptAlive adds and takes at random, so that what is pending is moved to the front now and then.
+// TestNothingIsKeptAlive adds and takes at random, so that pending entries are moved to the front now and then.
 func TestNothingIsKeptAlive(t *testing.T) {
 	random := testseed.Rand(t)
 	var m merged[*thing]

@@ -1,19 +1,18 @@
 package deltafifo
 
-// DefaultLimit is the Limit of the zero Options.
+// DefaultLimit is the default of Options.Limit.
 const DefaultLimit = 1024
 
-// Policy says what happens to deltas while the consumer is behind.
+// Policy is what happens to deltas while the consumer is behind.
 type Policy uint8
 
 // The policies. Coalesce is the default.
 const (
-	// Coalesce merges the deltas of one object. What is pending is bounded by the number of objects.
+	// Coalesce merges the deltas of one object. The number of pending ones is bounded by the number of objects.
 	Coalesce Policy = iota
-	// Block keeps every delta. The queue counts as full once Options.Limit deltas are pending, and producers that call
-	// WaitForRoom wait then.
+	// Block keeps every delta. The queue is full when Options.Limit deltas are pending, and WaitForRoom waits until it is not.
 	Block
-	// Unbounded keeps every delta, however many there are.
+	// Unbounded keeps every delta, without limit.
 	Unbounded
 )
 
@@ -27,10 +26,10 @@ func (p Policy) String() string {
 	return "unknown"
 }
 
-// Options configures a Queue. Its zero value works.
+// Options configures a Queue. The zero value is ready to use.
 type Options struct {
 	Policy Policy
-	// Limit is the number of pending deltas from which a Block queue is full; 0 means DefaultLimit. A single Add may
+	// Limit is the number of pending deltas at which a Block queue is full; 0 means DefaultLimit. A single Add may
 	// exceed it.
 	Limit int
 }

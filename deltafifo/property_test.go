@@ -16,18 +16,18 @@ import (
 // namespaces is how many namespaces a world has, each listed at some time of its own.
 const namespaces = 4
 
-// world is a server, an informer that has listed some of its namespaces, and a queue in front of a consumer. Each of
+// world is a server, an informer that has listed some of its namespaces, and a queue for a consumer. Each of
 // its operations is a byte.
 type world struct {
 	t      testing.TB
 	q      *Queue[*thing]
 	server model
-	// listed are the namespaces that deltas are added of. run has those to be added, copies what was added.
+	// listed are the namespaces whose deltas are added. run holds those to be added, copies what was added.
 	listed  map[string]bool
 	run     []delta
 	copies  []addedRun
 	version int
-	// versions is what the consumer must have at each version. expected is, unless the policy is Coalesce, all deltas since the
+	// versions is what the consumer must have at each version. Unless the policy is Coalesce, expected is all deltas since the
 	// last Replace, and those that came out.
 	versions     map[string]string
 	expected     []delta
@@ -126,7 +126,7 @@ func (w *world) flush() {
 	w.run = nil
 }
 
-// list makes a namespace known: its objects come as a collection.
+// list lists a namespace: its objects are added as a collection.
 func (w *world) list(namespace string) {
 	if w.listed[namespace] {
 		return
@@ -221,12 +221,12 @@ func (w *world) check() {
 	if deltas != w.q.deltas || objects != w.q.objects {
 		w.t.Fatalf("%d deltas and %d objects are pending, counted are %d and %d", deltas, objects, w.q.deltas, w.q.objects)
 	}
-	if w.q.full() != (w.q.waitingRoom() != nil) {
+	if w.q.full() != (w.q.roomSignal() != nil) {
 		w.t.Fatal("a full queue has room")
 	}
 }
 
-// finish delivers the rest, and compares what there is.
+// finish delivers the rest, and compares the results.
 func (w *world) finish() {
 	w.flush()
 	for !idle(w.q) {
@@ -287,7 +287,7 @@ func FuzzQueue(f *testing.F) {
 	})
 }
 
-// TestConsumersShareDeltas lets queues of all policies share the deltas of one producer, whose consumers run apart from it.
+// TestConsumersShareDeltas lets queues of all policies share the deltas of one producer, with independent consumers.
 func TestConsumersShareDeltas(t *testing.T) {
 	seed := testseed.Seed(t)
 	r := rand.New(rand.NewPCG(seed, 0))

@@ -10,43 +10,43 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// ErrClosed is what Pop returns after Close.
+// ErrClosed is returned by Pop after Close.
 var ErrClosed = errors.New("the delta queue is closed")
 
-// takeAtOnce bounds how many merged entries leave the queue together, so that newer deltas still merge into the
-// ones that stay.
-const takeAtOnce = 256
+// maxTake limits how many merged entries one Pop returns, so that newer deltas can still be merged into the
+// others.
+const maxTake = 256
 
-// Queue is a queue of deltas in front of one consumer. It is a reflector.Sink as well.
+// Queue is a queue of deltas for one consumer. It is also a reflector.Sink.
 //
-//  1. Add, Replace, Sync, Delete, Mark: any goroutine; none of them waits.
-//  2. Pop, Done: the consumer, one goroutine at a time.
-//  3. Full, WaitForRoom, Close, Stats: any goroutine.
+//  1. Add, Replace, Sync, Delete, Mark: called by any goroutine; they never wait.
+//  2. Pop, Done: called by the consumer, one goroutine at a time.
+//  3. Full, WaitForRoom, Close, Stats: called by any goroutine.
 type Queue[T object.Object] struct {
 	options Options
 	wake    chan struct{} // holds a token when there may be something to pop
 	closed  chan struct{} // closed by Close
 
-	// inFlight is the number of deltas and objects that the consumer has popped and not yet reported done.
+	// inFlight is the number of deltas and objects that the consumer has popped and not yet reported as done.
 	inFlight atomic.Int64
 
-	mu sync.Mutex // guards what follows; never held while waiting
-	// entries are pending, in order. No two neighbors hold merged deltas.
+	mu sync.Mutex // guards the fields below; never held while waiting
+	// entries holds what is pending, in order. No two neighbors hold merged deltas.
 	entries list[entry[T]]
-	// deltas counts the deltas in entries, objects those of pending collections.
+	// deltas is the number of deltas in entries, objects the number of objects in pending collections.
 	deltas, objects int
 	coalesced       uint64
-	// since is when the batch in flight was added, its oldest delta if they are several.
+	// since is when the oldest part of the batch in flight was added.
 	since time.Time
-	// buffer holds the deltas in flight if they were merged. Its room is used again.
+	// buffer holds the deltas in flight if they were merged. It is reused.
 	buffer []object.Delta[T]
-	// spare is an empty merged whose room is used again, or nil.
+	// spare is an empty merged for reuse, or nil.
 	spare *merged[T]
-	// room is closed when a full queue has room again; nil if nobody waits for that.
-	room chan struct{}
+	// hasRoom is closed when a full queue has room again; nil if nothing waits for that.
+	hasRoom chan struct{}
 }
 
-// entry is something pending: a batch as it was added, or, if merged is set, the deltas there.
+// entry is a pending batch as it was added or, if merged is set, a batch of merged deltas.
 type entry[T object.Object] struct {
 	Batch[T]
 	merged *merged[T]
@@ -60,12 +60,12 @@ func New[T object.Object](options Options) *Queue[T] {
 	return &Queue[T]{options: options, wake: make(chan struct{}, 1), closed: make(chan struct{})}
 }
 
-// Add adds deltas, which bring the collection to the resource version. Nobody may write to the slice afterwards, since other
-// queues and the consumer may share it. An empty version says nothing about the collection; a version without deltas is a
+// Add adds deltas that bring the collection to the resource version. The slice must not be modified afterwards, since other
+// queues and the consumer may share it. An empty version leaves the collection's version unknown; a version without deltas is a
 // bookmark.
 //
-// Coalescing expects deltas that follow from each other: an Added means that the consumer has nothing under the key, and
-// Old, where it is set, is the object of the delta before. An update that is older than a pending one of the same object is
+// Coalescing expects consecutive deltas to be consistent: an Added means that the consumer has nothing under the key, and
+// Old, if set, is the object of the preceding delta. An update that is older than a pending one of the same object is
 // ignored, unless it is Replaced.
 func (q *Queue[T]) Add(deltas []object.Delta[T], resourceVersion string) {
 	if len(deltas) == 0 && resourceVersion == "" {
@@ -87,8 +87,8 @@ func (q *Queue[T]) Add(deltas []object.Delta[T], resourceVersion string) {
 	}
 }
 
-// Replace says that at the resource version the collection is exactly these objects. It supersedes everything that is
-// pending, except a mark, which then comes after it. The objects belong to the consumer from then on.
+// Replace replaces the collection: at the resource version it consists of exactly these objects. It supersedes everything that is
+// pending, except a mark, which then follows it. The consumer takes ownership of the objects.
 func (q *Queue[T]) Replace(objects object.Collection[T], resourceVersion string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -105,11 +105,11 @@ func (q *Queue[T]) Replace(objects object.Collection[T], resourceVersion string)
 	if marked {
 		q.push(entry[T]{Batch: Batch[T]{Type: Synced, Since: time.Now()}})
 	}
-	q.freeRoom()
+	q.wakeProducers()
 }
 
-// Sync tells the consumer of every object in the collection, in order with the deltas: as an initial list, or else as a
-// resync. Several initial lists may be pending, such as one a namespace. A resync is skipped while anything is pending; Sync
+// Sync adds a batch with every object of the collection, in order with the deltas: as an initial list, or else as a
+// resync. Several initial lists may be pending, for example one per namespace. A resync is skipped while anything is pending; Sync
 // then returns false, as it does on a closed queue. A pending collection does not count toward the limit of a Block queue.
 func (q *Queue[T]) Sync(objects object.Collection[T], initial bool) bool {
 	q.mu.Lock()
@@ -127,9 +127,9 @@ func (q *Queue[T]) Sync(objects object.Collection[T], initial bool) bool {
 	return true
 }
 
-// Delete tells the consumer that every object in the collection is gone, in order with the deltas, and that the collection it knows is then at the resource
-// version. It is for many objects that are expensive to get: each is asked for when its turn comes. Like an initial list, the collection is merged with nothing, and does not
-// count toward the limit of a Block queue.
+// Delete adds the deletion of every object in the collection, in order with the deltas; the collection that the consumer knows is
+// then at the resource version. It is for many objects that are expensive to get: each is requested when the consumer gets to
+// it. Like an initial list, the collection is merged with nothing, and does not count toward the limit of a Block queue.
 func (q *Queue[T]) Delete(objects object.Collection[T], resourceVersion string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -138,7 +138,7 @@ func (q *Queue[T]) Delete(objects object.Collection[T], resourceVersion string) 
 	}
 }
 
-// Mark adds a mark: a Synced batch, which comes out behind everything that was added before. It says that the initial list
+// Mark adds a mark: a Synced batch, which comes out after everything that was added before. It means that the initial list
 // is complete.
 func (q *Queue[T]) Mark() {
 	q.mu.Lock()
@@ -148,7 +148,7 @@ func (q *Queue[T]) Mark() {
 	}
 }
 
-// push appends an entry and wakes the consumer. The lock is held.
+// push appends an entry and wakes the consumer. The caller holds the lock.
 func (q *Queue[T]) push(e entry[T]) {
 	q.deltas += len(e.Deltas)
 	q.objects += e.objects()
@@ -164,10 +164,10 @@ func (q *Queue[T]) signal() {
 	}
 }
 
-// behind reports whether the consumer has something left to do. The lock is held.
+// behind reports whether the consumer has something left to do. The caller holds the lock.
 func (q *Queue[T]) behind() bool { return q.entries.len() > 0 || q.inFlight.Load() > 0 }
 
-// merge adds deltas to the merged ones at the end of the queue. The lock is held.
+// merge adds deltas to the merged ones at the end of the queue. The caller holds the lock.
 func (q *Queue[T]) merge(deltas []object.Delta[T], resourceVersion string) {
 	now := time.Now()
 	last := q.entries.last()
@@ -188,17 +188,17 @@ func (q *Queue[T]) merge(deltas []object.Delta[T], resourceVersion string) {
 	q.deltas += last.merged.len() - before
 	last.advance(resourceVersion)
 	if last.merged.len() == 0 && last.ResourceVersion == "" && q.entries.len() == 1 {
-		q.spare = q.entries.pop().merged // all of it has come and gone
+		q.spare = q.entries.pop().merged // all deltas have canceled each other out
 	}
 }
 
-// advance brings an entry to a version.
+// advance raises an entry's version.
 func (e *entry[T]) advance(resourceVersion string) {
 	e.ResourceVersion = object.MaxResourceVersion(e.ResourceVersion, resourceVersion)
 }
 
-// Pop waits until something is pending and returns the next batch. It ends the batch before: that counts as done, and its
-// Deltas are no longer valid. It returns ErrClosed once the queue is closed, and the cause of ctx once that has ended.
+// Pop waits until something is pending and returns the next batch. The previous batch counts as done from then on, and its
+// Deltas are no longer valid. Pop returns ErrClosed once the queue is closed, and the cause of ctx's end once that has ended.
 func (q *Queue[T]) Pop(ctx context.Context) (Batch[T], error) {
 	q.inFlight.Store(0)
 	for {
@@ -217,15 +217,15 @@ func (q *Queue[T]) Pop(ctx context.Context) (Batch[T], error) {
 	}
 }
 
-// Done reports that the consumer is done with n more of the deltas or objects of the batch that it popped last. It costs one
-// atomic addition. Calling it is optional: it keeps Stats up to date during a batch, and Pop reports the rest.
+// Done reports that the consumer is done with n more of the deltas or objects in the last batch that it popped. It costs one
+// atomic addition. Calling it is optional: it keeps Stats up to date during a batch, and the next Pop reports the rest.
 func (q *Queue[T]) Done(n int) { q.inFlight.Add(-int64(n)) }
 
 // take moves the next batch out of the queue, and reports false if nothing is pending.
 func (q *Queue[T]) take() (b Batch[T], ok bool, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	clear(q.buffer) // or it would keep objects alive
+	clear(q.buffer) // otherwise it would keep objects in memory
 	if q.isClosed() {
 		q.buffer = nil
 		return b, false, ErrClosed
@@ -239,11 +239,11 @@ func (q *Queue[T]) take() (b Batch[T], ok bool, err error) {
 	}
 	q.since = b.Since
 	q.inFlight.Store(int64(b.Len()))
-	q.freeRoom()
+	q.wakeProducers()
 	return b, true, nil
 }
 
-// takeFirst moves a batch out of the first entry, and reports false if that has become empty. The lock is held.
+// takeFirst moves a batch out of the first entry, and reports false if that turned out to be empty. The caller holds the lock.
 func (q *Queue[T]) takeFirst() (Batch[T], bool) {
 	e := q.entries.first()
 	if m := e.merged; m != nil {
@@ -255,12 +255,12 @@ func (q *Queue[T]) takeFirst() (Batch[T], bool) {
 	return b, true
 }
 
-// takeMerged moves the first deltas out of m, those of the first entry. What the collection is current to, only the last
-// of them says. The lock is held.
+// takeMerged moves deltas out of m, the merged deltas of the first entry e. Only the last batch of an entry has its
+// resource version. The caller holds the lock.
 func (q *Queue[T]) takeMerged(e *entry[T], m *merged[T]) (Batch[T], bool) {
 	b := Batch[T]{Type: Changes, Since: e.oldest()}
 	before := m.len()
-	q.buffer = m.take(q.buffer[:0], takeAtOnce)
+	q.buffer = m.take(q.buffer[:0], maxTake)
 	b.Deltas = q.buffer
 	q.deltas -= before - m.len()
 	if m.len() == 0 {
@@ -270,7 +270,7 @@ func (q *Queue[T]) takeMerged(e *entry[T], m *merged[T]) (Batch[T], bool) {
 	return b, len(b.Deltas) > 0 || b.ResourceVersion != ""
 }
 
-// oldest is when the oldest delta of the entry was added.
+// oldest returns when the oldest delta of the entry was added.
 func (e *entry[T]) oldest() time.Time {
 	if e.merged != nil && e.merged.len() > 0 {
 		return e.merged.oldest()
@@ -278,18 +278,18 @@ func (e *entry[T]) oldest() time.Time {
 	return e.Since
 }
 
-// shrink gives memory back that a burst needed. The queue is empty, and the lock is held.
+// shrink releases memory for bursts. The queue is empty, and the caller holds the lock.
 func (q *Queue[T]) shrink() {
 	if cap(q.buffer) > smallBuffer {
 		q.buffer = nil
 	}
-	if q.spare != nil && q.spare.room() > smallBuffer {
+	if q.spare != nil && q.spare.capacity() > smallBuffer {
 		q.spare = nil
 	}
 }
 
-// Close ends the queue: it forgets what is pending, makes Pop return ErrClosed and WaitForRoom return. Whatever is added
-// later is forgotten as well. Closing again does nothing.
+// Close closes the queue: it discards everything that is pending, makes Pop return ErrClosed, and makes WaitForRoom return. Later
+// additions are discarded as well. Closing again does nothing.
 func (q *Queue[T]) Close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -300,7 +300,7 @@ func (q *Queue[T]) Close() {
 	q.entries, q.spare = list[entry[T]]{}, nil
 	q.deltas, q.objects = 0, 0
 	q.inFlight.Store(0)
-	q.freeRoom()
+	q.wakeProducers()
 }
 
 func (q *Queue[T]) isClosed() bool {
@@ -312,11 +312,11 @@ func (q *Queue[T]) isClosed() bool {
 	}
 }
 
-// WaitForRoom waits while a Block queue is full, and wakes every waiter once it is not. It returns at once for other
-// policies, and when the queue is closed. If ctx ends first, it returns the cause.
+// WaitForRoom waits while a Block queue is full. All waiters are woken when it has room. It returns immediately under other
+// policies, and returns nil when the queue is closed. If ctx ends first, it returns the cause.
 func (q *Queue[T]) WaitForRoom(ctx context.Context) error {
 	for {
-		room := q.waitingRoom()
+		room := q.roomSignal()
 		if room == nil {
 			return nil
 		}
@@ -335,37 +335,36 @@ func (q *Queue[T]) Full() bool {
 	return q.full()
 }
 
-// waitingRoom returns a channel that is closed when there is room, nil if there is room now.
-func (q *Queue[T]) waitingRoom() <-chan struct{} {
+// roomSignal returns a channel that is closed when there is room, nil if there is room now.
+func (q *Queue[T]) roomSignal() <-chan struct{} {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if !q.full() {
 		return nil
 	}
-	if q.room == nil {
-		q.room = make(chan struct{})
+	if q.hasRoom == nil {
+		q.hasRoom = make(chan struct{})
 	}
-	return q.room
+	return q.hasRoom
 }
 
 func (q *Queue[T]) full() bool { return q.options.Policy == Block && q.deltas >= q.options.Limit }
 
-// freeRoom wakes all waiting producers if there is room. The lock is held.
-func (q *Queue[T]) freeRoom() {
-	if q.room != nil && !q.full() {
-		close(q.room)
-		q.room = nil
+// wakeProducers wakes all waiting producers if there is room. The caller holds the lock.
+func (q *Queue[T]) wakeProducers() {
+	if q.hasRoom != nil && !q.full() {
+		close(q.hasRoom)
+		q.hasRoom = nil
 	}
 }
 
 // Stats is the state of a queue.
 type Stats struct {
-	// Pending counts the deltas that the consumer has not reported done: those in the queue and those in flight. Each object
-	// of a collection counts as one.
+	// Pending is the number of deltas that are queued or in flight. Each object of a collection counts as one.
 	Pending int
-	// Oldest is for how long the first of them has been waiting; 0 if there is none.
+	// Oldest is how long the oldest of them has been waiting; 0 if there is none.
 	Oldest time.Duration
-	// Coalesced counts the deltas that were merged into others since the queue was made.
+	// Coalesced counts the deltas that were merged into others since the queue was created.
 	Coalesced uint64
 }
 

@@ -15,7 +15,7 @@ import (
 
 var policies = []Policy{Coalesce, Block, Unbounded}
 
-// describe writes a batch for comparison.
+// describe formats a batch for comparison.
 func describe(b Batch[*thing]) string {
 	var deltas []delta
 	for d := range b.All() {
@@ -24,7 +24,7 @@ func describe(b Batch[*thing]) string {
 	return strings.TrimSpace(fmt.Sprintf("%s@%s %s", b.Type, b.ResourceVersion, text(deltas)))
 }
 
-// drain pops and describes all that is pending.
+// drain pops and describes everything that is pending.
 func drain(t *testing.T, q *Queue[*thing]) (all []string) {
 	t.Helper()
 	for !idle(q) {
@@ -97,12 +97,12 @@ func TestBookmarks(t *testing.T) {
 	expect(t, drain(t, q), "Synced@", "Changes@10")
 }
 
-// TestVersionOfMergedDeltas pops more merged deltas than leave at once: only the last batch has the version.
+// TestVersionOfMergedDeltas pops more merged deltas than one Pop returns: only the last batch has the version.
 func TestVersionOfMergedDeltas(t *testing.T) {
 	q := New[*thing](Options{})
 	q.Add(added(1), "1")
 	pop(t, q)
-	q.Add(added(2*takeAtOnce+10), "700")
+	q.Add(added(2*maxTake+10), "700")
 	for _, want := range []string{"256 ", "256 ", "10 700"} {
 		b := pop(t, q)
 		if got := fmt.Sprint(len(b.Deltas), " ", b.ResourceVersion); got != want {
@@ -116,11 +116,11 @@ func TestLateDeltasMergeIntoThoseThatStay(t *testing.T) {
 	q := New[*thing](Options{})
 	q.Add(added(1), "")
 	pop(t, q)
-	run := added(takeAtOnce + 1)
+	run := added(maxTake + 1)
 	q.Add(run, "")
 	pop(t, q)
-	last := run[takeAtOnce].Object
-	q.Add([]delta{update(run[0].Object, newThing("n000000", 0, 900)), update(last, newThing(last.Name, takeAtOnce, 901))}, "901")
+	last := run[maxTake].Object
+	q.Add([]delta{update(run[0].Object, newThing("n000000", 0, 900)), update(last, newThing(last.Name, maxTake, 901))}, "901")
 	expect(t, drain(t, q), "Changes@901 Added:n000256/u256/901 Updated:n000000/u0/900<1")
 }
 
@@ -149,7 +149,7 @@ func TestCollectionsComeInOrder(t *testing.T) {
 	}
 }
 
-// TestDeltasMergeBehindACollection has deltas of one key before, between and behind collections.
+// TestDeltasMergeBehindACollection has deltas of one key before, between and after collections.
 func TestDeltasMergeBehindACollection(t *testing.T) {
 	a1, a2, a3, a4 := newThing("a", 1, 1), newThing("a", 1, 2), newThing("a", 1, 3), newThing("a", 1, 4)
 	q := New[*thing](Options{})
@@ -221,7 +221,7 @@ func TestReplaceSupersedes(t *testing.T) {
 	}
 }
 
-// TestWhatCameAndWentIsNothing leaves nothing behind that a resync would wait for.
+// TestWhatCameAndWentIsNothing leaves nothing behind that would suppress a resync.
 func TestWhatCameAndWentIsNothing(t *testing.T) {
 	q := New[*thing](Options{})
 	o := newThing("a", 1, 1)
@@ -323,7 +323,7 @@ func TestQueueGivesMemoryBack(t *testing.T) {
 			pop(t, q)
 		}
 		popNothing(t, q)
-		if cap(q.entries.items) > smallBuffer || cap(q.buffer) > smallBuffer || q.spare != nil && q.spare.room() > smallBuffer {
+		if cap(q.entries.items) > smallBuffer || cap(q.buffer) > smallBuffer || q.spare != nil && q.spare.capacity() > smallBuffer {
 			t.Errorf("%s: room for %d entries and %d deltas is left", policy, cap(q.entries.items), cap(q.buffer))
 		}
 	}

@@ -10,33 +10,33 @@ import (
 	"github.com/tidings/tidings/workqueue"
 )
 
-// Sources is where the figures come from. Each may be nil. The functions are called at each scrape, from any goroutine.
+// Sources are the sources of the metrics. Each may be nil. The functions are called at each scrape, from any goroutine.
 type Sources struct {
 	// Informers is usually Factory.Status.
 	Informers func() []tidings.Status
-	// Queues are queues that belong to no controller, with the names in their options.
+	// Queues returns the stats of queues that do not belong to a controller. They are labeled with the names in their options.
 	Queues func() []workqueue.Stats
 	// Controllers is usually Manager.Stats.
 	Controllers func() []controller.Stats
-	// Elections has the state of leases.
+	// Elections returns the stats of LeaseElectors.
 	Elections func() []controller.LeaseStats
 }
 
 // Collector is a prometheus.Collector. Its methods may be called from any goroutine.
 type Collector struct{ sources Sources }
 
-// NewCollector returns a collector of what the sources say.
+// NewCollector returns a collector for the sources.
 func NewCollector(sources Sources) *Collector { return &Collector{sources} }
 
-// Describe sends nothing: which metrics there are depends on the informers, so the collector is an unchecked one.
+// Describe sends nothing: the metrics depend on the informers, so the collector is an unchecked one.
 func (c *Collector) Describe(chan<- *prometheus.Desc) {}
 
-// Collect sends the present figures.
+// Collect sends the present values.
 func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	if c.sources.Informers != nil {
 		seen := map[[3]string]int{}
 		for _, st := range c.sources.Informers() {
-			collectInformer(out, st, distinct(seen, st))
+			collectInformer(out, st, newIdentity(seen, st))
 		}
 	}
 	if c.sources.Queues != nil {
@@ -52,12 +52,12 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	}
 	if c.sources.Elections != nil {
 		for _, st := range c.sources.Elections() {
-			leading.send(out, number(st.Leading), st.Name)
+			leading.send(out, boolValue(st.Leading), st.Name)
 		}
 	}
 }
 
-// metric is a metric's description with its kind.
+// metric is a metric's description and type.
 type metric struct {
 	desc *prometheus.Desc
 	kind prometheus.ValueType
@@ -80,22 +80,22 @@ func (m metric) sendHistogram(out chan<- prometheus.Metric, h workqueue.Histogra
 	out <- prometheus.MustNewConstHistogram(m.desc, h.Count, h.Sum.Seconds(), h.Buckets(), labels...)
 }
 
-func number(b bool) float64 {
+func boolValue(b bool) float64 {
 	if b {
 		return 1
 	}
 	return 0
 }
 
-// What a queue shows.
+// Metrics of a queue.
 var (
-	depth          = gauge("workqueue_depth", "Items that wait.", "name")
+	depth          = gauge("workqueue_depth", "Number of waiting items.", "name")
 	adds           = counter("workqueue_adds_total", "Items added.", "name")
-	retries        = counter("workqueue_retries_total", "Items added again with a delay.", "name")
+	retries        = counter("workqueue_retries_total", "Items added with a delay or rate limit.", "name")
 	queueDuration  = gauge("workqueue_queue_duration_seconds", "How long items wait for a worker.", "name")
-	workDuration   = gauge("workqueue_work_duration_seconds", "How long workers have items.", "name")
-	unfinished     = gauge("workqueue_unfinished_work_seconds", "Sum of the times that items in work have been so.", "name")
-	longestRunning = gauge("workqueue_longest_running_processor_seconds", "The greatest of these times.", "name")
+	workDuration   = gauge("workqueue_work_duration_seconds", "How long workers take for items.", "name")
+	unfinished     = gauge("workqueue_unfinished_work_seconds", "Total time spent so far on the items in progress.", "name")
+	longestRunning = gauge("workqueue_longest_running_processor_seconds", "Longest time spent so far on an item in progress.", "name")
 )
 
 func collectQueue(out chan<- prometheus.Metric, name string, st workqueue.Stats) {
@@ -108,18 +108,18 @@ func collectQueue(out chan<- prometheus.Metric, name string, st workqueue.Stats)
 	longestRunning.send(out, st.LongestRunning.Seconds(), name)
 }
 
-// What a controller shows besides its queue.
+// Metrics of a controller, besides those of its queue.
 var (
-	reconciles    = counter("tidings_reconcile_total", "Reconciles that have ended, by how.", "controller", "outcome")
+	reconciles    = counter("tidings_reconcile_total", "Reconciles that have ended, by outcome.", "controller", "outcome")
 	reconcileTime = gauge("tidings_reconcile_duration_seconds", "How long reconciles take.", "controller")
 	timeouts      = counter("tidings_reconcile_timeouts_total", "Reconciles that failed because they took too long.", "controller")
 	workers       = gauge("tidings_controller_workers", "Workers.", "controller")
-	active        = gauge("tidings_controller_active_workers", "Workers that reconcile.", "controller")
+	active        = gauge("tidings_controller_active_workers", "Workers that are reconciling.", "controller")
 	mapperPanics  = counter("tidings_controller_mapper_panics_total", "Panics of mappers and predicates.", "controller")
-	unmapped      = gauge("tidings_controller_unmapped_objects", "Objects for which a mapper has panicked and is to be asked again.", "controller")
+	unmapped      = gauge("tidings_controller_unmapped_objects", "Objects for which a mapper has panicked and will be called again.", "controller")
 	gateWaits     = counter("tidings_controller_gate_waits_total", "Times that a key waited for a cache to see the key's own writes.", "controller")
-	gateTimeouts  = counter("tidings_controller_gate_timeouts_total", "Times that it waited in vain.", "controller")
-	gateWaiting   = gauge("tidings_controller_gate_waiting", "Keys that wait so now.", "controller")
+	gateTimeouts  = counter("tidings_controller_gate_timeouts_total", "Times that such a wait timed out.", "controller")
+	gateWaiting   = gauge("tidings_controller_gate_waiting", "Keys that are waiting so now.", "controller")
 
 	leading = gauge("leader_election_master_status", "1 while this process holds the lease.", "name")
 )
@@ -139,7 +139,7 @@ func collectController(out chan<- prometheus.Metric, st controller.Stats) {
 	gateWaiting.send(out, float64(st.GateWaiting), st.Name)
 }
 
-// handlersByName adds up handlers of one name, because a metric must not appear twice.
+// handlersByName sums up handlers with the same name, because a metric must not appear twice.
 func handlersByName(handlers []tidings.HandlerStatus) []tidings.HandlerStatus {
 	var sums []tidings.HandlerStatus
 	for _, h := range handlers {

@@ -16,8 +16,8 @@ import (
 	"github.com/tidings/tidings/workqueue"
 )
 
-// sources are those of a process with three informers for one resource, two of which nothing tells apart, and two handlers of
-// one name.
+// sources are those of a process with three informers for one resource, two of which are indistinguishable, and two handlers with
+// the same name.
 func sources() metrics.Sources {
 	handlers := []tidings.HandlerStatus{
 		{Name: "web", Pending: 2, Lag: time.Second, Delivered: 10, Panics: 1}, {Name: "web", Pending: 3, Lag: 3 * time.Second, Delivered: 20},
@@ -54,7 +54,7 @@ leader_election_master_status{name="manager"} 1
 # HELP reflector_last_resource_version The resource version that the store is current to.
 # TYPE reflector_last_resource_version gauge
 reflector_last_resource_version{namespace="",resource="pods",scope="",type="*v1.Pod"} 71
-# HELP reflector_lists_total Whole collections read.
+# HELP reflector_lists_total Complete collections read.
 # TYPE reflector_lists_total counter
 reflector_lists_total{namespace="",resource="pods",scope="",type="*v1.Pod"} 0
 reflector_lists_total{namespace="a",resource="pods",scope="namespaces=a,b",type="*v1.Pod"} 3
@@ -68,12 +68,12 @@ tidings_informer_file_saves_total{namespace="",resource="pods",scope="",type="*v
 # HELP tidings_informer_folded_objects Objects that are packed.
 # TYPE tidings_informer_folded_objects gauge
 tidings_informer_folded_objects{resource="pods",scope="",type="*v1.Pod"} 3
-# HELP tidings_informer_fresh 1 while the store shows what the server has.
+# HELP tidings_informer_fresh 1 while the store is current.
 # TYPE tidings_informer_fresh gauge
 tidings_informer_fresh{resource="pods",scope="",type="*v1.Pod"} 1
 tidings_informer_fresh{resource="pods",scope="namespaces=a,b",type="*v1.Pod"} 0
 tidings_informer_fresh{resource="pods",scope="namespaces=a,b (2)",type="*v1.Pod"} 1
-# HELP tidings_informer_handler_lag_seconds How long the oldest of them has waited.
+# HELP tidings_informer_handler_lag_seconds How long the oldest pending change has waited.
 # TYPE tidings_informer_handler_lag_seconds gauge
 tidings_informer_handler_lag_seconds{handler="web",resource="pods",scope="",type="*v1.Pod"} 3
 # HELP tidings_informer_handler_pending Changes that a handler has not been notified of.
@@ -82,17 +82,17 @@ tidings_informer_handler_pending{handler="web",resource="pods",scope="",type="*v
 # HELP tidings_informer_opens_total Times that a folded object was opened.
 # TYPE tidings_informer_opens_total counter
 tidings_informer_opens_total{resource="pods",scope="",type="*v1.Pod"} 9
-# HELP tidings_informer_over_budget 1 while the budget does not hold the objects even folded.
+# HELP tidings_informer_over_budget 1 while the objects exceed the budget even when folded.
 # TYPE tidings_informer_over_budget gauge
 tidings_informer_over_budget{resource="pods",scope="",type="*v1.Pod"} 1
-# HELP tidings_reconcile_total Reconciles that have ended, by how.
+# HELP tidings_reconcile_total Reconciles that have ended, by outcome.
 # TYPE tidings_reconcile_total counter
 tidings_reconcile_total{controller="replicaset",outcome="error"} 2
 tidings_reconcile_total{controller="replicaset",outcome="panic"} 0
 tidings_reconcile_total{controller="replicaset",outcome="requeue_after"} 0
 tidings_reconcile_total{controller="replicaset",outcome="success"} 5
 tidings_reconcile_total{controller="replicaset",outcome="terminal_error"} 0
-# HELP workqueue_depth Items that wait.
+# HELP workqueue_depth Number of waiting items.
 # TYPE workqueue_depth gauge
 workqueue_depth{name="mine"} 4
 workqueue_depth{name="replicaset"} 3

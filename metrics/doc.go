@@ -1,13 +1,13 @@
-// Package metrics shows informers, queues and controllers to Prometheus.
+// Package metrics exports the metrics of informers, queues and controllers to Prometheus.
 //
 //	registry.MustRegister(metrics.NewCollector(metrics.Sources{Informers: factory.Status, Controllers: manager.Stats}))
 //
-// Everything is read when it is scraped, from the snapshots of state that the components give: nothing is counted twice, and
-// nothing is paid for between two scrapes.
+// Everything is read at scrape time from the components' status, so nothing is counted twice, and there is
+// no cost between scrapes.
 //
-// Queues have the names that every Kubernetes component uses (workqueue_depth, …), reflectors those of client-go
-// (reflector_lists_total, …), and elections leader_election_master_status, so that dashboards keep working. What the field
-// has no name for begins with tidings_.
+// Metrics of queues have the usual names of Kubernetes components (workqueue_depth, …), those of reflectors the names of client-go
+// (reflector_lists_total, …), and elections use leader_election_master_status, so that dashboards keep working. Metrics without
+// an established name begin with tidings_.
 //
 // No label or value comes from the contents of an object.
 package metrics

@@ -10,12 +10,12 @@ import (
 	"github.com/tidings/tidings"
 )
 
-// identity is what tells informers apart: resource, Go type and scope.
+// identity identifies an informer by resource, Go type and scope.
 type identity [3]string
 
-// distinct returns the identity of an informer. Informers that nothing else tells apart, such as one whose namespaces were changed
-// and another that took its place, are numbered.
-func distinct(seen map[[3]string]int, st tidings.Status) identity {
+// newIdentity returns the identity of an informer. Otherwise indistinguishable informers, such as one whose namespaces were changed
+// and another one that took its place, are numbered.
+func newIdentity(seen map[[3]string]int, st tidings.Status) identity {
 	id := identity{st.Resource, st.Type, st.Scope}
 	seen[id]++
 	if n := seen[id]; n > 1 {
@@ -26,35 +26,35 @@ func distinct(seen map[[3]string]int, st tidings.Status) identity {
 
 func (id identity) with(more ...string) []string { return append(id[:len(id):len(id)], more...) }
 
-func ofInformer(more ...string) []string {
+func informerLabels(more ...string) []string {
 	return append([]string{"resource", "type", "scope"}, more...)
 }
 
-// What an informer shows.
+// Metrics of an informer.
 var (
-	objects         = gauge("tidings_informer_objects", "Objects in the store.", ofInformer()...)
-	synced          = gauge("tidings_informer_synced", "1 once the initial list is in the store.", ofInformer()...)
-	fresh           = gauge("tidings_informer_fresh", "1 while the store shows what the server has.", ofInformer()...)
-	skipped         = gauge("tidings_informer_skipped_objects", "Objects that cannot be decoded.", ofInformer()...)
-	age             = gauge("tidings_informer_age_seconds", "Time since the server was last heard of.", ofInformer()...)
-	mutations       = counter("tidings_informer_mutations_total", "Times that somebody was caught writing to a cached object.", ofInformer()...)
-	indexPanics     = counter("tidings_informer_index_panics_total", "Panics of index functions.", ofInformer()...)
-	transformErrors = counter("tidings_informer_transform_errors_total", "Failures of transforms.", ofInformer()...)
+	objects         = gauge("tidings_informer_objects", "Objects in the store.", informerLabels()...)
+	synced          = gauge("tidings_informer_synced", "1 once the initial list is in the store.", informerLabels()...)
+	fresh           = gauge("tidings_informer_fresh", "1 while the store is current.", informerLabels()...)
+	skipped         = gauge("tidings_informer_skipped_objects", "Objects that cannot be decoded.", informerLabels()...)
+	age             = gauge("tidings_informer_age_seconds", "Time since the server was last heard from.", informerLabels()...)
+	mutations       = counter("tidings_informer_mutations_total", "Detected writes to cached objects.", informerLabels()...)
+	indexPanics     = counter("tidings_informer_index_panics_total", "Panics of index functions.", informerLabels()...)
+	transformErrors = counter("tidings_informer_transform_errors_total", "Failures of transforms.", informerLabels()...)
 )
 
-// What an informer with a memory budget shows besides. Informers of one budget show the same budget and budget use.
+// Additional metrics of an informer with a memory budget. Informers that share a budget have the same budget and budget use.
 var (
-	openObjects   = gauge("tidings_informer_open_objects", "Objects that are decoded.", ofInformer()...)
-	foldedObjects = gauge("tidings_informer_folded_objects", "Objects that are packed.", ofInformer()...)
-	unfoldable    = gauge("tidings_informer_unfoldable_objects", "Objects that stay open because no encoding gives them back.", ofInformer()...)
-	openBytes     = gauge("tidings_informer_open_bytes", "What open objects take, estimated from a sample.", ofInformer()...)
-	foldedBytes   = gauge("tidings_informer_folded_bytes", "What folded objects take, with their dictionaries.", ofInformer()...)
-	encodedBytes  = gauge("tidings_informer_folded_encoded_bytes", "What folded objects would take encoded and not packed.", ofInformer()...)
-	memoryBytes   = gauge("tidings_informer_memory_bytes", "What the informer takes, as far as the budget counts it.", ofInformer()...)
-	opens         = counter("tidings_informer_opens_total", "Times that a folded object was opened.", ofInformer()...)
-	budgetBytes   = gauge("tidings_informer_budget_bytes", "The memory budget of the informer and those that share it.", ofInformer()...)
-	budgetUsed    = gauge("tidings_informer_budget_used_bytes", "What the informers of that budget take.", ofInformer()...)
-	overBudget    = gauge("tidings_informer_over_budget", "1 while the budget does not hold the objects even folded.", ofInformer()...)
+	openObjects   = gauge("tidings_informer_open_objects", "Objects that are decoded.", informerLabels()...)
+	foldedObjects = gauge("tidings_informer_folded_objects", "Objects that are packed.", informerLabels()...)
+	unfoldable    = gauge("tidings_informer_unfoldable_objects", "Objects that stay open because no encoding restores them exactly.", informerLabels()...)
+	openBytes     = gauge("tidings_informer_open_bytes", "Size of open objects, estimated from a sample.", informerLabels()...)
+	foldedBytes   = gauge("tidings_informer_folded_bytes", "Size of folded objects, with their dictionaries.", informerLabels()...)
+	encodedBytes  = gauge("tidings_informer_folded_encoded_bytes", "Size that folded objects would have encoded but not packed.", informerLabels()...)
+	memoryBytes   = gauge("tidings_informer_memory_bytes", "Memory of the informer, as far as the budget counts it.", informerLabels()...)
+	opens         = counter("tidings_informer_opens_total", "Times that a folded object was opened.", informerLabels()...)
+	budgetBytes   = gauge("tidings_informer_budget_bytes", "The memory budget of the informer and those that share it.", informerLabels()...)
+	budgetUsed    = gauge("tidings_informer_budget_used_bytes", "Memory of the informers that share the budget.", informerLabels()...)
+	overBudget    = gauge("tidings_informer_over_budget", "1 while the objects exceed the budget even when folded.", informerLabels()...)
 )
 
 func collectMemory(out chan<- prometheus.Metric, m tidings.MemoryStatus, labels []string) {
@@ -71,47 +71,47 @@ func collectMemory(out chan<- prometheus.Metric, m tidings.MemoryStatus, labels 
 	opens.send(out, float64(m.Opens), labels...)
 	budgetBytes.send(out, float64(m.Budget), labels...)
 	budgetUsed.send(out, float64(m.Used), labels...)
-	overBudget.send(out, number(m.Problem != ""), labels...)
+	overBudget.send(out, boolValue(m.Problem != ""), labels...)
 }
 
-// What one list and watch of it shows. The namespace is empty for all of them.
+// Metrics of one list and watch of an informer. The namespace is empty for all namespaces.
 var (
-	lists     = counter("reflector_lists_total", "Whole collections read.", ofInformer("namespace")...)
-	watches   = counter("reflector_watches_total", "Watches opened.", ofInformer("namespace")...)
-	version   = gauge("reflector_last_resource_version", "The resource version that the store is current to.", ofInformer("namespace")...)
-	relists   = counter("tidings_informer_relists_total", "Whole collections read again.", ofInformer("namespace")...)
-	events    = counter("tidings_informer_events_total", "Changes that watches brought.", ofInformer("namespace")...)
-	bookmarks = counter("tidings_informer_bookmarks_total", "Bookmarks that watches brought.", ofInformer("namespace")...)
-	invalid   = counter("tidings_informer_invalid_events_total", "Events that could not be understood.", ofInformer("namespace")...)
-	failures  = counter("tidings_informer_errors_total", "Requests and streams that failed.", ofInformer("namespace")...)
-	rewrites  = counter("tidings_informer_history_rewrites_total", "Times that the server went back in time.", ofInformer("namespace")...)
-	stalls    = counter("tidings_informer_stalls_total", "Watches given up because they had gone silent.", ofInformer("namespace")...)
-	audits    = counter("tidings_informer_audits_total", "Comparisons of the store with the server, by what they found.", ofInformer("namespace", "outcome")...)
-	diverged  = counter("tidings_informer_audit_differences_total", "Objects that differed from the server in them.", ofInformer("namespace")...)
-	bytes     = counter("tidings_informer_bytes_total", "Bytes of list and watch bodies read.", ofInformer("namespace")...)
-	decoded   = counter("tidings_informer_decoded_objects_total", "Objects decoded.", ofInformer("namespace")...)
+	lists            = counter("reflector_lists_total", "Complete collections read.", informerLabels("namespace")...)
+	watches          = counter("reflector_watches_total", "Watches opened.", informerLabels("namespace")...)
+	version          = gauge("reflector_last_resource_version", "The resource version that the store is current to.", informerLabels("namespace")...)
+	relists          = counter("tidings_informer_relists_total", "Complete collections read again.", informerLabels("namespace")...)
+	events           = counter("tidings_informer_events_total", "Changes from watches.", informerLabels("namespace")...)
+	bookmarks        = counter("tidings_informer_bookmarks_total", "Bookmarks from watches.", informerLabels("namespace")...)
+	invalid          = counter("tidings_informer_invalid_events_total", "Events that could not be decoded.", informerLabels("namespace")...)
+	failures         = counter("tidings_informer_errors_total", "Requests and streams that failed.", informerLabels("namespace")...)
+	rewrites         = counter("tidings_informer_history_rewrites_total", "Times that the server's history was found to be rewritten.", informerLabels("namespace")...)
+	stalls           = counter("tidings_informer_stalls_total", "Watches abandoned because they had gone silent.", informerLabels("namespace")...)
+	audits           = counter("tidings_informer_audits_total", "Audits of the store against the server, by outcome.", informerLabels("namespace", "outcome")...)
+	auditDifferences = counter("tidings_informer_audit_differences_total", "Objects that differed from the server in audits.", informerLabels("namespace")...)
+	bytes            = counter("tidings_informer_bytes_total", "Bytes of list and watch bodies read.", informerLabels("namespace")...)
+	decoded          = counter("tidings_informer_decoded_objects_total", "Objects decoded.", informerLabels("namespace")...)
 
-	fileLoaded   = gauge("tidings_informer_file_loaded_objects", "Objects that the informer began with, from a file.", ofInformer("namespace")...)
-	fileServing  = gauge("tidings_informer_file_serving", "1 while readers see what was in a file, and nothing newer.", ofInformer("namespace")...)
-	fileSaves    = counter("tidings_informer_file_saves_total", "Times that the objects were saved.", ofInformer("namespace")...)
-	fileFailures = counter("tidings_informer_file_failures_total", "Times that the objects could not be saved.", ofInformer("namespace")...)
-	fileBytes    = gauge("tidings_informer_file_bytes", "Size of the file that the objects are saved in.", ofInformer("namespace")...)
+	fileLoaded   = gauge("tidings_informer_file_loaded_objects", "Objects loaded from a file at the start.", informerLabels("namespace")...)
+	fileServing  = gauge("tidings_informer_file_serving", "1 while readers see objects from a file that the server has not confirmed.", informerLabels("namespace")...)
+	fileSaves    = counter("tidings_informer_file_saves_total", "Times that the objects were saved.", informerLabels("namespace")...)
+	fileFailures = counter("tidings_informer_file_failures_total", "Times that the objects could not be saved.", informerLabels("namespace")...)
+	fileBytes    = gauge("tidings_informer_file_bytes", "Size of the file in which the objects are saved.", informerLabels("namespace")...)
 )
 
-// What a handler shows.
+// Metrics of a handler.
 var (
-	pending   = gauge("tidings_informer_handler_pending", "Changes that a handler has not been notified of.", ofInformer("handler")...)
-	lag       = gauge("tidings_informer_handler_lag_seconds", "How long the oldest of them has waited.", ofInformer("handler")...)
-	delivered = counter("tidings_informer_handler_delivered_total", "Changes that a handler was notified of.", ofInformer("handler")...)
-	coalesced = counter("tidings_informer_handler_coalesced_total", "Changes that were merged into others.", ofInformer("handler")...)
-	panics    = counter("tidings_informer_handler_panics_total", "Calls of a handler that panicked.", ofInformer("handler")...)
+	pending   = gauge("tidings_informer_handler_pending", "Changes that a handler has not been notified of.", informerLabels("handler")...)
+	lag       = gauge("tidings_informer_handler_lag_seconds", "How long the oldest pending change has waited.", informerLabels("handler")...)
+	delivered = counter("tidings_informer_handler_delivered_total", "Changes that a handler was notified of.", informerLabels("handler")...)
+	coalesced = counter("tidings_informer_handler_coalesced_total", "Changes that were merged into others.", informerLabels("handler")...)
+	panics    = counter("tidings_informer_handler_panics_total", "Calls of a handler that panicked.", informerLabels("handler")...)
 )
 
 func collectInformer(out chan<- prometheus.Metric, st tidings.Status, id identity) {
 	labels := id[:]
 	objects.send(out, float64(st.Objects), labels...)
-	synced.send(out, number(st.Synced), labels...)
-	fresh.send(out, number(st.NotFresh == nil), labels...)
+	synced.send(out, boolValue(st.Synced), labels...)
+	fresh.send(out, boolValue(st.NotFresh == nil), labels...)
 	skipped.send(out, float64(st.SkippedCount), labels...)
 	age.send(out, st.Age.Seconds(), labels...)
 	mutations.send(out, float64(st.Mutations), labels...)
@@ -145,7 +145,7 @@ func collectPart(out chan<- prometheus.Metric, p tidings.PartStatus, labels []st
 	failures.send(out, float64(r.Errors), labels...)
 	rewrites.send(out, float64(r.Rewrites), labels...)
 	stalls.send(out, float64(r.Stalls), labels...)
-	diverged.send(out, float64(p.Audit.Differences), labels...)
+	auditDifferences.send(out, float64(p.Audit.Differences), labels...)
 	for outcome, n := range map[string]uint64{"same": p.Audit.Completed - p.Audit.Heals, "different": p.Audit.Heals, "inconclusive": p.Audit.Inconclusive} {
 		audits.send(out, float64(n), append(slices.Clip(labels), outcome)...)
 	}
@@ -158,7 +158,7 @@ func collectPart(out chan<- prometheus.Metric, p tidings.PartStatus, labels []st
 
 func collectFile(out chan<- prometheus.Metric, f tidings.FileStatus, labels []string) {
 	fileLoaded.send(out, float64(f.Loaded), labels...)
-	fileServing.send(out, number(f.Serving), labels...)
+	fileServing.send(out, boolValue(f.Serving), labels...)
 	fileSaves.send(out, float64(f.Saves), labels...)
 	fileFailures.send(out, float64(f.Failures), labels...)
 	fileBytes.send(out, float64(f.SavedBytes), labels...)

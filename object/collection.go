@@ -2,7 +2,7 @@ package object
 
 import "iter"
 
-// Collection is a picture of the objects of a resource that does not change: a snapshot of a store, or Items.
+// Collection is an immutable view of the objects of a resource: a snapshot of a store, or Items.
 type Collection[T Object] interface {
 	// Len returns the number of objects.
 	Len() int
@@ -10,7 +10,7 @@ type Collection[T Object] interface {
 	All() iter.Seq2[Key, T]
 }
 
-// Items is a Collection of objects with different keys. Nobody writes to it while it is used as one.
+// Items is a Collection of objects with distinct keys. It must not be modified while it is used as one.
 type Items[T Object] []T
 
 // Len returns the number of items.

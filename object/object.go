@@ -1,8 +1,8 @@
-// Package object is the vocabulary that every other package of Tidings shares: what an object is,
-// how it is named (Key), how two of its versions compare, and what a change to it looks like (Delta).
+// Package object defines the types that all packages of Tidings share: objects, their keys and resource
+// versions, and changes to them (Delta).
 //
-// It holds data types only: it starts no goroutines, and everything in it is safe to use from several
-// goroutines as long as nobody writes to a shared value.
+// It only contains data types and starts no goroutines. Everything in it is safe for concurrent use as long
+// as nobody writes to a shared value.
 package object
 
 import (
@@ -14,11 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Object is what the stack carries: a pointer to an API type, such as *corev1.Pod,
+// Object is the type of the objects in the informer stack: a pointer to an API type, such as *corev1.Pod,
 // *unstructured.Unstructured, *metav1.PartialObjectMetadata, or the type of a custom resource.
 //
-// An Object that came out of a store is shared by all its readers and is read-only. Call DeepCopyObject
-// before writing to it.
+// An Object from a store is shared by all readers and is read-only. Call DeepCopyObject before modifying it.
 type Object interface {
 	metav1.Object
 	runtime.Object
@@ -34,7 +33,7 @@ func KeyOf(o metav1.Object) Key {
 	return Key{Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 
-// String returns "namespace/name", or "name" for a cluster-scoped object: the form that client-go uses.
+// String returns "namespace/name", or "name" for a cluster-scoped object, as client-go does.
 func (k Key) String() string {
 	if k.Namespace == "" {
 		return k.Name
@@ -42,8 +41,8 @@ func (k Key) String() string {
 	return k.Namespace + "/" + k.Name
 }
 
-// Clone returns an equal key in memory of its own. The strings of a decoded object share memory with much of the rest of
-// it, so a key that outlives its object should be a clone.
+// Clone returns an equal key with its own memory. The strings of a decoded object share memory with much of the rest of
+// the object, so a key that outlives its object should be cloned.
 func (k Key) Clone() Key {
 	return Key{Namespace: strings.Clone(k.Namespace), Name: strings.Clone(k.Name)}
 }
@@ -57,7 +56,7 @@ func (k Key) Compare(other Key) int {
 	return strings.Compare(k.Name, other.Name)
 }
 
-// ParseKey reads what Key.String writes: "name" or "namespace/name".
+// ParseKey parses the format of Key.String: "name" or "namespace/name".
 func ParseKey(s string) (Key, error) {
 	namespace, name, found := strings.Cut(s, "/")
 	if !found {

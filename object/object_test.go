@@ -56,7 +56,7 @@ func TestKeyOrder(t *testing.T) {
 	}
 }
 
-// FuzzResourceVersions compares with numbers of any length.
+// FuzzResourceVersions compares with integers of any length.
 func FuzzResourceVersions(f *testing.F) {
 	for _, pair := range [][2]string{{"1", "2"}, {"9", "10"}, {"007", "7"}, {"", "0"}, {"18446744073709551616", "18446744073709551615"}, {"x", "1"}, {"-1", "1"}} {
 		f.Add(pair[0], pair[1])
@@ -109,7 +109,7 @@ func TestIsNil(t *testing.T) {
 	}
 }
 
-// value is an object that is no pointer.
+// value is an object that is not a pointer.
 type value struct{ object.Object }
 
 func TestItems(t *testing.T) {
@@ -132,7 +132,7 @@ func TestItems(t *testing.T) {
 	}
 }
 
-// TestOlder: what cannot be ordered is not older.
+// TestOlder: versions that cannot be ordered are not older.
 func TestOlder(t *testing.T) {
 	for _, tt := range []struct {
 		a, b  string

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// CompareResourceVersions orders two resource versions of one resource. They compare as unsigned decimal
-// numbers of any length (KEP-5504). The result is negative when a is older than b, zero when they are the
-// same, positive when a is newer. An empty version counts as 0. A version that is not a decimal
-// number is an error: such a server's versions cannot be ordered.
+// CompareResourceVersions compares two versions of the same resource as unsigned decimal numbers of any length
+// (KEP-5504). The result is negative if a is older than b, zero if they are equal, and positive if a is newer. An
+// empty version counts as 0. A version that is not a decimal number is an error: the versions of such a server
+// cannot be ordered.
 func CompareResourceVersions(a, b string) (int, error) {
 	if err := checkResourceVersion(a); err != nil {
 		return 0, err
@@ -23,8 +23,8 @@ func CompareResourceVersions(a, b string) (int, error) {
 	return strings.Compare(a, b), nil
 }
 
-// OlderResourceVersion reports whether a is known to be older than b. It is false when either of them is
-// empty or cannot be compared: what cannot be ordered is never held back.
+// OlderResourceVersion reports whether a is known to be older than b. It is false if either of them is
+// empty or not a number, so that objects whose versions cannot be ordered are never held back.
 func OlderResourceVersion(a, b string) bool {
 	if a == "" || b == "" {
 		return false
@@ -33,8 +33,8 @@ func OlderResourceVersion(a, b string) bool {
 	return err == nil && c < 0
 }
 
-// MaxResourceVersion returns the newer of a and b. An empty version never wins over another; of two that
-// cannot be compared, b wins.
+// MaxResourceVersion returns the newer of a and b. It never prefers an empty version; of two that
+// cannot be compared, it returns b.
 func MaxResourceVersion(a, b string) string {
 	if b == "" || OlderResourceVersion(b, a) {
 		return a

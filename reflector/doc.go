@@ -1,5 +1,5 @@
-// Package reflector keeps a sink equal to one collection of an API server: it lists the collection, watches
-// it change, and carries on through everything that servers and networks do to a watch.
+// Package reflector keeps a sink in sync with one collection of an API server: it lists and watches the
+// collection, and recovers from everything that servers and networks do to a watch.
 //
 //	           ┌──► WatchListing ──┐ all objects are there
 //	Starting ──┼──► Listing ───────┼───────► Watching ◄─┐ it had worked: the next one follows at once
@@ -7,60 +7,61 @@
 //	   │         resume from a version           │
 //	   └─────────────── BackingOff ◄─────────────┘ any failure, also of WatchListing, Listing and Checking
 //
-// BackingOff leads to Starting, and so to a relist, or to Checking and Watching where the watch can go on from its version,
-// or to Listing where the page that failed can be asked for again. Every state leads to Stopped when the context ends.
+// BackingOff leads to Starting, and so to a relist; to Checking or Watching if the watch can be resumed from its version;
+// or to Listing if the failed page can be requested again. Every state leads to Stopped when the context ends.
 //
-// A Reflector is this machine and one function, Step, which does one state's work (one request, or one read of
-// a stream) and picks the next state. Run calls Step until its context ends. There is one goroutine, the
-// caller's; the sink is called on it, so a sink that blocks holds back the stream, the connection and, in the
-// end, the server.
+// A Reflector is this machine and one function, Step, which does the work of one state (one request, or one read from
+// a stream) and picks the next state. Run calls Step until its context ends. There is only one goroutine, the
+// caller's. The sink is called on it, so a sink that blocks exerts backpressure on the stream, the connection and
+// eventually the server.
 //
 // # Guarantees
 //
-//  1. The sink gets whole collections (Replace) and what happened to them since (Add), in the server's order.
-//  2. The collection does not go back in time: one that is older than what was already seen is refused. The exception is a
-//     server that was restored from a backup: if its most recent state is behind twice, five seconds apart, or behind
-//     once and then shows an object in an older state than before, its history was rewritten. That is reported (Rewritten), and the sink gets the collection as it is now, listed without reusing
-//     anything. Single events may repeat after a reconnect; the sink drops those it knows.
-//  3. A watch that brought something new, or lived a second, is taken up again at once, however it ended. So is a relist
-//     after the first word that a version has expired. Any other failure is followed by a wait, which grows with the
-//     failures in a row: apart for a server that answers and one that does not, so that the first answers after an outage
-//     are not paid for with its wait. Retry-After is obeyed and makes no later wait longer. Peers end waits that have
-//     become needless.
-//  4. No answer of a server, however wrong, leads to more than five requests at once and then one a second, nor to more than
-//     five relists at once and then one in ten seconds. Lasting trouble leads to a few a minute. Pages of a list that do
-//     bring objects are not counted.
-//  5. No request is waited for without limit: a request that is not answered, a list that brings nothing, initial events
-//     that do not end, and a watch that outlives the time it was asked for, are given up and made again. So is, far sooner, a
+//  1. The sink gets complete collections (Replace) and subsequent changes (Add), in the server's order.
+//  2. The collection does not go back in time: a list older than what was already seen is rejected. The exception is a
+//     server that was restored from a backup: if its most recent state is behind twice, five seconds apart, or is behind
+//     once and then shows an object in an older state than before, its history was rewritten. That is reported (Rewritten),
+//     and the sink gets the present collection, listed without reusing anything. Single events may be repeated after a
+//     reconnect; the sink drops those it knows.
+//  3. A watch that delivered something new, or lasted a second, is resumed immediately, however it ended. A relist also follows
+//     immediately the first time that a version has expired. After any other failure the reflector waits, longer with each
+//     consecutive failure. Waits grow separately for servers that respond and servers that do not, so that the first error
+//     responses after an outage do not incur the outage's long wait. Retry-After is obeyed and does not lengthen later waits.
+//     Peers end waits that have become unnecessary.
+//  4. No response from a server, however wrong, leads to more than a burst of five requests and then one per second, or to more than
+//     a burst of five relists and then one per ten seconds. Persistent problems lead to a few requests a minute. Pages of a list
+//     that deliver objects are not counted.
+//  5. No request waits forever: a request without a response, a list that stops delivering objects, initial events
+//     that do not end, and a watch that outlasts its timeout are abandoned and retried. So is, much sooner, a
 //     watch that is silent although the server is known to send bookmarks.
-//  6. An object that cannot be decoded costs no other object anything. What the sink holds of it is kept, by lists and
-//     watches alike, and it is named in Status.Skipped, until there is a later state, a deletion, or a list without it. An
-//     event of an object that cannot be told leads to a relist, at most once a minute. A list with such an item, or of
+//  6. An object that cannot be decoded does not affect other objects. Lists and watches alike keep the sink's state of it and name it
+//     in Status.Skipped, until there is a later state, a deletion, or a list without it. An event whose object cannot be
+//     identified leads to a relist, at most once a minute. A list with such an item, or with
 //     objects of another kind, is an error.
-//  7. A panic in the source, the sink, OnError or the logger is counted, and reported where that is possible; Run goes on.
-//  8. Nothing is final. Even an error that will not heal by itself is retried, because a grant may come and a
-//     resource may be installed; Error.Permanent tells the owner, who may stop.
-//  9. Status.Problem is what is wrong now, from the first failure until things go well. The log has the first failure, the
-//     first one for another reason, and then one line a minute.
+//  7. A panic in the source, the sink, OnError or the logger is counted, and reported if possible; Run continues.
+//  8. No failure is final. Even errors that need intervention are retried, because permissions may be granted and
+//     resources may be installed; Error.Permanent lets the owner decide to stop.
+//  9. Status.Problem is the present problem, from the first failure until recovery. The first failure is logged, then the
+//     first one for each other reason, and then one line a minute.
 //
-// # How it asks
+// # Requests
 //
-// The first choice is a WatchList: one watch that begins with the current objects. Where it is refused, a list is
-// asked for at once, and if that works, lists it is. So it is where WatchLists go silent, do not end their initial
-// events, or end three times in a row before these are complete. WatchList gets another chance at the first relist after
-// an hour, since servers are upgraded. Where lists work but no watch is granted, the collection is listed again and again,
-// slowly.
+// The first choice is a WatchList: a watch that begins with the current objects. If the server rejects it, a list
+// follows immediately, and if that succeeds, lists are used from then on. They are also used if a WatchList goes silent, does not end
+// its initial events, or ends three times in a row before these are complete. WatchList is tried again at the first relist after
+// an hour, in case the server was upgraded. If lists are permitted but watches are not, the collection is listed periodically,
+// at a slow rate.
 //
-// The first list asks for the most recent state (resourceVersion ""), not for any cached one ("0"): a cache may be
-// behind what this program saw before it was restarted, and the picture would go back in time. A relist asks for a state
-// not older than the newest version seen, and for all of it at once, which the server can answer from its cache; the
-// objects are streamed, so a large answer costs no more memory than pages do. If the server cannot say whether it has that
-// version, the most recent state is asked for.
+// The first list requests the most recent state (resourceVersion ""), not any cached one ("0"): a cache may be
+// behind what this program saw before it was restarted, so the collection could go back in time. A relist requests a state
+// not older than the newest version seen, without paging, which the server can serve from its cache; the
+// objects are streamed, so a large response needs no more memory than pages do. If the server cannot tell whether it has that
+// version, the most recent state is requested.
 //
-// After an outage or a long silence, a list of one object comes before the watch. It tells whether the server has come as
-// far as the watch's version; an API server that has not, because it was restored from a backup, would leave the watch open
-// and silent until it has. A watch that begins without such a check, because the one before it worked until just now, has to
-// bring something within a minute and a half; else the check follows.
+// After an outage or a long silence, a list of one object precedes the watch. It shows whether the server has reached
+// the watch's version; an API server that has not, because it was restored from a backup, would leave the watch open
+// and silent until it has. A watch that begins without such a check, because the previous one worked until then, has to
+// deliver something within 90 seconds; otherwise the check follows.
 //
 // The state machine and the swap of the whole collection at the end of a relist follow kube-rs' watcher; the
 // protocol is that of client-go's reflector.

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Error is one failure of a reflector: a request or a stream that failed, or something that was skipped.
+// Error is a failure of a reflector: a failed request or stream, or an object or event that was skipped.
 type Error struct {
 	// Name is Options.Name.
 	Name string
@@ -18,27 +18,27 @@ type Error struct {
 	Resource schema.GroupVersionResource
 	// Phase is what the reflector was doing.
 	Phase Phase
-	// Reason says what kind of failure it is.
+	// Reason is the kind of failure.
 	Reason Reason
-	// Err is what the source returned.
+	// Err is the underlying error, usually from the source.
 	Err error
-	// Attempt counts the failures since things last went well, beginning with 1, and InRow those of them that came last
-	// and have the same Reason. Both are 0 for what was skipped.
+	// Attempt counts the consecutive failures, beginning with 1, and InRow the last of these that have the same Reason.
+	// Both are 0 for skipped objects and events.
 	Attempt, InRow int
-	// NeverReached says that no API server had answered until then, neither the reflector nor one of its peers.
+	// NeverReached is set if no API server has ever responded to the reflector or one of its peers.
 	NeverReached bool
-	// When it happened, and RetryAt when the next request follows; RetryAt is zero for what was skipped.
+	// When is the time of the failure, and RetryAt that of the next request; RetryAt is zero for skipped objects and events.
 	When, RetryAt time.Time
 }
 
-// Error returns one line: the name, the reason, what happened, and the way out where there is one.
+// Error returns one line: the name, the reason, what happened, and advice if there is any.
 func (e *Error) Error() string {
 	var b strings.Builder
 	if e.Name != "" {
 		b.WriteString(e.Name + ": ")
 	}
 	fmt.Fprintf(&b, "%s: %s", e.Reason, e.cause())
-	if out := e.wayOut(); out != "" {
+	if out := e.advice(); out != "" {
 		b.WriteString("; " + out)
 	}
 	return b.String()
@@ -47,15 +47,15 @@ func (e *Error) Error() string {
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Permanent reports whether the failure will not heal by itself: somebody has to grant, install or correct something. The
-// reflector goes on trying all the same, since somebody may. These are permanent:
+// Permanent reports whether retrying cannot fix the failure: somebody has to grant, install or correct something. The
+// reflector keeps retrying nevertheless, since somebody may. These are permanent:
 //
 //   - Forbidden, NotFound, Certificate, NotAcceptable, BadRequest and WrongKind.
 //   - Unauthorized, from the second time in a row: after the first one, client-go gets new credentials from a plugin or
-//     file where it can.
+//     file if it can.
 //   - Credentials, if a plugin is not installed.
-//   - Until an API server has answered for the first time: Refused, WrongAddress, a Timeout without an answer, and DNS if
-//     the name does not exist. The address is then probably wrong. Later these are outages, which end.
+//   - Before any API server has responded: Refused, WrongAddress, a Timeout without a response, and DNS if
+//     the name does not exist. The address is probably wrong then. Later on, these are outages.
 func (e *Error) Permanent() bool {
 	switch e.Reason {
 	case Forbidden, NotFound, Certificate, NotAcceptable, BadRequest, WrongKind:
@@ -67,7 +67,7 @@ func (e *Error) Permanent() bool {
 	case Refused, WrongAddress:
 		return e.NeverReached
 	case Timeout:
-		return e.mute()
+		return e.neverResponded()
 	case DNS:
 		return e.NeverReached && unknownHost(e.Err)
 	default:
@@ -75,12 +75,12 @@ func (e *Error) Permanent() bool {
 	}
 }
 
-// mute tells whether nobody has ever answered.
-func (e *Error) mute() bool {
+// neverResponded reports whether the error is a timeout and no server has ever responded.
+func (e *Error) neverResponded() bool {
 	return e.Reason == Timeout && e.NeverReached && unanswered(e.Err, e.Reason)
 }
 
-// cause is what happened, without what the line says anyway.
+// cause returns what happened, without what the line says anyway.
 func (e *Error) cause() string {
 	if e.Err == nil {
 		return "failed while " + e.Phase.String()
@@ -91,7 +91,7 @@ func (e *Error) cause() string {
 		if anonymous(e.Err) {
 			return "no credentials were sent, and anonymous users may not list and watch this"
 		}
-		// The API server begins with `pods is forbidden: `.
+		// The API server's message begins with "pods is forbidden: ".
 		if _, rest, found := strings.Cut(text, " is forbidden: "); found {
 			return rest
 		}
@@ -107,39 +107,39 @@ func (e *Error) cause() string {
 	case WrongAddress:
 		return wrongAddress(e.Err, text)
 	case Timeout:
-		if e.mute() && e.Err == errStalled {
-			return "no answer yet"
+		if e.neverResponded() && e.Err == errStalled {
+			return "no response yet"
 		}
-		if e.mute() {
-			return "no answer yet: " + text
+		if e.neverResponded() {
+			return "no response yet: " + text
 		}
 	}
 	return text
 }
 
-// wrongAddress says what is wrong about an address.
+// wrongAddress says what is wrong with an address.
 func wrongAddress(err error, text string) string {
 	switch {
 	case plainOnTLS(err):
-		return "the port expects HTTPS, but was spoken to in HTTP"
+		return "the port expects HTTPS, but the request used HTTP"
 	case errors.Is(err, http.ErrSchemeMismatch):
-		return "the port speaks HTTP, but was spoken to in HTTPS"
-	case foreign(err):
-		return fmt.Sprintf("there is no API server at this path, which answers 404 with %.60q", foreignText(err))
+		return "the port expects HTTP, but the request used HTTPS"
+	case notFromAPIServer(err):
+		return fmt.Sprintf("there is no API server at this path, which responds 404 with %.60q", responseText(err))
 	default:
 		return text
 	}
 }
 
-// wayOut is what the user can do.
-func (e *Error) wayOut() string {
+// advice returns what the user can do.
+func (e *Error) advice() string {
 	switch e.Reason {
 	case Forbidden:
 		switch {
 		case anonymous(e.Err):
 			return "check that the kubeconfig names a user with a token, a certificate or a plugin"
-		case foreign(e.Err):
-			return "this is not an API server's answer: check the address, and the proxies on the way"
+		case notFromAPIServer(e.Err):
+			return "this is not an API server's response: check the address and any proxies"
 		}
 		return "grant list and watch"
 	case Unauthorized:
@@ -147,7 +147,7 @@ func (e *Error) wayOut() string {
 	case NotFound:
 		return "install its CRD or check the version"
 	case Certificate:
-		return certificateWayOut(e.Err)
+		return certificateAdvice(e.Err)
 	case Credentials:
 		if missingPlugin(e.Err) {
 			return "install the plugin, or correct exec in the kubeconfig"
@@ -158,10 +158,10 @@ func (e *Error) wayOut() string {
 	case DNS:
 		return "check the host name in the kubeconfig"
 	case WrongAddress:
-		return e.rightAddress()
+		return e.addressAdvice()
 	case Timeout:
-		if e.mute() {
-			return "check the address and port, and the firewalls and proxies on the way"
+		if e.neverResponded() {
+			return "check the address and port, and any firewalls and proxies"
 		}
 	case NotAcceptable:
 		return "ask for an encoding that the server offers, such as JSON"
@@ -170,12 +170,12 @@ func (e *Error) wayOut() string {
 	case Behind:
 		return "wait for the server to catch up"
 	case Closed:
-		return "check what is between this program and the API server"
+		return "check the proxies between this program and the API server"
 	}
 	return ""
 }
 
-func (e *Error) rightAddress() string {
+func (e *Error) addressAdvice() string {
 	switch {
 	case plainOnTLS(e.Err):
 		return "use https:// in the server's address"
@@ -186,7 +186,7 @@ func (e *Error) rightAddress() string {
 	}
 }
 
-// invalidError marks what was skipped because it could not be understood.
+// invalidError marks an object or event that was skipped because it could not be decoded.
 type invalidError struct{ err error }
 
 func (e invalidError) Error() string {
@@ -194,7 +194,7 @@ func (e invalidError) Error() string {
 		return "an event of unknown type was skipped"
 	}
 	if _, keyed := objectError(e.err); keyed {
-		return e.err.Error() + "; what was known of it is kept"
+		return e.err.Error() + "; its last known state is kept"
 	}
 	return "an event was skipped: " + e.err.Error()
 }

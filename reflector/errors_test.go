@@ -28,7 +28,7 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// failure lets one request of a reflector fail with err, and returns what the reflector says about it.
+// failure makes one request of a reflector fail with err, and returns the error that the reflector reports.
 func failure(t *testing.T, err error, resource schema.GroupVersionResource) *reflector.Error {
 	t.Helper()
 	var e *reflector.Error
@@ -81,21 +81,21 @@ func TestErrorText(t *testing.T) {
 		{pods, apierrors.NewForbidden(pods.GroupResource(), "", cannot("system:anonymous")), reflector.Forbidden, always,
 			`pods: forbidden: no credentials were sent, and anonymous users may not list and watch this; check that the kubeconfig names a user with a token, a certificate or a plugin`},
 		{pods, foreign(http.StatusForbidden, "Blocked by policy"), reflector.Forbidden, always,
-			`pods: forbidden: Blocked by policy; this is not an API server's answer: check the address, and the proxies on the way`},
+			`pods: forbidden: Blocked by policy; this is not an API server's response: check the address and any proxies`},
 		{widgets, fmt.Errorf("list: %w", apierrors.NewNotFound(widgets.GroupResource(), "")), reflector.NotFound, always,
 			`widgets.example.com: not found: the server has no resource "widgets" in group "example.com" version "v1"; install its CRD or check the version`},
 		{widgets, foreign(http.StatusNotFound, "404 page not found\n"), reflector.NotFound, always,
 			`widgets.example.com: not found: the server has no resource "widgets" in group "example.com" version "v1"; install its CRD or check the version`},
 		{pods, foreign(http.StatusNotFound, "404 page not found\n"), reflector.WrongAddress, atStart,
-			`pods: wrong address: there is no API server at this path, which answers 404 with "404 page not found"; check the server's address and its path in the kubeconfig`},
+			`pods: wrong address: there is no API server at this path, which responds 404 with "404 page not found"; check the server's address and its path in the kubeconfig`},
 		{widgets, foreign(http.StatusNotFound, "<html>nothing here</html>"), reflector.WrongAddress, atStart,
-			`widgets.example.com: wrong address: there is no API server at this path, which answers 404 with "<html>nothing here</html>"; check the server's address and its path in the kubeconfig`},
+			`widgets.example.com: wrong address: there is no API server at this path, which responds 404 with "<html>nothing here</html>"; check the server's address and its path in the kubeconfig`},
 		{pods, fmt.Errorf("list pods: %w", &source.ContentTypeError{ContentType: "text/html", Start: "<html>log in"}), reflector.WrongAddress, atStart,
-			`pods: wrong address: list pods: the answer is "text/html", which is neither JSON nor Kubernetes protobuf; does the address really lead to an API server? It starts with "<html>log in"; check the server's address and its path in the kubeconfig`},
+			`pods: wrong address: list pods: the response is "text/html", which is neither JSON nor Kubernetes protobuf; is this really the address of an API server? It starts with "<html>log in"; check the server's address and its path in the kubeconfig`},
 		{pods, foreign(http.StatusBadRequest, "Client sent an HTTP request to an HTTPS server.\n"), reflector.WrongAddress, atStart,
-			`pods: wrong address: the port expects HTTPS, but was spoken to in HTTP; use https:// in the server's address`},
+			`pods: wrong address: the port expects HTTPS, but the request used HTTP; use https:// in the server's address`},
 		{pods, &url.Error{Op: "Get", URL: "https://h/", Err: http.ErrSchemeMismatch}, reflector.WrongAddress, atStart,
-			`pods: wrong address: the port speaks HTTP, but was spoken to in HTTPS; use http:// in the server's address`},
+			`pods: wrong address: the port expects HTTP, but the request used HTTPS; use http:// in the server's address`},
 		{pods, apierrors.NewUnauthorized("Unauthorized"), reflector.Unauthorized, never,
 			`pods: unauthorized: the server does not accept the credentials; check the user in the kubeconfig, or log in again`},
 		{pods, &url.Error{Op: "Get", URL: "https://h/", Err: errors.New("getting credentials: exec: executable gke-auth not found\n\nIt looks like you are trying to use")},
@@ -117,7 +117,7 @@ func TestErrorText(t *testing.T) {
 		{pods, dial(os.NewSyscallError("connect", syscall.EHOSTUNREACH)), reflector.Network, never,
 			`pods: network: dial tcp 127.0.0.1:1: connect: no route to host`},
 		{pods, dial(context.DeadlineExceeded), reflector.Timeout, atStart,
-			`pods: timeout: no answer yet: dial tcp 127.0.0.1:1: context deadline exceeded; check the address and port, and the firewalls and proxies on the way`},
+			`pods: timeout: no response yet: dial tcp 127.0.0.1:1: context deadline exceeded; check the address and port, and any firewalls and proxies`},
 		{pods, io.ErrUnexpectedEOF, reflector.Network, never, `pods: network: unexpected EOF`},
 		{pods, errors.New("http2: client connection lost"), reflector.Network, never, `pods: network: http2: client connection lost`},
 		{pods, errors.New("frame of 3 GB"), reflector.Protocol, never, `pods: protocol: frame of 3 GB`},
@@ -164,12 +164,12 @@ func TestErrorText(t *testing.T) {
 	}
 }
 
-// statusOf is an API server's answer with a code that it has no reason for.
+// statusOf is a response from an API server with a code that has no reason of its own.
 func statusOf(code int) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: int32(code), Message: http.StatusText(code)}}
 }
 
-// TestPermanent is about what has to have happened before.
+// TestPermanent checks what depends on earlier events.
 func TestPermanent(t *testing.T) {
 	first := func(answers ...answer) []bool {
 		s := &script{answers: answers}
@@ -207,7 +207,7 @@ func TestPermanent(t *testing.T) {
 
 var foreignNotFound = apierrors.NewGenericServerResponse(http.StatusNotFound, http.MethodGet, schema.GroupResource{}, "", "<html>", 0, true)
 
-// TestRealNetworkErrors takes the errors that net/http itself gives.
+// TestRealNetworkErrors uses the errors of net/http itself.
 func TestRealNetworkErrors(t *testing.T) {
 	server := httptest.NewUnstartedServer(http.NotFoundHandler())
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
@@ -236,7 +236,7 @@ func plainServer(t *testing.T) string {
 	return server.URL
 }
 
-// TestMissingPlugin takes the error that client-go itself gives.
+// TestMissingPlugin uses the error of client-go itself.
 func TestMissingPlugin(t *testing.T) {
 	config := &rest.Config{Host: "https://127.0.0.1:1", ExecProvider: &clientcmdapi.ExecConfig{
 		APIVersion: "client.authentication.k8s.io/v1", Command: "no-such-plugin-anywhere", InteractiveMode: clientcmdapi.NeverExecInteractiveMode,

@@ -13,7 +13,7 @@ import (
 	"github.com/tidings/tidings/reflector"
 )
 
-// printer is a sink that prints what it is told.
+// printer is a sink that prints what it receives.
 type printer struct{ done func() }
 
 func (printer) Replace(objects object.Collection[thing], resourceVersion string) {
@@ -28,7 +28,7 @@ func (p printer) Add(deltas []object.Delta[thing], _ string) {
 }
 
 func Example() {
-	// A server that is not there at first, then serves two things, and then a third.
+	// A server that is unreachable at first, then serves two things, and then a third.
 	server := &script{answers: []answer{
 		failed(syscall.ECONNREFUSED),
 		stream(got(added("a@1"), added("b@2"), initialEnd("2")), got(added("c@3")), end(io.EOF)),

@@ -12,7 +12,7 @@ import (
 	"github.com/tidings/tidings/reflector"
 )
 
-// A WatchList that is refused, in whatever way, is followed by a list.
+// A WatchList that is rejected, in whatever way, is followed by a list.
 func TestWatchListRefused(t *testing.T) {
 	things := schema.GroupResource{Group: "example.com", Resource: "things"}
 	code := func(code int) error {
@@ -144,7 +144,7 @@ func TestFallback(t *testing.T) {
 	}})
 }
 
-// everySecond brings the events n times.
+// everySecond delivers the events n times.
 func everySecond(n int, e ...event) (reads []read) {
 	for range n {
 		reads = append(reads, read{after: time.Second, events: e})
@@ -152,7 +152,7 @@ func everySecond(n int, e ...event) (reads []read) {
 	return reads
 }
 
-// a90 is what 90 Added events of one object come to: who replaces lets the last one count.
+// a90 is the result of 90 Added events of one object: Replace lets the last one count.
 func a90() (names string) {
 	for range 90 {
 		names += " a@1"

@@ -2,26 +2,27 @@ package reflector
 
 import "github.com/tidings/tidings/object"
 
-// Gatherer keeps the objects of a list while it is read. It is used by the goroutine that runs the reflector.
+// Gatherer collects the objects of a list while it is being read. It is used by the goroutine that runs the reflector.
 type Gatherer[T object.Object] interface {
+	// Len returns the number of objects.
 	Len() int
 	// Key returns the key of the i-th object.
 	Key(i int) object.Key
 	// Add appends an object.
 	Add(o T)
-	// Set puts an object in the place of the i-th, which has the same key.
+	// Set replaces the i-th object by one with the same key.
 	Set(i int, o T)
-	// Remove removes the i-th object, and puts the last one in its place.
+	// Remove replaces the i-th object by the last one, which is removed.
 	Remove(i int)
-	// Truncate removes the objects from n on.
+	// Truncate keeps only the first n objects.
 	Truncate(n int)
-	// Collection returns the objects as they are handed to the sink. Then only Close is called.
+	// Collection returns the objects for the sink. After it, only Close is called.
 	Collection() object.Collection[T]
-	// Close says that the list was handed over, or given up. It is called once.
+	// Close is called once, after the list has been handed to the sink or abandoned.
 	Close()
 }
 
-// openGatherer keeps the objects as they are.
+// openGatherer is a slice of decoded objects.
 type openGatherer[T object.Object] struct{ items []T }
 
 func newOpenGatherer[T object.Object](n int) Gatherer[T] { return &openGatherer[T]{make([]T, 0, n)} }

@@ -35,7 +35,7 @@ func newTestRetry(b Backoff, peers *Peers) retry {
 	return newRetry(b, peers, rand.New(rand.NewPCG(1, 1)))
 }
 
-// TestWaitsGrow apart for those who are answered and those who are not, until something has come.
+// TestWaitsGrow separately for servers that respond and servers that do not, until there is progress.
 func TestWaitsGrow(t *testing.T) {
 	r := newTestRetry(Backoff{Min: time.Second, Max: 10 * time.Second, Factor: 2}, nil)
 	answered, unreached := apierrors.NewInternalError(errors.New("no")), syscall.ECONNREFUSED
@@ -56,7 +56,7 @@ func TestWaitsGrow(t *testing.T) {
 	}
 }
 
-// TestJitter spreads waits within what the backoff says.
+// TestJitter spreads waits within the limits of the backoff.
 func TestJitter(t *testing.T) {
 	r := newTestRetry(Backoff{Min: time.Second, Max: 4 * time.Second, Factor: 2, Jitter: 0.5}, nil)
 	for _, want := range []struct{ low, high time.Duration }{{1000, 1500}, {2000, 3000}, {2666, 4000}, {2666, 4000}} {
@@ -87,22 +87,22 @@ func TestJitter(t *testing.T) {
 	}
 }
 
-// TestWakesOfPeers end waits early, but not for ever.
+// TestWakesOfPeers end waits early, but not indefinitely.
 func TestWakesOfPeers(t *testing.T) {
 	r := newTestRetry(Backoff{Min: time.Second, Max: time.Minute, Factor: 2}, nil)
-	for range mostWakes {
-		if got := r.awaits(Refused); got.class != unreachable {
+	for range maxWakes {
+		if got := r.awaits(Refused); got.class != classUnreachable {
 			t.Errorf("awaits %+v", got)
 		}
 		r.woken(Refused)
 	}
-	if got := r.awaits(Refused); got.class != alone {
-		t.Errorf("after %d wakes for nothing it awaits %+v", mostWakes, got)
+	if got := r.awaits(Refused); got.class != classAlone {
+		t.Errorf("after %d wakes for nothing it awaits %+v", maxWakes, got)
 	}
-	if r.waited(""); r.awaits(Refused).class != alone {
+	if r.waited(""); r.awaits(Refused).class != classAlone {
 		t.Error("a wait that no failure had made necessary counts")
 	}
-	if r.waited(Refused); r.awaits(Refused).class != unreachable {
+	if r.waited(Refused); r.awaits(Refused).class != classUnreachable {
 		t.Error("a wait that has ended by itself does not count")
 	}
 	r.answered = time.Minute
@@ -113,29 +113,29 @@ func TestWakesOfPeers(t *testing.T) {
 		t.Error("a resource that has appeared does not begin the waits anew")
 	}
 	r.woken(Refused)
-	if r.progressed(); r.awaits(Server).class != failing {
+	if r.progressed(); r.awaits(Server).class != classFailing {
 		t.Error("progress does not count")
 	}
 }
 
-// TestTurns are apart, and random where they are all taken.
+// TestTurns are evenly spaced, and random if all are taken.
 func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var peers Peers
 		r := newTestRetry(Backoff{Min: time.Second, Max: time.Minute, Factor: 2, Jitter: 1}, &peers)
-		for i := range mostTurns + 1 {
+		for i := range maxTurns + 1 {
 			want := time.Duration(i) * time.Second
-			if got := r.turn(time.Second); got < want || got > want+shortSpread {
+			if got := r.waitForTurn(time.Second); got < want || got > want+shortSpread {
 				t.Errorf("turn %d after %v", i, got)
 			}
 		}
 		for range 50 {
-			if got := r.turn(time.Second); got < 0 || got > mostTurns*time.Second {
+			if got := r.waitForTurn(time.Second); got < 0 || got > maxTurns*time.Second {
 				t.Errorf("a turn that is not there after %v", got)
 			}
 		}
 		time.Sleep(time.Hour)
-		if got := r.turn(time.Second); got > shortSpread {
+		if got := r.waitForTurn(time.Second); got > shortSpread {
 			t.Errorf("later: a turn after %v", got)
 		}
 		if got := r.atOnce(syscall.ECONNRESET); got < time.Second/2 || got > time.Second+shortSpread {
@@ -148,16 +148,16 @@ func TestTurns(t *testing.T) {
 			t.Errorf("at once where the server asks to wait: %v", got)
 		}
 		r.Jitter = 0
-		if got := r.turn(time.Second); got != 0 {
+		if got := r.waitForTurn(time.Second); got != 0 {
 			t.Errorf("without jitter: %v", got)
 		}
 	})
 }
 
-// TestPace lets a burst pass, and then one at a time.
+// TestPace admits a burst, and then one at a time.
 func TestPace(t *testing.T) {
 	now := time.Unix(1000, 0)
-	p := pace{tokens: 3, burst: 3, every: time.Second}
+	p := tokenBucket{tokens: 3, burst: 3, every: time.Second}
 	for i := range 3 {
 		if wait := p.take(now); wait != 0 {
 			t.Errorf("request %d waits %v", i, wait)
@@ -186,7 +186,7 @@ func foreignAnswer(code int, text string) error {
 	return apierrors.NewGenericServerResponse(code, "get", schema.GroupResource{}, "", text, 0, true)
 }
 
-// TestWrongWayToSpeak tells ports that expect TLS, each by what one server says.
+// TestWrongWayToSpeak recognizes ports that expect TLS by the messages of various servers.
 func TestWrongWayToSpeak(t *testing.T) {
 	for _, err := range []error{
 		foreignAnswer(http.StatusBadRequest, "Client sent an HTTP request to an HTTPS server.\n"),
@@ -205,7 +205,7 @@ func TestWrongWayToSpeak(t *testing.T) {
 	}
 }
 
-// TestCredentialErrors finds in a text what is wrong with credentials.
+// TestCredentialErrors extracts the problem with credentials from an error's text.
 func TestCredentialErrors(t *testing.T) {
 	for text, want := range map[string]struct {
 		line    string
@@ -227,7 +227,7 @@ func TestCredentialErrors(t *testing.T) {
 	}
 }
 
-// TestGathererForgets what it drops.
+// TestGathererForgets removed objects.
 func TestGathererForgets(t *testing.T) {
 	g := newOpenGatherer[*metav1.PartialObjectMetadata](4)
 	for _, name := range strings.Split("abcd", "") {
@@ -261,7 +261,7 @@ type nowhere struct{}
 func (nowhere) Replace(object.Collection[plain], string) {}
 func (nowhere) Add([]object.Delta[plain], string)        {}
 
-// TestPeersWakeAgain those whom they have woken in vain, once these have waited for themselves; nobody is left waiting at the end.
+// TestPeersWakeAgain reflectors that they have woken in vain, once these have waited by themselves; none is left waiting at the end.
 func TestPeersWakeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var requests atomic.Int64
@@ -282,7 +282,7 @@ func TestPeersWakeAgain(t *testing.T) {
 		recovers := func(woken bool) {
 			t.Helper()
 			before := requests.Load()
-			peers.served(schema.GroupVersionResource{Resource: "others"}, true)
+			peers.noteServed(schema.GroupVersionResource{Resource: "others"}, true)
 			time.Sleep(time.Second)
 			synctest.Wait()
 			if got := requests.Load() > before; got != woken {
@@ -290,7 +290,7 @@ func TestPeersWakeAgain(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Second)
-		for range mostWakes {
+		for range maxWakes {
 			recovers(true)
 		}
 		recovers(false)
@@ -311,7 +311,7 @@ func TestTextOfWhatIsSkipped(t *testing.T) {
 	}{
 		{nil, "an event of unknown type was skipped"},
 		{errors.New("garbage"), "an event was skipped: garbage"},
-		{&source.ObjectError{Key: object.Key{Name: "a"}, Err: errors.New("garbage")}, "object a: garbage; what was known of it is kept"},
+		{&source.ObjectError{Key: object.Key{Name: "a"}, Err: errors.New("garbage")}, "object a: garbage; its last known state is kept"},
 	} {
 		if got := (invalidError{tt.err}).Error(); got != tt.want {
 			t.Errorf("got %q, want %q", got, tt.want)

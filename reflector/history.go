@@ -9,45 +9,45 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// rewrittenAfter is how long a server's most recent state has to be behind what was already seen before its history counts
-// as rewritten, as it is after etcd was restored from a backup. A replica that only lags catches up sooner.
+// rewrittenAfter is how long a server's most recent state has to stay behind what was already seen before its history counts
+// as rewritten, as after a restore of etcd from a backup. A replica that merely lags catches up sooner.
 const rewrittenAfter = 5 * time.Second
 
-// checkAfter is how long a server has to be silent on a watch for the next one to begin with a check. Bookmarks come about
-// every minute. A watch that began without a check has to bring something until then, or is followed by one that does.
+// checkAfter is the length of a watch's silence after which the next watch begins with a check. Bookmarks arrive about
+// every minute. It is also the time that a watch without a check has for delivering something before it is replaced by one with a check.
 const checkAfter = 90 * time.Second
 
-// history is what is known of whether the server's history is still the one that the sink was brought from.
+// history tracks whether the server still has the history that the sink's contents come from.
 type history struct {
 	// behindSince is when the server's most recent state was first found to be behind; zero if it is not.
 	behindSince time.Time
-	// rewritten makes the next list one that reuses nothing, since the same version of an object may be another state.
+	// rewritten makes the next list reuse nothing, since a version of an object may now stand for another state.
 	rewritten bool
 }
 
-// behindError says that the server's collection is older than what the sink holds.
+// behindError reports that the server's collection is older than what the sink holds.
 type behindError struct{ got, seen string }
 
 func (e behindError) Error() string {
 	return fmt.Sprintf("the server's collection is at resource version %s, but %s has already been seen", e.got, e.seen)
 }
 
-// rewrittenError says that the server's history is another one now. what is what has the versions.
+// rewrittenError reports that the server's history was rewritten. what says whose versions got and seen are.
 type rewrittenError struct{ what, got, seen string }
 
 func (e rewrittenError) Error() string {
-	return fmt.Sprintf("the server's most recent resource version%s is %s, although it was %s before: its data were probably restored from a backup; everything is listed anew",
+	return fmt.Sprintf("the server's most recent resource version%s is %s, although it was %s before: its data were probably restored from a backup; listing everything again",
 		e.what, e.got, e.seen)
 }
 
-// behind tells whether a collection at version is older than what was already seen.
+// behind reports whether a collection at version is older than what was already seen.
 func (r *Reflector[T]) behind(version string) bool {
 	return object.OlderResourceVersion(version, r.last)
 }
 
-// foundBehind follows an answer that is older than what was already seen; recent says that the most recent state was
-// asked for. That is refused, but not for ever.
-func (r *Reflector[T]) foundBehind(version string, recent bool) {
+// serverBehind handles a response that is older than what was already seen; recent says that the most recent state was
+// requested. The response is rejected, unless that has gone on for rewrittenAfter.
+func (r *Reflector[T]) serverBehind(version string, recent bool) {
 	r.mostRecent = true
 	err := behindError{version, r.last}
 	switch {
@@ -56,98 +56,98 @@ func (r *Reflector[T]) foundBehind(version string, recent bool) {
 	case r.history.behindSince.IsZero():
 		r.history.behindSince = time.Now()
 		r.failAfter(err, Starting, rewrittenAfter)
-	default: // that long ago
-		r.rewritten(rewrittenError{got: version, seen: r.last})
+	default: // rewrittenAfter has passed
+		r.historyRewritten(rewrittenError{got: version, seen: r.last})
 	}
 }
 
-// rewritten gives up what was seen, and relists.
-func (r *Reflector[T]) rewritten(err rewrittenError) {
+// historyRewritten forgets the version seen, and relists.
+func (r *Reflector[T]) historyRewritten(err rewrittenError) {
 	r.last, r.mostRecent = "", false
 	r.history = history{rewritten: true}
 	r.status.rewrites.Add(1)
 	r.failAtOnce(err, Starting)
 }
 
-// suspected tells whether the server's most recent state has been behind since the last list, so that its history may be
-// another one by now, whatever its version.
-func (r *Reflector[T]) suspected() bool {
+// historySuspect reports whether the server's most recent state has been behind since the last list, so that its history may be
+// another one, whatever its version is now.
+func (r *Reflector[T]) historySuspect() bool {
 	return r.history.rewritten || !r.history.behindSince.IsZero()
 }
 
-// previous is Options.Previous, unless nothing of it may be reused.
+// previous returns Options.Previous, or nil if nothing may be reused.
 func (r *Reflector[T]) previous() source.Previous[T] {
-	if r.suspected() {
+	if r.historySuspect() {
 		return nil
 	}
 	return r.opts.Previous
 }
 
-// wentBack tells whether an object is in an older state than what was already seen of it.
+// wentBack reports whether an object is in an older state than the sink's.
 func (r *Reflector[T]) wentBack(o T) (older bool) {
-	defer r.status.contain()
+	defer r.status.recoverAndCount()
 	seen, held := r.held(object.KeyOf(o))
 	return held && seen.GetUID() == o.GetUID() && object.OlderResourceVersion(o.GetResourceVersion(), seen.GetResourceVersion())
 }
 
-// overtaken follows a list that shows that a history which was found to be behind is a rewritten one, and has come past the old
-// one meanwhile.
-func (r *Reflector[T]) overtaken(version string) {
-	r.rewritten(rewrittenError{got: version, seen: r.last, what: ", by what it has of " + r.list.older.String() + ","})
+// historyOvertaken handles a list which shows that a history that was found to be behind was rewritten, and has passed the old
+// version by now.
+func (r *Reflector[T]) historyOvertaken(version string) {
+	r.historyRewritten(rewrittenError{got: version, seen: r.last, what: ", by what it has of " + r.list.older.String() + ","})
 }
 
-// comparable tells whether an older version than last can be told from it.
+// comparable reports whether versions can be compared with last.
 func (r *Reflector[T]) comparable() bool { return object.OlderResourceVersion("1", r.last) }
 
-// check asks for the server's most recent version before a watch is resumed. A watch alone would not show that the server
-// was restored from a backup: one that starts in the future is silent until the new history gets there.
-func (r *Reflector[T]) check(ctx context.Context) {
+// checkHistory requests the server's most recent version before a watch is resumed. A watch alone would not show that the server
+// was restored from a backup: one that starts at a future version is silent until the new history reaches it.
+func (r *Reflector[T]) checkHistory(ctx context.Context) {
 	r.recent = ""
 	if !r.comparable() {
-		r.checked()
+		r.historyChecked()
 		return
 	}
-	if !r.admitted() {
+	if !r.admitRequest() {
 		return
 	}
-	g := newGuard(ctx, r.opts.StallTimeout)
+	g := newWatchdog(ctx, r.opts.StallTimeout)
 	defer g.stop()
 	w := r.newWitness()
 	opts := source.ListOptions[T]{
 		Limit: 1, Only: w.key, Previous: r.previous(), NoSharing: r.opts.NoSharing, Skip: func(*source.ObjectError) { w.skipped = true },
 	}
-	result, err := r.callList(g.ctx, opts, w.look)
+	result, err := r.callList(g.ctx, opts, w.observe)
 	if ctx.Err() != nil {
 		return
 	}
-	r.answered(err)
+	r.noteResponse(err)
 	switch {
 	case err != nil:
-		r.checkFailed(g.explain(err))
+		r.historyCheckFailed(g.explain(err))
 	case r.behind(result.ResourceVersion):
-		r.foundBehind(result.ResourceVersion, true)
+		r.serverBehind(result.ResourceVersion, true)
 	case w.contradicts(r.last):
-		r.rewritten(rewrittenError{what: " of " + w.key.String(), got: w.got.GetResourceVersion(), seen: w.held.GetResourceVersion()})
+		r.historyRewritten(rewrittenError{what: " of " + w.key.String(), got: w.got.GetResourceVersion(), seen: w.held.GetResourceVersion()})
 	case w.gone():
-		r.enter(Starting) // it may have been deleted, or never have been
+		r.enter(Starting) // it may have been deleted, or never have existed in this history
 	default:
 		r.history, r.recent = history{}, result.ResourceVersion
-		r.checked()
+		r.historyChecked()
 	}
 }
 
-// witness is an object that shows whether the server's history is the one that the sink was brought from. Its key is empty if
+// witness is an object that shows whether the server's history is the one that the sink's contents come from. Its key is empty if
 // there is none.
 type witness[T object.Object] struct {
 	key       object.Key
-	held, got T
+	held, got T    // the sink's and the server's state
 	found     bool // the server has it
 	skipped   bool // the server has something that cannot be decoded
-	others    bool // the source has listed others: it cannot list one object
+	others    bool // the source has listed other objects, so it cannot list a single one
 }
 
-// newWitness returns the object that was changed last before the sink's contents were brought here from elsewhere. As long as
-// a reflector runs there is no need for one: it asks soon enough to find the server behind.
+// newWitness returns the most recently changed object of contents from Options.Resume. A reflector that has been running does
+// not need a witness: it checks soon enough to find a restored server behind.
 func (r *Reflector[T]) newWitness() *witness[T] {
 	if !r.resumed || r.newest.Name == "" {
 		return &witness[T]{}
@@ -159,8 +159,8 @@ func (r *Reflector[T]) newWitness() *witness[T] {
 	return &witness[T]{key: r.newest, held: held}
 }
 
-// look is told of what the server has.
-func (w *witness[T]) look(o T) error {
+// observe is called for each object that the server has.
+func (w *witness[T]) observe(o T) error {
 	if object.KeyOf(o) == w.key {
 		w.got, w.found = o, true
 	} else {
@@ -169,8 +169,8 @@ func (w *witness[T]) look(o T) error {
 	return nil
 }
 
-// contradicts reports whether the server has the object in another state than the one it had at the version, and not because
-// it was changed since.
+// contradicts reports whether the server has the object in another state than it had at version, and not because
+// it has changed since.
 func (w *witness[T]) contradicts(version string) bool {
 	return w.found && w.got.GetResourceVersion() != w.held.GetResourceVersion() && !object.OlderResourceVersion(version, w.got.GetResourceVersion())
 }
@@ -178,36 +178,36 @@ func (w *witness[T]) contradicts(version string) bool {
 // gone reports whether the server does not have the object.
 func (w *witness[T]) gone() bool { return w.key.Name != "" && !w.found && !w.skipped && !w.others }
 
-// checkFailed asks again, unless the server's answer is only about lists: then the watch goes on without. A server that cannot
-// list one object is asked for any.
-func (r *Reflector[T]) checkFailed(err error) {
+// historyCheckFailed retries the check if that may help, and otherwise goes on to the watch without one. If the server cannot
+// list a single object, the check is made without a witness.
+func (r *Reflector[T]) historyCheckFailed(err error) {
 	reason := reasonOf(err)
 	if reason == BadRequest && r.newest.Name != "" {
 		r.newest = object.Key{}
-		return // and stays in the phase
+		return // staying in Checking
 	}
 	again := reason.transient() || reason == Unauthorized || isPanic(err)
 	if reason == Server || isPanic(err) || reason == Timeout && !unanswered(err, reason) {
-		r.stuck++
+		r.failedWatches++
 	}
-	if !again || r.stuck >= triesInPlace {
-		r.stuck = 0
-		r.checked()
+	if !again || r.failedWatches >= triesInPlace {
+		r.failedWatches = 0
+		r.historyChecked()
 		return
 	}
 	r.fail(err, Checking)
 }
 
-// checked goes on with a watch after a check that has found nothing wrong, or that cannot be made.
-func (r *Reflector[T]) checked() {
-	r.vouched = true
+// historyChecked goes on to the watch after a check that found nothing wrong or is not possible.
+func (r *Reflector[T]) historyChecked() {
+	r.historyConfirmed = true
 	r.enter(Watching)
 }
 
-// vouch notes that the server's history comes as far as last, for the watch that is open or else the next one.
-func (r *Reflector[T]) vouch() {
+// confirmHistory records, for the open watch or else the next one, that the server's history reaches last.
+func (r *Reflector[T]) confirmHistory() {
 	if r.stream != nil {
-		r.stream.vouched = true
+		r.stream.historyConfirmed = true
 	}
-	r.vouched = r.stream == nil
+	r.historyConfirmed = r.stream == nil
 }

@@ -221,7 +221,7 @@ func TestHistory(t *testing.T) {
 	}})
 }
 
-// Nothing of the history before is reused for the list that follows.
+// The list that follows reuses nothing of the history before.
 func TestRewrittenHistoryReusesNothing(t *testing.T) {
 	var log strings.Builder
 	s := &script{answers: []answer{page("90", "", "a@80"), stream(read{after: time.Minute, err: io.ErrUnexpectedEOF}), failed(errInternal),
@@ -240,7 +240,7 @@ func TestRewrittenHistoryReusesNothing(t *testing.T) {
 	}
 }
 
-// TestRestoredServer restores a server from a backup, in every way in which it may answer then, and looks after a minute.
+// TestRestoredServer restores a server from a backup, with every way in which it may respond then, and checks after a minute.
 func TestRestoredServer(t *testing.T) {
 	seeds(t, 50, func(t *testing.T, seed uint64) {
 		random := seeded(seed)

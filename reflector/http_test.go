@@ -48,7 +48,7 @@ func (s *podSink) Add(deltas []object.Delta[*corev1.Pod], _ string) {
 	}
 }
 
-// TestOverHTTP runs the machine against a real HTTP server that misbehaves, while pods come, change and go.
+// TestOverHTTP runs the machine against a real HTTP server that misbehaves, while pods are created, changed and deleted.
 func TestOverHTTP(t *testing.T) {
 	end := func(e tidingstest.Ending) tidingstest.Fault { return tidingstest.Fault{End: e} }
 	status := func(err *apierrors.StatusError) tidingstest.Fault { return tidingstest.Fault{Err: err} }
@@ -153,7 +153,7 @@ func start(t *testing.T, r *reflector.Reflector[*corev1.Pod]) (stop func()) {
 	}
 }
 
-// checkReasons compares what was reported with what was wanted, where something was.
+// checkReasons compares the reported reasons with the expected ones, if there are any.
 func checkReasons(t *testing.T, errs []*reflector.Error, want []reflector.Reason) {
 	t.Helper()
 	var got []reflector.Reason

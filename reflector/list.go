@@ -14,54 +14,54 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// mostEmptyPages is how many pages in a row may be empty although others are to follow.
-const mostEmptyPages = 16
+// maxEmptyPages is how many pages in a row may be empty although more are to follow.
+const maxEmptyPages = 16
 
-// richPage is the part of its limit that a page has to bring for the next one not to count as another request.
-const richPage = 10
+// richPageFraction is the fraction, 1/richPageFraction, of its limit that a page must have for the next one to be exempt from the request rate.
+const richPageFraction = 10
 
 var errNoProgress = errors.New("the list does not come to an end: the server keeps sending empty pages or repeats its continue tokens")
 
-// list is a collection that is being gathered, from pages or from the initial events of a watch.
+// list is a collection being gathered from pages or from the initial events of a watch.
 type list[T object.Object] struct {
 	// items is nil until the first one comes.
 	items Gatherer[T]
 	// gatherer makes items.
 	gatherer func(n int) Gatherer[T]
-	// version is that of the first page: a watch from there misses nothing.
+	// version is the version of the first page: a watch from there misses nothing.
 	version string
-	// recent says that the most recent state was asked for.
+	// recent says that the most recent state was requested.
 	recent bool
-	// token asks for the next page, tokens has the hashes of all so far.
+	// token is the continue token for the next page; tokens holds the hashes of all tokens so far.
 	token  string
 	tokens map[uint64]struct{}
-	// whole is set once the continue token has expired, to ask for everything at once.
-	whole bool
-	// rich says that the last page brought a fair part of what it might, so that the next one is worth a request.
+	// unpaged is set once the continue token has expired, to request everything at once.
+	unpaged bool
+	// rich says that the last page was reasonably full, which exempts the next one from the request rate.
 	rich bool
-	// pages counts the pages, empty the empty ones in a row, tries the failures of the page that token asks for.
+	// pages counts the pages, empty the consecutive empty ones, tries the failures of the page that token stands for.
 	pages, empty, tries int
-	// at finds the items by key. It is made when it is first needed.
-	at map[object.Key]int
-	// skipped are the objects that could not be decoded, with the reason. Their last known states are kept.
+	// index maps keys to indexes of items. It is built when first needed.
+	index map[object.Key]int
+	// skipped holds the objects that could not be decoded, with their errors. Their last known states are kept.
 	skipped map[object.Key]error
-	// err is why the list cannot be used, found out while it was read.
+	// err is why the list cannot be used, if that was noticed while reading it.
 	err error
-	// wentBack tells whether an object is in an older state than before; nil unless that is in question. older is the key of such a one.
+	// wentBack reports whether an object is in an older state than the sink's; nil if that is not checked. older is the key of such an object.
 	wentBack func(T) bool
 	older    object.Key
 
-	// hint is how many objects the last whole list had, furthest the most pages that one has brought since there
-	// was progress. Both stay when the list is restarted.
-	hint, furthest int
+	// hint is the number of objects in the last complete list, and furthest the most pages that a list has got
+	// since there was progress. Both survive a restart of the list.
+	hint, maxPages int
 }
 
-// restart forgets everything but what stays.
+// restart resets the list.
 func (l *list[T]) restart() {
 	if l.items != nil {
 		l.items.Close()
 	}
-	*l = list[T]{gatherer: l.gatherer, wentBack: l.wentBack, hint: l.hint, furthest: l.furthest}
+	*l = list[T]{gatherer: l.gatherer, wentBack: l.wentBack, hint: l.hint, maxPages: l.maxPages}
 }
 
 // len returns the number of items.
@@ -72,7 +72,7 @@ func (l *list[T]) len() int {
 	return l.items.Len()
 }
 
-// add appends an item. The first one makes room for all that are expected.
+// add appends an item. The first one allocates room for as many as are expected.
 func (l *list[T]) add(item T) {
 	l.begin()
 	if l.wentBack != nil && l.wentBack(item) {
@@ -90,8 +90,8 @@ func (l *list[T]) begin() {
 	}
 }
 
-// skip notes that an object cannot be decoded. What was gathered of it before is kept. It is false for an object of the
-// wrong kind, which says that the whole list is of something else.
+// skip records that an object cannot be decoded. A state of it that was gathered before is kept. It returns false for an object of the
+// wrong kind, which makes the whole list unusable.
 func (l *list[T]) skip(e *source.ObjectError) bool {
 	if _, wrong := errors.AsType[*source.KindError](e); wrong {
 		l.err = cmp.Or[error](l.err, e)
@@ -104,7 +104,7 @@ func (l *list[T]) skip(e *source.ObjectError) bool {
 	return true
 }
 
-// take takes the items out of the list, which is empty then. The caller closes them.
+// take removes the items from the list and restarts it. The caller closes the items.
 func (l *list[T]) take() Gatherer[T] {
 	l.begin()
 	items := l.items
@@ -113,27 +113,27 @@ func (l *list[T]) take() Gatherer[T] {
 	return items
 }
 
-// index makes at.
-func (l *list[T]) index() {
-	if l.at != nil {
+// buildIndex builds at.
+func (l *list[T]) buildIndex() {
+	if l.index != nil {
 		return
 	}
-	l.at = make(map[object.Key]int, l.len())
+	l.index = make(map[object.Key]int, l.len())
 	for i := range l.len() {
-		l.at[l.items.Key(i)] = i
+		l.index[l.items.Key(i)] = i
 	}
 }
 
-// apply applies one initial event. Nearly all of them are Added and name each object once; but objects may
-// change and go while they are being sent.
+// apply applies one initial event. Nearly all are Added, one for each object, but objects may
+// be changed and deleted while they are being sent.
 func (l *list[T]) apply(ev *source.Event[T]) {
-	if ev.Type == source.Added && l.at == nil {
+	if ev.Type == source.Added && l.index == nil {
 		l.add(ev.Object)
 		return
 	}
-	l.index()
+	l.buildIndex()
 	key := object.KeyOf(ev.Object)
-	i, held := l.at[key]
+	i, held := l.index[key]
 	switch {
 	case ev.Type == source.Deleted:
 		l.remove(key)
@@ -141,25 +141,25 @@ func (l *list[T]) apply(ev *source.Event[T]) {
 		l.items.Set(i, ev.Object)
 		delete(l.skipped, key)
 	default:
-		l.at[key] = l.len()
+		l.index[key] = l.len()
 		l.add(ev.Object)
 	}
 }
 
-// remove drops what is known of a key, and fills the gap with the last item.
+// remove removes the item and the skipped object with this key.
 func (l *list[T]) remove(key object.Key) {
-	l.index()
+	l.buildIndex()
 	delete(l.skipped, key)
-	i, held := l.at[key]
+	i, held := l.index[key]
 	if !held {
 		return
 	}
-	l.at[l.items.Key(l.len()-1)] = i
-	delete(l.at, key)
+	l.index[l.items.Key(l.len()-1)] = i
+	delete(l.index, key)
 	l.items.Remove(i)
 }
 
-// truncate drops the items from n on.
+// truncate keeps only the first n items.
 func (l *list[T]) truncate(n int) {
 	if l.items != nil {
 		l.items.Truncate(n)
@@ -168,8 +168,8 @@ func (l *list[T]) truncate(n int) {
 
 var tokenSeed = maphash.MakeSeed()
 
-// turn notes the answer to the request for one page that had brought n items of at most limit.
-func (l *list[T]) turn(n int, limit int64, result source.ListResult) error {
+// pageDone records the result of the request for one page, which had n items of at most limit.
+func (l *list[T]) pageDone(n int, limit int64, result source.ListResult) error {
 	if l.err != nil {
 		return l.err
 	}
@@ -181,12 +181,12 @@ func (l *list[T]) turn(n int, limit int64, result source.ListResult) error {
 	if n > 0 {
 		l.empty = 0
 	}
-	l.token, l.tries, l.rich = result.Continue, 0, n > 0 && int64(n) >= limit/richPage
+	l.token, l.tries, l.rich = result.Continue, 0, n > 0 && int64(n) >= limit/richPageFraction
 	if l.token == "" {
 		return nil
 	}
 	sum := maphash.String(tokenSeed, l.token)
-	if _, again := l.tokens[sum]; again || l.empty > mostEmptyPages {
+	if _, again := l.tokens[sum]; again || l.empty > maxEmptyPages {
 		return errNoProgress
 	}
 	if l.tokens == nil {
@@ -196,21 +196,21 @@ func (l *list[T]) turn(n int, limit int64, result source.ListResult) error {
 	return nil
 }
 
-// listPage reads one page, which is the whole list where no limit is asked for.
+// listPage reads one page, which is the whole list if no limit is set.
 func (r *Reflector[T]) listPage(ctx context.Context) {
-	if !r.list.rich && !r.admitted() {
+	if !r.list.rich && !r.admitRequest() {
 		return
 	}
 	opts := r.listOptions()
 	if opts.Continue == "" {
 		r.list.recent = opts.ResourceVersion == ""
 	}
-	g := newGuard(ctx, r.opts.StallTimeout)
+	g := newWatchdog(ctx, r.opts.StallTimeout)
 	defer g.stop()
 	before := r.list.len()
 	result, err := r.callList(g.ctx, opts, func(item T) error {
 		g.extend(r.opts.StallTimeout)
-		r.status.asked.clear()
+		r.status.askedAt.clear()
 		r.list.add(item)
 		r.status.gathered.Store(int64(r.list.len()))
 		return nil
@@ -218,34 +218,34 @@ func (r *Reflector[T]) listPage(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
-	r.answered(err)
+	r.noteResponse(err)
 	if err == nil {
-		err = r.list.turn(r.list.len()-before, opts.Limit, result)
+		err = r.list.pageDone(r.list.len()-before, opts.Limit, result)
 	}
 	switch {
 	case err != nil:
 		r.list.truncate(before)
 		r.pageFailed(g.explain(err), opts)
 	case r.behind(r.list.version):
-		r.foundBehind(r.list.version, r.list.recent)
+		r.serverBehind(r.list.version, r.list.recent)
 	case r.list.token == "" && r.list.older.Name != "":
-		r.overtaken(r.list.version)
+		r.historyOvertaken(r.list.version)
 	case r.list.token == "":
 		r.replace(r.list.version)
-	case r.list.pages > r.list.furthest:
-		r.list.furthest = r.list.pages
+	case r.list.pages > r.list.maxPages:
+		r.list.maxPages = r.list.pages
 		r.retry.progressed()
 	}
 }
 
-// callList is Source.List, but a panic in it is an error.
+// callList calls Source.List and turns a panic into an error.
 func (r *Reflector[T]) callList(ctx context.Context, opts source.ListOptions[T], each func(T) error) (result source.ListResult, err error) {
-	defer r.status.caught(&err)
+	defer r.status.recoverSource(&err)
 	return r.opts.Source.List(ctx, opts, each)
 }
 
-// listOptions asks for the next page. A list that names a version has no limit: servers answer that from their
-// cache, and a limit would send them to the database.
+// listOptions returns the options for the next page. A list at a version has no limit: servers serve it from their
+// cache, whereas a limit would make them read from etcd.
 func (r *Reflector[T]) listOptions() source.ListOptions[T] {
 	opts := source.ListOptions[T]{
 		Previous: r.previous(), Decode: r.opts.Decode, NoSharing: r.opts.NoSharing, Continue: r.list.token, Limit: r.opts.PageSize, Skip: r.skipItem,
@@ -254,38 +254,38 @@ func (r *Reflector[T]) listOptions() source.ListOptions[T] {
 		opts.ResourceVersion, opts.ResourceVersionMatch = r.last, string(metav1.ResourceVersionMatchNotOlderThan)
 		opts.Limit = 0
 	}
-	if r.list.whole {
+	if r.list.unpaged {
 		opts.Limit = 0
 	}
 	return opts
 }
 
-// knowsVersion tells whether the next list should ask for what is not older than last.
-func (r *Reflector[T]) knowsVersion() bool { return !r.mostRecent && !unset(r.last) }
+// knowsVersion reports whether the next list should request a state not older than last.
+func (r *Reflector[T]) knowsVersion() bool { return !r.mostRecent && !isUnset(r.last) }
 
-// unset tells whether a watch or list from version begins at an unspecified point.
-func unset(version string) bool { return version == "" || version == "0" }
+// isUnset reports whether a watch or list from version begins at an unspecified point.
+func isUnset(version string) bool { return version == "" || version == "0" }
 
 func (r *Reflector[T]) pageFailed(err error, opts source.ListOptions[T]) {
 	reason := reasonOf(err)
 	switch {
-	case reason == Expired && opts.Continue != "" && !r.list.whole:
+	case reason == Expired && opts.Continue != "" && !r.list.unpaged:
 		r.list.restart()
-		r.list.whole = true
+		r.list.unpaged = true
 	case r.askForMostRecent(reason):
 		r.list.restart()
 	case opts.Continue != "" && reason.transient() && r.list.tries < triesInPlace:
 		r.list.tries++
 		r.fail(err, Listing) // this page again
 	default:
-		r.mostRecent = r.mostRecent || apierrors.IsTimeout(err) // it may have waited for the version
-		r.method.tryLists = false
+		r.mostRecent = r.mostRecent || apierrors.IsTimeout(err) // the server may have waited for the version
+		r.listMethod.tryLists = false
 		r.fail(err, Starting)
 	}
 }
 
 // askForMostRecent switches to the most recent state if a list failed because the server cannot serve the
-// version that was asked for. It is true only once until a list succeeds, so the next list may follow at once.
+// requested version. It returns true only once until a list succeeds, so the next list may follow immediately.
 func (r *Reflector[T]) askForMostRecent(reason Reason) bool {
 	if (reason != Expired && reason != Behind) || !r.knowsVersion() {
 		return false
@@ -294,26 +294,26 @@ func (r *Reflector[T]) askForMostRecent(reason Reason) bool {
 	return true
 }
 
-// replace hands the gathered collection to the sink and goes on with watching.
+// replace hands the gathered collection to the sink and goes on to Watching.
 func (r *Reflector[T]) replace(version string) {
 	gathered := r.list.len()
 	r.keepSkipped()
 	items := r.list.take()
 	defer items.Close()
 	count := items.Len()
-	if r.method.tryLists {
+	if r.listMethod.tryLists {
 		r.fallBack()
 	}
-	r.mostRecent, r.method.unfinished, r.history, r.resumed = false, 0, history{}, false
-	again := r.status.lists.Add(1) > 1 // before somebody can see what the list brings
+	r.mostRecent, r.listMethod.unfinished, r.history, r.resumed = false, 0, history{}, false
+	again := r.status.lists.Add(1) > 1 // before the list's contents can be seen
 	if again {
 		r.status.relists.Add(1)
 	}
 	r.opts.Sink.Replace(items.Collection(), version)
 	r.advance(version)
-	r.vouch()
+	r.confirmHistory()
 	r.lostEvents(false)
-	r.listed()
+	r.listSucceeded()
 	r.synced()
 	r.status.gathered.Store(int64(gathered))
 	if again {
@@ -322,7 +322,7 @@ func (r *Reflector[T]) replace(version string) {
 	r.enter(Watching)
 }
 
-// synced notes that the sink holds a whole collection.
+// synced records that the sink holds a complete collection.
 func (r *Reflector[T]) synced() {
 	if !r.status.synced.isSet() {
 		r.status.set(&r.status.synced, time.Now())

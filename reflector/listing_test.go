@@ -251,7 +251,7 @@ func TestListing(t *testing.T) {
 	}})
 }
 
-// emptyPages returns n pages without items, each of which leads to another.
+// emptyPages returns n pages without items, each followed by another.
 func emptyPages(n int) (pages []answer) {
 	for i := range n {
 		pages = append(pages, page("5", fmt.Sprint("p", i+1)))

@@ -16,7 +16,7 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// TestLog is about what is logged at Info and above, and when.
+// TestLog checks what is logged at Info and above, and when.
 func TestLog(t *testing.T) {
 	cut := read{after: time.Minute, err: io.ErrUnexpectedEOF}
 	tests := []struct {
@@ -70,7 +70,7 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// lineHandler writes down the time, the level, the reason and the attributes that tell how often.
+// lineHandler records the time, the level, the reason and the attributes with counts.
 type lineHandler struct {
 	script *script
 	lines  []string

@@ -27,7 +27,7 @@ var (
 	}}
 )
 
-// scripted is one script, and all requests and calls of the sink that it is to lead to, with their times.
+// scripted is a script, and all requests and sink calls that it should lead to, with their times.
 type scripted struct {
 	name    string
 	opts    reflector.Options[thing]

@@ -28,7 +28,7 @@ type change struct {
 // state is what the change leaves behind, as obj reads it.
 func (c change) state() string { return fmt.Sprintf("%d/%d", c.version, c.history) }
 
-// model is an API server with one collection, whose every answer may go wrong as long as trouble lasts. It keeps
+// model is an API server with one collection, whose every response may be wrong as long as trouble lasts. It keeps
 // all history, but serves watches only from compacted on. Version n is the state after changes[:n].
 type model struct {
 	mu        sync.Mutex
@@ -37,14 +37,14 @@ type model struct {
 	compacted int
 	changed   chan struct{} // closed with the next change
 	trouble   bool
-	// noWatchList is the status with which a server turns WatchLists down, or nil; neverEnds makes it close
+	// noWatchList is the status with which a server rejects WatchLists, or nil; neverEnds makes it close
 	// every WatchList before its last bookmark.
 	noWatchList error
 	neverEnds   bool
 	requests    []time.Time // all but those for further pages
 
-	// mute says that a watch that starts in the future brings nothing until it is there, as at a real API server;
-	// otherwise it is refused.
+	// mute says that a watch that starts at a future version is silent until that is reached, as at a real API server;
+	// otherwise it is rejected.
 	mute    bool
 	history int       // how often the server was restored
 	down    time.Time // until when it can not be reached
@@ -64,7 +64,7 @@ func newModel(random *rand.Rand) *model {
 	return m
 }
 
-// state is what the collection holds at a version: names and the versions of their objects.
+// state is the collection at a version: names and the versions of their objects.
 func (m *model) state(version int) map[string]string {
 	held := map[string]string{}
 	for _, c := range m.changes[:version] {
@@ -77,7 +77,7 @@ func (m *model) state(version int) map[string]string {
 	return held
 }
 
-// write makes one random change, and sometimes forgets old history.
+// write makes one random change, and sometimes drops old history.
 func (m *model) write() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -97,7 +97,7 @@ func (m *model) write() {
 	m.changed = make(chan struct{})
 }
 
-// restore puts the server back to half of its history, and keeps it down for a while.
+// restore takes the server back to half of its history, and keeps it down for a while.
 func (m *model) restore(down time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -109,10 +109,10 @@ func (m *model) restore(down time.Duration) {
 	m.changed = make(chan struct{})
 }
 
-// odds tells whether something goes wrong that goes wrong once in n times.
+// odds reports whether something goes wrong that goes wrong once in n times.
 func (m *model) odds(n int) bool { return m.trouble && m.rand.IntN(n) == 0 }
 
-// refuse is what may go wrong with any request.
+// refuse returns an error that may be the response to any request.
 func (m *model) refuse() error {
 	if time.Now().Before(m.down) {
 		return syscall.ECONNREFUSED
@@ -171,7 +171,7 @@ func (m *model) List(ctx context.Context, opts source.ListOptions[thing], each f
 	return source.ListResult{ResourceVersion: strconv.Itoa(version)}, nil
 }
 
-// behind is the version of an answer: now and then a stale replica answers. A most recent state is stale only once.
+// behind is the version of a response: now and then a stale replica responds. A most recent state is stale only once.
 func (m *model) behind(wanted string) int {
 	version := len(m.changes)
 	if wanted == "" && m.stale || !m.odds(6) {
@@ -239,7 +239,7 @@ type modelStream struct {
 
 func (s *modelStream) Close() error { return nil }
 
-// Next brings one to three events, or waits for a change, the end of the watch, or a minute for a bookmark.
+// Next returns one to three events, or waits for a change, the end of the watch, or a minute for a bookmark.
 func (s *modelStream) Next(buf events) (events, error) {
 	for {
 		s.model.mu.Lock()
@@ -265,14 +265,14 @@ func (s *modelStream) Next(buf events) (events, error) {
 	}
 }
 
-// version is how far the server has come.
+// version is the server's present version.
 func (m *model) version() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return len(m.changes)
 }
 
-// poll takes what is there, with what may go wrong in a stream.
+// poll returns available events, with errors that may occur in a stream.
 func (s *modelStream) poll(buf events) (events, error) {
 	m := s.model
 	switch {

@@ -15,93 +15,93 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// Sink receives what the reflector finds out. Its methods are called on the goroutine that runs the reflector, one at a
-// time. Blocking in them is the way to slow the server down. A panic in them is recovered by Run, reported, and followed by
+// Sink receives the collection and its changes. Its methods are called on the goroutine that runs the reflector, one at a
+// time. By blocking, they exert backpressure on the server. A panic in them is recovered by Run, reported, and followed by
 // a relist. A deltafifo.Queue is a Sink.
 type Sink[T object.Object] interface {
-	// Add brings changes in order, of type Added, Updated or Deleted, and the version that they bring the collection to;
-	// without changes it is a bookmark. After a reconnect some may be older than what the sink holds: the sink drops
-	// these. The slice is the sink's from then on.
+	// Add receives changes in order, of type Added, Updated or Deleted, and the version that they bring the collection to;
+	// without changes it is a bookmark. After a reconnect some changes may be older than what the sink holds, and the sink
+	// must drop these. The sink takes ownership of the slice.
 	Add(deltas []object.Delta[T], resourceVersion string)
-	// Replace says that at this version the collection is exactly these objects, in no particular order. Where a key comes
-	// twice, the later one counts. A version older than one that was brought before says that the server's history was
-	// rewritten: then every object counts as it is, however old its version. (Status.Rewrites has grown by then, also
-	// where the new history has meanwhile overtaken the old one.) The objects are the sink's from then on.
+	// Replace receives the complete collection at a version, in no particular order. If a key occurs
+	// twice, the later object counts. A version older than an earlier one means that the server's history was
+	// rewritten: the objects then count as they are, however old their versions. (Status.Rewrites has been increased by then,
+	// even if the new history has passed the old version already.) The sink takes ownership of the objects.
 	Replace(objects object.Collection[T], resourceVersion string)
 }
 
-// Options says what to reflect and how. All fields but Source and Sink may be left zero.
+// Options configures a Reflector. All fields except Source and Sink are optional.
 type Options[T object.Object] struct {
 	Source source.ListerWatcher[T]
 	Sink   Sink[T]
-	// Previous returns the object that the sink holds under a key; see source.Previous. It may leave out some, and may be nil:
-	// then nothing is reused.
+	// Previous returns the object that the sink holds under a key; see source.Previous. It need not return every object. If it is
+	// nil, nothing is reused.
 	Previous source.Previous[T]
-	// Decode decodes in the source's place; see source.Decode. It may be nil.
+	// Decode decodes in place of the source; see source.Decode. It may be nil.
 	Decode source.Decode[T]
-	// Held is Previous that leaves out none: for objects that cannot be decoded, of which what is known is kept, and to find out whether the
-	// server went back. Nil means Previous.
+	// Held is like Previous but must return every object: it is used to keep the states of objects that cannot be decoded, and to find
+	// out whether the server went back in time. Nil means Previous.
 	Held source.Previous[T]
-	// NewGatherer makes what keeps the objects of a list of about n. Nil keeps them as they are.
+	// NewGatherer returns a Gatherer for a list of about n objects. Nil means one that keeps the objects in a slice.
 	NewGatherer func(n int) Gatherer[T]
 	// NoSharing says that the sink writes to the objects it gets; see source.ListOptions.
 	NoSharing bool
 
-	// Resource is what Source serves. It is used for messages only.
+	// Resource is the resource that Source serves. It is used in messages, by Peers, and to tell a missing resource from a wrong address.
 	Resource schema.GroupVersionResource
-	// Name begins every message; default: the resource and its group, such as "widgets.example.com".
+	// Name begins every message; the default is the resource and its group, such as "widgets.example.com".
 	Name string
-	// Logger gets the first failure, the first one for another reason, then one line a minute with the number of failures
-	// since, and a line when it has recovered. A watch that is taken up again at once is logged at Debug only. Default: none.
+	// Logger receives the first failure, the first one for each other reason, then one line a minute with the number of failures
+	// since, and a line on recovery. A watch that is resumed immediately is only logged at Debug. Default: none.
 	Logger *slog.Logger
-	// OnError is told of every failure and everything that is skipped, on the goroutine that runs the reflector.
+	// OnError is called, on the goroutine that runs the reflector, for every failure and every skipped object or event.
 	OnError func(*Error)
-	// Peers are shared with the other reflectors of the same server; nil if there are none.
+	// Peers is shared with the other reflectors of the same server; nil if there are none.
 	Peers *Peers
 
-	// Resume is called before the first request and returns what the sink holds, if it holds anything: the reflector then
-	// begins with a watch from there, once the server has shown that it has come as far and has the same history. An error
-	// counts as a failed request, and is followed by another call. It may be nil.
+	// Resume is called before the first request and returns what the sink already holds, if anything: the reflector then
+	// begins with a watch from there, after checking that the server has reached that version and has the same history. An error
+	// counts as a failed request, after which Resume is called again. It may be nil.
 	Resume func(ctx context.Context) (Contents, error)
-	// OnResume is called when a watch was opened after Resume, and the sink has not had a list since. Recent is the server's
-	// most recent version at the check before; "" if versions cannot be compared or the check was refused. The server may still
-	// say on the watch that its version has expired. The context ends with the watch. It may be nil.
+	// OnResume is called when a watch has been opened after Resume, unless the sink has had a list since. recent is the server's
+	// most recent version at the preceding check; "" if versions cannot be compared or the check was rejected. The server may still
+	// report on the watch that its version has expired. The context ends with the watch. It may be nil.
 	OnResume func(watch context.Context, recent string)
-	// DisableWatchList gets every collection by paged lists.
+	// DisableWatchList fetches every collection with paged lists.
 	DisableWatchList bool
-	// PageSize is the number of objects that a page of a list may have; default 500.
+	// PageSize is the maximum number of objects in a page of a list; default 500.
 	PageSize int64
-	// WatchTimeout is the least time that the server is asked to keep a watch open; each watch asks for a random
-	// time between it and its double, so that watches do not end together. Default 5 minutes.
+	// WatchTimeout is the minimum time that the server is asked to keep a watch open; each watch requests a random
+	// time between it and twice as much, so that watches do not end together. Default 5 minutes.
 	WatchTimeout time.Duration
-	// StallTimeout is how long a list may bring nothing, and how much longer than its timeout a watch may stay
-	// open, before it is given up. Default 90 seconds, since an API server gives up on a list after 60.
+	// StallTimeout is how long a list may deliver nothing, and how much longer than its timeout a watch may stay
+	// open, before it is abandoned. Default 90 seconds, since an API server gives up on a list after 60.
 	StallTimeout time.Duration
-	// Backoff spaces out the requests that follow failures.
+	// Backoff is the delay before requests that follow failures.
 	Backoff Backoff
-	// Seed makes the random choices (backoff, watch timeouts) repeatable; 0 takes a random seed.
+	// Seed makes random choices (backoff, watch timeouts) repeatable; 0 means a random seed.
 	Seed uint64
 }
 
-// Contents are what a sink holds before the reflector begins.
+// Contents describes what a sink holds before the reflector begins.
 type Contents struct {
-	// ResourceVersion is what they are current to. With "" and "0" the reflector begins with a list.
+	// ResourceVersion is the version that the contents are current to. With "" and "0" the reflector begins with a list.
 	ResourceVersion string
-	// Newest is the key of the object that was changed last, if there are any. What the server has of it tells whether the
-	// server was restored from a backup that did not have that change, and has come past the version since.
+	// Newest is the key of the most recently changed object, if there is one. The server's state of it shows whether the
+	// server was restored from a backup without that change, and has passed the version since.
 	Newest object.Key
-	// List makes the reflector begin with a list all the same, which must not be older than ResourceVersion.
+	// List makes the reflector begin with a list nevertheless, which must not be older than ResourceVersion.
 	List bool
 }
 
 // Backoff says how long to wait after failures: Min after the first, Factor times longer after each further one without
-// progress in between, and each wait is stretched by a random part of up to Jitter of it. No wait is longer than Max. A
-// server that does not answer and one that answers with errors have waits of their own. The defaults are 800 ms, 1.5, 30 s
-// and 1: client-go's, but for the factor, which is 2 there and makes what is left of the last wait longer when an outage is over.
+// progress in between, and each wait is extended by a random part of up to Jitter times the wait. No wait is longer than Max.
+// Servers that do not respond and servers that respond with errors are backed off separately. The defaults are 800 ms, 1.5, 30 s
+// and 1: those of client-go, except that its factor of 2 leaves a longer remaining wait when an outage is over.
 type Backoff struct {
 	Min, Max time.Duration
 	Factor   float64
-	// Jitter of 1 stretches a wait to at most its double. Negative means none, also where requests are made at once.
+	// Jitter of 1 extends a wait to at most twice its length. Negative means none, also for immediate retries.
 	Jitter float64
 }
 
@@ -111,7 +111,7 @@ const (
 	defaultStallTimeout = 90 * time.Second
 )
 
-// withDefaults returns the options with every zero field filled in, or says which one is wrong.
+// withDefaults returns the options with defaults filled in, or an error that says which one is invalid.
 func (o Options[T]) withDefaults() (Options[T], error) {
 	switch {
 	case o.Source == nil:

@@ -5,11 +5,11 @@ import (
 	"runtime/debug"
 )
 
-// panicError is a panic that was recovered. It does not wrap its value, which may be an error that panics again.
+// panicError is a recovered panic. It does not wrap the panic's value, which may be an error that panics again.
 type panicError struct {
 	value any
 	stack []byte
-	// source says that it happened in the source, which could not make sense of what the server sent.
+	// source says that it happened in the source, which must have failed to decode something from the server.
 	source bool
 }
 
@@ -17,8 +17,8 @@ func newPanicError(value any) *panicError { return &panicError{value: value, sta
 
 func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
 
-// caught makes a panic of the source an error. It is deferred.
-func (c *counters) caught(err *error) {
+// recoverSource is deferred to turn a panic in the source into an error.
+func (c *counters) recoverSource(err *error) {
 	if value := recover(); value != nil {
 		c.panics.Add(1)
 		e := newPanicError(value)
@@ -27,9 +27,9 @@ func (c *counters) caught(err *error) {
 	}
 }
 
-// contain only counts a panic: of a logger or of OnError, to which it cannot be reported, or of a stream that is closed. It
-// is deferred.
-func (c *counters) contain() {
+// recoverAndCount is deferred to recover and only count a panic: one in a logger or OnError, to which it cannot be reported, or in closing
+// a stream.
+func (c *counters) recoverAndCount() {
 	if recover() != nil {
 		c.panics.Add(1)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// A panic in what the reflector calls does not end the process. It goes on after a wait.
+// A panic in something that the reflector calls does not end the process. Run continues after a wait.
 func TestPanics(t *testing.T) {
 	const none = "none"
 	tests := []struct {
@@ -63,7 +63,7 @@ func TestPanics(t *testing.T) {
 	}
 }
 
-// panicking panics the first three times it is called in one place.
+// panicking panics the first three times it is called from a given place.
 type panicking struct {
 	where  string
 	panics int
@@ -158,7 +158,7 @@ func (h panickingHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return panickingHandler{h.panicking, h.Handler.WithAttrs(attrs)}
 }
 
-// panickingError is an error whose text cannot be had, such as a nil pointer of a type that has fields to show.
+// panickingError is an error whose Error method panics, as with a nil pointer to a type whose Error reads fields.
 type panickingError struct{ *panicking }
 
 func (e panickingError) Error() string {

@@ -8,164 +8,164 @@ import (
 )
 
 const (
-	// What happens to all reflectors of a process at once is not followed by all of their requests at once, because there may
-	// be many such processes: after this time it is the next one's turn.
+	// Intervals between the requests of the reflectors in a process after an event that affects all of them. They are
+	// spaced out because there may be many such processes.
 	reconnectEvery = 20 * time.Millisecond // after their connection broke, or the server ended their watches
 	recoverEvery   = 80 * time.Millisecond // after an outage, when each may have to list
-	appearedEvery  = 5 * time.Millisecond  // after a resource has appeared, which few wait for
-	// mostTurns is how many may have a turn of their own. Where there are more, the others come at random within the same time.
-	mostTurns = 50
+	appearedEvery  = 5 * time.Millisecond  // after a resource has appeared, which few reflectors wait for
+	// maxTurns is the number of reflectors that are spaced out evenly. Additional ones pick a random time in the same period.
+	maxTurns = 50
 )
 
-// Peers lets the reflectors of one server share what they find out about it, so that none goes on waiting for what
+// Peers lets the reflectors of one server share what they learn about it, so that none keeps waiting for an outage that
 // another one knows to be over:
 //
-//   - Those that wait because the server could not be reached try again when another one gets an answer.
-//   - Those that wait because the server failed try again when another one recovers.
-//   - Those that wait for a resource that the server did not have try again when another one finds it, or when
-//     ResourceAppeared says so.
+//   - Reflectors waiting because the server was unreachable retry when another one gets a response.
+//   - Reflectors waiting because the server failed retry when another one recovers.
+//   - Reflectors waiting for a resource that the server did not have retry when another one finds it, or when
+//     ResourceAppeared is called.
 //
-// They take turns, some hundredths of a second apart, also after a connection that they share has broken. None waits longer for its
-// turn than it would have waited alone after a failure, and a reflector whom this does not help falls back to its own backoff. The
-// zero value is ready, and a nil *Peers shares nothing. All methods may be called from any goroutine.
+// They retry one after the other, some hundredths of a second apart, also after a shared connection has broken. None waits longer for its
+// turn than it would have waited alone after a failure, and a reflector for which retrying early does not help returns to its own backoff.
+// The zero value is ready to use, and a nil *Peers shares nothing. All methods may be called from any goroutine.
 type Peers struct {
-	mu      sync.Mutex
-	waiting map[*waiter]struct{}
-	news    news
-	reached bool      // the server has answered once
-	free    time.Time // when it is nobody's turn yet
+	mu          sync.Mutex
+	waiting     map[*waiter]struct{}
+	discoveries discoveries
+	reached     bool      // the server has responded at least once
+	nextTurn    time.Time // when the next turn is free
 }
 
-// news counts what was found out.
-type news struct{ answers, appearances uint64 }
+// discoveries counts what the peers have learned.
+type discoveries struct{ answers, appearances uint64 }
 
-// awaited is what a reflector waits for that its peers may find out.
-type awaited struct {
-	class class
-	seen  news // when the request was sent that failed
+// awaitedDiscovery describes a discovery that would end a reflector's wait.
+type awaitedDiscovery struct {
+	class waitClass
+	seen  discoveries // as of sending the failed request
 }
 
-// class says whose waits end together.
-type class uint8
+// waitClass groups waits that end together.
+type waitClass uint8
 
 const (
-	alone       class = iota
-	unreachable       // the server could not be reached
-	failing           // the server failed
-	missing           // the server does not have the resource
+	classAlone       waitClass = iota // peers cannot end the wait
+	classUnreachable                  // the server could not be reached
+	classFailing                      // the server failed
+	classMissing                      // the server does not have the resource
 )
 
-func classOf(reason Reason) class {
+func classOf(reason Reason) waitClass {
 	switch reason {
 	case Refused, DNS, Network, Timeout:
-		return unreachable
+		return classUnreachable
 	case Server:
-		return failing
+		return classFailing
 	case NotFound:
-		return missing
+		return classMissing
 	default:
-		return alone
+		return classAlone
 	}
 }
 
-// waiter is one reflector that waits.
+// waiter is a reflector that is waiting.
 type waiter struct {
-	peers    *Peers // nil if nothing will come
+	peers    *Peers // nil if no discovery can end the wait
 	resource schema.GroupVersionResource
-	class    class
-	// wake brings the time between the turns of those who are woken, once.
+	class    waitClass
+	// wake receives, once, the interval between the retries of the reflectors that are woken.
 	wake chan time.Duration
 }
 
-// ResourceAppeared tells the reflectors of the resource that the server now serves it, for example when a
-// CustomResourceDefinition was established, or discovery lists the resource. Those that were told that it does not exist
-// ask again at once. An empty Version stands for all versions.
+// ResourceAppeared tells the reflectors of a resource that the server now serves it, for example because a
+// CustomResourceDefinition was established, or discovery lists the resource. Those that are waiting because it did not exist
+// retry immediately. An empty Version stands for all versions.
 func (p *Peers) ResourceAppeared(resource schema.GroupVersionResource) {
 	if p == nil {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.news.appearances++
-	p.wake(func(w *waiter) bool { return w.class == missing && covers(resource, w.resource) })
+	p.discoveries.appearances++
+	p.wake(func(w *waiter) bool { return w.class == classMissing && covers(resource, w.resource) })
 }
 
 func covers(a, b schema.GroupVersionResource) bool {
 	return a == b || a.Version == "" && a.GroupResource() == b.GroupResource()
 }
 
-// served notes that a request for a resource has succeeded; recovered says that others had failed before.
-func (p *Peers) served(resource schema.GroupVersionResource, recovered bool) {
+// noteServed records that a request for a resource has succeeded; recovered says that the requests before it had failed.
+func (p *Peers) noteServed(resource schema.GroupVersionResource, recovered bool) {
 	if p == nil {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.reached = true
-	p.news.answers++
+	p.discoveries.answers++
 	p.wake(func(w *waiter) bool {
-		return w.class == unreachable || w.class == failing && recovered || w.class == missing && w.resource == resource
+		return w.class == classUnreachable || w.class == classFailing && recovered || w.class == classMissing && w.resource == resource
 	})
 }
 
-// answered notes that a request was answered, with an error.
-func (p *Peers) answered() {
+// noteResponse records that the server responded to a request with an error.
+func (p *Peers) noteResponse() {
 	if p == nil {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.reached = true
-	p.news.answers++
-	p.wake(func(w *waiter) bool { return w.class == unreachable })
+	p.discoveries.answers++
+	p.wake(func(w *waiter) bool { return w.class == classUnreachable })
 }
 
-// wake wakes the waiters that match. mu is held.
+// wake wakes the waiters that match. The caller holds mu.
 func (p *Peers) wake(match func(*waiter) bool) {
 	for w := range p.waiting {
 		if match(w) {
-			w.wake <- w.class.every() // there is room: each waiter is woken once
+			w.wake <- w.class.interval() // does not block: each waiter is woken once
 			delete(p.waiting, w)
 		}
 	}
 }
 
-// every is the time between the turns of those who were waiting for it.
-func (c class) every() time.Duration {
-	if c == missing {
+// interval returns the interval between retries in the class.
+func (c waitClass) interval() time.Duration {
+	if c == classMissing {
 		return appearedEvery
 	}
 	return recoverEvery
 }
 
-// turn reserves the next turn, and returns how long to wait for it; false if all are taken.
-func (p *Peers) turn(now time.Time, every time.Duration) (wait time.Duration, ok bool) {
+// reserveTurn reserves the next turn and returns how long to wait for it; false if all are taken.
+func (p *Peers) reserveTurn(now time.Time, every time.Duration) (wait time.Duration, ok bool) {
 	if p == nil {
 		return 0, true
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.free.Before(now) {
-		p.free = now
+	if p.nextTurn.Before(now) {
+		p.nextTurn = now
 	}
-	if wait = p.free.Sub(now); wait > mostTurns*every {
+	if wait = p.nextTurn.Sub(now); wait > maxTurns*every {
 		return 0, false
 	}
-	p.free = p.free.Add(every)
+	p.nextTurn = p.nextTurn.Add(every)
 	return wait, true
 }
 
-// await makes a waiter for what may be found out. Its owner calls leave.
-func (p *Peers) await(resource schema.GroupVersionResource, a awaited) *waiter {
-	if p == nil || a.class == alone {
+// await returns a waiter for a discovery. Its owner must call leave.
+func (p *Peers) await(resource schema.GroupVersionResource, a awaitedDiscovery) *waiter {
+	if p == nil || a.class == classAlone {
 		return &waiter{}
 	}
 	w := &waiter{peers: p, resource: resource, class: a.class, wake: make(chan time.Duration, 1)}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
-	case a.class == unreachable && p.news.answers != a.seen.answers, a.class == missing && p.news.appearances != a.seen.appearances:
-		w.wake <- a.class.every() // it came while the request was on its way
+	case a.class == classUnreachable && p.discoveries.answers != a.seen.answers, a.class == classMissing && p.discoveries.appearances != a.seen.appearances:
+		w.wake <- a.class.interval() // it was made while the request was in flight
 	default:
 		if p.waiting == nil {
 			p.waiting = map[*waiter]struct{}{}
@@ -185,17 +185,17 @@ func (w *waiter) leave() {
 	delete(w.peers.waiting, w)
 }
 
-// soFar returns what has been found out until now.
-func (p *Peers) soFar() news {
+// discoveriesSoFar returns the present counts.
+func (p *Peers) discoveriesSoFar() discoveries {
 	if p == nil {
-		return news{}
+		return discoveries{}
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.news
+	return p.discoveries
 }
 
-// everReached tells whether the server has answered any of them.
+// everReached reports whether the server has ever responded to any of the peers.
 func (p *Peers) everReached() bool {
 	if p == nil {
 		return false

@@ -17,7 +17,7 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// shared is one server for many reflectors. Each of its resources answers with an error as long as it has one; all
+// shared is one server for many reflectors. Each of its resources responds with an error as long as it has one; all
 // of them do when the server has one.
 type shared struct {
 	mu       sync.Mutex
@@ -43,7 +43,7 @@ func (s *shared) fail(resource string, err error) {
 	s.errs[resource] = err
 }
 
-// times returns when the watches of n reflectors were opened, and the times of all requests since then.
+// times returns when the watches of n reflectors were opened, and the times of all requests since.
 func (s *shared) since(start time.Time) (opened map[string]time.Duration, requests []time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,7 +59,7 @@ func (s *shared) since(start time.Time) (opened map[string]time.Duration, reques
 	return opened, requests
 }
 
-// part is what one reflector sees of a shared server.
+// part is one reflector's view of a shared server.
 type part struct {
 	*shared
 	name, resource string
@@ -137,7 +137,7 @@ func (s *shared) start(t *testing.T, peers *reflector.Peers, resources ...string
 	}
 }
 
-// When one of fifty reflectors gets through after an outage, all do, but not in the same instant.
+// When one of fifty reflectors succeeds after an outage, all do, but not at the same instant.
 func TestPeersAfterAnOutage(t *testing.T) {
 	for name, outage := range map[string]error{"refused": syscall.ECONNREFUSED, "cut": io.ErrUnexpectedEOF, "500": errInternal} {
 		t.Run(name, func(t *testing.T) {
@@ -173,7 +173,7 @@ func TestPeersAfterAnOutage(t *testing.T) {
 	}
 }
 
-// When the connection of many breaks, the first comes back at once, and the others follow in turns. However many there are, it takes no
+// When the connection of many reflectors breaks, the first reconnects immediately, and the others follow in turns. However many there are, it takes no
 // longer than a second.
 func TestPeersAfterABreak(t *testing.T) {
 	for _, n := range []int{50, 500} {
@@ -204,7 +204,7 @@ func breakFor(t *testing.T, n int) {
 	})
 }
 
-// A reflector that is told when to ask again does so then, and not much later, also one of many.
+// A reflector with a Retry-After retries at that time, and not much later, even if it is one of many.
 func TestRetryAfterIsNotStretched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		resources := []string{"a", "b", "c", "d", "e"}
@@ -223,7 +223,7 @@ func TestRetryAfterIsNotStretched(t *testing.T) {
 	})
 }
 
-// A resource that one reflector finds, or that is told of, wakes those that wait for it, and no others.
+// A resource that one reflector finds, or that is announced, wakes the reflectors that wait for it, and no others.
 func TestPeersFindAResource(t *testing.T) {
 	things := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "things"}
 	tests := map[string]func(t *testing.T, s *shared, peers *reflector.Peers) (stop func()){
@@ -288,8 +288,8 @@ func (s *shared) forget() {
 	s.watching = map[string]time.Time{}
 }
 
-// A reflector that fails however often others get through is not driven by them. One that never got through asks in one way; one that did
-// may ask in two, one right after the other.
+// A reflector that fails however often others succeed is not driven by them. One that never succeeded makes one kind of request; one that did
+// may make two, one right after the other.
 func TestPeersDoNotDrive(t *testing.T) {
 	for name, err := range map[string]error{"cut": io.ErrUnexpectedEOF, "500": errInternal, "404": errMissing} {
 		t.Run(name, func(t *testing.T) { drive(t, func(s *shared) { s.fail("things", err) }, func(*shared) {}, 120) })
@@ -349,7 +349,7 @@ func TestPeersKnowTheServer(t *testing.T) {
 	})
 }
 
-// A nil Peers shares nothing, and does not mind.
+// A nil Peers shares nothing, and is valid.
 func TestNoPeers(t *testing.T) {
 	var peers *reflector.Peers
 	peers.ResourceAppeared(schema.GroupVersionResource{Resource: "things"})

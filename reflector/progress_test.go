@@ -19,7 +19,7 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// TestListsThatGetNoFurther wait longer each time, and begin anew when one gets further.
+// TestListsThatGetNoFurther wait longer each time, and the waits begin anew when a list gets further.
 func TestListsThatGetNoFurther(t *testing.T) {
 	runScripts(t, []scripted{{
 		name: "the same page fails again and again, then another one",
@@ -55,7 +55,7 @@ func TestListsThatGetNoFurther(t *testing.T) {
 	}})
 }
 
-// TestWatchTimeoutsDiffer asks for watches of different lengths, so that they do not end together.
+// TestWatchTimeoutsDiffer requests watches of different lengths, so that they do not end together.
 func TestWatchTimeoutsDiffer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var timeouts []time.Duration
@@ -101,7 +101,7 @@ func (g *countedGatherer) Truncate(n int)                       { g.Items = g.It
 func (g *countedGatherer) Collection() object.Collection[thing] { return g.Items }
 func (g *countedGatherer) Close()                               { g.closed++ }
 
-// TestGatherersAreClosed once each: those that were handed over, those that were given up, and the one that is under way at the end.
+// TestGatherersAreClosed once each: those that were handed over, those that were abandoned, and the one in progress at the end.
 func TestGatherersAreClosed(t *testing.T) {
 	var made []*countedGatherer
 	opts := reflector.Options[thing]{NewGatherer: func(int) reflector.Gatherer[thing] {
@@ -126,7 +126,7 @@ func TestGatherersAreClosed(t *testing.T) {
 	}
 }
 
-// TestEmptyPages come between others in any number, but not one after the other for ever.
+// TestEmptyPages are permitted between others in any number, but not indefinitely one after the other.
 func TestEmptyPages(t *testing.T) {
 	for _, empty := range []int{1, 3, 16, 17} {
 		var answers []answer
@@ -148,7 +148,7 @@ func TestEmptyPages(t *testing.T) {
 	}
 }
 
-// TestAnswersEndRequests for the source, whatever it has begun with their contexts.
+// TestAnswersEndRequests for the source, whatever it has started with their contexts.
 func TestAnswersEndRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked []context.Context
@@ -183,7 +183,7 @@ func TestAnswersEndRequests(t *testing.T) {
 	})
 }
 
-// TestWatchListsThatFailAlways give way to lists where the server has answered them, and not where nobody has.
+// TestWatchListsThatFailAlways give way to lists if the server has responded to them, and not if nothing has.
 func TestWatchListsThatFailAlways(t *testing.T) {
 	for name, tt := range map[string]struct {
 		err   error
@@ -212,7 +212,7 @@ func TestWatchListsThatFailAlways(t *testing.T) {
 	}
 }
 
-// TestSuccessOfOthersSaysNothing to one whom the server fails: it waits out its own backoff, unless another one has recovered.
+// TestSuccessOfOthersSaysNothing to a reflector with a server error: it waits out its own backoff, unless another one has recovered.
 func TestSuccessOfOthersSaysNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var peers reflector.Peers
@@ -246,7 +246,7 @@ func TestSuccessOfOthersSaysNothing(t *testing.T) {
 	})
 }
 
-// TestFailuresAreCountedAnew after a list: two more WatchLists that fail are not enough to give them up.
+// TestFailuresAreCountedAnew after a list: two more failed WatchLists are not enough to fall back to lists.
 func TestFailuresAreCountedAnew(t *testing.T) {
 	s := &script{answers: []answer{
 		failed(errInternal), failed(errInternal), stream(got(initialEnd("5")), read{after: time.Minute, err: errExpired}),
@@ -258,7 +258,7 @@ func TestFailuresAreCountedAnew(t *testing.T) {
 	}
 }
 
-// TestEndsAreContacts: a server that ends a watch in order was there.
+// TestEndsAreContacts: a clean end of a watch counts as contact with the server.
 func TestEndsAreContacts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -270,7 +270,7 @@ func TestEndsAreContacts(t *testing.T) {
 	})
 }
 
-// TestRefusalsAreAnswers: a server that refuses a watch was reached, and owes no answer.
+// TestRefusalsAreAnswers: a server that rejects a watch was reached, and no response is outstanding.
 func TestRefusalsAreAnswers(t *testing.T) {
 	for err, reached := range map[error]bool{errForbidden: true, errInternal: true, syscall.ECONNREFUSED: false, io.ErrUnexpectedEOF: false} {
 		s := &script{answers: []answer{failed(err), failed(err), failed(err)}}
@@ -281,7 +281,7 @@ func TestRefusalsAreAnswers(t *testing.T) {
 	}
 }
 
-// TestGatheredBeginsAtNothing with each list.
+// TestGatheredBeginsAtNothing for each list.
 func TestGatheredBeginsAtNothing(t *testing.T) {
 	s := &script{answers: []answer{stream(got(added("a@1"), initialEnd("5")), read{after: time.Minute, err: errExpired}), {hang: true}}}
 	if status := play(t, s, reflector.Options[thing]{WatchTimeout: time.Hour}, 65*time.Second); status.Gathered != 0 {
@@ -293,7 +293,7 @@ func TestGatheredBeginsAtNothing(t *testing.T) {
 	}
 }
 
-// TestFailedListsLeaveNothing behind: what they could not decode is no part of the list that follows at once.
+// TestFailedListsLeaveNothing behind: objects that they could not decode are no part of the next list.
 func TestFailedListsLeaveNothing(t *testing.T) {
 	s := &script{answers: []answer{
 		page("5", "", "a@1"), stream(read{after: time.Minute, err: errExpired}), {items: []string{"!b@3"}, err: errExpired}, page("9", "", "a@9"), stream(),

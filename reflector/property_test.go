@@ -20,8 +20,8 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// replica is a sink that replays what it is told, and complains about whatever takes it back in time, unless it was told
-// that history was rewritten.
+// replica is a sink that replays what it receives, and complains about anything that takes it back in time, unless the
+// reflector has reported that history was rewritten.
 type replica struct {
 	t       *testing.T
 	held    map[string]thing
@@ -29,8 +29,8 @@ type replica struct {
 	base    string            // the version of the last Replace
 	version string
 	rewound bool // the next Replace may be older
-	// restored says that the server was restored from a backup. It may pass the old version before the reflector finds out, which then
-	// only older objects show; what the list has counts.
+	// restored says that the server was restored from a backup. It may pass the old version before the reflector notices, in which case
+	// only older objects show it; the list's contents count.
 	restored atomic.Bool
 }
 
@@ -120,7 +120,7 @@ func (r *replica) Add(deltas []object.Delta[thing], version string) {
 	}
 }
 
-// mostRequests is what a reflector may send within a minute, whatever the server does: one short watch a
+// mostRequests is the maximum number of requests within a minute, whatever the server does: one short watch a
 // second, and a few lists of a handful of pages.
 const mostRequests = 120
 
@@ -154,7 +154,7 @@ func seeds(t *testing.T, n int, test func(t *testing.T, seed uint64)) {
 
 func seeded(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 1)) }
 
-// TestConvergence lets a server misbehave at random while its objects change, and perhaps restores it from a backup; then
+// TestConvergence makes a server misbehave at random while its objects change, and perhaps restores it from a backup; then
 // it lets it recover.
 func TestConvergence(t *testing.T) { seeds(t, 25, converge) }
 
@@ -181,7 +181,7 @@ func converge(t *testing.T, seed uint64) {
 	server.mu.Lock()
 	server.trouble = false
 	server.mu.Unlock()
-	// The longest way back: a stalled watch, then a backoff, then three WatchLists that do not end.
+	// The slowest recovery: a stalled watch, then a backoff, then three WatchLists that do not end.
 	time.Sleep(15 * time.Minute)
 	synctest.Wait()
 	stop()
@@ -228,7 +228,7 @@ func checkRate(t *testing.T, requests []time.Time) {
 	}
 }
 
-// TestRequestsAreBounded asks servers that never get better, in every way, for an hour.
+// TestRequestsAreBounded runs against servers that never recover, in every way, for an hour.
 func TestRequestsAreBounded(t *testing.T) {
 	tests := map[string][]answer{
 		"closes each WatchList":         {stream(got(added("a@1")), clean(0))},
@@ -256,7 +256,7 @@ func TestRequestsAreBounded(t *testing.T) {
 	}
 }
 
-// TestRequestsAreBoundedAtRandom has servers that give all kinds of answers in any order, news among them. None gets more
+// TestRequestsAreBoundedAtRandom has servers that respond in all kinds of ways in any order, including news. None gets more
 // than one request a second in the long run.
 func TestRequestsAreBoundedAtRandom(t *testing.T) {
 	errs := []error{errExpired, errInternal, errBusy, errInvalid, errTooLarge, errForbidden, errMissing, syscall.ECONNREFUSED, io.ErrUnexpectedEOF,
@@ -290,7 +290,7 @@ func TestRequestsAreBoundedAtRandom(t *testing.T) {
 	})
 }
 
-// endless runs a reflector for an hour on a source that always has an answer, and checks how often it is asked.
+// endless runs a reflector for an hour on a source that always responds, and checks how often it is called.
 func endless(t *testing.T, seed uint64, next func(n int) answer) (requests []time.Time) {
 	t.Helper()
 	s := &endlessSource{script: &script{start: time.Now()}, next: next}
@@ -305,7 +305,7 @@ func endless(t *testing.T, seed uint64, next func(n int) answer) (requests []tim
 	return s.requests
 }
 
-// endlessSource gives an answer to every request.
+// endlessSource responds to every request.
 type endlessSource struct {
 	*script
 	next     func(n int) answer

@@ -19,7 +19,7 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// Reason is the kind of a failure, in the words that messages use. It suits as the label of a metric.
+// Reason is the kind of a failure, as it appears in messages. It is suitable as the label of a metric.
 type Reason string
 
 // The reasons.
@@ -32,50 +32,50 @@ const (
 	NotFound Reason = "not found"
 	// Certificate: one side does not trust the other's certificate.
 	Certificate Reason = "certificate"
-	// NotAcceptable: the server does not speak an encoding that was asked for.
+	// NotAcceptable: the server supports none of the requested encodings.
 	NotAcceptable Reason = "not acceptable"
-	// BadRequest: the server does not understand the request, such as its selectors.
+	// BadRequest: the server does not understand the request, for example its selectors.
 	BadRequest Reason = "bad request"
-	// Refused: nobody listens at the address.
+	// Refused: nothing listens at the address.
 	Refused Reason = "connection refused"
 	// DNS: the host name cannot be resolved.
 	DNS Reason = "name resolution"
 	// Network: a connection failed or broke.
 	Network Reason = "network"
-	// Expired: the server no longer has the version that was asked for.
+	// Expired: the server no longer has the requested version.
 	Expired Reason = "expired"
 	// TooManyRequests: the server is busy.
 	TooManyRequests Reason = "too many requests"
-	// Timeout: the server took too long, or said nothing.
+	// Timeout: the server took too long, or did not respond.
 	Timeout Reason = "timeout"
 	// Server: the server failed.
 	Server Reason = "server error"
-	// Protocol: what the server sent cannot be understood.
+	// Protocol: the server's response cannot be decoded, or violates the protocol.
 	Protocol Reason = "protocol"
-	// Closed: the server ends watches before they bring anything.
+	// Closed: the server ends watches before they deliver anything.
 	Closed Reason = "watch closed"
-	// Behind: the server has not come as far as another one that was asked before.
+	// Behind: the server has not reached the version that was seen before, on another server for example.
 	Behind Reason = "server is behind"
-	// InvalidEvent: an event could be of any object. It is skipped, and leads to a relist.
+	// InvalidEvent: an event was skipped whose object cannot be identified. It leads to a relist.
 	InvalidEvent Reason = "invalid event"
-	// InvalidObject: an object could not be decoded and was skipped; everything else goes on.
+	// InvalidObject: an object could not be decoded and was skipped; other objects are not affected.
 	InvalidObject Reason = "invalid object"
-	// WrongKind: the server's objects are of another kind than the one wanted.
+	// WrongKind: the server's objects are of another kind than the wanted one.
 	WrongKind Reason = "wrong kind"
-	// WrongAddress: what answers is no API server, or is spoken to in the wrong way.
+	// WrongAddress: what responds is not an API server, or expects HTTPS instead of HTTP or vice versa.
 	WrongAddress Reason = "wrong address"
-	// Credentials: the credentials could not be obtained, from a plugin or a file.
+	// Credentials: credentials could not be obtained from a plugin or a file.
 	Credentials Reason = "credentials"
-	// Rewritten: the server's history is another one than before, as after a restore from a backup. Everything is
-	// listed anew.
+	// Rewritten: the server has another history than before, as after a restore from a backup. The collection is listed
+	// from scratch.
 	Rewritten Reason = "history rewritten"
-	// Diverged: the sink was found to differ from the server, see Reflector.Relist. Everything is listed anew.
+	// Diverged: the sink was found to differ from the server, see Reflector.Relist. The collection is listed from scratch.
 	Diverged Reason = "differs from the server"
-	// Panicked: the sink, or another function that the reflector was given, panicked.
+	// Panicked: the sink, or another function that was passed to the reflector, panicked.
 	Panicked Reason = "panic"
 )
 
-// transient tells whether the same request may well succeed a little later.
+// transient reports whether the same request may well succeed a little later.
 func (r Reason) transient() bool {
 	switch r {
 	case Refused, DNS, Network, TooManyRequests, Timeout, Server:
@@ -85,8 +85,8 @@ func (r Reason) transient() bool {
 	}
 }
 
-// reasonOf finds out what kind of failure err is. What came from the API server says so itself; everything else
-// is of the network, or else the answer was not understood.
+// reasonOf classifies err. API server errors state their reason; all others are network errors or responses that
+// could not be decoded.
 func reasonOf(err error) Reason {
 	if r := ownReason(err); r != "" {
 		return r
@@ -104,7 +104,7 @@ func reasonOf(err error) Reason {
 	return networkReason(err)
 }
 
-// ownReason is the reason of an error of this module.
+// ownReason returns the reason of an error defined in this module, "" for others.
 func ownReason(err error) Reason {
 	switch err {
 	case errStalled:
@@ -142,34 +142,34 @@ func ownReason(err error) Reason {
 	return ""
 }
 
-// reasonFor is reasonOf, but where an answer 404 is not an API server's, it tells a missing resource from a wrong
-// address: an API server gives Go's plain answer for the groups that it does not have, and always has the core group.
+// reasonFor is reasonOf, but for 404 responses without a Status it distinguishes a missing resource from a wrong
+// address: an API server sends Go's plain 404 for groups that it does not have, and always has the core group.
 func reasonFor(err error, group string) Reason {
 	reason := reasonOf(err)
-	if reason == NotFound && (group == "" || foreignText(err) != "404 page not found") && foreign(err) {
+	if reason == NotFound && (group == "" || responseText(err) != "404 page not found") && notFromAPIServer(err) {
 		return WrongAddress
 	}
 	return reason
 }
 
-// foreign tells whether err is an answer without the Status that an API server sends.
-func foreign(err error) bool {
+// notFromAPIServer reports whether err is a response without the Status that an API server sends.
+func notFromAPIServer(err error) bool {
 	return apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
 
-// foreignText is the text of such an answer.
-func foreignText(err error) string {
+// responseText returns the text of such a response.
+func responseText(err error) string {
 	cause, _ := apierrors.StatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 	return strings.TrimSpace(cause.Message)
 }
 
-// fromServer tells whether err is the word of an API server.
+// fromServer reports whether err is a response from an API server.
 func fromServer(err error) bool {
 	var status apierrors.APIStatus
-	return errors.As(err, &status) && !foreign(err)
+	return errors.As(err, &status) && !notFromAPIServer(err)
 }
 
-// unanswered tells whether a failure is one of the way to the server, so that nobody has answered.
+// unanswered reports whether the server could not be reached, so that there was no response.
 func unanswered(err error, reason Reason) bool {
 	switch reason {
 	case Refused, DNS, Network, Certificate, Credentials:
@@ -182,7 +182,7 @@ func unanswered(err error, reason Reason) bool {
 	}
 }
 
-// isPanic tells whether err is a recovered panic.
+// isPanic reports whether err is a recovered panic.
 func isPanic(err error) bool {
 	_, ok := err.(*panicError)
 	return ok
@@ -207,7 +207,7 @@ func statusReason(err error, code int32) Reason {
 	case apierrors.IsTimeout(err), apierrors.IsServerTimeout(err), code == http.StatusRequestTimeout:
 		return Timeout
 	case code == http.StatusMisdirectedRequest, code == http.StatusTooEarly:
-		return Server // another try, or another connection, may do
+		return Server // a retry, or another connection, may succeed
 	case code >= http.StatusBadRequest && code < http.StatusInternalServerError:
 		return BadRequest
 	default:
@@ -237,8 +237,8 @@ func networkReason(err error) Reason {
 	return Protocol
 }
 
-// brokenConnection tells whether err is of the transport. The errors of HTTP/2 have no exported types; all of
-// them say so in their text.
+// brokenConnection reports whether err comes from the transport. HTTP/2 errors have no exported types, but are
+// recognizable by their text.
 func brokenConnection(err error) bool {
 	if _, ok := errors.AsType[*net.OpError](err); ok {
 		return true
@@ -278,12 +278,12 @@ func certificateError(err error) error {
 	return nil
 }
 
-// rejected tells whether err is the server's word on our certificate. TLS alerts have no exported type.
+// rejected reports whether the server has rejected the client certificate. TLS alerts have no exported type.
 func rejected(err *net.OpError) bool {
 	return err.Op == "remote error" && strings.Contains(err.Err.Error(), "certificate")
 }
 
-func certificateWayOut(err error) string {
+func certificateAdvice(err error) string {
 	if e, ok := errors.AsType[*net.OpError](err); ok && rejected(e) {
 		return "check client-certificate and client-key in the kubeconfig"
 	}
@@ -293,7 +293,7 @@ func certificateWayOut(err error) string {
 	return "check certificate-authority in the kubeconfig"
 }
 
-// innermost returns the part of err that says what happened, without the wrapping that says to whom.
+// innermost returns the part of err that says what happened, without the wrapping that says where.
 func innermost(err error) error {
 	if e := certificateError(err); e != nil {
 		return e
@@ -307,14 +307,14 @@ func innermost(err error) error {
 	return err
 }
 
-// unknownHost tells whether the server's name does not exist, as opposed to a resolver that does not answer.
+// unknownHost reports whether the server's name does not exist, as opposed to a resolver that does not respond.
 func unknownHost(err error) bool {
 	e, ok := errors.AsType[*net.DNSError](err)
 	return ok && e.IsNotFound
 }
 
-// credentialsError returns what client-go says about credentials that it could not obtain, in one line; "" if it does
-// not. These errors have no types.
+// credentialsError returns client-go's message about credentials that it could not obtain, in one line; "" if err is
+// something else. These errors have no types.
 func credentialsError(err error) string {
 	text := err.Error()
 	for _, mark := range []string{"getting credentials: ", "failed to read token file "} {
@@ -326,21 +326,21 @@ func credentialsError(err error) string {
 	return ""
 }
 
-// missingPlugin tells whether a credentials plugin is not installed.
+// missingPlugin reports whether a credentials plugin is not installed.
 func missingPlugin(err error) bool {
 	text := credentialsError(err)
 	return strings.HasPrefix(text, "exec: executable ") && strings.HasSuffix(text, " not found")
 }
 
-// plainOnTLS tells whether a port that expects TLS was spoken to without.
+// plainOnTLS reports whether plain HTTP was sent to a port that expects TLS.
 func plainOnTLS(err error) bool {
-	text := foreignText(err)
+	text := responseText(err)
 	return strings.Contains(text, "HTTP request to an HTTPS server") || // net/http
 		strings.Contains(text, "plain HTTP request was sent to HTTPS port") || // nginx
 		strings.Contains(err.Error(), `malformed HTTP response "\x15\x03`) // a TLS alert
 }
 
-// anonymous tells whether the server took the request for one without credentials.
+// anonymous reports whether the server treated the request as one without credentials.
 func anonymous(err error) bool {
 	return strings.Contains(err.Error(), `User "system:anonymous"`)
 }

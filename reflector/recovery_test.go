@@ -17,7 +17,7 @@ import (
 )
 
 // proxy is a source in front of another one. It cuts all watches at once whenever a period is over, and measures how
-// long no watch that has told of all current objects was open.
+// long no watch was open that had delivered all current objects.
 type proxy struct {
 	source.ListerWatcher[thing]
 	period time.Duration
@@ -48,7 +48,7 @@ func (p *proxy) cut(err error) {
 	}
 }
 
-// cutError is the cause of a watch's end that the proxy brought about.
+// cutError is the cause with which the proxy ends watches.
 type cutError struct{ error }
 
 func (p *proxy) Watch(ctx context.Context, opts source.WatchOptions[thing]) (source.Stream[thing], error) {
@@ -109,7 +109,7 @@ func (s *proxyStream) ended() {
 	}
 }
 
-// TestCutEveryMinute is a proxy with an idle timeout, for two hours.
+// TestCutEveryMinute uses a proxy with an idle timeout, for two hours.
 func TestCutEveryMinute(t *testing.T) {
 	for name, ending := range map[string]error{"closed": io.EOF, "cut": io.ErrUnexpectedEOF, "reset": syscall.ECONNRESET, "500": errInternal} {
 		for _, busy := range []bool{false, true} {
@@ -144,7 +144,7 @@ func cutEveryMinute(t *testing.T, ending error, busy bool) {
 	}
 }
 
-// outages is a source in front of another one that fails in one way for some time, and then does not for some time.
+// outages is a source in front of another one that alternately fails in one way for some time and works for some time.
 type outages struct {
 	*proxy
 	mu  sync.Mutex
@@ -178,8 +178,8 @@ func (o *outages) Watch(ctx context.Context, opts source.WatchOptions[thing]) (s
 	return o.proxy.Watch(ctx, opts)
 }
 
-// TestRandomFaults has short outages of all kinds, one after the other. In every quiet time of five seconds the watch has to
-// come back, but for a few that follow a row of them, and in the longer one at the end the sink has to become equal to the server.
+// TestRandomFaults has short outages of all kinds, one after the other. In every quiet period of five seconds the watch has to
+// recover, except for a few that follow a series of outages, and in the longer one at the end the sink has to match the server.
 func TestRandomFaults(t *testing.T) {
 	faults := []error{syscall.ECONNREFUSED, io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, errInternal, errExpired,
 		apierrors.NewTooManyRequests("busy", 1), apierrors.NewServiceUnavailable("starting")}

@@ -12,11 +12,11 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// ErrStopped is returned by Step and Run on a reflector whose context has ended before.
+// ErrStopped is returned by Step and Run on a reflector that has stopped.
 var ErrStopped = errors.New("the reflector has stopped")
 
-// triesInPlace is how often in a row something may fail before it is tried another way: a WatchList before paged
-// lists, a watch before a relist, a page before the whole list.
+// triesInPlace is how often in a row something may fail before a fallback is used: a WatchList before paged
+// lists, a watch before a relist, a page before a new list.
 const triesInPlace = 3
 
 // Phase is a state of the machine.
@@ -24,20 +24,20 @@ type Phase uint8
 
 // The phases.
 const (
-	// Starting picks how to get the collection, and forgets a list that was left unfinished.
+	// Starting picks how to get the collection, and drops an unfinished list.
 	Starting Phase = iota
-	// WatchListing reads the current objects from the head of a watch.
+	// WatchListing reads the current objects from the beginning of a watch.
 	WatchListing
 	// Listing reads the current objects page by page.
 	Listing
 	// Checking asks, before a watch is resumed after an outage, whether the server still has the history that the
-	// sink was brought from.
+	// sink's contents come from.
 	Checking
 	// Watching reads changes.
 	Watching
 	// BackingOff waits before the next request.
 	BackingOff
-	// Stopped is the end: the context has ended.
+	// Stopped is the final phase, after the context has ended.
 	Stopped
 )
 
@@ -46,7 +46,7 @@ var phaseNames = [...]string{
 	BackingOff: "backing off", Stopped: "stopped",
 }
 
-// String returns the phase in lower case, as it stands in messages.
+// String returns the phase in lower case, as it appears in messages.
 func (p Phase) String() string {
 	if int(p) < len(phaseNames) {
 		return phaseNames[p]
@@ -54,19 +54,19 @@ func (p Phase) String() string {
 	return fmt.Sprintf("Phase(%d)", uint8(p))
 }
 
-// Reflector keeps its sink equal to one collection.
+// Reflector keeps its sink in sync with one collection.
 //
-// Run and Step belong to one goroutine. Status may be called from any. The fields below are the machine's state;
-// what other goroutines may see of it is copied to status.
+// Run and Step must be called from one goroutine. Status, Phase and Relist may be called from any. The fields below are the machine's
+// state; what other goroutines may see of it is copied to status.
 type Reflector[T object.Object] struct {
-	opts   Options[T] // complete
+	opts   Options[T] // with defaults
 	log    *slog.Logger
 	status counters
-	retry  retry   // how long to wait before a request
-	spoken journal // what was logged, and when
+	retry  retry       // how long to wait before a request
+	logged logThrottle // what was logged, and when
 
 	phase Phase
-	// resume makes Starting ask Options.Resume for last, and go on from there.
+	// resume makes Starting call Options.Resume and continue from its contents.
 	resume bool
 	// resumed is set from then on until the sink gets a list. newest is Contents.Newest, recent the server's version at the last check.
 	resumed bool
@@ -74,37 +74,37 @@ type Reflector[T object.Object] struct {
 	recent  string
 	pause   pause
 
-	// last is the newest version seen. It goes back only when the server's history was rewritten. Where versions
+	// last is the newest version seen. It only goes back if the server's history was rewritten. If versions
 	// cannot be compared, it is the last one seen.
 	last string
-	// mostRecent makes the next list ask for the most recent state because the server cannot tell whether it
-	// has last. It holds until a list succeeds.
-	mostRecent bool
-	history    history
-	vouched    bool  // the server has just shown that its history comes as far as last
-	ordered    order // to list anew
-	rhythm     rhythm
-	method     method
+	// mostRecent makes the next list request the most recent state because the server cannot tell whether it
+	// has last. It is cleared when a list succeeds.
+	mostRecent       bool
+	history          history
+	historyConfirmed bool          // the server has just shown that its history reaches last
+	relistRequest    relistRequest // a requested relist
+	bookmarkRhythm   bookmarkRhythm
+	listMethod       listMethod
 
-	// stuck counts the watches in a row that were refused or failed without bringing anything new.
-	stuck int
+	// failedWatches counts the consecutive watches that were rejected or failed without delivering anything new.
+	failedWatches int
 	// expired is set once last has expired, until there is progress.
 	expired bool
 
 	skipped skipped[T]
-	list    list[T]      // what is gathered while WatchListing or Listing
-	stream  *watching[T] // open while WatchListing or Watching; nil if it is still to be opened
+	list    list[T]      // what has been gathered in WatchListing or Listing
+	stream  *watching[T] // open in WatchListing and Watching; nil if it has yet to be opened
 	buf     []source.Event[T]
 }
 
-// pause is what BackingOff waits for.
+// pause is the wait of BackingOff.
 type pause struct {
 	until time.Time
 	next  Phase  // the phase that follows
-	after Reason // what made it necessary; empty if nothing has failed
+	after Reason // the failure that led to it; empty if there was none
 }
 
-// New returns a reflector that has not begun. The error says which option is wrong.
+// New returns a reflector that has not started. The error says which option is invalid.
 func New[T object.Object](opts Options[T]) (*Reflector[T], error) {
 	opts, err := opts.withDefaults()
 	if err != nil {
@@ -120,20 +120,20 @@ func New[T object.Object](opts Options[T]) (*Reflector[T], error) {
 	return r, nil
 }
 
-// Run reflects until ctx ends, and returns the cause of that. Neither a failure of the server or the network ends it, nor
-// a panic in what it calls, which is reported as an Error and followed by a relist. When it returns, nothing that it
-// started is left.
+// Run runs the reflector until ctx ends, and returns the cause of that. It survives failures of the server and the network, and
+// panics in functions that it calls, which are reported as Errors and followed by a relist. When it returns, everything that it
+// started has ended.
 func (r *Reflector[T]) Run(ctx context.Context) error {
 	defer r.stop()
 	for {
-		if err := r.guardedStep(ctx); err != nil {
+		if err := r.recoverStep(ctx); err != nil {
 			return err
 		}
 	}
 }
 
-// guardedStep is Step, but a panic in it is a failure.
-func (r *Reflector[T]) guardedStep(ctx context.Context) error {
+// recoverStep calls Step and turns a panic into a failure.
+func (r *Reflector[T]) recoverStep(ctx context.Context) error {
 	defer func() {
 		if reason := recover(); reason != nil {
 			r.status.panics.Add(1)
@@ -147,14 +147,14 @@ func (r *Reflector[T]) guardedStep(ctx context.Context) error {
 }
 
 // Step does the work of the current phase, which is at most one request, one read or one wait, and picks the
-// next phase. It returns nil until ctx ends, then the cause of that. All steps need the same ctx. A panic of the sink comes
-// out of it.
+// next phase. It returns nil until ctx ends, then the cause of that. All calls need the same ctx. It does not recover
+// panics of the sink.
 func (r *Reflector[T]) Step(ctx context.Context) error {
 	if r.phase != Stopped && ctx.Err() != nil {
 		r.stop()
 		return context.Cause(ctx)
 	}
-	r.obey()
+	r.obeyRelistRequest()
 	switch r.phase {
 	case Starting:
 		r.start(ctx)
@@ -163,11 +163,11 @@ func (r *Reflector[T]) Step(ctx context.Context) error {
 	case Listing:
 		r.listPage(ctx)
 	case Checking:
-		r.check(ctx)
+		r.checkHistory(ctx)
 	case Watching:
 		r.watch(ctx)
 	case BackingOff:
-		r.waitOut(ctx)
+		r.endPause(ctx)
 	default:
 		return ErrStopped
 	}
@@ -180,16 +180,16 @@ func (r *Reflector[T]) start(ctx context.Context) {
 		r.askResume(ctx)
 		return
 	}
-	if r.status.lists.Load() > 0 && !r.method.tryLists {
+	if r.status.lists.Load() > 0 && !r.listMethod.tryLists {
 		if wait := r.retry.relists.take(time.Now()); wait > 0 {
 			r.backOff(wait, Starting, "")
 			return
 		}
 	}
-	paged := r.opts.DisableWatchList || r.method.paged(time.Now())
+	paged := r.opts.DisableWatchList || r.listMethod.paged(time.Now())
 	r.status.paged.Store(paged)
 	r.list.wentBack = nil
-	if r.suspected() && !r.history.rewritten {
+	if r.historySuspect() && !r.history.rewritten {
 		r.list.wentBack = r.wentBack
 	}
 	r.list.restart()
@@ -202,14 +202,14 @@ func (r *Reflector[T]) start(ctx context.Context) {
 	}
 }
 
-// askResume asks Options.Resume where to begin.
+// askResume calls Options.Resume to find out where to begin.
 func (r *Reflector[T]) askResume(ctx context.Context) {
 	held, err := r.opts.Resume(ctx)
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
 		r.fail(err, Starting)
-	case unset(held.ResourceVersion):
+	case isUnset(held.ResourceVersion):
 		r.resume = false
 	case held.List:
 		r.resume = false
@@ -230,19 +230,19 @@ func (r *Reflector[T]) enter(p Phase) {
 func (r *Reflector[T]) stop() {
 	r.closeStream()
 	r.list.restart()
-	r.status.asked.clear()
+	r.status.askedAt.clear()
 	r.enter(Stopped)
 }
 
-// backOff makes the machine go on with next after a wait.
+// backOff waits before entering next.
 func (r *Reflector[T]) backOff(wait time.Duration, next Phase, after Reason) {
 	r.pause = pause{until: time.Now().Add(wait), next: next, after: after}
 	r.status.set(&r.status.retryAt, r.pause.until)
 	r.enter(BackingOff)
 }
 
-// waitOut waits for the end of the pause, or for a peer that has found out that there is no need to wait any longer.
-func (r *Reflector[T]) waitOut(ctx context.Context) {
+// endPause waits until the pause is over or a peer makes a discovery that makes it unnecessary.
+func (r *Reflector[T]) endPause(ctx context.Context) {
 	timer := time.NewTimer(time.Until(r.pause.until))
 	defer timer.Stop()
 	peers := r.opts.Peers.await(r.opts.Resource, r.retry.awaits(r.pause.after))
@@ -254,48 +254,49 @@ func (r *Reflector[T]) waitOut(ctx context.Context) {
 		r.enter(r.pause.next)
 	case every := <-peers.wake:
 		r.retry.woken(r.pause.after)
-		r.backOff(min(r.retry.turn(every), time.Until(r.pause.until)), r.pause.next, "")
+		r.backOff(min(r.retry.waitForTurn(every), time.Until(r.pause.until)), r.pause.next, "")
 	case <-ctx.Done():
 	}
 }
 
-// admitted tells whether a request may be sent now. If not, there is a wait until it may.
-func (r *Reflector[T]) admitted() bool {
+// admitRequest reports whether a request may be sent now. If not, it backs off until one may.
+func (r *Reflector[T]) admitRequest() bool {
 	now := time.Now()
 	if wait := r.retry.requests.take(now); wait > 0 {
 		r.backOff(wait, r.phase, "")
 		return false
 	}
-	r.retry.seen = r.opts.Peers.soFar()
-	r.status.set(&r.status.asked, now)
+	r.retry.seen = r.opts.Peers.discoveriesSoFar()
+	r.status.set(&r.status.askedAt, now)
 	return true
 }
 
-// answered notes that the server has answered a request, with an error if err is not nil.
-func (r *Reflector[T]) answered(err error) {
-	r.status.asked.clear()
+// noteResponse records the outcome of a request.
+func (r *Reflector[T]) noteResponse(err error) {
+	r.status.askedAt.clear()
 	switch {
 	case err == nil:
-		r.heard()
-		r.opts.Peers.served(r.opts.Resource, r.status.failures.Load() > 0)
+		r.noteContact()
+		r.opts.Peers.noteServed(r.opts.Resource, r.status.failures.Load() > 0)
 	case fromServer(err):
 		r.status.reached.Store(true)
-		r.opts.Peers.answered()
+		r.opts.Peers.noteResponse()
 	}
 }
 
-// heard notes that the server is there.
-func (r *Reflector[T]) heard() {
-	r.status.set(&r.status.contact, time.Now())
+// noteContact records that the server was heard from.
+func (r *Reflector[T]) noteContact() {
+	r.status.set(&r.status.lastContact, time.Now())
 	if !r.status.reached.Load() {
 		r.status.reached.Store(true)
 	}
 }
 
-// Seen notes that the sink has had objects up to version from a list that was given up: the next one has to be as new. It is for the Close of a Gatherer.
+// Seen records that the sink has got objects up to version from a list that was abandoned, so that the next list must not be older. It is
+// to be called in a Gatherer's Close.
 func (r *Reflector[T]) Seen(version string) { r.advance(version) }
 
-// advance notes that the sink has everything up to version.
+// advance records that the sink has everything up to version.
 func (r *Reflector[T]) advance(version string) {
 	if version == r.last {
 		return
@@ -304,8 +305,8 @@ func (r *Reflector[T]) advance(version string) {
 	r.status.version.store(r.last)
 }
 
-// progressed forgets what has failed: something new has come, or a watch has lived.
+// progressed resets the record of failures: something new has arrived, or a watch has lasted.
 func (r *Reflector[T]) progressed() {
-	r.stuck, r.expired, r.list.furthest = 0, false, 0
+	r.failedWatches, r.expired, r.list.maxPages = 0, false, 0
 	r.retry.progressed()
 }

@@ -73,7 +73,7 @@ func TestBackoff(t *testing.T) {
 	}
 }
 
-// A watch that the server does not close in time is closed, and taken up again.
+// A watch that the server does not close in time is closed, and resumed.
 func TestStalledWatch(t *testing.T) {
 	s := &script{answers: []answer{stream(got(initialEnd("5"))), stream()}}
 	opts := reflector.Options[thing]{WatchTimeout: 30 * time.Second, StallTimeout: 10 * time.Second}
@@ -89,7 +89,7 @@ func TestStalledWatch(t *testing.T) {
 	}
 }
 
-// A server without WatchList is asked for one again at the first relist after an hour.
+// WatchList is tried again with a server without it at the first relist after an hour.
 func TestWatchListAgain(t *testing.T) {
 	quiet := read{after: 40 * time.Minute, err: errExpired}
 	opts := reflector.Options[thing]{WatchTimeout: time.Hour}
@@ -130,7 +130,7 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// What cannot be decoded and has no key is counted, though the list is made again for it.
+// An undecodable object without a key is counted, even though the list is repeated for it.
 func TestStatusCountsWhatHasNoKey(t *testing.T) {
 	nameless := event{Type: source.Invalid, Err: errors.New("no thing at all")}
 	s := &script{answers: []answer{stream(got(added("a@1"), nameless)), stream(got(initialEnd("5")))}}
@@ -139,7 +139,7 @@ func TestStatusCountsWhatHasNoKey(t *testing.T) {
 	}
 }
 
-// Until the next list the status says that events of any object may be missing.
+// Until the next list, the status says that events of unidentified objects may be missing.
 func TestStatusOfLostEvents(t *testing.T) {
 	nameless := event{Type: source.Invalid, Err: errors.New("no thing at all"), ResourceVersion: "6"}
 	for _, listed := range []bool{false, true} {
@@ -161,7 +161,7 @@ func TestStatusAfterARetry(t *testing.T) {
 	}
 }
 
-// A watch that goes on from a file makes the reflector synced, with no list at all.
+// A watch that resumes from a file makes the reflector synced without any list.
 func TestStatusOfAResumedWatch(t *testing.T) {
 	s := &script{answers: []answer{page("41", ""), stream()}}
 	status := play(t, s, reflector.Options[thing]{Resume: from("40")}, time.Second)
@@ -170,7 +170,7 @@ func TestStatusOfAResumedWatch(t *testing.T) {
 	}
 }
 
-// Until the server answers, the status says since when it has not.
+// Until the server responds, the status shows since when it has not.
 func TestStatusOfAMuteServer(t *testing.T) {
 	s := &script{answers: []answer{failed(errInvalid), {hang: true}}}
 	status := play(t, s, reflector.Options[thing]{}, 20*time.Second)
@@ -205,7 +205,7 @@ func TestStatusTimesAreMonotonic(t *testing.T) {
 	}
 }
 
-// Problem is what is wrong now.
+// Problem is the present problem.
 func TestProblem(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -342,7 +342,7 @@ func newSteady(tb testing.TB, batch int) (*steady, *reflector.Reflector[thing]) 
 	return s, r
 }
 
-// What a batch allocates is the slice that the sink gets, and nothing where there are only bookmarks.
+// A batch allocates only the slice for the sink, and nothing if there are only bookmarks.
 func TestBatchesAllocateOnce(t *testing.T) {
 	s, r := newSteady(t, 10)
 	ctx := t.Context()
@@ -354,7 +354,7 @@ func TestBatchesAllocateOnce(t *testing.T) {
 	}
 }
 
-// The buffer for events keeps no object alive.
+// The buffer for events keeps no objects in memory.
 func TestBatchesAreReleased(t *testing.T) {
 	s, r := newSteady(t, 0)
 	s.batch = events{added("a@1")}
@@ -384,7 +384,7 @@ func BenchmarkBatch(b *testing.B) {
 	}
 }
 
-// TestCountersBeforeTheSink: who sees what was handed to the sink finds it counted.
+// TestCountersBeforeTheSink: objects that can be seen in the sink have been counted.
 func TestCountersBeforeTheSink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{answers: []answer{

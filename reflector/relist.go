@@ -5,38 +5,38 @@ import (
 	"sync/atomic"
 )
 
-// order is somebody's wish that the collection is listed anew.
-type order struct {
+// relistRequest is a pending request for a relist.
+type relistRequest struct {
 	cause atomic.Pointer[error] // nil if there is none
-	// interrupt ends the watch that was opened last.
+	// interrupt ends the most recent watch.
 	interrupt atomic.Pointer[context.CancelCauseFunc]
 }
 
-// divergedError says that the sink was found to differ from the server.
+// divergedError reports that the sink was found to differ from the server.
 type divergedError struct{ err error }
 
-func (e divergedError) Error() string { return e.err.Error() + "; everything is listed anew" }
+func (e divergedError) Error() string { return e.err.Error() + "; listing everything again" }
 func (e divergedError) Unwrap() error { return e.err }
 
-// Relist makes the reflector list the most recent state of the collection anew and hand it to the sink, reusing nothing of what the sink
-// holds. It is for whoever finds the two to differ; cause says how, and is reported as an Error with the reason Diverged. It does
-// not wait, and may be called from any goroutine.
+// Relist makes the reflector list the most recent state of the collection and hand it to the sink, without reusing any of the sink's
+// objects. It is for callers that find the sink to differ from the server; cause says how, and is reported as an Error with the reason
+// Diverged. Relist does not wait, and may be called from any goroutine.
 func (r *Reflector[T]) Relist(cause error) {
-	r.ordered.cause.Store(&cause)
-	if interrupt := r.ordered.interrupt.Load(); interrupt != nil && Phase(r.status.phase.Load()) == Watching {
+	r.relistRequest.cause.Store(&cause)
+	if interrupt := r.relistRequest.interrupt.Load(); interrupt != nil && Phase(r.status.phase.Load()) == Watching {
 		(*interrupt)(nil)
 	}
 }
 
-// obey gives up the watch if a list was ordered. While a list is being read or a request waits, the order does too: until the
-// reflector watches, or begins anew.
-func (r *Reflector[T]) obey() {
+// obeyRelistRequest abandons the watch and relists if a relist was requested. During a list or a wait, the request stays pending until the reflector
+// enters one of the phases below.
+func (r *Reflector[T]) obeyRelistRequest() {
 	switch r.phase {
 	case Starting, Checking, Watching:
 	default:
 		return
 	}
-	cause := r.ordered.cause.Swap(nil)
+	cause := r.relistRequest.cause.Swap(nil)
 	if cause == nil {
 		return
 	}

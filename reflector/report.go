@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// logEvery is how often, at most, the same kind of message is logged.
+// logEvery is the minimum interval between log messages of the same kind.
 const logEvery = time.Minute
 
 const (
@@ -15,50 +15,50 @@ const (
 	slogWarn = slog.LevelWarn
 )
 
-// journal remembers what was logged, so that lasting trouble fills no log.
-type journal struct {
-	lines map[string]line
-	// failing is set once a failure was logged, until the recovery is.
+// logThrottle remembers what was logged, so that persistent problems do not fill the log.
+type logThrottle struct {
+	kinds map[string]messageKind
+	// failing is set from logging a failure until logging the recovery.
 	failing bool
-	// since is when the failures in a row began.
+	// since is when the consecutive failures began.
 	since time.Time
 }
 
-// line is a kind of message.
-type line struct {
-	at     time.Time // when it was last logged
-	silent int       // how often it was not logged since
+// messageKind is a kind of message.
+type messageKind struct {
+	at         time.Time // when it was last logged
+	suppressed int       // how often it was suppressed since
 }
 
-// due tells whether a kind of message may be logged now, and how often it was not since the last time.
-func (j *journal) due(kind string, now time.Time) (silent int, ok bool) {
-	if j.lines == nil {
-		j.lines = map[string]line{}
+// allow reports whether a kind of message may be logged now, and how often it was suppressed since the last time.
+func (j *logThrottle) allow(kind string, now time.Time) (suppressed int, ok bool) {
+	if j.kinds == nil {
+		j.kinds = map[string]messageKind{}
 	}
-	last := j.lines[kind]
+	last := j.kinds[kind]
 	if !last.at.IsZero() && now.Sub(last.at) < logEvery {
-		j.lines[kind] = line{last.at, last.silent + 1}
+		j.kinds[kind] = messageKind{last.at, last.suppressed + 1}
 		return 0, false
 	}
-	j.lines[kind] = line{at: now}
-	return last.silent, true
+	j.kinds[kind] = messageKind{at: now}
+	return last.suppressed, true
 }
 
-// fail reports a failure of the current phase, and makes the machine go on with next after a wait that grows.
+// fail reports a failure of the current phase, and backs off before entering next.
 func (r *Reflector[T]) fail(err error, next Phase) { r.failAfter(err, next, r.retry.after(err)) }
 
-// failAtOnce is fail for what is worth another try at once.
+// failAtOnce is fail with an immediate retry.
 func (r *Reflector[T]) failAtOnce(err error, next Phase) {
-	r.failing(err, next, r.retry.atOnce(err), slog.LevelDebug)
+	r.reportFailure(err, next, r.retry.atOnce(err), slog.LevelDebug)
 }
 
 // failAfter is fail with a given wait.
 func (r *Reflector[T]) failAfter(err error, next Phase, wait time.Duration) {
-	r.failing(err, next, wait, slog.LevelWarn)
+	r.reportFailure(err, next, wait, slog.LevelWarn)
 }
 
-// failing changes the machine's state first: what follows calls the user's functions.
-func (r *Reflector[T]) failing(err error, next Phase, wait time.Duration, level slog.Level) {
+// reportFailure implements fail. It changes the machine's state before it calls the user's functions.
+func (r *Reflector[T]) reportFailure(err error, next Phase, wait time.Duration, level slog.Level) {
 	now := time.Now()
 	e := r.newError(err, now)
 	e.RetryAt = now.Add(wait)
@@ -68,7 +68,7 @@ func (r *Reflector[T]) failing(err error, next Phase, wait time.Duration, level 
 		e.InRow = before.InRow + 1
 	}
 	r.status.errors.Add(1)
-	r.status.asked.clear()
+	r.status.askedAt.clear()
 	r.status.lastError.Store(e)
 	r.status.problem.Store(e)
 	r.backOff(wait, next, e.Reason)
@@ -76,7 +76,7 @@ func (r *Reflector[T]) failing(err error, next Phase, wait time.Duration, level 
 		level = slog.LevelError
 	}
 	r.logFailure(e, level)
-	r.tell(e)
+	r.reportError(e)
 }
 
 func (r *Reflector[T]) newError(err error, now time.Time) *Error {
@@ -85,28 +85,28 @@ func (r *Reflector[T]) newError(err error, now time.Time) *Error {
 	return e
 }
 
-// tell calls OnError.
-func (r *Reflector[T]) tell(e *Error) {
-	defer r.status.contain()
+// reportError calls OnError.
+func (r *Reflector[T]) reportError(e *Error) {
+	defer r.status.recoverAndCount()
 	r.opts.OnError(e)
 }
 
-// logFailure logs the first failure, the first one for another reason, and then one a minute.
+// logFailure logs the first failure, the first one for each other reason, and then one a minute.
 func (r *Reflector[T]) logFailure(e *Error, level slog.Level) {
-	defer r.status.contain()
-	if r.spoken.since.IsZero() {
-		r.spoken.since = e.When
+	defer r.status.recoverAndCount()
+	if r.logged.since.IsZero() {
+		r.logged.since = e.When
 	}
 	args := []any{"phase", e.Phase, "attempt", e.Attempt, "retry_in", e.RetryAt.Sub(e.When)}
 	if level == slog.LevelDebug {
 		r.write(level, e.Error(), args...)
 		return
 	}
-	silent, ok := r.spoken.due(string(e.Reason), e.When)
+	silent, ok := r.logged.allow(string(e.Reason), e.When)
 	if !ok {
 		return
 	}
-	r.spoken.failing = true
+	r.logged.failing = true
 	if silent > 0 {
 		args = append(args, "failures_since", silent)
 	}
@@ -118,7 +118,7 @@ func (r *Reflector[T]) logFailure(e *Error, level slog.Level) {
 
 // logRarely logs a message unless it has done so within the last minute.
 func (r *Reflector[T]) logRarely(level slog.Level, message string, args ...any) {
-	silent, ok := r.spoken.due(message, time.Now())
+	silent, ok := r.logged.allow(message, time.Now())
 	if !ok {
 		return
 	}
@@ -129,36 +129,36 @@ func (r *Reflector[T]) logRarely(level slog.Level, message string, args ...any) 
 }
 
 func (r *Reflector[T]) write(level slog.Level, message string, args ...any) {
-	defer r.status.contain()
+	defer r.status.recoverAndCount()
 	r.log.Log(context.Background(), level, message, args...)
 }
 
-// well notes that nothing is wrong any more.
-func (r *Reflector[T]) well() {
+// recovered records that there is no problem any more.
+func (r *Reflector[T]) recovered() {
 	failures := r.status.failures.Load()
 	if failures == 0 && r.status.problem.Load() == nil {
 		return
 	}
 	r.status.failures.Store(0)
 	if !r.skipped.relistAt.IsZero() {
-		return // the sink misses something
+		return // the sink is still missing an event
 	}
 	r.status.problem.Store(nil)
-	if r.spoken.failing {
-		r.write(slogInfo, "recovered", "failures", failures, "after", time.Since(r.spoken.since))
+	if r.logged.failing {
+		r.write(slogInfo, "recovered", "failures", failures, "after", time.Since(r.logged.since))
 	}
-	r.spoken.failing, r.spoken.since = false, time.Time{}
+	r.logged.failing, r.logged.since = false, time.Time{}
 }
 
-// listed notes that a list has succeeded. What is wrong with the watch still is.
-func (r *Reflector[T]) listed() {
+// listSucceeded records that a list has succeeded. A problem with the watch remains.
+func (r *Reflector[T]) listSucceeded() {
 	if problem := r.status.problem.Load(); problem != nil && problem.Phase == Watching && r.stream == nil {
 		return
 	}
-	r.well()
+	r.recovered()
 }
 
-// reportInvalid reports an object or event that is skipped; keyed says that the object is known.
+// reportInvalid reports a skipped object or event; keyed says that the object's key is known.
 func (r *Reflector[T]) reportInvalid(err error, keyed bool) {
 	now := time.Now()
 	e := r.newError(invalidError{err}, now)
@@ -166,8 +166,8 @@ func (r *Reflector[T]) reportInvalid(err error, keyed bool) {
 	if !keyed {
 		r.status.problem.Store(e)
 	}
-	if _, ok := r.spoken.due(string(e.Reason), now); ok {
+	if _, ok := r.logged.allow(string(e.Reason), now); ok {
 		r.write(slogWarn, e.Error(), "invalid_so_far", invalid)
 	}
-	r.tell(e)
+	r.reportError(e)
 }

@@ -66,7 +66,7 @@ func TestResume(t *testing.T) {
 	}})
 }
 
-// OnResume is called for watches that follow the version of Resume, and for none that follows a list.
+// OnResume is called for watches after Resume, and not for those after a list.
 func TestOnResume(t *testing.T) {
 	var recent []string
 	opts := reflector.Options[thing]{Resume: from("40"), OnResume: func(_ context.Context, version string) { recent = append(recent, version) }}
@@ -80,7 +80,7 @@ func TestOnResume(t *testing.T) {
 	}
 }
 
-// TestWitness resumes with an object that tells whether the server's history is the same.
+// TestWitness resumes with an object that shows whether the server's history is the same.
 func TestWitness(t *testing.T) {
 	held := func(context.Context) (reflector.Contents, error) {
 		return reflector.Contents{ResourceVersion: "40", Newest: object.Key{Name: "a"}}, nil

@@ -8,40 +8,40 @@ import (
 )
 
 const (
-	// longestRetryAfter bounds how long a server can send us away with one answer.
-	longestRetryAfter = 5 * time.Minute
-	// shortSpread is the time over which requests are spread that follow something at once.
+	// maxRetryAfter limits the Retry-After that is obeyed.
+	maxRetryAfter = 5 * time.Minute
+	// shortSpread is the time over which immediate requests are spread.
 	shortSpread = 50 * time.Millisecond
-	// mostWakes is how often in a row peers may end a wait early without any use. A list that one proxy always cuts
-	// fails however often others get through.
-	mostWakes = 3
+	// maxWakes is how often in a row peers may end a wait early without success. A list that a proxy always cuts off
+	// fails however often others succeed.
+	maxWakes = 3
 
-	// What the reflector sends, whatever it is answered, is bounded to this many requests at once and then one in
-	// requestEvery, and this many relists at once and then one in relistEvery. Full pages of a list are not counted.
+	// Whatever the server responds, the reflector's requests are limited to a burst of requestBurst and then one per
+	// requestEvery, and its relists to a burst of relistBurst and then one per relistEvery. Full pages of a list are not counted.
 	requestBurst, requestEvery = 5, time.Second
 	relistBurst, relistEvery   = 5, 10 * time.Second
 )
 
-// retry picks the waits between requests. Waits grow with failures in a row, and separately for those of a server that
-// answers and those of one that does not: the first answer after an outage is not followed by the outage's wait.
+// retry picks the waits between requests. Waits grow with consecutive failures, separately for a server that
+// responds and one that does not, so that the first error responses after an outage do not incur the outage's long wait.
 type retry struct {
 	Backoff
 	peers *Peers
 	rand  *rand.Rand
-	// unreached and answered are the last waits, before jitter, after failures without and with an answer; 0 before
+	// unreached and answered are the last waits, before jitter, after failures without and with a response; 0 before
 	// the first.
 	unreached, answered time.Duration
-	requests, relists   pace
-	// wakes counts the waits that peers have ended since the last one that ended by itself.
+	requests, relists   tokenBucket
+	// wakes counts the waits that peers have ended since the last one that ran to its end.
 	wakes int
-	seen  news // what peers had found out when the last request was sent, or the last stream was closed
+	seen  discoveries // the peers' discoveries as of sending the last request or closing the last stream
 }
 
 func newRetry(b Backoff, peers *Peers, random *rand.Rand) retry {
 	return retry{
 		Backoff: b, peers: peers, rand: random,
-		requests: pace{tokens: requestBurst, burst: requestBurst, every: requestEvery},
-		relists:  pace{tokens: relistBurst, burst: relistBurst, every: relistEvery},
+		requests: tokenBucket{tokens: requestBurst, burst: requestBurst, every: requestEvery},
+		relists:  tokenBucket{tokens: relistBurst, burst: relistBurst, every: relistEvery},
 	}
 }
 
@@ -56,31 +56,31 @@ func (t *retry) after(err error) time.Duration {
 	return t.grow(&t.answered)
 }
 
-// atOnce returns how long to wait after err, where the next request may well succeed.
+// atOnce returns how long to wait after err if the next request may well succeed.
 func (t *retry) atOnce(err error) time.Duration {
 	switch {
 	case retryAfter(err) > 0:
 		return t.after(err)
 	case unanswered(err, reasonOf(err)):
-		return t.turn(reconnectEvery)
+		return t.waitForTurn(reconnectEvery)
 	default:
 		return t.spread(shortSpread)
 	}
 }
 
-// turn returns how long to wait until it is this reflector's turn among its peers, with what failed for all of them at once.
-func (t *retry) turn(every time.Duration) time.Duration {
+// waitForTurn returns how long to wait for this reflector's turn among its peers, after an event that affects all of them.
+func (t *retry) waitForTurn(every time.Duration) time.Duration {
 	if t.Jitter == 0 {
 		return 0
 	}
-	if wait, ok := t.peers.turn(time.Now(), every); ok {
+	if wait, ok := t.peers.reserveTurn(time.Now(), every); ok {
 		return wait + t.spread(shortSpread)
 	}
-	return t.spread(mostTurns * every)
+	return t.spread(maxTurns * every)
 }
 
-// grow makes a wait longer, and returns it with jitter. No wait is longer than Max with its jitter: there, it is made
-// shorter instead, so that the waits of many reflectors still differ.
+// grow lengthens a wait and returns it with jitter. Including jitter, no wait exceeds Max: at the maximum, jitter shortens the
+// wait instead, so that the waits of many reflectors still differ.
 func (t *retry) grow(wait *time.Duration) time.Duration {
 	if *wait == 0 {
 		*wait = t.Min
@@ -100,54 +100,54 @@ func (t *retry) spread(most time.Duration) time.Duration {
 	return time.Duration(t.rand.Float64() * float64(most))
 }
 
-// progressed lets the waits begin at Min again.
+// progressed resets the waits.
 func (t *retry) progressed() { t.unreached, t.answered, t.wakes = 0, 0, 0 }
 
-// waited notes that a wait is over that a failure had made necessary, if one had.
+// waited records that a wait has run to its end; after is the failure that led to it, if any.
 func (t *retry) waited(after Reason) {
 	if after != "" {
 		t.wakes = 0
 	}
 }
 
-// woken notes that a peer has ended a wait.
+// woken records that a peer has ended a wait.
 func (t *retry) woken(after Reason) {
 	t.wakes++
 	if after == NotFound {
-		t.answered = 0 // it is about to be served, if perhaps not by every server yet
+		t.answered = 0 // the resource is being served, though perhaps not by every server yet
 	}
 }
 
-// awaits returns what peers could find out that makes a wait needless.
-func (t *retry) awaits(after Reason) awaited {
-	if t.wakes >= mostWakes {
-		return awaited{}
+// awaits returns which discovery of a peer would end a wait.
+func (t *retry) awaits(after Reason) awaitedDiscovery {
+	if t.wakes >= maxWakes {
+		return awaitedDiscovery{}
 	}
-	return awaited{class: classOf(after), seen: t.seen}
+	return awaitedDiscovery{class: classOf(after), seen: t.seen}
 }
 
-// retryAfter is how long the server asks to be left alone; 0 if it does not.
+// retryAfter returns how long the server asks the client to wait; 0 if it does not.
 func retryAfter(err error) time.Duration {
 	seconds, ok := apierrors.SuggestsClientDelay(err)
 	if !ok {
 		return 0
 	}
-	return time.Duration(min(seconds, int(longestRetryAfter/time.Second))) * time.Second
+	return time.Duration(min(seconds, int(maxRetryAfter/time.Second))) * time.Second
 }
 
-// pace is a token bucket.
-type pace struct {
+// tokenBucket is a token bucket.
+type tokenBucket struct {
 	tokens, burst float64
-	every         time.Duration // how long it takes to get a token
-	at            time.Time     // when tokens was right
+	every         time.Duration // the time between new tokens
+	updated       time.Time     // when tokens was updated
 }
 
 // take takes a token, or returns how long to wait for one.
-func (p *pace) take(now time.Time) time.Duration {
-	if !p.at.IsZero() {
-		p.tokens = min(p.burst, p.tokens+float64(now.Sub(p.at))/float64(p.every))
+func (p *tokenBucket) take(now time.Time) time.Duration {
+	if !p.updated.IsZero() {
+		p.tokens = min(p.burst, p.tokens+float64(now.Sub(p.updated))/float64(p.every))
 	}
-	p.at = now
+	p.updated = now
 	if p.tokens < 1 {
 		return time.Duration((1-p.tokens)*float64(p.every)) + time.Microsecond
 	}

@@ -60,14 +60,14 @@ func undecodable(t source.EventType, s string) *source.ObjectError {
 	return &source.ObjectError{Key: object.KeyOf(o), ResourceVersion: o.ResourceVersion, Event: t, Err: errors.New("not a thing")}
 }
 
-// read is one answer of a stream: events, an error, or both, after some time.
+// read is one result of a stream: events, an error, or both, after some time.
 type read struct {
 	after  time.Duration
 	events events
 	err    error
 }
 
-// answer is what a script gives to one request. For a list, each item comes after pause.
+// answer is a script's response to one request. For a list, each item comes after pause.
 type answer struct {
 	err   error
 	items []string // those that begin with "!" cannot be decoded
@@ -85,8 +85,8 @@ func failed(err error) answer     { return answer{err: err} }
 func got(e ...event) read         { return read{events: e} }
 func end(err error) read          { return read{err: err} }
 
-// script is a source that answers requests one after the other. When it has come to its end it hangs. It writes
-// down all requests, and, as the sink, all that it is told.
+// script is a source that responds to requests one after the other. After its end it hangs. It records
+// all requests, and, as the sink, everything that it receives.
 type script struct {
 	answers []answer
 	start   time.Time
@@ -170,7 +170,7 @@ func (s *script) Watch(ctx context.Context, opts source.WatchOptions[thing]) (so
 	return &scriptStream{ctx: ctx, reads: a.reads}, nil
 }
 
-// A script is a sink that holds what it was told last.
+// As a sink, a script holds what it received last.
 func (s *script) Replace(objects object.Collection[thing], version string) {
 	s.told()
 	var names []string
@@ -244,7 +244,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// play runs a reflector on a script for some virtual time. It returns once nothing of it is left: a bubble does not
+// play runs a reflector on a script for some virtual time. It returns once nothing is left running: a bubble does not
 // end before its goroutines do.
 func play(t *testing.T, s *script, opts reflector.Options[thing], duration time.Duration) reflector.Status {
 	t.Helper()

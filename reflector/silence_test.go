@@ -83,7 +83,7 @@ func TestStallsAreCounted(t *testing.T) {
 	}
 }
 
-// TestRelist orders a list in every phase: there is one, which reuses nothing, and the order is reported.
+// TestRelist requests a relist in every phase: there is one, which reuses nothing, and the request is reported.
 func TestRelist(t *testing.T) {
 	slow := answer{items: []string{"a@1", "b@2"}, pause: 30 * time.Second, list: source.ListResult{ResourceVersion: "7"}}
 	fresh := page("9", "", "a@3")

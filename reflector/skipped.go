@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	// mostSkippedNamed is how many skipped objects Status names.
-	mostSkippedNamed = 100
-	// lostEvery is how often events that could be of any object lead to a relist.
+	// maxSkippedNamed is how many skipped objects Status names.
+	maxSkippedNamed = 100
+	// lostEvery is the minimum interval between relists because of events whose objects cannot be identified.
 	lostEvery = time.Minute
 )
 
-// Skipped is an object whose present state could not be decoded. What the sink held of it before is kept.
+// Skipped is an object whose present state could not be decoded. The sink keeps its previous state, if any.
 type Skipped struct {
 	Key object.Key
 	// Err is an *source.ObjectError.
@@ -25,13 +25,13 @@ type Skipped struct {
 	Since time.Time
 }
 
-// skipped are the objects of the sink's collection that were skipped. One rule holds for lists and watches: what the sink
-// holds of a key is kept until a later state, a deletion, or a list without the key.
+// skipped holds the skipped objects of the sink's collection. The same rule applies to lists and watches: the sink's state
+// of an object is kept until there is a later state, a deletion, or a list without the key.
 type skipped[T object.Object] struct {
 	objects map[object.Key]Skipped
-	changed bool // since Status was told
-	// relistAt is when an event that could be of any object leads to a relist; zero if there was none. relisted is when
-	// the last one did.
+	changed bool // since it was copied to the status
+	// relistAt is when to relist because of an event whose object cannot be identified; zero if there is none. relisted is when
+	// that last happened.
 	relistAt, relisted time.Time
 }
 
@@ -57,17 +57,17 @@ func (s *skipped[T]) clear(key object.Key) {
 	}
 }
 
-// named returns the first of them by key.
+// named returns the first of the skipped objects by key.
 func (s *skipped[T]) named() []Skipped {
 	all := make([]Skipped, 0, len(s.objects))
 	for _, entry := range s.objects {
 		all = append(all, entry)
 	}
 	slices.SortFunc(all, func(a, b Skipped) int { return a.Key.Compare(b.Key) })
-	return slices.Clone(all[:min(len(all), mostSkippedNamed)])
+	return slices.Clone(all[:min(len(all), maxSkippedNamed)])
 }
 
-// publishSkipped copies what has changed to the status.
+// publishSkipped copies changes to the status.
 func (r *Reflector[T]) publishSkipped() {
 	if r.skipped.changed {
 		r.skipped.changed = false
@@ -75,20 +75,20 @@ func (r *Reflector[T]) publishSkipped() {
 	}
 }
 
-// objectError returns the part of err that names an object.
+// objectError returns the ObjectError in err, and whether there is one with a key.
 func objectError(err error) (*source.ObjectError, bool) {
 	e, ok := errors.AsType[*source.ObjectError](err)
 	return e, ok && e.Key.Name != ""
 }
 
-// skipItem is told of an item of a list that cannot be decoded.
+// skipItem handles an item of a list that cannot be decoded.
 func (r *Reflector[T]) skipItem(e *source.ObjectError) {
 	if r.list.skip(e) {
 		r.reportInvalid(e, true)
 	}
 }
 
-// skipInitial skips an initial event that cannot be decoded. It is an error if nobody can tell of what object it is.
+// skipInitial skips an initial event that cannot be decoded. It returns an error if the object cannot be identified.
 func (r *Reflector[T]) skipInitial(ev source.Event[T]) error {
 	e, keyed := objectError(ev.Err)
 	if !keyed {
@@ -107,7 +107,7 @@ func (r *Reflector[T]) skipInitial(ev source.Event[T]) error {
 	return nil
 }
 
-// keepSkipped completes a gathered collection with what the sink holds of the objects that were skipped.
+// keepSkipped adds the sink's states of skipped objects to the gathered collection.
 func (r *Reflector[T]) keepSkipped() {
 	before := r.skipped.objects
 	r.skipped.objects, r.skipped.changed = nil, r.skipped.changed || len(before) > 0
@@ -115,14 +115,14 @@ func (r *Reflector[T]) keepSkipped() {
 		r.publishSkipped()
 		return
 	}
-	r.list.index()
+	r.list.buildIndex()
 	for key, err := range r.list.skipped {
 		r.skipped.add(key, err)
 		if entry, ok := before[key]; ok {
 			entry.Err = err
 			r.skipped.objects[key] = entry
 		}
-		_, gathered := r.list.at[key]
+		_, gathered := r.list.index[key]
 		if held, ok := r.held(key); ok && !gathered {
 			r.list.begin()
 			r.list.items.Add(held)
@@ -130,11 +130,11 @@ func (r *Reflector[T]) keepSkipped() {
 	}
 	r.publishSkipped()
 	first := r.status.skipped.Load().named[0]
-	r.logRarely(slogWarn, "objects that cannot be decoded were skipped; what was known of them is kept",
+	r.logRarely(slogWarn, "objects that cannot be decoded were skipped; their last known states are kept",
 		"skipped", len(r.skipped.objects), "first", first.Err)
 }
 
-// held returns what the sink holds of a key.
+// held returns the sink's object with this key.
 func (r *Reflector[T]) held(key object.Key) (obj T, ok bool) {
 	if r.opts.Held == nil {
 		return obj, false
@@ -142,7 +142,7 @@ func (r *Reflector[T]) held(key object.Key) (obj T, ok bool) {
 	return r.opts.Held(key)
 }
 
-// skipEvent skips an event of a watch that cannot be decoded. A deletion deletes what is known of the object.
+// skipEvent skips an event of a watch that cannot be decoded. A deletion still deletes the last known state.
 func (r *Reflector[T]) skipEvent(b *changes[T], ev source.Event[T], left int) {
 	e, keyed := objectError(ev.Err)
 	r.reportInvalid(ev.Err, keyed)
@@ -160,7 +160,7 @@ func (r *Reflector[T]) skipEvent(b *changes[T], ev source.Event[T], left int) {
 	}
 }
 
-// lastState returns the state before the deletion that e stands for: from the same batch, or else what the sink holds. It
+// lastState returns the state before the deletion that e reports: from the same batch, or else from the sink. It
 // is not ok if there is none, or if it is newer.
 func (r *Reflector[T]) lastState(b *changes[T], e *source.ObjectError) (obj T, ok bool) {
 	for i := len(b.deltas) - 1; i >= 0; i-- {
@@ -172,7 +172,7 @@ func (r *Reflector[T]) lastState(b *changes[T], e *source.ObjectError) (obj T, o
 	return obj, ok && !object.OlderResourceVersion(e.ResourceVersion, obj.GetResourceVersion())
 }
 
-// lostEvents notes that the sink misses what nobody can tell, or no longer does. It leads to a relist, now and then.
+// lostEvents records whether the sink is missing an event whose object cannot be identified, which leads to a relist at most every lostEvery.
 func (r *Reflector[T]) lostEvents(lost bool) {
 	s := &r.skipped
 	now := time.Now()
@@ -193,7 +193,7 @@ func (r *Reflector[T]) lostEvents(lost bool) {
 	}
 }
 
-// relistDue tells whether the sink misses something that a relist is now to bring.
+// relistDue reports whether it is time to relist because of a lost event.
 func (r *Reflector[T]) relistDue() bool {
 	s := &r.skipped
 	now := time.Now()
@@ -204,8 +204,8 @@ func (r *Reflector[T]) relistDue() bool {
 	return true
 }
 
-// patience is how long a watch may stay open: for d, or until a relist is due.
-func (r *Reflector[T]) patience(d time.Duration) time.Duration {
+// untilRelist returns how long a watch may stay open: for d, or until a relist is due.
+func (r *Reflector[T]) untilRelist(d time.Duration) time.Duration {
 	if at := r.skipped.relistAt; !at.IsZero() {
 		d = min(d, time.Until(at))
 	}

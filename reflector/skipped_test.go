@@ -19,7 +19,7 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// What the sink holds of an object that cannot be decoded is kept, in lists and watches alike.
+// The sink's state of an object that cannot be decoded is kept, by lists and watches alike.
 func TestSkippedObjects(t *testing.T) {
 	anyObject := event{Type: source.Invalid, Err: errors.New("not a thing")}
 	wrongKind := &source.KindError{Got: schema.GroupVersionKind{Kind: "Job"}, Want: schema.GroupVersionKind{Kind: "Pod"}}
@@ -183,7 +183,7 @@ func TestSkippedObjects(t *testing.T) {
 	}})
 }
 
-// The status counts and names what was skipped, since when, until it is known again.
+// The status counts and names skipped objects, with the time, until they can be decoded again.
 func TestSkippedStatus(t *testing.T) {
 	s := &script{answers: []answer{stream(got(added("a@1"), invalid(source.Added, "b@2"), initialEnd("5")),
 		read{after: time.Second, events: events{invalid(source.Modified, "b@6"), invalid(source.Modified, "a@6"), added("c@7")}},
@@ -228,8 +228,8 @@ func TestManySkippedObjects(t *testing.T) {
 	}
 }
 
-// TestSkippedAtRandom compares with a model, in which a state that cannot be decoded is one that never was, and a deletion
-// is a deletion.
+// TestSkippedAtRandom compares with a model in which a state that cannot be decoded never existed, and a deletion
+// is a deletion nevertheless.
 func TestSkippedAtRandom(t *testing.T) {
 	seeds(t, 200, func(t *testing.T, seed uint64) {
 		random := rand.New(rand.NewPCG(seed, 1))

@@ -6,57 +6,57 @@ import (
 	"time"
 )
 
-// Status is what a reflector is doing at one moment. The counts only grow. The fields are read one after the other,
-// so they need not be of exactly the same moment. Times carry a monotonic clock reading: changes of the wall clock do not
+// Status is a reflector's state at one moment. The fields are read one after the other,
+// so they need not be from exactly the same moment. Times carry a monotonic clock reading, so changes of the wall clock do not
 // affect how long ago they were.
 type Status struct {
 	Phase Phase
-	// WatchList tells that the collection is got by WatchList, not by paged lists.
+	// WatchList is set if the collection is fetched with WatchLists, not with paged lists.
 	WatchList bool
 	// ResourceVersion is the newest version that the sink has got.
 	ResourceVersion string
-	// Gathered is the number of objects that the running list has brought so far, or that the last one had.
+	// Gathered is the number of objects that the running list has delivered so far, or that the last one had.
 	Gathered int
 
-	// The counters of what is handed to the sink are increased before the sink gets it. Lists counts collections, Relists
-	// those of them that followed an earlier one. Rewrites counts how often the server's history was found to be rewritten.
+	// Counters only grow. Those of data for the sink are increased before the sink gets them. Lists counts collections, Relists
+	// all of these but the first. Rewrites counts how often the server's history was found to be rewritten.
 	Lists, Relists, Rewrites uint64
-	// Watches counts the watches that the server has opened, Stalls those that were given up because they had gone silent.
+	// Watches counts the opened watches, Stalls those that were abandoned because they had gone silent.
 	Watches, Stalls uint64
 	// Events counts the changes handed to the sink, Bookmarks the bookmarks, Invalid the events and items that could
-	// not be understood.
+	// not be decoded.
 	Events, Bookmarks, Invalid uint64
-	// Panics counts the panics that were recovered in what the reflector calls.
+	// Panics counts recovered panics in functions that the reflector calls.
 	Panics uint64
-	// Errors counts failed requests and streams, Failures those since it last went well.
+	// Errors counts failed requests and streams, Failures the present consecutive ones.
 	Errors   uint64
 	Failures int
-	// Problem is what is wrong now: the last failure, until a request of the same kind succeeds; nil when all is well.
+	// Problem is the present problem: the last failure, until a request of the same kind succeeds; nil if there is none.
 	Problem *Error
-	// LastError is the last failure, or nil; it stays when things go well again.
+	// LastError is the last failure, or nil; it is kept after recovery.
 	LastError *Error
-	// Skipped names the first of the objects, by key, whose present state could not be decoded, and SkippedTotal counts
-	// all of them. The sink holds their last known states.
+	// Skipped holds the first, by key, of the objects whose present state could not be decoded, and SkippedTotal is the number of
+	// all of them. The sink keeps their last known states.
 	Skipped      []Skipped
 	SkippedTotal int
-	// LostEvents is set while the sink misses events that could be of any object, until the next list. SkippedTotal and
-	// LostEvents hold for the sink's contents at ResourceVersion.
+	// LostEvents is set while the sink is missing events whose objects cannot be identified, until the next list. SkippedTotal and
+	// LostEvents apply to the sink's contents at ResourceVersion.
 	LostEvents bool
 
-	// LastContact is when the server was last heard of: an answer that is no error, an event, a bookmark or a clean close.
+	// LastContact is when the server was last heard from: a successful response, an event, a bookmark or a clean close.
 	LastContact time.Time
-	// AskedAt is when the request was sent that the server has not answered; zero if there is none.
+	// AskedAt is when the outstanding request was sent; zero if there is none.
 	AskedAt time.Time
-	// SyncedSince is when the sink first held a whole collection; zero before.
+	// SyncedSince is when the sink first held a complete collection; zero before.
 	SyncedSince time.Time
-	// NextRetry is when the machine goes on; zero unless it is backing off.
+	// NextRetry is when the present backoff ends; zero if there is none.
 	NextRetry time.Time
 }
 
-// Phase tells the state of the machine, as Status does.
+// Phase returns the state of the machine, like Status.
 func (r *Reflector[T]) Phase() Phase { return Phase(r.status.phase.Load()) }
 
-// Status tells what the reflector is doing. It may be called from any goroutine and takes no lock.
+// Status returns the reflector's status. It may be called from any goroutine and takes no lock.
 func (r *Reflector[T]) Status() Status {
 	s := &r.status
 	st := Status{
@@ -64,13 +64,13 @@ func (r *Reflector[T]) Status() Status {
 		Lists: s.lists.Load(), Relists: s.relists.Load(), Rewrites: s.rewrites.Load(), Watches: s.watches.Load(), Stalls: s.stalls.Load(),
 		Events: s.events.Load(), Bookmarks: s.bookmarks.Load(), Invalid: s.invalid.Load(), Panics: s.panics.Load(),
 		Errors: s.errors.Load(), Failures: int(s.failures.Load()), Problem: s.problem.Load(), LastError: s.lastError.Load(),
-		LastContact: s.get(&s.contact), AskedAt: s.get(&s.asked), SyncedSince: s.get(&s.synced), NextRetry: s.get(&s.retryAt),
+		LastContact: s.get(&s.lastContact), AskedAt: s.get(&s.askedAt), SyncedSince: s.get(&s.synced), NextRetry: s.get(&s.retryAt),
 	}
-	st.LostEvents = s.lost.Load() // after the version, which is stored later
+	st.LostEvents = s.lost.Load() // loaded after the version because it is stored before it
 	if skipped := s.skipped.Load(); skipped != nil {
 		st.Skipped, st.SkippedTotal = skipped.named, skipped.total
 	}
-	if at := s.get(&s.proves); !at.IsZero() && !time.Now().Before(at) {
+	if at := s.get(&s.provenAt); !at.IsZero() && !time.Now().Before(at) {
 		st.Problem, st.Failures = nil, 0
 	}
 	return st
@@ -78,7 +78,7 @@ func (r *Reflector[T]) Status() Status {
 
 // counters is the state behind Status. Only the reflector's goroutine writes to it.
 type counters struct {
-	epoch time.Time // moments count from here
+	epoch time.Time // the reference of moments
 
 	phase                      atomic.Uint32
 	paged                      atomic.Bool
@@ -92,11 +92,11 @@ type counters struct {
 	problem, lastError         atomic.Pointer[Error]
 	skipped                    atomic.Pointer[skippedStatus]
 	lost                       atomic.Bool
-	reached                    atomic.Bool // an API server has answered once
+	reached                    atomic.Bool // an API server has responded at least once
 
-	contact, asked, synced, retryAt moment
-	// proves is when the open watch will have shown that it works, where those before it did not.
-	proves moment
+	lastContact, askedAt, synced, retryAt moment
+	// provenAt is when the open watch will count as working, if watches before it failed.
+	provenAt moment
 }
 
 type skippedStatus struct {
@@ -104,8 +104,8 @@ type skippedStatus struct {
 	total int
 }
 
-// moment is a time that can be stored without allocating: the nanoseconds after the epoch by the monotonic clock, and one
-// more. 0 is the zero time.
+// moment is a time that can be stored without allocating: nanoseconds since the epoch by the monotonic clock, plus
+// one. 0 is the zero time.
 type moment struct{ nanos atomic.Int64 }
 
 func (c *counters) set(m *moment, t time.Time) { m.nanos.Store(int64(t.Sub(c.epoch)) + 1) }
@@ -122,8 +122,8 @@ func (m *moment) clear() { m.nanos.Store(0) }
 
 func (m *moment) isSet() bool { return m.nanos.Load() != 0 }
 
-// version is a resource version that can be stored without allocating as long as it is a number, which those
-// of nearly all servers are.
+// version is a resource version that can be stored without allocating if it is a number, as with
+// nearly all servers.
 type version struct {
 	number atomic.Uint64
 	text   atomic.Pointer[string] // set if the version is not a plain number
@@ -132,7 +132,7 @@ type version struct {
 func (v *version) store(s string) {
 	n, err := strconv.ParseUint(s, 10, 64)
 	if err != nil || s[0] == '0' {
-		text := s // only here, so that only this one is on the heap
+		text := s // so that s itself does not escape to the heap
 		v.text.Store(&text)
 		return
 	}

@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	// shortWatch is the life after which a watch counts as one that works, and its end as a matter of course.
+	// shortWatch is the age from which a watch counts as working, and its end as normal.
 	shortWatch = time.Second
-	// triesBehind is how often in a row a server may say that it has not come as far as the watch's version, before it
-	// is asked for its most recent state. It has usually waited for the version, so this takes seconds.
+	// triesBehind is how often in a row a server may say that it has not reached the watch's version before
+	// its most recent state is requested. It usually waits for the version first, so this takes seconds.
 	triesBehind = 2
 )
 
@@ -25,55 +25,55 @@ var errShortWatch = errors.New("the server closed the watch within a second and 
 // watching is an open watch.
 type watching[T object.Object] struct {
 	source.Stream[T]
-	*guard
-	opened  time.Time     // when it was asked for: some proxies answer only with the first event
-	since   time.Time     // when changes could be expected: opened, or the end of the initial events
-	timeout time.Duration // that the server was asked for
-	// synthetic is set while all events may be a picture of the current state, in no order: a watch that began
-	// at no particular version. Their versions say nothing about how far the watch has come.
+	*watchdog
+	opened  time.Time     // when it was requested: some proxies respond only with the first event
+	since   time.Time     // when changes could first be expected: opened, or the end of the initial events
+	timeout time.Duration // as requested from the server
+	// synthetic is set while all events may be synthetic ones for the current state, in no particular order: in a watch that began
+	// at no particular version. Their versions do not show how far the watch has got.
 	synthetic bool
-	// news is set once the watch has brought the sink to a newer version.
-	news bool
-	// vouched is set once the server has shown that its history comes as far as the version that the watch began at: by a list or
-	// check right before, or by anything that the watch brings. One that begins in the future of a server is silent.
-	vouched bool
-	// gatherBy is when the initial events have to be complete. live is set once there was something else.
-	gatherBy time.Time
-	live     bool
+	// gotNews is set once the watch has brought the sink to a newer version.
+	gotNews bool
+	// historyConfirmed is set once the server has shown that its history reaches the version at which the watch began: by a list or
+	// check right before, or by anything that the watch delivers. A watch that begins at a future version is silent.
+	historyConfirmed bool
+	// gatherDeadline is the deadline for the initial events. live is set once the server has sent other events.
+	gatherDeadline time.Time
+	live           bool
 }
 
-// proven tells whether the watch works: it has brought something new, or has lived.
-func (w *watching[T]) proven(now time.Time) bool { return w.news || now.Sub(w.since) >= shortWatch }
+// proven reports whether the watch has proved to work: it has delivered something new, or has lasted long enough.
+func (w *watching[T]) proven(now time.Time) bool { return w.gotNews || now.Sub(w.since) >= shortWatch }
 
-// openStream asks for a watch that starts at last, or for a WatchList.
+// openStream opens a watch or WatchList with the given options.
 func (r *Reflector[T]) openStream(ctx context.Context, opts source.WatchOptions[T]) error {
 	now, low := time.Now(), r.opts.WatchTimeout
 	opts.Timeout = low + time.Duration(r.retry.rand.Float64()*float64(low))
 	opts.Previous, opts.Decode, opts.NoSharing = r.previous(), r.opts.Decode, r.opts.NoSharing
-	w := &watching[T]{guard: newGuard(ctx, r.opts.StallTimeout), opened: now, since: now, timeout: opts.Timeout}
-	w.gatherBy = now.Add(longestInitialEvents * r.opts.StallTimeout)
-	w.synthetic = !opts.SendInitialEvents && unset(opts.ResourceVersion)
-	w.vouched, r.vouched = r.vouched || !r.comparable(), false
+	w := &watching[T]{watchdog: newWatchdog(ctx, r.opts.StallTimeout), opened: now, since: now, timeout: opts.Timeout}
+	w.gatherDeadline = now.Add(maxInitialEventsTime * r.opts.StallTimeout)
+	w.synthetic = !opts.SendInitialEvents && isUnset(opts.ResourceVersion)
+	w.historyConfirmed, r.historyConfirmed = r.historyConfirmed || !r.comparable(), false
 	var err error
 	if w.Stream, err = r.callWatch(w.ctx, opts); err != nil {
 		err = w.explain(err)
-		w.guard.stop()
-		r.answered(err)
+		w.watchdog.stop()
+		r.noteResponse(err)
 		return err
 	}
-	r.stream, r.rhythm.last = w, time.Time{}
-	r.ordered.interrupt.Store(&w.guard.cancel)
-	r.answered(nil)
+	r.stream, r.bookmarkRhythm.last = w, time.Time{}
+	r.relistRequest.interrupt.Store(&w.watchdog.cancel)
+	r.noteResponse(nil)
 	r.status.watches.Add(1)
 	if !opts.SendInitialEvents {
-		w.extend(r.watchPatience())
+		w.extend(r.watchTimeLeft())
 	}
 	return nil
 }
 
-// callWatch is Source.Watch, but a panic in it is an error.
+// callWatch calls Source.Watch and turns a panic into an error.
 func (r *Reflector[T]) callWatch(ctx context.Context, opts source.WatchOptions[T]) (stream source.Stream[T], err error) {
-	defer r.status.caught(&err)
+	defer r.status.recoverSource(&err)
 	return r.opts.Source.Watch(ctx, opts)
 }
 
@@ -84,16 +84,16 @@ func (r *Reflector[T]) closeStream() {
 		return
 	}
 	r.stream = nil
-	r.retry.seen = r.opts.Peers.soFar() // what peers found out while it was open says nothing about its end
-	r.status.proves.clear()
-	w.guard.stop()
-	defer r.status.contain()
-	w.Close() // what it says of a stream that is given up anyway helps nobody
+	r.retry.seen = r.opts.Peers.discoveriesSoFar() // discoveries from while it was open are irrelevant to its end
+	r.status.provenAt.clear()
+	w.watchdog.stop()
+	defer r.status.recoverAndCount()
+	w.Close() // the error does not matter, since the stream is abandoned
 }
 
-// read waits for the next events. They are valid until release. A panic in the source is an error.
+// read waits for the next events, which are valid until release. It turns a panic in the source into an error.
 func (r *Reflector[T]) read() (batch []source.Event[T], err error) {
-	defer r.status.caught(&err)
+	defer r.status.recoverSource(&err)
 	r.buf, err = r.stream.Next(r.buf[:0])
 	if err != nil {
 		err = r.stream.explain(err)
@@ -101,10 +101,10 @@ func (r *Reflector[T]) read() (batch []source.Event[T], err error) {
 	return r.buf, err
 }
 
-// release lets go of the objects of the last read, so that the buffer keeps none alive.
+// release clears the buffer, so that it does not keep objects in memory.
 func (r *Reflector[T]) release() { clear(r.buf) }
 
-// watch opens a watch, or hands what it brings to the sink.
+// watch opens a watch, or hands its next events to the sink.
 func (r *Reflector[T]) watch(ctx context.Context) {
 	if r.stream == nil {
 		r.openWatch(ctx)
@@ -119,7 +119,7 @@ func (r *Reflector[T]) watch(ctx context.Context) {
 }
 
 func (r *Reflector[T]) openWatch(ctx context.Context) {
-	if !r.admitted() {
+	if !r.admitRequest() {
 		return
 	}
 	if err := r.openStream(ctx, source.WatchOptions[T]{ResourceVersion: r.last}); err != nil {
@@ -131,27 +131,27 @@ func (r *Reflector[T]) openWatch(ctx context.Context) {
 		r.opts.OnResume(r.stream.ctx, r.recent)
 	}
 	switch {
-	case r.stuck == 0:
-		r.well()
-	case r.skipped.relistAt.IsZero(): // watches have failed after they were opened
-		r.status.set(&r.status.proves, r.stream.opened.Add(shortWatch))
+	case r.failedWatches == 0:
+		r.recovered()
+	case r.skipped.relistAt.IsZero(): // previous watches failed after they were opened
+		r.status.set(&r.status.provenAt, r.stream.opened.Add(shortWatch))
 	}
 }
 
-// deliver hands a batch to the sink and then notes how far it has brought it.
+// deliver hands a batch to the sink and then records the progress.
 func (r *Reflector[T]) deliver(batch []source.Event[T]) {
 	if len(batch) == 0 {
 		return
 	}
-	r.heard()
-	first := !r.stream.vouched
-	r.stream.vouched = true
-	r.expectNext(batch, first)
+	r.noteContact()
+	first := !r.stream.historyConfirmed
+	r.stream.historyConfirmed = true
+	r.extendWatch(batch, first)
 	b := changes[T]{version: r.last}
 	for i := range batch {
 		r.translate(&b, &batch[i], len(batch)-i)
 	}
-	r.status.events.Add(uint64(len(b.deltas))) // before somebody can see what they bring
+	r.status.events.Add(uint64(len(b.deltas))) // before the changes can be seen
 	r.status.bookmarks.Add(uint64(b.bookmarks))
 	if len(b.deltas) > 0 || b.bookmarks > 0 {
 		r.opts.Sink.Add(b.deltas, b.version)
@@ -162,24 +162,24 @@ func (r *Reflector[T]) deliver(batch []source.Event[T]) {
 	}
 	if b.version != r.last {
 		r.advance(b.version)
-		r.stream.news = true
+		r.stream.gotNews = true
 		r.progressed()
-		r.well()
+		r.recovered()
 	}
 	if b.lost {
 		r.lostEvents(true)
 	}
 }
 
-// changes is a batch as the sink gets it.
+// changes is a batch for the sink.
 type changes[T object.Object] struct {
 	deltas    []object.Delta[T]
 	version   string
 	bookmarks int
-	lost      bool // there was an event that could be of any object
+	lost      bool // there was an event whose object cannot be identified
 }
 
-// translate adds an event to a batch; left is how many are still to come, with this one.
+// translate adds an event to a batch; left is how many events remain, including this one.
 func (r *Reflector[T]) translate(b *changes[T], ev *source.Event[T], left int) {
 	switch ev.Type {
 	case source.Added:
@@ -192,7 +192,7 @@ func (r *Reflector[T]) translate(b *changes[T], ev *source.Event[T], left int) {
 		b.bookmarks++
 	default:
 		r.skipEvent(b, *ev, left)
-		return // its version is no better known than its object
+		return // its version is not reliable
 	}
 	w := r.stream
 	if w.synthetic = w.synthetic && ev.Type == source.Added; !w.synthetic {
@@ -200,7 +200,7 @@ func (r *Reflector[T]) translate(b *changes[T], ev *source.Event[T], left int) {
 	}
 }
 
-// change adds a delta to a batch. The first one makes room for all that are still to come.
+// change adds a delta to a batch. The first one allocates room for all remaining ones.
 func (r *Reflector[T]) change(b *changes[T], t object.DeltaType, obj T, left int) {
 	key := object.KeyOf(obj)
 	r.skipped.clear(key)
@@ -214,22 +214,22 @@ func (b *changes[T]) add(d object.Delta[T], left int) {
 	b.deltas = append(b.deltas, d)
 }
 
-// watchEnded picks what follows a watch that could not be opened, or has ended.
+// watchEnded picks the next phase after a watch that could not be opened, or has ended.
 func (r *Reflector[T]) watchEnded(ctx context.Context, err error) {
 	w := r.stream
 	r.closeStream()
-	if ctx.Err() != nil || r.ordered.cause.Load() != nil {
+	if ctx.Err() != nil || r.relistRequest.cause.Load() != nil {
 		return
 	}
 	now := time.Now()
-	proven, doubtful := w != nil && w.proven(now), w != nil && !w.vouched
-	silent := doubtful || now.Sub(r.status.get(&r.status.contact)) >= checkAfter
+	proven, doubtful := w != nil && w.proven(now), w != nil && !w.historyConfirmed
+	silent := doubtful || now.Sub(r.status.get(&r.status.lastContact)) >= checkAfter
 	if err == errStalled && w != nil && !doubtful {
 		r.stalled()
 	}
 	if proven {
 		r.progressed()
-		r.well()
+		r.recovered()
 	}
 	switch {
 	case w != nil && r.relistDue():
@@ -237,12 +237,12 @@ func (r *Reflector[T]) watchEnded(ctx context.Context, err error) {
 	case doubtful && err == errStalled:
 		r.enter(Checking)
 	case w != nil && errors.Is(err, io.EOF) && proven:
-		r.heard()
+		r.noteContact()
 		next := Watching
 		if silent {
 			next = Checking
 		}
-		r.backOff(r.retry.turn(reconnectEvery), next, "") // a server that shuts down ends all watches
+		r.backOff(r.retry.waitForTurn(reconnectEvery), next, "") // a server that shuts down ends all watches
 	case w != nil && errors.Is(err, io.EOF):
 		r.watchFailed(errShortWatch, false, false)
 	default:
@@ -250,12 +250,12 @@ func (r *Reflector[T]) watchEnded(ctx context.Context, err error) {
 	}
 }
 
-// watchFailed picks between the same watch again, as long as its version is good, and a relist. What follows a watch
-// that was proven, or the first word that its version has expired, follows at once. After an outage, or a long silence,
-// the server is checked before.
+// watchFailed chooses between resuming the watch, as long as its version is usable, and a relist. After a watch
+// that had proved to work, or if its version has expired for the first time, that follows immediately. After an outage, or a long silence,
+// the server is checked first.
 func (r *Reflector[T]) watchFailed(err error, outage, proven bool) {
 	reason := reasonOf(err)
-	next := r.afterWatch(err, reason)
+	next := r.phaseAfterWatch(err, reason)
 	atOnce := proven && reason != TooManyRequests && !isPanic(err) || reason == Expired && !r.expired
 	r.expired = r.expired || reason == Expired
 	if next == Watching && (reason == Behind || outage && (reason.transient() || reason == Unauthorized)) {
@@ -268,26 +268,26 @@ func (r *Reflector[T]) watchFailed(err error, outage, proven bool) {
 	r.fail(err, next)
 }
 
-func (r *Reflector[T]) afterWatch(err error, reason Reason) Phase {
+func (r *Reflector[T]) phaseAfterWatch(err error, reason Reason) Phase {
 	switch {
 	case reason == Expired, reason == NotFound, reason == WrongKind:
-		return Starting // and the relist is not older than last, even where the resource was gone meanwhile
-	case reason == BadRequest && r.stuck == 0:
-		r.stuck++
-		r.mostRecent = true // it may be the version that the server does not like
+		return Starting // the relist is not older than last, even if the resource did not exist in between
+	case reason == BadRequest && r.failedWatches == 0:
+		r.failedWatches++
+		r.mostRecent = true // the server may be rejecting the version
 		return Starting
 	case reason == Behind, apierrors.IsTimeout(err): // the server may have waited for the version
-		if r.stuck++; r.stuck < triesBehind {
+		if r.failedWatches++; r.failedWatches < triesBehind {
 			return Watching
 		}
 		r.mostRecent = true
 	case !unanswered(err, reason) && reason != TooManyRequests && reason != Unauthorized:
-		if r.stuck++; r.stuck < triesInPlace {
+		if r.failedWatches++; r.failedWatches < triesInPlace {
 			return Watching
 		}
 	default:
 		return Watching
 	}
-	r.stuck = 0
+	r.failedWatches = 0
 	return Starting
 }

@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	// watchListAgain is how long a server without WatchList is left in peace. Relists are rare, so asking again
-	// costs next to nothing, and an upgraded server is found out.
+	// watchListAgain is the interval for retrying WatchList with a server that did not support it. Relists are rare, so retrying
+	// costs next to nothing, and the server may have been upgraded.
 	watchListAgain = time.Hour
-	// endOfInitialEvents is how long a server may go on after the first sign that it sends changes, and not the
-	// current objects any more, before it says that these are complete. Servers that offer a WatchList do that in the
-	// same moment; one that ignores what it was asked for never does.
-	endOfInitialEvents = 30 * time.Second
-	// longestInitialEvents bounds the time for all current objects, in units of StallTimeout.
-	longestInitialEvents = 10
+	// initialEventsGrace is how long the bookmark that ends the initial events may take after the first event that is not an
+	// initial one. Servers that support WatchList send it at that moment; a server that ignores the request for initial events
+	// never does.
+	initialEventsGrace = 30 * time.Second
+	// maxInitialEventsTime limits the time for all initial events, in units of StallTimeout.
+	maxInitialEventsTime = 10
 )
 
 var (
@@ -28,29 +28,29 @@ var (
 	errEndless     = errors.New("the server keeps the watch open but does not say that it has sent all current objects")
 )
 
-// method is what is known of how the server lets itself be asked for the collection.
-type method struct {
-	// noWatchListUntil is when WatchList gets another chance after it was found missing.
+// listMethod tracks how the server can be asked for the collection.
+type listMethod struct {
+	// noWatchListUntil is when WatchList is tried again after it was found to be unsupported.
 	noWatchListUntil time.Time
-	// tryLists is set when a WatchList was refused: whether a list is refused too shows whether it was the method.
+	// tryLists is set when a WatchList was rejected: if a list succeeds, WatchList is what the server does not support.
 	tryLists bool
-	// unfinished counts WatchList streams in a row that ended before they were complete.
+	// unfinished counts the consecutive WatchLists that ended before their initial events were complete.
 	unfinished int
 }
 
-// paged tells whether to ask for paged lists.
-func (m *method) paged(now time.Time) bool { return m.tryLists || now.Before(m.noWatchListUntil) }
+// paged reports whether to use paged lists.
+func (m *listMethod) paged(now time.Time) bool { return m.tryLists || now.Before(m.noWatchListUntil) }
 
-// fallBack makes the next lists paged ones.
+// fallBack switches to paged lists.
 func (r *Reflector[T]) fallBack() {
-	r.method = method{noWatchListUntil: time.Now().Add(watchListAgain)}
+	r.listMethod = listMethod{noWatchListUntil: time.Now().Add(watchListAgain)}
 	r.write(slog.LevelDebug, "the server offers no WatchList; listing page by page")
 }
 
-// watchList opens a watch that begins with the current objects, or gathers these.
+// watchList opens a watch that begins with the current objects, or gathers its next events.
 func (r *Reflector[T]) watchList(ctx context.Context) {
 	if r.stream == nil {
-		if !r.admitted() {
+		if !r.admitRequest() {
 			return
 		}
 		opts := source.WatchOptions[T]{SendInitialEvents: true}
@@ -78,12 +78,12 @@ func (r *Reflector[T]) watchList(ctx context.Context) {
 }
 
 // gather applies initial events up to the bookmark that ends them, and then hands the collection to the sink;
-// what follows in the batch are changes.
+// the rest of the batch are changes.
 func (r *Reflector[T]) gather(batch []source.Event[T]) {
 	if len(batch) == 0 {
 		return
 	}
-	r.heard()
+	r.noteContact()
 	objects := false
 	for i := range batch {
 		ev := &batch[i]
@@ -93,12 +93,12 @@ func (r *Reflector[T]) gather(batch []source.Event[T]) {
 				r.initialEventsEnd(ev.ResourceVersion, batch[i+1:])
 				return
 			}
-			r.stream.goesLive()
+			r.stream.markLive()
 		case source.Added:
 			objects = true
 			r.list.apply(ev)
 		case source.Modified, source.Deleted:
-			r.stream.goesLive()
+			r.stream.markLive()
 			r.list.apply(ev)
 		default:
 			if err := r.skipInitial(*ev); err != nil {
@@ -110,44 +110,44 @@ func (r *Reflector[T]) gather(batch []source.Event[T]) {
 	}
 	r.status.gathered.Store(int64(r.list.len()))
 	if objects {
-		r.stream.extend(min(r.opts.StallTimeout, time.Until(r.stream.gatherBy)))
+		r.stream.extend(min(r.opts.StallTimeout, time.Until(r.stream.gatherDeadline)))
 	}
 }
 
-// goesLive notes that the server has sent what is not a current object.
-func (w *watching[T]) goesLive() {
+// markLive records that the server has sent something other than an initial event.
+func (w *watching[T]) markLive() {
 	if w.live {
 		return
 	}
 	w.live = true
-	if by := time.Now().Add(endOfInitialEvents); by.Before(w.gatherBy) {
-		w.gatherBy = by
-		w.extend(endOfInitialEvents)
+	if by := time.Now().Add(initialEventsGrace); by.Before(w.gatherDeadline) {
+		w.gatherDeadline = by
+		w.extend(initialEventsGrace)
 	}
 }
 
-// initialEventsEnd completes a WatchList: its stream goes on as an ordinary watch.
+// initialEventsEnd completes a WatchList, whose stream continues as an ordinary watch.
 func (r *Reflector[T]) initialEventsEnd(version string, rest []source.Event[T]) {
 	switch {
 	case r.list.err != nil:
 		r.watchListFailed(r.list.err, true)
-	case unset(version):
+	case isUnset(version):
 		r.watchListFailed(errUnversioned, true)
 	case r.behind(version):
 		r.closeStream()
-		r.foundBehind(version, r.list.recent)
+		r.serverBehind(version, r.list.recent)
 	case r.list.older.Name != "":
 		r.closeStream()
-		r.overtaken(version)
+		r.historyOvertaken(version)
 	default:
 		r.replace(version)
 		r.stream.since = time.Now()
-		r.stream.extend(r.watchPatience())
+		r.stream.extend(r.watchTimeLeft())
 		r.deliver(rest)
 	}
 }
 
-// watchListFailed picks what follows a WatchList that failed; begun tells whether the server had accepted it.
+// watchListFailed picks the next phase after a failed WatchList; begun says that the server had accepted it.
 func (r *Reflector[T]) watchListFailed(err error, begun bool) {
 	r.closeStream()
 	if errors.Is(err, io.EOF) {
@@ -156,23 +156,23 @@ func (r *Reflector[T]) watchListFailed(err error, begun bool) {
 	reason := reasonOf(err)
 	switch {
 	case !begun && refused(err):
-		r.method.tryLists = true
+		r.listMethod.tryLists = true
 		r.enter(Starting)
 		return
 	case r.askForMostRecent(reason):
 		r.enter(Starting)
 		return
 	case begun, err == errStalled, !unanswered(err, reason) && (reason == Server || reason == Timeout || reason == Protocol):
-		// A silent one has cost enough time: fakes and old proxies take the request and send no initial events.
-		if r.method.unfinished++; r.method.unfinished >= triesInPlace || err == errStalled || err == errEndless {
+		// Do not retry a silent one: fakes and old proxies accept the request and send no initial events.
+		if r.listMethod.unfinished++; r.listMethod.unfinished >= triesInPlace || err == errStalled || err == errEndless {
 			r.fallBack()
 		}
 	}
 	r.fail(err, Starting)
 }
 
-// refused tells whether a server turned a WatchList down in a way that a list may not be turned down in: because it does
-// not know what that is, or because only lists are granted.
+// refused reports whether a WatchList failed in a way in which a list may not: because it is not supported, or because only
+// lists are permitted.
 func refused(err error) bool {
 	if errors.Is(err, errors.ErrUnsupported) {
 		return true

@@ -20,7 +20,7 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// engine reconciles owners of type O with their pods. It is safe for use by several workers.
+// engine reconciles owners of type O. It is safe for concurrent use by several workers.
 type engine[O object.Object] struct {
 	kind   kind[O]
 	client kubernetes.Interface
@@ -29,14 +29,14 @@ type engine[O object.Object] struct {
 
 	owners *tidings.SharedInformer[O]
 	pods   *tidings.SharedInformer[*corev1.Pod]
-	// byOwner finds pods by the uid of their controller, and orphans by orphansOf their namespace.
+	// byOwner indexes pods by the uid of their controller, and orphans by orphansOf(namespace).
 	byOwner *tidings.Index[*corev1.Pod]
-	// siblings finds owners by the uid of their own controller: the ReplicaSets of one Deployment.
+	// siblings indexes owners by the uid of their own controller, for finding the ReplicaSets of one Deployment.
 	siblings *tidings.Index[O]
 
-	expectations *expectations
-	doubt        doubt
-	// noTerminating is set once the server has been seen to drop terminatingReplicas, as older ones do.
+	expectations    *expectations
+	unknownOutcomes unknownOutcomes
+	// noTerminating is set once the server has dropped terminatingReplicas from a status, as older servers do.
 	noTerminating atomic.Bool
 }
 
@@ -63,11 +63,11 @@ func newEngine[O object.Object](k kind[O], owners *tidings.SharedInformer[O], po
 	return e
 }
 
-// orphansOf is the value under which the index has a namespace's orphans. No uid begins with a slash.
+// orphansOf returns the value of a namespace's orphans in the index. No uid begins with a slash.
 func orphansOf(namespace string) string { return "/" + namespace }
 
-// concerned maps a pod to its owner, and an orphan to every owner that could adopt it.
-func (e *engine[O]) concerned(p *corev1.Pod, enqueue func(object.Key)) {
+// mapPod maps a pod to its owner, and an orphan to every owner that could adopt it.
+func (e *engine[O]) mapPod(p *corev1.Pod, enqueue func(object.Key)) {
 	if ref := metav1.GetControllerOfNoCopy(p); ref != nil {
 		if owner, ok := e.ownerOf(p, ref); ok {
 			enqueue(object.KeyOf(owner))
@@ -81,74 +81,74 @@ func (e *engine[O]) concerned(p *corev1.Pod, enqueue func(object.Key)) {
 	}
 }
 
-// ownerOf finds the owner that a pod's controller reference names, if it is one of ours and still the same object.
+// ownerOf returns the owner in a pod's controller reference, if it is of this kind and has the referenced uid.
 func (e *engine[O]) ownerOf(p *corev1.Pod, ref *metav1.OwnerReference) (O, bool) {
 	owner, ok := e.owners.Get(object.Key{Namespace: p.Namespace, Name: ref.Name})
 	return owner, ok && ref.Kind == e.kind.Kind && owner.GetUID() == ref.UID
 }
 
-// changed is the predicate that keeps out resyncs of pods: owners are resynced themselves.
-func changed(d object.Delta[*corev1.Pod]) bool { return d.Type != object.Sync }
+// notResync is a predicate that ignores resyncs of pods, since owners are resynced themselves.
+func notResync(d object.Delta[*corev1.Pod]) bool { return d.Type != object.Sync }
 
 // reconcile brings one owner's pods and status in line with its spec.
 func (e *engine[O]) reconcile(ctx context.Context, key object.Key) (controller.Result, error) {
 	owner, ok := e.owners.Get(key)
 	if !ok {
 		e.expectations.forget(key)
-		e.doubt.forget(key)
+		e.unknownOutcomes.forget(key)
 		return controller.Result{}, nil
 	}
 	want, err := e.kind.spec(owner)
 	if err != nil {
 		return controller.Result{}, controller.Terminal(fmt.Errorf("%s %s: %w", e.kind.Kind, key, err))
 	}
-	if e.doubt.has(key) {
-		wait, err := e.clearDoubt(ctx, owner, want)
+	if e.unknownOutcomes.has(key) {
+		wait, err := e.resolveUnknownOutcome(ctx, owner, want)
 		if err != nil || wait > 0 {
 			return controller.Result{RequeueAfter: wait}, err
 		}
 	}
-	// The expectations are asked before the pods are read: what fulfilled them is in the pods then.
+	// Check the expectations before reading the pods, so that the pods include what fulfilled them.
 	mayScale, wait := e.expectations.fulfilled(key, owner.GetUID())
-	pods, err := e.claimFrom(ctx, owner, want)
+	pods, err := e.claimPods(ctx, owner, want)
 	if err != nil {
 		return controller.Result{}, err
 	}
-	return e.settle(ctx, owner, want, pods, mayScale && owner.GetDeletionTimestamp() == nil, wait)
+	return e.finish(ctx, owner, want, pods, mayScale && owner.GetDeletionTimestamp() == nil, wait)
 }
 
-// claimFrom returns the owner's pods, adopted ones included and released ones left out.
-func (e *engine[O]) claimFrom(ctx context.Context, owner O, want spec) ([]*corev1.Pod, error) {
+// claimPods returns the owner's pods after adopting and releasing.
+func (e *engine[O]) claimPods(ctx context.Context, owner O, want spec) ([]*corev1.Pod, error) {
 	snap := e.pods.Snapshot()
 	candidates := slices.Collect(snap.ByIndex(e.byOwner, string(owner.GetUID())))
 	candidates = slices.AppendSeq(candidates, snap.ByIndex(e.byOwner, orphansOf(owner.GetNamespace())))
 	return e.claim(ctx, owner, want, candidates)
 }
 
-// settle scales if it may, writes the status, and says when to look again.
-func (e *engine[O]) settle(ctx context.Context, owner O, want spec, pods []*corev1.Pod, mayScale bool, wait time.Duration) (controller.Result, error) {
-	now := scaled{active: filter(pods, active)}
+// finish scales if permitted, writes the status, and returns when to reconcile again.
+func (e *engine[O]) finish(ctx context.Context, owner O, want spec, pods []*corev1.Pod, mayScale bool, wait time.Duration) (controller.Result, error) {
+	result := scaleResult{active: filter(pods, active)}
 	if mayScale {
-		now = e.scale(ctx, owner, want, now.active)
-		now.tried = true
+		result = e.scale(ctx, owner, want, result.active)
+		result.attempted = true
 	}
-	leaving := len(filter(pods, terminating)) + now.leaving
-	checked := time.Now()
-	err := e.writeStatus(ctx, owner, want, now, leaving, checked)
+	terminatingPods := len(filter(pods, terminating)) + result.terminating
+	checkedAt := time.Now()
+	err := e.writeStatus(ctx, owner, want, result, terminatingPods, checkedAt)
 	switch {
-	case now.err == nil && apierrors.IsConflict(err):
+	case result.err == nil && apierrors.IsConflict(err):
 		return controller.Result{RequeueAfter: conflictRetry}, nil
-	case now.err != nil || err != nil:
-		return controller.Result{}, errors.Join(now.err, err)
+	case result.err != nil || err != nil:
+		return controller.Result{}, errors.Join(result.err, err)
 	case wait > 0:
 		return controller.Result{RequeueAfter: wait}, nil
 	default:
-		return controller.Result{RequeueAfter: nextAvailable(now.active, want.minReadySeconds, checked)}, nil
+		return controller.Result{RequeueAfter: nextAvailable(result.active, want.minReadySeconds, checkedAt)}, nil
 	}
 }
 
-// conflictRetry is when an owner whose status could not be written, since it was changed in the meantime, is reconciled at
-// the latest. The change itself reconciles it as soon as the cache has it; before that, another try would fail as well.
+// conflictRetry is the maximum time until an owner is reconciled again whose status could not be written because of a conflict.
+// Usually the conflicting change triggers that as soon as the cache has it; before that, a retry would fail as well.
 const conflictRetry = 5 * time.Second
 
 func filter(pods []*corev1.Pod, keep func(*corev1.Pod) bool) []*corev1.Pod {
@@ -161,7 +161,7 @@ func filter(pods []*corev1.Pod, keep func(*corev1.Pod) bool) []*corev1.Pod {
 	return kept
 }
 
-// nextAvailable is how long it takes until another pod becomes available; 0 if none is on the way.
+// nextAvailable returns the time until the next pod becomes available; 0 if none is about to.
 func nextAvailable(pods []*corev1.Pod, minReadySeconds int32, now time.Time) time.Duration {
 	var next time.Duration
 	for _, p := range pods {
@@ -173,15 +173,15 @@ func nextAvailable(pods []*corev1.Pod, minReadySeconds int32, now time.Time) tim
 }
 
 // writeStatus writes the owner's status if it differs from the one in the cache.
-func (e *engine[O]) writeStatus(ctx context.Context, owner O, want spec, is scaled, leaving int, now time.Time) error {
+func (e *engine[O]) writeStatus(ctx context.Context, owner O, want spec, result scaleResult, terminatingPods int, now time.Time) error {
 	before := e.kind.status(owner)
 	after := before
 	if after.terminating = nil; e.kind.countsTerminating && !e.noTerminating.Load() {
 		after.terminating = new(int32)
 	}
-	after.count(want, is.active, leaving, now)
-	if is.tried { // else what was the matter may still be
-		after.failure(is.err, is.reason, now)
+	after.count(want, result.active, terminatingPods, now)
+	if result.attempted { // otherwise an earlier failure may persist
+		after.failure(result.err, result.reason, now)
 	}
 	after.observedGeneration = owner.GetGeneration()
 	if after.equal(before) {
@@ -189,7 +189,7 @@ func (e *engine[O]) writeStatus(ctx context.Context, owner O, want spec, is scal
 	}
 	written, err := e.kind.updateStatus(ctx, owner, after)
 	if apierrors.IsNotFound(err) {
-		return nil // it was deleted, and the cache will tell
+		return nil // it was deleted, and the cache will show that
 	}
 	if err != nil {
 		return fmt.Errorf("%s %s: the status cannot be written: %w", e.kind.Kind, object.KeyOf(owner), err)
@@ -201,8 +201,8 @@ func (e *engine[O]) writeStatus(ctx context.Context, owner O, want spec, is scal
 	return nil
 }
 
-// related are the pods of all owners that have the same controller, by which crowded nodes are told. Without a
-// controller they are the owner's own.
+// related returns the pods of all owners with the same controller, for counting the related pods on each node. If the owner has no
+// controller, these are its own pods.
 func (e *engine[O]) related(owner O, own []*corev1.Pod) []*corev1.Pod {
 	ref := metav1.GetControllerOfNoCopy(owner)
 	if ref == nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/tidings/tidings/tidingstest"
 )
 
-// in runs a test in a bubble, with a lab and a set of n replicas that has settled.
+// in runs a test in a bubble, with a lab and a set whose n replicas exist.
 func in(t *testing.T, n int, test func(t *testing.T, l *lab)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -72,7 +72,7 @@ func TestBurstLimitsOneReconcile(t *testing.T) {
 	})
 }
 
-// TestLostAnswersOvershootNothing loses an answer and the watches: the cache is behind when the owner is tried again.
+// TestLostAnswersOvershootNothing loses a response and the watches: the cache is behind when the owner is retried.
 func TestLostAnswersOvershootNothing(t *testing.T) {
 	in(t, 0, func(t *testing.T, l *lab) {
 		l.breakAt("create pods", 5)
@@ -98,7 +98,7 @@ func TestLostAnswersOvershootNothing(t *testing.T) {
 	})
 }
 
-// TestRecoversSoonFromALongOutage cuts the server off for an hour: the owner must not wait for another after that.
+// TestRecoversSoonFromALongOutage disconnects the server for an hour: the owner must not wait for another one after that.
 func TestRecoversSoonFromALongOutage(t *testing.T) {
 	in(t, 0, func(t *testing.T, l *lab) {
 		l.setFault(func(string) error { return errBroken })
@@ -160,7 +160,7 @@ func TestRefusedDeletionsShow(t *testing.T) {
 	})
 }
 
-// TestGoneOrReplacedPods has pods vanish under the controller's hands: 404, and 409 where another has the name.
+// TestGoneOrReplacedPods removes pods while the controller deletes them: 404, and 409 if another pod has the name.
 func TestGoneOrReplacedPods(t *testing.T) {
 	for _, code := range []error{notFound("pods", "x"), apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, "x", errors.New("uid"))} {
 		in(t, 4, func(t *testing.T, l *lab) {
@@ -242,7 +242,7 @@ func TestMinReadySecondsPass(t *testing.T) {
 	})
 }
 
-// TestConflictIsNoFailure has the user change the set each time that its status is written.
+// TestConflictIsNoFailure changes the set each time that its status is written.
 func TestConflictIsNoFailure(t *testing.T) {
 	in(t, 0, func(t *testing.T, l *lab) {
 		conflict := apierrors.NewConflict(schema.GroupResource{Resource: "replicasets"}, "web", errors.New("it has been modified"))
@@ -284,7 +284,7 @@ func TestAdoptionAndRelease(t *testing.T) {
 	})
 }
 
-// TestNoAdoptionByOneThatIsGone lets the uncached read find another set, a deleted one, or one being deleted.
+// TestNoAdoptionByOneThatIsGone lets the read from the server find another set, a deleted one, or one being deleted.
 func TestNoAdoptionByOneThatIsGone(t *testing.T) {
 	for name, change := range map[string]func(l *lab){
 		"deleted":         func(l *lab) { delete(l.sets, "web") },

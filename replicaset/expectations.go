@@ -10,27 +10,27 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// expectationTimeout is how long a controller waits for the pods that it created or deleted to show in its cache before it
-// acts on what it sees. It is a last resort against a cache that never catches up.
+// expectationTimeout is how long an owner waits for the cache to show its created and deleted pods before it
+// is scaled nevertheless. It is a last resort against a cache that never catches up.
 const expectationTimeout = 5 * time.Minute
 
-// expectationRecheck is how often an owner that waits for its expectations is looked at. It matters only for pods that came
-// and went before anybody was told of them: every other pod wakes its owner by itself.
+// expectationRecheck is how often an owner with unfulfilled expectations is rechecked. It only matters for pods that were created
+// and deleted without a notification: every other pod triggers its owner by itself.
 const expectationRecheck = 5 * time.Second
 
-// podCache is what the expectations ask of the pods' informer.
+// podCache is the part of the pods' informer that expectations need.
 type podCache interface {
 	Get(object.Key) (*corev1.Pod, bool)
 	ResourceVersionIn(namespace string) string
 }
 
-// expectations remembers, for each owner, which of its own writes the cache has yet to show. An owner is not scaled while
-// some are outstanding: its pods would be counted wrong. The idea and the time limit are upstream's, which counts the events
-// that it sees. Here the cache is asked instead, so that a pod which came and went unnoticed leaves nothing behind.
+// expectations tracks, for each owner, which of its own writes the cache has yet to show. An owner is not scaled while
+// some are outstanding, because its pods would be miscounted. The idea and the timeout are from upstream, which counts
+// events. Here the cache is checked instead, so that a pod which was created and deleted unnoticed leaves no expectation behind.
 //
-// The read-your-writes gate asks the same earlier, and holds back the whole reconcile, but for seconds only.
+// The read-your-writes gate checks the same before, and delays the whole reconcile, but only for seconds.
 //
-// It is safe for use by several goroutines.
+// It is safe for concurrent use.
 type expectations struct {
 	pods podCache
 
@@ -38,11 +38,11 @@ type expectations struct {
 	owners map[object.Key]*expected
 }
 
-// expected is what one owner waits for. All of an owner's pods are in its own namespace.
+// expected holds what one owner waits for. All pods of an owner are in its namespace.
 type expected struct {
 	uid     types.UID
-	version string                   // the newest of the pods created; "" if none was
-	deletes map[object.Key]types.UID // pods deleted that the cache still showed as alive when it was last asked
+	version string                   // the newest version of the created pods; "" if there are none
+	deletes map[object.Key]types.UID // deleted pods that the cache did not show as such when it was last checked
 	since   time.Time                // the last write
 }
 
@@ -50,7 +50,7 @@ func newExpectations(pods podCache) *expectations {
 	return &expectations{pods: pods, owners: map[object.Key]*expected{}}
 }
 
-// created notes a pod of the owner, as the server stored it.
+// created records a pod of the owner, as returned by the server.
 func (e *expectations) created(owner object.Key, uid types.UID, pod *corev1.Pod) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -60,14 +60,14 @@ func (e *expectations) created(owner object.Key, uid types.UID, pod *corev1.Pod)
 	}
 }
 
-// deleted notes that a pod of the owner is gone or being deleted.
+// deleted records that a pod of the owner is gone or being deleted.
 func (e *expectations) deleted(owner object.Key, uid types.UID, pod *corev1.Pod) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.expect(owner, uid).deletes[object.KeyOf(pod)] = pod.UID
 }
 
-// expect returns what the owner waits for, to add to it. The lock is held.
+// expect returns the owner's expectations for adding to them. The caller holds the lock.
 func (e *expectations) expect(owner object.Key, uid types.UID) *expected {
 	x := e.owners[owner]
 	if x == nil || x.uid != uid {
@@ -78,8 +78,8 @@ func (e *expectations) expect(owner object.Key, uid types.UID) *expected {
 	return x
 }
 
-// fulfilled reports whether the owner may be scaled: the cache shows everything expected, or has been waited for too long. An
-// owner that was deleted and created again starts without expectations. wait is when to ask again if it may not.
+// fulfilled reports whether the owner may be scaled: the cache shows everything that is expected, or the timeout has passed. An
+// owner that was deleted and created again starts without expectations. If the owner may not be scaled, wait is the time until the next check.
 func (e *expectations) fulfilled(owner object.Key, uid types.UID) (ok bool, wait time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -88,15 +88,15 @@ func (e *expectations) fulfilled(owner object.Key, uid types.UID) (ok bool, wait
 		return true, 0
 	}
 	left := expectationTimeout - time.Since(x.since)
-	if x.uid != uid || left <= 0 || e.shown(owner.Namespace, x) {
+	if x.uid != uid || left <= 0 || e.satisfied(owner.Namespace, x) {
 		delete(e.owners, owner)
 		return true, 0
 	}
 	return false, min(left, expectationRecheck)
 }
 
-// shown reports whether the cache shows all that is expected.
-func (e *expectations) shown(namespace string, x *expected) bool {
+// satisfied reports whether the cache shows everything that is expected.
+func (e *expectations) satisfied(namespace string, x *expected) bool {
 	if x.version != "" && object.OlderResourceVersion(e.pods.ResourceVersionIn(namespace), x.version) {
 		return false
 	}
@@ -108,7 +108,7 @@ func (e *expectations) shown(namespace string, x *expected) bool {
 	return len(x.deletes) == 0
 }
 
-// forget drops what is expected for an owner that is gone.
+// forget drops the expectations of an owner that is gone.
 func (e *expectations) forget(owner object.Key) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// fakeCache is a cache that the test moves by hand.
+// fakeCache is a cache that the test controls.
 type fakeCache struct {
 	version int
 	pods    map[object.Key]*corev1.Pod
@@ -35,7 +35,7 @@ type expectation struct {
 	pod     *corev1.Pod // of a deletion
 }
 
-// expectationModel keeps every write and looks at all of them each time.
+// expectationModel keeps every write and checks all of them each time.
 type expectationModel struct {
 	uid    types.UID
 	writes []expectation
@@ -81,7 +81,7 @@ func TestExpectationsEqualTheModel(t *testing.T) {
 				m = &expectationModel{}
 				models[owner] = m
 			}
-			// A uid that is gone never comes back, nor does a deletion end: so every step has a uid of its own.
+			// A uid that is gone never returns, nor does a deletion end: so every step has its own uid.
 			pod := storedPod(fmt.Sprint("pod-", r.IntN(4)), types.UID(fmt.Sprint(step)), cache.version+r.IntN(3))
 			held, isHeld := cache.Get(object.KeyOf(pod))
 			switch r.IntN(9) {

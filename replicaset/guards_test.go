@@ -26,7 +26,7 @@ import (
 	"github.com/tidings/tidings/tidingstest"
 )
 
-// answer makes the server of an idle engine answer calls of a verb for a resource in this way.
+// answer makes the server of an idle engine respond to calls of a verb for a resource in this way.
 func answer(e *engine[*appsv1.ReplicaSet], verb, resource string, with func(clienttesting.Action) (runtime.Object, error)) {
 	e.client.(*fake.Clientset).PrependReactor(verb, resource, func(a clienttesting.Action) (bool, runtime.Object, error) {
 		o, err := with(a)
@@ -34,12 +34,12 @@ func answer(e *engine[*appsv1.ReplicaSet], verb, resource string, with func(clie
 	})
 }
 
-// always answers the same.
+// always gives the same response.
 func always(o runtime.Object, err error) func(clienttesting.Action) (runtime.Object, error) {
 	return func(clienttesting.Action) (runtime.Object, error) { return o, err }
 }
 
-// newStale returns an engine whose caches show these objects, and nothing that comes later. It is called in a bubble.
+// newStale returns an engine whose caches show these objects, and nothing newer. It is called in a bubble.
 func newStale(t *testing.T, owner *appsv1.ReplicaSet, pods ...*corev1.Pod) *engine[*appsv1.ReplicaSet] {
 	t.Helper()
 	server := tidingstest.NewServer(t, tidingstest.ServerOptions{})
@@ -73,7 +73,7 @@ func newStale(t *testing.T, owner *appsv1.ReplicaSet, pods ...*corev1.Pod) *engi
 	return e
 }
 
-// later is a version that the caches of newStale have not come to.
+// later is a version that the caches of newStale have not reached.
 const later = 1_000_000
 
 // ownPod returns a pod of web's that the server has at this version.
@@ -84,7 +84,7 @@ func ownPod(name string, version int) *corev1.Pod {
 	return p
 }
 
-// TestBothGuardsKnowEveryWrite looks at each of the two guards against counts that lack own writes: what the expectations wait for after a
+// TestBothGuardsKnowEveryWrite checks each of the two guards against counts that lack own writes: what the expectations wait for after a
 // write, and whether the gate holds the owner back.
 func TestBothGuardsKnowEveryWrite(t *testing.T) {
 	owner, p, written := web(1), ownPod("a", 0), ownPod("a", later)
@@ -115,7 +115,7 @@ func TestBothGuardsKnowEveryWrite(t *testing.T) {
 			return e.delete(ctx, owner, p)
 		}, "", 1},
 		"found in doubt": {func(ctx context.Context, e *idle) error {
-			e.wroteUncached(ctx, owner, written)
+			e.noteUncached(ctx, owner, written)
 			return nil
 		}, version, 0},
 		"adopted": {func(ctx context.Context, e *idle) error {
@@ -129,7 +129,7 @@ func TestBothGuardsKnowEveryWrite(t *testing.T) {
 		}, "", 0},
 		"the status": {func(ctx context.Context, e *idle) error {
 			answer(e, "update", "replicasets", always(status, nil))
-			return e.writeStatus(ctx, owner, spec{template: &owner.Spec.Template}, scaled{}, 0, noon)
+			return e.writeStatus(ctx, owner, spec{template: &owner.Spec.Template}, scaleResult{}, 0, noon)
 		}, "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -167,7 +167,7 @@ func TestBothGuardsKnowEveryWrite(t *testing.T) {
 	}
 }
 
-// TestClaimsEachCombination: whoever is the pod's controller, whatever its labels, and whatever becomes of it or of the owner.
+// TestClaimsEachCombination of a pod's controller, labels and state, and of the owner's state.
 func TestClaimsEachCombination(t *testing.T) {
 	for i := range 1 << 5 {
 		is := func(bit int) bool { return i>>bit&1 == 1 }
@@ -222,8 +222,8 @@ func TestClaimsEachCombination(t *testing.T) {
 	}
 }
 
-// TestClearsDoubt has one pod in the cache and another state of things on the server: the owner waits until the cache shows that, and no
-// longer than for that.
+// TestClearsDoubt has one pod in the cache and another state on the server: the owner waits until the cache shows that state, and no
+// longer.
 func TestClearsDoubt(t *testing.T) {
 	held, added, changed, relabelled, leaving, other := ownPod("a", 0), ownPod("b", later), ownPod("a", later), ownPod("a", later), ownPod("a", later), ownPod("a", later)
 	relabelled.Labels, other.UID = nil, "another"
@@ -241,12 +241,12 @@ func TestClearsDoubt(t *testing.T) {
 	}{
 		"nothing anywhere":       {},
 		"as it is held":          {held: held, listed: held},
-		"one that is new":        {listed: added, wait: soon, expects: true},
-		"changed":                {held: held, listed: changed, wait: soon, expects: true},
-		"gone":                   {held: held, wait: soon, deletes: 1},
-		"replaced":               {held: held, listed: other, found: other, wait: soon, expects: true, deletes: 1},
-		"relabelled":             {held: held, found: relabelled, wait: soon, expects: true},
-		"relabelled and leaving": {held: held, found: leaving, wait: soon, deletes: 1},
+		"one that is new":        {listed: added, wait: requeueNow, expects: true},
+		"changed":                {held: held, listed: changed, wait: requeueNow, expects: true},
+		"gone":                   {held: held, wait: requeueNow, deletes: 1},
+		"replaced":               {held: held, listed: other, found: other, wait: requeueNow, expects: true, deletes: 1},
+		"relabelled":             {held: held, found: relabelled, wait: requeueNow, expects: true},
+		"relabelled and leaving": {held: held, found: leaving, wait: requeueNow, deletes: 1},
 		"unmatched in the cache": {held: unmatched},
 		"no answer":              {list: errBroken, wait: unansweredRetry, left: true},
 		"no answer about one":    {held: held, get: errBroken, wait: unansweredRetry, left: true},
@@ -276,9 +276,9 @@ func TestClearsDoubt(t *testing.T) {
 					t.Fatal(err)
 				}
 				key := object.KeyOf(owner)
-				e.doubt.note(key, errBroken)
-				wait, err := e.clearDoubt(t.Context(), owner, want)
-				if left := e.doubt.has(key); wait != tt.wait || (err != nil) != tt.fails || left != tt.left {
+				e.unknownOutcomes.add(key, errBroken)
+				wait, err := e.resolveUnknownOutcome(t.Context(), owner, want)
+				if left := e.unknownOutcomes.has(key); wait != tt.wait || (err != nil) != tt.fails || left != tt.left {
 					t.Errorf("wait %v, error %v, in doubt %t, want %v, %t and %t", wait, err, left, tt.wait, tt.fails, tt.left)
 				}
 				x := e.expectations.owners[key]

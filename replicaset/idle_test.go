@@ -16,7 +16,7 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// newIdle returns an engine whose informers do not run: its caches are what a test puts there.
+// newIdle returns an engine whose informers do not run: the test fills its caches.
 func newIdle(t *testing.T) *engine[*appsv1.ReplicaSet] {
 	t.Helper()
 	client := fake.NewClientset()
@@ -38,21 +38,21 @@ func newIdle(t *testing.T) *engine[*appsv1.ReplicaSet] {
 	return newEngine(replicaSets(client), owners, pods, Options{Client: client})
 }
 
-// TestOwnersThatAreGoneAreForgotten: nothing is kept of what a ReplicaSet waited for that does not exist any more.
+// TestOwnersThatAreGoneAreForgotten: nothing is kept of the expectations of a ReplicaSet that no longer exists.
 func TestOwnersThatAreGoneAreForgotten(t *testing.T) {
 	e := newIdle(t)
 	key := object.Key{Namespace: "shop", Name: "web"}
 	e.expectations.created(key, "web-uid", storedPod("a", "a", 5))
-	e.doubt.note(key, errors.New("no answer"))
+	e.unknownOutcomes.add(key, errors.New("no answer"))
 	if result, err := e.reconcile(t.Context(), key); err != nil || result.RequeueAfter != 0 {
 		t.Errorf("%+v, %v", result, err)
 	}
-	if len(e.expectations.owners) != 0 || e.doubt.has(key) {
-		t.Errorf("%d owners are remembered, in doubt: %t", len(e.expectations.owners), e.doubt.has(key))
+	if len(e.expectations.owners) != 0 || e.unknownOutcomes.has(key) {
+		t.Errorf("%d owners are remembered, in doubt: %t", len(e.expectations.owners), e.unknownOutcomes.has(key))
 	}
 }
 
-// TestWhatTheCacheLacks: of the pods that the server has, the owner waits for those that are or were its own and that the cache has not.
+// TestWhatTheCacheLacks: the owner waits for those pods on the server that are or were its own and that the cache lacks.
 func TestWhatTheCacheLacks(t *testing.T) {
 	owner := web(1)
 	of := func(p *corev1.Pod, uid string) *corev1.Pod {
@@ -81,7 +81,7 @@ func TestWhatTheCacheLacks(t *testing.T) {
 			if tt.held != nil {
 				e.pods.Edit(nil, []*corev1.Pod{tt.held})
 			}
-			e.wroteUncached(t.Context(), owner, tt.listed)
+			e.noteUncached(t.Context(), owner, tt.listed)
 			if waits := len(e.expectations.owners) == 1; waits != tt.waits {
 				t.Errorf("waits: %t", waits)
 			}
@@ -89,7 +89,7 @@ func TestWhatTheCacheLacks(t *testing.T) {
 	}
 }
 
-// TestConcernedOwners: a pod concerns the owner that its controller reference names, by its kind, name and uid; an orphan concerns all of its
+// TestConcernedOwners: a pod is mapped to the owner in its controller reference, by kind, name and uid; an orphan to all owners in its
 // namespace that select it.
 func TestConcernedOwners(t *testing.T) {
 	e := newIdle(t)
@@ -117,7 +117,7 @@ func TestConcernedOwners(t *testing.T) {
 		p := ownPod("a", 5)
 		tt.change(p)
 		var got []string
-		e.concerned(p, func(key object.Key) {
+		e.mapPod(p, func(key object.Key) {
 			if key.Namespace != "shop" {
 				t.Errorf("%s: concerns %v", name, key)
 			}

@@ -14,22 +14,22 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// kind is what the engine needs to know of a resource.
+// kind adapts a resource to the engine.
 type kind[O object.Object] struct {
 	schema.GroupVersionKind
-	// spec reads what the object asks for. The error says why it cannot be understood.
+	// spec returns the object's spec, or an error that says why it is invalid.
 	spec func(O) (spec, error)
-	// status reads the object's status.
+	// status returns the object's status.
 	status func(O) status
-	// get reads the object from the server, uncached.
+	// get reads the object from the server.
 	get func(ctx context.Context, namespace, name string) (O, error)
-	// updateStatus writes the status and returns the object as stored. The object given is not changed.
+	// updateStatus writes the status and returns the stored object. It does not modify owner.
 	updateStatus func(ctx context.Context, owner O, s status) (O, error)
 	// countsTerminating is set if the resource's status has terminatingReplicas.
 	countsTerminating bool
 }
 
-// spec is what an owner asks for.
+// spec is an owner's spec in a common form.
 type spec struct {
 	replicas        int
 	selector        labels.Selector
@@ -46,7 +46,7 @@ func replicaSets(client kubernetes.Interface) kind[*appsv1.ReplicaSet] {
 			if err != nil {
 				return spec{}, fmt.Errorf("the selector cannot be read: %w", err)
 			}
-			return checked(spec{
+			return validate(spec{
 				replicas: replicas(rs.Spec.Replicas), selector: selector, template: &rs.Spec.Template, minReadySeconds: rs.Spec.MinReadySeconds,
 			})
 		},
@@ -67,7 +67,7 @@ func replicationControllers(client kubernetes.Interface) kind[*corev1.Replicatio
 		spec: func(rc *corev1.ReplicationController) (spec, error) {
 			s := spec{replicas: replicas(rc.Spec.Replicas), template: rc.Spec.Template, minReadySeconds: rc.Spec.MinReadySeconds}
 			s.selector = labels.Set(rc.Spec.Selector).AsSelectorPreValidated()
-			return checked(s)
+			return validate(s)
 		},
 		status: func(rc *corev1.ReplicationController) status { return statusOfReplicationController(&rc.Status) },
 		get: func(ctx context.Context, namespace, name string) (*corev1.ReplicationController, error) {
@@ -80,8 +80,8 @@ func replicationControllers(client kubernetes.Interface) kind[*corev1.Replicatio
 	}
 }
 
-// checked refuses what the API server would, so that an object which got past it does no harm.
-func checked(s spec) (spec, error) {
+// validate rejects specs that the API server would reject, so that an object which got past it does no harm.
+func validate(s spec) (spec, error) {
 	switch {
 	case s.selector.Empty():
 		return s, fmt.Errorf("the selector is empty and would match every pod of the namespace")
@@ -94,7 +94,7 @@ func checked(s spec) (spec, error) {
 	}
 }
 
-// replicas is one where the object does not say, as the API server's default is.
+// replicas returns the number of replicas; like the API server, it defaults to one.
 func replicas(n *int32) int {
 	if n == nil {
 		return 1

@@ -28,7 +28,7 @@ import (
 	"github.com/tidings/tidings/tidingstest"
 )
 
-// errBroken is what a caller sees of a connection that broke before the answer.
+// errBroken is the error of a caller whose connection broke before the response.
 var errBroken = errors.New("connection reset by peer")
 
 // lab runs the ReplicaSet controller on a scripted API server, in a bubble. It writes through a fake client that does to the
@@ -45,11 +45,11 @@ type lab struct {
 	sets  map[string]*appsv1.ReplicaSet
 	next  int
 	calls map[string]int // by "verb resource"
-	// fault is asked before each write; nil lets it through. A lostAnswer carries it out all the same.
+	// fault is called before each write; nil lets it through. After a lostAnswer the write is made nevertheless.
 	fault func(call string) error
-	// onCreate is told of each creation.
+	// onCreate is called for each creation.
 	onCreate func()
-	// written are the statuses that were asked for.
+	// written are the requested statuses.
 	written []appsv1.ReplicaSetStatus
 	// dropTerminating makes the server one that does not know status.terminatingReplicas.
 	dropTerminating bool
@@ -101,7 +101,7 @@ func newLab(t *testing.T, opts Options) *lab {
 	return l
 }
 
-// call counts a call and lets it through, or not.
+// call counts a call, and lets it through or not.
 func (l *lab) call(a clienttesting.Action, react func(clienttesting.Action) (runtime.Object, error)) (runtime.Object, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -132,7 +132,7 @@ func (l *lab) create(a clienttesting.Action) (runtime.Object, error) {
 	return p.DeepCopy(), nil
 }
 
-// addPod stores a pod. The lock is held.
+// addPod stores a pod. The caller holds the lock.
 func (l *lab) addPod(p *corev1.Pod) {
 	l.next++
 	p.UID = types.UID(fmt.Sprint("pod-uid-", l.next))
@@ -141,7 +141,7 @@ func (l *lab) addPod(p *corev1.Pod) {
 	l.pods[p.Name] = p
 }
 
-// dropPod deletes a pod at once, as if no kubelet had it, or marks it as being deleted. The lock is held.
+// dropPod deletes a pod immediately, as if it had no kubelet, or marks it as being deleted. The caller holds the lock.
 func (l *lab) dropPod(p *corev1.Pod) {
 	if p.Spec.NodeName == "" || p.DeletionTimestamp != nil {
 		l.server.Delete(p)
@@ -271,7 +271,7 @@ func (l *lab) createSet(rs *appsv1.ReplicaSet) {
 	l.sets[rs.Name] = rs
 }
 
-// changeSet changes what the server has, as a user does.
+// changeSet changes the set on the server, as a user does.
 func (l *lab) changeSet(change func(*appsv1.ReplicaSet)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -282,7 +282,7 @@ func (l *lab) changeSet(change func(*appsv1.ReplicaSet)) {
 	l.sets["web"] = rs
 }
 
-// changePod changes what the server has, unless the pod is gone.
+// changePod changes the pod on the server, unless it is gone.
 func (l *lab) changePod(name string, change func(*corev1.Pod)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -299,7 +299,7 @@ func (l *lab) scale(n int) {
 	l.changeSet(func(rs *appsv1.ReplicaSet) { rs.Spec.Replicas = new(int32(n)) })
 }
 
-// settle waits until nothing moves any more for d.
+// settle waits until nothing changes for d.
 func (l *lab) settle(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -341,7 +341,7 @@ func (l *lab) setFault(fault func(call string) error) {
 	l.fault = fault
 }
 
-// failOnce lets the n-th call of this kind fail, from now on, and no other.
+// failOnce makes the n-th call of this kind fail, from now on, and no other.
 func (l *lab) failOnce(call string, n int, err error) {
 	l.setFault(func(c string) error {
 		if c != call {
@@ -355,7 +355,7 @@ func (l *lab) failOnce(call string, n int, err error) {
 	})
 }
 
-// breakAt carries out the n-th call of this kind, from now on, but its answer is lost and watches end, until the server starts.
+// breakAt makes the n-th call of this kind, from now on, take effect, but loses its response and ends watches, until the server starts.
 func (l *lab) breakAt(call string, n int) {
 	l.setFault(func(c string) error {
 		if c != call {
@@ -370,7 +370,7 @@ func (l *lab) breakAt(call string, n int) {
 	})
 }
 
-// reasons counts the events by their reason, and forgets them.
+// reasons counts the events by reason, and resets the counts.
 func (l *lab) reasons() map[string]int {
 	counts := map[string]int{}
 	for {

@@ -8,8 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// lookUp reads the pod from the server. It returns nil without an error if the pod is gone, even if another pod has its
-// name by now.
+// lookUp reads the pod from the server. It returns nil without an error if the pod is gone, even if another pod now has its
+// name.
 func (e *engine[O]) lookUp(ctx context.Context, p *corev1.Pod) (*corev1.Pod, error) {
 	found, err := e.client.CoreV1().Pods(p.Namespace).Get(ctx, p.Name, metav1.GetOptions{})
 	switch {
@@ -24,14 +24,14 @@ func (e *engine[O]) lookUp(ctx context.Context, p *corev1.Pod) (*corev1.Pod, err
 	}
 }
 
-// isGone reports whether the server has the pod no more. If it cannot be read, it is taken to be there.
+// isGone reports whether the pod is gone from the server. If it cannot be read, it is assumed to exist.
 func (e *engine[O]) isGone(ctx context.Context, p *corev1.Pod) bool {
 	found, err := e.lookUp(ctx, p)
 	return err == nil && found == nil
 }
 
-// isLeaving reports whether the server has the pod no more, or has it as being deleted.
-func (e *engine[O]) isLeaving(ctx context.Context, p *corev1.Pod) bool {
+// isGoneOrTerminating reports whether the pod is gone from the server, or being deleted there.
+func (e *engine[O]) isGoneOrTerminating(ctx context.Context, p *corev1.Pod) bool {
 	found, err := e.lookUp(ctx, p)
 	return err == nil && (found == nil || found.DeletionTimestamp != nil)
 }

@@ -38,8 +38,8 @@ func (l *lab) counts() map[string]int {
 	return counts
 }
 
-// expectFailures checks that each reconcile that failed since the last look did so with one of these texts, and that each of
-// the texts came up.
+// expectFailures checks that each failed reconcile since the last check failed with one of these texts, and that each of
+// the texts occurred.
 func (l *lab) expectFailures(want ...string) {
 	l.t.Helper()
 	got := l.failures.take()
@@ -69,7 +69,7 @@ func conflict(name string) error {
 	return apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, name, errors.New("it has been modified"))
 }
 
-// TestConflictOnDeleteIsLookedUp refuses one deletion with a 409 although the pod is there and alive.
+// TestConflictOnDeleteIsLookedUp rejects one deletion with a 409 although the pod exists and is alive.
 func TestConflictOnDeleteIsLookedUp(t *testing.T) {
 	in(t, 4, func(t *testing.T, l *lab) {
 		l.failOnce("delete pods", 1, conflict("web-1"))
@@ -86,8 +86,8 @@ func TestConflictOnDeleteIsLookedUp(t *testing.T) {
 	})
 }
 
-// TestConflictOnDeleteOfOneThatIsGone refuses a deletion with a 409 since somebody else deleted the pod, and cannot look it up
-// at first.
+// TestConflictOnDeleteOfOneThatIsGone rejects a deletion with a 409 because somebody else deleted the pod, and first makes the lookup
+// fail.
 func TestConflictOnDeleteOfOneThatIsGone(t *testing.T) {
 	in(t, 2, func(t *testing.T, l *lab) {
 		gets := 0
@@ -107,7 +107,7 @@ func TestConflictOnDeleteOfOneThatIsGone(t *testing.T) {
 		l.settle(20 * time.Second)
 		l.expect(1)
 		l.expectCalls(before, map[string]int{"create pods": 0})
-		// A retry may come before the cache has heard of the deletion, and then asks for the same again.
+		// A retry may come before the cache shows the deletion, and then deletes the same pod again.
 		for _, call := range []string{"delete pods", "get pods"} {
 			if n := l.count(call) - before[call]; n < 1 || n > 2 {
 				l.t.Errorf("%d calls %q, want 1 or 2", n, call)
@@ -117,7 +117,7 @@ func TestConflictOnDeleteOfOneThatIsGone(t *testing.T) {
 	})
 }
 
-// TestLostAnswerOfADeletion loses the answer to one deletion that happened: it is found out with one list.
+// TestLostAnswerOfADeletion loses the response to a successful deletion: the outcome is found with one list.
 func TestLostAnswerOfADeletion(t *testing.T) {
 	in(t, 5, func(t *testing.T, l *lab) {
 		l.failOnce("delete pods", 2, lostAnswer{errBroken})
@@ -130,8 +130,8 @@ func TestLostAnswerOfADeletion(t *testing.T) {
 	})
 }
 
-// TestRelabelledPodsAreNotMissing has the answer to a creation lost, and before the pods can be read, one that the cache holds
-// leaves the selector on the server. It is not gone, so nothing may wait for it to go.
+// TestRelabelledPodsAreNotMissing loses the response to a creation, and before the pods can be read, one in the cache
+// leaves the selector on the server. It is not gone, so nothing may wait for its deletion.
 func TestRelabelledPodsAreNotMissing(t *testing.T) {
 	in(t, 3, func(t *testing.T, l *lab) {
 		blind := true
@@ -174,7 +174,7 @@ func (l *lab) pod(name string) *corev1.Pod {
 	return l.pods[name]
 }
 
-// TestFailedAdoption refuses to let an orphan be adopted: it is reported, and no pod is made in its place.
+// TestFailedAdoption rejects the adoption of an orphan: that is reported, and no pod is created instead.
 func TestFailedAdoption(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, Options{})
@@ -200,7 +200,7 @@ func TestFailedAdoption(t *testing.T) {
 	})
 }
 
-// TestInvalidAdoption has an adoption refused as one of another pod would be, but the pod is the one that was meant, or cannot be read.
+// TestInvalidAdoption rejects an adoption like one of another pod, but the pod is the intended one, or cannot be read.
 func TestInvalidAdoption(t *testing.T) {
 	for _, readable := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -225,7 +225,7 @@ func TestInvalidAdoption(t *testing.T) {
 	}
 }
 
-// TestAdoptionOfAnotherPodsName finds that an orphan was deleted and its name is another pod's: that is no failure.
+// TestAdoptionOfAnotherPodsName: the orphan was deleted and another pod has its name: that is not a failure.
 func TestAdoptionOfAnotherPodsName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, Options{})
@@ -246,7 +246,7 @@ func TestAdoptionOfAnotherPodsName(t *testing.T) {
 	})
 }
 
-// TestFailedRelease refuses to let a pod go with the answer that is also given for a pod of another uid.
+// TestFailedRelease rejects the release of a pod with the error for a pod with another uid.
 func TestFailedRelease(t *testing.T) {
 	in(t, 1, func(t *testing.T, l *lab) {
 		l.failOnce("patch pods", 1, apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "web", nil))
@@ -261,7 +261,7 @@ func TestFailedRelease(t *testing.T) {
 	})
 }
 
-// TestReleaseOfOneThatNeedsNone refuses to let a pod go that somebody else has let go of, or has deleted: that is no failure.
+// TestReleaseOfOneThatNeedsNone rejects the release of a pod that somebody else has released or deleted: that is not a failure.
 func TestReleaseOfOneThatNeedsNone(t *testing.T) {
 	for name, gone := range map[string]bool{"released": false, "deleted": true} {
 		t.Run(name, func(t *testing.T) {
@@ -289,8 +289,8 @@ func TestReleaseOfOneThatNeedsNone(t *testing.T) {
 	}
 }
 
-// TestLostAnswerBehindAStaleCache loses the answer to a creation, and the cache hears of nothing: the pod is found by a list, and no other is
-// made in its place.
+// TestLostAnswerBehindAStaleCache loses the response to a creation, and the cache does not see it: the pod is found by a list, and no other is
+// created instead.
 func TestLostAnswerBehindAStaleCache(t *testing.T) {
 	in(t, 2, func(t *testing.T, l *lab) {
 		l.breakAt("create pods", 1)
@@ -308,7 +308,7 @@ func TestLostAnswerBehindAStaleCache(t *testing.T) {
 	})
 }
 
-// TestStatusDoesNotCountWhatWasDeleted: while the cache still has pods that were deleted, no status is written that counts them again.
+// TestStatusDoesNotCountWhatWasDeleted: while the cache still has deleted pods, no status that counts them again is written.
 func TestStatusDoesNotCountWhatWasDeleted(t *testing.T) {
 	for name, answer := range map[string]error{"deleted": nil, "found to be deleted": lostAnswer{notFound("pods", "web")}} {
 		t.Run(name, func(t *testing.T) { testStatusOfDeleted(t, answer) })
@@ -422,7 +422,7 @@ func testSiblings(t *testing.T, quiet int) {
 	l.expectFailures()
 }
 
-// all returns every pod that the server has.
+// all returns every pod on the server.
 func (l *lab) all() []*corev1.Pod {
 	l.mu.Lock()
 	defer l.mu.Unlock()

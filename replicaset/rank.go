@@ -11,21 +11,21 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// victims picks the n pods to delete, the one that is missed least first. related are all pods of the owner's own
-// owner (the other ReplicaSets of a Deployment included), by which crowded nodes are told. pods is not changed.
-func victims(pods, related []*corev1.Pod, n int, now time.Time) []*corev1.Pod {
+// podsToDelete picks the n pods to delete, in order of preference. related are all pods under the owner's own
+// owner (including those of the other ReplicaSets of a Deployment), which are counted per node. pods is not modified.
+func podsToDelete(pods, related []*corev1.Pod, n int, now time.Time) []*corev1.Pod {
 	if n >= len(pods) {
 		return pods
 	}
-	crowd := map[string]int{}
+	podsPerNode := map[string]int{}
 	for _, p := range related {
 		if active(p) {
-			crowd[p.Spec.NodeName]++
+			podsPerNode[p.Spec.NodeName]++
 		}
 	}
 	candidates := make([]candidate, 0, len(pods))
 	for _, p := range pods {
-		candidates = append(candidates, newCandidate(p, crowd[p.Spec.NodeName], now))
+		candidates = append(candidates, newCandidate(p, podsPerNode[p.Spec.NodeName], now))
 	}
 	slices.SortFunc(candidates, candidate.compare)
 	chosen := make([]*corev1.Pod, 0, n)
@@ -35,24 +35,24 @@ func victims(pods, related []*corev1.Pod, n int, now time.Time) []*corev1.Pod {
 	return chosen
 }
 
-// candidate is a pod with all that its rank depends on, computed once.
+// candidate is a pod with everything that its rank depends on, computed once.
 type candidate struct {
 	pod        *corev1.Pod
 	assigned   bool
 	phase      int
 	ready      bool
 	cost       int
-	neighbours int // active related pods on its node, itself included
+	podsOnNode int // active related pods on its node, itself included
 	readyAge   int // see magnitude; 0 if it is not ready
-	restarts   int // of the container that restarted most
+	restarts   int // of the container that restarted most often
 	sidecars   int // the same for restartable init containers
 	age        int
 }
 
-func newCandidate(p *corev1.Pod, neighbours int, now time.Time) candidate {
+func newCandidate(p *corev1.Pod, podsOnNode int, now time.Time) candidate {
 	c := candidate{
 		pod: p, assigned: p.Spec.NodeName != "", phase: phaseOrder(p.Status.Phase), ready: ready(p), cost: deletionCost(p),
-		neighbours: neighbours, age: magnitude(p.CreationTimestamp, now),
+		podsOnNode: podsOnNode, age: magnitude(p.CreationTimestamp, now),
 	}
 	if c.ready {
 		c.readyAge = magnitude(condition(p, corev1.PodReady).LastTransitionTime, now)
@@ -61,18 +61,18 @@ func newCandidate(p *corev1.Pod, neighbours int, now time.Time) candidate {
 	return c
 }
 
-// compare orders candidates by the rules of the ReplicaSet controller: each decides if the ones before it do not.
-// Negative means that c is deleted rather than d.
+// compare orders candidates by the rules of the ReplicaSet controller, each of which decides if those before it do not.
+// It is negative if c is deleted in preference to d.
 //
-// It is a total order. Upstream's is not: it lets the uid decide between two ready times of one power of two but not
-// between equal ones, so that three pods can each go before the next. Here the uid comes last.
+// It is a total order. Upstream's is not: it lets the uid decide between two ready times with the same power of two but not
+// between equal ones, so that three pods can be ordered in a cycle. Here the uid comes last.
 func (c candidate) compare(d candidate) int {
 	return cmp.Or(
 		falseFirst(c.assigned, d.assigned),
 		cmp.Compare(c.phase, d.phase),
 		falseFirst(c.ready, d.ready),
 		cmp.Compare(c.cost, d.cost),
-		-cmp.Compare(c.neighbours, d.neighbours),
+		-cmp.Compare(c.podsOnNode, d.podsOnNode),
 		cmp.Compare(c.readyAge, d.readyAge),
 		-cmp.Compare(c.restarts, d.restarts),
 		-cmp.Compare(c.sidecars, d.sidecars),
@@ -81,8 +81,8 @@ func (c candidate) compare(d candidate) int {
 	)
 }
 
-// magnitude is the base-2 logarithm of the time since t: ages of one power of two count as the same, so that pods which
-// were made together are not deleted in the order of their making. A time that is not known is the youngest.
+// magnitude is the base-2 logarithm of the time since t: ages with the same power of two count as equal, so that pods which
+// were created together are not deleted in the order of their creation. An unknown time counts as the youngest.
 func magnitude(t metav1.Time, now time.Time) int {
 	age := now.Sub(t.Time)
 	switch {
@@ -117,7 +117,7 @@ func phaseOrder(phase corev1.PodPhase) int {
 	}
 }
 
-// deletionCost is what the pod's annotation says; 0 if it says nothing that can be read.
+// deletionCost returns the pod's deletion cost annotation; 0 if it is missing or invalid.
 func deletionCost(p *corev1.Pod) int {
 	cost, err := strconv.ParseInt(p.Annotations[corev1.PodDeletionCost], 10, 32)
 	if err != nil {
@@ -126,7 +126,7 @@ func deletionCost(p *corev1.Pod) int {
 	return int(cost)
 }
 
-// restarts counts the restarts of the container, and of the sidecar, that restarted most.
+// restarts returns the restart counts of the container and of the sidecar that restarted most often.
 func restarts(p *corev1.Pod) (containers, sidecars int) {
 	for _, s := range p.Status.ContainerStatuses {
 		containers = max(containers, int(s.RestartCount))

@@ -17,7 +17,7 @@ import (
 
 func pick[E any](r *rand.Rand, from ...E) E { return from[r.IntN(len(from))] }
 
-// randomPod returns a pod of few and often equal properties, so that every rule gets to decide.
+// randomPod returns a pod whose properties have few values, so that every rule decides sometimes.
 func randomPod(r *rand.Rand, name string, now time.Time) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(fmt.Sprintf("%08x", r.Uint32()))}}
 	p.Spec.NodeName = pick(r, "", "a", "b", "c")
@@ -46,10 +46,10 @@ func randomPod(r *rand.Rand, name string, now time.Time) *corev1.Pod {
 	return p
 }
 
-// rule returns a number for a pod; of two pods the one with the smaller goes first.
+// rule returns a number for a pod; of two pods the one with the smaller number goes first.
 type rule func(p *corev1.Pod) float64
 
-// rules states the ranking once more, each rule for itself and as simply as it goes.
+// rules states the ranking again, each rule separately and as simply as possible.
 func rules(all []*corev1.Pod, now time.Time) []rule {
 	truth := func(b bool) float64 { return map[bool]float64{true: 1}[b] }
 	readyCondition := func(p *corev1.Pod) corev1.PodCondition { return p.Status.Conditions[1] }
@@ -128,7 +128,7 @@ func TestVictimsFollowTheRules(t *testing.T) {
 			left = slices.Delete(left, first, first+1)
 		}
 		before := slices.Clone(pods)
-		got := podNames(victims(pods, related, len(want), now))
+		got := podNames(podsToDelete(pods, related, len(want), now))
 		if len(want) == len(pods) { // all go; their order is nobody's business
 			slices.Sort(got)
 			slices.Sort(want)
@@ -142,7 +142,7 @@ func TestVictimsFollowTheRules(t *testing.T) {
 	}
 }
 
-// TestRankIsATotalOrder compares all pairs and triples: else the outcome of a sort would hang on how the pods were listed.
+// TestRankIsATotalOrder compares all pairs and triples: otherwise the result of sorting would depend on the order of the list.
 func TestRankIsATotalOrder(t *testing.T) {
 	r := testseed.Rand(t)
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -13,25 +13,25 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// defaultBurst is how many pods upstream's controllers create or delete for one owner at once.
+// defaultBurst is how many pods upstream's controllers create or delete in one reconcile.
 const defaultBurst = 500
 
 // Options are the options of a controller. Client must be set.
 type Options struct {
-	// Client writes to the API server. Its rate limits hold back creations; give it ample ones.
+	// Client writes to the API server. Its rate limits slow down the creation of pods, so they should be generous.
 	Client kubernetes.Interface
-	// Events records what happens to an owner. Nil means that no events are recorded.
+	// Events records events about owners. Nil means that no events are recorded.
 	Events record.EventRecorder
-	// Namespaces limits the controller to these; empty means all.
+	// Namespaces limits the controller to these namespaces; empty means all.
 	Namespaces []string
-	// Burst is how many pods one reconcile creates or deletes at most; 0 means 500.
+	// Burst is the maximum number of pods that one reconcile creates or deletes; 0 means 500.
 	Burst int
 	// Controller are the options of the reconcile loop.
 	Controller controller.Options
 }
 
 // NewReplicaSet returns a controller for ReplicaSets. Its informers come from factory, which the caller starts; they are
-// shared with whoever asks for the same scope.
+// shared with other users of the same scope.
 func NewReplicaSet(factory *tidings.Factory, opts Options) (*controller.Controller, error) {
 	return build(factory, opts, "replicaset", replicaSets(opts.Client))
 }
@@ -59,6 +59,6 @@ func build[O object.Object](factory *tidings.Factory, opts Options, name string,
 	}
 	e := newEngine(k, owners, pods, opts)
 	c := controller.New(name, e.reconcile, opts.Controller)
-	err = errors.Join(controller.WatchKeys(c, owners), controller.Watch(c, pods, e.concerned, changed))
+	err = errors.Join(controller.WatchKeys(c, owners), controller.Watch(c, pods, e.mapPod, notResync))
 	return c, err
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// The reasons of events and of the failure condition.
+// Reasons of events and of the failure condition.
 const (
 	reasonCreated      = "SuccessfulCreate"
 	reasonCreateFailed = "FailedCreate"
@@ -23,28 +23,28 @@ const (
 	reasonDeleteFailed = "FailedDelete"
 )
 
-// scaled is what a scaling led to.
-type scaled struct {
-	active  []*corev1.Pod // the replicas there are now
-	leaving int           // how many of those before were deleted and take their time to end
-	tried   bool          // whether the number was looked at: else there is no saying that it is right
-	reason  string        // what err is about
-	err     error
+// scaleResult is the result of scaling.
+type scaleResult struct {
+	active      []*corev1.Pod // the replicas afterwards
+	terminating int           // the number of deleted pods that terminate gracefully
+	attempted   bool          // whether scale was called; otherwise the number of replicas may be wrong
+	reason      string        // the reason for err in events and conditions
+	err         error
 }
 
-// scale creates or deletes pods until there are as many as wanted.
-func (e *engine[O]) scale(ctx context.Context, owner O, want spec, active []*corev1.Pod) scaled {
+// scale creates or deletes pods to reach the desired number.
+func (e *engine[O]) scale(ctx context.Context, owner O, want spec, active []*corev1.Pod) scaleResult {
 	switch missing := want.replicas - len(active); {
 	case missing > 0:
 		return e.scaleUp(ctx, owner, want, active, min(missing, e.burst))
 	case missing < 0:
 		return e.scaleDown(ctx, owner, active, min(-missing, e.burst))
 	default:
-		return scaled{active: active}
+		return scaleResult{active: active}
 	}
 }
 
-func (e *engine[O]) scaleUp(ctx context.Context, owner O, want spec, active []*corev1.Pod, n int) scaled {
+func (e *engine[O]) scaleUp(ctx context.Context, owner O, want spec, active []*corev1.Pod, n int) scaleResult {
 	pod := e.podFor(owner, want.template)
 	var mu sync.Mutex
 	var created []*corev1.Pod
@@ -59,17 +59,17 @@ func (e *engine[O]) scaleUp(ctx context.Context, owner O, want spec, active []*c
 		return nil
 	})
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-		err = nil // nothing can be created any more, and the owner will be deleted
+		err = nil // nothing can be created in the namespace any more, and the owner will be deleted
 	}
-	return scaled{active: slices.Concat(active, created), reason: reasonCreateFailed, err: err}
+	return scaleResult{active: slices.Concat(active, created), reason: reasonCreateFailed, err: err}
 }
 
-// slowStart calls fn n times, in batches of 1, 2, 4 … whose calls run side by side. It ends after a batch in
-// which a call failed, with that call's error: what refuses one pod will likely refuse hundreds.
+// slowStart calls fn n times, in batches of 1, 2, 4 … concurrent calls. It stops after a batch with a failed call
+// and returns the error: what rejects one pod is likely to reject hundreds.
 func slowStart(n int, fn func() error) error {
 	for batch := 1; n > 0; batch *= 2 {
 		size := min(batch, n)
-		if err := sideBySide(size, func(int) error { return fn() }); err != nil {
+		if err := inParallel(size, func(int) error { return fn() }); err != nil {
 			return err
 		}
 		n -= size
@@ -77,8 +77,8 @@ func slowStart(n int, fn func() error) error {
 	return nil
 }
 
-// sideBySide calls fn for 0 … n-1 at once, waits for all and returns the first error.
-func sideBySide(n int, fn func(i int) error) error {
+// inParallel calls fn for 0 … n-1 concurrently, waits for all calls, and returns the first error.
+func inParallel(n int, fn func(i int) error) error {
 	errs := make([]error, n)
 	var wg sync.WaitGroup
 	for i := range n {
@@ -91,7 +91,7 @@ func sideBySide(n int, fn func(i int) error) error {
 	return nil
 }
 
-// podFor makes a new pod from the template.
+// podFor returns a new pod from the template.
 func (e *engine[O]) podFor(owner O, template *corev1.PodTemplateSpec) *corev1.Pod {
 	t := template.DeepCopy()
 	return &corev1.Pod{
@@ -104,7 +104,7 @@ func (e *engine[O]) podFor(owner O, template *corev1.PodTemplateSpec) *corev1.Po
 	}
 }
 
-// namePrefix is what the names of an owner's pods begin with: its own, with a dash where that makes a valid name.
+// namePrefix returns the prefix for names of an owner's pods: its own name, with a dash if that makes valid names.
 func namePrefix(owner string) string {
 	if prefix := owner + "-"; len(validation.IsDNS1123Subdomain(prefix+"x")) == 0 {
 		return prefix
@@ -112,26 +112,27 @@ func namePrefix(owner string) string {
 	return owner
 }
 
-// create creates the pod, which is a copy since clients write to the type of what they encode, and several share the rest.
+// create creates the pod. It is passed by value because clients write to the TypeMeta of the object that they encode, while
+// several calls share the rest.
 func (e *engine[O]) create(ctx context.Context, owner O, pod corev1.Pod) (*corev1.Pod, error) {
 	created, err := e.client.CoreV1().Pods(pod.Namespace).Create(ctx, &pod, metav1.CreateOptions{})
 	if err != nil {
-		e.doubt.note(object.KeyOf(owner), err)
+		e.unknownOutcomes.add(object.KeyOf(owner), err)
 		if !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 			e.event(owner, corev1.EventTypeWarning, reasonCreateFailed, "Error creating: %v", err)
 		}
 		return nil, err
 	}
-	e.wrote(ctx, owner, created)
+	e.noteWrite(ctx, owner, created)
 	e.event(owner, corev1.EventTypeNormal, reasonCreated, "Created pod: %s", created.Name)
 	return created, nil
 }
 
-func (e *engine[O]) scaleDown(ctx context.Context, owner O, active []*corev1.Pod, n int) scaled {
-	chosen := victims(active, e.related(owner, active), n, time.Now())
+func (e *engine[O]) scaleDown(ctx context.Context, owner O, active []*corev1.Pod, n int) scaleResult {
+	chosen := podsToDelete(active, e.related(owner, active), n, time.Now())
 	var mu sync.Mutex
 	gone := make(map[*corev1.Pod]bool, len(chosen))
-	err := sideBySide(len(chosen), func(i int) error {
+	err := inParallel(len(chosen), func(i int) error {
 		if err := e.delete(ctx, owner, chosen[i]); err != nil {
 			return err
 		}
@@ -140,46 +141,46 @@ func (e *engine[O]) scaleDown(ctx context.Context, owner O, active []*corev1.Pod
 		gone[chosen[i]] = true
 		return nil
 	})
-	result := scaled{reason: reasonDeleteFailed, err: err}
+	result := scaleResult{reason: reasonDeleteFailed, err: err}
 	for _, p := range active {
 		switch {
 		case !gone[p]:
 			result.active = append(result.active, p)
-		case p.Spec.NodeName != "": // a pod that no kubelet has is gone at once
-			result.leaving++
+		case p.Spec.NodeName != "": // a pod without a kubelet is gone immediately
+			result.terminating++
 		}
 	}
 	return result
 }
 
-// delete deletes the pod, provided that it is the one we know. That it is gone already is as good. A conflict can mean that
-// its name is another pod's by now, but also that the pod is there and changed while it was to be deleted.
+// delete deletes the pod, provided that it still has the same uid. If it is gone already, that counts as deleted. A conflict can mean
+// that another pod has its name by now, but also that the pod exists and was changed during the call.
 func (e *engine[O]) delete(ctx context.Context, owner O, p *corev1.Pod) error {
-	err := e.client.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, metav1.DeleteOptions{Preconditions: onlyThis(p)})
+	err := e.client.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, metav1.DeleteOptions{Preconditions: uidPrecondition(p)})
 	switch {
 	case err == nil:
-		e.deleted(ctx, owner, p)
+		e.noteDeletion(ctx, owner, p)
 		e.event(owner, corev1.EventTypeNormal, reasonDeleted, "Deleted pod: %s", p.Name)
 		return nil
-	case apierrors.IsNotFound(err), apierrors.IsConflict(err) && e.isLeaving(ctx, p):
-		e.deleted(ctx, owner, p)
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err) && e.isGoneOrTerminating(ctx, p):
+		e.noteDeletion(ctx, owner, p)
 		return nil
 	default:
-		e.doubt.note(object.KeyOf(owner), err)
+		e.unknownOutcomes.add(object.KeyOf(owner), err)
 		e.event(owner, corev1.EventTypeWarning, reasonDeleteFailed, "Error deleting: %v", err)
 		return fmt.Errorf("cannot delete pod %s: %w", p.Name, err)
 	}
 }
 
-// onlyThis keeps a call from another pod of the same name. The pods of fake clients have no uid to tell them by.
-func onlyThis(p *corev1.Pod) *metav1.Preconditions {
+// uidPrecondition returns preconditions that protect another pod with the same name. Pods of fake clients may have no uid.
+func uidPrecondition(p *corev1.Pod) *metav1.Preconditions {
 	if p.UID == "" {
 		return nil
 	}
 	return &metav1.Preconditions{UID: &p.UID}
 }
 
-// event records what happened to the owner, where somebody wants to know.
+// event records an event about the owner, if there is a recorder.
 func (e *engine[O]) event(owner O, eventType, reason, format string, args ...any) {
 	if e.events != nil {
 		e.events.Eventf(owner, eventType, reason, format, args...)

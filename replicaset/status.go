@@ -10,10 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// status is the status of both resources, in one form.
+// status is the status of either resource in a common form.
 type status struct {
 	replicas, fullyLabeled, ready, available int32
-	terminating                              *int32 // nil where it is not counted
+	terminating                              *int32 // nil if it is not counted
 	observedGeneration                       int64
 	conditions                               []statusCondition
 }
@@ -26,11 +26,11 @@ type statusCondition struct {
 	reason, message string
 }
 
-// replicaFailure is the condition that says why pods could not be created or deleted.
+// replicaFailure is the type of the condition that says why pods could not be created or deleted.
 const replicaFailure = string(appsv1.ReplicaSetReplicaFailure)
 
-// count fills in what can be read off the pods. active are the owner's replicas, leaving those being deleted.
-func (s *status) count(o spec, active []*corev1.Pod, leaving int, now time.Time) {
+// count sets the counts of pods. active are the owner's replicas, terminatingPods is the number of terminating ones.
+func (s *status) count(o spec, active []*corev1.Pod, terminatingPods int, now time.Time) {
 	full := labels.Set(o.template.Labels).AsSelectorPreValidated()
 	s.replicas, s.fullyLabeled, s.ready, s.available = int32(len(active)), 0, 0, 0
 	for _, p := range active {
@@ -46,13 +46,13 @@ func (s *status) count(o spec, active []*corev1.Pod, leaving int, now time.Time)
 		}
 	}
 	if s.terminating != nil {
-		n := int32(leaving)
+		n := int32(terminatingPods)
 		s.terminating = &n
 	}
 }
 
-// failure sets the failure condition, or takes it away where there is no error. As long as the condition is there it keeps its
-// time and text, so that a failure that goes on is written once.
+// failure sets the failure condition, or removes it if err is nil. An existing condition keeps its
+// time and message, so that a persistent failure is written once.
 func (s *status) failure(err error, reason string, now time.Time) {
 	i := slices.IndexFunc(s.conditions, func(c statusCondition) bool { return c.kind == replicaFailure })
 	switch {

@@ -121,7 +121,7 @@ func TestFailureCondition(t *testing.T) {
 	}
 }
 
-// TestStatusSurvives fills every field of both statuses, so that a field which a new version brings shows here.
+// TestStatusSurvives fills every field of both statuses, so that fields of new API versions are noticed here.
 func TestStatusSurvives(t *testing.T) {
 	n := int32(5)
 	rs := appsv1.ReplicaSetStatus{
@@ -163,7 +163,7 @@ func TestStatusEqualSeesEveryField(t *testing.T) {
 	}
 }
 
-// TestNextAvailableIsTheSoonest: of the pods that become available by themselves, whatever their order.
+// TestNextAvailableIsTheSoonest of the pods that will become available by themselves, whatever their order.
 func TestNextAvailableIsTheSoonest(t *testing.T) {
 	r := testseed.Rand(t)
 	for range 1000 {

@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 )
 
-// TestFailedStatusWriteShows refuses the status: the reconcile fails with that, and goes on until it is written.
+// TestFailedStatusWriteShows rejects the status: the reconcile fails with that error, and is retried until the status is written.
 func TestFailedStatusWriteShows(t *testing.T) {
 	in(t, 2, func(t *testing.T, l *lab) {
 		l.failOnce("update replicasets", 1, apierrors.NewInternalError(errors.New("no etcd")))
@@ -29,7 +29,7 @@ func TestFailedStatusWriteShows(t *testing.T) {
 	})
 }
 
-// TestStatusOfASetThatIsGone finds that the set was deleted before the cache has heard of it: that is no failure.
+// TestStatusOfASetThatIsGone: the set was deleted before the cache shows that, which is not a failure.
 func TestStatusOfASetThatIsGone(t *testing.T) {
 	in(t, 2, func(t *testing.T, l *lab) {
 		l.setFault(func(call string) error {
@@ -44,7 +44,7 @@ func TestStatusOfASetThatIsGone(t *testing.T) {
 	})
 }
 
-// TestStatusCountsWhatWasCreated: the status that follows a scaling has the new pods, before the cache shows them.
+// TestStatusCountsWhatWasCreated: the status after scaling includes the new pods, before the cache shows them.
 func TestStatusCountsWhatWasCreated(t *testing.T) {
 	in(t, 1, func(t *testing.T, l *lab) {
 		var written []int32
@@ -84,7 +84,7 @@ func TestServerWithoutTerminatingReplicas(t *testing.T) {
 	})
 }
 
-// TestNewSetOfTheSameName deletes a set, and makes another of its name: nothing of the first is remembered.
+// TestNewSetOfTheSameName deletes a set, and creates another with its name: nothing of the first is remembered.
 func TestNewSetOfTheSameName(t *testing.T) {
 	in(t, 2, func(t *testing.T, l *lab) {
 		l.mu.Lock()
@@ -165,11 +165,11 @@ func TestSpecs(t *testing.T) {
 // TestPreconditions: a pod with a uid is deleted only if it is that one.
 func TestPreconditions(t *testing.T) {
 	p := &corev1.Pod{}
-	if got := onlyThis(p); got != nil {
+	if got := uidPrecondition(p); got != nil {
 		t.Errorf("%v of a pod without a uid", got)
 	}
 	p.UID = "u"
-	if got := onlyThis(p); got == nil || *got.UID != types.UID("u") {
+	if got := uidPrecondition(p); got == nil || *got.UID != types.UID("u") {
 		t.Errorf("%v", got)
 	}
 }
@@ -185,7 +185,7 @@ func TestDeletionCost(t *testing.T) {
 	}
 }
 
-// TestStatusCountsWhatIsLeaving: the status that follows a scaling has the pods that a kubelet still has, before the cache shows that they go.
+// TestStatusCountsWhatIsLeaving: the status after scaling includes the terminating pods, before the cache shows their deletion.
 func TestStatusCountsWhatIsLeaving(t *testing.T) {
 	for _, node := range []string{"", "node-1"} {
 		in(t, 4, func(t *testing.T, l *lab) {
@@ -211,7 +211,7 @@ func TestStatusCountsWhatIsLeaving(t *testing.T) {
 	}
 }
 
-// TestDoubtThatCannotBeCleared: that the pods cannot be read is a failure of the reconcile, and nothing is created meanwhile.
+// TestDoubtThatCannotBeCleared: if the pods cannot be read, the reconcile fails, and nothing is created in the meantime.
 func TestDoubtThatCannotBeCleared(t *testing.T) {
 	in(t, 1, func(t *testing.T, l *lab) {
 		creates := 0

@@ -14,7 +14,7 @@ import (
 	"github.com/tidings/tidings/internal/testseed"
 )
 
-// trouble is a lab in which much goes wrong.
+// trouble is a lab with many faults.
 type trouble struct {
 	*lab
 	r *rand.Rand // the test's
@@ -25,8 +25,8 @@ type trouble struct {
 	want, ceiling int // what is asked for, and the most that the cache may still ask for
 }
 
-// TestRandomTroublesConverge scales up and down at random while writes fail, answers get lost, pods are deleted, relabelled and
-// die, and the server goes away. No creation may go over what was asked for lately, and in the end the number is right.
+// TestRandomTroublesConverge scales up and down at random while writes fail, responses get lost, pods are deleted, relabelled and
+// die, and the server goes away. No creation may exceed a recently requested number, and in the end the number is right.
 //
 // Half of the runs are without the gate, so that the expectations stand alone.
 func TestRandomTroublesConverge(t *testing.T) {
@@ -80,7 +80,7 @@ func (x *trouble) rescale() {
 	x.scale(n)
 }
 
-// rest lets time pass. After 10 seconds even a watch that broke is back, and no older wish is in the cache.
+// rest lets time pass. After 10 seconds even a broken watch is back, and the cache has no older spec.
 func (x *trouble) rest(d time.Duration) {
 	x.settle(d)
 	if d > 10*time.Second {
@@ -111,7 +111,7 @@ func (x *trouble) runSome() {
 	}
 }
 
-// relabelSome takes pods out of the selector, as somebody does who wants to look at them in peace.
+// relabelSome takes pods out of the selector, as somebody does to debug them.
 func (x *trouble) relabelSome() {
 	pods := x.some()
 	for _, p := range pods[:min(2, len(pods))] {

@@ -15,7 +15,7 @@ import (
 	"github.com/tidings/tidings/tidingstest"
 )
 
-// BenchmarkWatch reads a watch of 1,000 pods of which nothing changes but the name: the cost of an event besides
+// BenchmarkWatch reads a watch of 1,000 pods that differ only in their names: the cost of an event apart from
 // the objects themselves. One operation is one event.
 func BenchmarkWatch(b *testing.B) {
 	const events = 1000

@@ -16,7 +16,7 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// sameAnswer gives every request the same answer, and remembers what became of it.
+// sameAnswer answers every request with the same response, and records what happened to it.
 type sameAnswer struct {
 	code              int
 	contentType, body string
@@ -42,7 +42,7 @@ func (a *sameAnswer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: a.code, Header: http.Header{"Content-Type": {a.contentType}}, Body: body, Request: r}, nil
 }
 
-// TestNothingIsLeftOpen ends lists and watches in all ways: the connection is given back, and the request's context is done.
+// TestNothingIsLeftOpen ends lists and watches in all ways: the connection is released, and the request's context is done.
 func TestNothingIsLeftOpen(t *testing.T) {
 	const (
 		pods2 = `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"7"},"items":[{"metadata":{"name":"a"}},{"metadata":{"name":"b"}}]}`
@@ -128,7 +128,7 @@ func TestNothingIsLeftOpen(t *testing.T) {
 	}
 }
 
-// TestErrorsWithoutACause: an error of the network is told as it is while the context has not ended.
+// TestErrorsWithoutACause: an error of the network is returned unchanged while the context has not ended.
 func TestErrorsWithoutACause(t *testing.T) {
 	refused := errors.New("connection refused")
 	ended := errors.New("stopped by the test")
@@ -153,12 +153,12 @@ func TestErrorsWithoutACause(t *testing.T) {
 	}
 }
 
-// failing sameAnswer no request.
+// failing is a sameAnswer that fails every request.
 type failing struct{ err error }
 
 func (f failing) RoundTrip(*http.Request) (*http.Response, error) { return nil, f.err }
 
-// TestRequestsSayWhoAsks looks at what requests have besides what is listed.
+// TestRequestsSayWhoAsks checks the headers of requests.
 func TestRequestsSayWhoAsks(t *testing.T) {
 	for agent, want := range map[string]string{"": rest.DefaultKubernetesUserAgent(), "mine/1": "mine/1"} {
 		a := sameAnswer{code: 500}
@@ -188,7 +188,7 @@ func TestRequestsSayWhoAsks(t *testing.T) {
 	}
 }
 
-// TestMetadataOfOtherSources is what they list.
+// TestMetadataOfOtherSources comes from their lists.
 func TestMetadataOfOtherSources(t *testing.T) {
 	from := source.Funcs[*corev1.Pod]{
 		ListFunc: func(_ context.Context, opts source.ListOptions[*corev1.Pod], each func(*corev1.Pod) error) (source.ListResult, error) {

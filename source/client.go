@@ -14,25 +14,25 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Client is a connection pool to one API server, to be shared by all sources of that server. It may be used by
+// Client is a connection pool to one API server, shared by all sources for that server. It may be used by
 // several goroutines.
 type Client struct {
 	http *http.Client
 	base *url.URL
-	// timeout is rest.Config.Timeout: how long an answer may take. Running watches are not ended by it.
+	// timeout is rest.Config.Timeout: how long a response may take. It does not end running watches.
 	timeout time.Duration
-	// authority is a hash of the certificate authority; "" if there is none.
-	authority string
+	// caHash is a hash of the certificate authority; "" if there is none.
+	caHash string
 	// compress is set unless rest.Config.DisableCompression is.
 	compress bool
 	// warnings handles the warnings of the server; nil stands for client-go's default handler.
 	warnings rest.WarningHandlerWithContext
 }
 
-// NewClient makes a client from config. Authentication, TLS, exec plugins, proxies, impersonation, warnings and
-// the connection's Dial, Transport and WrapTransport work as in client-go, because client-go's rest does that
-// part. A config without a user agent gets client-go's. Of the other fields, Timeout bounds a list as a whole and
-// the time until a watch starts; APIPath, content types and rate limits are not used. Config is not changed.
+// NewClient returns a client for config. Authentication, TLS, exec plugins, proxies, impersonation, warnings, and
+// the options Dial, Transport and WrapTransport work as in client-go, because its rest package handles them.
+// The default user agent is client-go's. Timeout limits a list as a whole and
+// the time until a watch starts; APIPath, content types and rate limits are not used. config is not modified.
 func NewClient(config *rest.Config) (*Client, error) {
 	if config == nil {
 		return nil, errors.New("source: no configuration to reach an API server")
@@ -47,7 +47,7 @@ func NewClient(config *rest.Config) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("source: server address: %w", err)
 	}
-	if base.Scheme == "http" && c.Transport == nil && c.Dial == nil && c.Proxy == nil && !saysOfTLS(c) {
+	if base.Scheme == "http" && c.Transport == nil && c.Dial == nil && c.Proxy == nil && !hasTLSOptions(c) {
 		c.Transport = plainTransport()
 	}
 	client, err := rest.HTTPClientFor(c)
@@ -55,12 +55,12 @@ func NewClient(config *rest.Config) (*Client, error) {
 		return nil, fmt.Errorf("source: connection to %s: %w", base.Redacted(), err)
 	}
 	return &Client{
-		http: client, base: base, timeout: timeout, authority: authorityOf(c), compress: !c.DisableCompression, warnings: warningHandler(c),
+		http: client, base: base, timeout: timeout, caHash: caHash(c), compress: !c.DisableCompression, warnings: warningHandler(c),
 	}, nil
 }
 
-// NewClientFor is NewClient with the caller's HTTP client, which has to authenticate by itself, as the one of rest.HTTPClientFor does. Its
-// Timeout is meant as Config's.
+// NewClientFor is like NewClient, but uses the given HTTP client, which must do the authentication, as one from rest.HTTPClientFor does.
+// The client's Timeout is used like rest.Config's.
 func NewClientFor(config *rest.Config, client *http.Client) (*Client, error) {
 	if config == nil || client == nil {
 		return nil, errors.New("source: no configuration, or no HTTP client, to reach an API server")
@@ -72,35 +72,35 @@ func NewClientFor(config *rest.Config, client *http.Client) (*Client, error) {
 	timeout, untimed := client.Timeout, *client
 	untimed.Timeout = 0 // it would end watches
 	return &Client{
-		http: &untimed, base: base, timeout: timeout, authority: authorityOf(config), compress: !config.DisableCompression, warnings: warningHandler(config),
+		http: &untimed, base: base, timeout: timeout, caHash: caHash(config), compress: !config.DisableCompression, warnings: warningHandler(config),
 	}, nil
 }
 
-// saysOfTLS reports whether a configuration has options for TLS, as one may for a plain connection. client-go refuses those together with a
-// transport.
-func saysOfTLS(config *rest.Config) bool {
+// hasTLSOptions reports whether config has TLS options, which it may even if the connection is not encrypted. client-go rejects them in
+// combination with a Transport.
+func hasTLSOptions(config *rest.Config) bool {
 	c, err := config.TransportConfig()
 	return err != nil || c.HasCA() || c.HasCertAuth() || c.HasCertCallback() || c.TLS.Insecure
 }
 
 const (
-	// plainBuffer is the size of the buffer of a connection without encryption.
+	// plainBuffer is the size of the read buffer of an unencrypted connection.
 	plainBuffer = 128 << 10
-	// dialTimeout is how long client-go waits for a connection.
+	// dialTimeout is client-go's limit for establishing a connection.
 	dialTimeout = 30 * time.Second
 )
 
-// plainKeepAlive finds out in 45 s, as HTTP/2 does over TLS, that the other end of a connection is gone. Nothing else would
-// end a quiet watch then.
+// plainKeepAlive detects within 45 s, as HTTP/2 does over TLS, that the other end of a connection is gone. Nothing else would
+// end a quiet watch in that case.
 var plainKeepAlive = net.KeepAliveConfig{Enable: true, Idle: 30 * time.Second, Interval: 5 * time.Second, Count: 3}
 
-// plainTransport returns what client-go uses for connections without encryption, with a larger buffer and keep-alive
-// probes that are as frequent as the pings of HTTP/2. HTTP/1.1 hands out at once only the chunks that the buffer holds,
-// so that with the usual 4 KiB each event of a busy watch would come alone; HTTP/2 hands out all that has arrived.
+// plainTransport returns client-go's transport for unencrypted connections, with a larger buffer and with keep-alive
+// probes as frequent as the pings of HTTP/2. An HTTP/1.1 body returns only the chunks in the buffer at a time,
+// so with the default 4 KiB each event of a busy watch would arrive alone; HTTP/2 returns everything that has arrived.
 func plainTransport() http.RoundTripper {
 	usual, ok := http.DefaultTransport.(*http.Transport)
 	if !ok {
-		return http.DefaultTransport // somebody has replaced it
+		return http.DefaultTransport // the program has replaced it
 	}
 	transport := usual.Clone()
 	transport.ReadBufferSize = plainBuffer
@@ -108,11 +108,11 @@ func plainTransport() http.RoundTripper {
 	return transport
 }
 
-// CloseIdleConnections closes the connections that no list or watch uses at the moment. Round trippers that wrap the
+// CloseIdleConnections closes connections that no list or watch is using. Round trippers that wrap the
 // transport have to be utilnet.RoundTripperWrappers, as client-go's are.
 func (c *Client) CloseIdleConnections() {
 	transport := c.http.Transport
-	for { // http.Client looks at the outermost only, and client-go's lack the method
+	for { // http.Client only looks at the outermost one, and client-go's wrappers lack the method
 		switch t := transport.(type) {
 		case nil:
 			c.http.CloseIdleConnections()
@@ -140,10 +140,10 @@ func (c *Client) collectionURL(resource schema.GroupVersionResource, namespace s
 	return c.base.JoinPath(append(path, resource.Resource)...)
 }
 
-// errTimeout is the cause of a request's end that rest.Config.Timeout brought about.
-var errTimeout = errors.New("no complete answer within the client's timeout (rest.Config.Timeout)")
+// errTimeout is the cause with which a request is canceled after rest.Config.Timeout.
+var errTimeout = errors.New("no complete response within the client's timeout (rest.Config.Timeout)")
 
-// get sends a GET request and returns the answer if its status is 200 OK; any other status is an error.
+// get sends a GET request and returns the response if its status is 200 OK; any other status is an error.
 func (c *Client) get(ctx context.Context, u url.URL, query url.Values, accept string) (*http.Response, error) {
 	u.RawQuery = query.Encode()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
@@ -159,7 +159,7 @@ func (c *Client) get(ctx context.Context, u url.URL, query url.Values, accept st
 		return nil, withCause(ctx, err)
 	}
 	c.warn(ctx, response.Header)
-	unpack(response)
+	decompress(response)
 	if response.StatusCode != http.StatusOK {
 		defer response.Body.Close()
 		return nil, responseError(response)
@@ -167,7 +167,7 @@ func (c *Client) get(ctx context.Context, u url.URL, query url.Values, accept st
 	return response, nil
 }
 
-// withCause adds why ctx ended to an error that its end has led to.
+// withCause adds the cause of ctx's end, if it has ended, to err.
 func withCause(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
 		return fmt.Errorf("%w: %w", cause, err)

@@ -38,7 +38,7 @@ func (p pipes) Accept() (net.Conn, error) {
 func (p pipes) Close() error   { close(p.closed); return nil }
 func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
-// muted is a connection that loses what is written to it once mute is set, as one whose other end is gone.
+// muted is a connection that drops what is written to it once mute is set, like one whose other end is gone.
 type muted struct {
 	net.Conn
 	mute *atomic.Bool
@@ -51,7 +51,7 @@ func (m muted) Write(b []byte) (int, error) {
 	return m.Conn.Write(b)
 }
 
-// serveTLS serves the handler over TLS on pipes, and returns a configuration that leads there.
+// serveTLS serves the handler over TLS on pipes, and returns a configuration for it.
 func serveTLS(t *testing.T, handler http.HandlerFunc, mute *atomic.Bool) *rest.Config {
 	t.Helper()
 	listener := pipes{make(chan net.Conn), make(chan struct{})}
@@ -79,8 +79,8 @@ func serveTLS(t *testing.T, handler http.HandlerFunc, mute *atomic.Bool) *rest.C
 	}
 }
 
-// TestDeadServerIsNoticed: over TLS, connections are HTTP/2 with pings, so that a quiet watch ends when nobody answers
-// any more: as in client-go, after 30 s of silence and 15 s of waiting.
+// TestDeadServerIsNoticed: over TLS, connections are HTTP/2 with pings, so that a quiet watch ends when the server no longer
+// responds: as in client-go, after 30 s of silence and 15 s of waiting.
 func TestDeadServerIsNoticed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mute atomic.Bool
@@ -122,7 +122,7 @@ func TestDeadServerIsNoticed(t *testing.T) {
 	})
 }
 
-// TestHTTP2ReadsAhead: what has arrived over HTTP/2 comes in one batch, however small the pieces were in which it was sent.
+// TestHTTP2ReadsAhead: data that have arrived over HTTP/2 come in one batch, in however small pieces they were sent.
 func TestHTTP2ReadsAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 100
@@ -165,7 +165,7 @@ func (w *warnings) HandleWarningHeaderWithContext(_ context.Context, code int, a
 	w.HandleWarningHeader(code, agent, "with context: "+text)
 }
 
-// TestWarnings: warnings of the server go where client-go's would.
+// TestWarnings: warnings from the server go where client-go's would.
 func TestWarnings(t *testing.T) {
 	const body = `{"kind":"WidgetList","apiVersion":"example.com/v1","metadata":{},"items":[]}`
 	header := http.Header{"Warning": {`299 - "example.com/v1 is deprecated"`, `299 kube "and so are \"quotes\""`, `broken`}}

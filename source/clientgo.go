@@ -14,24 +14,24 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// ClientGo is what every client of client-go for one resource can do: the typed ones such as
-// clientset.CoreV1().Pods("shop"), the dynamic and the metadata ones, the fakes of all of them, and a user's own.
+// ClientGo is implemented by every client-go client for one resource: typed ones such as
+// clientset.CoreV1().Pods("shop"), dynamic and metadata clients, fakes of all of these, and custom ones.
 // L is the list type, such as *corev1.PodList. A client for one namespace is limited to it.
 type ClientGo[L runtime.Object] interface {
 	List(ctx context.Context, opts metav1.ListOptions) (L, error)
 	Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error)
 }
 
-// FromClient makes a source of a client-go client, such as one of a fake clientset. The scope may be empty: the client
-// knows its resource and namespace. The scope's selectors are sent with every request; its Trim removes fields from what
-// the client returns.
+// FromClient returns a source over a client-go client, for example from a fake clientset. The scope may be empty: the client
+// knows its resource and namespace. The scope's selectors are sent with every request; its Trim removes fields from the objects
+// that the client returns.
 //
-// The client decodes every object by itself and holds each page of a list in memory at once, so NewHTTP is several times
-// lighter where it can be used. Previous is not asked, because nothing would be saved. What the client returns is never
-// written to: where Trim changes an object, the changed parts are copied, and with NoSharing every object is a copy,
-// since fakes hand out the objects that they store.
+// The client decodes all objects and holds each page of a list in memory as a whole, so NewHTTP is several times
+// cheaper where it can be used. Previous is not called, because it would save nothing. Objects from the client are never
+// modified: if Trim changes an object, the changed parts are copied, and with NoSharing every object is copied,
+// since fakes return the objects that they store.
 //
-// An error says what is wrong with the scope, or that the client lists other objects than T.
+// It is an error if the scope is invalid or the client lists objects that are not of type T.
 func FromClient[T object.Object, L runtime.Object](client ClientGo[L], scope Scope) (ListerWatcher[T], error) {
 	scope, err := scope.complete()
 	if err != nil {
@@ -47,7 +47,7 @@ func FromClient[T object.Object, L runtime.Object](client ClientGo[L], scope Sco
 	return &clientSource[T, L]{client: client, scope: scope, trim: trim}, nil
 }
 
-// itemOf returns the type of the objects in lists of type L, nil if that does not tell.
+// itemOf returns the type of the items in lists of type L, nil if it cannot be determined.
 func itemOf[L runtime.Object]() reflect.Type {
 	t := reflect.TypeFor[L]()
 	if t.Kind() != reflect.Pointer || t.Elem().Kind() != reflect.Struct {
@@ -71,10 +71,10 @@ type clientSource[T object.Object, L runtime.Object] struct {
 	trim   trimmer
 }
 
-// Scope returns what the source was made for, completed.
+// Scope returns the source's scope with defaults filled in.
 func (s *clientSource[T, L]) Scope() Scope { return s.scope }
 
-// ObjectType returns the Go type of the objects: that of the items of L where T is an interface, as far as L tells.
+// ObjectType returns the type of L's items, or T if it cannot be determined.
 func (s *clientSource[T, L]) ObjectType() reflect.Type {
 	if item := itemOf[L](); item != nil {
 		return item
@@ -104,7 +104,7 @@ func (s *clientSource[T, L]) List(ctx context.Context, opts ListOptions[T], each
 	}
 	result := ListResult{ResourceVersion: of.GetResourceVersion(), Continue: of.GetContinue()}
 	objects := s.objects(opts.NoSharing)
-	// With an own allocation for each item, one that is kept does not keep the whole page.
+	// Allocate each item separately, so that one that is kept does not keep the whole page in memory.
 	return result, meta.EachListItemWithAlloc(list, func(item runtime.Object) error {
 		o, err := objects.take(item, 0)
 		if err != nil {
@@ -114,8 +114,8 @@ func (s *clientSource[T, L]) List(ctx context.Context, opts ListOptions[T], each
 	})
 }
 
-// Watch offers no initial events: a fake client ignores that they are asked for and would let the caller wait
-// for their end, and a real one would save nothing, because lists come in pages.
+// Watch does not support initial events: a fake client would ignore the request for them and let the caller wait
+// forever for their end, and a real one would gain nothing over paged lists.
 func (s *clientSource[T, L]) Watch(ctx context.Context, opts WatchOptions[T]) (Stream[T], error) {
 	if opts.SendInitialEvents {
 		return nil, fmt.Errorf("watch: initial events through a client: %w", errors.ErrUnsupported)
@@ -137,17 +137,17 @@ func (s *clientSource[T, L]) Watch(ctx context.Context, opts WatchOptions[T]) (S
 }
 
 func (s *clientSource[T, L]) objects(noSharing bool) clientObjects[T] {
-	return clientObjects[T]{scope: s.scope, trim: s.trim, copied: noSharing}
+	return clientObjects[T]{scope: s.scope, trim: s.trim, copyAll: noSharing}
 }
 
-// clientObjects turns what a client returns into objects of a source.
+// clientObjects converts objects from a client to objects of a source.
 type clientObjects[T object.Object] struct {
-	scope  Scope
-	trim   trimmer
-	copied bool // every object is a copy
+	scope   Scope
+	trim    trimmer
+	copyAll bool // every object is a copy
 }
 
-// take checks o, and trims and copies it where that is wanted. The error is an ObjectError if o has a key.
+// take checks o, and trims and copies it if required. The error is an ObjectError if o has a key.
 func (c *clientObjects[T]) take(o runtime.Object, t EventType) (T, error) {
 	var zero T
 	m, err := meta.Accessor(o)
@@ -156,7 +156,7 @@ func (c *clientObjects[T]) take(o runtime.Object, t EventType) (T, error) {
 	}
 	typed, err := c.check(o)
 	if err == nil {
-		if c.copied {
+		if c.copyAll {
 			typed = typed.DeepCopyObject().(T)
 		}
 		return c.trim.apply(typed).(T), nil
@@ -183,7 +183,7 @@ func (c *clientObjects[T]) check(o runtime.Object) (T, error) {
 	return t, c.scope.check(t)
 }
 
-// checkKind refuses objects of another kind than the scope's. Typed clients leave the kind empty.
+// checkKind rejects objects of another kind than the scope's. Typed clients leave the kind empty.
 func (c *clientObjects[T]) checkKind(o runtime.Object) error {
 	got, want := o.GetObjectKind().GroupVersionKind(), c.scope.Kind
 	if got.Empty() || want.Empty() || got == want || formOf(reflect.TypeFor[T]()) == partialForm && got == partialKind {

@@ -29,7 +29,7 @@ import (
 
 var clientTrim = object.Trim{"metadata.managedFields", "metadata.annotations[note]", "spec.containers.image", "status"}
 
-// testClient lists and watches pods with a client-go client, and checks that trims leave other copies alone.
+// testClient lists and watches pods with a client-go client, and checks that trims do not affect other copies.
 func testClient[T object.Object, L runtime.Object](t *testing.T, client func(s *tidingstest.Server) source.ClientGo[L]) {
 	bubble(t, tidingstest.ServerOptions{}, func(t *testing.T, s *tidingstest.Server) {
 		s.Create(pod("a", "x"))
@@ -131,7 +131,7 @@ func throughWatch[T object.Object](t *testing.T, o T, trim object.Trim) T {
 	return read(t, mustWatch(t, from, source.WatchOptions[T]{}), 1)[0].Object
 }
 
-// TestFromFakeClient: a fake clientset's objects have no kind, and it hands out those that it stores.
+// TestFromFakeClient: a fake clientset's objects have no kind, and it returns the objects that it stores.
 func TestFromFakeClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clientset := fake.NewClientset(pod("a", "x"))
@@ -161,7 +161,7 @@ func TestFromFakeClient(t *testing.T) {
 	})
 }
 
-// TestClientObjectsOutOfScope: what a client returns and should not is skipped by name, and a collection of another kind ends it.
+// TestClientObjectsOutOfScope: objects that a client should not return are skipped by name, and a collection of another kind ends the request.
 func TestClientObjectsOutOfScope(t *testing.T) {
 	gadget := widget("a", "gadget")
 	gadget.SetKind("Gadget")

@@ -15,12 +15,11 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// maxNamespaceBytes is the most that is read of a namespace's metadata.
+// maxNamespaceBytes limits how much of a namespace's metadata is read.
 const maxNamespaceBytes = 1 << 20
 
-// ClusterID returns what tells the server's cluster from all others: the uid of its namespace kube-system, for which
-// reading that one namespace must be granted. Where it is not granted, or there is no such namespace, ok is false; see
-// Address.
+// ClusterID returns a unique identifier of the server's cluster: the uid of the namespace kube-system. It requires permission to
+// get that namespace. Without permission, or if there is no such namespace, ok is false; Address can be used instead.
 func (c *Client) ClusterID(ctx context.Context) (id string, ok bool, err error) {
 	response, err := c.get(ctx, *c.base.JoinPath("api", "v1", "namespaces", "kube-system"), url.Values{}, jsonType+partialAs+","+jsonType)
 	switch {
@@ -41,18 +40,18 @@ func (c *Client) ClusterID(ctx context.Context) (id string, ok bool, err error) 
 	return string(namespace.UID), namespace.UID != "", nil
 }
 
-// Address returns the server's address with a hash of the certificate authority that it is trusted by. It can be had
-// without any request. Clusters have authorities of their own, as a rule.
+// Address returns the server's address, with a hash of the certificate authority that its certificate is verified against, if one
+// is configured. It needs no request. As a rule, each cluster has its own certificate authority.
 func (c *Client) Address() string {
-	if c.authority == "" {
+	if c.caHash == "" {
 		return c.base.Redacted()
 	}
-	return c.base.Redacted() + " " + c.authority
+	return c.base.Redacted() + " " + c.caHash
 }
 
-// authorityOf returns a hash of the certificate authority that a configuration names; "" if it names none, or a file that
-// cannot be read, which the connection finds out.
-func authorityOf(config *rest.Config) string {
+// caHash returns a hash of the configured certificate authority; "" if there is none, or if its file cannot be read, an
+// error that the connection will report.
+func caHash(config *rest.Config) string {
 	data := config.CAData
 	if len(data) == 0 && config.CAFile != "" {
 		data, _ = os.ReadFile(config.CAFile)

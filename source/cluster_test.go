@@ -12,7 +12,7 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// clusterServer answers the request for kube-system with a code and a body.
+// clusterServer responds to the request for kube-system with a code and a body.
 func clusterServer(t *testing.T, code int, body string) *source.Client {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

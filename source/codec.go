@@ -18,55 +18,55 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// form is what T is, as far as the kind of its objects goes.
+// form distinguishes types of objects by how their apiVersion and kind are handled.
 type form int
 
 const (
-	typedForm        form = iota // a Go struct, whose objects leave the source without apiVersion and kind
+	typedForm        form = iota // a Go struct; the source clears apiVersion and kind
 	unstructuredForm             // *unstructured.Unstructured, always with apiVersion and kind
 	partialForm                  // *metav1.PartialObjectMetadata, with the scope's kind or the one that the server sent
 )
 
-// partialKind is the kind under which servers send metadata only.
+// partialKind is the kind of objects that servers send as metadata only.
 var partialKind = metav1.SchemeGroupVersion.WithKind("PartialObjectMetadata")
 
-// codec reads one collection in one encoding. Its decoders live as long as the source, so that the objects of
-// watches share memory with those of lists. It may be used by several goroutines.
+// codec reads one collection in one encoding. Its decoders live as long as the source, so that objects from
+// watches share memory with those from lists. It may be used by several goroutines.
 type codec[T object.Object] struct {
 	scope    Scope
 	form     form
 	protobuf bool
-	// wanted is the kind that objects must be of; empty allows any.
+	// wanted is the required kind of objects; empty allows any.
 	wanted schema.GroupVersionKind
 	stats  *counters
-	// newDecoder cannot fail, since it was called before.
+	// newDecoder has succeeded before, so it cannot fail.
 	newDecoder func(noSharing bool) (wire.Decoder[T], error)
 	shared     wire.Decoder[T]
 
-	mu    sync.Mutex      // guards alone
-	alone wire.Decoder[T] // decodes objects that share nothing; made when it is first asked for
+	mu       sync.Mutex      // guards unshared
+	unshared wire.Decoder[T] // decodes objects that share nothing; created on first use
 }
 
-// counters are a source's Stats as they grow.
+// counters are the live counters behind a source's Stats.
 type counters struct{ bytes, objects, reused, corrupted atomic.Uint64 }
 
-// decoder returns the decoder for objects that share parts, or for ones that do not.
+// decoder returns the decoder for objects that share parts, or for those that must not.
 func (c *codec[T]) decoder(noSharing bool) wire.Decoder[T] {
 	if !noSharing {
 		return c.shared
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.alone == nil {
-		c.alone, _ = c.newDecoder(true)
+	if c.unshared == nil {
+		c.unshared, _ = c.newDecoder(true)
 	}
-	return c.alone
+	return c.unshared
 }
 
-// wireStats adds what the codec's decoders have done to the sum.
+// wireStats adds the statistics of the codec's decoders to sum.
 func (c *codec[T]) wireStats(sum wire.Stats) wire.Stats {
 	c.mu.Lock()
-	alone := c.alone
+	alone := c.unshared
 	c.mu.Unlock()
 	sum = addStats(sum, c.shared.Stats())
 	if alone != nil {
@@ -75,31 +75,32 @@ func (c *codec[T]) wireStats(sum wire.Stats) wire.Stats {
 	return sum
 }
 
-// reading is what decodes the objects of one list or watch.
-type reading[T object.Object] struct {
+// objectReader decodes the objects of one list or watch.
+type objectReader[T object.Object] struct {
 	*codec[T]
 	decoder   wire.Decoder[T]
 	previous  Previous[T]
 	noSharing bool
-	// instead decodes in the decoder's place, or calls decodeNow for it to decode data, of which held is the version before. It is nil if nobody wants to.
-	instead   Decode[T]
-	decodeNow func(previousData []byte) (T, error)
-	data      []byte
-	held      T
+	// decodeInstead, if set, decodes objects in place of the decoder. It may call decodeNow, which uses the decoder on data, with held as the
+	// object's previous version.
+	decodeInstead Decode[T]
+	decodeNow     func(previousData []byte) (T, error)
+	data          []byte
+	held          T
 }
 
-func (c *codec[T]) reading(previous Previous[T], instead Decode[T], noSharing bool) *reading[T] {
+func (c *codec[T]) newObjectReader(previous Previous[T], instead Decode[T], noSharing bool) *objectReader[T] {
 	d := c.decoder(noSharing)
 	d.Recheck()
-	r := &reading[T]{codec: c, decoder: d, previous: previous, noSharing: noSharing}
+	r := &objectReader[T]{codec: c, decoder: d, previous: previous, noSharing: noSharing}
 	if instead != nil && c.protobuf && c.form == typedForm && len(c.scope.Trim) == 0 && !noSharing {
-		r.instead, r.decodeNow = instead, r.decodeData
+		r.decodeInstead, r.decodeNow = instead, r.decodeData
 	}
 	return r
 }
 
-// item decodes an item of a list, or takes the one that the caller holds.
-func (r *reading[T]) item(data []byte) (T, error) {
+// item decodes an item of a list, or returns the caller's object if it is unchanged.
+func (r *objectReader[T]) item(data []byte) (T, error) {
 	o, err := r.object(data)
 	if err != nil {
 		return o, r.objectError(data, 0, err)
@@ -107,8 +108,8 @@ func (r *reading[T]) item(data []byte) (T, error) {
 	return o, nil
 }
 
-// event decodes the object of a watch event, or takes the one that the caller holds.
-func (r *reading[T]) event(data []byte, t EventType) (T, error) {
+// event decodes the object of a watch event, or returns the caller's object if it is unchanged.
+func (r *objectReader[T]) event(data []byte, t EventType) (T, error) {
 	raw, err := r.open(data)
 	if err == nil {
 		var o T
@@ -120,7 +121,7 @@ func (r *reading[T]) event(data []byte, t EventType) (T, error) {
 	return zero, r.objectError(raw, t, err)
 }
 
-// open takes the envelope off the object of an event, which has one in protobuf only, and checks the kind that it states.
+// open removes the envelope of a watch event's object, which exists in protobuf only, and checks the kind in it.
 func (c *codec[T]) open(data []byte) ([]byte, error) {
 	if !c.protobuf {
 		return data, nil
@@ -135,7 +136,7 @@ func (c *codec[T]) open(data []byte) ([]byte, error) {
 	return e.Raw, c.checkKind(schema.FromAPIVersionAndKind(string(e.APIVersion), string(e.Kind)))
 }
 
-// isWanted reports whether the kind is exactly the wanted one. It is cheaper than checkKind.
+// isWanted reports whether the kind is exactly the wanted one. It is a cheaper check than checkKind.
 func (c *codec[T]) isWanted(apiVersion, kind string) bool {
 	w := &c.wanted
 	if w.Group == "" {
@@ -145,8 +146,8 @@ func (c *codec[T]) isWanted(apiVersion, kind string) bool {
 	return kind == w.Kind && len(apiVersion) == n+1+len(w.Version) && apiVersion[:n] == w.Group && apiVersion[n] == '/' && apiVersion[n+1:] == w.Version
 }
 
-// object decodes a bare object, or takes the one that the caller holds.
-func (r *reading[T]) object(data []byte) (T, error) {
+// object decodes an object without envelope, or returns the caller's object if it is unchanged.
+func (r *objectReader[T]) object(data []byte) (T, error) {
 	var held T
 	if r.previous != nil {
 		if m, ok := r.decoder.Peek(data); ok {
@@ -176,13 +177,13 @@ func (r *reading[T]) object(data []byte) (T, error) {
 	return o, nil
 }
 
-// decode decodes a bare object, of which held is the version before, or the zero T.
-func (r *reading[T]) decode(data []byte, held T) (T, error) {
-	if r.instead == nil {
+// decode decodes an object without envelope. held is its previous version, or the zero T.
+func (r *objectReader[T]) decode(data []byte, held T) (T, error) {
+	if r.decodeInstead == nil {
 		return r.decoder.Decode(data, held)
 	}
 	r.data, r.held = data, held
-	o, err := r.instead(data, held, r.decodeNow)
+	o, err := r.decodeInstead(data, held, r.decodeNow)
 	r.data, r.held = nil, *new(T)
 	if err == nil && object.IsNil(o) {
 		err = errNoObject
@@ -192,25 +193,25 @@ func (r *reading[T]) decode(data []byte, held T) (T, error) {
 
 var errNoObject = errors.New("Decode returned no object")
 
-// decodeData decodes what instead was asked to.
-func (r *reading[T]) decodeData(previousData []byte) (T, error) {
+// decodeData decodes the object that decodeInstead was called for.
+func (r *objectReader[T]) decodeData(previousData []byte) (T, error) {
 	if d, ok := r.decoder.(wire.Updater[T]); ok && previousData != nil {
 		return d.Update(r.data, r.held, previousData)
 	}
 	return r.decoder.Decode(r.data, r.held)
 }
 
-// unchanged reports whether o, which has the uid of m, need not be decoded again. For typed objects in protobuf the
-// resource version says so: a server encodes what it stores under a version in one way only. Custom resources are
-// converted and defaulted when they are read, by rules that change without a new version, and so are their metadata.
+// unchanged reports whether o, which has the uid of m, need not be decoded again. For typed objects in protobuf an equal
+// resource version suffices: a server always encodes an object of one version the same way. Custom resources, and so their
+// metadata, are converted and defaulted on reading, by rules that can change without a new version.
 func (c *codec[T]) unchanged(o T, m wire.Meta) bool {
 	return c.protobuf && c.form == typedForm && len(m.ResourceVersion) > 0 && o.GetResourceVersion() == string(m.ResourceVersion)
 }
 
-// view returns b as a string, which is valid as long as b.
+// view returns b as a string that shares its memory.
 func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
-// check refuses an object that does not belong to the collection.
+// check rejects an object that does not belong to the collection.
 func (c *codec[T]) check(o T) error {
 	if err := c.scope.check(o); err != nil {
 		return err
@@ -218,7 +219,7 @@ func (c *codec[T]) check(o T) error {
 	return c.checkKind(o.GetObjectKind().GroupVersionKind())
 }
 
-// checkKind refuses objects of another kind than the one wanted. An empty one says nothing.
+// checkKind rejects kinds other than the wanted one. An empty kind is accepted.
 func (c *codec[T]) checkKind(got schema.GroupVersionKind) error {
 	if c.wanted.Empty() || got.Empty() || got == c.wanted || c.form == partialForm && got == partialKind {
 		return nil
@@ -226,7 +227,7 @@ func (c *codec[T]) checkKind(got schema.GroupVersionKind) error {
 	return &KindError{Got: got, Want: c.wanted}
 }
 
-// otherKind returns a KindError in place of err if that is why the object could not be decoded.
+// otherKind returns a KindError instead of err if the object is of another kind.
 func (c *codec[T]) otherKind(data []byte, err error) error {
 	var t metav1.TypeMeta
 	if c.protobuf || kjson.UnmarshalCaseSensitivePreserveInts(data, &t) != nil {
@@ -249,7 +250,7 @@ func (c *codec[T]) checkListKind(got schema.GroupVersionKind) error {
 	return &KindError{Got: got, Want: list(c.wanted)}
 }
 
-// setKind makes apiVersion and kind what the codec's form promises.
+// setKind sets or clears apiVersion and kind as the codec's form requires.
 func (c *codec[T]) setKind(o T) {
 	switch kind := o.GetObjectKind(); {
 	case c.form == typedForm:
@@ -261,9 +262,9 @@ func (c *codec[T]) setKind(o T) {
 	}
 }
 
-// learn checks what a list says it holds, and remembers it for items that do not say so themselves. complete is set
-// when the whole list was read.
-func (r *reading[T]) learn(head listHead, complete bool) error {
+// checkListHead checks the list's kind and derives from it the kind for items that do not state their own. complete is set
+// when the whole list has been read.
+func (r *objectReader[T]) checkListHead(head listHead, complete bool) error {
 	if head.kind == "" {
 		if complete {
 			return errNoList
@@ -280,9 +281,9 @@ func (r *reading[T]) learn(head listHead, complete bool) error {
 	return nil
 }
 
-var errNoList = errors.New("the answer has no kind, so it is not a list")
+var errNoList = errors.New("the response has no kind, so it is not a list")
 
-// openEnvelope takes the envelope off an object in protobuf.
+// openEnvelope parses the envelope of an object in protobuf.
 func openEnvelope(data []byte) (proto.Envelope, error) {
 	e, err := proto.ParseEnvelope(data)
 	if err == nil && len(e.ContentEncoding) > 0 {
@@ -291,7 +292,7 @@ func openEnvelope(data []byte) (proto.Envelope, error) {
 	return e, err
 }
 
-// bookmark reads the metadata of a bookmark. It does not use the decoder, which may trim the annotation that matters.
+// bookmark decodes the metadata of a bookmark. It does not use the decoder, which might trim the initial-events-end annotation.
 func (c *codec[T]) bookmark(data []byte) (metav1.Object, error) {
 	raw, err := c.open(data)
 	if err != nil {
@@ -307,7 +308,7 @@ func (c *codec[T]) bookmark(data []byte) (metav1.Object, error) {
 	return &m, c.checkKind(m.GroupVersionKind())
 }
 
-// objectError names the object in data, which cannot be used because of err, if it has a key that can be read.
+// objectError returns an ObjectError for the object in data if its key can be read, and err otherwise.
 func (c *codec[T]) objectError(data []byte, t EventType, err error) error {
 	m := c.identify(data)
 	if len(m.Name) == 0 {
@@ -319,7 +320,7 @@ func (c *codec[T]) objectError(data []byte, t EventType, err error) error {
 	}
 }
 
-// identify finds the identity of an object that may be broken, as far as it can be read.
+// identify returns as much of the identity of a possibly malformed object as can be read.
 func (c *codec[T]) identify(data []byte) wire.Meta {
 	if c.protobuf {
 		m := startOf(data, 1)
@@ -338,7 +339,7 @@ func (c *codec[T]) identify(data []byte) wire.Meta {
 	return wire.Meta{Namespace: []byte(m.Namespace), Name: []byte(m.Name), UID: []byte(m.UID), ResourceVersion: []byte(m.ResourceVersion)}
 }
 
-// statusError reads the object of an ERROR event.
+// statusError returns the error in the object of an ERROR event.
 func (c *codec[T]) statusError(data []byte) error {
 	decode := jsonStatus
 	if c.protobuf {
@@ -351,7 +352,7 @@ func (c *codec[T]) statusError(data []byte) error {
 	return statusError(status, 0)
 }
 
-// countingReader adds what is read to a counter.
+// countingReader counts the bytes read.
 type countingReader struct {
 	io.Reader
 	count *atomic.Uint64

@@ -13,8 +13,8 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// partialAs asks for metadata only, of the objects of a watch or of a list; a server that cannot give it sends whole objects, of which
-// the metadata is read.
+// Parameters of media types that request metadata only, for a watch and for a list. From servers that do not support them come complete
+// objects, of which only the metadata is used.
 const (
 	partialAs     = ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 	partialListAs = ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
@@ -22,7 +22,7 @@ const (
 
 var unstructuredType = reflect.TypeFor[*unstructured.Unstructured]()
 
-// jsonDecoder makes the JSON decoder for a type, which is T or has it as an interface.
+// jsonDecoder returns a JSON decoder for typ, which is T or implements it.
 func jsonDecoder[T object.Object](typ reflect.Type, options wire.Options) (wire.Decoder[T], error) {
 	if typ != unstructuredType {
 		return json.NewTypedAs[T](typ, options)
@@ -37,7 +37,7 @@ func jsonDecoder[T object.Object](typ reflect.Type, options wire.Options) (wire.
 	return any(unstructuredAsObject{d}).(wire.Decoder[T]), nil
 }
 
-// unstructuredAsObject is the decoder of unstructured objects for callers that know their type at run time only.
+// unstructuredAsObject decodes unstructured objects for callers that know their type only at run time.
 type unstructuredAsObject struct{ *json.Unstructured }
 
 // Decode implements wire.Decoder.
@@ -45,12 +45,12 @@ func (d unstructuredAsObject) Decode(data []byte, previous object.Object) (objec
 	old, _ := previous.(*unstructured.Unstructured)
 	u, err := d.Unstructured.Decode(data, old)
 	if err != nil {
-		return nil, err // and not an interface that holds a nil pointer
+		return nil, err // not u, which would be a non-nil interface
 	}
 	return u, nil
 }
 
-// protobufDecoder makes the protobuf decoder for a type that has such an encoding, and is T or has it as an interface.
+// protobufDecoder returns a protobuf decoder for typ, which must have such an encoding, and which is T or implements it.
 func protobufDecoder[T object.Object](typ reflect.Type, options wire.Options) (wire.Decoder[T], error) {
 	if typ == reflect.TypeFor[T]() {
 		return proto.New[T](options)
@@ -58,7 +58,7 @@ func protobufDecoder[T object.Object](typ reflect.Type, options wire.Options) (w
 	return proto.NewAsInterface[T](typ, options)
 }
 
-// accept returns the Accept header for what can be read; as is how metadata only is asked for.
+// accept returns the Accept header; as is the media type parameter that requests metadata only.
 func accept(f form, protobuf bool, as string) string {
 	types := []string{jsonType}
 	if protobuf {
@@ -70,7 +70,7 @@ func accept(f form, protobuf bool, as string) string {
 	return strings.Join(types, ",")
 }
 
-// addStats returns the sum of two decoders' counts.
+// addStats returns the sum of two decoders' statistics.
 func addStats(a, b wire.Stats) wire.Stats {
 	sum := wire.Stats{
 		Objects: a.Objects + b.Objects, Bytes: a.Bytes + b.Bytes,

@@ -21,16 +21,15 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// ErrClosed is what Next returns once the stream's Close was called.
+// ErrClosed is returned by Next after the stream has been closed.
 var ErrClosed = errors.New("watch: the stream was closed")
 
-// ObjectError says that one object cannot be decoded or does not belong to the collection, while its key could be read.
+// ObjectError reports one object, whose key could be read, that cannot be decoded or does not belong to the collection.
 type ObjectError struct {
 	Key object.Key
-	// UID and ResourceVersion are empty where they could not be read.
+	// UID and ResourceVersion are empty if they could not be read.
 	UID, ResourceVersion string
-	// Event is what the watch says happened to the object, and Invalid if that is not a type of event; 0 for an item of
-	// a list.
+	// Event is the type of the watch event, Invalid if it is not a known type, and 0 for an item of a list.
 	Event EventType
 	Err   error
 }
@@ -41,8 +40,8 @@ func (e *ObjectError) Error() string { return fmt.Sprintf("object %s: %v", e.Key
 // Unwrap returns Err.
 func (e *ObjectError) Unwrap() error { return e.Err }
 
-// KindError says that the server's objects are of another kind than the one wanted. A list of another kind ends with it, and
-// so does a watch whose initial events or bookmarks are of another kind.
+// KindError reports that the server's objects are of another kind than the wanted one. It ends a list of another kind, and
+// a watch whose initial events or bookmarks are of another kind.
 type KindError struct{ Got, Want schema.GroupVersionKind }
 
 // Error names both kinds.
@@ -50,14 +49,14 @@ func (e *KindError) Error() string {
 	return fmt.Sprintf("kind is %v where %v is wanted; if the server is right, set Scope.Kind", e.Got, e.Want)
 }
 
-// TooLargeError ends a list or watch in which an object is larger than Scope.MaxObjectBytes, or in which broken
-// bytes claim so.
+// TooLargeError ends a list or watch with an object that is larger than Scope.MaxObjectBytes, or that claims to be because
+// the data are corrupt.
 type TooLargeError struct {
-	// Size is how large the object says it is, in bytes; -1 if that is not known.
+	// Size is the size of the object in bytes according to its header; -1 if it is not known.
 	Size int64
 	// Limit is Scope.MaxObjectBytes.
 	Limit int
-	// Key names the object where that could still be read.
+	// Key is the object's key, if it could be read.
 	Key object.Key
 }
 
@@ -72,23 +71,23 @@ func (e *TooLargeError) Error() string {
 	return fmt.Sprintf("%s %s more than the limit of %d bytes; raise Scope.MaxObjectBytes if it really is that large", what, size, e.Limit)
 }
 
-// ContentTypeError says that an answer is in no encoding that a source reads, as when a proxy or a login page
-// answers in the API server's place.
+// ContentTypeError reports a response in an encoding that sources do not support, for example if a proxy or a login page
+// responds instead of the API server.
 type ContentTypeError struct {
 	ContentType string
-	// Start is how the body starts, if it is text.
+	// Start is the beginning of the body, if it is text.
 	Start string
 }
 
 func (e *ContentTypeError) Error() string {
-	s := fmt.Sprintf("the answer is %q, which is neither JSON nor Kubernetes protobuf; does the address really lead to an API server?", e.ContentType)
+	s := fmt.Sprintf("the response is %q, which is neither JSON nor Kubernetes protobuf; is this really the address of an API server?", e.ContentType)
 	if e.Start != "" {
 		s += fmt.Sprintf(" It starts with %q", e.Start)
 	}
 	return s
 }
 
-// bodyError makes an error in reading a body say what it means for the user.
+// bodyError turns an error from reading a body into one that the user can act on.
 func bodyError(err error, scope Scope) error {
 	if limit, ok := errors.AsType[*json.LimitError](err); ok {
 		return fmt.Errorf("%w (%s)", &TooLargeError{Size: -1, Limit: limit.Limit}, limit.What)
@@ -108,26 +107,26 @@ func bodyError(err error, scope Scope) error {
 	return fmt.Errorf("%v: %w", scope, err)
 }
 
-// The most that is read of an answer that is an error, and the most text of it that goes into a message.
+// Limits in bytes for the body of an error response, and for the text of it that goes into a message.
 const (
 	maxErrorBody = 1 << 20
 	maxErrorText = 512
 )
 
-// newContentTypeError reads the start of the body for the error.
+// newContentTypeError returns the error for a response, with the beginning of its body.
 func newContentTypeError(response *http.Response) error {
 	e := &ContentTypeError{ContentType: response.Header.Get("Content-Type")}
 	if isText(e.ContentType) {
-		start, _ := io.ReadAll(io.LimitReader(response.Body, maxErrorText)) // what can be read will do
+		start, _ := io.ReadAll(io.LimitReader(response.Body, maxErrorText)) // best effort
 		e.Start = strings.ToValidUTF8(string(start), "?")
 	}
 	return e
 }
 
-// responseError makes the error for an answer that is not 200 OK: from the Status in its body if there is one,
-// else from the status code.
+// responseError returns the error for a response that is not 200 OK: from the Status in its body if there is one,
+// otherwise from the status code.
 func responseError(response *http.Response) error {
-	body, _ := io.ReadAll(io.LimitReader(response.Body, maxErrorBody)) // what can be read will do
+	body, _ := io.ReadAll(io.LimitReader(response.Body, maxErrorBody)) // best effort
 	after := retryAfter(response.Header.Get("Retry-After"))
 	contentType := response.Header.Get("Content-Type")
 	if status, ok := readStatus(contentType, body); ok {
@@ -142,14 +141,14 @@ func responseError(response *http.Response) error {
 	}
 	err := apierrors.NewGenericServerResponse(response.StatusCode, http.MethodGet, schema.GroupResource{}, "", text, after, true)
 	if err.ErrStatus.Message == "" {
-		err.ErrStatus.Message = fmt.Sprintf("the server answered %s without saying more", response.Status)
+		err.ErrStatus.Message = fmt.Sprintf("the server responded %s without further details", response.Status)
 	}
 	return err
 }
 
-// readStatus decodes a Status, in protobuf or JSON. A body that is something else is not ok.
+// readStatus decodes a Status in protobuf or JSON, and returns false if the body is something else.
 func readStatus(contentType string, body []byte) (metav1.Status, bool) {
-	media, _, _ := mime.ParseMediaType(contentType) // a broken one is no media type that is looked for
+	media, _, _ := mime.ParseMediaType(contentType) // an invalid one matches neither case
 	var status metav1.Status
 	var err error
 	switch media {
@@ -187,7 +186,7 @@ func protobufStatus(data []byte) (status metav1.Status, err error) {
 	return status, status.Unmarshal(e.Raw)
 }
 
-// statusError wraps a Status. The header's Retry-After, in seconds, is kept where the body names none.
+// statusError wraps a Status. retryAfter, the header's Retry-After in seconds, is used if the body has none.
 func statusError(status metav1.Status, retryAfter int) error {
 	if retryAfter > 0 {
 		if status.Details == nil {
@@ -198,12 +197,12 @@ func statusError(status metav1.Status, retryAfter int) error {
 		}
 	}
 	if status.Message == "" {
-		status.Message = strings.TrimSpace(fmt.Sprintf("the server answered %d %s without saying more", status.Code, status.Reason))
+		status.Message = strings.TrimSpace(fmt.Sprintf("the server responded %d %s without further details", status.Code, status.Reason))
 	}
 	return &apierrors.StatusError{ErrStatus: status}
 }
 
-// retryAfter reads the header's value, seconds or a date, as seconds from now; 0 if there is none.
+// retryAfter parses a Retry-After header, seconds or a date, into seconds from now; 0 if there is none.
 func retryAfter(header string) int {
 	if seconds, err := strconv.ParseInt(header, 10, 32); err == nil {
 		return max(0, int(seconds))

@@ -45,7 +45,7 @@ func TestRetryAfter(t *testing.T) {
 	})
 }
 
-// TestStatusOfAnswers fills in what the Status in a body leaves out, and nothing else.
+// TestStatusOfAnswers fills in fields that the Status in a body leaves out, and nothing else.
 func TestStatusOfAnswers(t *testing.T) {
 	for _, tt := range []struct {
 		name, body, header string
@@ -61,7 +61,7 @@ func TestStatusOfAnswers(t *testing.T) {
 		{"no seconds at all", `{"kind":"Status","status":"Failure","code":429,"message":"busy"}`, "0", 429, 0, "busy"},
 		{"no code", `{"kind":"Status","status":"Failure","message":"no"}`, "", 403, 0, "no"},
 		{"code 1", `{"kind":"Status","status":"Failure","code":1,"message":"no"}`, "", 1, 0, "no"},
-		{"no message", `{"kind":"Status","status":"Failure","code":410,"reason":"Gone"}`, "", 410, 0, "the server answered 410 Gone without saying more"},
+		{"no message", `{"kind":"Status","status":"Failure","code":410,"reason":"Gone"}`, "", 410, 0, "the server responded 410 Gone without further details"},
 		{"no failure, but an error's code", `{"kind":"Status","code":400,"message":"no"}`, "", 400, 0, "no"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -86,7 +86,7 @@ func TestStatusOfAnswers(t *testing.T) {
 	}
 }
 
-// TestNoStatus: a body that is no failure is not taken for one.
+// TestNoStatus: a body that is not a failure is not treated as one.
 func TestNoStatus(t *testing.T) {
 	for _, body := range []string{`{"kind":"Status","status":"Success","code":200}`, `{"kind":"Pod","code":500}`, `{"code":500}`, `[`} {
 		if status, ok := readStatus(jsonType, []byte(body)); ok {

@@ -92,7 +92,7 @@ func erase[T object.Object](from source.ListerWatcher[T]) anySource {
 	}
 }
 
-// answers are complete answers that are errors, with what the error must be.
+// answers are complete error responses, with the expected error.
 var answers = []struct {
 	name  string
 	fault tidingstest.Fault
@@ -245,7 +245,7 @@ func testTimeout(t *testing.T, newClient func(*rest.Config) (*source.Client, err
 	})
 }
 
-// TestBrokenBodies flips bytes in real bodies and cuts them: there may be errors, but neither panics nor hangs.
+// TestBrokenBodies flips bytes in real bodies and truncates them: there may be errors, but neither panics nor hangs.
 func TestBrokenBodies(t *testing.T) {
 	bothEncodings(t, tidingstest.ServerOptions{}, func(t *testing.T, s *tidingstest.Server, from anySource) {
 		s.Create(pod("a", "x"))
@@ -289,7 +289,7 @@ func fetch(t testing.TB, s *tidingstest.Server, query, accept string) (contentTy
 	return response.Header.Get("Content-Type"), body
 }
 
-// TestListSkips: items that cannot be used are skipped if they have a key and the caller wants it; all others are there.
+// TestListSkips: unusable items are skipped if they have a key and the caller sets Skip; all others are returned.
 func TestListSkips(t *testing.T) {
 	broken := func(name string) string {
 		return fmt.Sprintf(`{"metadata":{"namespace":"a","name":%q,"uid":"u","resourceVersion":"7"},"spec":{"nodeName":}}`, name)

@@ -12,17 +12,17 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// frameReader reads the events of a watch in protobuf: frames of a length, four bytes in big-endian order, and a
+// frameReader reads the events of a watch in protobuf. Each is framed as a four-byte big-endian length and a
 // metav1.WatchEvent.
 type frameReader struct {
-	in    *ahead
+	in    *readAhead
 	limit int
 	used  int    // bytes at the front of in that the last frame still occupies
-	large []byte // holds a frame that is larger than in can hold
+	large []byte // a frame that does not fit into in's buffer
 }
 
 func newFrameReader(body io.Reader, limit int) *frameReader {
-	return &frameReader{in: newAhead(body), limit: limit}
+	return &frameReader{in: newReadAhead(body), limit: limit}
 }
 
 // Buffered reports whether the next event has arrived in full, so that Next does not wait.
@@ -31,11 +31,11 @@ func (r *frameReader) Buffered() bool {
 	return len(next) >= 4 && uint64(len(next)-4) >= uint64(binary.BigEndian.Uint32(next))
 }
 
-// errEvent marks the error for one event that cannot be understood, while the stream around it goes on.
+// errEvent marks an error that concerns a single event and does not end the stream.
 var errEvent = errors.New("malformed event")
 
 // Next returns the type and the encoded object of the next event. The bytes are valid until the next call.
-// io.EOF is the end between two events, io.ErrUnexpectedEOF the end within one.
+// The error is io.EOF if the stream ends between two events, and io.ErrUnexpectedEOF if it ends within one.
 func (r *frameReader) Next() (string, []byte, error) {
 	frame, err := r.frame()
 	if err != nil {
@@ -62,7 +62,7 @@ func (r *frameReader) frame() ([]byte, error) {
 	if uint64(size) > uint64(r.limit) {
 		return nil, &TooLargeError{Size: int64(size), Limit: r.limit, Key: r.keyAhead()}
 	}
-	if int(size)+4 > largestAhead {
+	if int(size)+4 > maxBufferSize {
 		return r.largeFrame(int(size))
 	}
 	data, err := r.in.peek(4 + int(size))
@@ -73,11 +73,11 @@ func (r *frameReader) frame() ([]byte, error) {
 	return data[4:], nil
 }
 
-// largeFrame copies a frame out of the buffer. Memory grows with the bytes that really come.
+// largeFrame assembles a frame that is larger than the buffer. Memory grows only with the bytes that actually arrive.
 func (r *frameReader) largeFrame(size int) ([]byte, error) {
 	r.in.discard(4)
 	for len(r.large) < size {
-		part, err := r.in.peek(min(size-len(r.large), largestAhead))
+		part, err := r.in.peek(min(size-len(r.large), maxBufferSize))
 		r.large = append(r.large, part...)
 		if err != nil {
 			return nil, unexpected(err)
@@ -87,7 +87,7 @@ func (r *frameReader) largeFrame(size int) ([]byte, error) {
 	return r.large, nil
 }
 
-// unexpected makes the end of a body the error that it is in the middle of something.
+// unexpected turns io.EOF in the middle of something into io.ErrUnexpectedEOF.
 func unexpected(err error) error {
 	if err == io.EOF {
 		return io.ErrUnexpectedEOF
@@ -95,7 +95,7 @@ func unexpected(err error) error {
 	return err
 }
 
-// keyAhead finds the name of the object in a frame that is too large, in the part of it that has arrived.
+// keyAhead returns the key of the object in a frame that is too large, from the part that has arrived.
 func (r *frameReader) keyAhead() object.Key {
 	const prefix = len("k8s\x00")
 	o := startOf(r.in.buffered()[4:], 2, 1) // WatchEvent.object.raw
@@ -106,8 +106,8 @@ func (r *frameReader) keyAhead() object.Key {
 	return object.Key{Namespace: string(startOf(metadata, 3)), Name: string(startOf(metadata, 1))}
 }
 
-// startOf descends into the fields with these numbers and returns as much of the last one as message holds. It is nil
-// if message ends before it.
+// startOf descends through the fields with these numbers and returns as much of the last one as the truncated message
+// contains; nil if message ends before it.
 func startOf(message []byte, path ...protowire.Number) []byte {
 	for _, number := range path {
 		for {
@@ -134,7 +134,7 @@ func startOf(message []byte, path ...protowire.Number) []byte {
 	return message
 }
 
-// typeName makes the type of an event a string; the usual ones need no memory.
+// typeName returns the type of an event as a string, without allocating for the known ones.
 func typeName(raw []byte) string {
 	for _, name := range [...]string{"ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"} {
 		if string(raw) == name {

@@ -18,7 +18,7 @@ func frames(t *testing.T, rnd *rand.Rand, n int) (stream []byte, objects [][]byt
 	for i := range n {
 		size := rnd.IntN(8 << 10)
 		if i%50 == 49 {
-			size = rnd.IntN(2 * largestAhead)
+			size = rnd.IntN(2 * maxBufferSize)
 		}
 		object := make([]byte, size+1)
 		for j := range object {
@@ -35,7 +35,7 @@ func frames(t *testing.T, rnd *rand.Rand, n int) (stream []byte, objects [][]byt
 	return stream, objects
 }
 
-// TestFramesThroughAllBuffers reads a stream that fills all buffers, and one that comes in pieces.
+// TestFramesThroughAllBuffers reads a stream that fills all buffers, and one that arrives in pieces.
 func TestFramesThroughAllBuffers(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -49,7 +49,7 @@ func TestFramesThroughAllBuffers(t *testing.T) {
 			borrowed := false
 			for i, want := range objects {
 				eventType, got, err := r.Next()
-				borrowed = borrowed || len(r.in.buf) == largestAhead
+				borrowed = borrowed || len(r.in.buf) == maxBufferSize
 				if err != nil || eventType != "MODIFIED" || !bytes.Equal(got, want) {
 					t.Fatalf("event %d: type %q, %d bytes, error %v; want %d bytes", i, eventType, len(got), err, len(want))
 				}
@@ -57,7 +57,7 @@ func TestFramesThroughAllBuffers(t *testing.T) {
 			if _, _, err := r.Next(); err != io.EOF {
 				t.Errorf("the end: %v", err)
 			}
-			if !borrowed || len(r.in.buf) != quietBuffer || r.large != nil {
+			if !borrowed || len(r.in.buf) != idleBufferSize || r.large != nil {
 				t.Errorf("the largest buffer was borrowed: %t; at the end there are %d and %d bytes", borrowed, len(r.in.buf), cap(r.large))
 			}
 		})

@@ -7,20 +7,20 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// Funcs is a ListerWatcher made of two functions, which do what its methods are documented to do. They are called
-// from several goroutines if the methods are. They need not care for NoSharing: what they return is copied then, and
-// they are called without it and without Previous.
+// Funcs is a ListerWatcher made of two functions, which must do what the methods are documented to do. They are called
+// from several goroutines if the methods are. They need not handle NoSharing: it is hidden from them, along with Previous, and
+// the objects that they return are copied.
 type Funcs[T object.Object] struct {
 	ListFunc  func(ctx context.Context, opts ListOptions[T], each func(T) error) (ListResult, error)
 	WatchFunc func(ctx context.Context, opts WatchOptions[T]) (Stream[T], error)
 }
 
-// List calls ListFunc. Without one it is an error.
+// List calls ListFunc. It is an error if that is nil.
 func (f Funcs[T]) List(ctx context.Context, opts ListOptions[T], each func(T) error) (ListResult, error) {
 	if f.ListFunc == nil {
 		return ListResult{}, errors.New("source: Funcs has no ListFunc")
 	}
-	opts.Decode = nil // nobody knows what the function does to objects
+	opts.Decode = nil // the function may modify the objects that it decodes
 	if !opts.NoSharing {
 		return f.ListFunc(ctx, opts, each)
 	}
@@ -28,7 +28,7 @@ func (f Funcs[T]) List(ctx context.Context, opts ListOptions[T], each func(T) er
 	return f.ListFunc(ctx, opts, func(o T) error { return each(o.DeepCopyObject().(T)) })
 }
 
-// Watch calls WatchFunc. Without one it is an error.
+// Watch calls WatchFunc. It is an error if that is nil.
 func (f Funcs[T]) Watch(ctx context.Context, opts WatchOptions[T]) (Stream[T], error) {
 	if f.WatchFunc == nil {
 		return nil, errors.New("source: Funcs has no WatchFunc")
@@ -42,13 +42,13 @@ func (f Funcs[T]) Watch(ctx context.Context, opts WatchOptions[T]) (Stream[T], e
 	if err != nil {
 		return nil, err
 	}
-	return copying[T]{s}, nil
+	return copyingStream[T]{s}, nil
 }
 
-// copying is a stream whose objects are copies.
-type copying[T object.Object] struct{ Stream[T] }
+// copyingStream is a stream that copies its objects.
+type copyingStream[T object.Object] struct{ Stream[T] }
 
-func (c copying[T]) Next(buf []Event[T]) ([]Event[T], error) {
+func (c copyingStream[T]) Next(buf []Event[T]) ([]Event[T], error) {
 	first := len(buf)
 	buf, err := c.Stream.Next(buf)
 	for i := range buf[first:] {

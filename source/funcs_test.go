@@ -12,7 +12,7 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// scriptedStream brings all its events at once, and an error behind them.
+// scriptedStream delivers all its events at once, followed by an error.
 type scriptedStream struct {
 	events []source.Event[*corev1.Pod]
 	err    error
@@ -23,7 +23,7 @@ func (s *scriptedStream) Next(buf []source.Event[*corev1.Pod]) ([]source.Event[*
 }
 func (s *scriptedStream) Close() error { return nil }
 
-// TestFuncsAreAskedForLess: functions need not know of NoSharing and Received, and Previous goes to them only where objects may be shared.
+// TestFuncsAreAskedForLess: functions need not know about NoSharing and Decode, and get Previous only if objects may be shared.
 func TestFuncsAreAskedForLess(t *testing.T) {
 	p := pod("a", "x")
 	failed := errors.New("failed")

@@ -18,7 +18,7 @@ import (
 	"github.com/tidings/tidings/tidingstest"
 )
 
-// canned answers every request with the same body.
+// canned responds to every request with the same body.
 type canned struct {
 	contentType string
 	body        io.Reader
@@ -29,8 +29,8 @@ func (c canned) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Header: header, Body: io.NopCloser(c.body), Request: r}, nil
 }
 
-// FuzzBodies reads arbitrary bodies. Whatever they hold, reading ends, every object has a name and belongs to the
-// scope, and it makes no difference in what portions the bytes arrive.
+// FuzzBodies reads arbitrary bodies. Whatever they contain, reading ends, every object has a name and belongs to the
+// scope, and the result does not depend on the portions in which the bytes arrive.
 func FuzzBodies(f *testing.F) {
 	addSeeds(f)
 	f.Fuzz(func(t *testing.T, body []byte, protobuf, isWatch bool) {
@@ -51,7 +51,7 @@ func compare(t *testing.T, contentType string, body []byte, isWatch bool, outcom
 	}
 }
 
-// outcome tells what came of a body.
+// outcome describes the result of reading a body.
 func outcome[T object.Object](t *testing.T, c canned, isWatch bool) string {
 	client, err := source.NewClient(&rest.Config{Host: "http://server.test", Transport: c})
 	if err != nil {

@@ -7,23 +7,23 @@ import (
 	"net/http"
 )
 
-// acceptGzip asks for a compressed answer. net/http would ask for it too and unpack it, but a watch needs more: where
-// each event is a gzip member of its own, net/http's reader holds the last event back until the next member begins.
+// acceptGzip requests a compressed response. net/http would do that and decompress the body as well, but not in a way that suits
+// a watch: if each event is a separate gzip member, net/http's reader holds back the last event until the next member begins.
 func acceptGzip(request *http.Request) { request.Header.Set("Accept-Encoding", "gzip") }
 
-// unpack replaces the body of a compressed answer.
-func unpack(response *http.Response) {
+// decompress makes the body of a compressed response decompress itself.
+func decompress(response *http.Response) {
 	if response.Header.Get("Content-Encoding") == "gzip" {
 		response.Body = &gzipBody{ReadCloser: response.Body, in: bufio.NewReader(response.Body)}
 	}
 }
 
-// gzipBody unpacks a body of any number of gzip members. Each is handed out in full as soon as it has arrived.
+// gzipBody decompresses a body of any number of gzip members. Each can be read to its end as soon as it has arrived.
 type gzipBody struct {
-	io.ReadCloser // the packed body, for Close
+	io.ReadCloser // the compressed body, for Close
 	in            *bufio.Reader
 	zip           *gzip.Reader // nil between two members
-	spare         *gzip.Reader // to be used for the next member
+	spare         *gzip.Reader // reused for the next member
 }
 
 func (g *gzipBody) Read(p []byte) (int, error) {
@@ -43,7 +43,7 @@ func (g *gzipBody) Read(p []byte) (int, error) {
 	}
 }
 
-// open begins the next member. io.EOF means that there is none.
+// open begins the next member. It returns io.EOF if there is none.
 func (g *gzipBody) open() error {
 	if _, err := g.in.Peek(1); err != nil {
 		return err

@@ -123,7 +123,7 @@ func mustWatch[T object.Object](t *testing.T, from source.ListerWatcher[T], opts
 	return stream
 }
 
-// read reads at least n events. An error that comes with the last of them is left to the next call of Next.
+// read reads at least n events. An error that comes with the last of them is left for the next call of Next.
 func read[T object.Object](t *testing.T, stream source.Stream[T], n int) []source.Event[T] {
 	t.Helper()
 	var events []source.Event[T]

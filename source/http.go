@@ -24,32 +24,32 @@ const (
 	protobufType = "application/vnd.kubernetes.protobuf"
 )
 
-// HTTP is a ListerWatcher that speaks to an API server by itself. Make one with NewHTTP.
+// HTTP is a ListerWatcher that talks to an API server directly, without client-go's clients. Create one with NewHTTP.
 //
-// Bodies are read as they arrive: a list never exists as a whole, and a watch starts no goroutine of its own.
+// Bodies are decoded as they arrive: a list is never in memory as a whole, and a watch starts no goroutine of its own.
 // Objects of a Go struct type have no apiVersion and kind, as with client-go's typed clients; unstructured objects
-// and PartialObjectMetadata have them, also where a list leaves them out of its items.
+// and PartialObjectMetadata have them, even if a list omits them from its items.
 //
-// An object of a Go struct type that comes in protobuf with the uid and the resource version of the one that Previous
-// returned is that one. All others are decoded again, even if their resource version is the same: a server converts
-// and defaults custom resources when they are read, and a changed schema changes what it sends under an old version.
-// Whoever wants to know whether an object has changed has to compare it.
+// If an object of a Go struct type arrives in protobuf with the uid and resource version of the object from Previous, the latter
+// is returned. All other objects are decoded again, even if their resource version is the same: a server converts and defaults custom
+// resources when they are read, so a schema change alters what it sends for an old version. To find out whether such an object
+// has changed, compare it.
 //
-// Objects share their equal parts, unless NoSharing is set, so they are read-only. If someone writes to one all the same, and
-// so to what it shares with others, OnStrayWrite tells; no object that comes later has the part.
+// Objects share their equal parts, unless NoSharing is set, so they are read-only. If someone writes to a shared part nevertheless,
+// OnStrayWrite reports it, and objects decoded later do not get that part.
 //
-// An answer that is not 200 OK is an *apierrors.StatusError, with the server's Retry-After if it sent one. A body
-// of another type is a *ContentTypeError, an object beyond the limit a *TooLargeError, a collection of another kind a
-// *KindError, and a body that breaks off is the connection's error or wraps io.ErrUnexpectedEOF. An object that cannot be
-// understood, has no name or belongs elsewhere is skipped by a list if ListOptions.Skip is set, and ends it otherwise;
-// in a watch it is an Invalid event. Warnings of the server go to the handler of the client's rest.Config.
+// A response other than 200 OK results in an *apierrors.StatusError, with the server's Retry-After if there is one; a body
+// of another content type in a *ContentTypeError, an object above the size limit in a *TooLargeError, a collection of another kind in
+// a *KindError, and a truncated body in the connection's error or one that wraps io.ErrUnexpectedEOF. An object that cannot be
+// decoded, has no name or does not belong to the collection is skipped by a list if ListOptions.Skip is set, and ends it otherwise;
+// in a watch it becomes an Invalid event. Warnings from the server go to the handler in the client's rest.Config.
 type HTTP[T object.Object] struct {
-	typ    reflect.Type // of the objects
+	typ    reflect.Type // of objects
 	client *Client
 	scope  Scope
 	base   *url.URL
-	accept string // for a watch
-	// acceptList is for a list.
+	accept string // the Accept header of watches
+	// acceptList is the Accept header of lists.
 	acceptList string
 	json       *codec[T]
 	protobuf   *codec[T] // nil if T has no protobuf encoding
@@ -58,15 +58,15 @@ type HTTP[T object.Object] struct {
 	onStrayWrite atomic.Pointer[func(field string)]
 }
 
-// NewHTTP makes a source of the scope's objects. T decides the encoding: protobuf for types that have it and
+// NewHTTP returns a source of the scope's objects. T determines the requested encoding: protobuf for types that have it and
 // *metav1.PartialObjectMetadata (for which the server sends metadata only), JSON for *unstructured.Unstructured and
-// every other Go struct. What the server answers with is read in any case. No request is made yet.
-// An error says what is wrong with the scope or with T.
+// every other Go struct. JSON responses are always accepted. No request is made yet.
+// It is an error if the scope is invalid or T cannot be decoded into.
 func NewHTTP[T object.Object](client *Client, scope Scope) (*HTTP[T], error) {
 	return newHTTP[T](client, scope, reflect.TypeFor[T]())
 }
 
-// NewHTTPLike is NewHTTP for a type that is known at run time only, that of the example.
+// NewHTTPLike is like NewHTTP, for a type that is known only at run time: that of the example.
 func NewHTTPLike(client *Client, scope Scope, example object.Object) (*HTTP[object.Object], error) {
 	if example == nil {
 		return nil, fmt.Errorf("source: %v: the example is nil", scope)
@@ -74,7 +74,7 @@ func NewHTTPLike(client *Client, scope Scope, example object.Object) (*HTTP[obje
 	return newHTTP[object.Object](client, scope, reflect.TypeOf(example))
 }
 
-// newHTTP makes a source of objects of a type, which is T or has it as an interface.
+// newHTTP returns a source of objects of type typ, which is T or implements it.
 func newHTTP[T object.Object](client *Client, scope Scope, typ reflect.Type) (*HTTP[T], error) {
 	scope, err := scope.complete()
 	if err != nil {
@@ -121,19 +121,19 @@ func (h *HTTP[T]) newProtobuf(noSharing bool) (wire.Decoder[T], error) {
 }
 
 func (h *HTTP[T]) wireOptions(noSharing bool) wire.Options {
-	return wire.Options{Trim: h.scope.Trim, NoSharing: noSharing, OnStrayWrite: h.strayWrite, MaxTableBytes: h.scope.MaxSharedBytes}
+	return wire.Options{Trim: h.scope.Trim, NoSharing: noSharing, OnStrayWrite: h.reportStrayWrite, MaxTableBytes: h.scope.MaxSharedBytes}
 }
 
-func (h *HTTP[T]) strayWrite(field string) {
+func (h *HTTP[T]) reportStrayWrite(field string) {
 	h.stats.corrupted.Add(1)
 	if f := h.onStrayWrite.Load(); f != nil {
 		(*f)(field)
 	}
 }
 
-// OnStrayWrite sets the function that is called when a part that objects share turns out to have been written to by someone.
-// Field is where it came up, such as "metadata.labels". It is called while List or Next runs; it must not
-// block. Objects that had the part before still have it.
+// OnStrayWrite sets a function that is called when a part that objects share is found to have been modified.
+// field is where it was noticed, such as "metadata.labels". The function is called while List or Next runs, and must not
+// block. Objects that already have the part keep it.
 func (h *HTTP[T]) OnStrayWrite(f func(field string)) { h.onStrayWrite.Store(&f) }
 
 func formOf(typ reflect.Type) form {
@@ -150,7 +150,7 @@ func formOf(typ reflect.Type) form {
 // ObjectType returns the Go type of the objects: T, or for NewHTTPLike that of the example.
 func (h *HTTP[T]) ObjectType() reflect.Type { return h.typ }
 
-// Scope returns what the source was made for, completed.
+// Scope returns the source's scope with defaults filled in.
 func (h *HTTP[T]) Scope() Scope { return h.scope }
 
 // List implements ListerWatcher.
@@ -169,7 +169,7 @@ func (h *HTTP[T]) List(ctx context.Context, opts ListOptions[T], each func(T) er
 	if err != nil {
 		return ListResult{}, err
 	}
-	r := c.reading(opts.Previous, opts.Decode, opts.NoSharing)
+	r := c.newObjectReader(opts.Previous, opts.Decode, opts.NoSharing)
 	items := c.list(countingReader{response.Body, &h.stats.bytes})
 	for first := true; ; first = false {
 		data, err := items.Next()
@@ -178,7 +178,7 @@ func (h *HTTP[T]) List(ctx context.Context, opts ListOptions[T], each func(T) er
 		}
 		head := items.head()
 		if first || err == io.EOF {
-			if err := r.learn(head, err == io.EOF); err != nil {
+			if err := r.checkListHead(head, err == io.EOF); err != nil {
 				return ListResult{}, fmt.Errorf("list %v: %w", h.scope, err)
 			}
 		}
@@ -197,7 +197,7 @@ func (h *HTTP[T]) List(ctx context.Context, opts ListOptions[T], each func(T) er
 	}
 }
 
-// skip skips the item with the error if that is wanted and possible. Otherwise it returns the error that ends the list.
+// skip calls Skip if it is set and err is an ObjectError. Otherwise it returns the error that ends the list.
 func (o *ListOptions[T]) skip(err error, scope Scope) error {
 	if e, ok := errors.AsType[*ObjectError](err); ok && o.Skip != nil {
 		o.Skip(e)
@@ -206,8 +206,8 @@ func (o *ListOptions[T]) skip(err error, scope Scope) error {
 	return fmt.Errorf("list %v: %w", scope, err)
 }
 
-// Watch implements ListerWatcher. Next returns ErrClosed after Close, and an error that wraps the cause of ctx's end
-// after that.
+// Watch implements ListerWatcher. The stream's Next returns ErrClosed after Close, and an error that wraps the cause of ctx's end
+// once ctx has ended.
 func (h *HTTP[T]) Watch(ctx context.Context, opts WatchOptions[T]) (Stream[T], error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := h.limitStart(cancel)
@@ -226,13 +226,12 @@ func (h *HTTP[T]) Watch(ctx context.Context, opts WatchOptions[T]) (Stream[T], e
 		response.Body.Close()
 		return nil, err
 	}
-	s := &stream[T]{ctx: ctx, cancel: cancel, body: response.Body, reading: c.reading(opts.Previous, opts.Decode, opts.NoSharing)}
+	s := &stream[T]{ctx: ctx, cancel: cancel, body: response.Body, objectReader: c.newObjectReader(opts.Previous, opts.Decode, opts.NoSharing)}
 	s.events, s.initial = c.events(countingReader{response.Body, &h.stats.bytes}), opts.SendInitialEvents
 	return s, nil
 }
 
-// limitStart cancels the request unless the result is called within the client's timeout. The result reports
-// whether it was.
+// limitStart cancels the request unless stop is called within the client's timeout. stop reports whether it was in time.
 func (h *HTTP[T]) limitStart(cancel context.CancelCauseFunc) (stop func() bool) {
 	if h.client.timeout <= 0 {
 		return func() bool { return true }
@@ -240,9 +239,9 @@ func (h *HTTP[T]) limitStart(cancel context.CancelCauseFunc) (stop func() bool) 
 	return time.AfterFunc(h.client.timeout, func() { cancel(errTimeout) }).Stop
 }
 
-// codecFor picks what reads the answer.
+// codecFor returns the codec for the response's content type.
 func (h *HTTP[T]) codecFor(response *http.Response) (*codec[T], error) {
-	media, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type")) // a broken one is no type that is known
+	media, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type")) // an invalid one matches no case
 	switch {
 	case media == jsonType:
 		return h.json, nil
@@ -252,21 +251,21 @@ func (h *HTTP[T]) codecFor(response *http.Response) (*codec[T], error) {
 	return nil, fmt.Errorf("%v: %w", h.scope, newContentTypeError(response))
 }
 
-// Stats returns what the source has done so far.
+// Stats returns the source's counters.
 func (h *HTTP[T]) Stats() Stats {
 	return Stats{
 		Bytes: h.stats.bytes.Load(), Objects: h.stats.objects.Load(), Reused: h.stats.reused.Load(), Corrupted: h.stats.corrupted.Load(),
 	}
 }
 
-// SharedBytes returns what the source takes to remember parts that objects have in common, and what they look like. It is not for every
-// change.
+// SharedBytes returns the memory, in bytes, that the source's decoders use for shared parts of objects and for their plans of types. It
+// is too expensive to call for every change.
 func (h *HTTP[T]) SharedBytes() int64 {
 	stats := h.WireStats()
 	return int64(stats.TableBytes + stats.PlanBytes)
 }
 
-// WireStats returns what all decoders of the source have done so far, together.
+// WireStats returns the combined statistics of the source's decoders.
 func (h *HTTP[T]) WireStats() wire.Stats {
 	stats := h.json.wireStats(wire.Stats{})
 	if h.protobuf != nil {

@@ -28,7 +28,7 @@ import (
 	"github.com/tidings/tidings/tidingstest"
 )
 
-// testForm lists and watches one kind of T over both versions of HTTP, from a source of T's and from one that learns of T at run time.
+// testForm lists and watches one kind of T over both versions of HTTP, with a source of T and with one whose type is only known at run time.
 func testForm[T object.Object](t *testing.T, scope source.Scope, accept string, make func(namespace, name string) object.Object, check func(t *testing.T, o T)) {
 	testSource(t, accept, make, check, func(t *testing.T, s *tidingstest.Server) *source.HTTP[T] { return newHTTP[T](t, s, scope) })
 	testSource(t, accept, make, func(t *testing.T, o object.Object) { check(t, o.(T)) },
@@ -215,7 +215,7 @@ func holding[T object.Object](objects ...T) source.Previous[T] {
 	}
 }
 
-// TestHTTPPrevious: an unchanged object of a built-in type is handed out again, and a new version shares what is equal.
+// TestHTTPPrevious: an unchanged object of a built-in type is returned again, and a new version shares equal parts.
 func TestHTTPPrevious(t *testing.T) {
 	for _, noSharing := range []bool{false, true} {
 		bubble(t, tidingstest.ServerOptions{}, func(t *testing.T, s *tidingstest.Server) {
@@ -248,7 +248,7 @@ func TestHTTPPrevious(t *testing.T) {
 	}
 }
 
-// TestNoSharing: what a caller does to objects that it asked for without sharing shows nowhere else, whatever others get
+// TestNoSharing: writes to objects that were requested without sharing are visible nowhere else, whatever else is read
 // from the same source.
 func TestNoSharing(t *testing.T) {
 	bubble(t, tidingstest.ServerOptions{}, func(t *testing.T, s *tidingstest.Server) {
@@ -325,7 +325,7 @@ func testNoSharing[T object.Object](t *testing.T, from source.ListerWatcher[T], 
 	}
 }
 
-// TestNewDefaultsShow: a changed schema changes what a server sends of a custom resource, under an old version.
+// TestNewDefaultsShow: a schema change alters what a server sends for an old version of a custom resource.
 func TestNewDefaultsShow(t *testing.T) {
 	list := func(size int) string {
 		return fmt.Sprintf(`{"kind":"WidgetList","apiVersion":"example.com/v1","metadata":{"resourceVersion":"9"},"items":[

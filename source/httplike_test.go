@@ -18,7 +18,7 @@ import (
 	"github.com/tidings/tidings/tidingstest"
 )
 
-// TestHTTPLikeTakesOver checks that a source which learns of its type at run time compares objects with those that the caller holds.
+// TestHTTPLikeTakesOver checks that a source whose type is only known at run time compares objects with the caller's.
 func TestHTTPLikeTakesOver(t *testing.T) {
 	bubble(t, tidingstest.ServerOptions{}, func(t *testing.T, s *tidingstest.Server) {
 		s.Create(pod("a", "x"))
@@ -58,7 +58,7 @@ func TestHTTPLikeRefuses(t *testing.T) {
 	}
 }
 
-// byValue is an object that is no pointer.
+// byValue is an object that is not a pointer.
 type byValue struct{ *corev1.Pod }
 
 // TestHTTPDecodesCustomResourcesAgain has a resource whose contents change without a new version, as when its CRD gets a default.
@@ -77,7 +77,7 @@ func TestHTTPDecodesCustomResourcesAgain(t *testing.T) {
 	})
 }
 
-// TestHTTPSkipsWhatItCannotDecode has objects of another namespace's or kind's looks among good ones.
+// TestHTTPSkipsWhatItCannotDecode has objects with the wrong namespace or kind among good ones.
 func TestHTTPSkipsWhatItCannotDecode(t *testing.T) {
 	const body = `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"7"},"items":[
 		{"metadata":{"namespace":"a","name":"good","uid":"1","resourceVersion":"3"}},
@@ -107,7 +107,7 @@ func TestHTTPSkipsWhatItCannotDecode(t *testing.T) {
 	}
 }
 
-// again answers every request with the same body.
+// again responds to every request with the same body.
 type again struct{ contentType, body string }
 
 func (a again) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -127,7 +127,7 @@ func cannedSource(t *testing.T, contentType, body string) *source.HTTP[*corev1.P
 	return from
 }
 
-// TestHTTPRefusesAnotherKind looks at collections of the wrong kind, with objects and without.
+// TestHTTPRefusesAnotherKind has collections of the wrong kind, with and without objects.
 func TestHTTPRefusesAnotherKind(t *testing.T) {
 	wrong := pods.GroupVersion().WithKind("Widget")
 	for _, filled := range []bool{false, true} {

@@ -12,7 +12,7 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// TestCloseIdleConnections closes a connection that lies behind the round trippers of client-go, which add the user agent and the
+// TestCloseIdleConnections closes a connection below client-go's round trippers, which add the user agent and the
 // token.
 func TestCloseIdleConnections(t *testing.T) {
 	closed := make(chan struct{}, 1)

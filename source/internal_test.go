@@ -23,7 +23,7 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// TestDeepContent nests content as deeply as can be, and one deeper.
+// TestDeepContent nests content as deeply as permitted, and one level deeper.
 func TestDeepContent(t *testing.T) {
 	for name, wrap := range map[string]func(inner any) any{
 		"maps":  func(inner any) any { return map[string]any{"a": inner} },
@@ -36,7 +36,7 @@ func TestDeepContent(t *testing.T) {
 		if _, err := appendJSON(nil, content, 0); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if _, err := appendJSON(nil, wrap(content), 0); !errors.Is(err, errDeep) {
+		if _, err := appendJSON(nil, wrap(content), 0); !errors.Is(err, errTooDeep) {
 			t.Errorf("%s that are deeper: %v", name, err)
 		}
 	}
@@ -62,7 +62,7 @@ func TestWantedKind(t *testing.T) {
 	}
 }
 
-// TestKindsOfPartialObjects: metadata comes as itself or as what it is of, and not as anything else.
+// TestKindsOfPartialObjects: metadata has its own kind or the scope's, and no other.
 func TestKindsOfPartialObjects(t *testing.T) {
 	pod, other := schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, schema.GroupVersionKind{Version: "v1", Kind: "Node"}
 	typed, partial := codec[*corev1.Pod]{wanted: pod}, codec[*corev1.Pod]{wanted: pod, form: partialForm}
@@ -79,7 +79,7 @@ func TestKindsOfPartialObjects(t *testing.T) {
 	}
 }
 
-// TestOtherKind: that an object is of another kind is said rather than why it cannot be decoded as the wanted one.
+// TestOtherKind: that an object is of another kind is reported instead of why it cannot be decoded as the wanted one.
 func TestOtherKind(t *testing.T) {
 	c := codec[*corev1.Pod]{wanted: schema.GroupVersionKind{Version: "v1", Kind: "Pod"}}
 	broken := errors.New("spec is a number")
@@ -97,7 +97,7 @@ func TestOtherKind(t *testing.T) {
 	}
 }
 
-// changing is a message that is another when it is encoded than when its size is asked for.
+// changing is a message whose encoding has another size than it reports.
 type changing struct{ size, written int }
 
 func (c changing) Size() int                                     { return c.size }
@@ -115,7 +115,7 @@ func TestMessageThatChanges(t *testing.T) {
 	}
 }
 
-// TestKeepersOfMaps looks at maps by what protobuf loses: empty maps, nil elements, and what is inside of the elements.
+// TestKeepersOfMaps has maps with what protobuf loses: empty maps, nil elements, and the contents of elements.
 func TestKeepersOfMaps(t *testing.T) {
 	type inner struct {
 		Kept []string `protobuf:"bytes,1,rep,name=kept"`
@@ -126,7 +126,7 @@ func TestKeepersOfMaps(t *testing.T) {
 		Lists   map[string][]string `protobuf:"bytes,2,rep,name=lists"`
 		Texts   map[string]string   `protobuf:"bytes,3,rep,name=texts"`
 	}
-	keeps := keepers{}.of(reflect.TypeFor[outer]())
+	keeps := losslessChecks{}.forType(reflect.TypeFor[outer]())
 	for name, tt := range map[string]struct {
 		o    outer
 		want bool
@@ -147,7 +147,7 @@ func TestKeepersOfMaps(t *testing.T) {
 	}
 }
 
-// idle is a reader that reads nothing so many times before each byte.
+// idle is a reader that returns nothing a number of times before each byte.
 type idle struct {
 	times, left int
 	bytes       int
@@ -166,10 +166,10 @@ func (r *idle) Read(p []byte) (int, error) {
 	return 1, nil
 }
 
-// TestEmptyReads reads on while a reader has nothing, but not for ever.
+// TestEmptyReads continues while a reader returns nothing, but not forever.
 func TestEmptyReads(t *testing.T) {
 	for times, want := range map[int]error{0: nil, maxEmptyReads: nil, maxEmptyReads + 1: io.ErrNoProgress, 1 << 30: io.ErrNoProgress} {
-		a := ahead{src: &idle{times: times, left: times, bytes: 3}}
+		a := readAhead{src: &idle{times: times, left: times, bytes: 3}}
 		data, err := a.peek(3)
 		if err != want || want == nil && string(data) != "xxx" {
 			t.Errorf("%d empty reads: %q, %v, want %v", times, data, err, want)
@@ -190,7 +190,7 @@ func frameOf(n int) []byte {
 	return append(binary.BigEndian.AppendUint32(nil, uint32(n)), make([]byte, n)...)
 }
 
-// TestBufferedFrames: an event is there when its last byte is, and not before.
+// TestBufferedFrames: an event is available when its last byte is, and not before.
 func TestBufferedFrames(t *testing.T) {
 	two := append(frameOf(7), frameOf(9)...)
 	for arrived, want := range map[int]bool{11: false, 14: false, 15: false, 16: false, len(two) - 1: false, len(two): true} {
@@ -211,7 +211,7 @@ func TestBufferedFrames(t *testing.T) {
 	}
 }
 
-// TestReadNothing returns at once, even where a body is packed.
+// TestReadNothing returns immediately, even if a body is compressed.
 func TestReadNothing(t *testing.T) {
 	var packed bytes.Buffer
 	w := gzip.NewWriter(&packed)
@@ -250,15 +250,15 @@ func TestSumOfStats(t *testing.T) {
 	}
 }
 
-// TestSameOfUnexportedFields compares what the comparison of Kubernetes cannot do.
+// TestSameOfUnexportedFields compares types that Kubernetes' comparison cannot.
 func TestSameOfUnexportedFields(t *testing.T) {
 	type hiding struct{ hidden int }
-	if !same(&hiding{1}, &hiding{1}) || same(&hiding{1}, &hiding{2}) {
+	if !equalWithNil(&hiding{1}, &hiding{1}) || equalWithNil(&hiding{1}, &hiding{2}) {
 		t.Error("unexported fields are not compared")
 	}
 }
 
-// TestPrefixes cuts what has a length before it, to the last byte.
+// TestPrefixes splits length-prefixed strings, to the last byte.
 func TestPrefixes(t *testing.T) {
 	for _, tt := range []struct {
 		in, s, rest string
@@ -273,7 +273,7 @@ func TestPrefixes(t *testing.T) {
 	}
 }
 
-// TestUnknownContentEncoding is refused rather than decoded.
+// TestUnknownContentEncoding is rejected rather than decoded.
 func TestUnknownContentEncoding(t *testing.T) {
 	for encoding, want := range map[string]bool{"": true, "zip": false} {
 		unknown := runtime.Unknown{ContentEncoding: encoding, Raw: []byte("raw")}
@@ -288,7 +288,7 @@ func TestUnknownContentEncoding(t *testing.T) {
 	}
 }
 
-// TestUnchanged: an object is the same if it is a built-in one in protobuf, of a version that is known.
+// TestUnchanged: an object is unchanged if it is a built-in one in protobuf with the same version.
 func TestUnchanged(t *testing.T) {
 	at := func(version string) *corev1.Pod {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{ResourceVersion: version}}
@@ -314,10 +314,10 @@ type pieces10 struct{ io.Reader }
 
 func (r pieces10) Read(p []byte) (int, error) { return r.Reader.Read(p[:min(len(p), 10)]) }
 
-// TestFramesInSmallPieces finds frames of all sizes one behind the other.
+// TestFramesInSmallPieces finds frames of all sizes, one after the other.
 func TestFramesInSmallPieces(t *testing.T) {
 	var body []byte
-	sizes := []int{5, 200_000, 7, 60, 64, usualBuffer, largestAhead - 4, 1_000_000, 3, 3}
+	sizes := []int{5, 200_000, 7, 60, 64, defaultBufferSize, maxBufferSize - 4, 1_000_000, 3, 3}
 	for i, size := range sizes {
 		frame := frameOf(size)
 		frame[4], frame[len(frame)-1] = byte(i), byte(i)
@@ -365,7 +365,7 @@ func TestBrokenEnvelopes(t *testing.T) {
 	}
 }
 
-// TestKindsOfClientObjects: metadata comes as itself only where it is asked for.
+// TestKindsOfClientObjects: metadata has its own kind only if it is requested as such.
 func TestKindsOfClientObjects(t *testing.T) {
 	scope := Scope{Kind: schema.GroupVersionKind{Version: "v1", Kind: "Pod"}}
 	typed, partial := clientObjects[*corev1.Pod]{scope: scope}, clientObjects[*metav1.PartialObjectMetadata]{scope: scope}

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestPlainConnectionsAreProbed asks the kernel how it probes a connection without encryption.
+// TestPlainConnectionsAreProbed asks the kernel how it probes an unencrypted connection.
 func TestPlainConnectionsAreProbed(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -16,17 +16,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// keeper reports whether an encoding in protobuf keeps all of a value. A nil keeper is one that says yes to every value.
+// losslessCheck reports whether a value survives encoding in protobuf without loss. A nil one is always true.
 //
-// What protobuf does not keep: that a list or map is empty and not nil, fractions of a second, and fields without a number, such as the kinds of objects
-// inside of the object.
-// Looking for these costs a tenth of decoding the object again and comparing.
-type keeper func(v reflect.Value) bool
+// Protobuf loses the difference between an empty and a nil list or map, fractions of a second, and fields without a field number, such as
+// the kinds of objects nested in the object.
+// Checking for these costs a tenth of decoding the object again and comparing.
+type losslessCheck func(v reflect.Value) bool
 
-// keepers makes keepers of types. It remembers those of structs, which may contain themselves; nil where nothing can get lost.
-type keepers map[reflect.Type]*keeper
+// losslessChecks returns checks for types. It caches those of structs, which may be recursive; nil if nothing can get lost.
+type losslessChecks map[reflect.Type]*losslessCheck
 
-func (ks keepers) of(t reflect.Type) keeper {
+func (ks losslessChecks) forType(t reflect.Type) losslessCheck {
 	switch t {
 	case reflect.TypeFor[metav1.Time]():
 		return func(v reflect.Value) bool { return v.Addr().Interface().(*metav1.Time).Nanosecond() == 0 }
@@ -37,13 +37,13 @@ func (ks keepers) of(t reflect.Type) keeper {
 	}
 	switch t.Kind() {
 	case reflect.Struct:
-		return ks.ofStruct(t)
+		return ks.forStruct(t)
 	case reflect.Pointer:
-		return ks.ofPointer(t)
+		return ks.forPointer(t)
 	case reflect.Slice:
-		return ks.ofSlice(t)
+		return ks.forSlice(t)
 	case reflect.Map:
-		return ks.ofMap(t)
+		return ks.forMap(t)
 	case reflect.Interface, reflect.Func, reflect.Chan, reflect.Complex64, reflect.Complex128:
 		return reflect.Value.IsZero
 	default:
@@ -51,28 +51,28 @@ func (ks keepers) of(t reflect.Type) keeper {
 	}
 }
 
-func (ks keepers) ofStruct(t reflect.Type) keeper {
+func (ks losslessChecks) forStruct(t reflect.Type) losslessCheck {
 	if known, ok := ks[t]; ok && known == nil {
 		return nil
 	} else if ok {
 		return func(v reflect.Value) bool { return *known == nil || (*known)(v) }
 	}
-	root := len(ks) == 0 // whose kind is kept beside the encoding
-	made := new(keeper)
+	root := len(ks) == 0 // the root's kind is stored next to its encoding
+	made := new(losslessCheck)
 	ks[t] = made
 	type check struct {
 		field int
-		keeper
+		losslessCheck
 	}
 	var checks []check
 	for i := range t.NumField() {
 		field := t.Field(i)
-		keeps := ks.of(field.Type)
+		lossless := ks.forType(field.Type)
 		if tag := field.Tag.Get("protobuf"); (tag == "" || tag == "-") && (!root || field.Type != reflect.TypeFor[metav1.TypeMeta]()) {
-			keeps = reflect.Value.IsZero
+			lossless = reflect.Value.IsZero
 		}
-		if keeps != nil {
-			checks = append(checks, check{i, keeps})
+		if lossless != nil {
+			checks = append(checks, check{i, lossless})
 		}
 	}
 	if checks == nil {
@@ -81,7 +81,7 @@ func (ks keepers) ofStruct(t reflect.Type) keeper {
 	}
 	*made = func(v reflect.Value) bool {
 		for i := range checks {
-			if !checks[i].keeper(v.Field(checks[i].field)) {
+			if !checks[i].losslessCheck(v.Field(checks[i].field)) {
 				return false
 			}
 		}
@@ -90,32 +90,32 @@ func (ks keepers) ofStruct(t reflect.Type) keeper {
 	return *made
 }
 
-func (ks keepers) ofPointer(t reflect.Type) keeper {
-	keeps := ks.of(t.Elem())
-	if keeps == nil {
+func (ks losslessChecks) forPointer(t reflect.Type) losslessCheck {
+	lossless := ks.forType(t.Elem())
+	if lossless == nil {
 		return nil
 	}
-	return func(v reflect.Value) bool { return v.IsNil() || keeps(v.Elem()) }
+	return func(v reflect.Value) bool { return v.IsNil() || lossless(v.Elem()) }
 }
 
-func (ks keepers) ofSlice(t reflect.Type) keeper {
+func (ks losslessChecks) forSlice(t reflect.Type) losslessCheck {
 	if t.Elem().Kind() == reflect.Uint8 {
 		return nil
 	}
-	if reflect.PointerTo(t).Implements(reflect.TypeFor[message]()) { // of strings, and made even where there are none
+	if reflect.PointerTo(t).Implements(reflect.TypeFor[message]()) { // a list of strings; decoding creates it even if it is empty
 		return func(v reflect.Value) bool { return !v.IsNil() }
 	}
-	keeps, pointers := ks.of(t.Elem()), t.Elem().Kind() == reflect.Pointer
+	lossless, pointers := ks.forType(t.Elem()), t.Elem().Kind() == reflect.Pointer
 	return func(v reflect.Value) bool {
 		n := v.Len()
 		if n == 0 {
 			return v.IsNil()
 		}
 		for i := range n {
-			if keeps == nil && !pointers {
+			if lossless == nil && !pointers {
 				return true
 			}
-			if e := v.Index(i); pointers && e.IsNil() || keeps != nil && !keeps(e) {
+			if e := v.Index(i); pointers && e.IsNil() || lossless != nil && !lossless(e) {
 				return false
 			}
 		}
@@ -123,20 +123,20 @@ func (ks keepers) ofSlice(t reflect.Type) keeper {
 	}
 }
 
-func (ks keepers) ofMap(t reflect.Type) keeper {
-	keeps, elem := ks.of(t.Elem()), t.Elem()
+func (ks losslessChecks) forMap(t reflect.Type) losslessCheck {
+	lossless, elem := ks.forType(t.Elem()), t.Elem()
 	canBeNil := elem.Kind() == reflect.Slice || elem.Kind() == reflect.Pointer
 	return func(v reflect.Value) bool {
 		if v.Len() == 0 {
 			return v.IsNil()
 		}
-		if keeps == nil && !canBeNil {
+		if lossless == nil && !canBeNil {
 			return true
 		}
 		for entries := v.MapRange(); entries.Next(); {
-			e := reflect.New(elem).Elem() // one that has an address
+			e := reflect.New(elem).Elem() // the checks need an addressable value
 			e.SetIterValue(entries)
-			if canBeNil && e.IsNil() || keeps != nil && !keeps(e) {
+			if canBeNil && e.IsNil() || lossless != nil && !lossless(e) {
 				return false
 			}
 		}
@@ -144,26 +144,26 @@ func (ks keepers) ofMap(t reflect.Type) keeper {
 	}
 }
 
-// same reports whether two objects say the same: unlike for Kubernetes, nil and empty differ.
-func same(a, b any) (equal bool) {
+// equalWithNil reports whether two objects are semantically equal, except that nil and empty differ.
+func equalWithNil(a, b any) (equal bool) {
 	defer func() {
-		if recover() != nil { // the comparison cannot do with unexported fields
+		if recover() != nil { // the comparison panics on unexported fields
 			equal = reflect.DeepEqual(a, b)
 		}
 	}()
 	return apiequality.Semantic.DeepEqualWithNilDifferentFromEmpty(a, b)
 }
 
-// maxJSONDepth is the deepest nesting that is encoded, so that content which contains itself is an error.
+// maxJSONDepth limits the nesting of encoded content, so that content which contains itself is an error.
 const maxJSONDepth = 1000
 
-var errDeep = errors.New("its content is nested too deeply")
+var errTooDeep = errors.New("its content is nested too deeply")
 
-// appendJSON appends the text of unstructured content: of the types that decoding it gives, and no others. The names are sorted, and a
-// number with a fraction keeps its point.
+// appendJSON appends the JSON text of unstructured content. It supports only the types that decoding produces. Names are sorted, and
+// floating-point numbers keep a decimal point or exponent, so that they are not decoded as integers.
 func appendJSON(dst []byte, value any, depth int) ([]byte, error) {
 	if depth > maxJSONDepth {
-		return nil, errDeep
+		return nil, errTooDeep
 	}
 	switch v := value.(type) {
 	case string:
@@ -181,7 +181,7 @@ func appendJSON(dst []byte, value any, depth int) ([]byte, error) {
 	case nil:
 		return append(dst, "null"...), nil
 	default:
-		return nil, fmt.Errorf("%w: a %T cannot be told from others in JSON", ErrLossy, value)
+		return nil, fmt.Errorf("%w: a %T would not be restored from JSON", ErrLossy, value)
 	}
 }
 

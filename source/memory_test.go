@@ -16,7 +16,7 @@ import (
 	"github.com/tidings/tidings/tidingstest"
 )
 
-// TestSourceKeepsNoObjects: what nobody else has must not be kept alive by the source.
+// TestSourceKeepsNoObjects: the source must not keep objects in memory that are not referenced elsewhere.
 func TestSourceKeepsNoObjects(t *testing.T) {
 	bubble(t, tidingstest.ServerOptions{}, func(t *testing.T, s *tidingstest.Server) {
 		s.Create(pod("a", "x"))
@@ -40,7 +40,7 @@ func TestSourceKeepsNoObjects(t *testing.T) {
 	})
 }
 
-// TestWhatIsSharedIsBounded has objects whose annotations come twice, so that they are worth remembering.
+// TestWhatIsSharedIsBounded has objects whose annotations occur twice, so that they are worth remembering.
 func TestWhatIsSharedIsBounded(t *testing.T) {
 	bubble(t, tidingstest.ServerOptions{}, func(t *testing.T, s *tidingstest.Server) {
 		const size, limit = 10_000, 200_000
@@ -59,7 +59,7 @@ func TestWhatIsSharedIsBounded(t *testing.T) {
 			}
 			sources["typed"], sources["unstructured"] = typed, untyped
 			for name, from := range sources {
-				// A table may take as much again for what it remembers of values that were seen once, and of the last ones.
+				// A table may take as much again for remembering values that were seen once, and the last ones.
 				if got := from.SharedBytes(); max > 0 && got > 2*limit || max == 0 && got < 40*size {
 					t.Errorf("%s: %d bytes are remembered, with a bound of %d", name, got, max)
 				}
@@ -68,7 +68,7 @@ func TestWhatIsSharedIsBounded(t *testing.T) {
 	})
 }
 
-// TestStrayWrites has someone write to the labels that cached objects share. Objects that come later must not have them, and
+// TestStrayWrites writes to labels that cached objects share. Objects decoded later must not have them, and
 // it must be reported.
 func TestStrayWrites(t *testing.T) {
 	bubble(t, tidingstest.ServerOptions{}, func(t *testing.T, s *tidingstest.Server) {

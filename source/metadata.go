@@ -8,14 +8,14 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// MetadataLister is a ListerWatcher that can list its collection for less: without the contents of its objects. HTTP is one.
+// MetadataLister is implemented by sources that can list metadata only, which is cheaper. HTTP is one.
 type MetadataLister interface {
-	// ListMetadata is ListerWatcher.List, but brings little more of each object than its key, uid and version.
+	// ListMetadata is like ListerWatcher.List, but returns little more of each object than its key, uid and version.
 	ListMetadata(ctx context.Context, opts ListOptions[*metav1.PartialObjectMetadata], each func(*metav1.PartialObjectMetadata) error) (ListResult, error)
 }
 
-// ListMetadata lists what identifies the objects of a source: for less where it is a MetadataLister, else by its List. Of the options,
-// those count that say what is listed. Objects that cannot be decoded are left out.
+// ListMetadata lists the identities of a source's objects: with ListMetadata if it is a MetadataLister, otherwise with List. The
+// options that say what to list apply; others are ignored. Objects that cannot be decoded are left out.
 func ListMetadata[T object.Object](ctx context.Context, src ListerWatcher[T], opts ListOptions[T], each func(metav1.Object) error) (ListResult, error) {
 	lister, ok := src.(MetadataLister)
 	if !ok {
@@ -29,15 +29,15 @@ func ListMetadata[T object.Object](ctx context.Context, src ListerWatcher[T], op
 	return lister.ListMetadata(ctx, metadata, func(m *metav1.PartialObjectMetadata) error { return each(m) })
 }
 
-// bulky are the parts of an object's metadata that do not identify it.
-var bulky = object.Trim{
+// bulkyMetadata lists the parts of an object's metadata that do not identify it.
+var bulkyMetadata = object.Trim{
 	"metadata.managedFields", "metadata.annotations", "metadata.labels", "metadata.ownerReferences", "metadata.finalizers",
 }
 
-// ListMetadata implements MetadataLister. It keeps nothing of what it has read.
+// ListMetadata implements MetadataLister. It retains nothing in memory.
 func (h *HTTP[T]) ListMetadata(ctx context.Context, opts ListOptions[*metav1.PartialObjectMetadata], each func(*metav1.PartialObjectMetadata) error) (ListResult, error) {
 	scope := h.scope
-	scope.Trim = bulky
+	scope.Trim = bulkyMetadata
 	metadata, err := NewHTTP[*metav1.PartialObjectMetadata](h.client, scope)
 	if err != nil {
 		return ListResult{}, err

@@ -16,64 +16,64 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// ErrLossy is wrapped by the error of Codec.Append for an object that cannot be had back from its encoding as it is.
-var ErrLossy = errors.New("its encoding does not say all that it says")
+// ErrLossy is wrapped by the error of Codec.Append for an object that decoding would not restore exactly.
+var ErrLossy = errors.New("encoding it would lose information")
 
-// Codec encodes objects of one type, to be kept in little memory or in a file, and decodes them again. Any goroutine may
-// call its methods, and none waits for another.
+// Codec encodes objects of one type, to keep them in a file or in little memory, and decodes them again. Its methods may be
+// called from any goroutine, and do not wait for each other.
 //
-// Built-in types and *metav1.PartialObjectMetadata are encoded in protobuf, with the kind before them; all others in
-// JSON. An object equals the one that was encoded, or is not encoded at all: a nil slice stays nil, an empty one empty.
-// What may differ is what has no meaning: the location and monotonic clock of a time, the notation of a quantity.
+// Built-in types and *metav1.PartialObjectMetadata are encoded in protobuf, prefixed with the kind; all others in
+// JSON. A decoded object equals the original, or encoding it fails: a nil slice stays nil, an empty one stays empty.
+// Only meaningless details may differ: the location and monotonic clock of a time, the notation of a quantity.
 type Codec[T object.Object] struct {
 	typ      reflect.Type // the struct that T points to
 	encoding string
 	append   func(dst []byte, obj T) ([]byte, error)
-	envelope bool // the kind is before the encoding
+	envelope bool // the kind is stored in front of the encoding
 	patches  bool
-	differs  sync.Pool // of wire.Differ, if there are patches
+	differs  sync.Pool // of wire.Differ, if patches is set
 
-	mu      sync.Mutex // held while decoding; nobody waits for it
+	mu      sync.Mutex // held while decoding; only acquired with TryLock
 	decoder wire.Decoder[T]
-	decoded int // objects since shared parts were checked
+	decoded int // objects since shared parts were last checked
 
-	newAlone func() (wire.Decoder[T], error) // cannot fail, since it was called before
-	idleMu   sync.Mutex                      // guards idle
-	idle     *alone[T]                       // made by newAlone, and used by nobody at the moment, or nil
-	spare    sync.Pool                       // more of them, as long as they are in use now and then
+	newSingle func() (wire.Decoder[T], error) // has succeeded before, so it cannot fail
+	idleMu    sync.Mutex                      // guards idle
+	idle      *singleDecoder[T]               // an unused decoder from newSingle, or nil
+	spare     sync.Pool                       // more unused decoders
 }
 
-// alone is a decoder of single objects.
-type alone[T any] struct {
+// singleDecoder decodes single objects.
+type singleDecoder[T any] struct {
 	wire.Decoder[T]
-	decoded int // objects since shared parts were checked
+	decoded int // objects since shared parts were last checked
 }
 
-// decode is Decode of objects that come into other hands at once.
-func (d *alone[T]) decode(data []byte) (T, error) {
+// decode decodes an object without a previous version. It regularly rechecks shared parts, because the caller hands out the objects.
+func (d *singleDecoder[T]) decode(data []byte) (T, error) {
 	if d.decoded++; d.decoded%recheckEvery == 1 {
 		d.Recheck()
 	}
 	return d.Decode(data, *new(T))
 }
 
-// decoderAlone takes a decoder of single objects out of those that are idle, or makes one.
-func (c *Codec[T]) decoderAlone() *alone[T] {
+// getDecoder returns an unused decoder of single objects, or a new one.
+func (c *Codec[T]) getDecoder() *singleDecoder[T] {
 	c.idleMu.Lock()
 	defer c.idleMu.Unlock()
 	if d := c.idle; d != nil {
 		c.idle = nil
 		return d
 	}
-	if d, ok := c.spare.Get().(*alone[T]); ok {
+	if d, ok := c.spare.Get().(*singleDecoder[T]); ok {
 		return d
 	}
-	d, _ := c.newAlone()
-	return &alone[T]{Decoder: d}
+	d, _ := c.newSingle()
+	return &singleDecoder[T]{Decoder: d}
 }
 
-// giveBack makes the decoder idle.
-func (c *Codec[T]) giveBack(d *alone[T]) {
+// putDecoder makes d available for reuse.
+func (c *Codec[T]) putDecoder(d *singleDecoder[T]) {
 	c.idleMu.Lock()
 	defer c.idleMu.Unlock()
 	if c.idle == nil {
@@ -83,9 +83,9 @@ func (c *Codec[T]) giveBack(d *alone[T]) {
 	}
 }
 
-// sharedAlone is how many bytes a decoder of single objects may take to remember what many of them have: so little that all of it is
-// soon in use again. maxShared is that of the codec.
-func sharedAlone(maxShared int) int {
+// maxSharedSingle returns the limit in bytes for what a decoder of single objects remembers of shared parts. It is so small that all of it
+// is reused soon. maxShared is the codec's limit.
+func maxSharedSingle(maxShared int) int {
 	const least, most = 32 << 10, 256 << 10
 	if maxShared == 0 {
 		return most
@@ -93,16 +93,16 @@ func sharedAlone(maxShared int) int {
 	return min(max(maxShared/8, least), most)
 }
 
-// recheckEvery is the number of decoded objects after which shared parts are checked again, before another one gets them.
+// recheckEvery is the number of decoded objects after which shared parts are checked for modifications before they are reused.
 const recheckEvery = 32
 
-// NewCodec returns a codec for T, a pointer to a struct. maxShared is how much memory it may take to remember parts that objects have
-// in common; 0 means what suits a collection of any size.
+// NewCodec returns a codec for T, a pointer to a struct. maxShared limits the memory in bytes for remembering parts that objects have
+// in common; 0 means a default that suits collections of any size.
 func NewCodec[T object.Object](maxShared int) (*Codec[T], error) {
 	return NewCodecAs[T](reflect.TypeFor[T](), maxShared)
 }
 
-// NewCodecAs is NewCodec for a type that is known at run time only, a pointer to a struct. T is an interface that it has.
+// NewCodecAs is like NewCodec, for a type that is known only at run time. typ must be a pointer to a struct that implements T.
 func NewCodecAs[T object.Object](typ reflect.Type, maxShared int) (*Codec[T], error) {
 	if typ.Kind() != reflect.Pointer || typ.Elem().Kind() != reflect.Struct {
 		return nil, fmt.Errorf("source: cannot encode %v; want a pointer to a struct", typ)
@@ -124,14 +124,14 @@ func NewCodecAs[T object.Object](typ reflect.Type, maxShared int) (*Codec[T], er
 	return c, nil
 }
 
-// Encoding names the encoding: "protobuf" or "json". Data of one Go type and encoding can be read by any codec of these.
+// Encoding returns the name of the encoding, "protobuf" or "json". Codecs of the same Go type and encoding can read each other's data.
 func (c *Codec[T]) Encoding() string { return c.encoding }
 
-// Append appends the encoding of obj to dst and returns the extended slice. The error wraps ErrLossy if decoding it would not
-// give an equal object, or is that of the type's own methods; the slice is then dst.
+// Append appends the encoding of obj to dst and returns the extended slice. On error it returns dst. The error wraps ErrLossy if
+// decoding would not restore an equal object, or comes from the type's own methods.
 func (c *Codec[T]) Append(dst []byte, obj T) (out []byte, err error) {
 	defer func() {
-		if r := recover(); r != nil { // in a method of the user's type
+		if r := recover(); r != nil { // a method of the user's type may panic
 			out, err = dst, fmt.Errorf("encode %v: panic: %v", c.typ, r)
 		}
 	}()
@@ -145,13 +145,13 @@ func (c *Codec[T]) Append(dst []byte, obj T) (out []byte, err error) {
 	return out, nil
 }
 
-// AppendReceived is Append of the object that a source decodes from data, of which it has called Decode. It only copies: nothing has to be encoded again, and
-// what such an object is can always be had back. The codec's encoding has to be protobuf.
+// AppendReceived is like Append, for an object for which a source has called Decode with data. It only copies data instead of encoding
+// the object again, and is never lossy. The codec's encoding must be protobuf.
 func (c *Codec[T]) AppendReceived(dst, data []byte) []byte {
-	return append(append(dst, 0, 0), data...) // objects of sources state no kind
+	return append(append(dst, 0, 0), data...) // an empty kind, as in objects from sources
 }
 
-// ReceivedData returns the data of an encoding that AppendReceived or Append returned, nil if the codec's encoding is another one.
+// ReceivedData returns the protobuf message in an encoding from Append or AppendReceived; nil if the codec's encoding is not protobuf.
 func (c *Codec[T]) ReceivedData(encoded []byte) []byte {
 	if !c.envelope {
 		return nil
@@ -160,8 +160,8 @@ func (c *Codec[T]) ReceivedData(encoded []byte) []byte {
 	return data
 }
 
-// Diff appends a patch to dst that makes data of base, both encodings by this codec. It returns false, with dst as it was, if there is none of at most so
-// many bytes, or if the codec's encoding knows no patches. Applying the patch gives exactly data again.
+// Diff appends to dst a patch that turns base into exactly data; both are encodings by this codec. It returns false and the unchanged dst
+// if the patch would be larger than most bytes, or if the codec's encoding does not support patches.
 func (c *Codec[T]) Diff(dst, base, data []byte, most int) ([]byte, bool) {
 	_, body, err := c.open(data)
 	head := len(data) - len(body)
@@ -173,47 +173,48 @@ func (c *Codec[T]) Diff(dst, base, data []byte, most int) ([]byte, bool) {
 	return d.Diff(dst, head, base, data, most)
 }
 
-// DecodeBase is DecodeAlone of an object that patches are based on. Its strings may be parts of data, which nobody changes any more.
+// DecodeBase is DecodeAlone for an object that patches are based on. Its strings may share memory with data, which must not be modified
+// afterwards.
 func (c *Codec[T]) DecodeBase(data []byte) (obj T, err error) {
 	kind, body, err := c.open(data)
 	if err != nil {
 		return obj, err
 	}
 	if !c.patches {
-		return obj, errors.New("decode a base: the encoding knows no patches")
+		return obj, errors.New("decode a base: the encoding does not support patches")
 	}
-	d := c.decoderAlone()
-	defer c.giveBack(d)
+	d := c.getDecoder()
+	defer c.putDecoder(d)
 	if obj, err = d.Decoder.(wire.Patcher[T]).DecodeBase(body); err == nil {
 		setTypeMeta(obj, kind)
 	}
 	return obj, err
 }
 
-// DecodePatch returns the object that a patch makes of base, which was decoded from what the patch is based on. What the patch leaves as it is is a part
-// of both then.
+// DecodePatch returns the result of applying a patch to base, which was decoded from the encoding that the patch is based on. The two
+// objects share the parts that the patch does not change.
 func (c *Codec[T]) DecodePatch(base T, patch []byte) (obj T, err error) {
 	if !c.patches {
-		return obj, errors.New("decode a patch: the encoding knows none")
+		return obj, errors.New("decode a patch: the encoding does not support patches")
 	}
-	d := c.decoderAlone()
-	defer c.giveBack(d)
+	d := c.getDecoder()
+	defer c.putDecoder(d)
 	return d.Decoder.(wire.Patcher[T]).Patched(base, patch)
 }
 
-// DecodeNextPatch is DecodePatch where other is an earlier state of the object, which otherPatch has made of the same base. What the two patches have in
-// common is a part of both objects then.
+// DecodeNextPatch is DecodePatch if other is an earlier state of the object, made by applying otherPatch to the same base. The new object
+// also shares with other what the two patches have in common.
 func (c *Codec[T]) DecodeNextPatch(base T, patch []byte, other T, otherPatch []byte) (obj T, err error) {
 	if !c.patches {
-		return obj, errors.New("decode a patch: the encoding knows none")
+		return obj, errors.New("decode a patch: the encoding does not support patches")
 	}
-	d := c.decoderAlone()
-	defer c.giveBack(d)
+	d := c.getDecoder()
+	defer c.putDecoder(d)
 	return d.Decoder.(wire.Patcher[T]).Repatched(base, patch, other, otherPatch)
 }
 
-// SharedBytes returns what the codec takes to remember parts that objects have in common, and what they look like. It is not for every
-// object.
+// SharedBytes returns the memory, in bytes, that the codec's decoders use for shared parts of objects and for their plans of types. It
+// is too expensive to call for every object.
 func (c *Codec[T]) SharedBytes() int64 {
 	shared := c.decoder.Stats()
 	c.idleMu.Lock()
@@ -224,10 +225,10 @@ func (c *Codec[T]) SharedBytes() int64 {
 	return int64(shared.TableBytes + shared.PlanBytes)
 }
 
-// Decode decodes what Append encoded. The object is read-only: it shares what is equal with other objects that were decoded,
-// and with previous, an earlier version or the zero T.
+// Decode decodes an encoding from Append. The object is read-only: it shares equal parts with other decoded objects
+// and with previous, an earlier version of it or the zero T.
 func (c *Codec[T]) Decode(data []byte, previous T) (T, error) {
-	if !c.mu.TryLock() { // rather decode all of it than wait
+	if !c.mu.TryLock() { // sharing less is better than waiting
 		return c.DecodeAlone(data)
 	}
 	defer c.mu.Unlock()
@@ -245,22 +246,22 @@ func (c *Codec[T]) Decode(data []byte, previous T) (T, error) {
 	return obj, err
 }
 
-// DecodeAlone is Decode for those who look at one object, out of any order, and soon drop it: in protobuf it shares little, and while
-// somebody holds one of its strings the encoding lives, if that has no more than 32 KiB. In JSON it shares nothing.
+// DecodeAlone is Decode for callers that look at a single object and soon drop it. In protobuf, the object shares little with others,
+// but any of its strings that is still referenced keeps a copy of the encoding in memory, if that is at most 32 KiB. In JSON, it shares nothing.
 func (c *Codec[T]) DecodeAlone(data []byte) (obj T, err error) {
 	kind, body, err := c.open(data)
 	if err != nil {
 		return obj, err
 	}
-	d := c.decoderAlone()
-	defer c.giveBack(d)
+	d := c.getDecoder()
+	defer c.putDecoder(d)
 	if obj, err = d.decode(body); err == nil {
 		setTypeMeta(obj, kind)
 	}
 	return obj, err
 }
 
-// open takes the kind off the data.
+// open splits data into the kind and the encoded object.
 func (c *Codec[T]) open(data []byte) (kind metav1.TypeMeta, body []byte, err error) {
 	if !c.envelope {
 		return kind, data, nil
@@ -273,7 +274,7 @@ func (c *Codec[T]) open(data []byte) (kind metav1.TypeMeta, body []byte, err err
 	return metav1.TypeMeta{APIVersion: string(apiVersion), Kind: string(name)}, rest, nil
 }
 
-// setTypeMeta sets what open took off.
+// setTypeMeta sets the kind that open returned.
 func setTypeMeta(obj object.Object, kind metav1.TypeMeta) {
 	if of, ok := obj.GetObjectKind().(*metav1.TypeMeta); ok && kind != (metav1.TypeMeta{}) {
 		*of = kind
@@ -292,7 +293,7 @@ func cutPrefixed(b []byte) (s, rest []byte, ok bool) {
 	return b[size : size+int(n)], b[size+int(n):], true
 }
 
-// message is what the generated code gives built-in types.
+// message is implemented by the generated code of built-in types.
 type message interface {
 	Size() int
 	MarshalToSizedBuffer([]byte) (int, error)
@@ -300,10 +301,10 @@ type message interface {
 }
 
 func (c *Codec[T]) useProtobuf(options wire.Options) error {
-	keeps := keepers{}.of(c.typ)
+	lossless := losslessChecks{}.forType(c.typ)
 	c.encoding, c.envelope = "protobuf", true
 	c.append = func(dst []byte, obj T) ([]byte, error) {
-		if keeps != nil && !keeps(reflect.ValueOf(obj).Elem()) {
+		if lossless != nil && !lossless(reflect.ValueOf(obj).Elem()) {
 			return nil, ErrLossy
 		}
 		kind, ok := obj.GetObjectKind().(*metav1.TypeMeta)
@@ -313,20 +314,20 @@ func (c *Codec[T]) useProtobuf(options wire.Options) error {
 		dst = appendPrefixed(appendPrefixed(dst, kind.APIVersion), kind.Kind)
 		return appendMessage(dst, any(obj).(message))
 	}
-	single := wire.Options{KeepBytes: true, NoVersions: true, MaxTableBytes: sharedAlone(options.MaxTableBytes)}
+	single := wire.Options{KeepBytes: true, NoVersions: true, MaxTableBytes: maxSharedSingle(options.MaxTableBytes)}
 	return c.useDecoder(func(options wire.Options) (wire.Decoder[T], error) {
 		return protobufDecoder[T](reflect.PointerTo(c.typ), options)
 	}, options, single)
 }
 
-// useDecoder sets what decodes.
+// useDecoder sets up the codec's decoders.
 func (c *Codec[T]) useDecoder(decoder func(wire.Options) (wire.Decoder[T], error), options, single wire.Options) (err error) {
-	c.newAlone = func() (wire.Decoder[T], error) { return decoder(single) }
+	c.newSingle = func() (wire.Decoder[T], error) { return decoder(single) }
 	if c.decoder, err = decoder(options); err != nil {
 		return err
 	}
-	d, err := c.newAlone()
-	c.idle = &alone[T]{Decoder: d}
+	d, err := c.newSingle()
+	c.idle = &singleDecoder[T]{Decoder: d}
 	patcher, ok := d.(wire.Patcher[T])
 	if c.patches = ok && err == nil; c.patches {
 		c.differs.New = func() any { return patcher.NewDiffer() }
@@ -339,7 +340,7 @@ func appendMessage(dst []byte, m message) ([]byte, error) {
 	dst = append(dst, make([]byte, size)...)
 	n, err := m.MarshalToSizedBuffer(dst[from:])
 	if err == nil && n != size {
-		err = fmt.Errorf("it has %d bytes and not %d; somebody wrote to it meanwhile", n, size)
+		err = fmt.Errorf("it was modified while it was encoded: it has %d bytes, not %d", n, size)
 	}
 	return dst, err
 }
@@ -355,7 +356,7 @@ func (c *Codec[T]) useJSON(options wire.Options) error {
 		if err := kjson.UnmarshalCaseSensitivePreserveInts(data, back); err != nil {
 			return nil, err
 		}
-		if !same(obj, back) {
+		if !equalWithNil(obj, back) {
 			return nil, ErrLossy
 		}
 		return append(dst, data...), nil

@@ -35,8 +35,10 @@ func newCodec[T object.Object](t testing.TB) *source.Codec[T] {
 	return c
 }
 
-// same is equality as Codec promises it.
-func same(a, b any) bool { return apiequality.Semantic.DeepEqualWithNilDifferentFromEmpty(a, b) }
+// equalWithNil is equality as guaranteed by Codec.
+func equalWithNil(a, b any) bool {
+	return apiequality.Semantic.DeepEqualWithNilDifferentFromEmpty(a, b)
+}
 
 // checkCodec encodes obj and decodes it both ways. It reports whether that was possible.
 func checkCodec[T object.Object](t testing.TB, c *source.Codec[T], obj T) bool {
@@ -61,15 +63,15 @@ func checkCodec[T object.Object](t testing.TB, c *source.Codec[T], obj T) bool {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if !same(obj, back) {
+		if !equalWithNil(obj, back) {
 			t.Errorf("%s: decoded another object:\n%+v\ninstead of\n%+v", name, back, obj)
 		}
 	}
 	return true
 }
 
-// TestCodecOfMessages encodes objects with random contents. Either they come back equal, or the generated code cannot
-// give them back.
+// TestCodecOfMessages encodes objects with random contents. Either they are restored exactly, or the generated code cannot
+// restore them.
 func TestCodecOfMessages(t *testing.T) {
 	testseed.Each(t, 3, func(t *testing.T, seed uint64) {
 		r := &randomObjects{rng: rand.New(rand.NewPCG(seed, 1))}
@@ -112,7 +114,7 @@ type message interface {
 	Unmarshal([]byte) error
 }
 
-// comesBack reports whether the generated code decodes what it encodes. It knows no kind.
+// comesBack reports whether the generated code restores what it encodes. It ignores the kind.
 func comesBack(t *testing.T, obj message) bool {
 	t.Helper()
 	data, err := obj.Marshal()
@@ -124,10 +126,10 @@ func comesBack(t *testing.T, obj message) bool {
 		t.Fatal(err)
 	}
 	*back.(object.Object).GetObjectKind().(*metav1.TypeMeta) = *obj.(object.Object).GetObjectKind().(*metav1.TypeMeta)
-	return same(obj, back)
+	return equalWithNil(obj, back)
 }
 
-// randomObjects fills objects. Regular ones have only what protobuf can say.
+// randomObjects fills objects. Regular ones only have contents that protobuf can represent.
 type randomObjects struct {
 	rng     *rand.Rand
 	regular bool
@@ -274,7 +276,7 @@ func TestCodecOfStructs(t *testing.T) {
 	}
 }
 
-// TestCodecKeepsTheKind encodes objects as fake clients hand them out.
+// TestCodecKeepsTheKind encodes objects as returned by fake clients.
 func TestCodecKeepsTheKind(t *testing.T) {
 	p := pod("a", "b")
 	p.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
@@ -283,7 +285,7 @@ func TestCodecKeepsTheKind(t *testing.T) {
 	}
 }
 
-// TestCodecKeepsKindsInside encodes what an API server writes in JSON, but not in protobuf: the kind of the claims of a StatefulSet.
+// TestCodecKeepsKindsInside encodes a kind that an API server writes in JSON but not in protobuf: that of the claims of a StatefulSet.
 func TestCodecKeepsKindsInside(t *testing.T) {
 	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "db"}}
 	set.Spec.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: "data"}}}
@@ -342,8 +344,8 @@ func TestCodecConcurrently(t *testing.T) {
 	readers.Wait()
 }
 
-// TestStrayWritesToSingleObjects: what somebody writes to an object that was decoded alone is not in those that are decoded later, but in
-// those of the same batch at most.
+// TestStrayWritesToSingleObjects: writes to an object that was decoded alone do not show in objects decoded later, except at most in
+// those of the same batch.
 func TestStrayWritesToSingleObjects(t *testing.T) {
 	c := newCodec[*corev1.Pod](t)
 	var encoded [][]byte
@@ -363,7 +365,7 @@ func TestStrayWritesToSingleObjects(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !same(p, pods[i]) {
+			if !equalWithNil(p, pods[i]) {
 				wrong++
 			}
 			if i == len(encoded)/2 {
@@ -412,7 +414,7 @@ func BenchmarkCodec(b *testing.B) {
 	each("alone", func(i int) error { _, err := c.DecodeAlone(encoded[i]); return err })
 }
 
-// TestCodecSharesAndChecks: objects that are decoded share what is equal, until somebody writes to it.
+// TestCodecSharesAndChecks: decoded objects share equal parts, until one of these is written to.
 func TestCodecSharesAndChecks(t *testing.T) {
 	c := newCodec[*corev1.Pod](t)
 	encode := func(i int) []byte {
@@ -471,7 +473,7 @@ func TestCodecEncodings(t *testing.T) {
 	}
 }
 
-// TestCodecOfReceived copies the bytes that a source has received, where they are in the codec's encoding.
+// TestCodecOfReceived copies the bytes that a source has received, if they are in the codec's encoding.
 func TestCodecOfReceived(t *testing.T) {
 	p := pod("a", "x")
 	data, err := p.Marshal()
@@ -483,7 +485,7 @@ func TestCodecOfReceived(t *testing.T) {
 	if string(out[:6]) != "before" {
 		t.Fatalf("%q", out)
 	}
-	if back, err := c.Decode(out[6:], nil); err != nil || !same(back, p) {
+	if back, err := c.Decode(out[6:], nil); err != nil || !equalWithNil(back, p) {
 		t.Errorf("%+v, %v", back, err)
 	}
 	if got := c.ReceivedData(out[6:]); string(got) != string(data) {

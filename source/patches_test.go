@@ -46,10 +46,10 @@ func checkPatch(t testing.TB, c *source.Codec[*corev1.Pod], base, data []byte, w
 	}
 	before := was.DeepCopy()
 	got, err := c.DecodePatch(was, p)
-	if err != nil || !same(got, want) {
+	if err != nil || !equalWithNil(got, want) {
 		t.Errorf("the patch makes another pod: %v", err)
 	}
-	if !same(was, before) {
+	if !equalWithNil(was, before) {
 		t.Error("the base has changed")
 	}
 }
@@ -74,7 +74,7 @@ func TestPatchesOfPods(t *testing.T) {
 	}
 }
 
-// TestPatchesAreOfOneKind has objects of one type that say they are of several kinds.
+// TestPatchesAreOfOneKind has objects of one type that state several kinds.
 func TestPatchesAreOfOneKind(t *testing.T) {
 	c := newCodec[*metav1.PartialObjectMetadata](t)
 	var objects []*metav1.PartialObjectMetadata
@@ -91,7 +91,7 @@ func TestPatchesAreOfOneKind(t *testing.T) {
 	}
 }
 
-// TestPatchesAreShort asks for patches of fewer bytes than they have.
+// TestPatchesAreShort requests patches of fewer bytes than they have.
 func TestPatchesAreShort(t *testing.T) {
 	c := newCodec[*corev1.Pod](t)
 	all := encodeAll(t, c, wiretest.Pods(2, 1))
@@ -109,7 +109,7 @@ func TestPatchesAreShort(t *testing.T) {
 	}
 }
 
-// TestNoPatchesOfJSON has codecs that know no patches.
+// TestNoPatchesOfJSON has codecs that do not support patches.
 func TestNoPatchesOfJSON(t *testing.T) {
 	u := &unstructured.Unstructured{Object: map[string]any{"kind": "Any", "metadata": map[string]any{"name": "a"}}}
 	noPatches(t, newCodec[*unstructured.Unstructured](t), u)
@@ -130,7 +130,7 @@ func noPatches[T object.Object](t *testing.T, c *source.Codec[T], o T) {
 	}
 }
 
-// TestBrokenPatches has bytes that are no encodings and no patches.
+// TestBrokenPatches has bytes that are neither encodings nor patches.
 func TestBrokenPatches(t *testing.T) {
 	c := newCodec[*corev1.Pod](t)
 	pods := wiretest.Pods(2, 1)

@@ -8,27 +8,27 @@ import (
 	"github.com/tidings/tidings/internal/wire/proto"
 )
 
-// eventReader cuts the body of a watch into events.
+// eventReader splits the body of a watch into events.
 type eventReader interface {
-	// Next returns the type of the next event and its object, encoded; the bytes are valid until the next call.
-	// io.EOF is a clean end. An error that wraps errEvent or json.ErrEvent is about this event only.
+	// Next returns the type of the next event and its encoded object; the bytes are valid until the next call.
+	// io.EOF is a clean end. An error that wraps errEvent or json.ErrEvent concerns this event only.
 	Next() (eventType string, object []byte, err error)
 	// Buffered reports whether the next event has arrived in full, so that Next does not wait.
 	Buffered() bool
 }
 
-// listBuffer is how much of a list in protobuf is read ahead.
+// listBuffer is the size of the read buffer for a list in protobuf.
 const listBuffer = 32 << 10
 
-// listReader cuts the body of a list into items.
+// listReader splits the body of a list into items.
 type listReader interface {
-	// Next returns the next item, encoded; the bytes are valid until the next call. io.EOF comes after the last.
+	// Next returns the next encoded item; the bytes are valid until the next call. After the last one it returns io.EOF.
 	Next() ([]byte, error)
-	// head returns what is known of the list itself: all of it after io.EOF.
+	// head returns what is known so far of the list's own fields; it is complete after io.EOF.
 	head() listHead
 }
 
-// listHead is what a list says about itself.
+// listHead holds a list's own fields.
 type listHead struct {
 	apiVersion, kind          string
 	resourceVersion, nextPage string

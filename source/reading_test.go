@@ -23,7 +23,7 @@ import (
 	"github.com/tidings/tidings/tidingstest"
 )
 
-// answeredBy returns a source of pods whose requests all get the answer.
+// answeredBy returns a source of pods whose requests all get the response.
 func answeredBy(t *testing.T, answer http.RoundTripper, timeout time.Duration) *source.HTTP[*corev1.Pod] {
 	t.Helper()
 	client, err := source.NewClient(&rest.Config{Host: "http://server.test", Transport: answer, Timeout: timeout})
@@ -37,8 +37,8 @@ func answeredBy(t *testing.T, answer http.RoundTripper, timeout time.Duration) *
 	return from
 }
 
-// TestDecode is asked for built-in objects in protobuf, and for no others: what is trimmed or decoded from something else does not
-// say what the bytes say.
+// TestDecode: Decode is called for built-in objects in protobuf, and for no others: trimmed or converted objects differ
+// from the bytes.
 func TestDecode(t *testing.T) {
 	bubble(t, tidingstest.ServerOptions{}, func(t *testing.T, s *tidingstest.Server) {
 		s.Create(pod("a", "x"))
@@ -58,7 +58,7 @@ func TestDecode(t *testing.T) {
 	})
 }
 
-// decodedBy lists and watches, and returns what Decode was called for. An object that it returns in the place of another is handed out, and none is an error.
+// decodedBy lists and watches, and returns what Decode was called for. An object that it returns instead of another is passed on, and returning none is an error.
 func decodedBy[T object.Object](t *testing.T, from *source.HTTP[T]) (names []string) {
 	t.Helper()
 	var instead T
@@ -84,7 +84,7 @@ func decodedBy[T object.Object](t *testing.T, from *source.HTTP[T]) (names []str
 	return names
 }
 
-// TestTakesOverWhatOthersDecoded: a source that has decoded nothing yet takes over the parts of what the caller holds.
+// TestTakesOverWhatOthersDecoded: a source that has not decoded anything yet reuses parts of the caller's objects.
 func TestTakesOverWhatOthersDecoded(t *testing.T) {
 	bubble(t, tidingstest.ServerOptions{}, func(t *testing.T, s *tidingstest.Server) {
 		s.Create(pod("a", "x"))
@@ -111,7 +111,7 @@ func TestTakesOverWhatOthersDecoded(t *testing.T) {
 	})
 }
 
-// TestDecodePrevious: where it is known what an object was decoded from, that is compared with what comes instead of the object, unless the caller
+// TestDecodePrevious: if the encoding of the previous object is known, that is compared with the new one instead of the object, unless the caller
 // will write to objects.
 func TestDecodePrevious(t *testing.T) {
 	bubble(t, tidingstest.ServerOptions{}, func(t *testing.T, s *tidingstest.Server) {
@@ -151,7 +151,7 @@ func TestDecodePrevious(t *testing.T) {
 	})
 }
 
-// TestListsSayWhatTheyAre: a list without a kind is none, wherever it should have been, and one of another kind is refused.
+// TestListsSayWhatTheyAre: a response without a kind is not a list, wherever the kind should have been, and one of another kind is rejected.
 func TestListsSayWhatTheyAre(t *testing.T) {
 	kind := func(err error) bool { _, ok := errors.AsType[*source.KindError](err); return ok }
 	says := func(text string) func(error) bool {
@@ -179,7 +179,7 @@ func TestListsSayWhatTheyAre(t *testing.T) {
 	}
 }
 
-// late answers after some time, whatever has become of the request by then.
+// late responds after some time, even if the request has ended by then.
 type late struct {
 	sameAnswer
 	after time.Duration
@@ -190,7 +190,7 @@ func (l *late) RoundTrip(r *http.Request) (*http.Response, error) {
 	return l.sameAnswer.RoundTrip(r)
 }
 
-// TestAnswerBehindTheTimeout comes when the request has been given up already.
+// TestAnswerBehindTheTimeout arrives after the request was abandoned.
 func TestAnswerBehindTheTimeout(t *testing.T) {
 	for _, tt := range []struct{ after, timeout time.Duration }{{time.Second, time.Minute}, {time.Hour, time.Minute}, {time.Hour, 0}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -223,7 +223,7 @@ func TestBrokenGzip(t *testing.T) {
 	}
 }
 
-// TestClusterIDClosesItsAnswer gives the connection back.
+// TestClusterIDClosesItsAnswer releases the connection.
 func TestClusterIDClosesItsAnswer(t *testing.T) {
 	answer := &sameAnswer{code: 200, contentType: "application/json", body: `{"metadata":{"uid":"u"}}`}
 	client, err := source.NewClient(&rest.Config{Host: "http://server.test", Transport: answer})
@@ -235,7 +235,7 @@ func TestClusterIDClosesItsAnswer(t *testing.T) {
 	}
 }
 
-// TestMetadataCounts: what is read for metadata counts, and what cannot be decoded is left out.
+// TestMetadataCounts: bytes read for metadata are counted, and objects that cannot be decoded are left out.
 func TestMetadataCounts(t *testing.T) {
 	const body = `{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{},"items":[{"metadata":{"name":"a","labels":7}},{"metadata":{"name":"b","labels":{"app":"x"}}}]}`
 	from := answeredBy(t, &sameAnswer{code: 200, contentType: "application/json", body: body}, 0)
@@ -261,7 +261,7 @@ func TestMetadataCounts(t *testing.T) {
 	}
 }
 
-// refusing is a client that refuses everything.
+// refusing is a client that rejects everything.
 type refusing struct{}
 
 var errRefused = errors.New("refused")
@@ -286,7 +286,7 @@ func TestClientThatRefuses(t *testing.T) {
 	}
 }
 
-// TestWatchOfUnknownEvents: an event of no known type is of an object if that has a name.
+// TestWatchOfUnknownEvents: an event of an unknown type belongs to an object if that has a name.
 func TestWatchOfUnknownEvents(t *testing.T) {
 	w := watch.NewFakeWithChanSize(5, false)
 	stream := source.NewStream[*corev1.Pod](t.Context(), w)
@@ -315,7 +315,7 @@ func TestWatchOfUnknownEvents(t *testing.T) {
 	}
 }
 
-// TestBatchesAreBounded brings no more at once than some hundred events.
+// TestBatchesAreBounded returns at most several hundred events at once.
 func TestBatchesAreBounded(t *testing.T) {
 	const event = `{"type":"ADDED","object":{"metadata":{"name":"a"}}}`
 	from := answeredBy(t, &sameAnswer{code: 200, contentType: "application/json", body: strings.Repeat(event, 1200)}, 0)
@@ -333,7 +333,7 @@ func TestBatchesAreBounded(t *testing.T) {
 	}
 }
 
-// TestListOfNothingKnown: a client whose lists do not say what they hold is taken as it is.
+// TestListOfNothingKnown: a client whose lists do not state their kind is accepted.
 func TestListOfNothingKnown(t *testing.T) {
 	from, err := source.FromClient[*corev1.Pod](fixed[*metav1.Status]{list: &metav1.Status{}}, source.Scope{})
 	if err != nil {
@@ -344,7 +344,7 @@ func TestListOfNothingKnown(t *testing.T) {
 	}
 }
 
-// TestOneWarning is handed on as many are, and a Status in the place of a list is told as one.
+// TestOneWarning is passed on like several, and a Status instead of a list is returned as an error.
 func TestOneWarning(t *testing.T) {
 	var got warnings
 	const body = `{"kind":"Status","apiVersion":"v1","status":"Failure","code":403,"reason":"Forbidden"}`

@@ -15,34 +15,34 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// DefaultMaxObjectBytes is how large an encoded object may be unless the scope says otherwise. It is client-go's
-// limit for a watch frame, and ten times what etcd stores for an object by default.
+// DefaultMaxObjectBytes is the default limit for the size of an encoded object. It is client-go's
+// limit for a watch frame, and ten times etcd's default limit for an object.
 const DefaultMaxObjectBytes = 16 << 20
 
-// Scope says which objects a source gets, and which of their fields. The zero value will do for FromClient, whose client
+// Scope says which objects a source gets, and which of their fields. The zero value is valid for FromClient, whose client
 // knows its resource.
 type Scope struct {
-	// Resource is the collection, such as {"apps", "v1", "deployments"}. NewHTTP needs it; FromClient only names it in
+	// Resource is the collection, such as {"apps", "v1", "deployments"}. NewHTTP needs it; FromClient uses it only in
 	// messages.
 	Resource schema.GroupVersionResource
-	// Kind is what the collection's objects are. A source of objects of another kind ends with a KindError.
-	// Without it, a Go struct type is taken to bear the name of its kind, as all types of k8s.io/api do, and
+	// Kind is the kind of the objects. If the objects are of another kind, lists and watches end with a KindError.
+	// If it is empty, a Go struct type is assumed to have the name of its kind, as all types in k8s.io/api do, and
 	// unstructured objects may be of any kind.
 	Kind schema.GroupVersionKind
 
-	// Namespace limits the collection to one namespace; empty means all, or a resource without namespaces.
-	// A client that is given to FromClient must be one for that namespace.
+	// Namespace limits the collection to one namespace; empty means all of them, or a cluster-scoped resource.
+	// A client passed to FromClient must be for that namespace.
 	Namespace string
-	// Labels and Fields are selectors as kubectl takes them, such as "app=web,tier!=cache".
+	// Labels and Fields are selectors in kubectl's notation, such as "app=web,tier!=cache".
 	Labels, Fields string
 
-	// Trim lists fields to leave out of the objects; see object.Trim for the notation.
+	// Trim lists fields to drop from the objects; see object.Trim for the notation.
 	Trim object.Trim
-	// MaxObjectBytes is how large one encoded object may be; 0 means DefaultMaxObjectBytes. A larger one ends
+	// MaxObjectBytes limits the size of one encoded object; 0 means DefaultMaxObjectBytes. A larger one ends
 	// the list or watch with a TooLargeError. It has no effect on FromClient.
 	MaxObjectBytes int
-	// MaxSharedBytes is how much memory a source may take to remember parts that objects have in common; 0 means what suits a
-	// collection of any size.
+	// MaxSharedBytes limits the memory in bytes for remembering parts that objects have in common; 0 means a default that suits
+	// collections of any size.
 	MaxSharedBytes int
 }
 
@@ -54,7 +54,7 @@ func (s Scope) String() string {
 	return s.Resource.GroupResource().String()
 }
 
-// complete checks the scope and fills in what it leaves open.
+// complete validates the scope and fills in defaults.
 func (s Scope) complete() (Scope, error) {
 	for _, part := range []string{s.Resource.Group, s.Resource.Version, s.Resource.Resource, s.Namespace} {
 		if strings.ContainsAny(part, "/?#%") || part == "." || part == ".." {
@@ -78,7 +78,7 @@ func (s Scope) complete() (Scope, error) {
 	return s, nil
 }
 
-// check refuses an object that has no name or is in another namespace.
+// check rejects an object that has no name or is in another namespace.
 func (s Scope) check(o object.Object) error {
 	if err := checkName(o); err != nil {
 		return err
@@ -89,7 +89,7 @@ func (s Scope) check(o object.Object) error {
 	return nil
 }
 
-// checkName refuses an object that cannot be stored because it has no name.
+// checkName rejects an object without a name, which cannot be stored.
 func checkName(o object.Object) error {
 	if o.GetName() == "" {
 		return fmt.Errorf("an object without a name (namespace %q, uid %q)", o.GetNamespace(), o.GetUID())
@@ -97,28 +97,28 @@ func checkName(o object.Object) error {
 	return nil
 }
 
-// query returns the parameters that lists and watches of the scope have in common.
+// query returns the query parameters common to lists and watches.
 func (s Scope) query() url.Values {
 	q := url.Values{}
-	set(q, "labelSelector", s.Labels)
-	set(q, "fieldSelector", s.Fields)
+	setQuery(q, "labelSelector", s.Labels)
+	setQuery(q, "fieldSelector", s.Fields)
 	return q
 }
 
-// listQuery returns the parameters of a list.
+// listQuery returns the query parameters of a list.
 func listQuery[T object.Object](s Scope, opts ListOptions[T]) url.Values {
 	s.Fields = s.fieldsOf(opts.Only)
 	q := s.query()
-	set(q, "resourceVersion", opts.ResourceVersion)
-	set(q, "resourceVersionMatch", opts.ResourceVersionMatch)
-	set(q, "continue", opts.Continue)
+	setQuery(q, "resourceVersion", opts.ResourceVersion)
+	setQuery(q, "resourceVersionMatch", opts.ResourceVersionMatch)
+	setQuery(q, "continue", opts.Continue)
 	if opts.Limit > 0 {
 		q.Set("limit", strconv.FormatInt(opts.Limit, 10))
 	}
 	return q
 }
 
-// fieldsOf returns the field selector that limits the scope to one object; that of the scope if the key has no name.
+// fieldsOf returns the scope's field selector, limited to one object if the key has a name.
 func (s Scope) fieldsOf(key object.Key) string {
 	var terms []string
 	for _, term := range []struct{ field, value string }{{"metadata.name", key.Name}, {"metadata.namespace", key.Namespace}} {
@@ -132,12 +132,12 @@ func (s Scope) fieldsOf(key object.Key) string {
 	return strings.Join(terms, ",")
 }
 
-// watchQuery returns the parameters of a watch.
+// watchQuery returns the query parameters of a watch.
 func watchQuery[T object.Object](s Scope, opts WatchOptions[T]) url.Values {
 	q := s.query()
 	q.Set("watch", "1")
 	q.Set("allowWatchBookmarks", "true")
-	set(q, "resourceVersion", opts.ResourceVersion)
+	setQuery(q, "resourceVersion", opts.ResourceVersion)
 	if opts.SendInitialEvents {
 		q.Set("sendInitialEvents", "true")
 		q.Set("resourceVersionMatch", string(metav1.ResourceVersionMatchNotOlderThan))
@@ -148,7 +148,7 @@ func watchQuery[T object.Object](s Scope, opts WatchOptions[T]) url.Values {
 	return q
 }
 
-func set(q url.Values, name, value string) {
+func setQuery(q url.Values, name, value string) {
 	if value != "" {
 		q.Set(name, value)
 	}

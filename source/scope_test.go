@@ -9,7 +9,7 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// TestQueries shows what is sent.
+// TestQueries checks the query parameters.
 func TestQueries(t *testing.T) {
 	type list = ListOptions[*corev1.Pod]
 	scope := Scope{Labels: "app=x", Fields: "spec.nodeName=n"}

@@ -1,8 +1,8 @@
-// Package source gets objects from an API server: it lists them and watches them change.
+// Package source lists and watches the objects of an API server.
 //
-// A ListerWatcher is where the way of one change begins. The ones here speak HTTP with streaming readers for
-// protobuf and JSON (NewHTTP), wrap plain functions (Funcs), or sit on any client-go client (FromClient).
-// A source does what it is asked, once: retrying, resuming and falling back is the reflector's work.
+// Every change enters the stack through a ListerWatcher. The implementations here speak HTTP with streaming readers for
+// protobuf and JSON (NewHTTP), wrap plain functions (Funcs), or use any client-go client (FromClient).
+// A source makes each request once: retrying, resuming and falling back are up to the reflector.
 package source
 
 import (
@@ -14,100 +14,102 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// ListerWatcher lists the objects of one collection and watches them change. Its methods may be called from
-// several goroutines.
+// ListerWatcher lists and watches the objects of one collection. Its methods may be called from several goroutines.
 //
-// A source may say what it is of, as those of this package do, by methods Scope() Scope and ObjectType() reflect.Type. Without the first, an informer of its own
-// does not save what may be Secrets, and without the second one whose T is an interface neither folds nor saves.
+// A source can describe itself, as those of this package do, with the methods Scope() Scope and ObjectType() reflect.Type. A standalone
+// informer over a source without the first does not save objects that may be Secrets. Without the second, an informer whose T is an
+// interface neither folds nor saves objects.
 type ListerWatcher[T object.Object] interface {
 	// List reads one page of the collection and calls each for every object in it, in the server's order,
-	// as the object arrives. An error that each returns ends the list and is returned as it is.
-	// An error of the server is an apierrors.APIStatus that errors.As finds.
+	// as the object arrives. An error returned by each ends the list and is returned unchanged.
+	// For an error from the server, errors.As finds an apierrors.APIStatus.
 	List(ctx context.Context, opts ListOptions[T], each func(T) error) (ListResult, error)
 
-	// Watch starts a watch. The caller closes the stream it gets; canceling ctx ends it as well.
+	// Watch starts a watch. The caller must close the returned stream; canceling ctx ends it as well.
 	Watch(ctx context.Context, opts WatchOptions[T]) (Stream[T], error)
 }
 
-// ObjectType returns the Go type of a source's objects: T, or where T is an interface what the source's own method ObjectType() reflect.Type says.
+// ObjectType returns the Go type of a source's objects: T, or if T is an interface, what the source's method ObjectType() reflect.Type
+// returns.
 func ObjectType[T object.Object](src ListerWatcher[T]) reflect.Type {
 	t := reflect.TypeFor[T]()
-	of, ok := src.(interface{ ObjectType() reflect.Type })
+	typed, ok := src.(interface{ ObjectType() reflect.Type })
 	if !ok || t.Kind() != reflect.Interface {
 		return t
 	}
-	if told := of.ObjectType(); told != nil && told.Kind() == reflect.Pointer && told.AssignableTo(t) {
-		return told
+	if declared := typed.ObjectType(); declared != nil && declared.Kind() == reflect.Pointer && declared.AssignableTo(t) {
+		return declared
 	}
 	return t
 }
 
-// Previous returns the object that the caller holds under the key, in whatever version, and false if there is none. What
-// it returns is shared and read-only. A source compares the object that arrives with it: a new version takes over the
-// parts that are equal, and an object that cannot have changed is handed out again instead of being decoded (see HTTP
-// for which these are). An object with another uid counts as another object.
+// Previous returns the caller's current version of the object with this key, or false if there is none. The returned object
+// is shared and read-only. A source compares it with the object that arrives: a new version reuses the parts that are
+// equal, and an object that cannot have changed is returned again instead of being decoded (see HTTP for when that is
+// the case). An object with another uid counts as another object.
 //
-// The strings of the key are valid during the call only. A source calls it while List or Next runs.
+// The strings of the key are only valid during the call. A source calls Previous while List or Next runs.
 type Previous[T object.Object] func(key object.Key) (T, bool)
 
-// Decode decodes an object in a source's place, for a caller that keeps objects encoded: see Codec.AppendReceived. previous is what Previous has just returned
-// for it, or the zero T. Decode may call decode, which decodes it as the source does, with what previous was decoded from, or nil if that is not known: then
-// the source compares previous itself with what comes. It returns what that returned, or an object that says all that the bytes say.
+// Decode decodes an object in place of the source, for callers that keep objects encoded; see Codec.AppendReceived. previous is what
+// Previous has just returned for the object, or the zero T. Decode may call decode, which decodes as the source would; previousData is
+// the encoding of previous, or nil if it is not known, in which case previous itself is compared with the new data. Decode returns
+// the result of decode, or an object with exactly the contents of data.
 //
-// A source need not call Decode for all objects, and does not for those that it makes something else of than the bytes say. What it returned goes through
-// the source's checks. The bytes are valid during the call only. A source calls it while List or Next runs.
+// A source need not call Decode for every object, and does not for objects whose contents it changes. The returned object has to pass
+// the source's checks. data is only valid during the call. A source calls Decode while List or Next runs.
 type Decode[T object.Object] func(data []byte, previous T, decode func(previousData []byte) (T, error)) (T, error)
 
-// ListOptions says what to list. Its fields mean what they mean in metav1.ListOptions.
+// ListOptions says what to list. ResourceVersion, ResourceVersionMatch, Continue and Limit are as in metav1.ListOptions.
 type ListOptions[T object.Object] struct {
 	ResourceVersion      string
 	ResourceVersionMatch string
 	Continue             string
-	// Limit is the most objects a page may hold; 0 leaves it to the server.
+	// Limit is the maximum number of objects in a page; 0 leaves it to the server.
 	Limit int64
 	// Only limits the list to one object, if it has a name. A source that cannot do that lists all.
 	Only object.Key
 	// Previous may be nil.
 	Previous Previous[T]
-	// NoSharing says that the caller will write to the objects, so that nothing in them may be shared with others,
-	// unless it is an unchanged object that Previous returned.
+	// NoSharing is set if the caller will write to the objects: nothing in them may be shared with others,
+	// except that an unchanged object from Previous is returned as it is.
 	NoSharing bool
 	// Decode may be nil.
 	Decode Decode[T]
-	// Skip is called, in the place of each, for an item that cannot be decoded or does not belong to the collection,
-	// if its key can be read. Without it such an item ends the list with the error, as one without a key always does.
+	// Skip, if set, is called instead of each for an item that cannot be decoded or does not belong to the collection,
+	// provided that its key can be read. If it is nil, such an item ends the list with an error; one without a readable key always does.
 	Skip func(*ObjectError)
 }
 
-// ListResult is what a list says about the collection as a whole.
+// ListResult describes the listed collection as a whole.
 type ListResult struct {
-	// ResourceVersion is the version of the collection that the list shows.
+	// ResourceVersion is the collection's version at which it was listed.
 	ResourceVersion string
 	// Continue is the token for the next page, empty after the last one.
 	Continue string
 }
 
-// WatchOptions says where a watch starts. Bookmarks are always asked for.
+// WatchOptions says what to watch. Bookmarks are always requested.
 type WatchOptions[T object.Object] struct {
 	ResourceVersion string
-	// SendInitialEvents asks for the current objects as Added events, ended by a Bookmark with
+	// SendInitialEvents requests the current objects as Added events, followed by a Bookmark with
 	// InitialEventsEnd set (a "WatchList").
 	SendInitialEvents bool
-	// Timeout is how long the server shall keep the stream open, rounded up to seconds; 0 leaves it to the server.
+	// Timeout is how long the server should keep the stream open, rounded up to seconds; 0 leaves it to the server.
 	Timeout time.Duration
 	// Previous may be nil.
 	Previous Previous[T]
-	// NoSharing says that the caller will write to the objects, as in ListOptions.
+	// NoSharing is set if the caller will write to the objects, as in ListOptions.
 	NoSharing bool
 	// Decode may be nil.
 	Decode Decode[T]
 }
 
-// EventType says what an event means.
+// EventType is the type of a watch event.
 type EventType uint8
 
-// The event types of the watch protocol. An ERROR event is not among them: it ends the stream, and Next returns
-// it as an error. Invalid stands for one event that could not be understood, while the stream goes on.
+// The event types of the watch protocol. ERROR is not among them: it ends the stream, and Next returns
+// it as an error. Invalid stands for a single event that could not be decoded; the stream continues.
 const (
 	Added EventType = iota + 1
 	Modified
@@ -130,30 +132,30 @@ func (t EventType) String() string {
 type Event[T object.Object] struct {
 	// Object is set for Added, Modified and Deleted.
 	Object T
-	// ResourceVersion is the version that the event brings the watch to.
+	// ResourceVersion is the version that the watch has reached with the event.
 	ResourceVersion string
-	// Err says why an Invalid event could not be understood. It is an *ObjectError if the key could be read.
+	// Err says why an Invalid event could not be decoded. It is an *ObjectError if the key could be read.
 	Err  error
 	Type EventType
-	// InitialEventsEnd marks the Bookmark behind the last initial event.
+	// InitialEventsEnd marks the Bookmark that follows the last initial event.
 	InitialEventsEnd bool
 }
 
-// Stream is a running watch. Next and Close may be called from different goroutines, Next from one at a time.
+// Stream is a running watch. Next and Close may be called from different goroutines, but Next only by one at a time.
 type Stream[T object.Object] interface {
-	// Next waits until at least one event is there, appends it and what else has arrived with it to buf
-	// (at most some hundred events), and returns the result. io.EOF is a clean end by the server.
-	// Events can come together with an error; they are valid and come before it.
+	// Next waits for at least one event, appends it and the others that have arrived with it to buf
+	// (at most several hundred events), and returns the result. io.EOF means that the server ended the watch cleanly.
+	// Events may be returned together with an error; they are valid and precede it.
 	Next(buf []Event[T]) ([]Event[T], error)
 	// Close ends the watch and releases its connection. It makes a waiting Next return. It is idempotent.
 	Close() error
 }
 
-// Stats is what a source has done since it was made. All counts only grow.
+// Stats counts what a source has done since it was created.
 type Stats struct {
 	Bytes   uint64 // bytes of list and watch bodies read
 	Objects uint64 // objects decoded
 	Reused  uint64 // objects taken from Previous instead of being decoded
-	// Corrupted counts parts that objects share and that were found to be written to; see HTTP.OnStrayWrite.
+	// Corrupted counts shared parts of objects that were found to have been written to; see HTTP.OnStrayWrite.
 	Corrupted uint64
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// maxBatch is the most events that one Next returns.
+// maxBatch is the maximum number of events that one Next returns.
 const maxBatch = 512
 
-// parseEventType is the inverse of EventType.String for what the protocol knows, and Invalid for the rest.
+// parseEventType parses the protocol's event types. It returns Invalid for others.
 func parseEventType(name string) EventType {
 	switch name {
 	case "ADDED":
@@ -29,7 +29,7 @@ func parseEventType(name string) EventType {
 	}
 }
 
-// invalid makes the event that stands for one that could not be understood.
+// invalid returns the event for one that could not be decoded.
 func invalid[T object.Object](err error) Event[T] {
 	if e, ok := errors.AsType[*ObjectError](err); ok {
 		return Event[T]{Type: Invalid, Err: e, ResourceVersion: e.ResourceVersion}
@@ -41,16 +41,16 @@ func unknownType(name string) error { return fmt.Errorf("unknown event type %.64
 
 // stream is a watch over HTTP.
 //
-// Next works in these steps: (1) the event reader cuts the next event out of the body, waiting for bytes if it has
-// to; (2) an event of an object is decoded, or taken from what the caller holds; (3) this goes on while the
-// reader's buffer holds complete events. There is no goroutine here: net/http's own wakes the reader.
+// Next (1) lets the event reader extract the next event from the body, which may wait for bytes, (2) decodes its object,
+// or returns the caller's object if it is unchanged, and (3) repeats this while the
+// reader's buffer holds complete events. It needs no goroutine besides net/http's.
 type stream[T object.Object] struct {
-	*reading[T]
+	*objectReader[T]
 	ctx     context.Context // ends with the request
 	cancel  context.CancelCauseFunc
 	body    io.Closer
 	events  eventReader
-	initial bool  // the initial events are not over yet
+	initial bool  // initial events were requested and have not ended yet
 	err     error // what ended the stream; used by Next only
 }
 
@@ -83,7 +83,7 @@ func (s *stream[T]) next() (Event[T], error) {
 	return s.event(name, data)
 }
 
-// event translates an event that is not an error. The error is one that ends the stream.
+// event decodes an event that is not an ERROR. A returned error ends the stream.
 func (s *stream[T]) event(name string, data []byte) (Event[T], error) {
 	t := parseEventType(name)
 	switch t {
@@ -93,7 +93,7 @@ func (s *stream[T]) event(name string, data []byte) (Event[T], error) {
 	case Bookmark:
 		return s.bookmarkEvent(data)
 	}
-	o, err := s.reading.event(data, t)
+	o, err := s.objectReader.event(data, t)
 	if err == nil {
 		return Event[T]{Type: t, Object: o, ResourceVersion: o.GetResourceVersion()}, nil
 	}
@@ -116,7 +116,7 @@ func (s *stream[T]) bookmarkEvent(data []byte) (Event[T], error) {
 	return e, nil
 }
 
-// explain makes the error that ends the stream say whose wish that was.
+// explain returns the error to report for the end of the stream: the reason for ending it, if it was closed or its context ended.
 func (s *stream[T]) explain(err error) error {
 	cause := context.Cause(s.ctx)
 	switch {
@@ -131,7 +131,7 @@ func (s *stream[T]) explain(err error) error {
 	}
 }
 
-// Close ends the request. Canceling first wakes a Next that waits for bytes; closing the body could wait for it.
+// Close ends the request. It cancels first, which wakes a Next that waits for bytes; otherwise closing the body could wait for Next.
 func (s *stream[T]) Close() error {
 	s.cancel(ErrClosed)
 	return s.body.Close()

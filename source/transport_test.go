@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 )
 
-// TestPlainTransport is for plain connections that nobody has arranged otherwise.
+// TestPlainTransport is for unencrypted connections without custom settings.
 func TestPlainTransport(t *testing.T) {
 	buffer := func(config rest.Config) int {
 		client, err := NewClient(&config)

@@ -11,7 +11,7 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// trimmer removes fields from objects that are decoded already. The zero value removes nothing.
+// trimmer removes fields from decoded objects. The zero value removes nothing.
 type trimmer struct {
 	paths [][]string // each split into its names
 }
@@ -28,8 +28,8 @@ func newTrimmer(trim object.Trim) (trimmer, error) {
 	return t, nil
 }
 
-// apply returns o without the trimmed fields. It does not write to o: what changes is copied on the way down to
-// it, everything else is shared with o.
+// apply returns o without the trimmed fields. It does not modify o: the parts on the path to a removed field are copied,
+// everything else is shared with o.
 func (t trimmer) apply(o object.Object) object.Object {
 	for _, names := range t.paths {
 		o = trimObject(o, names)
@@ -39,32 +39,32 @@ func (t trimmer) apply(o object.Object) object.Object {
 
 func trimObject(o object.Object, names []string) object.Object {
 	if u, ok := o.(*unstructured.Unstructured); ok {
-		content, changed := without(reflect.ValueOf(u.Object), names)
+		content, changed := withoutField(reflect.ValueOf(u.Object), names)
 		if !changed {
 			return o
 		}
 		return &unstructured.Unstructured{Object: content.Interface().(map[string]any)}
 	}
-	trimmed, changed := without(reflect.ValueOf(o), names)
+	trimmed, changed := withoutField(reflect.ValueOf(o), names)
 	if !changed {
 		return o
 	}
 	return trimmed.Interface().(object.Object)
 }
 
-// without returns v without the field that names lead to, and whether it had one.
-func without(v reflect.Value, names []string) (reflect.Value, bool) {
+// withoutField returns v without the field at the path names, and whether v had that field.
+func withoutField(v reflect.Value, names []string) (reflect.Value, bool) {
 	switch v.Kind() {
 	case reflect.Interface:
 		if v.IsNil() {
 			return v, false
 		}
-		return without(v.Elem(), names)
+		return withoutField(v.Elem(), names)
 	case reflect.Pointer:
 		if v.IsNil() {
 			return v, false
 		}
-		elem, changed := without(v.Elem(), names)
+		elem, changed := withoutField(v.Elem(), names)
 		if !changed {
 			return v, false
 		}
@@ -92,7 +92,7 @@ func structWithout(v reflect.Value, names []string) (reflect.Value, bool) {
 	if len(names) == 1 {
 		field = reflect.Zero(field.Type())
 	} else {
-		field, changed = without(field, names[1:])
+		field, changed = withoutField(field, names[1:])
 	}
 	if !changed {
 		return v, false
@@ -103,7 +103,7 @@ func structWithout(v reflect.Value, names []string) (reflect.Value, bool) {
 	return c, true
 }
 
-// fieldByJSONName finds the exported field that has this name in JSON, looking into structs that are inlined. The
+// fieldByJSONName finds the exported field with this JSON name, including those of inlined structs. The
 // result is an index for FieldByIndex, or nil.
 func fieldByJSONName(t reflect.Type, name string) []int {
 	for i := range t.NumField() {
@@ -129,7 +129,7 @@ func mapWithout(v reflect.Value, names []string) (reflect.Value, bool) {
 	entry := v.MapIndex(key)
 	changed := entry.IsValid()
 	if changed && len(names) > 1 {
-		entry, changed = without(entry, names[1:])
+		entry, changed = withoutField(entry, names[1:])
 	} else {
 		entry = reflect.Value{} // SetMapIndex deletes
 	}
@@ -147,7 +147,7 @@ func mapWithout(v reflect.Value, names []string) (reflect.Value, bool) {
 func sliceWithout(v reflect.Value, names []string) (reflect.Value, bool) {
 	c, changed := v, false
 	for i := range v.Len() {
-		elem, elemChanged := without(v.Index(i), names)
+		elem, elemChanged := withoutField(v.Index(i), names)
 		if !elemChanged {
 			continue
 		}

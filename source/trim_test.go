@@ -34,12 +34,12 @@ func TestFieldByJSONName(t *testing.T) {
 	}
 }
 
-// TestTrimFindsNothing: paths that lead nowhere change nothing.
+// TestTrimFindsNothing: paths that do not exist change nothing.
 func TestTrimFindsNothing(t *testing.T) {
 	for _, v := range []any{
 		map[int]string{1: "x"}, map[string]any{"b": 1}, map[string]any{"a": nil}, map[string]any{"a": 7}, []any{nil, 1}, struct{ A *int }{}, (*corev1.Pod)(nil), 7,
 	} {
-		got, changed := without(reflect.ValueOf(v), []string{"a", "b"})
+		got, changed := withoutField(reflect.ValueOf(v), []string{"a", "b"})
 		if changed || !reflect.DeepEqual(got.Interface(), v) {
 			t.Errorf("%#v became %#v, changed %t", v, got.Interface(), changed)
 		}
@@ -53,13 +53,13 @@ func TestTrimFindsNothing(t *testing.T) {
 		{map[string]map[string]string{"a": {"b": "c", "d": "e"}}, map[string]map[string]string{"a": {"d": "e"}}, []string{"a", "b"}},
 		{[]any{map[string]any{"a": 1}, 3}, []any{map[string]any{}, 3}, []string{"a"}},
 	} {
-		got, changed := without(reflect.ValueOf(tt.v), tt.names)
+		got, changed := withoutField(reflect.ValueOf(tt.v), tt.names)
 		if !changed || !reflect.DeepEqual(got.Interface(), tt.want) {
 			t.Errorf("%#v became %#v, changed %t", tt.v, got.Interface(), changed)
 		}
 	}
 	for _, p := range []any{&struct{ A *int }{}, &corev1.Pod{}} {
-		if got, changed := without(reflect.ValueOf(p), []string{"a", "b"}); changed || got.Interface() != p {
+		if got, changed := withoutField(reflect.ValueOf(p), []string{"a", "b"}); changed || got.Interface() != p {
 			t.Errorf("%#v became %#v, changed %t", p, got.Interface(), changed)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// warningHandler returns the handler that config names, or nil.
+// warningHandler returns the config's warning handler, or nil.
 func warningHandler(config *rest.Config) rest.WarningHandlerWithContext {
 	switch {
 	case config.WarningHandlerWithContext != nil:
@@ -26,7 +26,7 @@ func (h withoutContext) HandleWarningHeaderWithContext(_ context.Context, code i
 	h.HandleWarningHeader(code, agent, text)
 }
 
-// warn hands the warnings in the header of an answer to the handler.
+// warn passes the warnings in a response header to the handler.
 func (c *Client) warn(ctx context.Context, header http.Header) {
 	if len(header["Warning"]) == 0 {
 		return
@@ -35,24 +35,24 @@ func (c *Client) warn(ctx context.Context, header http.Header) {
 		warnByDefault(ctx, header)
 		return
 	}
-	found, _ := utilnet.ParseWarningHeaders(header["Warning"]) // what cannot be read is left out
+	found, _ := utilnet.ParseWarningHeaders(header["Warning"]) // ignore invalid ones
 	for _, w := range found {
 		c.warnings.HandleWarningHeaderWithContext(ctx, w.Code, w.Agent, w.Text)
 	}
 }
 
-// warnByDefault hands the warnings to the default handler, which is the one that rest.SetDefaultWarningHandler has set. Only
-// requests of rest itself can reach it, so such a request gets the same header as its answer.
+// warnByDefault passes the warnings to the default handler, as set by rest.SetDefaultWarningHandler. Only requests of package rest
+// have access to that, so it makes such a request and answers it locally with the same header.
 func warnByDefault(ctx context.Context, header http.Header) {
 	answer := &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Warning": header["Warning"]}, Body: http.NoBody}
-	client := &http.Client{Transport: answering{answer}}
+	client := &http.Client{Transport: cannedTransport{answer}}
 	request := rest.NewRequestWithClient(&url.URL{Scheme: "http", Host: "localhost"}, "", rest.ClientContentConfig{}, client)
 	if body, err := request.Verb(http.MethodGet).Stream(ctx); err == nil {
 		body.Close()
 	}
 }
 
-// answering gives every request the same answer.
-type answering struct{ response *http.Response }
+// cannedTransport is a RoundTripper that answers every request with the same response.
+type cannedTransport struct{ response *http.Response }
 
-func (a answering) RoundTrip(*http.Request) (*http.Response, error) { return a.response, nil }
+func (a cannedTransport) RoundTrip(*http.Request) (*http.Response, error) { return a.response, nil }

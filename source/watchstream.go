@@ -15,13 +15,13 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// NewStream makes a Stream of a running client-go watch. The stream stops the watch when it is closed or when ctx
+// NewStream returns a Stream for a running client-go watch. The stream stops the watch when it is closed or when ctx
 // ends; it starts no goroutine.
 func NewStream[T object.Object](ctx context.Context, w watch.Interface) Stream[T] {
 	return newWatchStream(ctx, w, clientObjects[T]{})
 }
 
-// watchStream reads a watch.Interface.
+// watchStream adapts a watch.Interface to Stream.
 type watchStream[T object.Object] struct {
 	ctx     context.Context
 	watch   watch.Interface
@@ -35,7 +35,7 @@ func newWatchStream[T object.Object](ctx context.Context, w watch.Interface, obj
 	return &watchStream[T]{ctx: ctx, watch: w, objects: objects, closed: make(chan struct{})}
 }
 
-// Next returns what the watch's channel holds.
+// Next waits for one event, and returns it and those already in the watch's channel.
 func (s *watchStream[T]) Next(buf []Event[T]) ([]Event[T], error) {
 	if s.err != nil {
 		return buf, s.err
@@ -73,7 +73,7 @@ func (s *watchStream[T]) Next(buf []Event[T]) ([]Event[T], error) {
 }
 
 func (s *watchStream[T]) end(err error) error {
-	// A closed or canceled watch closes its channel; that is not a clean end by the server.
+	// The channel is also closed when the watch is closed or canceled, which is not a clean end by the server.
 	select {
 	case <-s.closed:
 		err = ErrClosed
@@ -87,7 +87,7 @@ func (s *watchStream[T]) end(err error) error {
 	return err
 }
 
-// event translates an event that is not an error. The error is one that ends the stream.
+// event converts an event that is not an ERROR. A returned error ends the stream.
 func (s *watchStream[T]) event(e watch.Event) (Event[T], error) {
 	t := parseEventType(string(e.Type))
 	if t == Bookmark {
@@ -114,7 +114,7 @@ func (s *watchStream[T]) bookmark(o runtime.Object) (Event[T], error) {
 	return bookmarkEvent[T](m), nil
 }
 
-// unknownType is the error for an event of no known type.
+// unknownType returns the error for an event of an unknown type.
 func (s *watchStream[T]) unknownType(e watch.Event) error {
 	err := unknownType(string(e.Type))
 	m, metaErr := meta.Accessor(e.Object)
@@ -133,7 +133,7 @@ func (s *watchStream[T]) Close() error {
 	return nil
 }
 
-// bookmarkEvent reads a bookmark's metadata.
+// bookmarkEvent converts a bookmark's metadata to an event.
 func bookmarkEvent[T object.Object](m metav1.Object) Event[T] {
 	return Event[T]{
 		Type:             Bookmark,

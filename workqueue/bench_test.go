@@ -41,7 +41,7 @@ func BenchmarkCycle(b *testing.B) {
 	}
 }
 
-// BenchmarkCycleNew does the same in a new queue each time, whose making does not count.
+// BenchmarkCycleNew does the same in a new queue each time; creating it is not measured.
 func BenchmarkCycleNew(b *testing.B) {
 	keys, ctx := benchKeys(), b.Context()
 	b.ReportAllocs()

@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// delays holds the entries that are to be added later, and the one timer for all of them.
+// delays holds the delayed entries and the one timer for all of them.
 type delays[T comparable] struct {
 	heap  delayHeap[T]
 	timer *time.Timer
-	// at is when the timer goes off, on the queue's clock; zero while it is not set.
+	// at is when the timer fires, on the queue's clock; zero while it is not set.
 	at time.Duration
-	// pending counts the calls that the timer has started or is going to start.
+	// pending counts the timer's calls that have not ended, including a scheduled one.
 	pending int
 }
 
-// add makes the entry due. Of two delays of an entry the earlier time counts, and the higher level.
+// add makes the entry due at the given time. Of two delays of an entry, the earlier time and the higher level count.
 func (d *delays[T]) add(e *entry[T], at level, due time.Duration) {
 	switch {
 	case e.heapAt == 0:
@@ -30,7 +30,7 @@ func (d *delays[T]) add(e *entry[T], at level, due time.Duration) {
 	}
 }
 
-// pop takes an entry that is due, or returns nil if none is.
+// pop removes and returns an entry that is due, or returns nil if none is.
 func (d *delays[T]) pop(now time.Duration) *entry[T] {
 	if len(d.heap) == 0 || d.heap[0].due > now {
 		return nil
@@ -38,9 +38,9 @@ func (d *delays[T]) pop(now time.Duration) *entry[T] {
 	return heap.Pop(&d.heap).(*entry[T])
 }
 
-// setTimer makes the timer call ring when the first entry is due. A timer that goes off earlier is left alone: it
-// is set again then.
-func (d *delays[T]) setTimer(now time.Duration, ring func()) {
+// setTimer makes the timer call fire when the first entry is due. A timer that fires earlier is left alone: it
+// will be set again then.
+func (d *delays[T]) setTimer(now time.Duration, fire func()) {
 	if len(d.heap) == 0 {
 		return
 	}
@@ -51,20 +51,20 @@ func (d *delays[T]) setTimer(now time.Duration, ring func()) {
 	d.at = at
 	switch {
 	case d.timer == nil:
-		d.timer = time.AfterFunc(at-now, ring)
+		d.timer = time.AfterFunc(at-now, fire)
 		d.pending++
 	case !d.timer.Reset(at - now):
 		d.pending++
 	}
 }
 
-// rang notes that the timer has made its call.
-func (d *delays[T]) rang() {
+// fired records that the timer has made its call.
+func (d *delays[T]) fired() {
 	d.pending--
 	d.at = 0
 }
 
-// drop forgets all delays and stops the timer. It calls dropped with each entry that was delayed.
+// drop discards all delays and stops the timer. It calls dropped for each delayed entry.
 func (d *delays[T]) drop(dropped func(*entry[T])) {
 	for _, e := range d.heap {
 		e.heapAt = 0
@@ -76,7 +76,7 @@ func (d *delays[T]) drop(dropped func(*entry[T])) {
 	}
 }
 
-// delayHeap is a heap.Interface over entries, the one that is due first on top.
+// delayHeap is a heap.Interface of entries, ordered by due time.
 type delayHeap[T comparable] []*entry[T]
 
 func (h delayHeap[T]) Len() int           { return len(h) }
@@ -94,13 +94,13 @@ func (h *delayHeap[T]) Push(x any) {
 	e.heapAt = len(*h)
 }
 
-// Pop takes the last entry, and gives memory back when a quarter or less of it is used.
+// Pop removes and returns the last entry. It releases memory if at most a quarter of it is used.
 func (h *delayHeap[T]) Pop() any {
 	last := len(*h) - 1
 	e := (*h)[last]
 	(*h)[last] = nil
 	*h = (*h)[:last]
-	if cap(*h) > keepIdle && last <= cap(*h)/4 {
+	if cap(*h) > maxIdle && last <= cap(*h)/4 {
 		*h = slices.Clone(*h)
 	}
 	e.heapAt = 0

@@ -1,26 +1,26 @@
-// Package workqueue hands items of work to workers: each item to one worker at a time, each burst of adds of
-// one item once, retries with a delay, urgent items first, and no noisy neighbour before all others.
+// Package workqueue hands out items to workers. It deduplicates items, delays retries, serves urgent items
+// first, and shares the workers fairly between flows such as namespaces.
 //
-// What it promises:
+// Guarantees:
 //
-//  1. Once. An item that is added while it waits is handed out once. An item that is added while a worker has
-//     it is handed out again, once, after that worker called Done.
-//  2. One worker. Between Get and Done nobody else gets the item.
-//  3. Order. Among items of one flow and one [Priority] it is first come, first served. Flows of one priority
-//     take turns, item by item. A higher priority goes first, but never for ever: of any 20 items that are
-//     handed out while an item of a lower priority waits, at least one is of that lower priority. A worker that
-//     adds its item again with AddAfter or AddRateLimited keeps the priority that the item was taken with: what
-//     comes back every minute does not overtake what has not had its first turn.
-//  4. Time. A delayed item is not handed out before its time, and of several delays of one item the earliest
-//     wins. A delay never holds back an Add of the same item that asked for none.
-//  5. Bounds. The queue holds one entry for each distinct item, whatever number of times it is added. Its
-//     buffers shrink again after a burst: what it keeps to avoid allocation is at most 1,024 entries, or as
+//  1. Deduplication. An item that is added several times while it waits is handed out once. An item that is added
+//     while a worker has it is handed out once more after that worker calls Done.
+//  2. One worker. Between Get and Done no other worker gets the item.
+//  3. Order. Items of one flow and one [Priority] are first come, first served. Flows of one priority
+//     take turns, item by item. Higher priorities go first but do not starve lower ones: of any 20 items that are
+//     handed out while an item of a lower priority waits, at least one is of that lower priority. An item that its
+//     worker adds again with AddAfter or AddRateLimited keeps the priority with which it was handed out, so that an
+//     item that returns every minute does not overtake items that have not been handed out yet.
+//  4. Delays. A delayed item is not handed out before its time, and of several delays of one item the earliest
+//     counts. A delay never holds back an Add of the same item without a delay.
+//  5. Bounded memory. The queue holds one entry for each distinct item, however often it is added. Its
+//     buffers shrink after a burst: to avoid allocations it keeps at most 1,024 idle entries, or as
 //     many as are in use.
-//  6. Nothing runs when nothing is due. The queue has no goroutine. All delayed items share one timer, which
-//     is set only while there are some.
+//  6. No idle work. The queue has no goroutine. All delayed items share one timer, which
+//     is only set while there are any.
 //
-// So one cycle of Add, Get and Done of an item that the queue has seen before allocates nothing.
+// Therefore a cycle of Add, Get and Done for an item that the queue still has an entry for does not allocate.
 //
-// The dedup states are those of client-go's work queue, as are the names of its metrics; the priorities for
-// initial lists come from controller-runtime, the turns between flows from the API server's fair queuing.
+// The dedup states and the names of metrics are those of client-go's work queue; priorities for
+// initial lists come from controller-runtime, and turns between flows from the API server's fair queuing.
 package workqueue

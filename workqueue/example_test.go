@@ -9,7 +9,7 @@ import (
 	"github.com/tidings/tidings/workqueue"
 )
 
-// A worker takes items until the queue is shut down; what fails comes back later.
+// A worker takes items until the queue is shut down; failed items are retried later.
 func Example() {
 	q := workqueue.New(workqueue.Options[string]{})
 	var workers sync.WaitGroup
@@ -35,7 +35,7 @@ func Example() {
 	// working on web-2
 }
 
-// Namespaces take turns, and what changes now goes before what was found at the start.
+// Namespaces take turns, and changes take precedence over the initial list.
 func ExampleQueue_AddWith() {
 	namespace := func(key string) string {
 		ns, _, _ := strings.Cut(key, "/")

@@ -2,23 +2,23 @@ package workqueue
 
 import "slices"
 
-// keepGetters is how many getters that are not in use a queue keeps.
-const keepGetters = 64
+// maxSpareGetters is the maximum number of unused getters that a queue keeps.
+const maxSpareGetters = 64
 
-// getter is one call of Get that waits. The queue fills it and takes it off the waiting ones before it wakes it.
+// getter is a waiting call of Get. The queue fills it in and removes it from the waiting ones before waking it.
 type getter[T comparable] struct {
-	woken chan struct{} // has room for the one wake-up, so that nobody waits to send it
+	woken chan struct{} // has a buffer of one, so that waking never blocks
 	item  T
-	ok    bool // item is set; else the queue was shut down
+	ok    bool // item is set; otherwise the queue was shut down
 }
 
-// getters are the calls of Get that wait. The last one that came is served first: its stack is still warm.
+// getters holds the waiting calls of Get. The most recent one is served first, because its stack is still in the CPU's cache.
 type getters[T comparable] struct {
 	waiting []*getter[T]
-	spare   []*getter[T] // at most keepGetters
+	spare   []*getter[T] // at most maxSpareGetters
 }
 
-// add returns a getter that waits from now on.
+// add adds and returns a waiting getter.
 func (s *getters[T]) add() *getter[T] {
 	var g *getter[T]
 	if n := len(s.spare); n > 0 {
@@ -30,7 +30,7 @@ func (s *getters[T]) add() *getter[T] {
 	return g
 }
 
-// take takes the getter that is served next off the waiting ones, or returns nil if there is none.
+// take removes and returns the waiting getter to be served next, or returns nil if there is none.
 func (s *getters[T]) take() *getter[T] {
 	n := len(s.waiting)
 	if n == 0 {
@@ -42,7 +42,7 @@ func (s *getters[T]) take() *getter[T] {
 	return g
 }
 
-// remove takes the getter off the waiting ones. It returns false if it was taken off before: it is being woken then.
+// remove removes a waiting getter. It returns false if the getter does not wait any more, because it is being woken.
 func (s *getters[T]) remove(g *getter[T]) bool {
 	i := slices.Index(s.waiting, g)
 	if i < 0 {
@@ -60,9 +60,9 @@ func (s *getters[T]) wakeAll() {
 	s.waiting = nil
 }
 
-// recycle takes back a getter that neither waits nor is read any more.
+// recycle keeps a getter that is no longer used for reuse.
 func (s *getters[T]) recycle(g *getter[T]) {
-	if len(s.spare) < keepGetters {
+	if len(s.spare) < maxSpareGetters {
 		*g = getter[T]{woken: g.woken}
 		s.spare = append(s.spare, g)
 	}

@@ -2,7 +2,7 @@ package workqueue
 
 import "time"
 
-// bounds are the upper bounds of a Histogram's buckets; one more bucket has no bound.
+// bounds are the upper bounds of a Histogram's buckets; there is one more bucket without a bound.
 var bounds = [...]time.Duration{
 	10 * time.Microsecond, 100 * time.Microsecond,
 	time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond,
@@ -11,17 +11,17 @@ var bounds = [...]time.Duration{
 	time.Minute, 5 * time.Minute,
 }
 
-// Histogram counts durations by how long they are, from 10 µs to 5 min. It is a value: a copy is a snapshot. The zero
-// value is empty. It has no lock of its own.
+// Histogram is a histogram of durations with buckets from 10 µs to 5 min. Copying it takes a snapshot. The zero
+// value is empty. It is not safe for concurrent use.
 type Histogram struct {
 	// Count is the number of durations, Sum their sum.
 	Count uint64
 	Sum   time.Duration
 
-	buckets [len(bounds) + 1]uint64 // each without the ones before it
+	buckets [len(bounds) + 1]uint64 // not cumulative
 }
 
-// Observe counts one duration.
+// Observe adds a duration.
 func (h *Histogram) Observe(d time.Duration) {
 	h.Count++
 	h.Sum += d
@@ -34,8 +34,8 @@ func (h *Histogram) Observe(d time.Duration) {
 	h.buckets[len(bounds)]++
 }
 
-// Buckets returns how many durations were at most as long as each bound, in seconds: what Prometheus' constant
-// histograms are made of.
+// Buckets returns the cumulative buckets: the number of durations up to each bound, by the bound in seconds. This is
+// the form for Prometheus' constant histograms.
 func (h Histogram) Buckets() map[float64]uint64 {
 	cumulative := make(map[float64]uint64, len(bounds))
 	var sum uint64

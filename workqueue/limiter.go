@@ -9,62 +9,62 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// RateLimiter decides how long an item has to wait before it is tried again. Its methods are called from
-// several goroutines.
+// RateLimiter decides how long an item has to wait before it is retried. Its methods must be safe for concurrent
+// use.
 type RateLimiter[T comparable] interface {
 	// When counts a failure of the item and returns how long it has to wait.
 	When(item T) time.Duration
-	// Forget says that the item is through with failing, or with being tried.
+	// Forget resets the item's failures: it has succeeded, or is not retried any more.
 	Forget(item T)
 	// NumRequeues returns the number of failures since the item was last forgotten.
 	NumRequeues(item T) int
 }
 
-// DefaultRateLimiter returns a limiter under which each item waits for its own failures only: a wait that doubles
-// with each failure of the item, from 5 ms to 1,000 s. It has a jitter of a tenth, which keeps items that failed
-// together from coming back together.
+// DefaultRateLimiter returns a limiter with exponential backoff per item: the wait doubles
+// with each failure of the item, from 5 ms to 1,000 s. A jitter of a tenth keeps items that failed
+// together from being retried together.
 //
-// Unlike the default of client-go it has no limit over all items. Such a limit makes an item's first retry wait behind
+// Unlike client-go's default it has no overall limit. Such a limit makes an item's first retry queue behind
 // the retries of all others: 2,000 failing items delay it by more than three minutes. To protect something that all
 // items use, combine the two: MaxOf[T]{DefaultRateLimiter[T](), NewTokenBucket[T](10, 100)}.
 func DefaultRateLimiter[T comparable]() RateLimiter[T] {
 	return &Exponential[T]{Jitter: 0.1}
 }
 
-// The waits of an Exponential whose fields are zero.
+// The default waits of an Exponential.
 const (
 	defaultBase = 5 * time.Millisecond
 	defaultMax  = 1000 * time.Second
 )
 
-// Exponential waits for each item on its own: Base after its first failure, twice that after the second, and so
-// on up to Max. The zero value works. The fields must not change once it is in use.
+// Exponential is a RateLimiter with exponential backoff per item: an item waits Base after its first failure, twice that
+// after the second, and so on up to Max. The zero value is ready to use. The fields must not change once it is in use.
 //
-// An item that has not failed for twice Max after its last wait may be forgotten, so that items which nobody
-// ever calls Forget for do not pile up.
+// An item that has not failed for twice Max after its last wait may be forgotten, so that items for which Forget is
+// never called do not accumulate.
 type Exponential[T comparable] struct {
 	// Base is the first wait; zero means 5 ms. Max is the longest; zero means 1,000 s, or Base if that is longer.
 	Base, Max time.Duration
-	// Jitter is the part of each wait, from 0 to 1, that is left to chance: with 0.1 a wait of 1 s becomes one
+	// Jitter is the fraction of each wait, from 0 to 1, that is random: with 0.1, a wait of 1 s is shortened to
 	// between 0.9 s and 1 s.
 	Jitter float64
-	// Rand returns random numbers in [0,1); nil means the ones of math/rand/v2. It is called with a lock held.
+	// Rand returns random numbers in [0,1); nil means math/rand/v2. It is called with a lock held.
 	Rand func() float64
 
 	mu       sync.Mutex
 	failures map[T]failure
-	// sweepAt is the size of failures at which those that are long over are looked for.
+	// sweepAt is the size of failures at which old ones are removed.
 	sweepAt int
 }
 
-// failure is what an Exponential remembers about an item.
+// failure is the state of an item in an Exponential.
 type failure struct {
 	count int
-	// until is when it may be forgotten.
+	// until is when the item may be forgotten.
 	until time.Time
 }
 
-// minSweep is the least number of items that a limiter looks through for old ones.
+// minSweep is the minimum number of items at which a limiter removes old ones.
 const minSweep = 256
 
 // When counts a failure of the item and returns its wait.
@@ -81,7 +81,7 @@ func (l *Exponential[T]) When(item T) time.Duration {
 	return wait
 }
 
-// wait returns how long to wait after the given number of earlier failures, and the longest wait there is.
+// wait returns how long to wait after the given number of earlier failures, and the longest possible wait.
 func (l *Exponential[T]) wait(failures int) (wait, longest time.Duration) {
 	base, longest := l.Base, l.Max
 	if base <= 0 {
@@ -108,7 +108,7 @@ func (l *Exponential[T]) random() float64 {
 	return rand.Float64()
 }
 
-// sweep makes room for one more item: each time their number has doubled, those that are long over go.
+// sweep removes old items each time the number of items has doubled.
 func (l *Exponential[T]) sweep(now time.Time) {
 	if l.failures != nil && len(l.failures) < l.sweepAt {
 		return
@@ -137,12 +137,12 @@ func (l *Exponential[T]) NumRequeues(item T) int {
 	return l.failures[item].count
 }
 
-// TokenBucket limits the rate over all items together. It remembers nothing about single items.
+// TokenBucket is a RateLimiter for the overall rate of all items. It keeps no state for single items.
 type TokenBucket[T comparable] struct {
 	limiter *rate.Limiter
 }
 
-// NewTokenBucket returns a limiter that lets burst items go at once, at least one, and perSecond more each
+// NewTokenBucket returns a limiter that admits a burst of items immediately, at least one, and perSecond more each
 // second. A perSecond of zero or less means no limit.
 func NewTokenBucket[T comparable](perSecond float64, burst int) *TokenBucket[T] {
 	limit := rate.Limit(perSecond)
@@ -152,21 +152,21 @@ func NewTokenBucket[T comparable](perSecond float64, burst int) *TokenBucket[T] 
 	return &TokenBucket[T]{limiter: rate.NewLimiter(limit, max(burst, 1))}
 }
 
-// When takes a token and returns the time until it is there.
+// When reserves a token and returns the time until it is available.
 func (l *TokenBucket[T]) When(T) time.Duration {
 	return l.limiter.Reserve().Delay()
 }
 
-// Forget does nothing: a token that was taken is gone.
+// Forget does nothing: a reserved token is not given back.
 func (*TokenBucket[T]) Forget(T) {}
 
 // NumRequeues returns 0.
 func (*TokenBucket[T]) NumRequeues(T) int { return 0 }
 
-// MaxOf asks each of its limiters and takes the longest wait. Without any it never makes an item wait.
+// MaxOf combines limiters and uses the longest of their waits. An empty MaxOf never makes an item wait.
 type MaxOf[T comparable] []RateLimiter[T]
 
-// When tells all limiters of the failure and returns the longest of their waits.
+// When counts the failure in all limiters and returns the longest of their waits.
 func (m MaxOf[T]) When(item T) time.Duration {
 	var longest time.Duration
 	for _, l := range m {
@@ -175,14 +175,14 @@ func (m MaxOf[T]) When(item T) time.Duration {
 	return longest
 }
 
-// Forget tells all limiters.
+// Forget resets the item's failures in all limiters.
 func (m MaxOf[T]) Forget(item T) {
 	for _, l := range m {
 		l.Forget(item)
 	}
 }
 
-// NumRequeues returns the greatest number that one of the limiters knows of.
+// NumRequeues returns the largest number of the limiters.
 func (m MaxOf[T]) NumRequeues(item T) int {
 	most := 0
 	for _, l := range m {

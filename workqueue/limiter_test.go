@@ -36,7 +36,7 @@ func TestExponentialStaysInBounds(t *testing.T) {
 	}
 }
 
-// TestExponentialDefaults looks at the waits of limiters of which little is set, and at the ends of what can be.
+// TestExponentialDefaults checks the waits of limiters with few fields set, and with extreme values.
 func TestExponentialDefaults(t *testing.T) {
 	const longest = 1<<63 - 1
 	for _, tt := range []struct {
@@ -78,7 +78,7 @@ func TestExponentialForgetsWhatIsLongOver(t *testing.T) {
 	})
 }
 
-// TestExponentialRemembers has many items that failed lately: none is forgotten.
+// TestExponentialRemembers has many items that failed recently: none is forgotten.
 func TestExponentialRemembers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &Exponential[int]{Max: time.Second}

@@ -14,7 +14,7 @@ import (
 	"github.com/tidings/tidings/internal/testseed"
 )
 
-// model is a queue that is too simple to be wrong: slices that are searched, and rules applied as they read.
+// model is a queue that is too simple to be wrong: slices that are searched, and rules applied literally.
 type model struct {
 	waiting []modelItem // in the order in which they came to their priority
 	turns   [levels][]string
@@ -69,7 +69,7 @@ func (m *model) wait(item string, p Priority) {
 	}
 }
 
-// kept is the priority of an add that keeps it.
+// kept is the priority of an add with KeepPriority.
 func (m *model) kept(item string, p Priority) Priority {
 	if taken, ok := m.working[item]; ok {
 		return taken
@@ -88,7 +88,7 @@ func (m *model) addAfter(item string, p Priority, d time.Duration) {
 	m.delayed[item] = modelDelay{due, p}
 }
 
-// tick adds all that is due, the earliest first.
+// tick adds all items that are due, the earliest first.
 func (m *model) tick() {
 	items := slices.SortedFunc(maps.Keys(m.delayed), func(a, b string) int {
 		return m.delayed[a].due.Compare(m.delayed[b].due)
@@ -105,7 +105,7 @@ func (m *model) tick() {
 func (m *model) get() string {
 	at := -1
 	for i := range levels {
-		if m.count(i) > 0 && (at < 0 || m.passed[at] < patience) {
+		if m.count(i) > 0 && (at < 0 || m.passed[at] < maxPassed) {
 			at = i
 		}
 	}
@@ -154,7 +154,7 @@ func (m *model) done(item string) {
 	}
 }
 
-// TestModel runs random operations on a queue and on the model, and compares all that can be seen.
+// TestModel runs random operations on a queue and on the model, and compares everything that is visible.
 func TestModel(t *testing.T) {
 	testseed.Each(t, 60, func(t *testing.T, seed uint64) {
 		synctest.Test(t, func(t *testing.T) {
@@ -178,7 +178,7 @@ func compareWithModel(t *testing.T, random *rand.Rand) {
 			}
 			m.add(item, p)
 		case 4:
-			// To the nanosecond, so that no two items are due in the same moment, when any order is right.
+			// Nanoseconds, so that no two items are due at the same time, when any order would be right.
 			d := time.Duration(1 + random.Int64N(int64(time.Minute)))
 			q.AddWith(item, AddOptions{Priority: p, Delay: d, KeepPriority: keep})
 			if keep {
@@ -231,7 +231,7 @@ func compareStats(t *testing.T, q *Queue[string], m *model) {
 	}
 }
 
-// checkInvariants checks what the comments on Queue's fields say.
+// checkInvariants checks the invariants in the comments of Queue's fields.
 func checkInvariants[T comparable](t *testing.T, q *Queue[T]) {
 	t.Helper()
 	q.mu.Lock()
@@ -264,7 +264,7 @@ func checkInvariants[T comparable](t *testing.T, q *Queue[T]) {
 		t.Fatalf("counts are wrong: idle %d=%d waiting %d=%d working %d=%d delayed %d=%d", idle, q.table.idle,
 			waiting, q.schedule.len(), working, q.working.len, delayed, len(q.delays.heap))
 	}
-	if q.table.idle > max(keepIdle, len(q.table.entries)-q.table.idle) || q.table.spares > keepIdle {
+	if q.table.idle > max(maxIdle, len(q.table.entries)-q.table.idle) || q.table.spares > maxIdle {
 		t.Fatalf("%d idle entries and %d spares beside %d in use", q.table.idle, q.table.spares, len(q.table.entries)-q.table.idle)
 	}
 	if len(q.getters.waiting) > 0 && waiting > 0 {
@@ -287,7 +287,7 @@ func count(b bool) int {
 	return 0
 }
 
-// TestShrinks fills a queue, empties it, and looks at what is left.
+// TestShrinks fills a queue, empties it, and checks what is left.
 func TestShrinks(t *testing.T) {
 	q := New(Options[int]{Flow: func(i int) string { return fmt.Sprint(i % 5000) }})
 	const burst = 50_000
@@ -309,17 +309,17 @@ func TestShrinks(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkInvariants(t, q)
-	if len(q.table.entries) > keepIdle || len(q.table.flows) > keepIdle || q.table.spares > keepIdle || cap(q.delays.heap) > keepIdle {
+	if len(q.table.entries) > maxIdle || len(q.table.flows) > maxIdle || q.table.spares > maxIdle || cap(q.delays.heap) > maxIdle {
 		t.Errorf("left: %d entries, %d flows, %d spares, room for %d delays",
 			len(q.table.entries), len(q.table.flows), q.table.spares, cap(q.delays.heap))
 	}
 }
 
-// TestDelaysShrink has many items that wait for their time; when all but a few have come, little memory is left.
+// TestDelaysShrink has many delayed items; when all but a few have become due, little memory is left.
 func TestDelaysShrink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := New(Options[int]{})
-		const burst = 8 * keepIdle
+		const burst = 8 * maxIdle
 		for i := range burst {
 			q.AddAfter(i, time.Duration(1+i%100)*time.Second)
 		}
@@ -331,7 +331,7 @@ func TestDelaysShrink(t *testing.T) {
 		}
 		checkInvariants(t, q)
 		q.mu.Lock()
-		if room := cap(q.delays.heap); room > keepIdle {
+		if room := cap(q.delays.heap); room > maxIdle {
 			t.Errorf("room for %d delays of one item", room)
 		}
 		q.mu.Unlock()
@@ -342,13 +342,13 @@ func TestDelaysShrink(t *testing.T) {
 	})
 }
 
-// TestGettersAreForgotten lets many Gets wait at a time.
+// TestGettersAreForgotten has many Gets waiting at a time.
 func TestGettersAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := New(Options[int]{})
 		ctx, cancel := context.WithCancel(t.Context())
 		var waiting sync.WaitGroup
-		for range 10 * keepGetters {
+		for range 10 * maxSpareGetters {
 			waiting.Go(func() {
 				if _, err := q.Get(ctx); err != context.Canceled {
 					t.Error(err)
@@ -358,7 +358,7 @@ func TestGettersAreForgotten(t *testing.T) {
 		synctest.Wait()
 		cancel()
 		waiting.Wait()
-		if n := len(q.getters.spare); n > keepGetters || len(q.getters.waiting) != 0 {
+		if n := len(q.getters.spare); n > maxSpareGetters || len(q.getters.waiting) != 0 {
 			t.Errorf("%d getters are kept, %d wait", n, len(q.getters.waiting))
 		}
 	})

@@ -10,7 +10,7 @@ import (
 	"github.com/tidings/tidings/workqueue"
 )
 
-// log is an observer that writes down what it is told.
+// log is an observer that records its calls.
 type log struct{ notes []string }
 
 func (l *log) Added() { l.notes = append(l.notes, "added") }

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// ErrShutDown is what Get returns once the queue was shut down and has nothing left to hand out.
+// ErrShutDown is returned by Get once the queue is shut down and has nothing left to hand out.
 var ErrShutDown = errors.New("work queue is shut down")
 
-// Queue is a queue of distinct items. All its methods are safe for use from several goroutines.
+// Queue is a queue of distinct items. Its methods are safe for concurrent use.
 //
 //	         Add ①                      Get ③                     Done ④
 //	───────────────────────► waiting ──────────► working ─────────────────────► idle
@@ -20,41 +20,41 @@ var ErrShutDown = errors.New("work queue is shut down")
 //	   └───────────► delayed ─┘   │    working                          │
 //	                              └────── Done of a dirty item ⑤ ───────┘
 //
-// ① puts the item at the end of its flow. ② is independent of the rest: an item can be delayed and also wait or
-// be worked on. ③ takes from the flow whose turn it is at the priority whose turn it is. After ④ an entry is kept
-// for the item's next round until there are too many idle ones.
+// ① puts the item at the end of its flow. ② is independent of the rest: a delayed item can at the same time be waiting or
+// working. ③ picks the priority and the flow whose turn it is. After ④ the idle entry is kept
+// for the item's next Add, until there are too many idle ones.
 type Queue[T comparable] struct {
 	name    string
 	limiter RateLimiter[T]
 	flowOf  func(T) string
 	// observer is nil in a queue without a name.
 	observer Observer
-	epoch    time.Time // the queue's clock counts from here
+	epoch    time.Time // start of the queue's clock
 
 	mu sync.Mutex
-	// table has the entries of all items that are not idle, and of some that are.
+	// table holds the entries of all items that are not idle, and of some that are.
 	table table[T]
 	// schedule holds the waiting entries. Invariant: it is empty while a getter waits.
 	schedule schedule[T]
-	// working holds the entries that workers have, the one that was handed out first in front. Invariant: an
-	// entry is in working or in schedule or in neither.
+	// working holds the entries that workers have, in the order in which they were handed out. Invariant: no
+	// entry is in both working and schedule.
 	working list[T]
 	// delays holds the entries with a due time.
 	delays delays[T]
-	// getters holds the calls of Get that wait.
+	// getters holds the waiting calls of Get.
 	getters getters[T]
 	// closing is set by a shutdown: nothing is accepted from then on.
 	closing bool
-	// drained is closed once a closing queue neither has nor will have anything to do.
+	// drained is closed once a closing queue has nothing left to do.
 	drained   chan struct{}
 	isDrained bool
 
 	adds, retries               uint64
 	queueDuration, workDuration Histogram
-	startedSum                  time.Duration // of the working entries' started
+	startedSum                  time.Duration // the sum of the working entries' started
 }
 
-// New returns an empty queue. One takes some 25 kB; there is nothing to close in one that was never used.
+// New returns an empty queue, which takes about 25 kB. A queue that was never used need not be shut down.
 func New[T comparable](o Options[T]) *Queue[T] {
 	if o.RateLimiter == nil {
 		o.RateLimiter = DefaultRateLimiter[T]()
@@ -78,18 +78,18 @@ func (q *Queue[T]) Add(item T) {
 	q.add(item, Normal.level(), false, 0, false)
 }
 
-// AddAfter adds the item once the delay has passed: with the priority that it was taken with if a worker has it, else
-// with Normal priority. An item that is delayed already keeps the earlier time of the two.
+// AddAfter adds the item after the delay: if a worker has it, with the priority with which the worker got it, otherwise
+// with Normal priority. If the item is already delayed, the earlier time counts.
 func (q *Queue[T]) AddAfter(item T, delay time.Duration) {
 	q.AddWith(item, AddOptions{Delay: delay, KeepPriority: true})
 }
 
-// AddRateLimited adds the item once the rate limiter says so, with the same priority as AddAfter.
+// AddRateLimited adds the item after the rate limiter's delay, with the same priority as AddAfter.
 func (q *Queue[T]) AddRateLimited(item T) {
 	q.AddWith(item, AddOptions{RateLimited: true, KeepPriority: true})
 }
 
-// AddWith adds the item as the options say. Like Add it never blocks, and does nothing after a shutdown.
+// AddWith adds the item with options. Like Add, it never blocks, and does nothing after a shutdown.
 func (q *Queue[T]) AddWith(item T, o AddOptions) {
 	delay, retry := o.Delay, o.RateLimited || o.Delay > 0
 	if o.RateLimited {
@@ -113,7 +113,7 @@ func (q *Queue[T]) add(item T, at level, keep bool, delay time.Duration, retry b
 	}
 	e := q.table.entry(item, flow)
 	if keep && e.working {
-		at = e.taken
+		at = e.takenLevel
 	}
 	if delay > 0 {
 		q.delay(e, at, delay)
@@ -122,8 +122,8 @@ func (q *Queue[T]) add(item T, at level, keep bool, delay time.Duration, retry b
 	}
 }
 
-// Get waits for an item and hands it to the caller, who has to call Done for it. It returns the context's
-// cause when the context ends first, and ErrShutDown when the queue is shut down and nothing is left.
+// Get waits for an item and hands it to the caller, who must call Done for it. It returns the context's
+// cause if the context ends first, and ErrShutDown if the queue is shut down and nothing is left.
 func (q *Queue[T]) Get(ctx context.Context) (T, error) {
 	var none T
 	if ctx.Err() != nil {
@@ -145,8 +145,8 @@ func (q *Queue[T]) Get(ctx context.Context) (T, error) {
 	return q.await(ctx, g)
 }
 
-// await waits until the getter is woken or the context ends. An item that came in the same moment as the
-// context's end is taken: nothing is lost.
+// await waits until the getter is woken or the context ends. If both happen at the same time, the item
+// is returned, so that it is not lost.
 func (q *Queue[T]) await(ctx context.Context, g *getter[T]) (T, error) {
 	var err error
 	select {
@@ -174,45 +174,45 @@ func (q *Queue[T]) removeGetter(g *getter[T]) bool {
 	return q.getters.remove(g)
 }
 
-// Done says that the caller is through with an item that Get gave it. An item that was added in the meantime
-// waits again from now on. For an item that nobody works on, Done does nothing.
+// Done reports that the caller is done with an item from Get. If the item was added in the meantime, it
+// waits again. For an item that no worker has, Done does nothing.
 func (q *Queue[T]) Done(item T) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if e := q.inWork(item); e != nil {
+	if e := q.workingEntry(item); e != nil {
 		q.finish(e)
 	}
 }
 
-// PriorityOf returns the priority that an item had when a worker got it, and Normal for an item that no worker has.
+// PriorityOf returns the priority with which a worker got the item, and Normal for an item that no worker has.
 func (q *Queue[T]) PriorityOf(item T) Priority {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if e := q.inWork(item); e != nil {
-		return e.taken.priority()
+	if e := q.workingEntry(item); e != nil {
+		return e.takenLevel.priority()
 	}
 	return Normal
 }
 
-// Forget clears the rate limiter's memory of the item's failures. It does not take the item out of the queue.
+// Forget resets the item's failures in the rate limiter. It does not remove the item from the queue.
 func (q *Queue[T]) Forget(item T) {
 	q.limiter.Forget(item)
 }
 
-// NumRequeues returns how often the item was added rate limited since it was last forgotten.
+// NumRequeues returns how often the item was added with a rate limit since it was last forgotten.
 func (q *Queue[T]) NumRequeues(item T) int {
 	return q.limiter.NumRequeues(item)
 }
 
-// Len returns the number of items that wait to be handed out. Delayed items and those in work do not count.
+// Len returns the number of waiting items. Delayed items and those that workers have do not count.
 func (q *Queue[T]) Len() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.schedule.len()
 }
 
-// ShutDown ends the queue at once: no item is accepted any more, what waits or is delayed is dropped, and Get
-// returns ErrShutDown. It waits for the items that are in work to be done, until the context ends; then it
+// ShutDown shuts the queue down immediately: no more items are accepted, waiting and delayed items are dropped, and Get
+// returns ErrShutDown. It waits until workers are done with the items they have, or the context ends; in the latter case it
 // returns the context's cause. It may be called several times, also to cut a ShutDownWithDrain short.
 //
 // A worker that calls it between Get and Done waits for itself.
@@ -220,20 +220,20 @@ func (q *Queue[T]) ShutDown(ctx context.Context) error {
 	return q.shutDown(ctx, true)
 }
 
-// ShutDownWithDrain ends the queue after its items are done: no item is accepted any more and what is delayed is
-// dropped, but workers still get what waits. It returns when all of it is done, or when the context ends; then it
-// returns the context's cause, and the draining goes on. It may be called several times; after a ShutDown there is
+// ShutDownWithDrain shuts the queue down after its items are done: no more items are accepted and delayed items are
+// dropped, but workers still get the waiting ones. It waits until all of them are done, or the context ends; in the latter case it
+// returns the context's cause, and draining continues. It may be called several times; after a ShutDown there is
 // nothing left to drain.
 //
-// Workers have to go on until Get returns ErrShutDown: an item that was added while in work waits again after
-// its Done, when the other workers may have gone.
+// Workers must continue until Get returns ErrShutDown: an item that was added while a worker had it waits again after
+// its Done, when the other workers may be gone.
 //
 // A worker that calls it between Get and Done waits for itself.
 func (q *Queue[T]) ShutDownWithDrain(ctx context.Context) error {
 	return q.shutDown(ctx, false)
 }
 
-// ShuttingDown reports whether a shutdown was asked for: the queue accepts nothing then.
+// ShuttingDown reports whether the queue was shut down, so that it accepts no more items.
 func (q *Queue[T]) ShuttingDown() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -261,14 +261,14 @@ func (q *Queue[T]) shutDown(ctx context.Context, drop bool) error {
 	}
 }
 
-// The methods below move entries between the states of the drawing. They want q.mu held.
+// The methods below move entries between the states of the diagram. Unless stated otherwise, the caller holds q.mu.
 
-// now reads the queue's clock.
+// now returns the time on the queue's clock.
 func (q *Queue[T]) now() time.Duration {
 	return time.Since(q.epoch)
 }
 
-// timestamp is now if durations are measured.
+// timestamp is now if durations are measured, and 0 otherwise.
 func (q *Queue[T]) timestamp() time.Duration {
 	if q.name == "" {
 		return 0
@@ -276,31 +276,31 @@ func (q *Queue[T]) timestamp() time.Duration {
 	return q.now()
 }
 
-// delay has the entry enqueued at the level after the duration, which is greater than zero.
+// delay enqueues the entry at the level after the duration, which must be positive.
 func (q *Queue[T]) delay(e *entry[T], at level, d time.Duration) {
 	now := q.now()
 	due := now + d
-	if due < d { // overflow: as late as the clock can tell
+	if due < d { // overflow
 		due = math.MaxInt64
 	}
 	q.delays.add(e, at, due)
-	q.delays.setTimer(now, q.ring)
+	q.delays.setTimer(now, q.timerFired)
 }
 
-// ring is what the timer calls, without q.mu: it enqueues all entries that are due.
-func (q *Queue[T]) ring() {
+// timerFired is called by the timer, without q.mu: it enqueues all entries that are due.
+func (q *Queue[T]) timerFired() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.delays.rang()
+	q.delays.fired()
 	now := q.now()
 	for e := q.delays.pop(now); e != nil; e = q.delays.pop(now) {
 		q.enqueue(e, e.dueLevel)
 	}
-	q.delays.setTimer(now, q.ring)
+	q.delays.setTimer(now, q.timerFired)
 	q.checkDrained()
 }
 
-// enqueue makes the entry wait, or notes that it has to wait again when its worker is done, or raises it.
+// enqueue makes the entry wait. If it is waiting already, its level may be raised; if a worker has it, it is marked dirty.
 func (q *Queue[T]) enqueue(e *entry[T], at level) {
 	switch {
 	case e.waiting:
@@ -311,15 +311,15 @@ func (q *Queue[T]) enqueue(e *entry[T], at level) {
 		e.level = max(e.level, at)
 	case e.working:
 		e.dirty, e.level = true, at
-		q.noteAdd(e)
+		q.countAdd(e)
 	default:
-		q.noteAdd(e)
+		q.countAdd(e)
 		q.handOut(e, at)
 	}
 }
 
-// noteAdd notes that the entry is due.
-func (q *Queue[T]) noteAdd(e *entry[T]) {
+// countAdd records that the entry has become due.
+func (q *Queue[T]) countAdd(e *entry[T]) {
 	e.added = q.timestamp()
 	q.adds++
 	if q.observer != nil {
@@ -327,7 +327,7 @@ func (q *Queue[T]) noteAdd(e *entry[T]) {
 	}
 }
 
-// handOut gives the entry to a getter that waits, else it makes it wait.
+// handOut gives the entry to a waiting getter, or makes it wait if there is none.
 func (q *Queue[T]) handOut(e *entry[T], at level) {
 	g := q.getters.take()
 	if g == nil {
@@ -340,9 +340,9 @@ func (q *Queue[T]) handOut(e *entry[T], at level) {
 	g.woken <- struct{}{}
 }
 
-// start notes that a worker gets the entry.
+// start records that a worker gets the entry.
 func (q *Queue[T]) start(e *entry[T]) {
-	e.working, e.taken = true, e.level
+	e.working, e.takenLevel = true, e.level
 	q.working.pushBack(e)
 	if q.name == "" {
 		return
@@ -355,9 +355,9 @@ func (q *Queue[T]) start(e *entry[T]) {
 	}
 }
 
-// inWork returns the entry of an item that a worker has, or nil. As there are seldom more than a few workers,
-// looking at the entries that were handed out first mostly costs less than hashing the item.
-func (q *Queue[T]) inWork(item T) *entry[T] {
+// workingEntry returns the entry of an item that a worker has, or nil. As there are rarely more than a few workers,
+// searching the oldest working entries is usually cheaper than hashing the item.
+func (q *Queue[T]) workingEntry(item T) *entry[T] {
 	e := q.working.first
 	for n := 0; e != nil && n < 4; n++ {
 		if e.item == item {
@@ -374,7 +374,7 @@ func (q *Queue[T]) inWork(item T) *entry[T] {
 	return e
 }
 
-// finish notes that the entry's worker is done.
+// finish records that the entry's worker is done.
 func (q *Queue[T]) finish(e *entry[T]) {
 	if q.name != "" {
 		worked := q.now() - e.started
@@ -395,8 +395,8 @@ func (q *Queue[T]) finish(e *entry[T]) {
 	q.checkDrained()
 }
 
-// close makes the queue accept nothing more, drops what is delayed, and wakes all waiting getters: while some wait
-// there are no items.
+// close makes the queue accept no more items, drops the delayed ones, and wakes all waiting getters: there are no items
+// while any wait.
 func (q *Queue[T]) close() {
 	if q.closing {
 		return
@@ -406,7 +406,7 @@ func (q *Queue[T]) close() {
 	q.getters.wakeAll()
 }
 
-// dropWaiting empties the schedule, and forgets the adds of items in work.
+// dropWaiting drops all waiting entries, and the adds of working ones.
 func (q *Queue[T]) dropWaiting() {
 	for e := q.schedule.pop(); e != nil; e = q.schedule.pop() {
 		q.table.release(e)
@@ -416,7 +416,7 @@ func (q *Queue[T]) dropWaiting() {
 	}
 }
 
-// checkDrained closes q.drained when nothing waits, nobody works and no timer is on its way.
+// checkDrained closes q.drained if no entry is waiting or working and no call of the timer is pending.
 func (q *Queue[T]) checkDrained() {
 	if q.closing && !q.isDrained && q.working.len == 0 && q.delays.pending == 0 && q.schedule.len() == 0 {
 		q.isDrained = true

@@ -66,7 +66,7 @@ func TestGetEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// TestCancelledGetLeavesTheOthers cancels Gets out of the middle of those that wait.
+// TestCancelledGetLeavesTheOthers cancels some of the waiting Gets.
 func TestCancelledGetLeavesTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := workqueue.New(workqueue.Options[int]{})
@@ -139,7 +139,7 @@ func TestDoneOfItemsThatAreNotInWork(t *testing.T) {
 	}
 }
 
-// TestCancelledGetLosesNothing lets a context end and an item arrive in the same moment.
+// TestCancelledGetLosesNothing lets a context end and an item arrive at the same time.
 func TestCancelledGetLosesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := workqueue.New(workqueue.Options[int]{})
@@ -283,7 +283,7 @@ func TestNoPriorityStarves(t *testing.T) {
 	}
 }
 
-// TestManyWorkers lets producers and workers race: no item is with two workers, and after the last add of an
+// TestManyWorkers lets producers and workers race: no two workers have the same item, and after the last add of an
 // item comes a Get of it.
 func TestManyWorkers(t *testing.T) {
 	q := workqueue.New(workqueue.Options[int]{Flow: func(i int) string { return fmt.Sprint(i % 3) }})

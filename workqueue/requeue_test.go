@@ -10,7 +10,7 @@ import (
 	"github.com/tidings/tidings/workqueue"
 )
 
-// TestFailingNeighbourDelaysNobody lets many items fail and then one other item for the first time.
+// TestFailingNeighbourDelaysNobody lets many items fail, and then another item for the first time.
 func TestFailingNeighbourDelaysNobody(t *testing.T) {
 	limiter := workqueue.DefaultRateLimiter[string]()
 	for i := range 2000 {
@@ -21,7 +21,7 @@ func TestFailingNeighbourDelaysNobody(t *testing.T) {
 	}
 }
 
-// TestItemsThatFailTogether come back at different times.
+// TestItemsThatFailTogether are retried at different times.
 func TestItemsThatFailTogether(t *testing.T) {
 	limiter := workqueue.DefaultRateLimiter[int]()
 	waits := map[time.Duration]bool{}
@@ -36,7 +36,7 @@ func TestItemsThatFailTogether(t *testing.T) {
 	}
 }
 
-// TestWaitingGetTakesThePriority hands items straight to a Get that waits.
+// TestWaitingGetTakesThePriority hands items directly to a waiting Get.
 func TestWaitingGetTakesThePriority(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := workqueue.New(workqueue.Options[int]{})
@@ -59,8 +59,8 @@ func TestWaitingGetTakesThePriority(t *testing.T) {
 	})
 }
 
-// TestRequeueKeepsThePriority reconciles an initial list whose items come back every second: none of them may come
-// back before all of them had their turn.
+// TestRequeueKeepsThePriority reconciles an initial list whose items return every second: none of them may
+// return before all of them had their turn.
 func TestRequeueKeepsThePriority(t *testing.T) {
 	for name, requeue := range map[string]func(q *workqueue.Queue[int], item int){
 		"after a time": func(q *workqueue.Queue[int], item int) { q.AddAfter(item, time.Second) },

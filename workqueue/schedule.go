@@ -1,19 +1,19 @@
 package workqueue
 
-// Priority says which items go first. The zero value is Normal.
+// Priority decides which items go first. The zero value is Normal.
 type Priority int8
 
-// The priorities. Values outside of them count as the nearest one.
+// The priorities. Other values count as the nearest one.
 const (
-	// Low is for work that nobody waits for: initial lists, resyncs.
+	// Low is for work that is not urgent: initial lists, resyncs.
 	Low Priority = -1
-	// Normal is for changes as they come.
+	// Normal is for changes.
 	Normal Priority = 0
-	// High is for what must not queue behind a burst of changes.
+	// High is for items that must not queue behind a burst of changes.
 	High Priority = 1
 )
 
-// level is a priority as an index, the lowest first.
+// level is a priority as an index; 0 is the lowest.
 type level int8
 
 const levels = 3
@@ -26,20 +26,20 @@ func (l level) priority() Priority {
 	return Priority(l) + Low
 }
 
-// patience is how many items of higher priority may be handed out in a row while one of a lower priority waits.
-const patience = 15
+// maxPassed is how many items of higher priority may be handed out in a row while one of a lower priority waits.
+const maxPassed = 15
 
-// flow is the items that share a turn, in first-come order for each level.
+// flow holds the waiting entries of one flow, in first-come order for each level.
 type flow[T comparable] struct {
 	name string
-	// entries counts the entries that point here, so that a flow without any can go.
+	// entries counts the entries that point here, so that a flow without any can be removed.
 	entries int
 	levels  [levels]flowLevel[T]
 }
 
 type flowLevel[T comparable] struct {
 	waiting list[T]
-	// queued is set while the flow is in the level's line of flows, and next is then the flow behind it.
+	// queued is set while the flow is in the level's queue; next is then the flow after it.
 	queued bool
 	next   *flow[T]
 }
@@ -76,24 +76,24 @@ func (l *list[T]) remove(e *entry[T]) {
 	l.len--
 }
 
-// line is the flows of one level, the one whose turn it is in front. Invariant: each flow with an entry that
-// waits at the level is in it. A flow whose last entry was raised away may also be in it, until its turn.
-type line[T comparable] struct {
+// flowQueue holds the flows of one level in the order of their turns. Invariant: each flow with entries waiting at the
+// level is in it. A flow whose last entry was raised to another level may also be in it, until its turn.
+type flowQueue[T comparable] struct {
 	first, last *flow[T]
-	waiting     int // entries, over all flows
-	// passed counts the items of higher levels handed out since this level, with something waiting, was served.
+	waiting     int // number of entries in all flows
+	// passed counts the items of higher levels handed out, while entries were waiting here, since this level was last served.
 	passed int
 }
 
-// schedule decides which of the waiting entries goes next. The zero value is empty.
+// schedule decides which waiting entry goes next. The zero value is empty.
 type schedule[T comparable] struct {
-	lines [levels]line[T]
+	queues [levels]flowQueue[T]
 }
 
 func (s *schedule[T]) len() int {
 	n := 0
-	for i := range s.lines {
-		n += s.lines[i].waiting
+	for i := range s.queues {
+		n += s.queues[i].waiting
 	}
 	return n
 }
@@ -101,7 +101,7 @@ func (s *schedule[T]) len() int {
 // push puts the entry at the end of its flow at the level.
 func (s *schedule[T]) push(e *entry[T], at level) {
 	e.level, e.waiting = at, true
-	l, f := &s.lines[at], e.flow
+	l, f := &s.queues[at], e.flow
 	f.levels[at].waiting.pushBack(e)
 	l.waiting++
 	if !f.levels[at].queued {
@@ -111,18 +111,18 @@ func (s *schedule[T]) push(e *entry[T], at level) {
 
 // raise moves a waiting entry to a higher level, where it goes to the end of its flow.
 func (s *schedule[T]) raise(e *entry[T], to level) {
-	s.lines[e.level].waiting--
+	s.queues[e.level].waiting--
 	e.flow.levels[e.level].waiting.remove(e)
 	s.push(e, to)
 }
 
-// pop takes the entry that goes next, or returns nil if none waits.
+// pop removes and returns the entry that goes next, or returns nil if none is waiting.
 func (s *schedule[T]) pop() *entry[T] {
 	at, ok := s.choose()
 	if !ok {
 		return nil
 	}
-	l := &s.lines[at]
+	l := &s.queues[at]
 	for {
 		f := l.first
 		waiting := &f.levels[at].waiting
@@ -141,28 +141,28 @@ func (s *schedule[T]) pop() *entry[T] {
 	}
 }
 
-// choose returns the highest level that has something waiting, or a lower one whose patience is at an end.
-// Of two that are out of patience it is the lower one, as it has less other chances.
+// choose returns the highest level with waiting entries, unless a lower one has been passed over too often.
+// Of two levels that have, it chooses the lower one, which has fewer other chances.
 func (s *schedule[T]) choose() (level, bool) {
 	chosen := -1
-	for i := range s.lines {
-		if s.lines[i].waiting > 0 && (chosen < 0 || s.lines[chosen].passed < patience) {
+	for i := range s.queues {
+		if s.queues[i].waiting > 0 && (chosen < 0 || s.queues[chosen].passed < maxPassed) {
 			chosen = i
 		}
 	}
 	if chosen < 0 {
 		return 0, false
 	}
-	s.lines[chosen].passed = 0
+	s.queues[chosen].passed = 0
 	for i := range chosen {
-		if s.lines[i].waiting > 0 {
-			s.lines[i].passed++
+		if s.queues[i].waiting > 0 {
+			s.queues[i].passed++
 		}
 	}
 	return level(chosen), true
 }
 
-func (l *line[T]) append(f *flow[T], at level) {
+func (l *flowQueue[T]) append(f *flow[T], at level) {
 	f.levels[at].queued = true
 	if l.last == nil {
 		l.first = f
@@ -172,8 +172,8 @@ func (l *line[T]) append(f *flow[T], at level) {
 	l.last = f
 }
 
-// endTurn takes the first flow out of the line and puts it at the end if it has more.
-func (l *line[T]) endTurn(at level) {
+// endTurn moves the first flow to the end of the queue, or removes it if it has no more waiting entries.
+func (l *flowQueue[T]) endTurn(at level) {
 	f := l.first
 	fl := &f.levels[at]
 	l.first = fl.next

@@ -117,7 +117,7 @@ func TestShutDownLetsGetGo(t *testing.T) {
 	})
 }
 
-// TestShutDownMeetsTheTimer shuts down in the very moment in which items become due.
+// TestShutDownMeetsTheTimer shuts down at the very moment when items become due.
 func TestShutDownMeetsTheTimer(t *testing.T) {
 	for range 200 {
 		q := workqueue.New(workqueue.Options[int]{})

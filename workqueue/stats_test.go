@@ -64,7 +64,7 @@ func TestStats(t *testing.T) {
 	})
 }
 
-// TestWaitingGetIsMeasured hands an item straight to a Get that waits.
+// TestWaitingGetIsMeasured hands an item directly to a waiting Get.
 func TestWaitingGetIsMeasured(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := workqueue.New(workqueue.Options[string]{Name: "test"})
@@ -94,7 +94,7 @@ func TestQueueWithoutANameMeasuresNothing(t *testing.T) {
 	})
 }
 
-// TestHistogramBounds: dashboards are made for these bounds.
+// TestHistogramBounds: dashboards depend on these bounds.
 func TestHistogramBounds(t *testing.T) {
 	want := []float64{1e-5, 1e-4, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300}
 	h := histogram()

@@ -46,7 +46,7 @@ func annotated(name, text string) map[string]any {
 	return map[string]any{"kind": "Bundle", "metadata": map[string]any{"name": "b", "annotations": map[string]any{name: text}}}
 }
 
-// TestSecretsInStrings has a Secret as text in an object that is none.
+// TestSecretsInStrings has a Secret as text in an object of another kind.
 func TestSecretsInStrings(t *testing.T) {
 	const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 	template := map[string]any{"kind": "Bundle", "spec": map[string]any{"template": secretWith(password)}}
@@ -81,7 +81,7 @@ func TestSecretsInStrings(t *testing.T) {
 	}
 }
 
-// TestStringsThatHoldNoSecret stay as they are.
+// TestStringsThatHoldNoSecret remain unchanged.
 func TestStringsThatHoldNoSecret(t *testing.T) {
 	for _, text := range []string{
 		"", "Secret", "Secret: not found", "kind: Secret things happen", `{"kind":"Secret"`[:8], "SecretList", "- Secret", "stringData",
@@ -95,7 +95,7 @@ func TestStringsThatHoldNoSecret(t *testing.T) {
 	}
 }
 
-// TestLastAppliedIsRedactedInside: what is no secret in it stays readable, and what changed is marked.
+// TestLastAppliedIsRedactedInside: what is not secret remains readable, and changes are marked.
 func TestLastAppliedIsRedactedInside(t *testing.T) {
 	object := func(size int, value string) map[string]any {
 		return annotated("a", asJSON(map[string]any{"size": size, "template": map[string]any{"kind": "Secret", "stringData": map[string]any{"p": value}}}))
@@ -110,7 +110,7 @@ func TestLastAppliedIsRedactedInside(t *testing.T) {
 	}
 }
 
-// TestCanaries hides a Secret below random wrappings, as trees and as text, with another one before it.
+// TestCanaries hides a Secret inside random wrappings, as trees and as text, with another one before it.
 func TestCanaries(t *testing.T) {
 	r := testseed.Rand(t)
 	for range 800 {
@@ -150,7 +150,7 @@ func wrap(r *rand.Rand, inner map[string]any, depth int) map[string]any {
 	return inner
 }
 
-// TestParsingIsBounded: a small text that repeats itself by aliases must not be parsed without end.
+// TestParsingIsBounded: a small text that repeats itself with aliases must not be parsed endlessly.
 func TestParsingIsBounded(t *testing.T) {
 	text := "kind: Secret\n"
 	for range 6 {
@@ -162,7 +162,7 @@ func TestParsingIsBounded(t *testing.T) {
 	}
 }
 
-// FuzzPair: whatever stands in an annotation next to a Secret, there is an answer without its values.
+// FuzzPair: whatever is in an annotation next to a Secret, the result does not contain its values.
 func FuzzPair(f *testing.F) {
 	f.Add(asJSON(secretWith(password)), "x")
 	f.Add(asYAML(secretWith(password)), "---\n")

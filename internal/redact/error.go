@@ -11,24 +11,24 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Error returns the text of an error about the resource. What the server answered, what the network did, and what a context
-// says is told in full. What remains are complaints about bytes that could not be decoded, and those may quote some of them:
-// of Secrets they are withheld, and of all else, since any object may carry a Secret, the quoted parts.
+// Error returns the text of an error about the resource. Errors from the server, the network and contexts are returned in
+// full. All others may be decoding errors, which may quote the data: those about Secrets are withheld, and in those about other
+// resources the quoted parts are, since any object may contain a Secret.
 func Error(resource schema.GroupResource, err error) string {
 	switch {
-	case isHarmless(err):
+	case quotesNoData(err):
 		return err.Error()
 	case IsSecret(resource):
-		return resource.String() + ": what the server sent could not be used; the details are withheld because they may quote a secret"
+		return resource.String() + ": the server's response could not be used; details are withheld because they may quote a secret"
 	default:
 		return quoted.ReplaceAllString(err.Error(), `"…"`)
 	}
 }
 
-// quoted is text of more than a character between quotes.
+// quoted matches quoted text of two or more characters.
 var quoted = regexp.MustCompile("\"(?:[^\"\\\\]|\\\\.){2,}\"|`[^`]{2,}`")
 
-func isHarmless(err error) bool {
+func quotesNoData(err error) bool {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return true
 	}

@@ -1,9 +1,9 @@
-// Package redact takes the values out of Secrets before anything is compared, printed or logged.
+// Package redact removes the values of Secrets before objects are compared, printed or logged.
 //
-// What is left of a value is its length and, between two states, whether it changed. There is no hash: a hash of a
-// short password can be tried out. A Secret is found wherever it is: as the object itself, as an item of a list,
-// inside another object that carries one as a template, or as JSON or YAML in a string, such as the annotation in which
-// kubectl keeps what was last applied.
+// It keeps a value's length and, between two states, whether it changed. It does not keep a hash, from which a
+// short password could be guessed. It finds Secrets anywhere: as the object itself, as an item of a list,
+// inside another object as a template, or as JSON or YAML in a string, such as kubectl's last-applied
+// annotation.
 package redact
 
 import (
@@ -22,37 +22,37 @@ func IsSecret(resource schema.GroupResource) bool {
 	return resource == secrets
 }
 
-// Object returns the object without the values of Secrets. The input is only read; the result shares with it
-// what needed no change.
+// Object returns the object without the values of Secrets. It does not modify its argument; the result shares the
+// unchanged parts with it.
 func Object(resource schema.GroupResource, object map[string]any) map[string]any {
 	_, clean := Pair(resource, nil, object)
 	return clean
 }
 
-// Pair returns two states of one object without the values of Secrets. Where a value differs between the two, the
-// later one is marked as changed, so that the states still differ there.
+// Pair returns two states of one object without the values of Secrets. If a value differs between the two, it is
+// marked as changed in the later one, so that the states still differ there.
 func Pair(resource schema.GroupResource, before, after map[string]any) (cleanBefore, cleanAfter map[string]any) {
-	found := findings{budget: parseBudget, parsed: map[string][]any{}, cleaned: map[pair]any{}}
+	found := findings{budget: parseBudget, parsed: map[string][]any{}, cleaned: map[textPair]any{}}
 	earlier, later := state{findings: &found}, state{findings: &found, later: true}
 	cleanBefore, _ = earlier.object(before, after, IsSecret(resource))
 	cleanAfter, _ = later.object(after, before, IsSecret(resource))
 	return earlier.annotations(cleanBefore, after), later.annotations(cleanAfter, before)
 }
 
-// state cleans one of two states of an object. Its methods take a part of the object and the same part of the
-// other state, and report whether there was anything to clean; if not, the result is the part itself.
+// state redacts one of two states of an object. Its methods take a part of the object and the same part of the
+// other state, and report whether there was anything to redact; if not, they return the part itself.
 type state struct {
-	later bool // it is the later state, which marks what changed
+	later bool // it is the later state, in which changes are marked
 	*findings
 }
 
-// findings is what both states of an object have in common.
+// findings is shared by both states of an object.
 type findings struct {
 	known  []string // the values of the Secrets that were found
 	budget int      // how many more bytes of strings may be parsed and written
-	// parsed and cleaned hold what came of strings, which can repeat.
+	// parsed and cleaned cache the results for strings, which can repeat.
 	parsed  map[string][]any
-	cleaned map[pair]any
+	cleaned map[textPair]any
 }
 
 func (s state) object(m, other map[string]any, isSecret bool) (clean map[string]any, changed bool) {
@@ -79,8 +79,8 @@ func kindOf(m map[string]any) string {
 	return kind
 }
 
-// field cleans one field of a map. What is called stringData holds values of Secrets even where no kind says so, as in
-// templates of custom resources; and so does the data of what is a Secret in the other state.
+// field redacts one field of a map. A field named stringData holds values of Secrets even without the kind, as in
+// templates of custom resources; so does the data of an object that is a Secret in the other state.
 func (s state) field(name string, v, other any, otherIsSecret, isSecret bool) (clean any, changed bool) {
 	if otherIsSecret && (name == "data" || name == "stringData") {
 		return s.entries(v, other, name == "data"), true
@@ -126,8 +126,8 @@ func (s state) list(l, other []any, isSecret bool) (clean any, changed bool) {
 	return result, changed
 }
 
-// counterpart finds the element of the other list that is the same object, by namespace and name if it has them,
-// else by position.
+// counterpart finds the corresponding element of the other list, by namespace and name if v has them,
+// otherwise by position.
 func counterpart(v any, i int, other []any) any {
 	if id := identity(v); id != "" {
 		at := slices.IndexFunc(other, func(o any) bool { return identity(o) == id })
@@ -153,12 +153,12 @@ func identity(v any) string {
 	return namespace + "/" + name
 }
 
-// minTelling is how long a value has to be for other annotations to be searched for it. Shorter ones are found everywhere.
-const minTelling = 6
+// minSearchLength is the minimum length of values for which annotations are searched. Shorter ones would be found everywhere.
+const minSearchLength = 6
 
-// annotations cleans the annotations of an object that carries a Secret: those that repeat one of its values.
+// annotations redacts the annotations, of an object that contains a Secret, that repeat one of the Secret's values.
 func (s state) annotations(clean, other map[string]any) map[string]any {
-	known := slices.DeleteFunc(slices.Clone(s.known), func(value string) bool { return len(value) < minTelling })
+	known := slices.DeleteFunc(slices.Clone(s.known), func(value string) bool { return len(value) < minSearchLength })
 	metadata, _ := clean["metadata"].(map[string]any)
 	annotations, _ := metadata["annotations"].(map[string]any)
 	if len(known) == 0 || len(annotations) == 0 {
@@ -168,7 +168,7 @@ func (s state) annotations(clean, other map[string]any) map[string]any {
 	others, _ := otherMetadata["annotations"].(map[string]any)
 	scrubbed := maps.Clone(annotations)
 	for name, v := range annotations {
-		if text, ok := v.(string); ok && repeats(text, known) {
+		if text, ok := v.(string); ok && containsAny(text, known) {
 			scrubbed[name] = s.placeholder(v, others[name], false)
 		}
 	}
@@ -179,6 +179,6 @@ func (s state) annotations(clean, other map[string]any) map[string]any {
 	return clean
 }
 
-func repeats(text string, known []string) bool {
+func containsAny(text string, known []string) bool {
 	return slices.ContainsFunc(known, func(value string) bool { return strings.Contains(text, value) })
 }

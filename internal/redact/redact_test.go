@@ -19,7 +19,7 @@ const password = "hunter2-correct-horse"
 
 func encoded(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
 
-// secretWith is a Secret that holds the value everywhere a real one does.
+// secretWith is a Secret that contains the value everywhere a real one does.
 func secretWith(value string) map[string]any {
 	return map[string]any{
 		"apiVersion": "v1", "kind": "Secret", "type": "Opaque",
@@ -137,7 +137,7 @@ func TestChangesAreMarked(t *testing.T) {
 	}
 }
 
-// leaves returns what stands below v, by dotted path.
+// leaves returns the leaves below v, by dotted path.
 func leaves(path string, v any) map[string]string {
 	m, ok := v.(map[string]any)
 	if !ok {
@@ -156,7 +156,7 @@ func merged(a, b map[string]string) map[string]string {
 	return all
 }
 
-// TestListItemsAreComparedByName: an item that only moved in a list did not change.
+// TestListItemsAreComparedByName: an item that only moved in a list has not changed.
 func TestListItemsAreComparedByName(t *testing.T) {
 	other := secretWith("another value")
 	other["metadata"].(map[string]any)["name"] = "other"
@@ -167,7 +167,7 @@ func TestListItemsAreComparedByName(t *testing.T) {
 	}
 }
 
-// TestEveryPositionOfAValue puts the value in random places of random trees that hold Secrets.
+// TestEveryPositionOfAValue puts the value in random places of random trees that contain Secrets.
 func TestEveryPositionOfAValue(t *testing.T) {
 	for seed := range uint64(500) {
 		r := rand.New(rand.NewPCG(seed, 3))

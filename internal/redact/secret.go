@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// secret cleans one Secret: all values below data and stringData, at any depth, and what else may repeat them.
+// secret redacts one Secret: all values below data and stringData, at any depth, and other parts that may repeat them.
 func (s state) secret(m, other map[string]any) map[string]any {
 	clean := maps.Clone(m)
-	known := values(values(nil, m), other)
+	known := secretValues(secretValues(nil, m), other)
 	s.known = append(s.known, known...)
 	for name, v := range m {
 		switch name {
@@ -27,7 +27,7 @@ func (s state) secret(m, other map[string]any) map[string]any {
 	return clean
 }
 
-// metadata cleans what users write in metadata: the annotations and labels.
+// metadata redacts the annotations and labels.
 func (s state) metadata(v, other any, known []string) any {
 	m, ok := v.(map[string]any)
 	if !ok {
@@ -43,7 +43,7 @@ func (s state) metadata(v, other any, known []string) any {
 	return clean
 }
 
-// entries replaces the values of data or stringData. Anything that is not the map it should be goes as a whole.
+// entries replaces the values of data or stringData. If v is not a map, it is replaced as a whole.
 func (s state) entries(v, other any, encoded bool) any {
 	m, ok := v.(map[string]any)
 	if !ok {
@@ -57,8 +57,8 @@ func (s state) entries(v, other any, encoded bool) any {
 	return clean
 }
 
-// placeholder stands for a value: "[redacted, 12 bytes]", and "[redacted, 12 bytes, changed]" in the later state
-// if the earlier one had another value there.
+// placeholder returns the replacement for a value: "[redacted, 12 bytes]", or "[redacted, 12 bytes, changed]" in the later state
+// if the earlier one has another value there.
 func (s state) placeholder(v, other any, encoded bool) any {
 	if v == nil {
 		return nil
@@ -83,8 +83,8 @@ func length(text string, encoded bool) int {
 	return len(text)
 }
 
-// values adds to found what must not show up anywhere else in the Secret: each value as it is and decoded.
-func values(found []string, m map[string]any) []string {
+// secretValues appends to found the values that must not appear anywhere else in the Secret, both as they are and decoded.
+func secretValues(found []string, m map[string]any) []string {
 	for name, v := range m {
 		found = valuesOf(found, name, v)
 	}
@@ -97,7 +97,7 @@ func valuesOf(found []string, name string, v any) []string {
 		if name == "data" || name == "stringData" {
 			return entryValues(found, v, name == "data")
 		}
-		return values(found, v)
+		return secretValues(found, v)
 	case []any:
 		for _, element := range v {
 			found = valuesOf(found, "", element)
@@ -120,12 +120,12 @@ func entryValues(found []string, data map[string]any, encoded bool) []string {
 	return found
 }
 
-// scrub cleans what surrounds the data of a Secret: more data, as templates have it further down, and every string that holds
-// one of the known values, or may hold a copy of the whole object.
+// scrub redacts the other parts of a Secret: nested data, as in templates, and every string that contains
+// one of the known values, or may contain a copy of the whole object.
 func (s state) scrub(v, other any, known []string) any {
 	switch v := v.(type) {
 	case string:
-		if repeats(v, known) || isDocument(v) || isPacked(v) || looksLikeSecret(v) {
+		if containsAny(v, known) || isDocument(v) || isCompressed(v) || looksLikeSecret(v) {
 			return s.placeholder(v, other, false)
 		}
 		o, _ := other.(string)

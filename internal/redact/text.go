@@ -12,20 +12,20 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// parseBudget bounds how many bytes of the strings of one object are parsed and written. Strings hold strings, and YAML can repeat one without
-// repeating its bytes, so a small object can be made to take for ever.
+// parseBudget limits how many bytes of strings in one object are parsed and written. Strings can be nested, and YAML aliases repeat
+// content without repeating its bytes, so a small malicious object could otherwise take forever.
 const parseBudget = 8 << 20
 
-// text cleans a string that holds objects as JSON or YAML. One that seems to hold a Secret, but cannot be read, goes as a whole;
-// so does one that is packed, since nobody can say what is in it.
+// text redacts a string that contains objects as JSON or YAML. A string that seems to contain a Secret but cannot be parsed is replaced
+// as a whole; so is one that is compressed, since its contents are unknown.
 func (s state) text(text, other string) (clean any, changed bool) {
-	if isPacked(text) {
+	if isCompressed(text) {
 		return s.placeholder(text, other, false), true
 	}
 	if !mayHoldSecret(text) {
 		return text, false
 	}
-	id := pair{text, other, s.later}
+	id := textPair{text, other, s.later}
 	clean, known := s.cleaned[id]
 	if !known {
 		clean = s.clean(text, other)
@@ -34,8 +34,8 @@ func (s state) text(text, other string) (clean any, changed bool) {
 	return clean, clean != text
 }
 
-// pair is a string in one of the states and its counterpart in the other.
-type pair struct {
+// textPair is a string in one of the states and its counterpart in the other.
+type textPair struct {
 	text, other string
 	later       bool
 }
@@ -59,7 +59,7 @@ func (s state) clean(text, other string) any {
 	return written
 }
 
-// parse reads the objects in a string: one of JSON, or any number of YAML. It returns nil for what is neither, as a plain text.
+// parse parses the objects in a string: one JSON document, or any number of YAML documents. It returns nil for other text.
 func (s state) parse(text string) []any {
 	documents, known := s.parsed[text]
 	if known {
@@ -83,7 +83,7 @@ func isTree(v any) bool {
 	return false
 }
 
-// mayHoldSecret tells cheaply whether a string is worth parsing. JSON can write any letter as an escape.
+// mayHoldSecret is a cheap check whether a string is worth parsing. JSON can escape any letter.
 func mayHoldSecret(text string) bool {
 	return strings.Contains(text, "Secret") || strings.Contains(text, "stringData") || isDocument(text) && strings.Contains(text, `\`)
 }
@@ -94,21 +94,21 @@ func isDocument(text string) bool {
 	return strings.HasPrefix(trimmed, "{") || strings.HasPrefix(trimmed, "[")
 }
 
-// isPacked reports whether a string is base64 of gzip or zip. Some tools keep a copy of what was applied in this form.
-func isPacked(text string) bool {
+// isCompressed reports whether a string is base64 of gzip or zip. Some tools keep a copy of the applied object in this form.
+func isCompressed(text string) bool {
 	return strings.HasPrefix(text, "H4sI") || strings.HasPrefix(text, "UEsDB")
 }
 
 var secretKind = regexp.MustCompile(`(?m)["']?kind["']?\s*:\s*["']?Secret|["']?stringData["']?\s*:`)
 
-// looksLikeSecret reports whether a string seems to have a Secret in it, however broken or templated the rest is.
+// looksLikeSecret reports whether a string seems to contain a Secret, however malformed or templated the rest is.
 func looksLikeSecret(text string) bool {
 	return secretKind.MatchString(text) || secretKind.MatchString(strings.ReplaceAll(text, `\`, ""))
 }
 
 var documentEnd = regexp.MustCompile(`(?m)^---(?:[ \t].*)?\r?$`)
 
-// readDocuments reads one document of JSON, or any number of YAML.
+// readDocuments parses one JSON document, or any number of YAML documents.
 func readDocuments(text string) (documents []any, err error) {
 	if isDocument(text) {
 		var v any
@@ -126,7 +126,7 @@ func readDocuments(text string) (documents []any, err error) {
 	return documents, nil
 }
 
-// format writes what readDocuments read.
+// format is the inverse of readDocuments.
 func format(documents []any, asJSON bool) (string, error) {
 	var b bytes.Buffer
 	for i, v := range documents {

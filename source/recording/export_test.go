@@ -13,7 +13,7 @@ func Sum(entry string) string {
 	return fmt.Sprintf("%08x %s\n", crc32.Checksum([]byte(entry), castagnoli), entry)
 }
 
-// Resum gives every line the right checksum, so that what is fuzzed gets past it.
+// Resum gives every line the right checksum, so that fuzzed contents are not rejected by it.
 func Resum(data []byte) []byte {
 	var out []byte
 	for line := range bytes.Lines(data) {
@@ -25,5 +25,5 @@ func Resum(data []byte) []byte {
 	return out
 }
 
-// RoundTrip returns an error as it is played.
+// RoundTrip returns an error as it would be played.
 func RoundTrip(err error) error { return failureOf(schema.GroupResource{Resource: "pods"}, err).err() }

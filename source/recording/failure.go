@@ -18,19 +18,19 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// What kinds of errors are told apart. Others have their text only.
+// Codes of the errors that are distinguished. Of others, only the text is recorded.
 const (
-	codeEOF    = "eof"
-	codeClosed = "closed" // by the program that was recorded
-	codeStatus = "status"
-	codeObject = "object"
-	codeKind   = "kind"
-	codeAnswer = "content type"
-	codeOther  = "other"
+	codeEOF         = "eof"
+	codeClosed      = "closed" // by the recorded program
+	codeStatus      = "status"
+	codeObject      = "object"
+	codeKind        = "kind"
+	codeContentType = "content type"
+	codeOther       = "other"
 )
 
-// plain are errors that stand for what happened on the way, by code. The first that fits counts.
-var plain = []struct {
+// connectionErrors lists connection errors that need no details, with their codes. The first match counts.
+var connectionErrors = []struct {
 	code string
 	err  error
 }{
@@ -43,21 +43,21 @@ var plain = []struct {
 	{"network closed", net.ErrClosed},
 }
 
-// errGivenUp is where the program that was recorded ended a watch or list itself.
-var errGivenUp = fmt.Errorf("the recorded program gave the request up here: %w", io.ErrUnexpectedEOF)
+// errAbandoned is played where the recorded program itself ended a list or watch.
+var errAbandoned = fmt.Errorf("the recorded program abandoned the request here: %w", io.ErrUnexpectedEOF)
 
-// playedError is an error as it is played: what it says, and what it is.
+// playedError is a played error: the recorded text, and an error of the same kind for errors.Is and errors.As.
 type playedError struct {
-	text string
-	is   error // may be nil
+	text    string
+	wrapped error // may be nil
 }
 
 func (e *playedError) Error() string { return e.text }
-func (e *playedError) Unwrap() error { return e.is }
+func (e *playedError) Unwrap() error { return e.wrapped }
 
 const maxErrorText = 1024
 
-// failureOf returns the error for the file. Of messages that may quote an object, the quoted parts are left out.
+// failureOf converts an error for the file. Quoted parts of messages are left out if they may come from an object.
 func failureOf(resource schema.GroupResource, err error) *failure {
 	if err == io.EOF {
 		return &failure{Code: codeEOF}
@@ -78,7 +78,7 @@ func failureOf(resource schema.GroupResource, err error) *failure {
 		return f
 	}
 	if e, ok := errors.AsType[*source.ContentTypeError](err); ok {
-		f.Code, f.Text = codeAnswer, e.ContentType
+		f.Code, f.Text = codeContentType, e.ContentType
 		return f
 	}
 	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
@@ -100,7 +100,7 @@ func networkCode(err error) string {
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
 		return "certificate"
 	}
-	for _, p := range plain {
+	for _, p := range connectionErrors {
 		if errors.Is(err, p.err) {
 			return p.code
 		}
@@ -114,13 +114,13 @@ func networkCode(err error) string {
 	return codeOther
 }
 
-// err returns the error that the failure was made of, as far as callers can tell.
+// err returns an error that callers cannot distinguish from the recorded one.
 func (f *failure) err() error {
 	switch f.Code {
 	case codeEOF:
 		return io.EOF
 	case codeClosed:
-		return errGivenUp
+		return errAbandoned
 	case codeStatus:
 		if f.Status != nil {
 			return &apierrors.StatusError{ErrStatus: *f.Status}
@@ -135,7 +135,7 @@ func (f *failure) err() error {
 		if f.Kinds != nil {
 			return &source.KindError{Got: schema.GroupVersionKind(f.Kinds[0]), Want: schema.GroupVersionKind(f.Kinds[1])}
 		}
-	case codeAnswer:
+	case codeContentType:
 		return &source.ContentTypeError{ContentType: f.Text}
 	case "no such host":
 		return &playedError{f.Text, &net.DNSError{Err: f.Text, IsNotFound: true}}
@@ -148,7 +148,7 @@ func (f *failure) err() error {
 	case "network":
 		return &playedError{f.Text, &net.OpError{Op: "read", Net: "tcp", Err: errors.New(f.Text)}}
 	}
-	for _, p := range plain {
+	for _, p := range connectionErrors {
 		if p.code == f.Code {
 			return &playedError{f.Text, p.err}
 		}
@@ -156,7 +156,7 @@ func (f *failure) err() error {
 	return &playedError{text: f.Text}
 }
 
-// objectError returns the error about one object that the failure was made of.
+// objectError returns the recorded error about one object.
 func (f *failure) objectError() *source.ObjectError {
 	if e, ok := errors.AsType[*source.ObjectError](f.err()); ok {
 		return e

@@ -18,19 +18,19 @@ import (
 const (
 	formatName    = "tidings-recording"
 	formatVersion = 1
-	// maxLine bounds a line: an object of the largest size that sources accept, twice as long as JSON.
+	// maxLine limits a line. It has room for an object of the default maximum size that takes twice as much as JSON.
 	maxLine = 2*source.DefaultMaxObjectBytes + 1<<20
-	// sumLength is the length of the checksum with the space behind it.
+	// sumLength is the length of the checksum and the space after it.
 	sumLength = 9
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// entry is one line. At most one of the fields behind Call is set.
+// entry is one line. At most one of the fields after Call is set.
 type entry struct {
-	// At is when it was, in nanoseconds since the recording began.
+	// At is the time in nanoseconds since the recording began.
 	At int64 `json:"t"`
-	// Call is the list or watch that it belongs to, counted from 1.
+	// Call is the number of the list or watch that the entry belongs to, counted from 1.
 	Call int `json:"c,omitempty"`
 
 	Header     *header     `json:"header,omitempty"`
@@ -42,12 +42,12 @@ type entry struct {
 	// Item is an object of a list, Skipped one that could not be decoded.
 	Item    json.RawMessage `json:"item,omitempty"`
 	Skipped *failure        `json:"skipped,omitempty"`
-	// Events came together.
+	// Events are events that arrived together.
 	Events []event `json:"events,omitempty"`
 	// Result ends a list that succeeded; Failure ends a list or watch otherwise.
 	Result  *listResult `json:"result,omitempty"`
 	Failure *failure    `json:"failure,omitempty"`
-	// End is the last entry, and says why the recording ended.
+	// End marks the last entry and says why the recording ended.
 	End string `json:"end,omitempty"`
 }
 
@@ -68,7 +68,7 @@ type collection struct {
 	Trim      []string `json:"trim,omitempty"`
 }
 
-// listCall begins a list of a collection, by its number.
+// listCall begins a list of the collection with the given number.
 type listCall struct {
 	Collection           int    `json:"of"`
 	ResourceVersion      string `json:"resourceVersion,omitempty"`
@@ -102,20 +102,20 @@ type event struct {
 type failure struct {
 	Code string `json:"code"`
 	Text string `json:"text,omitempty"`
-	// Status is what an API server answered.
+	// Status is an API server's response.
 	Status *metav1.Status `json:"status,omitempty"`
-	// The others belong to an error about one object.
+	// The next four describe an error about one object.
 	Key             *object.Key `json:"key,omitempty"`
 	UID             string      `json:"uid,omitempty"`
 	ResourceVersion string      `json:"resourceVersion,omitempty"`
 	Event           string      `json:"event,omitempty"`
-	// Kinds are those that were got and wanted.
+	// Kinds are the actual and the wanted kind.
 	Kinds *[2]metav1.GroupVersionKind `json:"kinds,omitempty"`
 }
 
-// FormatError says that a file is no recording, or a damaged one.
+// FormatError reports that a file is not a recording, or is damaged.
 type FormatError struct {
-	// Line is counted from 1, and Offset, in bytes from 0, is where it begins.
+	// Line is the number of the line, counted from 1, and Offset its position in bytes, counted from 0.
 	Line   int
 	Offset int64
 	Err    error
@@ -129,7 +129,7 @@ func (e *FormatError) Error() string {
 // Unwrap returns Err.
 func (e *FormatError) Unwrap() error { return e.Err }
 
-// line returns an entry as it stands in a file.
+// line encodes an entry as a line of the file.
 func line(e entry) ([]byte, error) {
 	data, err := json.Marshal(e)
 	if err != nil {
@@ -147,7 +147,7 @@ var (
 	errTooLong  = fmt.Errorf("the line is longer than %d bytes", maxLine)
 )
 
-// parse reads a line, with its newline.
+// parse decodes a line, including its newline.
 func parse(text []byte) (e entry, err error) {
 	if len(text) == 0 || text[len(text)-1] != '\n' {
 		return e, errCutOff
@@ -165,12 +165,12 @@ func parse(text []byte) (e entry, err error) {
 		return e, errChecksum
 	}
 	if err := json.Unmarshal(data, &e); err != nil {
-		return e, fmt.Errorf("the entry is no JSON that is understood: %w", err)
+		return e, fmt.Errorf("the entry is not valid JSON: %w", err)
 	}
 	return e, nil
 }
 
-// readLine reads up to a newline. What it returns is valid until the next call; at the end it comes with io.EOF.
+// readLine reads up to and including a newline. The bytes are valid until into is reused; at the end of the file they come with io.EOF.
 func readLine(r *bufio.Reader, into *bytes.Buffer) ([]byte, error) {
 	into.Reset()
 	for {

@@ -21,7 +21,7 @@ import (
 	"github.com/tidings/tidings/source/recording"
 )
 
-// sample is a recording with one of everything.
+// sample is a recording with one entry of each kind.
 func sample(t testing.TB) []byte {
 	t.Helper()
 	var file bytes.Buffer
@@ -46,7 +46,7 @@ func sample(t testing.TB) []byte {
 	return file.Bytes()
 }
 
-// script is a source that brings something of every kind.
+// script is a source that delivers something of every kind.
 type script struct{}
 
 var bad = &source.ObjectError{Key: object.Key{Namespace: "shop", Name: "bad"}, UID: "u", ResourceVersion: "3", Event: source.Modified, Err: errors.New("it is broken")}
@@ -78,7 +78,7 @@ func (s *scriptStream) Next(buf []source.Event[*corev1.ConfigMap]) ([]source.Eve
 
 func (*scriptStream) Close() error { return nil }
 
-// playAll plays everything that a recording holds, and returns what went wrong.
+// playAll plays an entire recording, and returns the errors.
 func playAll(rec *recording.Recording) (objects int, errs []error) {
 	for _, scope := range rec.Collections() {
 		player, err := recording.Play[*corev1.ConfigMap](rec, scope, recording.PlayOptions{Speed: recording.AtOnce})
@@ -165,7 +165,7 @@ func TestEverythingIsPlayed(t *testing.T) {
 	}
 }
 
-// TestDamage flips bytes and cuts the file everywhere: there is an error that names the place, or a word that the end is missing.
+// TestDamage flips bytes and truncates the file everywhere: there is an error that gives the place, or Incomplete says that the end is missing.
 func TestDamage(t *testing.T) {
 	data := sample(t)
 	for i := range data {
@@ -185,10 +185,10 @@ func TestDamage(t *testing.T) {
 func TestWrongFiles(t *testing.T) {
 	for name, test := range map[string]struct{ data, want string }{
 		"empty":      {"", "empty"},
-		"text":       {"hello\n", "no recording"},
-		"no newline": {"hello", "no recording"},
-		"binary":     {strings.Repeat("\x00", 100_000), "no recording"},
-		"newer":      {"ffffffff {}\n", "no recording"},
+		"text":       {"hello\n", "not a recording"},
+		"no newline": {"hello", "not a recording"},
+		"binary":     {strings.Repeat("\x00", 100_000), "not a recording"},
+		"newer":      {"ffffffff {}\n", "not a recording"},
 	} {
 		_, err := recording.Read(strings.NewReader(test.data), int64(len(test.data)))
 		if _, ok := errors.AsType[*recording.FormatError](err); !ok || !strings.Contains(err.Error(), test.want) {
@@ -205,7 +205,7 @@ func TestWrongFiles(t *testing.T) {
 	}
 }
 
-// TestErrorsKeepTheirKind: what callers tell errors by is still there after playing.
+// TestErrorsKeepTheirKind: errors can be distinguished after playing in the same ways as before.
 func TestErrorsKeepTheirKind(t *testing.T) {
 	for _, want := range []error{
 		syscall.ECONNREFUSED, syscall.ECONNRESET, io.ErrUnexpectedEOF, context.DeadlineExceeded, net.ErrClosed, errors.ErrUnsupported,

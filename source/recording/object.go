@@ -15,7 +15,7 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// encode returns an object as JSON, without the values of Secrets. It only reads the object.
+// encode returns an object as JSON, without the values of Secrets. It does not modify the object.
 func encode[T object.Object](resource schema.GroupResource, obj T) (json.RawMessage, error) {
 	tree, err := treeOf(obj)
 	if err != nil {
@@ -39,7 +39,7 @@ func treeOf(obj any) (tree map[string]any, err error) {
 	return tree, utiljson.Unmarshal(data, &tree)
 }
 
-// decodable encodes what stands for a Secret's values as these were encoded, so that typed Secrets can be decoded.
+// decodable base64-encodes the placeholders for a Secret's values, so that typed Secrets can be decoded.
 func decodable(secret map[string]any) map[string]any {
 	data, ok := secret["data"].(map[string]any)
 	if !ok {
@@ -54,7 +54,7 @@ func decodable(secret map[string]any) map[string]any {
 	return secret
 }
 
-// decode returns a new object. One that is unstructured is given the kind if it has none.
+// decode decodes an object. An unstructured one without a kind gets the given one.
 func decode[T object.Object](data json.RawMessage, kind schema.GroupVersionKind) (obj T, err error) {
 	t := reflect.TypeFor[T]()
 	if t.Kind() != reflect.Pointer {

@@ -15,35 +15,35 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ErrPlayed is the error of a list that is asked for when the recording has no more of them. A watch is silent then.
+// ErrPlayed is returned by a list after the whole recording has been played. A watch is silent in that case.
 var ErrPlayed = errors.New("recording: everything has been played")
 
-// AtOnce is the speed at which nothing is waited for.
+// AtOnce is a speed that plays everything without delay.
 var AtOnce = math.Inf(1)
 
-// PlayOptions say how a recording is played.
+// PlayOptions are the options of a Player.
 type PlayOptions struct {
-	// Speed is how many times faster than it was recorded it is played; 0 means 1. Times are those between the beginning of
-	// a list or watch and what it brings; those between two requests are the caller's own.
+	// Speed is the playing speed relative to the recording's; 0 means 1. It applies to the times between the beginning of
+	// a list or watch and what it delivers. The times between requests are up to the caller.
 	Speed float64
 }
 
-// Player is a source that brings what was recorded, in the order in which it was: each list or watch that is asked for gets the next
-// one of the recording. Where the caller asks for a watch and the recording goes on with a list, the watch has expired, so that the
-// caller lists; initial events that were not recorded are not offered. Its methods may be called from any goroutine.
+// Player is a source that plays a recording in its original order: each list or watch that the caller requests plays the next
+// one of the recording. If the caller requests a watch and the recording continues with a list, the watch fails as expired, so that the
+// caller lists; a request for initial events is unsupported if none were recorded. Its methods may be called from any goroutine.
 type Player[T object.Object] struct {
-	rec   *Recording
-	of    *recordedCollection
-	speed float64
-	done  chan struct{}
+	rec        *Recording
+	collection *recordedCollection
+	speed      float64
+	done       chan struct{}
 
-	mu   sync.Mutex // guards what follows
-	next int        // the call that is played next
-	left int        // calls that have not been played to their ends
+	mu        sync.Mutex // guards the fields below
+	next      int        // index of the call to play next
+	remaining int        // number of calls that have not been played to the end
 }
 
-// Play returns a source that plays the collection of the scope: the one of its resource and namespace, with its selectors if
-// there are several. Another type than the recorded one will do if the objects can be decoded into it.
+// Play returns a source that plays one collection of rec: the one with the scope's resource and namespace, and if there are
+// several, with its selectors. T may differ from the recorded type if the objects can be decoded into it.
 func Play[T object.Object](rec *Recording, scope source.Scope, opts PlayOptions) (*Player[T], error) {
 	if opts.Speed == 0 {
 		opts.Speed = 1
@@ -55,8 +55,8 @@ func Play[T object.Object](rec *Recording, scope source.Scope, opts PlayOptions)
 	if err != nil {
 		return nil, err
 	}
-	p := &Player[T]{rec: rec, of: of, speed: opts.Speed, done: make(chan struct{}), left: len(of.calls)}
-	if p.left == 0 {
+	p := &Player[T]{rec: rec, collection: of, speed: opts.Speed, done: make(chan struct{}), remaining: len(of.calls)}
+	if p.remaining == 0 {
 		close(p.done)
 	}
 	return p, nil
@@ -83,26 +83,26 @@ func (rec *Recording) find(scope source.Scope) (*recordedCollection, error) {
 	}
 }
 
-// Done is closed when everything has been played, and the caller has asked for more than the last events.
+// Done returns a channel that is closed when everything has been played, and the caller has called Next again after the last events.
 func (p *Player[T]) Done() <-chan struct{} { return p.done }
 
-// ended notes that calls have been played to their ends, or passed over.
-func (p *Player[T]) ended(calls int) {
+// finishCalls counts calls that have been played to the end, or skipped.
+func (p *Player[T]) finishCalls(calls int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.left -= calls; p.left == 0 && calls > 0 {
+	if p.remaining -= calls; p.remaining == 0 && calls > 0 {
 		close(p.done)
 	}
 }
 
-// take returns the next call if it fits what the caller asks for; nil if all have been taken.
+// take returns the next call, nil if there are no more, or the error of fits if that rejects the call.
 func (p *Player[T]) take(fits func(*call) error) (*call, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.next == len(p.of.calls) {
+	if p.next == len(p.collection.calls) {
 		return nil, nil
 	}
-	c := p.of.calls[p.next]
+	c := p.collection.calls[p.next]
 	if err := fits(c); err != nil {
 		return nil, err
 	}
@@ -117,11 +117,11 @@ func (p *Player[T]) List(ctx context.Context, opts source.ListOptions[T], each f
 		switch {
 		case c.list != nil:
 			return nil
-		case opts.Limit == 1 && c.watch.ResourceVersion != "": // asked for the version only
+		case opts.Limit == 1 && c.watch.ResourceVersion != "": // the caller only wants the version
 			result.ResourceVersion = c.watch.ResourceVersion
 			return errVersionOnly
 		}
-		return errors.New("recording: it goes on with a watch, not with a list")
+		return errors.New("recording: it continues with a watch, not with a list")
 	})
 	switch {
 	case err == errVersionOnly:
@@ -131,8 +131,8 @@ func (p *Player[T]) List(ctx context.Context, opts source.ListOptions[T], each f
 	case c == nil:
 		return result, ErrPlayed
 	}
-	defer p.ended(1)
-	pl := playing[T]{of: p, call: c, began: time.Now()}
+	defer p.finishCalls(1)
+	pl := playback[T]{player: p, call: c, began: time.Now()}
 	for i := range c.entries {
 		e, err := pl.entry(ctx, i)
 		if err != nil {
@@ -142,10 +142,10 @@ func (p *Player[T]) List(ctx context.Context, opts source.ListOptions[T], each f
 			return result, err
 		}
 	}
-	return result, errGivenUp // the recording ends here
+	return result, errAbandoned // the recording ends here
 }
 
-// errVersionOnly says that there is an answer already.
+// errVersionOnly means that the result has been set without playing a call.
 var errVersionOnly = errors.New("version only")
 
 // listEntry plays an entry of a list, and reports whether it was the last.
@@ -164,7 +164,7 @@ func (p *Player[T]) listEntry(e entry, result *source.ListResult, opts source.Li
 		opts.Skip(bad)
 		return false, nil
 	case e.Item != nil:
-		obj, err := decode[T](e.Item, p.of.scope.Kind)
+		obj, err := decode[T](e.Item, p.collection.scope.Kind)
 		if err != nil {
 			return true, fmt.Errorf("recording: %w", err)
 		}
@@ -190,7 +190,7 @@ func (p *Player[T]) Watch(ctx context.Context, opts source.WatchOptions[T]) (sou
 		return nil, err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	s := &playedStream[T]{playing: playing[T]{of: p, call: c, began: time.Now()}, ctx: ctx, cancel: cancel}
+	s := &playedStream[T]{playback: playback[T]{player: p, call: c, began: time.Now()}, ctx: ctx, cancel: cancel}
 	if c == nil || len(c.entries) == 0 {
 		return s, nil
 	}
@@ -200,33 +200,33 @@ func (p *Player[T]) Watch(ctx context.Context, opts source.WatchOptions[T]) (sou
 	}
 	if err != nil {
 		cancel(err)
-		p.ended(1)
+		p.finishCalls(1)
 		return nil, err
 	}
 	return s, nil
 }
 
-// expired says that the caller has to list.
+// expired returns the error of a watch that makes the caller list.
 func expired() error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusGone, Reason: metav1.StatusReasonExpired, Message: "the recording goes on with a list",
+		Status: metav1.StatusFailure, Code: http.StatusGone, Reason: metav1.StatusReasonExpired, Message: "the recording continues with a list",
 	}}
 }
 
-// playing is a list or watch that is being played.
-type playing[T object.Object] struct {
-	of    *Player[T]
-	call  *call // nil if the recording is over
-	began time.Time
+// playback is a list or watch that is being played.
+type playback[T object.Object] struct {
+	player *Player[T]
+	call   *call // nil if the recording is over
+	began  time.Time
 }
 
-// entry loads the i-th entry of the call and waits until its time has come.
-func (pl *playing[T]) entry(ctx context.Context, i int) (entry, error) {
-	e, err := pl.of.rec.load(pl.call.entries[i])
+// entry loads the i-th entry of the call and waits until its time.
+func (pl *playback[T]) entry(ctx context.Context, i int) (entry, error) {
+	e, err := pl.player.rec.load(pl.call.entries[i])
 	if err != nil {
 		return e, err
 	}
-	after := float64(time.Duration(e.At)-pl.call.at) / pl.of.speed
+	after := float64(time.Duration(e.At)-pl.call.at) / pl.player.speed
 	wait := time.Until(pl.began.Add(time.Duration(min(after, float64(math.MaxInt64/2)))))
 	if wait < time.Millisecond {
 		return e, ctx.Err()
@@ -243,20 +243,20 @@ func (pl *playing[T]) entry(ctx context.Context, i int) (entry, error) {
 
 // playedStream plays a watch.
 type playedStream[T object.Object] struct {
-	playing[T]
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	over   sync.Once
+	playback[T]
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	endOnce sync.Once
 
-	position int   // of the entry that is next; used by Next only, as is err
+	position int   // index of the next entry; used by Next only, like err
 	err      error // what ended the stream
 }
 
 // Next implements source.Stream.
 func (s *playedStream[T]) Next(buf []source.Event[T]) ([]source.Event[T], error) {
 	for s.err == nil {
-		if s.call == nil || s.position == len(s.call.entries) { // a watch that is open where the recording ends
-			s.end()
+		if s.call == nil || s.position == len(s.call.entries) { // the watch was still open at the end of the recording
+			s.finish()
 			<-s.ctx.Done()
 			s.err = context.Cause(s.ctx)
 			break
@@ -268,7 +268,7 @@ func (s *playedStream[T]) Next(buf []source.Event[T]) ([]source.Event[T], error)
 		}
 		if err != nil {
 			s.err = err
-			s.end()
+			s.finish()
 			break
 		}
 		if len(e.Events) > 0 {
@@ -284,7 +284,7 @@ func (s *playedStream[T]) events(buf []source.Event[T], events []event) []source
 		switch ev.Type {
 		case source.Bookmark:
 		case source.Added, source.Modified, source.Deleted:
-			obj, err := decode[T](e.Object, s.of.of.scope.Kind)
+			obj, err := decode[T](e.Object, s.player.collection.scope.Kind)
 			if err != nil {
 				ev = source.Event[T]{Type: source.Invalid, Err: fmt.Errorf("recording: %w", err)}
 				break
@@ -301,10 +301,10 @@ func (s *playedStream[T]) events(buf []source.Event[T], events []event) []source
 	return buf
 }
 
-func (s *playedStream[T]) end() {
-	s.over.Do(func() {
+func (s *playedStream[T]) finish() {
+	s.endOnce.Do(func() {
 		if s.call != nil {
-			s.of.ended(1)
+			s.player.finishCalls(1)
 		}
 	})
 }
@@ -312,6 +312,6 @@ func (s *playedStream[T]) end() {
 // Close implements source.Stream.
 func (s *playedStream[T]) Close() error {
 	s.cancel(source.ErrClosed)
-	s.end()
+	s.finish()
 	return nil
 }

@@ -13,21 +13,21 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Record returns a source that brings what src brings, and records it. The scope says what src serves; its resource decides what
-// counts as a Secret.
+// Record returns a source that records everything src delivers. scope describes what src serves; its resource and kind determine whether
+// the objects are treated as Secrets.
 func Record[T object.Object](r *Recorder, src source.ListerWatcher[T], scope source.Scope) source.ListerWatcher[T] {
 	of := describe[T](scope)
 	resource := scope.Resource.GroupResource()
-	if of.Kind == "Secret" { // however the resource is called
+	if of.Kind == "Secret" { // whatever the resource is called
 		resource = schema.GroupResource{Resource: "secrets"}
 	}
-	return &recorded[T]{
+	return &recordedSource[T]{
 		ListerWatcher: src, recorder: r, resource: resource,
 		number: sync.OnceValue(func() int { return r.addCollection(of) }),
 	}
 }
 
-// describe returns the scope for the file. As for sources over HTTP, a Go struct type bears the name of its kind.
+// describe converts a scope for the file. As for sources over HTTP, a Go struct type is assumed to have the name of its kind.
 func describe[T object.Object](scope source.Scope) collection {
 	kind, t := scope.Kind.Kind, reflect.TypeFor[T]()
 	switch any(*new(T)).(type) {
@@ -43,42 +43,42 @@ func describe[T object.Object](scope source.Scope) collection {
 	}
 }
 
-// recorded is a source that is recorded.
-type recorded[T object.Object] struct {
+// recordedSource is a source with a recorder.
+type recordedSource[T object.Object] struct {
 	source.ListerWatcher[T]
 	recorder *Recorder
 	resource schema.GroupResource
-	number   func() int // of the collection; it is in the file from the first request on
+	number   func() int // returns the collection's number; the first call writes the collection to the file
 }
 
-// Stats returns what the source has done, if it counts.
-func (s *recorded[T]) Stats() source.Stats {
+// Stats returns the source's counters; zero if it has none.
+func (s *recordedSource[T]) Stats() source.Stats {
 	if counting, ok := s.ListerWatcher.(interface{ Stats() source.Stats }); ok {
 		return counting.Stats()
 	}
 	return source.Stats{}
 }
 
-// ObjectType returns the Go type of the objects, as far as the source tells.
-func (s *recorded[T]) ObjectType() reflect.Type { return source.ObjectType(s.ListerWatcher) }
+// ObjectType returns the Go type of the source's objects.
+func (s *recordedSource[T]) ObjectType() reflect.Type { return source.ObjectType(s.ListerWatcher) }
 
-// SharedBytes is source.HTTP's, where the source has it.
-func (s *recorded[T]) SharedBytes() int64 {
+// SharedBytes calls the source's method, as in source.HTTP, if there is one.
+func (s *recordedSource[T]) SharedBytes() int64 {
 	if of, ok := s.ListerWatcher.(interface{ SharedBytes() int64 }); ok {
 		return of.SharedBytes()
 	}
 	return 0
 }
 
-// OnStrayWrite is source.HTTP's, where the source has it.
-func (s *recorded[T]) OnStrayWrite(fn func(field string)) {
+// OnStrayWrite calls the source's method, as in source.HTTP, if there is one.
+func (s *recordedSource[T]) OnStrayWrite(fn func(field string)) {
 	if of, ok := s.ListerWatcher.(interface{ OnStrayWrite(func(string)) }); ok {
 		of.OnStrayWrite(fn)
 	}
 }
 
-// ListMetadata implements source.MetadataLister. It is not recorded: what an audit lists is no part of what the informer saw.
-func (s *recorded[T]) ListMetadata(
+// ListMetadata implements source.MetadataLister. It is not recorded, because an audit's lists are not part of what the informer saw.
+func (s *recordedSource[T]) ListMetadata(
 	ctx context.Context, opts source.ListOptions[*metav1.PartialObjectMetadata], each func(*metav1.PartialObjectMetadata) error,
 ) (source.ListResult, error) {
 	if of, ok := s.ListerWatcher.(source.MetadataLister); ok {
@@ -95,7 +95,7 @@ func (s *recorded[T]) ListMetadata(
 }
 
 // List implements source.ListerWatcher.
-func (s *recorded[T]) List(ctx context.Context, opts source.ListOptions[T], each func(T) error) (source.ListResult, error) {
+func (s *recordedSource[T]) List(ctx context.Context, opts source.ListOptions[T], each func(T) error) (source.ListResult, error) {
 	call := s.recorder.begin(entry{List: &listCall{
 		Collection: s.number(), ResourceVersion: opts.ResourceVersion, ResourceVersionMatch: opts.ResourceVersionMatch,
 		Limit: opts.Limit, Continue: opts.Continue,
@@ -120,7 +120,7 @@ func (s *recorded[T]) List(ctx context.Context, opts source.ListOptions[T], each
 }
 
 // Watch implements source.ListerWatcher.
-func (s *recorded[T]) Watch(ctx context.Context, opts source.WatchOptions[T]) (source.Stream[T], error) {
+func (s *recordedSource[T]) Watch(ctx context.Context, opts source.WatchOptions[T]) (source.Stream[T], error) {
 	call := s.recorder.begin(entry{Watch: &watchCall{
 		Collection: s.number(), ResourceVersion: opts.ResourceVersion, InitialEvents: opts.SendInitialEvents,
 		TimeoutSeconds: int64(opts.Timeout.Seconds()),
@@ -132,11 +132,11 @@ func (s *recorded[T]) Watch(ctx context.Context, opts source.WatchOptions[T]) (s
 		return nil, err
 	}
 	s.recorder.write(entry{Call: call, Opened: true})
-	return &recordedStream[T]{Stream: stream, of: s, ctx: ctx, call: call}, nil
+	return &recordedStream[T]{Stream: stream, source: s, ctx: ctx, call: call}, nil
 }
 
-// encode returns an object for the file; null if it cannot be encoded.
-func (s *recorded[T]) encode(obj T) []byte {
+// encode encodes an object for the file; as null if that fails.
+func (s *recordedSource[T]) encode(obj T) []byte {
 	data, err := encode(s.resource, obj)
 	if err != nil {
 		return []byte("null")
@@ -144,20 +144,20 @@ func (s *recorded[T]) encode(obj T) []byte {
 	return data
 }
 
-func (s *recorded[T]) failure(ctx context.Context, err error) *failure {
+func (s *recordedSource[T]) failure(ctx context.Context, err error) *failure {
 	if errors.Is(err, source.ErrClosed) || ctx.Err() != nil {
 		return &failure{Code: codeClosed}
 	}
 	return failureOf(s.resource, err)
 }
 
-// recordedStream is a watch that is recorded.
+// recordedStream records a watch.
 type recordedStream[T object.Object] struct {
 	source.Stream[T]
-	of   *recorded[T]
-	ctx  context.Context
-	call int
-	end  sync.Once // the end is recorded once
+	source  *recordedSource[T]
+	ctx     context.Context
+	call    int
+	endOnce sync.Once // so that the end is recorded once
 }
 
 // Next implements source.Stream.
@@ -166,20 +166,20 @@ func (s *recordedStream[T]) Next(buf []source.Event[T]) ([]source.Event[T], erro
 	buf, err := s.Stream.Next(buf)
 	s.write(s.events(buf[before:]))
 	if err != nil {
-		s.ended(s.of.failure(s.ctx, err))
+		s.writeEnd(s.source.failure(s.ctx, err))
 	}
-	s.of.recorder.Flush()
+	s.source.recorder.Flush()
 	return buf, err
 }
 
 // Close implements source.Stream.
 func (s *recordedStream[T]) Close() error {
-	s.ended(&failure{Code: codeClosed})
-	s.of.recorder.Flush()
+	s.writeEnd(&failure{Code: codeClosed})
+	s.source.recorder.Flush()
 	return s.Stream.Close()
 }
 
-// write writes events that came together. Many large ones take several entries.
+// write records events that arrived together, in several entries if they are large.
 func (s *recordedStream[T]) write(events []event) {
 	for len(events) > 0 {
 		n, bytes := 0, 0
@@ -187,13 +187,13 @@ func (s *recordedStream[T]) write(events []event) {
 			bytes += len(events[n].Object)
 			n++
 		}
-		s.of.recorder.write(entry{Call: s.call, Events: events[:n]})
+		s.source.recorder.write(entry{Call: s.call, Events: events[:n]})
 		events = events[n:]
 	}
 }
 
-func (s *recordedStream[T]) ended(why *failure) {
-	s.end.Do(func() { s.of.recorder.write(entry{Call: s.call, Failure: why}) })
+func (s *recordedStream[T]) writeEnd(why *failure) {
+	s.endOnce.Do(func() { s.source.recorder.write(entry{Call: s.call, Failure: why}) })
 }
 
 func (s *recordedStream[T]) events(events []source.Event[T]) []event {
@@ -202,10 +202,10 @@ func (s *recordedStream[T]) events(events []source.Event[T]) []event {
 		e := event{Type: ev.Type.String(), ResourceVersion: ev.ResourceVersion, InitialEventsEnd: ev.InitialEventsEnd}
 		switch ev.Type {
 		case source.Added, source.Modified, source.Deleted:
-			e.Object = s.of.encode(ev.Object)
+			e.Object = s.source.encode(ev.Object)
 		case source.Invalid:
 			if ev.Err != nil {
-				e.Err = failureOf(s.of.resource, ev.Err)
+				e.Err = failureOf(s.source.resource, ev.Err)
 			}
 		}
 		out = append(out, e)

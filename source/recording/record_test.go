@@ -38,7 +38,7 @@ func configMap(n, value int) *corev1.ConfigMap {
 	}
 }
 
-// story is what a handler was told.
+// story is the sequence of a handler's notifications.
 type story struct {
 	mu    sync.Mutex
 	lines []string
@@ -62,7 +62,7 @@ func (s *story) handler() tidings.Handler[*corev1.ConfigMap] {
 	}
 }
 
-// follow runs an informer until the function returns, and returns what its handler was told and what its store held.
+// follow runs an informer until the function returns, and returns its handler's notifications and its store's contents.
 func follow(t *testing.T, inf *tidings.SharedInformer[*corev1.ConfigMap], until func()) ([]string, map[object.Key]string) {
 	t.Helper()
 	var s story
@@ -84,7 +84,7 @@ func follow(t *testing.T, inf *tidings.SharedInformer[*corev1.ConfigMap], until 
 	return s.lines, held
 }
 
-// TestReplay: over random writes and faults, playing what was recorded tells a handler the same, and leaves the same store.
+// TestReplay: for random writes and faults, playing the recording leads to the same notifications, and the same store.
 func TestReplay(t *testing.T) {
 	testseed.Each(t, 4, func(t *testing.T, seed uint64) {
 		synctest.Test(t, func(t *testing.T) {
@@ -119,7 +119,7 @@ func TestReplay(t *testing.T) {
 	})
 }
 
-// record follows a server with troubles for some minutes.
+// record follows a server with faults for some minutes.
 func record(t *testing.T, random *rand.Rand, options tidings.Options, recorder *recording.Recorder) ([]string, map[object.Key]string) {
 	t.Helper()
 	server := tidingstest.NewServer(t, tidingstest.ServerOptions{History: 50})
@@ -184,7 +184,7 @@ func play(t *testing.T, rec *recording.Recording, options tidings.Options, speed
 	return follow(t, inf, func() { <-player.Done() })
 }
 
-// TestRecordingChangesNothing compares a source that is recorded with one that is not, also when nothing can be written.
+// TestRecordingChangesNothing compares a recorded source with one that is not, also if nothing can be written.
 func TestRecordingChangesNothing(t *testing.T) {
 	for _, limit := range []int64{0, 900} {
 		server := tidingstest.NewServer(t, tidingstest.ServerOptions{})
@@ -228,7 +228,7 @@ func TestRecordingChangesNothing(t *testing.T) {
 	}
 }
 
-// TestFull: a recording that reached its limit is within it, says so, and can be played as far as it goes.
+// TestFull: a recording that has reached its limit does not exceed it, reports it, and can be played as far as it goes.
 func TestFull(t *testing.T) {
 	var file bytes.Buffer
 	const limit = 4000
@@ -320,7 +320,7 @@ func TestFileIsPrivate(t *testing.T) {
 	}
 }
 
-// TestUnstructured plays what was recorded typed, as unstructured objects.
+// TestUnstructured plays a recording of typed objects as unstructured ones.
 func TestUnstructured(t *testing.T) {
 	var file bytes.Buffer
 	recorder, err := recording.NewRecorder(&file, recording.Options{})

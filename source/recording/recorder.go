@@ -10,37 +10,37 @@ import (
 	"time"
 )
 
-// DefaultMaxBytes is how large a recording gets unless Options says otherwise.
+// DefaultMaxBytes is the default for Options.MaxBytes.
 const DefaultMaxBytes = 1 << 30
 
 // ErrFull is the error of a recorder that stopped because its file has reached Options.MaxBytes.
 var ErrFull = errors.New("recording: the file has reached its limit; what came later is not in it")
 
-// Options are those of a Recorder. The zero value is ready to use.
+// Options are the options of a Recorder. The zero value is ready to use.
 type Options struct {
-	// MaxBytes bounds the recording; 0 means DefaultMaxBytes. What comes later is not recorded.
+	// MaxBytes limits the size of the recording; 0 means DefaultMaxBytes. Recording stops when the limit is reached.
 	MaxBytes int64
 }
 
-// Recorder writes a recording, of any number of sources. Its methods may be called from any goroutine.
+// Recorder writes a recording of any number of sources. Its methods may be called from any goroutine.
 type Recorder struct {
 	began time.Time
 	limit int64
 
-	mu          sync.Mutex // guards what follows
+	mu          sync.Mutex // guards the fields below
 	out         *bufio.Writer
-	file        io.Closer // nil where the writer is the caller's
+	file        io.Closer // nil if the caller owns the writer
 	written     int64
 	collections int
 	calls       int
-	err         error // why nothing is recorded any more
+	err         error // why recording has stopped
 	closed      bool
 }
 
-// endReserve is the room that is kept for the last entry.
+// endReserve is the space in bytes reserved for the last entry.
 const endReserve = 512
 
-// Create makes a file, with mode 0600, and a recorder that writes to it. A file that is there already is an error.
+// Create creates a file with mode 0600 and returns a recorder that writes to it. It is an error if the file exists.
 func Create(path string, opts Options) (*Recorder, error) {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -54,7 +54,7 @@ func Create(path string, opts Options) (*Recorder, error) {
 	return r, nil
 }
 
-// NewRecorder returns a recorder that writes to w, which stays the caller's to close.
+// NewRecorder returns a recorder that writes to w. The caller closes w after the recorder.
 func NewRecorder(w io.Writer, opts Options) (*Recorder, error) {
 	if opts.MaxBytes == 0 {
 		opts.MaxBytes = DefaultMaxBytes
@@ -68,7 +68,7 @@ func NewRecorder(w io.Writer, opts Options) (*Recorder, error) {
 	return r, r.Err()
 }
 
-// Flush writes what is buffered. Watches and lists that have brought something are flushed by themselves.
+// Flush writes buffered entries. Lists and watches flush by themselves after each request and each batch of events.
 func (r *Recorder) Flush() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -77,15 +77,15 @@ func (r *Recorder) Flush() {
 	}
 }
 
-// Err returns why nothing is recorded any more: ErrFull, or what writing failed with; nil while all goes well.
+// Err returns why recording has stopped: ErrFull, or the error from writing. It is nil while recording.
 func (r *Recorder) Err() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.err
 }
 
-// Close completes the recording, and closes its file if Create made it. It returns what Err did until then. Sources can go on,
-// unrecorded. It may be called again.
+// Close completes the recording, and closes the file if Create created it. It returns the error that stopped the recording, if any, or
+// the error of completing it. The sources remain usable, unrecorded. Close may be called again.
 func (r *Recorder) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -94,7 +94,7 @@ func (r *Recorder) Close() error {
 	}
 	r.closed = true
 	if r.err == nil {
-		r.put(entry{At: int64(time.Since(r.began)), End: "closed"}, r.limit)
+		r.writeLimited(entry{At: int64(time.Since(r.began)), End: "closed"}, r.limit)
 	}
 	if err := r.out.Flush(); err != nil && r.err == nil {
 		r.err = fmt.Errorf("recording: %w", err)
@@ -105,7 +105,7 @@ func (r *Recorder) Close() error {
 	return r.err
 }
 
-// write writes an entry of now, unless recording has ended. It reports whether it did.
+// write writes an entry with the current time, unless recording has ended. It reports whether it did.
 func (r *Recorder) write(e entry) bool {
 	e.At = int64(time.Since(r.began))
 	r.mu.Lock()
@@ -113,20 +113,20 @@ func (r *Recorder) write(e entry) bool {
 	return r.append(e)
 }
 
-// append is write with mu held.
+// append is write, without setting the time. The caller holds mu.
 func (r *Recorder) append(e entry) bool {
 	if r.err != nil || r.closed {
 		return false
 	}
-	if !r.put(e, r.limit-endReserve) && r.err == nil {
-		r.put(entry{At: e.At, End: "full"}, r.limit)
+	if !r.writeLimited(e, r.limit-endReserve) && r.err == nil {
+		r.writeLimited(entry{At: e.At, End: "full"}, r.limit)
 		r.err = ErrFull
 	}
 	return r.err == nil
 }
 
-// put writes an entry unless the file would become larger than limit, or writing fails. mu is held.
-func (r *Recorder) put(e entry, limit int64) bool {
+// writeLimited writes an entry, unless the file would exceed limit, and reports whether it did. On an error it sets r.err. The caller holds mu.
+func (r *Recorder) writeLimited(e entry, limit int64) bool {
 	text, err := line(e)
 	if err != nil {
 		r.err = fmt.Errorf("recording: %w", err)

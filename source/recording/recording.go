@@ -13,19 +13,19 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Recording is a recording that was read. It may be played several times, also at once.
+// Recording is a recording opened for playing. It may be played several times, even concurrently.
 type Recording struct {
-	from        io.ReaderAt
-	file        io.Closer // nil where the reader is the caller's
+	reader      io.ReaderAt
+	file        io.Closer // nil if the caller owns the reader
 	collections []*recordedCollection
 	calls       []*call
 	duration    time.Duration
 	entries     int
-	end         string // what the last entry says; empty if there is none
-	cutOff      bool   // the last line is not complete
+	end         string // from the last entry; empty if that is missing
+	cutOff      bool   // the last line is incomplete
 }
 
-// recordedCollection is a collection with its lists and watches, in the order in which they began.
+// recordedCollection is a collection with its lists and watches in the order in which they began.
 type recordedCollection struct {
 	scope source.Scope
 	calls []*call
@@ -36,17 +36,17 @@ type call struct {
 	at      time.Duration
 	list    *listCall
 	watch   *watchCall
-	entries []span // what it brought
+	entries []span // what it delivered
 }
 
-// span is where a line stands in the file.
+// span is the position of a line in the file.
 type span struct {
 	offset int64
 	length int
 }
 
-// Open reads the file and checks all of it. Its objects stay in the file, which Close closes. An error about its contents is a
-// *FormatError.
+// Open opens a file and validates all of it. The objects stay in the file; Close closes it. Errors in its contents are
+// *FormatErrors.
 func Open(path string) (*Recording, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -66,14 +66,14 @@ func read(file *os.File) (*Recording, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, errors.New("it is no regular file, which playing needs: save it in one first")
+		return nil, errors.New("it is not a regular file, as playing requires: save it to one first")
 	}
 	return Read(file, info.Size())
 }
 
-// Read is Open for what has been read already, or lies elsewhere: size bytes of from.
+// Read is like Open, for a recording that is not in a file of its own: the first size bytes of from.
 func Read(from io.ReaderAt, size int64) (*Recording, error) {
-	rec := &Recording{from: from}
+	rec := &Recording{reader: from}
 	in := bufio.NewReaderSize(io.NewSectionReader(from, 0, size), 64<<10)
 	var buf bytes.Buffer
 	for offset, number := int64(0), 1; ; number++ {
@@ -82,7 +82,7 @@ func Read(from io.ReaderAt, size int64) (*Recording, error) {
 			return rec, rec.complete()
 		}
 		if err == nil || err == io.EOF {
-			err = rec.add(text, span{offset, len(text)})
+			err = rec.addLine(text, span{offset, len(text)})
 		}
 		if err == errCutOff && rec.entries > 0 {
 			rec.cutOff = true
@@ -95,7 +95,7 @@ func Read(from io.ReaderAt, size int64) (*Recording, error) {
 	}
 }
 
-// complete checks what can only be known at the end.
+// complete checks the recording after its last entry.
 func (rec *Recording) complete() error {
 	if rec.entries == 0 {
 		return &FormatError{Line: 1, Err: errors.New("the file is empty")}
@@ -103,12 +103,12 @@ func (rec *Recording) complete() error {
 	return nil
 }
 
-// add reads a line.
-func (rec *Recording) add(text []byte, at span) error {
+// addLine parses and adds a line.
+func (rec *Recording) addLine(text []byte, at span) error {
 	e, err := parse(text)
 	if rec.entries == 0 {
 		if err != nil {
-			return fmt.Errorf("this is no recording: %w", err)
+			return fmt.Errorf("this is not a recording: %w", err)
 		}
 		return rec.begin(e)
 	}
@@ -117,7 +117,7 @@ func (rec *Recording) add(text []byte, at span) error {
 	}
 	rec.entries++
 	if rec.end != "" {
-		return errors.New("there is more behind the end")
+		return errors.New("there are entries after the end")
 	}
 	if now := time.Duration(e.At); now >= 0 {
 		rec.duration = max(rec.duration, now)
@@ -135,13 +135,13 @@ func (rec *Recording) add(text []byte, at span) error {
 		rec.end = e.End
 		return nil
 	}
-	return rec.addTo(e, at)
+	return rec.addEntry(e, at)
 }
 
 func (rec *Recording) begin(e entry) error {
 	switch {
 	case e.Header == nil || e.Header.Format != formatName:
-		return errors.New("this is no recording: it does not begin with a header")
+		return errors.New("this is not a recording: it does not begin with a header")
 	case e.Header.Version != formatVersion:
 		return fmt.Errorf("the recording has format version %d; this program reads version %d: use the program that wrote it, or a newer one", e.Header.Version, formatVersion)
 	}
@@ -150,8 +150,8 @@ func (rec *Recording) begin(e entry) error {
 }
 
 func (rec *Recording) addCollection(c collection) error {
-	if len(rec.collections) == mostCollections {
-		return fmt.Errorf("there are more than %d collections", mostCollections)
+	if len(rec.collections) == maxCollections {
+		return fmt.Errorf("there are more than %d collections", maxCollections)
 	}
 	scope := source.Scope{
 		Resource:  schema.GroupVersionResource{Group: c.Group, Version: c.Version, Resource: c.Resource},
@@ -164,8 +164,8 @@ func (rec *Recording) addCollection(c collection) error {
 	return nil
 }
 
-// mostCollections is far more than any program has.
-const mostCollections = 100_000
+// maxCollections limits the number of collections; it is far more than any program has.
+const maxCollections = 100_000
 
 func (rec *Recording) addCall(collection, number int, c *call) error {
 	if number != len(rec.calls)+1 {
@@ -180,7 +180,7 @@ func (rec *Recording) addCall(collection, number int, c *call) error {
 	return nil
 }
 
-func (rec *Recording) addTo(e entry, at span) error {
+func (rec *Recording) addEntry(e entry, at span) error {
 	if e.Call < 1 || e.Call > len(rec.calls) {
 		return fmt.Errorf("the entry belongs to request %d, which has not begun", e.Call)
 	}
@@ -189,10 +189,10 @@ func (rec *Recording) addTo(e entry, at span) error {
 	return nil
 }
 
-// load reads an entry again.
+// load rereads an entry from the file.
 func (rec *Recording) load(s span) (entry, error) {
 	text := make([]byte, s.length)
-	if _, err := rec.from.ReadAt(text, s.offset); err != nil && !(err == io.EOF && s.length > 0) {
+	if _, err := rec.reader.ReadAt(text, s.offset); err != nil && !(err == io.EOF && s.length > 0) {
 		return entry{}, fmt.Errorf("recording: %w", err)
 	}
 	e, err := parse(text)
@@ -202,7 +202,7 @@ func (rec *Recording) load(s span) (entry, error) {
 	return e, nil
 }
 
-// Collections returns what was recorded: one scope for each source that was asked for anything.
+// Collections returns the recorded collections: one scope for each source to which a request was made.
 func (rec *Recording) Collections() []source.Scope {
 	var scopes []source.Scope
 	for _, c := range rec.collections {
@@ -211,11 +211,11 @@ func (rec *Recording) Collections() []source.Scope {
 	return scopes
 }
 
-// Duration is how long it took to record.
+// Duration returns the time covered by the recording.
 func (rec *Recording) Duration() time.Duration { return rec.duration }
 
-// Incomplete says why the recording ends before its program stopped recording: because the file was full, because the program ended,
-// or because the file was cut off. It is nil otherwise.
+// Incomplete returns why the recording ends before its recorder was closed: because it reached its size limit, the program ended,
+// or the file was truncated. It is nil if the recording is complete.
 func (rec *Recording) Incomplete() error {
 	switch {
 	case rec.cutOff:
@@ -223,12 +223,12 @@ func (rec *Recording) Incomplete() error {
 	case rec.end == "full":
 		return ErrFull
 	case rec.end == "":
-		return errors.New("the program that recorded ended without closing the file")
+		return errors.New("the recorded program ended without closing the file")
 	}
 	return nil
 }
 
-// Close closes the file. What plays it must have ended.
+// Close closes the file. All players must have ended.
 func (rec *Recording) Close() error {
 	if rec.file == nil {
 		return nil

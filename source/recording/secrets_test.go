@@ -22,10 +22,10 @@ import (
 
 const canary = "canary-7f3a-correct-horse"
 
-// lastApplied is what kubectl leaves in an annotation.
+// lastApplied is the annotation that kubectl writes.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// shows is a source that brings one object in every way, and fails with what quotes it.
+// shows is a source that delivers one object in every way, and fails with errors that quote it.
 func shows[T object.Object](obj T) source.ListerWatcher[T] {
 	quoting := &source.ObjectError{Key: object.KeyOf(obj), Err: fmt.Errorf("cannot decode %q", canary)}
 	return source.Funcs[T]{
@@ -54,7 +54,7 @@ func (s *once[T]) Next(buf []source.Event[T]) ([]source.Event[T], error) {
 
 func (*once[T]) Close() error { return nil }
 
-// recordAll returns the recording of everything that the source brings.
+// recordAll returns the recording of everything that the source delivers.
 func recordAll[T object.Object](t *testing.T, src source.ListerWatcher[T], scope source.Scope) []byte {
 	t.Helper()
 	var file bytes.Buffer
@@ -142,7 +142,7 @@ func TestNoSecretIsRecorded(t *testing.T) {
 	})
 }
 
-// TestNoLeftovers: what was recorded is not changed by leaving its secrets out.
+// TestNoLeftovers: redacting secrets for the recording does not change the recorded objects.
 func TestNoLeftovers(t *testing.T) {
 	u := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "db"}, "stringData": map[string]any{"q": canary},

@@ -17,16 +17,16 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// doubt remembers the owners for which a write failed in a way that does not tell whether the server has carried it out: the
-// connection broke, or it timed out. Their pods are read from the server before they are counted again, because
-// neither the answer nor the cache may have brought them.
-type doubt struct {
+// unknownOutcomes remembers the owners with a failed write whose outcome is unknown, for example because the connection broke or the
+// write timed out. Their pods are read from the server before they are counted again, because
+// neither a response nor the cache may show the result of the write.
+type unknownOutcomes struct {
 	mu     sync.Mutex
 	owners map[object.Key]struct{}
 }
 
-// note looks at the error of a write for the owner.
-func (d *doubt) note(owner object.Key, err error) {
+// add adds the owner if the error of its write leaves the outcome unknown.
+func (d *unknownOutcomes) add(owner object.Key, err error) {
 	if !outcomeUnknown(err) {
 		return
 	}
@@ -38,21 +38,21 @@ func (d *doubt) note(owner object.Key, err error) {
 	d.owners[owner] = struct{}{}
 }
 
-func (d *doubt) has(owner object.Key) bool {
+func (d *unknownOutcomes) has(owner object.Key) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	_, ok := d.owners[owner]
 	return ok
 }
 
-func (d *doubt) forget(owner object.Key) {
+func (d *unknownOutcomes) forget(owner object.Key) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.owners, owner)
 }
 
-// outcomeUnknown reports whether a write that failed with err may have happened all the same. An answer of the server below
-// 500 says that it has not.
+// outcomeUnknown reports whether a write that failed with err may have happened nevertheless. A response with a status code below
+// 500 means that it has not.
 func outcomeUnknown(err error) bool {
 	var answer apierrors.APIStatus
 	if !errors.As(err, &answer) {
@@ -62,46 +62,46 @@ func outcomeUnknown(err error) bool {
 	return code >= http.StatusInternalServerError || code == 0
 }
 
-// unanswered reports whether the server has said nothing at all.
+// unanswered reports whether there was no response from the server.
 func unanswered(err error) bool {
 	var answer apierrors.APIStatus
 	return !errors.As(err, &answer)
 }
 
 const (
-	// soon reconciles an owner again at once: the gate holds it until the cache has caught up.
-	soon = time.Millisecond
-	// unansweredRetry is how often a server that does not answer is asked about an owner in doubt. It is steady, so
+	// requeueNow requeues an owner immediately: the gate blocks it until the cache has caught up.
+	requeueNow = time.Millisecond
+	// unansweredRetry is the interval for asking an unresponsive server about an owner in doubt. It is constant, so
 	// that a long outage is not followed by a long wait.
 	unansweredRetry = time.Second
 )
 
-// clearDoubt reads the owner's pods from the server and reports what the cache lacks as writes, which keeps the
-// owner from being reconciled and scaled before the cache has them. It returns when to reconcile the owner again: 0 if the
-// cache has them already, and the owner need not wait.
-func (e *engine[O]) clearDoubt(ctx context.Context, owner O, want spec) (wait time.Duration, err error) {
-	listed, err := e.listed(ctx, owner, want)
+// resolveUnknownOutcome reads the owner's pods from the server and reports those that the cache lacks as writes, which keeps the
+// owner from being reconciled and scaled before the cache has them. It returns the time after which to reconcile the owner again: 0 if
+// the cache has them already, so that the owner need not wait.
+func (e *engine[O]) resolveUnknownOutcome(ctx context.Context, owner O, want spec) (wait time.Duration, err error) {
+	listed, err := e.listPods(ctx, owner, want)
 	if err == nil {
 		err = e.explainMissing(ctx, owner, want, listed)
 	}
 	switch {
 	case err != nil && unanswered(err) && ctx.Err() == nil:
-		return unansweredRetry, nil // the write that failed was reported, and the informers report the outage
+		return unansweredRetry, nil // the failed write has been reported, and the informers report the outage
 	case err != nil:
 		return 0, fmt.Errorf("the outcome of an earlier write is unknown, and the pods cannot be read: %w", err)
 	}
 	for _, p := range listed {
-		e.wroteUncached(ctx, owner, p)
+		e.noteUncached(ctx, owner, p)
 	}
-	e.doubt.forget(object.KeyOf(owner))
+	e.unknownOutcomes.forget(object.KeyOf(owner))
 	if ok, _ := e.expectations.fulfilled(object.KeyOf(owner), owner.GetUID()); !ok {
-		return soon, nil
+		return requeueNow, nil
 	}
 	return 0, nil
 }
 
-// listed reads from the server the pods that match the selector.
-func (e *engine[O]) listed(ctx context.Context, owner O, want spec) (map[object.Key]*corev1.Pod, error) {
+// listPods lists the pods that match the selector from the server.
+func (e *engine[O]) listPods(ctx context.Context, owner O, want spec) (map[object.Key]*corev1.Pod, error) {
 	list, err := e.client.CoreV1().Pods(owner.GetNamespace()).List(ctx, metav1.ListOptions{LabelSelector: want.selector.String()})
 	if err != nil {
 		return nil, err
@@ -113,7 +113,7 @@ func (e *engine[O]) listed(ctx context.Context, owner O, want spec) (map[object.
 	return pods, nil
 }
 
-// explainMissing finds out what became of the pods that the cache has and the list has not: they are gone, or no longer match the
+// explainMissing finds out what happened to pods that are in the cache but not in the list: they are gone, or no longer match the
 // selector, in which case the cache has yet to show their new labels.
 func (e *engine[O]) explainMissing(ctx context.Context, owner O, want spec, listed map[object.Key]*corev1.Pod) error {
 	var missing []*corev1.Pod
@@ -122,37 +122,37 @@ func (e *engine[O]) explainMissing(ctx context.Context, owner O, want spec, list
 			missing = append(missing, p)
 		}
 	}
-	return sideBySide(len(missing), func(i int) error {
+	return inParallel(len(missing), func(i int) error {
 		switch found, err := e.lookUp(ctx, missing[i]); {
 		case err != nil:
 			return err
 		case found == nil || found.DeletionTimestamp != nil:
-			e.deleted(ctx, owner, missing[i])
+			e.noteDeletion(ctx, owner, missing[i])
 		default:
-			e.wroteUncached(ctx, owner, found)
+			e.noteUncached(ctx, owner, found)
 		}
 		return nil
 	})
 }
 
-// wroteUncached notes the state of a pod that is or was the owner's, unless the cache has it.
-func (e *engine[O]) wroteUncached(ctx context.Context, owner O, p *corev1.Pod) {
+// noteUncached records the state of a pod that is or was the owner's, unless the cache has it.
+func (e *engine[O]) noteUncached(ctx context.Context, owner O, p *corev1.Pod) {
 	held, ok := e.pods.Get(object.KeyOf(p))
 	switch {
 	case ok && held.UID == p.UID && !object.OlderResourceVersion(held.ResourceVersion, p.ResourceVersion):
 	case metav1.IsControlledBy(p, owner), ok && metav1.IsControlledBy(held, owner):
-		e.wrote(ctx, owner, p)
+		e.noteWrite(ctx, owner, p)
 	}
 }
 
-// wrote notes a state of a pod, one that the server has, and that the owner waits for the cache to show.
-func (e *engine[O]) wrote(ctx context.Context, owner O, p *corev1.Pod) {
+// noteWrite records a state of a pod from the server, so that the owner waits for the cache to show it.
+func (e *engine[O]) noteWrite(ctx context.Context, owner O, p *corev1.Pod) {
 	e.expectations.created(object.KeyOf(owner), owner.GetUID(), p)
 	controller.Wrote(ctx, e.pods, p)
 }
 
-// deleted notes that the server has a pod no more, or as being deleted, and that the owner waits for the cache to show it.
-func (e *engine[O]) deleted(ctx context.Context, owner O, p *corev1.Pod) {
+// noteDeletion records that a pod is gone from the server, or being deleted there, so that the owner waits for the cache to show that.
+func (e *engine[O]) noteDeletion(ctx context.Context, owner O, p *corev1.Pod) {
 	e.expectations.deleted(object.KeyOf(owner), owner.GetUID(), p)
 	controller.Deleted(ctx, e.pods, p)
 }
