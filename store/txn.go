@@ -169,7 +169,7 @@ func (t *Txn[T]) PutBack(old Held[T]) {
 
 // place finds the slot of the object in the key tree. If it is not there, place allocates a slot and uses the tree's copy of the key.
 func (t *Txn[T]) place(h *Held[T]) (n slot, existed bool) {
-	var p put
+	var p insertion
 	var neighbor object.Key
 	if it, found := p.seek(t.next.keys, &key{Key: h.key}); found {
 		return it.slot, true
@@ -202,8 +202,8 @@ func (t *Txn[T]) Remove(k object.Key) (old Held[T], existed bool) {
 	n := it.slot
 	old = t.next.hold(it.Key, n)
 	t.reindex(&change[T]{key: it.Key, slot: n, from: old, had: true})
-	c := cut{txn: t.id, key: key{Key: k}}
-	t.next.keys = c.root(t.next.keys)
+	c := deletion{txn: t.id, key: key{Key: k}}
+	t.next.keys = c.remove(t.next.keys)
 	t.next.lookup.remove(t.id, k, n)
 	t.next.objects.set(t.id, n, *new(T))
 	if f := t.next.folds; f != nil {

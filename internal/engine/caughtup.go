@@ -75,5 +75,5 @@ func (p *part[T]) caughtUp() {
 	inf.mu.Lock()
 	inf.checkSynced()
 	inf.mu.Unlock()
-	inf.later.add(inf.notify)
+	inf.deferredCalls.add(inf.notify)
 }

@@ -44,8 +44,8 @@ func newSaved(tb testing.TB, dir string, folding bool) (*Informer[settings], *pa
 		inf.useMemory(NewMemory(1, slog.New(slog.DiscardHandler)))
 	}
 	var err error
-	if inf.files, err = inf.newFiles(); err != nil || inf.files.refused != nil {
-		tb.Fatal(err, inf.files.refused)
+	if inf.files, err = inf.newFiles(); err != nil || inf.files.disabledReason != nil {
+		tb.Fatal(err, inf.files.disabledReason)
 	}
 	return inf, inf.files.ofPart("")
 }
@@ -745,7 +745,7 @@ func TestWaitTellsOfTheFile(t *testing.T) {
 			if err := next.Start(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), firstWord/2)
+			ctx, cancel := context.WithTimeout(t.Context(), syncLogAfter/2)
 			defer cancel()
 			o, err := next.WaitForSync(ctx, false)
 			if err != nil || o == nil || !errors.Is(o.Wait, context.DeadlineExceeded) || !strings.Contains(o.Progress, "with 5 objects from a file") {
@@ -913,11 +913,11 @@ func TestFileGivesWay(t *testing.T) {
 	}{
 		"nothing":            {func(*Informer[settings], *part[settings]) {}, true},
 		"given up":           {func(_ *Informer[settings], p *part[settings]) { p.removed = true }, false},
-		"inherited":          {func(_ *Informer[settings], p *part[settings]) { p.inherited = "1" }, false},
+		"inherited":          {func(_ *Informer[settings], p *part[settings]) { p.initialVersion = "1" }, false},
 		"an object":          {func(inf *Informer[settings], _ *part[settings]) { fill(inf, 1, 2) }, false},
-		"told of later":      {func(inf *Informer[settings], _ *part[settings]) { inf.left = "4000" }, false},
-		"told of the same":   {func(inf *Informer[settings], _ *part[settings]) { inf.left = "3999" }, true},
-		"told of an earlier": {func(inf *Informer[settings], _ *part[settings]) { inf.left = "3998" }, true},
+		"told of later":      {func(inf *Informer[settings], _ *part[settings]) { inf.newestRemoved = "4000" }, false},
+		"told of the same":   {func(inf *Informer[settings], _ *part[settings]) { inf.newestRemoved = "3999" }, true},
+		"told of an earlier": {func(inf *Informer[settings], _ *part[settings]) { inf.newestRemoved = "3998" }, true},
 	} {
 		inf, pf := newSaved(t, t.TempDir(), false)
 		p, err := inf.newTestPart(pf)

@@ -54,7 +54,7 @@ func (g *guard) watch(obj object.Object, key object.Key) func(handler string) {
 	before := fingerprint(obj)
 	return func(handler string) {
 		if fingerprint(obj) != before {
-			g.tell(Mutation{Resource: g.resource, Key: key, Handler: handler})
+			g.record(Mutation{Resource: g.resource, Key: key, Handler: handler})
 		}
 	}
 }
@@ -113,18 +113,18 @@ func (g *guard) end() {
 
 func (g *guard) check(s sample) {
 	if fingerprint(s.obj) != s.sum {
-		g.tell(Mutation{Resource: g.resource, Key: object.KeyOf(s.obj)})
+		g.record(Mutation{Resource: g.resource, Key: object.KeyOf(s.obj)})
 	}
 }
 
 // corrupted reports that the decoder found a shared part that was written to.
 func (g *guard) corrupted(field string) {
 	if !g.off {
-		g.tell(Mutation{Resource: g.resource, Field: field})
+		g.record(Mutation{Resource: g.resource, Field: field})
 	}
 }
 
-func (g *guard) tell(m Mutation) {
+func (g *guard) record(m Mutation) {
 	g.found.Add(1)
 	g.announce(m)
 }

@@ -78,22 +78,22 @@ type Informer[T object.Object] struct {
 
 	// apply is held while one transaction goes through the store to all queues. Nothing waits while it is held. Release it with
 	// unlockApply.
-	apply   sync.Mutex
-	later   deferred         // the calls to be made when apply is given up
-	writer  *store.Writer[T] // guarded by apply
-	store   *store.Store[T]
-	budget  *budgeted[T]       // nil without a budget
-	left    string             // the newest version of the removed parts; guarded by apply
-	givenUp map[string]givenUp // recently removed parts, by namespace; guarded by apply
+	apply         sync.Mutex
+	deferredCalls deferredCalls    // the calls to be made when apply is given up
+	writer        *store.Writer[T] // guarded by apply
+	store         *store.Store[T]
+	budget        *budgeted[T]       // nil without a budget
+	newestRemoved string             // the newest version of the removed parts; guarded by apply
+	removedParts  map[string]removal // recently removed parts, by namespace; guarded by apply
 
-	synced chan struct{} // closed under apply when, for the first time, every part has had its first list
-	life   context.Context
-	end    context.CancelCauseFunc // ends life, with a cause
-	done   chan struct{}           // closed when every goroutine has ended
-	wg     sync.WaitGroup
-	closer caller // the goroutine that closes done
-	wait   pressure
-	files  *files[T] // set by Start; nil if nothing is saved
+	synced       chan struct{} // closed under apply when, for the first time, every part has had its first list
+	life         context.Context
+	end          context.CancelCauseFunc // ends life, with a cause
+	done         chan struct{}           // closed when every goroutine has ended
+	wg           sync.WaitGroup
+	closer       caller // the goroutine that closes done
+	versionWaits versionWaits
+	files        *files[T] // set by Start; nil if nothing is saved
 
 	mu        sync.Mutex // guards what follows; never held while calling out. Lock order: apply before mu.
 	phase     phase
@@ -121,7 +121,7 @@ func New[T object.Object](cfg Config[T]) *Informer[T] {
 	inf.guard = &guard{resource: cfg.Name, log: inf.log, report: inf.reportMutation, off: cfg.NoMutationGuard}
 	options := store.Options{OnIndexPanic: inf.indexPanicked, OnStrayWrite: inf.indexOutdated, OnOpenError: inf.openFailed}
 	if !cfg.NoMutationGuard {
-		options.OnStrayPart = inf.partStrayed
+		options.OnStrayPart = inf.onStrayPart
 	}
 	inf.writer = store.NewWriter[T](options)
 	inf.store = inf.writer.Store()
@@ -129,7 +129,7 @@ func New[T object.Object](cfg Config[T]) *Informer[T] {
 		inf.useMemory(cfg.Memory)
 	}
 	inf.life, inf.end = context.WithCancelCause(context.Background())
-	inf.wait.init(inf.life)
+	inf.versionWaits.init(inf.life)
 	return inf
 }
 
@@ -199,7 +199,7 @@ func (inf *Informer[T]) Halt(cause error) {
 		inf.closer.enter() // the logger is the user's
 		inf.guard.end()
 		if inf.budget != nil {
-			inf.budget.leave()
+			inf.budget.closeAccount()
 		}
 		if inf.reports != nil && before == running {
 			inf.reports.end()
@@ -318,7 +318,7 @@ func (inf *Informer[T]) RemoveIndexes(indexes []*store.Index[T]) {
 // indexPanicked is told that an index function panicked. apply is held.
 func (inf *Informer[T]) indexPanicked(index string, key object.Key, reason any) {
 	inf.indexPanics.Add(1)
-	inf.later.add(func() {
+	inf.deferredCalls.add(func() {
 		inf.log.log(slog.LevelError, "index function panicked; the object is stored but not in this index",
 			"index", index, "key", key.String(), "panic", fmt.Sprint(reason))
 	})
@@ -329,8 +329,8 @@ func (inf *Informer[T]) indexOutdated(index string, key object.Key) {
 	inf.foundMutation(Mutation{Resource: inf.cfg.Name, Key: key, Field: "index " + index})
 }
 
-// partStrayed is told, on any goroutine, that an object was opened of parts that were written to.
-func (inf *Informer[T]) partStrayed(key object.Key) {
+// onStrayPart is told, on any goroutine, that an object was opened of parts that were written to.
+func (inf *Informer[T]) onStrayPart(key object.Key) {
 	inf.foundMutation(Mutation{Resource: inf.cfg.Name, Key: key})
 }
 
@@ -361,9 +361,9 @@ func (inf *Informer[T]) notify() {
 	inf.changed = make(chan struct{})
 }
 
-// pressure tells Block handlers that somebody waits for a version. While somebody does, Block handlers do not hold the informer back,
+// versionWaits tells Block handlers that somebody waits for a version. While somebody does, Block handlers do not hold the informer back,
 // since the handler itself may be the one that waits.
-type pressure struct {
+type versionWaits struct {
 	life context.Context
 
 	mu      sync.Mutex
@@ -372,21 +372,21 @@ type pressure struct {
 	cancel  context.CancelFunc
 }
 
-func (p *pressure) init(life context.Context) {
+func (p *versionWaits) init(life context.Context) {
 	p.life = life
 	p.ctx, p.cancel = context.WithCancel(life)
 }
 
-// enter records that somebody waits, until leave is called.
-func (p *pressure) enter() (leave func()) {
+// begin records that somebody waits, until leave is called.
+func (p *versionWaits) begin() (leave func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.waiting++
 	p.cancel()
-	return p.leave
+	return p.end
 }
 
-func (p *pressure) leave() {
+func (p *versionWaits) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.waiting--; p.waiting == 0 {
@@ -394,8 +394,8 @@ func (p *pressure) leave() {
 	}
 }
 
-// relaxed returns a context that is canceled when, or while, somebody waits.
-func (p *pressure) relaxed() context.Context {
+// untilWaited returns a context that is canceled when, or while, somebody waits.
+func (p *versionWaits) untilWaited() context.Context {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.ctx

@@ -203,7 +203,7 @@ func TestGivenUpIsForgotten(t *testing.T) {
 		others bool // another namespace comes and goes in the end
 		want   string
 	}{
-		{rememberGivenUp, false, "900"}, {rememberGivenUp, true, "900"}, {rememberGivenUp + 1, false, ""}, {rememberGivenUp + 1, true, ""},
+		{removedTTL, false, "900"}, {removedTTL, true, "900"}, {removedTTL + 1, false, ""}, {removedTTL + 1, true, ""},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			src := &scoped{version: map[string]string{"a": "900", "b": "100", "c": "100"}, behind: func(context.Context) error { return nil }}
@@ -243,8 +243,8 @@ func TestGivenUpIsForgotten(t *testing.T) {
 				kept--
 			}
 			set("a", "b")
-			if len(asked) != 2 || asked[1] != tt.want || len(inf.givenUp) != kept {
-				t.Errorf("%v later: asked for lists at %q, the second of which should be at %q; %d namespaces are remembered, want %d", tt.after, asked, tt.want, len(inf.givenUp), kept)
+			if len(asked) != 2 || asked[1] != tt.want || len(inf.removedParts) != kept {
+				t.Errorf("%v later: asked for lists at %q, the second of which should be at %q; %d namespaces are remembered, want %d", tt.after, asked, tt.want, len(inf.removedParts), kept)
 			}
 			inf.Halt(nil)
 			<-inf.done

@@ -22,18 +22,18 @@ import (
 	"github.com/tidings/tidings/store"
 )
 
-// listedAnyway is the size up to which a collection is listed despite the file. That costs no more than the check before a watch
+// alwaysListUpTo is the size up to which a collection is listed despite the file. That costs no more than the check before a watch
 // resumes, and leaves no doubt.
-const listedAnyway = 100
+const alwaysListUpTo = 100
 
 // loaded is the content of a file: folded objects, without decoding them, if the store can fold, else open ones.
 type loaded[T object.Object] struct {
-	items   object.Items[T]
-	folded  *store.Gathering[T] // nil if the store cannot fold
-	version string
-	asOf    time.Time
-	newest  object.Key // the object that was changed last
-	told    bool       // the handlers were notified of the objects
+	items    object.Items[T]
+	folded   *store.Gathering[T] // nil if the store cannot fold
+	version  string
+	asOf     time.Time
+	newest   object.Key // the object that was changed last
+	notified bool       // the handlers were notified of the objects
 }
 
 func (l *loaded[T]) objects() object.Collection[T] {
@@ -107,7 +107,7 @@ func (p *part[T]) resumeFromFile(ctx context.Context) (held reflector.Contents, 
 	pf.mu.Unlock()
 	p.inf.keepBudget()
 	p.inf.notify()
-	return reflector.Contents{ResourceVersion: l.version, Newest: l.newest, List: n <= listedAnyway}, nil
+	return reflector.Contents{ResourceVersion: l.version, Newest: l.newest, List: n <= alwaysListUpTo}, nil
 }
 
 // discard removes the part's file, which cannot be used. If the system failed to read it, that may be temporary: such a file is kept for the
@@ -307,7 +307,7 @@ func (inf *Informer[T]) takeOver(ctx context.Context, p *part[T], l *loaded[T]) 
 		return false, nil
 	}
 	err := inf.openFolded(ctx, p, l)
-	if ctx.Err() != nil || err == errGivenUp {
+	if ctx.Err() != nil || err == errPartRemoved {
 		return false, nil
 	}
 	return err == nil && inf.applyFile(p, l), err
@@ -317,11 +317,11 @@ func (inf *Informer[T]) takeOver(ctx context.Context, p *part[T], l *loaded[T]) 
 func (inf *Informer[T]) applies(p *part[T], l *loaded[T]) bool {
 	inf.apply.Lock()
 	defer inf.unlockApply()
-	return !p.removed && p.inherited == "" && inf.store.Snapshot().In(p.namespace).Len() == 0 &&
-		!object.OlderResourceVersion(l.version, inf.left) // otherwise handlers were told of changes after the file, before a part was removed
+	return !p.removed && p.initialVersion == "" && inf.store.Snapshot().In(p.namespace).Len() == 0 &&
+		!object.OlderResourceVersion(l.version, inf.newestRemoved) // otherwise handlers were told of changes after the file, before a part was removed
 }
 
-var errGivenUp = errors.New("the part was given up")
+var errPartRemoved = errors.New("the part was given up")
 
 // openFolded opens folded objects on several cores, once for the indexes and all handlers, if any of these use objects or if all can stay open.
 func (inf *Informer[T]) openFolded(ctx context.Context, p *part[T], l *loaded[T]) error {
@@ -341,7 +341,7 @@ func (inf *Informer[T]) openFolded(ctx context.Context, p *part[T], l *loaded[T]
 		}
 		codecs = append(codecs, codec)
 	}
-	l.told = true
+	l.notified = true
 	return inOrder(numbersBelow(g.Len(), openBatch), n, func(worker, from int) ([]T, error) {
 		return g.OpenPacked(from, min(from+openBatch, g.Len()), codecs[worker])
 	}, func(objects []T) error {
@@ -353,9 +353,9 @@ func (inf *Informer[T]) openFolded(ctx context.Context, p *part[T], l *loaded[T]
 		}
 		a := g.Arrivals(objects)
 		if !inf.applyArrivals(p, g, a) {
-			return errGivenUp
+			return errPartRemoved
 		}
-		inf.budget.expect(a)
+		inf.budget.keepArrivalsOpen(a)
 		return ctx.Err()
 	})
 }
@@ -377,15 +377,15 @@ func (inf *Informer[T]) applyFile(p *part[T], l *loaded[T]) bool {
 	}
 	txn := inf.writer.Begin()
 	defer txn.Abort()
-	if !l.told {
+	if !l.notified {
 		txn.Silence()
 	}
 	notes := txn.Replace(p.namespace, l.objects(), l.version, false)
 	markInitial(notes)
 	snap := txn.Commit()
-	p.absent.relisted(l.version)
-	p.inherited = l.version
-	if l.told {
+	p.deletions.relisted(l.version)
+	p.initialVersion = l.version
+	if l.notified {
 		inf.push(inf.subscriptions(), notes, l.version)
 	} else {
 		inf.pushInitial(snap.In(p.namespace))

@@ -41,6 +41,6 @@ func (inf *Informer[T]) listUnreadable(cause unreadableError) {
 			continue
 		}
 		p.unreadable = time.Now()
-		p.heal(cause)
+		p.forceRelist(cause)
 	}
 }

@@ -110,7 +110,7 @@ func TestFoundUnderALock(t *testing.T) {
 		go func() {
 			defer close(found)
 			inf.openFailed(garbage, errors.New("oh"))
-			inf.partStrayed(keyOf(1))
+			inf.onStrayPart(keyOf(1))
 		}()
 		<-found
 		if unopened+written > 0 || inf.guard.found.Load() != 1 || p.reflector.Status().Lists != before {
@@ -142,7 +142,7 @@ func TestStopFromEveryGoroutine(t *testing.T) {
 			if _, err := inf.Subscribe(func(object.Delta[settings]) {}, HandlerOptions{Resync: time.Minute}); err != nil {
 				t.Fatal(err)
 			}
-			inf.later.add(log) // as if it had been found under the lock that a resync takes
+			inf.deferredCalls.add(log) // as if it had been found under the lock that a resync takes
 			time.Sleep(time.Minute)
 		},
 	} {
