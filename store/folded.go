@@ -166,7 +166,7 @@ func (f *folding[T]) release(packed fold.Packed) {
 	}
 }
 
-// open returns the object of an entry: the one that somebody holds, or else a new one, decoded alone or not. If it cannot be opened, open reports
+// open returns the object of an entry: the one that somebody holds, or else a new one, decoded for a single reader or not. If it cannot be opened, open reports
 // why and returns false.
 func (f *folding[T]) open(k object.Key, e *folded[T], single bool) (T, bool) {
 	if o, ok := f.held(e); ok {

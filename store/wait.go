@@ -46,7 +46,7 @@ func (s *Store[T]) wait(ctx context.Context, w *waiter) error {
 	w.done = make(chan struct{})
 	s.addWaiter(w)
 	defer s.removeWaiter(w)
-	// Again: a snapshot published before enter did not see the waiter.
+	// Again: a snapshot published before addWaiter did not see the waiter.
 	if ended, err := s.Snapshot().ends(w, nil); ended {
 		return err
 	}

@@ -19,7 +19,7 @@ func (inf *Informer[T]) waitForRoom(ctx context.Context) {
 		if s.opts.Queue.Policy != deltafifo.Block || !s.queue.Full() {
 			continue
 		}
-		wait, cancel := context.WithCancel(inf.versionWaits.untilWaited())
+		wait, cancel := context.WithCancel(inf.versionWaits.idleContext())
 		unlink := context.AfterFunc(ctx, cancel)
 		_ = s.queue.WaitForRoom(wait) // whatever ends the wait, the part continues
 		unlink()
@@ -61,8 +61,8 @@ func (inf *Informer[T]) applyArrivals(p *part[T], g *store.Gathering[T], a *stor
 	return true
 }
 
-// keepUnfinished sets inherited to the newest version that an incomplete first list left in the store, and returns it: an older list is of another
-// history.
+// keepUnfinished sets initialVersion to the newest version that an incomplete first list left in the store, and returns it: an older list is of
+// another history.
 func (p *part[T]) keepUnfinished() string {
 	p.inf.apply.Lock()
 	defer p.inf.unlockApply()
@@ -136,7 +136,7 @@ func (p *part[T]) noteOlder(version string) {
 	p.noteRestored(olderError{version, p.initialVersion})
 }
 
-// noteRestored reports that the server's history is another one than that of what the store has had.
+// noteRestored reports that the server's history is not that of what the store had.
 func (p *part[T]) noteRestored(cause error) {
 	err := fmt.Errorf("%s: %w", p.inf.cfg.Name, cause)
 	p.inf.afterApply(func() {
@@ -169,7 +169,7 @@ func (inf *Informer[T]) push(subs []*Subscription[T], notes []object.Delta[T], v
 	}
 }
 
-// pushRemoved adds the deletions of many folded objects to the handlers' queues: each is opened when its turn comes. apply is held.
+// pushRemoved adds the deletions of many folded objects to the handlers' queues; each is opened when its turn comes. apply is held.
 func (inf *Informer[T]) pushRemoved(subs []*Subscription[T], removed *store.Removed[T]) {
 	if removed.Len() == 0 {
 		return

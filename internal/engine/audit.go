@@ -91,7 +91,7 @@ func (a *auditor[T]) start() (wait func()) {
 	go func() {
 		defer close(done)
 		defer a.part.caller.join()()                                                    // the logger and the source are the user's
-		for sleep(a.part.ctx, every-time.Duration(rand.Float64()*0.1*float64(every))) { // so that informers do not audit together
+		for sleep(a.part.ctx, every-time.Duration(rand.Float64()*0.1*float64(every))) { // jitter, so that informers do not audit together
 			a.audit()
 		}
 	}()

@@ -2,9 +2,9 @@ package engine
 
 import "sync"
 
-// deferredCalls are calls that wait until the apply lock is given up: they run the user's code, which may do anything with the informer.
+// deferredCalls are calls to make once the apply lock is released: they run user code, which may do anything with the informer.
 type deferredCalls struct {
-	mu    sync.Mutex // held for a moment; taken under any other lock
+	mu    sync.Mutex // held briefly; may be taken while any other lock is held
 	calls []func()
 }
 
@@ -22,16 +22,16 @@ func (d *deferredCalls) take() []func() {
 	return calls
 }
 
-// afterApply makes a call while nobody holds the apply lock: at once, or when whoever holds it, which may be the caller, gives it up. It is for what
-// the store finds out on any goroutine.
+// afterApply makes a call without the apply lock: at once if it is free, else when its holder, which may be the caller, releases it. It is for what
+// the store finds on any goroutine.
 func (inf *Informer[T]) afterApply(call func()) {
 	inf.deferredCalls.add(call)
 	if inf.apply.TryLock() {
 		inf.unlockApply()
-	} // else the holder makes the call: it looks for calls after it has unlocked
+	} // otherwise the holder makes the call after it has unlocked
 }
 
-// unlockApply gives up the apply lock, and then makes the calls that must not be made under it.
+// unlockApply releases the apply lock, and then makes the calls that must not be made under it, such as those of the user's logger.
 func (inf *Informer[T]) unlockApply() {
 	inf.apply.Unlock()
 	for _, call := range inf.deferredCalls.take() {

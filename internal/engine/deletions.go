@@ -10,8 +10,8 @@ import (
 // place, so few are enough.
 const rememberedDeletions = 512
 
-// deletionTracker is what is known about objects that a part does not hold. An older state of such an object is from before its end and must
-// not bring it back. Versions of other objects prove nothing: only a list without the object does, or its own deletion.
+// deletionTracker tracks which states of objects that a part does not hold are from before the object's end, and must not bring it back. Versions of
+// other objects prove nothing: only a list without the object does, or its own deletion.
 type deletionTracker struct {
 	listed  string                // the version of the last list
 	deleted map[object.Key]string // the versions of the latest deletions
@@ -22,7 +22,7 @@ type deletionTracker struct {
 // relisted resets it after a list at the given version.
 func (a *deletionTracker) relisted(version string) { *a = deletionTracker{listed: version} }
 
-// record remembers that the object under key was deleted at the version.
+// record records that the object under key was deleted at the version.
 func (a *deletionTracker) record(key object.Key, version string) {
 	if a.deleted == nil {
 		a.deleted = make(map[object.Key]string)

@@ -192,7 +192,7 @@ type partFile struct {
 	mu            sync.Mutex // guards what follows
 	status        FileStatus
 	version       string // the file's version; empty if unknown, or if the file is wrong
-	invalidations int    // how often the file became wrong
+	invalidations int    // how often the file was invalidated
 }
 
 // ofPart returns the file for the part of a namespace.

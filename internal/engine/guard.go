@@ -129,7 +129,7 @@ func (g *guard) record(m Mutation) {
 	g.announce(m)
 }
 
-// announce logs and reports a Mutation that has been counted. It calls the user's logger: no lock is held.
+// announce logs and reports a Mutation that has been counted. No lock is held, since it calls the user's logger.
 func (g *guard) announce(m Mutation) {
 	g.log.log(slog.LevelError, "a cached object was written to; objects from informers are shared and read-only, call DeepCopyObject first",
 		"key", m.Key.String(), "handler", m.Handler, "field", m.Field)

@@ -79,12 +79,12 @@ type Informer[T object.Object] struct {
 	// apply is held while one transaction goes through the store to all queues. Nothing waits while it is held. Release it with
 	// unlockApply.
 	apply         sync.Mutex
-	deferredCalls deferredCalls    // the calls to be made when apply is given up
+	deferredCalls deferredCalls    // calls to make when apply is released
 	writer        *store.Writer[T] // guarded by apply
 	store         *store.Store[T]
 	budget        *budgeted[T]       // nil without a budget
 	newestRemoved string             // the newest version of the removed parts; guarded by apply
-	removedParts  map[string]removal // recently removed parts, by namespace; guarded by apply
+	removals      map[string]removal // recently removed parts, by namespace; guarded by apply
 
 	synced       chan struct{} // closed under apply when, for the first time, every part has had its first list
 	life         context.Context
@@ -315,7 +315,7 @@ func (inf *Informer[T]) RemoveIndexes(indexes []*store.Index[T]) {
 	}
 }
 
-// indexPanicked is told that an index function panicked. apply is held.
+// indexPanicked is called when an index function panicked. apply is held.
 func (inf *Informer[T]) indexPanicked(index string, key object.Key, reason any) {
 	inf.indexPanics.Add(1)
 	inf.deferredCalls.add(func() {
@@ -329,12 +329,12 @@ func (inf *Informer[T]) indexOutdated(index string, key object.Key) {
 	inf.foundMutation(Mutation{Resource: inf.cfg.Name, Key: key, Field: "index " + index})
 }
 
-// onStrayPart is told, on any goroutine, that an object was opened of parts that were written to.
+// onStrayPart is called, on any goroutine, when an object was opened from parts that were written to.
 func (inf *Informer[T]) onStrayPart(key object.Key) {
 	inf.foundMutation(Mutation{Resource: inf.cfg.Name, Key: key})
 }
 
-// foundMutation counts a Mutation at once, so that nothing more is saved, and reports it when the apply lock is free.
+// foundMutation counts a Mutation at once, so that nothing more is saved, and reports it once the apply lock is free.
 func (inf *Informer[T]) foundMutation(m Mutation) {
 	inf.guard.found.Add(1)
 	inf.afterApply(func() { inf.guard.announce(m) })
@@ -361,8 +361,8 @@ func (inf *Informer[T]) notify() {
 	inf.changed = make(chan struct{})
 }
 
-// versionWaits tells Block handlers that somebody waits for a version. While somebody does, Block handlers do not hold the informer back,
-// since the handler itself may be the one that waits.
+// versionWaits counts those who wait for a version. While somebody does, Block handlers do not hold the informer back, since the handler itself
+// may be the one that waits.
 type versionWaits struct {
 	life context.Context
 
@@ -372,33 +372,33 @@ type versionWaits struct {
 	cancel  context.CancelFunc
 }
 
-func (p *versionWaits) init(life context.Context) {
-	p.life = life
-	p.ctx, p.cancel = context.WithCancel(life)
+func (w *versionWaits) init(life context.Context) {
+	w.life = life
+	w.ctx, w.cancel = context.WithCancel(life)
 }
 
-// begin records that somebody waits, until leave is called.
-func (p *versionWaits) begin() (leave func()) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.waiting++
-	p.cancel()
-	return p.end
+// begin records that somebody waits, until end is called.
+func (w *versionWaits) begin() (end func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.waiting++
+	w.cancel()
+	return w.end
 }
 
-func (p *versionWaits) end() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.waiting--; p.waiting == 0 {
-		p.ctx, p.cancel = context.WithCancel(p.life)
+func (w *versionWaits) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.waiting--; w.waiting == 0 {
+		w.ctx, w.cancel = context.WithCancel(w.life)
 	}
 }
 
-// untilWaited returns a context that is canceled when, or while, somebody waits.
-func (p *versionWaits) untilWaited() context.Context {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.ctx
+// idleContext returns a context that is canceled when, or while, somebody waits.
+func (w *versionWaits) idleContext() context.Context {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.ctx
 }
 
 // partSeed returns a different seed for each part.

@@ -55,7 +55,7 @@ type momentaryError struct{ error }
 
 func (e momentaryError) Unwrap() error { return e.error }
 
-// resume returns where the part begins: from its file, or else with a list that is no older than what handlers were told about its objects.
+// resume returns where the part begins: from its file, or else with a list that is no older than what handlers know of its objects.
 // It runs on the reflector's goroutine before the first request.
 func (p *part[T]) resume(ctx context.Context) (held reflector.Contents, err error) {
 	held, err = p.resumeFromFile(ctx)
@@ -89,8 +89,8 @@ func (p *part[T]) resumeFromFile(ctx context.Context) (held reflector.Contents, 
 	n := l.objects().Len()
 	pf.note(func(st *FileStatus) { st.Loaded, st.AsOf = n, l.asOf }) // readers may see the first objects before the last one is opened
 	if applied, err := p.inf.takeOver(ctx, p, &l); err != nil {
-		// The file is no proof of what the server has. But its objects were the server's at some time, and handlers may have been told of them: a list from
-		// before them would take them back, or pass for another history. Where the server does not come that far, the reflector says that it was restored.
+		// The file does not prove what the server has. But the server once had its objects, and handlers may have been notified of them: an older list
+		// would take them back, or pass for another history. If the server does not get that far, the reflector reports that it was restored.
 		held = reflector.Contents{ResourceVersion: object.MaxResourceVersion(p.keepUnfinished(), p.notBefore), List: true}
 		pf.note(func(st *FileStatus) { st.Loaded = 0 })
 		if p.inf.store.Snapshot().In(p.namespace).Len() == 0 { // otherwise readers see the objects that were opened
@@ -318,10 +318,10 @@ func (inf *Informer[T]) applies(p *part[T], l *loaded[T]) bool {
 	inf.apply.Lock()
 	defer inf.unlockApply()
 	return !p.removed && p.initialVersion == "" && inf.store.Snapshot().In(p.namespace).Len() == 0 &&
-		!object.OlderResourceVersion(l.version, inf.newestRemoved) // otherwise handlers were told of changes after the file, before a part was removed
+		!object.OlderResourceVersion(l.version, inf.newestRemoved) // otherwise handlers were notified of changes after the file, before a part was removed
 }
 
-var errPartRemoved = errors.New("the part was given up")
+var errPartRemoved = errors.New("the part was removed")
 
 // openFolded opens folded objects on several cores, once for the indexes and all handlers, if any of these use objects or if all can stay open.
 func (inf *Informer[T]) openFolded(ctx context.Context, p *part[T], l *loaded[T]) error {
@@ -393,8 +393,8 @@ func (inf *Informer[T]) applyFile(p *part[T], l *loaded[T]) bool {
 	return true
 }
 
-// contradicts reports whether a list shows that the objects of the part's file are of another history: the list has an object
-// in an older state than the file, although it is not older than that state. Handlers will be told of older states then, so this is said.
+// contradicts reports whether a list shows that the part's file is of another history: the list has an object in an older state than the file,
+// although the list is not older than that state. It also tells the user, since handlers will get older states.
 func (p *part[T]) contradicts(objects object.Collection[T], version string) bool {
 	if p.file == nil || p.listed.Load() {
 		return false

@@ -28,7 +28,7 @@ type Memory struct {
 	// limit is the value of used above which somebody folds.
 	limit    atomic.Int64
 	settling sync.Mutex // held while folding
-	// repacking says that the next settle continues with shrink.
+	// repacking says that the next settle continues with repack.
 	repacking atomic.Bool
 	problem   atomic.Pointer[string]
 
@@ -48,7 +48,7 @@ type account interface {
 	// fold passes once over the open objects and folds them until enough returns true. It spares objects that were read recently,
 	// unless all is set.
 	fold(all bool, enough func() bool)
-	// repack repacks folded objects better, if enough came one by one since it last did, until enough returns true. It stops after a
+	// repack packs folded objects better, if enough came one by one since it last did, until enough returns true. It stops after a
 	// few thousand, and reports whether there are more.
 	repack(enough func() bool) (more bool)
 }
@@ -76,7 +76,7 @@ func (m *Memory) removeAccount(a account, used int64) {
 	m.mu.Unlock()
 	now := m.used.Add(-used)
 	m.limit.Store(m.budget)
-	if m.problem.Load() != nil { // it may name the account that has left
+	if m.problem.Load() != nil { // it may name the account that was removed
 		m.updateProblem(now)
 	}
 }
@@ -128,7 +128,7 @@ func (m *Memory) settle() {
 	m.updateProblem(used)
 }
 
-// repack repacks folded objects better until they leave enough room for open ones.
+// repack packs folded objects better until they leave enough room for open ones.
 func (m *Memory) repack() (more bool) {
 	accounts := m.byOpenBytes()
 	enough := func() bool {

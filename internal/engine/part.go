@@ -45,12 +45,12 @@ type part[T object.Object] struct {
 
 	// What follows is guarded by Informer.apply.
 	removed   bool            // the part's namespace was removed: nothing of it is applied any more
-	deletions deletionTracker // objects known not to exist
+	deletions deletionTracker // of objects known not to exist
 	// initialVersion is the newest version that the store held of the part's objects before the first list: from removed parts, a file, or an
 	// incomplete list.
 	initialVersion string
-	// notBefore is the version at which handlers were told that some of the part's objects are gone, because another part was removed, if it is
-	// newer than inherited. It is set before the part runs.
+	// notBefore is the version at which handlers were notified that some of the part's objects are gone, because another part was removed, if it
+	// is newer than initialVersion. It is set before the part runs.
 	notBefore string
 
 	listed atomic.Bool // the first list is in the store; written under apply
@@ -200,7 +200,7 @@ func (inf *Informer[T]) changeParts(added []*part[T], drop func(*part[T]) bool) 
 // removedTTL is how long a removed namespace is remembered: longer than a replica of a server lags behind.
 const removedTTL = time.Hour
 
-// removal is the version at which a namespace was removed: handlers were then told that its objects are gone.
+// removal says when a namespace was removed: handlers were notified at that version that its objects are gone.
 type removal struct {
 	version string
 	at      time.Time
@@ -208,24 +208,24 @@ type removal struct {
 
 // noteRemoved remembers that a part is removed. apply is held.
 func (inf *Informer[T]) noteRemoved(p *part[T]) {
-	if inf.removedParts == nil {
-		inf.removedParts = map[string]removal{}
+	if inf.removals == nil {
+		inf.removals = map[string]removal{}
 	}
 	inf.forgetRemoved()
-	inf.removedParts[p.namespace] = removal{object.MaxResourceVersion(p.newest(), p.notBefore), time.Now()}
+	inf.removals[p.namespace] = removal{object.MaxResourceVersion(p.newest(), p.notBefore), time.Now()}
 }
 
-// forgetRemoved forgets what was given up long ago. apply is held.
+// forgetRemoved forgets removals that are older than removedTTL. apply is held.
 func (inf *Informer[T]) forgetRemoved() {
-	maps.DeleteFunc(inf.removedParts, func(_ string, g removal) bool { return time.Since(g.at) > removedTTL })
+	maps.DeleteFunc(inf.removals, func(_ string, r removal) bool { return time.Since(r.at) > removedTTL })
 }
 
-// removedAt returns the newest version at which objects of a namespace, "" for all, were given up lately. apply is held.
+// removedAt returns the newest version at which objects of a namespace, "" for all, were lately removed. apply is held.
 func (inf *Informer[T]) removedAt(namespace string) (version string) {
 	inf.forgetRemoved()
-	for of, g := range inf.removedParts {
+	for of, r := range inf.removals {
 		if of == namespace || of == "" || namespace == "" {
-			version = object.MaxResourceVersion(version, g.version)
+			version = object.MaxResourceVersion(version, r.version)
 		}
 	}
 	return version

@@ -25,7 +25,7 @@ type inFlight[T object.Object] struct {
 	// opened keeps objects open that were opened for the changes of a batch, so that handlers get the same ones.
 	opened []T
 	// previousObject is the previous state opened for the object that comes next. The new state is decoded relative to before, or compared with
-	// data, the codec's encoding of recalled. data is nil between batches.
+	// data, the codec's encoding of previousObject. data is nil between batches.
 	previousObject T
 	before         store.Held[T]
 	data           *[]byte
@@ -48,7 +48,7 @@ const (
 	maxInFlightBytes = 2 << 20
 )
 
-// decodedQueue are objects in the order in which they are expected, each with what it was decoded from.
+// decodedQueue has objects in the order in which they are expected, each with what it was decoded from.
 type decodedQueue[T object.Object] struct {
 	objects []T
 	encoded []encoded
@@ -169,7 +169,7 @@ func (w *inFlight[T]) open(held *store.Held[T]) T {
 	return o
 }
 
-// previousData returns what the object just opened by recall was decoded from; nil if it was open already.
+// previousData returns what the object just opened by previous was decoded from; nil if it was open already.
 func (p *part[T]) previousData(o T) []byte {
 	w := &p.inFlight
 	if w.data == nil || len(*w.data) == 0 || w.before.IsFolded() || any(w.previousObject) != any(o) || object.IsNil(o) {

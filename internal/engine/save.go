@@ -25,11 +25,11 @@ const (
 	defaultSaveEvery = 5 * time.Minute
 	// firstSave is when a program saves for the first time after its start; many do not live long.
 	firstSave = 30 * time.Second
-	// saveIntervalFactor bounds the share of time spent saving: the next save comes at least that many times the duration of the last one later.
+	// saveIntervalFactor bounds the share of time spent saving: the next save comes at least this many times the duration of the last one later.
 	saveIntervalFactor = 100
 	// unusedFor is the age from which a file that no informer saves is removed.
 	unusedFor = 14 * 24 * time.Hour
-	// awaitPartsTimeout is how long the last save waits for the parts to end, maxSaveWait how long any save waits for changes on their way.
+	// awaitPartsTimeout is how long the last save waits for the parts to end; maxSaveWait bounds the waits of any save for changes in flight.
 	awaitPartsTimeout = 5 * time.Second
 	maxSaveWait       = 256 * time.Millisecond
 )
@@ -135,7 +135,7 @@ func (f *files[T]) trySave(ctx context.Context, p *part[T]) (err error) {
 	defer p.file.mu.Unlock()
 	st := &p.file.status
 	st.Saves, st.SavedAt, st.SavedObjects, st.SavedBytes, st.Err = st.Saves+1, time.Now(), snap.In(p.namespace).Len(), bytes, nil
-	if p.file.invalidations == invalidations { // not if it became wrong while it was written
+	if p.file.invalidations == invalidations { // not if it was invalidated while it was written
 		p.file.version = version
 	}
 	return nil

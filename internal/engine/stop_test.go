@@ -67,11 +67,11 @@ func TestHandlerStopsWhatDidNotStart(t *testing.T) {
 func TestPressure(t *testing.T) {
 	var p versionWaits
 	p.init(t.Context())
-	held := func() bool { return p.untilWaited().Err() == nil }
+	held := func() bool { return p.idleContext().Err() == nil }
 	if !held() {
 		t.Error("not held back although nobody waits")
 	}
-	before := p.untilWaited()
+	before := p.idleContext()
 	first, second := p.begin(), p.begin()
 	if held() || before.Err() == nil {
 		t.Error("held back although two wait")
