@@ -163,7 +163,7 @@ func TestDeltasMergeBehindACollection(t *testing.T) {
 	expect(t, drain(t, q), "Initial@ Added:a/u1/1+initial", "Changes@3 Updated:a/u1/3<1", "Initial@ Added:a/u1/3+initial", "Changes@5 Deleted:a/u1/4<3")
 }
 
-// asking is a collection that notes what it is asked for.
+// asking is a collection that records which objects it is asked for.
 type asking struct {
 	items
 	asked *int
@@ -174,7 +174,7 @@ func (a asking) All() iter.Seq2[object.Key, *thing] {
 	return a.items.All()
 }
 
-// TestDeletionsComeInOrder with all else, and are merged with nothing; the collection is asked for the objects when its turn comes.
+// TestDeletionsComeInOrder with everything else, and are never merged; the collection is asked for its objects when its turn comes.
 func TestDeletionsComeInOrder(t *testing.T) {
 	a1, a2, b1, again := newThing("a", 1, 1), newThing("a", 1, 2), newThing("b", 2, 2), newThing("a", 3, 4)
 	for _, policy := range policies {

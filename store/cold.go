@@ -93,8 +93,8 @@ func (s *Store[T]) PackTogether(from object.Key, visit int) *Cold[T] {
 		return &Cold[T]{}
 	}
 	c := &Cold[T]{folding: now.folds.folding}
-	scratch := encodings.Get().(*[]byte)
-	defer func() { giveBack(scratch) }()
+	scratch := bufferPool.Get().(*[]byte)
+	defer func() { putBuffer(scratch) }()
 	var ends []int
 	cursor := cursor{root: now.keys}
 	*scratch = (*scratch)[:0]

@@ -2,8 +2,8 @@ package store
 
 import "slices"
 
-// put inserts an item into a tree, descending only once to find its place and insert it.
-type put struct {
+// insertion inserts an item into a tree, descending only once to find its place and insert it.
+type insertion struct {
 	// path[:depth] leads from the root to the leaf of the item and its place there; depth is 0 in an empty tree.
 	path  [maxDepth]step
 	depth int
@@ -13,7 +13,7 @@ type put struct {
 
 // seek goes to the place of k in the tree under n, which may be nil. It returns the item of k and true, or else an item next to
 // its place, nil in an empty tree.
-func (p *put) seek(n *node, k *key) (near *item, found bool) {
+func (p *insertion) seek(n *node, k *key) (near *item, found bool) {
 	p.depth, p.edge = 0, 0
 	if n == nil {
 		return nil, false
@@ -30,7 +30,7 @@ func (p *put) seek(n *node, k *key) (near *item, found bool) {
 }
 
 // step adds a step to the path; last is the index that would be on the right edge.
-func (p *put) step(n *node, i, last int) {
+func (p *insertion) step(n *node, i, last int) {
 	if p.edge == p.depth && i == last {
 		p.edge++
 	}
@@ -39,7 +39,7 @@ func (p *put) step(n *node, i, last int) {
 }
 
 // insert inserts a new item at the place that seek found, for the transaction txn, and returns the new root.
-func (p *put) insert(txn uint64, it item) *node {
+func (p *insertion) insert(txn uint64, it item) *node {
 	if p.depth == 0 {
 		return newLeaf(txn, []item{it})
 	}
@@ -54,7 +54,7 @@ func (p *put) insert(txn uint64, it item) *node {
 }
 
 // intoLeaf inserts the item into the leaf. It returns the leaf's replacement and, if that had to be split, the node to its right.
-func (p *put) intoLeaf(txn uint64, it item) (left, right *node) {
+func (p *insertion) intoLeaf(txn uint64, it item) (left, right *node) {
 	at := p.path[p.depth-1]
 	n := at.node
 	switch {
@@ -72,7 +72,7 @@ func (p *put) intoLeaf(txn uint64, it item) (left, right *node) {
 }
 
 // intoBranch replaces the child that the last step leads to by l and, unless that is nil, r. It returns the same as intoLeaf.
-func (p *put) intoBranch(txn uint64, l, r *node) (left, right *node) {
+func (p *insertion) intoBranch(txn uint64, l, r *node) (left, right *node) {
 	at := p.path[p.depth-1]
 	n := at.node.editable(txn, 0)
 	n.children[at.i].node = l
@@ -94,20 +94,20 @@ func (p *put) intoBranch(txn uint64, l, r *node) (left, right *node) {
 	}
 }
 
-// cut removes one item from a tree, for one transaction.
-type cut struct {
+// deletion removes one item from a tree, for one transaction.
+type deletion struct {
 	txn uint64
 	key key
 	// existed says whether the item was there.
 	existed bool
 }
 
-// root removes the item from the tree under n, which may be nil, and returns the new root.
-func (c *cut) root(n *node) *node {
+// remove removes the item from the tree under n, which may be nil, and returns the new root.
+func (c *deletion) remove(n *node) *node {
 	if n == nil {
 		return nil
 	}
-	n = c.from(n)
+	n = c.removeBelow(n)
 	for len(n.children) == 1 {
 		n = n.children[0].node
 	}
@@ -117,13 +117,13 @@ func (c *cut) root(n *node) *node {
 	return n
 }
 
-// from removes the item below n and returns n's replacement, which may be too small.
-func (c *cut) from(n *node) *node {
+// removeBelow removes the item below n and returns n's replacement, which may be too small.
+func (c *deletion) removeBelow(n *node) *node {
 	if n.leaf() {
-		return c.fromLeaf(n)
+		return c.removeFromLeaf(n)
 	}
 	i := n.route(&c.key)
-	replaced := c.from(n.children[i].node)
+	replaced := c.removeBelow(n.children[i].node)
 	if !c.existed {
 		return n
 	}
@@ -134,7 +134,7 @@ func (c *cut) from(n *node) *node {
 	return n
 }
 
-func (c *cut) fromLeaf(n *node) *node {
+func (c *deletion) removeFromLeaf(n *node) *node {
 	i, found := n.find(&c.key)
 	if !found {
 		return n

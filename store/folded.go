@@ -70,9 +70,9 @@ type folding[T object.Object] struct {
 	opened    opened
 	opens     atomic.Uint64
 	// unencoded is the reason why the last unencodable object could not be encoded.
-	unencoded atomic.Pointer[string]
-	failed    func(object.Key, error)
-	strayed   func(object.Key)
+	unencoded   atomic.Pointer[string]
+	onOpenError func(object.Key, error)
+	onStrayPart func(object.Key)
 }
 
 // folds are the folded objects of a snapshot or a transaction. It is nil in a store without a codec.
@@ -96,7 +96,7 @@ func (w *Writer[T]) UseCodec(codec Codec[T], typ reflect.Type) {
 		panic(fmt.Sprintf("store: objects of %v cannot be folded: it is no pointer that is a %v", typ, reflect.TypeFor[T]()))
 	}
 	next := *w.store.Snapshot()
-	f := &folding[T]{codec: codec, typ: typ, failed: w.options.OnOpenError, strayed: w.options.OnStrayPart}
+	f := &folding[T]{codec: codec, typ: typ, onOpenError: w.options.OnOpenError, onStrayPart: w.options.OnStrayPart}
 	f.templates.root, f.templates.needed = int64(typ.Elem().Size()), f.packer.Needs
 	if patcher, ok := codec.(Patcher[T]); ok {
 		f.patcher = patcher
@@ -166,31 +166,31 @@ func (f *folding[T]) release(packed fold.Packed) {
 	}
 }
 
-// open returns the object of an entry: the one that somebody holds, or else a new one, decoded alone or not. If it cannot be opened, open reports
+// open returns the object of an entry: the one that somebody holds, or else a new one, decoded for a single reader or not. If it cannot be opened, open reports
 // why and returns false.
-func (f *folding[T]) open(k object.Key, e *folded[T], alone bool) (T, bool) {
+func (f *folding[T]) open(k object.Key, e *folded[T], single bool) (T, bool) {
 	if o, ok := f.held(e); ok {
 		return o, true
 	}
-	o, ok := f.openPatch(f.patcher, e, alone)
+	o, ok := f.openPatch(f.patcher, e, single)
 	if ok {
-		return f.enter(k, e, f.checked(k, e, o), nil)
+		return f.register(k, e, f.checked(k, e, o), nil)
 	}
 	err := e.packed.View(func(data []byte) (err error) {
-		o, err = f.decode(data, alone)
+		o, err = f.decode(data, single)
 		return err
 	})
-	return f.enter(k, e, o, err)
+	return f.register(k, e, o, err)
 }
 
 // openPatch opens an object that is packed as a patch. It returns false for others, and for objects to decode as a whole: single ones whose
 // template is not decoded, until more of them are requested.
-func (f *folding[T]) openPatch(patcher Patcher[T], e *folded[T], alone bool) (o T, ok bool) {
+func (f *folding[T]) openPatch(patcher Patcher[T], e *folded[T], single bool) (o T, ok bool) {
 	template, patch, ok, err := e.packed.Patch()
 	if !ok || err != nil || patcher == nil {
 		return o, false
 	}
-	base, ok := f.base(patcher, template, alone)
+	base, ok := f.base(patcher, template, single)
 	if !ok {
 		return o, false
 	}
@@ -200,12 +200,12 @@ func (f *folding[T]) openPatch(patcher Patcher[T], e *folded[T], alone bool) (o 
 }
 
 // base returns a decoded template. It returns false if that cannot be decoded, or if decoding it for a single object does not pay off.
-func (f *folding[T]) base(patcher Patcher[T], template *fold.Dictionary, alone bool) (base T, ok bool) {
+func (f *folding[T]) base(patcher Patcher[T], template *fold.Dictionary, single bool) (base T, ok bool) {
 	decoded, kept := template.Decoded()
 	if base, ok = decoded.(T); ok {
 		return base, true
 	}
-	if alone && !kept && !template.IsWanted() {
+	if single && !kept && !template.IsWanted() {
 		return base, false
 	}
 	base, err := patcher.DecodeBase(template.Encoded())
@@ -231,7 +231,7 @@ func (f *folding[T]) openFrom(k object.Key, e *folded[T], buf []byte) (o T, enco
 			mine, err = f.decode(encoded[len(buf):], true)
 		}
 	}
-	if o, ok = f.enter(k, e, mine, err); any(o) != any(mine) {
+	if o, ok = f.register(k, e, mine, err); any(o) != any(mine) {
 		encoded = nil
 	}
 	return o, encoded, ok
@@ -243,7 +243,7 @@ const checkEvery = 1024
 // checked returns the object of an entry, given what its template and patch made of it. It occasionally decodes the object as a whole as well: if the
 // two differ, the template is decoded again for others.
 func (f *folding[T]) checked(k object.Key, e *folded[T], o T) T {
-	if f.strayed == nil || f.opens.Load()%checkEvery != 0 {
+	if f.onStrayPart == nil || f.opens.Load()%checkEvery != 0 {
 		return o
 	}
 	whole, err := e.whole(f.patcher)
@@ -251,7 +251,7 @@ func (f *folding[T]) checked(k object.Key, e *folded[T], o T) T {
 		return o
 	}
 	f.templates.drop(e.packed.Dictionary())
-	f.strayed(k)
+	f.onStrayPart(k)
 	return whole
 }
 
@@ -274,9 +274,9 @@ func sameEncoding[T object.Object](codec Codec[T], o, should T) bool {
 	return err == nil && bytes.Equal(got, want)
 }
 
-func (f *folding[T]) decode(data []byte, alone bool) (o T, err error) {
+func (f *folding[T]) decode(data []byte, single bool) (o T, err error) {
 	f.opens.Add(1)
-	if alone {
+	if single {
 		o, err = f.codec.DecodeAlone(data)
 	} else {
 		o, err = f.codec.Decode(data, *new(T))
@@ -287,11 +287,11 @@ func (f *folding[T]) decode(data []byte, alone bool) (o T, err error) {
 	return o, err
 }
 
-// enter registers a decoded object for the entry, or reports why it could not be decoded.
-func (f *folding[T]) enter(k object.Key, e *folded[T], o T, err error) (T, bool) {
+// register registers a decoded object for the entry, or reports why it could not be decoded.
+func (f *folding[T]) register(k object.Key, e *folded[T], o T, err error) (T, bool) {
 	if err != nil {
-		if f.failed != nil {
-			f.failed(k, err)
+		if f.onOpenError != nil {
+			f.onOpenError(k, err)
 		}
 		return o, false
 	}

@@ -493,8 +493,9 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// TestFoldedObjectsAreLeft out of what a list and a drop return if they are many, and not opened until somebody looks at them. Open ones, and those that others took the place of, are not.
-func TestFoldedObjectsAreLeft(t *testing.T) {
+// TestFoldedObjectsAreOmitted from the results of Replace and Drop if they are many, and not opened before somebody iterates over them. Open objects and
+// replaced ones are not omitted.
+func TestFoldedObjectsAreOmitted(t *testing.T) {
 	for _, silent := range []bool{false, true} {
 		w, keys := newFoldingAlone(t, 30)
 		foldKeys(w, true, keys[:25]...)
@@ -509,7 +510,7 @@ func TestFoldedObjectsAreLeft(t *testing.T) {
 		removed := txn.Removed()
 		if txn.Commit(); silent {
 			if len(changes) != 0 || removed.Len() != 0 {
-				t.Errorf("%d changes and %d removed objects are told, though nobody wants to know", len(changes), removed.Len())
+				t.Errorf("%d changes and %d removed objects despite Silence", len(changes), removed.Len())
 			}
 			continue
 		}
@@ -522,7 +523,7 @@ func TestFoldedObjectsAreLeft(t *testing.T) {
 				t.Errorf("%v: %v", key, o)
 			}
 		}
-		if opens := w.Store().Snapshot().FoldStats().Opens; opens != before || before != 1 { // for the one in whose place another came
+		if opens := w.Store().Snapshot().FoldStats().Opens; opens != before || before != 1 { // for the replaced one
 			t.Errorf("%d objects were opened, and %d before anybody looked", opens, before)
 		}
 		next := 1

@@ -93,7 +93,7 @@ func (s *Store[T]) SampleTemplates(n int) (objects []T, guessed int64) {
 // ScaleTemplates sets the factor by which to multiply the guesses of SampleTemplates.
 func (s *Store[T]) ScaleTemplates(scale float64) {
 	if f := s.Snapshot().folds; f != nil {
-		f.templates.count(scale)
+		f.templates.setScale(scale)
 	}
 }
 

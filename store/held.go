@@ -109,11 +109,11 @@ func (h *Held[T]) DecodeNext(opened T, encoded []byte) (o T, e Encoding, ok bool
 	return o, e, true
 }
 
-func (h *Held[T]) opened(alone bool) T {
+func (h *Held[T]) opened(single bool) T {
 	if h.folded == nil {
 		return h.object
 	}
-	if o, ok := h.folding.open(h.key, h.folded, alone); ok {
+	if o, ok := h.folding.open(h.key, h.folded, single); ok {
 		return o
 	}
 	return h.StandIn()
@@ -134,8 +134,8 @@ func (h *Held[T]) Under(k object.Key) Held[T] {
 	return Held[T]{key: k, object: h.object, folded: h.folded, folding: h.folding}
 }
 
-// seen returns the object, without opening it if h has it open.
-func (h *Held[T]) seen() T {
+// preferOpen returns the object, without opening it if h has it open.
+func (h *Held[T]) preferOpen() T {
 	if h.folded != nil && any(h.object) != any(*new(T)) {
 		return h.object
 	}

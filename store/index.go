@@ -83,7 +83,7 @@ func (x *indexTree[T]) valuesAfter(c *change[T]) (values []string, reason any) {
 	if !c.has {
 		return nil, nil
 	}
-	return x.index.values(c.to.seen())
+	return x.index.values(c.to.preferOpen())
 }
 
 // valuesBefore returns the values under which the tree has the object before a change, none if it was not there. It returns
@@ -102,14 +102,14 @@ func (x *indexTree[T]) move(txn uint64, names *names, it item, before, after []s
 		x.add(txn, names, item{key{v, it.Key}, it.slot})
 	}
 	for _, v := range missing(before, after) {
-		r := cut{txn: txn, key: key{v, it.Key}}
-		x.root = r.root(x.root)
+		r := deletion{txn: txn, key: key{v, it.Key}}
+		x.root = r.remove(x.root)
 	}
 }
 
 // add inserts an item into the tree, unless it is there.
 func (x *indexTree[T]) add(txn uint64, names *names, it item) {
-	var p put
+	var p insertion
 	next, found := p.seek(x.root, &it.key)
 	if found {
 		return

@@ -11,8 +11,8 @@ import (
 // nil. If like is nil they are neighbors, else like has, for each, the dictionary of an object that it resembles.
 func (f *folding[T]) pack(objects []T, known []Encoding, like []*fold.Dictionary) []*folded[T] {
 	p := packing[T]{folding: f, objects: objects, known: known, like: like, entries: make([]*folded[T], len(objects))}
-	p.encoded = encodings.Get().(*[]byte)
-	defer func() { giveBack(p.encoded) }()
+	p.encoded = bufferPool.Get().(*[]byte)
+	defer func() { putBuffer(p.encoded) }()
 	p.adopt()
 	for i := range objects {
 		if p.entries[i] == nil {
@@ -119,12 +119,12 @@ const (
 	maxScratch = 2 * packBytes
 )
 
-// encodings are buffers for the encodings of objects that are packed together.
-var encodings = sync.Pool{New: func() any { return new([]byte) }}
+// bufferPool are buffers for the encodings of objects that are packed together.
+var bufferPool = sync.Pool{New: func() any { return new([]byte) }}
 
-func giveBack(scratch *[]byte) {
+func putBuffer(scratch *[]byte) {
 	if *scratch = (*scratch)[:0]; cap(*scratch) <= maxScratch {
-		encodings.Put(scratch)
+		bufferPool.Put(scratch)
 	}
 }
 

@@ -383,7 +383,7 @@ func TestStrayPartsAreFound(t *testing.T) {
 		}
 	}
 	var found []object.Key
-	s.folds.strayed = func(k object.Key) { found = append(found, k) }
+	s.folds.onStrayPart = func(k object.Key) { found = append(found, k) }
 	var held []*corev1.Pod
 	get := func(i int) *corev1.Pod {
 		o, _ := s.Get(keys[i])
@@ -496,12 +496,12 @@ func TestTemplatesAreBounded(t *testing.T) {
 				kept.drop(d)
 			case 3:
 				n := r.IntN(20)
-				kept.count(1)
+				kept.setScale(1)
 				sample, guessed := kept.sample(n)
 				if len(sample) != min(n, len(kept.kept)) || guessed < 0 || guessed > kept.size() {
 					t.Fatalf("%d templates of %d are in the sample, and %d bytes of %d", len(sample), n, guessed, kept.size())
 				}
-				kept.count(0.5 + r.Float64())
+				kept.setScale(0.5 + r.Float64())
 			default:
 				if kept.keep(d, "object"); kept.size() < kept.bytesOf(d) {
 					t.Fatal("the latest template is not kept")

@@ -80,7 +80,7 @@ type relist[T object.Object] struct {
 	version   string
 	rewritten bool
 	deltas    []object.Delta[T]
-	left      []Held[T] // folded objects that are gone, which deltas does not tell of yet
+	pending   []Held[T] // deleted folded objects that are not in deltas yet
 }
 
 // loaded records the deltas of items that build has already put into the transaction.
@@ -134,23 +134,23 @@ func (r *relist[T]) missing(old Held[T]) {
 	}
 	r.txn.Remove(old.key)
 	if r.txn.removed != nil && old.folded != nil && !r.txn.silent {
-		r.left = append(r.left, old)
+		r.pending = append(r.pending, old)
 		return
 	}
 	r.deleted(old)
 }
 
-// finish tells of the folded objects that are gone: with the others if they are few, or else apart, without opening them.
+// finish adds the deleted folded objects to deltas if they are few, or else to Removed without opening them.
 func (r *relist[T]) finish() {
-	if len(r.left) == 0 {
+	if len(r.pending) == 0 {
 		return
 	}
-	if len(r.left) > r.txn.mayOpen {
-		r.txn.removed.items = append(r.txn.removed.items, r.left...)
+	if len(r.pending) > r.txn.mayOpen {
+		r.txn.removed.items = append(r.txn.removed.items, r.pending...)
 		return
 	}
-	r.txn.mayOpen -= len(r.left)
-	for _, old := range r.left {
+	r.txn.mayOpen -= len(r.pending)
+	for _, old := range r.pending {
 		r.deleted(old)
 	}
 	slices.SortStableFunc(r.deltas, func(a, b object.Delta[T]) int { return a.Key.Compare(b.Key) })

@@ -45,8 +45,8 @@ func (t *templates) sample(n int) (objects []any, guessed int64) {
 	return objects, guessed
 }
 
-// count sets the scale.
-func (t *templates) count(scale float64) {
+// setScale sets the scale.
+func (t *templates) setScale(scale float64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.scale = scale
@@ -54,7 +54,7 @@ func (t *templates) count(scale float64) {
 	for _, template := range t.kept {
 		t.bytes += t.bytesOf(template)
 	}
-	t.shrink()
+	t.evict()
 }
 
 // keep keeps a decoded template, and drops the oldest ones if there are too many. A template that only outdated snapshots need is not kept:
@@ -67,7 +67,7 @@ func (t *templates) keep(template *fold.Dictionary, object any) {
 	}
 	t.kept = append(t.kept, template)
 	t.bytes += t.bytesOf(template)
-	t.shrink()
+	t.evict()
 }
 
 // drop drops a decoded template that no object of the store needs any more.
@@ -81,8 +81,8 @@ func (t *templates) drop(template *fold.Dictionary) {
 	}
 }
 
-// shrink drops the oldest while there are too many, but never the latest.
-func (t *templates) shrink() {
+// evict drops the oldest while there are too many, but never the latest.
+func (t *templates) evict() {
 	for len(t.kept) > 1 && t.bytes > max(t.limit, leastTemplates) {
 		oldest := t.kept[0]
 		oldest.KeepDecoded(nil)
@@ -103,5 +103,5 @@ func (t *templates) resize(limit int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.limit = limit
-	t.shrink()
+	t.evict()
 }

@@ -39,15 +39,15 @@ type Txn[T object.Object] struct {
 // Silence makes Replace and Drop return nothing, so that no folded object is opened for their results.
 func (t *Txn[T]) Silence() { t.silent = true }
 
-// LeaveFolded makes a Replace or Drop that removes many folded objects, because they are missing from a list or belong to the namespace, leave these out of what it returns:
-// Removed returns them. So of all that the transaction removes, it opens at most so many.
+// LeaveFolded makes Replace and Drop omit folded objects that the list lacks, or that are in the dropped namespace, from their results if there are
+// many; Removed returns these. The transaction then opens at most this many of such objects in all.
 func (t *Txn[T]) LeaveFolded(most int) { t.removed, t.mayOpen = new(Removed[T]), most }
 
-// Removed returns the folded objects that Replace and Drop have left out since LeaveFolded, sorted by key for each call.
+// Removed returns the folded objects that Replace and Drop omitted since LeaveFolded, in key order for each call.
 func (t *Txn[T]) Removed() *Removed[T] { return t.removed }
 
-// Contradicted returns an object that a list given to Replace had in an older state than the store, although the list was
-// newer than the store's state. Within one history that cannot be. It is false if there was none.
+// Contradicted returns an object that a list passed to Replace had in an older state than the store, although the list was no
+// older than the store's state. That cannot happen within one history. It returns false if there was none.
 func (t *Txn[T]) Contradicted() (object.Key, bool) { return t.contradicted, t.contradicted.Name != "" }
 
 // Get returns the object with the key, or false if there is none.
@@ -169,7 +169,7 @@ func (t *Txn[T]) PutBack(old Held[T]) {
 
 // place finds the slot of the object in the key tree. If it is not there, place allocates a slot and uses the tree's copy of the key.
 func (t *Txn[T]) place(h *Held[T]) (n slot, existed bool) {
-	var p put
+	var p insertion
 	var neighbor object.Key
 	if it, found := p.seek(t.next.keys, &key{Key: h.key}); found {
 		return it.slot, true
@@ -202,8 +202,8 @@ func (t *Txn[T]) Remove(k object.Key) (old Held[T], existed bool) {
 	n := it.slot
 	old = t.next.hold(it.Key, n)
 	t.reindex(&change[T]{key: it.Key, slot: n, from: old, had: true})
-	c := cut{txn: t.id, key: key{Key: k}}
-	t.next.keys = c.root(t.next.keys)
+	c := deletion{txn: t.id, key: key{Key: k}}
+	t.next.keys = c.remove(t.next.keys)
 	t.next.lookup.remove(t.id, k, n)
 	t.next.objects.set(t.id, n, *new(T))
 	if f := t.next.folds; f != nil {

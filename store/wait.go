@@ -44,9 +44,9 @@ func (s *Store[T]) wait(ctx context.Context, w *waiter) error {
 		return err
 	}
 	w.done = make(chan struct{})
-	s.enter(w)
-	defer s.leave(w)
-	// Again: a snapshot published before enter did not see the waiter.
+	s.addWaiter(w)
+	defer s.removeWaiter(w)
+	// Again: a snapshot published before addWaiter did not see the waiter.
 	if ended, err := s.Snapshot().ends(w, nil); ended {
 		return err
 	}
@@ -58,7 +58,7 @@ func (s *Store[T]) wait(ctx context.Context, w *waiter) error {
 	}
 }
 
-func (s *Store[T]) enter(w *waiter) {
+func (s *Store[T]) addWaiter(w *waiter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.waiters == nil {
@@ -67,7 +67,7 @@ func (s *Store[T]) enter(w *waiter) {
 	s.waiters[w] = struct{}{}
 }
 
-func (s *Store[T]) leave(w *waiter) {
+func (s *Store[T]) removeWaiter(w *waiter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.waiters, w)

@@ -19,7 +19,7 @@ func (inf *Informer[T]) waitForRoom(ctx context.Context) {
 		if s.opts.Queue.Policy != deltafifo.Block || !s.queue.Full() {
 			continue
 		}
-		wait, cancel := context.WithCancel(inf.wait.relaxed())
+		wait, cancel := context.WithCancel(inf.versionWaits.idleContext())
 		unlink := context.AfterFunc(ctx, cancel)
 		_ = s.queue.WaitForRoom(wait) // whatever ends the wait, the part continues
 		unlink()
@@ -37,7 +37,7 @@ func (inf *Informer[T]) applyChanges(p *part[T], deltas []object.Delta[T], versi
 	txn := inf.writer.Begin()
 	defer txn.Abort()
 	subs := inf.subscriptions()
-	a := applying[T]{txn: txn, absent: &p.absent, onTheWay: &p.onTheWay, silent: !inf.wantsObjects()}
+	a := applying[T]{txn: txn, deletions: &p.deletions, inFlight: &p.inFlight, silent: !inf.wantsObjects()}
 	notes := a.deltas(deltas)
 	txn.Advance(p.namespace, version)
 	snap := txn.Commit()
@@ -61,13 +61,13 @@ func (inf *Informer[T]) applyArrivals(p *part[T], g *store.Gathering[T], a *stor
 	return true
 }
 
-// keepUnfinished sets inherited to the newest version that an incomplete first list left in the store, and returns it: an older list is of another
-// history.
+// keepUnfinished sets initialVersion to the newest version that an incomplete first list left in the store, and returns it: an older list is of
+// another history.
 func (p *part[T]) keepUnfinished() string {
 	p.inf.apply.Lock()
 	defer p.inf.unlockApply()
-	p.inherited = p.newest()
-	return p.inherited
+	p.initialVersion = p.newest()
+	return p.initialVersion
 }
 
 // pushInitial adds objects of an initial list to the handlers' queues. apply is held.
@@ -97,20 +97,20 @@ func (inf *Informer[T]) applyList(p *part[T], objects object.Collection[T], vers
 	}
 	had := before.ResourceVersionIn(p.namespace)
 	if !p.listed.Load() {
-		had = p.inherited
+		had = p.initialVersion
 		p.noteOlder(version)
 	}
 	if rewritten = rewritten || object.OlderResourceVersion(version, had); rewritten {
-		defer p.file.becameWrong()
+		defer p.file.invalidate()
 	}
 	notes := txn.Replace(p.namespace, objects, version, rewritten)
 	if key, ok := txn.Contradicted(); ok {
-		p.heal(contradictedError{key, version})
+		p.forceRelist(contradictedError{key, version})
 	}
 	removed := txn.Removed()
 	snap := txn.Commit()
-	p.absent.relisted(version)
-	p.noteOvercome()
+	p.deletions.relisted(version)
+	p.noteResolved()
 	inf.pushRemoved(inf.subscriptions(), removed)
 	if p.listed.Load() {
 		inf.push(inf.subscriptions(), notes, version)
@@ -130,13 +130,13 @@ func (inf *Informer[T]) applyList(p *part[T], objects object.Collection[T], vers
 
 // noteOlder reports a first list that is older than what the store had before, which the reflector cannot know. apply is held.
 func (p *part[T]) noteOlder(version string) {
-	if !object.OlderResourceVersion(version, p.inherited) {
+	if !object.OlderResourceVersion(version, p.initialVersion) {
 		return
 	}
-	p.noteRestored(olderError{version, p.inherited})
+	p.noteRestored(olderError{version, p.initialVersion})
 }
 
-// noteRestored reports that the server's history is another one than that of what the store has had.
+// noteRestored reports that the server's history is not that of what the store had.
 func (p *part[T]) noteRestored(cause error) {
 	err := fmt.Errorf("%s: %w", p.inf.cfg.Name, cause)
 	p.inf.afterApply(func() {
@@ -169,7 +169,7 @@ func (inf *Informer[T]) push(subs []*Subscription[T], notes []object.Delta[T], v
 	}
 }
 
-// pushRemoved adds the deletions of many folded objects to the handlers' queues: each is opened when its turn comes. apply is held.
+// pushRemoved adds the deletions of many folded objects to the handlers' queues; each is opened when its turn comes. apply is held.
 func (inf *Informer[T]) pushRemoved(subs []*Subscription[T], removed *store.Removed[T]) {
 	if removed.Len() == 0 {
 		return
@@ -201,9 +201,9 @@ func allListed[T object.Object](parts []*part[T]) bool {
 
 // applying writes the changes of one part to the store.
 type applying[T object.Object] struct {
-	txn      *store.Txn[T]
-	absent   *absence
-	onTheWay *onTheWay[T]
+	txn       *store.Txn[T]
+	deletions *deletionTracker
+	inFlight  *inFlight[T]
 	// silent says that no handler uses objects, so that previous states need not be opened.
 	silent bool
 }
@@ -235,7 +235,7 @@ func (a *applying[T]) delta(d object.Delta[T], notes []object.Delta[T]) []object
 	held, exists := a.put(&d)
 	version := d.Object.GetResourceVersion()
 	if !exists {
-		if a.absent.proves(d.Key, version) {
+		if a.deletions.isStale(d.Key, version) {
 			a.txn.Remove(d.Key)
 			return notes
 		}
@@ -256,7 +256,7 @@ func (a *applying[T]) delta(d object.Delta[T], notes []object.Delta[T]) []object
 
 // put writes the object of a delta to the store.
 func (a *applying[T]) put(d *object.Delta[T]) (old store.Held[T], existed bool) {
-	if e := a.onTheWay.encodingOf(d.Object); !e.IsZero() {
+	if e := a.inFlight.encodingOf(d.Object); !e.IsZero() {
 		return a.txn.PutCold(d.Key, d.Object, e)
 	}
 	return a.txn.Put(d.Key, d.Object)
@@ -264,7 +264,7 @@ func (a *applying[T]) put(d *object.Delta[T]) (old store.Held[T], existed bool) 
 
 func (a *applying[T]) delete(d object.Delta[T], notes []object.Delta[T]) []object.Delta[T] {
 	version := d.Object.GetResourceVersion()
-	a.absent.note(d.Key, version)
+	a.deletions.record(d.Key, version)
 	held, exists := a.txn.Held(d.Key)
 	if !exists || object.OlderResourceVersion(version, held.ResourceVersion()) {
 		return notes

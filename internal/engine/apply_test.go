@@ -24,17 +24,17 @@ func TestNotesInTheSliceOfTheDeltas(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 0))
 		inPlace := New(Config[settings]{Options: Options{Logger: slog.New(slog.DiscardHandler)}})
 		single := New(Config[settings]{Options: Options{Logger: slog.New(slog.DiscardHandler)}})
-		var gone, alsoGone absence
+		var gone, alsoGone deletionTracker
 		version := 0
 		for range 50 {
 			batch := randomBatch(random, &version)
 			deltas := slices.Clone(batch)
 			txn := inPlace.writer.Begin()
-			got := (&applying[settings]{txn: txn, absent: &gone, onTheWay: new(onTheWay[settings])}).deltas(deltas)
+			got := (&applying[settings]{txn: txn, deletions: &gone, inFlight: new(inFlight[settings])}).deltas(deltas)
 			txn.Commit()
 
 			other := single.writer.Begin()
-			a := applying[settings]{txn: other, absent: &alsoGone, onTheWay: new(onTheWay[settings])}
+			a := applying[settings]{txn: other, deletions: &alsoGone, inFlight: new(inFlight[settings])}
 			var want []object.Delta[settings]
 			for _, d := range batch {
 				want = append(want, a.delta(d, nil)...)
@@ -85,7 +85,7 @@ func TestDeletionOfAnUnseenObject(t *testing.T) {
 		held := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x", UID: "one", ResourceVersion: "1"}}
 		last := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x", UID: tt.uid, ResourceVersion: "2"}}
 		txn := inf.writer.Begin()
-		a := applying[settings]{txn: txn, absent: &absence{}, onTheWay: new(onTheWay[settings])}
+		a := applying[settings]{txn: txn, deletions: &deletionTracker{}, inFlight: new(inFlight[settings])}
 		notes := a.deltas([]object.Delta[settings]{
 			{Type: object.Added, Key: object.KeyOf(held), Object: held}, {Type: object.Deleted, Key: object.KeyOf(last), Object: last},
 		})
@@ -119,7 +119,7 @@ func TestRecreatedObject(t *testing.T) {
 		held := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x", UID: tt.held, ResourceVersion: "1"}}
 		next := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x", UID: tt.uid, ResourceVersion: tt.version}}
 		txn := inf.writer.Begin()
-		a := applying[settings]{txn: txn, absent: &absence{}, onTheWay: new(onTheWay[settings])}
+		a := applying[settings]{txn: txn, deletions: &deletionTracker{}, inFlight: new(inFlight[settings])}
 		a.deltas([]object.Delta[settings]{{Type: object.Added, Key: object.KeyOf(held), Object: held}})
 		notes := a.deltas([]object.Delta[settings]{{Type: object.Updated, Key: object.KeyOf(next), Object: next}})
 		txn.Commit()

@@ -24,8 +24,8 @@ const (
 	auditPage, auditPause = 500, time.Second
 	// longestAudit bounds the sum of the pauses; servers forget the version of a list after a few minutes.
 	longestAudit = 2 * time.Minute
-	// auditPatience is how long one page may take.
-	auditPatience = 90 * time.Second
+	// auditPageTimeout is how long one page may take.
+	auditPageTimeout = 90 * time.Second
 	// confirmAfter is the delay before a difference is checked again; only then does it count.
 	confirmAfter = 5 * time.Second
 )
@@ -91,7 +91,7 @@ func (a *auditor[T]) start() (wait func()) {
 	go func() {
 		defer close(done)
 		defer a.part.caller.join()()                                                    // the logger and the source are the user's
-		for sleep(a.part.ctx, every-time.Duration(rand.Float64()*0.1*float64(every))) { // so that informers do not audit together
+		for sleep(a.part.ctx, every-time.Duration(rand.Float64()*0.1*float64(every))) { // jitter, so that informers do not audit together
 			a.audit()
 		}
 	}()
@@ -124,7 +124,7 @@ func (a *auditor[T]) audit() {
 	case err != nil:
 		a.part.inf.log.log(slog.LevelDebug, "an audit could not compare the store with the server", "namespace", a.part.namespace, "err", err)
 	case found.objects() > 0:
-		a.part.heal(found)
+		a.part.forceRelist(found)
 	}
 }
 
@@ -215,7 +215,7 @@ func pauseBetweenPages(objects int) time.Duration {
 }
 
 func (a *auditor[T]) page(opts source.ListOptions[T], c *comparison[T]) (source.ListResult, error) {
-	ctx, cancel := context.WithTimeout(a.part.ctx, auditPatience)
+	ctx, cancel := context.WithTimeout(a.part.ctx, auditPageTimeout)
 	defer cancel()
 	return source.ListMetadata(ctx, a.part.source, opts, func(o metav1.Object) error {
 		c.listed(o)

@@ -29,10 +29,10 @@ const (
 	foldBatch = 500
 	// visitBatch is how many objects are examined between checks of the budget.
 	visitBatch = 8192
-	// Neighbors are repacked together once 1/shrinkShare of the objects have changed. shrinkBatch of them are examined before changes
+	// Neighbors are repacked together once 1/repackShare of the objects have changed. repackBatch of them are examined before changes
 	// continue.
-	shrinkShare = 4
-	shrinkBatch = 4096
+	repackShare = 4
+	repackBatch = 4096
 	// staleShare: dictionaries that few objects need may take 1/staleShare of the budget before their objects are repacked.
 	staleShare = 64
 	// arrivalsShare: objects of a first list that are kept open for handlers may take 1/arrivalsShare of the budget.
@@ -66,7 +66,7 @@ type budgeted[T object.Object] struct {
 	gathered atomic.Int64
 
 	mu      sync.Mutex // guards what follows
-	left    bool       // the informer has ended
+	closed  bool       // the informer has ended
 	sampled int        // number of open objects when they were last sampled
 	objects int        // number of all objects then
 	opens   uint64     // FoldStats.Opens then
@@ -80,9 +80,9 @@ type budgeted[T object.Object] struct {
 	// arrivals are the latest ones that handlers may not have been notified of. They stay open for that, within a bound.
 	arrivals []weak.Pointer[store.Arrivals[T]]
 
-	// hand is where the next search for cold objects begins; shrunk is where repacking neighbors stopped, zero if all were. Both are
+	// scanFrom is where the next search for cold objects begins; repackFrom is where repacking neighbors stopped, zero if all were. Both are
 	// guarded by Memory.settling.
-	hand, shrunk object.Key
+	scanFrom, repackFrom object.Key
 }
 
 // useMemory makes the informer keep to a budget.
@@ -93,18 +93,18 @@ func (inf *Informer[T]) useMemory(memory *Memory) {
 		inf.writer.UseCodec(b.codec, typ)
 	}
 	inf.budget = b
-	memory.enter(b)
+	memory.addAccount(b)
 }
 
 func (b *budgeted[T]) accountName() string { return b.inf.cfg.Name }
 
-// leave closes the account of an informer that has ended.
-func (b *budgeted[T]) leave() {
+// closeAccount closes the account of an informer that has ended.
+func (b *budgeted[T]) closeAccount() {
 	b.mu.Lock()
-	b.left = true
+	b.closed = true
 	used := b.used.Swap(0)
 	b.mu.Unlock()
-	b.memory.leave(b, used)
+	b.memory.removeAccount(b, used)
 }
 
 // note remembers which objects changed, and enforces the budget. No lock is held.
@@ -132,8 +132,8 @@ func (inf *Informer[T]) keepBudget() {
 	}
 }
 
-// expect keeps the arrivals open for the handlers as long as there is room; after that they are opened again for slow handlers.
-func (b *budgeted[T]) expect(a *store.Arrivals[T]) {
+// keepArrivalsOpen keeps the arrivals open for the handlers as long as there is room; after that they are opened again for slow handlers.
+func (b *budgeted[T]) keepArrivalsOpen(a *store.Arrivals[T]) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.arrivals = append(b.arrivals, weak.Make(a))
@@ -172,7 +172,7 @@ func (b *budgeted[T]) measure() int64 {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.left {
+	if b.closed {
 		return 0
 	}
 	open := float64(st.Open+st.Recent+b.inf.guard.remembered()+b.openArrivals()) * b.meanSize()
@@ -275,8 +275,8 @@ func (b *budgeted[T]) fold(all bool, enough func() bool) {
 		if st := b.inf.store.Snapshot().FoldStats(); st.Open <= st.Unfoldable {
 			return
 		}
-		cold := b.inf.store.PackCold(b.hand, visitBatch, all)
-		b.hand = cold.Next
+		cold := b.inf.store.PackCold(b.scanFrom, visitBatch, all)
+		b.scanFrom = cold.Next
 		left -= max(1, cold.Visited)
 		b.apply(cold)
 	}
@@ -297,11 +297,11 @@ func (b *budgeted[T]) packAgain() {
 	}
 }
 
-// shrink implements account.
-func (b *budgeted[T]) shrink(enough func() bool) (more bool) {
-	if b.shrunk == (object.Key{}) {
+// repack implements account.
+func (b *budgeted[T]) repack(enough func() bool) (more bool) {
+	if b.repackFrom == (object.Key{}) {
 		b.mu.Lock()
-		due := b.single >= b.inf.store.Snapshot().Len()/shrinkShare
+		due := b.single >= b.inf.store.Snapshot().Len()/repackShare
 		if due {
 			b.single = 0
 		}
@@ -310,16 +310,16 @@ func (b *budgeted[T]) shrink(enough func() bool) (more bool) {
 			return false
 		}
 	}
-	for left := shrinkBatch; left > 0 && !enough(); {
-		cold := b.inf.store.PackTogether(b.shrunk, left)
-		b.shrunk = cold.Next
+	for left := repackBatch; left > 0 && !enough(); {
+		cold := b.inf.store.PackTogether(b.repackFrom, left)
+		b.repackFrom = cold.Next
 		left -= max(1, cold.Visited)
 		b.apply(cold)
-		if b.shrunk == (object.Key{}) {
+		if b.repackFrom == (object.Key{}) {
 			return false
 		}
 	}
-	return b.shrunk != (object.Key{})
+	return b.repackFrom != (object.Key{})
 }
 
 // takeChanged takes the oldest keys of changed objects, up to foldBatch.

@@ -203,7 +203,7 @@ func TestChangedKeysAreBounded(t *testing.T) {
 
 // TestNeighborsArePackedTogetherAgain: once a share of the objects has come one by one, a few thousand at a time, and not before.
 func TestNeighborsArePackedTogetherAgain(t *testing.T) {
-	const n = shrinkBatch + 1000
+	const n = repackBatch + 1000
 	inf := withBudget(1<<40, &answering{})
 	b := inf.budget
 	for i := range n {
@@ -219,14 +219,14 @@ func TestNeighborsArePackedTogetherAgain(t *testing.T) {
 		changes             int
 		enough, more, saves bool
 	}{
-		{changes: n/shrinkShare - 1},
+		{changes: n/repackShare - 1},
 		{changes: 1, enough: true},
-		{changes: n / shrinkShare, more: true, saves: true},
+		{changes: n / repackShare, more: true, saves: true},
 		{saves: true},
-		{changes: n/shrinkShare - 1},
+		{changes: n/repackShare - 1},
 	} {
 		b.note(make([]object.Delta[settings], step.changes))
-		more := b.shrink(func() bool { return step.enough })
+		more := b.repack(func() bool { return step.enough })
 		now := inf.store.Snapshot().FoldStats().Bytes
 		if more != step.more || (now < last) != step.saves {
 			t.Errorf("step %d: more %t, from %d bytes to %d; want %t, and saves %t", i, more, last, now, step.more, step.saves)
@@ -285,7 +285,7 @@ func TestWhatIsUsedIsTheSum(t *testing.T) {
 	}
 	g.Fold()
 	a := g.Arrivals(manySettings(10))
-	b.expect(a)
+	b.keepArrivalsOpen(a)
 	grown("what handlers are to be told of", 10*each+float64(inf.store.Snapshot().FoldStats().Bytes-folded))
 	runtime.KeepAlive(a)
 	g.Close()
@@ -375,7 +375,7 @@ func TestArrivalsStayOpenWithinTheirShare(t *testing.T) {
 			objects = append(objects, namedSettings(i*batch+n))
 		}
 		all = append(all, g.Arrivals(objects))
-		b.expect(all[i])
+		b.keepArrivalsOpen(all[i])
 		for at, a := range all {
 			if open := a.Open() > 0; open != (at > i-2) {
 				t.Errorf("after %d batches batch %d is open: %t", i+1, at, open)

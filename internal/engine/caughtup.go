@@ -23,7 +23,7 @@ func (p *part[T]) onResume(watch context.Context, recent string) {
 	}
 	p.recent = recent
 	p.inf.wg.Go(func() {
-		defer p.caller.join()() // it may make calls of others: see afterApply
+		defer p.caller.join()() // it may make calls that others deferred: see afterApply
 		p.awaitQuiet(watch)
 	})
 }
@@ -75,5 +75,5 @@ func (p *part[T]) caughtUp() {
 	inf.mu.Lock()
 	inf.checkSynced()
 	inf.mu.Unlock()
-	inf.later.add(inf.notify)
+	inf.deferredCalls.add(inf.notify)
 }

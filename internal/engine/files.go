@@ -84,13 +84,13 @@ type FileStatus struct {
 // files saves and loads the objects of one informer.
 type files[T object.Object] struct {
 	FileOptions
-	inf      *Informer[T]
-	typ      reflect.Type // of the objects
-	codec    *source.Codec[T]
-	identity map[string]string // without cluster and namespace
-	refused  error             // why nothing is saved or loaded
-	done     chan struct{}     // closed when the saving goroutine has ended
-	caller   caller
+	inf            *Informer[T]
+	typ            reflect.Type // of the objects
+	codec          *source.Codec[T]
+	identity       map[string]string // without cluster and namespace
+	disabledReason error             // why nothing is saved or loaded
+	done           chan struct{}     // closed when the saving goroutine has ended
+	caller         caller
 }
 
 // errNotSaved is wrapped by the reasons why an informer is not saved.
@@ -108,12 +108,12 @@ func (inf *Informer[T]) newFiles() (*files[T], error) {
 	if f.Every == 0 {
 		f.Every = defaultSaveEvery
 	}
-	if f.refused = f.refusal(); f.refused != nil {
+	if f.disabledReason = f.whyDisabled(); f.disabledReason != nil {
 		return f, nil
 	}
 	codec, err := source.NewCodecAs[T](f.typ, 0)
 	if err != nil {
-		f.refused = fmt.Errorf("%w: %w", errNotSaved, err)
+		f.disabledReason = fmt.Errorf("%w: %w", errNotSaved, err)
 		return f, nil
 	}
 	f.codec = codec
@@ -138,8 +138,8 @@ func (f *files[T]) cluster(ctx context.Context) (cluster string, err error) {
 	return f.Cluster(ctx)
 }
 
-// refusal returns why the objects of the informer are not saved. It logs reasons that the user may not expect.
-func (f *files[T]) refusal() (err error) {
+// whyDisabled returns why the objects of the informer are not saved. It logs reasons that the user may not expect.
+func (f *files[T]) whyDisabled() (err error) {
 	switch {
 	case isSecret(f.typ, f.inf.cfg.Resource) && !f.Secrets:
 		return errSecret
@@ -152,7 +152,7 @@ func (f *files[T]) refusal() (err error) {
 	default:
 		return nil
 	}
-	f.inf.later.add(func() { f.inf.log.log(slog.LevelWarn, "the objects are not saved", "err", err) })
+	f.inf.deferredCalls.add(func() { f.inf.log.log(slog.LevelWarn, "the objects are not saved", "err", err) })
 	return err
 }
 
@@ -189,10 +189,10 @@ type partFile struct {
 	path     string            // empty if there is none
 	identity map[string]string // without the cluster
 
-	mu      sync.Mutex // guards what follows
-	status  FileStatus
-	version string // the file's version; empty if unknown, or if the file is wrong
-	wrongs  int    // how often the file became wrong
+	mu            sync.Mutex // guards what follows
+	status        FileStatus
+	version       string // the file's version; empty if unknown, or if the file is wrong
+	invalidations int    // how often the file was invalidated
 }
 
 // ofPart returns the file for the part of a namespace.
@@ -200,8 +200,8 @@ func (f *files[T]) ofPart(namespace string) *partFile {
 	if f == nil {
 		return nil
 	}
-	if f.refused != nil {
-		return &partFile{status: FileStatus{Err: f.refused}}
+	if f.disabledReason != nil {
+		return &partFile{status: FileStatus{Err: f.disabledReason}}
 	}
 	identity := maps.Clone(f.identity)
 	identity["namespace"] = namespace

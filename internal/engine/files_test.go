@@ -44,8 +44,8 @@ func newSaved(tb testing.TB, dir string, folding bool) (*Informer[settings], *pa
 		inf.useMemory(NewMemory(1, slog.New(slog.DiscardHandler)))
 	}
 	var err error
-	if inf.files, err = inf.newFiles(); err != nil || inf.files.refused != nil {
-		tb.Fatal(err, inf.files.refused)
+	if inf.files, err = inf.newFiles(); err != nil || inf.files.disabledReason != nil {
+		tb.Fatal(err, inf.files.disabledReason)
 	}
 	return inf, inf.files.ofPart("")
 }
@@ -745,7 +745,7 @@ func TestWaitTellsOfTheFile(t *testing.T) {
 			if err := next.Start(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), firstWord/2)
+			ctx, cancel := context.WithTimeout(t.Context(), syncLogAfter/2)
 			defer cancel()
 			o, err := next.WaitForSync(ctx, false)
 			if err != nil || o == nil || !errors.Is(o.Wait, context.DeadlineExceeded) || !strings.Contains(o.Progress, "with 5 objects from a file") {
@@ -807,7 +807,7 @@ func newResumed(t *testing.T, dir string, folding bool, src source.ListerWatcher
 	return inf, &told
 }
 
-// breaksLate makes a file at 3999 of objects that are changed at 3000 and later, the last of which cannot be opened: openBatch others come before it.
+// breaksLate makes a file at 3999 of objects that changed at 3000 and later. The last one cannot be opened; it comes after openBatch others.
 func breaksLate(t *testing.T) (dir string) {
 	t.Helper()
 	inf, pf := newSaved(t, t.TempDir(), true)
@@ -834,7 +834,7 @@ func breaksLate(t *testing.T) (dir string) {
 	return filepath.Dir(pf.path)
 }
 
-// TestFileThatBreaksLate: what handlers were told of before it broke stays until a list says otherwise, also one of another history.
+// TestFileThatBreaksLate: objects sent to handlers before the file turned out broken stay until a list says otherwise, even one of another history.
 func TestFileThatBreaksLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		older := namedSettings(7)
@@ -869,9 +869,9 @@ func TestFileThatBreaksLate(t *testing.T) {
 	})
 }
 
-// TestFileThatBreaksLateIsFollowedByNoListFromBefore: a replica of the server that lags behind what handlers were told of from the file is not asked, as it is
-// where they were told nothing. No object goes back, and the server is not said to have been restored.
-func TestFileThatBreaksLateIsFollowedByNoListFromBefore(t *testing.T) {
+// TestNoOlderListAfterLateBreak: after a file broke late, a replica of the server that lags behind what handlers were notified of is not used: no
+// object goes back, and the server is not reported as restored.
+func TestNoOlderListAfterLateBreak(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		before, now := namedSettings(7), namedSettings(7)
 		before.ResourceVersion, now.ResourceVersion = "2000", "3007"
@@ -879,7 +879,7 @@ func TestFileThatBreaksLateIsFollowedByNoListFromBefore(t *testing.T) {
 		list := func(_ context.Context, opts source.ListOptions[settings], each func(settings) error) (source.ListResult, error) {
 			asked = append(asked, opts.ResourceVersion)
 			o, version := now, "5000"
-			if !object.OlderResourceVersion("3100", opts.ResourceVersion) { // the replica has come that far
+			if !object.OlderResourceVersion("3100", opts.ResourceVersion) { // the replica has got that far
 				o, version = before, "3100"
 			}
 			return source.ListResult{ResourceVersion: version}, each(o)
@@ -905,19 +905,19 @@ func TestFileThatBreaksLateIsFollowedByNoListFromBefore(t *testing.T) {
 	})
 }
 
-// TestFileGivesWay to all that is known beside it: a part that was given up, what its namespace held before, and what another part has told of.
+// TestFileGivesWay to anything newer: a removed part, previous objects of its namespace, and objects from another part.
 func TestFileGivesWay(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(inf *Informer[settings], p *part[settings])
 		want   bool
 	}{
-		"nothing":            {func(*Informer[settings], *part[settings]) {}, true},
-		"given up":           {func(_ *Informer[settings], p *part[settings]) { p.removed = true }, false},
-		"inherited":          {func(_ *Informer[settings], p *part[settings]) { p.inherited = "1" }, false},
-		"an object":          {func(inf *Informer[settings], _ *part[settings]) { fill(inf, 1, 2) }, false},
-		"told of later":      {func(inf *Informer[settings], _ *part[settings]) { inf.left = "4000" }, false},
-		"told of the same":   {func(inf *Informer[settings], _ *part[settings]) { inf.left = "3999" }, true},
-		"told of an earlier": {func(inf *Informer[settings], _ *part[settings]) { inf.left = "3998" }, true},
+		"nothing":             {func(*Informer[settings], *part[settings]) {}, true},
+		"removed":             {func(_ *Informer[settings], p *part[settings]) { p.removed = true }, false},
+		"initial version":     {func(_ *Informer[settings], p *part[settings]) { p.initialVersion = "1" }, false},
+		"an object":           {func(inf *Informer[settings], _ *part[settings]) { fill(inf, 1, 2) }, false},
+		"removed later":       {func(inf *Informer[settings], _ *part[settings]) { inf.newestRemoved = "4000" }, false},
+		"removed at the same": {func(inf *Informer[settings], _ *part[settings]) { inf.newestRemoved = "3999" }, true},
+		"removed earlier":     {func(inf *Informer[settings], _ *part[settings]) { inf.newestRemoved = "3998" }, true},
 	} {
 		inf, pf := newSaved(t, t.TempDir(), false)
 		p, err := inf.newTestPart(pf)

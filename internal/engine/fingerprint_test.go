@@ -74,32 +74,32 @@ func TestFingerprintOfWhatRefersToItself(t *testing.T) {
 }
 
 func TestAbsence(t *testing.T) {
-	var a absence
+	var a deletionTracker
 	key := object.Key{Name: "x"}
 	a.relisted("10")
-	a.note(key, "20")
+	a.record(key, "20")
 	for version, want := range map[string]bool{"9": true, "10": true, "19": true, "20": false, "21": false, "": false, "opaque": false} {
-		if got := a.proves(key, version); got != want {
+		if got := a.isStale(key, version); got != want {
 			t.Errorf("version %q after the deletion at 20: %v, want %v", version, got, want)
 		}
 	}
-	a.note(key, "30") // it was recreated meanwhile
-	if !a.proves(key, "29") || a.proves(key, "30") {
+	a.record(key, "30") // it was recreated meanwhile
+	if !a.isStale(key, "29") || a.isStale(key, "30") {
 		t.Error("the later deletion does not count")
 	}
 	other := object.Key{Name: "other"}
-	if a.proves(other, "10") || !a.proves(other, "9") {
+	if a.isStale(other, "10") || !a.isStale(other, "9") {
 		t.Error("only what is older than the list is proven absent by it")
 	}
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for i := range 10 * rememberedDeletions {
-		a.note(object.Key{Name: string(rune('a' + rnd.IntN(26))), Namespace: string(rune(i))}, "30")
+		a.record(object.Key{Name: string(rune('a' + rnd.IntN(26))), Namespace: string(rune(i))}, "30")
 	}
 	for i := range rememberedDeletions {
-		a.note(object.Key{Name: "last", Namespace: strconv.Itoa(i)}, "30")
+		a.record(object.Key{Name: "last", Namespace: strconv.Itoa(i)}, "30")
 	}
 	for i := range rememberedDeletions {
-		if !a.proves(object.Key{Name: "last", Namespace: strconv.Itoa(i)}, "29") {
+		if !a.isStale(object.Key{Name: "last", Namespace: strconv.Itoa(i)}, "29") {
 			t.Fatalf("the %dth of the last %d deletions is forgotten", i, rememberedDeletions)
 		}
 	}
@@ -107,7 +107,7 @@ func TestAbsence(t *testing.T) {
 		t.Errorf("%d deletions are remembered, want at most %d", len(a.deleted), rememberedDeletions)
 	}
 	a.relisted("40")
-	if a.proves(key, "41") || len(a.deleted) != 0 {
+	if a.isStale(key, "41") || len(a.deleted) != 0 {
 		t.Error("a list does not start over")
 	}
 }

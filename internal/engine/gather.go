@@ -43,7 +43,7 @@ func (g *gatherer[T]) Add(o T) {
 			return
 		}
 	}
-	if e := g.part.onTheWay.encodingOf(o); !e.IsZero() {
+	if e := g.part.inFlight.encodingOf(o); !e.IsZero() {
 		g.Gathering.AddEncoded(o, e)
 	} else {
 		g.Gathering.Add(g.transformed(o))
@@ -95,7 +95,7 @@ func (g *gatherer[T]) keepBudget() {
 	if g.full && g.Open() >= foldBatch || b.memory.isTight() {
 		g.fold()
 		g.count()
-		g.part.onTheWay.folds = true
+		g.part.inFlight.folds = true
 	}
 }
 
@@ -109,7 +109,7 @@ func (g *gatherer[T]) fold() {
 		if !inf.applyArrivals(g.part, g.Gathering, a) {
 			break
 		}
-		inf.budget.expect(a)
+		inf.budget.keepArrivalsOpen(a)
 	}
 	g.Fold()
 }
@@ -158,6 +158,6 @@ func (g *gatherer[T]) Close() {
 	}
 	g.Gathering.Close()
 	g.uncount()
-	g.part.onTheWay.folds = false
-	g.part.onTheWay.applied()
+	g.part.inFlight.folds = false
+	g.part.inFlight.applied()
 }

@@ -96,7 +96,7 @@ func TestListStaysWithinItsBudget(t *testing.T) {
 		for _, o := range src.items {
 			o.ResourceVersion = "6"
 		}
-		inf.currentParts()[0].heal(errors.New("again"))
+		inf.currentParts()[0].forceRelist(errors.New("again"))
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if st := inf.Status(); most == 0 || most > 2*budget+checkEvery*each || st.Memory.Folded != 3000 {
@@ -314,7 +314,7 @@ func TestInitialEventsAreTransformed(t *testing.T) {
 		}
 		startIt(t, inf)
 		p := inf.currentParts()[0]
-		p.onTheWay.opened = append(p.onTheWay.opened, held)
+		p.inFlight.opened = append(p.inFlight.opened, held)
 		g := p.newGatherer(2)
 		g.Add(held)
 		first, second := namedSettings(2), namedSettings(2)
@@ -331,7 +331,7 @@ func TestInitialEventsAreTransformed(t *testing.T) {
 			t.Errorf("%d calls of the transform, want one for each new state", calls)
 		}
 		g.Close()
-		if len(p.onTheWay.opened) != 0 {
+		if len(p.inFlight.opened) != 0 {
 			t.Error("what was opened for the list is kept open")
 		}
 	})

@@ -31,7 +31,7 @@ func (c *caller) enter() {
 
 func (c *caller) leave() { callers.Delete(c.id) }
 
-// join marks the calling goroutine as c too, so that a stop which is called on either does not wait for the other; the result ends that.
+// join registers the calling goroutine as c too, until leave, so that a stop called on either does not wait for the other.
 func (c *caller) join() (leave func()) {
 	id := goroutineID()
 	if id == 0 {
@@ -41,7 +41,7 @@ func (c *caller) join() (leave func()) {
 	return func() { callers.Delete(id) }
 }
 
-// currentCaller returns the caller that the calling goroutine is; nil if it is none.
+// currentCaller returns the caller of the calling goroutine, or nil.
 func currentCaller() *caller {
 	c, _ := callers.Load(goroutineID())
 	current, _ := c.(*caller)

@@ -54,7 +54,7 @@ func (g *guard) watch(obj object.Object, key object.Key) func(handler string) {
 	before := fingerprint(obj)
 	return func(handler string) {
 		if fingerprint(obj) != before {
-			g.tell(Mutation{Resource: g.resource, Key: key, Handler: handler})
+			g.record(Mutation{Resource: g.resource, Key: key, Handler: handler})
 		}
 	}
 }
@@ -113,23 +113,23 @@ func (g *guard) end() {
 
 func (g *guard) check(s sample) {
 	if fingerprint(s.obj) != s.sum {
-		g.tell(Mutation{Resource: g.resource, Key: object.KeyOf(s.obj)})
+		g.record(Mutation{Resource: g.resource, Key: object.KeyOf(s.obj)})
 	}
 }
 
 // corrupted reports that the decoder found a shared part that was written to.
 func (g *guard) corrupted(field string) {
 	if !g.off {
-		g.tell(Mutation{Resource: g.resource, Field: field})
+		g.record(Mutation{Resource: g.resource, Field: field})
 	}
 }
 
-func (g *guard) tell(m Mutation) {
+func (g *guard) record(m Mutation) {
 	g.found.Add(1)
 	g.announce(m)
 }
 
-// announce logs and reports a Mutation that has been counted. It calls the user's logger: no lock is held.
+// announce logs and reports a Mutation that has been counted. No lock is held, since it calls the user's logger.
 func (g *guard) announce(m Mutation) {
 	g.log.log(slog.LevelError, "a cached object was written to; objects from informers are shared and read-only, call DeepCopyObject first",
 		"key", m.Key.String(), "handler", m.Handler, "field", m.Field)

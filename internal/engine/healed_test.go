@@ -35,7 +35,7 @@ func TestHealedObjectsAreSaved(t *testing.T) {
 		p := inf.currentParts()[0]
 		inf.files.savePart(t.Context(), p)
 		src.Store(&answering{list: errors.New("down")})
-		p.heal(errors.New("it differs"))
+		p.forceRelist(errors.New("it differs"))
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		inf.files.savePart(t.Context(), p)

@@ -78,22 +78,22 @@ type Informer[T object.Object] struct {
 
 	// apply is held while one transaction goes through the store to all queues. Nothing waits while it is held. Release it with
 	// unlockApply.
-	apply   sync.Mutex
-	later   deferred         // the calls to be made when apply is given up
-	writer  *store.Writer[T] // guarded by apply
-	store   *store.Store[T]
-	budget  *budgeted[T]       // nil without a budget
-	left    string             // the newest version of the removed parts; guarded by apply
-	givenUp map[string]givenUp // recently removed parts, by namespace; guarded by apply
+	apply         sync.Mutex
+	deferredCalls deferredCalls    // calls to make when apply is released
+	writer        *store.Writer[T] // guarded by apply
+	store         *store.Store[T]
+	budget        *budgeted[T]       // nil without a budget
+	newestRemoved string             // the newest version of the removed parts; guarded by apply
+	removals      map[string]removal // recently removed parts, by namespace; guarded by apply
 
-	synced chan struct{} // closed under apply when, for the first time, every part has had its first list
-	life   context.Context
-	end    context.CancelCauseFunc // ends life, with a cause
-	done   chan struct{}           // closed when every goroutine has ended
-	wg     sync.WaitGroup
-	closer caller // the goroutine that closes done
-	wait   pressure
-	files  *files[T] // set by Start; nil if nothing is saved
+	synced       chan struct{} // closed under apply when, for the first time, every part has had its first list
+	life         context.Context
+	end          context.CancelCauseFunc // ends life, with a cause
+	done         chan struct{}           // closed when every goroutine has ended
+	wg           sync.WaitGroup
+	closer       caller // the goroutine that closes done
+	versionWaits versionWaits
+	files        *files[T] // set by Start; nil if nothing is saved
 
 	mu        sync.Mutex // guards what follows; never held while calling out. Lock order: apply before mu.
 	phase     phase
@@ -121,7 +121,7 @@ func New[T object.Object](cfg Config[T]) *Informer[T] {
 	inf.guard = &guard{resource: cfg.Name, log: inf.log, report: inf.reportMutation, off: cfg.NoMutationGuard}
 	options := store.Options{OnIndexPanic: inf.indexPanicked, OnStrayWrite: inf.indexOutdated, OnOpenError: inf.openFailed}
 	if !cfg.NoMutationGuard {
-		options.OnStrayPart = inf.partStrayed
+		options.OnStrayPart = inf.onStrayPart
 	}
 	inf.writer = store.NewWriter[T](options)
 	inf.store = inf.writer.Store()
@@ -129,7 +129,7 @@ func New[T object.Object](cfg Config[T]) *Informer[T] {
 		inf.useMemory(cfg.Memory)
 	}
 	inf.life, inf.end = context.WithCancelCause(context.Background())
-	inf.wait.init(inf.life)
+	inf.versionWaits.init(inf.life)
 	return inf
 }
 
@@ -199,7 +199,7 @@ func (inf *Informer[T]) Halt(cause error) {
 		inf.closer.enter() // the logger is the user's
 		inf.guard.end()
 		if inf.budget != nil {
-			inf.budget.leave()
+			inf.budget.closeAccount()
 		}
 		if inf.reports != nil && before == running {
 			inf.reports.end()
@@ -315,10 +315,10 @@ func (inf *Informer[T]) RemoveIndexes(indexes []*store.Index[T]) {
 	}
 }
 
-// indexPanicked is told that an index function panicked. apply is held.
+// indexPanicked is called when an index function panicked. apply is held.
 func (inf *Informer[T]) indexPanicked(index string, key object.Key, reason any) {
 	inf.indexPanics.Add(1)
-	inf.later.add(func() {
+	inf.deferredCalls.add(func() {
 		inf.log.log(slog.LevelError, "index function panicked; the object is stored but not in this index",
 			"index", index, "key", key.String(), "panic", fmt.Sprint(reason))
 	})
@@ -329,12 +329,12 @@ func (inf *Informer[T]) indexOutdated(index string, key object.Key) {
 	inf.foundMutation(Mutation{Resource: inf.cfg.Name, Key: key, Field: "index " + index})
 }
 
-// partStrayed is told, on any goroutine, that an object was opened of parts that were written to.
-func (inf *Informer[T]) partStrayed(key object.Key) {
+// onStrayPart is called, on any goroutine, when an object was opened from parts that were written to.
+func (inf *Informer[T]) onStrayPart(key object.Key) {
 	inf.foundMutation(Mutation{Resource: inf.cfg.Name, Key: key})
 }
 
-// foundMutation counts a Mutation at once, so that nothing more is saved, and reports it when the apply lock is free.
+// foundMutation counts a Mutation at once, so that nothing more is saved, and reports it once the apply lock is free.
 func (inf *Informer[T]) foundMutation(m Mutation) {
 	inf.guard.found.Add(1)
 	inf.afterApply(func() { inf.guard.announce(m) })
@@ -361,9 +361,9 @@ func (inf *Informer[T]) notify() {
 	inf.changed = make(chan struct{})
 }
 
-// pressure tells Block handlers that somebody waits for a version. While somebody does, Block handlers do not hold the informer back,
-// since the handler itself may be the one that waits.
-type pressure struct {
+// versionWaits counts those who wait for a version. While somebody does, Block handlers do not hold the informer back, since the handler itself
+// may be the one that waits.
+type versionWaits struct {
 	life context.Context
 
 	mu      sync.Mutex
@@ -372,33 +372,33 @@ type pressure struct {
 	cancel  context.CancelFunc
 }
 
-func (p *pressure) init(life context.Context) {
-	p.life = life
-	p.ctx, p.cancel = context.WithCancel(life)
+func (w *versionWaits) init(life context.Context) {
+	w.life = life
+	w.ctx, w.cancel = context.WithCancel(life)
 }
 
-// enter records that somebody waits, until leave is called.
-func (p *pressure) enter() (leave func()) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.waiting++
-	p.cancel()
-	return p.leave
+// begin records that somebody waits, until end is called.
+func (w *versionWaits) begin() (end func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.waiting++
+	w.cancel()
+	return w.end
 }
 
-func (p *pressure) leave() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.waiting--; p.waiting == 0 {
-		p.ctx, p.cancel = context.WithCancel(p.life)
+func (w *versionWaits) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.waiting--; w.waiting == 0 {
+		w.ctx, w.cancel = context.WithCancel(w.life)
 	}
 }
 
-// relaxed returns a context that is canceled when, or while, somebody waits.
-func (p *pressure) relaxed() context.Context {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.ctx
+// idleContext returns a context that is canceled when, or while, somebody waits.
+func (w *versionWaits) idleContext() context.Context {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.ctx
 }
 
 // partSeed returns a different seed for each part.

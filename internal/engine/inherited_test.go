@@ -196,14 +196,14 @@ func TestFirstListThatBreaksOffIsFollowedByNoneFromBefore(t *testing.T) {
 	})
 }
 
-// TestGivenUpIsForgotten after an hour, whether or not anything else is given up since. Until then the namespace is not listed from before it was given up.
-func TestGivenUpIsForgotten(t *testing.T) {
+// TestRemovalIsForgotten after an hour, whether or not another namespace is removed since. Until then the namespace's lists are no older than its removal.
+func TestRemovalIsForgotten(t *testing.T) {
 	for _, tt := range []struct {
 		after  time.Duration
-		others bool // another namespace comes and goes in the end
+		others bool // another namespace is added and removed at the end
 		want   string
 	}{
-		{rememberGivenUp, false, "900"}, {rememberGivenUp, true, "900"}, {rememberGivenUp + 1, false, ""}, {rememberGivenUp + 1, true, ""},
+		{removedTTL, false, "900"}, {removedTTL, true, "900"}, {removedTTL + 1, false, ""}, {removedTTL + 1, true, ""},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			src := &scoped{version: map[string]string{"a": "900", "b": "100", "c": "100"}, behind: func(context.Context) error { return nil }}
@@ -243,8 +243,8 @@ func TestGivenUpIsForgotten(t *testing.T) {
 				kept--
 			}
 			set("a", "b")
-			if len(asked) != 2 || asked[1] != tt.want || len(inf.givenUp) != kept {
-				t.Errorf("%v later: asked for lists at %q, the second of which should be at %q; %d namespaces are remembered, want %d", tt.after, asked, tt.want, len(inf.givenUp), kept)
+			if len(asked) != 2 || asked[1] != tt.want || len(inf.removals) != kept {
+				t.Errorf("%v later: asked for lists at %q, the second of which should be at %q; %d namespaces are remembered, want %d", tt.after, asked, tt.want, len(inf.removals), kept)
 			}
 			inf.Halt(nil)
 			<-inf.done

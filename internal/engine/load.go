@@ -22,18 +22,18 @@ import (
 	"github.com/tidings/tidings/store"
 )
 
-// listedAnyway is the size up to which a collection is listed despite the file. That costs no more than the check before a watch
+// alwaysListUpTo is the size up to which a collection is listed despite the file. That costs no more than the check before a watch
 // resumes, and leaves no doubt.
-const listedAnyway = 100
+const alwaysListUpTo = 100
 
 // loaded is the content of a file: folded objects, without decoding them, if the store can fold, else open ones.
 type loaded[T object.Object] struct {
-	items   object.Items[T]
-	folded  *store.Gathering[T] // nil if the store cannot fold
-	version string
-	asOf    time.Time
-	newest  object.Key // the object that was changed last
-	told    bool       // the handlers were notified of the objects
+	items    object.Items[T]
+	folded   *store.Gathering[T] // nil if the store cannot fold
+	version  string
+	asOf     time.Time
+	newest   object.Key // the object that was changed last
+	notified bool       // the handlers were notified of the objects
 }
 
 func (l *loaded[T]) objects() object.Collection[T] {
@@ -55,7 +55,7 @@ type momentaryError struct{ error }
 
 func (e momentaryError) Unwrap() error { return e.error }
 
-// resume returns where the part begins: from its file, or else with a list that is no older than what handlers were told about its objects.
+// resume returns where the part begins: from its file, or else with a list that is no older than what handlers know of its objects.
 // It runs on the reflector's goroutine before the first request.
 func (p *part[T]) resume(ctx context.Context) (held reflector.Contents, err error) {
 	held, err = p.resumeFromFile(ctx)
@@ -89,8 +89,8 @@ func (p *part[T]) resumeFromFile(ctx context.Context) (held reflector.Contents, 
 	n := l.objects().Len()
 	pf.note(func(st *FileStatus) { st.Loaded, st.AsOf = n, l.asOf }) // readers may see the first objects before the last one is opened
 	if applied, err := p.inf.takeOver(ctx, p, &l); err != nil {
-		// The file is no proof of what the server has. But its objects were the server's at some time, and handlers may have been told of them: a list from
-		// before them would take them back, or pass for another history. Where the server does not come that far, the reflector says that it was restored.
+		// The file does not prove what the server has. But the server once had its objects, and handlers may have been notified of them: an older list
+		// would take them back, or pass for another history. If the server does not get that far, the reflector reports that it was restored.
 		held = reflector.Contents{ResourceVersion: object.MaxResourceVersion(p.keepUnfinished(), p.notBefore), List: true}
 		pf.note(func(st *FileStatus) { st.Loaded = 0 })
 		if p.inf.store.Snapshot().In(p.namespace).Len() == 0 { // otherwise readers see the objects that were opened
@@ -107,7 +107,7 @@ func (p *part[T]) resumeFromFile(ctx context.Context) (held reflector.Contents, 
 	pf.mu.Unlock()
 	p.inf.keepBudget()
 	p.inf.notify()
-	return reflector.Contents{ResourceVersion: l.version, Newest: l.newest, List: n <= listedAnyway}, nil
+	return reflector.Contents{ResourceVersion: l.version, Newest: l.newest, List: n <= alwaysListUpTo}, nil
 }
 
 // discard removes the part's file, which cannot be used. If the system failed to read it, that may be temporary: such a file is kept for the
@@ -307,7 +307,7 @@ func (inf *Informer[T]) takeOver(ctx context.Context, p *part[T], l *loaded[T]) 
 		return false, nil
 	}
 	err := inf.openFolded(ctx, p, l)
-	if ctx.Err() != nil || err == errGivenUp {
+	if ctx.Err() != nil || err == errPartRemoved {
 		return false, nil
 	}
 	return err == nil && inf.applyFile(p, l), err
@@ -317,11 +317,11 @@ func (inf *Informer[T]) takeOver(ctx context.Context, p *part[T], l *loaded[T]) 
 func (inf *Informer[T]) applies(p *part[T], l *loaded[T]) bool {
 	inf.apply.Lock()
 	defer inf.unlockApply()
-	return !p.removed && p.inherited == "" && inf.store.Snapshot().In(p.namespace).Len() == 0 &&
-		!object.OlderResourceVersion(l.version, inf.left) // otherwise handlers were told of changes after the file, before a part was removed
+	return !p.removed && p.initialVersion == "" && inf.store.Snapshot().In(p.namespace).Len() == 0 &&
+		!object.OlderResourceVersion(l.version, inf.newestRemoved) // otherwise handlers were notified of changes after the file, before a part was removed
 }
 
-var errGivenUp = errors.New("the part was given up")
+var errPartRemoved = errors.New("the part was removed")
 
 // openFolded opens folded objects on several cores, once for the indexes and all handlers, if any of these use objects or if all can stay open.
 func (inf *Informer[T]) openFolded(ctx context.Context, p *part[T], l *loaded[T]) error {
@@ -341,7 +341,7 @@ func (inf *Informer[T]) openFolded(ctx context.Context, p *part[T], l *loaded[T]
 		}
 		codecs = append(codecs, codec)
 	}
-	l.told = true
+	l.notified = true
 	return inOrder(numbersBelow(g.Len(), openBatch), n, func(worker, from int) ([]T, error) {
 		return g.OpenPacked(from, min(from+openBatch, g.Len()), codecs[worker])
 	}, func(objects []T) error {
@@ -353,9 +353,9 @@ func (inf *Informer[T]) openFolded(ctx context.Context, p *part[T], l *loaded[T]
 		}
 		a := g.Arrivals(objects)
 		if !inf.applyArrivals(p, g, a) {
-			return errGivenUp
+			return errPartRemoved
 		}
-		inf.budget.expect(a)
+		inf.budget.keepArrivalsOpen(a)
 		return ctx.Err()
 	})
 }
@@ -377,15 +377,15 @@ func (inf *Informer[T]) applyFile(p *part[T], l *loaded[T]) bool {
 	}
 	txn := inf.writer.Begin()
 	defer txn.Abort()
-	if !l.told {
+	if !l.notified {
 		txn.Silence()
 	}
 	notes := txn.Replace(p.namespace, l.objects(), l.version, false)
 	markInitial(notes)
 	snap := txn.Commit()
-	p.absent.relisted(l.version)
-	p.inherited = l.version
-	if l.told {
+	p.deletions.relisted(l.version)
+	p.initialVersion = l.version
+	if l.notified {
 		inf.push(inf.subscriptions(), notes, l.version)
 	} else {
 		inf.pushInitial(snap.In(p.namespace))
@@ -393,8 +393,8 @@ func (inf *Informer[T]) applyFile(p *part[T], l *loaded[T]) bool {
 	return true
 }
 
-// contradicts reports whether a list shows that the objects of the part's file are of another history: the list has an object
-// in an older state than the file, although it is not older than that state. Handlers will be told of older states then, so this is said.
+// contradicts reports whether a list shows that the part's file is of another history: the list has an object in an older state than the file,
+// although the list is not older than that state. It also tells the user, since handlers will get older states.
 func (p *part[T]) contradicts(objects object.Collection[T], version string) bool {
 	if p.file == nil || p.listed.Load() {
 		return false

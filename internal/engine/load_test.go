@@ -106,7 +106,7 @@ func TestLoadIsGivenUp(t *testing.T) {
 			return &l
 		}
 		p.removed = true
-		if err := next.openFolded(t.Context(), p, load()); folding && err != errGivenUp {
+		if err := next.openFolded(t.Context(), p, load()); folding && err != errPartRemoved {
 			t.Errorf("opened for a part that was given up: %v", err)
 		}
 		if next.applyFile(p, load()) {

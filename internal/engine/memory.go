@@ -28,8 +28,8 @@ type Memory struct {
 	// limit is the value of used above which somebody folds.
 	limit    atomic.Int64
 	settling sync.Mutex // held while folding
-	// shrinking says that the next settle continues with shrink.
-	shrinking atomic.Bool
+	// repacking says that the next settle continues with repack.
+	repacking atomic.Bool
 	problem   atomic.Pointer[string]
 
 	mu       sync.Mutex // guards accounts
@@ -48,9 +48,9 @@ type account interface {
 	// fold passes once over the open objects and folds them until enough returns true. It spares objects that were read recently,
 	// unless all is set.
 	fold(all bool, enough func() bool)
-	// shrink repacks folded objects better, if enough came one by one since it last did, until enough returns true. It stops after a
+	// repack packs folded objects better, if enough came one by one since it last did, until enough returns true. It stops after a
 	// few thousand, and reports whether there are more.
-	shrink(enough func() bool) (more bool)
+	repack(enough func() bool) (more bool)
 }
 
 // NewMemory returns a budget of this many bytes.
@@ -64,20 +64,20 @@ func NewMemory(budget int64, logger *slog.Logger) *Memory {
 // many are folded together.
 func (m *Memory) slack() int64 { return m.budget / 32 }
 
-func (m *Memory) enter(a account) {
+func (m *Memory) addAccount(a account) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.accounts = append(m.accounts, a)
 }
 
-func (m *Memory) leave(a account, used int64) {
+func (m *Memory) removeAccount(a account, used int64) {
 	m.mu.Lock()
 	m.accounts = slices.DeleteFunc(m.accounts, func(other account) bool { return other == a })
 	m.mu.Unlock()
 	now := m.used.Add(-used)
 	m.limit.Store(m.budget)
-	if m.problem.Load() != nil { // it may name the account that has left
-		m.judge(now)
+	if m.problem.Load() != nil { // it may name the account that was removed
+		m.updateProblem(now)
 	}
 }
 
@@ -99,7 +99,7 @@ func (m *Memory) isMostlyUsed() bool { return m.used.Load() > m.budget-m.budget/
 
 // isDue reports whether somebody has to settle.
 func (m *Memory) isDue(used int64) bool {
-	return used > m.limit.Load() || used > m.budget && m.shrinking.Load() || used <= m.budget && m.problem.Load() != nil
+	return used > m.limit.Load() || used > m.budget && m.repacking.Load() || used <= m.budget && m.problem.Load() != nil
 }
 
 // settle folds until the budget is kept, if it is exceeded. Only one goroutine does; others continue. No informer's lock is held.
@@ -118,18 +118,18 @@ func (m *Memory) settle() {
 			a.fold(all, enough)
 		}
 	}
-	more := m.shrink()
-	m.shrinking.Store(more)
+	more := m.repack()
+	m.repacking.Store(more)
 	used := m.used.Load()
 	m.limit.Store(max(m.budget, used+m.slack()))
 	if more && used > m.budget && used <= m.budget+m.slack() {
 		return // it may still come to fit
 	}
-	m.judge(used)
+	m.updateProblem(used)
 }
 
-// shrink repacks folded objects better until they leave enough room for open ones.
-func (m *Memory) shrink() (more bool) {
+// repack packs folded objects better until they leave enough room for open ones.
+func (m *Memory) repack() (more bool) {
 	accounts := m.byOpenBytes()
 	enough := func() bool {
 		used := m.used.Load()
@@ -142,7 +142,7 @@ func (m *Memory) shrink() (more bool) {
 		if enough() {
 			break
 		}
-		more = a.shrink(enough) || more
+		more = a.repack(enough) || more
 	}
 	return more
 }
@@ -155,8 +155,8 @@ func (m *Memory) lowerLimit() {
 	}
 }
 
-// judge records and logs that the budget is exceeded, or clears the problem.
-func (m *Memory) judge(used int64) {
+// updateProblem records and logs that the budget is exceeded, or clears the problem.
+func (m *Memory) updateProblem(used int64) {
 	if used <= m.budget {
 		m.problem.Store(nil)
 		return

@@ -37,7 +37,7 @@ func (b *books) fold(all bool, enough func() bool) {
 	}
 }
 
-func (b *books) shrink(func() bool) (more bool) { return false }
+func (b *books) repack(func() bool) (more bool) { return false }
 
 // grow adds open bytes to the account.
 func (b *books) grow(n int64) {
@@ -54,7 +54,7 @@ func newBooks(budget int64, log *strings.Builder, names ...string) (*Memory, []*
 	var all []*books
 	for _, name := range names {
 		b := &books{memory: m, name: name}
-		m.enter(b)
+		m.addAccount(b)
 		all = append(all, b)
 	}
 	return m, all
@@ -159,7 +159,7 @@ func TestLimitComesDown(t *testing.T) {
 			m.used.Add(-2000)
 			m.settle()
 		},
-		"ended": func(m *Memory, stuck *books) { m.leave(stuck, stuck.used) },
+		"ended": func(m *Memory, stuck *books) { m.removeAccount(stuck, stuck.used) },
 	} {
 		m, all := newBooks(1600, nil, "stuck", "pods", "more")
 		for _, b := range all[:2] {
@@ -201,7 +201,7 @@ func TestEndedInformersTakeNothing(t *testing.T) {
 	for _, b := range all {
 		b.grow(400)
 	}
-	m.leave(all[1], 400)
+	m.removeAccount(all[1], 400)
 	if used := m.used.Load(); used != 800 {
 		t.Errorf("%d bytes are used after one of three has ended, want 800", used)
 	}

@@ -30,12 +30,12 @@ type part[T object.Object] struct {
 	ctx    context.Context // the part's lifetime, within the informer's
 	cancel context.CancelFunc
 	// rewrites is the reflector's count of rewritten histories as of the last list; used on the reflector's goroutine.
-	rewrites uint64
-	audit    auditor[T]
-	healing  atomic.Bool   // the next list replaces the store's state unconditionally
-	done     chan struct{} // closed when the part's goroutine has ended
-	caller   caller
-	file     *partFile // nil if nothing is saved
+	rewrites               uint64
+	audit                  auditor[T]
+	replaceUnconditionally atomic.Bool   // the next list replaces the store's state unconditionally
+	done                   chan struct{} // closed when the part's goroutine has ended
+	caller                 caller
+	file                   *partFile // nil if nothing is saved
 	// These are used while a watch resumes from the file. recent is the version that it has to catch up to, "" if unknown, used only on
 	// the reflector's goroutine; newsAt is when it last brought something, in nanoseconds after made; adding is set while changes are
 	// being added to the store.
@@ -44,22 +44,22 @@ type part[T object.Object] struct {
 	adding atomic.Bool
 
 	// What follows is guarded by Informer.apply.
-	removed bool    // the part's namespace was removed: nothing of it is applied any more
-	absent  absence // objects known not to exist
-	// inherited is the newest version that the store held of the part's objects before the first list: from removed parts, a file, or an
+	removed   bool            // the part's namespace was removed: nothing of it is applied any more
+	deletions deletionTracker // of objects known not to exist
+	// initialVersion is the newest version that the store held of the part's objects before the first list: from removed parts, a file, or an
 	// incomplete list.
-	inherited string
-	// notBefore is the version at which handlers were told that some of the part's objects are gone, because another part was removed, if it is
-	// newer than inherited. It is set before the part runs.
+	initialVersion string
+	// notBefore is the version at which handlers were notified that some of the part's objects are gone, because another part was removed, if it
+	// is newer than initialVersion. It is set before the part runs.
 	notBefore string
 
 	listed atomic.Bool // the first list is in the store; written under apply
-	// onTheWay is used by the reflector's goroutine only.
-	onTheWay onTheWay[T]
+	// inFlight is used by the reflector's goroutine only.
+	inFlight inFlight[T]
 	// usesStandIns says that the source may get stand-ins for folded objects.
 	usesStandIns bool
-	// overcome is the problem that the last list resolved. The reflector's own status clears it only after it has handed the list over.
-	overcome atomic.Pointer[reflector.Error]
+	// resolvedProblem is the problem that the last list resolved. The reflector's own status clears it only after it has handed the list over.
+	resolvedProblem atomic.Pointer[reflector.Error]
 	// unreadable is when a list was last requested because a folded object could not be opened. Guarded by Informer.mu.
 	unreadable time.Time
 }
@@ -86,7 +86,7 @@ func (inf *Informer[T]) newPart(namespace string) (*part[T], error) {
 		s.OnStrayWrite(inf.guard.corrupted)
 	}
 	p := &part[T]{inf: inf, namespace: namespace, source: src, transform: inf.transform, made: time.Now(), done: make(chan struct{})}
-	p.usesStandIns = inf.budget.comesAsIs() && handsOnUnseen(src)
+	p.usesStandIns = inf.budget.hasStableEncoding() && supportsStandIns(src)
 	p.audit.part = p
 	p.ctx, p.cancel = context.WithCancel(inf.life)
 	p.file = inf.files.ofPart(namespace)
@@ -96,13 +96,13 @@ func (inf *Informer[T]) newPart(namespace string) (*part[T], error) {
 	}
 	opts := reflector.Options[T]{
 		Name: name, Resource: inf.cfg.Resource, Source: src, Sink: p, Logger: inf.cfg.Logger, OnError: p.onError,
-		Previous: p.recall, Held: p.held, NoSharing: p.transform != nil, DisableWatchList: inf.cfg.NoWatchList,
+		Previous: p.previous, Held: p.held, NoSharing: p.transform != nil, DisableWatchList: inf.cfg.NoWatchList,
 		Backoff: inf.cfg.Backoff, PageSize: inf.cfg.PageSize, Seed: inf.partSeed(), Peers: inf.cfg.Peers,
 		Resume: p.resume, OnResume: p.onResume,
 	}
 	if inf.budget != nil {
 		opts.NewGatherer = p.newGatherer
-		if inf.budget.comesAsIs() && p.transform == nil {
+		if inf.budget.hasStableEncoding() && p.transform == nil {
 			opts.Decode = p.decode
 		}
 	}
@@ -165,7 +165,7 @@ func (inf *Informer[T]) changeParts(added []*part[T], drop func(*part[T]) bool) 
 		txn.Silence()
 	}
 	for _, p := range added {
-		p.inherited = inf.newestIn(p.namespace)
+		p.initialVersion = inf.newestIn(p.namespace)
 		txn.Track(p.namespace)
 	}
 	var kept []*part[T]
@@ -176,13 +176,13 @@ func (inf *Informer[T]) changeParts(added []*part[T], drop func(*part[T]) bool) 
 			continue
 		}
 		p.removed = true
-		inf.left = object.MaxResourceVersion(inf.left, p.newest())
-		inf.noteGivenUp(p)
+		inf.newestRemoved = object.MaxResourceVersion(inf.newestRemoved, p.newest())
+		inf.noteRemoved(p)
 		gone = append(gone, p)
 		notes = append(notes, txn.Drop(p.namespace)...)
 	}
 	for _, p := range added {
-		if version := inf.givenUpAt(p.namespace); p.inherited == "" || object.OlderResourceVersion(p.inherited, version) {
+		if version := inf.removedAt(p.namespace); p.initialVersion == "" || object.OlderResourceVersion(p.initialVersion, version) {
 			p.notBefore = version
 		}
 	}
@@ -197,35 +197,35 @@ func (inf *Informer[T]) changeParts(added []*part[T], drop func(*part[T]) bool) 
 	return gone
 }
 
-// rememberGivenUp is how long a removed namespace is remembered: longer than a replica of a server lags behind.
-const rememberGivenUp = time.Hour
+// removedTTL is how long a removed namespace is remembered: longer than a replica of a server lags behind.
+const removedTTL = time.Hour
 
-// givenUp is the version at which a namespace was removed: handlers were then told that its objects are gone.
-type givenUp struct {
+// removal says when a namespace was removed: handlers were notified at that version that its objects are gone.
+type removal struct {
 	version string
 	at      time.Time
 }
 
-// noteGivenUp remembers that a part is removed. apply is held.
-func (inf *Informer[T]) noteGivenUp(p *part[T]) {
-	if inf.givenUp == nil {
-		inf.givenUp = map[string]givenUp{}
+// noteRemoved remembers that a part is removed. apply is held.
+func (inf *Informer[T]) noteRemoved(p *part[T]) {
+	if inf.removals == nil {
+		inf.removals = map[string]removal{}
 	}
-	inf.forgetGivenUp()
-	inf.givenUp[p.namespace] = givenUp{object.MaxResourceVersion(p.newest(), p.notBefore), time.Now()}
+	inf.forgetRemoved()
+	inf.removals[p.namespace] = removal{object.MaxResourceVersion(p.newest(), p.notBefore), time.Now()}
 }
 
-// forgetGivenUp forgets what was given up long ago. apply is held.
-func (inf *Informer[T]) forgetGivenUp() {
-	maps.DeleteFunc(inf.givenUp, func(_ string, g givenUp) bool { return time.Since(g.at) > rememberGivenUp })
+// forgetRemoved forgets removals that are older than removedTTL. apply is held.
+func (inf *Informer[T]) forgetRemoved() {
+	maps.DeleteFunc(inf.removals, func(_ string, r removal) bool { return time.Since(r.at) > removedTTL })
 }
 
-// givenUpAt returns the newest version at which objects of a namespace, "" for all, were given up lately. apply is held.
-func (inf *Informer[T]) givenUpAt(namespace string) (version string) {
-	inf.forgetGivenUp()
-	for of, g := range inf.givenUp {
+// removedAt returns the newest version at which objects of a namespace, "" for all, were lately removed. apply is held.
+func (inf *Informer[T]) removedAt(namespace string) (version string) {
+	inf.forgetRemoved()
+	for of, r := range inf.removals {
 		if of == namespace || of == "" || namespace == "" {
-			version = object.MaxResourceVersion(version, g.version)
+			version = object.MaxResourceVersion(version, r.version)
 		}
 	}
 	return version
@@ -249,7 +249,7 @@ func (p *part[T]) newest() string {
 	if p.listed.Load() {
 		return newest
 	}
-	newest = object.MaxResourceVersion(p.inherited, newest)
+	newest = object.MaxResourceVersion(p.initialVersion, newest)
 	for held := range snap.AllHeld(p.namespace) { // of an incomplete first list
 		newest = object.MaxResourceVersion(newest, held.ResourceVersion())
 	}
@@ -287,7 +287,7 @@ func (p *part[T]) Add(deltas []object.Delta[T], resourceVersion string) {
 	p.adding.Store(true)
 	defer p.adding.Store(false)
 	p.resolve(deltas)
-	defer p.onTheWay.delivered()
+	defer p.inFlight.delivered()
 	if p.transform != nil {
 		p.transformChanges(deltas)
 	}
@@ -317,9 +317,9 @@ func (p *part[T]) Replace(objects object.Collection[T], resourceVersion string) 
 	p.inf.notify()
 }
 
-// heal requests a list that replaces the store's state unconditionally. The reflector logs and reports the cause.
-func (p *part[T]) heal(cause error) {
-	p.healing.Store(true)
+// forceRelist requests a list that replaces the store's state unconditionally. The reflector logs and reports the cause.
+func (p *part[T]) forceRelist(cause error) {
+	p.replaceUnconditionally.Store(true)
 	p.reflector.Relist(cause)
 }
 
@@ -339,8 +339,8 @@ func (e contradictedError) Error() string {
 func (p *part[T]) historyRewritten() bool {
 	before := p.rewrites
 	p.rewrites = p.reflector.Status().Rewrites
-	healing := p.healing.Swap(false)
-	return healing || p.rewrites > before
+	unconditional := p.replaceUnconditionally.Swap(false)
+	return unconditional || p.rewrites > before
 }
 
 // transformChanges transforms the objects of the deltas. It skips an object that the store holds, which was transformed before and is

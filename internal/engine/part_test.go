@@ -605,7 +605,7 @@ func TestLaterIsDoneOnce(t *testing.T) {
 	for range 3 {
 		inf.apply.Lock()
 		if done == 0 {
-			inf.later.add(func() { done++ })
+			inf.deferredCalls.add(func() { done++ })
 		}
 		inf.unlockApply()
 	}
@@ -649,10 +649,10 @@ func TestGuardSamplesSingleChanges(t *testing.T) {
 	for i := range 3 * guardEveryChange {
 		o := namedSettings(i % 10)
 		o.ResourceVersion = fmt.Sprint(i + 1)
-		p.onTheWay.opened = append(p.onTheWay.opened, o)
+		p.inFlight.opened = append(p.inFlight.opened, o)
 		p.Add([]object.Delta[settings]{{Type: object.Updated, Key: object.KeyOf(o), Object: o}}, o.ResourceVersion)
 	}
-	if len(p.onTheWay.opened) != 0 {
+	if len(p.inFlight.opened) != 0 {
 		t.Error("what was opened for a change is kept open")
 	}
 	if n := inf.guard.remembered(); n != 3 {

@@ -12,23 +12,23 @@ import (
 	"github.com/tidings/tidings/store"
 )
 
-// onTheWay tracks objects that the part's source has decoded, or was given, but has not handed out yet. The source handles them in
+// inFlight tracks objects that the part's source has decoded, or was given, but has not handed out yet. The source handles them in
 // order. It is used on the reflector's goroutine.
-type onTheWay[T object.Object] struct {
+type inFlight[T object.Object] struct {
 	// encodings are the encodings that objects were decoded from, recorded while the budget is tight; those that are not patches are in
 	// bytes, concatenated. bytes is nil between batches.
-	encodings handed[T]
+	encodings decodedQueue[T]
 	bytes     *[]byte
 	neighbors *store.Neighbors[T] // decodes lists while the budget is tight
 	// folds says that the list being read is folded as it streams, including everything still to come.
 	folds bool
 	// opened keeps objects open that were opened for the changes of a batch, so that handlers get the same ones.
 	opened []T
-	// recalled is the previous state opened for the object that comes next. The new state is decoded relative to before, or compared with
-	// data, the codec's encoding of recalled. data is nil between batches.
-	recalled T
-	before   store.Held[T]
-	data     *[]byte
+	// previousObject is the previous state opened for the object that comes next. The new state is decoded relative to before, or compared with
+	// data, the codec's encoding of previousObject. data is nil between batches.
+	previousObject T
+	before         store.Held[T]
+	data           *[]byte
 	// standIns and olderStandIns are the states behind stand-ins, by key. The store may have lost a state by the time its stand-in comes back,
 	// if it was edited by hand.
 	standIns, olderStandIns map[object.Key]store.Held[T]
@@ -41,15 +41,15 @@ type encoded struct {
 	size     int
 }
 
-// maxHanded and maxHandedBytes bound the objects that a source may handle before it hands out the first of them. A source reads only
+// maxInFlight and maxInFlightBytes bound the objects that a source may handle before it hands out the first of them. A source reads only
 // a part of that at a time; objects that it skips are never handed out.
 const (
-	maxHanded      = 1024
-	maxHandedBytes = 2 << 20
+	maxInFlight      = 1024
+	maxInFlightBytes = 2 << 20
 )
 
-// handed are objects in the order in which they are expected, each with what it was decoded from.
-type handed[T object.Object] struct {
+// decodedQueue has objects in the order in which they are expected, each with what it was decoded from.
+type decodedQueue[T object.Object] struct {
 	objects []T
 	encoded []encoded
 	next    int // the first that may still come
@@ -57,16 +57,16 @@ type handed[T object.Object] struct {
 }
 
 // add appends an object.
-func (h *handed[T]) add(o T, e encoded) {
-	if len(h.objects)-h.next >= 2*maxHanded { // the oldest were not handed out, and will not be
-		h.objects, h.encoded = append([]T{}, h.objects[h.next+maxHanded:]...), append([]encoded{}, h.encoded[h.next+maxHanded:]...)
+func (h *decodedQueue[T]) add(o T, e encoded) {
+	if len(h.objects)-h.next >= 2*maxInFlight { // the oldest were not handed out, and will not be
+		h.objects, h.encoded = append([]T{}, h.objects[h.next+maxInFlight:]...), append([]encoded{}, h.encoded[h.next+maxInFlight:]...)
 		h.next = 0
 	}
 	h.objects, h.encoded, h.size = append(h.objects, o), append(h.encoded, e), h.size+e.size
 }
 
 // take returns what an object that has come was decoded from, and forgets everything before it.
-func (h *handed[T]) take(o T) (e encoded, ok bool) {
+func (h *decodedQueue[T]) take(o T) (e encoded, ok bool) {
 	for i := h.next; i < len(h.objects); i++ {
 		if any(h.objects[i]) == any(o) {
 			e = h.encoded[i]
@@ -78,7 +78,7 @@ func (h *handed[T]) take(o T) (e encoded, ok bool) {
 }
 
 // forget forgets everything before i.
-func (h *handed[T]) forget(i int) {
+func (h *decodedQueue[T]) forget(i int) {
 	clear(h.objects[h.next:i])
 	clear(h.encoded[h.next:i])
 	if h.next = i; i == len(h.objects) {
@@ -86,10 +86,10 @@ func (h *handed[T]) forget(i int) {
 	}
 }
 
-// recall returns the object that the store holds, for the source to compare with what comes.
-func (p *part[T]) recall(key object.Key) (T, bool) {
-	p.onTheWay.recalled, p.onTheWay.before = *new(T), store.Held[T]{}
-	if o, ok := p.recallPatch(key); ok {
+// previous returns the object that the store holds, for the source to compare with what comes.
+func (p *part[T]) previous(key object.Key) (T, bool) {
+	p.inFlight.previousObject, p.inFlight.before = *new(T), store.Held[T]{}
+	if o, ok := p.previousPatch(key); ok {
 		return o, !object.IsNil(o)
 	}
 	held, ok := p.inf.store.Snapshot().Held(key)
@@ -101,28 +101,28 @@ func (p *part[T]) recall(key object.Key) (T, bool) {
 	switch {
 	case open && (!held.IsFolded() || p.isListing()):
 		return o, true
-	case !p.inf.budget.comesAsIs(): // the decoder makes no use of it
+	case !p.inf.budget.hasStableEncoding(): // the decoder makes no use of it
 		return o, false
 	case p.isListing():
 		if !p.usesStandIns {
 			return o, false
 		}
 		o = standInFor(&held)
-		p.onTheWay.standsFor(object.KeyOf(o), &held)
+		p.inFlight.standsFor(object.KeyOf(o), &held)
 		return o, true
 	case !open && !p.inf.wantsObjects(): // opening it takes longer than it saves
 		return o, false
 	case !open:
-		o = p.onTheWay.open(&held)
+		o = p.inFlight.open(&held)
 	}
-	p.onTheWay.keepOpen(o)
+	p.inFlight.keepOpen(o)
 	return o, true
 }
 
-// recallPatch prepares decoding a change of an object that is folded as a patch as another patch. It opens the object if a handler uses objects, else
+// previousPatch prepares decoding a change of an object that is folded as a patch as another patch. It opens the object if a handler uses objects, else
 // the result is nil. It returns false if another way is better.
-func (p *part[T]) recallPatch(key object.Key) (o T, ok bool) {
-	if p.isListing() || !p.inf.budget.comesAsIs() || !p.inf.budget.memory.isMostlyUsed() {
+func (p *part[T]) previousPatch(key object.Key) (o T, ok bool) {
+	if p.isListing() || !p.inf.budget.hasStableEncoding() || !p.inf.budget.memory.isMostlyUsed() {
 		return o, false
 	}
 	held, ok := p.inf.store.Snapshot().LikelyHeld(key)
@@ -132,7 +132,7 @@ func (p *part[T]) recallPatch(key object.Key) (o T, ok bool) {
 	if _, open := held.Open(); open {
 		return o, false
 	}
-	w := &p.onTheWay
+	w := &p.inFlight
 	if !p.inf.wantsObjects() {
 		w.before = held.Under(key.Clone())
 		return o, true
@@ -142,26 +142,26 @@ func (p *part[T]) recallPatch(key object.Key) (o T, ok bool) {
 	if own != key {
 		return o, false
 	}
-	w.recalled, w.before = o, held.Under(own)
+	w.previousObject, w.before = o, held.Under(own)
 	w.keepOpen(o)
 	return o, true
 }
 
 // keepOpen keeps an object open until the batch is delivered, unless too many others are opened first.
-func (w *onTheWay[T]) keepOpen(o T) {
-	if len(w.opened) >= 2*maxHanded { // the oldest were not handed out, and will not be
-		w.opened = slices.Delete(w.opened, 0, maxHanded)
+func (w *inFlight[T]) keepOpen(o T) {
+	if len(w.opened) >= 2*maxInFlight { // the oldest were not handed out, and will not be
+		w.opened = slices.Delete(w.opened, 0, maxInFlight)
 	}
 	w.opened = append(w.opened, o)
 }
 
 // open opens a folded object, and keeps what it was decoded from.
-func (w *onTheWay[T]) open(held *store.Held[T]) T {
+func (w *inFlight[T]) open(held *store.Held[T]) T {
 	if w.data == nil {
-		w.data = takeBuffer()
+		w.data = getBuffer()
 	}
 	o, data := held.ObjectFrom(*w.data)
-	if w.recalled, w.before = o, (store.Held[T]{}); data == nil { // somebody opened it meanwhile
+	if w.previousObject, w.before = o, (store.Held[T]{}); data == nil { // somebody opened it meanwhile
 		*w.data = (*w.data)[:0]
 	} else {
 		*w.data = data
@@ -169,10 +169,10 @@ func (w *onTheWay[T]) open(held *store.Held[T]) T {
 	return o
 }
 
-// recalledData returns what the object just opened by recall was decoded from; nil if it was open already.
-func (p *part[T]) recalledData(o T) []byte {
-	w := &p.onTheWay
-	if w.data == nil || len(*w.data) == 0 || w.before.IsFolded() || any(w.recalled) != any(o) || object.IsNil(o) {
+// previousData returns what the object just opened by previous was decoded from; nil if it was open already.
+func (p *part[T]) previousData(o T) []byte {
+	w := &p.inFlight
+	if w.data == nil || len(*w.data) == 0 || w.before.IsFolded() || any(w.previousObject) != any(o) || object.IsNil(o) {
 		return nil
 	}
 	return p.inf.budget.codec.ReceivedData(*w.data)
@@ -188,9 +188,9 @@ func (p *part[T]) isListing() bool { return p.reflector.Phase() != reflector.Wat
 // string in the decoder, and pass for unchanged.
 var standInMark = "a stand-in " + rand.Text()
 
-// handsOnUnseen reports whether a source hands out results of Previous only if they are unchanged by uid and version, and uses nothing
+// supportsStandIns reports whether a source hands out results of Previous only if they are unchanged by uid and version, and uses nothing
 // else of them.
-func handsOnUnseen[T object.Object](src source.ListerWatcher[T]) bool {
+func supportsStandIns[T object.Object](src source.ListerWatcher[T]) bool {
 	if _, ok := src.(*source.HTTP[T]); ok {
 		return true
 	}
@@ -210,10 +210,10 @@ func (p *part[T]) unchanged(o T) (held store.Held[T], ok bool) {
 		return held, false
 	}
 	key := object.KeyOf(o)
-	if held, ok = p.onTheWay.standIns[key]; ok {
+	if held, ok = p.inFlight.standIns[key]; ok {
 		return held, true
 	}
-	if held, ok = p.onTheWay.olderStandIns[key]; ok {
+	if held, ok = p.inFlight.olderStandIns[key]; ok {
 		return held, true
 	}
 	held, ok = p.inf.store.Snapshot().Held(key) // there were more stand-ins than remembered
@@ -221,8 +221,8 @@ func (p *part[T]) unchanged(o T) (held store.Held[T], ok bool) {
 }
 
 // standsFor records the state behind the stand-in with this key.
-func (w *onTheWay[T]) standsFor(key object.Key, held *store.Held[T]) {
-	if w.standIns == nil || len(w.standIns) >= maxHanded {
+func (w *inFlight[T]) standsFor(key object.Key, held *store.Held[T]) {
+	if w.standIns == nil || len(w.standIns) >= maxInFlight {
 		w.standIns, w.olderStandIns = w.olderStandIns, w.standIns
 		clear(w.standIns)
 	}
@@ -235,14 +235,14 @@ func (w *onTheWay[T]) standsFor(key object.Key, held *store.Held[T]) {
 // decode implements source.Decode: it records what an object is decoded from, if it is likely to be folded soon. An object that resembles one that is
 // folded already is decoded as a patch.
 func (p *part[T]) decode(data []byte, previous T, decode func(previousData []byte) (T, error)) (T, error) {
-	w, b := &p.onTheWay, p.inf.budget
+	w, b := &p.inFlight, p.inf.budget
 	if !p.foldsSoon() && !w.before.IsFolded() {
-		return decode(p.recalledData(previous))
+		return decode(p.previousData(previous))
 	}
 	if w.bytes == nil {
-		w.bytes = takeBuffer()
+		w.bytes = getBuffer()
 	}
-	if w.encodings.size > maxHandedBytes {
+	if w.encodings.size > maxInFlightBytes {
 		w.encodings.forget(len(w.encodings.objects))
 	}
 	if len(w.encodings.objects) == 0 {
@@ -264,21 +264,21 @@ func (p *part[T]) decode(data []byte, previous T, decode func(previousData []byt
 func (p *part[T]) foldsSoon() bool {
 	m := p.inf.budget.memory
 	if p.isListing() {
-		return p.onTheWay.folds || m.used.Load() > m.budget/4
+		return p.inFlight.folds || m.used.Load() > m.budget/4
 	}
 	return m.used.Load() > m.budget-2*m.slack()
 }
 
 // decodeEncoded decodes an encoding of the codec. The Encoding is zero if it is not a patch.
 func (p *part[T]) decodeEncoded(encoded []byte, previous T, decode func(previousData []byte) (T, error)) (o T, e store.Encoding, err error) {
-	w := &p.onTheWay
+	w := &p.inFlight
 	if !p.isListing() {
-		if any(previous) == any(w.recalled) {
+		if any(previous) == any(w.previousObject) {
 			if o, e, ok := w.before.DecodeNext(previous, encoded); ok {
 				return o, e, nil
 			}
 		}
-		o, err = decode(p.recalledData(previous))
+		o, err = decode(p.previousData(previous))
 		return o, e, err
 	}
 	if w.neighbors == nil {
@@ -293,23 +293,23 @@ func (p *part[T]) decodeEncoded(encoded []byte, previous T, decode func(previous
 	return o, e, err
 }
 
-// encodings are buffers for encoded objects: a program may have many informers, few of which receive something at a time.
-var encodings = sync.Pool{New: func() any { return new([]byte) }}
+// bufferPool are buffers for encoded objects: a program may have many informers, few of which receive something at a time.
+var bufferPool = sync.Pool{New: func() any { return new([]byte) }}
 
-func takeBuffer() *[]byte { return encodings.Get().(*[]byte) }
+func getBuffer() *[]byte { return bufferPool.Get().(*[]byte) }
 
 // maxKeptBytes bounds the buffers kept for other batches.
 const maxKeptBytes = 512 << 10
 
-// giveBuffer returns a buffer, or nil, to the pool.
-func giveBuffer(b *[]byte) {
+// putBuffer returns a buffer, or nil, to the pool.
+func putBuffer(b *[]byte) {
 	if b != nil && cap(*b) <= maxKeptBytes {
-		encodings.Put(b)
+		bufferPool.Put(b)
 	}
 }
 
 // encodingOf returns what an object that has come was decoded from, zero if unknown. It is valid until the next one is decoded.
-func (w *onTheWay[T]) encodingOf(o T) store.Encoding {
+func (w *inFlight[T]) encodingOf(o T) store.Encoding {
 	e, ok := w.encodings.take(o)
 	if ok && e.patch.IsZero() {
 		return store.EncodingOf((*w.bytes)[e.from:e.to:e.to])
@@ -318,19 +318,19 @@ func (w *onTheWay[T]) encodingOf(o T) store.Encoding {
 }
 
 // delivered forgets everything about a batch of changes, and about a list before it.
-func (w *onTheWay[T]) delivered() {
+func (w *inFlight[T]) delivered() {
 	w.applied()
 	w.standIns, w.olderStandIns = nil, nil
 }
 
 // applied forgets everything about changes or a list, except stand-ins, which following changes may still use.
-func (w *onTheWay[T]) applied() {
+func (w *inFlight[T]) applied() {
 	clear(w.opened)
 	w.opened = w.opened[:0]
 	w.encodings.forget(len(w.encodings.objects))
-	giveBuffer(w.bytes)
-	giveBuffer(w.data)
-	w.bytes, w.data, w.neighbors, w.recalled, w.before = nil, nil, nil, *new(T), store.Held[T]{}
+	putBuffer(w.bytes)
+	putBuffer(w.data)
+	w.bytes, w.data, w.neighbors, w.previousObject, w.before = nil, nil, nil, *new(T), store.Held[T]{}
 }
 
 // resolve replaces stand-ins by their objects, in changes that came together with the end of a list.
@@ -348,7 +348,7 @@ func (p *part[T]) resolve(deltas []object.Delta[T]) {
 	}
 }
 
-// comesAsIs reports whether objects of one version always have the same encoding, so that those of lists may be unchanged.
-func (b *budgeted[T]) comesAsIs() bool {
+// hasStableEncoding reports whether objects of one version always have the same encoding, so that those of lists may be unchanged.
+func (b *budgeted[T]) hasStableEncoding() bool {
 	return b != nil && b.codec != nil && b.codec.Encoding() == "protobuf"
 }

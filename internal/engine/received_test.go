@@ -18,7 +18,7 @@ import (
 // TestEncodingsOfWhatIsOnTheWay: objects come in the order in which they were decoded, but some never come, and some were not decoded; each
 // gets its own encoding or none.
 func TestEncodingsOfWhatIsOnTheWay(t *testing.T) {
-	w := onTheWay[settings]{bytes: new([]byte)}
+	w := inFlight[settings]{bytes: new([]byte)}
 	var objects []settings
 	for i := range 6 {
 		o := namedSettings(i)
@@ -46,34 +46,34 @@ func TestEncodingsOfWhatIsOnTheWay(t *testing.T) {
 
 // TestWhatNeverComesIsForgotten: a source may decode any number of objects that it never hands out.
 func TestWhatNeverComesIsForgotten(t *testing.T) {
-	var h handed[settings]
+	var h decodedQueue[settings]
 	var last settings
-	for i := range 10 * maxHanded {
+	for i := range 10 * maxInFlight {
 		last = namedSettings(i)
 		h.add(last, encoded{from: i})
-		if n := len(h.objects) - h.next; n > 2*maxHanded || len(h.encoded) != len(h.objects) {
+		if n := len(h.objects) - h.next; n > 2*maxInFlight || len(h.encoded) != len(h.objects) {
 			t.Fatalf("%d objects are remembered", n)
 		}
 	}
-	var some handed[settings]
+	var some decodedQueue[settings]
 	var next settings
-	for i := range 5 * maxHanded { // every second one comes, late
+	for i := range 5 * maxInFlight { // every second one comes, late
 		o := namedSettings(i)
 		some.add(o, encoded{from: i})
-		if i%(2*maxHanded) == maxHanded {
+		if i%(2*maxInFlight) == maxInFlight {
 			next = o
 		}
-		if i%(2*maxHanded) == maxHanded+1 {
+		if i%(2*maxInFlight) == maxInFlight+1 {
 			if at, ok := some.take(next); !ok || at.from != i-1 {
 				t.Fatalf("object %d is at %v, %t", i-1, at, ok)
 			}
 		}
 	}
-	if at, ok := h.take(last); !ok || at.from != 10*maxHanded-1 {
+	if at, ok := h.take(last); !ok || at.from != 10*maxInFlight-1 {
 		t.Errorf("the last one is at %v, %t", at, ok)
 	}
 	large := make([]byte, maxKeptBytes+1)
-	w := onTheWay[settings]{encodings: h, bytes: &large, opened: []settings{last}}
+	w := inFlight[settings]{encodings: h, bytes: &large, opened: []settings{last}}
 	w.encodings.add(last, encoded{to: 1})
 	w.applied()
 	if !w.encodingOf(last).IsZero() || w.bytes != nil || len(w.opened) != 0 || w.opened[:1][0] != nil {
@@ -139,7 +139,7 @@ func TestRecalledData(t *testing.T) {
 		p := inf.currentParts()[0]
 		open, _ := inf.store.Snapshot().Get(keyOf(10))
 		meanwhile, _ := inf.store.Snapshot().Held(keyOf(10)) // as if somebody opened it between two looks
-		if o := p.onTheWay.open(&meanwhile); o != open || src.previousData(t, o) != nil {
+		if o := p.inFlight.open(&meanwhile); o != open || src.previousData(t, o) != nil {
 			t.Errorf("what somebody has opened was decoded from %q", src.previousData(t, o))
 		}
 		held, _ := inf.store.Snapshot().Get(keyOf(9))
@@ -168,12 +168,12 @@ func TestStandInsAreBounded(t *testing.T) {
 		o.SetSelfLink(standInMark)
 		return o
 	}
-	for i := range 5 * maxHanded {
-		p.onTheWay.standsFor(keyOf(i), &store.Held[settings]{})
-		if n := len(p.onTheWay.standIns) + len(p.onTheWay.olderStandIns); n > 2*maxHanded {
+	for i := range 5 * maxInFlight {
+		p.inFlight.standsFor(keyOf(i), &store.Held[settings]{})
+		if n := len(p.inFlight.standIns) + len(p.inFlight.olderStandIns); n > 2*maxInFlight {
 			t.Fatalf("%d are remembered", n)
 		}
-		for _, at := range []int{max(0, i-maxHanded), i} {
+		for _, at := range []int{max(0, i-maxInFlight), i} {
 			if _, ok := p.unchanged(standIn(at)); !ok {
 				t.Fatalf("after %d it is not known what %d stands for", i, at)
 			}
@@ -197,7 +197,7 @@ func TestStandInsInChanges(t *testing.T) {
 		if !held.IsFolded() {
 			t.Fatal("the object is open")
 		}
-		p.onTheWay.standsFor(object.KeyOf(o), &held)
+		p.inFlight.standsFor(object.KeyOf(o), &held)
 		inf.Edit(func(txn *store.Txn[settings]) { txn.Delete(object.KeyOf(o)) })
 		p.Add([]object.Delta[settings]{{Type: object.Updated, Key: object.KeyOf(o), Object: standInFor(&held)}}, "10")
 		if got, ok := inf.store.Snapshot().Get(object.KeyOf(o)); !ok || got.Data["text"] != o.Data["text"] || got.GetSelfLink() != "" {
@@ -226,7 +226,7 @@ func TestPreviousOfFoldedObjects(t *testing.T) {
 		runtime.GC() // otherwise unused objects are still open
 		runtime.GC()
 		before := asked
-		inf.currentParts()[0].heal(errOtherVersion)
+		inf.currentParts()[0].forceRelist(errOtherVersion)
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		if asked == before {
@@ -272,17 +272,17 @@ func TestReceivedEncodings(t *testing.T) {
 				if i == 3 {
 					continue
 				}
-				if want := store.EncodingOf(append([]byte{0, 0}, data[i]...)); !reflect.DeepEqual(p.onTheWay.encodingOf(o), want) {
+				if want := store.EncodingOf(append([]byte{0, 0}, data[i]...)); !reflect.DeepEqual(p.inFlight.encodingOf(o), want) {
 					t.Fatalf("object %d of batch %d was not decoded from %q", i, batch, data[i])
 				}
 			}
-			if limit := 30_000; len(*p.onTheWay.bytes) > limit {
-				t.Errorf("%d bytes are kept of few objects", len(*p.onTheWay.bytes))
+			if limit := 30_000; len(*p.inFlight.bytes) > limit {
+				t.Errorf("%d bytes are kept of few objects", len(*p.inFlight.bytes))
 			}
 		}
 		inf.budget.memory.used.Store(0)
 		o := namedSettings(1)
-		if got, err := p.decode(nil, nil, as(o)); got != o || err != nil || !p.onTheWay.encodingOf(o).IsZero() {
+		if got, err := p.decode(nil, nil, as(o)); got != o || err != nil || !p.inFlight.encodingOf(o).IsZero() {
 			t.Errorf("%v is decoded, %v; encodings are kept although there is room", got, err)
 		}
 	})
@@ -305,15 +305,15 @@ func TestBytesOfWhatNeverComesAreForgotten(t *testing.T) {
 			if _, err := p.decode(data, nil, as(o)); err != nil {
 				t.Fatal(err)
 			}
-			w := &p.onTheWay
-			if pending := len(w.encodings.objects); len(*w.bytes) > maxHandedBytes+2*size || pending > maxHandedBytes/size+2 {
+			w := &p.inFlight
+			if pending := len(w.encodings.objects); len(*w.bytes) > maxInFlightBytes+2*size || pending > maxInFlightBytes/size+2 {
 				t.Fatalf("%d objects and %d bytes are kept of %d objects that did not come", pending, len(*w.bytes), i+1)
 			}
 		}
-		if want := append([]byte{0, 0}, marshaled(t, o)...); !reflect.DeepEqual(p.onTheWay.encodingOf(o), store.EncodingOf(want)) {
+		if want := append([]byte{0, 0}, marshaled(t, o)...); !reflect.DeepEqual(p.inFlight.encodingOf(o), store.EncodingOf(want)) {
 			t.Error("the last one comes, and nobody knows what it was decoded from")
 		}
-		p.onTheWay.applied()
+		p.inFlight.applied()
 		inf.budget.memory.used.Store(0)
 	})
 }
@@ -323,10 +323,10 @@ func TestObjectsOpenedForWhatNeverComesAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 50
 		src, inf := watchFolded(t, n)
-		w := &inf.currentParts()[0].onTheWay
-		for i := range 5 * maxHanded {
+		w := &inf.currentParts()[0].inFlight
+		for i := range 5 * maxInFlight {
 			o, ok := src.opts.Previous(keyOf(i % n))
-			if !ok || len(w.opened) > 2*maxHanded || w.opened[len(w.opened)-1] != o {
+			if !ok || len(w.opened) > 2*maxInFlight || w.opened[len(w.opened)-1] != o {
 				t.Fatalf("after %d, %d objects are kept open; the last one: %t", i, len(w.opened), ok)
 			}
 		}

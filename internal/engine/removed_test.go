@@ -10,17 +10,17 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// TestManyDeletionsAreOpenedOneByOne: folded objects whose namespace is given up, or that are missing from a list, are opened as a handler comes to them. None is for a handler
-// of keys.
+// TestManyDeletionsAreOpenedOneByOne: folded objects whose namespace is removed, or that a list lacks, are opened when a handler gets to them; for a
+// handler of keys, none is.
 func TestManyDeletionsAreOpenedOneByOne(t *testing.T) {
 	const n = foldBatch + 1
 	for name, remove := range map[string]func(t *testing.T, inf *Informer[settings]){
-		"given up": func(t *testing.T, inf *Informer[settings]) {
+		"removed": func(t *testing.T, inf *Informer[settings]) {
 			if err := inf.SetNamespaces(t.Context(), []string{"other"}); err != nil {
 				t.Fatal(err)
 			}
 		},
-		"listed no more": func(_ *testing.T, inf *Informer[settings]) {
+		"not listed": func(_ *testing.T, inf *Informer[settings]) {
 			inf.applyList(inf.currentParts()[0], object.Items[settings]{}, "2000", false)
 		},
 	} {

@@ -78,9 +78,9 @@ func (r *reporter) drain() {
 
 // flushed returns a channel that is closed when everything reported so far has been delivered.
 func (r *reporter) flushed() <-chan struct{} {
-	told := make(chan struct{})
+	flushed := make(chan struct{})
 	r.mu.Lock()
-	r.flushes = append(r.flushes, told)
+	r.flushes = append(r.flushes, flushed)
 	r.mu.Unlock()
 	select {
 	case r.pending <- func() {}: // wakes the goroutine, in case it is idle
@@ -89,15 +89,15 @@ func (r *reporter) flushed() <-chan struct{} {
 	if closed(r.done) {
 		return r.done
 	}
-	return told
+	return flushed
 }
 
 // flush closes the channels of flushed. Nothing is pending.
 func (r *reporter) flush() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, told := range r.flushes {
-		close(told)
+	for _, flushed := range r.flushes {
+		close(flushed)
 	}
 	r.flushes = nil
 }

@@ -25,18 +25,18 @@ const (
 	defaultSaveEvery = 5 * time.Minute
 	// firstSave is when a program saves for the first time after its start; many do not live long.
 	firstSave = 30 * time.Second
-	// restAfterSave bounds the share of time spent saving: the next save comes at least that many times the duration of the last one later.
-	restAfterSave = 100
+	// saveIntervalFactor bounds the share of time spent saving: the next save comes at least this many times the duration of the last one later.
+	saveIntervalFactor = 100
 	// unusedFor is the age from which a file that no informer saves is removed.
 	unusedFor = 14 * 24 * time.Hour
-	// endsWithin is how long the last save waits for the parts to end, longestLook how long any save waits for changes on their way.
-	endsWithin  = 5 * time.Second
-	longestLook = 256 * time.Millisecond
+	// awaitPartsTimeout is how long the last save waits for the parts to end; maxSaveWait bounds the waits of any save for changes in flight.
+	awaitPartsTimeout = 5 * time.Second
+	maxSaveWait       = 256 * time.Millisecond
 )
 
 var (
 	errIncomplete    = errors.New("not saved now: there are objects that cannot be decoded")
-	errOnItsWay      = errors.New("not saved now: changes are on their way into the store")
+	errInFlight      = errors.New("not saved now: changes are on their way into the store")
 	errDiffers       = errors.New("not saved now: the server has other objects, and is asked for all of them")
 	errEdited        = errors.New("not saved any more: the store was written to by hand, so it may not be what the server has")
 	errUntransformed = errors.New("not saved any more: a transform failed, so there are objects as the server has them")
@@ -48,7 +48,7 @@ func (f *files[T]) run() {
 	defer close(f.done)
 	f.caller.enter() // the logger is the user's
 	defer f.caller.leave()
-	if f.refused != nil {
+	if f.disabledReason != nil {
 		return
 	}
 	f.removeUnused()
@@ -65,7 +65,7 @@ func (f *files[T]) run() {
 		case <-timer.C:
 			began := time.Now()
 			f.saveAll(life)
-			timer.Reset(max(jitter(f.Every), restAfterSave*time.Since(began)))
+			timer.Reset(max(jitter(f.Every), saveIntervalFactor*time.Since(began)))
 		}
 	}
 }
@@ -73,7 +73,7 @@ func (f *files[T]) run() {
 // awaitParts waits until the parts have ended, so that what they deliver is saved too. It does not wait for a part that is itself waiting,
 // perhaps for the save, nor long for a source that hangs.
 func (f *files[T]) awaitParts() {
-	enough := time.NewTimer(endsWithin)
+	enough := time.NewTimer(awaitPartsTimeout)
 	defer enough.Stop()
 	for _, p := range f.inf.currentParts() {
 		select {
@@ -118,9 +118,9 @@ func (f *files[T]) trySave(ctx context.Context, p *part[T]) (err error) {
 			err = fmt.Errorf("not saved now: panic: %v", reason)
 		}
 	}()
-	wrongs := p.file.countWrongs()
+	invalidations := p.file.invalidationCount()
 	snap, version, err := p.toSave()
-	for wait := time.Millisecond; err == errOnItsWay && wait <= longestLook && sleep(ctx, wait); wait *= 4 {
+	for wait := time.Millisecond; err == errInFlight && wait <= maxSaveWait && sleep(ctx, wait); wait *= 4 {
 		snap, version, err = p.toSave()
 	}
 	if err != nil || version == "" || version == p.file.savedVersion() && isThere(p.file.path) {
@@ -135,7 +135,7 @@ func (f *files[T]) trySave(ctx context.Context, p *part[T]) (err error) {
 	defer p.file.mu.Unlock()
 	st := &p.file.status
 	st.Saves, st.SavedAt, st.SavedObjects, st.SavedBytes, st.Err = st.Saves+1, time.Now(), snap.In(p.namespace).Len(), bytes, nil
-	if p.file.wrongs == wrongs { // not if it became wrong while it was written
+	if p.file.invalidations == invalidations { // not if it was invalidated while it was written
 		p.file.version = version
 	}
 	return nil
@@ -147,21 +147,21 @@ func isThere(path string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// becameWrong records that the file differs from the server, even if that is at the same version. pf may be nil.
-func (pf *partFile) becameWrong() {
+// invalidate records that the file differs from the server, even if that is at the same version. pf may be nil.
+func (pf *partFile) invalidate() {
 	if pf == nil {
 		return
 	}
 	pf.mu.Lock()
 	defer pf.mu.Unlock()
 	pf.version = ""
-	pf.wrongs++
+	pf.invalidations++
 }
 
-func (pf *partFile) countWrongs() int {
+func (pf *partFile) invalidationCount() int {
 	pf.mu.Lock()
 	defer pf.mu.Unlock()
-	return pf.wrongs
+	return pf.invalidations
 }
 
 func (pf *partFile) savedVersion() string {
@@ -183,7 +183,7 @@ func (p *part[T]) toSave() (snap *store.Snapshot[T], version string, err error) 
 		return nil, "", err
 	}
 	switch {
-	case p.healing.Load():
+	case p.replaceUnconditionally.Load():
 		return nil, "", errDiffers
 	case p.inf.edited.Load(): // set before the store is edited
 		return nil, "", errEdited
@@ -206,7 +206,7 @@ func complete(before, after reflector.Status, version string) error {
 	case after.SkippedTotal > 0 || after.LostEvents:
 		return errIncomplete
 	case before.Invalid != after.Invalid || before.Lists != after.Lists || object.OlderResourceVersion(after.ResourceVersion, version):
-		return errOnItsWay
+		return errInFlight
 	}
 	return nil
 }

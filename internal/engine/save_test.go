@@ -141,7 +141,7 @@ func TestStopFromWithinADelivery(t *testing.T) {
 		inf := startSaving(t, src, &log, func(inf *Informer[settings]) { stopped = inf.Stop(t.Context()) })
 		src.bring(1, "20")
 		<-inf.done
-		if st := inf.Status().Parts[0].File; stopped != nil || st.Saves != 0 || !errors.Is(st.Err, errOnItsWay) || !strings.Contains(log.String(), errOnItsWay.Error()) {
+		if st := inf.Status().Parts[0].File; stopped != nil || st.Saves != 0 || !errors.Is(st.Err, errInFlight) || !strings.Contains(log.String(), errInFlight.Error()) {
 			t.Errorf("stopped with %v, %+v, logged %s", stopped, st, log.String())
 		}
 	})
@@ -183,7 +183,7 @@ func TestStopWhileASourceHangs(t *testing.T) {
 		inf.Halt(nil)
 		began := time.Now()
 		<-inf.files.done
-		if st := inf.Status().Parts[0].File; st.Saves != 1 || time.Since(began) != endsWithin {
+		if st := inf.Status().Parts[0].File; st.Saves != 1 || time.Since(began) != awaitPartsTimeout {
 			t.Errorf("after %v: %+v", time.Since(began), st)
 		}
 		<-inf.done
@@ -219,12 +219,12 @@ func TestSaveDuringADelivery(t *testing.T) {
 			switch st := p.fileStatus(); {
 			case saved && (st.Saves != 1 || st.SavedObjects != 2 || st.Failures != 0):
 				t.Errorf("%+v", st)
-			case !saved && (st.Saves != 0 || !errors.Is(st.Err, errOnItsWay)):
+			case !saved && (st.Saves != 0 || !errors.Is(st.Err, errInFlight)):
 				t.Errorf("%+v", st)
 			}
 			time.Sleep(took)
 			synctest.Wait()
-			if said := strings.Contains(log.String(), errOnItsWay.Error()); said == saved {
+			if said := strings.Contains(log.String(), errInFlight.Error()); said == saved {
 				t.Errorf("logged %s", log.String())
 			}
 			inf.files.savePart(t.Context(), p)

@@ -82,8 +82,8 @@ func TestWhatMayBeSecretIsNotSaved(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !errors.Is(f.refused, tt.want) || (f.ofPart("").path == "") != (tt.want != nil) {
-			t.Errorf("%+v: refused with %v, saved at %q", tt, f.refused, f.ofPart("").path)
+		if !errors.Is(f.disabledReason, tt.want) || (f.ofPart("").path == "") != (tt.want != nil) {
+			t.Errorf("%+v: refused with %v, saved at %q", tt, f.disabledReason, f.ofPart("").path)
 		}
 	}
 }
@@ -95,7 +95,7 @@ func TestFileThatBecomesWrongWhileItIsWritten(t *testing.T) {
 		for saves, wrong := range []bool{true, true, false, false} {
 			inf.files.Cluster = func(context.Context) (string, error) {
 				if wrong {
-					p.file.becameWrong()
+					p.file.invalidate()
 				}
 				return "test", nil
 			}

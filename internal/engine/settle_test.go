@@ -19,7 +19,7 @@ func (s *steps) openBytes() int64                  { return 0 }
 func (s *steps) spare() int64                      { return s.kept }
 func (s *steps) fold(all bool, enough func() bool) {}
 func (s *steps) grow(bytes int64)                  { s.used += bytes; s.memory.used.Add(bytes) }
-func (s *steps) shrink(enough func() bool) (m bool) {
+func (s *steps) repack(enough func() bool) (m bool) {
 	if s.left == 0 {
 		return false
 	}
@@ -33,7 +33,7 @@ func (s *steps) shrink(enough func() bool) (m bool) {
 func TestSettleShrinks(t *testing.T) {
 	m := NewMemory(16_000, slog.New(slog.DiscardHandler))
 	a := &steps{memory: m, left: 30}
-	m.enter(a)
+	m.addAccount(a)
 	a.grow(16_000)
 	if m.settle(); a.calls != 0 {
 		t.Error("what fits was packed again")
@@ -54,7 +54,7 @@ func TestSettleShrinks(t *testing.T) {
 	for range 3 {
 		m.settle()
 	}
-	if m.shrinking.Load() || m.problem.Load() == nil {
+	if m.repacking.Load() || m.problem.Load() == nil {
 		t.Error("want a problem, and no more steps")
 	}
 }
@@ -64,8 +64,8 @@ func TestSettleLeavesRoomAlone(t *testing.T) {
 	for kept, calls := range map[int64]int{1499: 1, 1500: 0} {
 		m := NewMemory(32_000, slog.New(slog.DiscardHandler))
 		a, other := &steps{memory: m, kept: kept, left: 1}, &steps{memory: m}
-		m.enter(a)
-		m.enter(other)
+		m.addAccount(a)
+		m.addAccount(other)
 		a.grow(20_000)
 		other.grow(12_500)
 		if m.settle(); a.calls != calls {
@@ -83,7 +83,7 @@ func TestBudgetThatMayStillFit(t *testing.T) {
 	}{{-1, 2, false}, {0, 2, false}, {1, 2, false}, {999, 2, false}, {1000, 2, false}, {1001, 2, true}, {1, 1, true}, {1000, 1, true}, {0, 1, false}} {
 		m := NewMemory(32_000, slog.New(slog.DiscardHandler))
 		a := &steps{memory: m, left: tt.left}
-		m.enter(a)
+		m.addAccount(a)
 		a.grow(32_000 + 100 + tt.over)
 		if m.settle(); (m.problem.Load() != nil) != tt.problem || a.calls != 1 {
 			t.Errorf("%d bytes over the budget, %d steps left: %d steps, problem %t", tt.over, tt.left-a.calls, a.calls, m.problem.Load() != nil)
@@ -96,7 +96,7 @@ func TestBudgetThatFitsAgain(t *testing.T) {
 	for over, problem := range map[int64]bool{-1: false, 0: false, 1: true} {
 		m := NewMemory(16_000, slog.New(slog.DiscardHandler))
 		a := &steps{memory: m}
-		m.enter(a)
+		m.addAccount(a)
 		a.grow(20_000)
 		if m.settle(); m.problem.Load() == nil {
 			t.Fatal("want a problem")

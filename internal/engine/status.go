@@ -59,10 +59,10 @@ func (inf *Informer[T]) Status() Status {
 	return st
 }
 
-// noteOvercome records that a list has resolved the present problem, unless that concerns the watch.
-func (p *part[T]) noteOvercome() {
+// noteResolved records that a list has resolved the present problem, unless that concerns the watch.
+func (p *part[T]) noteResolved() {
 	if problem := p.reflector.Status().Problem; problem != nil && problem.Phase != reflector.Watching {
-		p.overcome.Store(problem)
+		p.resolvedProblem.Store(problem)
 	}
 }
 
@@ -76,7 +76,7 @@ func (p *part[T]) reflectorStatus() reflector.Status {
 	case st.SyncedSince.IsZero():
 		st.SyncedSince = time.Now()
 	}
-	if st.Problem != nil && st.Problem == p.overcome.Load() {
+	if st.Problem != nil && st.Problem == p.resolvedProblem.Load() {
 		st.Problem, st.Failures = nil, 0
 	}
 	return st

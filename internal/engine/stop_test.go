@@ -65,14 +65,14 @@ func TestHandlerStopsWhatDidNotStart(t *testing.T) {
 
 // TestPressure: Block handlers hold the informer back unless somebody waits for a version, and again when nobody does any more.
 func TestPressure(t *testing.T) {
-	var p pressure
+	var p versionWaits
 	p.init(t.Context())
-	held := func() bool { return p.relaxed().Err() == nil }
+	held := func() bool { return p.idleContext().Err() == nil }
 	if !held() {
 		t.Error("not held back although nobody waits")
 	}
-	before := p.relaxed()
-	first, second := p.enter(), p.enter()
+	before := p.idleContext()
+	first, second := p.begin(), p.begin()
 	if held() || before.Err() == nil {
 		t.Error("held back although two wait")
 	}
@@ -154,7 +154,7 @@ func TestWaitsLeaveNothingBehind(t *testing.T) {
 		}
 		full := &Subscription[settings]{opts: HandlerOptions{Queue: deltafifo.Options{Policy: deltafifo.Block, Limit: 1}}}
 		full.queue = deltafifo.New[settings](full.opts.Queue)
-		inf.subs, inf.wait.ctx = []*Subscription[settings]{full}, relaxed
+		inf.subs, inf.versionWaits.ctx = []*Subscription[settings]{full}, relaxed
 		for range 3 {
 			full.queue.Add([]object.Delta[settings]{{Type: object.Added, Key: keyOf(1), Object: namedSettings(1)}}, "1")
 			went := make(chan struct{})

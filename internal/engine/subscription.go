@@ -124,7 +124,7 @@ func (s *Subscription[T]) resyncEvery(period time.Duration) (stop func()) {
 	end, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		defer s.caller.join()() // it may make calls of others: see afterApply
+		defer s.caller.join()() // it may make calls that others deferred: see afterApply
 		ticker := time.NewTicker(period)
 		defer ticker.Stop()
 		for {
@@ -153,7 +153,7 @@ func (s *Subscription[T]) sync(objects object.Collection[T], initial bool) {
 	s.queue.Sync(s.looksAt(objects), initial)
 }
 
-// looksAt returns what the handler looks at of the objects: with Keys, nothing is opened.
+// looksAt returns what the handler uses of the objects: with Keys only the keys, so that nothing is opened.
 func (s *Subscription[T]) looksAt(objects object.Collection[T]) object.Collection[T] {
 	if s.opts.Keys {
 		return store.Keys(objects)

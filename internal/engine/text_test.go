@@ -26,9 +26,9 @@ func TestComplete(t *testing.T) {
 	}{
 		"nothing happened":          {version: "10"},
 		"the snapshot is older":     {version: "9"},
-		"the snapshot is newer":     {version: "11", want: errOnItsWay},
-		"listed meanwhile":          {version: "10", change: func(_, after *reflector.Status) { after.Lists++ }, want: errOnItsWay},
-		"left out meanwhile":        {version: "10", change: func(_, after *reflector.Status) { after.Invalid++ }, want: errOnItsWay},
+		"the snapshot is newer":     {version: "11", want: errInFlight},
+		"listed meanwhile":          {version: "10", change: func(_, after *reflector.Status) { after.Lists++ }, want: errInFlight},
+		"left out meanwhile":        {version: "10", change: func(_, after *reflector.Status) { after.Invalid++ }, want: errInFlight},
 		"left out before":           {version: "10", change: func(before, after *reflector.Status) { before.SkippedTotal, after.SkippedTotal = 1, 1 }, want: errIncomplete},
 		"no longer left out":        {version: "10", change: func(before, _ *reflector.Status) { before.SkippedTotal = 1 }},
 		"events were lost":          {version: "10", change: func(_, after *reflector.Status) { after.LostEvents = true }, want: errIncomplete},

@@ -23,8 +23,8 @@ func (e unreadableError) Error() string {
 
 func (e unreadableError) Unwrap() error { return e.err }
 
-// openFailed is told that a folded object cannot be opened, on whatever goroutine that was found out, under whatever lock of the informer. Readers miss the object,
-// so it is listed again.
+// openFailed is called when a folded object cannot be opened, on whatever goroutine tried and under whatever lock of the informer. Readers miss it, so
+// the collection is listed again.
 func (inf *Informer[T]) openFailed(key object.Key, err error) {
 	inf.afterApply(func() {
 		inf.listUnreadable(unreadableError{key, err})
@@ -32,7 +32,7 @@ func (inf *Informer[T]) openFailed(key object.Key, err error) {
 	})
 }
 
-// listUnreadable orders a list from the parts that may bring the object, unless they had one lately.
+// listUnreadable requests a list from the parts that may bring the object, unless one was requested lately.
 func (inf *Informer[T]) listUnreadable(cause unreadableError) {
 	inf.mu.Lock()
 	defer inf.mu.Unlock()
@@ -41,6 +41,6 @@ func (inf *Informer[T]) listUnreadable(cause unreadableError) {
 			continue
 		}
 		p.unreadable = time.Now()
-		p.heal(cause)
+		p.forceRelist(cause)
 	}
 }

@@ -32,7 +32,7 @@ func resumedFromGarbage(t *testing.T, src source.ListerWatcher[settings], onErro
 	identity["cluster"] = "test"
 	err := file.WriteFile(pf.path, file.Header{Identity: identity, ResourceVersions: map[string]string{"": "7"}}, file.Options{}, func(w *file.Writer) error {
 		var packer fold.Packer
-		for _, o := range manySettings(listedAnyway + 1) {
+		for _, o := range manySettings(alwaysListUpTo + 1) {
 			data, err := inf.files.codec.Append(nil, o)
 			if err != nil {
 				return err
@@ -73,7 +73,7 @@ func TestUnreadableObjectIsListedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
 		var reported atomic.Pointer[reflector.Error]
-		inf := resumedFromGarbage(t, &answering{items: manySettings(listedAnyway + 1)}, func(err error) {
+		inf := resumedFromGarbage(t, &answering{items: manySettings(alwaysListUpTo + 1)}, func(err error) {
 			if e, ok := errors.AsType[*reflector.Error](err); ok {
 				reported.Store(e)
 			}
@@ -118,7 +118,7 @@ func TestUnreadableObjectsAreNotListedAllTheTime(t *testing.T) {
 func TestUnreadableWhileItIsRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inf := resumedFromGarbage(t, &answering{list: errors.New("down")}, nil, io.Discard)
-		if n := inf.store.Snapshot().Len(); n != listedAnyway+1 {
+		if n := inf.store.Snapshot().Len(); n != alwaysListUpTo+1 {
 			t.Fatalf("%d objects from the file", n)
 		}
 		inf.AddIndex("data", func(o *corev1.ConfigMap) []string { return []string{o.Name} })

@@ -11,10 +11,10 @@ import (
 )
 
 const (
-	// firstWord is when a wait for sync first logs what it is waiting for.
-	firstWord = 1500 * time.Millisecond
-	// nextWord is the interval between later messages.
-	nextWord = 30 * time.Second
+	// syncLogAfter is when a wait for sync first logs what it is waiting for.
+	syncLogAfter = 1500 * time.Millisecond
+	// syncLogEvery is the interval between later messages.
+	syncLogEvery = 30 * time.Second
 )
 
 // Obstacle is what keeps an informer from being synced or fresh, or what ended the wait for that.
@@ -52,8 +52,8 @@ func (inf *Informer[T]) Synced() <-chan struct{} { return inf.synced }
 // ends, when objects were skipped because they cannot be decoded, and, if failFast is set, at once for a permanent problem. err is set
 // instead if the informer is not running.
 func (inf *Informer[T]) WaitForSync(ctx context.Context, failFast bool) (obstacle *Obstacle, err error) {
-	word := time.NewTimer(firstWord)
-	defer word.Stop()
+	logTimer := time.NewTimer(syncLogAfter)
+	defer logTimer.Stop()
 	for {
 		changed := inf.changes()
 		if inf.HasSynced() {
@@ -68,9 +68,9 @@ func (inf *Informer[T]) WaitForSync(ctx context.Context, failFast bool) (obstacl
 		}
 		select {
 		case <-changed:
-		case <-word.C:
+		case <-logTimer.C:
 			inf.log.write(slog.LevelWarn, "waiting for sync", "progress", now.Progress, "problem", problemText(now.Problem))
-			word.Reset(nextWord)
+			logTimer.Reset(syncLogEvery)
 		case <-inf.life.Done():
 			now.Wait = context.Cause(inf.life)
 			return now, nil
@@ -163,7 +163,7 @@ func (inf *Informer[T]) WaitForVersion(ctx context.Context, namespace, version s
 
 // waitFor waits while the informer runs and held, if set, returns a part. If that part is removed, another may take its place.
 func (inf *Informer[T]) waitFor(ctx context.Context, held func() *part[T], wait func(context.Context) error) error {
-	defer inf.wait.enter()()
+	defer inf.versionWaits.begin()()
 	for {
 		if err := inf.CheckRunning(); err != nil {
 			return err

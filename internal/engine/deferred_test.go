@@ -16,8 +16,8 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
-// callBack lets the informer's logger call a function for messages that have these words, after a look at whether the informer's locks are free. The
-// informer has come to rest.
+// callBack makes the informer's logger call a function for messages that contain these words, after checking that the informer's locks are free. The
+// informer must be idle.
 func callBack(t *testing.T, inf *Informer[settings], words string, call func()) (called *int) {
 	called = new(int)
 	inf.log = newThrottled(slog.New(onMessage{slog.NewTextHandler(io.Discard, nil), func(message string) {
@@ -41,7 +41,7 @@ func callBack(t *testing.T, inf *Informer[settings], words string, call func()) 
 	return called
 }
 
-// TestLoggerMayCallTheInformer back, also where a change that holds its locks finds an object that cannot be opened.
+// TestLoggerMayCallTheInformer, even if a change that holds the informer's locks finds an object that cannot be opened.
 func TestLoggerMayCallTheInformer(t *testing.T) {
 	index := func(o *corev1.ConfigMap) []string { return []string{o.Name} }
 	for name, find := range map[string]func(t *testing.T, inf *Informer[settings]){
@@ -87,8 +87,8 @@ func subscribeTo(t *testing.T, inf *Informer[settings]) *Subscription[settings] 
 	return s
 }
 
-// TestFoundUnderALock: what is found out while somebody holds the informer's locks, for however long, is counted at once, and logged, reported and
-// healed when they are free. Whoever finds it does not wait.
+// TestFoundUnderALock: what is found while somebody holds the informer's locks, however long, is counted at once, and logged, reported and healed
+// when they are free. The finder does not wait.
 func TestFoundUnderALock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inf := resumedFromGarbage(t, &answering{items: manySettings(3)}, nil, io.Discard)
@@ -110,7 +110,7 @@ func TestFoundUnderALock(t *testing.T) {
 		go func() {
 			defer close(found)
 			inf.openFailed(garbage, errors.New("oh"))
-			inf.partStrayed(keyOf(1))
+			inf.onStrayPart(keyOf(1))
 		}()
 		<-found
 		if unopened+written > 0 || inf.guard.found.Load() != 1 || p.reflector.Status().Lists != before {
@@ -142,7 +142,7 @@ func TestStopFromEveryGoroutine(t *testing.T) {
 			if _, err := inf.Subscribe(func(object.Delta[settings]) {}, HandlerOptions{Resync: time.Minute}); err != nil {
 				t.Fatal(err)
 			}
-			inf.later.add(log) // as if it had been found under the lock that a resync takes
+			inf.deferredCalls.add(log) // as if it had been found under the lock that a resync takes
 			time.Sleep(time.Minute)
 		},
 	} {

@@ -10,9 +10,9 @@ import (
 // place, so few are enough.
 const rememberedDeletions = 512
 
-// absence is what is known about objects that a part does not hold. An older state of such an object is from before its end and must
-// not bring it back. Versions of other objects prove nothing: only a list without the object does, or its own deletion.
-type absence struct {
+// deletionTracker tracks which states of objects that a part does not hold are from before the object's end, and must not bring it back. Versions of
+// other objects prove nothing: only a list without the object does, or its own deletion.
+type deletionTracker struct {
 	listed  string                // the version of the last list
 	deleted map[object.Key]string // the versions of the latest deletions
 	order   []object.Key          // keys of deleted, a ring
@@ -20,10 +20,10 @@ type absence struct {
 }
 
 // relisted resets it after a list at the given version.
-func (a *absence) relisted(version string) { *a = absence{listed: version} }
+func (a *deletionTracker) relisted(version string) { *a = deletionTracker{listed: version} }
 
-// note remembers that the object under key was deleted at the version.
-func (a *absence) note(key object.Key, version string) {
+// record records that the object under key was deleted at the version.
+func (a *deletionTracker) record(key object.Key, version string) {
 	if a.deleted == nil {
 		a.deleted = make(map[object.Key]string)
 	}
@@ -42,8 +42,8 @@ func (a *absence) note(key object.Key, version string) {
 	a.deleted[key] = version
 }
 
-// proves reports whether a state of that version is known to be from before the object's end.
-func (a *absence) proves(key object.Key, version string) bool {
+// isStale reports whether a state of that version is known to be from before the object's end.
+func (a *deletionTracker) isStale(key object.Key, version string) bool {
 	if object.OlderResourceVersion(version, a.listed) {
 		return true
 	}
