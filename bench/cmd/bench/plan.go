@@ -18,6 +18,7 @@ type size struct {
 	counts        map[corpus.Name]int // numbers of objects
 	json          int                 // unstructured pods
 	burst         int                 // events of each kind
+	sustained     int                 // events of pods that make more garbage than the heap of either engine holds
 	rate          int                 // events for latency, at 1,000 a second
 	informers     int                 // total number of objects of the ten informers
 	objects       int                 // number of small objects for measuring writes and reads
@@ -34,7 +35,7 @@ type size struct {
 
 var (
 	full = size{
-		rounds: 3, latencyRounds: 1, json: 10_000, burst: 20_000, rate: 66_000, informers: 50_000, objects: 10_000, events: 200_000,
+		rounds: 3, latencyRounds: 1, json: 10_000, burst: 20_000, sustained: 100_000, rate: 66_000, informers: 50_000, objects: 10_000, events: 200_000,
 		churn: 2_000_000, alive: 5_000, night: 15_000, day: 60_000, each: time.Second, idle: 4 * time.Second, deaf: 2 * time.Hour,
 		million: 1_000_000, millionEvents: 30_000,
 		counts: map[corpus.Name]int{
@@ -43,7 +44,7 @@ var (
 		},
 	}
 	small = size{
-		rounds: 1, latencyRounds: 1, json: 500, burst: 1_000, rate: 1_000, informers: 2_000, objects: 10_000, events: 10_000,
+		rounds: 1, latencyRounds: 1, json: 500, burst: 1_000, sustained: 4_000, rate: 1_000, informers: 2_000, objects: 10_000, events: 10_000,
 		churn: 20_000, alive: 500, night: 500, day: 5_000, each: 50 * time.Millisecond, idle: time.Second, deaf: 20 * time.Minute,
 		million: 20_000, millionEvents: 1_000,
 		counts: map[corpus.Name]int{
@@ -91,7 +92,9 @@ var smallCaches = []int{10, 100, 1000}
 
 // stages are all measurements except the programs and the churn.
 func (s size) stages() []stage {
-	pods := &server.Config{Encoding: server.Protobuf, Corpus: corpus.Pods, Objects: s.counts[corpus.Pods], Burst: s.burst, Rate: s.rate}
+	pods := &server.Config{
+		Encoding: server.Protobuf, Corpus: corpus.Pods, Objects: s.counts[corpus.Pods], Burst: s.burst, Sustained: s.sustained, Rate: s.rate,
+	}
 	out := []stage{
 		{rounds: max(s.rounds, s.latencyRounds), server: pods, jobs: s.podJobs, profile: "typed pods from protobuf"},
 	}
@@ -197,7 +200,7 @@ func (s size) podJobs(a server.Address) []job {
 	plain, unguarded, floor := stack, stack, stack
 	plain.Config.Plain = true
 	unguarded.Config.NoGuard = true
-	floor.Engine, floor.Phases = engine.Bytes, []server.Phase{server.Burst}
+	floor.Engine, floor.Phases = engine.Bytes, []server.Phase{server.Sustained}
 	budget := stack
 	budget.Config.Budget = budgetFor(s.counts[corpus.Pods])
 	keys := budget
@@ -206,10 +209,10 @@ func (s size) podJobs(a server.Address) []job {
 	guards := both("guard", "guard: ", unguarded, server.Burst)
 	guards[0].env = detector
 	return slices.Concat(
-		repeated(s.rounds, both("pods", "", stack, measure.Idle, server.Relist, server.Burst, server.BurstSorted, server.Edits, server.BurstAgain, measure.Settle)),
+		repeated(s.rounds, both("pods", "", stack, measure.Idle, server.Relist, server.Burst, server.BurstSorted, server.Edits, server.Sustained, server.BurstAgain, measure.Settle)),
 		repeated(s.rounds, []job{
-			budgeted("budget", s.counts[corpus.Pods], stack, server.Burst, measure.Settle, measure.Folded),
-			budgeted("budget keys", s.counts[corpus.Pods], keys, server.Burst),
+			budgeted("budget", s.counts[corpus.Pods], stack, server.Burst, server.Sustained, measure.Settle, measure.Folded),
+			budgeted("budget keys", s.counts[corpus.Pods], keys, server.Sustained),
 			{name: "budget", engine: engine.ClientGo, spec: measure.Spec{Decoding: &measure.Decoding{Corpus: corpus.Pods, Objects: s.counts[corpus.Pods]}}},
 		}),
 		warmJobs("warm", s.rounds, stack),

@@ -60,7 +60,7 @@ func (s *session) writeResults(ctx context.Context, path string) error {
 	page := report.Page{
 		Million: million,
 		Samples: &s.samples, Profiles: s.profiles, Churn: s.churn, ChurnEvents: s.size.churn,
-		Counts: s.size.counts, Unstructured: s.size.json, Informers: s.size.informers, Night: s.size.night, Deaf: s.size.deaf,
+		Counts: s.size.counts, Unstructured: s.size.json, Sustained: s.size.sustained, Informers: s.size.informers, Night: s.size.night, Deaf: s.size.deaf,
 		Took: time.Since(start),
 	}
 	text, err := page.Markdown()
@@ -194,12 +194,16 @@ func (s *session) profile(ctx context.Context, st stage, address server.Address)
 	}
 	defer os.RemoveAll(dir)
 	stack := stackOn(st.server, address)
-	stack.Engine, stack.Phases = engine.Tidings, []server.Phase{server.Burst}
-	stack.Profiles = map[server.Phase]string{measure.Sync: filepath.Join(dir, "sync"), server.Burst: filepath.Join(dir, "burst")}
+	events := server.Burst
+	if st.server.Sustained > 0 {
+		events = server.Sustained
+	}
+	stack.Engine, stack.Phases = engine.Tidings, []server.Phase{events}
+	stack.Profiles = map[server.Phase]string{measure.Sync: filepath.Join(dir, "sync"), events: filepath.Join(dir, "events")}
 	if _, err := runMeasurement(ctx, measure.Spec{Stack: &stack}, nil); err != nil {
 		return fmt.Errorf("profile: %w", err)
 	}
-	for _, phase := range []server.Phase{measure.Sync, server.Burst} {
+	for _, phase := range []server.Phase{measure.Sync, events} {
 		p, err := report.ReadProfile(stack.Profiles[phase], fmt.Sprintf("%s, %s", st.profile, phase))
 		if err != nil {
 			return err

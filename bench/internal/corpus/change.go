@@ -28,11 +28,13 @@ func (w *Writer) Version() uint64 { return w.version }
 // Skip consumes a version that is not a change of an object.
 func (w *Writer) Skip() { w.version++ }
 
-// Order returns n indices of objects in random order, without repetition until all have been used.
+// Order returns n indices of objects in random order. Once all have been used, they are repeated in the same order, so that each is used again only after
+// all others.
 func (w *Writer) Order(n, objects int) []int {
-	var order []int
-	for len(order) < n {
-		order = append(order, w.rng.Perm(objects)[:min(n-len(order), objects)]...)
+	once := w.rng.Perm(objects)
+	order := make([]int, n)
+	for i := range order {
+		order[i] = once[i%objects]
 	}
 	return order
 }

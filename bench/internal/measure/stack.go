@@ -137,6 +137,7 @@ func (r *run) start(ctx context.Context) (engine.Engine, error) {
 
 // note records the collector's statistics for a phase.
 func (r *run) note(phase server.Phase, c cost) {
+	r.out[string(phase)+" GC cycles"] = float64(c.gc.cycles)
 	r.out[string(phase)+" GC share"] = 100 * c.gc.cpu.Seconds() / c.cpu.Seconds()
 	r.out[string(phase)+" GC pause"] = micros(c.gc.longest)
 }
@@ -304,7 +305,6 @@ func (r *run) rate(ctx context.Context) error {
 	at := func(part float64) float64 { return latency[int(float64(len(latency)-1)*part)] }
 	r.out["rate CPU"] = per(c.cpu, events)
 	r.out["latency p50"], r.out["latency p99"], r.out["latency p99.9"], r.out["latency max"] = at(0.5), at(0.99), at(0.999), at(1)
-	r.out["latency GC cycles"] = float64(c.gc.cycles)
 	r.note(server.Rate, c)
 	return nil
 }

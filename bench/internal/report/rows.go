@@ -9,7 +9,8 @@ import (
 
 // targetRows are the lines of the comparison with the targets.
 var targetRows = []Row{
-	{What: "CPU per watch event, decode to handler, 1 index, 1 handler", Metric: "burst CPU", Unit: "µs", Target: 0.22},
+	{What: "CPU per watch event, decode to handler, 1 index, 1 handler, sustained", Metric: "sustained CPU", Unit: "µs", Target: 0.22},
+	{What: "the same, in a burst", Metric: "burst CPU", Unit: "µs", Target: 0.22},
 	{What: "added by each of 9 more handlers", Metric: "CPU a handler more", Unit: "µs", Target: 0.3, Absolute: true},
 	{What: "initial sync, CPU", Metric: "sync CPU", Unit: "s", Target: 0.30},
 	{What: "initial sync, peak RSS", Metric: "sync RSS", Unit: "MB", Scale: 1e6, Target: 0.35},
@@ -69,9 +70,10 @@ func budgetRows() []Row {
 		{What: "live heap per pod, unstructured", Metric: "json budget: heap", Theirs: "json: heap", Unit: "kB", Scale: 1e3, Target: 0.04},
 		{What: "peak RSS of the first sync", Metric: "budget: sync RSS", Theirs: "sync RSS", Unit: "MB", Scale: 1e6, Target: 0.20},
 		{What: "CPU of the first sync", Metric: "budget: sync CPU", Theirs: "sync CPU", Unit: "s", Target: 0.40},
-		{What: "CPU per watch event", Metric: "budget: burst CPU", Theirs: "burst CPU", Unit: "µs", Target: 0.55},
+		{What: "CPU per watch event, sustained", Metric: "budget: sustained CPU", Theirs: "sustained CPU", Unit: "µs", Target: 0.55},
+		{What: "CPU per watch event, in a burst", Metric: "budget: burst CPU", Theirs: "burst CPU", Unit: "µs", Target: 0.55},
 		{What: "CPU of the first sync, keys-only handler and no index", Metric: "budget keys: sync CPU", Theirs: "sync CPU", Unit: "s"},
-		{What: "CPU per watch event, keys-only handler and no index", Metric: "budget keys: burst CPU", Theirs: "burst CPU", Unit: "µs"},
+		{What: "CPU per watch event, keys-only handler and no index, sustained", Metric: "budget keys: sustained CPU", Theirs: "sustained CPU", Unit: "µs"},
 		{What: "folded objects", Metric: "budget: folded part", Unit: "%", NoRatio: true},
 		{What: "Get of a folded pod, compared with the generated Unmarshal of its bytes", Metric: "budget: get each", Theirs: "decode each at random", Unit: "µs", Target: 1},
 		{What: "List of all folded pods, per pod, compared with the generated Unmarshal", Metric: "budget: list each", Theirs: "decode each", Unit: "µs", Target: 1},
@@ -112,7 +114,7 @@ var latencyRows = []Row{
 	{What: "p99", Metric: "at a rate: latency p99", Unit: "µs"},
 	{What: "p99.9", Metric: "at a rate: latency p99.9", Unit: "µs"},
 	{What: "max", Metric: "at a rate: latency max", Unit: "µs"},
-	{What: "garbage collections meanwhile", Metric: "at a rate: latency GC cycles"},
+	{What: "garbage collections meanwhile", Metric: "at a rate: rate GC cycles"},
 	{What: "longest GC pause", Metric: "at a rate: rate GC pause", Unit: "µs"},
 	{What: "GC share of the CPU", Metric: "at a rate: rate GC share", Unit: "%"},
 }
@@ -120,9 +122,14 @@ var latencyRows = []Row{
 // collectorRows are further rows of the garbage collector.
 var collectorRows = []Row{
 	{What: "GC share of the CPU, initial sync", Metric: "sync GC share", Unit: "%"},
-	{What: "GC share of the CPU, burst of events", Metric: "burst GC share", Unit: "%"},
+	{What: "GC share of the CPU, sustained events", Metric: "sustained GC share", Unit: "%"},
+	{What: "GC share of the CPU, sustained events, with a budget", Metric: "budget: sustained GC share", Theirs: "sustained GC share", Unit: "%"},
+	{What: "collections, sustained events", Metric: "sustained GC cycles"},
+	{What: "collections, sustained events, with a budget", Metric: "budget: sustained GC cycles", Theirs: "sustained GC cycles"},
+	{What: "collections, burst of events", Metric: "burst GC cycles"},
+	{What: "collections, burst of events, with a budget", Metric: "budget: burst GC cycles", Theirs: "burst GC cycles"},
 	{What: "longest GC pause, initial sync", Metric: "sync GC pause", Unit: "µs"},
-	{What: "longest GC pause, burst of events", Metric: "burst GC pause", Unit: "µs"},
+	{What: "longest GC pause, sustained events", Metric: "sustained GC pause", Unit: "µs"},
 }
 
 // readRows are reads by one goroutine of a store of 100,000 small objects.

@@ -26,8 +26,8 @@ type content struct {
 	plan     Plan
 }
 
-// newContent makes the objects and the events of each phase. Every phase but Rate changes each object at most once, so
-// that a handler that coalesces changes has nothing to coalesce.
+// newContent makes the objects and the events of each phase. Most phases change each object at most once, and Sustained and Rate
+// change all others before they change one again, so that a handler that coalesces changes has nothing to coalesce.
 func newContent(c Config) (*content, error) {
 	if c.OnTheFly {
 		return newStreamed(c)
@@ -120,7 +120,8 @@ func (c *content) addEvents(objects []corpus.Object, size Config) error {
 		change func(corpus.Object)
 	}{
 		{Burst, min(size.Burst, len(objects)), w.Status}, {BurstSorted, min(size.Burst, len(objects)), w.Status},
-		{Edits, min(size.Burst, len(objects)), w.Edit}, {BurstAgain, min(size.Burst, len(objects)), w.Status}, {Rate, size.Rate, w.Status},
+		{Edits, min(size.Burst, len(objects)), w.Edit}, {Sustained, size.Sustained, w.Status},
+		{BurstAgain, min(size.Burst, len(objects)), w.Status}, {Rate, size.Rate, w.Status},
 	} {
 		if p.events == 0 {
 			continue

@@ -28,6 +28,8 @@ const (
 	// Burst sends events as fast as the client consumes them, each for a different object, in random order. They change the
 	// status, or what else is written most often.
 	Burst Phase = "burst"
+	// Sustained is like Burst, but long enough for a client to collect its garbage. Objects change more than once.
+	Sustained Phase = "sustained"
 	// BurstSorted is like Burst, in list order, in which the pods of a workload follow each other.
 	BurstSorted Phase = "burst-sorted"
 	// Edits is a burst of changes of labels and of specs.
@@ -59,8 +61,10 @@ type Config struct {
 	// phase is then Rate.
 	OnTheFly bool
 	Burst    int // at most Objects
-	Rate     int
-	Churn    int // approximate; for pods only
+	// Sustained is longer than Burst; the objects change in the same order again and again.
+	Sustained int
+	Rate      int
+	Churn     int // approximate; for pods only
 	// Day adds the phases of a day, with about this many changes of pods besides those that are created and deleted; for pods
 	// only, and without other phases.
 	Day int

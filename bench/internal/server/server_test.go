@@ -68,14 +68,14 @@ func decode(t *testing.T, e Encoding, frame []byte) (string, *corev1.Pod) {
 	return event.Type, obj.(*corev1.Pod)
 }
 
-// TestBurst checks that a phase changes each pod once and ends with the version that the plan says.
+// TestBurst checks that a phase changes each pod once before it changes one again, and ends with the version that the plan says.
 func TestBurst(t *testing.T) {
-	content, err := newContent(Config{Encoding: Protobuf, Corpus: corpus.Pods, Objects: 30, Burst: 25, Rate: 40})
+	content, err := newContent(Config{Encoding: Protobuf, Corpus: corpus.Pods, Objects: 30, Burst: 25, Sustained: 70, Rate: 40})
 	if err != nil {
 		t.Fatal(err)
 	}
 	last := ""
-	for _, phase := range []Phase{Burst, BurstSorted, Edits, BurstAgain, Rate} {
+	for _, phase := range []Phase{Burst, BurstSorted, Edits, Sustained, BurstAgain, Rate} {
 		seen, events := map[string]int{}, 0
 		for frame := range content.phases[phase] {
 			kind, pod := decode(t, Protobuf, frame)
@@ -86,7 +86,7 @@ func TestBurst(t *testing.T) {
 			last = pod.ResourceVersion
 			events++
 		}
-		if want := map[Phase]int{Rate: 40}[phase]; events != max(want, 25) || last != fmt.Sprint(content.plan.Last[phase]) {
+		if want := map[Phase]int{Sustained: 70, Rate: 40}[phase]; events != max(want, 25) || last != fmt.Sprint(content.plan.Last[phase]) {
 			t.Errorf("%s: %d events up to version %s, want %d up to %d", phase, events, last, max(want, 25), content.plan.Last[phase])
 		}
 	}
