@@ -61,7 +61,7 @@ func (p Page) Markdown() ([]byte, error) {
 		{"Through clientgo", aboutThrough + through(p.Samples)},
 		{"Stale time", p.aboutDeaf() + p.comparison(deafRows)},
 		{"Latency", aboutLatency + p.comparison(latencyRows)},
-		{"The garbage collector", p.comparison(collectorRows)},
+		{"The garbage collector", aboutCollector + p.comparison(collectorRows)},
 		{"Reads", aboutReads + p.comparison(readRows)},
 		{"Writes by transaction size", aboutBatches + p.comparison(batchRows())},
 		{"A small program", aboutProgram + p.comparison(programRows)},
@@ -131,9 +131,10 @@ const (
 		"measured. client-go's figures are those of its start with a list. Tidings has synced once the server has confirmed the saved state: here because its version has not\n" +
 		"moved; on a busy cluster it would have moved, and sync takes 200 ms of silence on the watch. Bytes are those on the connection, including encryption. A handler of keys, such as\n" +
 		"a work queue's Add, needs no objects, so without an index none is opened; it is compared with the same client-go figures, with objects and an index.\n\n"
-	aboutThrough = "Programs written for client-go use Tidings through package `clientgo`, behind client-go's interfaces.\n\n"
-	aboutReads   = "One goroutine, nothing else running, 100,000 small objects with two indexes. Every returned object is visited, and one of its fields read.\n\n"
-	aboutBatches = "Writes per second to the bare stores: 10,000 objects with two indexes. A reader lists everything in a loop and reads a field of each object.\n" +
+	aboutThrough   = "Programs written for client-go use Tidings through package `clientgo`, behind client-go's interfaces.\n\n"
+	aboutCollector = "The shares are estimates of the Go runtime, by the clock: on a machine that other programs slow down, they are too high.\n\n"
+	aboutReads     = "One goroutine, nothing else running, 100,000 small objects with two indexes. Every returned object is visited, and one of its fields read.\n\n"
+	aboutBatches   = "Writes per second to the bare stores: 10,000 objects with two indexes. A reader lists everything in a loop and reads a field of each object.\n" +
 		"client-go's store is written to as its informers do it: one object with `Update`, several with `Transaction`.\n\n"
 	aboutProgram = "A program that lists ten pods and exits, built with `go build`.\n\n"
 	aboutGuards  = "Tidings' guard checks a sample of the objects, and is on by default. client-go's detector copies and compares every object, and is meant for tests. So\n" +
