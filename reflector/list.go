@@ -208,7 +208,9 @@ func (l *list[T]) pageDone(n int, limit int64, result source.ListResult) error {
 
 // listPage reads one page, which is the whole list if no limit is set.
 func (r *Reflector[T]) listPage(ctx context.Context) {
-	if !r.list.rich && !r.admitRequest() {
+	if r.list.rich {
+		r.noteRequest(time.Now())
+	} else if !r.admitRequest() {
 		return
 	}
 	opts := r.listOptions()
