@@ -231,6 +231,7 @@ func (r *Reflector[T]) stop() {
 	r.closeStream()
 	r.list.restart()
 	r.status.askedAt.clear()
+	r.status.retryAt.clear()
 	r.enter(Stopped)
 }
 
