@@ -202,13 +202,13 @@ func statusError(status metav1.Status, retryAfter int) error {
 	return &apierrors.StatusError{ErrStatus: status}
 }
 
-// retryAfter parses a Retry-After header, seconds or a date, into seconds from now; 0 if there is none.
+// retryAfter parses a Retry-After header, seconds or a date, into seconds from now; 0 if there is none. The result fits into an int32.
 func retryAfter(header string) int {
-	if seconds, err := strconv.ParseInt(header, 10, 32); err == nil {
+	if seconds, err := strconv.ParseInt(header, 10, 32); err == nil || errors.Is(err, strconv.ErrRange) {
 		return max(0, int(seconds))
 	}
 	if at, err := http.ParseTime(header); err == nil {
-		return int(max(0, wholeSeconds(time.Until(at))))
+		return int(min(max(0, wholeSeconds(min(time.Until(at), math.MaxInt64-time.Second))), math.MaxInt32))
 	}
 	return 0
 }

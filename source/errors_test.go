@@ -2,7 +2,9 @@ package source
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"strings"
 	"testing"
@@ -34,9 +36,12 @@ func TestTooLargeErrorText(t *testing.T) {
 func TestRetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for header, want := range map[string]int{
-			"": 0, "0": 0, "-5": 0, "7": 7, "soon": 0, "99999999999999999999": 0,
+			"": 0, "0": 0, "-5": 0, "7": 7, "soon": 0, "99999999999999999999": math.MaxInt32, "-99999999999999999999": 0, "3000000000": math.MaxInt32,
 			time.Now().UTC().Add(90 * time.Second).Format(http.TimeFormat): 90,
 			time.Now().UTC().Add(-time.Hour).Format(http.TimeFormat):       0,
+			time.Now().UTC().AddDate(100, 0, 0).Format(http.TimeFormat):    math.MaxInt32,
+			time.Now().UTC().AddDate(5000, 0, 0).Format(http.TimeFormat):   math.MaxInt32,
+			time.Now().UTC().AddDate(-1000, 0, 0).Format(http.TimeFormat):  0,
 		} {
 			if got := retryAfter(header); got != want {
 				t.Errorf("%q: %d seconds, want %d", header, got, want)
