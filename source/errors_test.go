@@ -110,3 +110,23 @@ func TestIsText(t *testing.T) {
 		}
 	}
 }
+
+// TestObjectsAreNotQuoted: a body under a wrong content type may hold Secrets, so that only text is part of the error.
+func TestObjectsAreNotQuoted(t *testing.T) {
+	const canary = "canary-7f3a"
+	for _, contentType := range []string{"", "text/plain"} {
+		for _, body := range []string{`{"kind":"Secret","stringData":{"p":"` + canary + `"}}`, "\n {\"p\":\"" + canary, "k8s\x00" + canary, "\x00\x00\x01\x00" + canary} {
+			response := func(code int) *http.Response {
+				return &http.Response{StatusCode: code, Header: http.Header{"Content-Type": {contentType}}, Body: io.NopCloser(strings.NewReader(body))}
+			}
+			for _, err := range []error{newContentTypeError(response(http.StatusOK)), responseError(response(http.StatusNonAuthoritativeInfo))} {
+				if text := fmt.Sprintf("%v %+v", err, err); strings.Contains(text, canary) {
+					t.Errorf("%q: %s", contentType, text)
+				}
+				if e, ok := errors.AsType[*apierrors.StatusError](err); ok && strings.Contains(e.ErrStatus.String(), canary) {
+					t.Errorf("%q: %v", contentType, e.ErrStatus)
+				}
+			}
+		}
+	}
+}
