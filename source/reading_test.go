@@ -198,7 +198,7 @@ func TestAnswerBehindTheTimeout(t *testing.T) {
 			answer := &late{sameAnswer{code: 200, contentType: "application/json"}, tt.after}
 			stream, err := answeredBy(t, answer, tt.timeout).Watch(t.Context(), source.WatchOptions[*corev1.Pod]{})
 			if tooLate := tt.timeout > 0 && tt.after > tt.timeout; tooLate {
-				if err == nil || !strings.Contains(err.Error(), "rest.Config.Timeout") || !answer.bodies[0].closed {
+				if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "rest.Config.Timeout") || !answer.bodies[0].closed {
 					t.Errorf("%+v: %v, closed %t", tt, err, answer.bodies[0].closed)
 				}
 				return
