@@ -1,6 +1,7 @@
 package reflector_test
 
 import (
+	"bufio"
 	"context"
 	"crypto/x509"
 	"errors"
@@ -234,6 +235,21 @@ func plainServer(t *testing.T) string {
 	server := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(server.Close)
 	return server.URL
+}
+
+// TestTruncatedChunks cuts a chunked response at every byte.
+func TestTruncatedChunks(t *testing.T) {
+	const head, body = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "2\r\n{}\r\n0\r\n\r\n"
+	for n := range len(body) {
+		response, err := http.ReadResponse(bufio.NewReader(strings.NewReader(head+body[:n])), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = io.ReadAll(response.Body)
+		if e := failure(t, err, schema.GroupVersionResource{Version: "v1", Resource: "pods"}); e.Reason != reflector.Network {
+			t.Errorf("after %q: %v", body[:n], e)
+		}
+	}
 }
 
 // TestMissingPlugin uses the error of client-go itself.

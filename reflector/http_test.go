@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/reflector"
@@ -166,5 +167,39 @@ func checkReasons(t *testing.T, errs []*reflector.Error, want []reflector.Reason
 	}
 	if want != nil && !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// hanging is a server that never responds.
+type hanging struct{}
+
+func (hanging) RoundTrip(r *http.Request) (*http.Response, error) {
+	<-r.Context().Done()
+	return nil, r.Context().Err()
+}
+
+// TestClientTimeout: a server that has never responded within the client's timeout is probably not there, whichever request it was.
+func TestClientTimeout(t *testing.T) {
+	for _, paged := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			client, err := source.NewClient(&rest.Config{Host: "http://server.test", Transport: hanging{}, Timeout: 10 * time.Second})
+			if err != nil {
+				t.Fatal(err)
+			}
+			src, err := source.NewHTTP[*corev1.Pod](client, source.Scope{Resource: podResource})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := reflector.New(reflector.Options[*corev1.Pod]{Source: src, Sink: &podSink{map[object.Key]string{}}, Resource: podResource, DisableWatchList: paged})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 10500*time.Millisecond)
+			defer cancel()
+			_ = r.Run(ctx)
+			if e := r.Status().LastError; e == nil || e.Reason != reflector.Timeout || !e.Permanent() || !strings.Contains(e.Error(), "rest.Config.Timeout") {
+				t.Errorf("paged %t: %v", paged, e)
+			}
+		})
 	}
 }

@@ -113,15 +113,26 @@ func (l *list[T]) take() Gatherer[T] {
 	return items
 }
 
-// buildIndex builds at.
+// buildIndex builds index. Of items with the same key, it keeps the last.
 func (l *list[T]) buildIndex() {
 	if l.index != nil {
 		return
 	}
 	l.index = make(map[object.Key]int, l.len())
-	for i := range l.len() {
-		l.index[l.items.Key(i)] = i
+	for i := l.len() - 1; i >= 0; i-- {
+		key := l.items.Key(i)
+		if _, again := l.index[key]; again {
+			l.removeItem(i)
+			continue
+		}
+		l.index[key] = i
 	}
+}
+
+// removeItem removes the i-th item, in whose place comes the last, which the index has.
+func (l *list[T]) removeItem(i int) {
+	l.index[l.items.Key(l.len()-1)] = i
+	l.items.Remove(i)
 }
 
 // apply applies one initial event. Nearly all are Added, one for each object, but objects may
@@ -154,9 +165,8 @@ func (l *list[T]) remove(key object.Key) {
 	if !held {
 		return
 	}
-	l.index[l.items.Key(l.len()-1)] = i
+	l.removeItem(i)
 	delete(l.index, key)
-	l.items.Remove(i)
 }
 
 // truncate keeps only the first n items.
@@ -198,7 +208,9 @@ func (l *list[T]) pageDone(n int, limit int64, result source.ListResult) error {
 
 // listPage reads one page, which is the whole list if no limit is set.
 func (r *Reflector[T]) listPage(ctx context.Context) {
-	if !r.list.rich && !r.admitRequest() {
+	if r.list.rich {
+		r.noteRequest(time.Now())
+	} else if !r.admitRequest() {
 		return
 	}
 	opts := r.listOptions()

@@ -33,6 +33,13 @@ func TestListing(t *testing.T) {
 			0s watchlist ""
 			0s replace [a@8 b@6 d@9] @10`,
 	}, {
+		name: "what is sent twice goes as a whole",
+		answers: []answer{stream(got(added("a@1"), added("a@1"), added("b@2"), added("c@3"), added("b@2"), added("b@4"), deleted("a@5"), deleted("a@5"),
+			modified("b@6"), initialEnd("6")))},
+		want: `
+			0s watchlist ""
+			0s replace [b@6 c@3] @6`,
+	}, {
 		name:    "an empty collection",
 		answers: []answer{stream(got(initialEnd("3")))},
 		want: `

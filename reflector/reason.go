@@ -252,7 +252,7 @@ func brokenConnection(err error) bool {
 		}
 	}
 	text := err.Error()
-	return strings.Contains(text, "http2: ") || strings.Contains(text, "stream error: ")
+	return strings.Contains(text, "http2: ") || strings.Contains(text, "stream error: ") || strings.Contains(text, "unexpected EOF")
 }
 
 // certificateError returns the part of err that is about certificates, or nil.

@@ -231,6 +231,7 @@ func (r *Reflector[T]) stop() {
 	r.closeStream()
 	r.list.restart()
 	r.status.askedAt.clear()
+	r.status.retryAt.clear()
 	r.enter(Stopped)
 }
 
@@ -266,9 +267,14 @@ func (r *Reflector[T]) admitRequest() bool {
 		r.backOff(wait, r.phase, "")
 		return false
 	}
+	r.noteRequest(now)
+	return true
+}
+
+// noteRequest records that a request is about to be sent.
+func (r *Reflector[T]) noteRequest(now time.Time) {
 	r.retry.seen = r.opts.Peers.discoveriesSoFar()
 	r.status.set(&r.status.askedAt, now)
-	return true
 }
 
 // noteResponse records the outcome of a request.

@@ -181,6 +181,10 @@ func TestStatusOfAMuteServer(t *testing.T) {
 	if status = play(t, s, reflector.Options[thing]{}, 20*time.Second); !status.AskedAt.IsZero() {
 		t.Errorf("asked at %v, although the watch is open", status.AskedAt)
 	}
+	s = &script{answers: []answer{{pause: time.Second, items: []string{"a@1"}, list: source.ListResult{ResourceVersion: "5", Continue: "2"}}, {hang: true}}}
+	if status = play(t, s, reflector.Options[thing]{DisableWatchList: true, PageSize: 1}, 20*time.Second); status.AskedAt.Sub(s.start) != time.Second {
+		t.Errorf("the second page was asked for at %v", status.AskedAt)
+	}
 	s = &script{answers: []answer{failed(syscall.ECONNREFUSED)}}
 	if status = play(t, s, reflector.Options[thing]{}, time.Millisecond); !status.AskedAt.IsZero() || status.Phase != reflector.BackingOff {
 		t.Errorf("asked at %v in %v, although that has failed", status.AskedAt, status.Phase)

@@ -284,8 +284,8 @@ func playWith(t *testing.T, s *script, opts reflector.Options[thing], duration t
 	if err := r.Step(ctx); !errors.Is(err, reflector.ErrStopped) {
 		t.Errorf("Step after the end returned %v", err)
 	}
-	if got := r.Status(); got.Phase != reflector.Stopped || !got.AskedAt.IsZero() {
-		t.Errorf("after the end: phase %v, asked at %v", got.Phase, got.AskedAt)
+	if got := r.Status(); got.Phase != reflector.Stopped || !got.AskedAt.IsZero() || !got.NextRetry.IsZero() {
+		t.Errorf("after the end: phase %v, asked at %v, next retry at %v", got.Phase, got.AskedAt, got.NextRetry)
 	}
 	return status
 }

@@ -211,6 +211,22 @@ func TestSkippedStatus(t *testing.T) {
 	}
 }
 
+// A relist because of a lost event that has to wait does not count as a silent watch, and until then the problem remains, even if the watch goes on.
+func TestStatusOfALaterRelist(t *testing.T) {
+	anyObject := event{Type: source.Invalid, Err: errors.New("not a thing")}
+	at := func(d time.Duration) reflector.Status {
+		s := &script{answers: []answer{stream(got(initialEnd("5")), got(anyObject)), stream(got(initialEnd("8")), got(anyObject, added("c@9"))),
+			stream(got(initialEnd("10")))}}
+		return play(t, s, reflector.Options[thing]{}, d)
+	}
+	if st := at(30 * time.Second); st.Problem == nil || st.Problem.Reason != reflector.InvalidEvent || !st.LostEvents || st.ResourceVersion != "9" {
+		t.Errorf("before the relist: lost events %t, problem %v", st.LostEvents, st.Problem)
+	}
+	if st := at(2 * time.Minute); st.Stalls != 0 || st.Lists != 3 || st.Problem != nil || st.LostEvents {
+		t.Errorf("after it: %+v", st)
+	}
+}
+
 // Many skipped objects make neither a long status nor a long log.
 func TestManySkippedObjects(t *testing.T) {
 	var log strings.Builder

@@ -164,7 +164,9 @@ func (r *Reflector[T]) deliver(batch []source.Event[T]) {
 		r.advance(b.version)
 		r.stream.gotNews = true
 		r.progressed()
-		r.recovered()
+		if !b.lost {
+			r.recovered()
+		}
 	}
 	if b.lost {
 		r.lostEvents(true)
@@ -224,7 +226,8 @@ func (r *Reflector[T]) watchEnded(ctx context.Context, err error) {
 	now := time.Now()
 	proven, doubtful := w != nil && w.proven(now), w != nil && !w.historyConfirmed
 	silent := doubtful || now.Sub(r.status.get(&r.status.lastContact)) >= checkAfter
-	if err == errStalled && w != nil && !doubtful {
+	relistDue := w != nil && r.relistDue()
+	if err == errStalled && w != nil && !doubtful && !relistDue {
 		r.stalled()
 	}
 	if proven {
@@ -232,7 +235,7 @@ func (r *Reflector[T]) watchEnded(ctx context.Context, err error) {
 		r.recovered()
 	}
 	switch {
-	case w != nil && r.relistDue():
+	case relistDue:
 		r.backOff(r.retry.spread(shortSpread), Starting, "")
 	case doubtful && err == errStalled:
 		r.enter(Checking)

@@ -141,7 +141,16 @@ func (c *Client) collectionURL(resource schema.GroupVersionResource, namespace s
 }
 
 // errTimeout is the cause with which a request is canceled after rest.Config.Timeout.
-var errTimeout = errors.New("no complete response within the client's timeout (rest.Config.Timeout)")
+var errTimeout error = timeoutError{}
+
+// timeoutError is a context.DeadlineExceeded with another text, so that callers recognize it as a timeout.
+type timeoutError struct{}
+
+func (timeoutError) Error() string {
+	return "no complete response within the client's timeout (rest.Config.Timeout)"
+}
+
+func (timeoutError) Is(target error) bool { return target == context.DeadlineExceeded }
 
 // get sends a GET request and returns the response if its status is 200 OK; any other status is an error.
 func (c *Client) get(ctx context.Context, u url.URL, query url.Values, accept string) (*http.Response, error) {

@@ -1,6 +1,7 @@
 package source
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -75,7 +76,7 @@ func (e *TooLargeError) Error() string {
 // responds instead of the API server.
 type ContentTypeError struct {
 	ContentType string
-	// Start is the beginning of the body, if it is text.
+	// Start is the beginning of the body, if it is text and not an object.
 	Start string
 }
 
@@ -118,9 +119,16 @@ func newContentTypeError(response *http.Response) error {
 	e := &ContentTypeError{ContentType: response.Header.Get("Content-Type")}
 	if isText(e.ContentType) {
 		start, _ := io.ReadAll(io.LimitReader(response.Body, maxErrorText)) // best effort
-		e.Start = strings.ToValidUTF8(string(start), "?")
+		if !mayBeObject(start) {
+			e.Start = strings.ToValidUTF8(string(start), "?")
+		}
 	}
 	return e
+}
+
+// mayBeObject reports whether a body looks like an object, or an event, under a wrong content type. Messages must not quote that, as it may be a Secret.
+func mayBeObject(body []byte) bool {
+	return bytes.HasPrefix(bytes.TrimSpace(body), []byte("{")) || bytes.IndexByte(body, 0) >= 0
 }
 
 // responseError returns the error for a response that is not 200 OK: from the Status in its body if there is one,
@@ -136,7 +144,7 @@ func responseError(response *http.Response) error {
 		return statusError(status, after)
 	}
 	text := ""
-	if isText(contentType) {
+	if isText(contentType) && (response.StatusCode >= http.StatusBadRequest || !mayBeObject(body)) {
 		text = strings.ToValidUTF8(strings.TrimSpace(string(body[:min(len(body), maxErrorText)])), "?")
 	}
 	err := apierrors.NewGenericServerResponse(response.StatusCode, http.MethodGet, schema.GroupResource{}, "", text, after, true)
@@ -202,13 +210,13 @@ func statusError(status metav1.Status, retryAfter int) error {
 	return &apierrors.StatusError{ErrStatus: status}
 }
 
-// retryAfter parses a Retry-After header, seconds or a date, into seconds from now; 0 if there is none.
+// retryAfter parses a Retry-After header, seconds or a date, into seconds from now; 0 if there is none. The result fits into an int32.
 func retryAfter(header string) int {
-	if seconds, err := strconv.ParseInt(header, 10, 32); err == nil {
+	if seconds, err := strconv.ParseInt(header, 10, 32); err == nil || errors.Is(err, strconv.ErrRange) {
 		return max(0, int(seconds))
 	}
 	if at, err := http.ParseTime(header); err == nil {
-		return int(max(0, wholeSeconds(time.Until(at))))
+		return int(min(max(0, wholeSeconds(min(time.Until(at), math.MaxInt64-time.Second))), math.MaxInt32))
 	}
 	return 0
 }

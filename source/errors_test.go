@@ -2,7 +2,9 @@ package source
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"strings"
 	"testing"
@@ -34,9 +36,12 @@ func TestTooLargeErrorText(t *testing.T) {
 func TestRetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for header, want := range map[string]int{
-			"": 0, "0": 0, "-5": 0, "7": 7, "soon": 0, "99999999999999999999": 0,
+			"": 0, "0": 0, "-5": 0, "7": 7, "soon": 0, "99999999999999999999": math.MaxInt32, "-99999999999999999999": 0, "3000000000": math.MaxInt32,
 			time.Now().UTC().Add(90 * time.Second).Format(http.TimeFormat): 90,
 			time.Now().UTC().Add(-time.Hour).Format(http.TimeFormat):       0,
+			time.Now().UTC().AddDate(100, 0, 0).Format(http.TimeFormat):    math.MaxInt32,
+			time.Now().UTC().AddDate(5000, 0, 0).Format(http.TimeFormat):   math.MaxInt32,
+			time.Now().UTC().AddDate(-1000, 0, 0).Format(http.TimeFormat):  0,
 		} {
 			if got := retryAfter(header); got != want {
 				t.Errorf("%q: %d seconds, want %d", header, got, want)
@@ -102,6 +107,26 @@ func TestIsText(t *testing.T) {
 	for contentType, want := range map[string]bool{"": true, "text/html; charset=utf-8": true, "text/plain": true, "application/json": false, ";;": false, "text": false} {
 		if got := isText(contentType); got != want {
 			t.Errorf("%q is text: %t", contentType, got)
+		}
+	}
+}
+
+// TestObjectsAreNotQuoted: a body under a wrong content type may hold Secrets, so that only text is part of the error.
+func TestObjectsAreNotQuoted(t *testing.T) {
+	const canary = "canary-7f3a"
+	for _, contentType := range []string{"", "text/plain"} {
+		for _, body := range []string{`{"kind":"Secret","stringData":{"p":"` + canary + `"}}`, "\n {\"p\":\"" + canary, "k8s\x00" + canary, "\x00\x00\x01\x00" + canary} {
+			response := func(code int) *http.Response {
+				return &http.Response{StatusCode: code, Header: http.Header{"Content-Type": {contentType}}, Body: io.NopCloser(strings.NewReader(body))}
+			}
+			for _, err := range []error{newContentTypeError(response(http.StatusOK)), responseError(response(http.StatusNonAuthoritativeInfo))} {
+				if text := fmt.Sprintf("%v %+v", err, err); strings.Contains(text, canary) {
+					t.Errorf("%q: %s", contentType, text)
+				}
+				if e, ok := errors.AsType[*apierrors.StatusError](err); ok && strings.Contains(e.ErrStatus.String(), canary) {
+					t.Errorf("%q: %v", contentType, e.ErrStatus)
+				}
+			}
 		}
 	}
 }

@@ -5,15 +5,16 @@ import (
 	"compress/gzip"
 	"io"
 	"net/http"
+	"strings"
 )
 
 // acceptGzip requests a compressed response. net/http would do that and decompress the body as well, but not in a way that suits
 // a watch: if each event is a separate gzip member, net/http's reader holds back the last event until the next member begins.
 func acceptGzip(request *http.Request) { request.Header.Set("Accept-Encoding", "gzip") }
 
-// decompress makes the body of a compressed response decompress itself.
+// decompress makes the body of a compressed response decompress itself. Names of content codings are case-insensitive.
 func decompress(response *http.Response) {
-	if response.Header.Get("Content-Encoding") == "gzip" {
+	if strings.EqualFold(response.Header.Get("Content-Encoding"), "gzip") {
 		response.Body = &gzipBody{ReadCloser: response.Body, in: bufio.NewReader(response.Body)}
 	}
 }

@@ -1,6 +1,7 @@
 package source_test
 
 import (
+	"compress/gzip"
 	"context"
 	"errors"
 	"io"
@@ -197,7 +198,7 @@ func TestAnswerBehindTheTimeout(t *testing.T) {
 			answer := &late{sameAnswer{code: 200, contentType: "application/json"}, tt.after}
 			stream, err := answeredBy(t, answer, tt.timeout).Watch(t.Context(), source.WatchOptions[*corev1.Pod]{})
 			if tooLate := tt.timeout > 0 && tt.after > tt.timeout; tooLate {
-				if err == nil || !strings.Contains(err.Error(), "rest.Config.Timeout") || !answer.bodies[0].closed {
+				if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "rest.Config.Timeout") || !answer.bodies[0].closed {
 					t.Errorf("%+v: %v, closed %t", tt, err, answer.bodies[0].closed)
 				}
 				return
@@ -220,6 +221,20 @@ func TestBrokenGzip(t *testing.T) {
 	from := answeredBy(t, &scripted{contentType: "application/json", header: header, bodies: []string{"\x1f"}}, 0)
 	if _, err := mustWatch(t, from, source.WatchOptions[*corev1.Pod]{}).Next(nil); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestNamesOfGzip: the name of a content coding is case-insensitive.
+func TestNamesOfGzip(t *testing.T) {
+	var packed strings.Builder
+	zip := gzip.NewWriter(&packed)
+	_, _ = zip.Write([]byte(`{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"7"},"items":[{"metadata":{"name":"a"}}]}`))
+	_ = zip.Close()
+	for _, name := range []string{"gzip", "GZIP"} {
+		from := answeredBy(t, &scripted{contentType: "application/json", header: http.Header{"Content-Encoding": {name}}, bodies: []string{packed.String()}}, 0)
+		if objects, _, err := list(t.Context(), from, source.ListOptions[*corev1.Pod]{}); err != nil || len(objects) != 1 {
+			t.Errorf("%s: %d objects, %v", name, len(objects), err)
+		}
 	}
 }
 

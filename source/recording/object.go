@@ -16,7 +16,12 @@ import (
 )
 
 // encode returns an object as JSON, without the values of Secrets. It does not modify the object.
-func encode[T object.Object](resource schema.GroupResource, obj T) (json.RawMessage, error) {
+func encode[T object.Object](resource schema.GroupResource, obj T) (data json.RawMessage, err error) {
+	defer func() {
+		if r := recover(); r != nil { // a method of the user's type may panic
+			err = fmt.Errorf("encode %T: panic: %v", obj, r)
+		}
+	}()
 	tree, err := treeOf(obj)
 	if err != nil {
 		return nil, err

@@ -30,7 +30,8 @@ type PlayOptions struct {
 
 // Player is a source that plays a recording in its original order: each list or watch that the caller requests plays the next
 // one of the recording. If the caller requests a watch and the recording continues with a list, the watch fails as expired, so that the
-// caller lists; a request for initial events is unsupported if none were recorded. Its methods may be called from any goroutine.
+// caller lists; a request for initial events is unsupported if none were recorded. Lists of a single object, which a reflector makes
+// before it resumes a watch, are skipped if the caller makes none. Its methods may be called from any goroutine.
 type Player[T object.Object] struct {
 	rec        *Recording
 	collection *recordedCollection
@@ -90,15 +91,25 @@ func (p *Player[T]) Done() <-chan struct{} { return p.done }
 func (p *Player[T]) finishCalls(calls int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.finish(calls)
+}
+
+// finish is finishCalls for callers that hold mu.
+func (p *Player[T]) finish(calls int) {
 	if p.remaining -= calls; p.remaining == 0 && calls > 0 {
 		close(p.done)
 	}
 }
 
-// take returns the next call, nil if there are no more, or the error of fits if that rejects the call.
-func (p *Player[T]) take(fits func(*call) error) (*call, error) {
+// take returns the next call, nil if there are no more, or the error of fits if that rejects the call. Unless the caller only wants the
+// server's version, it skips lists that were made for that. Whether a reflector makes one depends on how long a watch was silent, and so on the speed.
+func (p *Player[T]) take(versionOnly bool, fits func(*call) error) (*call, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	for !versionOnly && p.collection.isVersionCheck(p.next) {
+		p.next++
+		p.finish(1)
+	}
 	if p.next == len(p.collection.calls) {
 		return nil, nil
 	}
@@ -113,11 +124,12 @@ func (p *Player[T]) take(fits func(*call) error) (*call, error) {
 // List implements source.ListerWatcher.
 func (p *Player[T]) List(ctx context.Context, opts source.ListOptions[T], each func(T) error) (source.ListResult, error) {
 	var result source.ListResult
-	c, err := p.take(func(c *call) error {
+	versionOnly := opts.Limit == 1
+	c, err := p.take(versionOnly, func(c *call) error {
 		switch {
 		case c.list != nil:
 			return nil
-		case opts.Limit == 1 && c.watch.ResourceVersion != "": // the caller only wants the version
+		case versionOnly && c.watch.ResourceVersion != "":
 			result.ResourceVersion = c.watch.ResourceVersion
 			return errVersionOnly
 		}
@@ -175,7 +187,7 @@ func (p *Player[T]) listEntry(e entry, result *source.ListResult, opts source.Li
 
 // Watch implements source.ListerWatcher.
 func (p *Player[T]) Watch(ctx context.Context, opts source.WatchOptions[T]) (source.Stream[T], error) {
-	c, err := p.take(func(c *call) error {
+	c, err := p.take(false, func(c *call) error {
 		switch {
 		case c.watch == nil && opts.SendInitialEvents:
 			return fmt.Errorf("recording: initial events: %w", errors.ErrUnsupported)

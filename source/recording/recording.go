@@ -31,6 +31,16 @@ type recordedCollection struct {
 	calls []*call
 }
 
+// isVersionCheck reports whether the i-th call is a list that was made only to see the server's version: of one object, and without further pages.
+func (c *recordedCollection) isVersionCheck(i int) bool {
+	if i >= len(c.calls) || c.calls[i].list == nil {
+		return false
+	}
+	l := c.calls[i].list
+	paged := i+1 < len(c.calls) && c.calls[i+1].list != nil && c.calls[i+1].list.Continue != ""
+	return l.Limit == 1 && l.ResourceVersion == "" && l.Continue == "" && !paged
+}
+
 // call is one list or watch.
 type call struct {
 	at      time.Duration

@@ -41,6 +41,7 @@ type ListReader struct {
 	buf      []byte
 	peeked   int // bytes of r that the last item still occupies
 	raw      uint64
+	begun    bool // the list in the envelope has begun
 	state    listState
 	err      error
 	items    int
@@ -125,10 +126,14 @@ func (l *ListReader) readMagic() error {
 	return nil
 }
 
-// envelopeField reads one field of the envelope, or just the header of the raw part. The stream may end between two fields.
+// envelopeField reads one field of the envelope, or just the header of the raw part. The stream may end between two fields, but not before
+// the list: a truncated body would otherwise pass for an empty list.
 func (l *ListReader) envelopeField() error {
 	if _, err := l.r.Peek(1); err != nil {
-		return err
+		if l.begun {
+			return err
+		}
+		return noEOF(err)
 	}
 	num, wire, err := l.tag(nil)
 	if err != nil {
@@ -142,7 +147,7 @@ func (l *ListReader) envelopeField() error {
 		return err
 	}
 	if num == unknownRaw {
-		l.raw, l.state = size, inRaw
+		l.raw, l.state, l.begun = size, inRaw, true
 		return nil
 	}
 	b, err := l.take(size)

@@ -198,7 +198,9 @@ func (t *Table[V]) link(n int) {
 func (t *Table[V]) reindex() {
 	t.index = make([]uint64, max(firstIndex, 1<<bits.Len(uint(t.entries.n*3/2))))
 	for n := range t.entries.n {
-		t.link(n)
+		if t.entries.at(n).Cost > 0 { // the hash of a dropped entry is lost, so all of them would crowd one place
+			t.link(n)
+		}
 	}
 }
 
