@@ -589,3 +589,22 @@ func TestOmissionsAddUp(t *testing.T) {
 		t.Errorf("%v are omitted, want %v", omitted, folded[1:])
 	}
 }
+
+// TestFoldedDuplicatesOfAList are not counted once they are dropped.
+func TestFoldedDuplicatesOfAList(t *testing.T) {
+	w, _ := newFoldingAlone(t, 0)
+	g := w.Store().Gather(0)
+	for i := range 3 {
+		o := plainThing(0)
+		o.ResourceVersion = fmt.Sprint(10 + i)
+		g.Add(o)
+	}
+	g.Fold()
+	txn := w.Begin()
+	txn.Replace("", g, "100", false)
+	g.Close()
+	s := txn.Commit()
+	if n := s.folds.packer.Stats().Objects; n != 1 || s.Len() != 1 {
+		t.Errorf("%d packed objects are counted for %d in the store", n, s.Len())
+	}
+}
