@@ -549,3 +549,62 @@ func TestFoldedObjectsAreOmitted(t *testing.T) {
 		txn.Commit()
 	}
 }
+
+// TestOmissionsAddUp: the limit of opened objects is for the whole transaction, and so is the result. What is opened is in order with the rest.
+func TestOmissionsAddUp(t *testing.T) {
+	w := NewWriter[*thing](Options{})
+	w.UseCodec(thingCodec{}, reflect.TypeFor[*thing]())
+	txn := w.Begin()
+	var folded []object.Key
+	for _, namespace := range []string{"a", "b", "c"} {
+		for i := range 2 {
+			o := plainThing(i)
+			o.Namespace = namespace
+			txn.Set(object.KeyOf(o), o)
+		}
+		folded = append(folded, object.Key{Namespace: namespace, Name: plainThing(0).Name})
+	}
+	txn.Commit()
+	foldKeys(w, true, folded...)
+	txn = w.Begin()
+	txn.LeaveFolded(1)
+	var names []string
+	for _, namespace := range []string{"a", "b", "c"} {
+		for _, d := range txn.Drop(namespace) {
+			names = append(names, d.Key.String())
+		}
+	}
+	removed := txn.Removed()
+	txn.Commit()
+	if want := []string{"a/n000", "a/n001", "b/n001", "c/n001"}; !slices.Equal(names, want) {
+		t.Errorf("changes of %v, want %v", names, want)
+	}
+	var omitted []object.Key
+	for key, o := range removed.All() {
+		if omitted = append(omitted, key); object.KeyOf(o) != key {
+			t.Errorf("%v is %v", key, o)
+		}
+	}
+	if !slices.Equal(omitted, folded[1:]) {
+		t.Errorf("%v are omitted, want %v", omitted, folded[1:])
+	}
+}
+
+// TestFoldedDuplicatesOfAList are not counted once they are dropped.
+func TestFoldedDuplicatesOfAList(t *testing.T) {
+	w, _ := newFoldingAlone(t, 0)
+	g := w.Store().Gather(0)
+	for i := range 3 {
+		o := plainThing(0)
+		o.ResourceVersion = fmt.Sprint(10 + i)
+		g.Add(o)
+	}
+	g.Fold()
+	txn := w.Begin()
+	txn.Replace("", g, "100", false)
+	g.Close()
+	s := txn.Commit()
+	if n := s.folds.packer.Stats().Objects; n != 1 || s.Len() != 1 {
+		t.Errorf("%d packed objects are counted for %d in the store", n, s.Len())
+	}
+}

@@ -21,6 +21,10 @@ const (
 	sampleSize    = 256
 	resampleAfter = 1 << 12
 	resampleShare = 4
+	// One in weighEvery changed objects is measured. Those of at least largeFactor times the typical size cause a new sample once all like them have
+	// 1/largeShare of the budget, but at least minLarge.
+	weighEvery, largeFactor = 16, 2
+	largeShare, minLarge    = 8, 1 << 20
 	// templateSample is how many decoded templates are measured along with them.
 	templateSample = 32
 	// maxChanged is how many keys of changed objects are remembered.
@@ -71,6 +75,8 @@ type budgeted[T object.Object] struct {
 	objects int        // number of all objects then
 	opens   uint64     // FoldStats.Opens then
 	changes int        // number of changes since then
+	noted   int        // number of all changes
+	large   float64    // memory of large objects among the changed ones since then
 	shared  int64      // memory of the tables of shared parts, in the source and the codec
 	// single is the number of changes since neighbors were last repacked together.
 	single int
@@ -113,6 +119,11 @@ func (b *budgeted[T]) note(notes []object.Delta[T]) {
 	b.mu.Lock()
 	b.changes, b.single = b.changes+len(notes), b.single+len(notes)
 	for i := range notes {
+		if b.noted++; b.noted%weighEvery == 0 && !object.IsNil(notes[i].Object) {
+			b.large += b.weigh(notes[i].Object)
+		}
+	}
+	for i := range notes {
 		if len(b.changed) == maxChanged {
 			break
 		}
@@ -123,6 +134,21 @@ func (b *budgeted[T]) note(notes []object.Delta[T]) {
 	b.mu.Unlock()
 	b.measure()
 	b.memory.settle()
+}
+
+// weigh measures one of weighEvery objects. If it is large, weigh returns the memory of all like it, otherwise 0.
+func (b *budgeted[T]) weigh(o T) float64 {
+	if size := meanOf([]T{o}); size >= largeFactor*b.meanSize() {
+		return weighEvery * size
+	}
+	return 0
+}
+
+// remeasure causes open objects to be measured at the next opportunity.
+func (b *budgeted[T]) remeasure() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.objects = 0
 }
 
 // keepBudget enforces the budget, if there is one, after anything but changes. No lock is held.
@@ -197,9 +223,9 @@ func (b *budgeted[T]) meanSize() float64 { return math.Float64frombits(b.mean.Lo
 func (b *budgeted[T]) sample(snap *store.Snapshot[T], st store.FoldStats) (due bool) {
 	b.mu.Lock()
 	after := max(resampleAfter, b.objects/resampleShare)
-	due = st.Open > b.sampled+b.sampled/2 || b.changes > after || st.Opens > b.opens+uint64(after) || snap.Len() > b.objects+b.objects/2
+	due = st.Open > b.sampled+b.sampled/2 || b.changes > after || st.Opens > b.opens+uint64(after) || snap.Len() > b.objects+b.objects/2 || b.large > float64(max(minLarge, b.memory.budget/largeShare))
 	if due {
-		b.sampled, b.objects, b.opens, b.changes = st.Open, snap.Len(), st.Opens, 0
+		b.sampled, b.objects, b.opens, b.changes, b.large = st.Open, snap.Len(), st.Opens, 0, 0
 	}
 	b.mu.Unlock()
 	if !due {
@@ -241,12 +267,17 @@ func (b *budgeted[T]) fits(objects int, encoded int64) bool {
 	return b.memory.used.Load()+2*encoded+int64(objects)<<10 <= b.memory.budget-b.memory.budget/4
 }
 
+// meanOf returns the mean size of objects.
+func meanOf[T any](objects []T) float64 {
+	return max(1, float64(sizeOf(objects))/float64(len(objects)))
+}
+
 // setMean sets the size of an open object to the mean of these.
 func (b *budgeted[T]) setMean(objects []T) {
 	if len(objects) == 0 {
 		return
 	}
-	mean := max(1, float64(sizeOf(objects))/float64(len(objects)))
+	mean := meanOf(objects)
 	b.mean.Store(math.Float64bits(mean))
 	b.inf.store.KeepRecent(int(float64(b.memory.budget/recentShare) / mean))
 }

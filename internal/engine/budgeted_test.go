@@ -357,6 +357,54 @@ func TestSizesAreMeasuredAgain(t *testing.T) {
 	<-inf.done
 }
 
+// TestLargeObjectsAreNoticed: objects may become much larger, in a few changes or in a list, or be joined by larger ones. The budget is then still kept.
+func TestLargeObjectsAreNoticed(t *testing.T) {
+	const n, budget, size = 1000, 8 << 20, 100_000
+	items := func(from, to, size int) (items []settings) {
+		for i := from; i < to; i++ {
+			o := namedSettings(i)
+			o.ResourceVersion, o.Data = fmt.Sprint(size), map[string]string{"text": fmt.Sprint(i) + strings.Repeat("x", size)}
+			items = append(items, o)
+		}
+		return items
+	}
+	put := func(inf *Informer[settings], items []settings) {
+		for _, o := range items {
+			txn := inf.writer.Begin()
+			txn.Set(object.KeyOf(o), o)
+			txn.Commit()
+			inf.budget.note([]object.Delta[settings]{{Type: object.Updated, Key: object.KeyOf(o), Object: o}})
+		}
+	}
+	for name, grow := range map[string]func(inf *Informer[settings]){
+		"changes": func(inf *Informer[settings]) { put(inf, items(0, 300, size)) },
+		"others":  func(inf *Informer[settings]) { put(inf, items(n, n+300, size)) },
+		"a list": func(inf *Informer[settings]) {
+			inf.currentParts()[0].Replace(object.Items[settings](items(0, n, size)), fmt.Sprint(size))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				inf := withBudget(budget, &answering{items: items(0, n, 10)})
+				startIt(t, inf)
+				if st := inf.Status().Memory; st.Open != n {
+					t.Fatalf("%+v, want %d open objects", st, n)
+				}
+				grow(inf)
+				var open []settings
+				for h := range inf.store.Snapshot().AllHeld("") {
+					if !h.IsFolded() {
+						open = append(open, h.Object())
+					}
+				}
+				if size := sizeOf(open); size > budget+budget/4 {
+					t.Errorf("%d open objects take %d bytes, with a budget of %d; %+v", len(open), size, budget, inf.Status().Memory)
+				}
+			})
+		})
+	}
+}
+
 // TestArrivalsStayOpenWithinTheirShare: arrivals that no longer fit are released, oldest first, and all of them if there is no room at all.
 func TestArrivalsStayOpenWithinTheirShare(t *testing.T) {
 	const each, batch = 1000, 10

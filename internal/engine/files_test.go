@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -377,8 +378,11 @@ func TestUnusedFilesAreRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	long := time.Now().Add(-unusedFor - time.Hour)
+	old, young := fileName("old", nil), fileName("young", nil)
+	abandoned := old + ".0123456789.tmp"
 	for name, age := range map[string]time.Time{
-		filepath.Base(pf.path): long, "configmaps-old-0011" + fileSuffix: long, "configmaps-young-0022" + fileSuffix: long.Add(2 * time.Hour), "notes.txt": long,
+		filepath.Base(pf.path): long, old: long, abandoned: long, young: long.Add(2 * time.Hour), "notes.txt": long, "recording" + fileSuffix: long,
+		old + ".bak": long,
 	} {
 		path := filepath.Join(dir, name)
 		var err error
@@ -389,10 +393,11 @@ func TestUnusedFilesAreRemoved(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.Mkdir(filepath.Join(dir, "directory"+fileSuffix), 0o700); err != nil {
+	directory := fileName("directory", nil)
+	if err := os.Mkdir(filepath.Join(dir, directory), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chtimes(filepath.Join(dir, "directory"+fileSuffix), long, long); err != nil {
+	if err := os.Chtimes(filepath.Join(dir, directory), long, long); err != nil {
 		t.Fatal(err)
 	}
 	if err := inf.Start(t.Context()); err != nil {
@@ -408,10 +413,10 @@ func TestUnusedFilesAreRemoved(t *testing.T) {
 	for _, entry := range entries {
 		left[entry.Name()] = true
 	}
-	if left["configmaps-old-0011"+fileSuffix] {
+	if left[old] || left[abandoned] {
 		t.Error("a file that nobody has written for long is still there")
 	}
-	for _, name := range []string{filepath.Base(pf.path), "configmaps-young-0022" + fileSuffix, "notes.txt", "directory" + fileSuffix} {
+	for _, name := range []string{filepath.Base(pf.path), young, "notes.txt", "recording" + fileSuffix, old + ".bak", directory} {
 		if !left[name] {
 			t.Errorf("%s was removed", name)
 		}
@@ -565,6 +570,11 @@ func TestJitter(t *testing.T) {
 	}
 	if shortest < 48*time.Minute || shortest > 52*time.Minute || longest > 72*time.Minute || longest < 68*time.Minute {
 		t.Errorf("from %v to %v, want 48 to 72 minutes", shortest, longest)
+	}
+	for range 2000 {
+		if d := jitter(math.MaxInt64); d < 1e6*time.Hour {
+			t.Fatalf("%v instead of practically never", d)
+		}
 	}
 }
 

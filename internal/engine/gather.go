@@ -7,8 +7,11 @@ import (
 )
 
 // checkEvery is the number of listed objects between checks of the budget: half of what is folded together. The first check comes
-// earlier, since objects may be large.
-const firstCheck, checkEvery = 8, foldBatch / 2
+// earlier, and so do others if objects are large: they may take 1/arrivalsShare of the budget, or checkBytes if that is more.
+const (
+	firstCheck, checkEvery = 8, foldBatch / 2
+	checkBytes             = 2 << 20
+)
 
 // gatherer keeps the objects of a list within the budget: transformed, and folded once the budget is tight. A first list that does
 // not fit goes into the store and to the handlers as it comes.
@@ -17,6 +20,10 @@ type gatherer[T object.Object] struct {
 	part    *part[T]
 	counted int64 // this list's part of the informer's gathered
 	check   int   // number of objects at which the budget is checked next
+	// large estimates the memory of large objects among the open ones, as budgeted.large does. At the last check it was checked; added is the number
+	// of all open objects that came.
+	large, checked float64
+	added          int
 	// first says that this is the part's first list and the store has none of the part's objects.
 	first bool
 	// full says that the budget does not hold a first list. The rest is then folded as it comes: objects that are open between checks
@@ -46,12 +53,21 @@ func (g *gatherer[T]) Add(o T) {
 	if e := g.part.inFlight.encodingOf(o); !e.IsZero() {
 		g.Gathering.AddEncoded(o, e)
 	} else {
-		g.Gathering.Add(g.transformed(o))
+		o = g.transformed(o)
+		g.Gathering.Add(o)
 	}
-	if g.Len() >= g.check {
+	if g.added++; g.added%weighEvery == 0 {
+		g.large += g.part.inf.budget.weigh(o)
+	}
+	if most := g.betweenChecks(); g.Len() >= g.check || g.large-g.checked > most {
 		g.keepBudget()
-		g.check = g.Len() + min(g.Len(), checkEvery)
+		g.check, g.checked = g.Len()+max(1, min(g.Len(), checkEvery, int(most/g.part.inf.budget.meanSize()))), g.large
 	}
+}
+
+// betweenChecks returns how much memory objects may take between checks.
+func (g *gatherer[T]) betweenChecks() float64 {
+	return float64(max(g.part.inf.budget.memory.budget/arrivalsShare, checkBytes))
 }
 
 // inStore returns the state of o if the store holds o itself.
@@ -117,7 +133,10 @@ func (g *gatherer[T]) fold() {
 // count updates the account.
 func (g *gatherer[T]) count() {
 	b := g.part.inf.budget
-	now := int64(float64(g.Open())*b.meanSize()) + int64(g.EncodedBytes())
+	if g.Open() == 0 {
+		g.large = 0
+	}
+	now := int64(float64(g.Open())*b.meanSize()+g.large) + int64(g.EncodedBytes())
 	b.gathered.Add(now - g.counted)
 	g.counted = now
 	b.measure()

@@ -128,6 +128,29 @@ func TestSizeIsLearnedAsAListGoesOn(t *testing.T) {
 	})
 }
 
+// TestLargeObjectsOfAList: a list is folded in time even if its objects are large, also if only the later ones are.
+func TestLargeObjectsOfAList(t *testing.T) {
+	const budget, small, large, size = 16 << 20, 300, 300, 200_000
+	for _, before := range []int{0, small} {
+		synctest.Test(t, func(t *testing.T) {
+			items := manySettings(before + large)
+			for i, o := range items[before:] {
+				o.Data = map[string]string{"text": fmt.Sprint(i) + strings.Repeat("x", size)}
+			}
+			var inf *Informer[settings]
+			most := 0
+			inf = withBudget(budget, looking{&answering{items: items}, func(n int) error {
+				most = max(most, n-max(before, inf.store.Snapshot().FoldStats().Folded))
+				return nil
+			}})
+			startIt(t, inf)
+			if most*size > budget+budget/4 {
+				t.Errorf("after %d small objects %d large ones were open, which take %d bytes, with a budget of %d", before, most, most*size, budget)
+			}
+		})
+	}
+}
+
 // TestUnfoldableObjectsCountOnce, also while their list is being read.
 func TestUnfoldableObjectsCountOnce(t *testing.T) {
 	for _, handlers := range []int{0, 1} {

@@ -342,8 +342,8 @@ func (inf *Informer[T]) openFolded(ctx context.Context, p *part[T], l *loaded[T]
 		codecs = append(codecs, codec)
 	}
 	l.notified = true
-	return inOrder(numbersBelow(g.Len(), openBatch), n, func(worker, from int) ([]T, error) {
-		return g.OpenPacked(from, min(from+openBatch, g.Len()), codecs[worker])
+	return inOrder(packedBatches(g), n, func(worker int, batch bounds) ([]T, error) {
+		return g.OpenPacked(batch.from, batch.to, codecs[worker])
 	}, func(objects []T) error {
 		if inf.budget.meanSize() == 0 {
 			inf.budget.setMean(objects)
@@ -360,10 +360,25 @@ func (inf *Informer[T]) openFolded(ctx context.Context, p *part[T], l *loaded[T]
 	})
 }
 
-// numbersBelow iterates over every step-th number below n.
-func numbersBelow(n, step int) iter.Seq[int] {
-	return func(yield func(int) bool) {
-		for i := 0; i < n && yield(i); i += step {
+// bounds are those of a batch.
+type bounds struct{ from, to int }
+
+// packedBatches divides folded objects into batches to open: of openBatch objects, or fewer if these have more than openBytes.
+func packedBatches[T object.Object](g *store.Gathering[T]) iter.Seq[bounds] {
+	return func(yield func(bounds) bool) {
+		batch, bytes := bounds{}, 0
+		for held := range g.AllHeld() {
+			packed, _ := held.Packed()
+			if n := batch.to - batch.from; n == openBatch || n > 0 && bytes+packed.Len() > openBytes {
+				if !yield(batch) {
+					return
+				}
+				batch.from, bytes = batch.to, 0
+			}
+			batch.to, bytes = batch.to+1, bytes+packed.Len()
+		}
+		if batch.to > batch.from {
+			yield(batch)
 		}
 	}
 }

@@ -121,6 +121,44 @@ func TestLoadIsGivenUp(t *testing.T) {
 	})
 }
 
+// TestFewLargeObjectsAreOpenedAtOnce while a file is loaded that the budget does not hold.
+func TestFewLargeObjectsAreOpenedAtOnce(t *testing.T) {
+	const n, size = 500, 200_000
+	inf, pf := newSaved(t, t.TempDir(), false)
+	fill(inf, n, 3)
+	for _, o := range inf.store.Snapshot().All() {
+		o.Data["text"] = strings.Repeat("x", size)
+	}
+	if err := save(t.Context(), inf, pf); err != nil {
+		t.Fatal(err)
+	}
+	next, _ := newSaved(t, filepath.Dir(pf.path), true)
+	p, err := next.newTestPart(pf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opened := uint64(0) // before the first one is in the store
+	next.AddIndex("generation", func(o settings) []string {
+		if opened == 0 {
+			opened = next.store.Snapshot().FoldStats().Opens
+		}
+		return []string{o.Data["generation"]}
+	})
+	l, err := next.files.load(t.Context(), pf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.close()
+	if applied, err := next.takeOver(t.Context(), p, &l); !applied || err != nil || next.store.Snapshot().Len() != n {
+		t.Fatal(applied, err)
+	}
+	if opened == 0 || opened*size > 16<<20 {
+		t.Errorf("%d objects of %d bytes were open before the first was in the store", opened, size)
+	}
+	next.Halt(nil)
+	<-next.done
+}
+
 // TestWhatAFileTellsCounts: objects that are open for handlers that have not got them yet count in the budget, and can be released.
 func TestWhatAFileTellsCounts(t *testing.T) {
 	next, p, pf := savedBefore(t, true)

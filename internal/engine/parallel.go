@@ -12,8 +12,9 @@ const maxOpeners = 4
 // openers is how many goroutines open objects from a file.
 func openers() int { return min(runtime.GOMAXPROCS(0), maxOpeners) }
 
-// openBatch is how many objects they open at once.
-const openBatch = 200
+// openBatch is how many objects they open at once, openBytes how many encoded bytes: these wait for the store open, although they may not fit the
+// budget.
+const openBatch, openBytes = 200, 1 << 20
 
 // result is the result of a call of work.
 type result[R any] struct {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"iter"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -26,7 +27,7 @@ func TestInOrder(t *testing.T) {
 			}
 			broken, full := errors.New("broken"), errors.New("full")
 			var next atomic.Int64
-			err := inOrder(numbersBelow(n, 1), workers, func(worker, i int) (int, error) {
+			err := inOrder(numbersBelow(n), workers, func(worker, i int) (int, error) {
 				if worker < 0 || worker >= workers || i >= int(next.Load())+2*workers {
 					t.Errorf("worker %d of %d works on %d while %d is next", worker, workers, i, next.Load())
 				}
@@ -62,7 +63,7 @@ func TestInOrder(t *testing.T) {
 // TestPanicOnAWorker: a panic becomes an error, and ends everything.
 func TestPanicOnAWorker(t *testing.T) {
 	told := 0
-	err := inOrder(numbersBelow(20, 1), 2, func(_, i int) (int, error) {
+	err := inOrder(numbersBelow(20), 2, func(_, i int) (int, error) {
 		if i == 7 {
 			panic("oh dear")
 		}
@@ -80,6 +81,13 @@ func TestOpeners(t *testing.T) {
 		runtime.GOMAXPROCS(cores)
 		if got := openers(); got != want || runtime.GOMAXPROCS(0) != cores {
 			t.Errorf("%d on %d cores, want %d; there are %d cores now", got, cores, want, runtime.GOMAXPROCS(0))
+		}
+	}
+}
+
+func numbersBelow(n int) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for i := 0; i < n && yield(i); i++ {
 		}
 	}
 }

@@ -313,6 +313,9 @@ func (p *part[T]) Replace(objects object.Collection[T], resourceVersion string) 
 	}
 	p.inf.waitForRoom(p.ctx)
 	p.inf.applyList(p, objects, resourceVersion, p.historyRewritten() || p.contradicts(objects, resourceVersion))
+	if p.inf.budget != nil {
+		p.inf.budget.remeasure()
+	}
 	p.inf.keepBudget()
 	p.inf.notify()
 }

@@ -8,10 +8,11 @@ import (
 	"iter"
 	"log/slog"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strings"
+	"regexp"
 	"time"
 
 	"github.com/tidings/tidings/internal/fold"
@@ -87,6 +88,7 @@ func (f *files[T]) awaitParts() {
 
 // jitter returns d, randomly up to a fifth longer or shorter.
 func jitter(d time.Duration) time.Duration {
+	d = min(d, math.MaxInt64/2) // a century and a half; a fifth more must not overflow
 	return d - d/5 + time.Duration(rand.Float64()*float64(d)*2/5)
 }
 
@@ -309,6 +311,10 @@ func (b *saving[T]) flush() error {
 	return nil
 }
 
+// ownName matches the names that fileName returns, and those of temporary files for them. Others are not ours, even with our suffix: recordings
+// are often named like that.
+var ownName = regexp.MustCompile(`-[0-9a-f]{16}` + regexp.QuoteMeta(fileSuffix) + `(\.[0-9]+\.tmp)?$`)
+
 // removeUnused removes files that nobody has written for long: of namespaces and scopes that programs no longer have.
 func (f *files[T]) removeUnused() {
 	entries, err := os.ReadDir(f.Dir)
@@ -316,7 +322,7 @@ func (f *files[T]) removeUnused() {
 		return // writing will report why
 	}
 	for _, entry := range entries {
-		if !strings.HasSuffix(entry.Name(), fileSuffix) || f.owns(entry.Name()) || !unused(entry) {
+		if !ownName.MatchString(entry.Name()) || f.owns(entry.Name()) || !unused(entry) {
 			continue
 		}
 		_ = os.Remove(filepath.Join(f.Dir, entry.Name())) // it only takes room

@@ -71,6 +71,23 @@ func TestSizeOfUnstructured(t *testing.T) {
 	runtime.KeepAlive(resources)
 }
 
+// TestSizeOfLargeObjects: of objects with very many values not all are visited, but all count.
+func TestSizeOfLargeObjects(t *testing.T) {
+	const n, values = 50, maxSized / 20
+	var all []*unstructured.Unstructured
+	for range n {
+		list := make([]any, values)
+		for i := range list {
+			list[i] = int64(i)
+		}
+		all = append(all, &unstructured.Unstructured{Object: map[string]any{"list": list}})
+	}
+	one, many := sizeOf(all[:1]), sizeOf(all)
+	if ratio := float64(many) / float64(n*one); ratio < 0.99 || ratio > 1.01 {
+		t.Errorf("%d objects of %d bytes are estimated as %d", n, one, many)
+	}
+}
+
 // TestSizeOfCycles measures an object that contains itself.
 func TestSizeOfCycles(t *testing.T) {
 	self := map[string]any{}
