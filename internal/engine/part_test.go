@@ -769,3 +769,33 @@ func TestObstacleIsAProblemIfThereIsOne(t *testing.T) {
 		})
 	}
 }
+
+// attributed is a log handler that notices being given attributes.
+type attributed struct {
+	slog.Handler
+	noticed func()
+}
+
+func (h attributed) WithAttrs([]slog.Attr) slog.Handler {
+	h.noticed()
+	return h
+}
+
+// TestLoggerGetsItsAttributesUnderNoLock: that may run the user's code too.
+func TestLoggerGetsItsAttributesUnderNoLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var inf *Informer[settings]
+		logger := slog.New(attributed{slog.DiscardHandler, func() {
+			if inf != nil && !inf.mu.TryLock() {
+				t.Error("the informer's lock is held")
+			} else if inf != nil {
+				inf.mu.Unlock()
+			}
+		}})
+		inf = New(Config[settings]{Name: "configmaps", Namespaces: []string{"a"}, Options: Options{Logger: logger, NoWatchList: true},
+			NewSource: func(string) (source.ListerWatcher[settings], error) { return &answering{}, nil }})
+		if err := errors.Join(inf.Start(t.Context()), inf.SetNamespaces(t.Context(), []string{"b"}), inf.Stop(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+}
