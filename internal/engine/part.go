@@ -70,6 +70,9 @@ func (inf *Informer[T]) newParts(namespaces []string) ([]*part[T], error) {
 	for _, namespace := range namespaces {
 		p, err := inf.newPart(namespace)
 		if err != nil {
+			for _, made := range parts {
+				made.cancel()
+			}
 			return nil, fmt.Errorf("%s: %w", inf.cfg.Name, err)
 		}
 		parts = append(parts, p)
@@ -88,7 +91,6 @@ func (inf *Informer[T]) newPart(namespace string) (*part[T], error) {
 	p := &part[T]{inf: inf, namespace: namespace, source: src, transform: inf.transform, made: time.Now(), done: make(chan struct{})}
 	p.usesStandIns = inf.budget.hasStableEncoding() && supportsStandIns(src)
 	p.audit.part = p
-	p.ctx, p.cancel = context.WithCancel(inf.life)
 	p.file = inf.files.ofPart(namespace)
 	name := inf.cfg.Name
 	if len(inf.cfg.Namespaces) > 1 {
@@ -106,8 +108,11 @@ func (inf *Informer[T]) newPart(namespace string) (*part[T], error) {
 			opts.Decode = p.decode
 		}
 	}
-	p.reflector, err = reflector.New(opts)
-	return p, err
+	if p.reflector, err = reflector.New(opts); err != nil {
+		return nil, err
+	}
+	p.ctx, p.cancel = context.WithCancel(inf.life)
+	return p, nil
 }
 
 // SetNamespaces changes the namespaces of the informer, which must be distinct. Added namespaces are listed separately, the objects of

@@ -770,6 +770,24 @@ func TestObstacleIsAProblemIfThereIsOne(t *testing.T) {
 	}
 }
 
+// TestFailedPartsLeaveNothing behind, however often namespaces cannot be added.
+func TestFailedPartsLeaveNothing(t *testing.T) {
+	for name, pageSize := range map[string]int64{"no source": 0, "bad options": -1} {
+		life := newLongLived()
+		inf := New(Config[settings]{Name: "configmaps", Options: Options{Logger: slog.New(slog.DiscardHandler), PageSize: pageSize},
+			NewSource: func(namespace string) (source.ListerWatcher[settings], error) {
+				if namespace == "b" {
+					return nil, errors.New("no source")
+				}
+				return &answering{}, nil
+			}})
+		inf.life = life
+		if _, err := inf.newParts([]string{"a", "b"}); err == nil || life.waiting.Load() != 0 {
+			t.Errorf("%s: %v, and %d contexts are left", name, err, life.waiting.Load())
+		}
+	}
+}
+
 // attributed is a log handler that notices being given attributes.
 type attributed struct {
 	slog.Handler
