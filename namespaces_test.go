@@ -447,3 +447,27 @@ func TestNamespacesOfAStoppedInformer(t *testing.T) {
 		}
 	})
 }
+
+// TestBlockHandlerWaitsForSync: the first list of a namespace does not wait for room, since a handler may be waiting for it.
+func TestBlockHandlerWaitsForSync(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cs := clusters{"a": newCluster(), "b": newCluster()}
+		cs["a"].write(newPod("a", "x"))
+		cs["b"].fail(errors.New("down"))
+		inf := cs.start(t, tidings.Options{}, "a", "b")
+		waited := make(chan error, 1)
+		mustAdd(t, inf, tidings.HandlerFuncs[pod]{Add: func(pod, bool) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			defer cancel()
+			waited <- inf.WaitForSync(ctx)
+		}}, tidings.HandlerOptions{Policy: tidings.Block, Buffer: 1})
+		for range 3 {
+			synctest.Wait()
+			cs["a"].write(newPod("a", "x"))
+		}
+		cs["b"].fail(nil)
+		if err := <-waited; err != nil {
+			t.Error(err)
+		}
+	})
+}

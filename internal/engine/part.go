@@ -316,7 +316,9 @@ func (p *part[T]) Replace(objects object.Collection[T], resourceVersion string) 
 	if _, gathered := objects.(*store.Gathering[T]); p.transform != nil && !gathered {
 		objects = p.transformAll(objects)
 	}
-	p.inf.waitForRoom(p.ctx)
+	if p.listed.Load() { // handlers may be waiting for the first list
+		p.inf.waitForRoom(p.ctx)
+	}
 	p.inf.applyList(p, objects, resourceVersion, p.historyRewritten() || p.contradicts(objects, resourceVersion))
 	p.inf.keepBudget()
 	p.inf.notify()

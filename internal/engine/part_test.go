@@ -817,3 +817,37 @@ func TestLoggerGetsItsAttributesUnderNoLock(t *testing.T) {
 		}
 	})
 }
+
+// TestFileWaitsForNoRoom: a handler may be waiting for the sync that begins with it.
+func TestFileWaitsForNoRoom(t *testing.T) {
+	both(t, func(t *testing.T, folding bool) {
+		synctest.Test(t, func(t *testing.T) {
+			dir := t.TempDir()
+			inf, pf := newSaved(t, dir, folding)
+			fill(inf, 5, 3)
+			if err := save(t.Context(), inf, pf); err != nil {
+				t.Fatal(err)
+			}
+			inf, _ = newSaved(t, dir, folding)
+			inf.cfg.NoWatchList = true
+			inf.cfg.NewSource = func(string) (source.ListerWatcher[settings], error) { return &answering{list: errors.New("down")}, nil }
+			s, err := inf.Subscribe(func(object.Delta[settings]) { <-inf.life.Done() }, HandlerOptions{Queue: deltafifo.Options{Policy: deltafifo.Block, Limit: 1}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, o := range manySettings(2) {
+				s.queue.Add([]object.Delta[settings]{{Type: object.Added, Key: keyOf(i), Object: o}}, "1")
+			}
+			if err := inf.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			if n := inf.store.Snapshot().Len(); n != 5 {
+				t.Errorf("%d objects, want the 5 of the file", n)
+			}
+			if err := inf.Stop(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	})
+}
