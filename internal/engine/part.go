@@ -191,7 +191,7 @@ func (inf *Informer[T]) changeParts(added []*part[T], drop func(*part[T]) bool) 
 			p.notBefore = version
 		}
 	}
-	inf.parts = append(kept, added...)
+	inf.parts, inf.running = append(kept, added...), append(slices.Clip(inf.running), added...)
 	removed := txn.Removed()
 	version := txn.Commit().ResourceVersion()
 	inf.pushRemoved(inf.subs, removed)
@@ -269,12 +269,21 @@ func (inf *Informer[T]) Namespaces() []string {
 }
 
 func (p *part[T]) run() {
-	defer close(p.done)
+	defer p.end()
 	defer p.audit.start()()
 	defer p.cancel()
 	p.caller.enter()
 	defer p.caller.leave()
 	_ = p.reflector.Run(p.ctx) // ends with ctx, whose cause the informer reports
+}
+
+// end marks the goroutine as ended.
+func (p *part[T]) end() {
+	inf := p.inf
+	inf.mu.Lock()
+	inf.running = slices.DeleteFunc(slices.Clone(inf.running), func(other *part[T]) bool { return other == p })
+	inf.mu.Unlock()
+	close(p.done)
 }
 
 // held returns the object that the store holds.
