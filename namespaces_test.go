@@ -471,3 +471,34 @@ func TestBlockHandlerWaitsForSync(t *testing.T) {
 		}
 	})
 }
+
+// TestHandlerAddedWhileANamespaceIsListed has synced once that namespace has been delivered too.
+func TestHandlerAddedWhileANamespaceIsListed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cs := clusters{"a": newCluster(), "b": newCluster()}
+		cs["a"].write(newPod("a", "x"))
+		cs["b"].write(newPod("b", "y"))
+		cs["b"].fail(forbidden())
+		inf := cs.start(t, tidings.Options{}, "a")
+		var before, r told
+		mustAdd(t, inf, &before, tidings.HandlerOptions{OnSynced: func() { before.say("synced") }})
+		synctest.Wait()
+		before.want(t, "add a/x@1 initial", "synced")
+		if err := inf.SetNamespaces(t.Context(), "a", "b"); err != nil {
+			t.Fatal(err)
+		}
+		reg := mustAdd(t, inf, &r, tidings.HandlerOptions{OnSynced: func() { r.say("synced") }})
+		synctest.Wait()
+		r.want(t, "add a/x@1 initial")
+		if inf.HasSynced() || reg.HasSynced() {
+			t.Errorf("the informer has synced %t, the handler %t, without a namespace", inf.HasSynced(), reg.HasSynced())
+		}
+		cs["b"].fail(nil)
+		if err := reg.WaitForSync(t.Context()); err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		r.want(t, "add b/y@1 initial", "synced")
+		before.want(t, "add b/y@1 initial")
+	})
+}

@@ -169,7 +169,7 @@ func (inf *Informer[T]) Start(ctx context.Context) error {
 		go inf.reports.run() // ended by Halt, after everything that reports
 	}
 	for _, s := range inf.subs {
-		inf.wg.Go(func() { s.run(inf.life) })
+		inf.wg.Go(s.run)
 	}
 	inf.changeParts(parts, func(*part[T]) bool { return false })
 	if inf.files != nil {
