@@ -502,3 +502,43 @@ func TestHandlerAddedWhileANamespaceIsListed(t *testing.T) {
 		before.want(t, "add b/y@1 initial")
 	})
 }
+
+// TestReleasedReference can no longer change what others use.
+func TestReleasedReference(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := tidings.NewSourceFactory(tidings.Options{})
+		c := newCluster()
+		tidings.SetSource(f, func(tidings.Scope, string) (source.ListerWatcher[pod], error) { return c, nil })
+		var refs []*tidings.SharedInformer[pod]
+		for range 2 {
+			inf, err := tidings.Informer[pod](f, tidings.Scope{Namespaces: []string{"a"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			refs = append(refs, inf)
+		}
+		if err := f.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if err := refs[0].Stop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := refs[0].SetNamespaces(t.Context(), "b"); !errors.Is(err, tidings.ErrStopped) || !slices.Equal(refs[1].Namespaces(), []string{"a"}) {
+			t.Errorf("%v; the other user's informer holds %v", err, refs[1].Namespaces())
+		}
+		calls := 0
+		ix := refs[0].AddIndex("late", func(p pod) []string { calls++; return []string{p.Name} })
+		c.write(newPod("a", "x"))
+		synctest.Wait()
+		if refs[1].Snapshot().Len() != 1 || calls != 0 {
+			t.Errorf("the index function was called %d times for a change", calls)
+		}
+		if found := slices.Collect(ix.All("x")); len(found) != 1 {
+			t.Errorf("%d objects found", len(found))
+		}
+		if err := f.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
