@@ -311,8 +311,8 @@ func (f *Factory) Start(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// WaitForSync waits until every informer has synced. If ctx ends first, the error wraps one *SyncError for each
-// informer that has not, which says why. See SharedInformer.WaitForSync.
+// WaitForSync waits until every informer that has not ended has synced. If ctx ends first, the error wraps one *SyncError for each
+// informer that has not, which says why. After Shutdown it is an error. See SharedInformer.WaitForSync.
 func (f *Factory) WaitForSync(ctx context.Context) error { return f.waitForSync(ctx, false) }
 
 // WaitForSyncFailFast is like WaitForSync, but returns immediately on a problem that retrying cannot fix, such as a
@@ -323,7 +323,15 @@ func (f *Factory) WaitForSyncFailFast(ctx context.Context) error { return f.wait
 var errGivenUp = errors.New("another informer cannot sync")
 
 func (f *Factory) waitForSync(ctx context.Context, failFast bool) error {
-	all := f.informers()
+	f.mu.Lock()
+	all, stopped := f.all[:len(f.all):len(f.all)], f.stopped
+	f.mu.Unlock()
+	switch {
+	case stopped:
+		return fmt.Errorf("wait for sync: the factory has been shut down: %w", ErrStopped)
+	case len(all) == 0 && ctx.Err() != nil: // informers that were started with it may have ended
+		return fmt.Errorf("wait for sync: there is no informer: %w", context.Cause(ctx))
+	}
 	errs := make([]error, len(all))
 	wait, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
