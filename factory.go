@@ -61,7 +61,8 @@ type lifecycle interface {
 }
 
 // SourceFunc returns the source for one namespace of a scope, or for all of them if namespace is All. The scope's Resource is set, and
-// its Source method applies the factory's limits. A SourceFunc must not call the factory or its informers.
+// its Source method applies the factory's limits. A SourceFunc must not call the factory or its informers, which
+// may stand still until it returns.
 type SourceFunc[T Object] func(scope Scope, namespace string) (source.ListerWatcher[T], error)
 
 // NewFactory returns a factory for the API server that config points to. It does not connect yet. config is copied; its rate
