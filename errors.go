@@ -127,7 +127,8 @@ func skippedObjects(skipped []reflector.Skipped) []SkippedObject {
 	return out
 }
 
-// StopError is returned by Stop, Remove and Shutdown when their context ends before all handlers have returned.
+// StopError is returned by Stop, Remove, Shutdown and SetNamespaces when their context ends before everything they wait for, such as the running
+// calls of handlers, has ended.
 type StopError struct {
 	Resource string
 	// Handlers names the handlers that are still running.

@@ -61,7 +61,8 @@ type lifecycle interface {
 }
 
 // SourceFunc returns the source for one namespace of a scope, or for all of them if namespace is All. The scope's Resource is set, and
-// its Source method applies the factory's limits. A SourceFunc must not call the factory or its informers.
+// its Source method applies the factory's limits. A SourceFunc must not call the factory or its informers, which
+// may stand still until it returns.
 type SourceFunc[T Object] func(scope Scope, namespace string) (source.ListerWatcher[T], error)
 
 // NewFactory returns a factory for the API server that config points to. It does not connect yet. config is copied; its rate
@@ -311,8 +312,8 @@ func (f *Factory) Start(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// WaitForSync waits until every informer has synced. If ctx ends first, the error wraps one *SyncError for each
-// informer that has not, which says why. See SharedInformer.WaitForSync.
+// WaitForSync waits until every informer that has not ended has synced. If ctx ends first, the error wraps one *SyncError for each
+// informer that has not, which says why. After Shutdown it is an error. See SharedInformer.WaitForSync.
 func (f *Factory) WaitForSync(ctx context.Context) error { return f.waitForSync(ctx, false) }
 
 // WaitForSyncFailFast is like WaitForSync, but returns immediately on a problem that retrying cannot fix, such as a
@@ -323,7 +324,15 @@ func (f *Factory) WaitForSyncFailFast(ctx context.Context) error { return f.wait
 var errGivenUp = errors.New("another informer cannot sync")
 
 func (f *Factory) waitForSync(ctx context.Context, failFast bool) error {
-	all := f.informers()
+	f.mu.Lock()
+	all, stopped := f.all[:len(f.all):len(f.all)], f.stopped
+	f.mu.Unlock()
+	switch {
+	case stopped:
+		return fmt.Errorf("wait for sync: the factory has been shut down: %w", ErrStopped)
+	case len(all) == 0 && ctx.Err() != nil: // informers that were started with it may have ended
+		return fmt.Errorf("wait for sync: there is no informer: %w", context.Cause(ctx))
+	}
 	errs := make([]error, len(all))
 	wait, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

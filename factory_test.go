@@ -436,3 +436,33 @@ func TestHandlersAfterShutdown(t *testing.T) {
 		}
 	})
 }
+
+// TestWaitForSyncOfNothing does not claim that stopped informers have synced, although the factory has forgotten them.
+func TestWaitForSyncOfNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := tidings.NewSourceFactory(tidings.Options{})
+		tidings.SetSource(f, func(tidings.Scope, string) (source.ListerWatcher[pod], error) { return newCluster(), nil })
+		if _, err := tidings.Informer[pod](f, tidings.Scope{}); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		if err := f.Start(ctx); err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		synctest.Wait()
+		for _, wait := range []func(context.Context) error{f.WaitForSync, f.WaitForSyncFailFast} {
+			if err := wait(ctx); len(f.Status()) != 0 || !errors.Is(err, context.Canceled) {
+				t.Errorf("%d informers; a wait whose context has ended with them: %v", len(f.Status()), err)
+			}
+		}
+		if err := f.Shutdown(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, wait := range []func(context.Context) error{f.WaitForSync, f.WaitForSyncFailFast} {
+			if err := wait(t.Context()); !errors.Is(err, tidings.ErrStopped) {
+				t.Errorf("after the shutdown: %v, want ErrStopped", err)
+			}
+		}
+	})
+}

@@ -44,7 +44,7 @@ func callBoth(first, second func(error)) func(error) {
 		return first
 	}
 	return func(err error) {
+		defer second(err) // even if first panics
 		first(err)
-		second(err)
 	}
 }

@@ -21,7 +21,7 @@ func TestUnsharedInformer(t *testing.T) {
 			own.write(newPod("b", fmt.Sprint(i)))
 		}
 		var forAll, forOne []error
-		f := tidings.NewSourceFactory(tidings.Options{MemoryBudget: 1, OnError: func(err error) { forAll = append(forAll, err) }})
+		f := tidings.NewSourceFactory(tidings.Options{MemoryBudget: 1, OnError: func(err error) { forAll = append(forAll, err); panic("oh") }})
 		tidings.SetSource(f, func(tidings.Scope, string) (source.ListerWatcher[pod], error) { return shared, nil })
 		first, err := tidings.Informer[pod](f, tidings.Scope{})
 		if err != nil {

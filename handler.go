@@ -13,7 +13,7 @@ import (
 // FilterHandler narrows a handler to some of the objects.
 type Handler[T Object] interface {
 	// OnAdd is called for an object that the handler has not seen. initial is set for objects that
-	// existed when the handler was added or the informer synced.
+	// existed when the handler was added or their namespace was first listed.
 	OnAdd(obj T, initial bool)
 	// OnUpdate is called when an object has changed, and on a resync, with old and new the same.
 	// old is the state that this handler saw last.
@@ -27,7 +27,7 @@ type Tombstone[T Object] struct {
 	Key Key
 	// Object is the last known state.
 	Object T
-	// FinalStateUnknown is set if the deletion itself was missed because the watch was down: Object may
+	// FinalStateUnknown is set if the deletion itself was not seen, because the watch was down or the namespace has left the scope: Object may
 	// then be older than the object's final state.
 	FinalStateUnknown bool
 }
@@ -151,14 +151,14 @@ const (
 	Coalesce = Policy(deltafifo.Coalesce)
 	// Block delivers every change and makes the informer wait once HandlerOptions.Buffer deltas are pending. That
 	// delays every handler of the informer, and a server that is kept waiting for long ends the watch. The informer does not wait
-	// while anybody, possibly the handler itself, waits for a version (WaitFor, WaitForVersion), nor with the changes it catches up
-	// on after a start from a file.
+	// while anybody, possibly the handler itself, waits for a version (WaitFor, WaitForVersion), nor with the first list of a
+	// namespace, nor with the changes it catches up on after a start from a file.
 	Block = Policy(deltafifo.Block)
 	// Unbounded delivers every change and keeps all pending ones in memory.
 	Unbounded = Policy(deltafifo.Unbounded)
 )
 
-// String returns the policy's name in lower case.
+// String returns the policy's name.
 func (p Policy) String() string { return deltafifo.Policy(p).String() }
 
 // deliverTo returns a function that passes one delta to h.

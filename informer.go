@@ -146,10 +146,20 @@ func (inf *SharedInformer[T]) SetTransform(transform func(T) (T, error)) error {
 // It is an error if the informer has other users. From then on the informer is not shared: asking the factory for its old or
 // new scope returns another informer.
 func (inf *SharedInformer[T]) SetNamespaces(ctx context.Context, namespaces ...string) error {
-	if err := inf.unshare(); err != nil {
+	if err := inf.claim(); err != nil {
 		return err
 	}
 	return stopError(inf.core.SetNamespaces(ctx, canonicalNamespaces(namespaces)))
+}
+
+// claim takes the informer out of sharing. It is an error if there are other users, or after Stop, when they may be the only ones.
+func (inf *SharedInformer[T]) claim() error {
+	inf.mu.Lock()
+	defer inf.mu.Unlock()
+	if inf.released {
+		return fmt.Errorf("%s: set namespaces: %w", inf.Name(), ErrStopped)
+	}
+	return inf.unshare()
 }
 
 // Namespaces returns the namespaces that the informer holds; All stands for all of them.
@@ -183,16 +193,26 @@ func (inf *SharedInformer[T]) hasNamespace(namespace string) bool {
 // AddIndex adds an index; fn returns the values under which an object is found. It may be called at any time, and the index is
 // ready when it returns. fn is called for each object and each change, sometimes more than once. It must be pure and must not
 // modify the object. If it panics, the object has no values in this index, and the panic is logged and counted. The name is for
-// messages and need not be unique. AddIndex panics if fn is nil.
+// messages and need not be unique. AddIndex panics if fn is nil. After Stop, queries of the index call fn for each object.
 func (inf *SharedInformer[T]) AddIndex(name string, fn func(T) []string) *Index[T] {
 	if fn == nil {
 		panic(fmt.Sprintf("tidings: AddIndex(%q): the function is nil", name))
 	}
 	ix := inf.core.AddIndex(name, fn)
+	if !inf.trackIndex(ix) {
+		inf.core.RemoveIndexes([]*store.Index[T]{ix})
+	}
+	return &Index[T]{ix}
+}
+
+// trackIndex records an index for Stop to remove. It returns false after Stop.
+func (inf *SharedInformer[T]) trackIndex(ix *store.Index[T]) bool {
 	inf.mu.Lock()
 	defer inf.mu.Unlock()
-	inf.indexes = append(inf.indexes, ix)
-	return &Index[T]{ix}
+	if !inf.released {
+		inf.indexes = append(inf.indexes, ix)
+	}
+	return !inf.released
 }
 
 // engineHandlerOptions translates options for the engine.

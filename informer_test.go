@@ -472,6 +472,9 @@ func TestWaitFor(t *testing.T) {
 		if err := inf.WaitForVersion(t.Context(), tidings.All, "abc"); err == nil {
 			t.Error("WaitFor took a version that is no number")
 		}
+		if err := inf.WaitForVersion(t.Context(), tidings.All, ""); err == nil {
+			t.Error("WaitFor took an empty version")
+		}
 	})
 }
 

@@ -447,3 +447,98 @@ func TestNamespacesOfAStoppedInformer(t *testing.T) {
 		}
 	})
 }
+
+// TestBlockHandlerWaitsForSync: the first list of a namespace does not wait for room, since a handler may be waiting for it.
+func TestBlockHandlerWaitsForSync(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cs := clusters{"a": newCluster(), "b": newCluster()}
+		cs["a"].write(newPod("a", "x"))
+		cs["b"].fail(errors.New("down"))
+		inf := cs.start(t, tidings.Options{}, "a", "b")
+		waited := make(chan error, 1)
+		mustAdd(t, inf, tidings.HandlerFuncs[pod]{Add: func(pod, bool) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			defer cancel()
+			waited <- inf.WaitForSync(ctx)
+		}}, tidings.HandlerOptions{Policy: tidings.Block, Buffer: 1})
+		for range 3 {
+			synctest.Wait()
+			cs["a"].write(newPod("a", "x"))
+		}
+		cs["b"].fail(nil)
+		if err := <-waited; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestHandlerAddedWhileANamespaceIsListed has synced once that namespace has been delivered too.
+func TestHandlerAddedWhileANamespaceIsListed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cs := clusters{"a": newCluster(), "b": newCluster()}
+		cs["a"].write(newPod("a", "x"))
+		cs["b"].write(newPod("b", "y"))
+		cs["b"].fail(forbidden())
+		inf := cs.start(t, tidings.Options{}, "a")
+		var before, r told
+		mustAdd(t, inf, &before, tidings.HandlerOptions{OnSynced: func() { before.say("synced") }})
+		synctest.Wait()
+		before.want(t, "add a/x@1 initial", "synced")
+		if err := inf.SetNamespaces(t.Context(), "a", "b"); err != nil {
+			t.Fatal(err)
+		}
+		reg := mustAdd(t, inf, &r, tidings.HandlerOptions{OnSynced: func() { r.say("synced") }})
+		synctest.Wait()
+		r.want(t, "add a/x@1 initial")
+		if inf.HasSynced() || reg.HasSynced() {
+			t.Errorf("the informer has synced %t, the handler %t, without a namespace", inf.HasSynced(), reg.HasSynced())
+		}
+		cs["b"].fail(nil)
+		if err := reg.WaitForSync(t.Context()); err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		r.want(t, "add b/y@1 initial", "synced")
+		before.want(t, "add b/y@1 initial")
+	})
+}
+
+// TestReleasedReference can no longer change what others use.
+func TestReleasedReference(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := tidings.NewSourceFactory(tidings.Options{})
+		c := newCluster()
+		tidings.SetSource(f, func(tidings.Scope, string) (source.ListerWatcher[pod], error) { return c, nil })
+		var refs []*tidings.SharedInformer[pod]
+		for range 2 {
+			inf, err := tidings.Informer[pod](f, tidings.Scope{Namespaces: []string{"a"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			refs = append(refs, inf)
+		}
+		if err := f.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if err := refs[0].Stop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := refs[0].SetNamespaces(t.Context(), "b"); !errors.Is(err, tidings.ErrStopped) || !slices.Equal(refs[1].Namespaces(), []string{"a"}) {
+			t.Errorf("%v; the other user's informer holds %v", err, refs[1].Namespaces())
+		}
+		calls := 0
+		ix := refs[0].AddIndex("late", func(p pod) []string { calls++; return []string{p.Name} })
+		c.write(newPod("a", "x"))
+		synctest.Wait()
+		if refs[1].Snapshot().Len() != 1 || calls != 0 {
+			t.Errorf("the index function was called %d times for a change", calls)
+		}
+		if found := slices.Collect(ix.All("x")); len(found) != 1 {
+			t.Errorf("%d objects found", len(found))
+		}
+		if err := f.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}

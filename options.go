@@ -25,8 +25,8 @@ type Options struct {
 	// slog.New(slog.DiscardHandler) is silent.
 	Logger *slog.Logger
 	// OnError is called for every error that an informer encounters and survives: a failed list, a broken watch, an object that
-	// cannot be decoded, a faulty transform. Calls come one at a time, on a goroutine of their own. If the function is too
-	// slow, errors are dropped; Status counts them.
+	// cannot be decoded, a faulty transform. The calls of one informer come one at a time, on a goroutine of their own; those of several
+	// informers may overlap. If the function is too slow, errors are dropped; Status counts them.
 	OnError func(error)
 	// OnMutation is called, in the same way as OnError, when the mutation guard detects a write to a cached object.
 	OnMutation func(Mutation)

@@ -20,6 +20,7 @@ type Registration struct {
 
 // subscription is an engine.Subscription of any type.
 type subscription interface {
+	Start() error
 	Synced() <-chan struct{}
 	Done() <-chan struct{}
 	Status() engine.HandlerStatus
@@ -46,40 +47,31 @@ func (inf *SharedInformer[T]) addHandler(h Handler[T], opts HandlerOptions, keys
 		return nil, fmt.Errorf("%s: add handler %q: bad options: policy %d, buffer %d, resync %v; want a known policy, and buffer and resync not negative",
 			inf.Name(), name, opts.Policy, opts.Buffer, opts.Resync)
 	}
-	stopped := fmt.Errorf("%s: add handler %q: %w", inf.Name(), name, ErrStopped)
-	if inf.isReleased() {
-		return nil, stopped
-	}
 	options := engineHandlerOptions(name, opts)
 	options.Keys = keys
-	sub, err := inf.core.Subscribe(deliverTo(h), options) // without the lock: it may call the user's logger
+	reg, err := inf.register(name, deliverTo(h), options)
 	if err != nil {
 		return nil, err
 	}
-	reg := &Registration{name: name, resource: inf.Name(), sub: sub, running: inf.core.CheckRunning, forget: inf.forget}
-	if !inf.track(reg) {
-		over, end := context.WithCancel(context.Background())
-		end()
-		_ = sub.Remove(over) // Stop waits for its running call; the caller may hold a lock that this call needs
-		return nil, stopped
+	if err := reg.sub.Start(); err != nil {
+		inf.forget(reg)
+		return nil, err
 	}
 	return reg, nil
 }
 
-func (inf *SharedInformer[T]) isReleased() bool {
+// register records a registration for Stop to remove, from before its handler is called. After Stop it is an error.
+func (inf *SharedInformer[T]) register(name string, deliver func(object.Delta[T]), opts engine.HandlerOptions) (*Registration, error) {
 	inf.mu.Lock()
 	defer inf.mu.Unlock()
-	return inf.released
-}
-
-// track records a registration for Stop to remove. It returns false after Stop.
-func (inf *SharedInformer[T]) track(reg *Registration) bool {
-	inf.mu.Lock()
-	defer inf.mu.Unlock()
-	if !inf.released {
-		inf.regs = append(inf.regs, reg)
+	if inf.released {
+		return nil, fmt.Errorf("%s: add handler %q: %w", inf.Name(), name, ErrStopped)
 	}
-	return !inf.released
+	reg := &Registration{
+		name: name, resource: inf.Name(), sub: inf.core.NewSubscription(deliver, opts), running: inf.core.CheckRunning, forget: inf.forget,
+	}
+	inf.regs = append(inf.regs, reg)
+	return reg, nil
 }
 
 // HandleDeltas adds a handler function with default options. It exists for packages that import only the object package, such as

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidings/tidings"
 	"github.com/tidings/tidings/object"
+	"github.com/tidings/tidings/source"
 )
 
 // TestWaitForAHandler ends with the initial list, with the context, which has its own error, or with the handler.
@@ -43,13 +44,13 @@ func TestWaitForAHandler(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		go func() {
-			if err := stuck.Remove(t.Context()); err != nil {
-				t.Error(err)
-			}
-		}()
+		removed := make(chan error)
+		go func() { removed <- stuck.Remove(t.Context()) }()
 		if err := stuck.WaitForSync(t.Context()); !errors.Is(err, tidings.ErrStopped) || !strings.Contains(err.Error(), `"stuck"`) {
 			t.Errorf("the wait for a handler that is removed: %v", err)
+		}
+		if err := <-removed; err != nil {
+			t.Error(err)
 		}
 		select {
 		case <-stuck.Synced():
@@ -115,4 +116,77 @@ func TestHandleDeltas(t *testing.T) {
 			t.Errorf("a handler of what has stopped: %v", err)
 		}
 	})
+}
+
+// TestWaitForAHandlerThatIsStopped ends at once, even while the handler's last call is running.
+func TestWaitForAHandlerThatIsStopped(t *testing.T) {
+	for name, stop := range map[string]func(context.Context, *tidings.SharedInformer[pod], *tidings.Registration) error{
+		"Stop": func(ctx context.Context, inf *tidings.SharedInformer[pod], _ *tidings.Registration) error {
+			return inf.Stop(ctx)
+		},
+		"Remove": func(ctx context.Context, _ *tidings.SharedInformer[pod], reg *tidings.Registration) error {
+			return reg.Remove(ctx)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster()
+				c.write(newPod("a", "x"))
+				inf := start(t, c, tidings.InformerOptions[pod]{})
+				release := make(chan struct{})
+				reg := mustAdd(t, inf, tidings.HandlerFuncs[pod]{Add: func(pod, bool) { <-release }}, tidings.HandlerOptions{})
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
+				waited := make(chan error, 1)
+				go func() { waited <- reg.WaitForSync(ctx) }()
+				synctest.Wait()
+				ended, end := context.WithCancel(t.Context())
+				end()
+				if err := stop(ended, inf, reg); !errors.Is(err, context.Canceled) {
+					t.Errorf("stopped although a call runs: %v", err)
+				}
+				if err := <-waited; !errors.Is(err, tidings.ErrStopped) {
+					t.Errorf("the wait ended with %v, want ErrStopped", err)
+				}
+				close(release)
+			})
+		})
+	}
+}
+
+// TestHandlerAddedDuringStop: a handler that is refused is never called.
+func TestHandlerAddedDuringStop(t *testing.T) {
+	f := tidings.NewSourceFactory(tidings.Options{})
+	c := newCluster()
+	c.write(newPod("a", "x"))
+	tidings.SetSource(f, func(tidings.Scope, string) (source.ListerWatcher[pod], error) { return c, nil })
+	if _, err := tidings.Informer[pod](f, tidings.Scope{}); err != nil { // another user keeps the informer running
+		t.Fatal(err)
+	}
+	if err := f.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.WaitForSync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	for range 3000 {
+		inf, err := tidings.Informer[pod](f, tidings.Scope{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		called := make(chan struct{})
+		_, refused := inf.AddHandler(tidings.HandlerFuncs[pod]{Add: func(pod, bool) {
+			defer close(called)
+			_ = inf.Stop(ended)
+		}}, tidings.HandlerOptions{})
+		<-called
+		if refused != nil {
+			t.Fatalf("AddHandler returned %v, but the handler was called", refused)
+		}
+	}
+	if err := f.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
 }

@@ -21,8 +21,8 @@ type Status struct {
 	Started, Stopped, Synced bool
 	// NotFresh is the present problem, as returned by SharedInformer.Fresh; nil if there is none.
 	NotFresh error
-	// Age is the time since the server was last heard from (a response, an event or a bookmark); if the informer has
-	// several parts, the longest.
+	// Age is the time since the server was last heard from (a response, an event or a bookmark), or the age of the contents of a file
+	// while they are served; if the informer has several parts, the longest.
 	Age time.Duration
 	// ResourceVersion is the version that the store is current to.
 	ResourceVersion string
@@ -51,7 +51,7 @@ type PartStatus struct {
 	Namespace string
 	// ResourceVersion is the version that the store is current to in the namespace.
 	ResourceVersion string
-	// Age is the time since the server was last heard from.
+	// Age is the time since the server was last heard from, or the age of the contents of the file while File.Serving is set.
 	Age time.Duration
 	// Reflector says what the list and watch is doing.
 	Reflector reflector.Status
@@ -88,7 +88,7 @@ type FileStatus struct {
 
 // AuditStatus holds the results of the audits of one list and watch; see Options.Audit.
 type AuditStatus struct {
-	// Completed counts the audits that compared everything, Inconclusive those that could not; Err is why the last of these could not.
+	// Completed counts the audits that compared everything, Inconclusive those that could not; Err is why the last audit could not, nil if it could.
 	Completed, Inconclusive uint64
 	// Differences counts the objects that were found to differ, and Heals the lists that repaired them.
 	Differences, Heals uint64

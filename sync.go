@@ -56,6 +56,9 @@ func (inf *SharedInformer[T]) WaitFor(ctx context.Context, obj T) error {
 // WaitForVersion waits until the store is current to a resource version in one namespace, or with All in every namespace of
 // the scope, which takes as long as the quietest of them. Its errors are those of WaitFor.
 func (inf *SharedInformer[T]) WaitForVersion(ctx context.Context, namespace, resourceVersion string) error {
+	if resourceVersion == "" {
+		return fmt.Errorf("%s: wait for a version: it is empty; pass the resource version of what the API server returned", inf.info.title)
+	}
 	if namespace != All && !inf.hasNamespace(namespace) {
 		return fmt.Errorf("%s: wait in namespace %q: %w", inf.info.title, namespace, ErrOutOfScope)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"time"
 
@@ -60,7 +59,6 @@ func (p Phase) String() string {
 // state; what other goroutines may see of it is copied to status.
 type Reflector[T object.Object] struct {
 	opts   Options[T] // with defaults
-	log    *slog.Logger
 	status counters
 	retry  retry       // how long to wait before a request
 	logged logThrottle // what was logged, and when
@@ -111,7 +109,7 @@ func New[T object.Object](opts Options[T]) (*Reflector[T], error) {
 		return nil, err
 	}
 	r := &Reflector[T]{
-		opts: opts, log: opts.Logger.With("resource", opts.Name),
+		opts:  opts,
 		retry: newRetry(opts.Backoff, opts.Peers, rand.New(rand.NewPCG(opts.Seed, 0))), list: list[T]{gatherer: opts.NewGatherer},
 		resume: opts.Resume != nil,
 	}

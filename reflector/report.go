@@ -130,7 +130,7 @@ func (r *Reflector[T]) logRarely(level slog.Level, message string, args ...any) 
 
 func (r *Reflector[T]) write(level slog.Level, message string, args ...any) {
 	defer r.status.recoverAndCount()
-	r.log.Log(context.Background(), level, message, args...)
+	r.opts.Logger.Log(context.Background(), level, message, append([]any{"resource", r.opts.Name}, args...)...)
 }
 
 // recovered records that there is no problem any more.

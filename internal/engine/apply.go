@@ -179,14 +179,20 @@ func (inf *Informer[T]) pushRemoved(subs []*Subscription[T], removed *store.Remo
 	}
 }
 
-// checkSynced closes synced, and tells the handlers, once every part has had its first list. apply and mu are held.
+// checkSynced closes synced, and tells the handlers that do not know it yet, once every part has had its first list. The informer runs; apply and
+// mu are held.
 func (inf *Informer[T]) checkSynced() {
-	if inf.everSynced() || !allListed(inf.parts) {
+	if !allListed(inf.parts) {
 		return
 	}
-	close(inf.synced)
+	if !inf.everSynced() {
+		close(inf.synced)
+	}
 	for _, s := range inf.subs {
-		s.queue.Mark()
+		if !s.marked {
+			s.marked = true
+			s.queue.Mark()
+		}
 	}
 }
 

@@ -13,10 +13,16 @@ const rememberedDeletions = 512
 // deletionTracker tracks which states of objects that a part does not hold are from before the object's end, and must not bring it back. Versions of
 // other objects prove nothing: only a list without the object does, or its own deletion.
 type deletionTracker struct {
-	listed  string                // the version of the last list
-	deleted map[object.Key]string // the versions of the latest deletions
-	order   []object.Key          // keys of deleted, a ring
-	next    int                   // index of the next one
+	listed  string                  // the version of the last list
+	deleted map[object.Key]deletion // the latest deletions
+	order   []object.Key            // their keys, a ring; those that deleted places elsewhere were deleted again later
+	next    int                     // index of the next one
+}
+
+// deletion is the newest known deletion of an object.
+type deletion struct {
+	version string
+	at      int // index in order
 }
 
 // relisted resets it after a list at the given version.
@@ -25,21 +31,20 @@ func (a *deletionTracker) relisted(version string) { *a = deletionTracker{listed
 // record records that the object under key was deleted at the version.
 func (a *deletionTracker) record(key object.Key, version string) {
 	if a.deleted == nil {
-		a.deleted = make(map[object.Key]string)
+		a.deleted = make(map[object.Key]deletion)
 	}
-	key, version = key.Clone(), strings.Clone(version) // they are parts of the object
-	if _, again := a.deleted[key]; again {
-		a.deleted[key] = version
-		return
-	}
+	key, version = key.Clone(), strings.Clone(version)                   // they are parts of the object
+	version = object.MaxResourceVersion(a.deleted[key].version, version) // an event may be repeated
 	if len(a.order) < rememberedDeletions {
 		a.order = append(a.order, key)
 	} else {
-		delete(a.deleted, a.order[a.next])
+		if oldest := a.order[a.next]; a.deleted[oldest].at == a.next {
+			delete(a.deleted, oldest)
+		}
 		a.order[a.next] = key
-		a.next = (a.next + 1) % rememberedDeletions
 	}
-	a.deleted[key] = version
+	a.deleted[key] = deletion{version, a.next}
+	a.next = (a.next + 1) % rememberedDeletions
 }
 
 // isStale reports whether a state of that version is known to be from before the object's end.
@@ -47,6 +52,5 @@ func (a *deletionTracker) isStale(key object.Key, version string) bool {
 	if object.OlderResourceVersion(version, a.listed) {
 		return true
 	}
-	end, ok := a.deleted[key]
-	return ok && object.OlderResourceVersion(version, end)
+	return object.OlderResourceVersion(version, a.deleted[key].version)
 }

@@ -18,8 +18,8 @@
 //
 // # Rules
 //
-//   - No user code runs under the apply lock except index functions, which must be pure. Transforms run before the lock is taken;
-//     handlers and reports (OnError, OnMutation) run on their own goroutines.
+//   - No user code runs under the apply lock except index functions, which must be pure, and the functions that make the sources of added
+//     namespaces. Transforms run before the lock is taken; handlers and reports (OnError, OnMutation) run on their own goroutines.
 //   - Waiting for room in the queue of a Block handler happens before the apply lock is taken.
 //   - Every goroutine belongs to the informer; Stop waits for all of them. Called from a handler it waits for all others.
 //   - A panic in user code is recovered, counted and logged.

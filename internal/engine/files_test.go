@@ -220,6 +220,12 @@ func FuzzHostileRecord(f *testing.F) {
 	})
 }
 
+// Subscribe adds a handler.
+func (inf *Informer[T]) Subscribe(deliver func(object.Delta[T]), opts HandlerOptions) (*Subscription[T], error) {
+	s := inf.NewSubscription(deliver, opts)
+	return s, s.Start()
+}
+
 func (inf *Informer[T]) newTestPart(pf *partFile) (*part[T], error) {
 	if inf.cfg.NewSource == nil {
 		inf.cfg.NewSource = func(string) (source.ListerWatcher[T], error) { return source.Funcs[T]{}, nil }

@@ -87,6 +87,10 @@ func TestAbsence(t *testing.T) {
 	if !a.isStale(key, "29") || a.isStale(key, "30") {
 		t.Error("the later deletion does not count")
 	}
+	a.record(key, "20") // a repeated event
+	if !a.isStale(key, "29") {
+		t.Error("a repeated deletion takes the place of a later one")
+	}
 	other := object.Key{Name: "other"}
 	if a.isStale(other, "10") || !a.isStale(other, "9") {
 		t.Error("only what is older than the list is proven absent by it")
@@ -105,6 +109,16 @@ func TestAbsence(t *testing.T) {
 	}
 	if len(a.deleted) > rememberedDeletions || len(a.order) > rememberedDeletions {
 		t.Errorf("%d deletions are remembered, want at most %d", len(a.deleted), rememberedDeletions)
+	}
+	again := object.Key{Name: "again"}
+	for i := range rememberedDeletions + 1 {
+		if i == 0 || i == rememberedDeletions-1 {
+			a.record(again, "30")
+		}
+		a.record(object.Key{Name: "after", Namespace: strconv.Itoa(i)}, "30")
+	}
+	if !a.isStale(again, "29") {
+		t.Error("the last deletion of an object that was deleted twice is forgotten with the first")
 	}
 	a.relisted("40")
 	if a.isStale(key, "41") || len(a.deleted) != 0 {

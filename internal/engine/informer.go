@@ -100,6 +100,7 @@ type Informer[T object.Object] struct {
 	unlink    func() bool // detaches the informer from the context that it was started with
 	transform func(T) (T, error)
 	parts     []*part[T]         // replaced, never changed in place; replaced only under apply
+	running   []*part[T]         // those whose goroutine has not ended, including removed ones; replaced like parts, but not only under apply
 	subs      []*Subscription[T] // likewise: the handlers that are notified
 	alive     []*Subscription[T] // those whose goroutine has not ended, including removed ones; replaced like parts
 	changed   chan struct{}      // closed and replaced when a part's state has changed
@@ -168,7 +169,7 @@ func (inf *Informer[T]) Start(ctx context.Context) error {
 		go inf.reports.run() // ended by Halt, after everything that reports
 	}
 	for _, s := range inf.subs {
-		inf.wg.Go(func() { s.run(inf.life) })
+		inf.wg.Go(s.run)
 	}
 	inf.changeParts(parts, func(*part[T]) bool { return false })
 	if inf.files != nil {
@@ -235,14 +236,14 @@ func (inf *Informer[T]) endings() []ending {
 	for _, s := range inf.living() {
 		ends = append(ends, ending{s.done, &s.caller})
 	}
-	parts := inf.currentParts()
-	for _, p := range parts {
+	for _, p := range inf.runningParts() {
 		ends = append(ends, ending{p.done, &p.caller})
 	}
-	if len(parts) > 0 && inf.files != nil {
+	started := len(inf.currentParts()) > 0
+	if started && inf.files != nil {
 		ends = append(ends, ending{inf.files.done, &inf.files.caller})
 	}
-	if inf.reports != nil && len(parts) > 0 { // otherwise it was never started
+	if started && inf.reports != nil {
 		ends = append(ends, ending{inf.reports.flushed(), &inf.reports.caller})
 	}
 	return ends
@@ -281,6 +282,12 @@ func (inf *Informer[T]) currentParts() []*part[T] {
 	inf.mu.Lock()
 	defer inf.mu.Unlock()
 	return inf.parts
+}
+
+func (inf *Informer[T]) runningParts() []*part[T] {
+	inf.mu.Lock()
+	defer inf.mu.Unlock()
+	return inf.running
 }
 
 // SetTransform sets the function that every object passes through before it is stored.

@@ -85,7 +85,6 @@ func (p *part[T]) resumeFromFile(ctx context.Context) (held reflector.Contents, 
 		p.discard(err)
 		return held, nil
 	}
-	p.inf.waitForRoom(p.ctx)
 	n := l.objects().Len()
 	pf.note(func(st *FileStatus) { st.Loaded, st.AsOf = n, l.asOf }) // readers may see the first objects before the last one is opened
 	if applied, err := p.inf.takeOver(ctx, p, &l); err != nil {

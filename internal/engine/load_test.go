@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kruntime "k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/tidings/tidings/deltafifo"
 	"github.com/tidings/tidings/internal/fold"
 	"github.com/tidings/tidings/internal/fold/file"
 	"github.com/tidings/tidings/object"
@@ -183,38 +182,6 @@ func TestWhatAFileTellsCounts(t *testing.T) {
 	runtime.KeepAlive(s) // whose queue has them
 	next.Halt(nil)
 	<-next.done
-}
-
-// TestFileWaitsForRoom, as a list does, if an existing Block handler is full.
-func TestFileWaitsForRoom(t *testing.T) {
-	both(t, func(t *testing.T, folding bool) {
-		synctest.Test(t, func(t *testing.T) {
-			next, p, _ := savedBefore(t, folding)
-			s, err := next.Subscribe(func(object.Delta[settings]) {}, HandlerOptions{Queue: deltafifo.Options{Policy: deltafifo.Block, Limit: 1}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			s.queue.Add([]object.Delta[settings]{{Type: object.Added, Key: keyOf(1), Object: namedSettings(1)}}, "1")
-			resumed := make(chan error, 1)
-			go func() {
-				_, err := p.resume(t.Context())
-				resumed <- err
-			}()
-			synctest.Wait()
-			if n := next.store.Snapshot().Len(); n != 0 || len(resumed) != 0 {
-				t.Errorf("%d objects are in the store while the handler has no room", n)
-			}
-			if _, err := s.queue.Pop(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			s.queue.Done(1)
-			if err := <-resumed; err != nil || next.store.Snapshot().Len() != 5 {
-				t.Errorf("%v, %d objects", err, next.store.Snapshot().Len())
-			}
-			next.Halt(nil)
-			<-next.done
-		})
-	})
 }
 
 // TestListOlderThanItsFile: such a list is of another history, and replaces the store's state.

@@ -70,6 +70,9 @@ func (inf *Informer[T]) newParts(namespaces []string) ([]*part[T], error) {
 	for _, namespace := range namespaces {
 		p, err := inf.newPart(namespace)
 		if err != nil {
+			for _, made := range parts {
+				made.cancel()
+			}
 			return nil, fmt.Errorf("%s: %w", inf.cfg.Name, err)
 		}
 		parts = append(parts, p)
@@ -88,7 +91,6 @@ func (inf *Informer[T]) newPart(namespace string) (*part[T], error) {
 	p := &part[T]{inf: inf, namespace: namespace, source: src, transform: inf.transform, made: time.Now(), done: make(chan struct{})}
 	p.usesStandIns = inf.budget.hasStableEncoding() && supportsStandIns(src)
 	p.audit.part = p
-	p.ctx, p.cancel = context.WithCancel(inf.life)
 	p.file = inf.files.ofPart(namespace)
 	name := inf.cfg.Name
 	if len(inf.cfg.Namespaces) > 1 {
@@ -106,8 +108,11 @@ func (inf *Informer[T]) newPart(namespace string) (*part[T], error) {
 			opts.Decode = p.decode
 		}
 	}
-	p.reflector, err = reflector.New(opts)
-	return p, err
+	if p.reflector, err = reflector.New(opts); err != nil {
+		return nil, err
+	}
+	p.ctx, p.cancel = context.WithCancel(inf.life)
+	return p, nil
 }
 
 // SetNamespaces changes the namespaces of the informer, which must be distinct. Added namespaces are listed separately, the objects of
@@ -186,7 +191,7 @@ func (inf *Informer[T]) changeParts(added []*part[T], drop func(*part[T]) bool) 
 			p.notBefore = version
 		}
 	}
-	inf.parts = append(kept, added...)
+	inf.parts, inf.running = append(kept, added...), append(slices.Clip(inf.running), added...)
 	removed := txn.Removed()
 	version := txn.Commit().ResourceVersion()
 	inf.pushRemoved(inf.subs, removed)
@@ -264,12 +269,21 @@ func (inf *Informer[T]) Namespaces() []string {
 }
 
 func (p *part[T]) run() {
-	defer close(p.done)
+	defer p.end()
 	defer p.audit.start()()
 	defer p.cancel()
 	p.caller.enter()
 	defer p.caller.leave()
 	_ = p.reflector.Run(p.ctx) // ends with ctx, whose cause the informer reports
+}
+
+// end marks the goroutine as ended.
+func (p *part[T]) end() {
+	inf := p.inf
+	inf.mu.Lock()
+	inf.running = slices.DeleteFunc(slices.Clone(inf.running), func(other *part[T]) bool { return other == p })
+	inf.mu.Unlock()
+	close(p.done)
 }
 
 // held returns the object that the store holds.
@@ -311,7 +325,9 @@ func (p *part[T]) Replace(objects object.Collection[T], resourceVersion string) 
 	if _, gathered := objects.(*store.Gathering[T]); p.transform != nil && !gathered {
 		objects = p.transformAll(objects)
 	}
-	p.inf.waitForRoom(p.ctx)
+	if p.listed.Load() { // handlers may be waiting for the first list
+		p.inf.waitForRoom(p.ctx)
+	}
 	p.inf.applyList(p, objects, resourceVersion, p.historyRewritten() || p.contradicts(objects, resourceVersion))
 	if p.inf.budget != nil {
 		p.inf.budget.remeasure()

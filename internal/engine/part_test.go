@@ -769,3 +769,85 @@ func TestObstacleIsAProblemIfThereIsOne(t *testing.T) {
 		})
 	}
 }
+
+// TestFailedPartsLeaveNothing behind, however often namespaces cannot be added.
+func TestFailedPartsLeaveNothing(t *testing.T) {
+	for name, pageSize := range map[string]int64{"no source": 0, "bad options": -1} {
+		life := newLongLived()
+		inf := New(Config[settings]{Name: "configmaps", Options: Options{Logger: slog.New(slog.DiscardHandler), PageSize: pageSize},
+			NewSource: func(namespace string) (source.ListerWatcher[settings], error) {
+				if namespace == "b" {
+					return nil, errors.New("no source")
+				}
+				return &answering{}, nil
+			}})
+		inf.life = life
+		if _, err := inf.newParts([]string{"a", "b"}); err == nil || life.waiting.Load() != 0 {
+			t.Errorf("%s: %v, and %d contexts are left", name, err, life.waiting.Load())
+		}
+	}
+}
+
+// attributed is a log handler that notices being given attributes.
+type attributed struct {
+	slog.Handler
+	noticed func()
+}
+
+func (h attributed) WithAttrs([]slog.Attr) slog.Handler {
+	h.noticed()
+	return h
+}
+
+// TestLoggerGetsItsAttributesUnderNoLock: that may run the user's code too.
+func TestLoggerGetsItsAttributesUnderNoLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var inf *Informer[settings]
+		logger := slog.New(attributed{slog.DiscardHandler, func() {
+			if inf != nil && !inf.mu.TryLock() {
+				t.Error("the informer's lock is held")
+			} else if inf != nil {
+				inf.mu.Unlock()
+			}
+		}})
+		inf = New(Config[settings]{Name: "configmaps", Namespaces: []string{"a"}, Options: Options{Logger: logger, NoWatchList: true},
+			NewSource: func(string) (source.ListerWatcher[settings], error) { return &answering{}, nil }})
+		if err := errors.Join(inf.Start(t.Context()), inf.SetNamespaces(t.Context(), []string{"b"}), inf.Stop(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestFileWaitsForNoRoom: a handler may be waiting for the sync that begins with it.
+func TestFileWaitsForNoRoom(t *testing.T) {
+	both(t, func(t *testing.T, folding bool) {
+		synctest.Test(t, func(t *testing.T) {
+			dir := t.TempDir()
+			inf, pf := newSaved(t, dir, folding)
+			fill(inf, 5, 3)
+			if err := save(t.Context(), inf, pf); err != nil {
+				t.Fatal(err)
+			}
+			inf, _ = newSaved(t, dir, folding)
+			inf.cfg.NoWatchList = true
+			inf.cfg.NewSource = func(string) (source.ListerWatcher[settings], error) { return &answering{list: errors.New("down")}, nil }
+			s, err := inf.Subscribe(func(object.Delta[settings]) { <-inf.life.Done() }, HandlerOptions{Queue: deltafifo.Options{Policy: deltafifo.Block, Limit: 1}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, o := range manySettings(2) {
+				s.queue.Add([]object.Delta[settings]{{Type: object.Added, Key: keyOf(i), Object: o}}, "1")
+			}
+			if err := inf.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			if n := inf.store.Snapshot().Len(); n != 5 {
+				t.Errorf("%d objects, want the 5 of the file", n)
+			}
+			if err := inf.Stop(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	})
+}

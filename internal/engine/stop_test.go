@@ -305,3 +305,40 @@ func TestTypeOfASourceThatCannotBeMade(t *testing.T) {
 	inf.Halt(nil)
 	<-inf.done
 }
+
+// TestStopFromARemovedPart: a function that a removed namespace still runs may stop the informer, and the stop does not wait for it.
+func TestStopFromARemovedPart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var inf *Informer[settings]
+		removed, stopped := make(chan struct{}), make(chan error, 1)
+		src := &scoped{version: map[string]string{"a": "10", "b": "10"}, behind: func(context.Context) error { return nil }}
+		src.items = []settings{setting("a", 1, 1)}
+		inf = New(Config[settings]{
+			Name: "configmaps", Namespaces: []string{"a", "b"}, Options: Options{Logger: slog.New(slog.DiscardHandler), NoWatchList: true}, NewSource: src.of,
+			Transform: func(o settings) (settings, error) {
+				<-removed
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				stopped <- inf.Stop(ctx)
+				return o, nil
+			},
+		})
+		if err := inf.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		ended, end := context.WithCancel(t.Context())
+		end()
+		if err := inf.SetNamespaces(ended, []string{"b"}); !errors.Is(err, context.Canceled) {
+			t.Errorf("the namespace is gone although its transform runs: %v", err)
+		}
+		close(removed)
+		if err := <-stopped; err != nil {
+			t.Error(err)
+		}
+		<-inf.done
+		if len(inf.running) != 0 {
+			t.Errorf("%d parts are kept after they have ended", len(inf.running))
+		}
+	})
+}

@@ -33,45 +33,61 @@ type Subscription[T object.Object] struct {
 	queue   *deltafifo.Queue[T]
 	caller  caller
 
+	life   context.Context // within the informer's; the handler is not called after its end, except that a running call goes on
+	cancel context.CancelFunc
 	synced chan struct{} // closed when the initial list has been delivered
 	done   chan struct{} // closed when the goroutine has ended
+	marked bool          // the end of the initial list is in the queue; guarded by Informer.mu
 
-	stop      atomic.Bool // ends the goroutine before its next delivery
 	delivered atomic.Uint64
 	panics    atomic.Uint64
 }
 
-// Subscribe adds a handler. It first gets the existing objects; other handlers continue meanwhile.
-func (inf *Informer[T]) Subscribe(deliver func(object.Delta[T]), opts HandlerOptions) (*Subscription[T], error) {
+// NewSubscription returns a handler that is to be added to the informer by Start. It may be removed before that.
+func (inf *Informer[T]) NewSubscription(deliver func(object.Delta[T]), opts HandlerOptions) *Subscription[T] {
 	s := &Subscription[T]{
 		inf: inf, opts: opts, deliver: deliver, queue: deltafifo.New[T](opts.Queue),
 		synced: make(chan struct{}), done: make(chan struct{}),
 	}
-	inf.apply.Lock()
-	defer inf.unlockApply()
+	s.life, s.cancel = context.WithCancel(inf.life)
+	return s
+}
+
+// Start adds the handler to its informer, unless it was removed or the informer has been stopped. It is to be called once. The handler first
+// gets the existing objects; other handlers continue meanwhile.
+func (s *Subscription[T]) Start() error {
+	s.inf.apply.Lock()
+	defer s.inf.unlockApply()
+	if !s.inf.subscribe(s) {
+		s.end() // it never ran
+		return fmt.Errorf("%s: add handler %q: %w", s.inf.cfg.Name, s.opts.Name, ErrStopped)
+	}
+	return nil
+}
+
+// subscribe implements Start. apply is held.
+func (inf *Informer[T]) subscribe(s *Subscription[T]) bool {
 	inf.mu.Lock()
 	defer inf.mu.Unlock()
-	if inf.phase == stopping {
-		return nil, fmt.Errorf("%s: add handler %q: %w", inf.cfg.Name, opts.Name, ErrStopped)
+	if inf.phase == stopping || s.life.Err() != nil {
+		return false
 	}
 	inf.subs = append(slices.Clip(inf.subs), s)
 	inf.alive = append(slices.Clip(inf.alive), s)
 	if snap := inf.store.Snapshot(); snap.Len() > 0 {
 		s.sync(snap, true)
 	}
-	if inf.everSynced() {
-		s.queue.Mark()
-	}
 	if inf.phase == running {
-		inf.wg.Go(func() { s.run(inf.life) })
+		inf.checkSynced()
+		inf.wg.Go(s.run)
 	}
-	return s, nil
+	return true
 }
 
 // Remove removes the handler and waits until ctx ends for its running call: after a nil error it is never called again. Called from
 // the handler itself, or from one that is itself waiting, it does not wait for that. It may be called again, and then waits again.
 func (s *Subscription[T]) Remove(ctx context.Context) error {
-	s.stop.Store(true)
+	s.cancel()
 	s.queue.Close()
 	if neverRan := s.inf.unsubscribe(s); neverRan {
 		s.end()
@@ -99,23 +115,23 @@ func (inf *Informer[T]) unsubscribe(s *Subscription[T]) (neverRan bool) {
 // Synced is closed when the initial list has been delivered.
 func (s *Subscription[T]) Synced() <-chan struct{} { return s.synced }
 
-// Done is closed when the handler will not be called any more.
-func (s *Subscription[T]) Done() <-chan struct{} { return s.done }
+// Done is closed when the handler will not be called any more; a call may still be running.
+func (s *Subscription[T]) Done() <-chan struct{} { return s.life.Done() }
 
 // run is the body of the subscription's goroutine.
-func (s *Subscription[T]) run(ctx context.Context) {
+func (s *Subscription[T]) run() {
 	defer s.end()
 	s.caller.enter()
 	defer s.caller.leave()
 	if s.opts.Resync > 0 {
 		defer s.resyncEvery(s.opts.Resync)()
 	}
-	for !s.stop.Load() {
-		batch, err := s.queue.Pop(ctx)
+	for {
+		batch, err := s.queue.Pop(s.life)
 		if err != nil {
 			return
 		}
-		s.deliverBatch(ctx, batch)
+		s.deliverBatch(batch)
 	}
 }
 
@@ -163,6 +179,7 @@ func (s *Subscription[T]) looksAt(objects object.Collection[T]) object.Collectio
 
 // end marks the goroutine as ended, and frees pending deltas and the handler.
 func (s *Subscription[T]) end() {
+	s.cancel()
 	s.queue.Close()
 	s.deliver, s.opts.OnSynced = nil, nil
 	inf := s.inf
@@ -173,17 +190,17 @@ func (s *Subscription[T]) end() {
 }
 
 // deliverBatch calls the handler for everything in a batch.
-func (s *Subscription[T]) deliverBatch(ctx context.Context, b deltafifo.Batch[T]) {
+func (s *Subscription[T]) deliverBatch(b deltafifo.Batch[T]) {
 	if b.Type == deltafifo.Synced {
 		s.finishSync()
 		return
 	}
 	if b.Objects != nil {
-		s.deliverObjects(ctx, &b)
+		s.deliverObjects(&b)
 		return
 	}
 	for i := range b.Deltas { // not b.All: nearly all changes pass through here
-		if s.stop.Load() || ctx.Err() != nil {
+		if s.life.Err() != nil {
 			return
 		}
 		s.notify(b.Deltas[i])
@@ -192,9 +209,9 @@ func (s *Subscription[T]) deliverBatch(ctx context.Context, b deltafifo.Batch[T]
 }
 
 // deliverObjects calls the handler for the initial list, a resync or the deletions of many objects.
-func (s *Subscription[T]) deliverObjects(ctx context.Context, b *deltafifo.Batch[T]) {
+func (s *Subscription[T]) deliverObjects(b *deltafifo.Batch[T]) {
 	for d := range b.All() {
-		if s.stop.Load() || ctx.Err() != nil {
+		if s.life.Err() != nil {
 			return
 		}
 		s.notify(d)

@@ -75,12 +75,16 @@ func (r *Recorder[T]) Delta(d object.Delta[T]) {
 
 func (r *Recorder[T]) apply(d object.Delta[T]) {
 	r.deltas = append(r.deltas, d)
-	switch d.Type {
+	switch missing := any(d.Object) == any(*new(T)); d.Type {
 	case object.Added, object.Updated, object.Replaced, object.Sync:
-		r.state[d.Key] = d.Object
+		if !missing {
+			r.state[d.Key] = d.Object
+		}
 	case object.Deleted:
 		delete(r.state, d.Key)
-		r.deleted[d.Key] = d.Object.GetResourceVersion()
+		if !missing {
+			r.deleted[d.Key] = d.Object.GetResourceVersion()
+		}
 	}
 }
 

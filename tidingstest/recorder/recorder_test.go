@@ -38,6 +38,8 @@ func TestRecorderNotesBrokenPromises(t *testing.T) {
 		{"never added", []delta{deleted}},
 		{"never added", []delta{added, deleted, deleted}},
 		{"no object", []delta{{Type: object.Added, Key: key}}},
+		{"no object", []delta{added, {Type: object.Deleted, Key: key}}},
+		{"no object", []delta{added, {Type: object.Updated, Key: key, Old: at("5")}, {Type: object.Updated, Key: key, Object: at("6"), Old: at("5")}}},
 		{"no old object", []delta{added, {Type: object.Updated, Key: key, Object: at("6")}}},
 		{`version "4", but the last one was`, []delta{added, {Type: object.Updated, Key: key, Object: at("6"), Old: at("4")}}},
 		{"nothing changed", []delta{added, {Type: object.Updated, Key: key, Object: at("5"), Old: at("5")}}},
