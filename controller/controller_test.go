@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strconv"
@@ -248,6 +249,47 @@ func TestTerminalErrorsAndPanics(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestErrorsWithMethodsThatPanic: a nil pointer to an error type is an error whose methods panic, and is easily returned by mistake.
+func TestErrorsWithMethodsThatPanic(t *testing.T) {
+	var none *apierrors.StatusError
+	for name, fail := range map[string]func(ctx context.Context) error{
+		"returned": func(context.Context) error { return none },
+		"wrapped":  func(context.Context) error { return fmt.Errorf("cannot create a pod: %w", none) },
+		"thrown":   func(context.Context) error { panic(none) },
+		"late": func(ctx context.Context) error {
+			<-ctx.Done()
+			return none
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var log strings.Builder
+			seen := newCalls()
+			c := New("test", func(ctx context.Context, key object.Key) (Result, error) {
+				if seen.add(key) == 1 {
+					return Result{}, fail(ctx)
+				}
+				return Result{}, nil
+			}, Options{Timeout: time.Second, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			stop := running(t, c)
+			c.Enqueue(key("a"))
+			time.Sleep(time.Minute)
+			if err := stop(); err != nil {
+				t.Error(name, err)
+			}
+			if st := c.Stats(); st.Panics != 1 || st.Reconciles != 2 {
+				t.Errorf("%s: %+v", name, st)
+			}
+			want := "StatusError"
+			if name == "thrown" {
+				want = "controller_test.go" // where it was thrown
+			}
+			if !strings.Contains(log.String(), want) {
+				t.Errorf("%s: %q is not in the log:\n%s", name, want, log.String())
+			}
+		})
+	}
 }
 
 func TestErrorsKeepWhatTheyWrap(t *testing.T) {

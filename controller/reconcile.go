@@ -90,7 +90,7 @@ func (c *Controller) process(ctx context.Context, key object.Key) {
 
 func (c *Controller) finish(ctx context.Context, key object.Key, result Result, err error, took time.Duration) {
 	defer c.queue.Done(key)
-	outcome := outcomeOf(result, err)
+	outcome, delay, err := inspect(result, err)
 	defer c.end(key, outcome, took)
 	switch outcome {
 	case Succeeded:
@@ -102,15 +102,13 @@ func (c *Controller) finish(ctx context.Context, key object.Key, result Result, 
 		c.queue.Forget(key)
 		c.log.Error("reconcile failed with a terminal error", "key", key.String(), "error", err)
 	default:
-		c.retry(ctx, key, err)
+		c.retry(ctx, key, delay, err)
 	}
 }
 
 // retry adds the key again after the limiter's delay, or after the API server's if that is longer. It does not log
 // failures during shutdown.
-func (c *Controller) retry(ctx context.Context, key object.Key, err error) {
-	seconds, _ := apierrors.SuggestsClientDelay(err)
-	delay := time.Duration(seconds) * time.Second
+func (c *Controller) retry(ctx context.Context, key object.Key, delay time.Duration, err error) {
 	c.queue.AddWith(key, workqueue.AddOptions{RateLimited: true, Delay: delay, KeepPriority: true})
 	if ctx.Err() != nil {
 		return
@@ -142,6 +140,22 @@ func (c *Controller) call(ctx context.Context, key object.Key) (result Result, e
 		}
 	}()
 	return c.reconcile(withRecorder(ctx, c.gate, key), key)
+}
+
+// inspect returns the outcome of a reconcile, and the delay that the API server asks for. It replaces an error whose methods panic, such as
+// a nil pointer that was returned as an error.
+func inspect(result Result, err error) (outcome Outcome, delay time.Duration, readable error) {
+	defer func() {
+		if v := recover(); v != nil {
+			outcome, readable = Panicked, err
+			if _, panicked := err.(*PanicError); !panicked { // otherwise the first panic is the one to report
+				readable = &PanicError{Value: fmt.Sprintf("%v, in a method of the error %T: %v", v, err, err), Stack: debug.Stack()}
+			}
+		}
+	}()
+	outcome = outcomeOf(result, err)
+	seconds, _ := apierrors.SuggestsClientDelay(err)
+	return outcome, time.Duration(seconds) * time.Second, err
 }
 
 func outcomeOf(result Result, err error) Outcome {
