@@ -10,6 +10,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/tidings/tidings/internal/testseed"
 )
 
 // frames encodes events of random sizes, some larger than the larger buffer, and returns their objects as well.
@@ -37,8 +39,7 @@ func frames(t *testing.T, rnd *rand.Rand, n int) (stream []byte, objects [][]byt
 
 // TestFramesThroughAllBuffers reads a stream that fills all buffers, and one that arrives in pieces.
 func TestFramesThroughAllBuffers(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := testseed.Seed(t)
 	stream, objects := frames(t, rand.New(rand.NewPCG(seed, 0)), 300)
 	for name, body := range map[string]io.Reader{
 		"at once":   bytes.NewReader(stream),

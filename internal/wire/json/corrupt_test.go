@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kruntime "k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/tidings/tidings/internal/testseed"
 	"github.com/tidings/tidings/internal/wire"
 	"github.com/tidings/tidings/internal/wire/wiretest"
 )
@@ -22,8 +23,7 @@ import (
 // TestStrayWritesDoNotSpread makes forbidden writes somewhere inside decoded objects. Objects decoded in the next batch must not
 // show them.
 func TestStrayWritesDoNotSpread(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := testseed.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	corrupted := 0
 	d := newDecoder(t, wire.Options{OnStrayWrite: func(field string) {

@@ -44,8 +44,7 @@ func readEvents(src io.Reader, limit int) (events []string, err error) {
 }
 
 func TestEventsInPieces(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := testseed.Seed(t)
 	docs := newDocuments(seed)
 	var text bytes.Buffer
 	var want []string

@@ -2,7 +2,6 @@ package json
 
 import (
 	"encoding/json"
-	"math/rand/v2"
 	"reflect"
 	"strings"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	kjson "sigs.k8s.io/json"
 
+	"github.com/tidings/tidings/internal/testseed"
 	"github.com/tidings/tidings/internal/wire"
 	"github.com/tidings/tidings/internal/wire/wiretest"
 )
@@ -33,8 +33,7 @@ func remove(v any, names ...string) {
 }
 
 func TestTrimEqualsRemoval(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := testseed.Seed(t)
 	docs := newDocuments(seed)
 	paths := []string{"a", "metadata.labels", "spec[a.b]", "metadata.managedFields", "items.a.b", "b.b", "status.conditions.message", "é"}
 	plain := newDecoder(t, wire.Options{NoSharing: true})
@@ -115,8 +114,7 @@ func TestTypedEqualsUpstream(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := testseed.Seed(t)
 	docs := newDocuments(seed)
 	docs.seeds = podDocs(t, 10)
 	for range 400 {
@@ -239,8 +237,7 @@ func TestTypedErrors(t *testing.T) {
 }
 
 func TestPeekFindsWhatDecodeFinds(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := testseed.Seed(t)
 	docs, d := newDocuments(seed), newDecoder(t, wire.Options{})
 	docs.seeds = append(docs.seeds, podDocs(t, 20)...)
 	found := 0

@@ -2,7 +2,6 @@ package json
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"reflect"
 	"runtime"
 	"strings"
@@ -10,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/tidings/tidings/internal/testseed"
 	"github.com/tidings/tidings/internal/wire"
 	"github.com/tidings/tidings/internal/wire/share"
 	"github.com/tidings/tidings/internal/wire/wiretest"
@@ -52,8 +52,7 @@ func TestDecodeEqualsUpstream(t *testing.T) {
 		"sharing": {}, "tiny table": {MaxTableBytes: 20_000}, "no sharing": {NoSharing: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			seed := rand.Uint64()
-			t.Logf("seed %d", seed)
+			seed := testseed.Seed(t)
 			d, docs := newDecoder(t, opts), newDocuments(seed)
 			for range 500 {
 				d.Recheck()
@@ -75,8 +74,7 @@ func TestDecodeRealisticEqualsUpstream(t *testing.T) {
 
 // Parts shared between objects must never change: every object is compared again after all were decoded.
 func TestDecodedObjectsStayAsTheyAre(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := testseed.Seed(t)
 	d, docs := newDecoder(t, wire.Options{MaxTableBytes: 100_000}), newDocuments(seed)
 	got, want := map[int]*unstructured.Unstructured{}, map[int]*unstructured.Unstructured{}
 	for i := range 500 {

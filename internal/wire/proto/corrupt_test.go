@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/tidings/tidings/internal/testseed"
 	"github.com/tidings/tidings/internal/wire"
 	"github.com/tidings/tidings/internal/wire/wiretest"
 )
@@ -26,8 +27,7 @@ import (
 // TestStrayWritesDoNotSpread makes forbidden writes somewhere inside decoded objects of every type. Objects decoded later, both other
 // objects and further versions, must not show them.
 func TestStrayWritesDoNotSpread(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := testseed.Seed(t)
 	for i, typ := range registered() {
 		t.Run(typ.String(), func(t *testing.T) {
 			t.Parallel()

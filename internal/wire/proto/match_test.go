@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/tidings/tidings/internal/testseed"
 	"github.com/tidings/tidings/internal/wire"
 	"github.com/tidings/tidings/internal/wire/share"
 	"github.com/tidings/tidings/internal/wire/wiretest"
@@ -22,8 +23,7 @@ import (
 // TestEveryTypeInVersions decodes version after version of an object of each type, valid and malformed. Each must equal the result of
 // the generated decoder, and must still do so when all later ones were decoded.
 func TestEveryTypeInVersions(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := testseed.Seed(t)
 	for i, typ := range registered() {
 		if _, ok := newGenerated(typ).(metav1.Object); !ok {
 			continue

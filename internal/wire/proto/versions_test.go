@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/tidings/tidings/internal/testseed"
 	"github.com/tidings/tidings/internal/wire"
 	"github.com/tidings/tidings/internal/wire/wiretest"
 )
@@ -15,8 +16,7 @@ import (
 // TestVersionsOfObjects decodes version after version of some pods, whose metadata, spec or status change. Each must equal its encoding,
 // even at the end; an unchanged spec must be shared with the previous version.
 func TestVersionsOfObjects(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := testseed.Seed(t)
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	d := newPodDecoder(t)
 	now := wiretest.Pods(20, seed)

@@ -3,12 +3,13 @@ package share
 import (
 	"math/rand/v2"
 	"testing"
+
+	"github.com/tidings/tidings/internal/testseed"
 )
 
 // TestTableAgainstModel compares a table with a Go map: it finds what was added last, and its memory is bounded.
 func TestTableAgainstModel(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := testseed.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	const limit = 1 << 20
 	table, model := NewTable[uint64](limit, 1000), map[uint64]uint64{}
