@@ -85,7 +85,7 @@ func (c *child) count(want *regexp.Regexp) (found int, news <-chan struct{}) {
 	return found, c.changed
 }
 
-// last returns the last line that the program printed.
+// last returns the last lines that the program printed.
 func (c *child) last() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -3,6 +3,7 @@ package website
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -48,7 +49,10 @@ func Install(ctx context.Context, config *rest.Config) (remove func() error, err
 	case err != nil:
 		return nil, err
 	}
-	return remove, awaitServed(ctx, config)
+	if err := awaitServed(ctx, config); err != nil {
+		return nil, errors.Join(err, remove())
+	}
+	return remove, nil
 }
 
 // awaitServed waits until Websites can be listed. An informer is all it takes: it retries while the server does not have the resource.
