@@ -79,7 +79,7 @@ func (f *managerFlags) complete(cmd *cobra.Command) {
 func (f *managerFlags) bind(cmd *cobra.Command) {
 	set := cmd.Flags()
 	set.SortFlags = false
-	set.StringSliceVar(&f.controllers, "controllers", []string{"*"}, "controllers to run: names, * for all, -name for all but one; available: "+strings.Join(manager.Names(), ", "))
+	set.StringSliceVar(&f.controllers, "controllers", []string{"*"}, "controllers to run: names, * for all, -name to leave one out (*,-name: all others); available: "+strings.Join(manager.Names(), ", "))
 	set.StringSliceVar(&f.namespaces, "namespaces", nil, "namespaces to act in (default all)")
 	set.StringToIntVar(&f.workers, "workers", nil, "workers by controller, such as replicaset=10 (default 5 each)")
 	set.BoolVar(&f.elect, "leader-elect", true, "act only while holding a Lease, so that several replicas can stand by")
@@ -105,10 +105,7 @@ func (f *managerFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeProtobuf, runtime.ContentTypeProtobuf+","+runtime.ContentTypeJSON
-	config.QPS, config.Burst = f.qps, cmp.Or(f.burst, int(2*f.qps))
-	if f.qps == 0 {
-		config.QPS = -1
-	}
+	config.QPS, config.Burst = f.limits()
 	if opts.Election != nil && opts.Election.Namespace == "" {
 		if opts.Election.Namespace, err = f.ownNamespace(); err != nil {
 			return err
@@ -153,6 +150,14 @@ func (f *managerFlags) checkLimits() error {
 	default:
 		return nil
 	}
+}
+
+// limits returns the limits for a rest.Config, where -1 means no limit and a burst must be at least 1.
+func (f *managerFlags) limits() (qps float32, burst int) {
+	if f.qps == 0 {
+		return -1, 0
+	}
+	return f.qps, cmp.Or(f.burst, int(min(max(1, 2*float64(f.qps)), math.MaxInt32)))
 }
 
 func (f *managerFlags) checkElection() error {

@@ -2,12 +2,16 @@ package main
 
 import (
 	"bytes"
+	"math"
 	"net"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"github.com/tidings/tidings/cmd/tidings/internal/cli"
 )
@@ -66,6 +70,29 @@ clusters: [{name: test, cluster: {server: "http://127.0.0.1:1"}}], contexts: [{n
 		}
 		if hint := strings.Contains(stderr.String(), "see tidings controller-manager --help"); hint != (code == 2) {
 			t.Errorf("%s: the hint at --help is there: %v", tt.args, hint)
+		}
+	}
+}
+
+// TestControllerManagerLimits: every limit that is accepted is one that clients accept.
+func TestControllerManagerLimits(t *testing.T) {
+	for _, tt := range []struct {
+		flags managerFlags
+		qps   float32
+		burst int
+	}{
+		{managerFlags{}, -1, 0},
+		{managerFlags{qps: 50}, 50, 100},
+		{managerFlags{qps: 50, burst: 5}, 50, 5},
+		{managerFlags{qps: 0.3}, 0.3, 1},
+		{managerFlags{qps: math.MaxFloat32}, math.MaxFloat32, math.MaxInt32},
+	} {
+		qps, burst := tt.flags.limits()
+		if qps != tt.qps || burst != tt.burst {
+			t.Errorf("--qps %v --burst %d: limits %v and %d, want %v and %d", tt.flags.qps, tt.flags.burst, qps, burst, tt.qps, tt.burst)
+		}
+		if _, err := kubernetes.NewForConfig(&rest.Config{Host: "http://127.0.0.1:1", QPS: qps, Burst: burst}); err != nil {
+			t.Errorf("--qps %v --burst %d: %v", tt.flags.qps, tt.flags.burst, err)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"strings"
@@ -70,9 +71,15 @@ func Write(w io.Writer, text []byte) error {
 	return nil
 }
 
+// outputClosed reports whether err says that the reader of the output has gone. A broken connection to a server is no such error.
+func outputClosed(err error) bool {
+	file, ok := errors.AsType[*fs.PathError](err)
+	return errors.Is(err, ErrOutputClosed) || ok && errors.Is(file, syscall.EPIPE)
+}
+
 // report reports err to the user and returns the exit code.
 func report(ctx context.Context, command *cobra.Command, err error) int {
-	if err == nil || errors.Is(err, ErrOutputClosed) || errors.Is(err, syscall.EPIPE) || ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))) {
+	if err == nil || outputClosed(err) || ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))) {
 		return ExitOK
 	}
 	stderr := command.ErrOrStderr()
