@@ -33,7 +33,7 @@ func informerLabels(more ...string) []string {
 // Metrics of an informer.
 var (
 	objects         = gauge("tidings_informer_objects", "Objects in the store.", informerLabels()...)
-	synced          = gauge("tidings_informer_synced", "1 once the initial list is in the store.", informerLabels()...)
+	synced          = gauge("tidings_informer_synced", "1 while the initial lists of all namespaces are in the store.", informerLabels()...)
 	fresh           = gauge("tidings_informer_fresh", "1 while the store is current.", informerLabels()...)
 	skipped         = gauge("tidings_informer_skipped_objects", "Objects that cannot be decoded.", informerLabels()...)
 	age             = gauge("tidings_informer_age_seconds", "Time since the server was last heard from.", informerLabels()...)
