@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
@@ -29,7 +30,8 @@ import (
 	"github.com/tidings/tidings/tidingstest/controlplane"
 )
 
-// front lets a process in as a certain user, and writes down what it asks for.
+// front lets a process in as a certain user, and writes down what it asks for. It refuses the first deletion of a pod as a conflict, after which the
+// pod is looked up.
 type front struct {
 	*httptest.Server
 	mu    sync.Mutex
@@ -52,8 +54,14 @@ func newFront(t *testing.T, config *rest.Config) *front {
 	forward.ErrorHandler = func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) }
 	f.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		f.mu.Lock()
-		f.calls[asRule(r)] = true
+		rule := asRule(r)
+		conflict := rule == "delete /pods" && !f.calls[rule]
+		f.calls[rule] = true
 		f.mu.Unlock()
+		if conflict {
+			refuse(w)
+			return
+		}
 		forward.ServeHTTP(w, r)
 	}))
 	t.Cleanup(func() {
@@ -61,6 +69,16 @@ func newFront(t *testing.T, config *rest.Config) *front {
 		f.Close()
 	})
 	return f
+}
+
+// refuse answers with a conflict.
+func refuse(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", runtime.ContentTypeJSON)
+	w.WriteHeader(http.StatusConflict)
+	_ = json.NewEncoder(w).Encode(metav1.Status{ // a client that has gone needs no answer
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
+		Status:   metav1.StatusFailure, Reason: metav1.StatusReasonConflict, Code: http.StatusConflict, Message: "try again",
+	})
 }
 
 // asked returns what was asked for so far.
