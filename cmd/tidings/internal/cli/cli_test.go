@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
+	"net"
 	"os"
 	"strings"
 	"syscall"
@@ -28,6 +30,8 @@ func TestExitCodes(t *testing.T) {
 	}{
 		"well":               {nil, false, ExitOK, ""},
 		"output closed":      {fmt.Errorf("tail: %w", ErrOutputClosed), false, ExitOK, ""},
+		"output broken":      {&fs.PathError{Op: "write", Path: "/dev/stdout", Err: syscall.EPIPE}, false, ExitOK, ""},
+		"connection broken":  {&net.OpError{Op: "write", Net: "tcp", Err: syscall.EPIPE}, false, ExitFailure, "error: write tcp: broken pipe\n"},
 		"interrupted":        {context.Canceled, true, ExitOK, ""},
 		"canceled otherwise": {context.Canceled, false, ExitFailure, "error: context canceled\n"},
 		"failure":            {errors.New("no \x1b[31mway"), false, ExitFailure, "error: no \\x1b[31mway\n"},
