@@ -87,16 +87,16 @@ func (rec *Recording) find(scope source.Scope) (*recordedCollection, error) {
 // Done returns a channel that is closed when everything has been played, and the caller has called Next again after the last events.
 func (p *Player[T]) Done() <-chan struct{} { return p.done }
 
-// finishCalls counts calls that have been played to the end, or skipped.
-func (p *Player[T]) finishCalls(calls int) {
+// finish counts a call that has been played to the end.
+func (p *Player[T]) finish() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.finish(calls)
+	p.count()
 }
 
-// finish is finishCalls for callers that hold mu.
-func (p *Player[T]) finish(calls int) {
-	if p.remaining -= calls; p.remaining == 0 && calls > 0 {
+// count counts a call that has been played or skipped. mu is held.
+func (p *Player[T]) count() {
+	if p.remaining--; p.remaining == 0 {
 		close(p.done)
 	}
 }
@@ -108,7 +108,7 @@ func (p *Player[T]) take(versionOnly bool, fits func(*call) error) (*call, error
 	defer p.mu.Unlock()
 	for !versionOnly && p.collection.isVersionCheck(p.next) {
 		p.next++
-		p.finish(1)
+		p.count()
 	}
 	if p.next == len(p.collection.calls) {
 		return nil, nil
@@ -143,7 +143,7 @@ func (p *Player[T]) List(ctx context.Context, opts source.ListOptions[T], each f
 	case c == nil:
 		return result, ErrPlayed
 	}
-	defer p.finishCalls(1)
+	defer p.finish()
 	pl := playback[T]{player: p, call: c, began: time.Now()}
 	for i := range c.entries {
 		e, err := pl.entry(ctx, i)
@@ -212,7 +212,7 @@ func (p *Player[T]) Watch(ctx context.Context, opts source.WatchOptions[T]) (sou
 	}
 	if err != nil {
 		cancel(err)
-		p.finishCalls(1)
+		p.finish()
 		return nil, err
 	}
 	return s, nil
@@ -316,7 +316,7 @@ func (s *playedStream[T]) events(buf []source.Event[T], events []event) []source
 func (s *playedStream[T]) finish() {
 	s.endOnce.Do(func() {
 		if s.call != nil {
-			s.player.finishCalls(1)
+			s.player.finish()
 		}
 	})
 }
