@@ -15,16 +15,19 @@ import (
 	"github.com/tidings/tidings/source"
 )
 
+// handlerStops are the ways to stop a handler.
+var handlerStops = map[string]func(context.Context, *tidings.SharedInformer[pod], *tidings.Registration) error{
+	"Stop": func(ctx context.Context, inf *tidings.SharedInformer[pod], _ *tidings.Registration) error {
+		return inf.Stop(ctx)
+	},
+	"Remove": func(ctx context.Context, _ *tidings.SharedInformer[pod], reg *tidings.Registration) error {
+		return reg.Remove(ctx)
+	},
+}
+
 // TestHandlerMayStopItsInformer calls Stop, Remove and Shutdown from where they would wait for themselves.
 func TestHandlerMayStopItsInformer(t *testing.T) {
-	for name, stop := range map[string]func(context.Context, *tidings.SharedInformer[pod], *tidings.Registration) error{
-		"Stop": func(ctx context.Context, inf *tidings.SharedInformer[pod], _ *tidings.Registration) error {
-			return inf.Stop(ctx)
-		},
-		"Remove": func(ctx context.Context, _ *tidings.SharedInformer[pod], reg *tidings.Registration) error {
-			return reg.Remove(ctx)
-		},
-	} {
+	for name, stop := range handlerStops {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCluster()

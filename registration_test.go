@@ -120,14 +120,7 @@ func TestHandleDeltas(t *testing.T) {
 
 // TestWaitForAHandlerThatIsStopped ends at once, even while the handler's last call is running.
 func TestWaitForAHandlerThatIsStopped(t *testing.T) {
-	for name, stop := range map[string]func(context.Context, *tidings.SharedInformer[pod], *tidings.Registration) error{
-		"Stop": func(ctx context.Context, inf *tidings.SharedInformer[pod], _ *tidings.Registration) error {
-			return inf.Stop(ctx)
-		},
-		"Remove": func(ctx context.Context, _ *tidings.SharedInformer[pod], reg *tidings.Registration) error {
-			return reg.Remove(ctx)
-		},
-	} {
+	for name, stop := range handlerStops {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCluster()
