@@ -16,8 +16,8 @@ import (
 // benchmarkPods is the number of pods in BenchmarkStart, whose heap and server are not small.
 const benchmarkPods = 50_000
 
-// BenchmarkStart starts an informer of unchanged pods, with a list and from a file, and reports how long the sync
-// takes, how much is read from the server, and the size of the file. The server shares the process.
+// BenchmarkStart starts an informer of unchanged pods, with an index and a handler: with a list, from a file, and from a file with a memory
+// budget. It reports how long the sync takes, how much is read from the server, and the size of the file. The server shares the process.
 func BenchmarkStart(b *testing.B) {
 	server := tidingstest.NewServer(b, tidingstest.ServerOptions{Loopback: true})
 	var objects []object.Object
@@ -32,6 +32,10 @@ func BenchmarkStart(b *testing.B) {
 		}
 		inf, err := tidings.Informer[*corev1.Pod](f, tidings.Scope{})
 		if err != nil {
+			b.Fatal(err)
+		}
+		inf.AddIndex("node", func(p *corev1.Pod) []string { return []string{p.Spec.NodeName} })
+		if _, err := inf.AddHandler(tidings.HandlerFuncs[*corev1.Pod]{Add: func(*corev1.Pod, bool) {}}, tidings.HandlerOptions{}); err != nil {
 			b.Fatal(err)
 		}
 		began := time.Now()
@@ -67,8 +71,12 @@ func BenchmarkStart(b *testing.B) {
 		b.ReportMetric(float64(bytes)/n, "server-B")
 	}
 	b.Run("list", func(b *testing.B) { report(b, tidings.Options{}, 0) })
-	opts := tidings.Options{Dir: b.TempDir()}
-	st, _ := run(b, opts)
-	b.Logf("%d bytes in the file", st.File.SavedBytes)
-	b.Run("file", func(b *testing.B) { report(b, opts, benchmarkPods) })
+	for name, budget := range map[string]int64{"file": 0, "budget": 64 << 20} {
+		opts := tidings.Options{Dir: b.TempDir(), MemoryBudget: budget}
+		st, _ := run(b, opts)
+		b.Run(name, func(b *testing.B) {
+			b.Logf("%d bytes in the file", st.File.SavedBytes)
+			report(b, opts, benchmarkPods)
+		})
+	}
 }

@@ -213,7 +213,6 @@ func (s size) podJobs(a server.Address) []job {
 		repeated(s.rounds, []job{
 			budgeted("budget", s.counts[corpus.Pods], stack, server.Burst, server.Sustained, measure.Settle, measure.Folded),
 			budgeted("budget keys", s.counts[corpus.Pods], keys, server.Sustained),
-			{name: "budget", engine: engine.ClientGo, spec: measure.Spec{Decoding: &measure.Decoding{Corpus: corpus.Pods, Objects: s.counts[corpus.Pods]}}},
 		}),
 		warmJobs("warm", s.rounds, stack),
 		warmJobs("warm budget", s.rounds, budget),

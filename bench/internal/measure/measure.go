@@ -34,7 +34,6 @@ type Spec struct {
 	Reads    *Reads    `json:",omitempty"`
 	Queue    *Queue    `json:",omitempty"`
 	Program  *Program  `json:",omitempty"`
-	Decoding *Decoding `json:",omitempty"`
 	Deaf     *Deaf     `json:",omitempty"` // not for Run
 }
 
@@ -55,8 +54,6 @@ func (s Spec) Run(ctx context.Context) (Metrics, error) {
 		return s.Queue.Run(ctx)
 	case s.Program != nil:
 		return s.Program.Run(ctx)
-	case s.Decoding != nil:
-		return s.Decoding.Run(ctx)
 	default:
 		return nil, errors.New("there is nothing to measure")
 	}

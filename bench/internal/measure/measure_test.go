@@ -140,6 +140,22 @@ func TestDay(t *testing.T) {
 	}
 }
 
+// TestFolded reads folded objects, and decodes those that have generated code.
+func TestFolded(t *testing.T) {
+	for _, encoding := range []server.Encoding{server.Protobuf, server.JSON} {
+		address := newServer(t, server.Config{Encoding: encoding, Corpus: corpus.Pods, Objects: 200, Burst: 50})
+		metrics := run(t, measure.Spec{Stack: &measure.Stack{
+			Engine: engine.Tidings, Phases: []server.Phase{server.Burst, measure.Folded},
+			Config: engine.Config{Server: address, Corpus: corpus.Pods, Encoding: encoding, Budget: 100_000},
+		}}, "get each", "list each", "folded part")
+		for _, read := range []string{"get", "list"} {
+			if decoded := metrics[read+" decoded each"]; (decoded > 0) != (encoding == server.Protobuf) {
+				t.Errorf("%s: decoding takes %v µs", encoding, decoded)
+			}
+		}
+	}
+}
+
 // TestResumed saves in one run and starts from that in the next ones, open and folded, which reads next to nothing from the server.
 func TestResumed(t *testing.T) {
 	const n = 300

@@ -17,11 +17,15 @@ import (
 
 // cpuTime returns the CPU time that the process has used so far, in user and kernel mode.
 func cpuTime() (time.Duration, error) {
-	var usage syscall.Rusage
+	usage, err := resources()
+	return used(usage), err
+}
+
+func resources() (usage syscall.Rusage, err error) {
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		return 0, fmt.Errorf("read CPU time: %w", err)
+		return usage, fmt.Errorf("read CPU time: %w", err)
 	}
-	return used(usage), nil
+	return usage, nil
 }
 
 func used(usage syscall.Rusage) time.Duration {
@@ -53,9 +57,9 @@ const newMemory = 64 << 20
 // newPageCost is the CPU that the first touch of a page of new memory takes: the kernel's work, and in a virtual machine that of the host, which differs
 // widely between machines.
 func newPageCost() (time.Duration, error) {
-	memory, err := syscall.Mmap(-1, 0, newMemory, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+	memory, err := newMapping(newMemory)
 	if err != nil {
-		return 0, fmt.Errorf("map memory: %w", err)
+		return 0, err
 	}
 	defer func() { _ = syscall.Munmap(memory) }()
 	before, err := cpuTime()
@@ -68,6 +72,15 @@ func newPageCost() (time.Duration, error) {
 	}
 	after, err := cpuTime()
 	return (after - before) / time.Duration(len(memory)/page), err
+}
+
+// newMapping returns memory that is not part of the Go heap.
+func newMapping(size int) ([]byte, error) {
+	memory, err := syscall.Mmap(-1, 0, size, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+	if err != nil {
+		return nil, fmt.Errorf("map memory: %w", err)
+	}
+	return memory, nil
 }
 
 // heap returns the state of the heap after collections that leave no garbage: the second one frees what the
@@ -86,6 +99,7 @@ type cost struct {
 	wall    time.Duration
 	mallocs uint64
 	bytes   uint64 // allocated
+	pages   int64  // of memory, touched for the first time
 	gc      collections
 }
 
@@ -133,19 +147,19 @@ func spend(profile string, f func() error) (out cost, err error) {
 	if err != nil {
 		return cost{}, err
 	}
-	cpu, err := cpuTime()
+	began, err := resources()
 	start := time.Now()
 	if err == nil {
 		err = f()
 	}
 	wall := time.Since(start)
-	end, cpuErr := cpuTime()
+	ended, cpuErr := resources()
 	if err := errors.Join(err, cpuErr, stop()); err != nil {
 		return cost{}, err
 	}
 	runtime.ReadMemStats(&after)
 	return cost{
-		cpu: end - cpu, wall: wall,
+		cpu: used(ended) - used(began), wall: wall, pages: ended.Minflt - began.Minflt,
 		mallocs: after.Mallocs - before.Mallocs, bytes: after.TotalAlloc - before.TotalAlloc,
 		gc: readCollections().since(collected),
 	}, nil

@@ -106,13 +106,12 @@ func (r *run) sync(ctx context.Context) error {
 	r.out["sync time"] = c.wall.Seconds()
 	r.out["sync allocations"] = float64(c.mallocs) / n
 	r.note("sync", c)
-	if r.Engine == engine.Bytes {
-		page, err := newPageCost()
-		if err != nil {
-			return err
-		}
-		r.out["new page"] = micros(page)
+	page, err := newPageCost()
+	if err != nil {
+		return err
 	}
+	r.out["new page"] = micros(page)
+	r.out["sync CPU without new pages"] = (c.cpu - time.Duration(c.pages)*page).Seconds()
 	now := heap()
 	r.out["heap total"] = float64(now.HeapAlloc) - float64(r.base.HeapAlloc)
 	r.out["heap"] = r.out["heap total"] / n

@@ -126,11 +126,15 @@ const (
 		"collected just before the start.\n\n"
 	aboutBudget = "The same pods with `Options.MemoryBudget` of 64 MB for 50,000, and in proportion for the unstructured ones; client-go has no budget, so its figures are those\n" +
 		"without one. Everything counts: indexes, keys, dictionaries, and whatever else the process allocates. Each pod is read once, in random order, and then all\n" +
-		"in one list; for comparison, the generated decoder reads their bytes in the same order. A budget too small for the packed bytes cannot be kept; the target then counts as *reported* if the status says so.\n\n"
+		"in one list. For comparison, the generated decoder reads their bytes in the same order, in the same process, so that the collector runs for both after as much\n" +
+		"garbage; these bytes are not on the Go heap, which they would make five times as large. All of this is done twice, in turn. A budget too small for the packed\n" +
+		"bytes cannot be kept; the target then counts as *reported* if the status says so.\n\n"
 	aboutWarm = "The same pods with `Options.Dir`: one process saves them when it ends; another starts from the saved files, with nothing changed on the server, and is\n" +
 		"measured. client-go's figures are those of its start with a list. Tidings has synced once the server has confirmed the saved state: here because its version has not\n" +
 		"moved; on a busy cluster it would have moved, and sync takes 200 ms of silence on the watch. Bytes are those on the connection, including encryption. A handler of keys, such as\n" +
-		"a work queue's Add, needs no objects, so without an index none is opened; it is compared with the same client-go figures, with objects and an index.\n\n"
+		"a work queue's Add, needs no objects, so without an index none is opened; it is compared with the same client-go figures, with objects and an index.\n" +
+		"*Without new pages* is the CPU less an estimate of what the machine takes for memory that is touched for the first time (*The floor*), which differs widely between machines:\n" +
+		"the number of new pages, times the CPU for one, measured in the same process.\n\n"
 	aboutThrough   = "Programs written for client-go use Tidings through package `clientgo`, behind client-go's interfaces.\n\n"
 	aboutCollector = "The shares are estimates of the Go runtime, by the clock: on a machine that other programs slow down, they are too high.\n\n"
 	aboutReads     = "One goroutine, nothing else running, 100,000 small objects with two indexes. Every returned object is visited, and one of its fields read.\n\n"

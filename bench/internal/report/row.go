@@ -16,6 +16,8 @@ type Row struct {
 	Metric string
 	// Theirs is client-go's metric if it has another name: client-go has no budget. Empty means Metric.
 	Theirs string
+	// Beside says that Theirs was measured in Tidings' process, with what client-go uses.
+	Beside bool
 	Unit   string
 	Scale  float64 // the unit in terms of the metric; 0 means 1
 	// Target limits the ratio, or the figure itself if Absolute is set; 0 means no target.
@@ -35,7 +37,11 @@ var head = []string{"what", "client-go", "Tidings", "ratio", "target", "met", "r
 
 // line returns the row's cells, see head.
 func (r Row) line(s *Samples) []string {
-	theirs, haveTheirs := s.Get(engine.ClientGo, cmp.Or(r.Theirs, r.Metric))
+	peer := engine.ClientGo
+	if r.Beside {
+		peer = engine.Tidings
+	}
+	theirs, haveTheirs := s.Get(peer, cmp.Or(r.Theirs, r.Metric))
 	ours, haveOurs := s.Get(engine.Tidings, r.Metric)
 	ratio := math.NaN()
 	if haveTheirs && haveOurs && theirs.Median != 0 && !r.Absolute && !r.NoRatio {
