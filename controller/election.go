@@ -201,7 +201,8 @@ func (e *election) tryRenew(ctx context.Context) (held bool, err error) {
 	}
 	lease, err := e.get(ctx)
 	if apierrors.IsNotFound(err) {
-		lease, err = &coordinationv1.Lease{}, nil
+		lease, err = e.lastLease().DeepCopy(), nil
+		lease.ResourceVersion, lease.Spec = "", coordinationv1.LeaseSpec{} // events still name it
 	}
 	if err != nil {
 		return false, err

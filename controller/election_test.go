@@ -392,6 +392,33 @@ func TestElectionEventsAndLogs(t *testing.T) {
 	})
 }
 
+// leaseEvents records which objects its events are about.
+type leaseEvents struct{ about []string }
+
+func (e *leaseEvents) Eventf(obj runtime.Object, _, _, format string, args ...any) {
+	lease := obj.(*coordinationv1.Lease)
+	e.about = append(e.about, fmt.Sprintf("%s/%s %s: ", lease.Namespace, lease.Name, lease.UID)+fmt.Sprintf(format, args...))
+}
+
+// TestEventsOfADeletedLease: the event about the end of a term names the lease, even if the lease is gone.
+func TestEventsOfADeletedLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &leaseServer{lease: &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "demo", UID: "uid-1"}}}
+		var e leaseEvents
+		a := newCandidate(s, "a")
+		a.elector.Events = &e
+		a.start()
+		time.Sleep(time.Minute)
+		s.edit(nil)
+		if err := <-a.done; !errors.Is(err, ErrLeaseLost) {
+			t.Error(err)
+		}
+		if want := []string{"shop/demo uid-1: a became leader", "shop/demo uid-1: a stopped leading"}; !slices.Equal(e.about, want) {
+			t.Errorf("events %q, want %q", e.about, want)
+		}
+	})
+}
+
 // TestTurnIsOverBeforeTheLeaseIsGivenBack: this process is not reported as leader while another may have begun.
 func TestTurnIsOverBeforeTheLeaseIsGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
