@@ -36,7 +36,8 @@ type engine[O object.Object] struct {
 
 	expectations    *expectations
 	unknownOutcomes unknownOutcomes
-	// noTerminating is set once the server has dropped terminatingReplicas from a status, as older servers do.
+	// noTerminating is set if the server dropped terminatingReplicas from the last status, as older servers do. Then that
+	// number alone is no reason to write a status; the others still have it, which shows when the server keeps it.
 	noTerminating atomic.Bool
 }
 
@@ -176,7 +177,7 @@ func nextAvailable(pods []*corev1.Pod, minReadySeconds int32, now time.Time) tim
 func (e *engine[O]) writeStatus(ctx context.Context, owner O, want spec, result scaleResult, terminatingPods int, now time.Time) error {
 	before := e.kind.status(owner)
 	after := before
-	if after.terminating = nil; e.kind.countsTerminating && !e.noTerminating.Load() {
+	if after.terminating = nil; e.kind.countsTerminating {
 		after.terminating = new(int32)
 	}
 	after.count(want, result.active, terminatingPods, now)
@@ -184,7 +185,11 @@ func (e *engine[O]) writeStatus(ctx context.Context, owner O, want spec, result 
 		after.failure(result.err, result.reason, now)
 	}
 	after.observedGeneration = owner.GetGeneration()
-	if after.equal(before) {
+	shown := after
+	if e.noTerminating.Load() {
+		shown.terminating = before.terminating
+	}
+	if shown.equal(before) {
 		return nil
 	}
 	written, err := e.kind.updateStatus(ctx, owner, after)
@@ -194,9 +199,7 @@ func (e *engine[O]) writeStatus(ctx context.Context, owner O, want spec, result 
 	if err != nil {
 		return fmt.Errorf("%s %s: the status cannot be written: %w", e.kind.Kind, object.KeyOf(owner), err)
 	}
-	if after.terminating != nil && e.kind.status(written).terminating == nil {
-		e.noTerminating.Store(true)
-	}
+	e.noTerminating.Store(after.terminating != nil && e.kind.status(written).terminating == nil)
 	controller.Wrote(ctx, e.owners, written)
 	return nil
 }

@@ -84,6 +84,26 @@ func TestServerWithoutTerminatingReplicas(t *testing.T) {
 	})
 }
 
+// TestServerLearnsTerminatingReplicas stops dropping the field, as after an upgrade: the counts follow with the next changes, without a restart.
+func TestServerLearnsTerminatingReplicas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t, Options{})
+		l.mu.Lock()
+		l.dropTerminating = true
+		l.mu.Unlock()
+		l.createSet(web(2))
+		l.settle(time.Minute)
+		l.mu.Lock()
+		l.dropTerminating = false
+		l.mu.Unlock()
+		l.scale(3)
+		l.settle(time.Minute)
+		if got := l.set().Status; got.Replicas != 3 || got.TerminatingReplicas == nil || *got.TerminatingReplicas != 0 {
+			t.Errorf("status %+v", got)
+		}
+	})
+}
+
 // TestNewSetOfTheSameName deletes a set, and creates another with its name: nothing of the first is remembered.
 func TestNewSetOfTheSameName(t *testing.T) {
 	in(t, 2, func(t *testing.T, l *lab) {
