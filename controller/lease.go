@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -31,6 +32,9 @@ type EventRecorder interface {
 // ErrLeaseLost is the cause with which a leader's context ends if its lease could not be renewed in time or was
 // taken by another process.
 var ErrLeaseLost = errors.New("lease lost")
+
+// maxLeaseDuration is the longest duration that a Lease can hold.
+const maxLeaseDuration = math.MaxInt32 * time.Second
 
 // LeaseElector is an Elector that uses a Lease in the API server: a process that writes its identity there is the leader for as
 // long as it renews the lease. NewLeaseElector returns one with its own client.
@@ -163,6 +167,8 @@ func (e *LeaseElector) newElection() (*election, error) {
 		return nil, errors.New("lease elector: Client, Name and Identity have to be set")
 	case el.duration%time.Second != 0 || el.duration <= 0:
 		return nil, fmt.Errorf("lease %s: Duration is %v, want whole seconds, as a Lease holds no others", e.Name, el.duration)
+	case el.duration > maxLeaseDuration:
+		return nil, fmt.Errorf("lease %s: Duration is %v, want at most %v, as a Lease holds no more", e.Name, el.duration, maxLeaseDuration)
 	case el.renewDeadline >= el.duration || el.renewDeadline <= el.retryPeriod*6/5 || el.retryPeriod <= 0:
 		return nil, fmt.Errorf("lease %s: want RetryPeriod and a fifth of it < RenewDeadline < Duration, have %v < %v < %v",
 			e.Name, el.retryPeriod, el.renewDeadline, el.duration)

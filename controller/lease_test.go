@@ -257,14 +257,15 @@ func TestLeaseElectorDefaults(t *testing.T) {
 func TestLeaseElectorChecksItsFields(t *testing.T) {
 	client := &leaseClient{server: &leaseServer{}}
 	for want, e := range map[string]*LeaseElector{
-		"have to be set":        {Client: client, Name: "demo"},
-		"want whole seconds":    {Client: client, Name: "demo", Identity: "a", Duration: time.Millisecond},
-		"15s < 15s":             {Client: client, Name: "demo", Identity: "a", RenewDeadline: 15 * time.Second, RetryPeriod: 15 * time.Second},
-		"2s < 20s < 15s":        {Client: client, Name: "demo", Identity: "a", RenewDeadline: 20 * time.Second, RetryPeriod: 2 * time.Second},
-		"have -1s < 10s < 15s":  {Client: client, Name: "demo", Identity: "a", RetryPeriod: -time.Second},
-		"have 9s < 10s < 15s":   {Client: client, Name: "demo", Identity: "a", RetryPeriod: 9 * time.Second},
-		"have 10s < 12s < 15s":  {Client: client, Name: "demo", Identity: "a", RetryPeriod: 10 * time.Second, RenewDeadline: 12 * time.Second},
-		"Duration is -1s, want": {Client: client, Name: "demo", Identity: "a", Duration: -time.Second},
+		"have to be set":       {Client: client, Name: "demo"},
+		"want whole seconds":   {Client: client, Name: "demo", Identity: "a", Duration: time.Millisecond},
+		"15s < 15s":            {Client: client, Name: "demo", Identity: "a", RenewDeadline: 15 * time.Second, RetryPeriod: 15 * time.Second},
+		"2s < 20s < 15s":       {Client: client, Name: "demo", Identity: "a", RenewDeadline: 20 * time.Second, RetryPeriod: 2 * time.Second},
+		"have -1s < 10s < 15s": {Client: client, Name: "demo", Identity: "a", RetryPeriod: -time.Second},
+		"have 9s < 10s < 15s":  {Client: client, Name: "demo", Identity: "a", RetryPeriod: 9 * time.Second},
+		"have 10s < 12s < 15s": {Client: client, Name: "demo", Identity: "a", RetryPeriod: 10 * time.Second, RenewDeadline: 12 * time.Second},
+		"Duration is 596523h14m8s, want at most 596523h14m7s": {Client: client, Name: "demo", Identity: "a", Duration: 1 << 31 * time.Second},
+		"Duration is -1s, want":                               {Client: client, Name: "demo", Identity: "a", Duration: -time.Second},
 	} {
 		if err := e.Lead(t.Context(), nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not say %q", err, want)

@@ -49,7 +49,7 @@ func newControllerManager() *cobra.Command {
 		Long: `controller-manager runs the ReplicaSet and ReplicationController controllers against a cluster.
 
 Two controllers for one resource get in each other's way. In a cluster with a kube-controller-manager, disable its own:
---controllers='*,-replicaset,-replicationcontroller'.
+--controllers='*,-replicaset-controller,-replicationcontroller-controller'.
 
 It serves /healthz, /readyz and /metrics on --bind-address. On SIGTERM it finishes its work in progress and releases the
 lease. When it loses the lease it exits with 1, so that it is restarted.`,
@@ -166,6 +166,8 @@ func (f *managerFlags) checkElection() error {
 	}
 	if d := f.election.Duration; d < time.Second || d%time.Second != 0 {
 		return fmt.Errorf("--leader-elect-lease-duration %v: want whole seconds, at least one", d)
+	} else if d > math.MaxInt32*time.Second {
+		return fmt.Errorf("--leader-elect-lease-duration %v: want at most %v, as a Lease holds no more", d, math.MaxInt32*time.Second)
 	}
 	if reasons := validation.IsDNS1123Subdomain(f.election.Name); len(reasons) > 0 {
 		return fmt.Errorf("--leader-elect-name: %q is not a valid Lease name: %s", f.election.Name, reasons[0])

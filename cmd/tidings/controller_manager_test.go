@@ -47,6 +47,7 @@ clusters: [{name: test, cluster: {server: "http://127.0.0.1:1"}}], contexts: [{n
 		{"--burst 10", 2, "--burst without --qps limits nothing"},
 		{"--leader-elect-lease-duration 100ms", 2, "want whole seconds"},
 		{"--leader-elect-lease-duration 1500ms", 2, "want whole seconds"},
+		{"--leader-elect-lease-duration 700000h", 2, "--leader-elect-lease-duration 700000h0m0s: want at most 596523h14m7s"},
 		{"--leader-elect-name Upper_Case", 2, `--leader-elect-name: "Upper_Case" is not a valid Lease name`},
 		{"--leader-elect-namespace A.B", 2, `--leader-elect-namespace: "A.B" is not a valid namespace`},
 		{"--namespaces shop,UPPER", 2, `--namespaces: "UPPER" is not a valid namespace`},
