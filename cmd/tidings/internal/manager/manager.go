@@ -92,7 +92,7 @@ func Select(words []string) ([]string, error) {
 
 // Run runs the controllers until ctx ends. In that case it returns nil, after everything has stopped and the lease has been
 // released. It returns an error if something could not start or the lease was lost.
-func Run(ctx context.Context, config *rest.Config, opts Options) (err error) {
+func Run(ctx context.Context, config *rest.Config, opts Options) error {
 	listener, err := net.Listen("tcp", opts.BindAddress)
 	if err != nil {
 		return fmt.Errorf("cannot serve health and metrics: %w; choose another --bind-address", err)
@@ -102,20 +102,7 @@ func Run(ctx context.Context, config *rest.Config, opts Options) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if !errors.Is(err, controller.ErrStillRunning) { // otherwise another process may act soon, and this one has to be gone
-			err = errors.Join(err, p.end())
-		}
-	}()
-	stopServing := p.serve(listener)
-	defer stopServing()
-	if err := p.factory.Start(context.WithoutCancel(ctx)); err != nil { // end stops it, after the controllers
-		return err
-	}
-	opts.Logger.Info("started", "controllers", opts.Controllers, "address", listener.Addr().String())
-	err = p.manager.Run(ctx)
-	opts.Logger.Info("stopping")
-	return err
+	return p.run(ctx, listener)
 }
 
 // process is everything that runs.
@@ -138,10 +125,35 @@ func newProcess(config *rest.Config, opts Options) (*process, error) {
 	}
 	p.broadcaster = record.NewBroadcaster()
 	p.broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")})
-	if err := errors.Join(p.elect(config), p.addControllers(client)); err != nil {
+	if err = p.elect(config); err == nil {
+		err = p.addControllers(client)
+	}
+	if err != nil {
 		return nil, errors.Join(err, p.end())
 	}
 	return p, nil
+}
+
+// run serves health and metrics and runs the controllers until ctx ends, and stops everything. After ErrStillRunning it stops
+// nothing: another process may act soon, and this one has to be gone.
+func (p *process) run(ctx context.Context, listener net.Listener) error {
+	stopServing := p.serve(listener)
+	err := p.runControllers(ctx, listener.Addr())
+	if errors.Is(err, controller.ErrStillRunning) {
+		return err
+	}
+	stopServing()
+	return errors.Join(err, p.end())
+}
+
+func (p *process) runControllers(ctx context.Context, address net.Addr) error {
+	if err := p.factory.Start(context.WithoutCancel(ctx)); err != nil { // end stops it, after the controllers
+		return err
+	}
+	p.opts.Logger.Info("started", "controllers", p.opts.Controllers, "address", address.String())
+	err := p.manager.Run(ctx)
+	p.opts.Logger.Info("stopping")
+	return err
 }
 
 // elect creates the manager, with an elector if leader election is on. The elector has its own client, so that neither rate
