@@ -66,6 +66,18 @@ func TestTheRolesAreBoundToTheDeploymentsAccount(t *testing.T) {
 	}
 }
 
+// TestElectionEventsNeedNoClusterRole: without the ClusterRoleBinding, for a few namespaces only, the events about the lease can
+// still be written in the lease's namespace.
+func TestElectionEventsNeedNoClusterRole(t *testing.T) {
+	role := only[*rbacv1.Role](t, decode(t, "rbac.yaml"))
+	if !slices.ContainsFunc(role.Rules, func(r rbacv1.PolicyRule) bool {
+		return slices.Equal(r.APIGroups, []string{""}) && slices.Equal(r.Resources, []string{"events"}) &&
+			slices.Contains(r.Verbs, "create") && slices.Contains(r.Verbs, "patch")
+	}) {
+		t.Errorf("the rules %+v permit no events", role.Rules)
+	}
+}
+
 func TestTheDeploymentIsSafeAndObserved(t *testing.T) {
 	deployment := only[*appsv1.Deployment](t, decode(t, "deployment.yaml"))
 	spec := deployment.Spec.Template.Spec
