@@ -53,19 +53,17 @@ func runMigrate(cmd *cobra.Command, args []string, write bool) error {
 	if err != nil {
 		return err
 	}
+	var unwritten error
 	if write {
-		err = result.Write()
-	} else {
-		err = cli.Write(cmd.OutOrStdout(), result.Diff(dir))
-	}
-	if err != nil {
+		unwritten = result.Write()
+	} else if err := cli.Write(cmd.OutOrStdout(), result.Diff(dir)); err != nil {
 		return err
 	}
 	for line := range strings.Lines(result.Summary(dir, write)) {
 		fmt.Fprintln(cmd.ErrOrStderr(), cli.Printable(strings.TrimSuffix(line, "\n"))) // if that fails there is nobody to report it to
 	}
 	if result.Broken {
-		return errors.New("packages that do not build were left alone")
+		return errors.Join(unwritten, errors.New("packages that do not build were left alone"))
 	}
-	return nil
+	return unwritten
 }

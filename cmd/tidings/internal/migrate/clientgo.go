@@ -31,7 +31,10 @@ var replacements = map[string]replacement{
 	clientGo + "metadata/metadatainformer": {ours + "/clientgo/metadatainformer", makesFactory},
 }
 
-func replaceable(path string) bool { return replacements[path].path != "" }
+// changeable reports whether files that import the package may change.
+func changeable(path string) bool {
+	return replacements[path].path != "" || path == managerPackage || path == controllerRuntime
+}
 
 // makesFactory is for the packages with factories. Their option type is different, so a file that mentions it has to change too.
 func makesFactory(name string) bool {

@@ -15,7 +15,7 @@ type edit struct {
 	about    string // what is changed, for messages
 }
 
-// apply applies the edits. The result is formatted if the input was.
+// apply applies the edits. The result is formatted if the input was, and has the same line ends.
 func apply(before []byte, edits []edit, fset *token.FileSet) ([]byte, error) {
 	slices.SortFunc(edits, func(a, b edit) int { return int(a.from - b.from) })
 	var after []byte
@@ -29,12 +29,21 @@ func apply(before []byte, edits []edit, fset *token.FileSet) ([]byte, error) {
 		done = to
 	}
 	after = append(after, before[done:]...)
+	crlf := bytes.Contains(before, []byte("\r\n"))
+	if crlf {
+		before, after = withLF(before), withLF(after)
+	}
 	formatted, err := format.Source(after)
 	if err != nil {
 		return nil, fmt.Errorf("the changed file does not parse: %w", err)
 	}
 	if same, err := format.Source(before); err == nil && bytes.Equal(same, before) {
-		return formatted, nil
+		after = formatted
+	}
+	if crlf {
+		after = bytes.ReplaceAll(after, []byte("\n"), []byte("\r\n"))
 	}
 	return after, nil
 }
+
+func withLF(text []byte) []byte { return bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n")) }

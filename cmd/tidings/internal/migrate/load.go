@@ -7,6 +7,7 @@ import (
 	"go/parser"
 	"go/token"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -22,7 +23,7 @@ func load(ctx context.Context, opts Options) ([]*packages.Package, error) {
 	config := &packages.Config{
 		Context: ctx, Dir: opts.Dir, Overlay: opts.Overlay, Tests: true,
 		Mode: packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedImports |
-			packages.NeedTypes | packages.NeedTypesSizes | packages.NeedSyntax | packages.NeedTypesInfo | packages.NeedModule,
+			packages.NeedTypes | packages.NeedTypesSizes | packages.NeedSyntax | packages.NeedTypesInfo | packages.NeedModule | packages.NeedForTest,
 	}
 	if _, err := exec.LookPath("go"); err != nil {
 		return nil, fmt.Errorf("the go command, which is needed to load Go packages, cannot be found: %w", err)
@@ -43,6 +44,8 @@ func load(ctx context.Context, opts Options) ([]*packages.Package, error) {
 			found = append(found, pkg)
 		}
 	}
+	// Packages come before their tests, which have the same files and errors, and more.
+	slices.SortStableFunc(found, func(a, b *packages.Package) int { return min(len(a.ForTest), 1) - min(len(b.ForTest), 1) })
 	if len(found) == 0 {
 		return nil, fmt.Errorf("%s: no Go packages here", strings.Join(patterns, " "))
 	}

@@ -9,10 +9,11 @@ import (
 )
 
 const (
-	managerPackage = "sigs.k8s.io/controller-runtime/pkg/manager"
-	cachePackage   = "sigs.k8s.io/controller-runtime/pkg/cache"
-	clusterPackage = "sigs.k8s.io/controller-runtime/pkg/cluster"
-	oursRuntime    = ours + "/controllerruntime"
+	controllerRuntime = "sigs.k8s.io/controller-runtime" // has other names for what is in its packages
+	managerPackage    = "sigs.k8s.io/controller-runtime/pkg/manager"
+	cachePackage      = "sigs.k8s.io/controller-runtime/pkg/cache"
+	clusterPackage    = "sigs.k8s.io/controller-runtime/pkg/cluster"
+	oursRuntime       = ours + "/controllerruntime"
 	// runtimeName is the name under which files import oursRuntime.
 	runtimeName = "tidingsruntime"
 )
@@ -26,6 +27,8 @@ func (f *file) controllerRuntime() {
 			changed = f.managerOptions(n) || changed
 		case *ast.CallExpr:
 			f.runtimeCall(n)
+		case *ast.AssignStmt:
+			f.assignedCache(n)
 		}
 		return true
 	})
@@ -55,6 +58,19 @@ func (f *file) managerOptions(lit *ast.CompositeLit) bool {
 	f.edits = append(f.edits, f.insertField(lit))
 	f.requires = append(f.requires, oursRuntime)
 	return true
+}
+
+// assignedCache notes assignments that replace the NewCache of a literal.
+func (f *file) assignedCache(assign *ast.AssignStmt) {
+	for i, left := range assign.Lhs {
+		sel, ok := ast.Unparen(left).(*ast.SelectorExpr)
+		if !ok || sel.Sel.Name != "NewCache" || !isNamed(f.pkg.TypesInfo.TypeOf(sel.X), managerPackage, "Options") {
+			continue
+		}
+		if len(assign.Rhs) != len(assign.Lhs) || !f.isOurs(assign.Rhs[i]) {
+			f.note(left.Pos(), "NewCache is set here, whatever the options have: set it to %s.NewCache", runtimeName)
+		}
+	}
 }
 
 // insertField inserts NewCache after the last field of a literal.
@@ -90,9 +106,9 @@ func (f *file) runtimeCall(call *ast.CallExpr) {
 		f.note(call.Pos(), "a separate cache: call %s.NewCache, which takes the same arguments", runtimeName)
 	case isFunc(fn, clusterPackage, "New"):
 		f.note(call.Pos(), "a separate cluster: set NewCache in its options to %s.NewCache", runtimeName)
-	case len(call.Args) == 2 && (isFunc(fn, managerPackage, "New") || isFunc(fn, "sigs.k8s.io/controller-runtime", "NewManager")):
-		if !f.fromLiteral(call.Args[1]) {
-			f.note(call.Args[1].Pos(), "the manager's options are set elsewhere: set their NewCache to %s.NewCache", runtimeName)
+	case len(call.Args) > 0 && (isFunc(fn, managerPackage, "New") || isFunc(fn, controllerRuntime, "NewManager")):
+		if options := call.Args[len(call.Args)-1]; !f.fromLiteral(options) {
+			f.note(options.Pos(), "the manager's options are set elsewhere: set their NewCache to %s.NewCache", runtimeName)
 		}
 	}
 }
@@ -108,12 +124,14 @@ func (f *file) callee(call *ast.CallExpr) types.Object {
 	return nil
 }
 
-// fromLiteral reports whether an expression is a literal, or a variable that this file sets to one.
+// fromLiteral reports whether an expression is a literal, or a variable that this file sets to one, or to the address of one.
 func (f *file) fromLiteral(e ast.Expr) bool {
+	if star, ok := ast.Unparen(e).(*ast.StarExpr); ok {
+		e = star.X
+	}
 	id, ok := ast.Unparen(e).(*ast.Ident)
 	if !ok {
-		_, literal := ast.Unparen(e).(*ast.CompositeLit)
-		return literal
+		return isLiteral(e)
 	}
 	obj, found := f.pkg.TypesInfo.Uses[id], false
 	ast.Inspect(f.syntax, func(n ast.Node) bool {
@@ -129,12 +147,20 @@ func (f *file) fromLiteral(e ast.Expr) bool {
 		}
 		for i := range min(len(names), len(values)) {
 			name, isIdent := names[i].(*ast.Ident)
-			_, literal := ast.Unparen(values[i]).(*ast.CompositeLit)
-			found = found || isIdent && literal && f.pkg.TypesInfo.ObjectOf(name) == obj
+			found = found || isIdent && isLiteral(values[i]) && f.pkg.TypesInfo.ObjectOf(name) == obj
 		}
 		return !found
 	})
 	return found
+}
+
+// isLiteral reports whether an expression is a literal or the address of one.
+func isLiteral(e ast.Expr) bool {
+	if address, ok := ast.Unparen(e).(*ast.UnaryExpr); ok && address.Op == token.AND {
+		e = address.X
+	}
+	_, ok := ast.Unparen(e).(*ast.CompositeLit)
+	return ok
 }
 
 // runtimeName returns the name under which the file imports, or should import, our package.
@@ -190,6 +216,9 @@ func (f *file) importRuntime() {
 			break
 		}
 		text, at = "\nimport "+spec, group.End()
+		if last := group.Specs[len(group.Specs)-1].(*ast.ImportSpec); last.Comment != nil {
+			at = last.Comment.End()
+		}
 	}
 	f.edits = append(f.edits, edit{from: at, to: at, text: text, about: oursRuntime})
 }
@@ -198,7 +227,11 @@ func isFunc(obj types.Object, path, name string) bool {
 	return obj.Pkg() != nil && obj.Pkg().Path() == path && obj.Name() == name
 }
 
+// isNamed reports whether t is the named type, or a pointer to it.
 func isNamed(t types.Type, path, name string) bool {
+	if pointer, ok := types.Unalias(t).(*types.Pointer); ok {
+		t = pointer.Elem()
+	}
 	named, ok := types.Unalias(t).(*types.Named)
 	return ok && named.Obj().Pkg() != nil && named.Obj().Pkg().Path() == path && named.Obj().Name() == name
 }

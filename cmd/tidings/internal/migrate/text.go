@@ -2,9 +2,12 @@ package migrate
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/rogpeppe/go-internal/diff"
@@ -39,18 +42,36 @@ func (r *Result) Summary(dir string, written bool) string {
 		changes += f.Changes
 	}
 	switch {
+	case changes == 0 && r.Unwritten > 0:
+		text.WriteString("no file was changed\n")
 	case changes == 0:
 		text.WriteString("nothing to change\n")
 	case !written:
 		fmt.Fprintf(&text, "%s in %s; add --write to make them\n", count(changes, "change"), count(len(r.Files), "file"))
 	default:
 		fmt.Fprintf(&text, "%s made in %s; now run\n", count(changes, "change"), count(len(r.Files), "file"))
-		fmt.Fprintf(&text, "  go get %s\n  go mod tidy\n", strings.Join(r.Requires, " "))
-		if r.Vendored {
-			text.WriteString("  go mod vendor\n")
-		}
+		r.nextSteps(&text, dir)
 	}
 	return text.String()
+}
+
+// nextSteps lists the commands that update the changed files' modules, to be run in dir.
+func (r *Result) nextSteps(text *strings.Builder, dir string) {
+	requires := map[string][]string{} // by module
+	for _, f := range r.Files {
+		requires[f.Module] = append(requires[f.Module], f.Requires...)
+	}
+	for _, module := range slices.Sorted(maps.Keys(requires)) {
+		command := "go "
+		if module != dir && relativePath(module, dir) == dir { // dir is outside of the module
+			command += "-C " + relativePath(dir, module) + " "
+		}
+		slices.Sort(requires[module])
+		fmt.Fprintf(text, "  %sget %s\n  %smod tidy\n", command, strings.Join(slices.Compact(requires[module]), " "), command)
+		if _, err := os.Stat(filepath.Join(module, "vendor", "modules.txt")); err == nil {
+			fmt.Fprintf(text, "  %smod vendor\n", command)
+		}
+	}
 }
 
 func count(n int, of string) string {
@@ -69,14 +90,18 @@ func relativePath(dir, path string) string {
 	return rel
 }
 
-// Write writes the changed files. Each is replaced atomically.
+// Write writes the changed files. Each is replaced atomically. Those that cannot be written are removed from Files.
 func (r *Result) Write() error {
-	for _, f := range r.Files {
-		if err := f.write(); err != nil {
-			return err
+	var errs []error
+	r.Files = slices.DeleteFunc(r.Files, func(f File) bool {
+		err := f.write()
+		if err != nil {
+			errs = append(errs, err)
 		}
-	}
-	return nil
+		return err != nil
+	})
+	r.Unwritten = len(errs)
+	return errors.Join(errs...)
 }
 
 func (f File) write() error {
@@ -87,6 +112,9 @@ func (f File) write() error {
 	info, err := os.Stat(path)
 	if err != nil {
 		return err
+	}
+	if info.Mode()&0o222 == 0 {
+		return fmt.Errorf("%s: the file is read-only", f.Path)
 	}
 	if now, err := os.ReadFile(path); err != nil || !bytes.Equal(now, f.Before) {
 		return fmt.Errorf("%s: the file has changed since it was read; run again", f.Path)
