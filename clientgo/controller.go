@@ -104,21 +104,24 @@ func (c *queueController) Run(stopCh <-chan struct{}) {
 	c.RunWithContext(wait.ContextForChannel(stopCh))
 }
 
-// RunWithContext runs the reflector and processes the queue until ctx ends, and then closes the queue. A second call logs a warning and returns.
+// RunWithContext runs the reflector and processes the queue until ctx ends, and then closes the queue. A panic of the config's functions passes
+// through it, like through client-go's. A second call logs a warning and returns.
 func (c *queueController) RunWithContext(ctx context.Context) {
 	r := c.newReflector()
 	if !c.start(r) {
 		klog.FromContext(ctx).Info("Warning: the controller cannot be run twice", "reflector", r.Name())
 		return
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	var wg sync.WaitGroup
-	defer wg.Wait()
 	wg.Go(func() {
 		<-ctx.Done()
 		c.config.Queue.Close()
 	})
 	wg.Go(func() { r.RunWithContext(ctx) })
-	c.process(ctx)
+	wait.UntilWithContext(ctx, c.process, time.Second)
+	wg.Wait() // not after a panic, which nothing must hold up
 }
 
 // start sets the reflector to r. It reports false if there already is one.

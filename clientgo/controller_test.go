@@ -2,11 +2,14 @@ package clientgo_test
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -66,4 +69,36 @@ func TestControllerTwice(t *testing.T) {
 			}
 		}
 	})
+}
+
+// "RunWithContext blocks", but a panic of Process spreads at once. With ReallyCrash off it is logged, and the next item follows after a second.
+func TestProcessPanics(t *testing.T) {
+	for _, crash := range []bool{true, false} {
+		t.Run(fmt.Sprintf("ReallyCrash %t", crash), func(t *testing.T) {
+			defer func(before bool) { utilruntime.ReallyCrash = before }(utilruntime.ReallyCrash)
+			utilruntime.ReallyCrash = crash
+			bothEngines(t, func(t *testing.T, e engine) {
+				var processed atomic.Int64
+				c := e.queued(&cache.Config{
+					Queue: cache.NewFIFO(cache.MetaNamespaceKeyFunc), ListerWatcher: newPods(t, "a/one", "a/two"), ObjectType: &corev1.Pod{},
+					Process: func(any, bool) error { processed.Add(1); panic("in Process") },
+				})
+				ctx, cancel := context.WithCancel(t.Context())
+				ended := make(chan any, 1)
+				go func() {
+					defer func() { ended <- recover() }()
+					c.RunWithContext(ctx)
+				}()
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				if got, want := processed.Load(), map[bool]int64{true: 1, false: 2}[crash]; got != want || (len(ended) == 1) != crash {
+					t.Errorf("%d items were processed, want %d; the controller has ended: %t", got, want, len(ended) == 1)
+				}
+				cancel()
+				if got := <-ended; (got != nil) != crash {
+					t.Errorf("the panic that spread is %v", got)
+				}
+			})
+		})
+	}
 }
