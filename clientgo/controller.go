@@ -64,7 +64,7 @@ func newController(opts cache.InformerOptions) (cache.Indexer, cache.Controller)
 	if opts.Handler == nil {
 		opts.Handler = cache.ResourceEventHandlerFuncs{}
 	}
-	inf.transform = opts.Transform
+	inf.transform, inf.resync.minimum = opts.Transform, 0 // client-go has a minimum for shared informers only
 	r := newRegistration(opts.Handler, opts.ResyncPeriod)
 	inf.registrations = append(inf.registrations, r)
 	return inf.store, &controller{informer: inf, handler: r}

@@ -2,7 +2,7 @@ package clientgo
 
 import "time"
 
-// minimumResync is client-go's minimum resync period.
+// minimumResync is client-go's minimum resync period for shared informers.
 const minimumResync = time.Second
 
 // resyncClock rounds resync periods as client-go does. The shortest period requested before the informer starts becomes the interval
@@ -10,16 +10,17 @@ const minimumResync = time.Second
 type resyncClock struct {
 	defaultPeriod time.Duration // for handlers that request no period
 	checkPeriod   time.Duration // 0 means that the informer never resyncs
+	minimum       time.Duration
 }
 
 func newResyncClock(byDefault time.Duration) resyncClock {
-	return resyncClock{defaultPeriod: byDefault, checkPeriod: byDefault}
+	return resyncClock{defaultPeriod: byDefault, checkPeriod: byDefault, minimum: minimumResync}
 }
 
 // request notes a period that a handler requests before the start.
 func (c *resyncClock) request(period time.Duration) {
-	if period = atLeastMinimum(period); period > 0 {
-		c.checkPeriod = min(c.checkPeriod, period)
+	if period > 0 {
+		c.checkPeriod = min(c.checkPeriod, max(period, c.minimum))
 	}
 }
 
@@ -28,14 +29,6 @@ func (c *resyncClock) nominal(period time.Duration) time.Duration {
 	if period <= 0 || c.checkPeriod <= 0 {
 		return 0
 	}
-	step := atLeastMinimum(c.checkPeriod)
+	step := max(c.checkPeriod, c.minimum)
 	return (max(period, step) + step - 1) / step * step
-}
-
-// atLeastMinimum raises a period to the minimum. Zero stays zero.
-func atLeastMinimum(period time.Duration) time.Duration {
-	if period <= 0 {
-		return 0
-	}
-	return max(period, minimumResync)
 }

@@ -72,3 +72,20 @@ func TestResyncPeriods(t *testing.T) {
 		})
 	}
 }
+
+// "If non-zero, the store is re-synced with that frequency": a controller's resync period has no minimum.
+func TestControllerResyncPeriod(t *testing.T) {
+	bothEngines(t, func(t *testing.T, e engine) {
+		resyncs := 0
+		_, c := e.controller(cache.InformerOptions{
+			ListerWatcher: newPods(t, "a/one"), ObjectType: &corev1.Pod{}, ResyncPeriod: 100 * time.Millisecond,
+			Handler: cache.ResourceEventHandlerFuncs{UpdateFunc: func(_, _ any) { resyncs++ }},
+		})
+		stop := run(t, c)
+		time.Sleep(10*time.Second + 50*time.Millisecond)
+		stop()
+		if resyncs < 99 || resyncs > 101 {
+			t.Errorf("%d resyncs in ten seconds, want about 100", resyncs)
+		}
+	})
+}
