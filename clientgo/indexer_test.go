@@ -1,11 +1,17 @@
 package clientgo_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -13,6 +19,7 @@ import (
 	listers "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/tidings/tidings"
 	"github.com/tidings/tidings/clientgo"
 )
 
@@ -212,4 +219,51 @@ func TestStoreKeys(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// The logger may do anything with the informer whose start it is told about.
+func TestLoggerCallsBack(t *testing.T) {
+	var inf cache.SharedIndexInformer
+	logged := make(chan error, 1)
+	logger := slog.New(logFunc(func() {
+		added := make(chan error, 1)
+		go func() {
+			_, err := inf.AddEventHandler(&requestRecorder{})
+			added <- err
+		}()
+		select {
+		case err := <-added:
+			logged <- err
+		case <-time.After(10 * time.Second):
+			logged <- errors.New("it waits for the start, which waits for the logger")
+		}
+	}))
+	inf = clientgo.NewSharedInformerFactoryFromClient(nil, 0, clientgo.WithOptions(tidings.Options{Logger: logger})).Core().V1().Pods().Informer()
+	var broken atomic.Bool
+	must(t, inf.AddIndexers(cache.Indexers{"broken": func(any) ([]string, error) {
+		if broken.Swap(false) {
+			return nil, errors.New("broken")
+		}
+		return nil, nil
+	}}))
+	must(t, inf.GetStore().Add(pod("a/one")))
+	broken.Store(true)
+	run(t, inf)
+	if err := <-logged; err != nil {
+		t.Errorf("the logger could not add a handler: %v", err)
+	}
+}
+
+// logFunc is called when the log says that an index function failed.
+type logFunc func()
+
+func (f logFunc) Enabled(context.Context, slog.Level) bool { return true }
+func (f logFunc) WithAttrs([]slog.Attr) slog.Handler       { return f }
+func (f logFunc) WithGroup(string) slog.Handler            { return f }
+
+func (f logFunc) Handle(_ context.Context, r slog.Record) error {
+	if strings.HasPrefix(r.Message, "index function panicked") {
+		f()
+	}
+	return nil
 }

@@ -27,7 +27,7 @@ type informer struct {
 	typeDescription string           // type description of the objects
 	metrics         *informerMetrics // nil if no metrics are published
 
-	mu             sync.Mutex // never held while user code runs
+	mu             sync.Mutex // never held while the native informer is called to change something: it may run user code
 	phase          phase
 	resync         resyncClock
 	transform      cache.TransformFunc
@@ -71,33 +71,55 @@ func (inf *informer) AddEventHandlerWithOptions(h cache.ResourceEventHandler, op
 	if h == nil {
 		return nil, fmt.Errorf("%s: the handler is nil", inf.native.Name())
 	}
-	inf.mu.Lock()
-	defer inf.mu.Unlock()
-	period := inf.resync.defaultPeriod
-	if opts.ResyncPeriod != nil {
-		period = *opts.ResyncPeriod
+	r, started, err := inf.register(h, opts.ResyncPeriod)
+	if err == nil && started {
+		err = inf.attach(r)
 	}
-	r := newRegistration(h, period)
-	switch inf.phase {
-	case stopped:
-		return nil, fmt.Errorf("handler %s was not added to shared informer because it has stopped already", r.name())
-	case notStarted:
-		inf.resync.request(period)
-	case running:
-		if err := inf.attach(r); err != nil {
-			return nil, err
-		}
+	if err != nil {
+		return nil, err
 	}
-	inf.registrations = append(inf.registrations, r)
 	return r, nil
 }
 
-// attach adds a handler to the native informer. As in client-go every change is delivered, however far the handler is behind. The lock is held.
-func (inf *informer) attach(r *registration) (err error) {
-	r.native, err = inf.native.AddHandler(inf.metrics.timed(deliverTo(r.handler)), tidings.HandlerOptions{
+// register adds a handler to the list. If the informer has started, the handler is still to be attached.
+func (inf *informer) register(h cache.ResourceEventHandler, resync *time.Duration) (r *registration, started bool, err error) {
+	inf.mu.Lock()
+	defer inf.mu.Unlock()
+	r = newRegistration(h, inf.resync.defaultPeriod)
+	if resync != nil {
+		r.resync = *resync
+	}
+	switch inf.phase {
+	case stopped:
+		return nil, false, fmt.Errorf("handler %s was not added to shared informer because it has stopped already", r.name())
+	case notStarted:
+		inf.resync.request(r.resync)
+	}
+	inf.registrations = append(inf.registrations, r)
+	return r, inf.phase == running, nil
+}
+
+// attach adds a registered handler to the native informer. As in client-go every change is delivered, however far the handler is behind.
+func (inf *informer) attach(r *registration) error {
+	native, err := inf.native.AddHandler(inf.metrics.timed(deliverTo(r.handler)), tidings.HandlerOptions{
 		Name: r.name(), Policy: tidings.Unbounded, Resync: inf.resync.nominal(r.resync), OnSynced: func() { close(r.synced) },
 	})
-	return err
+	if inf.attached(r, native) || err != nil {
+		return err
+	}
+	return native.Remove(context.Background()) // does not wait: the informer is not running yet, or has ended
+}
+
+// attached records what AddHandler returned for r, or forgets r if that is nil. It reports false if r has been removed meanwhile.
+func (inf *informer) attached(r *registration, native *tidings.Registration) bool {
+	inf.mu.Lock()
+	defer inf.mu.Unlock()
+	i := slices.Index(inf.registrations, r)
+	if i >= 0 && native == nil {
+		inf.registrations = slices.Delete(inf.registrations, i, i+1)
+	}
+	r.native = native
+	return i >= 0
 }
 
 // pending returns the number of changes that handlers have not finished processing.
@@ -106,7 +128,9 @@ func (inf *informer) pending() int {
 	defer inf.mu.Unlock()
 	n := 0
 	for _, r := range inf.registrations {
-		n += r.native.Status().Pending
+		if r.native != nil {
+			n += r.native.Status().Pending
+		}
 	}
 	return n
 }
@@ -118,35 +142,36 @@ func (inf *informer) RemoveEventHandler(handle cache.ResourceEventHandlerRegistr
 	if !ok {
 		return fmt.Errorf("invalid key type %T", handle)
 	}
-	if !inf.unregister(r) {
+	native, ok := inf.unregister(r)
+	if !ok {
 		return nil
 	}
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
-	if r.native == nil || r.native.Remove(ended) == nil {
+	if native == nil || native.Remove(ended) == nil {
 		r.finish()
 		inf.removals.Done()
 		return nil
 	}
 	go func() { // ends with the handler's current call; Run waits for it
 		defer inf.removals.Done()
-		_ = r.native.Remove(context.Background()) // Remove only fails when its context ends
+		_ = native.Remove(context.Background()) // Remove only fails when its context ends
 		r.finish()
 	}()
 	return nil
 }
 
 // unregister removes r from the list and reports whether it was there. If so, it also adds to removals.
-func (inf *informer) unregister(r *registration) bool {
+func (inf *informer) unregister(r *registration) (native *tidings.Registration, ok bool) {
 	inf.mu.Lock()
 	defer inf.mu.Unlock()
 	i := slices.Index(inf.registrations, r)
 	if i < 0 {
-		return false
+		return nil, false
 	}
 	inf.registrations = slices.Delete(inf.registrations, i, i+1)
 	inf.removals.Add(1)
-	return true
+	return r.native, true
 }
 
 // Run runs the informer until stopCh is closed, and returns when all handlers have returned.
@@ -154,17 +179,56 @@ func (inf *informer) Run(stopCh <-chan struct{}) {
 	inf.RunWithContext(wait.ContextForChannel(stopCh))
 }
 
-// RunWithContext runs the informer until ctx ends, and returns when all handlers have returned. A second call logs a warning and returns.
+// RunWithContext runs the informer until ctx ends, and returns when all handlers have returned. A second call logs a warning and returns, and so does
+// the first if the informer cannot start, which counts as stopped then.
 func (inf *informer) RunWithContext(ctx context.Context) {
-	if err := inf.start(ctx); err != nil {
+	early, err := inf.claim(ctx)
+	if err == nil {
+		defer inf.stop()
+		err = inf.start(ctx, early)
+	}
+	if err != nil {
 		klog.FromContext(ctx).Info("Warning: the informer cannot be run", "informer", inf.native.Name(), "err", err)
 		return
 	}
 	inf.metrics.publishUntil(ctx, inf)
+}
+
+// claim makes the caller the one that runs the informer, and returns the handlers added so far.
+func (inf *informer) claim(ctx context.Context) ([]*registration, error) {
+	inf.mu.Lock()
+	defer inf.mu.Unlock()
+	if inf.phase != notStarted {
+		return nil, errStarted
+	}
+	inf.phase, inf.ctx = running, ctx
+	return slices.Clone(inf.registrations), nil
+}
+
+// start starts the native informer. early are the handlers added before: they are not notified of what was put into the store by then.
+func (inf *informer) start(ctx context.Context, early []*registration) error {
+	if inf.transform != nil {
+		if err := inf.native.SetTransform(nativeTransform(inf.transform)); err != nil {
+			return err
+		}
+	}
+	for _, r := range early {
+		if err := inf.attach(r); err != nil {
+			return err
+		}
+	}
+	inf.store.start()
+	return inf.native.Start(ctx)
+}
+
+// stop ends the informer and waits for the handlers. As in client-go, it counts as stopped before they have returned.
+func (inf *informer) stop() {
+	inf.mu.Lock()
+	inf.phase = stopped
+	inf.mu.Unlock()
 	_ = inf.native.Stop(context.Background()) // Stop only fails when its context ends
 	inf.metrics.publish(inf)
 	inf.mu.Lock()
-	inf.phase = stopped
 	left := inf.registrations
 	inf.registrations = nil
 	inf.mu.Unlock()
@@ -172,27 +236,6 @@ func (inf *informer) RunWithContext(ctx context.Context) {
 	for _, r := range left {
 		r.finish()
 	}
-}
-
-func (inf *informer) start(ctx context.Context) error {
-	inf.mu.Lock()
-	defer inf.mu.Unlock()
-	if inf.phase != notStarted {
-		return errStarted
-	}
-	if inf.transform != nil {
-		if err := inf.native.SetTransform(nativeTransform(inf.transform)); err != nil {
-			return err
-		}
-	}
-	for _, r := range inf.registrations {
-		if err := inf.attach(r); err != nil {
-			return err
-		}
-	}
-	inf.store.start()
-	inf.phase, inf.ctx = running, ctx
-	return inf.native.Start(ctx)
 }
 
 // nativeTransform adapts a client-go transform.
@@ -268,7 +311,7 @@ func (inf *informer) HasSyncedChecker() cache.DoneChecker {
 	return checker{name: "SharedIndexInformer " + inf.typeDescription, done: inf.native.Synced()}
 }
 
-// IsStopped reports whether the informer has run and stopped.
+// IsStopped reports whether the informer has run and its context has ended. Handlers may still be running.
 func (inf *informer) IsStopped() bool {
 	inf.mu.Lock()
 	defer inf.mu.Unlock()

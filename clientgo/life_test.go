@@ -68,6 +68,9 @@ func TestRunReturns(t *testing.T) {
 				if returned.Load() {
 					t.Error("it returned while a handler was busy")
 				}
+				if _, err := inf.AddEventHandler(&requestRecorder{}); err == nil || !inf.IsStopped() {
+					t.Errorf("while a handler was busy: adding another returned %v, stopped: %t", err, inf.IsStopped())
+				}
 				close(h.block)
 				synctest.Wait()
 				if !returned.Load() || !inf.IsStopped() {

@@ -85,3 +85,30 @@ func TestInformerFromSourceRefuses(t *testing.T) {
 		t.Error("found a native informer behind client-go's")
 	}
 }
+
+// An informer that cannot start counts as stopped.
+func TestInformerCannotStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		noSource := errors.New("no source")
+		newSource := func(_ tidings.Scope, namespace string) (source.ListerWatcher[tidings.Object], error) {
+			if namespace == "b" {
+				return nil, noSource
+			}
+			return source.Funcs[tidings.Object]{}, nil
+		}
+		factory := tidings.NewSourceFactory(tidings.Options{})
+		inf, err := clientgo.NewSharedIndexInformerFromSource(factory, tidings.Scope{
+			Resource: corev1.SchemeGroupVersion.WithResource("pods"), Namespaces: []string{"a", "b"},
+		}, newSource, cache.SharedIndexInformerOptions{})
+		must(t, err)
+		r := mustAdd(t, inf, &requestRecorder{})
+		inf.RunWithContext(t.Context()) // returns
+		if _, err := inf.AddEventHandler(&requestRecorder{}); err == nil || !inf.IsStopped() {
+			t.Errorf("adding a handler returned %v, stopped: %t", err, inf.IsStopped())
+		}
+		must(t, cache.ShutDownEventHandler(inf, r)) // returns
+		if n := len(factory.Status()); n != 0 {
+			t.Errorf("%d informers are left", n)
+		}
+	})
+}
