@@ -267,3 +267,24 @@ func (f logFunc) Handle(_ context.Context, r slog.Record) error {
 	}
 	return nil
 }
+
+// Readers do not wait while an index is added.
+func TestReadsWhileIndexing(t *testing.T) {
+	inf := clientgo.NewSharedIndexInformer(newPods(t, "a/one"), &corev1.Pod{}, 0, cache.Indexers{"label": byLabel})
+	run(t, inf)
+	cache.WaitFor(t.Context(), "", inf.HasSyncedChecker())
+	must(t, inf.AddIndexers(cache.Indexers{"slow": func(any) ([]string, error) {
+		read := make(chan error, 1)
+		go func() {
+			_, err := inf.GetIndexer().ByIndex("label", "v")
+			read <- err
+		}()
+		select {
+		case err := <-read:
+			return nil, err
+		case <-time.After(10 * time.Second):
+			t.Error("a reader waits for the index")
+			return nil, nil
+		}
+	}}))
+}

@@ -160,24 +160,28 @@ func (v *view) GetIndexers() cache.Indexers {
 	return maps.Clone(v.indexers)
 }
 
-// AddIndexers adds indexes, all or none. A duplicate name is an error.
+// AddIndexers adds indexes, all or none. A duplicate name is an error. Readers do not wait
+// for it; calls of it must not overlap.
 func (v *view) AddIndexers(indexers cache.Indexers) error {
-	v.mu.Lock()
-	defer v.mu.Unlock()
+	existing := v.GetIndexers()
 	for name, fn := range indexers {
 		switch {
-		case v.indexers[name] != nil:
+		case existing[name] != nil:
 			return fmt.Errorf("indexer conflict: %v", name)
 		case fn == nil:
 			return fmt.Errorf("indexer %v: the function is nil", name)
 		}
 	}
+	indexes := map[string]*tidings.Index[tidings.Object]{}
 	for name, fn := range indexers {
-		v.indexers[name] = fn
 		if !byNamespace(fn) {
-			v.indexes[name] = v.native.AddIndex(name, valuesOf(name, fn))
+			indexes[name] = v.native.AddIndex(name, valuesOf(name, fn))
 		}
 	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	maps.Copy(v.indexers, indexers)
+	maps.Copy(v.indexes, indexes)
 	return nil
 }
 
