@@ -137,7 +137,6 @@ func (f *resourceFactory) newInformer(resource schema.GroupVersionResource) cach
 		panic(fmt.Errorf("clientgo: informer for %v: %w", resource, err))
 	}
 	inf.transform = f.base.opts.transform
-	f.base.handleErrors(resource, inf.handleError)
 	return inf
 }
 

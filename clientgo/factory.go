@@ -2,7 +2,6 @@ package clientgo
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"reflect"
 	"sync"
@@ -20,7 +19,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tidings/tidings"
-	"github.com/tidings/tidings/reflector"
 	"github.com/tidings/tidings/source"
 )
 
@@ -33,7 +31,6 @@ type factory struct {
 	selectors metav1.ListOptions
 
 	starter[reflect.Type]
-	errorHandlers map[schema.GroupVersionResource]func(error) // handles an informer's errors; guarded by starter.mu
 }
 
 // NewSharedInformerFactory returns a factory for config's API server. It replaces client-go's factory for a clientset. It does not connect yet. It
@@ -64,7 +61,6 @@ func newHTTPFactory(config *rest.Config, defaultResync time.Duration, options []
 ) *factory {
 	opts := newFactoryOptions(options)
 	f := &factory{client: sync.OnceValue(func() kubernetes.Interface { return kubernetes.NewForConfigOrDie(config) })}
-	opts.native.OnError = f.demultiplex(opts.native.OnError)
 	native, err := tidings.NewFactory(config, opts.native)
 	if err != nil {
 		panic(err)
@@ -114,14 +110,13 @@ func newClientFactory(defaultResync time.Duration, options []Option, client kube
 ) *factory {
 	opts := newFactoryOptions(options)
 	f := &factory{client: func() kubernetes.Interface { return client }}
-	opts.native.OnError = f.demultiplex(opts.native.OnError)
 	return f.init(tidings.NewSourceFactory(opts.native), defaultResync, opts, func(scope source.Scope) (source.ListerWatcher[tidings.Object], error) {
 		return newSource(scope, opts.tweak)
 	})
 }
 
 // Native returns the Tidings factory behind one of this package's factories, or false for any other. It reports the status of all informers here, and
-// package metrics has collectors for it. Their element type is tidings.Object, so a typed informer requested from it has its own cache.
+// package metrics has collectors for it. An informer requested from it has its own cache.
 func Native(f informers.SharedInformerFactory) (*tidings.Factory, bool) {
 	ours, ok := f.(*factory)
 	if !ok {
@@ -135,38 +130,11 @@ func (f *factory) init(native *tidings.Factory, resync time.Duration, opts facto
 	newSource func(source.Scope) (source.ListerWatcher[tidings.Object], error),
 ) *factory {
 	f.native, f.resync, f.opts = native, resync, opts
-	f.errorHandlers = map[schema.GroupVersionResource]func(error){}
 	tidings.SetSource(native, func(scope tidings.Scope, namespace string) (source.ListerWatcher[tidings.Object], error) {
 		return newSource(scope.Source(namespace))
 	})
 	opts.tweak(&f.selectors)
 	return f
-}
-
-// demultiplex returns an OnError for the native factory that passes each error to the informer it belongs to, after next.
-func (f *factory) demultiplex(next func(error)) func(error) {
-	return func(err error) {
-		if next != nil {
-			next(err)
-		}
-		failure, ok := errors.AsType[*reflector.Error](err)
-		if !ok {
-			return
-		}
-		f.mu.Lock()
-		tell := f.errorHandlers[failure.Resource]
-		f.mu.Unlock()
-		if tell != nil {
-			tell(failure)
-		}
-	}
-}
-
-// handleErrors registers fn for the errors of a resource's informer.
-func (f *factory) handleErrors(resource schema.GroupVersionResource, fn func(error)) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.errorHandlers[resource] = fn
 }
 
 // newInformer returns an informer for a table row.
@@ -175,11 +143,11 @@ func (f *factory) newInformer(row resourceType, resync time.Duration) (*informer
 	if row.scope == namespaced {
 		scope.Namespaces = []string{f.opts.namespace}
 	}
-	native, err := tidings.Informer[tidings.Object](f.native, scope)
+	inf := new(informer)
+	native, err := tidings.UnsharedInformer(f.native, scope, tidings.UnsharedOptions[tidings.Object]{OnError: inf.handleError})
 	if err != nil {
 		return nil, err
 	}
-	inf := new(informer)
 	return inf, inf.init(native, row.goType.String(), resync, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 }
 
@@ -229,7 +197,6 @@ func (f *factory) builtinInformer(row resourceType) cache.SharedIndexInformer {
 		if err != nil {
 			panic(fmt.Errorf("clientgo: informer for %v: %w", row.goType, err))
 		}
-		f.errorHandlers[row.resource] = inf.handleError
 		inf.metrics = newInformerMetrics(f.opts.informerName.WithResource(row.resource), nil)
 		return inf
 	})

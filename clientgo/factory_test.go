@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -364,5 +365,28 @@ func checkNative(t *testing.T, over func(*testing.T, engine, time.Duration, fact
 			}
 		}
 		must(t, native.Shutdown(t.Context()))
+	})
+}
+
+// A watch error handler gets its informer's errors, not those of others for the same resource.
+func TestWatchErrorsOfOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := tidingstest.NewServer(t, tidingstest.ServerOptions{})
+		var failed, handled atomic.Int64
+		f := clientgo.NewSharedInformerFactory(server.Config(), 0, clientgo.WithNamespace("a"),
+			clientgo.WithOptions(tidings.Options{OnError: func(error) { failed.Add(1) }}))
+		must(t, f.Core().V1().Pods().Informer().SetWatchErrorHandler(func(*cache.Reflector, error) { handled.Add(1) }))
+		native, _ := clientgo.Native(f)
+		other, err := tidings.Informer[*corev1.Pod](native, tidings.Scope{Namespaces: []string{"b"}})
+		must(t, err)
+		runFactory(t, f)
+		synctest.Wait()
+		server.InjectAlways(tidingstest.Any, tidingstest.Fault{Err: apierrors.NewForbidden(corev1.Resource("pods"), "", nil)})
+		must(t, other.Start(t.Context()))
+		time.Sleep(time.Minute)
+		must(t, other.Stop(t.Context()))
+		if failed.Load() == 0 || handled.Load() != 0 {
+			t.Errorf("%d requests failed, and %d errors were handled", failed.Load(), handled.Load())
+		}
 	})
 }

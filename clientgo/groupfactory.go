@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -36,8 +35,7 @@ type GroupFactory[F ~func(C, time.Duration) cache.SharedIndexInformer, C any] st
 	newClient func(*rest.Config) (C, error)
 	config    *rest.Config
 
-	probing  atomic.Bool // true while a function makes an informer that will be discarded
-	examples sync.Map    // tidings.Object by schema.GroupVersionResource
+	probing atomic.Bool // true while a function makes an informer that will be discarded
 }
 
 // NewGroupFactory returns a factory for an API server. newClient is the clientset's NewForConfig; its result has to implement C. The options
@@ -47,12 +45,8 @@ func NewGroupFactory[F ~func(C, time.Duration) cache.SharedIndexInformer, C, Cli
 	defaultResync time.Duration, options ...Option,
 ) *GroupFactory[F, C] {
 	f := &GroupFactory[F, C]{config: config, newClient: func(config *rest.Config) (C, error) { return clientAs[C](newClient(config)) }}
-	f.base = newHTTPFactory(config, defaultResync, options, func(client *source.Client, scope source.Scope) (source.ListerWatcher[tidings.Object], error) {
-		example, ok := f.examples.Load(scope.Resource)
-		if !ok {
-			return nil, fmt.Errorf("clientgo: no informer was asked for %v", scope.Resource)
-		}
-		return source.NewHTTPLike(client, scope, example.(tidings.Object))
+	f.base = newHTTPFactory(config, defaultResync, options, func(_ *source.Client, scope source.Scope) (source.ListerWatcher[tidings.Object], error) {
+		return nil, fmt.Errorf("clientgo: %v: the objects' type is only known to InformerFor", scope.Resource)
 	})
 	if opts := f.base.opts; opts.namespace != "" || opts.tweaked {
 		panic("clientgo: NewGroupFactory: give the namespace and the list options to the group package's New")
@@ -106,13 +100,17 @@ func (f *GroupFactory[F, C]) newInformer(obj runtime.Object, newFunc F, resync t
 	if err != nil {
 		return nil, err
 	}
-	f.examples.Store(scope.Resource, example)
-	native, err := tidings.Informer[tidings.Object](f.base.native, scope)
+	inf := new(informer)
+	native, err := tidings.UnsharedInformer(f.base.native, scope, tidings.UnsharedOptions[tidings.Object]{
+		Source: func(scope tidings.Scope, namespace string) (source.ListerWatcher[tidings.Object], error) {
+			return source.NewHTTPLike(f.Native().Client(), scope.Source(namespace), example)
+		},
+		OnError: inf.handleError,
+	})
 	if err != nil {
 		return nil, err
 	}
-	inf := &informer{metrics: newInformerMetrics(f.InformerName().WithResource(scope.Resource), nil)}
-	f.base.errorHandlers[scope.Resource] = inf.handleError
+	inf.metrics = newInformerMetrics(f.InformerName().WithResource(scope.Resource), nil)
 	return inf, inf.init(native, reflect.TypeOf(obj).String(), resync, asked.GetIndexer().GetIndexers())
 }
 

@@ -166,6 +166,28 @@ func TestGroupFactoryOfOurs(t *testing.T) {
 	})
 }
 
+// Two Go types of one resource have an informer each, with its own objects and errors.
+func TestGroupFactoryOfTwoTypes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := tidingstest.NewServer(t, tidingstest.ServerOptions{})
+		server.Create(pod("a/one"))
+		f := clientgo.NewGroupFactory[internalinterfaces.NewInformerFunc](server.Config(), kubernetes.NewForConfig, 0)
+		pods := f.InformerFor(&corev1.Pod{}, func(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
+			return coreinformers.NewPodInformer(client, "", resync, nil)
+		})
+		metadata := f.InformerFor(&metav1.PartialObjectMetadata{}, func(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
+			return coreinformers.NewPodInformer(client, "", resync, nil)
+		})
+		startFactory(t, f)
+		if items := pods.GetStore().List(); len(items) != 1 || describe(items[0]) != "a/one" {
+			t.Errorf("the pods are %v", items)
+		}
+		if items := metadata.GetStore().List(); len(items) != 1 || items[0].(*metav1.PartialObjectMetadata).Name != "one" {
+			t.Errorf("their metadata are %v", items)
+		}
+	})
+}
+
 func TestBadGroupFactories(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config := &rest.Config{Host: "http://server.example"}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tidings/tidings"
+	"github.com/tidings/tidings/reflector"
 )
 
 // informer is a cache.SharedIndexInformer over a native informer.
@@ -282,17 +283,18 @@ func (inf *informer) SetWatchErrorHandlerWithContext(h cache.WatchErrorHandlerWi
 	return nil
 }
 
-// handleError handles every error of the native informer.
+// handleError is called for every error of the native informer, and handles those of lists and watches.
 func (inf *informer) handleError(err error) {
-	if errors.Is(err, tidings.ErrTransform) {
+	failure, ok := errors.AsType[*reflector.Error](err)
+	if !ok {
 		return
 	}
 	inf.mu.Lock()
 	h, ctx := inf.onWatchError, inf.ctx
-	inf.lastWatchError = err
+	inf.lastWatchError = failure
 	inf.mu.Unlock()
 	if h != nil {
-		h(ctx, inf.reflector, err)
+		h(ctx, inf.reflector, failure)
 	}
 }
 
