@@ -7,11 +7,14 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	tidingsruntime "github.com/tidings/tidings/controllerruntime"
+	"github.com/tidings/tidings/tidingstest"
 )
 
 // TestConcurrently runs all operations concurrently, for the race detector and the bubble's check for leaked goroutines.
@@ -93,5 +96,39 @@ func TestIndexFunctionPanics(t *testing.T) {
 		w.run(c)
 		want(w, "by index", w.names(c, &corev1.PodList{}, client.MatchingFields{"app": "x"}), []string{"a/one", "b/one"})
 		want(w, "all", w.names(c, &corev1.PodList{}), []string{"a/one", "a/two", "b/one"})
+	})
+}
+
+// hooked is an unstructured object that calls a function whenever it is asked for its kind.
+type hooked struct {
+	*unstructured.Unstructured
+	hook func()
+}
+
+func (h hooked) GetObjectKind() schema.ObjectKind { h.hook(); return h.Unstructured.GetObjectKind() }
+
+// TestRemoveWhileMade checks that an informer made during a removal runs, or is removed everywhere.
+func TestRemoveWhileMade(t *testing.T) {
+	onBoth(t, tidingstest.ServerOptions{}, func(w *world) {
+		w.fill()
+		c := w.start(cache.Options{})
+		obj := asUnstructured(podKind)
+		first, made := w.informer(c, obj), false
+		err := c.RemoveInformer(w.ctx(), hooked{obj, func() {
+			if w.settle(); first.IsStopped() && !made {
+				made = true
+				w.informer(c, obj)
+			}
+		}})
+		if err != nil {
+			w.Fatal(err)
+		}
+		w.informer(c, obj)
+		w.settle()
+		w.Create(pod("c", "new"))
+		w.settle()
+		if err := c.Get(w.ctx(), client.ObjectKey{Namespace: "c", Name: "new"}, obj); err != nil {
+			w.Errorf("after the removal: %v", err)
+		}
 	})
 }

@@ -221,15 +221,20 @@ func (c *runtimeCache) whenSynced(ctx context.Context, inf cache.Informer, what 
 	return nil, apierrors.NewTimeoutError(fmt.Sprintf("failed waiting for %s Informer to sync%s", what, why), 0)
 }
 
-// RemoveInformer stops and removes the informer for obj's kind.
+// RemoveInformer stops and removes the informer for obj's kind. If another is made meanwhile, it is removed too, because only upstream knows which of
+// the two it has removed.
 func (c *runtimeCache) RemoveInformer(ctx context.Context, obj client.Object) error {
-	if err := c.Cache.RemoveInformer(ctx, obj); err != nil {
-		return err
+	for {
+		made := c.informers.all()
+		if err := c.Cache.RemoveInformer(ctx, obj); err != nil {
+			return err
+		}
+		kind, err := apiutil.GVKForObject(obj, c.informers.scheme)
+		if err != nil {
+			return err
+		}
+		if c.informers.remove(made, kind, formOf(obj)) {
+			return nil
+		}
 	}
-	kind, err := apiutil.GVKForObject(obj, c.informers.scheme)
-	if err != nil {
-		return err
-	}
-	c.informers.remove(kind, formOf(obj))
-	return nil
 }

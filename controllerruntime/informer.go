@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	goruntime "runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -225,19 +226,24 @@ var ended = func() context.Context {
 	return ctx
 }()
 
-// remove removes the informers of a kind. controller-runtime has stopped those that ran; the others are stopped here, so that the factory drops
-// them.
-func (is *informers) remove(kind schema.GroupVersionKind, as form) {
+// remove removes the informers of a kind that are among made. controller-runtime has stopped those that ran; the others are stopped here, so that the
+// factory drops them. It reports whether there are no others of the kind.
+func (is *informers) remove(made []*informer, kind schema.GroupVersionKind, as form) (all bool) {
 	is.mu.Lock()
 	defer is.mu.Unlock()
 	var left []*informer
+	all = true
 	for _, inf := range is.made {
-		if inf.info.kind != kind || inf.info.form != as {
+		switch {
+		case inf.info.kind != kind || inf.info.form != as:
 			left = append(left, inf)
-			continue
+		case !slices.Contains(made, inf):
+			left, all = append(left, inf), false
+		default:
+			close(inf.removed)
+			_ = inf.native().Stop(ended) // does not wait, and so returns no error of interest
 		}
-		close(inf.removed)
-		_ = inf.native().Stop(ended) // does not wait, and so returns no error of interest
 	}
 	is.made = left
+	return all
 }
