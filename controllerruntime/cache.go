@@ -129,9 +129,9 @@ func (c *runtimeCache) Start(ctx context.Context) error {
 	return c.Cache.Start(ctx)
 }
 
-func (c *runtimeCache) hasStarted() bool {
+func isClosed(ch <-chan struct{}) bool {
 	select {
-	case <-c.started:
+	case <-ch:
 		return true
 	default:
 		return false
@@ -144,23 +144,31 @@ func (c *runtimeCache) NeedLeaderElection() bool { return false }
 // WaitForCacheSync waits until the cache has started and its informers have synced, except those removed in the meantime. If ctx or the cache ends
 // first, it returns false and logs what keeps the informers from syncing.
 func (c *runtimeCache) WaitForCacheSync(ctx context.Context) bool {
+	if c.informersSynced(ctx) && c.upstreamSynced(ctx) {
+		return true
+	}
+	logger().Error(c.unsynced(), "The cache has not synced")
+	return false
+}
+
+// informersSynced waits until the informers made so far have synced.
+func (c *runtimeCache) informersSynced(ctx context.Context) bool {
 	for _, inf := range c.informers.all() {
 		if !inf.waitForSync(ctx.Done(), c.stopped) {
-			logger().Error(c.unsynced(), "The cache has not synced")
 			return false
 		}
 	}
-	return c.upstreamSynced(ctx)
+	return true
 }
 
 // upstreamSynced waits until upstream's cache has synced too, for which it has to start its internal caches. It retries, because upstream keeps
-// waiting for informers removed in the meantime.
+// waiting for informers removed in the meantime, and when the cache has stopped.
 func (c *runtimeCache) upstreamSynced(ctx context.Context) bool {
 	for {
 		attempt, cancel := context.WithTimeout(ctx, time.Second)
 		synced := c.Cache.WaitForCacheSync(attempt)
 		cancel()
-		if synced || ctx.Err() != nil {
+		if synced || ctx.Err() != nil || isClosed(c.stopped) {
 			return synced
 		}
 	}
@@ -202,7 +210,7 @@ func (c *runtimeCache) blocks(opts []cache.InformerGetOption) bool {
 	for _, opt := range opts {
 		opt(&o)
 	}
-	return c.hasStarted() && (o.BlockUntilSynced == nil || *o.BlockUntilSynced)
+	return isClosed(c.started) && (o.BlockUntilSynced == nil || *o.BlockUntilSynced)
 }
 
 func (c *runtimeCache) whenSynced(ctx context.Context, inf cache.Informer, what string) (cache.Informer, error) {

@@ -128,6 +128,35 @@ func TestEndsWaits(t *testing.T) {
 	})
 }
 
+// TestEndsWaitForLateInformer checks that nobody waits for an informer that was made while others were waited for, once the cache has stopped.
+func TestEndsWaitForLateInformer(t *testing.T) {
+	bubble(t, tidingsruntime.NewCache, func(w *world) {
+		w.InjectAlways(tidingstest.Any, tidingstest.Fault{Resource: "pods", Delay: time.Minute})
+		w.InjectAlways(tidingstest.Any, tidingstest.Fault{Resource: "nodes", HangUp: true})
+		c := w.make(cache.Options{})
+		w.informer(c, &corev1.Pod{})
+		ctx, cancel := context.WithCancel(w.ctx())
+		ended := make(chan error, 1)
+		go func() { ended <- c.Start(ctx) }()
+		synced := make(chan bool, 1)
+		waiting, giveUp := context.WithCancel(context.Background())
+		defer giveUp()
+		go func() { synced <- c.WaitForCacheSync(waiting) }()
+		w.settle()
+		w.informer(c, &corev1.Node{}, cache.BlockUntilSynced(false))
+		time.Sleep(2 * time.Minute) // the pods have synced, the nodes never will
+		cancel()
+		if err := <-ended; err != nil {
+			w.Error(err)
+		}
+		time.Sleep(2 * time.Second)
+		w.settle()
+		if len(synced) != 1 || <-synced {
+			w.Error("WaitForCacheSync waits on, or says that the cache has synced")
+		}
+	})
+}
+
 // TestOptionsReachTheInformers checks that an option unknown to controller-runtime takes effect.
 func TestOptionsReachTheInformers(t *testing.T) {
 	failed := make(chan error, 10)
