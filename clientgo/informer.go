@@ -147,14 +147,17 @@ func (inf *informer) RemoveEventHandler(handle cache.ResourceEventHandlerRegistr
 	if !ok {
 		return nil
 	}
-	ended, cancel := context.WithCancel(context.Background())
-	cancel()
-	if native == nil || native.Remove(ended) == nil {
+	if native == nil {
 		r.finish()
 		inf.removals.Done()
 		return nil
 	}
-	go func() { // ends with the handler's current call; Run waits for it
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = native.Remove(ended) // does not wait
+
+	// This ends with the handler's current call, which may be the caller. Run waits for it.
+	go func() {
 		defer inf.removals.Done()
 		_ = native.Remove(context.Background()) // Remove only fails when its context ends
 		r.finish()

@@ -189,6 +189,33 @@ func TestShutDownEventHandler(t *testing.T) {
 	})
 }
 
+// It does so too if the handler has removed itself and is still busy.
+func TestShutDownAfterOwnRemoval(t *testing.T) {
+	bothEngines(t, func(t *testing.T, e engine) {
+		for range 10 {
+			inf := newInformer(e, newPods(t, "a/one"))
+			var r cache.ResourceEventHandlerRegistration
+			release := make(chan struct{})
+			r = mustAdd(t, inf, cache.ResourceEventHandlerFuncs{AddFunc: func(any) {
+				if err := inf.RemoveEventHandler(r); err != nil {
+					t.Error(err)
+				}
+				<-release
+			}})
+			run(t, inf)
+			synctest.Wait()
+			done := make(chan error, 1)
+			go func() { done <- cache.ShutDownEventHandler(inf, r) }()
+			synctest.Wait()
+			if len(done) != 0 {
+				t.Error("it returned while the handler was busy")
+			}
+			close(release)
+			must(t, <-done)
+		}
+	})
+}
+
 // "IsStopped reports whether the informer has already been stopped. Adding event handlers to already stopped informers is not possible. An
 // informer already stopped will never be started again." Its store can still be read.
 func TestStopped(t *testing.T) {
