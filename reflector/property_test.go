@@ -7,7 +7,6 @@ import (
 	"io"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"strconv"
 	"sync/atomic"
 	"syscall"
@@ -15,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tidings/tidings/internal/testseed"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/reflector"
 	"github.com/tidings/tidings/source"
@@ -124,32 +124,14 @@ func (r *replica) Add(deltas []object.Delta[thing], version string) {
 // second, and a few lists of a handful of pages.
 const mostRequests = 120
 
-// seeds runs a test with n random seeds, or with the one in TIDINGS_SEED.
+// seeds runs a test in virtual time with n random seeds, or with a given one.
 func seeds(t *testing.T, n int, test func(t *testing.T, seed uint64)) {
-	given, err := strconv.ParseUint(os.Getenv("TIDINGS_SEED"), 10, 64)
-	switch {
-	case err == nil:
-		n = 1
-	case testing.Short():
+	if testing.Short() {
 		n = min(n, 5)
 	}
-	for range n {
-		seed := rand.Uint64()
-		if err == nil {
-			seed = given
-		}
-		synctest.Test(t, func(t *testing.T) {
-			defer func() {
-				if t.Failed() {
-					t.Logf("TIDINGS_SEED=%d", seed)
-				}
-			}()
-			test(t, seed)
-		})
-		if t.Failed() {
-			return
-		}
-	}
+	testseed.Each(t, n, func(t *testing.T, seed uint64) {
+		synctest.Test(t, func(t *testing.T) { test(t, seed) })
+	})
 }
 
 func seeded(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 1)) }

@@ -5,8 +5,8 @@ import (
 	"flag"
 	"math/rand/v2"
 	"testing"
-	"time"
 
+	"github.com/tidings/tidings/internal/testseed"
 	"github.com/tidings/tidings/internal/wire"
 )
 
@@ -16,8 +16,7 @@ var objects = flag.Int("objects", 2, "random objects of each type")
 // TestEveryType compares with the generated decoder for random objects of all types, valid and malformed, with and without sharing
 // between objects. At the end no object may have changed.
 func TestEveryType(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	seed := testseed.Seed(t)
 	for i, typ := range registered() {
 		t.Run(typ.String(), func(t *testing.T) {
 			t.Parallel()
