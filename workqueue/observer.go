@@ -3,7 +3,8 @@ package workqueue
 import "time"
 
 // Observer observes a queue's items, for metrics that have to count each of them. Its methods are called with the queue's lock
-// held: they must be quick and must not call the queue.
+// held: they must be quick and must not call the queue. A panic goes through to whoever called the queue. If that is in Added or Finished, nothing was
+// added or finished; if it is in Started, the item counts as handed out.
 type Observer interface {
 	// Added is called for an add that makes an item due, as counted by Stats.Adds.
 	Added()

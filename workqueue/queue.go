@@ -112,6 +112,7 @@ func (q *Queue[T]) add(item T, at level, keep bool, delay time.Duration, retry b
 		q.retries++
 	}
 	e := q.table.entry(item, flow)
+	defer q.table.release(e) // it is idle only if the observer panics
 	if keep && e.working {
 		at = e.takenLevel
 	}
@@ -129,20 +130,25 @@ func (q *Queue[T]) Get(ctx context.Context) (T, error) {
 	if ctx.Err() != nil {
 		return none, context.Cause(ctx)
 	}
+	item, g, err := q.take()
+	if g == nil {
+		return item, err
+	}
+	return q.await(ctx, g)
+}
+
+// take returns the item that goes next, or a waiting getter if there is none.
+func (q *Queue[T]) take() (item T, g *getter[T], err error) {
 	q.mu.Lock()
+	defer q.mu.Unlock() // the observer may panic
 	if e := q.schedule.pop(); e != nil {
 		q.start(e)
-		item := e.item
-		q.mu.Unlock()
-		return item, nil
+		return e.item, nil, nil
 	}
 	if q.closing {
-		q.mu.Unlock()
-		return none, ErrShutDown
+		return item, nil, ErrShutDown
 	}
-	g := q.getters.add()
-	q.mu.Unlock()
-	return q.await(ctx, g)
+	return item, q.getters.add(), nil
 }
 
 // await waits until the getter is woken or the context ends. If both happen at the same time, the item
@@ -241,13 +247,7 @@ func (q *Queue[T]) ShuttingDown() bool {
 }
 
 func (q *Queue[T]) shutDown(ctx context.Context, drop bool) error {
-	q.mu.Lock()
-	q.close()
-	if drop {
-		q.dropWaiting()
-	}
-	q.checkDrained()
-	q.mu.Unlock()
+	q.startShutDown(drop)
 	select {
 	case <-q.drained:
 		return nil
@@ -259,6 +259,16 @@ func (q *Queue[T]) shutDown(ctx context.Context, drop bool) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+}
+
+func (q *Queue[T]) startShutDown(drop bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.close()
+	if drop {
+		q.dropWaiting()
+	}
+	q.checkDrained()
 }
 
 // The methods below move entries between the states of the diagram. Unless stated otherwise, the caller holds q.mu.
@@ -310,8 +320,8 @@ func (q *Queue[T]) enqueue(e *entry[T], at level) {
 	case e.dirty:
 		e.level = max(e.level, at)
 	case e.working:
-		e.dirty, e.level = true, at
 		q.countAdd(e)
+		e.dirty, e.level = true, at
 	default:
 		q.countAdd(e)
 		q.handOut(e, at)
@@ -320,11 +330,11 @@ func (q *Queue[T]) enqueue(e *entry[T], at level) {
 
 // countAdd records that the entry has become due.
 func (q *Queue[T]) countAdd(e *entry[T]) {
-	e.added = q.timestamp()
-	q.adds++
 	if q.observer != nil {
 		q.observer.Added()
 	}
+	e.added = q.timestamp()
+	q.adds++
 }
 
 // handOut gives the entry to a waiting getter, or makes it wait if there is none.
@@ -335,9 +345,9 @@ func (q *Queue[T]) handOut(e *entry[T], at level) {
 		return
 	}
 	e.level = at
-	q.start(e)
 	g.item, g.ok = e.item, true
-	g.woken <- struct{}{}
+	g.woken <- struct{}{} // before the observer, which may panic
+	q.start(e)
 }
 
 // start records that a worker gets the entry.
@@ -378,11 +388,11 @@ func (q *Queue[T]) workingEntry(item T) *entry[T] {
 func (q *Queue[T]) finish(e *entry[T]) {
 	if q.name != "" {
 		worked := q.now() - e.started
-		q.workDuration.Observe(worked)
-		q.startedSum -= e.started
 		if q.observer != nil {
 			q.observer.Finished(worked)
 		}
+		q.workDuration.Observe(worked)
+		q.startedSum -= e.started
 	}
 	q.working.remove(e)
 	e.working = false
