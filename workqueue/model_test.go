@@ -22,7 +22,13 @@ type model struct {
 	working map[string]Priority // with the priority they were taken with
 	dirty   map[string]Priority
 	delayed map[string]modelDelay
-	adds    uint64
+	// failures are those that the rate limiter knows of.
+	failures      map[string]int
+	adds, retries uint64
+	// getters is the number of calls of Get that wait, handed the items that they get; closing is set by a shutdown.
+	getters int
+	handed  []string
+	closing bool
 }
 
 type modelItem struct {
@@ -36,7 +42,7 @@ type modelDelay struct {
 }
 
 func newModel() *model {
-	return &model{working: map[string]Priority{}, dirty: map[string]Priority{}, delayed: map[string]modelDelay{}}
+	return &model{working: map[string]Priority{}, dirty: map[string]Priority{}, delayed: map[string]modelDelay{}, failures: map[string]int{}}
 }
 
 func flowOf(item string) string { return item[:1] }
@@ -61,7 +67,14 @@ func (m *model) add(item string, p Priority) {
 	}
 }
 
+// wait makes the item wait, unless a call of Get waits for one: then nothing else waits, and it is nobody's turn.
 func (m *model) wait(item string, p Priority) {
+	if m.getters > 0 {
+		m.getters--
+		m.handed = append(m.handed, item)
+		m.working[item] = p
+		return
+	}
 	m.waiting = append(m.waiting, modelItem{item, p})
 	turns := &m.turns[p.level()]
 	if !slices.Contains(*turns, flowOf(item)) {
@@ -77,6 +90,35 @@ func (m *model) kept(item string, p Priority) Priority {
 	return p
 }
 
+// addWith adds the item with options.
+func (m *model) addWith(item string, o AddOptions) {
+	d := o.Delay
+	if o.RateLimited {
+		d = max(d, modelWait(m.failures[item]))
+		m.failures[item]++
+	}
+	if m.closing {
+		return
+	}
+	if o.RateLimited || o.Delay > 0 {
+		m.retries++
+	}
+	p := o.Priority
+	if o.KeepPriority {
+		p = m.kept(item, p)
+	}
+	if d > 0 {
+		m.addAfter(item, p, d)
+	} else {
+		m.add(item, p)
+	}
+}
+
+// modelWait is the wait of an item that has failed that often before.
+func modelWait(failures int) time.Duration {
+	return min(time.Second<<min(failures, 10), 20*time.Second)
+}
+
 func (m *model) addAfter(item string, p Priority, d time.Duration) {
 	due := time.Now().Add(d)
 	if old, ok := m.delayed[item]; ok {
@@ -88,17 +130,21 @@ func (m *model) addAfter(item string, p Priority, d time.Duration) {
 	m.delayed[item] = modelDelay{due, p}
 }
 
-// tick adds all items that are due, the earliest first.
-func (m *model) tick() {
-	items := slices.SortedFunc(maps.Keys(m.delayed), func(a, b string) int {
+// tickOne adds the item that was due first, and returns false if none is.
+func (m *model) tickOne() bool {
+	if len(m.delayed) == 0 {
+		return false
+	}
+	item := slices.MinFunc(slices.Collect(maps.Keys(m.delayed)), func(a, b string) int {
 		return m.delayed[a].due.Compare(m.delayed[b].due)
 	})
-	for _, item := range items {
-		if d := m.delayed[item]; !d.due.After(time.Now()) {
-			delete(m.delayed, item)
-			m.add(item, d.priority)
-		}
+	d := m.delayed[item]
+	if d.due.After(time.Now()) {
+		return false
 	}
+	delete(m.delayed, item)
+	m.add(item, d.priority)
+	return true
 }
 
 // get returns the item that goes next.
@@ -163,70 +209,198 @@ func TestModel(t *testing.T) {
 	})
 }
 
+// compared is a queue and a model of it.
+type compared struct {
+	*rand.Rand
+	t *testing.T
+	q *Queue[string]
+	m *model
+	// got are the items that waiting calls of Get have returned, and the errors of those that got none.
+	got chan error
+}
+
+// itemError says that a call of Get has returned an item.
+type itemError string
+
+func (e itemError) Error() string { return string(e) }
+
 func compareWithModel(t *testing.T, random *rand.Rand) {
-	q := New(Options[string]{Flow: flowOf})
-	m := newModel()
-	for range 600 {
-		item := fmt.Sprintf("%c%d", 'a'+rune(random.IntN(4)), random.IntN(5))
-		p := Priority(random.IntN(levels) - 1)
-		keep := random.IntN(3) == 0
-		switch random.IntN(10) {
-		case 0, 1, 2, 3:
-			q.AddWith(item, AddOptions{Priority: p, KeepPriority: keep})
-			if keep {
-				p = m.kept(item, p)
-			}
-			m.add(item, p)
-		case 4:
-			// Nanoseconds, so that no two items are due at the same time, when any order would be right.
-			d := time.Duration(1 + random.Int64N(int64(time.Minute)))
-			q.AddWith(item, AddOptions{Priority: p, Delay: d, KeepPriority: keep})
-			if keep {
-				p = m.kept(item, p)
-			}
-			m.addAfter(item, p, d)
-		case 5:
-			time.Sleep(time.Duration(random.Int64N(int64(10 * time.Second))))
-			synctest.Wait()
-			m.tick()
-		case 6, 7:
-			if len(m.waiting) == 0 {
-				continue
-			}
-			want := m.get()
-			if got, err := q.Get(t.Context()); got != want || err != nil {
-				t.Fatalf("Get: %q, %v; want %q", got, err, want)
-			}
-		default:
-			q.Done(item) // for one that nobody has it does nothing
-			if _, ok := m.working[item]; ok {
-				m.done(item)
-			}
+	limiter := &Exponential[string]{Base: time.Second, Max: 20 * time.Second}
+	c := &compared{random, t, New(Options[string]{Flow: flowOf, RateLimiter: limiter}), newModel(), make(chan error, 1000)}
+	end := 300 + c.IntN(300)
+	for i := range 600 {
+		item := fmt.Sprintf("%c%d", 'a'+rune(c.IntN(4)), c.IntN(5))
+		c.operate(item)
+		if i == end {
+			c.shutDown()
 		}
-		if got, want := q.PriorityOf(item), m.kept(item, Normal); got != want {
-			t.Fatalf("PriorityOf(%q): %d, want %d", item, got, want)
+		c.compare(item)
+	}
+	if !c.m.closing {
+		c.shutDown()
+	}
+	c.finish()
+}
+
+// operate runs one random operation.
+func (c *compared) operate(item string) {
+	q, m := c.q, c.m
+	o := AddOptions{Priority: Priority(c.IntN(levels) - 1), KeepPriority: c.IntN(3) == 0}
+	switch c.IntN(13) {
+	case 0, 1, 2, 3:
+		c.add(item, o)
+	case 4:
+		// Nanoseconds, so that no two items are due at the same time, when any order would be right.
+		o.Delay = time.Duration(1 + c.Int64N(int64(time.Minute)))
+		c.add(item, o)
+	case 5:
+		o.RateLimited = true
+		o.Delay = time.Duration(c.Int64N(int64(time.Minute))) * time.Duration(c.IntN(2))
+		time.Sleep(time.Duration(1 + c.Int64N(int64(time.Millisecond)))) // likewise
+		c.tick()
+		c.add(item, o)
+	case 6:
+		q.Forget(item)
+		delete(m.failures, item)
+	case 7:
+		time.Sleep(time.Duration(c.Int64N(int64(10 * time.Second))))
+		c.tick()
+	case 8, 9, 10:
+		c.get()
+	default:
+		q.Done(item) // for one that nobody has it does nothing
+		if _, ok := m.working[item]; ok {
+			m.done(item)
+			c.serve()
 		}
-		compareStats(t, q, m)
-		checkInvariants(t, q)
 	}
-	for item := range m.working {
-		q.Done(item)
+}
+
+func (c *compared) add(item string, o AddOptions) {
+	c.q.AddWith(item, o)
+	c.m.addWith(item, o)
+	c.serve()
+}
+
+// tick lets items become due, one at a time.
+func (c *compared) tick() {
+	synctest.Wait()
+	for c.m.tickOne() {
+		c.serve()
 	}
-	if err := q.ShutDown(t.Context()); err != nil {
-		t.Fatal(err)
+}
+
+// get calls Get. If there is nothing, the call waits.
+func (c *compared) get() {
+	switch {
+	case len(c.m.waiting) > 0:
+		want := c.m.get()
+		if got, err := c.q.Get(c.t.Context()); got != want || err != nil {
+			c.t.Fatalf("Get: %q, %v; want %q", got, err, want)
+		}
+	case c.m.closing:
+		if _, err := c.q.Get(c.t.Context()); err != ErrShutDown {
+			c.t.Fatalf("Get: %v; want ErrShutDown", err)
+		}
+	case c.m.getters < 3:
+		c.m.getters++
+		go func() {
+			item, err := c.q.Get(c.t.Context())
+			if err == nil {
+				err = itemError(item)
+			}
+			c.got <- err
+		}()
+		synctest.Wait()
 	}
-	checkInvariants(t, q)
+}
+
+// serve compares what waiting calls of Get have returned.
+func (c *compared) serve() {
+	for _, item := range c.m.handed {
+		if got := <-c.got; got != itemError(item) {
+			c.t.Fatalf("a waiting Get: %v; want %q", got, item)
+		}
+	}
+	c.m.handed = nil
+}
+
+// shutDown shuts the queue down, with or without a drain.
+func (c *compared) shutDown() {
+	ended, cancel := context.WithCancel(c.t.Context())
+	cancel()
+	shutDown, drop := c.q.ShutDownWithDrain, c.IntN(2) == 0
+	if drop {
+		shutDown = c.q.ShutDown
+	}
+	c.m.shutDown(drop)
+	left := len(c.m.waiting) + len(c.m.working)
+	if err := shutDown(ended); (err == nil) != (left == 0) {
+		c.t.Fatalf("shutdown with %d items left: %v", left, err)
+	}
+	for ; c.m.getters > 0; c.m.getters-- {
+		if err := <-c.got; err != ErrShutDown {
+			c.t.Fatalf("a waiting Get: %v; want ErrShutDown", err)
+		}
+	}
+}
+
+func (m *model) shutDown(drop bool) {
+	m.closing = true
+	clear(m.delayed)
+	if drop {
+		m.waiting = nil
+		clear(m.dirty)
+	}
+}
+
+// finish works off what is left after the shutdown.
+func (c *compared) finish() {
+	drained := make(chan error, 1)
+	go func() { drained <- c.q.ShutDownWithDrain(c.t.Context()) }()
+	for len(c.m.waiting)+len(c.m.working) > 0 {
+		synctest.Wait()
+		if len(drained) > 0 {
+			c.t.Fatalf("drained with %d items waiting and %d in work", len(c.m.waiting), len(c.m.working))
+		}
+		for item := range c.m.working {
+			c.q.Done(item)
+			c.m.done(item)
+			break
+		}
+		if len(c.m.waiting) > 0 {
+			c.get()
+		}
+		c.compare("")
+	}
+	if err := <-drained; err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// compare compares everything that is visible.
+func (c *compared) compare(item string) {
+	c.t.Helper()
+	if got, want := c.q.PriorityOf(item), c.m.kept(item, Normal); got != want {
+		c.t.Fatalf("PriorityOf(%q): %d, want %d", item, got, want)
+	}
+	if got, want := c.q.NumRequeues(item), c.m.failures[item]; got != want {
+		c.t.Fatalf("NumRequeues(%q): %d, want %d", item, got, want)
+	}
+	if c.q.Len() != len(c.m.waiting) || c.q.ShuttingDown() != c.m.closing {
+		c.t.Fatalf("%d items, shutting down %t; want %d, %t", c.q.Len(), c.q.ShuttingDown(), len(c.m.waiting), c.m.closing)
+	}
+	compareStats(c.t, c.q, c.m)
+	checkInvariants(c.t, c.q)
 }
 
 func compareStats(t *testing.T, q *Queue[string], m *model) {
 	t.Helper()
 	want := Stats{
 		Depth: len(m.waiting), DepthLow: m.count(0), DepthHigh: m.count(2),
-		Delayed: len(m.delayed), Working: len(m.working), Adds: m.adds,
+		Delayed: len(m.delayed), Working: len(m.working), Adds: m.adds, Retries: m.retries,
 	}
-	got := q.Stats()
-	got.Retries = 0
-	if got != want {
+	if got := q.Stats(); got != want {
 		t.Fatalf("stats:\n got %+v\nwant %+v", got, want)
 	}
 }
