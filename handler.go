@@ -146,8 +146,8 @@ type HandlerOptions struct {
 type Policy uint8
 
 const (
-	// Coalesce keeps at most one pending delta for each key and merges newer ones into it: a handler that
-	// falls behind skips intermediate states, and never has more deltas pending than there are objects.
+	// Coalesce merges newer deltas into the pending one of the same key: a handler that falls behind skips intermediate states,
+	// and what is pending is bounded by the number of objects. The guarantees of package deltafifo have the details.
 	Coalesce = Policy(deltafifo.Coalesce)
 	// Block delivers every change and makes the informer wait once HandlerOptions.Buffer deltas are pending. That
 	// delays every handler of the informer, and a server that is kept waiting for long ends the watch. The informer does not wait

@@ -13,7 +13,8 @@
 //     can share a slice.
 //  4. Under Coalesce, deltas that are added while the consumer is behind are merged by key. Applying every batch yields the
 //     same state as applying every single delta; Old is always the state that the consumer saw last. At most one
-//     entry is pending for each key after each pending collection.
+//     entry is pending for each key after each pending collection. Once most of what is pending has been deleted again, further
+//     collections are merged too: a consumer that hangs while objects come and go does not accumulate them.
 //  5. Under Coalesce, an object that was created and deleted before the consumer saw it does not appear, unless it was added or
 //     deleted with a collection. One that was deleted and created again results in both deltas, next to each other.
 //  6. Under Block and Unbounded, every delta comes out as it was added.

@@ -11,6 +11,8 @@ type merged[T object.Object] struct {
 	// entries[head:] are pending, in order. The number of void ones among them, which have Type 0, is voids. The first is not void.
 	entries     []mergedDelta[T]
 	head, voids int
+	// deletions is the number of pending entries that delete an object.
+	deletions int
 	// index maps the key of each pending entry that is not void to its index in entries.
 	index map[object.Key]int
 	// peak is the maximum of len(entries) since the memory was last adjusted.
@@ -28,7 +30,10 @@ type mergedDelta[T object.Object] struct {
 // add adds a delta at the given time; times must not decrease. It reports whether the delta was merged into another.
 func (m *merged[T]) add(d *object.Delta[T], now time.Time) bool {
 	if i, ok := m.index[d.Key]; ok {
-		if m.entries[i].merge(d); m.entries[i].Type == 0 {
+		m.deletions -= m.entries[i].deletions()
+		m.entries[i].merge(d)
+		m.deletions += m.entries[i].deletions()
+		if m.entries[i].Type == 0 {
 			delete(m.index, d.Key)
 			m.voids++
 			m.skipVoids()
@@ -41,6 +46,7 @@ func (m *merged[T]) add(d *object.Delta[T], now time.Time) bool {
 	}
 	m.index[d.Key] = len(m.entries)
 	m.entries = append(m.entries, mergedDelta[T]{Delta: *d, added: now})
+	m.deletions += m.entries[len(m.entries)-1].deletions()
 	m.peak = max(m.peak, len(m.entries))
 	return false
 }
@@ -82,6 +88,7 @@ func (m *merged[T]) take(buf []object.Delta[T], limit int) []object.Delta[T] {
 	for range min(limit, m.len()) {
 		e := &m.entries[m.head]
 		buf = e.appendTo(buf)
+		m.deletions -= e.deletions()
 		delete(m.index, e.Key)
 		*e = mergedDelta[T]{} // otherwise it would keep objects in memory
 		m.head++
@@ -99,6 +106,14 @@ func (m *merged[T]) skipVoids() {
 	if m.head == len(m.entries) {
 		m.reset()
 	}
+}
+
+// deletions returns 1 if the entry deletes an object, possibly before adding another one.
+func (e *mergedDelta[T]) deletions() int {
+	if e.deleted != nil || e.Type == object.Deleted {
+		return 1
+	}
+	return 0
 }
 
 func (e *mergedDelta[T]) appendTo(buf []object.Delta[T]) []object.Delta[T] {

@@ -68,8 +68,9 @@ func TestMerging(t *testing.T) {
 // checkMerged checks the invariants of m.
 func checkMerged(t testing.TB, m *merged[*thing]) {
 	t.Helper()
-	empty, live := 0, 0
+	empty, live, deletions := 0, 0, 0
 	for i, e := range m.entries[m.head:] {
+		deletions += e.deletions()
 		switch {
 		case e.Type == 0:
 			empty++
@@ -78,6 +79,9 @@ func checkMerged(t testing.TB, m *merged[*thing]) {
 		default:
 			live++
 		}
+	}
+	if deletions != m.deletions {
+		t.Fatalf("%d entries delete something, counted are %d", deletions, m.deletions)
 	}
 	if empty != m.voids || live != len(m.index) || live != m.len() {
 		t.Fatalf("%d void and %d pending entries, but empty %d, %d places, len %d", empty, live, m.voids, len(m.index), m.len())

@@ -134,7 +134,9 @@ func (w *world) list(namespace string) {
 	w.flush()
 	w.listed[namespace] = true
 	w.q.Sync(w.server.picture(func(k object.Key) bool { return k.Namespace == namespace }), true)
-	if !w.marked {
+	if last := w.q.entries.last(); last.merged != nil {
+		w.versions[strconv.Itoa(w.version)] = w.server.text(w.isListed)
+	} else if !w.marked {
 		w.collections++
 	}
 	if len(w.listed) == namespaces && !w.marked {
@@ -257,6 +259,7 @@ func TestRandomHistory(t *testing.T) {
 			testseed.Each(t, 6, func(t *testing.T, seed uint64) {
 				r := rand.New(rand.NewPCG(seed, 0))
 				w := newWorld(t, policy)
+				w.q.maxRemoved = r.IntN(3) * 5
 				// More pops or fewer, for consumers that keep up and that do not.
 				pops := r.IntN(4)
 				for range 2000 {

@@ -17,6 +17,9 @@ var ErrClosed = errors.New("the delta queue is closed")
 // others.
 const maxTake = 256
 
+// maxRemoved is how many deletions may be pending, whatever else is, before collections are merged.
+const maxRemoved = 1024
+
 // Queue is a queue of deltas for one consumer. It is also a reflector.Sink.
 //
 //  1. Add, Replace, Sync, Delete, Mark: called by any goroutine; they never wait.
@@ -36,6 +39,7 @@ type Queue[T object.Object] struct {
 	// deltas is the number of deltas in entries, objects the number of objects in pending collections.
 	deltas, objects int
 	coalesced       uint64
+	maxRemoved      int // the constant, except in tests
 	// since is when the oldest part of the batch in flight was added.
 	since time.Time
 	// buffer holds the deltas in flight if they were merged. It is reused.
@@ -57,7 +61,7 @@ func New[T object.Object](options Options) *Queue[T] {
 	if options.Limit <= 0 {
 		options.Limit = DefaultLimit
 	}
-	return &Queue[T]{options: options, wake: make(chan struct{}, 1), closed: make(chan struct{})}
+	return &Queue[T]{options: options, maxRemoved: maxRemoved, wake: make(chan struct{}, 1), closed: make(chan struct{})}
 }
 
 // Add adds deltas that bring the collection to the resource version. The slice must not be modified afterwards, since other
@@ -123,18 +127,36 @@ func (q *Queue[T]) Sync(objects object.Collection[T], initial bool) bool {
 	if q.isClosed() {
 		return false
 	}
-	q.push(entry[T]{Batch: b})
+	q.pushCollection(b)
 	return true
 }
 
 // Delete adds the deletion of every object in the collection, in order with the deltas; the collection that the consumer knows is
 // then at the resource version. It is for many objects that are expensive to get: each is requested when the consumer gets to
-// it. Like an initial list, the collection is merged with nothing, and does not count toward the limit of a Block queue.
+// it. Like an initial list, the collection is rarely merged, and does not count toward the limit of a Block queue.
 func (q *Queue[T]) Delete(objects object.Collection[T], resourceVersion string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if !q.isClosed() {
-		q.push(entry[T]{Batch: Batch[T]{Type: Deletions, Objects: objects, ResourceVersion: resourceVersion, Since: time.Now()}})
+		q.pushCollection(Batch[T]{Type: Deletions, Objects: objects, ResourceVersion: resourceVersion, Since: time.Now()})
+	}
+}
+
+// pushCollection appends a collection, or merges it into the deltas. The caller holds the lock.
+func (q *Queue[T]) pushCollection(b Batch[T]) {
+	if q.options.Policy != Coalesce || q.hasRoomFor(b.objects()) {
+		q.push(entry[T]{Batch: b})
+		return
+	}
+	deltas := make([]object.Delta[T], 0, maxTake)
+	for d := range b.All() {
+		if deltas = append(deltas, d); len(deltas) == maxTake { // so that the objects of the collection need not all be open
+			q.merge(deltas, "")
+			deltas = deltas[:0]
+		}
+	}
+	if len(deltas) > 0 || b.ResourceVersion != "" {
+		q.merge(deltas, b.ResourceVersion)
 	}
 }
 
@@ -146,6 +168,24 @@ func (q *Queue[T]) Mark() {
 	if !q.isClosed() {
 		q.push(entry[T]{Batch: Batch[T]{Type: Synced, Since: time.Now()}})
 	}
+}
+
+// hasRoomFor reports whether another collection of n objects may be pending. It may not if much of what is pending has been deleted: a consumer that
+// hangs while objects come and go would otherwise have any number of them pending. So the objects of pending collections are at most a few times those
+// that there were at any time.
+func (q *Queue[T]) hasRoomFor(n int) bool {
+	present, removed := 0, 0
+	for _, e := range q.entries.items[q.entries.head:] {
+		switch {
+		case e.merged != nil:
+			removed += e.merged.deletions
+		case e.Type == Deletions:
+			removed += e.objects()
+		default:
+			present += e.objects()
+		}
+	}
+	return removed <= q.maxRemoved+present/2+n
 }
 
 // push appends an entry and wakes the consumer. The caller holds the lock.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -366,3 +367,64 @@ func TestNames(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 }
+
+// TestHungConsumerDoesNotAccumulateCollections: objects, of ever new names or of the same ones, come and go many times, and at least one of the two as
+// a collection.
+func TestHungConsumerDoesNotAccumulateCollections(t *testing.T) {
+	const n, rounds = 600, 200
+	for name, c := range map[string]struct {
+		add, remove func(q *Queue[*thing], deltas []delta, objects items)
+		fresh       bool
+	}{
+		"deletions": {addDeltas, deleteAll, true},
+		"lists":     {listAll, removeDeltas, false},
+		"both":      {listAll, deleteAll, false},
+		"new lists": {listAll, deleteAll, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q := New[*thing](Options{})
+			kept := newThing("kept", 1, 1)
+			q.Add([]delta{change(object.Added, kept)}, "1")
+			most := 0
+			for round := range rounds {
+				var deltas []delta
+				var objects items
+				for i := range n {
+					name := fmt.Sprint(i)
+					if c.fresh {
+						name = fmt.Sprint(round, "-", i)
+					}
+					o := newThing(name, round*n+i+2, round*n+i+2)
+					deltas, objects = append(deltas, change(object.Added, o)), append(objects, o)
+				}
+				c.add(q, deltas, objects)
+				c.remove(q, deltas, objects)
+				most = max(most, q.Stats().Pending)
+			}
+			if limit := 6 * (n + maxRemoved); most > limit {
+				t.Errorf("%d deltas were pending, want at most %d", most, limit)
+			}
+			consumer := &consumer{t: t, state: model{}}
+			for !idle(q) {
+				b := pop(t, q)
+				consumer.apply(&b)
+			}
+			if len(consumer.state) != 1 || consumer.state[object.KeyOf(kept)] != kept {
+				t.Errorf("the consumer knows %s", consumer.state)
+			}
+		})
+	}
+}
+
+func addDeltas(q *Queue[*thing], deltas []delta, _ items) { q.Add(deltas, "") }
+
+func removeDeltas(q *Queue[*thing], deltas []delta, objects items) {
+	gone := slices.Clone(deltas)
+	for i := range gone {
+		gone[i].Type, gone[i].Old = object.Deleted, objects[i]
+	}
+	q.Add(gone, "")
+}
+
+func listAll(q *Queue[*thing], _ []delta, objects items)   { q.Sync(objects, true) }
+func deleteAll(q *Queue[*thing], _ []delta, objects items) { q.Delete(objects, "") }
