@@ -34,6 +34,8 @@ type Factory struct {
 	shared  map[informerKey]*sharedInformer
 	all     []*sharedInformer // that have not ended, shared or not, oldest first
 	stopped bool
+	// unsynced says that the last informer, which nobody had stopped, ended without having synced. It is nil while there are informers.
+	unsynced error
 }
 
 // informerKey identifies the informer that users share: equal keys get the same one.
@@ -178,6 +180,7 @@ func newShared[T Object](f *Factory, key informerKey, t target, opts UnsharedOpt
 		Type: source.ObjectType(first), NewSource: withFirst(t.namespaces[0], first, newSource), OnEnd: func() { f.remove(shared) },
 	})
 	f.all = append(f.all, shared)
+	f.unsynced = nil
 	return shared, nil
 }
 
@@ -285,6 +288,9 @@ func (f *Factory) remove(shared *sharedInformer) {
 	defer f.mu.Unlock()
 	f.stopSharing(shared)
 	f.all = slices.DeleteFunc(slices.Clone(f.all), func(s *sharedInformer) bool { return s == shared })
+	if len(f.all) == 0 && shared.users > 0 {
+		_, f.unsynced = shared.core.WaitForSync(context.Background(), false) // it has ended, so this returns immediately
+	}
 }
 
 // informers returns the informers that have not ended, oldest first.
@@ -313,7 +319,8 @@ func (f *Factory) Start(ctx context.Context) error {
 }
 
 // WaitForSync waits until every informer that has not ended has synced. If ctx ends first, the error wraps one *SyncError for each
-// informer that has not, which says why. After Shutdown it is an error. See SharedInformer.WaitForSync.
+// informer that has not, which says why. After Shutdown it is an error, and so it is if no informer is left because the context that they
+// were started with ended before they had synced. See SharedInformer.WaitForSync.
 func (f *Factory) WaitForSync(ctx context.Context) error { return f.waitForSync(ctx, false) }
 
 // WaitForSyncFailFast is like WaitForSync, but returns immediately on a problem that retrying cannot fix, such as a
@@ -325,13 +332,15 @@ var errGivenUp = errors.New("another informer cannot sync")
 
 func (f *Factory) waitForSync(ctx context.Context, failFast bool) error {
 	f.mu.Lock()
-	all, stopped := f.all[:len(f.all):len(f.all)], f.stopped
+	all, stopped, unsynced := f.all[:len(f.all):len(f.all)], f.stopped, f.unsynced
 	f.mu.Unlock()
 	switch {
 	case stopped:
 		return fmt.Errorf("wait for sync: the factory has been shut down: %w", ErrStopped)
 	case len(all) == 0 && ctx.Err() != nil: // informers that were started with it may have ended
 		return fmt.Errorf("wait for sync: there is no informer: %w", context.Cause(ctx))
+	case unsynced != nil:
+		return fmt.Errorf("wait for sync: every informer has ended: %w", unsynced)
 	}
 	errs := make([]error, len(all))
 	wait, cancel := context.WithCancelCause(ctx)

@@ -466,3 +466,49 @@ func TestWaitForSyncOfNothing(t *testing.T) {
 		}
 	})
 }
+
+// TestWaitForSyncOfWhatNeverSynced: a wait does not succeed because the context of the start has ended and no informer is left. It does after a stop,
+// and with informers that were asked for later.
+func TestWaitForSyncOfWhatNeverSynced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := tidings.NewSourceFactory(tidings.Options{})
+		c := newCluster()
+		c.fail(errors.New("down"))
+		tidings.SetSource(f, func(tidings.Scope, string) (source.ListerWatcher[pod], error) { return c, nil })
+		begin := func() (inf *tidings.SharedInformer[pod], end func()) {
+			inf, err := tidings.Informer[pod](f, tidings.Scope{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			if err := f.Start(ctx); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			return inf, func() { cancel(); synctest.Wait() }
+		}
+		_, end := begin()
+		end()
+		for _, wait := range []func(context.Context) error{f.WaitForSync, f.WaitForSyncFailFast} {
+			if err := wait(t.Context()); len(f.Status()) != 0 || !errors.Is(err, tidings.ErrStopped) {
+				t.Errorf("%d informers; a wait for what has ended without having synced: %v", len(f.Status()), err)
+			}
+		}
+		inf, end := begin()
+		defer end()
+		if err := inf.Stop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.WaitForSync(t.Context()); err != nil {
+			t.Errorf("after an informer that was stopped: %v", err)
+		}
+		c.fail(nil)
+		if _, end = begin(); f.WaitForSync(t.Context()) != nil {
+			t.Error("a later informer is not waited for")
+		}
+		end()
+		if err := f.WaitForSync(t.Context()); err != nil {
+			t.Errorf("after an informer that had synced: %v", err)
+		}
+	})
+}
