@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -122,19 +123,26 @@ func TestSilentServerMakesTheInformerStale(t *testing.T) {
 	})
 }
 
-// TestWaitForSyncLogsWhatIsInTheWay within seconds, and then now and then.
+// TestWaitForSyncLogsWhatIsInTheWay within seconds, and then once a minute, however many wait.
 func TestWaitForSyncLogsWhatIsInTheWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log output
 		c := newCluster()
 		c.fail(forbidden())
 		inf := start(t, c, tidings.InformerOptions[pod]{Options: tidings.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}})
-		for wait, want := range map[time.Duration]int{time.Second: 0, 2 * time.Second: 1, 31 * time.Second: 1, 32 * time.Second: 2} {
+		for wait, want := range map[time.Duration]int{time.Second: 0, 2 * time.Second: 1, 61 * time.Second: 1, 62 * time.Second: 2} {
+			time.Sleep(time.Minute)
 			log.take()
 			ctx, cancel := context.WithTimeout(t.Context(), wait)
-			if err := inf.WaitForSync(ctx); !errors.Is(err, context.DeadlineExceeded) {
-				t.Error(err)
+			var waiting sync.WaitGroup
+			for range 3 {
+				waiting.Go(func() {
+					if err := inf.WaitForSync(ctx); !errors.Is(err, context.DeadlineExceeded) {
+						t.Error(err)
+					}
+				})
 			}
+			waiting.Wait()
 			cancel()
 			text := log.take()
 			if got := strings.Count(text, `msg="waiting for sync"`); got != want || strings.Count(text, "forbidden") < want {

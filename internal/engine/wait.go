@@ -14,7 +14,7 @@ const (
 	// syncLogAfter is when a wait for sync first logs what it is waiting for.
 	syncLogAfter = 1500 * time.Millisecond
 	// syncLogEvery is the interval between later messages.
-	syncLogEvery = 30 * time.Second
+	syncLogEvery = logEvery
 )
 
 // Obstacle is what keeps an informer from being synced or fresh, or what ended the wait for that.
@@ -69,7 +69,7 @@ func (inf *Informer[T]) WaitForSync(ctx context.Context, failFast bool) (obstacl
 		select {
 		case <-changed:
 		case <-logTimer.C:
-			inf.log.write(slog.LevelWarn, "waiting for sync", "progress", now.Progress, "problem", problemText(now.Problem))
+			inf.log.log(slog.LevelWarn, "waiting for sync", "progress", now.Progress, "problem", problemText(now.Problem))
 			logTimer.Reset(syncLogEvery)
 		case <-inf.life.Done():
 			now.Wait = context.Cause(inf.life)
