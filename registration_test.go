@@ -147,6 +147,27 @@ func TestWaitForAHandlerThatIsStopped(t *testing.T) {
 	}
 }
 
+// TestHandlerRemovesItselfInNoTime: it does not wait for itself, so it does not matter that the context has ended.
+func TestHandlerRemovesItselfInNoTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		inf := start(t, c, tidings.InformerOptions[pod]{})
+		ended, end := context.WithCancel(t.Context())
+		end()
+		var reg *tidings.Registration
+		reg = mustAdd(t, inf, tidings.HandlerFuncs[pod]{Add: func(pod, bool) {
+			for range 20 {
+				if err := reg.Remove(ended); err != nil {
+					t.Error(err)
+				}
+			}
+		}}, tidings.HandlerOptions{})
+		synctest.Wait()
+		c.write(newPod("a", "x"))
+		synctest.Wait()
+	})
+}
+
 // TestHandlerAddedDuringStop: a handler that is refused is never called.
 func TestHandlerAddedDuringStop(t *testing.T) {
 	f := tidings.NewSourceFactory(tidings.Options{})

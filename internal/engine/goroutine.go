@@ -103,7 +103,11 @@ func await(ctx context.Context, ends []ending) (all bool, err error) {
 		case <-waiting:
 			all = false
 		case <-ctx.Done():
-			if !closed(e.done) {
+			switch {
+			case closed(e.done):
+			case closed(waiting):
+				all = false
+			default:
 				return false, context.Cause(ctx)
 			}
 		}
