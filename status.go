@@ -107,7 +107,7 @@ type HandlerStatus struct {
 	Pending int
 	// Lag is how long the oldest of them has waited.
 	Lag time.Duration
-	// Delivered counts the calls, Panics those that panicked, and Coalesced the deltas that were merged into others.
+	// Delivered counts the calls, Panics those that panicked or called runtime.Goexit, and Coalesced the deltas that were merged into others.
 	Delivered, Panics, Coalesced uint64
 }
 

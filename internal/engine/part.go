@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -270,12 +271,24 @@ func (inf *Informer[T]) Namespaces() []string {
 
 func (p *part[T]) run() {
 	defer p.end()
+	returned := false
+	defer func() {
+		if !returned {
+			p.inf.log.log(slog.LevelError, "a transform or an index function called runtime.Goexit; the informer stops", "stack", string(debug.Stack()))
+			p.inf.Halt(errGoexit)
+		}
+	}()
 	defer p.audit.start()()
 	defer p.cancel()
 	p.caller.enter()
 	defer p.caller.leave()
 	_ = p.reflector.Run(p.ctx) // ends with ctx, whose cause the informer reports
+	returned = true
 }
+
+// errGoexit is why an informer has stopped whose goroutine was ended by the user's function, as testing.T.FailNow does. That function may have left
+// an object half way to the store.
+var errGoexit = errors.New("a transform or an index function called runtime.Goexit")
 
 // end marks the goroutine as ended.
 func (p *part[T]) end() {

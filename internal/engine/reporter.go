@@ -39,21 +39,30 @@ func (r *reporter) report(call func()) {
 	}
 }
 
-// run makes the calls until end, and then the remaining ones.
+// run makes the calls until end, and then the remaining ones. If a call ends the goroutine with runtime.Goexit, another one goes on.
 func (r *reporter) run() {
-	defer r.flush()
-	defer close(r.done)
+	returned := false
+	defer func() {
+		if !returned {
+			r.log.log(slog.LevelError, "OnError or OnMutation called runtime.Goexit", "stack", string(debug.Stack()))
+			go r.run()
+			return
+		}
+		close(r.done)
+		r.flush()
+	}()
 	r.caller.enter()
 	defer r.caller.leave()
 	for {
+		if len(r.pending) == 0 {
+			r.flush()
+		}
 		select {
 		case call := <-r.pending:
 			r.call(call)
-			if len(r.pending) == 0 {
-				r.flush()
-			}
 		case <-r.quit:
 			r.drain()
+			returned = true
 			return
 		}
 	}

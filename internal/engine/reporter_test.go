@@ -2,6 +2,7 @@ package engine
 
 import (
 	"log/slog"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -42,6 +43,32 @@ func TestReportsAreFlushed(t *testing.T) {
 		r.end()
 		if !closed(r.flushed()) {
 			t.Error("after the end something is pending")
+		}
+	})
+}
+
+// TestReportThatEndsItsGoroutine: the others are delivered nevertheless, and the end is waited for.
+func TestReportThatEndsItsGoroutine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		r := newReporter(newThrottled(slog.New(slog.NewTextHandler(&log, nil))))
+		go r.run()
+		var calls []int
+		for i := range 3 {
+			r.report(func() {
+				calls = append(calls, i)
+				runtime.Goexit()
+			})
+		}
+		flushed := r.flushed()
+		synctest.Wait()
+		if !slices.Equal(calls, []int{0, 1, 2}) || !closed(flushed) {
+			t.Errorf("calls %d, all delivered: %t", calls, closed(flushed))
+		}
+		r.report(runtime.Goexit)
+		r.end()
+		if !strings.Contains(log.String(), "Goexit") || !strings.Contains(log.String(), "TestReportThatEndsItsGoroutine") {
+			t.Errorf("the log does not say who it was: %s", &log)
 		}
 	})
 }

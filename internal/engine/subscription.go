@@ -39,6 +39,10 @@ type Subscription[T object.Object] struct {
 	done   chan struct{} // closed when the goroutine has ended
 	marked bool          // the end of the initial list is in the queue; guarded by Informer.mu
 
+	// batch is being delivered, and the handler was called for the first of its deltas. Only the goroutine uses them.
+	batch deltafifo.Batch[T]
+	first int
+
 	delivered atomic.Uint64
 	panics    atomic.Uint64
 }
@@ -118,21 +122,29 @@ func (s *Subscription[T]) Synced() <-chan struct{} { return s.synced }
 // Done is closed when the handler will not be called any more; a call may still be running.
 func (s *Subscription[T]) Done() <-chan struct{} { return s.life.Done() }
 
-// run is the body of the subscription's goroutine.
+// run is the body of the subscription's goroutine. If the handler ends that with runtime.Goexit, as testing.T.FailNow does, another one goes on
+// with the next delta.
 func (s *Subscription[T]) run() {
-	defer s.end()
+	returned := false
+	defer func() {
+		if returned {
+			s.end()
+			return
+		}
+		s.panicked("handler called runtime.Goexit", "stack", string(debug.Stack()))
+		s.inf.wg.Go(s.run)
+	}()
 	s.caller.enter()
 	defer s.caller.leave()
 	if s.opts.Resync > 0 {
 		defer s.resyncEvery(s.opts.Resync)()
 	}
-	for {
-		batch, err := s.queue.Pop(s.life)
-		if err != nil {
-			return
-		}
-		s.deliverBatch(batch)
+	var err error
+	for err == nil {
+		s.deliverBatch()
+		s.batch, err = s.queue.Pop(s.life)
 	}
+	returned = true
 }
 
 // resyncEvery requests a resync periodically; stop ends that and waits.
@@ -181,7 +193,7 @@ func (s *Subscription[T]) looksAt(objects object.Collection[T]) object.Collectio
 func (s *Subscription[T]) end() {
 	s.cancel()
 	s.queue.Close()
-	s.deliver, s.opts.OnSynced = nil, nil
+	s.deliver, s.opts.OnSynced, s.batch = nil, nil, deltafifo.Batch[T]{}
 	inf := s.inf
 	inf.mu.Lock()
 	inf.alive = slices.DeleteFunc(slices.Clone(inf.alive), func(other *Subscription[T]) bool { return other == s })
@@ -189,31 +201,34 @@ func (s *Subscription[T]) end() {
 	close(s.done)
 }
 
-// deliverBatch calls the handler for everything in a batch.
-func (s *Subscription[T]) deliverBatch(b deltafifo.Batch[T]) {
-	if b.Type == deltafifo.Synced {
+// deliverBatch calls the handler for what is left of the batch, and drops the batch.
+func (s *Subscription[T]) deliverBatch() {
+	switch {
+	case s.batch.Type == deltafifo.Synced:
+		s.batch = deltafifo.Batch[T]{}
 		s.finishSync()
-		return
+	case s.batch.Objects != nil:
+		s.deliverObjects()
 	}
-	if b.Objects != nil {
-		s.deliverObjects(&b)
-		return
-	}
-	for i := range b.Deltas { // not b.All: nearly all changes pass through here
-		if s.life.Err() != nil {
-			return
-		}
-		s.notify(b.Deltas[i])
+	for s.first < len(s.batch.Deltas) && s.life.Err() == nil { // not Batch.All: nearly all changes pass through here
+		s.first++
+		s.notify(s.batch.Deltas[s.first-1])
 		s.queue.Done(1)
 	}
+	s.batch, s.first = deltafifo.Batch[T]{}, 0
 }
 
-// deliverObjects calls the handler for the initial list, a resync or the deletions of many objects.
-func (s *Subscription[T]) deliverObjects(b *deltafifo.Batch[T]) {
-	for d := range b.All() {
+// deliverObjects calls the handler for what is left of the initial list, a resync or the deletions of many objects.
+func (s *Subscription[T]) deliverObjects() {
+	n := 0
+	for d := range s.batch.All() {
 		if s.life.Err() != nil {
 			return
 		}
+		if n++; n <= s.first {
+			continue
+		}
+		s.first++
 		s.notify(d)
 		s.queue.Done(1)
 	}
@@ -242,10 +257,14 @@ func (s *Subscription[T]) notify(d object.Delta[T]) {
 // recover, when deferred, recovers a panic of the handler: it is counted and logged, and delivery continues.
 func (s *Subscription[T]) recover(what string, key object.Key) {
 	if reason := recover(); reason != nil {
-		s.panics.Add(1)
-		s.inf.log.log(slog.LevelError, "handler panicked", "handler", s.opts.Name, "key", key.String(), "delta", what,
-			"panic", fmt.Sprint(reason), "stack", string(debug.Stack()))
+		s.panicked("handler panicked", "key", key.String(), "delta", what, "panic", fmt.Sprint(reason), "stack", string(debug.Stack()))
 	}
+}
+
+// panicked counts and logs a panic, or what else has ended a call.
+func (s *Subscription[T]) panicked(message string, args ...any) {
+	s.panics.Add(1)
+	s.inf.log.log(slog.LevelError, message, append([]any{"handler", s.opts.Name}, args...)...)
 }
 
 // HandlerStatus is the state of one handler.
