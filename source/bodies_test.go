@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
@@ -125,6 +126,34 @@ func TestNothingIsLeftOpen(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestStatusInPlaceOfObjects: a Status that comes with code 200 is the server's own explanation, in every encoding.
+func TestStatusInPlaceOfObjects(t *testing.T) {
+	status := metav1.Status{Status: metav1.StatusFailure, Code: 503, Reason: metav1.StatusReasonServiceUnavailable, Message: "the backend is away"}
+	raw, err := status.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	protobuf := "k8s\x00" + string(runtimeUnknown(t, "v1", "Status", raw))
+	const text = `{"kind":"Status","apiVersion":"v1","status":"Failure","code":503,"reason":"ServiceUnavailable","message":"the backend is away"}`
+	for contentType, body := range map[string]string{"application/vnd.kubernetes.protobuf": protobuf, "application/json": text} {
+		client, err := source.NewClient(&rest.Config{Host: "http://server.test", Transport: &sameAnswer{code: 200, contentType: contentType, body: body}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		from, err := source.NewHTTP[*corev1.Pod](client, source.Scope{Resource: pods})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _, listErr := list(t.Context(), from, source.ListOptions[*corev1.Pod]{})
+		_, watchErr := mustWatch(t, from, source.WatchOptions[*corev1.Pod]{}).Next(nil)
+		for _, err := range []error{listErr, watchErr} {
+			if !apierrors.IsServiceUnavailable(err) || !strings.Contains(err.Error(), "the backend is away") {
+				t.Errorf("%s: got %v", contentType, err)
+			}
+		}
 	}
 }
 

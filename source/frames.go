@@ -1,12 +1,14 @@
 package source
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 
 	"google.golang.org/protobuf/encoding/protowire"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tidings/tidings/internal/wire/proto"
 	"github.com/tidings/tidings/object"
@@ -60,6 +62,9 @@ func (r *frameReader) frame() ([]byte, error) {
 	}
 	size := binary.BigEndian.Uint32(head)
 	if uint64(size) > uint64(r.limit) {
+		if status, ok := r.statusAhead(); ok {
+			return nil, statusError(status, 0)
+		}
 		return nil, &TooLargeError{Size: int64(size), Limit: r.limit, Key: r.keyAhead()}
 	}
 	if int(size)+4 > maxBufferSize {
@@ -93,6 +98,16 @@ func unexpected(err error) error {
 		return io.ErrUnexpectedEOF
 	}
 	return err
+}
+
+// statusAhead decodes a Status that the server sent in place of events, and returns false if the body is something else.
+func (r *frameReader) statusAhead() (status metav1.Status, ok bool) {
+	if !bytes.HasPrefix(r.in.buffered(), []byte("k8s\x00")) {
+		return status, false
+	}
+	body, _ := r.in.peek(maxBufferSize) // the body ends before that
+	status, err := protobufStatus(body)
+	return status, err == nil
 }
 
 // keyAhead returns the key of the object in a frame that is too large, from the part that has arrived.

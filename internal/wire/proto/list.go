@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -66,7 +67,8 @@ func NewListReader(r *bufio.Reader, maxItem int) *ListReader {
 }
 
 // Next returns the bytes of the next item, for Decoder.Decode. They are valid until the next call. After the last item
-// the error is io.EOF; a list that ends too early gives io.ErrUnexpectedEOF. Errors are returned again by each further call.
+// the error is io.EOF; a list that ends too early gives io.ErrUnexpectedEOF, and a Status in place of a list an apierrors.APIStatus. Errors are
+// returned again by each further call.
 func (l *ListReader) Next() ([]byte, error) {
 	if l.err != nil {
 		return nil, l.err
@@ -87,8 +89,7 @@ func (l *ListReader) Next() ([]byte, error) {
 // before the items.
 func (l *ListReader) Meta() metav1.ListMeta { return l.meta }
 
-// TypeMeta returns the kind and version of the list, complete when Meta is. If the kind is Status, the server sent an error
-// in place of a list.
+// TypeMeta returns the kind and version of the list, complete when Meta is.
 func (l *ListReader) TypeMeta() metav1.TypeMeta {
 	return metav1.TypeMeta{APIVersion: string(l.envelope.APIVersion), Kind: string(l.envelope.Kind)}
 }
@@ -146,7 +147,10 @@ func (l *ListReader) envelopeField() error {
 	if err != nil {
 		return err
 	}
-	if num == unknownRaw {
+	switch {
+	case num == unknownRaw && string(l.envelope.Kind) == "Status":
+		return l.statusError(size)
+	case num == unknownRaw:
 		l.raw, l.state, l.begun = size, inRaw, true
 		return nil
 	}
@@ -158,6 +162,19 @@ func (l *ListReader) envelopeField() error {
 		err = l.envelope.parseTypeMeta(bytes.Clone(b))
 	}
 	return errors.Join(err, l.release())
+}
+
+// statusError returns the error that a Status of this size, which was sent in place of a list, stands for.
+func (l *ListReader) statusError(size uint64) error {
+	b, err := l.take(size)
+	if err != nil {
+		return err
+	}
+	var status metav1.Status
+	if err := status.Unmarshal(b); err != nil {
+		return fmt.Errorf("read Status of the server: %w", err)
+	}
+	return &apierrors.StatusError{ErrStatus: status}
 }
 
 // listField reads one field of the list. It returns it if it is an item, which is never nil.
