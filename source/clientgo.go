@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/tidings/tidings/internal/redact"
 	"github.com/tidings/tidings/object"
 )
 
@@ -92,7 +93,7 @@ func (s *clientSource[T, L]) List(ctx context.Context, opts ListOptions[T], each
 		Limit:                opts.Limit,
 	})
 	if err != nil {
-		return ListResult{}, err
+		return ListResult{}, listError(err)
 	}
 	of, err := meta.ListAccessor(list)
 	if err != nil {
@@ -112,6 +113,18 @@ func (s *clientSource[T, L]) List(ctx context.Context, opts ListOptions[T], each
 		}
 		return each(o)
 	})
+}
+
+// listError returns an error from a client's list. If the client could not decode the list, its text may quote all of it.
+func listError(err error) error {
+	switch {
+	case runtime.IsMissingKind(err):
+		return errNoList
+	case redact.QuotesNoData(err):
+		return err
+	default:
+		return redact.Decoding(err)
+	}
 }
 
 // Watch does not support initial events: a fake client would ignore the request for them and let the caller wait

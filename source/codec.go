@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	kjson "sigs.k8s.io/json"
 
+	"github.com/tidings/tidings/internal/redact"
 	"github.com/tidings/tidings/internal/wire"
 	"github.com/tidings/tidings/internal/wire/json"
 	"github.com/tidings/tidings/internal/wire/proto"
@@ -287,7 +288,7 @@ var errNoList = errors.New("the response has no kind, so it is not a list")
 func openEnvelope(data []byte) (proto.Envelope, error) {
 	e, err := proto.ParseEnvelope(data)
 	if err == nil && len(e.ContentEncoding) > 0 {
-		err = fmt.Errorf("unknown content encoding %.64q", e.ContentEncoding)
+		err = fmt.Errorf("unknown content encoding %s", wordOrSize(string(e.ContentEncoding)))
 	}
 	return e, err
 }
@@ -303,7 +304,7 @@ func (c *codec[T]) bookmark(data []byte) (metav1.Object, error) {
 		return &m, m.Unmarshal(raw)
 	}
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &m); err != nil {
-		return nil, err
+		return nil, redact.Decoding(err)
 	}
 	return &m, c.checkKind(m.GroupVersionKind())
 }

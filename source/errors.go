@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	kjson "sigs.k8s.io/json"
 
+	"github.com/tidings/tidings/internal/redact"
 	"github.com/tidings/tidings/internal/wire/json"
 	"github.com/tidings/tidings/internal/wire/proto"
 	"github.com/tidings/tidings/object"
@@ -175,7 +176,7 @@ var errNoStatus = errors.New("want a Status")
 
 func jsonStatus(data []byte) (status metav1.Status, err error) {
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, &status); err != nil {
-		return status, err
+		return status, redact.Decoding(err)
 	}
 	if status.Kind != "Status" {
 		return status, errNoStatus

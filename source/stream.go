@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
+	"strings"
 
 	"github.com/tidings/tidings/internal/wire/json"
 	"github.com/tidings/tidings/object"
@@ -37,7 +39,16 @@ func invalid[T object.Object](err error) Event[T] {
 	return Event[T]{Type: Invalid, Err: fmt.Errorf("watch event: %w", err)}
 }
 
-func unknownType(name string) error { return fmt.Errorf("unknown event type %.64q", name) }
+func unknownType(name string) error { return fmt.Errorf("unknown event type %s", wordOrSize(name)) }
+
+// wordOrSize quotes what should be one word. If broken data have something else there, which may be a part of an object, it gives only the size.
+func wordOrSize(text string) string {
+	const maxWord, letters = 16, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_"
+	if len(text) > maxWord || strings.Trim(text, letters) != "" {
+		return fmt.Sprintf("of %d bytes", len(text))
+	}
+	return strconv.Quote(text)
+}
 
 // stream is a watch over HTTP.
 //

@@ -54,7 +54,7 @@ func (s *watchStream[T]) Next(buf []Event[T]) ([]Event[T], error) {
 			return buf, s.end(io.EOF)
 		}
 		if e.Type == watch.Error {
-			return buf, s.end(apierrors.FromObject(e.Object))
+			return buf, s.end(errorOf(e.Object))
 		}
 		event, err := s.event(e)
 		if err != nil {
@@ -70,6 +70,24 @@ func (s *watchStream[T]) Next(buf []Event[T]) ([]Event[T], error) {
 			return buf, nil
 		}
 	}
+}
+
+// decodingCause is how client-go marks its own errors from decoding events. They quote the events.
+const decodingCause metav1.CauseType = "ClientWatchDecoding"
+
+// errorOf returns the error in the object of an ERROR event.
+func errorOf(o runtime.Object) error {
+	status, ok := o.(*metav1.Status)
+	if !ok {
+		return fmt.Errorf("ERROR event with a %T instead of a Status", o)
+	}
+	err := apierrors.FromObject(status)
+	if !apierrors.HasStatusCause(err, decodingCause) {
+		return err
+	}
+	clean := status.DeepCopy()
+	clean.Message, clean.Details = "the client could not decode an event of the watch", nil
+	return &apierrors.StatusError{ErrStatus: *clean}
 }
 
 func (s *watchStream[T]) end(err error) error {

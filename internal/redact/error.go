@@ -16,7 +16,7 @@ import (
 // resources the quoted parts are, since any object may contain a Secret.
 func Error(resource schema.GroupResource, err error) string {
 	switch {
-	case quotesNoData(err):
+	case QuotesNoData(err):
 		return err.Error()
 	case IsSecret(resource):
 		return resource.String() + ": the server's response could not be used; details are withheld because they may quote a secret"
@@ -28,7 +28,8 @@ func Error(resource schema.GroupResource, err error) string {
 // quoted matches quoted text of two or more characters.
 var quoted = regexp.MustCompile("\"(?:[^\"\\\\]|\\\\.){2,}\"|`[^`]{2,}`")
 
-func quotesNoData(err error) bool {
+// QuotesNoData reports whether the error is from the server, the network or a context, and so not from decoding.
+func QuotesNoData(err error) bool {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return true
 	}

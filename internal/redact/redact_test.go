@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"maps"
 	"math/rand/v2"
 	"reflect"
@@ -202,5 +204,30 @@ func TestError(t *testing.T) {
 	forbidden := apierrors.NewForbidden(secrets, "", errors.New("no"))
 	if text := Error(secrets, fmt.Errorf("secrets: %w", forbidden)); !strings.Contains(text, "forbidden") {
 		t.Errorf("forbidden: %s", text)
+	}
+}
+
+func TestDecoding(t *testing.T) {
+	for text, want := range map[string]string{
+		`invalid character '\x00' in string literal`:                            `invalid character '\x00' in string literal`,
+		`invalid character ',' (expecting ':') within "/data/k/secret" after 5`: `invalid character ',' (expecting ':') within …`,
+		`json: cannot unmarshal number -1.5e9 into Go value of type string`:     `json: cannot unmarshal number into Go value of type string`,
+		`json: cannot unmarshal number into Go struct field Secret.data`:        `json: cannot unmarshal number into Go struct field Secret.data`,
+		"Object 'Kind' is missing in '{}'":                                      "Object …",
+		"in `x`":                                                                "in …",
+	} {
+		err := fmt.Errorf("%s%w", text, io.ErrUnexpectedEOF)
+		clean := Decoding(err)
+		if got, _ := strings.CutSuffix(clean.Error(), io.ErrUnexpectedEOF.Error()); got != want || !errors.Is(clean, io.ErrUnexpectedEOF) {
+			t.Errorf("%s: got %s", text, clean)
+		}
+		for ; clean != nil; clean = errors.Unwrap(clean) {
+			if want != text && strings.Contains(clean.Error(), text) {
+				t.Errorf("%s: a wrapped error has it all", text)
+			}
+		}
+	}
+	if err, ok := errors.AsType[*fs.PathError](Decoding(&fs.PathError{Op: "read", Path: `"secret"`, Err: io.EOF})); !ok || err.Op != "read" {
+		t.Error("the type of the error is lost")
 	}
 }

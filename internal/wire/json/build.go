@@ -1,7 +1,7 @@
 package json
 
 import (
-	"fmt"
+	"errors"
 	"math/bits"
 	"strconv"
 	"strings"
@@ -347,6 +347,8 @@ func (b *builder) number(raw []byte, f *field) any {
 	return b.newNumber(raw)
 }
 
+var errNumber = errors.New("a number does not fit into a float64")
+
 func (b *builder) newNumber(raw []byte) any {
 	b.spend(8)
 	s := string(raw)
@@ -357,7 +359,7 @@ func (b *builder) newNumber(raw []byte) any {
 	}
 	float, err := strconv.ParseFloat(s, 64)
 	if err != nil && b.err == nil {
-		b.err = fmt.Errorf("number %s does not fit into a float64", s)
+		b.err = errNumber
 	}
 	return float
 }

@@ -9,6 +9,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kjson "sigs.k8s.io/json"
+
+	"github.com/tidings/tidings/internal/redact"
 )
 
 // EventReader reads the events of a watch in JSON: concatenated objects, each with a type and an object.
@@ -131,7 +133,7 @@ func isValid(text []byte) bool {
 func statusError(text []byte) error {
 	var status metav1.Status
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(text, &status); err != nil {
-		return fmt.Errorf("read Status of the server: %w", err)
+		return fmt.Errorf("read Status of the server: %w", redact.Decoding(err))
 	}
 	return &apierrors.StatusError{ErrStatus: status}
 }

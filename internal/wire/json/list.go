@@ -8,6 +8,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kjson "sigs.k8s.io/json"
+
+	"github.com/tidings/tidings/internal/redact"
 )
 
 // ListReader reads a list in JSON item by item, so that the whole list is never in memory.
@@ -129,7 +131,7 @@ func (r *ListReader) member() error {
 		return err
 	}
 	if name[0] != '"' || !isValid(name) {
-		return fmt.Errorf("malformed JSON: got %.20q where a name belongs", name)
+		return fmt.Errorf("malformed JSON: got a value of %d bytes where a name belongs", len(name))
 	}
 	if unquote(name) == "items" {
 		return r.items()
@@ -179,7 +181,7 @@ func (r *ListReader) items() error {
 		return err
 	}
 	if string(value) != "null" {
-		return fmt.Errorf("items is %.20q instead of an array", value)
+		return fmt.Errorf("items is a value of %d bytes instead of an array", len(value))
 	}
 	r.state = listMember
 	return nil
@@ -198,7 +200,7 @@ func (r *ListReader) item() ([]byte, error) {
 		return nil, err
 	}
 	if item[0] != '{' {
-		return nil, fmt.Errorf("item %d is %.20q instead of an object", r.count, item)
+		return nil, fmt.Errorf("item %d is a value of %d bytes instead of an object", r.count, len(item))
 	}
 	return item, nil
 }
@@ -227,7 +229,7 @@ func (r *ListReader) finish() error {
 func (r *ListReader) decodeHead() error {
 	var head ListHead
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(r.object(), &head); err != nil {
-		return err
+		return redact.Decoding(err)
 	}
 	r.head = head
 	return nil

@@ -312,7 +312,7 @@ func TestListErrors(t *testing.T) {
 		`{"items":null}`:                   "EOF",
 		`{"kind":"PodList"}`:               "it has no items",
 		`{"items":{}}`:                     "instead of an array",
-		`{"items":[null]}`:                 `item 0 is "null" instead of an object`,
+		`{"items":[null]}`:                 "item 0 is a value of 4 bytes instead of an object",
 		`{"items":[{},5]}`:                 "item 1 is",
 		`{"items":[{},]}`:                  "where a value belongs",
 		`{"items":[{} {}]}`:                "malformed",

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	kjson "sigs.k8s.io/json"
 
+	"github.com/tidings/tidings/internal/redact"
 	"github.com/tidings/tidings/internal/wire"
 )
 
@@ -88,7 +89,7 @@ func (d *Typed[T]) Decode(data []byte, _ T) (object T, err error) {
 	object, err = d.decode(data)
 	if err != nil {
 		var zero T
-		return zero, fmt.Errorf("decode JSON object into %s: %w", d.elem, err)
+		return zero, fmt.Errorf("decode JSON object into %s: %w", d.elem, redact.Decoding(err))
 	}
 	d.stats.Objects++
 	d.stats.Bytes += uint64(len(data))

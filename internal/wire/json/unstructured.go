@@ -18,6 +18,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/tidings/tidings/internal/redact"
 	"github.com/tidings/tidings/internal/wire"
 )
 
@@ -71,7 +72,7 @@ func (d *Unstructured) Decode(data []byte, _ *unstructured.Unstructured) (*unstr
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("decode JSON object: %w", err)
+		return nil, fmt.Errorf("decode JSON object: %w", redact.Decoding(err))
 	}
 	return object, nil
 }

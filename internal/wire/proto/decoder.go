@@ -11,6 +11,7 @@ import (
 	"sync"
 	"unsafe"
 
+	"github.com/tidings/tidings/internal/redact"
 	"github.com/tidings/tidings/internal/wire"
 	"github.com/tidings/tidings/internal/wire/patch"
 )
@@ -188,7 +189,7 @@ func (dec *Decoder[T]) Update(data []byte, previous T, encoded []byte) (T, error
 	}
 	if err != nil {
 		var zero T
-		return zero, fmt.Errorf("decoding %s: %w", dec.typ.Elem(), err)
+		return zero, fmt.Errorf("decoding %s: %w", dec.typ.Elem(), redact.Decoding(err))
 	}
 	return *(*T)(unsafe.Pointer(&p)), nil
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/tidings/tidings/internal/redact"
 	"github.com/tidings/tidings/internal/wire"
 	"github.com/tidings/tidings/internal/wire/patch"
 )
@@ -51,7 +52,7 @@ func (dec *Decoder[T]) patchedAs(patched func() (unsafe.Pointer, error)) (T, err
 	out, err := dec.guarded(patched)
 	if err != nil {
 		var zero T
-		return zero, fmt.Errorf("decoding %s: %w", dec.typ.Elem(), err)
+		return zero, fmt.Errorf("decoding %s: %w", dec.typ.Elem(), redact.Decoding(err))
 	}
 	return *(*T)(unsafe.Pointer(&out)), nil
 }

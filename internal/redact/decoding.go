@@ -1,0 +1,38 @@
+package redact
+
+import (
+	"errors"
+	"regexp"
+)
+
+// Decoding returns an error from decoding an object without the parts of its text that may quote the object: any object may be a Secret, or contain
+// one. errors.Is and errors.As find in it what they find in err.
+func Decoding(err error) error {
+	text := err.Error()
+	clean := unquoted.FindString(text)
+	if len(clean) < len(text) {
+		clean += "…"
+	}
+	if clean = number.ReplaceAllString(clean, "number"); clean == text {
+		return err
+	}
+	return &decodingError{clean, err}
+}
+
+var (
+	// unquoted matches text up to the first quotation mark; single characters do no harm, and say what is wrong.
+	unquoted = regexp.MustCompile("^(?:(?:character|expecting) '(?:[^'\\\\]|\\\\.\\w{0,8})'|[^\"'`])*")
+	number   = regexp.MustCompile(`number -?\d[-+.\w]*`)
+)
+
+// decodingError does not unwrap to the original error, whose text would be printed then.
+type decodingError struct {
+	text string
+	err  error
+}
+
+func (e *decodingError) Error() string { return e.text }
+
+// Is and As make errors.Is and errors.As look at the original error.
+func (e *decodingError) Is(target error) bool { return errors.Is(e.err, target) }
+func (e *decodingError) As(target any) bool   { return errors.As(e.err, target) }
