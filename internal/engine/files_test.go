@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -1028,5 +1029,52 @@ func TestFileTellsTheRest(t *testing.T) {
 		}
 		next.Halt(nil)
 		<-next.done
+	})
+}
+
+// TestFileThatOpensToTooMuch: objects that anybody wrote may be packed a thousand times smaller than they are. Where all would be opened, such a file is
+// refused before they take far more memory than its length justifies. With a budget they stay packed.
+func TestFileThatOpensToTooMuch(t *testing.T) {
+	both(t, func(t *testing.T, folding bool) {
+		inf, pf := newSaved(t, t.TempDir(), folding)
+		codec, err := source.NewCodecAs[settings](inf.objectType(), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		identity := maps.Clone(pf.identity)
+		identity["cluster"] = "test"
+		header := file.Header{Identity: identity, ResourceVersions: map[string]string{"": "7"}}
+		large := &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "a", UID: "u", ResourceVersion: "5"},
+			Data:       map[string]string{"zeros": strings.Repeat("0", 16<<20)},
+		}
+		encoded, err := codec.Append(nil, large)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var packer fold.Packer
+		record := file.Record{Namespace: "shop", Name: "a", UID: "u", ResourceVersion: "5", Object: packer.Pack(encoded, nil)}
+		if err := file.WriteFile(pf.path, header, file.Options{}, func(w *file.Writer) error {
+			for range 24 {
+				if err := w.Write(record); err != nil {
+					return err
+				}
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		l, err := inf.files.load(t.Context(), pf)
+		l.close()
+		runtime.ReadMemStats(&after)
+		if errors.Is(err, file.ErrBroken) == folding {
+			t.Errorf("got %v", err)
+		}
+		info, _ := os.Stat(pf.path)
+		if took := after.TotalAlloc - before.TotalAlloc; took > 3*openedFree {
+			t.Errorf("%d bytes took %d", info.Size(), took)
+		}
 	})
 }

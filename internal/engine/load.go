@@ -26,6 +26,10 @@ import (
 // resumes, and leaves no doubt.
 const alwaysListUpTo = 100
 
+// A file may have been written by anybody, and packed objects may be a thousand times smaller than opened. If all are opened, they may have openedFree
+// bytes together, and openedPerByte for each byte of their records; real objects stay far below. With a budget, few are open at a time.
+const openedFree, openedPerByte = 64 << 20, 256
+
 // loaded is the content of a file: folded objects, without decoding them, if the store can fold, else open ones.
 type loaded[T object.Object] struct {
 	items    object.Items[T]
@@ -130,7 +134,7 @@ func (f *files[T]) load(ctx context.Context, pf *partFile) (l loaded[T], err err
 			return err
 		}
 		l.version, l.asOf = r.Header().ResourceVersions[pf.identity["namespace"]], r.Header().Written
-		records := checking[T]{l: &l, namespace: pf.identity["namespace"], records: r.Records()}
+		records := checking[T]{l: &l, namespace: pf.identity["namespace"], records: r.Records(), left: openedFree}
 		if l.folded == nil {
 			return f.decode(ctx, &records)
 		}
@@ -172,6 +176,7 @@ type checking[T object.Object] struct {
 	l         *loaded[T]
 	namespace string
 	records   iter.Seq2[file.Record, error]
+	left      int   // how many bytes the next objects may open to
 	err       error // why it ended early
 }
 
@@ -201,6 +206,7 @@ func (c *checking[T]) all(ctx context.Context) iter.Seq[file.Record] {
 }
 
 func (c *checking[T]) check(record file.Record) error {
+	c.left += openedPerByte*record.Size() - record.Object.Len()
 	switch key := keyOfRecord(record); {
 	case key.Name == "":
 		return fmt.Errorf("%w: an object has no name", file.ErrBroken)
@@ -208,6 +214,8 @@ func (c *checking[T]) check(record file.Record) error {
 		return fmt.Errorf("%w: %s is not in namespace %q", file.ErrBroken, key, c.namespace)
 	case object.OlderResourceVersion(c.l.version, record.ResourceVersion):
 		return fmt.Errorf("%w: %s is newer than the file", file.ErrBroken, key)
+	case c.left < 0 && c.l.folded == nil:
+		return fmt.Errorf("%w: its objects would take far more memory than its length justifies", file.ErrBroken)
 	}
 	return nil
 }

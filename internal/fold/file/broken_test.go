@@ -211,3 +211,35 @@ func readAny(t *testing.T, data []byte, opts Options) {
 	}
 	mustEqual(t, again, entries)
 }
+
+// TestSmallestParts reads files that consist of the smallest frames and records, for which the memory is largest compared with the length.
+func TestSmallestParts(t *testing.T) {
+	const n = 20_000
+	header := frame(kindHeader, testHeader.append(nil)...)
+	var dictionaries [][]byte
+	for range n {
+		dictionaries = append(dictionaries, frame(kindDictionary, 0xff, 0xff))
+	}
+	record := Record{Name: "n", Object: new(fold.Packer).Pack(nil, nil)}.append(nil, 0)
+	for name, data := range map[string][]byte{
+		"dictionaries": forge(append(append([][]byte{header}, dictionaries...), frame(kindEnd, 0, 0xa0, 0x9c, 1))...),
+		"records":      forge(header, frame(kindRecords, bytes.Repeat(record, n)...), frame(kindEnd, 0xa0, 0x9c, 1, 0)),
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		r, err := NewReader(bytes.NewReader(data), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, err := range r.Records() {
+			if err != nil {
+				t.Fatal(name, err)
+			}
+		}
+		runtime.ReadMemStats(&after)
+		took := int(after.TotalAlloc - before.TotalAlloc)
+		if took > 20*len(data) {
+			t.Errorf("%s: %d bytes took %d, %d times as many", name, len(data), took, took/len(data))
+		}
+	}
+}

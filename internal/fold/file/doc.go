@@ -25,7 +25,8 @@
 //     full disk, does not harm the existing file.
 //  3. Files are readable and writable only by their owner (mode 0600).
 //  4. Malicious bytes cause an error or, without a key, possibly forged objects. They cause no panic and no endless loop, and
-//     need no more memory than a few times their length.
+//     reading them needs less memory than 20 times their length: most for the smallest dictionaries, twice for records. A caller that
+//     keeps the records, or opens objects (each to at most fold.MaxOpened bytes), has to bound that itself.
 //  5. If a key is given, an unencrypted file is never read.
 //
 // # Where the ideas come from

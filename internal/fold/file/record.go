@@ -16,6 +16,11 @@ type Record struct {
 	Object fold.Packed
 }
 
+// Size returns roughly how many bytes of the file the record takes.
+func (r Record) Size() int {
+	return len(r.Namespace) + len(r.Name) + len(r.UID) + len(r.ResourceVersion) + len(r.Extra) + r.Object.Size()
+}
+
 // append appends the record. dictionary is the number of its dictionary, 0 for none.
 func (r Record) append(b []byte, dictionary uint64) []byte {
 	for _, s := range [...]string{r.Namespace, r.Name, r.UID, r.ResourceVersion, r.Extra} {
