@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -13,6 +14,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/tidings/tidings/internal/fold"
 	"github.com/tidings/tidings/internal/testseed"
 	"github.com/tidings/tidings/object"
 )
@@ -382,12 +384,89 @@ func TestFoldedModel(t *testing.T) {
 	})
 }
 
-// checkPacker fails the test unless the packer counts exactly the folded objects of the newest snapshot.
+// checkPacker fails the test unless everything that is counted while objects fold, change and open is what the newest snapshot has.
 func (w *foldWorld) checkPacker() {
 	w.t.Helper()
-	s := w.writer.Store().Snapshot()
-	if n := s.folds.packer.Stats().Objects; n != s.folds.count {
-		w.t.Fatalf("the packer counts %d objects, %d are folded", n, s.folds.count)
+	f := w.writer.Store().Snapshot().folds
+	var want fold.Stats
+	need := map[*fold.Dictionary]bool{}
+	for _, b := range f.entries.branches {
+		for _, page := range b.pages {
+			for i := 0; page != nil && i < len(page); i++ {
+				if e := page[i]; e != nil {
+					want.Objects++
+					want.OpenedBytes += int64(e.packed.Len())
+					want.PackedBytes += int64(e.packed.Size())
+					want.HeapBytes += int64(e.packed.HeapSize())
+					need[e.packed.Dictionary()] = true
+				}
+			}
+		}
+	}
+	delete(need, nil)
+	got := f.packer.Stats()
+	if got.Objects != want.Objects || got.OpenedBytes != want.OpenedBytes || got.PackedBytes != want.PackedBytes || got.HeapBytes != want.HeapBytes {
+		w.t.Fatalf("the packer counts %+v, there are %+v", got, want)
+	}
+	if more := got.Dictionaries - len(need); more < 0 || more > 1 { // the current one may be unused
+		w.t.Fatalf("%d dictionaries are counted, %d are needed", got.Dictionaries, len(need))
+	}
+	w.checkTables(f.folding)
+}
+
+// checkTables checks what is counted of opened objects and decoded templates.
+func (w *foldWorld) checkTables(f *folding[*thing]) {
+	w.t.Helper()
+	opened, decoded := 0, int64(0)
+	for i := range f.opened.shards {
+		opened += len(f.opened.shards[i].objects)
+	}
+	for _, template := range f.templates.kept {
+		decoded += f.templates.bytesOf(template)
+		if !f.templates.needed(template) || template.KeptDecoded() == nil {
+			w.t.Fatal("a template is kept that is not needed or not decoded")
+		}
+	}
+	if got := f.opened.count.Load(); got != int64(opened) {
+		w.t.Fatalf("%d opened objects are counted, the table has %d", got, opened)
+	}
+	if got := f.templates.size(); got != decoded {
+		w.t.Fatalf("%d bytes of decoded templates are counted, there are %d", got, decoded)
+	}
+}
+
+// churn is how many objects TestCountsDoNotDrift sets.
+var churn = flag.Int("churn", 3000, "objects that TestCountsDoNotDrift sets")
+
+// TestCountsDoNotDrift compares counts with what is there after many changes, folds, lists, and reads, with patches and without.
+func TestCountsDoNotDrift(t *testing.T) {
+	for name, codec := range map[string]Codec[*thing]{"packed": thingCodec{}, "patches": newPatchingCodec(t)} {
+		t.Run(name, func(t *testing.T) {
+			w := newFoldWorldOf(t, testseed.Seed(t), codec)
+			if name == "patches" {
+				w.common = inCommon + inCommon
+			}
+			for step := 1; w.version < *churn; step++ {
+				w.writer.Store().KeepTemplates(int64(w.rand.IntN(3)) * leastTemplates)
+				w.step()
+				if step%50 == 0 {
+					w.writer.Store().ForgetUnheld()
+					w.checkPacker()
+				}
+			}
+			w.kept = nil
+			w.verify(w.writer.Store().Snapshot(), w.model)
+			w.checkPacker()
+			txn := w.writer.Begin()
+			for k := range w.model {
+				txn.Remove(k)
+			}
+			txn.Commit()
+			w.checkPacker()
+			if st := w.writer.Store().Snapshot().FoldStats(); st.Open+st.Folded+st.Unfoldable+st.IndexEntries != 0 || st.EncodedBytes+st.StaleBytes+st.TemplateBytes != 0 {
+				t.Errorf("an empty store has %+v", st)
+			}
+		})
 	}
 }
 
