@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -44,7 +45,8 @@ type Player[T object.Object] struct {
 }
 
 // Play returns a source that plays one collection of rec: the one with the scope's resource and namespace, and if there are
-// several, with its selectors. T may differ from the recorded type if the objects can be decoded into it.
+// several, with its selectors. Of several with these, one with the scope's trim and kind is preferred, and the first of equal ones. T may
+// differ from the recorded type if the objects can be decoded into it.
 func Play[T object.Object](rec *Recording, scope source.Scope, opts PlayOptions) (*Player[T], error) {
 	if opts.Speed == 0 {
 		opts.Speed = 1
@@ -64,24 +66,33 @@ func Play[T object.Object](rec *Recording, scope source.Scope, opts PlayOptions)
 }
 
 func (rec *Recording) find(scope source.Scope) (*recordedCollection, error) {
-	var found []*recordedCollection
-	for _, c := range rec.collections {
-		if c.scope.Resource != scope.Resource || c.scope.Namespace != scope.Namespace {
-			continue
-		}
-		if c.scope.Labels == scope.Labels && c.scope.Fields == scope.Fields {
-			return c, nil
-		}
-		found = append(found, c)
-	}
-	switch len(found) {
-	case 0:
+	found := slices.DeleteFunc(slices.Clone(rec.collections), func(c *recordedCollection) bool {
+		return c.scope.Resource != scope.Resource || c.scope.Namespace != scope.Namespace
+	})
+	if len(found) == 0 {
 		return nil, fmt.Errorf("recording: %v in namespace %q was not recorded", scope, scope.Namespace)
-	case 1:
-		return found[0], nil
-	default:
-		return nil, fmt.Errorf("recording: %v in namespace %q was recorded %d times; set the selectors to tell them apart", scope, scope.Namespace, len(found))
 	}
+	n := len(found)
+	found, ok := prefer(found, func(c source.Scope) bool { return c.Labels == scope.Labels && c.Fields == scope.Fields })
+	if !ok && n > 1 {
+		return nil, fmt.Errorf("recording: %v in namespace %q was recorded %d times; set the selectors to tell them apart", scope, scope.Namespace, n)
+	}
+	found, _ = prefer(found, func(c source.Scope) bool { return slices.Equal(c.Trim, scope.Trim) })
+	found, _ = prefer(found, func(c source.Scope) bool { return c.Kind == scope.Kind })
+	return found[0], nil
+}
+
+// prefer returns the collections with a suitable scope, or all if there is none.
+func prefer(all []*recordedCollection, suits func(source.Scope) bool) (some []*recordedCollection, ok bool) {
+	for _, c := range all {
+		if suits(c.scope) {
+			some = append(some, c)
+		}
+	}
+	if some == nil {
+		return all, false
+	}
+	return some, true
 }
 
 // Done returns a channel that is closed when everything has been played, and the caller has called Next again after the last events.

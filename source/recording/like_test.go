@@ -1,0 +1,58 @@
+package recording_test
+
+import (
+	"bytes"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/tidings/tidings/object"
+	"github.com/tidings/tidings/source"
+	"github.com/tidings/tidings/source/recording"
+)
+
+// TestLikeCollections records collections that differ only in namespace, selectors, trim or kind: each scope plays its own.
+func TestLikeCollections(t *testing.T) {
+	scopes := []source.Scope{
+		{Resource: configMaps},
+		{Resource: configMaps, Namespace: "shop"},
+		{Resource: configMaps, Labels: "app=web"},
+		{Resource: configMaps, Fields: "metadata.name=a"},
+		{Resource: configMaps, Trim: object.Trim{"data"}},
+		{Resource: configMaps, Trim: object.Trim{"metadata.managedFields"}},
+		{Resource: configMaps, Kind: configMaps.GroupVersion().WithKind("PartialObjectMetadata")},
+		{Resource: configMaps, Labels: "app=web", Trim: object.Trim{"data"}},
+	}
+	var file bytes.Buffer
+	recorder, err := recording.NewRecorder(&file, recording.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, scope := range scopes {
+		if _, err := recording.Record(recorder, listOf(i), scope).List(t.Context(), source.ListOptions[*corev1.ConfigMap]{}, ignore); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := recorder.Close(); err != nil {
+		t.Fatal(err)
+	}
+	rec, err := recording.Read(bytes.NewReader(file.Bytes()), int64(file.Len()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, scopes := range [][]source.Scope{scopes, rec.Collections()} { // the latter have a kind
+		for i, scope := range scopes {
+			player, err := recording.Play[*corev1.ConfigMap](rec, scope, recording.PlayOptions{Speed: recording.AtOnce})
+			if err != nil {
+				t.Fatal(err)
+			}
+			n := 0
+			if _, err = player.List(t.Context(), source.ListOptions[*corev1.ConfigMap]{}, func(*corev1.ConfigMap) error {
+				n++
+				return nil
+			}); err != nil || n != i {
+				t.Errorf("%+v plays the collection of %d objects, %v; want %d", scope, n, err, i)
+			}
+		}
+	}
+}
