@@ -261,10 +261,11 @@ func (b *budgeted[T]) sharedBytes() (bytes int64) {
 	return bytes
 }
 
-// fits reports whether objects with this total size of encodings can all stay open with some room to spare. When open they hardly take more than
-// twice that and a kilobyte each.
+// fits reports whether objects with this total size of encodings can all stay open with some room to spare. When open most take less than
+// twice that and a kilobyte each; those with many small entries take more, which shows once some have been measured.
 func (b *budgeted[T]) fits(objects int, encoded int64) bool {
-	return b.memory.used.Load()+2*encoded+int64(objects)<<10 <= b.memory.budget-b.memory.budget/4
+	open := max(2*encoded+int64(objects)<<10, int64(b.meanSize()*float64(objects)))
+	return b.memory.used.Load()+open <= b.memory.budget-b.memory.budget/4
 }
 
 // meanOf returns the mean size of objects.

@@ -335,7 +335,8 @@ func (inf *Informer[T]) openFolded(ctx context.Context, p *part[T], l *loaded[T]
 	if l.folded == nil {
 		return nil
 	}
-	fit := inf.budget.fits(l.folded.Len(), inf.store.Snapshot().FoldStats().EncodedBytes)
+	encoded := inf.store.Snapshot().FoldStats().EncodedBytes
+	fit := inf.budget.fits(l.folded.Len(), encoded)
 	if !fit && !inf.wantsObjects() && !inf.store.Snapshot().HasIndexes() {
 		return nil
 	}
@@ -354,6 +355,7 @@ func (inf *Informer[T]) openFolded(ctx context.Context, p *part[T], l *loaded[T]
 	}, func(objects []T) error {
 		if inf.budget.meanSize() == 0 {
 			inf.budget.setMean(objects)
+			fit = fit && inf.budget.fits(l.folded.Len(), encoded)
 		}
 		if fit {
 			g.Unfold(objects)

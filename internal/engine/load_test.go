@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tidings/tidings/internal/fold"
 	"github.com/tidings/tidings/internal/fold/file"
@@ -214,4 +216,47 @@ func TestListOlderThanItsFile(t *testing.T) {
 			<-next.done
 		}
 	})
+}
+
+// TestFitIsMeasured: many small entries take far more memory than their encodings say. A file of such objects that the budget cannot hold open is not
+// opened into the budget.
+func TestFitIsMeasured(t *testing.T) {
+	const objects, entries = 2000, 100
+	dir := t.TempDir()
+	from, pf := newSaved(t, dir, true)
+	var items object.Items[settings]
+	for i := range objects {
+		o := namedSettings(i)
+		o.ResourceVersion, o.UID, o.Data = "5", types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", i)), map[string]string{}
+		for j := range entries {
+			o.Data[fmt.Sprintf("%04x", i*entries+j)] = ""
+		}
+		items = append(items, o)
+	}
+	txn := from.writer.Begin()
+	txn.Replace("", items, "9", false)
+	txn.Commit()
+	if err := save(t.Context(), from, pf); err != nil {
+		t.Fatal(err)
+	}
+	open := sizeOf(items)
+	for _, budget := range []int64{open * 9 / 10, 4 * open} {
+		inf, pf := newSaved(t, dir, false)
+		inf.useMemory(NewMemory(budget, slog.New(slog.DiscardHandler)))
+		p, err := inf.newTestPart(pf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := inf.files.load(t.Context(), pf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		applied, err := inf.takeOver(t.Context(), p, &l)
+		l.close()
+		inf.budget.measure()
+		st := inf.store.Snapshot().FoldStats()
+		if used := inf.budget.memory.used.Load(); !applied || err != nil || used > budget || budget > open && st.Open != objects {
+			t.Errorf("%d of %d bytes are used, %d of %d objects open (%d bytes); %t, %v", used, budget, st.Open, objects, open, applied, err)
+		}
+	}
 }
