@@ -618,3 +618,54 @@ func TestStandInsHaveNoNextState(t *testing.T) {
 		}
 	}
 }
+
+// TestListedAndLost: a folded object that the store loses after a list has referred to it is counted again when the list puts it back.
+func TestListedAndLost(t *testing.T) {
+	w := newFoldWorld(t, 1)
+	g := w.writer.Store().Gather(0)
+	for i := range 5 {
+		g.Add(plainThing(i))
+	}
+	g.Fold()
+	replace := func(g *Gathering[*thing]) *Snapshot[*thing] {
+		txn := w.writer.Begin()
+		txn.Replace("", g, "1", false)
+		g.Close()
+		return txn.Commit()
+	}
+	s := replace(g)
+	g = w.writer.Store().Gather(0)
+	for h := range s.AllHeld("") {
+		g.AddHeld(h)
+	}
+	txn := w.writer.Begin()
+	txn.Remove(g.Key(2))
+	txn.Commit()
+	w.checkPacker()
+	if s = replace(g); s.FoldStats().Folded != 5 {
+		t.Errorf("%+v", s.FoldStats())
+	}
+	w.checkPacker()
+}
+
+// TestFoldsWhatWasReplaced: objects that replace folded ones of a Gathering, or move to their places, are folded with the next ones.
+func TestFoldsWhatWasReplaced(t *testing.T) {
+	g := newFoldWorld(t, 1).writer.Store().Gather(0)
+	defer g.Close()
+	for i := range 4 {
+		g.Add(plainThing(i))
+	}
+	g.Fold()
+	g.Set(1, plainThing(5))
+	if g.Open() != 1 {
+		t.Errorf("%d objects are open, one was set", g.Open())
+	}
+	if g.Fold(); g.Open() != 0 {
+		t.Errorf("%d objects stayed open after one was set", g.Open())
+	}
+	g.Add(plainThing(6))
+	g.Remove(0)
+	if g.Fold(); g.Open() != 0 || g.Len() != 4 {
+		t.Errorf("%d of %d objects stayed open after one was removed", g.Open(), g.Len())
+	}
+}
