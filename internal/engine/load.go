@@ -26,9 +26,9 @@ import (
 // resumes, and leaves no doubt.
 const alwaysListUpTo = 100
 
-// A file may have been written by anybody, and packed objects may be a thousand times smaller than opened. If all are opened, they may have openedFree
-// bytes together, and openedPerByte for each byte of their records; real objects stay far below. With a budget, few are open at a time.
-const openedFree, openedPerByte = 64 << 20, 256
+// A file may have been written by anybody, and a hundred packed bytes may open to megabytes. If all objects are opened, they may have openedFree bytes
+// together, and openedPerByte for each byte of their records: more than a patch of the largest template saves. With a budget, few are open at a time.
+const openedFree, openedPerByte = 64 << 20, 1024
 
 // loaded is the content of a file: folded objects, without decoding them, if the store can fold, else open ones.
 type loaded[T object.Object] struct {
