@@ -62,13 +62,18 @@ func TestStatusCountsWhatWasCreated(t *testing.T) {
 	})
 }
 
+// dropsTerminating sets whether the server drops terminatingReplicas.
+func (l *lab) dropsTerminating(drops bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.dropTerminating = drops
+}
+
 // TestServerWithoutTerminatingReplicas drops the field, as older servers do: it is not written again and again.
 func TestServerWithoutTerminatingReplicas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, Options{})
-		l.mu.Lock()
-		l.dropTerminating = true
-		l.mu.Unlock()
+		l.dropsTerminating(true)
 		l.createSet(web(2))
 		l.settle(time.Minute)
 		before := l.count("update replicasets")
@@ -88,14 +93,10 @@ func TestServerWithoutTerminatingReplicas(t *testing.T) {
 func TestServerLearnsTerminatingReplicas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, Options{})
-		l.mu.Lock()
-		l.dropTerminating = true
-		l.mu.Unlock()
+		l.dropsTerminating(true)
 		l.createSet(web(2))
 		l.settle(time.Minute)
-		l.mu.Lock()
-		l.dropTerminating = false
-		l.mu.Unlock()
+		l.dropsTerminating(false)
 		l.scale(3)
 		l.settle(time.Minute)
 		if got := l.set().Status; got.Replicas != 3 || got.TerminatingReplicas == nil || *got.TerminatingReplicas != 0 {

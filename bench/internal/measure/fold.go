@@ -53,7 +53,10 @@ func (r *run) folded(context.Context) error {
 		}
 		return nil
 	}
-	if err := errors.Join(r.measureReads("get", gets, mixed, ""), r.measureReads("list", list, encoded, r.Profiles[Folded])); err != nil {
+	if err := r.measureReads("get", gets, mixed, ""); err != nil {
+		return err
+	}
+	if err := r.measureReads("list", list, encoded, r.Profiles[Folded]); err != nil {
 		return err
 	}
 	r.out["growth of a list"] = 100 * (float64(heap().HeapAlloc)/float64(before) - 1)
