@@ -61,7 +61,8 @@ type Config struct {
 	// phase is then Rate.
 	OnTheFly bool
 	Burst    int // at most Objects
-	// Sustained is longer than Burst; the objects change in the same order again and again.
+	// Sustained is longer than Burst; the objects change in the same order again and again. With few of them it must not be
+	// more than Objects: a handler that lags behind by that many events coalesces.
 	Sustained int
 	Rate      int
 	Churn     int // approximate; for pods only
