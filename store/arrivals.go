@@ -140,6 +140,8 @@ func (f *folding[T]) openWith(codec Codec[T], k object.Key, e *folded[T]) (o T, 
 // other namespaces are removed from a: Replace decides about them.
 func (t *Txn[T]) PutArrivals(g *Gathering[T], a *Arrivals[T], namespace string) {
 	t.mustBeOpen("PutArrivals")
+	t.arriving = true
+	defer func() { t.arriving = false }()
 	open, kept := *a.open.Load(), 0
 	for i, h := range a.items {
 		if namespace != "" && h.key.Namespace != namespace {

@@ -73,6 +73,7 @@ func (x *indexTree[T]) fill(
 ) {
 	g := groups{names: names}
 	x.digests, x.stale = slots[uint64]{}, false
+	x.pending, x.settling = nil, nil
 	s.keys.scan(span{}, func(it *item) bool {
 		values, reason := valuesOf(it)
 		if reason != nil {

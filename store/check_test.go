@@ -47,7 +47,7 @@ func check(t testing.TB, s *Snapshot[*thing]) {
 	checkSlots(t, s)
 	checkLookup(t, s)
 	for _, x := range s.indexes {
-		if err := checkTree(x.root); err != nil {
+		if err := checkTree(x.tree()); err != nil {
 			t.Fatalf("index %s: %v", x.index.name, err)
 		}
 		want := map[key]slot{}
@@ -60,7 +60,7 @@ func check(t testing.TB, s *Snapshot[*thing]) {
 			return true
 		})
 		got := map[key]slot{}
-		x.root.scan(span{}, func(it *item) bool { got[it.key] = it.slot; return true })
+		x.tree().scan(span{}, func(it *item) bool { got[it.key] = it.slot; return true })
 		if !maps.Equal(want, got) {
 			t.Fatalf("index %s holds %v, want %v", x.index.name, got, want)
 		}

@@ -32,9 +32,7 @@ type FoldStats struct {
 func (s *Snapshot[T]) FoldStats() FoldStats {
 	st := FoldStats{Open: s.Len()}
 	for i := range s.indexes {
-		if root := s.indexes[i].root; root != nil {
-			st.IndexEntries += root.size
-		}
+		st.IndexEntries += s.indexes[i].len()
 	}
 	if s.folds == nil {
 		return st

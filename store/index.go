@@ -66,6 +66,12 @@ type indexTree[T object.Object] struct {
 	// digests holds, by slot, the digest of the values under which the tree has each object. They show whether a change of an
 	// object changes its values, and whether somebody has written to it.
 	digests slots[uint64]
+	// pending are entries that are not in the tree yet, in the order in which their objects arrived. An index is mostly in another order
+	// than the batches of a first list, so that putting them into the tree at once would copy most leaves for each batch. They
+	// wait for a reader, for a change of an object in the store, for manyPending of them, or for the end of the list.
+	pending []item
+	// settling is nil without pending entries, and in a transaction that has added some.
+	settling *settling
 	// stale says that the tree has entries whose values are not known; it is rebuilt before it is published.
 	stale bool
 }
@@ -99,7 +105,7 @@ func (x *indexTree[T]) valuesBefore(c *change[T]) (values []string, ok bool) {
 // move moves an item from the values before to those after, for the transaction txn.
 func (x *indexTree[T]) move(txn uint64, names *names, it item, before, after []string) {
 	for _, v := range after {
-		x.add(txn, names, item{key{v, it.Key}, it.slot})
+		x.root = withItem(txn, x.root, item{key{v, it.Key}, it.slot}, names)
 	}
 	for _, v := range missing(before, after) {
 		r := deletion{txn: txn, key: key{v, it.Key}}
@@ -107,19 +113,19 @@ func (x *indexTree[T]) move(txn uint64, names *names, it item, before, after []s
 	}
 }
 
-// add inserts an item into the tree, unless it is there.
-func (x *indexTree[T]) add(txn uint64, names *names, it item) {
+// withItem inserts an item into the tree under root, unless it is there. It returns the new root.
+func withItem(txn uint64, root *node, it item, names *names) *node {
 	var p insertion
-	next, found := p.seek(x.root, &it.key)
+	next, found := p.seek(root, &it.key)
 	if found {
-		return
+		return root
 	}
 	var near string
 	if next != nil {
 		near = next.value
 	}
 	it.value = names.like(it.value, near)
-	x.root = p.insert(txn, it)
+	return p.insert(txn, it)
 }
 
 // manyValues is the number of values from which a map lookup beats a linear search.

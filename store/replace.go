@@ -47,6 +47,7 @@ func (t *Txn[T]) Replace(namespace string, objects object.Collection[T], resourc
 	}
 	r.compare(known.AllHeld(namespace), items)
 	r.finish()
+	t.settle()
 	return r.deltas
 }
 

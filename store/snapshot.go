@@ -273,7 +273,7 @@ func (s *Snapshot[T]) computeValues(ix *Index[T], yield func(string) bool) {
 func (s *Snapshot[T]) index(ix *Index[T]) (*node, bool) {
 	for i := range s.indexes {
 		if s.indexes[i].index == ix {
-			return s.indexes[i].root, true
+			return s.indexes[i].tree(), true
 		}
 	}
 	return nil, false

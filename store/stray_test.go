@@ -69,7 +69,7 @@ func TestStrayWrites(t *testing.T) {
 func checkLeads(t testing.TB, s *Snapshot[*thing]) {
 	t.Helper()
 	for _, x := range s.indexes {
-		x.root.scan(span{}, func(it *item) bool {
+		x.tree().scan(span{}, func(it *item) bool {
 			if o := s.objects.get(it.slot); o == nil || object.KeyOf(o) != it.Key {
 				t.Fatalf("index %s leads from %v to %v", x.index.name, it.key, o)
 			}

@@ -25,6 +25,8 @@ type Txn[T object.Object] struct {
 	id   uint64
 	// moved says that slots were taken or freed.
 	moved bool
+	// arriving says that PutArrivals is putting objects, so that indexes may postpone their entries.
+	arriving bool
 	// silent says that the changes of Replace and Drop are not needed.
 	silent bool
 	// removed is what Removed returns; nil unless LeaveFolded was called. mayOpen is how many removed objects may still be opened then.
@@ -286,7 +288,10 @@ func (t *Txn[T]) reindex(c *change[T]) {
 			continue
 		}
 		x.digests.set(t.id, c.slot, digest)
-		if len(before) > 0 || len(after) > 0 {
+		if t.arriving && !c.had {
+			x.postpone(t.writer, t.id, item{key{Key: c.key}, c.slot}, after)
+		} else if len(before) > 0 || len(after) > 0 {
+			x.settle(t.id, &t.writer.names)
 			k := c.key
 			if c.had && c.has {
 				it, _ := t.next.keys.near(&key{Key: k})
@@ -317,6 +322,7 @@ func (t *Txn[T]) Commit() *Snapshot[T] {
 	if t.sparse() {
 		t.repack()
 	}
+	t.next.keepPending(t.writer.nextID)
 	s, w, rewound := t.next, t.writer, t.writer.rewound
 	t.moved = false
 	if s.folds != nil {

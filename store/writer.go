@@ -42,6 +42,8 @@ type Writer[T object.Object] struct {
 	rewound []part
 	// names allocates the strings of the trees.
 	names names
+	// passing allocates the strings of pending entries, which go as soon as these are in a tree.
+	passing names
 	// used is the number of slots ever used; free are those of them that hold no object now.
 	used slot
 	free []slot
@@ -64,6 +66,9 @@ func (w *Writer[T]) Begin() *Txn[T] {
 	now := w.store.Snapshot()
 	next := *now
 	next.indexes = slices.Clone(now.indexes)
+	for i := range next.indexes {
+		next.indexes[i].takeSettled()
+	}
 	next.folds = now.folds.editable()
 	w.open = &Txn[T]{writer: w, next: &next, id: w.nextID()}
 	return w.open
