@@ -4,6 +4,7 @@ import (
 	"hash/maphash"
 	"iter"
 	"slices"
+	"sync/atomic"
 
 	"github.com/tidings/tidings/object"
 )
@@ -15,6 +16,8 @@ type Index[T object.Object] struct {
 	compute func(T) []string
 	store   *Store[T]
 	seed    maphash.Seed // for digests
+	// wanted says that somebody has read the index while it had pending entries, so that none are to be added for now.
+	wanted atomic.Bool
 }
 
 // Name returns the name that the index was added with. It is for messages: two indexes may have the same name.
@@ -68,7 +71,8 @@ type indexTree[T object.Object] struct {
 	digests slots[uint64]
 	// pending are entries that are not in the tree yet, in the order in which their objects arrived. An index is mostly in another order
 	// than the batches of a first list, so that putting them into the tree at once would copy most leaves for each batch. They
-	// wait for a reader, for a change of an object in the store, for manyPending of them, or for the end of the list.
+	// wait for a reader, for a change of an object in the store, for manyPending of them, or for the end of the list. Once somebody reads
+	// the index, entries go into the tree at once, so that not every reader has to build a tree of its own.
 	pending []item
 	// settling is nil without pending entries, and in a transaction that has added some.
 	settling *settling

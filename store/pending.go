@@ -22,6 +22,7 @@ func (x *indexTree[T]) tree() *node {
 	if len(x.pending) == 0 {
 		return x.root
 	}
+	x.index.wanted.Store(true)
 	x.settling.once.Do(func() {
 		x.settling.root.Store(withPending(x.settling.txn, x.root, x.pending, &names{}))
 	})
@@ -133,10 +134,12 @@ func (m *merging) root() *node {
 	return m.builder.root()
 }
 
-// settle puts the pending entries of all indexes into their trees.
+// settle puts the pending entries of all indexes into their trees, at the end of a list.
 func (t *Txn[T]) settle() {
 	for i := range t.next.indexes {
-		t.next.indexes[i].settle(t.id, &t.writer.names)
+		x := &t.next.indexes[i]
+		x.settle(t.id, &t.writer.names)
+		x.index.wanted.Store(false)
 	}
 }
 

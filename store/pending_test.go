@@ -166,6 +166,42 @@ func TestPendingEntries(t *testing.T) {
 	})
 }
 
+// TestReadIndexHasNothingPending: who reads an index in each snapshot of a first list builds a tree once, not for each snapshot.
+func TestReadIndexHasNothingPending(t *testing.T) {
+	w, _ := newFolding(t, 0)
+	index := w.Store().Snapshot().indexes[0].index
+	g := w.Store().Gather(0)
+	arrive := func(from int) *Snapshot[*thing] {
+		for i := range packBatch {
+			g.Add(plainThing(from + i))
+		}
+		txn := w.Begin()
+		txn.PutArrivals(g, g.FoldArrivals(), "")
+		return txn.Commit()
+	}
+	before, after := arrive(0), arrive(packBatch)
+	for _, s := range []*Snapshot[*thing]{before, after} {
+		if n := len(s.indexes[0].pending); n != s.Len() {
+			t.Errorf("%d entries of %d are pending though nobody reads", n, s.Len())
+		}
+	}
+	if n := before.Count(index, "0"); n != (packBatch+2)/3 {
+		t.Errorf("the older snapshot has %d", n)
+	}
+	s := arrive(2 * packBatch)
+	if n := len(s.indexes[0].pending); n > 0 {
+		t.Errorf("%d entries are pending though somebody reads", n)
+	}
+	check(t, s)
+	txn := w.Begin()
+	txn.Replace("", g, "1000", true)
+	g.Close()
+	txn.Commit()
+	if index.wanted.Load() {
+		t.Error("the next list would go into the tree at once")
+	}
+}
+
 // TestPendingEntriesOfStrayWrites rebuilds an index that has pending entries.
 func TestPendingEntriesOfStrayWrites(t *testing.T) {
 	w, _ := newFolding(t, 0)

@@ -288,7 +288,7 @@ func (t *Txn[T]) reindex(c *change[T]) {
 			continue
 		}
 		x.digests.set(t.id, c.slot, digest)
-		if t.arriving && !c.had {
+		if t.arriving && !c.had && !x.index.wanted.Load() {
 			x.postpone(t.writer, t.id, item{key{Key: c.key}, c.slot}, after)
 		} else if len(before) > 0 || len(after) > 0 {
 			x.settle(t.id, &t.writer.names)
