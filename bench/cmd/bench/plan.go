@@ -44,7 +44,7 @@ var (
 		},
 	}
 	small = size{
-		rounds: 1, latencyRounds: 1, json: 500, burst: 1_000, sustained: 4_000, rate: 1_000, informers: 2_000, objects: 10_000, events: 10_000,
+		rounds: 1, latencyRounds: 1, json: 500, burst: 1_000, sustained: 2_000, rate: 1_000, informers: 2_000, objects: 10_000, events: 10_000,
 		churn: 20_000, alive: 500, night: 500, day: 5_000, each: 50 * time.Millisecond, idle: time.Second, deaf: 20 * time.Minute,
 		million: 20_000, millionEvents: 1_000,
 		counts: map[corpus.Name]int{
