@@ -75,7 +75,7 @@ type budgeted[T object.Object] struct {
 	objects int        // number of all objects then
 	opens   uint64     // FoldStats.Opens then
 	changes int        // number of changes since then
-	noted   int        // number of all changes
+	noted   int        // number of all changes that left an object open
 	large   float64    // memory of large objects among the changed ones since then
 	shared  int64      // memory of the tables of shared parts, in the source and the codec
 	// single is the number of changes since neighbors were last repacked together.
@@ -119,15 +119,14 @@ func (b *budgeted[T]) note(notes []object.Delta[T]) {
 	b.mu.Lock()
 	b.changes, b.single = b.changes+len(notes), b.single+len(notes)
 	for i := range notes {
-		if b.noted++; b.noted%weighEvery == 0 && !object.IsNil(notes[i].Object) {
-			b.large += b.weigh(notes[i].Object)
+		held, ok := now.LikelyHeld(notes[i].Key)
+		if !ok || held.IsFolded() {
+			continue
 		}
-	}
-	for i := range notes {
-		if len(b.changed) == maxChanged {
-			break
+		if b.noted++; b.noted%weighEvery == 0 {
+			b.large += b.weigh(held.Object())
 		}
-		if held, ok := now.LikelyHeld(notes[i].Key); ok && !held.IsFolded() {
+		if len(b.changed) < maxChanged {
 			b.changed = append(b.changed, notes[i].Key.Clone())
 		}
 	}
