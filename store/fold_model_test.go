@@ -450,7 +450,7 @@ func TestCountsDoNotDrift(t *testing.T) {
 				w.writer.Store().KeepTemplates(int64(w.rand.IntN(3)) * leastTemplates)
 				w.step()
 				if step%50 == 0 {
-					w.writer.Store().ForgetUnheld()
+					w.writer.Store().Snapshot().folds.opened.tidy()
 					w.checkPacker()
 				}
 			}

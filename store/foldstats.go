@@ -17,8 +17,8 @@ type FoldStats struct {
 	IndexEntries int
 	// Recent counts the folded objects that are kept open because they were read one by one.
 	Recent int
-	// Bytes is the memory of folded objects, including dictionaries, the table of opened ones, and everything else. EncodedBytes is their size when
-	// encoded.
+	// Bytes is the memory of folded objects, including dictionaries, the table of opened ones (with those that nobody has held since the last garbage
+	// collection), and everything else. EncodedBytes is their size when encoded.
 	Bytes, EncodedBytes int64
 	// TemplateBytes estimates the memory of templates that are kept decoded.
 	TemplateBytes int64
@@ -56,14 +56,6 @@ const entryBytes = int64(unsafe.Sizeof(fold.Packed{})+unsafe.Sizeof(identity{}))
 func (s *Store[T]) KeepRecent(n int) {
 	if f := s.Snapshot().folds; f != nil {
 		f.recent.resize(n)
-	}
-}
-
-// ForgetUnheld drops opened objects that nobody holds any more from the table, if there was a garbage collection since the last call. They count in
-// FoldStats.Bytes until then.
-func (s *Store[T]) ForgetUnheld() {
-	if f := s.Snapshot().folds; f != nil {
-		f.opened.tidy()
 	}
 }
 

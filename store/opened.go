@@ -1,6 +1,8 @@
 package store
 
 import (
+	"maps"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -13,18 +15,17 @@ type opened struct {
 	last   atomic.Uint64 // the last number given to an entry
 	count  atomic.Int64  // of all shards
 	shards [16]openedShard
-
-	tidying sync.Mutex             // held while tidying
-	since   weak.Pointer[[32]byte] // cleared by the first garbage collection after the last tidying
+	// watching is set while tidy will be called after the next garbage collection.
+	watching atomic.Bool
 }
 
 type openedShard struct {
 	mu      sync.Mutex // held for a lookup, or to drop unheld objects
 	objects map[uint64]weak.Pointer[byte]
-	full    int // size at which unheld objects are dropped
+	most    int // the most objects that this map has had
 }
 
-// minOpened is the minimum of full.
+// minOpened is up to how many objects of a shard tidy leaves alone.
 const minOpened = 32
 
 // openedBytes estimates the memory per object in the table: its place, a third of which is empty, and the runtime's part of a weak pointer.
@@ -49,6 +50,9 @@ func (o *opened) get(n uint64) unsafe.Pointer {
 
 // put registers an object for the entry, unless somebody holds one. It returns the registered object.
 func (o *opened) put(n uint64, object unsafe.Pointer) unsafe.Pointer {
+	if !o.watching.Load() {
+		o.watch()
+	}
 	s := o.shard(n)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,54 +61,56 @@ func (o *opened) put(n uint64, object unsafe.Pointer) unsafe.Pointer {
 			return unsafe.Pointer(other)
 		}
 	}
-	before := len(s.objects)
-	if before >= s.full {
-		s.drop()
+	if s.objects == nil {
+		s.objects = make(map[uint64]weak.Pointer[byte])
 	}
+	before := len(s.objects)
 	s.objects[n] = weak.Make((*byte)(object))
+	s.most = max(s.most, len(s.objects))
 	o.count.Add(int64(len(s.objects) - before))
 	return object
 }
 
-// tidy drops unheld objects from shards where they are the majority. It does so only after a garbage collection: without one, no more are known.
+// watch has tidy called after each garbage collection while there are objects.
+//
+// No other time would do: to follow a weak pointer while a collection is under way keeps its object for another cycle, as somebody may have
+// got hold of it. A walk over the table would so keep all objects that nobody holds.
+func (o *opened) watch() {
+	if !o.watching.CompareAndSwap(false, true) {
+		return
+	}
+	runtime.AddCleanup(new([32]byte), func(w weak.Pointer[opened]) {
+		o := w.Value()
+		if o == nil {
+			return
+		}
+		o.watching.Store(false)
+		if o.tidy(); o.count.Load() > 0 {
+			o.watch()
+		}
+	}, weak.Make(o))
+}
+
+// tidy drops unheld objects if there are many.
 func (o *opened) tidy() {
-	if !o.tidying.TryLock() {
-		return
-	}
-	defer o.tidying.Unlock()
-	if o.since.Value() != nil {
-		return
-	}
-	o.since = weak.Make(new([32]byte))
 	for i := range o.shards {
 		o.count.Add(-int64(o.shards[i].tidy()))
 	}
 }
 
-// tidy drops unheld objects if they are the majority of many, and returns their number.
+// tidy drops unheld objects if there are many, and returns their number.
 func (s *openedShard) tidy() (dropped int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	held, before := 0, len(s.objects)
-	for _, p := range s.objects {
-		if p.Value() != nil {
-			held++
-		}
-	}
-	if before <= minOpened || held > before/2 {
+	before := len(s.objects)
+	if before <= minOpened {
 		return 0
 	}
-	s.drop()
-	return before - len(s.objects)
-}
-
-// drop drops unheld objects. Their number is known only after a garbage collection, so full shrinks in steps.
-func (s *openedShard) drop() {
-	kept := make(map[uint64]weak.Pointer[byte])
-	for n, p := range s.objects {
-		if p.Value() != nil {
-			kept[n] = p
-		}
+	maps.DeleteFunc(s.objects, func(_ uint64, p weak.Pointer[byte]) bool { return p.Value() == nil })
+	if n := len(s.objects); n < s.most/4 { // the map does not shrink by itself
+		smaller := make(map[uint64]weak.Pointer[byte], n)
+		maps.Copy(smaller, s.objects)
+		s.objects, s.most = smaller, n
 	}
-	s.objects, s.full = kept, max(minOpened, 2*len(kept), s.full/2)
+	return before - len(s.objects)
 }

@@ -40,56 +40,76 @@ func TestPackedElsewhere(t *testing.T) {
 	runtime.KeepAlive(held)
 }
 
-// TestOpenedIsBounded opens many objects, few of which are held: these are found, and the others take no memory.
-func TestOpenedIsBounded(t *testing.T) {
-	var o opened
-	held := map[uint64]*thing{}
-	for i := range 20_000 {
-		one, n := plainThing(i%10), o.number()
-		if o.put(n, unsafe.Pointer(one)) != unsafe.Pointer(one) {
-			t.Fatal("another object has the number already")
+// TestOpenedForgetsByItself opens many objects, few of which are held: after a garbage collection these are found, and hardly any of the others take
+// memory. That goes on while somebody has the table.
+func TestOpenedForgetsByItself(t *testing.T) {
+	o := new(opened)
+	for range 3 {
+		held := map[uint64]*thing{}
+		for i := range 5_000 {
+			one, n := plainThing(i%10), o.number()
+			if o.put(n, unsafe.Pointer(one)) != unsafe.Pointer(one) {
+				t.Fatal("another object has the number already")
+			}
+			if i%100 == 0 {
+				held[n] = one
+			}
 		}
-		if i%100 == 0 {
-			held[n] = one
-		}
-		if i%1000 == 0 {
-			runtime.GC()
-		}
-	}
-	for n, one := range held {
-		if o.get(n) != unsafe.Pointer(one) || o.put(n, unsafe.Pointer(plainThing(1))) != unsafe.Pointer(one) {
-			t.Fatal("what somebody holds was forgotten")
+		collectUntil(t, func() bool { return o.bytes() <= int64(len(held)+len(o.shards)*minOpened)*openedBytes })
+		for n, one := range held {
+			if o.get(n) != unsafe.Pointer(one) || o.put(n, unsafe.Pointer(plainThing(1))) != unsafe.Pointer(one) {
+				t.Fatal("what somebody holds was forgotten")
+			}
 		}
 	}
-	size := 0
-	for i := range o.shards {
-		size += len(o.shards[i].objects)
-	}
-	if o.bytes() != int64(size)*openedBytes {
-		t.Errorf("%d bytes are counted for %d objects", o.bytes(), size)
-	}
-	if size > 5_000 {
-		t.Errorf("%d objects are remembered, and %d held", size, len(held))
-	}
+	gone := make(chan struct{})
+	runtime.AddCleanup(o, func(gone chan struct{}) { close(gone) }, gone)
+	o.put(o.number(), unsafe.Pointer(plainThing(1)))
+	o = nil
+	collectUntil(t, func() bool {
+		select {
+		case <-gone:
+			return true
+		default:
+			return false
+		}
+	})
 }
 
-// TestOpenedIsTidied: after a garbage collection, unheld objects are dropped if they are the majority of many, and held ones stay.
+// collectUntil collects garbage until done.
+func collectUntil(t *testing.T, done func() bool) {
+	t.Helper()
+	for range 1000 {
+		if runtime.GC(); done() {
+			return
+		}
+		runtime.Gosched()
+	}
+	t.Fatal("garbage collections change nothing")
+}
+
+// TestOpenedIsTidied: unheld objects are dropped if there are many, held ones stay, and a map takes less room when few of many are left.
 func TestOpenedIsTidied(t *testing.T) {
 	for _, tt := range []struct {
-		name            string
-		objects, holds  int // one in so many is held
-		keepsWhatIsGone bool
+		name           string
+		objects, holds int // one in so many is held
+		drops, shrinks bool
 	}{
-		{"few are held", 64 * minOpened, 10, false}, {"most are held", 64 * minOpened, 1, true}, {"there are few", 2 * minOpened, 10, true},
+		{"few are held", 64 * minOpened, 10, true, true}, {"half are held", 64 * minOpened, 2, true, false}, {"nearly all are held", 64 * minOpened, 1, true, false},
+		{"there are few", 2 * minOpened, 10, false, false},
 	} {
 		var o opened
+		o.watching.Store(true) // nobody else tidies
 		objects := make([]*[64]byte, tt.objects)
 		numbers := make([]uint64, tt.objects)
 		for i := range objects {
 			objects[i], numbers[i] = new([64]byte), o.number()
 			o.put(numbers[i], unsafe.Pointer(objects[i]))
 		}
-		held := 0
+		most, held := 0, 0
+		for i := range o.shards {
+			most = max(most, o.shards[i].most)
+		}
 		for i := range objects {
 			if i/16%tt.holds != 0 || i < 16 { // those of all shards
 				objects[i] = nil
@@ -99,12 +119,17 @@ func TestOpenedIsTidied(t *testing.T) {
 		}
 		runtime.GC()
 		o.tidy()
-		want := int64(held)
-		if tt.keepsWhatIsGone {
-			want = int64(tt.objects)
+		want := int64(tt.objects)
+		if tt.drops {
+			want = int64(held)
 		}
-		if o.count.Load() != want {
-			t.Errorf("%s: %d places are taken, want %d", tt.name, o.count.Load(), want)
+		if n := o.count.Load(); n != want {
+			t.Errorf("%s: %d places are taken, want %d", tt.name, n, want)
+		}
+		for i := range o.shards {
+			if s := &o.shards[i]; (s.most < most) != tt.shrinks || s.most < len(s.objects) {
+				t.Errorf("%s: a shard of %d objects has room for %d, and had room for %d", tt.name, len(s.objects), s.most, most)
+			}
 		}
 		for i, object := range objects {
 			if o.get(numbers[i]) != unsafe.Pointer(object) {
@@ -119,6 +144,7 @@ func TestOpenedIsTidied(t *testing.T) {
 func TestOpenedByMany(t *testing.T) {
 	const goroutines, numbers, held = 4, 500, 50
 	var o opened
+	o.watching.Store(true) // nobody else tidies
 	var running sync.WaitGroup
 	for range goroutines {
 		running.Go(func() {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"math"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -84,7 +85,7 @@ type budgeted[T object.Object] struct {
 	changed []object.Key
 
 	// arrivals are the latest ones that handlers may not have been notified of. They stay open for that, within a bound.
-	arrivals []weak.Pointer[store.Arrivals[T]]
+	arrivals []*openArrivals[T]
 
 	// scanFrom is where the next search for cold objects begins; repackFrom is where repacking neighbors stopped, zero if all were. Both are
 	// guarded by Memory.settling.
@@ -157,39 +158,57 @@ func (inf *Informer[T]) keepBudget() {
 	}
 }
 
+// openArrivals are arrivals as long as they are open and the collector has not found that no handler needs them any more.
+type openArrivals[T object.Object] struct {
+	arrivals weak.Pointer[store.Arrivals[T]]
+	objects  int
+}
+
 // keepArrivalsOpen keeps the arrivals open for the handlers as long as there is room; after that they are opened again for slow handlers.
 func (b *budgeted[T]) keepArrivalsOpen(a *store.Arrivals[T]) {
+	open := &openArrivals[T]{weak.Make(a), a.Open()}
+	runtime.AddCleanup(a, func(w weak.Pointer[budgeted[T]]) { // a queue may keep the arrivals, and the informer the queue
+		if b := w.Value(); b != nil {
+			b.forgetArrivals(open)
+		}
+	}, weak.Make(b))
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.arrivals = append(b.arrivals, weak.Make(a))
-	for room := float64(b.memory.budget / arrivalsShare); len(b.arrivals) > 1 && float64(b.openArrivals())*b.meanSize() > room; {
+	b.arrivals = append(b.arrivals, open)
+	for room := float64(b.memory.budget / arrivalsShare); len(b.arrivals) > 1 && float64(b.openForHandlers())*b.meanSize() > room; {
 		b.releaseArrivals(1)
 	}
 }
 
-// openArrivals returns how many objects are open for handlers. mu is held.
-func (b *budgeted[T]) openArrivals() (n int) {
-	for _, w := range b.arrivals {
-		if a := w.Value(); a != nil {
-			n += a.Open()
-		}
+// openForHandlers returns how many objects are open for handlers. mu is held.
+func (b *budgeted[T]) openForHandlers() (n int) {
+	for _, open := range b.arrivals {
+		n += open.objects
 	}
 	return n
 }
 
 // releaseArrivals releases the n oldest arrivals. mu is held.
 func (b *budgeted[T]) releaseArrivals(n int) {
-	for _, w := range b.arrivals[:n] {
-		if a := w.Value(); a != nil {
+	for _, open := range b.arrivals[:n] {
+		if a := open.arrivals.Value(); a != nil {
 			a.Release()
 		}
 	}
 	b.arrivals = slices.Delete(b.arrivals, 0, n)
 }
 
+// forgetArrivals forgets arrivals that are gone.
+func (b *budgeted[T]) forgetArrivals(open *openArrivals[T]) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if i := slices.Index(b.arrivals, open); i >= 0 {
+		b.arrivals = slices.Delete(b.arrivals, i, i+1)
+	}
+}
+
 // measure implements account.
 func (b *budgeted[T]) measure() int64 {
-	b.inf.store.ForgetUnheld()
 	snap := b.inf.store.Snapshot()
 	st := snap.FoldStats()
 	if b.sample(snap, st) {
@@ -200,7 +219,7 @@ func (b *budgeted[T]) measure() int64 {
 	if b.closed {
 		return 0
 	}
-	open := float64(st.Open+st.Recent+b.inf.guard.remembered()+b.openArrivals()) * b.meanSize()
+	open := float64(st.Open+st.Recent+b.inf.guard.remembered()+b.openForHandlers()) * b.meanSize()
 	now := st.Bytes + st.TemplateBytes + int64(open) + int64(snap.Len())*perObject + int64(st.IndexEntries)*perEntry + b.gathered.Load() + b.shared + int64(len(b.changed))*perChanged
 	used := b.memory.used.Add(now - b.used.Swap(now))
 	left := b.memory.budget - b.memory.slack() - (used - int64(open) - st.TemplateBytes) // for what need not be folded; with more, folding would never end

@@ -175,11 +175,11 @@ func TestWhatAFileTellsCounts(t *testing.T) {
 	if applied, err := next.takeOver(t.Context(), p, &l); !applied || err != nil {
 		t.Fatal(applied, err)
 	}
-	if n := next.budget.openArrivals(); n != 5 {
+	if n := next.budget.openForHandlers(); n != 5 {
 		t.Errorf("%d objects count, want 5", n)
 	}
-	if next.budget.fold(false, func() bool { return true }); next.budget.openArrivals() != 0 {
-		t.Errorf("%d objects are kept open although memory is short", next.budget.openArrivals())
+	if next.budget.fold(false, func() bool { return true }); next.budget.openForHandlers() != 0 {
+		t.Errorf("%d objects are kept open although memory is short", next.budget.openForHandlers())
 	}
 	runtime.KeepAlive(s) // whose queue has them
 	next.Halt(nil)
