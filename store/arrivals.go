@@ -153,9 +153,9 @@ func (t *Txn[T]) PutArrivals(g *Gathering[T], a *Arrivals[T], namespace string) 
 		}
 		h.object = open[i]
 		t.putAt(n, false, h)
-		if item := &g.items[a.from+i]; h.folded != nil {
-			item.own = false
-		} else {
+		item := &g.items[a.from+i]
+		item.taken()
+		if h.folded == nil && !item.stored {
 			item.stored = true
 			g.open--
 		}

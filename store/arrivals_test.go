@@ -98,3 +98,37 @@ func TestRemovedArrival(t *testing.T) {
 		}
 	}
 }
+
+// TestArrivalsThatTheStoreHasLost puts states of the store into it that it has lost since, folded and open ones.
+func TestArrivalsThatTheStoreHasLost(t *testing.T) {
+	const n, folded = 10, 5
+	w := newFoldWorld(t, 1)
+	txn := w.writer.Begin()
+	for i := range n {
+		o := plainThing(i)
+		txn.Put(object.KeyOf(o), o)
+	}
+	txn.Commit()
+	for i := range folded {
+		foldKeys(w.writer, true, object.KeyOf(plainThing(i)))
+	}
+	w.gather = w.writer.Store().Gather(n)
+	for h := range w.writer.Store().Snapshot().AllHeld("") {
+		w.gather.AddHeld(h)
+		w.model[h.Key()] = h.Object()
+	}
+	txn = w.writer.Begin()
+	for k := range w.model {
+		txn.Remove(k)
+	}
+	txn.Commit()
+	txn = w.writer.Begin()
+	txn.PutArrivals(w.gather, w.gather.FoldArrivals(), "")
+	txn.Commit()
+	w.checkPacker()
+	if w.gather.Open() != 0 {
+		t.Errorf("%d objects are open in the list", w.gather.Open())
+	}
+	w.gather.Close()
+	w.empty()
+}

@@ -51,8 +51,9 @@ type foldWorld struct {
 	kept    []keptSnapshot
 	held    []*thing // objects that a reader holds
 	codec   Codec[*thing]
-	common  string // text that all things have in common
-	nexts   int    // changes decoded relative to earlier states
+	common  string             // text that all things have in common
+	nexts   int                // changes decoded relative to earlier states
+	gather  *Gathering[*thing] // a list that is arriving, or nil
 }
 
 func newFoldWorld(t *testing.T, seed uint64) *foldWorld { return newFoldWorldOf(t, seed, thingCodec{}) }
@@ -390,16 +391,26 @@ func (w *foldWorld) checkPacker() {
 	f := w.writer.Store().Snapshot().folds
 	var want fold.Stats
 	need := map[*fold.Dictionary]bool{}
+	count := func(e *folded[*thing]) {
+		want.Objects++
+		want.OpenedBytes += int64(e.packed.Len())
+		want.PackedBytes += int64(e.packed.Size())
+		want.HeapBytes += int64(e.packed.HeapSize())
+		need[e.packed.Dictionary()] = true
+	}
 	for _, b := range f.entries.branches {
 		for _, page := range b.pages {
 			for i := 0; page != nil && i < len(page); i++ {
-				if e := page[i]; e != nil {
-					want.Objects++
-					want.OpenedBytes += int64(e.packed.Len())
-					want.PackedBytes += int64(e.packed.Size())
-					want.HeapBytes += int64(e.packed.HeapSize())
-					need[e.packed.Dictionary()] = true
+				if page[i] != nil {
+					count(page[i])
 				}
+			}
+		}
+	}
+	if w.gather != nil {
+		for i := range w.gather.items {
+			if item := &w.gather.items[i]; item.own {
+				count(item.folded)
 			}
 		}
 	}
@@ -457,16 +468,22 @@ func TestCountsDoNotDrift(t *testing.T) {
 			w.kept = nil
 			w.verify(w.writer.Store().Snapshot(), w.model)
 			w.checkPacker()
-			txn := w.writer.Begin()
-			for k := range w.model {
-				txn.Remove(k)
-			}
-			txn.Commit()
-			w.checkPacker()
-			if st := w.writer.Store().Snapshot().FoldStats(); st.Open+st.Folded+st.Unfoldable+st.IndexEntries != 0 || st.EncodedBytes+st.StaleBytes+st.TemplateBytes != 0 {
-				t.Errorf("an empty store has %+v", st)
-			}
+			w.empty()
 		})
+	}
+}
+
+// empty removes everything, after which nothing is counted.
+func (w *foldWorld) empty() {
+	w.t.Helper()
+	txn := w.writer.Begin()
+	for k := range w.model {
+		txn.Remove(k)
+	}
+	txn.Commit()
+	w.checkPacker()
+	if st := w.writer.Store().Snapshot().FoldStats(); st.Open+st.Folded+st.Unfoldable+st.IndexEntries != 0 || st.EncodedBytes+st.StaleBytes+st.TemplateBytes != 0 {
+		w.t.Errorf("an empty store has %+v", st)
 	}
 }
 

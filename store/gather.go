@@ -157,6 +157,14 @@ func (g *Gathering[T]) drop(item *gatheredItem[T]) {
 	}
 }
 
+// taken records that the store counts a folded item from now on.
+func (item *gatheredItem[T]) taken() {
+	if item.folded != nil && !item.own { // the store had it, and has lost it since
+		item.folding.packer.Adopt(item.folded.packed)
+	}
+	item.own = false
+}
+
 // packBatch is how many neighbors are packed together.
 const packBatch = 500
 
@@ -287,13 +295,7 @@ func (l *gatheredList[T]) len() int             { return len(l.items) }
 func (l *gatheredList[T]) key(i int) object.Key { return l.items[i].key }
 func (l *gatheredList[T]) held(i int) Held[T]   { return l.items[i].Held }
 
-func (l *gatheredList[T]) taken(i int) {
-	item := &l.items[i]
-	if item.folded != nil && !item.own { // the store had it, and has lost it since
-		item.folding.packer.Adopt(item.folded.packed)
-	}
-	item.own = false
-}
+func (l *gatheredList[T]) taken(i int) { l.items[i].taken() }
 
 func (l *gatheredList[T]) known(x *Index[T], i slot) ([]string, bool) {
 	at := slices.Index(l.indexes, x)
