@@ -22,7 +22,7 @@ type pipe struct {
 
 	data        []byte
 	partitioned bool // whether a partition keeps data from the reader
-	// err is what the writer gets at once, and the reader once data is empty. It is set once.
+	// err is what the writer gets at once, and the reader once data is empty. Once set, only dropping replaces it, if it is io.EOF.
 	err error
 
 	read, write deadline
@@ -38,7 +38,7 @@ func newPipe() *pipe {
 func (p *pipe) close(err error, drop bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.err == nil {
+	if p.err == nil || p.err == io.EOF && drop { // the reader's own end waits for no EOF that is still on its way
 		p.err = err
 	}
 	if drop {
