@@ -317,7 +317,11 @@ func (b *budgeted[T]) fold(all bool, enough func() bool) {
 		return
 	}
 	b.packAgain()
-	for keys := b.takeChanged(); len(keys) > 0 && !enough(); keys = b.takeChanged() {
+	for !enough() {
+		keys := b.takeChanged()
+		if len(keys) == 0 {
+			break
+		}
 		b.apply(b.inf.store.PackKeys(keys, all))
 	}
 	left := b.inf.store.Snapshot().Len()

@@ -168,6 +168,25 @@ func TestWhatCounts(t *testing.T) {
 	})
 }
 
+// TestChangedKeysAreKept: those that need not be folded now are remembered for the next time.
+func TestChangedKeysAreKept(t *testing.T) {
+	inf := withBudget(1<<40, &answering{})
+	var notes []object.Delta[settings]
+	txn := inf.writer.Begin()
+	for i := range 3 * foldBatch {
+		txn.Set(keyOf(i), namedSettings(i))
+		notes = append(notes, object.Delta[settings]{Type: object.Added, Key: keyOf(i)})
+	}
+	txn.Commit()
+	inf.budget.note(notes)
+	inf.budget.fold(true, func() bool { return inf.store.Snapshot().FoldStats().Folded > 0 })
+	if n := len(inf.budget.changed); n != 2*foldBatch {
+		t.Errorf("%d keys are left after the first %d", n, foldBatch)
+	}
+	inf.Halt(nil)
+	<-inf.done
+}
+
 // TestChangedKeysAreBounded: of many changes the oldest are remembered, and none of deleted objects.
 func TestChangedKeysAreBounded(t *testing.T) {
 	inf := withBudget(1<<40, &answering{})
