@@ -119,13 +119,19 @@ func (is *informers) source(lw toolscache.ListerWatcher, example tidings.Object,
 
 // SetWatchErrorHandlerWithContext sets the function to call when a list or watch fails.
 func (inf *informer) SetWatchErrorHandlerWithContext(h toolscache.WatchErrorHandlerWithContext) error {
+	if inf.SharedIndexInformer != nil { // the program's call, not controller-runtime's
+		return inf.SharedIndexInformer.SetWatchErrorHandlerWithContext(h)
+	}
 	inf.onWatchError = h
 	return nil
 }
 
-// SetTransform creates the informer with the function through which every object passes before it is stored. If that function only strips managed
+// SetTransform, when first called, creates the informer with the function through which every object passes before it is stored. If that function only strips managed
 // fields, they are skipped during decoding instead, because objects with a transform could not share equal parts.
 func (inf *informer) SetTransform(transform toolscache.TransformFunc) error {
+	if inf.SharedIndexInformer != nil {
+		return inf.SharedIndexInformer.SetTransform(transform)
+	}
 	var trim tidings.Trim
 	if stripsManagedFields(transform) {
 		trim, transform = tidings.Trim{tidings.ManagedFields}, nil

@@ -154,6 +154,54 @@ func TestHandlerObjects(t *testing.T) {
 	}
 }
 
+// TestSettingsOfInformers checks that programs can use what they get as a SharedIndexInformer, whose settings end with its start.
+func TestSettingsOfInformers(t *testing.T) {
+	for form, as := range forms(podKind) {
+		t.Run(form, func(t *testing.T) {
+			onBoth(t, tidingstest.ServerOptions{}, func(w *world) {
+				w.fill()
+				obj, list := as()
+				c := w.make(cache.Options{})
+				inf := w.informer(c, obj).(toolscache.SharedIndexInformer)
+				heard := make(chan error, 1000)
+				for _, err := range []error{
+					inf.SetTransform(func(o any) (any, error) {
+						o.(client.Object).SetAnnotations(map[string]string{"seen": "yes"})
+						return o, nil
+					}),
+					inf.SetWatchErrorHandler(func(*toolscache.Reflector, error) { w.Error("the first handler was called") }),
+					inf.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *toolscache.Reflector, err error) { heard <- err }),
+				} {
+					if err != nil {
+						w.Error(err)
+					}
+				}
+				w.run(c)
+				for name, err := range map[string]error{
+					"SetTransform":                    inf.SetTransform(nil),
+					"SetWatchErrorHandler":            inf.SetWatchErrorHandler(nil),
+					"SetWatchErrorHandlerWithContext": inf.SetWatchErrorHandlerWithContext(nil),
+				} {
+					if err == nil || err.Error() != "informer has already started" {
+						w.Errorf("%s after the start: %v", name, err)
+					}
+				}
+				if !inf.HasSynced() || !inf.GetController().HasSynced() || inf.LastSyncResourceVersion() == "" {
+					w.Errorf("synced: %t, version %q", inf.HasSynced(), inf.LastSyncResourceVersion())
+				}
+				if err := c.Get(w.ctx(), client.ObjectKey{Namespace: "a", Name: "one"}, obj); err != nil || obj.GetAnnotations()["seen"] != "yes" {
+					w.Errorf("the transformed object has annotations %v: %v", obj.GetAnnotations(), err)
+				}
+				want(w, "objects", w.names(c, list), []string{"a/one", "a/two", "b/one"})
+				w.InjectAlways(tidingstest.Any, tidingstest.Fault{Resource: "pods", Err: apierrors.NewForbidden(corev1.Resource("pods"), "", nil)})
+				w.Stop()
+				w.Server.Start()
+				<-heard
+			})
+		})
+	}
+}
+
 func TestSyncPeriod(t *testing.T) {
 	onBoth(t, tidingstest.ServerOptions{}, func(w *world) {
 		w.Create(pod("a", "one"))
