@@ -8,6 +8,7 @@ import (
 	"time"
 	_ "unsafe" // for the linkname of client-go's provider
 
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/tidings/tidings"
@@ -84,6 +85,7 @@ func (m *informerMetrics) publish(inf *informer) {
 	if m == nil {
 		return
 	}
+	defer utilruntime.HandleCrash() // of the provider's gauges
 	m.queued.Set(float64(max(0, inf.pending()-int(m.calling.Load()))))
 	if version, err := versionNumber(inf.LastSyncResourceVersion()); err == nil {
 		m.version.Set(version)

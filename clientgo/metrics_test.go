@@ -9,7 +9,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/tidings/tidings/clientgo"
 )
 
 // gauges is a provider of client-go's informer metrics that keeps their last values, and every latency.
@@ -86,6 +89,36 @@ func named(t *testing.T, name string) *cache.InformerName {
 	must(t, err)
 	t.Cleanup(n.Release)
 	return n
+}
+
+// panicking is a provider whose metrics panic.
+type panicking struct{ *gauges }
+
+type panickingGauge struct{}
+
+func (panickingGauge) Set(float64) { panic("in a gauge") }
+
+func (panicking) NewQueuedItemMetric(cache.InformerNameAndResource) cache.GaugeMetric {
+	return panickingGauge{}
+}
+
+// A provider that panics does not stop an informer, unless panics are to end the process.
+func TestPanickingMetrics(t *testing.T) {
+	defer func(before bool) { utilruntime.ReallyCrash = before }(utilruntime.ReallyCrash)
+	utilruntime.ReallyCrash = false
+	synctest.Test(t, func(t *testing.T) {
+		src, h := newPods(t, "a/one"), &requestRecorder{}
+		inf := clientgo.NewSharedIndexInformerWithOptions(src, &corev1.Pod{}, cache.SharedIndexInformerOptions{
+			Identifier: named(t, "panicking").WithResource(pods), InformerMetricsProvider: panicking{newGauges()},
+		})
+		r := mustAdd(t, inf, h)
+		stop := run(t, inf)
+		time.Sleep(time.Minute)
+		src.Add(pod("a/two"))
+		h.expect(t, "after a minute", "initial a/one", "add a/two")
+		stop()
+		must(t, cache.ShutDownEventHandler(inf, r))
+	})
 }
 
 // A controller with an identifier publishes how many items wait for the handler, how long the handler takes, and the store's version.
