@@ -6,7 +6,8 @@ import "time"
 const minimumResync = time.Second
 
 // resyncClock rounds resync periods as client-go does. The shortest period requested before the informer starts becomes the interval
-// at which all handlers are checked, so every other period is rounded up to a multiple of it.
+// at which all handlers are checked, so every other period is rounded up to a multiple of it. A handler with a negative period is resynced at
+// each check. The minimum is that of handlers: a shorter default remains the interval of the checks.
 type resyncClock struct {
 	defaultPeriod time.Duration // for handlers that request no period
 	checkPeriod   time.Duration // 0 means that the informer never resyncs
@@ -26,9 +27,12 @@ func (c *resyncClock) request(period time.Duration) {
 
 // nominal returns the period that a handler gets.
 func (c *resyncClock) nominal(period time.Duration) time.Duration {
-	if period <= 0 || c.checkPeriod <= 0 {
+	step := c.checkPeriod
+	switch {
+	case period == 0 || step <= 0:
 		return 0
+	case period > 0:
+		period = max(period, c.minimum)
 	}
-	step := max(c.checkPeriod, c.minimum)
 	return (max(period, step) + step - 1) / step * step
 }

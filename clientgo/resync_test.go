@@ -10,15 +10,18 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
+// unset stands for the informer's default period.
+const unset = time.Duration(-1)
+
 // resyncs runs an informer with one pod for ten minutes and returns how many resyncs each handler saw. Handlers with an early period are added before
-// the start, those with a late one after it. A negative period stands for the informer's default.
+// the start, those with a late one after it.
 func resyncs(t *testing.T, e engine, byDefault time.Duration, early, late []time.Duration) []int {
 	t.Helper()
 	counts := make([]int, len(early)+len(late))
 	inf := e.informer(newPods(t, "a/one"), &corev1.Pod{}, byDefault, cache.Indexers{})
 	add := func(i int, period time.Duration) {
 		options := cache.HandlerOptions{}
-		if period >= 0 {
+		if period != unset {
 			options.ResyncPeriod = &period
 		}
 		h := cache.ResourceEventHandlerFuncs{UpdateFunc: func(old, new any) {
@@ -46,19 +49,22 @@ func resyncs(t *testing.T, e engine, byDefault time.Duration, early, late []time
 
 // "For each handler with a non-zero requested resync period, the nominal resync period is the requested resync period rounded up to a multiple of the
 // informer's resync checking period", which is "the maximum of (a) the minimum of the resync periods requested before the informer
-// starts and the default and (b) minimumResyncPeriod". "The created informer will not do resyncs if ResyncPeriod is zero."
+// starts and the default and (b) minimumResyncPeriod", which is (b) for the handlers' periods, but not for a shorter default. "The created informer will not do resyncs if ResyncPeriod is zero."
 func TestResyncPeriods(t *testing.T) {
-	const s = time.Second
+	const s, ms = time.Second, time.Millisecond
 	for _, test := range []struct {
 		byDefault   time.Duration
 		early, late []time.Duration
 		want        []int
 	}{
-		{0, []time.Duration{5 * s, -1}, []time.Duration{5 * s}, []int{0, 0, 0}},
-		{60 * s, []time.Duration{-1, 0}, nil, []int{10, 0}},
-		{60 * s, []time.Duration{20 * s, -1, 30 * s}, nil, []int{30, 10, 15}}, // 30 s becomes 40 s
-		{60 * s, nil, []time.Duration{20 * s, 90 * s}, []int{10, 5}},          // 20 s becomes 60 s, 90 s becomes 120 s
-		{60 * s, []time.Duration{time.Millisecond}, nil, []int{600}},          // becomes 1 s
+		{0, []time.Duration{5 * s, unset}, []time.Duration{5 * s}, []int{0, 0, 0}},
+		{60 * s, []time.Duration{unset, 0}, nil, []int{10, 0}},
+		{60 * s, []time.Duration{20 * s, unset, 30 * s}, nil, []int{30, 10, 15}}, // 30 s becomes 40 s
+		{60 * s, nil, []time.Duration{20 * s, 90 * s}, []int{10, 5}},             // 20 s becomes 60 s, 90 s becomes 120 s
+		{60 * s, []time.Duration{time.Millisecond}, nil, []int{600}},             // becomes 1 s
+		{60 * s, []time.Duration{-5 * s}, []time.Duration{-s}, []int{10, 10}},    // at every check
+		{0, []time.Duration{-5 * s}, []time.Duration{-s}, []int{0, 0}},
+		{700 * ms, []time.Duration{unset, -s}, []time.Duration{1500 * ms}, []int{428, 857, 285}}, // the first becomes 1 s, checked every 0.7 s
 	} {
 		t.Run(fmt.Sprint(test.byDefault, test.early, test.late), func(t *testing.T) {
 			bothEngines(t, func(t *testing.T, e engine) {
