@@ -2,6 +2,7 @@ package clientgo_test
 
 import (
 	"errors"
+	"reflect"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -81,7 +82,6 @@ func TestIndexerReads(t *testing.T) {
 				t.Errorf("ByIndex(%q, %q): %v, %v", test.index, test.value, got, err)
 			}
 			keys, err := indexer.IndexKeys(test.index, test.value)
-			slices.Sort(keys)
 			if err != nil || !slices.Equal(keys, test.want) {
 				t.Errorf("IndexKeys(%q, %q): %v, %v", test.index, test.value, keys, err)
 			}
@@ -109,6 +109,46 @@ func TestIndexerReads(t *testing.T) {
 	})
 }
 
+// What finds nothing returns an empty slice and not nil, which a program may encode or compare.
+func TestEmptyReads(t *testing.T) {
+	bothEngines(t, func(t *testing.T, e engine) {
+		for when, inf := range map[string]cache.SharedIndexInformer{"before the start": filled(t, e, newPods(t)), "while it runs": running(t, e)} {
+			x := inf.GetIndexer()
+			nothing := map[string]any{"ListIndexFuncValues of an unknown index": x.ListIndexFuncValues("none")}
+			for _, index := range []string{"label", cache.NamespaceIndex} {
+				nothing["ByIndex "+index], _ = x.ByIndex(index, "z")
+				nothing["IndexKeys "+index], _ = x.IndexKeys(index, "z")
+				nothing["Index "+index], _ = x.Index(index, labeled("z/one", ""))
+				if when == "before the start" {
+					nothing["ListIndexFuncValues "+index] = x.ListIndexFuncValues(index)
+				}
+			}
+			for what, got := range nothing {
+				if v := reflect.ValueOf(got); v.IsNil() || v.Len() != 0 {
+					t.Errorf("%s: %s returns %#v, want an empty slice", when, what, got)
+				}
+			}
+		}
+	})
+}
+
+// IndexKeys sorts the keys as strings, which is not the order of namespaces and names.
+func TestIndexKeysAreSorted(t *testing.T) {
+	bothEngines(t, func(t *testing.T, e engine) {
+		src := newPods(t)
+		keys := []string{"a-b/one", "a/one", "one"}
+		for _, key := range keys {
+			src.Add(labeled(key, "x"))
+		}
+		inf := e.informer(src, &corev1.Pod{}, 0, cache.Indexers{"label": byLabel})
+		run(t, inf)
+		synctest.Wait()
+		if got, err := inf.GetIndexer().IndexKeys("label", "x"); err != nil || !slices.Equal(got, keys) {
+			t.Errorf("the keys are %v, %v", got, err)
+		}
+	})
+}
+
 // "AddIndexers adds more indexers to this store. This supports adding indexes after the store already has items." A duplicate name is an error.
 func TestAddIndexersLate(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {
@@ -117,8 +157,14 @@ func TestAddIndexersLate(t *testing.T) {
 		if items, err := inf.GetIndexer().ByIndex("again", "y"); err != nil || len(items) != 2 {
 			t.Errorf("the late index finds %v, %v", items, err)
 		}
-		if inf.AddIndexers(cache.Indexers{"again": byLabel}) == nil || inf.GetIndexer().AddIndexers(cache.Indexers{"label": byLabel}) == nil {
-			t.Error("a name was taken twice")
+		for _, add := range []func(cache.Indexers) error{inf.AddIndexers, inf.GetIndexer().AddIndexers} {
+			err := add(cache.Indexers{"again": byLabel, "label": byLabel, "new": byLabel})
+			if err == nil || err.Error() != "indexer conflict: map[again:{} label:{}]" {
+				t.Errorf("two names were taken twice: %v", err)
+			}
+		}
+		if _, added := inf.GetIndexer().GetIndexers()["new"]; added {
+			t.Error("an index was added in spite of the conflict")
 		}
 	})
 }

@@ -100,7 +100,7 @@ func (v *view) Index(indexName string, obj interface{}) ([]interface{}, error) {
 	if len(values) == 1 {
 		return collect(snap, ix, values[0]), nil
 	}
-	var items []interface{}
+	items := []interface{}{}
 	seen := sets.New[tidings.Key]()
 	for _, value := range values {
 		for obj := range withIndexValue(snap, ix, value) {
@@ -122,16 +122,17 @@ func (v *view) ByIndex(indexName, value string) ([]interface{}, error) {
 	return collect(v.native.Snapshot(), ix, value), nil
 }
 
-// IndexKeys returns the keys of the objects with an index value.
+// IndexKeys returns the sorted keys of the objects with an index value.
 func (v *view) IndexKeys(indexName, value string) ([]string, error) {
 	_, ix, err := v.index(indexName)
 	if err != nil {
 		return nil, err
 	}
-	var keys []string
+	keys := []string{}
 	for obj := range withIndexValue(v.native.Snapshot(), ix, value) {
 		keys = append(keys, object.KeyOf(obj).String())
 	}
+	slices.Sort(keys) // the order of namespaces and names is another one
 	return keys, nil
 }
 
@@ -140,11 +141,11 @@ func (v *view) ListIndexFuncValues(indexName string) []string {
 	_, ix, err := v.index(indexName)
 	switch {
 	case err != nil:
-		return nil
+		return []string{}
 	case ix != nil:
-		return slices.Collect(v.native.Snapshot().Values(ix))
+		return slices.AppendSeq([]string{}, v.native.Snapshot().Values(ix))
 	}
-	var namespaces []string
+	namespaces := []string{}
 	for key := range v.native.Snapshot().Keys() {
 		if n := len(namespaces); n == 0 || namespaces[n-1] != key.Namespace {
 			namespaces = append(namespaces, key.Namespace)
@@ -163,12 +164,11 @@ func (v *view) GetIndexers() cache.Indexers {
 // AddIndexers adds indexes, all or none. A duplicate name is an error. Readers do not wait
 // for it; calls of it must not overlap.
 func (v *view) AddIndexers(indexers cache.Indexers) error {
-	existing := v.GetIndexers()
+	if conflicts := sets.KeySet(v.GetIndexers()).Intersection(sets.KeySet(indexers)); len(conflicts) > 0 {
+		return fmt.Errorf("indexer conflict: %v", conflicts)
+	}
 	for name, fn := range indexers {
-		switch {
-		case existing[name] != nil:
-			return fmt.Errorf("indexer conflict: %v", name)
-		case fn == nil:
+		if fn == nil {
 			return fmt.Errorf("indexer %v: the function is nil", name)
 		}
 	}
@@ -231,7 +231,7 @@ func withIndexValue(snap tidings.Snapshot[tidings.Object], ix *tidings.Index[tid
 }
 
 func collect(snap tidings.Snapshot[tidings.Object], ix *tidings.Index[tidings.Object], value string) []interface{} {
-	var items []interface{}
+	items := []interface{}{}
 	if ix != nil {
 		items = make([]interface{}, 0, snap.Count(ix, value))
 	}
