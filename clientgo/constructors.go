@@ -29,28 +29,30 @@ func NewSharedIndexInformer(lw cache.ListerWatcher, example runtime.Object, resy
 // provider passed to client-go's SetInformerMetricsProvider: queued items are those not yet delivered to the handlers, and the processing latency is
 // that of each handler call. A nil lw, a nil index function or a duplicate index name panics.
 func NewSharedIndexInformerWithOptions(lw cache.ListerWatcher, example runtime.Object, opts cache.SharedIndexInformerOptions) cache.SharedIndexInformer {
-	what := opts.ObjectDescription
-	if what == "" {
-		what = fmt.Sprintf("%T", example)
-	}
-	inf, err := newListWatchInformer(lw, example, what, opts)
+	inf, err := newListWatchInformer(lw, example, opts)
 	if err != nil {
-		panic(fmt.Errorf("clientgo: new informer for %s: %w", what, err))
+		panic(fmt.Errorf("clientgo: new informer for %s: %w", typeDescription(example, opts.ObjectDescription), err))
 	}
 	return inf
 }
 
-func newListWatchInformer(lw cache.ListerWatcher, example runtime.Object, what string, opts cache.SharedIndexInformerOptions) (*informer, error) {
+// typeDescription returns what client-go calls the objects of an informer.
+func typeDescription(example runtime.Object, description string) string {
+	return cache.NewReflectorWithOptions(nil, example, nil, cache.ReflectorOptions{Name: "clientgo", TypeDescription: description}).TypeDescription()
+}
+
+func newListWatchInformer(lw cache.ListerWatcher, example runtime.Object, opts cache.SharedIndexInformerOptions) (*informer, error) {
 	src, err := newSource(lw, example)
 	if err != nil {
 		return nil, err
 	}
 	inf := &informer{metrics: newInformerMetrics(opts.Identifier, opts.InformerMetricsProvider)}
+	what := typeDescription(example, opts.ObjectDescription)
 	native, err := tidings.NewInformer(src, tidings.InformerOptions[tidings.Object]{
 		Name: what, Options: tidings.Options{OnError: inf.handleError, Logger: klogLogger()},
 	})
 	if err != nil {
 		return nil, err
 	}
-	return inf, inf.init(native, what, opts.ResyncPeriod, opts.Indexers)
+	return inf, inf.init(native, fmt.Sprintf("%T", example), what, opts.ResyncPeriod, opts.Indexers)
 }

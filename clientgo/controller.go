@@ -51,11 +51,11 @@ type controller struct {
 }
 
 func newController(opts cache.InformerOptions) (cache.Indexer, cache.Controller) {
-	what := fmt.Sprintf("%T", opts.ObjectType)
+	what := typeDescription(opts.ObjectType, "")
 	if opts.MinWatchTimeout != 0 {
 		klog.Background().Info("Warning: MinWatchTimeout is not used", "type", what)
 	}
-	inf, err := newListWatchInformer(opts.ListerWatcher, opts.ObjectType, what, cache.SharedIndexInformerOptions{
+	inf, err := newListWatchInformer(opts.ListerWatcher, opts.ObjectType, cache.SharedIndexInformerOptions{
 		ResyncPeriod: opts.ResyncPeriod, Indexers: opts.Indexers, Identifier: opts.Identifier, InformerMetricsProvider: opts.InformerMetricsProvider,
 	})
 	if err != nil {
@@ -65,7 +65,7 @@ func newController(opts cache.InformerOptions) (cache.Indexer, cache.Controller)
 		opts.Handler = cache.ResourceEventHandlerFuncs{}
 	}
 	inf.transform, inf.resync.minimum = opts.Transform, 0 // client-go has a minimum for shared informers only
-	r := newRegistration(opts.Handler, opts.ResyncPeriod)
+	r := inf.newRegistration(opts.Handler, opts.ResyncPeriod)
 	inf.registrations = append(inf.registrations, r)
 	return inf.store, &controller{informer: inf, handler: r}
 }

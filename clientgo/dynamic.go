@@ -105,7 +105,10 @@ func newResourceInformer[L runtime.Object](client source.ClientGo[L], example ru
 		},
 		WatchFuncWithContext: tweaked.Watch,
 	}
-	return genericInformer{NewSharedIndexInformer(lw, example, resync, indexers), resource.GroupResource()}
+	options := cache.SharedIndexInformerOptions{
+		ResyncPeriod: resync, Indexers: indexers, ObjectDescription: resourceType{resource: resource, goType: reflect.TypeOf(example)}.description(),
+	}
+	return genericInformer{NewSharedIndexInformerWithOptions(lw, example, options), resource.GroupResource()}
 }
 
 // resourceFactory makes informers for any resources, all of one Go type.

@@ -148,7 +148,7 @@ func (f *factory) newInformer(row resourceType, resync time.Duration) (*informer
 	if err != nil {
 		return nil, err
 	}
-	return inf, inf.init(native, row.goType.String(), resync, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+	return inf, inf.init(native, row.goType.String(), row.description(), resync, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 }
 
 // InformerFor returns the informer for obj's type, and calls newFunc to make it if there is none yet; see NewSharedInformerFactory.

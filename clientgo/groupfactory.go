@@ -111,7 +111,8 @@ func (f *GroupFactory[F, C]) newInformer(obj runtime.Object, newFunc F, resync t
 		return nil, err
 	}
 	inf.metrics = newInformerMetrics(f.InformerName().WithResource(scope.Resource), nil)
-	return inf, inf.init(native, reflect.TypeOf(obj).String(), resync, asked.GetIndexer().GetIndexers())
+	goType := reflect.TypeOf(obj).String()
+	return inf, inf.init(native, goType, goType, resync, asked.GetIndexer().GetIndexers())
 }
 
 // probe calls newFunc for an informer that will be discarded.

@@ -24,9 +24,9 @@ type informer struct {
 	native *tidings.SharedInformer[tidings.Object]
 	store  *indexer
 	// reflector is passed to watch error handlers. It never runs: only its name and type description are set.
-	reflector       *cache.Reflector
-	typeDescription string           // type description of the objects
-	metrics         *informerMetrics // nil if no metrics are published
+	reflector *cache.Reflector
+	goType    string           // type of the objects
+	metrics   *informerMetrics // nil if no metrics are published
 
 	mu             sync.Mutex // never held while the native informer is called to change something: it may run user code
 	phase          phase
@@ -49,10 +49,11 @@ const (
 
 var errStarted = errors.New("informer has already started")
 
-func (inf *informer) init(native *tidings.SharedInformer[tidings.Object], what string, resync time.Duration, indexers cache.Indexers) error {
-	inf.native, inf.typeDescription, inf.resync = native, what, newResyncClock(resync)
+// init completes inf. The description is the one that watch error handlers get.
+func (inf *informer) init(native *tidings.SharedInformer[tidings.Object], goType, description string, resync time.Duration, indexers cache.Indexers) error {
+	inf.native, inf.goType, inf.resync = native, goType, newResyncClock(resync)
 	inf.store = &indexer{view: newView(native)}
-	inf.reflector = cache.NewReflectorWithOptions(nil, nil, nil, cache.ReflectorOptions{Name: native.Name(), TypeDescription: what})
+	inf.reflector = cache.NewReflectorWithOptions(nil, nil, nil, cache.ReflectorOptions{Name: native.Name(), TypeDescription: description})
 	return inf.store.AddIndexers(indexers)
 }
 
@@ -86,7 +87,7 @@ func (inf *informer) AddEventHandlerWithOptions(h cache.ResourceEventHandler, op
 func (inf *informer) register(h cache.ResourceEventHandler, resync *time.Duration) (r *registration, started bool, err error) {
 	inf.mu.Lock()
 	defer inf.mu.Unlock()
-	r = newRegistration(h, inf.resync.defaultPeriod)
+	r = inf.newRegistration(h, inf.resync.defaultPeriod)
 	if resync != nil {
 		r.resync = *resync
 	}
@@ -313,8 +314,11 @@ func (inf *informer) HasSynced() bool { return cache.IsDone(inf.HasSyncedChecker
 
 // HasSyncedChecker returns a checker that is done once the initial list is in the store.
 func (inf *informer) HasSyncedChecker() cache.DoneChecker {
-	return checker{name: "SharedIndexInformer " + inf.typeDescription, done: inf.native.Synced()}
+	return checker{name: inf.checkerName, done: inf.native.Synced()}
 }
+
+// checkerName is client-go's name for the sync of an informer.
+func (inf *informer) checkerName() string { return "SharedIndexInformer " + inf.goType }
 
 // IsStopped reports whether the informer has run and its context has ended. Handlers may still be running.
 func (inf *informer) IsStopped() bool {

@@ -2,6 +2,7 @@ package clientgo
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -14,17 +15,18 @@ import (
 // registration is one handler's registration. It implements cache.ResourceEventHandlerRegistration, and what
 // cache.ShutDownEventHandler needs.
 type registration struct {
-	handler cache.ResourceEventHandler
-	resync  time.Duration         // as requested
-	native  *tidings.Registration // nil until the informer starts; guarded by the informer's lock
+	informer *informer
+	handler  cache.ResourceEventHandler
+	resync   time.Duration         // as requested
+	native   *tidings.Registration // nil until the informer starts; guarded by the informer's lock
 
 	synced   chan struct{} // closed when the handler has seen the initial list
 	finished chan struct{} // closed when the handler will no longer be called
 	once     sync.Once
 }
 
-func newRegistration(h cache.ResourceEventHandler, resync time.Duration) *registration {
-	return &registration{handler: h, resync: resync, synced: make(chan struct{}), finished: make(chan struct{})}
+func (inf *informer) newRegistration(h cache.ResourceEventHandler, resync time.Duration) *registration {
+	return &registration{informer: inf, handler: h, resync: resync, synced: make(chan struct{}), finished: make(chan struct{})}
 }
 
 // name identifies the handler in messages and in the native informer's status.
@@ -35,7 +37,19 @@ func (r *registration) HasSynced() bool { return cache.IsDone(r.HasSyncedChecker
 
 // HasSyncedChecker returns a checker that is done once HasSynced is true.
 func (r *registration) HasSyncedChecker() cache.DoneChecker {
-	return checker{name: fmt.Sprintf("SharedIndexInformer EventHandler %s", r.name()), done: r.synced}
+	return checker{name: r.checkerName, done: r.synced}
+}
+
+// checkerName is client-go's name for the sync of a handler. Only adding the handler to one of client-go's informers reveals its part of it.
+func (r *registration) checkerName() string {
+	const separator = " + event handler "
+	handler := r.name()
+	if upstream, err := cache.NewSharedIndexInformer(nil, nil, 0, cache.Indexers{}).AddEventHandler(r.handler); err == nil {
+		if _, after, ok := strings.Cut(upstream.HasSyncedChecker().Name(), separator); ok {
+			handler = after
+		}
+	}
+	return r.informer.checkerName() + separator + handler
 }
 
 // ShutdownChan returns a channel that is closed when the handler will no longer be called.
@@ -45,12 +59,12 @@ func (r *registration) finish() { r.once.Do(func() { close(r.finished) }) }
 
 // checker is a cache.DoneChecker.
 type checker struct {
-	name string
+	name func() string
 	done <-chan struct{}
 }
 
 // Name says what is being waited for.
-func (c checker) Name() string { return c.name }
+func (c checker) Name() string { return c.name() }
 
 // Done returns a channel that is closed when the wait is over.
 func (c checker) Done() <-chan struct{} { return c.done }

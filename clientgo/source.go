@@ -27,7 +27,7 @@ func NewSharedIndexInformerFromSource(f *tidings.Factory, scope tidings.Scope, n
 	if err != nil {
 		return nil, err
 	}
-	if err := inf.init(native, options.ObjectDescription, options.ResyncPeriod, options.Indexers); err != nil {
+	if err := inf.init(native, options.ObjectDescription, options.ObjectDescription, options.ResyncPeriod, options.Indexers); err != nil {
 		return nil, errors.Join(fmt.Errorf("clientgo: new informer for %s: %w", options.ObjectDescription, err), native.Stop(context.Background()))
 	}
 	return inf, nil

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
@@ -24,6 +25,14 @@ type resourceType struct {
 	// overHTTP returns a source over HTTP, and overClient one over a clientset's typed client.
 	overHTTP   func(client *source.Client, scope source.Scope) (source.ListerWatcher[tidings.Object], error)
 	overClient func(c kubernetes.Interface, namespace string, tweak func(*metav1.ListOptions)) (source.ListerWatcher[tidings.Object], error)
+}
+
+// description is what client-go calls the objects in messages.
+func (r resourceType) description() string {
+	if r.goType == reflect.TypeFor[*unstructured.Unstructured]() {
+		return r.resource.String()
+	}
+	return r.goType.String()
 }
 
 type resourceScope bool
