@@ -2,6 +2,7 @@ package recording_test
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -53,6 +54,46 @@ func TestLikeCollections(t *testing.T) {
 			}); err != nil || n != i {
 				t.Errorf("%+v plays the collection of %d objects, %v; want %d", scope, n, err, i)
 			}
+		}
+	}
+}
+
+// TestEqualCollections records one scope twice, as a namespace that is removed and comes back: PlayOptions.Nth chooses.
+func TestEqualCollections(t *testing.T) {
+	var file bytes.Buffer
+	recorder, err := recording.NewRecorder(&file, recording.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	scope := source.Scope{Resource: configMaps, Namespace: "shop"}
+	for i := range 2 {
+		if _, err := recording.Record(recorder, listOf(i), scope).List(t.Context(), source.ListOptions[*corev1.ConfigMap]{}, ignore); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := recorder.Close(); err != nil {
+		t.Fatal(err)
+	}
+	rec, err := recording.Read(bytes.NewReader(file.Bytes()), int64(file.Len()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for nth := range 2 {
+		player, err := recording.Play[*corev1.ConfigMap](rec, scope, recording.PlayOptions{Speed: recording.AtOnce, Nth: nth})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		if _, err = player.List(t.Context(), source.ListOptions[*corev1.ConfigMap]{}, func(*corev1.ConfigMap) error {
+			n++
+			return nil
+		}); err != nil || n != nth {
+			t.Errorf("Nth %d plays the collection of %d objects, %v", nth, n, err)
+		}
+	}
+	for _, nth := range []int{-1, 2} {
+		if _, err := recording.Play[*corev1.ConfigMap](rec, scope, recording.PlayOptions{Nth: nth}); err == nil || !strings.Contains(err.Error(), "2 collections fit") {
+			t.Errorf("Nth %d: %v", nth, err)
 		}
 	}
 }

@@ -27,6 +27,9 @@ type PlayOptions struct {
 	// Speed is the playing speed relative to the recording's; 0 means 1. It applies to the times between the beginning of
 	// a list or watch and what it delivers. The times between requests are up to the caller.
 	Speed float64
+	// Nth says which collection to play, counting from 0, if several fit the scope equally well: a program may have had several informers
+	// of one scope, at once or one after the other.
+	Nth int
 }
 
 // Player is a source that plays a recording in its original order: each list or watch that the caller requests plays the next
@@ -45,8 +48,8 @@ type Player[T object.Object] struct {
 }
 
 // Play returns a source that plays one collection of rec: the one with the scope's resource and namespace, and if there are
-// several, with its selectors. Of several with these, one with the scope's trim and kind is preferred, and the first of equal ones. T may
-// differ from the recorded type if the objects can be decoded into it.
+// several, with its selectors. Of several with these, one with the scope's trim and kind is preferred; PlayOptions.Nth chooses among equal
+// ones. T may differ from the recorded type if the objects can be decoded into it.
 func Play[T object.Object](rec *Recording, scope source.Scope, opts PlayOptions) (*Player[T], error) {
 	if opts.Speed == 0 {
 		opts.Speed = 1
@@ -54,10 +57,14 @@ func Play[T object.Object](rec *Recording, scope source.Scope, opts PlayOptions)
 	if opts.Speed < 0 || math.IsNaN(opts.Speed) {
 		return nil, fmt.Errorf("recording: speed %v; it must be positive", opts.Speed)
 	}
-	of, err := rec.find(scope)
+	fitting, err := rec.find(scope)
 	if err != nil {
 		return nil, err
 	}
+	if opts.Nth < 0 || opts.Nth >= len(fitting) {
+		return nil, fmt.Errorf("recording: Nth is %d, but %d collections fit %v in namespace %q", opts.Nth, len(fitting), scope, scope.Namespace)
+	}
+	of := fitting[opts.Nth]
 	p := &Player[T]{rec: rec, collection: of, speed: opts.Speed, done: make(chan struct{}), remaining: len(of.calls)}
 	if p.remaining == 0 {
 		close(p.done)
@@ -65,7 +72,8 @@ func Play[T object.Object](rec *Recording, scope source.Scope, opts PlayOptions)
 	return p, nil
 }
 
-func (rec *Recording) find(scope source.Scope) (*recordedCollection, error) {
+// find returns the collections that fit the scope best, at least one.
+func (rec *Recording) find(scope source.Scope) ([]*recordedCollection, error) {
 	found := slices.DeleteFunc(slices.Clone(rec.collections), func(c *recordedCollection) bool {
 		return c.scope.Resource != scope.Resource || c.scope.Namespace != scope.Namespace
 	})
@@ -79,7 +87,7 @@ func (rec *Recording) find(scope source.Scope) (*recordedCollection, error) {
 	}
 	found, _ = prefer(found, func(c source.Scope) bool { return slices.Equal(c.Trim, scope.Trim) })
 	found, _ = prefer(found, func(c source.Scope) bool { return c.Kind == scope.Kind })
-	return found[0], nil
+	return found, nil
 }
 
 // prefer returns the collections with a suitable scope, or all if there is none.

@@ -52,7 +52,11 @@ func (t *tail) start(factory *tidings.Factory) error {
 			namespaces = t.opts.Namespaces
 		}
 		for _, namespace := range namespaces {
-			f, err := t.follow(factory, r, t.scope(r, namespace))
+			inf, err := tidings.Informer[object](factory, t.scope(r, namespace))
+			if err != nil {
+				return err
+			}
+			f, err := t.follow(inf, r)
 			if err != nil {
 				return err
 			}
@@ -87,13 +91,9 @@ func (t *tail) scope(r resources.Resource, namespace string) tidings.Scope {
 	return scope
 }
 
-// follow makes an informer for the resource, with a handler that converts its notifications into news.
-func (t *tail) follow(factory *tidings.Factory, r resources.Resource, scope tidings.Scope) (*follow, error) {
-	inf, err := tidings.Informer[object](factory, scope)
-	if err != nil {
-		return nil, err
-	}
-	f := &follow{resource: r, informer: inf}
+// follow adds a handler to the resource's informer that converts its notifications into news.
+func (t *tail) follow(inf *informer, r resources.Resource) (f *follow, err error) {
+	f = &follow{resource: r, informer: inf}
 	f.handler, err = inf.AddHandler(t.handler(f), tidings.HandlerOptions{Name: "tail", Policy: tidings.Block})
 	return f, err
 }

@@ -3,9 +3,8 @@ package tail
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
-
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/tidings/tidings"
 	"github.com/tidings/tidings/cmd/tidings/internal/cli"
@@ -19,19 +18,13 @@ import (
 type replay struct {
 	rec     *recording.Recording
 	options recording.PlayOptions
-	done    map[collection]<-chan struct{} // closed when the collection has been played
-	wasIdle bool                           // when last checked, everything had been played and shown
-}
-
-// collection identifies what is followed.
-type collection struct {
-	resource                  schema.GroupVersionResource
-	namespace, labels, fields string
+	done    []<-chan struct{} // closed when a collection has been played
+	wasIdle bool              // when last checked, everything had been played and shown
 }
 
 // Replay follows a recording, and returns when everything has been shown. It ignores the options that select what to follow.
 func Replay(ctx context.Context, rec *recording.Recording, options recording.PlayOptions, screen *cli.Screen, opts Options) error {
-	r := &replay{rec: rec, options: options, done: map[collection]<-chan struct{}{}}
+	r := &replay{rec: rec, options: options}
 	connect := func(options tidings.Options) (*tidings.Factory, error) {
 		options.Backoff = reflector.Backoff{Min: time.Millisecond, Max: time.Millisecond} // the recording includes the waits
 		return tidings.NewSourceFactory(options), nil
@@ -42,32 +35,47 @@ func Replay(ctx context.Context, rec *recording.Recording, options recording.Pla
 	})
 }
 
-// start makes an informer for every collection of the recording.
+// start makes an informer for every collection of the recording. Several may have one scope, so they cannot share one.
 func (r *replay) start(t *tail, factory *tidings.Factory) error {
-	tidings.SetSource(factory, func(scope tidings.Scope, namespace string) (source.ListerWatcher[object], error) {
-		p, err := recording.Play[object](r.rec, scope.Source(namespace), r.options)
-		if err == nil {
-			r.done[collection{scope.Resource, namespace, scope.Labels, scope.Fields}] = p.Done()
-		}
-		return p, err
-	})
+	seen := map[string]int{} // number of collections by scope
 	for _, c := range r.rec.Collections() {
-		scope := tidings.Scope{Resource: c.Resource, Kind: c.Kind.Kind, Labels: c.Labels, Fields: c.Fields}
-		if c.Namespace != "" {
-			scope.Namespaces = []string{c.Namespace}
-		}
-		of := resources.Resource{GroupVersionResource: c.Resource, Kind: c.Kind.Kind, Namespaced: c.Namespace != ""}
-		f, err := t.follow(factory, of, scope)
+		options, key := r.options, fmt.Sprintf("%#v", c)
+		options.Nth = seen[key]
+		seen[key]++
+		player, err := recording.Play[object](r.rec, c, options)
 		if err != nil {
 			return err
 		}
-		f.namespace = c.Namespace
-		t.follows = append(t.follows, f)
+		r.done = append(r.done, player.Done())
+		if err := t.play(factory, c, player); err != nil {
+			return err
+		}
 	}
 	if len(t.follows) == 0 {
 		return errors.New("the recording is empty: nothing was listed or watched while it was made")
 	}
 	return t.run(factory)
+}
+
+// play follows one collection of a recording.
+func (t *tail) play(factory *tidings.Factory, c source.Scope, from source.ListerWatcher[object]) error {
+	scope := tidings.Scope{Resource: c.Resource, Kind: c.Kind.Kind, Labels: c.Labels, Fields: c.Fields, Trim: c.Trim}
+	if c.Namespace != "" {
+		scope.Namespaces = []string{c.Namespace}
+	}
+	inf, err := tidings.UnsharedInformer(factory, scope, tidings.UnsharedOptions[object]{
+		Source: func(tidings.Scope, string) (source.ListerWatcher[object], error) { return from, nil },
+	})
+	if err != nil {
+		return err
+	}
+	f, err := t.follow(inf, resources.Resource{GroupVersionResource: c.Resource, Kind: c.Kind.Kind, Namespaced: c.Namespace != ""})
+	if err != nil {
+		return err
+	}
+	f.namespace = c.Namespace
+	t.follows = append(t.follows, f)
+	return nil
 }
 
 // poll ends the run once everything has been played, and nothing has been waiting to be shown twice in a row.
