@@ -58,7 +58,7 @@ lease. When it loses the lease it exits with 1, so that it is restarted.`,
 
   # ReplicaSets of two namespaces, without leader election
   tidings controller-manager --controllers replicaset --namespaces shop,billing --leader-elect=false`,
-		Args: cobra.NoArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	f.bind(cmd)
@@ -143,12 +143,10 @@ func (f *managerFlags) checkLimits() error {
 	switch {
 	case math.IsNaN(float64(f.qps)) || math.IsInf(float64(f.qps), 0):
 		return fmt.Errorf("--qps %v: want a number", f.qps)
-	case f.qps < 0 || f.burst < 0:
-		return errors.New("--qps and --burst must not be negative")
 	case f.qps == 0 && f.burst > 0:
 		return errors.New("--burst without --qps limits nothing; set both")
 	default:
-		return nil
+		return cmp.Or(notNegative("qps", f.qps), notNegative("burst", f.burst))
 	}
 }
 

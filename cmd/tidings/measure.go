@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -122,12 +123,10 @@ func (f *measureFlags) check() error {
 	switch {
 	case f.output != "text" && f.output != "json":
 		return fmt.Errorf("--output %q: want text or json", f.output)
-	case f.fields < 0 || f.options.Sample < 0:
-		return errors.New("numbers must not be negative")
 	case f.maxMB < 1 || f.maxMB > 1<<20:
 		return fmt.Errorf("--max-mb %d: want 1 to %d", f.maxMB, 1<<20)
 	}
-	return nil
+	return cmp.Or(notNegative("fields", f.fields), notNegative("sample", f.options.Sample))
 }
 
 // print formats the report as requested, as text for a terminal of this width; 0 means not a terminal.

@@ -36,7 +36,7 @@ errors, at the original or any other speed. No cluster is needed.
 
 A recording that ends early, because its program crashed or the disk was full, is played as far as it goes.`,
 		Example: replayExamples,
-		Args:    cobra.ExactArgs(1),
+		Args:    oneRecording,
 		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
 	}
 	set := cmd.Flags()
@@ -46,6 +46,17 @@ A recording that ends early, because its program crashed or the disk was full, i
 	complete(cmd, "output", fixedValues("text", "json"))
 	complete(cmd, "speed", fixedValues("1", "10", "max"))
 	return cmd
+}
+
+func oneRecording(_ *cobra.Command, args []string) error {
+	switch len(args) {
+	case 0:
+		return errors.New("name the file of a recording; to make one: tidings tail pods --record pods.tidings")
+	case 1:
+		return nil
+	default:
+		return fmt.Errorf("name one recording, not %d: each is replayed on its own", len(args))
+	}
 }
 
 // run plays the file.

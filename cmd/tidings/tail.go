@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -152,11 +153,22 @@ func (f *tailFlags) follow(ctx context.Context, screen *cli.Screen, opts tail.Op
 	return errors.Join(tail.Run(ctx, config, screen, opts), opts.Recorder.Close())
 }
 
+// notNegative returns an error if the value of a flag is negative.
+func notNegative[V int | float32 | time.Duration](flag string, value V) error {
+	if value < 0 {
+		return fmt.Errorf("--%s %v: must not be negative", flag, value)
+	}
+	return nil
+}
+
 // complete validates the flags and returns the options, except those that depend on the cluster.
 func (f *tailFlags) complete(stdout, stderr io.Writer) (tail.Options, error) {
 	opts := f.options
-	if opts.Count < 0 || opts.Idle < 0 || opts.Timeout < 0 || f.maxChanges < 0 || f.maxValue < 0 {
-		return opts, errors.New("numbers and durations must not be negative")
+	if err := cmp.Or(
+		notNegative("count", opts.Count), notNegative("until-idle", opts.Idle), notNegative("timeout", opts.Timeout),
+		notNegative("max-changes", f.maxChanges), notNegative("max-value", f.maxValue),
+	); err != nil {
+		return opts, err
 	}
 	if _, err := labels.Parse(opts.Labels); err != nil {
 		return opts, fmt.Errorf("--selector %q: %w", opts.Labels, err)

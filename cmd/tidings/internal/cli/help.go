@@ -28,8 +28,30 @@ func checkHelp(root *cobra.Command) (failed func() error) {
 			return Usage(fmt.Errorf("name a shell: bash, fish, powershell or zsh%s", butNot(args)))
 		}
 		completion.Args = cobra.ArbitraryArgs
+		for _, shell := range completion.Commands() {
+			shell.Args = NoArgs
+			shell.RunE = writes(shell.RunE)
+		}
 	}
 	return func() error { return err }
+}
+
+// writes returns a function whose errors say that run could not write its output.
+func writes(run func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
+	return func(command *cobra.Command, args []string) error {
+		if err := run(command, args); err != nil {
+			return outputError(err)
+		}
+		return nil
+	}
+}
+
+// NoArgs is the cobra.PositionalArgs of a command without subcommands that takes no arguments.
+func NoArgs(command *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return fmt.Errorf("%s takes no arguments, but got %q", command.Name(), args[0])
+	}
+	return nil
 }
 
 func butNot(args []string) string {

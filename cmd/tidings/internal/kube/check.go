@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"k8s.io/client-go/tools/clientcmd/api"
@@ -32,6 +33,9 @@ func checkServer(server string) error {
 		address = "https://" + address
 	}
 	u, err := url.Parse(address)
+	if err == nil && u.Port() != "" {
+		_, err = strconv.ParseUint(u.Port(), 10, 16)
+	}
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return fmt.Errorf("--server %q: want a URL such as https://10.0.0.1:6443, or host:port", server)
 	}

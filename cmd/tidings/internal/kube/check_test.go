@@ -7,17 +7,19 @@ import (
 
 func TestCheckFlags(t *testing.T) {
 	for arg, ok := range map[string]bool{
-		"":                              true,
-		"--server=https://10.0.0.1:643": true,
-		"--server=http://x/prefix":      true,
-		"--server=10.0.0.1:6443":        true,
-		"--server=localhost":            true,
-		"--server=ftp://x":              false,
-		"--server=https://":             false,
-		"--server=::bad":                false,
-		"--as-group=admins":             false,
-		"--as-uid=7":                    false,
-		"--as=eve":                      true,
+		"":                                true,
+		"--server=https://10.0.0.1:643":   true,
+		"--server=http://x/prefix":        true,
+		"--server=10.0.0.1:6443":          true,
+		"--server=localhost":              true,
+		"--server=ftp://x":                false,
+		"--server=https://10.0.0.1:65535": true,
+		"--server=https://10.0.0.1:65536": false,
+		"--server=https://":               false,
+		"--server=::bad":                  false,
+		"--as-group=admins":               false,
+		"--as-uid=7":                      false,
+		"--as=eve":                        true,
 	} {
 		var args []string
 		if arg != "" {
