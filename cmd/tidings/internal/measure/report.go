@@ -120,7 +120,15 @@ func (t *Total) add(r Result) {
 	if r.Folded != nil {
 		t.Folded = new(r.Folded.plus(t.Folded))
 	}
-	t.Ratio = ratio(t.Tidings.CacheBytes, t.ClientGo.CacheBytes)
+	t.Ratio = t.compare(t.Tidings, t.ClientGo)
+}
+
+// compare returns the ratio of two caches, or 0 without objects: what is left is the size of empty caches.
+func (t *Total) compare(ours, theirs Weight) float64 {
+	if t.Objects == 0 {
+		return 0
+	}
+	return ratio(ours.CacheBytes, theirs.CacheBytes)
 }
 
 // plus returns the sum; nil adds nothing.

@@ -41,13 +41,8 @@ func (r Report) table(b *strings.Builder, width int) (left []string) {
 	trimmed := r.Total.TidingsTrimmed != nil
 	rows := [][]string{header(trimmed)}
 	for _, result := range r.Resources {
-		row := Total{
-			result.Objects, result.Extrapolated, result.WireBytes, result.FetchSeconds, result.ClientGo, result.Tidings, result.ClientGoTrimmed, result.TidingsTrimmed, nil,
-			ratio(result.Tidings.CacheBytes, result.ClientGo.CacheBytes),
-		}
-		if result.Objects == 0 {
-			row.Ratio = 0 // nothing to compare
-		}
+		var row Total
+		row.add(result)
 		rows = append(rows, row.cells(cli.Printable(result.Resource), percent(result.Sharing.SharedBytes, result.Sharing.Bytes)))
 	}
 	if len(r.Resources) > 1 {
@@ -67,7 +62,7 @@ func header(trimmed bool) []string {
 }
 
 // cells returns the row of a resource, or of the total.
-func (t Total) cells(name, shared string) []string {
+func (t *Total) cells(name, shared string) []string {
 	mark := ""
 	if t.Extrapolated {
 		mark = "~"
@@ -77,8 +72,8 @@ func (t Total) cells(name, shared string) []string {
 		mark + size(t.ClientGo.CacheBytes), mark + size(t.Tidings.CacheBytes), times(t.Ratio),
 	}
 	if t.TidingsTrimmed != nil {
-		before, after := t.ClientGoTrimmed.CacheBytes, t.TidingsTrimmed.CacheBytes
-		cells = append(cells, "", mark+size(before), mark+size(after), times(ratio(after, before)))
+		before, after := *t.ClientGoTrimmed, *t.TidingsTrimmed
+		cells = append(cells, "", mark+size(before.CacheBytes), mark+size(after.CacheBytes), times(t.compare(after, before)))
 	}
 	each := func(w Weight) string { return fmt.Sprintf("%.1f", ratio(float64(w.CacheObjects), float64(t.Objects))) }
 	return append(cells, shared, each(t.ClientGo)+" → "+each(t.Tidings), seconds(t.ClientGo.SyncSeconds)+" → "+seconds(t.Tidings.SyncSeconds))

@@ -78,6 +78,17 @@ func TestText(t *testing.T) {
 	}
 }
 
+// TestNothingToCompare: without objects there is no ratio, in the total either.
+func TestNothingToCompare(t *testing.T) {
+	empty := Result{ClientGo: Weight{CacheBytes: 144}, Tidings: Weight{CacheBytes: 27_300}, ClientGoTrimmed: &Weight{CacheBytes: 144}, TidingsTrimmed: &Weight{CacheBytes: 15_400}}
+	r := Report{Resources: []Result{empty, empty}}
+	r.Total.add(empty)
+	r.Total.add(empty)
+	if text := r.Text(0, 0); r.Total.Ratio != 0 || strings.Contains(text, "×") {
+		t.Errorf("ratio %v:\n%s", r.Total.Ratio, text)
+	}
+}
+
 // TestNotesAreTrue: the notes name the reason why little is saved, and only if little is saved.
 func TestNotesAreTrue(t *testing.T) {
 	report := func(objects int64, clientGo, tidings uint64, shared uint64) Report {
