@@ -61,15 +61,15 @@ func run(ctx context.Context, args []string) error {
 	if flags.NArg() > 0 {
 		return fmt.Errorf("%q is no command; there are churn and million", flags.Arg(0))
 	}
+	if err := noneNegative(flags); err != nil {
+		return err
+	}
 	size := full
 	if *quick {
 		size = small
 	}
 	size.rounds, size.latencyRounds, size.churn = cmp.Or(*rounds, size.rounds), cmp.Or(*latency, size.latencyRounds), cmp.Or(*events, size.churn)
 	size.million = cmp.Or(*objects, size.million)
-	if size.rounds < 0 || size.latencyRounds < 0 || size.churn < 0 {
-		return errors.New("rounds and events cannot be negative")
-	}
 	if size.million < leastMillion {
 		return fmt.Errorf("client-go is measured with a twentieth of the pods, so they have to be at least %d", leastMillion)
 	}
@@ -87,4 +87,14 @@ func run(ctx context.Context, args []string) error {
 		*out = cmp.Or(*out, "RESULTS.md")
 	}
 	return s.writeResults(ctx, *out)
+}
+
+// noneNegative returns an error that names a flag with a negative number.
+func noneNegative(flags *flag.FlagSet) (err error) {
+	flags.VisitAll(func(f *flag.Flag) {
+		if n, ok := f.Value.(flag.Getter).Get().(int); ok && n < 0 {
+			err = fmt.Errorf("-%s %d: must not be negative", f.Name, n)
+		}
+	})
+	return err
 }

@@ -95,3 +95,12 @@ func TestUnknownCommand(t *testing.T) {
 		t.Errorf("got %v, want an error that names the command", err)
 	}
 }
+
+func TestNegativeNumbers(t *testing.T) {
+	for _, name := range []string{"rounds", "latency-rounds", "churn", "objects"} {
+		want := "-" + name + " -1: must not be negative"
+		if err := run(t.Context(), []string{"-quick", "-" + name, "-1"}); err == nil || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
