@@ -126,8 +126,8 @@ func (inf *informer) SetWatchErrorHandlerWithContext(h toolscache.WatchErrorHand
 	return nil
 }
 
-// SetTransform, when first called, creates the informer with the function through which every object passes before it is stored. If that function only strips managed
-// fields, they are skipped during decoding instead, because objects with a transform could not share equal parts.
+// SetTransform, when first called, creates the informer with the function through which every object passes before it is stored. If that function
+// only strips managed fields, they are skipped during decoding instead, because objects with a transform could not share equal parts.
 func (inf *informer) SetTransform(transform toolscache.TransformFunc) error {
 	if inf.SharedIndexInformer != nil {
 		return inf.SharedIndexInformer.SetTransform(transform)
