@@ -74,8 +74,14 @@ func TestChangesOfFoldedObjectsFold(t *testing.T) {
 			w.server.Delete(pods[10*i])
 		}
 		synctest.Wait()
-		runtime.GC() // or what was opened is
 		before := inf.Status().Memory
+		for range 1000 { // what was opened is forgotten some time after a collection
+			if runtime.GC(); before.Used <= budget*93/100 {
+				break
+			}
+			runtime.Gosched()
+			before = inf.Status().Memory
+		}
 		if before.Used < budget*76/100 || before.Used > budget*93/100 {
 			t.Fatalf("the changes come to a budget that is too full, or not full enough: %+v", before)
 		}
