@@ -63,7 +63,7 @@ func newFoldWorldOf(t *testing.T, seed uint64, codec Codec[*thing]) *foldWorld {
 	strayed := func(k object.Key) { t.Errorf("somebody is said to have written to %v", k) }
 	w := &foldWorld{t: t, rand: rand.New(rand.NewPCG(seed, 0)), model: model{}, writer: NewWriter[*thing](Options{OnOpenError: failed, OnStrayPart: strayed}), codec: codec}
 	w.writer.UseCodec(codec, reflect.TypeFor[*thing]())
-	w.writer.Store().Snapshot().folds.opened.watching.Store(true) // nobody else tidies the table while it is checked
+	w.writer.Store().Snapshot().folds.opened.scheduled.Store(true) // nobody else tidies the table while it is checked
 	w.index = w.writer.AddIndex("app", byLabel("app"))
 	w.writer.Store().KeepRecent(w.rand.IntN(20))
 	return w

@@ -12,11 +12,10 @@ import (
 // opened finds opened objects that somebody still holds, by the numbers of their entries. It keeps no object alive. A weak pointer
 // in each entry would cost two more heap objects per folded one, which the garbage collector has to visit.
 type opened struct {
-	last   atomic.Uint64 // the last number given to an entry
-	count  atomic.Int64  // of all shards
-	shards [16]openedShard
-	// watching is set while tidy will be called after the next garbage collection.
-	watching atomic.Bool
+	last      atomic.Uint64 // the last number given to an entry
+	count     atomic.Int64  // of all shards
+	shards    [16]openedShard
+	scheduled atomic.Bool // tidy will be called after the next garbage collection
 }
 
 type openedShard struct {
@@ -50,8 +49,8 @@ func (o *opened) get(n uint64) unsafe.Pointer {
 
 // put registers an object for the entry, unless somebody holds one. It returns the registered object.
 func (o *opened) put(n uint64, object unsafe.Pointer) unsafe.Pointer {
-	if !o.watching.Load() {
-		o.watch()
+	if !o.scheduled.Load() {
+		o.scheduleTidy()
 	}
 	s := o.shard(n)
 	s.mu.Lock()
@@ -71,12 +70,12 @@ func (o *opened) put(n uint64, object unsafe.Pointer) unsafe.Pointer {
 	return object
 }
 
-// watch has tidy called after each garbage collection while there are objects.
+// scheduleTidy has tidy called after each garbage collection while there are objects.
 //
-// No other time would do: to follow a weak pointer while a collection is under way keeps its object for another cycle, as somebody may have
-// got hold of it. A walk over the table would so keep all objects that nobody holds.
-func (o *opened) watch() {
-	if !o.watching.CompareAndSwap(false, true) {
+// No other time would do: following a weak pointer while the collector marks keeps its object for another cycle, since somebody may hold it now. A
+// walk over the table would then keep all the objects that nobody holds.
+func (o *opened) scheduleTidy() {
+	if !o.scheduled.CompareAndSwap(false, true) {
 		return
 	}
 	runtime.AddCleanup(new([32]byte), func(w weak.Pointer[opened]) {
@@ -84,9 +83,9 @@ func (o *opened) watch() {
 		if o == nil {
 			return
 		}
-		o.watching.Store(false)
+		o.scheduled.Store(false)
 		if o.tidy(); o.count.Load() > 0 {
-			o.watch()
+			o.scheduleTidy()
 		}
 	}, weak.Make(o))
 }

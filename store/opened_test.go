@@ -99,7 +99,7 @@ func TestOpenedIsTidied(t *testing.T) {
 		{"there are few", 2 * minOpened, 10, false, false},
 	} {
 		var o opened
-		o.watching.Store(true) // nobody else tidies
+		o.scheduled.Store(true) // nobody else tidies
 		objects := make([]*[64]byte, tt.objects)
 		numbers := make([]uint64, tt.objects)
 		for i := range objects {
@@ -144,7 +144,7 @@ func TestOpenedIsTidied(t *testing.T) {
 func TestOpenedByMany(t *testing.T) {
 	const goroutines, numbers, held = 4, 500, 50
 	var o opened
-	o.watching.Store(true) // nobody else tidies
+	o.scheduled.Store(true) // nobody else tidies
 	var running sync.WaitGroup
 	for range goroutines {
 		running.Go(func() {

@@ -22,8 +22,8 @@ func (x *indexTree[T]) tree() *node {
 	if len(x.pending) == 0 {
 		return x.root
 	}
-	x.index.wanted.Store(true)
 	x.settling.once.Do(func() {
+		x.index.wanted.Store(true)
 		x.settling.root.Store(withPending(x.settling.txn, x.root, x.pending, &names{}))
 	})
 	return x.settling.root.Load()

@@ -93,11 +93,10 @@ func (w *Writer[T]) AddIndex(name string, values func(T) []string) *Index[T] {
 func (w *Writer[T]) RemoveIndex(ix *Index[T]) {
 	w.mustBeIdle("RemoveIndex")
 	now := w.store.Snapshot()
-	if _, ok := now.index(ix); !ok {
-		return
-	}
 	left := slices.DeleteFunc(slices.Clone(now.indexes), func(x indexTree[T]) bool { return x.index == ix })
-	w.publish(now, left)
+	if len(left) < len(now.indexes) {
+		w.publish(now, left)
+	}
 }
 
 // publish publishes a snapshot that differs from now only in its indexes.
