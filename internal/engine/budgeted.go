@@ -22,8 +22,8 @@ const (
 	sampleSize    = 256
 	resampleAfter = 1 << 12
 	resampleShare = 4
-	// One in weighEvery changed objects is measured. Those of at least largeFactor times the typical size cause a new sample once all like them have
-	// 1/largeShare of the budget, but at least minLarge.
+	// One in weighEvery changed objects that stay open is measured. Those of at least largeFactor times the typical size cause a new sample once all
+	// like them have 1/largeShare of the budget, but at least minLarge.
 	weighEvery, largeFactor = 16, 2
 	largeShare, minLarge    = 8, 1 << 20
 	// templateSample is how many decoded templates are measured along with them.
