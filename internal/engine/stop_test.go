@@ -181,10 +181,14 @@ func TestEndedHandlerKeepsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		items := manySettings(5)
 		inf := startOf(t, &answering{items: items})
-		s, err := inf.Subscribe(func(object.Delta[settings]) { <-inf.life.Done() }, HandlerOptions{OnSynced: func() {}})
+		var s *Subscription[settings]
+		known := make(chan struct{})
+		handler := func(object.Delta[settings]) { <-known; <-s.Done() } // not of the informer, whose end comes a moment before
+		s, err := inf.Subscribe(handler, HandlerOptions{OnSynced: func() {}})
 		if err != nil {
 			t.Fatal(err)
 		}
+		close(known)
 		synctest.Wait()
 		s.queue.Add([]object.Delta[settings]{{Type: object.Updated, Key: keyOf(1), Object: items[1], Old: items[1]}}, "6")
 		if st := s.Status(); st.Pending != 6 {
