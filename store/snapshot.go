@@ -164,18 +164,29 @@ func (n namespaced[T]) All() iter.Seq2[object.Key, T] { return n.snapshot.Namesp
 // each item.
 func (s *Snapshot[T]) pairs(r span) iter.Seq2[object.Key, T] {
 	return func(yield func(object.Key, T) bool) {
+		var objects [maxFill]T
 		for run := range s.keys.runs(r) {
+			s.fetch(run, &objects)
 			for i := range run {
-				it := &run[i]
-				if s.folds == nil { // scanned would be another call
-					if !yield(it.Key, s.objects.get(it.slot)) {
-						return
-					}
-				} else if o, ok := s.scanned(it); ok && !yield(it.Key, o) {
+				it, o, ok := &run[i], objects[i], true
+				if s.folds != nil {
+					o, ok = s.scanned(it)
+				}
+				if ok && !yield(it.Key, o) {
 					return
 				}
 			}
 		}
+	}
+}
+
+// fetch gets the objects of a run of items, unless they may be folded. In a loop of its own this hardly waits for memory, since the processor runs ahead.
+func (s *Snapshot[T]) fetch(run []item, objects *[maxFill]T) {
+	if s.folds != nil {
+		return
+	}
+	for i := range run {
+		objects[i] = s.objects.get(run[i].slot)
 	}
 }
 
@@ -201,14 +212,15 @@ func (s *Snapshot[T]) byIndex(ix *Index[T], value string, yield func(T) bool) {
 		})
 		return
 	}
+	var objects [maxFill]T
 	for run := range root.runs(span{value: value, fields: 1}) {
+		s.fetch(run, &objects)
 		for i := range run {
-			it := &run[i]
-			if s.folds == nil { // scanned would be another call
-				if !yield(s.objects.get(it.slot)) {
-					return
-				}
-			} else if o, ok := s.scanned(it); ok && !yield(o) {
+			o, ok := objects[i], true
+			if s.folds != nil {
+				o, ok = s.scanned(&run[i])
+			}
+			if ok && !yield(o) {
 				return
 			}
 		}
