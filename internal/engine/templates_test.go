@@ -37,7 +37,7 @@ func similarSettings(r *rand.Rand, kinds, each int) (items []settings) {
 
 // TestDecodedTemplatesCount reads many objects that are patches: the decoded templates count, and few are kept if the budget is tight.
 func TestDecodedTemplatesCount(t *testing.T) {
-	const kinds, each = 60, 10
+	const kinds, each = 50, 10 // so few that the table of opened objects is not tidied meanwhile
 	inf := withBudget(1<<40, &answering{})
 	b := inf.budget
 	foldAll(inf, similarSettings(testseed.Rand(t), kinds, each))
@@ -128,7 +128,7 @@ func TestNeighborsInAFile(t *testing.T) {
 	if n := l.objects().Len(); n != len(items)+1 {
 		t.Errorf("%d objects, want %d", n, len(items)+1)
 	}
-	if most := kinds*(each/fold.TemplateUses+1) + 1; len(shared) > most {
+	if most := kinds*(each/fold.TemplateUses+2) + 1; len(shared) > most { // two goroutines may decode the same one
 		t.Errorf("there are %d maps of %d kinds, want at most %d", len(shared), kinds, most)
 	}
 }
@@ -136,7 +136,7 @@ func TestNeighborsInAFile(t *testing.T) {
 // TestListOfNeighbors lists objects of a few kinds that do not fit: the source decodes one of each kind, the others are decoded as its patches, and
 // readers and handlers get the server's state. Some objects are too large for patches.
 func TestListOfNeighbors(t *testing.T) {
-	const kinds, each = 10, 2*fold.TemplateUses + 10
+	const kinds, each = 3, 2*fold.TemplateUses + 10
 	synctest.Test(t, func(t *testing.T) {
 		items := similarSettings(testseed.Rand(t), kinds, each)
 		for i, o := range items {

@@ -59,7 +59,7 @@ func (d *Dictionary) Encoded() []byte { return d.samples }
 
 // TemplateUses is how many objects share parts of a decoded template before it is decoded again. It bounds how far a forbidden write
 // to one of them spreads.
-const TemplateUses = 32
+const TemplateUses = 128 // decoding it takes as long as making several objects
 
 // Decoded returns the argument of the last KeepDecoded. It is nil after TemplateUses calls; kept is false if nothing is kept.
 func (d *Dictionary) Decoded() (object any, kept bool) {
