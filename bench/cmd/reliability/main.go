@@ -14,6 +14,7 @@ import (
 
 	"github.com/tidings/tidings/bench/internal/deaf"
 	"github.com/tidings/tidings/bench/internal/engine"
+	"github.com/tidings/tidings/bench/internal/flags"
 	"github.com/tidings/tidings/bench/internal/marks"
 )
 
@@ -24,6 +25,10 @@ func main() {
 	informers := flag.Int("informers", 50, "informers of each process")
 	testing.Init() // adds flags that are of no use here
 	flag.Parse()
+	if err := flags.Positive(flag.CommandLine, "times", "processes", "informers"); err != nil {
+		fmt.Fprintln(os.Stderr, "reliability:", err)
+		os.Exit(1)
+	}
 	slog.SetDefault(slog.New(slog.DiscardHandler))
 	all := func(string, string) (bool, error) { return true, nil }
 	testing.Main(all, []testing.InternalTest{{Name: "reliability", F: func(t *testing.T) { // virtual time requires a test

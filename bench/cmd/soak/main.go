@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/tidings/tidings/bench/internal/flags"
 	"github.com/tidings/tidings/bench/internal/marks"
 	"github.com/tidings/tidings/bench/internal/soak"
 )
@@ -38,6 +39,9 @@ func run(ctx context.Context) error {
 	flag.Uint64Var(&opts.Seed, "seed", uint64(time.Now().UnixNano()), "of the faults and writes")
 	flag.Int64Var(&opts.Informers.MemoryBudget, "budget", 1<<20, "memory budget of all informers, in bytes, so tight that most objects are folded; 0 is none")
 	flag.Parse()
+	if err := flags.Positive(flag.CommandLine, "duration", "handlers", "writers"); err != nil {
+		return err
+	}
 	opts.Log.Info("soaking", "duration", opts.Duration, "seed", opts.Seed)
 	opts.Informers.Audit, opts.Informers.Logger = 20*time.Second, slog.New(slog.DiscardHandler)
 	report, err := soak.Run(ctx, opts)

@@ -10,6 +10,8 @@ import (
 	"os"
 	"os/exec"
 	"testing"
+
+	"github.com/tidings/tidings/bench/internal/flags"
 )
 
 // Commands that this program runs itself.
@@ -25,6 +27,9 @@ func main() {
 	// The cluster is a test server, which requires a test.
 	all := func(string, string) (bool, error) { return true, nil }
 	testing.Main(all, []testing.InternalTest{{Name: "statemetrics", F: func(t *testing.T) {
+		if err := flags.Positive(flag.CommandLine, "pods", "rounds"); err != nil {
+			t.Fatal(err)
+		}
 		results, err := compare(t, *pods, *rounds)
 		if err != nil {
 			t.Fatal(err)
