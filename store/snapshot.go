@@ -180,7 +180,8 @@ func (s *Snapshot[T]) pairs(r span) iter.Seq2[object.Key, T] {
 	}
 }
 
-// fetch gets the objects of a run of items, unless they may be folded. In a loop of its own this hardly waits for memory, since the processor runs ahead.
+// fetch gets the objects of a run of items, unless they may be folded. In a loop of its own this hardly waits for memory, since the processor runs
+// ahead.
 func (s *Snapshot[T]) fetch(run []item, objects *[maxFill]T) {
 	if s.folds != nil {
 		return
