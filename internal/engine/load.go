@@ -136,7 +136,7 @@ func (f *files[T]) load(ctx context.Context, pf *partFile) (l loaded[T], err err
 		l.version, l.asOf = r.Header().ResourceVersions[pf.identity["namespace"]], r.Header().Written
 		records := checking[T]{l: &l, namespace: pf.identity["namespace"], records: r.Records(), left: openedFree}
 		if l.folded == nil {
-			return f.decode(ctx, &records)
+			return f.decode(ctx, &records, r.Share)
 		}
 		for record := range records.all(ctx) {
 			l.folded.AddPacked(keyOfRecord(record), types.UID(record.UID), record.ResourceVersion, record.Object)
@@ -176,6 +176,7 @@ type checking[T object.Object] struct {
 	l         *loaded[T]
 	namespace string
 	records   iter.Seq2[file.Record, error]
+	read      int   // how many
 	left      int   // how many bytes the next objects may open to
 	err       error // why it ended early
 }
@@ -195,6 +196,7 @@ func (c *checking[T]) all(ctx context.Context) iter.Seq[file.Record] {
 				c.err = err
 				return
 			}
+			c.read++
 			if newest == "" || object.OlderResourceVersion(newest, record.ResourceVersion) {
 				newest, c.l.newest = record.ResourceVersion, keyOfRecord(record)
 			}
@@ -222,8 +224,8 @@ func (c *checking[T]) check(record file.Record) error {
 
 func keyOfRecord(r file.Record) object.Key { return object.Key{Namespace: r.Namespace, Name: r.Name} }
 
-// decode decodes the objects of the records on several cores while reading.
-func (f *files[T]) decode(ctx context.Context, c *checking[T]) error {
+// decode decodes the objects of the records on several cores while reading. share returns how much of the file has been read.
+func (f *files[T]) decode(ctx context.Context, c *checking[T], share func() float64) error {
 	codecs := make([]*source.Codec[T], openers()) // one for each, since it remembers what objects have in common
 	for i := range codecs {
 		var err error
@@ -231,10 +233,13 @@ func (f *files[T]) decode(ctx context.Context, c *checking[T]) error {
 			return err
 		}
 	}
+	var ahead forecast[T]
+	defer ahead.resize(0)
 	err := inOrder(inBatches(c.all(ctx), openBatch), len(codecs), func(worker int, records []file.Record) ([]T, error) {
 		return decodeRecords(codecs[worker], records)
 	}, func(objects []T) error {
 		c.l.items = append(c.l.items, objects...)
+		ahead.update(objects, len(c.l.items), c.read, share())
 		return ctx.Err()
 	})
 	return cmp.Or(err, c.err)

@@ -75,6 +75,7 @@ func ReadFile(path string, opts Options, read func(*Reader) error) error {
 	defer f.Close()
 	r, err := NewReader(f, opts)
 	if err == nil {
+		r.size = info.Size()
 		err = read(r)
 	}
 	if err != nil {

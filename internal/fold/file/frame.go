@@ -36,13 +36,14 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // framing is the state that writing and reading of frames share: the position in the file.
 type framing struct {
-	base   uint32 // the checksum of the prologue
-	number uint64 // of the next frame
-	seal   *sealer
+	base     uint32 // the checksum of the prologue
+	number   uint64 // of the next frame
+	position int64  // of the next frame to read
+	seal     *sealer
 }
 
 func newFraming(prologue []byte, key []byte) (*framing, error) {
-	f := &framing{base: crc32.Checksum(prologue, castagnoli)}
+	f := &framing{base: crc32.Checksum(prologue, castagnoli), position: int64(len(prologue))}
 	if len(key) == 0 {
 		return f, nil
 	}
@@ -93,6 +94,7 @@ func (f *framing) read(r io.Reader, buf *bytes.Buffer) (kind byte, payload []byt
 	if _, err := io.CopyN(buf, r, int64(length)+checksumSize); err != nil { // buf grows only as data arrives
 		return 0, nil, f.readError(err)
 	}
+	f.position += headSize + int64(buf.Len())
 	payload, sum := buf.Bytes()[:length], binary.LittleEndian.Uint32(buf.Bytes()[length:])
 	if sum != f.checksum(head[:], payload) {
 		return 0, nil, f.broken("has a wrong checksum")

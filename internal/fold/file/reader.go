@@ -19,6 +19,7 @@ type Reader struct {
 	dictionaries []*fold.Dictionary
 	records      uint64
 	buf          bytes.Buffer
+	size         int64 // of the file, 0 if unknown
 }
 
 // NewReader reads the header of a file.
@@ -75,6 +76,11 @@ func (r *Reader) readHeader() error {
 
 // Header returns the header of the file.
 func (r *Reader) Header() Header { return r.header }
+
+// Share returns how much of the file has been read, from 0 to 1. It is 1 if the file's size is not known.
+func (r *Reader) Share() float64 {
+	return float64(r.framing.position) / float64(max(r.size, r.framing.position))
+}
 
 // Records iterates over the records, once. If it ends without an error, these were all; an error comes as the last
 // pair, without a record.
