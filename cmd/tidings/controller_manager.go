@@ -183,8 +183,12 @@ func (f *managerFlags) checkAddresses() error {
 			return err
 		}
 	}
-	if _, _, err := net.SplitHostPort(f.bindAddress); err != nil {
+	_, port, err := net.SplitHostPort(f.bindAddress)
+	if err != nil {
 		return fmt.Errorf("--bind-address %q: want host:port, such as 127.0.0.1:9440", f.bindAddress)
+	}
+	if _, err := net.LookupPort("tcp", port); err != nil {
+		return fmt.Errorf("--bind-address %q: there is no port %q; want one from 1 to 65535, or 0 for a free one", f.bindAddress, port)
 	}
 	return nil
 }

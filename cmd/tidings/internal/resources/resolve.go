@@ -37,7 +37,7 @@ func (c *Catalog) resolve(name string) ([]Resource, error) {
 		return nil, fmt.Errorf("a resource name is empty; write them as pods,replicasets.apps")
 	}
 	if resource, rest, isPath := strings.Cut(name, "/"); isPath {
-		return nil, fmt.Errorf("%q: single objects (%s/NAME) and subresources cannot be followed; use %s, and --field-selector metadata.name=%s for one object", name, resource, resource, rest)
+		return nil, fmt.Errorf("%q: single objects (%s/NAME) and subresources cannot be watched; use %s, and --field-selector metadata.name=%s for one object", name, resource, resource, rest)
 	}
 	lower := strings.ToLower(name)
 	if r, ok := c.find(lower); ok {
