@@ -19,14 +19,15 @@ import (
 //
 // Only one goroutine may use it. The zero value is empty.
 type reserve struct {
-	blocks []*strings.Builder // each as large as those after it together
+	blocks []*strings.Builder // each about as large as those after it together, unless the reserve has grown since it shrank
 	size   int64
 }
 
 // leastReserve is the least that is worth reserving: a smaller heap is not collected.
 const leastReserve = 4 << 20
 
-// resize makes the reserve at least this many bytes and at most about twice that, unless the program's memory limit has no room for it.
+// resize makes the reserve about this many bytes: at most leastReserve fewer, unless the program's memory limit has no room for them, and at most
+// about twice as many, since it gives up whole blocks.
 func (r *reserve) resize(bytes int64) {
 	for len(r.blocks) > 0 && r.size-int64(r.blocks[0].Cap()) >= bytes {
 		r.size -= int64(r.blocks[0].Cap())
