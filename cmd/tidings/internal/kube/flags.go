@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 
@@ -16,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/yaml"
 )
 
 // Flags are the flags that select a cluster and a user: --kubeconfig, --context, --cluster, --user, --server,
@@ -65,7 +67,7 @@ func (f *Flags) RESTConfig(logger *slog.Logger) (*rest.Config, error) {
 func (f *Flags) check(loader clientcmd.ClientConfig, rules *clientcmd.ClientConfigLoadingRules) error {
 	raw, err := loader.RawConfig()
 	if err != nil {
-		return fmt.Errorf("cannot read the kubeconfig: %w", err)
+		return cmp.Or(somethingElse(rules), fmt.Errorf("cannot read the kubeconfig: %w", err))
 	}
 	context, err := lookUp("context", cmp.Or(f.overrides.CurrentContext, raw.CurrentContext), raw.Contexts, rules)
 	if err != nil {
@@ -79,6 +81,21 @@ func (f *Flags) check(loader clientcmd.ClientConfig, rules *clientcmd.ClientConf
 	}
 	_, err = lookUp("user", cmp.Or(f.overrides.Context.AuthInfo, context.AuthInfo), raw.AuthInfos, rules)
 	return err
+}
+
+// somethingElse returns an error for the first of the files that is well-formed but not a kubeconfig: client-go's speaks of Go types.
+func somethingElse(rules *clientcmd.ClientConfigLoadingRules) error {
+	for _, file := range rules.GetLoadingPrecedence() {
+		var content any
+		if data, err := os.ReadFile(file); err != nil || yaml.Unmarshal(data, &content) != nil || content == nil {
+			continue
+		}
+		fields, _ := content.(map[string]any)
+		if kind := fields["kind"]; fields == nil || kind != nil && kind != "Config" {
+			return fmt.Errorf(`%s is not a kubeconfig, whose kind is "Config"; set --kubeconfig or $KUBECONFIG to one`, file)
+		}
+	}
+	return nil
 }
 
 // lookUp returns the entry with this name. An empty name is not an error: the flags may be sufficient.

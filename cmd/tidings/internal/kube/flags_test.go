@@ -75,17 +75,24 @@ func TestRESTConfig(t *testing.T) {
 
 func TestMistakes(t *testing.T) {
 	good := setup(t, kubeconfig)
-	broken := filepath.Join(t.TempDir(), "broken")
-	if err := os.WriteFile(broken, []byte("clusters: [}"), 0o600); err != nil {
-		t.Fatal(err)
+	file := func(content string) string {
+		name := filepath.Join(t.TempDir(), "file")
+		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return name
 	}
+	broken, text, list, pod := file("clusters: [}"), file("not a file of mine"), file("- a\n- b"), file("kind: Pod\napiVersion: v1")
 	tests := map[string]string{
 		"--context=shoop":              `no context "shoop" in ` + good + "; it has: lab, shop, torn",
 		"--cluster=north":              `no cluster "north" in ` + good + "; it has: east, west",
 		"--user=bob":                   `no user "bob" in ` + good + "; it has: alice",
 		"--context=torn":               `no cluster "gone"`,
 		"--kubeconfig=/does/not/exist": "/does/not/exist: no such file",
-		"--kubeconfig=" + broken:       broken,
+		"--kubeconfig=" + broken:       broken + `": yaml: `,
+		"--kubeconfig=" + text:         text + " is not a kubeconfig",
+		"--kubeconfig=" + list:         list + " is not a kubeconfig",
+		"--kubeconfig=" + pod:          pod + " is not a kubeconfig",
 		"--kubeconfig=" + t.TempDir():  "is a directory",
 	}
 	for arg, want := range tests {
