@@ -52,6 +52,7 @@ func Main(root *cobra.Command, args []string) int {
 	root.PersistentPreRun = func(*cobra.Command, []string) { started = true }
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetArgs(args)
+	root.SetFlagErrorFunc(flagError)
 	helpFailed := checkHelp(root)
 	command, err := root.ExecuteContextC(ctx)
 	if err != nil && !started {
