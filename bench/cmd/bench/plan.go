@@ -264,7 +264,10 @@ func (s size) loopJobs(server.Address) []job {
 		}
 		add("deaf", "", nil, measure.Spec{Deaf: &measure.Deaf{Engine: e, Lasts: s.deaf}})
 	}
-	return jobs
+	return append(jobs, repeated(1, []job{ // these are exact
+		{name: "distinct", engine: engine.Tidings, spec: measure.Spec{Distinct: &measure.Distinct{Objects: s.counts[corpus.Pods]}}},
+		{name: "distinct, json", engine: engine.Tidings, prefix: "json: ", spec: measure.Spec{Distinct: &measure.Distinct{Objects: s.json, Unstructured: true}}},
+	})...)
 }
 
 // forRound returns the job for a round: each round has its own faults, the same for both engines.

@@ -34,6 +34,7 @@ type Spec struct {
 	Reads    *Reads    `json:",omitempty"`
 	Queue    *Queue    `json:",omitempty"`
 	Program  *Program  `json:",omitempty"`
+	Distinct *Distinct `json:",omitempty"`
 	Deaf     *Deaf     `json:",omitempty"` // not for Run
 }
 
@@ -54,6 +55,8 @@ func (s Spec) Run(ctx context.Context) (Metrics, error) {
 		return s.Queue.Run(ctx)
 	case s.Program != nil:
 		return s.Program.Run(ctx)
+	case s.Distinct != nil:
+		return s.Distinct.Run(ctx)
 	default:
 		return nil, errors.New("there is nothing to measure")
 	}
