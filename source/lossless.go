@@ -18,8 +18,8 @@ import (
 
 // losslessCheck reports whether a value survives encoding in protobuf without loss. A nil one is always true.
 //
-// Protobuf loses the difference between an empty and a nil list or map, fractions of a second, and fields without a field number, such as
-// the kinds of objects nested in the object.
+// Protobuf loses the difference between an empty and a nil list or map, fractions of a second, quantities out of bounds, and fields without a
+// field number, such as the kinds of objects nested in the object.
 // Checking for these costs a tenth of decoding the object again and comparing.
 type losslessCheck func(v reflect.Value) bool
 
@@ -32,7 +32,9 @@ func (ks losslessChecks) forType(t reflect.Type) losslessCheck {
 		return func(v reflect.Value) bool { return v.Addr().Interface().(*metav1.Time).Nanosecond() == 0 }
 	case reflect.TypeFor[metav1.MicroTime]():
 		return func(v reflect.Value) bool { return v.Addr().Interface().(*metav1.MicroTime).Nanosecond()%1000 == 0 }
-	case reflect.TypeFor[resource.Quantity](), reflect.TypeFor[metav1.TypeMeta]():
+	case reflect.TypeFor[resource.Quantity]():
+		return func(v reflect.Value) bool { return survivesText(v.Addr().Interface().(*resource.Quantity)) }
+	case reflect.TypeFor[metav1.TypeMeta]():
 		return nil
 	}
 	switch t.Kind() {
@@ -49,6 +51,15 @@ func (ks losslessChecks) forType(t reflect.Type) losslessCheck {
 	default:
 		return nil
 	}
+}
+
+// survivesText reports whether a quantity can be parsed from its text. Computed ones can be too large for that, or too precise.
+func survivesText(q *resource.Quantity) bool {
+	if _, small := q.AsInt64(); small {
+		return true
+	}
+	_, exact := q.AsScale(resource.Nano)
+	return exact && q.CmpInt64(math.MaxInt64) <= 0 && q.CmpInt64(-math.MaxInt64) >= 0
 }
 
 func (ks losslessChecks) forStruct(t reflect.Type) losslessCheck {
@@ -133,8 +144,8 @@ func (ks losslessChecks) forMap(t reflect.Type) losslessCheck {
 		if lossless == nil && !canBeNil {
 			return true
 		}
+		e := reflect.New(elem).Elem() // the checks need an addressable value
 		for entries := v.MapRange(); entries.Next(); {
-			e := reflect.New(elem).Elem() // the checks need an addressable value
 			e.SetIterValue(entries)
 			if canBeNil && e.IsNil() || lossless != nil && !lossless(e) {
 				return false

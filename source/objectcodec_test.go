@@ -234,6 +234,31 @@ func TestCodecOfUnstructured(t *testing.T) {
 	}
 }
 
+// TestCodecOfQuantities encodes quantities, some of which no text can tell: such ones result from calculations, for example in a transform.
+func TestCodecOfQuantities(t *testing.T) {
+	testseed.Each(t, 3, func(t *testing.T, seed uint64) {
+		rng := rand.New(rand.NewPCG(seed, 4))
+		c, kept := newCodec[*corev1.Node](t), 0
+		const n = 2000
+		for range n {
+			q := resource.NewScaledQuantity(rng.Int64()>>rng.IntN(63)*(1-2*rng.Int64N(2)), resource.Scale(rng.IntN(36)-14))
+			q.Format = []resource.Format{resource.DecimalSI, resource.BinarySI, resource.DecimalExponent, ""}[rng.IntN(4)]
+			if rng.IntN(3) == 0 {
+				q.Add(*resource.NewScaledQuantity(rng.Int64()>>rng.IntN(63), resource.Scale(rng.IntN(36)-14)))
+			}
+			node := &corev1.Node{Status: corev1.NodeStatus{Capacity: corev1.ResourceList{"cpu": *q}}}
+			if checkCodec(t, c, node) {
+				kept++
+			} else if comesBack(t, node) && q.CmpInt64(math.MaxInt64) <= 0 && q.CmpInt64(math.MinInt64) >= 0 {
+				t.Errorf("%v is not encoded, but nothing would be lost", q)
+			}
+		}
+		if kept < n/4 {
+			t.Errorf("only %d of %d were encoded", kept, n)
+		}
+	})
+}
+
 func TestCodecOfUnusualContent(t *testing.T) {
 	c := newCodec[*unstructured.Unstructured](t)
 	self := map[string]any{}
