@@ -1,6 +1,7 @@
 package tidings_test
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"reflect"
@@ -227,6 +228,43 @@ func compareForms[T object.Object](s *formsServer, scope tidings.Scope) {
 			t.Errorf("%+v after the end", m)
 		}
 	}
+}
+
+// TestObjectsWithoutAKindStayOpen has a transform that removes the kind, without which unstructured objects cannot be decoded.
+func TestObjectsWithoutAKindStayOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &formsServer{t: t, foldedServer: foldedServer{
+			Rand: rand.New(rand.NewPCG(1, 0)), server: tidingstest.NewServer(t, tidingstest.ServerOptions{}),
+		}}
+		s.server.AddResource(reportResource, "Report")
+		key := object.Key{Namespace: "a", Name: "b"}
+		s.server.Create(s.report(key))
+		f, err := tidings.NewFactory(s.server.Config(), tidings.Options{MemoryBudget: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		inf, err := tidings.Informer[*unstructured.Unstructured](f, tidings.Scope{Resource: reportResource, Kind: "Report"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = inf.SetTransform(func(o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+			delete(o.Object, "kind")
+			return o, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(f.Start(t.Context()), inf.WaitForSync(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		gc() // or it is open because something still holds it
+		if o, ok := inf.Get(key); !ok || o.GetKind() != "" {
+			t.Errorf("got %v, %t", o, ok)
+		}
+		if m := inf.Status().Memory; m.Unfoldable != 1 || !strings.Contains(m.Reason, "it has no kind") {
+			t.Errorf("%+v", m)
+		}
+	})
 }
 
 func gc() {

@@ -10,7 +10,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	kjson "sigs.k8s.io/json"
 
 	"github.com/tidings/tidings/internal/wire"
 	"github.com/tidings/tidings/object"
@@ -352,8 +351,8 @@ func (c *Codec[T]) useJSON(options wire.Options) error {
 		if err != nil {
 			return nil, err
 		}
-		back := reflect.New(c.typ).Interface().(T)
-		if err := kjson.UnmarshalCaseSensitivePreserveInts(data, back); err != nil {
+		back, err := c.DecodeAlone(data)
+		if err != nil {
 			return nil, err
 		}
 		if !equalWithNil(obj, back) {
@@ -369,7 +368,11 @@ func (c *Codec[T]) useJSON(options wire.Options) error {
 func (c *Codec[T]) useUnstructured(options wire.Options) error {
 	c.encoding = "json"
 	c.append = func(dst []byte, obj T) ([]byte, error) {
-		return appendJSON(dst, any(obj).(*unstructured.Unstructured).Object, 0)
+		u := any(obj).(*unstructured.Unstructured)
+		if u.GroupVersionKind().Kind == "" {
+			return nil, fmt.Errorf("%w: it has no kind, or its apiVersion is malformed", ErrLossy) // it could not be decoded
+		}
+		return appendJSON(dst, u.Object, 0)
 	}
 	return c.useDecoder(func(options wire.Options) (wire.Decoder[T], error) { return jsonDecoder[T](unstructuredType, options) }, options, wire.Options{NoSharing: true})
 }

@@ -1,6 +1,7 @@
 package source_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -301,6 +302,53 @@ func TestCodecOfStructs(t *testing.T) {
 	}
 }
 
+// TestCodecNeedsAKind encodes objects that cannot be decoded. A transform may remove the kind, and not every source sets it.
+func TestCodecNeedsAKind(t *testing.T) {
+	c := newCodec[*unstructured.Unstructured](t)
+	for _, content := range []map[string]any{nil, {}, {"apiVersion": "v1"}, {"kind": int64(3)}, {"apiVersion": "a/b/c", "kind": "Widget"}} {
+		if checkCodec(t, c, &unstructured.Unstructured{Object: content}) {
+			t.Errorf("%v was encoded", content)
+		}
+	}
+	for _, content := range []map[string]any{{"kind": "Widget"}, {"apiVersion": int64(3), "kind": "Widget"}} {
+		if !checkCodec(t, c, &unstructured.Unstructured{Object: content}) {
+			t.Errorf("%v cannot be encoded", content)
+		}
+	}
+}
+
+// textual is a type that is text in JSON; sparse can hold much that takes next to no JSON.
+type (
+	textual struct{ Widget }
+	sparse  struct {
+		Widget
+		Parts []sparsePart `json:"parts"`
+	}
+	sparsePart struct {
+		Meta metav1.ObjectMeta `json:"meta,omitzero"`
+	}
+)
+
+func (o *textual) MarshalJSON() ([]byte, error) { return json.Marshal(o.Name) }
+
+func (o *textual) UnmarshalJSON(data []byte) error { return json.Unmarshal(data, &o.Name) }
+
+// TestCodecEncodesWhatItDecodes encodes objects that have JSON, but that a decoder refuses.
+func TestCodecEncodesWhatItDecodes(t *testing.T) {
+	text := &textual{}
+	text.Name = "a"
+	if _, err := newCodec[*textual](t).Append(nil, text); err == nil {
+		t.Error("text instead of an object was encoded")
+	}
+	c := newCodec[*sparse](t)
+	if !checkCodec(t, c, &sparse{Parts: make([]sparsePart, 100)}) {
+		t.Error("few empty parts cannot be encoded")
+	}
+	if _, err := c.Append(nil, &sparse{Parts: make([]sparsePart, 100_000)}); err == nil {
+		t.Error("many empty parts were encoded")
+	}
+}
+
 // TestCodecKeepsTheKind encodes objects as returned by fake clients.
 func TestCodecKeepsTheKind(t *testing.T) {
 	p := pod("a", "b")
@@ -479,7 +527,7 @@ func TestCodecSharesAndChecks(t *testing.T) {
 
 // TestCodecEncodings names the encoding of each kind of type, which is the same for the same object.
 func TestCodecEncodings(t *testing.T) {
-	many := map[string]any{}
+	many := map[string]any{"kind": "Widget"}
 	for i := range 30 {
 		many[fmt.Sprint("name", i)] = int64(i)
 	}
