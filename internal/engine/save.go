@@ -125,8 +125,12 @@ func (f *files[T]) trySave(ctx context.Context, p *part[T]) (err error) {
 	for wait := time.Millisecond; err == errInFlight && wait <= maxSaveWait && sleep(ctx, wait); wait *= 4 {
 		snap, version, err = p.toSave()
 	}
-	if err != nil || version == "" || version == p.file.savedVersion() && isThere(p.file.path) {
+	switch {
+	case err != nil || version == "":
 		return err
+	case version == p.file.savedVersion() && isThere(p.file.path):
+		p.file.note(func(st *FileStatus) { st.Err = nil }) // it may have been out of reach
+		return nil
 	}
 	heard := time.Now().Add(-p.status(time.Now()).Age)
 	bytes, err := f.write(ctx, p.file, snap, version, heard)

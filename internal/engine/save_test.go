@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -259,6 +260,29 @@ func TestServerIsDownInTheEnd(t *testing.T) {
 			t.Errorf("asked %d times, which took %v", asked, took)
 		}
 		if st := inf.Status().Parts[0].File; st.Failures != 1 || st.Err == nil || st.Err.Error() != "no answer" {
+			t.Errorf("%+v", st)
+		}
+	})
+}
+
+// TestDirectoryThatComesBack: the file in it was missing for a while, which is no problem any more.
+func TestDirectoryThatComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inf := startSaving(t, &answering{items: []settings{first()}}, &strings.Builder{}, nil)
+		p, dir := inf.currentParts()[0], inf.files.Dir
+		inf.files.savePart(t.Context(), p)
+		if err := errors.Join(os.Rename(dir, dir+" away"), os.Symlink(dir+" gone", dir)); err != nil {
+			t.Fatal(err)
+		}
+		inf.files.savePart(t.Context(), p)
+		if st := p.fileStatus(); st.Saves != 1 || st.Failures != 1 || st.Err == nil {
+			t.Errorf("%+v", st)
+		}
+		if err := errors.Join(os.Remove(dir), os.Rename(dir+" away", dir)); err != nil {
+			t.Fatal(err)
+		}
+		inf.files.savePart(t.Context(), p)
+		if st := p.fileStatus(); st.Saves != 1 || st.Failures != 1 || st.Err != nil {
 			t.Errorf("%+v", st)
 		}
 	})
