@@ -175,13 +175,26 @@ func newShared[T Object](f *Factory, key informerKey, t target, opts UnsharedOpt
 	}
 	options := f.opts.engine(f.peers, f.cluster)
 	options.OnError = callBoth(options.OnError, opts.OnError)
+	identity := t.identity()
+	if opts.Source != nil {
+		identity["source"] = givenScope(first, t.namespaces[0])
+	}
 	shared.core = engine.New(engine.Config[T]{
-		Memory: memory, Identity: t.identity(), Options: options, Name: shared.info.title, Resource: t.resource, Namespaces: t.namespaces,
+		Memory: memory, Identity: identity, Options: options, Name: shared.info.title, Resource: t.resource, Namespaces: t.namespaces,
 		Type: source.ObjectType(first), NewSource: withFirst(t.namespaces[0], first, newSource), OnEnd: func() { f.remove(shared) },
 	})
 	f.all = append(f.all, shared)
 	f.unsynced = nil
 	return shared, nil
+}
+
+// givenScope describes the scope of a source that is not the factory's own, made for a namespace. It may be narrower than the informer's.
+func givenScope(src any, namespace string) string {
+	scope := scopeOfSource(src)
+	if scope.Namespace == namespace {
+		scope.Namespace = "" // each namespace has a file anyway
+	}
+	return scopeText(scope)
 }
 
 // withFirst wraps newSource to return the existing source first, once, when it is called for that source's namespace.

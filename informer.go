@@ -93,13 +93,16 @@ func scopeOfSource(src any) source.Scope {
 
 // identityOf returns the description under which a standalone informer's objects are saved in a file.
 func identityOf(name string, scope source.Scope, selector labels.Selector) map[string]string {
-	identity := map[string]string{
-		"name": name, "scope": fmt.Sprintf("%v of %v in %q, %q, %q, without %v", scope.Kind, scope.Resource, scope.Namespace, scope.Labels, scope.Fields, scope.Trim),
-	}
+	identity := map[string]string{"name": name, "scope": scopeText(scope)}
 	if selector != nil && !selector.Empty() {
 		identity["labels"] = selector.String()
 	}
 	return identity
+}
+
+// scopeText describes what decides which objects a source brings.
+func scopeText(s source.Scope) string {
+	return fmt.Sprintf("%v of %v in %q, %q, %q, without %v", s.Kind, s.Resource, s.Namespace, s.Labels, s.Fields, s.Trim)
 }
 
 // Name returns the informer's name, such as "pods" or "widgets.example.com".

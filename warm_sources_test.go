@@ -1,7 +1,9 @@
 package tidings_test
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/tidings/tidings"
 	"github.com/tidings/tidings/source"
+	"github.com/tidings/tidings/source/recording"
 	"github.com/tidings/tidings/tidingstest"
 )
 
@@ -66,6 +69,53 @@ func syncsWith(t *testing.T, src source.ListerWatcher[pod], opts tidings.Informe
 	}
 	if saves := inf.Status().Parts[0].File.Saves; saves != 1 {
 		t.Errorf("saved %d times", saves)
+	}
+}
+
+// TestGivenSourcesOfOtherScopesHaveOtherFiles: an informer of a factory does not begin with what a source of another scope brought. A watch would never
+// correct that.
+func TestGivenSourcesOfOtherScopesHaveOtherFiles(t *testing.T) {
+	for _, recorded := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			server := tidingstest.NewServer(t, tidingstest.ServerOptions{})
+			for i := range 300 {
+				p := newPod("a", fmt.Sprint(i))
+				p.Labels = map[string]string{"app": fmt.Sprint(i % 2)}
+				server.Create(p)
+			}
+			client, err := kubernetes.NewForConfig(server.Config())
+			if err != nil {
+				t.Fatal(err)
+			}
+			opts := tidings.Options{Dir: t.TempDir(), ClusterID: "one"}
+			if recorded {
+				if opts.Recorder, err = recording.NewRecorder(io.Discard, recording.Options{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for i, selector := range []string{"app=0", "", "", "app=0"} {
+				want := map[string]int{"app=0": 150, "": 300}[selector]
+				f := tidings.NewSourceFactory(opts)
+				tidings.SetSource(f, func(scope tidings.Scope, namespace string) (source.ListerWatcher[pod], error) {
+					narrow := scope.Source(namespace)
+					narrow.Labels = selector
+					return source.FromClient[pod](client.CoreV1().Pods(namespace), narrow)
+				})
+				inf, err := tidings.Informer[pod](f, tidings.Scope{})
+				if err == nil {
+					err = errors.Join(f.Start(t.Context()), f.WaitForSync(t.Context()))
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				if loaded := inf.Status().Parts[0].File.Loaded; inf.Snapshot().Len() != want || (loaded > 0) != (i > 1) {
+					t.Errorf("selector %q: %d pods, %d from a file; want %d", selector, inf.Snapshot().Len(), loaded, want)
+				}
+				if err := f.Shutdown(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
 	}
 }
 

@@ -62,6 +62,14 @@ func (s *recordedSource[T]) Stats() source.Stats {
 // ObjectType returns the Go type of the source's objects.
 func (s *recordedSource[T]) ObjectType() reflect.Type { return source.ObjectType(s.ListerWatcher) }
 
+// Scope returns the scope that the source declares; zero if it declares none.
+func (s *recordedSource[T]) Scope() source.Scope {
+	if of, ok := s.ListerWatcher.(interface{ Scope() source.Scope }); ok {
+		return of.Scope()
+	}
+	return source.Scope{}
+}
+
 // SharedBytes calls the source's method, as in source.HTTP, if there is one.
 func (s *recordedSource[T]) SharedBytes() int64 {
 	if of, ok := s.ListerWatcher.(interface{ SharedBytes() int64 }); ok {
