@@ -147,10 +147,10 @@ func (f *files[T]) trySave(ctx context.Context, p *part[T]) (err error) {
 	return nil
 }
 
-// isThere reports whether the file may still exist: somebody may have removed it, or its directory.
+// isThere reports whether the file still exists: somebody may have removed it, or its directory. If that cannot be told, writing it tells why.
 func isThere(path string) bool {
 	_, err := os.Stat(path)
-	return !errors.Is(err, fs.ErrNotExist)
+	return err == nil
 }
 
 // invalidate records that the file differs from the server, even if that is at the same version. pf may be nil.

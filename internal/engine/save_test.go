@@ -265,27 +265,34 @@ func TestServerIsDownInTheEnd(t *testing.T) {
 	})
 }
 
-// TestDirectoryThatComesBack: the file in it was missing for a while, which is no problem any more.
+// TestDirectoryThatComesBack: the file in it was out of reach for a while, which is no problem any more.
 func TestDirectoryThatComesBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		inf := startSaving(t, &answering{items: []settings{first()}}, &strings.Builder{}, nil)
-		p, dir := inf.currentParts()[0], inf.files.Dir
-		inf.files.savePart(t.Context(), p)
-		if err := errors.Join(os.Rename(dir, dir+" away"), os.Symlink(dir+" gone", dir)); err != nil {
-			t.Fatal(err)
-		}
-		inf.files.savePart(t.Context(), p)
-		if st := p.fileStatus(); st.Saves != 1 || st.Failures != 1 || st.Err == nil {
-			t.Errorf("%+v", st)
-		}
-		if err := errors.Join(os.Remove(dir), os.Rename(dir+" away", dir)); err != nil {
-			t.Fatal(err)
-		}
-		inf.files.savePart(t.Context(), p)
-		if st := p.fileStatus(); st.Saves != 1 || st.Failures != 1 || st.Err != nil {
-			t.Errorf("%+v", st)
-		}
-	})
+	for name, block := range map[string]func(dir string) error{
+		"link to nowhere": func(dir string) error { return os.Symlink(dir+" gone", dir) },
+		"file":            func(dir string) error { return os.WriteFile(dir, nil, 0o600) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				inf := startSaving(t, &answering{items: []settings{first()}}, &strings.Builder{}, nil)
+				p, dir := inf.currentParts()[0], inf.files.Dir
+				inf.files.savePart(t.Context(), p)
+				if err := errors.Join(os.Rename(dir, dir+" away"), block(dir)); err != nil {
+					t.Fatal(err)
+				}
+				inf.files.savePart(t.Context(), p)
+				if st := p.fileStatus(); st.Saves != 1 || st.Failures != 1 || st.Err == nil {
+					t.Errorf("%+v", st)
+				}
+				if err := errors.Join(os.Remove(dir), os.Rename(dir+" away", dir)); err != nil {
+					t.Fatal(err)
+				}
+				inf.files.savePart(t.Context(), p)
+				if st := p.fileStatus(); st.Saves != 1 || st.Failures != 1 || st.Err != nil {
+					t.Errorf("%+v", st)
+				}
+			})
+		})
+	}
 }
 
 // noStats is a source whose Stats panics.
