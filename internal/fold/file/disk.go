@@ -1,12 +1,14 @@
 package file
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -106,7 +108,7 @@ func isAbandoned(entry fs.DirEntry) bool {
 	return err == nil && info.Mode().IsRegular() && time.Since(info.ModTime()) > abandonedAfter
 }
 
-// syncDir syncs the directory entries to disk.
+// syncDir syncs the directory entries to disk, if the file system can do that: not all network file systems can.
 func syncDir(path string) error {
 	if runtime.GOOS == "windows" {
 		return nil // directories cannot be synced there
@@ -116,5 +118,8 @@ func syncDir(path string) error {
 		return err
 	}
 	defer d.Close()
-	return d.Sync()
+	if err := d.Sync(); !errors.Is(err, syscall.EINVAL) && !errors.Is(err, errors.ErrUnsupported) {
+		return err
+	}
+	return nil
 }

@@ -38,3 +38,21 @@ func TestPipe(t *testing.T) {
 		t.Errorf("reading a pipe: %v", err)
 	}
 }
+
+// TestDirectoryThatCannotBeSynced is no reason to report a file that was written as not written. /proc is such a directory.
+func TestDirectoryThatCannotBeSynced(t *testing.T) {
+	d, err := os.Open("/proc")
+	if err != nil {
+		t.Skip(err)
+	}
+	defer d.Close()
+	if err := d.Sync(); !errors.Is(err, syscall.EINVAL) {
+		t.Skipf("syncing /proc: %v", err)
+	}
+	if err := syncDir("/proc"); err != nil {
+		t.Error(err)
+	}
+	if err := syncDir(filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a directory that does not exist: %v", err)
+	}
+}
