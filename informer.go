@@ -108,8 +108,8 @@ func scopeText(s source.Scope) string {
 // Name returns the informer's name, such as "pods" or "widgets.example.com".
 func (inf *SharedInformer[T]) Name() string { return inf.info.resource }
 
-// Start starts listing and watching, until ctx ends or the informer is stopped. Starting again does nothing.
-// It does not wait for the sync; see WaitForSync.
+// Start starts listing and watching, until ctx ends or the informer is stopped. The source gets ctx's values with each request. Starting again does
+// nothing. It does not wait for the sync; see WaitForSync.
 func (inf *SharedInformer[T]) Start(ctx context.Context) error { return inf.core.Start(ctx) }
 
 // Stop releases this reference to the informer: it removes the handlers and indexes that were added through it and, if

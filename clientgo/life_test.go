@@ -83,6 +83,41 @@ func TestRunReturns(t *testing.T) {
 	}
 }
 
+// A source that takes a context gets the values of the informer's, such as its logger, and sees it end with the informer.
+func TestContextOfRequests(t *testing.T) {
+	type key struct{}
+	bothEngines(t, func(t *testing.T, e engine) {
+		src := newPods(t, "a/one")
+		var lists, watches context.Context
+		inf := newInformer(e, &cache.ListWatch{
+			ListWithContextFunc: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
+				lists = ctx
+				return src.List(opts)
+			},
+			WatchFuncWithContext: func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+				watches = ctx
+				return src.Watch(opts)
+			},
+		})
+		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "value"))
+		go inf.RunWithContext(ctx)
+		synctest.Wait()
+		for what, ctx := range map[string]context.Context{"list": lists, "watch": watches} {
+			if got := ctx.Value(key{}); got != "value" {
+				t.Errorf("the %s's context has the value %v", what, got)
+			}
+		}
+		if watches.Err() != nil {
+			t.Error("the watch's context has ended while the informer runs")
+		}
+		cancel()
+		synctest.Wait()
+		if watches.Err() == nil {
+			t.Error("the watch's context has not ended with the informer")
+		}
+	})
+}
+
 // "GetController is deprecated, it does nothing useful."
 func TestIdleController(t *testing.T) {
 	bothEngines(t, func(t *testing.T, e engine) {

@@ -97,7 +97,8 @@ type Informer[T object.Object] struct {
 
 	mu        sync.Mutex // guards what follows; never held while calling out. Lock order: apply before mu.
 	phase     phase
-	unlink    func() bool // detaches the informer from the context that it was started with
+	values    context.Context // that Start was given, for its values
+	unlink    func() bool     // detaches the informer from that context
 	transform func(T) (T, error)
 	parts     []*part[T]         // replaced, never changed in place; replaced only under apply
 	running   []*part[T]         // those whose goroutine has not ended, including removed ones; replaced like parts, but not only under apply
@@ -114,7 +115,7 @@ type Informer[T object.Object] struct {
 func New[T object.Object](cfg Config[T]) *Informer[T] {
 	inf := &Informer[T]{
 		cfg: cfg, log: newThrottled(cfg.Logger.With("resource", cfg.Name)), transform: cfg.Transform,
-		synced: make(chan struct{}), done: make(chan struct{}), changed: make(chan struct{}),
+		synced: make(chan struct{}), done: make(chan struct{}), changed: make(chan struct{}), values: context.Background(),
 	}
 	if cfg.OnError != nil || cfg.OnMutation != nil {
 		inf.reports = newReporter(inf.log)
@@ -143,7 +144,8 @@ func (inf *Informer[T]) Name() string { return inf.cfg.Name }
 // Store returns the read side of the store.
 func (inf *Informer[T]) Store() *store.Store[T] { return inf.store }
 
-// Start creates the parts and runs them until ctx ends or the informer is stopped. Starting again does nothing.
+// Start creates the parts and runs them until ctx ends or the informer is stopped. The source gets ctx's values with each request. Starting again
+// does nothing.
 func (inf *Informer[T]) Start(ctx context.Context) error {
 	inf.apply.Lock()
 	defer inf.unlockApply()
@@ -159,6 +161,7 @@ func (inf *Informer[T]) Start(ctx context.Context) error {
 	if inf.files, err = inf.newFiles(); err != nil {
 		return err
 	}
+	inf.values = ctx
 	parts, err := inf.newParts(inf.cfg.Namespaces)
 	if err != nil {
 		return err

@@ -112,8 +112,22 @@ func (inf *Informer[T]) newPart(namespace string) (*part[T], error) {
 	if p.reflector, err = reflector.New(opts); err != nil {
 		return nil, err
 	}
-	p.ctx, p.cancel = context.WithCancel(inf.life)
+	p.ctx, p.cancel = context.WithCancel(withValues{inf.life, inf.values})
 	return p, nil
+}
+
+// withValues is a context that has the values of another one, too.
+type withValues struct {
+	context.Context
+	values context.Context
+}
+
+// Value returns the context's own value if it has one, because package context finds out from that what ends a context.
+func (c withValues) Value(key any) any {
+	if own := c.Context.Value(key); own != nil {
+		return own
+	}
+	return c.values.Value(key)
 }
 
 // SetNamespaces changes the namespaces of the informer, which must be distinct. Added namespaces are listed separately, the objects of
