@@ -41,8 +41,9 @@ type informer struct {
 	info         informerInfo
 	onWatchError toolscache.WatchErrorHandlerWithContext
 	build        func(tidings.Trim) (toolscache.SharedIndexInformer, error)
-	made         func(*informer) // called once SharedIndexInformer is set
-	removed      chan struct{}   // closed when the informer has been removed from the cache
+	made         func(*informer) // called once controller-runtime keeps the informer
+	keep         sync.Once
+	removed      chan struct{} // closed when the informer has been removed from the cache
 }
 
 // informerInfo describes what an informer holds.
@@ -141,8 +142,14 @@ func (inf *informer) SetTransform(transform toolscache.TransformFunc) error {
 		return err
 	}
 	inf.SharedIndexInformer = made
-	inf.made(inf)
 	return errors.Join(made.SetTransform(transform), made.SetWatchErrorHandlerWithContext(inf.onWatchError))
+}
+
+// GetIndexer returns the store. controller-runtime asks for it when nothing can fail any more: it drops an informer if the mapper fails after
+// SetTransform, and then nobody would ever run an informer that WaitForCacheSync waits for.
+func (inf *informer) GetIndexer() toolscache.Indexer {
+	inf.keep.Do(func() { inf.made(inf) })
+	return inf.SharedIndexInformer.GetIndexer()
 }
 
 // stripsManagedFields reports whether a transform is controller-runtime's TransformStripManagedFields. It compares source lines, because the

@@ -280,6 +280,45 @@ func TestBadOptions(t *testing.T) {
 	})
 }
 
+// TestMapperFails makes each of the mapper's answers fail once, and waits for the cache without asking for the informer again.
+func TestMapperFails(t *testing.T) {
+	onBoth(t, tidingstest.ServerOptions{}, func(w *world) {
+		w.fill()
+		for failing := range 4 {
+			mapper := &failingMapper{RESTMapper: meta.NewDefaultRESTMapper(nil), left: failing}
+			mapper.RESTMapper.(*meta.DefaultRESTMapper).Add(podKind, meta.RESTScopeNamespace)
+			c := w.make(cache.Options{Mapper: mapper})
+			_, err := c.GetInformer(w.ctx(), &corev1.Pod{})
+			if failed := mapper.left < 0; failed != (err != nil) {
+				w.Errorf("answer %d failed: %t, and the informer: %v", failing, failed, err)
+			}
+			ended := make(chan error, 1)
+			ctx, cancel := context.WithTimeout(w.ctx(), time.Minute)
+			go func() { ended <- c.Start(ctx) }()
+			if !c.WaitForCacheSync(ctx) {
+				w.Errorf("answer %d failed: the cache does not sync", failing)
+			}
+			cancel()
+			if err := <-ended; err != nil {
+				w.Error(err)
+			}
+		}
+	})
+}
+
+// failingMapper fails once, after a number of answers.
+type failingMapper struct {
+	meta.RESTMapper
+	left int
+}
+
+func (m *failingMapper) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
+	if m.left--; m.left == -1 {
+		return nil, errors.New("the discovery failed")
+	}
+	return m.RESTMapper.RESTMapping(kind, versions...)
+}
+
 // TestReadYourWrites uses controller-runtime's client that waits for its own writes, while every watch is delayed by a second.
 func TestReadYourWrites(t *testing.T) {
 	onBoth(t, tidingstest.ServerOptions{}, func(w *world) {
