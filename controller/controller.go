@@ -101,7 +101,7 @@ func New(name string, reconcile Reconciler, o Options) *Controller {
 		name:      name,
 		reconcile: reconcile,
 		options:   o,
-		log:       o.Logger.With("controller", name),
+		log:       newLogger(o.Logger).With("controller", name),
 		unmapped:  make(chan struct{}, 1),
 		busy:      make(map[object.Key]time.Time),
 		logged:    make(map[string]time.Time),

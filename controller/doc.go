@@ -24,7 +24,7 @@
 //     that says so.
 //  6. A panic in a user's function ends neither the process nor the work on a key. In a reconcile it counts as an
 //     error; a [Mapper] is called again with the same state of the object, and a [Predicate] that panics lets
-//     the change pass. All panics are counted in [Stats] and logged.
+//     the change pass. These panics are counted in [Stats] and logged; those of the log handler are dropped.
 //  7. Run returns when all workers and mappers have returned, or reports which of them have not.
 //  8. One leader: with a [LeaseElector] the work of two processes never overlaps, provided that a process exits when
 //     its Run has returned. The lease is renewed until all work has ended.

@@ -161,7 +161,7 @@ func (e *LeaseElector) newElection() (*election, error) {
 	if el.random = e.Rand; el.random == nil {
 		el.random = rand.Float64
 	}
-	el.log = cmp.Or(e.Logger, slog.Default()).With("lease", e.Name, "identity", e.Identity)
+	el.log = newLogger(e.Logger).With("lease", e.Name, "identity", e.Identity)
 	switch {
 	case e.Client == nil || e.Name == "" || e.Identity == "":
 		return nil, errors.New("lease elector: Client, Name and Identity have to be set")
