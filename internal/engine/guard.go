@@ -40,8 +40,9 @@ type guard struct {
 	next    int // index of the sample to check and replace next
 }
 
-// sample is a cached object with its fingerprint when it was remembered.
+// sample is a cached object with its key and fingerprint when it was remembered. The methods of one that was written to may panic.
 type sample struct {
+	key object.Key
 	obj object.Object
 	sum uint64
 }
@@ -65,7 +66,7 @@ func (g *guard) remember(obj object.Object, n int) {
 	if g.off || !g.due(n) {
 		return
 	}
-	before, ok := g.exchange(sample{obj: obj, sum: fingerprint(obj)})
+	before, ok := g.exchange(sample{key: object.KeyOf(obj), obj: obj, sum: fingerprint(obj)})
 	if ok {
 		g.check(before)
 	}
@@ -113,7 +114,7 @@ func (g *guard) end() {
 
 func (g *guard) check(s sample) {
 	if fingerprint(s.obj) != s.sum {
-		g.record(Mutation{Resource: g.resource, Key: object.KeyOf(s.obj)})
+		g.record(Mutation{Resource: g.resource, Key: s.key})
 	}
 }
 

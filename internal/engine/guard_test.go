@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/source"
@@ -50,6 +51,29 @@ func TestGuardChecksEverySampleOnce(t *testing.T) {
 	}
 	if len(found) != remembered || len(g.samples) != guardSamples {
 		t.Errorf("%d reports and %d samples after the end, want %d and %d", len(found), len(g.samples), remembered, guardSamples)
+	}
+}
+
+// referring is an object whose methods panic without the metadata that it refers to.
+type referring struct {
+	metav1.TypeMeta    `json:",inline"`
+	*metav1.ObjectMeta `json:"metadata"`
+}
+
+func (r *referring) DeepCopyObject() runtime.Object {
+	return &referring{TypeMeta: r.TypeMeta, ObjectMeta: r.ObjectMeta.DeepCopy()}
+}
+
+// TestGuardNamesWhatCannotTellItsName: somebody wrote to an object, whose methods panic since then.
+func TestGuardNamesWhatCannotTellItsName(t *testing.T) {
+	var found []Mutation
+	g := newGuard(&found)
+	o := &referring{ObjectMeta: &metav1.ObjectMeta{Namespace: "shop", Name: "a"}}
+	g.remember(o, guardEveryChange)
+	o.ObjectMeta = nil
+	g.end()
+	if len(found) != 1 || found[0].Key.String() != "shop/a" {
+		t.Errorf("found %+v", found)
 	}
 }
 
