@@ -97,7 +97,7 @@ func jitter(d time.Duration) time.Duration {
 func (f *files[T]) saveAll(ctx context.Context) {
 	for _, p := range f.inf.currentParts() {
 		err := f.savePart(ctx, p)
-		if _, unknown := errors.AsType[momentaryError](err); unknown || ctx.Err() != nil {
+		if _, unknown := err.(momentaryError); unknown || ctx.Err() != nil { // not by AsType, which calls methods of the user's errors
 			return
 		}
 	}

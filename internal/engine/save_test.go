@@ -12,6 +12,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/source"
 	"github.com/tidings/tidings/store"
@@ -328,6 +331,51 @@ func TestPanicWhileSaving(t *testing.T) {
 			})
 		})
 	}
+}
+
+// unmarshalable is an object whose encoding fails with a nil pointer, all of whose methods panic.
+type unmarshalable struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+}
+
+type nilError struct{ cause error }
+
+func (e *nilError) Error() string { return e.cause.Error() }
+func (e *nilError) Unwrap() error { return e.cause }
+
+func (*unmarshalable) MarshalJSON() ([]byte, error) { return nil, (*nilError)(nil) }
+
+func (u *unmarshalable) DeepCopyObject() runtime.Object {
+	return &unmarshalable{u.TypeMeta, *u.ObjectMeta.DeepCopy()}
+}
+
+// TestErrorThatPanicsWhileSaving counts as a failure.
+func TestErrorThatPanicsWhileSaving(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := source.Funcs[*unmarshalable]{
+			ListFunc: func(_ context.Context, _ source.ListOptions[*unmarshalable], each func(*unmarshalable) error) (source.ListResult, error) {
+				return source.ListResult{ResourceVersion: "10"}, each(&unmarshalable{ObjectMeta: metav1.ObjectMeta{Name: "a", ResourceVersion: "5"}})
+			},
+			WatchFunc: func(ctx context.Context, _ source.WatchOptions[*unmarshalable]) (source.Stream[*unmarshalable], error) {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			},
+		}
+		inf := New(Config[*unmarshalable]{Name: "unmarshalables", Namespaces: []string{""}, Options: Options{
+			Logger: slog.New(slog.DiscardHandler), NoWatchList: true,
+			Files: &FileOptions{Dir: t.TempDir(), Cluster: func(context.Context) (string, error) { return "test", nil }},
+		}, NewSource: func(string) (source.ListerWatcher[*unmarshalable], error) { return src, nil }})
+		if err := inf.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		inf.Halt(nil)
+		<-inf.done
+		if st := inf.Status().Parts[0].File; st.Saves != 0 || st.Failures != 1 || st.Err == nil || !strings.Contains(st.Err.Error(), "encode engine.unmarshalable") {
+			t.Errorf("%+v", st)
+		}
+	})
 }
 
 // TestWhatWasWrittenByHandIsNotSaved: a watch resumed from it would never bring what is missing. Even edits from before the start may survive the
