@@ -435,6 +435,52 @@ func TestReadersOfNamespaces(t *testing.T) {
 	})
 }
 
+// TestSourceThatCannotBeMade for an added namespace: nothing has changed, and the namespace can be added later.
+func TestSourceThatCannotBeMade(t *testing.T) {
+	for name, refuse := range map[string]func() error{"error": func() error { return errors.New("not today") }, "panic": func() error { panic("not today") }} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster()
+				c.write(newPod("b", "x"))
+				f := tidings.NewSourceFactory(tidings.Options{})
+				tidings.SetSource(f, func(_ tidings.Scope, namespace string) (source.ListerWatcher[pod], error) {
+					if namespace == "b" && refuse != nil {
+						return nil, refuse()
+					}
+					return c, nil
+				})
+				inf, err := tidings.Informer[pod](f, tidings.Scope{Namespaces: []string{"a"}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := f.Start(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				func() {
+					defer func() { _ = recover() }()
+					if err := inf.SetNamespaces(t.Context(), "a", "b"); err == nil {
+						t.Error("no error")
+					}
+				}()
+				if got := inf.Namespaces(); !slices.Equal(got, []string{"a"}) {
+					t.Errorf("it holds %v", got)
+				}
+				refuse = nil
+				if err := inf.SetNamespaces(t.Context(), "a", "b"); err != nil {
+					t.Error(err)
+				}
+				synctest.Wait()
+				if _, ok := inf.Get(tidings.Key{Namespace: "b", Name: "x"}); !ok || !inf.HasSynced() {
+					t.Errorf("b has not been listed; synced: %t", inf.HasSynced())
+				}
+				if err := f.Shutdown(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
 // TestNamespacesOfAStoppedInformer cannot be changed.
 func TestNamespacesOfAStoppedInformer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -165,11 +165,17 @@ func (inf *Informer[T]) changeNamespaces(namespaces []string) (gone []*part[T], 
 		return nil, nil
 	}
 	added := slices.DeleteFunc(slices.Clone(namespaces), func(ns string) bool { return slices.Contains(before, ns) })
+	changed := false
+	defer func() { // also if the function that makes the sources panics
+		if !changed {
+			inf.cfg.Namespaces = before
+		}
+	}()
 	parts, err := inf.newParts(added)
 	if err != nil {
-		inf.cfg.Namespaces = before
 		return nil, err
 	}
+	changed = true
 	gone = inf.changeParts(parts, func(p *part[T]) bool { return !slices.Contains(namespaces, p.namespace) })
 	inf.checkSynced()
 	return gone, nil
