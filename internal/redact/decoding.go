@@ -2,12 +2,18 @@ package redact
 
 import (
 	"errors"
+	"fmt"
 	"regexp"
 )
 
 // Decoding returns an error from decoding an object without the parts of its text that may quote the object: any object may be a Secret, or contain
-// one. errors.Is and errors.As find in it what they find in err.
-func Decoding(err error) error {
+// one. errors.Is and errors.As find in it what they find in err, unless err panics, like a nil pointer that a method of the type has returned.
+func Decoding(err error) (redacted error) {
+	defer func() {
+		if recover() != nil {
+			redacted = fmt.Errorf("the error, a %T, panics", err)
+		}
+	}()
 	text := err.Error()
 	clean := unquoted.FindString(text)
 	if len(clean) < len(text) {

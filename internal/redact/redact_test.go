@@ -230,4 +230,7 @@ func TestDecoding(t *testing.T) {
 	if err, ok := errors.AsType[*fs.PathError](Decoding(&fs.PathError{Op: "read", Path: `"secret"`, Err: io.EOF})); !ok || err.Op != "read" {
 		t.Error("the type of the error is lost")
 	}
+	if got := Decoding((*fs.PathError)(nil)).Error(); got != "the error, a *fs.PathError, panics" {
+		t.Errorf("a nil pointer: %s", got)
+	}
 }
