@@ -119,9 +119,10 @@ func (h *Held[T]) opened(single bool) T {
 	return h.StandIn()
 }
 
-// StandIn returns a new object with only the key, uid and version of h.
-func (h *Held[T]) StandIn() T {
-	o := reflect.New(h.folding.typ.Elem()).Interface().(T)
+// StandIn returns a new object with only the key, uid and version of h. If a method of the type panics when it is to set them, they are missing.
+func (h *Held[T]) StandIn() (o T) {
+	defer func() { _ = recover() }() // nobody who opens objects expects a panic
+	o = reflect.New(h.folding.typ.Elem()).Interface().(T)
 	o.SetNamespace(strings.Clone(h.key.Namespace)) // it may go to the user, who may write to it
 	o.SetName(strings.Clone(h.key.Name))
 	o.SetUID(h.UID())

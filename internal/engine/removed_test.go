@@ -2,12 +2,19 @@ package engine
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kruntime "k8s.io/apimachinery/pkg/runtime"
+
 	"github.com/tidings/tidings/object"
+	"github.com/tidings/tidings/source"
 )
 
 // TestManyDeletionsAreOpenedOneByOne: folded objects whose namespace is removed, or that a list lacks, are opened when a handler gets to them; for a
@@ -82,4 +89,76 @@ func TestManyDeletionsAreOpenedOneByOne(t *testing.T) {
 			})
 		})
 	}
+}
+
+// fading is an object that cannot be decoded any more once faded is set. Its methods panic without the metadata that it refers to.
+type fading struct {
+	referring `json:",inline"`
+	Spec      fadingSpec `json:"spec"`
+}
+
+type fadingSpec struct{}
+
+var faded atomic.Bool
+
+func (*fadingSpec) UnmarshalJSON([]byte) error {
+	if faded.Load() {
+		return errors.New("faded")
+	}
+	return nil
+}
+
+func (f *fading) DeepCopyObject() kruntime.Object {
+	return &fading{referring: referring{f.TypeMeta, f.ObjectMeta.DeepCopy()}}
+}
+
+// TestRemovedObjectsThatCannotBeOpened: a handler learns of the deletion of each, even if the type has no way to make an object with just a name.
+func TestRemovedObjectsThatCannotBeOpened(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = foldBatch + 1
+		faded.Store(false)
+		src := source.Funcs[*fading]{
+			ListFunc: func(_ context.Context, _ source.ListOptions[*fading], each func(*fading) error) (source.ListResult, error) {
+				for i := range n {
+					o := &fading{referring: referring{ObjectMeta: &metav1.ObjectMeta{Namespace: "a", Name: fmt.Sprint(i), ResourceVersion: "5"}}}
+					if err := each(o); err != nil {
+						return source.ListResult{}, err
+					}
+				}
+				return source.ListResult{ResourceVersion: "10"}, nil
+			},
+			WatchFunc: func(ctx context.Context, _ source.WatchOptions[*fading]) (source.Stream[*fading], error) {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			},
+		}
+		inf := New(Config[*fading]{
+			Name: "fadings", Namespaces: []string{"a"}, Options: Options{Logger: slog.New(slog.DiscardHandler), NoWatchList: true},
+			Memory: NewMemory(1, slog.New(slog.DiscardHandler)), NewSource: func(string) (source.ListerWatcher[*fading], error) { return src, nil },
+		})
+		gone := map[object.Key]bool{}
+		if _, err := inf.Subscribe(func(d object.Delta[*fading]) {
+			if d.Type == object.Deleted && d.Object != nil {
+				gone[d.Key] = true
+			}
+		}, HandlerOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := inf.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		runtime.GC() // otherwise the objects are still open
+		runtime.GC()
+		faded.Store(true)
+		if err := inf.SetNamespaces(t.Context(), nil); err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		if len(gone) != n {
+			t.Errorf("told of %d deletions, want %d", len(gone), n)
+		}
+		inf.Halt(nil)
+		<-inf.done
+	})
 }
