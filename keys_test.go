@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -175,6 +176,41 @@ func TestKeysOpenNothing(t *testing.T) {
 		check("a resync", all()...)
 		if st := reg.Status(); st.Delivered != 2*(savedPods-1) || st.Name != "tidings.KeyHandler[*k8s.io/api/core/v1.Pod]" {
 			t.Errorf("status %+v", st)
+		}
+	})
+}
+
+// TestKeysOfAnotherNamespaceWhileBehind: a handler of keys hangs while a namespace with many objects is exchanged for another one, so that the
+// latter's list is merged with the deletions. Nobody misses what changes next.
+func TestKeysOfAnotherNamespaceWhileBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cs := clusters{"b": newCluster(), "c": newCluster()}
+		for i := range 1200 {
+			cs["b"].write(newPod("b", strconv.Itoa(i)))
+		}
+		x := cs["c"].write(newPod("c", "x"))
+		inf := cs.start(t, tidings.Options{}, "b")
+		hangs := make(chan struct{})
+		told, updated := map[object.Key]bool{}, 0
+		mustAdd(t, inf, tidings.KeyHandler[pod](func(key object.Key) {
+			<-hangs
+			told[key] = true
+		}), tidings.HandlerOptions{})
+		mustAdd(t, inf, tidings.HandlerFuncs[pod]{Update: func(_, _ pod) { updated++ }}, tidings.HandlerOptions{})
+		synctest.Wait()
+		if err := inf.SetNamespaces(t.Context(), "c"); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		cs["c"].write(x)
+		synctest.Wait()
+		if err := inf.Fresh(); err != nil || updated != 1 {
+			t.Errorf("another handler was told of %d updates; %v", updated, err)
+		}
+		close(hangs)
+		synctest.Wait()
+		if len(told) != 1201 || !told[object.KeyOf(x)] {
+			t.Errorf("told of %d keys", len(told))
 		}
 	})
 }

@@ -62,11 +62,16 @@ func (e *mergedDelta[T]) merge(d *object.Delta[T]) {
 		gone := e.Delta
 		e.deleted = &gone
 		e.Delta = object.Delta[T]{Key: d.Key, Object: d.Object, Type: object.Added, Initial: d.Initial}
-	case d.Type != object.Replaced && object.OlderResourceVersion(d.Object.GetResourceVersion(), e.Object.GetResourceVersion()):
+	case d.Type != object.Replaced && isOlder(d.Object, e.Object):
 		// A resumed watch may repeat states.
 	default: // Added, Updated, Replaced: keep Type and Old
 		e.Object = d.Object
 	}
+}
+
+// isOlder reports whether a is known to be an older state than b. Collections for consumers of keys have no objects.
+func isOlder[T object.Object](a, b T) bool {
+	return !object.IsNil(a) && !object.IsNil(b) && object.OlderResourceVersion(a.GetResourceVersion(), b.GetResourceVersion())
 }
 
 func (e *mergedDelta[T]) mergeDeleted(d *object.Delta[T]) {

@@ -65,6 +65,21 @@ func TestMerging(t *testing.T) {
 	}
 }
 
+// TestMergingKeys: the collections that a consumer of keys gets have no objects, so there are no versions to compare.
+func TestMergingKeys(t *testing.T) {
+	a1, a2 := newThing("a", 1, 1), newThing("a", 1, 2)
+	listed := delta{Key: object.KeyOf(a1), Type: object.Added, Initial: true}
+	for _, in := range [][]delta{{listed, update(a1, a2)}, {change(object.Added, a1), listed}, {listed, listed}} {
+		var m merged[*thing]
+		for i := range in {
+			m.add(&in[i], time.Time{})
+		}
+		if out := m.take(nil, 10); len(out) != 1 || out[0].Key != listed.Key || out[0].Type != object.Added || out[0].Object != in[1].Object {
+			t.Errorf("%+v became %+v", in, out)
+		}
+	}
+}
+
 // checkMerged checks the invariants of m.
 func checkMerged(t testing.TB, m *merged[*thing]) {
 	t.Helper()
