@@ -16,7 +16,7 @@ import (
 func (f *Flags) CheckFlags() error {
 	if server := f.overrides.ClusterInfo.Server; server != "" {
 		if err := checkServer(server); err != nil {
-			return err
+			return fmt.Errorf("--server %w", err)
 		}
 	}
 	auth := f.overrides.AuthInfo
@@ -37,7 +37,7 @@ func checkServer(server string) error {
 		_, err = strconv.ParseUint(u.Port(), 10, 16)
 	}
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return fmt.Errorf("--server %q: want a URL such as https://10.0.0.1:6443, or host:port", server)
+		return fmt.Errorf("%q: want a URL such as https://10.0.0.1:6443, or host:port", server)
 	}
 	return nil
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 
@@ -17,7 +16,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
-	"sigs.k8s.io/yaml"
 )
 
 // Flags are the flags that select a cluster and a user: --kubeconfig, --context, --cluster, --user, --server,
@@ -58,6 +56,9 @@ func (f *Flags) RESTConfig(logger *slog.Logger) (*rest.Config, error) {
 	case err != nil:
 		return nil, fmt.Errorf("kubeconfig %s: %w", files(rules), err)
 	}
+	if err := checkConfig(config); err != nil {
+		return nil, fmt.Errorf("kubeconfig %s: %w", files(rules), err)
+	}
 	config.UserAgent = "tidings"
 	config.WarningHandlerWithContext = warnings{logger}
 	return config, nil
@@ -67,7 +68,7 @@ func (f *Flags) RESTConfig(logger *slog.Logger) (*rest.Config, error) {
 func (f *Flags) check(loader clientcmd.ClientConfig, rules *clientcmd.ClientConfigLoadingRules) error {
 	raw, err := loader.RawConfig()
 	if err != nil {
-		return cmp.Or(somethingElse(rules), fmt.Errorf("cannot read the kubeconfig: %w", err))
+		return cmp.Or(whyUnreadable(rules), fmt.Errorf("cannot read the kubeconfig: %w", err))
 	}
 	context, err := lookUp("context", cmp.Or(f.overrides.CurrentContext, raw.CurrentContext), raw.Contexts, rules)
 	if err != nil {
@@ -81,21 +82,6 @@ func (f *Flags) check(loader clientcmd.ClientConfig, rules *clientcmd.ClientConf
 	}
 	_, err = lookUp("user", cmp.Or(f.overrides.Context.AuthInfo, context.AuthInfo), raw.AuthInfos, rules)
 	return err
-}
-
-// somethingElse returns an error for the first of the files that is well-formed but not a kubeconfig: client-go's speaks of Go types.
-func somethingElse(rules *clientcmd.ClientConfigLoadingRules) error {
-	for _, file := range rules.GetLoadingPrecedence() {
-		var content any
-		if data, err := os.ReadFile(file); err != nil || yaml.Unmarshal(data, &content) != nil || content == nil {
-			continue
-		}
-		fields, _ := content.(map[string]any)
-		if kind := fields["kind"]; fields == nil || kind != nil && kind != "Config" {
-			return fmt.Errorf(`%s is not a kubeconfig, whose kind is "Config"; set --kubeconfig or $KUBECONFIG to one`, file)
-		}
-	}
-	return nil
 }
 
 // lookUp returns the entry with this name. An empty name is not an error: the flags may be sufficient.
@@ -138,7 +124,8 @@ func (n *Namespaces) Bind(set *pflag.FlagSet) {
 }
 
 // List returns the selected namespaces without duplicates; a single empty name means all. Without flags it returns
-// the namespace of the context. It fails for contradictory flags and invalid names.
+// the namespace of the context. It fails for contradictory flags and invalid names,
+// for which a server returns empty lists.
 func (n *Namespaces) List(f *Flags) ([]string, error) {
 	switch {
 	case n.all && len(n.names) > 0:
@@ -152,6 +139,9 @@ func (n *Namespaces) List(f *Flags) ([]string, error) {
 	name, _, err := loader.Namespace()
 	if err != nil {
 		return nil, fmt.Errorf("cannot determine the context's namespace: %w", err)
+	}
+	if _, err := checkNames([]string{name}); err != nil {
+		return nil, fmt.Errorf("the context's namespace: %w", err)
 	}
 	return []string{name}, nil
 }
