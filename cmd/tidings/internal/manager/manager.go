@@ -27,8 +27,9 @@ import (
 // defaultWorkers is the number of workers of upstream's controllers.
 const defaultWorkers = 5
 
-// stopGrace is how long the process waits for its parts to stop.
-const stopGrace = 30 * time.Second
+// stopGrace is how long the process waits for its informers to stop after everything else has. It is short enough to end before Kubernetes kills a
+// process, 30 seconds after the signal.
+const stopGrace = 5 * time.Second
 
 // constructor creates one of the controllers.
 type constructor func(*tidings.Factory, replicaset.Options) (*controller.Controller, error)
@@ -129,7 +130,8 @@ func newProcess(config *rest.Config, opts Options) (*process, error) {
 		err = p.addControllers(client)
 	}
 	if err != nil {
-		return nil, errors.Join(err, p.end())
+		p.end()
+		return nil, err
 	}
 	return p, nil
 }
@@ -143,7 +145,8 @@ func (p *process) run(ctx context.Context, listener net.Listener) error {
 		return err
 	}
 	stopServing()
-	return errors.Join(err, p.end())
+	p.end()
+	return err
 }
 
 func (p *process) runControllers(ctx context.Context, address net.Addr) error {
@@ -199,10 +202,13 @@ func (p *process) addControllers(client kubernetes.Interface) error {
 	return nil
 }
 
-// end stops the event broadcaster and the factory.
-func (p *process) end() error {
+// end stops the event broadcaster and the factory. An informer whose request does not end, for example because of a credential plugin that hangs,
+// only reads, and ends with the process.
+func (p *process) end() {
 	p.broadcaster.Shutdown()
 	ctx, cancel := context.WithTimeout(context.Background(), stopGrace)
 	defer cancel()
-	return p.factory.Shutdown(ctx)
+	if err := p.factory.Shutdown(ctx); err != nil {
+		p.opts.Logger.Warn("exiting before all informers have stopped", "error", err)
+	}
 }

@@ -104,7 +104,9 @@ func run(ctx context.Context, screen *cli.Screen, opts Options, connect func(tid
 	t.waiters.Wait()
 	end, stop := context.WithTimeout(context.WithoutCancel(ctx), shutdownGrace)
 	defer stop()
-	return errors.Join(t.result(ctx, err), factory.Shutdown(end))
+	err = t.result(ctx, err)
+	_ = factory.Shutdown(end) // a request that does not end, for example because of a credential plugin that hangs, ends with the process
+	return err
 }
 
 // result returns the result of the run: what the end of the loop means, and what was missing until then.
