@@ -178,6 +178,9 @@ func (f *managerFlags) checkElection() error {
 
 // checkAddresses validates where the controllers act and where their state is served.
 func (f *managerFlags) checkAddresses() error {
+	if f.namespaces != nil && len(f.namespaces) == 0 {
+		return errors.New(`--namespaces "": name one or more, or leave the flag out to act in all`) // such as the value of a variable that is not set
+	}
 	for _, ns := range f.namespaces {
 		if err := checkNamespace("--namespaces", ns); err != nil {
 			return err

@@ -52,6 +52,7 @@ clusters: [{name: test, cluster: {server: "http://127.0.0.1:1"}}], contexts: [{n
 		{"--leader-elect-name Upper_Case", 2, `--leader-elect-name: "Upper_Case" is not a valid Lease name`},
 		{"--leader-elect-namespace A.B", 2, `--leader-elect-namespace: "A.B" is not a valid namespace`},
 		{"--namespaces shop,UPPER", 2, `--namespaces: "UPPER" is not a valid namespace`},
+		{"--namespaces=", 2, `--namespaces "": name one or more, or leave the flag out to act in all`},
 		{"--bind-address 9440", 2, `--bind-address "9440": want host:port`},
 		{"--bind-address 127.0.0.1:http:80", 2, "want host:port"},
 		{"--log-level loud", 2, `--log-level "loud": want debug, info, warn or error`},
