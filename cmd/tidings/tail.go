@@ -120,6 +120,9 @@ func (f *tailFlags) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return cli.Usage(err)
 	}
+	if f.record == "" && cmd.Flags().Changed("record") {
+		return cli.Usage(errors.New(`--record "": name a new file`)) // otherwise nothing would be recorded, and nothing would say so
+	}
 	ctx := cmd.Context()
 	if opts.Timeout > 0 {
 		var stop context.CancelFunc
