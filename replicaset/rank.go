@@ -117,10 +117,11 @@ func phaseOrder(phase corev1.PodPhase) int {
 	}
 }
 
-// deletionCost returns the pod's deletion cost annotation; 0 if it is missing or invalid.
+// deletionCost returns the pod's deletion cost annotation; 0 if it is missing or invalid. As in Kubernetes, a plus sign or leading zeros are invalid.
 func deletionCost(p *corev1.Pod) int {
-	cost, err := strconv.ParseInt(p.Annotations[corev1.PodDeletionCost], 10, 32)
-	if err != nil {
+	text := p.Annotations[corev1.PodDeletionCost]
+	cost, err := strconv.ParseInt(text, 10, 32)
+	if err != nil || text[0] == '+' || text[0] == '0' {
 		return 0
 	}
 	return int(cost)

@@ -198,6 +198,7 @@ func TestPreconditions(t *testing.T) {
 func TestDeletionCost(t *testing.T) {
 	for text, want := range map[string]int{
 		"": 0, "7": 7, "-7": -7, "much": 0, "2147483647": 2147483647, "-2147483648": -2147483648, "2147483648": 0, "-2147483649": 0,
+		"0": 0, "+7": 0, "007": 0, "-07": -7,
 	} {
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{corev1.PodDeletionCost: text}}}
 		if got := deletionCost(p); got != want {
