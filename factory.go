@@ -220,7 +220,9 @@ func sourceFor[T Object](f *Factory, t target, given SourceFunc[T]) func(namespa
 		sourceScope := scope.Source(namespace)
 		switch {
 		case given != nil:
-			src, err = given(scope, namespace)
+			if src, err = given(scope, namespace); src == nil && err == nil {
+				err = fmt.Errorf("the SourceFunc of %s returned neither a source nor an error", reflect.TypeFor[T]())
+			}
 		case client == nil:
 			return nil, fmt.Errorf("the factory has no API server and no source for %s; call SetSource", reflect.TypeFor[T]())
 		default:

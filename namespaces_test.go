@@ -3,6 +3,7 @@ package tidings_test
 import (
 	"context"
 	"errors"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/tidings/tidings"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/source"
+	"github.com/tidings/tidings/source/recording"
 	"github.com/tidings/tidings/tidingstest"
 	"github.com/tidings/tidings/tidingstest/recorder"
 )
@@ -437,7 +439,9 @@ func TestReadersOfNamespaces(t *testing.T) {
 
 // TestSourceThatCannotBeMade for an added namespace: nothing has changed, and the namespace can be added later.
 func TestSourceThatCannotBeMade(t *testing.T) {
-	for name, refuse := range map[string]func() error{"error": func() error { return errors.New("not today") }, "panic": func() error { panic("not today") }} {
+	for name, refuse := range map[string]func() error{
+		"error": func() error { return errors.New("not today") }, "panic": func() error { panic("not today") }, "nil": func() error { return nil },
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCluster()
@@ -478,6 +482,25 @@ func TestSourceThatCannotBeMade(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestSourceFuncThatReturnsNothing: the error says so, whether or not the source would be recorded.
+func TestSourceFuncThatReturnsNothing(t *testing.T) {
+	recorder, err := recording.NewRecorder(io.Discard, recording.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, opts := range []tidings.Options{{}, {Recorder: recorder}} {
+		f := tidings.NewSourceFactory(opts)
+		tidings.SetSource(f, func(tidings.Scope, string) (source.ListerWatcher[pod], error) { return nil, nil })
+		_, err := tidings.Informer[pod](f, tidings.Scope{})
+		if err == nil {
+			err = f.Start(t.Context())
+		}
+		if err == nil || !strings.Contains(err.Error(), "neither a source nor an error") {
+			t.Errorf("with a recorder: %t: %v", opts.Recorder != nil, err)
+		}
 	}
 }
 
