@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -53,11 +54,11 @@ func (f *Flags) RESTConfig(logger *slog.Logger) (*rest.Config, error) {
 	switch {
 	case clientcmd.IsEmptyConfig(err):
 		return nil, fmt.Errorf("no cluster given: there is none in %s; set --kubeconfig, $KUBECONFIG or --server", files(rules))
-	case err != nil:
-		return nil, fmt.Errorf("kubeconfig %s: %w", files(rules), err)
+	case err == nil:
+		err = checkConfig(config)
 	}
-	if err := checkConfig(config); err != nil {
-		return nil, fmt.Errorf("kubeconfig %s: %w", files(rules), err)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.origin(rules), err)
 	}
 	config.UserAgent = "tidings"
 	config.WarningHandlerWithContext = warnings{logger}
@@ -82,6 +83,16 @@ func (f *Flags) check(loader clientcmd.ClientConfig, rules *clientcmd.ClientConf
 	}
 	_, err = lookUp("user", cmp.Or(f.overrides.Context.AuthInfo, context.AuthInfo), raw.AuthInfos, rules)
 	return err
+}
+
+// origin names what the configuration comes from.
+func (f *Flags) origin(rules *clientcmd.ClientConfigLoadingRules) string {
+	origin := "kubeconfig " + files(rules)
+	same := equality.Semantic.DeepEqual // a bound map is empty, not nil
+	if !same(f.overrides.ClusterInfo, api.Cluster{}) || !same(f.overrides.AuthInfo, api.AuthInfo{}) {
+		return origin + " together with the flags"
+	}
+	return origin
 }
 
 // lookUp returns the entry with this name. An empty name is not an error: the flags may be sufficient.

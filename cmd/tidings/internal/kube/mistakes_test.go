@@ -38,7 +38,7 @@ clusters: [{name: k, cluster: {%s}}], users: [{name: u, user: {%s}}]}`, cluster,
 		if test.want == "" && err == nil {
 			continue
 		}
-		if err == nil || !strings.Contains(err.Error(), file) || !strings.Contains(err.Error(), test.want) || test.want == "" {
+		if err == nil || !strings.Contains(err.Error(), file) || strings.Contains(err.Error(), "flags") || !strings.Contains(err.Error(), test.want) || test.want == "" {
 			t.Errorf("%s: %v, want %q", name, err, test.want)
 			continue
 		}
@@ -70,5 +70,22 @@ func TestContextWithABadNamespace(t *testing.T) {
 	f, n = parse(t, "--namespace=carts")
 	if _, err := n.List(f); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestMistakesInFlags: the file is not blamed for what the flags say, nor the other way round.
+func TestMistakesInFlags(t *testing.T) {
+	file := setup(t, kubeconfig)
+	for arg, want := range map[string]string{
+		"--certificate-authority=/no/file": "kubeconfig " + file + " together with the flags: ",
+		"--proxy-url=:":                    "kubeconfig " + file + " together with the flags: ",
+		"--client-certificate=/no/file":    "kubeconfig " + file + " together with the flags: ",
+		"--context=lab":                    "",
+	} {
+		f, _ := parse(t, arg)
+		_, err := f.RESTConfig(slog.New(slog.DiscardHandler))
+		if (err == nil) != (want == "") || err != nil && !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", arg, err, want)
+		}
 	}
 }
