@@ -82,7 +82,7 @@ type Options struct {
 	// version are discarded. Without it, informers with a transform are not saved.
 	TransformVersion string
 	// ClusterID identifies the cluster, so that files of another one are not used. If it is empty, informers ask the server for the
-	// uid of the namespace kube-system before they use a file; if they may not read that, they fall back to the server's address and
+	// uid of the namespace kube-system before they use a file; if they cannot get that, they fall back to the server's address and
 	// certificate authority. With a ClusterID, readers get the saved objects even while the server is unreachable. Informers over
 	// sources other than an API server need one.
 	ClusterID string

@@ -5,8 +5,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"net/url"
 	"os"
 
@@ -19,11 +21,12 @@ import (
 const maxNamespaceBytes = 1 << 20
 
 // ClusterID returns a unique identifier of the server's cluster: the uid of the namespace kube-system. It requires permission to
-// get that namespace. Without permission, or if there is no such namespace, ok is false; Address can be used instead.
+// get that namespace. Without permission, if there is no such namespace, or if the server refuses the request for good in another way, ok is false;
+// Address can be used instead.
 func (c *Client) ClusterID(ctx context.Context) (id string, ok bool, err error) {
 	response, err := c.get(ctx, *c.base.JoinPath("api", "v1", "namespaces", "kube-system"), url.Values{}, jsonType+partialAs+","+jsonType)
 	switch {
-	case apierrors.IsForbidden(err), apierrors.IsNotFound(err):
+	case refused(err):
 		return "", false, nil
 	case err != nil:
 		return "", false, fmt.Errorf("namespace kube-system, which tells clusters apart: %w", err)
@@ -38,6 +41,20 @@ func (c *Client) ClusterID(ctx context.Context) (id string, ok bool, err error) 
 		return "", false, fmt.Errorf("namespace kube-system, which tells clusters apart: %w", withCause(ctx, err))
 	}
 	return string(namespace.UID), namespace.UID != "", nil
+}
+
+// refused reports whether the server will give the same answer next time: not if the client is not logged in, too slow or too fast.
+func refused(err error) bool {
+	status, ok := errors.AsType[*apierrors.StatusError](err)
+	if !ok {
+		return false
+	}
+	switch code := status.ErrStatus.Code; code {
+	case http.StatusUnauthorized, http.StatusRequestTimeout, http.StatusTooManyRequests:
+		return false
+	default:
+		return code/100 == 4 || code == http.StatusNotImplemented
+	}
 }
 
 // Address returns the server's address, with a hash of the certificate authority that its certificate is verified against, if one
