@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"testing"
 	"time"
 
@@ -76,6 +77,14 @@ func TestListing(t *testing.T) {
 			3.2s list ""  limit=500 token=""
 			3.2s replace [a@1] @5
 			3.2s watch "5"`,
+	}, {
+		name:    "a connection that breaks before the server has answered is no stream that has ended",
+		answers: []answer{failed(&url.Error{Op: "Get", URL: "https://h/", Err: io.EOF}), stream(got(initialEnd("5")))},
+		want: `
+			0s watchlist ""
+			0s error network in watch-listing, attempt 1
+			800ms watchlist ""
+			800ms replace [] @5`,
 	}, {
 		name:    "the initial events stall",
 		answers: []answer{stream(got(added("a@1")), read{after: time.Minute, events: events{added("b@2")}})},

@@ -150,7 +150,7 @@ func (r *Reflector[T]) initialEventsEnd(version string, rest []source.Event[T]) 
 // watchListFailed picks the next phase after a failed WatchList; begun says that the server had accepted it.
 func (r *Reflector[T]) watchListFailed(err error, begun bool) {
 	r.closeStream()
-	if errors.Is(err, io.EOF) {
+	if begun && errors.Is(err, io.EOF) { // before that, the connection broke
 		err = errUnfinished
 	}
 	reason := reasonOf(err)
