@@ -178,7 +178,7 @@ func (l *list[T]) truncate(n int) {
 
 var tokenSeed = maphash.MakeSeed()
 
-// pageDone records the result of the request for one page, which had n items of at most limit.
+// pageDone records the result of the request for one page, which had n items, including skipped ones, of at most limit.
 func (l *list[T]) pageDone(n int, limit int64, result source.ListResult) error {
 	if l.err != nil {
 		return l.err
@@ -220,19 +220,13 @@ func (r *Reflector[T]) listPage(ctx context.Context) {
 	g := newWatchdog(ctx, r.opts.StallTimeout)
 	defer g.stop()
 	before := r.list.len()
-	result, err := r.callList(g.ctx, opts, func(item T) error {
-		g.extend(r.opts.StallTimeout)
-		r.status.askedAt.clear()
-		r.list.add(item)
-		r.status.gathered.Store(int64(r.list.len()))
-		return nil
-	})
+	n, result, err := r.readPage(g, opts)
 	if ctx.Err() != nil {
 		return
 	}
 	r.noteResponse(err)
 	if err == nil {
-		err = r.list.pageDone(r.list.len()-before, opts.Limit, result)
+		err = r.list.pageDone(n, opts.Limit, result)
 	}
 	switch {
 	case err != nil:
@@ -250,6 +244,26 @@ func (r *Reflector[T]) listPage(ctx context.Context) {
 	}
 }
 
+// readPage adds a page to the list. It returns the number of its items, including skipped ones.
+func (r *Reflector[T]) readPage(g *watchdog, opts source.ListOptions[T]) (n int, result source.ListResult, err error) {
+	arrived := func() {
+		n++
+		g.extend(r.opts.StallTimeout)
+		r.status.askedAt.clear()
+	}
+	opts.Skip = func(e *source.ObjectError) {
+		arrived()
+		r.skipItem(e)
+	}
+	result, err = r.callList(g.ctx, opts, func(item T) error {
+		arrived()
+		r.list.add(item)
+		r.status.gathered.Store(int64(r.list.len()))
+		return nil
+	})
+	return n, result, err
+}
+
 // callList calls Source.List and turns a panic into an error.
 func (r *Reflector[T]) callList(ctx context.Context, opts source.ListOptions[T], each func(T) error) (result source.ListResult, err error) {
 	defer r.status.recoverSource(&err)
@@ -260,7 +274,7 @@ func (r *Reflector[T]) callList(ctx context.Context, opts source.ListOptions[T],
 // cache, whereas a limit would make them read from etcd.
 func (r *Reflector[T]) listOptions() source.ListOptions[T] {
 	opts := source.ListOptions[T]{
-		Previous: r.previous(), Decode: r.opts.Decode, NoSharing: r.opts.NoSharing, Continue: r.list.token, Limit: r.opts.PageSize, Skip: r.skipItem,
+		Previous: r.previous(), Decode: r.opts.Decode, NoSharing: r.opts.NoSharing, Continue: r.list.token, Limit: r.opts.PageSize,
 	}
 	if opts.Continue == "" && r.knowsVersion() {
 		opts.ResourceVersion, opts.ResourceVersionMatch = r.last, string(metav1.ResourceVersionMatchNotOlderThan)

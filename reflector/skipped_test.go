@@ -244,6 +244,28 @@ func TestManySkippedObjects(t *testing.T) {
 	}
 }
 
+// TestPagesOfSkippedObjects: pages of nothing else are neither empty nor a standstill, however many there are, and however slowly they come.
+func TestPagesOfSkippedObjects(t *testing.T) {
+	for name, tt := range map[string]struct {
+		pages int
+		pause time.Duration // before each object
+	}{"many": {40, 0}, "slow": {1, time.Minute}} {
+		t.Run(name, func(t *testing.T) {
+			s := &script{}
+			for i := range tt.pages {
+				p := page("5", fmt.Sprint("p", i+1), fmt.Sprintf("!o%02d@1", 2*i), fmt.Sprintf("!o%02d@1", 2*i+1))
+				p.pause = tt.pause
+				s.answers = append(s.answers, p)
+			}
+			s.answers = append(s.answers, page("5", "", "z@1"), stream())
+			status := play(t, s, reflector.Options[thing]{DisableWatchList: true, PageSize: 2, WatchTimeout: time.Hour}, 3*time.Minute)
+			if status.Lists != 1 || status.SkippedTotal != 2*tt.pages || status.Errors != 0 {
+				t.Errorf("%d lists, %d skipped objects, %d errors, the last one %v", status.Lists, status.SkippedTotal, status.Errors, status.LastError)
+			}
+		})
+	}
+}
+
 // TestSkippedAtRandom compares with a model in which a state that cannot be decoded never existed, and a deletion
 // is a deletion nevertheless.
 func TestSkippedAtRandom(t *testing.T) {
