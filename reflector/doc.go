@@ -23,7 +23,8 @@
 //     once and then shows an object in an older state than before, its history was rewritten. That is reported (Rewritten),
 //     and the sink gets the present collection, listed without reusing anything. Single events may be repeated after a
 //     reconnect; the sink drops those it knows.
-//  3. A watch that delivered something new, or lasted a second, is resumed immediately, however it ended. A relist also follows
+//  3. A watch that delivered something new, or lasted a second, is resumed immediately, however it ended. If the server's lists have
+//     no version to resume from, a relist follows instead, which shows what was deleted in between. A relist also follows
 //     immediately the first time that a version has expired. After any other failure the reflector waits, longer with each
 //     consecutive failure. Waits grow separately for servers that respond and servers that do not, so that the first error
 //     responses after an outage do not incur the outage's long wait. Retry-After is obeyed and does not lengthen later waits.

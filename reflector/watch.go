@@ -245,7 +245,7 @@ func (r *Reflector[T]) watchEnded(ctx context.Context, err error) {
 		if silent {
 			next = Checking
 		}
-		r.backOff(r.retry.waitForTurn(reconnectEvery), next, "") // a server that shuts down ends all watches
+		r.backOff(r.retry.waitForTurn(reconnectEvery), r.orRelist(next), "") // a server that shuts down ends all watches
 	case w != nil && errors.Is(err, io.EOF):
 		r.watchFailed(errShortWatch, false, false)
 	default:
@@ -264,11 +264,21 @@ func (r *Reflector[T]) watchFailed(err error, outage, proven bool) {
 	if next == Watching && (reason == Behind || outage && (reason.transient() || reason == Unauthorized)) {
 		next = Checking
 	}
+	next = r.orRelist(next)
 	if atOnce {
 		r.failAtOnce(err, next)
 		return
 	}
 	r.fail(err, next)
+}
+
+// orRelist returns next, or Starting if that would resume a watch from no particular version. Such a watch begins with the current objects,
+// so what was deleted in between would stay in the sink.
+func (r *Reflector[T]) orRelist(next Phase) Phase {
+	if isUnset(r.last) {
+		return Starting
+	}
+	return next
 }
 
 func (r *Reflector[T]) phaseAfterWatch(err error, reason Reason) Phase {

@@ -196,20 +196,43 @@ func TestWatching(t *testing.T) {
 			5.6s watchlist "5"
 			5.6s replace [] @7`,
 	}, {
-		name: "lists without a version: added events do not move the watch on",
+		name: "lists without a version: added events do not move the watch on, and only a list shows what was deleted between two watches",
 		opts: reflector.Options[thing]{DisableWatchList: true},
-		answers: []answer{page("", "", "a@7"), stream(got(added("a@7"), added("b@3")), clean(time.Minute)),
-			stream(got(added("a@7"), added("b@3")), got(modified("b@8"), added("c@9")), clean(time.Minute)), stream(got(bookmark("10")))},
+		answers: []answer{page("", "", "a@7"), stream(got(added("a@7"), added("b@3")), clean(time.Minute)), page("", "", "b@3"),
+			stream(got(added("b@3")), got(modified("b@8"), added("c@9")), clean(time.Minute)), stream(got(bookmark("10")))},
 		want: `
 			0s list ""  limit=500 token=""
 			0s replace [a@7] @
 			0s watch ""
 			0s add Added a@7, Added b@3 @
+			1m0s list ""  limit=500 token=""
+			1m0s replace [b@3] @
 			1m0s watch ""
-			1m0s add Added a@7, Added b@3 @
+			1m0s add Added b@3 @
 			1m0s add Updated b@8, Added c@9 @9
 			2m0s watch "9"
 			2m0s add nothing @10`,
+	}, {
+		name: "the same after failures: of a watch that cannot be opened, and of one that breaks",
+		opts: reflector.Options[thing]{DisableWatchList: true},
+		answers: []answer{page("", "", "a@"), failed(syscall.ECONNREFUSED), page("", "", "b@"), stream(read{after: time.Minute, err: io.ErrUnexpectedEOF}),
+			page("0", "", "c@"), stream(clean(0)), page("0", ""), stream()},
+		want: `
+			0s list ""  limit=500 token=""
+			0s replace [a@] @
+			0s watch ""
+			0s error connection refused in watching, attempt 1
+			800ms list ""  limit=500 token=""
+			800ms replace [b@] @
+			800ms watch ""
+			1m0.8s error network in watching, attempt 1
+			1m0.8s list ""  limit=500 token=""
+			1m0.8s replace [c@] @0
+			1m0.8s watch "0"
+			1m0.8s error watch closed in watching, attempt 1
+			1m1.6s list ""  limit=500 token=""
+			1m1.6s replace [] @0
+			1m1.6s watch "0"`,
 	}, {
 		name:    "versions that cannot be compared: the last one counts",
 		answers: []answer{stream(got(initialEnd("zz")), got(added("a@x9"), added("b@x2")), clean(time.Minute))},
