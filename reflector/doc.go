@@ -62,7 +62,7 @@
 // After an outage or a long silence, a list of one object precedes the watch. It shows whether the server has reached
 // the watch's version; an API server that has not, because it was restored from a backup, would leave the watch open
 // and silent until it has. A watch that begins without such a check, because the previous one worked until then, has to
-// deliver something within 90 seconds; otherwise the check follows.
+// deliver something that is not older than its version within 90 seconds; otherwise the check follows.
 //
 // The state machine and the swap of the whole collection at the end of a relist follow kube-rs' watcher; the
 // protocol is that of client-go's reflector.

@@ -184,6 +184,25 @@ func TestHistory(t *testing.T) {
 			2m35s replace [a@30] @52
 			2m35s add nothing @53`,
 	}, {
+		name: "the same with a watch that brings what is older: that does not count",
+		answers: []answer{stream(got(added("a@80"), initialEnd("90")), clean(time.Minute)),
+			stream(after(30*time.Second, bookmark("50")), after(30*time.Second, modified("a@55")), after(20*time.Second, bookmark("56"))), page("60", ""),
+			stream(got(added("a@55"), initialEnd("61"))), stream(got(added("a@55"), initialEnd("62")), after(2*time.Minute, bookmark("63")))},
+		want: `
+			0s watchlist ""
+			0s replace [a@80] @90
+			1m0s watch "90"
+			1m30s add nothing @90
+			2m0s add Updated a@55 @90
+			2m20s add nothing @90
+			2m30s list "" limit=1 token=""
+			2m30s error server is behind in checking, attempt 1
+			2m35s watchlist ""
+			2m35s error history rewritten in watch-listing, attempt 2
+			2m35s watchlist ""
+			2m35s replace [a@55] @62
+			4m35s add nothing @63`,
+	}, {
 		name: "the same behind a proxy that ends silent watches sooner",
 		answers: []answer{stream(got(added("a@80"), initialEnd("90")), clean(time.Minute)), stream(clean(30 * time.Second)), page("50", ""),
 			stream(got(added("a@30"), initialEnd("51"))), stream(got(added("a@30"), initialEnd("52")), got(bookmark("53")))},

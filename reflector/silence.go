@@ -47,7 +47,7 @@ func (r *Reflector[T]) watchTimeLeft() time.Duration {
 		left = min(left, silence)
 	}
 	if !w.historyConfirmed {
-		left = min(left, checkAfter)
+		left = min(left, time.Until(w.opened.Add(checkAfter)))
 	}
 	return r.untilRelist(left)
 }

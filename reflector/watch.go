@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -35,7 +36,7 @@ type watching[T object.Object] struct {
 	// gotNews is set once the watch has brought the sink to a newer version.
 	gotNews bool
 	// historyConfirmed is set once the server has shown that its history reaches the version at which the watch began: by a list or
-	// check right before, or by anything that the watch delivers. A watch that begins at a future version is silent.
+	// check right before, or by anything not older that the watch delivers. A watch that begins at a future version is silent.
 	historyConfirmed bool
 	// gatherDeadline is the deadline for the initial events. live is set once the server has sent other events.
 	gatherDeadline time.Time
@@ -144,8 +145,8 @@ func (r *Reflector[T]) deliver(batch []source.Event[T]) {
 		return
 	}
 	r.noteContact()
-	first := !r.stream.historyConfirmed
-	r.stream.historyConfirmed = true
+	first := !r.stream.historyConfirmed && r.reachesLast(batch)
+	r.stream.historyConfirmed = r.stream.historyConfirmed || first
 	r.extendWatch(batch, first)
 	b := changes[T]{version: r.last}
 	for i := range batch {
@@ -171,6 +172,12 @@ func (r *Reflector[T]) deliver(batch []source.Event[T]) {
 	if b.lost {
 		r.lostEvents(true)
 	}
+}
+
+// reachesLast reports whether a batch shows that the server's history reaches last: a server that was restored from a backup may send what
+// is older than that.
+func (r *Reflector[T]) reachesLast(batch []source.Event[T]) bool {
+	return slices.ContainsFunc(batch, func(ev source.Event[T]) bool { return !r.behind(ev.ResourceVersion) })
 }
 
 // changes is a batch for the sink.
