@@ -47,14 +47,18 @@ func (s *skipped[T]) add(key object.Key, err error) {
 	s.changed = true
 }
 
-func (s *skipped[T]) clear(key object.Key) {
+// clear records that an object has come in a state of the given version, or is gone. An event that is older than the skipped state, which a
+// server may repeat, changes nothing.
+func (s *skipped[T]) clear(key object.Key, version string) {
 	if len(s.objects) == 0 {
 		return
 	}
-	if _, ok := s.objects[key]; ok {
-		delete(s.objects, key)
-		s.changed = true
+	entry, ok := s.objects[key]
+	if e, known := objectError(entry.Err); !ok || known && object.OlderResourceVersion(version, e.ResourceVersion) {
+		return
 	}
+	delete(s.objects, key)
+	s.changed = true
 }
 
 // named returns the first of the skipped objects by key.
@@ -142,17 +146,22 @@ func (r *Reflector[T]) held(key object.Key) (obj T, ok bool) {
 	return r.opts.Held(key)
 }
 
-// skipEvent skips an event of a watch that cannot be decoded. A deletion still deletes the last known state.
+// skipEvent skips an event of a watch that cannot be decoded. A deletion still deletes the last known state. An event that is older than that state,
+// which a server may repeat, says nothing about the object.
 func (r *Reflector[T]) skipEvent(b *changes[T], ev source.Event[T], left int) {
 	e, keyed := objectError(ev.Err)
 	r.reportInvalid(ev.Err, keyed)
-	switch {
-	case !keyed:
+	if !keyed {
 		b.lost = true
+		return
+	}
+	obj, held := r.lastState(b, e.Key)
+	switch {
 	case e.Event == source.Bookmark:
+	case held && object.OlderResourceVersion(e.ResourceVersion, obj.GetResourceVersion()):
 	case e.Event == source.Deleted:
-		r.skipped.clear(e.Key)
-		if obj, ok := r.lastState(b, e); ok {
+		r.skipped.clear(e.Key, e.ResourceVersion)
+		if held {
 			b.add(object.Delta[T]{Key: e.Key, Object: obj, Type: object.Deleted, FinalStateUnknown: true}, left)
 		}
 	default:
@@ -160,16 +169,14 @@ func (r *Reflector[T]) skipEvent(b *changes[T], ev source.Event[T], left int) {
 	}
 }
 
-// lastState returns the state before the deletion that e reports: from the same batch, or else from the sink. It
-// is not ok if there is none, or if it is newer.
-func (r *Reflector[T]) lastState(b *changes[T], e *source.ObjectError) (obj T, ok bool) {
-	for i := len(b.deltas) - 1; i >= 0; i-- {
-		if d := b.deltas[i]; d.Key == e.Key {
+// lastState returns the last known state of an object: from the same batch, or else from the sink. It is not ok if there is none.
+func (r *Reflector[T]) lastState(b *changes[T], key object.Key) (obj T, ok bool) {
+	for _, d := range slices.Backward(b.deltas) {
+		if d.Key == key {
 			return d.Object, d.Type != object.Deleted
 		}
 	}
-	obj, ok = r.held(e.Key)
-	return obj, ok && !object.OlderResourceVersion(e.ResourceVersion, obj.GetResourceVersion())
+	return r.held(key)
 }
 
 // lostEvents records whether the sink is missing an event whose object cannot be identified, which leads to a relist at most every lostEvery.

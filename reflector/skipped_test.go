@@ -108,6 +108,15 @@ func TestSkippedObjects(t *testing.T) {
 			0s error invalid object in watching, attempt 0
 			0s add nothing @10`,
 	}, {
+		name:    "unless it is older than that, wherever that is held",
+		answers: []answer{stream(got(added("a@8"), initialEnd("8")), got(modified("a@9"), invalid(source.Deleted, "a@7")), got(invalid(source.Deleted, "a@8")))},
+		want: `
+			0s watchlist ""
+			0s replace [a@8] @8
+			0s error invalid object in watching, attempt 0
+			0s add Updated a@9 @9
+			0s error invalid object in watching, attempt 0`,
+	}, {
 		name: "an event of nobody knows what leads to a relist, but only once a minute",
 		answers: []answer{stream(got(initialEnd("5")), got(added("a@6"), anyObject, added("b@7"))), stream(got(initialEnd("8")), got(anyObject), read{after: 10 * time.Second, events: events{added("c@9")}}),
 			stream(got(initialEnd("10")))},
@@ -208,6 +217,17 @@ func TestSkippedStatus(t *testing.T) {
 		if got := at(d * time.Millisecond); got != want {
 			t.Errorf("after %d ms: got %q, want %q", d, got, want)
 		}
+	}
+}
+
+// What a server repeats changes nothing: neither does an older state show that an object can be decoded again, nor one that cannot be decoded that a
+// later one is not held.
+func TestRepeatedEventsOfSkippedObjects(t *testing.T) {
+	s := &script{answers: []answer{stream(got(added("a@1"), added("b@2"), initialEnd("5")), got(invalid(source.Modified, "a@8"), modified("b@9")),
+		got(modified("a@6"), deleted("a@7"), invalid(source.Modified, "b@7")))}}
+	status := play(t, s, reflector.Options[thing]{}, time.Second)
+	if status.SkippedTotal != 1 || status.Skipped[0].Key.Name != "a" || status.Invalid != 2 {
+		t.Errorf("%d events are invalid, %d objects skipped: %v\n%s", status.Invalid, status.SkippedTotal, status.Skipped, strings.Join(s.lines, "\n"))
 	}
 }
 

@@ -212,7 +212,7 @@ func (r *Reflector[T]) translate(b *changes[T], ev *source.Event[T], left int) {
 // change adds a delta to a batch. The first one allocates room for all remaining ones.
 func (r *Reflector[T]) change(b *changes[T], t object.DeltaType, obj T, left int) {
 	key := object.KeyOf(obj)
-	r.skipped.clear(key)
+	r.skipped.clear(key, obj.GetResourceVersion())
 	b.add(object.Delta[T]{Key: key, Object: obj, Type: t}, left)
 }
 
