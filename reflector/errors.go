@@ -37,7 +37,7 @@ func (e *Error) Error() string {
 	if e.Name != "" {
 		b.WriteString(e.Name + ": ")
 	}
-	fmt.Fprintf(&b, "%s: %s", e.Reason, e.cause())
+	fmt.Fprintf(&b, "%s: %s", e.Reason, strings.Join(strings.Fields(e.cause()), " ")) // a proxy may have sent a whole page
 	if out := e.advice(); out != "" {
 		b.WriteString("; " + out)
 	}

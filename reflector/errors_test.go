@@ -83,6 +83,8 @@ func TestErrorText(t *testing.T) {
 			`pods: forbidden: no credentials were sent, and anonymous users may not list and watch this; check that the kubeconfig names a user with a token, a certificate or a plugin`},
 		{pods, foreign(http.StatusForbidden, "Blocked by policy"), reflector.Forbidden, always,
 			`pods: forbidden: Blocked by policy; this is not an API server's response: check the address and any proxies`},
+		{pods, foreign(http.StatusForbidden, "<html>\n  <h1>Blocked</h1>\r\n</html>"), reflector.Forbidden, always,
+			`pods: forbidden: <html> <h1>Blocked</h1> </html>; this is not an API server's response: check the address and any proxies`},
 		{widgets, fmt.Errorf("list: %w", apierrors.NewNotFound(widgets.GroupResource(), "")), reflector.NotFound, always,
 			`widgets.example.com: not found: the server has no resource "widgets" in group "example.com" version "v1"; install its CRD or check the version`},
 		{widgets, foreign(http.StatusNotFound, "404 page not found\n"), reflector.NotFound, always,
