@@ -189,7 +189,7 @@ func (a *auditor[T]) compare() (found *DivergedError, err error) {
 // list reads what the server had at the version, page by page.
 func (a *auditor[T]) list(c *comparison[T], version string) error {
 	opts := source.ListOptions[T]{ResourceVersion: version, ResourceVersionMatch: string(metav1.ResourceVersionMatchExact), Limit: auditPage}
-	pause := pauseBetweenPages(c.held.Len())
+	pause, tokens := pauseBetweenPages(c.held.Len()), map[string]bool{}
 	for {
 		result, err := a.page(opts, c)
 		switch {
@@ -199,9 +199,10 @@ func (a *auditor[T]) list(c *comparison[T], version string) error {
 			return errOtherVersion
 		case result.Continue == "":
 			return nil
-		case result.Continue == opts.Continue:
-			return errors.New("the server repeats its continue token")
+		case tokens[result.Continue]:
+			return errors.New("the server repeats its continue tokens")
 		}
+		tokens[result.Continue] = true
 		opts.ResourceVersion, opts.ResourceVersionMatch, opts.Continue = "", "", result.Continue
 		if !sleep(a.part.ctx, pause) {
 			return context.Cause(a.part.ctx)

@@ -136,6 +136,9 @@ func TestAuditReadsPages(t *testing.T) {
 		"a token that repeats": {func(int) (source.ListResult, []string) {
 			return source.ListResult{ResourceVersion: "10", Continue: "b"}, nil
 		}, 2, "repeats"},
+		"tokens that go round in circles": {func(n int) (source.ListResult, []string) {
+			return source.ListResult{ResourceVersion: "10", Continue: string("abc"[n%3])}, nil
+		}, 4, "repeats"},
 		"another version": {func(int) (source.ListResult, []string) { return source.ListResult{ResourceVersion: "11"}, nil }, 1, "did not list the version"},
 		"another version later": {func(n int) (source.ListResult, []string) {
 			return source.ListResult{ResourceVersion: fmt.Sprint(9 + n), Continue: "b"}, nil
