@@ -43,6 +43,8 @@ type list[T object.Object] struct {
 	pages, empty, tries int
 	// index maps keys to indexes of items. It is built when first needed.
 	index map[object.Key]int
+	// changed maps keys to the versions of the newest changes since index was built.
+	changed map[object.Key]string
 	// skipped holds the objects that could not be decoded, with their errors. Their last known states are kept.
 	skipped map[object.Key]error
 	// err is why the list cannot be used, if that was noticed while reading it.
@@ -118,7 +120,7 @@ func (l *list[T]) buildIndex() {
 	if l.index != nil {
 		return
 	}
-	l.index = make(map[object.Key]int, l.len())
+	l.index, l.changed = make(map[object.Key]int, l.len()), map[object.Key]string{}
 	for i := l.len() - 1; i >= 0; i-- {
 		key := l.items.Key(i)
 		if _, again := l.index[key]; again {
@@ -136,7 +138,7 @@ func (l *list[T]) removeItem(i int) {
 }
 
 // apply applies one initial event. Nearly all are Added, one for each object, but objects may
-// be changed and deleted while they are being sent.
+// be changed and deleted while they are being sent. A change that is older than one that has come already is ignored, as by the sink.
 func (l *list[T]) apply(ev *source.Event[T]) {
 	if ev.Type == source.Added && l.index == nil {
 		l.add(ev.Object)
@@ -144,6 +146,10 @@ func (l *list[T]) apply(ev *source.Event[T]) {
 	}
 	l.buildIndex()
 	key := object.KeyOf(ev.Object)
+	if object.OlderResourceVersion(ev.ResourceVersion, l.changed[key]) {
+		return
+	}
+	l.changed[key] = ev.ResourceVersion
 	i, held := l.index[key]
 	switch {
 	case ev.Type == source.Deleted:

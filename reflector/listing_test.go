@@ -34,6 +34,13 @@ func TestListing(t *testing.T) {
 			0s watchlist ""
 			0s replace [a@8 b@6 d@9] @10`,
 	}, {
+		name: "changes that come in the wrong order: the newest counts",
+		answers: []answer{stream(got(added("a@1"), modified("b@7"), added("b@6"), deleted("c@9"), modified("c@8"), modified("a@11"), added("a@1"),
+			modified("a@10"), deleted("b@5"), deleted("d@12"), added("d@13"), initialEnd("13")))},
+		want: `
+			0s watchlist ""
+			0s replace [a@11 b@7 d@13] @13`,
+	}, {
 		name: "what is sent twice goes as a whole",
 		answers: []answer{stream(got(added("a@1"), added("a@1"), added("b@2"), added("c@3"), added("b@2"), added("b@4"), deleted("a@5"), deleted("a@5"),
 			modified("b@6"), initialEnd("6")))},
