@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -154,6 +155,28 @@ func TestStatusInPlaceOfObjects(t *testing.T) {
 				t.Errorf("%s: got %v", contentType, err)
 			}
 		}
+	}
+}
+
+// TestListInPlaceOfEvents: a list that answers a watch, as behind a proxy that drops the query, is not taken for a very large event.
+func TestListInPlaceOfEvents(t *testing.T) {
+	raw, err := pod("a", "x").Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	body := "k8s\x00" + string(runtimeUnknown(t, "v1", "PodList", protoList(t, "5", slices.Repeat([][]byte{raw}, 5000)...)))
+	client, err := source.NewClient(&rest.Config{Host: "http://server.test", Transport: &sameAnswer{code: 200, contentType: "application/vnd.kubernetes.protobuf", body: body}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	from, err := source.NewHTTP[*corev1.Pod](client, source.Scope{Resource: pods})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = mustWatch(t, from, source.WatchOptions[*corev1.Pod]{}).Next(nil)
+	const want = `watch: pods: the response is one object, and no stream of events; does a proxy drop the query of the request?`
+	if err == nil || err.Error() != want {
+		t.Errorf("got  %v\nwant %s", err, want)
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"io"
 
 	"google.golang.org/protobuf/encoding/protowire"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tidings/tidings/internal/wire/proto"
 	"github.com/tidings/tidings/object"
@@ -62,8 +61,8 @@ func (r *frameReader) frame() ([]byte, error) {
 	}
 	size := binary.BigEndian.Uint32(head)
 	if uint64(size) > uint64(r.limit) {
-		if status, ok := r.statusAhead(); ok {
-			return nil, statusError(status, 0)
+		if err := r.objectInstead(); err != nil {
+			return nil, err
 		}
 		return nil, &TooLargeError{Size: int64(size), Limit: r.limit, Key: r.keyAhead()}
 	}
@@ -100,14 +99,19 @@ func unexpected(err error) error {
 	return err
 }
 
-// statusAhead decodes a Status that the server sent in place of events, and returns false if the body is something else.
-func (r *frameReader) statusAhead() (status metav1.Status, ok bool) {
+var errNoEvents = errors.New("the response is one object, and no stream of events; does a proxy drop the query of the request?")
+
+// objectInstead returns the error for a body that is one object in place of events: a Status, or what a server sends if the query does not reach
+// it. It returns nil for other bodies.
+func (r *frameReader) objectInstead() error {
 	if !bytes.HasPrefix(r.in.buffered(), []byte("k8s\x00")) {
-		return status, false
+		return nil
 	}
-	body, _ := r.in.peek(maxBufferSize) // the body ends before that
-	status, err := protobufStatus(body)
-	return status, err == nil
+	body, _ := r.in.peek(maxBufferSize) // a Status ends before that
+	if status, err := protobufStatus(body); err == nil {
+		return statusError(status, 0)
+	}
+	return errNoEvents
 }
 
 // keyAhead returns the key of the object in a frame that is too large, from the part that has arrived.
