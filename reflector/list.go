@@ -43,7 +43,7 @@ type list[T object.Object] struct {
 	pages, empty, tries int
 	// index maps keys to indexes of items. It is built when first needed.
 	index map[object.Key]int
-	// changed maps keys to the versions of the newest changes since index was built.
+	// changed maps keys to the versions of the newest changes since index was built; not of objects that came only once.
 	changed map[object.Key]string
 	// skipped holds the objects that could not be decoded, with their errors. Their last known states are kept.
 	skipped map[object.Key]error
@@ -146,11 +146,14 @@ func (l *list[T]) apply(ev *source.Event[T]) {
 	}
 	l.buildIndex()
 	key := object.KeyOf(ev.Object)
-	if object.OlderResourceVersion(ev.ResourceVersion, l.changed[key]) {
+	newest, changed := l.changed[key]
+	if object.OlderResourceVersion(ev.ResourceVersion, newest) {
 		return
 	}
-	l.changed[key] = ev.ResourceVersion
 	i, held := l.index[key]
+	if changed || held || ev.Type != source.Added {
+		l.changed[key] = ev.ResourceVersion
+	}
 	switch {
 	case ev.Type == source.Deleted:
 		l.remove(key)
