@@ -165,6 +165,7 @@ func (r *Reflector[T]) reportInvalid(err error, keyed bool) {
 	invalid := r.status.invalid.Add(1)
 	if !keyed {
 		r.status.problem.Store(e)
+		r.status.provenAt.clear() // that the watch lasts does not bring the event back
 	}
 	if _, ok := r.logged.allow(string(e.Reason), now); ok {
 		r.write(slogWarn, e.Error(), "invalid_so_far", invalid)

@@ -247,6 +247,17 @@ func TestStatusOfALaterRelist(t *testing.T) {
 	}
 }
 
+// The problem of a lost event remains until the relist even if the watch counts as working by then, after one that failed.
+func TestStatusOfALostEventAfterAFailedWatch(t *testing.T) {
+	anyObject := event{Type: source.Invalid, Err: errors.New("not a thing")}
+	s := &script{answers: []answer{stream(got(initialEnd("5")), got(anyObject)), stream(got(initialEnd("8")), end(errInternal)),
+		stream(read{after: 5 * time.Second, events: events{anyObject, added("c@9")}})}}
+	st := play(t, s, reflector.Options[thing]{}, 30*time.Second)
+	if !st.LostEvents || st.ResourceVersion != "9" || st.Problem == nil || st.Problem.Reason != reflector.InvalidEvent {
+		t.Errorf("at version %s: lost events %t, problem %v\n%s", st.ResourceVersion, st.LostEvents, st.Problem, strings.Join(s.lines, "\n"))
+	}
+}
+
 // Many skipped objects make neither a long status nor a long log.
 func TestManySkippedObjects(t *testing.T) {
 	var log strings.Builder
