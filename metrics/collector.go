@@ -14,7 +14,8 @@ import (
 type Sources struct {
 	// Informers is usually Factory.Status.
 	Informers func() []tidings.Status
-	// Queues returns the stats of queues that do not belong to a controller. They are labeled with the names in their options.
+	// Queues returns the stats of queues that do not belong to a controller. They are labeled with the names in their options. Equal names,
+	// also of controllers and elections, are numbered in the order in which they are returned.
 	Queues func() []workqueue.Stats
 	// Controllers is usually Manager.Stats.
 	Controllers func() []controller.Stats
@@ -34,25 +35,28 @@ func (c *Collector) Describe(chan<- *prometheus.Desc) {}
 // Collect sends the present values.
 func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	if c.sources.Informers != nil {
-		seen := map[[3]string]int{}
+		informers := labelSets{}
 		for _, st := range c.sources.Informers() {
-			collectInformer(out, st, newIdentity(seen, st))
+			collectInformer(out, st, informers.distinct(st.Resource, st.Type, st.Scope))
+		}
+	}
+	queues := labelSets{}
+	if c.sources.Controllers != nil {
+		controllers := labelSets{}
+		for _, st := range c.sources.Controllers() {
+			collectQueue(out, st.Queue, queues.distinct(st.Name))
+			collectController(out, st, controllers.distinct(st.Name)[0])
 		}
 	}
 	if c.sources.Queues != nil {
 		for _, st := range c.sources.Queues() {
-			collectQueue(out, st.Name, st)
-		}
-	}
-	if c.sources.Controllers != nil {
-		for _, st := range c.sources.Controllers() {
-			collectQueue(out, st.Name, st.Queue)
-			collectController(out, st)
+			collectQueue(out, st, queues.distinct(st.Name))
 		}
 	}
 	if c.sources.Elections != nil {
+		elections := labelSets{}
 		for _, st := range c.sources.Elections() {
-			leading.send(out, boolValue(st.Leading), st.Name)
+			leading.send(out, boolValue(st.Leading), elections.distinct(st.Name)...)
 		}
 	}
 }
@@ -98,14 +102,14 @@ var (
 	longestRunning = gauge("workqueue_longest_running_processor_seconds", "Longest time spent so far on an item in progress.", "name")
 )
 
-func collectQueue(out chan<- prometheus.Metric, name string, st workqueue.Stats) {
-	depth.send(out, float64(st.Depth), name)
-	adds.send(out, float64(st.Adds), name)
-	retries.send(out, float64(st.Retries), name)
-	queueDuration.sendHistogram(out, st.QueueDuration, name)
-	workDuration.sendHistogram(out, st.WorkDuration, name)
-	unfinished.send(out, st.UnfinishedWork.Seconds(), name)
-	longestRunning.send(out, st.LongestRunning.Seconds(), name)
+func collectQueue(out chan<- prometheus.Metric, st workqueue.Stats, labels []string) {
+	depth.send(out, float64(st.Depth), labels...)
+	adds.send(out, float64(st.Adds), labels...)
+	retries.send(out, float64(st.Retries), labels...)
+	queueDuration.sendHistogram(out, st.QueueDuration, labels...)
+	workDuration.sendHistogram(out, st.WorkDuration, labels...)
+	unfinished.send(out, st.UnfinishedWork.Seconds(), labels...)
+	longestRunning.send(out, st.LongestRunning.Seconds(), labels...)
 }
 
 // Metrics of a controller, besides those of its queue.
@@ -124,25 +128,26 @@ var (
 	leading = gauge("leader_election_master_status", "1 while this process holds the lease.", "name")
 )
 
-func collectController(out chan<- prometheus.Metric, st controller.Stats) {
+func collectController(out chan<- prometheus.Metric, st controller.Stats, name string) {
 	for outcome, n := range st.Outcomes() {
-		reconciles.send(out, float64(n), st.Name, outcome.String())
+		reconciles.send(out, float64(n), name, outcome.String())
 	}
-	reconcileTime.sendHistogram(out, st.ReconcileTime, st.Name)
-	timeouts.send(out, float64(st.Timeouts), st.Name)
-	workers.send(out, float64(st.Workers), st.Name)
-	active.send(out, float64(st.ActiveWorkers), st.Name)
-	mapperPanics.send(out, float64(st.MapperPanics), st.Name)
-	unmapped.send(out, float64(st.UnmappedObjects), st.Name)
-	gateWaits.send(out, float64(st.GateWaits), st.Name)
-	gateTimeouts.send(out, float64(st.GateTimeouts), st.Name)
-	gateWaiting.send(out, float64(st.GateWaiting), st.Name)
+	reconcileTime.sendHistogram(out, st.ReconcileTime, name)
+	timeouts.send(out, float64(st.Timeouts), name)
+	workers.send(out, float64(st.Workers), name)
+	active.send(out, float64(st.ActiveWorkers), name)
+	mapperPanics.send(out, float64(st.MapperPanics), name)
+	unmapped.send(out, float64(st.UnmappedObjects), name)
+	gateWaits.send(out, float64(st.GateWaits), name)
+	gateTimeouts.send(out, float64(st.GateTimeouts), name)
+	gateWaiting.send(out, float64(st.GateWaiting), name)
 }
 
 // handlersByName sums up handlers with the same name, because a metric must not appear twice.
 func handlersByName(handlers []tidings.HandlerStatus) []tidings.HandlerStatus {
 	var sums []tidings.HandlerStatus
 	for _, h := range handlers {
+		h.Name = label(h.Name)
 		i := slices.IndexFunc(sums, func(s tidings.HandlerStatus) bool { return s.Name == h.Name })
 		if i < 0 {
 			sums = append(sums, h)

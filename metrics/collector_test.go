@@ -116,3 +116,47 @@ func TestNoSources(t *testing.T) {
 		t.Errorf("%d metrics of nothing", n)
 	}
 }
+
+// TestNamesOfAnyKind: whatever the names of informers, handlers, queues, controllers and elections are, each has its metrics.
+func TestNamesOfAnyKind(t *testing.T) {
+	const cutOff, cutOffToo = "\xe6\x9c", "\xe6\x9d" // the beginnings of two characters
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(metrics.NewCollector(metrics.Sources{
+		Informers: func() []tidings.Status {
+			st := tidings.Status{
+				Resource: cutOff, Scope: "namespaces=" + cutOff, Parts: []tidings.PartStatus{{Namespace: cutOff}},
+				Handlers: []tidings.HandlerStatus{{Name: cutOff, Pending: 1}, {Name: cutOffToo, Pending: 2}},
+			}
+			return []tidings.Status{st, st}
+		},
+		Queues: func() []workqueue.Stats {
+			return []workqueue.Stats{{}, {}, {Name: "a"}, {Name: "a (3)"}, {Name: cutOff}}
+		},
+		Controllers: func() []controller.Stats { return []controller.Stats{{Name: "a"}, {Name: "a"}, {Name: cutOff}} },
+		Elections: func() []controller.LeaseStats {
+			return []controller.LeaseStats{{Name: "a"}, {Name: "a"}, {Name: cutOff}}
+		},
+	}))
+	for name, want := range map[string]int{
+		"tidings_informer_objects": 2, "reflector_lists_total": 2, "tidings_informer_handler_pending": 2, "workqueue_depth": 8,
+		"tidings_controller_workers": 3, "leader_election_master_status": 3,
+	} {
+		if got, err := testutil.GatherAndCount(registry, name); got != want || err != nil {
+			t.Errorf("%d metrics %s, %v; want %d", got, name, err, want)
+		}
+	}
+	const want = `
+# HELP tidings_controller_workers Workers.
+# TYPE tidings_controller_workers gauge
+tidings_controller_workers{controller="a"} 0
+tidings_controller_workers{controller="a (2)"} 0
+tidings_controller_workers{controller="�"} 0
+# HELP tidings_informer_handler_pending Changes that a handler has not been notified of.
+# TYPE tidings_informer_handler_pending gauge
+tidings_informer_handler_pending{handler="�",resource="�",scope="namespaces=�",type=""} 3
+tidings_informer_handler_pending{handler="�",resource="�",scope="namespaces=� (2)",type=""} 3
+`
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "tidings_controller_workers", "tidings_informer_handler_pending"); err != nil {
+		t.Error(err)
+	}
+}

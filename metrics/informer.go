@@ -1,7 +1,6 @@
 package metrics
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 
@@ -9,22 +8,6 @@ import (
 
 	"github.com/tidings/tidings"
 )
-
-// identity identifies an informer by resource, Go type and scope.
-type identity [3]string
-
-// newIdentity returns the identity of an informer. Otherwise indistinguishable informers, such as one whose namespaces were changed
-// and another one that took its place, are numbered.
-func newIdentity(seen map[[3]string]int, st tidings.Status) identity {
-	id := identity{st.Resource, st.Type, st.Scope}
-	seen[id]++
-	if n := seen[id]; n > 1 {
-		id[2] = fmt.Sprintf("%s (%d)", id[2], n)
-	}
-	return id
-}
-
-func (id identity) with(more ...string) []string { return append(id[:len(id):len(id)], more...) }
 
 func informerLabels(more ...string) []string {
 	return append([]string{"resource", "type", "scope"}, more...)
@@ -107,8 +90,7 @@ var (
 	panics    = counter("tidings_informer_handler_panics_total", "Calls of a handler that panicked.", informerLabels("handler")...)
 )
 
-func collectInformer(out chan<- prometheus.Metric, st tidings.Status, id identity) {
-	labels := id[:]
+func collectInformer(out chan<- prometheus.Metric, st tidings.Status, labels []string) {
 	objects.send(out, float64(st.Objects), labels...)
 	synced.send(out, boolValue(st.Synced), labels...)
 	fresh.send(out, boolValue(st.NotFresh == nil), labels...)
@@ -119,10 +101,10 @@ func collectInformer(out chan<- prometheus.Metric, st tidings.Status, id identit
 	transformErrors.send(out, float64(st.TransformErrors), labels...)
 	collectMemory(out, st.Memory, labels)
 	for _, p := range st.Parts {
-		collectPart(out, p, id.with(p.Namespace))
+		collectPart(out, p, append(slices.Clip(labels), label(p.Namespace)))
 	}
 	for _, h := range handlersByName(st.Handlers) {
-		labels := id.with(h.Name)
+		labels := append(slices.Clip(labels), h.Name)
 		pending.send(out, float64(h.Pending), labels...)
 		lag.send(out, h.Lag.Seconds(), labels...)
 		delivered.send(out, float64(h.Delivered), labels...)
