@@ -213,19 +213,19 @@ func (f *SourceFault) endList(ctx context.Context) error {
 	return errBroken
 }
 
-// listFresh lists the wrapped source, and records the result.
+// listFresh lists the wrapped source, and records the result, unless that is one object or, as for an audit, a given past state.
 func (s *FaultySource[T]) listFresh(ctx context.Context, opts source.ListOptions[T], each func(T) error) (source.ListResult, error) {
 	opts.Decode = nil // it is unknown whether the object reaches the caller
-	objects := s.history.page(opts.Continue)
-	known := objects != nil && opts.Only.Name == ""
+	l := s.history.page(opts.Continue)
+	recorded := l.objects != nil && opts.Only.Name == "" && opts.ResourceVersionMatch != string(metav1.ResourceVersionMatchExact)
 	result, err := s.source.List(ctx, opts, func(o T) error {
-		if known {
-			objects[object.KeyOf(o)] = detached(o, opts.NoSharing)
+		if recorded {
+			l.objects[object.KeyOf(o)] = detached(o, opts.NoSharing)
 		}
 		return each(o)
 	})
-	if err == nil && known {
-		s.history.addPage(objects, result)
+	if err == nil && recorded {
+		s.history.addPage(l, result)
 	}
 	return result, err
 }

@@ -331,6 +331,50 @@ func TestFaultySourceRemembers(t *testing.T) {
 	})
 }
 
+// TestFaultySourceRemembersWhatWasWatched although the state of before is listed meanwhile: as an audit lists it, and by a list that began before.
+func TestFaultySourceRemembersWhatWasWatched(t *testing.T) {
+	inBubble(t, func(t *testing.T, server *tidingstest.Server, src *tidingstest.FaultySource[configMap]) {
+		server.Create(newConfigMap("x", "1"))
+		first := server.Create(newConfigMap("y", "1"))
+		if _, _, err := names(t.Context(), src, source.ListOptions[configMap]{}); err != nil {
+			t.Fatal(err)
+		}
+		page, err := src.List(t.Context(), source.ListOptions[configMap]{Limit: 1}, func(configMap) error { return nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		watched := func(change func()) {
+			t.Helper()
+			from := server.ResourceVersion()
+			time.AfterFunc(time.Second, change)
+			if _, err := watchFor(t, src, source.WatchOptions[configMap]{ResourceVersion: from}, 2*time.Second); !errors.Is(err, source.ErrClosed) {
+				t.Error(err)
+			}
+		}
+		watched(func() {
+			server.Delete(newConfigMap("x", ""))
+			server.Create(newConfigMap("z", "1"))
+		})
+		for what, opts := range map[string]source.ListOptions[configMap]{
+			"x y": {ResourceVersion: first, ResourceVersionMatch: string(metav1.ResourceVersionMatchExact)}, "y": {Limit: 1, Continue: page.Continue},
+		} {
+			if got, version, err := names(t.Context(), src, opts); strings.Join(got, " ") != what || version != first || err != nil {
+				t.Errorf("listed %v at %v, %v; want %s", got, version, err, what)
+			}
+		}
+		watched(func() {
+			server.Create(newConfigMap("v", "1"))
+			server.Create(newConfigMap("w", "1"))
+		})
+		for lag, want := range map[int]string{1: "v y z", 2: "y z", 3: "y", 4: "x y"} {
+			src.Inject(tidingstest.List, sourceFault{Lag: lag})
+			if got, _, err := names(t.Context(), src, source.ListOptions[configMap]{}); strings.Join(got, " ") != want || err != nil {
+				t.Errorf("with a lag of %d: %v, %v; want %v", lag, got, err, want)
+			}
+		}
+	})
+}
+
 // TestFaultySourceDuplicatesShareNothing modifies the objects of duplicate events, where that is allowed.
 func TestFaultySourceDuplicatesShareNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *tidingstest.Server, src *tidingstest.FaultySource[configMap]) {

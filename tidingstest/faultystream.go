@@ -32,7 +32,7 @@ func (s *FaultySource[T]) Watch(ctx context.Context, opts source.WatchOptions[T]
 	}
 	of := &faultyStream[T]{source: stream, fault: fault, read: initial, recorder: watchRecorder[T]{history: &s.history, copied: opts.NoSharing}}
 	if opts.SendInitialEvents {
-		of.recorder.initial = map[object.Key]T{}
+		of.recorder.initial = s.history.begin()
 	}
 	of.ctx, of.cancel = context.WithCancelCause(ctx)
 	return of, nil
@@ -141,17 +141,17 @@ func (s *faultyStream[T]) Close() error {
 // watchRecorder records what a watch returns.
 type watchRecorder[T object.Object] struct {
 	history *sourceHistory[T]
-	copied  bool             // whether the caller may modify what it gets
-	initial map[object.Key]T // initial objects so far; nil once they are complete
+	copied  bool          // whether the caller may modify what it gets
+	initial unfinished[T] // the initial objects; its objects are nil once they are complete
 }
 
 func (n *watchRecorder[T]) add(events []source.Event[T]) {
 	for _, e := range events {
 		switch e.Type {
 		case source.Bookmark:
-			if e.InitialEventsEnd && n.initial != nil {
+			if e.InitialEventsEnd && n.initial.objects != nil {
 				n.history.addList(n.initial, e.ResourceVersion)
-				n.initial = nil
+				n.initial = unfinished[T]{}
 			}
 		case source.Added, source.Modified, source.Deleted:
 			n.event(e)
@@ -162,11 +162,11 @@ func (n *watchRecorder[T]) add(events []source.Event[T]) {
 func (n *watchRecorder[T]) event(e source.Event[T]) {
 	key := object.KeyOf(e.Object)
 	switch {
-	case n.initial == nil:
+	case n.initial.objects == nil:
 		n.history.addEvent(detached(e.Object, n.copied), e.Type == source.Deleted, e.ResourceVersion)
 	case e.Type == source.Deleted:
-		delete(n.initial, key)
+		delete(n.initial.objects, key)
 	default:
-		n.initial[key] = detached(e.Object, n.copied)
+		n.initial.objects[key] = detached(e.Object, n.copied)
 	}
 }

@@ -16,8 +16,14 @@ const historySteps = 1000
 // sourceHistory records what a source has returned so far, for stale results. The zero value is empty.
 type sourceHistory[T object.Object] struct {
 	mu    sync.Mutex
-	steps []step[T]                   // oldest first; the first is a whole list
-	pages map[string]map[object.Key]T // of incomplete lists, by the token for the next page
+	steps []step[T]                // oldest first; the first is a whole list
+	pages map[string]unfinished[T] // incomplete lists, by the token for the next page
+}
+
+// unfinished is a list that is being read.
+type unfinished[T object.Object] struct {
+	objects map[object.Key]T // so far; nil if the list is not recorded
+	known   string           // the version that was known when it began
 }
 
 // step is the difference between one state of the source and the next.
@@ -33,41 +39,53 @@ func (p *sourceHistory[T]) known() bool {
 	return len(p.steps) > 0
 }
 
-// page returns the objects of a list before the page with the token, or nil if they are unknown.
-func (p *sourceHistory[T]) page(token string) map[object.Key]T {
+// begin returns a list of which nothing has been read.
+func (p *sourceHistory[T]) begin() unfinished[T] {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return unfinished[T]{objects: map[object.Key]T{}, known: p.version()}
+}
+
+// page returns a list before the page with the token.
+func (p *sourceHistory[T]) page(token string) unfinished[T] {
 	if token == "" {
-		return map[object.Key]T{}
+		return p.begin()
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return maps.Clone(p.pages[token]) // a page may be requested again
+	l := p.pages[token]
+	l.objects = maps.Clone(l.objects) // a page may be requested again
+	return l
 }
 
-// addPage records the objects of a list up to the end of a page.
-func (p *sourceHistory[T]) addPage(objects map[object.Key]T, result source.ListResult) {
+// addPage records a list up to the end of a page.
+func (p *sourceHistory[T]) addPage(l unfinished[T], result source.ListResult) {
 	if result.Continue == "" {
-		p.addList(objects, result.ResourceVersion)
+		p.addList(l, result.ResourceVersion)
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.pages == nil {
-		p.pages = map[string]map[object.Key]T{}
+		p.pages = map[string]unfinished[T]{}
 	}
-	p.pages[result.Continue] = objects
+	p.pages[result.Continue] = l
 }
 
-// addList records a whole list. One that is older than what is known starts a new history: the server may have been restored.
-func (p *sourceHistory[T]) addList(objects map[object.Key]T, version string) {
+// addList records a whole list. One that is older than what was known before starts a new history: the server may have been restored.
+func (p *sourceHistory[T]) addList(l unfinished[T], version string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.steps) == 0 || object.OlderResourceVersion(version, p.version()) {
-		p.steps = []step[T]{{version: version, set: objects}}
+	switch {
+	case len(p.steps) == 0 || object.OlderResourceVersion(version, l.known):
+		p.steps = []step[T]{{version: version, set: l.objects}}
 		return
+	case object.OlderResourceVersion(version, p.version()):
+		return // a watch went on while the list was read
 	}
 	next := step[T]{version: version, set: map[object.Key]T{}}
 	last := p.state(len(p.steps))
-	for key, o := range objects {
+	for key, o := range l.objects {
 		if held, ok := last[key]; !ok || held.GetResourceVersion() != o.GetResourceVersion() || held.GetUID() != o.GetUID() {
 			next.set[key] = o
 		}
@@ -102,8 +120,13 @@ func (p *sourceHistory[T]) add(s step[T]) {
 	}
 }
 
-// version returns the latest version. The lock is held.
-func (p *sourceHistory[T]) version() string { return p.steps[len(p.steps)-1].version }
+// version returns the latest version, "" if none is known. The lock is held.
+func (p *sourceHistory[T]) version() string {
+	if len(p.steps) == 0 {
+		return ""
+	}
+	return p.steps[len(p.steps)-1].version
+}
 
 // state returns the objects after the first n steps. The lock is held.
 func (p *sourceHistory[T]) state(n int) map[object.Key]T {
