@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"reflect"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -149,6 +150,24 @@ func (s *FaultySource[T]) Stats() source.Stats {
 		return of.Stats()
 	}
 	return source.Stats{}
+}
+
+// ObjectType returns the Go type of the wrapped source's objects.
+func (s *FaultySource[T]) ObjectType() reflect.Type { return source.ObjectType(s.source) }
+
+// SharedBytes calls the wrapped source's method, as in source.HTTP, if there is one.
+func (s *FaultySource[T]) SharedBytes() int64 {
+	if of, ok := s.source.(interface{ SharedBytes() int64 }); ok {
+		return of.SharedBytes()
+	}
+	return 0
+}
+
+// OnStrayWrite calls the wrapped source's method, as in source.HTTP, if there is one.
+func (s *FaultySource[T]) OnStrayWrite(fn func(field string)) {
+	if of, ok := s.source.(interface{ OnStrayWrite(func(string)) }); ok {
+		of.OnStrayWrite(fn)
+	}
 }
 
 // take returns the fault for a request. It drops the fault's Lag while no past state is known.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/source"
 	"github.com/tidings/tidings/tidingstest"
 )
@@ -110,6 +112,48 @@ func TestFaultySourceWithoutFaults(t *testing.T) {
 			t.Errorf("counted %v", counts)
 		}
 	})
+}
+
+// describing is a source that says more of itself than it has to.
+type describing struct {
+	source.ListerWatcher[object.Object]
+	strayWrite func(field string)
+}
+
+func (d *describing) ObjectType() reflect.Type           { return reflect.TypeFor[configMap]() }
+func (d *describing) SharedBytes() int64                 { return 7 }
+func (d *describing) OnStrayWrite(fn func(field string)) { d.strayWrite = fn }
+
+// TestFaultySourceDescribesItself as the source does that it wraps, or else the engine would fold no objects, count other memory, and miss
+// writes to cached objects.
+func TestFaultySourceDescribesItself(t *testing.T) {
+	wrapped := &describing{}
+	src := tidingstest.NewFaultySource[object.Object](wrapped)
+	if got := source.ObjectType[object.Object](src); got != reflect.TypeFor[configMap]() {
+		t.Errorf("its objects are of type %v", got)
+	}
+	if shared, ok := any(src).(interface{ SharedBytes() int64 }); !ok || shared.SharedBytes() != 7 {
+		t.Error("it does not count the memory of shared parts")
+	}
+	guarded, ok := any(src).(interface{ OnStrayWrite(func(string)) })
+	if !ok {
+		t.Fatal("it does not report writes to shared parts")
+	}
+	found := ""
+	guarded.OnStrayWrite(func(field string) { found = field })
+	if wrapped.strayWrite == nil {
+		t.Fatal("it does not pass on who wants to know of writes to shared parts")
+	}
+	if wrapped.strayWrite("metadata.labels"); found != "metadata.labels" {
+		t.Errorf("it reported %q", found)
+	}
+	plain := tidingstest.NewFaultySource[object.Object](struct {
+		source.ListerWatcher[object.Object]
+	}{})
+	plain.OnStrayWrite(nil)
+	if plain.SharedBytes() != 0 || plain.ObjectType() != reflect.TypeFor[object.Object]() {
+		t.Errorf("a source that says nothing has %d shared bytes of %v", plain.SharedBytes(), plain.ObjectType())
+	}
 }
 
 // errEnough is the cause with which the context of a test ends.
