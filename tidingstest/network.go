@@ -33,15 +33,20 @@ func (s *Server) Partition() {
 	}
 	s.partitionEnd = make(chan struct{})
 	for c := range s.conns {
-		if t, ok := c.(*tls.Conn); ok {
-			c = t.NetConn()
-		}
-		if c, ok := c.(*conn); ok {
-			s.partitionedPipes = append(s.partitionedPipes, c.in, c.out)
-		}
+		s.cutOff(c)
 	}
-	for _, p := range s.partitionedPipes {
-		p.setPartitioned(true)
+}
+
+// cutOff makes the partition block a connection. mu is held.
+func (s *Server) cutOff(c net.Conn) {
+	if t, ok := c.(*tls.Conn); ok {
+		c = t.NetConn()
+	}
+	if c, ok := c.(*conn); ok {
+		for _, p := range []*pipe{c.in, c.out} {
+			p.setPartitioned(true)
+			s.partitionedPipes = append(s.partitionedPipes, p)
+		}
 	}
 }
 

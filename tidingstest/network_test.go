@@ -2,8 +2,10 @@ package tidingstest
 
 import (
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"net"
 	"testing"
 	"testing/synctest"
@@ -52,6 +54,45 @@ func testPartition(t *testing.T, options ServerOptions) {
 	}
 	cancel()
 	w.Stop()
+}
+
+// TestPartitionWhileConnecting: nor does anything get through on a connection that was being opened when the partition began.
+func TestPartitionWhileConnecting(t *testing.T) {
+	for name, options := range map[string]ServerOptions{"plain": {}, "TLS": {TLS: true}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := NewServer(t, options)
+				listener := must(s.waitReachable(t.Context()))(t)
+				s.Partition()
+				raw := must(listener.dial(t.Context()))(t)
+				defer raw.Close()
+				c := raw
+				if options.TLS {
+					config := s.identity.client()
+					config.ServerName = hostName
+					c = tls.Client(raw, config)
+				}
+				answered := make(chan error, 1)
+				go func() {
+					_, err := fmt.Fprintf(c, "GET /version HTTP/1.1\r\nHost: %s\r\n\r\n", hostName)
+					if err == nil {
+						_, err = c.Read(make([]byte, 1))
+					}
+					answered <- err
+				}()
+				synctest.Wait()
+				select {
+				case err := <-answered:
+					t.Fatalf("answered during the partition: %v", err)
+				default:
+				}
+				s.Heal()
+				if err := <-answered; err != nil {
+					t.Errorf("after it: %v", err)
+				}
+			})
+		})
+	}
 }
 
 // TestCloseDuringPartition: an end that closes its connection reads no more from it, whether or not the other end has closed it too; nobody

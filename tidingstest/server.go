@@ -222,7 +222,9 @@ func (s *Server) connState(c net.Conn, state http.ConnState) {
 	defer s.mu.Unlock()
 	switch state {
 	case http.StateNew:
-		s.conns[c] = true
+		if s.conns[c] = true; s.partitionEnd != nil { // it was being opened when the partition began
+			s.cutOff(c)
+		}
 	case http.StateClosed, http.StateHijacked:
 		delete(s.conns, c)
 	}
