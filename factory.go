@@ -34,7 +34,8 @@ type Factory struct {
 	shared  map[informerKey]*sharedInformer
 	all     []*sharedInformer // that have not ended, shared or not, oldest first
 	stopped bool
-	// unsynced says that the last informer, which nobody had stopped, ended without having synced. It is nil while there are informers.
+	// unsynced says that an informer that nobody had stopped has ended without having synced. It counts once none is left, and is forgotten
+	// with the next new one.
 	unsynced error
 }
 
@@ -303,8 +304,11 @@ func (f *Factory) remove(shared *sharedInformer) {
 	defer f.mu.Unlock()
 	f.stopSharing(shared)
 	f.all = slices.DeleteFunc(slices.Clone(f.all), func(s *sharedInformer) bool { return s == shared })
-	if len(f.all) == 0 && shared.users > 0 {
-		_, f.unsynced = shared.core.WaitForSync(context.Background(), false) // it has ended, so this returns immediately
+	if shared.users == 0 {
+		return
+	}
+	if _, err := shared.core.WaitForSync(context.Background(), false); err != nil { // it has ended, so this returns immediately
+		f.unsynced = err
 	}
 }
 
@@ -335,7 +339,7 @@ func (f *Factory) Start(ctx context.Context) error {
 
 // WaitForSync waits until every informer that has not ended has synced. If ctx ends first, the error wraps one *SyncError for each
 // informer that has not, which says why. After Shutdown it is an error, and so it is if no informer is left because the context that they
-// were started with ended before they had synced. See SharedInformer.WaitForSync.
+// were started with ended before all of them had synced. See SharedInformer.WaitForSync.
 func (f *Factory) WaitForSync(ctx context.Context) error { return f.waitForSync(ctx, false) }
 
 // WaitForSyncFailFast is like WaitForSync, but returns immediately on a problem that retrying cannot fix, such as a
@@ -354,7 +358,7 @@ func (f *Factory) waitForSync(ctx context.Context, failFast bool) error {
 		return fmt.Errorf("wait for sync: the factory has been shut down: %w", ErrStopped)
 	case len(all) == 0 && ctx.Err() != nil: // informers that were started with it may have ended
 		return fmt.Errorf("wait for sync: there is no informer: %w", context.Cause(ctx))
-	case unsynced != nil:
+	case len(all) == 0 && unsynced != nil:
 		return fmt.Errorf("wait for sync: every informer has ended: %w", unsynced)
 	}
 	errs := make([]error, len(all))

@@ -512,3 +512,36 @@ func TestWaitForSyncOfWhatNeverSynced(t *testing.T) {
 		}
 	})
 }
+
+// TestWaitForSyncOfOneThatNeverSynced: nor does a wait succeed because the informer that ended last had synced.
+func TestWaitForSyncOfOneThatNeverSynced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cs := clusters{"good": newCluster(), "bad": newCluster()}
+		cs["good"].write(newPod("good", "x"))
+		cs["bad"].fail(forbidden())
+		f := tidings.NewSourceFactory(tidings.Options{})
+		tidings.SetSource(f, func(_ tidings.Scope, namespace string) (source.ListerWatcher[pod], error) { return cs[namespace], nil })
+		for namespace := range cs {
+			inf, err := tidings.Informer[pod](f, tidings.Scope{Namespaces: []string{namespace}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if namespace == "good" { // it ends later
+				mustAdd(t, inf, tidings.DeltaFunc[pod](func(tidings.Delta[pod]) { time.Sleep(time.Minute) }), tidings.HandlerOptions{})
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		if err := f.Start(ctx); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		cancel()
+		for _, left := range []int{1, 0} {
+			synctest.Wait()
+			if err := f.WaitForSync(t.Context()); len(f.Status()) != left || left == 0 && !errors.Is(err, tidings.ErrStopped) {
+				t.Errorf("%d informers left, want %d; a wait although one has never synced: %v", len(f.Status()), left, err)
+			}
+			time.Sleep(time.Minute)
+		}
+	})
+}
