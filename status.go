@@ -21,7 +21,7 @@ type Status struct {
 	Started, Stopped, Synced bool
 	// NotFresh is the present problem, as returned by SharedInformer.Fresh; nil if there is none.
 	NotFresh error
-	// Age is the time since the server was last heard from (a response, an event or a bookmark), or the age of the contents of a file
+	// Age is the time since the server was last heard from (a successful response, an event or a bookmark), or the age of a file's contents
 	// while they are served; if the informer has several parts, the longest.
 	Age time.Duration
 	// ResourceVersion is the version that the store is current to.

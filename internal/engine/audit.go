@@ -20,7 +20,7 @@ import (
 
 const (
 	// auditPage is how many objects an audit lists per page, and auditPause how long it waits before the next page, which bounds the
-	// objects per second regardless of the interval.
+	// objects per second of all but large collections regardless of the interval.
 	auditPage, auditPause = 500, time.Second
 	// longestAudit bounds the sum of the pauses; servers forget the version of a list after a few minutes.
 	longestAudit = 2 * time.Minute
