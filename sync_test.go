@@ -71,6 +71,9 @@ func TestWaitDoesNotHangOnAnInformerThatDoesNotRun(t *testing.T) {
 			t.Errorf("%s after the stop: %v", name, err)
 		}
 	}
+	if st := inf.Status(); st.Started || !st.Stopped || !errors.Is(st.NotFresh, tidings.ErrStopped) {
+		t.Errorf("after the stop: started %t, stopped %t, %v", st.Started, st.Stopped, st.NotFresh)
+	}
 	if err := inf.Start(t.Context()); !errors.Is(err, tidings.ErrStopped) {
 		t.Errorf("Start after the stop: %v", err)
 	}

@@ -261,5 +261,6 @@ func (st FileStatus) Progress(r reflector.Status) string {
 	if !st.Serving {
 		return fmt.Sprintf("%s, %d objects so far", r.Phase, r.Gathered)
 	}
-	return fmt.Sprintf("%s, with %d objects from a file, of %v ago", r.Phase, st.Loaded, time.Since(st.AsOf).Round(time.Second))
+	age := max(0, time.Since(st.AsOf)) // the clock may have been set back
+	return fmt.Sprintf("%s, with %d objects from a file, of %v ago", r.Phase, st.Loaded, age.Round(time.Second))
 }

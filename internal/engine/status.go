@@ -45,7 +45,7 @@ func (inf *Informer[T]) Status() Status {
 		st.ReportsDropped = inf.reports.dropped.Load()
 	}
 	inf.mu.Lock()
-	st.Started, st.Stopped = inf.phase != notStarted, inf.phase == stopping
+	st.Started, st.Stopped = len(inf.parts) > 0, inf.phase == stopping // it may have been stopped before it was started
 	parts, subs := inf.parts, inf.subs
 	inf.mu.Unlock()
 	for _, p := range parts {

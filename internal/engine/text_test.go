@@ -2,6 +2,7 @@ package engine
 
 import (
 	"testing"
+	"time"
 
 	"github.com/tidings/tidings/reflector"
 )
@@ -12,6 +13,18 @@ func TestFormatBytes(t *testing.T) {
 	} {
 		if got := formatBytes(n); got != want {
 			t.Errorf("%d is %q, want %q", n, got, want)
+		}
+	}
+}
+
+// TestProgressOfAFile tells its age, which is none if the clock was set back since it was written.
+func TestProgressOfAFile(t *testing.T) {
+	for age, want := range map[time.Duration]string{
+		90 * time.Minute: "checking, with 7 objects from a file, of 1h30m0s ago", -time.Hour: "checking, with 7 objects from a file, of 0s ago",
+	} {
+		st := FileStatus{Serving: true, Loaded: 7, AsOf: time.Now().Add(-age)}
+		if got := st.Progress(reflector.Status{Phase: reflector.Checking}); got != want {
+			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }
