@@ -1,6 +1,7 @@
 package tidings
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -15,6 +16,8 @@ type Registration struct {
 	resource string
 	sub      subscription
 	running  func() error
+	// unsynced returns, once ctx has ended, why the informer has not synced; nil if it has.
+	unsynced func(ctx context.Context) error
 	forget   func(*Registration)
 }
 
@@ -68,7 +71,8 @@ func (inf *SharedInformer[T]) register(name string, deliver func(object.Delta[T]
 		return nil, fmt.Errorf("%s: add handler %q: %w", inf.Name(), name, ErrStopped)
 	}
 	reg := &Registration{
-		name: name, resource: inf.Name(), sub: inf.core.NewSubscription(deliver, opts), running: inf.core.CheckRunning, forget: inf.forget,
+		name: name, resource: inf.Name(), sub: inf.core.NewSubscription(deliver, opts),
+		running: inf.core.CheckRunning, unsynced: inf.unsynced, forget: inf.forget,
 	}
 	inf.regs = append(inf.regs, reg)
 	return reg, nil
@@ -119,7 +123,8 @@ func (r *Registration) HasSynced() bool {
 func (r *Registration) Synced() <-chan struct{} { return r.sub.Synced() }
 
 // WaitForSync waits until the handler has been notified of every object of the initial list. It returns an error if ctx
-// ends first, the handler is removed, or its informer is not running.
+// ends first, the handler is removed, or its informer is not running. If ctx ends because the informer has not synced, the error wraps the
+// informer's *SyncError, which says why.
 func (r *Registration) WaitForSync(ctx context.Context) error {
 	if r.HasSynced() {
 		return nil
@@ -135,7 +140,7 @@ func (r *Registration) WaitForSync(ctx context.Context) error {
 	case <-ctx.Done():
 		st := r.Status()
 		return fmt.Errorf("%s: handler %q has not synced: %d deltas delivered, %d pending: %w",
-			r.resource, r.name, st.Delivered, st.Pending, context.Cause(ctx))
+			r.resource, r.name, st.Delivered, st.Pending, cmp.Or(r.unsynced(ctx), context.Cause(ctx)))
 	}
 }
 

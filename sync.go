@@ -29,6 +29,14 @@ func (inf *SharedInformer[T]) WaitForSyncFailFast(ctx context.Context) error {
 	return inf.waitForSync(ctx, true)
 }
 
+// unsynced returns, once ctx has ended, why the informer has not synced; nil if it has.
+func (inf *SharedInformer[T]) unsynced(ctx context.Context) error {
+	if inf.HasSynced() {
+		return nil
+	}
+	return inf.WaitForSync(ctx)
+}
+
 func (inf *SharedInformer[T]) waitForSync(ctx context.Context, failFast bool) error {
 	obstacle, err := inf.core.WaitForSync(ctx, failFast)
 	if err != nil {

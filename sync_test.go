@@ -154,3 +154,39 @@ func TestWaitForSyncLogsWhatIsInTheWay(t *testing.T) {
 		}
 	})
 }
+
+// TestHandlerThatCannotSync is told why: because its informer has not, or because it has not been notified of everything.
+func TestHandlerThatCannotSync(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		c.write(newPod("a", "x"))
+		c.fail(forbidden())
+		inf := start(t, c, tidings.InformerOptions[pod]{})
+		wait := func(reg *tidings.Registration) error {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			return reg.WaitForSync(ctx)
+		}
+		release := make(chan struct{})
+		slow := tidings.DeltaFunc[pod](func(tidings.Delta[pod]) { <-release })
+		reg := mustAdd(t, inf, slow, tidings.HandlerOptions{Name: "slow"})
+		err := wait(reg)
+		if syncErr, ok := errors.AsType[*tidings.SyncError](err); !ok || !syncErr.Permanent() || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v, want that the informer has not synced, and why", err)
+		}
+		if want := `pods: handler "slow" has not synced: 0 deltas delivered, 0 pending: pods: forbidden: `; err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%v, want %s…", err, want)
+		}
+		c.fail(nil)
+		if err := inf.WaitForSync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err, want := wait(reg), `pods: handler "slow" has not synced: 1 deltas delivered, 1 pending: context deadline exceeded`; err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+		close(release)
+		if err := wait(reg); err != nil {
+			t.Error(err)
+		}
+	})
+}
