@@ -71,10 +71,18 @@ func (e *SyncError) Error() string {
 	case e.Cause != nil:
 		return e.Cause.Error()
 	case e.Wait != nil:
-		return fmt.Sprintf("%s: not synced yet (%s): %v", e.Resource, e.Progress, e.Wait)
+		return fmt.Sprintf("%s: not synced yet (%s): %v", where(e.Resource, e.Namespace), e.Progress, e.Wait)
 	default:
-		return fmt.Sprintf("%s: not synced yet (%s)", e.Resource, e.Progress)
+		return fmt.Sprintf("%s: not synced yet (%s)", where(e.Resource, e.Namespace), e.Progress)
 	}
+}
+
+// where names an informer, and the namespace if it is about one of several.
+func where(resource, namespace string) string {
+	if namespace == "" {
+		return resource
+	}
+	return fmt.Sprintf("%s (namespace %q)", resource, namespace)
 }
 
 // skippedText names the first skipped objects.

@@ -3,6 +3,7 @@ package tidings_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tidings/tidings"
+	"github.com/tidings/tidings/source"
 )
 
 func TestWaitForSyncSaysWhatIsWrong(t *testing.T) {
@@ -151,6 +153,56 @@ func TestWaitForSyncLogsWhatIsInTheWay(t *testing.T) {
 			if got := strings.Count(text, `msg="waiting for sync"`); got != want || strings.Count(text, "forbidden") < want {
 				t.Errorf("a wait of %v says %d times what is in the way, want %d: %s", wait, got, want, text)
 			}
+		}
+	})
+}
+
+// slowList is a cluster whose list brings an object every second, without end.
+type slowList struct{ *cluster }
+
+func (s slowList) List(ctx context.Context, _ source.ListOptions[pod], each func(pod) error) (source.ListResult, error) {
+	for i := 0; ; i++ {
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			return source.ListResult{}, ctx.Err()
+		}
+		if err := each(newPod("b", fmt.Sprint("x", i))); err != nil {
+			return source.ListResult{}, err
+		}
+	}
+}
+
+// TestWaitForSyncNamesTheNamespace that holds it up, although nothing has failed there, and how far it has got by now, in the error and in the log.
+func TestWaitForSyncNamesTheNamespace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log output
+		f := tidings.NewSourceFactory(tidings.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		tidings.SetSource(f, func(_ tidings.Scope, namespace string) (source.ListerWatcher[pod], error) {
+			if namespace == "b" {
+				return slowList{newCluster()}, nil
+			}
+			return newCluster(), nil
+		})
+		inf, err := tidings.Informer[pod](f, tidings.Scope{Namespaces: []string{"a", "b", "c"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 4500*time.Millisecond)
+		defer cancel()
+		for what, err := range map[string]error{"the wait": inf.WaitForSync(ctx), "health": inf.Fresh()} {
+			if err == nil || !strings.HasPrefix(err.Error(), `pods (namespace "b"): not synced yet (listing, 4 objects so far)`) {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		if text := log.take(); !strings.Contains(text, `msg="waiting for sync" resource=pods namespace=b progress="listing, 1 objects so far"`) {
+			t.Errorf("the log does not name the namespace: %s", text)
+		}
+		if err := f.Shutdown(t.Context()); err != nil {
+			t.Error(err)
 		}
 	})
 }

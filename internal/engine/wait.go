@@ -62,19 +62,24 @@ func (inf *Informer[T]) WaitForSync(ctx context.Context, failFast bool) (obstacl
 		if err := inf.CheckRunning(); err != nil {
 			return nil, err
 		}
-		now := inf.Obstacle()
-		if failFast && now.Problem != nil && now.Problem.Permanent() {
-			return now, nil
+		before := inf.Obstacle()
+		if failFast && before.Problem != nil && before.Problem.Permanent() {
+			return before, nil
 		}
 		select {
 		case <-changed:
 		case <-logTimer.C:
-			inf.log.log(slog.LevelWarn, "waiting for sync", "progress", now.Progress, "problem", problemText(now.Problem))
+			now := inf.Obstacle() // nobody is notified of progress
+			inf.log.log(slog.LevelWarn, "waiting for sync", "namespace", now.Namespace, "progress", now.Progress, "problem", problemText(now.Problem))
 			logTimer.Reset(syncLogEvery)
 		case <-inf.life.Done():
-			now.Wait = context.Cause(inf.life)
-			return now, nil
+			before.Wait = context.Cause(inf.life)
+			return before, nil
 		case <-ctx.Done():
+			if inf.HasSynced() {
+				return inf.skippedObstacle(), nil
+			}
+			now := inf.Obstacle()
 			now.Wait = context.Cause(ctx)
 			return now, nil
 		}
