@@ -75,6 +75,9 @@ func TestStaleErrorText(t *testing.T) {
 		{tidings.StaleError{Resource: "pods", Age: 61234 * time.Millisecond}, "pods: stale: nothing heard from the server for 1m1.2s"},
 		{tidings.StaleError{Resource: "pods", Namespace: "b", Age: time.Second, Cause: cause},
 			`pods (namespace "b"): stale: the server was last heard from 1s ago: ` + cause.Error()},
+		{tidings.StaleError{Resource: "pods", Age: time.Minute, Handlers: []string{"a", "b"}},
+			"pods: stale: nothing heard from the server for 1m0s; the buffers of handlers are full, and the informer waits for room: a, b"},
+		{tidings.StaleError{Resource: "pods", Age: time.Second, Cause: cause, Handlers: []string{"a"}}, "pods: stale: the server was last heard from 1s ago: " + cause.Error()},
 	} {
 		if got := tt.err.Error(); got != tt.text {
 			t.Errorf("%q, want %q", got, tt.text)

@@ -2,6 +2,7 @@ package tidings
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/tidings/tidings/internal/engine"
@@ -172,27 +173,38 @@ func (a informerInfo) fresh(raw engine.Status) error {
 		return fmt.Errorf("%s: %w", a.title, ErrNotStarted)
 	}
 	for _, p := range raw.Parts {
-		if err := a.partFresh(p, len(raw.Parts) > 1); err != nil {
+		if err := a.partFresh(p, raw); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (a informerInfo) partFresh(p engine.PartStatus, several bool) error {
+// partFresh returns why a part of an informer in this state is not fresh.
+func (a informerInfo) partFresh(p engine.PartStatus, raw engine.Status) error {
 	r, namespace := p.Reflector, ""
-	if several {
+	if len(raw.Parts) > 1 {
 		namespace = p.Namespace
 	}
 	switch {
 	case r.SyncedSince.IsZero():
 		return &SyncError{Resource: a.title, Namespace: namespace, Cause: r.Problem, Progress: p.File.Progress(r)}
 	case r.Problem != nil || p.Age > a.staleAfter:
-		return &StaleError{Resource: a.title, Namespace: namespace, Age: p.Age, Cause: r.Problem}
+		return &StaleError{Resource: a.title, Namespace: namespace, Age: p.Age, Cause: r.Problem, Handlers: blocking(raw.Handlers)}
 	case r.SkippedTotal > 0:
 		return &SyncError{Resource: a.title, Namespace: namespace, Skipped: skippedObjects(r.Skipped), SkippedCount: r.SkippedTotal, Progress: "synced"}
 	}
 	return nil
+}
+
+// blocking names the handlers that an informer is waiting for.
+func blocking(handlers []engine.HandlerStatus) (names []string) {
+	for _, h := range handlers {
+		if h.Full {
+			names = append(names, h.Name)
+		}
+	}
+	return names
 }
 
 // StaleError says why an informer that has synced is no longer current.
@@ -203,19 +215,22 @@ type StaleError struct {
 	Age time.Duration
 	// Cause is the present problem; nil if the server is merely silent.
 	Cause *reflector.Error
+	// Handlers names the handlers with the policy Block whose buffers are full: while the informer waits for them, it does not listen to the server.
+	Handlers []string
 }
 
 // Error returns one line.
 func (e *StaleError) Error() string {
-	where := e.Resource
-	if e.Namespace != "" {
-		where = fmt.Sprintf("%s (namespace %q)", e.Resource, e.Namespace)
+	of, age := where(e.Resource, e.Namespace), e.Age.Round(100*time.Millisecond)
+	switch {
+	case e.Cause != nil:
+		return fmt.Sprintf("%s: stale: the server was last heard from %s ago: %v", of, age, e.Cause)
+	case len(e.Handlers) > 0:
+		return fmt.Sprintf("%s: stale: nothing heard from the server for %s; the buffers of handlers are full, and the informer waits for room: %s",
+			of, age, strings.Join(e.Handlers, ", "))
+	default:
+		return fmt.Sprintf("%s: stale: nothing heard from the server for %s", of, age)
 	}
-	age := e.Age.Round(100 * time.Millisecond)
-	if e.Cause == nil {
-		return fmt.Sprintf("%s: stale: nothing heard from the server for %s", where, age)
-	}
-	return fmt.Sprintf("%s: stale: the server was last heard from %s ago: %v", where, age, e.Cause)
 }
 
 // Unwrap returns Cause.

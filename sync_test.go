@@ -128,6 +128,35 @@ func TestSilentServerMakesTheInformerStale(t *testing.T) {
 	})
 }
 
+// TestBlockingHandlerMakesTheInformerStale: health names the handler, since nothing is wrong with the server.
+func TestBlockingHandlerMakesTheInformerStale(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		inf := start(t, c, tidings.InformerOptions[pod]{Options: tidings.Options{StaleAfter: time.Minute}})
+		release := make(chan struct{})
+		mustAdd(t, inf, tidings.DeltaFunc[pod](func(tidings.Delta[pod]) { <-release }), tidings.HandlerOptions{Name: "hangs", Policy: tidings.Block, Buffer: 1})
+		mustAdd(t, inf, tidings.DeltaFunc[pod](func(tidings.Delta[pod]) { <-release }), tidings.HandlerOptions{Name: "lags"})
+		synctest.Wait()
+		for _, name := range []string{"u", "v", "w", "x", "y", "z"} {
+			c.write(newPod("a", name))
+			synctest.Wait()
+		}
+		if err := inf.Fresh(); err != nil {
+			t.Errorf("at once: %v", err)
+		}
+		time.Sleep(2 * time.Minute)
+		want := "pods: stale: nothing heard from the server for 2m0s; the buffers of handlers are full, and the informer waits for room: hangs"
+		if err := inf.Fresh(); err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+		close(release)
+		synctest.Wait()
+		if err := inf.Fresh(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestWaitForSyncLogsWhatIsInTheWay within seconds, and then once a minute, however many wait.
 func TestWaitForSyncLogsWhatIsInTheWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

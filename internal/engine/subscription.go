@@ -276,6 +276,8 @@ type HandlerStatus struct {
 	Lag               time.Duration
 	Delivered, Panics uint64
 	Coalesced         uint64
+	// Full says that the policy is Block and the queue is full: the informer waits for the handler.
+	Full bool
 }
 
 // Status returns the state of the handler. It only holds the queue's own lock, briefly.
@@ -283,7 +285,7 @@ func (s *Subscription[T]) Status() HandlerStatus {
 	q := s.queue.Stats()
 	st := HandlerStatus{
 		Name: s.opts.Name, Policy: s.opts.Queue.Policy, Pending: q.Pending, Lag: q.Oldest, Coalesced: q.Coalesced,
-		Delivered: s.delivered.Load(), Panics: s.panics.Load(),
+		Delivered: s.delivered.Load(), Panics: s.panics.Load(), Full: s.queue.Full(),
 	}
 	select {
 	case <-s.synced:
