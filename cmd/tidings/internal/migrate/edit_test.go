@@ -7,11 +7,12 @@ import (
 	"testing"
 )
 
-// TestLineEndsAreKept changes a file with lines that end in CRLF, and one that is not formatted either.
+// TestLineEndsAreKept changes a file with lines that end in CRLF, one that is not formatted either, and one with lines of both kinds.
 func TestLineEndsAreKept(t *testing.T) {
 	for before, want := range map[string]string{
 		"package a\r\n\r\nimport \"old\"\r\n\r\nvar a = struct{ A, Long int }{\r\n\tA: 1,\r\n}\r\n": "package a\r\n\r\nimport \"new\"\r\n\r\nvar a = struct{ A, Long int }{\r\n\tA:    1,\r\n\tLong: 2,\r\n}\r\n",
 		"package a\r\nimport \"old\"\r\nvar a = T{\r\n}\r\n":                                        "package a\r\nimport \"new\"\r\nvar a = T{\r\nLong: 2,\r\n}\r\n",
+		"package a\r\n\nimport \"old\"\n\nvar a = T{\n}\r\n":                                        "package a\r\n\nimport \"new\"\n\nvar a = T{\nLong: 2,\n}\r\n",
 	} {
 		fset := token.NewFileSet()
 		syntax, err := parser.ParseFile(fset, "a.go", before, 0)
