@@ -88,8 +88,11 @@ func (f *file) insertField(lit *ast.CompositeLit) edit {
 	return edit{from: at, to: at, text: field, about: managerPackage}
 }
 
-// isOurs reports whether an expression is a name of our package.
+// isOurs reports whether an expression is a name of our package, or a call of one, such as WithOptions.
 func (f *file) isOurs(e ast.Expr) bool {
+	if call, ok := ast.Unparen(e).(*ast.CallExpr); ok {
+		e = call.Fun
+	}
 	sel, ok := ast.Unparen(e).(*ast.SelectorExpr)
 	if !ok {
 		return false
