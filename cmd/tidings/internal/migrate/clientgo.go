@@ -52,13 +52,15 @@ func makesInformer(name string) bool {
 	return name == "New" || strings.HasPrefix(name, "New") && !slices.Contains(unchangedConstructors, name)
 }
 
+// makesQueue is for the package with queues. The type of plain queues is different, so a file that mentions it has to change too.
 func makesQueue(name string) bool {
-	return strings.HasPrefix(name, "New") && strings.Contains(name, "Queue") || name == "New" || name == "NewTyped"
+	return strings.Contains(name, "New") && !strings.HasSuffix(name, "RateLimiter") || name == "Typed" || name == "Type"
 }
 
 // clientGo changes the import paths of packages whose constructors the file calls.
 func (f *file) clientGo() {
 	used := f.uses()
+	f.noteReflectorType(used[clientGo+"tools/cache"])
 	for _, spec := range f.syntax.Imports {
 		path, err := strconv.Unquote(spec.Path.Value)
 		if err != nil || spec.Name != nil && spec.Name.Name == "_" {
@@ -71,18 +73,26 @@ func (f *file) clientGo() {
 		}
 		f.edits = append(f.edits, edit{from: spec.Path.Pos(), to: spec.Path.End(), text: strconv.Quote(to.path), about: path})
 		f.requires = append(f.requires, ours)
-		f.noteReflectorType(used[path])
 	}
 }
 
 // noteReflectorType notes uses of the one type that NewReflector no longer returns: watch error handlers take client-go's type.
 func (f *file) noteReflectorType(used []use) {
-	made := slices.ContainsFunc(used, func(u use) bool { return strings.HasPrefix(u.name, "New") && strings.Contains(u.name, "Reflector") })
 	for _, u := range used {
-		if made && u.name == "Reflector" {
+		if u.name == "Reflector" && f.packageMakesReflector() {
 			f.note(u.at, "if this is a result of NewReflector, its type becomes %s/clientgo.Reflector", ours)
 		}
 	}
+}
+
+// packageMakesReflector reports whether any file of the package, with its imports as they are now, calls NewReflector or one of its relatives.
+func (f *file) packageMakesReflector() bool {
+	for _, obj := range f.pkg.TypesInfo.Uses {
+		if obj.Pkg() != nil && obj.Pkg().Path() == clientGo+"tools/cache" && strings.HasPrefix(obj.Name(), "New") && strings.Contains(obj.Name(), "Reflector") {
+			return true
+		}
+	}
+	return false
 }
 
 // use is one use of a name of an imported package.
@@ -116,8 +126,14 @@ func (f *file) noteOtherEngine(path string, used []use) {
 	switch {
 	case strings.HasPrefix(path, clientGo+"informers/"):
 		for _, u := range used {
-			if strings.HasPrefix(u.name, "New") && strings.HasSuffix(u.name, "Informer") {
+			if makesGroupInformer(u.name) {
 				f.note(u.at, "%s.%s runs on client-go's engine: take the informer from a factory", lastElement(path), u.name)
+			}
+		}
+	case strings.Contains(path, "/informers/externalversions/") && !ast.IsGenerated(f.syntax):
+		for _, u := range used {
+			if makesGroupInformer(u.name) {
+				f.note(u.at, "%s.%s runs on client-go's engine: take the informer from a clientgo.NewGroupFactory, see docs/migrating.md", lastElement(path), u.name)
 			}
 		}
 	case strings.HasSuffix(path, "/informers/externalversions") && !ast.IsGenerated(f.syntax):
@@ -127,6 +143,11 @@ func (f *file) noteOtherEngine(path string, used []use) {
 			}
 		}
 	}
+}
+
+// makesGroupInformer is for the group packages below a package with factories.
+func makesGroupInformer(name string) bool {
+	return strings.HasPrefix(name, "New") && strings.HasSuffix(strings.TrimSuffix(name, "WithOptions"), "Informer")
 }
 
 // lastElement returns the last two elements of the path of a group's informers, such as "core/v1".

@@ -2,8 +2,10 @@ package migrate
 
 import (
 	"bytes"
+	"go/types"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -77,7 +79,8 @@ func normal(text []byte) string {
 	return strings.Join(lines, "\n")
 }
 
-// TestReplacements compares the table with the real packages: a replacement has every name of the package that it replaces.
+// TestReplacements compares the table with the real packages: a replacement has every name of the package that it replaces, and files change that
+// use a type of its own or a function that docs/migrating.md says to be ours.
 func TestReplacements(t *testing.T) {
 	buildAsTest(t)
 	var paths []string
@@ -88,14 +91,16 @@ func TestReplacements(t *testing.T) {
 	if err != nil || len(pkgs) != len(paths) {
 		t.Fatalf("%d packages instead of %d: %v", len(pkgs), len(paths), err)
 	}
-	names := map[string][]string{}
+	names, scopes := map[string][]string{}, map[string]*types.Scope{}
 	for _, pkg := range pkgs {
 		if len(pkg.Errors) > 0 {
 			t.Fatalf("%s: %v", pkg.PkgPath, pkg.Errors)
 		}
 		scope := pkg.Types.Scope()
+		scopes[pkg.PkgPath] = scope
 		names[pkg.PkgPath] = slices.DeleteFunc(scope.Names(), func(name string) bool { return !scope.Lookup(name).Exported() })
 	}
+	documented := oursInDocs(t)
 	for old, new := range replacements {
 		if !slices.ContainsFunc(names[old], new.changes) {
 			t.Errorf("nothing in %s is worth a change", old)
@@ -103,6 +108,8 @@ func TestReplacements(t *testing.T) {
 		for _, name := range names[old] {
 			if !slices.Contains(names[new.path], name) {
 				t.Errorf("%s has no %s, which %s has", new.path, name, old)
+			} else if (slices.Contains(documented, name) || isOurType(scopes[new.path].Lookup(name))) && !new.changes(name) {
+				t.Errorf("a file that uses %s of %s is not changed", name, old)
 			}
 		}
 	}
@@ -111,4 +118,29 @@ func TestReplacements(t *testing.T) {
 			t.Errorf("tools/cache has no %s", name)
 		}
 	}
+}
+
+// oursInDocs returns the functions that docs/migrating.md says to run on our engine.
+func oursInDocs(t *testing.T) (names []string) {
+	t.Helper()
+	text, err := os.ReadFile(root + "/docs/migrating.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range regexp.MustCompile("(?m)^\\| `(.*)` \\| ours").FindAllStringSubmatch(string(text), -1) {
+		names = append(names, strings.Split(row[1], "`, `")...)
+	}
+	if len(names) < 40 {
+		t.Errorf("docs/migrating.md was not read as it should be: %q", names)
+	}
+	return names
+}
+
+// isOurType reports whether obj is a type that this project declares, or an alias of one.
+func isOurType(obj types.Object) bool {
+	if _, isType := obj.(*types.TypeName); !isType {
+		return false
+	}
+	named, ok := types.Unalias(obj.Type()).(*types.Named)
+	return ok && named.Obj().Pkg() != nil && strings.HasPrefix(named.Obj().Pkg().Path(), ours)
 }
