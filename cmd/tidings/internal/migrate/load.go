@@ -58,8 +58,11 @@ func missing(pkg *packages.Package) error {
 		return nil
 	}
 	text := pkg.Errors[0].Msg
-	if strings.Contains(text, "does not contain main module") {
+	switch {
+	case strings.Contains(text, "does not contain main module"):
 		text += "; run this in the folder of the program, where its go.mod is"
+	case strings.Contains(text, "does not contain modules listed in go.work"):
+		text += "; name the folders of its modules, such as ./api/..."
 	}
 	return errors.New(text)
 }

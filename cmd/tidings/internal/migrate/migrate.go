@@ -47,7 +47,7 @@ type File struct {
 	// Changes is the number of places.
 	Changes int
 	// Requires are the modules that the changed file needs in its own module, which is in the folder Module; that is empty
-	// if there is none.
+	// if there is none, and if files were named instead of packages.
 	Requires []string
 	Module   string
 }

@@ -63,7 +63,7 @@ func (r *Result) nextSteps(text *strings.Builder, dir string) {
 	}
 	for _, module := range slices.Sorted(maps.Keys(requires)) {
 		command := "go "
-		if module != dir && relativePath(module, dir) == dir { // dir is outside of the module
+		if module != "" && module != dir && relativePath(module, dir) == dir { // dir is outside of the module
 			command += "-C " + relativePath(dir, module) + " "
 		}
 		slices.Sort(requires[module])
