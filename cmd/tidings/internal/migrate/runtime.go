@@ -55,9 +55,24 @@ func (f *file) managerOptions(lit *ast.CompositeLit) bool {
 			return false
 		}
 	}
+	if at := f.newInformer(lit); at.IsValid() {
+		f.note(at, "NewInformer is set, which is an error together with NewCache: remove it, and set NewCache to %s.NewCache", runtimeName)
+		return false
+	}
 	f.edits = append(f.edits, f.insertField(lit))
 	f.requires = append(f.requires, oursRuntime)
 	return true
+}
+
+// newInformer returns where a cache's options in a manager's set NewInformer, if they do.
+func (f *file) newInformer(lit *ast.CompositeLit) (at token.Pos) {
+	ast.Inspect(lit, func(n ast.Node) bool {
+		if id, ok := n.(*ast.Ident); ok && isObject(f.pkg.TypesInfo.Uses[id], cachePackage, "NewInformer") {
+			at = id.Pos()
+		}
+		return !at.IsValid()
+	})
+	return at
 }
 
 // assignedCache notes assignments that replace the NewCache of a literal.
@@ -104,12 +119,11 @@ func (f *file) isOurs(e ast.Expr) bool {
 // runtimeCall notes caches and managers whose options are not in a literal that can be changed.
 func (f *file) runtimeCall(call *ast.CallExpr) {
 	switch fn := f.callee(call); {
-	case fn == nil:
-	case isFunc(fn, cachePackage, "New"):
+	case isObject(fn, cachePackage, "New"):
 		f.note(call.Pos(), "a separate cache: call %s.NewCache, which takes the same arguments", runtimeName)
-	case isFunc(fn, clusterPackage, "New"):
+	case isObject(fn, clusterPackage, "New"):
 		f.note(call.Pos(), "a separate cluster: set NewCache in its options to %s.NewCache", runtimeName)
-	case len(call.Args) > 0 && (isFunc(fn, managerPackage, "New") || isFunc(fn, controllerRuntime, "NewManager")):
+	case len(call.Args) > 0 && (isObject(fn, managerPackage, "New") || isObject(fn, controllerRuntime, "NewManager")):
 		if options := call.Args[len(call.Args)-1]; !f.fromLiteral(options) {
 			f.note(options.Pos(), "the manager's options are set elsewhere: set their NewCache to %s.NewCache", runtimeName)
 		}
@@ -226,8 +240,9 @@ func (f *file) importRuntime() {
 	f.edits = append(f.edits, edit{from: at, to: at, text: text, about: oursRuntime})
 }
 
-func isFunc(obj types.Object, path, name string) bool {
-	return obj.Pkg() != nil && obj.Pkg().Path() == path && obj.Name() == name
+// isObject reports whether obj is what a package declares under this name. It may be nil.
+func isObject(obj types.Object, path, name string) bool {
+	return obj != nil && obj.Pkg() != nil && obj.Pkg().Path() == path && obj.Name() == name
 }
 
 // isNamed reports whether t is the named type, or a pointer to it.

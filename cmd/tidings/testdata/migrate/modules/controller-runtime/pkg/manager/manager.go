@@ -7,6 +7,7 @@ type Options struct {
 	LeaderElection   bool
 	LeaderElectionID string
 	NewCache         cache.NewCacheFunc
+	Cache            cache.Options
 }
 
 func New(config any, options Options) (any, error) { return nil, nil }
