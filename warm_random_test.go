@@ -113,7 +113,7 @@ func (r *randomStarts) run() bool {
 	}
 	time.Sleep(time.Duration(r.IntN(10)) * time.Minute)
 	if chaos {
-		time.Sleep(10 * time.Minute) // which a request that was left hanging can take
+		time.Sleep(21 * time.Minute) // a watch that lags behind can take 20 bookmarks, one a minute, and then has to be repeated
 	}
 	p.holds(r.want(scope))
 	r.keep()
