@@ -48,7 +48,7 @@ type SyncError struct {
 	SkippedCount int
 	// Wait is the error that ended the wait; nil if the wait ended because Cause is permanent, or because of Skipped.
 	Wait error
-	// Progress says how far the informer has got, such as "listing, 1,500 objects so far".
+	// Progress says how far the informer has got, such as "listing, 1500 objects so far".
 	Progress string
 }
 

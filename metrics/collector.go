@@ -23,7 +23,8 @@ type Sources struct {
 	Elections func() []controller.LeaseStats
 }
 
-// Collector is a prometheus.Collector. Its methods may be called from any goroutine.
+// Collector is a prometheus.Collector. Its methods may be called from any goroutine. Registries reject everything if two collectors have the same
+// metrics, so a program with several clusters registers each collector with a label of its own, by prometheus.WrapRegistererWith.
 type Collector struct{ sources Sources }
 
 // NewCollector returns a collector for the sources.

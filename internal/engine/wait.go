@@ -26,7 +26,7 @@ type Obstacle struct {
 	// Skipped names objects that could not be decoded; SkippedCount is the number of all of them.
 	Skipped      []reflector.Skipped
 	SkippedCount int
-	// Progress describes how far the list has got, such as "listing, 1,500 objects so far".
+	// Progress describes how far the list has got, such as "listing, 1500 objects so far".
 	Progress string
 	// Wait is what ended the wait, if it did.
 	Wait error
