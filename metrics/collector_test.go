@@ -160,3 +160,16 @@ tidings_informer_handler_pending{handler="�",resource="�",scope="namespaces=
 		t.Error(err)
 	}
 }
+
+// TestCollectorsOfSeveralClusters: each needs a label of its own.
+func TestCollectorsOfSeveralClusters(t *testing.T) {
+	registry := prometheus.NewPedanticRegistry()
+	for _, cluster := range []string{"east", "west"} {
+		of := func() []tidings.Status { return []tidings.Status{{Resource: "pods"}} }
+		prometheus.WrapRegistererWith(prometheus.Labels{"cluster": cluster}, registry).
+			MustRegister(metrics.NewCollector(metrics.Sources{Informers: of}))
+	}
+	if n, err := testutil.GatherAndCount(registry, "tidings_informer_objects"); n != 2 || err != nil {
+		t.Errorf("%d metrics, %v; want one of each cluster", n, err)
+	}
+}
