@@ -46,7 +46,7 @@ func (a *Arrivals[T]) All() iter.Seq2[object.Key, T] {
 }
 
 func (a *Arrivals[T]) at(i int) T {
-	if open := a.open.Load(); open != nil && any((*open)[i]) != any(*new(T)) {
+	if open := a.open.Load(); open != nil && !isNone((*open)[i]) {
 		return (*open)[i]
 	}
 	return a.items[i].Object()

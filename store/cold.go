@@ -2,6 +2,7 @@ package store
 
 import (
 	"github.com/tidings/tidings/internal/fold"
+	"github.com/tidings/tidings/internal/tree"
 	"github.com/tidings/tidings/object"
 )
 
@@ -48,10 +49,10 @@ func (s *Store[T]) PackKeys(keys []object.Key, all bool) *Cold[T] {
 	c := &Cold[T]{folding: now.folds.folding, Visited: len(keys)}
 	like := []*fold.Dictionary{}
 	for _, k := range keys {
-		cursor := cursor{root: now.keys}
-		cursor.seek(&key{Key: k})
-		it := cursor.item()
-		if it == nil || it.Key != k || now.folds.at(it.slot) != nil || !c.isCold(now, it, all) {
+		cursor := tree.NewCursor(now.keys)
+		cursor.Seek(&tree.SortKey{Key: k})
+		it := cursor.Item()
+		if it == nil || it.Key != k || now.folds.at(it.Slot) != nil || !c.isCold(now, it, all) {
 			continue
 		}
 		c.add(now, it)
@@ -69,15 +70,15 @@ func (s *Store[T]) PackAgain(from object.Key, visit int) *Cold[T] {
 		return &Cold[T]{}
 	}
 	c := &Cold[T]{folding: now.folds.folding}
-	cursor := cursor{root: now.keys}
-	for cursor.seek(&key{Key: from}); cursor.depth > 0; cursor.next() {
-		it := cursor.item()
+	cursor := tree.NewCursor(now.keys)
+	for cursor.Seek(&tree.SortKey{Key: from}); !cursor.Done(); cursor.Next() {
+		it := cursor.Item()
 		if len(c.keys) == packBatch || c.Visited == visit {
 			c.Next = it.Key
 			return c
 		}
 		c.Visited++
-		if e := now.folds.at(it.slot); e != nil && c.folding.packer.Stale(e.packed) {
+		if e := now.folds.at(it.Slot); e != nil && c.folding.packer.Stale(e.packed) {
 			c.addAgain(it.Key, e, now.folds.dictionaryNear(&cursor))
 		}
 	}
@@ -96,16 +97,16 @@ func (s *Store[T]) PackTogether(from object.Key, visit int) *Cold[T] {
 	scratch := bufferPool.Get().(*[]byte)
 	defer func() { putBuffer(scratch) }()
 	var ends []int
-	cursor := cursor{root: now.keys}
+	cursor := tree.NewCursor(now.keys)
 	*scratch = (*scratch)[:0]
-	for cursor.seek(&key{Key: from}); cursor.depth > 0; cursor.next() {
-		it := cursor.item()
+	for cursor.Seek(&tree.SortKey{Key: from}); !cursor.Done(); cursor.Next() {
+		it := cursor.Item()
 		if len(c.keys) == packBatch || len(*scratch) >= packBytes || c.Visited == visit {
 			c.Next = it.Key
 			break
 		}
 		c.Visited++
-		e := now.folds.at(it.slot)
+		e := now.folds.at(it.Slot)
 		if e == nil {
 			continue
 		}
@@ -143,13 +144,9 @@ func (c *Cold[T]) addAgain(k object.Key, e *folded[T], like *fold.Dictionary) {
 }
 
 // dictionaryNear returns the dictionary of a folded neighbor of the cursor's item, nil if there is none.
-func (f *folds[T]) dictionaryNear(c *cursor) *fold.Dictionary {
-	at := &c.path[c.depth-1]
-	for _, i := range [...]int{at.i - 1, at.i + 1, at.i - 2, at.i + 2} {
-		if i < 0 || i >= len(at.node.items) {
-			continue
-		}
-		if e := f.at(at.node.items[i].slot); e != nil && e.packed.Dictionary() != nil {
+func (f *folds[T]) dictionaryNear(c *tree.Cursor) *fold.Dictionary {
+	for it := range c.Around() {
+		if e := f.at(it.Slot); e != nil && e.packed.Dictionary() != nil {
 			return e.packed.Dictionary()
 		}
 	}
@@ -157,27 +154,27 @@ func (f *folds[T]) dictionaryNear(c *cursor) *fold.Dictionary {
 }
 
 // isCold reports whether the open object can be folded and was not read recently; all disregards reads.
-func (c *Cold[T]) isCold(now *Snapshot[T], it *item, all bool) bool {
-	return !now.folds.unfoldable.has(it.slot) && (!now.folds.read.clear(it.slot) || all)
+func (c *Cold[T]) isCold(now *Snapshot[T], it *tree.Item, all bool) bool {
+	return !now.folds.unfoldable.has(it.Slot) && (!now.folds.read.clear(it.Slot) || all)
 }
 
-func (c *Cold[T]) add(now *Snapshot[T], it *item) {
+func (c *Cold[T]) add(now *Snapshot[T], it *tree.Item) {
 	c.keys = append(c.keys, it.Key)
-	c.objects = append(c.objects, now.objects.get(it.slot))
+	c.objects = append(c.objects, now.objects.Get(it.Slot))
 }
 
 // choose chooses the objects. It returns, for each, the dictionary of a folded neighbor, nil if there is none.
 func (c *Cold[T]) choose(now *Snapshot[T], from object.Key, visit int, all bool) (like []*fold.Dictionary) {
 	var neighbor *fold.Dictionary
-	cursor := cursor{root: now.keys}
-	for cursor.seek(&key{Key: from}); cursor.depth > 0; cursor.next() {
-		it := cursor.item()
+	cursor := tree.NewCursor(now.keys)
+	for cursor.Seek(&tree.SortKey{Key: from}); !cursor.Done(); cursor.Next() {
+		it := cursor.Item()
 		if len(c.keys) == packBatch || c.Visited == visit {
 			c.Next = it.Key
 			return like
 		}
 		c.Visited++
-		if e := now.folds.at(it.slot); e != nil {
+		if e := now.folds.at(it.Slot); e != nil {
 			if d := e.packed.Dictionary(); d != nil {
 				neighbor = d
 			}
@@ -192,12 +189,12 @@ func (c *Cold[T]) choose(now *Snapshot[T], from object.Key, visit int, all bool)
 }
 
 // isCurrent reports whether the i-th object is the one in the slot.
-func (c *Cold[T]) isCurrent(now *Snapshot[T], n slot, i int) bool {
+func (c *Cold[T]) isCurrent(now *Snapshot[T], n tree.Slot, i int) bool {
 	e := now.folds.at(n)
 	if c.again != nil {
 		return e == c.again[i]
 	}
-	return e == nil && any(now.objects.get(n)) == any(c.objects[i])
+	return e == nil && any(now.objects.Get(n)) == any(c.objects[i])
 }
 
 // Fold folds the objects that are still current, and returns their number. The transaction must be committed.
@@ -217,7 +214,7 @@ func (t *Txn[T]) Fold(c *Cold[T]) int {
 			t.next.folds.unfoldable.set(n)
 		case current:
 			t.next.folds.put(t.id, n, e)
-			t.next.objects.set(t.id, n, *new(T))
+			t.next.objects.Set(t.id, n, *new(T))
 			done++
 		}
 	}

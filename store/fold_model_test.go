@@ -16,6 +16,7 @@ import (
 
 	"github.com/tidings/tidings/internal/fold"
 	"github.com/tidings/tidings/internal/testseed"
+	"github.com/tidings/tidings/internal/tree"
 	"github.com/tidings/tidings/object"
 )
 
@@ -399,13 +400,9 @@ func (w *foldWorld) checkPacker() {
 		want.HeapBytes += int64(e.packed.HeapSize())
 		need[e.packed.Dictionary()] = true
 	}
-	for _, b := range f.entries.branches {
-		for _, page := range b.pages {
-			for i := 0; page != nil && i < len(page); i++ {
-				if page[i] != nil {
-					count(page[i])
-				}
-			}
+	for e := range f.entries.All() {
+		if e != nil {
+			count(e)
 		}
 	}
 	if w.gather != nil {
@@ -514,8 +511,8 @@ func TestSampleOpen(t *testing.T) {
 			pages := map[int]int{}
 			for _, o := range sample {
 				n, _ := w.writer.Store().Snapshot().slot(object.KeyOf(o))
-				if pages[int(n)/pageSize]++; seen[o] || pages[int(n)/pageSize] > samplePage {
-					t.Fatalf("%s is there twice, or has %d neighbors with it", o.Name, pages[int(n)/pageSize])
+				if pages[int(n)/tree.PageSize]++; seen[o] || pages[int(n)/tree.PageSize] > samplePage {
+					t.Fatalf("%s is there twice, or has %d neighbors with it", o.Name, pages[int(n)/tree.PageSize])
 				}
 				seen[o] = true
 			}

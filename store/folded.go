@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tidings/tidings/internal/fold"
+	"github.com/tidings/tidings/internal/tree"
 	"github.com/tidings/tidings/object"
 )
 
@@ -80,7 +81,7 @@ type folding[T object.Object] struct {
 // Invariant: the slot of an object has either an entry here or an object in the snapshot's objects.
 type folds[T object.Object] struct {
 	*folding[T]
-	entries slots[*folded[T]]
+	entries tree.Slots[*folded[T]]
 	count   int // of the non-nil entries
 	// read marks the slots that were read one by one recently; unfoldable those of open objects that cannot be encoded.
 	read, unfoldable marks
@@ -125,17 +126,12 @@ func (f *folds[T]) editable() *folds[T] {
 }
 
 // at returns the entry of the slot, nil if its object is open.
-func (f *folds[T]) at(n slot) *folded[T] {
-	if b, p, e := n.place(); int(b) < len(f.entries.branches) {
-		if page := f.entries.branches[b].pages[p]; page != nil {
-			return page[e]
-		}
-	}
-	return nil
+func (f *folds[T]) at(n tree.Slot) *folded[T] {
+	return f.entries.Find(n)
 }
 
 // put sets the entry of a slot, nil if its object is open or gone. It also clears the unfoldable mark.
-func (f *folds[T]) put(txn uint64, n slot, e *folded[T]) {
+func (f *folds[T]) put(txn uint64, n tree.Slot, e *folded[T]) {
 	f.unfoldable.clear(n)
 	before := f.at(n)
 	if before == e {
@@ -148,7 +144,7 @@ func (f *folds[T]) put(txn uint64, n slot, e *folded[T]) {
 	if e != nil {
 		f.count++
 	}
-	f.entries.set(txn, n, e)
+	f.entries.Set(txn, n, e)
 }
 
 // release tells the packer which objects have left the store.

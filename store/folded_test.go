@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tidings/tidings/internal/fold"
+	"github.com/tidings/tidings/internal/tree"
 	"github.com/tidings/tidings/object"
 )
 
@@ -140,12 +141,14 @@ func TestDictionaryOfANeighbor(t *testing.T) {
 			}
 		}
 		now := txn.Commit()
-		cursor := cursor{root: now.keys}
-		cursor.seek(&key{Key: keys[at]})
-		leaf := cursor.path[cursor.depth-1]
-		if leaf.i < 3 || leaf.i+3 >= len(leaf.node.items) {
-			t.Fatalf("object %d is at %d of %d in its leaf", at, leaf.i, len(leaf.node.items))
+		for leaf := range now.keys.Runs(tree.Span{}) {
+			i := slices.IndexFunc(leaf, func(it tree.Item) bool { return it.Key == keys[at] })
+			if i >= 0 && (i < 3 || i+3 >= len(leaf)) {
+				t.Fatalf("object %d is at %d of %d in its leaf", at, i, len(leaf))
+			}
 		}
+		cursor := tree.NewCursor(now.keys)
+		cursor.Seek(&tree.SortKey{Key: keys[at]})
 		got := now.folds.dictionaryNear(&cursor)
 		if want := distance >= -2 && distance <= 2; (got != nil) != want {
 			t.Errorf("a neighbor at %d has a dictionary that serves: %t, want %t", distance, got != nil, want)

@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"github.com/tidings/tidings/internal/fold"
+	"github.com/tidings/tidings/internal/tree"
 )
 
 // FoldStats has the numbers and sizes of the open and folded objects of a store.
@@ -95,7 +96,7 @@ const maxPages = 16
 
 // SampleOpen returns about n of the open objects: groups of neighbors, chosen at random, none twice.
 func (s *Snapshot[T]) SampleOpen(n int) []T {
-	pages := len(s.objects.branches) * branchSize
+	pages := s.objects.Pages()
 	if pages == 0 {
 		return nil
 	}
@@ -124,13 +125,13 @@ func stepThrough(n int) int {
 
 // appendPage appends some neighbors of a page.
 func (s *Snapshot[T]) appendPage(sample []T, page int) []T {
-	p := s.objects.branches[page/branchSize].pages[page%branchSize]
+	p := s.objects.Page(page)
 	if p == nil {
 		return sample
 	}
 	most := len(sample) + samplePage
-	for i, from := 0, rand.IntN(pageSize); i < pageSize && len(sample) < most; i++ {
-		if o := p[(from+i)%pageSize]; any(o) != any(*new(T)) {
+	for i, from := 0, rand.IntN(tree.PageSize); i < tree.PageSize && len(sample) < most; i++ {
+		if o := p[(from+i)%tree.PageSize]; !isNone(o) {
 			sample = append(sample, o)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tidings/tidings/internal/fold"
+	"github.com/tidings/tidings/internal/tree"
 	"github.com/tidings/tidings/object"
 )
 
@@ -297,7 +298,7 @@ func (l *gatheredList[T]) held(i int) Held[T]   { return l.items[i].Held }
 
 func (l *gatheredList[T]) taken(i int) { l.items[i].taken() }
 
-func (l *gatheredList[T]) known(x *Index[T], i slot) ([]string, bool) {
+func (l *gatheredList[T]) known(x *Index[T], i tree.Slot) ([]string, bool) {
 	at := slices.Index(l.indexes, x)
 	if at < 0 || l.items[i].values == nil || l.items[i].values[at] == nil {
 		return nil, false

@@ -1,5 +1,7 @@
 package store
 
+import "github.com/tidings/tidings/internal/tree"
+
 import "slices"
 
 // groups arranges items that come sorted by key in the order of an index: by value, then key. Only the distinct values
@@ -14,11 +16,11 @@ type groups struct {
 
 type grouped struct {
 	id   int
-	item *item
+	item *tree.Item
 }
 
 // add adds an item under a value. Items must come in ascending order.
-func (g *groups) add(value string, it *item) {
+func (g *groups) add(value string, it *tree.Item) {
 	id, ok := g.ids[value]
 	if !ok {
 		if g.ids == nil {
@@ -34,7 +36,7 @@ func (g *groups) add(value string, it *item) {
 }
 
 // each calls yield for all items under all their values, in index order. It is a counting sort.
-func (g *groups) each(yield func(value string, it *item)) {
+func (g *groups) each(yield func(value string, it *tree.Item)) {
 	starts := g.starts()
 	items := make([]grouped, len(g.entries))
 	for _, e := range g.entries {

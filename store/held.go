@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tidings/tidings/internal/fold"
+	"github.com/tidings/tidings/internal/tree"
 	"github.com/tidings/tidings/object"
 )
 
@@ -137,7 +138,7 @@ func (h *Held[T]) Under(k object.Key) Held[T] {
 
 // preferOpen returns the object, without opening it if h has it open.
 func (h *Held[T]) preferOpen() T {
-	if h.folded != nil && any(h.object) != any(*new(T)) {
+	if h.folded != nil && !isNone(h.object) {
 		return h.object
 	}
 	return h.Object()
@@ -158,13 +159,13 @@ func (h *Held[T]) Is(o T) bool {
 }
 
 // hold returns the state in a slot.
-func (s *Snapshot[T]) hold(k object.Key, n slot) Held[T] {
+func (s *Snapshot[T]) hold(k object.Key, n tree.Slot) Held[T] {
 	if s.folds != nil {
 		if e := s.folds.at(n); e != nil {
 			return Held[T]{key: k, folded: e, folding: s.folds.folding}
 		}
 	}
-	return Held[T]{key: k, object: s.objects.get(n)}
+	return Held[T]{key: k, object: s.objects.Get(n)}
 }
 
 // Held returns the state of the object with the key, or false if there is none.
@@ -189,6 +190,6 @@ func (s *Snapshot[T]) LikelyHeld(k object.Key) (Held[T], bool) {
 // AllHeld iterates over the states of all objects, or those of one namespace, sorted by key.
 func (s *Snapshot[T]) AllHeld(namespace string) iter.Seq[Held[T]] {
 	return func(yield func(Held[T]) bool) {
-		s.keys.scan(within(namespace), func(it *item) bool { return yield(s.hold(it.Key, it.slot)) })
+		s.keys.Scan(tree.Within(namespace), func(it *tree.Item) bool { return yield(s.hold(it.Key, it.Slot)) })
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/tidings/tidings/internal/tree"
 	"github.com/tidings/tidings/object"
 )
 
@@ -65,15 +66,15 @@ func (ix *Index[T]) has(o T, value string) bool {
 // indexTree is the state of an index in a snapshot or a transaction.
 type indexTree[T object.Object] struct {
 	index *Index[T]
-	root  *node
+	root  *tree.Node
 	// digests holds, by slot, the digest of the values under which the tree has each object. They show whether a change of an
 	// object changes its values, and whether somebody has written to it.
-	digests slots[uint64]
+	digests tree.Slots[uint64]
 	// pending are entries that are not in the tree yet, in the order in which their objects arrived. An index is mostly in another order
 	// than the batches of a first list, so that putting them into the tree at once would copy most leaves for each batch. They
 	// wait for a reader, for a change of an object in the store, for manyPending of them, or for the end of the list. Once somebody reads
 	// the index, entries go into the tree at once, so that not every reader has to build a tree of its own.
-	pending []item
+	pending []tree.Item
 	// settling is nil without pending entries, and in a transaction that has added some.
 	settling *settling
 	// stale says that the tree has entries whose values are not known; it is rebuilt before it is published.
@@ -83,7 +84,7 @@ type indexTree[T object.Object] struct {
 // change is what a transaction does to one object: from is set if had, to is set if has.
 type change[T object.Object] struct {
 	key      object.Key
-	slot     slot
+	slot     tree.Slot
 	from, to Held[T]
 	had, has bool
 }
@@ -103,33 +104,32 @@ func (x *indexTree[T]) valuesBefore(c *change[T]) (values []string, ok bool) {
 		return nil, true
 	}
 	values, _ = x.index.values(c.from.Object()) // a panic was reported when the object was added, and left no values then
-	return values, x.digests.get(c.slot) == x.index.digest(values)
+	return values, x.digests.Get(c.slot) == x.index.digest(values)
 }
 
 // move moves an item from the values before to those after, for the transaction txn.
-func (x *indexTree[T]) move(txn uint64, names *names, it item, before, after []string) {
+func (x *indexTree[T]) move(txn uint64, names *names, it tree.Item, before, after []string) {
 	for _, v := range after {
-		x.root = withItem(txn, x.root, item{key{v, it.Key}, it.slot}, names)
+		x.root = withItem(txn, x.root, tree.Item{SortKey: tree.SortKey{Value: v, Key: it.Key}, Slot: it.Slot}, names)
 	}
 	for _, v := range missing(before, after) {
-		r := deletion{txn: txn, key: key{v, it.Key}}
-		x.root = r.remove(x.root)
+		x.root = x.root.Without(txn, &tree.SortKey{Value: v, Key: it.Key})
 	}
 }
 
 // withItem inserts an item into the tree under root, unless it is there. It returns the new root.
-func withItem(txn uint64, root *node, it item, names *names) *node {
-	var p insertion
-	next, found := p.seek(root, &it.key)
+func withItem(txn uint64, root *tree.Node, it tree.Item, names *names) *tree.Node {
+	var p tree.Insertion
+	next, found := p.Seek(root, &it.SortKey)
 	if found {
 		return root
 	}
 	var near string
 	if next != nil {
-		near = next.value
+		near = next.Value
 	}
-	it.value = names.like(it.value, near)
-	return p.insert(txn, it)
+	it.Value = names.like(it.Value, near)
+	return p.Insert(txn, it)
 }
 
 // manyValues is the number of values from which a map lookup beats a linear search.

@@ -5,6 +5,7 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/tidings/tidings/internal/tree"
 	"github.com/tidings/tidings/object"
 )
 
@@ -34,12 +35,12 @@ func (s *Snapshot[T]) Intersect(matches ...Match[T]) iter.Seq[T] {
 			failed := func(m Match[T]) bool { return !m.Index.has(o, m.Value) }
 			return slices.ContainsFunc(tests, failed) || yield(o)
 		}
-		at := func(it *item) bool {
+		at := func(it *tree.Item) bool {
 			o, ok := s.scanned(it)
 			return !ok || tested(o)
 		}
 		if len(lists) == 0 {
-			s.keys.scan(span{}, at)
+			s.keys.Scan(tree.Span{}, at)
 			return
 		}
 		leapfrog(lists, at)
@@ -48,36 +49,36 @@ func (s *Snapshot[T]) Intersect(matches ...Match[T]) iter.Seq[T] {
 
 // list is a cursor over the objects of one value of an index.
 type list struct {
-	cursor cursor
+	cursor tree.Cursor
 	value  string
 	size   int
 }
 
-func newList(root *node, value string) list {
-	size := root.count(span{value: value, fields: 1})
-	return list{cursor: cursor{root: root}, value: value, size: size}
+func newList(root *tree.Node, value string) list {
+	size := root.Count(tree.OfValue(value))
+	return list{cursor: tree.NewCursor(root), value: value, size: size}
 }
 
 // item returns the current item, nil at the end.
-func (l *list) item() *item {
-	it := l.cursor.item()
-	if it == nil || it.value != l.value {
+func (l *list) item() *tree.Item {
+	it := l.cursor.Item()
+	if it == nil || it.Value != l.value {
 		return nil
 	}
 	return it
 }
 
 // advance moves forward to the first item at or after k.
-func (l *list) advance(k object.Key) *item {
-	l.cursor.advance(&key{l.value, k})
+func (l *list) advance(k object.Key) *tree.Item {
+	l.cursor.Advance(&tree.SortKey{Value: l.value, Key: k})
 	return l.item()
 }
 
 // leapfrog calls yield for each item whose key is in all lists, until it returns false. There is at least one list.
-func leapfrog(lists []list, yield func(*item) bool) {
+func leapfrog(lists []list, yield func(*tree.Item) bool) {
 	slices.SortFunc(lists, func(a, b list) int { return cmp.Compare(a.size, b.size) })
 	for i := range lists {
-		lists[i].cursor.seek(&key{value: lists[i].value})
+		lists[i].cursor.Seek(&tree.SortKey{Value: lists[i].value})
 	}
 	shortest := &lists[0]
 	for it := shortest.item(); it != nil; {
@@ -90,7 +91,7 @@ func leapfrog(lists []list, yield func(*item) bool) {
 		case !yield(it):
 			return
 		default:
-			shortest.cursor.next()
+			shortest.cursor.Next()
 			it = shortest.item()
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/tidings/tidings/internal/tree"
 	"github.com/tidings/tidings/object"
 )
 
@@ -15,7 +16,7 @@ type listing[T object.Object] interface {
 	// taken records that the i-th object is now in the store.
 	taken(i int)
 	// known returns the values of the i-th object in an index, as knownValues does.
-	known(x *Index[T], i slot) (values []string, ok bool)
+	known(x *Index[T], i tree.Slot) (values []string, ok bool)
 }
 
 // listOf returns the objects that are in the namespace, "" for all, as a listing.
@@ -43,11 +44,11 @@ func all[T object.Object](l listing[T]) iter.Seq[Held[T]] {
 // openList is a list of open objects.
 type openList[T object.Object] []T
 
-func (l openList[T]) len() int                               { return len(l) }
-func (l openList[T]) key(i int) object.Key                   { return object.KeyOf(l[i]) }
-func (l openList[T]) held(i int) Held[T]                     { return Held[T]{key: object.KeyOf(l[i]), object: l[i]} }
-func (l openList[T]) taken(int)                              {}
-func (l openList[T]) known(*Index[T], slot) ([]string, bool) { return nil, false }
+func (l openList[T]) len() int                                    { return len(l) }
+func (l openList[T]) key(i int) object.Key                        { return object.KeyOf(l[i]) }
+func (l openList[T]) held(i int) Held[T]                          { return Held[T]{key: object.KeyOf(l[i]), object: l[i]} }
+func (l openList[T]) taken(int)                                   {}
+func (l openList[T]) known(*Index[T], tree.Slot) ([]string, bool) { return nil, false }
 
 // collected returns the objects of a collection as a slice.
 func collected[T object.Object](objects object.Collection[T]) []T {

@@ -4,6 +4,8 @@ import (
 	"math/bits"
 	"slices"
 	"sync/atomic"
+
+	"github.com/tidings/tidings/internal/tree"
 )
 
 // marks has a bit for each slot, which readers set and the writer clears. All snapshots share its pages: they are about the
@@ -20,14 +22,14 @@ const (
 type markPage [markPageBits / markWordBits]atomic.Uint64
 
 // grow makes room for n slots. Existing copies of m stay as they are.
-func (m *marks) grow(n slot) {
+func (m *marks) grow(n tree.Slot) {
 	for len(m.pages)*markPageBits < int(n) {
 		m.pages = append(slices.Clip(m.pages), new(markPage))
 	}
 }
 
 // word returns the word and mask of n's bit, nil if it is beyond the pages.
-func (m *marks) word(n slot) (word *atomic.Uint64, bit uint64) {
+func (m *marks) word(n tree.Slot) (word *atomic.Uint64, bit uint64) {
 	page := int(n / markPageBits)
 	if page >= len(m.pages) {
 		return nil, 0
@@ -35,14 +37,14 @@ func (m *marks) word(n slot) (word *atomic.Uint64, bit uint64) {
 	return &m.pages[page][n%markPageBits/markWordBits], 1 << (n % markWordBits)
 }
 
-func (m *marks) set(n slot) {
+func (m *marks) set(n tree.Slot) {
 	if word, bit := m.word(n); word != nil && word.Load()&bit == 0 {
 		word.Or(bit)
 	}
 }
 
 // clear clears the bit and reports whether it was set.
-func (m *marks) clear(n slot) bool {
+func (m *marks) clear(n tree.Slot) bool {
 	word, bit := m.word(n)
 	if word == nil || word.Load()&bit == 0 {
 		return false
@@ -62,7 +64,7 @@ func (m *marks) count() int {
 	return n
 }
 
-func (m *marks) has(n slot) bool {
+func (m *marks) has(n tree.Slot) bool {
 	word, bit := m.word(n)
 	return word != nil && word.Load()&bit != 0
 }

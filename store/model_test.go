@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/tidings/tidings/internal/testseed"
+	"github.com/tidings/tidings/internal/tree"
 	"github.com/tidings/tidings/object"
 )
 
@@ -237,7 +238,7 @@ func TestRandomOperations(t *testing.T) {
 
 // TestDeepTree grows and shrinks a tree of several levels, and checks its shape and that of an old snapshot.
 func TestDeepTree(t *testing.T) {
-	const names = 4 * maxFill * maxFill
+	const names = 4 * tree.MaxFill * tree.MaxFill
 	seed := testseed.Seed(t)
 	r := rand.New(rand.NewPCG(seed, 0))
 	w := NewWriter[*thing](Options{})

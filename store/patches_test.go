@@ -14,6 +14,7 @@ import (
 
 	"github.com/tidings/tidings/internal/fold"
 	"github.com/tidings/tidings/internal/testseed"
+	"github.com/tidings/tidings/internal/tree"
 	"github.com/tidings/tidings/internal/wire/wiretest"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/source"
@@ -160,9 +161,9 @@ func podStore(t testing.TB, n int) (*Writer[*corev1.Pod], map[object.Key]*corev1
 // patches returns how many objects are patches.
 func patches[T object.Object](w *Writer[T]) (n int) {
 	s := w.Store().Snapshot()
-	cursor := cursor{root: s.keys}
-	for cursor.seek(&key{}); cursor.depth > 0; cursor.next() {
-		if e := s.folds.at(cursor.item().slot); e != nil {
+	cursor := tree.NewCursor(s.keys)
+	for cursor.Seek(&tree.SortKey{}); !cursor.Done(); cursor.Next() {
+		if e := s.folds.at(cursor.Item().Slot); e != nil {
 			if _, _, ok, _ := e.packed.Patch(); ok {
 				n++
 			}
@@ -281,10 +282,10 @@ func TestPackedArrivals(t *testing.T) {
 	w := NewWriter[*corev1.Pod](Options{})
 	w.UseCodec(codec, reflect.TypeFor[*corev1.Pod]())
 	g, s := w.Store().Gather(0), from.Store().Snapshot()
-	cursor := cursor{root: s.keys}
-	for cursor.seek(&key{}); cursor.depth > 0; cursor.next() {
-		e := s.folds.at(cursor.item().slot)
-		g.AddPacked(cursor.item().Key, e.uidText(), e.versionText(), e.packed)
+	cursor := tree.NewCursor(s.keys)
+	for cursor.Seek(&tree.SortKey{}); !cursor.Done(); cursor.Next() {
+		e := s.folds.at(cursor.Item().Slot)
+		g.AddPacked(cursor.Item().Key, e.uidText(), e.versionText(), e.packed)
 	}
 	var opening sync.WaitGroup
 	for i := 0; i < len(pods); i += 100 {

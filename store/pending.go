@@ -4,6 +4,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/tidings/tidings/internal/tree"
 )
 
 // manyPending is the number of entries from which an index does not wait for a reader to put them into its tree.
@@ -14,11 +16,11 @@ type settling struct {
 	// txn is the transaction of the tree's new nodes. No other has this number.
 	txn  uint64
 	once sync.Once
-	root atomic.Pointer[node]
+	root atomic.Pointer[tree.Node]
 }
 
 // tree returns the root of the tree with all entries. It may be called from any goroutine.
-func (x *indexTree[T]) tree() *node {
+func (x *indexTree[T]) tree() *tree.Node {
 	if len(x.pending) == 0 {
 		return x.root
 	}
@@ -31,15 +33,11 @@ func (x *indexTree[T]) tree() *node {
 
 // len returns the number of entries.
 func (x *indexTree[T]) len() int {
-	n := len(x.pending)
-	if x.root != nil {
-		n += x.root.size
-	}
-	return n
+	return len(x.pending) + x.root.Len()
 }
 
 // postpone adds the entries of an object that the index does not have. They stay pending.
-func (x *indexTree[T]) postpone(w *Writer[T], txn uint64, it item, values []string) {
+func (x *indexTree[T]) postpone(w *Writer[T], txn uint64, it tree.Item, values []string) {
 	if len(values) >= manyValues {
 		values = slices.Compact(slices.Sorted(slices.Values(values)))
 	}
@@ -49,9 +47,9 @@ func (x *indexTree[T]) postpone(w *Writer[T], txn uint64, it item, values []stri
 		}
 		var near string
 		if last := len(x.pending) - 1; last >= 0 {
-			near = x.pending[last].value
+			near = x.pending[last].Value
 		}
-		it.value = w.passing.like(v, near)
+		it.Value = w.passing.like(v, near)
 		x.pending, x.settling = append(x.pending, it), nil
 	}
 	if len(x.pending) >= max(manyPending, x.len()/3) {
@@ -80,8 +78,8 @@ func (x *indexTree[T]) takeSettled() bool {
 }
 
 // withPending returns the root of the tree under root, which may be nil, with the entries of pending, which it does not have.
-func withPending(txn uint64, root *node, pending []item, names *names) *node {
-	if root != nil && len(pending) < root.size/4 {
+func withPending(txn uint64, root *tree.Node, pending []tree.Item, names *names) *tree.Node {
+	if root != nil && len(pending) < root.Len()/4 {
 		for i := range pending {
 			root = withItem(txn, root, pending[i], names)
 		}
@@ -92,46 +90,48 @@ func withPending(txn uint64, root *node, pending []item, names *names) *node {
 	}
 	g := groups{names: names}
 	for i := range pending {
-		g.add(pending[i].value, &pending[i])
+		g.add(pending[i].Value, &pending[i])
 	}
-	m := merging{builder: builder{txn: txn}, old: cursor{root: root}}
-	m.old.seek(&key{})
-	g.each(func(value string, it *item) { m.add(item{key{value, it.Key}, it.slot}) })
+	m := merging{Builder: tree.NewBuilder(txn), old: tree.NewCursor(root)}
+	m.old.Seek(&tree.SortKey{})
+	g.each(func(value string, it *tree.Item) {
+		m.add(tree.Item{SortKey: tree.SortKey{Value: value, Key: it.Key}, Slot: it.Slot})
+	})
 	return m.root()
 }
 
-func byKey(a, b item) int { return a.Key.Compare(b.Key) }
+func byKey(a, b tree.Item) int { return a.Key.Compare(b.Key) }
 
 // merging builds a tree of the items of another and new ones, which come in ascending order.
 type merging struct {
-	builder
-	old  cursor
+	tree.Builder
+	old  tree.Cursor
 	last string // the value of the last item, so that equal values share their memory
 }
 
-func (m *merging) add(it item) {
-	for at := m.old.item(); at != nil && at.compare(&it.key) < 0; at = m.old.item() {
+func (m *merging) add(it tree.Item) {
+	for at := m.old.Item(); at != nil && at.Compare(&it.SortKey) < 0; at = m.old.Item() {
 		m.append(*at)
-		m.old.next()
+		m.old.Next()
 	}
 	m.append(it)
 }
 
-func (m *merging) append(it item) {
-	if it.value == m.last {
-		it.value = m.last
+func (m *merging) append(it tree.Item) {
+	if it.Value == m.last {
+		it.Value = m.last
 	}
-	m.last = it.value
-	m.builder.add(it)
+	m.last = it.Value
+	m.Builder.Add(it)
 }
 
 // root adds what is left of the other tree.
-func (m *merging) root() *node {
-	for at := m.old.item(); at != nil; at = m.old.item() {
+func (m *merging) root() *tree.Node {
+	for at := m.old.Item(); at != nil; at = m.old.Item() {
 		m.append(*at)
-		m.old.next()
+		m.old.Next()
 	}
-	return m.builder.root()
+	return m.Builder.Root()
 }
 
 // settle puts the pending entries of all indexes into their trees, at the end of a list.

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tidings/tidings/internal/testseed"
+	"github.com/tidings/tidings/internal/tree"
 	"github.com/tidings/tidings/object"
 )
 
@@ -124,7 +125,7 @@ func TestReplaceOneNamespace(t *testing.T) {
 
 // TestReplaceEmptyStore takes the fast path, whose result must be the same.
 func TestReplaceEmptyStore(t *testing.T) {
-	all := things(20 * maxFill)
+	all := things(20 * tree.MaxFill)
 	unsorted := slices.Clone(all)
 	rand.Shuffle(len(unsorted), func(i, j int) { unsorted[i], unsorted[j] = unsorted[j], unsorted[i] })
 	for name, list := range map[string]object.Collection[*thing]{

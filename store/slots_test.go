@@ -6,6 +6,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/tidings/tidings/internal/tree"
 	"github.com/tidings/tidings/object"
 )
 
@@ -32,7 +33,7 @@ func TestSlotsAreGivenBack(t *testing.T) {
 			t.Fatalf("%d objects are left, want %d", s.Len(), left)
 		}
 	}
-	if most := slot(manySlots); w.used > most {
+	if most := tree.Slot(manySlots); w.used > most {
 		t.Errorf("%d slots for %d objects, want at most %d", w.used, left, most)
 	}
 	check(t, full)
@@ -90,13 +91,13 @@ func TestKeysKeepNoObjectAlive(t *testing.T) {
 				owned[unsafe.StringData(text)] = true
 			}
 		}
-		kept := func(it *item) bool {
-			return owned[unsafe.StringData(it.Name)] || owned[unsafe.StringData(it.Namespace)] || it.value != "" && owned[unsafe.StringData(it.value)]
+		kept := func(it *tree.Item) bool {
+			return owned[unsafe.StringData(it.Name)] || owned[unsafe.StringData(it.Namespace)] || it.Value != "" && owned[unsafe.StringData(it.Value)]
 		}
-		for _, root := range []*node{s.keys, s.indexes[0].root} {
-			root.scan(span{}, func(it *item) bool {
+		for _, root := range []*tree.Node{s.keys, s.indexes[0].root} {
+			root.Scan(tree.Span{}, func(it *tree.Item) bool {
 				if kept(it) {
-					t.Fatalf("%s: %v has a string of an object", name, it.key)
+					t.Fatalf("%s: %v has a string of an object", name, it.SortKey)
 				}
 				return true
 			})
@@ -146,11 +147,11 @@ func TestLookupWrapsAround(t *testing.T) {
 	const n = 6
 	for order := range 720 {
 		l := lookup{size: minLookup}
-		l.table.set(1, minLookup-1, 0)
+		l.table.Set(1, minLookup-1, 0)
 		for i := range uint32(n) {
-			l.put(1, minLookup-3+i/2, slot(i))
+			l.put(1, minLookup-3+i/2, tree.Slot(i))
 		}
-		left := []slot{0, 1, 2, 3, 4, 5}
+		left := []tree.Slot{0, 1, 2, 3, 4, 5}
 		for code := order; len(left) > 0; code /= len(left) + 1 {
 			at := code % len(left)
 			l.removeAt(1, minLookup-3+uint32(left[at])/2, left[at])
@@ -165,12 +166,12 @@ func TestLookupWrapsAround(t *testing.T) {
 }
 
 // has reports whether a search finds the slot under the hash.
-func (l *lookup) has(hash uint32, n slot) bool {
+func (l *lookup) has(hash uint32, n tree.Slot) bool {
 	for i := hash & (l.size - 1); ; i = l.next(i) {
-		switch e := l.table.get(slot(i)); {
+		switch e := l.table.Get(tree.Slot(i)); {
 		case e == 0:
 			return false
-		case slot(e)-1 == n:
+		case tree.Slot(e)-1 == n:
 			return true
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tidings/tidings/internal/tree"
 	"github.com/tidings/tidings/object"
 )
 
@@ -18,9 +19,9 @@ import (
 //
 // An empty namespace means all namespaces.
 type Snapshot[T object.Object] struct {
-	keys     *node  // leads to the slots of the objects
-	lookup   lookup // a shortcut to most of them
-	objects  slots[T]
+	keys     *tree.Node // leads to the slots of the objects
+	lookup   lookup     // a shortcut to most of them
+	objects  tree.Slots[T]
 	indexes  []indexTree[T]
 	versions versions
 	folds    *folds[T] // nil unless objects can be folded
@@ -43,19 +44,19 @@ func (s *Snapshot[T]) Get(k object.Key) (T, bool) {
 		var none T
 		return none, false
 	}
-	return s.objects.get(n), true
+	return s.objects.Get(n), true
 }
 
 // slot returns the slot of k, or false if there is none.
-func (s *Snapshot[T]) slot(k object.Key) (slot, bool) {
+func (s *Snapshot[T]) slot(k object.Key) (tree.Slot, bool) {
 	if n, ok := s.quick(k); ok {
 		return n, true
 	}
-	it, found := s.keys.near(&key{Key: k})
+	it, found := s.keys.Near(&tree.SortKey{Key: k})
 	if !found {
 		return 0, false
 	}
-	return it.slot, true
+	return it.Slot, true
 }
 
 // read returns the object with the key to a caller who asked for this object in particular, and marks it as read, so that it stays
@@ -75,18 +76,18 @@ func (s *Snapshot[T]) read(k object.Key) (T, bool) {
 
 // likely returns the slot that the lookup proposes for k. If it holds a folded object, that may have another key, but hardly ever does; checking the
 // key of the opened object is cheaper than descending the tree.
-func (s *Snapshot[T]) likely(k object.Key) (slot, bool) {
+func (s *Snapshot[T]) likely(k object.Key) (tree.Slot, bool) {
 	if s.folds == nil {
 		return s.quick(k)
 	}
-	return s.lookup.find(k, func(n slot) bool { return s.folds.at(n) != nil || s.isAt(k, n) })
+	return s.lookup.find(k, func(n tree.Slot) bool { return s.folds.at(n) != nil || s.isAt(k, n) })
 }
 
-func (s *Snapshot[T]) readAt(k object.Key, n slot) (T, bool) {
+func (s *Snapshot[T]) readAt(k object.Key, n tree.Slot) (T, bool) {
 	s.folds.read.set(n)
 	e := s.folds.at(n)
 	if e == nil {
-		return s.objects.get(n), true
+		return s.objects.Get(n), true
 	}
 	if o, ok := s.folds.held(e); ok {
 		return o, true
@@ -99,30 +100,30 @@ func (s *Snapshot[T]) readAt(k object.Key, n slot) (T, bool) {
 }
 
 // scanned returns the object of an item to a caller who reads many: the object does not stay open for that.
-func (s *Snapshot[T]) scanned(it *item) (T, bool) {
+func (s *Snapshot[T]) scanned(it *tree.Item) (T, bool) {
 	if s.folds != nil {
-		if e := s.folds.at(it.slot); e != nil {
+		if e := s.folds.at(it.Slot); e != nil {
 			return s.folds.open(it.Key, e, false)
 		}
 	}
-	return s.objects.get(it.slot), true
+	return s.objects.Get(it.Slot), true
 }
 
 // quick returns the slot of k by the lookup. It may miss a key whose object somebody wrote to.
-func (s *Snapshot[T]) quick(k object.Key) (slot, bool) {
+func (s *Snapshot[T]) quick(k object.Key) (tree.Slot, bool) {
 	if s.folds != nil {
-		return s.lookup.find(k, func(n slot) bool { return s.isAt(k, n) })
+		return s.lookup.find(k, func(n tree.Slot) bool { return s.isAt(k, n) })
 	}
-	return s.lookup.find(k, func(n slot) bool { return object.KeyOf(s.objects.get(n)) == k })
+	return s.lookup.find(k, func(n tree.Slot) bool { return object.KeyOf(s.objects.Get(n)) == k })
 }
 
 // isAt reports whether the object of k is in the slot.
-func (s *Snapshot[T]) isAt(k object.Key, n slot) bool {
+func (s *Snapshot[T]) isAt(k object.Key, n tree.Slot) bool {
 	if s.folds.at(n) == nil {
-		return object.KeyOf(s.objects.get(n)) == k
+		return object.KeyOf(s.objects.Get(n)) == k
 	}
-	it, found := s.keys.near(&key{Key: k}) // folded objects have no key of their own
-	return found && it.slot == n
+	it, found := s.keys.Near(&tree.SortKey{Key: k}) // folded objects have no key of their own
+	return found && it.Slot == n
 }
 
 // Len returns the number of objects.
@@ -130,15 +131,15 @@ func (s *Snapshot[T]) Len() int {
 	if s.keys == nil {
 		return 0
 	}
-	return s.keys.size
+	return s.keys.Len()
 }
 
 // All iterates over all objects, sorted by key.
-func (s *Snapshot[T]) All() iter.Seq2[object.Key, T] { return s.pairs(span{}) }
+func (s *Snapshot[T]) All() iter.Seq2[object.Key, T] { return s.pairs(tree.Span{}) }
 
 // Namespace iterates over the objects of one namespace, sorted by name; "" is All.
 func (s *Snapshot[T]) Namespace(namespace string) iter.Seq2[object.Key, T] {
-	return s.pairs(within(namespace))
+	return s.pairs(tree.Within(namespace))
 }
 
 // In returns the objects of one namespace as a collection; "" returns the snapshot itself. Counting is cheap and nothing is copied;
@@ -156,16 +157,16 @@ type namespaced[T object.Object] struct {
 	namespace string
 }
 
-func (n namespaced[T]) Len() int { return n.snapshot.keys.count(within(n.namespace)) }
+func (n namespaced[T]) Len() int { return n.snapshot.keys.Count(tree.Within(n.namespace)) }
 
 func (n namespaced[T]) All() iter.Seq2[object.Key, T] { return n.snapshot.Namespace(n.namespace) }
 
 // pairs iterates over the objects whose keys are in r. Like byIndex it does not use scan, which would cost another call for
 // each item.
-func (s *Snapshot[T]) pairs(r span) iter.Seq2[object.Key, T] {
+func (s *Snapshot[T]) pairs(r tree.Span) iter.Seq2[object.Key, T] {
 	return func(yield func(object.Key, T) bool) {
-		var objects [maxFill]T
-		for run := range s.keys.runs(r) {
+		var objects [tree.MaxFill]T
+		for run := range s.keys.Runs(r) {
 			s.fetch(run, &objects)
 			for i := range run {
 				it, o, ok := &run[i], objects[i], true
@@ -182,19 +183,19 @@ func (s *Snapshot[T]) pairs(r span) iter.Seq2[object.Key, T] {
 
 // fetch gets the objects of a run of items, unless they may be folded. In a loop of its own this hardly waits for memory, since the processor runs
 // ahead.
-func (s *Snapshot[T]) fetch(run []item, objects *[maxFill]T) {
+func (s *Snapshot[T]) fetch(run []tree.Item, objects *[tree.MaxFill]T) {
 	if s.folds != nil {
 		return
 	}
 	for i := range run {
-		objects[i] = s.objects.get(run[i].slot)
+		objects[i] = s.objects.Get(run[i].Slot)
 	}
 }
 
 // Keys iterates over the keys of all objects, in order.
 func (s *Snapshot[T]) Keys() iter.Seq[object.Key] {
 	return func(yield func(object.Key) bool) {
-		s.keys.scan(span{}, func(it *item) bool { return yield(it.Key) })
+		s.keys.Scan(tree.Span{}, func(it *tree.Item) bool { return yield(it.Key) })
 	}
 }
 
@@ -207,14 +208,14 @@ func (s *Snapshot[T]) ByIndex(ix *Index[T], value string) iter.Seq[T] {
 func (s *Snapshot[T]) byIndex(ix *Index[T], value string, yield func(T) bool) {
 	root, ok := s.index(ix)
 	if !ok {
-		s.keys.scan(span{}, func(it *item) bool {
+		s.keys.Scan(tree.Span{}, func(it *tree.Item) bool {
 			o, ok := s.scanned(it)
 			return !ok || !ix.has(o, value) || yield(o)
 		})
 		return
 	}
-	var objects [maxFill]T
-	for run := range root.runs(span{value: value, fields: 1}) {
+	var objects [tree.MaxFill]T
+	for run := range root.Runs(tree.OfValue(value)) {
 		s.fetch(run, &objects)
 		for i := range run {
 			o, ok := objects[i], true
@@ -232,7 +233,7 @@ func (s *Snapshot[T]) byIndex(ix *Index[T], value string, yield func(T) bool) {
 // not have the index.
 func (s *Snapshot[T]) Count(ix *Index[T], value string) int {
 	if root, ok := s.index(ix); ok {
-		return root.count(span{value: value, fields: 1})
+		return root.Count(tree.OfValue(value))
 	}
 	n := 0
 	for range s.ByIndex(ix, value) {
@@ -249,14 +250,14 @@ func (s *Snapshot[T]) Values(ix *Index[T]) iter.Seq[string] {
 			s.computeValues(ix, yield)
 			return
 		}
-		c := cursor{root: root}
-		var from key
-		for c.seek(&from); c.depth > 0; c.advance(&from) {
-			value := c.item().value
+		c := tree.NewCursor(root)
+		var from tree.SortKey
+		for c.Seek(&from); !c.Done(); c.Advance(&from) {
+			value := c.Item().Value
 			if !yield(value) {
 				return
 			}
-			from.value = value + "\x00" // the smallest string after value
+			from.Value = value + "\x00" // the smallest string after value
 		}
 	}
 }
@@ -264,7 +265,7 @@ func (s *Snapshot[T]) Values(ix *Index[T]) iter.Seq[string] {
 // computeValues is Values for an index that the snapshot does not have.
 func (s *Snapshot[T]) computeValues(ix *Index[T], yield func(string) bool) {
 	set := make(map[string]struct{})
-	s.keys.scan(span{}, func(it *item) bool {
+	s.keys.Scan(tree.Span{}, func(it *tree.Item) bool {
 		o, ok := s.scanned(it)
 		if !ok {
 			return true
@@ -283,7 +284,7 @@ func (s *Snapshot[T]) computeValues(ix *Index[T], yield func(string) bool) {
 }
 
 // index returns the root of the tree of ix, or false if the snapshot does not have that index.
-func (s *Snapshot[T]) index(ix *Index[T]) (*node, bool) {
+func (s *Snapshot[T]) index(ix *Index[T]) (*tree.Node, bool) {
 	for i := range s.indexes {
 		if s.indexes[i].index == ix {
 			return s.indexes[i].tree(), true

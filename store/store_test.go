@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/tidings/tidings/internal/tree"
 	"github.com/tidings/tidings/object"
 )
 
@@ -34,23 +35,20 @@ func things(n int) []*thing {
 }
 
 // leaves returns the number of leaves below n.
-func leaves(n *node) int {
-	if n.leaf() {
-		return 1
-	}
+func leaves(n *tree.Node) int {
 	count := 0
-	for _, c := range n.children {
-		count += leaves(c.node)
+	for range n.Runs(tree.Span{}) {
+		count++
 	}
 	return count
 }
 
 func TestLoadAndAppendFillLeaves(t *testing.T) {
 	const full = 100
-	loaded, _ := filled(full * maxFill)
+	loaded, _ := filled(full * tree.MaxFill)
 	appended := NewWriter[*thing](Options{})
 	txn := appended.Begin()
-	for _, o := range things(full * maxFill) {
+	for _, o := range things(full * tree.MaxFill) {
 		txn.Set(object.KeyOf(o), o)
 	}
 	for name, s := range map[string]*Snapshot[*thing]{"Load": loaded.Store().Snapshot(), "Set": txn.Commit()} {
@@ -329,7 +327,7 @@ func TestReadsDoNotAllocate(t *testing.T) {
 }
 
 func TestBreakingOff(t *testing.T) {
-	w, ix := filled(3 * maxFill)
+	w, ix := filled(3 * tree.MaxFill)
 	s := w.Store().Snapshot()
 	other := w.AddIndex("later", byLabel("app"))
 	count := func(seq func(func(*thing) bool)) (n int) {
@@ -371,9 +369,9 @@ func TestInterfaceType(t *testing.T) {
 
 // TestRightEdge shrinks and grows a tree at its right edge, where nodes may be almost empty.
 func TestRightEdge(t *testing.T) {
-	all := things(maxFill*maxFill + 3)
+	all := things(tree.MaxFill*tree.MaxFill + 3)
 	w := NewWriter[*thing](Options{})
-	for _, n := range []int{len(all), len(all) - 2, len(all), maxFill * maxFill, maxFill*maxFill + 1, 1, 0} {
+	for _, n := range []int{len(all), len(all) - 2, len(all), tree.MaxFill * tree.MaxFill, tree.MaxFill*tree.MaxFill + 1, 1, 0} {
 		txn := w.Begin()
 		for i := txn.Len(); i < n; i++ {
 			txn.Set(object.KeyOf(all[i]), all[i])

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/tidings/tidings/internal/testseed"
+	"github.com/tidings/tidings/internal/tree"
 	"github.com/tidings/tidings/object"
 )
 
@@ -69,9 +70,9 @@ func TestStrayWrites(t *testing.T) {
 func checkLeads(t testing.TB, s *Snapshot[*thing]) {
 	t.Helper()
 	for _, x := range s.indexes {
-		x.tree().scan(span{}, func(it *item) bool {
-			if o := s.objects.get(it.slot); o == nil || object.KeyOf(o) != it.Key {
-				t.Fatalf("index %s leads from %v to %v", x.index.name, it.key, o)
+		x.tree().Scan(tree.Span{}, func(it *tree.Item) bool {
+			if o := s.objects.Get(it.Slot); o == nil || object.KeyOf(o) != it.Key {
+				t.Fatalf("index %s leads from %v to %v", x.index.name, it.SortKey, o)
 			}
 			return true
 		})

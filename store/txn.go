@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/tidings/tidings/internal/fold"
+	"github.com/tidings/tidings/internal/tree"
 	"github.com/tidings/tidings/object"
 )
 
@@ -122,7 +123,7 @@ func (t *Txn[T]) put(h Held[T]) (old Held[T], existed bool) {
 }
 
 // find returns the slot of an object. If it is new, find allocates a slot and sets the key of h to that of the key tree.
-func (t *Txn[T]) find(h *Held[T]) (n slot, existed bool) {
+func (t *Txn[T]) find(h *Held[T]) (n tree.Slot, existed bool) {
 	if n, existed = t.next.quick(h.key); existed {
 		return n, true
 	}
@@ -130,7 +131,7 @@ func (t *Txn[T]) find(h *Held[T]) (n slot, existed bool) {
 }
 
 // findBefore is find for a new state of an object, decoded from e.
-func (t *Txn[T]) findBefore(h *Held[T], e Encoding) (n slot, existed bool) {
+func (t *Txn[T]) findBefore(h *Held[T], e Encoding) (n tree.Slot, existed bool) {
 	if e.before != nil {
 		n, existed = t.next.likely(h.key)
 		if existed && unsafe.Pointer(t.next.folds.at(n)) == e.before {
@@ -142,7 +143,7 @@ func (t *Txn[T]) findBefore(h *Held[T], e Encoding) (n slot, existed bool) {
 
 // putAt makes h the state of the object in slot n, as found by find. If h is folded, its object may also be set, to the one that
 // is open now.
-func (t *Txn[T]) putAt(n slot, existed bool, h Held[T]) (old Held[T], had bool) {
+func (t *Txn[T]) putAt(n tree.Slot, existed bool, h Held[T]) (old Held[T], had bool) {
 	k := h.key
 	if existed {
 		old = t.next.hold(k, n)
@@ -151,9 +152,9 @@ func (t *Txn[T]) putAt(n slot, existed bool, h Held[T]) (old Held[T], had bool) 
 		f.put(t.id, n, h.folded)
 	}
 	if h.folded == nil {
-		t.next.objects.set(t.id, n, h.object)
+		t.next.objects.Set(t.id, n, h.object)
 	} else if !existed || old.folded == nil {
-		t.next.objects.set(t.id, n, *new(T))
+		t.next.objects.Set(t.id, n, *new(T))
 	}
 	t.reindex(&change[T]{key: k, slot: n, from: old, had: existed, to: h, has: true})
 	return old, existed
@@ -170,17 +171,17 @@ func (t *Txn[T]) PutBack(old Held[T]) {
 }
 
 // place finds the slot of the object in the key tree. If it is not there, place allocates a slot and uses the tree's copy of the key.
-func (t *Txn[T]) place(h *Held[T]) (n slot, existed bool) {
-	var p insertion
+func (t *Txn[T]) place(h *Held[T]) (n tree.Slot, existed bool) {
+	var p tree.Insertion
 	var neighbor object.Key
-	if it, found := p.seek(t.next.keys, &key{Key: h.key}); found {
-		return it.slot, true
+	if it, found := p.Seek(t.next.keys, &tree.SortKey{Key: h.key}); found {
+		return it.Slot, true
 	} else if it != nil {
 		neighbor = it.Key
 	}
 	t.moved = true
 	h.key, n = t.writer.names.key(neighbor, h.key), t.writer.take()
-	t.next.keys = p.insert(t.id, item{key{Key: h.key}, n})
+	t.next.keys = p.Insert(t.id, tree.Item{SortKey: tree.SortKey{Key: h.key}, Slot: n})
 	t.next.lookup.add(t.id, h.key, n, t.next.keys)
 	return n, false
 }
@@ -197,17 +198,16 @@ func (t *Txn[T]) Delete(k object.Key) (old T, existed bool) {
 // Remove is Delete without opening the object.
 func (t *Txn[T]) Remove(k object.Key) (old Held[T], existed bool) {
 	t.mustBeOpen("Delete")
-	it, existed := t.next.keys.near(&key{Key: k})
+	it, existed := t.next.keys.Near(&tree.SortKey{Key: k})
 	if !existed {
 		return old, false
 	}
-	n := it.slot
+	n := it.Slot
 	old = t.next.hold(it.Key, n)
 	t.reindex(&change[T]{key: it.Key, slot: n, from: old, had: true})
-	c := deletion{txn: t.id, key: key{Key: k}}
-	t.next.keys = c.remove(t.next.keys)
+	t.next.keys = t.next.keys.Without(t.id, &tree.SortKey{Key: k})
 	t.next.lookup.remove(t.id, k, n)
-	t.next.objects.set(t.id, n, *new(T))
+	t.next.objects.Set(t.id, n, *new(T))
 	if f := t.next.folds; f != nil {
 		f.put(t.id, n, nil)
 		f.read.clear(n)
@@ -242,24 +242,24 @@ func open[T object.Object](objects []T) iter.Seq[Held[T]] {
 // build rebuilds the state from the objects alone, assigning slots in their order. If they are not sorted by key, it does nothing and
 // returns false. known has their index values, and may be nil.
 func (t *Txn[T]) build(objects iter.Seq[Held[T]], known knownValues[T], report func(*Index[T], object.Key, any)) bool {
-	b := builder{txn: t.id}
-	var places slots[T]
+	b := tree.NewBuilder(t.id)
+	var places tree.Slots[T]
 	var last object.Key
-	var used slot
+	var used tree.Slot
 	folds := t.next.folds.empty()
 	for h := range objects {
 		if used > 0 && last.Compare(h.key) >= 0 {
 			return false
 		}
 		last = t.writer.names.key(last, h.key)
-		b.add(item{key{Key: last}, used})
-		places.set(t.id, used, h.object)
+		b.Add(tree.Item{SortKey: tree.SortKey{Key: last}, Slot: used})
+		places.Set(t.id, used, h.object)
 		if h.folded != nil {
 			folds.put(t.id, used, h.folded)
 		}
 		used++
 	}
-	t.next.keys, t.next.objects, t.next.folds = b.root(), places, folds
+	t.next.keys, t.next.objects, t.next.folds = b.Root(), places, folds
 	t.next.lookup.fill(t.id, t.next.keys)
 	t.writer.used, t.writer.free, t.moved = used, nil, true
 	for i := range t.next.indexes {
@@ -278,7 +278,7 @@ func (t *Txn[T]) reindex(c *change[T]) {
 			t.writer.report(x.index, c.key, reason)
 		}
 		digest := x.index.digest(after)
-		if x.stale || c.had && x.digests.get(c.slot) == digest {
+		if x.stale || c.had && x.digests.Get(c.slot) == digest {
 			continue // Commit rebuilds it; or the tree has the object under these values
 		}
 		before, ok := x.valuesBefore(c)
@@ -287,17 +287,17 @@ func (t *Txn[T]) reindex(c *change[T]) {
 			t.writer.reportWritten(x.index, c.key)
 			continue
 		}
-		x.digests.set(t.id, c.slot, digest)
+		x.digests.Set(t.id, c.slot, digest)
 		if t.arriving && !c.had && !x.index.wanted.Load() {
-			x.postpone(t.writer, t.id, item{key{Key: c.key}, c.slot}, after)
+			x.postpone(t.writer, t.id, tree.Item{SortKey: tree.SortKey{Key: c.key}, Slot: c.slot}, after)
 		} else if len(before) > 0 || len(after) > 0 {
 			x.settle(t.id, &t.writer.names)
 			k := c.key
 			if c.had && c.has {
-				it, _ := t.next.keys.near(&key{Key: k})
+				it, _ := t.next.keys.Near(&tree.SortKey{Key: k})
 				k = it.Key
 			}
-			x.move(t.id, &t.writer.names, item{key{Key: k}, c.slot}, before, after)
+			x.move(t.id, &t.writer.names, tree.Item{SortKey: tree.SortKey{Key: k}, Slot: c.slot}, before, after)
 		}
 	}
 }

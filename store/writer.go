@@ -4,6 +4,7 @@ import (
 	"hash/maphash"
 	"slices"
 
+	"github.com/tidings/tidings/internal/tree"
 	"github.com/tidings/tidings/object"
 )
 
@@ -45,8 +46,8 @@ type Writer[T object.Object] struct {
 	// passing allocates the strings of pending entries, which go as soon as these are in a tree.
 	passing names
 	// used is the number of slots ever used; free are those of them that hold no object now.
-	used slot
-	free []slot
+	used tree.Slot
+	free []tree.Slot
 }
 
 // NewWriter returns a Writer for a new, empty store.
@@ -107,7 +108,7 @@ func (w *Writer[T]) publish(now *Snapshot[T], indexes []indexTree[T]) {
 }
 
 // take returns a free slot.
-func (w *Writer[T]) take() slot {
+func (w *Writer[T]) take() tree.Slot {
 	if last := len(w.free) - 1; last >= 0 {
 		n := w.free[last]
 		w.free = w.free[:last]
@@ -121,9 +122,9 @@ func (w *Writer[T]) take() slot {
 func (w *Writer[T]) recount() {
 	keys := w.store.Snapshot().keys
 	w.used, w.free = 0, nil
-	keys.scan(span{}, func(it *item) bool { w.used = max(w.used, it.slot+1); return true })
+	keys.Scan(tree.Span{}, func(it *tree.Item) bool { w.used = max(w.used, it.Slot+1); return true })
 	taken := make([]bool, w.used)
-	keys.scan(span{}, func(it *item) bool { taken[it.slot] = true; return true })
+	keys.Scan(tree.Span{}, func(it *tree.Item) bool { taken[it.Slot] = true; return true })
 	for n := range w.used {
 		if !taken[n] {
 			w.free = append(w.free, n)

@@ -1,4 +1,4 @@
-package store
+package tree
 
 import "slices"
 
@@ -6,52 +6,61 @@ import "slices"
 // alike, this one fills an allocation of 1,408 B. The minimum fill is a quarter, not half, so that a node that was just split
 // or joined is far from the next split or join.
 const (
-	maxFill = 25
-	minFill = maxFill / 4
+	// MaxFill is the most entries that a node may hold.
+	MaxFill = 25
+	minFill = MaxFill / 4
 	// maxDepth exceeds the depth of any tree: each level multiplies its size by at least minFill.
 	maxDepth = 12
 )
 
-// node is a node of a B-tree whose items are all in the leaves. A leaf has items, a branch has children.
+// Node is a node of a B-tree whose items are all in the leaves. A leaf has items, a branch has children.
 //
 // Invariants, for nodes below the root:
-//   - A node holds minFill to maxFill entries. Only on the right edge of the tree may it hold fewer (at least
+//   - A node holds minFill to MaxFill entries. Only on the right edge of the tree may it hold fewer (at least
 //     one), because appending leaves full nodes behind.
 //   - All leaves have the same depth.
 //   - txn is the transaction that created the node, and the only one that may change it. Numbers are never reused, so a
 //     published node never changes.
-type node struct {
+type Node struct {
 	txn      uint64
 	size     int // items in the leaves at or below
-	items    []item
+	items    []Item
 	children []child
 }
 
-// item is an entry of a leaf: a key and the slot of its object. Its strings are copies that the trees share, so that it
+// Item is an entry of a leaf: a key and the slot of its object. Its strings are copies that the trees share, so that it
 // keeps no object alive.
-type item struct {
-	key
-	slot slot
+type Item struct {
+	SortKey
+	Slot Slot
 }
 
 // child is an entry of a branch. All keys below node are at or above low, and below the low of the next child.
 // The low of the first child of a branch is meaningless.
 type child struct {
 	low  bound
-	node *node
+	node *Node
 }
 
-func (n *node) leaf() bool { return n.children == nil }
+// Len returns the number of items in the tree under n, which may be nil.
+func (n *Node) Len() int {
+	if n == nil {
+		return 0
+	}
+	return n.size
+}
+
+func (n *Node) leaf() bool { return n.children == nil }
 
 // fill returns the number of entries of n itself.
-func (n *node) fill() int { return len(n.items) + len(n.children) }
+func (n *Node) fill() int { return len(n.items) + len(n.children) }
 
 // find returns the position of k in the leaf n, or where it would be inserted.
-func (n *node) find(k *key) (int, bool) {
+func (n *Node) find(k *SortKey) (int, bool) {
 	low, high := 0, len(n.items)
 	for low < high {
 		middle := int(uint(low+high) / 2)
-		c := n.items[middle].compare(k)
+		c := n.items[middle].Compare(k)
 		if c == 0 {
 			return middle, true
 		}
@@ -65,11 +74,11 @@ func (n *node) find(k *key) (int, bool) {
 }
 
 // route returns the position of the child of the branch n whose keys include k.
-func (n *node) route(k *key) int {
+func (n *Node) route(k *SortKey) int {
 	low, high := 1, len(n.children)
 	for low < high {
 		middle := int(uint(low+high) / 2)
-		if at := n.children[middle].low.key(); at.compare(k) <= 0 {
+		if at := n.children[middle].low.key(); at.Compare(k) <= 0 {
 			low = middle + 1
 		} else {
 			high = middle
@@ -78,8 +87,8 @@ func (n *node) route(k *key) int {
 	return low - 1
 }
 
-// near returns the item of k and true, or else an item next to its place, nil in an empty tree. n may be nil.
-func (n *node) near(k *key) (it *item, found bool) {
+// Near returns the item of k and true, or else an item next to its place, nil in an empty tree. n may be nil.
+func (n *Node) Near(k *SortKey) (it *Item, found bool) {
 	if n == nil {
 		return nil, false
 	}
@@ -94,11 +103,11 @@ func (n *node) near(k *key) (it *item, found bool) {
 }
 
 // editable returns n if txn may change it, else a copy that txn may change, with room for that many more entries.
-func (n *node) editable(txn uint64, more int) *node {
+func (n *Node) editable(txn uint64, more int) *Node {
 	if n.txn == txn {
 		return n
 	}
-	return &node{txn: txn, size: n.size, items: grown(n.items, more), children: grown(n.children, more)}
+	return &Node{txn: txn, size: n.size, items: grown(n.items, more), children: grown(n.children, more)}
 }
 
 // grown returns a copy of s with room for exactly n more entries. A nil s stays nil.
@@ -120,7 +129,7 @@ func grown[E any](s []E, n int) []E {
 // inserted inserts e into s at i, in place if there is room.
 func inserted[E any](s []E, i int, e E) []E {
 	if len(s) == cap(s) {
-		s = grown(s, 1+maxFill/8)
+		s = grown(s, 1+MaxFill/8)
 	}
 	return slices.Insert(s, i, e)
 }
@@ -135,20 +144,20 @@ func split[E any](s []E, i int, e E) (left, right []E) {
 	return left, slices.Insert(right, i-middle, e)
 }
 
-func newLeaf(txn uint64, items []item) *node {
-	return &node{txn: txn, size: len(items), items: items}
+func newLeaf(txn uint64, items []Item) *Node {
+	return &Node{txn: txn, size: len(items), items: items}
 }
 
-func newBranch(txn uint64, children []child) *node {
+func newBranch(txn uint64, children []child) *Node {
 	size := 0
 	for i := range children {
 		size += children[i].node.size
 	}
-	return &node{txn: txn, size: size, children: children}
+	return &Node{txn: txn, size: size, children: children}
 }
 
 // low returns a key that bounds n from below.
-func (n *node) low() bound {
+func (n *Node) low() bound {
 	if n.leaf() {
 		return n.items[0].bound()
 	}

@@ -1,9 +1,9 @@
-package store
+package tree
 
 import "slices"
 
-// insertion inserts an item into a tree, descending only once to find its place and insert it.
-type insertion struct {
+// Insertion inserts an item into a tree, descending only once to find its place and insert it.
+type Insertion struct {
 	// path[:depth] leads from the root to the leaf of the item and its place there; depth is 0 in an empty tree.
 	path  [maxDepth]step
 	depth int
@@ -11,9 +11,9 @@ type insertion struct {
 	edge int
 }
 
-// seek goes to the place of k in the tree under n, which may be nil. It returns the item of k and true, or else an item next to
+// Seek goes to the place of k in the tree under n, which may be nil. It returns the item of k and true, or else an item next to
 // its place, nil in an empty tree.
-func (p *insertion) seek(n *node, k *key) (near *item, found bool) {
+func (p *Insertion) Seek(n *Node, k *SortKey) (near *Item, found bool) {
 	p.depth, p.edge = 0, 0
 	if n == nil {
 		return nil, false
@@ -30,7 +30,7 @@ func (p *insertion) seek(n *node, k *key) (near *item, found bool) {
 }
 
 // step adds a step to the path; last is the index that would be on the right edge.
-func (p *insertion) step(n *node, i, last int) {
+func (p *Insertion) step(n *Node, i, last int) {
 	if p.edge == p.depth && i == last {
 		p.edge++
 	}
@@ -38,10 +38,10 @@ func (p *insertion) step(n *node, i, last int) {
 	p.depth++
 }
 
-// insert inserts a new item at the place that seek found, for the transaction txn, and returns the new root.
-func (p *insertion) insert(txn uint64, it item) *node {
+// Insert inserts a new item at the place that seek found, for the transaction txn, and returns the new root.
+func (p *Insertion) Insert(txn uint64, it Item) *Node {
 	if p.depth == 0 {
-		return newLeaf(txn, []item{it})
+		return newLeaf(txn, []Item{it})
 	}
 	left, right := p.intoLeaf(txn, it)
 	for p.depth--; p.depth > 0; p.depth-- {
@@ -54,17 +54,17 @@ func (p *insertion) insert(txn uint64, it item) *node {
 }
 
 // intoLeaf inserts the item into the leaf. It returns the leaf's replacement and, if that had to be split, the node to its right.
-func (p *insertion) intoLeaf(txn uint64, it item) (left, right *node) {
+func (p *Insertion) intoLeaf(txn uint64, it Item) (left, right *Node) {
 	at := p.path[p.depth-1]
 	n := at.node
 	switch {
-	case n.fill() < maxFill:
+	case n.fill() < MaxFill:
 		n = n.editable(txn, 1)
 		n.items = inserted(n.items, at.i, it)
 		n.size++
 		return n, nil
 	case p.edge == p.depth:
-		return n, newLeaf(txn, []item{it})
+		return n, newLeaf(txn, []Item{it})
 	default:
 		ls, rs := split(n.items, at.i, it)
 		return newLeaf(txn, ls), newLeaf(txn, rs)
@@ -72,7 +72,7 @@ func (p *insertion) intoLeaf(txn uint64, it item) (left, right *node) {
 }
 
 // intoBranch replaces the child that the last step leads to by l and, unless that is nil, r. It returns the same as intoLeaf.
-func (p *insertion) intoBranch(txn uint64, l, r *node) (left, right *node) {
+func (p *Insertion) intoBranch(txn uint64, l, r *Node) (left, right *Node) {
 	at := p.path[p.depth-1]
 	n := at.node.editable(txn, 0)
 	n.children[at.i].node = l
@@ -82,7 +82,7 @@ func (p *insertion) intoBranch(txn uint64, l, r *node) (left, right *node) {
 	}
 	c := child{low: r.low(), node: r}
 	switch {
-	case n.fill() < maxFill:
+	case n.fill() < MaxFill:
 		n.children = inserted(n.children, at.i+1, c)
 		return n, nil
 	case p.edge >= p.depth:
@@ -97,16 +97,18 @@ func (p *insertion) intoBranch(txn uint64, l, r *node) (left, right *node) {
 // deletion removes one item from a tree, for one transaction.
 type deletion struct {
 	txn uint64
-	key key
+	key *SortKey
 	// existed says whether the item was there.
 	existed bool
 }
 
-// remove removes the item from the tree under n, which may be nil, and returns the new root.
-func (c *deletion) remove(n *node) *node {
+// Without removes the item of k, if there is one, from the tree under n, which may be nil, for the transaction txn. It returns
+// the new root.
+func (n *Node) Without(txn uint64, k *SortKey) *Node {
 	if n == nil {
 		return nil
 	}
+	c := deletion{txn: txn, key: k}
 	n = c.removeBelow(n)
 	for len(n.children) == 1 {
 		n = n.children[0].node
@@ -118,11 +120,11 @@ func (c *deletion) remove(n *node) *node {
 }
 
 // removeBelow removes the item below n and returns n's replacement, which may be too small.
-func (c *deletion) removeBelow(n *node) *node {
+func (c *deletion) removeBelow(n *Node) *Node {
 	if n.leaf() {
 		return c.removeFromLeaf(n)
 	}
-	i := n.route(&c.key)
+	i := n.route(c.key)
 	replaced := c.removeBelow(n.children[i].node)
 	if !c.existed {
 		return n
@@ -134,8 +136,8 @@ func (c *deletion) removeBelow(n *node) *node {
 	return n
 }
 
-func (c *deletion) removeFromLeaf(n *node) *node {
-	i, found := n.find(&c.key)
+func (c *deletion) removeFromLeaf(n *Node) *Node {
+	i, found := n.find(c.key)
 	if !found {
 		return n
 	}
@@ -148,7 +150,7 @@ func (c *deletion) removeFromLeaf(n *node) *node {
 
 // rebalance brings the child at i, which has just lost an entry, back to the minimum fill, using a neighbor. n belongs to
 // txn.
-func (n *node) rebalance(txn uint64, i int) {
+func (n *Node) rebalance(txn uint64, i int) {
 	switch fill := n.children[i].node.fill(); {
 	case fill >= minFill:
 		return
@@ -172,7 +174,7 @@ func (n *node) rebalance(txn uint64, i int) {
 }
 
 // replacePair replaces the children at i-1 and i by left and right, or by left alone if right is empty.
-func (n *node) replacePair(i int, left, right *node) {
+func (n *Node) replacePair(i int, left, right *Node) {
 	n.children[i-1].node = left
 	if right.fill() == 0 {
 		n.children = slices.Delete(n.children, i, i+1)
@@ -183,7 +185,7 @@ func (n *node) replacePair(i int, left, right *node) {
 
 // joined returns the entries of two neighbors as one slice if they fit into one node, else split evenly into two.
 func joined[E any](left, right []E) (ls, rs []E) {
-	if len(left)+len(right) <= maxFill {
+	if len(left)+len(right) <= MaxFill {
 		return append(grown(left, len(right)), right...), nil
 	}
 	both := slices.Concat(left, right)
