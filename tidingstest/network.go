@@ -2,21 +2,11 @@ package tidingstest
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"math/big"
+	"github.com/tidings/tidings/internal/memnet"
 	"net"
-	"sync/atomic"
-	"testing"
 	"time"
 )
-
-// hostName is the server's name when it has no address.
-const hostName = "server.test"
 
 // Partition blocks all traffic between the server and its clients until Heal: connections stay open but carry nothing, and
 // new ones get no answer. Neither side notices. It needs in-memory connections.
@@ -42,11 +32,9 @@ func (s *Server) cutOff(c net.Conn) {
 	if t, ok := c.(*tls.Conn); ok {
 		c = t.NetConn()
 	}
-	if c, ok := c.(*conn); ok {
-		for _, p := range []*pipe{c.in, c.out} {
-			p.setPartitioned(true)
-			s.partitionedPipes = append(s.partitionedPipes, p)
-		}
+	if c, ok := c.(*memnet.Conn); ok {
+		c.Partition(true)
+		s.partitioned = append(s.partitioned, c)
 	}
 }
 
@@ -58,14 +46,14 @@ func (s *Server) Heal() {
 		return
 	}
 	close(s.partitionEnd)
-	for _, p := range s.partitionedPipes {
-		p.setPartitioned(false)
+	for _, c := range s.partitioned {
+		c.Partition(false)
 	}
-	s.partitionEnd, s.partitionedPipes = nil, nil
+	s.partitionEnd, s.partitioned = nil, nil
 }
 
 // waitReachable waits until no partition separates client and server, and returns the listener, or nil if the server is stopped.
-func (s *Server) waitReachable(ctx context.Context) (*memoryListener, error) {
+func (s *Server) waitReachable(ctx context.Context) (*memnet.Listener, error) {
 	for {
 		s.mu.Lock()
 		l, parted := s.memory, s.partitionEnd
@@ -99,88 +87,11 @@ func (s *Server) ChangeCertificate(trusted bool) {
 	if !trusted {
 		by = s.identity.unknown
 	}
-	certificate, err := by.certify()
+	certificate, err := by.Certify(memnet.HostName, "127.0.0.1")
 	if err != nil {
 		s.t.Errorf("tidingstest: %v", err)
 		return
 	}
 	s.identity.present.Store(certificate)
 	s.breakConnections()
-}
-
-// identity holds the server's certificates.
-type identity struct {
-	trusted, unknown *authority
-	present          atomic.Pointer[tls.Certificate]
-}
-
-func newIdentity(t testing.TB) *identity {
-	t.Helper()
-	trusted, err := newAuthority()
-	if err != nil {
-		t.Fatalf("tidingstest: %v", err)
-	}
-	unknown, err := newAuthority()
-	if err != nil {
-		t.Fatalf("tidingstest: %v", err)
-	}
-	certificate, err := trusted.certify()
-	if err != nil {
-		t.Fatalf("tidingstest: %v", err)
-	}
-	id := &identity{trusted: trusted, unknown: unknown}
-	id.present.Store(certificate)
-	return id
-}
-
-func (id *identity) server() *tls.Config {
-	return &tls.Config{GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return id.present.Load(), nil }}
-}
-
-func (id *identity) client() *tls.Config {
-	roots := x509.NewCertPool()
-	roots.AddCert(id.trusted.certificate)
-	return &tls.Config{RootCAs: roots}
-}
-
-// authority is a certificate authority.
-type authority struct {
-	certificate *x509.Certificate
-	key         *ecdsa.PrivateKey
-}
-
-func newAuthority() (*authority, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, err
-	}
-	template := newTemplate("tidingstest authority")
-	template.IsCA, template.BasicConstraintsValid, template.KeyUsage = true, true, x509.KeyUsageCertSign
-	data, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		return nil, err
-	}
-	certificate, err := x509.ParseCertificate(data)
-	return &authority{certificate, key}, err
-}
-
-// certify issues a server certificate with a new key.
-func (a *authority) certify() (*tls.Certificate, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, err
-	}
-	template := newTemplate(hostName)
-	template.DNSNames, template.IPAddresses = []string{hostName}, []net.IP{net.IPv4(127, 0, 0, 1)}
-	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
-	data, err := x509.CreateCertificate(rand.Reader, template, a.certificate, key.Public(), a.key)
-	return &tls.Certificate{Certificate: [][]byte{data}, PrivateKey: key}, err
-}
-
-func newTemplate(name string) *x509.Certificate {
-	const validity = 100 * 365 * 24 * time.Hour
-	return &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
-		NotBefore: time.Now().Add(-24 * time.Hour), NotAfter: time.Now().Add(validity),
-	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tidings/tidings/internal/memnet"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -64,17 +65,17 @@ func TestPartitionWhileConnecting(t *testing.T) {
 				s := NewServer(t, options)
 				listener := must(s.waitReachable(t.Context()))(t)
 				s.Partition()
-				raw := must(listener.dial(t.Context()))(t)
+				raw := must(listener.Dial(t.Context()))(t)
 				defer raw.Close()
 				c := raw
 				if options.TLS {
 					config := s.identity.client()
-					config.ServerName = hostName
+					config.ServerName = memnet.HostName
 					c = tls.Client(raw, config)
 				}
 				answered := make(chan error, 1)
 				go func() {
-					_, err := fmt.Fprintf(c, "GET /version HTTP/1.1\r\nHost: %s\r\n\r\n", hostName)
+					_, err := fmt.Fprintf(c, "GET /version HTTP/1.1\r\nHost: %s\r\n\r\n", memnet.HostName)
 					if err == nil {
 						_, err = c.Read(make([]byte, 1))
 					}
@@ -99,10 +100,8 @@ func TestPartitionWhileConnecting(t *testing.T) {
 // learns that before the partition ends.
 func TestCloseDuringPartition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client, server := newConns()
-		for _, p := range []*pipe{client.in, client.out} {
-			p.setPartitioned(true)
-		}
+		client, server := memnet.Pipe()
+		client.Partition(true)
 		server.Close()
 		read := make(chan error)
 		go func() {

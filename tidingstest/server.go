@@ -11,9 +11,9 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 
+	"github.com/tidings/tidings/internal/memnet"
 	"github.com/tidings/tidings/tidingstest/internal/api"
 	"github.com/tidings/tidings/tidingstest/internal/crd"
 	"github.com/tidings/tidings/tidingstest/internal/rest"
@@ -43,16 +43,16 @@ type Server struct {
 	transport *http.Transport
 	handlers  sync.WaitGroup // requests in progress; added to under mu, while listener is not nil
 
-	mu               sync.Mutex // guards the fields below
-	http             *http.Server
-	address          string            // host:port for Loopback, chosen by the first Start
-	listener         net.Listener      // nil while stopped
-	conns            map[net.Conn]bool // the server's open ends
-	serving          chan struct{}     // closed when Serve has returned
-	quit             chan struct{}     // closed to end the requests of this run
-	memory           *memoryListener   // set with listener unless Loopback
-	partitionEnd     chan struct{}     // closed when a partition ends; nil without one
-	partitionedPipes []*pipe           // the pipes that the partition has cut
+	mu           sync.Mutex // guards the fields below
+	http         *http.Server
+	address      string            // host:port for Loopback, chosen by the first Start
+	listener     net.Listener      // nil while stopped
+	conns        map[net.Conn]bool // the server's open ends
+	serving      chan struct{}     // closed when Serve has returned
+	quit         chan struct{}     // closed to end the requests of this run
+	memory       *memnet.Listener  // set with listener unless Loopback
+	partitionEnd chan struct{}     // closed when a partition ends; nil without one
+	partitioned  []*memnet.Conn    // the connections that the partition has cut
 }
 
 // NewServer starts a server, which the test's cleanup stops. The cleanup waits for everything the server started.
@@ -81,7 +81,7 @@ func NewServer(t testing.TB, options ServerOptions) *Server {
 func (s *Server) Config() *clientrest.Config {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	host := hostName
+	host := memnet.HostName
 	if s.options.Loopback {
 		host = s.address
 	}
@@ -132,7 +132,7 @@ func (s *Server) protocols() *http.Protocols {
 
 func (s *Server) listen() error {
 	if !s.options.Loopback {
-		s.memory = newMemoryListener()
+		s.memory = memnet.NewListener()
 		s.listener = s.memory
 		return nil
 	}
@@ -209,8 +209,8 @@ func reset(c net.Conn) {
 	case *tls.Conn:
 		reset(c.NetConn())
 		return
-	case *conn:
-		c.reset()
+	case *memnet.Conn:
+		c.Reset()
 	case *net.TCPConn:
 		_ = c.SetLinger(0) // makes Close send a reset; if it fails, nothing can be done
 	}
@@ -240,9 +240,9 @@ func (s *Server) dial(ctx context.Context, network, address string) (net.Conn, e
 		return nil, err
 	}
 	if l == nil {
-		return nil, &net.OpError{Op: "dial", Net: "memory", Addr: memoryAddr{}, Err: syscall.ECONNREFUSED}
+		return nil, memnet.Refused()
 	}
-	return l.dial(ctx)
+	return l.Dial(ctx)
 }
 
 // ended returns a channel that is closed when the server stops.

@@ -140,7 +140,7 @@ func (p *part[T]) noteOlder(version string) {
 func (p *part[T]) noteRestored(cause error) {
 	err := fmt.Errorf("%s: %w", p.inf.cfg.Name, cause)
 	p.inf.afterApply(func() {
-		p.inf.log.log(slog.LevelWarn, "the server's data were probably restored from a backup", "err", err)
+		p.inf.log.Log(slog.LevelWarn, "the server's data were probably restored from a backup", "err", err)
 		p.inf.reportError(err)
 	})
 }

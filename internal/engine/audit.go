@@ -90,7 +90,7 @@ func (a *auditor[T]) start() (wait func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		defer a.part.caller.join()()                                                    // the logger and the source are the user's
+		defer a.part.caller.Join()()                                                    // the logger and the source are the user's
 		for sleep(a.part.ctx, every-time.Duration(rand.Float64()*0.1*float64(every))) { // jitter, so that informers do not audit together
 			a.audit()
 		}
@@ -122,7 +122,7 @@ func (a *auditor[T]) audit() {
 	a.note(found, err)
 	switch {
 	case err != nil:
-		a.part.inf.log.log(slog.LevelDebug, "an audit could not compare the store with the server", "namespace", a.part.namespace, "err", err)
+		a.part.inf.log.Log(slog.LevelDebug, "an audit could not compare the store with the server", "namespace", a.part.namespace, "err", err)
 	case found.objects() > 0:
 		a.part.forceRelist(found)
 	}

@@ -23,7 +23,7 @@ func (p *part[T]) onResume(watch context.Context, recent string) {
 	}
 	p.recent = recent
 	p.inf.wg.Go(func() {
-		defer p.caller.join()() // it may make calls that others deferred: see afterApply
+		defer p.caller.Join()() // it may make calls that others deferred: see afterApply
 		p.awaitQuiet(watch)
 	})
 }

@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/tidings/tidings/internal/usercode"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/source"
 )
@@ -20,7 +21,7 @@ import (
 // informer must be idle.
 func callBack(t *testing.T, inf *Informer[settings], words string, call func()) (called *int) {
 	called = new(int)
-	inf.log = newThrottled(slog.New(onMessage{slog.NewTextHandler(io.Discard, nil), func(message string) {
+	inf.log = usercode.NewThrottledLog(slog.New(onMessage{slog.NewTextHandler(io.Discard, nil), func(message string) {
 		if !strings.Contains(message, words) {
 			return
 		}
@@ -95,7 +96,7 @@ func TestFoundUnderALock(t *testing.T) {
 		p := inf.currentParts()[0]
 		before := p.reflector.Status().Lists
 		unopened, written := 0, 0
-		inf.log = newThrottled(slog.New(onMessage{slog.NewTextHandler(io.Discard, nil), func(message string) {
+		inf.log = usercode.NewThrottledLog(slog.New(onMessage{slog.NewTextHandler(io.Discard, nil), func(message string) {
 			if strings.Contains(message, "cannot be opened") {
 				unopened++
 			}
@@ -165,10 +166,10 @@ func TestStopFromEveryGoroutine(t *testing.T) {
 					t.Fatal(err)
 				}
 				synctest.Wait()
-				provoke(t, inf, func() { inf.log.log(slog.LevelError, "found") })
+				provoke(t, inf, func() { inf.log.Log(slog.LevelError, "found") })
 				synctest.Wait()
-				if !closed(inf.done) || len(stopped) != 1 || stopped[0] != nil {
-					t.Errorf("ended %t, after stops that returned %v", closed(inf.done), stopped)
+				if !usercode.Closed(inf.done) || len(stopped) != 1 || stopped[0] != nil {
+					t.Errorf("ended %t, after stops that returned %v", usercode.Closed(inf.done), stopped)
 				}
 			})
 		})

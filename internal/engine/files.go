@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/tidings/tidings/internal/fold/file"
+	"github.com/tidings/tidings/internal/usercode"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/reflector"
 	"github.com/tidings/tidings/source"
@@ -90,7 +91,7 @@ type files[T object.Object] struct {
 	identity       map[string]string // without cluster and namespace
 	disabledReason error             // why nothing is saved or loaded
 	done           chan struct{}     // closed when the saving goroutine has ended
-	caller         caller
+	caller         usercode.Caller
 }
 
 // errNotSaved is wrapped by the reasons why an informer is not saved.
@@ -152,7 +153,7 @@ func (f *files[T]) whyDisabled() (err error) {
 	default:
 		return nil
 	}
-	f.inf.deferredCalls.add(func() { f.inf.log.log(slog.LevelWarn, "the objects are not saved", "err", err) })
+	f.inf.deferredCalls.add(func() { f.inf.log.Log(slog.LevelWarn, "the objects are not saved", "err", err) })
 	return err
 }
 

@@ -29,6 +29,7 @@ import (
 	"github.com/tidings/tidings/internal/fold"
 	"github.com/tidings/tidings/internal/fold/file"
 	"github.com/tidings/tidings/internal/testseed"
+	"github.com/tidings/tidings/internal/usercode"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/source"
 )
@@ -700,7 +701,7 @@ func TestSaveThatFailsIsNoSave(t *testing.T) {
 		var log strings.Builder
 		dir := filepath.Join(t.TempDir(), "deep", "down")
 		inf, _ := newSaved(t, dir, false)
-		inf.log = newThrottled(slog.New(slog.NewTextHandler(&log, nil)))
+		inf.log = usercode.NewThrottledLog(slog.New(slog.NewTextHandler(&log, nil)))
 		o := namedSettings(1)
 		o.ResourceVersion = "5"
 		inf.cfg.NewSource = func(string) (source.ListerWatcher[settings], error) { return &answering{items: []settings{o}}, nil }
@@ -808,7 +809,7 @@ func newResumed(t *testing.T, dir string, folding bool, src source.ListerWatcher
 	inf, _ := newSaved(t, dir, folding)
 	inf.cfg.NewSource = func(string) (source.ListerWatcher[settings], error) { return src, nil }
 	inf.cfg.NoWatchList = true
-	inf.log = newThrottled(slog.New(slog.NewTextHandler(log, nil)))
+	inf.log = usercode.NewThrottledLog(slog.New(slog.NewTextHandler(log, nil)))
 	var told []object.Delta[settings]
 	if _, err := inf.Subscribe(func(d object.Delta[settings]) { told = append(told, d) }, HandlerOptions{}); err != nil {
 		t.Fatal(err)
@@ -969,7 +970,7 @@ func TestContradiction(t *testing.T) {
 			t.Fatal(err)
 		}
 		var log strings.Builder
-		inf.log = newThrottled(slog.New(slog.NewTextHandler(&log, nil)))
+		inf.log = usercode.NewThrottledLog(slog.New(slog.NewTextHandler(&log, nil)))
 		p.listed.Store(tt.listedBefore)
 		held, listed := namedSettings(1), namedSettings(1)
 		held.ResourceVersion, listed.ResourceVersion = tt.held, tt.listed

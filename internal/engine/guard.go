@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/tidings/tidings/internal/usercode"
 	"github.com/tidings/tidings/object"
 )
 
@@ -29,7 +30,7 @@ type Mutation struct {
 // runs on the goroutines of reflectors and handlers, never under the apply lock.
 type guard struct {
 	resource string
-	log      *throttled
+	log      *usercode.ThrottledLog
 	report   func(Mutation) // may be nil
 	off      bool
 
@@ -132,7 +133,7 @@ func (g *guard) record(m Mutation) {
 
 // announce logs and reports a Mutation that has been counted. No lock is held, since it calls the user's logger.
 func (g *guard) announce(m Mutation) {
-	g.log.log(slog.LevelError, "a cached object was written to; objects from informers are shared and read-only, call DeepCopyObject first",
+	g.log.Log(slog.LevelError, "a cached object was written to; objects from informers are shared and read-only, call DeepCopyObject first",
 		"key", m.Key.String(), "handler", m.Handler, "field", m.Field)
 	if g.report != nil {
 		g.report(m)

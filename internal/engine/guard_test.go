@@ -11,12 +11,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/tidings/tidings/internal/usercode"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/source"
 )
 
 func newGuard(found *[]Mutation) *guard {
-	return &guard{resource: "configmaps", log: newThrottled(slog.New(slog.DiscardHandler)), report: func(m Mutation) { *found = append(*found, m) }}
+	return &guard{resource: "configmaps", log: usercode.NewThrottledLog(slog.New(slog.DiscardHandler)), report: func(m Mutation) { *found = append(*found, m) }}
 }
 
 func namedSettings(i int) settings {
@@ -116,7 +117,7 @@ func TestGuardSamples(t *testing.T) {
 // TestMutationsAreLogged with who wrote to what, and what to do.
 func TestMutationsAreLogged(t *testing.T) {
 	var log strings.Builder
-	g := &guard{resource: "configmaps", log: newThrottled(slog.New(slog.NewTextHandler(&log, nil)))} // no report function
+	g := &guard{resource: "configmaps", log: usercode.NewThrottledLog(slog.New(slog.NewTextHandler(&log, nil)))} // no report function
 	o := namedSettings(1)
 	check := g.watch(o, object.KeyOf(o))
 	check("innocent")

@@ -14,6 +14,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/tidings/tidings/internal/usercode"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/reflector"
 	"github.com/tidings/tidings/source"
@@ -72,9 +73,9 @@ const (
 // called from any goroutine; see the package comment for the path of a change.
 type Informer[T object.Object] struct {
 	cfg     Config[T]
-	log     *throttled
+	log     *usercode.ThrottledLog
 	guard   *guard
-	reports *reporter // nil if the user set no callbacks
+	reports *usercode.Reporter // nil if the user set no callbacks
 
 	// apply is held while one transaction goes through the store to all queues. Nothing waits while it is held. Release it with
 	// unlockApply.
@@ -91,7 +92,7 @@ type Informer[T object.Object] struct {
 	end          context.CancelCauseFunc // ends life, with a cause
 	done         chan struct{}           // closed when every goroutine has ended
 	wg           sync.WaitGroup
-	closer       caller // the goroutine that closes done
+	closer       usercode.Caller // the goroutine that closes done
 	versionWaits versionWaits
 	files        *files[T] // set by Start; nil if nothing is saved
 
@@ -114,11 +115,11 @@ type Informer[T object.Object] struct {
 // New returns an informer that is not started yet.
 func New[T object.Object](cfg Config[T]) *Informer[T] {
 	inf := &Informer[T]{
-		cfg: cfg, log: newThrottled(cfg.Logger.With("resource", cfg.Name)), transform: cfg.Transform,
+		cfg: cfg, log: usercode.NewThrottledLog(cfg.Logger.With("resource", cfg.Name)), transform: cfg.Transform,
 		synced: make(chan struct{}), done: make(chan struct{}), changed: make(chan struct{}), values: context.Background(),
 	}
 	if cfg.OnError != nil || cfg.OnMutation != nil {
-		inf.reports = newReporter(inf.log)
+		inf.reports = usercode.NewReporter(inf.log)
 	}
 	inf.guard = &guard{resource: cfg.Name, log: inf.log, report: inf.reportMutation, off: cfg.NoMutationGuard}
 	options := store.Options{OnIndexPanic: inf.indexPanicked, OnStrayWrite: inf.indexOutdated, OnOpenError: inf.openFailed}
@@ -169,7 +170,7 @@ func (inf *Informer[T]) Start(ctx context.Context) error {
 	inf.phase = running
 	inf.unlink = context.AfterFunc(ctx, func() { inf.Halt(context.Cause(ctx)) })
 	if inf.reports != nil {
-		go inf.reports.run() // ended by Halt, after everything that reports
+		go inf.reports.Run() // ended by Halt, after everything that reports
 	}
 	for _, s := range inf.subs {
 		inf.wg.Go(s.run)
@@ -200,18 +201,18 @@ func (inf *Informer[T]) Halt(cause error) {
 	inf.end(errors.Join(ErrStopped, cause))
 	go func() { // ends with the goroutines it waits for
 		inf.wg.Wait()
-		inf.closer.enter() // the logger is the user's
+		inf.closer.Enter() // the logger is the user's
 		inf.guard.end()
 		if inf.budget != nil {
 			inf.budget.closeAccount()
 		}
 		if inf.reports != nil && before == running {
-			inf.reports.end()
+			inf.reports.End()
 		}
 		if inf.cfg.OnEnd != nil {
 			inf.cfg.OnEnd()
 		}
-		inf.closer.leave()
+		inf.closer.Leave()
 		close(inf.done)
 	}()
 }
@@ -220,12 +221,12 @@ func (inf *Informer[T]) Halt(cause error) {
 // that this or another informer runs, it waits neither for that call nor for other such calls that are themselves waiting.
 func (inf *Informer[T]) Stop(ctx context.Context) error {
 	inf.Halt(nil)
-	if currentCaller() != nil {
-		if all, err := await(ctx, inf.endings()); err != nil || !all {
+	if usercode.CurrentCaller() != nil {
+		if all, err := usercode.Await(ctx, inf.endings()); err != nil || !all {
 			return inf.stopError(err)
 		}
 	}
-	_, err := await(ctx, []ending{{inf.done, &inf.closer}})
+	_, err := usercode.Await(ctx, []usercode.Ending{{Done: inf.done, By: &inf.closer}})
 	return inf.stopError(err)
 }
 
@@ -234,20 +235,20 @@ func (inf *Informer[T]) Done() <-chan struct{} { return inf.done }
 
 // endings are the goroutines that run user code. The reporter's goroutine ends after all others, so it counts as ended once it
 // has delivered all pending reports.
-func (inf *Informer[T]) endings() []ending {
-	var ends []ending
+func (inf *Informer[T]) endings() []usercode.Ending {
+	var ends []usercode.Ending
 	for _, s := range inf.living() {
-		ends = append(ends, ending{s.done, &s.caller})
+		ends = append(ends, usercode.Ending{Done: s.done, By: &s.caller})
 	}
 	for _, p := range inf.runningParts() {
-		ends = append(ends, ending{p.done, &p.caller})
+		ends = append(ends, usercode.Ending{Done: p.done, By: &p.caller})
 	}
 	started := len(inf.currentParts()) > 0
 	if started && inf.files != nil {
-		ends = append(ends, ending{inf.files.done, &inf.files.caller})
+		ends = append(ends, usercode.Ending{Done: inf.files.done, By: &inf.files.caller})
 	}
 	if started && inf.reports != nil {
-		ends = append(ends, ending{inf.reports.flushed(), &inf.reports.caller})
+		ends = append(ends, inf.reports.Ending())
 	}
 	return ends
 }
@@ -329,7 +330,7 @@ func (inf *Informer[T]) RemoveIndexes(indexes []*store.Index[T]) {
 func (inf *Informer[T]) indexPanicked(index string, key object.Key, reason any) {
 	inf.indexPanics.Add(1)
 	inf.deferredCalls.add(func() {
-		inf.log.log(slog.LevelError, "index function panicked; the object is stored but not in this index",
+		inf.log.Log(slog.LevelError, "index function panicked; the object is stored but not in this index",
 			"index", index, "key", key.String(), "panic", fmt.Sprint(reason))
 	})
 }
@@ -353,13 +354,13 @@ func (inf *Informer[T]) foundMutation(m Mutation) {
 // reportError passes an error to the user's OnError.
 func (inf *Informer[T]) reportError(err error) {
 	if inf.cfg.OnError != nil {
-		inf.reports.report(func() { inf.cfg.OnError(err) })
+		inf.reports.Report(func() { inf.cfg.OnError(err) })
 	}
 }
 
 func (inf *Informer[T]) reportMutation(m Mutation) {
 	if inf.cfg.OnMutation != nil {
-		inf.reports.report(func() { inf.cfg.OnMutation(m) })
+		inf.reports.Report(func() { inf.cfg.OnMutation(m) })
 	}
 }
 

@@ -117,7 +117,7 @@ func (p *part[T]) resumeFromFile(ctx context.Context) (held reflector.Contents, 
 // next start, or the next save.
 func (p *part[T]) discard(err error) {
 	p.file.note(func(st *FileStatus) { st.Discarded = err })
-	p.inf.log.log(slog.LevelWarn, "the saved objects cannot be used; they are listed instead", "err", err)
+	p.inf.log.Log(slog.LevelWarn, "the saved objects cannot be used; they are listed instead", "err", err)
 	if _, unread := errors.AsType[*fs.PathError](err); !unread {
 		_ = os.Remove(p.file.path) // otherwise the next save replaces it
 	}

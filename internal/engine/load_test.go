@@ -18,6 +18,7 @@ import (
 
 	"github.com/tidings/tidings/internal/fold"
 	"github.com/tidings/tidings/internal/fold/file"
+	"github.com/tidings/tidings/internal/usercode"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/source"
 )
@@ -197,7 +198,7 @@ func TestListOlderThanItsFile(t *testing.T) {
 			}
 			var log strings.Builder
 			next, _ := newSaved(t, filepath.Dir(pf.path), folding)
-			next.log = newThrottled(slog.New(slog.NewTextHandler(&log, nil)))
+			next.log = usercode.NewThrottledLog(slog.New(slog.NewTextHandler(&log, nil)))
 			p, err := next.newTestPart(pf)
 			if err != nil {
 				t.Fatal(err)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	"github.com/tidings/tidings/internal/usercode"
 )
 
 // Memory is a memory budget that informers share.
@@ -22,7 +24,7 @@ import (
 // server is slowed down rather than the budget exceeded.
 type Memory struct {
 	budget int64
-	log    *throttled
+	log    *usercode.ThrottledLog
 
 	used atomic.Int64 // by all accounts
 	// limit is the value of used above which somebody folds.
@@ -55,7 +57,7 @@ type account interface {
 
 // NewMemory returns a budget of this many bytes.
 func NewMemory(budget int64, logger *slog.Logger) *Memory {
-	m := &Memory{budget: budget, log: newThrottled(logger)}
+	m := &Memory{budget: budget, log: usercode.NewThrottledLog(logger)}
 	m.limit.Store(budget)
 	return m
 }
@@ -164,7 +166,7 @@ func (m *Memory) updateProblem(used int64) {
 	problem := fmt.Sprintf("the memory budget of %s does not hold the cached objects even folded: they take %s: %s",
 		formatBytes(m.budget), formatBytes(used), m.largest())
 	m.problem.Store(&problem)
-	m.log.log(slog.LevelWarn, "the memory budget is too small; nothing is dropped, memory goes on growing", "problem", problem)
+	m.log.Log(slog.LevelWarn, "the memory budget is too small; nothing is dropped, memory goes on growing", "problem", problem)
 }
 
 // largest names the accounts that take most memory.

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tidings/tidings/internal/usercode"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/reflector"
 	"github.com/tidings/tidings/source"
@@ -35,7 +36,7 @@ type part[T object.Object] struct {
 	audit                  auditor[T]
 	replaceUnconditionally atomic.Bool   // the next list replaces the store's state unconditionally
 	done                   chan struct{} // closed when the part's goroutine has ended
-	caller                 caller
+	caller                 usercode.Caller
 	file                   *partFile // nil if nothing is saved
 	// These are used while a watch resumes from the file. recent is the version that it has to catch up to, "" if unknown, used only on
 	// the reflector's goroutine; newsAt is when it last brought something, in nanoseconds after made; adding is set while changes are
@@ -140,12 +141,12 @@ func (inf *Informer[T]) SetNamespaces(ctx context.Context, namespaces []string) 
 	}
 	inf.keepBudget()
 	inf.notify()
-	var ends []ending
+	var ends []usercode.Ending
 	for _, p := range gone {
 		p.cancel()
-		ends = append(ends, ending{p.done, &p.caller})
+		ends = append(ends, usercode.Ending{Done: p.done, By: &p.caller})
 	}
-	if _, err := await(ctx, ends); err != nil {
+	if _, err := usercode.Await(ctx, ends); err != nil {
 		return &StopError{Resource: inf.cfg.Name, Err: err}
 	}
 	return nil
@@ -294,14 +295,14 @@ func (p *part[T]) run() {
 	returned := false
 	defer func() {
 		if !returned {
-			p.inf.log.log(slog.LevelError, "a transform or an index function called runtime.Goexit; the informer stops", "stack", string(debug.Stack()))
+			p.inf.log.Log(slog.LevelError, "a transform or an index function called runtime.Goexit; the informer stops", "stack", string(debug.Stack()))
 			p.inf.Halt(errGoexit)
 		}
 	}()
 	defer p.audit.start()()
 	defer p.cancel()
-	p.caller.enter()
-	defer p.caller.leave()
+	p.caller.Enter()
+	defer p.caller.Leave()
 	_ = p.reflector.Run(p.ctx) // ends with ctx, whose cause the informer reports
 	returned = true
 }
@@ -462,7 +463,7 @@ func (p *part[T]) callTransform(obj T) (out T, err error) {
 func (p *part[T]) transformFailed(key object.Key, err error) {
 	p.inf.transformErrors.Add(1)
 	err = fmt.Errorf("%s %s: %w: %w", p.inf.cfg.Name, key, ErrTransform, err)
-	p.inf.log.log(slog.LevelError, "transform failed; the object is kept as it came", "key", key.String(), "err", err)
+	p.inf.log.Log(slog.LevelError, "transform failed; the object is kept as it came", "key", key.String(), "err", err)
 	p.inf.reportError(err)
 }
 

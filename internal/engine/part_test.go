@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tidings/tidings/deltafifo"
+	"github.com/tidings/tidings/internal/usercode"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/reflector"
 	"github.com/tidings/tidings/source"
@@ -123,10 +124,7 @@ func TestListOvercomesItsProblem(t *testing.T) {
 
 // TestCallersAreForgotten: nothing is kept of ended goroutines.
 func TestCallersAreForgotten(t *testing.T) {
-	count := func() (n int) {
-		callers.Range(func(any, any) bool { n++; return true })
-		return n
-	}
+	count := usercode.Running
 	synctest.Test(t, func(t *testing.T) {
 		before := count()
 		inf := New(Config[settings]{Name: "configmaps", Namespaces: []string{""}, Options: Options{
@@ -170,8 +168,8 @@ func TestLateHandlerOfOneObject(t *testing.T) {
 				t.Fatal(err)
 			}
 			synctest.Wait()
-			if len(notes) != n || !closed(s.Synced()) {
-				t.Errorf("%d notifications of %d objects, synced %t", len(notes), n, closed(s.Synced()))
+			if len(notes) != n || !usercode.Closed(s.Synced()) {
+				t.Errorf("%d notifications of %d objects, synced %t", len(notes), n, usercode.Closed(s.Synced()))
 			}
 			for _, d := range notes {
 				if d.Type != object.Added || !d.Initial {
@@ -312,24 +310,24 @@ func TestBadOptionsOfAReflector(t *testing.T) {
 func TestThrottledLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var text strings.Builder
-		log := newThrottled(slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		log := usercode.NewThrottledLog(slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 			if a.Key == slog.TimeKey {
 				return slog.Attr{}
 			}
 			return a
 		}})))
 		for i := range 130 {
-			log.log(slog.LevelWarn, "often", "i", i)
+			log.Log(slog.LevelWarn, "often", "i", i)
 			time.Sleep(time.Second)
 		}
 		for range 2 {
-			log.log(slog.LevelError, "twice")
+			log.Log(slog.LevelError, "twice")
 		}
 		time.Sleep(time.Hour)
-		log.log(slog.LevelWarn, "often", "i", "later")
+		log.Log(slog.LevelWarn, "often", "i", "later")
 		for range 2 {
-			log.log(slog.LevelError, "twice")
-			time.Sleep(logEvery)
+			log.Log(slog.LevelError, "twice")
+			time.Sleep(usercode.LogEvery)
 		}
 		want := `level=WARN msg=often i=0
 level=WARN msg=often i=60 more_since_last=59
@@ -349,10 +347,10 @@ level=ERROR msg=twice
 func TestPanicInAReportIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var text strings.Builder
-		r := newReporter(newThrottled(slog.New(slog.NewTextHandler(&text, nil))))
-		go r.run()
-		r.report(func() { panic("oh dear") })
-		r.end()
+		r := usercode.NewReporter(usercode.NewThrottledLog(slog.New(slog.NewTextHandler(&text, nil))))
+		go r.Run()
+		r.Report(func() { panic("oh dear") })
+		r.End()
 		if !strings.Contains(text.String(), "OnError or OnMutation panicked") || !strings.Contains(text.String(), "oh dear") {
 			t.Errorf("logged %q", text.String())
 		}
@@ -543,7 +541,7 @@ func TestSlowChangeIsNoSilence(t *testing.T) {
 			inf := startOf(t, &answering{list: errors.New("down")})
 			inf.AddIndex("broken", func(settings) []string { panic("oh") })
 			synctest.Wait()
-			inf.log = newThrottled(slog.New(sleepy{slog.NewTextHandler(io.Discard, nil)}))
+			inf.log = usercode.NewThrottledLog(slog.New(sleepy{slog.NewTextHandler(io.Discard, nil)}))
 			p := inf.currentParts()[0]
 			p.file = &partFile{version: "100"}
 			p.onResume(t.Context(), recent)
@@ -670,8 +668,8 @@ func TestHandlerThatNeverRan(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if err := s.Remove(ctx); err != nil || !closed(s.Done()) || len(inf.subscriptions())+len(inf.living()) != 0 {
-			t.Errorf("%v, ended %t, %d handlers left", err, closed(s.Done()), len(inf.living()))
+		if err := s.Remove(ctx); err != nil || !usercode.Closed(s.Done()) || len(inf.subscriptions())+len(inf.living()) != 0 {
+			t.Errorf("%v, ended %t, %d handlers left", err, usercode.Closed(s.Done()), len(inf.living()))
 		}
 	})
 }

@@ -47,8 +47,8 @@ var (
 // run saves the parts periodically, and when the informer ends.
 func (f *files[T]) run() {
 	defer close(f.done)
-	f.caller.enter() // the logger is the user's
-	defer f.caller.leave()
+	f.caller.Enter() // the logger is the user's
+	defer f.caller.Leave()
 	if f.disabledReason != nil {
 		return
 	}
@@ -79,7 +79,7 @@ func (f *files[T]) awaitParts() {
 	for _, p := range f.inf.currentParts() {
 		select {
 		case <-p.done:
-		case <-p.caller.whenWaiting():
+		case <-p.caller.WhenWaiting():
 		case <-enough.C:
 			return
 		}
@@ -108,7 +108,7 @@ func (f *files[T]) savePart(ctx context.Context, p *part[T]) error {
 	err := f.trySave(ctx, p)
 	if err != nil && ctx.Err() == nil {
 		p.file.note(func(st *FileStatus) { st.Failures, st.Err = st.Failures+1, err })
-		f.inf.log.log(slog.LevelWarn, "the objects are not saved", "err", err)
+		f.inf.log.Log(slog.LevelWarn, "the objects are not saved", "err", err)
 	}
 	return err
 }

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/tidings/tidings/internal/usercode"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/source"
 	"github.com/tidings/tidings/store"
@@ -77,7 +78,7 @@ func startSaving(t *testing.T, src source.ListerWatcher[settings], log *strings.
 	inf, _ := newSaved(t, t.TempDir(), false)
 	inf.cfg.NewSource = func(string) (source.ListerWatcher[settings], error) { return src, nil }
 	inf.cfg.NoWatchList = true
-	inf.log = newThrottled(slog.New(onMessage{slog.NewTextHandler(log, nil), func(message string) {
+	inf.log = usercode.NewThrottledLog(slog.New(onMessage{slog.NewTextHandler(log, nil), func(message string) {
 		if strings.Contains(message, "index function panicked") {
 			call(inf)
 		}

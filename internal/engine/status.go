@@ -42,7 +42,7 @@ func (inf *Informer[T]) Status() Status {
 		Memory: inf.memoryStatus(snap),
 	}
 	if inf.reports != nil {
-		st.ReportsDropped = inf.reports.dropped.Load()
+		st.ReportsDropped = inf.reports.Dropped()
 	}
 	inf.mu.Lock()
 	st.Started, st.Stopped = len(inf.parts) > 0, inf.phase == stopping // it may have been stopped before it was started

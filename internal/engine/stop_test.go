@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tidings/tidings/deltafifo"
+	"github.com/tidings/tidings/internal/usercode"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/source"
 )
@@ -47,14 +48,14 @@ func TestHandlerStopsWhatDidNotStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		failed := errors.New("no source")
 		inf, _ := newSaved(t, t.TempDir(), false)
-		inf.reports = newReporter(inf.log)
+		inf.reports = usercode.NewReporter(inf.log)
 		inf.cfg.NewSource = func(string) (source.ListerWatcher[settings], error) { return nil, failed }
 		if err := inf.Start(t.Context()); !errors.Is(err, failed) {
 			t.Fatal(err)
 		}
-		var handler caller
-		handler.enter()
-		defer handler.leave()
+		var handler usercode.Caller
+		handler.Enter()
+		defer handler.Leave()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		if err := inf.Stop(ctx); err != nil {
@@ -104,7 +105,7 @@ func TestHandlerWaitsForAnotherInformer(t *testing.T) {
 		stopped := make(chan error, 1)
 		_, err := inf.Subscribe(func(object.Delta[settings]) {
 			err := other.Stop(t.Context())
-			if !ended || !closed(other.Done()) {
+			if !ended || !usercode.Closed(other.Done()) {
 				t.Error("the stop returned before the informer had ended")
 			}
 			stopped <- err
@@ -160,7 +161,7 @@ func TestWaitsLeaveNothingBehind(t *testing.T) {
 			went := make(chan struct{})
 			go func() { inf.waitForRoom(life); close(went) }()
 			synctest.Wait()
-			if closed(went) || relaxed.waiting.Load() != 1 {
+			if usercode.Closed(went) || relaxed.waiting.Load() != 1 {
 				t.Error("the part was not held back")
 			}
 			batch, err := full.queue.Pop(t.Context())
@@ -246,30 +247,6 @@ func TestGuardLooksOnceMoreInTheEnd(t *testing.T) {
 			t.Errorf("%d mutations were found", n)
 		}
 	})
-}
-
-// TestCallerWaits from the start of its first wait to the end of its last, neither before nor after.
-func TestCallerWaits(t *testing.T) {
-	var c caller
-	for range 2 {
-		before := c.whenWaiting()
-		for i, step := range []struct {
-			wait    func()
-			waiting bool
-		}{{func() {}, false}, {c.beginWait, true}, {c.beginWait, true}, {c.endWait, true}, {c.endWait, false}} {
-			step.wait()
-			if closed(c.whenWaiting()) != step.waiting || closed(before) != (i > 0) {
-				t.Errorf("step %d: waiting %t, want %t; told %t", i, !step.waiting, step.waiting, closed(before))
-			}
-		}
-	}
-	c.enter()
-	defer c.leave()
-	ended := make(chan struct{})
-	close(ended)
-	if all, err := await(t.Context(), []ending{{ended, &caller{}}}); !all || err != nil || closed(c.whenWaiting()) {
-		t.Errorf("all ended %t, %v; waiting although the wait is over: %t", all, err, closed(c.whenWaiting()))
-	}
 }
 
 // TestStartAndStopAgain have no further effect, whatever happens to their contexts.

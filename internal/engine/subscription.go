@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tidings/tidings/deltafifo"
+	"github.com/tidings/tidings/internal/usercode"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/store"
 )
@@ -31,7 +32,7 @@ type Subscription[T object.Object] struct {
 	opts    HandlerOptions
 	deliver func(object.Delta[T]) // nil once the goroutine has ended, so that a removed handler is freed
 	queue   *deltafifo.Queue[T]
-	caller  caller
+	caller  usercode.Caller
 
 	life   context.Context // within the informer's; the handler is not called after its end, except that a running call goes on
 	cancel context.CancelFunc
@@ -96,7 +97,7 @@ func (s *Subscription[T]) Remove(ctx context.Context) error {
 	if neverRan := s.inf.unsubscribe(s); neverRan {
 		s.end()
 	}
-	if _, err := await(ctx, []ending{{s.done, &s.caller}}); err != nil {
+	if _, err := usercode.Await(ctx, []usercode.Ending{{Done: s.done, By: &s.caller}}); err != nil {
 		return &StopError{Resource: s.inf.cfg.Name, Handlers: []string{s.opts.Name}, Err: err}
 	}
 	return nil
@@ -134,8 +135,8 @@ func (s *Subscription[T]) run() {
 		s.panicked("handler called runtime.Goexit", "stack", string(debug.Stack()))
 		s.inf.wg.Go(s.run)
 	}()
-	s.caller.enter()
-	defer s.caller.leave()
+	s.caller.Enter()
+	defer s.caller.Leave()
 	if s.opts.Resync > 0 {
 		defer s.resyncEvery(s.opts.Resync)()
 	}
@@ -152,7 +153,7 @@ func (s *Subscription[T]) resyncEvery(period time.Duration) (stop func()) {
 	end, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		defer s.caller.join()() // it may make calls that others deferred: see afterApply
+		defer s.caller.Join()() // it may make calls that others deferred: see afterApply
 		ticker := time.NewTicker(period)
 		defer ticker.Stop()
 		for {
@@ -264,7 +265,7 @@ func (s *Subscription[T]) recover(what string, key object.Key) {
 // panicked counts and logs a panic, or what else has ended a call.
 func (s *Subscription[T]) panicked(message string, args ...any) {
 	s.panics.Add(1)
-	s.inf.log.log(slog.LevelError, message, append([]any{"handler", s.opts.Name}, args...)...)
+	s.inf.log.Log(slog.LevelError, message, append([]any{"handler", s.opts.Name}, args...)...)
 }
 
 // HandlerStatus is the state of one handler.

@@ -28,7 +28,7 @@ func (e unreadableError) Unwrap() error { return e.err }
 func (inf *Informer[T]) openFailed(key object.Key, err error) {
 	inf.afterApply(func() {
 		inf.listUnreadable(unreadableError{key, err})
-		inf.log.log(slog.LevelError, "a folded object cannot be opened; readers miss it until it is listed again", "key", key.String(), "err", err)
+		inf.log.Log(slog.LevelError, "a folded object cannot be opened; readers miss it until it is listed again", "key", key.String(), "err", err)
 	})
 }
 

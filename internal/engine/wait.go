@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/tidings/tidings/internal/usercode"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/reflector"
 )
@@ -14,7 +15,7 @@ const (
 	// syncLogAfter is when a wait for sync first logs what it is waiting for.
 	syncLogAfter = 1500 * time.Millisecond
 	// syncLogEvery is the interval between later messages.
-	syncLogEvery = logEvery
+	syncLogEvery = usercode.LogEvery
 )
 
 // Obstacle is what keeps an informer from being synced or fresh, or what ended the wait for that.
@@ -70,7 +71,7 @@ func (inf *Informer[T]) WaitForSync(ctx context.Context, failFast bool) (obstacl
 		case <-changed:
 		case <-logTimer.C:
 			now := inf.Obstacle() // nobody is notified of progress
-			inf.log.log(slog.LevelWarn, "waiting for sync", "namespace", now.Namespace, "progress", now.Progress, "problem", problemText(now.Problem))
+			inf.log.Log(slog.LevelWarn, "waiting for sync", "namespace", now.Namespace, "progress", now.Progress, "problem", problemText(now.Problem))
 			logTimer.Reset(syncLogEvery)
 		case <-inf.life.Done():
 			before.Wait = context.Cause(inf.life)

@@ -5,7 +5,8 @@ import (
 	"fmt"
 )
 
-// Check returns an error if the tree under root, which may be nil, breaks an invariant of Node or is not in order.
+// Check returns an error if the tree under root, which may be nil, breaks an invariant of Node or
+// is not in order.
 func Check(root *Node) error {
 	if root == nil {
 		return nil

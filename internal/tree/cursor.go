@@ -4,7 +4,8 @@ import "iter"
 
 // Cursor is a position in a tree. The zero cursor is at the end of an empty tree.
 //
-// Invariant: path[:depth] leads from the root to an item in a leaf; or depth is 0, and the cursor is at the end.
+// Invariant: path[:depth] leads from the root to an item in a leaf; or depth is 0, and the cursor
+// is at the end.
 type Cursor struct {
 	root  *Node
 	path  [maxDepth]step
@@ -16,7 +17,8 @@ type step struct {
 	i    int
 }
 
-// NewCursor returns a cursor for the tree under root, which may be nil. It is at the end; seek moves it.
+// NewCursor returns a cursor for the tree under root, which may be nil. It is at the end; seek
+// moves it.
 func NewCursor(root *Node) Cursor { return Cursor{root: root} }
 
 // Done reports whether the cursor is at the end.
@@ -30,7 +32,8 @@ func (c *Cursor) Seek(k *SortKey) {
 	}
 }
 
-// seekBelow is seek below n, which is the root, or the child that the path leads to and whose keys include k.
+// seekBelow is seek below n, which is the root, or the child that the path leads to and whose keys
+// include k.
 func (c *Cursor) seekBelow(n *Node, k *SortKey) {
 	for !n.leaf() {
 		i := n.route(k)
@@ -44,7 +47,8 @@ func (c *Cursor) seekBelow(n *Node, k *SortKey) {
 	}
 }
 
-// Advance moves the cursor forward to the first item at or after k; it never moves back. It is faster the nearer k is.
+// Advance moves the cursor forward to the first item at or after k; it never moves back. It is
+// faster the nearer k is.
 func (c *Cursor) Advance(k *SortKey) {
 	if c.depth == 0 || c.Item().Compare(k) >= 0 {
 		return
@@ -59,8 +63,8 @@ func (c *Cursor) Advance(k *SortKey) {
 	c.seekBelow(n, k)
 }
 
-// includes reports whether k, which is after the cursor, belongs to the child that the step leads to. It may return
-// false for the last child.
+// includes reports whether k, which is after the cursor, belongs to the child that the step leads
+// to. It may return false for the last child.
 func (s *step) includes(k *SortKey) bool {
 	if s.i+1 == len(s.node.children) {
 		return false
@@ -84,8 +88,8 @@ func (c *Cursor) rest() []Item {
 	return at.node.items[at.i:]
 }
 
-// Around yields the items beside the cursor's, the nearest ones first: at most two before it and two after it, of the same
-// leaf. The cursor must not be at the end.
+// Around yields the items beside the cursor's, the nearest ones first: at most two before it and
+// two after it, of the same leaf. The cursor must not be at the end.
 func (c *Cursor) Around() iter.Seq[*Item] {
 	return func(yield func(*Item) bool) {
 		at := &c.path[c.depth-1]
@@ -134,7 +138,8 @@ func (c *Cursor) push(n *Node, i int) {
 	c.depth++
 }
 
-// Scan calls yield for each item of s in the tree under n, in order, until it returns false. n may be nil.
+// Scan calls yield for each item of s in the tree under n, in order, until it returns false. n may
+// be nil.
 func (n *Node) Scan(s Span, yield func(*Item) bool) {
 	for run := range n.Runs(s) {
 		for i := range run {
@@ -145,8 +150,8 @@ func (n *Node) Scan(s Span, yield func(*Item) bool) {
 	}
 }
 
-// Runs yields the items of s leaf by leaf. Only the last leaf is searched for the end of s, so that items in the middle cost
-// no comparison.
+// Runs yields the items of s leaf by leaf. Only the last leaf is searched for the end of s, so that
+// items in the middle cost no comparison.
 func (n *Node) Runs(s Span) iter.Seq[[]Item] {
 	return func(yield func([]Item) bool) {
 		start := s.start()
@@ -178,7 +183,8 @@ func (s *Span) end(n int, at func(int) *SortKey) int {
 	return low
 }
 
-// Count returns the number of items of s in the tree under n, which may be nil. It descends only along the two ends of s.
+// Count returns the number of items of s in the tree under n, which may be nil. It descends only
+// along the two ends of s.
 func (n *Node) Count(s Span) int {
 	if n == nil {
 		return 0

@@ -4,15 +4,17 @@ import "slices"
 
 // Insertion inserts an item into a tree, descending only once to find its place and insert it.
 type Insertion struct {
-	// path[:depth] leads from the root to the leaf of the item and its place there; depth is 0 in an empty tree.
+	// path[:depth] leads from the root to the leaf of the item and its place there; depth is 0 in
+	// an empty tree.
 	path  [maxDepth]step
 	depth int
-	// edge is the number of steps along the right edge of the tree, where keys that arrive in order leave full nodes.
+	// edge is the number of steps along the right edge of the tree, where keys that arrive in order
+	// leave full nodes.
 	edge int
 }
 
-// Seek goes to the place of k in the tree under n, which may be nil. It returns the item of k and true, or else an item next to
-// its place, nil in an empty tree.
+// Seek goes to the place of k in the tree under n, which may be nil. It returns the item of k and
+// true, or else an item next to its place, nil in an empty tree.
 func (p *Insertion) Seek(n *Node, k *SortKey) (near *Item, found bool) {
 	p.depth, p.edge = 0, 0
 	if n == nil {
@@ -38,7 +40,8 @@ func (p *Insertion) step(n *Node, i, last int) {
 	p.depth++
 }
 
-// Insert inserts a new item at the place that seek found, for the transaction txn, and returns the new root.
+// Insert inserts a new item at the place that seek found, for the transaction txn, and returns the
+// new root.
 func (p *Insertion) Insert(txn uint64, it Item) *Node {
 	if p.depth == 0 {
 		return newLeaf(txn, []Item{it})
@@ -53,7 +56,8 @@ func (p *Insertion) Insert(txn uint64, it Item) *Node {
 	return newBranch(txn, []child{{node: left}, {low: right.low(), node: right}})
 }
 
-// intoLeaf inserts the item into the leaf. It returns the leaf's replacement and, if that had to be split, the node to its right.
+// intoLeaf inserts the item into the leaf. It returns the leaf's replacement and, if that had to be
+// split, the node to its right.
 func (p *Insertion) intoLeaf(txn uint64, it Item) (left, right *Node) {
 	at := p.path[p.depth-1]
 	n := at.node
@@ -71,7 +75,8 @@ func (p *Insertion) intoLeaf(txn uint64, it Item) (left, right *Node) {
 	}
 }
 
-// intoBranch replaces the child that the last step leads to by l and, unless that is nil, r. It returns the same as intoLeaf.
+// intoBranch replaces the child that the last step leads to by l and, unless that is nil, r. It
+// returns the same as intoLeaf.
 func (p *Insertion) intoBranch(txn uint64, l, r *Node) (left, right *Node) {
 	at := p.path[p.depth-1]
 	n := at.node.editable(txn, 0)
@@ -102,8 +107,8 @@ type deletion struct {
 	existed bool
 }
 
-// Without removes the item of k, if there is one, from the tree under n, which may be nil, for the transaction txn. It returns
-// the new root.
+// Without removes the item of k, if there is one, from the tree under n, which may be nil, for the
+// transaction txn. It returns the new root.
 func (n *Node) Without(txn uint64, k *SortKey) *Node {
 	if n == nil {
 		return nil
@@ -148,8 +153,8 @@ func (c *deletion) removeFromLeaf(n *Node) *Node {
 	return n
 }
 
-// rebalance brings the child at i, which has just lost an entry, back to the minimum fill, using a neighbor. n belongs to
-// txn.
+// rebalance brings the child at i, which has just lost an entry, back to the minimum fill, using a
+// neighbor. n belongs to txn.
 func (n *Node) rebalance(txn uint64, i int) {
 	switch fill := n.children[i].node.fill(); {
 	case fill >= minFill:
@@ -183,7 +188,8 @@ func (n *Node) replacePair(i int, left, right *Node) {
 	n.children[i] = child{low: right.low(), node: right}
 }
 
-// joined returns the entries of two neighbors as one slice if they fit into one node, else split evenly into two.
+// joined returns the entries of two neighbors as one slice if they fit into one node, else split
+// evenly into two.
 func joined[E any](left, right []E) (ls, rs []E) {
 	if len(left)+len(right) <= MaxFill {
 		return append(grown(left, len(right)), right...), nil

@@ -6,15 +6,15 @@ import (
 	"github.com/tidings/tidings/object"
 )
 
-// SortKey is the sort key of an item in a tree: value, then namespace, then name. value is empty in the key tree; in the tree of
-// an index it is the indexed value.
+// SortKey is the sort key of an item in a tree: value, then namespace, then name. value is empty in
+// the key tree; in the tree of an index it is the indexed value.
 type SortKey struct {
 	Value string
 	object.Key
 }
 
-// Compare orders keys. Values and namespaces repeat, so testing for equality first is fast: strings of different length or
-// at the same address are decided without reading their bytes.
+// Compare orders keys. Values and namespaces repeat, so testing for equality first is fast: strings
+// of different length or at the same address are decided without reading their bytes.
 func (k *SortKey) Compare(other *SortKey) int {
 	if k.Value != other.Value {
 		return strings.Compare(k.Value, other.Value)
@@ -25,8 +25,8 @@ func (k *SortKey) Compare(other *SortKey) int {
 	return strings.Compare(k.Name, other.Name)
 }
 
-// bound is a copy of a key in its own memory, so that it keeps no object alive. It is smaller than a key, since its strings
-// are parts of one.
+// bound is a copy of a key in its own memory, so that it keeps no object alive. It is smaller than
+// a key, since its strings are parts of one.
 type bound struct {
 	text string
 	// value and namespace are the ends of these two in text; the name is the rest.
@@ -53,8 +53,8 @@ func (b *bound) key() SortKey {
 // Span is a range of adjacent keys: those whose first fields equal the span's.
 type Span struct {
 	value, namespace string
-	// fields is the number of fields that must be equal: 0 for all keys, 1 for those of a value, 2 for those of a
-	// value and a namespace.
+	// fields is the number of fields that must be equal: 0 for all keys, 1 for those of a value, 2
+	// for those of a value and a namespace.
 	fields int
 }
 

@@ -2,9 +2,10 @@ package tree
 
 import "slices"
 
-// Sizes of nodes. Larger nodes make scans and large batches cheaper, smaller ones single writes; among sizes that measured
-// alike, this one fills an allocation of 1,408 B. The minimum fill is a quarter, not half, so that a node that was just split
-// or joined is far from the next split or join.
+// Sizes of nodes. Larger nodes make scans and large batches cheaper, smaller ones single writes;
+// among sizes that measured alike, this one fills an allocation of 1,408 B. The minimum fill is a
+// quarter, not half, so that a node that was just split or joined is far from the next split or
+// join.
 const (
 	// MaxFill is the most entries that a node may hold.
 	MaxFill = 25
@@ -13,13 +14,16 @@ const (
 	maxDepth = 12
 )
 
-// Node is a node of a B-tree whose items are all in the leaves. A leaf has items, a branch has children.
+// Node is a node of a B-tree whose items are all in the leaves. A leaf has items, a branch has
+// children.
 //
 // Invariants, for nodes below the root:
-//   - A node holds minFill to MaxFill entries. Only on the right edge of the tree may it hold fewer (at least
+//   - A node holds minFill to MaxFill entries. Only on the right edge of the tree may it hold fewer
+//     (at least
 //     one), because appending leaves full nodes behind.
 //   - All leaves have the same depth.
-//   - txn is the transaction that created the node, and the only one that may change it. Numbers are never reused, so a
+//   - txn is the transaction that created the node, and the only one that may change it. Numbers
+//     are never reused, so a
 //     published node never changes.
 type Node struct {
 	txn      uint64
@@ -28,15 +32,15 @@ type Node struct {
 	children []child
 }
 
-// Item is an entry of a leaf: a key and the slot of its object. Its strings are copies that the trees share, so that it
-// keeps no object alive.
+// Item is an entry of a leaf: a key and the slot of its object. Its strings are copies that the
+// trees share, so that it keeps no object alive.
 type Item struct {
 	SortKey
 	Slot Slot
 }
 
-// child is an entry of a branch. All keys below node are at or above low, and below the low of the next child.
-// The low of the first child of a branch is meaningless.
+// child is an entry of a branch. All keys below node are at or above low, and below the low of the
+// next child. The low of the first child of a branch is meaningless.
 type child struct {
 	low  bound
 	node *Node
@@ -87,7 +91,8 @@ func (n *Node) route(k *SortKey) int {
 	return low - 1
 }
 
-// Near returns the item of k and true, or else an item next to its place, nil in an empty tree. n may be nil.
+// Near returns the item of k and true, or else an item next to its place, nil in an empty tree. n
+// may be nil.
 func (n *Node) Near(k *SortKey) (it *Item, found bool) {
 	if n == nil {
 		return nil, false
@@ -102,7 +107,8 @@ func (n *Node) Near(k *SortKey) (it *Item, found bool) {
 	return &n.items[i], found
 }
 
-// editable returns n if txn may change it, else a copy that txn may change, with room for that many more entries.
+// editable returns n if txn may change it, else a copy that txn may change, with room for that many
+// more entries.
 func (n *Node) editable(txn uint64, more int) *Node {
 	if n.txn == txn {
 		return n

@@ -15,9 +15,9 @@ const (
 // Slot is the number of an object's place.
 type Slot uint32
 
-// Slots holds the objects of a snapshot or a transaction by slot: an array in pages that never change once they are
-// published. An object keeps its slot as long as its key is in the store, so the trees that lead to it need not change
-// when its state does.
+// Slots holds the objects of a snapshot or a transaction by slot: an array in pages that never
+// change once they are published. An object keeps its slot as long as its key is in the store, so
+// the trees that lead to it need not change when its state does.
 type Slots[T any] struct {
 	// txn is the transaction that may change branches.
 	txn      uint64
@@ -26,7 +26,8 @@ type Slots[T any] struct {
 
 // branch holds adjacent pages.
 type branch[T any] struct {
-	// txn is the transaction that may change the branch, and those of its pages whose bit is set in own.
+	// txn is the transaction that may change the branch, and those of its pages whose bit is set in
+	// own.
 	txn   uint64
 	own   uint64
 	pages [branchSize]*[PageSize]T

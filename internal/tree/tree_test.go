@@ -91,8 +91,8 @@ func randomKey(r *rand.Rand) SortKey {
 	return SortKey{Value: fmt.Sprint(r.IntN(3)), Key: k}
 }
 
-// TestTree applies random changes to a tree and to a sorted slice, in transactions, and compares them; earlier roots must
-// stay as they were.
+// TestTree applies random changes to a tree and to a sorted slice, in transactions, and compares
+// them; earlier roots must stay as they were.
 func TestTree(t *testing.T) {
 	testseed.Each(t, 20, func(t *testing.T, seed uint64) {
 		r := rand.New(rand.NewPCG(seed, 0))

@@ -1,4 +1,4 @@
-package tidingstest
+package memnet
 
 import (
 	"context"
@@ -131,25 +131,25 @@ func (d *deadline) stop() {
 	}
 }
 
-// conn is one end of an in-memory connection.
-type conn struct {
+// Conn is one end of an in-memory connection.
+type Conn struct {
 	in, out *pipe
 	closed  sync.Once
 }
 
-// newConns returns the two ends of a connection.
-func newConns() (client, server *conn) {
+// Pipe returns the two ends of a connection.
+func Pipe() (client, server *Conn) {
 	up, down := newPipe(), newPipe()
-	return &conn{in: down, out: up}, &conn{in: up, out: down}
+	return &Conn{in: down, out: up}, &Conn{in: up, out: down}
 }
 
-func (c *conn) Read(b []byte) (int, error)  { return c.in.Read(b) }
-func (c *conn) Write(b []byte) (int, error) { return c.out.Write(b) }
-func (c *conn) LocalAddr() net.Addr         { return memoryAddr{} }
-func (c *conn) RemoteAddr() net.Addr        { return memoryAddr{} }
+func (c *Conn) Read(b []byte) (int, error)  { return c.in.Read(b) }
+func (c *Conn) Write(b []byte) (int, error) { return c.out.Write(b) }
+func (c *Conn) LocalAddr() net.Addr         { return address{} }
+func (c *Conn) RemoteAddr() net.Addr        { return address{} }
 
 // Close lets the peer read what has been written, and then EOF.
-func (c *conn) Close() error {
+func (c *Conn) Close() error {
 	c.closed.Do(func() {
 		c.out.close(io.EOF, false)
 		c.in.close(net.ErrClosed, true)
@@ -157,52 +157,62 @@ func (c *conn) Close() error {
 	return nil
 }
 
-// reset breaks the connection at once: data in transit is lost, and both ends get an error.
-func (c *conn) reset() {
+// Partition keeps data of both directions from its reader, or with false delivers it again. Neither end notices.
+func (c *Conn) Partition(parted bool) {
+	c.in.setPartitioned(parted)
+	c.out.setPartitioned(parted)
+}
+
+// Reset breaks the connection at once: data in transit is lost, and both ends get an error.
+func (c *Conn) Reset() {
 	c.out.close(syscall.ECONNRESET, true)
 	c.in.close(syscall.ECONNRESET, true)
 }
 
-func (c *conn) SetReadDeadline(t time.Time) error {
+func (c *Conn) SetReadDeadline(t time.Time) error {
 	c.in.setDeadline(&c.in.read, t)
 	return nil
 }
 
-func (c *conn) SetWriteDeadline(t time.Time) error {
+func (c *Conn) SetWriteDeadline(t time.Time) error {
 	c.out.setDeadline(&c.out.write, t)
 	return nil
 }
 
-func (c *conn) SetDeadline(t time.Time) error {
+func (c *Conn) SetDeadline(t time.Time) error {
 	c.in.setDeadline(&c.in.read, t)
 	c.out.setDeadline(&c.out.write, t)
 	return nil
 }
 
-type memoryAddr struct{}
+type address struct{}
 
-func (memoryAddr) Network() string { return "memory" }
-func (memoryAddr) String() string  { return "memory" }
+func (address) Network() string { return "memory" }
+func (address) String() string  { return "memory" }
 
-// memoryListener is a net.Listener for connections within the process.
-type memoryListener struct {
+// Listener is a net.Listener for connections within the process.
+type Listener struct {
 	accept chan net.Conn
 	done   chan struct{}
 	once   sync.Once
 }
 
-func newMemoryListener() *memoryListener {
-	return &memoryListener{accept: make(chan net.Conn), done: make(chan struct{})}
+// NewListener returns a listener that Dial reaches.
+func NewListener() *Listener {
+	return &Listener{accept: make(chan net.Conn), done: make(chan struct{})}
 }
 
-func (l *memoryListener) Addr() net.Addr { return memoryAddr{} }
+// Addr returns an address that only says that the listener is in memory.
+func (l *Listener) Addr() net.Addr { return address{} }
 
-func (l *memoryListener) Close() error {
+// Close refuses connections from now on, and ends Accept. Those that exist go on.
+func (l *Listener) Close() error {
 	l.once.Do(func() { close(l.done) })
 	return nil
 }
 
-func (l *memoryListener) Accept() (net.Conn, error) {
+// Accept waits for the next connection. After Close it returns net.ErrClosed.
+func (l *Listener) Accept() (net.Conn, error) {
 	select {
 	case c := <-l.accept:
 		return c, nil
@@ -211,14 +221,19 @@ func (l *memoryListener) Accept() (net.Conn, error) {
 	}
 }
 
-// dial connects to the listener. Once that is closed, connections are refused.
-func (l *memoryListener) dial(ctx context.Context) (net.Conn, error) {
-	client, server := newConns()
+// Refused is the error of a dial to a listener that is closed, or that there is not.
+func Refused() error {
+	return &net.OpError{Op: "dial", Net: "memory", Addr: address{}, Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+}
+
+// Dial connects to the listener. Once that is closed, connections are refused.
+func (l *Listener) Dial(ctx context.Context) (net.Conn, error) {
+	client, server := Pipe()
 	select {
 	case l.accept <- server:
 		return client, nil
 	case <-l.done:
-		return nil, &net.OpError{Op: "dial", Net: "memory", Addr: memoryAddr{}, Err: syscall.ECONNREFUSED}
+		return nil, Refused()
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}

@@ -1,4 +1,4 @@
-package engine
+package usercode
 
 import (
 	"log/slog"
@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-func startReporter() *reporter {
-	r := newReporter(newThrottled(slog.New(slog.DiscardHandler)))
-	go r.run()
+func startReporter() *Reporter {
+	r := NewReporter(NewThrottledLog(slog.New(slog.DiscardHandler)))
+	go r.Run()
 	return r
 }
 
@@ -22,26 +22,26 @@ func TestReportsAreFlushed(t *testing.T) {
 		r := startReporter()
 		idle := r.flushed()
 		synctest.Wait()
-		if !closed(idle) {
+		if !Closed(idle) {
 			t.Error("nothing is pending, and nobody says so")
 		}
 		var calls []int
 		release := make(chan struct{})
-		r.report(func() { calls = append(calls, 1); <-release })
-		r.report(func() { panic("oh") })
-		r.report(func() { calls = append(calls, 2) })
+		r.Report(func() { calls = append(calls, 1); <-release })
+		r.Report(func() { panic("oh") })
+		r.Report(func() { calls = append(calls, 2) })
 		busy := r.flushed()
 		synctest.Wait()
-		if closed(busy) || !slices.Equal(calls, []int{1}) {
-			t.Errorf("flushed %t after calls %v", closed(busy), calls)
+		if Closed(busy) || !slices.Equal(calls, []int{1}) {
+			t.Errorf("flushed %t after calls %v", Closed(busy), calls)
 		}
 		close(release)
 		synctest.Wait()
-		if !closed(busy) || !slices.Equal(calls, []int{1, 2}) {
-			t.Errorf("flushed %t after calls %v, want all", closed(busy), calls)
+		if !Closed(busy) || !slices.Equal(calls, []int{1, 2}) {
+			t.Errorf("flushed %t after calls %v, want all", Closed(busy), calls)
 		}
-		r.end()
-		if !closed(r.flushed()) {
+		r.End()
+		if !Closed(r.flushed()) {
 			t.Error("after the end something is pending")
 		}
 	})
@@ -51,22 +51,22 @@ func TestReportsAreFlushed(t *testing.T) {
 func TestReportThatEndsItsGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
-		r := newReporter(newThrottled(slog.New(slog.NewTextHandler(&log, nil))))
-		go r.run()
+		r := NewReporter(NewThrottledLog(slog.New(slog.NewTextHandler(&log, nil))))
+		go r.Run()
 		var calls []int
 		for i := range 3 {
-			r.report(func() {
+			r.Report(func() {
 				calls = append(calls, i)
 				runtime.Goexit()
 			})
 		}
 		flushed := r.flushed()
 		synctest.Wait()
-		if !slices.Equal(calls, []int{0, 1, 2}) || !closed(flushed) {
-			t.Errorf("calls %d, all delivered: %t", calls, closed(flushed))
+		if !slices.Equal(calls, []int{0, 1, 2}) || !Closed(flushed) {
+			t.Errorf("calls %d, all delivered: %t", calls, Closed(flushed))
 		}
-		r.report(runtime.Goexit)
-		r.end()
+		r.Report(runtime.Goexit)
+		r.End()
 		if !strings.Contains(log.String(), "Goexit") || !strings.Contains(log.String(), "TestReportThatEndsItsGoroutine") {
 			t.Errorf("the log does not say who it was: %s", &log)
 		}
@@ -77,35 +77,35 @@ func TestReportThatEndsItsGoroutine(t *testing.T) {
 func TestReportsAreDroppedAndCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
-		r := newReporter(newThrottled(slog.New(slog.NewTextHandler(&log, nil))))
-		go r.run()
+		r := NewReporter(NewThrottledLog(slog.New(slog.NewTextHandler(&log, nil))))
+		go r.Run()
 		told := 0
 		release := make(chan struct{})
-		r.report(func() { <-release })
+		r.Report(func() { <-release })
 		synctest.Wait()
 		for range maxReports + 7 {
-			r.report(func() { told++ })
+			r.Report(func() { told++ })
 		}
 		full := r.flushed() // finds no room for its own call
-		if n := r.dropped.Load(); n != 7 || closed(full) {
-			t.Errorf("%d dropped, flushed %t, want 7 and not yet", n, closed(full))
+		if n := r.Dropped(); n != 7 || Closed(full) {
+			t.Errorf("%d dropped, flushed %t, want 7 and not yet", n, Closed(full))
 		}
 		if !strings.Contains(log.String(), "reports are dropped") || !strings.Contains(log.String(), "dropped=1") {
 			t.Errorf("logged %q", log.String())
 		}
 		close(release)
 		synctest.Wait()
-		if told != maxReports || !closed(full) {
-			t.Errorf("%d told, flushed %t, want %d", told, closed(full), maxReports)
+		if told != maxReports || !Closed(full) {
+			t.Errorf("%d told, flushed %t, want %d", told, Closed(full), maxReports)
 		}
 		busy := make(chan struct{})
-		r.report(func() { <-busy })
+		r.Report(func() { <-busy })
 		synctest.Wait()
 		for range maxReports {
-			r.report(func() { told++ })
+			r.Report(func() { told++ })
 		}
 		time.AfterFunc(time.Second, func() { close(busy) })
-		r.end() // makes the remaining calls
+		r.End() // makes the remaining calls
 		if told != 2*maxReports {
 			t.Errorf("%d told after the end, want %d", told, 2*maxReports)
 		}
@@ -116,11 +116,11 @@ func TestReportsAreDroppedAndCounted(t *testing.T) {
 func TestWhoAsksInTheEndIsAnswered(t *testing.T) {
 	for range 30 { // the order is random
 		synctest.Test(t, func(t *testing.T) {
-			r := newReporter(newThrottled(slog.New(slog.DiscardHandler)))
+			r := NewReporter(NewThrottledLog(slog.New(slog.DiscardHandler)))
 			asked := r.flushed()
 			close(r.quit)
-			r.run()
-			if !closed(asked) {
+			r.Run()
+			if !Closed(asked) {
 				t.Fatal("nothing is pending any more, and nobody says so")
 			}
 		})
