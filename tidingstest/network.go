@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// Partition blocks all traffic between the server and its clients until Heal: connections stay open but carry nothing, and
-// new ones get no answer. Neither side notices. It needs in-memory connections.
+// Partition blocks all traffic between the server and its clients until Heal: connections stay open
+// but carry nothing, and new ones get no answer. Neither side notices. It needs in-memory
+// connections.
 func (s *Server) Partition() {
 	s.t.Helper()
 	if s.options.Loopback {
@@ -38,7 +39,8 @@ func (s *Server) cutOff(c net.Conn) {
 	}
 }
 
-// Heal ends a Partition; so does Stop. What was sent meanwhile arrives, unless the sender has given up the connection.
+// Heal ends a Partition; so does Stop. What was sent meanwhile arrives, unless the sender has given
+// up the connection.
 func (s *Server) Heal() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,7 +54,8 @@ func (s *Server) Heal() {
 	s.partitionEnd, s.partitioned = nil, nil
 }
 
-// waitReachable waits until no partition separates client and server, and returns the listener, or nil if the server is stopped.
+// waitReachable waits until no partition separates client and server, and returns the listener, or
+// nil if the server is stopped.
 func (s *Server) waitReachable(ctx context.Context) (*memnet.Listener, error) {
 	for {
 		s.mu.Lock()
@@ -69,14 +72,15 @@ func (s *Server) waitReachable(ctx context.Context) (*memnet.Listener, error) {
 	}
 }
 
-// ShiftClock moves the server's clock, which sets creation and deletion times, forward or, with a negative duration, back.
-// Timers are not affected.
+// ShiftClock moves the server's clock, which sets creation and deletion times, forward or, with a
+// negative duration, back. Timers are not affected.
 func (s *Server) ShiftClock(d time.Duration) { s.skew.Add(int64(d)) }
 
 func (s *Server) now() time.Time { return time.Now().Add(time.Duration(s.skew.Load())) }
 
-// ChangeCertificate replaces the certificate of a server with TLS and breaks all connections. If trusted, the new one is
-// issued by the authority that the clients of Config trust, otherwise by an unknown one, until the next change.
+// ChangeCertificate replaces the certificate of a server with TLS and breaks all connections. If
+// trusted, the new one is issued by the authority that the clients of Config trust, otherwise by an
+// unknown one, until the next change.
 func (s *Server) ChangeCertificate(trusted bool) {
 	s.t.Helper()
 	if s.identity == nil {

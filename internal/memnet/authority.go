@@ -81,7 +81,8 @@ func (a *Authority) Pool() *x509.CertPool {
 	return roots
 }
 
-// newTemplate returns a certificate to be signed. The time as serial number differs from one to the next.
+// newTemplate returns a certificate to be signed. The time as serial number differs from one to the
+// next.
 func newTemplate(name string) *x509.Certificate {
 	return &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},

@@ -10,19 +10,20 @@ import (
 	"time"
 )
 
-// pipeBytes is the buffer size of one direction of an in-memory connection, about that of a kernel's socket
-// buffer.
+// pipeBytes is the buffer size of one direction of an in-memory connection, about that of a
+// kernel's socket buffer.
 const pipeBytes = 64 << 10
 
-// pipe is one direction of an in-memory connection: a bounded buffer between one writer and one reader. All
-// waits use a sync.Cond, so that a synctest bubble considers a waiting end idle.
+// pipe is one direction of an in-memory connection: a bounded buffer between one writer and one
+// reader. All waits use a sync.Cond, so that a synctest bubble considers a waiting end idle.
 type pipe struct {
 	mu      sync.Mutex
 	changed sync.Cond // signals every change of the fields below
 
 	data        []byte
 	partitioned bool // whether a partition keeps data from the reader
-	// err is what the writer gets at once, and the reader once data is empty. Once set, only dropping replaces it, if it is io.EOF.
+	// err is what the writer gets at once, and the reader once data is empty. Once set, only
+	// dropping replaces it, if it is io.EOF.
 	err error
 
 	read, write deadline
@@ -157,7 +158,8 @@ func (c *Conn) Close() error {
 	return nil
 }
 
-// Partition keeps data of both directions from its reader, or with false delivers it again. Neither end notices.
+// Partition keeps data of both directions from its reader, or with false delivers it again. Neither
+// end notices.
 func (c *Conn) Partition(parted bool) {
 	c.in.setPartitioned(parted)
 	c.out.setPartitioned(parted)
@@ -227,7 +229,7 @@ func Refused() error {
 }
 
 // Dial connects to the listener. Once that is closed, connections are refused.
-func (l *Listener) Dial(ctx context.Context) (net.Conn, error) {
+func (l *Listener) Dial(ctx context.Context) (*Conn, error) {
 	client, server := Pipe()
 	select {
 	case l.accept <- server:

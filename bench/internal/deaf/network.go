@@ -3,9 +3,9 @@ package deaf
 import (
 	"context"
 	"net"
-	"os"
 	"sync"
-	"syscall"
+
+	"github.com/tidings/tidings/internal/memnet"
 )
 
 // hostName is the server's host name.
@@ -13,68 +13,36 @@ const hostName = "server.example.com"
 
 // network connects to the server in memory, as a synctest bubble requires.
 type network struct {
-	incoming chan net.Conn
-	done     chan struct{}
-	once     sync.Once
+	*memnet.Listener
 	onRefuse func() // called for every refused connection; may be nil
 
 	mu      sync.Mutex
 	refused bool
-	conns   []net.Conn
+	conns   []*memnet.Conn
 }
 
-func newNetwork() *network {
-	return &network{incoming: make(chan net.Conn), done: make(chan struct{})}
-}
-
-// Accept, Close and Addr make the network the server's listener.
-func (n *network) Accept() (net.Conn, error) {
-	select {
-	case c := <-n.incoming:
-		return c, nil
-	case <-n.done:
-		return nil, net.ErrClosed
-	}
-}
-
-func (n *network) Close() error {
-	n.once.Do(func() { close(n.done) })
-	return nil
-}
-
-func (n *network) Addr() net.Addr { return &net.TCPAddr{} }
+func newNetwork() *network { return &network{Listener: memnet.NewListener()} }
 
 // dial connects a client.
-func (n *network) dial(ctx context.Context, network, _ string) (net.Conn, error) {
-	ours, theirs, err := n.connect()
-	if err != nil {
+func (n *network) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	n.mu.Lock()
+	refused := n.refused
+	n.mu.Unlock()
+	if refused {
 		if n.onRefuse != nil {
 			n.onRefuse()
 		}
-		return nil, &net.OpError{Op: "dial", Net: network, Err: err}
+		return nil, memnet.Refused()
 	}
-	select {
-	case n.incoming <- theirs:
-		return ours, nil
-	case <-n.done:
-		return nil, &net.OpError{Op: "dial", Net: network, Err: refusedError()}
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+	c, err := n.Dial(ctx)
+	if err != nil {
+		return nil, err
 	}
-}
-
-func (n *network) connect() (ours, theirs net.Conn, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.refused {
-		return nil, nil, refusedError()
-	}
-	ours, theirs = net.Pipe()
-	n.conns = append(n.conns, theirs)
-	return ours, theirs, nil
+	n.conns = append(n.conns, c)
+	return c, nil
 }
-
-func refusedError() error { return os.NewSyscallError("connect", syscall.ECONNREFUSED) }
 
 // refuse makes the network refuse connections, or accept them again.
 func (n *network) refuse(refused bool) {
@@ -88,7 +56,7 @@ func (n *network) breakAll() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, c := range n.conns {
-		_ = c.Close() // closing a pipe cannot fail
+		c.Reset()
 	}
 	n.conns = nil
 }
