@@ -1,0 +1,43 @@
+package suites
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// The packages that this project replaces, and those below clientgo that replace them.
+var (
+	factories = []string{"informers", "dynamic/dynamicinformer", "metadata/metadatainformer"}
+	tools     = []string{"tools/cache", "util/workqueue"}
+)
+
+// importReplacer replaces the imports of packages of client-go.
+func importReplacer(packages []string) *strings.Replacer {
+	var pairs []string
+	for _, p := range packages {
+		ours := p[strings.LastIndex(p, "/")+1:]
+		pairs = append(pairs, `"k8s.io/client-go/`+p+`"`, `"github.com/tidings/tidings/clientgo/`+ours+`"`)
+	}
+	return strings.NewReplacer(pairs...)
+}
+
+// replaceImports replaces imports in all Go files below a folder that end in suffix.
+func replaceImports(folder, suffix string, packages ...string) error {
+	replacer := importReplacer(packages)
+	return filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(path, suffix) {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		replaced := replacer.Replace(string(text))
+		if replaced == string(text) {
+			return nil
+		}
+		return os.WriteFile(path, []byte(replaced), 0o644)
+	})
+}

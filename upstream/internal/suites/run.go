@@ -1,0 +1,168 @@
+package suites
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"sort"
+	"strings"
+	"sync"
+	"time"
+)
+
+// testPackage is a package whose tests are to run.
+type testPackage struct {
+	name   string // as the suite names it
+	path   string // what the go command calls it, in the folder module
+	module string
+	folder string // where the tests run
+	// omitted counts the tests that cannot run outside of their package.
+	omitted int
+	// specs is the test that runs Ginkgo's specs; "" if there is none.
+	specs string
+	// flags are flags of the go command for building the package.
+	flags []string
+	// env is added to the environment of the tests.
+	env []string
+}
+
+// run runs the tests of a package.
+func (o *Options) run(ctx context.Context, suite string, p testPackage) (Report, error) {
+	r := Report{Suite: suite, Package: p.name, Omitted: p.omitted}
+	binary, err := o.build(ctx, p)
+	if err != nil {
+		r.Failures = []Failure{{Test: buildTest, Why: err.Error()}}
+		return r, ctx.Err()
+	}
+	if binary == "" {
+		return r, nil
+	}
+	defer os.Remove(binary)
+	tests, err := o.list(ctx, binary, p)
+	if err != nil {
+		r.Failures = []Failure{{Test: buildTest, Why: err.Error()}}
+		return r, ctx.Err()
+	}
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, max(1, o.Parallel))
+	for _, test := range tests {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			one := o.runTest(ctx, binary, p, test)
+			mu.Lock()
+			defer mu.Unlock()
+			r.add(one)
+		})
+	}
+	wg.Wait()
+	sort.Strings(r.Ran)
+	sort.Slice(r.Failures, func(i, j int) bool { return r.Failures[i].Test < r.Failures[j].Test })
+	return r, ctx.Err()
+}
+
+// buildTest stands for the tests of a package that does not build.
+const buildTest = "build"
+
+// build returns the path of the package's test binary, or "" if it has no tests.
+func (o *Options) build(ctx context.Context, p testPackage) (string, error) {
+	binary := filepath.Join(p.module, "suite.test")
+	args := append([]string{"test", "-vet=off", "-c", "-o", binary}, p.flags...)
+	if o.Race {
+		args = append(args, "-race")
+	}
+	if _, err := goCommand(ctx, p.module, append(args, p.path)...); err != nil {
+		return "", err
+	}
+	if _, err := os.Stat(binary); err != nil {
+		return "", nil // the package has no tests
+	}
+	return binary, nil
+}
+
+// list returns the names of the selected tests in a binary.
+func (o *Options) list(ctx context.Context, binary string, p testPackage) ([]string, error) {
+	cmd := exec.CommandContext(ctx, binary, "-test.list", "^Test")
+	cmd.Dir, cmd.Env = p.folder, append(os.Environ(), p.env...)
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("list the tests of %s: %w", p.name, err)
+	}
+	var tests []string
+	for _, line := range strings.Split(string(out), "\n") {
+		if strings.HasPrefix(line, "Test") && (o.selects(line) || line == p.specs) {
+			tests = append(tests, line)
+		}
+	}
+	return tests, nil
+}
+
+// specsLimit is the time that all specs of a package may take, in units of Options.Limit.
+const specsLimit = 10
+
+// runTest runs one test in a process of its own.
+func (o *Options) runTest(ctx context.Context, binary string, p testPackage, test string) Report {
+	limit := o.Limit
+	args := []string{"-test.v", "-test.run", "^" + regexp.QuoteMeta(test) + "$", "-test.timeout", "0", "-test.count", fmt.Sprint(max(1, o.Count))}
+	if test == p.specs {
+		limit *= specsLimit
+		args = append(args, "-ginkgo.v", "-ginkgo.no-color")
+		if o.Run != nil {
+			args = append(args, "-ginkgo.focus", o.Run.String())
+		}
+	}
+	output, why := runLimited(ctx, limit, p, binary, args...)
+	if o.Log != nil {
+		fmt.Fprintf(o.Log, "=== %s %s\n%s\n", p.name, test, output)
+	}
+	if test == p.specs {
+		return readGinkgo(test, output, why)
+	}
+	return readTest(test, output, why)
+}
+
+// runLimited runs a test binary and returns its output, and why it failed, if it did.
+func runLimited(ctx context.Context, limit time.Duration, p testPackage, binary string, args ...string) (output, why string) {
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	var out bytes.Buffer
+	cmd := exec.CommandContext(limited, binary, args...)
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = p.folder, append(os.Environ(), p.env...), &out, &out
+	cmd.WaitDelay = 10 * time.Second
+	err := cmd.Run()
+	switch {
+	case limited.Err() != nil && ctx.Err() == nil:
+		why = fmt.Sprintf("it took longer than %v", limit)
+	case err != nil:
+		why = reasonOf(out.String(), err)
+	}
+	return out.String(), why
+}
+
+// reasonOf says why a test process failed.
+func reasonOf(output string, err error) string {
+	for _, line := range strings.Split(output, "\n") {
+		if strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ") {
+			return line
+		}
+	}
+	return err.Error()
+}
+
+// goCommand runs the go command in a folder and returns its standard output. The error has what it wrote to standard error.
+func goCommand(ctx context.Context, folder string, args ...string) ([]byte, error) {
+	var stderr bytes.Buffer
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir, cmd.Stderr, cmd.Env = folder, &stderr, append(os.Environ(), "GOWORK=off")
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("go %s: %w", strings.Join(args, " "), err), errors.New(strings.TrimSpace(stderr.String())))
+	}
+	return out, nil
+}

@@ -1,0 +1,91 @@
+package suites
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+)
+
+// Suite is the tests of another project.
+type Suite struct {
+	// Name names the suite on the command line and in the list of differences.
+	Name string
+	// About says what it is.
+	About string
+
+	prepare func(ctx context.Context, o *Options, w *workspace) ([]testPackage, error)
+	// before prepares each package's run and returns what ends that; nil if there is nothing to do.
+	before func(ctx context.Context, p *testPackage) (end func() error, err error)
+}
+
+// All are the suites.
+var All = []Suite{clientGo, controllerRuntime, kubernetes}
+
+// Named returns the suites with the given names, or all if there are none.
+func Named(names []string) ([]Suite, error) {
+	if len(names) == 0 {
+		return All, nil
+	}
+	var chosen []Suite
+	for _, name := range names {
+		i := slices.IndexFunc(All, func(s Suite) bool { return s.Name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("there is no suite %q", name)
+		}
+		chosen = append(chosen, All[i])
+	}
+	return chosen, nil
+}
+
+// Run runs the suite. The error says that it could not run; failures of tests are in the reports.
+func (s Suite) Run(ctx context.Context, o Options) ([]Report, error) {
+	w, err := newWorkspace()
+	if err != nil {
+		return nil, err
+	}
+	defer w.remove()
+	packages, err := s.prepare(ctx, &o, w)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", s.Name, err)
+	}
+	var reports []Report
+	for _, p := range packages {
+		began := time.Now()
+		r, err := s.runPackage(ctx, &o, p)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %s: %w", s.Name, p.name, err)
+		}
+		reports = append(reports, r)
+		printReport(o.Progress, r, time.Since(began))
+	}
+	return reports, nil
+}
+
+func (s Suite) runPackage(ctx context.Context, o *Options, p testPackage) (Report, error) {
+	if s.before == nil {
+		return o.run(ctx, s.Name, p)
+	}
+	end, err := s.before(ctx, &p)
+	if err != nil {
+		return Report{}, err
+	}
+	r, err := o.run(ctx, s.Name, p)
+	if endErr := end(); err == nil {
+		err = endErr
+	}
+	return r, err
+}
+
+// printReport writes a line about a package, and one for each failure.
+func printReport(to io.Writer, r Report, took time.Duration) {
+	if to == nil {
+		return
+	}
+	fmt.Fprintf(to, "%s: %d passed, %d failed, %d skipped, %d cannot run from outside, in %v\n",
+		r.name(), r.Passed, len(r.Failures), r.Skipped, r.Omitted, took.Round(time.Second))
+	for _, f := range r.Failures {
+		fmt.Fprintf(to, "\t%s %s\n", f.Test, f.Why)
+	}
+}
