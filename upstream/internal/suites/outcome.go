@@ -117,13 +117,10 @@ func readGinkgo(test, output, why string) Report {
 	return r
 }
 
-// specName returns the name of a spec without the place in the source that follows it.
+// specName returns the name of a spec without the place in the source that may follow it.
 func specName(line string) string {
 	if i := strings.LastIndex(line, " (/"); i >= 0 {
 		line = line[:i]
-	}
-	for _, place := range []string{" [It] ", " [BeforeEach] ", " [AfterEach] ", " [BeforeSuite] ", " [AfterSuite] "} {
-		line = strings.Replace(line, place, " ", 1)
 	}
 	return strings.TrimSpace(line)
 }

@@ -1,0 +1,110 @@
+package suites
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestTakeTests: what is taken from a package builds and passes outside of it, and is all that can.
+func TestTakeTests(t *testing.T) {
+	module := t.TempDir()
+	writeFiles(t, module, map[string]string{
+		"go.mod": "module example.test\n\ngo 1.26\n",
+		"box/box.go": `package box
+
+type Box[T any] struct{ Content T; secret int }
+
+func (b *Box[T]) Open() T { return b.Content }
+
+func (b *Box[T]) pick() int { return b.secret }
+
+func New[T any](content T) *Box[T] { return &Box[T]{Content: content} }
+
+const size = 3
+
+type Lid interface{ Lift() }
+`,
+		"box/box_test.go": `package box
+
+import (
+	"strings"
+	"testing"
+	"fmt"
+)
+
+var shared, other = 1, size
+
+type lid struct{ up bool }
+
+func (l *lid) Lift() { l.up = l.helper() }
+
+func (l *lid) helper() bool { return true }
+
+type innerLid struct{}
+
+func (innerLid) Lift() { _ = size }
+
+func check(t *testing.T, got string) {
+	if !strings.HasPrefix(got, "a") {
+		t.Error(got)
+	}
+}
+
+func TestMain(m *testing.M) { m.Run() }
+
+func TestOpen(t *testing.T) { check(t, New("abc").Open()) }
+
+func TestLid(t *testing.T) {
+	var l Lid = &lid{}
+	if l.Lift(); !l.(*lid).up {
+		t.Error("it is down")
+	}
+}
+
+func TestSecret(t *testing.T) { _ = New(1).secret }
+
+func TestPick(t *testing.T) { _ = New(1).pick() }
+
+func TestSize(t *testing.T) { fmt.Sprint(shared) }
+
+func TestInnerLid(t *testing.T) { innerLid{}.Lift() }
+
+func Testing(t *testing.T) {}
+`,
+	})
+	tests, err := loadTests(t.Context(), module, "box", true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	chosen := tests.choose()
+	slices.Sort(chosen.tests)
+	if want := []string{"TestLid", "TestOpen"}; !slices.Equal(chosen.tests, want) || chosen.omitted != 4 {
+		t.Errorf("got %q and %d others, want %q and 4", chosen.tests, chosen.omitted, want)
+	}
+	if err := chosen.write(filepath.Join(module, "taken")); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("go", "test", "-v", "./taken")
+	cmd.Dir = module
+	out, err := cmd.CombinedOutput()
+	if err != nil || strings.Count(string(out), "--- PASS") != 2 {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+func writeFiles(t *testing.T, folder string, files map[string]string) {
+	t.Helper()
+	for name, text := range files {
+		path := filepath.Join(folder, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
