@@ -681,11 +681,6 @@ func TypedIndexersToIndexers[T any](indexers TypedIndexers[T]) Indexers {
 	return upstream.TypedIndexersToIndexers[T](indexers)
 }
 
-// WaitFor calls client-go's WaitFor.
-func WaitFor(ctx context.Context, what string, checkers ...DoneChecker) bool {
-	return upstream.WaitFor(ctx, what, checkers...)
-}
-
 // WaitForCacheSync calls client-go's WaitForCacheSync.
 func WaitForCacheSync(stopCh <-chan struct{}, cacheSyncs ...InformerSynced) bool {
 	return upstream.WaitForCacheSync(stopCh, cacheSyncs...)

@@ -23,8 +23,8 @@ type declarations struct {
 	*insideTests
 	nodes   map[types.Object]ast.Node
 	methods map[types.Object][]types.Object // of the types
-	// foreign are methods that tests add to types of the package. They cannot be declared outside.
-	foreign map[types.Object]bool
+	// extended are types of the package to which tests add methods, which is not possible outside.
+	extended map[types.Object]bool
 }
 
 // choose chooses the tests that need nothing unexported of the package.
@@ -59,7 +59,7 @@ func isTest(name string) bool {
 // declarations returns what the test files declare.
 func (t *insideTests) declarations() declarations {
 	all := declarations{
-		insideTests: t, nodes: map[types.Object]ast.Node{}, methods: map[types.Object][]types.Object{}, foreign: map[types.Object]bool{},
+		insideTests: t, nodes: map[types.Object]ast.Node{}, methods: map[types.Object][]types.Object{}, extended: map[types.Object]bool{},
 	}
 	for _, file := range t.files {
 		for _, d := range file.Decls {
@@ -85,19 +85,25 @@ func (d *declarations) addFunc(f *ast.FuncDecl) {
 	if f.Recv == nil {
 		return
 	}
-	receiver := object.Type().(*types.Signature).Recv().Type()
-	if pointer, ok := receiver.(*types.Pointer); ok {
-		receiver = pointer.Elem()
-	}
-	named, ok := receiver.(*types.Named)
+	of := nameOf(object.Type().(*types.Signature).Recv().Type())
 	switch {
-	case !ok:
-	case d.inTest(named.Obj().Pos()):
-		of := named.Origin().Obj()
+	case of == nil:
+	case d.inTest(of.Pos()):
 		d.methods[of] = append(d.methods[of], object)
 	default:
-		d.foreign[object] = true
+		d.extended[of] = true
 	}
+}
+
+// nameOf returns the name of a type or of what it points to; nil if it has none.
+func nameOf(t types.Type) types.Object {
+	if pointer, ok := t.(*types.Pointer); ok {
+		t = pointer.Elem()
+	}
+	if named, ok := t.(*types.Named); ok {
+		return named.Origin().Obj()
+	}
+	return nil
 }
 
 func (d *declarations) addSpec(spec ast.Spec) {
@@ -117,11 +123,11 @@ func (d *declarations) collect(object types.Object, needed map[types.Object]bool
 		return true
 	}
 	needed[object] = true
-	if d.foreign[object] {
-		return false
-	}
 	available := true
 	ast.Inspect(d.nodes[object], func(node ast.Node) bool {
+		if expr, ok := node.(ast.Expr); ok && d.extended[nameOf(d.info.TypeOf(expr))] {
+			available = false
+		}
 		switch node := node.(type) {
 		case *ast.SelectorExpr:
 			available = available && d.info.Uses[node.Sel] != nil // otherwise it is a type error

@@ -46,7 +46,9 @@ func loadTests(ctx context.Context, module, name string, unreplaced bool) (*insi
 	}
 	t := &insideTests{
 		fset: token.NewFileSet(), tests: map[*token.File]bool{}, unreplaced: unreplaced,
-		info: types.Info{Uses: map[*ast.Ident]types.Object{}, Defs: map[*ast.Ident]types.Object{}},
+		info: types.Info{
+			Uses: map[*ast.Ident]types.Object{}, Defs: map[*ast.Ident]types.Object{}, Types: map[ast.Expr]types.TypeAndValue{},
+		},
 	}
 	return t, t.check(target, exports)
 }
