@@ -1,6 +1,9 @@
 package workqueue
 
-import "time"
+import (
+	"reflect"
+	"time"
+)
 
 // maxIdle is how many idle entries a queue keeps even if few are in use, so that items that return need
 // no allocation.
@@ -41,17 +44,23 @@ func (e *entry[T]) idle() bool {
 type table[T comparable] struct {
 	// entries holds an entry for each item that is waiting, working or delayed, or was so recently.
 	entries map[T]*entry[T]
-	// idle counts the idle entries. Invariant: idle <= max(maxIdle, len(entries)-idle).
+	// idle counts the idle entries. Invariant: idle <= max(maxIdle, len(entries)-idle), and 0 if keepsNone.
 	idle int
+	// keepsNone is set if items may refer to objects, which an idle entry would keep in memory.
+	keepsNone bool
+	// peak is the largest number of entries since the map was created, if keepsNone is set.
+	peak int
 	// spare holds entries without an item, linked by next, for new items. Invariant: spares <= maxIdle.
 	spare  *entry[T]
 	spares int
-	// flows holds every flow that an entry points to.
+	// flows holds every flow that an entry points to, and the unnamed one from its first use on: most queues have no other.
 	flows map[string]*flow[T]
 }
 
 func newTable[T comparable]() table[T] {
-	t := table[T]{entries: make(map[T]*entry[T], initialEntries), flows: make(map[string]*flow[T])}
+	t := table[T]{
+		entries: make(map[T]*entry[T], initialEntries), flows: make(map[string]*flow[T]), keepsNone: refersToObjects(reflect.TypeFor[T]()),
+	}
 	first := make([]entry[T], initialEntries)
 	for i := range first {
 		t.recycle(&first[i])
@@ -85,14 +94,47 @@ func (t *table[T]) newEntry() *entry[T] {
 	return e
 }
 
-// release counts the entry as idle if it is, and sweeps if there are too many idle ones.
+// refersToObjects reports whether values of a type may refer to anything but the bytes of strings.
+func refersToObjects(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Interface, reflect.Chan, reflect.UnsafePointer:
+		return true
+	case reflect.Array:
+		return refersToObjects(t.Elem())
+	case reflect.Struct:
+		for field := range t.Fields() {
+			if refersToObjects(field.Type) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// release counts the entry as idle if it is, and sweeps if there are too many idle ones. If none are kept, it removes the entry.
 func (t *table[T]) release(e *entry[T]) {
 	if !e.idle() {
+		return
+	}
+	if t.keepsNone {
+		t.drop(e)
 		return
 	}
 	t.idle++
 	if t.idle > max(maxIdle, len(t.entries)-t.idle) {
 		t.sweep()
+	}
+}
+
+// drop removes an entry. Go's maps do not release memory, so it replaces one that has become much too large.
+func (t *table[T]) drop(e *entry[T]) {
+	t.peak = max(t.peak, len(t.entries))
+	delete(t.entries, e.item)
+	t.leaveFlow(e.flow)
+	t.recycle(e)
+	if t.peak > maxIdle && len(t.entries) <= t.peak/4 {
+		t.sweep()
+		t.peak = len(t.entries)
 	}
 }
 
@@ -134,7 +176,7 @@ func (t *table[T]) flow(name string) *flow[T] {
 // queued and stays valid there until its turn; a new flow with that name is queued separately.
 func (t *table[T]) leaveFlow(f *flow[T]) {
 	f.entries--
-	if f.entries == 0 {
+	if f.entries == 0 && f.name != "" {
 		delete(t.flows, f.name)
 	}
 }
