@@ -13,7 +13,13 @@ type panicError struct {
 	source bool
 }
 
-func newPanicError(value any) *panicError { return &panicError{value: value, stack: debug.Stack()} }
+// newPanicError returns a panic that is being recovered. A value that has the stack of another goroutine brings that along.
+func newPanicError(value any) *panicError {
+	if elsewhere, ok := value.(interface{ Stack() []byte }); ok {
+		return &panicError{value: value, stack: elsewhere.Stack()}
+	}
+	return &panicError{value: value, stack: debug.Stack()}
+}
 
 func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
 

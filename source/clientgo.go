@@ -32,6 +32,9 @@ type ClientGo[L runtime.Object] interface {
 // modified: if Trim changes an object, the changed parts are copied, and with NoSharing every object is copied,
 // since fakes return the objects that they store.
 //
+// A call of the client that has not returned a second after its context has ended is abandoned, because clients may ignore the context: its
+// goroutine remains until it returns, and what it returns is dropped.
+//
 // It is an error if the scope is invalid or the client lists objects that are not of type T.
 func FromClient[T object.Object, L runtime.Object](client ClientGo[L], scope Scope) (ListerWatcher[T], error) {
 	scope, err := scope.complete()
@@ -84,14 +87,15 @@ func (s *clientSource[T, L]) ObjectType() reflect.Type {
 }
 
 func (s *clientSource[T, L]) List(ctx context.Context, opts ListOptions[T], each func(T) error) (ListResult, error) {
-	list, err := s.client.List(ctx, metav1.ListOptions{
+	options := metav1.ListOptions{
 		LabelSelector:        s.scope.Labels,
 		FieldSelector:        s.scope.fieldsOf(opts.Only),
 		ResourceVersion:      opts.ResourceVersion,
 		ResourceVersionMatch: metav1.ResourceVersionMatch(opts.ResourceVersionMatch),
 		Continue:             opts.Continue,
 		Limit:                opts.Limit,
-	})
+	}
+	list, err := callAbandonable(ctx, func() (L, error) { return s.client.List(ctx, options) }, nil)
 	if err != nil {
 		return ListResult{}, listError(err)
 	}
@@ -117,6 +121,9 @@ func (s *clientSource[T, L]) List(ctx context.Context, opts ListOptions[T], each
 
 // listError returns an error from a client's list. If the client could not decode the list, its text may quote all of it.
 func listError(err error) error {
+	if _, ok := errors.AsType[abandonedError](err); ok || err == errNoReturn {
+		return err
+	}
 	switch {
 	case runtime.IsMissingKind(err):
 		return errNoList
@@ -142,7 +149,7 @@ func (s *clientSource[T, L]) Watch(ctx context.Context, opts WatchOptions[T]) (S
 	if seconds := wholeSeconds(opts.Timeout); seconds > 0 {
 		options.TimeoutSeconds = &seconds
 	}
-	w, err := s.client.Watch(ctx, options)
+	w, err := callAbandonable(ctx, func() (watch.Interface, error) { return s.client.Watch(ctx, options) }, watch.Interface.Stop)
 	if err != nil {
 		return nil, err
 	}
