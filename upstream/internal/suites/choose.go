@@ -23,8 +23,8 @@ type declarations struct {
 	*insideTests
 	nodes   map[types.Object]ast.Node
 	methods map[types.Object][]types.Object // of the types
-	// extended are types of the package to which tests add methods, which is not possible outside.
-	extended map[types.Object]bool
+	// added are the methods that tests add to types of the package, by type and name. They cannot be declared outside.
+	added map[types.Object]map[string]bool
 }
 
 // choose chooses the tests that need nothing unexported of the package.
@@ -59,7 +59,7 @@ func isTest(name string) bool {
 // declarations returns what the test files declare.
 func (t *insideTests) declarations() declarations {
 	all := declarations{
-		insideTests: t, nodes: map[types.Object]ast.Node{}, methods: map[types.Object][]types.Object{}, extended: map[types.Object]bool{},
+		insideTests: t, nodes: map[types.Object]ast.Node{}, methods: map[types.Object][]types.Object{}, added: map[types.Object]map[string]bool{},
 	}
 	for _, file := range t.files {
 		for _, d := range file.Decls {
@@ -91,7 +91,10 @@ func (d *declarations) addFunc(f *ast.FuncDecl) {
 	case d.inTest(of.Pos()):
 		d.methods[of] = append(d.methods[of], object)
 	default:
-		d.extended[of] = true
+		if d.added[of] == nil {
+			d.added[of] = map[string]bool{}
+		}
+		d.added[of][f.Name.Name] = true
 	}
 }
 
@@ -125,12 +128,12 @@ func (d *declarations) collect(object types.Object, needed map[types.Object]bool
 	needed[object] = true
 	available := true
 	ast.Inspect(d.nodes[object], func(node ast.Node) bool {
-		if expr, ok := node.(ast.Expr); ok && d.extended[nameOf(d.info.TypeOf(expr))] {
-			available = false
-		}
 		switch node := node.(type) {
 		case *ast.SelectorExpr:
-			available = available && d.info.Uses[node.Sel] != nil // otherwise it is a type error
+			available = available && d.info.Uses[node.Sel] != nil && // otherwise it is a type error
+				!d.added[nameOf(d.info.TypeOf(node.X))][node.Sel.Name]
+		case *ast.CallExpr:
+			available = available && !d.passesAdded(node)
 		case *ast.Ident:
 			available = available && d.collectUse(node, needed)
 		}
@@ -140,6 +143,27 @@ func (d *declarations) collect(object types.Object, needed map[types.Object]bool
 		available = available && d.collect(method, needed)
 	}
 	return available
+}
+
+// passesAdded reports whether a call passes an argument as an interface that its type only implements with an added method.
+func (d *declarations) passesAdded(call *ast.CallExpr) bool {
+	signature, ok := d.info.TypeOf(call.Fun).(*types.Signature)
+	if !ok {
+		return false
+	}
+	for i, arg := range call.Args {
+		added := d.added[nameOf(d.info.TypeOf(arg))]
+		if len(added) == 0 || i >= signature.Params().Len() {
+			continue
+		}
+		wanted, ok := signature.Params().At(i).Type().Underlying().(*types.Interface)
+		for n := 0; ok && n < wanted.NumMethods(); n++ {
+			if added[wanted.Method(n).Name()] {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // collectUse is collect for what a name in the package stands for.

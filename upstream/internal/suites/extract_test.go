@@ -28,7 +28,11 @@ const size = 3
 
 type Lid interface{ Lift() }
 
+func Lift(l Lid) { l.Lift() }
+
 type Bag struct{}
+
+func (Bag) Open() bool { return true }
 
 func NewBag() *Bag { return &Bag{} }
 `,
@@ -79,10 +83,11 @@ func TestInnerLid(t *testing.T) { innerLid{}.Lift() }
 
 func (*Bag) Lift() {}
 
-func TestBag(t *testing.T) {
-	var l Lid = NewBag()
-	l.Lift()
-}
+func TestBagLift(t *testing.T) { NewBag().Lift() }
+
+func TestBagAsLid(t *testing.T) { Lift(NewBag()) }
+
+func TestBagOpen(t *testing.T) { NewBag().Open() }
 
 func Testing(t *testing.T) {}
 `,
@@ -93,8 +98,8 @@ func Testing(t *testing.T) {}
 	}
 	chosen := tests.choose()
 	slices.Sort(chosen.tests)
-	if want := []string{"TestLid", "TestOpen"}; !slices.Equal(chosen.tests, want) || chosen.omitted != 5 {
-		t.Errorf("got %q and %d others, want %q and 5", chosen.tests, chosen.omitted, want)
+	if want := []string{"TestBagOpen", "TestLid", "TestOpen"}; !slices.Equal(chosen.tests, want) || chosen.omitted != 6 {
+		t.Errorf("got %q and %d others, want %q and 6", chosen.tests, chosen.omitted, want)
 	}
 	if err := chosen.write(filepath.Join(module, "taken")); err != nil {
 		t.Fatal(err)
@@ -102,7 +107,7 @@ func Testing(t *testing.T) {}
 	cmd := exec.Command("go", "test", "-v", "./taken")
 	cmd.Dir = module
 	out, err := cmd.CombinedOutput()
-	if err != nil || strings.Count(string(out), "--- PASS") != 2 {
+	if err != nil || strings.Count(string(out), "--- PASS") != 3 {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
