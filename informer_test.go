@@ -522,8 +522,12 @@ func TestTransform(t *testing.T) {
 				t.Errorf("failure %v: want ErrTransform and the object's key", err)
 			}
 		}
-		if text := log.take(); !strings.Contains(text, "transform failed") || !strings.Contains(text, "key=a/nil") {
+		text := log.take()
+		if !strings.Contains(text, "transform failed") || !strings.Contains(text, "key=a/nil") {
 			t.Errorf("the log does not say for what the transform failed: %s", text)
+		}
+		if !strings.Contains(text, "only that was put back") || strings.Count(text, "kept as it came") != 1 {
+			t.Errorf("the log does not say that the rest of the transform's work was kept: %s", text)
 		}
 		if err := errors.Join(failures...); !strings.Contains(err.Error(), "it panicked: oh") || !strings.Contains(err.Error(), "nil without an error") {
 			t.Errorf("failures %v: want the reasons", err)

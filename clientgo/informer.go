@@ -93,7 +93,7 @@ func (inf *informer) register(h cache.ResourceEventHandler, resync *time.Duratio
 	}
 	switch inf.phase {
 	case stopped:
-		return nil, false, fmt.Errorf("handler %s was not added to shared informer because it has stopped already", r.name())
+		return nil, false, r.errStopped()
 	case notStarted:
 		inf.resync.request(r.resync)
 	}
@@ -106,7 +106,11 @@ func (inf *informer) attach(r *registration) error {
 	native, err := inf.native.AddHandler(inf.metrics.timed(deliverTo(r.handler)), tidings.HandlerOptions{
 		Name: r.name(), Policy: tidings.Unbounded, Resync: inf.resync.nominal(r.resync), OnSynced: func() { close(r.synced) },
 	})
-	if inf.attached(r, native) || err != nil {
+	held := inf.attached(r, native)
+	switch {
+	case errors.Is(err, tidings.ErrStopped): // Run's context has ended, but that has not been noticed everywhere
+		return r.errStopped()
+	case held || err != nil:
 		return err
 	}
 	return native.Remove(context.Background()) // does not wait: the informer is not running yet, or has ended

@@ -32,6 +32,11 @@ func (inf *informer) newRegistration(h cache.ResourceEventHandler, resync time.D
 // name identifies the handler in messages and in the native informer's status.
 func (r *registration) name() string { return fmt.Sprintf("%T", r.handler) }
 
+// errStopped returns client-go's error for a handler that is added to an informer that has stopped. Programs look for its text.
+func (r *registration) errStopped() error {
+	return fmt.Errorf("handler %s was not added to shared informer because it has stopped already", r.name())
+}
+
 // HasSynced reports whether the handler has been called for every object of the initial list.
 func (r *registration) HasSynced() bool { return cache.IsDone(r.HasSyncedChecker()) }
 

@@ -438,11 +438,11 @@ func (p *part[T]) transformed(obj T) T {
 		err = errors.New("it returned nil without an error")
 	}
 	if err != nil {
-		p.transformFailed(key, err)
+		p.transformFailed(key, "transform failed; the object is kept as it came", err)
 		return obj
 	}
 	if object.KeyOf(out) != key || out.GetUID() != uid || out.GetResourceVersion() != version {
-		p.transformFailed(key, errors.New("it changed the name, namespace, uid or resourceVersion; they were put back"))
+		p.transformFailed(key, "the transform changed what identifies the object; only that was put back", errIdentity)
 		out.SetNamespace(key.Namespace)
 		out.SetName(key.Name)
 		out.SetUID(uid)
@@ -460,10 +460,13 @@ func (p *part[T]) callTransform(obj T) (out T, err error) {
 	return p.transform(obj)
 }
 
-func (p *part[T]) transformFailed(key object.Key, err error) {
+var errIdentity = errors.New("it changed the name, namespace, uid or resourceVersion; they were put back")
+
+// transformFailed reports an error of the user's transform, and logs what was done about it.
+func (p *part[T]) transformFailed(key object.Key, what string, err error) {
 	p.inf.transformErrors.Add(1)
 	err = fmt.Errorf("%s %s: %w: %w", p.inf.cfg.Name, key, ErrTransform, err)
-	p.inf.log.Log(slog.LevelError, "transform failed; the object is kept as it came", "key", key.String(), "err", err)
+	p.inf.log.Log(slog.LevelError, what, "key", key.String(), "err", err)
 	p.inf.reportError(err)
 }
 
