@@ -7,6 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/tidings/tidings/internal/protocol"
 )
 
 // BenchmarkStart starts a server, sends it one request and stops it.
@@ -40,7 +42,7 @@ func BenchmarkRequests(b *testing.B) {
 	for _, loopback := range []bool{false, true} {
 		s := NewServer(b, ServerOptions{Loopback: loopback})
 		config := s.Config()
-		config.ContentType = protobufType
+		config.ContentType = protocol.Protobuf
 		client := kubernetes.NewForConfigOrDie(config).CoreV1().ConfigMaps("a")
 		n := 0
 		b.Run(fmt.Sprintf("loopback=%v/create", loopback), func(b *testing.B) {

@@ -1,6 +1,7 @@
 package tidingstest
 
 import (
+	"bytes"
 	"compress/gzip"
 	"context"
 	"errors"
@@ -8,7 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tidings/tidings/internal/protocol"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
@@ -73,7 +76,7 @@ func (b *body) writePlain(data []byte) (int, error) {
 	written := 0
 	for written < len(data) {
 		if !b.pause() {
-			return written, errCut
+			return written, protocol.ErrCut
 		}
 		n, err := b.writeUntilCut(data[written:min(written+dripBytes, len(data))])
 		written += n
@@ -107,22 +110,34 @@ func (b *body) writeUntilCut(data []byte) (int, error) {
 	}
 	n, err := b.w.Write(data[:b.left])
 	if err == nil {
-		err = errors.Join(errCut, b.flush())
+		err = errors.Join(protocol.ErrCut, b.flush())
 	}
 	b.left = 0
 	return n, err
 }
 
 // writeObject responds with one object.
-func (b *body) writeObject(e encoder, code int, o runtime.Object) error {
-	data, err := e.encode(o)
+func (b *body) writeObject(e protocol.Encoding, code int, o runtime.Object) error {
+	data, err := e.Encode(o)
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
-	if err := b.start(code, e.contentType(false)); err != nil {
+	if err := b.start(code, e.ContentType(false)); err != nil {
 		return err
 	}
 	return b.write(data)
+}
+
+// writeList responds with a list.
+func (b *body) writeList(e protocol.Encoding, items []runtime.Object, m metav1.ListMeta) error {
+	var data bytes.Buffer
+	if err := e.WriteList(&data, items, m); err != nil {
+		return apierrors.NewInternalError(err)
+	}
+	if err := b.start(http.StatusOK, e.ContentType(false)); err != nil {
+		return err
+	}
+	return b.write(data.Bytes())
 }
 
 type writerFunc func([]byte) (int, error)

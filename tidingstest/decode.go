@@ -9,6 +9,7 @@ import (
 	"mime"
 	"net/http"
 
+	"github.com/tidings/tidings/internal/protocol"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/tidingstest/internal/rest"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -32,7 +33,7 @@ func (x *exchange) readBody() ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(x.r.Body, maxRequestBytes+1))
 	switch {
 	case err != nil:
-		return nil, errCut
+		return nil, protocol.ErrCut
 	case len(data) > maxRequestBytes:
 		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", maxRequestBytes))
 	}
@@ -43,13 +44,13 @@ func (x *exchange) readBody() ([]byte, error) {
 func (x *exchange) bodyType(protobuf bool) (string, error) {
 	media := x.r.Header.Get("Content-Type")
 	if media == "" {
-		return jsonType, nil
+		return protocol.JSON, nil
 	}
 	media, _, err := mime.ParseMediaType(media)
-	if err == nil && (media == jsonType || media == yamlType || media == protobufType && protobuf) {
+	if err == nil && (media == protocol.JSON || media == protocol.YAML || media == protocol.Protobuf && protobuf) {
 		return media, nil
 	}
-	return "", unsupportedMedia(mediaTypes)
+	return "", unsupportedMedia(protocol.MediaTypes)
 }
 
 func unsupportedMedia(accepted string) error {
@@ -132,11 +133,11 @@ func wrongVersion(got, want schema.GroupVersion) error {
 }
 
 func serializer(media string) runtime.Decoder {
-	if media == protobufType {
+	if media == protocol.Protobuf {
 		return protobuf.NewSerializer(scheme.Scheme, scheme.Scheme)
 	}
 	return kubejson.NewSerializerWithOptions(kubejson.DefaultMetaFactory, scheme.Scheme, scheme.Scheme,
-		kubejson.SerializerOptions{Yaml: media == yamlType, Strict: true})
+		kubejson.SerializerOptions{Yaml: media == protocol.YAML, Strict: true})
 }
 
 func summary(data []byte) string {
@@ -161,7 +162,7 @@ func ending(cut bool) string {
 // decodeCustom decodes an object of a custom resource.
 func (x *exchange) decodeCustom(data []byte, media string, v validation) (object.Object, error) {
 	var err error
-	if media == yamlType {
+	if media == protocol.YAML {
 		if data, err = yaml.YAMLToJSON(data); err != nil {
 			return nil, apierrors.NewBadRequest("error decoding YAML: " + err.Error())
 		}
@@ -253,7 +254,7 @@ func (x *exchange) deleteOptions() (*metav1.DeleteOptions, error) {
 		return nil, err
 	}
 	if len(data) == 0 {
-		err := x.decodeQuery(options)
+		err := protocol.DecodeQuery(x.request.Query, options)
 		return options, err
 	}
 	media, err := x.bodyType(true)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tidings/tidings/internal/protocol"
 	"github.com/tidings/tidings/tidingstest/internal/api"
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -187,7 +188,7 @@ const aggregatedType = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupD
 func wantsAggregated(accept string) bool {
 	for clause := range strings.SplitSeq(accept, ",") {
 		media, params, err := mime.ParseMediaType(clause)
-		if err == nil && media == jsonType {
+		if err == nil && media == protocol.JSON {
 			return params["g"] == apidiscoveryv2.GroupName && params["v"] == "v2" && params["as"] == "APIGroupDiscoveryList"
 		}
 	}
@@ -234,15 +235,15 @@ func kindForDiscovery(kind schema.GroupVersionKind) *metav1.GroupVersionKind {
 
 // writeMeta writes an object of the meta API in the form that the client requested.
 func writeMeta(w http.ResponseWriter, r *http.Request, o runtime.Object) error {
-	e, err := negotiate(r.Header.Get("Accept"), nil, false)
+	e, err := protocol.Negotiate(r.Header.Get("Accept"), nil, false)
 	if err != nil {
-		return writeError(w, encoder{}, err)
+		return writeError(w, protocol.Encoding{}, err)
 	}
-	data, err := e.encode(o)
+	data, err := e.Encode(o)
 	if err != nil {
 		return err
 	}
-	w.Header().Set("Content-Type", e.contentType(false))
+	w.Header().Set("Content-Type", e.ContentType(false))
 	_, err = w.Write(data)
 	return err
 }

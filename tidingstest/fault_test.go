@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/tidings/tidings/internal/protocol"
 	"github.com/tidings/tidings/object"
 )
 
@@ -85,13 +86,13 @@ func TestWatchFaults(t *testing.T) {
 func TestGiantFrames(t *testing.T) {
 	const size = 300_000
 	s := NewServer(t, ServerOptions{})
-	for _, accept := range []string{jsonType, protobufType} {
+	for _, accept := range []string{protocol.JSON, protocol.Protobuf} {
 		s.Inject(Watch, Fault{Events: []RawEvent{{Giant: size}}, End: Close})
 		_, body, err := getAs(t, s, "/api/v1/pods?watch=1&resourceVersion=1", accept)
 		if err != nil || len(body) < size || len(body) > size+8 {
 			t.Errorf("%s: %d bytes, %v", accept, len(body), err)
 		}
-		if accept == protobufType && binary.BigEndian.Uint32([]byte(body)) != size {
+		if accept == protocol.Protobuf && binary.BigEndian.Uint32([]byte(body)) != size {
 			t.Errorf("the frame says it has %d bytes", binary.BigEndian.Uint32([]byte(body)))
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/tidings/tidings/internal/protocol"
 )
 
 // FuzzRequest sends requests of all kinds straight to the handler. It must neither panic nor leave an object in the store
@@ -19,20 +21,20 @@ func FuzzRequest(f *testing.F) {
 		{"GET", "/api/v1/pods?limit=1&continue=eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MSwic3RhcnQiOiJhIn0", "", ""},
 		{"GET", "/apis/apps/v1/deployments?labelSelector=a%3Db&fieldSelector=metadata.name%3Dx&resourceVersion=0", "", ""},
 		{"GET", "/openapi/v3/api/v1", "", ""},
-		{"POST", all, jsonType, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"y","managedFields":[{"fieldsV1":{"f:x":{}}}]},"data":{"k":"v"}}`},
-		{"POST", all, yamlType, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: z, finalizers: [a/b]}"},
-		{"POST", all, protobufType, "k8s\x00\n\x0f\n\x02v1\x12\tConfigMap\x12\x05\n\x03\n\x01x"},
-		{"POST", made, jsonType, `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"generateName":"w"},"spec":{"a":[1,2.5,null]}}`},
-		{"PUT", one, jsonType, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x","resourceVersion":"7","ownerReferences":[{}]}}`},
+		{"POST", all, protocol.JSON, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"y","managedFields":[{"fieldsV1":{"f:x":{}}}]},"data":{"k":"v"}}`},
+		{"POST", all, protocol.YAML, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: z, finalizers: [a/b]}"},
+		{"POST", all, protocol.Protobuf, "k8s\x00\n\x0f\n\x02v1\x12\tConfigMap\x12\x05\n\x03\n\x01x"},
+		{"POST", made, protocol.JSON, `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"generateName":"w"},"spec":{"a":[1,2.5,null]}}`},
+		{"PUT", one, protocol.JSON, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x","resourceVersion":"7","ownerReferences":[{}]}}`},
 		{"PATCH", one, "application/json-patch+json", `[{"op":"move","from":"/data","path":"/metadata/labels/x"},{"op":"add","path":"/metadata/finalizers/-","value":1}]`},
 		{"PATCH", one, "application/merge-patch+json", `{"metadata":{"managedFields":[{}],"labels":null}}`},
 		{"PATCH", one, "application/strategic-merge-patch+json", `{"metadata":{"ownerReferences":[{"$patch":"replace"},{"uid":"1"}],"$setElementOrder/finalizers":["a"]}}`},
 		{"PATCH", one + "?fieldManager=me&force=true", "application/apply-patch+yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata: {k: w}"},
 		{"PATCH", made + "/w?fieldManager=me", "application/apply-patch+yaml", "apiVersion: example.com/v1\nkind: Widget\nspec: {a: [{b: 1}]}"},
-		{"DELETE", one, jsonType, `{"kind":"DeleteOptions","apiVersion":"v1","gracePeriodSeconds":-5,"preconditions":{"uid":"x"}}`},
+		{"DELETE", one, protocol.JSON, `{"kind":"DeleteOptions","apiVersion":"v1","gracePeriodSeconds":-5,"preconditions":{"uid":"x"}}`},
 		{"DELETE", all + "?labelSelector=a", "", ""},
-		{"POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", jsonType, `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"widgets.example.com"},"spec":{"group":"example.com","names":{"plural":"widgets","kind":"Widget"},"scope":"Namespaced","versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","default":{"a":1}}}}}}]}}`},
-		{"PUT", "/apis/apps/v1/namespaces/a/deployments/d/scale", jsonType, `{"kind":"Scale","apiVersion":"autoscaling/v1","spec":{"replicas":2147483647}}`},
+		{"POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", protocol.JSON, `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"widgets.example.com"},"spec":{"group":"example.com","names":{"plural":"widgets","kind":"Widget"},"scope":"Namespaced","versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","default":{"a":1}}}}}}]}}`},
+		{"PUT", "/apis/apps/v1/namespaces/a/deployments/d/scale", protocol.JSON, `{"kind":"Scale","apiVersion":"autoscaling/v1","spec":{"replicas":2147483647}}`},
 	}
 	for _, s := range seeds {
 		f.Add(s.method, s.target, s.contentType, s.body)
@@ -51,11 +53,11 @@ func FuzzRequest(f *testing.F) {
 			t.Error("no answer")
 		}
 		for _, r := range s.catalog.All() {
-			for _, media := range []string{jsonType, protobufType} {
+			for _, media := range []string{protocol.JSON, protocol.Protobuf} {
 				checkListable(t, s, r.GroupVersionResource.Resource, "/apis/"+r.GroupVersion().String(), media)
 			}
 			if r.Resource == "configmaps" {
-				checkListable(t, s, r.Resource, "/api/v1", protobufType)
+				checkListable(t, s, r.Resource, "/api/v1", protocol.Protobuf)
 			}
 		}
 	})

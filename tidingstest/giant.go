@@ -3,6 +3,8 @@ package tidingstest
 import (
 	"bytes"
 	"encoding/binary"
+
+	"github.com/tidings/tidings/internal/protocol"
 )
 
 // giantPiece is the number of bytes of a giant frame per write.
@@ -11,7 +13,7 @@ const giantPiece = 64 << 10
 // sendGiant sends an event whose frame has size bytes, without holding it in memory.
 func (s *sender) sendGiant(size int) error {
 	var head, tail []byte
-	if s.encoder.media == protobufType {
+	if s.encoder.Media == protocol.Protobuf {
 		head = binary.BigEndian.AppendUint32(nil, uint32(size))
 		head = append(head, giantProtobuf(size)...)
 	} else {

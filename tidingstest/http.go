@@ -7,14 +7,10 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/tidings/tidings/internal/protocol"
 	"github.com/tidings/tidings/tidingstest/internal/api"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 )
-
-// errCut makes the server break the request's connection.
-var errCut = errors.New("cut")
 
 func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
@@ -39,7 +35,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) error {
 	s.log.add(request)
 	fault := s.faults.take(request)
 	if !s.sleep(r.Context(), fault.Delay) {
-		return errCut
+		return protocol.ErrCut
 	}
 	if fault.Applied && request.Kind.writes() {
 		if err := s.answer(newDiscarder(), r, request, Fault{}); err != nil {
@@ -47,7 +43,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	if fault.HangUp {
-		return errCut
+		return protocol.ErrCut
 	}
 	if a := fault.Answer; a != nil {
 		w.Header().Set("Content-Type", a.ContentType)
@@ -61,11 +57,11 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) error {
 // answer handles a request, or sends the fault's response instead.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, request Request, fault Fault) error {
 	if err := s.authenticate(r); err != nil {
-		return writeError(w, encoder{}, err)
+		return writeError(w, protocol.Encoding{}, err)
 	}
 	if request.Kind == Discovery {
 		if fault.Err != nil {
-			return writeError(w, encoder{}, statusError(fault.Err))
+			return writeError(w, protocol.Encoding{}, statusError(fault.Err))
 		}
 		return s.serveDiscovery(w, r, request)
 	}
@@ -73,7 +69,11 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, request Request,
 	if resource == nil && fault.Err == nil {
 		return s.serveUnknown(w, r, request)
 	}
-	e, err := negotiate(r.Header.Get("Accept"), resource, request.Kind.watches())
+	var readable *protocol.ResourceType
+	if resource != nil {
+		readable = &resource.ResourceType
+	}
+	e, err := protocol.Negotiate(r.Header.Get("Accept"), readable, request.Kind.watches())
 	switch {
 	case resource != nil && err != nil:
 		return writeError(w, e, err)
@@ -92,7 +92,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, request Request,
 // serveUnknown handles a request for a resource that does not exist.
 func (s *Server) serveUnknown(w http.ResponseWriter, r *http.Request, request Request) error {
 	if s.catalog.HasGroup(request.Resource.Group) {
-		return writeError(w, encoder{}, errNoPath)
+		return writeError(w, protocol.Encoding{}, protocol.ErrNoPath)
 	}
 	http.NotFound(w, r)
 	return nil
@@ -109,7 +109,7 @@ type exchange struct {
 	r        *http.Request
 	request  Request
 	resource *api.Resource
-	encoder  encoder
+	encoder  protocol.Encoding
 	fault    Fault
 	body     *body
 }
@@ -145,10 +145,10 @@ func (x *exchange) checkScope() error {
 	case !x.resource.Namespaced && request.Namespace != "",
 		x.resource.Namespaced && request.Namespace == "" && request.Name != "",
 		request.Subresource != "" && !x.hasSubresource():
-		return errNoPath
+		return protocol.ErrNoPath
 	case request.Kind == noMethod,
 		x.resource.Namespaced && request.Namespace == "" && (request.Kind == Create || request.Kind == DeleteCollection):
-		return errNoMethod
+		return protocol.ErrNoMethod
 	default:
 		return nil
 	}
@@ -170,12 +170,6 @@ func (x *exchange) hasSubresource() bool {
 	}
 }
 
-// Errors for paths and methods that no resource has.
-var (
-	errNoPath   = apierrors.NewGenericServerResponse(http.StatusNotFound, "", schema.GroupResource{}, "", "", 0, false)
-	errNoMethod = apierrors.NewGenericServerResponse(http.StatusMethodNotAllowed, "", schema.GroupResource{}, "", "", 0, false)
-)
-
 // sleep waits for d. It returns false if the request or the server ends first.
 func (s *Server) sleep(ctx context.Context, d time.Duration) bool {
 	if d == 0 {
@@ -193,25 +187,20 @@ func (s *Server) sleep(ctx context.Context, d time.Duration) bool {
 }
 
 // writeError responds with the Status that err carries, or with an internal error that has err's message. It
-// returns errCut without responding.
-func writeError(w http.ResponseWriter, e encoder, err error) error {
-	if errors.Is(err, errCut) {
+// returns protocol.ErrCut without responding.
+func writeError(w http.ResponseWriter, e protocol.Encoding, err error) error {
+	if errors.Is(err, protocol.ErrCut) {
 		return err
 	}
-	answer := metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: err.Error()}
-	var status apierrors.APIStatus
-	if errors.As(err, &status) {
-		answer = status.Status()
-	}
-	answer.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
-	data, err := e.encode(&answer)
+	answer := protocol.StatusOf(err)
+	data, err := e.Encode(answer)
 	if err != nil {
 		return err
 	}
-	if seconds, ok := apierrors.SuggestsClientDelay(&apierrors.StatusError{ErrStatus: answer}); ok {
+	if seconds, ok := apierrors.SuggestsClientDelay(&apierrors.StatusError{ErrStatus: *answer}); ok {
 		w.Header().Set("Retry-After", strconv.Itoa(seconds))
 	}
-	w.Header().Set("Content-Type", e.contentType(false))
+	w.Header().Set("Content-Type", e.ContentType(false))
 	w.WriteHeader(int(answer.Code))
 	_, err = w.Write(data)
 	return err

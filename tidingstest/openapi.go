@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/tidings/tidings/internal/protocol"
 	"github.com/tidings/tidings/tidingstest/internal/openapi"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -61,7 +62,7 @@ func writeJSON(w http.ResponseWriter, content any) error {
 		return err
 	}
 	if w.Header().Get("Content-Type") == "" {
-		w.Header().Set("Content-Type", jsonType)
+		w.Header().Set("Content-Type", protocol.JSON)
 	}
 	_, err = w.Write(data)
 	return err

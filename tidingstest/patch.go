@@ -5,6 +5,7 @@ import (
 	"mime"
 	"net/http"
 
+	"github.com/tidings/tidings/internal/protocol"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/tidingstest/internal/patch"
 	"github.com/tidings/tidings/tidingstest/internal/rest"
@@ -29,7 +30,7 @@ func (x *exchange) patch() error {
 		return err
 	}
 	options := &metav1.PatchOptions{}
-	if err := x.decodeQuery(options); err != nil {
+	if err := protocol.DecodeQuery(x.request.Query, options); err != nil {
 		return err
 	}
 	if err := invalidOptions("PatchOptions", metavalidation.ValidatePatchOptions(options, kind)); err != nil {
@@ -76,7 +77,7 @@ func (x *exchange) patched(request rest.Request, p patch.Patch, v validation) re
 			return nil, apierrors.NewNotFound(x.resource.GroupResource(), x.request.Name)
 		}
 		next := rest.NewObject(x.resource)
-		problems, err := p.Apply(x.encoder.full().object(old), next)
+		problems, err := p.Apply(full(x.encoder).Object(old), next)
 		if err != nil {
 			return nil, err
 		}
@@ -91,9 +92,9 @@ func (x *exchange) patched(request rest.Request, p patch.Patch, v validation) re
 	}
 }
 
-// full returns the encoder for whole objects.
-func (e encoder) full() encoder {
-	e.partial = false
+// full returns the encoding of whole objects.
+func full(e protocol.Encoding) protocol.Encoding {
+	e.Partial = false
 	return e
 }
 
@@ -149,7 +150,7 @@ func (x *exchange) applied(request rest.Request, old object.Object, applied *uns
 	if old == nil {
 		old = rest.NewObject(x.resource)
 	}
-	next, err := x.server.registry.Apply(request, x.encoder.full().object(old).(object.Object), applied, force)
+	next, err := x.server.registry.Apply(request, full(x.encoder).Object(old).(object.Object), applied, force)
 	if err != nil {
 		return nil, err
 	}

@@ -3,9 +3,9 @@ package tidingstest
 import (
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
+	"github.com/tidings/tidings/internal/protocol"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -75,33 +75,19 @@ const noMethod RequestKind = "none"
 // parseRequest parses /api/v1/… and /apis/group/version/… paths. Other requests are Discovery.
 func parseRequest(r *http.Request) Request {
 	request := Request{Kind: Discovery, Path: r.URL.Path, Query: r.URL.Query(), Header: r.Header, Received: time.Now()}
-	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
-	switch {
-	case len(parts) >= 3 && parts[0] == "api":
-		request.Resource.Version = parts[1]
-		parts = parts[2:]
-	case len(parts) >= 4 && parts[0] == "apis":
-		request.Resource.Group, request.Resource.Version = parts[1], parts[2]
-		parts = parts[3:]
-	default:
+	t, ok := protocol.ParsePath(r.URL.Path)
+	if !ok {
 		return request
 	}
-	if len(parts) >= 3 && parts[0] == "namespaces" && !namespaceSubresource(parts[2]) {
-		request.Namespace = parts[1]
-		parts = parts[2:]
-	}
-	request.Resource.Resource = parts[0]
-	if len(parts) > 1 {
-		request.Name = parts[1]
-	}
-	if len(parts) > 2 {
-		request.Subresource = strings.Join(parts[2:], "/")
-	}
+	request.Resource, request.Namespace, request.Name, request.Subresource = t.Resource, t.Namespace, t.Name, t.Subresource
 	request.Kind = kindOf(r.Method, request)
 	return request
 }
 
-func namespaceSubresource(name string) bool { return name == "status" || name == "finalize" }
+// target returns what the path names.
+func (r Request) target() protocol.Target {
+	return protocol.Target{Resource: r.Resource, Namespace: r.Namespace, Name: r.Name, Subresource: r.Subresource}
+}
 
 func kindOf(method string, r Request) RequestKind {
 	single := r.Name != ""

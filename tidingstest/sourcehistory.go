@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/tidings/tidings/internal/protocol"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/source"
 )
@@ -160,7 +161,7 @@ func (p *sourceHistory[T]) stateBefore(changes int) (objects []T, version string
 func (p *sourceHistory[T]) staleState(changes int, wanted string) (objects []T, version string, err error) {
 	objects, version = p.stateBefore(changes)
 	if wanted != "0" && object.OlderResourceVersion(version, wanted) {
-		return nil, "", tooLarge(wanted, version)
+		return nil, "", protocol.TooLarge(wanted, version)
 	}
 	return objects, version, nil
 }

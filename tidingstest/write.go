@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/tidings/tidings/internal/protocol"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/tidingstest/internal/patch"
 	"github.com/tidings/tidings/tidingstest/internal/rest"
@@ -52,7 +53,7 @@ func invalidOptions(kind string, errs field.ErrorList) error {
 
 func (x *exchange) create() error {
 	options := &metav1.CreateOptions{}
-	if err := x.decodeQuery(options); err != nil {
+	if err := protocol.DecodeQuery(x.request.Query, options); err != nil {
 		return err
 	}
 	if err := invalidOptions("CreateOptions", metavalidation.ValidateCreateOptions(options)); err != nil {
@@ -66,7 +67,7 @@ func (x *exchange) create() error {
 	case "eviction":
 		return x.evict(request)
 	default:
-		return errNoPath
+		return protocol.ErrNoPath
 	}
 	o, err := x.decodeObject(validation(options.FieldValidation))
 	if err != nil {
@@ -117,7 +118,7 @@ func (x *exchange) decodeOther(into runtime.Object) error {
 
 func (x *exchange) update() error {
 	options := &metav1.UpdateOptions{}
-	if err := x.decodeQuery(options); err != nil {
+	if err := protocol.DecodeQuery(x.request.Query, options); err != nil {
 		return err
 	}
 	if err := invalidOptions("UpdateOptions", metavalidation.ValidateUpdateOptions(options)); err != nil {
@@ -140,7 +141,7 @@ func (x *exchange) update() error {
 func (x *exchange) finishUpdate(o object.Object, created bool, err error) error {
 	switch {
 	case x.r.Context().Err() != nil:
-		return errCut
+		return protocol.ErrCut
 	case err != nil:
 		return err
 	case created:
@@ -191,7 +192,7 @@ func (x *exchange) delete() error {
 		return err
 	}
 	if x.request.Subresource != "" {
-		return errNoPath
+		return protocol.ErrNoPath
 	}
 	request := x.writeRequest("", options.DryRun)
 	answer, gone, err := x.server.registry.Delete(x.r.Context(), request, options)
@@ -207,7 +208,7 @@ func (x *exchange) delete() error {
 }
 
 func (x *exchange) deleteCollection() error {
-	listOptions, err := x.listOptions()
+	selection, err := x.selection()
 	if err != nil {
 		return err
 	}
@@ -218,21 +219,17 @@ func (x *exchange) deleteCollection() error {
 	if err := rest.ValidateDelete(options); err != nil {
 		return err
 	}
-	page, err := x.listPage(listOptions)
+	page, err := protocol.ListPage(x.r.Context(), x.view(), selection)
 	if err != nil {
 		return err
 	}
-	for _, item := range page.items {
+	for _, item := range page.Items {
 		request := x.writeRequest("", options.DryRun)
-		request.Namespace, request.Name = item.(object.Object).GetNamespace(), item.(object.Object).GetName()
+		request.Namespace, request.Name = item.GetNamespace(), item.GetName()
 		_, _, err := x.server.registry.Delete(x.r.Context(), request, options.DeepCopy())
 		if err != nil && !apierrors.IsNotFound(err) {
 			return err
 		}
 	}
-	list, err := x.encoder.list(page.items, fmt.Sprint(page.version), page.next, page.remaining)
-	if err != nil {
-		return apierrors.NewInternalError(err)
-	}
-	return x.body.writeObject(x.encoder, http.StatusOK, list)
+	return x.writeList(page, nil)
 }

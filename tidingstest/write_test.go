@@ -22,6 +22,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/tidings/tidings/internal/protocol"
 )
 
 func configMap(namespace, name string, owners ...metav1.OwnerReference) *corev1.ConfigMap {
@@ -352,7 +354,7 @@ func TestLaggingReplica(t *testing.T) {
 		start := time.Now()
 		s.InjectFor(10*time.Second, Any, Fault{Lag: 4})
 		s.InjectAlways(List, Fault{Lag: 4})
-		if _, err := maps.List(t.Context(), metav1.ListOptions{ResourceVersion: s.ResourceVersion()}); !apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge) || time.Since(start) < freshPatience {
+		if _, err := maps.List(t.Context(), metav1.ListOptions{ResourceVersion: s.ResourceVersion()}); !apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge) || time.Since(start) < protocol.FreshPatience {
 			t.Errorf("a version that the replica has not seen: %v after %v", err, time.Since(start))
 		}
 	})

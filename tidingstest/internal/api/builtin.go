@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/tidings/tidings/internal/protocol"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -55,16 +56,15 @@ func builtIn(method reflect.Method) *Resource {
 	}
 	resource := kind.GroupVersion().WithResource(strings.ToLower(method.Name))
 	r := &Resource{
-		GroupVersionResource: resource,
-		Kind:                 kind.Kind,
-		Singular:             strings.ToLower(kind.Kind),
-		Namespaced:           method.Type.NumIn() == 1,
-		BuiltIn:              true,
-		Status:               has(client, "UpdateStatus"),
-		Scale:                has(client, "UpdateScale"),
-		Storage:              resource,
-		Hidden:               !strings.HasPrefix(kind.Version, "v") || strings.ContainsAny(kind.Version, "ab"),
-		Rules:                rulesOf(resource),
+		ResourceType: protocol.ResourceType{
+			GroupVersionResource: resource, Kind: kind.Kind, Namespaced: method.Type.NumIn() == 1, BuiltIn: true,
+		},
+		Singular: strings.ToLower(kind.Kind),
+		Status:   has(client, "UpdateStatus"),
+		Scale:    has(client, "UpdateScale"),
+		Storage:  resource,
+		Hidden:   !strings.HasPrefix(kind.Version, "v") || strings.ContainsAny(kind.Version, "ab"),
+		Rules:    rulesOf(resource),
 	}
 	r.ShortNames = shortNames[resource.Resource]
 	if inAll.Has(resource.Resource) {

@@ -5,21 +5,18 @@ package api
 import (
 	"strings"
 
+	"github.com/tidings/tidings/internal/protocol"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // Resource describes one served resource. It must not be changed once it has been added to a Catalog.
 type Resource struct {
-	schema.GroupVersionResource
+	protocol.ResourceType
 
-	Kind       string
 	Singular   string
 	ShortNames []string
 	Categories []string
-	Namespaced bool
-	// BuiltIn resources have a Go type in client-go's scheme and can be served in protobuf.
-	BuiltIn bool
 	// Status and Scale say which of the common subresources exist. ScalePaths are the fields behind Scale.
 	Status, Scale bool
 	ScalePaths    ScalePaths
@@ -27,8 +24,6 @@ type Resource struct {
 	Subresources []string
 	// Storage is the version in which the objects are stored. Resources with the same Storage share their objects.
 	Storage schema.GroupVersionResource
-	// SelectableFields are the paths of a custom resource's fields that field selectors may use.
-	SelectableFields []string
 	// Schema is the OpenAPI schema of a custom resource; nil allows everything.
 	Schema map[string]any
 	// Structure applies the schema to objects; nil leaves them unchanged.
@@ -72,11 +67,6 @@ type Rules struct {
 	StatusKeepsLabels bool
 }
 
-// GroupVersionKind returns the kind of the resource's objects.
-func (r *Resource) GroupVersionKind() schema.GroupVersionKind {
-	return r.GroupVersion().WithKind(r.Kind)
-}
-
 // StorageKind returns the kind in which the objects are stored.
 func (r *Resource) StorageKind() schema.GroupVersionKind {
 	return r.Storage.GroupVersion().WithKind(r.Kind)
@@ -86,15 +76,10 @@ func (r *Resource) StorageKind() schema.GroupVersionKind {
 // subresource.
 func Custom(resource schema.GroupVersionResource, kind string) *Resource {
 	return &Resource{
-		GroupVersionResource: resource,
-		Kind:                 kind,
-		Singular:             strings.ToLower(kind),
-		Namespaced:           true,
-		Status:               true,
-		Storage:              resource,
-		Rules:                Rules{Generation: true, NeedsVersion: true},
+		ResourceType: protocol.ResourceType{GroupVersionResource: resource, Kind: kind, Namespaced: true},
+		Singular:     strings.ToLower(kind),
+		Status:       true,
+		Storage:      resource,
+		Rules:        Rules{Generation: true, NeedsVersion: true},
 	}
 }
-
-// pathSteps splits a path such as ".spec.color".
-func pathSteps(path string) []string { return strings.Split(strings.TrimPrefix(path, "."), ".") }

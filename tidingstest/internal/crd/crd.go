@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/tidings/tidings/internal/protocol"
 	"github.com/tidings/tidings/tidingstest/internal/api"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -14,13 +15,12 @@ import (
 
 // Definitions is the resource of CustomResourceDefinitions.
 var Definitions = &api.Resource{
-	GroupVersionResource: definitions,
-	Kind:                 "CustomResourceDefinition",
-	Singular:             "customresourcedefinition",
-	ShortNames:           []string{"crd", "crds"},
-	Status:               true,
-	Storage:              definitions,
-	Rules:                api.Rules{Generation: true, NeedsVersion: true, ReturnsDeleted: true},
+	ResourceType: protocol.ResourceType{GroupVersionResource: definitions, Kind: "CustomResourceDefinition"},
+	Singular:     "customresourcedefinition",
+	ShortNames:   []string{"crd", "crds"},
+	Status:       true,
+	Storage:      definitions,
+	Rules:        api.Rules{Generation: true, NeedsVersion: true, ReturnsDeleted: true},
 }
 
 var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tidings/tidings/internal/protocol"
 	"github.com/tidings/tidings/object"
-	"github.com/tidings/tidings/tidingstest/internal/storage"
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -255,7 +255,7 @@ func (r *Registry) Drop(request Request) (object.Object, error) {
 			return nil, fmt.Errorf("%s does not exist", request.key())
 		}
 		if version, ok := r.remove(request, old); ok {
-			return storage.At(old, version), nil
+			return protocol.At(old, version), nil
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tidings/tidings/internal/protocol"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/tidingstest/internal/storage"
 	corev1 "k8s.io/api/core/v1"
@@ -94,7 +95,7 @@ func (r *Registry) deleteOnce(request Request, old object.Object, options *metav
 	if !done {
 		return nil, false, false
 	}
-	return deletionAnswer(request, storage.At(old, version)), true, true
+	return deletionAnswer(request, protocol.At(old, version)), true, true
 }
 
 // beginDelete stores an object with its deletion timestamp set.

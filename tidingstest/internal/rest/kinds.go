@@ -6,21 +6,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/kubernetes/scheme"
 )
 
 // NewObject returns an empty object of a resource's kind.
-func NewObject(r *api.Resource) object.Object {
-	if r.BuiltIn {
-		if made, err := scheme.Scheme.New(r.GroupVersionKind()); err == nil {
-			return made.(object.Object)
-		}
-	}
-	u := &unstructured.Unstructured{Object: map[string]any{}}
-	u.SetGroupVersionKind(r.GroupVersionKind())
-	return u
-}
+func NewObject(r *api.Resource) object.Object { return r.New() }
 
 // toStorage sets a custom object to its storage version.
 func toStorage(r *api.Resource, o object.Object) {

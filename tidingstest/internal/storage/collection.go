@@ -8,16 +8,13 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tidings/tidings/internal/protocol"
 	"github.com/tidings/tidings/object"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Errors of reading an older or newer state.
-var (
-	ErrCompacted = errors.New("the version is too old")
-	ErrTooNew    = errors.New("the version does not exist yet")
-	ErrClosed    = errors.New("the collection is gone")
-)
+// ErrTooNew is the error for reading a version that does not exist yet.
+var ErrTooNew = errors.New("the version does not exist yet")
 
 // Collection holds the objects of one resource, ordered by path as in etcd. All its fields are guarded by the store's
 // lock.
@@ -28,37 +25,23 @@ type Collection struct {
 	objects map[string]object.Object // by path
 	paths   []string                 // of objects, sorted
 	// history holds the changes after dropped, oldest first.
-	history []Change
+	history []protocol.Change
 	// dropped is the version up to which the history is gone. compacted is at least as high; new readers may not start
 	// before it.
 	dropped, compacted uint64
 	// lists caches the most recently requested lists.
-	lists [2]List
+	lists [2]cachedList
 	// changed is closed and replaced on every change, bookmark request and close.
 	changed   chan struct{}
 	bookmarks int // requested so far
 	closed    bool
 }
 
-// Change is one entry of a collection's history. Before or After is nil for a creation or a deletion.
-type Change struct {
-	Version       uint64
-	Before, After object.Object
-	// Final is the object of a DELETED event: the last state, at the version of the deletion.
-	Final object.Object
-}
-
-// List is the state of a collection at a version, which is that of the store or an older one. It is read-only.
-type List struct {
-	Entries []Entry
+// cachedList is a list that was requested before.
+type cachedList struct {
+	protocol.List
 	// changed is the version of the last change that the list includes.
 	changed uint64
-}
-
-// Entry is an object with its path.
-type Entry struct {
-	Path   string
-	Object object.Object
 }
 
 // Path returns the path of an object in its collection: "namespace/name", or "name" without a namespace.
@@ -123,9 +106,9 @@ func (c *Collection) Replace(key object.Key, old, next object.Object) (version u
 		return 0, false
 	}
 	c.store.version++
-	change := Change{Version: c.store.version, Before: old, After: next}
+	change := protocol.Change{Version: c.store.version, Before: old, After: next}
 	if next == nil {
-		change.Final = At(old, change.Version)
+		change.Final = protocol.At(old, change.Version)
 		delete(c.objects, path)
 		i, _ := slices.BinarySearch(c.paths, path)
 		c.paths = slices.Delete(c.paths, i, i+1)
@@ -144,7 +127,7 @@ func (c *Collection) Replace(key object.Key, old, next object.Object) (version u
 }
 
 // appendHistory appends to the history. It drops the oldest changes in bulk, so that the amortized cost is low.
-func (c *Collection) appendHistory(change Change) {
+func (c *Collection) appendHistory(change protocol.Change) {
 	c.history = append(c.history, change)
 	if extra := len(c.history) - c.store.limit; extra > c.store.limit/8 {
 		c.dropped = c.history[extra-1].Version
@@ -154,27 +137,27 @@ func (c *Collection) appendHistory(change Change) {
 }
 
 // after returns the changes after a version.
-func (c *Collection) after(version uint64) []Change {
-	i, _ := slices.BinarySearchFunc(c.history, version+1, func(e Change, v uint64) int { return cmp.Compare(e.Version, v) })
+func (c *Collection) after(version uint64) []protocol.Change {
+	i, _ := slices.BinarySearchFunc(c.history, version+1, func(e protocol.Change, v uint64) int { return cmp.Compare(e.Version, v) })
 	return c.history[i:]
 }
 
 // List returns the state at a version.
-func (c *Collection) List(version uint64) (List, error) {
+func (c *Collection) List(version uint64) (protocol.List, error) {
 	c.store.mu.Lock()
 	defer c.store.mu.Unlock()
 	switch {
 	case c.closed:
-		return List{}, ErrClosed
+		return protocol.List{}, protocol.ErrGone
 	case version > c.store.version:
-		return List{}, ErrTooNew
+		return protocol.List{}, ErrTooNew
 	case version < c.compacted:
-		return List{}, ErrCompacted
+		return protocol.List{}, protocol.ErrCompacted
 	}
 	return c.list(version), nil
 }
 
-func (c *Collection) list(version uint64) List {
+func (c *Collection) list(version uint64) protocol.List {
 	later := c.after(version)
 	changed := c.dropped
 	if n := len(c.history) - len(later); n > 0 {
@@ -182,10 +165,10 @@ func (c *Collection) list(version uint64) List {
 	}
 	for i := range c.lists {
 		if c.lists[i].changed == changed {
-			return c.lists[i]
+			return c.lists[i].List
 		}
 	}
-	list := List{changed: changed}
+	list := cachedList{changed: changed}
 	if len(later) == 0 {
 		list.Entries = entries(c.paths, c.objects)
 	} else {
@@ -193,18 +176,18 @@ func (c *Collection) list(version uint64) List {
 		list.Entries = entries(slices.Sorted(maps.Keys(objects)), objects)
 	}
 	c.lists[1], c.lists[0] = c.lists[0], list
-	return list
+	return list.List
 }
 
-func entries(paths []string, objects map[string]object.Object) []Entry {
-	all := make([]Entry, len(paths))
+func entries(paths []string, objects map[string]object.Object) []protocol.Entry {
+	all := make([]protocol.Entry, len(paths))
 	for i, path := range paths {
-		all[i] = Entry{path, objects[path]}
+		all[i] = protocol.Entry{Path: path, Object: objects[path]}
 	}
 	return all
 }
 
-func rollBack(objects map[string]object.Object, changes []Change) map[string]object.Object {
+func rollBack(objects map[string]object.Object, changes []protocol.Change) map[string]object.Object {
 	for _, change := range slices.Backward(changes) {
 		if change.Before == nil {
 			delete(objects, Path(object.KeyOf(change.After)))
@@ -215,30 +198,11 @@ func rollBack(objects map[string]object.Object, changes []Change) map[string]obj
 	return objects
 }
 
-// From returns the entries at or after a path.
-func (l List) From(path string) []Entry {
-	i, _ := slices.BinarySearchFunc(l.Entries, path, func(e Entry, path string) int { return cmp.Compare(e.Path, path) })
-	return l.Entries[i:]
-}
-
-// Tail is what a reader that follows a collection has not seen yet.
-type Tail struct {
-	Changes []Change
-	// Version is the store's version: with Changes, the reader is current to it.
-	Version uint64
-	// Changed is closed on the next change.
-	Changed <-chan struct{}
-	// Bookmarks counts the calls of RequestBookmarks.
-	Bookmarks int
-	// Lost says that changes the reader has not seen have been dropped, and Closed that the collection has been closed.
-	Lost, Closed bool
-}
-
 // After returns the changes after a version. They are read-only.
-func (c *Collection) After(version uint64) Tail {
+func (c *Collection) After(version uint64) protocol.Tail {
 	c.store.mu.Lock()
 	defer c.store.mu.Unlock()
-	return Tail{
+	return protocol.Tail{
 		Changes: c.after(version), Version: c.store.version, Changed: c.changed,
 		Bookmarks: c.bookmarks, Lost: version < c.dropped, Closed: c.closed,
 	}
@@ -249,13 +213,6 @@ func (c *Collection) Oldest() uint64 {
 	c.store.mu.Lock()
 	defer c.store.mu.Unlock()
 	return c.compacted
-}
-
-// Compacted reports whether a version is too old for a new reader to start from.
-func (c *Collection) Compacted(version uint64) bool {
-	c.store.mu.Lock()
-	defer c.store.mu.Unlock()
-	return version < c.compacted
 }
 
 // RequestBookmarks asks the collection's followers to send a bookmark.

@@ -2,7 +2,6 @@
 package storage
 
 import (
-	"strconv"
 	"sync"
 
 	"github.com/tidings/tidings/object"
@@ -137,13 +136,6 @@ func (s *Store) Restore(b *Backup) {
 		c.load(objects)
 		s.collections[id] = c
 	}
-}
-
-// At returns a copy of o with a different resource version.
-func At(o object.Object, version uint64) object.Object {
-	o = Copy(o)
-	o.SetResourceVersion(strconv.FormatUint(version, 10))
-	return o
 }
 
 // Copy returns a deep copy of o.

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tidings/tidings/internal/protocol"
 	"github.com/tidings/tidings/internal/testseed"
 	"github.com/tidings/tidings/object"
 )
@@ -25,7 +26,7 @@ func pod(key object.Key, label string) *corev1.Pod {
 // state is what the model records of a version: label and resource version by path.
 type state map[string]string
 
-func describe(l List) state {
+func describe(l protocol.List) state {
 	s := state{}
 	for _, e := range l.Entries {
 		s[e.Path] = e.Object.GetLabels()["v"] + "@" + e.Object.GetResourceVersion()
@@ -89,7 +90,7 @@ func checkVersion(t *testing.T, step int, c *Collection, versions map[uint64]sta
 	if err == nil && !maps.Equal(describe(list), want) {
 		t.Fatalf("step %d: version %d is %v, want %v", step, version, describe(list), want)
 	}
-	if !slices.IsSortedFunc(list.Entries, func(a, b Entry) int { return strings.Compare(a.Path, b.Path) }) {
+	if !slices.IsSortedFunc(list.Entries, func(a, b protocol.Entry) int { return strings.Compare(a.Path, b.Path) }) {
 		t.Fatalf("step %d: the list is not sorted", step)
 	}
 	tail := c.After(version)
@@ -138,13 +139,13 @@ func TestVersionsAtTheEdges(t *testing.T) {
 		t.Errorf("a later version: %v", err)
 	}
 	s.Compact()
-	if _, err := c.List(v1 - 1); !errors.Is(err, ErrCompacted) {
+	if _, err := c.List(v1 - 1); !errors.Is(err, protocol.ErrCompacted) {
 		t.Errorf("a compacted version: %v", err)
 	}
 	if tail := c.After(v1 - 1); tail.Lost || len(tail.Changes) != 1 {
 		t.Errorf("a reader that was following: %+v", tail)
 	}
-	if !c.Compacted(v1-1) || c.Compacted(v1) {
+	if c.Oldest() != v1 {
 		t.Error("a new reader may start from a compacted version, or not from the newest")
 	}
 	s.Compact()
@@ -158,7 +159,7 @@ func TestVersionsAtTheEdges(t *testing.T) {
 	default:
 		t.Error("removal does not wake readers")
 	}
-	if _, err := c.List(v1); !errors.Is(err, ErrClosed) || !c.After(v1).Closed {
+	if _, err := c.List(v1); !errors.Is(err, protocol.ErrGone) || !c.After(v1).Closed {
 		t.Errorf("a removed collection: %v", err)
 	}
 	if _, ok := c.Replace(key, c.Get(key), nil); ok {
@@ -176,7 +177,7 @@ func TestHistoryIsBounded(t *testing.T) {
 			t.Fatalf("%d changes are remembered", len(c.history))
 		}
 	}
-	if !c.Compacted(firstVersion) {
+	if c.Oldest() <= firstVersion {
 		t.Error("the first version is still known")
 	}
 }

@@ -1,4 +1,4 @@
-package api
+package protocol
 
 import (
 	"fmt"
@@ -13,11 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes/scheme"
 )
 
 // Fields returns the fields of an object that field selectors may use.
-func (r *Resource) Fields(o object.Object) fields.Set {
+func (r *ResourceType) Fields(o object.Object) fields.Set {
 	set := kindFields(o)
 	for _, path := range r.SelectableFields {
 		if u, ok := o.(*unstructured.Unstructured); ok {
@@ -32,7 +31,7 @@ func (r *Resource) Fields(o object.Object) fields.Set {
 }
 
 // CheckFields rejects a selector with a field that the resource does not support.
-func (r *Resource) CheckFields(selector fields.Selector) error {
+func (r *ResourceType) CheckFields(selector fields.Selector) error {
 	if selector == nil {
 		return nil
 	}
@@ -44,16 +43,16 @@ func (r *Resource) CheckFields(selector fields.Selector) error {
 	return nil
 }
 
-func (r *Resource) supportsField(name string) bool {
+func (r *ResourceType) supportsField(name string) bool {
 	if slices.Contains(r.SelectableFields, "."+name) {
 		return true
 	}
-	_, ok := kindFields(r.empty())[name]
+	_, ok := kindFields(r.New())[name]
 	return ok
 }
 
-func (r *Resource) unsupportedField(name string) error {
-	switch empty := r.empty(); {
+func (r *ResourceType) unsupportedField(name string) error {
+	switch empty := r.New(); {
 	case r.Kind == "Job" && r.BuiltIn:
 		return fmt.Errorf("field label %q not supported for Job", name)
 	case !r.BuiltIn || len(kindFields(empty)) > 0:
@@ -62,15 +61,6 @@ func (r *Resource) unsupportedField(name string) error {
 		_, _, err := runtime.DefaultMetaV1FieldSelectorConversion(name, "")
 		return err
 	}
-}
-
-func (r *Resource) empty() object.Object {
-	if r.BuiltIn {
-		if made, err := scheme.Scheme.New(r.GroupVersionKind()); err == nil {
-			return made.(object.Object)
-		}
-	}
-	return &unstructured.Unstructured{}
 }
 
 // kindFields returns the selectable fields specific to an object's kind.
