@@ -3,8 +3,11 @@ package tidings
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tidings/tidings/internal/engine"
 	"github.com/tidings/tidings/reflector"
@@ -21,7 +24,8 @@ var (
 	ErrStarted = engine.ErrStarted
 	// ErrTransform is wrapped by errors that a faulty transform causes.
 	ErrTransform = engine.ErrTransform
-	// ErrSkipped is wrapped by the error of a wait for sync if the informer synced without some objects because they cannot be decoded.
+	// ErrSkipped is wrapped by the error of a wait for sync if the informer synced without some objects because they cannot be decoded, and by the
+	// error of a Lookup of such an object.
 	ErrSkipped = errors.New("objects that cannot be decoded were left out")
 	// ErrOutOfScope is returned by a wait for an object or a namespace that the informer does not hold, or stops holding.
 	ErrOutOfScope = engine.ErrOutOfScope
@@ -59,6 +63,30 @@ type SkippedObject struct {
 	Err error
 	// Since is when it was first skipped.
 	Since time.Time
+}
+
+// SkippedError says that an object exists but cannot be decoded, and that no older state of it is known: it must not be taken for deleted. It is an
+// API status error with the reason InternalError, so that code for client-go does not take it for NotFound either.
+type SkippedError struct {
+	// Resource names the informer, such as "pods".
+	Resource string
+	SkippedObject
+}
+
+// Error names the object and what is wrong with it.
+func (e *SkippedError) Error() string {
+	return fmt.Sprintf("%s %s exists but cannot be decoded: %v", e.Resource, e.Key, e.Err)
+}
+
+// Unwrap returns ErrSkipped, and the error of the object.
+func (e *SkippedError) Unwrap() []error { return []error{ErrSkipped, e.Err} }
+
+// Status returns the error as the API server would send it.
+func (e *SkippedError) Status() metav1.Status {
+	return metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Reason: metav1.StatusReasonInternalError, Message: e.Error(),
+		Details: &metav1.StatusDetails{Name: e.Key.Name, Kind: e.Resource},
+	}
 }
 
 // Error returns one line in plain words, with advice if there is any.

@@ -171,11 +171,18 @@ func (inf *SharedInformer[T]) Namespaces() []string { return slices.Clone(inf.co
 // Snapshot returns the newest immutable snapshot of the collection. It costs one atomic load.
 func (inf *SharedInformer[T]) Snapshot() Snapshot[T] { return Snapshot[T]{inf.core.Store().Snapshot()} }
 
-// Get returns the object under key from the newest snapshot.
+// Get returns the object under key from the newest snapshot. It also returns false for an object that exists but cannot be decoded; Lookup tells the
+// two apart.
 func (inf *SharedInformer[T]) Get(key Key) (T, bool) { return inf.Snapshot().Get(key) }
 
+// Lookup is Get for callers who act on absence, as a reconciler does: err is a *SkippedError if the server has the object but it cannot be decoded. If
+// an older state of it could be decoded, Lookup returns that, like Get.
+func (inf *SharedInformer[T]) Lookup(key Key) (obj T, ok bool, err error) {
+	return lookup(inf.core, key)
+}
+
 // Lister returns a lister that answers every call from the newest snapshot.
-func (inf *SharedInformer[T]) Lister() Lister[T] { return Lister[T]{store: inf.core.Store()} }
+func (inf *SharedInformer[T]) Lister() Lister[T] { return Lister[T]{core: inf.core} }
 
 // ResourceVersionIn returns the version that the newest snapshot is current to in one namespace; All is the whole scope.
 func (inf *SharedInformer[T]) ResourceVersionIn(namespace string) string {

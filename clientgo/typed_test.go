@@ -1,14 +1,17 @@
 package clientgo_test
 
 import (
+	"errors"
 	"testing"
 	"testing/synctest"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/tidings/tidings"
 	"github.com/tidings/tidings/clientgo"
 	"github.com/tidings/tidings/tidingstest"
 )
@@ -51,7 +54,20 @@ func TestTypedFactory(t *testing.T) {
 		f.Start(stop)
 		f.WaitForCacheSync(stop)
 		server.Update(of("a", 5))
+		bad := of("a", 5)
+		bad.SetName("bad")
+		bad.Object["spec"] = map[string]any{"size": "big"}
+		server.Create(bad)
 		synctest.Wait()
+		if _, err := inf.Lister().ByNamespace("a").Get("bad"); err == nil || apierrors.IsNotFound(err) || !errors.Is(err, tidings.ErrSkipped) {
+			t.Errorf("an object that cannot be decoded: %v", err)
+		}
+		if _, err := inf.Lister().ByNamespace("a").Get("none"); !apierrors.IsNotFound(err) {
+			t.Errorf("an object that does not exist: %v", err)
+		}
+		if native, _ := clientgo.NativeInformer(inf.Informer()); len(native.Lister().Skipped()) != 1 {
+			t.Errorf("skipped: %v", native.Lister().Skipped())
+		}
 		items := inf.Informer().GetStore().List()
 		if len(items) != 1 || items[0].(*Widget).Spec.Size != 5 || items[0].(*Widget).Namespace != "a" {
 			t.Errorf("the store has %v", items)

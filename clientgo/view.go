@@ -68,15 +68,16 @@ func keyOf(obj interface{}) (string, error) {
 	return key, nil
 }
 
-// GetByKey returns the object under a key such as "namespace/name". It finds nothing for a key of another form.
+// GetByKey returns the object under a key such as "namespace/name". It finds nothing for a key of another form. The error is a *tidings.SkippedError
+// for an object that exists but cannot be decoded; listers return it instead of NotFound.
 func (v *view) GetByKey(key string) (item interface{}, exists bool, err error) {
 	parsed, err := object.ParseKey(key)
 	if err != nil {
 		return nil, false, nil
 	}
-	obj, ok := v.native.Get(parsed)
+	obj, ok, err := v.native.Lookup(parsed)
 	if !ok {
-		return nil, false, nil
+		return nil, false, err
 	}
 	return obj, true, nil
 }

@@ -345,6 +345,7 @@ func (r *Reflector[T]) replace(version string) {
 		r.status.relists.Add(1)
 	}
 	r.opts.Sink.Replace(items.Collection(), version)
+	r.publishSkipped()
 	r.advance(version)
 	r.confirmHistory()
 	r.lostEvents(false)

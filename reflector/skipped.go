@@ -2,6 +2,7 @@ package reflector
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -29,7 +30,8 @@ type Skipped struct {
 // of an object is kept until there is a later state, a deletion, or a list without the key.
 type skipped[T object.Object] struct {
 	objects map[object.Key]Skipped
-	changed bool // since it was copied to the status
+	// These say that objects were added since they were announced, and that any changed since they were published.
+	added, changed bool
 	// relistAt is when to relist because of an event whose object cannot be identified; zero if there is none. relisted is when
 	// that last happened.
 	relistAt, relisted time.Time
@@ -44,7 +46,7 @@ func (s *skipped[T]) add(key object.Key, err error) {
 		entry.Since = before.Since
 	}
 	s.objects[key] = entry
-	s.changed = true
+	s.added, s.changed = true, true
 }
 
 // clear records that an object has come in a state of the given version, or is gone. An event that is older than the skipped state, which a
@@ -61,22 +63,67 @@ func (s *skipped[T]) clear(key object.Key, version string) {
 	s.changed = true
 }
 
-// named returns the first of the skipped objects by key.
-func (s *skipped[T]) named() []Skipped {
-	all := make([]Skipped, 0, len(s.objects))
-	for _, entry := range s.objects {
-		all = append(all, entry)
+// announceSkipped adds newly skipped objects to the status. It is called before the sink gets what came with them, and publishSkipped after that.
+// So an object that the server has is always in the sink or named in the status, whichever of the two is looked at last.
+func (r *Reflector[T]) announceSkipped() {
+	s := &r.skipped
+	if !s.added {
+		return
 	}
-	slices.SortFunc(all, func(a, b Skipped) int { return a.Key.Compare(b.Key) })
-	return slices.Clone(all[:min(len(all), maxSkippedNamed)])
+	s.added = false
+	all := maps.Clone(s.objects)
+	if before := r.status.skipped.Load(); before != nil {
+		for key, entry := range before.all {
+			if _, ok := all[key]; !ok {
+				all[key] = entry
+			}
+		}
+	}
+	r.status.skipped.Store(newSkippedStatus(all))
 }
 
-// publishSkipped copies changes to the status.
+// publishSkipped removes what is no longer skipped from the status.
 func (r *Reflector[T]) publishSkipped() {
 	if r.skipped.changed {
 		r.skipped.changed = false
-		r.status.skipped.Store(&skippedStatus{named: r.skipped.named(), total: len(r.skipped.objects)})
+		r.status.skipped.Store(newSkippedStatus(maps.Clone(r.skipped.objects)))
 	}
+}
+
+// Skipped returns what is wrong with the object under key if its present state could not be decoded. It may be called from any goroutine and takes
+// no lock.
+func (r *Reflector[T]) Skipped(key object.Key) (Skipped, bool) {
+	st := r.status.skipped.Load()
+	if st == nil {
+		return Skipped{}, false
+	}
+	entry, ok := st.all[key]
+	return entry, ok
+}
+
+// AllSkipped returns all objects whose present state could not be decoded, sorted by key; Status names the first of them. It may be called from any
+// goroutine and takes no lock.
+func (r *Reflector[T]) AllSkipped() []Skipped {
+	st := r.status.skipped.Load()
+	if st == nil {
+		return nil
+	}
+	return sortedSkipped(st.all)
+}
+
+// skippedStatus is what readers see of the skipped objects. It is immutable.
+type skippedStatus struct {
+	all   map[object.Key]Skipped
+	named []Skipped // the first by key
+}
+
+func newSkippedStatus(all map[object.Key]Skipped) *skippedStatus {
+	named := sortedSkipped(all)
+	return &skippedStatus{all: all, named: slices.Clone(named[:min(len(named), maxSkippedNamed)])}
+}
+
+func sortedSkipped(all map[object.Key]Skipped) []Skipped {
+	return slices.SortedFunc(maps.Values(all), func(a, b Skipped) int { return a.Key.Compare(b.Key) })
 }
 
 // objectError returns the ObjectError in err, and whether there is one with a key.
@@ -116,7 +163,6 @@ func (r *Reflector[T]) keepSkipped() {
 	before := r.skipped.objects
 	r.skipped.objects, r.skipped.changed = nil, r.skipped.changed || len(before) > 0
 	if len(r.list.skipped) == 0 {
-		r.publishSkipped()
 		return
 	}
 	r.list.buildIndex()
@@ -132,8 +178,8 @@ func (r *Reflector[T]) keepSkipped() {
 			r.list.items.Add(held)
 		}
 	}
-	r.publishSkipped()
-	first := r.status.skipped.Load().named[0]
+	r.announceSkipped()
+	first := sortedSkipped(r.skipped.objects)[0]
 	r.logRarely(slogWarn, "objects that cannot be decoded were skipped; their last known states are kept",
 		"skipped", len(r.skipped.objects), "first", first.Err)
 }

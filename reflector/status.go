@@ -68,7 +68,7 @@ func (r *Reflector[T]) Status() Status {
 	}
 	st.LostEvents = s.lost.Load() // loaded after the version because it is stored before it
 	if skipped := s.skipped.Load(); skipped != nil {
-		st.Skipped, st.SkippedTotal = skipped.named, skipped.total
+		st.Skipped, st.SkippedTotal = skipped.named, len(skipped.all)
 	}
 	if at := s.get(&s.provenAt); !at.IsZero() && !time.Now().Before(at) {
 		st.Problem, st.Failures = nil, 0
@@ -97,11 +97,6 @@ type counters struct {
 	lastContact, askedAt, synced, retryAt moment
 	// provenAt is when the open watch will count as working, if watches before it failed.
 	provenAt moment
-}
-
-type skippedStatus struct {
-	named []Skipped
-	total int
 }
 
 // moment is a time that can be stored without allocating: nanoseconds since the epoch by the monotonic clock, plus

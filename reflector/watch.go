@@ -154,6 +154,7 @@ func (r *Reflector[T]) deliver(batch []source.Event[T]) {
 	}
 	r.status.events.Add(uint64(len(b.deltas))) // before the changes can be seen
 	r.status.bookmarks.Add(uint64(b.bookmarks))
+	r.announceSkipped()
 	if len(b.deltas) > 0 || b.bookmarks > 0 {
 		r.opts.Sink.Add(b.deltas, b.version)
 	}

@@ -1,15 +1,21 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/tidings/tidings/object"
+	"github.com/tidings/tidings/reflector"
 )
 
 // listAgainEvery is how often, at most, a collection is listed again because of folded objects that cannot be opened: one of them may never open.
 const listAgainEvery = 5 * time.Minute
+
+// errUnreadable is why a reader misses a folded object.
+var errUnreadable = errors.New("the folded object cannot be opened; it is missing until it is listed again")
 
 // unreadableError says that readers miss an object.
 type unreadableError struct {
@@ -43,4 +49,32 @@ func (inf *Informer[T]) listUnreadable(cause unreadableError) {
 		p.unreadable = time.Now()
 		p.forceRelist(cause)
 	}
+}
+
+// Missing says why readers miss the object under key although the server has it: it was skipped, because it could not be decoded, or its folded
+// state cannot be opened. It is called after a snapshot was found to lack the object, and returns nil if there probably is none.
+func (inf *Informer[T]) Missing(key object.Key) *reflector.Skipped {
+	for _, p := range inf.currentParts() {
+		if p.namespace != "" && p.namespace != key.Namespace {
+			continue
+		}
+		if entry, ok := p.reflector.Skipped(key); ok {
+			return &entry
+		}
+	}
+	if held, ok := inf.store.Snapshot().Held(key); ok && held.IsFolded() {
+		return &reflector.Skipped{Key: key, Err: errUnreadable}
+	}
+	return nil
+}
+
+// Skipped returns the objects of a namespace, "" for all, whose present state could not be decoded, sorted by key.
+func (inf *Informer[T]) Skipped(namespace string) []reflector.Skipped {
+	var all []reflector.Skipped
+	for _, p := range inf.currentParts() {
+		all = append(all, p.reflector.AllSkipped()...)
+	}
+	all = slices.DeleteFunc(all, func(s reflector.Skipped) bool { return namespace != "" && s.Key.Namespace != namespace })
+	slices.SortFunc(all, func(a, b reflector.Skipped) int { return a.Key.Compare(b.Key) })
+	return slices.CompactFunc(all, func(a, b reflector.Skipped) bool { return a.Key == b.Key })
 }
