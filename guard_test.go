@@ -4,14 +4,17 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/tidings/tidings"
 	"github.com/tidings/tidings/source"
+	"github.com/tidings/tidings/tidingstest"
 )
 
 func TestGuardNamesTheHandlerThatWrites(t *testing.T) {
@@ -118,3 +121,119 @@ func (w *grumpyWatch) Next(buf []source.Event[*grumpy]) ([]source.Event[*grumpy]
 }
 
 func (w *grumpyWatch) Close() error { return nil }
+
+// TestWriterInASmallCache: a worker writes to the cached object that it got, every time, in a cache with few objects and few changes. That is found
+// within seconds, and lists put right what was written, whether the guard requested them or the server lost its history.
+func TestWriterInASmallCache(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := tidingstest.NewServer(t, tidingstest.ServerOptions{})
+		const pods, minutes = 50, 20
+		for i := range pods {
+			server.Create(newPod("a", fmt.Sprint("p", i)))
+		}
+		var found atomic.Int64
+		factory, err := tidings.NewFactory(server.Config(), tidings.Options{OnMutation: func(tidings.Mutation) { found.Add(1) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		inf, err := tidings.Informer[pod](factory, tidings.Scope{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var idle atomic.Bool
+		queue := make(chan tidings.Key, 1000)
+		mustAdd(t, inf, tidings.KeyHandler[pod](func(k tidings.Key) { queue <- k }), tidings.HandlerOptions{})
+		if err := factory.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan bool)
+		go func() { // the worker
+			defer close(done)
+			for key := range queue {
+				time.Sleep(time.Millisecond)
+				if p, ok := inf.Get(key); ok && !idle.Load() {
+					p.Status.Phase = corev1.PodRunning
+				}
+			}
+		}()
+		changes, first := minutes*60, time.Duration(0)
+		start := time.Now()
+		for i := range changes {
+			server.Update(newPod("a", fmt.Sprint("p", i%pods)))
+			time.Sleep(time.Second)
+			if first == 0 && found.Load() > 0 {
+				first = time.Since(start)
+			}
+		}
+		relists := inf.Status().Parts[0].Reflector.Relists
+		t.Logf("%d of %d writes found, the first after %v; %d relists", found.Load(), changes, first, relists)
+		if n := found.Load(); n < int64(changes)*9/10 || first > 10*time.Second {
+			t.Errorf("%d of %d writes were found, the first after %v", n, changes, first)
+		}
+		if relists == 0 || relists > 4 {
+			t.Errorf("%d relists in %d minutes", relists, minutes)
+		}
+		wrong := func() (n int) {
+			for _, p := range inf.Snapshot().All() {
+				if p.Status.Phase != "" {
+					n++
+				}
+			}
+			return n
+		}
+		before := wrong()
+		idle.Store(true)
+		server.Stop()
+		server.Create(newPod("b", "later"))
+		server.Compact()
+		server.Start()
+		time.Sleep(5 * time.Minute)
+		if after := wrong(); before == 0 || after > 0 {
+			t.Errorf("%d objects are not as in the server, after a list %d", before, after)
+		}
+		close(queue)
+		<-done
+		if err := factory.Shutdown(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestOneWriteIsHealed: a single write to an object of a quiet cache is found and put right, and handlers are notified of that.
+func TestOneWriteIsHealed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := tidingstest.NewServer(t, tidingstest.ServerOptions{})
+		for i := range 20 {
+			server.Create(newPod("a", fmt.Sprint("p", i)))
+		}
+		var found atomic.Int64
+		factory, err := tidings.NewFactory(server.Config(), tidings.Options{OnMutation: func(tidings.Mutation) { found.Add(1) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		inf, err := tidings.Informer[pod](factory, tidings.Scope{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var updates atomic.Int64
+		mustAdd(t, inf, tidings.HandlerFuncs[pod]{Update: func(old, new pod) {
+			if old.Status.Phase == corev1.PodRunning && new.Status.Phase == "" {
+				updates.Add(1)
+			}
+		}}, tidings.HandlerOptions{})
+		if err := factory.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		p, _ := inf.Get(tidings.Key{Namespace: "a", Name: "p7"})
+		p.Status.Phase = corev1.PodRunning
+		time.Sleep(6 * time.Minute)
+		p, _ = inf.Get(tidings.Key{Namespace: "a", Name: "p7"})
+		if found.Load() != 1 || updates.Load() != 1 || p.Status.Phase != "" || inf.Fresh() != nil {
+			t.Errorf("%d findings, %d updates, the phase is %q; %v", found.Load(), updates.Load(), p.Status.Phase, inf.Fresh())
+		}
+		if err := factory.Shutdown(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -219,7 +219,7 @@ func (b *budgeted[T]) measure() int64 {
 	if b.closed {
 		return 0
 	}
-	open := float64(st.Open+st.Recent+b.inf.guard.remembered()+b.openForHandlers()) * b.meanSize()
+	open := float64(st.Open+st.Recent+b.inf.guard.sampler.Held()+b.openForHandlers()) * b.meanSize()
 	now := st.Bytes + st.TemplateBytes + int64(open) + int64(snap.Len())*perObject + int64(st.IndexEntries)*perEntry + b.gathered.Load() + b.shared + int64(len(b.changed))*perChanged
 	used := b.memory.used.Add(now - b.used.Swap(now))
 	left := b.memory.budget - b.memory.slack() - (used - int64(open) - st.TemplateBytes) // for what need not be folded; with more, folding would never end

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/tidings/tidings/internal/guard"
 	"github.com/tidings/tidings/internal/testseed"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/source"
@@ -293,7 +294,7 @@ func TestWhatIsUsedIsTheSum(t *testing.T) {
 	b.shared += 777
 	grown("what is shared", 777)
 	for i := range 3 {
-		inf.guard.exchange(sample{obj: namedSettings(i)})
+		inf.guard.sampler.Keep(namedSettings(i), guard.EveryChange)
 	}
 	grown("what the guard keeps", 3*each)
 	b.changed = append(b.changed, keyOf(1), keyOf(2))

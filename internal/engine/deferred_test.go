@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/tidings/tidings/internal/guard"
 	"github.com/tidings/tidings/internal/usercode"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/source"
@@ -132,7 +133,7 @@ func TestStopFromEveryGoroutine(t *testing.T) {
 	for name, provoke := range map[string]func(t *testing.T, inf *Informer[settings], log func()){
 		"the last one, which ends all": func(_ *testing.T, inf *Informer[settings], _ func()) {
 			o := namedSettings(1)
-			inf.guard.exchange(sample{obj: o, sum: fingerprint(o)})
+			inf.guard.sampler.Keep(o, guard.EveryChange)
 			o.Labels = map[string]string{"written": "to"}
 			inf.Halt(nil)
 		},

@@ -1,19 +1,22 @@
 package engine
 
 import (
+	"fmt"
 	"log/slog"
-	"sync"
 	"sync/atomic"
+	"time"
 
+	"github.com/tidings/tidings/internal/guard"
 	"github.com/tidings/tidings/internal/usercode"
 	"github.com/tidings/tidings/object"
+	"github.com/tidings/tidings/store"
 )
 
-// How often the guard checks. Each check costs about one walk over an object.
+// A list that puts right what was written to is requested after healEvery at the earliest, then after twice that, and so on, up to healAtMost: the
+// program goes on writing.
 const (
-	guardEveryDelivery = 1024 // one in this many deliveries of a handler is checked before and after
-	guardEveryChange   = 512  // one in this many changes of an informer is remembered and checked later
-	guardSamples       = 16   // how many objects are remembered at a time
+	healEvery  = 5 * time.Minute
+	healAtMost = time.Hour
 )
 
 // Mutation is a finding of the mutation guard: somebody wrote to a shared cached object.
@@ -26,116 +29,125 @@ type Mutation struct {
 	Field string
 }
 
-// guard catches writes to cached objects by sampling: it is cheap enough for production, and finds writes that happen often. It
-// runs on the goroutines of reflectors and handlers, never under the apply lock.
-type guard struct {
+// mutationGuard reports writes to cached objects. It looks on the goroutines of reflectors and handlers, never under the apply lock.
+type mutationGuard struct {
 	resource string
 	log      *usercode.ThrottledLog
 	report   func(Mutation) // may be nil
-	off      bool
-
-	found   atomic.Uint64
-	mu      sync.Mutex
-	changes uint64
-	samples []sample
-	next    int // index of the sample to check and replace next
+	heal     func(Mutation) // requests a list; may be nil
+	sampler  *guard.Sampler // nil if the guard is off
+	found    atomic.Uint64
 }
 
-// sample is a cached object with its key and fingerprint when it was remembered. The methods of one that was written to may panic.
-type sample struct {
-	key object.Key
-	obj object.Object
-	sum uint64
-}
-
-// sampled reports whether to check the n-th delivery of a handler. The first one is checked.
-func (g *guard) sampled(n uint64) bool { return !g.off && n%guardEveryDelivery == 1 }
-
-// watch takes the fingerprint of obj. The returned function compares it, and blames the handler.
-func (g *guard) watch(obj object.Object, key object.Key) func(handler string) {
-	before := fingerprint(obj)
-	return func(handler string) {
-		if fingerprint(obj) != before {
-			g.record(Mutation{Resource: g.resource, Key: key, Handler: handler})
-		}
+func (inf *Informer[T]) newGuard() *mutationGuard {
+	g := &mutationGuard{resource: inf.cfg.Name, log: inf.log, report: inf.reportMutation, heal: inf.heal}
+	if !inf.cfg.NoMutationGuard {
+		g.sampler = guard.New(g.sampled, inf.openNow)
 	}
+	return g
 }
 
-// remember counts n changes, the last of which brought obj. For one in guardEveryChange it remembers obj's fingerprint, and checks the
-// sample that it replaces.
-func (g *guard) remember(obj object.Object, n int) {
-	if g.off || !g.due(n) {
-		return
+// openNow returns the object that the store holds now, if it is open.
+func (inf *Informer[T]) openNow(key object.Key) (object.Object, bool) {
+	held, ok := inf.store.Snapshot().Held(key)
+	if !ok || held.IsFolded() {
+		return nil, false
 	}
-	before, ok := g.exchange(sample{key: object.KeyOf(obj), obj: obj, sum: fingerprint(obj)})
-	if ok {
-		g.check(before)
-	}
+	return held.Open()
 }
 
-// due counts n changes and reports whether one of them should be remembered.
-func (g *guard) due(n int) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	before := g.changes / guardEveryChange
-	g.changes += uint64(n)
-	return g.changes/guardEveryChange != before
-}
-
-// exchange stores a sample, and returns the one that it replaces, if any.
-func (g *guard) exchange(taken sample) (before sample, ok bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if len(g.samples) < guardSamples {
-		g.samples = append(g.samples, taken)
-		return before, false
-	}
-	before, g.samples[g.next] = g.samples[g.next], taken
-	g.next = (g.next + 1) % guardSamples
-	return before, true
-}
-
-// remembered returns how many objects the guard keeps alive, which may no longer be in the cache.
-func (g *guard) remembered() int {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return len(g.samples)
-}
-
-// end checks every remembered object for the last time.
-func (g *guard) end() {
-	g.mu.Lock()
-	samples := g.samples
-	g.samples, g.next = nil, 0
-	g.mu.Unlock()
-	for _, s := range samples {
-		g.check(s)
-	}
-}
-
-func (g *guard) check(s sample) {
-	if fingerprint(s.obj) != s.sum {
-		g.record(Mutation{Resource: g.resource, Key: s.key})
-	}
+// sampled records what the sampler found.
+func (g *mutationGuard) sampled(f guard.Finding) {
+	g.record(Mutation{Resource: g.resource, Key: f.Key, Handler: f.Handler})
 }
 
 // corrupted reports that the decoder found a shared part that was written to.
-func (g *guard) corrupted(field string) {
-	if !g.off {
+func (g *mutationGuard) corrupted(field string) {
+	if g.sampler != nil {
 		g.record(Mutation{Resource: g.resource, Field: field})
 	}
 }
 
-func (g *guard) record(m Mutation) {
+func (g *mutationGuard) record(m Mutation) {
 	g.found.Add(1)
 	g.announce(m)
 }
 
 // announce logs and reports a Mutation that has been counted. No lock is held, since it calls the user's logger.
-func (g *guard) announce(m Mutation) {
+func (g *mutationGuard) announce(m Mutation) {
+	if g.heal != nil {
+		g.heal(m)
+	}
 	g.log.Log(slog.LevelError, "a cached object was written to; objects from informers are shared and read-only, call DeepCopyObject first",
 		"key", m.Key.String(), "handler", m.Handler, "field", m.Field)
 	if g.report != nil {
 		g.report(m)
 	}
+}
+
+// foundMutation counts a Mutation at once, so that nothing more is saved, and reports it once the apply lock is free.
+func (inf *Informer[T]) foundMutation(m Mutation) {
+	inf.guard.found.Add(1)
+	inf.afterApply(func() { inf.guard.announce(m) })
+}
+
+// writtenToError is why everything is listed again after a write to a cached object.
+type writtenToError struct{ m Mutation }
+
+func (e writtenToError) Error() string {
+	if e.m.Field != "" {
+		return fmt.Sprintf("a part that cached objects share was written to: %s", e.m.Field)
+	}
+	return fmt.Sprintf("the cached object %s was written to", e.m.Key)
+}
+
+// heal requests a list from the parts that may hold what was written to, unless one was requested lately.
+func (inf *Informer[T]) heal(m Mutation) {
+	inf.mu.Lock()
+	defer inf.mu.Unlock()
+	if inf.phase == stopping {
+		return
+	}
+	for _, p := range inf.parts {
+		if m.Field == "" && p.namespace != "" && p.namespace != m.Key.Namespace || time.Now().Before(p.healNext) {
+			continue
+		}
+		p.healWait = min(max(2*p.healWait, healEvery), healAtMost)
+		p.healNext = time.Now().Add(p.healWait)
+		p.forceRelist(writtenToError{m})
+	}
+}
+
+// guardChanges shows the guard what is about to be changed, and what comes.
+func (p *part[T]) guardChanges(deltas []object.Delta[T]) {
+	s := p.inf.guard.sampler
+	if s == nil {
+		return
+	}
+	last := -1
+	for i := range deltas {
+		s.Changing(deltas[i].Key)
+		if deltas[i].Type != object.Deleted {
+			last = i
+		}
+	}
+	if last >= 0 {
+		s.Keep(deltas[last].Object, len(deltas))
+		s.Arriving(deltas[last].Key, deltas[last].Object)
+	}
+	s.Visit()
+}
+
+// guardList shows the guard the objects of a list, before they are in the store.
+func (p *part[T]) guardList(objects object.Collection[T]) {
+	if _, gathered := objects.(*store.Gathering[T]); gathered {
+		return // they may be folded
+	}
+	p.inf.guard.sampler.Listed(func(yield func(object.Key, object.Object) bool) {
+		for key, o := range objects.All() {
+			if !yield(key, o) {
+				return
+			}
+		}
+	}, objects.Len())
 }

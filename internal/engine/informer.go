@@ -74,7 +74,7 @@ const (
 type Informer[T object.Object] struct {
 	cfg     Config[T]
 	log     *usercode.ThrottledLog
-	guard   *guard
+	guard   *mutationGuard
 	reports *usercode.Reporter // nil if the user set no callbacks
 
 	// apply is held while one transaction goes through the store to all queues. Nothing waits while it is held. Release it with
@@ -121,7 +121,7 @@ func New[T object.Object](cfg Config[T]) *Informer[T] {
 	if cfg.OnError != nil || cfg.OnMutation != nil {
 		inf.reports = usercode.NewReporter(inf.log)
 	}
-	inf.guard = &guard{resource: cfg.Name, log: inf.log, report: inf.reportMutation, off: cfg.NoMutationGuard}
+	inf.guard = inf.newGuard()
 	options := store.Options{OnIndexPanic: inf.indexPanicked, OnStrayWrite: inf.indexOutdated, OnOpenError: inf.openFailed}
 	if !cfg.NoMutationGuard {
 		options.OnStrayPart = inf.onStrayPart
@@ -202,7 +202,7 @@ func (inf *Informer[T]) Halt(cause error) {
 	go func() { // ends with the goroutines it waits for
 		inf.wg.Wait()
 		inf.closer.Enter() // the logger is the user's
-		inf.guard.end()
+		inf.guard.sampler.CheckAll()
 		if inf.budget != nil {
 			inf.budget.closeAccount()
 		}
@@ -343,12 +343,6 @@ func (inf *Informer[T]) indexOutdated(index string, key object.Key) {
 // onStrayPart is called, on any goroutine, when an object was opened from parts that were written to.
 func (inf *Informer[T]) onStrayPart(key object.Key) {
 	inf.foundMutation(Mutation{Resource: inf.cfg.Name, Key: key})
-}
-
-// foundMutation counts a Mutation at once, so that nothing more is saved, and reports it once the apply lock is free.
-func (inf *Informer[T]) foundMutation(m Mutation) {
-	inf.guard.found.Add(1)
-	inf.afterApply(func() { inf.guard.announce(m) })
 }
 
 // reportError passes an error to the user's OnError.

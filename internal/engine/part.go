@@ -62,6 +62,10 @@ type part[T object.Object] struct {
 	usesStandIns bool
 	// resolvedProblem is the problem that the last list resolved. The reflector's own status clears it only after it has handed the list over.
 	resolvedProblem atomic.Pointer[reflector.Error]
+	// healNext is when, at the earliest, a list may again be requested because of a write to a cached object, and healWait the interval before that.
+	// Guarded by Informer.mu.
+	healNext time.Time
+	healWait time.Duration
 	// unreadable is when a list was last requested because a folded object could not be opened. Guarded by Informer.mu.
 	unreadable time.Time
 }
@@ -344,10 +348,8 @@ func (p *part[T]) Add(deltas []object.Delta[T], resourceVersion string) {
 		p.inf.waitForRoom(p.ctx)
 		p.adding.Store(true)
 	}
+	p.guardChanges(deltas)
 	notes := p.inf.applyChanges(p, deltas, resourceVersion)
-	if n := len(notes); n > 0 && !object.IsNil(notes[n-1].Object) {
-		p.inf.guard.remember(notes[n-1].Object, n)
-	}
 	if p.inf.budget != nil {
 		p.inf.budget.note(notes)
 	}
@@ -362,7 +364,9 @@ func (p *part[T]) Replace(objects object.Collection[T], resourceVersion string) 
 	if p.listed.Load() { // handlers may be waiting for the first list
 		p.inf.waitForRoom(p.ctx)
 	}
+	p.guardList(objects)
 	p.inf.applyList(p, objects, resourceVersion, p.historyRewritten() || p.contradicts(objects, resourceVersion))
+	p.inf.guard.sampler.Forget()
 	if p.inf.budget != nil {
 		p.inf.budget.remeasure()
 	}

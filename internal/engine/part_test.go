@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tidings/tidings/deltafifo"
+	"github.com/tidings/tidings/internal/guard"
 	"github.com/tidings/tidings/internal/usercode"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/reflector"
@@ -644,7 +645,7 @@ func TestGuardSamplesSingleChanges(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range 3 * guardEveryChange {
+	for i := range 3 * guard.EveryChange {
 		o := namedSettings(i % 10)
 		o.ResourceVersion = fmt.Sprint(i + 1)
 		p.inFlight.opened = append(p.inFlight.opened, o)
@@ -653,8 +654,8 @@ func TestGuardSamplesSingleChanges(t *testing.T) {
 	if len(p.inFlight.opened) != 0 {
 		t.Error("what was opened for a change is kept open")
 	}
-	if n := inf.guard.remembered(); n != 3 {
-		t.Errorf("%d of %d changes are remembered, want 3", n, 3*guardEveryChange)
+	if n := inf.guard.sampler.Held(); n != 3 {
+		t.Errorf("%d of %d changes are remembered, want 3", n, 3*guard.EveryChange)
 	}
 }
 

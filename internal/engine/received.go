@@ -89,6 +89,10 @@ func (h *decodedQueue[T]) forget(i int) {
 // previous returns the object that the store holds, for the source to compare with what comes.
 func (p *part[T]) previous(key object.Key) (T, bool) {
 	p.inFlight.previousObject, p.inFlight.before = *new(T), store.Held[T]{}
+	if p.isListing() && p.inf.guard.found.Load() > 0 { // a list puts right what was written to
+		var none T
+		return none, false
+	}
 	if o, ok := p.previousPatch(key); ok {
 		return o, !object.IsNil(o)
 	}

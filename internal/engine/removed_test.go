@@ -162,3 +162,13 @@ func TestRemovedObjectsThatCannotBeOpened(t *testing.T) {
 		<-inf.done
 	})
 }
+
+// referring is an object whose methods panic without the metadata that it refers to.
+type referring struct {
+	metav1.TypeMeta    `json:",inline"`
+	*metav1.ObjectMeta `json:"metadata"`
+}
+
+func (r *referring) DeepCopyObject() kruntime.Object {
+	return &referring{TypeMeta: r.TypeMeta, ObjectMeta: r.ObjectMeta.DeepCopy()}
+}

@@ -60,7 +60,7 @@ func (f *files[T]) run() {
 		select {
 		case <-life.Done():
 			f.awaitParts()
-			f.inf.guard.end() // do not save what it finds
+			f.inf.guard.sampler.CheckAll() // do not save what it finds
 			f.saveAll(context.Background())
 			return
 		case <-timer.C:

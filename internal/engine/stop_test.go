@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tidings/tidings/deltafifo"
+	"github.com/tidings/tidings/internal/guard"
 	"github.com/tidings/tidings/internal/usercode"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/source"
@@ -239,7 +240,7 @@ func TestGuardLooksOnceMoreInTheEnd(t *testing.T) {
 		inf := startOf(t, &answering{})
 		synctest.Wait()
 		o := namedSettings(1)
-		inf.guard.exchange(sample{obj: o, sum: fingerprint(o)})
+		inf.guard.sampler.Keep(o, guard.EveryChange)
 		o.Labels = map[string]string{"written": "to"}
 		inf.Halt(nil)
 		<-inf.done

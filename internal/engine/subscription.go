@@ -248,8 +248,8 @@ func (s *Subscription[T]) finishSync() {
 func (s *Subscription[T]) notify(d object.Delta[T]) {
 	defer s.recover(d.Type.String(), d.Key)
 	n := s.delivered.Add(1)
-	if !s.opts.Keys && s.inf.guard.sampled(n) {
-		check := s.inf.guard.watch(d.Object, d.Key)
+	if !s.opts.Keys && s.inf.guard.sampler.Sampled(n) {
+		check := s.inf.guard.sampler.Watch(d.Object, d.Key)
 		defer check(s.opts.Name)
 	}
 	s.deliver(d)

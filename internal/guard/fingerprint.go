@@ -1,4 +1,4 @@
-package engine
+package guard
 
 import (
 	"hash/maphash"
@@ -17,10 +17,10 @@ const (
 
 var fingerprintSeed = maphash.MakeSeed()
 
-// fingerprint is a hash of an object's contents: its exported fields, recursively. It calls no code of the object's type, which
+// Fingerprint is a hash of an object's contents: its exported fields, recursively. It calls no code of the object's type, which
 // could panic or encode the same object in several ways; the order of a map's entries does not matter. Unexported fields, where types
 // keep caches, do not count, and neither do changes there. The fingerprint of an object with too many values is 0.
-func fingerprint(obj any) uint64 {
+func Fingerprint(obj any) uint64 {
 	w := walk{left: fingerprintValues}
 	sum := w.value(reflect.ValueOf(obj), fingerprintDepth)
 	if w.left <= 0 { // how far it got may depend on the order of a map
