@@ -250,10 +250,10 @@ func (w *clusterWatch) Close() error {
 }
 
 // start runs an informer over c until the test ends, and checks that it leaves nothing behind.
-func start(t *testing.T, c *cluster, opts tidings.InformerOptions[pod]) *tidings.SharedInformer[pod] {
+func start(t *testing.T, from source.ListerWatcher[pod], opts tidings.InformerOptions[pod]) *tidings.SharedInformer[pod] {
 	t.Helper()
 	opts.Name = "pods"
-	inf, err := tidings.NewInformer[pod](c, opts)
+	inf, err := tidings.NewInformer[pod](from, opts)
 	if err != nil {
 		t.Fatal(err)
 	}

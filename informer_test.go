@@ -545,7 +545,7 @@ func TestRelistIsTransformed(t *testing.T) {
 		c := newCluster()
 		c.write(newPod("a", "changes"))
 		c.write(newPod("a", "stays"))
-		inf := start(t, c, tidings.InformerOptions[pod]{Transform: func(p pod) (pod, error) {
+		inf := start(t, reusing{c}, tidings.InformerOptions[pod]{Transform: func(p pod) (pod, error) {
 			calls[p.Name]++
 			p.Annotations = map[string]string{"at": p.ResourceVersion}
 			return p, nil

@@ -25,7 +25,8 @@ type Gatherer[T object.Object] interface {
 // openGatherer is a slice of decoded objects.
 type openGatherer[T object.Object] struct{ items []T }
 
-func newOpenGatherer[T object.Object](n int) Gatherer[T] { return &openGatherer[T]{make([]T, 0, n)} }
+// NewGatherer returns a Gatherer that keeps the objects in a slice with room for n.
+func NewGatherer[T object.Object](n int) Gatherer[T] { return &openGatherer[T]{make([]T, 0, n)} }
 
 func (g *openGatherer[T]) Len() int             { return len(g.items) }
 func (g *openGatherer[T]) Key(i int) object.Key { return object.KeyOf(g.items[i]) }

@@ -229,7 +229,7 @@ func TestCredentialErrors(t *testing.T) {
 
 // TestGathererForgets removed objects.
 func TestGathererForgets(t *testing.T) {
-	g := newOpenGatherer[*metav1.PartialObjectMetadata](4)
+	g := NewGatherer[*metav1.PartialObjectMetadata](4)
 	for _, name := range strings.Split("abcd", "") {
 		g.Add(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	}

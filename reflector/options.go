@@ -42,7 +42,7 @@ type Options[T object.Object] struct {
 	// Held is like Previous but must return every object: it is used to keep the states of objects that cannot be decoded, and to find
 	// out whether the server went back in time. Nil means Previous.
 	Held source.Previous[T]
-	// NewGatherer returns a Gatherer for a list of about n objects. Nil means one that keeps the objects in a slice.
+	// NewGatherer returns a Gatherer for a list of about n objects. Nil means the function NewGatherer.
 	NewGatherer func(n int) Gatherer[T]
 	// NoSharing says that the sink writes to the objects it gets; see source.ListOptions.
 	NoSharing bool
@@ -129,7 +129,7 @@ func (o Options[T]) withDefaults() (Options[T], error) {
 		o.Held = o.Previous
 	}
 	if o.NewGatherer == nil {
-		o.NewGatherer = newOpenGatherer[T]
+		o.NewGatherer = NewGatherer[T]
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

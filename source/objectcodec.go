@@ -32,6 +32,8 @@ type Codec[T object.Object] struct {
 	patches  bool
 	differs  sync.Pool // of wire.Differ, if patches is set
 
+	newDecoder func(wire.Options) (wire.Decoder[T], error)
+
 	mu      sync.Mutex // held while decoding; only acquired with TryLock
 	decoder wire.Decoder[T]
 	decoded int // objects since shared parts were last checked
@@ -103,22 +105,33 @@ func NewCodec[T object.Object](maxShared int) (*Codec[T], error) {
 
 // NewCodecAs is like NewCodec, for a type that is known only at run time. typ must be a pointer to a struct that implements T.
 func NewCodecAs[T object.Object](typ reflect.Type, maxShared int) (*Codec[T], error) {
+	c, err := newEncoder[T](typ)
+	if err != nil {
+		return nil, err
+	}
+	single := wire.Options{NoSharing: true}
+	if c.envelope {
+		single = wire.Options{KeepBytes: true, NoVersions: true, MaxTableBytes: maxSharedSingle(maxShared)}
+	}
+	if err := c.makeDecoders(wire.Options{MaxTableBytes: maxShared, NoVersions: true}, single); err != nil {
+		return nil, fmt.Errorf("source: codec of %v: %w", typ, err)
+	}
+	return c, nil
+}
+
+// newEncoder returns a codec without decoders. That of a struct in JSON needs them to encode.
+func newEncoder[T object.Object](typ reflect.Type) (*Codec[T], error) {
 	if typ.Kind() != reflect.Pointer || typ.Elem().Kind() != reflect.Struct {
 		return nil, fmt.Errorf("source: cannot encode %v; want a pointer to a struct", typ)
 	}
 	c := &Codec[T]{typ: typ.Elem()}
-	options := wire.Options{MaxTableBytes: maxShared, NoVersions: true}
-	var err error
 	switch {
 	case formOf(typ) == unstructuredForm:
-		err = c.useUnstructured(options)
+		c.useUnstructured()
 	case typ.Implements(reflect.TypeFor[message]()):
-		err = c.useProtobuf(options)
+		c.useProtobuf()
 	default:
-		err = c.useJSON(options)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("source: codec of %v: %w", typ, err)
+		c.useJSON()
 	}
 	return c, nil
 }
@@ -299,7 +312,7 @@ type message interface {
 	Unmarshal([]byte) error
 }
 
-func (c *Codec[T]) useProtobuf(options wire.Options) error {
+func (c *Codec[T]) useProtobuf() {
 	lossless := losslessChecks{}.forType(c.typ)
 	c.encoding, c.envelope = "protobuf", true
 	c.append = func(dst []byte, obj T) ([]byte, error) {
@@ -313,16 +326,15 @@ func (c *Codec[T]) useProtobuf(options wire.Options) error {
 		dst = appendPrefixed(appendPrefixed(dst, kind.APIVersion), kind.Kind)
 		return appendMessage(dst, any(obj).(message))
 	}
-	single := wire.Options{KeepBytes: true, NoVersions: true, MaxTableBytes: maxSharedSingle(options.MaxTableBytes)}
-	return c.useDecoder(func(options wire.Options) (wire.Decoder[T], error) {
+	c.newDecoder = func(options wire.Options) (wire.Decoder[T], error) {
 		return protobufDecoder[T](reflect.PointerTo(c.typ), options)
-	}, options, single)
+	}
 }
 
-// useDecoder sets up the codec's decoders.
-func (c *Codec[T]) useDecoder(decoder func(wire.Options) (wire.Decoder[T], error), options, single wire.Options) (err error) {
-	c.newSingle = func() (wire.Decoder[T], error) { return decoder(single) }
-	if c.decoder, err = decoder(options); err != nil {
+// makeDecoders makes the decoder of objects that share parts, and one of single objects.
+func (c *Codec[T]) makeDecoders(options, single wire.Options) (err error) {
+	c.newSingle = func() (wire.Decoder[T], error) { return c.newDecoder(single) }
+	if c.decoder, err = c.newDecoder(options); err != nil {
 		return err
 	}
 	d, err := c.newSingle()
@@ -344,7 +356,7 @@ func appendMessage(dst []byte, m message) ([]byte, error) {
 	return dst, err
 }
 
-func (c *Codec[T]) useJSON(options wire.Options) error {
+func (c *Codec[T]) useJSON() {
 	c.encoding = "json"
 	c.append = func(dst []byte, obj T) ([]byte, error) {
 		data, err := json.Marshal(obj)
@@ -360,12 +372,12 @@ func (c *Codec[T]) useJSON(options wire.Options) error {
 		}
 		return append(dst, data...), nil
 	}
-	return c.useDecoder(func(options wire.Options) (wire.Decoder[T], error) {
+	c.newDecoder = func(options wire.Options) (wire.Decoder[T], error) {
 		return jsonDecoder[T](reflect.PointerTo(c.typ), options)
-	}, options, wire.Options{NoSharing: true})
+	}
 }
 
-func (c *Codec[T]) useUnstructured(options wire.Options) error {
+func (c *Codec[T]) useUnstructured() {
 	c.encoding = "json"
 	c.append = func(dst []byte, obj T) ([]byte, error) {
 		u := any(obj).(*unstructured.Unstructured)
@@ -374,5 +386,5 @@ func (c *Codec[T]) useUnstructured(options wire.Options) error {
 		}
 		return appendJSON(dst, u.Object, 0)
 	}
-	return c.useDecoder(func(options wire.Options) (wire.Decoder[T], error) { return jsonDecoder[T](unstructuredType, options) }, options, wire.Options{NoSharing: true})
+	c.newDecoder = func(options wire.Options) (wire.Decoder[T], error) { return jsonDecoder[T](unstructuredType, options) }
 }

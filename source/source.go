@@ -72,7 +72,8 @@ type ListOptions[T object.Object] struct {
 	// Previous may be nil.
 	Previous Previous[T]
 	// NoSharing is set if the caller will write to the objects: nothing in them may be shared with others,
-	// except that an unchanged object from Previous is returned as it is.
+	// except that an unchanged object from Previous is returned as it is. What the caller removes from an object should not be kept in
+	// memory by the rest of it.
 	NoSharing bool
 	// Decode may be nil.
 	Decode Decode[T]

@@ -58,6 +58,14 @@ func SharedBytes(budget int64) int {
 	return int(max(minShared, budget/sharedShare))
 }
 
+// maxShared returns how much memory a part may use for tables of shared parts; 0 for the default.
+func (inf *Informer[T]) maxShared() int {
+	if inf.cfg.Memory == nil {
+		return 0
+	}
+	return SharedBytes(inf.cfg.Memory.budget)
+}
+
 // budgeted is the additional state of an informer with a memory budget.
 type budgeted[T object.Object] struct {
 	inf     *Informer[T]
@@ -272,6 +280,7 @@ func (b *budgeted[T]) sharedBytes() (bytes int64) {
 		if s, ok := p.source.(interface{ SharedBytes() int64 }); ok {
 			bytes += s.SharedBytes()
 		}
+		bytes += p.sharer.SharedBytes()
 	}
 	if b.codec != nil {
 		bytes += b.codec.SharedBytes()

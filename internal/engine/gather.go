@@ -34,6 +34,7 @@ type gatherer[T object.Object] struct {
 var _ reflector.Gatherer[object.Object] = (*gatherer[object.Object])(nil)
 
 func (p *part[T]) newGatherer(n int) reflector.Gatherer[T] {
+	p.sharer.Recheck()
 	first := !p.listed.Load() && p.inf.store.Snapshot().In(p.namespace).Len() == 0
 	return &gatherer[T]{Gathering: p.inf.store.Gather(n), part: p, first: first, check: firstCheck}
 }
@@ -97,10 +98,7 @@ func (g *gatherer[T]) transformed(o T) T {
 	if g.part.transform == nil {
 		return o
 	}
-	if _, ok := g.inStore(o); ok {
-		return o
-	}
-	return g.part.transformed(o)
+	return g.part.transformedListed(o)
 }
 
 // keepBudget counts the open objects, and folds them if the budget is tight.
@@ -179,4 +177,30 @@ func (g *gatherer[T]) Close() {
 	g.uncount()
 	g.part.inFlight.folds = false
 	g.part.inFlight.applied()
+}
+
+// transformingGatherer transforms the objects of a list as they arrive, so that what is trimmed from them never takes memory together.
+type transformingGatherer[T object.Object] struct {
+	reflector.Gatherer[T]
+	part *part[T]
+}
+
+func (p *part[T]) newTransformingGatherer(n int) reflector.Gatherer[T] {
+	p.sharer.Recheck()
+	return transformingGatherer[T]{reflector.NewGatherer[T](n), p}
+}
+
+// Add implements reflector.Gatherer.
+func (g transformingGatherer[T]) Add(o T) { g.Gatherer.Add(g.part.transformedListed(o)) }
+
+// Set implements reflector.Gatherer.
+func (g transformingGatherer[T]) Set(i int, o T) { g.Gatherer.Set(i, g.part.transformedListed(o)) }
+
+// transformedListed returns a listed object transformed, or as it is if the store holds it, because it was transformed before.
+func (p *part[T]) transformedListed(o T) T {
+	held, ok := p.inf.store.Snapshot().Held(object.KeyOf(o))
+	if ok && held.Is(o) {
+		return o
+	}
+	return p.shared(p.transformed(o), held)
 }

@@ -336,6 +336,7 @@ func TestInitialEventsAreTransformed(t *testing.T) {
 			t.Fatal(err)
 		}
 		startIt(t, inf)
+		held, _ = inf.store.Snapshot().Get(object.KeyOf(held))
 		p := inf.currentParts()[0]
 		p.inFlight.opened = append(p.inFlight.opened, held)
 		g := p.newGatherer(2)

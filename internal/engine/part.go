@@ -27,6 +27,7 @@ type part[T object.Object] struct {
 	source    source.ListerWatcher[T]
 	reflector *reflector.Reflector[T]
 	transform func(T) (T, error)
+	sharer    source.Sharer[T] // of transformed objects
 	made      time.Time
 
 	ctx    context.Context // the part's lifetime, within the informer's
@@ -95,6 +96,7 @@ func (inf *Informer[T]) newPart(namespace string) (*part[T], error) {
 		s.OnStrayWrite(inf.guard.corrupted)
 	}
 	p := &part[T]{inf: inf, namespace: namespace, source: src, transform: inf.transform, made: time.Now(), done: make(chan struct{})}
+	p.sharer.MaxSharedBytes, p.sharer.OnStrayWrite = inf.maxShared(), inf.guard.corrupted
 	p.usesStandIns = inf.budget.hasStableEncoding() && supportsStandIns(src)
 	p.audit.part = p
 	p.file = inf.files.ofPart(namespace)
@@ -107,6 +109,9 @@ func (inf *Informer[T]) newPart(namespace string) (*part[T], error) {
 		Previous: p.previous, Held: p.held, NoSharing: p.transform != nil, DisableWatchList: inf.cfg.NoWatchList,
 		Backoff: inf.cfg.Backoff, PageSize: inf.cfg.PageSize, Seed: inf.partSeed(), Peers: inf.cfg.Peers,
 		Resume: p.resume, OnResume: p.onResume,
+	}
+	if p.transform != nil {
+		opts.NewGatherer = p.newTransformingGatherer
 	}
 	if inf.budget != nil {
 		opts.NewGatherer = p.newGatherer
@@ -358,9 +363,6 @@ func (p *part[T]) Add(deltas []object.Delta[T], resourceVersion string) {
 
 // Replace makes the objects the whole content of the part. It implements reflector.Sink.
 func (p *part[T]) Replace(objects object.Collection[T], resourceVersion string) {
-	if _, gathered := objects.(*store.Gathering[T]); p.transform != nil && !gathered {
-		objects = p.transformAll(objects)
-	}
 	if p.listed.Load() { // handlers may be waiting for the first list
 		p.inf.waitForRoom(p.ctx)
 	}
@@ -404,6 +406,7 @@ func (p *part[T]) historyRewritten() bool {
 // shared. A deletion whose object could not be decoded comes with the previous state.
 func (p *part[T]) transformChanges(deltas []object.Delta[T]) {
 	snap := p.inf.store.Snapshot()
+	p.sharer.Recheck()
 	for i := range deltas {
 		d := &deltas[i]
 		if d.FinalStateUnknown {
@@ -415,22 +418,14 @@ func (p *part[T]) transformChanges(deltas []object.Delta[T]) {
 			}
 			continue
 		}
-		if held, ok := snap.Held(d.Key); !ok || !held.Is(d.Object) {
-			d.Object = p.transformed(d.Object)
+		held, ok := snap.Held(d.Key)
+		if ok && held.Is(d.Object) {
+			continue
+		}
+		if d.Object = p.transformed(d.Object); d.Type != object.Deleted {
+			d.Object = p.shared(d.Object, held)
 		}
 	}
-}
-
-func (p *part[T]) transformAll(objects object.Collection[T]) object.Items[T] {
-	snap := p.inf.store.Snapshot()
-	items := make(object.Items[T], 0, objects.Len())
-	for key, o := range objects.All() {
-		if held, ok := snap.Held(key); !ok || !held.Is(o) { // otherwise it did not change, and was transformed before
-			o = p.transformed(o)
-		}
-		items = append(items, o)
-	}
-	return items
 }
 
 // transformed runs the user's transform. It restores an object's identity if the transform changed it. If the transform fails,
@@ -453,6 +448,12 @@ func (p *part[T]) transformed(obj T) T {
 		out.SetResourceVersion(version)
 	}
 	return out
+}
+
+// shared returns a transformed object that shares equal parts with others and with the state that the store holds, if there is one.
+func (p *part[T]) shared(obj T, held store.Held[T]) T {
+	previous, _ := held.Open()
+	return p.sharer.Share(obj, previous)
 }
 
 func (p *part[T]) callTransform(obj T) (out T, err error) {

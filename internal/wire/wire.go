@@ -64,7 +64,8 @@ const RecheckEvery = 1024
 type Options struct {
 	// Trim lists fields to skip in the bytes; see object.Trim for the notation.
 	Trim []string
-	// NoSharing makes decoded objects share nothing, so that their owners may write to them.
+	// NoSharing makes decoded objects share nothing, so that their owners may write to them. Each part of an object has memory of its own, which is
+	// freed when the owner removes that part from it.
 	NoSharing bool
 	// KeepBytes makes an object's strings point into one copy of its encoding, which lives as long as any of them, and shares only what
 	// often repeats: lists, maps, and pointer targets. It is the fastest way to decode single objects that are dropped soon. Only the

@@ -63,7 +63,11 @@ func newBuilder(trim *trimNode, maxTableBytes int, shared bool) builder {
 func (b *builder) build(data []byte) (map[string]any, error) {
 	b.data, b.err, b.hasDuplicates, b.budget = data, nil, false, maxHashed*len(data)
 	b.doc++
-	object := b.root(0)
+	noDefer := 0
+	if !b.shared {
+		noDefer = 1 // what the object's owner removes from it must not stay in a block
+	}
+	object := b.root(noDefer)
 	if b.hasDuplicates && b.err == nil {
 		// settle could overwrite the last of the duplicates: build again without deferring anything.
 		object = b.root(1)
@@ -215,7 +219,7 @@ func (b *builder) object(i int32, f *field) map[string]any {
 		}
 		v := b.value(at+1, member, place{m: m, key: name})
 		m[name] = v
-		if b.noDefer > 0 {
+		if b.noDefer > 0 && b.shared {
 			sum += b.memberSum(name, b.partSum(v))
 		}
 	}
@@ -274,7 +278,9 @@ func (b *builder) array(i int32, f *field) any {
 	for k := range *list {
 		v := b.value(at, f, place{})
 		(*list)[k] = v
-		sum = b.elementSum(sum, b.partSum(v))
+		if b.shared {
+			sum = b.elementSum(sum, b.partSum(v))
+		}
 		at = b.tape.nodes[at].next
 	}
 	b.sum = sum

@@ -27,8 +27,8 @@ import (
 // The maps and slices of its objects are shared with earlier and later objects, and equal maps within one object may be the
 // same map. Go cannot protect a map: whoever wants to write to an object must DeepCopy it first, or decode with NoSharing.
 //
-// The strings that only one object has share one block of memory. Code that keeps one of them longer than its object should
-// clone it.
+// The strings that only one object has share one block of memory, except with NoSharing. Code that keeps one of them longer than its object
+// should clone it.
 type Unstructured struct {
 	opts wire.Options
 	trim *trimNode

@@ -10,7 +10,8 @@ import (
 const maxTimes = 64
 
 // arena collects what is deferred to the end of an object: its own strings and byte slices, and the times it points to. Each
-// of the two then takes one allocation of the exact size.
+// of the two then takes one allocation of the exact size. Nothing is deferred for an object whose owner may remove parts of it: the others would keep
+// the memory of all.
 //
 // Until then the strings are empty and the times are in the arena, so a value with deferred parts must not be copied. That
 // holds because values for the table are decoded without the arena, and because no slice or struct of an object moves

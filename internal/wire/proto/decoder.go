@@ -301,7 +301,7 @@ const maxKept = 32 << 10
 func (d *decoder) aliasesInput() bool { return d.keepsBytes && d.tableDepth == 0 }
 
 // canDefer reports whether parts of the value being decoded may be deferred to the arena.
-func (d *decoder) canDefer() bool { return d.noDefer == 0 && !d.plain }
+func (d *decoder) canDefer() bool { return d.noDefer == 0 && !d.plain && !d.opts.NoSharing }
 
 // shares reports whether values are looked up.
 func (d *decoder) shares() bool { return d.table != nil && !d.plain && !d.patching }

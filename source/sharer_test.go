@@ -1,0 +1,198 @@
+package source_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/tidings/tidings/internal/wire/wiretest"
+	"github.com/tidings/tidings/object"
+	"github.com/tidings/tidings/source"
+	"github.com/tidings/tidings/tidingstest"
+)
+
+// unstructuredPods returns the pods as a dynamic client decodes them.
+func unstructuredPods(t testing.TB, pods []*corev1.Pod) []*unstructured.Unstructured {
+	t.Helper()
+	out := make([]*unstructured.Unstructured, len(pods))
+	for i, p := range pods {
+		p.APIVersion, p.Kind = "v1", "Pod"
+		data, err := json.Marshal(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[i] = new(unstructured.Unstructured)
+		if err := out[i].UnmarshalJSON(data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out
+}
+
+// TestSharerShares: objects equal what was passed, and take much less memory together. The copies of typed pods they are compared with share strings.
+func TestSharerShares(t *testing.T) {
+	t.Run("typed", func(t *testing.T) { checkSharer(t, wiretest.Pods(1000, 1), 0.7) })
+	t.Run("unstructured", func(t *testing.T) { checkSharer(t, unstructuredPods(t, wiretest.Pods(500, 1)), 0.4) })
+}
+
+func checkSharer[T object.Object](t *testing.T, objects []T, most float64) {
+	t.Helper()
+	copies := make([]T, len(objects))
+	apart := heapOf(func() {
+		for i, o := range objects {
+			copies[i] = o.DeepCopyObject().(T)
+		}
+	})
+	var s source.Sharer[T]
+	shared := make([]T, len(objects))
+	together := heapOf(func() {
+		for i, o := range copies {
+			shared[i] = s.Share(o, *new(T))
+		}
+	})
+	for i := range objects {
+		if !equalWithNil(shared[i], objects[i]) {
+			t.Fatalf("%s is not what it was", objects[i].GetName())
+		}
+	}
+	if part := float64(together) / float64(apart); part > most {
+		t.Errorf("shared, they take %.2f of the memory (%d of %d bytes; tables %d), want at most %.2f", part, together, apart, s.SharedBytes(), most)
+	}
+	runtime.KeepAlive(copies)
+	runtime.KeepAlive(&s)
+}
+
+// heapOf returns by how many bytes f makes the heap grow.
+func heapOf(f func()) int64 {
+	before := liveHeap()
+	f()
+	return liveHeap() - before
+}
+
+func liveHeap() int64 {
+	runtime.GC()
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return int64(stats.HeapAlloc)
+}
+
+// TestSharerReusesThePreviousState, even if it cannot share with other objects.
+func TestSharerReusesThePreviousState(t *testing.T) {
+	var s source.Sharer[*corev1.Pod]
+	pod := wiretest.Pods(1, 1)[0]
+	first := s.Share(pod.DeepCopy(), nil)
+	pod.Status.Message = "changed"
+	second := s.Share(pod, first)
+	if &first.Spec.Containers[0] != &second.Spec.Containers[0] || second.Status.Message != "changed" || first.Status.Message == "changed" {
+		t.Error("the new state does not share the equal spec of the previous one")
+	}
+}
+
+// TestSharerKeepsEmptyAndNilApart, which encodings do not.
+func TestSharerKeepsEmptyAndNilApart(t *testing.T) {
+	var s source.Sharer[*corev1.Pod]
+	pods := wiretest.Pods(200, 1)
+	for i, p := range pods {
+		want := p.DeepCopy()
+		switch i % 4 {
+		case 0:
+			want.Annotations, want.ManagedFields = map[string]string{}, []metav1.ManagedFieldsEntry{}
+		case 1:
+			want.Labels, want.Status.Conditions = nil, []corev1.PodCondition{}
+		case 2:
+			want.Spec.Containers[0].Env = []corev1.EnvVar{} // not in the struct itself
+		}
+		got := s.Share(want.DeepCopy(), nil)
+		if !equalWithNil(got, want) {
+			t.Fatalf("%d: got other contents", i)
+		}
+		pods[i] = got
+	}
+	if &pods[3].Spec.Tolerations[0] != &pods[7].Spec.Tolerations[0] && &pods[0].Spec.Tolerations[0] != &pods[4].Spec.Tolerations[0] {
+		t.Error("pods with empty lists share nothing")
+	}
+}
+
+// TestSharerOfOtherTypes: what cannot be encoded is returned as it is, and the types of objects may differ.
+func TestSharerOfOtherTypes(t *testing.T) {
+	var s source.Sharer[object.Object]
+	own := &textual{}
+	own.Name = "x"
+	if got := s.Share(own, nil); got != object.Object(own) {
+		t.Errorf("got %v, want the same object", got)
+	}
+	odd := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod", "spec": map[string]any{"n": struct{ int }{1}}}}
+	if got := s.Share(odd, nil); got != object.Object(odd) {
+		t.Errorf("got %v, want the same object", got)
+	}
+	pod := wiretest.Pods(1, 1)[0]
+	pod.APIVersion, pod.Kind = "v1", "Pod"
+	meta := &metav1.PartialObjectMetadata{TypeMeta: pod.TypeMeta, ObjectMeta: pod.ObjectMeta}
+	for _, o := range []object.Object{pod, meta, pod} {
+		if got := s.Share(o, own); !equalWithNil(got, o) || got == o {
+			t.Errorf("got another %T than what was passed, or itself", o)
+		}
+	}
+	if s.SharedBytes() == 0 {
+		t.Error("it remembers nothing")
+	}
+}
+
+// TestSharerReportsStrayWrites to parts that objects share.
+func TestSharerReportsStrayWrites(t *testing.T) {
+	var fields []string
+	s := source.Sharer[*corev1.Pod]{OnStrayWrite: func(field string) { fields = append(fields, field) }}
+	var shared []*corev1.Pod
+	for i := range 100 {
+		shared = append(shared, s.Share(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(i), Labels: map[string]string{"app": "same"}}}, nil))
+	}
+	shared[90].Labels["app"] = "written"
+	s.Recheck()
+	got := s.Share(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "new", Labels: map[string]string{"app": "same"}}}, nil)
+	if got.Labels["app"] != "same" || len(fields) != 1 || fields[0] != "metadata.labels" {
+		t.Errorf("got labels %v, reported %q", got.Labels, fields)
+	}
+}
+
+// TestUnsharedPartsAreFreed: the rest of an object that shares nothing does not keep in memory what was removed from it.
+func TestUnsharedPartsAreFreed(t *testing.T) {
+	bubble(t, tidingstest.ServerOptions{}, func(t *testing.T, s *tidingstest.Server) {
+		const n, removed = 100, 30_000
+		for i := range n {
+			p := pod("a", fmt.Sprint("p", i))
+			for k := range removed / 1000 {
+				raw := fmt.Sprintf(`{"f:n":%q}`, fmt.Sprint(i, k, strings.Repeat("x", 980)))
+				p.ManagedFields = append(p.ManagedFields, metav1.ManagedFieldsEntry{
+					Manager: fmt.Sprint(i, k), FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(raw)},
+				})
+			}
+			s.Create(p)
+		}
+		checkFreed(t, newHTTP[*corev1.Pod](t, s, source.Scope{Resource: pods}), n, removed)
+		checkFreed(t, newHTTP[*unstructured.Unstructured](t, s, source.Scope{Resource: pods}), n, removed)
+	})
+}
+
+func checkFreed[T object.Object](t *testing.T, from source.ListerWatcher[T], n, removed int) {
+	t.Helper()
+	var objects []T
+	size := heapOf(func() {
+		objects, _ = mustList(t, from, source.ListOptions[T]{NoSharing: true})
+		for _, o := range objects {
+			if len(o.GetManagedFields()) == 0 {
+				t.Fatal("there is nothing to remove")
+			}
+			o.SetManagedFields(nil)
+		}
+	})
+	if each := int(size) / n; len(objects) != n || each > removed/2 {
+		t.Errorf("%T: %d objects take %d bytes each after %d were removed from each", *new(T), len(objects), each, removed)
+	}
+}
