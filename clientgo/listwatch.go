@@ -61,6 +61,16 @@ func (c typeChecked) check(obj tidings.Object) error {
 	return nil
 }
 
+// SharedBytes forwards to the source.
+func (c typeChecked) SharedBytes() int64 {
+	return c.ListerWatcher.(interface{ SharedBytes() int64 }).SharedBytes()
+}
+
+// OnStrayWrite forwards to the source.
+func (c typeChecked) OnStrayWrite(fn func(field string)) {
+	c.ListerWatcher.(interface{ OnStrayWrite(func(string)) }).OnStrayWrite(fn)
+}
+
 // List fails at the first object that does not match the example.
 func (c typeChecked) List(ctx context.Context, opts source.ListOptions[tidings.Object], each func(tidings.Object) error) (source.ListResult, error) {
 	return c.ListerWatcher.List(ctx, opts, func(obj tidings.Object) error {

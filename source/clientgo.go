@@ -28,9 +28,9 @@ type ClientGo[L runtime.Object] interface {
 // that the client returns.
 //
 // The client decodes all objects and holds each page of a list in memory as a whole, so NewHTTP is several times
-// cheaper where it can be used. Previous is not called, because it would save nothing. Objects from the client are never
-// modified: if Trim changes an object, the changed parts are copied, and with NoSharing every object is copied,
-// since fakes return the objects that they store.
+// cheaper where it can be used. Objects from the client are never modified: if Trim changes an object, the changed parts are copied,
+// and with NoSharing every object is copied, since fakes return the objects that they store. If Previous is set and NoSharing is not,
+// objects are copies that share equal parts, unless a copy would lose information; see Sharer.
 //
 // A call of the client that has not returned a second after its context has ended is abandoned, because clients may ignore the context: its
 // goroutine remains until it returns, and what it returns is dropped.
@@ -48,7 +48,9 @@ func FromClient[T object.Object, L runtime.Object](client ClientGo[L], scope Sco
 	if got, want := itemOf[L](), reflect.TypeFor[T](); got != nil && !got.AssignableTo(want) {
 		return nil, fmt.Errorf("source: the client lists objects of type %v where %v is wanted", got, want)
 	}
-	return &clientSource[T, L]{client: client, scope: scope, trim: trim}, nil
+	s := &clientSource[T, L]{client: client, scope: scope, trim: trim}
+	s.sharer.MaxSharedBytes = scope.MaxSharedBytes
+	return s, nil
 }
 
 // itemOf returns the type of the items in lists of type L, nil if it cannot be determined.
@@ -73,6 +75,7 @@ type clientSource[T object.Object, L runtime.Object] struct {
 	client ClientGo[L]
 	scope  Scope
 	trim   trimmer
+	sharer Sharer[T]
 }
 
 // Scope returns the source's scope with defaults filled in.
@@ -108,7 +111,7 @@ func (s *clientSource[T, L]) List(ctx context.Context, opts ListOptions[T], each
 		return ListResult{}, fmt.Errorf("list %v: %w", s.scope, &KindError{Got: got, Want: want})
 	}
 	result := ListResult{ResourceVersion: of.GetResourceVersion(), Continue: of.GetContinue()}
-	objects := s.objects(opts.NoSharing)
+	objects := s.objects(opts.Previous, opts.NoSharing)
 	// Allocate each item separately, so that one that is kept does not keep the whole page in memory.
 	return result, meta.EachListItemWithAlloc(list, func(item runtime.Object) error {
 		o, err := objects.take(item, 0)
@@ -153,18 +156,33 @@ func (s *clientSource[T, L]) Watch(ctx context.Context, opts WatchOptions[T]) (S
 	if err != nil {
 		return nil, err
 	}
-	return newWatchStream(ctx, w, s.objects(opts.NoSharing)), nil
+	return newWatchStream(ctx, w, s.objects(opts.Previous, opts.NoSharing)), nil
 }
 
-func (s *clientSource[T, L]) objects(noSharing bool) clientObjects[T] {
-	return clientObjects[T]{scope: s.scope, trim: s.trim, copyAll: noSharing}
+func (s *clientSource[T, L]) objects(previous Previous[T], noSharing bool) clientObjects[T] {
+	objects := clientObjects[T]{scope: s.scope, trim: s.trim, copyAll: noSharing}
+	if previous != nil && !noSharing {
+		s.sharer.Recheck()
+		objects.previous, objects.sharer = previous, &s.sharer
+	}
+	return objects
 }
+
+// SharedBytes returns the memory, in bytes, that the source uses for shared parts of objects and for its plans of types.
+func (s *clientSource[T, L]) SharedBytes() int64 { return s.sharer.SharedBytes() }
+
+// OnStrayWrite sets a function that is called, while List or Next runs, when a part that objects share is found to have been modified. Call it before
+// the first List or Watch.
+func (s *clientSource[T, L]) OnStrayWrite(f func(field string)) { s.sharer.OnStrayWrite = f }
 
 // clientObjects converts objects from a client to objects of a source.
 type clientObjects[T object.Object] struct {
 	scope   Scope
 	trim    trimmer
 	copyAll bool // every object is a copy
+	// sharer, if not nil, makes copies that share equal parts.
+	sharer   *Sharer[T]
+	previous Previous[T]
 }
 
 // take checks o, and trims and copies it if required. The error is an ObjectError if o has a key.
@@ -179,12 +197,21 @@ func (c *clientObjects[T]) take(o runtime.Object, t EventType) (T, error) {
 		if c.copyAll {
 			typed = typed.DeepCopyObject().(T)
 		}
-		return c.trim.apply(typed).(T), nil
+		return c.shared(c.trim.apply(typed).(T)), nil
 	}
 	if m.GetName() == "" {
 		return zero, err
 	}
 	return zero, newObjectError(m, t, err)
+}
+
+// shared returns a copy of o that shares equal parts with others and the previous state, if there is a sharer.
+func (c *clientObjects[T]) shared(o T) T {
+	if c.sharer == nil {
+		return o
+	}
+	previous, _ := c.previous(object.KeyOf(o))
+	return c.sharer.Share(o, previous)
 }
 
 func newObjectError(m metav1.Object, t EventType, err error) *ObjectError {

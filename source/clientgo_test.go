@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/metadata"
 
+	"github.com/tidings/tidings/internal/wire/wiretest"
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/source"
 	"github.com/tidings/tidings/tidingstest"
@@ -317,5 +318,31 @@ func TestScopeErrors(t *testing.T) {
 	}
 	if _, err := source.NewClient(nil); err == nil {
 		t.Error("a client without a configuration")
+	}
+}
+
+// TestFromClientSharesEqualParts, if the caller has previous objects, and only then: others may write to what they get.
+func TestFromClientSharesEqualParts(t *testing.T) {
+	list := new(corev1.PodList)
+	for _, p := range wiretest.Pods(300, 1) {
+		list.Items = append(list.Items, *p)
+	}
+	from, err := source.FromClient[*corev1.Pod](fixed[*corev1.PodList]{list: list}, source.Scope{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, opts := range []source.ListOptions[*corev1.Pod]{{}, {Previous: holding[*corev1.Pod]()}, {Previous: holding[*corev1.Pod](), NoSharing: true}} {
+		objects, _ := mustList(t, from, opts)
+		tolerations := map[*corev1.Toleration]bool{}
+		for i, p := range objects {
+			if !equalWithNil(p, &list.Items[i]) {
+				t.Fatalf("%s is not what the client returned", p.Name)
+			}
+			tolerations[&p.Spec.Tolerations[0]] = true
+		}
+		shared := opts.Previous != nil && !opts.NoSharing
+		if n := len(tolerations); shared != (n < len(objects)/4) {
+			t.Errorf("%+v: %d pods have %d lists of tolerations", opts, len(objects), n)
+		}
 	}
 }

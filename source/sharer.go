@@ -10,8 +10,7 @@ import (
 )
 
 // Sharer lets objects share equal parts that do not come from a decoder which did that: objects that a transform returned, or that a client decoded.
-// It encodes each object and decodes it again. The zero value is ready to use. Only one goroutine at a time may use it, except that any may call
-// SharedBytes.
+// It encodes each object and decodes it again. The zero value is ready to use. Its methods may be called from any goroutine.
 type Sharer[T object.Object] struct {
 	// MaxSharedBytes limits the memory in bytes for remembering shared parts of each type of object; 0 means a default that suits collections of any
 	// size.
@@ -20,8 +19,10 @@ type Sharer[T object.Object] struct {
 	// "metadata.labels".
 	OnStrayWrite func(field string)
 
-	buf   []byte
-	mu    sync.Mutex                      // guards types
+	sharing sync.Mutex // held while sharing
+	buf     []byte
+
+	mu    sync.Mutex                      // guards types; never held for long
 	types map[reflect.Type]*typeSharer[T] // a transform may return objects of several types; nil for types that cannot share
 }
 
@@ -39,6 +40,8 @@ func (s *Sharer[T]) Share(obj, previous T) T {
 	if of == nil {
 		return obj
 	}
+	s.sharing.Lock()
+	defer s.sharing.Unlock()
 	if cap(s.buf) > maxSharerBuffer {
 		s.buf = nil
 	}

@@ -40,6 +40,9 @@ func (s *watchStream[T]) Next(buf []Event[T]) ([]Event[T], error) {
 	if s.err != nil {
 		return buf, s.err
 	}
+	if s.objects.sharer != nil {
+		s.objects.sharer.Recheck()
+	}
 	var e watch.Event
 	var ok bool
 	select {
