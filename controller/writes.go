@@ -7,6 +7,9 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tidings/tidings/object"
@@ -14,7 +17,8 @@ import (
 
 // Wrote reports that the reconcile with the context ctx has created, updated or patched an object; written is the API
 // server's response. The reconcile's key is not reconciled again before the cache has seen that state or, if the cache does not
-// cover the object, no longer holds it. If the cache neither covers nor holds the object, there is nothing to wait for.
+// cover the object, no longer holds it. If the cache neither covers nor holds the object, there is nothing to wait for. A write
+// that removed the last finalizer of an object that is being deleted has removed the object: then the cache must lack it.
 //
 // It is safe for concurrent use. With a context that does not come from a reconcile it does nothing.
 func Wrote[T object.Object](ctx context.Context, cache Cache[T], written T) {
@@ -23,6 +27,10 @@ func Wrote[T object.Object](ctx context.Context, cache Cache[T], written T) {
 		return
 	}
 	key, version := object.KeyOf(written), written.GetResourceVersion()
+	if isGone(cache.Name(), written) {
+		r.record(newRemoval(cache, written))
+		return
+	}
 	if cache.Covers(written) {
 		r.record(&update[T]{history: historyOf(cache, key), version: version})
 		return
@@ -31,9 +39,11 @@ func Wrote[T object.Object](ctx context.Context, cache Cache[T], written T) {
 }
 
 // Deleted reports that the reconcile with the context ctx has deleted the object. Any state of the object will do, even just
-// its name and namespace. The reconcile's key is not reconciled again before the cache no longer holds the object, holds it as being
-// deleted, or holds another object with that name. If deleted has no uid, another object is one with another uid than the
-// object in the cache has now; if the cache holds none now, it is one that is reported to Wrote later.
+// its name and namespace, but the state in the API server's response, if it has one, says most. The reconcile's key is not
+// reconciled again before the cache no longer holds the object, holds it as being deleted, or holds another object with that name. If
+// the state shows that nothing holds up the deletion any more, no finalizer and no grace period, the object must be gone from the cache. If
+// deleted has no uid, another object is one with another uid than the object in the cache has now; if the cache holds none
+// now, it is one that is reported to Wrote later.
 //
 // It is safe for concurrent use. With a context that does not come from a reconcile it does nothing.
 func Deleted[T object.Object](ctx context.Context, cache Cache[T], deleted T) {
@@ -41,11 +51,32 @@ func Deleted[T object.Object](ctx context.Context, cache Cache[T], deleted T) {
 	if r == nil || isZero(deleted) {
 		return
 	}
-	key, uid := object.KeyOf(deleted), deleted.GetUID()
-	if held, ok := cache.Get(key); ok && uid == "" {
-		uid = held.GetUID()
+	r.record(newRemoval(cache, deleted))
+}
+
+// isGone reports whether the API server removes an object of the resource when it stores this state: it is being deleted, and
+// neither a finalizer nor a grace period holds that up. The response to such a write has the version before it.
+func isGone(resource string, obj object.Object) bool {
+	return nothingHolds(obj) && !(resource == "namespaces" && isNamespaceHeld(obj))
+}
+
+// nothingHolds reports whether the object is being deleted, and neither a finalizer nor a grace period holds that up.
+func nothingHolds(obj metav1.Object) bool {
+	grace := obj.GetDeletionGracePeriodSeconds()
+	return obj.GetDeletionTimestamp() != nil && len(obj.GetFinalizers()) == 0 && (grace == nil || *grace == 0)
+}
+
+// isNamespaceHeld reports whether a namespace has finalizers in its spec, as namespaces have until they are empty. It returns true if
+// the representation does not show them.
+func isNamespaceHeld(obj object.Object) bool {
+	switch ns := obj.(type) {
+	case *corev1.Namespace:
+		return len(ns.Spec.Finalizers) > 0
+	case *unstructured.Unstructured:
+		held, _, err := unstructured.NestedSlice(ns.Object, "spec", "finalizers")
+		return err != nil || len(held) > 0
 	}
-	r.record(&removal[T]{history: historyOf(cache, key), uid: uid})
+	return true
 }
 
 // recorder is passed in a reconcile's context, to record writes in the gate.
@@ -135,21 +166,51 @@ func (w *update[T]) String() string {
 	return fmt.Sprintf("%s: version %s of %s", w.cache.Name(), w.version, w.key)
 }
 
-// removal is a write after which the cache no longer holds the object, or holds it as being deleted. The response to a delete
-// call has no version. version is set if the write only moved the object out of the cache's scope; an object with
-// a newer version is back in it.
+// removal is a write after which the cache no longer holds the object, or holds it as being deleted.
 type removal[T object.Object] struct {
 	history[T]
-	uid     types.UID // empty if it is not known
+	uid types.UID // empty if it is not known
+	// since is a version at which the cache holds the object, unless it was gone already: before it, the cache may lack the object
+	// merely because it is behind. It is empty if no such version is known.
+	since string
+	// gone means that it is not enough if the cache holds the object as being deleted.
+	gone bool
+	// version is set if an object with a newer version is not affected: if the write only moved it out of the
+	// cache's scope, it is back in it; if the write was mistaken for the end of the object, it lives on.
 	version string
 }
 
+// newRemoval returns the removal of an object, whose last known state is deleted.
+func newRemoval[T object.Object](cache Cache[T], deleted T) *removal[T] {
+	w := &removal[T]{history: historyOf(cache, object.KeyOf(deleted)), uid: deleted.GetUID()}
+	if held, ok := cache.Get(w.key); ok && w.uid == "" {
+		w.uid = held.GetUID()
+	}
+	version := deleted.GetResourceVersion()
+	if version != "" && cache.Covers(deleted) {
+		w.since = version
+	}
+	if isGone(cache.Name(), deleted) {
+		w.gone, w.version = true, version
+	}
+	return w
+}
+
 func (w *removal[T]) seen() bool {
-	if _, rewritten := w.history.version(); rewritten {
+	now, rewritten := w.history.version()
+	if rewritten {
 		return true
 	}
+	if w.since != "" && object.OlderResourceVersion(now, w.since) {
+		return false
+	}
 	held, ok := w.cache.Get(w.key)
-	if !ok || w.uid != "" && held.GetUID() != w.uid || held.GetDeletionTimestamp() != nil {
+	switch {
+	case !ok || w.uid != "" && held.GetUID() != w.uid:
+		return true
+	case w.gone: // at its version, it is the state that the write has removed
+		return w.version != "" && object.OlderResourceVersion(w.version, held.GetResourceVersion())
+	case held.GetDeletionTimestamp() != nil:
 		return true
 	}
 	return w.version != "" && !object.OlderResourceVersion(held.GetResourceVersion(), w.version)

@@ -1,0 +1,235 @@
+package controller_test
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/tidings/tidings"
+	"github.com/tidings/tidings/controller"
+	"github.com/tidings/tidings/tidingstest"
+)
+
+// late is how late caches see changes in the tests below.
+const late = time.Second
+
+// lateConfig returns a copy of config whose watches bring everything late.
+func lateConfig(config *rest.Config) *rest.Config {
+	config = rest.CopyConfig(config)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			response, err := next.RoundTrip(r)
+			if err == nil && r.URL.Query().Get("watch") != "" {
+				response.Body = newLateBody(response.Body)
+			}
+			return response, err
+		})
+	})
+	return config
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// lateBody is a body each of whose pieces can be read some time after it has arrived.
+type lateBody struct {
+	body   io.ReadCloser
+	pieces chan latePiece
+	closed chan struct{}
+	once   sync.Once
+	rest   []byte
+}
+
+type latePiece struct {
+	data []byte
+	err  error
+	due  time.Time
+}
+
+func newLateBody(body io.ReadCloser) *lateBody {
+	b := &lateBody{body: body, pieces: make(chan latePiece, 10_000), closed: make(chan struct{})}
+	go func() {
+		for {
+			buf := make([]byte, 32<<10)
+			n, err := body.Read(buf)
+			select {
+			case b.pieces <- latePiece{buf[:n], err, time.Now().Add(late)}:
+			case <-b.closed:
+				return
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	return b
+}
+
+func (b *lateBody) Read(p []byte) (int, error) {
+	for len(b.rest) == 0 {
+		select {
+		case piece := <-b.pieces:
+			select {
+			case <-time.After(time.Until(piece.due)):
+			case <-b.closed:
+				return 0, http.ErrBodyReadAfterClose
+			}
+			if b.rest = piece.data; piece.err != nil && len(piece.data) == 0 {
+				return 0, piece.err
+			}
+		case <-b.closed:
+			return 0, http.ErrBodyReadAfterClose
+		}
+	}
+	n := copy(p, b.rest)
+	b.rest = b.rest[n:]
+	return n, nil
+}
+
+func (b *lateBody) Close() error {
+	b.once.Do(func() { close(b.closed) })
+	return b.body.Close()
+}
+
+// lateWorld is a server with late caches, and a controller that makes one write in its first reconcile of a key.
+type lateWorld[T tidings.Object] struct {
+	*testing.T
+	server     *tidingstest.Server
+	client     kubernetes.Interface
+	cache      *tidings.SharedInformer[T]
+	controller *controller.Controller
+	reconciles chan time.Time
+}
+
+var lateKey = tidings.Key{Namespace: "default", Name: "a"}
+
+// newLateWorld starts a controller, with objects in the server that its cache has seen.
+func newLateWorld[T tidings.Object](t *testing.T, objects []tidings.Object, act func(ctx context.Context, w *lateWorld[T])) *lateWorld[T] {
+	w := &lateWorld[T]{T: t, server: tidingstest.NewServer(t, tidingstest.ServerOptions{}), reconciles: make(chan time.Time, 100)}
+	for _, o := range objects {
+		w.server.Create(o)
+	}
+	var err error
+	if w.client, err = kubernetes.NewForConfig(w.server.Config()); err != nil {
+		t.Fatal(err)
+	}
+	factory, err := tidings.NewFactory(lateConfig(w.server.Config()), tidings.Options{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w.cache, err = tidings.Informer[T](factory, tidings.Scope{}); err != nil {
+		t.Fatal(err)
+	}
+	first := true
+	w.controller = controller.New("late", func(ctx context.Context, _ tidings.Key) (controller.Result, error) {
+		defer func() { w.reconciles <- time.Now() }()
+		if !first {
+			return controller.Result{}, nil
+		}
+		first = false
+		defer func() {
+			if v := recover(); v != nil {
+				t.Errorf("the write failed: %v", v)
+			}
+		}()
+		act(ctx, w)
+		return controller.Result{}, nil
+	}, controller.Options{Logger: slog.New(slog.DiscardHandler)})
+	if err := controller.Use(w.controller, w.cache); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	if err := factory.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- w.controller.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if err := factory.Shutdown(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := w.cache.WaitForSync(ctx); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(time.Minute) // the watch is open, and the cache has seen everything
+	return w
+}
+
+// twice reconciles the key, and again at once, and returns how much later the second reconcile was.
+func (w *lateWorld[T]) twice() time.Duration {
+	w.Helper()
+	w.controller.Enqueue(lateKey)
+	first := <-w.reconciles
+	w.controller.Enqueue(lateKey)
+	return (<-w.reconciles).Sub(first)
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// dying returns an object of the type that is being deleted, with the finalizer.
+func dying[T tidings.Object](obj T, finalizers ...string) T {
+	now := metav1.Now()
+	obj.SetNamespace(lateKey.Namespace)
+	obj.SetName(lateKey.Name)
+	obj.SetDeletionTimestamp(&now)
+	obj.SetFinalizers(finalizers)
+	return obj
+}
+
+func lateConfigMap(name string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: lateKey.Namespace, Name: name}, Data: map[string]string{"a": "1"}}
+}
+
+func latePod(name string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: lateKey.Namespace, Name: name},
+		Spec:       corev1.PodSpec{NodeName: "n", Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+	}
+}
+
+// lateTest makes a write whose effects the cache must have seen in the next reconcile.
+type lateTest[T tidings.Object] struct {
+	objects []tidings.Object
+	act     func(ctx context.Context, w *lateWorld[T])
+	seen    func(w *lateWorld[T]) bool
+	noWait  bool // nothing has changed
+}
+
+func runLate[T tidings.Object](t *testing.T, tests map[string]lateTest[T]) {
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newLateWorld(t, test.objects, test.act)
+				waited := w.twice()
+				if !test.seen(w) {
+					t.Error("reconciled with the state before the write")
+				}
+				st := w.controller.Stats()
+				if st.GateTimeouts != 0 || test.noWait && waited != 0 || waited > late+time.Second {
+					t.Errorf("waited for %v: %+v", waited, st)
+				}
+			})
+		})
+	}
+}
