@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -32,6 +33,33 @@ func (s selection) covers(obj Object) bool {
 		}
 	}
 	return true
+}
+
+// coversMetadata is covers for an object of which only the metadata is known. known is false if a field selector needs more.
+func (s selection) coversMetadata(o metav1.Object) (covers, known bool) {
+	if s.labels != nil && !s.labels.Empty() && !s.labels.Matches(labels.Set(o.GetLabels())) {
+		return false, true
+	}
+	known = true
+	if s.fields == nil {
+		return true, true
+	}
+	for _, r := range s.fields.Requirements() {
+		value := ""
+		switch r.Field {
+		case "metadata.name":
+			value = o.GetName()
+		case "metadata.namespace":
+			value = o.GetNamespace()
+		default:
+			known = false
+			continue
+		}
+		if (value == r.Value) != (r.Operator != "!=") {
+			return false, true
+		}
+	}
+	return known, known
 }
 
 // fieldValue returns the value of the field at a path such as "spec.nodeName", in the form that field selectors compare. A field that a

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/tidings/tidings/deltafifo"
@@ -193,6 +194,15 @@ func (inf *SharedInformer[T]) ResourceVersionIn(namespace string) string {
 // false if a field selector names a field that the object does not have, since only the server knows how to evaluate it.
 func (inf *SharedInformer[T]) Covers(obj T) bool {
 	return inf.hasNamespace(obj.GetNamespace()) && inf.selection.covers(obj)
+}
+
+// CoversMetadata is Covers for an object of which only the metadata is known, in any representation. known is false if that does not
+// suffice, because a field selector needs more than the name and the namespace; covers is false then.
+func (inf *SharedInformer[T]) CoversMetadata(o metav1.Object) (covers, known bool) {
+	if !inf.hasNamespace(o.GetNamespace()) {
+		return false, true
+	}
+	return inf.selection.coversMetadata(o)
 }
 
 func (inf *SharedInformer[T]) hasNamespace(namespace string) bool {

@@ -118,6 +118,7 @@ func New(name string, reconcile Reconciler, o Options) *Controller {
 	}
 	c.queue = workqueue.New(queue)
 	c.gate = newGate(o.MaxGateWait, c.queue.PriorityOf, c.enqueue, c.logMissedWrite)
+	c.gate.sources = c.sourceList
 	return c
 }
 

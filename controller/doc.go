@@ -14,7 +14,7 @@
 //  1. A key is reconciled by one worker at a time, and at least once after its last change.
 //  2. Nothing is reconciled before all caches that the controller uses are in sync.
 //  3. Read your writes: a key is not reconciled while a cache lacks a write that an earlier reconcile of the key
-//     made and reported with [Wrote] or [Deleted]. This never delays a key longer than
+//     made through a transport of [TrackWrites], or reported with [Wrote] or [Deleted]. This never delays a key longer than
 //     [Options].MaxGateWait, nor for a write that a restored server has lost, once the cache shows that.
 //     It only covers writes of this process: after a change of leader, the last writes of the previous one may be missing.
 //  4. Changes take precedence over mere rechecks: the initial list and resyncs have low

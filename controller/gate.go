@@ -24,6 +24,8 @@ type gate struct {
 	enqueue    func(object.Key, workqueue.Priority)
 	// onMissed is called for each write that a cache has not seen in time.
 	onMissed func(missedWrite)
+	// sources returns the caches that may have to see a write that a transport has noticed. It is nil if there are none.
+	sources func() []source
 
 	mu sync.Mutex
 	// pending holds the writes by the key they were made for. Writes that were seen, or are older than
@@ -38,8 +40,10 @@ type gate struct {
 	watched atomic.Int64
 	// signal makes run recheck. It has a buffer of one, which is enough.
 	signal chan struct{}
+	// waiters is closed and replaced when a cache has changed, for those that wait outside of run.
+	waiters atomic.Pointer[chan struct{}]
 
-	waits, timeouts atomic.Uint64
+	waits, timeouts, lookups atomic.Uint64
 }
 
 // missedWrite is a write that a cache has not seen in time.
@@ -57,7 +61,7 @@ const minSweep = 256
 func newGate(maxWait time.Duration, priorityOf func(object.Key) workqueue.Priority,
 	enqueue func(object.Key, workqueue.Priority), onMissed func(missedWrite),
 ) *gate {
-	return &gate{
+	g := &gate{
 		maxWait:    maxWait,
 		priorityOf: priorityOf,
 		enqueue:    enqueue,
@@ -67,6 +71,8 @@ func newGate(maxWait time.Duration, priorityOf func(object.Key) workqueue.Priori
 		blocked:    make(map[object.Key]workqueue.Priority),
 		signal:     make(chan struct{}, 1),
 	}
+	g.waiters.Store(new(make(chan struct{})))
+	return g
 }
 
 // add records a write that was made for the key.
@@ -172,6 +178,7 @@ func (g *gate) cacheChanged() {
 	case g.signal <- struct{}{}:
 	default:
 	}
+	close(*g.waiters.Swap(new(make(chan struct{}))))
 }
 
 // run enqueues blocked keys once they need not wait any more, until the context ends.
@@ -213,6 +220,11 @@ func (g *gate) takeUnblocked() (free map[object.Key]workqueue.Priority, missed [
 	}
 	for key := range free {
 		g.unblock(key)
+	}
+	for key, priority := range g.blocked {
+		if len(g.pending[key].lost(now)) > 0 {
+			free[key] = priority // it stays blocked, but a worker looks the outcome up
+		}
 	}
 	return free, missed, len(g.blocked)
 }

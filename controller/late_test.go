@@ -106,35 +106,49 @@ func (b *lateBody) Close() error {
 type lateWorld[T tidings.Object] struct {
 	*testing.T
 	server     *tidingstest.Server
+	config     *rest.Config
 	client     kubernetes.Interface
+	plain      kubernetes.Interface // its writes are not tracked
 	cache      *tidings.SharedInformer[T]
 	controller *controller.Controller
-	reconciles chan time.Time
+	reconciles chan time.Time // of lateKey
+	others     chan time.Time // of other keys
+	look       func()         // called by reconciles of lateKey after the first
 }
 
 var lateKey = tidings.Key{Namespace: "default", Name: "a"}
 
-// newLateWorld starts a controller, with objects in the server that its cache has seen.
-func newLateWorld[T tidings.Object](t *testing.T, objects []tidings.Object, act func(ctx context.Context, w *lateWorld[T])) *lateWorld[T] {
-	w := &lateWorld[T]{T: t, server: tidingstest.NewServer(t, tidingstest.ServerOptions{}), reconciles: make(chan time.Time, 100)}
+// newLateWorld starts a controller with a cache of the scope, and with objects in the server that the cache has seen. Its client's writes are
+// tracked.
+func newLateWorld[T tidings.Object](t *testing.T, scope tidings.Scope, objects []tidings.Object, act func(ctx context.Context, w *lateWorld[T])) *lateWorld[T] {
+	w := &lateWorld[T]{T: t, server: tidingstest.NewServer(t, tidingstest.ServerOptions{}), reconciles: make(chan time.Time, 100), others: make(chan time.Time, 100), look: func() {}}
 	for _, o := range objects {
 		w.server.Create(o)
 	}
+	w.config = w.server.Config()
+	w.config.QPS = -1
+	w.plain = kubernetes.NewForConfigOrDie(w.server.Config())
+	w.config.Wrap(controller.TrackWrites)
 	var err error
-	if w.client, err = kubernetes.NewForConfig(w.server.Config()); err != nil {
+	if w.client, err = kubernetes.NewForConfig(w.config); err != nil {
 		t.Fatal(err)
 	}
 	factory, err := tidings.NewFactory(lateConfig(w.server.Config()), tidings.Options{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if w.cache, err = tidings.Informer[T](factory, tidings.Scope{}); err != nil {
+	if w.cache, err = tidings.Informer[T](factory, scope); err != nil {
 		t.Fatal(err)
 	}
 	first := true
-	w.controller = controller.New("late", func(ctx context.Context, _ tidings.Key) (controller.Result, error) {
+	w.controller = controller.New("late", func(ctx context.Context, key tidings.Key) (controller.Result, error) {
+		if key != lateKey {
+			w.others <- time.Now()
+			return controller.Result{}, nil
+		}
 		defer func() { w.reconciles <- time.Now() }()
 		if !first {
+			w.look()
 			return controller.Result{}, nil
 		}
 		first = false
@@ -177,6 +191,10 @@ func (w *lateWorld[T]) twice() time.Duration {
 	w.controller.Enqueue(lateKey)
 	first := <-w.reconciles
 	w.controller.Enqueue(lateKey)
+	w.controller.Enqueue(tidings.Key{Namespace: "default", Name: "unrelated"})
+	if other := <-w.others; other != first {
+		w.Errorf("an unrelated key waited for %v", other.Sub(first))
+	}
 	return (<-w.reconciles).Sub(first)
 }
 
@@ -210,24 +228,31 @@ func latePod(name string) *corev1.Pod {
 
 // lateTest makes a write whose effects the cache must have seen in the next reconcile.
 type lateTest[T tidings.Object] struct {
+	scope   tidings.Scope
 	objects []tidings.Object
 	act     func(ctx context.Context, w *lateWorld[T])
 	seen    func(w *lateWorld[T]) bool
 	noWait  bool // nothing has changed
+	lookups uint64
+	bounded bool // the gate may give up
 }
 
 func runLate[T tidings.Object](t *testing.T, tests map[string]lateTest[T]) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newLateWorld(t, test.objects, test.act)
+				w := newLateWorld(t, test.scope, test.objects, test.act)
 				waited := w.twice()
 				if !test.seen(w) {
 					t.Error("reconciled with the state before the write")
 				}
 				st := w.controller.Stats()
-				if st.GateTimeouts != 0 || test.noWait && waited != 0 || waited > late+time.Second {
-					t.Errorf("waited for %v: %+v", waited, st)
+				limit := late + time.Second
+				if test.bounded {
+					limit, st.GateTimeouts = 11*time.Second, 0
+				}
+				if st.GateTimeouts != 0 || test.noWait && waited != 0 || waited > limit || st.GateLookups != test.lookups {
+					t.Errorf("waited for %v; %d waits, %d timeouts, %d look-ups", waited, st.GateWaits, st.GateTimeouts, st.GateLookups)
 				}
 			})
 		})

@@ -69,6 +69,7 @@ func (c *Controller) work(ctx context.Context) {
 		if err != nil {
 			return
 		}
+		c.gate.lookUp(ctx, key)
 		if c.gate.blocks(key) {
 			c.queue.Done(key)
 			continue

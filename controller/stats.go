@@ -58,6 +58,8 @@ type Stats struct {
 	GateWaits uint64
 	// GateTimeouts counts how often that took so long that the key was reconciled nevertheless.
 	GateTimeouts uint64
+	// GateLookups counts how often the outcome of a write was looked up, because the answer was lost or does not tell.
+	GateLookups uint64
 	// GateWaiting is the number of keys that are waiting for that now.
 	GateWaiting int
 }
@@ -97,6 +99,7 @@ func (c *Controller) Stats() Stats {
 		LimiterPanics:   c.counters.limiterPanics.Load(),
 		GateWaits:       c.gate.waits.Load(),
 		GateTimeouts:    c.gate.timeouts.Load(),
+		GateLookups:     c.gate.lookups.Load(),
 		GateWaiting:     c.gate.waiting(),
 	}
 	s.Reconciles = c.counters.outcomes[Succeeded].Load() + s.Requeues + s.Errors + s.TerminalErrors + s.Panics

@@ -91,6 +91,20 @@ func (r *recorder) record(w write) {
 	r.gate.add(r.key, w)
 }
 
+// note records a write that a transport has noticed.
+func (r *recorder) note(n *note) {
+	if n.kind == unknown || n.kind == removed && r.gate.isOutdated(n) {
+		r.lost(n)
+		return
+	}
+	r.gate.addNoted(r.key, n)
+}
+
+// lost records a write whose outcome has to be looked up.
+func (r *recorder) lost(n *note) {
+	r.record(&lostOutcome{note: n})
+}
+
 func withRecorder(ctx context.Context, g *gate, key object.Key) context.Context {
 	return context.WithValue(ctx, recorderKey{}, &recorder{gate: g, key: key})
 }

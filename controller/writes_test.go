@@ -42,12 +42,12 @@ func isDying(w *lateWorld[*corev1.Pod]) bool {
 
 func putFinalizers(ctx context.Context, w *lateWorld[*corev1.ConfigMap], cm *corev1.ConfigMap) (*corev1.ConfigMap, error) {
 	cm.Finalizers = nil
-	return w.client.CoreV1().ConfigMaps(cm.Namespace).Update(ctx, cm, metav1.UpdateOptions{})
+	return w.plain.CoreV1().ConfigMaps(cm.Namespace).Update(ctx, cm, metav1.UpdateOptions{})
 }
 
 func patchFinalizers(ctx context.Context, w *lateWorld[*corev1.ConfigMap], cm *corev1.ConfigMap) (*corev1.ConfigMap, error) {
 	patch := []byte(`{"metadata":{"finalizers":null}}`)
-	return w.client.CoreV1().ConfigMaps(cm.Namespace).Patch(ctx, cm.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	return w.plain.CoreV1().ConfigMaps(cm.Namespace).Patch(ctx, cm.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 }
 
 // TestLateCache reports writes whose answers do not show plainly what the cache will hold.
@@ -63,7 +63,7 @@ func TestLateCache(t *testing.T) {
 				cm, _ := w.cache.Get(lateKey)
 				cm = cm.DeepCopy()
 				cm.Finalizers = cm.Finalizers[:1]
-				controller.Wrote(ctx, w.cache, must(w.client.CoreV1().ConfigMaps(cm.Namespace).Update(ctx, cm, metav1.UpdateOptions{})))
+				controller.Wrote(ctx, w.cache, must(w.plain.CoreV1().ConfigMaps(cm.Namespace).Update(ctx, cm, metav1.UpdateOptions{})))
 			},
 			seen: func(w *lateWorld[*corev1.ConfigMap]) bool {
 				cm, ok := w.cache.Get(lateKey)
@@ -74,7 +74,7 @@ func TestLateCache(t *testing.T) {
 			objects: []tidings.Object{lateConfigMap("a")},
 			act: func(ctx context.Context, w *lateWorld[*corev1.ConfigMap]) {
 				cm, _ := w.cache.Get(lateKey)
-				written := must(w.client.CoreV1().ConfigMaps(cm.Namespace).Update(ctx, cm.DeepCopy(), metav1.UpdateOptions{}))
+				written := must(w.plain.CoreV1().ConfigMaps(cm.Namespace).Update(ctx, cm.DeepCopy(), metav1.UpdateOptions{}))
 				if written.ResourceVersion != cm.ResourceVersion {
 					w.Errorf("version %s became %s", cm.ResourceVersion, written.ResourceVersion)
 				}
@@ -87,14 +87,14 @@ func TestLateCache(t *testing.T) {
 			objects: []tidings.Object{lateConfigMap("a")},
 			act: func(ctx context.Context, w *lateWorld[*corev1.ConfigMap]) {
 				cm, _ := w.cache.Get(lateKey)
-				maps := w.client.CoreV1().ConfigMaps(cm.Namespace)
+				maps := w.plain.CoreV1().ConfigMaps(cm.Namespace)
 				must(0, maps.Delete(ctx, cm.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &cm.UID}}))
 				controller.Deleted(ctx, w.cache, cm)
 				controller.Wrote(ctx, w.cache, must(maps.Create(ctx, lateConfigMap("a"), metav1.CreateOptions{})))
 			},
 			seen: func(w *lateWorld[*corev1.ConfigMap]) bool {
 				cm, ok := w.cache.Get(lateKey)
-				now := must(w.client.CoreV1().ConfigMaps(lateKey.Namespace).Get(w.Context(), "a", metav1.GetOptions{}))
+				now := must(w.plain.CoreV1().ConfigMaps(lateKey.Namespace).Get(w.Context(), "a", metav1.GetOptions{}))
 				return ok && cm.UID == now.UID
 			},
 		},
@@ -104,7 +104,7 @@ func TestLateCache(t *testing.T) {
 			act: func(ctx context.Context, w *lateWorld[*corev1.ConfigMap]) {
 				w.server.Delete(lateConfigMap("a"))
 				w.server.Create(lateConfigMap("a"))
-				maps := w.client.CoreV1().ConfigMaps(lateKey.Namespace)
+				maps := w.plain.CoreV1().ConfigMaps(lateKey.Namespace)
 				live := must(maps.Get(ctx, "a", metav1.GetOptions{}))
 				must(0, maps.Delete(ctx, "a", metav1.DeleteOptions{}))
 				controller.Deleted(ctx, w.cache, live)
@@ -117,7 +117,7 @@ func TestLateCache(t *testing.T) {
 			objects: []tidings.Object{latePod("a")},
 			act: func(ctx context.Context, w *lateWorld[*corev1.Pod]) {
 				pod, _ := w.cache.Get(lateKey)
-				must(0, w.client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{}))
+				must(0, w.plain.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{}))
 				controller.Deleted(ctx, w.cache, pod)
 			},
 			seen: isDying,
@@ -132,7 +132,7 @@ func TestLateCache(t *testing.T) {
 				pod, _ := w.cache.Get(lateKey)
 				pod = pod.DeepCopy()
 				pod.Status.Reason = "Evicted"
-				controller.Wrote(ctx, w.cache, must(w.client.CoreV1().Pods(pod.Namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{})))
+				controller.Wrote(ctx, w.cache, must(w.plain.CoreV1().Pods(pod.Namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{})))
 			},
 			seen: func(w *lateWorld[*corev1.Pod]) bool {
 				pod, ok := w.cache.Get(lateKey)
@@ -146,7 +146,7 @@ func TestLateCache(t *testing.T) {
 				ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: corev1.NamespaceSpec{Finalizers: []corev1.FinalizerName{"kubernetes"}},
 			}},
 			act: func(ctx context.Context, w *lateWorld[*corev1.Namespace]) {
-				namespaces := w.client.CoreV1().Namespaces()
+				namespaces := w.plain.CoreV1().Namespaces()
 				must(0, namespaces.Delete(ctx, "a", metav1.DeleteOptions{}))
 				live := must(namespaces.Get(ctx, "a", metav1.GetOptions{}))
 				live.Labels = map[string]string{"emptied": "soon"}

@@ -1,0 +1,152 @@
+package apiwrite
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Object is the metadata of an object in an answer: name, namespace, uid, version, labels, and what is known of its deletion.
+type Object struct {
+	metav1.ObjectMeta
+	// SpecFinalizers is the number of finalizers in the spec, which namespaces have.
+	SpecFinalizers int
+
+	labels    []byte // as encoded, until somebody asks
+	asMessage bool   // labels are fields of a protobuf message
+}
+
+// GetLabels decodes the labels on the first call.
+func (o *Object) GetLabels() map[string]string {
+	if o.Labels == nil && o.labels != nil {
+		if o.asMessage {
+			o.Labels = messageLabels(o.labels)
+		} else {
+			_ = json.Unmarshal(o.labels, &o.Labels)
+		}
+	}
+	return o.Labels
+}
+
+// Answer is what an answer says.
+type Answer struct {
+	// Object is the object, or the metadata of a Scale, which are its object's. Otherwise it has no uid.
+	Object Object
+	// IsStatus is set if the answer is a Status. UID and Reason are what it says.
+	IsStatus bool
+	UID      types.UID
+	Reason   metav1.StatusReason
+	// IsList is set if the answer is a complete list; Version is its version, and Items are its objects.
+	IsList  bool
+	Version string
+	Items   []Object
+}
+
+// IsObject reports whether the answer was read and is an object.
+func (a *Answer) IsObject() bool {
+	return a.Object.UID != "" && a.Object.ResourceVersion != "" && !a.IsList
+}
+
+// Understood reports whether the answer could be read.
+func (a *Answer) Understood() bool { return a.IsObject() || a.IsStatus || a.IsList }
+
+const (
+	// usualHeld is how much of an answer is held before it is looked at; it is larger than nearly all objects. maxHeld is how much is held
+	// if that does not suffice.
+	usualHeld = 64 << 10
+	maxHeld   = 256 << 10
+)
+
+// buffers has buffers for the beginnings of answers.
+var buffers = sync.Pool{New: func() any { return &buffer{data: make([]byte, 0, 8<<10)} }}
+
+type buffer struct{ data []byte }
+
+// Body passes on the body of an answer, and reads it on the way.
+type Body struct {
+	body     io.ReadCloser
+	buffer   *buffer // nil once the answer is known
+	finished func(Answer)
+	media    string
+	tried    bool
+}
+
+// NewBody returns a body that reads like the given one, which has this content type. It calls finished once: when the answer is known,
+// and otherwise when the body has been read or closed, with an answer that is not understood. It is not safe for concurrent use.
+func NewBody(body io.ReadCloser, contentType string, finished func(Answer)) *Body {
+	return &Body{body: body, buffer: buffers.Get().(*buffer), finished: finished, media: contentType}
+}
+
+// Read reads from the body.
+func (b *Body) Read(p []byte) (int, error) {
+	n, err := b.body.Read(p)
+	if b.buffer != nil {
+		b.take(p[:n], err)
+	}
+	return n, err
+}
+
+// Close closes the body.
+func (b *Body) Close() error {
+	if b.buffer != nil {
+		b.finish(Parse(b.media, b.buffer.data))
+	}
+	return b.body.Close()
+}
+
+func (b *Body) take(data []byte, err error) {
+	held := b.buffer
+	held.data = append(held.data, data[:min(len(data), maxHeld-len(held.data))]...)
+	switch {
+	case err == nil && len(held.data) < usualHeld:
+	case err != nil && !errors.Is(err, io.EOF):
+		b.finish(Answer{})
+	case err != nil || len(held.data) >= maxHeld:
+		b.finish(Parse(b.media, held.data))
+	case !b.tried:
+		b.tried = true
+		if a := Parse(b.media, held.data); a.Understood() {
+			b.finish(a)
+		}
+	}
+}
+
+func (b *Body) finish(a Answer) {
+	if cap(b.buffer.data) <= usualHeld {
+		b.buffer.data = b.buffer.data[:0]
+		buffers.Put(b.buffer)
+	}
+	b.buffer = nil
+	b.finished(a)
+}
+
+// Parse reads an answer, of which data is at least the beginning.
+func Parse(contentType string, data []byte) (a Answer) {
+	switch mediaType(contentType) {
+	case "application/json":
+		parseJSON(data, &a)
+	case "application/vnd.kubernetes.protobuf":
+		parseProtobuf(data, &a)
+	case "application/cbor":
+		parseCBOR(data, &a)
+	}
+	return a
+}
+
+// mediaType returns the media type without its parameters.
+func mediaType(contentType string) string {
+	switch contentType {
+	case "application/json", "application/vnd.kubernetes.protobuf", "application/cbor":
+		return contentType
+	}
+	media, _, err := mime.ParseMediaType(contentType)
+	if err != nil {
+		return ""
+	}
+	return media
+}
