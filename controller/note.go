@@ -21,9 +21,10 @@ import (
 
 // note is a write that a transport has noticed.
 type note struct {
-	request apiwrite.Request
-	options apiwrite.Options
-	kind    noteKind
+	recorder *recorder
+	request  apiwrite.Request
+	options  apiwrite.Options
+	kind     noteKind
 	// object is the object as written, or as it was last before its removal.
 	object apiwrite.Object
 	// items are the objects of a deleted collection, as they were at the version.
@@ -34,6 +35,9 @@ type note struct {
 	// sent is the request, and transport the one that it was sent with, to look up its outcome.
 	sent      *http.Request
 	transport http.RoundTripper
+	// response and body are the answer.
+	response *http.Response
+	body     apiwrite.Body
 }
 
 // noteKind is what is known of the outcome of a write.
@@ -224,15 +228,16 @@ func (n *note) lookUp(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var answer apiwrite.Answer
-	body := apiwrite.NewBody(response.Body, response.Header.Get("Content-Type"), func(a apiwrite.Answer) { answer = a })
-	_, err = io.Copy(io.Discard, body)
-	body.Close()
+	defer response.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(response.Body, maxLookup))
 	if err != nil {
 		return err
 	}
-	return n.found(response.StatusCode, answer)
+	return n.found(response.StatusCode, apiwrite.Parse(response.Header.Get("Content-Type"), data))
 }
+
+// maxLookup is how much of the answer to a look-up is read. An object is at most half as large.
+const maxLookup = 3 << 20
 
 func (n *note) found(code int, a apiwrite.Answer) error {
 	switch {

@@ -42,7 +42,7 @@ func (t *writeTracker) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !ok || !recorder.gate.tracks(request.Resource) {
 		return t.next.RoundTrip(r)
 	}
-	n := &note{request: request, sent: r, transport: t.next}
+	n := &note{recorder: recorder, request: request, sent: r, transport: t.next}
 	if request.Method == http.MethodDelete || request.IsEviction() {
 		var err error
 		if r, n.options, err = apiwrite.ReadOptions(r); err != nil {
@@ -58,10 +58,9 @@ func (t *writeTracker) RoundTrip(r *http.Request) (*http.Response, error) {
 	case err != nil && wasSent(err):
 		recorder.lost(n)
 	case err == nil && n.mayHaveWritten(response.StatusCode):
-		response.Body = apiwrite.NewBody(response.Body, response.Header.Get("Content-Type"), func(a apiwrite.Answer) {
-			n.answered(a, response)
-			recorder.note(n)
-		})
+		n.response = response
+		n.body.Init(response.Body, response.Header.Get("Content-Type"), n)
+		response.Body = &n.body
 	}
 	return response, err
 }
@@ -77,24 +76,30 @@ func (n *note) mayHaveWritten(code int) bool {
 	return code >= 200 && code < 300 || code >= 500
 }
 
-// answered sets what an answer says.
-func (n *note) answered(a apiwrite.Answer, response *http.Response) {
+// Finished records the write with its answer.
+func (n *note) Finished(a *apiwrite.Answer) {
+	n.answered(a)
+	n.recorder.note(n)
+}
+
+// answered sets what the answer says.
+func (n *note) answered(a *apiwrite.Answer) {
 	switch {
-	case response.StatusCode >= 500:
+	case n.response.StatusCode >= 500:
 		// With this reason, an admission webhook has failed, or some other step before the write.
 		if a.IsStatus && a.Reason == metav1.StatusReasonInternalError {
 			n.kind = nothing
 			return
 		}
 		n.kind = unknown
-	case response.Header.Get("Content-Encoding") != "" || !a.Understood():
+	case n.response.Header.Get("Content-Encoding") != "" || !a.Understood():
 		n.kind = unknown
 	default:
 		n.understood(a)
 	}
 }
 
-func (n *note) understood(a apiwrite.Answer) {
+func (n *note) understood(a *apiwrite.Answer) {
 	n.object = a.Object
 	switch {
 	case n.request.IsEviction():

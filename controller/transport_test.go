@@ -342,7 +342,7 @@ func TestTrackingChangesNothing(t *testing.T) {
 			want := must(io.ReadAll(response.Body))
 			response.Body = io.NopCloser(bytes.NewReader(want))
 			c := controller.New("c", func(context.Context, tidings.Key) (controller.Result, error) { return controller.Result{}, nil }, controller.Options{})
-			must(0, controller.Use(c, nothingCached{}))
+			must(0, controller.Use(c, &nothingCached{}))
 			tracked := controller.TrackWrites(roundTripper(func(r *http.Request) (*http.Response, error) { return &response, nil }))
 			request := must(http.NewRequestWithContext(c.WithWrites(t.Context()), http.MethodPut, "http://s/api/v1/namespaces/default/configmaps/a", nil))
 			answer := must(tracked.RoundTrip(request))
@@ -360,8 +360,8 @@ type nothingCached struct {
 	controller.Cache[*corev1.ConfigMap]
 }
 
-func (nothingCached) Name() string                                      { return "configmaps" }
-func (nothingCached) Get(tidings.Key) (*corev1.ConfigMap, bool)         { return nil, false }
-func (nothingCached) ResourceVersionIn(string) string                   { return "1" }
-func (nothingCached) Covers(*corev1.ConfigMap) bool                     { return true }
-func (nothingCached) CoversMetadata(metav1.Object) (covers, known bool) { return true, true }
+func (*nothingCached) Name() string                                      { return "configmaps" }
+func (*nothingCached) Get(tidings.Key) (*corev1.ConfigMap, bool)         { return nil, false }
+func (*nothingCached) ResourceVersionIn(string) string                   { return "1" }
+func (*nothingCached) Covers(*corev1.ConfigMap) bool                     { return true }
+func (*nothingCached) CoversMetadata(metav1.Object) (covers, known bool) { return true, true }

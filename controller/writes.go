@@ -247,8 +247,9 @@ type writes struct {
 }
 
 func (p *writes) add(w write) {
-	p.lasting = slices.DeleteFunc(p.lasting, w.covers)
-	p.transient = slices.DeleteFunc(p.transient, w.covers)
+	covered := func(other write) bool { return w.covers(other) }
+	p.lasting = slices.DeleteFunc(p.lasting, covered)
+	p.transient = slices.DeleteFunc(p.transient, covered)
 	if w.lasting() {
 		p.lasting = append(p.lasting, w)
 	} else {

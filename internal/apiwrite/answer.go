@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"mime"
+	"strings"
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,11 +17,11 @@ type Object struct {
 	// SpecFinalizers is the number of finalizers in the spec, which namespaces have.
 	SpecFinalizers int
 
-	labels    []byte // as encoded, until somebody asks
+	labels    []byte // as encoded, in the answer's buffer
 	asMessage bool   // labels are fields of a protobuf message
 }
 
-// GetLabels decodes the labels on the first call.
+// GetLabels decodes the labels. It must not be called for the first time after Finished has returned.
 func (o *Object) GetLabels() map[string]string {
 	if o.Labels == nil && o.labels != nil {
 		if o.asMessage {
@@ -71,15 +71,21 @@ type buffer struct{ data []byte }
 type Body struct {
 	body     io.ReadCloser
 	buffer   *buffer // nil once the answer is known
-	finished func(Answer)
+	receiver Receiver
 	media    string
 	tried    bool
 }
 
-// NewBody returns a body that reads like the given one, which has this content type. It calls finished once: when the answer is known,
-// and otherwise when the body has been read or closed, with an answer that is not understood. It is not safe for concurrent use.
-func NewBody(body io.ReadCloser, contentType string, finished func(Answer)) *Body {
-	return &Body{body: body, buffer: buffers.Get().(*buffer), finished: finished, media: contentType}
+// Receiver gets what an answer says.
+type Receiver interface {
+	// Finished is called once: when the answer is known, and otherwise when the body has been read or closed, with an answer that is not
+	// understood. The answer must not be kept.
+	Finished(*Answer)
+}
+
+// Init makes the body read like the given one, which has this content type. A Body is not safe for concurrent use.
+func (b *Body) Init(body io.ReadCloser, contentType string, r Receiver) {
+	*b = Body{body: body, buffer: buffers.Get().(*buffer), receiver: r, media: contentType}
 }
 
 // Read reads from the body.
@@ -117,12 +123,13 @@ func (b *Body) take(data []byte, err error) {
 }
 
 func (b *Body) finish(a Answer) {
-	if cap(b.buffer.data) <= usualHeld {
-		b.buffer.data = b.buffer.data[:0]
-		buffers.Put(b.buffer)
-	}
+	held := b.buffer
 	b.buffer = nil
-	b.finished(a)
+	b.receiver.Finished(&a)
+	if cap(held.data) <= usualHeld {
+		held.data = held.data[:0]
+		buffers.Put(held)
+	}
 }
 
 // Parse reads an answer, of which data is at least the beginning.
@@ -140,13 +147,6 @@ func Parse(contentType string, data []byte) (a Answer) {
 
 // mediaType returns the media type without its parameters.
 func mediaType(contentType string) string {
-	switch contentType {
-	case "application/json", "application/vnd.kubernetes.protobuf", "application/cbor":
-		return contentType
-	}
-	media, _, err := mime.ParseMediaType(contentType)
-	if err != nil {
-		return ""
-	}
-	return media
+	media, _, _ := strings.Cut(contentType, ";")
+	return strings.TrimSpace(media)
 }

@@ -20,7 +20,8 @@ var deleting metav1.Time
 
 // answer reads the answer, up to where nothing can follow that matters.
 func (l *lexer) answer(a *Answer) {
-	var kind, status string
+	var kind []byte
+	var status string
 	var uid types.UID
 	var reason string
 	var items []Object
@@ -28,11 +29,11 @@ func (l *lexer) answer(a *Answer) {
 	for name, more := l.field(true); more; name, more = l.field(false) {
 		switch string(name) {
 		case "kind":
-			kind = l.text()
+			kind = l.raw()
 		case "metadata":
 			l.metadata(&a.Object)
-			if l.ok && a.IsObject() && (a.Object.DeletionTimestamp == nil || len(a.Object.Finalizers) > 0) {
-				return
+			if l.ok && a.IsObject() && string(kind) != `"Namespace"` {
+				return // nothing that matters follows
 			}
 		case "spec":
 			l.spec(&a.Object)
@@ -54,7 +55,7 @@ func (l *lexer) answer(a *Answer) {
 		a.Object.UID = ""
 	case listed:
 		a.IsList, a.Items, a.Version, a.Object = true, items, a.Object.ResourceVersion, Object{}
-	case kind == "Status" && status != "" || status == metav1.StatusSuccess || status == metav1.StatusFailure:
+	case string(kind) == `"Status"`, status == metav1.StatusSuccess, status == metav1.StatusFailure:
 		a.IsStatus, a.UID, a.Reason = true, uid, metav1.StatusReason(reason)
 	}
 }
@@ -95,11 +96,11 @@ func (l *lexer) metadata(o *Object) {
 				l.skip()
 			}
 		case "deletionGracePeriodSeconds":
-			if seconds, err := strconv.ParseInt(string(l.raw()), 10, 64); err == nil {
+			if seconds, err := strconv.ParseInt(string(l.raw()), 10, 64); err == nil { // else it is null
 				o.DeletionGracePeriodSeconds = &seconds
 			}
 		case "labels":
-			o.labels = bytes.Clone(l.raw())
+			o.labels = l.raw()
 		case "finalizers":
 			o.Finalizers = l.texts()
 		default:
@@ -240,7 +241,7 @@ func escaped(text []byte) bool {
 }
 
 // text consumes a string, and returns it. It returns "" for another value.
-func (l *lexer) text() (text string) {
+func (l *lexer) text() string {
 	if l.next() != '"' {
 		l.skip()
 		return ""
@@ -250,7 +251,11 @@ func (l *lexer) text() (text string) {
 	if bytes.IndexByte(inside, '\\') < 0 {
 		return string(inside)
 	}
-	l.ok = l.ok && json.Unmarshal(l.data[start:l.pos], &text) == nil
+	return l.unescape(l.data[start:l.pos])
+}
+
+func (l *lexer) unescape(quoted []byte) (text string) {
+	l.ok = l.ok && json.Unmarshal(quoted, &text) == nil
 	return text
 }
 

@@ -40,16 +40,16 @@ func content(kind string, data []byte, short bool, a *Answer) {
 			listMessage(data, a)
 		}
 	default:
-		objectMessage(data, &a.Object)
+		objectMessage(kind, data, &a.Object)
 	}
 }
 
-func objectMessage(data []byte, o *Object) {
+func objectMessage(kind string, data []byte, o *Object) {
 	for m := (message{data: data}); m.next(); {
 		switch {
 		case m.number == 1 && !m.short:
 			metadataMessage(m.value, o)
-			if o.DeletionTimestamp == nil || len(o.Finalizers) > 0 {
+			if kind != "Namespace" {
 				return
 			}
 		case m.number == 2 && m.wire == lengthDelimited && !m.short:
@@ -64,7 +64,7 @@ func objectMessage(data []byte, o *Object) {
 }
 
 func metadataMessage(data []byte, o *Object) {
-	var labels []byte
+	first, end := -1, 0 // of the labels, between which there may be other fields
 	for m := (message{data: data}); m.next(); {
 		switch m.number {
 		case 1:
@@ -81,18 +81,26 @@ func metadataMessage(data []byte, o *Object) {
 			seconds := int64(m.varint)
 			o.DeletionGracePeriodSeconds = &seconds
 		case 11:
-			labels = append(labels, m.whole...)
+			end = len(data) - len(m.data)
+			if first < 0 {
+				first = end - m.size
+			}
 		case 14:
 			o.Finalizers = append(o.Finalizers, string(m.value))
 		}
 	}
-	o.labels, o.asMessage = labels, true
+	if first >= 0 {
+		o.labels, o.asMessage = data[first:end], true
+	}
 }
 
 // messageLabels decodes the labels among the fields of an ObjectMeta.
 func messageLabels(data []byte) map[string]string {
 	labels := map[string]string{}
 	for m := (message{data: data}); m.next(); {
+		if m.number != 11 {
+			continue
+		}
 		var name, value string
 		for entry := (message{data: m.value}); entry.next(); {
 			switch entry.number {
@@ -163,13 +171,13 @@ type message struct {
 	wire   int
 	varint uint64
 	value  []byte // of a lengthDelimited field
-	whole  []byte // the field with its tag
+	size   int    // of the field with its tag
 	short  bool   // the data ends within the value
 }
 
 // next moves to the next field. It returns false at the end, or at what is not a message.
 func (m *message) next() bool {
-	start := m.data
+	start := len(m.data)
 	tag, n := binary.Uvarint(m.data)
 	if n <= 0 {
 		return false
@@ -202,6 +210,6 @@ func (m *message) next() bool {
 		return false
 	}
 	m.data = m.data[size:]
-	m.whole = start[:len(start)-len(m.data)]
+	m.size = start - len(m.data)
 	return true
 }

@@ -88,7 +88,8 @@ func parseNames(group, names string) (Request, bool) {
 		}
 	}
 	w.Resource = schema.GroupResource{Group: group, Resource: resource}
-	w.Name, w.Subresource, _ = strings.Cut(below, "/")
+	w.Name, below, _ = strings.Cut(below, "/")
+	w.Subresource, _, _ = strings.Cut(below, "/")
 	if w.Resource.Resource == "bindings" && group == "" { // an older form of pods/binding
 		return Request{}, false
 	}

@@ -1,0 +1,268 @@
+package apiwrite
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/runtime/serializer/cbor"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/randfill"
+
+	"github.com/tidings/tidings/internal/testseed"
+)
+
+// encodings encode an object as a server would.
+var encodings = map[string]func(runtime.Object) ([]byte, error){
+	"application/json": func(o runtime.Object) ([]byte, error) { return json.Marshal(o) },
+	"application/json; sorted": func(o runtime.Object) ([]byte, error) {
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+		if err != nil {
+			return nil, err
+		}
+		return json.MarshalIndent(content, "", "  ")
+	},
+	"application/vnd.kubernetes.protobuf": func(o runtime.Object) ([]byte, error) {
+		return runtime.Encode(protobuf.NewSerializer(scheme.Scheme, scheme.Scheme), o)
+	},
+	"application/cbor": func(o runtime.Object) ([]byte, error) {
+		return runtime.Encode(cbor.NewSerializer(scheme.Scheme, scheme.Scheme), o)
+	},
+}
+
+// randomPod returns a pod with random metadata.
+func randomPod(seed uint64) *corev1.Pod {
+	pod := &corev1.Pod{}
+	f := randfill.NewWithSeed(int64(seed)).NilChance(0.3).NumElements(0, 4).Funcs(
+		func(t *metav1.Time, c randfill.Continue) { *t = metav1.Unix(int64(c.Uint32()), 0) },
+		func(f *metav1.FieldsV1, c randfill.Continue) {
+			f.SetRawString(`{"f:metadata":{"f:labels":{"f:uid \"}":{}}}}`)
+		},
+	)
+	f.Fill(&pod.ObjectMeta)
+	pod.UID, pod.ResourceVersion = types.UID("uid-"+string(pod.UID)), "1"+pod.ResourceVersion
+	pod.Spec.Containers = []corev1.Container{{Name: `metadata":{"uid":"no"`, Image: strings.Repeat(`\"`, 20)}}
+	pod.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
+	return pod
+}
+
+func check(t *testing.T, got *Object, want *metav1.ObjectMeta) {
+	t.Helper()
+	grace := func(s *int64) int64 {
+		if s == nil {
+			return -1
+		}
+		return *s
+	}
+	if got.Name != want.Name || got.Namespace != want.Namespace || got.UID != want.UID || got.ResourceVersion != want.ResourceVersion ||
+		(got.DeletionTimestamp == nil) != (want.DeletionTimestamp == nil) || !slices.Equal(got.Finalizers, want.Finalizers) ||
+		!maps.Equal(got.GetLabels(), want.Labels) || grace(got.DeletionGracePeriodSeconds) != grace(want.DeletionGracePeriodSeconds) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+}
+
+// TestObjects reads objects with random metadata in every encoding, whole and cut at random.
+func TestObjects(t *testing.T) {
+	testseed.Each(t, 200, func(t *testing.T, seed uint64) {
+		pod := randomPod(seed)
+		number := rand.New(rand.NewPCG(seed, 2)).IntN
+		for media, encode := range encodings {
+			data, err := encode(pod)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a := Parse(media, data)
+			if !a.IsObject() {
+				t.Fatalf("%s: not understood: %q", media, data)
+			}
+			check(t, &a.Object, &pod.ObjectMeta)
+			for range 20 {
+				cut := Parse(media, data[:number(len(data))])
+				if cut.IsObject() {
+					check(t, &cut.Object, &pod.ObjectMeta)
+				} else if cut.Understood() {
+					t.Errorf("%s: part of an object became %+v", media, cut)
+				}
+			}
+		}
+	})
+}
+
+func TestLists(t *testing.T) {
+	list := &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "77"}}
+	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
+	for seed := range uint64(5) {
+		list.Items = append(list.Items, *randomPod(seed))
+	}
+	for media, encode := range encodings {
+		data, err := encode(list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := Parse(media, data)
+		if !a.IsList || a.IsObject() || a.Version != "77" || len(a.Items) != len(list.Items) {
+			t.Fatalf("%s: %+v", media, a)
+		}
+		for i := range a.Items {
+			check(t, &a.Items[i], &list.Items[i].ObjectMeta)
+		}
+		if cut := Parse(media, data[:len(data)-10]); cut.Understood() {
+			t.Errorf("%s: part of a list is understood: %+v", media, cut)
+		}
+	}
+}
+
+func TestStatus(t *testing.T) {
+	status := &metav1.Status{Status: metav1.StatusSuccess, Reason: "R", Details: &metav1.StatusDetails{Name: "a", UID: "u"}}
+	status.SetGroupVersionKind(metav1.Unversioned.WithKind("Status"))
+	for media, encode := range encodings {
+		data, err := encode(status)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a := Parse(media, data); !a.IsStatus || a.UID != "u" || a.Reason != "R" || a.IsObject() || a.IsList {
+			t.Errorf("%s: %+v", media, a)
+		}
+	}
+}
+
+func TestNamespaces(t *testing.T) {
+	now := metav1.Now()
+	ns := &corev1.Namespace{
+		ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "u", ResourceVersion: "5", DeletionTimestamp: &now},
+		Spec:       corev1.NamespaceSpec{Finalizers: []corev1.FinalizerName{"kubernetes", "other"}},
+	}
+	ns.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	for media, encode := range encodings {
+		data, err := encode(ns)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a := Parse(media, data); !a.IsObject() || a.Object.SpecFinalizers != 2 {
+			t.Errorf("%s: %+v", media, a)
+		}
+	}
+}
+
+// TestOptions encodes options as clients do.
+func TestOptions(t *testing.T) {
+	codecs := serializer.NewCodecFactory(scheme.Scheme)
+	zero := int64(0)
+	for _, options := range []metav1.DeleteOptions{{}, {DryRun: []string{"All"}}, {GracePeriodSeconds: &zero}} {
+		options.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("DeleteOptions"))
+		for _, info := range codecs.SupportedMediaTypes() {
+			if info.MediaType == "application/yaml" {
+				continue
+			}
+			data, err := runtime.Encode(codecs.EncoderForVersion(info.Serializer, corev1.SchemeGroupVersion), &options)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := parseOptions(info.MediaType, data)
+			if want := (Options{DryRun: options.DryRun != nil, Force: options.GracePeriodSeconds != nil}); got != want {
+				t.Errorf("%s: got %+v, want %+v", info.MediaType, got, want)
+			}
+		}
+	}
+}
+
+// TestBody reads large and broken bodies in pieces.
+func TestBody(t *testing.T) {
+	pod := randomPod(1)
+	pod.Annotations = map[string]string{}
+	pod.Spec.Containers[0].Image = strings.Repeat("x", 10*maxHeld)
+	data, _ := json.Marshal(pod)
+	late, _ := json.Marshal(map[string]any{"a": pod.Spec.Containers[0].Image, "metadata": pod.ObjectMeta})
+	for name, test := range map[string]struct {
+		body       io.Reader
+		understood bool
+		at         int // from where the answer is known
+	}{
+		"large":                 {bytes.NewReader(data), true, 2 * usualHeld},
+		"one byte at a time":    {iotest.OneByteReader(bytes.NewReader(data[:len(data)/5])), true, 2 * usualHeld},
+		"the metadata is late":  {bytes.NewReader(late), false, 2 * maxHeld},
+		"broken":                {io.MultiReader(bytes.NewReader(data[:100]), iotest.ErrReader(errors.New("broken"))), false, len(data)},
+		"broken after metadata": {io.MultiReader(bytes.NewReader(data[:2*usualHeld]), iotest.ErrReader(errors.New("broken"))), true, len(data)},
+		"empty":                 {strings.NewReader(""), false, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			calls, read := 0, 0
+			var body Body
+			body.Init(io.NopCloser(test.body), "application/json", receiver(func(a *Answer) {
+				calls++
+				if a.Understood() != test.understood || read > test.at {
+					t.Errorf("understood %v after %d bytes", a.Understood(), read)
+				}
+			}))
+			buf := make([]byte, 1000)
+			for {
+				n, err := body.Read(buf)
+				if read += n; err != nil {
+					break
+				}
+			}
+			body.Close()
+			if calls != 1 {
+				t.Errorf("%d calls", calls)
+			}
+		})
+	}
+}
+
+type receiver func(*Answer)
+
+func (r receiver) Finished(a *Answer) { r(a) }
+
+// FuzzParse reads what is not an answer.
+func FuzzParse(f *testing.F) {
+	for media, encode := range encodings {
+		data, _ := encode(randomPod(1))
+		f.Add(media, data)
+	}
+	f.Fuzz(func(t *testing.T, media string, data []byte) {
+		a := Parse(media, data)
+		a.Object.GetLabels()
+		parseOptions(media, data)
+		if media != "application/json" || !a.IsObject() || !json.Valid(data) {
+			return
+		}
+		var want struct {
+			Metadata struct{ UID, ResourceVersion string }
+		}
+		if err := json.Unmarshal(data, &want); err == nil && strings.Count(string(data), "etadata") == 1 && !strings.Contains(string(data), `\u`) &&
+			strings.Count(strings.ToLower(string(data)), "uid") == 1 && want.Metadata.UID != string(a.Object.UID) {
+			t.Errorf("uid %q, want %q", a.Object.UID, want.Metadata.UID)
+		}
+	})
+}
+
+// BenchmarkObject is an update's answer.
+func BenchmarkObject(b *testing.B) {
+	pod := randomPod(3)
+	pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds, pod.Finalizers = nil, nil, nil
+	for media, encode := range encodings {
+		data, _ := encode(pod)
+		b.Run(media, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				a := Parse(media, data)
+				if !a.IsObject() {
+					b.Fatal("not understood")
+				}
+			}
+		})
+	}
+}

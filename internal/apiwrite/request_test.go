@@ -1,0 +1,74 @@
+package apiwrite
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+func TestRequests(t *testing.T) {
+	pods, jobs := schema.GroupResource{Resource: "pods"}, schema.GroupResource{Group: "batch", Resource: "jobs"}
+	namespaces := schema.GroupResource{Resource: "namespaces"}
+	for call, want := range map[string]Request{
+		"GET /api/v1/namespaces/a/pods/b":                      {},
+		"POST /api/v1/namespaces/a/pods":                       {Resource: pods, Namespace: "a"},
+		"POST /api/v1/namespaces/a/pods?dryRun=All":            {},
+		"POST /api/v1/namespaces/a/pods?dryRun=&x=y":           {Resource: pods, Namespace: "a"},
+		"PUT /api/v1/namespaces/a/pods/b/status":               {Resource: pods, Namespace: "a", Name: "b", Subresource: "status"},
+		"POST /api/v1/namespaces/a/pods/b/exec":                {},
+		"POST /api/v1/namespaces/a/pods/b/proxy/x/y":           {},
+		"POST /api/v1/namespaces/a/pods/b/eviction":            {Resource: pods, Namespace: "a", Name: "b", Subresource: "eviction"},
+		"DELETE /apis/batch/v1/namespaces/a/jobs":              {Resource: jobs, Namespace: "a"},
+		"DELETE /apis/batch/v1/jobs":                           {Resource: jobs},
+		"PATCH /apis/batch/v1beta1/namespaces/status/jobs/x":   {Resource: jobs, Namespace: "status", Name: "x"},
+		"PATCH /apis/batch/v1/namespaces/a/jobs":               {},
+		"PUT /api/v1/namespaces/a":                             {Resource: namespaces, Name: "a"},
+		"PUT /api/v1/namespaces/a/finalize":                    {Resource: namespaces, Name: "a", Subresource: "finalize"},
+		"POST /api/v1/namespaces":                              {Resource: namespaces},
+		"DELETE /api/v1/namespaces/api/pods/v1":                {Resource: pods, Namespace: "api", Name: "v1"},
+		"DELETE /k8s/clusters/c-1/api/v1/namespaces/a/pods/b":  {Resource: pods, Namespace: "a", Name: "b"},
+		"POST /api/clusters/1/apis/batch/v1/namespaces/a/jobs": {Resource: jobs, Namespace: "a"},
+		"POST /apiserver/login":                                {},
+		"POST /oauth/token":                                    {},
+		"POST /apis":                                           {},
+		"POST /api/v1":                                         {},
+	} {
+		method, url, _ := strings.Cut(call, " ")
+		got, ok := ParseRequest(httptest.NewRequest(method, url, nil))
+		if ok {
+			want.Method = method
+		} else {
+			got = Request{}
+		}
+		if got != want || ok != (want.Resource.Resource != "") {
+			t.Errorf("%s: got %+v %v, want %+v", call, got, ok, want)
+		}
+	}
+}
+
+func TestParseRequestAllocatesNothing(t *testing.T) {
+	r := httptest.NewRequest(http.MethodPut, "/apis/batch/v1/namespaces/a/jobs/b/status", nil)
+	if n := testing.AllocsPerRun(100, func() { ParseRequest(r) }); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// TestReadOptionsKeepsTheBody, whether it can be read twice or not.
+func TestReadOptionsKeepsTheBody(t *testing.T) {
+	const body = `{"kind":"DeleteOptions","dryRun":["All"]}`
+	twice, _ := http.NewRequest(http.MethodDelete, "http://s/api/v1/namespaces/a", strings.NewReader(body))
+	once, _ := http.NewRequest(http.MethodDelete, "http://s/api/v1/namespaces/a", io.NopCloser(strings.NewReader(body)))
+	for _, r := range []*http.Request{twice, once} {
+		r, options, err := ReadOptions(r)
+		if err != nil || !options.DryRun {
+			t.Errorf("%+v %v", options, err)
+		}
+		if got, err := io.ReadAll(r.Body); string(got) != body || err != nil {
+			t.Errorf("%q %v", got, err)
+		}
+	}
+}
