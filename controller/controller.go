@@ -18,7 +18,8 @@ import (
 // newest state from the caches: there may have been any number of other changes since the one that triggered it, and
 // the object may be gone. It may be called again at any time, so it must be idempotent.
 //
-// It is called by several workers concurrently, but never for the same key. It must return soon after ctx has ended.
+// It is called by several workers concurrently, but never for the same key. It must return soon after ctx has ended. An error that says
+// just that client-go's own rate limit (rest.Config's QPS) left no time for a request is no failure: the key is tried again a second later.
 type Reconciler func(ctx context.Context, key object.Key) (Result, error)
 
 // Result is the result of a successful reconcile.

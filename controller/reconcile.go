@@ -8,6 +8,7 @@ import (
 	"maps"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -98,7 +99,7 @@ func (c *Controller) finish(ctx context.Context, key object.Key, result Result, 
 		c.queue.Forget(key)
 	case Requeued:
 		c.queue.Forget(key)
-		c.queue.AddAfter(key, result.RequeueAfter)
+		c.queue.AddAfter(key, max(result.RequeueAfter, delay))
 	case GaveUp:
 		c.queue.Forget(key)
 		c.log.Error("reconcile failed with a terminal error", "key", key.String(), "error", err)
@@ -154,9 +155,30 @@ func inspect(result Result, err error) (outcome Outcome, delay time.Duration, re
 			}
 		}
 	}()
+	if isThrottled(err) {
+		return Requeued, throttledDelay, err
+	}
 	outcome = outcomeOf(result, err)
 	seconds, _ := apierrors.SuggestsClientDelay(err)
 	return outcome, time.Duration(seconds) * time.Second, err
+}
+
+// throttledDelay is how long a key waits whose reconcile ended because of the client's own rate limit.
+const throttledDelay = time.Second
+
+// isThrottled reports whether nothing has gone wrong but that client-go would have had to wait longer for its own rate limit (rest.Config's QPS)
+// than the context lasts. client-go has no type for that error.
+func isThrottled(err error) bool {
+	if err == nil {
+		return false
+	}
+	if joined, ok := errors.AsType[interface {
+		error
+		Unwrap() []error
+	}](err); ok {
+		return !slices.ContainsFunc(joined.Unwrap(), func(err error) bool { return !isThrottled(err) })
+	}
+	return strings.Contains(err.Error(), "client rate limiter Wait returned an error: ")
 }
 
 func outcomeOf(result Result, err error) Outcome {
