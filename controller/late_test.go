@@ -2,10 +2,8 @@ package controller_test
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"net/http"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,6 +15,7 @@ import (
 
 	"github.com/tidings/tidings"
 	"github.com/tidings/tidings/controller"
+	"github.com/tidings/tidings/internal/latewatch"
 	"github.com/tidings/tidings/tidingstest"
 )
 
@@ -26,81 +25,13 @@ const late = time.Second
 // lateConfig returns a copy of config whose watches bring everything late.
 func lateConfig(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return roundTripper(func(r *http.Request) (*http.Response, error) {
-			response, err := next.RoundTrip(r)
-			if err == nil && r.URL.Query().Get("watch") != "" {
-				response.Body = newLateBody(response.Body)
-			}
-			return response, err
-		})
-	})
+	config.Wrap(latewatch.Wrap(late))
 	return config
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
-// lateBody is a body each of whose pieces can be read some time after it has arrived.
-type lateBody struct {
-	body   io.ReadCloser
-	pieces chan latePiece
-	closed chan struct{}
-	once   sync.Once
-	rest   []byte
-}
-
-type latePiece struct {
-	data []byte
-	err  error
-	due  time.Time
-}
-
-func newLateBody(body io.ReadCloser) *lateBody {
-	b := &lateBody{body: body, pieces: make(chan latePiece, 10_000), closed: make(chan struct{})}
-	go func() {
-		for {
-			buf := make([]byte, 32<<10)
-			n, err := body.Read(buf)
-			select {
-			case b.pieces <- latePiece{buf[:n], err, time.Now().Add(late)}:
-			case <-b.closed:
-				return
-			}
-			if err != nil {
-				return
-			}
-		}
-	}()
-	return b
-}
-
-func (b *lateBody) Read(p []byte) (int, error) {
-	for len(b.rest) == 0 {
-		select {
-		case piece := <-b.pieces:
-			select {
-			case <-time.After(time.Until(piece.due)):
-			case <-b.closed:
-				return 0, http.ErrBodyReadAfterClose
-			}
-			if b.rest = piece.data; piece.err != nil && len(piece.data) == 0 {
-				return 0, piece.err
-			}
-		case <-b.closed:
-			return 0, http.ErrBodyReadAfterClose
-		}
-	}
-	n := copy(p, b.rest)
-	b.rest = b.rest[n:]
-	return n, nil
-}
-
-func (b *lateBody) Close() error {
-	b.once.Do(func() { close(b.closed) })
-	return b.body.Close()
-}
 
 // lateWorld is a server with late caches, and a controller that makes one write in its first reconcile of a key.
 type lateWorld[T tidings.Object] struct {
