@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"time"
 
 	"github.com/tidings/tidings/object"
 	"github.com/tidings/tidings/source"
@@ -54,6 +55,8 @@ type entry struct {
 type header struct {
 	Format  string `json:"format"`
 	Version int    `json:"version"`
+	// Began is when the recording began. Files of earlier releases do not have it.
+	Began time.Time `json:"began,omitzero"`
 }
 
 // collection describes what a source serves.

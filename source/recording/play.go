@@ -14,6 +14,7 @@ import (
 	"github.com/tidings/tidings/source"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // ErrPlayed is returned by a list after the whole recording has been played. A watch is silent in that case.
@@ -310,12 +311,17 @@ func (s *playedStream[T]) Next(buf []source.Event[T]) ([]source.Event[T], error)
 }
 
 func (s *playedStream[T]) events(buf []source.Event[T], events []event) []source.Event[T] {
+	return eventsOf(buf, events, s.player.collection.scope.Kind)
+}
+
+// eventsOf appends recorded events to buf. An unstructured object without a kind gets the given one.
+func eventsOf[T object.Object](buf []source.Event[T], events []event, kind schema.GroupVersionKind) []source.Event[T] {
 	for _, e := range events {
 		ev := source.Event[T]{Type: eventType(e.Type), ResourceVersion: e.ResourceVersion, InitialEventsEnd: e.InitialEventsEnd}
 		switch ev.Type {
 		case source.Bookmark:
 		case source.Added, source.Modified, source.Deleted:
-			obj, err := decode[T](e.Object, s.player.collection.scope.Kind)
+			obj, err := decode[T](e.Object, kind)
 			if err != nil {
 				ev = source.Event[T]{Type: source.Invalid, Err: fmt.Errorf("recording: %w", err)}
 				break

@@ -63,7 +63,7 @@ func NewRecorder(w io.Writer, opts Options) (*Recorder, error) {
 		return nil, fmt.Errorf("recording: MaxBytes is %d; it cannot be negative", opts.MaxBytes)
 	}
 	r := &Recorder{began: time.Now(), limit: opts.MaxBytes, out: bufio.NewWriterSize(w, 64<<10)}
-	r.write(entry{Header: &header{Format: formatName, Version: formatVersion}})
+	r.write(entry{Header: &header{Format: formatName, Version: formatVersion, Began: r.began.UTC().Round(0)}})
 	r.Flush()
 	return r, r.Err()
 }

@@ -16,6 +16,9 @@ import (
 // Recording is a recording opened for playing. It may be played several times, even concurrently.
 type Recording struct {
 	reader      io.ReaderAt
+	size        int64
+	began       time.Time // zero if the file does not say
+	estimate    time.Time // of began, if the file does not say
 	file        io.Closer // nil if the caller owns the reader
 	collections []*recordedCollection
 	calls       []*call
@@ -44,6 +47,8 @@ func (c *recordedCollection) isVersionCheck(i int) bool {
 // call is one list or watch.
 type call struct {
 	at      time.Duration
+	of      int // index of its collection
+	number  int // index in its collection
 	list    *listCall
 	watch   *watchCall
 	entries []span // what it delivered
@@ -67,6 +72,9 @@ func Open(path string) (*Recording, error) {
 		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), file.Close())
 	}
 	rec.file = file
+	if info, err := file.Stat(); err == nil && rec.began.IsZero() {
+		rec.estimate = info.ModTime().Add(-rec.duration)
+	}
 	return rec, nil
 }
 
@@ -83,7 +91,7 @@ func read(file *os.File) (*Recording, error) {
 
 // Read is like Open, for a recording that is not in a file of its own: the first size bytes of from.
 func Read(from io.ReaderAt, size int64) (*Recording, error) {
-	rec := &Recording{reader: from}
+	rec := &Recording{reader: from, size: size}
 	in := bufio.NewReaderSize(io.NewSectionReader(from, 0, size), 64<<10)
 	var buf bytes.Buffer
 	for offset, number := int64(0), 1; ; number++ {
@@ -156,6 +164,7 @@ func (rec *Recording) begin(e entry) error {
 		return fmt.Errorf("the recording has format version %d; this program reads version %d: use the program that wrote it, or a newer one", e.Header.Version, formatVersion)
 	}
 	rec.entries++
+	rec.began = e.Header.Began
 	return nil
 }
 
@@ -186,6 +195,7 @@ func (rec *Recording) addCall(collection, number int, c *call) error {
 		return fmt.Errorf("request %d is of collection %d, which is not described", number, collection)
 	}
 	of := rec.collections[collection-1]
+	c.of, c.number = collection-1, len(of.calls)
 	of.calls = append(of.calls, c)
 	return nil
 }
@@ -219,6 +229,15 @@ func (rec *Recording) Collections() []source.Scope {
 		scopes = append(scopes, c.scope)
 	}
 	return scopes
+}
+
+// Began returns when the recording began. Files of earlier releases do not say: exact is then false, and the time is
+// that of the file's last modification less Duration, or zero if there is no file.
+func (rec *Recording) Began() (began time.Time, exact bool) {
+	if !rec.began.IsZero() {
+		return rec.began, true
+	}
+	return rec.estimate, false
 }
 
 // Duration returns the time covered by the recording.
