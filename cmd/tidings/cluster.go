@@ -31,7 +31,17 @@ func connect(cluster *kube.Flags, logger *slog.Logger) (*rest.Config, discovery.
 }
 
 // find discovers the server's resources and resolves the arguments among them.
-func find(ctx context.Context, client discovery.ServerResourcesInterfaceWithContext, args []string, logger *slog.Logger) ([]resources.Resource, error) {
+func find(ctx context.Context, client discovery.ServerResourcesInterfaceWithContext, args []string, logger *slog.Logger) ([]resources.Target, error) {
+	catalog, err := discover(ctx, client, logger)
+	if err != nil {
+		return nil, err
+	}
+	found, err := catalog.ResolveTargets(args...)
+	return found, cli.Usage(err)
+}
+
+// findResources is find for commands that take no single objects.
+func findResources(ctx context.Context, client discovery.ServerResourcesInterfaceWithContext, args []string, logger *slog.Logger) ([]resources.Resource, error) {
 	catalog, err := discover(ctx, client, logger)
 	if err != nil {
 		return nil, err

@@ -2,7 +2,9 @@
 package main
 
 import (
+	"fmt"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -22,7 +24,7 @@ func newRoot() *cobra.Command {
 
 Every command exits with 0 when it is done or was interrupted, with 1 when something went wrong, and with 2 when
 the command line is invalid.`,
-		Args: cobra.NoArgs,
+		Args: knownCommand,
 	}
 	showVersion := root.Flags().Bool("version", false, "show the version of this program")
 	root.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -33,4 +35,16 @@ the command line is invalid.`,
 	}
 	root.AddCommand(newTail(), newReplay(), newMeasure(), newMigrate(), newControllerManager(), newVersion())
 	return root
+}
+
+// knownCommand returns an error for an argument that is no command, with what was probably meant.
+func knownCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	text := fmt.Sprintf("there is no command %q", args[0])
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		return fmt.Errorf("%s; did you mean %s?", text, strings.Join(near, " or "))
+	}
+	return fmt.Errorf("%s; to follow a resource: tidings tail %s", text, strings.Join(args, " "))
 }

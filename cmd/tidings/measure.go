@@ -142,7 +142,7 @@ func (f *measureFlags) print(report measure.Report, width int) ([]byte, error) {
 // them.
 func resourcesToMeasure(ctx context.Context, client discovery.ServerResourcesInterfaceWithContext, args []string, logger *slog.Logger) ([]resources.Resource, error) {
 	if len(args) > 0 {
-		return find(ctx, client, args, logger)
+		return findResources(ctx, client, args, logger)
 	}
 	catalog, err := discover(ctx, client, logger)
 	if err != nil {

@@ -8,6 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidings/tidings/cmd/tidings/internal/cli"
+	"github.com/tidings/tidings/cmd/tidings/internal/history"
+	"github.com/tidings/tidings/cmd/tidings/internal/kube"
 	"github.com/tidings/tidings/cmd/tidings/internal/tail"
 	"github.com/tidings/tidings/source/recording"
 )
@@ -23,44 +25,47 @@ const replayExamples = `  # record what happens to pods until nothing has change
   tidings replay pods.tidings
 
   # the same, as fast as possible, as JSON lines
-  tidings replay pods.tidings --speed max -o json`
+  tidings replay pods.tidings --speed max -o json
+
+  # what one controller did to one workload
+  tidings replay all.tidings deploy,rs,pods -n shop -l app=web --manager kube-controller-manager --speed max`
 
 func newReplay() *cobra.Command {
 	var f replayFlags
 	cmd := &cobra.Command{
-		Use:   "replay FILE",
+		Use:   "replay FILE [RESOURCE[,RESOURCE...] | RESOURCE/NAME]",
 		Short: "Show the changes in a recording, as tail shows those of a cluster",
-		Long: `replay plays a recording, made by "tidings tail --record" or by any program with Options.Recorder, through the whole informer
-stack, and shows the changes as "tidings tail" does: what a program saw in another cluster, including lost connections and
-errors, at the original or any other speed. No cluster is needed.
+		Long: `replay shows a recording, made by "tidings tail --record" or by any program with Options.Recorder, as "tidings tail"
+showed the cluster: the same changes with the times when they happened, and the lost connections and errors that were
+recorded, at the original or any other speed. No cluster is needed.
 
-A recording that ends early, because its program crashed or the disk was full, is played as far as it goes.`,
+It takes the filters of tail, and the resources and objects to show. A recording that ends early, because its program
+crashed or the disk was full, is played as far as it goes. Recordings of earlier releases do not have the time of day: it is
+then estimated from the date of the file.`,
 		Example: replayExamples,
 		Args:    oneRecording,
-		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
+		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
 	set := cmd.Flags()
 	set.SortFlags = false
+	f.namespaces.Bind(set)
+	set.StringVarP(&f.options.Labels, "selector", "l", "", "label selector, such as app=web,tier!=test")
 	set.StringVar(&f.speed, "speed", "1", "how many times faster than the original, or max")
 	f.bindOutput(set)
-	complete(cmd, "output", fixedValues("text", "json"))
+	completeOutput(cmd)
 	complete(cmd, "speed", fixedValues("1", "10", "max"))
 	return cmd
 }
 
 func oneRecording(_ *cobra.Command, args []string) error {
-	switch len(args) {
-	case 0:
+	if len(args) == 0 {
 		return errors.New("name the file of a recording; to make one: tidings tail pods --record pods.tidings")
-	case 1:
-		return nil
-	default:
-		return fmt.Errorf("name one recording, not %d: each is replayed on its own", len(args))
 	}
+	return nil
 }
 
 // run plays the file.
-func (f *replayFlags) run(cmd *cobra.Command, path string) error {
+func (f *replayFlags) run(cmd *cobra.Command, args []string) error {
 	opts, err := f.complete(cmd.OutOrStdout(), cmd.ErrOrStderr())
 	if err != nil {
 		return cli.Usage(err)
@@ -69,16 +74,29 @@ func (f *replayFlags) run(cmd *cobra.Command, path string) error {
 	if err != nil {
 		return cli.Usage(err)
 	}
-	rec, err := recording.Open(path)
+	rec, err := recording.Open(args[0])
 	if err != nil {
 		return err
 	}
+	only, err := selectFrom(rec, args[1:], &f.namespaces, opts.Labels)
+	if err != nil {
+		return errors.Join(cli.Usage(err), rec.Close())
+	}
 	screen := cli.NewScreen(cmd.OutOrStdout(), cmd.ErrOrStderr())
-	err = tail.Replay(cmd.Context(), rec, recording.PlayOptions{Speed: speed}, screen, opts)
+	err = tail.Replay(cmd.Context(), rec, speed, only, screen, opts)
 	if why := rec.Incomplete(); why != nil && err == nil {
 		err = screen.Err(cmd.Context(), fmt.Appendf(nil, "-- the recording is not complete: %v\n", why))
 	}
 	return errors.Join(screen.End(err, closeGrace), rec.Close())
+}
+
+// selectFrom resolves what to show of a recording.
+func selectFrom(rec *recording.Recording, args []string, namespaces *kube.Namespaces, selector string) (history.Selection, error) {
+	named, err := namespaces.Named()
+	if err != nil {
+		return history.Selection{}, err
+	}
+	return history.Select(rec, args, named, selector)
 }
 
 func parseSpeed(text string) (float64, error) {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tidings/tidings/cmd/tidings/internal/cli"
 	"github.com/tidings/tidings/cmd/tidings/internal/diff"
+	"github.com/tidings/tidings/cmd/tidings/internal/filter"
 	"github.com/tidings/tidings/cmd/tidings/internal/kube"
 	"github.com/tidings/tidings/cmd/tidings/internal/news"
 	"github.com/tidings/tidings/cmd/tidings/internal/tail"
@@ -37,6 +38,7 @@ type tailFlags struct {
 	withApplied bool
 	withObjects bool
 	record      string
+	filter      filter.Flags
 	options     tail.Options
 }
 
@@ -46,13 +48,19 @@ const tailExamples = `  # every change of pods and ReplicaSets in all namespaces
   # deployments of one application in two namespaces, as JSON lines
   tidings tail deploy -n shop,billing -l app=web -o json
 
+  # one deployment, and only what its spec becomes
+  tidings tail deploy/web -n shop --changes spec
+
+  # who changes images, wherever they are
+  tidings tail deploy,sts,ds -A --path '**.image'
+
   # what a rollout changes: stops when nothing has changed for ten seconds
   tidings tail deploy,rs,pods --until-idle 10s`
 
 func newTail() *cobra.Command {
 	var f tailFlags
 	cmd := &cobra.Command{
-		Use:   "tail RESOURCE[,RESOURCE...]",
+		Use:   "tail RESOURCE[,RESOURCE...] | RESOURCE/NAME | RESOURCE NAME...",
 		Short: "Show every change of a resource's objects, field by field",
 		Long: `tail shows every change of the objects of one or more resources: when, what happened to which object, which fields changed
 from what to what, and which field manager changed them.
@@ -60,6 +68,11 @@ from what to what, and which field manager changed them.
 Resources are named as in kubectl: plural, singular, short name or kind, optionally followed by ".group" or
 ".version.group", several joined by commas, and categories such as "all". Any resource that can be listed and watched
 can be followed, including custom resources.
+
+A single object is named as in kubectl: pod/web, or deploy web.
+
+As text, what only ticks is hidden and counted: renewals of leases, heartbeats, repeated events, and rewrites without a
+change. --all shows it. JSON has everything, unless a flag filters it.
 
 The values of Secrets are never shown, only their length and that they changed.
 
@@ -75,9 +88,16 @@ text, and with -o json to standard output as a line of kind "status".`,
 	f.bind(cmd)
 	cmd.ValidArgsFunction = completeResources(&f.cluster)
 	complete(cmd, "namespace", namespaceNames(&f.cluster))
-	complete(cmd, "output", fixedValues("text", "json"))
+	completeOutput(cmd)
 	completeCluster(cmd, &f.cluster)
 	return cmd
+}
+
+// completeOutput completes the flags of bindOutput.
+func completeOutput(cmd *cobra.Command) {
+	complete(cmd, "output", fixedValues("text", "json"))
+	complete(cmd, "changes", fixedValues("spec", "status", "metadata"))
+	complete(cmd, "op", fixedValues("add", "update", "delete"))
 }
 
 func atLeastOneResource(_ *cobra.Command, args []string) error {
@@ -94,7 +114,8 @@ func (f *tailFlags) bind(cmd *cobra.Command) {
 	set.StringVarP(&f.options.Labels, "selector", "l", "", "label selector, such as app=web,tier!=test")
 	set.StringVar(&f.options.Fields, "field-selector", "", "field selector, such as spec.nodeName=node-1")
 	f.bindOutput(set)
-	set.IntVar(&f.options.Count, "count", 0, "stop after this many changes")
+	set.BoolP("watch", "w", true, "tail always watches; for those who type it out of habit")
+	_ = set.MarkHidden("watch") // it exists
 	set.DurationVar(&f.options.Idle, "until-idle", 0, "stop when there has been no change for this long")
 	set.DurationVar(&f.options.Timeout, "timeout", 0, "stop after this long; an error if --count has not been reached or not everything has synced")
 	set.BoolVar(&f.options.ExitAfterSync, "exit-after-sync", false, "stop when the current objects are known; with --show-initial, this is a list")
@@ -105,6 +126,8 @@ func (f *tailFlags) bind(cmd *cobra.Command) {
 // bindOutput binds the flags that select what is shown, and how.
 func (f *tailFlags) bindOutput(set *pflag.FlagSet) {
 	set.StringVarP(&f.output, "output", "o", "text", "text or json (one object per line; see docs/tail.md)")
+	f.filter.Bind(set)
+	set.IntVar(&f.options.Count, "count", 0, "stop after this many changes")
 	set.BoolVar(&f.options.Initial, "show-initial", false, "also show the objects that exist at the start")
 	set.BoolVar(&f.withManaged, "show-managed-fields", false, "also show changes of metadata.managedFields")
 	set.BoolVar(&f.withApplied, "show-last-applied", false, "also show changes of kubectl's last-applied-configuration annotation")
@@ -184,13 +207,17 @@ func (f *tailFlags) complete(stdout, stderr io.Writer) (tail.Options, error) {
 	}
 	opts.News = news.Options{Diff: diff.Options{ManagedFields: f.withManaged, LastApplied: f.withApplied}, Objects: f.withObjects}
 	limits := news.Limits{Changes: f.maxChanges, Value: f.maxValue}
+	plain := news.Text{Limits: limits}
+	var err error
 	switch f.output {
 	case "text":
 		opts.Printer = news.Text{Limits: limits, Colors: !f.noColor && cli.Colors(stdout), StatusColors: !f.noColor && cli.Colors(stderr)}
 	case "json":
 		opts.Printer, opts.StatusOut = news.JSON{Limits: limits}, true
+		f.filter.All = true
 	default:
 		return opts, fmt.Errorf("--output %q: want text or json", f.output)
 	}
-	return opts, nil
+	opts.Filter, err = f.filter.Compile(plain.Event)
+	return opts, err
 }

@@ -170,3 +170,11 @@ func checkNames(names []string) ([]string, error) {
 	}
 	return list, nil
 }
+
+// Named returns the namespaces that are named, without asking the kubeconfig; none means all.
+func (n *Namespaces) Named() ([]string, error) {
+	if n.all {
+		return nil, nil
+	}
+	return checkNames(n.names)
+}

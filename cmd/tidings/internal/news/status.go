@@ -18,6 +18,7 @@ const (
 	Relisted    StatusKind = "relisted"    // the watch could not be resumed, so everything was listed again
 	Outage      StatusKind = "outage"      // the server is unreachable or fails all requests
 	Stale       StatusKind = "stale"       // the server has sent nothing for a long time
+	Hidden      StatusKind = "hidden"      // how many changes have not been shown, and why
 	Recovered   StatusKind = "recovered"   // the server responds again, or has sent something again
 )
 

@@ -57,6 +57,7 @@ func (r Resource) answersTo(name string) int {
 type Catalog struct {
 	resources []Resource // in lookup order
 	failed    map[schema.GroupVersion]error
+	where     string // what has the resources; "" is the server
 }
 
 // Discover reads the resources of the server. Groups that do not respond, because their aggregated API server is

@@ -1,6 +1,7 @@
 package resources
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -130,11 +131,16 @@ func (c *Catalog) category(name string) []Resource {
 // unknown returns the error for a name that matches nothing.
 func (c *Catalog) unknown(name string) error {
 	var text strings.Builder
-	fmt.Fprintf(&text, "the server has no resource %q", name)
-	if near := c.similar(name); len(near) > 0 {
+	fmt.Fprintf(&text, "%s has no resource %q", cmp.Or(c.where, "the server"), name)
+	switch near := c.similar(name); {
+	case len(near) > 0:
 		fmt.Fprintf(&text, "; did you mean %s?", strings.Join(near, ", "))
-	} else {
+	case c.where != "":
+		fmt.Fprintf(&text, "; it has %s", strings.Join(c.Names(), ", "))
+	case strings.Contains(name, ".") || strings.HasSuffix(name, "s"): // a group or a plural, so it may be a custom resource
 		text.WriteString("; install its CRD, or see kubectl api-resources for what there is")
+	default:
+		text.WriteString("; see kubectl api-resources for what there is; a single object is named as pod/" + name)
 	}
 	for _, gv := range c.failedGroups() {
 		fmt.Fprintf(&text, " (discovery of group %s failed: %v)", gv, c.failed[gv])

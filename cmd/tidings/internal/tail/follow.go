@@ -56,7 +56,7 @@ func (t *tail) start(factory *tidings.Factory) error {
 			if err != nil {
 				return err
 			}
-			f, err := t.follow(inf, r)
+			f, err := t.follow(inf, r.Resource)
 			if err != nil {
 				return err
 			}
@@ -80,8 +80,11 @@ func (t *tail) run(factory *tidings.Factory) error {
 	return nil
 }
 
-func (t *tail) scope(r resources.Resource, namespace string) tidings.Scope {
+func (t *tail) scope(r resources.Target, namespace string) tidings.Scope {
 	scope := tidings.Scope{Resource: r.GroupVersionResource, Labels: t.opts.Labels, Fields: t.opts.Fields}
+	if r.Object != "" {
+		scope.Fields = strings.TrimPrefix(scope.Fields+",metadata.name="+r.Object, ",")
+	}
 	if namespace != "" {
 		scope.Namespaces = []string{namespace}
 	}

@@ -33,7 +33,7 @@ func (t *tail) poll() error {
 			return err
 		}
 	}
-	return t.replay.poll(observations)
+	return t.showHidden(t.ctx, time.Now(), false)
 }
 
 // checkFollow shows what has happened to one list and watch alone, and each only once: that it fails for a reason of its own,
@@ -64,7 +64,7 @@ func (t *tail) checkFollow(f *follow, o observation) error {
 	default:
 		return nil
 	}
-	return t.status(s)
+	return t.status(t.ctx, s)
 }
 
 // showInvalid shows that an object could not be decoded. The others continue.
@@ -73,7 +73,7 @@ func (t *tail) showInvalid(failure *reflector.Error) error {
 		if f.resource.GroupVersionResource == failure.Resource {
 			s := f.status(f.observe(), news.Failing)
 			s.Message = strings.TrimPrefix(f.explain(failure), f.where()+": ")
-			return t.status(s)
+			return t.status(t.ctx, s)
 		}
 	}
 	return nil

@@ -4,101 +4,108 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
-	"github.com/tidings/tidings"
 	"github.com/tidings/tidings/cmd/tidings/internal/cli"
-	"github.com/tidings/tidings/cmd/tidings/internal/resources"
-	"github.com/tidings/tidings/reflector"
-	"github.com/tidings/tidings/source"
+	"github.com/tidings/tidings/cmd/tidings/internal/history"
+	"github.com/tidings/tidings/cmd/tidings/internal/news"
 	"github.com/tidings/tidings/source/recording"
 )
 
-// replay is a recording that is followed in place of a cluster.
-type replay struct {
-	rec     *recording.Recording
-	options recording.PlayOptions
-	done    []<-chan struct{} // closed when a collection has been played
-	wasIdle bool              // when last checked, everything had been played and shown
-}
-
-// Replay follows a recording, and returns when everything has been shown. It ignores the options that select what to follow.
-func Replay(ctx context.Context, rec *recording.Recording, options recording.PlayOptions, screen *cli.Screen, opts Options) error {
-	r := &replay{rec: rec, options: options}
-	connect := func(options tidings.Options) (*tidings.Factory, error) {
-		options.Backoff = reflector.Backoff{Min: time.Millisecond, Max: time.Millisecond} // the recording includes the waits
-		return tidings.NewSourceFactory(options), nil
+// Replay shows a recording, with its own times, and returns when everything has been shown. speed is how many times faster than
+// it happened; recording.AtOnce waits for nothing. Of the options, those apply that select, format and count what is
+// shown.
+func Replay(ctx context.Context, rec *recording.Recording, speed float64, only history.Selection, screen *cli.Screen, opts Options) error {
+	if len(rec.Collections()) == 0 {
+		return errors.New("the recording is empty: nothing was listed or watched while it was made")
 	}
-	return run(ctx, screen, opts, connect, func(t *tail, factory *tidings.Factory) error {
-		t.replay = r
-		return r.start(t, factory)
-	})
+	r := &replay{out: output{opts: opts, screen: screen}, only: only, speed: speed, started: time.Now()}
+	r.began, _ = rec.Began()
+	err := r.run(ctx, rec)
+	if errors.Is(err, errDone) {
+		err = nil
+	}
+	if err != nil && ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
+		return nil // interrupted
+	}
+	return errors.Join(err, r.out.showHidden(ctx, r.began.Add(rec.Duration()), true))
 }
 
-// start makes an informer for every collection of the recording. Several may have one scope, so they cannot share one.
-func (r *replay) start(t *tail, factory *tidings.Factory) error {
-	seen := map[string]int{} // number of collections by scope
-	for _, c := range r.rec.Collections() {
-		options, key := r.options, fmt.Sprintf("%#v", c)
-		options.Nth = seen[key]
-		seen[key]++
-		player, err := recording.Play[object](r.rec, c, options)
+// replay shows a recording.
+type replay struct {
+	out            output
+	only           history.Selection
+	speed          float64
+	began, started time.Time // of the recording and of the replay
+}
+
+func (r *replay) run(ctx context.Context, rec *recording.Recording) error {
+	for item, err := range history.Of(rec) {
 		if err != nil {
 			return err
 		}
-		r.done = append(r.done, player.Done())
-		if err := t.play(factory, c, player); err != nil {
+		if !r.only.Includes(item) {
+			continue
+		}
+		if err := r.wait(ctx, item.Time); err != nil {
+			return err
+		}
+		if err := r.show(ctx, item); err != nil {
 			return err
 		}
 	}
-	if len(t.follows) == 0 {
-		return errors.New("the recording is empty: nothing was listed or watched while it was made")
-	}
-	return t.run(factory)
-}
-
-// play follows one collection of a recording.
-func (t *tail) play(factory *tidings.Factory, c source.Scope, from source.ListerWatcher[object]) error {
-	scope := tidings.Scope{Resource: c.Resource, Kind: c.Kind.Kind, Labels: c.Labels, Fields: c.Fields, Trim: c.Trim}
-	if c.Namespace != "" {
-		scope.Namespaces = []string{c.Namespace}
-	}
-	inf, err := tidings.UnsharedInformer(factory, scope, tidings.UnsharedOptions[object]{
-		Source: func(tidings.Scope, string) (source.ListerWatcher[object], error) { return from, nil },
-	})
-	if err != nil {
-		return err
-	}
-	f, err := t.follow(inf, resources.Resource{GroupVersionResource: c.Resource, Kind: c.Kind.Kind, Namespaced: c.Namespace != ""})
-	if err != nil {
-		return err
-	}
-	f.namespace = c.Namespace
-	t.follows = append(t.follows, f)
 	return nil
 }
 
-// poll ends the run once everything has been played, and nothing has been waiting to be shown twice in a row.
-func (r *replay) poll(observations []observation) error {
-	if r == nil {
+// wait waits until it is time for what happened at a time of the recording.
+func (r *replay) wait(ctx context.Context, at time.Time) error {
+	after := min(float64(at.Sub(r.began))/r.speed, math.MaxInt64/2)
+	wait := time.Until(r.started.Add(time.Duration(after)))
+	if wait < time.Millisecond {
+		return context.Cause(ctx)
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-r.out.screen.Failed():
+		return r.out.screen.OutputError()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (r *replay) show(ctx context.Context, item history.Item) error {
+	if item.Kind != history.Change {
+		return r.out.status(ctx, statusOf(item))
+	}
+	if item.Initial && !r.out.opts.Initial {
 		return nil
 	}
-	for _, o := range observations {
-		if o.pending > 0 {
-			r.wasIdle = false
-			return nil
-		}
+	_, err := r.out.event(ctx, history.Event(item, r.out.opts.News))
+	return err
+}
+
+// statusOf returns the status line for an item that is not a change.
+func statusOf(item history.Item) news.Status {
+	s := news.Status{
+		Time: item.Time, Resource: item.Resource, Namespace: item.Namespace, Objects: item.Objects, ResourceVersion: item.Version,
 	}
-	for _, done := range r.done {
-		select {
-		case <-done:
-		default:
-			return nil
-		}
+	switch item.Kind {
+	case history.Synced:
+		s.Kind = news.Synced
+		s.Message = fmt.Sprintf("up to date with %s at resource version %s", objects(item.Objects), item.Version)
+	case history.Relisted:
+		s.Kind = news.Relisted
+		s.Message = fmt.Sprintf("relisted at resource version %s; missed changes have been shown", item.Version)
+	case history.Reconnected:
+		s.Kind, s.Message = news.Reconnected, "watching again from resource version "+item.Version
+	case history.Undecodable:
+		s.Kind, s.Message = news.Failing, item.Explain()
+	default:
+		s.Kind, s.Message = news.Failing, item.Explain()+"; retrying"
 	}
-	if r.wasIdle {
-		return errDone
-	}
-	r.wasIdle = true
-	return nil
+	return s
 }

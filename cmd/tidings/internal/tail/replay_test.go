@@ -14,6 +14,7 @@ import (
 
 	"github.com/tidings/tidings"
 	"github.com/tidings/tidings/cmd/tidings/internal/cli"
+	"github.com/tidings/tidings/cmd/tidings/internal/history"
 	"github.com/tidings/tidings/cmd/tidings/internal/news"
 	"github.com/tidings/tidings/source/recording"
 	"github.com/tidings/tidings/tidingstest"
@@ -36,7 +37,7 @@ func TestReplayLikeCollections(t *testing.T) {
 		shown := tally{}
 		screen := cli.NewScreen(io.Discard, io.Discard)
 		defer screen.Close(time.Second)
-		if err := Replay(t.Context(), rec, recording.PlayOptions{}, screen, Options{Printer: shown, Initial: true}); err != nil {
+		if err := Replay(t.Context(), rec, 1, history.Selection{}, screen, Options{Printer: shown, Initial: true}); err != nil {
 			t.Fatal(err)
 		}
 		want := tally{

@@ -197,5 +197,5 @@ func roughly(d time.Duration) string {
 }
 
 func (t *tail) serverStatus(kind news.StatusKind, message string) error {
-	return t.status(news.Status{Time: time.Now(), Kind: kind, Message: message})
+	return t.status(t.ctx, news.Status{Time: time.Now(), Kind: kind, Message: message})
 }

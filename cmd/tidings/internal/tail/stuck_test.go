@@ -32,7 +32,7 @@ func TestStuckRequest(t *testing.T) {
 		done := make(chan error, 1)
 		go func() {
 			config := &rest.Config{Host: "http://server.test", Transport: transport}
-			done <- Run(ctx, config, screen, Options{Resources: []resources.Resource{pods, secrets}, Namespaces: []string{""}, Printer: newLedger()})
+			done <- Run(ctx, config, screen, Options{Resources: []resources.Target{{Resource: pods}, {Resource: secrets}}, Namespaces: []string{""}, Printer: newLedger()})
 		}()
 		time.Sleep(time.Minute)
 		began := time.Now()

@@ -21,6 +21,7 @@ import (
 
 	"github.com/tidings/tidings"
 	"github.com/tidings/tidings/cmd/tidings/internal/cli"
+	"github.com/tidings/tidings/cmd/tidings/internal/filter"
 	"github.com/tidings/tidings/cmd/tidings/internal/news"
 	"github.com/tidings/tidings/cmd/tidings/internal/resources"
 	"github.com/tidings/tidings/reflector"
@@ -31,7 +32,7 @@ import (
 type Options struct {
 	// Resources are followed in the Namespaces; a single empty name means all. Resources that are not namespaced are followed as
 	// a whole. Labels and Fields are selectors in kubectl's notation.
-	Resources      []resources.Resource
+	Resources      []resources.Target
 	Namespaces     []string
 	Labels, Fields string
 
@@ -43,6 +44,8 @@ type Options struct {
 	Initial bool
 	// News selects what is compared and shown.
 	News news.Options
+	// Filter selects the changes that are shown; nil shows all.
+	Filter *filter.Filter
 
 	// Count stops after this many changes; 0 means never.
 	Count int
@@ -76,29 +79,21 @@ const shutdownGrace = 5 * time.Second
 // its output fails, and an error for each resource that could not be followed: it continues as long as there is another one. The
 // caller has to enforce Options.Timeout, with ErrTimeout as the cause.
 func Run(ctx context.Context, config *rest.Config, screen *cli.Screen, opts Options) error {
-	connect := func(options tidings.Options) (*tidings.Factory, error) {
-		options.Recorder = opts.Recorder
-		return tidings.NewFactory(config, options)
-	}
-	return run(ctx, screen, opts, connect, (*tail).start)
-}
-
-// run follows what start finds through the factory that connect returns.
-func run(ctx context.Context, screen *cli.Screen, opts Options, connect func(tidings.Options) (*tidings.Factory, error), start func(*tail, *tidings.Factory) error) error {
 	run, cancel := context.WithCancel(ctx)
 	t := &tail{
-		opts: opts, screen: screen, ctx: run,
+		output: output{opts: opts, screen: screen}, ctx: run,
 		events: make(chan change), synced: make(chan syncResult), failures: make(chan *reflector.Error, 16),
 	}
 	quiet := slog.New(slog.DiscardHandler) // what an informer would log is shown as status
-	factory, err := connect(tidings.Options{OnError: t.onError, Logger: quiet})
+	factory, err := tidings.NewFactory(config, tidings.Options{OnError: t.onError, Logger: quiet, Recorder: opts.Recorder})
 	if err != nil {
 		cancel()
 		return err
 	}
-	err = start(t, factory)
+	err = t.start(factory)
 	if err == nil {
 		err = t.loop()
+		t.showHiddenLast(ctx)
 	}
 	cancel() // before waiting for the handlers, which may wait for the loop
 	t.waiters.Wait()
@@ -147,8 +142,7 @@ func (t *tail) timedOut(ctx context.Context) error {
 
 // tail is one run. The fields below the channels belong to the loop.
 type tail struct {
-	opts    Options
-	screen  *cli.Screen
+	output
 	ctx     context.Context // ends with the run
 	waiters sync.WaitGroup  // the goroutines that wait for sync
 
@@ -159,9 +153,7 @@ type tail struct {
 
 	follows []*follow
 	server  server
-	shown   int // number of changes shown
 	idle    *time.Timer
-	replay  *replay // nil if a cluster is followed
 }
 
 // pending returns the number of follows that have yet to sync, without those that cannot be followed.
@@ -248,15 +240,11 @@ func (t *tail) show(c change) error {
 			return err
 		}
 	}
-	if err := t.screen.Out(t.ctx, t.opts.Printer.Event(c.event)); err != nil || c.event.Initial {
-		return err
+	shown, err := t.event(t.ctx, c.event)
+	if shown && !c.event.Initial && err == nil {
+		t.startIdleTimer()
 	}
-	t.shown++
-	if t.shown == t.opts.Count {
-		return errDone
-	}
-	t.startIdleTimer()
-	return nil
+	return err
 }
 
 // startIdleTimer starts the timer for Options.Idle.
@@ -314,7 +302,7 @@ func (t *tail) markSynced(f *follow) error {
 	f.shown = o.counters
 	s := f.status(o, news.Synced)
 	s.Message = fmt.Sprintf("up to date with %s at resource version %s", objects(o.objects), o.version)
-	return t.status(s)
+	return t.status(t.ctx, s)
 }
 
 // markMissing shows that a resource cannot be followed for a reason that does not resolve by itself. Its informer keeps trying,
@@ -330,7 +318,7 @@ func (t *tail) markMissing(f *follow, why error) error {
 	t.waitOn(f)
 	s := f.status(f.observe(), news.Missing)
 	s.Message = strings.TrimPrefix(f.missing, f.where()+": ") + "; continuing without it"
-	if err := t.status(s); err != nil {
+	if err := t.status(t.ctx, s); err != nil {
 		return err
 	}
 	return t.settled()
@@ -343,13 +331,4 @@ func (t *tail) waitOn(f *follow) {
 			send(t.ctx, t.synced, syncResult{f, nil})
 		}
 	})
-}
-
-// status shows a status line.
-func (t *tail) status(s news.Status) error {
-	line := t.opts.Printer.Status(s)
-	if t.opts.StatusOut {
-		return t.screen.Out(t.ctx, line)
-	}
-	return t.screen.Err(t.ctx, line)
 }

@@ -84,7 +84,7 @@ func TestChangesAddUpToTheState(t *testing.T) {
 			done := make(chan error, 1)
 			go func() {
 				done <- Run(t.Context(), server.Config(), screen, Options{
-					Resources: []resources.Resource{configMaps}, Namespaces: []string{""}, Printer: printer, Initial: true, Idle: 3 * time.Minute,
+					Resources: []resources.Target{{Resource: configMaps}}, Namespaces: []string{""}, Printer: printer, Initial: true, Idle: 3 * time.Minute,
 				})
 			}()
 			disturb(r, server)
@@ -156,7 +156,7 @@ func TestStalledOutput(t *testing.T) {
 		done := make(chan error, 1)
 		go func() {
 			done <- Run(ctx, server.Config(), screen, Options{
-				Resources: []resources.Resource{configMaps}, Namespaces: []string{"shop"}, Printer: newLedger(), Initial: true,
+				Resources: []resources.Target{{Resource: configMaps}}, Namespaces: []string{"shop"}, Printer: newLedger(), Initial: true,
 			})
 		}()
 		time.Sleep(time.Hour)
@@ -196,7 +196,7 @@ func TestEndings(t *testing.T) {
 				}
 				screen := cli.NewScreen(io.Discard, io.Discard)
 				defer screen.Close(time.Second)
-				test.opts.Resources, test.opts.Namespaces, test.opts.Printer = []resources.Resource{configMaps}, []string{metav1.NamespaceAll}, newLedger()
+				test.opts.Resources, test.opts.Namespaces, test.opts.Printer = []resources.Target{{Resource: configMaps}}, []string{metav1.NamespaceAll}, newLedger()
 				began := time.Now()
 				ctx := t.Context()
 				if test.opts.Timeout > 0 {
@@ -227,7 +227,7 @@ func TestIdleWaitsForTheServer(t *testing.T) {
 		time.AfterFunc(time.Second+away, server.Start)
 		began := time.Now()
 		err := Run(t.Context(), server.Config(), screen, Options{
-			Resources: []resources.Resource{configMaps}, Namespaces: []string{metav1.NamespaceAll}, Printer: newLedger(), Idle: time.Minute,
+			Resources: []resources.Target{{Resource: configMaps}}, Namespaces: []string{metav1.NamespaceAll}, Printer: newLedger(), Idle: time.Minute,
 		})
 		if took := time.Since(began); err != nil || took < away {
 			t.Errorf("it took %s: %v", took, err)
@@ -241,7 +241,7 @@ func TestOutputClosedEndsIt(t *testing.T) {
 		server.Create(configMap(1, 1))
 		screen := cli.NewScreen(broken{}, io.Discard)
 		defer screen.Close(time.Second)
-		err := Run(t.Context(), server.Config(), screen, Options{Resources: []resources.Resource{configMaps}, Namespaces: []string{""}, Printer: newLedger(), Initial: true})
+		err := Run(t.Context(), server.Config(), screen, Options{Resources: []resources.Target{{Resource: configMaps}}, Namespaces: []string{""}, Printer: newLedger(), Initial: true})
 		if !errors.Is(err, cli.ErrOutputClosed) {
 			t.Errorf("got %v", err)
 		}

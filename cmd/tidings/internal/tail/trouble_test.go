@@ -106,7 +106,7 @@ func TestOneForbiddenResource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := tidingstest.NewServer(t, tidingstest.ServerOptions{})
 		forbid(server, "secrets")
-		s := begin(t, server, Options{Resources: []resources.Resource{secrets, configMaps, pods}})
+		s := begin(t, server, Options{Resources: []resources.Target{{Resource: secrets}, {Resource: configMaps}, {Resource: pods}}})
 		s.rest(time.Minute)
 		s.expect(`missing secrets/: forbidden: User "eve" cannot list resource "secrets"; grant list and watch; continuing without it`)
 		server.Create(configMap(1, 1))
@@ -126,7 +126,7 @@ func TestGrantedLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := tidingstest.NewServer(t, tidingstest.ServerOptions{})
 		forbid(server, "secrets")
-		s := begin(t, server, Options{Resources: []resources.Resource{secrets, configMaps}})
+		s := begin(t, server, Options{Resources: []resources.Target{{Resource: secrets}, {Resource: configMaps}}})
 		s.rest(time.Minute)
 		server.ClearFaults()
 		s.rest(time.Minute)
@@ -147,7 +147,7 @@ func TestEndsCountWhatIsThere(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				server := tidingstest.NewServer(t, tidingstest.ServerOptions{})
 				forbid(server, "secrets")
-				opts.Resources = []resources.Resource{secrets, configMaps}
+				opts.Resources = []resources.Target{{Resource: secrets}, {Resource: configMaps}}
 				began := time.Now()
 				err := <-begin(t, server, opts).done
 				if took := time.Since(began); took > 5*time.Second || err == nil || !strings.HasPrefix(err.Error(), "secrets: forbidden") {
@@ -165,7 +165,7 @@ func TestNothingLeft(t *testing.T) {
 		forbid(server, "secrets")
 		forbid(server, "pods")
 		began := time.Now()
-		err := <-begin(t, server, Options{Resources: []resources.Resource{secrets, pods}}).done
+		err := <-begin(t, server, Options{Resources: []resources.Target{{Resource: secrets}, {Resource: pods}}}).done
 		if took := time.Since(began); took > time.Second || err == nil || strings.Count(err.Error(), "forbidden") != 2 || strings.Count(err.Error(), "\n") != 1 {
 			t.Errorf("after %v: %v", took, err)
 		}
@@ -177,7 +177,7 @@ func TestOutageIsOneLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := tidingstest.NewServer(t, tidingstest.ServerOptions{})
 		server.Create(configMap(1, 1))
-		s := begin(t, server, Options{Resources: []resources.Resource{configMaps, pods, secrets}, Namespaces: []string{"shop", "billing"}})
+		s := begin(t, server, Options{Resources: []resources.Target{{Resource: configMaps}, {Resource: pods}, {Resource: secrets}}, Namespaces: []string{"shop", "billing"}})
 		s.rest(time.Minute)
 		s.expect()
 		server.Stop()
@@ -207,7 +207,7 @@ func TestOutageAtTheStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := tidingstest.NewServer(t, tidingstest.ServerOptions{})
 		server.Stop()
-		s := begin(t, server, Options{Resources: []resources.Resource{configMaps, pods}})
+		s := begin(t, server, Options{Resources: []resources.Target{{Resource: configMaps}, {Resource: pods}}})
 		s.rest(5 * time.Minute)
 		s.expect("outage /: ")
 		server.Start()
@@ -241,7 +241,7 @@ func TestServerThatComesAndGoes(t *testing.T) {
 	for _, pause := range []time.Duration{300 * time.Millisecond, time.Second, 3 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
 			server := tidingstest.NewServer(t, tidingstest.ServerOptions{})
-			s := begin(t, server, Options{Resources: []resources.Resource{configMaps, pods, secrets}})
+			s := begin(t, server, Options{Resources: []resources.Target{{Resource: configMaps}, {Resource: pods}, {Resource: secrets}}})
 			s.rest(time.Minute)
 			const cuts = 200
 			for range cuts {
@@ -267,7 +267,7 @@ func TestServerThatComesAndGoes(t *testing.T) {
 func TestForbiddenLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := tidingstest.NewServer(t, tidingstest.ServerOptions{})
-		s := begin(t, server, Options{Resources: []resources.Resource{configMaps, pods}})
+		s := begin(t, server, Options{Resources: []resources.Target{{Resource: configMaps}, {Resource: pods}}})
 		s.rest(time.Minute)
 		forbid(server, "pods")
 		server.BreakConnections()
@@ -289,7 +289,7 @@ func TestForbiddenLater(t *testing.T) {
 func TestSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := tidingstest.NewServer(t, tidingstest.ServerOptions{BookmarkInterval: time.Hour})
-		s := begin(t, server, Options{Resources: []resources.Resource{configMaps, pods, secrets}})
+		s := begin(t, server, Options{Resources: []resources.Target{{Resource: configMaps}, {Resource: pods}, {Resource: secrets}}})
 		s.rest(4*time.Minute + 30*time.Second)
 		s.expect("stale /: the server has sent nothing for 3m")
 		server.Create(configMap(1, 1))
@@ -305,7 +305,7 @@ func TestFullDiskIsAFailure(t *testing.T) {
 		server := tidingstest.NewServer(t, tidingstest.ServerOptions{})
 		server.Create(configMap(1, 1))
 		screen := cli.NewScreen(full{}, new(bytes.Buffer))
-		err := Run(t.Context(), server.Config(), screen, Options{Resources: []resources.Resource{configMaps}, Namespaces: []string{""}, Printer: newLedger(), Initial: true})
+		err := Run(t.Context(), server.Config(), screen, Options{Resources: []resources.Target{{Resource: configMaps}}, Namespaces: []string{""}, Printer: newLedger(), Initial: true})
 		if err = screen.End(err, time.Second); err == nil || errors.Is(err, cli.ErrOutputClosed) || err.Error() != "cannot write the output: no space left on device" {
 			t.Errorf("got %v", err)
 		}
