@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -25,12 +26,13 @@ type Encoded interface {
 	object.Object
 	// Encoding returns the object's bytes as they are in a list, and whether they are protobuf; otherwise they are JSON.
 	Encoding() (data []byte, isProtobuf bool)
-	// Decoded decodes the object. It returns an error if encoding the result would not yield the same bytes again, so that something
-	// would be lost.
-	Decoded() (object.Object, error)
-	// Metadata decodes the object's metadata, under the same condition.
-	Metadata() (*metav1.ObjectMeta, error)
+	// WithResourceVersion returns the object with another version.
+	WithResourceVersion(version string) object.Object
 }
+
+// ErrLossy is the error for an object that cannot be decoded without losing something, because the server that encoded it knows more than
+// this program.
+var ErrLossy = errors.New("the object has parts that this program does not know")
 
 // Encode encodes an object, or a Status or another object that is not of the resource, as a response of its own.
 func (e Encoding) Encode(o runtime.Object) ([]byte, error) {
@@ -56,16 +58,60 @@ func (e Encoding) encodeEncoded(o Encoded) ([]byte, error) {
 	return e.encode(e.Object(opened))
 }
 
-// open decodes as much of an object as the client wants.
+// open decodes as much of an object as the client wants. It returns ErrLossy if encoding the result would not yield the same bytes.
 func (e Encoding) open(o Encoded) (object.Object, error) {
 	if !e.Partial {
-		return o.Decoded()
+		return e.Resource.decode(o)
 	}
-	m, err := o.Metadata()
-	if err != nil {
+	var partial metav1.PartialObjectMetadata
+	data, isProtobuf := o.Encoding()
+	if !isProtobuf {
+		return &partial, json.Unmarshal(data, &partial)
+	}
+	if err := partial.Unmarshal(data); err != nil {
 		return nil, err
 	}
-	return &metav1.PartialObjectMetadata{ObjectMeta: *m}, nil
+	again, err := partial.ObjectMeta.Marshal()
+	if err == nil && !bytes.Equal(again, firstField(data)) {
+		err = ErrLossy
+	}
+	return &partial, err
+}
+
+// decode decodes an object.
+func (r *ResourceType) decode(o Encoded) (object.Object, error) {
+	data, isProtobuf := o.Encoding()
+	decoded := r.New()
+	if !isProtobuf {
+		return decoded, json.Unmarshal(data, decoded)
+	}
+	m, ok := decoded.(interface {
+		Marshal() ([]byte, error)
+		Unmarshal([]byte) error
+	})
+	if !ok {
+		return nil, ErrLossy
+	}
+	if err := m.Unmarshal(data); err != nil {
+		return nil, err
+	}
+	again, err := m.Marshal()
+	if err == nil && !bytes.Equal(again, data) {
+		err = ErrLossy
+	}
+	return decoded, err
+}
+
+// firstField returns the content of the field that a message begins with.
+func firstField(data []byte) []byte {
+	if len(data) == 0 {
+		return nil
+	}
+	size, n := binary.Uvarint(data[1:])
+	if n <= 0 || uint64(len(data)-1-n) < size {
+		return nil
+	}
+	return data[1+n:][:size]
 }
 
 // Object returns a decoded object in the form and with the kind that the client should see. It does not change o.

@@ -41,6 +41,9 @@ func TooOld(version, oldest uint64) *apierrors.StatusError {
 	return apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", version, oldest))
 }
 
+// Expired is the error for a read at a version that is too old; errors.Is(err, ErrCompacted) is true.
+func Expired() error { return expired("") }
+
 // expired is the error for a list at a version that is too old. A client that was reading page by page gets a token with which
 // to read the rest at the latest version.
 func expired(start string) error {

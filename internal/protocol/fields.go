@@ -15,8 +15,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Fields returns the fields of an object that field selectors may use.
-func (r *ResourceType) Fields(o object.Object) fields.Set {
+// Fields returns the fields of an object that field selectors may use. An encoded object is decoded only for a field that cannot be found
+// in its bytes.
+func (r *ResourceType) Fields(o object.Object) fields.Fields {
+	if encoded, ok := o.(Encoded); ok {
+		return &lazyFields{object: encoded, resource: r}
+	}
+	return r.fieldSet(o)
+}
+
+func (r *ResourceType) fieldSet(o object.Object) fields.Set {
 	set := kindFields(o)
 	for _, path := range r.SelectableFields {
 		if u, ok := o.(*unstructured.Unstructured); ok {
@@ -62,6 +70,8 @@ func (r *ResourceType) unsupportedField(name string) error {
 		return err
 	}
 }
+
+var podKind = corev1.SchemeGroupVersion.WithKind("Pod")
 
 // kindFields returns the selectable fields specific to an object's kind.
 func kindFields(o object.Object) fields.Set {

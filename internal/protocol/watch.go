@@ -255,6 +255,9 @@ func (w *watcher) expire() error {
 
 // At returns a copy of o with a different resource version.
 func At(o object.Object, version uint64) object.Object {
+	if encoded, ok := o.(Encoded); ok {
+		return encoded.WithResourceVersion(strconv.FormatUint(version, 10))
+	}
 	o = o.DeepCopyObject().(object.Object)
 	o.SetResourceVersion(strconv.FormatUint(version, 10))
 	return o

@@ -1,0 +1,364 @@
+package serve
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/tidings/tidings/internal/protocol"
+	"github.com/tidings/tidings/object"
+	"github.com/tidings/tidings/source"
+)
+
+// collection holds the objects of one resource as the API server sent them, and a journal of their last changes. A reflector writes it;
+// any number of requests read it.
+//
+// The journal is the queue of every watcher: a watcher is a position in it, and costs no memory of its own. Versions are the API
+// server's. The invariant: objects are the state at version, and undoing the journal's changes from the last one back gives the state
+// at each version down to floor.
+type collection struct {
+	limits journalLimits
+	events eventCache
+
+	mu      sync.Mutex // guards the fields below
+	objects map[string]object.Object
+	paths   []string // of objects, sorted; nil if it has to be made again
+	version uint64   // 0 until there has been a list
+	journal []entry
+	size    int64  // of the journal's changes, in bytes
+	floor   uint64 // the oldest version that the journal reaches
+	// epoch counts how often the server's history was rewritten. What was read in an earlier epoch may never have happened.
+	epoch int
+	// rewound is the version that a server had reached whose history was rewritten. While version is lower, requests for versions up to it
+	// are refused: they are of the old history.
+	rewound uint64
+	lists   [2]cachedList
+	changed chan struct{} // closed and replaced on every change
+}
+
+// journalLimits says how much of the history a collection keeps.
+type journalLimits struct {
+	bytes int64
+	age   time.Duration
+}
+
+// entry is a change in the journal.
+type entry struct {
+	protocol.Change
+	at   time.Time
+	size int64
+}
+
+type cachedList struct {
+	protocol.List
+	version uint64 // of the last change in it
+}
+
+func newCollection(limits journalLimits) *collection {
+	return &collection{limits: limits, objects: map[string]object.Object{}, changed: make(chan struct{})}
+}
+
+func (c *collection) wake() {
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+// Add implements reflector.Sink.
+func (c *collection) Add(deltas []object.Delta[*source.Raw], resourceVersion string) {
+	now := time.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, d := range deltas {
+		c.apply(d, now)
+	}
+	if version, err := protocol.ParseVersion(resourceVersion); err == nil && version > c.version {
+		c.version = version
+	}
+	c.trim(now)
+	c.wake()
+}
+
+// apply applies one change, unless it is older than the state.
+func (c *collection) apply(d object.Delta[*source.Raw], now time.Time) {
+	version, err := protocol.ParseVersion(d.Object.GetResourceVersion())
+	if err != nil || version <= c.version {
+		return
+	}
+	path := d.Key.String()
+	before := c.objects[path]
+	change := protocol.Change{Version: version, Before: before, After: d.Object}
+	if d.Type == object.Deleted {
+		change.After, change.Final = nil, d.Object
+	}
+	c.version = version
+	switch {
+	case change.After != nil:
+		c.objects[path] = change.After
+	case before == nil:
+		return // nobody has seen it
+	default:
+		delete(c.objects, path)
+	}
+	if (before == nil) != (change.After == nil) {
+		c.paths = nil
+	}
+	e := entry{change, now, sizeOf(change)}
+	c.journal, c.size = append(c.journal, e), c.size+e.size
+}
+
+// changeOverhead is about what a change takes besides the bytes of its objects.
+const changeOverhead = 400
+
+// sizeOf returns the memory that a change keeps alive: that of the state before it. The state after it is the object's, or that of the
+// next change.
+func sizeOf(change protocol.Change) int64 {
+	size := int64(changeOverhead)
+	for _, o := range []object.Object{change.Before, change.Final} {
+		if raw, ok := o.(*source.Raw); ok {
+			data, _ := raw.Encoding()
+			size += int64(len(data))
+		}
+	}
+	return size
+}
+
+// trim drops what the journal cannot keep.
+func (c *collection) trim(now time.Time) {
+	n := 0
+	for ; n < len(c.journal); n++ {
+		if e := &c.journal[n]; c.size <= c.limits.bytes && now.Sub(e.at) <= c.limits.age {
+			break
+		}
+		c.floor, c.size = c.journal[n].Version, c.size-c.journal[n].size
+	}
+	clear(c.journal[:n])
+	c.journal = c.journal[n:]
+}
+
+// Replace implements reflector.Sink. What happened between the last state and the list is unknown, so the journal begins anew, and the watches
+// that have not reached the list's version end.
+func (c *collection) Replace(objects object.Collection[*source.Raw], resourceVersion string) {
+	version, err := protocol.ParseVersion(resourceVersion)
+	state := make(map[string]object.Object, objects.Len())
+	for key, o := range objects.All() {
+		state[key.String()] = o
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err != nil || version == 0 { // not a version that could be compared: nothing is served
+		c.version = 0
+		return
+	}
+	if version < c.version {
+		c.rewound = max(c.rewound, c.version)
+		c.epoch++
+		c.events.clear()
+	}
+	if version != c.version || !maps.Equal(c.objects, state) {
+		c.objects, c.paths, c.lists = state, nil, [2]cachedList{}
+		c.journal, c.size, c.floor = nil, 0, version
+	}
+	c.version = version
+	c.wake()
+}
+
+// remove ends all watches, because the resource was removed.
+func (c *collection) remove() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.objects, c.paths, c.lists = map[string]object.Object{}, nil, [2]cachedList{}
+	c.journal, c.size, c.version, c.floor = nil, 0, 0, 0
+	c.epoch++
+	c.wake()
+}
+
+// now returns the version, and a channel that is closed on the next change.
+func (c *collection) now() (uint64, <-chan struct{}) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.version, c.changed
+}
+
+// reached records that nothing happened between the versions since and version.
+func (c *collection) reached(since, version uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.version == since && version > since {
+		c.version = version
+		c.wake()
+	}
+}
+
+// synced reports whether there has been a list.
+func (c *collection) synced() bool {
+	version, _ := c.now()
+	return version > 0
+}
+
+// stats describes a collection.
+type stats struct {
+	objects, changes int
+	journalBytes     int64
+	version, floor   uint64
+}
+
+func (c *collection) stats() stats {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return stats{len(c.objects), len(c.journal), c.size, c.version, c.floor}
+}
+
+// view is how one request reads a collection. It implements protocol.Storage.
+type view struct {
+	*collection
+	epoch      int // of the collection when the request began
+	mostRecent func(context.Context) (uint64, error)
+	ended      <-chan struct{}
+}
+
+// view returns a view for one request. mostRecent is protocol.Storage's; ended is closed when requests are to end.
+func (c *collection) view(mostRecent func(context.Context) (uint64, error), ended <-chan struct{}) view {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return view{c, c.epoch, mostRecent, ended}
+}
+
+// Version implements protocol.Storage.
+func (v view) Version() uint64 {
+	version, _ := v.now()
+	return version
+}
+
+// MostRecent implements protocol.Storage.
+func (v view) MostRecent(ctx context.Context) (uint64, error) { return v.mostRecent(ctx) }
+
+// Reach implements protocol.Storage.
+func (v view) Reach(ctx context.Context, version uint64) error {
+	if v.isOfOldHistory(version) {
+		return protocol.Expired()
+	}
+	return protocol.Reach(ctx, version, v.now, v.ended)
+}
+
+func (v view) isOfOldHistory(version uint64) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return version > v.version && version <= v.rewound
+}
+
+// Oldest implements protocol.Storage.
+func (v view) Oldest() uint64 {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.floor
+}
+
+// Get implements protocol.Storage.
+func (v view) Get(key object.Key) (object.Object, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.objects[key.String()], nil
+}
+
+// List implements protocol.Storage.
+func (v view) List(version uint64) (protocol.List, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.version == 0 {
+		return protocol.List{}, protocol.ErrGone
+	}
+	if version < v.floor || version > v.version || v.epoch != v.collection.epoch {
+		return protocol.List{}, protocol.ErrCompacted
+	}
+	return v.list(version), nil
+}
+
+// list returns the state at a version that the journal reaches.
+func (c *collection) list(version uint64) protocol.List {
+	later := c.after(version)
+	at := c.floor
+	if n := len(c.journal) - len(later); n > 0 {
+		at = c.journal[n-1].Version
+	}
+	for i := range c.lists {
+		if l := &c.lists[i]; l.version == at && l.Entries != nil {
+			return l.List
+		}
+	}
+	objects, paths := c.objects, c.sortedPaths()
+	if len(later) > 0 {
+		objects = undo(maps.Clone(c.objects), later)
+		paths = slices.Sorted(maps.Keys(objects))
+	}
+	list := protocol.List{Entries: make([]protocol.Entry, len(paths))}
+	for i, path := range paths {
+		list.Entries[i] = protocol.Entry{Path: path, Object: objects[path]}
+	}
+	c.lists[1], c.lists[0] = c.lists[0], cachedList{list, at}
+	return list
+}
+
+func (c *collection) sortedPaths() []string {
+	if c.paths == nil {
+		c.paths = slices.Sorted(maps.Keys(c.objects))
+	}
+	return c.paths
+}
+
+func undo(objects map[string]object.Object, changes []entry) map[string]object.Object {
+	for _, change := range slices.Backward(changes) {
+		if change.Before == nil {
+			delete(objects, object.KeyOf(change.After).String())
+		} else {
+			objects[object.KeyOf(change.Before).String()] = change.Before
+		}
+	}
+	return objects
+}
+
+// after returns the changes after a version.
+func (c *collection) after(version uint64) []entry {
+	i, _ := slices.BinarySearchFunc(c.journal, version+1, func(e entry, v uint64) int { return cmp.Compare(e.Version, v) })
+	return c.journal[i:]
+}
+
+// After implements protocol.Storage.
+func (v view) After(version uint64) protocol.Tail {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	tail := protocol.Tail{Version: v.version, Changed: v.changed, Closed: v.version == 0}
+	switch {
+	case tail.Closed:
+		return tail
+	case version < v.floor, v.epoch != v.collection.epoch, version > v.version && version <= v.rewound:
+		tail.Lost = true
+		return tail
+	}
+	later := v.after(version)
+	if len(later) > tailChanges {
+		later = later[:tailChanges]
+		tail.Version, tail.Changed = later[tailChanges-1].Version, alreadyChanged
+	}
+	tail.Changes = make([]protocol.Change, len(later))
+	for i := range later {
+		tail.Changes[i] = later[i].Change
+	}
+	return tail
+}
+
+// tailChanges is the maximum number of changes that After returns, so that a watcher far behind holds little.
+const tailChanges = 256
+
+// alreadyChanged is closed.
+var alreadyChanged = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
+// format returns a version as the API has it.
+func format(version uint64) string { return strconv.FormatUint(version, 10) }

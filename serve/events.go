@@ -1,0 +1,80 @@
+package serve
+
+import (
+	"sync"
+
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// eventCache holds the last encoded events, so that each is encoded once for all watches.
+type eventCache struct {
+	mu    sync.Mutex // guards the fields below
+	known map[eventKey]*cachedEvent
+	order []eventKey // of known, oldest first
+	bytes int
+}
+
+// eventKey identifies an encoded event of a resource.
+type eventKey struct {
+	version uint64
+	kind    watch.EventType
+	media   string
+	partial bool
+}
+
+type cachedEvent struct {
+	once sync.Once
+	data []byte
+	err  error
+}
+
+const (
+	// maxCachedEvents and maxCachedBytes bound a cache: watchers that are further behind encode for themselves.
+	maxCachedEvents = 1024
+	maxCachedBytes  = 8 << 20
+)
+
+// get returns an event from the cache, or encodes it.
+func (c *eventCache) get(key eventKey, encode func() ([]byte, error)) ([]byte, error) {
+	e := c.find(key)
+	e.once.Do(func() {
+		e.data, e.err = encode()
+		c.added(len(e.data))
+	})
+	return e.data, e.err
+}
+
+func (c *eventCache) find(key eventKey) *cachedEvent {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e := c.known[key]; e != nil {
+		return e
+	}
+	if c.known == nil {
+		c.known = map[eventKey]*cachedEvent{}
+	}
+	e := &cachedEvent{}
+	c.known[key], c.order = e, append(c.order, key)
+	return e
+}
+
+// added drops the oldest events if the cache is full.
+func (c *eventCache) added(size int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.bytes += size
+	for len(c.order) > 1 && (len(c.order) > maxCachedEvents || c.bytes > maxCachedBytes) {
+		if e := c.known[c.order[0]]; e != nil {
+			c.bytes -= len(e.data)
+		}
+		delete(c.known, c.order[0])
+		c.order = c.order[1:]
+	}
+}
+
+// clear drops everything: versions are about to be used again.
+func (c *eventCache) clear() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.known, c.order, c.bytes = nil, nil, 0
+}

@@ -1,0 +1,158 @@
+package serve
+
+import (
+	"bufio"
+	"compress/gzip"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/tidings/tidings/internal/protocol"
+)
+
+// exchange is a request that is answered from memory, and its response.
+type exchange struct {
+	server   *Server
+	w        http.ResponseWriter
+	r        *http.Request
+	resource *resource
+	found    *foundResource
+	target   protocol.Target
+	query    url.Values
+	encoding protocol.Encoding
+	started  bool
+}
+
+// staleAfter is how long the API server may be silent before answers say how old they are. Bookmarks come every minute.
+const staleAfter = 90 * time.Second
+
+func (x *exchange) view() view {
+	return x.resource.collection.view(x.found.fresh.mostRecent, x.server.shutdown)
+}
+
+// start writes the header of the response.
+func (x *exchange) start(watch bool) {
+	x.started = true
+	h := x.w.Header()
+	h.Set("Content-Type", x.encoding.ContentType(watch))
+	h.Set("Cache-Control", "no-cache, private")
+	if age := x.found.age(); age > int(staleAfter/time.Second) || x.found.reflector.Status().Problem != nil {
+		h.Set("Age", strconv.Itoa(age))
+	}
+}
+
+func (x *exchange) get() error {
+	o, err := protocol.Get(x.r.Context(), x.view(), &x.found.ResourceType, x.target, x.query)
+	if err != nil {
+		return err
+	}
+	data, err := x.encoding.Encode(o)
+	if err != nil {
+		return x.lossy(err)
+	}
+	return x.write(len(data), func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	})
+}
+
+func (x *exchange) list() error {
+	selection, err := protocol.NewSelection(&x.found.ResourceType, x.target, x.query, false, false)
+	if err != nil {
+		return err
+	}
+	if err := x.encoding.CheckList(); err != nil {
+		return err
+	}
+	if !x.canSelect(selection) {
+		return errForward
+	}
+	page, err := protocol.ListPage(x.r.Context(), x.view(), selection)
+	if err != nil {
+		return err
+	}
+	items, size := make([]runtime.Object, len(page.Items)), 0
+	for i, o := range page.Items {
+		items[i] = o
+		if encoded, ok := o.(protocol.Encoded); ok {
+			data, _ := encoded.Encoding()
+			size += len(data)
+		}
+	}
+	return x.write(size, func(w io.Writer) error { return x.lossy(x.encoding.WriteList(w, items, page.ListMeta())) })
+}
+
+// canSelect reports whether the fields of a selector can be read here. Which fields of a custom resource can be selected is known to the API
+// server alone.
+func (x *exchange) canSelect(s *protocol.Selection) bool {
+	selector := s.Options.FieldSelector
+	if selector == nil || x.found.BuiltIn {
+		return true
+	}
+	for _, requirement := range selector.Requirements() {
+		if !strings.HasPrefix(requirement.Field, "metadata.") {
+			return false
+		}
+	}
+	return true
+}
+
+// lossy remembers that objects cannot be decoded exactly.
+func (x *exchange) lossy(err error) error {
+	if err == protocol.ErrLossy {
+		x.resource.lossy.Store(true)
+	}
+	return err
+}
+
+// gzipFrom is the size from which an API server compresses, and gzipLevel how well.
+const (
+	gzipFrom  = 128 << 10
+	gzipLevel = 1
+)
+
+// write sends a body of about size bytes. The header is sent with the first bytes, so that an error before them can be answered otherwise.
+func (x *exchange) write(size int, body func(io.Writer) error) error {
+	out := bufio.NewWriterSize(&starting{x: x}, 64<<10)
+	var w io.Writer = out
+	var z *gzip.Writer
+	x.w.Header().Set("Vary", "Accept-Encoding")
+	if size >= gzipFrom && strings.Contains(x.r.Header.Get("Accept-Encoding"), "gzip") {
+		x.w.Header().Set("Content-Encoding", "gzip")
+		z, _ = gzip.NewWriterLevel(out, gzipLevel) // cannot fail for a constant level
+		w = z
+	}
+	err := body(w)
+	if err == nil && z != nil {
+		err = z.Close()
+	}
+	if err == nil {
+		err = out.Flush()
+	}
+	if err != nil && !x.started {
+		x.w.Header().Del("Content-Encoding")
+		x.w.Header().Del("Vary")
+	}
+	return err
+}
+
+// starting starts the response with the first bytes. A client that does not read is cut.
+type starting struct{ x *exchange }
+
+func (s *starting) Write(p []byte) (int, error) {
+	if !s.x.started {
+		s.x.start(false)
+	}
+	s.x.extendDeadline()
+	return s.x.w.Write(p)
+}
+
+// extendDeadline gives the client time to read what is sent next.
+func (x *exchange) extendDeadline() {
+	_ = http.NewResponseController(x.w).SetWriteDeadline(time.Now().Add(x.server.options.WriteTimeout)) // not all writers have one
+}

@@ -1,0 +1,182 @@
+package serve
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/transport"
+)
+
+// forwarder sends requests on to the API server, with the identity of their callers and never with more:
+//
+//   - A caller with a token is forwarded with its token, over a connection without credentials of its own. The API server authenticates and
+//     authorizes it as if it had come directly; its own Impersonate headers count.
+//   - A caller with a client certificate, whose key it alone has, is impersonated by the replica's own identity if Options.Impersonate
+//     allows that; its own Impersonate headers are refused.
+//
+// Headers that say who a caller is (X-Remote-…) are always removed: the replica is no authenticating proxy.
+type forwarder struct {
+	proxy       *httputil.ReverseProxy
+	impersonate bool
+	anonymous   *transports // without credentials
+	own         *transports // with those of the replica
+}
+
+// transports are the same connection for ordinary requests, and for those that upgrade it, which only HTTP/1.1 can.
+type transports struct{ usual, upgrade http.RoundTripper }
+
+func newForwarder(options Options) (*forwarder, error) {
+	host, err := hostURL(options.Config)
+	if err != nil {
+		return nil, err
+	}
+	f := &forwarder{impersonate: options.Impersonate}
+	if f.anonymous, err = newTransports(rest.AnonymousClientConfig(options.Config)); err != nil {
+		return nil, err
+	}
+	if f.own, err = newTransports(options.Config); err != nil {
+		return nil, err
+	}
+	f.proxy = &httputil.ReverseProxy{
+		Rewrite:       func(r *httputil.ProxyRequest) { rewrite(r, host) },
+		Transport:     f,
+		FlushInterval: -1,
+		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+			options.Logger.DebugContext(r.Context(), "cannot forward", "path", r.URL.Path, "error", err)
+			writeError(w, r, apierrors.NewTimeoutError("the API server cannot be reached", 1))
+		},
+	}
+	return f, nil
+}
+
+func newTransports(config *rest.Config) (*transports, error) {
+	usual, err := rest.TransportFor(config)
+	if err != nil {
+		return nil, err
+	}
+	old := rest.CopyConfig(config)
+	if config.Transport == nil {
+		old.NextProtos = []string{"http/1.1"}
+	}
+	upgrade, err := rest.TransportFor(old)
+	return &transports{usual, upgrade}, err
+}
+
+func rewrite(r *httputil.ProxyRequest, host *url.URL) {
+	path, raw := r.Out.URL.Path, r.Out.URL.RawPath
+	r.Out.URL.Scheme, r.Out.URL.Host = host.Scheme, host.Host
+	if prefix := strings.TrimSuffix(host.Path, "/"); prefix != "" {
+		r.Out.URL.Path = prefix + path
+		if raw != "" {
+			r.Out.URL.RawPath = prefix + raw
+		}
+	}
+	r.Out.Host = host.Host
+	for name := range r.Out.Header {
+		if strings.HasPrefix(strings.ToLower(name), "x-remote-") {
+			delete(r.Out.Header, name)
+		}
+	}
+}
+
+// maxBuffered is the size up to which bodies are read before they are sent on: an API server accepts no larger objects.
+const maxBuffered = 3 << 20
+
+// buffer reads a body of a usual size. An API server may answer before it has read the body, while net/http still copies it; a body
+// in memory cannot make either connection wait for the other.
+func buffer(r *http.Request) (*http.Request, error) {
+	if r.ContentLength <= 0 || r.ContentLength > maxBuffered {
+		return r, nil
+	}
+	data := make([]byte, r.ContentLength)
+	if _, err := io.ReadFull(r.Body, data); err != nil {
+		return nil, err
+	}
+	r = r.Clone(r.Context())
+	r.Body = io.NopCloser(bytes.NewReader(data))
+	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil }
+	return r, nil
+}
+
+// forward sends a request on.
+func (f *forwarder) forward(w http.ResponseWriter, r *http.Request, c caller) {
+	buffered, err := buffer(r)
+	if err != nil {
+		writeError(w, r, apierrors.NewBadRequest("the body is shorter than announced"))
+		return
+	}
+	r = buffered
+	if c.credential == byToken {
+		f.proxy.ServeHTTP(w, r)
+		return
+	}
+	switch {
+	case !f.impersonate:
+		writeError(w, r, forbidden(c, "this replica does not forward requests of callers with a client certificate (--impersonate)"))
+		return
+	case impersonates(r.Header):
+		writeError(w, r, forbidden(c, "a caller with a client certificate cannot impersonate through this replica"))
+		return
+	}
+	r = r.Clone(r.Context())
+	r.Header.Del("Authorization") // it is not what the caller was authenticated by
+	setImpersonation(r.Header, c)
+	f.proxy.ServeHTTP(w, r.WithContext(withOwn(r.Context())))
+}
+
+// setImpersonation asks the API server to act as the caller.
+func setImpersonation(h http.Header, c caller) {
+	h.Set(transport.ImpersonateUserHeader, c.GetName())
+	if uid := c.GetUID(); uid != "" {
+		h.Set(transport.ImpersonateUIDHeader, uid)
+	}
+	for _, group := range c.GetGroups() {
+		h.Add(transport.ImpersonateGroupHeader, group)
+	}
+	for key, values := range c.GetExtra() {
+		for _, value := range values {
+			h.Add(transport.ImpersonateUserExtraHeaderPrefix+url.PathEscape(key), value)
+		}
+	}
+}
+
+// RoundTrip implements http.RoundTripper.
+func (f *forwarder) RoundTrip(r *http.Request) (*http.Response, error) {
+	t := f.anonymous
+	if isOwn(r.Context()) {
+		t = f.own
+	}
+	if r.Header.Get("Upgrade") != "" {
+		return t.upgrade.RoundTrip(r)
+	}
+	return t.usual.RoundTrip(r)
+}
+
+// close closes idle connections.
+func (f *forwarder) close() {
+	for _, t := range []*transports{f.anonymous, f.own} {
+		for _, rt := range []http.RoundTripper{t.usual, t.upgrade} {
+			closeIdle(rt)
+		}
+	}
+}
+
+func closeIdle(rt http.RoundTripper) {
+	for {
+		switch t := rt.(type) {
+		case interface{ CloseIdleConnections() }:
+			t.CloseIdleConnections()
+			return
+		case interface{ WrappedRoundTripper() http.RoundTripper }:
+			rt = t.WrappedRoundTripper()
+		default:
+			return
+		}
+	}
+}

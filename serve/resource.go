@@ -1,0 +1,167 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/tidings/tidings/internal/protocol"
+	"github.com/tidings/tidings/object"
+	"github.com/tidings/tidings/reflector"
+	"github.com/tidings/tidings/source"
+)
+
+// resource is one resource that is served from memory once it has synced.
+type resource struct {
+	name       string // as the user gave it, such as "widgets.example.com"
+	collection *collection
+	logger     *slog.Logger
+
+	// found is set once the API server has the resource.
+	found atomic.Pointer[foundResource]
+	// lossy is set once an object could not be decoded without losing something; only its own encoding is served from then on.
+	lossy atomic.Bool
+}
+
+// foundResource is what is known about a resource that exists.
+type foundResource struct {
+	protocol.ResourceType
+	source    *source.HTTP[*source.Raw]
+	reflector *reflector.Reflector[*source.Raw]
+	fresh     *freshness
+}
+
+// rediscoverInterval is how often a resource that does not exist is looked for.
+const rediscoverInterval = 5 * time.Second
+
+// run looks for the resource and keeps it current until ctx ends.
+func (r *resource) run(ctx context.Context, d discovery.DiscoveryInterface, client *source.Client) {
+	for ctx.Err() == nil {
+		found, err := discover(ctx, d, r.name)
+		if err == nil {
+			r.follow(ctx, found, client)
+			return
+		}
+		r.logger.InfoContext(ctx, "its requests are forwarded until it exists", "resource", r.name, "error", err)
+		pause(ctx, rediscoverInterval)
+	}
+}
+
+func (r *resource) follow(ctx context.Context, found *foundResource, client *source.Client) {
+	scope := source.Scope{Resource: found.GroupVersionResource, Kind: found.GroupVersionKind()}
+	src, err := source.NewRaw(client, scope, found.BuiltIn)
+	if err == nil {
+		found.source, found.fresh = src, newFreshness(ctx, r.collection, src)
+		found.reflector, err = reflector.New(reflector.Options[*source.Raw]{
+			Source: src, Sink: r.collection, Previous: r.collection.held, Resource: found.GroupVersionResource, Name: r.name, Logger: r.logger,
+			OnError: r.noteError,
+		})
+	}
+	if err != nil {
+		r.logger.ErrorContext(ctx, "cannot be served", "resource", r.name, "error", err)
+		return
+	}
+	r.found.Store(found)
+	_ = found.reflector.Run(ctx) // returns only why ctx ended
+	found.fresh.asking.Wait()
+}
+
+// noteError closes the collection of a resource that was removed.
+func (r *resource) noteError(err *reflector.Error) {
+	if apierrors.IsNotFound(err) {
+		r.collection.remove()
+	}
+}
+
+// ready returns what is known about the resource, or why its requests have to be forwarded.
+func (r *resource) ready() (*foundResource, error) {
+	found := r.found.Load()
+	if found == nil {
+		return nil, errors.New("the API server does not have it yet")
+	}
+	status := found.reflector.Status()
+	switch {
+	case !r.collection.synced():
+		if status.Problem != nil {
+			return nil, fmt.Errorf("not synced: %w", status.Problem)
+		}
+		return nil, errors.New("not synced")
+	case status.SkippedTotal > 0:
+		return nil, fmt.Errorf("%d objects cannot be read", status.SkippedTotal)
+	case status.LostEvents:
+		return nil, errors.New("events could not be read")
+	}
+	return found, nil
+}
+
+// held returns the object that the collection has under a key.
+func (c *collection) held(key object.Key) (*source.Raw, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	raw, ok := c.objects[key.String()].(*source.Raw)
+	return raw, ok
+}
+
+// discover finds a resource by its name: "pods", "deployments.apps" or "deployments.v1.apps".
+func discover(_ context.Context, d discovery.DiscoveryInterface, name string) (*foundResource, error) {
+	plural, rest, _ := strings.Cut(name, ".")
+	lists, err := d.ServerPreferredResources()
+	if err != nil && len(lists) == 0 {
+		return nil, err
+	}
+	exact, group := schema.ParseResourceArg(name)
+	if exact != nil {
+		if list, err := d.ServerResourcesForGroupVersion(exact.GroupVersion().String()); err == nil {
+			lists = append([]*metav1.APIResourceList{list}, lists...)
+		}
+	}
+	for _, list := range lists {
+		gv, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			continue
+		}
+		wanted := gv.Group == group.Group || exact != nil && gv == exact.GroupVersion()
+		if rest == "" {
+			wanted = gv.Group == ""
+		}
+		for _, api := range list.APIResources {
+			if wanted && api.Name == plural {
+				return describe(gv, api)
+			}
+		}
+	}
+	return nil, fmt.Errorf("the API server has no resource %s", name)
+}
+
+func describe(gv schema.GroupVersion, api metav1.APIResource) (*foundResource, error) {
+	for _, verb := range []string{"list", "watch"} {
+		if !strings.Contains(" "+strings.Join(api.Verbs, " ")+" ", " "+verb+" ") {
+			return nil, fmt.Errorf("%s cannot be %sed", api.Name, strings.TrimSuffix(verb, "e"))
+		}
+	}
+	found := &foundResource{ResourceType: protocol.ResourceType{
+		GroupVersionResource: gv.WithResource(api.Name), Kind: api.Kind, Namespaced: api.Namespaced,
+	}}
+	found.BuiltIn = scheme.Scheme.Recognizes(found.GroupVersionKind())
+	return found, nil
+}
+
+// pause waits for d or the end of ctx.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}

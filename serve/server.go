@@ -1,0 +1,169 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/server/dynamiccertificates"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/tidings/tidings/source"
+)
+
+// Options configures a Server. Config and Resources are required.
+type Options struct {
+	// Config is how the API server is reached, with the rights that Resources need, and those of system:auth-delegator.
+	Config *rest.Config
+	// Resources are those that are served from memory, as kubectl names them: "pods", "deployments.apps", "widgets.example.com".
+	Resources []string
+	// ServeSecrets must be set to name secrets among them.
+	ServeSecrets bool
+	// Impersonate forwards requests of callers with a client certificate by impersonating them, which needs the right to. Without
+	// it, such callers can read the served resources only.
+	Impersonate bool
+	// ClientCA has the authority that client certificates are verified against. Nil accepts none.
+	ClientCA dynamiccertificates.CAContentProvider
+	// JournalBytes and JournalAge limit the journal of each resource; the defaults are 64 MiB and 5 minutes.
+	JournalBytes int64
+	JournalAge   time.Duration
+	// BookmarkInterval is how often a watch gets a bookmark, and is authorized again; default a minute.
+	BookmarkInterval time.Duration
+	// WriteTimeout is how long a client may take to read what was sent to it; default 30 seconds.
+	WriteTimeout time.Duration
+	// RequestsPerUser limits the requests in flight of one user, without watches; default 100.
+	RequestsPerUser int
+	// Logger receives what goes wrong; nil is silent.
+	Logger *slog.Logger
+}
+
+// Server is a read replica. Its methods may be called from any goroutine.
+type Server struct {
+	options   Options
+	access    *access
+	resources []*resource
+	resolver  *request.RequestInfoFactory
+	forwarder *forwarder
+	client    *source.Client
+	clientset kubernetes.Interface
+	inFlight  inFlight
+	counts    counters
+
+	shutdown chan struct{} // closed when watches are to end
+	stopOnce sync.Once
+}
+
+// NewServer returns a server that serves nothing from memory until Run. The error says what to do about it.
+func NewServer(options Options) (*Server, error) {
+	options, err := options.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	client, err := source.NewClient(options.Config)
+	if err != nil {
+		return nil, err
+	}
+	clientset, err := kubernetes.NewForConfig(options.Config)
+	if err != nil {
+		return nil, err
+	}
+	access, err := newAccess(clientset, options.ClientCA)
+	if err != nil {
+		return nil, err
+	}
+	forwarder, err := newForwarder(options)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{
+		options: options, access: access, forwarder: forwarder, client: client, clientset: clientset, shutdown: make(chan struct{}),
+		resolver: &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")},
+		inFlight: inFlight{limit: options.RequestsPerUser, users: map[string]int{}},
+	}
+	limits := journalLimits{options.JournalBytes, options.JournalAge}
+	for _, name := range options.Resources {
+		s.resources = append(s.resources, &resource{name: name, collection: newCollection(limits), logger: options.Logger})
+	}
+	return s, nil
+}
+
+func (o Options) withDefaults() (Options, error) {
+	switch {
+	case o.Config == nil:
+		return o, errors.New("serve: Options.Config is missing: how to reach the API server")
+	case len(o.Resources) == 0:
+		return o, errors.New("serve: no resources: name those that are to be served from memory, such as pods,nodes,widgets.example.com")
+	}
+	for _, name := range o.Resources {
+		if isSecrets := name == "secrets" || strings.HasPrefix(name, "secrets.v1."); isSecrets && !o.ServeSecrets {
+			return o, errors.New("serve: secrets are kept in memory only if that is asked for explicitly (--serve-secrets)")
+		}
+	}
+	o.Resources = slices.Compact(slices.Sorted(slices.Values(o.Resources)))
+	orDefault(&o.JournalBytes, 64<<20)
+	orDefault(&o.JournalAge, 5*time.Minute)
+	orDefault(&o.BookmarkInterval, time.Minute)
+	orDefault(&o.WriteTimeout, 30*time.Second)
+	orDefault(&o.RequestsPerUser, 100)
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.JournalBytes < 0 || o.JournalAge < 0 || o.BookmarkInterval < 0 || o.WriteTimeout < 0 || o.RequestsPerUser < 0 {
+		return o, fmt.Errorf("serve: no option may be negative: %+v", []any{o.JournalBytes, o.JournalAge, o.BookmarkInterval, o.WriteTimeout})
+	}
+	return o, nil
+}
+
+func orDefault[V comparable](field *V, value V) {
+	var zero V
+	if *field == zero {
+		*field = value
+	}
+}
+
+// Run keeps the resources current until ctx ends. When it returns, everything that it started has ended.
+func (s *Server) Run(ctx context.Context) {
+	var running sync.WaitGroup
+	for _, r := range s.resources {
+		running.Go(func() { r.run(ctx, s.clientset.Discovery(), s.client) })
+	}
+	if ca, ok := s.options.ClientCA.(dynamiccertificates.ControllerRunner); ok {
+		running.Go(func() { ca.Run(ctx, 1) })
+	}
+	running.Wait()
+	s.client.CloseIdleConnections()
+	s.forwarder.close()
+}
+
+// Shutdown ends all watches with a bookmark, so that their clients resume elsewhere without a list. It is idempotent and does not wait:
+// http.Server.Shutdown does.
+func (s *Server) Shutdown() { s.stopOnce.Do(func() { close(s.shutdown) }) }
+
+// find returns the resource that a path names, if it is one of those served.
+func (s *Server) find(info *request.RequestInfo) *resource {
+	for _, r := range s.resources {
+		found := r.found.Load()
+		if found != nil && found.Group == info.APIGroup && found.Version == info.APIVersion && found.Resource == info.Resource {
+			return r
+		}
+	}
+	return nil
+}
+
+// hostURL returns the address of the API server.
+func hostURL(config *rest.Config) (*url.URL, error) {
+	u, _, err := rest.DefaultServerUrlFor(config)
+	return u, err
+}
+
+var _ http.Handler = (*Server)(nil)

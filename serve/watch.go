@@ -1,0 +1,146 @@
+package serve
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"time"
+
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/tidings/tidings/internal/protocol"
+)
+
+// minWatchTimeout is the least time that a watch lasts whose client names none; an API server uses up to twice as much.
+const minWatchTimeout = 30 * time.Minute
+
+func (x *exchange) watch() error {
+	selection, err := protocol.NewSelection(&x.found.ResourceType, x.target, x.query, true, false)
+	if err != nil {
+		return err
+	}
+	if !x.canSelect(selection) {
+		return errForward
+	}
+	ctx, cancel := context.WithCancelCause(x.r.Context())
+	defer cancel(nil)
+	stop := x.keepAsking(cancel)
+	defer stop()
+	options := protocol.WatchOptions{
+		Timeout:          minWatchTimeout + time.Duration(rand.Int64N(int64(minWatchTimeout))),
+		BookmarkInterval: x.server.options.BookmarkInterval, Shutdown: x.server.shutdown,
+	}
+	s := &watchSink{exchange: x}
+	defer s.close()
+	err = protocol.Watch(ctx, x.view(), selection, options, s)
+	if errors.Is(context.Cause(ctx), errNotAllowed) && x.started {
+		return nil // the watch ends cleanly, and its client learns why when it comes again
+	}
+	if err != nil && errors.Is(err, protocol.ErrLossy) && x.started {
+		x.resource.lossy.Store(true)
+		return nil // it comes again, and is forwarded
+	}
+	return err
+}
+
+// errNotAllowed ends the watch of a user who has lost the right to it.
+var errNotAllowed = errors.New("no longer allowed")
+
+// keepAsking ends the watch once its user has lost the right to it.
+func (x *exchange) keepAsking(cancel context.CancelCauseFunc) (stop func()) {
+	interval := min(x.server.options.BookmarkInterval, time.Minute) * 9 / 10
+	done := make(chan struct{})
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(interval)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				if !x.server.stillAllowed(x.r, x.found) {
+					x.server.counts.revoked.Add(1)
+					cancel(errNotAllowed)
+					return
+				}
+			case <-done:
+				return
+			}
+		}
+	}()
+	return func() {
+		close(done)
+		<-ended
+	}
+}
+
+// watchSink sends the events of a watch.
+type watchSink struct {
+	*exchange
+	out *bufio.Writer
+}
+
+// Start implements protocol.Sink.
+func (s *watchSink) Start() error {
+	s.start(true)
+	s.server.counts.watchers.Add(1)
+	s.out = bufio.NewWriterSize(&starting{s.exchange}, 4<<10)
+	s.extendDeadline()
+	s.w.WriteHeader(http.StatusOK)
+	return http.NewResponseController(s.w).Flush()
+}
+
+func (s *watchSink) close() {
+	if s.out != nil {
+		s.server.counts.watchers.Add(-1)
+	}
+}
+
+// Send implements protocol.Sink.
+func (s *watchSink) Send(e protocol.Event) error {
+	data, err := s.encode(e)
+	if err != nil {
+		return err
+	}
+	_, err = s.out.Write(data)
+	return s.cut(err)
+}
+
+// encode encodes an event. Events of changes are encoded once for all watches.
+func (s *watchSink) encode(e protocol.Event) ([]byte, error) {
+	if e.Version == 0 || e.Type == watch.Bookmark {
+		return s.encoding.Event(e.Type, e.Object)
+	}
+	return s.resource.collection.events.get(eventKey{e.Version, e.Type, s.encoding.Media, s.encoding.Partial}, func() ([]byte, error) {
+		return s.encoding.Event(e.Type, e.Object)
+	})
+}
+
+// Flush implements protocol.Sink.
+func (s *watchSink) Flush() error {
+	if s.out.Buffered() == 0 {
+		return nil
+	}
+	if err := s.out.Flush(); err != nil {
+		return s.cut(err)
+	}
+	return s.cut(http.NewResponseController(s.w).Flush())
+}
+
+// End implements protocol.Sink.
+func (s *watchSink) End() error { return s.Flush() }
+
+// cut turns an error of the connection into ErrCut. A client that did not read in time is counted and logged.
+func (s *watchSink) cut(err error) error {
+	if err == nil {
+		return nil
+	}
+	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
+		s.server.counts.cut.Add(1)
+		s.server.options.Logger.InfoContext(s.r.Context(), "watcher does not read", "resource", s.resource.name, "agent", s.r.UserAgent())
+	}
+	return protocol.ErrCut
+}
